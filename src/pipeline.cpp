@@ -28,7 +28,7 @@ void dump(std::string_view name, int number, const ir::Graph& g) {
   const char* folder = std::getenv("INGOT_DUMP");
   if (folder == nullptr || *folder == '\0') return;
   std::string path = fmt::format("{}/{:02}_{}.txt", folder, number, name);
-  std::error_code ignored;  // writing the file tells
+  std::error_code ignored;  // writing the file reports it
   std::filesystem::create_directories(folder, ignored);
   try {
     write_atomically(path, ir::print(g));
@@ -37,7 +37,7 @@ void dump(std::string_view name, int number, const ir::Graph& g) {
   }
 }
 
-// What INGOT_LOG asks for: nothing, 1 for "info", 2 for "debug".
+// The level of INGOT_LOG: 0 for none, 1 for "info", 2 for "debug".
 int log_level() {
   const char* level = std::getenv("INGOT_LOG");
   if (level == nullptr || *level == '\0') return 0;
@@ -133,15 +133,15 @@ class TimedBuild {
   bool has_gpu_ = false;
 };
 
-// Which calls the operator table refuses, and where the others run. A segment has fewer nodes around a call than the whole graph, so a definition may
-// refuse there what it takes in the whole graph: then that call stays in torch too.
+// Which calls the operator table refuses, and where the others run. A definition may refuse a call in a segment that it takes in the whole graph, since the
+// segment lacks nodes around it; such a call stays in torch too.
 struct Choice {
   std::vector<partition::Refused> refused;
   partition::Settings settings;
   partition::Partition partition;
 };
 
-// Per node of an extracted segment: the node of the whole graph that it is.
+// Per node of an extracted segment: its node in the whole graph.
 std::vector<ir::NodeId> originals(const ir::Graph& part, const partition::Segment& s) {
   size_t calls = 0;
   std::vector<ir::NodeId> original(part.nodes.size(), ir::none_id);
@@ -159,7 +159,7 @@ Choice choose(const ir::Graph& g, const compile::Options& options) {
     for (lower::Missing& m : lower::missing_operators(g, data)) c.refused.push_back({m.node, std::move(m.reason)});
     for (lower::Missing& m : lower::kernels_not_for(g, options.targets())) c.refused.push_back({m.node, std::move(m.reason)});
   };
-  // Sizes are read from data where the whole model runs here. Between segments torch does that.
+  // Engines read sizes from data only if the whole model runs in one. Between segments torch reads them.
   refuse(lower::SizesFromData::refused);
   if (!c.refused.empty()) {
     refuse(lower::SizesFromData::allowed);
@@ -185,7 +185,7 @@ Choice choose(const ir::Graph& g, const compile::Options& options) {
 
 using Progress = std::function<bool(std::string_view, double)>;
 
-// The part of a build between these fractions of it.
+// Maps the progress of a stage to this range of the build's.
 Progress between(const Progress& progress, double from, double to) {
   if (!progress) return {};
   return [&progress, from, to](std::string_view stage, double fraction) { return progress(stage, from + (to - from) * fraction); };
@@ -211,7 +211,7 @@ ir::Graph lowered(ir::Graph captured, const compile::Options& options, std::stri
   });
 }
 
-// What autocast makes of each call that an engine runs.
+// The effect of autocast on each call of an engine.
 partition::Precisions precisions(const ir::Graph& g, const Choice& c, const compile::Options& options) {
   partition::Precisions out;
   const auto settings = autocast_of(options);
@@ -235,12 +235,12 @@ partition::Precisions precisions(const ir::Graph& g, const Choice& c, const comp
   return out;
 }
 
-// What a plan was compiled with.
+// The options with which a plan was compiled.
 compile::Options options_of(const plan::Plan& plan) {
   compile::Options options;
   for (const auto& [name, value] : plan.provenance) {
     if (name == "producer" || name == "target") continue;
-    // Others say where files are and how long to search: no file decides that.
+    // Other options name files or time limits, which no plan may set.
     for (const compile::Option& o : compile::option_table()) {
       if (o.name == name && !changes_plan(o.kind)) fail(Code::format, "the plan says it was compiled with option \"{}\", which changes no plan", name);
     }
@@ -254,7 +254,7 @@ compile::Options options_of(const plan::Plan& plan) {
   return options;
 }
 
-// By name, those of graphs inside graphs too.
+// Names of registered kernels, also in nested graphs.
 void add_external_kernels(const ir::Graph& g, std::vector<std::string>& found) {
   for (const ir::Node& n : g.nodes) {
     if (n.op == ir::Op::external) found.push_back(n.attributes.string("name"));
@@ -268,7 +268,7 @@ std::vector<std::string> external_kernels(std::span<const compile::NamedGraph> f
   return found;
 }
 
-// The text of a plan's graph gives what the plan itself says of its inputs, results and states.
+// Checks that the plan's graph gives the plan's inputs, results and states.
 void same_bindings(const plan::Function& a, const plan::Function& b) {
   auto dims = [](const plan::Function& f, const plan::Binding& x) {
     std::string s;
@@ -295,7 +295,7 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   std::vector<compile::NamedGraph> functions;
   constexpr double lowering = 0.3;  // of a build
   if (options.text("fallback") == "error") {
-    functions.push_back({"forward", lowered(model.graph, options, "", number, between(progress, 0, lowering))});  // refuses what is missing, all at once
+    functions.push_back({"forward", lowered(model.graph, options, "", number, between(progress, 0, lowering))});  // refuses everything that is missing at once
   } else {
     auto start = now();
     Choice c = choose(model.graph, options);
@@ -337,7 +337,7 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compi
   for (const Target& t : targets) names += (names.empty() ? "" : ",") + t.text();
   auto weight_named = [&](std::string_view name) { return std::find_if(old.weights.begin(), old.weights.end(), [&](const plan::Weight& w) { return w.name == name; }); };
   std::vector<compile::NamedGraph> functions;
-  // Functions that regions run come of the graph with the regions.
+  // Functions that regions run are compiled with the graph that has the regions.
   std::vector<bool> called(old.functions.size(), false);
   for (const plan::Function& f : old.functions) {
     for (const plan::Region& r : f.regions) {
@@ -357,7 +357,7 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compi
       w.keep = found->keep;
     });
   }
-  if (record == nullptr || record->device_code) plan::check_external(old, external_kernels(functions));  // else nothing comes of it that runs
+  if (record == nullptr || record->device_code) plan::check_external(old, external_kernels(functions));  // otherwise nothing that is compiled here runs
   lower::outline(functions);
   if (functions.size() != old.functions.size()) fail(Code::format, "the plan's graphs give {} functions, the plan has {}", functions.size(), old.functions.size());
   compile::Options options = options_of(old);
@@ -388,7 +388,7 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compi
   made.file = old.file;
   made.runs_external = old.runs_external;
   plan::verify(made);
-  // A graph that is not the program's would be run with memory of other sizes.
+  // With another graph, programs would run with memory of other sizes.
   for (size_t i = 0; i < made.functions.size(); ++i) same_bindings(old.functions[i], made.functions[i]);
   report(fmt::format("{}: compiled for {}", old.outdated ? "an older format" : "no program for this GPU", names),
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

@@ -1,4 +1,4 @@
-// Plans that were built before: option `cache`.
+// The cache of plans: option `cache`.
 #include "pipeline.h"
 
 #include <dlfcn.h>
@@ -25,7 +25,7 @@ bool is_set(const char* name) {
   return value != nullptr && *value != '\0';
 }
 
-// Which build of the library this is: by its content, since files of two builds may have one size and one time. By these where a linker left no ID.
+// Identifies the build of the library by its content, since files of two builds may have equal size and time. Used if the linker left no build ID.
 std::string library() {
   static const std::string text = [] {
     const void* here = reinterpret_cast<const void*>(&cache_key);
@@ -42,7 +42,7 @@ void tell(const std::string& text) {
   if (is_set("INGOT_LOG")) std::fprintf(stderr, "ingot: cache: %s\n", text.c_str());
 }
 
-// The plan in an entry with the weights of this model; nothing where they are not those that it reads.
+// The plan of an entry with this model's weights; nullopt if they are not those that it reads.
 std::optional<plan::Plan> with_weights(std::vector<std::byte> bytes, const capture::Model& model, const compile::Options& options) {
   auto keep = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   plan::Plan made = *plan::read(*keep, keep, plan::Trust::code);  // no other user can have written it
@@ -106,7 +106,7 @@ plan::Plan build_or_take(const capture::Model& model, const compile::Options& op
           tell("the plan was built before");
           return std::move(*taken);
         }
-      } catch (const Error& e) {  // an entry that this library does not read
+      } catch (const Error& e) {  // this library cannot read the entry
         if (e.code != Code::format && e.code != Code::version) throw;
         tell("an entry is not used: " + e.message);
       }
@@ -117,7 +117,7 @@ plan::Plan build_or_take(const capture::Model& model, const compile::Options& op
   plan::Plan made = build(model, options, progress);
   try {
     if (use != "read") store.put(key, plan::write(made, plan::Values::left_out));
-  } catch (const Error& e) {  // the plan is good whatever happens to the file
+  } catch (const Error& e) {  // the plan is valid even if the file is not
     if (e.code != Code::io) throw;
     say_once("plans are not cached: " + e.message);
   }

@@ -1,4 +1,4 @@
-// Other weights for a plan: `ingot refit`.
+// Replaces a plan's weights: `ingot refit`.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -29,7 +29,7 @@ std::string type_text(std::string_view dtype, const std::vector<int64_t>& dims) 
 std::string type_text(const plan::Weight& w) { return type_text(ir::torch_name_of(w.dtype), w.dims); }
 std::string type_text(const NamedTensor& t) { return type_text(t.dtype ? ir::torch_name_of(*t.dtype) : std::string_view(t.type), t.dims); }
 
-// The plan's weights under all of their names.
+// The plan's weights by all of their names.
 class Names {
  public:
   explicit Names(const plan::Plan& plan) : others_(capture::other_names(plan.signature)) {
@@ -48,7 +48,7 @@ class Names {
   }
   bool is_unused(const std::string& name) const { return std::find(others_.unused.begin(), others_.unused.end(), name) != others_.unused.end(); }
 
-  // With those that the plan has no use for.
+  // Including names that the plan does not use.
   std::vector<std::string> all() const {
     std::vector<std::string> out = others_.unused;
     for (const auto& [name, number] : number_) out.push_back(name);
@@ -67,7 +67,7 @@ class Names {
   std::unordered_map<std::string, size_t> number_;
 };
 
-// The value of a weight from row-major bytes: those themselves where they lie as the plan reads them, else a copy.
+// Sets a weight's value from row-major bytes: in place if the plan reads this order, otherwise as a copy.
 void take(plan::Weight& w, std::span<const std::byte> bytes, std::shared_ptr<const void> keep) {
   const runtime::HostTensor given = runtime::value_of(w, bytes.data(), nullptr);
   w.source = plan::Weight::Source::embedded;
@@ -88,7 +88,7 @@ void take(plan::Weight& w, std::span<const std::byte> bytes, std::shared_ptr<con
   w.keep = std::move(copy);
 }
 
-// All that is wrong with the given files, told at once.
+// All problems of the given files, reported together.
 struct Problems {
   std::vector<std::string> unknown, differing, missing;
   std::string near;
@@ -148,7 +148,7 @@ void take_files(plan::Plan& plan, const Names& names, const std::vector<std::str
   problems.tell(stripped);
 }
 
-// Numbers of a float type from bytes at any address.
+// Converts a float type's bytes, which may be unaligned.
 template <class T>
 std::vector<T> numbers(std::span<const std::byte> bytes, ir::DType dtype) {
   std::vector<T> out(bytes.size() / ir::size_of(dtype));
@@ -232,7 +232,7 @@ std::string text_of_file(const std::string& path) {
   return std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
 }
 
-// The files of adapters, and what they add to each weight.
+// The adapters' files, and their parts of each weight.
 class Adapters {
  public:
   Adapters(const plan::Plan& plan, const Names& names) : plan_(plan), names_(names) {}
@@ -285,7 +285,7 @@ class Adapters {
 
   const plan::Plan& plan_;
   const Names& names_;
-  std::deque<capture::TensorFile> files_;  // stay where they are
+  std::deque<capture::TensorFile> files_;  // elements must not move
   std::map<size_t, std::vector<LowRank>> parts_;
 };
 

@@ -1,5 +1,5 @@
-// ingot for C++20: ingot.h with handles that release themselves and failures that are exceptions. Header-only; link libingot_runtime to run
-// plans, libingot for what is marked [compiler]. What a function does stands in ingot.h, under the name it calls.
+// ingot for C++20: ingot.h with handles that release themselves, and with exceptions for failures. Header-only; link libingot_runtime to run plans, or
+// libingot for what is marked [compiler]. Each function is documented in ingot.h, under the C function that it calls.
 //
 // Running a plan on [2, 16] token ids:
 //
@@ -31,7 +31,7 @@
 
 namespace ingot {
 
-// What ingot_last_error says, kept. what() is all of it in one text.
+// A copy of ingot_last_error(). what() is all of it as one text.
 class Error : public std::exception {
  public:
   Error(ingot_status code, std::string message, std::string origin = {}, std::string remedy = {})
@@ -42,7 +42,7 @@ class Error : public std::exception {
   const char* what() const noexcept override { return text_.c_str(); }
   ingot_status code() const { return code_; }
   const std::string& message() const { return message_; }  // what happened to which value, and why
-  const std::string& origin() const { return origin_; }    // the line of the user's program it comes from, or ""
+  const std::string& origin() const { return origin_; }    // the line of the user's program, or ""
   const std::string& remedy() const { return remedy_; }    // what to do, or ""
 
  private:
@@ -65,7 +65,7 @@ struct Releaser {
 template <class T, auto Release>
 using Handle = std::unique_ptr<T, Releaser<Release>>;
 
-// The handle that `create(arguments..., &handle)` makes.
+// The handle from `create(arguments..., &handle)`.
 template <class H, class Create, class... A>
 H make(Create create, A... arguments) {
   typename H::pointer handle = nullptr;
@@ -73,7 +73,7 @@ H make(Create create, A... arguments) {
   return H(handle);
 }
 
-// The text that `describe(arguments..., &text)` gives.
+// The text from `describe(arguments..., &text)`.
 template <class Describe, class... A>
 std::string text(Describe describe, A... arguments) {
   auto given = make<Handle<char, ingot_string_release>>(describe, arguments...);
@@ -110,15 +110,15 @@ inline size_t size_of(ingot_dtype dtype) {
   return sizes[dtype];
 }
 
-// Elements in host memory with a dtype, dims and strides. The memory belongs to the caller, unless zeros() made it: then to the copies of the tensor.
+// A tensor in host memory, with dtype, dims and strides. The memory belongs to the caller; that of zeros() is shared by the tensor and its copies.
 class Tensor {
  public:
-  // Row-major values; const ones may be inputs, not outputs.
+  // Row-major values. Tensors of const values may be inputs, but not outputs.
   template <class T, size_t N>
   Tensor(std::span<T, N> values, std::vector<int64_t> dims) : Tensor(detail::dtype_of<T>(), const_cast<std::remove_const_t<T>*>(values.data()), std::move(dims)) {
     if (values.size() != count()) throw Error(INGOT_INVALID_INPUT, "a tensor of " + std::to_string(count()) + " elements is given " + std::to_string(values.size()));
   }
-  // Strides are in elements; none = row-major. Without data it is a shape, which Session::resolve takes.
+  // Strides are in elements; none = row-major. Without data it is only a shape, for Session::resolve.
   Tensor(ingot_dtype dtype, void* data, std::vector<int64_t> dims, std::vector<int64_t> strides = {})
       : dtype_(dtype), data_(data), dims_(std::move(dims)), strides_(std::move(strides)) {
     if (!strides_.empty() && strides_.size() != dims_.size()) throw Error(INGOT_INVALID_INPUT, "a tensor has another number of strides than dims");
@@ -144,7 +144,7 @@ class Tensor {
     if (detail::dtype_of<T>() != dtype_ || !strides_.empty()) throw Error(INGOT_INVALID_INPUT, "the tensor's values are of another dtype, or not row-major");
     return {static_cast<T*>(data_), count()};
   }
-  // As ingot.h takes it; valid while this tensor is.
+  // For the C API; valid while this tensor lives.
   ingot_tensor view() const { return {data_, dtype_, static_cast<int32_t>(dims_.size()), dims_.data(), strides_.empty() ? nullptr : strides_.data()}; }
 
  private:
@@ -172,17 +172,17 @@ struct Binding {
   std::string name;
   ingot_dtype dtype;
   std::vector<int64_t> dims;   // at the usual sizes
-  std::vector<uint8_t> order;  // axes as they lie in memory, outermost first; empty = row-major. An input that lies so is not copied
+  std::vector<uint8_t> order;  // axis order in memory, outermost first; empty = row-major. An input in this order is not copied
 };
 
-// For any number of threads.
+// For any number of threads at a time.
 class Plan {
  public:
-  explicit Plan(ingot_plan* handle) : handle_(handle) {}  // takes it over
+  explicit Plan(ingot_plan* handle) : handle_(handle) {}  // takes ownership
   static Plan load(const std::string& path, ingot_trust trust = INGOT_TRUST_AUTO, bool map = true) {
     return Plan(ingot_plan_load_with, path.c_str(), trust, static_cast<int>(map));
   }
-  // The bytes must stay as they are until the plan and everything made from it are gone.
+  // The bytes must not change until the plan and everything made from it are destroyed.
   static Plan from_memory(std::span<const std::byte> bytes, ingot_trust trust = INGOT_TRUST_AUTO) { return Plan(ingot_plan_load_memory_with, bytes.data(), bytes.size(), trust); }
   void save(const std::string& path) const { detail::check(ingot_plan_save(handle_.get(), path.c_str())); }
   void verify() const { detail::check(ingot_plan_verify(handle_.get())); }
@@ -199,7 +199,7 @@ class Plan {
   std::string graph(uint32_t function = 0) const { return detail::text(ingot_plan_graph, handle_.get(), function); }
   std::string programs() const { return detail::text(ingot_plan_programs, handle_.get()); }
   std::string offers() const { return detail::text(ingot_plan_offers, handle_.get()); }
-  // The error of each step against the reference interpreter, as JSON (docs/verify.md). `stop`: at the first step over its bound. Needs libingot.
+  // [compiler] The error of each step against the reference interpreter, as JSON (docs/verify.md). `stop`: stops at the first step over its bound.
   std::string verify_steps(std::span<const Tensor> inputs, const Options& options = {}, double bound = 0, bool stop = false, uint32_t function = 0) const {
     std::vector<ingot_tensor> in;
     for (const Tensor& t : inputs) in.push_back(t.view());
@@ -226,28 +226,28 @@ class Plan {
   detail::Handle<ingot_plan, ingot_plan_release> handle_;
 };
 
-// For any number of threads.
+// For any number of threads at a time.
 class Weights {
  public:
   explicit Weights(const Plan& plan, const Options& options = {}) : handle_(detail::make<decltype(handle_)>(ingot_weights_create, plan.handle(), options.handle())) {}
-  // Row-major values, copied as the weight lies.
+  // Row-major values, copied to the weight's axis order.
   template <class T, size_t N>
   void set(const std::string& name, std::span<T, N> values) {
     detail::check(ingot_weights_set(handle_.get(), name.c_str(), values.data(), values.size_bytes(), nullptr, 1));
   }
-  // Values of any strides in memory of the host or the device, read where they are: the memory has to outlive the weights.
+  // Values with any strides in memory of the host or the device, read in place: the memory must outlive the weights.
   void borrow(const std::string& name, const Tensor& values) {
     const ingot_tensor view = values.view();
     detail::check(ingot_weights_set(handle_.get(), name.c_str(), view.data, values.count() * size_of(view.dtype), view.strides, 0));
   }
   void commit() { detail::check(ingot_weights_commit(handle_.get())); }
-  // The number of the GPU that they are on; -1: the host.
+  // The number of their GPU; -1: the host.
   int32_t device() const {
     int32_t gpu;
     detail::check(ingot_weights_device(handle_.get(), &gpu));
     return gpu;
   }
-  // Others beside these, with the values of the last commit; they share what is equal. Sessions go from one to the other by Session::set_weights.
+  // A second set of weights with the values of the last commit; both share what is equal. Session::set_weights switches between them.
   Weights fork() const { return Weights(detail::make<Owner>(ingot_weights_fork, handle_.get())); }
   ingot_weights* handle() const { return handle_.get(); }
 
@@ -258,16 +258,16 @@ class Weights {
   Owner handle_;
 };
 
-// The memory that a model writes, apart from sessions: an entry for each buffer and each input that it writes, by its name. A run takes an input from there that is given
-// without data. For any thread, one use at a time: a second one throws.
+// The memory that a model writes, separate from sessions: an entry, by name, for each buffer and each input that it writes. A run takes an input without data
+// from there. For any thread, one use at a time; a second one throws.
 class State {
  public:
-  using Sizes = std::vector<std::pair<std::string, int64_t>>;  // of dynamic axes of inputs that are written, by name; others are as usual
+  using Sizes = std::vector<std::pair<std::string, int64_t>>;  // of dynamic axes of written inputs, by name; others have their usual sizes
   State(const Plan& plan, const Weights& weights, const Sizes& sizes = {})
       : handle_(detail::make<decltype(handle_)>(ingot_state_create_with, plan.handle(), weights.handle(), view(sizes).data(), sizes.size())) {}
-  // Larger ones: what is there keeps its indices, the rest is zeros.
+  // Enlarges sizes: elements keep their indices, new ones are zero.
   void grow(const Sizes& sizes) { detail::check(ingot_state_grow(handle_.get(), view(sizes).data(), sizes.size())); }
-  // What each entry is.
+  // The description of each entry.
   std::vector<Binding> entries() const {
     size_t count = 0;
     detail::check(ingot_state_count(handle_.get(), &count));
@@ -282,7 +282,7 @@ class State {
   State fork() const { return State(detail::make<decltype(handle_)>(ingot_state_fork, handle_.get())); }
   void copy_from(const State& other) { detail::check(ingot_state_copy(handle_.get(), other.handle())); }
   void reset() { detail::check(ingot_state_reset(handle_.get())); }
-  // Row-major values, as many as the entry has.
+  // Row-major values of the whole entry.
   template <class T, size_t N>
   void read(const std::string& name, std::span<T, N> into) const {
     detail::check(ingot_state_read(handle_.get(), name.c_str(), into.data(), into.size_bytes()));
@@ -291,15 +291,15 @@ class State {
   void write(const std::string& name, std::span<T, N> values) {
     detail::check(ingot_state_write(handle_.get(), name.c_str(), values.data(), values.size_bytes()));
   }
-  // All entries, as a file of safetensors; of one that was saved from a state with the same entries.
+  // Saves and loads all entries as a safetensors file; load() needs a state with the same entries.
   void save(const std::string& path) const { detail::check(ingot_state_save(handle_.get(), path.c_str())); }
   void load(const std::string& path) { detail::check(ingot_state_load(handle_.get(), path.c_str())); }
-  // The tensor's memory, which has to outlive its use; without data: the state's own again.
+  // The tensor's memory must outlive its use. A tensor without data: the state's own memory again.
   void bind(const std::string& name, const Tensor& memory) {
     const ingot_tensor view = memory.view();
     detail::check(ingot_state_bind(handle_.get(), name.c_str(), &view));
   }
-  // Where the entry lies, not copied; until the state is gone or memory is bound to the entry.
+  // The entry in place, without a copy; valid until the state is destroyed or grows, or memory is bound to the entry.
   Tensor tensor(const std::string& name) const {
     ingot_tensor t;
     detail::check(ingot_state_tensor(handle_.get(), name.c_str(), &t));
@@ -319,7 +319,7 @@ class State {
   Owner handle_;
 };
 
-// For one thread at a time; sessions of one plan run side by side.
+// For one thread at a time; sessions of one plan run in parallel.
 class Session {
  public:
   Session(const Plan& plan, const Weights& weights, uint32_t function = 0, const Options& options = {})
@@ -331,7 +331,7 @@ class Session {
       outputs_.push_back(b.dtype);
     }
   }
-  // Dims of every output for inputs of these shapes; of one whose sizes the model reads from data, see ingot_session_resolve.
+  // Dims of every output for inputs of these shapes. For sizes that the model reads from data, see ingot_session_resolve.
   std::vector<std::vector<int64_t>> resolve(std::span<const Tensor> inputs) {
     view(inputs, in_);
     detail::check(ingot_session_resolve(handle_.get(), in_.data(), in_.size()));
@@ -344,13 +344,13 @@ class Session {
     }
     return out;
   }
-  // Into the caller's outputs: allocates nothing after the first call at a size.
+  // Writes to the caller's outputs. Allocates nothing after the first call at a size.
   void run(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
     view(inputs, in_);
     view(outputs, out_);
     detail::check(ingot_session_run_with(handle_.get(), in_.data(), in_.size(), out_.data(), out_.size()));
   }
-  // Into new outputs.
+  // Returns new outputs.
   std::vector<Tensor> run(std::span<const Tensor> inputs) {
     std::vector<Tensor> outputs;
     for (std::vector<int64_t>& dims : resolve(inputs)) {
@@ -379,14 +379,14 @@ class Session {
     return outputs;
   }
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
-  // A fork of the session's weights, or those that they are a fork of: what was resolved stays.
+  // A fork of the session's weights, or the weights that they are a fork of. Resolved sizes are kept.
   void set_weights(const Weights& weights) { detail::check(ingot_session_set_weights(handle_.get(), weights.handle())); }
-  // What runs write is there from now on; own_state(): in a state of the session's own, as at first.
+  // Sets the state that later runs write. own_state(): the session's own, the default.
   void set_state(const State& state) { detail::check(ingot_session_set_state(handle_.get(), state.handle())); }
   void own_state() { detail::check(ingot_session_set_state(handle_.get(), nullptr)); }
-  // On a GPU: the caller's stream, and until all runs in it are done.
+  // On a GPU: sets the caller's stream; waits for all runs.
   void set_stream(void* stream) { detail::check(ingot_session_set_stream(handle_.get(), stream)); }
-  // Each run takes its memory from there and gives it back before it returns; see ingot_session_set_allocator.
+  // Each run allocates its memory from there and frees it before it returns; see ingot_session_set_allocator.
   void set_allocator(const ingot_allocator& from) { detail::check(ingot_session_set_allocator(handle_.get(), &from)); }
   void wait() { detail::check(ingot_session_wait(handle_.get())); }
   ingot_session* handle() const { return handle_.get(); }
@@ -405,7 +405,7 @@ class Session {
 
 inline std::string describe_machine() { return detail::text(ingot_describe_machine); }
 
-// [compiler] A captured model, on its way to a plan.
+// [compiler] A captured model, to be compiled to a plan.
 class Model {
  public:
   static Model open(const std::string& path) { return Model(ingot_model_open, path.c_str()); }
@@ -427,7 +427,7 @@ class Model {
   detail::Handle<ingot_model, ingot_model_release> handle_;
 };
 
-// [compiler] `progress` is told the stage under way and the fraction done; it cancels by returning false, or by throwing what is then thrown here.
+// [compiler] `progress` gets the current stage and the fraction done. It cancels by returning false, or by an exception, which is rethrown here.
 inline Plan compile(const Model& model, const Options& options = {}, std::function<bool(std::string_view stage, double fraction)> progress = {}) {
   struct Report {
     std::function<bool(std::string_view, double)> tell;

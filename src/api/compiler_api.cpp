@@ -1,4 +1,4 @@
-// The part of ingot.h that compiles: in libingot alone.
+// The compiler's part of ingot.h; only in libingot.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -284,14 +284,14 @@ ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t function, con
     read_tensors(outputs, output_count, out);
     std::vector<std::vector<int64_t>> dims;
     for (const runtime::HostTensor& t : in) dims.emplace_back(t.dims, t.dims + t.rank);
-    ir::bind_symbols(g, dims);  // before as much as they say is read
+    ir::bind_symbols(g, dims);  // before the inputs' bytes are read
     std::vector<ir::Array> arrays;
     for (size_t i = 0; i < in.size(); ++i) {
       if (runtime::missing_data(in[i])) fail(Code::invalid_input, "input \"{}\" has no data: its pointer is NULL", g.inputs[i].name);
       arrays.push_back(ir::Array::empty(in[i].dtype, dims[i]));
       if (!arrays[i].bytes.empty()) runtime::copy_strided(in[i], {}, arrays[i].bytes.data(), true);
     }
-    std::vector<ir::Array> results = ir::interpret(g, arrays);  // what goes to states is left out
+    std::vector<ir::Array> results = ir::interpret(g, arrays);  // results for states are left out
     for (size_t i = results.size(); i-- > 0;) {
       if (g.outputs[i].to != ir::Output::To::caller) results.erase(results.begin() + static_cast<int64_t>(i));
     }

@@ -1,4 +1,4 @@
-// Where exceptions end: they become statuses and this thread's last error.
+// Catches exceptions at the C boundary: they become statuses and this thread's last error.
 #pragma once
 #include <new>
 #include <string>
@@ -35,7 +35,7 @@ T& required(T* pointer, const char* name) {
   return *pointer;
 }
 
-// A copy that C code releases with ingot_string_release.
+// A copy of the text, which C code frees by ingot_string_release.
 char* give_text(const std::string& text);
 
 }  // namespace ingot::api

@@ -1,4 +1,4 @@
-// What the opaque handles of ingot.h hold.
+// The content of ingot.h's opaque handles.
 #pragma once
 #include <memory>
 
@@ -13,14 +13,14 @@ struct ingot_options {
 };
 struct ingot_plan {
   std::shared_ptr<const ingot::plan::Plan> plan;
-  // Per function and binding: dims at the usual sizes, which ingot_binding points at.
+  // Per function and binding: dims at the usual sizes; ingot_binding points to them.
   std::vector<std::vector<std::vector<int64_t>>> usual_dims;
 
   explicit ingot_plan(std::shared_ptr<const ingot::plan::Plan> of);
 };
 struct ingot_weights {
   std::shared_ptr<ingot::runtime::Weights> weights;
-  std::shared_ptr<const ingot::plan::Plan> given;  // what they were asked for; theirs may be one compiled from its graph
+  std::shared_ptr<const ingot::plan::Plan> given;  // the plan that the caller gave; `weights` may use one compiled from its graph
 };
 struct ingot_state {
   std::shared_ptr<ingot::runtime::State> state;
@@ -53,7 +53,7 @@ struct ingot_session {
 
 namespace ingot::api {
 
-// Error (invalid_input) when there is no such function.
+// Error (invalid_input) if there is no such function.
 const plan::Function& function_of(const ingot_plan& plan, uint32_t function);
 void read_tensors(const ingot_tensor* tensors, size_t count, std::vector<runtime::HostTensor>& out);
 

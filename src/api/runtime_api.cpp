@@ -1,4 +1,4 @@
-// The part of ingot.h that runs plans: in libingot_runtime and in libingot.
+// The part of ingot.h that runs plans; in libingot_runtime and libingot.
 #include <algorithm>
 #include <cstring>
 
@@ -38,7 +38,7 @@ size_t count(const plan::Function& f, Kind kind) {
   return static_cast<size_t>(std::count_if(f.bindings.begin(), f.bindings.end(), [&](const plan::Binding& b) { return b.kind == kind; }));
 }
 
-// Binding `index` of those of a kind.
+// Binding number `index` of this kind.
 ingot_binding binding(const ingot_plan& plan, uint32_t function, Kind kind, size_t index) {
   const plan::Function& f = function_of(plan, function);
   constexpr const char* names[] = {"input", "output", "state"};
@@ -61,7 +61,7 @@ std::string json_texts(std::initializer_list<std::pair<std::string_view, std::st
   return s;
 }
 
-// The fields "gpus" and "libraries" of a machine. What is missing is told as where it is needed.
+// The fields "gpus" and "libraries" of a machine. A missing library has the error that its user would get.
 std::string gpus_json() {
   std::string gpus, libraries;
   auto problem = [] { return json_texts({{"problem", last.message}, {"remedy", last.remedy}}); };
@@ -137,7 +137,7 @@ ingot_plan::ingot_plan(std::shared_ptr<const plan::Plan> of) : plan(std::move(of
     try {
       evaluate(f.sizes, symbols, sizes);
     } catch (const Error&) {
-      // Usual sizes that do not go together: the plan runs at others. What could not be computed is told as 0.
+      // The usual sizes contradict each other: the plan runs at others. Sizes that could not be computed are given as 0.
     }
     auto& all = usual_dims.emplace_back();
     for (const plan::Binding& b : f.bindings) {
@@ -234,7 +234,7 @@ ingot_status ingot_plan_load_memory_with(const void* data, size_t bytes, ingot_t
     const std::byte* bytes_of = &required(static_cast<const std::byte*>(data), "data");
     required(out, "out");
     std::shared_ptr<std::byte[]> copy;
-    if (reinterpret_cast<uintptr_t>(data) % 16 != 0) {  // an array in a program may lie anywhere; numbers are read in place
+    if (reinterpret_cast<uintptr_t>(data) % 16 != 0) {  // the caller's array may be unaligned, and numbers are read in place
       copy = std::make_shared_for_overwrite<std::byte[]>(bytes);
       std::memcpy(copy.get(), data, bytes);
       bytes_of = copy.get();
@@ -320,7 +320,7 @@ ingot_status ingot_plan_output(const ingot_plan* plan, uint32_t function, size_t
 
 ingot_status ingot_plan_output_is_open(const ingot_plan* plan, uint32_t function, size_t index, int* open) {
   return guard([&] {
-    binding(required(plan, "plan"), function, Kind::output, index);  // there is one
+    binding(required(plan, "plan"), function, Kind::output, index);  // checks that it exists
     const plan::Function& f = function_of(*plan, function);
     const plan::Binding& b = f.bindings[count(f, Kind::input) + index];
     const std::vector<uint32_t> known = plan::known_after(f);

@@ -1,4 +1,4 @@
-// The part of ingot.h that is about states: in libingot_runtime and in libingot.
+// The part of ingot.h about states; in libingot_runtime and libingot.
 #include "api/guard.h"
 #include "api/handles.h"
 #include "runtime/state.h"

@@ -1,8 +1,8 @@
-// What compile asks a backend, and all that it asks: which offers it has for a site, and why it has no others.
+// The interface between compile and a backend: the offers for a site, and the reasons for having no others.
 //
-// A *site* is a kernel of a graph with what it could swallow: the body behind it, the maps and the body in front of an operand, pieces of a weight.
-// An *offer* is one way to do it. Sites are asked about twice: as sketches, whose operands have sizes and no strides yet, to know what may be left
-// without memory; and when everything has its place. Layouts of a body's operands are over its domain; its gathered axes come behind.
+// A *site* is a kernel of a graph with everything that could be fused into it: the epilogue, maps and the prologue of an operand, pieces of a weight. An
+// *offer* is one implementation of it. Compile asks twice: first for sketches, whose operands have sizes but no strides, to learn which values need no
+// memory; then with all layouts. Layouts of a body's operands are over its domain, followed by their gathered axes.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -41,11 +41,11 @@ struct Gemm {
   std::optional<Packing> packed = std::nullopt;  // B is what this step has made of it
   bool constant = false;             // no step of the function writes B
   size_t batch_rank = 0;
-  // Implicit GEMM (a convolution): A's elements are those of `a` under this map of the indices batch.., m (m_rank of them), k (the rest), 0 outside of `a`.
+  // Implicit GEMM (a convolution): A is read through this map from the indices batch.., m (m_rank of them), k (the rest) to `a`, with 0 outside `a`.
   std::optional<ir::AffineMap> map = std::nullopt;
   size_t m_rank = 1;
-  bool convolution = false;          // whose precision the settings choose by itself
-  // One row whose body has half as many columns as B and sees both halves of them side by side (Instruction::half).
+  bool convolution = false;          // the settings have a separate precision for convolutions
+  // Gated epilogue: one row; the body has half as many columns as B, and reads column n of both halves (Instruction::half).
   bool gated = false;
   // A has one row, computed inside the kernel by this body and stored nowhere. In a sketch there is no body yet.
   struct Prologue {
@@ -53,22 +53,22 @@ struct Gemm {
     std::vector<StridedLayout> operands = {};
   };
   std::optional<Prologue> prologue = std::nullopt;
-  // B's, where its numbers are not of A's type. A scale of each column is no operand of the kernel: the body multiplies by it, as it is the same for all of K.
+  // Encoding of B, if its numbers are not of A's type. A scale per column is not an operand of the kernel: the body multiplies the sum by it.
   std::optional<ir::Encoding> encoding = std::nullopt;
 };
 
-// A convolution of each channel by itself: the result at the kept indices is the sum over the other ones of A times B. Operands of the step: A, B, then the
-// body's, whose accumulator is the sum.
+// A depthwise convolution: the result at the kept indices is the sum of A times B over the other indices. Operands of the step: A, B,
+// then the body's, whose accumulator is the sum.
 struct DepthwiseConv {
   ir::DType type;                    // of the sum, and of B
-  ir::DType of_a = type;             // in memory; a half type is widened when it is read
+  ir::DType of_a = type;             // in memory; a half type is widened when read
   size_t kept = 0;
-  ir::AffineMap map = {};            // of kept.., summed..: A's elements are those of `a` under it, 0 outside of `a`
-  StridedLayout a = {}, b = {};      // b: over all indices, stride 0 where it does not depend on one
+  ir::AffineMap map = {};            // from kept.., summed.. to `a`, with 0 outside `a`
+  StridedLayout a = {}, b = {};      // b: over all indices, stride 0 where b does not depend on one
 };
 
-// softmax(scale Q K^T, masked) V with Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E]. The body, if there is one, is the mask: its accumulator is the
-// scaled score, its store has no memory. Operands of the step: Q, K, V, the mask's loads, the result; the site's are all of these.
+// softmax(scale Q K^T, masked) V with Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E]. The optional body is the mask: its accumulator is the scaled
+// score, and its store has no memory. Operands of the step: Q, K, V, the mask's loads, the result; the site's operands are these too.
 struct Attention {
   ir::DType type;
   double scale = 1;
@@ -77,21 +77,22 @@ struct Attention {
   ir::Dim s = 0, t = 0, d = 0, e = 0;
 };
 
-// The body alone.
+// A fused body without an anchor.
 struct Fused {};
 
-// A kernel without a body (scan, sort, scatter), whose constants are the same for all backends. Operands of the step: as the kernel's x_args.h says.
+// A kernel without a body (scan, sort, scatter). Its constants are the same for all backends. Operands of the step: see the kernel's x_args.h.
 struct Plain {
   std::string_view kernel;
   std::span<const std::byte> constants;
   std::vector<ir::DType> types;      // of the operands
 };
 
-// A kernel of the user's. Operands of the step, all row-major: its tensors in any order, then what it writes (kernels/external/run/external_args.h).
+// A kernel that the user registered. Operands of the step, all row-major: its tensors in any order, then what it
+// writes (kernels/external/run/external_args.h).
 struct External {
   const kernels::External* kernel;
-  std::vector<uint32_t> inputs;      // of each of its tensors: the operand of the step
-  uint32_t results = 0;              // besides the new values of those that it writes in place
+  std::vector<uint32_t> inputs;      // per tensor of the kernel: the operand of the step
+  uint32_t results = 0;              // without the new values of tensors that it updates in place
   size_t elementwise = SIZE_MAX;     // EmittedStep::elementwise
 };
 
@@ -100,30 +101,31 @@ struct Site {
   const FusedBody* body = nullptr;
   std::vector<StridedLayout> operands = {};
 };
-// "gemm", "scan": the name in messages.
+// "gemm", "scan": used in messages.
 std::string_view name_of(const Site&);
-// Of a sketch the strides are not known.
+// False for operands of a sketch, which have no strides.
 inline bool is_placed(const StridedLayout& x) { return x.strides.size() == x.dims.size(); }
 inline StridedLayout unplaced(ir::Dims dims) { return {std::move(dims), {}, 0}; }
 
-// Device code of a step as text. Equal names have equal text, which is compiled once.
+// Device code of a step as text. Units of equal name have equal text and are compiled once.
 struct CodeUnit {
-  // From the user: compiled, or taken, as it stands; `kernels` has one name, NAME:ENTRY, where ENTRY is the name in the text.
+  // user, user_ptx: registered by the user; compiled (or used as PTX) unchanged. `kernels` then has one name,
+  // NAME:ENTRY, where ENTRY is the name in the text.
   enum class From : uint8_t { ingot, user, user_ptx };
   std::string name, text;
   std::vector<std::string> kernels;
-  std::vector<std::string_view (*)()> libraries = {};  // texts in front of it, in order
+  std::vector<std::string_view (*)()> libraries = {};  // texts to put before it, in order
   From from = From::ingot;
-  std::string label = {};            // for people: the operator whose kernel it is
+  std::string label = {};            // for display: the operator that has this kernel
 };
 
-// A step, and what it needs besides its operands.
+// A step, and what it needs besides operands.
 struct EmittedStep {
   std::string kernel;                // RunKernel::name
   std::vector<std::byte> constants;
   std::vector<ir::Dim> sizes;
   std::vector<CodeUnit> code = {};
-  // Operands from this one on are read element by element, each before the result's element at the same place is written.
+  // Operands from this index on are read element by element, before the result's element at the same place is written.
   size_t elementwise = SIZE_MAX;
 };
 
@@ -131,7 +133,7 @@ struct EmittedStep {
 inline constexpr double cost_of_a_pass = 2048;  // over the result in memory, by a step of its own
 
 struct Offer {
-  std::string_view implementation;   // "cublaslt", "panels": the name in reports
+  std::string_view implementation;   // "cublaslt", "panels": shown in reports
   double cost = 0;
   bool side_by_side = false;         // results that are no neighbours along the last axis are better stored as neighbours, and copied
   bool takes_body = true;            // else the result has to be stored by itself, and a step of its own does the body
@@ -142,14 +144,14 @@ struct Offer {
   std::function<EmittedStep()> emit = {};  // not of a sketch
 };
 
-// What an implementation does not take, and would have to be otherwise.
+// What kept an implementation from making an offer.
 enum class Obstacle : uint8_t {
-  types,     // nothing helps: a fused body has to do it
+  types,     // cannot be removed: use another implementation or a fused body
   a,
   b,
-  c,      // the first, second or third operand: row-major in memory it may be taken
-  body,      // the body: without it the site may be taken
-  cost,      // nothing: another offer is cheaper
+  c,      // the first, second or third operand: storing it row-major may help
+  body,      // the body: splitting it off may help
+  cost,      // cannot be removed: another offer is cheaper
 };
 
 struct Refusal {
@@ -159,27 +161,27 @@ struct Refusal {
 };
 
 struct Offers {
-  std::vector<Offer> offers;         // in order of preference where costs are equal
+  std::vector<Offer> offers;         // if costs are equal, the first is preferred
   std::vector<Refusal> refusals;
 };
 
-// Device code, compiled.
+// Compiled device code.
 struct DeviceCode {
-  bool ptx = false;                  // else machine code
+  bool ptx = false;                  // true: PTX, else machine code
   int architecture = 0;
   std::vector<std::string> kernels;
   std::vector<std::byte> image;
 };
 
-// What results must be the same for, bit by bit.
+// When results must be equal bit by bit.
 enum class Deterministic : uint8_t {
-  run,    // the same inputs
-  batch,  // and whatever stands beside them in the batch
+  run,    // for equal inputs
+  batch,  // for equal inputs, whatever else is in the batch
 };
 
 struct Settings {
   Deterministic deterministic = Deterministic::run;
-  // Products of f32, and those that are convolutions, may read 10 bits of their operands' mantissas, where the target has such.
+  // Float32 GEMMs, or convolutions, may round their operands to TF32 (10 mantissa bits) if the target has it.
   bool tf32 = false, tf32_convolutions = false;
   // Whole bodies are offered by implementations that another one beats by little, too: which one is the fastest is known by time.
   bool rivals = false;
@@ -190,23 +192,23 @@ inline bool is_near(double cost, double least) { return cost <= 2 * least; }
 
 // A backend's half of compile. Functions are pure; a backend is one line of run/backends.def.
 struct Compiler {
-  // Error (unsupported) where the target cannot do what the settings ask.
+  // Error (unsupported) if the target cannot do what the settings demand.
   void (*check)(const Target&, const Settings&);
   Offers (*offers)(const Site&, const Target&, const Settings&);
   std::vector<DeviceCode> (*compile)(std::span<const CodeUnit>, const Target&);
 };
 const Compiler& compiler_for(const Target&);
 
-// Adds an offer if the site is one of these kernels without a body. `code`: of the step, on backends that have device code.
+// Adds an offer if the site is one of these kernels without a body. `code`: gives the step's device code, on backends that have any.
 void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&, std::vector<CodeUnit> (*code)(const Plain&) = nullptr);
 
-// The constants of a step with the user's kernel, but for where its code is. Its sizes are appended to `sizes`.
+// The constants of a step with a registered kernel, except for the address of its code. Appends its sizes to `sizes`.
 kernels::ExternalArgs external_args(const External&, std::vector<ir::Dim>& sizes);
-// Adds an offer of the kernel's function for the host, if the site is a kernel of the user's; a refusal where it has none.
+// If the site is a registered kernel: adds an offer for its host function, or a refusal if it has none.
 void offer_host_external(const Site&, Offers&);
 
-// A map as steps read it: its steps, [axes][indices]; appended to a step's sizes the extents of its indices and the offsets along its axes. nullopt where
-// an index goes backwards, or too far.
+// A map in the form that steps use: returns its strides, [axes][indices], and appends the extents of its indices and the offsets along its axes to
+// `sizes`. nullopt if a stride is negative or too large.
 std::optional<std::vector<int64_t>> map_steps(const ir::AffineMap&, std::vector<ir::Dim>& sizes);
 
 }  // namespace ingot::backend

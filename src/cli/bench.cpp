@@ -19,7 +19,7 @@ struct Arguments {
   bool json = false, steps = false;
 };
 
-// Where the time goes: steps of one label together, in the order of their first.
+// Prints the time per label of steps, in order of first appearance.
 void print_steps(Runner& runner, double seconds) {
   struct Sum {
     std::string kernel, sizes;
@@ -87,7 +87,7 @@ void run(const Arguments& a) {
   }
   std::vector<std::vector<double>> times(runners.size());
   auto now = [] { return std::chrono::steady_clock::now(); };
-  // In turn, so that all see the same machine.
+  // Interleaved, so that all runners see the same machine.
   for (auto start = now(); std::chrono::duration<double>(now() - start).count() < a.seconds * static_cast<double>(runners.size());) {
     for (size_t r = 0; r < runners.size(); ++r) {
       auto t = now();

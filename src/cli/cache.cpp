@@ -17,7 +17,7 @@ Store store_in(const std::string& folder) {
   return store;
 }
 
-// The lines of a key that begin with `word`.
+// The lines of a key that start with `word`.
 std::vector<std::string> lines_with(const std::string& key, const std::string& word) {
   std::vector<std::string> found;
   for (size_t at = 0; at < key.size();) {
@@ -28,7 +28,7 @@ std::vector<std::string> lines_with(const std::string& key, const std::string& w
   return found;
 }
 
-// The options that are not at their defaults, which the library says.
+// The options of a key that are not at their defaults, by the library.
 std::string options_of(const std::string& key) {
   char* text = nullptr;
   check(ingot_options_describe(&text));
@@ -63,7 +63,7 @@ void list(const std::string& folder) {
   }
 }
 
-// What one entry, the newest if none is named, has else than the nearest other one.
+// Prints how an entry (by default the newest) differs from the most similar other one.
 void why(const std::string& folder, const std::string& name, bool lines) {
   const Store store = store_in(folder);
   for (const Store::Entry& e : store.entries()) {

@@ -152,7 +152,7 @@ HostArray random_array(const Binding& b, std::vector<int64_t> dims, uint64_t see
       double v = normal(generator);
       std::memcpy(p, &v, 8);
     } else if (b.dtype == INGOT_FLOAT16 || b.dtype == INGOT_BFLOAT16) {
-      // Any sign and fraction, 1/16 to 2.
+      // Any sign and fraction; magnitudes from 1/16 to 2.
       const int fraction = b.dtype == INGOT_FLOAT16 ? 10 : 7, exponent = b.dtype == INGOT_FLOAT16 ? 11 : 123;
       const uint64_t random = generator();
       const auto v = static_cast<uint16_t>((random & 1) << 15 | (static_cast<uint64_t>(exponent) + (random >> 1) % 5) << fraction | (random >> 32) % (uint64_t{1} << fraction));
@@ -222,7 +222,7 @@ void Runner::fill(const std::vector<std::string>& given, const std::vector<std::
   check(ingot_session_set_output_memory(session.get(), &Runner::late_output, this));
 }
 
-// Memory for an output whose sizes are read from data.
+// Allocates an output whose sizes are read from data.
 void* Runner::late_output(void* user, size_t output, const int64_t* dims, int32_t rank) {
   auto& runner = *static_cast<Runner*>(user);
   try {

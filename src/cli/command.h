@@ -1,4 +1,4 @@
-// What the verbs share: handles that release themselves, statuses that throw, inputs from the command line.
+// Shared by the verbs: handles that release themselves, statuses that throw, inputs from the command line.
 #pragma once
 #include <simdjson.h>
 #include <CLI/CLI.hpp>
@@ -15,7 +15,7 @@
 
 namespace ingot::cli {
 
-// Exit codes: 2 for a command line that cannot be understood, 10 + ingot_status for what the library refused.
+// Exit codes: 2 for an invalid command line, 10 + ingot_status for errors of the library.
 inline constexpr int usage = 2;
 struct Failure {
   int code;
@@ -36,7 +36,7 @@ using Plan = std::unique_ptr<ingot_plan, Releaser<ingot_plan, ingot_plan_release
 using Weights = std::unique_ptr<ingot_weights, Releaser<ingot_weights, ingot_weights_release>>;
 using Session = std::unique_ptr<ingot_session, Releaser<ingot_session, ingot_session_release>>;
 
-// How a verb reads the plan it is given.
+// How a verb reads its plan.
 struct Source {
   std::string path;
   ingot_trust trust = INGOT_TRUST_AUTO;
@@ -46,17 +46,17 @@ struct Source {
 };
 Plan load_plan(const Source& source);
 Options make_options(const std::vector<std::string>& settings);  // NAME=VALUE each
-// Text given out by the library, copied and released.
+// Copies and releases a text of the library.
 std::string take(char* text);
 inline std::string text_of(simdjson::dom::element e) { return std::string(std::string_view(e)); }
-// Whole numbers from 0 or 1 on; the names stand in --help and messages.
+// Integers from 0, or from 1; their names appear in --help and messages.
 inline const CLI::Range not_negative(0, std::numeric_limits<int>::max(), "NONNEGATIVE"), positive(1, std::numeric_limits<int>::max(), "POSITIVE");
 
 struct Binding {
   std::string name;
   ingot_dtype dtype;
   std::vector<std::string> dims;  // numbers, or size expressions
-  bool written = false;           // an input that the plan changes
+  bool written = false;           // the plan writes to this input
 };
 struct Function {
   std::vector<Binding> inputs, outputs, states;
@@ -76,15 +76,15 @@ struct Runner {
   uint32_t index = 0;  // of the function in the plan
 
   Runner(const Source& source, int threads, const std::string& device = "auto", uint32_t index = 0);
-  // Inputs from NAME=file.npy or NAME=random:SEED; the rest random at the usual sizes, `shape` NAME=2,16 overriding.
+  // Sets inputs from NAME=file.npy or NAME=random:SEED; others are random. `shapes`, such as NAME=2,16, override the usual sizes.
   void fill(const std::vector<std::string>& given, const std::vector<std::string>& shapes);
   void run();
   static void* late_output(void* user, size_t output, const int64_t* dims, int32_t rank);
-  HostArray state(size_t index);  // as the runs so far have left it
-  void trace(const std::string& path);  // runs once more and writes where the time goes, as a trace
+  HostArray state(size_t index);  // as the last run left it
+  void trace(const std::string& path);  // runs once more and writes a trace of the steps' times
 };
 
-// One per verb.
+// Each adds one verb.
 void add_compile(CLI::App&);
 void add_run(CLI::App&);
 void add_bench(CLI::App&);

@@ -45,7 +45,7 @@ std::string explained(const ingot_model* model, const ingot_options* options, bo
   return std::string(std::string_view(parser.parse(document)["text"]));
 }
 
-// "" where the settings ask for no dry run, "true" or a path where they do; the setting itself is taken out.
+// Removes the setting `dryrun`. Returns "" if there was none, else "true" or a path.
 std::string take_dryrun(std::vector<std::string>& settings) {
   std::string asked;
   std::erase_if(settings, [&](const std::string& s) {
@@ -58,13 +58,13 @@ std::string take_dryrun(std::vector<std::string>& settings) {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// The first Ctrl-C ends the build at its next stage, with nothing left behind; a second one ends the process.
+// The first Ctrl-C cancels the build at its next stage and leaves nothing behind; a second one ends the process.
 void interrupt(int) {
   interrupted = 1;
   std::signal(SIGINT, SIG_DFL);
 }
 
-// A line on the terminal for builds of more than two seconds, with an estimate of what is left; taken away at the end.
+// A progress line on the terminal for builds of more than two seconds, with an estimate of the remaining time. It is erased at the end.
 class Bar {
  public:
   explicit Bar(std::string kind) : kind_(std::move(kind)) {}
@@ -104,7 +104,7 @@ void run(const Arguments& a) {
   for (const std::string& s : a.shapes) set_shape(model.get(), s);
   std::vector<std::string> settings = a.settings;
   if (!a.budget.empty()) settings.push_back("build_seconds=" + a.budget);
-  make_options(settings);  // refuses what no option takes
+  make_options(settings);  // refuses unknown options
   std::string dryrun = take_dryrun(settings);
   if (a.dry_run || !dryrun.empty()) {
     Options options = make_options(settings);
@@ -114,7 +114,7 @@ void run(const Arguments& a) {
     return;
   }
   if (a.output.empty()) throw Failure{usage, "compile needs -o PLAN (or --dry-run)"};
-  // A plan runs without torch, so nothing can be left to it.
+  // A plan runs without torch, so every operator must be compiled.
   settings.insert(settings.begin(), "fallback=error");
   Options options = make_options(settings);
   ingot_plan* made = nullptr;

@@ -19,7 +19,7 @@ bool matches(const std::string& pattern, std::string_view text) {
   return text.find(p) != std::string_view::npos;
 }
 
-// A problem and what to do, as errors show them.
+// Prints a problem and its remedy, in the form of errors.
 void print_problem(const std::string& name, simdjson::dom::element of) {
   const std::string remedy = text_of(of["remedy"]);
   std::printf("%s: %s\n", name.c_str(), text_of(of["problem"]).c_str());

@@ -22,7 +22,7 @@ std::string dims_text(simdjson::dom::element dims) {
   return s + "]";
 }
 
-// Of a binding or weight: nothing where it is row-major.
+// The axis order of a binding or weight; empty if row-major.
 std::string order_text(simdjson::dom::element e) {
   auto order = e["order"];
   return order.error() == simdjson::SUCCESS ? ", axes in memory: " + dims_text(order.value()) : "";
@@ -38,7 +38,8 @@ void print_steps(simdjson::dom::element f) {
   }
 }
 
-// "-": as text. A path: as its ending says. Of several functions each has its own file, or its part of the text.
+// Writes the graphs: to stdout as text for "-", else to a file in the format of its extension. With several functions, each
+// gets its own file, or its part of the text.
 void show_graph(const ingot_plan* plan, const std::string& to) {
   char* described = nullptr;
   check(ingot_plan_describe(plan, &described));

@@ -1,4 +1,4 @@
-// The command line: one file a verb.
+// The command line; each verb has its file.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -29,11 +29,11 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) throw Failure{usage, "a command is needed; ingot --help lists them"};
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : usage;  // 0: help or version was asked for
+    return app.exit(e) == 0 ? 0 : usage;  // 0: --help or --version
   } catch (const Failure& f) {
     std::fprintf(stderr, "ingot: %s\n", f.text.c_str());
     return f.code;
-  } catch (const std::length_error&) {  // a tensor of more bytes than there are
+  } catch (const std::length_error&) {  // a tensor larger than the address space
     std::fprintf(stderr, "ingot: memory for a tensor of these sizes cannot be had\n");
     return 10 + INGOT_OUT_OF_MEMORY;
   } catch (const std::bad_alloc&) {

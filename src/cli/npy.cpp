@@ -13,7 +13,7 @@ namespace {
 struct Kind {
   ingot_dtype dtype;
   const char* name;
-  const char* code;  // NumPy's
+  const char* code;  // NumPy's code
   size_t size;
 };
 constexpr Kind kinds[] = {

@@ -1,4 +1,4 @@
-// NumPy's .npy files: format 1.0 and 2.0, row-major, little-endian.
+// Reads and writes NumPy's .npy files: format 1.0 and 2.0, row-major, little-endian.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +19,8 @@ struct HostArray {
 
 size_t dtype_size(ingot_dtype);
 const char* dtype_name(ingot_dtype);
-// Both throw Failure naming the file.
+// Both throw Failure with the file's name.
 HostArray read_npy(const std::string& path);
-void write_npy(const std::string& path, const HostArray& array);  // the whole file or none
+void write_npy(const std::string& path, const HostArray& array);  // atomic
 
 }  // namespace ingot::cli

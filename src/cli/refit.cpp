@@ -15,7 +15,7 @@ struct Arguments {
   bool allow_missing = false;
 };
 
-// "FILE" or "FILE:SCALE": what stands behind the last colon is a scale where it is a number.
+// "FILE" or "FILE:SCALE": the part after the last colon is a scale if it is a number.
 std::pair<std::string, double> adapter(const std::string& text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos) return {text, 1.0};

@@ -22,14 +22,14 @@ void run(const Arguments& a) {
   for (int i = 1; i < a.repeat; ++i) runner.run();
   a.trace.empty() ? runner.run() : runner.trace(a.trace);
   if (!a.output.empty()) {
-    std::error_code ignored;  // writing the first file tells
+    std::error_code ignored;  // writing the first file reports it
     std::filesystem::create_directories(a.output, ignored);
     auto write = [&](std::string name, const HostArray& array) {
-      std::replace(name.begin(), name.end(), '/', '_');  // a plan does not choose the folder
+      std::replace(name.begin(), name.end(), '/', '_');  // a plan must not choose the folder
       write_npy(a.output + "/" + name + ".npy", array);
     };
     for (size_t o = 0; o < runner.outputs.size(); ++o) write(runner.function.outputs[o].name, runner.outputs[o]);
-    // What the model has changed, under its own name.
+    // Inputs that the model has changed, by name.
     for (size_t i = 0; i < runner.inputs.size(); ++i) {
       if (runner.function.inputs[i].written) write(runner.function.inputs[i].name, runner.inputs[i]);
     }

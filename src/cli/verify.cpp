@@ -18,7 +18,7 @@ struct Arguments {
   bool bytes = false, bisect = false, json = false;
 };
 
-// null: not a finite number.
+// null is a number that is not finite.
 std::string number(simdjson::dom::element e) {
   if (e.is_null()) return "not finite";
   char text[32];
@@ -49,7 +49,7 @@ void verify_function(const Arguments& a, uint32_t index, Tally& tally) {
   simdjson::dom::element document = parser.parse(json);
   for (auto s : simdjson::dom::array(document["steps"])) {
     const std::string function = text_of(s["function"]);
-    if (index > 0 && function == "prepare") continue;  // shown with the first one
+    if (index > 0 && function == "prepare") continue;  // shown with the first function
     ++tally.steps;
     const bool over = bool(s["over"]);
     tally.over += over;

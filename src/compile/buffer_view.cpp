@@ -31,9 +31,9 @@ std::optional<StridedLayout> through_view(const StridedLayout& w, const AffineMa
 
 std::optional<StridedLayout> through_reshape(const StridedLayout& w, const Dims& to) {
   StridedLayout out{to, Dims(to.size(), Dim(0)), w.offset};
-  if (std::find(to.begin(), to.end(), Dim(0)) != to.end()) return StridedLayout{to, row_major(to).strides, w.offset};  // no element, no stride
+  if (std::find(to.begin(), to.end(), Dim(0)) != to.end()) return StridedLayout{to, row_major(to).strides, w.offset};  // no elements, so strides do not matter
   for (const ir::ReshapeGroup& group : ir::reshape_groups(w.dims, to)) {
-    // The old axes of a group must lie one after another in memory.
+    // The old axes of a group must be contiguous with each other.
     for (size_t k = 1; k < group.from.size(); ++k) {
       const size_t outer = group.from[k - 1], inner = group.from[k];
       if (!(w.strides[outer] == w.strides[inner] * w.dims[inner])) return std::nullopt;
@@ -84,7 +84,7 @@ std::optional<StridedLayout> before_view(const StridedLayout& w, const AffineMap
       if (!(map.dims[t.axis] == Dim(1))) terms.push_back(t);
     }
     std::sort(terms.begin(), terms.end(), [](const auto& x, const auto& y) { return x.coefficient < y.coefficient; });
-    // The view's axes count the operand's axis like digits, and lie in memory as one axis would.
+    // The view's axes split the operand's axis like digits of its index, and are contiguous with each other.
     Dim elements = 1;
     for (size_t k = 0; k < terms.size(); ++k) {
       const size_t a = terms[k].axis;

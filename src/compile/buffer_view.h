@@ -12,13 +12,13 @@ namespace ingot::compile {
 using ir::StridedLayout;
 
 StridedLayout row_major(const ir::Dims&);
-// Of all elements, one number of the type each.
+// Number of elements times the size of the type.
 ir::Dim bytes_of(const ir::Type&);
-// The layout of view(x) or reshape(x) when x has the layout `w`; nothing where no strides express it.
+// The layout of view(x) or reshape(x) if x has layout `w`; nullopt if no strides express it.
 std::optional<StridedLayout> through_view(const StridedLayout& w, const ir::AffineMap&);
 std::optional<StridedLayout> through_reshape(const StridedLayout& w, const ir::Dims& to);
 std::optional<StridedLayout> through(const StridedLayout& w, const ir::Graph&, const ir::Node& view_or_reshape);
-// The reverse: the layout of x for which view(x) has the layout `w`. Only for views that keep every element.
+// The inverse: the layout of x for which view(x) has layout `w`. Only for views that keep every element.
 std::optional<StridedLayout> before_view(const StridedLayout& w, const ir::AffineMap&, const ir::Dims& operand);
 bool is_bijective(const ir::AffineMap&, const ir::Dims& operand);
 
@@ -28,7 +28,7 @@ struct BufferView {
   StridedLayout layout;
   bool operator==(const BufferView&) const = default;
 };
-// [batch.., M, K] or [batch.., K, N] as the operand of a product with the given batch: missing and size-1 axes get stride 0.
+// [batch.., M, K] or [batch.., K, N] as an operand of a GEMM with the given batch axes: missing axes and axes of size 1 get stride 0.
 BufferView with_batch(BufferView place, const ir::Dims& batch);
 
 }  // namespace ingot::compile

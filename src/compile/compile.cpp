@@ -25,7 +25,7 @@ WeightsByName by_name(const plan::Plan& plan) {
   return places;
 }
 
-// Where a graph's weights are in the plan; what a derived leaf stands for is added later.
+// Maps a graph's weights to the plan's. Derived tensors are filled in later.
 LeafPlaces places_of(const Graph& g, const WeightsByName& in_plan) {
   LeafPlaces places{std::vector<uint32_t>(g.values.size(), none_id), std::vector<uint32_t>(g.values.size(), none_id)};
   for (const Weight& w : g.weights) {
@@ -34,7 +34,7 @@ LeafPlaces places_of(const Graph& g, const WeightsByName& in_plan) {
   return places;
 }
 
-// The graphs of weights, and what is made from them, of all functions as one; weights of one name are one.
+// Merges the prepare graphs of all functions into one; weights of one name are one.
 class Prepare {
  public:
   Graph graph;
@@ -67,7 +67,7 @@ class Prepare {
   std::unordered_map<std::string, ValueId> weights_;
 };
 
-// Weights and origins of all functions; the first origin of each.
+// Adds the weights and origins of all functions. Returns the first origin of each function.
 std::vector<uint32_t> add_weights(plan::Plan& out, std::span<const NamedGraph> functions) {
   std::vector<uint32_t> first_origin;
   std::unordered_set<std::string_view> have;
@@ -86,13 +86,13 @@ std::vector<uint32_t> add_weights(plan::Plan& out, std::span<const NamedGraph> f
       out.weights.push_back(std::move(p));
     }
     first_origin.push_back(static_cast<uint32_t>(out.origins.size()));
-    if (f.regions) continue;  // the functions that they run have them
+    if (f.regions) continue;  // its weights belong to the functions that it calls
     for (const Origin& o : f.graph.origins) out.origins.push_back({o.file, o.code, o.module, o.target, o.line});
   }
   return first_origin;
 }
 
-// Programs of all functions for one target, its prepare function and its code.
+// Adds the programs of all functions for one target, its prepare function and its device code.
 void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Backend& backend, const WeightEncoding* encoding, const std::vector<uint32_t>& first_origin,
                 const std::function<void(std::string_view, double)>& report, Record* record, Timed* timed) {
   const backend::Compiler& compiler = backend::compiler_for(backend.target);
@@ -100,7 +100,7 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
   plan::ForTarget made;
   made.target = backend.target;
   made.prepare.name = "prepare";
-  // What depends on weights alone is made once, by one prepare function for all.
+  // One prepare function computes what depends on weights alone, for all functions.
   std::vector<Split> parts;
   Prepare prepare;
   std::vector<DerivedTensor> derived;
@@ -200,7 +200,7 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
     }
     out.functions[i].graph = print(functions[i].graph);
   }
-  for (size_t i = functions.size(); i-- > 0;) {  // what is called is complete first
+  for (size_t i = functions.size(); i-- > 0;) {  // callees first
     if (functions[i].regions) emit_regions(functions[i], i, out);
   }
   std::string names;

@@ -1,4 +1,4 @@
-// Compile: a canonical graph becomes a plan: storage, schedule, emission (function.h), for each target.
+// Compiles canonical graphs to a plan: storage, schedule and emission (function.h) for each target.
 #pragma once
 #include <functional>
 #include <span>
@@ -14,18 +14,18 @@ namespace ingot::compile {
 
 using ir::NamedGraph;
 
-inline constexpr std::string_view producer = "ingot 0.1.0";  // who makes plans
+inline constexpr std::string_view producer = "ingot 0.1.0";  // written into each plan
 
-// What compiling decided, for people and for whoever compares a program with its graph.
+// The decisions of a build, for `ingot inspect` and `ingot verify`.
 struct Record {
-  bool device_code = true;                      // false: none is compiled, and the plan cannot run on a device
+  bool device_code = true;                      // false: none is compiled, and the plan cannot run on a GPU
   std::string decisions = {};                   // what is stored and why, and each step's offers and refusals
   struct Program {
-    ir::Graph graph;                            // of this program: its weights are the plan's, and derived ones
+    ir::Graph graph;                            // of this program; its weights are the plan's weights and derived tensors
     std::vector<uint32_t> derived;              // per value: index in ForTarget::derived, or none_id
     std::vector<std::vector<StepResult>> steps;
   };
-  // Of the target compiled last. The outputs of prepare's graph are the derived tensors, as they are before they are packed.
+  // For the target compiled last. The outputs of prepare's graph are the derived tensors before packing.
   Program prepare = {};
   std::vector<Program> functions = {};
 };

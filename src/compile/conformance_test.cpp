@@ -11,7 +11,7 @@
 namespace ingot::compile {
 namespace {
 
-// How many of the cases had a step of the kernel.
+// Returns how many cases had a step with the kernel.
 int conform(const kernels::Definition& kernel, const char* target, const char* device, int cases) {
   Options options;
   options.set("target", target);
@@ -54,7 +54,7 @@ TEST(Conformance, Cpu) {
   }
 }
 
-// It may lack a kernel, which is then written out.
+// The reference backend may lack a kernel; then it is expanded.
 TEST(Conformance, Reference) {
   for (const kernels::Definition* kernel : kernels::definitions()) conform(*kernel, "reference", "reference", times(30));
 }

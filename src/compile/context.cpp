@@ -22,7 +22,7 @@ const backend::Offer* cheapest(const backend::Offers& offers, bool body_may_go, 
 
 namespace {
 
-// Where a weight's elements are under views; nullopt for what is no view of a weight.
+// The layout of v in its weight, through views; nullopt if v is no view of a weight.
 std::optional<StridedLayout> layout_on_weight(const Graph& g, ValueId v) {
   const Node& n = g.producer(v);
   if (n.op == Op::weight) return row_major(g.type(v).dims);
@@ -32,7 +32,7 @@ std::optional<StridedLayout> layout_on_weight(const Graph& g, ValueId v) {
   return through(*w, g, n);
 }
 
-// Windows that may overlap: somewhere a step along either of two axes of the view is one along the same axis of what it views.
+// True if the view may have overlapping windows: two of its axes step along one axis of the operand.
 bool has_windows(const Graph& g, ValueId v) {
   for (const Node* n = &g.producer(v); n->op == Op::view; n = &g.producer(n->in[0])) {
     for (const AffineMap::Axis& axis : n->attributes.map("map").axes) {
@@ -47,13 +47,13 @@ bool is_weight(const Graph& g, ValueId v) {
   return g.producer(v).op == Op::weight;
 }
 
-// No step of the function writes it.
+// True if v is a weight that no step writes.
 bool is_constant_weight(const Context& c, ValueId v) {
   while (is_plain_view(c.graph, v)) v = c.graph.producer(v).in[0];
   return c.graph.producer(v).op == Op::weight && std::find(c.written.begin(), c.written.end(), v) == c.written.end();
 }
 
-// Sums over windows of one operand times a weight, for which the backend has a kernel.
+// Finds products of windows and a weight, summed over each channel's window, for which the backend has a depthwise kernel.
 std::map<ValueId, size_t> find_depthwise(const Context& c) {
   std::map<ValueId, size_t> found;
   const Graph& g = c.graph;
@@ -106,7 +106,7 @@ backend::Gemm sketch_of(const Graph& g, const Node& matmul) {
   backend::Gemm gemm;
   gemm.type = g.type(matmul.in[0]).dtype;
   gemm.convolution = is_convolution(matmul);
-  // What there is one row of in all is one matrix.
+  // With one row in all, the batch axes are dropped.
   gemm.a = backend::unplaced(is_one_row(c) ? Dims{1, a.back()} : a);
   gemm.b = {backend::unplaced({b[b.size() - 2], b.back()})};
   return gemm;
@@ -114,7 +114,7 @@ backend::Gemm sketch_of(const Graph& g, const Node& matmul) {
 
 std::optional<ValueId> pieces_of(const Graph& g, const Node& matmul, const Backend& backend) {
   if (matmul.op != Op::matmul) return std::nullopt;
-  // B is the concatenation's transpose: layers store [N, K].
+  // Layers store [N, K], so B is the transpose of the concatenation.
   const Node& transpose = g.producer(matmul.in[1]);
   if (transpose.op != Op::view || g.type(matmul.in[1]).dims.size() != 2 || g.type(transpose.in[0]).dims.size() != 2) return std::nullopt;
   const AffineMap& map = transpose.attributes.map("map");

@@ -1,4 +1,4 @@
-// A function to be compiled: its graph, what its leaves are in the plan, and the backend that is asked for offers.
+// The input of the three phases: a function's graph, the plan entries of its leaves, and the backend.
 #pragma once
 #include <map>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace ingot::compile {
 
-// What a leaf of the graph is in the plan.
+// The plan entry of each leaf of the graph.
 struct LeafPlaces {
   std::vector<uint32_t> weight;   // per value: index in Plan::weights, or none_id
   std::vector<uint32_t> derived;  // per value: index in ForTarget::derived, or none_id
@@ -25,7 +25,7 @@ struct Backend {
   backend::Settings settings;
   std::span<const Timing> known = {};  // which implementation was the fastest for a step
   backend::Offers offers(const backend::Site& site) const { return backend::compiler_for(target).offers(site, target, settings); }
-  // Of a sketch: whether anything does it.
+  // For a sketch (a site without layouts): true if the backend has any offer.
   bool has_offer(const backend::Site& site) const { return !offers(site).offers.empty(); }
 };
 
@@ -38,19 +38,19 @@ struct Subject {
   bool is_prepare = false;                      // output i is derived tensor i
 };
 
-// The subject and what can be seen of it before anything is decided.
+// The subject and facts of the graph that hold before anything is decided.
 struct Context : Subject {
   explicit Context(Subject);
   std::vector<std::vector<ir::NodeId>> users;
   std::vector<uint32_t> uses;                   // per value, counting outputs
-  std::vector<ir::ValueId> written;             // per output: the leaf that it writes over, or none_id
+  std::vector<ir::ValueId> written;             // per output: the leaf that it overwrites, or none_id
   std::set<ir::ValueId> pieces;                 // concatenated weights that one GEMM could read piece by piece
-  std::map<ir::NodeId, EncodedB> encoded;       // GEMMs that could read the numbers of an encoded B
-  std::map<ir::ValueId, size_t> depthwise;      // sums that may be depthwise convolutions, and which operand of the multiplication in them has the windows
+  std::map<ir::NodeId, EncodedB> encoded;       // GEMMs that could read the integers of an encoded B
+  std::map<ir::ValueId, size_t> depthwise;      // sums that may be depthwise convolutions, and which factor of the product below is the windows
 };
 
 bool is_one_row(const ir::Dims&);
-// True for another value's elements under a map of indices.
+// True for a view whose map of indices pads nothing.
 bool is_plain_view(const ir::Graph&, ir::ValueId);
 
 // The cheapest of those that read B by this packing, the first where costs are equal; null: there is none. One that leaves the body out costs a pass more, and counts
@@ -60,7 +60,7 @@ double cost_of(const backend::Offer&);
 
 // A GEMM as a sketch: its sizes, and B as one matrix.
 backend::Gemm sketch_of(const ir::Graph&, const ir::Node& matmul);
-// The concatenated weights [N_i, K] behind B that the backend would read piece by piece: neighbours along K, all with one step from row to row.
+// The weights [N_i, K] whose concatenation is B, if the backend can read them piece by piece: stride 1 along K, one row stride for all.
 std::optional<ir::ValueId> pieces_of(const ir::Graph&, const ir::Node& matmul, const Backend&);
 
 }  // namespace ingot::compile

@@ -8,7 +8,7 @@ namespace ingot::compile {
 
 namespace {
 
-// From the first to the last step that uses it, where a buffer is scratch.
+// The life of a scratch buffer is from the first to the last step that uses it.
 void set_lives(plan::Program& program) {
   std::vector<bool> seen(program.buffers.size(), false);
   for (uint32_t n = 0; n < program.steps.size(); ++n) {

@@ -18,7 +18,7 @@ bool is_widened(const Graph& g, ValueId v) {
   return n.op == Op::cast && g.type(n.in[0]).dtype == DType::i8 && is_float(g.type(v).dtype);
 }
 
-// [K, N], in the form that encode.h says.
+// Matches B [K, N] in the form of encode.h.
 std::optional<EncodedB> encoded(const Graph& g, ValueId v) {
   if (g.type(v).dims.size() != 2) return std::nullopt;
   EncodedB out{none_id, none_id, {.storage = DType::i8}};
@@ -33,7 +33,7 @@ std::optional<EncodedB> encoded(const Graph& g, ValueId v) {
   return out;
 }
 
-// A value's elements as those of another one, under views.
+// A value seen through a map of indices.
 struct Viewed {
   ValueId value;
   AffineMap map;
@@ -52,7 +52,7 @@ void follow_views(const Graph& g, Viewed& at) {
   }
 }
 
-// An operand of a map on elements that broadcasts.
+// An operand of a pointwise operation, broadcast to its result.
 Viewed operand_of(const Graph& g, const Viewed& result, ValueId operand) {
   const Dims &dims = g.type(operand).dims, &all = g.type(result.value).dims;
   AffineMap map{all, {}, std::nullopt};
@@ -64,10 +64,10 @@ Viewed operand_of(const Graph& g, const Viewed& result, ValueId operand) {
   return {operand, compose(result.map, map)};
 }
 
-// A matrix [K, N] that is int8 numbers, or concatenated ones, times a number for each column.
+// A matrix [K, N]: int8 integers, possibly concatenated, times a scale per column.
 struct Quantised {
   std::vector<Viewed> parts;
-  size_t axis = 0;  // of the concatenation, and what is seen of it
+  size_t axis = 0;  // of the concatenation, and the view of it
   AffineMap map = {};
   std::optional<Viewed> scale = std::nullopt;
   DType type;
@@ -113,7 +113,7 @@ std::optional<Quantised> quantised(const Graph& g, ValueId v) {
   return out;
 }
 
-// A convolution's A: windows, padding, or steps over places.
+// True if A is a convolution's input: it has windows, padding or a step.
 bool reads_windows(const Graph& g, ValueId a) {
   for (const Node* n = &g.producer(a); n->op == Op::view || n->op == Op::reshape; n = &g.producer(n->in[0])) {
     if (n->op == Op::reshape) continue;
@@ -131,7 +131,7 @@ class Encoder {
   Encoder(const Graph& g, const Backend& backend, const WeightEncoding* wanted)
       : g_(g), backend_(backend), wanted_(wanted), free_(find_constants(g).free), constant_(find_prepared(g)) {}
 
-  // B of a GEMM in the new graph, or none_id where it stays as it is.
+  // B of a GEMM in the new graph, or none_id to leave it alone.
   ValueId operand_b(Graph& to, const Node& node, const std::vector<ValueId>& renamed) {
     if (node.op != Op::matmul) return none_id;
     const ValueId b = node.in[1];
@@ -144,7 +144,7 @@ class Encoder {
     if (wanted_ == nullptr || reads_windows(g_, node.in[0])) return none_id;
     const auto [numbers, scale] = encoded_rows(to, b, renamed);
     Handle decoded = cast(transpose(numbers, 0, 1), DType::f32) * transpose(scale, 0, 1);
-    // Without an offer B is decoded in each run, and the GEMM reads it in the type of A.
+    // Without an offer, B is decoded in each run and the GEMM reads it in A's type.
     backend::Gemm sketch = sketch_of(g_, node);
     sketch.encoding = wanted_->encoding;
     sketch.constant = true;
@@ -153,7 +153,7 @@ class Encoder {
   }
 
  private:
-  // What a model quantised itself.
+  // For weights that the model quantised itself.
   ValueId itself(Graph& to, const Quantised& q, const std::vector<ValueId>& renamed) const {
     std::vector<Handle> parts;
     for (const Viewed& part : q.parts) parts.push_back(view({&to, renamed[part.value]}, part.map));
@@ -167,7 +167,7 @@ class Encoder {
     return b.id();
   }
 
-  // [N, K]: the parts of a concatenation each by itself, so that a change of one concerns no other.
+  // Encodes B as [N, K]. Parts of a concatenation are encoded separately, so that changing one weight re-encodes only that one.
   EncodedWeight encoded_rows(Graph& to, ValueId b, const std::vector<ValueId>& renamed) {
     Viewed at{b, identity(g_.type(b).dims)};
     follow_views(g_, at);
@@ -194,8 +194,8 @@ class Encoder {
   const Backend& backend_;
   const WeightEncoding* wanted_;
   const std::vector<bool> free_, constant_;
-  std::map<ValueId, ValueId> made_;          // B of the graph -> of the new one
-  std::map<std::pair<ValueId, bool>, EncodedWeight> encoded_;  // weights, or their transposes, that several GEMMs read are encoded once
+  std::map<ValueId, ValueId> made_;          // old B -> new B
+  std::map<std::pair<ValueId, bool>, EncodedWeight> encoded_;  // weights (or transposes) shared by several GEMMs are encoded once
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Weights that an option encodes, and those that a model encoded itself.
+// Weights encoded by option weight_dtype, and weights that a model quantised itself.
 #include "compile/encode.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ std::vector<float> values(const Array& a) {
 
 const Backend cpu{{}, {}};
 
-// The weight as the encoded graph's matmul reads it.
+// The weight as the GEMM of the encoded graph reads it.
 std::vector<float> decoded(const std::vector<float>& weight, int64_t n) {
   const auto k = static_cast<int64_t>(weight.size()) / n;
   Graph g = linear(DType::f32, k, n);
@@ -130,7 +130,7 @@ TEST(Encode, AWeightOfTwoGemmsIsEncodedOnceAndPartsOfAConcatenationEachByItself)
   }
 }
 
-// What models write: the scale before or behind the transposition or left out, and layers that were merged.
+// Forms that models use: the scale before or after the transpose or missing, and merged layers.
 TEST(Encode, WeightsThatAModelEncodedItself) {
   struct {
     const char* what;
@@ -165,7 +165,7 @@ TEST(Encode, WeightsThatAModelEncodedItself) {
     add_weights(g, random);
     auto plan = std::make_shared<plan::Plan>(compile(g, Options()));
     plan::verify(*plan);
-    // Prepare packs numbers, and makes no floats of them.
+    // Prepare packs the integers and does not decode them.
     for (const plan::Step& step : plan->targets[0].prepare.programs[0].steps) {
       EXPECT_TRUE(step.kernel != "matmul_pack" || step.operands[1].dtype == DType::i8);
     }
@@ -174,7 +174,7 @@ TEST(Encode, WeightsThatAModelEncodedItself) {
   }
 }
 
-// Scales that vary along K are no scales of columns: B is what the graph says.
+// Scales that vary along K are not scales of columns: B stays as it is.
 TEST(Encode, OtherScalesAreNot) {
   Graph g;
   const Handle x(&g, g.add_input("x", {DType::f16, {3, 8}}));

@@ -14,14 +14,14 @@ using namespace ir;
 namespace {
 
 bool is_lacking(const Graph& g, const Node& node, const Backend& backend) {
-  if (node.op != Op::attention) return false;  // others are asked for when they are scheduled
+  if (node.op != Op::attention) return false;  // other kernels are asked for when they are scheduled
   backend::Attention sketch{g.type(node.in[0]).dtype};
   sketch.d = g.type(node.in[0]).dims.back();
   sketch.e = g.type(node.in[2]).dims.back();
   return !backend.has_offer({std::move(sketch)});
 }
 
-// True if A's rows are windows: a view in which elements of what is stored repeat.
+// True if A is a view with overlapping windows.
 bool has_windows(const Graph& g, const Node& matmul) {
   const Node& rows = g.producer(matmul.in[0]);
   if (rows.op != Op::reshape) return false;
@@ -29,7 +29,7 @@ bool has_windows(const Graph& g, const Node& matmul) {
   return windows.op == Op::view && !windows.attributes.map("map").fill && !is_bijective(windows.attributes.map("map"), g.type(windows.in[0]).dims);
 }
 
-// How many columns a GEMM over windows needs so that a kernel of the backend reads them where they lie; nullopt if it has as many, or no number helps.
+// How many output channels a convolution needs so that a kernel of the backend reads its input in place; nullopt if it has enough, or if none helps.
 std::optional<int64_t> wanted_columns(const Graph& g, const Node& node, const Backend& backend) {
   constexpr int64_t eight = 8;
   if (node.op != Op::matmul || !has_windows(g, node)) return std::nullopt;

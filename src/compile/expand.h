@@ -1,14 +1,14 @@
-// What depends on the kernels that a backend has: those that it lacks are written out in primitives, and what one of its kernels computes at once is joined.
+// Rewrites that depend on the kernels of a backend: expands what it lacks, and merges what one of its kernels computes at once.
 #pragma once
 #include "compile/context.h"
 
 namespace ingot::compile {
 
-// By their definitions (kernels/definition.h).
+// Writes kernels that the backend lacks in primitives, by their definitions (kernels/definition.h).
 ir::Graph expand_lacking(ir::Graph, const Backend&);
-// Convolutions of few columns get more, filled with zeros, where a kernel of the backend wants them.
+// Pads convolutions with few output channels with zero channels if a kernel of the backend needs them.
 ir::Graph widen_results(ir::Graph, const Backend&);
-// Sums and squares of a normalisation (Op::moments), by moments.cpp.
+// Merges the sum and the sum of squares of a normalisation into Op::moments (moments.cpp).
 ir::Graph join_moments(ir::Graph, const Backend&);
 
 }  // namespace ingot::compile

@@ -1,5 +1,4 @@
-// One program of a plan from one graph, in three phases: what has memory and where (storage/), the steps and how each is done (schedule/), and the plan's
-// program of them (emission.cpp).
+// Compiles one graph to one program, in three phases: storage (storage/), schedule (schedule/), emission (emission.cpp).
 #pragma once
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// A graph as a plan, run and compared with the reference interpreter.
+// Compiles a graph, runs the plan, and compares with the reference interpreter.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ inline void run_and_compare(const ir::Graph& g, std::shared_ptr<const plan::Plan
     for (ir::Array& a : inputs) in.push_back(host(a));
     for (const ir::Array& a : wanted) found.push_back(ir::Array::empty(a.dtype, a.dims));
     for (ir::Array& a : found) out.push_back(host(a));
-    // The third run on a GPU is recorded work.
+    // On a GPU the third run records a CUDA graph.
     for (int again = 0; again < (device == "cuda" ? 4 : 1); ++again) {
       for (ir::Array& a : found) std::fill(a.bytes.begin(), a.bytes.end(), std::byte{0});
       session.run(in, out);

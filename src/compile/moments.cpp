@@ -1,4 +1,4 @@
-// A sum and the sum of squared differences from its mean become one node where the backend has a kernel for both: it reads a long row once.
+// Merges a sum and the sum of squared differences from its mean into one node where the backend has a kernel that computes both in one read of a long row.
 #include <algorithm>
 #include <map>
 
@@ -13,7 +13,7 @@ using namespace ir;
 
 namespace {
 
-// What `v` is under views that keep all elements, outermost first.
+// Strips views that keep all elements; `maps` receives them, outermost first.
 ValueId below_views(const Graph& g, ValueId v, std::vector<const AffineMap*>* maps = nullptr) {
   while (g.producer(v).op == Op::view && !g.producer(v).attributes.map("map").fill) {
     if (maps != nullptr) maps->push_back(&g.producer(v).attributes.map("map"));
@@ -24,7 +24,7 @@ ValueId below_views(const Graph& g, ValueId v, std::vector<const AffineMap*>* ma
 
 bool is_sum(const Node& node) { return node.op == Op::reduce && node.attributes.string("kind") == "sum" && !node.attributes.integers("axes").empty(); }
 
-// Where the elements of `v`, broadcast to `dims` by axes of size 1 in front, come from: a map into what is below its views.
+// `v` is broadcast to `dims`. Returns the map from `dims` to the value below its views.
 std::optional<AffineMap> map_from(const Graph& g, ValueId v, const Dims& dims) {
   const Dims& own = g.type(v).dims;
   if (own.size() > dims.size()) return std::nullopt;
@@ -41,14 +41,14 @@ std::optional<AffineMap> map_from(const Graph& g, ValueId v, const Dims& dims) {
   return all;
 }
 
-// True if both are the same elements at the same places of `dims`.
+// True if `a` and `b`, broadcast to `dims`, have equal elements.
 bool are_same(const Graph& g, ValueId a, ValueId b, const Dims& dims) {
   if (below_views(g, a) != below_views(g, b)) return false;
   const auto x = map_from(g, a, dims), y = map_from(g, b, dims);
   return x && y && *x == *y;
 }
 
-// True if `mean`, which broadcasts to `dims`, is the sum's elements each at its place, over `n`.
+// True if `mean`, broadcast to `dims`, is the sum divided by `n`.
 bool is_mean_of(const Graph& g, ValueId mean, const Node& sum, const Dims& dims, int64_t n) {
   std::vector<const AffineMap*> maps;
   const Node& over = g.producer(below_views(g, mean, &maps));
@@ -74,26 +74,26 @@ bool is_mean_of(const Graph& g, ValueId mean, const Node& sum, const Dims& dims,
   return all.dims.size() == dims.size();
 }
 
-// The sum that has the mean of which `squares` sums squared differences, if the backend has a kernel for both.
-std::optional<NodeId> sum_beside(const Graph& g, const Node& squares, const Backend& backend) {
+// Finds the sum of which `squares` uses the mean, if the backend has a kernel for both.
+std::optional<NodeId> find_sum(const Graph& g, const Node& squares, const Backend& backend) {
   if (!is_sum(squares)) return std::nullopt;
   const Node& square = g.producer(squares.in[0]);
   if (square.op != Op::mul || square.in[0] != square.in[1] || g.producer(square.in[0]).op != Op::sub) return std::nullopt;
-  const Node& apart = g.producer(square.in[0]);
+  const Node& difference = g.producer(square.in[0]);
   const Dims& dims = g.type(squares.in[0]).dims;
-  const Node* over = &g.producer(below_views(g, apart.in[1]));
-  if (dims.size() != g.type(apart.in[1]).dims.size() || over->op != Op::div) return std::nullopt;
+  const Node* over = &g.producer(below_views(g, difference.in[1]));
+  if (dims.size() != g.type(difference.in[1]).dims.size() || over->op != Op::div) return std::nullopt;
   const ValueId sum = below_views(g, over->in[0]);
   const Node& first = g.producer(sum);
   const std::vector<int64_t> axes = squares.attributes.integers("axes");
-  if (!is_sum(first) || first.attributes.integers("axes") != axes || !are_same(g, first.in[0], apart.in[0], dims)) return std::nullopt;
+  if (!is_sum(first) || first.attributes.integers("axes") != axes || !are_same(g, first.in[0], difference.in[0], dims)) return std::nullopt;
   int64_t n = 1;
   for (int64_t axis : axes) n *= dims[static_cast<size_t>(axis)].constant().value_or(0);
-  if (n == 0 || !is_mean_of(g, apart.in[1], first, dims, n)) return std::nullopt;
+  if (n == 0 || !is_mean_of(g, difference.in[1], first, dims, n)) return std::nullopt;
   const kernels::Definition& moments = *kernels::definition_of(Op::moments);
   Node sketch;
   sketch.op = Op::moments;
-  sketch.in = {first.in[0]};  // not `apart`'s operand, which may lack axes of size 1 in front
+  sketch.in = {first.in[0]};  // not the subtraction's operand, which may lack leading axes of size 1
   sketch.attributes = {{"axes", to_attribute(axes)}};
   const kernels::PlainStep step = moments.plain(g, sketch);
   backend::Plain plain{moments.name, step.constants, {g.type(first.in[0]).dtype, DType::f32, DType::f32}};
@@ -104,23 +104,23 @@ std::optional<NodeId> sum_beside(const Graph& g, const Node& squares, const Back
 }  // namespace
 
 Graph join_moments(Graph g, const Backend& backend) {
-  std::map<ValueId, ValueId> squares_of, sum_of;  // one of the other
+  std::map<ValueId, ValueId> squares_of, sum_of;  // squares -> sum, and the inverse
   for (const Node& node : g.nodes) {
-    if (auto sum = node.out.empty() ? std::nullopt : sum_beside(g, node, backend); sum && squares_of.try_emplace(g.nodes[*sum].out[0], node.out[0]).second) {
+    if (auto sum = node.out.empty() ? std::nullopt : find_sum(g, node, backend); sum && squares_of.try_emplace(g.nodes[*sum].out[0], node.out[0]).second) {
       sum_of[node.out[0]] = g.nodes[*sum].out[0];
     }
   }
   if (squares_of.empty()) return g;
-  std::map<ValueId, ValueId> made;  // squares by their sum
+  std::map<ValueId, ValueId> made;  // sum -> new squares
   auto shaped = [](Graph& to, ValueId v, const Dims& dims) { return to.type(v).dims == dims ? v : reshape(Handle(&to, v), dims).id(); };
   replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) -> std::optional<ValueId> {
     if (node.out.empty()) return std::nullopt;
     const ValueId v = node.out[0];
     if (auto found = squares_of.find(v); found != squares_of.end()) {
-      // Half values are read as such: what widened them stands above views.
+      // The kernel reads half types itself: skip the cast below the views.
       std::vector<const AffineMap*> above;
       const ValueId x = below_views(to, in[0], &above);
-      std::vector<AffineMap> maps;  // copies: new nodes move the old ones
+      std::vector<AffineMap> maps;  // copies: adding nodes moves the old ones
       for (const AffineMap* map : above) maps.push_back(*map);
       const Node& widens = to.producer(x);
       const bool half = widens.op == Op::cast && to.type(x).dtype == DType::f32 && size_of(to.type(widens.in[0]).dtype) == 2 && is_float(to.type(widens.in[0]).dtype);

@@ -32,7 +32,7 @@ size_t index_of(std::string_view name) {
   throw problem.fix(near.empty() ? "the options are " + all : fmt::format("did you mean \"{}\"?", near));
 }
 
-// "cpu,cuda:sm_90": every one a target, none of them twice. "auto": the CPU, where nobody has said otherwise.
+// "cpu,cuda:sm_90": distinct targets. "auto" is the CPU, unless the caller chose otherwise.
 std::optional<std::vector<Target>> parse_targets(std::string_view text) {
   if (text == "auto") return std::vector<Target>(1);
   std::vector<Target> targets;
@@ -79,7 +79,7 @@ std::span<const Option> option_table() { return table; }
 
 Options::Options() {
   for (const Option& o : table) values_.emplace_back(o.default_text);
-  const char* cache = std::getenv("INGOT_CACHE");  // another default
+  const char* cache = std::getenv("INGOT_CACHE");  // overrides the default
   if (cache == nullptr || *cache == '\0') return;
   try {
     set("cache", cache);

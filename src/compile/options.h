@@ -13,12 +13,12 @@
 namespace ingot::compile {
 
 enum class OptionKind : uint8_t {
-  partition,  // what runs in torch instead; part of the plan's key, without effect on an engine
+  partition,  // what runs in torch; part of the plan's key, without effect on an engine
   plan,
   build,
   session,
 };
-// Whether plans that differ in such an option are other plans.
+// True if the option is part of the plan's key.
 inline bool changes_plan(OptionKind kind) { return kind == OptionKind::partition || kind == OptionKind::plan; }
 
 struct Option {
@@ -31,7 +31,7 @@ std::span<const Option> option_table();
 class Options {
  public:
   Options();  // all at their default
-  // Error (invalid_option) naming the nearest option, or the values that are allowed.
+  // Error (invalid_option) names the nearest option, or the allowed values.
   void set(std::string_view name, std::string_view text);
   const std::string& text(std::string_view name) const;
   int64_t integer(std::string_view name) const;
@@ -40,12 +40,12 @@ class Options {
   std::vector<Target> targets() const;
 
  private:
-  std::vector<std::string> values_;  // as option_table()
+  std::vector<std::string> values_;  // in the order of option_table()
 };
 
-// The type that a value of option autocast names, if it names one.
+// The dtype that a value of option autocast names, or nullopt.
 std::optional<ir::DType> autocast_type(std::string_view text);
-// Whether products of float32 on a GPU go by TF32, and whether convolutions do.
+// True if float32 GEMMs, or convolutions, use TF32 on a GPU.
 bool products_by_tf32(const Options&);
 bool convolutions_by_tf32(const Options&);
 

@@ -1,4 +1,4 @@
-// A result, or the value that has to be stored before there is one.
+// A result, or the value that must be stored before there can be one.
 #pragma once
 #include <optional>
 

@@ -19,7 +19,7 @@ uint32_t weight_named(const plan::Plan& plan, std::string_view name) {
   return static_cast<uint32_t>(found - plan.weights.begin());
 }
 
-// As storage/place.cpp has them for straight functions.
+// The same bindings as storage/place.cpp makes for straight functions.
 void bind(const Graph& g, const plan::Plan& plan, SizeTable& sizes, plan::Function& f) {
   using Kind = plan::Binding::Kind;
   const std::vector<ValueId> written = written_by_outputs(g);
@@ -38,7 +38,7 @@ void bind(const Graph& g, const plan::Plan& plan, SizeTable& sizes, plan::Functi
   }
 }
 
-// The size that a check says the symbol is not above; it must be known before the symbol is.
+// An upper bound of the symbol that a check gives, if it can be evaluated before the symbol is known.
 std::optional<Dim> bound_of(const Graph& g, SymbolId s, const std::vector<bool>& known) {
   const Dim symbol = Dim::symbol(s);
   for (const Check& c : g.checks) {

@@ -1,4 +1,4 @@
-// Sizes of one function as a size program: every distinct expression once.
+// The sizes of one function as a size program, each distinct expression once.
 #pragma once
 #include <map>
 #include <span>
@@ -15,7 +15,7 @@ namespace ingot::compile {
 class SizeTable {
  public:
   SizeTable() = default;
-  // Goes on where another one's program ends.
+  // Continues an existing program.
   explicit SizeTable(SizeProgram program);
   plan::SizeRef ref(const ir::Dim&);
   std::vector<plan::SizeRef> refs(std::span<const ir::Dim>);

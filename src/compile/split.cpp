@@ -19,7 +19,7 @@ using namespace ir;
 namespace {
 
 std::vector<bool> find_constant(const Graph& g, const Constants& known, const std::vector<bool>& decoded) {
-  std::vector<bool> written(g.values.size(), false), constant(g.values.size(), false);  // a buffer that changes is no constant
+  std::vector<bool> written(g.values.size(), false), constant(g.values.size(), false);  // a buffer that is written is not constant
   for (ValueId leaf : written_by_outputs(g)) {
     if (leaf != none_id) written[leaf] = true;
   }
@@ -31,7 +31,7 @@ std::vector<bool> find_constant(const Graph& g, const Constants& known, const st
   return constant;
 }
 
-// What GEMMs with an encoded B decode, unless they are constant themselves.
+// True for the values that GEMMs decode from an encoded B, unless they are constant themselves.
 std::vector<bool> find_decoded(const Graph& g) {
   std::vector<bool> decoded(g.values.size(), false);
   const std::vector<bool> constant = find_constant(g, find_constants(g), decoded);
@@ -61,16 +61,16 @@ class Splitter {
     out_.prepare.origins = g_.origins;
     for (const Input& input : g_.inputs) in_main_[input.value] = out_.main.add_input(input.name, g_.type(input.value), input.order);
     for (const Node& node : g_.nodes) {
-      // What is free of inputs and weights is copied where it is read, as some of it is read by prepare alone. So is what is decoded, as a packed B is not.
+      // Generated values are copied to each use, since prepare needs some of them alone. So are decoded values, since a packed B does not need them.
       if (is_leaf(node.op) || all_constant(node) || (!node.out.empty() && (known_.free[node.out[0]] || decoded_[node.out[0]]))) continue;
       copy_main(node);
     }
     for (ValueId leaf : written_by_outputs(g_)) {
-      if (leaf != none_id) main(leaf);  // it may be written and never read
+      if (leaf != none_id) main(leaf);  // a leaf may be written but never read
     }
     for (const Output& o : g_.outputs) out_.main.outputs.push_back({main(o.value), o.name, o.order, o.to});
     for (DerivedTensor& d : out_.derived) out_.prepare.outputs.push_back({d.made, d.name, {}});
-    verify(out_.prepare, Level::canonical);  // it has no symbols: a size that varies does not get past this
+    verify(out_.prepare, Level::canonical);  // it has no symbols, so a dynamic size fails here
     out_.derived_leaf.resize(out_.main.values.size(), none_id);
     out_.packed_operand.resize(out_.main.nodes.size(), none_id);
     return std::move(out_);
@@ -84,7 +84,7 @@ class Splitter {
     return !node.out.empty();
   }
 
-  // The node in another graph, where its operands are by now.
+  // Copies the node to another graph; its operands are there already.
   ValueId copy(Graph& to, std::vector<ValueId>& map, const Node& node, ValueId wanted) {
     std::vector<ValueId> in;
     for (ValueId v : node.in) in.push_back(map[v]);
@@ -97,9 +97,9 @@ class Splitter {
     return map[wanted];
   }
 
-  // A value in another graph, and before it all that it is made of; `leaf` gives what is not copied. A chain may be long: no recursion.
+  // Copies a value and everything that it depends on to another graph; `leaf` maps values that are not copied. Iterative, as chains may be long.
   template <class Leaf>
-  ValueId bring(Graph& to, std::vector<ValueId>& map, ValueId wanted, Leaf leaf) {
+  ValueId copy_with_operands(Graph& to, std::vector<ValueId>& map, ValueId wanted, Leaf leaf) {
     for (std::vector<ValueId> todo{wanted}; !todo.empty();) {
       ValueId v = todo.back();
       const Node& node = g_.producer(v);
@@ -121,12 +121,12 @@ class Splitter {
   }
 
   ValueId prepare(ValueId wanted) {
-    return bring(out_.prepare, in_prepare_, wanted, [&](ValueId v) { return g_.producer(v).op == Op::weight ? add_weight(out_.prepare, v) : none_id; });
+    return copy_with_operands(out_.prepare, in_prepare_, wanted, [&](ValueId v) { return g_.producer(v).op == Op::weight ? add_weight(out_.prepare, v) : none_id; });
   }
 
-  // A value as main sees it: constants that are computed become leaves.
+  // A value in main: computed constants become leaves.
   ValueId main(ValueId wanted) {
-    return bring(out_.main, in_main_, wanted, [&](ValueId v) {
+    return copy_with_operands(out_.main, in_main_, wanted, [&](ValueId v) {
       const Op op = g_.producer(v).op;
       if (op == Op::weight) return add_weight(out_.main, v);
       return !constant_[v] || is_view(op) ? none_id : leaf_of(v, derive(v));
@@ -144,8 +144,8 @@ class Splitter {
     return made;
   }
 
-  // A convolution's kernel as an operand of a product, or of the sums over each channel's windows: its elements would have to be put in order in each run.
-  // One that lies along K is read as it is by a product.
+  // True if `v` is a convolution's kernel whose elements would have to be reordered in each run, by a GEMM or by a depthwise convolution. A GEMM
+  // reads a kernel that is contiguous along K as it is.
   bool is_kernel(Op reader, ValueId v) const {
     std::vector<const Node*> views;
     for (; is_view(g_.producer(v).op); v = g_.producer(v).in[0]) views.push_back(&g_.producer(v));
@@ -159,7 +159,7 @@ class Splitter {
     }
     const std::vector<Dim>& strides = w->strides;
     const bool along_k = reader == Op::matmul && strides[strides.size() - 2] == Dim(1);
-    const size_t least = reader == Op::matmul ? 4 : 3;  // axes of a kernel; a product's weight of three is rather one matrix of many
+    const size_t least = reader == Op::matmul ? 4 : 3;  // axes of a kernel; a GEMM's weight with three axes is a batch of matrices
     return g_.type(v).dims.size() >= least && !(strides.back() == Dim(1)) && !(strides.back() == Dim(0)) && !along_k;
   }
 
@@ -240,7 +240,7 @@ class Splitter {
       const ValueId scale = encoded && encoded->scale != none_id ? main(encoded->scale) : none_id;
       out_.main.current_origin = node.origin;
       out_.main.current_group = node.group;
-      // The packed operand keeps its place as a leaf of its own, so that the node still infers.
+      // A packed operand is a leaf in the operand's place, so that type inference still works.
       ValueId b = leaf_of(matrix, index);
       if (encoded) b = decoded({&out_.main, b}, scale, g_.type(node.in[1]).dtype);
       NodeId id = out_.main.add_node(node.op, {a, b}, node.attributes, {g_.type(node.out[0])});
@@ -251,7 +251,7 @@ class Splitter {
     }
     if (node.out.empty() || in_main_[node.out[0]] != none_id) return;
     if (auto pieces = pieces_of(g_, node, backend_); pieces && constant_[*pieces]) {
-      // A concatenation of this GEMM's own, which is never materialised; others share one that prepare makes.
+      // Gives this GEMM a concatenation of its own, which is never materialised. Other users share the one that prepare computes.
       const ValueId transpose = node.in[1], concat = *pieces;
       const std::pair shared(in_main_[transpose], in_main_[concat]);
       for (const Node* own : {&g_.producer(concat), &g_.producer(transpose), &node}) copy_with_operands(*own);
@@ -278,7 +278,7 @@ class Splitter {
   const Constants known_;
   const std::vector<bool> decoded_, constant_;
   std::vector<ValueId> in_main_, in_prepare_;
-  std::map<std::pair<ValueId, std::string_view>, uint32_t> index_;  // by how it is packed
+  std::map<std::pair<ValueId, std::string_view>, uint32_t> index_;  // by value and packing
 };
 
 }  // namespace

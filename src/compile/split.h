@@ -1,4 +1,4 @@
-// Splits a graph into what depends on weights alone (the prepare function) and the rest.
+// Splits a graph into the part that depends on weights alone (the prepare function) and the rest.
 #pragma once
 #include <optional>
 #include <string>
@@ -11,7 +11,7 @@ namespace ingot::compile {
 
 struct Backend;
 
-// A tensor the prepare function makes.
+// A tensor that the prepare function computes.
 struct DerivedTensor {
   std::string name;
   ir::ValueId made = ir::none_id;  // in Split::prepare
@@ -23,16 +23,16 @@ struct Split {
   ir::Graph prepare;                                 // its outputs are the derived tensors, in order
   ir::Graph main;
   std::vector<DerivedTensor> derived;
-  std::vector<uint32_t> derived_leaf;                // per value of main: index of the derived tensor it stands for, or none_id
+  std::vector<uint32_t> derived_leaf;                // per value of main: index of the derived tensor that this leaf reads, or none_id
   std::vector<uint32_t> packed_operand;              // per node of main: derived index of its packed second operand (matmul), or none_id
 };
 
-// Per value: what prepare can make. It depends on weights and numbers alone, or is a table of numbers; prepare runs once, so no size of the inputs takes part.
-// Of an encoded weight it makes the numbers and scales, and never the floating-point numbers that GEMMs decode from them.
+// Per value: true if prepare can compute it, which means that it depends only on weights and constants, or is a constant table, and on no size of the inputs.
+// For an encoded weight prepare computes integers and scales, but never the floats that GEMMs decode from them.
 std::vector<bool> find_prepared(const ir::Graph&);
 
-// The backend says which weights GEMMs read packed, and which concatenated ones piece by piece. `first`: index of the first derived tensor among those of all
-// functions; indices in the result count from there.
+// Asks the backend which weights GEMMs read packed and which concatenations piece by piece. Indices of derived tensors count
+// from `first`: they are shared by all functions.
 Split split(const ir::Graph&, const Backend&, uint32_t first = 0);
 
 }  // namespace ingot::compile

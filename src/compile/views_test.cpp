@@ -1,4 +1,4 @@
-// Chains of views: where their elements are said to lie, and what plans of them compute.
+// Chains of views: the layouts that they get, and what compiled plans compute from them.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -18,7 +18,7 @@ using ir::Dims;
 using ir::RandomViews;
 using Sizes = RandomViews::Sizes;
 
-// The place of every element of a window, in row-major order of its indices.
+// The offset of every element of a layout, in row-major order of its indices.
 Sizes places(const StridedLayout& w, const Sizes& setting) {
   Sizes dims, strides, out;
   for (const Dim& d : w.dims) dims.push_back(d.evaluate(setting));
@@ -32,7 +32,7 @@ Sizes places(const StridedLayout& w, const Sizes& setting) {
   return out;
 }
 
-// Dense in some order of the axes, with room behind each when it is `wide`.
+// Dense in a random order of axes; if `wide`, with gaps between rows.
 StridedLayout some_layout(const Dims& dims, std::mt19937& random, bool wide) {
   std::vector<size_t> order(dims.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -74,7 +74,7 @@ TEST(Views, LieWhereTheirWindowsSay) {
   EXPECT_GT(followed * 2, all);
 }
 
-// The layout that an operand must have for its view to have a given one.
+// The layout that an operand must have so that its view has a given one.
 TEST(Views, LieWhereTheyAreWanted) {
   size_t found = 0;
   for (uint32_t seed = 0; seed < ir::chains(4000) && !HasFailure(); ++seed) {
@@ -90,7 +90,7 @@ TEST(Views, LieWhereTheyAreWanted) {
       if (!before) continue;
       ++found;
       for (size_t s = 0; s < chain.settings.size(); ++s) {
-        // An element of the operand that the view has lies where the view has it, and no other one lies there.
+        // An element of the operand that the view contains has the view's offset, and no other element has that offset.
         const Sizes of_view = places(wanted, chain.settings[s]), of_operand = places(*before, chain.settings[s]);
         for (size_t i = 0; i < of_view.size(); ++i) ASSERT_EQ(of_operand[static_cast<size_t>(item.numbers[s].at[i])], of_view[i]) << "at setting " << s;
         ASSERT_EQ(std::set<int64_t>(of_operand.begin(), of_operand.end()).size(), of_operand.size()) << "at setting " << s;

@@ -1,4 +1,4 @@
-// The kernels: one line each.
+// The kernels, one line each.
 #include "kernels/definition.h"
 
 #include <algorithm>

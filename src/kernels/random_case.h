@@ -1,4 +1,4 @@
-// Random graphs for conformance tests: sizes with 0 and 1 among them, operands that lie otherwise than row-major.
+// Random graphs for conformance tests, with sizes of 0 and 1 and with operands that are not row-major.
 #pragma once
 #include <numeric>
 #include <random>
@@ -25,7 +25,7 @@ class RandomCase {
     for (int64_t d = 0; d < rank; ++d) out.push_back(one_in(40) ? 0 : size());
     return out;
   }
-  // An input of these dims whose axes lie in some other order in memory, one time in two.
+  // An input of these dims; one time in two its axes are permuted in memory.
   ir::Handle input(const char* name, ir::DType type, ir::Dims dims) {
     const size_t rank = dims.size();
     if (rank < 2 || one_in(2)) return {&graph, graph.add_input(name, {type, std::move(dims)})};
@@ -41,14 +41,14 @@ class RandomCase {
     w.name = name;
     return {&graph, graph.add_weight(std::move(w), {type, std::move(dims)})};
   }
-  // Pointwise work behind a kernel: of what stands behind layers in models, up to four in any order; one time in four what it began with is a result too.
+  // Adds a pointwise epilogue: up to four operations that follow layers in models, in any order. One time in four its input becomes a result too.
   ir::Handle ended(ir::Handle y) {
     using namespace ir;
     const DType t = y.dtype();
     const Dim n = y.dims().back();
     if (one_in(4)) output("before", y);
     auto name = [&](const char* of, int64_t i) { return std::string(of) + std::to_string(i); };
-    if (t != DType::f32) {  // a long chain of halves may be off by more than a comparison allows
+    if (t != DType::f32) {  // a long chain of roundings to a half type may exceed the comparison's bound
       if (one_in(2)) y = y + weight("bias", t, {n});
       if (one_in(2)) y = one_in(2) ? relu(y) : silu(y);
       return one_in(4) ? y + input("residual", t, y.dims()) : y;

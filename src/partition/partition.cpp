@@ -39,7 +39,7 @@ bool names_module(std::string_view wanted, const ir::Origin& o) {
   return false;
 }
 
-// What torch would spend on calling the operator, in microseconds; an engine saves it. Views cost no memory traffic.
+// Torch's overhead of calling the operator, in microseconds, which an engine saves. Views cost no memory traffic.
 double saved_by(std::string_view target) {
   constexpr std::string_view cheap[] = {"view",  "reshape", "transpose", "permute", "unsqueeze",  "squeeze", "expand",  "select",
                                         "slice", "t",       "alias",     "detach",  "contiguous", "to",      "dropout", "flatten"};
@@ -48,7 +48,7 @@ double saved_by(std::string_view target) {
   return name == "linear" || name == "matmul" || name == "addmm" || name == "bmm" || name == "scaled_dot_product_attention" ? 8 : 5;
 }
 
-// What calling an engine costs: the call, and each tensor handed over. A segment must gain twice that.
+// Twice the overhead of calling an engine, per call and per tensor: a segment must gain more than this.
 double cost_of_call(size_t tensors) { return 2 * (5 + 0.25 * static_cast<double>(tensors)); }
 
 class Partitioner {
@@ -115,13 +115,14 @@ class Partitioner {
     }
   }
 
-  // Which nodes must run before a node: those whose results it reads, and the one that first gives a size it uses, or whose result is read as that size.
+  // The nodes that must run before a node: those whose results it reads, and for each size that it uses the first node that
+  // gives it, or whose result is read as this size.
   void find_dependencies() {
     before_.resize(g_.nodes.size());
     std::vector<NodeId> maker(g_.symbols.size(), ir::none_id);
     std::vector<bool> known(g_.symbols.size(), false);
     auto note = [&](ValueId v, NodeId by) {
-      if (is_complex(g_.type(v).dtype)) return;  // no segment takes it
+      if (is_complex(g_.type(v).dtype)) return;  // segments do not contain complex values
       for (const ir::Dim& d : g_.type(v).dims) {
         if (auto size = ir::linear_size(d); size && !known[size->symbol]) {
           known[size->symbol] = true;
@@ -146,14 +147,14 @@ class Partitioner {
       for (ValueId v : node.in) add(g_.values[v].producer);
       for (ValueId v : node.out) note(v, n);
       for (ir::SymbolId s : ir::used_symbols(g_, node)) add(maker[s]);
-      if (!here_[n]) {  // torch keeps the order of what it runs: random numbers, prints, writes
+      if (!here_[n]) {  // torch's nodes keep their order: random numbers, prints, writes
         add(last_effect);
         last_effect = n;
       }
     }
   }
 
-  // Runs the ready nodes in turns: all that torch runs, then all that can run here, which form a segment.
+  // Alternates: runs all ready nodes of torch, then all ready nodes that can run here, which form a segment.
   void schedule() {
     out_.segments.clear();
     std::fill(out_.segment_of.begin(), out_.segment_of.end(), in_torch);
@@ -167,7 +168,7 @@ class Partitioner {
       waits[i] = static_cast<uint32_t>(before_[i].size());
       for (NodeId b : before_[i]) after[b].push_back(i);
     }
-    std::set<NodeId> ready[2];  // torch, here: by position, so that the order of the program is kept
+    std::set<NodeId> ready[2];  // torch, here; ordered by position, to keep the program's order
     for (NodeId i = 0; i < n; ++i) {
       if (g_.nodes[i].op == Op::call && waits[i] == 0) ready[here_[i]].insert(i);
     }
@@ -192,7 +193,7 @@ class Partitioner {
     for (Segment& s : out_.segments) bind(s);
   }
 
-  // What `bind` needs to know of the graph.
+  // Builds the tables that `bind` uses.
   void index() {
     users_ = g_.users();
     is_state_.assign(g_.values.size(), false);
@@ -226,7 +227,7 @@ class Partitioner {
     };
     for (NodeId n : s.nodes) {
       for (ValueId v : g_.nodes[n].in) {
-        // A buffer that the model writes is, between segments, a value like any other.
+        // Between segments, a buffer that the model writes is an ordinary value.
         if ((g_.producer(v).op == Op::weight && !is_state_[v]) || inside(g_.values[v].producer)) continue;
         take(v);
       }
@@ -237,13 +238,13 @@ class Partitioner {
       for (const ir::Dim& d : g_.type(v).dims) d.collect_symbols(in_dims);
       used.insert(in_dims.begin(), in_dims.end());
     }
-    // A size that no input has as an axis comes with the first tensor that has it.
+    // A size that is no axis of an input needs another input: the first tensor that has it.
     for (ir::SymbolId symbol : used) {
       if (bound.contains(symbol)) continue;
       auto carrier = std::find_if(carriers_[symbol].begin(), carriers_[symbol].end(), [&](ValueId v) { return !inside(g_.values[v].producer); });
       if (carrier != carriers_[symbol].end()) take(*carrier);
     }
-    // What is needed outside, first the model's outputs, in their order.
+    // Values needed outside; the model's outputs come first, in order.
     for (NodeId n : s.nodes) {
       for (ValueId v : g_.nodes[n].out) {
         const bool read = std::any_of(users_[v].begin(), users_[v].end(), [&](NodeId user) { return !inside(user); });
@@ -297,12 +298,12 @@ class Partitioner {
   const Graph& g_;
   const Settings& settings_;
   Partition out_;
-  std::vector<bool> here_;  // per node: may run in an engine
+  std::vector<bool> here_;  // per node: can run in an engine
   std::vector<std::vector<NodeId>> before_;
   std::vector<std::vector<NodeId>> users_;           // per value
   std::vector<bool> is_state_;                       // per value: a buffer that the model writes
-  std::vector<size_t> output_;                       // per value: the first output that it is, or their number
-  std::vector<std::vector<ValueId>> carriers_;       // per size: values that have it as an axis, weights apart
+  std::vector<size_t> output_;                       // per value: the index of the first output with this value, or the number of outputs
+  std::vector<std::vector<ValueId>> carriers_;       // per size: values that have it as an axis, except weights
 };
 
 }  // namespace
@@ -332,7 +333,7 @@ Graph extract(const Graph& g, const Segment& s) {
     for (ValueId v : g.nodes[n].in) {
       if (renamed.contains(v)) continue;
       const ir::Weight* w = g.weight_of(v);
-      if (w == nullptr) fail(Code::internal, "segment reads {} before it is made", g.values[v].name);
+      if (w == nullptr) fail(Code::internal, "a segment reads {} before it is computed", g.values[v].name);
       renamed[v] = out.add_weight(*w, g.type(v));
     }
     const Node& node = g.nodes[n];

@@ -1,4 +1,4 @@
-// What runs where and why, for people and for programs.
+// Reports what runs where and why, as text and as JSON.
 #include <algorithm>
 #include <map>
 
@@ -34,7 +34,7 @@ std::string target(const Graph& g, NodeId n) { return g.nodes[n].attributes.stri
 std::string where(const Graph& g, NodeId n) { return g.nodes[n].origin == ir::none_id ? "" : g.origins[g.nodes[n].origin].text(); }
 std::string node_name(const Graph& g, NodeId n) { return g.nodes[n].origin == ir::none_id ? "" : g.origins[g.nodes[n].origin].node; }
 
-// An operator that is missing, and what the model would look like if it were not.
+// A missing operator, and the partition if it were supported.
 struct Missing {
   std::string target, reason;
   std::vector<NodeId> nodes;
@@ -54,7 +54,7 @@ std::vector<Missing> missing_of(const Graph& g, const std::vector<Refused>& refu
     out.push_back(std::move(m));
   }
   std::stable_sort(out.begin(), out.end(), [](const Missing& a, const Missing& b) { return a.nodes.size() > b.nodes.size(); });
-  constexpr size_t worked_out = 16;  // a partition of its own for each
+  constexpr size_t worked_out = 16;  // each needs a partition of its own
   for (size_t i = 0; i < out.size() && i < worked_out; ++i) {
     std::vector<Refused> without;
     for (const Refused& r : refused) {
@@ -71,7 +71,7 @@ std::vector<Missing> missing_of(const Graph& g, const std::vector<Refused>& refu
 
 namespace {
 
-// Operators of one kind and reason, in the order of their first.
+// Nodes of equal operator and reason, in order of first appearance.
 using Groups = std::vector<std::pair<std::string, std::vector<NodeId>>>;
 
 void add(Groups& groups, const std::string& key, NodeId n) {
@@ -83,7 +83,7 @@ void add(Groups& groups, const std::string& key, NodeId n) {
   }
 }
 
-// A line for each, with the first places where they stand.
+// A line per group, with the locations of its first nodes.
 std::string text_of(const Graph& g, const Groups& groups) {
   std::string s;
   for (const auto& [key, nodes] : groups) {
@@ -111,7 +111,7 @@ std::string text_of(const Graph& g, const Precisions& precisions) {
     const Precisions::Node& node = precisions.nodes[n];
     low += node.low;
     all += node.low || !node.reason.empty();
-    // What reads float32 is one kind, whatever it reads.
+    // Nodes that read float32 form one group, whatever value they read.
     if (!node.reason.empty()) add(groups, target(g, n) + ": " + (node.reason.starts_with("it reads") ? "it reads float32" : node.reason), n);
   }
   std::string s = fmt::format("autocast: {} of {} operators in {}, {} cast{} of values\n", low, all, precisions.type, precisions.casts, precisions.casts == 1 ? "" : "s");
@@ -158,7 +158,7 @@ std::string report_json(const Graph& g, const Partition& p, const std::vector<Re
     s += "[";
     for (size_t i = 0; i < values.size(); ++i) {
       if (i) s += ", ";
-      // The user's names are kept apart from torch's.
+      // The user's names are kept separate from torch's.
       const ir::Weight* w = g.weight_of(values[i]);
       bool given = g.producer(values[i]).op == Op::input;
       if (given || w != nullptr) s += given ? "{\"input\": " : "{\"state\": ";

@@ -11,11 +11,11 @@
 
 namespace ingot::plan {
 
-constexpr int most_parts = 1000;  // of one size
+constexpr int most_parts = 1000;  // per size
 
 namespace {
 
-// `parts` are left: sizes that share their parts would be exponentially long.
+// `parts` bounds the text: sizes that share subexpressions would print exponentially long.
 std::string size_text(const Function& f, SizeRef ref, int& parts) {
   if (--parts < 0) return "...";
   const SizeInstruction& i = f.sizes.code[ref];
@@ -26,7 +26,7 @@ std::string size_text(const Function& f, SizeRef ref, int& parts) {
     std::string t = whole(r);
     return op == Op::add || op == Op::sub ? "(" + t + ")" : t;
   };
-  // In this order: the operands of + may be evaluated in any.
+  // Left first, so that `parts` is used in a fixed order: the operands of + may be evaluated in any.
   auto pair = [&](std::string left, const char* between, auto right) { return std::move(left) + between + right(i.b); };
   switch (i.op) {
     case Op::constant: return std::to_string(i.value);
@@ -41,7 +41,7 @@ std::string size_text(const Function& f, SizeRef ref, int& parts) {
   }
 }
 
-// The texts of all sizes of a plan: few bytes of a file may name a long one often.
+// Caches the texts of a plan's sizes: a small file may name a long one often.
 class SizeTexts {
  public:
   std::string of(const Function& f, SizeRef ref) {
@@ -119,14 +119,14 @@ void sizes(Json& j, const Function& f, const std::vector<SizeRef>& refs) {
   j.close(']');
 }
 
-// Many steps may name one origin, so its text is cut, between two letters of UTF-8.
+// Many steps may name one origin, so its text is cut, between two UTF-8 characters.
 std::string start_of(const std::string& text) {
   size_t end = std::min<size_t>(text.size(), 1000);
   while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end);
 }
 
-// Its steps and buffers.
+// A program's steps and buffers.
 void program(Json& j, const Plan& plan, const Function& f, const Program& p) {
   j.key("steps");
   j.open('[');
@@ -183,7 +183,7 @@ void order(Json& j, const std::vector<uint8_t>& axes) {
 
 constexpr const char* region_kinds[] = {"straight", "branch", "loop"};
 
-// Of a function that has any: what they run and which sizes they read. Of one that regions run: that it is such.
+// For a function with regions: what they run and which sizes they read. For a function that a region calls: that it is one.
 void regions(Json& j, const Plan& plan, const Function& f) {
   const auto index = static_cast<size_t>(&f - plan.functions.data());
   if (called_functions(plan)[index]) {

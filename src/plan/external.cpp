@@ -1,4 +1,4 @@
-// Kernels of the user's: code that a plan names, and that runs as the user.
+// Kernels that the user registered: a plan names code that runs with the user's rights.
 #include <algorithm>
 
 #include "base/error.h"

@@ -9,7 +9,7 @@ namespace ingot::plan {
 
 namespace {
 
-// Where the plan's file is, in a folder that no other user can write to; "" when there is none.
+// The path of the plan's marker file, in a folder that no other user can write; "" if there is none.
 std::string path_of(std::span<const std::byte> metadata) {
   const std::string folder = cache_folder("plans");
   if (folder.empty()) return "";
@@ -29,7 +29,7 @@ bool made_here(std::span<const std::byte> metadata) {
   try {
     return !path.empty() && read_own_file(path).bytes.has_value();
   } catch (const Error&) {
-    return false;  // what cannot be read says nothing
+    return false;  // an unreadable file proves nothing
   }
 }
 

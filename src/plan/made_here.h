@@ -1,5 +1,6 @@
-// Which plans' device code this user's ingot compiled on this machine. Nothing in a file can say that, so it is written down beside the compiled code: for each
-// plan with device code that is written, an empty file in the user's own folder, named by the SHA-256 of the plan's metadata (steps, sizes, code: all but weights).
+// Remembers which plans' device code this user's ingot compiled on this machine. A plan file could claim anything, so the record is
+// outside it: writing a plan with device code leaves an empty file in the user's own cache folder, named by the SHA-256 of the plan's
+// metadata (steps, sizes, code: everything but weights).
 #pragma once
 #include <cstddef>
 #include <span>
@@ -7,7 +8,7 @@
 namespace ingot::plan {
 
 bool made_here(std::span<const std::byte> metadata);
-// Where there is no folder that this user alone can write, nothing is written down: such a plan's code is compiled anew when it is loaded.
+// If no folder is writable by this user alone, nothing is recorded: the plan's code is compiled again when it is loaded.
 void remember_made_here(std::span<const std::byte> metadata);
 
 }  // namespace ingot::plan

@@ -1,4 +1,4 @@
-// One function of a plan as a plan of its own.
+// Extracts one function of a plan as a plan of its own.
 #include <algorithm>
 
 #include "base/error.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t unused = UINT32_MAX;
 
-// New numbers of what stays, in the old order.
+// New indices of the kept entries, in the old order.
 std::vector<uint32_t> numbered(const std::vector<bool>& stays) {
   std::vector<uint32_t> number(stays.size(), unused);
   uint32_t next = 0;
@@ -29,7 +29,7 @@ std::vector<T> kept(const std::vector<T>& all, const std::vector<bool>& stays) {
   return out;
 }
 
-// The steps of prepare that make the derived weights asked for; marks the weights they read.
+// The steps of prepare that compute the given derived tensors; marks the weights that they read.
 std::vector<bool> needed_steps(const Program& prepare, const std::vector<bool>& derived, std::vector<bool>& weights) {
   std::vector<bool> wanted(prepare.buffers.size());
   for (size_t b = 0; b < wanted.size(); ++b) {
@@ -43,14 +43,14 @@ std::vector<bool> needed_steps(const Program& prepare, const std::vector<bool>& 
     steps[n] = std::any_of(step.operands.begin() + static_cast<ptrdiff_t>(reads), step.operands.end(), [&](const OperandView& o) { return wanted[o.buffer]; });
     if (!steps[n]) continue;
     for (const OperandView& o : step.operands) {
-      wanted[o.buffer] = true;  // a step may write a part of a buffer: what others write to it is needed too
+      wanted[o.buffer] = true;  // a step may write a part of a buffer: other writers of it are needed too
       if (const Buffer& b = prepare.buffers[o.buffer]; b.kind == Buffer::Kind::weight) weights[b.index] = true;
     }
   }
   return steps;
 }
 
-// Drops steps and the buffers that no other step uses, and renumbers.
+// Removes steps, and buffers that no remaining step uses, and renumbers.
 void shrink(Program& f, const std::vector<bool>& steps) {
   std::vector<uint32_t> step_number = numbered(steps);
   std::vector<bool> used(f.buffers.size());
@@ -104,7 +104,7 @@ std::vector<bool> only_first_values(const Plan& plan) {
 
 namespace {
 
-// The function and all that its regions run, in order.
+// The function and all functions that its regions call, in order.
 std::vector<bool> with_callees(const Plan& plan, size_t function) {
   std::vector<bool> stays(plan.functions.size());
   stays[function] = true;
@@ -151,7 +151,7 @@ Plan part(const Plan& whole, size_t function) {
       }
     }
     shrink(prepare, needed_steps(prepare, made, weights));
-    // A step that stays may write derived weights that only others read.
+    // A kept step may also write derived tensors that only other functions read.
     for (const Buffer& b : prepare.buffers) {
       if (b.kind == Buffer::Kind::derived) made[b.index] = true;
     }

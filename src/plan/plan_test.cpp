@@ -1,4 +1,4 @@
-// A plan written and read back is the same; a damaged one is refused, whatever the damage.
+// A plan that is written and read is the same; a damaged one is refused.
 #include "plan/plan.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 namespace ingot::plan {
 namespace {
 
-// What is written down of plans with device code goes to a folder of this test's.
+// A folder of this test for the records of written device code.
 class Folder {
  public:
   Folder() {
@@ -30,7 +30,7 @@ class Folder {
   std::filesystem::path path;
 } const own_folder;
 
-// Of everything a plan can hold, one or two.
+// A plan with one or two of everything that a plan can hold.
 Plan sample() {
   using Op = SizeInstruction::Op;
   static const float numbers[] = {1, 2, 3, 4, 5, 6};
@@ -77,8 +77,8 @@ Plan sample() {
 
 std::vector<std::byte> bytes_of(const Plan& p) { return write(p); }
 
-// What read() does with these bytes: the plan described, or the code and text of its error.
-std::string told(std::span<const std::byte> bytes) {
+// The result of read() on these bytes: the plan's description, or the error's code and text.
+std::string outcome_of(std::span<const std::byte> bytes) {
   try {
     return describe(*read(bytes, nullptr));
   } catch (const Error& e) {
@@ -93,7 +93,7 @@ TEST(Plan, ReadBackIsWhatWasWritten) {
   std::vector<std::byte> bytes = bytes_of(p);
   auto back = read(bytes, nullptr);
   EXPECT_EQ(describe(*back), describe(p));
-  EXPECT_EQ(bytes_of(*back), bytes);  // all that describe() leaves out too
+  EXPECT_EQ(bytes_of(*back), bytes);  // including what describe() leaves out
   EXPECT_EQ(bytes_of(sample()), bytes);
   const Function& f = back->functions[0];
   EXPECT_EQ(f.programs[0].steps[0].constants, p.functions[0].programs[0].steps[0].constants);
@@ -138,15 +138,15 @@ TEST(Plan, WhatWasTimed) {
                                          {{"m", "a", "x"}, {"m", "a", "y"}},
                                          {{"n", "a", "x"}, {"m", "b", "x"}}}) {
     p.targets[0].timings = bad;
-    EXPECT_EQ(told(bytes_of(p)), damaged);
+    EXPECT_EQ(outcome_of(bytes_of(p)), damaged);
   }
 }
 
 TEST(Plan, CutOffAtEveryLength) {
   std::vector<std::byte> bytes = bytes_of(sample());
   for (size_t n = 0; n < bytes.size(); n += n < 5000 ? 1 : 61) {
-    std::vector<std::byte> part(bytes.begin(), bytes.begin() + static_cast<long>(n));  // its own memory, so that reading past it is seen
-    std::string said = told(part);
+    std::vector<std::byte> part(bytes.begin(), bytes.begin() + static_cast<long>(n));  // its own memory, so that reading past its end is detected
+    std::string said = outcome_of(part);
     ASSERT_TRUE(said.starts_with(n < sizeof(Header) ? "this is not a plan: " : "the plan is cut off: ")) << n << ": " << said;
   }
 }
@@ -158,7 +158,7 @@ TEST(Plan, EveryFlippedByteBeforeTheWeightsIsSeen) {
   for (size_t at = 0; at < h.metadata_offset + h.metadata_bytes; ++at) {
     std::vector<std::byte> bytes = good;
     bytes[at] ^= std::byte{0x10};
-    std::string said = told(bytes);
+    std::string said = outcome_of(bytes);
     ASSERT_FALSE(said.starts_with("{")) << "byte " << at;
   }
 }
@@ -174,7 +174,7 @@ TEST(Plan, EveryFlippedByteOfAWeightIsSeenByVerify) {
   }
 }
 
-// Whoever made the file may have made its checksums fit: what is inside must still be checked.
+// An attacker can compute matching checksums, so the content must be checked too.
 TEST(Plan, DamageWithFittingChecksumsNeverLeavesThePlan) {
   const std::vector<std::byte> good = bytes_of(sample());
   Header start;
@@ -188,7 +188,7 @@ TEST(Plan, DamageWithFittingChecksumsNeverLeavesThePlan) {
       h.metadata_hash = hash256(std::span(bytes).subspan(h.metadata_offset, h.metadata_bytes));
       h.header_hash = header_hash(h);
       std::memcpy(bytes.data(), &h, sizeof h);
-      refused += !told(bytes).starts_with("{");
+      refused += !outcome_of(bytes).starts_with("{");
     }
   }
   EXPECT_GT(refused, start.metadata_bytes);  // most offsets and indices matter
@@ -204,7 +204,7 @@ TEST(Plan, SectionsOutsideTheFileAreRefused) {
       h.*field = value;
       h.header_hash = header_hash(h);
       std::memcpy(bytes.data(), &h, sizeof h);
-      EXPECT_TRUE(told(bytes).starts_with("the plan is cut off: ")) << told(bytes);
+      EXPECT_TRUE(outcome_of(bytes).starts_with("the plan is cut off: ")) << outcome_of(bytes);
     }
   }
 }
@@ -247,7 +247,7 @@ TEST(Plan, WhatCannotBeRunIsRefused) {
   for (const auto& [text, damage] : damages) {
     Plan p = sample();
     damage(p);
-    std::string said = told(bytes_of(p));
+    std::string said = outcome_of(bytes_of(p));
     EXPECT_NE(said.find(text), std::string::npos) << text << ", not: " << said;
   }
 }
@@ -273,7 +273,7 @@ TEST(Plan, WrittenWithoutValues) {
 TEST(Plan, AnUnknownSourceOfAWeightIsRefused) {
   Plan p = sample();
   p.weights[1].source = Weight::Source::external;
-  EXPECT_EQ(told(bytes_of(p)), "weight \"b\" of the plan comes from an unknown source");
+  EXPECT_EQ(outcome_of(bytes_of(p)), "weight \"b\" of the plan comes from an unknown source");
 }
 
 // The bytes with another header, sealed.
@@ -287,34 +287,34 @@ std::vector<std::byte> with_header(std::vector<std::byte> bytes, const std::func
   return bytes;
 }
 
-// An archive, say, that another reader would look for at the end of the file.
+// For example an archive, which another reader would look for at the end of the file.
 TEST(Plan, NothingIsBehindTheEndOrBetweenTheSections) {
   for (Values values : {Values::embedded, Values::left_out}) {
     const std::vector<std::byte> good = write(sample(), values);
     for (size_t more : {1, 64, 4096, 100000}) {
       std::vector<std::byte> bytes = good;
       bytes.resize(good.size() + more);
-      EXPECT_EQ(told(bytes), fmt::format("there is something behind the end of the plan: it ends at byte {}, the file has {}", good.size(), bytes.size()));
+      EXPECT_EQ(outcome_of(bytes), fmt::format("there is something behind the end of the plan: it ends at byte {}, the file has {}", good.size(), bytes.size()));
     }
   }
   std::vector<std::byte> good = bytes_of(sample()), bytes = good;
   bytes.resize(good.size() + 64);
-  EXPECT_EQ(told(with_header(bytes, [](Header& h) { h.weights_bytes += 64; })), fmt::format("the plan is damaged: its weights end at byte 128 of their section, which has 192"));
+  EXPECT_EQ(outcome_of(with_header(bytes, [](Header& h) { h.weights_bytes += 64; })), fmt::format("the plan is damaged: its weights end at byte 128 of their section, which has 192"));
   bytes.resize(good.size() + page);
-  EXPECT_EQ(told(with_header(bytes, [](Header& h) { h.weights_offset += page; })), "the plan is damaged: its sections are not where they belong");
-  EXPECT_EQ(told(with_header(bytes, [](Header& h) { h.reserved = 1; })).substr(0, 34), "there is something behind the end ");
-  EXPECT_EQ(told(with_header(good, [](Header& h) { h.reserved = 1; })), "the plan is damaged: there is something where nothing belongs");
+  EXPECT_EQ(outcome_of(with_header(bytes, [](Header& h) { h.weights_offset += page; })), "the plan is damaged: its sections are not where they belong");
+  EXPECT_EQ(outcome_of(with_header(bytes, [](Header& h) { h.reserved = 1; })).substr(0, 34), "there is something behind the end ");
+  EXPECT_EQ(outcome_of(with_header(good, [](Header& h) { h.reserved = 1; })), "the plan is damaged: there is something where nothing belongs");
   Header h;
   std::memcpy(&h, good.data(), sizeof h);
   for (size_t at : {h.metadata_offset + h.metadata_bytes, h.weights_offset - 1}) {
     bytes = good;
     bytes[at] = std::byte{'P'};
-    EXPECT_EQ(told(bytes), "the plan is damaged: there is something where nothing belongs");
+    EXPECT_EQ(outcome_of(bytes), "the plan is damaged: there is something where nothing belongs");
   }
-  for (size_t at : {24, 63, 76, 127}) {  // behind a weight: seen where weights are looked at
+  for (size_t at : {24, 63, 76, 127}) {  // after a weight: checked when weights are
     bytes = good;
     bytes[h.weights_offset + at] = std::byte{'P'};
-    EXPECT_TRUE(told(bytes).starts_with("{"));
+    EXPECT_TRUE(outcome_of(bytes).starts_with("{"));
     EXPECT_THROW(read(bytes, nullptr, Trust::data), Error);
   }
 }
@@ -339,7 +339,7 @@ TEST(Plan, TextsAreUtf8) {
     for (const std::string& text : {std::string("ab\xff"), std::string("ab\0c", 4), std::string("ab\xed\xa0\x80")}) {
       Plan p = sample();
       put(p, text);
-      EXPECT_EQ(told(bytes_of(p)), fmt::format("the plan is damaged: {} is no UTF-8 text at its byte 2", what));
+      EXPECT_EQ(outcome_of(bytes_of(p)), fmt::format("the plan is damaged: {} is no UTF-8 text at its byte 2", what));
     }
   }
 }
@@ -347,13 +347,13 @@ TEST(Plan, TextsAreUtf8) {
 TEST(Plan, NamesHaveNoControlCharacters) {
   Plan p = sample();
   p.functions[0].bindings[2].name = "y\x1b[2J";
-  EXPECT_EQ(told(bytes_of(p)), "the plan is damaged: the name of a binding has control characters");
+  EXPECT_EQ(outcome_of(bytes_of(p)), "the plan is damaged: the name of a binding has control characters");
   p = sample();
-  p.origins[0].code = "\ty = x @ w";  // the user's line is as it is
-  EXPECT_TRUE(told(bytes_of(p)).starts_with("{"));
+  p.origins[0].code = "\ty = x @ w";  // the user's line is unchanged
+  EXPECT_TRUE(outcome_of(bytes_of(p)).starts_with("{"));
 }
 
-// One text that many entries name is many texts in memory: a small file that would take all of it.
+// If many entries share one text, it is many texts in memory: a small file could exhaust it.
 TEST(Plan, EntriesThatLieOverOneAnotherAreRefused) {
   flatbuffers::FlatBufferBuilder b;
   auto text = b.CreateString(std::string(100000, 'x'));
@@ -370,7 +370,7 @@ TEST(Plan, EntriesThatLieOverOneAnotherAreRefused) {
     h.metadata_bytes = b.GetSize();
     h.weights_offset = bytes.size();
   });
-  EXPECT_EQ(told(made), "the plan is damaged: entries of its metadata lie over one another");
+  EXPECT_EQ(outcome_of(made), "the plan is damaged: entries of its metadata lie over one another");
 }
 
 TEST(Plan, DeviceCodeIsUsedWhenItWasMadeHereOrIsTrusted) {
@@ -380,21 +380,21 @@ TEST(Plan, DeviceCodeIsUsedWhenItWasMadeHereOrIsTrusted) {
   EXPECT_EQ(from(bytes, Trust::automatic), CodeFrom::here);
   EXPECT_EQ(from(bytes, Trust::data), CodeFrom::elsewhere);
   EXPECT_EQ(from(bytes, Trust::code), CodeFrom::trusted);
-  // The same code behind other steps is another plan.
+  // The same code with different steps is another plan.
   Plan other = made;
   other.code_from = CodeFrom::elsewhere;
   other.functions[0].programs[0].steps[0].constants = {std::byte{2}, std::byte{0xff}};
   const std::vector<std::byte> foreign = bytes_of(other);
   EXPECT_EQ(from(foreign, Trust::automatic), CodeFrom::elsewhere);
-  EXPECT_EQ(bytes_of(*read(foreign, nullptr)), foreign);  // what is not used is kept, and stays foreign
+  EXPECT_EQ(bytes_of(*read(foreign, nullptr)), foreign);  // unused code is kept, and stays untrusted
   bytes_of(*read(foreign, nullptr, Trust::code));
   EXPECT_EQ(from(foreign, Trust::automatic), CodeFrom::elsewhere);
-  // Other values of the weights are no other code.
+  // New values of weights do not change the code.
   float numbers[] = {9, 8, 7, 6, 5, 4};
   made.weights[0].data = made.weights[2].data = reinterpret_cast<const std::byte*>(numbers);
   made.code_from = CodeFrom::elsewhere;
   EXPECT_EQ(from(bytes_of(made), Trust::automatic), CodeFrom::here);
-  // A folder that others may write says nothing.
+  // A folder that others can write proves nothing.
   ASSERT_EQ(::chmod((own_folder.path / "plans").c_str(), 0777), 0);
   EXPECT_EQ(from(bytes, Trust::automatic), CodeFrom::elsewhere);
   ASSERT_EQ(::chmod((own_folder.path / "plans").c_str(), 0700), 0);
@@ -403,7 +403,7 @@ TEST(Plan, DeviceCodeIsUsedWhenItWasMadeHereOrIsTrusted) {
   EXPECT_EQ(from(bytes, Trust::automatic), CodeFrom::elsewhere);
 }
 
-// Two functions: the sample's, which reads derived 0 and weight 1, and one that reads what is made in three steps from weight 2.
+// Two functions: the sample's, which reads derived 0 and weight 1, and one that reads a tensor computed in three steps from weight 2.
 Plan two_functions() {
   Plan p = sample();
   p.targets[0].derived.push_back({"tied, merged", 24});

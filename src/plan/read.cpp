@@ -1,4 +1,4 @@
-// File -> plan. The bytes are not trusted: every offset, index and number is checked before it is used.
+// Reads a plan from a file. The bytes are not trusted: every offset, index and number is checked before use.
 #include <algorithm>
 #include <cctype>
 #include <cstring>
@@ -34,7 +34,7 @@ void each(const Vector* v, F fn) {
   }
 }
 
-// Metadata -> plan. Entries of a file may lie over one another, so that few bytes say much: what is copied is not more than there is.
+// Parses metadata. Entries of a file may overlap, so that a small file describes a large plan: what is copied is bounded by the size of the file.
 class Reader {
  public:
   explicit Reader(size_t bytes) : left_(bytes) {}
@@ -43,12 +43,12 @@ class Reader {
     if (s == nullptr) return {};
     spend(s->size());
     std::string_view found(s->c_str(), s->size());
-    // Names and texts go to programs that read them as UTF-8, and up to the first 0.
+    // Other programs read names and texts as UTF-8, and up to the first 0.
     if (std::optional<size_t> at = find_bad_utf8(found)) fail(Code::format, "the plan is damaged: {} is no UTF-8 text at its byte {}", what, *at);
     return std::string(found);
   }
 
-  // What is shown on terminals as it is.
+  // A text that is shown on terminals unescaped.
   std::string name(const flatbuffers::String* s, const char* what) {
     std::string found = text(s, what);
     if (has_controls(found)) fail(Code::format, "the plan is damaged: {} has control characters", what);
@@ -61,7 +61,7 @@ class Reader {
     out.name = name(f->name(), "the name of a function");
     each(f->symbols(), [&](const fb::Symbol& s) {
       out.symbols.push_back({name(s.name(), "the name of a size"), s.min(), s.opt(), s.max()});
-      // Names appear in expressions that programs around the runtime may parse.
+      // Names appear in expressions that other programs may parse.
       const std::string& symbol = out.symbols.back().name;
       constexpr size_t longest = 200;
       if (symbol.size() > longest) fail(Code::format, "the plan has a size whose name is {} long", symbol.size());
@@ -107,7 +107,7 @@ class Reader {
     return out;
   }
 
-  // Where `section` is: weights of the plan point into it.
+  // `section` is the weights section; weights of the plan point into it.
   Weight weight(const fb::Weight& w, std::span<const std::byte> section) {
     Weight out;
     out.name = name(w.name(), "the name of a weight");
@@ -140,7 +140,7 @@ class Reader {
     left_ -= bytes;
   }
 
-  // Copied as bytes: flatbuffers' verifier lets 64-bit elements lie at any address.
+  // Copied as bytes, since flatbuffers' verifier allows unaligned 64-bit elements.
   template <class T>
   std::vector<T> numbers(const flatbuffers::Vector<T>* v) {
     std::vector<T> out;
@@ -266,7 +266,7 @@ struct Sections {
   std::span<const std::byte> metadata, weights;
 };
 
-// The header checked, and the parts of the file, which leave no byte of it over.
+// Checks the header and splits the file into its parts, which cover every byte.
 Sections sections(std::span<const std::byte> bytes) {
   if (bytes.size() < sizeof(Header)) fail(Code::format, "this is not a plan: {} bytes are too few", bytes.size());
   Header h;
@@ -294,7 +294,7 @@ Sections sections(std::span<const std::byte> bytes) {
   return out;
 }
 
-// Weights that share no bytes, in the order of their numbers: what the weights section holds.
+// Weights that share no bytes, in order: the content of the weights section.
 std::vector<size_t> distinct(const Plan& plan) {
   std::set<std::pair<const std::byte*, uint64_t>> seen;
   std::vector<size_t> out;
@@ -306,7 +306,7 @@ std::vector<size_t> distinct(const Plan& plan) {
   return out;
 }
 
-// Weights fill their section one after another, so that there is no byte that no weight has.
+// Checks that the weights fill their section without gaps.
 void verify_layout(const Plan& plan, std::span<const std::byte> section) {
   uint64_t end = 0;
   for (size_t i : distinct(plan)) {
@@ -323,7 +323,7 @@ bool has_device_code(const Plan& plan) {
 
 std::shared_ptr<Plan> parse(std::span<const std::byte> bytes, std::shared_ptr<const void> keep, Trust trust) {
   const Sections file = sections(bytes);
-  // A copy: what was checked is what is read, whatever happens to a mapped file meanwhile.
+  // Copied first, so that the checked bytes are the ones that are read, even if a mapped file changes meanwhile.
   const std::vector<std::byte> metadata(file.metadata.begin(), file.metadata.end());
   if (hash256(metadata) != file.header.metadata_hash) fail(Code::format, "the plan is damaged: its metadata does not match its checksum");
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(metadata.data()), metadata.size(), 64, static_cast<flatbuffers::uoffset_t>(metadata.size() / 4));
@@ -407,15 +407,15 @@ std::shared_ptr<const Plan> read_file(const std::string& path, Trust trust, Mapp
 }
 
 void verify_content(const Plan& plan) {
-  if (!plan.weights_hash) return;  // made here, not read
+  if (!plan.weights_hash) return;  // made in memory, not read from a file
   if (std::any_of(plan.weights.begin(), plan.weights.end(), [](const Weight& w) { return w.source == Weight::Source::host; })) return;  // nothing to check
   uint64_t hash = 0;
   for (size_t i : distinct(plan)) {
     const Weight& w = plan.weights[i];
     hash = hash64({w.data, w.bytes}, hash + i + 1);
-    const std::byte* end = w.data + w.bytes;  // what fills up its 64 bytes
+    const std::byte* end = w.data + w.bytes;  // its padding to 64 bytes
     if (std::any_of(end, end + (64 - w.bytes % 64) % 64, [](std::byte b) { return b != std::byte{0}; }))
-      throw Error(Code::format, fmt::format("the plan is damaged: there is something behind weight \"{}\", where nothing belongs", w.name)).fix(repair);
+      throw Error(Code::format, fmt::format("the plan is damaged: the padding after weight \"{}\" is not zero", w.name)).fix(repair);
   }
   if (hash != *plan.weights_hash) throw Error(Code::format, "the plan is damaged: its weights do not match their checksum").fix(repair);
 }

@@ -42,7 +42,7 @@ class Verifier {
     if (s >= f_.sizes.code.size()) bad(std::string(what) + " names a size that does not exist");
   }
 
-  // Each symbol is read once, and none that an input gives.
+  // Checks that each symbol is read once, and that no input gives it.
   void check_reads() {
     std::vector<bool> given(f_.symbols.size());
     const std::vector<SymbolSource> sources = symbol_sources(f_);
@@ -61,7 +61,7 @@ class Verifier {
   DType dtype(uint32_t v) const { return v < f_.bindings.size() ? f_.bindings[v].dtype : f_.values[v - f_.bindings.size()].dtype; }
   const std::vector<SizeRef>& dims(uint32_t v) const { return v < f_.bindings.size() ? f_.bindings[v].dims : f_.values[v - f_.bindings.size()].dims; }
   bool is_result(uint32_t v) const { return v >= f_.bindings.size() || f_.bindings[v].kind == Binding::Kind::output; }
-  // Of a value that a region uses now.
+  // Checks a value that a region uses now.
   void use(uint32_t v) const {
     if (v >= written_.size()) bad("a region names a value that does not exist");
     for (uint32_t d : dims(v)) {
@@ -78,7 +78,7 @@ class Verifier {
     written_[v] = true;
   }
   void number(uint32_t v, DType type) const {
-    if (dtype(v) != type || !dims(v).empty()) bad("a region reads a number from what is none");
+    if (dtype(v) != type || !dims(v).empty()) bad("a region reads a number from a value of another type");
   }
   void alike(uint32_t a, uint32_t b) const {
     if (dtype(a) != dtype(b) || dims(a).size() != dims(b).size()) bad("a loop carries values of different types");
@@ -87,7 +87,7 @@ class Verifier {
   void region(const Region& r) {
     const size_t calls = r.kind == Region::Kind::straight ? std::min<size_t>(r.calls.size(), 1) : 2;
     if (r.calls.size() != calls) bad("a region has " + std::to_string(r.calls.size()) + " calls");
-    if (r.kind != Region::Kind::loop && !r.carried.empty()) bad("a region that is no loop carries values");
+    if (r.kind != Region::Kind::loop && !r.carried.empty()) bad("a region carries values but is not a loop");
     if (r.kind == Region::Kind::straight && r.condition != UINT32_MAX) bad("a straight region has a condition");
     if (r.kind == Region::Kind::branch) {
       read(r.condition);
@@ -99,14 +99,14 @@ class Verifier {
       use(c.next);
       alike(c.first, c.value);
       alike(c.first, c.next);
-      // The body writes to `next`, and the two change places.
-      if (c.value < f_.bindings.size() || c.next < f_.bindings.size() || c.value == c.next) bad("a loop carries what is no value of its own");
+      // The body writes `next`, which is then swapped with `value`.
+      if (c.value < f_.bindings.size() || c.next < f_.bindings.size() || c.value == c.next) bad("a loop carries a binding of the function, or a value onto itself");
       written_[c.value] = true;
     }
     const std::vector<bool> before = written_;
     std::vector<bool> after;
     for (const Call& c : r.calls) {
-      // What one of two branches alone writes is not written.
+      // A value counts as written if both branches write it.
       if (r.kind == Region::Kind::branch && after.empty() && &c != r.calls.data()) {
         after = written_;
         written_ = before;
@@ -122,15 +122,15 @@ class Verifier {
     for (const Region::Read& x : r.reads) {
       read(x.value);
       number(x.value, DType::i64);
-      if (x.bound != UINT32_MAX && known_[x.bound] > region_) bad("a bound is not known in time");
+      if (x.bound != UINT32_MAX && known_[x.bound] > region_) bad("the bound of a size that is read is not known before");
     }
   }
 
   void call(const Call& c) {
-    if (c.function <= index_ || c.function >= plan_.functions.size()) bad("a region runs a function that does not exist, or is before it");
+    if (c.function <= index_ || c.function >= plan_.functions.size()) bad("a region runs a function that does not exist or does not come after it");
     const Function& f = plan_.functions[c.function];
     if (c.values.size() != f.bindings.size()) bad("a region gives " + std::to_string(c.values.size()) + " values for the bindings of \"" + f.name + "\"");
-    if (c.symbols.size() != f.symbols.size()) bad("a region gives other sizes than \"" + f.name + "\" has");
+    if (c.symbols.size() != f.symbols.size()) bad("a region gives " + std::to_string(c.symbols.size()) + " sizes to \"" + f.name + "\", which has " + std::to_string(f.symbols.size()));
     for (SizeRef s : c.symbols) {
       if (s == UINT32_MAX) continue;
       size(s, "a call");
@@ -141,16 +141,16 @@ class Verifier {
       const uint32_t v = c.values[i];
       if (b.kind != Binding::Kind::output) read(v);
       use(v);
-      if (dtype(v) != b.dtype || dims(v).size() != b.dims.size()) bad("a value is not like the binding of \"" + f.name + "\" that it stands for");
+      if (dtype(v) != b.dtype || dims(v).size() != b.dims.size()) bad("a value has another dtype or rank than the binding of \"" + f.name + "\" that it is for");
       const Binding* own = v < f_.bindings.size() ? &f_.bindings[v] : nullptr;
       const std::vector<uint8_t> order = own != nullptr ? own->order : std::vector<uint8_t>();
-      if (b.kind == Binding::Kind::input && b.order != order) bad("an input of \"" + f.name + "\" lies otherwise than what stands for it");
-      if (b.kind != Binding::Kind::input && !order.empty()) bad("\"" + f.name + "\" writes what does not lie in rows");
+      if (b.kind == Binding::Kind::input && b.order != order) bad("an input of \"" + f.name + "\" has another axis order than the value that it gets");
+      if (b.kind != Binding::Kind::input && !order.empty()) bad("\"" + f.name + "\" writes a value that is not row-major");
       if (b.kind == Binding::Kind::input && b.written && (own == nullptr || !own->written)) bad("\"" + f.name + "\" writes what is read-only");
       if (b.kind == Binding::Kind::state && (own == nullptr || own->kind != Binding::Kind::state || own->weight != b.weight))
-        bad("a state of \"" + f.name + "\" is another one here");
+        bad("a state of \"" + f.name + "\" gets another state");
       if (b.kind == Binding::Kind::output) {
-        // Nothing that is read meanwhile is written.
+        // A call must not read or write a value twice that it writes.
         for (size_t k = 0; k < c.values.size(); ++k) {
           if (k != i && c.values[k] == v) bad("\"" + f.name + "\" writes a value twice, or reads it too");
         }
@@ -186,7 +186,7 @@ void verify_calls(const Plan& plan) {
   constexpr uint32_t deepest = 32;
   std::vector<uint32_t> depth(plan.functions.size(), 0);
   std::vector<bool> called(plan.functions.size(), false);
-  for (size_t f = 0; f < plan.functions.size(); ++f) {  // a caller is before what it calls
+  for (size_t f = 0; f < plan.functions.size(); ++f) {  // callers come before callees
     for (const Region& r : plan.functions[f].regions) {
       for (const Call& c : r.calls) {
         if (called[c.function]) fail(Code::format, "function \"{}\" of the plan is run from two places", plan.functions[c.function].name);

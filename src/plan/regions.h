@@ -1,4 +1,4 @@
-// Functions with regions: what may be relied on when they run.
+// Checks functions with regions before they run.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -7,12 +7,12 @@
 
 namespace ingot::plan {
 
-// Per size of the function: how many of its regions have run when it is known (0: at the beginning).
+// Per size of the function: after how many of its regions it is known (0: at entry).
 std::vector<uint32_t> known_after(const Function&);
-// Error (format) naming the first thing wrong: a function that calls itself, a value that is read before it is written or is not like the binding that it stands
-// for, a size that is used before it is read.
+// Error (format) names the first fault: a function that calls itself, a value that is read before it is written or whose type differs from the
+// callee's binding, a size that is used before it is read.
 void verify_regions(const Plan&, size_t function);
-// Error (format) when a function is run from two places, or too deep inside others: whoever runs a plan makes what it needs for each call.
+// Error (format) if a function is called from two places or nested too deeply. Each call has memory of its own, so this bounds what a plan can demand.
 void verify_calls(const Plan&);
 
 }  // namespace ingot::plan

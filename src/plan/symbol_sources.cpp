@@ -1,4 +1,4 @@
-// Where a function's symbols come from when it is called.
+// Finds the input axis that gives each symbol of a function.
 #include "plan/plan.h"
 
 namespace ingot::plan {
@@ -13,7 +13,7 @@ std::vector<SymbolSource> symbol_sources(const Function& f) {
       const std::optional<LinearSize>& size = linear[binding.dims[axis]];
       if (!size) continue;
       SymbolSource& source = out[size->symbol];
-      // An axis that is the symbol itself says more about it than one that is twice it.
+      // Prefer an axis that is the symbol itself to a multiple of it.
       if (source.binding == UINT32_MAX || (size->plain() && !source.size.plain())) source = {b, axis, *size};
     }
   }

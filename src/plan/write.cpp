@@ -1,4 +1,4 @@
-// Plan -> file. Identical plans give identical bytes: no times, no paths, no padding left undefined.
+// Writes a plan to a file. Identical plans give identical bytes: no times, no paths, no undefined padding.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -69,7 +69,7 @@ class Writer {
     auto a3 = b_.CreateVector(bindings);
     auto a4 = b_.CreateVector(checks);
     auto a5 = b_.CreateVector(programs);
-    // A straight function is what it was before there were regions.
+    // A function without regions has no such fields, as in files before there were regions.
     Offset<flatbuffers::Vector<Offset<fb::Region>>> a6 = 0;
     Offset<flatbuffers::Vector<Offset<fb::Value>>> a7 = 0;
     if (!f.regions.empty()) {
@@ -131,7 +131,7 @@ class Writer {
     auto a2 = b_.CreateVector(code);
     std::vector<Offset<fb::Timing>> timings;
     for (const Timing& x : t.timings) timings.push_back(fb::CreateTiming(b_, b_.CreateString(x.machine), b_.CreateString(x.problem), b_.CreateString(x.choice)));
-    Offset<flatbuffers::Vector<Offset<fb::Timing>>> a3 = 0;  // a plan that was not timed is what it was before there were any
+    Offset<flatbuffers::Vector<Offset<fb::Timing>>> a3 = 0;  // a plan without timings is written as before there were any
     if (!timings.empty()) a3 = b_.CreateVector(timings);
     return fb::CreateTarget(b_, n, prepare, a1, a2, a3);
   }
@@ -139,7 +139,7 @@ class Writer {
   FlatBufferBuilder b_{1 << 16};
 };
 
-// The file as parts: head and metadata owned by `head`, weights where they are.
+// The file in parts: header and metadata in `head`, weights in place.
 struct Parts {
   std::vector<std::byte> head;
   std::vector<std::span<const std::byte>> list;
@@ -147,7 +147,7 @@ struct Parts {
 
 Parts layout(const Plan& plan, Values values) {
   static const std::vector<std::byte> zeros(page, std::byte{0});
-  // Tied weights share their bytes; offsets count from the start of the weights section.
+  // Tied weights share their bytes. Offsets count from the start of the weights section.
   std::vector<uint64_t> offsets(plan.weights.size(), 0);
   std::map<std::pair<const std::byte*, uint64_t>, uint64_t> where;
   std::vector<size_t> order;
@@ -179,7 +179,7 @@ Parts layout(const Plan& plan, Values values) {
   h.weights_offset = (sizeof(Header) + metadata.size() + page - 1) / page * page;
   h.weights_bytes = total;
   h.metadata_hash = hash256({reinterpret_cast<const std::byte*>(metadata.data()), metadata.size()});
-  uint64_t weights_hash = 0;  // also of values left out: programs that differ in them alone have plans that differ
+  uint64_t weights_hash = 0;  // also over weights that are left out, so that programs which differ only in weights have different plans
   for (size_t i : order) weights_hash = hash64({plan.weights[i].data, plan.weights[i].bytes}, weights_hash + i + 1);
   h.weights_hash = weights_hash;
   h.header_hash = header_hash(h);

@@ -28,8 +28,8 @@ Resolved& Executor::resolve(std::vector<int64_t> symbols, const Memory& memory, 
 std::shared_ptr<const Executor::Addresses> Executor::weights_of(const Entry& entry) {
   Addresses now;
   for (const Resolved::WeightOperand& w : entry.resolved->of_weights) now.push_back(entry.resolved->steps[w.step].operands[w.operand].data);
-  auto known = std::find_if(entry.met.begin(), entry.met.end(), [&](const Met& m) { return *m.weights == now; });
-  return known != entry.met.end() ? known->weights : std::make_shared<const Addresses>(std::move(now));
+  auto known = std::find_if(entry.recent.begin(), entry.recent.end(), [&](const Recent& m) { return *m.weights == now; });
+  return known != entry.recent.end() ? known->weights : std::make_shared<const Addresses>(std::move(now));
 }
 
 void Executor::run(std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers& workers, backend::Stream& stream, bool recording, bool marks) {
@@ -40,16 +40,16 @@ void Executor::run(std::span<std::byte* const> bindings, std::byte* arena, std::
   addresses_.assign(bindings.begin(), bindings.end());
   addresses_.push_back(arena);
   addresses_.push_back(scratch);
-  auto met = std::find_if(entry.met.begin(), entry.met.end(), [&](const Met& m) { return m.weights == entry.weights && m.addresses == addresses_; });
-  if (met == entry.met.end()) {
+  auto recent = std::find_if(entry.recent.begin(), entry.recent.end(), [&](const Recent& m) { return m.weights == entry.weights && m.addresses == addresses_; });
+  if (recent == entry.recent.end()) {
     steps();
-    if (entry.met.size() == met_limit) entry.met.pop_back();
-    entry.met.push_front({entry.weights, addresses_, nullptr});
+    if (entry.recent.size() == recent_limit) entry.recent.pop_back();
+    entry.recent.push_front({entry.weights, addresses_, nullptr});
     return;
   }
-  entry.met.splice(entry.met.begin(), entry.met, met);
-  if (!met->recording) met->recording = stream.record(steps);
-  stream.replay(*met->recording);
+  entry.recent.splice(entry.recent.begin(), entry.recent, recent);
+  if (!recent->recording) recent->recording = stream.record(steps);
+  stream.replay(*recent->recording);
 }
 
 }  // namespace ingot::runtime

@@ -1,4 +1,4 @@
-// Sessions on a GPU, where there is one: memory of either side, streams, recorded work, state, errors that kernels report, threads.
+// Sessions on a GPU, if there is one: memory of both sides, streams, recordings, state, errors of kernels, threads.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -20,7 +20,7 @@ std::shared_ptr<const plan::Plan> compiled(const std::string& text, const std::v
   return compile(text, weights, options);
 }
 
-// y = log(exp(x @ w)): a product and a body; w = [[1, 2], [3, 4]].
+// y = log(exp(x @ w)): a GEMM and a body; w = [[1, 2], [3, 4]].
 std::shared_ptr<const plan::Plan> product() {
   return compiled(
       "%0 = input() {name=\"x\"} : f32[B, 2]\n%1 = weight() {name=\"w\"} : f32[2, 2]\n%2 = matmul(%0, %1) {} : f32[B, 2]\n%3 = exp(%2) {} : f32[B, 2]\n"
@@ -72,7 +72,7 @@ TEST(Gpu, MemoryOfTheGpuInTheCallersStream) {
     in.emplace_back(device, 16);
     out.emplace_back(device, 16);
   }
-  // Addresses alternate, then stay: plain starts, recording, replay.
+  // Addresses alternate, then stay: plain runs, recording, replay.
   for (int run = 0; run < 10; ++run) {
     size_t k = run < 4 ? static_cast<size_t>(run) % 2 : 0;
     Tensor x{{static_cast<float>(run), 1, -1, 0.5f}, {2, 2}}, y{std::vector<float>(4), {2, 2}};
@@ -201,7 +201,7 @@ TEST(Gpu, OtherWeightsFromEitherSide) {
   EXPECT_NEAR(y.data[1], 10, 1e-4f);
 }
 
-// A buffer that the model writes: counts up by x.
+// A buffer that the model writes: adds x.
 std::shared_ptr<const plan::Plan> counting() {
   ir::Graph g = ir::parse("ingot-graph 1\n%0 = input() {name=\"x\"} : f32[2]\n%1 = weight() {name=\"total\"} : f32[2]\n%2 = add(%1, %0) {} : f32[2]\noutput %2 \"y\" []\n");
   keep_values(g.weights[0], {1, 2});
@@ -212,7 +212,7 @@ std::shared_ptr<const plan::Plan> counting() {
   return std::make_shared<plan::Plan>(compile::compile(g, options));
 }
 
-// Two sessions, each with a stream of its own and its tensors on the GPU, so that nothing waits but the work for the work before.
+// Two sessions with their own streams and with tensors on the GPU, so that only the state orders their work.
 TEST(Gpu, AStateGoesFromStreamToStream) {
   SKIP_WITHOUT_ALL;
   DevicePtr device = Device::open(0);
@@ -244,7 +244,7 @@ TEST(Gpu, AStateGoesFromStreamToStream) {
   EXPECT_EQ(seen[1], 2);
 }
 
-// y = cache += x; the cache is the state's.
+// y = cache += x, with the cache in the state.
 TEST(Gpu, AStateOfItsOwnSizesGrowsThere) {
   SKIP_WITHOUT_ALL;
   ir::Graph g = ir::parse(

@@ -23,15 +23,15 @@ std::vector<backend::CodeImage> images(const plan::ForTarget& target) {
   return out;
 }
 
-// Steps of one kernel alone, products by a library, need no code of the plan's.
+// False if all steps are GEMMs of a library, which need no device code of the plan.
 bool needs_code(const plan::Program& p) {
   return std::any_of(p.steps.begin(), p.steps.end(), [](const plan::Step& s) { return s.kernel != "matmul"; });
 }
 
-// Each kernel of the target's code is in some image that the GPU runs; without code there are no steps that need it.
+// True if every kernel of the target's device code is in an image that the GPU can run, or no step needs code.
 bool has_code(const plan::Plan& plan, size_t t, int architecture) {
   const plan::ForTarget& target = plan.targets[t];
-  if (!target.code.empty() && plan.code_from == plan::CodeFrom::elsewhere) return false;  // it is not run
+  if (!target.code.empty() && plan.code_from == plan::CodeFrom::elsewhere) return false;  // code from elsewhere is never run
   if (target.code.empty()) {
     return !needs_code(target.prepare.programs[0]) &&
            std::none_of(plan.functions.begin(), plan.functions.end(), [&](const plan::Function& f) { return needs_code(f.programs[t]); });
@@ -45,7 +45,7 @@ bool has_code(const plan::Plan& plan, size_t t, int architecture) {
                      [&](const backend::CodeImage& c) { return std::all_of(c.kernels.begin(), c.kernels.end(), [&](const std::string& k) { return kernels.contains(k); }); });
 }
 
-// The nearest target whose programs run on a device of this one.
+// The target of the highest architecture whose programs run on a device of kind `on`.
 std::optional<size_t> find_target(const plan::Plan& plan, const backend::Devices& devices, const Target& on) {
   std::optional<size_t> best;
   int nearest = -1;

@@ -1,4 +1,4 @@
-// Which device a plan runs on, and which of its programs that is.
+// Picks the device for a plan and the program that runs there.
 #pragma once
 #include <memory>
 #include <optional>
@@ -11,15 +11,16 @@
 namespace ingot::runtime {
 
 struct Placement {
-  size_t target = 0;  // of Plan::targets
+  size_t target = 0;  // index in Plan::targets
   std::shared_ptr<const backend::Backend> backend;
 };
 
-// `device`: "cpu", "cuda", "cuda:1", "reference", or "auto": the CPU when the plan has a program for it, else the first GPU. Error (version) when
-// the plan has no program for the device, (device) without the device, (invalid_option) for other names, (invalid_input) when it calls kernels of the user's and is not trusted to. All runs begin here.
+// `device`: "cpu", "cuda", "cuda:1", "reference", or "auto": the CPU if the plan has a program for it, else the first GPU. Errors: (version)
+// the plan has no program for the device; (device) there is no such device; (invalid_option) unknown name; (invalid_input) the plan calls user
+// kernels and is not trusted. Every run starts here.
 Placement place(const plan::Plan&, std::string_view device);
 
-// The target to compile for where the device is a GPU that the plan has no program for. Errors as above.
+// The target to compile for if the device is a GPU for which the plan has no program. Errors as in place().
 std::optional<Target> missing_target(const plan::Plan&, std::string_view device);
 
 }  // namespace ingot::runtime

@@ -11,13 +11,13 @@ using plan::Buffer;
 
 namespace {
 
-// Per buffer of prepare: its content is another than before; it has no content, so that all who write to it have to run.
+// Per buffer of prepare. changed: its content differs from before. empty: it has no content, so all steps that write to it must run.
 struct Marks {
   std::vector<bool> changed, empty;
   bool operator==(const Marks&) const = default;
 };
 
-// Several buffers may stand for one weight or derived weight: the number of the first.
+// Several buffers may stand for one weight or derived tensor: maps each to the first of them.
 std::vector<size_t> first_of_each(const plan::Program& p) {
   std::map<std::pair<Buffer::Kind, uint32_t>, size_t> seen;
   std::vector<size_t> out(p.buffers.size());
@@ -28,7 +28,7 @@ std::vector<size_t> first_of_each(const plan::Program& p) {
   return out;
 }
 
-// Whether the step has to run. If so, marks what follows from that.
+// True if the step must run; then marks what follows from that.
 bool mark(const plan::Program& p, const plan::Step& s, const std::vector<size_t>& first, Marks& marks) {
   const std::span<const plan::OperandView> all = s.operands, reads = all.first(all.size() - s.writes), writes = all.last(s.writes);
   const bool changed = std::any_of(reads.begin(), reads.end(), [&](const plan::OperandView& o) { return marks.changed[first[o.buffer]]; });
@@ -80,7 +80,7 @@ void find_part(const LoadedFunction& prepare, const std::vector<bool>& derived, 
   for (size_t b = 0; b < p.buffers.size(); ++b) {
     Buffer& buffer = out.program.buffers[b];
     if (buffer.kind == Buffer::Kind::derived && marks.empty[first[b]]) out.derived[buffer.index] = true;
-    if (buffer.kind == Buffer::Kind::arena && !marks.empty[b]) buffer.kind = Buffer::Kind::binding;  // no step here has it, so it takes no room
+    if (buffer.kind == Buffer::Kind::arena && !marks.empty[b]) buffer.kind = Buffer::Kind::binding;  // no step here uses it, so it needs no memory
   }
 }
 

@@ -1,4 +1,4 @@
-// What a change of some weights redoes: a part of a prepare function.
+// The part of a prepare function that must run again after some weights changed.
 #pragma once
 #include <vector>
 
@@ -6,18 +6,18 @@
 
 namespace ingot::runtime {
 
-// Steps of prepare in their order, and what they touch.
+// Some steps of prepare, in order, and the tensors that they use.
 struct PreparePart {
   plan::Program program;
   LoadedFunction loaded;        // of `program`
   std::vector<bool> weights;    // read, per Plan::weights
-  std::vector<bool> derived;    // written whole, per ForTarget::derived
+  std::vector<bool> derived;    // written completely, per ForTarget::derived
   PreparePart() = default;
-  PreparePart(PreparePart&&) = delete;  // `loaded` points here
+  PreparePart(PreparePart&&) = delete;  // `loaded` points into this object
 };
 
-// Fills `out` with the steps that make some derived weights (per ForTarget::derived) and all that depends on changed weights (per Plan::weights). A step may write a part
-// of a buffer: then all who write to it run.
+// Fills `out` with the steps that compute the given derived tensors (per ForTarget::derived) and everything that depends on changed weights (per
+// Plan::weights). If one step that writes a part of a buffer runs, all steps that write to the buffer run.
 void find_part(const LoadedFunction& prepare, const std::vector<bool>& derived, const std::vector<bool>& changed, PreparePart& out);
 
 }  // namespace ingot::runtime

@@ -44,10 +44,10 @@ LoadedFunction load_function(const plan::Function& f, const plan::Program& p, co
 
 namespace {
 
-// More bytes than any machine has and, times anything that kernels multiply it by, less than 64 bits.
+// More bytes than any machine has, and small enough that products with it in kernels fit 64 bits.
 constexpr int64_t most_bytes = int64_t{1} << 46;
 
-// Kernels multiply sizes without looking: their product, 0 counted as 1, must be one that memory could have.
+// Kernels multiply sizes without checks: the product of all, with 0 counted as 1, must be a possible size of memory.
 void check_sizes(std::span<const int64_t> dims, std::string_view what) {
   int64_t n = 1;
   for (int64_t d : dims) {
@@ -56,7 +56,7 @@ void check_sizes(std::span<const int64_t> dims, std::string_view what) {
   }
 }
 
-// Offsets for buffers whose lives overlap must not: largest first, lowest gap that fits.
+// Places buffers so that those with overlapping lives do not share memory: largest first, in the lowest gap that fits.
 size_t place_arena(const plan::Program& f, const std::vector<int64_t>& sizes, size_t alignment, std::vector<size_t>& offsets) {
   struct Item {
     size_t buffer, bytes;
@@ -92,9 +92,9 @@ size_t place_arena(const plan::Program& f, const std::vector<int64_t>& sizes, si
   return total;
 }
 
-// First and last element the operand touches must lie in its buffer. What is never touched may have any offset and stride: they become 0
-// where kernels could not calculate with them. One element that is repeated along axes without length can be touched: a row of nothing has
-// it behind its reduction. Where no such one is, an axis without length has a stride.
+// Checks that the first and the last element of the operand are inside its buffer. An operand without elements may have any offset and strides; strides that
+// kernels could not calculate with become 0. If all its empty axes have stride 0, its one element can still be accessed (a reduction over an empty row stores
+// a result). Otherwise the offset becomes 0 and empty axes get stride 1.
 void check_bounds(std::span<const int64_t> dims, std::span<int64_t> strides, int64_t& offset, ir::DType dtype, int64_t bytes, const std::string& step) {
   check_sizes(dims, step);
   bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end(), repeated = empty;
@@ -225,13 +225,13 @@ void point(Resolved& r, std::span<std::byte* const> bindings, std::byte* arena) 
 #ifdef INGOT_FAULTS
 namespace {
 
-// INGOT_FAULT=function:step: the first element that this step writes is wrong, as a fault in its kernel would make it. Of libraries for tests alone.
+// INGOT_FAULT=function:step makes the first element that this step writes wrong, like a bug in its kernel. Only in libraries built for tests.
 void inject_fault(const LoadedFunction& loaded, const Resolved& r, size_t step, backend::Stream& stream) {
   const char* wanted = std::getenv("INGOT_FAULT");
   if (wanted == nullptr || fmt::format("{}:{}", loaded.function->name, step) != wanted) return;
   const backend::TensorRef& t = r.steps[step].operands[r.steps[step].operands.size() - loaded.program->steps[step].writes];
   if (kernels::numel(t) == 0) return;
-  // The highest bits of a number but for its sign: of a float, an exponent that is far from what it was.
+  // Flips the highest bits below the sign: for a float, the exponent.
   std::byte high{};
   std::byte* last = t.data + ir::size_of(t.dtype) - 1;
   stream.copy(&high, last, 1);

@@ -1,4 +1,4 @@
-// A function of a plan ready to run: kernels found, constants read, and for each set of sizes the resolved steps.
+// A function of a plan, ready to run: its kernels and constants, and its resolved steps for each set of sizes.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace ingot::runtime {
 
-// Kernels and constants of a function; shared by all sessions.
+// Kernels and constants of a function. All sessions share them.
 struct LoadedFunction {
   const plan::Function* function = nullptr;
   const plan::Program* program = nullptr;
@@ -27,31 +27,31 @@ struct LoadedFunction {
   std::vector<Step> steps;
   std::vector<plan::SymbolSource> symbols;
   size_t inputs = 0, outputs = 0, states = 0;
-  bool writes = false;          // a state, or an input's memory
+  bool writes = false;          // writes a state, or an input's memory
 };
-// Memory for `what`, which the error names when there is none.
+// Allocates memory; the error names `what` if there is none.
 MemoryBlock reserve(size_t bytes, Allocator&, std::string_view what);
 
-// Error (format) naming the step whose kernel or constants are wrong.
+// Error (format) names the step whose kernel or constants are wrong.
 LoadedFunction load_function(const plan::Function&, const plan::Program&, const backend::Backend& = backend::cpu_backend());
 
-// A tensor of the caller, on the host or where the backend reaches it.
+// A tensor of the caller, in memory of the host or of the device.
 struct HostTensor {
   void* data = nullptr;
   ir::DType dtype = ir::DType::f32;
   int rank = 0;
   const int64_t* dims = nullptr;
-  const int64_t* strides = nullptr;  // elements; null = row-major
+  const int64_t* strides = nullptr;  // in elements; null = row-major
 };
 
-// Everything that is known once the sizes are: immutable but for the data pointers of operands.
+// All that follows from the sizes. Only the operands' data pointers change afterwards.
 struct Resolved {
   std::vector<int64_t> symbols;
-  std::vector<int64_t> sizes;                 // value of every size expression
-  std::vector<int64_t> storage;               // dims and strides of all operands, one after another
+  std::vector<int64_t> sizes;                 // value of each size expression
+  std::vector<int64_t> storage;               // dims and strides of all operands, concatenated
   struct Patch {
     uint32_t step, operand, binding;
-    int64_t offset;                           // bytes
+    int64_t offset;                           // in bytes
   };
   struct Step {
     std::vector<backend::TensorRef> operands;
@@ -66,16 +66,16 @@ struct Resolved {
   };
   std::vector<ArenaOperand> in_arena;
   struct WeightOperand {
-    uint32_t step, operand, index;            // of Plan::weights, or of the target's derived ones
+    uint32_t step, operand, index;            // index in Plan::weights, or in the target's derived tensors
     bool derived;
-    int64_t offset;                           // bytes
+    int64_t offset;                           // in bytes
   };
   std::vector<WeightOperand> of_weights;
   size_t arena_bytes = 0, scratch_bytes = 0;
   std::vector<std::vector<int64_t>> binding_dims;
 };
 
-// Where the weights are. Tables of one number have the same addresses.
+// Addresses of the weights. Tables of the same number have the same addresses.
 struct Memory {
   uint64_t number = 0;
   std::vector<const std::byte*> weights;   // per Plan::weights; null = not there
@@ -83,17 +83,17 @@ struct Memory {
   std::vector<size_t> weight_bytes, derived_bytes;
 };
 
-// Of every operand of a step once, broadcast axes not counted.
+// Bytes of all operands of a step, each counted once, without broadcast axes.
 int64_t bytes_moved(const Resolved::Step&);
-// Its steps find the weights where `memory` says.
+// Resolves the function at these symbols. Its steps get the weights' addresses from `memory`.
 std::unique_ptr<Resolved> resolve(const LoadedFunction&, const plan::Plan&, const Memory& memory, std::vector<int64_t> symbols, Workers&);
-// Where the steps find the weights from now on; true if an address is another one. The sizes stay resolved: they do not depend on addresses.
+// Sets the weights' addresses in the steps; true if one changed. Sizes do not depend on addresses and stay.
 bool point_at_weights(Resolved&, const Memory&);
-// Where the steps find bindings and arena from now on.
+// Sets the addresses of bindings and arena in the steps.
 void point(Resolved&, std::span<std::byte* const> bindings, std::byte* arena);
 void run_step(const LoadedFunction&, const Resolved&, size_t step, std::byte* scratch, Workers&, backend::Stream&);
-// Runs the steps. `bindings`: data of every binding. `arena`, `scratch`: of the resolved sizes.
-// `marks`: the stream notes the time before the first step and after each.
+// Runs the steps. `bindings`: the data of each binding. `arena`, `scratch`: of the resolved sizes. `marks`: the stream records the
+// time before the first step and after each one.
 void run(const LoadedFunction&, Resolved&, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers&, backend::Stream&, bool marks = false);
 
 }  // namespace ingot::runtime

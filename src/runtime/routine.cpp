@@ -12,7 +12,7 @@ using plan::Region;
 
 namespace {
 
-// Per size whether it depends on such a symbol.
+// Per size: true if it depends on one of these symbols.
 std::vector<bool> depends_on(const SizeProgram& sizes, const std::vector<bool>& symbols) {
   using Op = SizeInstruction::Op;
   std::vector<bool> out;
@@ -55,7 +55,7 @@ Routine::Routine(const Weights& weights, size_t function) : plan_(weights.plan()
   place_blocks();
 }
 
-// A value takes the first block that no value has which is needed at the same time.
+// Gives each value the first block that no value with an overlapping life has.
 void Routine::place_blocks() {
   struct Life {
     size_t first = SIZE_MAX, last = 0;
@@ -71,7 +71,7 @@ void Routine::place_blocks() {
     for (const Region::Carried& c : r.carried) use(c.first), use(c.value), use(c.next);
     for (const Region::Read& x : r.reads) use(x.value);
   }
-  // The two change places while a loop runs, so one lives as long as the other.
+  // A loop swaps the two, so both live as long as the longer one.
   for (const Region& r : f_.regions) {
     for (const Region::Carried& c : r.carried) lives[c.next] = {std::min(lives[c.next].first, lives[c.value].first), std::max(lives[c.next].last, lives[c.value].last)};
   }
@@ -148,7 +148,7 @@ void Routine::make_room(uint32_t v, const Run& run) {
   set_dims(v);
   const size_t bytes = bytes_of(v);
   if (v < f_.bindings.size()) {
-    if (!open_[v]) return;  // the caller's, of these sizes
+    if (!open_[v]) return;  // the caller's memory, of these sizes
     const auto output =
         static_cast<size_t>(std::count_if(f_.bindings.begin(), f_.bindings.begin() + v, [](const plan::Binding& b) { return b.kind == plan::Binding::Kind::output; }));
     if (run.output && slot.room == 0) {
@@ -249,7 +249,7 @@ void Routine::loop(const Region& r, std::vector<Callee>& callees, const Run& run
     call(r.calls[0], callees[0], run);
     if (!is_true(r.condition, run)) return;
     call(r.calls[1], callees[1], run);
-    // The body wrote one while it read the other.
+    // Swap: the body wrote `next` while it read `value`.
     for (const Region::Carried& c : r.carried) {
       Slot &value = slots_[c.value], &next = slots_[c.next];
       std::swap(blocks_[value.block], blocks_[next.block]);

@@ -1,4 +1,4 @@
-// A function with regions (plan::Region): its straight functions one after another, the values between them, and the sizes that are read on the way.
+// Runs a function with regions (plan::Region): calls its straight functions in order, holds the values between them, and reads sizes from data.
 #pragma once
 #include <functional>
 #include <memory>
@@ -10,54 +10,54 @@
 
 namespace ingot::runtime {
 
-// Memory for a result whose size is read from data: its number among the results, and its sizes. The device reaches it.
+// Gives memory for a result whose sizes are read from data. `output`: its index among the results. The device must be able to access it.
 using OutputMemory = std::function<std::byte*(size_t output, std::span<const int64_t> dims)>;
 
-// What a step did in a run that was timed.
+// The time of one step in a profiled run.
 struct Timed {
   const LoadedFunction* function;
   size_t step;
   int64_t nanoseconds, bytes;
   std::vector<int64_t> sizes;
 };
-// Adds the steps that the stream has timed since it was asked last.
+// Appends the steps that the stream has timed since the last call.
 void note_times(const Executor&, backend::Stream&, std::vector<Timed>& out);
 
 class Routine {
  public:
   Routine(const Weights&, size_t function);
 
-  // What a run needs of its session.
+  // What a run uses of its session.
   struct Run {
     const Memory& memory;
     Workers& workers;
     backend::Stream& stream;
-    Allocator& allocator;        // of what kernels read and write
+    Allocator& allocator;        // for memory that kernels access
     const OutputMemory& output;  // may be empty
     bool recording;
     bool marks;
   };
-  // `bindings`: data of every binding. A result whose size is read from data may have none, where `output` gives it, or `room` bytes.
-  // `symbols`: those that inputs give, and what bound() made of the others, which are read.
+  // `bindings`: the data of each binding. A result whose sizes are read from data may have none: then `output` allocates it; otherwise it has `room` bytes.
+  // `symbols`: those known from inputs; those read from data have the values that bound() gave them.
   void run(std::span<std::byte* const> bindings, std::span<const size_t> room, std::span<const int64_t> symbols, const Run&);
-  // Sizes of a result after a run.
+  // The dims of a result after a run.
   std::span<const int64_t> dims(size_t binding) const { return slots_[binding].dims; }
 
-  // Whether the sizes of a binding are read from data.
+  // True if the sizes of a binding are read from data.
   bool is_open(size_t binding) const { return open_[binding]; }
-  // Sets the symbols that are read from data to the most they can be; false for each binding without such a bound.
+  // Sets the symbols that are read from data to their upper bounds. A binding whose sizes have no bound is not is_bounded().
   void bound(std::vector<int64_t>& symbols) const;
   bool is_bounded(size_t binding) const { return bounded_[binding]; }
 
-  // Gives back the memory that is kept from run to run.
+  // Frees the memory that is kept between runs.
   void give_back() noexcept;
-  // How often sizes were resolved.
+  // Number of resolve() calls.
   size_t resolutions() const;
-  // Of the last run with marks, in order.
+  // Steps of the last run with marks, in order.
   const std::vector<Timed>& timed() const { return timed_; }
 
  private:
-  // What a call runs.
+  // A function that a region calls.
   struct Callee {
     std::unique_ptr<Executor> straight;
     std::unique_ptr<Routine> routine;
@@ -66,7 +66,7 @@ class Routine {
     std::byte* data = nullptr;
     size_t room = 0;
     std::vector<int64_t> dims;
-    uint32_t block = UINT32_MAX;  // of blocks_; of values alone
+    uint32_t block = UINT32_MAX;  // index in blocks_; only for intermediate values
   };
   void place_blocks();
   void evaluate_sizes();
@@ -85,7 +85,7 @@ class Routine {
   std::vector<bool> open_, bounded_;          // per binding
   std::vector<int64_t> symbols_, sizes_;
   std::vector<Slot> slots_;                   // per value
-  std::vector<MemoryBlock> blocks_;           // shared by values that are never needed at once
+  std::vector<MemoryBlock> blocks_;           // shared by values whose lives do not overlap
   MemoryBlock arena_, scratch_;
   std::vector<Timed> timed_;
 };

@@ -32,13 +32,13 @@ std::shared_ptr<plan::Plan> compiled(Graph g) {
   EXPECT_TRUE(functions[0].regions);
   auto plan = std::make_shared<plan::Plan>(compile::compile(functions, {}));
   plan::verify(*plan);
-  // What is written can be read, and says the same.
+  // A plan that is written and read is the same.
   const std::vector<std::byte> file = plan::write(*plan);
   EXPECT_EQ(plan::write(*plan::read(file, nullptr, plan::Trust::data)), file);
   return plan;
 }
 
-// [B, 2] -> the first n rows, where n is how many of the first column are positive, twice; and the sum of all.
+// [B, 2] -> the first n rows, twice, where n counts the positive elements of the first column; and the sum of all.
 Graph positive_rows() {
   Graph g = with_rows();
   Handle x = input(g, "x", {Dim::symbol(0), 2});
@@ -49,7 +49,7 @@ Graph positive_rows() {
   return g;
 }
 
-// Adds 1 to x while its first element is less than the limit: [2], [] -> [2], [] of turns.
+// Adds 1 to x while its first element is below the limit: [2], [] -> [2], [] (number of iterations).
 Graph counting() {
   Graph condition, body, g;
   give(condition, take(input(condition, "x", {2}), 0, 0) < input(condition, "limit", {}), "go");
@@ -60,7 +60,7 @@ Graph counting() {
     give(body, x + 1, "next");
     give(body, turns + 1, "turns");
   }
-  // The graphs take what changes first.
+  // Inputs that change come first.
   for (Graph* inner : {&condition, &body}) {
     auto at = [&](const char* name) { return std::find_if(inner->inputs.begin(), inner->inputs.end(), [&](const ir::Input& i) { return i.name == name; }); };
     const std::vector<ir::Input> order = {*at("x"), *at("turns"), *at("limit")};
@@ -94,7 +94,7 @@ TEST(Routine, ASizeIsRead) {
       for (size_t i = 0; i < 10; ++i) EXPECT_EQ(rows.data[i], i < static_cast<size_t>(2 * n) ? 6 : -7) << i;
     }
   }
-  // The first region was resolved once, the second once for each size.
+  // The first region was resolved once, the second once per size.
   EXPECT_EQ(session.resolutions(), 1u + 6u);
 }
 
@@ -154,7 +154,7 @@ TEST(Routine, MemoryThatIsNotThereIsAnErrorAndTheNextRunIsRight) {
   EXPECT_EQ(turns.data[0], 3);
 }
 
-// Every number of the description of regions becomes others: it is refused, or runs, and never leaves memory (with sanitizers).
+// With any number of the regions' description changed, the plan is refused or runs inside its memory (checked by sanitizers).
 TEST(Routine, DamagedRegions) {
   const std::shared_ptr<plan::Plan> good = compiled(positive_rows());
   size_t refused = 0, ran = 0;

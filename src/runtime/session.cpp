@@ -84,7 +84,7 @@ void Session::check_ranges(std::span<const HostTensor> inputs) const {
   }
 }
 
-// Those of the last commit, whole, for as long as the session runs with them.
+// Takes the set of the last commit. The session holds it while it runs.
 void Session::take_weights() {
   if (const uint64_t commits = weights_->commits(); commits != commits_ || set_ == nullptr) {
     set_ = weights_->current();
@@ -220,7 +220,7 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
   late_.assign(outputs.size(), nullptr);
   work(outputs);
   if (!device() && !loaded_.writes) return;
-  bool host = from_host_;  // the caller may change it when this returns, and pinned memory is read late
+  bool host = from_host_;  // the caller may change host memory when run() returns, and pinned memory is read later
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (loaded_.function->bindings[i].written) host = give(i, inputs[i]) || host;
   }
@@ -311,7 +311,7 @@ void Session::work_in(std::byte* arena, std::byte* scratch) {
   note_times(executor_, *stream_, timed_);
 }
 
-// Where kernels find the binding's elements, in its order: the tensor itself, or a copy (`filled`: with what it holds).
+// The address of the binding's elements in the binding's axis order: the tensor itself, or a copy (`filled`: with the tensor's elements).
 std::byte* Session::take(size_t binding, const HostTensor& t, bool filled) {
   auto* data = static_cast<std::byte*>(t.data);
   const plan::Binding& b = loaded_.function->bindings[binding];
@@ -335,7 +335,7 @@ std::byte* Session::take(size_t binding, const HostTensor& t, bool filled) {
   return staged_[binding].data();
 }
 
-// What was written to the device's copy goes back. True when it is on its way to memory of the host, or there.
+// Copies results from the device back to the host. True if the results end in host memory.
 bool Session::give(size_t binding, const HostTensor& t) {
   size_t bytes = bytes_of(t);
   if (bytes == 0) return false;
@@ -345,7 +345,7 @@ bool Session::give(size_t binding, const HostTensor& t) {
   return true;
 }
 
-// What was written to the copy goes to the tensor.
+// Copies a dense result into the caller's strided tensor.
 void Session::scatter(size_t binding, const HostTensor& t) {
   const std::vector<uint8_t>& order = loaded_.function->bindings[binding].order;
   if (!lies_in(order, t) && !(device() && weights_->backend().can_access(t.data))) copy_strided(t, order, gathered_[binding].data(), false);
@@ -365,7 +365,7 @@ void Session::set_state(std::shared_ptr<State> state) {
   }
 }
 
-// Written inputs that are given without memory lie in the state, where it has them: it is in use from then on.
+// Takes inputs that are given without memory from the state, if it has them. The state is in use from then on.
 std::span<const HostTensor> Session::from_state(std::span<const HostTensor> inputs, std::optional<State::Use>& use) {
   if (inputs.size() != loaded_.inputs || std::none_of(inputs.begin(), inputs.end(), missing_data)) return inputs;
   completed_.assign(inputs.begin(), inputs.end());
@@ -394,12 +394,12 @@ void Session::reset() {
   state_->reset(true);
 }
 
-// Memory that a run writes must not be read or written through another binding, nor be that of several elements of its own.
+// Memory that a run writes must not overlap another binding, nor itself.
 void Session::check_overlap(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) {
   const plan::Function& f = *loaded_.function;
   spans_.clear();
   for (size_t b = 0; b < f.bindings.size(); ++b) {
-    const size_t s = b - inputs.size() - outputs.size();  // of a state
+    const size_t s = b - inputs.size() - outputs.size();  // index of the state
     const HostTensor& t = b < inputs.size() ? inputs[b] : b < inputs.size() + outputs.size() ? outputs[b - inputs.size()] : state_->memory(state_entries_[s], *stream_);
     const bool written = f.bindings[b].written || f.bindings[b].kind == plan::Binding::Kind::state;
     auto element = static_cast<int64_t>(ir::size_of(t.dtype));
@@ -421,7 +421,7 @@ void Session::check_overlap(std::span<const HostTensor> inputs, std::span<const 
     spans_.push_back({data + low * element, data + (high + 1) * element, b, written});
   }
   std::sort(spans_.begin(), spans_.end(), [](const Span& x, const Span& y) { return x.begin < y.begin; });
-  // Of those that begin earlier, the ones that reach furthest: of all, and of what is written.
+  // Among the bindings that begin earlier, the ones that end last: of all, and of the written ones.
   const Span *furthest = nullptr, *written = nullptr;
   for (const Span& s : spans_) {
     const Span* met = s.written ? furthest : written;

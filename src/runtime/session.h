@@ -1,4 +1,4 @@
-// Plans at run time: sessions, which run a function on the device of its weights.
+// A session runs a function of a plan on the device of its weights.
 #pragma once
 #include <memory>
 #include <optional>
@@ -12,53 +12,55 @@
 
 namespace ingot::runtime {
 
-// One caller at a time.
+// For one caller at a time.
 class Session {
  public:
   Session(std::shared_ptr<Weights> weights, size_t function, int threads, Allocator& allocator = system_allocator());
-  // Dims of every output for these inputs; range and shape errors as in run(). Of one whose sizes are read from data: the most they can be, or -1 where that is not known.
+  // Dims of every output for these inputs. Range and shape errors as in run(). For an output whose sizes are read from
+  // data: their upper bounds, or -1 without one.
   const std::vector<std::vector<int64_t>>& resolve(std::span<const HostTensor> inputs);
-  // Inputs may have any strides; those that lie in the order of their binding are read where they are. Outputs must be row-major and of the resolved dims. Allocates nothing after the first call at a size (but see set_keeping). On a
-  // GPU, tensors may be on the host or there (in that order). When all of them are there, run() returns before it is done: it is work in the
-  // stream, as the caller's own, and wait() or the next run tells what became of it.
+  // Inputs may have any strides; those in their binding's axis order are read in place. Outputs must be row-major with the resolved dims. Allocates nothing
+  // after the first call at a size, unless set_keeping(false). On a GPU, tensors may be on the host or on the device, in the session's stream order. If all
+  // are on the device, run() returns before the work is done, as it is work in the stream; wait() or the next run reports its errors.
   void run(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
-  // The caller's CUDA stream, from now on; null is the default one.
+  // Sets the caller's CUDA stream for later runs; null is the default stream.
   void set_stream(void* stream) { stream_->set_stream(stream); }
-  // Each run takes its memory from there and gives it back before it returns, when on a GPU the stream may still be using it; null: memory of the
-  // session's own, kept from run to run.
+  // Each run allocates its memory from `from` and frees it before it returns; on a GPU the stream may use it after that. Null:
+  // the session keeps its own memory between runs.
   void set_run_memory(Allocator* from) { run_memory_ = from; }
   // Gives memory, on the host or the device, for each output whose sizes are read from data and for which run() is given none. Empty: as at first.
   void set_output_memory(OutputMemory give) { output_memory_ = std::move(give); }
-  // Sizes of an output: after resolve() what that gave, after run() what they were.
+  // Dims of an output: as resolved after resolve(), as computed after run().
   const std::vector<int64_t>& output_dims(size_t output) const { return output_dims_[output]; }
-  // Whether the sizes of an output are read from data.
+  // True if the sizes of an output are read from data.
   bool is_open(size_t output) const { return routine_ != nullptr && routine_->is_open(loaded_.inputs + output); }
-  // Until all runs so far are done. Error when one of them could not go on (an index out of range).
+  // Waits until all runs are done. Error if one failed on the device (an index out of range).
   void wait() { stream_->wait(); }
-  // The weights of runs from now on: a fork of those that it has, or what they are a fork of. What it resolved and recorded stays. Error (invalid_input) for others.
+  // Sets the weights of later runs: a fork of the current ones, or one that the current ones are a fork of. What was resolved and
+  // recorded stays. Error (invalid_input) for others.
   void set_weights(std::shared_ptr<Weights> weights);
-  // What the model writes is in this state from now on; null: in the session's own, as at first. Error (invalid_input) when it is of another plan or device.
+  // Sets the state that later runs write; null: the session's own (the default). Error (invalid_input) if it is of another plan or device.
   void set_state(std::shared_ptr<State> state);
-  // By the number among the function's states, of the state that is set: see State.
+  // On the current state; `index` counts the function's states. See State.
   void bind_state(size_t index, const HostTensor& tensor) { state_->bind(state_entry(index), tensor); }
   void copy_state(size_t index, void* data, size_t bytes, bool out);
-  // The state that is set, but for memory of the caller's.
+  // Resets the current state, except in the caller's memory.
   void reset();
   size_t states() const { return loaded_.states; }
   size_t outputs() const { return loaded_.outputs; }
   const plan::Function& function() const { return *loaded_.function; }
   size_t arena_bytes() const { return arena_.size(); }
   size_t kept_sizes() const { return executor_.kept(); }
-  // How often sizes were resolved.
+  // Number of resolve() calls.
   size_t resolutions() const { return routine_ != nullptr ? routine_->resolutions() : executor_.resolutions(); }
-  // Whether the arena and the copies of strided tensors are kept from run to run, as at first; else each run takes them and gives them back.
+  // True (the default): the arena and the copies of strided tensors are kept between runs. False: each run allocates and frees them.
   void set_keeping(bool on) { keeping_ = on; }
-  // Whether work on a GPU is recorded (CUDA graphs), as at first.
+  // True (the default): repeated work on a GPU is recorded as CUDA graphs.
   void set_recording(bool on) { recording_ = on; }
-  // From now on run() notes the time of each step; what the last run noted, as JSON, is empty before the first one.
+  // True: run() measures each step. profile() gives the last run's times as JSON, empty before the first run.
   void set_profiling(bool on) { profiling_ = on; }
   std::string profile() const;
-  // The same as a trace of events, which Perfetto and chrome://tracing show: the call and the steps on the CPU, or steps on a lane of the GPU.
+  // The same as trace events for Perfetto and chrome://tracing: the call and the steps on the CPU, or steps on a track of the GPU.
   std::string trace() const;
 
  private:
@@ -84,28 +86,28 @@ class Session {
   [[noreturn]] void refuse_size(size_t input, size_t axis, const HostTensor& given, int64_t needed) const;
 
   std::shared_ptr<Weights> weights_;
-  std::shared_ptr<const Weights::Set> set_;  // of `commits_` commits
+  std::shared_ptr<const Weights::Set> set_;  // as of commit number `commits_`
   uint64_t commits_ = 0;
   const LoadedFunction& loaded_;
   Allocator& allocator_;
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<backend::Stream> stream_;
-  bool device_;  // not the host
+  bool device_;  // the device is not the host
   Executor executor_;
-  std::unique_ptr<Routine> routine_;  // of a function with regions
+  std::unique_ptr<Routine> routine_;  // for a function with regions
   OutputMemory output_memory_;
   std::vector<std::byte*> late_;  // per output, memory of the host that output_memory_ gave in this run: what is in staged_ goes there
   std::vector<size_t> room_;  // per binding, of results whose size is read from data
   std::vector<int64_t> wanted_;
-  MemoryBlock arena_, scratch_;  // with run_memory_ not used
+  MemoryBlock arena_, scratch_;  // unless run_memory_ is set
   Allocator* run_memory_ = nullptr;
-  std::vector<MemoryBlock> gathered_;  // copies of inputs and states that lie otherwise than the plan reads them, on the host
-  std::vector<MemoryBlock> staged_;  // and what of the caller's is on the host, on the device
-  std::shared_ptr<State> own_state_, state_;  // state_: that runs use
-  std::vector<size_t> state_entries_;  // of the function's states in it
-  std::vector<size_t> input_entries_;  // of its inputs that `state_` has, else State::none
-  std::vector<HostTensor> completed_;  // inputs with those of the state
-  // Memory of a binding from its first element to its last.
+  std::vector<MemoryBlock> gathered_;  // host copies of inputs and states whose layout the plan cannot read
+  std::vector<MemoryBlock> staged_;  // device copies of the caller's host tensors
+  std::shared_ptr<State> own_state_, state_;  // state_: the current one
+  std::vector<size_t> state_entries_;  // of the function's states in state_
+  std::vector<size_t> input_entries_;  // of the function's inputs in state_, else State::none
+  std::vector<HostTensor> completed_;  // the inputs, with missing ones taken from the state
+  // The memory of a binding, from its first to its last element.
   struct Span {
     const std::byte *begin, *end;
     size_t binding;
@@ -115,8 +117,8 @@ class Session {
   std::vector<std::byte*> pointers_;
   std::vector<std::vector<int64_t>> output_dims_;
   bool profiling_ = false, recording_ = true, keeping_ = true, from_host_ = false;
-  std::vector<Timed> timed_;  // of the last profiled run, a step each
-  int64_t call_nanoseconds_ = 0;  // of the same run, as the caller waits
+  std::vector<Timed> timed_;  // of the last profiled run, one per step
+  int64_t call_nanoseconds_ = 0;  // of that run, on the calling thread
 };
 
 }  // namespace ingot::runtime

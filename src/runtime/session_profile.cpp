@@ -1,4 +1,4 @@
-// Where the time of a run went, as a table and as a trace.
+// Where the time of a run went: as a table and as a trace.
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace ingot::runtime {
 
 namespace {
 
-// Of a process (lane = -1) or one of its lanes.
+// Names a process (lane = -1) or one of its tracks.
 void append_name(std::string& s, int process, int lane, std::string_view name) {
   s += fmt::format("{{\"ph\": \"M\", \"pid\": {}, ", process);
   s += lane < 0 ? "\"name\": \"process_name\"" : fmt::format("\"tid\": {}, \"name\": \"thread_name\"", lane);

@@ -81,7 +81,7 @@ TEST(Session, StridedInputsAreGathered) {
   EXPECT_EQ(run(session, {turned, v}), scaled_by_hand(x, v));
   EXPECT_EQ(run(session, {wide, v}), scaled_by_hand(x, v));
   EXPECT_EQ(run(session, {x, same_rows}), scaled_by_hand(x, Tensor{{5, 6, 7, 5, 6, 7}, {2, 3}}));
-  // From its last element backwards.
+  // Strides are negative.
   Tensor reversed{{5, 4, 3, 2, 1, 0}, {2, 3}, {-3, -1}};
   HostTensor in[] = {reversed.host(), v.host()};
   in[0].data = reversed.data.data() + 5;
@@ -91,7 +91,7 @@ TEST(Session, StridedInputsAreGathered) {
   EXPECT_EQ(y.data, scaled_by_hand(x, v));
 }
 
-// The same of an x whose columns lie one after another.
+// The same with an x whose columns are contiguous.
 std::shared_ptr<const plan::Plan> scaled_by_columns() {
   return compile(
       "%0 = input() {name=\"x\", order=[1, 0]} : f32[3, B]\n%1 = input() {name=\"v\"} : f32[B, 3]\n%2 = weight() {name=\"w\"} : f32[3]\n"
@@ -201,7 +201,7 @@ TEST(Weights, SetAndCommit) {
 }
 
 TEST(Weights, AreReadAsTheyLie) {
-  // y = x * w: the state dict's w is [2, 3], its columns neighbours in memory.
+  // y = x * w: the state dict's w is [2, 3] with contiguous columns.
   auto plan = compile(
       "%0 = input() {name=\"x\"} : f32[2, 3]\n%1 = weight() {name=\"w\", order=[1, 0]} : f32[3, 2]\n"
       "%2 = view(%1) {map=map([2, 3] <- [<0> + 1*i1, <0> + 1*i0])} : f32[2, 3]\n%3 = mul(%0, %2) {} : f32[2, 3]\noutput %3 \"y\" []\n",

@@ -1,4 +1,4 @@
-// What tests of sessions, states and weights share.
+// Shared parts of the tests of sessions, states and weights.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 
 namespace ingot::runtime {
 
-// Counts what is allocated; fails when told to.
+// Counts allocations; fails on request.
 class Counting final : public Allocator {
  public:
   int count = 0;
@@ -28,7 +28,7 @@ class Counting final : public Allocator {
   void release(void* memory, size_t bytes) noexcept override { system_allocator().release(memory, bytes); }
 };
 
-// The error (invalid_input) that fn throws.
+// The Error (invalid_input) that fn throws.
 inline Error refused(const std::function<void()>& fn) {
   try {
     fn();
@@ -39,7 +39,7 @@ inline Error refused(const std::function<void()>& fn) {
   return {Code::internal, "no error"};
 }
 
-// Gives the weight values of its own.
+// Gives the weight its own copy of the values.
 inline void keep_values(ir::Weight& w, std::vector<float> values) {
   auto kept = std::make_shared<std::vector<float>>(std::move(values));
   w.data = reinterpret_cast<const std::byte*>(kept->data());
@@ -47,7 +47,7 @@ inline void keep_values(ir::Weight& w, std::vector<float> values) {
   w.keep = kept;
 }
 
-// Of a graph's text, where B is 1 to 64 and usually 4.
+// Compiles a graph's text, in which B is 1 to 64 and usually 4.
 inline std::shared_ptr<const plan::Plan> compile(const std::string& text, const std::vector<std::vector<float>>& weights, const compile::Options& options = {}) {
   ir::Graph g = ir::parse("ingot-graph 1\nsymbol B 1 4 64\n" + text);
   for (size_t i = 0; i < g.weights.size(); ++i) keep_values(g.weights[i], weights[i]);

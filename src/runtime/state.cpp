@@ -79,7 +79,7 @@ void State::check_fits(const Weights& weights) const {
   throw Error(Code::invalid_input, "the state was made for another plan, or on another device").fix("make it from the session's own plan and weights (ingot_state_create)");
 }
 
-// On a device, from its own stream.
+// Runs `work` in a stream of its own on the device.
 void State::with_stream(FunctionRef<void(backend::Stream&)> work) {
   std::unique_ptr<backend::Stream> stream = weights_->backend().new_stream();
   Use use(*this, stream.get());
@@ -97,7 +97,7 @@ void State::no_first_value(const Entry& e, const char* remedy) {
   throw Error(Code::invalid_input, fmt::format("state \"{}\" has no first value: the plan was saved without it", e.what.name)).fix(remedy);
 }
 
-// Dense; in `zeros`, where no weight has it. Null: there is none.
+// The first value, dense; from `zeros` if no weight gives it. Null: there is none.
 const std::byte* State::begins_with(const Entry& e, MemoryBlock& zeros) const {
   if (e.weight != no_weight) return first_value(e);
   zeros = MemoryBlock(std::max<size_t>(e.what.bytes, 1), allocator_);
@@ -155,13 +155,13 @@ void State::bind(size_t entry, const HostTensor& t) {
   e.memory = value_of(w, t.data, t.strides != nullptr ? e.strides.data() : nullptr);
 }
 
-// On a GPU, nothing here copies memory with strides.
+// Strided memory is not copied on a GPU.
 void State::check_reachable(const Entry& e) const {
   if (lies_in({}, e.memory) || !on_device() || !weights_->backend().can_access(e.memory.data)) return;
   throw lies_otherwise(fmt::format("state \"{}\"", e.what.name), {});
 }
 
-// Between where an entry lies and dense memory.
+// Copies between an entry and dense memory.
 void State::transfer(const Entry& e, void* dense, bool out, backend::Stream& stream) const {
   const size_t bytes = bytes_of(e.memory);
   if (lies_in({}, e.memory)) return stream.copy(out ? dense : e.memory.data, out ? e.memory.data : dense, bytes);
@@ -255,7 +255,7 @@ void State::copy_from(State& other) {
       if (idle(i)) continue;
       Entry &to = entries_[i], &from = other.entries_[i];
       if (made[i].data() != nullptr) settle(to, std::move(made[i]));
-      // A strided side of the caller's is on the host: through it, so that the other may be where it likes.
+      // A strided tensor of the caller is on the host: copy through it, so that the other side may be anywhere.
       if (lies_in({}, from.memory)) {
         transfer(to, from.memory.data, false, stream);
       } else if (lies_in({}, to.memory)) {

@@ -1,4 +1,4 @@
-// The memory that a model writes (buffers, caches, counters), apart from the sessions that run the model.
+// The memory that a model writes (buffers, caches, counters), separate from the sessions that run it.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -12,31 +12,31 @@
 
 namespace ingot::runtime {
 
-// One entry for each weight that some function of the plan writes, and in a shared state for each row-major input that some function writes: a cache whose length
-// is open. Functions that write the same weight, or an input of one name, share its entry. An entry takes memory, and the value that its weight has then (zeros,
-// for an input), when it is first used. Memory of the caller's may be bound to it instead.
+// Has an entry for each weight that some function of the plan writes and, in a shared state, for each row-major input that some function writes (a cache of
+// dynamic length). Functions that write the same weight, or an input of the same name, share its entry. An entry gets memory and its first value (the
+// weight's current one; zeros for an input) when it is first used. The caller may bind memory to it instead.
 //
-// For any thread, but one user at a time: a run of a session, or a call of what stands below "calls". The second gets Error (invalid_input).
+// Any thread may use it, but one user at a time: a run of a session, or one of the calls below. A second one gets Error (invalid_input).
 class State {
  public:
-  // Of one session: it runs in that session's stream alone, so nothing has to be ordered. Shared: sessions of several streams may use it in turn.
+  // one_session: used in that session's stream alone, so no ordering is needed. shared: sessions with different streams may use it one after another.
   enum class Of { one_session, shared };
-  // `sizes`: of the symbols that inputs' dims are made of, by name; those that are not named have their usual size. Error (invalid_input) for what the plan does not have.
+  // Sizes of the symbols in the dims of inputs, by name; the others have their usual size. Error (invalid_input) for names that the plan does not have.
   using Sizes = std::vector<std::pair<std::string, int64_t>>;
   State(std::shared_ptr<Weights> weights, Allocator& allocator, Of of, Sizes sizes = {});
 
-  // For the length of a run or a call. On a GPU, the work that the user gives to the stream comes after all earlier work with the state, whichever stream that is
-  // in. While the caller records the stream, the order is the caller's.
+  // Held for the length of a run or a call. On a GPU, the work that the user adds to the stream waits for all earlier work with the state, in any stream.
+  // While the caller records the stream, ordering is up to the caller.
   class Use {
    public:
     explicit Use(State&, const backend::Stream* = nullptr);
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
-    // All work is in the stream. A user that ends without it makes the next one wait for the whole device.
+    // All work of this use has been added to the stream. Without it, the next user waits for the whole device.
     void finish();
 
    private:
-    // Says that the state is in use.
+    // Marks the state as in use.
     class Claim {
      public:
       explicit Claim(State&);
@@ -49,7 +49,7 @@ class State {
     };
     State& state_;
     const Claim claim_;
-    const backend::Stream* stream_ = nullptr;  // in which our work has to be ordered
+    const backend::Stream* stream_ = nullptr;  // in which our work must be ordered
   };
 
   size_t size() const { return entries_.size(); }
@@ -57,40 +57,40 @@ class State {
   const plan::Weight& what(size_t entry) const { return entries_[entry].what; }
   bool is_input(size_t entry) const { return entries_[entry].weight == no_weight; }
   static constexpr size_t none = SIZE_MAX;
-  // Of the input of this name; none where there is no such entry.
+  // The entry of the input of this name, or none.
   size_t input(std::string_view name) const;
-  // By the number of a weight in the plan; by its name, or the name that is tied to it. Error (invalid_input) when there is none.
+  // The entry of a weight, by its index in the plan, or by its name or a name tied to it. Error (invalid_input) if there is none.
   size_t entry_of(uint32_t weight) const;
   size_t find(std::string_view name) const;
-  // First values are these weights' from now on, forks of those before.
+  // Later first values come from these weights, which must be a fork of the earlier ones.
   void set_weights(std::shared_ptr<Weights> weights) { weights_ = std::move(weights); }
-  // Error (invalid_input) unless sessions of these weights can run with it: they are of the same plan on the same device.
+  // Error (invalid_input) unless sessions of these weights can use it: same plan, same device.
   void check_fits(const Weights&) const;
 
-  // For a user: where an entry lies, with memory. What has none gets it, and its first value by a copy in the stream.
+  // For the current user: the memory of an entry. Allocates it and copies the first value in the stream if there is none.
   const HostTensor& memory(size_t entry, backend::Stream&);
   bool is_bound(size_t entry) const { return entries_[entry].bound; }
 
-  // ---- calls; what they copy has arrived when they return, and what fails changes nothing
+  // ---- calls: copies have arrived when they return, and an error changes nothing
 
-  // Memory and first values for all entries whose weights have values.
+  // Gives memory and first values to all entries whose weights have values.
   void begin();
-  // Larger sizes of some symbols: what entries hold stays where its indices say, the rest is zeros. Entries in the caller's memory must not change.
+  // Enlarges some symbols: elements keep their indices, new ones are zero. Entries in the caller's memory must not change size.
   void grow(const Sizes& sizes);
-  // Memory of the caller's, of the weight's dtype and sizes with any strides, is read and written in place from now on, and must outlive its use. Data null: memory of
-  // the state's own again, with the value that the weight has when it is used next.
+  // From now on the entry is this memory of the caller, of the weight's dtype and sizes and with any strides. It must outlive its use. Null data: the state's
+  // own memory again, with the weight's value at the next use.
   void bind(size_t entry, const HostTensor& memory);
-  // An entry to (`out`) or from dense row-major memory of the host or the device.
+  // Copies an entry to (`out`) or from dense row-major memory of the host or the device.
   void copy(size_t entry, void* data, size_t bytes, bool out);
-  // All entries to (`out`) or from dense memory of the host, one after another.
+  // Copies all entries to (`out`) or from dense host memory, one after another.
   void copy_all(std::byte* data, bool out);
-  // The weights' values again, wherever the entries lie; or where they are the state's own alone.
+  // Sets entries back to their weights' values; with `own_only`, only those in the state's own memory.
   void reset(bool own_only = false);
-  // Another state with the same sizes and values, all in memory of its own.
+  // A new state with the same sizes and values, in its own memory.
   std::shared_ptr<State> fork();
-  // What another state of the same plan on the same device holds.
+  // Copies all entries of another state of the same plan on the same device.
   void copy_from(State& other);
-  // Where an entry lies; all work with it is done.
+  // The entry's tensor; all work with it is done.
   HostTensor tensor(size_t entry);
 
  private:
@@ -100,8 +100,8 @@ class State {
     uint32_t weight = no_weight;
     bool bound = false;
     MemoryBlock own;
-    HostTensor memory;              // `own` or what is bound; data null: none yet
-    std::vector<int64_t> strides;   // of what is bound
+    HostTensor memory;              // `own` or the bound memory; null data: none yet
+    std::vector<int64_t> strides;   // of the bound memory
   };
   bool on_device() const { return weights_->backend().memory() != nullptr; }
   void with_stream(FunctionRef<void(backend::Stream&)> work);
@@ -115,12 +115,12 @@ class State {
   void check_reachable(const Entry&) const;
 
   std::shared_ptr<Weights> weights_;
-  Allocator& allocator_;  // of memory of the host
+  Allocator& allocator_;  // for host memory
   const Of of_;
   Sizes sizes_;
   std::vector<Entry> entries_;
   std::atomic<bool> used_ = false;
-  // Behind the last work with a shared state. `lost_`: there may be work behind it.
+  // The point after the last work with a shared state. `lost_`: there may be later work, so wait for the device.
   std::unique_ptr<backend::Point> last_;
   bool lost_ = false;
 };

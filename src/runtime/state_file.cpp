@@ -15,7 +15,7 @@ namespace ingot::runtime {
 
 namespace {
 
-// As safetensors calls it.
+// The dtype's name in safetensors.
 const char* file_name_of(ir::DType dtype) {
   switch (dtype) {
     case ir::DType::b8: return "BOOL";
@@ -33,7 +33,7 @@ const char* file_name_of(ir::DType dtype) {
   fail(Code::internal, "a state of type {}", static_cast<int>(dtype));
 }
 
-// What stands before the values: the length of the text that follows in 8 bytes, and that text, filled up to a multiple of 8. `values`: their bytes.
+// The header: the length of the JSON text in 8 bytes, then the text, padded to a multiple of 8. `values` receives the bytes of all values.
 std::string header_of(const State& state, size_t& values) {
   std::string text = "{";
   values = 0;

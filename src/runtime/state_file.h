@@ -1,4 +1,4 @@
-// A state as a file of safetensors: https://github.com/huggingface/safetensors.
+// Saves and loads a state as a safetensors file: https://github.com/huggingface/safetensors.
 #pragma once
 #include <string>
 
@@ -6,9 +6,9 @@
 
 namespace ingot::runtime {
 
-// Atomic: the old file or the new one, never half. Entries without values get their first ones.
+// Atomic: the file is the old one or the new one. Entries without values get their first values.
 void save(State&, const std::string& path);
-// Every entry gets the file's value. Error (format) unless the file is what save() writes for a state with the same entries: its header is compared, not interpreted.
+// Sets every entry. Error (format) unless save() writes this header for a state with these entries: the header is compared, not parsed.
 void load(State&, const std::string& path);
 
 }  // namespace ingot::runtime

@@ -1,4 +1,4 @@
-// States as files: what is saved is loaded, and nothing else is.
+// States as files: a saved state can be loaded, and nothing else can.
 #include "runtime/state_file.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 const float first_total[] = {1, 2, 3};
 const int64_t first_calls[] = {5};
 
-// Counts calls and adds up x.
+// Counts calls and sums x.
 std::shared_ptr<Weights> counting(const char* total = "total") {
   ir::Graph g =
       ir::parse(fmt::format("ingot-graph 1\n%0 = input() {{name=\"x\"}} : f32[3]\n%1 = weight() {{name=\"{}\"}} : f32[3]\n%2 = weight() {{name=\"calls\"}} : i64[1]\n"
@@ -72,7 +72,7 @@ class StateFile : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
   void put(const std::string& text) const { std::ofstream(path_, std::ios::binary) << text; }
-  // Loads it, which must fail so.
+  // Loads it; this must fail.
   std::string refused(State& state) const {
     try {
       load(state, path_);
@@ -88,7 +88,7 @@ class StateFile : public testing::Test {
 
 TEST_F(StateFile, IsWhatItWas) {
   auto weights = counting();
-  auto a = made(weights), b = made(counting());  // of another process, say
+  auto a = made(weights), b = made(counting());  // as if from another process
   const Values saved{{7, 8, 9}, 10};
   write(*a, saved);
   save(*a, path_);

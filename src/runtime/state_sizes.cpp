@@ -1,4 +1,4 @@
-// The entries of a state whose sizes are its own: inputs that the model writes.
+// The entries of a state with sizes of its own: inputs that the model writes.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -25,7 +25,7 @@ uint64_t bytes_at(const plan::Weight& what) {
   return static_cast<uint64_t>(bytes);
 }
 
-// What the symbols of a function are: those that `sizes` names, else as usual. Notes the names that it has.
+// Values of a function's symbols: from `sizes`, else the usual ones. Marks in `known` the names that it has.
 std::vector<int64_t> symbols_at(const plan::Function& f, const State::Sizes& sizes, std::vector<bool>& known) {
   std::vector<int64_t> out;
   for (const plan::Symbol& s : f.symbols) {
@@ -55,12 +55,12 @@ void check_known(const plan::Plan& plan, const State::Sizes& sizes, const std::v
       .fix(fmt::format("its sizes are {}", names.empty() ? "all fixed" : fmt::format("{}", fmt::join(names, ", "))));
 }
 
-// Elements stay where their indices say. `to` is dense and larger.
+// Copies elements to the same indices of `to`, which is dense and larger.
 void copy_into(std::byte* to, const std::vector<int64_t>& to_dims, const HostTensor& from, backend::Stream& stream) {
-  auto run = static_cast<int64_t>(ir::size_of(from.dtype));  // bytes that stay neighbours
+  auto run = static_cast<int64_t>(ir::size_of(from.dtype));  // bytes that stay contiguous
   int axis = from.rank;
   while (axis > 0 && from.dims[axis - 1] == to_dims[static_cast<size_t>(axis - 1)]) run *= from.dims[--axis];
-  int64_t step = run;  // from one index of the innermost axis that grows to the next
+  int64_t step = run;  // from one index of the innermost growing axis to the next
   int64_t runs = 1;
   if (axis > 0) run *= from.dims[--axis];
   for (int d = 0; d < axis; ++d) runs *= from.dims[d];
@@ -79,7 +79,7 @@ void copy_into(std::byte* to, const std::vector<int64_t>& to_dims, const HostTen
 
 }  // namespace
 
-// Those that functions write and read as they lie, by name. A name that a buffer has is the buffer's. What regions run has the memory of the function around it.
+// The row-major inputs that functions write, by name. A buffer of the same name wins. Functions called by regions use the memory of the function around them.
 std::vector<plan::Weight> State::inputs_at(const Sizes& sizes) const {
   std::vector<plan::Weight> out;
   std::vector<bool> known(sizes.size());

@@ -1,4 +1,4 @@
-// States apart from sessions: of plans of several functions, compiled from graph texts.
+// States shared by sessions: plans of several functions, compiled from graph texts.
 #include "runtime/state.h"
 
 #include <atomic>
@@ -21,7 +21,7 @@ ir::Graph graph(const std::string& text) {
   return g;
 }
 
-// "forward": total += x, y = total; "count": calls += 1, total *= x, y = total. As prefill and decode share a cache.
+// "forward": total += x, y = total; "count": calls += 1, total *= x, y = total. They share an entry like prefill and decode share a cache.
 std::shared_ptr<const plan::Plan> counting() {
   ir::Graph add = graph("%0 = input() {name=\"x\"} : f32[2]\n%1 = weight() {name=\"total\"} : f32[2]\n%2 = add(%1, %0) {} : f32[2]\noutput %2 \"y\" []\n");
   add.outputs.push_back({add.outputs[0].value, "total", {}, ir::Output::To::weight});
@@ -143,7 +143,7 @@ TEST(State, ASessionsOwnBeginsWithTheWeightsItHas) {
   session.set_weights(fork);
   EXPECT_EQ(run(session, {1, 1}), (Values{8, 9}));
   session.set_weights(weights);
-  EXPECT_EQ(run(session, {1, 1}), (Values{9, 10}));  // a switch of weights leaves the state as it is
+  EXPECT_EQ(run(session, {1, 1}), (Values{9, 10}));  // new weights do not change the state
   session.reset();
   EXPECT_EQ(run(session, {1, 1}), (Values{2, 3}));
   session.set_state(made(fork));
@@ -172,7 +172,7 @@ TEST(State, OfTheCallersMemory) {
   fork->copy_from(*state);
   EXPECT_EQ(total(*fork), (Values{11, 12}));
   EXPECT_EQ(state->tensor(entry).data, wide.data());
-  session.reset();  // not what is the caller's
+  session.reset();  // except the caller's memory
   EXPECT_EQ(wide, (Values{11, -1, 12, -1}));
   state->reset();
   EXPECT_EQ(wide, (Values{1, -1, 2, -1}));
@@ -191,7 +191,7 @@ TEST(State, ItsMemoryIsGivenOut) {
   values[0] = 100;
   EXPECT_EQ(run(session, {1, 1}), (Values{101, 3}));
   EXPECT_EQ(values[1], 3);
-  // It is written, so it is no input.
+  // It is written, so it cannot be an input too.
   Values y(2);
   HostTensor out = host(y, t.dims);
   EXPECT_EQ(message([&] { session.run({&t, 1}, {&out, 1}); }), "\"total\" and \"x\" share memory, and the model writes to \"total\"");
@@ -261,7 +261,7 @@ TEST(State, OneUserAtATime) {
   EXPECT_EQ(run(session, {1, 1}), (Values{2, 3}));
 }
 
-// Many threads, one session each, on states that they pass on: each run happens whole or is refused.
+// Many threads with a session each pass states around: each run happens completely or is refused.
 TEST(State, ThreadsThatFightForOne) {
   auto weights = std::make_shared<Weights>(counting(), 1);
   auto state = made(weights);
@@ -287,7 +287,7 @@ TEST(State, ThreadsThatFightForOne) {
   EXPECT_EQ(total(*state)[0], 1 + static_cast<float>(ran));
 }
 
-// y = cache += x, of any sizes.
+// y = cache += x, with dynamic sizes.
 std::shared_ptr<const plan::Plan> with_cache() {
   ir::Graph g = ir::parse(
       "ingot-graph 1\nsymbol B 1 2 8\nsymbol L 1 4 64\n%0 = input() {name=\"x\"} : f32[B, L]\n%1 = input() {name=\"cache\"} : f32[B, L]\n"
@@ -296,7 +296,7 @@ std::shared_ptr<const plan::Plan> with_cache() {
   return std::make_shared<plan::Plan>(compile::compile(g, {}));
 }
 
-// x is ones; the cache is the state's.
+// x is ones; the cache is in the state.
 Values run_with_cache(Session& session, int64_t b, int64_t l) {
   Values x(static_cast<size_t>(b * l), 1), y(x.size());
   const int64_t dims[] = {b, l};
@@ -322,7 +322,7 @@ TEST(State, HasSizesOfItsOwn) {
   EXPECT_EQ(message([&] { run_with_cache(session, 2, 4); }), "input \"cache\" is given without memory as float32 [2, 4], and the state has it as float32 [2, 3]");
   session.set_state(b);
   EXPECT_EQ(run_with_cache(session, 2, 4), Values(8, 1));
-  // It grows: what is there stays at its indices.
+  // It grows: elements keep their indices.
   auto fork = a->fork();
   a->grow({{"L", 5}, {"B", 3}});
   EXPECT_EQ(a->what(0).dims, (std::vector<int64_t>{3, 5}));

@@ -1,4 +1,4 @@
-// A plan's programs on their device, step by step, for whoever looks at what each step writes (verify).
+// Runs a plan's programs on their device step by step, so that `verify` can read what each step writes.
 #pragma once
 #include <memory>
 #include <span>
@@ -12,18 +12,19 @@ namespace ingot::runtime {
 
 class Stepper {
  public:
-  // `device`: see place(). Error (invalid_input) when the plan has no values for its weights.
+  // `device`: see place(). Error (invalid_input) if the plan has no values for its weights.
   Stepper(std::shared_ptr<const plan::Plan> plan, std::string_view device, int threads);
   const Placement& placement() const { return placement_; }
-  // From now on steps are those of prepare, or of a function at these sizes; prepare's come first. `inputs`: each one's elements as the binding lies.
+  // Starts prepare, or a function at these sizes; later calls refer to its steps. Prepare must come first. `inputs`: the
+  // elements of each input in its binding's axis order.
   void begin_prepare();
   void begin(size_t function, std::vector<int64_t> symbols, std::span<const std::vector<std::byte>> inputs);
   size_t steps() const { return loaded_.steps.size(); }
-  // Returns when it is done.
+  // Runs a step and waits for it.
   void run(size_t step);
-  // The elements of a binding, which are `bytes`.
+  // The first `bytes` bytes of a binding.
   std::vector<std::byte> read_binding(size_t binding, size_t bytes) const;
-  // All bytes of a buffer that steps have among their operands; nothing where none touches it.
+  // All bytes of a buffer that is an operand of some step; empty otherwise.
   std::vector<std::byte> read(plan::BufferId buffer) const;
 
  private:

@@ -12,7 +12,7 @@ namespace ingot::runtime {
 
 namespace {
 
-// Sizes and strides from the outermost axis in memory to the innermost.
+// Sizes and strides, outermost axis in memory first.
 struct Axes {
   int64_t dims[64], strides[64];
 };
@@ -32,7 +32,7 @@ Axes in_order(const HostTensor& t, Order order) {
 
 bool lies_in(Order order, const HostTensor& t) {
   if (t.strides == nullptr && order.empty()) return true;
-  if (std::find(t.dims, t.dims + t.rank, 0) != t.dims + t.rank) return true;  // whatever the strides of an empty tensor say
+  if (std::find(t.dims, t.dims + t.rank, 0) != t.dims + t.rank) return true;  // an empty tensor is dense whatever its strides
   const Axes axes = in_order(t, order);
   int64_t expected = 1;
   for (int k = t.rank - 1; k >= 0; --k) {
@@ -74,7 +74,7 @@ Error lies_otherwise(std::string_view what, Order order) {
       .fix(order.empty() ? "give a contiguous tensor" : fmt::format("give a tensor whose axes lie in memory in the order {}", fmt::join(order, ", ")));
 }
 
-// Runs of neighbours are copied at once.
+// Contiguous runs are copied at once.
 void copy_strided(const HostTensor& t, Order order, std::byte* plain, bool out) {
   auto size = static_cast<int64_t>(ir::size_of(t.dtype));
   const auto [dims, strides] = in_order(t, order);

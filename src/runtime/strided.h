@@ -1,4 +1,4 @@
-// Strided tensors of the caller as dense memory.
+// Copies between the caller's strided tensors and dense memory.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -13,18 +13,18 @@ namespace ingot::runtime {
 // Axes from outermost to innermost in memory; empty = row-major.
 using Order = std::span<const uint8_t>;
 
-// Dense, its axes in that order.
+// True if the tensor is dense with its axes in this order.
 bool lies_in(Order, const HostTensor&);
-// It has elements, and its pointer is null.
+// True if it has elements but its pointer is null.
 bool missing_data(const HostTensor&);
-// Two of its elements may be one place: an axis steps no further than those inside of it reach.
+// True if two of its elements may share an address: some axis has a stride no longer than the extent of the axes inside it.
 bool may_overlap_itself(const HostTensor&);
 size_t bytes_of(const HostTensor&);
-// A value of a weight, of these strides (null: row-major).
+// The value of a weight with these strides (null: row-major).
 HostTensor value_of(const plan::Weight&, const void* data, const int64_t* strides);
-// Between a strided tensor and memory that is dense in that order, both of the host: `out` of the tensor, or into it.
+// Copies between a strided host tensor and host memory that is dense in this order. `out`: from the tensor; otherwise into it.
 void copy_strided(const HostTensor& t, Order, std::byte* plain, bool out);
-// Why memory of a GPU that does not lie so is not taken.
+// The error for a GPU tensor that is not in this order.
 Error lies_otherwise(std::string_view what, Order);
 std::string shape_text(const HostTensor&);  // "[2, 3]"
 

@@ -333,7 +333,7 @@ std::vector<Timing> time(const plan::Plan& plan, const Placement& place, std::sp
       functions.back() = resolve(loaded, plan, memory, usual, inline_workers());
     } catch (const Error& e) {
       if (e.code != Code::invalid_input) throw;
-      // Usual sizes that do not go together: the plan runs at others, and they are not timed.
+      // The usual sizes contradict each other: the plan runs at others, and these are not timed.
     }
   }
   Timer timer(*place.backend, known, seconds);

@@ -32,7 +32,7 @@ Weights::Weights(std::shared_ptr<const plan::Plan> of, int threads, Allocator& a
     }
   }
   loaded_->optional = plan::only_first_values(plan());
-  // Values that the host gives come with set(), and prepare runs in commit().
+  // The host gives the values by set(), and commit() runs prepare.
   bool complete = std::none_of(plan().weights.begin(), plan().weights.end(), [](const plan::Weight& w) { return w.source == plan::Weight::Source::host && w.bytes > 0; });
   if (complete) swap_in(make(given_, nullptr, threads));
 }
@@ -52,7 +52,7 @@ void Weights::swap_in(std::shared_ptr<const Set> next) {
   commits_.fetch_add(1, std::memory_order_release);
 }
 
-// Copies values to the device, those that share their bytes once. One block for all.
+// Copies values to the device in one block. Weights that share bytes are copied once.
 std::shared_ptr<const MemoryBlock> Weights::upload(Set& set, const std::vector<bool>& which, backend::Stream& stream) const {
   size_t alignment = backend().alignment(), total = 0;
   std::map<const std::byte*, size_t> offsets;
@@ -60,7 +60,7 @@ std::shared_ptr<const MemoryBlock> Weights::upload(Set& set, const std::vector<b
   for (size_t i = 0; i < which.size(); ++i) {
     if (!copied(i)) continue;
     auto [at, made] = offsets.try_emplace(set.values[i], total);
-    // Views of one storage may differ in size; the first one's room is enough for those that are shorter.
+    // Weights that share an address may have different lengths: there is room for the longest.
     if (!made) continue;
     size_t bytes = plan().weights[i].bytes;
     for (size_t k = i + 1; k < which.size(); ++k) {
@@ -98,7 +98,7 @@ void Weights::take_values(Set& set, const Given& given) const {
   }
 }
 
-// What is made anew gets memory, the rest is the set's before.
+// Allocates memory for what is recomputed; the rest is shared with the previous set.
 void Weights::place_derived(Set& set, const Set* before, const Change& change) const {
   const char* what = "what is made of the plan's weights";
   const size_t alignment = backend().alignment(), count = derived().size();
@@ -143,7 +143,7 @@ void Weights::run_prepare(const LoadedFunction& part, const Set& set, int thread
   stream.wait();
 }
 
-// Pages of the file that nothing reads any more are not needed; they come back when asked for.
+// Drops pages of the file that nothing reads any more; the system reads them again on access.
 void Weights::drop_pages(Set& set, const Change& change) const {
   const bool copied = backend().memory() != nullptr;
   for (size_t i = 0; i < loaded_->read.size(); ++i) {
@@ -154,7 +154,7 @@ void Weights::drop_pages(Set& set, const Change& change) const {
   }
 }
 
-// Gives what has to be in memory of the device while prepare runs.
+// Copies to the device what prepare reads there.
 std::shared_ptr<const MemoryBlock> Weights::place_weights(Set& set, const Set* before, const Change& change, backend::Stream& stream) const {
   set.uploaded.resize(change.weights.size());
   if (backend().memory() == nullptr) {
@@ -176,8 +176,8 @@ std::shared_ptr<const MemoryBlock> Weights::place_weights(Set& set, const Set* b
   return upload(set, change.part.weights, stream);
 }
 
-// What has changed since the set before, and what follows from that. False when all is made anew: where nothing was set; and where half of it and more follows, unless a
-// fork may share the rest.
+// Finds the changed weights and what depends on them. False if everything is to be recomputed: if nothing was set, or if at least half
+// depends on it, unless a fork may share the rest.
 bool Weights::find_change(const Given& given, const Set& before, Change& change) const {
   for (size_t i = 0; i < given.changes.size(); ++i) change.weights.push_back(given.changes[i] != before.changes[i]);
   if (std::find(change.weights.begin(), change.weights.end(), true) == change.weights.end()) return false;
@@ -204,7 +204,7 @@ std::shared_ptr<Weights::Set> Weights::make(const Given& given, const Set* befor
     change->new_home = true;
     find_part(loaded_->prepare, std::vector<bool>(derived().size(), true), change->weights, change->part);
   }
-  backend().synchronize();  // values in the caller's memory may be work of any stream, and one may still read what was in a free place
+  backend().synchronize();  // the caller's values may be written by any stream, and a stream may still read memory that was freed
   std::unique_ptr<backend::Stream> stream = backend().new_stream();
   const std::shared_ptr<const MemoryBlock> passing = place_weights(*set, whole ? nullptr : before, *change, *stream);
   place_derived(*set, before, *change);
@@ -252,7 +252,7 @@ void Weights::commit(int threads) {
     std::lock_guard lock(mutex_);
     given = given_;
   }
-  std::shared_ptr<const Set> before = current();  // goes after the lock
+  std::shared_ptr<const Set> before = current();  // destroyed after the lock
   swap_in(make(given, before.get(), threads));
 }
 

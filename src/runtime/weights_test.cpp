@@ -1,4 +1,4 @@
-// A commit redoes what depends on the weights that were set, and shares the rest with the set before.
+// A commit recomputes what depends on the weights that were set, and shares the rest with the previous set.
 #include "runtime/weights.h"
 
 #include <fmt/format.h>

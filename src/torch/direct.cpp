@@ -1,9 +1,8 @@
-// The eager call without the dispatcher: from a Python tuple of tensors to one of results.
+// The eager call without torch's dispatcher: from a Python tuple of tensors to a tuple of results.
 //
-// After a run the caches hold little but the model, and what a call touches is fetched anew: the dispatcher's way, with its stack and
-// lists, was most of a small model's overhead. Torch's DLPack exchange table (torch.Tensor.__dlpack_c_exchange_api__, torch 2.10 or later)
-// gives a view of a tensor and makes tensors in a few calls. Python's functions are found in the process, so that this library serves every
-// Python and also programs without one.
+// After a run the caches hold mostly the model, so every cache line that a call touches costs. The dispatcher's path, with its stack and lists, was most of a
+// small model's overhead. Torch's DLPack exchange table (torch.Tensor.__dlpack_c_exchange_api__, torch 2.10 or later) views and creates tensors in a few
+// calls. Python's functions are looked up in the process, so that this library serves every Python, and programs without one.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -20,7 +19,7 @@ namespace {
 
 using namespace ingot_torch;
 
-// The parts of DLPack 1.x that are used here; its version is checked.
+// The parts of DLPack 1.x used here; its version is checked.
 struct Version {
   uint32_t major, minor;
 };
@@ -46,7 +45,7 @@ struct Exchange {
   int (*to_object)(Managed*, void** object);
   int (*view_of)(void* object, View* out);
 };
-// What every version of Managed begins with; `dl_tensor` follows the flags.
+// The head of every version of Managed; `dl_tensor` follows the flags.
 struct Managed {
   Version version;
   void* context;
@@ -72,7 +71,7 @@ DataType data_type(ingot_dtype type) {
   }
 }
 
-// -1: a dtype ingot does not have.
+// -1 for a dtype that ingot does not have.
 int number_of(DataType t) {
   if (t.lanes != 1) return -1;
   for (int d = INGOT_BOOL; d <= INGOT_FLOAT64; ++d) {
@@ -82,7 +81,7 @@ int number_of(DataType t) {
   return -1;
 }
 
-// Python's limited API, of the interpreter in this process.
+// Functions of Python's limited API, from the interpreter in this process.
 struct Python {
   void* (*tuple)(intptr_t size);
   int (*set_item)(void* tuple, intptr_t at, void* steals);
@@ -116,7 +115,7 @@ Python find_python() {
 
 Python python;
 
-// Python without its lock while a model runs.
+// Releases Python's lock while a model runs.
 struct Unlocked {
   void* state = python.leave();
   ~Unlocked() { python.enter(state); }
@@ -130,7 +129,7 @@ struct Results {
   }
 };
 
-// Memory that a run asks for.
+// Creates outputs that a run asks for.
 class Late {
  public:
   using Allocate = ingot::FunctionRef<Managed*(size_t output, int32_t rank, const int64_t* dims)>;
@@ -217,7 +216,7 @@ void* run(const Exchange& exchange, uint64_t engine, int64_t function, void* arg
     t.strides = memory->view.strides;
     if (!give(o, memory)) return nullptr;
   }
-  // Results whose sizes are known while the model runs: made then, without Python's lock, and handed over behind it.
+  // Results whose sizes become known while the model runs: created then, without Python's lock, and returned afterwards.
   std::optional<Late> late;
   if (lease.any_open()) check(ingot_session_set_output_memory(lease.get(), &Late::give, &late.emplace(made, allocate)));
   {
@@ -232,7 +231,7 @@ void* run(const Exchange& exchange, uint64_t engine, int64_t function, void* arg
 
 }  // namespace
 
-// `args`: a tuple of plain tensors. A new tuple of results, or null with a Python exception set: the text is that of ingot::run's.
+// `args`: a tuple of plain tensors. Returns a new tuple of results, or null with a Python exception set, whose text is that of ingot::run.
 extern "C" __attribute__((visibility("default"))) void* ingot_torch_call(const void* exchange, uint64_t engine, int64_t function, void* args) {
   try {
     return run(*static_cast<const Exchange*>(exchange), engine, function, args);
@@ -242,7 +241,7 @@ extern "C" __attribute__((visibility("default"))) void* ingot_torch_call(const v
   }
 }
 
-// Whether ingot_torch_call can work with the exchange table and the Python of this process; before the first call.
+// Checks that ingot_torch_call can use this exchange table and this process's Python. Called before the first call.
 extern "C" __attribute__((visibility("default"))) int ingot_torch_can_call(const void* exchange) {
   python = find_python();
   return python.found() && exchange != nullptr && static_cast<const Exchange*>(exchange)->version.major == 1;

@@ -1,6 +1,6 @@
-// In process, `plan` is a 32-byte tensor: magic, the number of a registered (plan, weights) pair and what tells this process from others, and `weights` is empty. In saved
-// programs (saved.cpp) `plan` is a plan without the values of its weights, which `weights` are, in the plan's order. Sessions hold no
-// user state; they are pooled per pair, so that threads never wait for one another.
+// In process, `plan` is a 32-byte tensor (magic, the number of a registered (plan, weights) pair, and an identifier of this process), and `weights` is empty.
+// In saved programs (saved.cpp) `plan` is a plan without the values of its weights, and `weights` gives these in the plan's order. Sessions hold no user
+// state; each pair has a pool of them, so that threads never wait for each other.
 #include "torch/engines.h"
 
 #include <array>
@@ -22,7 +22,7 @@ ingot::SharedMutex registry_mutex;
 std::unordered_map<uint64_t, std::shared_ptr<Entry>> registry;
 uint64_t next_id = 1;
 
-// In each plan tensor: a program that was exported with one is not run with an engine of another process that has the same number.
+// Part of each plan tensor, so that a program exported in one process does not run an engine of another process that has the same number.
 uint64_t process_word() {
   static const uint64_t word = [] {
     std::random_device random;
@@ -114,11 +114,11 @@ Lease::Lease(Entry& entry, int64_t function) : entry_(entry) {
     std::lock_guard lock(entry.mutex);
     take_weights();
   }
-  // A session keeps no memory of its own from call to call there, so that it may go from stream to stream.
+  // On a GPU a session keeps no memory between calls, so that it may be used in any stream.
   if (entry.gpu >= 0) check(ingot_session_set_stream(session_, current_stream(entry.gpu)));
 }
 
-// Under the entry's mutex: whoever changes `used` may release what was there afterwards, which the session keeps alive.
+// Called under the entry's mutex: whoever changes `used` may release the old weights afterwards, which the session then keeps alive.
 void Lease::take_weights() {
   if (session_ == nullptr || uses_ == entry_.uses) return;
   check(ingot_session_set_weights(session_, entry_.used != nullptr ? entry_.used : entry_.weights));
@@ -135,7 +135,7 @@ Lease::~Lease() {
 
 using namespace ingot_torch;
 
-// For python/ingot: makes a (plan, weights) pair, its session options and its watch (or null) known to the op. The caller keeps them alive until it unregisters them.
+// For python/ingot: registers a (plan, weights) pair, its session options and its watch (or null). The caller keeps them alive until it unregisters them.
 extern "C" __attribute__((visibility("default"))) uint64_t ingot_torch_register(ingot_plan* plan, ingot_weights* weights, const ingot_options* options, const void* watch) {
   auto entry = std::make_shared<Entry>();
   entry->plan = plan;
@@ -149,8 +149,8 @@ extern "C" __attribute__((visibility("default"))) uint64_t ingot_torch_register(
   return id;
 }
 
-// Runs that begin from now on read these weights, the registered ones (null) or a fork of them. Runs under way go on with theirs, so what was there may be released:
-// sessions keep it alive, and idle ones let go of it now.
+// Later runs read these weights: a fork of the registered ones, or null for the registered ones. Current runs finish with the old ones, which may be
+// released: the sessions in use keep them alive, and idle ones drop them now.
 extern "C" __attribute__((visibility("default"))) void ingot_torch_use(uint64_t id, ingot_weights* weights) {
   std::shared_lock lock(registry_mutex);
   auto found = registry.find(id);
@@ -167,7 +167,7 @@ extern "C" __attribute__((visibility("default"))) void ingot_torch_use(uint64_t 
 }
 
 extern "C" __attribute__((visibility("default"))) void ingot_torch_unregister(uint64_t id) {
-  std::shared_ptr<Entry> gone;  // released outside the lock, and not before running calls are over
+  std::shared_ptr<Entry> gone;  // released outside the lock, after all running calls
   std::unique_lock lock(registry_mutex);
   auto found = registry.find(id);
   if (found == registry.end()) return;
@@ -183,5 +183,5 @@ extern "C" __attribute__((visibility("default"))) void ingot_torch_plan_words(ui
   four[3] = 0;
 }
 
-// Whether engines have been here: they use torch's threads.
+// True if an engine was ever registered: engines use torch's threads.
 extern "C" __attribute__((visibility("default"))) int ingot_torch_used() { return Entry::any ? 1 : 0; }

@@ -1,4 +1,4 @@
-// Engines as the ops know them: (plan, weights) pairs with their idle sessions.
+// The engines that the ops run: (plan, weights) pairs with their idle sessions.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace ingot_torch {
 
-// Registered engine with its idle sessions.
+// An engine with its idle sessions.
 struct Entry {
-  static inline std::atomic<bool> any = false;  // was made
+  static inline std::atomic<bool> any = false;  // one was created
   ingot_plan* plan = nullptr;
   ingot_weights* weights = nullptr;
-  const ingot_options* options = nullptr;  // of every session
-  const Watch* watch = nullptr;            // of a registered engine: what its weights were made from
-  int32_t gpu = -1;                        // where it runs; -1: the CPU
+  const ingot_options* options = nullptr;  // of all its sessions
+  const Watch* watch = nullptr;            // of a registered engine: detects changes of the tensors that its weights were made from
+  int32_t gpu = -1;                        // its GPU; -1: the CPU
   ingot::Mutex mutex;
-  // Per function: sessions nobody uses, which inputs are written and how they lie in memory, how many states there are, what it gives.
+  // Per function: idle sessions, which inputs are written, the inputs' axis orders, the number of states, and the outputs.
   struct Function {
     struct Session {
       ingot_session* handle;
@@ -36,27 +36,27 @@ struct Entry {
     bool any_open = false;
   };
   std::unordered_map<int64_t, Function> functions;
-  ingot_weights* used = nullptr;           // that runs read from now on: a fork of `weights`, or these (null)
-  uint64_t uses = 0;                       // how often that changed
+  ingot_weights* used = nullptr;           // for later runs: a fork of `weights`, or null for `weights`
+  uint64_t uses = 0;                       // how often `used` has changed
 
   Entry() { any = true; }
-  // Asks the weights where they are.
+  // Sets `gpu` from the weights.
   void find_device();
   ~Entry();
 };
 
-// The engine of a plan tensor: a registered one, or that of a saved program with its weights. Raises where there is none.
+// The engine of a plan tensor: a registered one, or that of a saved program with these weights. Raises if there is none.
 std::shared_ptr<Entry> find(const Tensor& plan, const std::vector<Tensor>& weights);
-// The registered engine of that number, with the weights of now. Raises where there is none.
+// The registered engine of this number, with its current weights. Raises if there is none.
 std::shared_ptr<Entry> registered(uint64_t number);
 
-// A session taken from the pool for one call, on a GPU for torch's current stream there. The engine must outlive it.
+// Takes a session from the pool for one call; on a GPU, for torch's current stream. The engine must outlive it.
 class Lease {
  public:
   Lease(Entry& entry, int64_t function);
   ~Lease();
   const std::vector<bool>& written_inputs() const { return function_->written_inputs; }
-  // Of an input; row-major where there is none of that number.
+  // Axis order of an input; row-major if there is no such input.
   Order order(size_t input) const { return input < function_->orders.size() ? function_->orders[input] : Order(); }
   size_t written() const { return function_->written; }
   size_t states() const { return function_->states; }
@@ -70,7 +70,7 @@ class Lease {
  private:
   void take_weights();
   Entry& entry_;
-  Entry::Function* function_ = nullptr;  // in a map, whose elements stay where they are
+  Entry::Function* function_ = nullptr;  // in a map, whose elements do not move
   ingot_session* session_ = nullptr;
   uint64_t uses_ = 0;
 };

@@ -1,5 +1,5 @@
-// The dispatcher ops: ingot::execute and ingot::run run a function of a plan on torch tensors. LibTorch's stable ABI only, so that
-// one binary serves every Python and every torch from 2.10 on.
+// The dispatcher ops ingot::execute and ingot::run, which run a function of a plan on torch tensors. They use LibTorch's stable ABI only, so that one
+// binary serves every Python and every torch from 2.10 on.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
@@ -17,13 +17,12 @@ namespace {
 
 using namespace ingot_torch;
 
-// AOTInductor's executor cannot pass an empty list: one uint8 tensor without elements stands for it.
+// AOTInductor's executor cannot pass an empty list: a single empty uint8 tensor stands for it.
 void drop_nothing(std::vector<Tensor>& list) {
   if (list.size() == 1 && list[0].numel() == 0 && list[0].scalar_type() == ScalarType::Byte) list.clear();
 }
 
-// On a GPU the session takes tensors that lie as the plan reads them: others are copied there by torch, in the current stream, and what was written to
-// the copy is copied back.
+// On a GPU the session takes tensors in the plan's axis order only. Others are copied by torch in the current stream, and written copies are copied back.
 class Given {
  public:
   explicit Given(int32_t gpu) : gpu_(gpu) {}
@@ -50,7 +49,7 @@ class Given {
   std::vector<Copy> copies_;
 };
 
-// `state`: the inputs that the function writes, then its states, in the order of its bindings.
+// `state`: the inputs that the function writes, then its states, in the order of the bindings.
 void execute(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<Tensor> outputs, std::vector<Tensor> weights, std::vector<int64_t> /*sizes*/, Tensor plan,
              int64_t function) {
   drop_nothing(weights);
@@ -70,7 +69,7 @@ void execute(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<
   size_t n = 0, next_input = 0, next_state = 0;
   for (; n < given; ++n) {
     bool from_state = n < written.size() ? written[n] : next_input == inputs.size();
-    if (from_state ? next_state == state.size() : next_input == inputs.size()) break;  // the call below says what is missing
+    if (from_state ? next_state == state.size() : next_input == inputs.size()) break;  // the call below reports what is missing
     tensors[n] = tensor.view(from_state ? state[next_state++] : inputs[next_input++], lease.order(n), from_state);
   }
   size_t count = n;
@@ -84,7 +83,7 @@ void execute(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<
   tensor.put_back();
 }
 
-// Tensors for outputs whose sizes are known while the model runs.
+// Creates outputs whose sizes become known while the model runs.
 struct Late {
   const Lease& lease;
   int32_t gpu;
@@ -95,14 +94,14 @@ struct Late {
     try {
       Tensor& t = late.outputs[output].emplace(empty_in({}, rank, dims, late.lease.outputs()[output], late.gpu, "output " + std::to_string(output)));
       return t.mutable_data_ptr();
-    } catch (const std::exception&) {  // the caller is C, and says that there is no memory
+    } catch (const std::exception&) {  // the C caller reports that there is no memory
       return nullptr;
     }
   }
 };
 
-// The same with outputs that it makes itself, row-major: for eager calls of functions that write nothing else, so that a call is few steps, and for those whose outputs
-// have sizes that the model reads from data. `state` as of execute.
+// The same, but it creates its outputs, row-major: for eager calls of functions that write nothing else (few steps per call), and for outputs
+// whose sizes are read from data. `state` as in execute.
 std::vector<Tensor> run_with(std::vector<Tensor> inputs, std::vector<Tensor> state, Tensor plan, int64_t function) {
   const std::shared_ptr<Entry> entry = find(plan, {});
   Lease lease(*entry, function);

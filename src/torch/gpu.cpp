@@ -12,21 +12,21 @@ namespace ingot_torch {
 
 namespace {
 
-// The part of torch's C interface that a torch without CUDA lacks. It is looked up: this library is one for both.
+// The part of torch's C interface that a torch without CUDA lacks. It is looked up, so that one library serves both.
 using CurrentStream = AOTITorchError (*)(int32_t gpu, void** stream);
 
 CurrentStream find_current_stream() {
-  void* torch = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);  // RTLD_DEFAULT does not see it
+  void* torch = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);  // RTLD_DEFAULT does not find it
   return torch == nullptr ? nullptr : reinterpret_cast<CurrentStream>(dlsym(torch, "aoti_torch_get_current_cuda_stream"));
 }
 
-// A tensor of bytes is memory that torch counts, and that it gives out again in the order of the stream.
+// Device memory is allocated as a tensor of bytes, so that torch counts it and reuses it in stream order.
 struct Taken {
   std::mutex mutex;
   std::unordered_map<void*, AtenTensorHandle> tensors;
 };
 Taken& taken() {
-  static auto* all = new Taken;  // never destroyed: calls may come late
+  static auto* all = new Taken;  // never destroyed: late calls are possible
   return *all;
 }
 

@@ -1,4 +1,4 @@
-// What torch says and gives of a GPU: its current stream, its memory.
+// Torch's current stream and memory of a GPU.
 #pragma once
 #include <cstdint>
 
@@ -6,9 +6,9 @@
 
 namespace ingot_torch {
 
-// Of this thread, on that GPU. Raises where this torch has no CUDA.
+// The current stream of this thread on the GPU. Raises if this torch has no CUDA.
 void* current_stream(int32_t gpu);
-// Torch's allocator, in the order of the current stream: while that is recorded (torch.cuda.graph), memory of the recording's own.
+// Torch's allocator, in the order of the current stream; while the stream is captured (torch.cuda.graph), it uses the capture's own pool.
 const ingot_allocator& gpu_memory(int32_t gpu);
 
 }  // namespace ingot_torch

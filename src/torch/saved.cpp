@@ -1,6 +1,6 @@
-// Plans inside saved programs. Torch tells nobody when a program goes, so nothing here is trusted to be alive: what a call brings is
-// compared with what was prepared, and of many programs the ones not called for longest are let go. Tensors are known by what they are, not by
-// where: those that something was made from are kept, so that no others can be at their addresses, until another program comes.
+// Plans inside saved programs. Torch does not report when a program is destroyed, so nothing here is assumed to be alive: a call's tensors are compared with
+// those that were prepared, and of many programs the least recently called ones are dropped. Tensors are compared by identity, not by address: those from
+// which something was prepared are kept, so that no others get their addresses, until another program comes.
 
 #include <algorithm>
 #include <array>
@@ -24,18 +24,18 @@ namespace ingot_torch {
 
 namespace {
 
-constexpr size_t header_bytes = 112;  // of a plan; holds the hashes of all that follows
+constexpr size_t header_bytes = 112;  // of a plan's header, which contains the hashes of the rest
 constexpr std::array<char, 8> magic = {'i', 'n', 'g', 'o', 't', 'p', 'l', '\n'};
 constexpr size_t most_programs = 1024;
 
-// An at::Tensor is a pointer to what all copies of it share.
+// An at::Tensor is a pointer to an object that all its copies share.
 const void* shared_by_copies(const Tensor& tensor) {
   const void* shared = nullptr;
   std::memcpy(&shared, tensor.get(), sizeof shared);
   return shared;
 }
 
-// Where a weight is: weights may be anywhere.
+// The device of a weight: each may be on another one.
 int32_t gpu_of(const Tensor& t) { return t.is_cuda() ? t.get_device_index() : -1; }
 
 // Another tensor of the same storage.
@@ -48,16 +48,16 @@ Tensor alias_of(const Tensor& tensor) {
   return Tensor(handle);
 }
 
-// What tells a weight from another value of it: that no other tensor is this one and, as `tensor.data` can be replaced, that no other memory is where its is.
-// Writes that torch does not count (through `.data`, NumPy or what else has the memory) change the sample or go unnoticed.
+// Identifies a value of a weight: the tensor itself and, as `tensor.data` can be replaced, its memory. Writes that torch does not count (through `.data`,
+// NumPy or other users of the memory) change the sample, or go unnoticed.
 struct Value {
   Tensor tensor;
-  Tensor memory;  // of its own, whatever becomes of `tensor`
+  Tensor memory;  // keeps the memory alive, whatever happens to `tensor`
   const void* data = nullptr;
   std::optional<int64_t> version;     // tensors of torch.inference_mode have none
-  int32_t gpu = -1;                   // where it is
-  bool lies = false;                  // as the plan reads it
-  std::array<uint64_t, 3> sample{};   // if so, of its first bytes, those in the middle and the last; on a GPU that would be waiting for it, so none is taken
+  int32_t gpu = -1;                   // the device; -1: the CPU
+  bool in_order = false;              // in the axis order that the plan reads
+  std::array<uint64_t, 3> sample{};   // if so, of its first, middle and last bytes; not on a GPU, where reading them would wait for the device
   std::vector<int64_t> strides;
 };
 
@@ -95,12 +95,12 @@ size_t size_of(ingot_dtype dtype) {
   }
 }
 
-// A plan read from a copy of the bytes: the tensor may go before a running call ends.
+// A plan, read from a copy of its bytes: the tensor may be destroyed before a running call ends.
 struct Plan {
   std::vector<std::max_align_t> bytes;
   size_t size = 0;
   ingot_plan* handle = nullptr;
-  std::vector<Description> weights;  // that calls give; states are given as such, so their first values are not needed
+  std::vector<Description> weights;  // from calls; states are arguments too, so their first values are not needed
 
   explicit Plan(const Tensor& tensor);
   Plan(const Plan&) = delete;
@@ -113,7 +113,7 @@ struct Prepared {
   std::shared_ptr<const Plan> of;
   ingot_weights* weights = nullptr;
   std::vector<Value> values;
-  std::vector<Tensor> copied;  // on a GPU, of those that lie otherwise
+  std::vector<Tensor> copied;  // on a GPU: copies of those in another axis order
   std::shared_ptr<void> pool;
 
   Prepared() = default;
@@ -125,7 +125,8 @@ struct Prepared {
   }
 };
 
-// The tensor that a plan was read from, kept so that no other tensor is taken for it. It is let go when the next program comes: it may be nobody's by then.
+// The tensor from which a plan was read, kept so that no other tensor can be mistaken for it. Released when the next program
+// comes, as it may have no other owner by then.
 struct Source {
   std::optional<Tensor> tensor;
   std::optional<int64_t> version;
@@ -138,7 +139,7 @@ struct Source {
 struct Program {
   const void* address = nullptr;
   std::shared_ptr<const Plan> plan;
-  Source source;  // changes under programs_mutex
+  Source source;  // guarded by programs_mutex
   ingot::LongMutex preparing;
   ingot::SharedMutex swapping;
   std::shared_ptr<Prepared> prepared;
@@ -148,23 +149,23 @@ struct Program {
     std::shared_lock lock(swapping);
     return prepared;
   }
-  // The caller lets go of what was there when it holds no lock: that may run what the weights' owner wrote.
+  // The caller must destroy the result without holding a lock: that may run code of the weights' owner.
   std::shared_ptr<Prepared> exchange(std::shared_ptr<Prepared> with) {
     std::unique_lock lock(swapping);
     return std::exchange(prepared, std::move(with));
   }
 
-  // All of its bytes, or as many as its head has, are in the tensor.
+  // True if the tensor has the plan's bytes: all, or just its header.
   bool holds(const Tensor& tensor, bool all) const {
     return static_cast<size_t>(tensor.numel()) == plan->size && std::memcmp(plan->bytes.data(), tensor.const_data_ptr(), all ? plan->size : header_bytes) == 0;
   }
-  // Of the tensor it was read from the head is enough: whoever wrote to it was counted.
+  // For the tensor from which it was read, the header is enough: writes to it are counted.
   bool is(const Tensor& tensor) const { return source.is(tensor) && holds(tensor, false); }
 };
 
 ingot::SharedMutex programs_mutex;
 std::unordered_map<const void*, std::shared_ptr<Program>>& programs() {
-  static auto* all = new std::unordered_map<const void*, std::shared_ptr<Program>>;  // never destroyed: calls may come late
+  static auto* all = new std::unordered_map<const void*, std::shared_ptr<Program>>;  // never destroyed: late calls are possible
   return *all;
 }
 std::atomic<uint64_t> calls = 0;
@@ -204,8 +205,8 @@ Value value_of(const Tensor& tensor, const Description& weight) {
   v.gpu = gpu_of(tensor);
   auto strides = tensor.strides();
   v.strides.assign(strides.begin(), strides.end());
-  v.lies = lies_in(weight.order, static_cast<int32_t>(v.strides.size()), weight.dims.data(), v.strides.data());
-  if (v.lies && v.gpu < 0) v.sample = sample_of(v.data, weight.bytes);
+  v.in_order = lies_in(weight.order, static_cast<int32_t>(v.strides.size()), weight.dims.data(), v.strides.data());
+  if (v.in_order && v.gpu < 0) v.sample = sample_of(v.data, weight.bytes);
   return v;
 }
 
@@ -221,7 +222,7 @@ bool same(const Prepared& prepared, const std::vector<Tensor>& given) {
     if (was.version && version_of(now) != was.version) return false;
     auto strides = now.strides();
     if (!std::equal(strides.begin(), strides.end(), was.strides.begin(), was.strides.end())) return false;
-    if (was.lies && was.gpu < 0 && sample_of(was.data, w.bytes) != was.sample) return false;
+    if (was.in_order && was.gpu < 0 && sample_of(was.data, w.bytes) != was.sample) return false;
   }
   return true;
 }
@@ -244,7 +245,7 @@ std::shared_ptr<Prepared> prepare(std::shared_ptr<const Plan> plan, const std::v
     const Description& w = made->of->weights[i];
     const Value& value = made->values.emplace_back(value_of(given[i], w));
     Tensor t = given[i];
-    if (!value.lies && value.gpu >= 0) {
+    if (!value.in_order && value.gpu >= 0) {
       t = made->copied.emplace_back(empty_in(w.order, static_cast<int32_t>(w.dims.size()), w.dims.data(), w.dtype, value.gpu, "a copy of weight " + w.name));
       torch::stable::copy_(t, given[i]);
     }
@@ -258,7 +259,7 @@ std::shared_ptr<Prepared> prepare(std::shared_ptr<const Plan> plan, const std::v
 Plan::Plan(const Tensor& tensor) : size(static_cast<size_t>(tensor.numel())) {
   bytes.resize((size + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
   std::memcpy(bytes.data(), tensor.const_data_ptr(), size);
-  check(ingot_plan_load_memory_with(bytes.data(), size, INGOT_TRUST_CODE, &handle));  // whoever calls the op has let torch load the program, which is code
+  check(ingot_plan_load_memory_with(bytes.data(), size, INGOT_TRUST_CODE, &handle));  // the caller has let torch load the program, which is code
   size_t count = 0;
   check(ingot_plan_weight_count(handle, &count));
   for (size_t i = 0; i < count; ++i) {
@@ -276,7 +277,7 @@ bool overlap(const void* a, size_t a_bytes, const void* b, size_t b_bytes) {
   return x < y + b_bytes && y < x + a_bytes;
 }
 
-// Where one program's plan or weights are, another's plan was: that one is gone.
+// True if the memory of the new program's plan or weights overlaps that of the old plan, which is therefore gone.
 bool replaced(const Program& old, const Program& now, const std::vector<Tensor>& weights) {
   if (overlap(old.address, old.plan->size, now.address, now.plan->size)) return true;
   for (size_t i = 0; i < weights.size(); ++i) {
@@ -296,10 +297,10 @@ std::shared_ptr<Program> find(const Tensor& plan, const std::vector<Tensor>& wei
     if (known != nullptr && known->is(plan)) return known;
   }
   Source source(plan);
-  // Another tensor of the same memory, or one whose memory was the other's.
+  // Another tensor of the same memory, or one that reuses its address.
   if (known != nullptr && known->holds(plan, true)) {
     std::unique_lock lock(programs_mutex);
-    std::swap(known->source, source);  // the old one goes after the lock: that may run what its owner wrote
+    std::swap(known->source, source);  // the old one is destroyed after the lock: that may run code of its owner
     return known;
   }
   auto made = std::make_shared<Program>();
@@ -307,7 +308,7 @@ std::shared_ptr<Program> find(const Tensor& plan, const std::vector<Tensor>& wei
   made->plan = std::make_shared<const Plan>(plan);
   made->source = std::move(source);
   check_weights(*made->plan, weights);
-  std::vector<std::shared_ptr<Program>> gone;  // let go after the lock
+  std::vector<std::shared_ptr<Program>> gone;  // destroyed after the lock
   std::vector<Source> sources;
   std::vector<std::shared_ptr<Prepared>> prepared;
   std::unique_lock lock(programs_mutex);
@@ -342,12 +343,12 @@ bool holds_plan(const Tensor& plan) {
 std::shared_ptr<void> saved_pool(const Tensor& plan, const std::vector<Tensor>& weights, MakePool make) {
   std::shared_ptr<Program> program = find(plan, weights);
   program->last_call.store(calls.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
-  std::shared_ptr<Prepared> replaced_by_now;  // let go after the lock
+  std::shared_ptr<Prepared> replaced_by_now;  // destroyed after the lock
   std::shared_ptr<Prepared> prepared = program->current();
   if (prepared == nullptr || !same(*prepared, weights)) {
     check_weights(*program->plan, weights);
-    if (prepared != nullptr) prepared = program->exchange(nullptr);  // calls that run finish with what they have
-    prepared.reset();                                                // before there are others: both may not fit
+    if (prepared != nullptr) prepared = program->exchange(nullptr);  // running calls finish with what they have
+    prepared.reset();                                                // freed before the new ones are made: both may not fit
     std::lock_guard lock(program->preparing);
     prepared = program->current();
     if (prepared == nullptr || !same(*prepared, weights)) {

@@ -1,4 +1,4 @@
-// Plans that are in tensors themselves, byte for byte, as saved programs hold them.
+// Plans in saved programs, which hold them as tensors, byte for byte.
 #pragma once
 #include <memory>
 #include <vector>
@@ -7,13 +7,13 @@
 
 namespace ingot_torch {
 
-// Whether the tensor starts as a plan does.
+// True if the tensor starts like a plan.
 bool holds_plan(const Tensor& plan);
-// Makes what runs a plan with weights that are prepared: its sessions. It goes before they do.
+// Creates the object that runs a plan with prepared weights: its sessions. It is destroyed before plan and weights.
 using MakePool = std::shared_ptr<void> (*)(ingot_plan* plan, ingot_weights* weights);
-// The pool of this plan with these weights (in the plan's order). The plan is read when its bytes are met first, and its weights are
-// prepared for the tensors given; later calls only compare: which tensors plan and weights are, where, how often they were written. The tensors are
-// kept until others come in their place or another program comes; then the programs that are still called prepare theirs once more.
+// The pool of this plan with these weights (in the plan's order). The first call reads the plan and prepares the weights. Later calls only compare the
+// tensors of plan and weights: their identity, place, and number of writes. The tensors are kept until others replace them or another program comes; then
+// programs that are still in use prepare their weights once more.
 std::shared_ptr<void> saved_pool(const Tensor& plan, const std::vector<Tensor>& weights, MakePool make);
 
 }  // namespace ingot_torch

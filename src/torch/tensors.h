@@ -1,4 +1,4 @@
-// Torch tensors and errors as the C API has them.
+// Converts torch's tensors and errors to the C API's.
 #pragma once
 #include <torch/csrc/stable/tensor.h>
 #include <torch/headeronly/core/ScalarType.h>
@@ -17,7 +17,7 @@ namespace ingot_torch {
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-// The code travels in the text: python/ingot turns it back into the class of its own.
+// The status is part of the text: python/ingot turns it back into the error's class.
 [[noreturn]] inline void raise(ingot_status status, const std::string& message, const std::string& remedy = "") {
   throw std::runtime_error("[ingot:" + std::to_string(static_cast<int>(status)) + "] " + message + (remedy.empty() ? "" : "\n  remedy: " + remedy));
 }
@@ -64,7 +64,8 @@ inline int32_t torch_number_of(ingot_dtype type) {
 // "the CPU", "cuda:0"
 inline std::string device_text(int32_t gpu) { return gpu < 0 ? "the CPU" : "cuda:" + std::to_string(gpu); }
 
-// Dims and strides are the tensor's own, which outlives the call. Raises when it is elsewhere than the engine (`gpu`; -1: the CPU).
+// A view without a copy: dims and strides are the tensor's own, which must outlive the call. Raises if the tensor is not
+// on the engine's device (`gpu`; -1: the CPU).
 inline ingot_tensor view(const Tensor& tensor, bool written, int32_t gpu) {
   if (gpu < 0 ? !tensor.is_cpu() : !tensor.is_cuda() || tensor.get_device_index() != gpu) {
     raise(INGOT_INVALID_INPUT, "ingot::execute: a tensor is not on " + device_text(gpu) + ", where the engine runs",
@@ -81,24 +82,24 @@ inline ingot_tensor view(const Tensor& tensor, bool written, int32_t gpu) {
   return out;
 }
 
-// Axes of a tensor from outermost to innermost in memory; empty = row-major.
+// Axes of a tensor, outermost in memory first; empty = row-major.
 using Order = std::span<const uint8_t>;
 
-// Dense, its axes in that order. Of another rank it is what it should be: the session refuses it.
+// True if the tensor is dense with its axes in this order. Also true for another rank, which the session refuses.
 inline bool lies_in(Order order, int32_t rank, const int64_t* dims, const int64_t* strides) {
   if (!order.empty() && order.size() != static_cast<size_t>(rank)) return true;
   int64_t expected = 1;
-  bool lies = true, empty = false;
+  bool dense = true, empty = false;
   for (int32_t k = rank; k-- > 0;) {
     const int32_t d = order.empty() ? k : order[static_cast<size_t>(k)];
     empty |= dims[d] == 0;
-    lies &= dims[d] == 1 || strides[d] == expected;
+    dense &= dims[d] == 1 || strides[d] == expected;
     expected *= dims[d];
   }
-  return lies || empty;
+  return dense || empty;
 }
 
-// A new tensor that lies in that order.
+// A new tensor with its axes in this order.
 inline Tensor empty_in(Order order, int32_t rank, const int64_t* dims, ingot_dtype type, int32_t gpu, const std::string& what) {
   std::array<int64_t, 64> strides;
   int64_t next = 1;
@@ -115,13 +116,13 @@ inline Tensor empty_in(Order order, int32_t rank, const int64_t* dims, ingot_dty
   return Tensor(handle);
 }
 
-// An output whose sizes are not known yet and that has no memory.
+// An output without memory whose sizes are not known yet.
 inline ingot_tensor unknown_output(ingot_dtype type, int32_t rank) {
   static constexpr std::array<int64_t, 64> zeros{};
   return {nullptr, type, rank, zeros.data(), nullptr};
 }
 
-// The tensors of one call; few need no heap.
+// The tensors of one call; a few need no heap.
 class CallTensors {
  public:
   explicit CallTensors(size_t count) {

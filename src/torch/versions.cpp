@@ -6,7 +6,7 @@
 
 namespace ingot_torch {
 
-// at::TensorBase::_version and torch::autograd::impl::bump_version are no part of the stable ABI, so they are looked up.
+// at::TensorBase::_version and torch::autograd::impl::bump_version are not in the stable ABI, so they are looked up.
 std::optional<int64_t> version_of(const Tensor& tensor) {
   using Version = int64_t (*)(const void* tensor);
   static const auto version = reinterpret_cast<Version>(dlsym(RTLD_DEFAULT, "_ZNK2at10TensorBase8_versionEv"));

@@ -1,4 +1,4 @@
-// How often torch has counted a write to a tensor, and to all that share its memory.
+// Torch's counter of writes to a tensor and to all that share its memory.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -7,9 +7,9 @@
 
 namespace ingot_torch {
 
-// Nothing for tensors of torch.inference_mode, whose writes nobody counts. 0 where this torch does not say: then writes go unnoticed.
+// nullopt for tensors of torch.inference_mode, whose writes are not counted. 0 if this torch has no counter; then writes go unnoticed.
 std::optional<int64_t> version_of(const Tensor&);
-// The tensor is written: autograd, which may have saved it, and engines whose weight it is have to notice.
+// Counts a write, so that autograd (which may have saved the tensor) and engines (whose weight it may be) notice it.
 void count_write(const Tensor&);
 
 }  // namespace ingot_torch

@@ -19,7 +19,7 @@ void Watch::set(const Word* words, size_t count, const Count* counts, size_t cou
 
 namespace {
 
-// In a call the words are in no cache: the next ones are on their way while one is compared.
+// In a call the words are in no cache: the next ones are prefetched while one is compared.
 template <typename Word>
 bool unchanged(const std::vector<Word>& words) {
   constexpr size_t ahead = 24;
@@ -48,7 +48,7 @@ void Watch::follow() const {
 
 using ingot_torch::Watch;
 
-// For python/ingot/watch.py.
+// Called by python/ingot/watch.py.
 extern "C" __attribute__((visibility("default"))) void* ingot_torch_watch_create(Watch::Changed changed) { return new Watch(changed); }
 
 extern "C" __attribute__((visibility("default"))) void ingot_torch_watch_release(void* watch) { delete static_cast<Watch*>(watch); }
@@ -60,8 +60,8 @@ extern "C" __attribute__((visibility("default"))) void ingot_torch_watch_set(voi
 
 extern "C" __attribute__((visibility("default"))) int ingot_torch_watch_same(const void* watch) { return static_cast<const Watch*>(watch)->same() ? 1 : 0; }
 
-// Where torch counts the writes to a tensor (an at::TensorImpl that has such a count): torch::autograd::impl::version_counter gives the pointer to a counted
-// object, which begins with a table of functions and its references. No part of the stable ABI, so it is looked up; null where it is missing.
+// The address of torch's write counter of a tensor (an at::TensorImpl with a counter). torch::autograd::impl::version_counter returns a pointer to a
+// reference-counted object that starts with a vtable and its count. Not in the stable ABI, so it is looked up; null if it is missing.
 extern "C" __attribute__((visibility("default"))) const uint32_t* ingot_torch_count_of(const void* tensor) {
   using Counter = const char* const* (*)(const void* const* tensor);
   static const auto counter = reinterpret_cast<Counter>(dlsym(RTLD_DEFAULT, "_ZN5torch8autograd4impl15version_counterERKN2at6TensorE"));

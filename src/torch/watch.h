@@ -1,4 +1,4 @@
-// Whether the tensors that an engine's weights are have changed since it was prepared from them.
+// Detects changes of the tensors from which an engine's weights were prepared.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace ingot_torch {
 
-// Words of the process's memory with the values they had. python/ingot/watch.py chooses them: where a tensor's parts are, how often torch has counted a write
-// to it. None of them waits for another, so 200 weights cost a microsecond, and a few when the caches are cold.
+// Words of the process's memory with their recorded values, chosen by python/ingot/watch.py: pointers inside a tensor, and torch's counter of writes to it.
+// The loads are independent, so 200 weights cost a microsecond, or a few with cold caches.
 class Watch {
  public:
   struct Word {
@@ -20,20 +20,20 @@ class Watch {
     const uint32_t* at;
     uint64_t value;
   };
-  // Python's: brings what has changed to the engines. Returns 0, or an ingot_status with its text.
+  // A Python function that brings changed weights to the engines. Returns 0, or an ingot_status and its text.
   using Changed = int (*)(char* text, size_t room);
 
   explicit Watch(Changed changed) : changed_(changed) {}
-  // Other words. Nobody reads the old ones when it returns. `unknown`: they do not tell, Python is asked each time.
+  // Replaces the words. When it returns, the old ones are no longer read. `unknown`: words cannot tell, so Python is asked each time.
   void set(const Word* words, size_t count, const Count* counts, size_t counted, bool unknown);
   bool same() const;
-  // Before an engine runs. Raises what Python says.
+  // Called before an engine runs. Raises the error of the Python function.
   void follow() const;
 
  private:
   Changed changed_;
   mutable ingot::SharedMutex mutex_;
-  std::vector<Word> words_;  // a word may be read only while the ones before it are the same
+  std::vector<Word> words_;  // a word may be read only if the ones before it are unchanged
   std::vector<Count> counts_;
   bool unknown_ = true;
 };

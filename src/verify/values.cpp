@@ -11,7 +11,7 @@ using namespace ir;
 
 namespace {
 
-// Rounded where the user says so; nextafter is a step of its type, and kernels of the user's take and give their types.
+// These round: casts of the user, nextafter (a step of its type), and registered kernels, whose operands and results have their types.
 bool keeps_type(Op op) { return is_leaf(op) || op == Op::cast || op == Op::literal || op == Op::nextafter || op == Op::external; }
 
 }  // namespace
@@ -46,7 +46,7 @@ const Data& Values::up_to(ValueId v) {
   return data_[v];
 }
 
-// By the kernel's function for the CPU. Without one its results are not known.
+// Calls the kernel's host function. Without one the results are unknown.
 void Values::evaluate_external(const Node& node) {
   const kernels::External kernel = kernels::external_of(node);
   for (ValueId v : node.out) {

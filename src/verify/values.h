@@ -1,4 +1,4 @@
-// A graph's values by the reference, node by node, of which some are replaced by what a program has computed.
+// Evaluates a graph by the reference interpreter, node by node; values may be replaced by those that a program has computed.
 #pragma once
 #include <span>
 #include <vector>
@@ -9,26 +9,26 @@ namespace ingot::verification {
 
 class Values {
  public:
-  // Floats are double and not rounded, but for casts and what leaves hold.
+  // Floats are evaluated in double and not rounded, except by casts and in leaves.
   Values(ir::Graph graph, std::vector<int64_t> symbols);
   const ir::Graph& graph() const { return graph_; }
   const std::vector<int64_t>& symbols() const { return symbols_; }
   void set(ir::ValueId v, ir::Data data) { data_[v] = std::move(data); }
-  // All nodes up to the one that makes the value.
+  // Evaluates all nodes up to the one that computes the value.
   const ir::Data& up_to(ir::ValueId v);
-  // The same, of a value that the program has computed already: what follows is computed from `data`.
+  // Replaces an evaluated value: later values are computed from `data`.
   void replace(ir::ValueId v, ir::Data data);
-  // False for what a kernel of the user's makes that has no function for the CPU: there is nothing to compare it with.
+  // False for the result of a registered kernel without a host function, which cannot be compared.
   bool is_known(ir::ValueId v) const;
 
  private:
   void evaluate_external(const ir::Node&);
 
   ir::Graph graph_;
-  std::vector<ir::DType> types_;  // per value, as the graph has them
+  std::vector<ir::DType> types_;  // per value, as in the graph
   std::vector<int64_t> symbols_;
   std::vector<ir::Data> data_;
-  std::vector<size_t> last_;  // per value: the node after which nobody needs it
+  std::vector<size_t> last_;  // per value: its last user
   size_t next_ = 0;
 };
 

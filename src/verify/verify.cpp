@@ -32,12 +32,12 @@ double unit_of(DType t) {
   }
 }
 
-// What is smaller has fewer digits, or is taken for 0.
+// Smaller numbers have fewer digits, or count as 0.
 double smallest_of(DType t) { return t == DType::f16 ? 0x1p-14 : t == DType::f64 ? 0x1p-1022 : 0x1p-126; }
 
 double infinity() { return std::numeric_limits<double>::infinity(); }
 
-// What a number too large for the type is there.
+// The number's value in this type; infinity if it is too large.
 double in_range(DType t, double v) {
   const double end = t == DType::f16 ? 65520 : t == DType::f64 ? infinity() : 0x1p128;
   return std::fabs(v) >= end ? std::copysign(infinity(), v) : v;
@@ -71,7 +71,7 @@ std::string text_of(const plan::Plan& plan, uint32_t origin) {
   return fmt::format("{}:{}{}{}", o.file, o.line, o.code.empty() ? "" : "  ", o.code);
 }
 
-// A strided tensor's elements, from all bytes of its buffer.
+// The elements of a strided tensor, from the bytes of its buffer.
 Data elements(DType dtype, Index dims, const Index& strides, int64_t start, std::span<const std::byte> buffer) {
   const size_t size = size_of(dtype);
   int64_t count = 1;
@@ -95,7 +95,7 @@ Data elements(const compile::BufferView& place, std::span<const int64_t> symbols
   return elements(place.dtype, std::move(dims), strides, empty ? 0 : place.layout.offset.evaluate(symbols), buffer);
 }
 
-// The elements as numbers that sort, of the type that the packed ones have.
+// The elements as sortable numbers of the packed type.
 std::vector<uint64_t> sorted(const Data& data, DType as) {
   std::vector<uint64_t> out;
   out.reserve(static_cast<size_t>(data.numel()));
@@ -105,7 +105,7 @@ std::vector<uint64_t> sorted(const Data& data, DType as) {
   return out;
 }
 
-// Packing moves elements: each one of B has to be in what is written, as often as it is in B. What else is there pads it.
+// Packing moves elements: the packed operand must contain each element of B as often as B does. The rest is padding.
 void compare_packed(const Data& b, const Data& packed, StepError& e) {
   const std::vector<uint64_t> wanted = sorted(b, packed.dtype), found = sorted(packed, packed.dtype);
   std::vector<uint64_t> missing;
@@ -119,7 +119,7 @@ void compare_packed(const Data& b, const Data& packed, StepError& e) {
 
 double bound_of(DType t, const Settings& settings, bool product) {
   if (!is_float(t)) return 0;
-  // A result of a half type, or of operands that were rounded to one, is off by some of its roundings besides.
+  // For half types, or operands rounded to one, the bound includes some of their roundings.
   const double halves = settings.bound * 0.032;
   if (t == DType::f16 || t == DType::bf16) return halves + settings.bound * unit_of(DType::f32) / unit_of(t);
   return settings.bound + (product && settings.tf32 && t == DType::f32 ? halves * unit_of(DType::f16) / unit_of(t) : 0);
@@ -162,7 +162,7 @@ struct Verifier::State {
     return out;
   }
 
-  // A function at these sizes; its results, in the order of its bindings.
+  // Runs a function at these sizes and returns its results in the order of its bindings.
   std::vector<std::vector<std::byte>> run(size_t index, std::vector<int64_t> symbols, std::vector<std::vector<std::byte>> inputs, std::vector<StepError>& out) {
     const plan::Function& f = plan->functions[index];
     if (!f.regions.empty()) return run_regions(index, std::move(symbols), std::move(inputs), out);
@@ -195,7 +195,7 @@ struct Verifier::State {
 
   bool stopped(const std::vector<StepError>& steps) const { return settings.stop && !steps.empty() && steps.back().over(); }
 
-  // Of prepare, whose sizes are constants.
+  // An operand of prepare, whose sizes are constants.
   Data operand(const plan::Function& f, const plan::OperandView& o) {
     std::vector<int64_t> sizes(f.sizes.code.size());
     evaluate(f.sizes, {}, sizes);
@@ -214,13 +214,13 @@ struct Verifier::State {
       e.compared = true;
     }
     e.dtype = torch_name_of(r.place.dtype);
-    // What compares or rounds floats may tip to the other side.
+    // Integer results that depend on comparing or rounding floats may differ.
     e.bound = std::max(e.bound, is_float(r.place.dtype) ? bound_of(r.place.dtype, settings, s.kernel != "fused") : reads_floats ? 1 : 0);
     if (complete && !buffer.empty()) values.replace(r.of, elements(r.whole, values.symbols(), buffer));
   }
 };
 
-// A function with regions, one after another (runtime/routine.cpp), with values in memory of the host.
+// Runs the regions of a function in order (like runtime/routine.cpp), with values in host memory.
 class Verifier::RegionWalk {
  public:
   using Bytes = std::vector<std::byte>;

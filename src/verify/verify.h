@@ -1,7 +1,7 @@
-// Every step of a plan's program against the reference interpreter: the error of each by itself.
+// Compares every step of a plan's program with the reference interpreter, each by itself.
 //
-// The program runs step by step on its device. Beside it the program's graph is evaluated node by node in double, nothing rounded but where the user casts.
-// What a step writes is compared with its value there, and then takes that value's place, so that the next step is judged by what it was given.
+// The program runs on its device, step by step. Its graph is evaluated in double, without rounding except by casts. A step's result is compared with the
+// graph's value and then replaces it, so that later steps are judged by their actual inputs.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -19,32 +19,31 @@ namespace ingot::verification {
 struct Settings {
   std::string device = "auto";
   int threads = 0;
-  double bound = 1000;   // in roundings of a value's largest element, where it is float32; see bound_of
-  bool stop = false;     // at the first step over its bound
-  bool tf32 = false;     // products of float32 read 10 bits of their operands
+  double bound = 1000;   // in roundings of a value's largest element, for float32; see bound_of
+  bool stop = false;     // stop at the first step over its bound
+  bool tf32 = false;     // float32 GEMMs use TF32
 };
 
-// How far the results of a step are from the reference. Of a packing step: how many elements of a thousand its result lacks; their order shows in the steps that
-// read it.
+// The error of a step's results. For a packing step: how many elements in a thousand are missing; their order is checked by the steps that read them.
 struct StepError {
   std::string function;  // "prepare", "forward"
   size_t step = 0;
   std::string kernel, label, origin;
   std::string dtype;
-  double largest = 0;    // element of the reference
-  double absolute = 0;   // the largest difference; infinity where one is a number and the other is not
-  double roundings = 0;  // relative to the largest element, in units of the type's rounding; of integers: how many of a thousand differ
-  double bound = 0;      // of them
+  double largest = 0;    // largest element of the reference
+  double absolute = 0;   // largest difference; infinity if only one of the two is a number
+  double roundings = 0;  // relative to the largest element, in units of the type's rounding; for integers: how many in a thousand differ
+  double bound = 0;      // on `roundings`
   bool compared = false;
   bool over() const { return compared && !(roundings <= bound); }
 };
 
-// `record`: of the target that the plan has for the device, as compile gave it for the same program. Inputs of one function: any strides.
+// `record`: from compiling the plan's program for this device. Inputs may have any strides.
 class Verifier {
  public:
   Verifier(std::shared_ptr<const plan::Plan>, const compile::Record&, Settings);
   ~Verifier();
-  // Steps of prepare; before any function.
+  // Verifies prepare. Must come first.
   std::vector<StepError> prepare();
   std::vector<StepError> function(size_t index, std::span<const runtime::HostTensor> inputs);
 
@@ -54,11 +53,11 @@ class Verifier {
   std::unique_ptr<State> state_;
 };
 
-// The bound for results of a type, in its roundings.
+// The bound for results of a type, in roundings of that type.
 double bound_of(ir::DType, const Settings&, bool product);
 
-// {"target", "steps": [{function, step, kernel, label, origin, dtype, largest, absolute, roundings, bound, over}], "first": the first one over, or null};
-// numbers that are not finite are null.
+// {"target", "steps": [{function, step, kernel, label, origin, dtype, largest, absolute, roundings, bound, over}], "first": the first step over its
+// bound, or null}. Numbers that are not finite are null.
 std::string to_json(std::string_view target, std::span<const StepError>);
 
 }  // namespace ingot::verification

@@ -10,7 +10,7 @@
 
 namespace ingot::backend::cuda {
 
-// Why something cannot be tested here; empty when it can.
+// Why something cannot be tested here; empty if it can.
 inline std::string nvrtc_missing() {
   try {
     nvrtc_version();

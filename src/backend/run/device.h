@@ -1,4 +1,4 @@
-// The run-time half of a backend: what the runtime calls to run a step, and where its memory is. Knows no graphs.
+// The run-time half of a backend: runs steps and owns device memory. It knows no graphs.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,65 +20,65 @@ using kernels::Resolved;
 using kernels::RunKernel;
 using kernels::TensorRef;
 
-// Work that a stream has recorded, to be done again at once with the same addresses.
+// Recorded work of a stream (a CUDA graph), to be replayed with the same addresses.
 class Recording {
  public:
   virtual ~Recording() = default;
 };
 
-// A place in a stream's work.
+// A point in a stream's work (a CUDA event).
 class Point {
  public:
   virtual ~Point() = default;
 };
 
-// Where a session's work goes, in order: a CUDA stream; on the CPU everything happens at once. One caller at a time.
+// Runs a session's work in order: a CUDA stream; on the CPU each call runs at once. For one caller at a time.
 class Stream {
  public:
   virtual ~Stream() = default;
-  // The caller's stream (a CUstream; null is the default one), from now on.
+  // Uses the caller's stream from now on (a CUstream; null is the default stream).
   virtual void set_stream(void* stream) = 0;
-  // From or to the host, or on the device. What is copied to the host is there after wait(); memory copied from may be reused at once.
+  // Copies from the host, to the host, or on the device. Data copied to the host is there after wait(). The source may be reused at once.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
   // Bytes of the device's memory become this one.
   virtual void fill(void* to, uint8_t value, size_t bytes) = 0;
   // Until everything so far is done. Error when a kernel could not go on (an index out of range).
   virtual void wait() = 0;
-  // The same Error when it is known by now, without waiting.
+  // Throws the same Error if it is already known; does not wait.
   virtual void check() = 0;
-  // The caller's stream is being recorded by the caller: what is done now is done later, maybe often.
+  // True if the caller is capturing its stream: work added now runs later, maybe many times.
   virtual bool recorded_by_caller() const = 0;
-  // Null when the device has no such thing. Not while the caller records.
+  // Records `work`. Null if the device cannot record. Not allowed while the caller captures.
   virtual std::unique_ptr<Recording> record(FunctionRef<void()> work) = 0;
   virtual void replay(const Recording&) = 0;
-  // Null when the device has no such thing: there all work is done when it is given.
+  // Null if the device needs no points because each call runs at once.
   virtual std::unique_ptr<Point> new_point() const = 0;
-  // The point is behind all work so far.
+  // Places the point after all work so far.
   virtual void set(Point&) const = 0;
-  // All work from now on starts after the work before the point, which was set in any stream of the device.
+  // Later work waits for the work before the point, which any stream of the device may have set.
   virtual void come_after(const Point&) const = 0;
-  // Notes the time when all before is done; nanoseconds() are those between each mark and the next since it was asked last.
+  // Records the time at which all earlier work is done. nanoseconds() returns the times between successive marks since its last call.
   virtual void mark() = 0;
   virtual std::vector<int64_t> nanoseconds() = 0;
 };
 
-// A device that programs run on, with the code of one plan. Shared by threads.
+// A device that runs programs, with the device code of one plan. Threads share it.
 class Backend {
  public:
   virtual ~Backend() = default;
-  // Null when unknown.
+  // Null for an unknown kernel.
   virtual const RunKernel* find(std::string_view kernel) const = 0;
-  // What kernels read and write, aligned to alignment(); null: memory of the host.
+  // Allocator of device memory, aligned to alignment(); null: kernels use host memory.
   virtual Allocator* memory() const = 0;
   virtual size_t alignment() const = 0;
-  // Whether kernels can use what is at this address.
+  // True if kernels can access this address.
   virtual bool can_access(const void*) const = 0;
   virtual std::unique_ptr<Stream> new_stream() const = 0;
   // One whose work is in no stream of the caller's.
   virtual std::unique_ptr<Stream> new_own_stream() const { return new_stream(); }
   // Until all work on it so far is done, in whichever stream.
   virtual void synchronize() const = 0;
-  // Its number; -1: the host.
+  // The device's number; -1: the host.
   virtual int ordinal() const = 0;
   // What times on it depend on besides the problem, as Timing::machine has it.
   virtual std::string machine() const = 0;
@@ -89,30 +89,30 @@ class Backend {
   virtual Room room() const = 0;
 };
 
-// The host, with the kernels listed in cpu/run/kernels.def.
+// The host backend, with the kernels listed in cpu/run/kernels.def.
 const Backend& cpu_backend();
 const RunKernel* find_cpu_kernel(std::string_view name);
 
-// Code of a plan for one architecture; borrowed until the backend is made.
+// Device code of a plan for one architecture; it must outlive the construction of the backend.
 struct CodeImage {
   bool ptx = false;
   uint32_t architecture = 0;
   std::span<const std::string> kernels;
   std::span<const std::byte> image;
-  // Machine code runs on its own generation, from its own version on; PTX on whatever is not older.
+  // Machine code runs on its own generation from its own version on; PTX on every newer GPU.
   bool runs_on(int sm) const {
     auto of = static_cast<int>(architecture);
     return of <= sm && (ptx || of / 10 == sm / 10);
   }
 };
-// A GPU of NVIDIA's, where what was timed on such a one is done as was the fastest. Error (device) without driver or GPU, (invalid_input) when it has fewer,
-// (version) when the code is newer than the driver.
+// An NVIDIA GPU. It uses the fastest alternatives that `timings` has for this GPU model. Error (device) without a driver or GPU, (invalid_input) if there is
+// no GPU of this number, (version) if the code is newer than the driver.
 std::shared_ptr<const Backend> open_cuda(int ordinal, std::span<const CodeImage> code, std::span<const Timing> timings = {});
 int cuda_architecture(int ordinal);
-// Where libraries of the GPU are searched for after the system's own places: see cuda/symbols.h.
+// Folders to search for GPU libraries after the system's own places: see cuda/symbols.h.
 void set_library_folders(std::vector<std::string> folders);
 
-// What this machine has for GPUs. Errors are those of the places that need it: (device) when it is missing, (version) when it is too old.
+// The GPU libraries of this machine. Error (device) if one is missing, (version) if it is too old.
 enum class GpuLibrary { driver, nvrtc, cublaslt };
 struct FoundLibrary {
   std::string path, version;
@@ -125,7 +125,7 @@ struct GpuDescription {
 };
 std::vector<GpuDescription> describe_gpus();
 
-// The most this machine does with these workers: multiply-adds in registers (2 operations each), of f32 and of bf16 into f32, and reading memory.
+// Peak rates of this machine with these workers: multiply-adds in registers (2 operations each) for f32 and for bf16 accumulated in f32, and reads from memory.
 struct MachineLimits {
   double flops = 0, bf16_flops = 0, bytes_per_second = 0;
 };

@@ -1,4 +1,4 @@
-// A backend's half of the runtime: the devices it has.
+// The run-time half of a backend: the devices it has.
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,18 +14,18 @@ struct Devices {
   Target::Kind kind;           // of the programs that run there
   std::string_view name;       // "the CPU": in messages
   bool native;                 // programs need device code of their plan
-  // The number of the device of this name ("cuda:1"); nullopt where the name is not of this backend.
+  // The number of a device from its name ("cuda:1"); nullopt if the name belongs to another backend.
   std::optional<int> (*find)(std::string_view name);
-  // What programs for the device are compiled for. Error (device) without the device.
+  // The target to compile for to use this device. Error (device) if there is no such device.
   Target (*target)(int number);
-  // `code` and `timings` are the plan's, for that target.
+  // `code` and `timings`: the plan's, for that target.
   std::shared_ptr<const Backend> (*open)(int number, std::span<const CodeImage> code, std::span<const Timing> timings);
 };
 
-// In the order in which "auto" tries them: the first one that a plan has a program for.
+// In the order in which "auto" tries them: it takes the first one for which a plan has a program.
 std::span<const Devices* const> all_devices();
 
-// The device of this name; no devices where there is none.
+// A parsed device name; null `devices` if no backend knows it.
 struct DeviceName {
   const Devices* devices = nullptr;
   int number = 0;

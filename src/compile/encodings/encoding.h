@@ -1,4 +1,4 @@
-// Encodings of weights that an option may ask for: a file each.
+// Encodings of weights that option weight_dtype may name, one file each.
 #pragma once
 #include <string_view>
 
@@ -7,19 +7,19 @@
 
 namespace ingot::compile {
 
-// The numbers of a weight [N, K], and their scales [N, blocks along K], float32.
+// The integers of a weight [N, K], and their float32 scales [N, blocks along K].
 struct EncodedWeight {
   ir::Handle numbers, scale;
 };
 
 struct WeightEncoding {
-  std::string_view name;  // of option weight_dtype
+  std::string_view name;  // value of option weight_dtype
   ir::Encoding encoding;  // of the weight as B [K, N] of a GEMM
-  // In primitives: prepare does it. `rows`: float32 [N, K].
+  // Encodes in primitives, in the prepare function. `rows`: float32 [N, K].
   EncodedWeight (*encode)(const ir::Handle& rows);
 };
 
-// nullptr where there is none of that name.
+// nullptr if no encoding has this name.
 const WeightEncoding* find_encoding(std::string_view name);
 
 }  // namespace ingot::compile

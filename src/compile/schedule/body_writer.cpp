@@ -93,7 +93,7 @@ StridedLayout BodyWriter::over_domain(const StridedLayout& w, const Point& at) {
     for (const auto& [axis, coefficient] : at[d].terms) out.strides[axis] += w.strides[d] * coefficient;
   }
   for (size_t d = 0; d < domain_.size(); ++d) {
-    // An axis that may be empty stays: where nothing is read, nothing need be in the buffer.
+    // An axis that may be empty keeps its size: an empty body may belong to an empty buffer.
     if (out.strides[d] == Dim(0) && known_less(0, domain_[d], symbols_) == Truth::yes) out.dims[d] = 1;
   }
   return out;
@@ -126,7 +126,7 @@ Reg BodyWriter::load(const BufferView& place, const Point& at) {
 }
 
 Reg BodyWriter::guarded(const BufferView& place, const Point& at, const Scalar& fill) {
-  // `at` may leave the operand: each of its axes follows one domain axis, or is at a place of its own.
+  // Each axis of `at` either follows one domain axis or is constant.
   BufferView p = place;
   StridedLayout w{domain_, Dims(domain_.size(), Dim(0)), place.layout.offset};
   std::vector<Dim> lower(domain_.size(), Dim(0));
@@ -165,7 +165,7 @@ Reg BodyWriter::guarded(const BufferView& place, const Point& at, const Scalar& 
   return push(std::move(i));
 }
 
-// How many reductions lie one behind another up to this register.
+// The longest chain of reductions that ends in this register.
 int BodyWriter::stages_of(Reg r) {
   std::vector<int> depth(r + 1, 0);
   for (Reg k = 0; k <= r; ++k) {
@@ -176,7 +176,7 @@ int BodyWriter::stages_of(Reg r) {
   return depth[r];
 }
 
-// A load whose gathered axes come from registers; `point` holds the coordinates of the other axes.
+// A load whose gathered axes are indexed by registers; `point` gives the other axes.
 Reg BodyWriter::gathered(const BufferView& table, const std::vector<std::pair<size_t, Reg>>& axes, const Point& point) {
   StridedLayout w = over_domain(table.layout, point);
   for (const auto& [axis, reg] : axes) {

@@ -1,4 +1,4 @@
-// The instructions of one fused body, each distinct one once, and the memory they read: layouts over the body's domain.
+// Builds the instructions of one fused body, each distinct one once, and the layouts over its domain of the memory it reads.
 #pragma once
 #include <map>
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace ingot::compile {
 
-// How an index of some value follows from the coordinates of the domain: one entry per axis of the value.
+// A point of a value: an index per axis, in terms of the domain's coordinates.
 struct Coordinate {
   ir::Dim offset = 0;
   std::map<uint32_t, ir::Dim> terms;  // domain axis -> coefficient
@@ -34,16 +34,16 @@ class BodyWriter {
   StridedLayout over_domain(const StridedLayout& w, const Point& at);
   uint32_t operand(BufferView place);
   Reg load(const BufferView& place, const Point& at);
-  // `at` may leave the operand: then `fill` is read. pad_value_ is missing when no guard can say so.
+  // A load that may be outside the operand and gives `fill` there. Missing (pad_value_) if no guard can express the bounds.
   Reg guarded(const BufferView& place, const Point& at, const ir::Scalar& fill);
-  // A load whose gathered axes come from registers; `point` holds the coordinates of the other axes.
+  // A load whose gathered axes are indexed by registers; `point` gives the other axes.
   Reg gathered(const BufferView& table, const std::vector<std::pair<size_t, Reg>>& axes, const Point& point);
-  // How many reductions lie one behind another up to this register.
+  // The longest chain of reductions that ends in this register.
   int stages_of(Reg r);
   void label(ir::Op op);
   void label_text(const std::string& text);
   void finish();
-  // This value has to be stored before there is a body. The first one counts; what is written afterwards is thrown away.
+  // Records a value that must be stored before there is a body. The first one counts; the body is then thrown away.
   Reg missing(ir::ValueId v);
 
   WrittenBody out_;

@@ -1,4 +1,5 @@
-// Depthwise convolutions: the windows, padding included, are read through a map of what is stored, also where that is of a half type and widened in front of them.
+// Depthwise convolutions read their windows, padding included, through a map of the stored input. A cast from a half
+// type before the padding is part of the step.
 #include <algorithm>
 
 #include "compile/schedule/scheduler.h"
@@ -16,7 +17,7 @@ void Scheduler::depthwise_conv(WrittenBody written) {
   auto kernel = s_.require(product.in[1 - side]);
   if (!kernel) return need(kernel.missing());
   BufferView with = std::move(*kernel);
-  // Indices: those of the result, then those that are summed.
+  // Indices: those of the result, then the summed ones.
   const std::vector<int64_t> summed = node.attributes.integers("axes");
   std::vector<size_t> order;
   for (bool sum : {false, true}) {

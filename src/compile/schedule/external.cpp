@@ -1,4 +1,4 @@
-// Kernels of the user's: all that they read and write is row-major.
+// Kernels that the user registered. All their operands are row-major.
 #include <algorithm>
 
 #include "base/error.h"
@@ -26,7 +26,7 @@ void Scheduler::external(NodeId n) {
   auto is_written = [&](size_t i) { return std::find(kernel.written.begin(), kernel.written.end(), static_cast<int64_t>(i)) != kernel.written.end(); };
   backend::External site{&kernel, std::vector<uint32_t>(node.in.size()), static_cast<uint32_t>(node.out.size() - kernel.written.size())};
   std::vector<BufferView> operands;
-  for (const bool written : {false, true}) {  // an operand that is written may lie where its new value does, if no other one does
+  for (const bool written : {false, true}) {  // an operand that is overwritten may share the memory of its new value, if no other operand does
     if (written && kernel.written.size() == 1) site.elementwise = operands.size();
     for (size_t i = 0; i < node.in.size(); ++i) {
       if (is_written(i) != written) continue;

@@ -1,4 +1,4 @@
-// GEMMs: what stands in front of A, where B lies, and the body behind.
+// GEMMs: the prologue of A, the forms of B, and the epilogue.
 #include <algorithm>
 
 #include "compile/schedule/scheduler.h"
@@ -9,13 +9,13 @@ using namespace ir;
 
 namespace {
 
-enum class Merge : uint8_t { done, rows_apart, body_apart };
+enum class Merge : uint8_t { done, a_prevents, body_prevents };
 
-// Makes the last batch axis and M one where every layout allows it, so that a GEMM by one matrix is one tall GEMM.
+// Merges the last batch axis and M where every layout allows it: a GEMM whose batches share B is one tall GEMM.
 Merge merge_rows(OperandA& a, std::vector<BufferView>& operands, size_t batch_rank) {
   StridedLayout& w = a.place.layout;
   size_t m = batch_rank, b = m - 1;
-  // What there is one of is not stepped along.
+  // Axes of size 1 have no stride.
   const Dims& result = operands.back().layout.dims;
   const bool one_batch = result[b] == Dim(1), one_row = !a.map && result[m] == Dim(1);
   auto mergeable = [&](const StridedLayout& x, const Dim& extent) {
@@ -24,12 +24,12 @@ Merge merge_rows(OperandA& a, std::vector<BufferView>& operands, size_t batch_ra
   };
   Dim extent = a.map ? Dim(1) : w.dims[m];
   for (size_t i = 0; a.map && i < a.m_rank; ++i) extent *= a.map->dims[m + i];
-  if (!a.map && !mergeable(w, extent)) return Merge::rows_apart;
+  if (!a.map && !mergeable(w, extent)) return Merge::a_prevents;
   for (const BufferView& p : operands) {
-    if (!mergeable(p.layout, extent)) return Merge::body_apart;
+    if (!mergeable(p.layout, extent)) return Merge::body_prevents;
   }
   auto merge = [&](StridedLayout& x) {
-    // The rows of A and of the result are counted even where they repeat or are empty; what the body reads has size 1 where it repeats.
+    // A and the result have all rows, even if they repeat or are empty. An operand of the body has size 1 where it repeats.
     bool repeats = &x != &w && &x != &operands.back().layout && x.strides[b] == Dim(0) && x.strides[m] == Dim(0);
     x.dims[m] = repeats ? Dim(1) : x.dims[b] * x.dims[m];
     if (one_row && !one_batch) x.strides[m] = x.strides[b];
@@ -46,7 +46,7 @@ Merge merge_rows(OperandA& a, std::vector<BufferView>& operands, size_t batch_ra
 }
 
 void merge_domain(backend::FusedBody& body) {
-  // outer = [.., b, m]: b and m become one; no index instruction may name them.
+  // outer = [.., b, m]: b and m become one axis, which no index instruction may use.
   Dim joined = body.outer[body.outer.size() - 2] * body.outer.back();
   body.outer.pop_back();
   body.outer.back() = joined;
@@ -56,14 +56,14 @@ void merge_domain(backend::FusedBody& body) {
   }
 }
 
-// Makes the one batch axis and M one also where what the body reads repeats within a batch and differs between batches (what is added to each image): such an
-// operand is gathered, by row / rows of a batch. False if something else keeps them apart; nothing is changed then.
+// Merges the only batch axis and M although an operand of the body differs per batch and repeats within it (like a bias per image): the operand is gathered
+// by row / rows of a batch. False, with nothing changed, if something else prevents it.
 bool merge_rows_by_gathers(OperandA& a, WrittenBody& written) {
   backend::FusedBody& body = written.body;
   if (body.outer.size() != 2) return false;
   const Dim rows = body.outer[1];
   std::vector<BufferView> operands = written.operands;
-  std::vector<std::pair<uint32_t, Dim>> gathered;  // operand, elements from one batch to the next
+  std::vector<std::pair<uint32_t, Dim>> gathered;  // operand, stride from batch to batch
   for (uint32_t k = 0; k + 1 < operands.size(); ++k) {
     StridedLayout& x = operands[k].layout;
     if (x.strides[0] == x.strides[1] * rows || !(x.strides[1] == Dim(0)) || x.dims.size() != 3) continue;
@@ -100,7 +100,7 @@ bool merge_rows_by_gathers(OperandA& a, WrittenBody& written) {
   return true;
 }
 
-bool names_rows(const backend::FusedBody& body) {
+bool uses_row_index(const backend::FusedBody& body) {
   auto m = static_cast<uint32_t>(body.outer.size() - 1);
   for (const backend::Instruction& i : body.code) {
     if (i.kind == backend::Instruction::Kind::index && (i.axis == m || i.axis + 1 == m)) return true;
@@ -119,10 +119,10 @@ struct OperandB {
 
 bool Scheduler::is_constant(const BufferView& p) const {
   const plan::Buffer::Kind kind = out_.buffers.list[p.buffer].kind;
-  return kind == plan::Buffer::Kind::weight || (kind == plan::Buffer::Kind::derived && !c_.is_prepare);  // what prepare computes is written while it runs
+  return kind == plan::Buffer::Kind::weight || (kind == plan::Buffer::Kind::derived && !c_.is_prepare);  // in prepare itself, derived tensors are still being written
 }
 
-// What a step of prepare has packed, as one axis.
+// A packed derived tensor as one axis of storage elements.
 BufferView Scheduler::packed(uint32_t derived) {
   const DerivedTensor& d = c_.derived[derived];
   const DType type = d.packing->encoding.storage;
@@ -133,7 +133,7 @@ void Scheduler::gemm(WrittenBody written) {
   const NodeId id = g_.values[written.anchor].producer;
   const Node& anchor = g_.nodes[id];
   Dims batch(g_.type(written.anchor).dims.begin(), g_.type(written.anchor).dims.end() - 2);
-  // What stands in the way and could be stored; what is stored already cannot be stored otherwise.
+  // Storing a value may remove an obstacle; a value that is stored already cannot be stored differently.
   auto can_store = [&](ValueId v) { return !s_.stored[v]; };
   const Type& left = g_.type(anchor.in[0]);
   std::optional<WrittenBody> prologue;
@@ -168,14 +168,14 @@ void Scheduler::gemm(WrittenBody written) {
     if (!matrix) return need(matrix.missing());
     b.pieces = {with_batch(std::move(*matrix), batch)};
   }
-  // A GEMM by one matrix is one tall GEMM; rows that lie in another order (a batch behind the sequence) are stored in this one.
+  // If B has no batch, merge the batch axes into M. If A's batch axes lie in another order (batch after sequence), A is stored in row-major order first.
   StridedLayout& first = b.pieces[0].layout;
   auto one_matrix = [&] { return b.packed || first.strides[batch.size() - 1] == Dim(0); };
-  bool body_apart = false;  // nothing but the body keeps one batch from the next
+  bool body_prevents = false;  // only the body prevents the merge
   while (!batch.empty() && one_matrix()) {
-    Merge merged = names_rows(written.body) ? Merge::body_apart : merge_rows(a, written.operands, batch.size());
-    if (merged == Merge::rows_apart && can_store(anchor.in[0])) return need(anchor.in[0]);
-    body_apart = merged == Merge::body_apart;
+    Merge merged = uses_row_index(written.body) ? Merge::body_prevents : merge_rows(a, written.operands, batch.size());
+    if (merged == Merge::a_prevents && can_store(anchor.in[0])) return need(anchor.in[0]);
+    body_prevents = merged == Merge::body_prevents;
     if (merged != Merge::done) break;
     merge_domain(written.body);
     if (!b.packed) {
@@ -184,7 +184,7 @@ void Scheduler::gemm(WrittenBody written) {
     }
     batch.pop_back();
   }
-  // Nothing but the body behind keeps the batch apart.
+  // Only the body prevents the merge, and the kernels for these sites have no batch: split the body off.
   if ((prologue || written.gated || concat) && !batch.empty() && can_store(written.anchor)) return need(written.anchor);
   backend::Gemm site;
   site.type = left.dtype;
@@ -204,8 +204,8 @@ void Scheduler::gemm(WrittenBody written) {
   site.gated = written.gated;
   if (prologue) site.prologue = {&prologue->body, layouts_of(prologue->operands)};
   Decision d = choose({site, &written.body, layouts_of(written.operands)}, can_store(written.anchor));
-  if (!d.choice && body_apart) {
-    if (batch.size() == 1 && !names_rows(written.body) && !prologue && !concat && !written.gated && merge_rows_by_gathers(a, written)) {
+  if (!d.choice && body_prevents) {
+    if (batch.size() == 1 && !uses_row_index(written.body) && !prologue && !concat && !written.gated && merge_rows_by_gathers(a, written)) {
       if (!b.packed) {
         first.dims.erase(first.dims.begin());
         first.strides.erase(first.strides.begin());
@@ -221,7 +221,7 @@ void Scheduler::gemm(WrittenBody written) {
   }
   if (!d.choice) {
     using backend::Obstacle;
-    // What has to be stored for a GEMM that neither computes its row nor follows a map.
+    // What to store if the kernel has neither a prologue nor a map for A.
     const ValueId instead = prologue ? s_.base_of(anchor.in[0]) : a.copied;
     const ValueId right = concat.value_or(anchor.in[1]);
     if (instead != none_id && (d.obstacle == Obstacle::a || d.obstacle == Obstacle::types)) return need(instead);
@@ -247,7 +247,7 @@ void Scheduler::gemm(WrittenBody written) {
   push(std::move(*d.choice), std::move(operands), writes, std::move(written.label), anchor.origin);
 }
 
-// GEMM in primitives: a fused body whose rows go along K.
+// A GEMM in primitives: a fused body that reduces over K.
 void Scheduler::gemm_by_sums(const WrittenBody& written, const BufferView& a, const BufferView& b) {
   const BufferView& target = written.operands.back();
   size_t batch = a.layout.dims.size() - 2;

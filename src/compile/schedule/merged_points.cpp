@@ -56,7 +56,7 @@ std::optional<Point> point_over_anchor(const StoragePlan& s, ValueId v, ValueId 
   return permutes ? through_permutation(node.attributes.map("map"), *inner) : through_merge(g.type(node.in[0]).dims, dims, *inner);
 }
 
-std::optional<Point> taken_apart(Coordinate merged, std::span<const Dim> sizes, const Dims& domain) {
+std::optional<Point> split_coordinate(Coordinate merged, std::span<const Dim> sizes, const Dims& domain) {
   Point out(sizes.size());
   if (!(merged.offset == Dim(0))) return std::nullopt;
   for (size_t k = sizes.size(); k-- > 1;) {

@@ -1,4 +1,4 @@
-// Points of values whose axes are merged axes of the domain: the channels of a grouped convolution are those of each group, group by group.
+// Points of values whose axes are merged in the domain, such as the channels of a grouped convolution.
 #pragma once
 #include <optional>
 #include <span>
@@ -7,11 +7,11 @@
 
 namespace ingot::compile {
 
-// The point of `v` where the domain is that of `anchor`: between them are operations on elements, permutations and reshapes that merge axes. `itself`: v may be
-// stored. nullopt where there is more.
+// The point of `v` in the domain of `anchor`, if only pointwise operations, permutations and reshapes that merge axes are between
+// them; otherwise nullopt. `itself`: v may be stored.
 std::optional<Point> point_over_anchor(const StoragePlan&, ir::ValueId v, ir::ValueId anchor, bool itself);
 
-// The coordinates of axes of these sizes from the one of the axis that they were merged to. nullopt where they are not seen in its terms.
-std::optional<Point> taken_apart(Coordinate merged, std::span<const ir::Dim> sizes, const ir::Dims& domain);
+// Splits the coordinate of a merged axis into those of axes of these sizes; nullopt if its terms do not show them.
+std::optional<Point> split_coordinate(Coordinate merged, std::span<const ir::Dim> sizes, const ir::Dims& domain);
 
 }  // namespace ingot::compile

@@ -1,4 +1,4 @@
-// Kernels without a body, as their definitions say.
+// Kernels without a body, described by their definitions alone.
 #include "base/error.h"
 #include "compile/schedule/scheduler.h"
 #include "kernels/definition.h"
@@ -9,7 +9,7 @@ using namespace ir;
 
 namespace {
 
-// The layout of the given dims over a value that broadcasts to them.
+// Gives an operand that broadcasts the layout of the result's dims.
 BufferView broadcast_to(BufferView place, const Dims& dims) {
   StridedLayout& w = place.layout;
   for (size_t i = 0; i < w.dims.size(); ++i) {
@@ -27,7 +27,7 @@ void Scheduler::plain(NodeId n) {
   const kernels::Definition* kernel = kernels::definition_of(node.op);
   if (kernel == nullptr || kernel->plain == nullptr) fail(Code::unsupported, "there is no kernel for {}", name_of(node.op));
   const kernels::PlainStep step = kernel->plain(g_, node);
-  if (step.first > 0) root(s_.part_root.at({n, 0}));  // the base, put into the result
+  if (step.first > 0) root(s_.part_root.at({n, 0}));  // copies the base into the result
   std::vector<BufferView> operands;
   for (size_t i = step.first; i < node.in.size(); ++i) {
     auto place = s_.require(node.in[i]);

@@ -21,7 +21,7 @@ std::vector<StridedLayout> layouts_of(const std::vector<BufferView>& places) {
 Schedule make_schedule(const StoragePlan& s) { return Scheduler(s).run(); }
 
 Schedule Scheduler::run() {
-  // What is missing for one step does not keep the others from being looked at: one round finds many.
+  // If a step misses something, the others are still scheduled: one round finds many missing values.
   for (NodeId n = 0; n < g_.nodes.size(); ++n) node(n);
   if (out_.missing.size() > 0) return std::move(out_);
   if (!c_.is_prepare) copy_outputs();
@@ -34,14 +34,14 @@ Schedule Scheduler::run() {
   return std::move(out_);
 }
 
-// Moves the packings, which are the steps from `first` on, each behind the last step that writes what it packs: then few such values are in memory at a time, not all of the
-// model's weights once more.
+// Moves each packing step (the steps from `first` on) to just after the last step that writes its input. Then few such values are in memory at
+// a time, rather than all the model's weights twice.
 void Scheduler::pack_early(size_t first) {
   auto memory = [&](uint32_t buffer) {
     const PlannedBuffer& b = out_.buffers.list[buffer];
     return std::pair(b.kind, b.kind == plan::Buffer::Kind::arena ? buffer : b.index);
   };
-  std::map<decltype(memory(0)), size_t> behind;  // how many steps there are up to the last that writes there
+  std::map<decltype(memory(0)), size_t> behind;  // steps up to and including the last one that writes this memory
   for (size_t i = 0; i < first; ++i) {
     const ScheduledStep& s = out_.steps[i];
     for (size_t o = s.operands.size() - s.writes; o < s.operands.size(); ++o) behind[memory(s.operands[o].buffer)] = i + 1;
@@ -74,7 +74,7 @@ Scheduler::Decision Scheduler::choose(const backend::Site& site, bool body_may_g
   const backend::Offer* best = cheapest(offers, body_may_go, gemm != nullptr ? gemm->packed : std::nullopt);
   if (best != nullptr && !best->takes_body) return {std::nullopt, backend::Obstacle::body};
   if (best == nullptr) {
-    // The last one that something helps against: of the implementation that takes most.
+    // The last obstacle that can be removed: refusals come in order of how much the implementation can do.
     Decision none{std::nullopt, backend::Obstacle::types};
     for (const backend::Refusal& r : offers.refusals) {
       if (r.obstacle != backend::Obstacle::types && r.obstacle != backend::Obstacle::cost) none.obstacle = r.obstacle;
@@ -177,8 +177,8 @@ bool Scheduler::same_memory(const BufferView& a, const BufferView& b) const {
 
 namespace {
 
-// True if neighbours along the last axis are not beside one another, of enough elements for a copy to be worth its step.
-bool lies_apart(const StridedLayout& x) {
+// True if the last axis is strided, and the value is large enough that a copy is worth its step.
+bool has_strided_rows(const StridedLayout& x) {
   constexpr int64_t enough = 2048;
   int64_t n = 1;
   for (const Dim& d : x.dims) n *= d.constant().value_or(enough);
@@ -210,7 +210,7 @@ void Scheduler::root(uint32_t r) {
     fused(std::move(*written), node.origin);
   } else {
     const ValueId base = is_plain_view(g_, root.value) ? s_.base_of(g_.producer(root.value).in[0]) : root.value;
-    if (itself && base != root.value && !s_.stored[base] && lies_apart(written->operands.back().layout)) written->turned = base;
+    if (itself && base != root.value && !s_.stored[base] && has_strided_rows(written->operands.back().layout)) written->turned = base;
     g_.producer(written->anchor).op == Op::matmul ? gemm(std::move(*written)) : depthwise_conv(std::move(*written));
   }
   if (out_.steps.size() > before) out_.steps.back().results = {{root.value, std::move(target), root.target, s_.places[root.target]}};
@@ -218,8 +218,8 @@ void Scheduler::root(uint32_t r) {
 
 namespace {
 
-// Axes of size 1 that nothing names go, where a body has more axes than a kernel counts.
-void leave_out_ones(WrittenBody& written) {
+// Removes unused axes of size 1 if a body has more axes than a kernel supports.
+void drop_unused_unit_axes(WrittenBody& written) {
   backend::FusedBody& body = written.body;
   auto named = [&](size_t axis) {
     return std::any_of(body.code.begin(), body.code.end(), [&](const backend::Instruction& i) {
@@ -248,7 +248,7 @@ void leave_out_ones(WrittenBody& written) {
 }  // namespace
 
 void Scheduler::fused(WrittenBody written, OriginId origin) {
-  leave_out_ones(written);
+  drop_unused_unit_axes(written);
   auto writes = static_cast<uint32_t>(written.body.stores.size());
   Decision d = choose({backend::Fused{}, &written.body, layouts_of(written.operands)});
   if (!d.choice) fail(Code::unsupported, "no backend has a kernel for a fused body");

@@ -1,4 +1,4 @@
-// The second phase: the steps in order, each by the offer that was chosen for its site.
+// The second phase: the steps in order, each by the cheapest offer for its site.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,16 +7,16 @@
 
 namespace ingot::compile {
 
-// The offers for a site, as they are reported.
+// The offers for a site, for the report.
 struct Considered {
-  std::string_view site;                     // "gemm"; none: there was no choice
+  std::string_view site;                     // "gemm"; empty: there was no choice
   std::string_view chosen;                   // the implementation
   bool timed = false;                        // it was the fastest
   std::vector<backend::Offer> offers = {};   // without their emit functions
   std::vector<backend::Refusal> refusals = {};
 };
 
-// After a step, `place` holds the elements of `value`. It is `of`, or a part of it: of a concatenation, of an update or what it begins with.
+// After a step, `place` holds the elements of `value`, which is `of` or a part of it: a part of a concatenation, or the value or base of an update.
 struct StepResult {
   ir::ValueId value;
   BufferView place;
@@ -44,13 +44,13 @@ struct ScheduledStep {
 };
 
 struct Schedule {
-  // What has to be decided otherwise before there is a schedule; then there are no steps.
+  // What storage must change before there is a schedule; then there are no steps.
   Requirements missing;
   std::vector<ScheduledStep> steps;
-  Buffers buffers;                           // the storage plan's, and those of copies at the end
+  Buffers buffers;                           // the storage plan's, and those of final copies
 };
 
-// Error (unsupported) where the backend has no kernel, and there is no way around one.
+// Error (unsupported) if the backend has no kernel and no rewrite helps.
 Schedule make_schedule(const StoragePlan&);
 // Each step with its offers and refusals.
 std::string print(const Schedule&, const ir::Graph&);

@@ -1,4 +1,4 @@
-// The scheduler's parts, a file for each kind of site.
+// The scheduler; each kind of site has its file.
 #pragma once
 #include "compile/schedule/schedule.h"
 #include "compile/schedule/writer.h"
@@ -16,14 +16,15 @@ class Scheduler {
     Considered considered;
     std::vector<Rival> rivals = {};
   };
-  // The cheapest offer; one that leaves the body out only if `body_may_go`, at the cost of a pass. nullopt: none, and `refused` says why; or the body has to go.
+  // The cheapest offer. If `body_may_go`, offers without the body count too, at the cost of a pass over the result. nullopt: `obstacle` says why
+  // there is no offer, or that the body must be split off.
   struct Decision {
     std::optional<Choice> choice;
     std::optional<backend::Obstacle> obstacle;
     bool side_by_side = false;
   };
   Decision choose(const backend::Site&, bool body_may_go = false) const;
-  // The value has to be stored, or stored elsewhere than in a concatenation.
+  // Requires that the value is stored or, if it is already, that it is stored outside a concatenation.
   void need(ir::ValueId v);
   void need(Missing m) { need(m.value); }
   void push(Choice choice, std::vector<BufferView> operands, uint32_t writes, std::string label, ir::OriginId origin);

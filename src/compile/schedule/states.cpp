@@ -1,4 +1,4 @@
-// Memory that the model writes: updates in place where nobody still reads what was there, else copies at the end; outputs that are copies.
+// Memory that the model writes: updates in place if no later step reads the old value, otherwise copies at the end. Also outputs that are copies.
 #include <algorithm>
 #include <unordered_map>
 
@@ -8,7 +8,7 @@ namespace ingot::compile {
 
 using namespace ir;
 
-// Outputs that are written in place while somebody still reads what was there: they have to be copied instead.
+// Outputs written in place although a later step reads what was there; they must be copied instead.
 std::set<size_t> Scheduler::conflicts() const {
   std::set<size_t> found;
   auto same_elements = [](const StridedLayout& a, const StridedLayout& b) {
@@ -16,18 +16,18 @@ std::set<size_t> Scheduler::conflicts() const {
     for (size_t d = 0; same && d < a.dims.size(); ++d) same = a.dims[d] == Dim(1) || a.strides[d] == b.strides[d];
     return same;
   };
-  // Of an output's memory, which version a buffer entry is: 0 is the newest, the last is what was there before.
+  // Which version of an output's memory a buffer entry is: 0 is the newest, the last one the value before the run.
   struct Version {
     size_t output, age;
   };
   std::unordered_map<plan::BufferId, Version> versions;
-  std::unordered_map<size_t, size_t> begun;  // per output: the newest version that is begun
+  std::unordered_map<size_t, size_t> begun;  // per output: the newest version of which something is written
   for (const auto& [i, entries] : s_.in_place) {
     for (size_t n = 0; n < entries.size(); ++n) versions[entries[n]] = {i, n};
     versions[s_.places[c_.written[i]].buffer] = {i, entries.size()};
     begun[i] = entries.size();
   }
-  // Once a version is begun, nobody may read an older one.
+  // Once a newer version has been started, no step may read an older one.
   for (const ScheduledStep& s : out_.steps) {
     size_t reads = s.operands.size() - s.writes;
     for (size_t k = 0; k < reads; ++k) {
@@ -39,7 +39,7 @@ std::set<size_t> Scheduler::conflicts() const {
       for (size_t w = reads; w < s.operands.size() && !conflict; ++w) {
         auto written = versions.find(s.operands[w].buffer);
         if (written == versions.end() || written->second.output != i || written->second.age >= age) continue;
-        // An element may be read by the body that writes it: the read comes first.
+        // The body that writes an element may read it, because it reads before it writes.
         conflict = k < s.emitted.elementwise || !same_elements(o.layout, s.operands[w].layout);
       }
       if (!conflict) continue;
@@ -64,7 +64,7 @@ void Scheduler::copy(const StoragePlan& s, ValueId v, const BufferView& target, 
 }
 
 void Scheduler::copy_outputs() {
-  // To the caller: inputs, weights and repeats of another output.
+  // Copies to the caller: inputs, weights and repeated outputs.
   uint32_t binding = static_cast<uint32_t>(g_.inputs.size());
   for (const Output& o : g_.outputs) {
     if (o.to != Output::To::caller) continue;
@@ -75,12 +75,12 @@ void Scheduler::copy_outputs() {
     }
     ++binding;
   }
-  // To state. What is read from memory that another one of these writes is put aside first.
-  std::unordered_map<ValueId, uint32_t> bound;  // leaves that are written, and their bindings
+  // Copies to state. A source that another of these copies overwrites is saved first.
+  std::unordered_map<ValueId, uint32_t> bound;  // written leaves -> their bindings
   for (ValueId leaf : c_.written) {
     if (leaf != none_id) bound.emplace(leaf, out_.buffers.list[s_.places[leaf].buffer].index);
   }
-  std::optional<StoragePlan> moved;  // with what is put aside where it then is
+  std::optional<StoragePlan> moved;  // the storage plan with the saved values in their new places
   for (size_t i = 0; i < g_.outputs.size(); ++i) {
     const Output& o = g_.outputs[i];
     const BufferView& now = (moved ? *moved : s_).places[o.value];
@@ -95,7 +95,7 @@ void Scheduler::copy_outputs() {
   }
   for (size_t i = 0; i < g_.outputs.size(); ++i) {
     const Output& o = g_.outputs[i];
-    if (o.to == Output::To::caller || o.value == c_.written[i] || s_.in_place.contains(i)) continue;  // what is written to itself is there
+    if (o.to == Output::To::caller || o.value == c_.written[i] || s_.in_place.contains(i)) continue;  // a value written to itself is already there
     const Type& t = g_.type(c_.written[i]);
     const plan::BufferId memory = out_.buffers.leaf(plan::Buffer::Kind::binding, bound.at(c_.written[i]), bytes_of(t));
     copy(moved ? *moved : s_, o.value, {memory, t.dtype, row_major(t.dims)}, "write " + o.name);

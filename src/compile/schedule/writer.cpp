@@ -30,13 +30,13 @@ class Writer : BodyWriter {
   explicit Writer(const StoragePlan& s) : BodyWriter(s.graph()), s_(s), g_(s.graph()) {}
 
   Outcome<WrittenBody> write(ValueId value, BufferView target, bool itself) {
-    // A reshape is stored through the shape of its operand (merged axes have no affine index, split ones have), turned axes in the order they come from
-    // (where rows may be reduced), split ones as the one they are in memory, if neighbours stay neighbours.
+    // Compute the value below the views, and store it through their inverse: merged axes have no affine index, the axes before a reshape do, and rows can be
+    // reduced only in the operand's order. Stop at a view that would make contiguous rows strided.
     for (const Node* node = &g_.producer(value); itself || !s_.stored[value]; node = &g_.producer(value)) {
       std::optional<StridedLayout> layout;
       if (node->op == Op::reshape) layout = through_reshape(target.layout, g_.type(node->in[0]).dims);
       if (node->op == Op::view) layout = before_view(target.layout, node->attributes.map("map"), g_.type(node->in[0]).dims);
-      if (!layout || (lies_in_rows(target.layout) && !lies_in_rows(*layout) && !is_permutation(*node))) break;
+      if (!layout || (has_contiguous_rows(target.layout) && !has_contiguous_rows(*layout) && !is_permutation(*node))) break;
       target.layout = std::move(*layout);
       value = node->in[0];
       itself = false;
@@ -54,7 +54,7 @@ class Writer : BodyWriter {
       over.offset += target.layout.strides[d] * at[d].offset;
       for (const auto& [axis, coefficient] : at[d].terms) over.strides[axis] += target.layout.strides[d] * coefficient;
     }
-    // A row-uniform result is stored once.
+    // A result that is uniform along the row is stored once.
     if (uniform_store_) {
       for (size_t d = out_.body.outer.size(); d < domain_.size(); ++d) over.dims[d] = 1;
     }
@@ -94,12 +94,12 @@ class Writer : BodyWriter {
   }
 
  private:
-  static bool lies_in_rows(const StridedLayout& w) { return !w.strides.empty() && w.strides.back() == Dim(1); }
+  static bool has_contiguous_rows(const StridedLayout& w) { return !w.strides.empty() && w.strides.back() == Dim(1); }
   bool is_permutation(const Node& node) const { return node.op == Op::reshape || is_bijective(node.attributes.map("map"), g_.type(node.in[0]).dims); }
 
   // ---- domain
 
-  // The reduce nodes that will be inlined, nearest first.
+  // Finds the reductions that will be inlined, nearest first.
   void find_reductions(ValueId v, std::vector<NodeId>& found, std::set<ValueId>& seen, bool first) {
     if (!seen.insert(v).second) return;
     if (!first && s_.stored[v]) return;
@@ -112,7 +112,7 @@ class Writer : BodyWriter {
     for (size_t i = from; i < node.in.size(); ++i) find_reductions(node.in[i], found, seen, false);
   }
 
-  // An anchor that is inlined here, if there is one.
+  // Finds the anchor that is inlined here, or none_id.
   ValueId find_anchor(ValueId v, std::set<ValueId>& seen, bool first) {
     if (!seen.insert(v).second || (!first && s_.stored[v])) return none_id;
     const Node& node = g_.producer(v);
@@ -120,7 +120,7 @@ class Writer : BodyWriter {
     ValueId found = none_id;
     for (ValueId in : node.in) {
       ValueId a = find_anchor(in, seen, false);
-      // The one made last: the others are ready by then.
+      // With several, take the last: the others are computed before it.
       if (a != none_id && (found == none_id || a > found)) found = a;
     }
     return found;
@@ -142,14 +142,14 @@ class Writer : BodyWriter {
     return {};
   }
 
-  // True if the last axes of `dims` are the reduced axes of `full`, the last ones there too, and the others have as many elements in all.
+  // True if the reduced axes of `full` are its last ones, `dims` ends in the same axes, and the others have equal element counts.
   static bool has_rows(const Dims& dims, const Dims& full, const std::vector<bool>& reduced) {
     const auto rows = static_cast<size_t>(std::count(reduced.begin(), reduced.end(), true));
     if (rows == 0 || dims.size() < rows || std::count(reduced.end() - static_cast<int64_t>(rows), reduced.end(), true) != static_cast<int64_t>(rows)) return false;
     return std::equal(dims.end() - static_cast<int64_t>(rows), dims.end(), full.end() - static_cast<int64_t>(rows)) && product(dims) == product(full);
   }
 
-  // Sets the domain and returns the point of `value` there.
+  // Chooses the domain and returns the point of `value` in it.
   Point choose_domain(ValueId value, bool itself) {
     const Dims& dims = g_.type(value).dims;
     std::set<ValueId> seen;
@@ -159,7 +159,7 @@ class Writer : BodyWriter {
     find_reductions(value, reductions, seen, itself);
     if (anchor_ != none_id && !reductions.empty()) return no_domain(anchor_);
     if (anchor_ != none_id) {
-      // The domain is the anchor's; the root must have the same elements, or those of half of its columns.
+      // The domain is the anchor's. The root has the same number of elements, or half of the columns.
       out_.gated = s_.may_be_gated(anchor_, dims);
       domain_ = out_.gated ? dims : g_.type(anchor_).dims;
       const std::optional<Point> at = domain_ == dims ? identity(dims) : point_over_anchor(s_, value, anchor_, itself);
@@ -188,10 +188,10 @@ class Writer : BodyWriter {
     for (size_t d = 0; d < full.size(); ++d) reduced[d] = axes.empty() || std::count(axes.begin(), axes.end(), static_cast<int64_t>(d)) != 0;
     bool keep = first.attributes.boolean("keep");
     const Dims& kept = g_.type(first.out[0]).dims;
-    // Axes of size 1 may be more or fewer behind a reduction: a pooled image is [N, C, 1, 1].
+    // The result of a reduction may gain or lose axes of size 1: a pooled image is [N, C, 1, 1].
     bool of_result = dims == kept, of_operand = !of_result && dims == full, of_view = !of_result && !of_operand && without_units(dims) == without_units(kept);
     if (!of_result && !of_operand && !of_view && first.out[0] != value && has_rows(dims, full, reduced)) {
-      // The rows stand in another order, as windows of a normalised image do.
+      // The outer axes are in another order, as for windows of a normalised image.
       const auto rows = static_cast<int64_t>(std::count(reduced.begin(), reduced.end(), true));
       domain_ = dims;
       out_.body.outer.assign(dims.begin(), dims.end() - rows);
@@ -258,7 +258,7 @@ class Writer : BodyWriter {
     return compute(v, at);
   }
 
-  // Point of an operand that broadcasts to the result's shape.
+  // The point of an operand that broadcasts to the result's shape.
   Point broadcast_point(ValueId operand, const Point& at) {
     const Dims& dims = g_.type(operand).dims;
     Point out(dims.size());
@@ -287,7 +287,7 @@ class Writer : BodyWriter {
       for (ValueId o : node.in) in.push_back(value(o, broadcast_point(o, at)));
       DType t = g_.type(v).dtype;
       label(node.op);
-      // Half results are rounded where the user casts; other half arithmetic stays in f32.
+      // Casts of the user round half values; other half arithmetic stays in float32.
       if (node.op == Op::cast) {
         if (is_float(g_.type(node.in[0]).dtype) && t == DType::f32 && compute_type(g_.type(node.in[0]).dtype) == DType::f32) return in[0];
         return map(Op::cast, t, std::move(in));
@@ -319,7 +319,7 @@ class Writer : BodyWriter {
     return push(std::move(i));
   }
 
-  // Where a GEMM sums products with an encoded weight's numbers, the scale of each column.
+  // The sum of a GEMM whose B is encoded, times the scale of its column.
   Reg scaled_sum(ValueId v, Reg sum, const Point& at) {
     const EncodedB* b = s_.encoded(g_.producer(v));
     if (b == nullptr || b->scale == none_id) return sum;
@@ -348,7 +348,7 @@ class Writer : BodyWriter {
 
   Reg pull_reshape(const Node& node, const Point& at) {
     const Dims &from = g_.type(node.in[0]).dims, &to = g_.type(node.out[0]).dims;
-    // A copy of what lies somewhere: its layout is followed although the copy has memory of its own.
+    // A reshape of a value in memory is read through that value's layout, even if the reshape has memory of its own.
     if (auto place = s_.resolve(node.in[0])) {
       if (auto window = through_reshape(place->layout, to)) {
         place->layout = std::move(*window);
@@ -357,11 +357,11 @@ class Writer : BodyWriter {
     }
     Point inner(from.size());
     for (const ReshapeGroup& group : reshape_groups(from, to)) {
-      // What is merged has an affine index only where the domain's axes show it.
+      // Merged axes have an affine index only if the domain has the same axes.
       if (group.from.size() > 1) {
         Dims sizes;
         for (size_t d : group.from) sizes.push_back(from[d]);
-        const auto parts = group.to.size() == 1 ? taken_apart(at[group.to[0]], sizes, domain_) : std::nullopt;
+        const auto parts = group.to.size() == 1 ? split_coordinate(at[group.to[0]], sizes, domain_) : std::nullopt;
         if (!parts) return missing(base(node.in[0]));
         for (size_t k = 0; k < sizes.size(); ++k) inner[group.from[k]] = (*parts)[k];
         continue;
@@ -375,12 +375,12 @@ class Writer : BodyWriter {
     return value(node.in[0], inner);
   }
 
-  // The value under a chain of views: what can be stored so that the chain becomes a window.
+  // The value to store so that this chain of views becomes a layout.
   ValueId base(ValueId v) const {
     const Node& node = g_.producer(v);
     if ((node.op == Op::view && !node.attributes.map("map").fill) || node.op == Op::reshape) {
       ValueId b = base(node.in[0]);
-      // Already stored and still no window: the view itself must be copied.
+      // If it is stored and still has no layout, the view itself must be copied.
       return s_.stored[b] ? v : b;
     }
     return v;
@@ -408,7 +408,7 @@ class Writer : BodyWriter {
       if (row == out_.body.row.size() || !(out_.body.row[row] == full[d])) return missing(v);
       inner[d].terms[outer + static_cast<uint32_t>(row++)] = 1;
     }
-    if (row != out_.body.row.size() && !(full.empty() && out_.body.row == Dims{1})) return missing(v);  // a row of one is all of a scalar
+    if (row != out_.body.row.size() && !(full.empty() && out_.body.row == Dims{1})) return missing(v);  // a row of one element is the whole of a scalar
     Instruction i{};
     i.kind = Instruction::Kind::reduce;
     i.reduction = reduction_of(node.attributes.string("kind"));
@@ -416,7 +416,7 @@ class Writer : BodyWriter {
     i.in = {value(node.in[0], inner)};
     label_text(node.attributes.string("kind"));
     Reg r = push(std::move(i));
-    if (missing_ == none_id && stages_of(r) > 3) return missing(s_.stored[v] ? last_stage_ : v);  // what this body is for stays, and what it is made of goes
+    if (missing_ == none_id && stages_of(r) > 3) return missing(s_.stored[v] ? last_stage_ : v);  // keep this body's last stage and store what it reads
     last_stage_ = v;
     return r;
   }
@@ -467,7 +467,7 @@ class Writer : BodyWriter {
 
   ValueId anchor_ = none_id;
   bool uniform_store_ = false;
-  ValueId last_stage_ = none_id;  // the reduction pulled last
+  ValueId last_stage_ = none_id;  // the last reduction pulled
   std::vector<std::pair<std::pair<ValueId, Point>, Reg>> memo_;
 };
 

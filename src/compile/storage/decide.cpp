@@ -1,4 +1,4 @@
-// Which values are stored, and in which bodies the others live.
+// Decides which values are stored, and into which bodies the others are inlined.
 #include <algorithm>
 #include <set>
 
@@ -11,10 +11,10 @@ using namespace ir;
 
 namespace {
 
-// A cost that is reached is not counted further.
+// Costs saturate here.
 constexpr int dear = 1000;
 
-// Of one element, in additions.
+// Cost of one element, in units of an addition.
 int own_cost(Op op) {
   switch (cost_of(op)) {
     case Cost::none: return 0;
@@ -28,27 +28,27 @@ int own_cost(Op op) {
   return dear;
 }
 
-// How large a body may become. Both bound the work of writing a body, and the depth to which the writer follows operands.
-constexpr size_t most_reads = kernels::max_operands - 10;  // operands of its operations: each may be memory that it reads; a product has some of its own
-constexpr size_t most_values = 500;                        // views counted too
+// Bounds on a body. They limit the work of writing it and the depth of the writer's recursion.
+constexpr size_t most_reads = kernels::max_operands - 10;  // operands of its operations, each of which may be a load; a GEMM has some operands of its own
+constexpr size_t most_values = 500;                        // including views
 
 struct Size {
   size_t reads = 0, values = 0;
 };
 
-// Sizes that are not known count as `unknown`.
+// Unknown sizes count as `unknown`.
 int64_t elements(const Dims& dims, int64_t unknown) {
   int64_t n = 1;
   for (const Dim& d : dims) n *= d.constant().value_or(unknown);
   return n;
 }
 
-// To write it and read it again takes time. Sizes that are not known count as 1.
+// True if writing the value and reading it again takes time. Unknown sizes count as 1.
 bool is_large(const Dims& dims) { return elements(dims, 1) >= int64_t{1} << 15; }
 
-// What computing each value once more would cost, down to what is stored by now: cheap enough and it is not stored for a second user. `decide` stores a value
-// when it comes to it, users first, so what is below a value is then as it is here. What large values are computed with may be the result of a reduction: that is
-// stored instead, and counts nothing.
+// Per value: the cost of computing it once more from what is stored so far. A cheap value is recomputed by each user instead of stored.
+// `decide` walks from users to operands, so the cost below a value is still true when it gets there. A reduction that a large value
+// reads counts nothing, since it would be stored.
 std::vector<int> costs(const StoragePlan& s) {
   const Graph& g = s.graph();
   std::vector<int> cost(g.values.size(), 0);
@@ -61,13 +61,13 @@ std::vector<int> costs(const StoragePlan& s) {
   return cost;
 }
 
-// True if the value is made of a kernel's result, which lies as it does, by pointwise work alone: its own step can end with it at no cost.
+// True if pointwise work on one kernel's result of the same layout gives the value: the kernel can compute it in its epilogue at no cost.
 bool is_epilogue(const StoragePlan& s, ValueId v) {
   constexpr int64_t unknown = 32;
-  constexpr size_t most = 32;  // values that are looked at
+  constexpr size_t most = 32;  // values to search
   const Graph& g = s.graph();
   const ir::Type& type = g.type(v);
-  ir::NodeId anchor = none_id, newest = 0;  // newest: of what is stored, which may not depend on the anchor
+  ir::NodeId anchor = none_id, newest = 0;  // newest stored operand; it must not depend on the anchor
   std::vector<ValueId> seen{v};
   for (size_t k = 0; k < seen.size(); ++k) {
     const ValueId at = seen[k];
@@ -91,7 +91,7 @@ bool is_epilogue(const StoragePlan& s, ValueId v) {
   return anchor != none_id && newest < anchor;
 }
 
-// True if a body that is much larger than the value computes it again and again: the scale of squeeze-and-excitation.
+// True if much larger bodies would recompute the value many times, like the scale of squeeze-and-excitation.
 bool is_repeated(const StoragePlan& s, ValueId v, const std::set<uint32_t>& homes) {
   constexpr int64_t unknown = 32, several = 8;
   const Graph& g = s.graph();
@@ -99,12 +99,12 @@ bool is_repeated(const StoragePlan& s, ValueId v, const std::set<uint32_t>& home
          std::all_of(homes.begin(), homes.end(), [&](uint32_t home) { return elements(g.type(s.roots[home].value).dims, unknown) >= several * elements(g.type(v).dims, unknown); });
 }
 
-// True if a step of its own costs less than computing the value again for each element of much larger bodies: the factor and the addend of a normalisation's
-// channels. What it is made of is in memory: a reduction that a body does itself stays there.
+// True if a step of its own costs less than recomputing the value for each element of much larger bodies, like the factor and the addend of a normalisation's
+// channels. Its operands must be in memory: a reduction inside a body stays there.
 bool is_worth_a_step(const StoragePlan& s, ValueId v, int cost, const std::set<uint32_t>& homes) {
   constexpr int64_t unknown = 32, enough = int64_t{1} << 18, larger = 64;
-  constexpr size_t most = 32;  // values that are looked at
-  constexpr int least = 6;     // additions
+  constexpr size_t most = 32;  // values to search
+  constexpr int least = 6;     // in additions
   const Graph& g = s.graph();
   if (homes.empty() || cost < least) return false;
   const int64_t own = elements(g.type(v).dims, unknown);
@@ -124,7 +124,7 @@ bool is_worth_a_step(const StoragePlan& s, ValueId v, int cost, const std::set<u
   return true;
 }
 
-// What must be stored whatever else is decided.
+// Marks the values that must be stored in any case.
 void seed(StoragePlan& s) {
   const Context& c = *s.context;
   const Graph& g = c.graph;
@@ -158,7 +158,7 @@ void seed(StoragePlan& s) {
       case Op::update: stored[node.out[0]] = true; break;
       case Op::scatter:
       case Op::scatter_along:
-        // The base is copied into the result, wherever it comes from.
+        // The step copies the base into the result, so the base may be anywhere.
         for (size_t i = 1; i < node.in.size(); ++i) store_base(node.in[i]);
         stored[node.out[0]] = true;
         break;
@@ -176,7 +176,7 @@ void seed(StoragePlan& s) {
   }
   for (size_t i = 0; i < g.outputs.size(); ++i) {
     if (c.is_prepare && c.derived[i].packing) {
-      store_base(g.outputs[i].value);  // packed from wherever it is
+      store_base(g.outputs[i].value);  // the packing step reads it from anywhere
     } else {
       stored[g.outputs[i].value] = true;
     }
@@ -195,9 +195,9 @@ void decide(StoragePlan& s) {
     s.roots.push_back(std::move(root));
     return static_cast<uint32_t>(s.roots.size() - 1);
   };
-  std::vector<std::set<uint32_t>> homes(n);  // per value that is not stored: roots it is inlined into
-  std::vector<Size> sizes;                   // per root: what is inlined there
-  std::vector<bool> reduced(n, false);       // a reduction in the same body reads it, and others may read it again
+  std::vector<std::set<uint32_t>> homes(n);  // per value that is not stored: the roots into which it is inlined
+  std::vector<Size> sizes;                   // per root: the size of what is inlined
+  std::vector<bool> reduced(n, false);       // a reduction in the same body reads it, so others may read it again
   auto free = [&](ValueId v) { return is_generated(g.producer(v).op); };
   auto size_of_node = [&](const Node& node) -> Size {
     if (free(node.out[0])) return {};
@@ -220,7 +220,7 @@ void decide(StoragePlan& s) {
       bool several = homes[v].size() > 1 && !is_plain_view(g, v) && !free(v);
       if (several && (s.is_anchor(v) || cost[v] > 6)) s.stored[v] = true;
       if (s.is_anchor(v) && homes[v].empty()) s.stored[v] = true;
-      const bool widens = node.op == Op::cast && size_of(g.type(node.in[0]).dtype) < size_of(g.type(v).dtype);  // what is widened is stored instead
+      const bool widens = node.op == Op::cast && size_of(g.type(node.in[0]).dtype) < size_of(g.type(v).dtype);  // the narrow operand is stored instead
       if (ir::is_map(node.op) && !widens && (is_repeated(s, v, homes[v]) || reduced[v]) && is_epilogue(s, v)) s.stored[v] = true;
       if (ir::is_map(node.op) && is_worth_a_step(s, v, cost[v], homes[v])) s.stored[v] = true;
       if (std::any_of(homes[v].begin(), homes[v].end(), [&](uint32_t root) { return full(root, own); })) s.stored[v] = true;
@@ -232,7 +232,7 @@ void decide(StoragePlan& s) {
       const bool on = !node.out.empty() && !s.stored[node.out[0]] && reduced[node.out[0]] && s.is_inlined(node);
       if (node.op == Op::reduce || on) reduced[in] = true;
     }
-    // The contexts in which this node's operands are computed.
+    // The roots in which this node's operands are computed.
     std::set<uint32_t> context;
     for (ValueId v : node.out) {
       if (!s.stored[v]) {

@@ -1,10 +1,10 @@
-// The parts of plan_storage, in order.
+// The two parts of plan_storage, in this order.
 #pragma once
 #include "compile/storage/storage.h"
 
 namespace ingot::compile {
 
-void decide(StoragePlan&);  // stored, roots
-void place(StoragePlan&);   // buffers, bindings, places
+void decide(StoragePlan&);  // sets stored, roots
+void place(StoragePlan&);   // sets buffers, bindings, places
 
 }  // namespace ingot::compile

@@ -1,4 +1,4 @@
-// The buffer and the layout of each stored value.
+// Gives each stored value a buffer and a layout.
 #include <algorithm>
 #include <unordered_map>
 
@@ -21,7 +21,7 @@ plan::BufferId Buffers::leaf(plan::Buffer::Kind kind, uint32_t index, const Dim&
 
 namespace {
 
-// True for [groups, .., columns] of a convolution's groups: its products, or pointwise work on them.
+// True for the result [groups, .., columns] of a grouped convolution, or pointwise work on it.
 bool is_of_groups(const StoragePlan& s, ValueId v) {
   const Graph& g = s.graph();
   const Dims& dims = g.type(v).dims;
@@ -35,7 +35,7 @@ bool is_of_groups(const StoragePlan& s, ValueId v) {
   }
 }
 
-// The columns of all groups are neighbours.
+// The layout in which the columns of all groups are contiguous.
 StridedLayout groups_side_by_side(const Dims& dims) {
   Dims order(dims.begin() + 1, dims.end() - 1);
   order.push_back(dims.front());
@@ -46,13 +46,13 @@ StridedLayout groups_side_by_side(const Dims& dims) {
   return w;
 }
 
-// The layout of a stored value in a buffer of its own: row-major, unless kernels write groups side by side, or a view chain ends in a reshape that only
-// another order of axes can express (attention's heads before a projection).
+// The layout of a stored value in its own buffer: row-major, unless kernels write groups side by side, or a chain of views ends in a reshape that only
+// another order of axes expresses (attention's heads before a projection).
 StridedLayout layout_of(const StoragePlan& s, ValueId v) {
   const Context& c = *s.context;
   const Graph& g = c.graph;
   StridedLayout plain = row_major(g.type(v).dims);
-  if (g.producer(v).op == Op::external) return plain;  // it writes no other
+  if (g.producer(v).op == Op::external) return plain;  // external kernels write row-major
   if (is_of_groups(s, v)) return groups_side_by_side(g.type(v).dims);
   std::vector<NodeId> chain;
   for (ValueId at = v; c.uses[at] == 1 && c.users[at].size() == 1;) {
@@ -62,7 +62,7 @@ StridedLayout layout_of(const StoragePlan& s, ValueId v) {
     chain.push_back(c.users[at][0]);
     at = user.out[0];
   }
-  // Forward with the plain window: if all views are expressible, nothing is to be gained.
+  // Follow the views from a row-major layout: if all are expressible, keep it.
   std::optional<StridedLayout> w = plain;
   size_t last = 0;
   for (size_t i = 0; i < chain.size() && w; ++i) {
@@ -90,7 +90,7 @@ void place_states(StoragePlan& s) {
     const Output& o = g.outputs[i];
     if (o.to == Output::To::caller || s.required.copied.contains(i) || is_leaf(g.producer(o.value).op) || places[o.value].buffer != UINT32_MAX) continue;
     BufferView leaf = places[c.written[i]];
-    // What it is an update of is made there too, version by version.
+    // The value that is updated is computed there too, version by version.
     for (ValueId v = o.value;;) {
       PlannedBuffer entry = s.buffers.list[leaf.buffer];
       s.buffers.list.push_back(entry);
@@ -106,7 +106,7 @@ void place_states(StoragePlan& s) {
   }
 }
 
-// The layout of what `part` is a view of, stored, if the part has the layout `w`; nothing where no strides express it.
+// The layout that the value below the views of `part` must have so that `part` has layout `w`; nullopt if no strides express it.
 std::optional<StridedLayout> layout_below(const StoragePlan& s, ValueId part, StridedLayout w) {
   const Graph& g = s.graph();
   for (ValueId at = part; !s.stored[at];) {
@@ -120,7 +120,7 @@ std::optional<StridedLayout> layout_below(const StoragePlan& s, ValueId part, St
   return w;
 }
 
-// True if rows that could be read in vectors of 16 bytes no longer can.
+// True if rows are read in vectors of 16 bytes with the old layout but not with this one.
 bool loses_alignment(const StridedLayout& w, DType type) {
   constexpr int64_t vector = 16;
   const auto size = static_cast<int64_t>(size_of(type));
@@ -133,8 +133,8 @@ bool loses_alignment(const StridedLayout& w, DType type) {
   return false;
 }
 
-// A part of a concatenation that has no place yet is computed right where the concatenation wants it, a view by what it is a view of. What others read too is, unless
-// they would read it slower there.
+// A part of a concatenation without a place is computed directly inside the concatenation; for a view, the value below it. A part that has other
+// readers is too, unless their reads would get slower.
 void place_concat_parts(StoragePlan& s) {
   const Context& c = *s.context;
   const Graph& g = c.graph;
@@ -209,12 +209,12 @@ void place(StoragePlan& s) {
   place_states(s);
   for (size_t i = 0; i < g.outputs.size(); ++i) {
     const Output& o = g.outputs[i];
-    if (c.is_prepare) {  // the prepare function: outputs are derived tensors
+    if (c.is_prepare) {  // outputs are derived tensors
       if (c.derived[i].packing) continue;
       put(o.value, s.buffers.leaf(Kind::derived, static_cast<uint32_t>(i), Dim(c.derived[i].bytes)), row_major(g.type(o.value).dims));
       continue;
     }
-    // The first output made of a computed value is its memory; repeats, inputs and weights are copied at the end.
+    // An output's binding is the memory of the first output with a computed value. Repeats, inputs and weights are copied at the end.
     if (bound[i] != UINT32_MAX && !is_leaf(g.producer(o.value).op) && s.places[o.value].buffer == UINT32_MAX) put(o.value, bound[i], row_major(g.type(o.value).dims));
   }
   place_concat_parts(s);

@@ -60,7 +60,7 @@ std::optional<BufferView> StoragePlan::resolve(ValueId v, bool as_windows) const
 Outcome<BufferView> StoragePlan::require(ValueId v) const {
   const Graph& g = graph();
   if (auto place = resolve(v)) return std::move(*place);
-  // The innermost value that stops the chain: computed but not stored, or the operand of a reshape without strides.
+  // Find the innermost value that stops the chain: not stored, or the operand of a reshape that no strides express.
   for (ValueId at = v;;) {
     const Node& node = g.producer(at);
     if (!is_plain_view(g, at)) return Missing{at};
@@ -146,7 +146,7 @@ Outcome<OperandA> StoragePlan::operand_a(ValueId v, const Dims& batch) const {
   const ValueId windows = last.op == Op::reshape ? last.in[0] : v;
   std::optional<Followed> followed = follow(windows);
   if (!followed) {
-    // What is padded has to be stored, not its padded copy.
+    // Store the value before padding, not the padded copy.
     const Node& pad = g.producer(base_of(windows));
     if (!stored[pad.out[0]] && pads_with_zeros(pad)) {
       if (auto padded = require(pad.in[0]); !padded) return padded.missing();
@@ -155,7 +155,7 @@ Outcome<OperandA> StoragePlan::operand_a(ValueId v, const Dims& batch) const {
   }
   const Dims& dims = g.type(windows).dims;
   AffineMap& map = followed->map;
-  // Indices: one for each batch axis, then those of M, then those of K.
+  // Indices: the batch axes, then those of M, then those of K.
   const Dims& matrix = g.type(v).dims;
   auto parts = merged_axes(dims, matrix);
   const size_t own = matrix.size() - 2;

@@ -10,7 +10,7 @@ using namespace ir;
 
 namespace {
 
-// Two GEMMs and a softmax. Scores and what is made of them stay in f32 (f64 for f64).
+// Two GEMMs and a softmax. Scores and probabilities are f32 (f64 for f64).
 ValueId expand(Graph& to, const Node& node, const std::vector<ValueId>& in) {
   Handle q(&to, in[0]), k(&to, in[1]), v(&to, in[2]);
   DType type = q.dtype(), exact = compute_type(type);
@@ -24,7 +24,7 @@ ValueId expand(Graph& to, const Node& node, const std::vector<ValueId>& in) {
     Dims square{scores.dim(-2), scores.dim(-1)};
     scores = select(index(to, square, 1) <= index(to, square, 0), scores, low);
   }
-  // A row that sees no key gives 0: its largest score is -inf, and nothing is subtracted.
+  // A row without keys gives 0: its maximum is -inf, and is not subtracted.
   Handle largest = amax(scores, {-1}, keep);
   Handle e = exp(scores - select(equal(largest, low), 0.0, largest));
   Handle total = sum(e, {-1}, keep);
@@ -38,7 +38,7 @@ Graph random_case(std::mt19937& random) {
             e = c.one_in(4) ? c.size() : d.value();
   const bool causal = c.one_in(3);
   const Dim t = causal ? s : Dim(c.size());
-  const Dim kept = c.one_in(3) ? Dim(1) : heads;  // keys and values that heads share
+  const Dim kept = c.one_in(3) ? Dim(1) : heads;  // heads may share keys and values
   const Handle q = c.input("q", type, {batch, heads, s, d}), k = c.input("k", type, {batch, kept, t, d}), v = c.input("v", type, {batch, kept, t, e});
   std::optional<Handle> mask;
   if (c.one_in(2)) mask = c.one_in(2) ? c.input("mask", DType::b8, {batch, 1, s, t}) : c.input("mask", DType::f32, {s, t});

@@ -1,4 +1,4 @@
-// Convolutions of each channel by itself, found as sums over windows times a weight. Without a kernel a fused body does it.
+// Depthwise convolutions: products of windows and a weight, summed over each window. Without a kernel a fused body computes them.
 #include "kernels/definition.h"
 #include "kernels/random_case.h"
 

@@ -1,4 +1,4 @@
-// Convolutions whose windows are read where they lie. The kernel is another way to do a matmul with a map; without it panels of copied rows do it.
+// Convolutions that read their windows in place: another implementation of a GEMM with a map. Without it rows are copied to panels.
 #include "kernels/definition.h"
 #include "kernels/random_case.h"
 
@@ -8,7 +8,7 @@ using namespace ir;
 
 namespace {
 
-// The windows of a padded image [N, H, W, groups, C] times a weight for each group, columns of groups side by side.
+// The windows of a padded image [N, H, W, groups, C] times a weight per group; the columns of groups are side by side.
 Graph random_case(std::mt19937& random) {
   RandomCase c(random);
   const int64_t images = 1 + c.below(2), groups = c.one_of<int64_t>({1, 1, 2, 8, 16}), channels = groups == 1 ? c.size() : c.one_of<int64_t>({1, 2, 4}),

@@ -1,6 +1,6 @@
-// A kernel that the user registered for a torch operator of theirs: ingot knows its types and where its code is, and nothing else (docs/own_kernels.md).
+// A kernel that the user registered for a torch operator. ingot knows only its types and where its code is (docs/own_kernels.md).
 //
-// It has no Definition: what it computes only its code says. The node (Op::external) holds all that is needed to build it again from a plan's graph.
+// It has no Definition, since only its code says what it computes. The node (Op::external) has all that is needed to rebuild it from a plan's graph.
 #pragma once
 #include <optional>
 #include <string>
@@ -13,23 +13,23 @@ namespace ingot::kernels {
 
 struct External {
   std::string name;                      // of the operator: "mylib::scale"
-  std::vector<int64_t> written;          // operands that it writes in place; their new values are the first results
-  std::vector<ir::Scalar> numbers;       // arguments that are no tensors, in order
+  std::vector<int64_t> written;          // operands that it updates in place; their new values are the first results
+  std::vector<ir::Scalar> numbers;       // arguments that are not tensors, in order
   std::optional<HostCode> cpu;           // a function in a shared library
   struct Gpu {
-    bool ptx = false;                    // else CUDA C++
+    bool ptx = false;                    // true: PTX, else CUDA C++
     std::string text;
     std::string entry;                   // the kernel's name in it
     ir::Dims grid;                       // blocks along x, y, z
     std::vector<int64_t> block;          // threads along x, y, z
     ir::Dim shared = 0;                  // bytes of dynamic shared memory
-    ir::Dims sizes;                      // numbers behind the operator's own
-    int64_t number_bytes = 8;           // of ints, floats and sizes as parameters: 4 or 8
+    ir::Dims sizes;                      // further numbers, after the operator's own
+    int64_t number_bytes = 8;           // bytes per int, float and size as a parameter: 4 or 8
   };
   std::optional<Gpu> gpu;
 };
 
-// Error (format) where the attributes are not those of an external kernel.
+// Error (format) if the attributes are not those of an external kernel.
 External external_of(const ir::Node&);
 
 }  // namespace ingot::kernels

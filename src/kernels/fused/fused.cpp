@@ -1,4 +1,4 @@
-// A fused body alone: elements, and reductions along rows.
+// A fused body without an anchor: pointwise operations, and reductions along rows.
 #include "kernels/definition.h"
 #include "kernels/random_case.h"
 

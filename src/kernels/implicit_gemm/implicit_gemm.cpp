@@ -1,5 +1,5 @@
-// A GEMM whose kernel computes A's elements where it needs them: through a map (a convolution's windows), or one row by a body in front. Backends without it
-// have a matmul that reads such an A, or store A.
+// A GEMM whose kernel computes A where it needs it: through a map (a convolution's windows), or as one row in a prologue. Backends without it
+// have a matmul that reads A through a map, or store A.
 #include "kernels/definition.h"
 #include "kernels/random_case.h"
 
@@ -19,7 +19,7 @@ Handle convolution(RandomCase& c, DType type, Dim n) {
   return matmul(reshape(view(x, windows), {images * oh * ow, r * r * channels}), transpose(c.weight("w", type, {n, r * r * channels}), 0, 1));
 }
 
-// One row, normalised in front of the GEMM.
+// One row that is normalised in the prologue.
 Handle row(RandomCase& c, DType type, Dim n) {
   const int64_t k = 16 * (1 + c.below(4));
   const Handle wide = cast(c.input("x", type, {1, k}), DType::f32);

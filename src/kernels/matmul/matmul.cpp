@@ -1,4 +1,4 @@
-// GEMM, implicit GEMM among it: A may be read through a map. Without a kernel a fused body does it, whose rows go along K.
+// GEMM, and implicit GEMM, which reads A through a map. Without a kernel, a fused body computes it with reductions over K.
 #include "kernels/definition.h"
 #include "kernels/random_case.h"
 
@@ -8,7 +8,7 @@ using namespace ir;
 
 namespace {
 
-// A linear layer, its weight encoded one time in three, or a product of two computed values, with what may stand behind.
+// A linear layer, whose weight is encoded one time in three, or a product of two computed values, with an epilogue.
 Graph random_case(std::mt19937& random) {
   RandomCase c(random);
   const DType type = c.one_of({DType::f32, DType::f16});

@@ -1,4 +1,4 @@
-// B of a GEMM as the backend's matmul reads it: a step of prepare, for weights. What it writes is the backend's own.
+// Packs a GEMM's constant B for the backend's matmul, in prepare. The format of its output is up to the backend.
 #include "kernels/definition.h"
 #include "kernels/random_case.h"
 
@@ -8,7 +8,7 @@ using namespace ir;
 
 namespace {
 
-// Linear layers of one input, whose weights lie along K or along N.
+// Linear layers of one input, whose weights are contiguous along K or along N.
 Graph random_case(std::mt19937& random) {
   RandomCase c(random);
   const DType type = c.one_of({DType::f32, DType::f16});

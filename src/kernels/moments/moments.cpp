@@ -12,7 +12,7 @@ PlainStep plain(const ir::Graph& g, const ir::Node& node) {
   return {serialise(args)};
 }
 
-// A normalisation over so much that a backend may have this kernel for it: over neighbours, or over groups of neighbours and places, as channels last have them.
+// A normalisation large enough for this kernel: over contiguous elements, or over groups of channels and places in channels-last order.
 ir::Graph random_case(std::mt19937& random) {
   RandomCase c(random);
   const ir::DType type = c.one_of({ir::DType::f32, ir::DType::f16});

@@ -1,5 +1,4 @@
-// Elements of every dtype read and written one at a time: floats as double, the rest as int64. For kernels whose time is
-// not in arithmetic (scatter, sort).
+// Reads and writes elements of every dtype one at a time: floats as double, others as int64. For kernels that are not bound by arithmetic (scatter, sort).
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -46,7 +45,7 @@ struct HalfElement {
   }
 };
 
-// f(Element) for the element type of `t`.
+// Calls f(Element) for the element type of `t`.
 template <class F>
 void with_element(ir::DType t, F f) {
   using ir::DType;
@@ -65,7 +64,7 @@ void with_element(ir::DType t, F f) {
   }
 }
 
-// Coordinates of element `n` in row-major order.
+// Coordinates of element number `n` in row-major order.
 inline void coordinates(int64_t n, const TensorRef& t, int64_t* at) {
   for (int d = t.rank - 1; d >= 0; --d) {
     at[d] = n % t.dims[d];
@@ -75,7 +74,7 @@ inline void coordinates(int64_t n, const TensorRef& t, int64_t* at) {
 
 inline std::byte* element(const TensorRef& t, int64_t offset) { return t.data + offset * static_cast<int64_t>(ir::size_of(t.dtype)); }
 
-// Lines along `axis`: fn(coordinates with 0 on the axis) for every line, in tasks.
+// Calls fn(coordinates, with 0 on the axis) for every line along `axis`, in parallel tasks.
 template <class F>
 void for_lines(const TensorRef& t, int axis, Workers& workers, F fn) {
   int64_t lines = 1;

@@ -32,7 +32,7 @@ IndexMap resolve_index_map(const char* step, std::span<const int64_t> steps, con
       greatest += static_cast<__int128>(along[i]) * std::max<int64_t>(m.indices[i].extent - 1, 0);
     }
     if (greatest > large) refuse("the map reaches too far");
-    if (offset >= 0 && greatest < a.dims[j]) continue;  // never left
+    if (offset >= 0 && greatest < a.dims[j]) continue;  // the map always stays inside
     const int b = m.axes++;
     m.size[b] = a.dims[j];
     m.start.along[b] = offset;

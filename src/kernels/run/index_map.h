@@ -1,4 +1,4 @@
-// A tensor read through an affine map of indices, zeros where the map leaves it: for one set of sizes, in terms of memory.
+// A tensor read through an affine map of indices, with zeros outside, for one set of sizes and in terms of memory offsets.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -11,8 +11,8 @@ namespace ingot::kernels {
 struct IndexMap {
   static constexpr int most = 8;  // axes of the tensor
 
-  // One index: how far a step of it goes in memory (elements), and along each axis of the tensor that can be left.
-  // Offsets wrap: what adds up to a place inside may go far outside on its way.
+  // One index: its stride in memory (elements), and along each axis of the tensor that has a border. Offsets may wrap:
+  // partial sums of a valid offset may be far outside.
   struct Index {
     int64_t extent = 1;
     uint64_t step = 0;
@@ -29,15 +29,15 @@ struct IndexMap {
 
   std::vector<Index> indices;
   Position start;
-  int axes = 0;  // of the tensor that can be left
+  int axes = 0;  // number of the tensor's axes that the map may leave
   int64_t size[most] = {};
 };
 
-// `steps`: [rank of a][indices], 0 or more; `sizes`: the extent of each index, then the offset along each axis of a. Error (format),
-// which names `step`, when they cannot be those of the tensor.
+// `steps`: [rank of a][indices], not negative. `sizes`: the extent of each index, then the offset along each axis of a. Error
+// (format), naming `step`, if they do not fit the tensor.
 IndexMap resolve_index_map(const char* step, std::span<const int64_t> steps, const TensorRef& a, std::span<const int64_t> sizes);
 
-// Neighbours that are one index in memory as one; at least one is left. `axes`: IndexMap's.
+// Merges neighbouring indices that are one index in memory; at least one is left. `axes`: IndexMap's.
 std::vector<IndexMap::Index> collapsed(const std::vector<IndexMap::Index>& indices, int axes);
 
 }  // namespace ingot::kernels

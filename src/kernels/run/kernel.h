@@ -1,4 +1,4 @@
-// A kernel as the runtime sees it: load its constants once, resolve once per set of sizes, run often. Knows no device.
+// A kernel as the runtime uses it: load its constants once, resolve once per set of sizes, run often. Knows no device.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +19,8 @@ class Stream;
 
 namespace ingot::kernels {
 
-// A strided tensor in memory, with every size known. Strides are in elements and may be 0 or negative; the runtime
-// has checked that every element lies inside its buffer.
+// A strided tensor in memory, with every size known. Strides are in elements and may be 0 or negative. The runtime has
+// checked that every element is inside its buffer.
 struct TensorRef {
   std::byte* data = nullptr;
   ir::DType dtype = ir::DType::f32;
@@ -38,9 +38,9 @@ inline int64_t numel(const TensorRef& t) {
 }
 
 struct Call {
-  std::span<const TensorRef> operands;   // inputs first, as the kernel's x_args.h says
-  std::span<const int64_t> sizes;        // resolved size expressions, meaning as the kernel's x_args.h says
-  const void* constants = nullptr;       // what load() returned
+  std::span<const TensorRef> operands;   // inputs first; see the kernel's x_args.h
+  std::span<const int64_t> sizes;        // the step's sizes; see the kernel's x_args.h
+  const void* constants = nullptr;       // the result of load()
   const void* prepared = nullptr;        // Resolved::state
   std::byte* scratch = nullptr;          // Resolved::scratch bytes, aligned as the backend's memory; contents undefined
   Workers* workers = nullptr;            // for kernels of the host
@@ -57,15 +57,15 @@ struct Tunable {
 
 struct Resolved {
   size_t scratch = 0;
-  std::shared_ptr<const void> state;     // per set of sizes: blocking, coalesced loops
+  std::shared_ptr<const void> state;     // for these sizes: blocking, merged loops
 };
 
 struct RunKernel {
   std::string_view name;
-  // Parses and verifies a step's constants once, when a plan is loaded. Untrusted: anything wrong is an Error (format).
+  // Parses and verifies a step's constants when a plan is loaded. They are not trusted: Error (format) for anything invalid.
   std::shared_ptr<const void> (*load)(std::span<const std::byte> constants, size_t operands, size_t sizes);
-  // Once per set of sizes (data pointers are null): checks dtypes, ranks and dims of the operands against each other
-  // so that run() cannot leave them. Error (format) when they do not fit.
+  // Called once per set of sizes, with null data pointers. Checks the operands' dtypes, ranks and dims, so that run() stays
+  // inside them. Error (format) if they do not fit.
   Resolved (*resolve)(const Call&);
   // May throw (an index out of range); never allocates.
   void (*run)(const Call&);

@@ -12,7 +12,7 @@ ScatterArgs::Kind kind_of(const ir::Node& node) {
   return kind == "set" ? Kind::set : kind == "add" ? Kind::add : kind == "mul" ? Kind::mul : kind == "min" ? Kind::min : Kind::max;
 }
 
-// The base is in the result by then.
+// Another step has put the base into the result.
 PlainStep plain(const ir::Graph& g, const ir::Node& node) {
   ScatterArgs args;
   args.kind = kind_of(node);

@@ -1,5 +1,5 @@
-// Bodies written by hand, for tests and benchmarks: `B b({1024}, {768}); auto x = b.load(f32); b.store(b.map(Op::exp, f32, {x}));`
-// Operands cover the whole domain unless a shape says otherwise (1 = the same along that axis).
+// Builds bodies by hand, for tests and benchmarks: `B b({1024}, {768}); auto x = b.load(f32); b.store(b.map(Op::exp, f32, {x}));` Operands cover the whole
+// domain unless a shape is given (1 = broadcast along that axis).
 #pragma once
 #include <memory>
 #include <numeric>
@@ -79,7 +79,7 @@ class BodyBuilder {
   std::vector<int64_t> outer_, row_;
 };
 
-// A "fused" step bound to memory, as the runtime would run it. Views hold the data pointers.
+// A "fused" step bound to memory, as the runtime runs it. The views hold the data pointers.
 class FusedStep {
  public:
   struct View {

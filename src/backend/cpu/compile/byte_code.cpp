@@ -31,7 +31,7 @@ class Emitter {
       for (int pad = 0; pad < 3; ++pad) put(uint8_t{0});
       put(s.value);
     }
-    // The head comes last: it counts the sizes.
+    // The head is written last, because it contains the number of sizes.
     std::vector<std::byte> tail = std::move(out_.code);
     out_.code.clear();
     put(kernels::fused_magic);

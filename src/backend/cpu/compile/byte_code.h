@@ -1,4 +1,4 @@
-// Turns a fused body into the CPU's byte code.
+// Compiles a fused body to the CPU's byte code.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -9,11 +9,10 @@ namespace ingot::backend::cpu {
 
 struct Emitted {
   std::vector<std::byte> code;
-  std::vector<ir::Dim> sizes;  // the step's sizes, after those the anchor may have of its own
+  std::vector<ir::Dim> sizes;  // the body's sizes; an anchor's own sizes come before them
 };
 
-// Operands of the step: the body's, loads first, then stores (body.operands is in that order).
-// Error (unsupported) when a primitive has no meaning for its dtype.
+// Operands of the step are the body's: loads, then stores (body.operands is in that order). Error (unsupported) if a primitive is not defined for its dtype.
 Emitted emit(const FusedBody&);
 
 }  // namespace ingot::backend::cpu

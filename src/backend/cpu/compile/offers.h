@@ -1,15 +1,15 @@
-// The CPU's offers: each kernel's are in its folder.
+// The CPU's offers; each kernel's are in its folder.
 #pragma once
 #include "backend/offer.h"
 
 namespace ingot::backend::cpu {
 
-// Adds the kernel's offers, if the site is of its kind.
+// Each adds its kernel's offers if the site is of its kind.
 #define X(name) void name##_offers(const Site&, const Settings&, Offers&);
 #include "backend/cpu/run/kernels.def"
 #undef X
 
-// How far a step along an index of the map goes in memory, in elements.
+// The stride in memory, in elements, of one step along an index of the map.
 ir::Dim step_in_memory(const ir::AffineMap& map, const StridedLayout& a, size_t index);
 
 }  // namespace ingot::backend::cpu

@@ -1,4 +1,4 @@
-// One step on memory of its own, for tests: guarded, poisoned, and checked for writes outside its views.
+// Runs one step on its own memory, for tests: guarded, poisoned, and checked for writes outside its views.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -21,8 +21,7 @@ class TestTensor {
   ir::DType dtype;
   std::vector<int64_t> dims, strides;
 
-  // `order`: axes from outermost to innermost in memory; empty = row-major. `broadcast` axes have stride 0. `pad`: unused elements
-  // behind each innermost row.
+  // `order`: axis order in memory, outermost first; empty = row-major. `broadcast` axes have stride 0. `pad`: unused elements after each innermost row.
   TestTensor(ir::DType t, std::vector<int64_t> sizes, std::vector<size_t> order = {}, std::vector<size_t> broadcast = {}, int64_t pad = 0)
       : dtype(t), dims(std::move(sizes)), strides(dims.size(), 0) {
     if (order.empty()) {
@@ -91,7 +90,7 @@ class TestTensor {
   }
   TensorRef ref() { return {bytes_.data() + guard, dtype, static_cast<int>(dims.size()), dims.data(), strides.data()}; }
 
-  // Every byte that belongs to no element is as it was made.
+  // True if every byte that belongs to no element is unchanged.
   bool untouched_outside() const {
     std::vector<bool> own(bytes_.size());
     each([&](const std::vector<int64_t>& at) {
@@ -121,7 +120,7 @@ inline Workers& three() {
   return *pool;
 }
 
-// Runs the CPU's kernel with scratch full of NaN; throws when it writes behind it.
+// Runs the CPU's kernel with scratch full of NaN; throws if it writes past the scratch.
 inline void run_kernel(std::string_view name, std::span<const std::byte> constants, std::span<const TensorRef> operands, std::span<const int64_t> sizes = {},
                        Workers& workers = inline_workers()) {
   const RunKernel* kernel = backend::find_cpu_kernel(name);

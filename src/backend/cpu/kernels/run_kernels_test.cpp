@@ -1,4 +1,4 @@
-// Scan, scatter and sort against what a reader would write down by hand.
+// Scan, scatter and sort against results written by hand.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* names[] = {"portable", "avx2", "avx512", "avx512_bf16", "amx_bf16"};
 
 #if defined(__x86_64__)
-// Linux gives tile registers only to processes that ask. The answer holds for all threads and for children.
+// Linux grants AMX tile registers on request only. The grant holds for all threads and child processes.
 bool may_use_tiles() {
   constexpr long request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   return ::syscall(SYS_arch_prctl, request_permission, tile_data) == 0;

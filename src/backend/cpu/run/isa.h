@@ -1,11 +1,12 @@
-// Which instruction set kernels use on this machine.
+// The instruction set that kernels use on this machine.
 #pragma once
 
 namespace ingot::backend::cpu {
 
-enum class Isa { portable, avx2, avx512, avx512_bf16, amx_bf16 };  // each has all of those before it
+enum class Isa { portable, avx2, avx512, avx512_bf16, amx_bf16 };  // each includes all before it
 
-// The best that the processor and the kernel offer, found once. INGOT_ISA=portable|avx2|avx512|avx512_bf16|amx_bf16 caps it (a debug switch).
+// The best one that the processor and the operating system support, detected once.
+// INGOT_ISA=portable|avx2|avx512|avx512_bf16|amx_bf16 limits it (for debugging).
 Isa isa();
 const char* name_of(Isa);
 

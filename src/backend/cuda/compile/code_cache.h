@@ -1,4 +1,4 @@
-// Compiled code on disk by what it was compiled from: one file a key, in a folder that processes may share.
+// A cache of compiled device code on disk: one file per key, in a folder that processes may share.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -10,13 +10,13 @@ namespace ingot::backend::cuda {
 
 class CodeCache {
  public:
-  // Makes the folder for this user alone. Empty, or a folder that another user could write to: nothing is kept or found.
+  // Creates the folder for this user alone. If `folder` is empty, or another user can write to it, nothing is stored or found.
   explicit CodeCache(std::string folder);
-  // Why nothing is kept although a folder was named; else empty.
+  // Why nothing is stored although a folder was given; else empty.
   const std::string& problem() const { return problem_; }
-  // Nothing when there is no such entry, it is damaged, or another user could have written it. Error (io) when it cannot be read.
+  // nullopt if there is no entry, if it is damaged, or if another user could have written it. Error (io) if it cannot be read.
   std::optional<std::vector<std::byte>> find(std::span<const std::byte> key) const;
-  // Atomic. Error (io) when the folder cannot be written.
+  // Atomic. Error (io) if the folder cannot be written.
   void put(std::span<const std::byte> key, std::span<const std::byte> code) const;
 
  private:

@@ -68,7 +68,7 @@ TEST_F(cuda_code_cache, what_others_could_have_written_is_not_used) {
   CodeCache cache(folder);
   cache.put(key, code);
   ::umask(before);
-  // The umask lets everybody write; the cache does not.
+  // Everyone may write according to the umask; the cache's folder does not allow it.
   struct stat status;
   ASSERT_EQ(::stat(folder.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0700u);
@@ -99,7 +99,7 @@ TEST_F(cuda_code_cache, what_others_could_have_written_is_not_used) {
   EXPECT_NE(CodeCache(folder).problem().find("belongs to another user (number 12345)"), std::string::npos);
 }
 
-// What an entry holds follows from its key, so that a reader knows whether it is right.
+// An entry's content follows from its key, so that a reader can check it.
 Bytes entry(unsigned k) {
   std::minstd_rand random(k + 1);
   Bytes out(1000 + 50000 * (k % 3));

@@ -28,7 +28,7 @@ std::string ElementText::number(const Number& n, const ir::Dim& value) {
 
 std::string ElementText::stride(size_t operand, size_t axis) {
   const StridedLayout& x = layouts_[operand];
-  // An axis of size 1 is not stepped along.
+  // An axis of size 1 has no stride.
   if (x.dims[axis].is_constant() && x.dims[axis].value() == 1) return "0ll";
   return number({Number::stride, static_cast<uint8_t>(operand), static_cast<uint8_t>(axis)}, x.strides[axis]);
 }

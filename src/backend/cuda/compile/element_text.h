@@ -1,5 +1,5 @@
-// A body on one element, for kernels that give the element's coordinates and the value of its accumulator: a mask on one score of attention, what
-// stands behind a product.
+// Prints a body for one element, for kernels that supply the element's coordinates and accumulator: the mask of one
+// attention score, or the epilogue of a GEMM.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,20 +11,21 @@ namespace ingot::backend::cuda {
 
 class ElementText {
  public:
-  // `layouts`: of the operands that numbers speak of. `first_size`: sizes of the step before those of the body. `known`: numbers that are constants stand
-  // in the text (and in known()), else all are parameters, so that one text serves all sizes.
+  // `layouts`: of the operands that numbers refer to. `first_size`: how many sizes of the step come before the body's. `known`: constant numbers are printed
+  // as literals (and listed in known()); otherwise all are parameters, so that one text serves all sizes.
   ElementText(const std::vector<StridedLayout>& layouts, size_t first_size, bool known) : layouts_(layouts), first_size_(first_size), known_constants_(known) {}
 
   std::string number(const kernels::CudaNumber&, const ir::Dim& value);
   std::string stride(size_t operand, size_t axis);
   std::string dim(size_t operand, size_t axis);
   std::string size(const ir::Dim&);
-  // Takes for granted what `value` says of a stride.
+  // Records that the text relies on this value of a number.
   void take(const kernels::CudaNumber& number, int64_t value);
 
-  // The body's instructions as constants r0, r1, .., a line each; the caller has `status` in scope. Coordinates by axis of the domain, loads of operand k
-  // of the body being those of layouts[first_operand + k]; `brought`: expressions of loads that are there already, by instruction (others empty); `accumulators`: by half.
-  // `for_halves`: the results become halves, for which a formula of fewer digits does. Error (unsupported) for what no function of one element expresses.
+  // The body's instructions as constants r0, r1, .., one per line; the caller has `status` in scope. `coordinates`: by axis of the domain. Loads
+  // of the body's operand k are from layouts[first_operand + k]. `brought`: per instruction, the expression of a load that was made before, or
+  // empty. `accumulators`: by half. `for_halves`: results are stored as half types, for which a less precise formula is enough. Error
+  // (unsupported) for a body that no function of one element expresses.
   std::string code(const FusedBody&, size_t first_operand, const std::vector<std::string>& coordinates, const std::vector<std::string>& accumulators,
                    const std::vector<std::string>& brought = {}, bool for_halves = false);
 
@@ -44,7 +45,7 @@ class ElementText {
   std::vector<ir::Dim> sizes_;
 };
 
-// Whether ElementText::code can express it.
+// True if ElementText::code can print the body.
 bool is_of_elements(const FusedBody&);
 
 }  // namespace ingot::backend::cuda

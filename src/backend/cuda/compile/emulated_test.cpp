@@ -61,7 +61,7 @@ struct Fiber {
   std::deque<std::vector<std::function<void()>>> groups;  // copies under way
   std::vector<std::function<void()>> copies, products;
   std::deque<std::vector<std::function<void()>>> product_groups;
-  std::vector<std::function<void()>> sent;  // boxes on their way to memory, and whether they are committed
+  std::vector<std::function<void()>> sent;  // boxes being copied to memory, and whether they are committed
   size_t committed = 0;
 };
 struct Barrier { u32 count = 0, generation = 0; };
@@ -70,7 +70,7 @@ ucontext_t scheduler;
 u32 current = 0;
 bool late = false;
 Barrier block_barrier, warp_barriers[64], group_barriers[16];
-// A barrier in shared memory: arrivals and bytes that are still to come in this phase, and copies that are under way to it.
+// A barrier in shared memory: arrivals and bytes still expected in this phase, and copies in flight.
 struct Arrivals {
   u32 of = 0, left = 0, phase = 0;
   i64 bytes = 0;
@@ -133,7 +133,7 @@ extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32
       makecontext(&f.context, enter, 0);
     }
     for (u32 left = threads, turns = 0; left > 0; ++turns) {
-      // Threads run in another order each time.
+      // Threads run in a different order each time.
       for (u32 k = 0; k < threads; ++k) {
         current = (k * 37 + turns * 11) % threads;
         if (fibers[current].done) continue;
@@ -210,7 +210,7 @@ inline f32 silu_for_half(f32 x) { return silu_of(x); }
 inline f32 rsqrtf(f32 x) { return 1 / std::sqrt(x); }
 inline f32 gelu_of(f32 x) { f32 h = 0.5f * x; return std::fma(h, std::erf(x * 0.70710678f), h); }
 
-// ---- what a warp does together
+// ---- warp-wide operations
 
 f32 shuffled[64][32];
 inline f32 __shfl_xor_sync(u32, f32 v, u32 mask) {
@@ -321,7 +321,7 @@ template <int Left> void wait_copies() {
   }
 }
 
-// ---- products of four warps
+// ---- products of groups of four warps
 
 template <int N> void begin_multiplying(f32*) { meet(group_barriers[current / 128], 128); }
 inline void go_on_multiplying() { meet(group_barriers[current / 128], 128); }
@@ -329,7 +329,7 @@ inline void multiplying() {
   fibers[current].product_groups.push_back(std::move(fibers[current].products));
   fibers[current].products.clear();
 }
-// The four warps are done together.
+// The four warps wait together.
 template <int Left> void leave_multiplying() {
   auto& groups = fibers[current].product_groups;
   for (; groups.size() > Left; groups.pop_front()) {
@@ -367,7 +367,7 @@ inline void wait_barrier(u32 at, u32 parity) {
   }
 }
 inline void fetch_map(const void*) {}
-// What stands in a kernel's parameters for a tensor: its memory and kernels::CudaTiles.
+// The emulation's form of a tensor map parameter: the memory and kernels::CudaTiles.
 struct TileMap {
   const char* memory;
   i64 rank, dims[5], strides[4], box[4], steps[5], lower[3], upper[3], size;  // size: bytes of an element
@@ -411,7 +411,7 @@ inline void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, i
     }
   });
 }
-// Late: read only when the thread waits for it.
+// If late, it reads the source only when the thread waits for the copy.
 inline void send_box(u32 from, const void* map, int x, int y, int z) {
   const TileMap& m = map_at(map);
   if (from % 1024 != 0 || m.box[0] * m.size != 128 || m.rank != 3) std::fprintf(stderr, "a box from %u\n", from), std::abort();
@@ -484,7 +484,7 @@ inline void let_next_start() {}
 inline void wait_for_others() {}
 inline void after_others() {}
 inline u64 tile_of(u32 address, u32 group) { return (u64)(address >> 4 & 0x3fffu) | (u64)(group >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62; }
-// Where the instruction finds an element: rows of 128 bytes whose 16-byte pieces change places by the row, as bits of the address say.
+// The address of an element as the instruction computes it: rows of 128 bytes whose 16-byte pieces are permuted by address bits.
 template <class H> f32 element(u64 tile, bool along_k, u32 row, u32 k) {
   const u32 start = (u32)(tile & 0x3fff) << 4, group = (u32)(tile >> 16 & 0x3fff) << 4, eight = (u32)(tile >> 32 & 0x3fff) << 4;
   u32 at = start + (along_k ? row % 8 * 128 + row / 8 * eight + k * sizeof(H) : row % 64 * 2 + row / 64 * group + k % 8 * 128 + k / 8 * eight);
@@ -498,7 +498,7 @@ template <class H> f32 element(u64 tile, bool along_k, u32 row, u32 k) {
   std::memcpy(&h, shared(at), sizeof h);
   return value(h);
 }
-// Rows of A in fragments are taken when the product begins.
+// Rows of A in fragments are read when the product begins.
 template <int Columns, bool AlongK, class H> void multiply_rows(f32* c, const u32* a, u64 b, H) {
   Fragments* all = fragments[current / 32];
   const u32 lane = current % 32;
@@ -548,7 +548,7 @@ template <int Columns, bool AlongK, class H> void multiply_tiles(f32* c, u64 a, 
 
 namespace {
 
-// Steps of one form share their kernels.
+// Steps of the same form share their kernels.
 const Emulated& emulated(const PrintedStep& p, bool groups) {
   static std::map<std::pair<std::string, bool>, std::unique_ptr<Emulated>> made;
   auto& e = made[{p.name, groups}];
@@ -584,9 +584,9 @@ Emulated::Emulated(const std::string& text, std::span<const std::string> kernels
   folder_ = name;
   std::ofstream source(folder_ + "/kernels.cpp");
   if (warpgroups) source << "#define INGOT_WARPGROUPS\n";
-  // The types of elements are the prelude's, without what is done with them; so are reductions.
+  // Uses the prelude's element types and reductions, without its other functions.
   source << head << prelude().substr(0, prelude().find("__device__")) << body << prelude().substr(prelude().find("template <class A, class T> struct Sum"));
-  // What a block shares is one for all fibers; what is shared from outside is there.
+  // A block's shared variables are global for all fibers; shared memory of the launch is defined outside.
   std::string shared = text;
   for (size_t at = 0; (at = shared.find("extern __shared__", at)) != std::string::npos;) shared.replace(at, 17, "extern");
   source << shared;

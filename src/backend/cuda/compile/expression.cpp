@@ -48,7 +48,7 @@ bool narrow(DType t) { return t == DType::u8 || t == DType::i8 || t == DType::i1
 [[noreturn]] void no_meaning(Op op, DType t) { fail(Code::unsupported, "{} has no meaning on {}", ir::name_of(op), ir::name_of(t)); }
 
 std::string on_float(Op op, bool f64, const std::string& a, const std::string& b) {
-  // CUDA's own functions: "f" makes them single.
+  // CUDA's own functions; the suffix "f" means single precision.
   auto call = [&](std::string_view name) { return b.empty() ? fmt::format("{}{}({})", name, f64 ? "" : "f", a) : fmt::format("{}{}({}, {})", name, f64 ? "" : "f", a, b); };
   auto own = [&](std::string_view name) { return b.empty() ? fmt::format("{}({})", name, a) : fmt::format("{}({}, {})", name, a, b); };
   auto called = [&](std::string_view name) { return own(fmt::format("{}_called", name)); };
@@ -212,7 +212,7 @@ std::string map_expression(Op op, DType dtype, std::span<const Argument> x, bool
       default: no_meaning(op, t);
     }
   }
-  // Operands may be of another integer type of the same class: they compute in the result's.
+  // Operands may be of another integer type of the same class: the computation is in the result's type.
   std::string_view type = value_type(dtype);
   auto operand = [&](size_t k) { return k >= x.size() ? std::string() : value_type(x[k].dtype) == type ? x[k].text : fmt::format("({}){}", type, x[k].text); };
   std::string a = operand(0), b = operand(1);

@@ -1,4 +1,4 @@
-// What a map primitive is in CUDA C++, on one element. The types are those of prelude.h.
+// Map primitives on one element, as CUDA C++. The types are those of prelude.h.
 #pragma once
 #include <span>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace ingot::backend::cuda {
 
-// The type a value of this dtype has in a kernel: half types are f32, narrow integers int. Error (unsupported) for complex types.
+// The type of a value of this dtype in a kernel: f32 for half types, int for narrow integers. Error (unsupported) for complex types.
 std::string_view value_type(ir::DType);
 std::string_view memory_type(ir::DType);
 
@@ -20,8 +20,8 @@ struct Argument {
   std::string text;
 };
 
-// op(arguments) as a result of `dtype`. `status` is in scope. `for_halves`: what is stored becomes halves, for which a formula of fewer digits does.
-// Error (unsupported) when the primitive has no meaning for the type.
+// op(arguments) as a result of `dtype`. `status` is in scope. `for_halves`: the result is stored as a half type, for which a less precise formula is enough.
+// Error (unsupported) if the primitive is not defined for the type.
 std::string map_expression(ir::Op, ir::DType dtype, std::span<const Argument> arguments, bool for_halves = false);
 bool stores_halves(const FusedBody&);
 std::string literal(const ir::Scalar&, ir::DType);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t narrow_limit = int64_t{1} << 31;
 constexpr int most_elements = 32;   // of a row that one thread keeps in registers
-constexpr int warp_row = 512;       // elements of the longest row of known length that a warp takes: of 1024, a block is 4% faster
+constexpr int warp_row = 512;       // elements of the longest row of known length for a warp: for 1024, a block is 4% faster
 constexpr int least_threads = 128;  // of a block with a row: fewer do not fill a multiprocessor
 constexpr size_t parameter_bytes = 4096;
 constexpr size_t static_shared = 4096;  // the launcher's fused_static_shared
@@ -66,25 +66,25 @@ class Chooser {
   }
   int tuned(int given, int usual) const { return given > 0 ? given : usual; }
 
-  // Bodies with few loads need several units to have enough in flight; with three and more, one is best (H200: 1.0 of copy's bandwidth).
+  // Bodies with few loads need several units per thread to have enough in flight; with three or more, one is best (H200: 1.0 of the bandwidth of a copy).
   void points(int unit, bool wide) {
     size_t loads = 0;
     for (size_t k = 0; k < b_.code.size(); ++k) loads += b_.code[k].kind == Instruction::Kind::load && w_.level[k] == Level::element;
     int units = loads <= 1 ? 4 : loads == 2 ? 2 : 1;
     ir::Dim n = extent_of(w_, 0, w_.groups.size());
-    // Small tensors: one unit a thread, so that all multiprocessors have work.
+    // Small tensors: one unit per thread, so that all multiprocessors have work.
     if (n.is_constant() && n.value() / unit < int64_t{256} * 132 * 8) units = 1;
     add(Variant::points, unit, tuned(t_.units, units), tuned(t_.threads, 256)).wide = wide;
   }
 
-  // Short rows a thread each, neighbours beside one another; else eight threads each, more where there are few long rows.
+  // Short strided rows: one thread each, adjacent rows on adjacent threads. Otherwise eight threads each, or more if there are few long rows.
   void columns(bool wide) {
     const ir::Dim length = extent_of(w_, w_.outer, w_.groups.size());
     const int64_t n = std::max<int64_t>(1, length.constant().value_or(INT64_MAX)), rows = extent_of(w_, 0, w_.outer).constant().value_or(INT64_MAX);
     constexpr int64_t resident = int64_t{132} * 1024;  // threads
     int together = 8;
     while (together < 32 && n >= 64 * together && rows <= resident / (2 * together)) together *= 2;
-    if (n <= most_elements && !(length == ir::Dim(0))) {  // registers hold a row that has an element
+    if (n <= most_elements && !(length == ir::Dim(0))) {  // registers hold a row that is not empty
       Variant& v = add(Variant::warp, 1, static_cast<int>(n), 128);
       v.lanes = 1;
       v.wide = wide;
@@ -102,7 +102,7 @@ class Chooser {
     v.wide = wide;
   }
 
-  // Rows too long for registers: their first reading stays in shared memory.
+  // Rows too long for registers: the first pass keeps them in shared memory.
   void keep(int unit) {
     size_t bytes = 0, reductions = 0;
     for (size_t k : kept_loads(b_, w_)) bytes += ir::size_of(b_.operands[b_.code[k].operand]);
@@ -113,12 +113,12 @@ class Chooser {
     added.kept = static_cast<uint16_t>(bytes);
   }
 
-  // Rows that fit into registers: of a few lanes, a warp, a block.
+  // Rows that fit registers: of a few lanes, a warp, or a block.
   void rows(int unit) {
     ir::Dim length = extent_of(w_, w_.outer, w_.groups.size());
     size_t widest = 1;
     for (size_t k = 0; k < b_.operands.size(); ++k) widest = std::max(widest, w_.level_of_operand(k) == Level::element ? ir::size_of(b_.operands[k]) : 1);
-    // 32 bytes of f32, 64 of f16 for each thread (H200: best or within 2% of it for softmax and norms of 4096).
+    // Per thread 32 bytes of f32 or 64 of f16 (H200: the best or within 2% of it for softmax and norms of 4096).
     int units = std::max(1, (widest >= 4 ? 8 : 32) / unit);
     if (!length.is_constant()) {
       lanes(unit, 32, std::max(1, most_elements / unit));
@@ -129,7 +129,7 @@ class Chooser {
     }
     int64_t n = std::max<int64_t>(1, (length.value() + unit - 1) / unit);
     if (n <= 32) {
-      // So few lanes that each has as much in flight as above: of 12 vectors four lanes have three.
+      // Few lanes per row, so that each has as much in flight as above: for 12 vectors, four lanes with three.
       int count = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(n)));
       const int64_t rows = extent_of(w_, 0, w_.outer).constant().value_or(0), plenty = int64_t{132} * 2048;
       while (unit > 1 && count > 1 && (n + count / 2 - 1) / (count / 2) * unit <= most_elements && rows * (count / 2) >= plenty) count /= 2;
@@ -186,7 +186,7 @@ Emitted emit(const FusedBody& body, const std::vector<StridedLayout>& layouts, c
   if (bytes > parameter_bytes)
     fail(Code::unsupported, "a fused body with {} operands and {} sizes and strides has more parameters than a kernel may have", body.operands.size(), args.numbers.size());
   text = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", body.operands.size(), std::max<size_t>(1, args.numbers.size())) + text;
-  // The name comes from the text, so that equal bodies share a kernel.
+  // The name is a hash of the text, so that equal bodies share a kernel.
   args.name = fmt::format("fused_{:016x}", hash64(std::as_bytes(std::span(text.data(), text.size()))));
   replace_all(text, "@", args.name + "_");
   out.name = args.name;

@@ -1,4 +1,4 @@
-// Turns a fused body into CUDA C++: one source with a few kernels, the first of which that fits the sizes at hand is run.
+// Prints a fused body as CUDA C++: one text with a few kernels, of which the launcher takes the first that fits the sizes.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace ingot::backend::cuda {
 
-// What is measured rather than known; 0: the emitter decides.
+// Overrides for measurements; 0: the emitter decides.
 struct Tuning {
-  int threads = 0;         // of a block
-  int units = 0;           // of a thread
-  int warp_row = 0;        // elements of the longest row that a warp takes
+  int threads = 0;         // per block
+  int units = 0;           // per thread
+  int warp_row = 0;        // longest row, in elements, that one warp computes
 };
 
 struct Emitted {
   std::string name;                  // kernels are name_0, name_1, ...; equal bodies have equal names
-  std::string text;                  // behind prelude(); texts of several bodies may follow one another
+  std::string text;                  // comes after prelude(); texts of several bodies may follow each other
   std::vector<std::byte> arguments;  // of the step: kernels::FusedCudaArgs
-  std::vector<ir::Dim> sizes;        // of the step, in front of the domain's extents
+  std::vector<ir::Dim> sizes;        // of the step; the domain's extents follow
 };
 
-// A pure function: same body and layouts, same text. Operands of the step: the body's, loads first, then stores. Error
-// (unsupported) when a primitive has no meaning for its dtype or there are too many operands.
+// A pure function: equal bodies and layouts give equal text. Operands of the step are the body's: loads, then stores. Error (unsupported) if a primitive is
+// not defined for its dtype or there are too many operands.
 Emitted emit(const FusedBody&, const std::vector<StridedLayout>&, const Tuning& = {});
 
 }  // namespace ingot::backend::cuda

@@ -14,7 +14,7 @@ using Kind = Instruction::Kind;
 
 namespace {
 
-// Raw loads of values that only later stages need are started early while they take no more registers than this.
+// Loads that only later stages need are issued early if they take no more registers than this.
 constexpr int early_registers = 32;
 
 class Printer : UnitText {
@@ -65,7 +65,7 @@ class Printer : UnitText {
 
   // ---- addresses
 
-  // The part of an address that a row has in common.
+  // The part of an address that is constant in a row.
   void pointers() {
     for (size_t k = 0; k < b_.code.size(); ++k) {
       if (b_.code[k].kind != Kind::load) continue;
@@ -81,7 +81,7 @@ class Printer : UnitText {
     }
   }
 
-  // Places in shared memory for what the first pass reads.
+  // Shared memory for what the first pass reads.
   void keep_rows() {
     kept_ = kept_loads(b_, w_);
     line("extern __shared__ uint4 kept_rows[];");
@@ -104,7 +104,7 @@ class Printer : UnitText {
   }
   std::string shape(Level l) const { return l == Level::row ? "" : l == Level::unit ? fmt::format("[{}]", v_.units) : fmt::format("[{}][{}]", v_.units, unit_); }
 
-  // Whether the coordinates of a load lie inside its operand, its indices too; and what the indices add to the address.
+  // A load's check that its coordinates and indices are inside the operand, and the address offset of its indices.
   struct Checked {
     std::string condition, offset;
   };
@@ -127,7 +127,7 @@ class Printer : UnitText {
 
   bool in_vectors(size_t operand) const { return unit_ > 1 && w_.vector[operand] != 0; }
 
-  // Brings what load k reads into m<k> (and in<k>: whether it was there).
+  // Loads k into m<k> (and in<k>: whether it is inside).
   void raw_load(size_t k) {
     const Instruction& i = b_.code[k];
     bool element = w_.level[k] == Level::element, vector = element && in_vectors(i.operand);
@@ -144,7 +144,7 @@ class Printer : UnitText {
       condition = fmt::format("in{}{}", k, where);
     }
     if (std::find(kept_.begin(), kept_.end(), k) != kept_.end()) {
-      // A thread reads later what it kept itself: there is nothing to wait for.
+      // A thread reads only what it stored itself, so no barrier is needed.
       kept = fmt::format("kept{} + (i64)j[u] * {}{}", k, unit_, each && unit_ > 1 ? " + v" : "");
       std::string own = condition.empty() ? "live[u]" : "live[u] && " + condition;
       if (turn_ > 0) {
@@ -197,7 +197,7 @@ class Printer : UnitText {
     }
   }
 
-  // As on the CPU: e / sum(e) is a product, because the sum is 1 at least (the text checks it), and its inverse is as good.
+  // As on the CPU: e / sum(e) becomes a product with the inverse, which is accurate because the sum is at least 1 (the text checks it).
   bool sums_exponentials(Reg r) const {
     const Instruction& i = b_.code[r];
     if (i.kind != Kind::reduce || i.reduction != Reduction::sum || i.dtype != DType::f32) return false;
@@ -228,7 +228,7 @@ class Printer : UnitText {
     bool f32 = from == "f32", f64 = from == "f64";
     std::string_view plain = from == "bool" ? "int" : from;
     switch (i.reduction) {
-      // Sums of long rows add up in double: a number for every few elements.
+      // Sums of long rows are added in double, one number per few elements.
       case Reduction::sum:
         return fmt::format("Sum<{}, {}>", f32 ? (v_.reread && !first_sums ? "f64" : "f32") : f64 ? "f64" : "i64", f32 && v_.reread && !first_sums ? "f32" : from);
       case Reduction::prod: return fmt::format("Product<{}, {}>", f32 || f64 ? "f64" : "i64", from);
@@ -291,7 +291,7 @@ class Printer : UnitText {
 
   bool early(size_t k, int& registers) const {
     if (!w_.rows || v_.reread || w_.stage[k] > 0) return true;
-    // The first stage that reads it.
+    // The first stage that uses it.
     int stage = 4;
     for (size_t user = k + 1; user < b_.code.size(); ++user) {
       const auto& in = b_.code[user].in;
@@ -303,7 +303,7 @@ class Printer : UnitText {
     return registers <= early_registers;
   }
 
-  // Computes `wanted` over the thread's units, in order. stage: of a turn (its reductions end after the loop), or -1.
+  // Computes the instructions in `wanted` for the thread's units, in order. `stage`: of this pass, whose reductions end after the loop, or -1.
   void pass(const std::vector<uint8_t>& wanted, int stage) {
     std::vector<uint8_t> brought(b_.code.size(), 0);
     int registers = 0;
@@ -344,7 +344,7 @@ class Printer : UnitText {
     end_loop();
     if (stage < 0) unit_stores();
   }
-  // Maps that follow one another share a loop; its arrays are declared in front of it.
+  // Consecutive maps share a loop; its arrays are declared before it.
   void declare(size_t k) {
     if (loop_ != Level::row) {
       std::string text = fmt::format("{}{} r{}{};\n", std::string(2 * static_cast<size_t>(loop_depth_), ' '), value_type(b_.code[k].dtype), k, shape(w_.level[k]));
@@ -371,7 +371,7 @@ class Printer : UnitText {
 
   // ---- stores
 
-  // The same along the whole row: stored once.
+  // True if the value is constant along the row, so that it is stored once.
   bool once(const Store& s) const {
     if (w_.level[s.value] != Level::row) return false;
     for (size_t g = w_.outer; g < w_.groups.size(); ++g) {
@@ -379,7 +379,7 @@ class Printer : UnitText {
     }
     return true;
   }
-  // An operand of size 1 there, where the domain has more.
+  // True if the operand has size 1 along a group of larger extent.
   bool same_along(size_t operand, size_t g) const {
     for (size_t a = w_.groups[g].first; a <= w_.groups[g].last; ++a) {
       const ir::Dim& d = layouts_[operand].dims[a];
@@ -428,10 +428,10 @@ class Printer : UnitText {
     }
   }
 
-  std::string to_;              // where the row is stored, if not in memory
-  int turn_ = 0;                // the pass over the row, when there are several
-  std::vector<size_t> kept_;    // loads that stay in shared memory
-  Level loop_ = Level::row;     // the open loop
+  std::string to_;              // where the row is stored if not in memory
+  int turn_ = 0;                // which pass over the row this is
+  std::vector<size_t> kept_;    // loads that are kept in shared memory
+  Level loop_ = Level::row;     // the loop that is open
   size_t loop_start_ = 0;
   int loop_depth_ = 0;
 };

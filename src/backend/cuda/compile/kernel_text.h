@@ -1,4 +1,4 @@
-// Prints one CUDA C++ kernel for a fused body.
+// Prints one CUDA C++ kernel of a fused body.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace ingot::backend::cuda {
 
-// The kernel is called @N (N = the variant's index): the name comes when all text is known. `sizes`: symbolic sizes so far, grows.
+// The kernel is called @N, where N is the variant's index; its name is filled in when all text is known. Appends to `sizes`, the symbolic sizes so far.
 std::string kernel_text(const FusedBody&, const std::vector<StridedLayout>&, const Walk&, const kernels::FusedCudaArgs::Variant&, size_t index, Numbers&,
                         std::vector<ir::Dim>& sizes);
 
-// The same for a body of one row, by all threads of a block, as statements: `p` and the index of a thread are there, and what is stored goes to `to`.
+// Prints a body of one row as statements for all threads of a block: `p` and the thread's index are in scope, and the result is stored to `to`.
 std::string row_text(const FusedBody&, const std::vector<StridedLayout>&, const Walk&, const kernels::FusedCudaArgs::Variant&, const std::string& to, Numbers&,
                      std::vector<ir::Dim>& sizes);
 

@@ -1,4 +1,4 @@
-// Elsewhere there are none: code that names them is discarded.
+// Declarations for other architectures: code that uses them is discarded.
 #else
 #define INGOT_BLOCKS(n) 1
 template <int N> __device__ void hold(u32* fragments);

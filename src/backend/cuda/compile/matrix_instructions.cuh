@@ -1,5 +1,5 @@
-// Fragments of a warp are those of mma.m16n8k16: rows lane / 4 and lane / 4 + 8, columns 2 (lane % 4) and the next. Four warps' fragments of 64 rows are
-// theirs one below the other, so that code around either instruction is the same.
+// A warp's fragments are those of mma.m16n8k16: rows lane / 4 and lane / 4 + 8, columns 2 (lane % 4) and the next. The fragments of four warps with 64 rows
+// are these stacked, so that the code around both instructions is the same.
 __device__ __forceinline__ u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
 __device__ __forceinline__ void four_matrices(u32* r, u32 at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
@@ -44,7 +44,7 @@ __device__ __forceinline__ uint4 streamed(const void* from) {
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(from));
   return r;
 }
-// These bytes will soon be read.
+// Prefetches these bytes.
 __device__ __forceinline__ void prefetch_to_l2(const void* from, u32 bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
@@ -62,13 +62,13 @@ __device__ __forceinline__ void put_four_matrices(u32 at, const u32* r) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 }
 #define INGOT_BLOCKS(n) n
-// Sums that an instruction under way writes must not be moved across it.
+// Keeps the compiler from moving sums across an instruction that still writes them.
 template <int N>
 __device__ __forceinline__ void hold(f32* sums) {
 #pragma unroll
   for (int e = 0; e < N; ++e) asm volatile("" : "+f"(sums[e])::"memory");
 }
-// Nor what computes fragments of A behind the fence that shows them to the instruction.
+// Keeps the compiler from moving the computation of A's fragments after the fence that shows them to the instruction.
 template <int N>
 __device__ __forceinline__ void hold(u32* fragments) {
 #pragma unroll
@@ -87,17 +87,17 @@ __device__ __forceinline__ void wait_multiplied(f32* sums) {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
   hold<N>(sums);
 }
-// All groups but the last `Left` are done with their tiles; the sums are still under way.
+// Waits until all groups but the last `Left` are done with their tiles; the sums may still be written.
 template <int Left>
 __device__ __forceinline__ void leave_multiplying() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
 }
-// ---- barriers in shared memory, which count arrivals and bytes; and the unit that copies boxes of tensors there (TileMap: what the host encoded)
+// ---- barriers in shared memory, which count arrivals and bytes; and the unit (TMA) that copies boxes of tensors there (TileMap: encoded by the host)
 __device__ __forceinline__ void make_barrier(u32 at, u32 arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void show_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void arrive(u32 at) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory"); }
 __device__ __forceinline__ void arrive_with(u32 at, u32 bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory"); }
-// Until the phase of this parity has ended: 0 the first one.
+// Waits until the phase of this parity has ended; the first phase has parity 0.
 __device__ __forceinline__ void wait_barrier(u32 at, u32 parity) {
   asm volatile("{\n.reg .pred p;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra done;\nbra again;\ndone:\n}" ::"r"(at), "r"(parity) : "memory");
 }
@@ -105,13 +105,13 @@ __device__ __forceinline__ void fetch_map(const void* map) { asm volatile("prefe
 __device__ __forceinline__ void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z) : "memory");
 }
-// And back: the thread that sends boxes waits until they have been read before others write there.
+// The opposite direction: the thread that sends boxes waits until they have been read, before others overwrite them.
 __device__ __forceinline__ void send_box(u32 from, const void* map, int x, int y, int z) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(from), "r"(x), "r"(y), "r"(z) : "memory");
 }
 __device__ __forceinline__ void commit_sent() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wait_sent() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-// Channels of pixels behind pixel (w, h, n), each moved by (right, down).
+// Channels of pixels from pixel (w, h, n) on, each shifted by (right, down).
 __device__ __forceinline__ void copy_pixels_async(u32 to, const void* map, u32 barrier, int c, int w, int h, int n, int right, int down) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};" ::"r"(to), "l"(map), "r"(barrier), "r"(c), "r"(w), "r"(h),
                "r"(n), "h"((unsigned short)right), "h"((unsigned short)down)
@@ -127,7 +127,7 @@ __device__ __forceinline__ void copy_pixels_async(u32 to, const void* map, u32 b
 __device__ __forceinline__ void computed(f32 x) {
   asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p st.shared.f32 [%1], %0;\n}" ::"f"(x), "r"(0u) : "memory");
 }
-// A barrier of a group's four warps. Its number stands in the instruction: else the kernel would take all sixteen.
+// A barrier of a group's four warps. Its number must be a literal; otherwise the kernel reserves all sixteen.
 template <int Groups>
 __device__ __forceinline__ void meet_group() {
   if constexpr (Groups > 1) {
@@ -135,11 +135,11 @@ __device__ __forceinline__ void meet_group() {
   }
   asm volatile("bar.sync %0, 128;" ::"n"(Groups) : "memory");
 }
-// What threads wrote to shared memory, for units that read it on their own.
+// Makes threads' writes to shared memory visible to asynchronous units.
 __device__ __forceinline__ void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// A tile as the instruction is told of it: eight rows are 1024 bytes, `group` bytes are between groups of 64 columns.
+// The instruction's descriptor of a tile: eight rows are 1024 bytes, and groups of 64 columns are `group` bytes apart.
 __device__ __forceinline__ u64 tile_of(u32 address, u32 group) { return (u64)(address >> 4 & 0x3fffu) | (u64)(group >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62; }
-// c += A B for 64 rows: A a tile, or in fragments; B a tile, along K or along its columns. Not `add`: c = A B.
+// c += A B for 64 rows. A is a tile or fragments; B is a tile, contiguous along K or along its columns. Without `add`: c = A B.
 template <int Columns, bool AlongK, class H> struct Multiplication;
 template <int Columns, bool AlongK, class H>
 __device__ __forceinline__ void multiply_tiles(f32* c, u64 a, u64 b, H, bool add) {

@@ -11,7 +11,7 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-// One instruction for every number of columns: its registers stand in the text.
+// One instruction for each number of columns, since registers are named in the text.
 std::string multiplications() {
   std::string out;
   auto add = [&](int columns, bool along_k, std::string_view h) {

@@ -50,7 +50,7 @@ __device__ __forceinline__ void put(bf16& m, f32 v) {
   m.bits = (unsigned short)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : (u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 #endif
 }
-// Two neighbours: half types are rounded in one instruction.
+// Two adjacent elements: half types are rounded in one instruction.
 template <class M, class V>
 __device__ __forceinline__ void put2(M* m, V first, V second) {
   put(m[0], first);
@@ -80,7 +80,7 @@ template <> struct Chunk<8> { typedef uint2 Type; };
 template <> struct Chunk<4> { typedef u32 Type; };
 template <> struct Chunk<2> { typedef unsigned short Type; };
 template <> struct Chunk<1> { typedef unsigned char Type; };
-// N neighbours in as few accesses as there are 16 bytes; `at` must be aligned for one access.
+// N adjacent elements in accesses of up to 16 bytes; `at` must be aligned for one access.
 template <int N, class M>
 __device__ __forceinline__ void read(M* to, const M* at) {
   constexpr int bytes = N * (int)sizeof(M), step = bytes < 16 ? bytes : 16;
@@ -88,7 +88,7 @@ __device__ __forceinline__ void read(M* to, const M* at) {
 #pragma unroll
   for (int k = 0; k < bytes / step; ++k) reinterpret_cast<C*>(to)[k] = reinterpret_cast<const C*>(at)[k];
 }
-// The same of what nobody writes while the kernel runs: in any order with stores.
+// The same for memory that is not written while the kernel runs: ordered freely with stores.
 template <int N, class M>
 __device__ __forceinline__ void read_constant(M* to, const M* at) {
   constexpr int bytes = N * (int)sizeof(M), step = bytes < 16 ? bytes : 16;
@@ -104,11 +104,11 @@ __device__ __forceinline__ void write(M* at, const M* from) {
   for (int k = 0; k < bytes / step; ++k) reinterpret_cast<C*>(at)[k] = reinterpret_cast<const C*>(from)[k];
 }
 
-// x / d for x < 2^31; `magic` is made by the launcher (fused_cuda_run.cpp).
+// x / d for x < 2^31; the launcher computes `magic` (fused_launches.cpp).
 __device__ __forceinline__ u32 divided(u32 x, i64 magic) { return (u32)(((u64)x * (u32)magic) >> (u32)(magic >> 32)); }
 
-// A kernel that was started while the one before it ends (LaunchShape::overlaps) touches no memory that others write until they are done; the one behind it
-// may start now. What was done before a kernel waited is done for all behind it, so every thread waits.
+// A kernel that starts while the previous one ends (LaunchShape::overlaps) must call this before it accesses memory that others write; the next one may then
+// start. Work done before a kernel's wait counts as done for all later ones, so every thread must wait.
 __device__ __forceinline__ void let_next_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
@@ -123,7 +123,7 @@ __device__ __forceinline__ void after_others() {
   let_next_start();
   wait_for_others();
 }
-// What went wrong first: 1 = an index (value) is out of range (bound), 2 = an integer is divided by zero.
+// The first error: 1 = an index (value) is out of range (bound), 2 = integer division by zero.
 __device__ __noinline__ void report(u64* status, u64 code, i64 found, i64 bound) {
   if (status != nullptr && atomicCAS(status, 0ull, code) == 0ull) {
     status[1] = (u64)found;

@@ -23,13 +23,13 @@ namespace {
 using Program = struct _nvrtcProgram*;
 
 struct Nvrtc {
-  std::string headers;  // a folder with CUDA's headers, for texts of the user's; may be empty
+  std::string headers;  // folder of CUDA's headers, for users' texts; may be empty
   const char* (*error_text)(int error);
 #define X(name, symbol, arguments) int(*name) arguments;
 #include "backend/cuda/compile/nvrtc.def"
 };
 
-// Beside NVRTC, as pip has them, or where CUDA's toolkit is.
+// Next to NVRTC, as in pip packages, or in CUDA's toolkit.
 std::string find_headers(const std::string& library) {
   std::vector<std::filesystem::path> folders{std::filesystem::path(library).parent_path().parent_path() / "include"};
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"}) {
@@ -64,7 +64,7 @@ void check(int error, const char* what) {
   if (error != 0) fail(Code::internal, "NVRTC's {} failed: {}", what, nvrtc().error_text(error));
 }
 
-// The line of the first error, which a log of some thousand lines hides.
+// The line of the first error, which is easy to miss in a log of thousands of lines.
 std::string excerpt(std::string_view text, std::string_view log) {
   size_t at = log.find('('), line = 0;
   if (at != std::string_view::npos) line = static_cast<size_t>(std::atoi(std::string(log.substr(at + 1, 9)).c_str()));
@@ -78,7 +78,7 @@ std::string excerpt(std::string_view text, std::string_view log) {
   return out;
 }
 
-// Of this text's machine code on this architecture.
+// True for machine code that uses instructions of one architecture only.
 bool is_special(const CompileJob& job) { return job.special && job.sm == 90 && job.form == CompileJob::Form::cubin; }
 
 std::vector<std::string> options_of(const CompileJob& job) {
@@ -88,7 +88,7 @@ std::vector<std::string> options_of(const CompileJob& job) {
   return out;
 }
 
-// The forms that are asked for, of one text for one architecture: PTX comes with machine code for nothing.
+// Compiles one text for one architecture in all requested forms: PTX is a by-product of machine code.
 std::vector<std::vector<std::byte>> compile_once(std::span<const CompileJob> jobs, const std::vector<size_t>& wanted) {
   const Nvrtc& n = nvrtc();
   auto is_cubin = [&](size_t k) { return jobs[k].form == CompileJob::Form::cubin; };
@@ -172,7 +172,7 @@ Compiled compile(std::span<const CompileJob> jobs, const CompileOptions& options
   std::vector<std::vector<size_t>> texts;
   for (auto& [key, list] : of_one_text) texts.push_back(std::move(list));
   std::atomic<size_t> next = 0;
-  // The code is good whatever happens to the cache.
+  // Problems with the cache must not lose the compiled code.
   auto in_cache = [&](auto&& use) {
     try {
       use();

@@ -1,4 +1,4 @@
-// CUDA C++ to device code with NVRTC, which needs no GPU. Part of the compiler: the runtime alone never gets here.
+// Compiles CUDA C++ to device code with NVRTC, which needs no GPU. Part of the compiler; the runtime never uses it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace ingot::backend::cuda {
 struct CompileJob {
   enum class Form : uint8_t {
     cubin,  // machine code of sm_XX
-    ptx,    // for the driver of any GPU from sm_XX on; ends in 0
+    ptx,    // for the driver of any GPU from sm_XX on; null-terminated
   };
   std::string text;
   int sm = 90;
   Form form = Form::cubin;
-  // Machine code may use what this architecture alone has (sm_90a); PTX never does, since later GPUs run it.
+  // Machine code may use instructions that only this architecture has (sm_90a). PTX never does, since later GPUs run it.
   bool special = false;
-  std::string of = {};       // the operator whose kernel this is, where it is the user's
+  std::string of = {};       // the operator of a registered kernel; else empty
 };
 
 struct CompileOptions {
@@ -27,14 +27,13 @@ struct CompileOptions {
 };
 
 struct Compiled {
-  std::vector<std::vector<std::byte>> code;  // one for each job
+  std::vector<std::vector<std::byte>> code;  // one per job
   size_t from_cache = 0;
-  std::string cache_problem;                 // why nothing could be kept; the code is good all the same
+  std::string cache_problem;                 // why nothing could be cached; the code is valid
 };
 
-// Results come from the cache when the same text was compiled before by the same NVRTC. Error (device)
-// when NVRTC is missing; (internal, or invalid_input where the text is the user's) with NVRTC's log when the text does not compile; (unsupported) for an architecture it does
-// not know.
+// The result comes from the cache if the same NVRTC has compiled the same text. Error (device) if NVRTC is missing; (internal, or invalid_input for a user's
+// text) with NVRTC's log if the text does not compile; (unsupported) for an unknown architecture.
 Compiled compile(std::span<const CompileJob> jobs, const CompileOptions& options = {});
 
 struct NvrtcVersion {

@@ -36,7 +36,7 @@ Offers offers(const Site& site, const Target& target, const Settings& settings) 
   return out;
 }
 
-// The text of a PTX module names each kernel as its entry.
+// True if the PTX text has this kernel as an entry.
 bool has_entry(std::string_view ptx, std::string_view entry) {
   constexpr std::string_view word = ".entry";
   for (size_t at = ptx.find(word); at != std::string_view::npos; at = ptx.find(word, at + 1)) {
@@ -55,7 +55,7 @@ void check_entry(const CodeUnit& unit, std::string_view ptx) {
       .fix(fmt::format("declare it extern \"C\" __global__ void {}(...)", entry));
 }
 
-// What the user gave as PTX.
+// PTX that the user registered.
 DeviceCode taken(const CodeUnit& unit, const Target& target) {
   check_entry(unit, unit.text);
   constexpr std::string_view word = ".target sm_";
@@ -72,15 +72,15 @@ DeviceCode taken(const CodeUnit& unit, const Target& target) {
   return out;
 }
 
-// Calls of NVRTC for the code of a target.
+// The NVRTC calls for a target's code.
 class Jobs {
  public:
   explicit Jobs(const Target& target) : target_(target) {}
 
-  // A few units a call: each call reads the prelude anew, and calls run side by side.
+  // A few units per call: each call parses the prelude again, and calls run in parallel.
   void add(const CodeUnit& unit) {
     constexpr size_t together = 4;
-    // Texts with matrix instructions are long, and use what only this architecture has.
+    // Texts with matrix instructions are long and use architecture-specific instructions: each is a call of its own.
     const bool matrices = std::find(unit.libraries.begin(), unit.libraries.end(), &matrix_instructions) != unit.libraries.end();
     if (matrices) flush();
     special_ = matrices;
@@ -92,7 +92,7 @@ class Jobs {
     if (++count_ == together || special_) flush();
   }
 
-  // The user's source as it stands, by itself.
+  // A user's source is compiled unchanged and alone.
   void add_users(const CodeUnit& unit) {
     users_.emplace_back(code.size() + 1, &unit);
     push(unit.text, unit.kernels, false, unit.label);
@@ -132,7 +132,7 @@ class Jobs {
 
   const Target& target_;
   std::vector<CompileJob> jobs_;
-  std::vector<std::pair<size_t, const CodeUnit*>> users_;  // and where their PTX will be
+  std::vector<std::pair<size_t, const CodeUnit*>> users_;  // and the index that their PTX will have
   std::string text_;
   std::vector<std::string> kernels_;
   size_t count_ = 0;

@@ -1,5 +1,5 @@
-// The CUDA C++ in front of every generated kernel: element types in memory, vector access, scalar functions with ATen's meaning,
-// reductions. Self-contained: no toolkit header.
+// The CUDA C++ before every generated kernel: element types in memory, vector access, scalar functions as ATen defines them, and
+// reductions. It uses no header of the toolkit.
 #pragma once
 #include <string_view>
 

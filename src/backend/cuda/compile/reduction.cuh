@@ -1,4 +1,4 @@
-// Reductions: a state, what nothing is, one more element, two states as one.
+// Reductions: a state, its neutral value, adding an element, and merging two states.
 template <class A, class T> struct Sum {
   typedef A State;
   static __device__ __forceinline__ A none() { return A(0); }
@@ -43,7 +43,7 @@ template <class A, class T> struct All {
   static __device__ __forceinline__ A one(T x, i64) { return A(x != T(0)); }
   static __device__ __forceinline__ A both(A a, A b) { return a & b; }
 };
-// The first of the best; NaN is better than any number. index -1: nothing seen.
+// The first of the best elements; NaN is better than any number. index -1: no element yet.
 template <class T> struct Place { T best; i64 index; };
 template <class A, class T, bool Up> struct Best {
   typedef Place<T> State;
@@ -66,14 +66,14 @@ __device__ __forceinline__ Place<T> exchanged(Place<T> v, int distance) {
   r.index = __shfl_xor_sync(0xffffffffu, v.index, distance);
   return r;
 }
-// Every lane of a group of Lanes neighbours gets the group's result; always in the same order.
+// Every lane of a group of Lanes adjacent lanes gets the group's result, always computed in the same order.
 template <class R, int Lanes>
 __device__ __forceinline__ typename R::State across_lanes(typename R::State a) {
 #pragma unroll
   for (int d = Lanes / 2; d > 0; d /= 2) a = R::both(a, exchanged(a, d));
   return a;
 }
-// Id: a reduction of the kernel. Each has shared memory of its own, so that one barrier is enough.
+// Id: number of the reduction in the kernel. Each has its own shared memory, so that one barrier is enough.
 template <class R, int Id>
 __device__ __forceinline__ typename R::State across_block(typename R::State a) {
   __shared__ typename R::State part[32];
@@ -83,7 +83,7 @@ __device__ __forceinline__ typename R::State across_block(typename R::State a) {
   a = threadIdx.x % 32 < blockDim.x / 32 ? part[threadIdx.x % 32] : R::none();
   return across_lanes<R, 32>(a);
 }
-// Rows beside one another: threads t, t + 32, ... share a row.
+// Adjacent rows: threads t, t + 32, ... share a row.
 template <class R, int Id, int Lanes>
 __device__ __forceinline__ typename R::State across_column(typename R::State a) {
   __shared__ typename R::State part[Lanes][32];

@@ -1,4 +1,4 @@
-// Scalar functions that CUDA has not, or has with another meaning.
+// Scalar functions that CUDA lacks or defines differently.
 template <class T> __device__ __forceinline__ T relu_of(T x) { return x < T(0) ? T(0) : x; }
 template <class T> __device__ __forceinline__ T sign_of(T x) { return T((x > T(0)) - (x < T(0))); }
 template <class T> __device__ __forceinline__ T least(T a, T b) { return a != a || a < b ? a : b; }
@@ -12,11 +12,11 @@ __device__ __forceinline__ bool negative(f32 x) { return __float_as_int(x) < 0; 
 __device__ __forceinline__ bool negative(f64 x) { return __double_as_longlong(x) < 0; }
 __device__ __forceinline__ bool infinite(f32 x) { return (__float_as_int(x) & 0x7fffffff) == 0x7f800000; }
 __device__ __forceinline__ bool infinite(f64 x) { return (__double_as_longlong(x) & 0x7fffffffffffffffll) == 0x7ff0000000000000ll; }
-// Long functions are called: in line they would stand there once for every element of a thread.
+// Long functions are called: inlined, they would be repeated for each element of a thread.
 #define CALLED(name) \
   __device__ __noinline__ f32 name##_called(f32 x) { return name##f(x); } \
   __device__ __noinline__ f64 name##_called(f64 x) { return name(x); }
-// CUDA's are 2 to 4.5 ulp off in f32, which is too far.
+// CUDA's versions have errors of 2 to 4.5 ulp in f32, which is too much.
 #define ROUNDED(name) \
   __device__ __noinline__ f32 name##_called(f32 x) { return (f32)name((f64)x); } \
   __device__ __noinline__ f64 name##_called(f64 x) { return name(x); }
@@ -49,15 +49,15 @@ __device__ __forceinline__ f32 exp_fraction(f32 x, f32 n) {
   p = fmaf(p, f, 4.9999994040e-01f);
   return fmaf(p, f * f, f);
 }
-// x / (1 + exp(u)), as backend/cpu/kernels/run/functions.inc has it: 2^-28 (1 + exp(u)) is finite as long as its inverse is not 0.
+// x / (1 + exp(u)), as in backend/cpu/kernels/run/functions.inc: 2^-28 (1 + exp(u)) is finite as long as its inverse is not 0.
 __device__ __forceinline__ f32 over_one_plus_exp(f32 x, f32 u) {
   u = u < -66.0f ? -66.0f : u;
   f32 zero = 12582912.0f + 99.0f, t = fmaf(u > 106.0f ? 106.0f : u, 1.44269504f, zero), scale = __int_as_float(__float_as_int(t) << 23);
   f32 s = fmaf(exp_fraction(u, t - zero), scale, 3.7252903e-09f) + scale;
   return x < 6.3382530e+29f ? x / s * 3.7252903e-09f : x;
 }
-// Where only halves are stored, two instructions of the special function unit do: an exponential and a reciprocal of a few ulp. Where exp(u) overflows the quotient is 0,
-// as that of x / (1 + exp(u)) in float32.
+// If results are stored as half types, two instructions of the special function unit are enough: an exponential and a reciprocal with errors of a few ulp. If
+// exp(u) overflows, the quotient is 0, like x / (1 + exp(u)) in float32.
 __device__ __forceinline__ f32 over_one_plus_exp_for_half(f32 x, f32 u) {
   f32 e, r;
   asm("ex2.approx.f32 %0, %1;" : "=f"(e) : "f"(u * 1.44269504f));
@@ -70,11 +70,11 @@ __device__ __forceinline__ f32 exp_falling(f32 x) {
   f32 zero = 12582912.0f + 151.0f, t = fmaf(x, 1.44269504f, zero), scale = __int_as_float(__float_as_int(t) << 23);
   return fmaf(exp_fraction(x, t - zero), scale, scale) * 5.9604645e-08f;
 }
-// CUDA's own is 2.1 ulp off.
+// CUDA's version has an error of 2.1 ulp.
 __device__ __forceinline__ f32 exp2_of(f32 x) {
   x = x < -151.0f ? -151.0f : x > 129.0f ? 129.0f : x;
   f32 n = rintf(x);
-  int k = (int)n, half = k >> 1;  // 2^n in two factors, for subnormal results and the largest
+  int k = (int)n, half = k >> 1;  // 2^n as two factors, for subnormal and very large results
   f32 scale = __int_as_float((half + 127) << 23);
   return fmaf(exp_fraction((x - n) * 0.69314718f, 0.0f), scale, scale) * __int_as_float((k - half + 127) << 23);
 }
@@ -93,7 +93,7 @@ __device__ __forceinline__ f32 gelu_tanh_for_half(f32 x) { return over_one_plus_
 __device__ __forceinline__ f64 gelu_tanh_of(f64 x) { return x / (1.0 + exp_called((x * x * 0.044715 + 1.0) * (x * -1.5957691216057308))); }
 __device__ __forceinline__ f32 softplus_of(f32 x) { return x != x ? x : fmaxf(x, 0.0f) + log1p_called(exp_falling(-fabsf(x))); }
 __device__ __forceinline__ f64 softplus_of(f64 x) { return x != x ? x : fmax(x, 0.0) + log1p_called(exp_called(-fabs(x))); }
-// Like any function with zeros inside, in f32 these lose their digits there.
+// These have zeros other than 0, near which a computation in f32 would lose accuracy.
 __device__ __noinline__ f64 digamma_of(f64 x) {
   if (x == 0) return copysign(of_bits(0x7ff0000000000000ull), -x);
   f64 reflected = 0;
@@ -156,10 +156,10 @@ __device__ __noinline__ i64 divisor_of(i64 a, i64 b) {
   }
   return (i64)x;
 }
-// By the width or more, or by a negative count: 0, or -1 for a negative number shifted right.
+// Shifts by the width or more, or by a negative count: 0, or -1 for a negative number shifted right.
 template <int Bits, class T> __device__ __forceinline__ T left(T a, T b) { return b < 0 || b >= Bits ? T(0) : T((u64)a << (int)b); }
 template <int Bits, class T> __device__ __forceinline__ T right(T a, T b) { return b < 0 || b >= Bits ? (a < 0 ? T(-1) : T(0)) : T(a >> (int)b); }
-// Truncation; what does not fit is the least number, as on x86.
+// Truncation; values that do not fit give the minimum, as on x86.
 __device__ __forceinline__ int truncated_to_32_bits(f64 v) { return v >= -2147483648.0 && v < 2147483648.0 ? (int)v : (int)0x80000000u; }
 __device__ __forceinline__ int truncated_to_32_bits(f32 v) { return v >= -2147483648.0f && v < 2147483648.0f ? (int)v : (int)0x80000000u; }
 __device__ __forceinline__ i64 truncated(f64 v) { return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? (i64)v : (i64)0x8000000000000000ull; }

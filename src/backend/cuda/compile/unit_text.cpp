@@ -38,7 +38,7 @@ std::string UnitText::extent(size_t g, int per) {
 std::string UnitText::divided(const std::string& x, size_t g, int per) {
   const ir::Dim& e = w_.groups[g].extent;
   if (e.is_constant()) {
-    extent(g, per);  // noted
+    extent(g, per);  // records the number
     return fmt::format("{} / {}u", x, std::max<int64_t>(1, e.value() / per));
   }
   if (v_.wide) return fmt::format("{} / (u64){}", x, extent(g, per));
@@ -95,7 +95,7 @@ void UnitText::find_row() {
   if (v_.mapping == Variant::block) {
     line("const bool own = true;");
   } else {
-    // All threads take part in the reductions; those without a row do the last one again and do not store it.
+    // All threads take part in reductions. Those without a row compute the last one again and do not store it.
     ir::Dim rows = 1;
     for (size_t g = 0; g < w_.outer; ++g) rows = rows * w_.groups[g].extent;
     line("const {} rows = ({}){};", index_, index_, numbers_.text({Number::rows, 0, 1}, rows));

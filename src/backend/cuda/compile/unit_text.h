@@ -1,4 +1,4 @@
-// The part of a generated kernel's text that says which elements a thread computes and where they are in memory.
+// Prints the part of a kernel that decides which elements a thread computes and where they are in memory.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,13 +10,13 @@
 
 namespace ingot::backend::cuda {
 
-// The numbers a kernel's parameters carry, shared by all variants of a body. What is known when the text is made stands in the
-// text, and is noted as taken for granted.
+// The numbers in a kernel's parameters, shared by all variants of a body. A number that is known when the text is printed becomes a literal,
+// and is recorded so that the launcher can check it.
 class Numbers {
  public:
   using Number = kernels::FusedCudaArgs::Number;
   explicit Numbers(kernels::FusedCudaArgs& args) : args_(args) {}
-  // Text of an i64: a literal, or an element of p.number.
+  // An i64 expression: a literal, or an element of p.number.
   std::string text(const Number&, const ir::Dim& value);
   std::string parameter(const Number&);
 
@@ -46,18 +46,16 @@ class UnitText {
   std::string stride(size_t operand, size_t axis);
   std::string dim(size_t operand, size_t axis);
   std::string units_text();    // of the row
-  std::string lanes() const;   // threads that share a row
+  std::string lanes() const;   // number of threads that share a row
 
   // Declares lane, row, own and the coordinates c<group> of the outer groups.
   void find_row();
-  // Declares j: the thread's units, their coordinates c<group>[u], and whether they are its own (live[u]). Those behind the end
-  // read the last one again.
+  // Declares j: the thread's units, their coordinates c<group>[u], and whether each exists (live[u]). Units past the end read the last one again.
   void units(const std::string& first);
-  // Elements from the operand's start, over the groups [from, to). `load`: an instruction whose guards shift it, or -1; `element`:
-  // at v inside the unit.
+  // Offset in elements over the groups [from, to). `load`: an instruction whose guards shift it, or -1. `element`: of element v of the unit.
   std::string offset(size_t operand, int load, size_t from, size_t to, bool element);
   std::string coordinate(size_t group, bool element) const;
-  // The coordinate on the operand: guarded loads are shifted.
+  // The coordinate on the operand; guarded loads are shifted.
   std::string shifted(int load, size_t group, bool element);
 
   const FusedBody& b_;

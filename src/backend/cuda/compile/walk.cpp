@@ -11,7 +11,7 @@ namespace {
 using Kind = Instruction::Kind;
 
 bool is(const ir::Dim& d, int64_t v) { return d.is_constant() && d.value() == v; }
-// Known not to be a multiple.
+// True if `d` is known not to be a multiple of `by`.
 bool splits(const ir::Dim& d, int64_t by) { return d.is_constant() && d.value() % by != 0; }
 
 class Maker {
@@ -25,7 +25,7 @@ class Maker {
     if (layouts_.size() != b_.operands.size()) fail(Code::internal, "a fused body with {} operands gets {} layouts", b_.operands.size(), layouts_.size());
     w_.stage = stages(b_);
     for (const Instruction& i : b_.code) {
-      if (i.kind == Kind::accumulator) fail(Code::internal, "a fused body of its own reads an accumulator");
+      if (i.kind == Kind::accumulator) fail(Code::internal, "a fused body reads an accumulator, but has no anchor");
       w_.rows = w_.rows || i.kind == Kind::reduce;
     }
     read_operands();
@@ -63,7 +63,7 @@ class Maker {
     }
   }
 
-  // An axis that an instruction names, or checks, stays an axis.
+  // An axis that an instruction uses or guards is not merged.
   bool named(size_t axis) const {
     for (size_t k = 0; k < b_.code.size(); ++k) {
       if (b_.code[k].kind == Kind::index && b_.code[k].axis == axis) return true;
@@ -85,10 +85,10 @@ class Maker {
     w_.group_of.assign(rank(), -1);
     for (size_t a = 0; a < rank(); ++a) {
       bool last = a + 1 == rank();
-      bool needed = last && (w_.groups.empty() || (w_.rows && w_.groups.size() == w_.outer));  // a row has at least one
+      bool needed = last && (w_.groups.empty() || (w_.rows && w_.groups.size() == w_.outer));  // a row has at least one group
       if (is(extents_[a], 1) && !named(a) && !needed) continue;
       auto axis = static_cast<uint8_t>(a);
-      // Axes left out between them have size 1 and cannot be in the way.
+      // Axes between them that are in no group have size 1, so they do not prevent the merge.
       if (!w_.groups.empty() && merges(w_.groups.back().last, a)) {
         w_.groups.back().last = axis;
         w_.groups.back().extent = w_.groups.back().extent * extents_[a];
@@ -122,7 +122,7 @@ class Maker {
     }
   }
 
-  // Operands whose neighbours along the last group lie side by side.
+  // True if the operand is contiguous along the last group.
   bool can_be_vector(size_t operand) const {
     if (!is(w_.along(operand, w_.inner()), 1)) return false;
     for (size_t k = 0; k < b_.code.size(); ++k) {

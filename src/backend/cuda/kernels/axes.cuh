@@ -1,4 +1,4 @@
-// Adds to `offsets` where each walk is at point n.
+// Adds each tensor's offset at point n to `offsets`.
 template <int Walks>
 __device__ __forceinline__ void walk(const CudaAxes<Walks>& a, i64 n, i64* offsets) {
   for (int d = a.rank - 1; d >= 0; --d) {

@@ -11,7 +11,7 @@ __device__ __forceinline__ void put_number(f32& m, f64 n) { m = (f32)n; }
 __device__ __forceinline__ void put_number(f16& m, f64 n) { put(m, (f32)n); }
 __device__ __forceinline__ void put_number(bf16& m, f64 n) { put(m, (f32)n); }
 
-// Numbers combined as the CPU's kernels do; what comes first stands first.
+// Combines numbers like the CPU's kernels; the earlier one is the first argument.
 enum Combine { combine_sum, combine_prod, combine_max, combine_min, combine_logsumexp };
 template <int Kind>
 __device__ __forceinline__ f64 combined(f64 a, f64 b) {
@@ -30,7 +30,7 @@ __device__ __forceinline__ i64 combined(i64 a, i64 b) {
   if (Kind == combine_max) return a < b ? b : a;
   return b < a ? b : a;
 }
-// What changes nothing.
+// The neutral number.
 template <int Kind>
 __device__ __forceinline__ void neutral(f64& v) {
   v = Kind == combine_sum ? -0.0 : Kind == combine_prod ? 1.0 : of_bits(Kind == combine_min ? 0x7ff0000000000000ull : 0xfff0000000000000ull);

@@ -1,4 +1,4 @@
-// Texts that the kernels without a body share: walks along axes; elements as numbers (double or i64, as on the CPU), and how these are combined.
+// Texts shared by the kernels without a body: iteration over axes, elements as numbers (double or i64, as on the CPU), and how numbers are combined.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,13 +8,13 @@
 
 namespace ingot::kernels {
 
-// Behind the backend's prelude, before the text of such kernels.
+// Comes after the backend's prelude and before the text of such kernels.
 std::string_view axes_cuda_text();
 std::string_view elements_cuda_text();
-// "f32": the type in the text.
+// The type's name in the text: "f32".
 std::string_view cuda_type(ir::DType);
 
-// Kernels that are compiled together. Equal names have equal text.
+// Kernels that are compiled together. Parts of equal name have equal text.
 struct CudaPart {
   std::string name;
   std::string text;

@@ -1,4 +1,4 @@
-// What the kernels for GEMMs share: cuBLASLt's (matmul) and ingot's own (implicit_gemm).
+// Shared by the GEMM kernels: cuBLASLt's (matmul) and ingot's own (implicit_gemm).
 #pragma once
 #include "backend/offer.h"
 
@@ -6,11 +6,11 @@ namespace ingot::backend::cuda {
 
 inline bool is(const ir::Dim& d, int64_t n) { return d.is_constant() && d.value() == n; }
 inline bool is_half(ir::DType type) { return type == ir::DType::f16 || type == ir::DType::bf16; }
-// True if elements along the axis are neighbours and those along the other one far enough apart, as far as the sizes are known.
+// True if the inner axis is contiguous and the outer stride is large enough for it, as far as sizes are known.
 bool lies(const StridedLayout&, size_t inner, size_t outer);
 inline bool has_one_row(const Gemm& g) { return g.a.dims.size() == 2 && is(g.a.dims[0], 1) && !g.map; }
 
-// How to print the step, or what stands in its way. `emit` refers to the function's arguments.
+// How to print the step, or the obstacle. `emit` refers to the function's arguments.
 struct GemmAnswer {
   std::optional<Obstacle> obstacle;
   std::string reason;
@@ -18,7 +18,7 @@ struct GemmAnswer {
 };
 inline GemmAnswer refusal(Obstacle obstacle, std::string reason) { return {obstacle, std::move(reason), {}}; }
 
-// By cuBLASLt.
+// For cuBLASLt.
 GemmAnswer library_gemm(const Gemm&, const FusedBody&, const std::vector<StridedLayout>&, bool tf32 = false);
 // By ingot's kernel, which takes any body of single elements and reads A through maps; half precision, and float32 by TF32, from sm_80 on. `large`: with the kernels for Hopper.
 // `only`: one of its tiles, to be measured.

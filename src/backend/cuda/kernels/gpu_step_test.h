@@ -1,4 +1,4 @@
-// A step on the GPU that is here: for tests that do the same on the host, and to time it.
+// A step on the local GPU, for tests that run the same step on the host, and to time it.
 #pragma once
 #include <span>
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace ingot::backend::cuda {
 
-// `text`: of the step's kernels, behind prelude() and the texts of matrix instructions; empty where a library does it. Operands are on the GPU.
+// `text`: of the step's kernels, after prelude() and the texts of matrix instructions; empty for a step of a library. Operands are on the GPU.
 class GpuStep {
  public:
   GpuStep(const EmittedStep& step, const std::string& text, const std::vector<std::string>& kernels, std::vector<TensorRef> operands, std::span<const int64_t> sizes);
   void run(StreamHandle);
-  // The step some times, one behind the other, as a recording.
+  // Records the step `times` times in sequence.
   std::unique_ptr<Recording> record(int times);
   void replay(const Recording&, StreamHandle stream);
   void wait() { stream_->wait(); }
@@ -33,11 +33,11 @@ class GpuStep {
   Call call_;
 };
 
-// With tensors of the host, which are all copied back. `shift`: elements by which each begins behind an aligned address.
+// With host tensors, which are all copied back. `shift`: offset in elements of each from an aligned address.
 void run_on_gpu(const EmittedStep& step, const std::string& text, const std::vector<std::string>& kernels, const std::vector<HostTensor*>& tensors, std::span<const int64_t> sizes,
                 size_t shift);
 
-// An answer with its step, as long as what was asked about is there.
+// An answer with its step; it refers to the arguments of the question.
 struct Taken {
   std::optional<Obstacle> obstacle;
   EmittedStep step;
@@ -45,7 +45,7 @@ struct Taken {
 inline Taken take(const GemmAnswer& a) { return {a.obstacle, a.obstacle ? EmittedStep{} : a.emit()}; }
 
 std::vector<ir::Dim> dims_of(const std::vector<int64_t>&);
-// Of an image [n, h, w, c] the windows of r x r around each of height x width places: rows (n, y, x), K (r, s, c).
+// The map of an image [n, h, w, c] to windows of r x r at height x width positions: rows (n, y, x), K (r, s, c).
 ir::AffineMap windows_of(int64_t n, int64_t height, int64_t width, int64_t c, int64_t r, int64_t stride, int64_t pad);
 
 }  // namespace ingot::backend::cuda

@@ -1,4 +1,4 @@
-// Scan, sort and scatter on CUDA: they compile without a GPU and, with one, are compared with the CPU's kernels. INGOT_TEST_ALL=1: every type.
+// Scan, sort and scatter on CUDA: compiled without a GPU and, with one, compared with the CPU's kernels. INGOT_TEST_ALL=1: every type.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ bool everything() {
   return all != nullptr && std::string(all) == "1";
 }
 
-// Ties, signed zeros, infinities and NaN in short tensors; plain numbers in long ones, where a NaN would be all there is.
+// Ties, signed zeros, infinities and NaN in short tensors; plain numbers in long ones, where a NaN would spread to all results.
 HostTensor numbers(DType t, const std::vector<int64_t>& dims, uint32_t seed, bool special, std::vector<size_t> order = {}, int64_t gap = 1) {
   HostTensor out(t, dims, std::move(order), gap);
   std::mt19937 random(seed);
@@ -95,10 +95,10 @@ std::vector<Step> scan_steps(bool all) {
       add(kind, t, {3, 37}, 1, true);
       add(kind, t, {5, 70, 3}, 1, true, {2, 0, 1});
       add(kind, t, {3000, 7}, 1, false);
-      add(kind, t, {20000}, 0, false);  // several blocks a line
+      add(kind, t, {20000}, 0, false);  // several blocks per line
       if (t != DType::f32 && t != DType::i64) continue;
       for (int64_t n : {0, 1, 255, 256, 2047, 2048, 2049, 5000}) add(kind, t, {2, n}, 1, false);
-      add(kind, t, {33, 2100}, 0, false);  // neighbouring lines, a thread each
+      add(kind, t, {33, 2100}, 0, false);  // adjacent lines, a thread each
       add(kind, t, {0, 4}, 1, false);
       add(kind, t, {}, 0, false);
       add(kind, t, {1 << 20}, 0, false);
@@ -176,7 +176,7 @@ std::vector<Step> scatter_steps(bool all) {
       along(kind, t, {6, 9}, 1, {5, 20}, true);
       if (kind == Kind::mul && t != DType::i64 && t != DType::f32) continue;
       add(kind, t, {7, 5, 6}, {0, 2}, {3, 40}, 1, false);
-      add(kind, t, {10}, {0}, {5000}, 0, false);  // long runs of one place
+      add(kind, t, {10}, {0}, {5000}, 0, false);  // many updates per place
       if (t != DType::f32 && t != DType::i64) continue;
       add(kind, t, {1, 3}, {0}, {1}, 0, false);
       add(kind, t, {4, 3}, {0}, {0}, 0, false);
@@ -224,7 +224,7 @@ void run_on_cpu(const Step& s, std::vector<HostTensor>& tensors) {
   kernels::run_kernel(s.kernel, s.constants, refs_of(tensors, [&](size_t k) { return tensors[k].bytes.data(); }));
 }
 
-// Runs it `times` times, each on fresh copies; the written tensors of every run.
+// Runs the step `times` times on fresh copies; returns the written tensors of every run.
 std::vector<std::vector<HostTensor>> run_on_gpu(const Step& s, const Gpu& gpu, int times) {
   std::vector<HostTensor> tensors = s.tensors;
   std::vector<DeviceMemory> memory;
@@ -257,7 +257,7 @@ std::vector<std::vector<HostTensor>> run_on_gpu(const Step& s, const Gpu& gpu, i
   return out;
 }
 
-// Floats are combined in double on both sides, in another order; the CPU rounds a scatter's sums as it goes. `size`: of the largest number on the way.
+// Both sides combine floats in double, in different orders; the CPU rounds a scatter's sums at each step. `size`: the largest intermediate number.
 bool close(DType t, double got, double want, double terms, double size) {
   if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got);
   if (got == want) return true;
@@ -268,7 +268,7 @@ bool close(DType t, double got, double want, double terms, double size) {
 
 size_t compare(const Step& s, const std::vector<HostTensor>& cpu, const std::vector<HostTensor>& got) {
   size_t compared = 0;
-  // A place takes about so many updates, each rounded.
+  // Approximate number of updates per place, each rounded.
   double terms = s.kernel == "scan" ? 4 : 4 + 8 * static_cast<double>(s.tensors[0].elements()) / std::max<double>(1, static_cast<double>(s.tensors.back().elements()));
   for (size_t k = 0; k < got.size(); ++k) {
     const HostTensor& want = cpu[cpu.size() - s.writes + k];
@@ -277,7 +277,7 @@ size_t compare(const Step& s, const std::vector<HostTensor>& cpu, const std::vec
     for (size_t e = 0; e < want.elements(); ++e) {
       if (std::isfinite(want.get(e))) size = std::max(size, std::fabs(want.get(e)));
     }
-    // A sum in double of so many terms.
+    // A sum of this many terms in double.
     if (s.kernel == "scan" && want.dtype == DType::f64) terms = std::sqrt(static_cast<double>(want.elements()));
     for (size_t e = 0; e < want.elements() && wrong < 3; ++e, ++compared) {
       bool same = std::memcmp(got[k].bytes.data() + e * ir::size_of(want.dtype), want.bytes.data() + e * ir::size_of(want.dtype), ir::size_of(want.dtype)) == 0;
@@ -341,7 +341,7 @@ TEST(cuda_launches, an_index_out_of_range_is_told_and_not_written) {
   }
 }
 
-// What is launched follows from the sizes alone.
+// The launches follow from the sizes alone.
 TEST(cuda_launches, few_long_lines_are_cut_and_short_ones_are_not) {
   std::vector<std::byte> constants = serialise(ScanArgs{ScanArgs::Kind::sum, 1});
   auto names = [&](int64_t lines, int64_t length) {
@@ -362,7 +362,7 @@ TEST(cuda_launches, few_long_lines_are_cut_and_short_ones_are_not) {
   EXPECT_EQ(names(3, 0), "");
 }
 
-// Nothing lies in it, so its strides need tell no places apart.
+// The result is empty, so its strides may map different indices to one place.
 TEST(cuda_launches, nothing_is_scattered_into_nothing) {
   ScatterArgs along{ScatterArgs::Kind::set, false, 0, {0}}, by_index{ScatterArgs::Kind::set, true, 0, {0}};
   int64_t dims[] = {4, 4, 0}, strides[] = {0, 0, 1};

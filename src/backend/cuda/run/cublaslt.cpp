@@ -11,7 +11,7 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-// Numbers of cublasLt.h and library_types.h.
+// Constants of cublasLt.h and library_types.h.
 enum DataType : int { r_32f = 0, r_64f = 1, r_16f = 2, r_16bf = 14 };
 enum ComputeType : int { compute_32f = 68, compute_64f = 70, compute_32f_by_tf32 = 77 };
 enum DescriptionAttribute : int { transpose_a = 3, transpose_b = 4, epilogue = 7, bias_pointer = 8 };
@@ -19,7 +19,7 @@ enum LayoutAttribute : int { batch_count = 5, batch_offset = 6 };
 enum PreferenceAttribute : int { most_workspace = 1, alignment_a = 5, alignment_b = 6, alignment_c = 7, alignment_d = 8 };
 enum Epilogue : int { plain = 1, with_relu = 2, with_bias = 4, with_gelu = 32 };
 
-// What the library says of an algorithm.
+// A result of the library's heuristic.
 struct Found {
   uint64_t algorithm[8];
   size_t workspace;
@@ -67,7 +67,7 @@ int data_type(int32_t type) {
 
 constexpr std::string_view offer_word = "cublaslt ";
 
-// "cublaslt 3"; nothing for other offers.
+// The rank in "cublaslt 3"; nullopt for other choices.
 std::optional<size_t> rank_of(std::string_view choice) {
   size_t rank = 0;
   if (!choice.starts_with(offer_word)) return std::nullopt;
@@ -171,7 +171,7 @@ Product::Product(const Products& products, const Problem& p, const Timing* trial
   int kind = p.activation == Problem::relu ? with_relu : p.activation == Problem::gelu_tanh ? with_gelu : 0;
   kind |= p.bias ? with_bias : 0;
   set(epilogue, static_cast<int32_t>(kind == 0 ? plain : kind));
-  // The library reads from the pointer itself how it will be aligned.
+  // The library takes the alignment of the bias from its pointer.
   if (p.bias) set(bias_pointer, static_cast<uint64_t>(p.alignment));
   layout(&a_, p.a, p.in);
   layout(&b_, p.b, p.in);

@@ -1,4 +1,4 @@
-// Products of matrices by cuBLASLt, found at run time. In its words: matrices are column-major, D = activation(alpha op(A) op(B) + beta C + bias).
+// GEMM by cuBLASLt, which is found at run time. In its terms matrices are column-major, and D = activation(alpha op(A) op(B) + beta C + bias).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -20,33 +20,33 @@ using kernels::Tunable;
 
 struct Problem {
   enum Activation : int32_t { none, relu, gelu_tanh };
-  // op(X) of rows x columns: as it lies with `leading` elements between columns, or transposed.
+  // op(X) has rows x columns elements; X is stored in columns, `leading` elements apart, or transposed.
   struct Matrix {
-    int64_t rows = 0, columns = 0, leading = 1, batch = 0;  // batch: elements from one to the next
+    int64_t rows = 0, columns = 0, leading = 1, batch = 0;  // batch: elements from one matrix to the next
     int64_t transposed = 0;
     auto operator<=>(const Matrix&) const = default;
   };
   Matrix a, b, c, d;
   int64_t batches = 1;
   int64_t alignment = 16;  // of all pointers, at least
-  int32_t in = 0, out = 0; // ir::DType of A and B, of C and D
+  int32_t in = 0, out = 0; // ir::DType of A and B; of C and D
   int32_t activation = none, bias = 0, residual = 0, tf32 = 0;
   auto operator<=>(const Problem&) const = default;
-  std::string text() const;  // all of it
+  std::string text() const;  // all fields
 };
 
 class Products;
 
-// Error (device) when cuBLASLt is missing.
+// Error (device) if cuBLASLt is missing.
 void need_cublaslt();
 
-// A way to do a problem, as the library names it.
+// An algorithm of the library, as an opaque value.
 struct Algorithm {
   uint64_t bytes[8] = {};
   size_t workspace = 0;
 };
 
-// A problem with the algorithm for it. One caller at a time.
+// A problem and the algorithm for it. For one caller at a time.
 class Product {
  public:
   // `trial`: see Call::trial.
@@ -60,18 +60,18 @@ class Product {
  private:
   friend class Products;
   const Products& products_;
-  bool wide_;  // scaled by doubles
+  bool wide_;  // alpha and beta are doubles
   void *description_ = nullptr, *a_ = nullptr, *b_ = nullptr, *c_ = nullptr, *d_ = nullptr;
   Algorithm algorithm_;
 };
 
-// One for a device, shared by threads.
+// The GEMMs of a device. Threads share it.
 class Products {
  public:
   // How many algorithms the library is asked for where the first one is not simply taken: a rank means one in a list of this length.
   static constexpr size_t offers = 8;
 
-  // Error (device) when cuBLASLt is missing. `timings`: those of this machine() say which algorithm a problem takes.
+  // Error (device) if cuBLASLt is missing. `timings`: those of this machine() choose the algorithm of a problem.
   Products(DevicePtr device, std::span<const Timing> timings);
   ~Products();
   const DevicePtr& device() const { return device_; }

@@ -11,13 +11,13 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-// Numbers of cuda.h: of devices,
+// Constants of cuda.h: of devices,
 constexpr int multiprocessor_count = 16, l2_bytes = 38, threads_per_multiprocessor = 39, capability_major = 75, capability_minor = 76;
 constexpr int shared_per_multiprocessor = 81, shared_per_block = 97;
 // of functions, of loading modules, of events and streams.
 constexpr int local_size = 3, register_count = 4, dynamic_shared = 8;
 constexpr int error_log = 5, error_log_bytes = 6;
-constexpr unsigned event_untimed = 2, stream_apart = 1;  // apart from the default stream
+constexpr unsigned event_untimed = 2, stream_apart = 1;  // stream_apart: not synchronised with the default stream
 
 }  // namespace
 
@@ -80,9 +80,9 @@ void Device::synchronize() const {
 }
 
 Device::Use::Use(const Device& device) {
-  if (!driver_usable()) return;  // what is to be done says so; what is to be let go is the parent's
+  if (!driver_usable()) return;  // using it will give the error; freeing is up to the parent process
   Context now = nullptr;
-  // Mostly it is current already, and pushing costs more than asking.
+  // Usually it is current already, and asking is cheaper than pushing.
   if (driver().context_current(&now) == 0 && now == device.context_) return;
   const int error = driver().context_push(device.context_);
   constexpr int shut_down = 4;  // at the end of the process: what is let go then went with the driver, and all other calls fail by themselves
@@ -96,7 +96,7 @@ Device::Use::~Use() {
   if (pushed_) driver().context_pop(&was);
 }
 
-Unrecorded::Unrecorded() : mode_(2) { driver().capture_mode(&mode_); }  // relaxed; what was set before is kept
+Unrecorded::Unrecorded() : mode_(2) { driver().capture_mode(&mode_); }  // relaxed; the driver returns the previous mode
 
 Unrecorded::~Unrecorded() { driver().capture_mode(&mode_); }
 
@@ -212,7 +212,8 @@ void Function::launch(const LaunchShape& shape, std::span<const std::byte> param
   overlaps.id = programmatic_serialization;
   overlaps.yes = 1;
   config.attributes = &overlaps;
-  // Work that comes in many waves gains nothing by it, and what waits for it takes its room (H200, ResNet-50 at batch 32: 1.68 ms with it, 1.62 without).
+  // Work of many waves gains nothing by overlapping, and the next kernel's waiting blocks take its room (H200, ResNet-50
+  // at batch 32: 1.68 ms with, 1.62 without).
   constexpr uint32_t waves = 4;
   const bool few = std::max(shape.grid, shape.pieces) <= waves * static_cast<uint32_t>(device_->properties().multiprocessors);
   config.attribute_count = shape.overlaps && waits_ && few ? 1 : 0;
@@ -242,7 +243,7 @@ Module::Module(DevicePtr device, std::span<const std::byte> image, int cuda, int
   if (error == 0) return;
   const DeviceProperties& p = device_->properties();
   std::string what = fmt::format("loading {} bytes of code on {} (sm_{})", image.size(), p.name, p.sm);
-  constexpr int refused[] = {200, 209, 218, 222};  // an image, a GPU, PTX or a version of it that the driver does not know
+  constexpr int refused[] = {200, 209, 218, 222};  // the driver does not know the image, the GPU, PTX or its version
   if (cuda > p.driver && std::find(std::begin(refused), std::end(refused), error) != std::end(refused)) {
     const char* name = nullptr;
     if (driver().error_name(error, &name) != 0 || name == nullptr) name = "an unknown error";
@@ -259,7 +260,7 @@ Module::~Module() {
   driver().module_unload(handle_);
 }
 
-// A user's kernel is known as CODE:NAME, as several texts may have kernels of one name.
+// A registered kernel is called CODE:NAME, since kernels of several texts may have the same name.
 Function Module::function(const std::string& name) const {
   Device::Use use(*device_);
   const std::string entry = name.substr(name.rfind(':') + 1);

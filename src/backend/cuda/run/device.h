@@ -1,5 +1,5 @@
-// A GPU at run time: its memory, streams, events and loaded code. Everything lives in the device's primary context, which is
-// the one torch uses, so that pointers and streams can be shared with it. Thread-safe; errors are those of Driver::check.
+// A GPU at run time: memory, streams, events and loaded code. Everything is in the device's primary context, which torch uses too, so that pointers and
+// streams can be shared. Thread-safe. Errors are those of Driver::check.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,9 +16,9 @@ struct DeviceProperties {
   std::string name;
   int sm = 0;               // compute capability: 90 is 9.0
   int multiprocessors = 0;
-  int threads = 0;          // resident on one multiprocessor
+  int threads = 0;          // that can be resident on one multiprocessor
   size_t memory = 0, l2 = 0;
-  size_t shared_block = 0;  // bytes of shared memory one block may ask for
+  size_t shared_block = 0;  // bytes of shared memory that a block may request
   size_t shared_multiprocessor = 0;
   int driver = 0;           // CUDA version of the driver: 13000 is 13.0
 };
@@ -27,7 +27,7 @@ int device_count();
 
 class Device {
  public:
-  // Error (invalid_input) when there is no such device, (device) when there is none at all.
+  // Error (invalid_input) if there is no device of this number, (device) if there is none at all.
   static std::shared_ptr<const Device> open(int ordinal);
   ~Device();
   Device(const Device&) = delete;
@@ -36,7 +36,7 @@ class Device {
   size_t free_memory() const;
   void synchronize() const;
 
-  // Makes the device's context current on this thread; the destructor puts back what was.
+  // Makes the device's context current on this thread; the destructor restores the previous one.
   class Use {
    public:
     explicit Use(const Device&);
@@ -55,10 +55,10 @@ class Device {
 };
 using DevicePtr = std::shared_ptr<const Device>;
 
-// Held together by those who record a stream, and alone by who waits for a whole device, which would spoil all recordings under way.
+// Held shared while a stream is recorded, and exclusively to wait for a whole device, which would break all recordings in progress.
 std::shared_mutex& recordings();
 
-// Memory is taken and given back although this process records a stream somewhere: none of it is part of the recording.
+// Allows memory to be allocated and freed while this process records a stream; this is not part of the recording.
 class Unrecorded {
  public:
   Unrecorded();
@@ -82,7 +82,8 @@ class DeviceMemory {
   ~DeviceMemory();
   Address address() const { return address_; }
   size_t size() const { return size_; }
-  // Asynchronous for pinned host memory; other host memory may be used again when they return (to) or after synchronising (from).
+  // Asynchronous for pinned host memory. Other host memory may be reused when the copy to the device returns, and read
+  // after synchronising the copy from the device.
   void copy_from(const void* host, size_t bytes, StreamHandle stream = nullptr, size_t offset = 0);
   void copy_to(void* host, size_t bytes, StreamHandle stream = nullptr, size_t offset = 0) const;
   void fill(uint8_t value, StreamHandle stream = nullptr);
@@ -117,14 +118,14 @@ class CudaStream {
 
 class Event {
  public:
-  // Only an event that is timed can be measured with; the others are cheaper.
+  // Only a timed event can be used to measure; the others are cheaper.
   explicit Event(DevicePtr device, bool timed = false);
   ~Event();
   Event(const Event&) = delete;
   void record(StreamHandle stream) const;
   void synchronize() const;
   EventHandle handle() const { return handle_; }
-  // Between two recorded events, after `to` has happened.
+  // The time between two recorded events, once `to` has happened.
   static double seconds(const Event& from, const Event& to);
 
  private:
@@ -133,20 +134,20 @@ class Event {
 };
 
 struct LaunchShape {
-  uint32_t grid = 1, block = 1;  // along x, which is all that ingot's kernels use
+  uint32_t grid = 1, block = 1;  // along x; ingot's kernels use no other axis
   uint32_t shared = 0;           // bytes of dynamic shared memory
-  bool overlaps = false;         // may start while the kernel before it ends: it waits by itself before it touches memory (prelude: after_others)
-  uint32_t pieces = 0;           // of work that the blocks do one after another; 0: one each
+  bool overlaps = false;         // may start while the previous kernel ends: it waits itself before it accesses memory (prelude: after_others)
+  uint32_t pieces = 0;           // pieces of work that the blocks process one after another; 0: one per block
   uint32_t grid_y = 1, grid_z = 1, block_y = 1, block_z = 1;
 };
 
 class Function {
  public:
   Function() = default;
-  // Starts the kernel. It takes one parameter, a struct by value: `parameters` are its bytes. Or several, which begin at these places in `parameters`.
+  // Starts the kernel. `parameters` are the bytes of its one parameter, a struct by value; or of several, which start at `places`.
   void launch(const LaunchShape&, std::span<const std::byte> parameters, StreamHandle stream, std::span<const size_t> places = {}) const;
   int registers() const;
-  int local_bytes() const;  // registers that had to go to memory
+  int local_bytes() const;  // bytes of spilled registers
   explicit operator bool() const { return handle_ != nullptr; }
 
  private:
@@ -160,8 +161,8 @@ class Function {
 // Loaded device code. Functions must not outlive it.
 class Module {
  public:
-  // `image`: a cubin, or PTX ending in 0, which the driver compiles. Error (device) with the driver's log, or (version) when `cuda`, the CUDA
-  // it was compiled by, is newer than the driver (0: unknown). `architecture`: what it was compiled for; from 90 on kernels know how to wait.
+  // `image`: a cubin, or null-terminated PTX, which the driver compiles. `cuda`: the CUDA version that compiled it (0: unknown). `architecture`: its target;
+  // from 90 on kernels can wait by themselves. Error (device) with the driver's log; (version) if `cuda` is newer than the driver.
   Module(DevicePtr device, std::span<const std::byte> image, int cuda = 0, int architecture = 0);
   ~Module();
   Module(const Module&) = delete;

@@ -49,7 +49,7 @@ TEST(cuda_device, memory_goes_there_and_back) {
   std::vector<int> host(100000), back(host.size());
   for (size_t k = 0; k < host.size(); ++k) host[k] = static_cast<int>(k * k);
   size_t bytes = host.size() * sizeof(int);
-  std::thread([&] {  // a thread on which nothing is current
+  std::thread([&] {  // a thread without a current context
     DeviceMemory a(device, bytes), b(device, bytes), none(device, 0);
     EXPECT_EQ(none.address(), 0u);
     CudaStream stream(device), other(device);

@@ -6,7 +6,7 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-// "cuda" is the first one.
+// "cuda" is device 0.
 std::optional<int> find(std::string_view name) {
   if (name == "cuda") return 0;
   if (!name.starts_with("cuda:")) return std::nullopt;

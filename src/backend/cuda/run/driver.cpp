@@ -9,7 +9,7 @@ namespace {
 
 constexpr int oldest = 11040, not_initialized = 3;
 
-// The driver of a parent cannot be used: its functions may wait for threads that are not here. None of them is called.
+// After a fork the parent's driver must not be called: it may wait for threads that do not exist here. These stubs replace its functions.
 template <class F>
 struct Refused;
 template <class... A>
@@ -25,7 +25,7 @@ Driver refused() {
 }
 
 Driver load() {
-  // Not static: a driver that was missing may be looked for again.
+  // Not static: after a failure the driver may be looked for again.
   SharedLibrary library(driver_library);
   Driver d{};
   library.find(d.driver_version, "cuDriverGetVersion");

@@ -1,4 +1,4 @@
-// CUDA's driver (libcuda) as a table of functions. The few types are declared here: no toolkit is needed to build.
+// CUDA's driver (libcuda) as a table of functions. The few types are declared here, so that building needs no toolkit.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace ingot::backend::cuda {
 
 using Address = uint64_t;  // of device memory
 using Context = struct CUctx_st*;
-using StreamHandle = struct CUstream_st*;  // null: the default stream. What torch calls a stream's cuda_stream
+using StreamHandle = struct CUstream_st*;  // null: the default stream. torch's name for it is cuda_stream
 using EventHandle = struct CUevent_st*;
 using ModuleHandle = struct CUmod_st*;
 using FunctionHandle = struct CUfunc_st*;
@@ -36,8 +36,8 @@ struct Driver {
 #define X(name, symbol, arguments) int(*name) arguments;
 #include "backend/cuda/run/driver.def"
 
-  // Throws when `error` is not success: `what` failed, and the driver's name and text of the error. Lack of device memory is
-  // Code::out_of_memory, everything else Code::device.
+  // Throws if `error` is not success, with `what` failed and the driver's name and text of the error. Code::out_of_memory
+  // for lack of device memory, else Code::device.
   template <class... A>
   void check(int error, fmt::format_string<A...> what, A&&... a) const {
     if (error != 0) failed(error, fmt::format(what, std::forward<A>(a)...));
@@ -48,9 +48,9 @@ struct Driver {
 // 13000 as "13.0".
 std::string cuda_text(int version);
 
-// Loads and starts the driver on first use. Error (device) when there is none or it has no GPU, (version) when it is too old.
+// Loads and initialises the driver on first use. Error (device) if there is none or it has no GPU, (version) if it is too old.
 const Driver& driver();
-// False in a child of a process that used the driver: each of its functions is CUDA_ERROR_NOT_INITIALIZED there, which `check` explains.
+// False in a child of a process that used the driver: there each function returns CUDA_ERROR_NOT_INITIALIZED, which `check` explains.
 bool driver_usable();
 
 }  // namespace ingot::backend::cuda

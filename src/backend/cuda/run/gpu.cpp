@@ -41,7 +41,7 @@ class GpuMemory final : public Allocator {
   DevicePtr device_;
 };
 
-// The CUDA that a plan's code was compiled by, as its PTX says in a comment; 0 when nothing does.
+// The version of CUDA that compiled a plan's code, from a comment in its PTX; 0 if there is none.
 int compiled_by(std::span<const CodeImage> code) {
   constexpr std::string_view says = "Cuda compilation tools, release ";
   for (const CodeImage& c : code) {
@@ -56,9 +56,8 @@ int compiled_by(std::span<const CodeImage> code) {
   return 0;
 }
 
-// Where streams' kernels report. Kernels of a stream that is gone may still be under way, and waiting for them is not possible while anybody records a stream (it
-// would spoil the recording), so what is given back rests behind many others before it is taken again, and stays allocated while the process lives: with the
-// context it was taken in, which would take it along.
+// Allocates Status memory for streams. Kernels of a destroyed stream may still run, and waiting for them would break recordings in progress. So a freed
+// Status is reused only after many others, and the memory is never freed. It keeps its device's context, which would free it too.
 class Statuses {
  public:
   Status* take(const DevicePtr& device) {
@@ -91,7 +90,7 @@ class Statuses {
 };
 
 Statuses& statuses() {
-  static auto* all = new Statuses;  // streams may live longer than static objects
+  static auto* all = new Statuses;  // streams may outlive static objects
   return *all;
 }
 
@@ -143,9 +142,9 @@ const RunKernel* Gpu::find(std::string_view name) const {
 
 bool Gpu::can_access(const void* pointer) const {
   if (pointer == nullptr) return false;
-  constexpr int asked[] = {2, 9};  // the kind of memory, the number of the device
+  constexpr int asked[] = {2, 9};  // memory type, device ordinal
   constexpr unsigned on_device = 2;
-  unsigned type = 0;  // stays so for addresses that the driver does not know
+  unsigned type = 0;  // unchanged for addresses that the driver does not know
   int ordinal = -1;
   void* values[] = {&type, &ordinal};
   Device::Use use(*device_);
@@ -198,7 +197,7 @@ void GpuStream::wait() {
 }
 
 void GpuStream::check() {
-  // The device writes it behind the compiler's back.
+  // The device writes it, unseen by the compiler.
   const auto* seen = static_cast<const volatile uint64_t*>(&status_->code);
   Status s{seen[0], seen[1], seen[2]};
   if (s.code == 0) return;

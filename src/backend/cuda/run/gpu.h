@@ -1,4 +1,4 @@
-// A GPU as the runtime sees it: memory, the kernels of a plan's code, streams of work.
+// The CUDA backend at run time: memory, the kernels of a plan's code, streams.
 #pragma once
 #include <array>
 #include <map>
@@ -29,7 +29,7 @@ class Gpu final : public Backend {
   Room room() const override { return {device_->free_memory(), device_->properties().l2}; }
 
   const DevicePtr& device() const { return device_; }
-  // A kernel of the plan's code. Error (version) when there is none of that name.
+  // A kernel of the plan's code. Error (version) if there is none of this name.
   Function function(const std::string& name) const;
   // cuBLASLt, started on first use.
   const Products& products() const;
@@ -49,7 +49,7 @@ class Gpu final : public Backend {
   mutable std::unique_ptr<Products> products_;
 };
 
-// What kernels report when they cannot go on: they write it once, the host reads it.
+// The report of a kernel that failed: the kernel writes it once, the host reads it.
 struct Status {
   uint64_t code = 0, found = 0, bound = 0;
 };
@@ -80,8 +80,8 @@ class GpuStream final : public Stream {
   DevicePtr device_;
   std::unique_ptr<CudaStream> own_;
   StreamHandle stream_ = nullptr;
-  std::unique_ptr<CudaStream> recorder_;  // work is recorded in a stream of its own: the default one cannot be
-  Status* status_ = nullptr;          // memory of the host that the GPU writes
+  std::unique_ptr<CudaStream> recorder_;  // records work; the default stream cannot
+  Status* status_ = nullptr;          // host memory that the GPU writes
   std::vector<std::unique_ptr<Event>> events_;
   size_t marks_ = 0;
 };

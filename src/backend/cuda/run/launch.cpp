@@ -1,4 +1,4 @@
-// Kernels that are lists of launches: attention, scan, sort, scatter, implicit GEMM. What is launched is decided in their folders.
+// Runs kernels that are lists of launches: attention, scan, sort, scatter, implicit GEMM. Their folders decide what is launched.
 #include "backend/cuda/run/launch.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace backend::cuda;
 
-// For one set of sizes, of one session.
+// The launches of a step for one set of sizes, in one session.
 struct Prepared {
   struct Part {
     std::vector<CudaLaunch> list;
@@ -23,7 +23,7 @@ struct Prepared {
   std::vector<size_t> aligned;
 };
 
-// The 128 bytes that kernels take for them.
+// Encodes a tensor map (128 bytes of kernel parameters).
 void encode(const Device& device, const CudaTiles& t, Address address, std::byte* to) {
   Device::Use use(device);
   constexpr int two_bytes = 1, tf32 = 11, no_interleave = 0, rows_of_128_bytes = 3, lines_of_128_bytes = 2, zeros = 0;  // numbers of cuda.h
@@ -71,7 +71,7 @@ Resolved resolve_launches(const Call& call, CudaLaunches (*launches)(const Call&
 }
 
 void run_launches(const Call& call) {
-  auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session alone
+  auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session only
   auto& stream = static_cast<GpuStream&>(*call.stream);
   bool aligned = std::all_of(prepared.aligned.begin(), prepared.aligned.end(), [&](size_t i) { return reinterpret_cast<Address>(call.operands[i].data) % 16 == 0; });
   Prepared::Part& part = aligned ? prepared.usual : prepared.any;

@@ -1,4 +1,4 @@
-// A kernel that is a list of launches, as the runtime sees it.
+// Adapts a kernel that is a list of launches to the runtime.
 #pragma once
 #include "backend/cuda/kernels/run/launches.h"
 
@@ -8,7 +8,7 @@ Resolved resolve_launches(const Call&, CudaLaunches (*launches)(const Call&, con
 std::vector<Tunable> tunables_of_launches(const Call&, CudaLaunches (*launches)(const Call&, const CudaMachine&));
 void run_launches(const Call&);
 
-// RunKernel::resolve by a kernel's function of launches.
+// RunKernel::resolve from a kernel's function that gives its launches.
 template <CudaLaunches (*launches)(const Call&, const CudaMachine&)>
 Resolved resolved(const Call& call) {
   return resolve_launches(call, launches);

@@ -70,14 +70,14 @@ SharedLibrary::SharedLibrary(const LibraryNames& names) : names_(names) {
     handle_ = dlopen(name.c_str(), flags);
     if (handle_ == nullptr) {
       const char* why = dlerror();
-      // A library that is there but cannot be loaded says more than those that are not there.
+      // Prefer the error of a library that exists but cannot be loaded to that of a missing one.
       if (why != nullptr && (flags & RTLD_NOLOAD) == 0 && (reason.empty() || std::string_view(why).find("No such file") == std::string_view::npos)) reason = why;
       return false;
     }
     path_ = path_of(handle_, name);
     return true;
   };
-  // torch brings libraries of its own; two copies of one library in a process are asking for trouble.
+  // torch brings its own copies of libraries; a second copy in a process causes trouble.
   for (std::string_view soname : names.sonames) {
     if (take(std::string(soname), RTLD_NOW | RTLD_NOLOAD)) return;
   }

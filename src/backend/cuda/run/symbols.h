@@ -1,5 +1,4 @@
-// Shared libraries of the GPU, found when they are first needed: ingot links none of them, so one binary runs with and
-// without a GPU.
+// Finds shared libraries of the GPU when they are first needed. ingot links none of them, so one binary runs with and without a GPU.
 #pragma once
 #include <span>
 #include <string>
@@ -8,32 +7,32 @@
 
 namespace ingot::backend::cuda {
 
-// Folders searched after the system's own: folders that hold libraries, or Python's site-packages (whose nvidia/ packages are
-// known). Those of the environment variable INGOT_LIBRARY_PATH (colons between them) come first.
+// Folders to search after the system's own: folders with libraries, or Python's site-packages (whose nvidia/ packages are known). Those of the environment
+// variable INGOT_LIBRARY_PATH (separated by colons) come first.
 void set_folders(std::vector<std::string> folders);
 
 struct LibraryNames {
-  std::string_view name;                       // for people
-  std::span<const std::string_view> sonames;   // the best first
-  std::span<const std::string_view> packages;  // folders below site-packages
+  std::string_view name;                       // for messages
+  std::span<const std::string_view> sonames;   // in order of preference
+  std::span<const std::string_view> packages;  // folders in site-packages
   std::string_view remedy;
-  std::string_view too_old = {};               // the remedy for one without a function; empty: the same
+  std::string_view too_old = {};               // what to do if a function is missing; empty: the same
 };
 
 extern const LibraryNames driver_library, nvrtc_library, cublaslt_library;
 
 class SharedLibrary {
  public:
-  // Takes the library when this process has it already, else the first one found. Error (device) saying what is missing. It
-  // stays loaded: the driver and its libraries do not survive being unloaded.
+  // Uses the library if the process has it already, else loads the first one found. Error (device) names what is missing. It stays loaded: the
+  // driver and its libraries cannot be unloaded safely.
   explicit SharedLibrary(const LibraryNames&);
-  // Error (version) when the library has no such function.
+  // Error (version) if the library has no such function.
   template <class Function>
   void find(Function*& function, const char* symbol) const {
     function = reinterpret_cast<Function*>(find(symbol));
   }
   const std::string& path() const { return path_; }
-  // A library that this one opens by name later and would not find. Nothing happens when it is not in the same folder.
+  // Loads a library of the same folder that this one opens later by a name that would not be found. Does nothing if it is not there.
   void load_neighbour(const std::string& soname) const;
 
  private:

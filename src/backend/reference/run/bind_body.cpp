@@ -11,7 +11,7 @@ constexpr int64_t most_elements = int64_t{1} << 42, most_step = int64_t{1} << 20
 
 [[noreturn]] void refuse(const char* what) { fail(Code::format, "the operands of a step do not fit its body: {}", what); }
 
-// What guards calculate with stays far from the end of 64 bits.
+// Checks that guard arithmetic stays far from 64-bit overflow.
 void check_guards(const Body& body, std::span<const int64_t> sizes) {
   for (const Instruction& i : body.code) {
     for (uint32_t s : i.lower) {
@@ -45,10 +45,10 @@ Bound bind(const Body& body, std::span<const TensorRef> operands, std::span<cons
     if (t.rank != static_cast<int>(body.rank() + body.gathered[k])) refuse("a rank differs");
     std::vector<int64_t>& strides = b.strides.emplace_back(t.strides, t.strides + t.rank);
     const bool written = k >= loads;
-    bool all = true, once = true;  // of the row
+    bool all = true, once = true;  // of the row axes
     for (size_t a = 0; a < body.rank(); ++a) {
       const bool whole = t.dims[a] == b.domain[a];
-      if (!written && !body.plain[k]) continue;  // guarded: looked at element by element
+      if (!written && !body.plain[k]) continue;  // guarded loads are checked per element
       if (!whole && t.dims[a] != 1) refuse("a size differs from the domain's");
       if (!whole) strides[a] = 0;
       if (a >= body.outer) {

@@ -1,5 +1,5 @@
-// A fused body as a step of the reference holds it, and its evaluation: one element after another, one instruction after another. Floats are
-// double, rounded to the instruction's type after each one; integers wrap at the width of theirs.
+// The serialised fused body of a reference step, and its evaluation one element and one instruction at a time. Floats are doubles, rounded to the
+// instruction's type after each instruction; integers wrap at their width.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,15 +19,15 @@ using kernels::TensorRef;
 enum class Kind : uint8_t { map, load, accumulator, literal, size, index, reduce };
 enum class Reduction : uint8_t { sum, prod, max, min, any, all, argmax, argmin };
 
-// backend::Instruction with sizes as numbers: which of the body's sizes they are.
+// backend::Instruction, with sizes as indices into the body's sizes.
 struct Instruction {
   Kind kind{};
   ir::DType dtype{};
   ir::Op op{};
   Reduction reduction{};
   uint32_t axis = 0, operand = 0, size = 0;
-  double number = 0;                     // literal or fill of a float type,
-  int64_t integer = 0;                   // of another one
+  double number = 0;                     // literal or fill value of a float type,
+  int64_t integer = 0;                   // or of any other type
   std::vector<uint32_t> in, lower, step;
 };
 
@@ -35,17 +35,17 @@ struct Store {
   uint32_t operand = 0, value = 0;
 };
 
-// The body's sizes: those that instructions name, then the extents of the domain.
+// The body's sizes are those that instructions use, then the extents of the domain.
 struct Body {
   uint32_t outer = 0, row = 0;           // axes
   uint32_t sizes = 0;
   std::vector<Instruction> code;
-  std::vector<ir::DType> operands;       // in memory; the last ones are stored
+  std::vector<ir::DType> operands;       // dtypes in memory; the stored operands come last
   std::vector<Store> stores;
-  // Not in the bytes:
-  std::vector<uint32_t> stage;           // per instruction: reductions below it
-  std::vector<uint32_t> gathered;        // per operand: axes behind the domain's
-  std::vector<bool> plain, guarded;      // per operand: loads of either kind
+  // Derived, not serialised:
+  std::vector<uint32_t> stage;           // per instruction: the reductions that it depends on
+  std::vector<uint32_t> gathered;        // per operand: axes after the domain's
+  std::vector<bool> plain, guarded;      // per operand: it has plain loads, guarded loads
 
   size_t rank() const { return size_t{outer} + row; }
   uint32_t stages() const;
@@ -67,34 +67,34 @@ enum class Stores : uint8_t {
   none,    // a mask: one value, not stored
 };
 
-// Reads and checks the body of a step with so many operands and sizes of the body's. Error (format).
+// Reads and checks the body of a step with this number of operands and body sizes. Error (format).
 Body read_body(FieldReader&, size_t operands, size_t sizes, Stores);
 
-// What an instruction gives.
+// The value of an instruction.
 struct Value : Element {
-  bool started = false;                  // of a reduction under way: there was an element,
-  int64_t position = 0;                  // and where in the row the best one is
+  bool started = false;                  // of a running reduction: there was an element,
+  int64_t position = 0;                  // and the position of the best one in the row
 };
 Element read(ir::DType, const std::byte*);
 
-// A body on operands of known sizes.
+// A body bound to operands of known sizes.
 struct Bound {
   const Body* body = nullptr;
   std::vector<int64_t> sizes, domain;
-  std::vector<std::vector<int64_t>> strides;  // per operand: of the domain's axes, then the gathered ones
-  int64_t rows = 1, length = 1;               // elements of the outer axes, and of the others
+  std::vector<std::vector<int64_t>> strides;  // per operand: along the domain's axes, then the gathered ones
+  int64_t rows = 1, length = 1;               // elements of the outer axes; of the row axes
 };
-// Checks operands and sizes so that evaluation cannot leave the operands. Error (format).
+// Checks operands and sizes, so that evaluation stays inside the operands. Error (format).
 Bound bind(const Body&, std::span<const TensorRef> operands, std::span<const int64_t> sizes);
 
-// One thread's.
+// The state of one thread.
 class Evaluator {
  public:
-  // `values`: one for each instruction.
+  // `values`: room for one value per instruction.
   Evaluator(const Bound& bound, std::span<const TensorRef> operands, Value* values) : b_(bound), body_(*bound.body), operands_(operands), values_(values) {}
-  // All of a row, with its reductions.
+  // Evaluates one row and its reductions.
   void row(int64_t row);
-  // One element of a body without reductions: the value that its first store takes.
+  // Evaluates one element of a body without reductions; returns the value of its first store.
   Element element(std::span<const int64_t> at, const Element& accumulator);
   void store(std::span<const int64_t> at);
 

@@ -37,7 +37,7 @@ uint32_t Body::stages() const {
   return count;
 }
 
-// `empty`: of a row without elements, where no element of an operand may be read that only its elements have.
+// `empty`: the row has no elements, so operands that vary along the row must not be read.
 Element Evaluator::load(const Instruction& i, std::span<const int64_t> at, bool empty) const {
   const TensorRef& t = operands_[i.operand];
   const std::vector<int64_t>& strides = b_.strides[i.operand];
@@ -88,7 +88,7 @@ void Evaluator::compute(uint32_t stage, std::span<const int64_t> at, bool empty)
   }
 }
 
-// Takes an element of the row into a reduction.
+// Adds an element of the row to a reduction.
 void Evaluator::accumulate(size_t k, int64_t position) {
   const Instruction& i = body_.code[k];
   const Value& x = values_[i.in[0]];

@@ -1,4 +1,4 @@
-// The lines of a tensor along an axis, and elements of them.
+// Iterates over the lines of a tensor along one axis.
 #pragma once
 #include <array>
 #include <span>
@@ -11,14 +11,14 @@ using kernels::TensorRef;
 
 inline int64_t length_of(const TensorRef& t, int axis) { return t.rank == 0 ? 1 : t.dims[axis]; }
 
-// Of element `i` of the line at `at`.
+// Offset of element `i` of the line at `at`.
 inline int64_t offset_of(const TensorRef& t, std::span<const int64_t> at, int axis, int64_t i) {
   int64_t offset = 0;
   for (int d = 0; d < t.rank; ++d) offset += (d == axis ? i : at[static_cast<size_t>(d)]) * t.strides[d];
   return offset;
 }
 
-// fn(coordinates) for each line; on the axis they are 0.
+// Calls fn(coordinates) for each line, with 0 on the axis.
 template <class F>
 void each_line(const TensorRef& t, int axis, F fn) {
   std::array<int64_t, kernels::max_rank> dims{}, at{};

@@ -1,4 +1,4 @@
-// The bytes of a body, which nobody vouches for.
+// Parses the bytes of a body, which are not trusted.
 #include <algorithm>
 
 #include "backend/reference/run/scalar.h"

@@ -19,7 +19,7 @@ bool inside(const IndexMap& map, const Position& at) {
   return true;
 }
 
-// All values of the summed indices from `level` on.
+// Sums over all values of the summed indices from `level` on.
 void add(const Sums& s, const TensorRef& a, const TensorRef& b, size_t level, Position at, int64_t in_b, Element& sum) {
   if (level == s.summed.size()) {
     if (!inside(s.map, at)) return;

@@ -1,9 +1,8 @@
-// Arguments of the "attention" step.
+// Constants of the "attention" step.
 //
-// operands = Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E], the mask body's loads over the domain [batch.., S, T],
-//   out [batch.., S, E] (written). Batch axes that broadcast (grouped heads) have stride 0.
-// sizes = S, T, D, E, then the mask body's. The mask body's accumulator is the scaled score; its single store value is the
-//   masked score. Scores are f32, of f64 operands f64 (there is no memory behind that store).
+// Operands: Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E], the loads of the mask's body over the domain [batch.., S, T], out [batch.., S, E]
+// (written). Batch axes that broadcast (grouped heads) have stride 0. Sizes: S, T, D, E, then the mask body's. The body's accumulator is the scaled score,
+// and the value of its one store is the masked score; that store has no memory. Scores are f32, or f64 for f64 operands.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,10 +13,10 @@ namespace ingot::kernels {
 
 struct AttentionArgs {
   double scale = 1;
-  bool causal = false;                // key t is seen by query s only if t <= s
+  bool causal = false;                // query s sees key t only if t <= s
   uint8_t batch_rank = 0;
   std::span<const std::byte> mask;    // fused byte code; empty = no mask
-  bool in_order = false;              // a result's bits do not depend on the batch
+  bool in_order = false;              // results do not depend on the batch, bit by bit
 };
 std::vector<std::byte> serialise(const AttentionArgs&);
 AttentionArgs parse_attention(std::span<const std::byte>);

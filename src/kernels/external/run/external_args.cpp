@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t start = 0x31747865;  // "ext1"
 
-// A path may be longer than the texts of other steps.
+// A path may be longer than texts of other steps.
 template <class Stream, class T>
 void text(Stream& s, T& of) {
   if constexpr (std::is_const_v<T>) {

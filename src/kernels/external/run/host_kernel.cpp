@@ -18,7 +18,7 @@ namespace ingot::kernels {
 
 namespace {
 
-// The numbers of types are the same in the C interface.
+// The C interface numbers the types equally.
 constexpr bool same(ingot_dtype c, ir::DType t) { return static_cast<int>(c) == static_cast<int>(t); }
 static_assert(same(INGOT_BOOL, ir::DType::b8) && same(INGOT_INT64, ir::DType::i64) && same(INGOT_FLOAT16, ir::DType::f16) && same(INGOT_FLOAT64, ir::DType::f64));
 
@@ -28,7 +28,7 @@ std::string hash_of(const std::string& path) {
   return out;
 }
 
-// Where the library is: as the plan says, or in a folder of INGOT_LIBRARY_PATH.
+// The library's path: as in the plan, or in a folder of INGOT_LIBRARY_PATH.
 std::string find_library(const std::string& kernel, const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_regular_file(path, ignored)) return path;
@@ -50,7 +50,7 @@ struct Library {
   void* handle = nullptr;
 };
 
-// Open libraries by path. They stay open: a plan may call them as long as the process lives.
+// Open libraries by path. They stay open, since a plan may call them as long as the process lives.
 void* open_library(const std::string& kernel, const HostCode& code) {
   static std::mutex mutex;
   static auto* open = new std::map<std::string, Library>;
@@ -83,14 +83,14 @@ std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t op
   return out;
 }
 
-// For one set of sizes, of one session: `run` fills in where the data is.
+// The call for one set of sizes, in one session; `run` fills in the data pointers.
 struct Prepared {
   std::vector<ingot_tensor> inputs, outputs;
   std::vector<ingot_kernel_number> numbers;
   std::vector<std::vector<int64_t>> strides;  // of inputs, then outputs
   bool empty = false;
 
-  // Row-major; of axes of size 1 too, whose strides in the step are anything.
+  // Row-major strides, also for axes of size 1, whose strides in the step may be anything.
   ingot_tensor described(const TensorRef& t) {
     std::vector<int64_t>& s = strides.emplace_back(static_cast<size_t>(t.rank), 1);
     for (size_t d = s.size(); d-- > 1;) s[d - 1] = s[d] * t.dims[d];
@@ -112,7 +112,7 @@ Resolved resolve(const Call& call) {
 void run(const Call& call) {
   const auto& loaded = *static_cast<const Loaded*>(call.constants);
   const ExternalArgs& a = loaded.args;
-  auto& p = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session alone
+  auto& p = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session only
   if (p.empty) return;
   for (size_t k = 0; k < a.inputs.size(); ++k) p.inputs[k].data = call.operands[a.inputs[k]].data;
   for (size_t k = 0; k < a.written.size(); ++k) {

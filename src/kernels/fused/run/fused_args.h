@@ -1,4 +1,4 @@
-// The byte code of a fused body, as it stands in a plan's step constants.
+// The byte code of a fused body, as stored in a plan's step constants.
 //
 // Little-endian, no padding between fields beyond what is shown:
 //   u32 magic, u8 domain rank, u8 row rank, u8 operands, u8 stores, u32 instruction count, u32 size count

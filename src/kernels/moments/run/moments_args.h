@@ -1,6 +1,6 @@
-// Arguments of the "moments" step: sums over some axes, and sums of squared differences from the mean, for normalisations of long rows.
+// Constants of the "moments" step: sums over some axes, and sums of squared differences from the mean, for normalisations of long rows.
 //
-// operands = in (f16, bf16, f32), sums, squares (f32, written): dims of `in` without the axes, any strides. sizes = none.
+// Operands: in (f16, bf16, f32), sums, squares (f32, written), with the dims of `in` without these axes and any strides. No sizes.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace ingot::kernels {
 
 struct MomentsArgs {
-  std::vector<uint8_t> reduced;  // per axis of `in`: 1 where it is summed over
+  std::vector<uint8_t> reduced;  // per axis of `in`: 1 if it is summed over
 };
 std::vector<std::byte> serialise(const MomentsArgs&);
 inline bool takes_moments_of(ir::DType t) { return t == ir::DType::f16 || t == ir::DType::bf16 || t == ir::DType::f32; }
@@ -20,7 +20,7 @@ MomentsArgs parse_moments(std::span<const std::byte>);
 
 // RunKernel::load; the result is a MomentsArgs.
 std::shared_ptr<const void> load_moments(std::span<const std::byte> constants, size_t operands, size_t sizes);
-// Error (format) when the operands do not fit.
+// Error (format) if the operands do not fit.
 void check_moments(const Call& call);
 
 }  // namespace ingot::kernels

@@ -1,6 +1,6 @@
-// Arguments of the "scan" step: running sums and the like along one axis, inclusive.
+// Constants of the "scan" step: inclusive running sums and the like along one axis.
 //
-// operands = in, out (written): the same dtype and dims, any strides; out may be in. sizes = none.
+// Operands: in, out (written), of equal dtype and dims, with any strides; out may be in. No sizes.
 #pragma once
 #include <cstddef>
 #include <cstdint>

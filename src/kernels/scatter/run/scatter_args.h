@@ -1,5 +1,5 @@
-// Arguments of the scatter steps. Both write into `out`, which already holds the base (a copy made by a fused step, or the
-// base itself when nobody reads it later). Updates are taken in row-major order, so repeated indices have one meaning.
+// Constants of the scatter steps. Both write into `out`, which already holds the base: a copy made by a fused step, or the base itself if no later step reads
+// it. Updates are applied in row-major order, so that repeated indices have a defined result.
 //
 // "scatter":       operands = updates, index_0.., out (written). Indices are i64, one per scattered axis of out; each is a view with
 //                  the same dims I (stride 0 where it broadcasts). updates' dims are out's without `axes`, I inserted at `position`.

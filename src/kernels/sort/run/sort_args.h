@@ -1,7 +1,7 @@
-// Arguments of the "sort" step: the first k of each line in order, with where they stood. Stable; NaN is the largest number.
+// Constants of the "sort" step: the first k elements of each sorted line, and their positions. Stable; NaN is the largest number.
 //
-// operands = in, values (written), indices (i64, written). values and indices have in's dims, but k <= in's size on the axis: all of it
-// is sort, less is topk. sizes = none.
+// Operands: in, values (written), indices (i64, written). values and indices have in's dims, but k <= in's size on the
+// axis: equal for sort, less for topk. No sizes.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace ingot::kernels {
 
 struct SortArgs {
   uint8_t axis = 0;
-  bool descending = false;  // topk: `largest`
+  bool descending = false;  // topk's `largest`
 };
 std::vector<std::byte> serialise(const SortArgs&);
 SortArgs parse_sort(std::span<const std::byte>);

@@ -94,7 +94,7 @@ void check(const Case& c, Workers& workers) {
   args.mask = code;
   run_kernel("attention", serialise(args), operands, sizes, workers);
 
-  // Of the arithmetic, and of the result's dtype. Masks are added to f32 scores, of f64 operands f64.
+  // Roundings of the arithmetic, and of the result's dtype. Masks are added to f32 scores (f64 for f64).
   const double unit = std::ldexp(1, c.type == DType::f64 ? -53 : -24);
   const double store = std::ldexp(1, c.type == DType::f64 ? -53 : c.type == DType::f16 ? -11 : c.type == DType::bf16 ? -8 : -24);
   const std::vector<double> queries = q.values(), keys = k.values(), values = v.values(), masked = mask.values(), found = out.values();
@@ -126,7 +126,7 @@ void check(const Case& c, Workers& workers) {
         want += term;
         absolute += std::abs(term);
       }
-      // Numerator and denominator each: the scores, the exponential, the sum.
+      // Numerator and denominator each have the error of the scores, the exponential and the sum.
       double bound = absolute * 2 * (2 * score_error + (static_cast<double>(c.t) + 16) * unit) + std::abs(want) * store + 1e-40;
       if (c.type == DType::f16) bound += std::ldexp(1, -25);
       double is = of(found, query, c.e, e);
@@ -149,7 +149,7 @@ TEST(attention, every_small_size) {
   }
 }
 
-// Beyond a block of queries and of keys: the softmax is corrected as larger scores come.
+// More than a block of queries and keys: larger scores rescale earlier sums.
 TEST(attention, sizes_beyond_the_blocks) {
   for (Workers* workers : {&inline_workers(), &three()}) {
     for (bool causal : {false, true}) {
@@ -190,7 +190,7 @@ TEST(attention, dtypes) {
   }
 }
 
-// Scores of a thousand: without the largest taken off, every exponential would be infinite.
+// Scores of a thousand: without subtracting the maximum, every exponential would be infinite.
 TEST(attention, large_scores) {
   check({.s = 20, .t = 700, .d = 16, .e = 8, .size = 200}, inline_workers());
   check({.s = 20, .t = 20, .d = 16, .e = 8, .causal = true, .size = 200}, inline_workers());
@@ -226,7 +226,7 @@ TEST(attention, arguments_cut_off_or_damaged_are_refused) {
   AttentionArgs back = parse_attention(bytes);
   EXPECT_TRUE(back.causal && back.scale == 0.5f && back.batch_rank == 3 && back.mask.empty());
   for (size_t n = 0; n < bytes.size(); ++n) EXPECT_THROW(parse_attention(std::span(bytes).first(n)), Error);
-  bytes[3] = std::byte{1};  // says that a mask follows
+  bytes[3] = std::byte{1};  // a mask follows
   EXPECT_THROW(parse_attention(bytes), Error);
 }
 

@@ -1,4 +1,4 @@
-// Depthwise convolutions, vectors along the channels.
+// Offers depthwise convolutions with vectors along the channels.
 #include <functional>
 #include <numeric>
 
@@ -12,7 +12,8 @@ namespace {
 
 using Args = kernels::DepthwiseConvArgs;
 
-// Channels are the last kept index: neighbours in both operands, never outside. No axis is left along the index before it and another one.
+// True if channels are the last kept index, contiguous in both operands and never outside, and if the index before them
+// shares no bordered axis with another one.
 bool goes_along_channels(const DepthwiseConv& w) {
   const auto channel = static_cast<uint32_t>(w.kept - 1), across = channel - 1;
   if (!(step_in_memory(w.map, w.a, channel) == ir::Dim(1)) || !(w.b.strides[channel] == ir::Dim(1))) return false;

@@ -1,4 +1,4 @@
-// Sums over windows against plain loops; the numbers are small integers, so results must be equal.
+// Depthwise convolutions against plain loops; the numbers are small integers, so results must be equal.
 #include <gtest/gtest.h>
 
 #include "backend/cpu/compile/body_builder_test.h"
@@ -90,7 +90,7 @@ TEST(depthwise_conv, sums) {
   check({3, 30, 30, 64, 7, 7, 1, 3, 1}, three());
   check({1, 1, 9, 24, 1, 4, 1, 0, 1}, three());   // one axis
   check({2, 6, 6, 16, 2, 2, 2, 0, 1}, three());   // windows side by side
-  check({1, 2, 2, 16, 3, 3, 1, 3, 1}, three());   // windows that see nothing
+  check({1, 2, 2, 16, 3, 3, 1, 3, 1}, three());   // windows outside the image
   check({0, 4, 4, 16, 3, 3, 1, 1, 1}, three());
   check({1, 4, 4, 0, 3, 3, 1, 1, 1}, three());
 }

@@ -1,4 +1,4 @@
-// Convolutions whose windows are read where they lie: few columns, few channels, or groups of either.
+// Offers convolutions that read their windows in place: few columns, few channels, or groups of few.
 #include <functional>
 #include <numeric>
 
@@ -12,16 +12,16 @@ namespace {
 
 using kernels::GemmMap;
 
-// Groups of so many channels and columns that tiles of all instruction sets take. Wider ones are vectors of one group.
+// True if the tiles of all instruction sets can hold several groups of these sizes in a vector. Wider groups take whole vectors.
 bool has_narrow_tiles(int64_t channels, int64_t columns) {
   return (columns == 1 && channels == 2) || (columns == 2 && (channels == 1 || channels == 2 || channels == 4)) ||
          (columns == 4 && (channels == 1 || channels == 2 || channels == 4 || channels == 8));
 }
 constexpr int64_t vector = 8;          // columns
-constexpr int64_t most_columns = 128;  // for which rows are not worth a copy, whatever the lines
-constexpr int64_t long_line = 12;      // outputs that fill a tile: as many products as a copied row has, without the copy
+constexpr int64_t most_columns = 128;  // up to here, copying rows does not pay, whatever the length of lines
+constexpr int64_t long_line = 12;      // outputs that fill a tile: as many products per load as with copied rows
 
-// A product whose A is a matrix for each batch index reads it through a map too.
+// A GEMM without a map, written with the map that its strides are.
 Gemm mapped(const Gemm& g) {
   Gemm out = g;
   if (g.map) return out;
@@ -30,7 +30,7 @@ Gemm mapped(const Gemm& g) {
   return out;
 }
 
-// The batch axis along which B differs; npos: none does.
+// The batch axis along which B differs; npos if none does.
 constexpr size_t npos = SIZE_MAX;
 size_t group_axis(const Gemm& g) {
   for (size_t d = 0; !g.packed && d < g.batch_rank; ++d) {
@@ -77,7 +77,7 @@ std::optional<std::string> obstacle(const Site& site, const Gemm& g, const Setti
   if (g.type != ir::DType::f32 || g.encoding || g.prologue || g.gated || g.b.size() > 1) return "for plain products of float32";
   const size_t k_rank = g.map->dims.size() - g.batch_rank - g.m_rank;
   if (g.map->axes.size() > GemmMap::max_rank || g.m_rank > GemmMap::max_rank || k_rank > GemmMap::max_rank || g.batch_rank > GemmMap::max_rank) return "too many axes";
-  // Each axis of A that windows leave is moved along by one index of places.
+  // Each axis of A with a border is moved along by only one index of outputs.
   for (const ir::AffineMap::Axis& axis : g.map->axes) {
     if (std::count_if(axis.terms.begin(), axis.terms.end(), [&](const auto& t) { return t.axis < g.batch_rank + g.m_rank; }) > 1)
       return "an axis is moved along by several indices";
@@ -90,9 +90,9 @@ std::optional<std::string> obstacle(const Site& site, const Gemm& g, const Setti
   return axis == npos ? std::nullopt : groups_obstacle(site, g, axis, *sizes);
 }
 
-// How much of what windows see is inside of A, where sizes are known: elsewhere copied rows are zeros.
+// The share of window elements that are inside A, if sizes are known; copied rows would be zero elsewhere.
 double inside(const Gemm& g) {
-  constexpr int64_t most = 1 << 16;  // places of an axis that are looked at
+  constexpr int64_t most = 1 << 16;  // positions per axis to count
   double all = 1;
   for (size_t a = 0; a < g.map->axes.size(); ++a) {
     const ir::AffineMap::Axis& axis = g.map->axes[a];
@@ -116,7 +116,7 @@ double inside(const Gemm& g) {
   return all;
 }
 
-// The body over the domain without the groups' axis.
+// The body over the domain with the groups' axis merged into the columns.
 FusedBody joined(FusedBody body, size_t axis) {
   body.row.back() = body.row.back() * body.outer[axis];
   body.outer.erase(body.outer.begin() + static_cast<int64_t>(axis));
@@ -140,7 +140,7 @@ EmittedStep emit_direct_conv(const Gemm& g, const FusedBody& body) {
                    {std::accumulate(first, second, ir::Dim(1), std::multiplies<>()), body.row.back(), std::accumulate(second, g.map->dims.end(), ir::Dim(1), std::multiplies<>())}};
   step.sizes.insert(step.sizes.end(), map_sizes.begin(), map_sizes.end());
   step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
-  // The last columns of narrow groups are computed twice where they do not fill a vector.
+  // If the columns of narrow groups do not fill whole vectors, the last ones are computed twice.
   const bool once = axis == npos || (body.row.back() * body.outer[axis]).constant().value_or(1) % vector == 0;
   if (once) step.elementwise = 2;
   return step;
@@ -153,13 +153,13 @@ void direct_conv_offers(const Site& site, const Settings& settings, Offers& out)
   if (given == nullptr || !is_placed(given->a) || given->prologue) return;
   const auto g = std::make_shared<const Gemm>(mapped(*given));
   auto refuse = [&](Obstacle obstacle, std::string reason) {
-    if (given->map) out.refusals.push_back({"windows in place", obstacle, std::move(reason)});  // of other products nobody expects it
+    if (given->map) out.refusals.push_back({"windows in place", obstacle, std::move(reason)});  // for other GEMMs the refusal would be noise
   };
   if (auto reason = obstacle(site, *g, settings)) return refuse(Obstacle::types, std::move(*reason));
-  // Panels of B that are read again for each line are slower than rows of A that are copied once for all of them.
+  // Reading panels of B again for each line is slower than copying rows of A once for all of them.
   const Sizes sizes = *sizes_of(*g, *site.body);
   const bool groups = group_axis(*g) != npos && (given->map || g->constant), apart = !(g->a.strides.back() == ir::Dim(1));
-  constexpr double half = 0.5;  // of the windows: where more of them is outside, what is copied costs more than B that is read again
+  constexpr double half = 0.5;  // of the windows: if more is outside, copying rows costs more than reading B again
   const int64_t line = given->map ? g->map->dims[g->batch_rank + g->m_rank - 1].constant().value_or(0) : 0;
   const bool few = given->map ? sizes.n <= most_columns || line >= long_line || inside(*g) < half
                               : sizes.k <= 64 && sizes.n <= most_columns && (sizes.n < 2 * vector || apart) && g->a.dims[g->batch_rank].constant().value_or(0) >= 64;

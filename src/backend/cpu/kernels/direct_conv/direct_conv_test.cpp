@@ -1,4 +1,4 @@
-// Convolutions of groups against plain loops; the numbers are small integers, so results must be equal. Those of one group: matmul/rows_test.cpp.
+// Grouped convolutions against plain loops; the numbers are small integers, so results must be equal. For one group see matmul/rows_test.cpp.
 #include <gtest/gtest.h>
 
 #include "backend/cpu/compile/body_builder_test.h"
@@ -42,7 +42,7 @@ backend::cpu::Emitted body_of(const Groups& v, int64_t rows) {
   if (v.end == Groups::bias_relu) r = body.map(ir::Op::relu, DType::f32, {r});
   if (v.end == Groups::scale_clamp) r = body.map(ir::Op::min, DType::f32, {body.number(6.0, DType::f32), body.map(ir::Op::max, DType::f32, {body.number(-2.0, DType::f32), r})});
   if (v.end == Groups::residual) r = body.map(ir::Op::add, DType::f32, {r, body.load(DType::f32)});
-  if (v.end == Groups::twice) r = body.map(ir::Op::mul, DType::f32, {r, r});  // no end of tiles
+  if (v.end == Groups::twice) r = body.map(ir::Op::mul, DType::f32, {r, r});  // not an epilogue of tiles
   body.store(DType::f32, r);
   return backend::cpu::emit(body.body);
 }
@@ -86,11 +86,11 @@ TEST(direct_conv, groups) {
   auto pool = make_pool(2);
   for (Groups::End end : {Groups::plain, Groups::bias_relu, Groups::scale_clamp, Groups::residual, Groups::twice}) {
     for (auto [c, o] : {std::pair<int64_t, int64_t>{1, 2}, {2, 2}, {4, 2}, {2, 1}, {1, 4}, {2, 4}, {4, 4}, {8, 4}, {3, 8}, {8, 16}, {5, 24}}) {
-      check({2, 7, 9, 12, c, o, 3, 3, 1, 1, 1, end}, inline_workers());  // also such that the last vector has columns of the one before
+      check({2, 7, 9, 12, c, o, 3, 3, 1, 1, 1, end}, inline_workers());  // also with a last vector that overlaps the one before
       check({1, 6, 31, 9, c, o, 3, 2, 2, 1, 1, end}, *pool);
     }
   }
-  check({1, 9, 9, 8, 4, 4, 3, 3, 1, 4, 3}, *pool);   // windows that lie outside altogether
+  check({1, 9, 9, 8, 4, 4, 3, 3, 1, 4, 3}, *pool);   // windows completely outside
   check({1, 1, 400, 4, 4, 8, 1, 5, 4, 2}, *pool);    // one long line
   check({0, 4, 4, 8, 4, 4, 3, 3, 1, 1}, *pool);
 }
@@ -112,7 +112,7 @@ TEST(direct_conv, what_does_not_fit_is_refused) {
   };
   auto nothing = [](MatmulArgs&, std::vector<int64_t>&) {};
   EXPECT_EQ(code_of(&x, &weight, &result, nothing), Code::ok);
-  EXPECT_EQ(code_of(&x, &weight, &apart, nothing), Code::format);   // columns of groups are not neighbours
+  EXPECT_EQ(code_of(&x, &weight, &apart, nothing), Code::format);   // columns of groups are not contiguous
   EXPECT_EQ(code_of(&weight, &weight, &result, nothing), Code::format);
   EXPECT_EQ(code_of(&x, &result, &result, nothing), Code::format);
   EXPECT_EQ(code_of(&x, &weight, &result, [](MatmulArgs& a, auto&) { a.map.reset(); }), Code::format);

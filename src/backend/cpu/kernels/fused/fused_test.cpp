@@ -1,4 +1,4 @@
-// Fused bodies against the meaning of each primitive, computed one element at a time in double or int64.
+// Fused bodies against a scalar evaluation of each primitive in double or int64.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -74,7 +74,7 @@ struct Tensor {
     for (int64_t x : dims) n *= std::max<int64_t>(x, 1);
     bytes.resize(static_cast<size_t>(n) * ir::size_of(t));
   }
-  // Axes of size 1 are the same for all.
+  // Axes of size 1 broadcast.
   std::byte* at(const std::vector<int64_t>& where) {
     int64_t o = 0;
     for (size_t k = 0; k < dims.size(); ++k) o += dims[k] == 1 ? 0 : where[k] * strides[k];
@@ -111,7 +111,7 @@ void expect_same(Op op, DType t, Number got, Number want, const std::vector<Numb
     return;
   }
   if (std::isinf(want.f) || want.f == 0) {
-    // What underflows may be a subnormal or 0.
+    // An underflow may be subnormal or 0.
     bool tiny = want.f == 0 && std::fabs(got.f) < 1e-37;
     EXPECT_TRUE(got.f == want.f || tiny) << text;
     if (want.f == 0 && got.f == 0 && ir::cost_of(op) == ir::Cost::cheap && !(op >= Op::min && op <= Op::fmax)) {  // min and max take either zero
@@ -120,9 +120,9 @@ void expect_same(Op op, DType t, Number got, Number want, const std::vector<Numb
     return;
   }
   double eps = t == DType::f64 ? 2.3e-16 : t == DType::f32 ? 1.2e-7 : t == DType::f16 ? 9.8e-4 : 7.9e-3;
-  // Bounded functions end in 1: their error is measured there.
+  // Bounded functions approach 1: the error is relative to that.
   bool bounded = op == Op::erf || op == Op::tanh;
-  // gelu is x times a function that ends in 1.
+  // gelu is x times a function that approaches 1.
   double size = op == Op::gelu || op == Op::gelu_tanh ? std::max(1.0, std::fabs(in[0].f)) : bounded ? std::max(1.0, std::fabs(want.f)) : std::fabs(want.f);
   EXPECT_LE(std::fabs(got.f - want.f), 3 * eps * size + 1e-37) << text;
 }
@@ -133,7 +133,7 @@ struct Shape {
   int64_t gap;
 };
 
-// Every primitive but casts on every dtype it has, with operands that are contiguous, strided, rows, columns and single numbers.
+// Every primitive but casts on each of its dtypes, with operands that are contiguous, strided, rows, columns and single numbers.
 TEST(fused, primitives) {
   std::mt19937 random(1);
   const int64_t rows = 3, columns = 77;
@@ -190,7 +190,7 @@ TEST(fused, casts) {
     for (DType to : all_types) {
       Tensor x(from, {4, 33}), out(to, {4, 33});
       fill(x, random, false);
-      if (ir::is_float(from)) {  // what does not fit an integer has no meaning
+      if (ir::is_float(from)) {  // values that do not fit an integer are undefined
         for (size_t k = 0; k < 4 * 33; ++k) put(from, x.bytes.data() + k * ir::size_of(from), {static_cast<double>(k) * (ir::is_float(to) || to == DType::b8 ? -0.7 : 0.7), 0});
       }
       BodyBuilder k({4}, {33});
@@ -211,7 +211,7 @@ TEST(fused, casts) {
   }
 }
 
-// Rows from one element to more than a block, and what runs together in one pass.
+// Rows from one element to more than a block, and instructions that run as one pass.
 class Rows : public testing::TestWithParam<int64_t> {};
 
 std::vector<double> doubles(Tensor& t) {
@@ -270,14 +270,14 @@ TEST_P(Rows, layer_norm) {
   }
 }
 
-// Sums in double of floats: by themselves, about their mean, of what has no other reader, of what has, and as they are.
+// Sums of floats in double: plain, about their mean, of values with and without other readers, and of loads.
 TEST_P(Rows, sums_in_double) {
   int64_t n = GetParam();
   const auto f = DType::f32, d = DType::f64;
   Tensor x(f, {2, n}), wide(d, {2, n}), kept(d, {2, n});
   fill_plain(x, 1);
   fill_plain(wide, 2);
-  for (int64_t r = 0; r < 2; ++r) put(f, x.at({r, n - 1}), {3e38, 0});  // its square is none of f32
+  for (int64_t r = 0; r < 2; ++r) put(f, x.at({r, n - 1}), {3e38, 0});  // its square overflows f32
   BodyBuilder k({2}, {n});
   Reg a = k.load(f), w = k.load(d), count = k.number(static_cast<double>(n), d), half = k.map(Op::mul, f, {a, k.number(0.5, f)});
   Reg as = k.map(Op::cast, d, {a}), halves = k.map(Op::cast, d, {half});
@@ -288,7 +288,7 @@ TEST_P(Rows, sums_in_double) {
   const Reg results[] = {k.reduce(Reduction::sum, d, as), about_mean(as), about_mean(halves), about_mean(w), k.reduce(Reduction::sum, d, k.map(Op::mul, d, {as, as})),
                          k.reduce(Reduction::sum, d, w)};
   for (Reg r : results) k.store(d, r);
-  k.store(d, as);  // read by a sum and by what is stored
+  k.store(d, as);  // read by a sum and by a store
   std::vector<Tensor> sums(6, Tensor(d, {2, 1}));
   FusedStep(k.body, {x.view(), wide.view(), sums[0].view(), sums[1].view(), sums[2].view(), sums[3].view(), sums[4].view(), sums[5].view(), kept.view()}, inline_workers()).run();
   auto moment = [&](Tensor& t, size_t r, double scale, double about, int power) {
@@ -336,7 +336,7 @@ TEST_P(Rows, activations_with_neighbours) {
   }
 }
 
-// A value read twice keeps its meaning when one of its users runs together with others.
+// A value that is read twice stays right if one of its users is fused with other instructions.
 TEST_P(Rows, a_difference_with_two_uses) {
   int64_t n = GetParam();
   const auto f = DType::f32;
@@ -365,7 +365,7 @@ TEST_P(Rows, a_difference_with_two_uses) {
 
 INSTANTIATE_TEST_SUITE_P(lengths, Rows, testing::Values(1, 2, 7, 16, 33, 128, 768, 1025, 40000));
 
-// What is the same for all of a row is read for a row of nothing too.
+// A value that is constant along the row is read even for an empty row.
 TEST(fused, load_beside_a_row_of_nothing) {
   const auto f = DType::f32, h = DType::f16;
   for (std::vector<int64_t> row : {std::vector<int64_t>{0}, {3, 0}, {0, 3}}) {
@@ -378,13 +378,13 @@ TEST(fused, load_beside_a_row_of_nothing) {
     Reg a = k.load(h), b = k.load(f), c = k.load(f);
     k.store(f, k.map(Op::add, f, {k.reduce(Reduction::sum, f, k.map(Op::mul, f, {b, c})), a}));
     auto turned = z.view();
-    std::reverse(turned.strides.begin(), turned.strides.end());  // so that the axes stay apart
+    std::reverse(turned.strides.begin(), turned.strides.end());  // so that the axes are not merged
     FusedStep(k.body, {x.view(), y.view(), turned, out.view()}, inline_workers()).run();
     EXPECT_EQ(doubles(out), doubles(x));
   }
 }
 
-// `turned`: the rows' elements lie apart, so that many rows are reduced side by side.
+// `turned`: rows are strided, so that many are reduced at once.
 void reductions(int64_t rows, bool turned) {
   std::mt19937 random(3);
   for (DType t : {DType::b8, DType::i32, DType::i64, DType::f32, DType::f64}) {
@@ -475,7 +475,7 @@ TEST(fused, weighed_sums_across_rows) {
   }
 }
 
-// Several stages side by side: softmax along an axis whose elements lie apart, and its sums.
+// Several stages across rows: softmax along a strided axis, and its sums.
 TEST(fused, softmax_across_rows) {
   const auto f = DType::f32;
   const int64_t n = 9, columns = 530;
@@ -523,7 +523,7 @@ TEST(fused, gathered_rows_and_elements) {
   }
 }
 
-// What depends on some axes alone is computed once, over these: numbers of two axes, and an index and weights read from memory.
+// Values that depend on some axes are computed once over these: numbers of two axes, and an index and weights read from memory.
 TEST(fused, parts_over_some_axes) {
   const auto f = DType::f32;
   for (DType of_index : {DType::i64, DType::i32, DType::u8}) {
@@ -564,7 +564,7 @@ TEST(fused, parts_over_some_axes) {
   }
 }
 
-// Places along two axes; one of them outside is the same error wherever it is.
+// Gathers along two axes; an index out of range gives the same error at any place.
 TEST(fused, gathered_elements) {
   const auto f = DType::f32;
   const int64_t n = 700;
@@ -604,7 +604,7 @@ TEST(fused, integer_division_by_zero_is_an_error) {
   }
 }
 
-// Damaged byte code is refused, or stays inside its operands (the address sanitizer looks on).
+// Damaged byte code is refused, or stays inside its operands (checked by the address sanitizer).
 TEST(fused, damaged_code) {
   BodyBuilder k({4}, {24});
   const auto f = DType::f32;
@@ -621,7 +621,7 @@ TEST(fused, damaged_code) {
     int changes = 1 + static_cast<int>(random() % 3);
     for (int c = 0; c < changes; ++c) bytes[random() % bytes.size()] = static_cast<std::byte>(random() % 2 ? random() % 256 : random() % 12);
     if (random() % 16 == 0) bytes.resize(random() % bytes.size());
-    // Exact sizes on the heap, so that a step too far is seen.
+    // Exact sizes on the heap, so that an access outside is detected.
     std::vector<int64_t> index(4 * 24, 3);
     std::vector<float> x(4 * 24, 0.5f), table(7, 1.0f), out(4 * 24);
     int64_t full[] = {4, 24}, steps[] = {24, 1}, table_dims[] = {1, 1, 7}, table_steps[] = {0, 0, 1}, sizes[] = {4, 24};

@@ -1,4 +1,4 @@
-// Bodies over short rows: random ones, of small whole numbers, so that every order of operations gives the same.
+// Random bodies over short rows, of small integers, so that every order of operations gives the same result.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -54,7 +54,7 @@ class RandomBody {
   };
   int64_t pick(int64_t from, int64_t to) { return std::uniform_int_distribution<int64_t>(from, to)(random_); }
 
-  // Operands in memory, small whole numbers, now and then NaN.
+  // Operands in memory: small integers, some of them NaN.
   size_t memory(std::vector<int64_t> dims, std::vector<int64_t> strides, int64_t elements) {
     std::vector<float> m(static_cast<size_t>(elements));
     for (float& x : m) x = pick(0, 60) == 0 ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(pick(-3, 3));
@@ -74,7 +74,7 @@ class RandomBody {
       }
     };
     const int64_t kind = pick(0, 4);
-    if (kind == 0) {  // guarded, as windows are
+    if (kind == 0) {  // guarded, like windows
       const int64_t rows = pick(1, 6), line = pick(1, 8), by[] = {pick(1, 2), pick(1, 2)}, lower[] = {pick(-1, 2), pick(-1, 2)};
       const size_t m = memory({rows, line, c_}, {line * c_, c_, 1}, rows * line * c_);
       v.reg = k_.load(f);
@@ -86,7 +86,7 @@ class RandomBody {
         const int64_t y = a * by[0] - lower[0], x = b * by[1] - lower[1];
         return y < 0 || y >= rows || x < 0 || x >= line ? -7.0f : memory_[m][static_cast<size_t>((y * line + x) * c_ + n)];
       });
-    } else if (kind == 1) {  // one element for each row
+    } else if (kind == 1) {  // one element per row
       const size_t m = memory({h_, w_, 1}, {w_, 1, 0}, h_ * w_);
       v.reg = k_.load(f);
       each([&](int64_t a, int64_t b, int64_t) { return memory_[m][static_cast<size_t>(a * w_ + b)]; });
@@ -144,7 +144,7 @@ TEST(row_body, random_bodies) {
   }
 }
 
-// Rows that indices in memory choose, weighted and added: a resize of channels that lie innermost.
+// Rows selected by indices, weighted and added: a channels-last resize.
 TEST(row_body, chosen_rows) {
   const int64_t h = 9, c = 24, from = 5;
   std::vector<float> table(static_cast<size_t>(from * c)), weight(static_cast<size_t>(h)), out(static_cast<size_t>(h * c));
@@ -177,7 +177,7 @@ TEST(row_body, chosen_rows) {
   }
 }
 
-// Which bodies are done so, and which are left to passes over blocks.
+// Which bodies become row bodies, and which run in passes over blocks.
 TEST(row_body, bodies_of_short_rows) {
   auto takes = [](int64_t columns, Op op) {
     BodyBuilder k({6}, {columns});
@@ -185,7 +185,7 @@ TEST(row_body, bodies_of_short_rows) {
     k.store(f, k.map(op, f, ir::arity_of(op) == 2 ? std::vector<Reg>{x, y} : std::vector<Reg>{x}));
     const Emitted code = emit(k.body);
     auto program = kernels::load_program(code.code, 3, 0);
-    // Rows lie apart, so that they are not one.
+    // Rows have gaps, so that they are not merged.
     const int64_t dims[] = {6, columns}, strides[] = {columns + 1, 1};
     std::byte nothing{};
     const std::vector<TensorRef> operands(3, TensorRef{&nothing, f, 2, dims, strides});

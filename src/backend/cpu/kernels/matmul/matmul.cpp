@@ -1,4 +1,4 @@
-// GEMM in panels of B, with the body's byte code behind each block of rows.
+// Offers GEMM with B in panels; the epilogue is byte code that runs after each block of rows.
 #include <functional>
 #include <numeric>
 
@@ -10,8 +10,7 @@ namespace ingot::backend::cpu {
 
 namespace {
 
-// nullopt for maps that the kernel cannot follow, or would follow from cache line to cache line. The images of a first layer may have their few channels
-// between neighbours of a line.
+// nullopt if the kernel cannot follow the map, or if each element would cost a cache line. In a first layer the few channels of an image may be interleaved.
 std::optional<kernels::GemmMap> map_of(const Gemm& p, std::vector<ir::Dim>& sizes) {
   constexpr size_t most = kernels::GemmMap::max_rank;
   const ir::AffineMap& from = *p.map;
@@ -48,7 +47,7 @@ EmittedStep emit_gemm(const Gemm& g, const FusedBody& body, bool in_order) {
   EmittedStep step{"matmul", kernels::serialise(args), {m, body.row.back(), k}};
   step.sizes.insert(step.sizes.end(), map_sizes.begin(), map_sizes.end());
   step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
-  // Sums of float32 lie in the result before the body reads its operands there.
+  // Float32 sums are stored in the result before the body reads its operands there.
   if (body.operands[body.stores[0].operand] != ir::DType::f32) step.elementwise = 2;
   return step;
 }
@@ -77,7 +76,7 @@ std::optional<Refusal> obstacle(const Gemm& g) {
   return std::nullopt;
 }
 
-// Panels of the weight's own numbers, widened in registers or multiplied in pairs.
+// Panels in the weight's own type: tiles widen the numbers in registers, or multiply them in pairs.
 std::optional<Packing> packing_of(const Gemm& g) {
   if (!g.packed && !can_be_packed(g)) return std::nullopt;
   return Packing{"matmul_pack", kernels::panels_of(g.encoding ? g.encoding->storage : g.type)};

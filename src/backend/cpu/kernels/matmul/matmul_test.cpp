@@ -1,4 +1,4 @@
-// Products against plain loops. The numbers are small integers, so that every sum is exact in any order and results must be equal.
+// GEMMs against plain loops. The numbers are small integers, so that every sum is exact in any order and results must be equal.
 #include "kernels/matmul/run/matmul_args.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct Case {
   DType out = DType::f32;
   bool a_transposed = false, b_transposed = false, out_transposed = false;
   bool packed = false, f32_panels = false;  // packed in B's type or in f32
-  int64_t pad = 0;                     // behind the rows of A, B and the result
+  int64_t pad = 0;                     // after the rows of A, B and the result
   std::vector<size_t> a_broadcast = {}, b_broadcast = {};
   End end = End::plain;
   DType with = DType::f32;             // bias and residual
@@ -44,7 +44,7 @@ std::string text(const Case& c) {
 int64_t packed_bytes(DType type, int64_t k, int64_t n) { return storage_bytes(panels_of(type), std::array{k, n}); }
 TestTensor packed_room(DType type, int64_t k, int64_t n) { return TestTensor(type, {packed_bytes(type, k, n) / static_cast<int64_t>(ir::size_of(type))}); }
 
-// Integers of -3 .. 3 without a pattern that a transposition would keep.
+// Integers of -3 .. 3 without a pattern that survives a transposition.
 void fill(TestTensor& t, uint32_t seed) {
   t.each([&](const std::vector<int64_t>& at) {
     uint32_t h = seed;
@@ -143,7 +143,7 @@ void check(const Case& c, Workers& workers) {
       case End::scaled_by_column: x *= static_cast<double>(at.back()); break;
     }
     if (c.out == DType::bf16 || c.out == DType::f16) {
-      if (slack != 0) slack += std::ldexp(std::abs(x), c.out == DType::bf16 ? -8 : -11);  // where rounding falls to the other side
+      if (slack != 0) slack += std::ldexp(std::abs(x), c.out == DType::bf16 ? -8 : -11);  // a tie may be rounded the other way
       x = ir::rounded_to(c.out, x);
     }
     if (c.type == DType::i8) x = static_cast<int8_t>(static_cast<int64_t>(x));  // wraps
@@ -203,7 +203,7 @@ TEST(matmul, layouts_and_endings_of_half_panels) {
   }
 }
 
-// Tiles that end in a half type: from one block of K, and from several; beside columns that fill no tile, where they do not.
+// Tiles that store a half type: from one block of K and from several, also next to columns that do not fill a tile.
 TEST(matmul, endings_of_half_types) {
   for (DType out : {DType::bf16, DType::f16}) {
     for (DType type : {out, DType::f32}) {
@@ -219,7 +219,7 @@ TEST(matmul, endings_of_half_types) {
   }
 }
 
-// Every f32 whose lower half is a few bits, rounded by a tile as numbers are rounded everywhere.
+// f32 numbers with few low bits, rounded by a tile as everywhere else.
 TEST(matmul, tiles_round_as_numbers_do) {
   for (DType out : {DType::bf16, DType::f16}) {
     for (uint32_t low : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0x1000u, 0x1001u, 0xffffu}) {
@@ -256,7 +256,7 @@ TEST(matmul, every_size_up_to_70_of_bf16_panels) {
   }
 }
 
-// Blocks of rows and of K, and workers that share both.
+// Blocks of rows and of K, split among workers.
 TEST(matmul, blocks_of_bf16_panels) {
   for (auto [m, n, k] : {std::array<int64_t, 3>{400, 96, 70}, {129, 640, 33}, {390, 33, 1030}, {33, 64, 4100}, {40, 96, 2100}}) {
     for (End end : {End::plain, End::residual, End::bias_gelu_residual, End::scaled_by_column}) {
@@ -266,7 +266,7 @@ TEST(matmul, blocks_of_bf16_panels) {
 }
 
 #if defined(__x86_64__)
-// A thread that keeps matrix registers configured has 8 KB more to save whenever it is switched.
+// A context switch of a thread with configured matrix registers saves 8 KB more.
 TEST(matmul, threads_release_matrix_registers) {
   if (backend::cpu::isa() < backend::cpu::Isa::amx_bf16) GTEST_SKIP() << "no matrix registers";
   check({.m = 200, .n = 320, .k = 600, .type = DType::bf16, .packed = true}, three());
@@ -314,7 +314,7 @@ TEST(matmul, half_panels_hold_every_number) {
   }
 }
 
-// In order, a row has the same bits whichever rows stand beside it.
+// In order, a row has the same bits whatever the other rows are.
 TEST(matmul, in_order_a_row_has_the_same_bits_among_any_others) {
   const int64_t most = 150, n = 80;
   for (auto [left, right] :
@@ -349,7 +349,7 @@ TEST(matmul, in_order_a_row_has_the_same_bits_among_any_others) {
   }
 }
 
-// Numbers of an encoded weight by A of each type. All sums of integers here are numbers of f32.
+// Encoded weights with A of each type. All integer sums here are exact in f32.
 TEST(matmul, int8_panels) {
   for (DType type : {DType::f32, DType::bf16, DType::f16}) {
     for (auto [n, k] : {std::array<int64_t, 2>{1, 1}, {7, 2}, {8, 3}, {33, 5}, {64, 9}, {80, 130}, {50, 2051}, {600, 40}}) {
@@ -386,7 +386,7 @@ TEST(matmul, int8_panels) {
   }
 }
 
-// Beyond a block of rows, of K and of a segment, and either way of sharing the work.
+// More than a block of rows, of K and of a segment, for both ways to split the work.
 TEST(matmul, sizes_beyond_the_blocks) {
   for (auto [m, n, k] : {std::array<int64_t, 3>{127, 50, 400}, {130, 530, 33}, {3, 600, 2060}, {1, 1030, 515}, {300, 17, 390}, {520, 96, 64}}) {
     for (bool packed : {false, true}) {

@@ -1,4 +1,4 @@
-// Products whose left operand is read through a map, against plain loops; the numbers are small integers, so results must be equal.
+// GEMMs that read A through a map, against plain loops; the numbers are small integers, so results must be equal.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -39,7 +39,7 @@ void fill(TestTensor& t, uint32_t seed) {
 int64_t elements_of_panels(ir::DType type, int64_t k, int64_t n) { return storage_bytes(panels_of(type), std::array{k, n}) / static_cast<int64_t>(ir::size_of(type)); }
 
 void check(const Convolution& v, bool packed, Workers& workers, std::string_view kernel = "matmul") {
-  if (kernel == "matmul" && v.type == DType::f32) check(v, packed, workers, "direct_conv");  // which takes the same arguments
+  if (kernel == "matmul" && v.type == DType::f32) check(v, packed, workers, "direct_conv");  // it takes the same arguments
   SCOPED_TRACE(fmt::format("{}: {}x{}x{}x{} by {}x{} to {}, stride {}, pad {}, dilation {}, {}, first {}, batched {}, packed {}", kernel, v.n, v.h, v.w, v.c, v.r, v.s, v.o,
                            v.stride, v.pad, v.dilation, ir::name_of(v.type), v.channels_first, v.batched, packed));
   const int64_t height = v.out(v.h, v.r), width = v.out(v.w, v.s), k = v.r * v.s * v.c, places = height * width;
@@ -89,7 +89,7 @@ TEST(mapped_rows, convolutions) {
       {2, 16, 13, 3, 40, 7, 7, 2, 3, 1, DType::f32, true},   // a first layer: rows of the kernel are neighbours, not channels
       {2, 8, 8, 64, 48, 3, 3, 1, 1},                         // more than one block of K
       {3, 8, 7, 6, 5, 3, 2, 1, 2, 2},                        // padding wider than the kernel at an edge
-      {1, 4, 4, 6, 5, 3, 3, 1, 4, 3},                        // windows that lie outside altogether
+      {1, 4, 4, 6, 5, 3, 3, 1, 4, 3},                        // windows completely outside
       {2, 5, 6, 8, 9, 1, 1, 2, 0},
       {2, 9, 11, 5, 7, 3, 3, 1, 1, 1, DType::f16},
       {2, 9, 11, 5, 7, 3, 3, 1, 1, 1, DType::bf16, true},

@@ -5,8 +5,8 @@ namespace ingot::backend::cpu {
 
 namespace {
 
-// Normalisations of groups and of long rows, for which memory is best read once in its own order. A short row stays in the first-level cache: a fused body reads it
-// there as often as it needs.
+// True for group norms and long rows, which are read once, in memory order. A short row stays in the first-level cache,
+// where a fused body can read it several times.
 bool pays(const kernels::MomentsArgs& args, const ir::Dims& dims) {
   constexpr int64_t long_group = 256, long_row = 4096, some_rows = 8, any_row = 65536;
   int64_t rows = 1, length = 1, axes = 0;

@@ -1,4 +1,4 @@
-// How a kernel's sums over windows end in registers, vector by vector of columns (sum_end.inc).
+// The epilogue of convolutions' sums in registers, one vector of columns at a time (sum_end.inc).
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -8,17 +8,17 @@
 namespace ingot::kernels {
 
 struct SumEnd {
-  const float *scale = nullptr, *bias = nullptr;  // of all columns. A sum that began with its bias would be rounded to the bias's size each time
-  const float* residual = nullptr;                // of the first output; behind the activation
+  const float *scale = nullptr, *bias = nullptr;  // per column. A sum that started with its bias would be rounded at the bias's magnitude in each step
+  const float* residual = nullptr;                // address for the first output; added after the activation
   int64_t residual_step = 0;
   SimpleEpilogue::Activation activation = SimpleEpilogue::none;
   float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
   HardSwish hard_swish;
   float slope = 0;                                // of leaky
-  const VectorEnd* program = nullptr;             // instead of all of the above
+  const VectorEnd* program = nullptr;             // if set, replaces all of the above
   int64_t row = 0, column = 0;                    // of the tile, for the program
 
-  // `slope_operand`: where the epilogue's slope is, or null: it is a number.
+  // `slope_operand`: the address of the epilogue's slope, or null if it is a constant.
   void set(const SimpleEpilogue& s, const void* slope_operand) {
     activation = s.activation;
     hard_swish = s.hard_swish_by;

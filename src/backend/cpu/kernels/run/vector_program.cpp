@@ -41,7 +41,7 @@ bool runs_in_vectors(Op op) {
 
 bool is_loaded(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::bf16; }
 
-// True if columns lie side by side in all operands, or are one element.
+// True if all operands are contiguous along columns, or are one element.
 bool suits(const VectorProgram& v, const Bound& b) {
   return std::all_of(v.operands, v.operands + v.operand_count, [&](int k) {
     const int64_t step = b.strides[static_cast<size_t>(k)].back();

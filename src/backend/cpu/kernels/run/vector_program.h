@@ -1,4 +1,5 @@
-// Bodies that run in registers, a few vectors of columns at a time, while a kernel's sums are there (vector_program.inc). For what SimpleEpilogue does not know.
+// Epilogues in registers, a few vectors of columns at a time, while a kernel's sums are in registers
+// (vector_program.inc). For bodies that are not a SimpleEpilogue.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,33 +17,33 @@ struct VectorProgram {
   struct Step {
     Kind kind;
     ir::Op op;               // of a map
-    uint8_t in[3];           // steps
-    uint8_t operand;         // of a load or a store: which of `operands`
+    uint8_t in[3];           // step numbers
+    uint8_t operand;         // of a load or a store: index in `operands`
     float number;
   };
   static constexpr size_t most_steps = 48, most_operands = 12;
   size_t count = 0, operand_count = 0;
   Step steps[most_steps];
   int operands[most_operands];  // of the body
-  uint8_t result = 0;           // the step whose value is the first store's; others are stored by steps
+  uint8_t result = 0;           // the step with the value of the first store; other stores are steps
 };
-// The body bound to these sizes and strides: columns lie side by side in all its operands, or are one element. nullopt: something in it does not run in vectors.
-// Its first store is left to the kernel.
+// The program of a body bound to these sizes and strides. Each operand must be contiguous along columns, or one element for all of them. nullopt if some
+// instruction has no vector form. The kernel does the body's first store.
 std::optional<VectorProgram> vector_program(const Program&, const Bound&);
 
-// Where a program's operands are for a kernel's tile.
+// Where a program's operand is for a kernel's tile.
 struct VectorOperand {
-  std::byte* data = nullptr;  // of the tile's first row and column
-  int64_t row = 0;            // elements between rows; 0: the same for all
+  std::byte* data = nullptr;  // at the tile's first row and column
+  int64_t row = 0;            // elements between rows; 0: the same row for all
   bool one = false;           // one element for all columns
   ir::DType type = ir::DType::f32;
 };
 struct VectorEnd {
   const VectorProgram* program = nullptr;
   VectorOperand operands[VectorProgram::most_operands];
-  int64_t columns = 0;        // of the tile: behind them nothing is read or stored
+  int64_t columns = 0;        // of the tile: nothing is read or stored past them
 
-  // Of a part of the tile.
+  // The same for a part of the tile that starts at this row and column.
   VectorEnd from(int64_t row, int64_t column) const {
     VectorEnd out = *this;
     for (size_t k = 0; k < program->operand_count; ++k) {
@@ -54,7 +55,7 @@ struct VectorEnd {
   }
 };
 
-// The operands at outer coordinates `at`, rows along the axis before the columns.
+// The operands at outer coordinates `at`; rows are the axis before the columns.
 VectorEnd vector_end(const VectorProgram&, const Bound&, std::span<const TensorRef> operands, const int64_t* at, int64_t columns);
 
 }  // namespace ingot::kernels

@@ -20,7 +20,7 @@ WindowTaps::WindowTaps(const char* step, const IndexMap& map, std::span<const In
     across_[axis] = line.along[axis] != 0;
     for (const IndexMap::Index& i : before) fits = fits && !(across_[axis] && i.along[axis] != 0);
   }
-  // Where along the line a place begins and ends to be inside.
+  // The positions along the line where a tap starts or stops being inside.
   std::set<int64_t> cuts{0, line.extent};
   for (int64_t k = 0; k < count; ++k) {
     Place place{};

@@ -20,7 +20,7 @@ std::optional<std::string> obstacle(const Attention& a, const Target& target) {
 void attention_offers(const Site& site, const Target& target, const Settings&, Offers& out) {
   const auto* a = std::get_if<Attention>(&site.kernel);
   if (a == nullptr) return;
-  // Rows of a head are read as they lie.
+  // Rows of a head are read in place.
   for (size_t i = 0; i < 3 && i < site.operands.size(); ++i) {
     const ir::Dim& step = site.operands[i].strides.back();
     if (!step.is_constant() || step.value() != 1)

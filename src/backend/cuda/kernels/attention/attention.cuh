@@ -1,17 +1,17 @@
-// Heads are filled up with zeros to whole fragments of 16 elements.
+// Heads are padded with zeros to whole fragments of 16 elements.
 __device__ constexpr int filled_up(int elements) { return (elements + 15) / 16 * 16; }
-// Rows [first, first + Rows) of a matrix of `Own` columns into shared memory as [Columns / 64][Rows][64], zeros behind its end.
+// Copies rows [first, first + Rows) of a matrix of `Own` columns to shared memory as [Columns / 64][Rows][64], with zeros after its end.
 template <int Rows, int Own, int Threads, bool Aligned, class H>
 __device__ __forceinline__ void copy_rows_async(H* to, const H* from, i64 stride, i64 first, i64 rows) {
   constexpr int Columns = filled_up(Own), pieces = Columns / 8, own = Own / 8, step = Threads / pieces;
   if constexpr (Aligned && Threads % pieces == 0 && step % 8 == 0) {
-    // A thread brings the same piece of some rows, all of them at one place among eight.
+    // A thread copies the same piece of several rows, all at one place among eight.
     const int r = threadIdx.x / pieces, c = threadIdx.x % pieces, left = (int)(rows - first) - r;
     const u32 there = shared_address(to + c / 8 * Rows * 64 + piece_of(r, c % 8));
     const H* at = from + (first + r) * stride + c * 8;
 #pragma unroll
     for (int k = 0; k < Rows; k += step) {
-      // Nothing is read where nothing is left.
+      // Past the end nothing is read.
       if (k + step <= Rows || k + r < Rows) copy_async_or_zero(there + k * 128, c < own ? at : from, k < left && c < own ? 16u : 0u);
       at += step * stride;
     }
@@ -30,11 +30,11 @@ __device__ __forceinline__ void copy_rows_async(H* to, const H* from, i64 stride
     }
   }
 }
-// What of a turn's keys is seen by queries: all, some, or what the coordinates say.
+// Which of an iteration's keys the queries see: all; some, so that each is checked; or (asked) all or some, by the coordinates.
 enum Seen { seen_all, seen_some, seen_asked };
 template <Seen Which> struct Of { static constexpr Seen which = Which; };
 template <bool Is> struct Said { static constexpr bool is = Is; };
-// The scores of two rows with N * 8 keys from t0 on become powers of 2; what was summed before shrinks. `row`: the first of this lane.
+// Replaces the scores of two rows with N * 8 keys from t0 on by powers of 2, and scales down the previous sums. `row`: the first of this lane.
 template <int N, Seen Which, bool Causal, class Mask>
 __device__ __forceinline__ void online_softmax(f32 (&s)[N][4], f32* most, f32* total, f32* shrink, int t0, int row, int S, int T, f32 scale, f32 unit, Mask mask) {
   const f32 nothing = of_bits(0xff800000u);  // -infinity
@@ -68,7 +68,7 @@ __device__ __forceinline__ void online_softmax(f32 (&s)[N][4], f32* most, f32* t
     m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
     m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
     base[i] = m == nothing ? 0.0f : m;
-    // exp(x) = 2^(unit x); what is masked stays -infinity.
+    // exp(x) = 2^(unit x); masked scores stay -infinity.
     shrink[i] = power_of_2((most[i] - base[i]) * unit);
     base[i] *= unit;
     most[i] = m;
@@ -109,9 +109,9 @@ __device__ __forceinline__ void pack(u32 (&p)[N][4], const f32 (&s)[2 * N][4]) {
     for (int i = 0; i < 4; ++i) p[t][i] = both<H>(s[2 * t + i / 2][i % 2 * 2], s[2 * t + i / 2][i % 2 * 2 + 1]);
   }
 }
-// A row without any key gives zeros.
+// A row without keys gives zeros.
 __device__ __forceinline__ f32 over(f32 total) { return total == 0.0f ? 0.0f : 1.0f / total; }
-// Warps that multiply by themselves, each 16 queries. Of the Keys of a turn each of Splits groups of warps takes its own.
+// Single warps with 16 queries each. An iteration's Keys are divided among Splits groups of warps.
 template <int Depth, int Width, int Warps, int Splits, int Keys, bool Aligned, bool Causal, class H, class Mask>
 __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* out, i64 sq, i64 sk, i64 sv, i64 so, i64 S, i64 T, i64 s0, f32 scale, f32 unit, Mask mask) {
   constexpr int D = filled_up(Depth), E = filled_up(Width);
@@ -200,7 +200,7 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
       }
     }
   } else {
-    // The splits' sums of a row, each behind its largest score and total, as keys and values are no longer needed.
+    // The splits' sums of a row, each after its largest score and total; they replace the keys and values.
     static_assert(Aligned && queries * Splits * (E + 4) * 4 <= 4 * Keys * (dp + ep), "no room");
     f32* const parts = (f32*)k_rows;
     f32* const mine = parts + (split * queries + warp * 16 + lane / 4) * (E + 4);
@@ -242,20 +242,20 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
   }
 }
 #ifdef INGOT_WARPGROUPS
-// Groups of four warps, each 64 queries, share keys and values that come in a ring of Stages turns. Overlap: while the softmax of a turn is done, the products
-// of the one before with its values are under way.
+// Groups of four warps with 64 queries each share keys and values, which are copied to a ring of Stages buffers. Overlap: the previous iteration's
+// product with values runs during an iteration's softmax.
 template <int Depth, int Width, int Groups, int Keys, int Stages, bool Overlap, bool Columns, bool Causal, class H, class Mask>
 __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H* v, H* out, i64 sq, i64 sk, i64 sv, i64 so, i64 S, i64 T, i64 s0, f32 scale, f32 unit, Mask mask) {
   constexpr int D = filled_up(Depth), E = filled_up(Width);
   constexpr int threads = Groups * 128, queries = Groups * 64, dp = (D + 63) / 64 * 64, ep = (E + 63) / 64 * 64;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
-  H* const q_rows = (H*)tiles_of_block;  // the result's in the end
+  H* const q_rows = (H*)tiles_of_block;  // replaced by the result at the end
   H* const k_rows = q_rows + queries * (dp > ep ? dp : ep);
   H* const v_rows = k_rows + Stages * Keys * dp;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = (int)s0 + warp * 16 + lane / 4;
   const i64 last = Causal && s0 + queries < T ? s0 + queries : T;
   const int turns = (int)((last + Keys - 1) / Keys);
-  // Turns go from the last keys to the first. Group j of copies: the keys of turn j, and the values of the turn that is multiplied with them at the same time.
+  // Iterations go from the last keys to the first. Copy group j: the keys of iteration j, and the values that are multiplied at the same time.
   auto copy_group = [&](int j) {
     const int values = j - (Overlap ? 1 : 0);
     if (j < turns) copy_rows_async<Keys, Depth, threads, true>(k_rows + j % Stages * Keys * dp, k, sk, (i64)(turns - 1 - j) * Keys, T);
@@ -283,10 +283,10 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
   copy_rows_async<queries, Depth, threads, true>(q_rows, q, sq, s0, S);
 #pragma unroll 1
   for (int j = 0; j < Stages; ++j) copy_group(j);
-  // Where there is room for all turns nobody waits for others later on.
+  // If there is room for all iterations, nothing waits later.
   const bool all = turns <= Stages;
   if (Overlap && all) copy_group(Stages);
-  // What the mask adds to all scores of a key; mostly that is nothing to any of them.
+  // What the mask adds to all scores of a key; mostly it is 0.
   f32* const columns = (f32*)(v_rows + Stages * Keys * ep);
   bool adds = false;
   if (Columns) {
@@ -300,7 +300,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
   show_to_matrix_units();
   const bool plain = __syncthreads_or(adds) == 0 && Columns && scale > 0.0f;
   auto go_through = [&](auto unmasked) {
-    // Scores to which nothing is added are scaled in the exponent.
+    // Scores without a mask are scaled in the exponent.
     constexpr bool later = unmasked.is;
     auto masked = [&](i64 at, i64 t, f32 score) { return later ? score : Columns ? score + columns[t] : mask(at, t, score); };
     const f32 times = later ? 1.0f : scale, in_exponent = later ? scale * unit : unit;
@@ -322,7 +322,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
         wait_multiplied<E / 2>(o[0]);
         hold<Keys / 4>(p[0]);
       }
-      // All are done with the keys of the turn before, and with the values that were multiplied meanwhile: the next ones take their place.
+      // All warps are done with the previous keys, and with the values multiplied meanwhile: the next ones replace them.
       if (all) {
         if (turn == 1) show_copies();
       } else {
@@ -344,7 +344,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
         multiply_keys(turn);
         wait_multiplied<Keys / 2>(s[0]);
       }
-      // Here is no branch: ptxas would wait for all products behind it.
+      // No branch here: ptxas would wait for all products after it.
       online_softmax<Keys / 8, seen.which, Causal>(s, most, total, shrink, (turns - 1 - turn) * Keys, row, (int)S, (int)T, times, in_exponent, masked);
       if constexpr (Overlap) {
         computed(total[0] + total[1]);
@@ -359,7 +359,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
       for (; turn < turns && (turns - turn) * Keys > (int)s0 + 1; ++turn) go_on(turn, Of<seen_some>());
     }
     for (; turn < turns; ++turn) go_on(turn, Of<seen_all>());
-    // The result takes the place of queries that no one multiplies any more.
+    // The result replaces queries that are no longer multiplied.
     if (!all || turns == 1) {
       show_copies();
     } else {
@@ -378,7 +378,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
       go_through(Said<false>());
     }
   }
-  // Rows of the result go through shared memory, so that they are written in pieces of 16 bytes.
+  // Rows of the result go through shared memory, to be written in pieces of 16 bytes.
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     total[i] += __shfl_xor_sync(0xffffffffu, total[i], 1);

@@ -1,4 +1,4 @@
-// Attention's kernels on the host and, where there is one, on a GPU: depths, layouts, masks, few and many queries a block, against a softmax in double.
+// Attention's kernels on the host and, if there is one, on a GPU: depths, layouts, masks, few and many queries per block, against a softmax in double.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ struct Site {
   std::string name;
   DType type = DType::f16;
   int64_t b, h, s, t, d, e;
-  bool causal = false, mask = false, joined = false;  // joined: heads beside one another in the rows of one tensor
+  bool causal = false, mask = false, joined = false;  // joined: heads side by side in the rows of one tensor
   bool columns = false;                               // the mask is one row, for all queries, and nothing in the first batch
   int multiprocessors = 1;                            // many: few queries a block
   bool shifted = false;
@@ -119,7 +119,7 @@ std::vector<Site> sites() {
   return {plain, odd, masked, few, narrow, wide, keys, late_keys, fill, odd_fill, few_fill, wider, few_wider, odd_wider, widest, narrowest};
 }
 
-// Every way to make a kernel of warps: more turns than are on their way at once, rows and keys that do not fill their tiles.
+// Every shape of kernel: more iterations than are in flight at once, and rows and keys that do not fill their tiles.
 std::vector<Site> variants() {
   std::vector<Site> out;
   for (int v = 0; v < kernels::AttentionCudaArgs::measured; ++v) {
@@ -146,7 +146,7 @@ TEST(cuda_attention_emulated, equals_softmax) {
 TEST(cuda_attention_emulated, every_variant) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const Site& s : variants()) {
-    // What goes by groups goes by warps like other variants where there are none.
+    // Without groups of warps, these variants run with single warps.
     check(s, Where::early_groups);
     check(s, Where::late_groups);
     if (HasFatalFailure()) return;
@@ -156,7 +156,7 @@ TEST(cuda_attention_emulated, every_variant) {
 TEST(cuda_attention, equals_softmax) {
   if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const Site& s : sites()) check(s, Where::gpu);
-  // Enough for many queries a block.
+  // Enough for blocks of many queries.
   for (int64_t depth : {40, 64, 128, 160, 256}) {
     Site many{fmt::format("many of {}", depth), DType::f16, 8, 16, 200, 230, depth, depth};
     check(many, Where::gpu);

@@ -1,5 +1,5 @@
-// Attention in every way that a kernel can be made of warps: times, rates, and whether they agree. Only with INGOT_MEASURE=1, or a part of the names of what is
-// to be measured: it takes the device for itself.
+// Times and rates of every shape of attention kernel, and whether their results agree. Only with INGOT_MEASURE=1, or a part of
+// a case's name: it needs the device for itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -66,7 +66,7 @@ double value(uint16_t b) {
 }
 
 void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
-  // Q, K and V beside one another in the rows of one tensor, as one product leaves them.
+  // Q, K and V side by side in the rows of one tensor, as one GEMM stores them.
   const int64_t row = 3 * s.h * s.d, rows = std::max(s.s, s.t);
   std::vector<uint16_t> host(static_cast<size_t>(s.b * rows * row));
   std::mt19937 random(1);
@@ -99,7 +99,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
   const double flops = 4.0 * static_cast<double>(s.b * s.h * s.s * s.t * s.d) * (s.causal ? 0.5 : 1);
   std::vector<uint16_t> wanted, found(out.size() / 2);
   fmt::print("{}\n", s.name);
-  // The first one is multiplied by warps alone.
+  // The first one uses single warps.
   std::vector<int> order = {Args::any_address};
   for (int v = 0; v < Args::measured; ++v) {
     if (v != Args::any_address) order.push_back(v);

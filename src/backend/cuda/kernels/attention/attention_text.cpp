@@ -63,7 +63,7 @@ class Printer {
   std::string coordinate(size_t axis) const { return axis < batch_ ? fmt::format("c{}", axis) : axis == batch_ ? "s" : "t"; }
 
   const Instruction& code(Reg r) const { return mask_->code[r]; }
-  // Whether a value is the same for all queries, whatever their scores are.
+  // True if a value is the same for all queries and independent of scores.
   bool of_key(Reg r) const {
     const Instruction& i = code(r);
     for (Reg in : i.in) {
@@ -79,7 +79,7 @@ class Printer {
       default: return false;
     }
   }
-  // Whether the mask adds to a score what is the same for all queries; to be not seen is to add -infinity.
+  // True if the mask adds to each score a number that depends on the key only. A key that is not seen gets -infinity.
   bool adds_to_columns(Reg r) const {
     const Instruction& i = code(r);
     if (i.kind == Instruction::Kind::accumulator) return true;
@@ -90,7 +90,7 @@ class Printer {
     return false;
   }
 
-  // The mask as a function of one score.
+  // Prints the mask as a function of one score.
   std::string mask_text() {
     std::string out = "__device__ __forceinline__ f32 @mask(const @P& p";
     std::vector<std::string> coordinates;
@@ -127,12 +127,12 @@ class Printer {
         if (step != "0ll") offsets[k] += fmt::format(" + c{} * {}", b, step);
       }
     }
-    // Scores that nothing is done to are scaled in the exponent.
+    // Scores without a mask are scaled in the exponent.
     const bool later = mask_ == nullptr && a_.scale > 0;
     constexpr double log2_e = 1.4426950408889634;
     const std::string scales = literal(later ? 1.0 : a_.scale, DType::f32) + ", " + literal(later ? a_.scale * log2_e : log2_e, DType::f32);
     auto pointer = [&](size_t k) { return fmt::format("({}{}*)p.pointer[{}]{}", k < 3 ? "const " : "", h, operands[k], offsets[k]); };
-    // Behind a mask of later keys the last queries have most to do: they begin first.
+    // With a causal mask the last queries have most to do, so they start first.
     auto call = [&](const std::string& function, const std::string& shape_text) {
       out += fmt::format("  {}<{}, {}, {}, {}>({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, (i64)({}) * {}, {},\n", function, args_.depth, args_.width, shape_text, a_.causal,
                          pointer(0), pointer(1), pointer(2), pointer(3), text_.stride(0, batch_), text_.stride(1, batch_), text_.stride(2, batch_), text_.stride(result, batch_), s,

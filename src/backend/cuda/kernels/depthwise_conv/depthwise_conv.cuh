@@ -1,8 +1,8 @@
-// Pieces of a depthwise convolution: V neighbouring channels.
+// Parts of a depthwise convolution: V adjacent channels.
 __device__ __forceinline__ void clear(f32& m) { m = 0; }
 __device__ __forceinline__ void clear(f16& m) { m.bits = 0; }
 __device__ __forceinline__ void clear(bf16& m) { m.bits = 0; }
-// Zeros where the tensor does not reach.
+// Zeros outside the tensor.
 template <int V, class M>
 __device__ __forceinline__ void bring(M* to, const M* at, bool is_inside) {
   if (is_inside) {
@@ -27,7 +27,7 @@ __device__ __forceinline__ void add_products(f32* sums, const f32* x, const f32*
 #pragma unroll
   for (int v = 0; v < V; ++v) sums[v] += x[v] * w[v];
 }
-// Values as they are stored.
+// Values converted to the stored type.
 template <int V, class M, class T>
 __device__ __forceinline__ void keep(M* to, const T* from) {
   if constexpr (V % 2 == 0) {

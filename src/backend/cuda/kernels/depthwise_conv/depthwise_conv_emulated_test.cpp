@@ -1,4 +1,5 @@
-// Depthwise convolutions on the host and, where there is one, on a GPU: kernels, strides, padding, dilation, bodies, weights, odd addresses, sizes known late; against double.
+// Depthwise convolutions on the host and, if there is one, on a GPU, against double: kernels, strides, padding, dilation, bodies,
+// weights, odd addresses, sizes known at run time only.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +26,7 @@ struct Site {
   bool body = false;                  // bias, relu, what was there before
   bool shifted = false, symbolic = false;
   bool channels_first = false;        // the result and what is added to it
-  bool taps_last = false;             // neighbours in B are taps
+  bool taps_last = false;             // B is contiguous along taps
 
   bool flat() const { return rows == 0; }
   int64_t kernel_rows() const { return flat() ? 1 : rows; }
@@ -47,7 +48,7 @@ struct Made {
   std::vector<int64_t> symbols;
 };
 
-// As compile would have it.
+// The site as compile makes it.
 Made make(const Site& s) {
   const std::vector<int64_t> result = without_rows(s, {s.n, s.oh(), s.ow(), s.c});
   const size_t kept = result.size();
@@ -83,7 +84,7 @@ Made make(const Site& s) {
   }
   b.store(s.type, r);
   m.body = std::move(b.body);
-  // Sizes of indices and of A: symbols where they are known late. A's channels are the result's.
+  // Sizes of indices and of A: symbols if they are known at run time only. A's channels are the result's.
   auto size = [&](int64_t value) {
     if (!s.symbolic) return Dim(value);
     m.symbols.push_back(value);
@@ -161,7 +162,7 @@ void check(const Site& s, Where where) {
             size += std::abs(bias) + std::abs(before);
             wanted = std::max(0.0, wanted + bias) + before;
           }
-          // As many roundings of float32 as there are additions, one of the result.
+          // One rounding of float32 per addition, and one of the result.
           const double rounding = static_cast<double>(taps + 3) * std::ldexp(size, -24) + digits * std::abs(wanted);
           ASSERT_NEAR(at(m.tensors.back(), n, y, x, c), wanted, rounding * 1.01) << "element " << n << ", " << y << ", " << x << ", " << c;
         }
@@ -206,7 +207,7 @@ TEST(cuda_depthwise_conv_emulated, equals_double) {
   }
 }
 
-// The text's constants are not the operands' any more.
+// The constants in the text differ from the operands.
 TEST(cuda_depthwise_conv_operands, are_checked) {
   auto expect_refused = [](const std::string& what, const std::function<void(Made&)>& spoil) {
     Site s{"3 x 3", DType::f16, 1, 5, 6, 8, 3, 3};

@@ -28,7 +28,7 @@ int64_t coefficient(const Axis& axis, size_t index) {
   return 0;
 }
 
-// Channels, the last kept index, are one axis of A, whole, and neighbours there. B has each.
+// True if the channels (the last kept index) are one whole contiguous axis of A, and B has a value for each.
 bool goes_along_channels(const DepthwiseConv& w) {
   const size_t channel = w.kept - 1;
   size_t axes = 0;
@@ -41,7 +41,7 @@ bool goes_along_channels(const DepthwiseConv& w) {
   return axes == 1 && w.b.dims[channel] == w.map.dims[channel];
 }
 
-// Nothing where the index before the channels goes along several axes, or with others along one.
+// nullopt if the index before the channels moves along several axes, or shares its axis with other kept indices.
 std::optional<DepthwiseLine> line_of(const DepthwiseConv& w) {
   const size_t across = w.kept - 2;
   DepthwiseLine line;
@@ -67,7 +67,7 @@ std::optional<DepthwiseLine> line_of(const DepthwiseConv& w) {
   return line;
 }
 
-// Whether the map never leaves axis j of A, as far as its sizes tell.
+// True if the map certainly stays inside axis j of A.
 bool stays_inside(const DepthwiseConv& w, size_t j) {
   const Axis& axis = w.map.axes[j];
   if (!axis.offset.is_constant() || axis.offset.value() < 0) return false;
@@ -89,7 +89,7 @@ class Printer {
     args_.summed = static_cast<uint8_t>(w_.map.dims.size() - w_.kept);
     args_.stores = static_cast<uint8_t>(b_.stores.size());
     args_.vector = channels_together;
-    // Equal parts of a line: 14 places are 7 and 7.
+    // Divide a line into equal parts: 14 outputs are 7 and 7.
     const int64_t width = std::max<int64_t>(1, w_.map.dims[across()].constant().value_or(most_outputs)), parts = (width + most_outputs - 1) / most_outputs;
     args_.tile = static_cast<uint8_t>(line_.axis == DepthwiseLine::none ? 1 : (width + parts - 1) / parts);
     args_.operands = {{w_.of_a, true}, {w_.type, is(w_.b.strides[channel()], 1)}};
@@ -118,7 +118,7 @@ class Printer {
   }
 
  private:
-  // What a thread computes: many neighbours of a line, so that taps and places of the line are read seldom, by as many channels as registers allow.
+  // Outputs and channels per thread: many adjacent outputs, so that taps and inputs are loaded rarely, and as many channels as registers allow.
   static constexpr int64_t most_outputs = 8, unrolled_taps = 9;
   static constexpr uint8_t channels_together = 4;
 
@@ -130,7 +130,7 @@ class Printer {
   bool of_channels(size_t j) const { return coefficient(w_.map.axes[j], channel()) != 0; }
   bool full_tiles() const { return w_.map.dims[across()].is_constant() && w_.map.dims[across()].value() % args_.tile == 0; }
 
-  // Which outputs and channels the thread has, and where along A's axes their windows begin.
+  // Prints which outputs and channels the thread has, and where their windows start along A's axes.
   std::string place_text() {
     std::string out = "  [[maybe_unused]] u64* const status = (u64*)p.status;\n  after_others();\n";
     out += fmt::format("  u32 rest = blockIdx.x * {}u + threadIdx.x;\n", Args::threads);
@@ -150,7 +150,7 @@ class Printer {
     return out;
   }
 
-  // Places along the line that the outputs' windows have, from the first output's first.
+  // The positions along the line that the thread's windows cover, relative to the first.
   std::vector<int64_t> places() const {
     std::vector<int64_t> out;
     for (int64_t t = 0; t < args_.tile; ++t) {
@@ -167,7 +167,7 @@ class Printer {
       if (std::string s = text_.stride(1, i); s != "0ll") out += fmt::format(" + c{} * {}", i, s);
     }
     out += ";\n";
-    // The other summed indices, from outermost.
+    // The other summed indices, outermost first.
     int64_t rows = 1;
     std::string b = "weights";
     for (size_t i = w_.kept; i < w_.map.dims.size(); ++i) {
@@ -182,7 +182,7 @@ class Printer {
     return out + "  {\n" + row_text(b) + "  }\n";
   }
 
-  // One row of taps. What is read of the line is read once, and widened when the first product needs it.
+  // One row of taps. Each input of the line is loaded once, and widened just before its first product.
   std::string row_text(const std::string& weights) {
     std::string out, a = fmt::format("(const {}*)p.pointer[0] + c{}", memory_type(w_.of_a), channel()), condition;
     for (size_t j = 0; j < w_.map.axes.size(); ++j) {
@@ -223,7 +223,7 @@ class Printer {
     return out + "    }\n";
   }
 
-  // An operand of the body whose channels are neighbours is read and written as vectors.
+  // True if the body's operand is contiguous along channels, so that it is accessed in vectors.
   bool together(size_t operand) {
     const StridedLayout& x = layouts_[2 + operand];
     if (is(x.dims[channel()], 1) || !is(x.strides[channel()], 1)) return false;
@@ -231,7 +231,7 @@ class Printer {
     args_.operands[2 + operand].together = true;
     return true;
   }
-  // Where an operand is at the line's output x, without its channels.
+  // The address of an operand at the line's output x, without channels.
   std::string at(size_t operand) {
     std::string out = fmt::format("({}*)p.pointer[{}]", memory_type(b_.operands[operand]), 2 + operand);
     for (size_t i = 0; i < channel(); ++i) {
@@ -240,7 +240,7 @@ class Printer {
     return out;
   }
 
-  // Everything is read before anything is written: the result may lie in an operand's memory, element by element.
+  // All loads come before the first store: the result may share an operand's memory, element by element.
   std::string body_text() {
     std::string same, held, keep, results, put;
     std::vector<std::string> brought(b_.code.size());

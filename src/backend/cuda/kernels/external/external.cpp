@@ -1,4 +1,4 @@
-// The user's CUDA C++ or PTX. It is named by its content, so that one text with one kernel is compiled once.
+// Registered CUDA C++ or PTX. Its name is a hash of its content, so that a text with a kernel is compiled once.
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/external/run/external_launches.h"
 #include "base/error.h"

@@ -1,4 +1,4 @@
-// The launch of a user's kernel: its grid, and each parameter where the kernel finds it. Needs no GPU.
+// The launch of a registered kernel: its grid, and the place of each parameter. Needs no GPU.
 #include <gtest/gtest.h>
 
 #include "backend/cuda/kernels/external/run/external_launches.h"

@@ -123,7 +123,7 @@ namespace {
 
 constexpr DType all_types[] = {DType::b8, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64};
 
-// A case under construction: operands are tensors at once.
+// A case under construction; operands become tensors at once.
 struct Build {
   Case c;
   BodyBuilder k;
@@ -158,7 +158,7 @@ const char* text(DType t) { return ir::name_of(t).data(); }
 
 }  // namespace
 
-// Every primitive on every dtype it has, several in one body.
+// Every primitive on each of its dtypes, several in one body.
 std::vector<Case> primitive_cases() {
   std::vector<Case> out;
   constexpr size_t in_one_body = 10;
@@ -218,7 +218,7 @@ std::vector<Case> shape_cases() {
       }
     }
   }
-  // From one element to many blocks, odd ones too.
+  // From one element to many blocks, also odd sizes.
   for (int64_t n : {1, 3, 77, 1000, 4099, 70000, 1 << 20}) {
     for (DType t : {f, h, DType::i8}) {
       for (bool symbolic : {false, true}) {
@@ -229,7 +229,7 @@ std::vector<Case> shape_cases() {
       }
     }
   }
-  // Rows of a table, whole and by the element.
+  // Rows of a table, whole and by element.
   for (bool symbolic : {false, true}) {
     Build k("rows of a table", {3}, {40});
     Reg i = k.load(HostTensor(DType::i64, {3, 1}), 1);
@@ -258,7 +258,7 @@ std::vector<Case> shape_cases() {
   zero.store(DType::i32, zero.k.map(Op::floordiv, DType::i32, {one, none}));
   out.push_back(zero.done());
   out.back().status = 2;
-  // Guarded loads: a frame of numbers around a picture, along the last axis and the first.
+  // Guarded loads: a frame of numbers around an image, along the last axis and the first.
   for (bool symbolic : {false, true}) {
     for (int64_t side : {0, 2}) {
       Build k(fmt::format("a frame, {} beside", side), {6}, {24 + 2 * side});
@@ -271,7 +271,7 @@ std::vector<Case> shape_cases() {
       out.push_back(k.done(symbolic));
     }
   }
-  // Windows two and three elements apart, around them numbers: along the last axis, and along the first two with whole channels.
+  // Windows with steps of two and three in padding: along the last axis, and along the first two with whole channels.
   for (bool symbolic : {false, true}) {
     Build k("windows of a padded line", {5}, {9});
     Reg v = k.load(HostTensor(f, {4, 24}), 1);
@@ -290,7 +290,7 @@ std::vector<Case> shape_cases() {
       out.push_back(c.done(symbolic));
     }
   }
-  // What a kernel calls its values must not be what it calls its types.
+  // Names of values in a kernel must not clash with names of types.
   Build bools("a frame of bools, the eighth value", {6}, {24});
   Reg chain = bools.load(f, 1);
   while (chain < 7) chain = bools.k.map(Op::neg, f, {chain});
@@ -299,7 +299,7 @@ std::vector<Case> shape_cases() {
   bools.store(f, chain);
   bools.store(DType::b8, eighth);
   out.push_back(bools.done());
-  // A value that is the same along the row, stored once, beside one that is not.
+  // A value that is constant along the row and stored once, next to one that is not.
   for (bool symbolic : {false, true}) {
     Build k("once and all", {6}, {32});
     Reg s = k.load(HostTensor(f, {6, 1}), 1), x = k.load(h, 2);
@@ -374,7 +374,7 @@ std::vector<Case> row_cases(bool all) {
         bool logic = r == Reduction::any || r == Reduction::all, arg = r == Reduction::argmax || r == Reduction::argmin;
         if (logic != (t == DType::b8)) continue;
         if (n == 0 && (arg || ((r == Reduction::max || r == Reduction::min) && !ir::is_float(t)))) continue;  // refused before
-        if (r == Reduction::prod && ir::is_float(t) && n > 700) continue;  // all digits are lost on the way
+        if (r == Reduction::prod && ir::is_float(t) && n > 700) continue;  // the product would lose all digits
         DType result = arg ? DType::i64 : compute;
         k.store(HostTensor(arg ? DType::i64 : t, {4, 1}), k.k.reduce(r, result, a));
       }
@@ -385,7 +385,7 @@ std::vector<Case> row_cases(bool all) {
       }
     }
   }
-  // Rows across memory, rows of two axes that do not join, rows of half a warp among many.
+  // Strided rows, rows of two axes that cannot be merged, rows of half a warp among many.
   for (int64_t n : all ? std::vector<int64_t>{0, 3, 50, 700} : std::vector<int64_t>{0, 50}) {
     Build k(fmt::format("columns of {}", n), {2, 100}, {n});
     Reg x = k.load(HostTensor(f, {2, 100, n}, {0, 2, 1}), 1, true);
@@ -393,7 +393,7 @@ std::vector<Case> row_cases(bool all) {
     k.store(HostTensor(f, {2, 100, 1}), m);
     Reg sum = k.k.reduce(Reduction::sum, f, e);
     k.store(HostTensor(f, {2, 100, 1}), sum);
-    if (n > 0) {  // else the one is refused before, and nothing can be seen of the other
+    if (n > 0) {  // otherwise one is refused before, and the other cannot be checked
       k.store(HostTensor(DType::i64, {2, 100, 1}), k.k.reduce(Reduction::argmax, DType::i64, x));
       k.store(HostTensor(f, {2, 100, n}, {0, 2, 1}), k.k.map(Op::div, f, {e, sum}));
     }

@@ -23,7 +23,7 @@ struct HostTensor {
   int64_t offset = 0;                 // of element 0, in elements
   std::vector<std::byte> bytes;
   std::vector<size_t> order;          // axes from outermost to innermost in memory
-  int64_t gap = 1;                    // between neighbours
+  int64_t gap = 1;                    // between elements
 
   HostTensor(ir::DType t, std::vector<int64_t> d, std::vector<size_t> axes = {}, int64_t step = 1);
   void fill(uint32_t seed, bool small = false);
@@ -37,11 +37,11 @@ struct Case {
   FusedBody body;
   std::vector<HostTensor> tensors;    // loads, then stores
   bool symbolic = false;              // sizes are known at run time only
-  uint64_t status = 0;                // what the kernel has to report; then results are not compared
+  uint64_t status = 0;                // the kernel's expected status; if not 0, results are not compared
   Tuning tuning;
 
   std::vector<int64_t> domain() const;
-  // Body and layouts as compile would have them; symbols() are the values of their symbols.
+  // Body and layouts as compile makes them; symbols() are the values of their symbols.
   FusedBody emitted_body() const;
   std::vector<StridedLayout> layouts() const;
   std::vector<int64_t> symbols() const { return domain(); }
@@ -49,7 +49,7 @@ struct Case {
 
 std::vector<Case> primitive_cases();
 std::vector<Case> shape_cases();
-// All: every length. Else one for each way a row can live, which is enough to compile.
+// All: every length. Otherwise one for each kind of row, which is enough to compile.
 std::vector<Case> row_cases(bool all);
 
 // Bodies that are timed, over [rows, columns].
@@ -79,8 +79,8 @@ class CompiledCases {
 // A case in device memory, ready to be launched.
 class DeviceCase {
  public:
-  // `shifted`: every tensor starts one element behind an aligned address.
-  // `only_wide`: kernels with 32-bit indices are passed over.
+  // `shifted`: every tensor starts one element after an aligned address.
+  // `only_wide`: kernels with 32-bit indices are skipped.
   DeviceCase(const Case&, const Emitted&, const DevicePtr&, bool shifted, bool only_wide = false);
   const kernels::FusedLaunch::Grid& grid();
   void launch(const CompiledCases&, size_t k, StreamHandle);

@@ -1,5 +1,5 @@
-// How near generated kernels come to the memory's bandwidth. Only with INGOT_MEASURE=1 (INGOT_MEASURE=all tries other shapes of
-// launch too): it takes the device for itself.
+// The bandwidth of generated kernels compared with a copy. Only with INGOT_MEASURE=1 (INGOT_MEASURE=all also tries other
+// launch shapes): it needs the device for itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using ir::DType;
 
-// Seconds of one call, of several that follow one another; the median of a few tries.
+// Seconds per call, for several successive calls; the median of a few tries.
 template <class F>
 double measure(const DevicePtr& device, const CudaStream& stream, F call) {
   constexpr int calls = 12, tries = 9;

@@ -1,4 +1,4 @@
-// Generated CUDA kernels: compiled for architectures that need not be there, and run beside the CPU's where there is a GPU.
+// Generated CUDA kernels: compiled for several architectures and, if there is a GPU, compared with the CPU's.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -84,7 +84,7 @@ TEST(cuda_fused, sizes_that_contradict_the_text_are_refused) {
   EXPECT_THROW(resolve({4, 64}, {64, 1}, {64}), Error);
 }
 
-// Rows of no element too.
+// Also empty rows.
 TEST(cuda_fused, every_body_finds_a_kernel) {
   for (const Case& c : cases_of(true)) {
     Emitted e = emit(c.emitted_body(), c.layouts());
@@ -121,7 +121,7 @@ bool close(DType t, double got, double want) {
   return std::fabs(got - want) <= eps * std::max(1.0, std::fabs(want));
 }
 
-// Elements that were written and are as the CPU writes them.
+// The number of elements that were written, which must equal the CPU's.
 size_t expect_same_as_cpu(const Case& c, DeviceCase& device) {
   std::vector<HostTensor> tensors = c.tensors;
   std::vector<cpu::FusedStep::View> views;
@@ -169,7 +169,7 @@ TEST(cuda_fused, runs_like_the_cpu) {
   fmt::print("{} bodies, {} runs, {} elements compared\n", cases.size(), runs, compared);
 }
 
-// Indices of 64 bits, which otherwise only tensors of 2^31 elements need.
+// 64-bit indices, which otherwise only tensors of 2^31 elements need.
 TEST(cuda_fused, wide_kernels_run_like_the_cpu) {
   SKIP_WITHOUT(nvrtc);
   SKIP_WITHOUT(gpu);

@@ -42,7 +42,7 @@ std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, ir::D
     out.push_back(
         {fmt::format("patch_{}", k), fmt::format("{}, {}", s.threads(), s.blocks()), fmt::format("product_of_patches<{}, {}, {}>", cuda_type(type), shape, b_along_k), true});
   }
-  // Tiles of a warp, where warps multiply by themselves; blocks on a multiprocessor of Hopper.
+  // The tiles of single warps, and the number of blocks per multiprocessor of Hopper.
   struct {
     std::string_view warp;
     int blocks;
@@ -56,7 +56,7 @@ std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, ir::D
                                  pixels == 3),
                      aligned});
     }
-    // Only A at any address: its windows seldom begin at aligned ones.
+    // Only A may be unaligned: a window seldom starts at an aligned address.
     if (aligned) {
       constexpr size_t k = std::size(implicit_gemm_tiles) - 1;
       const ImplicitGemmTile& t = implicit_gemm_tiles[k];

@@ -18,9 +18,9 @@ __device__ __forceinline__ void copy_some_async(H* to, const H* from, int count)
   for (int e = 0; e < each; ++e) piece[e] = e < count ? from[e] : H{};
   write<each>(to, piece);
 }
-// An int8 of four is exact behind the bits of 2^23, and one instruction puts it there; conversions of integers are slow.
+// An int8 among four becomes exact after the bits of 2^23, with one instruction; integer conversions are slow.
 __device__ __forceinline__ f32 int8_of(u32 four, int e) { return of_bits(__byte_perm(four ^ 0x80808080u, 0x4b000000u, 0x7440u + (u32)e)) - 8388736.0f; }
-// Eight int8 as numbers of H, the others zero.
+// The first eight int8 as numbers of H, the others zero.
 template <class H>
 __device__ __forceinline__ void bring_int8(H* to, const i8* from, int count) {
   alignas(8) u32 eight[2] = {0, 0};
@@ -37,7 +37,7 @@ __device__ __forceinline__ void bring_int8(H* to, const i8* from, int count) {
   for (int e = 0; e < 8; e += 2) put2(numbers + e, int8_of(eight[e / 4], e % 4), int8_of(eight[e / 4], e % 4 + 1));
   write<8>(to, numbers);
 }
-// What stands behind a product: eight neighbours of an operand at once, or one by one.
+// For epilogues: eight adjacent elements of an operand at once, or one by one.
 template <bool Together, class M>
 __device__ __forceinline__ void bring_neighbours(M* to, const M* at) {
   if (Together) {
@@ -47,7 +47,7 @@ __device__ __forceinline__ void bring_neighbours(M* to, const M* at) {
     for (int v = 0; v < 8; ++v) to[v] = at[v];
   }
 }
-// N of them that are the same for all rows, which no store of this kernel writes: in any order with them.
+// N elements that are constant over rows and that no store of this kernel writes: ordered freely with stores.
 template <int N, bool Together, class M>
 __device__ __forceinline__ void bring_constants(M* to, const M* at) {
   if (Together) {
@@ -66,7 +66,7 @@ __device__ __forceinline__ void put_neighbours(M* at, const M* from) {
     for (int v = 0; v < 8; ++v) at[v] = from[v];
   }
 }
-// What stands behind a product is done for eight elements at a time, which are either eight neighbours of a row ..
+// An epilogue processes eight elements at a time: eight adjacent elements of a row,
 struct EightOfRow {
   static constexpr bool tiled = false;
   static constexpr int rows = 1, columns = 8;
@@ -76,12 +76,12 @@ struct EightOfRow {
   static __device__ __forceinline__ int column_of(int v) { return v; }
   __device__ __forceinline__ i64 row(int) const { return s; }
   __device__ __forceinline__ i64 column(int v) const { return t + v; }
-  // Of a tensor that is the same for all rows; Before: see PairsOfTwoRows.
+  // Of a tensor that is constant over rows; Before: see PairsOfTwoRows.
   template <bool Together, int Before, class M>
   __device__ __forceinline__ void constants(M* to, const M* from) const { bring_constants<8, Together>(to, from + t); }
   template <bool Together, class M>
   __device__ __forceinline__ void bring(M* to, const M* from, i64 step) const { bring_neighbours<Together>(to, from + s * step + t); }
-  // A row for each batch of `rows`.
+  // One row per batch of `rows` rows.
   template <bool Together, class M>
   __device__ __forceinline__ void bring_of_batch(M* to, const M* from, i64 step, u32 rows) const {
     bring_neighbours<Together>(to, from + (i64)((u32)s / rows) * step + t);
@@ -96,15 +96,15 @@ struct EightOfRow {
     for (int v = 0; inside && v < 8; ++v) to[s * step + (t + v) * apart] = from[v];
   }
 };
-// .. or what a lane has of two groups of eight columns in Hopper's sums: two neighbours each, in two rows. Where a row or column is outside, s and t are
-// inside all the same. What is the same for all rows was fetched before: `Before` bytes a column of the tile are in front of it, or it was not (-1).
+// or what a lane holds of two groups of eight columns in Hopper's sums: two adjacent elements each, in two rows. If a row or column is outside, s and t are
+// still inside. Operands that are constant over rows were loaded to `Before` bytes per column before the tile; -1: they were not.
 struct PairsOfTwoRows {
   static constexpr bool tiled = true;
   static constexpr int rows = 2, columns = 4;
   int s[2], t[2];
   bool in_rows[2], in_columns[2];
   const char* room;
-  int width, in_tile;  // of the tile, columns: all of them and those in front
+  int width, in_tile;  // columns of the tile, and those of them before these
   static __device__ __forceinline__ int row_of(int v) { return v / 2 % 2; }
   static __device__ __forceinline__ int column_of(int v) { return v / 4 * 2 + v % 2; }
   __device__ __forceinline__ i64 row(int v) const { return s[row_of(v)]; }
@@ -145,7 +145,7 @@ struct PairsOfTwoRows {
     }
   }
 };
-// Four lanes hold columns 2 q and 2 q + 1 (q = lane % 4) of four groups of eight; afterwards lane q holds all eight of group q.
+// Before, four lanes hold columns 2 q and 2 q + 1 (q = lane % 4) of four groups of eight; afterwards lane q holds all eight columns of group q.
 __device__ __forceinline__ void gather_eight(f32* out, const f32 (&in)[4][2]) {
   const bool odd = threadIdx.x & 1, upper = threadIdx.x & 2;
   f32 half[4][2];
@@ -168,7 +168,7 @@ __device__ __forceinline__ void gather_eight(f32* out, const f32 (&in)[4][2]) {
     }
   }
 }
-// What one of several blocks has of two neighbours.
+// One block's partial sums of two adjacent elements.
 __device__ __forceinline__ void put_part(const ImplicitGemmParameters& p, int split, i64 row, i64 column, const f32* two) {
   if (row < p.m && column < p.n) write<2>((f32*)p.parts + (split * p.m + row) * p.n + column, two);
 }
@@ -402,7 +402,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
     }
   }
 }
-// Sums of several blocks, always in the same order.
+// Adds the sums of several blocks, always in the same order.
 template <class Finish>
 __device__ __forceinline__ void finish_product(const ImplicitGemmParameters& p, Finish finish) {
   after_others();

@@ -5,18 +5,18 @@
 
 namespace ingot::kernels {
 
-// Behind the backend's texts of matrix instructions.
+// Comes after the backend's texts of matrix instructions.
 std::string_view implicit_gemm_cuda_text();
-// Parts of it: Hopper's tiles, convolutions of few channels, and one row.
+// Its parts: Hopper's tiles, convolutions of few channels, and one row.
 std::string_view implicit_gemm_cuda_tiles_text();
 std::string_view implicit_gemm_cuda_patch_text();
 std::string_view implicit_gemm_cuda_row_text();
 
-// A kernel of a GEMM, around its epilogue: `call`(parameters, a function of row, first column and the sums of eight neighbours).
+// A kernel around a GEMM's epilogue: `call`(parameters, a function of the row, the first column and the sums of eight adjacent columns).
 struct ImplicitGemmKernel {
   std::string suffix, bounds, call;
-  bool aligned;  // operands are accessed eight at once
-  bool one_row = false;  // it takes a prologue (row_through_columns)
+  bool aligned;  // operands are accessed in vectors of eight
+  bool one_row = false;  // it can have a prologue (row_through_columns)
 };
 // `b_constant`: no step of the program writes B. `large`: those for Hopper too, that results of `columns` columns may take. `pixels`: rows of A are positions in an image (2) or a volume (3); 0: it is a matrix. `patches`, `only`: see ImplicitGemmArgs.
 std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType, ir::DType b_type, bool b_along_k, bool b_constant, bool large, int64_t columns, int pixels,

@@ -1,4 +1,4 @@
-// GEMMs by ingot's own kernel: A through a map, any epilogue; for one row also a prologue, pieces of B and a gated epilogue.
+// Offers GEMMs by ingot's own kernel: A through a map, any epilogue; for one row also a prologue, piecewise B and a gated epilogue.
 #include <algorithm>
 #include <optional>
 
@@ -16,7 +16,7 @@ using ir::Dims;
 
 namespace {
 
-// True if the map certainly stays inside along an axis of A.
+// True if the map certainly stays inside this axis of A.
 bool stays_inside(const ir::AffineMap& map, const StridedLayout& a, size_t axis) {
   const ir::AffineMap::Axis& along = map.axes[axis];
   if (!(along.offset == Dim(0)) || along.terms.size() > 1) return false;
@@ -35,19 +35,19 @@ bool allows_tf32(const Gemm& g, const Settings& settings) { return g.convolution
 int64_t together(ir::DType type) { return 16 / static_cast<int64_t>(ir::size_of(type)); }
 
 bool is_int8(const Gemm& g) { return g.encoding->storage == ir::DType::i8 && is_scaled_by_column(*g.encoding); }
-// The kernel for one row reads sixteen int8 at once.
+// The kernel for one row loads sixteen int8 at once.
 bool reads_row(const Gemm& g) { return !g.encoding || (g.a.dims.back().is_constant() && g.a.dims.back().value() % 16 == 0); }
-// Decoding B for the library costs less than what this kernel loses against it on so many rows (an estimate, not yet measured).
+// Up to this many rows, this kernel's lower speed costs less than decoding B for the library (an estimate, not measured).
 constexpr int64_t most_encoded_rows = 1024;
 
-// A matrix as a map, if its rows are in memory as the kernel reads them.
+// A matrix A written as a map, if its rows are laid out as the kernel reads them.
 std::optional<ir::AffineMap> map_of_matrix(const Gemm& g) {
   const Dim& k = g.a.dims[1];
   if (g.batch_rank != 0 || !lies(g.a, 1, 0) || !k.is_constant() || k.value() == 0 || k.value() % together(g.type) != 0) return std::nullopt;
   return ir::AffineMap{g.a.dims, {{0, {{0, 1}}}, {0, {{1, 1}}}}, std::nullopt};
 }
 
-// The map as the kernel's arguments; its numbers are appended to `sizes`. nullopt if the kernel cannot follow it.
+// The map in the form of the kernel's constants; appends its numbers to `sizes`. nullopt if the kernel cannot follow it.
 std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap& map, Dims& sizes) {
   constexpr size_t most = kernels::GemmMap::max_rank, together = 4;
   const size_t indices = map.dims.size();
@@ -83,7 +83,7 @@ bool is_better_in_rows(const Gemm& g, const kernels::GemmMap& map) {
   return !pieces && columns % each == 0;
 }
 
-// Convolutions of few channels have a kernel for each layout of A: those that A may have.
+// Convolutions of few channels have a kernel for each layout of A; returns the layouts that A may have.
 std::vector<kernels::ImplicitGemmPatch> patches_of(const Gemm& g, const kernels::GemmMap& map, const Dims& numbers, int64_t columns) {
   const size_t indices = size_t{map.m_rank} + map.k_rank;
   std::vector<int64_t> sizes;
@@ -134,7 +134,7 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   const bool one_row = has_one_row(g) && along_k && reads_row(g) && !floats;
   if (g.b.size() > 1 && !(one_row && g.b.size() <= kernels::implicit_gemm_most_pieces)) return refusal(Obstacle::b, "pieces of B are read for one row alone, along K");
   if (!is_of_elements(body) || (g.gated && !one_row)) return refusal(Obstacle::body, "the body is not one of single elements");
-  std::optional<EmittedRow> row;  // whether a block can compute it shows when it is printed
+  std::optional<EmittedRow> row;  // only printing it shows whether a block can compute it
   if (g.prologue && one_row) row = emit_row(*g.prologue->body, g.prologue->operands);
   if (g.prologue && !row) return refusal(Obstacle::a, "the row in front is not one that a block can compute");
   return {std::nullopt, {}, [=, &g, &body, &layouts, dims = from->dims, map = *map] {

@@ -68,7 +68,7 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
     u32 mine[own];
 #pragma unroll
     for (int j = 0; j < own; ++j) {
-      // Columns outside are the last one again: nobody asks for what they give.
+      // Columns outside repeat the last one; their results are not used.
       const int c = n0 + column_of(j), n = c < (int)p.n ? c : (int)p.n - 1;
       mine[j] = 0;
 #pragma unroll
@@ -144,7 +144,7 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
         f32 eight[8];
 #pragma unroll
         for (int e = 0; e < 8; ++e) eight[e] = sums[e / 2][half * 2 + e % 2];
-        // Places outside are done again for the last one inside, and not stored.
+        // Outputs outside repeat the last one inside, and are not stored.
         const int x = x0 + group + half * 8, row = first + (x < p.m_extent[2] ? x : p.m_extent[2] - 1);
         const EightOfRow at = {row, inside, x < p.m_extent[2] && column < p.n};
         typename Finish::Held held;

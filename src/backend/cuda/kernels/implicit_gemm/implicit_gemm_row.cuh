@@ -1,4 +1,4 @@
-// Of `count` (a power of 2) sums of each lane those of the whole warp, halving them as it goes: lane l has that of lane l / (32 / count).
+// Adds `count` (a power of 2) sums of each lane over the warp, halving their number in each step: lane l gets sum l / (32 / count).
 template <int Count>
 __device__ __forceinline__ f32 sums_of_warp(f32* sums) {
 #pragma unroll
@@ -14,7 +14,7 @@ __device__ __forceinline__ f32 sums_of_warp(f32* sums) {
   for (int lanes = 16 / Count; lanes > 0; lanes /= 2) sums[0] += __shfl_xor_sync(0xffffffffu, sums[0], lanes);
   return sums[0];
 }
-// Sixteen bytes of B, and as many elements of A: B is of A's type, or int8.
+// Sixteen bytes of B, and as many elements of A. B is of A's type, or int8.
 template <class H>
 __device__ __forceinline__ f32 sum_of_piece(f32 sum, const uint4*, const uint4&, i8) { return sum; }
 template <class H>
@@ -24,20 +24,20 @@ __device__ __forceinline__ f32 sum_of_piece(f32 sum, const uint4* x, const uint4
   for (int e = 0; e < 8; ++e) sum = fmaf(value(a[e]), value(b[e]), sum);
   return sum;
 }
-// Sixteen int8 of a column by as many elements of A, in halves: of a fragment's rows the first eight are columns, of its columns all are A. Which element of K is where
-// is the same on both sides, so that a lane's neighbours may be neighbours in memory.
+// Multiplies sixteen int8 of a column by as many halves of A. In the fragments, the first eight rows are columns of B, and all columns are A. Which element
+// of K is where is the same on both sides, so that a lane's elements may be contiguous in memory.
 __device__ __forceinline__ void add_products_of_int8(f32* sums, const u32* x, const uint4& y) {
   const u32 words[4] = {y.x, y.y, y.z, y.w};
 #pragma unroll
   for (int t = 0; t < 4; ++t) {
     const u32 four = words[t] ^ 0x80808080u;
-    // Behind the bits of 1024 a byte is exact.
+    // After the bits of 1024 a byte is exact.
     const u32 w[4] = {minus_halves(__byte_perm(four, 0x64646464u, 0x4140u), 0x64806480u), 0u, minus_halves(__byte_perm(four, 0x64646464u, 0x4342u), 0x64806480u), 0u};
     multiply(sums + t % 2 * 4, w, x + 2 * t, f16());
   }
 }
-// The row as halves, in place: times a power of 2 that brings the largest into the upper half of their range, so that what an element loses is nothing to the largest.
-// Returns the inverse of that power.
+// Converts the row to halves in place, times a power of 2 that brings the largest into the upper half of the range, so that rounding is
+// negligible relative to it. Returns the inverse of that power.
 __device__ __forceinline__ f32 row_to_halves(f16*, i64, f32*, f16) { return 1.0f; }
 __device__ __forceinline__ f32 row_to_halves(f16* row, i64 k, f32* shared, bf16) {
   constexpr int warps = implicit_gemm_row_threads / 32;
@@ -79,13 +79,13 @@ __device__ __forceinline__ uint4 piece_of_b(const B* from, bool there) {
   }
   return out;
 }
-// The row is what the parameters say; else all threads of a block make it, in shared memory.
+// The row of A: in memory, or computed in shared memory by all threads of the block.
 struct RowInMemory {
   static constexpr bool made = false;
   template <class H>
   __device__ __forceinline__ void operator()(H*) const {}
 };
-// Column c of B, whose columns are in `Apart` matrices one beside another; eight that begin at a multiple of it are in one.
+// Column c of B, whose columns are in `Apart` matrices side by side. Eight columns from a multiple of eight on are in one matrix.
 template <class B, int Apart>
 __device__ __forceinline__ const B* column_of(const ImplicitGemmParameters& p, i64 c) {
   u64 matrix = p.b;
@@ -99,25 +99,25 @@ __device__ __forceinline__ const B* column_of(const ImplicitGemmParameters& p, i
   }
   return (const B*)matrix + (c - from) * p.b_step;
 }
-// One row by columns that lie along K: nothing but reading B counts. A block takes eight columns at a time, its threads pieces of K; the next pieces are on
-// their way while these are multiplied, also those of the next columns. While a row is made the first columns come as near as the second-level cache:
-// registers would have to hold them for all that time, and the compiler rather asks later. Where both halves of the columns meet in the body, a block takes eight
-// of the first and then the same eight of the second.
+// One row times columns that are contiguous along K: only reading B counts. A block takes eight columns at a time, and its threads take pieces of K. The next
+// pieces, also those of the next columns, are loaded while these are multiplied. While a prologue computes the row, the first columns are prefetched to the
+// second-level cache only: registers would have to hold them all that time, and the compiler would rather load them later. With a gated epilogue, a block
+// takes eight columns of the first half and then the same eight of the second.
 template <class H, class B, bool Aligned, bool Constant, class Finish, class Row = RowInMemory>
 __device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters& p, Finish finish, Row row = Row()) {
-  // Int8 go through matrix instructions: four lanes have 16 neighbours each of a column, and a warp eight such pieces of eight columns. A is in shared memory, and so
-  // are two turns of B, each thread's own pieces, which are on their way while A is made and others are multiplied.
+  // Int8 goes through matrix instructions: four lanes hold 16 adjacent elements each of a column, and a warp holds eight such columns. Shared memory has A
+  // and two iterations of B (each thread's own pieces), which are copied while A is computed and other pieces are multiplied.
   constexpr bool int8 = sizeof(B) == 1;
   constexpr int threads = implicit_gemm_row_threads, warps = threads / 32, halves = Finish::halves, each = 16 / (int)sizeof(B), step = threads * each;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
-  f32* const shared = (f32*)tiles_of_block;  // [2][halves][warps][8], and the row if it is made
+  f32* const shared = (f32*)tiles_of_block;  // [2][halves][warps][8], then the row if there is a prologue
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const i64 groups = p.n / 8;
   const int pieces = (int)((p.k + step - 1) / step);
   H* const own = (H*)(shared + 2 * halves * warps * 8);
   const H* const a = Row::made ? own : (const H*)p.a + p.base;
   const i64 first = int8 ? warp * 512 + lane % 4 * each : threadIdx.x * each;
-  i64 group = blockIdx.x, at = first;  // of what is brought next
+  i64 group = blockIdx.x, at = first;  // of what is loaded next
   int piece = 0, half = 0;
   uint4* const ring = (uint4*)(own + p.k) + threadIdx.x;
   int slot = 0;
@@ -189,7 +189,7 @@ __device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters
     load_columns();
     if (Constant) wait_for_others();
   }
-  f32 times = 1.0f;  // A's elements are as many times what is multiplied
+  f32 times = 1.0f;  // the factor by which A's elements were divided
   if constexpr (int8) times = row_to_halves((f16*)own, p.k, shared, H());
   if (!int8) load_row();
   int side = 0;

@@ -93,7 +93,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
         }
       }
       if (piece == blockIdx.x) {
-        // What no step writes is on its way before those in front are done.
+        // Copies of what no step writes start before earlier kernels are done.
         int tap = turn0 / p.chunks, chunk = turn0 % p.chunks;
         for (; Constant && ahead < Stages && ahead < turns; ++ahead) {
           arrive_with(full + ahead * 8, copied);
@@ -130,7 +130,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
   wait_for_others();
   int stage = 0;
   u32 parity = 0;
-  // Stages follow one another through all pieces, also through those of the other group.
+  // Stages are counted through all pieces, including those of the other groups.
   auto pass = [&](int count) {
     stage += count;
     parity ^= (u32)(stage / Stages) & 1u;
@@ -146,7 +146,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
       wait_sent();
       if (Finish::boxed_in) copy_epilogue(own_tiles + group * own_bytes, filled + group * 8, blocks_of_rows);
     }
-    // A barrier tells one phase from the next, not from the one after: nobody waits for what is more than one away.
+    // A barrier distinguishes a phase from the next only: no one may be more than one phase behind.
     if (InTurn > 0 && number > 0) wait_barrier(order + group * 8, (u32)(number / groups - (group == 0 ? 1 : 0)) & 1u);
     char* const room = (char*)tiles_of_block + Stages * bytes + InTurn * own_bytes + 16 * (Stages + InTurn) + group * (BN * Finish::column_bytes);
     if (fetches && (InTurn > 0 || p.splits == 1)) {
@@ -168,7 +168,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
       }
       multiplying();
       if (InTurn > 0 && turn + 1 == turns && threadIdx.x % 128 == 0) arrive(order + (group + 1) % groups * 8);
-      // The turn before is done with its tiles.
+      // The previous iteration is done with its tiles.
       leave_multiplying<1>();
       if (turn > 0 && threadIdx.x % 128 == 0) arrive(empty + before * 8);
       before = stage;
@@ -193,7 +193,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
       wait_barrier(filled + group * 8, (u32)(number / groups) & 1u);
     }
     if (fetches || (InTurn > 0 && Finish::boxed_out)) meet_group<groups>();
-    // No branches: what is outside is done again for what is inside, and not stored.
+    // No branches: what is outside repeats what is inside, and is not stored.
     const int row_in_box = warp % 4 * 16 + lane % 16;
     const u32 own_row = own + row_in_box * 128 + ((row_in_box & 7 ^ lane / 16) << 4);
     auto place = [&](int unit) {
@@ -239,7 +239,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
         commit_sent();
       }
       if (part > 0) {
-        // The last box would write columns of the next tile.
+        // The last box would overwrite columns of the next tile.
         constexpr int eights = part / 8;
         for (int e = threadIdx.x % 128; e < blocks_of_rows * 64 * eights; e += 128) {
           const int row = e / eights, c = e % eights, in_box = row % 64, at_row = m0 + (InTurn > 0 ? 0 : group * 64) + row, column = n0 + BN - part + c * 8;

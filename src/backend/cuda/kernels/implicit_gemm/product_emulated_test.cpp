@@ -1,4 +1,4 @@
-// Products by ingot's own kernels, on the host and, where there is one, on a GPU: every tile, layout and map, with bodies behind them, against sums in double.
+// Ingot's own GEMM kernels on the host and, if there is one, on a GPU: every tile, layout and map, with epilogues, against sums in double.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -50,13 +50,13 @@ struct Site {
   std::optional<ir::AffineMap> map = std::nullopt;
   size_t m_rank = 1;
   int64_t m, n, k;
-  bool infinity = false;        // in A: windows that do not see it are finite
+  bool infinity = false;        // in A: windows without it are finite
   bool shifted = false;         // operands at odd addresses
-  int multiprocessors = 1;      // many: small tiles, and K shared
+  int multiprocessors = 1;      // many: small tiles, and K is split
   int only = kernels::ImplicitGemmArgs::by_sizes;
   Made made = Made::no;
-  bool halves = false;          // of B's columns meet
-  std::vector<int64_t> apart = {};  // B's columns are in matrices of so many
+  bool halves = false;          // gated epilogue
+  std::vector<int64_t> apart = {};  // piecewise B: columns of each matrix
   bool encoded = false;         // B is int8
 
   double multiplied(double x) const { return type == DType::f32 ? as_tf32(x) : x; }
@@ -78,7 +78,8 @@ struct Site {
   }
 };
 
-// gelu(acc * scale[n] + bias[n]) + residual[m, n], stored twice: as it is, and turned in f32. With halves, what GELU gives is a factor of the second one.
+// gelu(acc * scale[n] + bias[n]) + residual[m, n], stored twice: as it is, and transposed in f32. If gated, the
+// result of GELU is a factor of the second half.
 struct Body {
   FusedBody body;
   std::vector<StridedLayout> layouts;
@@ -249,7 +250,7 @@ void check(Site s, Where where) {
       double wanted = body.expected(sum.value, factor.value, row, column), size = sum.size * std::abs(factor.value) + factor.size * std::abs(sum.value);
       for (size_t store : {size_t{4}, size_t{5}}) {
         double found = at(body.tensors[store], {row, column});
-        // Elements of a row that is made may be rounded the other way.
+        // Elements of a prologue's row may be rounded the other way.
         const double other_way = made ? rounding * 8 * (1 + std::abs(factor.value) + (s.halves ? std::abs(sum.value) : 0)) : 0;
         ASSERT_NEAR(found, wanted, 1e-5 * (1 + size) + other_way + (store == 5 ? rounding * std::abs(wanted) : 0)) << "element " << row << ", " << column << " of store " << store;
       }
@@ -361,7 +362,7 @@ Site first_layer(bool channels_last, bool along_k, DType type = DType::f16) {
   return s;
 }
 
-// [batch, c, h, w] under windows of r x s: K (c, r, s), whatever lies innermost: the kernels for few channels.
+// [batch, c, h, w] with windows of r x s, K (c, r, s), in any layout: the kernels for few channels.
 struct Few {
   int64_t batch, h, w, c, r, s, stride, pad, n;
   bool channels_last, along_k;
@@ -527,7 +528,7 @@ std::vector<Site> encoded_sites() {
   return out;
 }
 
-// Whatever the machine, K and the columns: those kernels are what is launched.
+// These kernels are launched on any machine, for any K and number of columns.
 TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
   auto launched = [](Site s, bool known = true) {
     Body body(s);
@@ -576,7 +577,7 @@ TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
 TEST(cuda_product_emulated, equals_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const Site& s : sites()) {
-    // Few channels are multiplied by the same instructions everywhere.
+    // Convolutions of few channels use the same instructions everywhere.
     for (Where where : std::span(emulations).first(s.infinity ? 2 : std::size(emulations))) {
       check(s, where);
       if (HasFatalFailure()) return;
@@ -640,7 +641,7 @@ TEST(cuda_product, int8_equals_sums) {
   }
 }
 
-// Whatever the model would choose.
+// Independent of the cost model's choice.
 void check_large_tiles(std::span<const Where> ways) {
   Site strided = convolution(7, 9, 72, 1, 2, 0, 72, false), images = convolution(9, 7, 136, 3, 1, 1, 72, true);
   for (const Site& s :
@@ -648,7 +649,7 @@ void check_large_tiles(std::span<const Where> ways) {
         images, plain(130, 320, 520, true), plain(130, 160, 200, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 160, false), plain(130, 264, 100, true, DType::f32),
         convolution(9, 7, 72, 3, 1, 1, 72, true, DType::f32), convolution(12, 10, 32, 3, 2, 1, 64, true, DType::f32), convolution(7, 9, 36, 1, 2, 0, 160, true, DType::f32)}) {
     for (size_t tile = 0; tile < std::size(kernels::implicit_gemm_large_tiles); ++tile) {
-      // Results that are whole tiles of 160 columns are there for these.
+      // Sites with whole tiles of 160 columns are for that tile.
       if (!kernels::implicit_gemm_large_tiles[tile].takes(s.n) || (s.n % 160 == 0) != (kernels::implicit_gemm_large_tiles[tile].columns == 160)) continue;
       Site one = s;
       one.only = static_cast<int>(tile);
@@ -674,7 +675,7 @@ TEST(cuda_product, equals_sums) {
   if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const Site& s : sites()) check(s, Where::gpu);
   for (bool along_k : {false, true}) {
-    check(plain(1030, 1160, 520, along_k), Where::gpu);  // large tiles, several blocks on a multiprocessor
+    check(plain(1030, 1160, 520, along_k), Where::gpu);  // large tiles, several blocks per multiprocessor
     check(plain(300, 72, 4104, along_k, DType::bf16), Where::gpu);
   }
   check(plain(1, 4104, 2056, true), Where::gpu);

@@ -1,4 +1,4 @@
-// Products by ingot's own kernels beside cuBLASLt's: times, rates, and whether they agree. Only with INGOT_MEASURE=1: it takes the device for itself.
+// Ingot's own GEMM kernels compared with cuBLASLt's: times, rates, and whether results agree. Only with INGOT_MEASURE=1: it needs the device for itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct Site {
   int64_t m, n, k;
   bool b_along_k = true;
   int64_t image = 0, channels = 0, stride = 1;  // a 3 x 3 convolution of [m / places, image, image, channels]
-  bool residual = false;                        // relu(acc + residual) behind it, else gelu(acc + bias)
+  bool residual = false;                        // epilogue relu(acc + residual), else gelu(acc + bias)
   int64_t window = 3;
   DType type = DType::f16;
   bool channels_last = true;                    // few channels: K is (channel, h, w) however the image lies, and relu(acc + bias) behind it
@@ -184,7 +184,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
     }
     layouts.push_back(out.layout());
     operands.push_back(out.ref());
-    // Few channels have no large tiles: the kernel for any map.
+    // Convolutions of few channels have no large tiles: compare with the kernel for any map.
     const int tiles = !gelu || s.m == 1 ? 0 : s.few() ? 1 : static_cast<int>(std::size(kernels::implicit_gemm_large_tiles));
     for (int tile = -1; tile < tiles; ++tile) {
       if (tile >= 0 && !kernels::implicit_gemm_large_tiles[tile].takes(s.n)) continue;

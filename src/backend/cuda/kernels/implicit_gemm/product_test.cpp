@@ -1,4 +1,4 @@
-// Which bodies behind a product cuBLASLt takes, and which matrices.
+// Which epilogues and matrices cuBLASLt takes.
 #include "backend/cuda/kernels/gpu_step_test.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using kernels::MatmulCudaArgs;
 
 constexpr int64_t M = 6, N = 8, K = 4;
 
-// D = f(acc) with a bias along N and a residual to be loaded.
+// D = f(acc), with loads of a bias along N and a residual.
 struct Case {
   Gemm product{DType::f16, {{Dim(M), Dim(K)}, {Dim(K), Dim(1)}}, {{{Dim(K), Dim(N)}, {Dim(1), Dim(K)}}}, std::nullopt, false, 0};
   FusedBody body;
@@ -149,7 +149,7 @@ TEST(cuda_product, what_ingots_own_kernel_takes) {
   EXPECT_TRUE(args.b_along_k);
   EXPECT_EQ(args.together, std::vector<uint8_t>{1});
   EXPECT_EQ(kernels::serialise(args), taken.step.constants);
-  // No size stands in the text.
+  // The text contains no sizes.
   Taken other = own([](Case& s) { s.product.a = {{Dim(M), Dim(64)}, {Dim(64), Dim(1)}}, s.product.b = {{{Dim(64), Dim(N)}, {Dim(1), Dim(64)}}}; }, gelu);
   EXPECT_EQ(other.step.code[0].name, taken.step.code[0].name);
   EXPECT_FALSE(kernels::parse_implicit_gemm_cuda(own([](Case& s) { s.product.b[0].strides = {Dim(N), Dim(1)}; }, gelu).step.constants).b_along_k);
@@ -218,7 +218,7 @@ TEST(cuda_product, rows_that_are_made) {
     row.store(row.map(Op::mul, {row.load(along), row.load(along, DType::f32)}), along);
     s.product.prologue = {&row.body, row.layouts};
     change(s);
-    EXPECT_NE(s.store(s.accumulator).obstacle, std::nullopt);  // nothing for the library
+    EXPECT_NE(s.store(s.accumulator).obstacle, std::nullopt);  // not for the library
     s.layouts.pop_back();
     s.body.operands.pop_back();
     s.body.stores = {{0, s.accumulator}};

@@ -70,7 +70,7 @@ class Printer {
   }
 
  private:
-  enum class Along { same, neighbours, apart };  // how an operand lies along N
+  enum class Along { same, neighbours, apart };  // an operand's layout along N
 
   Along along(size_t operand) {
     const StridedLayout& x = layouts_[operand];
@@ -86,10 +86,10 @@ class Printer {
     return Along::neighbours;
   }
 
-  // An operand of which the kernels with tiles can have whole boxes copied.
+  // True if the tile kernels can copy the operand in whole boxes.
   bool in_boxes(size_t operand, Along how) { return how == Along::neighbours && ir::size_of(b_.operands[operand]) == 2 && text_.stride(operand, 0) != "0ll"; }
 
-  // The rows of a batch, where a load's one index is row / rows (what is added to each image), and its elements are neighbours along N; else nothing.
+  // The rows per batch, if a load's only index is row / rows (like a bias per image) and the operand is contiguous along N; else nullopt.
   std::optional<ir::Dim> rows_of_batch(const Instruction& i) {
     const StridedLayout& x = layouts_[i.operand];
     if (i.in.size() != 1 || x.dims.size() != 3 || !is(x.strides[1], 1) || is(x.dims[1], 1) || !is(x.dims[0], 1)) return std::nullopt;
@@ -100,7 +100,7 @@ class Printer {
     return rows.dim;
   }
 
-  // What stands behind the product, for eight elements that U places (implicit_gemm_cuda.cpp): what is the same for all rows, what is of these rows, the body.
+  // The epilogue of eight elements, whose places U gives (EightOfRow, PairsOfTwoRows): operands that are constant over rows, operands of these rows, the body.
   std::string finish_text() {
     std::string same, same_from, fetched, held, held_from, put, keep, results;
     std::vector<std::string> brought(b_.code.size());
@@ -189,7 +189,7 @@ class Printer {
            "}\n};\n";
   }
 
-  // Where an element of what is stored in boxes lies.
+  // The address of an element of an operand that is stored in boxes.
   std::string boxed_row_text() {
     const std::string head = "  __device__ __forceinline__ void* boxed_row(i64 s, i64 t) const { return ";
     if (args_.boxed_out == Args::none) return head + "0; }\n";

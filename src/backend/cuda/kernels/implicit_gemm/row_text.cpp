@@ -12,7 +12,7 @@ using Source = kernels::ImplicitGemmArgs::Source;
 
 namespace {
 
-// Sizes in numbers; nullopt where one is known at run time only.
+// Sizes as numbers; nullopt if one is known at run time only.
 std::optional<std::vector<int64_t>> known(const ir::Dims& dims) {
   std::vector<int64_t> out;
   for (const ir::Dim& d : dims) {
@@ -22,7 +22,7 @@ std::optional<std::vector<int64_t>> known(const ir::Dims& dims) {
   return out;
 }
 
-// All threads of the block take units of the row: those of a row that is reduced stay in registers as long as there are few, else a few units are read at a time.
+// All threads of the block take units of the row. A short row that is reduced stays in registers; otherwise a few units are loaded at a time.
 Args::Variant units_of(const FusedBody& b, const Walk& w, int64_t length, int unit) {
   constexpr int64_t threads = kernels::implicit_gemm_row_threads, most_elements = 32, most_registers = 32;
   int64_t bytes = 0;
@@ -48,7 +48,7 @@ std::optional<EmittedRow> emit_row(const FusedBody& body, const std::vector<Stri
   if (body.stores.size() != 1 || loads == 0 || loads > kernels::max_operands || !known(body.row)) return std::nullopt;
   out.length = 1;
   for (const ir::Dim& d : body.row) out.length *= d.value();
-  // What is stored is the whole row, its elements one behind another.
+  // The row must be stored whole and contiguously.
   ir::Dim step = 1;
   for (size_t d = layouts[loads].dims.size(); d-- > 0;) {
     const ir::Dim& n = layouts[loads].dims[d];
@@ -57,7 +57,7 @@ std::optional<EmittedRow> emit_row(const FusedBody& body, const std::vector<Stri
     step *= n;
   }
   Walk walk = make_walk(body, layouts);
-  // Single elements from all over memory are better read once.
+  // Scattered single elements are better loaded once, by a step of their own.
   if (walk.unit == 1) return std::nullopt;
   for (size_t k = 0; k < loads; ++k) {
     auto dims = known(layouts[k].dims), strides = known(layouts[k].strides);

@@ -1,4 +1,4 @@
-// The prologue of a GEMM of one row, as CUDA C++: each block computes A in shared memory. Printed like a fused body, without a kernel around it.
+// The prologue of a GEMM with one row, as CUDA C++: each block computes A in shared memory. It is printed like a fused body, without a kernel around it.
 #pragma once
 #include <optional>
 #include <string>
@@ -10,11 +10,11 @@
 namespace ingot::backend::cuda {
 
 struct EmittedRow {
-  std::string text;  // struct @Made (status, pointers and numbers of the body's loads), and @Front<Together>, by which row_through_columns computes its row
+  std::string text;  // struct @Made (status, pointers and numbers of the body's loads), and @Front<Together>, with which row_through_columns computes the row
   std::vector<kernels::ImplicitGemmArgs::Source> sources;
   int64_t length = 0;
 };
-// nullopt if the body does not compute one row, reads single elements, or has unknown sizes. A pure function.
+// nullopt if the body computes more than one row, loads single elements, or has unknown sizes. A pure function.
 std::optional<EmittedRow> emit_row(const FusedBody&, const std::vector<StridedLayout>&);
 
 }  // namespace ingot::backend::cuda

@@ -1,4 +1,4 @@
-// Which GEMMs cuBLASLt can do, with how much of the body behind them.
+// Offers the GEMMs that cuBLASLt can do, with as much of the epilogue as it takes.
 #include <algorithm>
 #include <optional>
 
@@ -27,7 +27,7 @@ bool is_matrix(const StridedLayout& x) {
   return lies(x, last, last - 1) || lies(x, last - 1, last);
 }
 
-// D = activation(alpha acc + residual + bias), read from the store backwards.
+// Matches D = activation(alpha acc + residual + bias), backwards from the store.
 class Matcher {
  public:
   Matcher(const FusedBody& body, const std::vector<StridedLayout>& layouts) : b_(body), layouts_(layouts) {}
@@ -35,7 +35,7 @@ class Matcher {
   std::optional<MatmulCudaArgs> run() {
     if (b_.stores.size() != 1) return std::nullopt;
     Reg r = b_.stores[0].value;
-    // A rounding to what is stored happens anyway.
+    // A cast to the stored type happens anyway.
     if (code(r).kind == Instruction::Kind::map && code(r).op == Op::cast && code(r).dtype == stored()) r = code(r).in[0];
     if (code(r).kind == Instruction::Kind::map && (code(r).op == Op::relu || code(r).op == Op::gelu_tanh)) {
       args_.activation = code(r).op == Op::relu ? MatmulCudaArgs::relu : MatmulCudaArgs::gelu_tanh;
@@ -54,7 +54,7 @@ class Matcher {
     if (i.kind == Instruction::Kind::accumulator) return true;
     if (i.kind != Instruction::Kind::map) return false;
     if (i.op == Op::add) return (sum(i.in[0]) && term(i.in[1])) || (sum(i.in[1]) && term(i.in[0]));
-    // A factor of the product alone.
+    // A factor of the product only.
     if (i.op == Op::mul) return (scaled(i.in[0], i.in[1])) || scaled(i.in[1], i.in[0]);
     return false;
   }
@@ -101,14 +101,14 @@ GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<
   if (!args) return refusal(Obstacle::body, "the library's epilogues are a factor, a bias, a residual, ReLU and GELU (tanh)");
   DType stored = body.operands[body.stores[0].operand];
   if (stored != g.type && !(is_half(g.type) && stored == DType::f32)) return refusal(Obstacle::body, "the result has another type");
-  // The library's epilogues are for f32, f16 and bf16; a bias lies along rows of the result.
+  // The library has epilogues for f32, f16 and bf16, and a bias along rows of the result.
   bool epilogue = args->bias != 0 || args->activation != MatmulCudaArgs::none;
   const StridedLayout& d = layouts[body.stores[0].operand];
   size_t last = d.dims.size() - 1;
   if (epilogue && (g.type == DType::f64 || !lies(d, last, last - 1))) return refusal(Obstacle::body, "no epilogue for this type, or rows of the result that are no neighbours");
   if (!is_matrix(d)) return refusal(Obstacle::types, "the result has no axis of neighbours");
   if (args->residual != 0 && !lies(d, last, last - 1)) return refusal(Obstacle::body, "rows of the result are no neighbours");
-  // Loads that nothing uses have no place among the operands.
+  // Unused loads cannot be operands.
   if (body.operands.size() != size_t{1} + (args->bias != 0) + (args->residual != 0)) return refusal(Obstacle::body, "the body loads more");
   args->batch_rank = static_cast<uint8_t>(g.batch_rank);
   args->pieces = static_cast<uint8_t>(g.b.size());
@@ -122,14 +122,14 @@ GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<
 
 namespace {
 
-// The library multiplies by each piece. It is faster at small ones together, whose copies take little room.
+// The library multiplies by one piece at a time. Small pieces are faster concatenated, and the copy needs little memory.
 bool worth_pieces(const Gemm& g) {
   constexpr int64_t least = int64_t{8} << 20;
   const Dim column = g.a.dims.back() * Dim(static_cast<int64_t>(ir::size_of(g.type)));
   return std::all_of(g.b.begin(), g.b.end(), [&](const StridedLayout& b) { return (column * b.dims[1]).is_constant() && (column * b.dims[1]).value() >= least; });
 }
 
-// Of a sketch.
+// For a sketch.
 std::optional<Refusal> obstacle(const Gemm& g) {
   constexpr std::string_view name = "cublaslt";
   if (!ir::is_float(g.type)) return Refusal{name, Obstacle::types, "for floating-point numbers"};
@@ -143,7 +143,7 @@ std::optional<Refusal> obstacle(const Gemm& g) {
 
 }  // namespace
 
-// 1 for each multiplication. A body that it does not take costs a pass more.
+// Cost 1 per multiplication; a body that it does not take costs a pass.
 void matmul_offers(const Site& site, const Target&, const Settings& settings, Offers& out) {
   constexpr std::string_view name = "cublaslt";
   const auto* g = std::get_if<Gemm>(&site.kernel);

@@ -8,7 +8,7 @@ __device__ __forceinline__ MomentsPart put_together(const MomentsPart& a, const 
   const f32 apart = b.sum / b.n - a.sum / a.n, n = a.n + b.n;
   return {n, a.sum + b.sum, a.squares + b.squares + apart * apart * (a.n / n * b.n)};
 }
-// One element after another, around the first of them: the mean is near it as the squares are small, wherever all lie.
+// Adds one element at a time, relative to the first one: the mean is close to it if the squares are small, whatever the offset.
 struct MomentsSum {
   f32 n = 0.0f, pivot = 0.0f, sum = 0.0f, apart = 0.0f, squares = 0.0f;
   __device__ __forceinline__ void add(f32 x) {
@@ -28,7 +28,7 @@ struct MomentsSum {
 __device__ __forceinline__ MomentsPart from_lane(const MomentsPart& a, int lanes) {
   return {__shfl_xor_sync(0xffffffffu, a.n, lanes), __shfl_xor_sync(0xffffffffu, a.sum, lanes), __shfl_xor_sync(0xffffffffu, a.squares, lanes)};
 }
-// Of all threads of a block, in thread 0.
+// Merges over all threads of a block; the result is in thread 0.
 __device__ __forceinline__ MomentsPart moments_of_block(MomentsPart a) {
   __shared__ MomentsPart parts[moments_threads / 32];
 #pragma unroll
@@ -47,8 +47,8 @@ __device__ __forceinline__ void put_moments(const MomentsCudaParameters& p, i64 
   to[0] = a.sum;
   to[1] = a.squares;
 }
-// Some places by `width` vectors of V columns: threads side by side, then place by place. Each U columns are a part. What is summed is how far each element is from
-// the part's first one, so that parts of all threads add up as they are.
+// Some places by `width` vectors of V columns: threads side by side, then place by place. Each U columns are a part. Elements are summed relative to the
+// part's first one, so that the threads' sums can simply be added.
 template <class M, int V, int U>
 __device__ __forceinline__ void moments_of_columns(const MomentsCudaParameters& p) {
   constexpr int each = V / U;
@@ -138,7 +138,7 @@ __device__ __forceinline__ void moments_of_rows(const MomentsCudaParameters& p) 
   const MomentsPart all = moments_of_block(sums.part());
   if (threadIdx.x == 0) put_moments(p, row * p.chunks + chunk, all);
 }
-// Of all threads of a block, in all of them.
+// Merges over all threads of a block; all get the result.
 __device__ __forceinline__ f32 sum_of_block(f32 x, f32* shared) {
 #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
@@ -149,7 +149,7 @@ __device__ __forceinline__ f32 sum_of_block(f32 x, f32* shared) {
   for (int w = 0; w < moments_threads / 32; ++w) x += shared[w];
   return x;
 }
-// Parts are put together around the mean of all: it is known when all sums are, and parts are read again then, from the cache.
+// Merges parts around the mean of all, which is known when all sums are. Parts are then read again, from the cache.
 __device__ __forceinline__ void merge_moments(const MomentsCudaParameters& p) {
   __shared__ f32 shared[2][moments_threads / 32];
   const u32 groups = (u32)p.groups, own = (u32)p.own, parts = (u32)(p.chunks * p.own);

@@ -14,7 +14,7 @@ std::vector<CodeUnit> code(const Plain& p) {
   return out;
 }
 
-// Few long rows: a fused body has a block for each, which leaves most multiprocessors idle, or reads what it cannot keep several times.
+// True for few long rows: a fused body gives each one block, which leaves most multiprocessors idle, and rereads what it cannot keep.
 bool pays(const kernels::MomentsArgs& args, const ir::Dims& dims) {
   constexpr int64_t long_row = 8192, many_rows = 1024;
   int64_t rows = 1, length = 1;

@@ -1,4 +1,4 @@
-// Steps that are lists of launches (attention, implicit_gemm, scan, sort, scatter), decided once for each set of sizes by a pure function.
+// Steps that are lists of launches (attention, implicit_gemm, scan, sort, scatter), decided by a pure function for each set of sizes.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -29,7 +29,7 @@ struct CudaTiles {
   std::array<int, 3> lower{}, upper{};
 };
 
-inline constexpr size_t most_parameters = 128;  // of a kernel
+inline constexpr size_t most_parameters = 128;  // per kernel
 
 struct CudaLaunch {
   struct Pointer {
@@ -46,9 +46,9 @@ struct CudaLaunch {
   std::vector<std::byte> parameters;
   std::vector<Pointer> pointers;
   std::vector<CudaTiles> tiles;
-  // Of kernels that are not ingot's:
+  // For registered kernels:
   uint32_t blocks_y = 1, blocks_z = 1, threads_y = 1, threads_z = 1;
-  std::vector<size_t> places;  // where each parameter begins in `parameters`; none: they are one struct
+  std::vector<size_t> places;  // offset of each parameter in `parameters`; empty: they are one struct
 };
 
 struct CudaLaunches {
@@ -60,9 +60,9 @@ struct CudaLaunches {
   std::string problem;
   std::vector<std::string> choices;
 
-  // Room in scratch.
+  // Reserves scratch memory and returns its offset.
   size_t reserve(int64_t bytes);
-  // `blocks` of any number; none: no launch. Error (unsupported) when a grid cannot have so many.
+  // Adds a launch of `blocks` blocks, or none for 0. Error (unsupported) if a grid cannot have so many.
   template <class Parameters>
   void add(std::string kernel, int64_t blocks, uint32_t threads, const Parameters& parameters, std::vector<CudaLaunch::Pointer> pointers) {
     std::vector<std::byte> bytes(sizeof parameters);
@@ -72,7 +72,7 @@ struct CudaLaunches {
   void add_bytes(std::string kernel, int64_t blocks, uint32_t threads, std::vector<std::byte> parameters, std::vector<CudaLaunch::Pointer> pointers);
 };
 
-// What launches are chosen by.
+// The properties of the GPU that launches depend on.
 struct CudaMachine {
   int multiprocessors = 1;
   bool tiles = false;  // Hopper: there are kernels that copy CudaTiles, and groups of warps
@@ -81,14 +81,14 @@ struct CudaMachine {
 // What is to be tried for the problem, or was the fastest; empty: nothing is known.
 std::string_view wanted_choice(const Call&, const CudaMachine&, std::string_view problem);
 
-// Axes of some tensors, joined where all walk them alike; those of size 1 are left out.
+// Axes of some tensors, without those of size 1, merged where all tensors allow it.
 struct JoinedAxes {
   std::vector<int64_t> dims;
-  std::vector<std::vector<int64_t>> strides;  // of each walk
+  std::vector<std::vector<int64_t>> strides;  // per tensor
   int64_t points = 1;
 
   explicit JoinedAxes(size_t walks) : strides(walks) {}
-  // The next axis inwards.
+  // Adds the next inner axis.
   void add(int64_t size, const std::vector<int64_t>& steps);
   template <int Walks>
   CudaAxes<Walks> get() const {

@@ -16,7 +16,7 @@ int64_t CudaNumbers::value(const CudaNumber& n) const {
 
 void CudaNumbers::check(std::span<const CudaKnown> known, const char* step) const {
   for (const CudaKnown& k : known) {
-    // A stride that nobody steps by may be anything.
+    // A stride of an axis of size 1 is never used and may be anything.
     bool idle = k.number.kind == CudaNumber::stride && operands[k.number.a].dims[k.number.b] <= 1;
     if (!idle && value(k.number) != k.value) fail(Code::format, "{} step was compiled for {} and gets {}", step, k.value, value(k.number));
   }

@@ -1,5 +1,4 @@
-// What printed kernels that end in a list of pointers and numbers are given beside their own parameters: u64 status, u64 pointers[operands],
-// i64 numbers[numbers].
+// The parameters of printed kernels with a body, after their own: u64 status, u64 pointers[operands], i64 numbers[numbers].
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +13,7 @@ struct CudaNumber {
   bool operator==(const CudaNumber&) const = default;
 };
 
-// What a text takes for granted.
+// A value of a number that a text relies on.
 struct CudaKnown {
   CudaNumber number;
   int64_t value;

@@ -1,4 +1,4 @@
-// Exclusive scan over a block's threads; `total` is what all come to.
+// Exclusive scan over a block's threads; `total` receives the total.
 template <int Kind, class T>
 __device__ __forceinline__ T scanned_across_block(T x, T& total) {
   __shared__ T part[32];
@@ -42,7 +42,7 @@ __device__ __forceinline__ void scan_a_line(const ScanCudaParameters& p) {
 template <class M, int Kind>
 __device__ __forceinline__ void scan_a_chunk(const ScanCudaParameters& p, bool write) {
   typedef typename NumberOf<M>::Type T;
-  // One element of padding for each thread's run keeps the banks apart.
+  // One element of padding per thread avoids bank conflicts.
   __shared__ T tile[scan_threads * (scan_items + 1)];
   const i64 line = blockIdx.x / p.chunks, chunk = blockIdx.x % p.chunks;
   T none, carry;

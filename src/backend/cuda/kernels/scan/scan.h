@@ -5,7 +5,7 @@
 
 namespace ingot::kernels {
 
-// Behind elements_cuda_text(): what all scans share.
+// Comes after elements_cuda_text(); shared by all scans.
 std::string_view scan_cuda_text();
 CudaPart scan_cuda_part(const ScanArgs&, ir::DType);
 

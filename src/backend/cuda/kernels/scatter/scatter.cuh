@@ -1,4 +1,4 @@
-constexpr u64 no_key = ~0ull;  // of a point whose index is out of range
+constexpr u64 no_key = ~0ull;  // for a point whose index is out of range
 __device__ __forceinline__ void make_keys(const ScatterCudaParameters& p) {
   const i64 n = (i64)blockIdx.x * scatter_threads + threadIdx.x, line = n / p.points, point = n - line * p.points;
   if (line >= p.lines) return;
@@ -20,7 +20,7 @@ __device__ __forceinline__ void make_keys(const ScatterCudaParameters& p) {
   }
   ((u64*)p.keys)[n] = key;
 }
-// The points of a line in order, and where an element of them is.
+// The points of a line in order, and the addresses of their elements.
 template <class M>
 struct Points {
   const u64* keys;
@@ -40,7 +40,7 @@ struct Points {
   }
   __device__ __forceinline__ M update(i64 place) const {
     i64 n = order == nullptr ? place : order[place], at = 0;
-    // Of the walks only the first is needed.
+    // Only the first tensor's offset is needed.
     for (int d = axes->rank - 1; d >= 0; --d) {
       i64 here = n;
       if (d > 0) {
@@ -60,7 +60,7 @@ __device__ __forceinline__ void scatter_set(const ScatterCudaParameters& p) {
   if (line >= p.lines) return;
   Points<M> points(p, line, element);
   const u64 key = points.keys[place];
-  // The last of those that go to one place stays.
+  // The last point of a destination wins.
   if (key == no_key || (place + 1 < p.points && points.keys[place + 1] == key)) return;
   points.out[(i64)key] = points.update(place);
 }
@@ -92,7 +92,7 @@ __device__ __forceinline__ void scatter_chunks(const ScatterCudaParameters& p) {
     }
   }
 }
-// Keys that begin in a chunk and go on behind it.
+// Keys that start in a chunk and continue after it.
 template <class M, int Kind>
 __device__ __forceinline__ void scatter_rest(const ScatterCudaParameters& p) {
   typedef typename NumberOf<M>::Type T;
@@ -104,7 +104,7 @@ __device__ __forceinline__ void scatter_rest(const ScatterCudaParameters& p) {
   if (end >= p.points) return;
   const u64 key = points.keys[end - 1];
   if (key == no_key || points.keys[end] != key || (begin > 0 && points.keys[begin - 1] == key)) return;
-  i64 low = end + 1, high = p.points;  // the first place behind the key
+  i64 low = end + 1, high = p.points;  // the first place after the key
   while (low < high) {
     i64 middle = (low + high) / 2;
     if (points.keys[middle] == key) low = middle + 1; else high = middle;

@@ -5,9 +5,9 @@
 
 namespace ingot::kernels {
 
-// Behind elements_cuda_text(): what all scatters share.
+// Comes after elements_cuda_text(); shared by all scatters.
 std::string_view scatter_cuda_text();
-// The sort of keys aside.
+// Without the sort of keys.
 std::vector<CudaPart> scatter_cuda_parts(const ScatterArgs&, ir::DType);
 
 }  // namespace ingot::kernels

@@ -1,4 +1,4 @@
-// Keys: unsigned numbers in the elements' order. Zeros of both signs are equal; all NaN are, and larger than any number.
+// Keys: unsigned numbers in the elements' order. Zeros of both signs are equal. All NaN are equal and larger than any number.
 template <int Bytes> struct KeyOf { typedef u32 Type; };
 template <> struct KeyOf<8> { typedef u64 Type; };
 __device__ __forceinline__ u32 key_of(f32 x) {
@@ -19,7 +19,7 @@ struct Ready {
   static __device__ __forceinline__ u64 key(u64 m) { return m; }
 };
 
-// How many of the first `diagonal` elements of a merge come from `a`; of equal ones a's come first.
+// How many of the first `diagonal` elements of a merge come from `a`; of equal elements, those of `a` come first.
 template <class K, class N>
 __device__ __forceinline__ N merged_from(const K* a, N a_count, const K* b, N b_count, N diagonal) {
   N low = diagonal > b_count ? diagonal - b_count : 0, high = diagonal < a_count ? diagonal : a_count;
@@ -33,7 +33,7 @@ __device__ __forceinline__ N merged_from(const K* a, N a_count, const K* b, N b_
   }
   return low;
 }
-// Items elements of a merge from (i, j) on.
+// Merges Items elements from (i, j) on.
 template <int Items, class K>
 __device__ __forceinline__ void merge_some(const K* keys, const u32* order, int i, int i_end, int j, int j_end, K* key, u32* position) {
 #pragma unroll
@@ -46,7 +46,7 @@ __device__ __forceinline__ void merge_some(const K* keys, const u32* order, int 
     if (second) ++j; else ++i;
   }
 }
-// The tile's keys and positions in order, in shared memory. What lies behind the tile's end has the largest key and stays last.
+// Sorts the tile's keys and positions in shared memory. Places past the tile's end have the largest key and stay last.
 template <int Threads, int Items, class K>
 __device__ __forceinline__ void sort_tile_of(K* keys, u32* order) {
   const int first = threadIdx.x * Items;
@@ -107,7 +107,7 @@ __device__ __forceinline__ void load_tile(const SortCudaParameters& p, const M* 
   }
   __syncthreads();
 }
-// A line that is one tile.
+// Sorts a line of one tile.
 template <int Threads, int Items, class M>
 __device__ __forceinline__ void sort_a_line(const SortCudaParameters& p) {
   typedef typename KeyOf<sizeof(M)>::Type K;
@@ -125,7 +125,7 @@ __device__ __forceinline__ void sort_a_line(const SortCudaParameters& p) {
     indices[k * p.indices_step] = order[k];
   }
 }
-// One tile of a line, its first k.
+// Sorts one tile of a line; keeps its first k.
 template <class From, class M>
 __device__ __forceinline__ void sort_a_tile(const SortCudaParameters& p) {
   typedef typename KeyOf<sizeof(M)>::Type K;
@@ -143,7 +143,7 @@ __device__ __forceinline__ void sort_a_tile(const SortCudaParameters& p) {
     ((u32*)p.order_to)[to + k] = order[k];
   }
 }
-// A piece of the merge of two neighbouring runs.
+// Merges a piece of two adjacent runs.
 template <class K>
 __device__ __forceinline__ void merge_runs(const SortCudaParameters& p) {
   constexpr int tile = sort_threads * sort_items;

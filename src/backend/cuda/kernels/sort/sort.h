@@ -4,10 +4,10 @@
 
 namespace ingot::kernels {
 
-// Behind elements_cuda_text(): what all sorts share.
+// Comes after elements_cuda_text(); shared by all sorts.
 std::string_view sort_cuda_text();
 std::vector<CudaPart> sort_cuda_parts(ir::DType);
-// Sorts keys alone, for kernels that need an order.
+// Sorts keys alone, for other kernels.
 std::vector<CudaPart> sort_keys_cuda_parts();
 
 }  // namespace ingot::kernels

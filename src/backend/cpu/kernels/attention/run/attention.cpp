@@ -1,7 +1,7 @@
 // The "attention" kernel: softmax(scale Q K^T + mask) V without the score matrix.
 //
-// A task takes a block of queries of one batch element, walks the keys in blocks and keeps, per query, the running maximum
-// and sum (the streaming softmax of Milakov and Gimelshein, 2018). Both products use matmul's register tiles.
+// A task takes a block of queries of one batch element, iterates over the keys in blocks, and keeps the running maximum and sum per query (the online softmax
+// of Milakov and Gimelshein, 2018). Both products use matmul's register tiles.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -56,7 +56,7 @@ struct Plan {
   bool has_mask = false, mask_same_rows = false;
   bool f32;
   int64_t query_block, pieces;
-  int64_t d_panels, e_width, t_width, s_row;  // s_row: floats from row to row of scores; not a power of two, whose rows would share few sets of the cache
+  int64_t d_panels, e_width, t_width, s_row;  // s_row: floats between rows of scores; not a power of two, or rows would share few cache sets
   size_t q_bytes, k_bytes, v_bytes, s_bytes, o_bytes, state_bytes, per_worker;
 };
 
@@ -99,7 +99,7 @@ Resolved resolve(const Call& call) {
     domain.push_back(p->t);
     p->mask = bind_program(c.mask, call.operands.subspan(3, call.operands.size() - 4), call.sizes.subspan(4), domain, false);
     p->has_mask = true;
-    // The same for every query of a batch element (padding)?
+    // Is the mask the same for every query of a batch element (padding)?
     p->mask_same_rows = true;
     for (const auto& strides : p->mask.strides) p->mask_same_rows = p->mask_same_rows && strides[static_cast<size_t>(c.batch_rank)] == 0;
     for (const ProgramInstruction& i : p->mask.program->code) {
@@ -108,7 +108,7 @@ Resolved resolve(const Call& call) {
   }
   int64_t workers = call.workers->count();
   const int64_t width = tile_ops().columns;
-  const int64_t most_queries = p->s >= 768 ? 196 : 98;  // whole tiles of 14; K and V are packed once for each block
+  const int64_t most_queries = p->s >= 768 ? 196 : 98;  // whole tiles of 14; K and V are packed once per block
   p->query_block = std::min(std::max<int64_t>(p->s, 1), most_queries);
   if (p->batch < 2 * workers && p->s > 16) p->query_block = std::min(p->query_block, std::max<int64_t>(8, round_up((p->s + workers - 1) / workers, 6)));
   p->pieces = p->s == 0 ? 0 : (p->s + p->query_block - 1) / p->query_block;
@@ -150,7 +150,7 @@ class Task {
     wide_ = reinterpret_cast<double*>(at);
   }
 
-  // Queries [s0, s1) of one batch element; `next`: the element to come, whose first rows are asked for meanwhile.
+  // Computes queries [s0, s1) of one batch element. `next`: the next element, whose first rows are prefetched.
   void run(int64_t batch, int64_t s0, int64_t s1, int64_t next) {
     if (batch != batch_) {
       locate(batch, at_);
@@ -186,7 +186,7 @@ class Task {
       started = true;
     }
     const TensorRef& out = call_.operands.back();
-    bool nothing = !started;  // a query that sees no key: its result is 0, whatever the values are
+    bool nothing = !started;  // a query without keys: its result is 0, whatever the values are
     for (int64_t i = 0; i < rows; ++i) {
       nothing = nothing || total_[i] == 0;
       total_[i] = 1 / total_[i];
@@ -219,7 +219,7 @@ class Task {
     for (int b = 0; b < c_.batch_rank; ++b) offset += at[b] * x.strides[b];
     return x.data + offset * static_cast<int64_t>(ir::size_of(x.dtype));
   }
-  // Row of operand k: Q, K, V or the result.
+  // A row of operand k: Q, K, V or the result.
   std::byte* address(size_t k, int64_t row) const {
     const TensorRef& x = operand(k);
     return base_[k] + row * x.strides[c_.batch_rank] * static_cast<int64_t>(ir::size_of(x.dtype));
@@ -229,8 +229,8 @@ class Task {
     block_.load(x.dtype, to, address(k, row), x.strides[c_.batch_rank + 1], n);
   }
 
-  // Heads of one projection lie far apart, a few lines to a row: no processor guesses that, so rows are asked for in advance,
-  // those further down and the first ones of the next batch element.
+  // Heads of one projection lie far apart, with a few cache lines per row. Hardware prefetchers miss this, so rows are prefetched here: those further
+  // down, and the first ones of the next batch element.
   static constexpr int64_t ahead = 16, most_ahead = 128;
   void fetch(size_t k, const std::byte* base, int64_t row) const {
     const TensorRef& x = call_.operands[k];
@@ -239,7 +239,7 @@ class Task {
     const std::byte* at = base + row * x.strides[x.rank - 2] * size;
     for (int64_t b = 0; b < x.dims[x.rank - 1] * size; b += 64) __builtin_prefetch(at + b, 0, 2);
   }
-  // Operand k lies in memory as the products want it: f32, a row's elements side by side.
+  // True if the products can read operand k in place: f32 with contiguous rows.
   bool direct(size_t k) const { return operand(k).dtype == DType::f32 && operand(k).strides[c_.batch_rank + 1] == 1; }
   float* floats_at(size_t k, int64_t row) const { return reinterpret_cast<float*>(address(k, row)); }
   void scale(float* row, float by, int64_t n) const {
@@ -247,7 +247,7 @@ class Task {
     block_.map_f32(ir::Op::mul, row, in, n);
   }
 
-  // Keys as panels: [keys / width][d][width].
+  // Packs keys as panels: [keys / width][d][width].
   void keys(int64_t t0, int64_t t1) {
     const int64_t width = tiles_.columns;
     const TensorRef& x = call_.operands[1];
@@ -279,7 +279,7 @@ class Task {
     }
   }
 
-  // Values as panels: [e / width][keys][width].
+  // Packs values as panels: [e / width][keys][width].
   void values(int64_t t0, int64_t t1) {
     const int64_t width = tiles_.columns, count = t1 - t0;
     const TensorRef& x = call_.operands[2];
@@ -320,7 +320,7 @@ class Task {
     Evaluator evaluator(p_.mask, call_.operands.subspan(3, call_.operands.size() - 4), mask_scratch_);
     auto step = static_cast<int64_t>(p_.mask.block);
     if (p_.mask_same_rows) {
-      // What is added to a score of 0 is added to all.
+      // Run the mask on scores of 0: the result is the bias for all scores.
       std::fill(bias_, bias_ + n, 0.0f);
       at_[c_.batch_rank] = s0;
       for (int64_t j = 0; j < n; j += step) evaluator.segment(at_, t0 + j, std::min(step, n - j), bias_ + j, bias_ + j);
@@ -355,7 +355,7 @@ class Task {
     }
   }
 
-  // f64: one query at a time.
+  // float64: one query at a time.
   void plain(int64_t s0, int64_t s1) {
     const TensorRef& out = call_.operands.back();
     auto element = [&](size_t x, int64_t row, int64_t column) { return *reinterpret_cast<const double*>(address(x, row) + column * operand(x).strides[c_.batch_rank + 1] * 8); };
@@ -400,7 +400,7 @@ class Task {
 void run(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const auto& p = *static_cast<const Plan*>(call.prepared);
-  // Neighbours go to one worker: their rows share lines and pages.
+  // Neighbouring tasks go to one worker: their rows share cache lines and pages.
   const int64_t tasks = p.batch * p.pieces, chunks = std::min<int64_t>(tasks, 8 * call.workers->count());
   call.workers->run(chunks, [&](int64_t chunk, int worker) {
     Task work(call, c, p, worker);

@@ -1,8 +1,7 @@
-// The "depthwise_conv" kernel: sums over windows, vectors along the channels.
+// The "depthwise_conv" kernel, with vectors along the channels.
 //
-// A line is what the index before the channels runs over. Its outputs form runs that see the same part of their windows; within a run, several outputs
-// at a time share what they read of B. Sums end in registers where the body is a
-// scale, a bias, an activation and a residual; else they go through the body row by row.
+// A line is the range of the index before the channels. Its outputs form runs with the same taps inside the image. Within a run, several outputs at a time
+// share what they read of B. If the body is a scale, a bias, an activation and a residual, it runs in registers; otherwise it runs row by row.
 #include <algorithm>
 
 #include "backend/cpu/kernels/depthwise_conv/run/tile.h"
@@ -28,7 +27,7 @@ namespace {
 using ir::DType;
 
 struct Constants {
-  DepthwiseConvArgs args;  // without its body
+  DepthwiseConvArgs args;  // without the body
   std::shared_ptr<const Program> body;
   size_t map_sizes() const { return size_t{args.rank} + args.kept + args.summed; }
 };
@@ -53,13 +52,13 @@ struct Plan {
   int64_t lines = 1, width, channels, tasks;
   bool direct = false;               // tiles write the result themselves
   SimpleEpilogue simple;
-  std::optional<VectorProgram> program;  // where `simple` is not enough
+  std::optional<VectorProgram> program;  // if `simple` is not enough
   size_t tap_bytes, line_bytes, per_worker;
 };
 
 size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// How the sums end in the tiles themselves, where they can.
+// Chooses an epilogue that runs in the tiles, if there is one.
 void find_end(Plan& p, const Program& body) {
   SimpleEpilogue& s = p.simple = body.simple;
   const auto& strides = p.bound.strides;
@@ -116,7 +115,7 @@ Resolved resolve(const Call& call) {
   find_end(*p, *c.body);
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->lines * p->width) * static_cast<double>(p->channels) * static_cast<double>(p->taps.places());
-  p->tasks = std::min<int64_t>(p->lines, work < 200000 ? 1 : workers * 4);  // below 10 us a thread is not worth waking
+  p->tasks = std::min<int64_t>(p->lines, work < 200000 ? 1 : workers * 4);  // waking a thread does not pay below 10 us of work
   p->tap_bytes = padded(p->taps.memory() * sizeof(WindowTap));
   p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>(p->width * p->channels) * 4);
   p->per_worker = padded(p->tap_bytes + p->line_bytes + p->bound.scratch);
@@ -181,7 +180,7 @@ class Line {
     const IndexMap::Index& across = p_.map.indices[size_t{c_.args.kept} - 2];
     const auto step = static_cast<int64_t>(across.step);
     const int64_t b_step = p_.b_strides[size_t{c_.args.kept} - 2];
-    // A block of channels of a line at a time: what it needs of B stays in the first-level cache.
+    // One block of channels of a line at a time, so that its part of B stays in the first-level cache.
     const int64_t blocks = std::max<int64_t>(1, p_.channels / (4 * tiles.lanes));
     for (size_t r = 0; r < p_.taps.runs().size(); ++r) {
       const WindowTaps::Run& run = p_.taps.runs()[r];
@@ -217,7 +216,7 @@ void run(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const auto& p = *static_cast<const Plan*>(call.prepared);
   if (p.lines == 0 || p.width == 0 || p.channels == 0) return;
-  // Neighbouring lines go to one worker: they read the same of A.
+  // Neighbouring lines go to one worker, as they read the same rows of A.
   call.workers->run(p.tasks, [&](int64_t task, int worker) {
     Line work(call, c, p, worker);
     for (int64_t line = p.lines * task / p.tasks; line < p.lines * (task + 1) / p.tasks; ++line) work.run(line);

@@ -1,4 +1,4 @@
-// Register tiles of sums over windows, one table an instruction set.
+// Register tiles of depthwise convolutions, one table per instruction set.
 #pragma once
 #include <cstdint>
 
@@ -9,9 +9,8 @@ namespace ingot::kernels {
 
 struct DepthwiseConvTiles {
   static constexpr int outputs = 6;  // of the largest tile
-  int lanes;                         // fewer channels are slow
-  // to[o * to_step + c] = sum over taps of a[tap.a + o * a_step + c] * b[tap.b + c] for the outputs of the tile and all channels, and as
-  // `end` says.
+  int lanes;                         // channels per vector; fewer channels are slow
+  // to[o * to_step + c] = sum over taps of a[tap.a + o * a_step + c] * b[tap.b + c], for the outputs of the tile and all channels, then the epilogue `end`.
   using Tile = void (*)(const float* a, int64_t a_step, const float* b, const WindowTap* taps, int64_t count, float* to, int64_t to_step, int64_t channels, const SumEnd& end);
   const Tile* tile;                  // by number of outputs, 1 .. outputs
 };

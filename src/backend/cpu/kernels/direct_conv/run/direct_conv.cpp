@@ -1,8 +1,8 @@
-// The "direct_conv" kernel: products whose left operand is read through a map (convolutions), without a copy of any windows. Arguments are the matmul step's.
+// The "direct_conv" kernel: convolutions that read A through a map, without copying windows. Constants are the matmul step's.
 //
-// A line is what the last index of M runs over. Several of its outputs and one or two vectors of columns are in registers at a time; elements of A come from
-// where they lie, so any order of axes will do. B is in panels: those of "matmul_pack", or made at the beginning of a run for products of several groups, whose
-// columns are then neighbours in the body's domain too: [batch.., M, G N] instead of [batch.., G, .., M, N].
+// A line is the range of the last index of M. Several of its outputs and one or two vectors of columns are in registers at a time. Elements of A are read in
+// place, so any order of axes will do. B is in panels: those of "matmul_pack", or, for several groups, packed at the start of each run. The columns of groups
+// are then adjacent in the body's domain too: [batch.., M, G N] instead of [batch.., G, .., M, N].
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -56,7 +56,7 @@ const float zeros[most_zeros] = {};
 
 // Columns that are computed together.
 struct Columns {
-  int64_t first, a, b;  // in the result; where their group begins in A; their panel
+  int64_t first, a, b;  // in the result; start of their group in A; their panel
   int vectors, count;
 };
 
@@ -80,10 +80,10 @@ struct Plan {
   std::vector<Columns> columns;
   int64_t panel_row;                   // columns of a panel
   int64_t line_count = 1, pieces = 1, tasks;
-  int64_t units = 1;                   // pieces of lines that go through the columns together: each panel of B is read once for all of them
+  int64_t units = 1;                   // pieces of lines that share each read of a panel of B
   bool direct = false;                 // tiles write the result themselves
   SimpleEpilogue simple;
-  std::optional<VectorProgram> program;  // where `simple` is not enough
+  std::optional<VectorProgram> program;  // if `simple` is not enough
   size_t panel_bytes = 0, tap_bytes, bias_bytes, line_bytes, per_worker;
 };
 
@@ -109,7 +109,7 @@ void find_groups(Plan& p, const Constants& c, const TensorRef& b) {
   if (c.grouped && p.group_axis == SIZE_MAX) refuse("there are no groups");
 }
 
-// The map's indices: lines, the line, and what lies in a window.
+// Sorts the map's indices into those of lines, the line's own, and those of the window.
 void find_indices(Plan& p, const Constants& c) {
   const std::vector<IndexMap::Index>& all = p.map.indices;
   const size_t first_m = c.batch_rank, first_k = first_m + c.map.m_rank;
@@ -127,7 +127,7 @@ void find_indices(Plan& p, const Constants& c) {
   p.line = m.back();
   p.lines.insert(p.lines.end(), m.begin(), m.end() - 1);
   std::vector<IndexMap::Index> k(all.begin() + static_cast<int64_t>(first_k), all.end());
-  // Elements side by side that are inside together: all of them, or those of a group where a vector has several groups.
+  // Elements that are inside or outside together: all of an innermost index, or those of one group if a vector holds several groups.
   auto leaves = [&](const IndexMap::Index& i) { return std::any_of(i.along, i.along + p.map.axes, [](int64_t a) { return a != 0; }); };
   if (p.group_axis != SIZE_MAX && leaves(all[p.group_axis])) refuse("groups may lie outside");
   const bool narrow = c.grouped && p.n % p.tiles->lanes != 0;
@@ -145,7 +145,7 @@ void find_indices(Plan& p, const Constants& c) {
   }
   if (!leaves(k.back()) && (!narrow || p.inner > 1)) {
     IndexMap::Index& inside = k.back();
-    // A window's place with more channels than one sum has terms counts as several places, where these are equally long.
+    // A tap with more channels than the longest sum is split into several of equal length, if it divides evenly.
     const int64_t pieces = narrow ? 1 : (p.inner + longest_sum - 1) / longest_sum, length = p.inner / pieces;
     if (pieces > 1 && p.inner % pieces == 0) {
       p.inner = length;
@@ -171,7 +171,7 @@ void find_columns(Plan& p) {
     panel += p.k * p.panel_row;
   };
   if (p.narrow != nullptr) {
-    for (int64_t n = 0; n < all; n += lanes) {  // the last ones once more, where they do not fill a vector
+    for (int64_t n = 0; n < all; n += lanes) {  // the last vector overlaps the previous one if columns do not fill it
       const int64_t first = std::min(n, all - lanes);
       add(first, lanes, first / p.n, 1);
     }
@@ -185,7 +185,7 @@ void find_columns(Plan& p) {
   }
 }
 
-// Operands of the body without the groups' axis.
+// The body's operands without the groups' axis.
 void join_groups(Plan& p, const Constants& c, std::span<const TensorRef> operands, std::vector<TensorRef>& to) {
   for (const TensorRef& t : operands) {
     if (static_cast<size_t>(t.rank) != c.batch_rank + 2) refuse("an operand of the body has another rank");
@@ -206,7 +206,7 @@ void join_groups(Plan& p, const Constants& c, std::span<const TensorRef> operand
   for (size_t i = 0; i < operands.size(); ++i) to.push_back({operands[i].data, operands[i].dtype, operands[i].rank - 1, p.joined[i].dims, p.joined[i].strides});
 }
 
-// How the sums end in the tiles themselves, where they can.
+// Chooses an epilogue that runs in the tiles, if there is one.
 void find_end(Plan& p, const Constants& c) {
   SimpleEpilogue& s = p.simple = c.body->simple;
   const auto& strides = p.bound.strides;
@@ -234,7 +234,7 @@ void find_end(Plan& p, const Constants& c) {
   s = {};
 }
 
-// Units whose part of A fits into half of a second-level cache, beside a panel of B.
+// How many units to process together: their part of A fits half of a second-level cache, next to a panel of B.
 int64_t units_together(const Plan& p) {
   constexpr int64_t most_bytes = 256 << 10, most_taps = 4096;
   if (!p.direct || p.columns.size() < 2) return 1;
@@ -257,7 +257,7 @@ Resolved resolve(const Call& call) {
   p->tiles = &direct_tiles(c.grouped, p->n);
   const int64_t lanes = p->tiles->lanes;
   p->panel_row = c.packed ? tile_ops().columns : p->n <= lanes || (c.grouped && p->n % lanes != 0) ? lanes : 2 * lanes;
-  if (c.packed && tile_ops().columns != 2 * lanes) refuse("panels are of other tiles");
+  if (c.packed && tile_ops().columns != 2 * lanes) refuse("the packed B has panels of another width");
   find_indices(*p, c);
   find_columns(*p);
   if (!c.packed) p->panel_bytes = padded(p->columns.size() * static_cast<size_t>(p->k * p->panel_row) * 4);
@@ -274,7 +274,7 @@ Resolved resolve(const Call& call) {
   for (const IndexMap::Index& i : p->lines) p->line_count *= i.extent;
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->m) * static_cast<double>(p->groups * p->n) * static_cast<double>(p->k);
-  const int64_t wanted = work < 400000 ? 1 : workers * 4;  // below 10 us a thread is not worth waking
+  const int64_t wanted = work < 400000 ? 1 : workers * 4;  // waking a thread does not pay below 10 us of work
   if (p->line_count > 0 && p->line_count < wanted) p->pieces = std::clamp<int64_t>(wanted / p->line_count, 1, std::max<int64_t>(1, p->line.extent / 24));
   p->tasks = std::min(p->line_count * p->pieces, wanted);
   p->units = units_together(*p);
@@ -285,7 +285,7 @@ Resolved resolve(const Call& call) {
   return {p->panel_bytes + static_cast<size_t>(workers) * p->per_worker, p};
 }
 
-// The panel of some columns: K rows, filled up with zeros.
+// Packs the panel of some columns: K rows, padded with zeros.
 void pack(const Plan& p, const TensorRef& b, size_t batch_rank, const Columns& columns, float* to) {
   const int64_t row = b.strides[batch_rank], column = b.strides[batch_rank + 1], of_group = p.group_axis == SIZE_MAX ? 0 : b.strides[p.group_axis];
   const auto* from = reinterpret_cast<const float*>(b.data);
@@ -316,13 +316,13 @@ class Worker {
       joined_[i] = {t.data, t.dtype, t.rank - 1, p.joined[i].dims, p.joined[i].strides};
     }
     scale_ = bias_ + p.bias_bytes / 8;
-    // Filled up to whole vectors.
+    // Padded to whole vectors.
     for (auto [from, to] : {std::pair(p.simple.bias, bias_), std::pair(p.simple.scale, scale_)}) {
       if (p.direct && from >= 0) std::memcpy(to, operand(from).data, static_cast<size_t>(p.groups * p.n) * 4);
     }
   }
 
-  // Units [first, first + count), at most `units` of the plan.
+  // Runs units [first, first + count), at most `units` of the plan.
   void run(int64_t first, int64_t count) {
     if (!p_.direct) return by_lines(first);
     for (int64_t i = 0; i < count; ++i) {
@@ -353,15 +353,15 @@ class Worker {
     return data;
   }
 
-  // A piece of a line: outputs [x0, x1) of it. `tile` has the first one's `to` and `residual`.
+  // A piece of a line: its outputs [x0, x1). `tile` has `to` and `residual` of the first one.
   struct Unit {
     WindowTaps::Lists lists;
     IndexMap::Position start;
-    int64_t x0 = 0, x1 = 0, begin = 0, end = 0;  // begin, end: in the run at hand
+    int64_t x0 = 0, x1 = 0, begin = 0, end = 0;  // begin, end: of the current run
     DirectTile tile;
     VectorEnd program;
   };
-  // And moves `at_` there.
+  // Moves `u` and `at_` to this unit.
   void set(Unit& u, int64_t index) {
     const int64_t piece = index % p_.pieces;
     u.start = p_.map.start;
@@ -387,7 +387,7 @@ class Worker {
     u.tile.zeros = zeros;
   }
 
-  // One unit: its sums, then the body.
+  // Runs one unit: its sums, then the body.
   void by_lines(int64_t index) {
     Unit& u = units_[0];
     set(u, index);

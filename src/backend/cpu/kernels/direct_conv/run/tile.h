@@ -1,4 +1,4 @@
-// Register tiles of convolutions that read windows where they lie, one table an instruction set.
+// Register tiles of convolutions that read windows in place, one table per instruction set.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -11,23 +11,23 @@
 
 namespace ingot::kernels {
 
-// After about so many products a tile puts its sums aside and begins again at zero: sums of sums are nearer to the truth than one long sum.
+// After about this many products a tile saves its sums and starts again at zero: sums of sums are more accurate than one long sum.
 constexpr int64_t longest_sum = 128;
 
-// Outputs side by side on a line, and some columns of B.
+// Adjacent outputs of a line, and some columns of B.
 struct DirectTile {
-  const float* a = nullptr;       // of the first output
-  int64_t a_step = 0;             // from output to output
+  const float* a = nullptr;       // at the first output
+  int64_t a_step = 0;             // from one output to the next
   const WindowTap* taps = nullptr;
   int64_t count = 0;
-  uint32_t ends = WindowTap::none;        // of its run that the tile begins or ends with
-  const float* zeros = nullptr;           // what an output reads that a place is outside for
-  int64_t inner = 1, inner_step = 1;      // of each tap: elements of A, so far apart, each times a row of B
+  uint32_t ends = WindowTap::none;        // the ends of its run that are in the tile
+  const float* zeros = nullptr;           // what an output reads for a tap that is outside
+  int64_t inner = 1, inner_step = 1;      // of each tap: elements of A, this far apart, each times a row of B
   const float* b = nullptr;
   int64_t b_row = 0;
   float* to = nullptr;
   int64_t to_step = 0;
-  int columns = 0;                    // that are stored
+  int columns = 0;                    // to store
   SumEnd end;
 };
 
@@ -35,12 +35,12 @@ struct DirectTiles {
   static constexpr int outputs_of_one = 12, outputs_of_groups = 6;
   int lanes, outputs_of_two;
   using Tile = void (*)(const DirectTile&);
-  const Tile *two, *one;          // by outputs: of two vectors of columns, of one; all columns read the same elements of A
-  // Groups of fewer columns than a vector has: each vector has several, one behind another in A and B. Null where there is none for groups of these sizes.
+  const Tile *two, *one;          // by number of outputs; for two vectors of columns, for one. All columns read the same elements of A
+  // For groups with fewer columns than a vector: each vector holds several groups, contiguous in A and B. Null if there is no tile for groups of these sizes.
   const Tile* (*narrow)(int64_t channels, int64_t columns);
 };
 
-// Of the best instruction set for groups of so many columns.
+// The best instruction set for groups of this many columns.
 const DirectTiles& direct_tiles(bool grouped, int64_t columns);
 extern const DirectTiles direct_tiles_portable, direct_tiles_avx2, direct_tiles_avx512;
 

@@ -2,7 +2,7 @@
 
 #include "backend/cpu/kernels/direct_conv/run/tile.h"
 
-// What follows is for one instruction set only.
+// The code below is for one instruction set.
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,prefer-vector-width=512")
 namespace ingot::kernels {
 

@@ -1,4 +1,4 @@
-// A program for one set of sizes: which axes are walked as one, what runs together, and where blocks lie.
+// Binds a program to one set of sizes: merges axes, chooses what is computed in one pass, and assigns blocks.
 #include <algorithm>
 
 #include "backend/cpu/kernels/fused/run/program.h"
@@ -11,12 +11,12 @@ using ir::DType;
 
 namespace {
 
-// Blocks are reused after the last instruction that reads them.
+// Assigns block memory. A block is reused after its last reader.
 void assign_slots(const Bound& b, Program& p) {
   auto count = static_cast<uint32_t>(p.code.size());
   std::vector<uint32_t> last(count, 0);
   auto reads = [&](uint32_t k, uint32_t in) {
-    // Values that cross stages live to the end.
+    // Values used in a later stage live to the end.
     last[in] = p.code[in].stage != p.code[k].stage ? count : std::max(last[in], k);
   };
   for (uint32_t k = 0; k < count; ++k) {
@@ -39,7 +39,7 @@ void assign_slots(const Bound& b, Program& p) {
     p.code[k].so_far = p.slots++;
   }
   for (uint32_t k = 0; k < count; ++k) {
-    // Not the instruction's own operands: its loops assume that blocks do not overlap.
+    // An instruction must not write to its own operands' blocks: its loops assume no overlap.
     if (k > 0) free.insert(free.end(), released[k - 1].begin(), released[k - 1].end());
     ProgramInstruction& i = p.code[k];
     bool number = i.kind == Kind::literal || i.kind == Kind::size || i.kind == Kind::reduce || i.kind == Kind::accumulator;
@@ -58,7 +58,7 @@ void assign_slots(const Bound& b, Program& p) {
   }
 }
 
-// What has to be done for a block, and what once is enough.
+// Splits the work into what is done per block and what is done once.
 void list_work(Bound& b, const Program& p) {
   b.straight.assign(p.code.size(), 0);
   for (uint32_t k = 0; k < p.code.size(); ++k) {
@@ -69,7 +69,7 @@ void list_work(Bound& b, const Program& p) {
     bool fixed = false;
     if (i.kind == Kind::load) {
       DType t = p.memory[i.operand];
-      bool same = lies_as_blocks(t) || (t == DType::b8 && i.operand >= p.operands);  // bools that are held are 0 or 1
+      bool same = lies_as_blocks(t) || (t == DType::b8 && i.operand >= p.operands);  // computed bools are 0 or 1
       const bool beside = is_solid(b, p, i.operand), one_row = p.row_rank == 1 || b.line != 0;
       const bool along_indices = std::all_of(i.in.begin(), i.in.end(), [&](uint32_t in) { return b.uniform[in] != 0; });
       if (one_row && same && i.lower.empty() && along_indices && (b.uniform[k] || beside)) b.straight[k] = i.in.empty() ? Bound::always : Bound::looked_up;
@@ -81,7 +81,7 @@ void list_work(Bound& b, const Program& p) {
   }
 }
 
-// One load of whole blocks, stored as it is.
+// True if the body only copies: one load of whole blocks, stored unchanged.
 bool only_copies(const Bound& b, const Program& p) {
   if (p.has_reductions || p.stores.size() != 1 || p.row_rank != 1 || b.strides.size() <= p.stores[0].operand) return false;
   const ProgramStore& st = p.stores[0];
@@ -109,7 +109,7 @@ bool limits(const Bound& b, size_t k, const ProgramInstruction& i, int axis) {
   return b.lower[k][a] != 0 || b.step[k][a] != 1 || b.dims[i.operand][a] < b.domain[a];
 }
 
-// Merges neighbouring axes (inside the row and inside the outer ones) that every operand walks as one.
+// Merges neighbouring axes, within the row and within the outer axes, if every operand can walk them as one.
 void merge_axes(Bound& b, Program& p) {
   std::vector<uint8_t> guarded(b.strides.size(), 0);
   for (const ProgramInstruction& i : p.code) {
@@ -117,7 +117,7 @@ void merge_axes(Bound& b, Program& p) {
   }
   for (int a = p.domain_rank - 1; a > 0; --a) {
     bool row = a >= p.domain_rank - p.row_rank, previous_row = a - 1 >= p.domain_rank - p.row_rank;
-    // Without reductions the split into outer and row means nothing.
+    // Without reductions, outer and row axes are the same.
     if (row != previous_row && p.has_reductions) continue;
     if (names_axis(b, p, a) || names_axis(b, p, a - 1)) continue;
     auto i = static_cast<size_t>(a);
@@ -165,12 +165,12 @@ Bound check_operands(const Program& given, std::span<const TensorRef> operands, 
   b.sizes.assign(sizes.begin(), sizes.end());
   for (size_t k = 0; k < operands.size(); ++k) {
     const TensorRef& t = operands[k];
-    if (t.dtype != given.memory[k]) fail(Code::format, "operand {} of a fused step is {}, its code says {}", k, ir::name_of(t.dtype), ir::name_of(given.memory[k]));
+    if (t.dtype != given.memory[k]) fail(Code::format, "operand {} of a fused step is {}, but its code has {}", k, ir::name_of(t.dtype), ir::name_of(given.memory[k]));
     if (t.rank != given.domain_rank + given.gathered[k]) fail(Code::format, "operand {} of a fused step has rank {}", k, t.rank);
     b.dims.emplace_back(t.dims, t.dims + t.rank);
     b.strides.emplace_back(t.strides, t.strides + t.rank);
   }
-  // Extents: the whole domain, or one element for all of an axis. Guarded loads may be any size: they are checked element by element.
+  // Extents: the whole domain, or 1 along an axis. Guarded loads may have any size: they are checked per element.
   std::vector<uint8_t> guarded(operands.size(), 0);
   for (const ProgramInstruction& i : given.code) {
     if (i.kind == Kind::load) guarded[i.operand] |= i.lower.empty() ? 1 : 2;
@@ -195,7 +195,7 @@ Bound check_operands(const Program& given, std::span<const TensorRef> operands, 
       if (written && !all && !row) fail(Code::format, "a fused step writes one element several times");
     }
   }
-  // Stores of the row: all of it, or once.
+  // Stores along the row: all of it, or one element.
   for (const ProgramStore& s : given.stores) {
     if (s.operand >= operands.size()) continue;
     bool once = true, all = true;
@@ -218,7 +218,7 @@ Bound bind_program(std::shared_ptr<const Program> program, std::span<const Tenso
 }
 
 bool may_join_lines(const Bound& b, const Program& p) {
-  constexpr int64_t longest = 128;  // an instruction takes longer to begin than for so many elements
+  constexpr int64_t longest = 128;  // starting an instruction takes longer than this many elements
   if (p.has_reductions || p.has_accumulator || b.across != 0 || !b.staged.empty() || p.row_rank != 1 || p.domain_rank < 2 || p.code.size() < 2) return false;
   const int64_t line = b.domain.back(), lines = b.domain[b.domain.size() - 2];
   if (line < 2 || line > longest || lines < 2) return false;
@@ -241,7 +241,7 @@ void join_lines(Bound& b, Program& p) {
 
 void finish_binding(Bound& b, std::shared_ptr<Program> own) {
   const Program& p = *own;
-  // The same along the row?
+  // Is the value the same along the row?
   b.uniform.assign(p.code.size(), 1);
   for (size_t k = 0; k < p.code.size(); ++k) {
     const ProgramInstruction& i = p.code[k];
@@ -268,12 +268,12 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
   list_work(b, p);
   int64_t row = 1;
   for (int a = p.domain_rank - p.row_rank; a < p.domain_rank; ++a) row *= b.domain[static_cast<size_t>(a)];
-  // Whole rows where the blocks stay inside the second-level cache; else blocks of 512, reloaded per stage.
+  // Whole rows if the blocks fit the second-level cache; else blocks of 512, reloaded for each stage.
   int64_t block = std::min<int64_t>(row, 512);
   if (p.has_reductions && b.across == 0 && row * std::max(p.slots, 1) * 8 <= 256 * 1024) block = row;
   b.block = static_cast<size_t>((std::max<int64_t>(block, 1) + 63) / 64 * 64);
   b.scratch = (p.code.size() * 48 + 127) / 64 * 64 + static_cast<size_t>(p.slots) * b.block * 8 + 64;
-  // A map whose only use is one contiguous store of its own type writes there.
+  // A map that is only stored, contiguously and in its own type, writes to memory directly.
   b.in_place.assign(p.code.size(), 0);
   for (size_t s = 0; s < p.stores.size(); ++s) {
     const ProgramStore& st = p.stores[s];
@@ -285,7 +285,7 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
     for (const ProgramInstruction& other : p.code) uses += static_cast<int>(std::count(other.in.begin(), other.in.end(), st.reg));
     for (const ProgramStore& other : p.stores) uses += other.reg == st.reg;
     const bool contiguous = (p.row_rank == 1 || b.line != 0) && is_solid(b, p, st.operand);
-    // The last instruction, so that nothing is read afterwards from memory that the store may share.
+    // Only the last instruction: nothing is read afterwards from memory that the store may share.
     bool last = st.reg + 1 == p.code.size();
     const bool writes = (i.kind == Kind::map && i.op != ir::Op::cast) || (i.kind == Kind::load && b.straight[st.reg] == Bound::never && b.repeats[st.reg] == 0);
     if (writes && same && last && uses == 1 && contiguous && !b.uniform[st.reg]) b.in_place[st.reg] = static_cast<uint8_t>(s + 1);

@@ -1,5 +1,5 @@
-// Element loops over blocks, one table an instruction set. An operand is a block of n elements, or one element for all
-// (uniform). Classes of computation: b8 as uint8_t, every integer as int64_t, f32, f64.
+// Loops over blocks, one table per instruction set. An operand is a block of n elements, or one element for all (uniform). Classes of
+// computation: b8 as uint8_t, every integer as int64_t, f32, f64.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,56 +19,55 @@ struct BlockArgument {
 };
 
 struct BlockOps {
-  // d[i] = op(a[i], ...). Classes: of the operands (select: of a and b; cast: `from` and the result's).
+  // d[i] = op(a[i], ...), in the operands' class (select: that of a and b; cast: `from` and the result's)
   void (*map_f32)(ir::Op, float* d, const BlockArgument* in, int64_t n);
   void (*map_f64)(ir::Op, double* d, const BlockArgument* in, int64_t n);
   void (*map_i64)(ir::Op, int64_t* d, const BlockArgument* in, int64_t n, int bits, bool is_signed);
   void (*map_b8)(ir::Op, uint8_t* d, const BlockArgument* in, int64_t n);
-  // comparisons and tests of any class into b8
+  // comparisons and tests of any class, into b8
   void (*test)(ir::Op, Class, uint8_t* d, const BlockArgument* in, int64_t n);
   void (*select)(Class, void* d, const BlockArgument* in, int64_t n);
-  // between classes; to f16/bf16 rounds (the result stays f32), to a narrow integer wraps
+  // between classes; to f16/bf16 it rounds (the result stays f32), to a narrow integer it wraps
   void (*cast)(Class from, ir::DType to, void* d, BlockArgument in, int64_t n);
   // memory <-> blocks; stride in elements
   void (*load)(ir::DType memory, void* d, const void* from, int64_t stride, int64_t n);
   void (*store)(ir::DType memory, void* to, int64_t stride, BlockArgument from, int64_t n);
-  // to[i] = the element of `from` that lies at[i] elements behind the first
+  // to[i] = from[at[i]]
   void (*gather)(ir::DType memory, void* to, const void* from, const int64_t* at, int64_t n);
-  // at[i] += index[i] * stride; false, and `at` is not to be used, when one is not within [0, extent)
+  // at[i] += index[i] * stride; returns false, with `at` invalid, if an index is outside [0, extent)
   bool (*add_places)(int64_t* at, const int64_t* index, int64_t stride, int64_t extent, int64_t n);
-  // One more element for each of n reductions side by side, number `place` of each: of class c, into `so_far` (sums and products of floats: doubles; logic: bytes;
-  // else of class c). `best`: of argmax and argmin, the place.
+  // Adds element number `place` to each of n independent reductions of class c. `so_far`: doubles for sums and products of floats, bytes for logic, else
+  // class c. `best`: the position, for argmax and argmin.
   void (*take)(Reduction, Class c, void* so_far, int64_t* best, BlockArgument x, int64_t place, int64_t n);
-  // The same for sums of x * w where c, 0 elsewhere: floats, and bytes that may be absent.
+  // The same for sums of (c ? x * w : 0) of floats; `c` may be absent.
   void (*take_weighed)(double* so_far, BlockArgument x, BlockArgument w, BlockArgument c, bool first, int64_t n);
-  // The same for sums of `places` rows of memory, `step` floats from one to the next.
+  // The same for sums of `places` rows in memory, `step` floats apart.
   void (*take_rows)(double* so_far, const float* from, int64_t step, int64_t places, bool first, int64_t n);
-  // The same, and sums of squares.
+  // The same for sums and sums of squares.
   void (*take_moments)(double* sums, double* squares, const float* from, int64_t step, int64_t places, bool first, int64_t n);
   // to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns
   void (*transpose)(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows, int64_t columns);
   // to[r * to_row + c] = from[r * from_row + c] * by[r * by_step] for r < rows, c < columns
   void (*scale_rows)(float* to, int64_t to_row, const float* from, int64_t from_row, const float* by, int64_t by_step, int64_t rows, int64_t columns);
-  // One step of the streaming softmax for each row of n scores (NaN wins a maximum): largest[r] becomes the largest so far,
-  // a[r, :] = exp(a[r, :] - largest[r]), or zeros while all are -inf; total[r] = total[r] * keep[r] + their sum, where
-  // keep[r] = exp(old largest - new).
+  // One step of the online softmax for each row of n scores (a NaN is the maximum): updates largest[r]; a[r, :] = exp(a[r, :] - largest[r]), or zeros while
+  // all are -inf; total[r] = total[r] * keep[r] + sum of a[r, :], where keep[r] = exp(old largest - new).
   void (*softmax_rows)(float* a, int64_t row, int64_t rows, int64_t n, float* largest, float* total, float* keep);
   float (*sum_f32)(const float*, int64_t n);
-  float (*max_f32)(const float*, int64_t n);  // NaN wins
-  // the softmax step: d[i] = exp(a[i] - m) with no a[i] above m; returns the sum of d
+  float (*max_f32)(const float*, int64_t n);  // NaN if there is one
+  // the softmax numerator: d[i] = exp(a[i] - m), where no a[i] exceeds m; returns the sum of d
   float (*exp_sum)(float* d, const float* a, float m, int64_t n);
   // sum of (a[i] - m)^2
   float (*square_sum)(const float* a, float m, int64_t n);
-  // The same two in double, of n floats or doubles.
+  // the same two sums in double, of n floats or doubles
   double (*wide_sum)(Class, const void*, int64_t n);
   double (*wide_square_sum)(Class, const void* a, double m, int64_t n);
   // Several instructions in one pass (blocks of f32):
   void (*activate)(ir::Op, float* d, const BlockArgument* in, int64_t n);  // op(x + b) * y + r
   void (*normalise)(float* d, const BlockArgument* in, int64_t n);         // (x - m) * s * w + b
   void (*multiply_add)(float* d, const BlockArgument* in, int64_t n);      // a * b + c
-  void (*extreme)(ir::Op, float* d, const BlockArgument* in, int count, int64_t n);  // the greatest or least of `count` values; NaN wins
+  void (*extreme)(ir::Op, float* d, const BlockArgument* in, int count, int64_t n);  // the maximum or minimum of `count` values; NaN if there is one
   void (*divide)(float* d, const float* x, float s, int64_t n);            // x / s, s >= 1
-  // All steps of a body on `columns` elements of each of `count` rows.
+  // Runs all steps of a body on `columns` elements of each of `count` rows.
   void (*run_rows)(const RowSteps&, const RowPointers*, int count, int64_t columns);
 };
 

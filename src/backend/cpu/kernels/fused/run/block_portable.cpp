@@ -9,7 +9,7 @@
 #include "ir/half.h"
 #include "ir/scalar_functions.h"
 
-// The headers above are compiled for every machine; what follows is for one instruction set only.
+// Headers above are compiled for every machine; the code below for one instruction set.
 namespace ingot::kernels {
 
 #define INGOT_VECTOR_BYTES 16

@@ -1,4 +1,4 @@
-// Along which axis blocks run: where memory is read and written in order, and blocks are long.
+// Chooses the axis along which blocks run: memory should be accessed in order, and blocks should be long.
 #include <algorithm>
 #include <cstdlib>
 
@@ -9,13 +9,13 @@ namespace ingot::kernels {
 
 namespace {
 
-// The nanoseconds of one element, about: what differs between axes.
-constexpr double per_block = 12;  // an instruction begins
-constexpr double staged = 0.25;   // transposed first
-constexpr double of_line = 0.25;  // copied line by line
+// Approximate nanoseconds per element; only differences between axes matter.
+constexpr double per_block = 12;  // to start an instruction
+constexpr double staged = 0.25;   // to transpose it first
+constexpr double of_line = 0.25;  // to copy it line by line
 double of_stride(int64_t stride) { return stride == 0 ? 0 : std::abs(stride) == 1 ? 0.1 : std::abs(stride) <= 16 ? 0.6 : 1.5; }
 
-// Whether each value changes along an axis.
+// Per value: does it change along the axis?
 std::vector<uint8_t> varying(const Bound& b, const Program& p, int axis) {
   std::vector<uint8_t> out(p.code.size(), 0);
   for (size_t k = 0; k < p.code.size(); ++k) {
@@ -43,7 +43,7 @@ double cost_along(const Bound& b, const Program& p, int axis) {
       cost += 2 / length;  // mostly held by a part
       continue;
     }
-    const bool held = axes[k] != all_axes && elements_of(b, axes[k]) * 4 <= total;  // by a part
+    const bool held = axes[k] != all_axes && elements_of(b, axes[k]) * 4 <= total;  // computed once by a part and held
     if (held && (i.kind != Kind::load || i.in.empty())) {
       cost += 4 / length;
       continue;
@@ -62,7 +62,7 @@ void put_in_order(std::vector<T>& v, const std::vector<size_t>& order) {
   if (v.empty()) return;
   std::vector<T> out;
   for (size_t a : order) out.push_back(v[a]);
-  std::copy(out.begin(), out.end(), v.begin());  // gathered axes stay behind
+  std::copy(out.begin(), out.end(), v.begin());  // gathered axes stay last
 }
 
 std::vector<size_t> with_last(const Program& p, size_t axis) {
@@ -76,7 +76,7 @@ std::vector<size_t> with_last(const Program& p, size_t axis) {
 
 void choose_plain(Bound& b, Program& p) {
   int best = p.domain_rank - 1;
-  double least = cost_along(b, p, best) * 0.8;  // the order in which results lie, mostly
+  double least = cost_along(b, p, best) * 0.8;  // results are mostly stored in this order
   for (int a = 0; a + 1 < p.domain_rank; ++a) {
     const double cost = cost_along(b, p, a);
     if (cost >= least) continue;
@@ -97,7 +97,7 @@ bool may_run_across(const Program& p) {
   return true;
 }
 
-// How far apart a row's elements lie: the least stride of a load that changes along it, 0 when none does.
+// The stride of a row's elements: the smallest stride along the row of a load, 0 if none changes along it.
 int64_t apart(const Bound& b, const Program& p) {
   int64_t least = 0;
   for (const ProgramInstruction& i : p.code) {
@@ -123,7 +123,7 @@ void choose_reduced(Bound& b, Program& p) {
   const int64_t gap = apart(b, p);
   const int last = p.domain_rank - 1;
   const bool is_short = length < 64 || (p.row_rank > 1 && b.domain[static_cast<size_t>(last)] < 32);
-  // Decided by the row alone: however many rows there are, its sums are taken in one order.
+  // Depends on the row alone, so that the order of its sums does not depend on the number of rows.
   if (!(gap > 1 || (only_reduces && is_short))) return;
   const auto extent = static_cast<double>(std::clamp<int64_t>(b.domain[static_cast<size_t>(last)], 1, 512));
   double along = 0;

@@ -42,12 +42,12 @@ constexpr Axes never = all_axes;  // no part
 
 DType held_type(Class c) { return c == Class::b8 ? DType::b8 : c == Class::i64 ? DType::i64 : c == Class::f32 ? DType::f32 : DType::f64; }
 
-// A place for the indices that depend on the same axes, instead of one for all: each is found where it changes.
+// Splits a `place` by the axes on which its indices depend, so that each index is computed only where it changes.
 void split_places(Bound& b, Program& p) {
   const std::vector<Axes> axes = axes_of(b, p);
   std::vector<ProgramInstruction> code;
   std::vector<std::vector<int64_t>> lower, step;
-  std::vector<std::vector<uint32_t>> now;  // a place may be several
+  std::vector<std::vector<uint32_t>> now;  // one place may become several
   auto push = [&](ProgramInstruction i, uint32_t from) {
     code.push_back(std::move(i));
     lower.push_back(b.lower[from]);
@@ -111,14 +111,14 @@ class Cutter {
     }
   }
 
-  // A load whose memory is not a block: its elements lie apart along the blocks' axis, or are of another type.
+  // True if the load must copy: its elements are strided along the blocks' axis, or of another type than blocks.
   bool copies(const ProgramInstruction& i) const {
     if (i.kind != Kind::load) return false;
     const int64_t stride = b_.strides[i.operand][b_.domain.size() - 1];
     return !i.in.empty() || (stride != 0 && (stride != 1 || p_.memory[i.operand] != held_type(i.cls)));
   }
 
-  // What is worth being held: computed often, and neither long nor many.
+  // Chooses the values worth holding: computed often, and not too large or too many.
   void choose_parts() {
     part_.assign(p_.code.size(), never);
     if (total_ < 512) return;
@@ -144,7 +144,7 @@ class Cutter {
       const int64_t needed = n * set.kept * 8;
       if (again < 1 || set.kept == 0 || set.work * again < (set.reads ? 4 : 2) * set.kept || bytes + needed > most_bytes) continue;
       if (!set.reads && n > most_known) continue;
-      if (set.reads && set.work * again * n < 2000) continue;  // about as long as the part's own loop takes to begin
+      if (set.reads && set.work * again * n < 2000) continue;  // about the time to start the part's own loop
       bytes += needed;
       sets_.push_back(axes);
     }
@@ -174,12 +174,12 @@ class Cutter {
     return false;
   }
 
-  // A program over some of the axes while it is written.
+  // A program over some of the axes, under construction.
   struct Draft {
     Bound b;
     std::shared_ptr<Program> p = std::make_shared<Program>();
     Axes part = never;
-    std::vector<size_t> axes;      // of the whole domain
+    std::vector<size_t> axes;      // in the whole domain
     std::map<uint32_t, uint32_t> made;
     bool known = true;
   };
@@ -214,7 +214,7 @@ class Cutter {
     return out;
   }
 
-  // The operand's extents and strides along the axes of the draft.
+  // Sets the operand's extents and strides along the draft's axes.
   void place_operand(Draft& d, uint32_t operand) const {
     if (!d.b.strides[operand].empty()) return;
     if (operand >= own_) {
@@ -239,7 +239,7 @@ class Cutter {
     return static_cast<uint32_t>(d.p->code.size() - 1);
   }
 
-  // Instruction k and what it needs: copied, or read where an earlier part has held it. In the order of the code, without recursion.
+  // Adds instruction k and what it needs: copies of instructions, or loads of what an earlier part holds. In code order, without recursion.
   uint32_t bring(Draft& d, uint32_t wanted) {
     std::vector<uint32_t> todo{wanted};
     while (!todo.empty()) {
@@ -273,7 +273,7 @@ class Cutter {
       if (i.kind == Kind::load && !held) d.known = false;
       if (i.kind == Kind::index) {
         const auto found = std::find(d.axes.begin(), d.axes.end(), static_cast<size_t>(i.axis));
-        if (found == d.axes.end()) {  // of an axis of one element
+        if (found == d.axes.end()) {  // an axis of size 1
           i.kind = Kind::literal;
           i.i = 0;
         } else {
@@ -281,7 +281,7 @@ class Cutter {
         }
       }
       std::vector<int64_t> lower = held ? std::vector<int64_t>() : only(b_.lower[k], d.axes), step = held ? lower : only(b_.step[k], d.axes);
-      if (!i.lower.empty()) i.lower.assign(d.axes.size(), 0);  // only whether there is a guard counts from here on
+      if (!i.lower.empty()) i.lower.assign(d.axes.size(), 0);  // from here on `lower` only marks a guarded load
       d.made[k] = push(d, std::move(i), std::move(lower), std::move(step));
     }
     return d.made.at(wanted);
@@ -339,7 +339,7 @@ class Cutter {
     d.b.in_order = b_.in_order;
     d.p->row_rank = p_.row_rank;
     d.p->has_reductions = p_.has_reductions;
-    // In the order of the code: a reduction must not come before another one that it does not read, but shares a block with.
+    // In code order: a reduction must not come before an unrelated one with which it shares a block.
     std::vector<uint8_t> needed(p_.code.size(), 0);
     for (const ProgramStore& s : p_.stores) needed[s.reg] = 1;
     for (uint32_t k = static_cast<uint32_t>(p_.code.size()); k-- > 0;) {
@@ -367,7 +367,7 @@ class Cutter {
   const std::vector<Axes> axes_;
   std::vector<Axes> part_;
   std::vector<uint8_t> reads_;
-  std::vector<Axes> sets_;      // those that are parts
+  std::vector<Axes> sets_;      // the sets of axes that have a part
   std::map<uint32_t, size_t> operand_of_;
   std::vector<HeldLayout> held_;
   size_t known_bytes_ = 0;

@@ -1,4 +1,4 @@
-// The "fused" kernel: a body over its whole domain, rows or blocks handed out to the workers.
+// The "fused" kernel: runs a body over its domain and distributes rows or blocks to the workers.
 #include <algorithm>
 
 #include "backend/cpu/kernels/fused/run/cut.h"
@@ -13,22 +13,22 @@ namespace ingot::kernels {
 
 namespace {
 
-// How a part is handed out.
+// How a part is distributed.
 struct Walk {
   int64_t rows = 1, length = 1;   // outer elements; elements of a row
-  int64_t pieces = 1, piece = 0;  // of a row, when it may be cut, and their elements
+  int64_t pieces = 1, piece = 0;  // per row, if it may be split, and elements of each
   int64_t tasks = 1, per_task = 1;
   int64_t together = 1;           // rows of a staged tile
 };
 
 struct Schedule {
   Cut cut;
-  std::vector<Walk> walks;        // of each part
-  std::optional<TransposedCopy> copy;  // what the one part there is does
-  std::optional<RowCopy> rows;         // what the last part does
-  std::optional<RowBody> body;         // the same
-  size_t scratch = 0;             // bytes one worker needs
-  size_t held = 0;                // of the scratch behind the workers': where pointers to what is held begin, then what is held
+  std::vector<Walk> walks;        // per part
+  std::optional<TransposedCopy> copy;  // runs the only part, if it is a copy
+  std::optional<RowCopy> rows;         // runs the last part
+  std::optional<RowBody> body;         // runs the last part
+  size_t scratch = 0;             // bytes per worker
+  size_t held = 0;                // offset in the scratch after the workers': pointers to held values, then the values
 };
 
 Walk walk_of(const Bound& b, int64_t workers) {
@@ -47,21 +47,21 @@ Walk walk_of(const Bound& b, int64_t workers) {
   } else if (!p.has_reductions || b.across != 0) {
     w.piece = static_cast<int64_t>(b.block);
     if (b.line != 0) w.piece = w.piece / b.line * b.line;
-    // Few rows with much to reduce: shorter pieces, so that each thread has some.
+    // Few rows with long reductions: shorter pieces, so that each thread gets some.
     const int64_t fair = w.rows * w.length * b.places >= 30000 ? (w.rows * w.length / (2 * workers) + 15) / 16 * 16 : w.piece;
     if (b.across != 0 && workers > 1) w.piece = std::clamp<int64_t>(fair, std::min<int64_t>(32, w.piece), w.piece);
     w.pieces = std::max<int64_t>(1, (w.length + w.piece - 1) / w.piece);
   }
   int64_t units = w.rows * w.pieces;
   int64_t work = w.rows * w.together * w.length * b.places * static_cast<int64_t>(p.code.size());
-  // Too little work for two threads: 30,000 element operations take about as long as waking one.
+  // 30,000 element operations take about as long as waking a thread: with fewer, use one.
   int64_t wanted = work < 30000 ? 1 : workers * 4;
   w.tasks = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(units, 1));
   w.per_task = (units + w.tasks - 1) / std::max<int64_t>(w.tasks, 1);
   return w;
 }
 
-// One task's share of a part with staged operands: tiles of rows by columns.
+// Runs one task of a part with staged operands: tiles of rows by columns.
 void run_staged(const Bound& b, const Walk& w, std::span<const TensorRef> operands, std::byte* scratch, std::byte* const* held, int64_t task) {
   TensorRef local[StageTile::most_operands];
   const std::span<TensorRef> own(local, operands.size());
@@ -81,14 +81,14 @@ void run_staged(const Bound& b, const Walk& w, std::span<const TensorRef> operan
   }
 }
 
-// One task's share of a part.
+// Runs one task of a part.
 void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task) {
   const Program& p = *b.program;
   const int outer = p.domain_rank - p.row_rank - b.across;
   const int64_t end = std::min(w.rows * w.pieces, (task + 1) * w.per_task);
   int64_t at[16] = {};
   for (int64_t u = task * w.per_task; u < end; ++u) {
-    // Divisions are slow beside a short row: none where the answer is known.
+    // Divisions are slow compared to a short row: skip them where the answer is known.
     int64_t row = w.pieces == 1 ? u : u / w.pieces, piece = w.pieces == 1 ? 0 : u % w.pieces;
     for (int a = outer - 1; a > 0; --a) {
       at[a] = row % b.domain[static_cast<size_t>(a)];
@@ -107,7 +107,7 @@ void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task)
   }
 }
 
-// The extents of the domain are the step's last sizes.
+// The last sizes of the step are the extents of the domain.
 std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t operands, size_t sizes) {
   size_t rank = constants.size() > 4 ? static_cast<size_t>(constants[4]) : 0;
   if (rank > sizes) fail(Code::format, "a fused step has {} sizes for a domain of rank {}", sizes, rank);
@@ -164,7 +164,7 @@ void run(const Call& call) {
     return call.workers->run(tasks, [&](int64_t task, int) { s.copy->run(call.operands, units * task / tasks, units * (task + 1) / tasks); });
   }
   auto** held = reinterpret_cast<std::byte**>(call.scratch + s.held);
-  place_held(s.cut, held, const_cast<std::byte*>(s.cut.numbers.data()), call.scratch + s.held + pointers_of(s.cut));  // what is known is only read
+  place_held(s.cut, held, const_cast<std::byte*>(s.cut.numbers.data()), call.scratch + s.held + pointers_of(s.cut));  // known values are only read
   for (size_t n = 0; n < s.cut.parts.size(); ++n) {
     const Cut::Part& part = s.cut.parts[n];
     if (part.known) continue;

@@ -48,7 +48,7 @@ DType dtype(uint8_t v) {
   return static_cast<DType>(v);
 }
 
-// Whether the primitive is one of that class of numbers: it is asked.
+// True if the primitive is defined for this class of numbers.
 bool has_meaning(ir::Op op, Class c) {
   const bool one = ir::arity_of(op) == 1;
   try {
@@ -63,7 +63,7 @@ bool has_meaning(ir::Op op, Class c) {
   return true;
 }
 
-// The classes a map takes and gives.
+// Checks the classes of a map's operands and result.
 void check_map(const Program& p, const ProgramInstruction& i) {
   if (!ir::is_map(i.op)) fail(Code::format, "fused code maps with {}", ir::name_of(i.op));
   if (static_cast<int>(i.in.size()) != ir::arity_of(i.op)) fail(Code::format, "fused code gives {} {} operands", ir::name_of(i.op), i.in.size());
@@ -81,7 +81,7 @@ void check_map(const Program& p, const ProgramInstruction& i) {
   if (!good) fail(Code::format, "fused code mixes types in {}", ir::name_of(i.op));
 }
 
-// Which operands must be complete before this one can start: the reductions below it.
+// Sets each instruction's stage: the number of reductions that must be complete before it.
 void set_stages(Program& p) {
   for (ProgramInstruction& i : p.code) {
     for (uint32_t in : i.in) i.stage = std::max(i.stage, p.code[in].stage + (p.code[in].kind == Kind::reduce));
@@ -89,7 +89,7 @@ void set_stages(Program& p) {
   }
 }
 
-// How far the indices of a load lead becomes an instruction of its own: where it is the same for several loads of elements, it is found once.
+// Makes the address offset of a load's indices an instruction of its own (`place`), computed once for several loads.
 void take_places_out(Program& p) {
   std::vector<ProgramInstruction> code;
   std::vector<uint32_t> now;
@@ -113,13 +113,13 @@ void take_places_out(Program& p) {
   for (ProgramStore& s : p.stores) s.reg = now[s.reg];
 }
 
-// The number that a literal of f32 has.
+// The value of an f32 literal.
 std::optional<float> number_at(const Program& p, uint32_t at) {
   const ProgramInstruction& i = p.code[at];
   return i.kind == Kind::literal && i.cls == Class::f32 ? std::optional(static_cast<float>(i.f)) : std::nullopt;
 }
 
-// The operands of a commutative map of f32 with one number: that number, and the other operand in `other`.
+// A commutative f32 map with one literal operand: returns it, and sets `other` to the other operand.
 std::optional<float> number_beside(const Program& p, uint32_t at, ir::Op op, uint32_t& other) {
   const ProgramInstruction& i = p.code[at];
   if (i.kind != Kind::map || i.op != op || i.dtype != DType::f32) return std::nullopt;
@@ -132,7 +132,7 @@ std::optional<float> number_beside(const Program& p, uint32_t at, ir::Op op, uin
   return std::nullopt;
 }
 
-// x * clamp(x + shift, low, high), divided by a number or not; x in `of`.
+// Matches x * clamp(x + shift, low, high), optionally divided by a number; x in `of`.
 std::optional<HardSwish> hard_swish(const Program& p, uint32_t at, uint32_t& of) {
   HardSwish out;
   const ProgramInstruction& last = p.code[at];
@@ -157,7 +157,7 @@ std::optional<HardSwish> hard_swish(const Program& p, uint32_t at, uint32_t& of)
   return std::nullopt;
 }
 
-// x > 0 ? x : x * slope, with x in `of`. `is_load`: whether an instruction is a load that an epilogue may have.
+// Matches x > 0 ? x : x * slope, with x in `of`. `is_load`: true for a load that an epilogue may have.
 template <class IsLoad>
 bool leaky(const Program& p, uint32_t at, IsLoad is_load, uint32_t& of, SimpleEpilogue& s) {
   const ProgramInstruction& select = p.code[at];
@@ -185,7 +185,7 @@ SimpleEpilogue find_simple(const Program& p) {
   if (p.stores.size() != 1 || !p.has_accumulator || p.has_reductions) return s;
   s.type = p.memory[p.stores[0].operand];
   if (s.type != DType::f32 && s.type != DType::f16 && s.type != DType::bf16) return s;
-  // Walk back from the store: [+ residual] [activation] [+ bias] [scale *] accumulator, or activation [+ residual] [+ bias] ...
+  // Walk backwards from the store: [+ residual] [activation] [+ bias] [scale *] accumulator, or activation [+ residual] [+ bias] ...
   uint32_t at = p.stores[0].reg;
   auto plain_load = [&](uint32_t k) {
     const ProgramInstruction& i = p.code[k];
@@ -231,7 +231,7 @@ SimpleEpilogue find_simple(const Program& p) {
     if (activated) return s;
     activated = true;
     before_activation = added.size();
-    // min(high, max(low, x)), numbers first.
+    // min(high, max(low, x)), with the literals first.
     auto is_bounded = [&](const ProgramInstruction& x, ir::Op op) { return x.kind == Kind::map && x.op == op && x.dtype == DType::f32 && p.code[x.in[0]].kind == Kind::literal; };
     if (is_bounded(i, ir::Op::min) && is_bounded(p.code[i.in[1]], ir::Op::max)) {
       const ProgramInstruction& below = p.code[i.in[1]];
@@ -250,7 +250,7 @@ SimpleEpilogue find_simple(const Program& p) {
     }
     at = i.in[0];
   }
-  // Which one is a bias shows only in the strides; an activation fixes which side each stands on.
+  // Only strides tell which sum is the bias. An activation fixes on which side of it each sum is.
   if (activated) {
     if (before_activation > 1 || added.size() > 2) return s;
     if (before_activation == 1) s.residual = added[0];

@@ -1,5 +1,5 @@
-// A fused body's byte code at run time: verified once at load, bound once per set of sizes, then evaluated block by block.
-// Also the epilogue of matmul (accumulator = the sums) and the mask of attention (accumulator = the scaled score).
+// A fused body's byte code at run time: verified once at load, bound once per set of sizes, evaluated block by block. It is also the epilogue of matmul
+// (accumulator = the sum) and the mask of attention (accumulator = the scaled score).
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -25,15 +25,15 @@ struct ProgramInstruction {
   Reduction reduction;
   uint8_t axis;
   uint16_t operand;
-  std::vector<uint32_t> in;        // of a load: places, how far its indices lead, checked; of a place: indices
-  std::vector<uint8_t> axes;       // of a place: which gathered axis of the operand each index is of
-  std::vector<uint32_t> lower;     // size indices, one per domain axis; empty = not guarded
+  std::vector<uint32_t> in;        // of a load: `place` instructions, whose offsets are checked; of a place: the indices
+  std::vector<uint8_t> axes;       // of a place: the gathered axis of the operand for each index
+  std::vector<uint32_t> lower;     // sizes, one per domain axis; empty = not guarded
   std::vector<uint32_t> step;      // the same; empty = all 1
-  double f = 0;                    // literal, or fill
+  double f = 0;                    // of a literal, or the fill value
   int64_t i = 0;
   uint32_t size = 0;
-  int stage = 0;                   // reductions of earlier stages it needs
-  int slot = -1;                   // block memory; -1 for values that are only ever uniform
+  int stage = 0;                   // it needs reductions of earlier stages
+  int slot = -1;                   // block memory; -1 if always uniform
   int so_far = -1;                 // of a reduction across rows: block memory until it is finished
 };
 
@@ -42,8 +42,8 @@ struct ProgramStore {
   uint32_t reg;
 };
 
-// The body only adds a bias along the last axis and/or a residual and/or applies one activation, then stores. Bias and residual are f32 or of the result's type.
-// x * clamp(x + shift, low, high) * factor: hard swish is shift 3, from 0 to 6, factor 1 / 6.
+// A common epilogue: [scale], bias along the last axis, residual, one activation, then a store. Bias and residual are f32 or of the result's type.
+// x * clamp(x + shift, low, high) * factor: hard swish has shift 3, limits 0 and 6, factor 1 / 6.
 struct HardSwish {
   float shift = 0, low = 0, high = 0, factor = 1;
 };
@@ -52,16 +52,16 @@ struct SimpleEpilogue {
   enum Activation : uint8_t { none, relu, gelu, gelu_tanh, silu, clamp, hard_swish, leaky };
   bool valid = false;
   ir::DType type = ir::DType::f32; // of the result: f32, f16 or bf16
-  int bias = -1, residual = -1;    // operands
+  int bias = -1, residual = -1;    // operand indices
   int scale = -1;                  // the accumulator is multiplied by it first
   Activation activation = none;    // after the bias, before the residual
-  bool activates_last = false;     // it stands behind the residual
+  bool activates_last = false;     // it comes after the residual
   float low = 0, high = 0;         // of clamp
   HardSwish hard_swish_by;
-  float slope = 0;                 // of leaky: numbers that are not above 0 are multiplied by it
-  int slope_operand = -1;          // whose one element is the slope
+  float slope = 0;                 // of leaky: factor of negative numbers
+  int slope_operand = -1;          // operand whose only element is the slope
 
-  // Which of two sums is the bias: `is_row` says whether an operand is the same for all rows.
+  // Decides which of the two sums is the bias. `is_row`: true for an operand that is the same for all rows.
   template <class IsRow>
   void order(IsRow is_row) {
     const bool free = activation == none || activates_last;
@@ -74,9 +74,9 @@ struct SimpleEpilogue {
 
 struct Program {
   int domain_rank = 0, row_rank = 0;
-  int operands = 0;                // loads and stores; the last stores.size() are written
+  int operands = 0;                // loads, then stores
   std::vector<ir::DType> memory;   // per operand
-  std::vector<uint8_t> gathered;   // index axes per operand
+  std::vector<uint8_t> gathered;   // gathered axes
   std::vector<ProgramInstruction> code;
   std::vector<ProgramStore> stores;
   size_t sizes = 0;
@@ -88,27 +88,26 @@ struct Program {
 };
 
 // Parses and verifies untrusted byte code for a step with this many operands and sizes. `memory_stores`: false for masks,
-// whose single store has no operand. Error (format).
+// whose one store has no operand. Error (format).
 std::shared_ptr<const Program> load_program(std::span<const std::byte> code, size_t operands, size_t sizes, bool memory_stores = true);
 
-// Instructions of f32 blocks that run as one pass. Found when a program is bound, because only then it is known which
-// values are uniform.
+// Instructions on f32 blocks that run as one pass. They are found when a program is bound, because only then it is known which values are uniform.
 struct Together {
   enum Kind : uint8_t {
     alone,
-    absorbed,      // inside another one: not computed
+    absorbed,      // part of another one: not computed
     activate,      // op(in0 + in1) * in2 + in3
     normalise,     // (in0 - in1) * in2 * in3 + in4
     multiply_add,  // in0 * in1 + in2
-    extreme,       // the greatest or the least (op) of in0 to in2, or to in4
+    extreme,       // the maximum or minimum (op) of in0 to in2, or to in4
     exp_sum,       // exp(in0 - in1), and its sum for the reduction `sum`
-    divide,        // in0 / in1, in1 a sum of exponentials: at least 1
-    square_sum,    // of a reduction: the sum of (in0 - in1)^2; in double, in0 may be f32
-    widened_sum,   // of a reduction in double: the sum of in0, which is f32
+    divide,        // in0 / in1, where in1 is a sum of exponentials: at least 1
+    square_sum,    // of a reduction: the sum of (in0 - in1)^2; if in double, in0 may be f32
+    widened_sum,   // of a reduction in double: the sum of an f32 in0
     weighed_sum,   // of a reduction across rows: the sum of in0 * in1, or of 0 where in2 is false
   } kind = alone;
   ir::Op op = ir::Op::add;
-  uint32_t in[5] = {none, none, none, none, none};  // none: the number that changes nothing
+  uint32_t in[5] = {none, none, none, none, none};  // none: the neutral number
   uint32_t sum = none;
   static constexpr uint32_t none = UINT32_MAX;
 };
@@ -118,86 +117,86 @@ struct Bound {
   std::shared_ptr<const Program> program;
   std::vector<int64_t> domain;
   std::vector<int64_t> sizes;
-  std::vector<std::vector<int64_t>> strides;  // per operand and domain axis, then gathered axes
+  std::vector<std::vector<int64_t>> strides;  // per operand: along the domain's axes, then gathered axes
   std::vector<std::vector<int64_t>> dims;
-  std::vector<std::vector<int64_t>> lower, step;  // per instruction, when guarded
-  std::vector<uint8_t> uniform;               // per instruction: the same along the last axes of a row
+  std::vector<std::vector<int64_t>> lower, step;  // per instruction, if guarded
+  std::vector<uint8_t> uniform;               // per instruction: constant along the last axes of a row
   std::vector<Together> together;             // per instruction
-  std::vector<uint32_t> active;               // instructions to run, in order: no numbers, nothing absorbed
-  std::vector<uint32_t> each_row;             // the same for a row that is one block, without loads that are the same for all rows
+  std::vector<uint32_t> active;               // instructions to run, in order, without literals and absorbed ones
+  std::vector<uint32_t> each_row;             // the same for rows of one block, without loads that are constant over all rows
   std::vector<uint32_t> reductions;
   enum : uint8_t { never, always, inside, looked_up };
-  std::vector<uint8_t> straight;              // per instruction: whether a load's memory is the block; inside: when no guard keeps anything out, looked_up: behind indices
-  std::vector<uint8_t> in_place;              // per instruction: store index + 1 when it writes straight to memory
-  // Reductions across rows: blocks run along an outer axis, which stands last, and each of their elements has a reduction of its own, over `across` axes in
-  // front of it. 0: a row is reduced by itself.
+  std::vector<uint8_t> straight;              // per instruction: is the load's memory the block itself? inside: if no guard excludes an element; looked_up: at an indexed place
+  std::vector<uint8_t> in_place;              // per instruction: store index + 1 if it writes directly to memory
+  // Reductions across rows: blocks run along an outer axis, which is moved to the end, and each element of a block has its own reduction over the
+  // `across` axes before it. 0: each row is reduced by itself.
   int across = 0;
-  int64_t places = 1;                         // elements of these axes
-  std::vector<uint8_t> once;                  // per store: not along a row
+  int64_t places = 1;                         // number of elements of these axes
+  std::vector<uint8_t> once;                  // per store: one element per row
   bool in_order = false;                      // sums are taken one element after another, as across rows
-  bool copies = false;                        // memory is copied as it is, block by block
-  // Operands that lie along the axis before the last: tiles of them are transposed into scratch, where strides[operand] leads (stage.h).
+  bool copies = false;                        // memory is copied unchanged, block by block
+  // Operands that are contiguous along the second-to-last axis: tiles of them are transposed into scratch, which strides[operand] then refers to (stage.h).
   struct Staged {
     uint16_t operand;
-    std::vector<int64_t> strides;             // in memory, of each axis
+    std::vector<int64_t> strides;             // in the operand's own memory, per axis
   };
   std::vector<Staged> staged;
-  // A short last axis is walked together with the one before it: a row has both (row_rank 2), and a block whole lines of so many elements. 0: it is not.
+  // A short last axis is joined with the one before it: a row has both axes (row_rank 2), and blocks are whole lines of this many elements. 0: not joined.
   int64_t line = 0;
-  std::vector<uint8_t> repeats;               // per instruction: a load that is the same for all lines; it keeps its slot from block to block
-  size_t block = 0;                           // elements of a slot
-  size_t scratch = 0;                         // bytes one worker needs
+  std::vector<uint8_t> repeats;               // per instruction: a load that is the same for all lines keeps its slot between blocks
+  size_t block = 0;                           // elements per slot
+  size_t scratch = 0;                         // bytes per worker
 
-  // Everywhere in the domain the operand is the same element.
+  // True if the operand is one element for the whole domain.
   bool is_one(int operand) const {
     const std::vector<int64_t>& of = strides[static_cast<size_t>(operand)];
     return std::all_of(of.begin(), of.end(), [](int64_t x) { return x == 0; });
   }
 };
 
-// Checks dtypes, ranks and dims of the operands against the domain (Error format): afterwards evaluation cannot leave them.
-// `row_axes`: how many trailing axes one evaluation runs over. Merges axes where all operands allow it (only when `may_merge`).
+// Checks dtypes, ranks and dims of the operands against the domain (Error format); afterwards evaluation stays inside them. Merges
+// axes where all operands allow it, if `may_merge`.
 Bound bind_program(std::shared_ptr<const Program>, std::span<const TensorRef> operands, std::span<const int64_t> sizes, std::vector<int64_t> domain, bool may_merge);
 
-// Its steps. Of untrusted sizes and operands: all checks, and the program as it stands.
+// Its first step: makes all checks of untrusted sizes and operands, and binds the program unchanged.
 Bound check_operands(const Program&, std::span<const TensorRef> operands, std::span<const int64_t> sizes, std::vector<int64_t> domain);
-// Whether the guard of load k may keep something out along an axis.
+// True if the guard of load k may exclude something along an axis.
 bool limits(const Bound&, size_t k, const ProgramInstruction&, int axis);
-// Neighbouring axes that every operand walks as one become one.
+// Merges neighbouring axes that every operand can walk as one.
 void merge_axes(Bound&, Program&);
-// Walks a short last axis together with the one before it, where all operands are read and stored plainly.
+// True if a short last axis can be joined with the one before it: all loads and stores must be plain.
 bool may_join_lines(const Bound&, const Program&);
 void join_lines(Bound&, Program&);
-// Lines of an operand lie one behind another.
+// True if lines of an operand follow each other without gaps.
 inline bool is_solid(const Bound& b, const Program& p, size_t operand) {
   const std::vector<int64_t>& s = b.strides[operand];
   const auto last = static_cast<size_t>(p.domain_rank) - 1;
   return s[last] == 1 && (b.line == 0 || s[last - 1] == b.line);
 }
-// What runs, where blocks lie, how much scratch it takes.
+// The last step: assigns blocks, and decides what runs and how much scratch it takes.
 void finish_binding(Bound&, std::shared_ptr<Program>);
 
-// Chooses what runs together; needs Bound::uniform.
+// Chooses the instructions that run as one pass; needs Bound::uniform.
 void find_together(Bound&, const Program&);
 
-// Bytes of an element of a block.
+// Bytes per element of a block.
 inline size_t size_of(Class c) { return c == Class::b8 ? 1 : c == Class::f32 ? 4 : 8; }
-// Memory of the type is as blocks are: it is copied, or used where it lies. Not bools, which are any number but 0 in memory.
+// True if memory of this type has the form of blocks, so that it is copied or used in place. False for bools, which may be any non-zero byte in memory.
 inline bool lies_as_blocks(ir::DType t) { return t == ir::DType::f32 || t == ir::DType::f64 || t == ir::DType::i64; }
 
-// One worker's state while it evaluates a bound program.
+// The state of one worker while it evaluates a bound program.
 class Evaluator {
  public:
-  // `held`: where the operands behind the step's own lie.
+  // `held`: data of the extra operands after the step's own.
   Evaluator(const Bound& bound, std::span<const TensorRef> operands, std::byte* scratch, std::byte* const* held = nullptr);
-  // The whole row at outer coordinates `at`, reductions included.
+  // Evaluates the row at outer coordinates `at`, with its reductions.
   void row(const int64_t* at);
-  // Elements [begin, begin + n) along the last axis, each with all that it reduces. Leaves `at` changed along the axes that are reduced.
+  // Evaluates elements [begin, begin + n) along the last axis, with their reductions across rows. Changes `at` along the reduced axes.
   void across(int64_t* at, int64_t begin, int64_t n);
-  // The same where Bound::copies.
+  // The same if Bound::copies.
   void copy(const int64_t* at, int64_t begin, int64_t n);
-  // Elements [begin, begin + n) of the row at `at` (n <= bound.block), no reductions. `accumulator`: n values or null.
-  // `out`: when not null, the first store's value goes there, in that store's dtype, instead of memory.
+  // Evaluates elements [begin, begin + n) of the row at `at` (n <= bound.block) of a program without reductions. `accumulator`: n values or null. `out`: if
+  // not null, receives the first store's value, in that store's dtype, instead of memory.
   void segment(const int64_t* at, int64_t begin, int64_t n, const void* accumulator, void* out = nullptr);
 
  private:
@@ -224,7 +223,7 @@ class Evaluator {
   void write(size_t store, const int64_t* at, int64_t begin, int64_t n);
   std::byte* slot(uint32_t id) const { return block(p_.code[id].slot); }
   std::byte* block(int slot) const;
-  // Elements from an operand's first to its first at the outer coordinates `at`, along the first `axes` axes.
+  // Offset of the operand's element at the outer coordinates `at`, in elements, counting the first `axes` axes.
   int64_t offset_of(uint32_t operand, const int64_t* at, int axes) const {
     int64_t offset = 0;
     for (int a = 0; a < axes; ++a) offset += at[a] * b_.strides[operand][static_cast<size_t>(a)];
@@ -237,17 +236,17 @@ class Evaluator {
   std::span<const TensorRef> operands_;
   std::byte* scratch_;
   std::byte* const* held_;
-  struct Value {                // where an instruction's value is
+  struct Value {                // the current value of an instruction
     const void* data;
-    uint64_t scalar;            // storage of a uniform value
-    double sum;                 // of a reduction under way
+    uint64_t scalar;            // a uniform value
+    double sum;                 // of a running reduction
     int64_t best;
-    uint64_t scalar2;           // the best value of an integer argmax
+    uint64_t scalar2;           // the best value so far of an integer argmax
     bool started;
   };
   Value* values_;
   const void* accumulator_ = nullptr;
-  bool direct_ = true;          // stores may be written in place
+  bool direct_ = true;          // stores may write directly to memory
 };
 
 }  // namespace ingot::kernels

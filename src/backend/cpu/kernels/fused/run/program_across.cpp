@@ -1,5 +1,4 @@
-// Reductions of many rows side by side: blocks run along an axis that is kept, and take one element of each row after another. For rows that are short, or
-// whose elements lie apart.
+// Reduces many rows at once: blocks run along an outer axis, and each step adds one element of each row. For rows that are short or strided.
 #include <algorithm>
 #include <cstring>
 
@@ -9,19 +8,19 @@ namespace ingot::kernels {
 
 using ir::DType;
 
-// What was taken becomes a block of the result's class.
+// Converts the reduction's state to a block of the result's class.
 void Evaluator::finish_across(const ProgramInstruction& i, uint32_t id, int64_t n) {
   const bool added = i.reduction == Reduction::sum || i.reduction == Reduction::prod;
   std::byte* const so_far = block(i.so_far);
   std::byte* const to = slot(id);
   if (added && i.cls == Class::f32) {
     block_ops().cast(Class::f64, DType::f32, to, {so_far, false}, n);
-  } else if (i.reduction != Reduction::argmax && i.reduction != Reduction::argmin) {  // their places are there already
+  } else if (i.reduction != Reduction::argmax && i.reduction != Reduction::argmin) {  // positions are stored already
     std::memcpy(to, so_far, static_cast<size_t>(n) * (i.cls == Class::b8 ? 1 : i.cls == Class::f32 ? 4 : 8));
   }
 }
 
-// A stage that does nothing but add up floats which lie beside one another in memory does so without blocks for them. False if it does more.
+// A stage that only sums contiguous floats runs without blocks. False if the stage does more.
 bool Evaluator::sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n) {
   const ProgramInstruction* reduction = nullptr;
   for (uint32_t k : b_.reductions) {
@@ -46,8 +45,8 @@ bool Evaluator::sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n
   return true;
 }
 
-// A pass over the row for each stage; what a stage needs is computed again. Where nothing is reduced any more and nothing is written along the row, its first
-// element is enough.
+// One pass over the row for each stage; values that a later stage needs are recomputed. If nothing is reduced any more and nothing is written
+// along the row, only its first element is computed.
 void Evaluator::across(int64_t* at, int64_t begin, int64_t n) {
   const int last_axis = p_.domain_rank - 2, first_axis = last_axis - b_.across + 1;
   const bool nothing_along = std::all_of(b_.once.begin(), b_.once.end(), [](uint8_t once) { return once != 0; });

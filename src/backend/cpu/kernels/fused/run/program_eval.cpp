@@ -1,4 +1,4 @@
-// Evaluation of a bound program: one row, or one segment of a row, at a time.
+// Evaluates a bound program, one row or one segment of a row at a time.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -17,13 +17,13 @@ Evaluator::Evaluator(const Bound& bound, std::span<const TensorRef> operands, st
     : b_(bound), p_(*bound.program), operands_(operands), scratch_(scratch), held_(held) {
   static_assert(sizeof(Value) <= 48);
   values_ = reinterpret_cast<Value*>(scratch);
-  // Numbers never change.
+  // Literals never change.
   for (uint32_t k = 0; k < p_.code.size(); ++k) {
     const ProgramInstruction& i = p_.code[k];
     Value& v = values_[k];
     v.data = &v.scalar;
     v.started = false;
-    if (b_.straight[k] == Bound::always) v.data = data(i.operand);  // of row 0: loads that differ between rows are set for each
+    if (b_.straight[k] == Bound::always) v.data = data(i.operand);  // of row 0; loads that differ between rows are set per row
     if (i.kind != Kind::literal && i.kind != Kind::size) continue;
     if (i.kind == Kind::size) {
       int64_t s = b_.sizes[i.size];
@@ -48,7 +48,7 @@ std::byte* Evaluator::block(int slot) const {
 
 BlockArgument Evaluator::argument(uint32_t reg) const { return {values_[reg].data, b_.uniform[reg] != 0}; }
 
-// Where a guarded load's elements lie one behind another, when all are inside.
+// The memory of a guarded load, if its elements are contiguous and all inside the operand; else null.
 const std::byte* Evaluator::whole(const ProgramInstruction& i, uint32_t id, const int64_t* at, int64_t begin, int64_t n) const {
   const std::vector<int64_t>&strides = b_.strides[i.operand], &dims = b_.dims[i.operand], &lower = b_.lower[id], &step = b_.step[id];
   int64_t offset = 0;
@@ -61,7 +61,7 @@ const std::byte* Evaluator::whole(const ProgramInstruction& i, uint32_t id, cons
   return data(i.operand) + offset * static_cast<int64_t>(ir::size_of(p_.memory[i.operand]));
 }
 
-// Loads n elements that lie one after another along the innermost axis, from row coordinates `row`.
+// Loads n elements that are contiguous along the innermost axis, from row coordinates `row`.
 void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64_t* at, const int64_t* row, int64_t n, void* to, int64_t done) {
   const DType type = p_.memory[i.operand];
   const std::byte* const from = data(i.operand);
@@ -80,7 +80,7 @@ void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64
       auto d = static_cast<size_t>(a);
       int64_t c = (a < outer ? at[a] : row[a - outer]) * step[d] - lower[d];
       if (a == p_.domain_rank - 1) {
-        // The least number of steps to what is not below 0, and to what is behind the end.
+        // The number of steps to the first index >= 0, and to the first one past the end.
         auto steps = [&](int64_t to) { return by == 1 ? to : to > 0 ? (to + by - 1) / by : 0; };
         first = std::clamp<int64_t>(steps(-c), 0, n);
         last = std::clamp<int64_t>(steps(dims[d] - c), first, n);
@@ -116,7 +116,7 @@ void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64
   ops.load(type, out, from + offset * static_cast<int64_t>(memory), stride, n);
 }
 
-// How far an index leads, checked.
+// The address offset of one index, checked.
 int64_t Evaluator::index_at(const ProgramInstruction& i, size_t k, int64_t e) const {
   const uint32_t reg = i.in[k];
   const size_t axis = static_cast<size_t>(p_.domain_rank) + i.axes[k];
@@ -125,7 +125,7 @@ int64_t Evaluator::index_at(const ProgramInstruction& i, size_t k, int64_t e) co
   return v * b_.strides[i.operand][axis];
 }
 
-// How far the indices of a block lead together.
+// The address offsets of a block's indices.
 void Evaluator::find_places(const ProgramInstruction& i, Value& v, int64_t* to, int64_t n) {
   v.data = to;
   int64_t base = 0;
@@ -155,7 +155,7 @@ void Evaluator::find_places(const ProgramInstruction& i, Value& v, int64_t* to, 
   }
 }
 
-// What a load's places add that are the same for all of its block.
+// The part of a load's offset that is constant in the block.
 int64_t Evaluator::uniform_places(const ProgramInstruction& i) const {
   int64_t sum = 0;
   for (uint32_t in : i.in) {
@@ -164,7 +164,7 @@ int64_t Evaluator::uniform_places(const ProgramInstruction& i) const {
   return sum;
 }
 
-// n elements at places that differ: from element `done` of the block on, whose first one lies at `offset` without them.
+// Loads n elements at individual offsets, starting at element `done` of the block. `offset`: of the block's first element, without its indices.
 void Evaluator::gather_piece(const ProgramInstruction& i, int64_t offset, int64_t n, void* to, int64_t done) {
   const DType type = p_.memory[i.operand];
   const int64_t stride = b_.strides[i.operand][static_cast<size_t>(p_.domain_rank) - 1];
@@ -199,7 +199,7 @@ void Evaluator::load(const ProgramInstruction& i, uint32_t id, const int64_t* at
   for (int64_t done = 0; done < n;) {
     int64_t rest = begin + done;
     for (int a = p_.row_rank - 1; a >= 0; --a) {
-      const int64_t size = std::max<int64_t>(extent[a], 1);  // what is the same for all of a row is read for one of nothing too
+      const int64_t size = std::max<int64_t>(extent[a], 1);  // a value that is constant along the row is read even if the row is empty
       row[a] = rest % size;
       rest /= size;
     }
@@ -209,7 +209,7 @@ void Evaluator::load(const ProgramInstruction& i, uint32_t id, const int64_t* at
   }
 }
 
-// Whole lines of an operand of short ones, n elements in all. What is the same for all lines is repeated once for each row.
+// Loads whole lines of an operand of joined short lines, n elements in all. An operand that is the same for all lines is repeated once per row.
 void Evaluator::load_lines(const ProgramInstruction& i, uint32_t id, const int64_t* at, int64_t begin, int64_t n) {
   Value& v = values_[id];
   const int64_t* strides = b_.strides[i.operand].data();
@@ -242,7 +242,7 @@ void Evaluator::load_lines(const ProgramInstruction& i, uint32_t id, const int64
   v.started = true;
 }
 
-// Whole lines of a store whose lines do not lie one behind another.
+// Stores whole lines with gaps between them.
 void Evaluator::write_lines(const ProgramStore& st, const int64_t* at, int64_t begin, int64_t n) {
   const DType type = p_.memory[st.operand];
   const int64_t* strides = b_.strides[st.operand].data();
@@ -263,7 +263,7 @@ void Evaluator::write_lines(const ProgramStore& st, const int64_t* at, int64_t b
   }
 }
 
-// The usual arithmetic between uniform values, without the way through the tables.
+// Common arithmetic on uniform values, without the tables of loops.
 bool Evaluator::run_number(const ProgramInstruction& i, Value& v) const {
   if (i.op != Op::add && i.op != Op::sub && i.op != Op::mul && i.op != Op::div && i.op != Op::rsqrt) return false;
   float a = *static_cast<const float*>(values_[i.in[0]].data), r = 0;
@@ -280,7 +280,7 @@ bool Evaluator::run_number(const ProgramInstruction& i, Value& v) const {
   return true;
 }
 
-// Of a row of nothing: there is no element, not even one that is the same for all of it.
+// True if the row is empty and this operand has no element for it, not even a constant one.
 bool Evaluator::nothing(uint32_t operand) const {
   for (size_t d = 0; d < b_.dims[operand].size(); ++d) {
     if (b_.dims[operand][d] == 0 && b_.strides[operand][d] != 0) return true;
@@ -288,7 +288,7 @@ bool Evaluator::nothing(uint32_t operand) const {
   return false;
 }
 
-// Where an instruction's block goes: its slot, or what it is stored in.
+// The destination of an instruction's block: its slot, or the memory to which it is stored.
 void* Evaluator::target(uint32_t id, const int64_t* at, int64_t begin) const {
   const uint8_t s = b_.in_place[id];
   if (s == 0 || !direct_) return slot(id);
@@ -398,7 +398,7 @@ void Evaluator::run_together(const Together& t, uint32_t id, float* to, int64_t 
     if (t.in[k] != Together::none) {
       in[k] = argument(t.in[k]);
     } else {
-      // x - 0 and x + -0 keep every x, its sign of zero included.
+      // x - 0 and x + -0 return x unchanged, even a signed zero.
       in[k] = {t.kind == Together::normalise && k == 1 ? &zero : neutral + k, true};
     }
   }
@@ -417,11 +417,11 @@ void Evaluator::run_together(const Together& t, uint32_t id, float* to, int64_t 
       std::memcpy(&values_[t.sum].scalar2, &sum, sizeof sum);
       return;
     }
-    default: fail(Code::internal, "instruction {} of a fused step runs with no other", id);
+    default: fail(Code::internal, "instruction {} of a fused step has no fused form", id);
   }
 }
 
-// Takes one block of the operand into a reduction.
+// Adds one block of the operand to a reduction.
 void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t begin, int64_t n) {
   Value& v = values_[id];
   uint32_t from = i.in[0];
@@ -433,7 +433,7 @@ void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t beg
   auto i64 = [&](int64_t e) { return static_cast<const int64_t*>(x.data)[x.uniform ? 0 : e]; };
   auto b8 = [&](int64_t e) { return static_cast<const uint8_t*>(x.data)[x.uniform ? 0 : e]; };
   const Together& together = b_.together[id];
-  if (together.kind == Together::exp_sum) {  // summed while it was computed
+  if (together.kind == Together::exp_sum) {  // it was summed while it was computed
     float sum;
     std::memcpy(&sum, &v.scalar2, sizeof sum);
     v.sum += static_cast<double>(sum);
@@ -504,7 +504,7 @@ void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t beg
       for (int64_t e = 0; e < n; ++e) v.best |= b8(e);
       return;
     case Reduction::all:
-      for (int64_t e = 0; e < n; ++e) v.best |= b8(e) == 0;  // turned round at the end
+      for (int64_t e = 0; e < n; ++e) v.best |= b8(e) == 0;  // inverted at the end
       return;
     default:
       if (c == Class::f32 && up && !x.uniform && n > 0) {
@@ -554,7 +554,7 @@ void Evaluator::finish(const ProgramInstruction& i, uint32_t id) {
 
 void Evaluator::write(size_t s, const int64_t* at, int64_t begin, int64_t n) {
   const ProgramStore& st = p_.stores[s];
-  if (b_.in_place[st.reg] != 0 && direct_) return;  // there already
+  if (b_.in_place[st.reg] != 0 && direct_) return;  // it is there already
   const DType type = p_.memory[st.operand];
   std::byte* const into = data(st.operand);
   const std::vector<int64_t>& strides = b_.strides[st.operand];
@@ -616,7 +616,7 @@ void Evaluator::row(const int64_t* at) {
     v.best = 0;
     v.started = false;
   }
-  if (length <= block) {  // everything once, in order
+  if (length <= block) {  // one block: everything once, in order
     for (uint32_t k : b_.each_row) {
       const ProgramInstruction& i = p_.code[k];
       if (i.kind == Kind::reduce) {
@@ -633,7 +633,8 @@ void Evaluator::row(const int64_t* at) {
     }
     return;
   }
-  // Long rows: one pass over the blocks a stage; what a stage needs is computed again. What the last stage reduces is known when its pass is over.
+  // Long rows: one pass over the blocks for each stage; values that a later stage needs are recomputed. A result of the
+  // last stage is known when its pass is over.
   auto ends_with = [&](size_t s) {
     const ProgramInstruction& i = p_.code[p_.stores[s].reg];
     return i.kind == Kind::reduce && i.stage + 1 == p_.stages;

@@ -1,5 +1,5 @@
-// Which instructions of a bound program run as one pass over their block. Looked for from the outermost one inwards; what is
-// taken in must have no other use.
+// Finds instructions of a bound program that run as one pass over their block. Patterns are matched from the outermost instruction
+// inwards; inner instructions must have no other use.
 #include "backend/cpu/kernels/fused/run/program.h"
 
 namespace ingot::kernels {
@@ -36,7 +36,7 @@ class Finder {
     for (uint32_t k = 0; k < p_.code.size(); ++k) {
       if (is(k, Op::div) && varies(k)) quotient(k);
     }
-    // A difference whose every use went into a squared sum or a normalisation need not exist.
+    // A difference that is used only in squared sums and normalisations is not computed.
     for (uint32_t k = static_cast<uint32_t>(p_.code.size()); k-- > 0;) {
       if (uses_[k] != 0 || p_.code[k].kind != Kind::map || b_.together[k].kind != Together::alone) continue;
       take(k);
@@ -49,10 +49,10 @@ class Finder {
   bool block(uint32_t k) const { return at(k).kind == Kind::map && at(k).dtype == DType::f32; }
   bool is(uint32_t k, Op op) const { return block(k) && at(k).op == op && b_.together[k].kind == Together::alone; }
   bool varies(uint32_t k) const { return !b_.uniform[k]; }
-  // A varying result of `op` that only its one user reads.
+  // True for a varying result of `op` with only this user.
   bool own(uint32_t k, Op op) const { return is(k, op) && varies(k) && uses_[k] == 1; }
 
-  // The operand of a two-operand instruction that satisfies `good`, and the other one.
+  // Finds the operand of a binary instruction that satisfies `good`, and the other one.
   template <class F>
   bool either(uint32_t k, F good, uint32_t& chosen, uint32_t& other) const {
     for (size_t side = 0; side < 2; ++side) {
@@ -63,7 +63,7 @@ class Finder {
     }
     return false;
   }
-  // What read k so many times reads k's own operands instead.
+  // Replaces `times` uses of k by uses of k's operands.
   void pass_by(uint32_t k, int times, std::initializer_list<uint32_t> operands) {
     uses_[k] -= times;
     for (uint32_t o : operands) {
@@ -74,7 +74,7 @@ class Finder {
 
   static bool is_activation(Op op) { return op == Op::gelu || op == Op::gelu_tanh || op == Op::silu || op == Op::relu || op == Op::tanh || op == Op::sigmoid; }
 
-  // [+ r] [* y] activation([+ b] x), at least one of the three.
+  // Matches [+ r] [* y] activation([+ b] x) with at least one of the three.
   bool activation(uint32_t k) {
     auto active = [&](uint32_t v, bool root) { return block(v) && is_activation(at(v).op) && varies(v) && b_.together[v].kind == Together::alone && (root || uses_[v] == 1); };
     uint32_t product = none, function = none, y = none, r = none;
@@ -98,7 +98,7 @@ class Finder {
       b = at(sum).in[1];
       take(sum);
     } else if (function == k) {
-      return false;  // nothing to add: the plain map
+      return false;  // nothing is fused: leave the plain map
     }
     if (product != none) take(product);
     if (function != k) take(function);
@@ -106,7 +106,7 @@ class Finder {
     return true;
   }
 
-  // ((x - m) * s) [* w] [+ b] with m and s uniform.
+  // Matches ((x - m) * s) [* w] [+ b] with uniform m and s.
   bool normalisation(uint32_t k) {
     uint32_t root = k, b = none, w = none;
     if (is(k, Op::add)) {
@@ -133,7 +133,7 @@ class Finder {
       x = at(centred).in[0];
       m = at(centred).in[1];
     } else if (scaled == root) {
-      return false;  // a product and a sum: the next pattern
+      return false;  // a product and a sum: left to the next pattern
     }
     if (scaled != root) take(scaled);
     if (root != k) take(root);
@@ -151,7 +151,7 @@ class Finder {
     return true;
   }
 
-  // The windows of a max pooling, one after another.
+  // Matches a chain of maxima or minima, as in max pooling.
   bool extreme(uint32_t k) {
     const Op op = at(k).op;
     if (!is(k, op) || (op != Op::max && op != Op::min)) return false;
@@ -169,19 +169,19 @@ class Finder {
     return true;
   }
 
-  // e / sum(e): the sum has a 1 in it (or is NaN), so its inverse is as good.
+  // Matches e / sum(e). The sum contains a 1 (or is NaN), so multiplying by its inverse is accurate.
   void quotient(uint32_t k) {
     uint32_t x = at(k).in[0], s = at(k).in[1];
     if (varies(x) && at(s).kind == Kind::reduce && b_.together[s].kind == Together::exp_sum) b_.together[k] = {Together::divide, Op::div, {x, s, none, none, none}, none};
   }
 
-  // What is summed in double is mostly a float32.
+  // A double that is a widened f32: returns the f32.
   uint32_t narrow(uint32_t k) const {
     const bool widened = at(k).kind == Kind::map && at(k).op == Op::cast && at(k).cls == Class::f64 && at(at(k).in[0]).cls == Class::f32 && varies(at(k).in[0]);
     return widened ? at(k).in[0] : k;
   }
 
-  // Across rows: the sum of [c ?] x * w [: 0].
+  // Across rows: matches the sum of [c ?] x * w [: 0].
   void weighed(uint32_t k) {
     const uint32_t v = at(k).in[0];
     if (at(k).reduction != Reduction::sum || !block(v)) return;
@@ -227,7 +227,7 @@ class Finder {
     }
     if (is(v, Op::exp) && varies(v) && own(at(v).in[0], Op::sub)) {
       uint32_t difference = at(v).in[0], x = at(difference).in[0], m = at(difference).in[1];
-      // Only under its own maximum: there the exponential never grows beyond 1.
+      // Only if m is the row's own maximum: then no exponential exceeds 1.
       bool maximum = at(m).kind == Kind::reduce && at(m).reduction == Reduction::max && at(m).in[0] == x;
       if (!maximum || !varies(x)) return;
       take(difference);

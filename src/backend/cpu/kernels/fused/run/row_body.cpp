@@ -10,7 +10,7 @@ using ir::Op;
 using Step = RowSteps::Step;
 
 static_assert(RowWalk::most_operands == RowSteps::most_operands);
-constexpr int64_t longest = 128;  // columns: a pass of each instruction over longer rows is as fast
+constexpr int64_t longest = 128;  // columns; for longer rows a pass per instruction is as fast
 
 std::optional<RowSteps::Kind> kind_of(Op op) {
   switch (op) {
@@ -60,7 +60,7 @@ class Maker {
   std::optional<Step> step_of(uint32_t k) {
     const ProgramInstruction& i = p_.code[k];
     if (b_.together[k].kind == Together::absorbed) return Step{};
-    // Indices are followed where rows are walked; nothing else reads them.
+    // Indices are followed by the row walk; nothing else reads them.
     if (i.kind == Kind::place || (i.kind == Kind::load && i.cls == Class::i64)) return b_.uniform[k] != 0 ? std::optional(Step{}) : std::nullopt;
     if (i.kind == Kind::literal)
       return i.cls == Class::f32 || i.cls == Class::i64 ? std::optional(Step{.kind = RowSteps::number, .number = static_cast<float>(i.f)}) : std::nullopt;
@@ -91,7 +91,7 @@ class Maker {
       }
       return out;
     }
-    // x - 0 and x + -0 keep every x, its sign of zero included.
+    // x - 0 and x + -0 return x unchanged, even a signed zero.
     const bool normalises = together.kind == Together::normalise;
     const uint8_t missing[] = {zero, normalises ? zero : minus_zero, one, normalises ? one : minus_zero, minus_zero};
     for (size_t n = 0; n < 5; ++n) {

@@ -1,5 +1,5 @@
-// A body of float32 whose rows are short: the pixels of a pooling, of a resize, of a residual, a few channels each. All of it runs in registers, row after row, without a
-// pass of each instruction over each row.
+// A float32 body with short rows (a few channels per pixel, in a pooling, a resize or a residual). All of it runs in registers, row after row,
+// rather than one instruction after another over each row.
 #pragma once
 #include <optional>
 #include <span>
@@ -16,10 +16,10 @@ struct RowBody {
   RowSteps steps;
   int64_t columns = 0;
 
-  // Rows [begin, end). `held`: where the operands behind the step's own lie. Error (invalid_input) of an index that is out of range.
+  // Runs rows [begin, end). `held`: data of the extra operands after the step's own. Error (invalid_input) for an index out of range.
   void run(std::span<const TensorRef> operands, std::byte* const* held, int64_t begin, int64_t end) const;
 };
-// nullopt: it does something else, or rows are long.
+// nullopt if the body does something else, or rows are long.
 std::optional<RowBody> row_body(const Bound&);
 
 }  // namespace ingot::kernels

@@ -1,4 +1,4 @@
-// A body that only copies short rows, from places that are known or that indices in memory say (an embedding, a padding): without byte code for each.
+// A body that only copies short rows, at fixed or indexed places (an embedding, a padding), without byte code.
 #pragma once
 #include <optional>
 #include <span>
@@ -9,13 +9,13 @@
 namespace ingot::kernels {
 
 struct RowCopy {
-  RowWalk walk;      // of the load, then the store
-  size_t bytes = 0;  // of a row
+  RowWalk walk;      // of the load, then of the store
+  size_t bytes = 0;  // per row
 
-  // Rows [begin, end). `held`: where the operands behind the step's own lie. Error (invalid_input) of an index that is out of range.
+  // Copies rows [begin, end). `held`: data of the extra operands after the step's own. Error (invalid_input) for an index out of range.
   void run(std::span<const TensorRef> operands, std::byte* const* held, int64_t begin, int64_t end) const;
 };
-// nullopt: it does something else, or rows are long.
+// nullopt if the body does something else, or rows are long.
 std::optional<RowCopy> row_copy(const Bound&);
 
 }  // namespace ingot::kernels

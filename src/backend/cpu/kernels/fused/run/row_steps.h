@@ -1,4 +1,4 @@
-// Short rows of a body of float32, in registers: four vectors of columns go through all steps before the next four do (row_steps.inc).
+// Short rows of a float32 body in registers: four vectors of columns go through all steps before the next four (row_steps.inc).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -24,21 +24,21 @@ struct RowSteps {
     relu_add,       // relu(in0 + in1) * in2 + in3
     normalise,      // (in0 - in1) * in2 * in3 + in4
     least,
-    greatest // of `count` values
+    greatest // the maximum of `count` values
   };
   struct Step {
     Kind kind = nothing;
-    uint8_t count = 0, in[5] = {};  // steps
+    uint8_t count = 0, in[5] = {};  // operands: step numbers
     uint8_t operand = 0;            // of a load or a store
     bool one = false;               // a load of one element for all columns
-    float number = 0;               // of a load: what there is outside
+    float number = 0;               // of a load: the fill value
   };
   static constexpr size_t most = 64, most_operands = 24;
   size_t count = 0;
   Step steps[most];
 };
 
-// Where a row's operands are; null: outside.
+// Addresses of a row's operands; null: outside the operand.
 struct RowPointers {
   std::byte* of[RowSteps::most_operands];
 };

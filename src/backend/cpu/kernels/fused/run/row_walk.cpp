@@ -35,7 +35,7 @@ bool RowWalk::add_load(const Bound& b, uint32_t instruction) {
   }
   for (uint32_t in : load.in) {
     const ProgramInstruction& place = p.code[in];
-    if (place.kind != Kind::place) {  // held by another part, checked already, so many elements away
+    if (place.kind != Kind::place) {  // an offset that another part computed, already checked
       if (!add_index(b, in, INT64_MAX, size)) return false;
       continue;
     }

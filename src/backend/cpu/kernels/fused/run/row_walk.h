@@ -1,4 +1,4 @@
-// The rows of a body one after another: where its loads and stores of each lie, without a multiplication for each axis.
+// Iterates over the rows of a body and gives the address of each load and store, without a multiplication per axis.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,34 +15,34 @@ struct RowWalk {
     size_t axis;
     int64_t step, lower, extent;
   };
-  struct Index {                   // in memory
+  struct Index {                   // an index in memory
     uint32_t operand;
-    std::vector<int64_t> strides;  // elements, along each axis of rows
-    int64_t extent, step;          // of what it chooses from; bytes
+    std::vector<int64_t> strides;  // in elements, per axis of rows
+    int64_t extent, step;          // number of entries to choose from; bytes between them
   };
   struct Operand {                 // of a load or a store
     uint32_t operand;
-    int64_t base = 0;              // bytes
-    std::vector<int64_t> strides;  // bytes, along each axis of rows
+    int64_t base = 0;              // in bytes
+    std::vector<int64_t> strides;  // in bytes, per axis of rows
     std::vector<Guard> guards;
     size_t first_index = 0, indices = 0;
   };
   static constexpr size_t most_axes = 16, most_operands = 24, most_indices = 16;
-  std::vector<int64_t> extents;    // of rows
+  std::vector<int64_t> extents;    // of the axes of rows
   std::vector<Operand> operands;
   std::vector<Index> indices;
   int64_t rows = 1;
 
   explicit RowWalk(const Bound&);
-  // False if it leads elsewhere than guards along rows and indices in memory say. The last one added is behind the others.
+  // False if its address depends on more than row coordinates, guards along rows, and indices in memory. The operand becomes the last one.
   bool add_load(const Bound&, uint32_t instruction);
   bool add_store(const Bound&, const ProgramStore&);
 
-  // Where it is.
+  // A position of the walk.
   class At {
    public:
     At(const RowWalk&, std::span<const TensorRef> operands, std::byte* const* held, int64_t row);
-    // Of the row, or null where a guard keeps it out. Error (invalid_input) of an index that is out of range.
+    // The operand's address in this row, or null if a guard excludes it. Error (invalid_input) for an index out of range.
     std::byte* pointer(size_t operand) const;
     void next();
 
@@ -52,7 +52,7 @@ struct RowWalk {
     int64_t at_[most_axes] = {};
     std::byte* operands_[most_operands];
     const int64_t* indices_[most_indices];
-    struct Steps {                 // along one axis, of what is moved for each row
+    struct Steps {                 // along one axis, for operands whose address changes
       int64_t operands[most_operands], indices[most_indices];
     };
     Steps steps_[most_axes];

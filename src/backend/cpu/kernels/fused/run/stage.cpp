@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t least_stride = 8, least_rows = 4, least_columns = 16;
 
-// The axis along which the operand's elements are neighbours, when that is not `axis`; -1: none.
+// The axis along which the operand is contiguous, if it is not `axis`; else -1.
 int axis_along(const Bound& b, size_t operand, int axis) {
   const std::vector<int64_t>& strides = b.strides[operand];
   if (std::abs(strides[static_cast<size_t>(axis)]) < least_stride || b.domain[static_cast<size_t>(axis)] < least_columns) return -1;
@@ -45,7 +45,7 @@ void stage_operands(Bound& b, Program& p) {
     if (!is_plain(p, i)) stays[i.operand] = 1;
     if (i.kind == Kind::load) along[i.operand] = axis_along(b, i.operand, last);
   }
-  int axis = -1;  // the first operand's; others that lie along another one are read as they are
+  int axis = -1;  // the first staged operand's; operands contiguous along another axis are read in place
   for (size_t k = 0; k < along.size() && axis < 0; ++k) {
     if (stays[k] == 0) axis = along[k];
   }
@@ -74,7 +74,7 @@ void bring_tile(const Bound& b, std::span<const TensorRef> operands, const int64
     for (size_t a = 0; a < last; ++a) from += at[a] * s.strides[a];
     const auto* data = reinterpret_cast<const float*>(operands[s.operand].data) + from;
     block_ops().transpose(reinterpret_cast<float*>(scratch), StageTile::pitch, data, s.strides[last], columns, rows);
-    // Of the first element of the domain, as for operands in memory.
+    // Points to where the domain's first element would be, as for operands in memory.
     local[s.operand].data = scratch - (at[last - 1] * StageTile::pitch + column) * static_cast<int64_t>(sizeof(float));
     scratch += StageTile::bytes;
   }

@@ -6,7 +6,7 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr int64_t row_block = 32, column_block = 64;  // 16 KB of both memories
+constexpr int64_t row_block = 32, column_block = 64;  // 16 KB of either memory
 
 int64_t blocks(int64_t rows) { return (rows + row_block - 1) / row_block; }
 

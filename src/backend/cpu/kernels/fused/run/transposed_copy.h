@@ -1,4 +1,4 @@
-// A body that only copies, between memories whose neighbours are different axes: in tiles, so that both are read and written by whole cache lines.
+// A body that only copies, from one contiguous axis to another: done in tiles, so that whole cache lines are read and written.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -11,16 +11,16 @@ namespace ingot::kernels {
 
 struct TransposedCopy {
   struct Axis {
-    int64_t extent, from, to;  // strides in elements
+    int64_t extent, from, to;  // strides, in elements
   };
   std::vector<Axis> outer;
-  Axis row, column;            // neighbours where it is written, neighbours where it is read
-  size_t load, store;          // operands
-  int64_t units = 1;           // outer places times blocks of rows
+  Axis row, column;            // contiguous in the destination, contiguous in the source
+  size_t load, store;          // operand indices
+  int64_t units = 1;           // outer elements times blocks of rows
 
-  void run(std::span<const TensorRef> operands, int64_t begin, int64_t end) const;  // of the units
+  void run(std::span<const TensorRef> operands, int64_t begin, int64_t end) const;  // runs units [begin, end)
 };
-// nullopt: it is another body, or neighbours are the same.
+// nullopt if it is another body, or both sides have the same contiguous axis.
 std::optional<TransposedCopy> transposed_copy(const Bound&);
 
 }  // namespace ingot::kernels

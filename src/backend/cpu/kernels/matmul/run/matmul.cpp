@@ -1,10 +1,10 @@
 // The "matmul" and "matmul_pack" kernels.
 //
-// B lies in panels of `columns` columns, [N / columns][K][columns], zero-padded: f32, or a packed weight's own half type (bf16 in pairs along K,
-// [N / columns][K / 2][columns][2]), or int8, the numbers of an encoded weight. Tiles widen those in registers or multiply them as they are; for many rows
-// blocks of an int8 panel are decoded for the tiles of f32 or bf16. A block of rows of A times a panel is done K
-// block by K block, so that A's block stays in the second-level cache and a panel's in the first. The epilogue runs on a tile as
-// it leaves the registers (bias, activation, residual), or on row segments of a finished block (any fused body).
+// B is in panels of `columns` columns, [N / columns][K][columns], zero-padded: f32; for a packed weight also its own half type (bf16 in pairs along K, [N
+// / columns][K / 2][columns][2]); or int8, for an encoded weight. Tiles widen half types and int8 in registers or multiply them directly; with many rows,
+// blocks of an int8 panel are decoded for f32 or bf16 tiles. A block of rows of A times a panel is computed one K block at a time, so that A's block
+// stays in the second-level cache and the panel's in the first. The epilogue runs on each tile as it leaves the registers (bias, activation, residual),
+// or on row segments of a finished block (any fused body).
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -29,7 +29,7 @@ struct Constants {
   int batch_rank;
   std::optional<GemmMap> map;
   std::shared_ptr<const Program> body;
-  // Of the step's sizes: those of the map, behind M, N and K.
+  // Among the step's sizes: those of the map, after M, N and K.
   size_t map_sizes() const { return map ? static_cast<size_t>(batch_rank + map->m_rank + map->k_rank + map->rank) : 0; }
 };
 
@@ -46,31 +46,31 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   return c;
 }
 
-constexpr int64_t n_segment = 512, own_rows = 48, copy_columns = 256, read_ahead = 4096;  // read_ahead: bytes behind a panel that tiles may ask for
+constexpr int64_t n_segment = 512, own_rows = 48, copy_columns = 256, read_ahead = 4096;  // read_ahead: bytes after a panel that tiles may prefetch
 
 struct Plan {
   Bound bound;
   int64_t m, n, k, batch;
   int64_t panels;
-  std::optional<MappedRows> rows;  // of A, read through a map
-  bool f32;             // the tile path; else simple loops in double or int64
+  std::optional<MappedRows> rows;  // of A, if it is read through a map
+  bool f32;             // tiles; otherwise simple loops in double or int64
   DType panel = DType::f32;
   Way way = {};
   const TileOps::Tile* tiles;
   int64_t row_bytes, panel_rows;  // of a panel
-  int64_t a_size = 4;   // of an element of A as tiles read it
-  bool direct;          // tiles end with the body and store into the result themselves
+  int64_t a_size = 4;   // bytes per element of A as tiles read it
+  bool direct;          // tiles run the epilogue and store into the result themselves
   int64_t k_size;       // of a K block
   int64_t row_tasks, column_tasks;
   size_t a_bytes, c_bytes, b_bytes, decoded_bytes, per_worker;
   SimpleEpilogue simple;
-  std::optional<VectorProgram> program;  // how tiles end where `simple` is not enough
-  const TileOps::Tiles::PartTile* part_tiles = nullptr;  // of a last panel that is not full; null: tile_of_part
+  std::optional<VectorProgram> program;  // the tiles' epilogue if `simple` is not enough
+  const TileOps::Tiles::PartTile* part_tiles = nullptr;  // for a last panel that is not full; null: tile_of_part
 };
 
 int64_t padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// How tiles end with the body themselves, where they can.
+// Chooses an epilogue that runs in the tiles, if there is one.
 void find_end(Plan& p, const Program& body) {
   const auto& strides = p.bound.strides;
   SimpleEpilogue& s = p.simple = body.simple;
@@ -143,7 +143,7 @@ Resolved resolve(const Call& call) {
   find_end(*p, *c.body);
   int64_t workers = call.workers->count();
   const int64_t blocks = (p->k + p->way.k_size(p->m) - 1) / p->way.k_size(p->m);
-  const int64_t unit = c.in_order && !p->way.matrix ? p->way.sum : 32;  // in order blocks of K are whole sums
+  const int64_t unit = c.in_order && !p->way.matrix ? p->way.sum : 32;  // in order, blocks of K are whole sums
   p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + unit - 1) / unit * unit : unit;
   p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (p->k_size + 16) * 4));
   const int64_t c_columns = p->direct && p->simple.type == DType::f32 ? p->n % ops.columns == 0 ? 0 : ops.columns : n_segment + ops.columns;
@@ -151,22 +151,22 @@ Resolved resolve(const Call& call) {
   p->b_bytes = c.packed || !p->f32 ? 0 : static_cast<size_t>(padded(storage_bytes(panels_of(DType::f32), std::array{p->k, p->n})));
   p->decoded_bytes = p->way.decodes() ? static_cast<size_t>(padded(panel_rows(p->way.decoded, p->k_size) * row_bytes(p->way.decoded) + read_ahead)) : 0;
   p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->decoded_bytes + p->bound.scratch)));
-  // Blocks of rows times groups of panels, several for each worker so that none waits long for another, none below 40 us of work.
+  // Tasks are blocks of rows times groups of panels: several per worker for balance, but none below 40 us.
   const double work = static_cast<double>(p->m) * static_cast<double>(p->n) * static_cast<double>(p->k);
   const auto most = static_cast<int64_t>(std::clamp(work / 4e6, 1.0, 4.0 * static_cast<double>(workers)));
-  // Where each worker can have rows enough of its own, it has them: the step before wrote them and the step after reads them on the same core.
+  // If there are enough rows, each worker gets its own: the steps before and after use the same rows on the same core.
   const int64_t row_blocks = p->way.blocks(p->m);
   p->row_tasks = std::min(!p->way.matrix && p->m >= own_rows * workers ? (row_blocks + workers - 1) / workers * workers : row_blocks, most);
   p->column_tasks = std::clamp<int64_t>(most / p->row_tasks, 1, p->panels);
-  // Through a map each group of panels copies its rows once more: only as many groups as have columns enough to pay for that, or as every worker needs.
+  // With a map, each group of panels copies its rows again: use only as many groups as have enough columns to pay for it, or as the workers need.
   if (c.map) p->column_tasks = std::min(p->column_tasks, std::max(p->n / copy_columns, (workers + p->row_tasks - 1) / p->row_tasks));
-  if (p->row_tasks * p->column_tasks < workers && work >= 60000) {  // too little for that: one share each
+  if (p->row_tasks * p->column_tasks < workers && work >= 60000) {  // too little work: one share per worker
     (p->panels >= workers ? p->column_tasks : p->row_tasks) = std::clamp<int64_t>(p->panels >= workers ? p->panels : p->m / p->way.tiles->rows, 1, workers);
   }
   return {static_cast<size_t>(workers) * p->per_worker, p};
 }
 
-// One worker's share of one product: rows [m0, m1), panels [p0, p1).
+// One worker's share of a GEMM: rows [m0, m1), panels [p0, p1).
 class Block {
  public:
   Block(const Call& call, const Constants& c, const Plan& p, int worker)
@@ -242,7 +242,7 @@ class Block {
         }
         if constexpr (std::is_same_v<T, int64_t>) {
           BlockArgument in{sum, false};
-          block.cast(Class::i64, a.dtype, line, in, columns);  // wraps as the type does
+          block.cast(Class::i64, a.dtype, line, in, columns);  // wraps like the type
           std::copy(line, line + columns, sum);
         }
         at_[c_.batch_rank] = m;
@@ -252,8 +252,8 @@ class Block {
   }
 
  private:
-  // Rows [m, m + rows), columns [k0, k1) of A as tiles read them, in f32 or, for dot products, in bf16, with unit column stride: itself where possible,
-  // else copied. `stride`: bytes from row to row.
+  // Rows [m, m + rows), columns [k0, k1) of A in the form that tiles read: f32, or bf16 for dot products, with contiguous columns. In place if
+  // possible, otherwise a copy. `stride`: bytes between rows.
   const std::byte* a_block(int64_t m, int64_t rows, int64_t k0, int64_t k1, int64_t& stride) {
     const TensorRef& a = call_.operands[0];
     const auto size = static_cast<int64_t>(ir::size_of(a.dtype));
@@ -282,7 +282,7 @@ class Block {
     return a_;
   }
   const std::byte* panel(const std::byte* b, int64_t p, int64_t k0) const { return b + (p * p_.panel_rows + k0 / panel_depth(p_.panel)) * p_.row_bytes; }
-  // A block of a panel as tiles read it.
+  // A K block of a panel in the form that tiles read.
   const std::byte* panel(const std::byte* b, int64_t p, int64_t k0, int64_t k1) const {
     const std::byte* from = panel(b, p, k0);
     if (!p_.way.decodes()) return from;
@@ -300,20 +300,20 @@ class Block {
     const DType type = p_.way.decodes() ? p_.way.decoded : p_.panel;
     return k0 / panel_depth(type) * row_bytes(type);
   }
-  // f(k0, n) for the parts of k products that are one sum each.
+  // Calls f(k0, n) for the parts of k products that are one sum each.
   template <class F>
   void in_sums(int64_t k, F f) const {
     for (int64_t k0 = 0; k0 < k; k0 += p_.way.sum) f(k0, std::min(k - k0, p_.way.sum));
   }
 
-  // A tile of a last panel that is not full: what it ends with is not read beyond its columns, and only these are stored.
+  // A tile of a last panel that is not full: its epilogue must not read past the columns, and only these are stored.
   void tile_of_part(const std::byte* a, int64_t stride, int64_t rows, const std::byte* panel, int64_t k, float* c, int64_t ldc, bool first, const TileEnd& end, std::byte* to,
                     int64_t to_stride, Ahead& ahead) const {
     constexpr int64_t widest = 32, most_rows = 32;
     const int64_t count = p_.n % ops_.columns;
     alignas(64) std::byte scale[widest * 4] = {}, bias[widest * 4] = {}, residual[most_rows * widest * 4];
     TileEnd part = end;
-    part.half = nullptr;  // a program knows by itself how many columns there are
+    part.half = nullptr;  // a program knows the number of columns itself
     auto bring = [&](std::byte* into, const void* from, DType type) { std::memcpy(into, from, static_cast<size_t>(count) * ir::size_of(type)); };
     if (end.scale != nullptr) bring(scale, end.scale, end.scale_type), part.scale = scale;
     if (end.bias != nullptr) bring(bias, end.bias, end.bias_type), part.bias = bias;
@@ -334,7 +334,7 @@ class Block {
     }
   }
 
-  // An operand of the body from row m of this batch on: numbers side by side in rows.
+  // An operand of the body from row m of this batch on, with contiguous rows.
   struct Rows {
     std::byte* data;
     DType type;
@@ -353,18 +353,18 @@ class Block {
     return rows;
   }
 
-  // Tiles of a block of so many rows, and where each begins.
+  // The tiles of a block of rows, and the first row of each.
   int64_t tile_count(int64_t rows) const { return (rows + p_.way.tiles->rows - 1) / p_.way.tiles->rows; }
   int64_t first_row(int64_t t, int64_t tiles, int64_t rows) const { return p_.way.matrix ? std::min(rows, t * p_.way.tiles->rows) : rows * t / tiles; }
 
-  // The next panel, fetched by the tiles of this one together. The last panel of a matrix asks for what lies behind it: harmless.
+  // The next panel, which the tiles of this one prefetch together. For the last panel of a matrix this reads ahead past the end, which is harmless.
   Ahead following(const std::byte* panel, int64_t tiles) const {
     if (tiles < 2 || (p_.m > few_rows && !p_.way.matrix) || p_.way.decodes()) return {};
     return {panel + p_.panel_rows * p_.row_bytes, static_cast<int>((p_.row_bytes / 16 + tiles - 1) / tiles)};
   }
 
-  // Rows [m, m + rows), panels [p0, p1). Sums lie in the result where tiles end in f32; in one tile where they end in a half type and K is one block; else in
-  // a block of rows by a segment of columns.
+  // Computes rows [m, m + rows), panels [p0, p1). Sums are kept in the result if tiles store f32; in one tile if they store a half type and K is one block;
+  // otherwise in a block of rows by a segment of columns.
   void rows_of_panels(const std::byte* b, int64_t m, int64_t rows, int64_t p0, int64_t p1) {
     const SimpleEpilogue& s = p_.simple;
     const bool in_result = p_.direct && s.type == DType::f32, in_tile = p_.direct && !in_result && p_.k <= p_.k_size;
@@ -464,13 +464,13 @@ void run(const Call& call) {
     call.workers->run(p.row_tasks * p.column_tasks, [&](int64_t t, int worker) {
       Block block(call, c, p, worker);
       block.set_batch(0);
-      const int64_t r = t / p.column_tasks, g = t % p.column_tasks;  // a worker's tasks share rows; workers go through the panels side by side
+      const int64_t r = t / p.column_tasks, g = t % p.column_tasks;  // tasks of a worker share rows; workers traverse the panels in parallel
       block.run(block.panels(), std::min(p.m, tiles * r / p.row_tasks * rows), std::min(p.m, tiles * (r + 1) / p.row_tasks * rows), p.panels * g / p.column_tasks,
                 p.panels * (g + 1) / p.column_tasks);
     });
     return;
   }
-  // A batch: one product a task.
+  // With a batch, each task is one GEMM.
   call.workers->run(p.batch, [&](int64_t batch, int worker) {
     Block block(call, c, p, worker);
     block.set_batch(batch);

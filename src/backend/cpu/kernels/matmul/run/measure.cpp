@@ -1,4 +1,4 @@
-// What this machine can do at most: the figures that measured speeds are held against.
+// Measures the machine's peak rates, to compare speeds with.
 #include <chrono>
 #include <vector>
 
@@ -13,7 +13,7 @@ MachineLimits measure_limits(Workers& workers, double seconds) {
   using Clock = std::chrono::steady_clock;
   auto since = [](Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); };
   const int64_t count = workers.count();
-  // Longer than any last-level cache, touched so that it is there.
+  // Larger than any last-level cache, and touched so that it is mapped.
   constexpr int64_t floats = int64_t{64} << 20;
   std::vector<MemoryBlock> memory;
   for (int64_t w = 0; w < count; ++w) memory.emplace_back(floats * 4, system_allocator());
@@ -38,7 +38,7 @@ MachineLimits measure_limits(Workers& workers, double seconds) {
     const auto t = Clock::now();
     workers.run(count, [&](int64_t w, int) {
       const auto* p = reinterpret_cast<const float*>(memory[static_cast<size_t>(w)].data());
-      // Several places at a time: one prefetcher alone does not fill the memory's pipes.
+      // Several streams at a time: a single prefetcher does not saturate the memory.
       constexpr int64_t places = 4, part = floats / places, piece = 1024;
       double sum = 0;
       for (int64_t i = 0; i < part; i += piece) {

@@ -1,4 +1,4 @@
-// B in panels: the "matmul_pack" kernel, and what products do with a B that is not packed.
+// Packs B in panels: the "matmul_pack" kernel, and packing at run time of a B that is not packed.
 #include "backend/cpu/kernels/matmul/run/pack.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ bool half_or_float(DType t) { return t == DType::f32 || t == DType::f16 || t == 
 int64_t row_bytes(DType panel) { return tile_ops().columns * panel_depth(panel) * static_cast<int64_t>(ir::size_of(panel)); }
 int64_t panel_rows(DType panel, int64_t k) { return (k + panel_depth(panel) - 1) / panel_depth(panel); }
 
-// True if `packed` is room for the panels of a [K, N] matrix of this type.
+// True if `packed` has room for the panels of a [K, N] matrix of this type.
 bool holds_panels(const TensorRef& packed, DType type, int64_t k, int64_t n) {
   return (half_or_float(type) || type == DType::i8) && packed.dtype == type && packed.rank == 1 && packed.strides[0] == 1 &&
          packed.dims[0] >= storage_bytes(panels_of(type), std::array{k, n}) / static_cast<int64_t>(ir::size_of(type));
@@ -31,7 +31,7 @@ void pack_panels(const std::byte* data, DType dtype, int64_t row, int64_t column
     float* panel = to + p * k * ops.columns;
     int64_t columns = std::min<int64_t>(ops.columns, n - p * ops.columns);
     if (dtype == DType::f32 && row == 1) {
-      // A transposed weight: its rows are the panel's columns; read them in strips that stay in cache.
+      // A transposed weight: its rows are the panel's columns. Read in strips that stay in cache.
       const auto* from = reinterpret_cast<const float*>(data) + p * ops.columns * column;
       for (int64_t k0 = 0; k0 < k; k0 += 64) {
         const int64_t count = std::min<int64_t>(64, k - k0);
@@ -51,7 +51,7 @@ void pack_panels(const std::byte* data, DType dtype, int64_t row, int64_t column
 
 namespace {
 
-// Panels of a matrix of a half type or of int8, in that type.
+// Packs panels of a half type or of int8, in the same type.
 template <class T, int depth>
 void pack_numbers(const std::byte* matrix, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, std::byte* packed) {
   const auto* from = reinterpret_cast<const T*>(matrix);
@@ -59,7 +59,7 @@ void pack_numbers(const std::byte* matrix, int64_t row, int64_t column, int64_t 
   const int64_t width = tile_ops().columns, rows = (k + depth - 1) / depth;
   for (int64_t p = p0; p < p1; ++p) {
     T* panel = to + p * rows * depth * width;
-    // Strips along K stay in cache, whichever way the matrix lies.
+    // Strips along K stay in cache for either order of the matrix.
     for (int64_t r0 = 0; r0 < rows; r0 += 32) {
       const int64_t r1 = std::min(rows, r0 + 32);
       for (int64_t j = 0; j < width; ++j) {

@@ -13,7 +13,7 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// First layers have runs of a few elements, for which a call is longer than the work: two pieces of a fixed size that overlap.
+// First layers have runs of a few elements, too short for a call: copies two overlapping pieces of a fixed size.
 template <size_t piece>
 void copy_ends(float* to, const float* from, int64_t count) {
   std::byte head[piece * 4], tail[piece * 4];
@@ -71,7 +71,7 @@ void MappedRows::copy(const TensorRef& a, const int64_t* at, int64_t row, int64_
     first.move(m_[i], row % m_[i].extent, axes_);
     row /= m_[i].extent;
   }
-  bool inside = true;  // all of the row
+  bool inside = true;  // the whole row
   for (int b = 0; b < axes_; ++b) inside = inside && first.along[b] >= 0 && first.along[b] + reach_[b] < size_[b];
   const Index& run = k_.back();
   const auto size = static_cast<int64_t>(ir::size_of(a.dtype));
@@ -87,7 +87,7 @@ void MappedRows::copy(const TensorRef& a, const int64_t* at, int64_t row, int64_
       block.load(a.dtype, out, from, static_cast<int64_t>(run.step), count);
     }
   };
-  // Where the run begins: `digits` of the indices before the last, moved on from run to run without a division.
+  // The start of the run. `digits` are the indices before the last one; they advance from run to run without a division.
   int64_t digits[IndexMap::most], begin = k0 % run.extent, rest = k0 / run.extent;
   Position p = first;
   for (size_t i = k_.size() - 1; i-- > 0; rest /= k_[i].extent) {
@@ -99,7 +99,7 @@ void MappedRows::copy(const TensorRef& a, const int64_t* at, int64_t row, int64_
     if (inside) {
       take(p.offset + static_cast<uint64_t>(begin) * run.step, count, to);
     } else {
-      // Of this run, [low, high) lies inside A.
+      // The part [low, high) of the run is inside A.
       const int64_t end = begin + count;
       int64_t low = begin, high = end;
       for (int b = 0; b < axes_; ++b) {

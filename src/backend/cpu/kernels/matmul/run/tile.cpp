@@ -1,4 +1,4 @@
-// Which tiles run on this machine, and which of them multiply a product.
+// Chooses the tiles for this machine and for each GEMM.
 #include "backend/cpu/kernels/matmul/run/tile_i8.h"
 
 #include "backend/cpu/run/isa.h"
@@ -7,7 +7,7 @@ namespace ingot::kernels {
 
 using ir::DType;
 
-// Rows from which on decoding for matrix registers is worth it.
+// From this many rows on, decoding for matrix registers pays.
 constexpr int64_t few_for_matrix = 6;
 
 const TileOps& tile_ops() {
@@ -30,10 +30,10 @@ const Int8Panels& int8_panels() {
 
 namespace {
 
-// Of a block of K with many rows: one sum. In order all sums have so many terms.
+// Size of a K block with many rows, which is one sum. In order, all sums have this length.
 constexpr int64_t k_many = 384;
 
-// A few rows read an int8 panel as it is; for more of them blocks of it are decoded. In order, all are done by the same tiles.
+// With few rows, an int8 panel is read directly; with more, blocks of it are decoded first. In order, all row counts use the same tiles.
 Way way_of_int8(DType a, bool mapped, bool in_order, int64_t m) {
   const bool pairs = a == DType::bf16 && !mapped && int8_panels().to_bf16 != nullptr, matrix = pairs && tile_ops().bf16_matrix.tile != nullptr;
   if (m <= (matrix ? few_for_matrix : few_rows) && !(in_order && pairs)) {
@@ -49,8 +49,8 @@ Way way_of_int8(DType a, bool mapped, bool in_order, int64_t m) {
 
 }  // namespace
 
-// One row or two are read by dot products, which take several places of a panel at a time (measured: 16 GB/s instead of 13). In order it is types and form alone
-// that decide, so that a product of one row has the bits of one of many.
+// One or two rows use dot products, which read several places of a panel at a time (measured: 16 GB/s instead of 13). In order, only types and form decide,
+// so that a GEMM with one row gives the same bits as one with many.
 Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
   const TileOps& ops = tile_ops();
   auto summed = [&](Way way, int64_t sum) {
@@ -64,7 +64,7 @@ Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
   }
   if (panel == DType::bf16) return summed({&ops.bf16, DType::f32, 126, few_rows, 4096, k_many}, INT64_MAX);
   if (panel == DType::f16) return summed({&ops.f16, DType::f32, 126, few_rows, 4096, k_many}, INT64_MAX);
-  // One row takes four places of a panel, two rows two. Sums of numbers that were rounded to half types need no such care.
+  // One row reads four places of a panel at a time, two rows read two. Half types are rounded more coarsely, so their sums may be longer.
   return summed({&ops.f32, DType::f32, 126, few_rows, 2048, k_many}, m > few_rows ? k_many : m == 1 ? 2048 : m == 2 ? 1024 : 768);
 }
 

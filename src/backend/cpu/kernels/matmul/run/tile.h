@@ -1,4 +1,4 @@
-// Register tiles of products that are summed in f32, one table an instruction set.
+// Register tiles of GEMMs that accumulate in f32, one table per instruction set.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -9,33 +9,33 @@
 
 namespace ingot::kernels {
 
-// How the last K block of a tile ends.
+// The epilogue of a tile after its last K block.
 struct TileEnd {
   using Activation = SimpleEpilogue::Activation;
-  const void* scale = nullptr;     // of the tile's columns, before the bias, or null
-  const void* bias = nullptr;      // of the tile's columns, or null
-  const void* residual = nullptr;  // of the tile, or null
+  const void* scale = nullptr;     // per column of the tile, before the bias; or null
+  const void* bias = nullptr;      // per column of the tile; or null
+  const void* residual = nullptr;  // of the tile; or null
   int64_t residual_stride = 0;
   Activation activation = SimpleEpilogue::none;  // after the bias, before the residual
-  bool activates_last = false;     // behind the residual
+  bool activates_last = false;     // after the residual
   float low = 0, high = 0;         // of clamp
   HardSwish hard_swish_by;
   float slope = 0;                 // of leaky
   ir::DType scale_type = ir::DType::f32, bias_type = ir::DType::f32, residual_type = ir::DType::f32;
-  // Where the results go as numbers of a half type; null: they take the place of the sums.
+  // The destination of results in a half type; null: they replace the sums.
   uint16_t* half = nullptr;
   int64_t half_stride = 0;
   ir::DType half_type = ir::DType::bf16;
-  const VectorEnd* program = nullptr;  // instead of scale, bias, activation and residual
+  const VectorEnd* program = nullptr;  // if set, replaces scale, bias, activation and residual
 
-  // Few instructions: a tile does them before its sums leave the registers.
+  // True for activations of few instructions, which a tile applies in registers.
   static bool is_short(Activation a) {
     return a == SimpleEpilogue::none || a == SimpleEpilogue::relu || a == SimpleEpilogue::clamp || a == SimpleEpilogue::hard_swish || a == SimpleEpilogue::leaky;
   }
   bool is_short() const { return is_short(activation) && program == nullptr && half == nullptr && (residual == nullptr || residual_type == ir::DType::f32); }
 };
 
-// What the caller reads next, asked for while this tile computes: `lines` cache lines from `next` on for every four rows of the panel.
+// What the caller reads next, prefetched by this tile: `lines` cache lines from `next` on per four rows of the panel.
 struct Ahead {
   const std::byte* next = nullptr;
   int lines = 0;
@@ -43,31 +43,31 @@ struct Ahead {
 
 struct TileOps {
   int columns;  // of a tile: the width of a panel
-  // C[r, 0:columns] (+)= sum over k of A[r, k] * B[k, 0:columns] for r < rows of the tile; first: C is written, not added to.
-  // `end`: not null for the last K block.
+  // C[r, 0:columns] (+)= sum over k of A[r, k] * B[k, 0:columns] for the rows r of the tile. `first`: C is written, not
+  // added to. `end`: not null for the last K block.
   using Tile = void (*)(const void* a, int64_t lda, const void* b, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead ahead);
   struct Tiles {
     int rows = 0;                // of the largest tile
     const Tile* tile = nullptr;  // by number of rows, 1 .. rows
-    // The same, but a result's bits do not depend on how many rows there are: sums run in order of k, where tiles of few rows would take several parts at a time.
+    // The same with results that do not depend on the number of rows: sums run in order of k, while tiles of few rows would sum several parts at once.
     const Tile* in_order = nullptr;
-    void (*release)() = nullptr;  // what a thread calls when it has done its tiles; null where there is nothing to do
-    // `rounds` of independent multiply-adds in registers; returns the floating-point operations done. For measuring the machine.
+    void (*release)() = nullptr;  // called by a thread after its tiles; null if there is nothing to do
+    // Runs `rounds` of independent multiply-adds in registers and returns the number of floating-point operations, to measure the machine.
     double (*multiply_adds)(int64_t rounds) = nullptr;
-    // Of a last panel that is not full, where the end is short and all that it reads is f32: the first `columns` are read and written, no others. By number of
-    // rows; [0]: up to half of a panel, [1]: more. Null where there are none.
+    // For a last panel that is not full, if the epilogue is short and all it reads is f32: reads and writes only the first `columns` columns. By number of
+    // rows; [0]: up to half of a panel, [1]: more. Null if there are none.
     using PartTile = void (*)(const void* a, int64_t lda, const void* b, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, int columns);
     const PartTile* part[2] = {};
   };
-  Tiles f32, f16, bf16;  // by the panel's type; A is f32. Numbers of bf16 lie in pairs along K (panel_depth): a row of the panel is two rows of B.
+  Tiles f32, f16, bf16;  // by the panel's type; A is f32. bf16 is in pairs along K (panel_depth): a row of the panel is two rows of B
   void (*widen)(ir::DType half, float* to, const uint16_t* from, int64_t n);
-  // A and the panel are bf16. None where the instruction set has no dot products of bf16, or no matrix registers.
+  // A and the panel are bf16. Empty if the instruction set has no bf16 dot products, or no matrix registers.
   Tiles bf16_dots = {}, bf16_matrix = {};
 };
 
 const TileOps& tile_ops();
 extern const TileOps tile_ops_portable, tile_ops_avx2, tile_ops_avx512;
-// Of tile_ops_avx512's columns.
+// With the columns of tile_ops_avx512.
 extern const TileOps::Tiles bf16_dots_avx512_bf16, bf16_matrix_amx;
 
 constexpr int64_t few_rows = 32;
@@ -76,20 +76,20 @@ constexpr int64_t few_rows = 32;
 // panel's part in the first. Few rows: panels are read once and whole, and the next is fetched while this one is used.
 struct Way {
   const TileOps::Tiles* tiles;
-  ir::DType a;                    // as tiles read it
-  int64_t rows, few, k_few, k_many;  // of a block: about so many rows; so much of K with up to `few` rows, and with more
-  // Matrix registers are so fast that the memory limits them: workers share the rows and go through panels of their own, each fetched ahead of its use.
+  ir::DType a;                    // type of A as tiles read it
+  int64_t rows, few, k_few, k_many;  // of a block: its approximate number of rows; its size of K with up to `few` rows, and with more
+  // Matrix registers are limited by memory: workers share the rows, and each reads panels of its own, prefetched.
   bool matrix = false;
-  ir::DType decoded = ir::DType::i8;  // what blocks of an int8 panel are made before they are multiplied; i8: nothing
-  int64_t sum = INT64_MAX;        // so many products at most are one sum: sums of sums are nearer to the truth. In order it is the same for all numbers of rows
+  ir::DType decoded = ir::DType::i8;  // the type to which blocks of an int8 panel are decoded; i8: they are not
+  int64_t sum = INT64_MAX;        // at most this many products are one sum: sums of sums are more accurate. In order, it does not depend on the number of rows
   bool decodes() const { return decoded != ir::DType::i8; }
   int64_t k_size(int64_t m) const { return m <= few ? k_few : k_many; }
-  // Blocks of about `rows` rows, even in size so that no sliver reads all of B once more.
+  // Blocks of about `rows` rows and of even size, so that no small remainder reads all of B again.
   int64_t blocks(int64_t m) const { return std::max<int64_t>(1, (m + rows / 2) / rows); }
   int64_t most_rows() const { return rows * 3 / 2; }
 };
 
-// `mapped`: A is read through a map. `in_order`: a result's bits may not depend on M.
+// `mapped`: A is read through a map. `in_order`: a result's bits must not depend on M.
 Way way_of(ir::DType a, ir::DType panel, bool mapped, bool in_order, int64_t m);
 
 }  // namespace ingot::kernels

@@ -4,7 +4,7 @@
 
 #include "backend/cpu/kernels/matmul/run/tile.h"
 
-// What follows is for one instruction set only.
+// The code below is for one instruction set.
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,amx-tile,amx-bf16,avx2,fma,f16c,prefer-vector-width=512")
 namespace ingot::kernels {
 
@@ -14,11 +14,12 @@ namespace ingot::kernels {
 
 namespace {
 
-// A tile register has 16 rows of 64 bytes: of A 16 rows by 32 numbers, of the panel 16 rows (32 of B) by 16 columns, of the sums 16 rows by 16 columns.
-// 0 to 3 are the sums (upper left, upper right, lower left, lower right), 4 and 5 A's upper and lower rows, 6 and 7 the panel's left and right columns.
+// A tile register has 16 rows of 64 bytes: for A 16 rows by 32 numbers, for the panel 16 rows (32 of B) by 16 columns, for the sums 16
+// rows by 16 columns. Registers 0 to 3 are the sums (upper left, upper right, lower left, lower right), 4 and 5 A's upper and lower
+// rows, 6 and 7 the panel's left and right columns.
 constexpr int side = 16, step = 32;
 
-// What LDTILECFG reads.
+// The operand of LDTILECFG.
 struct alignas(64) Configuration {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
   uint16_t row_bytes[16] = {};
@@ -26,7 +27,7 @@ struct alignas(64) Configuration {
   void set(int tile, int count) { row_bytes[tile] = 64, rows[tile] = static_cast<uint8_t>(count); }
 };
 
-// The rows of the tiles that this thread's registers are configured for; 0: they are released.
+// The number of rows for which this thread's registers are configured; 0: released.
 thread_local int configured = 0;
 
 void configure(int rows) {
@@ -41,13 +42,13 @@ void configure(int rows) {
   configured = rows;
 }
 
-// A thread that is switched while its tiles are in use has 8 KB more to save.
+// While tiles are in use, a context switch saves 8 KB more.
 void release() {
   if (configured != 0) _tile_release();
   configured = 0;
 }
 
-// The registers' sums += A[:, 0:32] * B[0:32, :].
+// Adds A[:, 0:32] * B[0:32, :] to the sums.
 template <bool tall>
 __attribute__((always_inline)) inline void multiply(const uint16_t* a, int64_t a_bytes, const uint16_t* b) {
   _tile_loadd(6, b, 128);
@@ -64,10 +65,10 @@ __attribute__((always_inline)) inline void multiply(const uint16_t* a, int64_t a
 
 template <bool tall>
 void product(int rows, const uint16_t* a, int64_t lda, const uint16_t* b, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead ahead) {
-  constexpr int row = 64, far = 4096;  // numbers in a row of the panel; bytes
+  constexpr int row = 64, far = 4096;  // numbers in a row of the panel; prefetch distance in bytes
   if (configured != rows) configure(rows);
   const int64_t a_bytes = lda * 2, c_bytes = ldc * 4;
-  asm volatile("" : : : "memory");  // compilers do not know what tiles read
+  asm volatile("" : : : "memory");  // the compiler does not know what tiles read
   if (first) {
     _tile_zero(0);
     _tile_zero(1);
@@ -93,7 +94,7 @@ void product(int rows, const uint16_t* a, int64_t lda, const uint16_t* b, int64_
     }
     multiply<tall>(a, a_bytes, b);
   }
-  if (left > 0) {  // the same with zeros behind what there is
+  if (left > 0) {  // the same, padded with zeros
     alignas(64) uint16_t last_a[2 * side * step] = {}, last_b[side * row] = {};
     for (int r = 0; r < rows; ++r) __builtin_memcpy(last_a + r * step, a + r * lda, static_cast<size_t>(left) * 2);
     __builtin_memcpy(last_b, b, static_cast<size_t>((left + 1) / 2) * row * 2);

@@ -2,7 +2,7 @@
 
 #include "backend/cpu/kernels/matmul/run/tile.h"
 
-// What follows is for one instruction set only.
+// The code below is for one instruction set.
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx2,fma,f16c,prefer-vector-width=512")
 namespace ingot::kernels {
 
@@ -12,7 +12,7 @@ namespace ingot::kernels {
 
 namespace {
 
-// A pair of A times the pairs of a row of the panel. The products are exact and added one after the other.
+// A pair of A times the pairs of a row of the panel. Products are exact and added one after the other.
 struct Bf16Dots {
   using A = uint16_t;
   using B = uint16_t;

@@ -1,5 +1,5 @@
-// Panels of int8, the numbers of an encoded weight: tiles that widen them in registers, for few rows of A, and what decodes a panel for the tiles of another type.
-// Every int8 is a number of bf16 and f32, so no way of doing it rounds them.
+// Panels of int8, for encoded weights: tiles that widen in registers, for few rows of A, and decoders for tiles of another type. bf16 and f32
+// represent every int8 exactly, so no variant rounds.
 #pragma once
 #include "backend/cpu/kernels/matmul/run/tile.h"
 
@@ -7,8 +7,8 @@ namespace ingot::kernels {
 
 struct Int8Panels {
   TileOps::Tiles tiles;                                          // A is f32
-  // `rows` rows of a panel as a panel of f32, or of bf16 in pairs along K: behind an odd last row are zeros. As much from `next` on is asked for: it is
-  // decoded next. to_bf16: null where the instruction set has no dot products of bf16.
+  // Decodes `rows` rows of a panel to f32, or to bf16 in pairs along K, with zeros after an odd last row. Prefetches as much from `next` on, which is decoded
+  // next. to_bf16: null if the instruction set has no bf16 dot products.
   using Decode = void (*)(std::byte* to, const int8_t* from, int64_t rows, const int8_t* next);
   Decode to_f32, to_bf16;
 };

@@ -2,7 +2,7 @@
 
 #include "backend/cpu/kernels/matmul/run/tile_i8.h"
 
-// What follows is for one instruction set only.
+// The code below is for one instruction set.
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx2,fma,f16c,prefer-vector-width=512")
 namespace ingot::kernels {
 
@@ -13,7 +13,7 @@ namespace ingot::kernels {
 
 namespace {
 
-// The upper half of a float of few digits is the number in bf16.
+// The upper half of a float with few digits is its bf16 value.
 void to_bf16(std::byte* to, const int8_t* from, int64_t rows, const int8_t* next) {
   constexpr int row = VECTORS * LANES;
   auto* out = reinterpret_cast<uint16_t*>(to);

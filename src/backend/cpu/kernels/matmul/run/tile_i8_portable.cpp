@@ -2,7 +2,7 @@
 
 #include "backend/cpu/kernels/matmul/run/tile_i8.h"
 
-// What follows is for one instruction set only.
+// The code below is for one instruction set.
 
 namespace ingot::kernels {
 

@@ -1,8 +1,8 @@
-// Moments on the CPU: sums and sums of squares in double, of columns side by side, in one pass over memory in its own order. In double the square of a float is
-// exact, so that the difference of two sums is as good as a second pass.
+// Moments on the CPU: sums and sums of squares in double, for many columns at once, in one pass in memory order. The square of a float is exact in double, so
+// the difference of the two sums is as accurate as a second pass.
 //
-// Memory is cut along one reduced axis, the places; what lies inside of it without gaps are the columns: a row of an image with channels last, or part of a row that
-// is summed as a whole. Chunks of places are added up by themselves and then in order: results do not depend on the number of threads.
+// Memory is split along one reduced axis, the places. What is contiguous inside it are the columns: a row of a channels-last image, or part of a row that is
+// summed as a whole. Chunks of places are summed separately and then added in order, so that results do not depend on the number of threads.
 #include <algorithm>
 #include <cstring>
 
@@ -21,25 +21,25 @@ constexpr int64_t most_columns = 4096, chunk_elements = 65536, most_parts = 1 <<
 struct Axis {
   int64_t extent, stride;
   bool reduced;
-  int64_t to;  // of a kept axis: elements of the results, counted densely
+  int64_t to;  // of a kept axis: its stride in the results, counted densely
 };
 
 struct Plan {
-  std::vector<Axis> outer;           // everything but places and columns
-  int64_t blocks = 1;                // elements of outer
+  std::vector<Axis> outer;           // all axes but places and columns
+  int64_t blocks = 1;                // number of elements of outer
   int64_t places = 1, place_step = 0;
   int64_t columns = 1;
-  std::vector<int64_t> of_column;    // the dense result of each column
-  int64_t chunk = 1, chunks = 1;     // places of a chunk; chunks of a block
-  int64_t results = 1, count = 1;    // kept elements; reduced ones of each
-  std::vector<int64_t> sum_at, square_at;  // of each result, in elements
-  size_t part_bytes = 0, widened = 0;      // of one chunk's sums; of one worker's places as floats one behind another
-  size_t totals = 0;                       // of the results' sums
+  std::vector<int64_t> of_column;    // the dense index of each column's result
+  int64_t chunk = 1, chunks = 1;     // places per chunk; chunks per block
+  int64_t results = 1, count = 1;    // kept elements; reduced elements of each
+  std::vector<int64_t> sum_at, square_at;  // offset of each result, in elements
+  size_t part_bytes = 0, widened = 0;      // bytes of one chunk's sums; of one worker's places converted to contiguous floats
+  size_t totals = 0;                       // bytes of the results' sums
 };
 
 size_t padded(int64_t bytes) { return static_cast<size_t>((bytes + 63) / 64 * 64); }
 
-// The input's axes from the outermost in memory to the innermost; those that are walked as one are one.
+// The input's axes, outermost in memory first, with axes merged that can be walked as one.
 std::vector<Axis> axes_in_memory(const TensorRef& in, const MomentsArgs& args) {
   std::vector<Axis> axes;
   int64_t to = 1;
@@ -103,7 +103,7 @@ Resolved resolve(const Call& call) {
   if (p->results == 0 || p->count == 0) return {0, p};
   cut(*p, axes_in_memory(in, args));
   p->chunk = std::max<int64_t>(1, chunk_elements / p->columns);
-  // Not more parts than their memory is worth.
+  // Bounds the number of parts by their memory.
   p->chunk = std::max(p->chunk, (p->places * p->blocks + most_parts - 1) / most_parts);
   p->chunks = (p->places + p->chunk - 1) / p->chunk;
   p->part_bytes = padded(p->columns * 16);
@@ -112,7 +112,7 @@ Resolved resolve(const Call& call) {
   return {p->totals + static_cast<size_t>(p->blocks * p->chunks) * p->part_bytes + static_cast<size_t>(call.workers->count()) * p->widened, p};
 }
 
-// Places that lie one behind another: few columns are taken several places at a time.
+// Places are contiguous: with few columns, several places are taken at a time.
 void add_places(const Plan& p, double* sums, const float* from, int64_t places, bool first) {
   const BlockOps& ops = block_ops();
   const int64_t times = wide / p.columns, whole = times > 1 ? places / times : 0;
@@ -131,7 +131,7 @@ void add_places(const Plan& p, double* sums, const float* from, int64_t places, 
   if (places > 0) ops.take_moments(sums, sums + p.columns, from, p.columns, places, first, p.columns);
 }
 
-// One chunk's sums, and behind them its sums of squares, one of each for each column.
+// Writes one chunk's sums, then its sums of squares, one of each per column.
 void add_chunk(const Plan& p, const TensorRef& in, int64_t part, double* sums, float* widened) {
   const int64_t chunk = part % p.chunks, first = chunk * p.chunk, places = std::min(p.chunk, p.places - first), size = static_cast<int64_t>(ir::size_of(in.dtype));
   int64_t rest = part / p.chunks, from = first * p.place_step;

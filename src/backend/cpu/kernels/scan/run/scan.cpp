@@ -1,4 +1,4 @@
-// Scans on the CPU: each line on its own; floats run in double, as ATen's do, integers wrap.
+// Scans on the CPU, one line at a time. Floats run in double, as in ATen; integers wrap.
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// Scatter on the CPU, in the order of the updates, so that results never depend on timing: one thread writes each part of the result.
+// Scatter on the CPU, in the order of the updates. One thread writes each part of the result, so results do not depend on timing.
 #include <algorithm>
 #include <cmath>
 
@@ -44,7 +44,7 @@ int64_t checked(int64_t index, int64_t size, bool wrap) {
   return v;
 }
 
-// Updates are walked line by line along their last axis, where each offset grows by a step.
+// The updates are walked line by line along their last axis, with a constant stride per offset.
 struct Line {
   int64_t length = 1;
   int64_t from_step = 0, to_step = 0;
@@ -53,7 +53,7 @@ struct Line {
 
 int64_t index_of(const TensorRef& t, int64_t offset) { return PlainElement<int64_t>::get(element(t, offset)); }
 
-// Neighbours are added to neighbours.
+// Adds contiguous elements to contiguous elements.
 template <class M>
 void add_neighbours(M* to, const M* from, int64_t n) {
   typedef M Vector __attribute__((vector_size(16), aligned(alignof(M)), may_alias));
@@ -63,7 +63,7 @@ void add_neighbours(M* to, const M* from, int64_t n) {
   for (; i < n; ++i) to[i] += from[i];
 }
 
-// A line that goes to places equally far from one another.
+// Scatters a line to equidistant places.
 template <class M>
 void put_line(ScatterArgs::Kind kind, std::byte* into, int64_t to_step, const std::byte* from, int64_t from_step, int64_t n) {
   M* to = reinterpret_cast<M*>(into);
@@ -77,14 +77,14 @@ void put_line(ScatterArgs::Kind kind, std::byte* into, int64_t to_step, const st
   }
 }
 
-// Loops for what is written most, and for all others.
+// Calls `fn` with a compile-time kind for the common ones.
 template <class F>
 void with_kind(ScatterArgs::Kind kind, F fn) {
   if (kind == ScatterArgs::Kind::set) return fn([] { return ScatterArgs::Kind::set; });
   fn([kind] { return kind; });
 }
 
-// Updates of a scatter, and where each goes.
+// The updates of a scatter and their destinations.
 class Scatter {
  public:
   explicit Scatter(const Call& call)
@@ -94,7 +94,7 @@ class Scatter {
         out_(call.operands.back()),
         first_(call.operands[1]),
         last_(updates_.rank - 1) {
-    // Axis d of the updates is axis `d - position` of the indices, or an axis of the result that is not indexed.
+    // Axis d of the updates is axis `d - position` of the indices, or a result axis that is not indexed.
     for (int d = 0, rest = 0; d < out_.rank; ++d) {
       if (scattered(args_, d)) continue;
       to_strides_[rest < args_.position ? rest : rest + first_.rank] = out_.strides[d];
@@ -111,7 +111,7 @@ class Scatter {
     plain_ = last_ >= 0 && (adds || (args_.kind == ScatterArgs::Kind::set && out_.dtype != ir::DType::b8));
   }
 
-  // Axes in front of the indices lie apart in the result: they may go to several threads.
+  // Slices along the axes before the indices are disjoint in the result, so threads may take them.
   int64_t parts() const {
     int64_t n = 1;
     for (int d = 0; d < std::min(static_cast<int>(args_.position), last_); ++d) n *= updates_.dims[d];
@@ -143,11 +143,11 @@ class Scatter {
  private:
   const TensorRef& index(size_t k) const { return call_.operands[1 + k]; }
 
-  // Where a line begins: in the updates, in the result without its indices, in each index.
+  // The start of a line: in the updates, in the result (without its indices), and in each index.
   struct Walk {
     int64_t coordinates[max_rank] = {};
     int64_t from = 0, base = 0, index[max_rank] = {};
-    // How the indices of a line grow: those of the last one that was looked at.
+    // The stride of the last line examined, per index.
     int64_t looked_at[max_rank], grows[max_rank];
   };
   Walk walk(int64_t line) const {
@@ -171,7 +171,7 @@ class Scatter {
     }
   }
 
-  // Whether all indices of a line grow by one step and are inside: then where it begins, and how far apart its places are.
+  // True if all indices of a line grow by a constant step and are inside; then sets the first place and the stride.
   bool equal_steps(Walk& w, int64_t& to, int64_t& step) const {
     for (size_t k = 0; k < args_.axes.size(); ++k) {
       const int64_t by = line_.index_step[k], extent = out_.dims[args_.axes[k]], stride = out_.strides[args_.axes[k]];

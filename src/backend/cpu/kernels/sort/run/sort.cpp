@@ -1,5 +1,5 @@
-// Sort and topk on the CPU: a line is copied beside its positions and sorted there. The position breaks ties, so that no
-// stable algorithm (which would allocate) is needed.
+// Sort and topk on the CPU. Each line is copied together with its positions and sorted there. Positions break ties, which makes the sort stable
+// without a stable algorithm (which would allocate).
 #include <algorithm>
 #include <cmath>
 

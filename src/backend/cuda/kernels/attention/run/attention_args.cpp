@@ -46,7 +46,7 @@ constexpr AttentionCudaArgs::Shape by_warps(uint32_t warps, uint32_t splits, uin
 constexpr AttentionCudaArgs::Shape by_groups(uint32_t groups, uint32_t keys, uint32_t stages, bool overlap, uint32_t blocks) {
   return {groups, groups * 4, 1, keys, stages, overlap, blocks};
 }
-// Of heads up to 64, up to 128, and of wider ones.
+// For heads up to 64, up to 128, and wider.
 constexpr AttentionCudaArgs::Shape wide = by_groups(1, 64, 2, false, 1), wide_warps = by_warps(4, 1, 32);
 constexpr AttentionCudaArgs::Shape shapes[AttentionCudaArgs::measured][3] = {
     {by_groups(1, 128, 2, true, 3), by_warps(1, 4, 64), wide},
@@ -61,7 +61,7 @@ constexpr AttentionCudaArgs::Shape shapes[AttentionCudaArgs::measured][3] = {
     {by_groups(2, 128, 2, true, 1), by_groups(3, 64, 2, true, 1), wide_warps},
 };
 
-// Variant 1 for many queries, of heads up to 48, and up to 96 (H200: 0.92 and 0.8 of the other's time at 4096 and 1024 queries).
+// Variant 1 for many queries, with heads up to 48 and up to 96 (H200: 0.92 and 0.8 of the other's time at 4096 and 1024 queries).
 constexpr AttentionCudaArgs::Shape long_narrow = by_groups(2, 64, 2, true, 2), long_middle = by_groups(2, 128, 2, true, 1);
 
 }  // namespace

@@ -73,12 +73,13 @@ CudaLaunches attention_cuda_launches(const Call& call, const CudaMachine& machin
     return std::move(one.list);
   };
   out.any = launch(Args::any_address);
-  // Few queries a block while many would leave multiprocessors with less than two; of wide heads, where warps multiply by themselves, half of them without any.
+  // Use blocks of few queries if blocks of many would give a multiprocessor fewer than two. For wide heads, where single warps multiply:
+  // if half of the multiprocessors would have none.
   const int64_t many = batches * divided_up(queries, 64), enough = std::max(args.depth, args.width) > 64 ? machine.multiprocessors / 2 : 2 * machine.multiprocessors;
   if (together) {
     out.aligned = {0, 1, 2, call.operands.size() - 1};
     const int variant = args.only != Args::by_sizes ? args.only : many < enough ? 0 : 1;
-    constexpr int64_t most_shared = 160 << 10;  // else a mask of very many keys is read for each score
+    constexpr int64_t most_shared = 160 << 10;  // a mask of more keys is read for each score instead
     out.list = launch(shared(variant) <= most_shared ? variant : Args::any_address);
   } else {
     out.list = std::move(out.any);

@@ -1,4 +1,4 @@
-// Attention on CUDA for one set of sizes: blocks of queries, as many a block as fill the GPU.
+// Attention on CUDA for one set of sizes: blocks of queries, of a size that fills the GPU.
 #pragma once
 #include "backend/cuda/kernels/run/launches.h"
 

@@ -1,7 +1,7 @@
-// Arguments of a "depthwise_conv" step on CUDA: which kernels were generated for it and how they are called.
+// Constants of a "depthwise_conv" step on CUDA: the generated kernels and how to launch them.
 //
-// Operands and sizes of the step are those of the CPU's (kernels/depthwise_conv/run/depthwise_conv_args.h), but A may be of a half type and the body has sizes
-// of its own. Every kernel takes one struct: u64 status, u64 pointers[operands], i64 numbers[numbers].
+// Operands and sizes are those of the CPU's step (kernels/depthwise_conv/run/depthwise_conv_args.h), but A may be of a half type, and the body has its own
+// sizes. Every kernel takes one struct: u64 status, u64 pointers[operands], i64 numbers[numbers].
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace ingot::kernels {
 
 struct DepthwiseConvCudaArgs {
   static constexpr int max_rank = 8;       // of A; of kept and of summed indices
-  static constexpr int64_t max_taps = 169; // what is summed: 13 x 13
+  static constexpr int64_t max_taps = 169; // 13 x 13
   static constexpr uint32_t threads = 256; // of a block
-  // A body's operand of which a thread reads or writes all its channels at once.
+  // An operand of the body that a thread accesses for all its channels at once.
   struct Operand {
     ir::DType dtype;
     bool together = false;
@@ -26,9 +26,9 @@ struct DepthwiseConvCudaArgs {
 
   std::string name;                  // name_0: vectors of channels, name_1: single ones
   uint8_t rank = 1, kept = 2, summed = 0, stores = 1;
-  uint8_t vector = 1;                // channels of a thread of name_0
-  uint8_t tile = 1;                  // outputs of a thread along the index before the channels
-  std::vector<int64_t> steps;        // of the map: [rank][kept + summed], 0 or more
+  uint8_t vector = 1;                // channels per thread in name_0
+  uint8_t tile = 1;                  // outputs per thread along the index before the channels
+  std::vector<int64_t> steps;        // strides of the map: [rank][kept + summed], not negative
   std::vector<uint8_t> unguarded;    // axes of A that the map never leaves
   uint32_t sizes = 0;                // of the step
   std::vector<Operand> operands;     // A, B, the body's

@@ -18,7 +18,7 @@ void require(bool good, const char* what) {
   if (!good) fail(Code::format, "the operands of a depthwise_conv step do not fit: {}", what);
 }
 
-// Along each axis of A: coordinates count in 32 bits, also for the outputs behind a line's last one, and stay inside where nothing asks.
+// For each axis of A: coordinates must fit 32 bits, also for outputs past a line's end, and stay inside the axis if the kernel does not check.
 void check_map(const Args& a, const TensorRef& x, std::span<const int64_t> sizes) {
   constexpr int64_t most = int64_t{1} << 30;
   const size_t indices = a.indices();
@@ -45,7 +45,7 @@ void check(const Args& a, const Call& call) {
     const bool written = k + a.stores >= call.operands.size();
     for (size_t axis = 0; axis < rank && k > 0; ++axis) require(x.dims[axis] == extents[axis] || (!written && x.dims[axis] == 1), "sizes");
   }
-  // What the text steps along has that many elements.
+  // The text steps along a constant stride: the axis must have that many elements.
   for (const CudaKnown& k : a.known) {
     if (k.number.kind != CudaNumber::stride || k.number.a == 0 || k.value == 0) continue;
     require(call.operands[k.number.a].dims[k.number.b] == extents[k.number.b], "a size is 1 that was not when it was compiled");
@@ -53,7 +53,7 @@ void check(const Args& a, const Call& call) {
   check_map(a, call.operands[0], call.sizes);
 }
 
-// Whether what is read or written of several channels at once begins at addresses for that, if the operands do.
+// True if vectors of channels start at aligned addresses, provided that the operands do.
 bool in_vectors(const Args& a, const Call& call) {
   const int64_t vector = a.vector;
   const size_t channel = size_t{a.kept} - 1;
@@ -97,7 +97,7 @@ CudaLaunches depthwise_conv_cuda_launches(const Call& call, const CudaMachine&) 
   numbers.append(parameters, pointers, args.numbers, 0);
   auto launch = [&](int variant, int64_t vector) {
     int64_t threads = 0;
-    // Threads count in 32 bits.
+    // Thread indices are 32-bit.
     if (__builtin_mul_overflow(lines, channels / vector, &threads) || threads > int64_t{UINT32_MAX} - Args::threads) {
       fail(Code::unsupported, "a depthwise_conv step is too large for a GPU");
     }

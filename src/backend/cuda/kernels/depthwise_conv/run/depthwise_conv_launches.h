@@ -1,4 +1,4 @@
-// Depthwise convolutions on CUDA for one set of sizes: a thread for some outputs of a line and some of its channels.
+// Depthwise convolutions on CUDA for one set of sizes: one thread computes some outputs of a line for some channels.
 #pragma once
 #include "backend/cuda/kernels/run/launches.h"
 

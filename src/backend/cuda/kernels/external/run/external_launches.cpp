@@ -9,7 +9,7 @@ namespace ingot::kernels {
 
 namespace {
 
-// The parameters of a launch, each at a multiple of its size.
+// The parameters of a launch, each aligned to its size.
 class Parameters {
  public:
   explicit Parameters(CudaLaunch& launch) : l_(launch) {}
@@ -56,7 +56,7 @@ void shape(CudaLaunch& l, const ExternalArgs& a, std::span<const int64_t> launch
   l.threads_z = a.block[2];
 }
 
-// The numbers of the operator that are sizes stand in front of those of the launch.
+// Numbers of the operator that are sizes come before those of the launch.
 size_t first_of_launch(const ExternalArgs& a) {
   size_t n = 0;
   for (const ExternalNumber& x : a.numbers) n += x.kind == ExternalNumber::Kind::size;

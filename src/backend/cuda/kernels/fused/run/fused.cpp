@@ -1,4 +1,4 @@
-// "fused" on CUDA: the kernel that fits the sizes, started with what it takes.
+// "fused" on CUDA: picks the kernel that fits the sizes, and launches it.
 #include "backend/cuda/kernels/fused/run/fused_args.h"
 #include "backend/cuda/kernels/fused/run/fused_launches.h"
 #include "backend/cuda/run/gpu.h"
@@ -10,7 +10,7 @@ namespace {
 
 using namespace backend::cuda;
 
-// For one set of sizes, of one session.
+// The launch of a step for one set of sizes, in one session.
 struct Prepared {
   FusedLaunch launch;
   Function aligned, any;
@@ -35,7 +35,7 @@ Resolved resolve(const Call& call) {
 }
 
 void run(const Call& call) {
-  auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session alone
+  auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session only
   auto& stream = static_cast<GpuStream&>(*call.stream);
   const FusedLaunch::Grid& grid = prepared.launch.bind(call.operands, stream.status());
   if (grid.blocks == 0) return;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t magic = 0x31444346;  // "FCD1"
 
-// One order of fields for both ways.
+// One order of fields for reading and writing.
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);

@@ -16,8 +16,8 @@ using Variant = FusedCudaArgs::Variant;
 
 constexpr int64_t narrow_limit = int64_t{1} << 31;  // 32-bit indices count below this
 
-// The smallest shift and its factor with x * factor >> shift == x / d for all x < 2^31: with 2^l >= d the factor's error,
-// below 2^l / 2^(31 + l) of it, stays under 1 in the result.
+// The smallest shift and its factor with x * factor >> shift == x / d for all x < 2^31. With 2^l >= d the factor's relative error is below 2^l
+// / 2^(31 + l), so the error of the result is below 1.
 int64_t magic_of(int64_t d) {
   auto n = static_cast<uint64_t>(std::clamp<int64_t>(d, 1, narrow_limit - 1));
   auto l = static_cast<uint64_t>(std::bit_width(n - 1));
@@ -104,7 +104,7 @@ class Resolver {
         covered[axis] = 1;
         n *= domain_[axis];
       }
-      size_t walked = a_.rank;  // the axis behind, of those that have a step at all
+      size_t walked = a_.rank;  // one past the last axis with a stride
       for (size_t axis = last + 1; axis-- > first && n > 0;) {
         if (domain_[axis] == 1) continue;
         for (auto& s : strides_) {
@@ -124,14 +124,14 @@ class Resolver {
     }
   }
 
-  // Of the row, or of the whole domain when there are no rows.
+  // Units of a row, or of the whole domain if there are no rows.
   int64_t units(int64_t vector) const {
     int64_t n = 1;
     for (size_t g = a_.outer; g < extents_.size(); ++g) n *= extents_[g];
     return n / vector;
   }
 
-  // A stride that nobody steps by may be anything.
+  // A stride of an axis of size 1 is never used and may be anything.
   bool matters(const Number& n) const {
     if (n.kind != Number::stride) return true;
     for (size_t g = 0; g < a_.groups.size(); ++g) {
@@ -153,7 +153,7 @@ class Resolver {
     return 0;
   }
 
-  // Every access of `vector` neighbours starts at a multiple of them.
+  // True if every access of `vector` elements starts at a multiple of them.
   bool vectors_fit(int64_t vector) const {
     if (extents_.back() % vector != 0) return false;
     size_t inner = a_.groups.back().last;
@@ -174,7 +174,7 @@ class Resolver {
     const Variant& v = a_.variants[index];
     if (v.vector > 1 && !vectors_fit(v.vector)) return std::nullopt;
     int64_t n = units(v.vector), blocks = 0, threads = v.threads;
-    // Rows and units are divided (divided() counts below 2^31), elements only counted.
+    // Rows and units are divided (divided() works below 2^31); elements are only counted.
     if (!v.wide && (rows_ >= narrow_limit || n >= narrow_limit || n * v.vector >= 2 * narrow_limit)) return std::nullopt;
     switch (v.mapping) {
       case Variant::points: blocks = (n + threads * v.units - 1) / (threads * v.units); break;
@@ -196,8 +196,8 @@ class Resolver {
   const FusedCudaArgs& a_;
   std::span<const TensorRef> operands_;
   std::span<const int64_t> sizes_;
-  std::vector<int64_t> domain_, extents_;          // of axes, of groups
-  std::vector<std::vector<int64_t>> strides_;      // 0 where an operand is the same along an axis
+  std::vector<int64_t> domain_, extents_;          // of axes; of groups
+  std::vector<std::vector<int64_t>> strides_;      // 0 where an operand is broadcast
   int64_t rows_ = 1;
   size_t shared_;
 };

@@ -1,9 +1,9 @@
 // A GEMM of half precision, or of float32 by TF32, with its epilogue, by ingot's own kernels on CUDA: the step's arguments, and the kernels' parameters.
 //
-// "implicit_gemm": operands = A (any tensor, read through a map), B [K, N] (strided, neighbours along N or along K), then the body's loads and stores over
-// [M, N] (and their gathered axes). sizes = M, N, K, the extents of the map's indices (m.., k..), the offset along each axis of A (as the CPU's "matmul"
-// with a map has them), then the body's. N is a multiple of 8. A prologue computes A, one row, inside the kernel: its loads take A's place. If the body is gated,
-// B is [K, 2 N]. For one row B may be several operands, side by side along N.
+// Operands: A (any tensor, read through a map), B [K, N] (contiguous along N or along K), then the body's loads and stores over [M, N] (and their gathered
+// axes). Sizes: M, N, K, the extents of the map's indices (m.., k..), the offset along each axis of A (as in the CPU's "matmul" with a map), then the
+// body's. N is a multiple of 8. A prologue computes A, which has one row, in the kernel: its loads take A's place. With a gated epilogue B is [K, 2 N].
+// With one row, B may be several operands, side by side along N.
 #pragma once
 #include <string>
 #include <vector>
@@ -14,8 +14,8 @@
 #include "ir/dtype.h"
 #include "kernels/matmul/run/matmul_args.h"
 
-// Indices and guards from outermost to innermost, missing ones in front of extent 1. A guard is an axis of A that the map may leave. Behind it every
-// kernel takes what numbers_cuda_args.h says.
+// Indices and guards from outermost to innermost; missing ones come first and have extent 1. A guard is an axis of A that the map may leave.
+// The parameters described in numbers_args.h follow.
 #define INGOT_CUDA_IMPLICIT_GEMM \
   struct alignas(64) ImplicitGemmParameters { \
     unsigned long a_tiles[16], b_tiles[16]; /* CudaTiles as the driver encodes them */ \
@@ -41,7 +41,7 @@ INGOT_CUDA_IMPLICIT_GEMM
 struct ImplicitGemmArgs {
   struct Operand {
     ir::DType dtype;
-    uint8_t gathered = 0;  // index axes behind those of the domain
+    uint8_t gathered = 0;  // index axes after the domain's
   };
   std::string name;        // of the kernels
   ir::DType type;          // of A: a half type, or f32, which is multiplied by TF32
@@ -49,19 +49,19 @@ struct ImplicitGemmArgs {
   GemmMap map;
   bool b_along_k = false;
   static constexpr uint8_t by_sizes = 255;
-  uint8_t only = by_sizes;  // the large tile that is taken whatever the sizes are
+  uint8_t only = by_sizes;  // the large tile to use for all sizes
   uint8_t stores = 1;
   uint32_t sizes = 0;      // of the body
-  std::vector<Operand> operands;  // of the body; a number's operand counts from here, a number's size from the body's first
+  std::vector<Operand> operands;  // of the body; numbers count operands and sizes from the body's first
   std::vector<CudaNumber> numbers;
   std::vector<CudaKnown> known;
   static constexpr uint8_t none = 255;
   static constexpr size_t most_column_bytes = 64;
-  uint8_t column_bytes = 0;  // of what is the same for all rows, which kernels with tiles fetch before they multiply
-  uint8_t boxed_in = none, boxed_out = none;  // operands of the body that kernels with tiles have copied in boxes: one that is read, one that is stored
-  std::vector<ImplicitGemmPatch> patches;  // a kernel for each; each takes one layout of A
-  std::vector<uint8_t> together;  // operands that the kernels for aligned addresses access eight elements at once
-  // What the prologue reads, if there is one. All of its sizes are constants of the text.
+  uint8_t column_bytes = 0;  // bytes per column of operands that are constant over rows; the tile kernels load them before they multiply
+  uint8_t boxed_in = none, boxed_out = none;  // operands of the body that the tile kernels copy in boxes: one load, one store
+  std::vector<ImplicitGemmPatch> patches;  // one kernel each, for one layout of A
+  std::vector<uint8_t> together;  // operands that the kernels for aligned addresses access in vectors of eight
+  // An operand of the prologue, if there is one. All of its sizes are literals in the text.
   struct Source {
     ir::DType dtype;
     bool together;
@@ -83,36 +83,37 @@ std::vector<std::byte> serialise(const ImplicitGemmArgs&);
 // Checks every index. Error (format).
 ImplicitGemmArgs parse_implicit_gemm_cuda(std::span<const std::byte>);
 
-// Kernels: name_t0.. for large_tiles (Hopper alone, if CudaTiles can describe A and B); name_0.. for these tiles of the result; name_finish adds up the partial sums of
-// several blocks; name_row for one row and B along K; name_one_1 (the smallest tile) if only A is unaligned; name_patch_0.. for some convolutions of few channels;
-// name_any_1, name_any_finish and name_any_row for unaligned operands. A prologue, a gated body and pieces of B have the two kernels for one row alone.
+// Kernels: name_t0.. for large_tiles (Hopper only, if CudaTiles can describe A and B); name_0.. for these tiles; name_finish adds the partial
+// sums of several blocks; name_row for one row and B along K; name_one_1 (the smallest tile) if only A is unaligned; name_patch_0.. for some
+// convolutions of few channels; name_any_1, name_any_finish and name_any_row for unaligned operands. A prologue, a gated epilogue and
+// piecewise B exist only in the two kernels for one row.
 struct ImplicitGemmTile {
   int rows, columns, threads;
 };
 inline constexpr ImplicitGemmTile implicit_gemm_tiles[] = {{128, 128, 256}, {64, 64, 128}};
-// Bytes of a stage: of A and B, or of the groups' results, which take its place in the end; columns go in boxes of 64.
+// Bytes of a stage: for A and B, or for the results of the groups, which replace them at the end. Columns are in boxes of 64.
 #define INGOT_CUDA_IMPLICIT_GEMM_STAGE \
   constexpr int implicit_gemm_stage_bytes(int rows, int columns, int in_turn) { \
     const int boxes = (columns + 63) / 64, copied = (rows + boxes * 64) * 128, results = in_turn > 0 ? 0 : rows / 64 * boxes * 8192; \
     return copied > results ? copied : results; \
   }
 INGOT_CUDA_IMPLICIT_GEMM_STAGE
-// Groups of four warps multiply 64 rows each, or some of them whole tiles in turn; one more warp copies tiles.
+// Groups of four warps multiply 64 rows each, or alternate on whole tiles (`in_turn`); one more warp copies tiles.
 struct ImplicitGemmLargeTile {
-  // One step along K of a block that shares the multiprocessor, of one that is alone, and the epilogue of a tile: microseconds on an H200.
+  // Microseconds on an H200: a step along K for a block that shares the multiprocessor, for a block that has it alone, and a tile's epilogue.
   struct Cost {
     double turn, alone, behind;
   };
-  int rows, columns, stages, blocks;  // blocks: on a multiprocessor
+  int rows, columns, stages, blocks;  // blocks: per multiprocessor
   Cost cost;
-  int in_turn = 0;  // groups, each of which has a tile of results beside the stages; else it takes a stage's place
+  int in_turn = 0;  // number of alternating groups, each with its own tile of results; 0: results replace a stage
   constexpr int threads() const { return (in_turn > 0 ? in_turn * 128 : rows * 2) + 32; }
-  // Bytes: tiles, two barriers a stage, two for each group in turn, what each group fetches for its columns.
+  // Bytes: the tiles, two barriers per stage, two per alternating group, and each group's column operands.
   constexpr int shared(int column_bytes) const {
     const int groups = in_turn > 0 ? in_turn : rows / 64;
     return stages * implicit_gemm_stage_bytes(rows, columns, in_turn) + in_turn * rows * columns * 2 + 16 * (stages + in_turn) + groups * columns * column_bytes;
   }
-  // A tile whose columns are no boxes of 64 is for results that are whole tiles wide.
+  // A tile whose columns are not a multiple of 64 is only for results of whole tiles.
   constexpr bool takes(int64_t n) const { return columns % 64 == 0 || n % columns == 0; }
 };
 inline constexpr ImplicitGemmLargeTile implicit_gemm_large_tiles[] = {{128, 128, 5, 1, {0.40, 0.40, 3}, 2}, {128, 128, 3, 2, {0.33, 0.6, 2.0}},
@@ -121,11 +122,11 @@ inline constexpr ImplicitGemmLargeTile implicit_gemm_large_tiles[] = {{128, 128,
 inline constexpr int matmul_large_shared = 227 << 10;  // bytes: the most that a block may have
 inline constexpr int implicit_gemm_row_bytes = 128, implicit_gemm_stages = 3;  // of K in shared memory at once, for each row or column; how many such
 inline constexpr int implicit_gemm_finish_threads = 256, implicit_gemm_row_threads = 256;
-inline constexpr int implicit_gemm_row_blocks = 2;  // on a multiprocessor
-inline constexpr int implicit_gemm_row_shared = 2 * implicit_gemm_row_threads / 32 * 8 * 4;  // bytes, for each half of gated columns, besides the prologue's row
+inline constexpr int implicit_gemm_row_blocks = 2;  // per multiprocessor
+inline constexpr int implicit_gemm_row_shared = 2 * implicit_gemm_row_threads / 32 * 8 * 4;  // bytes per half of gated columns, in addition to the prologue's row
 inline constexpr size_t implicit_gemm_most_pieces = 4;  // of B
-inline constexpr int implicit_gemm_row_ring = 2 * 8 * 16 * implicit_gemm_row_threads;  // bytes: two turns of int8
-inline constexpr int64_t implicit_gemm_longest_row = 24576;  // elements that two blocks keep in shared memory beside them
+inline constexpr int implicit_gemm_row_ring = 2 * 8 * 16 * implicit_gemm_row_threads;  // bytes: two iterations of int8
+inline constexpr int64_t implicit_gemm_longest_row = 24576;  // elements that fit shared memory besides the above, for two blocks
 inline constexpr int64_t implicit_gemm_longest_prologue = 8192;  // elements: every block computes the whole row
 
 }  // namespace ingot::kernels

@@ -24,7 +24,7 @@ void require(bool good, const char* what) {
   if (!good) fail(Code::format, "the operands of a implicit_gemm step do not fit: {}", what);
 }
 
-// Checks what the arguments and the operands say of each other.
+// Checks that the constants and the operands agree.
 void check(const ImplicitGemmArgs& args, const Call& call) {
   const int64_t m = call.sizes[0], n = call.sizes[1], k = call.sizes[2];
   const TensorRef &a = call.operands[0], &b = call.operands[args.left()];
@@ -57,7 +57,7 @@ void check(const ImplicitGemmArgs& args, const Call& call) {
   }
 }
 
-// The map as the kernel walks it, its extents of 1 left out. All that it counts by fits 32 bits.
+// The map as the kernel iterates over it, without extents of 1. All its counters fit 32 bits.
 void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
   if (args.has_prologue()) {
     // In shared memory as a row lies in memory.
@@ -194,7 +194,7 @@ std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
       if (p.m_guard[g][i] != 0 || p.k_guard[g][i] != 0) return std::nullopt;
     }
   }
-  // Strides of axes that nobody steps along may be anything that is allowed.
+  // Unused strides may have any valid value.
   if (unit[0] == 0) unit[0] = channels;
   for (int axis = 1; axis < axes; ++axis) {
     if (unit[axis] == 0) unit[axis] = unit[axis - 1] * inside[axis - 1];
@@ -219,7 +219,7 @@ std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
   return t;
 }
 
-// Which of the large tiles, and how many blocks share K, by a model of microseconds whose constants were fitted to measurements on an H200.
+// Chooses the large tile and the number of blocks that share K, by a model in microseconds fitted to measurements on an H200.
 struct Choice {
   size_t tile = 0;
   int64_t splits = 1;
@@ -241,7 +241,7 @@ std::vector<Choice> choices(const P& p, int64_t turns, int multiprocessors, cons
       const int64_t rounds = divided_up(blocks * splits, multiprocessors);
       const double work = static_cast<double>(divided_up(turns, splits)) * (rounds == 1 ? t.cost.alone : t.cost.turn), n = static_cast<double>(rounds), behind = t.cost.behind;
       const double shared = splits == 1 ? 0 : finish + static_cast<double>(p.m * p.n * splits) * 8 / parts;
-      // Groups in turn: one multiplies while others do what stands behind.
+      // Alternating groups: one multiplies while others run the epilogue.
       const double all = start + shared + (t.in_turn > 0 ? n * std::max(work, (work + behind) / t.in_turn) + behind : n * (work + behind));
       out.push_back({k, splits, all});
     }
@@ -251,7 +251,7 @@ std::vector<Choice> choices(const P& p, int64_t turns, int multiprocessors, cons
   return out;
 }
 
-// Which of the kernels for few channels is for A as it lies, and what it is told.
+// The kernel for few channels that matches A's layout, and its parameters.
 struct Patch {
   size_t kernel = 0;
   P p;
@@ -264,7 +264,7 @@ std::optional<Patch> patch_of(const ImplicitGemmArgs& args, const Call& call, P 
   if (!walk) return std::nullopt;
   auto extent = [&](int index) { return sizes[static_cast<size_t>(index)]; };
   auto along = [&](int axis, int index) { return args.map.steps[static_cast<size_t>(axis) * indices + static_cast<size_t>(index)]; };
-  // Other axes are never left.
+  // The map never leaves the other axes.
   for (int j = 0; j < a.rank; ++j) {
     int64_t last = 0;
     for (size_t i = 0; i < indices; ++i) last += along(j, static_cast<int>(i)) * std::max<int64_t>(sizes[i] - 1, 0);
@@ -345,7 +345,7 @@ class Launches {
   }
 
  private:
-  // Which operands are read in eights: all, those behind the product (and A is one of few channels), all but A, none.
+  // Which operands are accessed in vectors of eight: all; only the epilogue's (A has few channels); all but A; none.
   enum class Way { together, patch, one, any };
   // The innermost index of K walks whole pieces of neighbours, all of them inside A.
   bool in_pieces() const {
@@ -419,7 +419,7 @@ class Launches {
       list.list.back().pieces = static_cast<uint32_t>(std::min<int64_t>(tiles * sides, INT32_MAX));
       return list;
     }
-    // K of one row is a single index. Int8 are multiplied by the row in shared memory.
+    // For one row, K is a single index. Int8 numbers are multiplied with the row in shared memory.
     const bool kept = args_.b_type != args_.type;
     if (p.m == 1 && args_.b_along_k && args_.type != ir::DType::f32 && (!kept || p.k <= implicit_gemm_longest_row) && in_pieces() && p.k % args_.b_together() == 0 &&
         p.k == p.k_inner) {
@@ -459,7 +459,7 @@ class Launches {
       return list;
     }
     auto blocks_of = [&](const ImplicitGemmTile& t) { return divided_up(p.m, t.rows) * divided_up(p.n, t.columns); };
-    // Large tiles read less, small ones spread over more multiprocessors and waste less of a narrow result; K is shared where even those are few.
+    // Large tiles read less; small ones use more multiprocessors and waste less on a narrow result. K is split if there are still too few blocks.
     const int size = together && p.n > implicit_gemm_tiles[1].columns && blocks_of(implicit_gemm_tiles[0]) >= machine_.multiprocessors ? 0 : 1;
     const ImplicitGemmTile& tile = implicit_gemm_tiles[size];
     const int64_t turns = divided_up(p.k, depth_of(args_)), blocks = blocks_of(tile);

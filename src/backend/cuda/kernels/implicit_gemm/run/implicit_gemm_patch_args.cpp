@@ -15,7 +15,7 @@ std::optional<MatmulPatchWalk> patch_walk(const GemmMap& map, std::span<const in
     if (size(i) != 1) k.push_back(i);
   }
   if (k.size() != 2 && k.size() != 3) return std::nullopt;
-  // The only axis along which an index goes, and the only index of m that goes along an axis; -1: none, or several.
+  // The only axis along which an index moves, or the only index of m that moves along an axis; -1: none, or several.
   auto axis_of = [&](int index) {
     int found = -1;
     for (int j = 0; j < map.rank; ++j) {

@@ -1,4 +1,4 @@
-// Convolutions of few channels as products through a map on CUDA: which maps are such, and how a block walks them.
+// Convolutions of few channels on CUDA: which maps are such convolutions, and how a block iterates over them.
 #pragma once
 #include <optional>
 #include <span>
@@ -58,16 +58,16 @@ namespace ingot::kernels {
 
 INGOT_CUDA_IMPLICIT_GEMM_PATCH
 
-// What a map says of an image's places and what each sees of it: K is (channel, h, w), where there is one channel (h, w).
+// The roles of a map's indices and axes: K is (channel, h, w), or (h, w) if there is one channel.
 struct MatmulPatchWalk {
-  ImplicitGemmPatch numbers{};          // but how it lies
-  int c = -1, h = 0, w = 0;           // axes of A; c: where there are several channels
-  int image = -1;                     // index of m, where there are several
+  ImplicitGemmPatch numbers{};          // without A's layout
+  int c = -1, h = 0, w = 0;           // axes of A; c: -1 for one channel
+  int image = -1;                     // index of m; -1 for one image
   int y = 0, x = 0;                   // indices of m
 };
-// `sizes`: of the map's indices, below 0 where not known, then the offset along each axis.
+// `sizes`: of the map's indices (negative if unknown), then the offset along each axis.
 std::optional<MatmulPatchWalk> patch_walk(const GemmMap&, std::span<const int64_t> sizes);
-// Whether there can be a kernel for it: sizes, shared memory, registers.
+// True if a kernel is possible, by sizes, shared memory and registers.
 bool is_possible(const ImplicitGemmPatch&);
 
 }  // namespace ingot::kernels

@@ -1,4 +1,4 @@
-// "matmul" on CUDA: strided operands as cuBLASLt's matrices, batch axes as its one batch and, where they do not join, several calls.
+// "matmul" on CUDA: strided operands as cuBLASLt's matrices. Batch axes become its one batch or, if they cannot be merged, several calls.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -14,9 +14,9 @@ namespace {
 using namespace backend::cuda;
 
 enum Which { A, B, C, D };
-using Offsets = std::array<int64_t, 4>;  // elements, of each operand
+using Offsets = std::array<int64_t, 4>;  // in elements, per operand
 
-// The columns of D that one right operand makes.
+// The columns of D from one piece of B.
 struct Part {
   Problem problem;                        // where every pointer is a multiple of 16 bytes
   std::unique_ptr<Product> aligned, any;  // so, or of the element
@@ -26,10 +26,10 @@ struct Part {
 
 struct Prepared {
   std::vector<Part> parts;
-  size_t zeros = 0;  // bytes in front of the workspace that stand for A and B, where K is 0
+  size_t zeros = 0;  // bytes of zeros before the workspace that replace A and B if K is 0
 };
 
-// The library knows no sums of nothing: where K is 0, A and B become a column and a row of zeros.
+// The library cannot sum over nothing: if K is 0, A and B become a column and a row of zeros.
 class Columns {
  public:
   Columns(TensorRef& a, TensorRef& b) {
@@ -52,21 +52,21 @@ class Columns {
   std::deque<std::vector<int64_t>> dims_, strides_;
 };
 
-// The operand's matrix, rows and columns being its last two axes or, `turned`, the other way round.
+// The operand's matrix: rows and columns are its last two axes, in this order or `turned`.
 Problem::Matrix matrix(const TensorRef& t, bool turned) {
   int row = t.rank - 2 + turned, column = t.rank - 1 - turned;
   int64_t rows = t.dims[row], columns = t.dims[column], down = t.strides[row], along = t.strides[column];
   Problem::Matrix m;
   m.rows = rows;
   m.columns = columns;
-  auto lies = [](int64_t inner, int64_t n, int64_t outer, int64_t others) { return (inner == 1 || n <= 1) && (outer >= n || others <= 1); };
-  if (lies(down, rows, along, columns)) {
+  auto is_column_major = [](int64_t inner, int64_t n, int64_t outer, int64_t others) { return (inner == 1 || n <= 1) && (outer >= n || others <= 1); };
+  if (is_column_major(down, rows, along, columns)) {
     m.leading = std::max<int64_t>(columns > 1 ? along : rows, 1);
-  } else if (lies(along, columns, down, rows)) {
+  } else if (is_column_major(along, columns, down, rows)) {
     m.transposed = 1;
     m.leading = std::max<int64_t>(rows > 1 ? down : columns, 1);
   } else {
-    fail(Code::unsupported, "a product of matrices whose elements lie {} and {} apart", down, along);
+    fail(Code::unsupported, "a matrix with strides {} and {}, neither of which cuBLASLt can use", down, along);
   }
   return m;
 }
@@ -76,7 +76,7 @@ struct Axis {
   Offsets strides;
 };
 
-// Batch axes, joined where all operands step through them alike.
+// Batch axes, merged where all operands allow it.
 std::vector<Axis> batch_axes(const std::array<const TensorRef*, 4>& t, int rank) {
   std::vector<Axis> out;
   for (int d = 0; d < rank; ++d) {
@@ -94,7 +94,7 @@ std::vector<Axis> batch_axes(const std::array<const TensorRef*, 4>& t, int rank)
   return out;
 }
 
-// Calls for all combinations of the axes.
+// The offsets of all combinations of the axes.
 std::vector<Offsets> combinations(const std::vector<Axis>& axes) {
   std::vector<Offsets> out{Offsets{}};
   for (const Axis& axis : axes) {
@@ -115,7 +115,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t op
   auto args = std::make_shared<MatmulCudaArgs>(parse_matmul_cuda(constants));
   size_t wanted = size_t{2} + args->pieces + (args->bias != 0) + (args->residual != 0);
   if (operands != wanted || sizes != 3) fail(Code::format, "a matmul step has {} operands and {} sizes, its arguments {} and 3", operands, sizes, wanted);
-  need_cublaslt();  // said when the plan is loaded, not in the first run
+  need_cublaslt();  // fails when the plan is loaded, not in the first run
   return args;
 }
 
@@ -172,7 +172,7 @@ Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorR
              const Timing* trial) {
   Part out;
   std::array<const TensorRef*, 4> t = {&a, &b, residual, &d};
-  // Column-major is what cuBLASLt speaks: a row-major D is the transposed result of B^T A^T.
+  // cuBLASLt is column-major: a row-major D is the transposed result of B^T A^T.
   bool turned = d.strides[d.rank - 1] == 1 || d.dims[d.rank - 1] <= 1;
   if (!turned && args.bias != 0) fail(Code::unsupported, "a product with a bias along the columns of its result");
   Problem p;
@@ -180,7 +180,7 @@ Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorR
   p.b = matrix(turned ? a : b, turned);
   p.d = matrix(d, turned);
   if (t[C] != nullptr) p.c = matrix(*t[C], turned);
-  if (p.d.transposed || (t[C] != nullptr && p.c.transposed)) fail(Code::unsupported, "a product whose result and residual lie in different orders");
+  if (p.d.transposed || (t[C] != nullptr && p.c.transposed)) fail(Code::unsupported, "a product whose result and residual have different memory orders");
   std::vector<Axis> axes = batch_axes(t, args.batch_rank);
   if (!axes.empty()) {
     auto widest = std::max_element(axes.begin(), axes.end(), [](const Axis& x, const Axis& y) { return x.size < y.size; });
@@ -245,7 +245,7 @@ std::vector<Tunable> tunables(const Call& call) {
 
 void run(const Call& call) {
   const auto& args = *static_cast<const MatmulCudaArgs*>(call.constants);
-  auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session alone
+  auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session only
   if (prepared.parts.empty()) return;
   auto& stream = static_cast<GpuStream&>(*call.stream);
   const TensorRef& d = call.operands.back();

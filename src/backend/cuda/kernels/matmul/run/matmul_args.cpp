@@ -19,7 +19,7 @@ std::vector<std::byte> serialise(const MatmulCudaArgs& args) {
 MatmulCudaArgs parse_matmul_cuda(std::span<const std::byte> bytes) {
   auto at = [&](size_t i) { return static_cast<uint8_t>(bytes[i]); };
   bool good = bytes.size() == length && at(0) == 2 && at(1) <= 20 && at(2) <= MatmulCudaArgs::gelu_tanh && at(3) <= 2 && at(4) <= 2 && at(5) <= 1;
-  // One operand is one thing, and there is no second without a first.
+  // Bias and residual are different operands, and operand 2 needs operand 1.
   good = good && (at(3) == 0 || at(3) != at(4)) && (at(3) == 2 ? at(4) == 1 : true) && (at(4) == 2 ? at(3) == 1 : true);
   good = good && at(6) >= 1 && (at(6) == 1 || at(1) == 0);
   if (!good) fail(Code::format, "the arguments of a matmul step for CUDA are damaged");

@@ -1,14 +1,14 @@
-// What the kernels of moments take on CUDA, and what they are called.
+// Parameters and names of the CUDA kernels of moments.
 //
-// Blocks have parts of the sums: of some places by neighbouring columns where groups of columns are summed over places, else of some elements of a row. A second
-// kernel puts parts together. Squares are summed around an element of the part, and parts around the mean that they have together.
+// Blocks compute partial sums: over some places for adjacent columns, if groups of columns are summed over places; otherwise over some elements of a row. A
+// second kernel merges the parts. Squares are summed around one element of the part; merging shifts them to the common mean.
 #pragma once
 #include <string>
 
 #include "backend/cuda/kernels/run/axes.h"
 #include "ir/dtype.h"
 
-// A part is a sum and squares (two f32), of `unit` elements of each of `chunk` places; those of a row are `chunks` times `own` of them.
+// A part is a sum and a sum of squares (two f32) over `unit` elements at each of `chunk` places; a row has `chunks` times `own` parts.
 #define INGOT_CUDA_MOMENTS \
   struct MomentsCudaParameters { \
     unsigned long in, sums, squares, parts; \
@@ -27,7 +27,7 @@ INGOT_CUDA_MOMENTS
 
 inline constexpr int moments_threads = 256;
 
-// The kernels are name_columns_V_U (neighbours that a thread reads at once, those that are one part), name_rows and moments_merge.
+// Kernels: name_columns_V_U (V: elements per load, U: elements per part), name_rows, and moments_merge.
 std::string moments_cuda_name(ir::DType);
 inline constexpr const char* moments_merge_cuda_name = "moments_merge";
 

@@ -17,7 +17,7 @@ namespace {
 using P = MomentsCudaParameters;
 using Pointer = CudaLaunch::Pointer;
 
-// Columns: [rows of columns.., places.., groups, each] with the groups' columns beside one another.
+// Columns: [rows of columns.., places.., groups, each]; the groups' columns are contiguous.
 struct Columns {
   int64_t each = 1, groups = 1, places = 1, step = 0;
   JoinedAxes outer{1};
@@ -39,7 +39,7 @@ std::optional<Columns> columns_of(const MomentsArgs& args, const TensorRef& in) 
   return out;
 }
 
-// Neighbours that a thread reads at once: 16 bytes where every row of columns begins at a multiple of them.
+// Elements per load: 16 bytes if every row of columns is aligned to them.
 int64_t together(const Columns& c, size_t bytes) {
   const int64_t vector = 16 / static_cast<int64_t>(bytes);
   bool fits = c.groups * c.each % vector == 0 && c.step % vector == 0;
@@ -47,7 +47,7 @@ int64_t together(const Columns& c, size_t bytes) {
   return fits ? vector : 1;
 }
 
-// Blocks side by side that have so many vectors of a row to read that most threads have one.
+// The number of blocks side by side for which most threads have a vector of a row to load.
 int64_t best_tiles(int64_t vectors) {
   int64_t best = 1, most = 0;
   for (int64_t tiles = divided_up(vectors, moments_threads), end = tiles + 4; tiles < end; ++tiles) {
@@ -106,7 +106,7 @@ CudaLaunches moments_cuda_launches(const Call& call, const CudaMachine& machine)
       q.from = rows.get<1>();
       q.elements = elements.get<1>();
     }
-    const int64_t work = 4 * (q.columns > 0 ? moments_threads / q.width : int64_t{moments_threads});  // of a block: four reads of each thread
+    const int64_t work = 4 * (q.columns > 0 ? moments_threads / q.width : int64_t{moments_threads});  // per block: four loads per thread
     q.chunk = std::max(work, divided_up(q.length, std::max<int64_t>(1, wanted / std::max<int64_t>(1, outer * q.tiles))));
     q.chunks = std::max<int64_t>(1, divided_up(q.length, q.chunk));
     std::vector<Pointer> here = pointers;

@@ -1,4 +1,4 @@
-// What the kernels of a scan take on CUDA, and what they are called.
+// Parameters and names of the CUDA kernels of a scan.
 #pragma once
 #include <string>
 
@@ -6,7 +6,7 @@
 #include "ir/dtype.h"
 #include "kernels/scan/run/scan_args.h"
 
-// `totals`: what each chunk of a line comes to, when lines are spread over several blocks.
+// `totals`: the total of each chunk of a line, if lines are split among several blocks.
 #define INGOT_CUDA_SCAN \
   struct ScanCudaParameters { \
     unsigned long in, out, totals; \
@@ -23,7 +23,7 @@ INGOT_CUDA_SCAN
 inline constexpr int scan_threads = 256, scan_items = 8;
 inline constexpr int64_t scan_tile = scan_threads * scan_items;
 
-// The kernels are name_lines (a thread a line), name_blocks (a block a chunk) and name_totals.
+// Kernels: name_lines (a thread per line), name_blocks (a block per chunk) and name_totals.
 std::string scan_cuda_name(ScanArgs::Kind, ir::DType);
 
 }  // namespace ingot::kernels

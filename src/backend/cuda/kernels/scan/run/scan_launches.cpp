@@ -1,4 +1,4 @@
-// Many short or widely strided lines: a thread each. Else blocks; a line that would keep few of them busy is cut into chunks, whose totals are made first.
+// Many short or strided lines: one thread each. Otherwise blocks; if they would be too few, lines are split into chunks, whose totals are computed first.
 #include "backend/cuda/kernels/scan/run/scan_launches.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ CudaLaunches scan_cuda_launches(const Call& call, const CudaMachine& machine) {
   std::string name = scan_cuda_name(args.kind, in.dtype);
   using Pointer = CudaLaunch::Pointer;
   std::vector<Pointer> pointers = {{Pointer::operand, offsetof(ScanCudaParameters, in), 0}, {Pointer::operand, offsetof(ScanCudaParameters, out), 1}};
-  // Threads of neighbouring lines read neighbours where the lines lie side by side.
+  // If lines are adjacent in memory, threads of adjacent lines load adjacent elements.
   constexpr int64_t many_lines = 2048, short_line = 64;
   if (p.lines >= many_lines && (p.length <= short_line || p.in_step != 1)) {
     list.add(name + "_lines", divided_up(p.lines, scan_threads), scan_threads, p, pointers);

@@ -1,9 +1,8 @@
-// What the kernels of scatters take on CUDA, and what they are called.
+// Parameters and names of the CUDA kernels of a scatter.
 //
-// Points are what is indexed: index tuples of "scatter", places along the axis of "scatter_along", where every line has its own. Each point's key is where
-// in the result it goes. Points are sorted by key, those of one key stay in order, so that one thread can go through them: results never depend on timing.
-// What is combined rather than set is cut into chunks of points, each with a thread an element; a key that goes on over several chunks is finished by
-// a second kernel.
+// A point is an index tuple of "scatter", or a place along the axis of "scatter_along" (for each line separately). Its key is its destination in the result.
+// Points are sorted by key, stably, so that one thread can process the points of a key in order: results never depend on timing. Updates that are combined
+// rather than set are split into chunks of points, one thread per chunk and element. A second kernel finishes keys that span several chunks.
 #pragma once
 #include <string>
 
@@ -11,7 +10,7 @@
 #include "ir/dtype.h"
 #include "kernels/scatter/run/scatter_args.h"
 
-// `order` 0: points are in order already. `begun`, `ended`: what a key comes to at a chunk's beginning and at its end.
+// `order` 0: points are already in order. `begun`, `ended`: partial results of the keys at a chunk's start and end.
 #define INGOT_CUDA_SCATTER \
   struct ScatterCudaParameters { \
     unsigned long status, updates, out, keys, order, begun, ended; \
@@ -31,9 +30,9 @@ INGOT_CUDA_SCATTER
 inline constexpr size_t most_scattered = 8;
 inline constexpr int scatter_threads = 256;
 
-// Makes the keys: one kernel for all.
+// Computes the keys, for all kinds.
 inline constexpr const char* scatter_keys_cuda_name = "scatter_keys";
-// Kernels: set: the name itself; else name_chunks and name_rest.
+// Kernels for set: the name itself; for others: name_chunks and name_rest.
 std::string scatter_cuda_name(ScatterArgs::Kind, ir::DType);
 
 }  // namespace ingot::kernels

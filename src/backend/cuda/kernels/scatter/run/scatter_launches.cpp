@@ -16,7 +16,7 @@ namespace {
 using Pointer = CudaLaunch::Pointer;
 using P = ScatterCudaParameters;
 
-// Keys, their order, then the kernel that writes. `pointers`: those of the operands.
+// Computes the keys, sorts them, and launches the kernel that writes. `pointers`: of the operands.
 CudaLaunches launches(const ScatterArgs& args, P p, ir::DType type, std::vector<Pointer> pointers) {
   CudaLaunches list;
   if (p.lines == 0 || p.points == 0 || p.elements == 0) return list;
@@ -38,7 +38,7 @@ CudaLaunches launches(const ScatterArgs& args, P p, ir::DType type, std::vector<
     list.add(name, divided_up(p.lines * p.points * p.elements, scatter_threads), scatter_threads, p, with_keys);
     return list;
   }
-  // Short chunks, but not more threads than keep a GPU busy, since each has two numbers in scratch.
+  // Short chunks, but no more threads than keep a GPU busy, since each has two numbers in scratch.
   constexpr int64_t least_chunk = 32, most_threads = int64_t{1} << 19;
   int64_t chunks = std::clamp<int64_t>(most_threads / (p.lines * p.elements), 1, divided_up(p.points, least_chunk));
   p.chunk = divided_up(p.points, chunks);
@@ -55,11 +55,11 @@ CudaLaunches launches(const ScatterArgs& args, P p, ir::DType type, std::vector<
 
 bool empty(const TensorRef& t) { return std::find(t.dims, t.dims + t.rank, 0) != t.dims + t.rank; }
 
-// Places in the result are told apart by their distance from its beginning. It has elements.
+// A destination is identified by its offset in the result, which is not empty.
 void set_index(P& p, size_t k, int64_t extent, int64_t step) {
   p.extent[k] = extent;
   p.step[k] = extent == 1 ? 0 : step;
-  if (extent > 1 && step <= 0) fail(Code::unsupported, "a scatter into a tensor whose elements lie {} apart", step);
+  if (extent > 1 && step <= 0) fail(Code::unsupported, "a scatter into a tensor with stride {}", step);
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ CudaLaunches scatter_cuda_launches(const Call& call, const CudaMachine&) {
   check_scatter(call);
   const auto& args = *static_cast<const ScatterArgs*>(call.constants);
   const TensorRef &updates = call.operands[0], &out = call.operands.back(), &first = call.operands[1];
-  if (empty(out) || empty(updates)) return {};  // strides of nothing say nothing
+  if (empty(out) || empty(updates)) return {};  // strides of an empty tensor mean nothing
   if (args.axes.size() > most_scattered) fail(Code::unsupported, "a scatter by {} indices is not possible on a GPU: {} are", args.axes.size(), most_scattered);
   P p{};
   p.indices = static_cast<int>(args.axes.size());

@@ -1,14 +1,14 @@
-// What the kernels of a sort take on CUDA, and what they are called.
+// Parameters and names of the CUDA kernels of a sort.
 //
-// Numbers become keys, unsigned integers in the same order, sorted beside their positions: tiles first, each in a block, then pairs of runs are merged
-// until one is left. Of each run only the first `k` are kept, so that topk merges little.
+// Numbers become keys (unsigned integers in the same order) and are sorted together with their positions: first tiles, one per block, then pairs of runs are
+// merged until one is left. Only the first `k` of each run are kept, so that topk merges little.
 #pragma once
 #include <string>
 
 #include "backend/cuda/kernels/run/axes.h"
 #include "ir/dtype.h"
 
-// Keys and orders of line n begin at n * `room`; a run is `capacity` long, the last one `last`.
+// Keys and positions of line n start at n * `room`; a run has `capacity` elements, the last one `last`.
 #define INGOT_CUDA_SORT \
   struct SortCudaParameters { \
     unsigned long in, values, indices; \
@@ -24,15 +24,15 @@ namespace ingot::kernels {
 
 INGOT_CUDA_SORT
 
-inline constexpr int sort_threads = 256, sort_items = 8;             // a tile
-inline constexpr int sort_few_threads = 32, sort_few_items = 4;      // a short line
+inline constexpr int sort_threads = 256, sort_items = 8;             // per tile
+inline constexpr int sort_few_threads = 32, sort_few_items = 4;      // for a short line
 inline constexpr int64_t sort_tile = sort_threads * sort_items, sort_few = sort_few_threads * sort_few_items;
 
-// The kernels are name_few and name_one (a block a line), name_tiles and name_take.
+// Kernels: name_few and name_one (a block per line), name_tiles and name_take.
 std::string sort_cuda_name(ir::DType);
-// Of 64-bit keys that something else has made: name_tiles.
+// For 64-bit keys from another kernel: name_tiles.
 inline constexpr const char* sort_keys_cuda_name = "sort_keys";
-// Merges keys of so many bytes: the kernel itself.
+// Merges keys of this many bytes; the kernel's own name.
 std::string sort_merge_cuda_name(size_t key_bytes);
 inline size_t sort_key_bytes(ir::DType t) { return ir::size_of(t) == 8 ? 8 : 4; }
 

@@ -14,7 +14,7 @@ namespace {
 
 using Pointer = CudaLaunch::Pointer;
 
-// Tiles, then merges until one run is left. `source`: where `in` comes from.
+// Sorts tiles, then merges until one run is left. `source`: the operand of `in`.
 SortedKeys sort_tiles(CudaLaunches& list, SortCudaParameters& p, const std::string& tiles_kernel, size_t key_bytes, const Pointer& source) {
   if (p.length > int64_t{UINT32_MAX}) fail(Code::unsupported, "a sort over {} elements is too large for a GPU", p.length);
   p.tiles = divided_up(p.length, sort_tile);

@@ -1,5 +1,5 @@
-// The "attention" step: operands Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E], what the mask's body over [batch.., S, T] loads, then the result
-// [batch.., S, E]. The body gives the masked score for a score. Sizes are the body's.
+// The "attention" step. Operands: Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E], the loads of the mask's body over [batch.., S, T], the result
+// [batch.., S, E]. The body maps a score to the masked score. Sizes are the body's.
 #include "backend/reference/kernels/attention/run/attention_args.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Sizes {
   Bound mask;
   std::vector<int64_t> rows;   // batch.., S
   int64_t s, t, d, e, count;
-  size_t values = 0, per_worker = 0;  // bytes of scratch: for the mask's values; for all
+  size_t values = 0, per_worker = 0;  // bytes of scratch: for the mask's values; in all
 };
 
 std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) {
@@ -81,7 +81,7 @@ int64_t offset_of(const TensorRef& t, std::span<const int64_t> at) {
   return offset;
 }
 
-// One row of the result.
+// Computes one row of the result.
 void row(const Call& call, std::span<int64_t> at, double* scores, Evaluator* mask) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const auto& z = *static_cast<const Sizes*>(call.prepared);
@@ -100,7 +100,7 @@ void row(const Call& call, std::span<int64_t> at, double* scores, Evaluator* mas
     scores[t] = score;
     largest = std::isnan(score) ? score : std::max(largest, score);
   }
-  // A row without any key gives zeros.
+  // A row without keys gives zeros.
   for (int64_t t = 0; t < z.t; ++t) total += scores[t] = largest == -INFINITY ? 0 : std::exp(scores[t] - largest);
   for (int64_t e = 0; e < z.e; ++e) {
     double sum = 0;

@@ -1,4 +1,4 @@
-// The constants of an attention step: these, then the mask's body where there is one.
+// The constants of an attention step; then the mask's body, if there is one.
 #pragma once
 #include <cstdint>
 
@@ -6,7 +6,7 @@ namespace ingot::backend::reference {
 
 struct AttentionConstants {
   double scale = 1;
-  uint8_t causal = 0, masked = 0, batch = 0;  // batch: how many axes
+  uint8_t causal = 0, masked = 0, batch = 0;  // batch: number of batch axes
 };
 
 template <class Stream, class C>

@@ -1,4 +1,4 @@
-// The "depthwise_conv" step: operands A, B [kept.., summed..], then the body's over the kept indices. A is read through a map of all of them. Sizes: the
+// The "depthwise_conv" step. Operands: A, B [kept.., summed..], then the body's over the kept indices. A is read through a map from all indices. Sizes: the
 // indices' extents, the offsets along A's axes, then the body's.
 #include "backend/reference/kernels/depthwise_conv/run/depthwise_conv_args.h"
 #include "backend/reference/run/sums.h"

@@ -1,4 +1,4 @@
-// The constants of a depthwise_conv step: these, then the body.
+// The constants of a depthwise_conv step; then the body.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -6,9 +6,9 @@
 namespace ingot::backend::reference {
 
 struct DepthwiseConvConstants {
-  uint8_t kept = 0, summed = 0;      // indices
+  uint8_t kept = 0, summed = 0;      // number of indices
   uint8_t rank = 0;                  // of A
-  std::vector<int64_t> steps = {};   // of the map: [rank][kept + summed]
+  std::vector<int64_t> steps = {};   // strides of the map: [rank][kept + summed]
 };
 
 template <class Stream, class C>

@@ -1,4 +1,4 @@
-// The "fused" step: a body, row by row. Operands and sizes are the body's.
+// The "fused" step evaluates a body row by row. Operands and sizes are the body's.
 #include <algorithm>
 
 #include "backend/reference/run/body.h"

@@ -1,5 +1,5 @@
-// The "matmul" step: operands A, B [batch.., K, N], then the body's over [batch.., M, N]. A is [batch.., M, K], or any tensor read through a map of the
-// indices batch.., m.., k.. Sizes: with a map the indices' extents and the offsets along A's axes; then the body's.
+// The "matmul" step. Operands: A, B [batch.., K, N], then the body's over [batch.., M, N]. A is [batch.., M, K], or any tensor read through a map from the
+// indices batch.., m.., k... Sizes: with a map the indices' extents and the offsets along A's axes; then the body's.
 #include "backend/reference/kernels/matmul/run/matmul_args.h"
 #include "backend/reference/run/sums.h"
 #include "base/error.h"
@@ -38,7 +38,7 @@ Resolved resolve(const Call& call) {
   s->map = c.args.rank == 0 ? straight(a) : resolve_index_map("matmul", c.args.steps, a, call.sizes.first(c.map().sizes()));
   const std::vector<IndexMap::Index>& indices = s->map.indices;
   for (size_t i = 0; i < batch; ++i) {
-    if (indices[i].extent != b.dims[i]) refuse("A and B have other batches");
+    if (indices[i].extent != b.dims[i]) refuse("A and B have different batches");
     s->kept.push_back({{indices[i], b.strides[i]}});
   }
   std::vector<SumIndex>& rows = s->kept.emplace_back();
@@ -52,7 +52,7 @@ Resolved resolve(const Call& call) {
     s->summed.insert(s->summed.begin(), {index, step});
     if (__builtin_mul_overflow(length, index.extent, &length) || __builtin_mul_overflow(step, index.extent, &step)) refuse("K is impossible");
   }
-  if (length != b.dims[batch]) refuse("A and B have another K");
+  if (length != b.dims[batch]) refuse("A and B have different K");
   return resolve_sums(std::move(s), call);
 }
 

@@ -1,4 +1,4 @@
-// The constants of a matmul step: these, then the body.
+// The constants of a matmul step; then the body.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -6,9 +6,9 @@
 namespace ingot::backend::reference {
 
 struct MatmulConstants {
-  uint8_t batch = 0, m = 1, k = 1;   // indices of each kind
-  uint8_t rank = 0;                  // of A where it is read through a map; else 0
-  std::vector<int64_t> steps = {};   // of the map: [rank][batch + m + k]
+  uint8_t batch = 0, m = 1, k = 1;   // number of indices of each kind
+  uint8_t rank = 0;                  // of A, if it is read through a map; else 0
+  std::vector<int64_t> steps = {};   // strides of the map: [rank][batch + m + k]
 };
 
 template <class Stream, class C>

@@ -1,4 +1,4 @@
-// Scans, line by line: floats in double, rounded when they are stored; integers wrap.
+// Scans one line at a time: floats in double, rounded when stored; integers wrap.
 #include <algorithm>
 #include <cmath>
 

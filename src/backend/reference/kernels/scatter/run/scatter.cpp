@@ -1,4 +1,4 @@
-// Scatter: update after update, in row-major order.
+// Scatters one update after another, in row-major order.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Sort and topk: the elements of a line in order, those that are equal in the order in which they stood. NaN is the largest number.
+// Sort and topk, both stable. NaN counts as the largest number.
 #include <algorithm>
 #include <cmath>
 
