@@ -25,7 +25,7 @@ class Executor {
   size_t resolutions() const { return resolutions_; }
 
   // The steps at the current sizes. `recording`: work that comes again with the same addresses is recorded, and replayed from then on.
-  void run(std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers&, backend::Stream&, bool recording, bool marks = false);
+  void run(std::span<std::byte* const> bindings, const RunMemory&, Workers&, backend::Stream&, Lane* lane, bool recording, bool marks = false);
 
  private:
   // Addresses that the work was done with lately, and those of the weights. Several are kept, for a caller's allocator gives results two places in turn while the
@@ -50,7 +50,7 @@ class Executor {
   const LoadedFunction& loaded_;
   const plan::Plan& plan_;
   std::list<Entry> kept_;  // most recent first
-  Addresses addresses_;    // of bindings, arena and scratch: what recorded work holds
+  Addresses addresses_;    // of bindings, arena, scratch and ring: what recorded work holds
   size_t resolutions_ = 0;
 };
 

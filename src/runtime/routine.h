@@ -33,6 +33,7 @@ class Routine {
     Workers& workers;
     backend::Stream& stream;
     Allocator& allocator;        // of what kernels read and write
+    Lane* lane;                  // in which streamed weights come
     const OutputMemory& output;  // may be empty
     bool recording;
     bool marks;
@@ -86,7 +87,7 @@ class Routine {
   std::vector<int64_t> symbols_, sizes_;
   std::vector<Slot> slots_;                   // per value
   std::vector<MemoryBlock> blocks_;           // shared by values that are never needed at once
-  MemoryBlock arena_, scratch_;
+  MemoryBlock arena_, scratch_, ring_;
   std::vector<Timed> timed_;
 };
 

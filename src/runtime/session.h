@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/executor.h"
+#include "runtime/lane.h"
 #include "runtime/routine.h"
 #include "runtime/state.h"
 #include "runtime/weights.h"
@@ -16,6 +17,7 @@ namespace ingot::runtime {
 class Session {
  public:
   Session(std::shared_ptr<Weights> weights, size_t function, int threads, Allocator& allocator = system_allocator());
+  ~Session();
   // Dims of every output for these inputs; range and shape errors as in run(). Of one whose sizes are read from data: the most they can be, or -1 where that is not known.
   const std::vector<std::vector<int64_t>>& resolve(std::span<const HostTensor> inputs);
   // Inputs may have any strides; those that lie in the order of their binding are read where they are. Outputs must be row-major and of the resolved dims. Allocates nothing after the first call at a size (but see set_keeping). On a
@@ -48,6 +50,8 @@ class Session {
   size_t outputs() const { return loaded_.outputs; }
   const plan::Function& function() const { return *loaded_.function; }
   size_t arena_bytes() const { return arena_.size(); }
+  // Of its weights, with what its own runs take of the device at the last sizes.
+  Weights::Usage memory_usage() const;
   size_t kept_sizes() const { return executor_.kept(); }
   // How often sizes were resolved.
   size_t resolutions() const { return routine_ != nullptr ? routine_->resolutions() : executor_.resolutions(); }
@@ -64,6 +68,7 @@ class Session {
  private:
   Resolved& find(std::span<const HostTensor> inputs);
   void take_weights();
+  void leave_weights();
   void check_ranges(std::span<const HostTensor> inputs) const;
   std::span<const HostTensor> from_state(std::span<const HostTensor> inputs, std::optional<State::Use>& use);
   void run_kept(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
@@ -71,7 +76,8 @@ class Session {
   void work(std::span<const HostTensor> outputs);
   void work_now(std::span<const HostTensor> outputs);
   void work_regions(std::span<const HostTensor> outputs);
-  void work_in(std::byte* arena, std::byte* scratch);
+  void work_in(const RunMemory&);
+  size_t ring_bytes() const { return set_->memory.streaming != nullptr ? set_->memory.streaming->ring_bytes : 0; }
   bool device() const { return device_; }
   Allocator& memory() const { return device() ? *weights_->backend().memory() : allocator_; }
   std::byte* take(size_t binding, const HostTensor&, bool filled);
@@ -94,7 +100,8 @@ class Session {
   OutputMemory output_memory_;
   std::vector<size_t> room_;  // per binding, of results whose size is read from data
   std::vector<int64_t> wanted_;
-  MemoryBlock arena_, scratch_;  // with run_memory_ not used
+  MemoryBlock arena_, scratch_, ring_;  // with run_memory_ not used
+  std::unique_ptr<Lane> lane_;   // of streamed weights
   Allocator* run_memory_ = nullptr;
   std::vector<MemoryBlock> gathered_;  // copies of inputs and states that lie otherwise than the plan reads them, on the host
   std::vector<MemoryBlock> staged_;  // and what of the caller's is on the host, on the device

@@ -9,6 +9,7 @@
 #include "runtime/placement.h"
 #include "runtime/prepare.h"
 #include "runtime/program.h"
+#include "runtime/streaming.h"
 
 namespace ingot::runtime {
 
@@ -17,8 +18,8 @@ namespace ingot::runtime {
 class Weights {
  public:
   // Runs prepare, unless the plan was written without values: then commit() does, and until then current() is null.
-  // `threads`: 0 = all that may be used. `allocator`: of memory of the host. `device`: see place().
-  Weights(std::shared_ptr<const plan::Plan> plan, int threads, Allocator& allocator = system_allocator(), std::string_view device = "auto");
+  // `threads`: 0 = all that may be used. `allocator`: of memory of the host. `device`: see place(). `limit`: see set_limit().
+  Weights(std::shared_ptr<const plan::Plan> plan, int threads, Allocator& allocator = system_allocator(), std::string_view device = "auto", int64_t limit = 0);
   // Weights beside these, with the values of the last commit: for another version, or an adapter. They share what is equal until a commit of either makes it anew, so
   // they cost what a commit there prepares. Sessions may go from one to the other.
   std::shared_ptr<Weights> fork() const;
@@ -42,8 +43,24 @@ class Weights {
     std::vector<std::shared_ptr<const void>> derived;          // per Plan::derived: what it lies in; what has not changed is shared with the set before
     std::shared_ptr<Home> home;
     std::vector<uint64_t> changes;  // per Plan::weights: Given::changes of these values
+    // With a limit, each weight that functions read is by itself, per Loaded::reads: on the device, or in pinned memory of the host. Null: where the caller has it.
+    std::vector<std::shared_ptr<const MemoryBlock>> kept;
+    Split split;
+    size_t limit = 0, arena = 0;  // the limit, and what of it is for a run
   };
   std::shared_ptr<const Set> current() const;
+  // The bytes of device memory that weights and one session's run may take together. Weights beyond it are kept in memory of the host, and sessions copy them ahead of the
+  // steps that read them (streaming.h). 0: no limit. automatic: nine tenths of what is free. Runs that begin from now on have the new places; memory goes when no session has
+  // the old ones. Error (out_of_memory) naming the least limit that works, (invalid_option) for a limit where the device is the host; then nothing has changed.
+  static constexpr int64_t automatic = -1;
+  void set_limit(int64_t limit, int threads = 0);
+  // A run needs this much memory besides the weights: with a limit, more of them are streamed where it is more than was known.
+  void make_room(size_t arena);
+  // Of the set's weights on the device; of those on the host, which are streamed; of the ring that each session copies them to. `limit`: 0: none. `least`: that set_limit takes.
+  struct Usage {
+    size_t resident = 0, streamed = 0, ring = 0, arena = 0, limit = 0, least = 0;
+  };
+  Usage usage() const;
   // How many commits there were: current() is the same while this is.
   uint64_t commits() const { return commits_.load(std::memory_order_acquire); }
   // Stages another value for a weight, of these strides (null: row-major). Unless it is to be copied, or lies otherwise than the weight does and so must be,
@@ -55,6 +72,7 @@ class Weights {
   const LoadedFunction& function(size_t i) const { return loaded_->functions[i]; }
 
  private:
+  struct Making;
   // What does not depend on values: forks share it.
   struct Loaded {
     std::shared_ptr<const plan::Plan> plan;
@@ -62,6 +80,8 @@ class Weights {
     LoadedFunction prepare;
     std::vector<LoadedFunction> functions;
     std::vector<bool> read;      // by a function, per Plan::weights
+    WeightReads reads;           // of the functions
+    std::vector<std::shared_ptr<const Making>> makings;  // per Plan::derived, from the first limit on; null where no function reads it
     std::vector<bool> optional;  // values that only states begin with: the caller may bind memory instead
     LongMutex committing;        // one commit at a time, for forks write each other's Home::who
   };
@@ -79,15 +99,27 @@ class Weights {
     bool new_home = false;
     PreparePart part;
   };
+  // What a limit says for a set.
+  struct Limit {
+    bool on = false;   // each weight by itself, also where the limit is none any more
+    size_t bytes = 0;  // 0: none
+    size_t arena = 0;
+  };
   std::shared_ptr<Set> make(const Given&, const Set* before, int threads) const;
+  class Within;
+  std::shared_ptr<Set> make_within(const Given&, const Set* before, bool anew, const Limit&, int threads) const;
+  void find_makings() const;
+  Limit limit_for(int64_t limit, const Set* before) const;
   void swap_in(std::shared_ptr<const Set> next);
+  static uint64_t new_number();
   void take_values(Set&, const Given&) const;
   bool find_change(const Given&, const Set& before, Change&) const;
   std::shared_ptr<const MemoryBlock> place_weights(Set&, const Set* before, const Change&, backend::Stream&) const;
   std::shared_ptr<const MemoryBlock> upload(Set&, const std::vector<bool>& which, backend::Stream&) const;
   void place_derived(Set&, const Set* before, const Change&) const;
-  void run_prepare(const LoadedFunction&, const Set&, int threads, backend::Stream&) const;
+  void run_prepare(const LoadedFunction&, const Memory&, Workers&, backend::Stream&) const;
   void drop_pages(Set&, const Change&) const;
+  size_t padded(size_t bytes) const { return (bytes + 64 + backend().alignment() - 1) / backend().alignment() * backend().alignment(); }
   Allocator& memory() const { return backend().memory() != nullptr ? *backend().memory() : allocator_; }
 
   const std::vector<plan::Derived>& derived() const { return plan().targets[loaded_->placement.target].derived; }
@@ -97,6 +129,7 @@ class Weights {
   mutable Mutex mutex_;
   Given given_;
   std::shared_ptr<const Set> set_;
+  Limit limit_;
   uint64_t changes_ = 0;
   std::atomic<uint64_t> commits_ = 0;
 };

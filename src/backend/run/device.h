@@ -69,9 +69,15 @@ class Backend {
   // What kernels read and write, aligned to alignment(); null: memory of the host.
   virtual Allocator* memory() const = 0;
   virtual size_t alignment() const = 0;
+  // Memory of the host that the device copies from and to while it does other work (page-locked); null where memory() is.
+  virtual Allocator* pinned() const { return nullptr; }
+  // Bytes that memory() still has.
+  virtual size_t free_memory() const { return SIZE_MAX; }
   // Whether kernels can use what is at this address.
   virtual bool can_access(const void*) const = 0;
   virtual std::unique_ptr<Stream> new_stream() const = 0;
+  // One whose work goes on beside that of every other stream.
+  virtual std::unique_ptr<Stream> new_stream_apart() const { return new_stream(); }
   // Until all work on it so far is done, in whichever stream.
   virtual void synchronize() const = 0;
   // Its number; -1: the host.

@@ -41,6 +41,27 @@ class GpuMemory final : public Allocator {
   DevicePtr device_;
 };
 
+class PinnedMemory final : public Allocator {
+ public:
+  explicit PinnedMemory(DevicePtr device) : device_(std::move(device)) {}
+  void* allocate(size_t bytes) override {
+    Device::Use use(*device_);
+    Unrecorded apart;
+    constexpr unsigned for_all_contexts = 1;
+    void* memory = nullptr;
+    driver().check(driver().host_allocate(&memory, bytes, for_all_contexts), "allocating {} bytes of the host's memory that {} copies from", bytes, device_->properties().name);
+    return memory;
+  }
+  void release(void* memory, size_t) noexcept override {
+    Device::Use use(*device_);
+    Unrecorded apart;
+    driver().host_free(memory);
+  }
+
+ private:
+  DevicePtr device_;
+};
+
 // The CUDA that a plan's code was compiled by, as its PTX says in a comment; 0 when nothing does.
 int compiled_by(std::span<const CodeImage> code) {
   constexpr std::string_view says = "Cuda compilation tools, release ";
@@ -113,7 +134,7 @@ struct EventPoint final : Point {
 }  // namespace
 
 Gpu::Gpu(int ordinal, std::span<const CodeImage> code, std::span<const Timing> timings)
-    : device_(Device::open(ordinal)), memory_(std::make_unique<GpuMemory>(device_)), timings_(timings.begin(), timings.end()) {
+    : device_(Device::open(ordinal)), memory_(std::make_unique<GpuMemory>(device_)), pinned_(std::make_unique<PinnedMemory>(device_)), timings_(timings.begin(), timings.end()) {
   int sm = device_->properties().sm, cuda = compiled_by(code);
   for (bool ptx : {false, true}) {
     for (const CodeImage& c : code) {
@@ -151,6 +172,8 @@ bool Gpu::can_access(const void* pointer) const {
 
 std::unique_ptr<Stream> Gpu::new_stream() const { return std::make_unique<GpuStream>(device_); }
 
+std::unique_ptr<Stream> Gpu::new_stream_apart() const { return std::make_unique<GpuStream>(device_, true); }
+
 Function Gpu::function(const std::string& name) const {
   auto found = module_of_.find(name);
   if (found == module_of_.end()) {
@@ -167,7 +190,11 @@ const Products& Gpu::products() const {
   return *products_;
 }
 
-GpuStream::GpuStream(DevicePtr device) : device_(std::move(device)), status_(statuses().take(device_)) {}
+GpuStream::GpuStream(DevicePtr device, bool apart)
+    : device_(std::move(device)),
+      own_(apart ? std::make_unique<CudaStream>(device_) : nullptr),
+      stream_(own_ != nullptr ? own_->handle() : nullptr),
+      status_(statuses().take(device_)) {}
 
 GpuStream::~GpuStream() { statuses().give_back(status_); }
 

@@ -19,9 +19,12 @@ class Gpu final : public Backend {
   ~Gpu() override;
   const RunKernel* find(std::string_view kernel) const override;
   Allocator* memory() const override { return memory_.get(); }
+  Allocator* pinned() const override { return pinned_.get(); }
+  size_t free_memory() const override { return device_->free_memory(); }
   size_t alignment() const override { return 256; }
   bool can_access(const void*) const override;
   std::unique_ptr<Stream> new_stream() const override;
+  std::unique_ptr<Stream> new_stream_apart() const override;
   void synchronize() const override { device_->synchronize(); }
   int ordinal() const override { return device_->ordinal(); }
   std::vector<Timing> time(std::span<const Timing> known, double seconds) const override { return products().time(known, seconds); }
@@ -34,7 +37,7 @@ class Gpu final : public Backend {
 
  private:
   DevicePtr device_;
-  std::unique_ptr<Allocator> memory_;
+  std::unique_ptr<Allocator> memory_, pinned_;
   std::vector<std::unique_ptr<Module>> modules_;
   std::map<std::string, const Module*, std::less<>> module_of_;
   std::vector<Timing> timings_;
@@ -49,7 +52,8 @@ struct Status {
 
 class GpuStream final : public Stream {
  public:
-  explicit GpuStream(DevicePtr device);
+  // `apart`: in a CUDA stream of its own, until set_stream().
+  explicit GpuStream(DevicePtr device, bool apart = false);
   ~GpuStream() override;
   void set_stream(void* stream) override { stream_ = static_cast<StreamHandle>(stream); }
   void copy(void* to, const void* from, size_t bytes) override;
@@ -70,6 +74,7 @@ class GpuStream final : public Stream {
 
  private:
   DevicePtr device_;
+  std::unique_ptr<CudaStream> own_;
   StreamHandle stream_ = nullptr;
   std::unique_ptr<CudaStream> recorder_;  // work is recorded in a stream of its own: the default one cannot be
   Status* status_ = nullptr;          // memory of the host that the GPU writes
