@@ -278,7 +278,7 @@ typedef struct ingot_memory {
   uint64_t ring;             /* of the memory they are copied to; each session has its own */
   uint64_t arena;            /* of what a run has between its steps: of weights, what the limit leaves for it; of a session, at the last sizes */
   uint64_t limit;            /* option memory_bytes; 0: none */
-  uint64_t least;            /* the least limit that works; 0 without a limit */
+  uint64_t least;            /* the least limit that works */
 } ingot_memory;
 /* What the option memory_bytes says, from the next run of each session on: the weights that stay on the device and one session's run take no more than this many bytes of it, and
  * the rest is streamed. 0: no limit, -1: nine tenths of what is free. Memory goes when no session has the old places. Which weights stay follows from the plan and the limit

@@ -37,10 +37,10 @@ Weights::Weights(std::shared_ptr<const plan::Plan> of, int threads, Allocator& a
   for (const plan::Weight& w : plan().weights) weight_bytes.push_back(w.bytes);
   for (const plan::Derived& d : derived()) derived_bytes.push_back(d.bytes);
   loaded_->reads = WeightReads(loaded_->functions, weight_bytes, derived_bytes, backend().alignment());
-  limit_ = limit_for(limit, nullptr);
+  limit_ = limit_for(limit);
   // Values that the host gives come with set(), and prepare runs in commit().
   bool complete = std::none_of(plan().weights.begin(), plan().weights.end(), [](const plan::Weight& w) { return w.source == plan::Weight::Source::host && w.bytes > 0; });
-  if (complete) swap_in(limit_.on ? make_within(given_, nullptr, true, limit_, threads) : make(given_, nullptr, threads));
+  if (complete) swap_in(limit_.on ? make_within(given_, nullptr, true, limit_, threads) : make(given_, nullptr, threads), limit_);
 }
 
 std::shared_ptr<Weights> Weights::fork() const {
@@ -49,12 +49,14 @@ std::shared_ptr<Weights> Weights::fork() const {
   made->given_ = set_ != nullptr ? Given{set_->values, set_->copies, set_->changes} : given_;
   made->changes_ = changes_;
   made->limit_ = limit_;
-  if (set_ != nullptr) made->swap_in(set_);
+  if (set_ != nullptr) made->swap_in(set_, limit_);
   return made;
 }
 
-void Weights::swap_in(std::shared_ptr<const Set> next) {
+void Weights::swap_in(std::shared_ptr<const Set> next, const Limit& limit) {
   std::lock_guard lock(mutex_);
+  limit_ = limit;
+  if (limit_.on) limit_.bytes = next->limit;
   set_.swap(next);
   commits_.fetch_add(1, std::memory_order_release);
 }
@@ -263,9 +265,9 @@ void Weights::commit(int threads) {
     limit = limit_;
   }
   std::shared_ptr<const Set> before = current();  // goes after the lock
-  if (!limit.on) return swap_in(make(given, before.get(), threads));
+  if (!limit.on) return swap_in(make(given, before.get(), threads), limit);
   const bool anew = before == nullptr || given.changes == before->changes;
-  swap_in(make_within(given, before.get(), anew, limit, threads));
+  swap_in(make_within(given, before.get(), anew, limit, threads), limit);
 }
 
 }  // namespace ingot::runtime

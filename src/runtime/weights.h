@@ -56,7 +56,7 @@ class Weights {
   void set_limit(int64_t limit, int threads = 0);
   // A run needs this much memory besides the weights: with a limit, more of them are streamed where it is more than was known.
   void make_room(size_t arena);
-  // Of the set's weights on the device; of those on the host, which are streamed; of the ring that each session copies them to. `limit`: 0: none. `least`: that set_limit takes.
+  // Of the set's weights on the device; of those on the host, which are streamed; of the ring that each session copies them to. `limit`: 0: none. `least`: that set_limit takes, 0 on the host.
   struct Usage {
     size_t resident = 0, streamed = 0, ring = 0, arena = 0, limit = 0, least = 0;
   };
@@ -101,16 +101,19 @@ class Weights {
   };
   // What a limit says for a set.
   struct Limit {
-    bool on = false;   // each weight by itself, also where the limit is none any more
-    size_t bytes = 0;  // 0: none
+    bool on = false;         // each weight by itself, also where the limit is none any more
+    bool automatic = false;  // it follows from what is free when the weights are made first
+    size_t bytes = 0;        // 0: none, or not known yet
     size_t arena = 0;
   };
   std::shared_ptr<Set> make(const Given&, const Set* before, int threads) const;
   class Within;
   std::shared_ptr<Set> make_within(const Given&, const Set* before, bool anew, const Limit&, int threads) const;
   void find_makings() const;
-  Limit limit_for(int64_t limit, const Set* before) const;
-  void swap_in(std::shared_ptr<const Set> next);
+  size_t most_of_making() const;
+  Limit limit_for(int64_t limit) const;
+  void place_anew(const Limit&, int threads);
+  void swap_in(std::shared_ptr<const Set> next, const Limit&);
   static uint64_t new_number();
   void take_values(Set&, const Given&) const;
   bool find_change(const Given&, const Set& before, Change&) const;

@@ -30,6 +30,7 @@ class Weights::Within {
   // Whether a weight's value is another one than before.
   bool is_new(size_t w) const { return reads_.weights[w].derived ? new_derived_[reads_.weights[w].index] : new_weights_[reads_.weights[w].index]; }
   void find_new();
+  size_t on_device() const;
   std::shared_ptr<const MemoryBlock> room(size_t w) const;
   // Where the weight is on the device, or on the host where it is streamed.
   void settle(size_t w, std::shared_ptr<const MemoryBlock> block, const std::byte* at);
@@ -41,7 +42,7 @@ class Weights::Within {
   const WeightReads& reads_;
   const Set* before_;
   const bool anew_;
-  const Limit limit_;
+  Limit limit_;
   const int threads_;
   std::shared_ptr<Set> set_;
   std::vector<bool> new_weights_, new_derived_, settled_;
@@ -57,6 +58,18 @@ void Weights::Within::find_new() {
   PreparePart part;
   find_part(of_.loaded_->prepare, std::vector<bool>(derived().size(), all), new_weights_, part);
   new_derived_ = part.derived;
+}
+
+// What the weights have of the device's memory by now: those that the caller holds there, and ours.
+size_t Weights::Within::on_device() const {
+  size_t bytes = 0;
+  for (size_t w = 0; w < reads_.weights.size(); ++w) {
+    const ReadWeight& r = reads_.weights[w];
+    const bool borrowed = !r.derived && of_.backend().can_access(set_->values[r.index]);
+    const bool ours = before_ != nullptr && (before_->kept.empty() || !before_->split.streamed[w]);
+    if (borrowed || ours) bytes += r.bytes;
+  }
+  return bytes;
 }
 
 std::shared_ptr<const MemoryBlock> Weights::Within::room(size_t w) const {
@@ -182,11 +195,10 @@ void Weights::Within::plan_streaming() {
 
 std::shared_ptr<Weights::Set> Weights::Within::make() {
   find_new();
-  size_t making = 0;
-  for (const auto& m : of_.loaded_->makings) making = std::max(making, m != nullptr ? m->bytes : 0);
+  if (limit_.automatic && limit_.bytes == 0) limit_.bytes = (of_.backend().free_memory() + on_device()) / 10 * 9;
   set_->limit = limit_.bytes;
   set_->arena = limit_.arena;
-  set_->split = split_weights(reads_, limit_.bytes == 0 ? SIZE_MAX : limit_.bytes, limit_.arena, making);
+  set_->split = split_weights(reads_, limit_.bytes == 0 ? SIZE_MAX : limit_.bytes, limit_.arena, of_.most_of_making());
   set_->kept.resize(reads_.weights.size());
   settled_.resize(reads_.weights.size());
   set_->memory.weights.resize(plan().weights.size(), nullptr);
@@ -243,11 +255,17 @@ void Weights::find_makings() const {
   }
 }
 
+size_t Weights::most_of_making() const {
+  size_t most = 0;
+  for (const auto& m : loaded_->makings) most = std::max(most, m != nullptr ? m->bytes : 0);
+  return most;
+}
+
 std::shared_ptr<Weights::Set> Weights::make_within(const Given& given, const Set* before, bool anew, const Limit& limit, int threads) const {
   return Within(*this, given, before, anew, limit, threads).make();
 }
 
-Weights::Limit Weights::limit_for(int64_t limit, const Set* before) const {
+Weights::Limit Weights::limit_for(int64_t limit) const {
   Limit out = limit_;
   if (backend().memory() == nullptr) {
     if (limit <= 0) return out;
@@ -261,51 +279,43 @@ Weights::Limit Weights::limit_for(int64_t limit, const Set* before) const {
   out.on = out.on || limit != 0;
   if (out.on) find_makings();
   out.bytes = static_cast<size_t>(std::max<int64_t>(limit, 0));
-  if (limit == automatic) {
-    const size_t ours = before != nullptr && !before->kept.empty() ? before->split.resident_bytes + before->split.ring_bytes : 0;
-    out.bytes = (backend().free_memory() + ours) / 10 * 9;
-  }
+  out.automatic = limit == automatic;
   return out;
 }
 
 void Weights::set_limit(int64_t limit, int threads) {
   std::lock_guard alone(loaded_->committing);
-  std::shared_ptr<const Set> before = current();
-  const Limit wanted = limit_for(limit, before.get());
-  if (!wanted.on || (wanted.on == limit_.on && wanted.bytes == limit_.bytes)) return;
-  // The values of the last commit: what was set since waits for the next one.
-  std::shared_ptr<const Set> made;
-  if (before != nullptr) made = make_within({before->values, before->copies, before->changes}, before.get(), false, wanted, threads);
-  {
-    std::lock_guard lock(mutex_);
-    limit_ = wanted;
-  }
-  if (made != nullptr) swap_in(std::move(made));
+  const Limit wanted = limit_for(limit);
+  const bool same = wanted.on == limit_.on && wanted.bytes == limit_.bytes && !wanted.automatic;
+  if (wanted.on && !same) place_anew(wanted, threads);
 }
 
 void Weights::make_room(size_t arena) {
   std::lock_guard alone(loaded_->committing);
-  std::shared_ptr<const Set> before = current();
   Limit wanted = limit_;
-  if (before == nullptr || before->limit == 0 || before->arena >= arena) return;
+  if (wanted.bytes == 0 || wanted.arena >= arena) return;
   wanted.arena = arena;
-  std::shared_ptr<const Set> made = make_within({before->values, before->copies, before->changes}, before.get(), false, wanted, 0);
-  {
-    std::lock_guard lock(mutex_);
-    limit_ = wanted;
-  }
-  swap_in(std::move(made));
+  place_anew(wanted, 0);
+}
+
+// The values of the last commit: what was set since waits for the next one.
+void Weights::place_anew(const Limit& wanted, int threads) {
+  std::shared_ptr<const Set> before = current();
+  if (before != nullptr) return swap_in(make_within({before->values, before->copies, before->changes}, before.get(), false, wanted, threads), wanted);
+  std::lock_guard lock(mutex_);
+  limit_ = wanted;
 }
 
 Weights::Usage Weights::usage() const {
-  std::shared_ptr<const Set> set = current();
   Usage out;
-  if (backend().memory() == nullptr || set == nullptr) return out;
-  if (set->kept.empty()) {
-    out.resident = loaded_->reads.bytes();
-    return out;
-  }
-  out = {set->split.resident_bytes, set->split.streamed_bytes, set->split.ring_bytes, set->arena, set->limit, set->split.least};
+  if (backend().memory() == nullptr) return out;
+  std::lock_guard alone(loaded_->committing);
+  std::shared_ptr<const Set> set = current();
+  if (set != nullptr && !set->kept.empty()) return {set->split.resident_bytes, set->split.streamed_bytes, set->split.ring_bytes, set->arena, set->limit, set->split.least};
+  find_makings();
+  for (const LoadedFunction& f : loaded_->functions) out.arena = std::max(out.arena, usual_arena_bytes(f));
+  out.resident = set != nullptr ? loaded_->reads.bytes() : 0;
+  out.least = split_weights(loaded_->reads, SIZE_MAX, out.arena, most_of_making()).least;
   return out;
 }
 

@@ -134,7 +134,7 @@ SYMBOLS: list[Symbol] = [
         ("enable_cudagraphs", "differs", "gives the module itself"),
         ("enable_pre_allocated_outputs", "differs", "gives the module; torch's allocator keeps memory at hand"),
         ("enable_output_allocator", "differs", "gives the module; results of any size get memory while the engine runs"),
-        ("weight_streaming", "not yet", "budgets are checked and noted; all weights stay on the device"),
+        ("weight_streaming", "works", "on a GPU weights beyond the budget are streamed from the host (ingot.Engine.configure); what the caller's model itself has on the GPU stays there. On the CPU a budget is noted"),
         ("set_multi_device_safe_mode", "differs", "every call checks the device of its inputs"),
         ("optimization_profile", "differs", "the choice is kept, shown and chosen by \"auto\"; one plan serves the sizes of all profiles, so it changes nothing"),
         ("RuntimeSettings", "differs", "checked and shown; they change nothing"),
