@@ -273,7 +273,10 @@ int cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, void**
   if (p.call_fails()) return launch_failed;
   auto found = p.functions.find(function);
   if (found == p.functions.end() || config->gx == 0 || config->bx == 0) return p.mistake(invalid_handle, "a kernel that is not there, or without threads, is started");
+  const bool joined = p.joined.erase(config->stream) > 0;
   if (p.recording.contains(config->stream)) {
+    // It depends on more than the kernel before it, and only on kernels can one depend so.
+    if (joined && config->attribute_count > 0) return p.mistake(invalid_value, "a kernel that overlaps others is right behind work of another stream");
     ++p.reached[config->stream].given;
     return success;
   }
@@ -303,6 +306,7 @@ int cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
   if (stream != nullptr && !p.streams.contains(stream)) return p.mistake(invalid_handle, "a stream that is gone waits");
   ++p.values["waits"];
   if (!p.events_made.contains(event)) return p.mistake(invalid_handle, "waiting for an event that is gone");
+  p.joined.insert(stream);
   const auto mark = p.marks.find(event);
   if (mark == p.marks.end()) return p.recording.contains(stream) ? p.mistake(invalid_value, "a stream that is recorded waits for work outside of the recording") : success;
   const auto other = p.recording.find(mark->second.stream);

@@ -79,6 +79,7 @@ class Pretend {
     void* stream;
     long long given;
   };
+  std::set<void*> joined;  // streams that have waited for an event since their last kernel
   std::map<void*, Mark> marks;  // of events that were recorded in recorded streams
   std::set<void*> graphs, execs;
   std::map<void*, long long> work;   // nanoseconds, of streams that are recorded, of graphs and of what is made of them

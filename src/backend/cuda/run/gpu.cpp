@@ -269,6 +269,7 @@ std::unique_ptr<Point> GpuStream::new_point() const { return std::make_unique<Ev
 void GpuStream::set(Point& point) const { static_cast<EventPoint&>(point).event.record(stream_); }
 
 void GpuStream::come_after(const Point& point) const {
+  met_others_ = true;
   Device::Use use(*device_);
   driver().check(driver().stream_wait(stream_, static_cast<const EventPoint&>(point).event.handle(), 0), "making a stream of {} wait", device_->properties().name);
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/run/cublaslt.h"
@@ -70,6 +71,9 @@ class GpuStream final : public Stream {
 
   const DevicePtr& device() const { return device_; }
   StreamHandle handle() const { return stream_; }
+  // Whether a kernel that is started now may overlap the one before it. Not right behind work of another stream: recorded, it would depend on more than a kernel, and only on
+  // kernels can one depend that way.
+  bool may_overlap() { return !std::exchange(met_others_, false); }
   Address status() const { return reinterpret_cast<Address>(status_); }
 
  private:
@@ -80,6 +84,7 @@ class GpuStream final : public Stream {
   Status* status_ = nullptr;          // memory of the host that the GPU writes
   std::vector<std::unique_ptr<Event>> events_;
   size_t marks_ = 0;
+  mutable bool met_others_ = false;  // since the last kernel
 };
 
 }  // namespace ingot::backend::cuda
