@@ -154,7 +154,8 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
   }
   if (const size_t needs = known->arena_bytes + known->scratch_bytes; set_->limit > 0 && needs > set_->arena) {
     if (stream_->recorded_by_caller()) {
-      throw Error(Code::invalid_input, "a run with these sizes moves weights to the host, and cannot be recorded into a CUDA graph").fix("run once with these sizes before the capture");
+      throw Error(Code::invalid_input, "a run with these sizes moves weights to the host, and cannot be recorded into a CUDA graph")
+          .fix("run once with these sizes before the capture");
     }
     weights_->make_room(needs);
     take_weights();

@@ -101,7 +101,7 @@ class Session {
   std::vector<size_t> room_;  // per binding, of results whose size is read from data
   std::vector<int64_t> wanted_;
   MemoryBlock arena_, scratch_, ring_;  // with run_memory_ not used
-  std::unique_ptr<Lane> lane_;   // of streamed weights
+  std::unique_ptr<Lane> lane_;  // of streamed weights
   Allocator* run_memory_ = nullptr;
   std::vector<MemoryBlock> gathered_;  // copies of inputs and states that lie otherwise than the plan reads them, on the host
   std::vector<MemoryBlock> staged_;  // and what of the caller's is on the host, on the device

@@ -77,8 +77,9 @@ Split split_weights(const WeightReads& reads, size_t limit, size_t arena, size_t
     kept += bytes(by_size[k]);
   }
   if (!found) {
-    throw Error(Code::out_of_memory, fmt::format("option memory_bytes is {}, and the weights need {} at least: two rooms for the largest of them that is streamed, and {} for a run", limit,
-                                                 out.least, std::max(arena, making)))
+    throw Error(Code::out_of_memory,
+                fmt::format("option memory_bytes is {}, and the weights need {} at least: two rooms for the largest of them that is streamed, and {} for a run", limit, out.least,
+                            std::max(arena, making)))
         .fix(fmt::format("set memory_bytes to {} or more, or to 0 for no limit", out.least));
   }
   if (const size_t all = reads.bytes(); all <= limit && std::max(arena, making) <= limit - all) {

@@ -79,11 +79,11 @@ class Weights {
     Placement placement;
     LoadedFunction prepare;
     std::vector<LoadedFunction> functions;
-    std::vector<bool> read;      // by a function, per Plan::weights
-    WeightReads reads;           // of the functions
+    std::vector<bool> read;  // by a function, per Plan::weights
+    WeightReads reads;  // of the functions
     std::vector<std::shared_ptr<const Making>> makings;  // per Plan::derived, from the first limit on; null where no function reads it
     std::vector<bool> optional;  // values that only states begin with: the caller may bind memory instead
-    LongMutex committing;        // one commit at a time, for forks write each other's Home::who
+    LongMutex committing;  // one commit at a time, for forks write each other's Home::who
   };
   Weights(std::shared_ptr<Loaded> loaded, Allocator& allocator) : loaded_(std::move(loaded)), allocator_(allocator) {}
   // What set() gave, and of it what was copied.
@@ -94,16 +94,16 @@ class Weights {
   };
   // What a commit makes anew; the rest is the set's before.
   struct Change {
-    std::vector<bool> weights;       // have other values
+    std::vector<bool> weights;  // have other values
     std::vector<bool> home_is_free;  // per Plan::derived
     bool new_home = false;
     PreparePart part;
   };
   // What a limit says for a set.
   struct Limit {
-    bool on = false;         // each weight by itself, also where the limit is none any more
+    bool on = false;  // each weight by itself, also where the limit is none any more
     bool automatic = false;  // it follows from what is free when the weights are made first
-    size_t bytes = 0;        // 0: none, or not known yet
+    size_t bytes = 0;  // 0: none, or not known yet
     size_t arena = 0;
   };
   std::shared_ptr<Set> make(const Given&, const Set* before, int threads) const;
