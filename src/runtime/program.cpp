@@ -210,14 +210,19 @@ int64_t bytes_moved(const Resolved::Step& step) {
   return bytes;
 }
 
-size_t usual_arena_bytes(const LoadedFunction& loaded) {
-  std::vector<int64_t> symbols, sizes(loaded.function->sizes.code.size());
+size_t usual_bytes(const LoadedFunction& loaded, const plan::Plan& plan, std::span<const size_t> weight_bytes, std::span<const size_t> derived_bytes, Workers& workers) {
+  Memory nowhere;
+  nowhere.weights.resize(weight_bytes.size());
+  nowhere.derived.resize(derived_bytes.size());
+  nowhere.weight_bytes.assign(weight_bytes.begin(), weight_bytes.end());
+  nowhere.derived_bytes.assign(derived_bytes.begin(), derived_bytes.end());
+  std::vector<int64_t> symbols;
   for (const plan::Symbol& s : loaded.function->symbols) symbols.push_back(s.opt);
-  std::vector<size_t> offsets;
   try {
-    evaluate(loaded.function->sizes, symbols, sizes);
-    return place_arena(*loaded.program, sizes, loaded.backend->alignment(), offsets);
-  } catch (const Error&) {
+    const auto resolved = resolve(loaded, plan, nowhere, std::move(symbols), workers);
+    return resolved->arena_bytes + resolved->scratch_bytes;
+  } catch (const Error& e) {
+    if (e.code != Code::invalid_input) throw;
     return 0;
   }
 }
@@ -233,7 +238,8 @@ bool point_at_weights(Resolved& r, const Memory& memory) {
       r.steps[w.step].operands[w.operand].data = nullptr;
       continue;
     }
-    std::byte* data = (w.derived ? memory.derived[w.index] : const_cast<std::byte*>(memory.weights[w.index])) + w.offset;
+    std::byte* data = w.derived ? memory.derived[w.index] : const_cast<std::byte*>(memory.weights[w.index]);
+    if (data != nullptr) data += w.offset;
     std::byte*& at = r.steps[w.step].operands[w.operand].data;
     changed = changed || at != data;
     at = data;

@@ -106,7 +106,7 @@ void run_step(const LoadedFunction&, const Resolved&, size_t step, std::byte* sc
 // Runs the steps. `bindings`: data of every binding. `lane`: in which streamed weights come; null where there are none.
 // `marks`: the stream notes the time before the first step and after each.
 void run(const LoadedFunction&, Resolved&, std::span<std::byte* const> bindings, const RunMemory&, Workers&, backend::Stream&, Lane* lane = nullptr, bool marks = false);
-// Of the arena at the usual sizes; 0 where these do not go together.
-size_t usual_arena_bytes(const LoadedFunction&);
+// Of arena and scratch at the usual sizes; 0 where these do not go together.
+size_t usual_bytes(const LoadedFunction&, const plan::Plan&, std::span<const size_t> weight_bytes, std::span<const size_t> derived_bytes, Workers&);
 
 }  // namespace ingot::runtime

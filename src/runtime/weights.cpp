@@ -33,10 +33,9 @@ Weights::Weights(std::shared_ptr<const plan::Plan> of, int threads, Allocator& a
     }
   }
   loaded_->optional = plan::only_first_values(plan());
-  std::vector<size_t> weight_bytes, derived_bytes;
-  for (const plan::Weight& w : plan().weights) weight_bytes.push_back(w.bytes);
-  for (const plan::Derived& d : derived()) derived_bytes.push_back(d.bytes);
-  loaded_->reads = WeightReads(loaded_->functions, weight_bytes, derived_bytes, backend().alignment());
+  for (const plan::Weight& w : plan().weights) loaded_->weight_bytes.push_back(w.bytes);
+  for (const plan::Derived& d : derived()) loaded_->derived_bytes.push_back(d.bytes);
+  loaded_->reads = WeightReads(loaded_->functions, loaded_->weight_bytes, loaded_->derived_bytes, backend().alignment());
   limit_ = limit_for(limit);
   // Values that the host gives come with set(), and prepare runs in commit().
   bool complete = std::none_of(plan().weights.begin(), plan().weights.end(), [](const plan::Weight& w) { return w.source == plan::Weight::Source::host && w.bytes > 0; });

@@ -80,6 +80,7 @@ class Weights {
     LoadedFunction prepare;
     std::vector<LoadedFunction> functions;
     std::vector<bool> read;  // by a function, per Plan::weights
+    std::vector<size_t> weight_bytes, derived_bytes;
     WeightReads reads;  // of the functions
     std::vector<std::shared_ptr<const Making>> makings;  // per Plan::derived, from the first limit on; null where no function reads it
     std::vector<bool> optional;  // values that only states begin with: the caller may bind memory instead
@@ -110,6 +111,7 @@ class Weights {
   class Within;
   std::shared_ptr<Set> make_within(const Given&, const Set* before, bool anew, const Limit&, int threads) const;
   void find_makings() const;
+  size_t usual_bytes() const;
   size_t most_of_making() const;
   Limit limit_for(int64_t limit) const;
   void place_anew(const Limit&, int threads);

@@ -223,7 +223,8 @@ std::shared_ptr<Weights::Set> Weights::Within::make() {
 void Weights::find_makings() const {
   if (!loaded_->makings.empty()) return;
   const std::vector<ReadWeight>& all = loaded_->reads.weights;
-  loaded_->makings.resize(derived().size());
+  const std::unique_ptr<Workers> workers = make_workers(1);
+  std::vector<std::shared_ptr<const Making>> makings(derived().size());
   for (const ReadWeight& w : all) {
     if (!w.derived) continue;
     auto made = std::make_unique<Making>();
@@ -248,11 +249,20 @@ void Weights::find_makings() const {
         }
       }
     }
-    made->bytes = usual_arena_bytes(made->part.loaded);
+    made->bytes = runtime::usual_bytes(made->part.loaded, plan(), loaded_->weight_bytes, loaded_->derived_bytes, *workers);
     for (size_t i = 0; i < plan().weights.size(); ++i) made->bytes += made->part.weights[i] ? padded(plan().weights[i].bytes) : 0;
     for (size_t d = 0; d < derived().size(); ++d) made->bytes += made->reads[d] || (made->part.derived[d] && d != w.index) ? padded(derived()[d].bytes) : 0;
-    loaded_->makings[w.index] = std::move(made);
+    makings[w.index] = std::move(made);
   }
+  loaded_->makings = std::move(makings);
+}
+
+// What a run takes besides the weights.
+size_t Weights::usual_bytes() const {
+  const std::unique_ptr<Workers> workers = make_workers(1);
+  size_t most = 0;
+  for (const LoadedFunction& f : loaded_->functions) most = std::max(most, runtime::usual_bytes(f, plan(), loaded_->weight_bytes, loaded_->derived_bytes, *workers));
+  return most;
 }
 
 size_t Weights::most_of_making() const {
@@ -273,11 +283,11 @@ Weights::Limit Weights::limit_for(int64_t limit) const {
         .fix("leave it out on the CPU, where the weights of a file are mapped and take memory as they are read");
   }
   if (limit < automatic) fail(Code::invalid_option, "option memory_bytes is {}; a number of bytes, 0 (no limit) or -1 (nine tenths of what is free) is needed", limit);
-  if (!out.on) {
-    for (const LoadedFunction& f : loaded_->functions) out.arena = std::max(out.arena, usual_arena_bytes(f));
+  if (!out.on && limit != 0) {
+    out.arena = usual_bytes();
+    find_makings();
+    out.on = true;
   }
-  out.on = out.on || limit != 0;
-  if (out.on) find_makings();
   out.bytes = static_cast<size_t>(std::max<int64_t>(limit, 0));
   out.automatic = limit == automatic;
   return out;
@@ -313,7 +323,7 @@ Weights::Usage Weights::usage() const {
   std::shared_ptr<const Set> set = current();
   if (set != nullptr && !set->kept.empty()) return {set->split.resident_bytes, set->split.streamed_bytes, set->split.ring_bytes, set->arena, set->limit, set->split.least};
   find_makings();
-  for (const LoadedFunction& f : loaded_->functions) out.arena = std::max(out.arena, usual_arena_bytes(f));
+  out.arena = usual_bytes();
   out.resident = set != nullptr ? loaded_->reads.bytes() : 0;
   out.least = split_weights(loaded_->reads, SIZE_MAX, out.arena, most_of_making()).least;
   return out;

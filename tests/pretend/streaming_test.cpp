@@ -205,9 +205,10 @@ TEST_F(Streamed, AForkSharesWhatIsStreamed) {
 
 TEST_F(Streamed, WhatIsFreeIsTheAutomaticLimit) {
   Weights weights;
-  set("memory", get("live_bytes") + static_cast<long long>(all + static_cast<uint64_t>(arena)));
+  const uint64_t free = 2 * (all + static_cast<uint64_t>(arena));
+  set("memory", get("live_bytes") + static_cast<long long>(free));
   good(make_within(plan, -1, weights));
-  EXPECT_EQ(memory(weights).limit, (all + static_cast<uint64_t>(arena)) / 10 * 9);
+  EXPECT_EQ(memory(weights).limit, free / 10 * 9);
   set("memory", 8LL << 30);
   good(ingot_weights_set_memory(weights.get(), -1));
   EXPECT_EQ(memory(weights).streamed, 0u);
@@ -252,6 +253,40 @@ TEST_F(Streamed, EachAllocationFailsOnce) {
 }
 TEST_F(Streamed, EachCallFailsOnce) {
   fail_each("fail_call", [&] { live_once(plan, static_cast<int64_t>(least), INGOT_DEVICE); });
+}
+
+// With a state, and a weight that prepare makes of others.
+ingot_status step(const Session& session) {
+  int64_t id = 3;
+  float answers[32];
+  const int64_t one[] = {1}, dims[] = {1, 32};
+  const ingot_tensor x{&id, INGOT_INT64, 1, one, nullptr}, y{answers, INGOT_FLOAT32, 2, dims, nullptr};
+  return ingot_session_run_with(session.get(), &x, 1, &y, 1);
+}
+
+TEST_F(OnPretendGpu, StreamedWeightsBesideAState) {
+  Plan plan = compiled_for_gpu(INGOT_TEST_DECODER);
+  if (plan == nullptr) GTEST_SKIP() << ingot_last_error()->message;
+  Weights whole;
+  good(make_within(plan, 0, whole));
+  const ingot_memory told = memory(whole);
+  whole.reset();
+  for (const char* setting : {"fail_allocation", "fail_call"}) {
+    fail_each(setting, [&] {
+      const ingot_status wanted = setting == std::string("fail_call") ? INGOT_DEVICE : INGOT_OUT_OF_MEMORY;
+      Weights weights;
+      Session session;
+      const long long used = get("live_bytes"), copies = get("pinned_copies");
+      set("peak_bytes", used);
+      attempt("weights", wanted, [&] { return make_within(plan, static_cast<int64_t>(told.least), weights); });
+      EXPECT_LE(get("peak_bytes") - used, static_cast<long long>(told.least));
+      EXPECT_EQ(memory(weights).resident + memory(weights).streamed, told.resident);
+      EXPECT_GT(memory(weights).streamed, 0u);
+      attempt("session", wanted, [&] { return make(plan, weights, session); });
+      for (int i = 0; i < 4; ++i) attempt("run", wanted, [&] { return step(session); });
+      EXPECT_GT(get("pinned_copies"), copies);
+    });
+  }
 }
 
 }  // namespace

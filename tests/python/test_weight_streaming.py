@@ -110,6 +110,41 @@ def test_the_limit_of_an_engine(plan):
     assert done.stdout == "done\n", done.stderr
 
 
+class Branches(torch.nn.Module):
+    """Regions: what is selected goes through one of two stacks of layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Deep(64), Deep(64)
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, self.first, self.second, (x,))
+
+
+@pretended
+def test_a_function_with_regions(tmp_path):
+    torch.export.save(torch.export.export(Branches().eval(), (torch.randn(4, 64),)), tmp_path / "model.pt2")
+    done = subprocess.run([BUILD / "ingot", "compile", tmp_path / "model.pt2", "-o", tmp_path / "gpu.ingot", "--set", "target=cuda:sm_90"], capture_output=True, text=True,
+                          env={**os.environ, "INGOT_CACHE": "off", "INGOT_LIBRARY_PATH": SITE})  # fmt: skip
+    if "NVRTC" in done.stderr:
+        pytest.skip("NVRTC is not here")
+    assert done.returncode == 0, done.stderr
+    program = """
+import ingot, numpy as np, sys
+engine = ingot.load_engine(sys.argv[1], device="cuda", trust="code")
+least = engine.memory()["least"]
+engine.configure(memory_bytes=least)
+session = engine.session()
+for _ in range(4):
+    session.run(np.ones((4, 64), np.float32))
+assert engine.memory()["streamed"] > 0 and engine.memory()["limit"] == least
+print("done")
+"""
+    done = pretend([sys.executable, "-c", program, str(tmp_path / "gpu.ingot")], INGOT_PRETEND_EVENTS=str(tmp_path / "events"))
+    assert done.stdout == "done\n", done.stderr
+    assert "mistake" not in (tmp_path / "events").read_text()
+
+
 @pretended
 def test_the_command_line(plan):
     run = lambda *more: pretend([BUILD / "ingot", "run", plan, "--trust", "code", "--device", "cuda", *more])  # noqa: E731
@@ -176,6 +211,17 @@ def test_results_are_the_same_bits(saved, graphs):
             for seed in range(4):
                 assert torch.equal(streamed(x(seed)), plain(x(seed))), limit
     assert streamed.engine.memory()["limit"] == memory["limit"]
+
+
+@on_gpu
+def test_regions_on_the_gpu(tmp_path):
+    ingot.save(ingot.compile(Branches().eval(), [torch.randn(4, 64)], target=TARGET), tmp_path / "regions.ingot")
+    plain = ingot.load(tmp_path / "regions.ingot", device=HERE)
+    streamed = ingot.load(tmp_path / "regions.ingot", device=HERE, memory_bytes=plain.engine.memory()["least"])
+    for seed in range(8):
+        given = torch.randn(4, 64, generator=torch.Generator(HERE).manual_seed(seed), device=HERE)
+        for x in (given, given.abs(), -given.abs()):
+            assert torch.equal(streamed(x), plain(x))
 
 
 @on_gpu
