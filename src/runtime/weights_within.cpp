@@ -12,7 +12,7 @@ namespace ingot::runtime {
 struct Weights::Making {
   PreparePart part;
   std::vector<bool> reads;  // per Plan::derived: made before, and read here
-  size_t bytes = 0;         // of device memory, but for the weight itself
+  size_t bytes = 0;         // of device memory
 };
 
 class Weights::Within {
@@ -251,7 +251,7 @@ void Weights::find_makings() const {
     }
     made->bytes = runtime::usual_bytes(made->part.loaded, plan(), loaded_->weight_bytes, loaded_->derived_bytes, *workers);
     for (size_t i = 0; i < plan().weights.size(); ++i) made->bytes += made->part.weights[i] ? padded(plan().weights[i].bytes) : 0;
-    for (size_t d = 0; d < derived().size(); ++d) made->bytes += made->reads[d] || (made->part.derived[d] && d != w.index) ? padded(derived()[d].bytes) : 0;
+    for (size_t d = 0; d < derived().size(); ++d) made->bytes += made->reads[d] || made->part.derived[d] ? padded(derived()[d].bytes) : 0;
     makings[w.index] = std::move(made);
   }
   loaded_->makings = std::move(makings);
