@@ -249,6 +249,13 @@ class Weights {
   }
   // A second set of weights with the values of the last commit; both share what is equal. Session::set_weights switches between them.
   Weights fork() const { return Weights(detail::make<Owner>(ingot_weights_fork, handle_.get())); }
+  // What of a GPU's memory they may take with one session's run (0: no limit, -1: nine tenths of what is free), and what they take.
+  void set_memory(int64_t bytes) { detail::check(ingot_weights_set_memory(handle_.get(), bytes)); }
+  ingot_memory memory() const {
+    ingot_memory m{};
+    detail::check(ingot_weights_memory(handle_.get(), &m));
+    return m;
+  }
   ingot_weights* handle() const { return handle_.get(); }
 
  private:
@@ -379,6 +386,12 @@ class Session {
     return outputs;
   }
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
+  // What its weights and its runs take of a GPU's memory.
+  ingot_memory memory() const {
+    ingot_memory m{};
+    detail::check(ingot_session_memory(handle_.get(), &m));
+    return m;
+  }
   // A fork of the session's weights, or the weights that they are a fork of. Resolved sizes are kept.
   void set_weights(const Weights& weights) { detail::check(ingot_session_set_weights(handle_.get(), weights.handle())); }
   // Sets the state that later runs write. own_state(): the session's own, the default.

@@ -193,8 +193,25 @@ class Engine:
             staged.append((name, value.cpu() if self.device in ("cpu", None) and getattr(value, "is_cuda", False) else value))
         return taken, staged
 
+    def configure(self, **runtime_option):
+        """Changes memory_bytes: from the next run on the weights, with one session's run, take no more than that of a GPU's memory (0: no limit, -1: nine tenths of what is free),
+        and the rest is streamed. Results stay the same, bit by bit. `with engine.configure(memory_bytes=...)`: until the end of the block. MemoryError names the least limit
+        that works; then nothing has changed."""
+        from .memory import Configured
+
+        return Configured([self], runtime_option)
+
+    def memory(self) -> dict[str, int]:
+        """Bytes of a GPU's memory: resident (weights that are there), streamed (weights on the host that come there ahead of their steps), ring (what each session has for those),
+        arena (what the limit leaves for a run), limit (0: none) and least (the least limit that works). All 0 on the CPU."""
+        from .memory import of_weights
+
+        if self._weights is None:
+            raise self.not_here()
+        return of_weights(self._weights.pointer)
+
     def session(self, function: int = 0, **runtime_option) -> "Session":
-        """A session: one caller at a time."""
+        """A session: one caller at a time. memory_bytes is a limit of the weights, which all sessions share: see configure."""
         if function not in range(len(self.functions)):
             raise InputError(f"there is no function {function!r}: the plan has {len(self.functions)}, counted from 0")
         return Session(self, function, runtime_option)
@@ -243,8 +260,20 @@ class Session(Handle):
             raise engine.not_here()
         self._engine, self._function = engine, function
         self._options = session_options({**engine._plan.session_options, **runtime_option})
+        if "memory_bytes" in runtime_option:
+            engine.configure(memory_bytes=runtime_option["memory_bytes"])
         check(lib().ingot_session_create(engine._plan.pointer, engine._weights.pointer, function, self._options.pointer, byref(out)))
         super().__init__(out)
+
+    def configure(self, **runtime_option):
+        """As `Engine.configure`: the weights are those of all sessions of the engine."""
+        return self._engine.configure(**runtime_option)
+
+    def memory(self) -> dict[str, int]:
+        """As `Engine.memory`, with what this session's runs take at the last sizes as `arena`."""
+        from .memory import of_session
+
+        return of_session(self.pointer)
 
     def _outputs(self, inputs, count):
         """Arrays for the outputs; None for each output whose sizes are read from data."""

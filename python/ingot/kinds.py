@@ -92,6 +92,9 @@ class FromPlan(Engines):
     def written(self):
         return self.states
 
+    def engines(self):
+        return [self.engine]
+
     def input_names(self):
         return self.engine.input_names
 
@@ -149,6 +152,9 @@ class WithWeights(Engines):
         self.runnable, self.engine, self.way, self.run = runnable, runnable.engine, runnable.way, runnable.run
         self.plain, self.segments = self.way.plain, self.way.segments
         self.form = form_of(signature, in_spec, out_spec, complete=not runnable.straight)
+
+    def engines(self):
+        return self.runnable.engines
 
     def input_names(self):
         return [s.name for s in self.runnable.slots if s.kind == "input" or s.kind == "number" and self.form.complete]
@@ -249,6 +255,9 @@ class InTorch:
 
     def written(self):
         raise UnsupportedError("all of the model runs in torch, which writes the model's own buffers", remedy="copy the model for each sequence: copy.deepcopy(model)")
+
+    def engines(self):
+        return []
 
     def weight_names(self):
         return ()

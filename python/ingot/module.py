@@ -11,6 +11,7 @@ from torch.autograd import forward_ad as forward_mode
 from . import _values, autocast, module_state, processes
 from .errors import FormatError, InputError, UnsupportedError
 from .inference_only import InferenceOnly
+from .memory import Configured
 from .profile import Profile
 
 _CALL = torch.nn.Module._wrapped_call_impl  # torch.nn.Module.__call__ when nobody traces
@@ -133,6 +134,10 @@ class Module(InferenceOnly):
         """
         _values.by_name(state_dict)
         self._kind.update_weights(state_dict, strict)
+
+    def configure(self, **runtime_option):
+        """Changes memory_bytes for each engine of the module: see `ingot.Engine.configure`. As a context, what was before is back behind it."""
+        return Configured(self._kind.engines(), runtime_option)
 
     def add_lora(self, name: str, adapter, *, scale: float = 1.0, config=None):
         """Adds a LoRA adapter: calls use W + scale * B @ A for each of its weights. The sum over all chosen adapters is computed in float32 and rounded once.

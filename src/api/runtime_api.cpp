@@ -87,7 +87,10 @@ plan::Trust trust_of(ingot_trust trust) {
 }
 
 std::string device_of(const ingot_options* options) { return options == nullptr ? "auto" : options->values.text("device"); }
+int64_t limit_of(const ingot_options* options) { return options == nullptr ? 0 : options->values.integer("memory_bytes"); }
 int threads_of(const ingot_options* options) { return options == nullptr ? 0 : static_cast<int>(options->values.integer("threads")); }
+
+ingot_memory memory_of(const runtime::Weights::Usage& u) { return {u.resident, u.streamed, u.ring, u.arena, u.limit, u.least}; }
 
 }  // namespace
 
@@ -377,7 +380,7 @@ ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_options* o
     required(out, "out");
     std::string device = device_of(options);
     std::shared_ptr<const plan::Plan> given = required(plan, "plan").plan, runs = plan_for(given, device);
-    *out = new ingot_weights{std::make_shared<runtime::Weights>(std::move(runs), threads_of(options), system_allocator(), device), std::move(given)};
+    *out = new ingot_weights{std::make_shared<runtime::Weights>(std::move(runs), threads_of(options), system_allocator(), device, limit_of(options)), std::move(given)};
   });
 }
 
@@ -398,6 +401,14 @@ ingot_status ingot_weights_set(ingot_weights* weights, const char* name, const v
 
 ingot_status ingot_weights_commit(ingot_weights* weights) {
   return guard([&] { required(weights, "weights").weights->commit(0); });
+}
+
+ingot_status ingot_weights_set_memory(ingot_weights* weights, int64_t memory_bytes) {
+  return guard([&] { required(weights, "weights").weights->set_limit(memory_bytes); });
+}
+
+ingot_status ingot_weights_memory(const ingot_weights* weights, ingot_memory* out) {
+  return guard([&] { required(out, "out") = memory_of(required(weights, "weights").weights->usage()); });
 }
 
 void ingot_weights_release(ingot_weights* weights) { delete weights; }
@@ -493,6 +504,10 @@ ingot_status ingot_session_set_allocator(ingot_session* session, const ingot_all
     s.run_memory = allocator == nullptr ? nullptr : std::make_unique<CallersMemory>(*allocator);
     s.session.set_run_memory(s.run_memory.get());
   });
+}
+
+ingot_status ingot_session_memory(const ingot_session* session, ingot_memory* out) {
+  return guard([&] { required(out, "out") = memory_of(required(session, "session").session.memory_usage()); });
 }
 
 ingot_status ingot_session_wait(ingot_session* session) {

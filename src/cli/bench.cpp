@@ -13,7 +13,7 @@ namespace {
 struct Arguments {
   Source plan;
   std::string against, trace, device = "auto";
-  std::vector<std::string> shapes;
+  std::vector<std::string> shapes, settings;
   int threads = 0, warmup = 3;
   double seconds = 2;
   bool json = false, steps = false;
@@ -81,7 +81,7 @@ void run(const Arguments& a) {
   if (!a.against.empty()) plans.push_back({a.against, a.plan.trust, a.plan.whole});
   std::vector<std::unique_ptr<Runner>> runners;
   for (const Source& p : plans) {
-    runners.push_back(std::make_unique<Runner>(p, a.threads, a.device));
+    runners.push_back(std::make_unique<Runner>(p, a.threads, a.device, 0, a.settings));
     runners.back()->fill({}, a.shapes);
     for (int i = 0; i < a.warmup; ++i) runners.back()->run();
   }
@@ -117,6 +117,7 @@ void add_bench(CLI::App& app) {
           "POSITIVE");
   verb->add_option("--warmup", a->warmup, "runs that do not count")->check(not_negative);
   verb->add_option("--device", a->device, "cpu, cuda, cuda:1, reference; auto = the CPU when the plan has a program for it, else the first GPU");
+  verb->add_option("--set", a->settings, "NAME=VALUE: any option for running, such as memory_bytes=4000000000");
   verb->add_option("--threads", a->threads, "0 = all that may be used")->check(not_negative);
   verb->add_flag("--steps", a->steps, "where the time goes, step by step");
   verb->add_option("--trace", a->trace, "where to write one run of the plan as a trace (JSON for Perfetto)");

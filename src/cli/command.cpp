@@ -125,8 +125,30 @@ Function describe(const ingot_plan* plan, size_t function) {
   return out;
 }
 
-Runner::Runner(const Source& source, int threads, const std::string& device, uint32_t index)
-    : plan(load_plan(source)), options(make_options({"threads=" + std::to_string(threads), "device=" + device})), index(index) {
+namespace {
+
+// Of the options for running, those of the two flags first.
+Options run_options(int threads, const std::string& device, const std::vector<std::string>& settings) {
+  std::vector<std::string> all{"threads=" + std::to_string(threads), "device=" + device};
+  char* text = nullptr;
+  check(ingot_options_describe(&text));
+  const std::string json = take(text);
+  simdjson::dom::parser parser;
+  simdjson::dom::element table = parser.parse(json);
+  for (const std::string& s : settings) {
+    const std::string name = s.substr(0, s.find('='));
+    for (auto o : simdjson::dom::array(table)) {
+      if (text_of(o["name"]) == name && text_of(o["kind"]) != "session") throw Failure{usage, "option \"" + name + "\" is for compiling, not for running"};
+    }
+    all.push_back(s);
+  }
+  return make_options(all);
+}
+
+}  // namespace
+
+Runner::Runner(const Source& source, int threads, const std::string& device, uint32_t index, const std::vector<std::string>& settings)
+    : plan(load_plan(source)), options(run_options(threads, device, settings)), index(index) {
   ingot_weights* w = nullptr;
   check(ingot_weights_create(plan.get(), options.get(), &w));
   weights.reset(w);

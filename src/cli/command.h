@@ -75,7 +75,8 @@ struct Runner {
   Options options;
   uint32_t index = 0;  // of the function in the plan
 
-  Runner(const Source& source, int threads, const std::string& device = "auto", uint32_t index = 0);
+  // `settings`: NAME=VALUE of options for running.
+  Runner(const Source& source, int threads, const std::string& device = "auto", uint32_t index = 0, const std::vector<std::string>& settings = {});
   // Sets inputs from NAME=file.npy or NAME=random:SEED; others are random. `shapes`, such as NAME=2,16, override the usual sizes.
   void fill(const std::vector<std::string>& given, const std::vector<std::string>& shapes);
   void run();

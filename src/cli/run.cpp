@@ -12,12 +12,12 @@ namespace {
 struct Arguments {
   Source plan;
   std::string output, trace, device = "auto";
-  std::vector<std::string> inputs, shapes;
+  std::vector<std::string> inputs, shapes, settings;
   int threads = 0, repeat = 1;
 };
 
 void run(const Arguments& a) {
-  Runner runner(a.plan, a.threads, a.device);
+  Runner runner(a.plan, a.threads, a.device, 0, a.settings);
   runner.fill(a.inputs, a.shapes);
   for (int i = 1; i < a.repeat; ++i) runner.run();
   a.trace.empty() ? runner.run() : runner.trace(a.trace);
@@ -54,6 +54,7 @@ void add_run(CLI::App& app) {
   verb->add_option("--trace", a->trace, "where to write the last run as a trace (JSON for Perfetto): each step, its time and the model's line");
   verb->add_option("--repeat", a->repeat, "run this often")->check(positive);
   verb->add_option("--device", a->device, "cpu, cuda, cuda:1, reference; auto = the CPU when the plan has a program for it, else the first GPU");
+  verb->add_option("--set", a->settings, "NAME=VALUE: any option for running, such as memory_bytes=4000000000");
   verb->add_option("--threads", a->threads, "0 = all that may be used")->check(not_negative);
   verb->callback([a] { run(*a); });
 }

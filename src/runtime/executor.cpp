@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/streaming.h"
+
 namespace ingot::runtime {
 
 Resolved* Executor::find(std::span<const int64_t> symbols, const Memory& memory) {
@@ -27,19 +29,26 @@ Resolved& Executor::resolve(std::vector<int64_t> symbols, const Memory& memory, 
 
 std::shared_ptr<const Executor::Addresses> Executor::weights_of(const Entry& entry) {
   Addresses now;
-  for (const Resolved::WeightOperand& w : entry.resolved->of_weights) now.push_back(entry.resolved->steps[w.step].operands[w.operand].data);
+  const Resolved& r = *entry.resolved;
+  for (const Resolved::WeightOperand& w : r.of_weights) now.push_back(r.steps[w.step].operands[w.operand].data);
+  // Streamed ones are where a run puts them. Recorded copies have the host's addresses, and places in the ring.
+  for (const Resolved::ArenaOperand& a : r.in_ring) now.push_back(reinterpret_cast<std::byte*>(a.offset));
+  if (r.streaming != nullptr) {
+    for (const Streaming::Load& load : r.streaming->functions.at(r.program).loads) {
+      for (const Streaming::Copy& c : load.copies) now.push_back(const_cast<std::byte*>(c.from));
+    }
+  }
   auto known = std::find_if(entry.recent.begin(), entry.recent.end(), [&](const Recent& m) { return *m.weights == now; });
   return known != entry.recent.end() ? known->weights : std::make_shared<const Addresses>(std::move(now));
 }
 
-void Executor::run(std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers& workers, backend::Stream& stream, bool recording, bool marks) {
+void Executor::run(std::span<std::byte* const> bindings, const RunMemory& memory, Workers& workers, backend::Stream& stream, Lane* lane, bool recording, bool marks) {
   Entry& entry = kept_.front();
-  auto steps = [&] { runtime::run(loaded_, *entry.resolved, bindings, arena, scratch, workers, stream, marks); };
+  auto steps = [&] { runtime::run(loaded_, *entry.resolved, bindings, memory, workers, stream, lane, marks); };
   if (!recording) return steps();
   if (entry.weights == nullptr) entry.weights = weights_of(entry);
   addresses_.assign(bindings.begin(), bindings.end());
-  addresses_.push_back(arena);
-  addresses_.push_back(scratch);
+  addresses_.insert(addresses_.end(), {memory.arena, memory.scratch, memory.ring});
   auto recent = std::find_if(entry.recent.begin(), entry.recent.end(), [&](const Recent& m) { return m.weights == entry.weights && m.addresses == addresses_; });
   if (recent == entry.recent.end()) {
     steps();

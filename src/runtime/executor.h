@@ -25,8 +25,8 @@ class Executor {
   // Number of resolve() calls.
   size_t resolutions() const { return resolutions_; }
 
-  // Runs the steps at the current sizes. `recording`: on a GPU, work that repeats with the same addresses is recorded and replayed from then on.
-  void run(std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers&, backend::Stream&, bool recording, bool marks = false);
+  // The steps at the current sizes. `recording`: work that comes again with the same addresses is recorded, and replayed from then on.
+  void run(std::span<std::byte* const> bindings, const RunMemory&, Workers&, backend::Stream&, Lane* lane, bool recording, bool marks = false);
 
  private:
   // Recent sets of addresses, and recordings for them. Several are kept: a caller's allocator alternates between two places while it still holds the last
@@ -51,7 +51,7 @@ class Executor {
   const LoadedFunction& loaded_;
   const plan::Plan& plan_;
   std::list<Entry> kept_;  // most recent first
-  Addresses addresses_;    // of bindings, arena and scratch: a recording holds these
+  Addresses addresses_;    // of bindings, arena, scratch and ring: what recorded work holds
   size_t resolutions_ = 0;
 };
 

@@ -1,6 +1,8 @@
 // Sessions on a GPU, if there is one: memory of both sides, streams, recordings, state, errors of kernels, threads.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <thread>
 
 #include "backend/cuda/available_test.h"
@@ -324,6 +326,54 @@ TEST(Gpu, StepsAreTimed) {
   for (const char* step : {"\"kernel\": \"matmul\", \"origin\": \"\", \"nanoseconds\": ", "\"kernel\": \"fused\", \"origin\": \"\", \"nanoseconds\": "}) {
     EXPECT_NE(text.find(step), std::string::npos) << text;
   }
+}
+
+// Half of the weights come from the host: the same bits, in two threads, recorded and not, with other weights between.
+TEST(Gpu, StreamedWeightsGiveTheSameBits) {
+  SKIP_WITHOUT_ALL;
+  constexpr size_t side = 128, count = 16;
+  std::string text = fmt::format("%0 = input() {{name=\"x\"}} : f32[B, {}]\n", side);
+  std::vector<std::vector<float>> values;
+  size_t last = 0;
+  for (size_t i = 0; i < count; ++i, last += 2) {
+    text += fmt::format("%{} = weight() {{name=\"w{}\"}} : f32[{}, {}]\n%{} = matmul(%{}, %{}) {{}} : f32[B, {}]\n", last + 1, i, side, side, last + 2, last, last + 1, side);
+    std::vector<float>& w = values.emplace_back(side * side);
+    for (size_t k = 0; k < w.size(); ++k) w[k] = static_cast<float>((k * 37 + i * 11) % 64) / 512.0f;
+  }
+  const auto plan = compiled(text + fmt::format("output %{} \"y\" []\n", last), values);
+  auto all = on_gpu(plan);
+  const Weights::Usage usage = all->usage();
+  auto some = std::make_shared<Weights>(plan, 1, system_allocator(), "cuda", static_cast<int64_t>(usage.least + usage.resident / 2));
+  EXPECT_GT(some->usage().streamed, 0u);
+  auto run = [&](Session& session, float first) {
+    Tensor x{std::vector<float>(4 * side, first), {4, side}}, y{std::vector<float>(4 * side), {4, side}};
+    HostTensor in = x.host(), out = y.host();
+    session.run({&in, 1}, {&out, 1});
+    return y.data;
+  };
+  auto compare = [&] {
+    Session plain(all, 0, 1), streamed(some, 0, 1), unrecorded(some, 0, 1);
+    unrecorded.set_recording(false);
+    for (int k = 0; k < 20; ++k) {
+      const auto first = static_cast<float>(k);
+      const std::vector<float> wanted = run(plain, first);
+      EXPECT_EQ(run(streamed, first), wanted) << k;
+      EXPECT_EQ(run(unrecorded, first), wanted) << k;
+    }
+  };
+  std::thread other(compare);
+  compare();
+  other.join();
+  for (const auto& w : {all, some}) {
+    w->set("w3", values[5].data(), values[5].size() * 4, true);
+    w->commit(1);
+  }
+  compare();
+  some->set_limit(static_cast<int64_t>(usage.least));
+  compare();
+  some->set_limit(0);
+  EXPECT_EQ(some->usage().streamed, 0u);
+  compare();
 }
 
 }  // namespace

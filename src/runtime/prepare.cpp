@@ -66,6 +66,7 @@ void find_part(const LoadedFunction& prepare, const std::vector<bool>& derived, 
   out.weights.assign(changed.size(), false);
   out.derived = derived;
   out.program.buffers = p.buffers;
+  out.program.steps.clear();
   out.loaded = prepare;
   out.loaded.program = &out.program;
   out.loaded.steps.clear();

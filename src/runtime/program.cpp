@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "base/error.h"
+#include "runtime/lane.h"
+#include "runtime/streaming.h"
 
 namespace ingot::runtime {
 
@@ -120,6 +123,7 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
   const plan::Function& f = *loaded.function;
   const plan::Program& p = *loaded.program;
   auto out = std::make_unique<Resolved>();
+  out->program = &p;
   out->symbols = std::move(symbols);
   out->sizes.resize(f.sizes.code.size());
   evaluate(f.sizes, out->symbols, out->sizes);
@@ -206,10 +210,36 @@ int64_t bytes_moved(const Resolved::Step& step) {
   return bytes;
 }
 
+size_t usual_bytes(const LoadedFunction& loaded, const plan::Plan& plan, std::span<const size_t> weight_bytes, std::span<const size_t> derived_bytes, Workers& workers) {
+  Memory nowhere;
+  nowhere.weights.resize(weight_bytes.size());
+  nowhere.derived.resize(derived_bytes.size());
+  nowhere.weight_bytes.assign(weight_bytes.begin(), weight_bytes.end());
+  nowhere.derived_bytes.assign(derived_bytes.begin(), derived_bytes.end());
+  std::vector<int64_t> symbols;
+  for (const plan::Symbol& s : loaded.function->symbols) symbols.push_back(s.opt);
+  try {
+    const auto resolved = resolve(loaded, plan, nowhere, std::move(symbols), workers);
+    return resolved->arena_bytes + resolved->scratch_bytes;
+  } catch (const Error& e) {
+    if (e.code != Code::invalid_input) throw;
+    return 0;
+  }
+}
+
 bool point_at_weights(Resolved& r, const Memory& memory) {
-  bool changed = false;
+  bool changed = r.streaming != memory.streaming;
+  r.streaming = memory.streaming;
+  r.in_ring.clear();
   for (const Resolved::WeightOperand& w : r.of_weights) {
-    std::byte* data = (w.derived ? memory.derived[w.index] : const_cast<std::byte*>(memory.weights[w.index])) + w.offset;
+    if (r.streaming != nullptr && (w.derived ? r.streaming->derived : r.streaming->weights)[w.index] != nullptr) {
+      const Streaming::OfFunction& here = r.streaming->functions.at(r.program);
+      r.in_ring.push_back({w.step, w.operand, here.places.at({w.step, w.derived, w.index}) + static_cast<size_t>(w.offset)});
+      r.steps[w.step].operands[w.operand].data = nullptr;
+      continue;
+    }
+    std::byte* data = w.derived ? memory.derived[w.index] : const_cast<std::byte*>(memory.weights[w.index]);
+    if (data != nullptr) data += w.offset;
     std::byte*& at = r.steps[w.step].operands[w.operand].data;
     changed = changed || at != data;
     at = data;
@@ -217,8 +247,9 @@ bool point_at_weights(Resolved& r, const Memory& memory) {
   return changed;
 }
 
-void point(Resolved& r, std::span<std::byte* const> bindings, std::byte* arena) {
-  for (const Resolved::ArenaOperand& a : r.in_arena) r.steps[a.step].operands[a.operand].data = arena + a.offset;
+void point(Resolved& r, std::span<std::byte* const> bindings, const RunMemory& memory) {
+  for (const Resolved::ArenaOperand& a : r.in_arena) r.steps[a.step].operands[a.operand].data = memory.arena + a.offset;
+  for (const Resolved::ArenaOperand& a : r.in_ring) r.steps[a.step].operands[a.operand].data = memory.ring + a.offset;
   for (const Resolved::Patch& p : r.patches) r.steps[p.step].operands[p.operand].data = bindings[p.binding] + p.offset;
 }
 
@@ -252,12 +283,17 @@ void run_step(const LoadedFunction& loaded, const Resolved& r, size_t step, std:
 #endif
 }
 
-void run(const LoadedFunction& loaded, Resolved& r, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers& workers, backend::Stream& stream,
+void run(const LoadedFunction& loaded, Resolved& r, std::span<std::byte* const> bindings, const RunMemory& memory, Workers& workers, backend::Stream& stream, Lane* lane,
          bool marks) {
-  point(r, bindings, arena);
+  point(r, bindings, memory);
   if (marks) stream.mark();
-  for (size_t n = 0; n < r.steps.size(); ++n) {
-    run_step(loaded, r, n, scratch, workers, stream);
+  const Streaming::OfFunction* streamed = r.streaming != nullptr ? &r.streaming->functions.at(r.program) : nullptr;
+  std::optional<Lane::Loading> loading;
+  if (streamed != nullptr && !streamed->loads.empty()) loading.emplace(*lane, *streamed, memory.ring, stream).begin();
+  for (uint32_t n = 0; n < r.steps.size(); ++n) {
+    if (loading) loading->before(n);
+    run_step(loaded, r, n, memory.scratch, workers, stream);
+    if (loading) loading->after(n);
     if (marks) stream.mark();
   }
 }

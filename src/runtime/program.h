@@ -29,6 +29,8 @@ struct LoadedFunction {
   size_t inputs = 0, outputs = 0, states = 0;
   bool writes = false;          // writes a state, or an input's memory
 };
+struct Streaming;
+class Lane;
 // Allocates memory; the error names `what` if there is none.
 MemoryBlock reserve(size_t bytes, Allocator&, std::string_view what);
 
@@ -46,6 +48,7 @@ struct HostTensor {
 
 // All that follows from the sizes. Only the operands' data pointers change afterwards.
 struct Resolved {
+  const plan::Program* program = nullptr;
   std::vector<int64_t> symbols;
   std::vector<int64_t> sizes;                 // value of each size expression
   std::vector<int64_t> storage;               // dims and strides of all operands, concatenated
@@ -71,6 +74,8 @@ struct Resolved {
     int64_t offset;                           // in bytes
   };
   std::vector<WeightOperand> of_weights;
+  std::vector<ArenaOperand> in_ring;          // weights that are streamed: offset in the ring
+  std::shared_ptr<const Streaming> streaming;  // of the weights that the steps point at; null: none is streamed
   size_t arena_bytes = 0, scratch_bytes = 0;
   std::vector<std::vector<int64_t>> binding_dims;
 };
@@ -81,6 +86,8 @@ struct Memory {
   std::vector<const std::byte*> weights;   // per Plan::weights; null = not there
   std::vector<std::byte*> derived;         // per Plan::derived
   std::vector<size_t> weight_bytes, derived_bytes;
+  // Of weights that are not on the device: null above. Null where all are.
+  std::shared_ptr<const Streaming> streaming;
 };
 
 // Bytes of all operands of a step, each counted once, without broadcast axes.
@@ -89,11 +96,17 @@ int64_t bytes_moved(const Resolved::Step&);
 std::unique_ptr<Resolved> resolve(const LoadedFunction&, const plan::Plan&, const Memory& memory, std::vector<int64_t> symbols, Workers&);
 // Sets the weights' addresses in the steps; true if one changed. Sizes do not depend on addresses and stay.
 bool point_at_weights(Resolved&, const Memory&);
-// Sets the addresses of bindings and arena in the steps.
-void point(Resolved&, std::span<std::byte* const> bindings, std::byte* arena);
+// Memory of a run, of the resolved sizes; `ring`: of Streaming::ring_bytes.
+struct RunMemory {
+  std::byte *arena, *scratch, *ring = nullptr;
+};
+// Where the steps find bindings, arena and streamed weights from now on.
+void point(Resolved&, std::span<std::byte* const> bindings, const RunMemory&);
 void run_step(const LoadedFunction&, const Resolved&, size_t step, std::byte* scratch, Workers&, backend::Stream&);
-// Runs the steps. `bindings`: the data of each binding. `arena`, `scratch`: of the resolved sizes. `marks`: the stream records the
-// time before the first step and after each one.
-void run(const LoadedFunction&, Resolved&, std::span<std::byte* const> bindings, std::byte* arena, std::byte* scratch, Workers&, backend::Stream&, bool marks = false);
+// Runs the steps. `bindings`: data of every binding. `lane`: in which streamed weights come; null where there are none.
+// `marks`: the stream notes the time before the first step and after each.
+void run(const LoadedFunction&, Resolved&, std::span<std::byte* const> bindings, const RunMemory&, Workers&, backend::Stream&, Lane* lane = nullptr, bool marks = false);
+// Of arena and scratch at the usual sizes; 0 where these do not go together.
+size_t usual_bytes(const LoadedFunction&, const plan::Plan&, std::span<const size_t> weight_bytes, std::span<const size_t> derived_bytes, Workers&);
 
 }  // namespace ingot::runtime

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "plan/regions.h"
+#include "runtime/streaming.h"
 
 namespace ingot::runtime {
 
@@ -118,6 +119,7 @@ void Routine::give_back() noexcept {
   for (MemoryBlock& b : blocks_) b = MemoryBlock();
   arena_ = MemoryBlock();
   scratch_ = MemoryBlock();
+  ring_ = MemoryBlock();
   for (auto& region : callees_) {
     for (Callee& c : region) {
       if (c.routine != nullptr) c.routine->give_back();
@@ -219,7 +221,7 @@ void Routine::call(const plan::Call& c, Callee& callee, const Run& run) {
     }
     std::vector<size_t> room;
     for (uint32_t v : c.values) room.push_back(bytes_of(v));
-    Run inner{run.memory, run.workers, run.stream, run.allocator, {}, run.recording, run.marks};
+    Run inner{run.memory, run.workers, run.stream, run.allocator, run.lane, {}, run.recording, run.marks};
     callee.routine->run(data, room, symbols, inner);
     for (size_t i = 0; i < c.values.size(); ++i) {
       if (callee.routine->is_open(i)) check(i, callee.routine->dims(i));
@@ -233,7 +235,9 @@ void Routine::call(const plan::Call& c, Callee& callee, const Run& run) {
   for (size_t i = 0; i < c.values.size(); ++i) check(i, known->binding_dims[i]);
   if (arena_.size() < known->arena_bytes) arena_ = reserve(known->arena_bytes, run.allocator, "the arena of a region");
   if (scratch_.size() < known->scratch_bytes + 64) scratch_ = reserve(known->scratch_bytes + 64, run.allocator, "the scratch memory of a region");
-  executor.run(data, arena_.data(), scratch_.data(), run.workers, run.stream, run.recording, run.marks);
+  const size_t ring = known->streaming != nullptr ? known->streaming->ring_bytes : 0;
+  if (ring_.size() != ring) ring_ = MemoryBlock(), ring_ = reserve(ring, run.allocator, "the ring that streamed weights come to");
+  executor.run(data, {arena_.data(), scratch_.data(), ring_.data()}, run.workers, run.stream, run.lane, run.recording, run.marks);
   if (run.marks) note_times(executor, run.stream, timed_);
 }
 

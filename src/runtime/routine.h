@@ -32,7 +32,8 @@ class Routine {
     const Memory& memory;
     Workers& workers;
     backend::Stream& stream;
-    Allocator& allocator;        // for memory that kernels access
+    Allocator& allocator;        // of what kernels read and write
+    Lane* lane;                  // in which streamed weights come
     const OutputMemory& output;  // may be empty
     bool recording;
     bool marks;
@@ -85,8 +86,8 @@ class Routine {
   std::vector<bool> open_, bounded_;          // per binding
   std::vector<int64_t> symbols_, sizes_;
   std::vector<Slot> slots_;                   // per value
-  std::vector<MemoryBlock> blocks_;           // shared by values whose lives do not overlap
-  MemoryBlock arena_, scratch_;
+  std::vector<MemoryBlock> blocks_;           // shared by values that are never needed at once
+  MemoryBlock arena_, scratch_, ring_;
   std::vector<Timed> timed_;
 };
 

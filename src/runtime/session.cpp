@@ -84,13 +84,32 @@ void Session::check_ranges(std::span<const HostTensor> inputs) const {
   }
 }
 
+Session::~Session() {
+  try {
+    leave_weights();
+  } catch (const Error&) {
+    // A driver that refuses to wait does no more work.
+  }
+}
+
+// Copies of streamed weights that are under way read memory of the host, which goes at once when nobody has it any more.
+void Session::leave_weights() {
+  if (lane_ != nullptr && set_ != nullptr && ring_bytes() > 0 && !stream_->recorded_by_caller()) lane_->wait();
+  set_ = nullptr;
+}
+
 // Takes the set of the last commit. The session holds it while it runs.
 void Session::take_weights() {
   if (const uint64_t commits = weights_->commits(); commits != commits_ || set_ == nullptr) {
-    set_ = weights_->current();
+    std::shared_ptr<const Weights::Set> next = weights_->current();
+    if (set_ != next) leave_weights();
+    set_ = std::move(next);
     commits_ = commits;
   }
-  if (set_ != nullptr) return;
+  if (set_ != nullptr) {
+    if (lane_ == nullptr && ring_bytes() > 0) lane_ = std::make_unique<Lane>(weights_->backend());
+    return;
+  }
   throw Error(Code::invalid_input, "the plan was saved without the values of its weights, and they have not been given")
       .fix("give each with ingot_weights_set, then call ingot_weights_commit");
 }
@@ -100,8 +119,8 @@ void Session::set_weights(std::shared_ptr<Weights> weights) {
     throw Error(Code::invalid_input, "these weights are no fork of the session's").fix("make them from the session's weights (ingot_weights_fork), or make a session for them");
   }
   if (weights == weights_) return;
+  leave_weights();
   weights_ = std::move(weights);
-  set_ = nullptr;
   own_state_->set_weights(weights_);
 }
 
@@ -132,6 +151,15 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
   if (known == nullptr) {
     check_ranges(inputs);
     known = &executor_.resolve(wanted_, set_->memory, *workers_);
+  }
+  if (const size_t needs = known->arena_bytes + known->scratch_bytes; set_->limit > 0 && needs > set_->arena) {
+    if (stream_->recorded_by_caller()) {
+      throw Error(Code::invalid_input, "a run with these sizes moves weights to the host, and cannot be recorded into a CUDA graph")
+          .fix("run once with these sizes before the capture");
+    }
+    weights_->make_room(needs);
+    take_weights();
+    known = executor_.find(wanted_, set_->memory);
   }
   Resolved& r = *known;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -167,6 +195,7 @@ void Session::run(std::span<const HostTensor> inputs, std::span<const HostTensor
 void Session::give_back() noexcept {
   arena_ = MemoryBlock();
   scratch_ = MemoryBlock();
+  ring_ = MemoryBlock();
   if (routine_ != nullptr) routine_->give_back();
   for (auto* copies : {&gathered_, &staged_}) {
     for (MemoryBlock& block : *copies) block = MemoryBlock();
@@ -187,6 +216,7 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
   if (run_memory_ == nullptr) {
     grow(arena_, r.arena_bytes, memory(), "the arena of a session");
     grow(scratch_, r.scratch_bytes + 64, memory(), "the scratch memory of a session");
+    if (routine_ == nullptr && ring_.size() != ring_bytes()) ring_ = MemoryBlock(), ring_ = reserve(ring_bytes(), memory(), "the ring that streamed weights come to");
   }
   if (outputs.size() != loaded_.outputs)
     fail(Code::invalid_input, "the plan gives {}, but room for {} given", list_text("output", std::span(loaded_.function->bindings).subspan(loaded_.inputs, loaded_.outputs)),
@@ -279,7 +309,7 @@ void Session::work_regions(std::span<const HostTensor> outputs) {
   } return_at_end{run_memory_ != nullptr ? routine_.get() : nullptr};
   OutputMemory give;
   if (output_memory_) give = [this](size_t output, std::span<const int64_t> dims) { return make_late_output(output, dims); };
-  routine_->run(pointers_, room_, wanted_, {set_->memory, *workers_, *stream_, from, give, recording, profiling_});
+  routine_->run(pointers_, room_, wanted_, {set_->memory, *workers_, *stream_, from, lane_.get(), give, recording, profiling_});
   for (size_t o = 0; o < outputs.size(); ++o) {
     const std::span<const int64_t> dims = routine_->dims(loaded_.inputs + o);
     output_dims_[o].assign(dims.begin(), dims.end());
@@ -290,22 +320,30 @@ void Session::work_regions(std::span<const HostTensor> outputs) {
 void Session::work(std::span<const HostTensor> outputs) {
   const auto begun = std::chrono::steady_clock::now();
   work_now(outputs);
+  if (lane_ != nullptr && ring_bytes() > 0 && !stream_->recorded_by_caller()) lane_->note_end(*stream_);
   if (profiling_) call_nanoseconds_ = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begun).count();
 }
 
 void Session::work_now(std::span<const HostTensor> outputs) {
   if (routine_ != nullptr) return work_regions(outputs);
   const Resolved& r = executor_.current();
-  if (run_memory_ == nullptr) return work_in(arena_.data(), scratch_.data());
+  if (run_memory_ == nullptr) return work_in({arena_.data(), scratch_.data(), ring_.data()});
   size_t alignment = weights_->backend().alignment(), arena = (r.arena_bytes + alignment - 1) / alignment * alignment;
-  size_t bytes = arena + r.scratch_bytes;
+  size_t ring = ring_bytes(), bytes = ring + arena + r.scratch_bytes;  // a ring ends at a multiple of the alignment
   MemoryBlock block(bytes > 0 ? bytes + 64 : 0, *run_memory_);
-  work_in(block.data(), block.data() + arena);
+  work_in({block.data() + ring, block.data() + ring + arena, block.data()});
 }
 
-void Session::work_in(std::byte* arena, std::byte* scratch) {
+Weights::Usage Session::memory_usage() const {
+  Weights::Usage out = weights_->usage();
+  const Resolved* last = executor_.last();
+  out.arena = last != nullptr ? last->arena_bytes + last->scratch_bytes : 0;
+  return out;
+}
+
+void Session::work_in(const RunMemory& memory) {
   const bool recording = !profiling_ && recording_ && device() && !stream_->recorded_by_caller();
-  executor_.run(pointers_, arena, scratch, *workers_, *stream_, recording, profiling_);
+  executor_.run(pointers_, memory, *workers_, *stream_, lane_.get(), recording, profiling_);
   if (!profiling_) return;
   timed_.clear();
   note_times(executor_, *stream_, timed_);

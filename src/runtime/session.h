@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/executor.h"
+#include "runtime/lane.h"
 #include "runtime/routine.h"
 #include "runtime/state.h"
 #include "runtime/weights.h"
@@ -16,6 +17,7 @@ namespace ingot::runtime {
 class Session {
  public:
   Session(std::shared_ptr<Weights> weights, size_t function, int threads, Allocator& allocator = system_allocator());
+  ~Session();
   // Dims of every output for these inputs. Range and shape errors as in run(). For an output whose sizes are read from
   // data: their upper bounds, or -1 without one.
   const std::vector<std::vector<int64_t>>& resolve(std::span<const HostTensor> inputs);
@@ -50,6 +52,8 @@ class Session {
   size_t outputs() const { return loaded_.outputs; }
   const plan::Function& function() const { return *loaded_.function; }
   size_t arena_bytes() const { return arena_.size(); }
+  // Of its weights, with what its own runs take of the device at the last sizes.
+  Weights::Usage memory_usage() const;
   size_t kept_sizes() const { return executor_.kept(); }
   // Number of resolve() calls.
   size_t resolutions() const { return routine_ != nullptr ? routine_->resolutions() : executor_.resolutions(); }
@@ -66,6 +70,7 @@ class Session {
  private:
   Resolved& find(std::span<const HostTensor> inputs);
   void take_weights();
+  void leave_weights();
   void check_ranges(std::span<const HostTensor> inputs) const;
   std::span<const HostTensor> from_state(std::span<const HostTensor> inputs, std::optional<State::Use>& use);
   void run_kept(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
@@ -75,7 +80,8 @@ class Session {
   void work_regions(std::span<const HostTensor> outputs);
   std::byte* make_late_output(size_t output, std::span<const int64_t> dims);
   size_t late_bytes(size_t output) const;
-  void work_in(std::byte* arena, std::byte* scratch);
+  void work_in(const RunMemory&);
+  size_t ring_bytes() const { return set_->memory.streaming != nullptr ? set_->memory.streaming->ring_bytes : 0; }
   bool device() const { return device_; }
   Allocator& memory() const { return device() ? *weights_->backend().memory() : allocator_; }
   std::byte* take(size_t binding, const HostTensor&, bool filled);
@@ -99,7 +105,8 @@ class Session {
   std::vector<std::byte*> late_;  // per output, memory of the host that output_memory_ gave in this run: what is in staged_ goes there
   std::vector<size_t> room_;  // per binding, of results whose size is read from data
   std::vector<int64_t> wanted_;
-  MemoryBlock arena_, scratch_;  // unless run_memory_ is set
+  MemoryBlock arena_, scratch_, ring_;  // with run_memory_ not used
+  std::unique_ptr<Lane> lane_;  // of streamed weights
   Allocator* run_memory_ = nullptr;
   std::vector<MemoryBlock> gathered_;  // host copies of inputs and states whose layout the plan cannot read
   std::vector<MemoryBlock> staged_;  // device copies of the caller's host tensors

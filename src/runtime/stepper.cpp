@@ -79,7 +79,7 @@ void Stepper::start(const plan::Function& f, const plan::Program& p, std::vector
   scratch_ = block(resolved_->scratch_bytes, "the scratch memory of the steps");
   std::vector<std::byte*> pointers;
   for (MemoryBlock& b : bindings_) pointers.push_back(b.data());
-  point(*resolved_, pointers, arena_.data());
+  point(*resolved_, pointers, {arena_.data(), scratch_.data()});
   places_.assign(p.buffers.size(), {});
   for (size_t n = 0; n < p.steps.size(); ++n) {
     for (size_t k = 0; k < p.steps[n].operands.size(); ++k) {

@@ -15,7 +15,8 @@ std::unique_ptr<Workers> make_workers(int threads) {
   return make_pool(threads);
 }
 
-Weights::Weights(std::shared_ptr<const plan::Plan> of, int threads, Allocator& allocator, std::string_view device) : loaded_(std::make_shared<Loaded>()), allocator_(allocator) {
+Weights::Weights(std::shared_ptr<const plan::Plan> of, int threads, Allocator& allocator, std::string_view device, int64_t limit)
+    : loaded_(std::make_shared<Loaded>()), allocator_(allocator) {
   loaded_->plan = std::move(of);
   loaded_->placement = place(plan(), device);
   const size_t t = loaded_->placement.target;
@@ -32,9 +33,13 @@ Weights::Weights(std::shared_ptr<const plan::Plan> of, int threads, Allocator& a
     }
   }
   loaded_->optional = plan::only_first_values(plan());
+  for (const plan::Weight& w : plan().weights) loaded_->weight_bytes.push_back(w.bytes);
+  for (const plan::Derived& d : derived()) loaded_->derived_bytes.push_back(d.bytes);
+  loaded_->reads = WeightReads(loaded_->functions, loaded_->weight_bytes, loaded_->derived_bytes, backend().alignment());
+  limit_ = limit_for(limit);
   // The host gives the values by set(), and commit() runs prepare.
   bool complete = std::none_of(plan().weights.begin(), plan().weights.end(), [](const plan::Weight& w) { return w.source == plan::Weight::Source::host && w.bytes > 0; });
-  if (complete) swap_in(make(given_, nullptr, threads));
+  if (complete) swap_in(limit_.on ? make_within(given_, nullptr, true, limit_, threads) : make(given_, nullptr, threads), limit_);
 }
 
 std::shared_ptr<Weights> Weights::fork() const {
@@ -42,19 +47,22 @@ std::shared_ptr<Weights> Weights::fork() const {
   std::lock_guard lock(mutex_);
   made->given_ = set_ != nullptr ? Given{set_->values, set_->copies, set_->changes} : given_;
   made->changes_ = changes_;
-  if (set_ != nullptr) made->swap_in(set_);
+  made->limit_ = limit_;
+  if (set_ != nullptr) made->swap_in(set_, limit_);
   return made;
 }
 
-void Weights::swap_in(std::shared_ptr<const Set> next) {
+void Weights::swap_in(std::shared_ptr<const Set> next, const Limit& limit) {
   std::lock_guard lock(mutex_);
+  limit_ = limit;
+  if (limit_.on) limit_.bytes = next->limit;
   set_.swap(next);
   commits_.fetch_add(1, std::memory_order_release);
 }
 
 // Copies values to the device in one block. Weights that share bytes are copied once.
 std::shared_ptr<const MemoryBlock> Weights::upload(Set& set, const std::vector<bool>& which, backend::Stream& stream) const {
-  size_t alignment = backend().alignment(), total = 0;
+  size_t total = 0;
   std::map<const std::byte*, size_t> offsets;
   auto copied = [&](size_t i) { return which[i] && set.memory.weights[i] == nullptr && plan().weights[i].bytes > 0 && !backend().can_access(set.values[i]); };
   for (size_t i = 0; i < which.size(); ++i) {
@@ -66,7 +74,7 @@ std::shared_ptr<const MemoryBlock> Weights::upload(Set& set, const std::vector<b
     for (size_t k = i + 1; k < which.size(); ++k) {
       if (copied(k) && set.values[k] == set.values[i]) bytes = std::max<size_t>(bytes, plan().weights[k].bytes);
     }
-    total += (bytes + 64 + alignment - 1) / alignment * alignment;
+    total += padded(bytes);
   }
   auto block = std::make_shared<const MemoryBlock>(reserve(total, memory(), "the plan's weights"));
   std::vector<bool> now(which.size());
@@ -101,15 +109,14 @@ void Weights::take_values(Set& set, const Given& given) const {
 // Allocates memory for what is recomputed; the rest is shared with the previous set.
 void Weights::place_derived(Set& set, const Set* before, const Change& change) const {
   const char* what = "what is made of the plan's weights";
-  const size_t alignment = backend().alignment(), count = derived().size();
-  auto padded = [&](size_t i) { return (derived()[i].bytes + 64 + alignment - 1) / alignment * alignment; };
+  const size_t count = derived().size();
   for (const plan::Derived& d : derived()) set.memory.derived_bytes.push_back(d.bytes);
   if (change.new_home) {
     set.home = std::make_shared<Home>();
     size_t total = 0;
     for (size_t i = 0; i < count; ++i) {
       set.home->offsets.push_back(total);
-      total += padded(i);
+      total += padded(derived()[i].bytes);
     }
     set.home->block = reserve(total, memory(), what);
     set.home->who.resize(count);
@@ -126,20 +133,18 @@ void Weights::place_derived(Set& set, const Set* before, const Change& change) c
       set.home->who[i] = set.derived.back();
       set.memory.derived.push_back(at);
     } else {
-      auto away = std::make_shared<const MemoryBlock>(reserve(padded(i), memory(), what));
+      auto away = std::make_shared<const MemoryBlock>(reserve(padded(derived()[i].bytes), memory(), what));
       set.memory.derived.push_back(away->data());
       set.derived.push_back(std::move(away));
     }
   }
 }
 
-void Weights::run_prepare(const LoadedFunction& part, const Set& set, int threads, backend::Stream& stream) const {
-  if (part.steps.empty()) return;
-  std::unique_ptr<Workers> workers = make_workers(threads);
-  auto resolved = runtime::resolve(part, plan(), set.memory, {}, *workers);
+void Weights::run_prepare(const LoadedFunction& part, const Memory& where, Workers& workers, backend::Stream& stream) const {
+  auto resolved = runtime::resolve(part, plan(), where, {}, workers);
   const char* what = "preparing the plan's weights";
   MemoryBlock arena = reserve(resolved->arena_bytes, memory(), what), scratch = reserve(resolved->scratch_bytes + 64, memory(), what);
-  runtime::run(part, *resolved, {}, arena.data(), scratch.data(), *workers, stream);
+  runtime::run(part, *resolved, {}, {arena.data(), scratch.data()}, workers, stream);
   stream.wait();
 }
 
@@ -208,13 +213,17 @@ std::shared_ptr<Weights::Set> Weights::make(const Given& given, const Set* befor
   std::unique_ptr<backend::Stream> stream = backend().new_stream();
   const std::shared_ptr<const MemoryBlock> passing = place_weights(*set, whole ? nullptr : before, *change, *stream);
   place_derived(*set, before, *change);
-  run_prepare(change->part.loaded, *set, threads, *stream);
+  if (!change->part.loaded.steps.empty()) run_prepare(change->part.loaded, set->memory, *make_workers(threads), *stream);
   stream->wait();
   drop_pages(*set, *change);
-  static std::atomic<uint64_t> tables{0};
   const bool same = before != nullptr && set->memory.weights == before->memory.weights && set->memory.derived == before->memory.derived;
-  set->memory.number = same ? before->memory.number : ++tables;
+  set->memory.number = same ? before->memory.number : new_number();
   return set;
+}
+
+uint64_t Weights::new_number() {
+  static std::atomic<uint64_t> tables{0};
+  return ++tables;
 }
 
 std::shared_ptr<const Weights::Set> Weights::current() const {
@@ -248,12 +257,16 @@ void Weights::set(std::string_view name, const void* data, size_t bytes, bool co
 void Weights::commit(int threads) {
   std::lock_guard alone(loaded_->committing);
   Given given;
+  Limit limit;
   {
     std::lock_guard lock(mutex_);
     given = given_;
+    limit = limit_;
   }
-  std::shared_ptr<const Set> before = current();  // destroyed after the lock
-  swap_in(make(given, before.get(), threads));
+  std::shared_ptr<const Set> before = current();  // goes after the lock
+  if (!limit.on) return swap_in(make(given, before.get(), threads), limit);
+  const bool anew = before == nullptr || given.changes == before->changes;
+  swap_in(make_within(given, before.get(), anew, limit, threads), limit);
 }
 
 }  // namespace ingot::runtime

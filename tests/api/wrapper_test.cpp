@@ -52,6 +52,8 @@ TEST(Wrapper, WeightsThatAreBorrowed) {
   const ingot::Plan plan = ingot::compile(ingot::Model::open(INGOT_TEST_MODEL));
   ingot::Weights weights(plan);
   EXPECT_EQ(weights.device(), -1);
+  EXPECT_EQ(weights.memory().limit, 0u);  // of a GPU's memory, which there is none of
+  EXPECT_THROW(weights.set_memory(1000), ingot::Error);
   ingot::Session session(plan, weights);
   std::vector<float> zeros(32 * 4), bias{1, 2, 3, 4};
   weights.borrow("l3.weight", ingot::Tensor(INGOT_FLOAT32, zeros.data(), {4, 32}, {1, 4}));

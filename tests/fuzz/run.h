@@ -54,7 +54,7 @@ inline void run(const plan::Plan& plan, const plan::Function& f, const plan::Pro
     std::fill_n(bindings.back().data(), bytes, std::byte{1});
     pointers.push_back(bindings.back().data());
   }
-  runtime::run(loaded, *resolved, pointers, arena.data(), scratch.data(), inline_workers(), *backend::cpu_backend().new_stream());
+  runtime::run(loaded, *resolved, pointers, {arena.data(), scratch.data()}, inline_workers(), *backend::cpu_backend().new_stream());
 }
 
 // A function with regions, by a session on the CPU. Loops may never end: they are not run.

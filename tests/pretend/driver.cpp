@@ -279,7 +279,13 @@ int cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, void**
   const bool fast = name.ends_with("_t" + std::to_string(p.values["fast_tile"]));
   const bool recorded = p.recording.contains(config->stream);
   (recorded ? p.work[config->stream] : p.values["clock"]) += p.values["launch_time"] / (fast ? 2 : 1);
-  if (recorded) return success;
+  const bool joined = p.joined.erase(config->stream) > 0;
+  if (p.recording.contains(config->stream)) {
+    // It depends on more than the kernel before it, and only on kernels can one depend so.
+    if (joined && config->attribute_count > 0) return p.mistake(invalid_value, "a kernel that overlaps others is right behind work of another stream");
+    ++p.reached[config->stream].given;
+    return success;
+  }
   ++p.values["launches"];
   p.note("launch " + found->second);
   return success;
@@ -304,18 +310,36 @@ int cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
   if (p.call_fails()) return launch_failed;
   if (stream != nullptr && !p.streams.contains(stream)) return p.mistake(invalid_handle, "a stream that is gone waits");
   ++p.values["waits"];
-  return p.events_made.contains(event) ? success : p.mistake(invalid_handle, "waiting for an event that is gone");
+  if (!p.events_made.contains(event)) return p.mistake(invalid_handle, "waiting for an event that is gone");
+  p.joined.insert(stream);
+  const auto mark = p.marks.find(event);
+  if (mark == p.marks.end()) return p.recording.contains(stream) ? p.mistake(invalid_value, "a stream that is recorded waits for work outside of the recording") : success;
+  const auto other = p.recording.find(mark->second.stream);
+  if (other == p.recording.end()) return p.mistake(invalid_value, "waiting for an event of a recording that has ended");
+  p.recording.try_emplace(stream, other->second);
+  if (p.recording[stream] != other->second) return p.mistake(invalid_value, "a stream that is recorded waits for another recording");
+  if (stream == other->second) p.reached[other->first].joined = std::max(p.reached[other->first].joined, mark->second.given);
+  return success;
 }
 int cuStreamBeginCapture_v2(StreamHandle stream, int) {
   LOCKED;
   if (p.call_fails()) return launch_failed;
-  if (!p.streams.contains(stream) || !p.recording.insert(stream).second) return p.mistake(invalid_handle, "a stream that is gone, or recorded already, is recorded");
+  if (!p.streams.contains(stream) || !p.recording.try_emplace(stream, stream).second) return p.mistake(invalid_handle, "a stream that is gone, or recorded already, is recorded");
   return success;
 }
 int cuStreamEndCapture(StreamHandle stream, GraphHandle* graph) {
   LOCKED;
   *graph = nullptr;
-  if (p.recording.erase(stream) == 0) return invalid_value;
+  if (!p.recording.contains(stream) || p.recording[stream] != stream) return invalid_value;
+  bool complete = true;
+  std::erase_if(p.recording, [&](const auto& one) {
+    if (one.second != stream) return false;
+    const Pretend::Reached reached = p.reached[one.first];
+    complete = complete && (one.first == stream || reached.joined == reached.given);
+    p.reached.erase(one.first);
+    return true;
+  });
+  if (!complete) return p.mistake(invalid_value, "a recording ends before a stream that is in it has come back");
   *graph = p.fresh<GraphHandle>();
   p.graphs.insert(*graph);
   p.work[*graph] = std::exchange(p.work[stream], 0);
@@ -360,10 +384,12 @@ int cuEventDestroy_v2(EventHandle event) {
   LOCKED;
   return drop(event, p.events_made, "an event");
 }
-int cuEventRecord(EventHandle event, StreamHandle) {
+int cuEventRecord(EventHandle event, StreamHandle stream) {
   LOCKED;
   if (p.call_fails()) return launch_failed;
   p.times[event] = p.values["clock"];
+  p.marks.erase(event);
+  if (p.recording.contains(stream)) p.marks[event] = {stream, p.reached[stream].given};
   return p.events_made.contains(event) ? success : p.mistake(invalid_handle, "an event that is gone is recorded");
 }
 int cuEventSynchronize(EventHandle event) {

@@ -13,7 +13,8 @@
 //   launch_time      nanoseconds of each kernel (1000); those of implicit_gemm's large tile `fast_tile` (-1: none) take half of it
 //   fail_call        the k-th call that makes, copies, starts or waits for something fails with error 719; 0: none does
 // What has happened:
-//   allocations, frees, live_bytes   of device memory
+//   allocations, frees, live_bytes   of device memory; peak_bytes: the most that was live since it was set
+//   pinned_copies    copies from memory of the host that was taken here, also those that are recorded
 //   refused          bytes of the last allocation that failed, where the last one did
 //   live             everything that was made and not given back: memory, streams, events, modules, recordings, contexts
 //   host_memory      of these, memory of the host

@@ -63,7 +63,8 @@ class Pretend {
                                                           {"fail_call", 0},   {"allocations", 0}, {"frees", 0},      {"live_bytes", 0},         {"live", 0},
                                                           {"calls", 0},       {"launches", 0},    {"replays", 0},    {"mistakes", 0},           {"refused", 0},
                                                           {"host_memory", 0}, {"algorithms", 1},  {"fastest", 0},    {"refused_algorithm", -1}, {"cublaslt", 130000},
-                                                          {"clock", 0},       {"waits", 0},       {"shut_down", 0},   {"launch_time", 1000}, {"fast_tile", -1}};
+                                                          {"clock", 0},       {"waits", 0},       {"shut_down", 0},   {"launch_time", 1000}, {"fast_tile", -1},
+                                                          {"peak_bytes", 0},  {"pinned_copies", 0}};
   std::string events, shown;
   struct Memory {
     size_t bytes;
@@ -72,7 +73,17 @@ class Pretend {
   };
   std::map<Address, Memory> memory;
   std::set<void*> streams, events_made, contexts;
-  std::set<void*> recording;  // streams
+  std::map<void*, void*> recording;  // streams, and the one whose recording they are in: itself, or that of an event which they wait for
+  struct Reached {
+    long long given = 0, joined = 0;  // pieces of work in a recorded stream, and how many of them the recording's own stream comes after
+  };
+  std::map<void*, Reached> reached;  // of streams that are recorded
+  struct Mark {
+    void* stream;
+    long long given;
+  };
+  std::set<void*> joined;  // streams that have waited for an event since their last kernel
+  std::map<void*, Mark> marks;  // of events that were recorded in recorded streams
   std::set<void*> graphs, execs;
   std::map<void*, long long> work;   // nanoseconds, of streams that are recorded, of graphs and of what is made of them
   std::map<void*, long long> times;  // of events
@@ -194,6 +205,7 @@ inline int take_memory(Address* out, size_t bytes, int device) {
   if (device >= 0) {
     ++p.values["allocations"];
     p.values["live_bytes"] += static_cast<long long>(bytes);
+    p.values["peak_bytes"] = std::max(p.values["peak_bytes"], p.values["live_bytes"]);
   } else {
     ++p.values["host_memory"];
   }
@@ -221,6 +233,9 @@ inline int copy_bytes(Address to, Address from, size_t bytes, StreamHandle strea
   if (p.call_fails()) return launch_failed;
   if (!p.inside(to, bytes) || !p.inside(from, bytes)) return p.mistake(invalid_value, "a copy leaves its memory");
   if (stream != nullptr && !p.streams.contains(stream)) return p.mistake(invalid_handle, "a copy in a stream that is gone");
+  const auto* source = p.holding(from);
+  if (source != nullptr && source->second.device < 0) ++p.values["pinned_copies"];
+  if (p.recording.contains(stream)) ++p.reached[stream].given;
   if (!p.recording.contains(stream)) std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   return success;
 }

@@ -14,12 +14,18 @@ def off(result, exact):
     return (result.double() - exact).square().mean().sqrt().item()
 
 
+# Root mean square of the error beside that of the result that any order of sums may have. Some CPUs sum 512 terms in so many accumulators that eager is off by two
+# roundings; one chain of 8,192 terms is off by about 45.
+FLOOR = 8 * 2.0**-24
+
+
 def check(module, x):
     module = module.eval().requires_grad_(False)
     with torch.no_grad():
         exact = copy.deepcopy(module).double()(x.double())
         ours, theirs = off(ingot.compile(module, inputs=[x])(x), exact), off(module(x), exact)
-    assert ours <= 2 * theirs, f"{ours:.3e}, eager's is {theirs:.3e}"
+    floor = FLOOR * exact.square().mean().sqrt().item()
+    assert ours <= max(2 * theirs, floor), f"{ours:.3e}, eager's is {theirs:.3e}"
 
 
 @pytest.mark.parametrize("columns", [64, 70, 8], ids=["whole-panels", "part-of-a-panel", "few-columns"])

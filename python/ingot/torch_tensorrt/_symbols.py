@@ -134,7 +134,7 @@ SYMBOLS: list[Symbol] = [
         ("enable_cudagraphs", "differs", "returns the module itself"),
         ("enable_pre_allocated_outputs", "differs", "returns the module; torch's allocator keeps freed memory for the next call"),
         ("enable_output_allocator", "differs", "returns the module; results of any size get memory while the engine runs"),
-        ("weight_streaming", "not yet", "budgets are checked and noted; all weights stay on the device"),
+        ("weight_streaming", "works", "on a GPU weights beyond the budget are streamed from the host (`ingot.Engine.configure`). Tensors that the caller's model holds on the GPU stay there. On the CPU a budget is only stored"),
         ("set_multi_device_safe_mode", "differs", "every call checks the device of its inputs"),
         ("optimization_profile", "differs", "stores and shows the choice (\"auto\" chooses one); it changes nothing, because one plan serves the sizes of all profiles"),
         ("RuntimeSettings", "differs", "checked and shown, without effect"),

@@ -71,6 +71,10 @@ class Backend {
   // Allocator of device memory, aligned to alignment(); null: kernels use host memory.
   virtual Allocator* memory() const = 0;
   virtual size_t alignment() const = 0;
+  // Memory of the host that the device copies from and to while it does other work (page-locked); null where memory() is.
+  virtual Allocator* pinned() const { return nullptr; }
+  // Bytes that memory() still has.
+  virtual size_t free_memory() const { return SIZE_MAX; }
   // True if kernels can access this address.
   virtual bool can_access(const void*) const = 0;
   virtual std::unique_ptr<Stream> new_stream() const = 0;

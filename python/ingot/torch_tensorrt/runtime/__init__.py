@@ -129,17 +129,24 @@ def get_multi_device_safe_mode() -> bool:
 class weight_streaming:
     """A context with `device_budget` (settable, bytes), `total_device_budget` and `get_automatic_weight_streaming_budget()`.
 
-    Weights are not streamed yet: all of them stay on the device, and a smaller budget is logged as a warning. A budget below 0 is a RuntimeError. A module
-    without weights in engines has a total of 0.
+    On a GPU a budget is what the weights of all engines may take there, each engine's share after its size; the rest is streamed from the host (`ingot.Engine.configure`). What
+    streaming itself and the calls need comes on top. A budget below 0 is a RuntimeError, one above the total is logged and taken as the total. Where the model itself is on the
+    GPU its own tensors stay there, whatever the budget. On the CPU weights are in memory of the host, so the budget is only noted. A module without weights in engines has a total of 0.
     """
 
     def __init__(self, module):
-        self.total_device_budget = sum(w["bytes"] for engine in {id(e.engine.ingot_engine): e.engine for e in engines_of(module)}.values() for w in engine.inspect()["weights"])
+        module = getattr(module, "compiled", module)  # of a MutableTorchTensorRTModule
+        self._engines = list({id(e.engine.ingot_engine): e.engine.ingot_engine for e in engines_of(module)}.values())
+        self._totals = [_weight_bytes(engine) for engine in self._engines]
+        self.total_device_budget = sum(self._totals)
         self._module = module
 
     @property
     def device_budget(self) -> int:
-        return self._module.__dict__.get("_device_budget", self.total_device_budget)
+        noted = self._module.__dict__.get("_device_budget")
+        if noted is not None:
+            return noted
+        return sum(e.memory()["resident"] if _on_gpu(e) else total for e, total in zip(self._engines, self._totals))
 
     @device_budget.setter
     def device_budget(self, bytes: int):
@@ -147,13 +154,22 @@ class weight_streaming:
             raise RuntimeError(f"a budget of {bytes} bytes is below 0")
         if bytes > self.total_device_budget:
             log.error("a budget of %d bytes is more than all weights take: %d is taken", bytes, self.total_device_budget)
-        elif bytes < self.total_device_budget:
-            once("weight_streaming", "weight_streaming: weights are not streamed yet; all of them stay on the device, whatever the budget", logging.WARNING)
-        self._module.__dict__["_device_budget"] = min(bytes, self.total_device_budget)
+        bytes = min(bytes, self.total_device_budget)
+        for engine, total in zip(self._engines, self._totals):
+            if _on_gpu(engine):
+                share = bytes * total // self.total_device_budget if self.total_device_budget else 0
+                engine.configure(memory_bytes=0 if share == total else engine.memory()["least"] + share)
+            elif bytes < self.total_device_budget:
+                once("weight_streaming", "weight_streaming: on the CPU weights are in memory of the host already, whatever the budget")
+        self._module.__dict__["_device_budget"] = bytes
 
     def get_automatic_weight_streaming_budget(self) -> int:
-        """All of the weights."""
-        return self.total_device_budget
+        """Nine tenths of what is free on the GPU, weights that are there counted as free; at most the total, which it is on the CPU."""
+        if not any(map(_on_gpu, self._engines)):
+            return self.total_device_budget
+        resident = sum(e.memory()["resident"] for e in self._engines if _on_gpu(e))
+        free, _ = torch.cuda.mem_get_info(next(e.device for e in self._engines if _on_gpu(e)))
+        return min(self.total_device_budget, (free + resident) * 9 // 10)
 
     def get_required_device_budgets(self) -> int:
         return self.total_device_budget
@@ -163,7 +179,18 @@ class weight_streaming:
         return self
 
     def __exit__(self, *problem):
-        self._module.__dict__["_device_budget"] = self._before
+        self.device_budget = self._before
+
+
+def _on_gpu(engine) -> bool:
+    return (engine.device or "").startswith("cuda")
+
+
+def _weight_bytes(engine) -> int:
+    if _on_gpu(engine):
+        memory = engine.memory()
+        return memory["resident"] + memory["streamed"]
+    return sum(w["bytes"] for w in engine.inspect()["weights"])
 
 
 class optimization_profile:

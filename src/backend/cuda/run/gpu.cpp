@@ -41,6 +41,27 @@ class GpuMemory final : public Allocator {
   DevicePtr device_;
 };
 
+class PinnedMemory final : public Allocator {
+ public:
+  explicit PinnedMemory(DevicePtr device) : device_(std::move(device)) {}
+  void* allocate(size_t bytes) override {
+    Device::Use use(*device_);
+    Unrecorded apart;
+    constexpr unsigned for_all_contexts = 1;
+    void* memory = nullptr;
+    driver().check(driver().host_allocate(&memory, bytes, for_all_contexts), "allocating {} bytes of the host's memory that {} copies from", bytes, device_->properties().name);
+    return memory;
+  }
+  void release(void* memory, size_t) noexcept override {
+    Device::Use use(*device_);
+    Unrecorded apart;
+    driver().host_free(memory);
+  }
+
+ private:
+  DevicePtr device_;
+};
+
 // The version of CUDA that compiled a plan's code, from a comment in its PTX; 0 if there is none.
 int compiled_by(std::span<const CodeImage> code) {
   constexpr std::string_view says = "Cuda compilation tools, release ";
@@ -112,7 +133,7 @@ struct EventPoint final : Point {
 }  // namespace
 
 Gpu::Gpu(int ordinal, std::span<const CodeImage> code, std::span<const Timing> timings)
-    : device_(Device::open(ordinal)), memory_(std::make_unique<GpuMemory>(device_)), timings_(timings.begin(), timings.end()) {
+    : device_(Device::open(ordinal)), memory_(std::make_unique<GpuMemory>(device_)), pinned_(std::make_unique<PinnedMemory>(device_)), timings_(timings.begin(), timings.end()) {
   for (const Timing& t : timings) {
     if (t.machine == own_machine()) timed_[t.problem] = t.choice;
   }
@@ -153,6 +174,7 @@ bool Gpu::can_access(const void* pointer) const {
 
 std::unique_ptr<Stream> Gpu::new_stream() const { return std::make_unique<GpuStream>(device_); }
 std::unique_ptr<Stream> Gpu::new_own_stream() const { return std::make_unique<GpuStream>(device_, std::make_unique<CudaStream>(device_)); }
+
 
 Function Gpu::function(const std::string& name) const {
   auto found = module_of_.find(name);
@@ -252,6 +274,7 @@ std::unique_ptr<Point> GpuStream::new_point() const { return std::make_unique<Ev
 void GpuStream::set(Point& point) const { static_cast<EventPoint&>(point).event.record(stream_); }
 
 void GpuStream::come_after(const Point& point) const {
+  met_others_ = true;
   Device::Use use(*device_);
   driver().check(driver().stream_wait(stream_, static_cast<const EventPoint&>(point).event.handle(), 0), "making a stream of {} wait", device_->properties().name);
 }

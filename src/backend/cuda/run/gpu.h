@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/run/cublaslt.h"
@@ -19,6 +20,8 @@ class Gpu final : public Backend {
   ~Gpu() override;
   const RunKernel* find(std::string_view kernel) const override;
   Allocator* memory() const override { return memory_.get(); }
+  Allocator* pinned() const override { return pinned_.get(); }
+  size_t free_memory() const override { return device_->free_memory(); }
   size_t alignment() const override { return 256; }
   bool can_access(const void*) const override;
   std::unique_ptr<Stream> new_stream() const override;
@@ -40,7 +43,7 @@ class Gpu final : public Backend {
 
  private:
   DevicePtr device_;
-  std::unique_ptr<Allocator> memory_;
+  std::unique_ptr<Allocator> memory_, pinned_;
   std::vector<std::unique_ptr<Module>> modules_;
   std::map<std::string, const Module*, std::less<>> module_of_;
   std::vector<Timing> timings_;
@@ -74,6 +77,9 @@ class GpuStream final : public Stream {
 
   const DevicePtr& device() const { return device_; }
   StreamHandle handle() const { return stream_; }
+  // Whether a kernel that is started now may overlap the one before it. Not right behind work of another stream: recorded, it would depend on more than a kernel, and only on
+  // kernels can one depend that way.
+  bool may_overlap() { return !std::exchange(met_others_, false); }
   Address status() const { return reinterpret_cast<Address>(status_); }
 
  private:
@@ -84,6 +90,7 @@ class GpuStream final : public Stream {
   Status* status_ = nullptr;          // host memory that the GPU writes
   std::vector<std::unique_ptr<Event>> events_;
   size_t marks_ = 0;
+  mutable bool met_others_ = false;  // since the last kernel
 };
 
 }  // namespace ingot::backend::cuda

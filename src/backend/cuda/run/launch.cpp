@@ -85,7 +85,8 @@ void run_launches(const Call& call) {
       std::memcpy(l.parameters.data() + p.at, &address, sizeof address);
     }
     for (const CudaTiles& t : l.tiles) encode(*stream.device(), t, reinterpret_cast<Address>(call.operands[t.index].data), l.parameters.data() + t.at);
-    part.functions[k].launch({l.blocks, l.threads, l.shared, l.overlaps, l.pieces, l.blocks_y, l.blocks_z, l.threads_y, l.threads_z}, l.parameters, stream.handle(), l.places);
+    const bool overlaps = stream.may_overlap() && l.overlaps;
+    part.functions[k].launch({l.blocks, l.threads, l.shared, overlaps, l.pieces, l.blocks_y, l.blocks_z, l.threads_y, l.threads_z}, l.parameters, stream.handle(), l.places);
   }
 }
 

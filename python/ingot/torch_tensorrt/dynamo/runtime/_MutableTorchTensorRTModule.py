@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import inspect
-import logging
 
 import torch
 import torch.utils._pytree as pytree
@@ -13,7 +12,7 @@ from ....errors import InputError
 from ....mutable import MutableModule, Sizes
 from ..._errors import CallError
 from ..._Input import Given
-from ..._said import once
+from ...runtime import weight_streaming
 from .._compiler import compiled
 from .._settings import ROWS, Settings, module_name, operator_name
 
@@ -48,24 +47,22 @@ class MutableTorchTensorRTModule(MutableModule):
         device: see `torch_tensorrt.Device`.
         immutable_weights: True is a CallError, because the module exists to change them.
         strict: passed to torch.export.
-        weight_streaming_budget: accepted with a warning; weights are not streamed yet.
+        weight_streaming_budget: the `device_budget` of `torch_tensorrt.runtime.weight_streaming`, set whenever the model is compiled.
         settings: those of `torch_tensorrt.compile`.
 
     Calls have the model's arguments and results; see `ingot.MutableModule`. `compiled` is the GraphModule, `original_model` the model, `refit_state` says what the next call does.
     """
 
-    _OWN = (*MutableModule._OWN, "refit_state", "settings")
+    _OWN = (*MutableModule._OWN, "refit_state", "settings", "weight_streaming_budget")
 
     def __init__(self, pytorch_model: torch.nn.Module, *, device=None, immutable_weights=False, strict=True, prefer_deferred_runtime_asserts_over_guards=False, weight_streaming_budget=None,
                  **settings):  # fmt: skip
         if immutable_weights:
             raise CallError("immutable_weights=True is given to a MutableTorchTensorRTModule", remedy="leave it out, or use torch_tensorrt.compile")
-        if weight_streaming_budget is not None:
-            once("mutable streaming", "weight_streaming_budget: weights are not streamed yet; all of them stay on the device", logging.WARNING)
         settings = {**settings, "device": device, "immutable_weights": False}
         Settings(settings).options()  # refuses invalid settings
         self._begin(pytorch_model, strict, {})
-        self.refit_state, self.settings = RefitState(), settings
+        self.refit_state, self.settings, self.weight_streaming_budget = RefitState(), settings, weight_streaming_budget
 
     def _changed(self, weights):
         super()._changed(weights)
@@ -107,19 +104,24 @@ class MutableTorchTensorRTModule(MutableModule):
         self._changed(weights=False)
 
     def set_weight_streaming_ctx(self, requires_dynamic_shape=False):
-        once("mutable streaming", "weights are not streamed yet; all of them stay on the device", logging.WARNING)
+        """Sets weight_streaming_budget for what is compiled now."""
+        if self.compiled is not None:
+            _set_budget(self.compiled, self.weight_streaming_budget)
 
     def _module(self, compiled):
         return compiled.ingot_module
 
     def _compiled(self, call):
         args, kwargs = call
-        return compiled(self.original_model, Given(None, args, kwargs), Settings(self.settings), strict=self._strict)
+        made = compiled(self.original_model, Given(None, args, kwargs), Settings(self.settings), strict=self._strict)
+        _set_budget(made, self.weight_streaming_budget)
+        return made
 
     @staticmethod
     def save(module: "MutableTorchTensorRTModule", path: str):
         """Writes the model, its settings and ranges as a pickle. The first call after `load` builds the engines again."""
         settings = {n: _plain(n, v) for n, v in module.settings.items()}
+        settings["weight_streaming_budget"] = module.weight_streaming_budget
         torch.save({"model": module.original_model, "settings": settings, "ranges": module._sizes.ranges, "names": module._sizes.names, "strict": module._strict}, path)
 
     @staticmethod
@@ -129,6 +131,11 @@ class MutableTorchTensorRTModule(MutableModule):
         made = MutableTorchTensorRTModule(found["model"], strict=found["strict"], **found["settings"])
         made._sizes.ranges, made._sizes.names = found["ranges"], found["names"]
         return made
+
+
+def _set_budget(made, budget):
+    if budget is not None:
+        weight_streaming(made).device_budget = budget
 
 
 def _is_dims(value):

@@ -40,7 +40,7 @@ void run(const Call& call) {
   const FusedLaunch::Grid& grid = prepared.launch.bind(call.operands, stream.status());
   if (grid.blocks == 0) return;
   const Function& f = &grid == &prepared.launch.aligned ? prepared.aligned : prepared.any;
-  f.launch({grid.blocks, grid.threads, grid.shared, true}, prepared.launch.parameters, stream.handle());
+  f.launch({grid.blocks, grid.threads, grid.shared, stream.may_overlap()}, prepared.launch.parameters, stream.handle());
 }
 
 }  // namespace

@@ -1,0 +1,64 @@
+"""What of a GPU's memory an engine's weights take, and the limit of it (option memory_bytes). Needs no torch."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref
+
+from ._library import check, lib, session_options
+from .errors import OptionError
+
+
+class Memory(ctypes.Structure):
+    """As ingot_memory of ingot.h."""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("resident", "streamed", "ring", "arena", "limit", "least")]
+
+
+def of_weights(pointer) -> dict[str, int]:
+    return _read(lib().ingot_weights_memory, pointer)
+
+
+def of_session(pointer) -> dict[str, int]:
+    return _read(lib().ingot_session_memory, pointer)
+
+
+def _read(function, pointer):
+    out = Memory()
+    check(function(pointer, byref(out)))
+    return {name: getattr(out, name) for name, _ in Memory._fields_}
+
+
+class Configured:
+    """The limits that engines have by now; as a context, those that they had before are back behind it."""
+
+    def __init__(self, engines, runtime_option: dict):
+        session_options(runtime_option)  # refuses unknown names and bad values
+        for name in runtime_option:
+            if name != "memory_bytes":
+                raise OptionError(f"option {name!r} is not changed while an engine is there", remedy="give it where the model is compiled or loaded, or to Engine.session")
+        engines = [engine for engine in engines if engine.device is not None]
+        self._before = []
+        if not runtime_option:
+            return
+        try:
+            for engine in engines:
+                before = engine.memory()["limit"]
+                _set(engine, int(runtime_option["memory_bytes"]))
+                self._before.append((engine, before))
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *problem):
+        for engine, limit in self._before:
+            _set(engine, limit)
+        self._before = []
+
+
+def _set(engine, limit: int):
+    for pointer in (engine._weights.pointer, *(fork.pointer for fork in list(engine.forks))):
+        check(lib().ingot_weights_set_memory(pointer, limit))
