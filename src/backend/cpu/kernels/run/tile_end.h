@@ -39,7 +39,7 @@ struct TileEnds {
   // The body on `count` vectors of sums, the first of them at `row` and `column`: `wide` of a row, then those of the next. Whole groups of them are there to be
   // written, whatever lies behind `count`.
   void (*program)(const VectorEnd&, float* sums, int count, int64_t row, int64_t column, int wide);
-  // GELU in both forms and SiLU, likewise.
+  // GELU in both forms and SiLU of `count` vectors.
   void (*activate)(SimpleEpilogue::Activation, float* sums, int count);
 };
 extern const TileEnds tile_ends_portable, tile_ends_avx2, tile_ends_avx512;
