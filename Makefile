@@ -72,8 +72,9 @@ lint: ## the include rule
 format: ## clang-format over src, include, examples
 	@git ls-files '*.cpp' '*.h' '*.inc' | xargs clang-format-19 -i
 
-size: build ## sizes of the stripped libraries
+size: build ## sizes of the stripped libraries, and what files the runtime's is made of
 	@for f in libingot.so libingot_runtime.so libingot_torch.so; do strip -o /tmp/$$f $(BUILD)/$$f; ls -l /tmp/$$f | awk '{print $$5, "bytes", $$9}'; rm /tmp/$$f; done
+	@$(PYTHON) tools/size_by_file.py --build $(BUILD)
 
 ops: build ## the operator table
 	@$(BUILD)/ingot ops
