@@ -72,8 +72,9 @@ lint: ## check the include rule
 format: ## run clang-format on all C++ files
 	@git ls-files '*.cpp' '*.h' '*.inc' | xargs clang-format-19 -i
 
-size: build ## print the sizes of the stripped libraries
+size: build ## sizes of the stripped libraries, and what files the runtime's is made of
 	@for f in libingot.so libingot_runtime.so libingot_torch.so; do strip -o /tmp/$$f $(BUILD)/$$f; ls -l /tmp/$$f | awk '{print $$5, "bytes", $$9}'; rm /tmp/$$f; done
+	@$(PYTHON) tools/size_by_file.py --build $(BUILD)
 
 ops: build ## print the operator table
 	@$(BUILD)/ingot ops

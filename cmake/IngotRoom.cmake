@@ -51,3 +51,11 @@ function(ingot_room name)
     ingot_tests(${name} "${CMAKE_CURRENT_SOURCE_DIR}" LINK ingot_${name} ${INGOT_TEST_LINK_${name}})
   endif()
 endfunction()
+
+# ingot_for_size(FILES...): of the current folder, relative to it. What runs once a plan, a size or an error is compiled to be small.
+function(ingot_for_size)
+  foreach(pattern ${ARGN})
+    file(GLOB_RECURSE files CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${pattern}")
+    set_property(SOURCE ${files} APPEND PROPERTY COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os>")
+  endforeach()
+endfunction()

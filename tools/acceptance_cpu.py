@@ -359,7 +359,7 @@ def size():
     stripped = SCRATCH / "libingot_runtime.so"
     subprocess.run(["strip", "-o", str(stripped), str(BUILD / "libingot_runtime.so")], check=True)
     megabytes = stripped.stat().st_size / 1e6
-    yield "libingot_runtime.so stripped", f"{megabytes:.2f} MB", "10 MB", megabytes < 10
+    yield "libingot_runtime.so stripped", f"{megabytes:.2f} MB", "3 MB", megabytes <= 3
 
 
 if __name__ == "__main__":

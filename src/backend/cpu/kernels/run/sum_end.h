@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "backend/cpu/kernels/run/vector_program.h"
+#include "backend/cpu/kernels/run/tile_end.h"
 
 namespace ingot::kernels {
 

@@ -7,6 +7,7 @@
 namespace ingot::kernels {
 
 #define LANES 8
+#define ENDS tile_ends_avx2
 #define TABLE depthwise_conv_tiles_avx2
 #include "backend/cpu/kernels/depthwise_conv/run/tile.inc"
 

@@ -7,6 +7,7 @@
 namespace ingot::kernels {
 
 #define LANES 16
+#define ENDS tile_ends_avx512
 #define TABLE depthwise_conv_tiles_avx512
 #include "backend/cpu/kernels/depthwise_conv/run/tile.inc"
 

@@ -5,6 +5,7 @@
 namespace ingot::kernels {
 
 #define LANES 4
+#define ENDS tile_ends_portable
 #define TABLE depthwise_conv_tiles_portable
 #include "backend/cpu/kernels/depthwise_conv/run/tile.inc"
 

@@ -7,6 +7,7 @@
 namespace ingot::kernels {
 
 #define LANES 16
+#define ENDS tile_ends_avx512
 #define TABLE direct_tiles_avx512
 #include "backend/cpu/kernels/direct_conv/run/tile.inc"
 

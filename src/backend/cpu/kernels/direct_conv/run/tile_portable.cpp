@@ -5,6 +5,7 @@
 namespace ingot::kernels {
 
 #define LANES 4
+#define ENDS tile_ends_portable
 #define TABLE direct_tiles_portable
 #include "backend/cpu/kernels/direct_conv/run/tile.inc"
 

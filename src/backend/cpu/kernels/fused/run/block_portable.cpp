@@ -1,6 +1,7 @@
 #include <immintrin.h>
 
 #include <cmath>
+#include <optional>
 #include <type_traits>
 #include <utility>
 

@@ -23,9 +23,14 @@ const TileOps& tile_ops() {
 }
 
 const Int8Panels& int8_panels() {
-  const backend::cpu::Isa isa = backend::cpu::isa();
-  using enum backend::cpu::Isa;
-  return isa >= avx512_bf16 ? int8_panels_avx512_bf16 : isa == avx512 ? int8_panels_avx512 : isa == avx2 ? int8_panels_avx2 : int8_panels_portable;
+  static const Int8Panels panels = [] {
+    const backend::cpu::Isa isa = backend::cpu::isa();
+    using enum backend::cpu::Isa;
+    Int8Panels chosen = isa >= avx512 ? int8_panels_avx512 : isa == avx2 ? int8_panels_avx2 : int8_panels_portable;
+    if (isa >= avx512_bf16) chosen.to_bf16 = int8_to_bf16_avx512;
+    return chosen;
+  }();
+  return panels;
 }
 
 namespace {

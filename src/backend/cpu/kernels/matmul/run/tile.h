@@ -4,38 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/cpu/kernels/run/vector_program.h"
-#include "ir/half.h"
+#include "backend/cpu/kernels/run/tile_end.h"
 
 namespace ingot::kernels {
 
-// The epilogue of a tile after its last K block.
-struct TileEnd {
-  using Activation = SimpleEpilogue::Activation;
-  const void* scale = nullptr;     // per column of the tile, before the bias; or null
-  const void* bias = nullptr;      // per column of the tile; or null
-  const void* residual = nullptr;  // of the tile; or null
-  int64_t residual_stride = 0;
-  Activation activation = SimpleEpilogue::none;  // after the bias, before the residual
-  bool activates_last = false;     // after the residual
-  float low = 0, high = 0;         // of clamp
-  HardSwish hard_swish_by;
-  float slope = 0;                 // of leaky
-  ir::DType scale_type = ir::DType::f32, bias_type = ir::DType::f32, residual_type = ir::DType::f32;
-  // The destination of results in a half type; null: they replace the sums.
-  uint16_t* half = nullptr;
-  int64_t half_stride = 0;
-  ir::DType half_type = ir::DType::bf16;
-  const VectorEnd* program = nullptr;  // if set, replaces scale, bias, activation and residual
-
-  // True for activations of few instructions, which a tile applies in registers.
-  static bool is_short(Activation a) {
-    return a == SimpleEpilogue::none || a == SimpleEpilogue::relu || a == SimpleEpilogue::clamp || a == SimpleEpilogue::hard_swish || a == SimpleEpilogue::leaky;
-  }
-  bool is_short() const { return is_short(activation) && program == nullptr && half == nullptr && (residual == nullptr || residual_type == ir::DType::f32); }
-};
-
-// What the caller reads next, prefetched by this tile: `lines` cache lines from `next` on per four rows of the panel.
+// What the caller reads next, asked for while this tile computes: `lines` cache lines from `next` on for every four rows of the panel.
 struct Ahead {
   const std::byte* next = nullptr;
   int lines = 0;

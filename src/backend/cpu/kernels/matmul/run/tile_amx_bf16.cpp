@@ -10,6 +10,7 @@ namespace ingot::kernels {
 
 #define LANES 16
 #define VECTORS 2
+#define ENDS tile_ends_avx512
 #include "backend/cpu/kernels/matmul/run/tile.inc"
 
 namespace {
@@ -108,7 +109,7 @@ void product(int rows, const uint16_t* a, int64_t lda, const uint16_t* b, int64_
     _tile_stored(3, c + side * ldc + side, c_bytes);
   }
   asm volatile("" : : : "memory");
-  if (end != nullptr) end_tile(c, ldc, rows, *end, true);
+  if (end != nullptr) ENDS.end(c, ldc, rows, *end, true);
 }
 
 template <int R>

@@ -8,6 +8,7 @@ namespace ingot::kernels {
 
 #define LANES 16
 #define VECTORS 2
+#define ENDS tile_ends_avx512
 #include "backend/cpu/kernels/matmul/run/tile.inc"
 
 namespace {

@@ -13,6 +13,7 @@ struct Int8Panels {
   Decode to_f32, to_bf16;
 };
 const Int8Panels& int8_panels();
-extern const Int8Panels int8_panels_portable, int8_panels_avx2, int8_panels_avx512, int8_panels_avx512_bf16;
+extern const Int8Panels int8_panels_portable, int8_panels_avx2, int8_panels_avx512;
+void int8_to_bf16_avx512(std::byte* to, const int8_t* from, int64_t rows, const int8_t* next);
 
 }  // namespace ingot::kernels

@@ -8,6 +8,7 @@ namespace ingot::kernels {
 
 #define LANES 8
 #define VECTORS 2
+#define ENDS tile_ends_avx2
 #include "backend/cpu/kernels/matmul/run/tile.inc"
 #include "backend/cpu/kernels/matmul/run/tile_i8.inc"
 

@@ -8,8 +8,22 @@ namespace ingot::kernels {
 
 #define LANES 16
 #define VECTORS 2
+#define ENDS tile_ends_avx512
 #include "backend/cpu/kernels/matmul/run/tile.inc"
 #include "backend/cpu/kernels/matmul/run/tile_i8.inc"
+
+// The upper half of a float of few digits is the number in bf16.
+void int8_to_bf16_avx512(std::byte* to, const int8_t* from, int64_t rows, const int8_t* next) {
+  constexpr int row = VECTORS * LANES;
+  auto* out = reinterpret_cast<uint16_t*>(to);
+  for (int64_t i = 0; i < rows; i += 2, from += 2 * row, next += 2 * row, out += 2 * row) {
+    __builtin_prefetch(next, 0, 2);
+    for (int j = 0; j < VECTORS; ++j) {
+      const Words first = (Words)I8::widen(from + j * LANES) >> 16, second = i + 1 < rows ? (Words)I8::widen(from + row + j * LANES) : Words{};
+      *reinterpret_cast<Words*>(out + j * LANES * 2) = first | second;
+    }
+  }
+}
 
 using Rows = All<1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14>;
 const Int8Panels int8_panels_avx512{Rows::tiles<I8>, to_f32, nullptr};
