@@ -128,10 +128,10 @@ SYMBOLS: list[Symbol] = [
     ),
     *_group(
         "runtime.",
-        ("set_cudagraphs_mode", "differs", "noted; engines record their runs on a GPU by themselves"),
+        ("set_cudagraphs_mode", "differs", "noted; engines record their runs on a GPU by themselves. While it is on, a call of engines that read sizes from data is a RuntimeError"),
         ("get_cudagraphs_mode", "works", "what was set"),
         ("get_whole_cudagraphs_mode", "differs", "what torch runs is not part of a recording"),
-        ("enable_cudagraphs", "differs", "gives the module itself"),
+        ("enable_cudagraphs", "differs", "gives the module itself; a RuntimeError for engines that read sizes from data, and inside of enable_output_allocator"),
         ("enable_pre_allocated_outputs", "differs", "gives the module; torch's allocator keeps memory at hand"),
         ("enable_output_allocator", "differs", "gives the module; results of any size get memory while the engine runs"),
         ("weight_streaming", "not yet", "budgets are checked and noted; all weights stay on the device"),

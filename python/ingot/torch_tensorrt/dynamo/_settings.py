@@ -203,7 +203,7 @@ TABLE = (
     _works("dryrun", False, "prints what would run where, in the form that upstream prints; with a path ingot's own report is written there too (JSON for *.json); builds nothing (option dryrun)", _dryrun),
     _differs("hardware_compatible", False, "a plan holds its graph, and a GPU that it has no code for gets code when it is loaded"),
     _works("timing_cache_path", None, "a file of what was timed (option timing_cache); without it nothing is kept", _timing_cache),
-    _differs("lazy_engine_init", False, _OWN, quiet=(True,)),
+    _works("lazy_engine_init", False, "a TorchTensorRTModule made of bytes loads them when setup_engine() is called; the engines of a compiled module are there at once"),
     _works("cache_built_engines", False, "keeps plans (option cache, which is on in ingot itself), whatever immutable_weights says", _when("cache", ["write"])),
     _works("reuse_cached_engines", False, "takes plans that were kept, with the weights at hand (option cache)", _when("cache", ["read"])),
     _differs("use_fp32_acc", False, "products of half precision are always summed in float32", quiet=(True,)),

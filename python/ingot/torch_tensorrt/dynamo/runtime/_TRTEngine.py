@@ -39,6 +39,11 @@ class TRTEngine:
         return {source for source, _ in self.aliased_io.values()}
 
     @property
+    def reads_sizes_from_data(self) -> bool:
+        """Whether sizes are known while it runs only: its results then get memory as they come, and its runs are no CUDA graph."""
+        return any(region["reads"] for region in self.ingot_engine.inspect()["functions"][self.function].get("regions", ()))
+
+    @property
     def num_optimization_profiles(self) -> int:
         return self._profiles.count
 
