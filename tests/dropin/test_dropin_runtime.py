@@ -2,6 +2,9 @@
 
 import json
 import logging
+import pickle
+import subprocess
+import sys
 import xml.etree.ElementTree
 
 import pytest
@@ -159,6 +162,35 @@ def test_runtime_settings(made):
     assert engine.runtime_settings == runtime.RuntimeSettings()
     with runtime.runtime_cache(made, "path") as cache:
         assert isinstance(cache, runtime.RuntimeCache) and engine.runtime_settings.runtime_cache is cache
+
+
+def test_a_runtime_cache_keeps_the_bytes_of_its_file(made, tmp_path):
+    path = tmp_path / "folder" / "cache.bin"
+    with runtime.runtime_cache(made, path):
+        made(X)
+    assert not path.exists()  # there is nothing to keep
+    path.parent.mkdir()
+    path.write_bytes(b"warm")
+    with runtime.runtime_cache(made, path) as cache:
+        assert cache.path == str(path) and not cache.autosave_on_del
+        path.unlink()
+    assert path.read_bytes() == b"warm"
+    path.unlink()
+    copied = pickle.loads(pickle.dumps(cache))
+    copied.autosave_on_del = True
+    del copied
+    assert path.read_bytes() == b"warm"
+    path.unlink()
+    cache.save(tmp_path / "other.bin")
+    assert (tmp_path / "other.bin").read_bytes() == b"warm" and not path.exists()
+
+
+def test_a_runtime_cache_saves_at_the_end_of_the_process(tmp_path):
+    path, other = tmp_path / "cache.bin", tmp_path / "read.bin"
+    other.write_bytes(b"warm")
+    code = f"from ingot.torch_tensorrt.runtime import RuntimeCache\ncache = RuntimeCache({str(path)!r}, autosave_on_del=True)\ncache.load({str(other)!r})\nimport sys; sys.kept = cache"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert path.read_bytes() == b"warm"
 
 
 def test_levels():

@@ -252,3 +252,62 @@ def test_helpers():
     tiny = torch.tensor([1e-20, 2e-20])
     assert utils.cosine_similarity(tiny, 3 * tiny) == pytest.approx(1.0) and utils.cosine_similarity(tiny, 0 * tiny) == 0.0 and utils.cosine_similarity(0 * tiny, 0 * tiny) == 1.0
     assert utils.cosine_similarity(torch.tensor([1 + 1j]), torch.tensor([1 - 1j])) == pytest.approx(0.0)
+
+
+def _interpreted(forward, *inputs):
+    """A graph as one engine, and the graph."""
+    from ingot.torch_tensorrt.dynamo.conversion import convert_module
+
+    graph = torch.fx.symbolic_trace(type("Model", (torch.nn.Module,), {"forward": forward})())
+    return convert_module(graph, [torch_tensorrt.Input.from_tensor(x) for x in inputs]), graph
+
+
+@pytest.mark.parametrize("size", [(2,), (6,), (2, 2), (3, 5)])
+def test_an_interpreter_gives_resize_as_a_value(size):
+    def forward(self, x):
+        y = torch.ops.aten.resize_.default(x, size)
+        return y * 1, x + 1  # x is the resized tensor here
+
+    x = torch.arange(1.0, 7.0).reshape(3, 2)
+    engine, graph = _interpreted(forward, x)
+    first, second = engine(x)
+    assert x.shape == (3, 2)  # the caller's tensor stays as it was
+    resized, count = torch.arange(1.0, 7.0), min(6, torch.Size(size).numel())
+    assert first.shape == second.shape == size
+    assert torch.equal(first.flatten()[:count], resized[:count]) and torch.equal(second, first + 1)
+    assert graph.graph.find_nodes(op="call_function", target=torch.ops.aten.resize_.default)
+
+
+@pytest.mark.parametrize("size, stride, offset", [((2, 3), (1, 2), 0), ((2, 2), (3, 0), 1), ((), (), 5), ((2, 2, 2), (1, 1, 1), None)])
+def test_an_interpreter_reads_as_strided_from_a_row_major_value(size, stride, offset):
+    def forward(self, x):
+        return torch.ops.aten.as_strided.default(x, size, stride, offset)
+
+    x = torch.arange(20.0).reshape(4, 5)
+    engine, _ = _interpreted(forward, x)
+    for lies in (x, x.t().contiguous().t()):
+        assert torch.equal(engine(lies), x.as_strided(size, stride, offset))
+
+
+def test_a_graph_is_named_without_the_names_of_its_inputs():
+    class First(torch.nn.Module):
+        def forward(self, a, b):
+            return a + b
+
+    class Second(torch.nn.Module):
+        def forward(self, c, d):
+            return c + d
+
+    class Other(torch.nn.Module):
+        def forward(self, c, d):
+            return d + c * 1
+
+    named = [BaseEngineCache.get_hash(torch.export.export(m(), (X, X)).module(), (), CompilationSettings()) for m in (First, Second, Other)]
+    assert named[0] == named[1] != named[2]
+
+
+def test_a_narrower_range_is_told(caplog):
+    program = torch.export.export(Small(), (X,), dynamic_shapes={"x": {0: torch.export.Dim("rows", min=2, max=64)}})
+    with torch_tensorrt.logging.info():
+        _build_user_symbol_bounds(program.module(), [torch_tensorrt.Input(min_shape=(4, 16), opt_shape=(8, 16), max_shape=(16, 16))])
+    assert "Narrowing engine profile: input x, axis 0 takes 4 to 16; the exported program takes 2 to 64" in caplog.text

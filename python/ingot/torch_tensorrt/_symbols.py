@@ -138,7 +138,7 @@ SYMBOLS: list[Symbol] = [
         ("set_multi_device_safe_mode", "differs", "every call checks the device of its inputs"),
         ("optimization_profile", "differs", "the choice is kept, shown and chosen by \"auto\"; one plan serves the sizes of all profiles, so it changes nothing"),
         ("RuntimeSettings", "differs", "checked and shown; they change nothing"),
-        ("RuntimeCache", "differs", "holds nothing: ingot keeps compiled GPU code in its own folder"),
+        ("RuntimeCache", "differs", "keeps the bytes of a file that is there, and adds none: ingot keeps compiled GPU code in its own folder"),
         ("runtime_cache", "differs", "see RuntimeCache"),
         ("runtime_config", "differs", "see RuntimeSettings"),
         ("set_dynamic_shapes_kernel_strategy", "differs", "see RuntimeSettings"),

@@ -55,17 +55,31 @@ def _resized(x, size, memory_format=None):
     return flat.reshape(list(size))
 
 
+def _strided(x, size, stride, storage_offset=None):
+    """What `as_strided` reads of a tensor whose elements lie in order from the start of its memory."""
+    places = torch.full([1] * len(size), storage_offset or 0, dtype=torch.int64, device=x.device)
+    for axis, (count, step) in enumerate(zip(size, stride)):
+        places = places + (torch.arange(count, device=x.device) * step).reshape([-1 if other == axis else 1 for other in range(len(size))])
+    return torch.take(x.reshape(-1), places)
+
+
+_AS_VALUES = {torch.ops.aten.resize_.default: _resized, torch.ops.aten.as_strided.default: _strided}
+
+
 def _without_memory(module: torch.nn.Module) -> torch.nn.Module:
-    """A graph whose values are values: `resize_` would change memory of the caller's, which an engine by itself does not hold; it gives the resized value instead."""
-    if not isinstance(module, torch.fx.GraphModule) or not module.graph.find_nodes(op="call_function", target=torch.ops.aten.resize_.default):
+    """A graph whose values are values, as those of an engine by itself are: it reads inputs row-major, and holds no memory of the caller's. `resize_` gives the resized value there, and
+    `as_strided` reads the value's elements."""
+    if not isinstance(module, torch.fx.GraphModule) or not any(node.target in _AS_VALUES for node in module.graph.nodes if node.op == "call_function"):
         return module
     made = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
     before = set()
     for node in made.graph.nodes:
         before.add(node)
-        if node.op == "call_function" and node.target is torch.ops.aten.resize_.default:
-            node.target = _resized
-            node.args[0].replace_all_uses_with(node, lambda user: user not in before)
+        if node.op == "call_function" and node.target in _AS_VALUES:
+            resizes = node.target is torch.ops.aten.resize_.default
+            node.target = _AS_VALUES[node.target]
+            if resizes:
+                node.args[0].replace_all_uses_with(node, lambda user: user not in before)
     made.recompile()
     return made
 
