@@ -311,3 +311,27 @@ def test_a_narrower_range_is_told(caplog):
     with torch_tensorrt.logging.info():
         _build_user_symbol_bounds(program.module(), [torch_tensorrt.Input(min_shape=(4, 16), opt_shape=(8, 16), max_shape=(16, 16))])
     assert "Narrowing engine profile: input x, axis 0 takes 4 to 16; the exported program takes 2 to 64" in caplog.text
+
+
+class _Cache(torch.nn.Module):
+    def forward(self, cache, update):
+        cache[:, :, 3:4, :] = update
+        return torch.cat([cache.sum().reshape(1), update.flatten()[:1]])
+
+
+def test_an_engine_is_written_down_and_made_anew():
+    from ingot.torch_tensorrt.dynamo.runtime import TorchTensorRTModule
+    from ingot.torch_tensorrt.dynamo.runtime._TRTEngine import TRTEngine
+
+    cache, update = torch.zeros(2, 4, 8, 2), torch.full((2, 4, 1, 2), 7.0)
+    piece = torch_tensorrt.compile(_Cache(), inputs=[cache.clone(), update], **ONE)._run_on_acc_0
+    fields = piece.engine.serialized_info
+    engine = TRTEngine(list(fields))
+    assert len(fields) == 13 and engine.in_binding_names == piece.engine.in_binding_names and engine.aliased_input_binding_names == {"cache"}
+    assert engine.execute([cache, update])[0].tolist() == [112.0, 7.0] and cache[0, 0, 3, 0] == 7 and cache.sum() == 112
+    mixed = torch_tensorrt.compile(Small(), inputs=[X], torch_executed_ops=["aten.sin"], **ONE)
+    last = [m for n, m in mixed.named_children() if n.startswith("_run_on_acc")][-1]
+    given = torch.randn(3, 32)
+    assert torch.equal(TorchTensorRTModule(last.serialized_engine)(given), last(given))
+    with pytest.raises(ValueError, match="13 fields"):
+        TRTEngine(fields[:4])

@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
-from .... import _engine
+import torch
+
+from .... import _engine, _op
+from ....errors import InputError, UnsupportedError
 from ..._profiles import Profiles
+
+ENGINE_IDX, SERIALIZATION_LEN = 3, 13  # where the bytes stand among the fields of an engine that is written down
+
 
 
 class TRTEngine:
     """One function of an `ingot.Engine`, under the names that scripts know; all others are the `ingot.Engine`'s, which is `ingot_engine`.
 
     in_binding_names, out_binding_names: of inputs and results. num_optimization_profiles: of the module's inputs; `runtime.optimization_profile` chooses one. aliased_io: what
-    is written in place (see TorchTensorRTModule.aliased_io), and aliased_input_binding_names its inputs.
+    is written in place (see TorchTensorRTModule.aliased_io), and aliased_input_binding_names its inputs. In place of an engine, what `serialized_info` gave makes it anew.
     """
 
-    def __init__(self, engine: _engine.Engine, function: int = 0, profiles: Profiles | None = None):
+    def __init__(self, engine: _engine.Engine | list, function: int = 0, profiles: Profiles | None = None):
+        if isinstance(engine, (list, tuple)):
+            if len(engine) != SERIALIZATION_LEN:
+                raise InputError(f"an engine that is written down has {SERIALIZATION_LEN} fields, and {len(engine)} are given")
+            engine = _engine.load_engine(engine[ENGINE_IDX])
         self.ingot_engine, self.function, self._profiles = engine, function, profiles or Profiles((), {})
 
     def __getattr__(self, name):
         if name == "ingot_engine":  # while it is made
             raise AttributeError(name)
         return getattr(self.ingot_engine, name)
+
+    @property
+    def serialized_engine(self) -> bytes:
+        """The function as a plan of its own, with the weights of now. UnsupportedError where it writes buffers of the model, which no plan of one function holds."""
+        if states := self.ingot_engine.states(self.function):
+            raise UnsupportedError(f"the engine writes the model's buffer {states[0]['name']}, which is not in the bytes of an engine", remedy="torch_tensorrt.save the whole module")
+        return self.ingot_engine._readable_plan().part(self.function).bytes(values=True)
+
+    @property
+    def serialized_info(self) -> list:
+        """The engine's bytes among its names, in upstream's order of fields; a field that has no meaning here is empty."""
+        fields = [""] * SERIALIZATION_LEN
+        fields[:6] = "ingot", self.ingot_engine.functions[self.function], self.ingot_engine.device, self.serialized_engine, "%".join(self.in_binding_names), "%".join(self.out_binding_names)
+        return fields
+
+    def execute(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The results for inputs in the order of in_binding_names; what is written in place is written in these."""
+        return list(_op.Runner(self.ingot_engine, self.function)(inputs))
 
     @property
     def in_binding_names(self) -> list[str]:

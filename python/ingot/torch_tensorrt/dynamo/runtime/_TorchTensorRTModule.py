@@ -89,6 +89,14 @@ class TorchTensorRTModule(torch.nn.Module):
 
     # -- what is known of the engine
 
+    @property
+    def serialized_engine(self) -> bytes | None:
+        """The bytes that it was made of; of a piece of a compiled module a plan of that piece (see TRTEngine.serialized_engine)."""
+        return self._serialized if self._serialized is not None or self.engine is None else self.engine.serialized_engine
+
+    def _pack_engine_info(self) -> list:
+        return self.engine.serialized_info
+
     def get_engine(self):
         return self.engine
 
