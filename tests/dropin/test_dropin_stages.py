@@ -335,3 +335,51 @@ def test_an_engine_is_written_down_and_made_anew():
     assert torch.equal(TorchTensorRTModule(last.serialized_engine)(given), last(given))
     with pytest.raises(ValueError, match="13 fields"):
         TRTEngine(fields[:4])
+
+
+class _Convolutions(torch.nn.Module):
+    """Weights of 72, 144 and 288 KiB, and one of 5 KiB."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = torch.nn.Conv2d(32, 64, 3, padding=1), torch.nn.Conv2d(64, 64, 3, padding=1), torch.nn.Conv2d(64, 128, 3, padding=1)
+        self.norm, self.last = torch.nn.BatchNorm2d(64), torch.nn.Linear(128, 10)
+        self.eval()
+
+    def forward(self, x):
+        y = self.second(torch.relu(self.norm(self.first(x))))
+        return self.last(torch.relu(self.third(torch.tanh(y))).mean((2, 3))), y
+
+
+@pytest.mark.parametrize("cut", [partitioning.fast_partition, partitioning.global_partition])
+def test_blocks_are_cut_by_the_memory_that_their_builds_take(cut, monkeypatch):
+    from ingot.torch_tensorrt.dynamo.partitioning import _resource_partitioner
+
+    monkeypatch.setattr(_resource_partitioner, "_at_hand", lambda budget: budget)
+    model, x = _Convolutions(), torch.randn(1, 32, 8, 8)
+
+    def pieces(kib):
+        graph = lowering.post_lowering(torch.export.export(model, (x,)).run_decompositions(lowering.get_decompositions()).module(), CompilationSettings())
+        made = _resource_partitioner.resource_partition(cut(graph, min_block_size=1)[0], 4 * kib << 10)
+        torch.testing.assert_close(made(x), model(x))
+        return [[n.target._opname for n in m.graph.nodes if isinstance(n.target, torch._ops.OpOverload)] for name, m in made.named_children() if "_run_on_acc" in name]
+
+    assert len(pieces(600)) == 1
+    first, second = pieces(300)
+    assert "tanh" in first and first.count("convolution") == 2 and second.count("convolution") == 1
+    first, second, third = pieces(150)
+    assert first[-1] == "relu" and second == ["convolution", "tanh"] and third[0] == "convolution"  # what follows a convolution stays with it
+    assert len(pieces(60)) == 1  # not even the first fits
+    with pytest.raises(ValueError, match="more than 50 times"):
+        pieces(2)
+
+    @register_atomic_subgraph(init_args=(), is_core_aten=True)
+    class Joined(torch.nn.Module):
+        def forward(self, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+            return torch.ops.aten.convolution.default(torch.ops.aten.tanh.default(x), weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+    try:
+        first, second = pieces(300)
+        assert "tanh" in second and first.count("convolution") == 2
+    finally:
+        ATOMIC_SUBGRAPHS.remove((Joined, (), True))

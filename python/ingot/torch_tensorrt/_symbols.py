@@ -120,6 +120,7 @@ SYMBOLS: list[Symbol] = [
         ("get_graph_converter_support", "works", "by ingot's table"),
         ("hierarchical_adjacency_partition", "differs", "cuts for several backends, to look at; compile has one backend, ingot"),
         ("_atomic_subgraphs.register_atomic_subgraph", "differs", "keeps the pattern, for scripts that cut graphs; compile does not ask for it"),
+        ("_resource_partitioner.resource_partition", "differs", "cuts the blocks of a cut graph so that builds fit in memory, to look at; compile does not ask for it"),
     ),
     *_group(
         "dynamo.tools.opset_coverage.",
