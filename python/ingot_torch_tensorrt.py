@@ -32,7 +32,11 @@ class _Alias(importlib.abc.Loader):
 
 def _spec(name):
     own = importlib.util.find_spec("ingot." + name)
-    return None if own is None else importlib.util.spec_from_loader(name, _Alias("ingot." + name), is_package=own.submodule_search_locations is not None)
+    if own is None:
+        return None
+    spec = importlib.util.spec_from_loader(name, _Alias("ingot." + name), origin=own.origin, is_package=own.submodule_search_locations is not None)
+    spec.submodule_search_locations = own.submodule_search_locations  # scripts look there for the package's files
+    return spec
 
 
 class _Top(importlib.abc.MetaPathFinder):

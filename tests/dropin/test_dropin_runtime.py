@@ -2,6 +2,9 @@
 
 import json
 import logging
+import pickle
+import subprocess
+import sys
 import xml.etree.ElementTree
 
 import pytest
@@ -42,10 +45,45 @@ def test_cuda_graphs(made, caplog):
             same(module(X), Small(), X)
     assert not runtime.get_cudagraphs_mode() and len(told(caplog, "CUDA graphs")) == 1
     torch_tensorrt.runtime.set_cudagraphs_mode(True)
-    with pytest.raises(RuntimeError, match="exclude one another"):
+    with pytest.raises(RuntimeError, match="Both CUDA Graphs and dynamic output allocation are enabled.*exclude one another"):
         runtime.enable_output_allocator(made).__enter__()
+    runtime.set_cudagraphs_mode(False)
+    with runtime.enable_output_allocator(made), pytest.raises(RuntimeError, match="exclude one another"):
+        runtime.enable_cudagraphs(made).__enter__()
+    assert not runtime.get_cudagraphs_mode()
+    same(made(X), Small(), X)
     with pytest.raises(RuntimeError, match="TRT-RTX-only"):
         runtime.enable_cudagraphs(made, cuda_graph_strategy="whole_graph_capture")
+
+
+def test_engines_that_read_sizes_from_data_are_no_part_of_a_recording():
+    class Found(torch.nn.Module):
+        def forward(self, x):
+            return torch.nonzero(x).sum(0)
+
+    x = torch.tensor([0, 3, 0, 5])
+    found = torch_tensorrt.compile(Found(), inputs=[x], **ONE)
+    assert found._run_on_acc_0.requires_output_allocator
+    with pytest.raises(RuntimeError, match="require a dynamic output allocator at runtime"):
+        runtime.enable_cudagraphs(found).__enter__()
+    assert not runtime.get_cudagraphs_mode()
+    runtime.set_cudagraphs_mode(True)
+    for call in (found, found._run_on_acc_0):
+        with pytest.raises(RuntimeError, match="require a dynamic output allocator at runtime"):
+            call(x)
+    runtime.set_cudagraphs_mode(False)
+    with runtime.enable_output_allocator(found) as module:
+        assert module(x).tolist() == [4]
+
+
+def test_an_engine_that_is_loaded_when_it_is_asked_for(tmp_path):
+    data = torch_tensorrt.convert_method_to_trt_engine(Small(), inputs=[X], ir="dynamo")
+    lazy = torch_tensorrt.dynamo.runtime.TorchTensorRTModule(data, settings=torch_tensorrt.dynamo.CompilationSettings(lazy_engine_init=True))
+    assert lazy.engine is None
+    with pytest.raises(RuntimeError, match=r"setup_engine\(\)"):
+        lazy(X)
+    lazy.setup_engine()
+    same(lazy(X), Small(), X)
 
 
 def test_cuda_graphs_of_a_module_with_parts_in_torch():
@@ -124,6 +162,35 @@ def test_runtime_settings(made):
     assert engine.runtime_settings == runtime.RuntimeSettings()
     with runtime.runtime_cache(made, "path") as cache:
         assert isinstance(cache, runtime.RuntimeCache) and engine.runtime_settings.runtime_cache is cache
+
+
+def test_a_runtime_cache_keeps_the_bytes_of_its_file(made, tmp_path):
+    path = tmp_path / "folder" / "cache.bin"
+    with runtime.runtime_cache(made, path):
+        made(X)
+    assert not path.exists()  # there is nothing to keep
+    path.parent.mkdir()
+    path.write_bytes(b"warm")
+    with runtime.runtime_cache(made, path) as cache:
+        assert cache.path == str(path) and not cache.autosave_on_del
+        path.unlink()
+    assert path.read_bytes() == b"warm"
+    path.unlink()
+    copied = pickle.loads(pickle.dumps(cache))
+    copied.autosave_on_del = True
+    del copied
+    assert path.read_bytes() == b"warm"
+    path.unlink()
+    cache.save(tmp_path / "other.bin")
+    assert (tmp_path / "other.bin").read_bytes() == b"warm" and not path.exists()
+
+
+def test_a_runtime_cache_saves_at_the_end_of_the_process(tmp_path):
+    path, other = tmp_path / "cache.bin", tmp_path / "read.bin"
+    other.write_bytes(b"warm")
+    code = f"from ingot.torch_tensorrt.runtime import RuntimeCache\ncache = RuntimeCache({str(path)!r}, autosave_on_del=True)\ncache.load({str(other)!r})\nimport sys; sys.kept = cache"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert path.read_bytes() == b"warm"
 
 
 def test_levels():

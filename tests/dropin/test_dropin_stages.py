@@ -252,3 +252,134 @@ def test_helpers():
     tiny = torch.tensor([1e-20, 2e-20])
     assert utils.cosine_similarity(tiny, 3 * tiny) == pytest.approx(1.0) and utils.cosine_similarity(tiny, 0 * tiny) == 0.0 and utils.cosine_similarity(0 * tiny, 0 * tiny) == 1.0
     assert utils.cosine_similarity(torch.tensor([1 + 1j]), torch.tensor([1 - 1j])) == pytest.approx(0.0)
+
+
+def _interpreted(forward, *inputs):
+    """A graph as one engine, and the graph."""
+    from ingot.torch_tensorrt.dynamo.conversion import convert_module
+
+    graph = torch.fx.symbolic_trace(type("Model", (torch.nn.Module,), {"forward": forward})())
+    return convert_module(graph, [torch_tensorrt.Input.from_tensor(x) for x in inputs]), graph
+
+
+@pytest.mark.parametrize("size", [(2,), (6,), (2, 2), (3, 5)])
+def test_an_interpreter_gives_resize_as_a_value(size):
+    def forward(self, x):
+        y = torch.ops.aten.resize_.default(x, size)
+        return y * 1, x + 1  # x is the resized tensor here
+
+    x = torch.arange(1.0, 7.0).reshape(3, 2)
+    engine, graph = _interpreted(forward, x)
+    first, second = engine(x)
+    assert x.shape == (3, 2)  # the caller's tensor stays as it was
+    resized, count = torch.arange(1.0, 7.0), min(6, torch.Size(size).numel())
+    assert first.shape == second.shape == size
+    assert torch.equal(first.flatten()[:count], resized[:count]) and torch.equal(second, first + 1)
+    assert graph.graph.find_nodes(op="call_function", target=torch.ops.aten.resize_.default)
+
+
+@pytest.mark.parametrize("size, stride, offset", [((2, 3), (1, 2), 0), ((2, 2), (3, 0), 1), ((), (), 5), ((2, 2, 2), (1, 1, 1), None)])
+def test_an_interpreter_reads_as_strided_from_a_row_major_value(size, stride, offset):
+    def forward(self, x):
+        return torch.ops.aten.as_strided.default(x, size, stride, offset)
+
+    x = torch.arange(20.0).reshape(4, 5)
+    engine, _ = _interpreted(forward, x)
+    for lies in (x, x.t().contiguous().t()):
+        assert torch.equal(engine(lies), x.as_strided(size, stride, offset))
+
+
+def test_a_graph_is_named_without_the_names_of_its_inputs():
+    class First(torch.nn.Module):
+        def forward(self, a, b):
+            return a + b
+
+    class Second(torch.nn.Module):
+        def forward(self, c, d):
+            return c + d
+
+    class Other(torch.nn.Module):
+        def forward(self, c, d):
+            return d + c * 1
+
+    named = [BaseEngineCache.get_hash(torch.export.export(m(), (X, X)).module(), (), CompilationSettings()) for m in (First, Second, Other)]
+    assert named[0] == named[1] != named[2]
+
+
+def test_a_narrower_range_is_told(caplog):
+    program = torch.export.export(Small(), (X,), dynamic_shapes={"x": {0: torch.export.Dim("rows", min=2, max=64)}})
+    with torch_tensorrt.logging.info():
+        _build_user_symbol_bounds(program.module(), [torch_tensorrt.Input(min_shape=(4, 16), opt_shape=(8, 16), max_shape=(16, 16))])
+    assert "Narrowing engine profile: input x, axis 0 takes 4 to 16; the exported program takes 2 to 64" in caplog.text
+
+
+class _Cache(torch.nn.Module):
+    def forward(self, cache, update):
+        cache[:, :, 3:4, :] = update
+        return torch.cat([cache.sum().reshape(1), update.flatten()[:1]])
+
+
+def test_an_engine_is_written_down_and_made_anew():
+    from ingot.torch_tensorrt.dynamo.runtime import TorchTensorRTModule
+    from ingot.torch_tensorrt.dynamo.runtime._TRTEngine import TRTEngine
+
+    cache, update = torch.zeros(2, 4, 8, 2), torch.full((2, 4, 1, 2), 7.0)
+    piece = torch_tensorrt.compile(_Cache(), inputs=[cache.clone(), update], **ONE)._run_on_acc_0
+    fields = piece.engine.serialized_info
+    engine = TRTEngine(list(fields))
+    assert len(fields) == 13 and engine.in_binding_names == piece.engine.in_binding_names and engine.aliased_input_binding_names == {"cache"}
+    assert engine.execute([cache, update])[0].tolist() == [112.0, 7.0] and cache[0, 0, 3, 0] == 7 and cache.sum() == 112
+    mixed = torch_tensorrt.compile(Small(), inputs=[X], torch_executed_ops=["aten.sin"], **ONE)
+    last = [m for n, m in mixed.named_children() if n.startswith("_run_on_acc")][-1]
+    given = torch.randn(3, 32)
+    assert torch.equal(TorchTensorRTModule(last.serialized_engine)(given), last(given))
+    with pytest.raises(ValueError, match="13 fields"):
+        TRTEngine(fields[:4])
+
+
+class _Convolutions(torch.nn.Module):
+    """Weights of 72, 144 and 288 KiB, and one of 5 KiB."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = torch.nn.Conv2d(32, 64, 3, padding=1), torch.nn.Conv2d(64, 64, 3, padding=1), torch.nn.Conv2d(64, 128, 3, padding=1)
+        self.norm, self.last = torch.nn.BatchNorm2d(64), torch.nn.Linear(128, 10)
+        self.eval()
+
+    def forward(self, x):
+        y = self.second(torch.relu(self.norm(self.first(x))))
+        return self.last(torch.relu(self.third(torch.tanh(y))).mean((2, 3))), y
+
+
+@pytest.mark.parametrize("cut", [partitioning.fast_partition, partitioning.global_partition])
+def test_blocks_are_cut_by_the_memory_that_their_builds_take(cut, monkeypatch):
+    from ingot.torch_tensorrt.dynamo.partitioning import _resource_partitioner
+
+    monkeypatch.setattr(_resource_partitioner, "_at_hand", lambda budget: budget)
+    model, x = _Convolutions(), torch.randn(1, 32, 8, 8)
+
+    def pieces(kib):
+        graph = lowering.post_lowering(torch.export.export(model, (x,)).run_decompositions(lowering.get_decompositions()).module(), CompilationSettings())
+        made = _resource_partitioner.resource_partition(cut(graph, min_block_size=1)[0], 4 * kib << 10)
+        torch.testing.assert_close(made(x), model(x))
+        return [[n.target._opname for n in m.graph.nodes if isinstance(n.target, torch._ops.OpOverload)] for name, m in made.named_children() if "_run_on_acc" in name]
+
+    assert len(pieces(600)) == 1
+    first, second = pieces(300)
+    assert "tanh" in first and first.count("convolution") == 2 and second.count("convolution") == 1
+    first, second, third = pieces(150)
+    assert first[-1] == "relu" and second == ["convolution", "tanh"] and third[0] == "convolution"  # what follows a convolution stays with it
+    assert len(pieces(60)) == 1  # not even the first fits
+    with pytest.raises(ValueError, match="more than 50 times"):
+        pieces(2)
+
+    @register_atomic_subgraph(init_args=(), is_core_aten=True)
+    class Joined(torch.nn.Module):
+        def forward(self, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+            return torch.ops.aten.convolution.default(torch.ops.aten.tanh.default(x), weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+
+    try:
+        first, second = pieces(300)
+        assert "tanh" in second and first.count("convolution") == 2
+    finally:
+        ATOMIC_SUBGRAPHS.remove((Joined, (), True))

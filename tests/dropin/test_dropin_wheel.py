@@ -58,6 +58,18 @@ def test_it_gives_the_name(site):
     assert run(site, PROGRAM) == "done\n"
 
 
+def test_scripts_find_where_the_package_lies(site):
+    program = """
+import importlib.util, os
+spec = importlib.util.find_spec("torch_tensorrt")
+assert os.path.isfile(spec.origin) and os.path.isfile(os.path.join(spec.submodule_search_locations[0], "_compile.py"))
+import torch_tensorrt
+assert os.path.samefile(torch_tensorrt.__file__, spec.origin) and torch_tensorrt._compile.__name__ == "ingot.torch_tensorrt._compile"
+print(os.path.dirname(spec.origin))
+"""
+    assert run(site, program) == str(ROOT / "python/ingot/torch_tensorrt") + "\n"
+
+
 def test_the_genuine_package_keeps_it(site):
     (site / "torch_tensorrt").mkdir()
     (site / "torch_tensorrt/__init__.py").write_text("genuine = True\n")

@@ -31,9 +31,9 @@ class BaseEngineCache(ABC):
 
     @staticmethod
     def get_hash(gm: torch.fx.GraphModule, input_specs: Sequence, settings: CompilationSettings, weight_name_map=None) -> str:
-        """The name of a graph with these inputs and settings: a hash of its operators, arguments and sizes, without the values of weights. ingot itself distinguishes two
+        """The name of a graph with these inputs and settings: a hash of its operators, arguments and sizes, without the values of weights and the names of inputs and nodes. ingot itself distinguishes two
         graphs of one name, because it compares everything that a plan is made from."""
-        parts = [f"{n.op} {n.name} {n.target} {n.args} {n.kwargs} {_described(n.meta.get('val', n.meta.get('example_value')))}" for n in gm.graph.nodes]
+        parts = _graph_text(gm.graph)
         parts += [f"{name} {_described(t)}" for name, t in (*gm.named_parameters(), *gm.named_buffers())]
         parts += map(_described, input_specs)
         for row in ROWS.values():
@@ -110,6 +110,23 @@ def _canonicalize_setting_value(value) -> str:
     if isinstance(value, (set, frozenset)):
         return str(sorted(map(str, value)))
     return str(sorted(value.items())) if isinstance(value, dict) else str(value)
+
+
+def _graph_text(graph: torch.fx.Graph) -> list[str]:
+    """A line for each node, with numbers in the place of names: those of inputs and results are the caller's."""
+    number = {node: f"%{i}" for i, node in enumerate(graph.nodes)}
+    lines = []
+    for node in graph.nodes:
+        args, kwargs = torch.fx.node.map_arg((node.args, dict(node.kwargs)), lambda n: _Text(number[n]))
+        target = "" if node.op in ("placeholder", "output") else node.target
+        lines.append(f"{node.op} {target} {args} {kwargs} {_described(node.meta.get('val', node.meta.get('example_value')))}")
+    return lines
+
+
+class _Text(str):
+    """Text that is shown without quotes."""
+
+    __repr__ = str.__str__
 
 
 def _described(value) -> str:

@@ -11,6 +11,7 @@ from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from ...module import Module
 from ...ways import TorchGraph
 from .._profiles import Profiles
+from ..runtime import _modes
 from .runtime._TorchTensorRTModule import TorchTensorRTModule
 
 
@@ -26,8 +27,10 @@ class CompiledModule(torch.fx.GraphModule):
         self.__dict__.update(ingot_module=module, profiles=profiles, build_again=build_again)  # not among the children, because they are not part of the graph
         super().__init__(root, graph, "CompiledModule")
         run, written = module.__call__, inspect.signature(type(self).forward)
+        from_data = any(child.requires_output_allocator for child in self.children() if isinstance(child, TorchTensorRTModule))
 
         def forward(self, *args, **kwargs):
+            _modes.check(from_data)
             if profiles.auto:
                 profiles.choose(args, kwargs)
             return run(*args, **kwargs)

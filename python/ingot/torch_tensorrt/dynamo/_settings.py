@@ -208,7 +208,7 @@ TABLE = (
     _works("dryrun", False, "prints what would run where, in upstream's form, and builds nothing; a path also gets ingot's own report (JSON for *.json) (option dryrun)", _dryrun),
     _differs("hardware_compatible", False, "a plan holds its graph; on a GPU that it has no code for, code is compiled when the plan is loaded"),
     _works("timing_cache_path", None, "a file of timings (option timing_cache); without it none are kept", _timing_cache),
-    _differs("lazy_engine_init", False, _OWN, quiet=(True,)),
+    _works("lazy_engine_init", False, "a TorchTensorRTModule made of bytes loads them when setup_engine() is called; the engines of a compiled module are there at once"),
     _works("cache_built_engines", False, "keeps plans (option cache, which is on in ingot itself), whatever immutable_weights says", _when("cache", ["write"])),
     _works("reuse_cached_engines", False, "uses plans that were kept, with the weights at hand (option cache)", _when("cache", ["read"])),
     _differs("use_fp32_acc", False, "half-precision matrix products are always summed in float32", quiet=(True,)),

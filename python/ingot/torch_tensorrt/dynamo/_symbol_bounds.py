@@ -55,3 +55,5 @@ def _compare(name, axis, size, asked):
         raise InputError(f"Input.min_shape of {name} is {asked[0]} on axis {axis}, but the exported program begins at {low}", remedy=f"give Input.min_shape >= {low}, or re-export with a wider range")
     if high is not None and asked[1] > high:
         raise InputError(f"Input.max_shape of {name} is {asked[1]} on axis {axis}, but the exported program ends at {high}", remedy=f"give Input.max_shape <= {high}, or re-export with a wider range")
+    if asked[0] > (low or 0) or high is None or asked[1] < high:
+        log.getChild("dynamo._compiler").info("Narrowing engine profile: input %s, axis %d takes %d to %d; the exported program takes %s to %s", name, axis, *asked, low, "any" if high is None else high)

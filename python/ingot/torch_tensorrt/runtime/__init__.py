@@ -11,6 +11,7 @@ import logging
 import torch
 
 from .._said import log, once
+from . import _modes
 from ._settings import RuntimeCache, RuntimeSettings, engines_of, runtime_cache, runtime_config, set_dynamic_shapes_kernel_strategy
 
 __all__ = [
@@ -27,21 +28,20 @@ def __getattr__(name):
     raise AttributeError(f"module 'torch_tensorrt.runtime' has no attribute {name!r}")
 
 
-class _Switch:
-    """A setting of the process that scripts set and read."""
-
-    value = False
-
-
-_cudagraphs, _whole, _safe = _Switch(), _Switch(), _Switch()
+_cudagraphs, _whole, _safe = _modes.cudagraphs, _modes.whole, _modes.safe
 
 
 def set_cudagraphs_mode(enabled: bool):
-    """Stores the mode. Runs on a GPU with the same addresses are recorded in any mode (option cuda_graphs); on the CPU there is nothing to record."""
+    """Stores the mode. Runs on a GPU with the same addresses are recorded in any mode (option cuda_graphs); on the CPU there is nothing to record. While it is on, a
+    call of a module whose engines read sizes from data is a RuntimeError, as is one inside enable_output_allocator."""
     if enabled:
-        where = "engines record their runs by themselves (option cuda_graphs)" if torch.cuda.is_available() else "there is no GPU here, so nothing is recorded"
-        once("cudagraphs", f"CUDA graphs: {where}")
+        _say_cudagraphs()
     _cudagraphs.value = bool(enabled)
+
+
+def _say_cudagraphs():
+    where = "engines record their runs by themselves (option cuda_graphs)" if torch.cuda.is_available() else "there is no GPU here, so nothing is recorded"
+    once("cudagraphs", f"CUDA graphs: {where}")
 
 
 def get_cudagraphs_mode() -> bool:
@@ -62,14 +62,21 @@ class enable_cudagraphs:
         self._module = compiled_module
 
     def __enter__(self):
-        self._before = (_cudagraphs.value, _whole.value)
-        set_cudagraphs_mode(True)
+        self._on = _modes.turned_on(_cudagraphs, _from_data(self._module))
+        self._on.__enter__()
+        _say_cudagraphs()
         report = getattr(self._module, "report", None)
-        _whole.value = report is not None and not report.whole
+        self._whole_before, _whole.value = _whole.value, report is not None and not report.whole
         return self._module
 
     def __exit__(self, *problem):
-        _cudagraphs.value, _whole.value = self._before
+        self._on.__exit__()
+        _whole.value = self._whole_before
+
+
+def _from_data(module) -> bool:
+    """Whether an engine of a module reads sizes from data."""
+    return any(engine.requires_output_allocator for engine in engines_of(module)) if isinstance(module, torch.nn.Module) else False
 
 
 class enable_pre_allocated_outputs:
@@ -98,13 +105,13 @@ class enable_output_allocator:
         self._module = module
 
     def __enter__(self):
-        if _cudagraphs.value:
-            raise RuntimeError("an output allocator and CUDA graphs exclude one another: set_cudagraphs_mode(False) first")
+        self._on = _modes.turned_on(_modes.allocator, _from_data(self._module))
+        self._on.__enter__()
         once("output_allocator", "enable_output_allocator: results of any size get memory while the engine runs, with it or without")
         return self._module
 
     def __exit__(self, *problem):
-        pass
+        self._on.__exit__()
 
 
 class set_multi_device_safe_mode:

@@ -9,24 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from .._said import once
+from ._runtime_cache import RuntimeCache
 
 RUNTIME_CACHE_PATH = os.path.join(tempfile.gettempdir(), "torch_tensorrt_engine_cache", "runtime_cache.bin")
 _STRATEGIES = {
     "dynamic_shapes_kernel_specialization_strategy": ("lazy", "eager", "none"),
     "cuda_graph_strategy": ("disabled", "whole_graph_capture"),
 }
-
-
-class RuntimeCache:
-    """In TensorRT-RTX, a file of code that was compiled while running. ingot keeps compiled GPU code in its own folder (INGOT_CACHE_DIR), so this cache holds nothing."""
-
-    def __init__(self, path="", autosave_on_del=False):
-        self.path, self.autosave_on_del = os.fspath(path), autosave_on_del
-
-    def save(self):
-        """Does nothing: there is nothing to save."""
-
-    load = save
 
 
 @dataclass(frozen=True)
@@ -98,7 +87,12 @@ def set_dynamic_shapes_kernel_strategy(targets, strategy):
 
 @contextmanager
 def runtime_cache(targets, path="", autosave=True):
-    """runtime_config with a RuntimeCache, which the context returns."""
-    cache = path if isinstance(path, RuntimeCache) else RuntimeCache(path if isinstance(path, (str, os.PathLike)) else "", autosave)
+    """runtime_config with a RuntimeCache, which is what the context gives. One that is made here is read at the beginning, and with autosave written at the end."""
+    given = isinstance(path, RuntimeCache)
+    cache = path if given else RuntimeCache(path if isinstance(path, (str, os.PathLike)) else "")
+    if not given:
+        cache.load()
     with runtime_config(targets, runtime_cache=cache):
         yield cache
+    if autosave and not given:
+        cache.save()

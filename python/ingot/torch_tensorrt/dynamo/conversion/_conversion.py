@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import collections
+import copy
+import math
 
 import torch
 import torch.utils._pytree as pytree
 
+from ....errors import InputError
 from ... import _enums
 from .._settings import CompilationSettings
 
@@ -38,12 +41,50 @@ class TRTInterpreter:
         from .... import _engine
         from .._compiler import convert_exported_program_to_serialized_trt_engine, trace
 
-        program = trace(self.module, self.input_specs)
+        program = trace(_without_memory(self.module), self.input_specs)
         data = convert_exported_program_to_serialized_trt_engine(program, self.input_specs, **vars(self.settings))
         engine = _engine.load_engine(data) if not self.settings.strip_engine_weights else None
         inputs = [b["name"] for b in engine.inputs()] if engine is not None else [n.name for n in program.graph.nodes if n.name in program.graph_signature.user_inputs]
         outputs = [b["name"] for b in engine.outputs()] if engine is not None else list(program.graph_signature.user_outputs)
         return TRTInterpreterResult(_Engine(data), data, inputs, outputs, False, False)
+
+
+def _resized(x, size, memory_format=None):
+    """What `resize_` leaves of a tensor whose elements lie in order: the first of them, and zeros for those that it leaves open."""
+    if memory_format not in (None, torch.contiguous_format):
+        raise InputError(f"resize_ to {memory_format} has no meaning for a value without memory", remedy="leave memory_format out")
+    flat, count = x.reshape(-1), math.prod(size)
+    flat = flat[:count] if count <= x.numel() else torch.nn.functional.pad(flat, (0, count - x.numel()))
+    return flat.reshape(list(size))
+
+
+def _strided(x, size, stride, storage_offset=None):
+    """What `as_strided` reads of a tensor whose elements lie in order from the start of its memory."""
+    places = torch.full([1] * len(size), storage_offset or 0, dtype=torch.int64, device=x.device)
+    for axis, (count, step) in enumerate(zip(size, stride)):
+        places = places + (torch.arange(count, device=x.device) * step).reshape([-1 if other == axis else 1 for other in range(len(size))])
+    return torch.take(x.reshape(-1), places)
+
+
+_AS_VALUES = {torch.ops.aten.resize_.default: _resized, torch.ops.aten.as_strided.default: _strided}
+
+
+def _without_memory(module: torch.nn.Module) -> torch.nn.Module:
+    """A graph whose values are values, as those of an engine by itself are: it reads inputs row-major, and holds no memory of the caller's. `resize_` gives the resized value there, and
+    `as_strided` reads the value's elements."""
+    if not isinstance(module, torch.fx.GraphModule) or not any(node.target in _AS_VALUES for node in module.graph.nodes if node.op == "call_function"):
+        return module
+    made = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    before = set()
+    for node in made.graph.nodes:
+        before.add(node)
+        if node.op == "call_function" and node.target in _AS_VALUES:
+            resizes = node.target is torch.ops.aten.resize_.default
+            node.target = _AS_VALUES[node.target]
+            if resizes:
+                node.args[0].replace_all_uses_with(node, lambda user: user not in before)
+    made.recompile()
+    return made
 
 
 def interpret_module_to_result(module, inputs=None, settings=None, arg_inputs=None, kwarg_inputs=None, engine_cache=None) -> TRTInterpreterResult:

@@ -10,6 +10,7 @@ import torch
 from .... import _engine, _op
 from ....errors import InputError
 from ..._errors import CallError, refusal
+from ...runtime import _modes
 from ...runtime._settings import RuntimeSettings
 from .._settings import CompilationSettings
 from ._TRTEngine import TRTEngine
@@ -22,7 +23,8 @@ class TorchTensorRTModule(torch.nn.Module):
     Arguments:
         serialized_engine: bytes of a plan; None leaves the module empty until `load_state_dict` gives them.
         input_binding_names, output_binding_names: the caller's names for inputs and results, as many as the engine has. None takes the engine's names.
-        name, settings: only shown.
+        name: only shown.
+        settings: only shown, but with lazy_engine_init the bytes are kept and `setup_engine()` loads them.
         weights: values for an engine that was saved without values (strip_engine_weights), by state-dict name.
 
     `engine` is a TRTEngine: the `ingot.Engine` under the names that scripts use. Loading bytes runs no code in them, and needs no pickle. Raises FormatError for bytes that are not a plan (such as a TensorRT
@@ -39,14 +41,19 @@ class TorchTensorRTModule(torch.nn.Module):
         self._serialized, self._unowned = None, True
         if serialized_engine is not None:
             self._serialized = bytes(serialized_engine)
-            self.setup_engine()
+            self._set_up_unless_lazy()
 
     @classmethod
     def _of(cls, run, engine, function, name, settings, profiles, unowned=True):
         """The module of a function of an existing engine. run: a function from flat tensors to a list of tensors. unowned: whether one of its results is a result of the model."""
         made = cls(name=name, settings=settings)
         made._run, made.engine, made.function, made._unowned = run, TRTEngine(engine, function, profiles), function, unowned
+        made.requires_output_allocator = made.engine.reads_sizes_from_data
         return made
+
+    def _set_up_unless_lazy(self):
+        if not getattr(self.settings, "lazy_engine_init", False):
+            self.setup_engine()
 
     def setup_engine(self):
         """Loads the engine from the bytes, if it is not loaded yet."""
@@ -54,6 +61,7 @@ class TorchTensorRTModule(torch.nn.Module):
             return
         loaded = _engine.load_engine(self._serialized, weights=self._weights)
         self.engine, self._run = TRTEngine(loaded), _op.Runner(loaded)
+        self.requires_output_allocator = self.requires_output_allocator or self.engine.reads_sizes_from_data
         for given, known, what in zip(self._names, (self.engine.inputs(), self.engine.outputs()), ("input", "output")):
             if given is not None and len(given) != len(known):
                 raise InputError(f"{len(given)} {what} binding names are given ({', '.join(map(str, given))}), but the engine has {len(known)} {what}s")
@@ -70,6 +78,7 @@ class TorchTensorRTModule(torch.nn.Module):
         """One tensor, a tuple of them, or () for none."""
         if self._run is None:
             raise RuntimeError("the module has no engine: give serialized_engine, or load_state_dict, and call setup_engine()")
+        _modes.check(self.requires_output_allocator)
         count = len(self.engine.inputs(self.function)) + len(self.engine.states(self.function))
         if len(inputs) != count:
             raise CallError(f"the engine takes {_op.count(count, 'tensor')} ({', '.join(self.input_binding_names)}), but {_op.given(inputs)}")
@@ -79,6 +88,14 @@ class TorchTensorRTModule(torch.nn.Module):
         return made[0] if len(made) == 1 else tuple(made)
 
     # -- properties of the engine
+
+    @property
+    def serialized_engine(self) -> bytes | None:
+        """The bytes that it was made of; of a piece of a compiled module a plan of that piece (see TRTEngine.serialized_engine)."""
+        return self._serialized if self._serialized is not None or self.engine is None else self.engine.serialized_engine
+
+    def _pack_engine_info(self) -> list:
+        return self.engine.serialized_info
 
     def get_engine(self):
         return self.engine
@@ -141,7 +158,7 @@ class TorchTensorRTModule(torch.nn.Module):
         if state.get("engine") is None:
             return
         self.name, self._serialized, self.engine = state["name"], state["engine"].numpy().tobytes(), None
-        self.setup_engine()
+        self._set_up_unless_lazy()
 
     def extra_repr(self):
         return f"{self.name}, {len(self.engine.inputs(self.function))} inputs, {len(self.engine.outputs(self.function))} outputs" if self.engine is not None else "empty"

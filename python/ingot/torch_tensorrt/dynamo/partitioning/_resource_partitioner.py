@@ -1,0 +1,148 @@
+"""Blocks of a cut graph cut further, so that each is built within a budget of the host's memory: a tool to look at, as the other partitioners are; compile does not ask for it.
+
+A build is taken to need four times the bytes of the block's weights. A block that needs more than there is gives the longest beginning that fits to a piece of its own, and so on with the
+rest; where not even the first operators fit, the rest stays one piece. Operators that belong together (a convolution and what follows it, products and sums, and the patterns of
+`register_atomic_subgraph`) are never taken apart.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+
+import torch
+from torch.fx.passes.split_module import split_module
+from torch.fx.passes.utils.matcher_utils import SubgraphMatcher
+
+from ....errors import InputError
+from ._atomic_subgraphs import ATOMIC_SUBGRAPHS, trace_atomic_graph
+
+_PER_BUILD = 4  # the bytes that a build takes for each byte of weights
+_MOST_PIECES = 50
+_NORMS = {"_native_batch_norm_legit_no_training", "batch_norm", "native_batch_norm"}
+_ACTIVATIONS = {"relu", "sigmoid", "tanh", "gelu", "silu", "leaky_relu", "elu", "hardtanh", "hardswish", "clamp"}
+_CONVOLUTIONS = {"convolution", "conv1d", "conv2d", "conv3d"}
+_FOLLOWS = {**dict.fromkeys(_CONVOLUTIONS, _NORMS | _ACTIVATIONS), **dict.fromkeys(_NORMS, _ACTIVATIONS), "mul": {"add", "mul"}}
+
+
+class ResourcePartitioner:
+    """How a block is cut. weights: the placeholders that weights come through, beside the block's own; cpu_memory_budget: bytes, None for what the host has at hand."""
+
+    def __init__(self, submodule: torch.fx.GraphModule, submodule_name="", cpu_memory_budget=None, weights=()):
+        self.submodule, self.submodule_name, self._weights = submodule, submodule_name, set(weights)
+        self.budget = _at_hand(cpu_memory_budget) / _PER_BUILD
+        self.nodes = [n for n in submodule.graph.nodes if n.op.startswith("call_")]
+
+    def pieces(self) -> list[list[torch.fx.Node]]:
+        """The block's operators, in order, as lists of neighbours. A ValueError where it would take more than 50 of the budget's size."""
+        groups, counted = self._groups(), set()
+        sizes = [sum(self._new_bytes(node, counted) for node in group) for group in groups]
+        if sum(sizes) > self.budget * _MOST_PIECES:
+            raise InputError(f"{self.submodule_name or 'the block'} has {sum(sizes)} bytes of weights, more than {_MOST_PIECES} times the {int(self.budget)} that a build has", remedy="give more cpu_memory_budget")
+        found: list[list[torch.fx.Node]] = [[]]
+        held = 0
+        for group, size in zip(groups, sizes):
+            if found[-1] and held <= self.budget < held + size:
+                found.append([])
+                held = 0
+            found[-1] += group
+            held += size
+        return found
+
+    def _new_bytes(self, node, counted) -> int:
+        """The bytes of the weights that a node reads first."""
+        total = 0
+        for source in node.all_input_nodes:
+            if source not in counted and (source.op == "get_attr" or source in self._weights):
+                counted.add(source)
+                value = operator.attrgetter(source.target)(self.submodule) if source.op == "get_attr" else source.meta.get("val")
+                total += value.numel() * value.element_size() if isinstance(value, torch.Tensor) else 0
+        return total
+
+    def _groups(self) -> list[list[torch.fx.Node]]:
+        """The operators between two places where the block may be cut."""
+        last = {node: i for i, node in enumerate(self.nodes)}  # the last place that belongs to what begins at a node
+        for together in self._together():
+            places = [i for i, node in enumerate(self.nodes) if node in together]
+            last[self.nodes[places[0]]] = max(last[self.nodes[places[0]]], places[-1])
+        groups, end = [], -1
+        for i, node in enumerate(self.nodes):
+            groups.append([]) if i > end else None
+            groups[-1].append(node)
+            end = max(end, last[node])
+        return groups
+
+    def _together(self):
+        """Sets of operators that are never taken apart."""
+        for node in self.nodes:
+            if node.target is operator.getitem:
+                yield {node, node.args[0]}
+            for user in node.users if len(node.users) == 1 else ():
+                through = next(iter(user.users)) if user.target is operator.getitem and len(user.users) == 1 else user
+                if _word(through) in _FOLLOWS.get(_word(node), ()):
+                    yield {node, user, through}
+        for pattern, init_args, is_core_aten in ATOMIC_SUBGRAPHS:
+            graph = trace_atomic_graph(pattern, init_args, is_core_aten).graph
+            for match in SubgraphMatcher(graph, remove_overlapping_matches=False, ignore_literals=True).match(self.submodule.graph):
+                if found := {n for p, n in match.nodes_map.items() if p.op != "placeholder" and n in self.nodes}:
+                    yield found
+
+
+def resource_partition(gm: torch.fx.GraphModule, cpu_memory_budget=None) -> torch.fx.GraphModule:
+    """The graph of `fast_partition` or `global_partition` with its blocks `_run_on_acc_i` cut to fit the budget: pieces are `_run_on_acc_i_0`, `_run_on_acc_i_1`, ..."""
+    for call in [n for n in gm.graph.nodes if n.op == "call_module" and "_run_on_acc" in n.target]:
+        block = getattr(gm, call.target)
+        inputs = [n for n in block.graph.nodes if n.op == "placeholder"]
+        pieces = ResourcePartitioner(block, call.target, cpu_memory_budget, [p for p, a in zip(inputs, call.args) if isinstance(a, torch.fx.Node) and a.op == "get_attr"]).pieces()
+        if len(pieces) > 1:
+            _replace(gm, call, block, {node: i for i, nodes in enumerate(pieces) for node in nodes})
+    gm.delete_all_unused_submodules()
+    gm.recompile()
+    return gm
+
+
+def _replace(gm, call, block, piece_of):
+    """Puts the pieces of a block in the place of its call."""
+    made, env = split_module(block, None, lambda n: piece_of.get(n, 0), keep_original_order=True), {}
+    inputs = iter(call.args)
+    with gm.graph.inserting_before(call):
+        for node in made.graph.nodes:
+            if node.op == "placeholder":
+                env[node] = next(inputs)
+            elif node.op == "output":
+                results = torch.fx.node.map_arg(node.args[0], lambda n: env[n])
+            else:
+                env[node] = gm.graph.node_copy(node, lambda n: env[n])
+                if node.op in ("call_module", "get_attr"):
+                    env[node].target = f"{call.target}_{node.target.removeprefix('submod_')}".replace(".", "_")
+                    value = operator.attrgetter(node.target)(made)
+                    gm.add_module(env[node].target, value) if isinstance(value, torch.nn.Module) else setattr(gm, env[node].target, value)
+    if isinstance(results, (tuple, list)):
+        for user in list(call.users):  # each takes one of the results
+            user.replace_all_uses_with(results[user.args[1]])
+            gm.graph.erase_node(user)
+    else:
+        call.replace_all_uses_with(results)
+    gm.graph.erase_node(call)
+
+
+def _word(node) -> str:
+    return node.target._opname if isinstance(node.target, torch._ops.OpOverload) else ""
+
+
+def _at_hand(budget) -> float:
+    """Bytes that builds may still take: the budget without what the process holds already, or what the host has left."""
+    try:
+        import psutil
+    except ImportError:
+        held, left = _from_proc()
+    else:
+        held, left = psutil.Process().memory_info().rss, psutil.virtual_memory().available
+    return max(budget - held, 0) if budget is not None else left
+
+
+def _from_proc():
+    """What the process holds and what the host has left, of Linux."""
+    with open("/proc/self/statm") as file:
+        held = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return held, os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
