@@ -31,15 +31,18 @@ std::shared_ptr<const Executor::Addresses> Executor::weights_of(const Entry& ent
   Addresses now;
   const Resolved& r = *entry.resolved;
   for (const Resolved::WeightOperand& w : r.of_weights) now.push_back(r.steps[w.step].operands[w.operand].data);
-  // Streamed ones are where a run puts them. Recorded copies have the host's addresses, and places in the ring.
-  for (const Resolved::ArenaOperand& a : r.in_ring) now.push_back(reinterpret_cast<std::byte*>(a.offset));
-  if (r.streaming != nullptr) {
-    for (const Streaming::Load& load : r.streaming->functions.at(r.program).loads) {
-      for (const Streaming::Copy& c : load.copies) now.push_back(const_cast<std::byte*>(c.from));
-    }
-  }
+  // Recorded copies read pinned memory that a change of placement frees. Memory allocated later may have the same addresses, but a recording of the old copies must not
+  // be replayed, so the placement itself is compared.
+  now.push_back(reinterpret_cast<std::byte*>(const_cast<Streaming*>(r.streaming.get())));
   auto known = std::find_if(entry.recent.begin(), entry.recent.end(), [&](const Recent& m) { return *m.weights == now; });
   return known != entry.recent.end() ? known->weights : std::make_shared<const Addresses>(std::move(now));
+}
+
+void Executor::forget_copies() {
+  for (Entry& e : kept_) {
+    std::erase_if(e.recent, [](const Recent& r) { return r.streaming != nullptr; });
+    e.weights = nullptr;
+  }
 }
 
 void Executor::run(std::span<std::byte* const> bindings, const RunMemory& memory, Workers& workers, backend::Stream& stream, Lane* lane, bool recording, bool marks) {
@@ -53,7 +56,7 @@ void Executor::run(std::span<std::byte* const> bindings, const RunMemory& memory
   if (recent == entry.recent.end()) {
     steps();
     if (entry.recent.size() == recent_limit) entry.recent.pop_back();
-    entry.recent.push_front({entry.weights, addresses_, nullptr});
+    entry.recent.push_front({entry.weights, addresses_, nullptr, entry.resolved->streaming});
     return;
   }
   entry.recent.splice(entry.recent.begin(), entry.recent, recent);

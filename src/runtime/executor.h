@@ -21,6 +21,8 @@ class Executor {
   // The last result of find() or resolve().
   Resolved& current() { return *kept_.front().resolved; }
   const Resolved* last() const { return kept_.empty() ? nullptr : kept_.front().resolved.get(); }
+  // Destroys the recordings that hold copies of streamed weights: they must not outlive the memory that these copies read.
+  void forget_copies();
   size_t kept() const { return kept_.size(); }
   // Number of resolve() calls.
   size_t resolutions() const { return resolutions_; }
@@ -36,6 +38,7 @@ class Executor {
     std::shared_ptr<const Addresses> weights;
     Addresses addresses;
     std::unique_ptr<backend::Recording> recording;
+    std::shared_ptr<const Streaming> streaming;  // the placement that `weights` names by its address, which no later one must get
   };
   static constexpr size_t recent_limit = 4;
   struct Entry {

@@ -127,6 +127,12 @@ void Routine::give_back() noexcept {
   }
 }
 
+void Routine::forget_copies() {
+  for (auto& region : callees_) {
+    for (Callee& c : region) c.straight != nullptr ? c.straight->forget_copies() : c.routine->forget_copies();
+  }
+}
+
 ir::DType Routine::dtype_of(uint32_t v) const { return v < f_.bindings.size() ? f_.bindings[v].dtype : f_.values[v - f_.bindings.size()].dtype; }
 
 size_t Routine::bytes_of(uint32_t v) const {

@@ -52,6 +52,7 @@ class Routine {
 
   // Frees the memory that is kept between runs.
   void give_back() noexcept;
+  void forget_copies();  // see Executor
   // Number of resolve() calls.
   size_t resolutions() const;
   // Steps of the last run with marks, in order.

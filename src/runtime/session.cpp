@@ -94,7 +94,11 @@ Session::~Session() {
 
 // Copies of streamed weights that are under way read memory of the host, which goes at once when nobody has it any more.
 void Session::leave_weights() {
-  if (lane_ != nullptr && set_ != nullptr && ring_bytes() > 0 && !stream_->recorded_by_caller()) lane_->wait();
+  if (lane_ != nullptr && set_ != nullptr && ring_bytes() > 0) {
+    if (!stream_->recorded_by_caller()) lane_->wait();
+    executor_.forget_copies();
+    if (routine_ != nullptr) routine_->forget_copies();
+  }
   set_ = nullptr;
 }
 

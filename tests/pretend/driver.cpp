@@ -343,6 +343,7 @@ int cuStreamEndCapture(StreamHandle stream, GraphHandle* graph) {
   *graph = p.fresh<GraphHandle>();
   p.graphs.insert(*graph);
   p.work[*graph] = std::exchange(p.work[stream], 0);
+  p.copied[*graph] = std::exchange(p.copied[stream], {});
   ++p.values["live"];
   return success;
 }
@@ -356,13 +357,17 @@ int cuGraphInstantiateWithFlags(GraphExecHandle* exec, GraphHandle graph, unsign
   LOCKED;
   if (!p.graphs.contains(graph)) return p.mistake(invalid_handle, "a recording that is gone is prepared");
   int error = make(exec, p.execs);
-  if (error == success) p.work[*exec] = p.work[graph];
+  if (error == success) p.work[*exec] = p.work[graph], p.copied[*exec] = p.copied[graph];
   return error;
 }
 int cuGraphLaunch(GraphExecHandle exec, StreamHandle) {
   LOCKED;
   if (p.call_fails()) return launch_failed;
   if (!p.execs.contains(exec)) return p.mistake(invalid_handle, "a recording that is gone is started");
+  for (const auto& [address, number] : p.copied[exec]) {
+    const auto found = p.memory.find(address);
+    if (found == p.memory.end() || found->second.number != number) return p.mistake(invalid_value, "a recording copies from memory that was freed since");
+  }
   ++p.values["replays"];
   p.values["clock"] += p.work[exec];
   return success;

@@ -64,13 +64,16 @@ class Pretend {
                                                           {"calls", 0},       {"launches", 0},    {"replays", 0},    {"mistakes", 0},           {"refused", 0},
                                                           {"host_memory", 0}, {"algorithms", 1},  {"fastest", 0},    {"refused_algorithm", -1}, {"cublaslt", 130000},
                                                           {"clock", 0},       {"waits", 0},       {"shut_down", 0},   {"launch_time", 1000}, {"fast_tile", -1},
-                                                          {"peak_bytes", 0},  {"pinned_copies", 0}};
+                                                          {"peak_bytes", 0},  {"pinned_copies", 0}, {"blocks", 0}};
   std::string events, shown;
   struct Memory {
     size_t bytes;
     int device;  // -1: of the host
     int context;
+    long long number;  // of the allocation
   };
+  // Copies from page-locked memory in recorded streams, in recordings, and in what is made of them: the memory's address and the number of its allocation.
+  std::map<void*, std::vector<std::pair<Address, long long>>> copied;
   std::map<Address, Memory> memory;
   std::set<void*> streams, events_made, contexts;
   std::map<void*, void*> recording;  // streams, and the one whose recording they are in: itself, or that of an event which they wait for
@@ -200,7 +203,7 @@ inline int take_memory(Address* out, size_t bytes, int device) {
   if (memory != nullptr) std::memset(memory, 0, bytes);  // kernels write nothing: what is read of them is 0
   if (memory == nullptr) return out_of_memory;
   *out = reinterpret_cast<Address>(memory);
-  p.memory[*out] = {bytes, device, current_device()};
+  p.memory[*out] = {bytes, device, current_device(), ++p.values["blocks"]};
   ++p.values["live"];
   if (device >= 0) {
     ++p.values["allocations"];
@@ -235,7 +238,10 @@ inline int copy_bytes(Address to, Address from, size_t bytes, StreamHandle strea
   if (stream != nullptr && !p.streams.contains(stream)) return p.mistake(invalid_handle, "a copy in a stream that is gone");
   const auto* source = p.holding(from);
   if (source != nullptr && source->second.device < 0) ++p.values["pinned_copies"];
-  if (p.recording.contains(stream)) ++p.reached[stream].given;
+  if (p.recording.contains(stream)) {
+    ++p.reached[stream].given;
+    if (source != nullptr && source->second.device < 0) p.copied[p.recording[stream]].push_back({source->first, source->second.number});
+  }
   if (!p.recording.contains(stream)) std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   return success;
 }

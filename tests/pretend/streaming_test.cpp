@@ -149,9 +149,8 @@ TEST_F(Streamed, TheLimitChangesBetweenRuns) {
   for (const int64_t limit : {small, INT64_MAX, small, int64_t{0}, small}) {
     SCOPED_TRACE(limit);
     good(ingot_weights_set_memory(weights.get(), limit));
-    good(run(session));
+    for (int again = 0; again < 3; ++again) good(run(session));  // recorded, also where memory is at an address of before
     good(run(other));
-    good(run(session));
     const ingot_memory m = memory(weights);
     EXPECT_EQ(m.streamed > 0, limit == small);
     EXPECT_EQ(m.limit, static_cast<uint64_t>(limit));
