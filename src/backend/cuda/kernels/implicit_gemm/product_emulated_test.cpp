@@ -254,7 +254,8 @@ void check(Site s, Where where) {
         double found = at(body.tensors[store], {row, column});
         // Elements of a prologue's row may be rounded the other way.
         const double other_way = made ? rounding * 8 * (1 + std::abs(factor.value) + (s.halves ? std::abs(sum.value) : 0)) : 0;
-        ASSERT_NEAR(found, wanted, 1e-5 * (1 + size) + tie * size + other_way + (store == 5 ? rounding * std::abs(wanted) : 0)) << "element " << row << ", " << column << " of store " << store;
+        ASSERT_NEAR(found, wanted, 1e-5 * (1 + size) + tie * size + other_way + (store == 5 ? rounding * std::abs(wanted) : 0))
+            << "element " << row << ", " << column << " of store " << store;
       }
     }
   }
@@ -607,14 +608,18 @@ TEST(cuda_product, floats_equal_sums) {
   }
 }
 
-TEST(cuda_product_emulated, volumes_and_lines_equal_sums) {
-  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  for (const Site& s : sites_of_other_ranks()) {
-    for (Where where : emulations) {
+void check_each(const std::vector<Site>& sites, std::span<const Where> ways) {
+  for (const Site& s : sites) {
+    for (Where where : ways) {
       check(s, where);
-      if (HasFatalFailure()) return;
+      if (testing::Test::HasFatalFailure()) return;
     }
   }
+}
+
+TEST(cuda_product_emulated, volumes_and_lines_equal_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  check_each(sites_of_other_ranks(), emulations);
 }
 
 TEST(cuda_product, volumes_and_lines_equal_sums) {
@@ -624,12 +629,7 @@ TEST(cuda_product, volumes_and_lines_equal_sums) {
 
 TEST(cuda_product_emulated, int8_equals_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  for (const Site& s : encoded_sites()) {
-    for (Where where : emulations) {
-      check(s, where);
-      if (HasFatalFailure()) return;
-    }
-  }
+  check_each(encoded_sites(), emulations);
 }
 
 TEST(cuda_product, int8_equals_sums) {
