@@ -117,6 +117,9 @@ struct CodeUnit {
   std::vector<std::string_view (*)()> libraries = {};  // texts to put before it, in order
   From from = From::ingot;
   std::string label = {};            // for display: the operator that has this kernel
+  // What it is compiled to: machine code for the target, PTX for later GPUs, or both.
+  enum class Forms : uint8_t { both, machine_code, ptx };
+  Forms forms = Forms::both;
 };
 
 // A step, and what it needs besides operands.

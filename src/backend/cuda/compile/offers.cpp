@@ -84,6 +84,7 @@ class Jobs {
     const bool matrices = std::find(unit.libraries.begin(), unit.libraries.end(), &matrix_instructions) != unit.libraries.end();
     if (matrices) flush();
     special_ = matrices;
+    if (matrices) forms_ = unit.forms;
     text_ += unit.text;
     for (const auto& library : unit.libraries) {
       if (std::find(libraries_.begin(), libraries_.end(), library) == libraries_.end()) libraries_.push_back(library);
@@ -95,14 +96,15 @@ class Jobs {
   // A user's source is compiled unchanged and alone.
   void add_users(const CodeUnit& unit) {
     users_.emplace_back(code.size() + 1, &unit);
-    push(unit.text, unit.kernels, false, unit.label);
+    push(unit.text, unit.kernels, false, unit.label, CodeUnit::Forms::both);
   }
 
   void flush() {
     if (count_ == 0) return;
     std::string head(prelude());
     for (const auto& library : libraries_) head += library();
-    push(head + text_, std::move(kernels_), special_, {});
+    push(head + text_, std::move(kernels_), special_, {}, forms_);
+    forms_ = CodeUnit::Forms::both;
     text_.clear();
     kernels_.clear();
     libraries_.clear();
@@ -123,8 +125,9 @@ class Jobs {
   std::vector<DeviceCode> code;
 
  private:
-  void push(const std::string& text, const std::vector<std::string>& kernels, bool special, const std::string& of) {
+  void push(const std::string& text, const std::vector<std::string>& kernels, bool special, const std::string& of, CodeUnit::Forms forms) {
     for (bool ptx : {false, true}) {
+      if (forms == (ptx ? CodeUnit::Forms::machine_code : CodeUnit::Forms::ptx)) continue;
       jobs_.push_back({text, target_.architecture, ptx ? CompileJob::Form::ptx : CompileJob::Form::cubin, special, of});
       code.push_back({ptx, target_.architecture, kernels, {}});
     }
@@ -137,19 +140,23 @@ class Jobs {
   std::vector<std::string> kernels_;
   size_t count_ = 0;
   bool special_ = false;
+  CodeUnit::Forms forms_ = CodeUnit::Forms::both;
   decltype(CodeUnit::libraries) libraries_;
 };
 
 std::vector<DeviceCode> compile(std::span<const CodeUnit> units, const Target& target) {
-  std::map<std::string_view, const CodeUnit*> distinct;
-  for (const CodeUnit& u : units) distinct.try_emplace(u.name, &u);
+  std::map<std::string_view, CodeUnit> distinct;
+  for (const CodeUnit& u : units) {
+    CodeUnit& first = distinct.try_emplace(u.name, u).first->second;
+    if (first.forms != u.forms) first.forms = CodeUnit::Forms::both;
+  }
   Jobs jobs(target);
   std::vector<DeviceCode> given;
   for (const auto& [name, unit] : distinct) {
-    switch (unit->from) {
-      case CodeUnit::From::ingot: jobs.add(*unit); break;
-      case CodeUnit::From::user: jobs.add_users(*unit); break;
-      case CodeUnit::From::user_ptx: given.push_back(taken(*unit, target)); break;
+    switch (unit.from) {
+      case CodeUnit::From::ingot: jobs.add(unit); break;
+      case CodeUnit::From::user: jobs.add_users(unit); break;
+      case CodeUnit::From::user_ptx: given.push_back(taken(unit, target)); break;
     }
   }
   std::vector<DeviceCode> out = jobs.run();

@@ -21,8 +21,8 @@ inline GemmAnswer refusal(Obstacle obstacle, std::string reason) { return {obsta
 // For cuBLASLt.
 GemmAnswer library_gemm(const Gemm&, const FusedBody&, const std::vector<StridedLayout>&, bool tf32 = false);
 // By ingot's kernel, which takes any body of single elements and reads A through maps; half precision, and float32 by TF32, from sm_80 on. `large`: with the kernels for Hopper.
-// `only`: one of its tiles, to be measured.
-inline constexpr int by_sizes = 255;
-GemmAnswer implicit_gemm(const Gemm&, const FusedBody&, const std::vector<StridedLayout>&, bool large, int only = by_sizes);
+// `tiles`: those of Hopper's to print, a bit each (kernels::ImplicitGemmArgs::tiles).
+inline constexpr uint16_t all_tiles = UINT16_MAX;
+GemmAnswer implicit_gemm(const Gemm&, const FusedBody&, const std::vector<StridedLayout>&, bool large, uint16_t tiles = all_tiles);
 
 }  // namespace ingot::backend::cuda

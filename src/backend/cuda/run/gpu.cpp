@@ -138,9 +138,12 @@ Gpu::Gpu(int ordinal, std::span<const CodeImage> code, std::span<const Timing> t
     if (t.machine == own_machine()) timed_[t.problem] = t.choice;
   }
   int sm = device_->properties().sm, cuda = compiled_by(code);
+  // Machine code is whole for its architecture: beside it, PTX of ingot's own kernels is for later GPUs. Those of users have names with a colon.
+  auto is_of_user = [](const CodeImage& c) { return std::any_of(c.kernels.begin(), c.kernels.end(), [](const std::string& k) { return k.find(':') != std::string::npos; }); };
+  const bool has_machine_code = std::any_of(code.begin(), code.end(), [&](const CodeImage& c) { return !c.ptx && c.runs_on(sm) && !is_of_user(c); });
   for (bool ptx : {false, true}) {
     for (const CodeImage& c : code) {
-      if (c.ptx != ptx || !c.runs_on(sm)) continue;
+      if (c.ptx != ptx || !c.runs_on(sm) || (ptx && has_machine_code && !is_of_user(c))) continue;
       bool needed = std::any_of(c.kernels.begin(), c.kernels.end(), [&](const std::string& k) { return !module_of_.contains(k); });
       if (!needed) continue;
       modules_.push_back(std::make_unique<Module>(device_, c.image, cuda, static_cast<int>(c.architecture)));

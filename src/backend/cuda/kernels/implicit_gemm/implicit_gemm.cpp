@@ -24,14 +24,13 @@ std::string_view implicit_gemm_cuda_text() {
 }
 
 std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, ir::DType b_type, bool b_along_k, bool b_constant, bool large, int64_t columns, int pixels,
-                                                           const std::vector<ImplicitGemmPatch>& patches, int only) {
+                                                           const std::vector<ImplicitGemmPatch>& patches, uint16_t tiles) {
   std::vector<ImplicitGemmKernel> out;
   // The matrix instructions of groups of warps read floats along K alone.
   const bool floats = type == ir::DType::f32;
   for (size_t k = 0; large && (b_along_k || !floats) && k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
-    if (only != ImplicitGemmArgs::by_sizes && k != static_cast<size_t>(only)) continue;
-    if (!t.takes(columns)) continue;
+    if ((tiles >> k & 1) == 0 || !t.takes(columns)) continue;
     out.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
                    fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages, t.in_turn, b_along_k, pixels, b_constant), true});
   }
@@ -46,13 +45,13 @@ std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, ir::D
   struct {
     std::string_view warp;
     int blocks;
-  } constexpr tiles[] = {{"64, 32", 2}, {"32, 32", 4}};
+  } constexpr of_warps[] = {{"64, 32", 2}, {"32, 32", 4}};
   for (bool aligned : {true, false}) {
     const std::string any = aligned ? "" : "any_";
     for (size_t k = aligned ? 0 : std::size(implicit_gemm_tiles) - 1; k < std::size(implicit_gemm_tiles); ++k) {
       const ImplicitGemmTile& t = implicit_gemm_tiles[k];
-      out.push_back({any + std::to_string(k), fmt::format("{}, INGOT_BLOCKS({})", t.threads, tiles[k].blocks),
-                     fmt::format("product_through_map<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), cuda_type(b_type), t.rows, t.columns, tiles[k].warp, b_along_k, aligned,
+      out.push_back({any + std::to_string(k), fmt::format("{}, INGOT_BLOCKS({})", t.threads, of_warps[k].blocks),
+                     fmt::format("product_through_map<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), cuda_type(b_type), t.rows, t.columns, of_warps[k].warp, b_along_k, aligned,
                                  pixels == 3),
                      aligned});
     }
@@ -61,8 +60,8 @@ std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, ir::D
       constexpr size_t k = std::size(implicit_gemm_tiles) - 1;
       const ImplicitGemmTile& t = implicit_gemm_tiles[k];
       out.push_back(
-          {fmt::format("one_{}", k), fmt::format("{}, INGOT_BLOCKS({})", t.threads, tiles[k].blocks),
-           fmt::format("product_through_map<{}, {}, {}, {}, {}, {}, false, {}>", cuda_type(type), cuda_type(b_type), t.rows, t.columns, tiles[k].warp, b_along_k, pixels == 3),
+          {fmt::format("one_{}", k), fmt::format("{}, INGOT_BLOCKS({})", t.threads, of_warps[k].blocks),
+           fmt::format("product_through_map<{}, {}, {}, {}, {}, {}, false, {}>", cuda_type(type), cuda_type(b_type), t.rows, t.columns, of_warps[k].warp, b_along_k, pixels == 3),
            true});
     }
     out.push_back({any + "finish", std::to_string(implicit_gemm_finish_threads), "finish_product", aligned});

@@ -322,7 +322,8 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
       for (int e = 0; e < 4; ++e) sums[i][j][e] = 0.0f;
     }
   }
-#pragma unroll
+  // Copies element by element are long: they are printed once here.
+#pragma unroll (Aligned ? stages : 1)
   for (int s = 0; s + 1 < stages; ++s) copy_turn();
   for (int turn = 0; turn < turns; ++turn) {
     wait_copies<stages - 2>();

@@ -7,6 +7,7 @@
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/gemm.h"
 #include "backend/cuda/kernels/implicit_gemm/implicit_gemm.h"
+#include "backend/cuda/kernels/implicit_gemm/implicit_gemm_code.h"
 #include "backend/cuda/kernels/implicit_gemm/product_text.h"
 
 namespace ingot::backend::cuda {
@@ -112,9 +113,9 @@ std::vector<kernels::ImplicitGemmPatch> patches_of(const Gemm& g, const kernels:
 
 }  // namespace
 
-static_assert(by_sizes == kernels::ImplicitGemmArgs::by_sizes);
+static_assert(all_tiles == kernels::ImplicitGemmArgs::all_tiles);
 
-GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& layouts, bool large, int only) {
+GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& layouts, bool large, uint16_t tiles) {
   const Dim& n = body.row.back();
   const auto from = g.map ? g.map : map_of_matrix(g);
   Dims numbers;
@@ -123,7 +124,7 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   const bool floats = g.type == ir::DType::f32;
   if (!map) return refusal(Obstacle::a, "A's map or rows are not as the kernel follows them");
   if (body.outer.size() != 1 || body.row.size() != 1 || !in_eights(n)) return refusal(Obstacle::types, "the result's columns are not a multiple of 8");
-  if (g.map && only == by_sizes && is_better_in_rows(g, *map) && patches_of(g, *map, numbers, n.value()).empty()) {
+  if (g.map && tiles == all_tiles && is_better_in_rows(g, *map) && patches_of(g, *map, numbers, n.value()).empty()) {
     return refusal(Obstacle::a, "A's neighbours along K are fewer than eight, and each is read once: rows of them cost less");
   }
   const StridedLayout& b = g.b[0];
@@ -139,8 +140,8 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   if (g.prologue && !row) return refusal(Obstacle::a, "the row in front is not one that a block can compute");
   return {std::nullopt, {}, [=, &g, &body, &layouts, dims = from->dims, map = *map] {
             std::vector<kernels::ImplicitGemmPatch> patches;
-            if (only == by_sizes && !g.encoding) patches = patches_of(g, map, numbers, n.value());
-            EmittedProduct code = emit_product_text({g.type, g.encoding ? g.encoding->storage : g.type, map, along_k, g.constant, large && !g.encoding, only, std::move(patches),
+            if (tiles == all_tiles && !g.encoding) patches = patches_of(g, map, numbers, n.value());
+            EmittedProduct code = emit_product_text({g.type, g.encoding ? g.encoding->storage : g.type, map, along_k, g.constant, large && !g.encoding, tiles, std::move(patches),
                                                      g.b.size(), g.gated, row ? &*row : nullptr},
                                                     body, layouts);
             EmittedStep step{"implicit_gemm", std::move(code.arguments), {1, n, 1}};
@@ -211,9 +212,9 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
   const bool beaten =
       std::any_of(out.offers.begin(), out.offers.end(), [&](const Offer& o) { return o.takes_body && o.cost <= cost && !(settings.rivals && is_near(cost, o.cost)); });
   if (beaten) return out.refusals.push_back({name, Obstacle::cost, "not faster than the library, which takes the whole body"});
-  GemmAnswer answer = implicit_gemm(*g, *site.body, site.operands, target.architecture == 90, by_sizes);
+  GemmAnswer answer = implicit_gemm(*g, *site.body, site.operands, target.architecture == 90);
   if (answer.obstacle) return out.refusals.push_back({name, *answer.obstacle, answer.reason});
-  Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .emit = std::move(answer.emit)});
+  Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .emit = [emit = std::move(answer.emit), g, &site, &settings] { return split_code(emit(), *g, site.operands, settings.rivals); }});
   // Of Hopper's large tiles.
   if (target.architecture == 90 && !g->encoding && cost > 0 && (is_half(g->type) || is(g->b[0].strides[0], 1))) offer.tunables = {"tile and parts of K"};
 }

@@ -53,7 +53,7 @@ struct Site {
   bool infinity = false;        // in A: windows without it are finite
   bool shifted = false;         // operands at odd addresses
   int multiprocessors = 1;      // many: small tiles, and K is split
-  int only = kernels::ImplicitGemmArgs::by_sizes;
+  uint16_t tiles = all_tiles;
   Made made = Made::no;
   bool halves = false;          // gated epilogue
   std::vector<int64_t> apart = {};  // piecewise B: columns of each matrix
@@ -215,7 +215,7 @@ void check(Site s, Where where) {
     for (HostTensor& t : made->tensors) tensors.push_back(&t);
   }
   for (HostTensor& t : pieces) tensors.push_back(&t);
-  const Taken own = take(implicit_gemm(p, body.body, body.layouts, where >= Where::early_groups, s.only));
+  const Taken own = take(implicit_gemm(p, body.body, body.layouts, where >= Where::early_groups, s.tiles));
   ASSERT_EQ(own.obstacle, std::nullopt);
   for (HostTensor& t : body.tensors) tensors.push_back(&t);
   std::vector<int64_t> sizes;
@@ -654,7 +654,7 @@ void check_large_tiles(std::span<const Where> ways) {
       // Sites with whole tiles of 160 columns are for that tile.
       if (!kernels::implicit_gemm_large_tiles[tile].takes(s.n) || (s.n % 160 == 0) != (kernels::implicit_gemm_large_tiles[tile].columns == 160)) continue;
       Site one = s;
-      one.only = static_cast<int>(tile);
+      one.tiles = static_cast<uint16_t>(1u << tile);
       for (Where where : ways) {
         SCOPED_TRACE(fmt::format("tile {}", tile));
         check(one, where);

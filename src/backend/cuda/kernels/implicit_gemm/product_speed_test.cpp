@@ -189,7 +189,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
     for (int tile = -1; tile < tiles; ++tile) {
       if (tile >= 0 && !kernels::implicit_gemm_large_tiles[tile].takes(s.n)) continue;
       if (s.few() && tile >= 0) operands.back() = other.ref();
-      const Taken own = take(implicit_gemm(p, body_of(gelu), layouts, true, tile < 0 ? kernels::ImplicitGemmArgs::by_sizes : tile));
+      const Taken own = take(implicit_gemm(p, body_of(gelu), layouts, true, tile < 0 ? all_tiles : static_cast<uint16_t>(1u << tile)));
       ASSERT_EQ(own.obstacle, std::nullopt);
       GpuStep r(own.step, std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, own.step.code[0].kernels, operands, sizes_of(own.step));
       double seconds = seconds_of(device, stream, r);

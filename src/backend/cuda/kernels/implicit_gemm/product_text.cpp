@@ -34,7 +34,7 @@ class Printer {
     args_.map = of.map;
     args_.b_along_k = of.b_along_k;
     args_.patches = of.patches;
-    args_.only = static_cast<uint8_t>(of.only);
+    args_.tiles = of.tiles;
     args_.stores = static_cast<uint8_t>(b_.stores.size());
     args_.sizes = static_cast<uint32_t>(text_.sizes().size());
     for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], static_cast<uint8_t>(layouts_[k].dims.size() - 2)});
@@ -51,7 +51,7 @@ class Printer {
     const bool matrix = of.map.m_rank == 1 && of.map.k_rank == 1 && of.map.rank == 2;
     const int pixels = matrix ? 0 : args_.is_volume() ? 3 : 2;
     for (const kernels::ImplicitGemmKernel& k :
-         kernels::implicit_gemm_cuda_kernels(of.type, of.b_type, of.b_along_k, of.b_constant, of.large, b_.row.back().value(), pixels, of.patches, of.only)) {
+         kernels::implicit_gemm_cuda_kernels(of.type, of.b_type, of.b_along_k, of.b_constant, of.large, b_.row.back().value(), pixels, of.patches, of.tiles)) {
       if ((row != nullptr || of.gated || of.pieces > 1) && !k.one_row) continue;
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);

@@ -27,7 +27,7 @@ struct ProductKernels {
   bool b_along_k;                                    // B is contiguous along K; else along N
   bool b_constant;                                   // see backend::Gemm::constant
   bool large;                                        // only with the kernels for Hopper (sm_90a)
-  int only = kernels::ImplicitGemmArgs::by_sizes;   // one of their tiles, for measurements
+  uint16_t tiles = kernels::ImplicitGemmArgs::all_tiles;  // see ImplicitGemmArgs
   std::vector<kernels::ImplicitGemmPatch> patches = {};  // see ImplicitGemmArgs
   // For one row: the matrices that hold B's columns; whether the epilogue is gated (Gemm::gated); the prologue of A, or null.
   size_t pieces = 1;

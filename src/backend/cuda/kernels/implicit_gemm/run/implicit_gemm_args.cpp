@@ -10,13 +10,13 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x3943504d;  // "MPC9"
+constexpr uint32_t magic = 0x4143504d;  // "MPCA"
 constexpr size_t domain_rank = 2, most_gathered = 16;
 
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.all(a.type, a.b_type, a.map.rank, a.map.m_rank, a.map.k_rank, a.b_along_k, a.only, a.column_bytes, a.boxed_in, a.boxed_out, a.stores, a.sizes);
+  s.all(a.type, a.b_type, a.map.rank, a.map.m_rank, a.map.k_rank, a.b_along_k, a.tiles, a.column_bytes, a.boxed_in, a.boxed_out, a.stores, a.sizes);
   auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
   s.list(a.map.steps, [&](auto& step) { s.field(step); });
   s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
@@ -45,10 +45,10 @@ void check(const ImplicitGemmArgs& a) {
   require(floats || a.type == ir::DType::f16 || a.type == ir::DType::bf16, "type");
   require(!floats || (a.b_type == a.type && a.pieces == 1 && !a.gated && !a.has_prologue()), "what is for halves alone");
   const bool int8 = a.b_type == ir::DType::i8;
-  require(a.b_type == a.type || (int8 && a.b_along_k && a.patches.empty() && a.pieces == 1 && a.only == ImplicitGemmArgs::by_sizes && a.row % 16 == 0), "type of B");
+  require(a.b_type == a.type || (int8 && a.b_along_k && a.patches.empty() && a.pieces == 1 && a.row % 16 == 0), "type of B");
   require(possible(a.map.rank) && possible(a.map.m_rank) && possible(a.map.k_rank) && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank), "map");
   require(std::all_of(a.map.steps.begin(), a.map.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; }), "map");
-  require(a.only < std::size(implicit_gemm_large_tiles) || a.only == ImplicitGemmArgs::by_sizes, "tile");
+  require(a.tiles != 0, "tiles");
   for (const ImplicitGemmPatch& s : a.patches) require(is_possible(s), "patch");
   require(a.column_bytes <= ImplicitGemmArgs::most_column_bytes, "columns");
   require(a.sizes <= 250 && a.operands.size() <= 250 && a.stores >= 1 && a.stores <= a.operands.size(), "operands");

@@ -48,8 +48,8 @@ struct ImplicitGemmArgs {
   ir::DType b_type;        // of B: the same, or int8, the numbers of an encoded weight, neighbours along K
   GemmMap map;
   bool b_along_k = false;
-  static constexpr uint8_t by_sizes = 255;
-  uint8_t only = by_sizes;  // the large tile to use for all sizes
+  static constexpr uint16_t all_tiles = UINT16_MAX;
+  uint16_t tiles = all_tiles;  // bit k: the plan has code for large tile k
   uint8_t stores = 1;
   uint32_t sizes = 0;      // of the body
   std::vector<Operand> operands;  // of the body; numbers count operands and sizes from the body's first

@@ -235,7 +235,7 @@ std::vector<Choice> choices(const P& p, int64_t turns, int multiprocessors, cons
   std::vector<Choice> out;
   for (size_t k = 0; k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
-    if ((args.only != ImplicitGemmArgs::by_sizes && k != args.only) || t.shared(args.column_bytes) > matmul_large_shared || !t.takes(p.n)) continue;
+    if ((args.tiles >> k & 1) == 0 || t.shared(args.column_bytes) > matmul_large_shared || !t.takes(p.n)) continue;
     const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns);
     for (int64_t splits = 1; splits <= (t.in_turn > 0 ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); ++splits) {
       const int64_t rounds = divided_up(blocks * splits, multiprocessors);
