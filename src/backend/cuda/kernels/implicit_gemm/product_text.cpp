@@ -28,8 +28,8 @@ class Printer {
     const EmittedRow* row = of.row;
     args_.pieces = static_cast<uint8_t>(of.pieces);
     args_.gated = of.gated;
-    std::string finish = finish_text();
     args_.type = of.type;
+    std::string finish = finish_text();
     args_.b_type = of.b_type;
     args_.map = of.map;
     args_.b_along_k = of.b_along_k;
@@ -50,8 +50,7 @@ class Printer {
                finish;
     const bool matrix = of.map.m_rank == 1 && of.map.k_rank == 1 && of.map.rank == 2;
     const int pixels = matrix ? 0 : args_.is_volume() ? 3 : 2;
-    for (const kernels::ImplicitGemmKernel& k :
-         kernels::implicit_gemm_cuda_kernels(of.type, of.b_type, of.b_along_k, of.b_constant, of.large, b_.row.back().value(), pixels, of.patches, of.only)) {
+    for (const kernels::ImplicitGemmKernel& k : kernels::implicit_gemm_cuda_kernels(args_, of.b_constant, of.large, b_.row.back().value(), pixels)) {
       if ((row != nullptr || of.gated || of.pieces > 1) && !k.one_row) continue;
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
@@ -86,8 +85,8 @@ class Printer {
     return Along::neighbours;
   }
 
-  // True if the tile kernels can copy the operand in whole boxes.
-  bool in_boxes(size_t operand, Along how) { return how == Along::neighbours && ir::size_of(b_.operands[operand]) == 2 && text_.stride(operand, 0) != "0ll"; }
+  // True if the tile kernels can copy the operand in whole boxes, which are of elements of A's size.
+  bool in_boxes(size_t operand, Along how) { return how == Along::neighbours && ir::size_of(b_.operands[operand]) == ir::size_of(args_.type) && text_.stride(operand, 0) != "0ll"; }
 
   // The rows per batch, if a load's only index is row / rows (like a bias per image) and the operand is contiguous along N; else nullopt.
   std::optional<ir::Dim> rows_of_batch(const Instruction& i) {
@@ -144,7 +143,7 @@ class Printer {
         std::string own = fmt::format("at.template bring<Together>(held.m{}, {}, {});\n", k, from, step);
         if (args_.boxed_in == Args::none && in_boxes(i.operand, how)) {
           args_.boxed_in = static_cast<uint8_t>(i.operand);
-          held_from += fmt::format("    if constexpr (U::tiled) {{\n      four_matrices((u32*)held.m{}, tile);\n    }} else {{\n      {}    }}\n", k, own);
+          held_from += fmt::format("    if constexpr (U::tiled) {{\n      from_boxes(held.m{}, tile);\n    }} else {{\n      {}    }}\n", k, own);
         } else {
           held_from += "    " + own;
         }
@@ -163,7 +162,7 @@ class Printer {
                                                  : fmt::format("at.put_apart({}, {}, o{});\n", to, text_.stride(store.operand, 1), s);
       if (args_.boxed_out == Args::none && in_boxes(store.operand, how)) {
         args_.boxed_out = static_cast<uint8_t>(store.operand);
-        put += fmt::format("    if constexpr (U::tiled) {{\n      put_four_matrices(tile, (const u32*)o{});\n    }} else {{\n      {}    }}\n", s, own);
+        put += fmt::format("    if constexpr (U::tiled) {{\n      to_boxes(tile, o{});\n    }} else {{\n      {}    }}\n", s, own);
       } else {
         put += "    " + own;
       }
