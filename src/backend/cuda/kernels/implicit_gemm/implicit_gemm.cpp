@@ -34,8 +34,8 @@ std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(const ImplicitGemmArg
     if (args.only != ImplicitGemmArgs::by_sizes && k != args.only) continue;
     if (!t.takes(columns)) continue;
     out.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
-                   fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages_beside(args.boxed_bytes()), t.in_turn, b_along_k, pixels,
-                               b_constant),
+                   fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages_beside(args.boxed_bytes()), t.in_turn, b_along_k,
+                               pixels, b_constant),
                    true});
   }
   for (size_t k = 0; k < args.patches.size(); ++k) {
