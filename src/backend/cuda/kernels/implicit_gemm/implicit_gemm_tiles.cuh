@@ -225,14 +225,16 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
       return (own_row ^ (j % of_box * pieces) << 4) + unit % blocks_of_rows * row_of_boxes + j / of_box * box;
     };
     constexpr int units = BN / 16 * blocks_of_rows;
+    // What is read comes a unit ahead. Floats from boxes alone do not: they are near, and there are no registers for two units of them.
+    constexpr int ahead = floats && !Finish::reads_far ? 0 : 1;
     typename Finish::template SameOf<PairsOfTwoRows> same;
-    typename Finish::template HeldBy<PairsOfTwoRows> held[2];
-    finish.rows(held[0], place(0), tile(0));
+    typename Finish::template HeldBy<PairsOfTwoRows> held[1 + ahead];
+    if (ahead > 0) finish.rows(held[0], place(0), tile(0));
 #pragma unroll
     for (int unit = 0; unit < units; ++unit) {
       if (unit % blocks_of_rows == 0) finish.columns(same, place(unit));
-      if (unit + 1 < units) finish.rows(held[(unit + 1) % 2], place(unit + 1), tile(unit + 1));
-      finish.behind(place(unit), sums[unit % blocks_of_rows][unit / blocks_of_rows * 2], same, held[unit % 2], tile(unit));
+      if (unit + ahead < units) finish.rows(held[(unit + ahead) % (1 + ahead)], place(unit + ahead), tile(unit + ahead));
+      finish.behind(place(unit), sums[unit % blocks_of_rows][unit / blocks_of_rows * 2], same, held[unit % (1 + ahead)], tile(unit));
     }
     if (Finish::boxed_out) {
       show_to_matrix_units();

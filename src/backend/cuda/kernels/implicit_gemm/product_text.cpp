@@ -102,6 +102,7 @@ class Printer {
   // The epilogue of eight elements, whose places U gives (EightOfRow, PairsOfTwoRows): operands that are constant over rows, operands of these rows, the body.
   std::string finish_text() {
     std::string same, same_from, fetched, held, held_from, put, keep, results;
+    bool reads_far = false;  // operands of rows that come in no box
     std::vector<std::string> brought(b_.code.size());
     for (size_t k = 0; k < b_.code.size(); ++k) {
       const Instruction& i = b_.code[k];
@@ -110,6 +111,7 @@ class Printer {
       if (const auto rows = rows_of_batch(i)) {
         text_.take({Number::stride, static_cast<uint8_t>(i.operand), 1}, 1);
         args_.together.push_back(static_cast<uint8_t>(i.operand));
+        reads_far = true;
         held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
         held_from += fmt::format("    at.template bring_of_batch<Together>(held.m{}, (const {}*)p.pointer[{}], {}, (u32){});\n", k, type, i.operand, text_.stride(i.operand, 2),
                                  text_.size(*rows));
@@ -135,6 +137,7 @@ class Printer {
         }
         brought[k] = fmt::format("value(same.m{}[{}])", k, how == Along::same ? "0" : "U::column_of(v)");
       } else if (how == Along::same) {
+        reads_far = true;
         held += fmt::format("  {} m{}[U::rows];\n", type, k);
         held_from += fmt::format("#pragma unroll\n    for (int v = 0; v < 2 * U::rows; v += 2) held.m{}[U::row_of(v)] = ({})[at.row(v) * {}];\n", k, from, step);
         brought[k] = fmt::format("value(held.m{}[U::row_of(v)])", k);
@@ -145,6 +148,7 @@ class Printer {
           args_.boxed_in = static_cast<uint8_t>(i.operand);
           held_from += fmt::format("    if constexpr (U::tiled) {{\n      from_boxes(held.m{}, tile);\n    }} else {{\n      {}    }}\n", k, own);
         } else {
+          reads_far = true;
           held_from += "    " + own;
         }
         brought[k] = fmt::format("value(held.m{}[v])", k);
@@ -171,8 +175,8 @@ class Printer {
     std::string code = text_.code(b_, 0, {"at.row(v)", "at.column(v)"}, {"sums[v]", "sums[8 + v]"}, brought, for_halves);
     return "template <class U>\nstruct @Same {\n" + same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + held +
            "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
-           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {};\n  static constexpr int column_bytes = {}, halves = {}, apart = {};\n", args_.boxed_in != Args::none,
-                       args_.boxed_out != Args::none, args_.column_bytes, args_.gated ? 2 : 1, args_.pieces) +
+           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {}, reads_far = {};\n  static constexpr int column_bytes = {}, halves = {}, apart = {};\n",
+                       args_.boxed_in != Args::none, args_.boxed_out != Args::none, reads_far, args_.column_bytes, args_.gated ? 2 : 1, args_.pieces) +
            boxed_row_text() + "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
            "  template <int Width>\n  __device__ __forceinline__ void fetch_columns(char* room, int from, int end) const {\n    for (int c = threadIdx.x % 128; c < Width; c += "
            "128) {\n" +
