@@ -109,7 +109,10 @@ class TimedBuild {
       if (std::none_of(plan.targets.begin(), plan.targets.end(), [](const plan::ForTarget& t) { return t.target.kind == Target::Kind::cuda; }))
         fail(Code::device, "the plan is not for a GPU");
       const runtime::Placement place = runtime::place(plan, device_);
-      found = runtime::time(plan, place, steps, known_, seconds_);
+      const bool debug = log_level() == 2;
+      found = runtime::time(plan, place, steps, known_, seconds_, [&](const runtime::Measured& m) {
+        if (debug) std::fprintf(stderr, "ingot: timed %9.2f us  %s\n", m.seconds * 1e6, fmt::format("{} {}: {}", m.implementation, m.choice, m.problem).c_str());
+      });
       target = place.target;
     } catch (const Error& e) {
       if (!is_of_device(e)) throw;

@@ -13,7 +13,7 @@
 namespace ingot {
 
 // `progress(stage, fraction)` returns false to cancel. INGOT_DUMP=folder writes every stage's text there. INGOT_LOG=info prints each
-// stage's time, INGOT_LOG=debug also the graph's size.
+// stage's time, INGOT_LOG=debug also the graph's size and what each choice took that is timed.
 // One function "forward" if the whole graph runs in an engine; otherwise one per segment, "segment_0" and so on (option fallback).
 plan::Plan build(const capture::Model&, const compile::Options&, const std::function<bool(std::string_view, double)>& progress = {});
 

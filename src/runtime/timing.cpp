@@ -121,8 +121,8 @@ class Bench {
 
 class Timer {
  public:
-  Timer(const Backend& backend, std::span<const Timing> known, double seconds)
-      : backend_(backend), known_(known), end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, 1e6)))) {}
+  Timer(const Backend& backend, std::span<const Timing> known, double seconds, FunctionRef<void(const Measured&)> tell)
+      : backend_(backend), known_(known), tell_(tell), end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, 1e6)))) {}
 
   void add(const plan::TimedStep& t, const Resolved& r) {
     const std::vector<TensorRef>& operands = r.steps[t.step].operands;
@@ -267,12 +267,23 @@ class Timer {
         best = std::min(best, c.seconds);
       }
       constexpr double hopeless = 1.5;
-      if (measured >= 0) std::erase_if(candidates, [&](const Candidate& c) { return &c != candidates.data() && c.seconds > best * hopeless; });
+      if (measured >= 0) {
+        std::erase_if(candidates, [&](const Candidate& c) {
+          const bool drop = &c != candidates.data() && c.seconds > best * hopeless;
+          if (drop) tell(s, c, together);
+          return drop;
+        });
+      }
     }
     constexpr int enough = 2;
     if (measured < enough) return false;
+    for (const Candidate& c : candidates) tell(s, c, together);
     answer(s, candidates);
     return true;
+  }
+
+  void tell(const Subject& s, const Candidate& c, int64_t together) {
+    tell_({s.problem, (*s.ways)[c.way].implementation, c.trial.choice, c.seconds / static_cast<double>(together)});
   }
 
   void answer(const Subject& s, const std::vector<Candidate>& candidates) {
@@ -295,6 +306,7 @@ class Timer {
 
   const Backend& backend_;
   std::span<const Timing> known_;
+  FunctionRef<void(const Measured&)> tell_;
   Clock::time_point end_;
   std::unique_ptr<Stream> stream_;
   std::deque<std::vector<Way>> ways_;
@@ -311,7 +323,8 @@ std::string machine(std::string_view device) {
   return devices->open(number, {}, {})->machine();
 }
 
-std::vector<Timing> time(const plan::Plan& plan, const Placement& place, std::span<const plan::TimedStep> steps, std::span<const Timing> known, double seconds) {
+std::vector<Timing> time(const plan::Plan& plan, const Placement& place, std::span<const plan::TimedStep> steps, std::span<const Timing> known, double seconds,
+                         FunctionRef<void(const Measured&)> tell) {
   // Nothing is at these addresses: kernels that resolve look at sizes alone.
   constexpr uintptr_t nowhere = 4096;
   Memory memory;
@@ -336,7 +349,7 @@ std::vector<Timing> time(const plan::Plan& plan, const Placement& place, std::sp
       // The usual sizes contradict each other: the plan runs at others, and these are not timed.
     }
   }
-  Timer timer(*place.backend, known, seconds);
+  Timer timer(*place.backend, known, seconds, tell);
   for (const plan::TimedStep& t : steps) {
     if (t.target == place.target && functions[t.function] != nullptr) timer.add(t, *functions[t.function]);
   }

@@ -134,6 +134,12 @@ output %4 "y" []
   std::vector<Timing> timed(const std::vector<plan::TimedStep>& steps, const std::vector<Timing>& known = {}, double seconds = 60) const {
     return time(*plan, {0, device}, steps, known, seconds);
   }
+  std::vector<std::string> told(const std::vector<plan::TimedStep>& steps) const {
+    std::vector<std::string> out;
+    time(*plan, {0, device}, steps, {}, 60, [&](const Measured& m) { out.push_back(fmt::format("{}: {} {}, {:.0f} ns", m.problem, m.implementation, m.choice, m.seconds * 1e9)); });
+    std::sort(out.begin(), out.end());
+    return out;
+  }
   using Found = std::vector<Timing>;
 
   std::shared_ptr<const plan::Plan> plan;
@@ -206,6 +212,13 @@ TEST_F(Timed, AKnownChoiceIsTheOneThatIsCompared) {
   plan::TimedStep one = step(0);
   one.problem = which.problem;
   EXPECT_EQ(timed({one}, {which}), (Found{which, {"a machine", "p 4 16", "1"}}));
+}
+
+// Also of those that are dropped because they take far longer; not of those that fail.
+TEST_F(Timed, WhatEachChoiceTakesIsTold) {
+  clock_.times = {{"p 0", 1000}, {"p 1", 700}, {"p 2", 9000}, {"p 3", 0}, {"o 0", 1100}, {"o 1", 0}, {"o 2", 800}};
+  EXPECT_EQ(told({step(0, {"other"})}), (std::vector<std::string>{"which of 0: other 0, 1100 ns", "which of 0: other 2, 800 ns", "which of 0: own 0, 1000 ns",
+                                                                  "which of 0: own 1, 700 ns", "which of 0: own 2, 9000 ns"}));
 }
 
 TEST_F(Timed, WeightsAreReadFromMemoryAndNotFromTheCache) {

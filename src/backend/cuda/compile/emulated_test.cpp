@@ -252,6 +252,8 @@ inline void put_four_matrices(u32 at, const u32* r) {
   for (u32 m = 0; m < 4; ++m) std::memcpy(shared(all[m * 8 + lane / 4] + lane % 4 * 4), &r[m], 4);
   meet_warp();
 }
+inline void two_words(u32* r, u32 at) { read<2>(r, (const u32*)shared(at)); }
+inline void put_two_words(u32 at, const u32* r) { write<2>((u32*)shared(at), r); }
 struct Fragments { u32 a[4], b[2]; } fragments[64][32];
 template <class H> void multiply(f32* c, const u32* a, const u32* b, H) {
   Fragments* all = fragments[current / 32];
@@ -370,14 +372,13 @@ inline void fetch_map(const void*) {}
 // The emulation's form of a tensor map parameter: the memory and kernels::CudaTiles.
 struct TileMap {
   const char* memory;
-  i64 rank, dims[5], strides[4], box[4], steps[5], lower[3], upper[3], size;  // size: bytes of an element
+  i64 rank, dims[5], strides[4], box[4], steps[5], lower[3], upper[3], size, rounded;  // size: bytes of an element
 };
 inline const TileMap& map_at(const void* map) { return **(const TileMap* const*)map; }
-// Floats are rounded on their way.
 inline void piece_to(const TileMap& m, u32 to, i64 row, i64 column, const char* from) {
   u32 bits = 0;
   if (from != nullptr) std::memcpy(&bits, from, m.size);
-  if (m.size == 4) bits = rounded_to_tf32(bits);
+  if (m.rounded != 0) bits = rounded_to_tf32(bits);
   u32 at = to + (u32)(row * 128 + column * m.size);
   at ^= (at >> 7 & 7) << 4;
   std::memcpy(shared(at), &bits, m.size);
@@ -636,7 +637,8 @@ void Emulated::run(const kernels::CudaLaunches& launches, std::span<const Tensor
       *to++ = static_cast<int64_t>(reinterpret_cast<intptr_t>(operands[t.index].data)) + t.offset;
       *to++ = t.rank;
       add(t.dims), add(t.strides), add(t.box), add(t.steps), add(t.lower), add(t.upper);
-      *to = static_cast<int64_t>(ir::size_of(t.dtype));
+      *to++ = static_cast<int64_t>(ir::size_of(t.dtype));
+      *to = t.rounded ? 1 : 0;
       const int64_t* at = m.data();
       std::memcpy(parameters.data() + t.at, &at, sizeof at);
     }

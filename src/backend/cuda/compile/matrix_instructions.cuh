@@ -7,6 +7,8 @@ __device__ __forceinline__ void four_matrices(u32* r, u32 at) {
 __device__ __forceinline__ void four_matrices_turned(u32* r, u32 at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
 }
+__device__ __forceinline__ void two_words(u32* r, u32 at) { asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(at)); }
+__device__ __forceinline__ void put_two_words(u32 at, const u32* r) { asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(at), "r"(r[0]), "r"(r[1]) : "memory"); }
 __device__ __forceinline__ void multiply(f32* c, const u32* a, const u32* b, f16) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));

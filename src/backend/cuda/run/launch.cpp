@@ -26,11 +26,11 @@ struct Prepared {
 // Encodes a tensor map (128 bytes of kernel parameters).
 void encode(const Device& device, const CudaTiles& t, Address address, std::byte* to) {
   Device::Use use(device);
-  constexpr int two_bytes = 1, tf32 = 11, no_interleave = 0, rows_of_128_bytes = 3, lines_of_128_bytes = 2, zeros = 0;  // numbers of cuda.h
+  constexpr int two_bytes = 1, four_bytes = 2, tf32 = 11, no_interleave = 0, rows_of_128_bytes = 3, lines_of_128_bytes = 2, zeros = 0;  // numbers of cuda.h
   alignas(64) std::byte map[128];
   address += static_cast<Address>(t.offset);
   const auto rank = static_cast<unsigned>(t.rank);
-  const int type = t.dtype == ir::DType::f32 ? tf32 : two_bytes;
+  const int type = t.rounded ? tf32 : t.dtype == ir::DType::f32 ? four_bytes : two_bytes;
   if (t.pixels) {
     driver().check(driver().encode_pixels(map, type, rank, address, t.dims.data(), t.strides.data(), t.lower.data(), t.upper.data(), t.box[0], t.box[1], t.steps.data(),
                                           no_interleave, rows_of_128_bytes, lines_of_128_bytes, zeros),

@@ -23,19 +23,22 @@ std::string_view implicit_gemm_cuda_text() {
   return all;
 }
 
-std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, ir::DType b_type, bool b_along_k, bool b_constant, bool large, int64_t columns, int pixels,
-                                                           const std::vector<ImplicitGemmPatch>& patches, uint16_t tiles) {
+std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(const ImplicitGemmArgs& args, bool b_constant, bool large, int64_t columns, int pixels) {
+  const ir::DType type = args.type, b_type = args.b_type;
+  const bool b_along_k = args.b_along_k;
   std::vector<ImplicitGemmKernel> out;
   // The matrix instructions of groups of warps read floats along K alone.
   const bool floats = type == ir::DType::f32;
   for (size_t k = 0; large && (b_along_k || !floats) && k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
-    if ((tiles >> k & 1) == 0 || !t.takes(columns)) continue;
+    if ((args.tiles >> k & 1) == 0 || !t.takes(columns)) continue;
     out.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
-                   fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages, t.in_turn, b_along_k, pixels, b_constant), true});
+                   fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages_beside(args.boxed_bytes()), t.in_turn, b_along_k,
+                               pixels, b_constant),
+                   true});
   }
-  for (size_t k = 0; k < patches.size(); ++k) {
-    const ImplicitGemmPatch& s = patches[k];
+  for (size_t k = 0; k < args.patches.size(); ++k) {
+    const ImplicitGemmPatch& s = args.patches[k];
     const std::string shape =
         fmt::format("Patches<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", s.channels, s.kernel[0], s.kernel[1], s.stride[0], s.stride[1], s.pad[0], s.pad[1], s.last, s.wide, s.size);
     out.push_back(

@@ -145,6 +145,25 @@ struct PairsOfTwoRows {
     }
   }
 };
+// The eight elements of PairsOfTwoRows in boxes, as matrices of halves or in pairs of floats. Pairs lie in rows eight apart, and in pieces two apart.
+template <class M>
+__device__ __forceinline__ void from_boxes(M* to, u32 at) {
+  if constexpr (sizeof(M) == 2) {
+    four_matrices((u32*)to, at);
+  } else {
+#pragma unroll
+    for (int v = 0; v < 8; v += 2) two_words((u32*)(to + v), (at ^ (u32)(v / 4 * 32)) + v / 2 % 2 * 1024);
+  }
+}
+template <class M>
+__device__ __forceinline__ void to_boxes(u32 at, const M* from) {
+  if constexpr (sizeof(M) == 2) {
+    put_four_matrices(at, (const u32*)from);
+  } else {
+#pragma unroll
+    for (int v = 0; v < 8; v += 2) put_two_words((at ^ (u32)(v / 4 * 32)) + v / 2 % 2 * 1024, (const u32*)(from + v));
+  }
+}
 // Before, four lanes hold columns 2 q and 2 q + 1 (q = lane % 4) of four groups of eight; afterwards lane q holds all eight columns of group q.
 __device__ __forceinline__ void gather_eight(f32* out, const f32 (&in)[4][2]) {
   const bool odd = threadIdx.x & 1, upper = threadIdx.x & 2;

@@ -1,7 +1,7 @@
 // Implicit GEMM of half precision, and of float32 by TF32, as CUDA C++.
 #pragma once
 #include "backend/cuda/kernels/elements.h"
-#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_patch_args.h"
+#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
 
 namespace ingot::kernels {
 
@@ -18,8 +18,8 @@ struct ImplicitGemmKernel {
   bool aligned;  // operands are accessed in vectors of eight
   bool one_row = false;  // it can have a prologue (row_through_columns)
 };
-// `b_constant`: no step of the program writes B. `large`: those for Hopper too, that results of `columns` columns may take. `pixels`: rows of A are positions in an image (2) or a volume (3); 0: it is a matrix. `patches`, `tiles`: see ImplicitGemmArgs.
-std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType, ir::DType b_type, bool b_along_k, bool b_constant, bool large, int64_t columns, int pixels,
-                                                           const std::vector<ImplicitGemmPatch>& patches, uint16_t tiles);
+// `b_constant`: no step of the program writes B. `large`: those for Hopper too, that results of `columns` columns may take. `pixels`: rows of A are positions in
+// an image (2) or a volume (3); 0: it is a matrix.
+std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(const ImplicitGemmArgs&, bool b_constant, bool large, int64_t columns, int pixels);
 
 }  // namespace ingot::kernels

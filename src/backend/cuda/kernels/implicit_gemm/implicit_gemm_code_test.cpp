@@ -77,7 +77,7 @@ TEST(implicit_gemm_code, has_every_kernel_that_known_sizes_use_on_any_gpu) {
     for (int64_t m : {1, 7, 100, 512, 5000, 100000}) {
       for (int64_t n : {8, 96, 320, 2048}) {
         for (int64_t k : {8, 12, 100, 1024, 8192}) {
-          SCOPED_TRACE(fmt::format("{} {} x {} x {}", ir::name(type), m, n, k));
+          SCOPED_TRACE(fmt::format("{} {} x {} x {}", ir::name_of(type), m, n, k));
           const Product p(m, n, k, type);
           const Taken whole = take(implicit_gemm(p.gemm, p.body, p.layouts, true));
           if (whole.obstacle) continue;

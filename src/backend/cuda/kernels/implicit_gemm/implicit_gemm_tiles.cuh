@@ -1,17 +1,21 @@
 #ifdef INGOT_WARPGROUPS
 // Tiles of D by groups of four warps, for which one more warp has boxes of A and B copied. Either each group multiplies 64 rows of one tile, or InTurn groups
 // take whole tiles in turn: while one multiplies the others do what stands behind their products. Pixels: A's rows are positions in an image (2) or a volume (3); 0: rows of a matrix.
-// What is read or stored for each element goes through a tile in shared memory as boxes as well: 64 rows x 64 columns each, one behind the other by rows. The
-// tile takes the stage behind the last one's place, or is each group's own where they take turns.
+// What is read or stored for each element goes through a tile in shared memory as boxes as well: 64 rows x 128 bytes each, one behind the other by rows. The
+// tile takes the place of the stage behind the last one (of floats: one such stage for each group), or is each group's own where they take turns.
 template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, int Pixels, bool Constant, class Finish>
 __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p, Finish finish) {
   constexpr int depth = implicit_gemm_row_bytes / (int)sizeof(H), groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
-  // Columns go in boxes of 64; of the last one the tile has a part only where BN is no multiple. A stage has room for the boxes of all groups' results.
-  constexpr int box = 64 * 64 * 2, boxes = (BN + 63) / 64, part = BN % 64, row_of_boxes = boxes * box, own_bytes = blocks_of_rows * row_of_boxes, together = 16;
+  constexpr bool boxed = Finish::boxed_in || Finish::boxed_out, fetches = Finish::column_bytes > 0;
+  // Columns go in boxes of 128 bytes; of the last one the tile has a part only where BN is no multiple. A stage has room for the boxes of all groups' results,
+  // or of one group's if they are floats.
+  constexpr bool floats = boxed && sizeof(H) == 4;
+  constexpr int box = 64 * 128, wide = floats ? 32 : 64, boxes = (BN + wide - 1) / wide, part = BN % wide, row_of_boxes = boxes * box, own_bytes = blocks_of_rows * row_of_boxes;
+  constexpr int together = 16;
   constexpr int a_bytes = BM * implicit_gemm_row_bytes, b_bytes = AlongK ? BN * implicit_gemm_row_bytes : boxes * box, copied = a_bytes + b_bytes;
   constexpr int bytes = implicit_gemm_stage_bytes(BM, BN, InTurn);
   static_assert(AlongK || sizeof(H) == 2, "the instruction turns tiles of halves alone");
-  constexpr bool boxed = Finish::boxed_in || Finish::boxed_out, fetches = Finish::column_bytes > 0;
+  static_assert(!floats || InTurn > 0 || (row_of_boxes <= bytes && groups < Stages), "room for results");
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   const u32 tiles = shared_address(tiles_of_block), own_tiles = tiles + Stages * bytes, full = own_tiles + InTurn * own_bytes, empty = full + Stages * 8, order = empty + Stages * 8,
             filled = order + InTurn * 8;
@@ -41,12 +45,12 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
   }
   __syncthreads();
   let_next_start();
-  auto copy_epilogue = [&](u32 to, u32 barrier, int rows) {
+  auto copy_epilogue = [&](u32 to, u32 barrier, int row, int rows) {
     arrive_with(barrier, rows * row_of_boxes);
 #pragma unroll
     for (int i = 0; i < rows; ++i) {
 #pragma unroll
-      for (int j = 0; j < boxes; ++j) copy_box_async(to + i * row_of_boxes + j * box, p.in_tiles, barrier, n0 + j * 64, 0, m0 + i * 64);
+      for (int j = 0; j < boxes; ++j) copy_box_async(to + i * row_of_boxes + j * box, p.in_tiles, barrier, n0 + j * wide, 0, row + i * 64);
     }
   };
   if (warp == groups * 4) {
@@ -116,11 +120,14 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
         if (++stage == Stages) stage = 0, parity ^= 1;
       }
       if (InTurn == 0 && boxed && p.splits == 1) {
-        wait_barrier(empty + stage * 8, parity);
-        if (Finish::boxed_in) {
-          copy_epilogue(tiles + stage * bytes, full + stage * 8, groups);
-        } else {
-          arrive(full + stage * 8);
+        for (int g = 0; g < groups; g += floats ? 1 : groups) {
+          wait_barrier(empty + stage * 8, parity);
+          if (Finish::boxed_in) {
+            copy_epilogue(tiles + stage * bytes, full + stage * 8, m0 + g * 64, floats ? 1 : groups);
+          } else {
+            arrive(full + stage * 8);
+          }
+          if (++stage == Stages) stage = 0, parity ^= 1;
         }
       }
     }
@@ -144,7 +151,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     }
     if (InTurn > 0 && threadIdx.x % 128 == 0) {
       wait_sent();
-      if (Finish::boxed_in) copy_epilogue(own_tiles + group * own_bytes, filled + group * 8, blocks_of_rows);
+      if (Finish::boxed_in) copy_epilogue(own_tiles + group * own_bytes, filled + group * 8, m0, blocks_of_rows);
     }
     // A barrier distinguishes a phase from the next only: no one may be more than one phase behind.
     if (InTurn > 0 && number > 0) wait_barrier(order + group * 8, (u32)(number / groups - (group == 0 ? 1 : 0)) & 1u);
@@ -187,15 +194,16 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     }
     u32 own = own_tiles + group * own_bytes;
     if (InTurn == 0 && boxed) {
-      own = tiles + stage * bytes + group * row_of_boxes;
+      if (floats) pass(group);
+      own = tiles + stage * bytes + (floats ? 0 : group * row_of_boxes);
       wait_barrier(full + stage * 8, parity);
     } else if (Finish::boxed_in) {
       wait_barrier(filled + group * 8, (u32)(number / groups) & 1u);
     }
     if (fetches || (InTurn > 0 && Finish::boxed_out)) meet_group<groups>();
     // No branches: what is outside repeats what is inside, and is not stored.
-    const int row_in_box = warp % 4 * 16 + lane % 16;
-    const u32 own_row = own + row_in_box * 128 + ((row_in_box & 7 ^ lane / 16) << 4);
+    const int row_in_box = warp % 4 * 16 + (floats ? lane / 4 : lane % 16), piece_in_row = floats ? lane % 4 / 2 : lane / 16;
+    const u32 own_row = own + row_in_box * 128 + ((row_in_box & 7 ^ piece_in_row) << 4) + (floats ? lane % 2 * 8 : 0);
     auto place = [&](int unit) {
       PairsOfTwoRows at;
       at.room = room;
@@ -212,18 +220,21 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
       return at;
     };
     auto tile = [&](int unit) {
+      constexpr int of_box = wide / 16, pieces = 8 / of_box;  // a box's units of sixteen columns; a unit's pieces
       const int j = unit / blocks_of_rows;
-      return (own_row ^ (j % 4 * 2) << 4) + unit % blocks_of_rows * row_of_boxes + j / 4 * box;
+      return (own_row ^ (j % of_box * pieces) << 4) + unit % blocks_of_rows * row_of_boxes + j / of_box * box;
     };
     constexpr int units = BN / 16 * blocks_of_rows;
+    // What is read comes a unit ahead. Floats from boxes alone do not: they are near, and there are no registers for two units of them.
+    constexpr int ahead = floats && !Finish::reads_far ? 0 : 1;
     typename Finish::template SameOf<PairsOfTwoRows> same;
-    typename Finish::template HeldBy<PairsOfTwoRows> held[2];
-    finish.rows(held[0], place(0), tile(0));
+    typename Finish::template HeldBy<PairsOfTwoRows> held[1 + ahead];
+    if (ahead > 0) finish.rows(held[0], place(0), tile(0));
 #pragma unroll
     for (int unit = 0; unit < units; ++unit) {
       if (unit % blocks_of_rows == 0) finish.columns(same, place(unit));
-      if (unit + 1 < units) finish.rows(held[(unit + 1) % 2], place(unit + 1), tile(unit + 1));
-      finish.behind(place(unit), sums[unit % blocks_of_rows][unit / blocks_of_rows * 2], same, held[unit % 2], tile(unit));
+      if (unit + ahead < units) finish.rows(held[(unit + ahead) % (1 + ahead)], place(unit + ahead), tile(unit + ahead));
+      finish.behind(place(unit), sums[unit % blocks_of_rows][unit / blocks_of_rows * 2], same, held[unit % (1 + ahead)], tile(unit));
     }
     if (Finish::boxed_out) {
       show_to_matrix_units();
@@ -232,8 +243,8 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
 #pragma unroll
         for (int i = 0; i < blocks_of_rows; ++i) {
 #pragma unroll
-          for (int j = 0; j < BN / 64; ++j) {
-            if (n0 + j * 64 < p.n) send_box(own + i * row_of_boxes + j * box, p.out_tiles, n0 + j * 64, 0, m0 + (InTurn > 0 ? i : group) * 64);
+          for (int j = 0; j < BN / wide; ++j) {
+            if (n0 + j * wide < p.n) send_box(own + i * row_of_boxes + j * box, p.out_tiles, n0 + j * wide, 0, m0 + (InTurn > 0 ? i : group) * 64);
           }
         }
         commit_sent();

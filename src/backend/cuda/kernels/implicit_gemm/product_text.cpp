@@ -28,8 +28,8 @@ class Printer {
     const EmittedRow* row = of.row;
     args_.pieces = static_cast<uint8_t>(of.pieces);
     args_.gated = of.gated;
-    std::string finish = finish_text();
     args_.type = of.type;
+    std::string finish = finish_text();
     args_.b_type = of.b_type;
     args_.map = of.map;
     args_.b_along_k = of.b_along_k;
@@ -50,8 +50,7 @@ class Printer {
                finish;
     const bool matrix = of.map.m_rank == 1 && of.map.k_rank == 1 && of.map.rank == 2;
     const int pixels = matrix ? 0 : args_.is_volume() ? 3 : 2;
-    for (const kernels::ImplicitGemmKernel& k :
-         kernels::implicit_gemm_cuda_kernels(of.type, of.b_type, of.b_along_k, of.b_constant, of.large, b_.row.back().value(), pixels, of.patches, of.tiles)) {
+    for (const kernels::ImplicitGemmKernel& k : kernels::implicit_gemm_cuda_kernels(args_, of.b_constant, of.large, b_.row.back().value(), pixels)) {
       if ((row != nullptr || of.gated || of.pieces > 1) && !k.one_row) continue;
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
@@ -86,8 +85,8 @@ class Printer {
     return Along::neighbours;
   }
 
-  // True if the tile kernels can copy the operand in whole boxes.
-  bool in_boxes(size_t operand, Along how) { return how == Along::neighbours && ir::size_of(b_.operands[operand]) == 2 && text_.stride(operand, 0) != "0ll"; }
+  // True if the tile kernels can copy the operand in whole boxes, which are of elements of A's size.
+  bool in_boxes(size_t operand, Along how) { return how == Along::neighbours && ir::size_of(b_.operands[operand]) == ir::size_of(args_.type) && text_.stride(operand, 0) != "0ll"; }
 
   // The rows per batch, if a load's only index is row / rows (like a bias per image) and the operand is contiguous along N; else nullopt.
   std::optional<ir::Dim> rows_of_batch(const Instruction& i) {
@@ -103,6 +102,7 @@ class Printer {
   // The epilogue of eight elements, whose places U gives (EightOfRow, PairsOfTwoRows): operands that are constant over rows, operands of these rows, the body.
   std::string finish_text() {
     std::string same, same_from, fetched, held, held_from, put, keep, results;
+    bool reads_far = false;  // operands of rows that come in no box
     std::vector<std::string> brought(b_.code.size());
     for (size_t k = 0; k < b_.code.size(); ++k) {
       const Instruction& i = b_.code[k];
@@ -111,6 +111,7 @@ class Printer {
       if (const auto rows = rows_of_batch(i)) {
         text_.take({Number::stride, static_cast<uint8_t>(i.operand), 1}, 1);
         args_.together.push_back(static_cast<uint8_t>(i.operand));
+        reads_far = true;
         held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
         held_from += fmt::format("    at.template bring_of_batch<Together>(held.m{}, (const {}*)p.pointer[{}], {}, (u32){});\n", k, type, i.operand, text_.stride(i.operand, 2),
                                  text_.size(*rows));
@@ -136,6 +137,7 @@ class Printer {
         }
         brought[k] = fmt::format("value(same.m{}[{}])", k, how == Along::same ? "0" : "U::column_of(v)");
       } else if (how == Along::same) {
+        reads_far = true;
         held += fmt::format("  {} m{}[U::rows];\n", type, k);
         held_from += fmt::format("#pragma unroll\n    for (int v = 0; v < 2 * U::rows; v += 2) held.m{}[U::row_of(v)] = ({})[at.row(v) * {}];\n", k, from, step);
         brought[k] = fmt::format("value(held.m{}[U::row_of(v)])", k);
@@ -144,8 +146,9 @@ class Printer {
         std::string own = fmt::format("at.template bring<Together>(held.m{}, {}, {});\n", k, from, step);
         if (args_.boxed_in == Args::none && in_boxes(i.operand, how)) {
           args_.boxed_in = static_cast<uint8_t>(i.operand);
-          held_from += fmt::format("    if constexpr (U::tiled) {{\n      four_matrices((u32*)held.m{}, tile);\n    }} else {{\n      {}    }}\n", k, own);
+          held_from += fmt::format("    if constexpr (U::tiled) {{\n      from_boxes(held.m{}, tile);\n    }} else {{\n      {}    }}\n", k, own);
         } else {
+          reads_far = true;
           held_from += "    " + own;
         }
         brought[k] = fmt::format("value(held.m{}[v])", k);
@@ -163,7 +166,7 @@ class Printer {
                                                  : fmt::format("at.put_apart({}, {}, o{});\n", to, text_.stride(store.operand, 1), s);
       if (args_.boxed_out == Args::none && in_boxes(store.operand, how)) {
         args_.boxed_out = static_cast<uint8_t>(store.operand);
-        put += fmt::format("    if constexpr (U::tiled) {{\n      put_four_matrices(tile, (const u32*)o{});\n    }} else {{\n      {}    }}\n", s, own);
+        put += fmt::format("    if constexpr (U::tiled) {{\n      to_boxes(tile, o{});\n    }} else {{\n      {}    }}\n", s, own);
       } else {
         put += "    " + own;
       }
@@ -172,8 +175,8 @@ class Printer {
     std::string code = text_.code(b_, 0, {"at.row(v)", "at.column(v)"}, {"sums[v]", "sums[8 + v]"}, brought, for_halves);
     return "template <class U>\nstruct @Same {\n" + same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + held +
            "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
-           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {};\n  static constexpr int column_bytes = {}, halves = {}, apart = {};\n", args_.boxed_in != Args::none,
-                       args_.boxed_out != Args::none, args_.column_bytes, args_.gated ? 2 : 1, args_.pieces) +
+           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {}, reads_far = {};\n  static constexpr int column_bytes = {}, halves = {}, apart = {};\n",
+                       args_.boxed_in != Args::none, args_.boxed_out != Args::none, reads_far, args_.column_bytes, args_.gated ? 2 : 1, args_.pieces) +
            boxed_row_text() + "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
            "  template <int Width>\n  __device__ __forceinline__ void fetch_columns(char* room, int from, int end) const {\n    for (int c = threadIdx.x % 128; c < Width; c += "
            "128) {\n" +

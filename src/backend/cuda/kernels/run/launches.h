@@ -20,6 +20,7 @@ struct CudaTiles {
   size_t index = 0;  // of the operand
   int64_t offset = 0;  // bytes behind its address
   ir::DType dtype = ir::DType::f16;  // f32, or any type of two bytes
+  bool rounded = false;  // floats, to TF32 on their way
   bool pixels = false;
   int rank = 3;
   std::array<uint64_t, 5> dims{};

@@ -67,7 +67,7 @@ void check(const ImplicitGemmArgs& a) {
   for (uint8_t k : a.together) require(k < a.operands.size() && a.operands[k].gathered <= 1, "operand");
   for (uint8_t k : {a.boxed_in, a.boxed_out}) {
     require(k == ImplicitGemmArgs::none ||
-                (std::find(a.together.begin(), a.together.end(), k) != a.together.end() && ir::size_of(a.operands[k].dtype) == 2 && a.operands[k].gathered == 0),
+                (std::find(a.together.begin(), a.together.end(), k) != a.together.end() && ir::size_of(a.operands[k].dtype) == ir::size_of(a.type) && a.operands[k].gathered == 0),
             "box");
   }
   require(a.sources.size() <= 250 && (!a.has_prologue() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= implicit_gemm_longest_prologue)), "the row");

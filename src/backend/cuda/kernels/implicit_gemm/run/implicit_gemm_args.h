@@ -58,7 +58,7 @@ struct ImplicitGemmArgs {
   static constexpr uint8_t none = 255;
   static constexpr size_t most_column_bytes = 64;
   uint8_t column_bytes = 0;  // bytes per column of operands that are constant over rows; the tile kernels load them before they multiply
-  uint8_t boxed_in = none, boxed_out = none;  // operands of the body that the tile kernels copy in boxes: one load, one store
+  uint8_t boxed_in = none, boxed_out = none;  // operands of A's size that the tile kernels copy in boxes: one load, one store
   std::vector<ImplicitGemmPatch> patches;  // one kernel each, for one layout of A
   std::vector<uint8_t> together;  // operands that the kernels for aligned addresses access in vectors of eight
   // An operand of the prologue, if there is one. All of its sizes are literals in the text.
@@ -77,6 +77,7 @@ struct ImplicitGemmArgs {
   int64_t together_of_a() const { return 16 / static_cast<int64_t>(ir::size_of(type)); }  // elements that are read at once
   int64_t b_together() const { return 16 / static_cast<int64_t>(ir::size_of(b_type)); }
   size_t left() const { return has_prologue() ? sources.size() : 1; }  // operands in front of B
+  int boxed_bytes() const { return boxed_in == none && boxed_out == none ? 2 : static_cast<int>(ir::size_of(type)); }  // of an element in boxes
   size_t behind() const { return left() + pieces; }                  // the body's first
 };
 std::vector<std::byte> serialise(const ImplicitGemmArgs&);
@@ -91,7 +92,7 @@ struct ImplicitGemmTile {
   int rows, columns, threads;
 };
 inline constexpr ImplicitGemmTile implicit_gemm_tiles[] = {{128, 128, 256}, {64, 64, 128}};
-// Bytes of a stage: for A and B, or for the results of the groups, which replace them at the end. Columns are in boxes of 64.
+// Bytes of a stage: for A and B, or for the results of the groups, which replace them at the end (floats: of one group). Halves are in boxes of 64 columns.
 #define INGOT_CUDA_IMPLICIT_GEMM_STAGE \
   constexpr int implicit_gemm_stage_bytes(int rows, int columns, int in_turn) { \
     const int boxes = (columns + 63) / 64, copied = (rows + boxes * 64) * 128, results = in_turn > 0 ? 0 : rows / 64 * boxes * 8192; \
@@ -108,10 +109,15 @@ struct ImplicitGemmLargeTile {
   Cost cost;
   int in_turn = 0;  // number of alternating groups, each with its own tile of results; 0: results replace a stage
   constexpr int threads() const { return (in_turn > 0 ? in_turn * 128 : rows * 2) + 32; }
-  // Bytes: the tiles, two barriers per stage, two per alternating group, and each group's column operands.
-  constexpr int shared(int column_bytes) const {
+  // Bytes: the tiles, two barriers per stage, two per alternating group, and each group's column operands. `element`: bytes of a result in boxes.
+  constexpr int shared(int column_bytes, int element) const {
     const int groups = in_turn > 0 ? in_turn : rows / 64;
-    return stages * implicit_gemm_stage_bytes(rows, columns, in_turn) + in_turn * rows * columns * 2 + 16 * (stages + in_turn) + groups * columns * column_bytes;
+    return shared_of(stages_beside(element), element) + groups * columns * column_bytes;
+  }
+  // Fewer than `stages` where alternating groups' results are floats, which take twice the room.
+  constexpr int stages_beside(int element) const;
+  constexpr int shared_of(int count, int element) const {
+    return count * implicit_gemm_stage_bytes(rows, columns, in_turn) + in_turn * rows * columns * element + 16 * (count + in_turn);
   }
   // A tile whose columns are not a multiple of 64 is only for results of whole tiles.
   constexpr bool takes(int64_t n) const { return columns % 64 == 0 || n % columns == 0; }
@@ -120,6 +126,11 @@ inline constexpr ImplicitGemmLargeTile implicit_gemm_large_tiles[] = {{128, 128,
                                                                       {128, 64, 4, 2, {0.30, 0.39, 1.4}},   {64, 64, 6, 2, {0.17, 0.17, 1.1}},
                                                                       {128, 64, 5, 1, {0.30, 0.30, 3}, 3},  {128, 160, 4, 1, {0.47, 0.47, 2.5}}};
 inline constexpr int matmul_large_shared = 227 << 10;  // bytes: the most that a block may have
+constexpr int ImplicitGemmLargeTile::stages_beside(int element) const {
+  int count = stages;
+  while (shared_of(count, element) > matmul_large_shared) --count;
+  return count;
+}
 inline constexpr int implicit_gemm_row_bytes = 128, implicit_gemm_stages = 3;  // of K in shared memory at once, for each row or column; how many such
 inline constexpr int implicit_gemm_finish_threads = 256, implicit_gemm_row_threads = 256;
 inline constexpr int implicit_gemm_row_blocks = 2;  // per multiprocessor

@@ -122,6 +122,7 @@ std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
   const int64_t channels = p.k_inner, taps = int64_t{p.k_extent[0]} * p.k_extent[1] * p.k_extent[2], b_step = p.b_step * size, depth = depth_of(args);
   Tiles t;
   t.a.dtype = t.b.dtype = args.type;
+  t.a.rounded = t.b.rounded = size == 4;
   t.taps = taps;
   t.chunks = divided_up(channels, depth);
   // Few channels would fill a tile with zeros.
@@ -224,9 +225,10 @@ struct Choice {
   size_t tile = 0;
   int64_t splits = 1;
   double microseconds = 0;
+  int stages = 0;
   std::string text() const {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[tile];
-    return fmt::format("implicit_gemm {} x {}, {} stages, {} in turn, K by {}", t.rows, t.columns, t.stages, t.in_turn, splits);
+    return fmt::format("implicit_gemm {} x {}, {} stages, {} in turn, K by {}", t.rows, t.columns, stages, t.in_turn, splits);
   }
 };
 // The cheapest one first.
@@ -235,7 +237,7 @@ std::vector<Choice> choices(const P& p, int64_t turns, int multiprocessors, cons
   std::vector<Choice> out;
   for (size_t k = 0; k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
-    if ((args.tiles >> k & 1) == 0 || t.shared(args.column_bytes) > matmul_large_shared || !t.takes(p.n)) continue;
+    if ((args.tiles >> k & 1) == 0 || t.shared(args.column_bytes, args.boxed_bytes()) > matmul_large_shared || !t.takes(p.n)) continue;
     const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns);
     for (int64_t splits = 1; splits <= (t.in_turn > 0 ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); ++splits) {
       const int64_t rounds = divided_up(blocks * splits, multiprocessors);
@@ -243,7 +245,7 @@ std::vector<Choice> choices(const P& p, int64_t turns, int multiprocessors, cons
       const double shared = splits == 1 ? 0 : finish + static_cast<double>(p.m * p.n * splits) * 8 / parts;
       // Alternating groups: one multiplies while others run the epilogue.
       const double all = start + shared + (t.in_turn > 0 ? n * std::max(work, (work + behind) / t.in_turn) + behind : n * (work + behind));
-      out.push_back({k, splits, all});
+      out.push_back({k, splits, all, t.stages_beside(args.boxed_bytes())});
     }
   }
   if (out.empty()) out.emplace_back();
@@ -377,15 +379,16 @@ class Launches {
     auto add = [&](uint8_t k, size_t at) {
       if (k == ImplicitGemmArgs::none) return true;
       const TensorRef& x = numbers_.operands[k];
-      const int64_t step = (x.dims[0] == 1 ? p_.n : x.strides[0]) * 2;
+      const auto size = static_cast<int64_t>(ir::size_of(args_.type));
+      const int64_t step = (x.dims[0] == 1 ? p_.n : x.strides[0]) * size;
       if (x.dims[0] != p_.m || step <= 0 || step % 16 != 0 || step >= int64_t{1} << 39) return false;
       CudaTiles t;
       t.at = at;
       t.index = first_ + k;
-      t.dtype = ir::DType::f16;  // two bytes, whatever they are
+      t.dtype = args_.type;
       t.dims = {static_cast<uint64_t>(p_.n), 1, static_cast<uint64_t>(p_.m)};
       t.strides = {static_cast<uint64_t>(step), static_cast<uint64_t>(step)};
-      t.box = {64, 1, 64};
+      t.box = {static_cast<uint32_t>(implicit_gemm_row_bytes / size), 1, 64};
       out.push_back(t);
       return true;
     };
@@ -450,7 +453,8 @@ class Launches {
       tiles->a.box = tiles->a.pixels ? std::array<uint32_t, 4>{depth, rows} : std::array<uint32_t, 4>{depth, 1, rows};
       tiles->b.box = args_.b_along_k ? std::array<uint32_t, 4>{depth, 1, columns} : std::array<uint32_t, 4>{64, depth, 1};
       const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns) * p.splits;
-      add(fmt::format("t{}", choice.tile), t.in_turn > 0 ? std::min<int64_t>(blocks, machine_.multiprocessors) : blocks, t.threads(), t.shared(args_.column_bytes));
+      add(fmt::format("t{}", choice.tile), t.in_turn > 0 ? std::min<int64_t>(blocks, machine_.multiprocessors) : blocks, t.threads(),
+          t.shared(args_.column_bytes, args_.boxed_bytes()));
       list.list.back().pieces = static_cast<uint32_t>(std::min<int64_t>(blocks, INT32_MAX));
       boxes.push_back(tiles->a);
       boxes.push_back(tiles->b);

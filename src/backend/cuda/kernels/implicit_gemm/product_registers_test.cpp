@@ -1,0 +1,114 @@
+// Hopper's tiles keep sums and what follows in registers: what is in local memory instead is read and written for each tile. Needs NVRTC, and no GPU.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "backend/cuda/available_test.h"
+#include "backend/cuda/compile/matrix_text.h"
+#include "backend/cuda/compile/prelude.h"
+#include "backend/cuda/kernels/gpu_step_test.h"
+#include "backend/cuda/kernels/implicit_gemm/implicit_gemm.h"
+
+namespace ingot::backend::cuda {
+namespace {
+
+using ir::DType;
+using ir::Op;
+
+// The bytes of local memory of each kernel of a cubin (an ELF file), from the attributes in its section .nv.info.
+std::map<std::string, uint32_t> local_bytes(const std::vector<std::byte>& cubin) {
+  auto get = [&]<class T>(size_t at, T) {
+    T out;
+    std::memcpy(&out, cubin.data() + at, sizeof out);
+    return out;
+  };
+  auto text = [&](size_t at) { return std::string(reinterpret_cast<const char*>(cubin.data()) + at); };
+  struct Section {
+    std::string name;
+    size_t at, size, link;
+  };
+  std::vector<Section> sections;
+  const auto table = static_cast<size_t>(get(0x28, uint64_t{}));
+  const size_t entry = get(0x3a, uint16_t{}), count = get(0x3c, uint16_t{}), names = table + entry * get(0x3e, uint16_t{});
+  for (size_t s = 0; s < count; ++s) {
+    const size_t at = table + entry * s;
+    sections.push_back({text(static_cast<size_t>(get(names + 0x18, uint64_t{})) + get(at, uint32_t{})), static_cast<size_t>(get(at + 0x18, uint64_t{})),
+                        static_cast<size_t>(get(at + 0x20, uint64_t{})), get(at + 0x28, uint32_t{})});
+  }
+  auto section = [&](std::string_view name) { return std::find_if(sections.begin(), sections.end(), [&](const Section& s) { return s.name == name; }); };
+  const auto info = section(".nv.info"), symbols = section(".symtab");
+  std::map<std::string, uint32_t> out;
+  if (info == sections.end() || symbols == sections.end()) return out;
+  constexpr uint8_t sized = 4, frame_size = 0x11;
+  constexpr size_t symbol_bytes = 24;
+  for (size_t at = info->at; at < info->at + info->size;) {
+    if (get(at, uint8_t{}) == sized) {
+      if (get(at + 1, uint8_t{}) == frame_size)
+        out[text(sections[symbols->link].at + get(symbols->at + symbol_bytes * get(at + 4, uint32_t{}), uint32_t{}))] = get(at + 8, uint32_t{});
+      at += get(at + 2, uint16_t{});
+    }
+    at += 4;
+  }
+  return out;
+}
+
+// relu(acc + bias[n] + residual[m, n]) of 8 x 28 x 28 x 128 under windows of 3 x 3, as in residual networks.
+Taken residual_convolution(DType type) {
+  constexpr int64_t channels = 128, rows = 8 * 28 * 28;
+  Gemm gemm;
+  gemm.type = type;
+  gemm.a = {{8, 28, 28, channels}, {28 * 28 * channels, 28 * channels, channels, 1}};
+  gemm.b = {{{9 * channels, channels}, {1, 9 * channels}}};
+  gemm.map = windows_of(8, 28, 28, channels, 3, 1, 1);
+  gemm.m_rank = 3;
+  gemm.constant = true;
+  FusedBody body;
+  body.outer = {rows};
+  body.row = {channels};
+  body.operands = {type, type, type};
+  body.code.resize(6);
+  auto set = [&](size_t at, Instruction::Kind kind, Op op, std::vector<Reg> in, uint32_t operand) {
+    Instruction& i = body.code[at];
+    i.kind = kind;
+    i.dtype = DType::f32;
+    i.op = op;
+    i.in = std::move(in);
+    i.operand = operand;
+  };
+  using Kind = Instruction::Kind;
+  set(0, Kind::accumulator, Op::add, {}, 0);
+  set(1, Kind::load, Op::add, {}, 0);
+  set(2, Kind::map, Op::add, {0, 1}, 0);
+  set(3, Kind::load, Op::add, {}, 1);
+  set(4, Kind::map, Op::add, {2, 3}, 0);
+  set(5, Kind::map, Op::relu, {4}, 0);
+  body.stores = {{2, 5}};
+  const StridedLayout whole{{rows, channels}, {channels, 1}};
+  return take(implicit_gemm(gemm, body, {{{1, channels}, {0, 1}}, whole, whole}, true));
+}
+
+TEST(cuda_product, large_tiles_spill_no_registers) {
+  if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;
+  std::vector<CompileJob> jobs;
+  for (DType type : {DType::f16, DType::f32}) {
+    const Taken own = residual_convolution(type);
+    ASSERT_EQ(own.obstacle, std::nullopt);
+    jobs.push_back(
+        {std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, 90,
+         CompileJob::Form::cubin, true});
+  }
+  for (const std::vector<std::byte>& code : compile(jobs).code) {
+    size_t tiles = 0;
+    for (const auto& [kernel, bytes] : local_bytes(code)) {
+      if (kernel.find("_t") == std::string::npos) continue;
+      ++tiles;
+      EXPECT_EQ(bytes, 0u) << kernel;
+    }
+    EXPECT_EQ(tiles, 5u);
+  }
+}
+
+}  // namespace
+}  // namespace ingot::backend::cuda
