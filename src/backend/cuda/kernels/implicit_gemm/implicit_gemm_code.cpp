@@ -62,6 +62,14 @@ class KnownCall {
 
 bool is_of_tiles(std::string_view suffix) { return suffix.size() > 1 && suffix[0] == 't' && suffix[1] >= '0' && suffix[1] <= '9'; }
 
+// Small kernels share a unit.
+std::string unit_of(std::string_view suffix) {
+  for (std::string_view small : {"finish", "row"}) {
+    if (suffix == small || suffix == "any_" + std::string(small)) return std::string(small);
+  }
+  return std::string(suffix);
+}
+
 // Which kernels launches use, by suffix: as machine code for the target, and as PTX for later GPUs, which have no large tiles.
 class Used {
  public:
@@ -70,9 +78,7 @@ class Used {
     for (int multiprocessors : {78, 114, 132}) note({multiprocessors, true}, machine_code_);
     constexpr int few = 1, many = 1 << 20;  // the tiles of single warps are chosen by their number alone
     for (int multiprocessors : {few, many}) note({multiprocessors, false}, ptx_);
-    for (std::string_view pair : {"0", "1"}) {
-      if (machine_code_.contains(std::string(pair))) machine_code_.insert({"0", "1"});
-    }
+    for (std::set<std::string>* all : {&machine_code_, &ptx_}) complete(*all);
   }
   std::optional<Forms> forms(const std::string& suffix) const {
     const bool ptx = ptx_.contains(suffix), code = machine_code_.contains(suffix);
@@ -101,19 +107,18 @@ class Used {
     }
   }
 
+  // Adds what other numbers of multiprocessors use besides: both tiles of single warps, and the sum of parts of K.
+  static void complete(std::set<std::string>& all) {
+    auto has = [&](auto&& is) { return std::any_of(all.begin(), all.end(), is); };
+    if (has([](const std::string& k) { return k == "0" || k == "1"; })) all.insert({"0", "1"});
+    if (has([](const std::string& k) { return unit_of(k) != "row" && !k.starts_with("patch_"); })) all.insert({"finish", "any_finish"});
+  }
+
   const ImplicitGemmArgs& args_;
   kernels::Call call_;
   bool timed_;
   std::set<std::string> machine_code_, ptx_;
 };
-
-// Small kernels share a unit.
-std::string unit_of(std::string_view suffix) {
-  for (std::string_view small : {"finish", "row"}) {
-    if (suffix == small || suffix == "any_" + std::string(small)) return std::string(small);
-  }
-  return std::string(suffix);
-}
 
 }  // namespace
 
