@@ -270,7 +270,7 @@ template <class H> void multiply(f32* c, const u32* a, const u32* b, H) {
   meet_warp();
 }
 
-// The instructions drop the low 13 bits of floats.
+// The matrix instructions ignore the low 13 bits of floats.
 inline f32 as_tf32(u32 x) { return of_bits(x & ~0x1fffu); }
 inline u32 rounded_to_tf32(u32 x) { return (x & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : (x + 0x1000u) & ~0x1fffu; }
 inline void multiply(f32* c, const u32* a, const u32* b, f32) {
@@ -373,7 +373,7 @@ struct TileMap {
   i64 rank, dims[5], strides[4], box[4], steps[5], lower[3], upper[3], size;  // size: bytes of an element
 };
 inline const TileMap& map_at(const void* map) { return **(const TileMap* const*)map; }
-// Floats are rounded on their way.
+// Floats are rounded to TF32 while they are copied.
 inline void piece_to(const TileMap& m, u32 to, i64 row, i64 column, const char* from) {
   u32 bits = 0;
   if (from != nullptr) std::memcpy(&bits, from, m.size);
@@ -440,7 +440,7 @@ inline void wait_sent() {
   send_now();
   fibers[current].committed = 0;
 }
-// `begin`: w, h (, d) and n; `by`: how far the tap moves w, h (, d).
+// `begin`: position w, h (, d) and n; `by`: offset of the tap in w, h (, d).
 inline void copy_pixels(u32 to, const void* map, u32 barrier, int c, std::vector<i64> begin, std::vector<i64> by) {
   const TileMap& m = map_at(map);
   const i64 axes = (i64)by.size(), furthest = axes == 2 ? 128 : 16, most_taps = axes == 2 ? 255 : 31;
@@ -626,7 +626,7 @@ void Emulated::run(const kernels::CudaLaunches& launches, std::span<const Tensor
       const void* address = p.what == Pointer::status ? static_cast<const void*>(&status) : p.what == Pointer::operand ? operands[p.index].data : scratch + p.offset;
       std::memcpy(parameters.data() + p.at, &address, sizeof address);
     }
-    // As the emulation's TileMap.
+    // In the layout of the emulation's TileMap.
     std::vector<std::array<int64_t, 28>> maps;
     maps.reserve(l.tiles.size());
     for (const kernels::CudaTiles& t : l.tiles) {

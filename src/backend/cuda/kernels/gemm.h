@@ -20,8 +20,8 @@ inline GemmAnswer refusal(Obstacle obstacle, std::string reason) { return {obsta
 
 // For cuBLASLt.
 GemmAnswer library_gemm(const Gemm&, const FusedBody&, const std::vector<StridedLayout>&, bool tf32 = false);
-// By ingot's kernel, which takes any body of single elements and reads A through maps; half precision, and float32 by TF32, from sm_80 on. `large`: with the kernels for Hopper.
-// `only`: one of its tiles, to be measured.
+// For ingot's kernel, from sm_80 on: half precision, and float32 by TF32. It takes any body of single elements and reads A through maps. `large`: with the
+// kernels for Hopper. `only`: restricts it to one of its tiles, for measurements.
 inline constexpr int by_sizes = 255;
 GemmAnswer implicit_gemm(const Gemm&, const FusedBody&, const std::vector<StridedLayout>&, bool large, int only = by_sizes);
 

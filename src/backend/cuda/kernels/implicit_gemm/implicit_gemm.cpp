@@ -26,7 +26,7 @@ std::string_view implicit_gemm_cuda_text() {
 std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(ir::DType type, ir::DType b_type, bool b_along_k, bool b_constant, bool large, int64_t columns, int pixels,
                                                            const std::vector<ImplicitGemmPatch>& patches, int only) {
   std::vector<ImplicitGemmKernel> out;
-  // The matrix instructions of groups of warps read floats along K alone.
+  // The matrix instructions of groups of warps read floats only along K.
   const bool floats = type == ir::DType::f32;
   for (size_t k = 0; large && (b_along_k || !floats) && k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];

@@ -31,7 +31,7 @@ bool in_eights(const Dim& d) { return d.is_constant() && d.value() > 0 && d.valu
 constexpr std::string_view other_types = "for float16 and bfloat16, and for float32 where TF32 is allowed";
 bool takes(ir::DType type, bool tf32) { return is_half(type) || (type == ir::DType::f32 && tf32); }
 bool allows_tf32(const Gemm& g, const Settings& settings) { return g.convolution ? settings.tf32_convolutions : settings.tf32; }
-// Elements of A or B that are read at once.
+// Number of elements of A or B that are read at once.
 int64_t together(ir::DType type) { return 16 / static_cast<int64_t>(ir::size_of(type)); }
 
 bool is_int8(const Gemm& g) { return g.encoding->storage == ir::DType::i8 && is_scaled_by_column(*g.encoding); }
@@ -58,13 +58,14 @@ std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap&
   }
   for (size_t j = 0; j < map.axes.size(); ++j) guards += !stays_inside(map, g.a, j);
   auto steps = map_steps(map, sizes);
-  // Three axes that the map may leave are a volume's; others have kernels for two.
+  // The kernels for volumes check three axes that the map may leave; the others check two.
   const bool volume = g.m_rank > 3 || indices - g.m_rank > 3;
   if (of_m > together || of_k > together || guards > (volume ? 3 : 2) || !steps) return std::nullopt;
   return kernels::GemmMap{static_cast<uint8_t>(map.axes.size()), static_cast<uint8_t>(g.m_rank), static_cast<uint8_t>(indices - g.m_rank), std::move(*steps)};
 }
 
-// True if a copy of A in rows costs less than following the map: it takes each element once, the kernel would take them one by one, and in rows takes 16 bytes.
+// True if a copy of A as a matrix costs less than reading it through the map: the map reads each element once, and one by one; from the copy the kernel reads
+// 16 bytes at a time.
 bool is_better_in_rows(const Gemm& g, const kernels::GemmMap& map) {
   const Dims& dims = g.map->dims;
   auto count = [](const Dims& d) {
@@ -154,7 +155,7 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
 
 namespace {
 
-// Of a sketch. Sizes that a row's prologue, pieces and gates need are known.
+// The obstacle of a sketch. The sizes that a prologue, pieces of B and a gated epilogue need must be known.
 std::optional<Refusal> obstacle(const Gemm& g, bool tf32) {
   constexpr std::string_view name = "implicit_gemm";
   if (!takes(g.type, tf32)) return Refusal{name, Obstacle::types, std::string(other_types)};
@@ -177,8 +178,8 @@ std::optional<Refusal> obstacle(const Gemm& g, bool tf32) {
   return std::nullopt;
 }
 
-// One row of halves by a matrix along K only reads that matrix, which is as fast as memory. Hopper's large tiles, which read floats along K alone and waste
-// their rows on one, are as fast as the library; elsewhere its rate is half.
+// The cost model. One row of halves times a B along K is as fast as reading B. Hopper's large tiles are as fast as the library; for floats they exist only along
+// K, and for one row they waste the others. All other kernels have half the library's rate.
 double cost_of(const Gemm& g, const Target& target) {
   const bool floats = g.type == ir::DType::f32, along_k = is(g.b[0].strides[0], 1);
   if (has_one_row(g) && along_k && !floats) return 0;
@@ -200,13 +201,13 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
     if (auto refused = obstacle(*g, allows_tf32(*g, settings))) {
       out.refusals.push_back(std::move(*refused));
     } else {
-      // The large tiles read floats of B along K alone.
+      // The large tiles read floats of B only along K.
       out.offers.push_back({.implementation = name, .b_along_k = target.architecture == 90 && g->type == ir::DType::f32});
     }
     return;
   }
   if (!takes(g->type, allows_tf32(*g, settings))) return out.refusals.push_back({name, Obstacle::types, std::string(other_types)});
-  // The library takes the whole body, and is not slower; or by so little that time has to tell.
+  // Refuses if the library takes the whole body and is not slower. With `rivals` the library must be faster by more than is_near: otherwise timing decides.
   const double cost = cost_of(*g, target);
   const bool beaten =
       std::any_of(out.offers.begin(), out.offers.end(), [&](const Offer& o) { return o.takes_body && o.cost <= cost && !(settings.rivals && is_near(cost, o.cost)); });
@@ -214,7 +215,7 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
   GemmAnswer answer = implicit_gemm(*g, *site.body, site.operands, target.architecture == 90, by_sizes);
   if (answer.obstacle) return out.refusals.push_back({name, *answer.obstacle, answer.reason});
   Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .emit = std::move(answer.emit)});
-  // Of Hopper's large tiles.
+  // Only the large tiles of Hopper can be timed.
   if (target.architecture == 90 && !g->encoding && cost > 0 && (is_half(g->type) || is(g->b[0].strides[0], 1))) offer.tunables = {"tile and parts of K"};
 }
 

@@ -30,7 +30,7 @@ struct Site {
   bool residual = false;                        // epilogue relu(acc + residual), else gelu(acc + bias)
   int64_t window = 3;
   DType type = DType::f16;
-  bool channels_last = true;                    // few channels: K is (channel, h, w) however the image lies, and relu(acc + bias) behind it
+  bool channels_last = true;                    // few channels: K is (channel, h, w) in either layout, with the epilogue relu(acc + bias)
   bool few() const { return image > 0 && channels < 8; }
 };
 
@@ -46,7 +46,7 @@ struct Tensor {
     size_t count = 1;
     for (int64_t n : dims) count *= static_cast<size_t>(n);
     std::mt19937 random(static_cast<uint32_t>(count));
-    // 0.125 to 0.25, either sign.
+    // Numbers of 0.125 to 0.25 of either sign.
     auto fill = [&](auto bits) {
       std::vector<decltype(bits(0u))> host(count);
       for (auto& h : host) h = bits(static_cast<uint32_t>(random()));
@@ -265,7 +265,7 @@ TEST(cuda_product, speed) {
       sites.push_back({fmt::format("first layer {} x 224 x 224 x 3 by 3 x 3{}", batch, how), batch * 224 * 224, 64, 27, true, 224, 3, 1, false, 3, DType::f16, last});
     }
   }
-  // ResNet-50 in float32 at batch 8: the library's best, a bias or residual and ReLU behind.
+  // ResNet-50 in float32 at batch 8, with an epilogue of bias or residual and ReLU, compared with the library's fastest algorithm.
   auto floats = [&](Site s) {
     s.name = "float32, " + s.name;
     s.type = DType::f32;

@@ -60,7 +60,7 @@ void check(const ImplicitGemmArgs& args, const Call& call) {
 // The map as the kernel iterates over it, without extents of 1. All its counters fit 32 bits.
 void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
   if (args.has_prologue()) {
-    // In shared memory as a row lies in memory.
+    // The prologue's row is in shared memory, contiguous.
     std::fill_n(p.m_extent, 4, 1);
     std::fill_n(p.k_extent, 3, 1);
     p.k_extent[3] = p.k_inner = static_cast<int>(p.k);
@@ -78,7 +78,7 @@ void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
   const IndexMap map = resolve_index_map("implicit_gemm", args.map.steps, a, sizes);
   const int guards = args.is_volume() ? 3 : 2, outermost = args.is_volume() ? 0 : 1;
   if (map.axes > guards) fail(Code::unsupported, "a product reads beyond its operand on {} axes, which is not possible on a GPU", map.axes);
-  // What is read lies inside, whatever its parts add up to on the way.
+  // Each read stays inside A, although the sum of some of its parts may be outside.
   p.base = static_cast<long>(map.start.offset);
   for (int g = 0; g < 3; ++g) {
     int64_t reach = g < map.axes ? map.start.along[g] : 0;
@@ -109,13 +109,15 @@ void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
   p.k_inner = static_cast<int>(std::max<int64_t>(inner, each));
 }
 
-// The whole of what the kernels for Hopper's tiles are told, where its copying unit can walk A and B.
+// Elements of K in a row of a tile.
 int64_t depth_of(const ImplicitGemmArgs& args) { return implicit_gemm_row_bytes / static_cast<int64_t>(ir::size_of(args.type)); }
 
+// The tensor maps of A and B and the walk along K, for the kernels of Hopper's tiles.
 struct Tiles {
   CudaTiles a, b;
   int64_t taps, chunks;
 };
+// nullopt if the copying unit cannot describe A or B.
 std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
   constexpr int64_t most = int64_t{1} << 39;
   const auto size = static_cast<int64_t>(ir::size_of(args.type));
@@ -124,7 +126,7 @@ std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
   t.a.dtype = t.b.dtype = args.type;
   t.taps = taps;
   t.chunks = divided_up(channels, depth);
-  // Few channels would fill a tile with zeros.
+  // With few channels the tiles would be mostly zeros.
   if (args.b_type != args.type || (size == 4 && !args.b_along_k) || channels == 0 || (taps > 1 && 4 * channels < 3 * t.chunks * depth)) return std::nullopt;
   auto usable = [](int64_t stride) { return stride > 0 && stride % 16 == 0 && stride < most; };
   if (!usable(b_step)) return std::nullopt;
@@ -148,9 +150,9 @@ std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
     t.a.strides = {c * size, static_cast<uint64_t>(step)};
     return t;
   }
-  // Positions (n, h, w) or (n, d, h, w): each axis of a position either stays inside and has no taps, or is what a guard watches.
+  // Positions (n, h, w) or (n, d, h, w). Each axis of a position either stays inside A and has no taps, or has a guard.
   const int axes = args.is_volume() ? 3 : 2, images = 3 - axes;  // m_extent[images]: n
-  const int64_t furthest = axes == 2 ? 128 : 16, most_taps = axes == 2 ? 255 : 31;  // what the unit's descriptions hold
+  const int64_t furthest = axes == 2 ? 128 : 16, most_taps = axes == 2 ? 255 : 31;  // limits of a tensor map
   t.a.pixels = true;
   t.a.rank = 2 + axes;
   int64_t unit[3], inside[3], step[3], tap[3], first[3];  // of w, h, d
@@ -187,7 +189,7 @@ std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
     if (tap[axis] * (p.k_extent[k] - 1) > most_taps) return std::nullopt;
     t.a.offset -= first[axis] * unit[axis] * size;
   }
-  // A guard that no index moves must let everything through.
+  // A guard that belongs to no axis must depend on no index, and always be inside.
   for (int g = 0; g < 3; ++g) {
     if (!watched[g] && (p.origin[g] < 0 || p.origin[g] >= p.inside[g])) return std::nullopt;
     for (int i = 0; i < 4 && !watched[g]; ++i) {
@@ -229,9 +231,9 @@ struct Choice {
     return fmt::format("implicit_gemm {} x {}, {} stages, {} in turn, K by {}", t.rows, t.columns, t.stages, t.in_turn, splits);
   }
 };
-// The cheapest one first.
+// All choices, the cheapest first.
 std::vector<Choice> choices(const P& p, int64_t turns, int multiprocessors, const ImplicitGemmArgs& args) {
-  constexpr double start = 2, finish = 2.4, parts = 4e6;  // parts: numbers a microsecond
+  constexpr double start = 2, finish = 2.4, parts = 4e6;  // parts: partial sums per microsecond
   std::vector<Choice> out;
   for (size_t k = 0; k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
@@ -316,7 +318,7 @@ class Launches {
       p_.beside_from[i - 1] = static_cast<int>(from);
     }
     walk(args, call, p_);
-    // Sixteen bytes at once where every piece begins at a multiple of them.
+    // Pieces of 16 bytes are read at once if all of them are aligned.
     const int64_t each = args.together_of_a();
     bool a = p_.base % each == 0 && in_pieces(), b = p_.b_step % args.b_together() == 0, others = true;
     for (int i = 0; i < 4; ++i) a = a && p_.m_step[i] % each == 0 && (i == 3 || p_.k_step[i] % each == 0);
@@ -347,11 +349,11 @@ class Launches {
  private:
   // Which operands are accessed in vectors of eight: all; only the epilogue's (A has few channels); all but A; none.
   enum class Way { together, patch, one, any };
-  // The innermost index of K walks whole pieces of neighbours, all of them inside A.
+  // True if the innermost index of K consists of whole pieces of adjacent elements, all of them inside A.
   bool in_pieces() const {
     return p_.k_extent[3] == p_.k_inner && p_.k_step[3] == 1 && std::all_of(std::begin(p_.k_guard), std::end(p_.k_guard), [](const auto& of) { return of[3] == 0; });
   }
-  // All that times depend on: the name is a hash of the text.
+  // Everything on which times depend. The name is a hash of the epilogue's text.
   std::string problem_of(const Call& call) const {
     std::vector<int64_t> layouts(call.sizes.begin(), call.sizes.end());
     for (const TensorRef& t : call.operands) {
@@ -360,7 +362,7 @@ class Launches {
     }
     return fmt::format("{}: {} x {} x {}, layouts {:016x}", args_.name, call.sizes[0], call.sizes[1], call.sizes[2], hash64(std::as_bytes(std::span(layouts))));
   }
-  // What was the fastest here, or is to be tried, else what the model says. Those that it says are near are worth a try.
+  // The wanted choice (see wanted_choice), else the one that the model prefers. Those that the model finds nearly as fast can be timed.
   Choice choose(const std::vector<Choice>& all, CudaLaunches& list) const {
     constexpr size_t most = 8;
     constexpr double near = 2;
@@ -372,7 +374,7 @@ class Launches {
     const auto found = std::find_if(all.begin(), all.end(), [&](const Choice& c) { return !wanted.empty() && c.text() == wanted; });
     return found == all.end() ? all[0] : *found;
   }
-  // What stands behind the product, as kernels with tiles have it copied; false where they cannot.
+  // Adds the tensor maps of the epilogue's operands that the tile kernels copy in boxes. False if the copying unit cannot describe one.
   bool boxes_behind(std::vector<CudaTiles>& out) const {
     auto add = [&](uint8_t k, size_t at) {
       if (k == ImplicitGemmArgs::none) return true;
@@ -382,7 +384,7 @@ class Launches {
       CudaTiles t;
       t.at = at;
       t.index = first_ + k;
-      t.dtype = ir::DType::f16;  // two bytes, whatever they are
+      t.dtype = ir::DType::f16;  // stands for any type of two bytes
       t.dims = {static_cast<uint64_t>(p_.n), 1, static_cast<uint64_t>(p_.m)};
       t.strides = {static_cast<uint64_t>(step), static_cast<uint64_t>(step)};
       t.box = {64, 1, 64};
@@ -423,8 +425,8 @@ class Launches {
     const bool kept = args_.b_type != args_.type;
     if (p.m == 1 && args_.b_along_k && args_.type != ir::DType::f32 && (!kept || p.k <= implicit_gemm_longest_row) && in_pieces() && p.k % args_.b_together() == 0 &&
         p.k == p.k_inner) {
-      // Int8 begin while the kernel in front ends: their first columns are on their way to shared memory then (H100, 8 layers: 0.826 ms, else 0.885). Halves would take
-      // the room of what others wait for (1.43 ms, else 1.32).
+      // The kernel for int8 overlaps the end of the previous kernel: it copies its first columns to shared memory meanwhile (H100, 8 layers: 0.826 ms with overlap,
+      // 0.885 without). The kernel for halves does not: its waiting blocks would take room from others (1.43 ms with overlap, 1.32 without).
       add("row", std::min(p.n / 8, int64_t{implicit_gemm_row_blocks} * machine_.multiprocessors), implicit_gemm_row_threads,
           (args_.gated ? 2 : 1) * implicit_gemm_row_shared + (args_.has_prologue() || kept ? 2 * static_cast<int>(p.k) : 0) + (kept ? implicit_gemm_row_ring : 0), kept);
       return list;
@@ -476,7 +478,7 @@ class Launches {
   const Call& call_;
   const CudaMachine& machine_;
   std::string problem_;
-  size_t first_;  // operand of the body behind
+  size_t first_;  // index of the body's first operand
   CudaNumbers numbers_, sources_;
   P p_{};
   std::optional<Patch> patch_;

@@ -6,9 +6,10 @@
 #include "backend/cuda/kernels/run/axes.h"
 #include "kernels/matmul/run/matmul_args.h"
 
-// A block makes `down` x `across` places of an image, whose part that they see (a patch) it has in shared memory as it lies outside: of each line of it (and
-// of each channel, where these are apart) the columns. A line begins at a whole piece of 16 bytes and so may begin `before` what the first place sees. K is
-// walked in runs of what lies together in a line, in words: pairs of halves, or floats. A run begins with `lead` halves that are none, where it would begin between two words.
+// A block computes `down` x `across` places of the result. The part of the image that they read, a patch, is in shared memory in the same order as in global
+// memory: line after line (and channel after channel, if the channels are separate planes). A line starts at a piece of 16 bytes, so it may start `before`
+// elements ahead of the first place's window. A run is the part of a window that is contiguous in a line. K goes through the runs in words: pairs of halves, or
+// floats. If a run starts between two words, `lead` unused halves come first.
 #define INGOT_CUDA_IMPLICIT_GEMM_PATCH \
   struct ImplicitGemmPatch { \
     static constexpr int down = 8, across = 16; \
