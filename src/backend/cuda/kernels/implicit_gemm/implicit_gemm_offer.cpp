@@ -122,22 +122,22 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   auto map = from ? arguments_of(g, *from, numbers) : std::nullopt;
   if (!takes(g.type, true)) return refusal(Obstacle::types, std::string(other_types));
   const bool floats = g.type == ir::DType::f32;
-  if (!map) return refusal(Obstacle::a, "A's map or rows are not as the kernel follows them");
+  if (!map) return refusal(Obstacle::a, "the kernel cannot follow A's map or rows");
   if (body.outer.size() != 1 || body.row.size() != 1 || !in_eights(n)) return refusal(Obstacle::types, "the result's columns are not a multiple of 8");
   if (g.map && only == by_sizes && is_better_in_rows(g, *map) && patches_of(g, *map, numbers, n.value()).empty()) {
-    return refusal(Obstacle::a, "A's neighbours along K are fewer than eight, and each is read once: rows of them cost less");
+    return refusal(Obstacle::a, "A is read once and in runs of less than 16 bytes: a copy of it as rows costs less");
   }
   const StridedLayout& b = g.b[0];
   const bool along_k = !lies(b, 1, 0) && lies(b, 0, 1);
-  if (!along_k && !lies(b, 1, 0)) return refusal(Obstacle::b, "B has no axis of neighbours");
+  if (!along_k && !lies(b, 1, 0)) return refusal(Obstacle::b, "B is contiguous along no axis");
   if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
-    return refusal(Obstacle::b, "encoded weights are int8 with a scale for each column, as one matrix along K");
+    return refusal(Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix along K");
   const bool one_row = has_one_row(g) && along_k && reads_row(g) && !floats;
-  if (g.b.size() > 1 && !(one_row && g.b.size() <= kernels::implicit_gemm_most_pieces)) return refusal(Obstacle::b, "pieces of B are read for one row alone, along K");
-  if (!is_of_elements(body) || (g.gated && !one_row)) return refusal(Obstacle::body, "the body is not one of single elements");
+  if (g.b.size() > 1 && !(one_row && g.b.size() <= kernels::implicit_gemm_most_pieces)) return refusal(Obstacle::b, "pieces of B are read only for one row, along K");
+  if (!is_of_elements(body) || (g.gated && !one_row)) return refusal(Obstacle::body, "the body does not compute single elements");
   std::optional<EmittedRow> row;  // only printing it shows whether a block can compute it
   if (g.prologue && one_row) row = emit_row(*g.prologue->body, g.prologue->operands);
-  if (g.prologue && !row) return refusal(Obstacle::a, "the row in front is not one that a block can compute");
+  if (g.prologue && !row) return refusal(Obstacle::a, "a block cannot compute the prologue's row");
   return {std::nullopt, {}, [=, &g, &body, &layouts, dims = from->dims, map = *map] {
             std::vector<kernels::ImplicitGemmPatch> patches;
             if (only == by_sizes && !g.encoding) patches = patches_of(g, map, numbers, n.value());
@@ -163,18 +163,19 @@ std::optional<Refusal> obstacle(const Gemm& g, bool tf32) {
   const Dim& k = g.a.dims.back();
   if (!in_eights(g.b[0].dims.back())) return Refusal{name, Obstacle::types, "the result's columns are not a multiple of 8"};
   if (g.encoding) {
-    if (floats || !is_int8(g) || g.b.size() > 1) return Refusal{name, Obstacle::b, "encoded weights are int8 with a scale for each column, as one matrix"};
-    if (!in_eights(k) || !in_eights(g.b[0].dims[1])) return Refusal{name, Obstacle::types, "sizes of an encoded weight are multiples of 8"};
+    if (floats || !is_int8(g) || g.b.size() > 1) return Refusal{name, Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix"};
+    if (!in_eights(k) || !in_eights(g.b[0].dims[1])) return Refusal{name, Obstacle::types, "sizes of an encoded weight must be multiples of 8"};
     Dim rows = 1;
     for (size_t d = 0; d + 1 < g.a.dims.size(); ++d) rows *= g.a.dims[d];
-    if (rows.is_constant() && rows.value() > most_encoded_rows) return Refusal{name, Obstacle::cost, "for so many rows B is decoded"};
-    if ((g.prologue || g.gated) && !reads_row(g)) return Refusal{name, Obstacle::a, "one row reads sixteen numbers at once"};
+    if (rows.is_constant() && rows.value() > most_encoded_rows) return Refusal{name, Obstacle::cost, "for so many rows it costs less to decode B"};
+    if ((g.prologue || g.gated) && !reads_row(g)) return Refusal{name, Obstacle::a, "K must be a multiple of 16 for one row"};
   }
-  if ((g.prologue || g.b.size() > 1 || g.gated) && (floats || !has_one_row(g))) return Refusal{name, Obstacle::a, "for one row of half precision"};
+  if ((g.prologue || g.b.size() > 1 || g.gated) && (floats || !has_one_row(g))) return Refusal{name, Obstacle::a, "only for one row of half precision"};
   if (g.prologue && !(in_eights(k) && k.value() <= kernels::implicit_gemm_longest_prologue)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
   const bool columns = std::all_of(g.b.begin(), g.b.end(), [](const StridedLayout& b) { return in_eights(b.dims[1]); });
-  if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= kernels::implicit_gemm_most_pieces && columns)) return Refusal{name, Obstacle::b, "too many pieces, or no multiples of 8"};
-  if (g.gated && !(g.b[0].dims[1].is_constant() && g.b[0].dims[1].value() % 16 == 0)) return Refusal{name, Obstacle::body, "half of the columns is no multiple of 8"};
+  if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= kernels::implicit_gemm_most_pieces && columns))
+    return Refusal{name, Obstacle::b, "too many pieces, or sizes that are not multiples of 8"};
+  if (g.gated && !(g.b[0].dims[1].is_constant() && g.b[0].dims[1].value() % 16 == 0)) return Refusal{name, Obstacle::body, "half of the columns is not a multiple of 8"};
   return std::nullopt;
 }
 
@@ -196,7 +197,7 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
   constexpr std::string_view name = "implicit_gemm";
   const auto* g = std::get_if<Gemm>(&site.kernel);
   if (g == nullptr) return;
-  if (target.architecture < 80) return out.refusals.push_back({name, Obstacle::types, "matrix instructions of this kind came with sm_80"});
+  if (target.architecture < 80) return out.refusals.push_back({name, Obstacle::types, "these matrix instructions need sm_80"});
   if (!is_placed(g->a)) {
     if (auto refused = obstacle(*g, allows_tf32(*g, settings))) {
       out.refusals.push_back(std::move(*refused));

@@ -118,6 +118,46 @@ struct PrologueRow {
   }
 };
 
+// Compares both stores with sums in double.
+void expect_sums(const ProductSite& s, const Epilogue& body, Where where) {
+  // The allowed error: that of f32 sums of numbers around 1, and one rounding to the stored type. A GPU's copying unit rounds ties of floats to even, kernels by
+  // warps round them away from zero, so a factor may differ by one rounding to TF32.
+  const double tie = s.type == DType::f32 && where == Where::gpu ? std::ldexp(1.0, -10) : 0;
+  const double rounding = s.type == DType::f16 ? 1e-3 : s.type == DType::bf16 ? 8e-3 : 0;
+  const int64_t columns = s.b.dims[1];
+  std::vector<double> left(static_cast<size_t>(s.k)), right(static_cast<size_t>(s.k * columns));
+  for (int64_t k = 0; k < s.k; ++k) {
+    for (int64_t column = 0; column < columns; ++column) right[static_cast<size_t>(column * s.k + k)] = s.multiplied(at(s.b, {k, column}));
+  }
+  struct Sum {
+    double value = 0, size = 0;
+  };
+  for (int64_t row = 0; row < s.m; ++row) {
+    for (int64_t k = 0; k < s.k; ++k) left[static_cast<size_t>(k)] = s.left(row, k);
+    auto sum_of = [&](int64_t column) {
+      Sum sum;
+      for (size_t k = 0; k < left.size(); ++k) {
+        double term = left[k] * right[static_cast<size_t>(column) * left.size() + k];
+        sum.value += term;
+        sum.size += std::abs(term);
+      }
+      return sum;
+    };
+    for (int64_t column = 0; column < s.n; ++column) {
+      const Sum sum = sum_of(column), factor = s.gated ? sum_of(s.n + column) : Sum{1, 0};
+      if (!std::isfinite(sum.value)) continue;
+      double wanted = body.expected(sum.value, factor.value, row, column), size = sum.size * std::abs(factor.value) + factor.size * std::abs(sum.value);
+      for (size_t store : {size_t{4}, size_t{5}}) {
+        double found = at(body.tensors[store], {row, column});
+        // An element of the prologue's row may be rounded in the other direction.
+        const double other_way = s.prologue != Prologue::none ? rounding * 8 * (1 + std::abs(factor.value) + (s.gated ? std::abs(sum.value) : 0)) : 0;
+        ASSERT_NEAR(found, wanted, 1e-5 * (1 + size) + tie * size + other_way + (store == 5 ? rounding * std::abs(wanted) : 0))
+            << "element " << row << ", " << column << " of store " << store;
+      }
+    }
+  }
+}
+
 void check(ProductSite s, Where where) {
   SCOPED_TRACE(fmt::format("{}, way {}", s.name, static_cast<int>(where)));
   s.a.fill(1, true);
@@ -166,42 +206,7 @@ void check(ProductSite s, Where where) {
   run_printed({own.step, own.step.code[0].name, std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, own.step.code[0].kernels, kernels::load_implicit_gemm_cuda,
                kernels::implicit_gemm_cuda_launches},
               tensors, sizes, where, s.shifted ? 1 : 0, s.multiprocessors);
-  // The allowed error: that of f32 sums of numbers around 1, and one rounding to the stored type. A GPU's copying unit rounds ties of floats to even, kernels by
-  // warps round them away from zero, so a factor may differ by one rounding to TF32.
-  const double tie = s.type == DType::f32 && where == Where::gpu ? std::ldexp(1.0, -10) : 0;
-  const double rounding = s.type == DType::f16 ? 1e-3 : s.type == DType::bf16 ? 8e-3 : 0;
-  const int64_t columns = s.b.dims[1];
-  std::vector<double> left(static_cast<size_t>(s.k)), right(static_cast<size_t>(s.k * columns));
-  for (int64_t k = 0; k < s.k; ++k) {
-    for (int64_t column = 0; column < columns; ++column) right[static_cast<size_t>(column * s.k + k)] = s.multiplied(at(s.b, {k, column}));
-  }
-  struct Sum {
-    double value = 0, size = 0;
-  };
-  for (int64_t row = 0; row < s.m; ++row) {
-    for (int64_t k = 0; k < s.k; ++k) left[static_cast<size_t>(k)] = s.left(row, k);
-    auto sum_of = [&](int64_t column) {
-      Sum sum;
-      for (size_t k = 0; k < left.size(); ++k) {
-        double term = left[k] * right[static_cast<size_t>(column) * left.size() + k];
-        sum.value += term;
-        sum.size += std::abs(term);
-      }
-      return sum;
-    };
-    for (int64_t column = 0; column < s.n; ++column) {
-      const Sum sum = sum_of(column), factor = s.gated ? sum_of(s.n + column) : Sum{1, 0};
-      if (!std::isfinite(sum.value)) continue;
-      double wanted = body.expected(sum.value, factor.value, row, column), size = sum.size * std::abs(factor.value) + factor.size * std::abs(sum.value);
-      for (size_t store : {size_t{4}, size_t{5}}) {
-        double found = at(body.tensors[store], {row, column});
-        // An element of the prologue's row may be rounded in the other direction.
-        const double other_way = prologue ? rounding * 8 * (1 + std::abs(factor.value) + (s.gated ? std::abs(sum.value) : 0)) : 0;
-        ASSERT_NEAR(found, wanted, 1e-5 * (1 + size) + tie * size + other_way + (store == 5 ? rounding * std::abs(wanted) : 0))
-            << "element " << row << ", " << column << " of store " << store;
-      }
-    }
-  }
+  expect_sums(s, body, where);
 }
 
 // These kernels are launched on any machine, for any K and number of columns.

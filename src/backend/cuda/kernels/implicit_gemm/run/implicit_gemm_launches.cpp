@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
+#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_tiles_args.h"
 #include "backend/cuda/kernels/run/numbers.h"
 #include "backend/cuda/run/launch.h"
 #include "base/error.h"
@@ -21,7 +22,7 @@ using Pointer = CudaLaunch::Pointer;
 using P = ImplicitGemmParameters;
 
 void require(bool good, const char* what) {
-  if (!good) fail(Code::format, "the operands of a implicit_gemm step do not fit: {}", what);
+  if (!good) fail(Code::format, "the operands of an implicit_gemm step do not fit: {}", what);
 }
 
 // Checks that the constants and the operands agree.
@@ -43,8 +44,8 @@ void check(const ImplicitGemmArgs& args, const Call& call) {
   for (size_t i = 0; i < args.sources.size(); ++i) {
     const TensorRef& t = call.operands[i];
     const ImplicitGemmArgs::Source& o = args.sources[i];
-    require(t.dtype == o.dtype && static_cast<size_t>(t.rank) == o.dims.size(), "what the row is made of");
-    for (size_t d = 0; d < o.dims.size(); ++d) require(t.dims[d] == o.dims[d] && (t.dims[d] <= 1 || t.strides[d] == o.strides[d]), "what the row is made of");
+    require(t.dtype == o.dtype && static_cast<size_t>(t.rank) == o.dims.size(), "the operands of the prologue");
+    for (size_t d = 0; d < o.dims.size(); ++d) require(t.dims[d] == o.dims[d] && (t.dims[d] <= 1 || t.strides[d] == o.strides[d]), "the operands of the prologue");
   }
   const int64_t along = args.b_along_k ? b.strides[0] : b.strides[1], apart = args.b_along_k ? b.strides[1] : b.strides[0];
   require(((args.b_along_k ? k : n) <= 1 || along == 1) && apart >= 0, "the right matrix");
@@ -107,118 +108,6 @@ void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
   p.k = inner * p.k_extent[0] * p.k_extent[1] * p.k_extent[2];
   require(p.k <= INT32_MAX, "sizes");
   p.k_inner = static_cast<int>(std::max<int64_t>(inner, each));
-}
-
-// Elements of K in a row of a tile.
-int64_t depth_of(const ImplicitGemmArgs& args) { return implicit_gemm_row_bytes / static_cast<int64_t>(ir::size_of(args.type)); }
-
-// The tensor maps of A and B and the walk along K, for the kernels of Hopper's tiles.
-struct Tiles {
-  CudaTiles a, b;
-  int64_t taps, chunks;
-};
-// nullopt if the copying unit cannot describe A or B.
-std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
-  constexpr int64_t most = int64_t{1} << 39;
-  const auto size = static_cast<int64_t>(ir::size_of(args.type));
-  const int64_t channels = p.k_inner, taps = int64_t{p.k_extent[0]} * p.k_extent[1] * p.k_extent[2], b_step = p.b_step * size, depth = depth_of(args);
-  Tiles t;
-  t.a.dtype = t.b.dtype = args.type;
-  t.taps = taps;
-  t.chunks = divided_up(channels, depth);
-  // With few channels the tiles would be mostly zeros.
-  if (args.b_type != args.type || (size == 4 && !args.b_along_k) || channels == 0 || (taps > 1 && 4 * channels < 3 * t.chunks * depth)) return std::nullopt;
-  auto usable = [](int64_t stride) { return stride > 0 && stride % 16 == 0 && stride < most; };
-  if (!usable(b_step)) return std::nullopt;
-  t.b.at = offsetof(P, b_tiles);
-  t.b.index = 1;
-  const auto c = static_cast<uint64_t>(channels), n = static_cast<uint64_t>(p.n), count = static_cast<uint64_t>(taps);
-  if (args.b_along_k) {
-    t.b.dims = {c, count, n};
-    t.b.strides = {c * size, static_cast<uint64_t>(b_step)};
-  } else {
-    t.b.dims = {n, c, count};
-    t.b.strides = {static_cast<uint64_t>(b_step), c * static_cast<uint64_t>(b_step)};
-  }
-  t.a.at = offsetof(P, a_tiles);
-  t.a.index = 0;
-  t.a.offset = p.base * size;
-  if (args.map.m_rank == 1 && args.map.k_rank == 1 && args.map.rank == 2) {
-    const int64_t step = p.m_extent[3] == 1 ? channels * size : p.m_step[3] * size;
-    if (p.origin[0] != 0 || p.origin[1] != 0 || !usable(step)) return std::nullopt;
-    t.a.dims = {c, 1, static_cast<uint64_t>(p.m)};
-    t.a.strides = {c * size, static_cast<uint64_t>(step)};
-    return t;
-  }
-  // Positions (n, h, w) or (n, d, h, w). Each axis of a position either stays inside A and has no taps, or has a guard.
-  const int axes = args.is_volume() ? 3 : 2, images = 3 - axes;  // m_extent[images]: n
-  const int64_t furthest = axes == 2 ? 128 : 16, most_taps = axes == 2 ? 255 : 31;  // limits of a tensor map
-  t.a.pixels = true;
-  t.a.rank = 2 + axes;
-  int64_t unit[3], inside[3], step[3], tap[3], first[3];  // of w, h, d
-  bool watched[3] = {};                                   // guards that belong to an axis
-  for (int axis = 0; axis < axes; ++axis) {
-    const int m = 3 - axis, k = 2 - axis;
-    int g = 0;
-    while (g < 3 && p.m_guard[g][m] == 0 && p.k_guard[g][k] == 0) ++g;
-    if (g == 3) {
-      if (p.k_extent[k] != 1) return std::nullopt;
-      unit[axis] = p.m_extent[m] == 1 ? 0 : p.m_step[m];
-      inside[axis] = p.m_extent[m];
-      step[axis] = 1;
-      tap[axis] = first[axis] = 0;
-      continue;
-    }
-    if (watched[g]) return std::nullopt;
-    watched[g] = true;
-    for (int i = 0; i < 4; ++i) {
-      if ((i != m && p.m_guard[g][i] != 0) || (i != k && p.k_guard[g][i] != 0)) return std::nullopt;
-    }
-    step[axis] = p.m_extent[m] == 1 ? 1 : p.m_guard[g][m];
-    tap[axis] = p.k_extent[k] == 1 ? 0 : p.k_guard[g][k];
-    first[axis] = p.origin[g];
-    inside[axis] = p.inside[g];
-    if (p.m_extent[m] != 1) {
-      unit[axis] = step[axis] == 0 ? 0 : p.m_step[m] / step[axis];
-    } else {
-      unit[axis] = tap[axis] == 0 ? 0 : p.k_step[k] / tap[axis];
-    }
-    if (step[axis] < 1 || step[axis] > 8 || tap[axis] < 0 || first[axis] < -furthest || first[axis] >= furthest) return std::nullopt;
-    if (p.m_extent[m] != 1 && p.m_step[m] != unit[axis] * step[axis]) return std::nullopt;
-    if (p.k_extent[k] != 1 && p.k_step[k] != unit[axis] * tap[axis]) return std::nullopt;
-    if (tap[axis] * (p.k_extent[k] - 1) > most_taps) return std::nullopt;
-    t.a.offset -= first[axis] * unit[axis] * size;
-  }
-  // A guard that belongs to no axis must depend on no index, and always be inside.
-  for (int g = 0; g < 3; ++g) {
-    if (!watched[g] && (p.origin[g] < 0 || p.origin[g] >= p.inside[g])) return std::nullopt;
-    for (int i = 0; i < 4 && !watched[g]; ++i) {
-      if (p.m_guard[g][i] != 0 || p.k_guard[g][i] != 0) return std::nullopt;
-    }
-  }
-  // Unused strides may have any valid value.
-  if (unit[0] == 0) unit[0] = channels;
-  for (int axis = 1; axis < axes; ++axis) {
-    if (unit[axis] == 0) unit[axis] = unit[axis - 1] * inside[axis - 1];
-  }
-  const int64_t image = p.m_extent[images] == 1 ? unit[axes - 1] * inside[axes - 1] : p.m_step[images];
-  if (!usable(image * size) || t.a.offset < 0 || t.a.offset % 16 != 0) return std::nullopt;
-  t.a.dims[0] = c;
-  for (int axis = 0; axis < axes; ++axis) {
-    if (!usable(unit[axis] * size)) return std::nullopt;
-    const int64_t last = first[axis] + (p.m_extent[3 - axis] - 1) * step[axis], beyond = last - (inside[axis] - 1);
-    if (beyond < -furthest || beyond >= furthest) return std::nullopt;
-    t.a.dims[static_cast<size_t>(axis) + 1] = static_cast<uint64_t>(inside[axis]);
-    t.a.strides[static_cast<size_t>(axis)] = static_cast<uint64_t>(unit[axis] * size);
-    t.a.lower[static_cast<size_t>(axis)] = p.first[axis] = static_cast<int>(first[axis]);
-    t.a.upper[static_cast<size_t>(axis)] = static_cast<int>(beyond);
-    t.a.steps[static_cast<size_t>(axis) + 1] = static_cast<uint32_t>(step[axis]);
-    p.step[axis] = static_cast<int>(step[axis]);
-    p.tap_step[axis] = static_cast<int>(tap[axis]);
-  }
-  t.a.dims[static_cast<size_t>(axes) + 1] = static_cast<uint64_t>(p.m_extent[images]);
-  t.a.strides[static_cast<size_t>(axes)] = static_cast<uint64_t>(image * size);
-  return t;
 }
 
 // Chooses the large tile and the number of blocks that share K, by a model in microseconds fitted to measurements on an H200.
@@ -306,7 +195,7 @@ class Launches {
         first_(args.behind()),
         numbers_{call.operands.subspan(first_), call.sizes.last(args.sizes)},
         sources_{call.operands.first(args.sources.size()), {}} {
-    numbers_.check(args.known, "a implicit_gemm");
+    numbers_.check(args.known, "an implicit_gemm");
     problem_ = problem_of(call);
     p_.m = call.sizes[0];
     p_.n = call.sizes[1];
@@ -491,7 +380,7 @@ class Launches {
 std::shared_ptr<const void> load_implicit_gemm_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
   auto args = std::make_shared<ImplicitGemmArgs>(parse_implicit_gemm_cuda(constants));
   size_t wanted = args->behind() + args->operands.size(), numbers = size_t{3} + args->map.m_rank + args->map.k_rank + args->map.rank + args->sizes;
-  if (operands != wanted || sizes != numbers) fail(Code::format, "a implicit_gemm step has {} operands and {} sizes, its arguments {} and {}", operands, sizes, wanted, numbers);
+  if (operands != wanted || sizes != numbers) fail(Code::format, "an implicit_gemm step has {} operands and {} sizes, its arguments {} and {}", operands, sizes, wanted, numbers);
   return args;
 }
 
