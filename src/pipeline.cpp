@@ -55,10 +55,10 @@ void report(std::string_view stage, double seconds, const ir::Graph* g = nullptr
   std::fprintf(stderr, "ingot: %-24.*s %8.2f ms%s\n", static_cast<int>(stage.size()), stage.data(), seconds * 1e3, size.c_str());
 }
 
-// Compiles for the GPU at hand: what was the fastest there goes into the plan, which is right without it.
+// A timed build for the GPU at hand. The timings go into the plan; without them it is slower, not wrong.
 class TimedBuild {
  public:
-  // `compile`: makes the plan, with what is known of the GPU.
+  // `compile` compiles the plan with the known timings of the GPU.
   TimedBuild(const compile::Options& options, std::function<plan::Plan(compile::Timed*)> compile)
       : compile_(std::move(compile)), seconds_(options.number("build_seconds")), path_(options.text("timing_cache")) {
     const std::string& device = options.text("device");
@@ -87,7 +87,7 @@ class TimedBuild {
   }
 
  private:
-  // What the cache has of this GPU and its library.
+  // Timings in the cache that are for this GPU and its library.
   std::vector<Timing> known_here() {
     std::vector<Timing> here;
     try {
@@ -95,13 +95,13 @@ class TimedBuild {
       has_gpu_ = true;
       std::copy_if(known_.begin(), known_.end(), std::back_inserter(here), [&](const Timing& t) { return t.machine == machine; });
     } catch (const Error& e) {
-      if (!is_of_device(e)) throw;  // time() tells
+      if (!is_of_device(e)) throw;  // time() reports errors of the device
     }
     return here;
   }
   static bool is_of_device(const Error& e) { return e.code == Code::device || e.code == Code::version || e.code == Code::out_of_memory; }
 
-  // Of the plan's target that was timed.
+  // Times the steps on the GPU, if there is one. Returns the plan's target that was timed.
   std::optional<size_t> time(const plan::Plan& plan, std::span<const plan::TimedStep> steps, std::vector<Timing>& found) {
     auto start = std::chrono::steady_clock::now();
     std::optional<size_t> target;
@@ -122,7 +122,7 @@ class TimedBuild {
     bool more = std::any_of(found.begin(), found.end(), [&](const Timing& t) { return std::find(known_.begin(), known_.end(), t) == known_.end(); });
     try {
       if (more && !path_.empty()) add_to_file(path_, found);
-    } catch (const Error& e) {  // the plan is good whatever happens to the file
+    } catch (const Error& e) {  // the plan is good even if the file cannot be written
       say_once("timing_cache: " + e.message);
     }
     report(fmt::format("timed {} products", found.size()), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
@@ -321,17 +321,19 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   compile::Record record;
   const bool debug = log_level() == 2;
   double compiled = lowering;
-  return TimedBuild(options, [&](compile::Timed* timed) {
-    record.decisions.clear();
-    plan::Plan plan = compile::compile(functions, options, between(progress, compiled, 1), debug ? &record : nullptr, timed);
-    compiled = 1;
-    if (debug) std::fputs(record.decisions.c_str(), stderr);
-    plan.signature = model.signature;
-    plan::verify(plan);
-    report("compile", std::chrono::duration<double>(now() - start).count());
-    start = now();
-    return plan;
-  }).run();
+  return TimedBuild(options,
+                    [&](compile::Timed* timed) {
+                      record.decisions.clear();
+                      plan::Plan plan = compile::compile(functions, options, between(progress, compiled, 1), debug ? &record : nullptr, timed);
+                      compiled = 1;
+                      if (debug) std::fputs(record.decisions.c_str(), stderr);
+                      plan.signature = model.signature;
+                      plan::verify(plan);
+                      report("compile", std::chrono::duration<double>(now() - start).count());
+                      start = now();
+                      return plan;
+                    })
+      .run();
 }
 
 plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compile::Record* record) {
@@ -365,7 +367,7 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compi
   if (functions.size() != old.functions.size()) fail(Code::format, "the plan's graphs give {} functions, the plan has {}", functions.size(), old.functions.size());
   compile::Options options = options_of(old);
   options.set("target", names);
-  // What was the fastest is chosen again for a target that it was timed for.
+  // For a target that was timed, known timings choose again.
   compile::Timed timed;
   for (const plan::ForTarget& t : old.targets) {
     if (std::find(targets.begin(), targets.end(), t.target) != targets.end()) add(timed.known, t.timings);

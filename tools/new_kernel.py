@@ -1,5 +1,5 @@
 """Writes a new kernel: its definition and arguments, a CPU implementation that only copies, and a test. Registers definition and implementation. The conformance test fails until the
-definition's random case is a graph with the kernel in it.
+definition's random case is a graph that contains the kernel.
 
     make new-kernel NAME=roll
 """
@@ -22,7 +22,7 @@ namespace {{
 
 PlainStep plain(const ir::Graph&, const ir::Node& node) {{ return {{serialise({Name}Args{{static_cast<uint8_t>(node.attributes.integer("axis"))}})}}; }}
 
-// A random graph with the kernel's primitive in it. Until it is, the conformance test says that the kernel is in no plan.
+// A random graph that contains the kernel's primitive. Until it does, the conformance test fails, because no plan has the kernel.
 ir::Graph random_case(std::mt19937& random) {{
   RandomCase c(random);
   c.output("y", c.input("x", ir::DType::f32, c.dims(2)));
@@ -31,7 +31,7 @@ ir::Graph random_case(std::mt19937& random) {{
 
 }}  // namespace
 
-// The primitives that become such steps, by their lines in ir/prim.def, stand in the braces.
+// The empty braces list the primitives that become such steps, by their lines in ir/prim.def.
 extern const Definition {name}_definition;
 const Definition {name}_definition{{"{name}", {{{{"in"}}, {{"out"}}}}, {{}}, plain, nullptr, random_case}};
 
@@ -82,8 +82,8 @@ std::vector<std::byte> serialise(const {Name}Args& a) {{ return {{std::byte{{a.a
     "backend/cpu/kernels/{name}/run/{name}.cpp": '''#include <algorithm>
 #include <cstring>
 
-#include "kernels/run/elements.h"
 #include "base/error.h"
+#include "kernels/run/elements.h"
 #include "kernels/{name}/run/{name}_args.h"
 
 namespace ingot::kernels {{
@@ -96,7 +96,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t op
   return args;
 }}
 
-// Afterwards run() cannot leave its operands, whatever the plan says.
+// Checks the operands, so that run() cannot leave them, whatever the plan contains.
 Resolved resolve(const Call& call) {{
   const auto& args = *static_cast<const {Name}Args*>(call.constants);
   const TensorRef &in = call.operands[0], &out = call.operands[1];
@@ -162,25 +162,26 @@ TEST({name}, operands_that_do_not_fit_are_refused) {{
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", help="lower case, as the step's kernel is named in plans")
+    parser.add_argument("name", help="the kernel's name in plans, in lower case")
     name = parser.parse_args().name
     root = Path(__file__).resolve().parents[1]
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
-        sys.exit(f"{name!r} is no name for a kernel: lower case letters, digits and single underscores")
+        sys.exit(f"{name!r} is no name for a kernel: use lower case letters, digits and single underscores")
     if (root / "src/kernels" / name).exists():
         sys.exit(f"src/kernels/{name} is there already")
     words = {"name": name, "Name": "".join(w.capitalize() for w in name.split("_"))}
     for file, text in FILES.items():
         path = root / "src" / file.format(**words)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.format(**words))
+        # clang-format's order of includes depends on the name
+        path.write_text(re.sub(r'(#include "[^\n]*\n)+', lambda block: "".join(sorted(block[0].splitlines(keepends=True))), text.format(**words)))
     lists = {"kernels/definitions.cpp": (" X(scatter_along)", f" X({name})"), "backend/cpu/run/kernels.def": ("X(scatter)\n", f"X({name})\n")}
     for file, (after, line) in lists.items():
         path = root / "src" / file
         text = path.read_text()
         at = text.index(after) + len(after)
         path.write_text(text[:at] + line + text[at:])
-    print(f"src/kernels/{name} and src/backend/cpu/kernels/{name} are written, and stand in src/kernels/definitions.cpp and src/backend/cpu/run/kernels.def.\n"
+    print(f"src/kernels/{name} and src/backend/cpu/kernels/{name} are written and registered in src/kernels/definitions.cpp and src/backend/cpu/run/kernels.def.\n"
           f"Then: cmake --build build/release --target test_backend_cpu test_compile && build/release/test_backend_cpu --gtest_filter='{name}.*'\n"
           f"and build/release/test_compile --gtest_filter='Conformance.*', which fails until src/kernels/{name}/{name}.cpp has a random case.")  # fmt: skip
 

@@ -272,20 +272,22 @@ INGOT_API ingot_status ingot_weights_commit(ingot_weights* weights);
 INGOT_API ingot_status ingot_weights_fork(const ingot_weights* weights, ingot_weights** out);
 /* The device of the weights and of their sessions: the number of a GPU, or -1 for the host. */
 INGOT_API ingot_status ingot_weights_device(const ingot_weights* weights, int32_t* gpu);
-/* Bytes of a GPU's memory. All are 0 where weights are on the host. */
+/* Memory of a GPU in bytes. All numbers are 0 if the weights are on the host. */
 typedef struct ingot_memory {
-  uint64_t resident;         /* of weights that are on the device, also those that the caller holds there */
-  uint64_t streamed;         /* of weights that are in page-locked memory of the host, and are copied to the device ahead of the steps that read them */
-  uint64_t ring;             /* of the memory they are copied to; each session has its own */
-  uint64_t arena;            /* of what a run has between its steps: of weights, what the limit leaves for it; of a session, at the last sizes */
+  uint64_t resident;         /* weights on the device, including those that the caller holds there */
+  uint64_t streamed;         /* weights in page-locked host memory, which are copied to the device ahead of the steps that read them */
+  uint64_t ring;             /* the device memory to which they are copied; each session has its own */
+  uint64_t arena;            /* memory of a run between its steps. Of weights: the part of the limit reserved for it. Of a session: at its last sizes */
   uint64_t limit;            /* option memory_bytes; 0: none */
-  uint64_t least;            /* the least limit that works */
+  uint64_t least;            /* the smallest limit that works */
 } ingot_memory;
-/* What the option memory_bytes says, from the next run of each session on: the weights that stay on the device and one session's run take no more than this many bytes of it, and
- * the rest is streamed. 0: no limit, -1: nine tenths of what is free. Memory goes when no session has the old places. Which weights stay follows from the plan and the limit
- * alone; results are the same, bit by bit. INGOT_OUT_OF_MEMORY names the least limit that works, and nothing changes; INGOT_INVALID_OPTION on the CPU, but for 0 and -1.
- * A run whose arena is larger than was known streams more weights from then on. What a commit makes anew is on the device beside what it replaces until no session reads the old
- * values. Values that were borrowed there (ingot_weights_set) stay the caller's: one that is streamed is copied to the host, and what the caller frees of the device is free. */
+/* Changes the option memory_bytes from the next run of each session on: the weights that stay on the device and one session's run take at most this many bytes of
+ * it, and the other weights are streamed. 0: no limit; -1: nine tenths of the free memory. Old memory is freed when no session uses it. The plan and the limit alone
+ * decide which weights stay. Results are the same, bit by bit. INGOT_OUT_OF_MEMORY names the smallest limit that works; INGOT_INVALID_OPTION: another value than 0
+ * or -1 on the CPU. After an error nothing has changed.
+ * If a run needs more arena than is reserved, more weights are streamed from then on. The new values of a commit and the old ones are both on the device until no
+ * session reads the old ones. Borrowed values on the device (ingot_weights_set) remain the caller's: a streamed one is copied to the host, and the caller may free
+ * the device memory. */
 INGOT_API ingot_status ingot_weights_set_memory(ingot_weights* weights, int64_t memory_bytes);
 INGOT_API ingot_status ingot_weights_memory(const ingot_weights* weights, ingot_memory* out);
 INGOT_API void ingot_weights_release(ingot_weights* weights);
@@ -325,7 +327,7 @@ INGOT_API ingot_status ingot_session_set_allocator(ingot_session* session, const
 /* Sets the weights of later runs: a fork of the session's (ingot_weights_fork), or the weights that they are a fork of; otherwise INGOT_INVALID_INPUT. The session
  * keeps the sizes that it resolved and, on a GPU, its recordings for both. Its own state takes first values from the new weights. It keeps them alive. */
 INGOT_API ingot_status ingot_session_set_weights(ingot_session* session, ingot_weights* weights);
-/* What its weights and its runs take of the device. */
+/* The device memory that the session's weights and runs take. */
 INGOT_API ingot_status ingot_session_memory(const ingot_session* session, ingot_memory* out);
 /* Waits until all runs are done; INGOT_INVALID_INPUT if one of them met an index out of range. */
 INGOT_API ingot_status ingot_session_wait(ingot_session* session);

@@ -249,7 +249,7 @@ class Weights {
   }
   // A second set of weights with the values of the last commit; both share what is equal. Session::set_weights switches between them.
   Weights fork() const { return Weights(detail::make<Owner>(ingot_weights_fork, handle_.get())); }
-  // What of a GPU's memory they may take with one session's run (0: no limit, -1: nine tenths of what is free), and what they take.
+  // The limit of GPU memory for the weights and one session's run (0: no limit, -1: nine tenths of the free memory), and the memory that they take.
   void set_memory(int64_t bytes) { detail::check(ingot_weights_set_memory(handle_.get(), bytes)); }
   ingot_memory memory() const {
     ingot_memory m{};
@@ -386,7 +386,7 @@ class Session {
     return outputs;
   }
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
-  // What its weights and its runs take of a GPU's memory.
+  // The GPU memory that the session's weights and runs take.
   ingot_memory memory() const {
     ingot_memory m{};
     detail::check(ingot_session_memory(handle_.get(), &m));

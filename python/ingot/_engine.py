@@ -194,16 +194,21 @@ class Engine:
         return taken, staged
 
     def configure(self, **runtime_option):
-        """Changes memory_bytes: from the next run on the weights, with one session's run, take no more than that of a GPU's memory (0: no limit, -1: nine tenths of what is free),
-        and the rest is streamed. Results stay the same, bit by bit. `with engine.configure(memory_bytes=...)`: until the end of the block. MemoryError names the least limit
-        that works; then nothing has changed."""
+        """Changes memory_bytes, the limit of GPU memory for the weights and one session's run, from the next run on (0: no limit, -1: nine tenths of the free memory).
+
+        Weights beyond the limit are streamed from the host. Results stay the same, bit by bit. In a `with` statement the old limit returns at the end of the block.
+        Raises MemoryError if the limit is too small: the error names the smallest one that works, and nothing has changed.
+        """
         from .memory import Configured
 
         return Configured([self], runtime_option)
 
     def memory(self) -> dict[str, int]:
-        """Bytes of a GPU's memory: resident (weights that are there), streamed (weights on the host that come there ahead of their steps), ring (what each session has for those),
-        arena (what the limit leaves for a run), limit (0: none) and least (the least limit that works). All 0 on the CPU."""
+        """GPU memory in bytes; all 0 on the CPU.
+
+        resident: weights on the GPU. streamed: weights on the host, which are copied to the GPU ahead of the steps that read them. ring: the GPU memory of each session
+        for these copies. arena: memory reserved for a run. limit: 0 means none. least: the smallest limit that works.
+        """
         from .memory import of_weights
 
         if self._weights is None:
@@ -211,7 +216,7 @@ class Engine:
         return of_weights(self._weights.pointer)
 
     def session(self, function: int = 0, **runtime_option) -> "Session":
-        """A session: one caller at a time. memory_bytes is a limit of the weights, which all sessions share: see configure."""
+        """A session: one caller at a time. Option memory_bytes limits the weights, which all sessions share: see `configure`."""
         if function not in range(len(self.functions)):
             raise InputError(f"there is no function {function!r}: the plan has {len(self.functions)}, counted from 0")
         return Session(self, function, runtime_option)
@@ -266,11 +271,11 @@ class Session(Handle):
         super().__init__(out)
 
     def configure(self, **runtime_option):
-        """As `Engine.configure`: the weights are those of all sessions of the engine."""
+        """Like `Engine.configure`: the weights belong to all sessions of the engine."""
         return self._engine.configure(**runtime_option)
 
     def memory(self) -> dict[str, int]:
-        """As `Engine.memory`, with what this session's runs take at the last sizes as `arena`."""
+        """Like `Engine.memory`, but `arena` is the memory that this session's runs take at its last sizes."""
         from .memory import of_session
 
         return of_session(self.pointer)

@@ -1,4 +1,4 @@
-"""What of a GPU's memory an engine's weights take, and the limit of it (option memory_bytes). Needs no torch."""
+"""The GPU memory that an engine's weights take, and its limit (option memory_bytes). Needs no torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .errors import OptionError
 
 
 class Memory(ctypes.Structure):
-    """As ingot_memory of ingot.h."""
+    """ingot_memory of ingot.h."""
 
     _fields_ = [(name, ctypes.c_uint64) for name in ("resident", "streamed", "ring", "arena", "limit", "least")]
 
@@ -30,13 +30,13 @@ def _read(function, pointer):
 
 
 class Configured:
-    """The limits that engines have by now; as a context, those that they had before are back behind it."""
+    """Sets the limits of engines. As a context manager it restores the earlier limits at the end."""
 
     def __init__(self, engines, runtime_option: dict):
         session_options(runtime_option)  # refuses unknown names and bad values
         for name in runtime_option:
             if name != "memory_bytes":
-                raise OptionError(f"option {name!r} is not changed while an engine is there", remedy="give it where the model is compiled or loaded, or to Engine.session")
+                raise OptionError(f"option {name!r} cannot be changed on an existing engine", remedy="give it where the model is compiled or loaded, or to Engine.session")
         engines = [engine for engine in engines if engine.device is not None]
         self._before = []
         if not runtime_option:

@@ -136,7 +136,7 @@ class Module(InferenceOnly):
         self._kind.update_weights(state_dict, strict)
 
     def configure(self, **runtime_option):
-        """Changes memory_bytes for each engine of the module: see `ingot.Engine.configure`. As a context, what was before is back behind it."""
+        """Changes memory_bytes for each engine of the module: see `ingot.Engine.configure`. In a `with` statement the old limits return at the end of the block."""
         return Configured(self._kind.engines(), runtime_option)
 
     def add_lora(self, name: str, adapter, *, scale: float = 1.0, config=None):

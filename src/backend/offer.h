@@ -25,20 +25,20 @@ namespace ingot::backend {
 
 using ir::StridedLayout;
 
-// B as a step of the backend writes it: a matrix in, one axis out.
+// How B is packed by a step of the backend: from a matrix to one axis.
 struct Packing {
   std::string_view kernel;           // RunKernel::name of the step; operands B, packed; sizes K, N
-  ir::Encoding encoding;             // of what is written
+  ir::Encoding encoding;             // of the packed B
   bool operator==(const Packing&) const = default;
 };
 
-// C = A B with A [batch.., M, K], B [batch.., K, N]; batch axes of A and B have the result's sizes, stride 0 where they broadcast. The body's
-// accumulator is C. Operands of the step: A (or those of its prologue), the pieces of B, then the body's.
+// C = A B with A [batch.., M, K], B [batch.., K, N]. Batch axes of A and B have the result's sizes, with stride 0 where they broadcast. The body is the
+// epilogue: its accumulator is C. Operands of the step: A (or those of its prologue), the pieces of B, then the body's.
 struct Gemm {
   ir::DType type;                    // of A in memory, and of B
   StridedLayout a;
-  std::vector<StridedLayout> b;      // one matrix, or pieces side by side along N with the same strides, without batch axes
-  std::optional<Packing> packed = std::nullopt;  // B is what this step has made of it
+  std::vector<StridedLayout> b;      // one matrix, or pieces side by side along N with equal strides; without batch axes
+  std::optional<Packing> packed = std::nullopt;  // B is the output of this packing step
   bool constant = false;             // no step of the function writes B
   size_t batch_rank = 0;
   // Implicit GEMM (a convolution): A is read through this map from the indices batch.., m (m_rank of them), k (the rest) to `a`, with 0 outside `a`.
@@ -132,19 +132,20 @@ struct EmittedStep {
   size_t elementwise = SIZE_MAX;
 };
 
-// Costs compare the offers of one site: 1 is a multiplication for each element of the result at the rate of the fastest library.
-inline constexpr double cost_of_a_pass = 2048;  // over the result in memory, by a step of its own
+// Costs compare the offers for one site. The unit is one multiplication per element of the result, at the rate of the fastest library.
+inline constexpr double cost_of_a_pass = 2048;  // of a separate step over the result in memory
 
 struct Offer {
   std::string_view implementation;   // "cublaslt", "panels": shown in reports
   double cost = 0;
-  bool side_by_side = false;         // results that are no neighbours along the last axis are better stored as neighbours, and copied
-  bool takes_body = true;            // else the result has to be stored by itself, and a step of its own does the body
-  bool b_along_k = false;            // a constant B that has to be put in order anyway is better stored with its neighbours along K
-  std::optional<Packing> packing = std::nullopt;  // a constant B [K, N] of known sizes is read as a step of its own has packed it; of a site whose B is packed: what is read
-  // What its kernel decides at run time and can be timed for one set of sizes ("algorithm"): RunKernel::tunables has the choices.
+  bool side_by_side = false;         // if the last axis of the result is strided, prefer to store it contiguously and copy it
+  bool takes_body = true;            // else the result is stored, and a separate step computes the body
+  bool b_along_k = false;            // if a constant B must be copied anyway, prefer to store it contiguous along K
+  // B must be packed like this by a separate step; only for a constant B [K, N] of static sizes. If the site's B is packed already: the packing that it reads.
+  std::optional<Packing> packing = std::nullopt;
+  // The kernel's choices at run time that can be timed for one set of sizes, by name ("algorithm"). RunKernel::tunables lists the choices.
   std::vector<std::string_view> tunables = {};
-  std::function<EmittedStep()> emit = {};  // not of a sketch
+  std::function<EmittedStep()> emit = {};  // empty for a sketch
 };
 
 // What kept an implementation from making an offer.
@@ -186,14 +187,14 @@ struct Settings {
   Deterministic deterministic = Deterministic::run;
   // Float32 GEMMs, or convolutions, may round their operands to TF32 (10 mantissa bits) if the target has it.
   bool tf32 = false, tf32_convolutions = false;
-  // Whole bodies are offered by implementations that another one beats by little, too: which one is the fastest is known by time.
+  // An implementation that another one beats by little (is_near) also makes its offer, so that timing can decide. Only for offers that take the whole body.
   bool rivals = false;
 };
 
-// Costs are no more exact than this: within it, time decides where there is time.
+// True if the cost model cannot tell the two apart; then timing decides, if there is time for it.
 inline bool is_near(double cost, double least) { return cost <= 2 * least; }
 
-// A backend's half of compile. Functions are pure; a backend is one line of run/backends.def.
+// The compile-time half of a backend. All functions are pure. A backend is one line of run/backends.def.
 struct Compiler {
   // Error (unsupported) if the target cannot do what the settings demand.
   void (*check)(const Target&, const Settings&);

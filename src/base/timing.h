@@ -1,5 +1,5 @@
-// What was timed once and is known from then on: which of the ways to do something is the fastest on one machine. Plans hold such entries, and so does a
-// file that builds share.
+// The result of a timing: the fastest of several choices for one problem on one machine. Plans hold such entries, and so does the timing cache, a file that
+// builds share.
 #pragma once
 #include <compare>
 #include <span>
@@ -10,22 +10,22 @@
 namespace ingot {
 
 struct Timing {
-  std::string machine;  // and the library on it whose ways these are: "NVIDIA H200, cuBLASLt 130200"
-  std::string problem;  // all that the times depend on
-  std::string choice;   // "cublaslt 3"; whoever does the problem knows what it means, or does as if there was no entry
+  std::string machine;  // with the library that has the choices: "NVIDIA H200, cuBLASLt 130200"
+  std::string problem;  // everything on which the times depend
+  std::string choice;   // "cublaslt 3"; a kernel that does not know the choice ignores the entry
   auto operator<=>(const Timing&) const = default;
 };
 
-// Text of one line, not empty and not long: what an entry may hold.
+// True for a text that an entry may hold: one line, not empty, not long.
 bool is_timing_text(std::string_view);
-// Puts `more` in: sorted, of one problem on one machine the later one.
+// Adds `more` and sorts. A later entry replaces an earlier one for the same problem on the same machine.
 void add(std::vector<Timing>& to, std::span<const Timing> more);
 
-// A file of them: empty where there is none, or where another user could have written it (`refused` says so). Error (format) when it is another
-// file, or damaged.
+// Reads a timing cache. Empty if there is no such file, or if another user could have written it (then `refused` says so). Error (format) if it is another kind
+// of file, or damaged.
 std::vector<Timing> read_timings(const std::string& path, std::string* refused = nullptr);
-// Adds them to what the file holds by now, atomically: of processes that add at the same time each one's are there. Error (io) when it cannot be
-// written, or another user could have written what is there.
+// Adds entries to the file, atomically: if several processes add at the same time, no entry is lost. Error (io) if the file cannot be written, or if another user
+// could have written it.
 void add_to_file(const std::string& path, std::span<const Timing> more);
 
 }  // namespace ingot

@@ -30,15 +30,14 @@ struct Record {
   std::vector<Program> functions = {};
 };
 
-// For the GPU at hand.
+// What a timed build knows and asks, for the GPU at hand.
 struct Timed {
-  std::vector<Timing> known;                    // what was the fastest: among offers that are near it is chosen
-  bool rivals = false;                          // where that is not known, the others are in `steps`, and their code in the plan: it is compiled anew when they are timed
-  std::vector<plan::TimedStep> steps = {};      // all that can be timed
+  std::vector<Timing> known;                    // earlier timings. They decide among offers whose costs are near
+  bool rivals = false;  // adds the other near offers to `steps` and their code to the plan, if no timing is known. The plan is compiled anew after timing
+  std::vector<plan::TimedStep> steps = {};  // out: all steps that can be timed
 };
 
-// One function for each graph; weights of one name are one weight. `progress(stage, fraction)` returns false to cancel
-// (Error cancelled).
+// Compiles each graph to a function of one plan. Weights with the same name become one weight. `progress(stage, fraction)` returns false to cancel (Error cancelled).
 plan::Plan compile(std::span<const NamedGraph> functions, const Options&, const std::function<bool(std::string_view, double)>& progress = {}, Record* record = nullptr,
                    Timed* timed = nullptr);
 inline plan::Plan compile(const ir::Graph& canonical, const Options& options, const std::function<bool(std::string_view, double)>& progress = {}) {

@@ -214,7 +214,7 @@ TEST(Compile, APlanForAGpuAloneDoesNotRunOnTheCpu) {
             "the plan has no program for the CPU: it was compiled for cuda:sm_90 | compile the model with \"cpu\" among its targets");
 }
 
-// A packed B is read by those offers alone that read this packing; of others the cheapest is taken, whichever comes first.
+// A packed B needs an offer that reads this packing. Among such offers the cheapest is chosen, in any order.
 TEST(Compile, TheCheapestOfferIsTheOneRule) {
   using backend::Offer;
   const backend::Packing panels{"panels", {}}, tiles{"tiles", {}};
@@ -230,7 +230,7 @@ TEST(Compile, TheCheapestOfferIsTheOneRule) {
   EXPECT_EQ(cheapest(dear, false)->implementation, "a");
 }
 
-// What a timed build is given, and what it makes of what was the fastest.
+// A timed build: which steps it offers for timing, and how known timings decide.
 TEST(Compile, AmongOffersThatAreNearTheFastestIsChosen) {
   SKIP_WITHOUT(nvrtc);
   auto graph = [](const std::string& columns) {
@@ -266,7 +266,7 @@ TEST(Compile, AmongOffersThatAreNearTheFastestIsChosen) {
     Record record;
     const plan::Plan made = compiled(halves, &known, &record);
     ASSERT_EQ(known.steps.size(), 1u);
-    EXPECT_EQ(known.steps[0].ways.size(), 1u);  // it is not timed again
+    EXPECT_EQ(known.steps[0].ways.size(), 1u);  // the choice between the offers is not timed again
     EXPECT_EQ(known.steps[0].problem, step.problem);
     EXPECT_EQ(made.functions[0].programs[0].steps[0].kernel, own ? "implicit_gemm" : "matmul");
     EXPECT_EQ(kernels(made) > 0, own);
@@ -275,7 +275,7 @@ TEST(Compile, AmongOffersThatAreNearTheFastestIsChosen) {
   }
   Timed none{{{"a machine", "another problem", "implicit_gemm"}}, false};
   EXPECT_EQ(plan::write(compiled(halves, &none)), plan::write(usual));
-  // Where one offer alone takes the site, what its kernel decides can be timed, and nothing else.
+  // If only one offer takes the site, only the choices of its kernel can be timed.
   Timed single{{}, true};
   compiled(graph("60"), &single);
   ASSERT_EQ(single.steps.size(), 1u);

@@ -15,7 +15,7 @@ namespace {
 int conform(const kernels::Definition& kernel, const char* target, const char* device, int cases) {
   Options options;
   options.set("target", target);
-  // CUDA's kernel of this name multiplies f32 by TF32 alone.
+  // CUDA's kernel of this name multiplies f32 only by TF32.
   const bool tf32 = kernel.name == "implicit_gemm" && std::string_view(target).starts_with("cuda");
   if (tf32) options.set("matmul_precision", "tf32");
   int found = 0;

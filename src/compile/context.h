@@ -23,7 +23,7 @@ struct LeafPlaces {
 struct Backend {
   Target target;
   backend::Settings settings;
-  std::span<const Timing> known = {};  // which implementation was the fastest for a step
+  std::span<const Timing> known = {};  // timings of earlier builds: the fastest implementation of a step
   backend::Offers offers(const backend::Site& site) const { return backend::compiler_for(target).offers(site, target, settings); }
   // For a sketch (a site without layouts): true if the backend has any offer.
   bool has_offer(const backend::Site& site) const { return !offers(site).offers.empty(); }
@@ -53,8 +53,8 @@ bool is_one_row(const ir::Dims&);
 // True for a view whose map of indices pads nothing.
 bool is_plain_view(const ir::Graph&, ir::ValueId);
 
-// The cheapest of those that read B by this packing, the first where costs are equal; null: there is none. One that leaves the body out costs a pass more, and counts
-// only if the body may go.
+// The cheapest offer that reads B with this packing; among equal costs the first; null if there is none. An offer without the body costs a pass more, and is
+// considered only if the body may be split off.
 const backend::Offer* cheapest(const backend::Offers&, bool body_may_go, const std::optional<backend::Packing>& packed = std::nullopt);
 double cost_of(const backend::Offer&);
 

@@ -1,4 +1,4 @@
-// The third phase: a schedule as a plan's program, its sizes as a size program.
+// The third phase, emission: writes a schedule as a plan's program, and its sizes as a size program.
 #include <algorithm>
 
 #include "compile/function.h"

@@ -13,8 +13,8 @@ struct CompiledFunction {
 };
 CompiledFunction compile_function(const Context&);
 
-// Appends the program to the function; the first one brings symbols, bindings and checks. Its device code, not yet compiled. `timed`: gets the steps that can be
-// timed, with rivals and their code; their targets and functions are the caller's.
+// Appends the program to the function; the first program also sets symbols, bindings and checks. Returns its device code, not yet compiled. `timed` receives the
+// steps that can be timed, with rivals and their code; the caller sets their targets and functions.
 std::vector<backend::CodeUnit> emit(CompiledFunction, plan::Function&, std::vector<plan::TimedStep>* timed = nullptr);
 
 }  // namespace ingot::compile

@@ -14,7 +14,8 @@ namespace ingot::compile {
 using ir::add_weights;
 using ir::random_array;
 
-// Sums in another order and other forms of the same function: a hundred roundings of the largest value. `tf32`: products of f32 read operands of 10 bits.
+// The error allowed for sums in another order and for other forms of the same function: a hundred roundings of the largest value. `tf32`: GEMMs of f32 round
+// their operands to 10 bits.
 inline void expect_close(const ir::Array& found, const ir::Array& wanted, bool tf32 = false) {
   ASSERT_EQ(found.dims, wanted.dims);
   if (wanted.dtype == ir::DType::f16) {

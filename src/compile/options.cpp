@@ -53,7 +53,7 @@ void check_value(const Option& option, std::string_view text) {
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
     const bool bytes = option.name == "memory_bytes";
     if (error != std::errc() || end != text.data() + text.size() || v < (bytes ? -1 : 0) || (!bytes && v > INT32_MAX))
-      refuse(bytes ? "a number of bytes, 0 (no limit) or -1 (nine tenths of what is free)" : "an integer of 0 or more");
+      refuse(bytes ? "a number of bytes, 0 (no limit) or -1 (nine tenths of the free memory)" : "an integer of 0 or more");
   }
   if (option.type == "float") {
     double v = 0;

@@ -163,7 +163,7 @@ class Splitter {
     return g_.type(v).dims.size() >= least && !(strides.back() == Dim(1)) && !(strides.back() == Dim(0)) && !along_k;
   }
 
-  // `turned`: the last two axes change places.
+  // `turned`: the last two axes are swapped.
   uint32_t derive(ValueId v, std::optional<backend::Packing> packing = std::nullopt, bool turned = false) {
     auto [found, made] = index_.try_emplace({v, packing ? packing->kernel : turned ? "turned" : ""}, first_ + static_cast<uint32_t>(out_.derived.size()));
     if (!made) return found->second;
@@ -183,7 +183,7 @@ class Splitter {
     return found->second;
   }
 
-  // A convolution's kernel in the order of B, as main sees it.
+  // The value in main of a convolution's kernel, in the order in which B is read.
   ValueId in_order(const Node& reader, ValueId v) {
     if (reader.op != Op::matmul || !lies_along_k(reader)) return leaf_of(v, derive(v));
     const uint32_t derived = derive(v, std::nullopt, true);
@@ -195,7 +195,7 @@ class Splitter {
     return transpose(matrix, rank - 2, rank - 1);
   }
 
-  // True if B, where main would read it, does not lie along K although prepare computes it and could store it so.
+  // True if prepare computes B and could store it contiguous along K, but main would read it in another order.
   bool is_computed_across(ValueId v) const {
     std::vector<const Node*> views;
     for (; is_view(g_.producer(v).op); v = g_.producer(v).in[0]) views.push_back(&g_.producer(v));
@@ -205,7 +205,7 @@ class Splitter {
     return w && !(w->strides[w->strides.size() - 2] == Dim(1));
   }
 
-  // The backend reads a constant B of this GEMM best where its neighbours lie along K.
+  // True if the backend prefers a constant B of this GEMM contiguous along K.
   bool lies_along_k(const Node& node) const {
     backend::Gemm sketch = sketch_of(g_, node);
     sketch.constant = true;
@@ -218,7 +218,7 @@ class Splitter {
     return (scale == none_id ? b : b * Handle(&out_.main, scale)).id();
   }
 
-  // How a GEMM reads its constant B, where the cheapest offer has a packing of its own. The schedule chooses among offers that read it.
+  // The packing that the cheapest offer wants for the GEMM's constant B, if any. The schedule then chooses among offers that read this packing.
   std::optional<backend::Packing> packing_of(const Node& node, const std::optional<EncodedB>& encoded) const {
     if (node.op != Op::matmul || !constant_[encoded ? encoded->numbers : node.in[1]]) return std::nullopt;
     const Dims& b = g_.type(node.in[1]).dims;

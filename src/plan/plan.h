@@ -60,15 +60,15 @@ struct Step {
   uint32_t writes = 0;                 // operands [operands.size() - writes, end) are written
 };
 
-// A step of a plan that was just made, whose kernel can be timed, or that could be done in several ways. Of no file.
+// A step of a new plan that can be timed: its kernel has choices, or several kernels can do it. Not part of the file.
 struct TimedStep {
   size_t target, function, step;       // in the plan
   struct Way {
     std::string implementation;
-    Step step;                         // with the same operands; its sizes are the function's
+    Step step;                         // with the same operands; its sizes are indices in the function's sizes
   };
-  std::vector<Way> ways;               // the plan's own is the first
-  std::string problem = {};            // Timing::problem of the choice between them
+  std::vector<Way> ways;               // the first is the plan's own
+  std::string problem = {};            // Timing::problem of the choice between the ways
 };
 
 struct Check {

@@ -30,19 +30,15 @@ Resolved& Executor::resolve(std::vector<int64_t> symbols, const Memory& memory, 
 std::shared_ptr<const Executor::Addresses> Executor::weights_of(const Entry& entry) {
   Addresses now;
   const Resolved& r = *entry.resolved;
-  for (const Resolved::WeightOperand& w : r.of_weights) now.push_back(r.steps[w.step].operands[w.operand].data);
-  // Recorded copies read pinned memory that a change of placement frees. Memory allocated later may have the same addresses, but a recording of the old copies must not
-  // be replayed, so the placement itself is compared.
-  now.push_back(reinterpret_cast<std::byte*>(const_cast<Streaming*>(r.streaming.get())));
+  for (const Resolved::WeightOperand& w : r.of_weights) {
+    if (!is_streamed(r, w)) now.push_back(r.steps[w.step].operands[w.operand].data);
+  }
   auto known = std::find_if(entry.recent.begin(), entry.recent.end(), [&](const Recent& m) { return *m.weights == now; });
   return known != entry.recent.end() ? known->weights : std::make_shared<const Addresses>(std::move(now));
 }
 
 void Executor::forget_copies() {
-  for (Entry& e : kept_) {
-    std::erase_if(e.recent, [](const Recent& r) { return r.streaming != nullptr; });
-    e.weights = nullptr;
-  }
+  for (Entry& e : kept_) std::erase_if(e.recent, [](const Recent& r) { return r.streaming != nullptr; });
 }
 
 void Executor::run(std::span<std::byte* const> bindings, const RunMemory& memory, Workers& workers, backend::Stream& stream, Lane* lane, bool recording, bool marks) {
@@ -52,11 +48,13 @@ void Executor::run(std::span<std::byte* const> bindings, const RunMemory& memory
   if (entry.weights == nullptr) entry.weights = weights_of(entry);
   addresses_.assign(bindings.begin(), bindings.end());
   addresses_.insert(addresses_.end(), {memory.arena, memory.scratch, memory.ring});
-  auto recent = std::find_if(entry.recent.begin(), entry.recent.end(), [&](const Recent& m) { return m.weights == entry.weights && m.addresses == addresses_; });
+  const std::shared_ptr<const Streaming>& streaming = entry.resolved->streaming;
+  auto recent =
+      std::find_if(entry.recent.begin(), entry.recent.end(), [&](const Recent& m) { return m.weights == entry.weights && m.streaming == streaming && m.addresses == addresses_; });
   if (recent == entry.recent.end()) {
     steps();
     if (entry.recent.size() == recent_limit) entry.recent.pop_back();
-    entry.recent.push_front({entry.weights, addresses_, nullptr, entry.resolved->streaming});
+    entry.recent.push_front({entry.weights, streaming, addresses_, nullptr});
     return;
   }
   entry.recent.splice(entry.recent.begin(), entry.recent, recent);

@@ -21,13 +21,13 @@ class Executor {
   // The last result of find() or resolve().
   Resolved& current() { return *kept_.front().resolved; }
   const Resolved* last() const { return kept_.empty() ? nullptr : kept_.front().resolved.get(); }
-  // Destroys the recordings that hold copies of streamed weights: they must not outlive the memory that these copies read.
+  // Destroys the recordings that contain copies of streamed weights. They must not outlive the memory that these copies read.
   void forget_copies();
   size_t kept() const { return kept_.size(); }
   // Number of resolve() calls.
   size_t resolutions() const { return resolutions_; }
 
-  // The steps at the current sizes. `recording`: work that comes again with the same addresses is recorded, and replayed from then on.
+  // Runs the steps at the current sizes. `recording`: steps that run again with the same addresses are recorded, and the recording is replayed from then on.
   void run(std::span<std::byte* const> bindings, const RunMemory&, Workers&, backend::Stream&, Lane* lane, bool recording, bool marks = false);
 
  private:
@@ -36,16 +36,17 @@ class Executor {
   using Addresses = std::vector<std::byte*>;
   struct Recent {
     std::shared_ptr<const Addresses> weights;
+    // The streamed weights: their copies are part of the recording. Compared by address, and held so that no later placement gets the same address.
+    std::shared_ptr<const Streaming> streaming;
     Addresses addresses;
     std::unique_ptr<backend::Recording> recording;
-    std::shared_ptr<const Streaming> streaming;  // the placement that `weights` names by its address, which no later one must get
   };
   static constexpr size_t recent_limit = 4;
   struct Entry {
     std::vector<int64_t> symbols;
     std::unique_ptr<Resolved> resolved;
     uint64_t memory;                           // number of the Memory that the steps point to
-    std::shared_ptr<const Addresses> weights;  // addresses of the weights; equal ones share one object with `recent`. Null: not computed yet
+    std::shared_ptr<const Addresses> weights;  // addresses of the weights that are not streamed; equal ones share one object with `recent`. Null: not computed yet
     std::list<Recent> recent;                  // most recent first
   };
   static constexpr size_t kept_limit = 32;

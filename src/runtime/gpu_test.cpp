@@ -328,7 +328,7 @@ TEST(Gpu, StepsAreTimed) {
   }
 }
 
-// Half of the weights come from the host: the same bits, in two threads, recorded and not, with other weights between.
+// Half of the weights are streamed from the host: results have the same bits as without streaming, in two threads, recorded and not, before and after a commit.
 TEST(Gpu, StreamedWeightsGiveTheSameBits) {
   SKIP_WITHOUT_ALL;
   constexpr size_t side = 128, count = 16;

@@ -21,18 +21,18 @@ void Lane::Loading::begin() {
   start(Streaming::none);
 }
 
-// After an error there may be copies that no step waits for: what comes next in the session's stream must still come after them.
+// After an error there may be copies that no step waits for. Later work in the session's stream must still wait for them.
 Lane::Loading::~Loading() {
   if (!ahead_) return;
   try {
     lane_.stream_->set(*lane_.free_);
     stream_.come_after(*lane_.free_);
   } catch (const Error&) {
-    // A driver that refuses this too does no more work.
+    // If the driver refuses this too, it runs nothing any more.
   }
 }
 
-// The copies that waited for this step.
+// Starts the copies that wait for step `after`.
 void Lane::Loading::start(uint32_t after) {
   if (started_ == loads_.loads.size() || loads_.loads[started_].after != after) return;
   stream_.set(*lane_.free_);

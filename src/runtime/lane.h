@@ -1,4 +1,4 @@
-// The stream beside a session's in which streamed weights come to the device.
+// Lane: the second stream of a session. It copies streamed weights to the device while the session's stream computes.
 #pragma once
 #include <memory>
 #include <vector>
@@ -12,13 +12,14 @@ class Lane {
  public:
   explicit Lane(const backend::Backend& backend) : stream_(backend.new_own_stream()) {}
 
-  // A run has given all its work to the session's stream.
+  // Marks the end of a run: all its work is in the session's stream.
   void note_end(backend::Stream& stream);
-  // Until the run noted last is done: then nothing reads the memory that was streamed from.
+  // Waits until the last marked run is done. From then on nothing reads the host memory that its copies read.
   void wait();
 
-  // The copies of one run, each in order behind the last step that reads what lies in its place, and each before the step that waits for it. They are work behind all
-  // that the session's stream has by then, and that stream comes after all of them: so a recording of it has them too, and the ring may go when the run's other memory does.
+  // The copies of one run. A copy starts after the last step that reads the old content of its place in the ring, and ends before the step that needs it.
+  // The first copy waits for the session's stream, and the session's stream waits for every copy. So a recording of that stream contains the copies, and the
+  // ring may be freed together with the run's other memory.
   class Loading {
    public:
     Loading(Lane& lane, const Streaming::OfFunction& loads, std::byte* ring, backend::Stream& stream) : lane_(lane), loads_(loads), ring_(ring), stream_(stream) {}
@@ -36,14 +37,14 @@ class Lane {
     std::byte* ring_;
     backend::Stream& stream_;
     size_t started_ = 0, met_ = 0;
-    bool ahead_ = false;  // the lane may have work that the session's stream does not come after
+    bool ahead_ = false;  // the lane may have copies that the session's stream does not wait for yet
   };
 
  private:
   std::unique_ptr<backend::Stream> stream_;
-  std::unique_ptr<backend::Point> end_;                     // in the session's stream, behind the last run
-  std::unique_ptr<backend::Point> free_;                    // in the session's stream: what copies write to is not read any more
-  std::vector<std::unique_ptr<backend::Point>> arrived_;    // in the lane, behind each load
+  std::unique_ptr<backend::Point> end_;                     // in the session's stream, after the last run
+  std::unique_ptr<backend::Point> free_;                    // in the session's stream: the places of the next copies are no longer read
+  std::vector<std::unique_ptr<backend::Point>> arrived_;    // in the lane, after each load
 };
 
 }  // namespace ingot::runtime

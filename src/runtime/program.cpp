@@ -68,7 +68,7 @@ size_t place_arena(const plan::Program& f, const std::vector<int64_t>& sizes, si
   for (size_t b = 0; b < f.buffers.size(); ++b) {
     if (f.buffers[b].kind != Buffer::Kind::arena) continue;
     auto bytes = static_cast<size_t>(std::clamp<int64_t>(sizes[f.buffers[b].bytes], 0, most_bytes));
-    order.push_back({b, (bytes + 64 + alignment - 1) / alignment * alignment});
+    order.push_back({b, padded_bytes(bytes, alignment)});
   }
   std::stable_sort(order.begin(), order.end(), [](const Item& x, const Item& y) { return x.bytes > y.bytes; });
   offsets.assign(f.buffers.size(), 0);
@@ -227,12 +227,16 @@ size_t usual_bytes(const LoadedFunction& loaded, const plan::Plan& plan, std::sp
   }
 }
 
+bool is_streamed(const Resolved& r, const Resolved::WeightOperand& w) {
+  return r.streaming != nullptr && (w.derived ? r.streaming->derived : r.streaming->weights)[w.index] != nullptr;
+}
+
 bool point_at_weights(Resolved& r, const Memory& memory) {
   bool changed = r.streaming != memory.streaming;
   r.streaming = memory.streaming;
   r.in_ring.clear();
   for (const Resolved::WeightOperand& w : r.of_weights) {
-    if (r.streaming != nullptr && (w.derived ? r.streaming->derived : r.streaming->weights)[w.index] != nullptr) {
+    if (is_streamed(r, w)) {
       const Streaming::OfFunction& here = r.streaming->functions.at(r.program);
       r.in_ring.push_back({w.step, w.operand, here.places.at({w.step, w.derived, w.index}) + static_cast<size_t>(w.offset)});
       r.steps[w.step].operands[w.operand].data = nullptr;

@@ -31,6 +31,8 @@ struct LoadedFunction {
 };
 struct Streaming;
 class Lane;
+// The room that `bytes` of data take in device memory: kernels may read 64 bytes after the end, and the next data is aligned.
+inline size_t padded_bytes(size_t bytes, size_t alignment) { return (bytes + 64 + alignment - 1) / alignment * alignment; }
 // Allocates memory; the error names `what` if there is none.
 MemoryBlock reserve(size_t bytes, Allocator&, std::string_view what);
 
@@ -46,7 +48,7 @@ struct HostTensor {
   const int64_t* strides = nullptr;  // in elements; null = row-major
 };
 
-// All that follows from the sizes. Only the operands' data pointers change afterwards.
+// Everything that depends on the sizes. Only the operands' data pointers change afterwards.
 struct Resolved {
   const plan::Program* program = nullptr;
   std::vector<int64_t> symbols;
@@ -74,39 +76,40 @@ struct Resolved {
     int64_t offset;                           // in bytes
   };
   std::vector<WeightOperand> of_weights;
-  std::vector<ArenaOperand> in_ring;          // weights that are streamed: offset in the ring
-  std::shared_ptr<const Streaming> streaming;  // of the weights that the steps point at; null: none is streamed
+  std::vector<ArenaOperand> in_ring;          // streamed weights: offset in the ring
+  std::shared_ptr<const Streaming> streaming;  // Memory::streaming of the weights that the steps read; null: none is streamed
   size_t arena_bytes = 0, scratch_bytes = 0;
   std::vector<std::vector<int64_t>> binding_dims;
 };
 
-// Addresses of the weights. Tables of the same number have the same addresses.
+// The addresses of the weights. Two tables with the same number have the same addresses.
 struct Memory {
   uint64_t number = 0;
   std::vector<const std::byte*> weights;   // per Plan::weights; null = not there
   std::vector<std::byte*> derived;         // per Plan::derived
   std::vector<size_t> weight_bytes, derived_bytes;
-  // Of weights that are not on the device: null above. Null where all are.
-  std::shared_ptr<const Streaming> streaming;
+  std::shared_ptr<const Streaming> streaming;  // of the weights that are not on the device, whose addresses above are null; null: all are there
 };
 
 // Bytes of all operands of a step, each counted once, without broadcast axes.
 int64_t bytes_moved(const Resolved::Step&);
 // Resolves the function at these symbols. Its steps get the weights' addresses from `memory`.
 std::unique_ptr<Resolved> resolve(const LoadedFunction&, const plan::Plan&, const Memory& memory, std::vector<int64_t> symbols, Workers&);
-// Sets the weights' addresses in the steps; true if one changed. Sizes do not depend on addresses and stay.
+// True if the operand is a streamed weight, whose address is in the ring.
+bool is_streamed(const Resolved&, const Resolved::WeightOperand&);
+// Sets the weights' addresses in the steps; true if one changed, or the streamed weights did. Sizes do not depend on addresses and stay.
 bool point_at_weights(Resolved&, const Memory&);
-// Memory of a run, of the resolved sizes; `ring`: of Streaming::ring_bytes.
+// The memory of a run, of the resolved sizes. `ring` has Streaming::ring_bytes.
 struct RunMemory {
   std::byte *arena, *scratch, *ring = nullptr;
 };
-// Where the steps find bindings, arena and streamed weights from now on.
+// Sets the addresses of bindings, arena and streamed weights in the steps.
 void point(Resolved&, std::span<std::byte* const> bindings, const RunMemory&);
 void run_step(const LoadedFunction&, const Resolved&, size_t step, std::byte* scratch, Workers&, backend::Stream&);
-// Runs the steps. `bindings`: data of every binding. `lane`: in which streamed weights come; null where there are none.
-// `marks`: the stream notes the time before the first step and after each.
+// Runs the steps. `bindings`: the data of each binding. `lane`: copies streamed weights; null if there are none. `marks`: the stream notes the time before the
+// first step and after each.
 void run(const LoadedFunction&, Resolved&, std::span<std::byte* const> bindings, const RunMemory&, Workers&, backend::Stream&, Lane* lane = nullptr, bool marks = false);
-// Of arena and scratch at the usual sizes; 0 where these do not go together.
+// Bytes of arena and scratch at the usual sizes; 0 if these sizes contradict each other.
 size_t usual_bytes(const LoadedFunction&, const plan::Plan&, std::span<const size_t> weight_bytes, std::span<const size_t> derived_bytes, Workers&);
 
 }  // namespace ingot::runtime

@@ -242,7 +242,7 @@ void Routine::call(const plan::Call& c, Callee& callee, const Run& run) {
   if (arena_.size() < known->arena_bytes) arena_ = reserve(known->arena_bytes, run.allocator, "the arena of a region");
   if (scratch_.size() < known->scratch_bytes + 64) scratch_ = reserve(known->scratch_bytes + 64, run.allocator, "the scratch memory of a region");
   const size_t ring = known->streaming != nullptr ? known->streaming->ring_bytes : 0;
-  if (ring_.size() != ring) ring_ = MemoryBlock(), ring_ = reserve(ring, run.allocator, "the ring that streamed weights come to");
+  if (ring_.size() != ring) ring_ = MemoryBlock(), ring_ = reserve(ring, run.allocator, "the ring for streamed weights");
   executor.run(data, {arena_.data(), scratch_.data(), ring_.data()}, run.workers, run.stream, run.lane, run.recording, run.marks);
   if (run.marks) note_times(executor, run.stream, timed_);
 }

@@ -32,8 +32,8 @@ class Routine {
     const Memory& memory;
     Workers& workers;
     backend::Stream& stream;
-    Allocator& allocator;        // of what kernels read and write
-    Lane* lane;                  // in which streamed weights come
+    Allocator& allocator;        // of memory that kernels access
+    Lane* lane;                  // copies streamed weights; null if there are none
     const OutputMemory& output;  // may be empty
     bool recording;
     bool marks;
@@ -52,7 +52,7 @@ class Routine {
 
   // Frees the memory that is kept between runs.
   void give_back() noexcept;
-  void forget_copies();  // see Executor
+  void forget_copies();  // see Executor::forget_copies
   // Number of resolve() calls.
   size_t resolutions() const;
   // Steps of the last run with marks, in order.
@@ -87,7 +87,7 @@ class Routine {
   std::vector<bool> open_, bounded_;          // per binding
   std::vector<int64_t> symbols_, sizes_;
   std::vector<Slot> slots_;                   // per value
-  std::vector<MemoryBlock> blocks_;           // shared by values that are never needed at once
+  std::vector<MemoryBlock> blocks_;           // each for values that are never needed at the same time
   MemoryBlock arena_, scratch_, ring_;
   std::vector<Timed> timed_;
 };

@@ -88,11 +88,11 @@ Session::~Session() {
   try {
     leave_weights();
   } catch (const Error&) {
-    // A driver that refuses to wait does no more work.
+    // If the driver refuses to wait, it runs nothing any more.
   }
 }
 
-// Copies of streamed weights that are under way read memory of the host, which goes at once when nobody has it any more.
+// Copies of streamed weights that are still running read host memory, which is freed as soon as nobody holds it. So this waits for them.
 void Session::leave_weights() {
   if (lane_ != nullptr && set_ != nullptr && ring_bytes() > 0) {
     if (!stream_->recorded_by_caller()) lane_->wait();
@@ -158,7 +158,7 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
   }
   if (const size_t needs = known->arena_bytes + known->scratch_bytes; set_->limit > 0 && needs > set_->arena) {
     if (stream_->recorded_by_caller()) {
-      throw Error(Code::invalid_input, "a run with these sizes moves weights to the host, and cannot be recorded into a CUDA graph")
+      throw Error(Code::invalid_input, "a run with these sizes moves weights to the host, so it cannot be recorded into a CUDA graph")
           .fix("run once with these sizes before the capture");
     }
     weights_->make_room(needs);
@@ -220,7 +220,7 @@ void Session::run_kept(std::span<const HostTensor> inputs, std::span<const HostT
   if (run_memory_ == nullptr) {
     grow(arena_, r.arena_bytes, memory(), "the arena of a session");
     grow(scratch_, r.scratch_bytes + 64, memory(), "the scratch memory of a session");
-    if (routine_ == nullptr && ring_.size() != ring_bytes()) ring_ = MemoryBlock(), ring_ = reserve(ring_bytes(), memory(), "the ring that streamed weights come to");
+    if (routine_ == nullptr && ring_.size() != ring_bytes()) ring_ = MemoryBlock(), ring_ = reserve(ring_bytes(), memory(), "the ring for streamed weights");
   }
   if (outputs.size() != loaded_.outputs)
     fail(Code::invalid_input, "the plan gives {}, but room for {} given", list_text("output", std::span(loaded_.function->bindings).subspan(loaded_.inputs, loaded_.outputs)),
@@ -285,7 +285,7 @@ size_t Session::late_bytes(size_t output) const {
   return n;
 }
 
-// Where kernels write an output whose size has just been read: the caller's memory, or a copy on the device if the device does not reach that.
+// Returns where kernels write an output whose sizes have just been read: the caller's memory, or a block on the device if the device cannot access that.
 std::byte* Session::make_late_output(size_t output, std::span<const int64_t> dims) {
   std::byte* data = output_memory_(output, dims);
   const size_t binding = loaded_.inputs + output, bytes = late_bytes(output);
@@ -295,7 +295,7 @@ std::byte* Session::make_late_output(size_t output, std::span<const int64_t> dim
   return staged_[binding].data();
 }
 
-// The regions of a function, with the memory of its values.
+// Runs a function with regions.
 void Session::work_regions(std::span<const HostTensor> outputs) {
   if (stream_->recorded_by_caller()) {
     throw Error(Code::invalid_input, fmt::format("\"{}\" reads sizes or conditions from data while it runs, so it cannot be recorded into a CUDA graph", loaded_.function->name))
@@ -333,7 +333,7 @@ void Session::work_now(std::span<const HostTensor> outputs) {
   const Resolved& r = executor_.current();
   if (run_memory_ == nullptr) return work_in({arena_.data(), scratch_.data(), ring_.data()});
   size_t alignment = weights_->backend().alignment(), arena = (r.arena_bytes + alignment - 1) / alignment * alignment;
-  size_t ring = ring_bytes(), bytes = ring + arena + r.scratch_bytes;  // a ring ends at a multiple of the alignment
+  size_t ring = ring_bytes(), bytes = ring + arena + r.scratch_bytes;  // ring_bytes() is a multiple of the alignment
   MemoryBlock block(bytes > 0 ? bytes + 64 : 0, *run_memory_);
   work_in({block.data() + ring, block.data() + ring + arena, block.data()});
 }

@@ -30,7 +30,8 @@ class Session {
   // Each run allocates its memory from `from` and frees it before it returns; on a GPU the stream may use it after that. Null:
   // the session keeps its own memory between runs.
   void set_run_memory(Allocator* from) { run_memory_ = from; }
-  // Gives memory, on the host or the device, for each output whose sizes are read from data and for which run() is given none. Empty: as at first.
+  // `give` allocates, on the host or the device, each output whose sizes are read from data and for which run() gets no memory. Empty (the default): run()
+  // must get memory for each.
   void set_output_memory(OutputMemory give) { output_memory_ = std::move(give); }
   // Dims of an output: as resolved after resolve(), as computed after run().
   const std::vector<int64_t>& output_dims(size_t output) const { return output_dims_[output]; }
@@ -52,7 +53,7 @@ class Session {
   size_t outputs() const { return loaded_.outputs; }
   const plan::Function& function() const { return *loaded_.function; }
   size_t arena_bytes() const { return arena_.size(); }
-  // Of its weights, with what its own runs take of the device at the last sizes.
+  // The usage of its weights, with the arena and scratch of its own last sizes.
   Weights::Usage memory_usage() const;
   size_t kept_sizes() const { return executor_.kept(); }
   // Number of resolve() calls.
@@ -102,11 +103,11 @@ class Session {
   Executor executor_;
   std::unique_ptr<Routine> routine_;  // for a function with regions
   OutputMemory output_memory_;
-  std::vector<std::byte*> late_;  // per output, memory of the host that output_memory_ gave in this run: what is in staged_ goes there
-  std::vector<size_t> room_;  // per binding, of results whose size is read from data
+  std::vector<std::byte*> late_;  // per output: host memory that output_memory_ gave in this run, to which the result is copied from staged_
+  std::vector<size_t> room_;  // per binding: the bytes that the caller gave, for results whose sizes are read from data
   std::vector<int64_t> wanted_;
-  MemoryBlock arena_, scratch_, ring_;  // with run_memory_ not used
-  std::unique_ptr<Lane> lane_;  // of streamed weights
+  MemoryBlock arena_, scratch_, ring_;  // not used with run_memory_
+  std::unique_ptr<Lane> lane_;  // copies streamed weights; null until there are some
   Allocator* run_memory_ = nullptr;
   std::vector<MemoryBlock> gathered_;  // host copies of inputs and states whose layout the plan cannot read
   std::vector<MemoryBlock> staged_;  // device copies of the caller's host tensors

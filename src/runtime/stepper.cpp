@@ -23,11 +23,10 @@ Stepper::Stepper(std::shared_ptr<const plan::Plan> plan, std::string_view device
     weights_.push_back(filled({w.data, w.bytes}, w.name));
     memory_.weights.push_back(weights_.back().data());
   }
-  const size_t alignment = placement_.backend->alignment();
-  auto padded = [&](size_t bytes) { return (bytes + 64 + alignment - 1) / alignment * alignment; };
+  auto padded = [&](size_t bytes) { return padded_bytes(bytes, placement_.backend->alignment()); };
   size_t total = 0;
   for (const plan::Derived& d : plan_->targets[placement_.target].derived) total += padded(d.bytes);
-  derived_ = block(total, "what is made of the plan's weights");
+  derived_ = block(total, "the prepared weights of the plan");
   std::byte* at = derived_.data();
   for (const plan::Derived& d : plan_->targets[placement_.target].derived) {
     memory_.derived.push_back(at);

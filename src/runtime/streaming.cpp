@@ -23,7 +23,7 @@ WeightReads::WeightReads(const std::vector<LoadedFunction>& functions, std::span
         const size_t size = derived ? derived_bytes[b.index] : weight_bytes[b.index];
         if (size == 0) continue;
         auto [found, fresh] = numbers.try_emplace({derived, b.index}, static_cast<uint32_t>(weights.size()));
-        if (fresh) weights.push_back({derived, b.index, (size + 64 + alignment - 1) / alignment * alignment});
+        if (fresh) weights.push_back({derived, b.index, padded_bytes(size, alignment)});
         if (std::find(reads.begin(), reads.end(), found->second) == reads.end()) reads.push_back(found->second);
       }
     }
@@ -36,7 +36,7 @@ size_t WeightReads::bytes() const {
 
 namespace {
 
-// The most that one step reads of the streamed weights.
+// The most bytes of streamed weights that one step reads.
 size_t most_of_a_step(const WeightReads& reads, const std::vector<bool>& streamed) {
   size_t most = 0;
   for (const auto& of_steps : reads.steps) {
@@ -55,7 +55,8 @@ Split split_weights(const WeightReads& reads, size_t limit, size_t arena, size_t
   const size_t count = reads.weights.size();
   auto bytes = [&](size_t w) { return reads.weights[w].bytes; };
   Split out;
-  // The largest stay, one more each time, until the ring takes an eighth of the limit at most; else as many as make it smallest.
+  // Keeps the largest weights, one more in each turn, until the ring takes at most an eighth of the limit. If it never does, keeps the number for which the
+  // ring is smallest.
   std::vector<size_t> by_size(count);
   std::iota(by_size.begin(), by_size.end(), size_t{0});
   std::stable_sort(by_size.begin(), by_size.end(), [&](size_t x, size_t y) { return bytes(x) > bytes(y); });
@@ -77,9 +78,8 @@ Split split_weights(const WeightReads& reads, size_t limit, size_t arena, size_t
     kept += bytes(by_size[k]);
   }
   if (!found) {
-    throw Error(Code::out_of_memory,
-                fmt::format("option memory_bytes is {}, and the weights need {} at least: two rooms for the largest of them that is streamed, and {} for a run", limit, out.least,
-                            std::max(arena, making)))
+    throw Error(Code::out_of_memory, fmt::format("option memory_bytes is {}, but the weights need at least {}, with a ring for streamed ones and {} for a run", limit, out.least,
+                                                 std::max(arena, making)))
         .fix(fmt::format("set memory_bytes to {} or more, or to 0 for no limit", out.least));
   }
   if (const size_t all = reads.bytes(); all <= limit && std::max(arena, making) <= limit - all) {
@@ -101,7 +101,8 @@ Split split_weights(const WeightReads& reads, size_t limit, size_t arena, size_t
   }
   size_t rest = 0;
   for (size_t w = 0; w < count; ++w) rest += out.streamed[w] ? bytes(w) : 0;
-  // A weight stays when the share that stays of all so far would else fall behind by half of it.
+  // Of the rest, the fraction `share` of the bytes fits. `owed` counts how far the kept bytes are behind that fraction; a weight stays if it is owed at least
+  // half its bytes.
   const double share = rest > 0 ? static_cast<double>(room) / static_cast<double>(rest) : 0;
   double owed = 0;
   for (size_t w = 0; w < count; ++w) {
@@ -111,7 +112,7 @@ Split split_weights(const WeightReads& reads, size_t limit, size_t arena, size_t
     keep(w);
     if (!out.streamed[w]) owed -= static_cast<double>(bytes(w));
   }
-  for (size_t w = 0; w < count; ++w) keep(w);  // what is left over
+  for (size_t w = 0; w < count; ++w) keep(w);  // as many as still fit
   out.ring_bytes = 2 * most_of_a_step(reads, out.streamed);
   out.streamed_bytes = reads.bytes() - out.resident_bytes;
   return out;
@@ -119,11 +120,11 @@ Split split_weights(const WeightReads& reads, size_t limit, size_t arena, size_t
 
 Streaming::OfFunction plan_loads(const WeightReads& reads, const Split& split, std::span<const std::vector<uint32_t>> steps) {
   Streaming::OfFunction out;
-  // What lies in the ring. A weight that was copied elsewhere since leaves its old place, which steps may still read.
+  // A weight in the ring. If the weight was copied to another place since, the old place belongs to nobody, but earlier steps may still read it.
   struct Slot {
     uint32_t weight;
     size_t begin, end;
-    uint32_t last;  // step that reads it
+    uint32_t last;  // the last step that reads it
   };
   constexpr uint32_t nobody = UINT32_MAX;
   std::deque<Slot> slots;
@@ -146,7 +147,7 @@ Streaming::OfFunction plan_loads(const WeightReads& reads, const Split& split, s
       auto place = [&] { at = head + bytes_of(missing) <= split.ring_bytes ? head : 0; };
       auto overlaps = [&](const Slot& s) { return s.begin < at + bytes_of(missing) && at < s.end; };
       place();
-      // One that is there and needed must not be overwritten: then all of the step's are copied to one place.
+      // A weight that this step needs and that is in the ring must not be overwritten. If it would be, all weights of the step are copied to one place.
       if (std::any_of(wanted.begin(), wanted.end(), [&](uint32_t w) { return slot_of(w) != slots.end() && overlaps(*slot_of(w)); })) {
         missing = wanted;
         place();
@@ -154,7 +155,7 @@ Streaming::OfFunction plan_loads(const WeightReads& reads, const Split& split, s
           if (auto old = slot_of(w); old != slots.end()) old->weight = nobody;
         }
       }
-      // Loads come one after another, so that each waits for all that those before it wait for.
+      // Loads run in order, so each also waits for the steps that the loads before it wait for.
       for (const Slot& s : slots) {
         if (overlaps(s)) after = after == Streaming::none ? s.last : std::max(after, s.last);
       }

@@ -1,4 +1,4 @@
-// Which weights stay on a device, and in which order the others come: on plain numbers, and on streams that only note what they are given.
+// Weight streaming: which weights stay on a device, and in which order the others are copied. Works on plain numbers, and on streams that only note their work.
 #include "runtime/streaming.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace ingot::runtime {
 namespace {
 
-// One function whose step n reads these weights.
+// The reads of one function: its step n reads the weights steps[n].
 WeightReads reads_of(const std::vector<size_t>& bytes, std::vector<std::vector<uint32_t>> steps) {
   WeightReads out;
   for (uint32_t w = 0; w < bytes.size(); ++w) out.weights.push_back({false, w, bytes[w]});
@@ -22,7 +22,7 @@ WeightReads reads_of(const std::vector<size_t>& bytes, std::vector<std::vector<u
   return out;
 }
 
-// Each step reads the weight of its number.
+// Step n reads weight n.
 WeightReads one_each(const std::vector<size_t>& bytes) {
   std::vector<std::vector<uint32_t>> steps;
   for (uint32_t w = 0; w < bytes.size(); ++w) steps.push_back({w});
@@ -49,38 +49,38 @@ TEST(Split, AllStayWhereThereIsRoom) {
   EXPECT_GT(split_weights(reads, 12 * mb - 1, 2 * mb, mb).streamed_bytes, 0u);
 }
 
-TEST(Split, WhatStaysIsSpreadOverTheSteps) {
+TEST(Split, ResidentWeightsAreSpreadOverTheSteps) {
   const WeightReads reads = one_each(std::vector<size_t>(100, mb));
   const Split split = split_weights(reads, 52 * mb, 0, 0);
   EXPECT_EQ(split.ring_bytes, 2 * mb);
   EXPECT_EQ(split.resident_bytes, 50 * mb);
   EXPECT_EQ(split.streamed_bytes, 50 * mb);
-  EXPECT_FALSE(split.streamed[0]);  // there is time to copy the next one
+  EXPECT_FALSE(split.streamed[0]);  // its step gives time to copy the next weight
   for (size_t w = 0; w + 1 < 100; ++w) EXPECT_NE(split.streamed[w], split.streamed[w + 1]) << w;
 }
 
-TEST(Split, WhatWouldMakeTheRingLargeStaysAndSoDoesWhatIsSmall) {
+TEST(Split, LargeWeightsThatNeedALargeRingAndSmallOnesStay) {
   std::vector<size_t> bytes(64, 4 * mb);
-  bytes.front() = bytes.back() = 50 * mb;  // as an embedding and the last product
+  bytes.front() = bytes.back() = 50 * mb;  // like an embedding and the last GEMM of a language model
   for (int k = 0; k < 10; ++k) bytes.push_back(1024);
   const Split split = split_weights(one_each(bytes), 200 * mb, 10 * mb, 0);
   EXPECT_EQ(split.ring_bytes, 8 * mb);
   EXPECT_FALSE(split.streamed[0] || split.streamed[63]);
   for (size_t k = 64; k < 74; ++k) EXPECT_FALSE(split.streamed[k]);
   EXPECT_LE(split.resident_bytes + split.ring_bytes + 10 * mb, 200 * mb);
-  EXPECT_GT(split.resident_bytes + split.ring_bytes + 10 * mb, 196 * mb);  // no weight more would fit
+  EXPECT_GT(split.resident_bytes + split.ring_bytes + 10 * mb, 196 * mb);  // no other weight fits
 }
 
-TEST(Split, TheLeastLimitIsTold) {
+TEST(Split, TheErrorNamesTheLeastLimit) {
   const WeightReads reads = one_each({mb, 4 * mb, mb, mb, mb, mb});
   EXPECT_EQ(refusal(reads, 5 * mb, mb, 0),
-            "option memory_bytes is 5242880, and the weights need 7340032 at least: two rooms for the largest of them that is streamed, and 1048576 for a run; "
+            "option memory_bytes is 5242880, but the weights need at least 7340032, with a ring for streamed ones and 1048576 for a run; "
             "set memory_bytes to 7340032 or more, or to 0 for no limit");
   const Split split = split_weights(reads, 7 * mb, mb, 0);  // the largest stays, the others go
   EXPECT_EQ(split.least, 7 * mb);
   EXPECT_EQ(split.streamed, (std::vector<bool>{true, false, true, true, true, true}));
   EXPECT_EQ(split_weights(reads, 100 * mb, mb, 0).least, 7 * mb);
-  EXPECT_NE(refusal(reads, 7 * mb, mb, 4 * mb), "");  // what making one weight takes is needed beside those that stay
+  EXPECT_NE(refusal(reads, 7 * mb, mb, 4 * mb), "");  // memory for preparing a weight is needed in addition to the resident ones
   EXPECT_EQ(split_weights(reads, 8 * mb, mb, 4 * mb).resident_bytes, 4 * mb);
 }
 
@@ -94,13 +94,13 @@ TEST(Split, WeightsOfOneStepAreThereTogether) {
   EXPECT_LE(split.resident_bytes + split.ring_bytes, 30 * mb);
 }
 
-// ---- what comes when
+// ---- the order of copies and steps
 
-// All work of a few streams: each piece comes after those before it in its stream, and after what its stream has waited for.
+// The work of several streams. A piece of work runs after the earlier ones of its stream, and after the points that its stream has waited for.
 struct Book {
   struct Work {
     std::string what;
-    std::vector<size_t> after;  // all that it comes after
+    std::vector<size_t> after;  // all work that is certainly done before it
     size_t begin = 0, end = 0, step = 0;
     const std::byte* from = nullptr;
     bool copy = false;
@@ -194,7 +194,8 @@ void run(Lane& lane, const Streaming::OfFunction& loads, BookStream& stream, Boo
   }
 }
 
-// In every order that the streams allow, each step finds what it reads: the copy of it comes before the step, and any other copy to that place before this one or after the step.
+// Checks that each step finds its weights in every order that the streams allow: the weight's copy runs before the step, and any other copy to the same place
+// runs before that copy or after the step.
 void expect_found(const Book& book, const WeightReads& reads, const Split& split, const Streaming::OfFunction& loads) {
   for (size_t s = 0; s < book.work.size(); ++s) {
     if (book.work[s].copy) continue;
@@ -202,7 +203,7 @@ void expect_found(const Book& book, const WeightReads& reads, const Split& split
       if (!split.streamed[w]) continue;
       const size_t begin = loads.places.at({static_cast<uint32_t>(book.work[s].step), false, w}), end = begin + reads.weights[w].bytes;
       EXPECT_LE(end, split.ring_bytes);
-      size_t brought = SIZE_MAX;  // by the last one before the step
+      size_t brought = SIZE_MAX;  // the last copy of the weight before the step
       for (size_t c = 0; c < s; ++c) {
         if (book.work[c].copy && book.work[c].from == host(w) && book.work[c].begin == begin && book.comes_after(s, c)) brought = c;
       }
@@ -242,13 +243,13 @@ TEST(Lane, StepsFindTheirWeightsInEveryOrder) {
     Lane lane{BookDevice(book)};
     BookStream stream(book);
     for (int runs = 0; runs < 2; ++runs) run(lane, loads, stream, book, steps.size());
-    for (size_t w = 0; w < book.work.size(); ++w) EXPECT_TRUE(stream.is_behind(w));  // the ring may go now
+    for (size_t w = 0; w < book.work.size(); ++w) EXPECT_TRUE(stream.is_behind(w));  // so the ring may be freed
     expect_found(book, reads, split, loads);
   }
 }
 
 TEST(Lane, CopiesGoAheadOfTheSteps) {
-  // Two places: the third weight waits for the first step, and not for the second.
+  // The ring has two places, so the third weight waits for the first step only.
   const WeightReads reads = one_each(std::vector<size_t>(4, 256));
   Split split;
   split.streamed.assign(4, true);
@@ -261,7 +262,7 @@ TEST(Lane, CopiesGoAheadOfTheSteps) {
   EXPECT_EQ(loads.loads[3].after, 1u);
 }
 
-TEST(Lane, WhatIsStillThereIsNotCopiedAgain) {
+TEST(Lane, AWeightThatIsStillInTheRingIsNotCopiedAgain) {
   const WeightReads reads = reads_of({256, 256, 256, 256}, {{0}, {1}, {0}, {2}, {3}, {0}});
   Split split;
   split.streamed.assign(4, true);
@@ -272,7 +273,7 @@ TEST(Lane, WhatIsStillThereIsNotCopiedAgain) {
   EXPECT_EQ(copied, (std::vector<uint32_t>{0, 1, 2, 3, 0}));
 }
 
-// Whatever fails, work that comes next in the session's stream comes after the copies under way: their memory may be given to it.
+// Whichever call fails, later work in the session's stream waits for the copies that are still running: it may get their memory.
 TEST(Lane, AfterAnErrorNothingOvertakesTheCopies) {
   const WeightReads reads = one_each(std::vector<size_t>(6, 256));
   Split split;

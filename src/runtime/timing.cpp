@@ -21,7 +21,7 @@ using backend::TensorRef;
 using kernels::Tunable;
 using Clock = std::chrono::steady_clock;
 
-// One kernel that can do a step.
+// A kernel that can do a step, with its constants and sizes.
 struct Way {
   std::string implementation;
   const backend::RunKernel* kernel;
@@ -30,28 +30,28 @@ struct Way {
   std::vector<Tunable> tunables = {};
 };
 
-// A way with one choice; without a problem there is none.
+// A way with one choice of its kernel. `trial` without a problem: the kernel has nothing to choose.
 struct Candidate {
   size_t way;
-  bool usual;  // what the way does where nothing is known
+  bool usual;  // the choice of this way when no timing is known
   Timing trial = {};
   backend::Resolved resolved = {};
   std::unique_ptr<backend::Recording> recording = nullptr;
   double seconds = std::numeric_limits<double>::infinity();
 };
 
-// What one round of timing decides, for all steps that have this problem.
+// One question for timing. All steps with the same problem share it.
 struct Subject {
   std::string machine, problem;
-  bool contest;  // between ways; else one tunable of the only one
+  bool contest;  // the choice between several ways; else `tunable` of the only way
   const std::vector<Way>* ways;
   std::vector<TensorRef> operands;
-  std::vector<bool> weights;  // of the operands
+  std::vector<bool> weights;  // per operand: it is a weight
   size_t tunable = 0;
   double times = 1, seconds = 0;
 };
 
-// Memory for one step, where it is done again and again.
+// Memory in which one step runs again and again.
 class Bench {
  public:
   static constexpr int64_t most_together = 32;
@@ -71,7 +71,7 @@ class Bench {
     }
     if (read_ > 0) copies_ = std::clamp<int64_t>(static_cast<int64_t>(2 * room.cache / read_), 1, most_together);
     const size_t all = written + read_ * static_cast<size_t>(copies_);
-    // What others need is left to them.
+    // Leaves half of the free memory to other programs.
     if (all > room.free / 2) return;
     memory_ = reserve_bytes(all);
     std::byte* at = memory_.data();
@@ -79,7 +79,7 @@ class Bench {
       for (int64_t c = 0; c < (weights ? copies_ : 1); ++c) {
         for (size_t i = 0; i < operands_.size(); ++i) {
           if (weights_[i] != weights) continue;
-          // Small numbers of every type: zeros would take less power, and so less time. Indices are 0.
+          // Floats get small numbers, because zeros take less power and so less time. Integers may be indices, so they get 0.
           stream.fill(at, ir::is_float(operands_[i].dtype) ? 0x3c : 0, bytes_[i]);
           if (c == 0) operands_[i].data = at + before_[i];
           at += bytes_[i];
@@ -93,7 +93,7 @@ class Bench {
 
   void work(const Way& way, const Candidate& c, std::byte* scratch, int64_t times) {
     for (int64_t i = 0; i < times; ++i) {
-      // In a model other weights have been read since these were, and they are in no cache.
+      // Takes other copies of the weights each time: in a model they are in no cache, because other weights were read since.
       const auto behind = static_cast<size_t>(turn_++ % copies_) * read_;
       std::vector<TensorRef> operands = operands_;
       for (size_t k = 0; k < operands.size(); ++k) operands[k].data += weights_[k] ? behind : 0;
@@ -113,7 +113,7 @@ class Bench {
   std::vector<TensorRef> operands_;
   std::vector<bool> weights_;
   std::vector<size_t> bytes_, before_;
-  size_t read_ = 0;  // of weights, once
+  size_t read_ = 0;  // bytes of one copy of the weights
   int64_t copies_ = 1, turn_ = 0;
   MemoryBlock memory_;
   bool fits_ = false;
@@ -149,7 +149,7 @@ class Timer {
   std::vector<Timing> run() {
     if (subjects_.empty() || is_over()) return std::move(out_);
     stream_ = backend_.new_own_stream();
-    // How long the usual choice of each takes tells which are worth the most.
+    // Times the usual choice of each subject, to find the most expensive ones.
     for (Subject& s : subjects_) {
       if (is_over()) return std::move(out_);
       Bench bench(backend_, *stream_, s);
@@ -170,7 +170,7 @@ class Timer {
 
  private:
   bool is_over() const { return Clock::now() >= end_; }
-  // False where it fails: a library refuses some of what it has named. Without the plan's own way nothing works.
+  // False if `work` fails: a library may refuse algorithms that it listed. With `must` (the plan's own way) the error is thrown.
   static bool attempt(bool must, FunctionRef<void()> work) {
     try {
       work();
@@ -182,7 +182,7 @@ class Timer {
   }
   Way way_of(const plan::TimedStep::Way& w, std::span<const TensorRef> operands, std::span<const int64_t> sizes) const {
     const backend::RunKernel* kernel = backend_.find(w.step.kernel);
-    if (kernel == nullptr) fail(Code::internal, "there is no kernel {} to be timed", w.step.kernel);
+    if (kernel == nullptr) fail(Code::internal, "there is no kernel {} to time", w.step.kernel);
     Way way{w.implementation, kernel, kernel->load(w.step.constants, operands.size(), w.step.sizes.size()), {}};
     for (plan::SizeRef s : w.step.sizes) way.sizes.push_back(sizes[s]);
     if (kernel->tunables != nullptr) way.tunables = kernel->tunables(call(way, operands, nullptr));
@@ -214,7 +214,7 @@ class Timer {
     return way.kernel->resolve(call(way, s.operands, c.trial.problem.empty() ? nullptr : &c.trial));
   }
 
-  // Of each way what its kernel decides, the plan's own in front.
+  // The choices of each way; the plan's own way comes first.
   std::vector<Candidate> candidates_of(const Subject& s) const {
     std::vector<Candidate> out;
     for (size_t w = 0; w < s.ways->size(); ++w) {
@@ -233,12 +233,12 @@ class Timer {
     return out;
   }
 
-  // False: the time was used up before there was an answer.
+  // False if the time was used up before there was an answer.
   bool decide(const Subject& s) {
-    if (is_known(s.machine, s.problem)) return true;  // by a contest that came before
+    if (is_known(s.machine, s.problem)) return true;  // an earlier contest answered it
     Bench bench(backend_, *stream_, s);
     if (!bench.fits()) return true;
-    constexpr double sample = 200e-6;  // long beside what can be told apart
+    constexpr double sample = 200e-6;  // long compared with the resolution of the device's clock
     const auto together = static_cast<int64_t>(std::clamp(sample / std::max(s.seconds, 1e-9), 1.0, static_cast<double>(Bench::most_together)));
     std::vector<Candidate> candidates;
     size_t most = 0;
@@ -248,15 +248,15 @@ class Timer {
       candidates.push_back(std::move(c));
     }
     const MemoryBlock scratch = bench.reserve_bytes(most);
-    // Recorded, so that the host's part of starting the work is not timed.
+    // Records the work, so that the time of starting it on the host is not measured.
     std::erase_if(candidates, [&](Candidate& c) {
       const Way& way = (*s.ways)[c.way];
       return !attempt(&c == candidates.data(), [&] {
-        bench.work(way, c, scratch.data(), 1);  // what is loaded late is loaded now
+        bench.work(way, c, scratch.data(), 1);  // loads what the library loads on first use
         c.recording = stream_->record([&] { bench.work(way, c, scratch.data(), together); });
       });
     });
-    // In turn, so that a clock that changes changes for all. The first round warms up.
+    // Candidates take turns, so that a change of the GPU's clock rate affects all of them. The first round warms up.
     constexpr int rounds = 8;
     int measured = -1;
     for (; measured < rounds && !is_over(); ++measured) {
@@ -288,7 +288,7 @@ class Timer {
 
   void answer(const Subject& s, const std::vector<Candidate>& candidates) {
     constexpr double noise = 0.99;
-    // Of each way the fastest, which has to be faster than the usual one.
+    // The fastest choice of each way. It must beat the usual choice by more than noise.
     std::vector<const Candidate*> best(s.ways->size(), nullptr);
     for (bool usual : {true, false}) {
       for (const Candidate& c : candidates) {
@@ -325,7 +325,7 @@ std::string machine(std::string_view device) {
 
 std::vector<Timing> time(const plan::Plan& plan, const Placement& place, std::span<const plan::TimedStep> steps, std::span<const Timing> known, double seconds,
                          FunctionRef<void(const Measured&)> tell) {
-  // Nothing is at these addresses: kernels that resolve look at sizes alone.
+  // Nothing is at these addresses. Kernels read no memory when they resolve.
   constexpr uintptr_t nowhere = 4096;
   Memory memory;
   for (const plan::Weight& w : plan.weights) {
@@ -346,7 +346,7 @@ std::vector<Timing> time(const plan::Plan& plan, const Placement& place, std::sp
       functions.back() = resolve(loaded, plan, memory, usual, inline_workers());
     } catch (const Error& e) {
       if (e.code != Code::invalid_input) throw;
-      // The usual sizes contradict each other: the plan runs at others, and these are not timed.
+      // The usual sizes contradict each other. The plan still runs at other sizes; this function is not timed.
     }
   }
   Timer timer(*place.backend, known, seconds, tell);

@@ -1,4 +1,4 @@
-// Timing on a device that only keeps a clock: kernels take as long as the test says.
+// Timing on a device that only has a clock: kernels take the time that the test sets.
 #include "runtime/timing.h"
 
 #include <gtest/gtest.h>
@@ -18,18 +18,18 @@ using backend::Call;
 using backend::RunKernel;
 using kernels::Tunable;
 
-// What the device has done.
+// The device's clock, and a record of its work.
 struct Clock {
   int64_t now = 0;
-  std::map<std::string, int64_t> times;  // of "kernel choice", nanoseconds; 0: it is refused when it runs
-  std::vector<std::string> done;         // each once in a row
-  std::set<const std::byte*> weights;    // where the second operand was
+  std::map<std::string, int64_t> times;  // "kernel choice" -> nanoseconds; 0: the run is refused
+  std::vector<std::string> done;         // the runs in order, without repetitions in a row
+  std::set<const std::byte*> weights;    // addresses of the second operand
 } clock_;
 
 struct State {
   std::string name;
 };
-// A kernel of this name decides between `Choices`, of which it knows nothing but their names.
+// A kernel of this name with `Choices` choices, called "0", "1" and so on.
 template <char Name, int Choices>
 RunKernel kernel(std::string_view called) {
   static constexpr char name[] = {Name, 0};
@@ -106,7 +106,7 @@ class Device final : public backend::Backend {
   Room room() const override { return has; }
 };
 
-// A product and a softmax behind it, of 4 rows usually.
+// A plan of two steps: a GEMM, then a subtraction of the row's maximum. It usually has 4 rows.
 class Timed : public testing::Test {
  protected:
   void SetUp() override {
@@ -121,7 +121,7 @@ output %4 "y" []
                    {std::vector<float>(128, 1)});
     ASSERT_EQ(plan->functions[0].programs[0].steps.size(), 2u);
   }
-  // The step's own way, and others by these kernels.
+  // A step with its own kernel, and with these other kernels as alternatives.
   plan::TimedStep step(size_t n, const std::vector<std::string>& others = {}) const {
     const plan::Step& own = plan->functions[0].programs[0].steps[n];
     plan::TimedStep out{0, 0, n, {{"own", own}}, others.empty() ? "" : "which of " + std::to_string(n)};
@@ -149,10 +149,10 @@ output %4 "y" []
 TEST_F(Timed, TheFastestChoiceOfAKernel) {
   clock_.times = {{"p 2", 500}};
   EXPECT_EQ(timed({step(0)}), (Found{{"a machine", "p 4 16", "2"}}));
-  // The usual one stays unless another is faster by more than noise.
+  // The usual choice stays unless another is faster by more than noise.
   clock_.times = {{"p 2", 995}};
   EXPECT_EQ(timed({step(0)}), (Found{{"a machine", "p 4 16", "0"}}));
-  // Others may be refused when they run; the usual one may not.
+  // Other choices may be refused when they run; the usual one may not.
   clock_.times = {{"p 1", 0}, {"p 3", 700}};
   EXPECT_EQ(timed({step(0)}), (Found{{"a machine", "p 4 16", "3"}}));
   clock_.times = {{"p 0", 0}};
@@ -163,13 +163,13 @@ TEST_F(Timed, TheMostExpensiveFirstAndOnce) {
   clock_.times = {{"f 0", 5000}, {"f 1", 4000}, {"f 2", 6000}};
   const Found both = timed({step(0), step(1), step(0)});
   EXPECT_EQ(both, (Found{{"a machine", "f 4 16", "1"}, {"a machine", "p 4 16", "0"}}));
-  // Three of the cheap one are still the cheaper problem; many are not.
+  // The cheap step is timed later although it occurs twice; twenty of them together cost more, so they come first.
   std::vector<plan::TimedStep> many(20, step(0));
   many.push_back(step(1));
   EXPECT_EQ(timed(many), (Found{{"a machine", "p 4 16", "0"}, {"a machine", "f 4 16", "1"}}));
 }
 
-TEST_F(Timed, WhatIsKnownIsNotTimedAgain) {
+TEST_F(Timed, KnownTimingsAreNotRepeated) {
   const Timing known{"a machine", "p 4 16", "3"}, elsewhere{"another machine", "f 4 16", "2"};
   EXPECT_EQ(timed({step(0)}, {known}), Found{known});
   EXPECT_TRUE(clock_.done.empty());
@@ -181,18 +181,18 @@ TEST_F(Timed, WhatIsKnownIsNotTimedAgain) {
 
 TEST_F(Timed, TheFastestOfTwoKernelsEachAtItsBest) {
   const Timing which_other{"the device", "which of 0", "other"}, which_own{"the device", "which of 0", "own"};
-  // By its usual choice the other kernel is slower, at its best it is the fastest.
+  // The other kernel is slower with its usual choice, but the fastest with its best one.
   clock_.times = {{"p 0", 1000}, {"p 1", 900}, {"o 0", 1100}, {"o 2", 800}};
   EXPECT_EQ(timed({step(0, {"other"})}), (Found{{"a machine", "o 4 16", "2"}, which_other}));
   clock_.times = {{"p 0", 1000}, {"p 1", 700}, {"o 0", 1100}, {"o 2", 800}};
   EXPECT_EQ(timed({step(0, {"other"})}), (Found{{"a machine", "p 4 16", "1"}, which_own}));
-  // The plan's own stays where they are equal.
+  // If both are equal, the plan's own kernel stays.
   clock_.times = {};
   EXPECT_EQ(timed({step(0, {"other"})}), (Found{{"a machine", "p 4 16", "0"}, which_own}));
-  // A kernel that decides nothing has one time.
+  // A kernel without choices is timed as it is.
   clock_.times = {{"n 0", 300}};
   EXPECT_EQ(timed({step(0, {"other", "nothing"})}), (Found{{"the device", "which of 0", "nothing"}}));
-  // One that does not take these sizes, or does not run here, is none.
+  // A kernel that refuses these sizes, or fails when it runs, is left out.
   clock_.times = {{"o at all", 0}};
   EXPECT_EQ(timed({step(0, {"other"})}), (Found{{"a machine", "p 4 16", "0"}}));
   EXPECT_EQ(timed({step(0, {"other", "nothing"})}), (Found{{"a machine", "p 4 16", "0"}, which_own}));
@@ -202,12 +202,12 @@ TEST_F(Timed, TheFastestOfTwoKernelsEachAtItsBest) {
   EXPECT_EQ(timed({step(0, {"nothing"})}), (Found{{"a machine", "p 4 16", "0"}, which_own}));
 }
 
-TEST_F(Timed, AKnownChoiceIsTheOneThatIsCompared) {
+TEST_F(Timed, AKernelIsComparedWithItsKnownChoice) {
   clock_.times = {{"p 0", 1000}, {"p 1", 100}, {"p 3", 950}, {"o 0", 900}, {"o 1", 910}, {"o 2", 910}};
   const Timing known{"a machine", "p 4 16", "3"};
   EXPECT_EQ(timed({step(0, {"other"})}, {known}), (Found{{"a machine", "o 4 16", "0"}, {"the device", "which of 0", "other"}}));
   EXPECT_EQ(std::count(clock_.done.begin(), clock_.done.end(), "p 1"), 0);
-  // Which of them is known: what the plan's own decides is all there is to time.
+  // If the fastest kernel is known, only the choices of the plan's own kernel are timed.
   const Timing which{"the device", "which of 0", "own"};
   plan::TimedStep one = step(0);
   one.problem = which.problem;
@@ -223,20 +223,20 @@ TEST_F(Timed, WhatEachChoiceTakesIsTold) {
 
 TEST_F(Timed, WeightsAreReadFromMemoryAndNotFromTheCache) {
   timed({step(0)});
-  EXPECT_LE(clock_.weights.size(), 2u);  // there is no cache: one place when it is looked at first, one when it is timed
+  EXPECT_LE(clock_.weights.size(), 2u);  // without a cache: one place for the first look, one for timing
   clock_ = {};
   device->has.cache = size_t{1} << 16;
   timed({step(0)});
   EXPECT_GT(clock_.weights.size(), 4u);
 }
 
-TEST_F(Timed, WhatDoesNotFitIsNotTimed) {
+TEST_F(Timed, StepsThatDoNotFitAreNotTimed) {
   device->has.free = 100;
   EXPECT_EQ(timed({step(0), step(1)}), Found{});
   EXPECT_TRUE(clock_.done.empty());
 }
 
-TEST_F(Timed, StepsOfAnotherTargetAreNotThere) {
+TEST_F(Timed, StepsOfAnotherTargetAreSkipped) {
   plan::TimedStep other = step(0);
   other.target = 1;
   EXPECT_EQ(timed({other}), Found{});

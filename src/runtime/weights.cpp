@@ -108,7 +108,7 @@ void Weights::take_values(Set& set, const Given& given) const {
 
 // Allocates memory for what is recomputed; the rest is shared with the previous set.
 void Weights::place_derived(Set& set, const Set* before, const Change& change) const {
-  const char* what = "what is made of the plan's weights";
+  const char* what = "the prepared weights of the plan";
   const size_t count = derived().size();
   for (const plan::Derived& d : derived()) set.memory.derived_bytes.push_back(d.bytes);
   if (change.new_home) {
@@ -263,7 +263,7 @@ void Weights::commit(int threads) {
     given = given_;
     limit = limit_;
   }
-  std::shared_ptr<const Set> before = current();  // goes after the lock
+  std::shared_ptr<const Set> before = current();  // freed after the lock is released
   if (!limit.on) return swap_in(make(given, before.get(), threads), limit);
   const bool anew = before == nullptr || given.changes == before->changes;
   swap_in(make_within(given, before.get(), anew, limit, threads), limit);

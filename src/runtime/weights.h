@@ -17,11 +17,11 @@ namespace ingot::runtime {
 // computes derived ones. Sessions of any thread may share them.
 class Weights {
  public:
-  // Runs prepare, unless the plan was written without values: then commit() does, and until then current() is null.
-  // `threads`: 0 = all that may be used. `allocator`: of memory of the host. `device`: see place(). `limit`: see set_limit().
+  // Runs prepare, unless the plan was written without values: then commit() does, and current() is null until then. `threads`: 0 = all allowed.
+  // `allocator`: for host memory. `device`: see place(). `limit`: see set_limit().
   Weights(std::shared_ptr<const plan::Plan> plan, int threads, Allocator& allocator = system_allocator(), std::string_view device = "auto", int64_t limit = 0);
-  // Weights beside these, with the values of the last commit: for another version, or an adapter. They share what is equal until a commit of either makes it anew, so
-  // they cost what a commit there prepares. Sessions may go from one to the other.
+  // A second set of weights with the values of the last commit, for another version or an adapter. Both share what is equal until a commit changes it, so a
+  // fork costs only what its commits prepare. Sessions may switch between them.
   std::shared_ptr<Weights> fork() const;
   // True for a fork, directly or through a common origin, and for itself.
   bool is_fork_of(const Weights& other) const { return loaded_ == other.loaded_; }
@@ -44,20 +44,22 @@ class Weights {
     std::vector<std::shared_ptr<const void>> derived;          // per Plan::derived: its block; unchanged ones are shared with the previous set
     std::shared_ptr<Home> home;
     std::vector<uint64_t> changes;  // per Plan::weights: Given::changes of these values
-    // With a limit, each weight that functions read is by itself, per Loaded::reads: on the device, or in pinned memory of the host. Null: where the caller has it.
+    // Only with a limit, per WeightReads::weights of Loaded::reads: the weight's own block, on the device or in pinned host memory. Null: the caller's memory is used.
     std::vector<std::shared_ptr<const MemoryBlock>> kept;
     Split split;
-    size_t limit = 0, arena = 0;  // the limit, and what of it is for a run
+    size_t limit = 0, arena = 0;  // the limit, and the part of it that is reserved for a run
   };
   std::shared_ptr<const Set> current() const;
-  // The bytes of device memory that weights and one session's run may take together. Weights beyond it are kept in memory of the host, and sessions copy them ahead of the
-  // steps that read them (streaming.h). 0: no limit. automatic: nine tenths of what is free. Runs that begin from now on have the new places; memory goes when no session has
-  // the old ones. Error (out_of_memory) naming the least limit that works, (invalid_option) for a limit where the device is the host; then nothing has changed.
+  // Limits the device memory, in bytes, that the weights and one session's run take together. Weights beyond the limit stay in host memory, and sessions copy
+  // them to the device ahead of the steps that read them (streaming.h). 0: no limit. automatic: nine tenths of the free memory. Later runs use the new places;
+  // old memory is freed when no session uses it. Error (out_of_memory) names the smallest limit that works; (invalid_option): a limit on the host. An error
+  // changes nothing.
   static constexpr int64_t automatic = -1;
   void set_limit(int64_t limit, int threads = 0);
-  // A run needs this much memory besides the weights: with a limit, more of them are streamed where it is more than was known.
+  // Reserves this much of the limit for a run, if less is reserved; then more weights are streamed. Does nothing without a limit.
   void make_room(size_t arena);
-  // Of the set's weights on the device; of those on the host, which are streamed; of the ring that each session copies them to. `limit`: 0: none. `least`: that set_limit takes, 0 on the host.
+  // In bytes: the weights on the device; the streamed ones, in host memory; the ring of each session, to which they are copied; the memory of a run; the limit
+  // (0: none); the smallest limit that set_limit() accepts (0 on the host).
   struct Usage {
     size_t resident = 0, streamed = 0, ring = 0, arena = 0, limit = 0, least = 0;
   };
@@ -74,18 +76,18 @@ class Weights {
 
  private:
   struct Making;
-  // What does not depend on values: forks share it.
+  // The parts that do not depend on values. Forks share them.
   struct Loaded {
     std::shared_ptr<const plan::Plan> plan;
     Placement placement;
     LoadedFunction prepare;
     std::vector<LoadedFunction> functions;
-    std::vector<bool> read;  // by a function, per Plan::weights
+    std::vector<bool> read;  // by some function, per Plan::weights
     std::vector<size_t> weight_bytes, derived_bytes;
     WeightReads reads;  // of the functions
-    std::vector<std::shared_ptr<const Making>> makings;  // per Plan::derived, from the first limit on; null where no function reads it
-    std::vector<bool> optional;  // values that only states begin with: the caller may bind memory instead
-    LongMutex committing;  // one commit at a time, for forks write each other's Home::who
+    std::vector<std::shared_ptr<const Making>> makings;  // per Plan::derived; null if no function reads it. Empty until the first limit
+    std::vector<bool> optional;  // only first values of states need it: the caller may bind memory instead
+    LongMutex committing;  // one commit at a time, because forks write each other's Home::who
   };
   Weights(std::shared_ptr<Loaded> loaded, Allocator& allocator) : loaded_(std::move(loaded)), allocator_(allocator) {}
   // The values from set(), and the copies that it made.
@@ -101,11 +103,11 @@ class Weights {
     bool new_home = false;
     PreparePart part;
   };
-  // What a limit says for a set.
+  // How the weights of a set are limited.
   struct Limit {
-    bool on = false;  // each weight by itself, also where the limit is none any more
-    bool automatic = false;  // it follows from what is free when the weights are made first
-    size_t bytes = 0;  // 0: none, or not known yet
+    bool on = false;  // each weight has a block of its own; stays set after the limit was removed
+    bool automatic = false;  // `bytes` follows from the free memory when the weights are placed first
+    size_t bytes = 0;  // 0: no limit, or not known yet
     size_t arena = 0;
   };
   std::shared_ptr<Set> make(const Given&, const Set* before, int threads) const;
@@ -125,7 +127,7 @@ class Weights {
   void place_derived(Set&, const Set* before, const Change&) const;
   void run_prepare(const LoadedFunction&, const Memory&, Workers&, backend::Stream&) const;
   void drop_pages(Set&, const Change&) const;
-  size_t padded(size_t bytes) const { return (bytes + 64 + backend().alignment() - 1) / backend().alignment() * backend().alignment(); }
+  size_t padded(size_t bytes) const { return padded_bytes(bytes, backend().alignment()); }
   Allocator& memory() const { return backend().memory() != nullptr ? *backend().memory() : allocator_; }
 
   const std::vector<plan::Derived>& derived() const { return plan().targets[loaded_->placement.target].derived; }

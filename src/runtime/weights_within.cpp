@@ -1,4 +1,4 @@
-// Weights with a limit of device memory: each by itself, on the device or in pinned memory of the host.
+// Weights under a limit of device memory: each has a block of its own, on the device or in pinned host memory.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -8,11 +8,11 @@
 
 namespace ingot::runtime {
 
-// The steps of prepare that make a derived weight, with all that they take: what is not on the device by then comes there for as long as they run.
+// The steps of prepare that compute one derived weight. While they run, everything that they read is on the device.
 struct Weights::Making {
   PreparePart part;
-  std::vector<bool> reads;  // per Plan::derived: made before, and read here
-  size_t bytes = 0;         // of device memory
+  std::vector<bool> reads;  // per Plan::derived: computed before, and read by these steps
+  size_t bytes = 0;         // device memory that they need
 };
 
 class Weights::Within {
@@ -27,12 +27,12 @@ class Weights::Within {
   size_t padded(size_t bytes) const { return of_.padded(bytes); }
   const plan::Plan& plan() const { return of_.plan(); }
   const std::vector<plan::Derived>& derived() const { return of_.derived(); }
-  // Whether a weight's value is another one than before.
+  // True if the weight's value differs from the previous set's.
   bool is_new(size_t w) const { return reads_.weights[w].derived ? new_derived_[reads_.weights[w].index] : new_weights_[reads_.weights[w].index]; }
   void find_new();
   size_t on_device() const;
   std::shared_ptr<const MemoryBlock> room(size_t w) const;
-  // Where the weight is on the device, or on the host where it is streamed.
+  // Records where the weight is: its block (null: the caller's memory) and address, on the device or, if it is streamed, on the host.
   void settle(size_t w, std::shared_ptr<const MemoryBlock> block, const std::byte* at);
   void place(size_t w);
   void make_derived(size_t w);
@@ -60,7 +60,7 @@ void Weights::Within::find_new() {
   new_derived_ = part.derived;
 }
 
-// What the weights have of the device's memory by now: those that the caller holds there, and ours.
+// Device memory that the weights already take: those that the caller holds there, and those of the previous set.
 size_t Weights::Within::on_device() const {
   size_t bytes = 0;
   for (size_t w = 0; w < reads_.weights.size(); ++w) {
@@ -119,7 +119,7 @@ void Weights::Within::place(size_t w) {
   settle(w, block, block->data());
 }
 
-// One after another, so that what making them takes is there once.
+// Computes one derived weight at a time, so that the memory for computing is needed once.
 void Weights::Within::make_derived(size_t w) {
   const Making& making = *of_.loaded_->makings[reads_.weights[w].index];
   std::vector<std::shared_ptr<const MemoryBlock>> passing;
@@ -135,7 +135,7 @@ void Weights::Within::make_derived(size_t w) {
     stream_->copy(to, set_->values[i], plan().weights[i].bytes);
     where.weights[i] = to;
   }
-  std::vector<size_t> made;  // that stay, of what these steps make
+  std::vector<size_t> made;  // the weights that these steps compute and that are kept
   for (size_t n = 0; n < reads_.weights.size(); ++n) {
     const ReadWeight& r = reads_.weights[n];
     if (!r.derived) continue;
@@ -206,9 +206,9 @@ std::shared_ptr<Weights::Set> Weights::Within::make() {
   for (const plan::Derived& d : derived()) set_->memory.derived_bytes.push_back(d.bytes);
   streaming_->weights.resize(plan().weights.size(), nullptr);
   streaming_->derived.resize(derived().size(), nullptr);
-  of_.backend().synchronize();  // values in the caller's memory may be work of any stream
+  of_.backend().synchronize();  // any stream may still write values in the caller's memory
   stream_ = of_.backend().new_stream();
-  // What leaves the device first, so that the most of it is free while weights are made.
+  // Streamed weights first: they leave the device, so most of it is free while the others are computed.
   for (const bool streamed : {true, false}) {
     for (size_t w = 0; w < reads_.weights.size(); ++w) {
       if (set_->split.streamed[w] == streamed) place(w);
@@ -230,7 +230,7 @@ void Weights::find_makings() const {
     auto made = std::make_unique<Making>();
     std::vector<bool> wanted(derived().size());
     wanted[w.index] = true;
-    // What it reads of other derived weights is there when a function reads those too; else it is made along.
+    // It may read other derived weights. One that functions read too is placed before it; any other is computed together with it.
     auto kept = [&](uint32_t d) { return std::any_of(all.begin(), all.end(), [&](const ReadWeight& x) { return x.derived && x.index == d; }); };
     for (bool complete = false; !complete;) {
       complete = true;
@@ -257,7 +257,7 @@ void Weights::find_makings() const {
   loaded_->makings = std::move(makings);
 }
 
-// What a run takes besides the weights.
+// Memory of a run at the usual sizes: the most of any function.
 size_t Weights::usual_bytes() const {
   const std::unique_ptr<Workers> workers = make_workers(1);
   size_t most = 0;
@@ -279,10 +279,10 @@ Weights::Limit Weights::limit_for(int64_t limit) const {
   Limit out = limit_;
   if (backend().memory() == nullptr) {
     if (limit <= 0) return out;
-    throw Error(Code::invalid_option, fmt::format("option memory_bytes is {}, and the weights are in memory of the host, which it does not limit", limit))
-        .fix("leave it out on the CPU, where the weights of a file are mapped and take memory as they are read");
+    throw Error(Code::invalid_option, fmt::format("option memory_bytes is {}, but it limits the memory of a GPU, and these weights are on the CPU", limit))
+        .fix("leave it out on the CPU: the weights of a file are mapped and take memory only as they are read");
   }
-  if (limit < automatic) fail(Code::invalid_option, "option memory_bytes is {}; a number of bytes, 0 (no limit) or -1 (nine tenths of what is free) is needed", limit);
+  if (limit < automatic) fail(Code::invalid_option, "option memory_bytes is {}, but it must be a number of bytes, 0 (no limit) or -1 (nine tenths of the free memory)", limit);
   if (!out.on && limit != 0) {
     out.arena = usual_bytes();
     find_makings();
@@ -308,7 +308,7 @@ void Weights::make_room(size_t arena) {
   place_anew(wanted, 0);
 }
 
-// The values of the last commit: what was set since waits for the next one.
+// Places the values of the last commit anew. Values that were set since wait for the next commit.
 void Weights::place_anew(const Limit& wanted, int threads) {
   std::shared_ptr<const Set> before = current();
   if (before != nullptr) return swap_in(make_within({before->values, before->copies, before->changes}, before.get(), false, wanted, threads), wanted);

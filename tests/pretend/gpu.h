@@ -1,4 +1,4 @@
-// What tests on the pretend driver share: its settings and counts, handles of ingot.h that release themselves, and a fixture that looks for what was left behind.
+// Shared by the tests on the pretend driver: its settings and counts, handles of ingot.h that release themselves, fixtures that look for leaks, and models to run.
 #pragma once
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ F* symbol(const char* library, const char* name) {
   if (handle == nullptr) std::fprintf(stderr, "%s\n", dlerror()), std::abort();
   return reinterpret_cast<F*>(dlsym(handle, name));
 }
-// Loaded before ingot looks for it, this is the driver of the process also where there is a real one.
+// Loaded before ingot looks for a driver, so it is the driver of the process even if there is a real one.
 inline const auto set = symbol<void(const char*, long long)>("libcuda.so.1", "pretend_set");
 inline const auto get = symbol<long long(const char*)>("libcuda.so.1", "pretend_get");
 inline const auto events = symbol<const char*()>("libcuda.so.1", "pretend_events");
@@ -59,9 +59,11 @@ inline const ingot_options* on_gpu() {
   return options.get();
 }
 
-inline ingot_status make(const Plan& plan, Weights& out) {
+// `limit`: option memory_bytes.
+inline ingot_status make(const Plan& plan, Weights& out, int64_t limit = 0) {
+  const Options options = options_of({{"device", "cuda"}, {"memory_bytes", std::to_string(limit).c_str()}});
   ingot_weights* made = nullptr;
-  ingot_status status = ingot_weights_create(plan.get(), on_gpu(), &made);
+  ingot_status status = ingot_weights_create(plan.get(), options.get(), &made);
   if (status == INGOT_OK) out.reset(made);
   return status;
 }
@@ -80,7 +82,7 @@ inline Told told(ingot_status) {
   return {e->status, e->message, e->remedy};
 }
 
-// What was taken from the driver, but for the memory of the host that lanes report in: it stays, with the context it is in.
+// The number of live things of the driver, without the host memory in which streams report errors: it stays, with its context.
 inline long long taken() { return get("live") - 2 * get("host_memory"); }
 
 class OnPretendGpu : public testing::Test {
@@ -100,10 +102,10 @@ class OnPretendGpu : public testing::Test {
     taken_ = taken();
     forget_events();
   }
-  // All that was taken from the driver has gone back, and nothing was used that was gone.
+  // Everything taken from the driver was given back, and nothing was used after that.
   void TearDown() override {
     EXPECT_EQ(taken(), taken_);
-    EXPECT_LE(get("host_memory"), 12);  // however many lanes there were
+    EXPECT_LE(get("host_memory"), 12);  // whatever the number of streams
     EXPECT_EQ(get("allocations"), get("frees"));
     EXPECT_EQ(get("mistakes"), 0) << events();
     EXPECT_EQ(of_products("live"), 0);
@@ -111,7 +113,54 @@ class OnPretendGpu : public testing::Test {
   long long taken_ = 0;
 };
 
-// Calls `step`; what fails must say so with this status, and the same call must succeed afterwards.
+// A test with a plan of one model; skipped without NVRTC. start() makes weights and a session for it.
+class WithPlan : public OnPretendGpu {
+ protected:
+  explicit WithPlan(const char* model_path) : model_path_(model_path) {}
+  void SetUp() override {
+    OnPretendGpu::SetUp();
+    plan = compiled_for_gpu(model_path_);
+    if (plan == nullptr) GTEST_SKIP() << ingot_last_error()->message;
+    forget_events();
+  }
+  void TearDown() override {
+    session.reset();
+    weights.reset();
+    OnPretendGpu::TearDown();
+  }
+  void start(int64_t limit = 0) {
+    good(make(plan, weights, limit));
+    good(make(plan, weights, session));
+  }
+
+  Plan plan;
+  Weights weights;
+  Session session;
+
+ private:
+  const char* model_path_;
+};
+
+// Runs INGOT_TEST_MODEL on host tensors with this number of rows.
+inline ingot_status run_model(const Session& session, int64_t rows) {
+  std::vector<float> numbers(static_cast<size_t>(rows) * 8, 1), answers(static_cast<size_t>(rows) * 4), turned(answers.size());
+  float one = 0;
+  const int64_t x[] = {rows, 8}, y[] = {rows, 2}, a[] = {rows, 4}, b[] = {4, rows};
+  const ingot_tensor inputs[] = {{numbers.data(), INGOT_FLOAT32, 2, x, nullptr}, {numbers.data(), INGOT_FLOAT32, 2, y, nullptr}};
+  const ingot_tensor outputs[] = {{answers.data(), INGOT_FLOAT32, 2, a, nullptr}, {turned.data(), INGOT_FLOAT32, 2, b, nullptr}, {&one, INGOT_FLOAT32, 0, x, nullptr}};
+  return ingot_session_run_with(session.get(), inputs, 2, outputs, 3);
+}
+
+// Runs INGOT_TEST_DECODER, which has a state, for one token.
+inline ingot_status run_decoder(const Session& session) {
+  int64_t id = 3;
+  float answers[32];
+  const int64_t one[] = {1}, dims[] = {1, 32};
+  const ingot_tensor x{&id, INGOT_INT64, 1, one, nullptr}, y{answers, INGOT_FLOAT32, 2, dims, nullptr};
+  return ingot_session_run_with(session.get(), &x, 1, &y, 1);
+}
+
+// Calls `step`. If it fails, it must fail with this status and a message, and the same call must succeed afterwards.
 template <class F>
 void attempt(const char* name, ingot_status wanted, F step) {
   ingot_status status = step();
@@ -122,7 +171,7 @@ void attempt(const char* name, ingot_status wanted, F step) {
   EXPECT_EQ(step(), INGOT_OK) << name << " after a failure: " << ingot_last_error()->message;
 }
 
-// `live()` over and over, each time with another allocation or call failing, until none does.
+// Calls `live()` again and again. Each time another allocation or call fails, until none does.
 template <class F>
 void fail_each(const char* setting, F live) {
   live();
@@ -133,7 +182,7 @@ void fail_each(const char* setting, F live) {
     live();
     ASSERT_EQ(taken(), before);
     ASSERT_EQ(of_products("live"), 0);
-    if (testing::Test::HasFailure() || get(setting) > 0) break;  // none failed: that was all of them
+    if (testing::Test::HasFailure() || get(setting) > 0) break;  // none failed: all were tried
   }
   set(setting, 0);
   EXPECT_GT(k, 8);

@@ -1,4 +1,4 @@
-// A function with regions on a pretended GPU: kernels compute nothing there, so the size that is read is what was in memory. Every failure is tried.
+// A function with regions on a pretended GPU, and every failure. Kernels compute nothing there, so a size that is read from data is what was in memory.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -7,8 +7,6 @@
 
 namespace {
 
-Plan selected() { return compiled_for_gpu(INGOT_TEST_SELECTED); }
-
 ingot_status run(const Session& session) {
   static float x[12], rows[12];
   const int64_t dims[] = {3, 4};
@@ -16,20 +14,13 @@ ingot_status run(const Session& session) {
   return ingot_session_run_with(session.get(), &in, 1, &out, 1);
 }
 
-class Regions : public OnPretendGpu {
+class Regions : public WithPlan {
  protected:
-  void SetUp() override {
-    OnPretendGpu::SetUp();
-    if (selected() == nullptr) GTEST_SKIP() << ingot_last_error()->message;
-  }
+  Regions() : WithPlan(INGOT_TEST_SELECTED) {}
 };
 
 TEST_F(Regions, EachStraightOneIsRecorded) {
-  Plan plan = selected();
-  Weights weights;
-  Session session;
-  good(make(plan, weights));
-  good(make(plan, weights, session));
+  start();
   const long long before = get("replays");
   good(run(session));
   EXPECT_EQ(get("replays"), before);
@@ -45,16 +36,16 @@ TEST_F(Regions, EachStraightOneIsRecorded) {
 }
 
 TEST_F(Regions, EveryFailedCallAndAllocation) {
-  Plan plan = selected();
   for (const char* setting : {"fail_allocation", "fail_call"}) {
+    const ingot_status wanted = setting == std::string("fail_call") ? INGOT_DEVICE : INGOT_OUT_OF_MEMORY;
     fail_each(setting, [&] {
-      Weights weights;
-      Session session;
-      attempt("weights", setting == std::string("fail_call") ? INGOT_DEVICE : INGOT_OUT_OF_MEMORY, [&] { return make(plan, weights); });
-      if (weights == nullptr) return;
-      attempt("session", setting == std::string("fail_call") ? INGOT_DEVICE : INGOT_OUT_OF_MEMORY, [&] { return make(plan, weights, session); });
-      if (session == nullptr) return;
-      for (int i = 0; i < 3; ++i) attempt("run", setting == std::string("fail_call") ? INGOT_DEVICE : INGOT_OUT_OF_MEMORY, [&] { return run(session); });
+      session.reset();
+      weights.reset();
+      attempt("weights", wanted, [&] { return make(plan, weights); });
+      attempt("session", wanted, [&] { return make(plan, weights, session); });
+      for (int i = 0; i < 3; ++i) attempt("run", wanted, [&] { return run(session); });
+      session.reset();
+      weights.reset();
     });
   }
 }

@@ -9,16 +9,6 @@ namespace {
 
 using State = std::unique_ptr<ingot_state, Releaser<ingot_state, ingot_state_release>>;
 
-Plan decoder() { return compiled_for_gpu(INGOT_TEST_DECODER); }
-
-ingot_status step(const Session& session) {
-  int64_t id = 3;
-  float answers[32];
-  const int64_t one[] = {1}, dims[] = {1, 32};
-  const ingot_tensor x{&id, INGOT_INT64, 1, one, nullptr}, y{answers, INGOT_FLOAT32, 2, dims, nullptr};
-  return ingot_session_run_with(session.get(), &x, 1, &y, 1);
-}
-
 ingot_status make(const Plan& plan, const Weights& weights, State& out) {
   ingot_state* made = nullptr;
   ingot_status status = ingot_state_create(plan.get(), weights.get(), &made);
@@ -39,17 +29,12 @@ int64_t position(const State& state) {
   return value;
 }
 
-class States : public OnPretendGpu {
+class States : public WithPlan {
  protected:
-  void SetUp() override {
-    OnPretendGpu::SetUp();
-    if (decoder() == nullptr) GTEST_SKIP() << ingot_last_error()->message;
-  }
+  States() : WithPlan(INGOT_TEST_DECODER) {}
 };
 
 TEST_F(States, LieOnTheGpuAndAreCopiedThere) {
-  Plan plan = decoder();
-  Weights weights;
   good(make(plan, weights));
   const long long before = get("allocations");
   State a, b;
@@ -76,41 +61,35 @@ TEST_F(States, LieOnTheGpuAndAreCopiedThere) {
 }
 
 TEST_F(States, ASessionComesAfterTheOneBefore) {
-  Plan plan = decoder();
-  Weights weights;
   Session first, second;
   State state;
   good(make(plan, weights));
   good(make(plan, weights, first));
   good(make(plan, weights, second));
   const long long none = get("waits");
-  for (int i = 0; i < 4; ++i) good(step(first));
-  EXPECT_EQ(get("waits"), none);  // nobody else has the session's own state
+  for (int i = 0; i < 4; ++i) good(run_decoder(first));
+  EXPECT_EQ(get("waits"), none);  // no other session uses its own state
   good(make(plan, weights, state));
   good(ingot_session_set_state(first.get(), state.get()));
   good(ingot_session_set_state(second.get(), state.get()));
   const long long before = get("waits"), replays = get("replays");
   for (int i = 0; i < 4; ++i) {
-    good(step(first));
-    good(step(second));
+    good(run_decoder(first));
+    good(run_decoder(second));
   }
   EXPECT_EQ(get("waits"), before + 8);
-  EXPECT_GE(get("replays"), replays + 4);  // each has its addresses
+  EXPECT_GE(get("replays"), replays + 4);  // each session has its recordings
 }
 
 TEST_F(States, TwoStatesOfOneSessionKeepTheirRecordings) {
-  Plan plan = decoder();
-  Weights weights;
-  Session session;
   State a, b;
-  good(make(plan, weights));
-  good(make(plan, weights, session));
+  start();
   good(make(plan, weights, a));
   good(make(plan, weights, b));
   for (int i = 0; i < 6; ++i) {
     const long long replays = get("replays");
     good(ingot_session_set_state(session.get(), (i % 2 == 0 ? a : b).get()));
-    good(step(session));
+    good(run_decoder(session));
     EXPECT_EQ(get("replays"), replays + (i < 2 ? 0 : 1)) << i;
   }
 }
@@ -127,7 +106,7 @@ Weights fork(const Weights& weights) {
   return Weights(made);
 }
 
-// How often sizes were resolved.
+// The number of times that sizes were resolved, as the end of the profile's text.
 std::string resolutions(const Session& session) {
   char* text = nullptr;
   good(ingot_session_profile(session.get(), 0, &text));
@@ -137,18 +116,14 @@ std::string resolutions(const Session& session) {
 }
 
 TEST_F(States, AChangeOfWeightsLeavesRecordingsWhoseAddressesStay) {
-  Plan plan = decoder();
-  Weights weights;
-  Session session;
-  good(make(plan, weights));
-  good(make(plan, weights, session));
-  for (int i = 0; i < 3; ++i) good(step(session));
+  start();
+  for (int i = 0; i < 3; ++i) good(run_decoder(session));
   long long launches = get("launches"), replays = get("replays");
-  change(weights, "position", 8);  // what a state begins with: no step reads it
-  good(step(session));
+  change(weights, "position", 8);  // a first value of a state: no step reads it
+  good(run_decoder(session));
   EXPECT_EQ(get("launches"), launches);
   EXPECT_EQ(get("replays"), replays + 1);
-  // Another address: once step by step, then recorded anew.
+  // With another address the steps run once unrecorded, then they are recorded again.
   ingot_binding binding;
   good(ingot_plan_weight(plan.get(), 0, &binding));
   ASSERT_EQ(binding.written, 0);
@@ -156,20 +131,17 @@ TEST_F(States, AChangeOfWeightsLeavesRecordingsWhoseAddressesStay) {
   for (int d = 0; d < binding.rank; ++d) bytes *= static_cast<size_t>(binding.dims[d]);
   change(weights, binding.name, bytes);
   replays = get("replays");
-  good(step(session));
+  good(run_decoder(session));
   EXPECT_GT(get("launches"), launches);
   EXPECT_EQ(get("replays"), replays);
   launches = get("launches");
-  for (int i = 0; i < 3; ++i) good(step(session));
+  for (int i = 0; i < 3; ++i) good(run_decoder(session));
   EXPECT_EQ(get("launches"), launches);
   EXPECT_EQ(get("replays"), replays + 3);
   EXPECT_EQ(resolutions(session), "1}");
 }
 
 TEST_F(States, RecordingsForEachSetOfWeights) {
-  Plan plan = decoder();
-  Weights weights;
-  Session session;
   good(make(plan, weights));
   ingot_binding binding;
   good(ingot_plan_weight(plan.get(), 0, &binding));
@@ -184,7 +156,7 @@ TEST_F(States, RecordingsForEachSetOfWeights) {
   for (int i = 0; i < 8; ++i) {
     const long long replays = get("replays");
     good(ingot_session_set_weights(session.get(), (i % 2 == 0 ? weights : other).get()));
-    good(step(session));
+    good(run_decoder(session));
     EXPECT_EQ(get("replays"), replays + (i < 2 ? 0 : 1)) << i;
   }
   EXPECT_EQ(resolutions(session), "1}");
@@ -199,7 +171,7 @@ void live_once(const Plan& plan, ingot_status wanted) {
   attempt("session", wanted, [&] { return make(plan, weights, session); });
   attempt("state", wanted, [&] { return make(plan, weights, a); });
   attempt("bind", wanted, [&] { return ingot_session_set_state(session.get(), a.get()); });
-  for (int i = 0; i < 3; ++i) attempt("run", wanted, [&] { return step(session); });
+  for (int i = 0; i < 3; ++i) attempt("run", wanted, [&] { return run_decoder(session); });
   attempt("write", wanted, [&] { return ingot_state_write(a.get(), "position", &value, sizeof value); });
   attempt("fork", wanted, [&] { return fork(a, b); });
   attempt("reset", wanted, [&] { return ingot_state_reset(a.get()); });
@@ -218,17 +190,15 @@ void live_once(const Plan& plan, ingot_status wanted) {
     return status == INGOT_OK ? ingot_weights_commit(made) : status;
   });
   attempt("other weights", wanted, [&] { return ingot_session_set_weights(session.get(), made); });
-  attempt("run with other weights", wanted, [&] { return step(session); });
+  attempt("run with other weights", wanted, [&] { return run_decoder(session); });
   attempt("own state", wanted, [&] { return ingot_session_set_state(session.get(), nullptr); });
-  attempt("run with its own", wanted, [&] { return step(session); });
+  attempt("run with its own", wanted, [&] { return run_decoder(session); });
 }
 
 TEST_F(States, EachAllocationFailsOnce) {
-  Plan plan = decoder();
   fail_each("fail_allocation", [&] { live_once(plan, INGOT_OUT_OF_MEMORY); });
 }
 TEST_F(States, EachCallFailsOnce) {
-  Plan plan = decoder();
   fail_each("fail_call", [&] { live_once(plan, INGOT_DEVICE); });
 }
 

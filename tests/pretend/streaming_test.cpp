@@ -1,4 +1,4 @@
-// Weights that are streamed to a pretended GPU: how much of it they take at most, how their copies are ordered and recorded, and every failure.
+// Weights that are streamed to a pretended GPU: the most memory they take, the order and recording of their copies, and every failure.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,25 +10,10 @@ namespace {
 
 constexpr int64_t rows = 5;
 
-// Host tensors of a run lie on the device beside what a limit is about.
+// Device memory for the host tensors of a run, which a limit does not count.
 constexpr long long of_tensors = rows * (8 + 2 + 4 + 4) * 4 + 4 + 5 * 64;
 
-ingot_status run(const Session& session) {
-  std::vector<float> numbers(rows * 8, 1), answers(rows * 4), turned(answers.size());
-  float one = 0;
-  const int64_t x[] = {rows, 8}, y[] = {rows, 2}, a[] = {rows, 4}, b[] = {4, rows};
-  const ingot_tensor inputs[] = {{numbers.data(), INGOT_FLOAT32, 2, x, nullptr}, {numbers.data(), INGOT_FLOAT32, 2, y, nullptr}};
-  const ingot_tensor outputs[] = {{answers.data(), INGOT_FLOAT32, 2, a, nullptr}, {turned.data(), INGOT_FLOAT32, 2, b, nullptr}, {&one, INGOT_FLOAT32, 0, x, nullptr}};
-  return ingot_session_run_with(session.get(), inputs, 2, outputs, 3);
-}
-
-ingot_status make_within(const Plan& plan, int64_t limit, Weights& out) {
-  const Options options = options_of({{"device", "cuda"}, {"memory_bytes", std::to_string(limit).c_str()}});
-  ingot_weights* made = nullptr;
-  ingot_status status = ingot_weights_create(plan.get(), options.get(), &made);
-  if (status == INGOT_OK) out.reset(made);
-  return status;
-}
+ingot_status run(const Session& session) { return run_model(session, rows); }
 
 ingot_memory memory(const Weights& weights) {
   ingot_memory m{};
@@ -41,70 +26,63 @@ ingot_memory memory(const Session& session) {
   return m;
 }
 
-class Streamed : public OnPretendGpu {
+class Streamed : public WithPlan {
  protected:
+  Streamed() : WithPlan(INGOT_TEST_MODEL) {}
   void SetUp() override {
-    OnPretendGpu::SetUp();
-    plan = compiled_for_gpu(INGOT_TEST_MODEL);
-    if (plan == nullptr) GTEST_SKIP() << ingot_last_error()->message;
-    forget_events();
-    Weights weights;
-    Session session;
-    good(make_within(plan, INT64_MAX, weights));
-    good(make(plan, weights, session));
+    WithPlan::SetUp();
+    if (plan == nullptr) return;
+    start(INT64_MAX);
     good(run(session));
     all = memory(weights).resident;
-    least = memory(weights).least;
+    least = static_cast<int64_t>(memory(weights).least);
     arena = static_cast<int64_t>(memory(session).arena);
+    session.reset();
+    weights.reset();
   }
-  Plan plan;
-  uint64_t all = 0, least = 0;
-  int64_t arena = 0;
+  uint64_t all = 0;
+  int64_t least = 0, arena = 0;
 };
 
 TEST_F(Streamed, TheDeviceHoldsNoMoreThanTheLimit) {
   uint64_t before = UINT64_MAX;
-  for (uint64_t limit = least; limit < least + all; limit += 128) {
+  for (int64_t limit = least; limit < least + static_cast<int64_t>(all); limit += 128) {
     SCOPED_TRACE(limit);
-    set("peak_bytes", get("live_bytes"));
+    session.reset();
+    weights.reset();
     const long long used = get("live_bytes");
-    Weights weights;
-    Session session;
-    good(make_within(plan, static_cast<int64_t>(limit), weights));
-    EXPECT_LE(get("peak_bytes") - used, static_cast<long long>(limit));
+    set("peak_bytes", used);
+    good(make(plan, weights, limit));
+    EXPECT_LE(get("peak_bytes") - used, limit);
     good(make(plan, weights, session));
     for (int i = 0; i < 3; ++i) good(run(session));
-    EXPECT_LE(get("peak_bytes") - used, static_cast<long long>(limit) + of_tensors);
+    EXPECT_LE(get("peak_bytes") - used, limit + of_tensors);
     const ingot_memory m = memory(session);
     EXPECT_EQ(m.resident + m.streamed, all);
-    EXPECT_LE(m.resident + m.ring + m.arena, limit);
+    EXPECT_LE(m.resident + m.ring + m.arena, static_cast<uint64_t>(limit));
     EXPECT_LE(m.streamed, before);  // more room, fewer copies
     before = m.streamed;
-    EXPECT_EQ(m.limit, limit);
+    EXPECT_EQ(m.limit, static_cast<uint64_t>(limit));
   }
   EXPECT_EQ(before, 0u);
 }
 
 TEST_F(Streamed, TheLeastLimitWorksAndOneByteLessDoesNot) {
-  Weights weights;
-  EXPECT_EQ(told(make_within(plan, 1, weights)).status, INGOT_OUT_OF_MEMORY);
+  EXPECT_EQ(told(make(plan, weights, 1)).status, INGOT_OUT_OF_MEMORY);
   const std::string remedy = ingot_last_error()->remedy;
   ASSERT_TRUE(remedy.starts_with("set memory_bytes to ")) << remedy;
   const int64_t told_least = std::atoll(remedy.c_str() + sizeof "set memory_bytes to " - 1);
-  EXPECT_EQ(make_within(plan, told_least - 1, weights), INGOT_OUT_OF_MEMORY);
-  good(make_within(plan, told_least, weights));
+  EXPECT_EQ(make(plan, weights, told_least - 1), INGOT_OUT_OF_MEMORY);
+  good(make(plan, weights, told_least));
   EXPECT_GT(memory(weights).streamed, 0u);
   EXPECT_EQ(memory(weights).least, static_cast<uint64_t>(told_least));
   EXPECT_EQ(told(ingot_weights_set_memory(weights.get(), told_least - 1)).status, INGOT_OUT_OF_MEMORY);
   EXPECT_EQ(memory(weights).limit, static_cast<uint64_t>(told_least));
 }
 
-// The arena of a run may be larger than that of the usual sizes.
+// The arena of a run may be larger than at the usual sizes.
 TEST_F(Streamed, ALargerRunStreamsMore) {
-  Weights weights;
-  Session session;
-  good(make_within(plan, static_cast<int64_t>(least + all), weights));
-  good(make(plan, weights, session));
+  start(least + static_cast<int64_t>(all));
   good(run(session));
   const ingot_memory m = memory(session);
   EXPECT_GE(memory(weights).arena, m.arena);
@@ -112,10 +90,7 @@ TEST_F(Streamed, ALargerRunStreamsMore) {
 }
 
 TEST_F(Streamed, RunsAreRecordedWithTheirCopies) {
-  Weights weights;
-  Session session;
-  good(make_within(plan, static_cast<int64_t>(least), weights));
-  good(make(plan, weights, session));
+  start(least);
   const long long replays = get("replays"), copies = get("pinned_copies");
   good(run(session));
   const long long of_a_run = get("pinned_copies") - copies;
@@ -129,10 +104,7 @@ TEST_F(Streamed, RunsAreRecordedWithTheirCopies) {
 }
 
 TEST_F(Streamed, NothingIsCopiedWithoutNeed) {
-  Weights weights;
-  Session session;
-  good(make_within(plan, INT64_MAX, weights));
-  good(make(plan, weights, session));
+  start(INT64_MAX);
   const long long copies = get("pinned_copies");
   good(run(session));
   EXPECT_EQ(get("pinned_copies"), copies);
@@ -140,32 +112,27 @@ TEST_F(Streamed, NothingIsCopiedWithoutNeed) {
 }
 
 TEST_F(Streamed, TheLimitChangesBetweenRuns) {
-  Weights weights;
-  Session session, other;
-  good(make_within(plan, INT64_MAX, weights));
-  good(make(plan, weights, session));
+  Session other;
+  start(INT64_MAX);
   good(make(plan, weights, other));
-  const auto small = static_cast<int64_t>(least);
+  const auto small = least;
   for (const int64_t limit : {small, INT64_MAX, small, int64_t{0}, small}) {
     SCOPED_TRACE(limit);
     good(ingot_weights_set_memory(weights.get(), limit));
-    for (int again = 0; again < 3; ++again) good(run(session));  // recorded, also where memory is at an address of before
+    for (int again = 0; again < 3; ++again) good(run(session));  // recorded, also if memory has an address of an earlier placement
     good(run(other));
     const ingot_memory m = memory(weights);
     EXPECT_EQ(m.streamed > 0, limit == small);
     EXPECT_EQ(m.limit, static_cast<uint64_t>(limit));
     EXPECT_EQ(m.resident + m.streamed, all);
   }
-  // What went to the host has left the device.
+  // Weights that went to the host have left the device.
   const ingot_memory m = memory(weights);
   EXPECT_LE(get("live_bytes"), static_cast<long long>(m.resident) + 2 * static_cast<long long>(m.ring + static_cast<uint64_t>(arena)) + 2 * of_tensors + 128);
 }
 
 TEST_F(Streamed, OneWeightThatChangesIsCopiedAlone) {
-  Weights weights;
-  Session session;
-  good(make_within(plan, static_cast<int64_t>(least), weights));
-  good(make(plan, weights, session));
+  start(least);
   good(run(session));
   const float bias[8] = {};
   const long long used = get("live_bytes"), host = get("host_memory");
@@ -182,10 +149,8 @@ TEST_F(Streamed, OneWeightThatChangesIsCopiedAlone) {
 }
 
 TEST_F(Streamed, AForkSharesWhatIsStreamed) {
-  Weights weights, fork;
-  Session session;
-  good(make_within(plan, static_cast<int64_t>(least), weights));
-  good(make(plan, weights, session));
+  Weights fork;
+  start(least);
   good(run(session));
   const long long used = get("live_bytes"), host = get("host_memory");
   ingot_weights* made = nullptr;
@@ -202,11 +167,10 @@ TEST_F(Streamed, AForkSharesWhatIsStreamed) {
   EXPECT_LE(get("host_memory"), host + 1);
 }
 
-TEST_F(Streamed, WhatIsFreeIsTheAutomaticLimit) {
-  Weights weights;
+TEST_F(Streamed, NineTenthsOfTheFreeMemoryAreTheAutomaticLimit) {
   const uint64_t free = 2 * (all + static_cast<uint64_t>(arena));
   set("memory", get("live_bytes") + static_cast<long long>(free));
-  good(make_within(plan, -1, weights));
+  good(make(plan, weights, -1));
   EXPECT_EQ(memory(weights).limit, free / 10 * 9);
   set("memory", 8LL << 30);
   good(ingot_weights_set_memory(weights.get(), -1));
@@ -224,7 +188,7 @@ TEST_F(Streamed, OnTheCpuThereIsNothingToLimit) {
   const Options limited = options_of({{"memory_bytes", "1000"}}), automatic = options_of({{"memory_bytes", "-1"}});
   const Told t = told(ingot_weights_create(host.get(), limited.get(), &weights));
   EXPECT_EQ(t.status, INGOT_INVALID_OPTION);
-  EXPECT_EQ(t.message, "option memory_bytes is 1000, and the weights are in memory of the host, which it does not limit");
+  EXPECT_EQ(t.message, "option memory_bytes is 1000, but it limits the memory of a GPU, and these weights are on the CPU");
   good(ingot_weights_create(host.get(), automatic.get(), &weights));
   const Weights owner(weights);
   EXPECT_EQ(memory(owner).limit, 0u);
@@ -234,7 +198,7 @@ void live_once(const Plan& plan, int64_t limit, ingot_status wanted) {
   Weights weights;
   Session session;
   const float bias[8] = {};
-  attempt("weights", wanted, [&] { return make_within(plan, limit, weights); });
+  attempt("weights", wanted, [&] { return make(plan, weights, limit); });
   attempt("session", wanted, [&] { return make(plan, weights, session); });
   for (int i = 0; i < 3; ++i) attempt("run", wanted, [&] { return run(session); });
   attempt("no limit", wanted, [&] { return ingot_weights_set_memory(weights.get(), 0); });
@@ -248,42 +212,37 @@ void live_once(const Plan& plan, int64_t limit, ingot_status wanted) {
 }
 
 TEST_F(Streamed, EachAllocationFailsOnce) {
-  fail_each("fail_allocation", [&] { live_once(plan, static_cast<int64_t>(least), INGOT_OUT_OF_MEMORY); });
+  fail_each("fail_allocation", [&] { live_once(plan, least, INGOT_OUT_OF_MEMORY); });
 }
 TEST_F(Streamed, EachCallFailsOnce) {
-  fail_each("fail_call", [&] { live_once(plan, static_cast<int64_t>(least), INGOT_DEVICE); });
+  fail_each("fail_call", [&] { live_once(plan, least, INGOT_DEVICE); });
 }
 
-// With a state, and a weight that prepare makes of others.
-ingot_status step(const Session& session) {
-  int64_t id = 3;
-  float answers[32];
-  const int64_t one[] = {1}, dims[] = {1, 32};
-  const ingot_tensor x{&id, INGOT_INT64, 1, one, nullptr}, y{answers, INGOT_FLOAT32, 2, dims, nullptr};
-  return ingot_session_run_with(session.get(), &x, 1, &y, 1);
-}
+// A plan with a state, and with a weight that prepare computes from others.
+class StreamedDecoder : public WithPlan {
+ protected:
+  StreamedDecoder() : WithPlan(INGOT_TEST_DECODER) {}
+};
 
-TEST_F(OnPretendGpu, StreamedWeightsBesideAState) {
-  Plan plan = compiled_for_gpu(INGOT_TEST_DECODER);
-  if (plan == nullptr) GTEST_SKIP() << ingot_last_error()->message;
-  Weights whole;
-  good(make_within(plan, 0, whole));
-  const ingot_memory told = memory(whole);
-  whole.reset();
+TEST_F(StreamedDecoder, EveryFailureWithAState) {
+  start();
+  const ingot_memory told = memory(weights);
+  session.reset();
+  weights.reset();
   for (const char* setting : {"fail_allocation", "fail_call"}) {
     fail_each(setting, [&] {
       const ingot_status wanted = setting == std::string("fail_call") ? INGOT_DEVICE : INGOT_OUT_OF_MEMORY;
-      Weights weights;
-      Session session;
       const long long used = get("live_bytes"), copies = get("pinned_copies");
       set("peak_bytes", used);
-      attempt("weights", wanted, [&] { return make_within(plan, static_cast<int64_t>(told.least), weights); });
+      attempt("weights", wanted, [&] { return make(plan, weights, static_cast<int64_t>(told.least)); });
       EXPECT_LE(get("peak_bytes") - used, static_cast<long long>(told.least));
       EXPECT_EQ(memory(weights).resident + memory(weights).streamed, told.resident);
       EXPECT_GT(memory(weights).streamed, 0u);
       attempt("session", wanted, [&] { return make(plan, weights, session); });
-      for (int i = 0; i < 4; ++i) attempt("run", wanted, [&] { return step(session); });
+      for (int i = 0; i < 4; ++i) attempt("run", wanted, [&] { return run_decoder(session); });
       EXPECT_GT(get("pinned_copies"), copies);
+      session.reset();
+      weights.reset();
     });
   }
 }

@@ -81,7 +81,7 @@ session.run(x)
 try:
     engine.configure(memory_bytes=1000)
 except ingot.MemoryError as e:
-    assert e.message.startswith("option memory_bytes is 1000, and the weights need ") and e.remedy.startswith("set memory_bytes to "), e
+    assert e.message.startswith("option memory_bytes is 1000, but the weights need at least ") and e.remedy.startswith("set memory_bytes to "), e
     least = int(e.remedy.split()[3])
 else:
     raise AssertionError("1000 bytes are enough")

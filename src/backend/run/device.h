@@ -40,9 +40,9 @@ class Stream {
   virtual void set_stream(void* stream) = 0;
   // Copies from the host, to the host, or on the device. Data copied to the host is there after wait(). The source may be reused at once.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
-  // Bytes of the device's memory become this one.
+  // Sets bytes of the device's memory to `value`.
   virtual void fill(void* to, uint8_t value, size_t bytes) = 0;
-  // Until everything so far is done. Error when a kernel could not go on (an index out of range).
+  // Waits for all work so far. Error if a kernel failed (an index out of range).
   virtual void wait() = 0;
   // Throws the same Error if it is already known; does not wait.
   virtual void check() = 0;
@@ -71,22 +71,22 @@ class Backend {
   // Allocator of device memory, aligned to alignment(); null: kernels use host memory.
   virtual Allocator* memory() const = 0;
   virtual size_t alignment() const = 0;
-  // Memory of the host that the device copies from and to while it does other work (page-locked); null where memory() is.
+  // Allocator of pinned (page-locked) host memory, which the device can copy while it computes; null if memory() is null.
   virtual Allocator* pinned() const { return nullptr; }
-  // Bytes that memory() still has.
+  // Bytes that memory() can still allocate.
   virtual size_t free_memory() const { return SIZE_MAX; }
   // True if kernels can access this address.
   virtual bool can_access(const void*) const = 0;
   virtual std::unique_ptr<Stream> new_stream() const = 0;
-  // One whose work is in no stream of the caller's.
+  // A stream that the caller does not use.
   virtual std::unique_ptr<Stream> new_own_stream() const { return new_stream(); }
-  // Until all work on it so far is done, in whichever stream.
+  // Waits for all work on the device, in any stream.
   virtual void synchronize() const = 0;
   // The device's number; -1: the host.
   virtual int ordinal() const = 0;
-  // What times on it depend on besides the problem, as Timing::machine has it.
+  // Timing::machine of this device: the model and library versions on which times depend.
   virtual std::string machine() const = 0;
-  // For what is timed: memory that may be taken, and how much of what was read last is read faster than other memory.
+  // For timing, in bytes: the memory that can be allocated, and the size of the device's cache.
   struct Room {
     size_t free = 0, cache = 0;
   };

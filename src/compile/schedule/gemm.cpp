@@ -109,12 +109,6 @@ bool uses_row_index(const backend::FusedBody& body) {
   return false;
 }
 
-// B of a GEMM: one matrix, the pieces of a concatenated weight, or what was packed.
-struct OperandB {
-  std::vector<BufferView> pieces;
-  std::optional<backend::Packing> packed = std::nullopt;
-};
-
 }  // namespace
 
 bool Scheduler::is_constant(const BufferView& p) const {
@@ -127,6 +121,49 @@ BufferView Scheduler::packed(uint32_t derived) {
   const DerivedTensor& d = c_.derived[derived];
   const DType type = d.packing->encoding.storage;
   return {out_.buffers.leaf(plan::Buffer::Kind::derived, derived, Dim(d.bytes)), type, {{Dim(d.bytes / static_cast<int64_t>(size_of(type)))}, {Dim(1)}}};
+}
+
+Outcome<Scheduler::OperandB> Scheduler::operand_b(NodeId id, const Dims& batch) {
+  const Node& gemm = g_.nodes[id];
+  OperandB b;
+  if (id < c_.packed_operand.size() && c_.packed_operand[id] != none_id) {
+    const uint32_t d = c_.packed_operand[id];
+    b.packed = c_.derived[d].packing;
+    b.pieces = {packed(d)};
+    return b;
+  }
+  if (const std::optional<ValueId> concat = s_.pieces(gemm)) {
+    for (ValueId part : g_.producer(*concat).in) {
+      auto piece = s_.require(part);
+      if (!piece) return piece.missing();
+      std::swap(piece->layout.dims[0], piece->layout.dims[1]);
+      std::swap(piece->layout.strides[0], piece->layout.strides[1]);
+      b.pieces.push_back(std::move(*piece));
+    }
+    b.pieces[0] = with_batch(b.pieces[0], batch);
+    return b;
+  }
+  const EncodedB* encoded = s_.encoded(gemm);
+  auto matrix = s_.require(encoded != nullptr ? encoded->numbers : gemm.in[1]);
+  if (!matrix) return matrix.missing();
+  b.pieces = {with_batch(std::move(*matrix), batch)};
+  return b;
+}
+
+ValueId Scheduler::stored_for(std::optional<backend::Obstacle> obstacle, const Node& gemm, ValueId anchor, ValueId instead) const {
+  using backend::Obstacle;
+  auto can_store = [&](ValueId v) { return !s_.stored[v]; };
+  const std::optional<ValueId> concat = s_.pieces(gemm);
+  const bool encoded = s_.encoded(gemm) != nullptr;
+  const ValueId right = concat.value_or(gemm.in[1]);
+  if (instead != none_id && (obstacle == Obstacle::a || obstacle == Obstacle::types)) return instead;
+  if (obstacle == Obstacle::a && can_store(gemm.in[0])) return gemm.in[0];
+  if (obstacle == Obstacle::b && can_store(right)) return right;
+  if (encoded && obstacle != Obstacle::body) return right;
+  if (can_store(anchor)) return anchor;
+  if (instead != none_id) return instead;
+  if (concat) return *concat;
+  return encoded ? right : none_id;
 }
 
 void Scheduler::gemm(WrittenBody written) {
@@ -147,27 +184,11 @@ void Scheduler::gemm(WrittenBody written) {
     if (!operand) return need(operand.missing());
     a = std::move(*operand);
   }
-  OperandB b;
   const std::optional<ValueId> concat = s_.pieces(anchor);
   const EncodedB* encoded = s_.encoded(anchor);
-  if (id < c_.packed_operand.size() && c_.packed_operand[id] != none_id) {
-    const uint32_t d = c_.packed_operand[id];
-    b.packed = c_.derived[d].packing;
-    b.pieces = {packed(d)};
-  } else if (concat) {
-    for (ValueId part : g_.producer(*concat).in) {
-      auto piece = s_.require(part);
-      if (!piece) return need(piece.missing());
-      std::swap(piece->layout.dims[0], piece->layout.dims[1]);
-      std::swap(piece->layout.strides[0], piece->layout.strides[1]);
-      b.pieces.push_back(std::move(*piece));
-    }
-    b.pieces[0] = with_batch(b.pieces[0], batch);
-  } else {
-    auto matrix = s_.require(encoded != nullptr ? encoded->numbers : anchor.in[1]);
-    if (!matrix) return need(matrix.missing());
-    b.pieces = {with_batch(std::move(*matrix), batch)};
-  }
+  auto right = operand_b(id, batch);
+  if (!right) return need(right.missing());
+  OperandB b = std::move(*right);
   // If B has no batch, merge the batch axes into M. If A's batch axes lie in another order (batch after sequence), A is stored in row-major order first.
   StridedLayout& first = b.pieces[0].layout;
   auto one_matrix = [&] { return b.packed || first.strides[batch.size() - 1] == Dim(0); };
@@ -220,18 +241,8 @@ void Scheduler::gemm(WrittenBody written) {
     if (!d.choice && can_store(written.anchor)) return need(written.anchor);
   }
   if (!d.choice) {
-    using backend::Obstacle;
-    // What to store if the kernel has neither a prologue nor a map for A.
-    const ValueId instead = prologue ? s_.base_of(anchor.in[0]) : a.copied;
-    const ValueId right = concat.value_or(anchor.in[1]);
-    if (instead != none_id && (d.obstacle == Obstacle::a || d.obstacle == Obstacle::types)) return need(instead);
-    if (d.obstacle == Obstacle::a && can_store(anchor.in[0])) return need(anchor.in[0]);
-    if (d.obstacle == Obstacle::b && can_store(right)) return need(right);
-    if (encoded != nullptr && d.obstacle != Obstacle::body) return need(right);
-    if (can_store(written.anchor)) return need(written.anchor);
-    if (instead != none_id) return need(instead);
-    if (concat) return need(*concat);
-    if (encoded != nullptr) return need(right);
+    const ValueId stored = stored_for(d.obstacle, anchor, written.anchor, prologue ? s_.base_of(anchor.in[0]) : a.copied);
+    if (stored != none_id) return need(stored);
     return gemm_by_sums(written, a.place, b.pieces[0]);
   }
   if (d.side_by_side && written.turned != none_id) return need(written.turned);

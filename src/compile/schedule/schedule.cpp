@@ -84,7 +84,7 @@ Scheduler::Decision Scheduler::choose(const backend::Site& site, bool body_may_g
   const bool side_by_side = best->side_by_side;
   Choice choice{best->emit(), {name_of(site), best->implementation}};
   for (const backend::Offer& o : offers.offers) {
-    // Nothing has to be stored otherwise for it.
+    // A rival must not need another storage.
     const bool same = o.takes_body && o.side_by_side == best->side_by_side && o.packing == best->packing;
     if (c_.backend.settings.rivals && &o != best && same && backend::is_near(o.cost, best->cost)) choice.rivals.push_back({o.implementation, o.emit()});
   }
@@ -96,7 +96,7 @@ Scheduler::Decision Scheduler::choose(const backend::Site& site, bool body_may_g
 
 namespace {
 
-// All that the times of a step depend on, at the usual sizes. Names of kernels that are printed are in their constants, and are hashes of their text.
+// Everything on which the times of a step depend, at the usual sizes. Constants contain the names of printed kernels, which are hashes of their text.
 std::string problem_of(const Target& target, std::string_view site, std::span<const Rival* const> ways, const std::vector<BufferView>& operands, std::span<const Symbol> symbols) {
   std::vector<int64_t> usual, numbers;
   for (const Symbol& s : symbols) usual.push_back(s.opt);
@@ -124,7 +124,7 @@ std::string problem_of(const Target& target, std::string_view site, std::span<co
 
 }  // namespace
 
-// Of offers that are near, the one that was the fastest, if that is known.
+// Appends a step. If a timing is known for it, the offer that was the fastest makes the step.
 void Scheduler::push(Choice choice, std::vector<BufferView> operands, uint32_t writes, std::string label, OriginId origin) {
   ScheduledStep step{std::move(choice.step), std::move(operands), writes, std::move(label), origin, std::move(choice.considered), {}, std::move(choice.rivals)};
   if (!step.rivals.empty()) {
@@ -264,8 +264,8 @@ std::string print(const Schedule& schedule, const Graph& g) {
     out += "\n";
     for (const backend::Offer& o : s.considered.offers) {
       const bool chosen = o.implementation == s.considered.chosen && o.takes_body;
-      out += fmt::format("    {} {}: cost {:.6g}{}{}", chosen ? "*" : " ", o.implementation, o.cost, o.takes_body ? "" : ", and a pass for the body",
-                         o.packing ? ", B packed" : "");
+      out +=
+          fmt::format("    {} {}: cost {:.6g}{}{}", chosen ? "*" : " ", o.implementation, o.cost, o.takes_body ? "" : ", and a pass for the body", o.packing ? ", B packed" : "");
       for (const std::string_view& what : o.tunables) out += fmt::format("{}{}", &what == o.tunables.data() ? ", can be timed: " : ", ", what);
       out += chosen && s.considered.timed ? ", the fastest when it was timed\n" : "\n";
     }

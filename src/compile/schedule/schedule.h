@@ -11,7 +11,7 @@ namespace ingot::compile {
 struct Considered {
   std::string_view site;                     // "gemm"; empty: there was no choice
   std::string_view chosen;                   // the implementation
-  bool timed = false;                        // it was the fastest
+  bool timed = false;                        // a timing decided
   std::vector<backend::Offer> offers = {};   // without their emit functions
   std::vector<backend::Refusal> refusals = {};
 };
@@ -24,7 +24,7 @@ struct StepResult {
   BufferView whole;
 };
 
-// Another offer for a step, with the same operands, whose cost is near.
+// Another offer for a step, with the same operands and a near cost.
 struct Rival {
   std::string_view implementation;
   backend::EmittedStep emitted;
@@ -37,8 +37,8 @@ struct ScheduledStep {
   std::string label;
   ir::OriginId origin = ir::none_id;
   Considered considered = {};
-  std::vector<StepResult> results = {};      // none: what is written is packed
-  // Where offers that are near are asked for (Settings::rivals): the others, and Timing::problem, whose choices are the implementations.
+  std::vector<StepResult> results = {};      // empty: the step packs a weight
+  // Only with Settings::rivals: the other near offers, and the Timing::problem of the choice between them (its choices are implementations).
   std::vector<Rival> rivals = {};
   std::string problem = {};
 };

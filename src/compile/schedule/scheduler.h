@@ -33,6 +33,14 @@ class Scheduler {
   void root(uint32_t r);
   void fused(WrittenBody written, ir::OriginId origin);
   void gemm(WrittenBody written);
+  // B of a GEMM: one matrix, the pieces of a concatenated weight, or a packed weight.
+  struct OperandB {
+    std::vector<BufferView> pieces = {};
+    std::optional<backend::Packing> packed = std::nullopt;
+  };
+  Outcome<OperandB> operand_b(ir::NodeId gemm, const ir::Dims& batch);
+  // The value to store so that an offer can take the GEMM; none_id if storing cannot help. `instead`: the value to store if no kernel has the prologue or the map of A.
+  ir::ValueId stored_for(std::optional<backend::Obstacle>, const ir::Node& gemm, ir::ValueId anchor, ir::ValueId instead) const;
   void gemm_by_sums(const WrittenBody& written, const BufferView& a, const BufferView& b);
   void depthwise_conv(WrittenBody written);
   void attention(ir::NodeId n);

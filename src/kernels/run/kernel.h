@@ -42,17 +42,17 @@ struct Call {
   std::span<const int64_t> sizes;        // the step's sizes; see the kernel's x_args.h
   const void* constants = nullptr;       // the result of load()
   const void* prepared = nullptr;        // Resolved::state
-  std::byte* scratch = nullptr;          // Resolved::scratch bytes, aligned as the backend's memory; contents undefined
-  Workers* workers = nullptr;            // for kernels of the host
-  const backend::Backend* backend = nullptr;  // for the others: the backend that gave them,
-  backend::Stream* stream = nullptr;          // and the stream their work goes to
-  const Timing* trial = nullptr;         // in resolve: this choice is taken for its problem, whatever was timed before
+  std::byte* scratch = nullptr;          // Resolved::scratch bytes, aligned like the backend's memory; contents undefined
+  Workers* workers = nullptr;            // for kernels on the host
+  const backend::Backend* backend = nullptr;  // for others: the backend that the kernel belongs to,
+  backend::Stream* stream = nullptr;          // and the stream for its work
+  const Timing* trial = nullptr;         // in resolve: the choice for its problem, in place of known timings
 };
 
-// What a kernel decides for one set of sizes and can be timed.
+// A choice that a kernel has for one set of sizes and that can be timed.
 struct Tunable {
-  std::string machine, problem;          // as Timing has them
-  std::vector<std::string> choices;      // the first is taken where nothing was timed
+  std::string machine, problem;          // as in Timing
+  std::vector<std::string> choices;      // the first is used when nothing was timed
 };
 
 struct Resolved {
@@ -69,7 +69,7 @@ struct RunKernel {
   Resolved (*resolve)(const Call&);
   // May throw (an index out of range); never allocates.
   void (*run)(const Call&);
-  // Of the call that resolve gets: what it decides. Null: nothing that can be timed.
+  // The choices of a call, which has what resolve gets. Null: the kernel has none.
   std::vector<Tunable> (*tunables)(const Call&) = nullptr;
 };
 

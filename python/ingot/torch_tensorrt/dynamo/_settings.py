@@ -215,7 +215,7 @@ TABLE = (
     _differs("refit_identical_engine_weights", False, "weights can be replaced by others of the same shapes at any time; LoRA adapters can be added (ingot.Module.add_lora)"),
     _works("strip_engine_weights", False, 'bytes of an engine leave the values of weights out (option weights="strip"); the compiled module still runs', _when("weights", "strip")),
     _differs("immutable_weights", True, "weights can always be replaced, at no cost", quiet=(False,)),
-    _works("enable_weight_streaming", False, "weights may take nine tenths of what is free on the GPU, the rest is streamed (option memory_bytes=-1); budgets can be set without it too", _when("memory_bytes", -1)),
+    _works("enable_weight_streaming", False, "weights may take nine tenths of the free GPU memory, the others are streamed (option memory_bytes=-1); budgets can be set without it too", _when("memory_bytes", -1)),
     _refused("enable_cross_compile_for_windows", False, "ingot has no Windows runtime", remedy="compile on the machine that runs it"),
     _differs("tiling_optimization_level", "none", _NO_KNOB),
     _differs("l2_limit_for_tiling", -1, _NO_KNOB),

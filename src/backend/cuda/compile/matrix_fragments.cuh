@@ -5,10 +5,10 @@ __device__ __forceinline__ f32 gelu_for_half(f32 x) {
   const f32 p = fmaf(fmaf(fmaf(fmaf(fmaf(fmaf(2.4959634e-5f, a, -6.4390211e-4f), a, 7.4015139e-3f), a, -5.1789552e-2f), a, -0.46044263f), a, -1.1506338f), a, -1.0f);
   return fmaf(-a, power_of_2(p), most(x, 0.0f));
 }
-// Where piece c (16 bytes) of row r is in a tile, in elements.
+// The offset of piece c (16 bytes) of row r in a tile, in elements.
 template <class H = f16>
 __device__ __forceinline__ int piece_of(int row, int piece) { return (row * 8 + (piece ^ (row & 7))) * (16 / (int)sizeof(H)); }
-// Floats become what matrix instructions read of them, the nearest numbers of 10 bits of mantissa; halves are read whole.
+// Rounds floats to TF32 (10 bits of mantissa), since matrix instructions only drop the other bits. Halves stay as they are.
 __device__ __forceinline__ void round_fragment(u32* r, f32) {
 #pragma unroll
   for (int e = 0; e < 4; ++e) r[e] = rounded_to_tf32(r[e]);

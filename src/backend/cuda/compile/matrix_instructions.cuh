@@ -17,7 +17,7 @@ __device__ __forceinline__ void multiply(f32* c, const u32* a, const u32* b, bf1
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-// Of TF32, m16n8k8: fragments of A and B are as many words, each a float whose low 13 bits are not read.
+// TF32, m16n8k8: fragments of A and B have as many words, each a float whose low 13 bits are ignored.
 __device__ __forceinline__ void multiply(f32* c, const u32* a, const u32* b, f32) {
   asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
@@ -119,13 +119,13 @@ __device__ __forceinline__ void copy_pixels_async(u32 to, const void* map, u32 b
                "r"(n), "h"((unsigned short)right), "h"((unsigned short)down)
                : "memory");
 }
-// The same behind (w, h, d, n) of a volume.
+// The same for positions (w, h, d, n) of a volume.
 __device__ __forceinline__ void copy_pixels_async(u32 to, const void* map, u32 barrier, int c, int w, int h, int d, int n, int right, int down, int deep) {
   asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2], {%8, %9, %10};" ::"r"(to), "l"(map), "r"(barrier), "r"(c),
                "r"(w), "r"(h), "r"(d), "r"(n), "h"((unsigned short)right), "h"((unsigned short)down), "h"((unsigned short)deep)
                : "memory");
 }
-// What x (never negative) comes from is computed before a wait behind this: ptxas moves waits to the front, but not across accesses.
+// Forces x (never negative) to be computed before a later wait: ptxas moves waits forward, but not across memory accesses.
 __device__ __forceinline__ void computed(f32 x) {
   asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p st.shared.f32 [%1], %0;\n}" ::"f"(x), "r"(0u) : "memory");
 }

@@ -15,7 +15,7 @@ namespace {
 std::string multiplications() {
   std::string out;
   auto add = [&](int columns, bool along_k, std::string_view h) {
-    // An instruction reads 32 bytes of each row of A. The numbers behind p: signs, then whether tiles lie turned, which those of floats cannot.
+    // An instruction reads 32 bytes of each row of A. The numbers after p are the signs, then whether the tiles are transposed, which is not possible for floats.
     const bool floats = h == "f32";
     const std::string_view type = floats ? "tf32" : h, lie = floats ? "" : along_k ? ", 0" : ", 1";
     const int n = columns / 2, k = floats ? 8 : 16;
@@ -42,7 +42,7 @@ std::string multiplications() {
   };
   for (int columns : {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256}) {
     for (bool along_k : {false, true}) {
-      if (along_k && columns > 160) continue;  // attention's values alone are so wide
+      if (along_k && columns > 160) continue;  // only attention's values are so wide
       for (std::string_view h : {"f16", "bf16"}) add(columns, along_k, h);
     }
   }

@@ -20,8 +20,8 @@ inline GemmAnswer refusal(Obstacle obstacle, std::string reason) { return {obsta
 
 // For cuBLASLt.
 GemmAnswer library_gemm(const Gemm&, const FusedBody&, const std::vector<StridedLayout>&, bool tf32 = false);
-// By ingot's kernel, which takes any body of single elements and reads A through maps; half precision, and float32 by TF32, from sm_80 on. `large`: with the kernels for Hopper.
-// `tiles`: those of Hopper's to print, a bit each (kernels::ImplicitGemmArgs::tiles).
+// For ingot's kernel, from sm_80 on: half precision, and float32 by TF32. It takes any body of single elements and reads A through maps. `large`: with the
+// kernels for Hopper. `tiles`: which of its large tiles, one bit each (kernels::ImplicitGemmArgs::tiles); fewer than all are for measurements.
 inline constexpr uint16_t all_tiles = UINT16_MAX;
 GemmAnswer implicit_gemm(const Gemm&, const FusedBody&, const std::vector<StridedLayout>&, bool large, uint16_t tiles = all_tiles);
 

@@ -54,7 +54,7 @@ class Product {
   ~Product();
   Product(const Product&) = delete;
   size_t workspace() const { return algorithm_.workspace; }
-  // `c` and `bias` are read when the problem says so.
+  // `c` and `bias` are read only if the problem has a residual or a bias.
   void run(double alpha, double beta, Address a, Address b, Address c, Address d, Address bias, Address workspace, StreamHandle stream);
 
  private:
@@ -68,7 +68,7 @@ class Product {
 // The GEMMs of a device. Threads share it.
 class Products {
  public:
-  // How many algorithms the library is asked for where the first one is not simply taken: a rank means one in a list of this length.
+  // How many algorithms the library is asked for when they are timed. A rank is an index in this list.
   static constexpr size_t offers = 8;
 
   // Error (device) if cuBLASLt is missing. `timings`: those of this machine() choose the algorithm of a problem.
@@ -76,14 +76,14 @@ class Products {
   ~Products();
   const DevicePtr& device() const { return device_; }
   const std::string& machine() const { return machine_; }
-  // Its algorithms for the problem, the one that the library likes best first.
+  // The library's algorithms for the problem, in its order of preference.
   Tunable tunable(const Problem&, const Product&) const;
 
  private:
   friend class Product;
-  // Asks the library once for a problem, and for a trial each time. Error (unsupported) when it has nothing.
+  // The algorithm to use. Asks the library once per problem, and each time for a trial. Error (unsupported) if the library has none.
   Algorithm choose(const Problem&, const Product&, const Timing* trial) const;
-  // The algorithms that the library names, the one it likes best first. Error (unsupported) when it has nothing.
+  // Asks the library for up to `most` algorithms, in its order of preference. Error (unsupported) if it has none.
   std::vector<Algorithm> ask(const Problem&, const Product&, size_t most) const;
 
   DevicePtr device_;

@@ -85,7 +85,7 @@ Device::Use::Use(const Device& device) {
   // Usually it is current already, and asking is cheaper than pushing.
   if (driver().context_current(&now) == 0 && now == device.context_) return;
   const int error = driver().context_push(device.context_);
-  constexpr int shut_down = 4;  // the process ends, and the driver has freed everything. Destructors have nothing left to do; other calls return this error themselves
+  constexpr int shut_down = 4;  // the process ends and the driver has freed everything: destructors have nothing to do, and other calls return this error themselves
   if (error == shut_down) return;
   driver().check(error, "using {}", device.properties_.name);
   pushed_ = true;

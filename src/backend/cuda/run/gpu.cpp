@@ -18,48 +18,38 @@ namespace cuda {
 
 namespace {
 
-class GpuMemory final : public Allocator {
+constexpr unsigned for_all_contexts = 1, mapped = 2;  // flags of cuMemHostAlloc
+
+// Memory that the driver allocates: on the device, or pinned on the host.
+class DriverMemory final : public Allocator {
  public:
-  explicit GpuMemory(DevicePtr device) : device_(std::move(device)) {}
+  enum class Where : uint8_t { device, host };
+  DriverMemory(DevicePtr device, Where where) : device_(std::move(device)), where_(where) {}
   void* allocate(size_t bytes) override {
     Device::Use use(*device_);
-    Unrecorded apart;
+    Unrecorded unrecorded;
+    const std::string& name = device_->properties().name;
+    void* memory = nullptr;
+    if (where_ == Where::host) {
+      driver().check(driver().host_allocate(&memory, bytes, for_all_contexts), "allocating {} bytes of pinned host memory for {}", bytes, name);
+      return memory;
+    }
     Address address = 0;
     int error = driver().memory_allocate(&address, bytes);
     if (error == 0) return reinterpret_cast<void*>(address);
     size_t free = 0, total = 0;
     std::string room = driver().memory_info(&free, &total) == 0 ? fmt::format(", where {} of {} are free,", free, total) : "";
-    driver().failed(error, fmt::format("allocating {} bytes on {}{}", bytes, device_->properties().name, room));
+    driver().failed(error, fmt::format("allocating {} bytes on {}{}", bytes, name, room));
   }
   void release(void* memory, size_t) noexcept override {
     Device::Use use(*device_);
-    Unrecorded apart;
-    driver().memory_free(reinterpret_cast<Address>(memory));
+    Unrecorded unrecorded;
+    where_ == Where::host ? driver().host_free(memory) : driver().memory_free(reinterpret_cast<Address>(memory));
   }
 
  private:
   DevicePtr device_;
-};
-
-class PinnedMemory final : public Allocator {
- public:
-  explicit PinnedMemory(DevicePtr device) : device_(std::move(device)) {}
-  void* allocate(size_t bytes) override {
-    Device::Use use(*device_);
-    Unrecorded apart;
-    constexpr unsigned for_all_contexts = 1;
-    void* memory = nullptr;
-    driver().check(driver().host_allocate(&memory, bytes, for_all_contexts), "allocating {} bytes of the host's memory that {} copies from", bytes, device_->properties().name);
-    return memory;
-  }
-  void release(void* memory, size_t) noexcept override {
-    Device::Use use(*device_);
-    Unrecorded apart;
-    driver().host_free(memory);
-  }
-
- private:
-  DevicePtr device_;
+  Where where_;
 };
 
 // The version of CUDA that compiled a plan's code, from a comment in its PTX; 0 if there is none.
@@ -86,8 +76,7 @@ class Statuses {
     constexpr size_t resting = 4096, together = 512;
     if (free_.size() <= resting && fresh_.empty()) {
       Device::Use use(*device);
-      Unrecorded apart;
-      constexpr unsigned for_all_contexts = 1, mapped = 2;
+      Unrecorded unrecorded;
       void* memory = nullptr;
       driver().check(driver().host_allocate(&memory, together * sizeof(Status), for_all_contexts | mapped), "allocating memory that {} can write", device->properties().name);
       kept_.push_back(device);
@@ -133,7 +122,10 @@ struct EventPoint final : Point {
 }  // namespace
 
 Gpu::Gpu(int ordinal, std::span<const CodeImage> code, std::span<const Timing> timings)
-    : device_(Device::open(ordinal)), memory_(std::make_unique<GpuMemory>(device_)), pinned_(std::make_unique<PinnedMemory>(device_)), timings_(timings.begin(), timings.end()) {
+    : device_(Device::open(ordinal)),
+      memory_(std::make_unique<DriverMemory>(device_, DriverMemory::Where::device)),
+      pinned_(std::make_unique<DriverMemory>(device_, DriverMemory::Where::host)),
+      timings_(timings.begin(), timings.end()) {
   for (const Timing& t : timings) {
     if (t.machine == own_machine()) timed_[t.problem] = t.choice;
   }
@@ -177,7 +169,6 @@ bool Gpu::can_access(const void* pointer) const {
 
 std::unique_ptr<Stream> Gpu::new_stream() const { return std::make_unique<GpuStream>(device_); }
 std::unique_ptr<Stream> Gpu::new_own_stream() const { return std::make_unique<GpuStream>(device_, std::make_unique<CudaStream>(device_)); }
-
 
 Function Gpu::function(const std::string& name) const {
   auto found = module_of_.find(name);

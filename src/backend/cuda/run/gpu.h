@@ -36,9 +36,9 @@ class Gpu final : public Backend {
   Function function(const std::string& name) const;
   // cuBLASLt, started on first use.
   const Products& products() const;
-  // Timing::machine of what own kernels decide. Their text is part of the problem.
+  // Timing::machine for the choices of ingot's own kernels. Their text is part of Timing::problem.
   const std::string& own_machine() const { return device_->properties().name; }
-  // What was the fastest here for a problem of own kernels.
+  // Per problem of ingot's own kernels, the choice that was timed as the fastest on this GPU.
   const std::map<std::string, std::string, std::less<>>& timed() const { return timed_; }
 
  private:
@@ -77,8 +77,8 @@ class GpuStream final : public Stream {
 
   const DevicePtr& device() const { return device_; }
   StreamHandle handle() const { return stream_; }
-  // Whether a kernel that is started now may overlap the one before it. Not right behind work of another stream: recorded, it would depend on more than a kernel, and only on
-  // kernels can one depend that way.
+  // True if a kernel that is started now may overlap the one before it. False right after the stream has waited for another stream: in a CUDA graph the kernel
+  // would depend on that work too, and such an overlapping dependency is only possible on a kernel.
   bool may_overlap() { return !std::exchange(met_others_, false); }
   Address status() const { return reinterpret_cast<Address>(status_); }
 
@@ -90,7 +90,7 @@ class GpuStream final : public Stream {
   Status* status_ = nullptr;          // host memory that the GPU writes
   std::vector<std::unique_ptr<Event>> events_;
   size_t marks_ = 0;
-  mutable bool met_others_ = false;  // since the last kernel
+  mutable bool met_others_ = false;  // the stream has waited for another one since the last kernel
 };
 
 }  // namespace ingot::backend::cuda

@@ -26,7 +26,7 @@ struct Prepared {
 // Encodes a tensor map (128 bytes of kernel parameters).
 void encode(const Device& device, const CudaTiles& t, Address address, std::byte* to) {
   Device::Use use(device);
-  constexpr int two_bytes = 1, four_bytes = 2, tf32 = 11, no_interleave = 0, rows_of_128_bytes = 3, lines_of_128_bytes = 2, zeros = 0;  // numbers of cuda.h
+  constexpr int two_bytes = 1, four_bytes = 2, tf32 = 11, no_interleave = 0, rows_of_128_bytes = 3, lines_of_128_bytes = 2, zeros = 0;  // constants of cuda.h
   alignas(64) std::byte map[128];
   address += static_cast<Address>(t.offset);
   const auto rank = static_cast<unsigned>(t.rank);

@@ -13,7 +13,7 @@ template <CudaLaunches (*launches)(const Call&, const CudaMachine&)>
 Resolved resolved(const Call& call) {
   return resolve_launches(call, launches);
 }
-// RunKernel::tunables, so.
+// RunKernel::tunables from the same function.
 template <CudaLaunches (*launches)(const Call&, const CudaMachine&)>
 std::vector<Tunable> tunables(const Call& call) {
   return tunables_of_launches(call, launches);

@@ -9,7 +9,7 @@ namespace {
 
 std::optional<std::string> obstacle(const Attention& a, const Target& target) {
   auto fits = [](const ir::Dim& d) { return d.is_constant() && kernels::attention_cuda_head(d.value()); };
-  if (target.architecture < 80) return "matrix instructions of this kind came with sm_80";
+  if (target.architecture < 80) return "these matrix instructions need sm_80";
   if (a.type != ir::DType::f16 && a.type != ir::DType::bf16) return "for float16 and bfloat16";
   if (!fits(a.d) || !fits(a.e)) return "heads have 8 to 128 elements, a multiple of 8, or 160, 192 or 256";
   return std::nullopt;
@@ -24,7 +24,7 @@ void attention_offers(const Site& site, const Target& target, const Settings&, O
   for (size_t i = 0; i < 3 && i < site.operands.size(); ++i) {
     const ir::Dim& step = site.operands[i].strides.back();
     if (!step.is_constant() || step.value() != 1)
-      return out.refusals.push_back({"tensor cores", static_cast<Obstacle>(static_cast<size_t>(Obstacle::a) + i), "a head's elements are not neighbours"});
+      return out.refusals.push_back({"tensor cores", static_cast<Obstacle>(static_cast<size_t>(Obstacle::a) + i), "a head's elements are not contiguous"});
   }
   if (auto reason = obstacle(*a, target)) return out.refusals.push_back({"tensor cores", Obstacle::types, std::move(*reason)});
   out.offers.push_back({.implementation = "tensor cores", .emit = [a, &site] {

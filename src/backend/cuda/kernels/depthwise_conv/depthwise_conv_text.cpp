@@ -294,7 +294,7 @@ std::optional<DepthwiseObstacle> depthwise_conv_obstacle(const DepthwiseConv& w,
   for (size_t i = w.kept; i < w.map.dims.size(); ++i) taps *= std::clamp<int64_t>(w.map.dims[i].constant().value_or(INT32_MAX), 0, Args::max_taps + 1);
   if (taps < 1 || taps > Args::max_taps) return DepthwiseObstacle{Obstacle::types, "the kernel is too large, or of unknown size"};
   const bool gathers = std::any_of(layouts.begin(), layouts.end(), [&](const StridedLayout& x) { return x.dims.size() != w.kept; });
-  if (gathers || !is_of_elements(body) || body.row.size() != 1) return DepthwiseObstacle{Obstacle::body, "the body is not one of single elements, or gathers"};
+  if (gathers || !is_of_elements(body) || body.row.size() != 1) return DepthwiseObstacle{Obstacle::body, "the body does not compute single elements, or gathers"};
   return std::nullopt;
 }
 

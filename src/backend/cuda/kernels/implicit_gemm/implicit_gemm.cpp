@@ -27,7 +27,7 @@ std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(const ImplicitGemmArg
   const ir::DType type = args.type, b_type = args.b_type;
   const bool b_along_k = args.b_along_k;
   std::vector<ImplicitGemmKernel> out;
-  // The matrix instructions of groups of warps read floats along K alone.
+  // The matrix instructions of groups of warps read floats only along K.
   const bool floats = type == ir::DType::f32;
   for (size_t k = 0; large && (b_along_k || !floats) && k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];

@@ -3,9 +3,9 @@ constexpr bool has_groups = true;
 #else
 constexpr bool has_groups = false;
 #endif
-// A tile's rows in shared memory are 128 bytes: D elements, 64 halves or 32 floats, in pieces of 16 bytes. Of A it is [rows][D of K]; of B [columns][D of K]
-// where its neighbours are along K, else [columns / D][D of K][D columns].
-// A piece into shared memory, or zeros: neighbours at any address, the first `count` of them.
+// A row of a tile in shared memory has 128 bytes: E elements (64 halves or 32 floats), in pieces of 16 bytes. A tile of A is [rows][E of K]. A tile of B is
+// [columns][E of K] if B is contiguous along K, else [columns / E][E of K][E columns].
+// Copies the first `count` elements of a piece, from any address, to shared memory; the others become zero.
 template <class H>
 __device__ __forceinline__ void copy_some_async(H* to, const H* from, int count) {
   constexpr int each = 16 / (int)sizeof(H);
@@ -191,15 +191,14 @@ __device__ __forceinline__ void gather_eight(f32* out, const f32 (&in)[4][2]) {
 __device__ __forceinline__ void put_part(const ImplicitGemmParameters& p, int split, i64 row, i64 column, const f32* two) {
   if (row < p.m && column < p.n) write<2>((f32*)p.parts + (split * p.m + row) * p.n + column, two);
 }
-// A tile of D: BM x BN. `finish(row, column, sums)` gets eight neighbours of a row. What it reads for them from far away may be brought before:
-// `finish.bring(held, row, column)`, then `finish(row, column, sums, held, whether it stores them)`.
-// Volume: the map has up to four indices of rows and of K, and three guards; else three and two, and the outermost index is 1.
+// Computes a tile of D, BM x BN. `finish(row, column, sums)` gets eight adjacent sums of a row.
+// Volume: the map has up to four indices of rows and of K, and three guards. Otherwise it has up to three indices and two guards, and the outermost extent is 1.
 template <class H, class B, int BM, int BN, int WM, int WN, bool AlongK, bool Aligned, bool Volume, class Finish>
 __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters& p, Finish finish) {
   constexpr int each = 16 / (int)sizeof(H), pieces = implicit_gemm_row_bytes / 16, depth = pieces * each, stages = implicit_gemm_stages, threads = BM / WM * (BN / WN) * 32;
   constexpr int row_step = threads / pieces, rows = BM / row_step;                                                              // of A, of one thread
   constexpr int b_pieces = AlongK ? pieces : BN / each, b_step = threads / b_pieces, b_rows = (AlongK ? BN : depth) / b_step;  // of B
-  // By groups of four warps, or each warp by itself: floats, whose tiles are these only where their copying unit cannot help.
+  // On Hopper, groups of four warps multiply halves. Otherwise each warp multiplies by itself; Hopper's floats come here only if the copying unit cannot copy their tiles.
   constexpr bool by_groups = has_groups && sizeof(H) == 2;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   H* const a_tiles = (H*)tiles_of_block;
@@ -212,7 +211,8 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
   const int turns = (int)((k_end - k0 + depth - 1) / depth);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   after_others();
-  // What this thread brings of A: the same piece of K of several rows. One by one, neighbours of a row are far apart, those of a column near each other.
+  // This thread copies the same piece of K of several rows of A. If elements are copied one by one, adjacent threads take adjacent rows: elements of a row may be
+  // far from each other then, those of a column are close.
   const int my_row = Aligned ? threadIdx.x / pieces : threadIdx.x % row_step, my_piece = Aligned ? threadIdx.x % pieces : threadIdx.x / row_step;
   constexpr int outermost = Volume ? 0 : 1, guards = Volume ? 3 : 2;
   const H* from[rows];
@@ -247,7 +247,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
     }
     k_at[outermost] = (int)rest;
   }
-  // And of B: of a row of the tile (a column of B where its neighbours are along K) a piece, some rows apart.
+  // Of B, this thread copies one piece of several rows of the tile. A row of the tile is a column of B if B is contiguous along K.
   const int b_row = threadIdx.x / b_pieces, b_piece = threadIdx.x % b_pieces;
   const B* const b_from = AlongK ? (const B*)p.b + k0 + b_piece * each + (n0 + b_row) * p.b_step : (const B*)p.b + (k0 + b_row) * p.b_step + n0 + b_piece * each;
   int brought = 0;
@@ -275,7 +275,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
           for (int g = 0; g < guards; ++g) there = there && (u32)(guard[r][g] + of_k[g]) < (u32)p.inside[g];
           copy_async_or_zero(shared_address(to), there ? from[r] + offset : (const H*)p.b, there ? 16u : 0u);
         } else {
-          // All are on their way before the first is needed: no branches, what is not there is read elsewhere and dropped.
+          // All loads are issued before the first value is needed. So there are no branches: an element outside is loaded from another address and replaced by 0.
           alignas(16) H piece[each];
           const bool row_live = live[r] & k_live;
 #pragma unroll
@@ -292,7 +292,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
       k_at[3] += depth;
       while (k_at[3] >= p.k_inner) {
         k_at[3] -= p.k_inner;
-        bool on = true;  // to the next index
+        bool on = true;  // the next index goes on by one
 #pragma unroll
         for (int i = 2; i > outermost; --i) {
           if (on) on = ++k_at[i] == p.k_extent[i];
@@ -314,7 +314,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
             copy_async_or_zero(shared_address(to), there ? source : (const B*)p.b, there ? 16u : 0u);
           }
         } else {
-          // B has no rows for what only fills up a piece of A.
+          // The padding of an incomplete piece of A has no rows in B.
           const i64 group = k / p.k_inner, own = k - group * p.k_inner, real = group * p.k_extent[3] + own;
           const int count = !there || own >= p.k_extent[3] ? 0 : AlongK ? (int)(p.k_extent[3] - own) : each;
           const B* const source = (const B*)p.b + (count == 0 ? 0 : AlongK ? real + n * p.b_step : real * p.b_step + n);
@@ -329,7 +329,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
     }
     commit_copies();
   };
-  // A group of four warps multiplies 64 rows by all columns, or each warp its own.
+  // A group of four warps multiplies 64 rows by all columns. Otherwise each warp has rows and columns of its own.
   constexpr int tile_m_of = by_groups ? 1 : WM / 16, tile_n_of = (by_groups ? BN : WN) / 8;
   const int warp_m = by_groups ? warp * 16 : warp / (BN / WN) * WM, warp_n = by_groups ? 0 : warp % (BN / WN) * WN;
   f32 sums[tile_m_of][tile_n_of][4];
@@ -348,9 +348,9 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
     wait_copies<stages - 2>();
     const H* const at = a_tiles + turn % stages * BM * depth;
     const H* const bt = b_tiles + turn % stages * BN * depth;
-    // A step multiplies 32 bytes of each row.
+    // Each instruction multiplies 32 bytes of every row.
     if constexpr (by_groups) {
-      // The turn before is done with its tiles, which the next one to be brought takes.
+      // Waits until the previous turn has read its tiles: the next copy overwrites them.
       wait_multiplied<tile_n_of * 4>(sums[0][0]);
       show_to_matrix_units();
       __syncthreads();
@@ -379,7 +379,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
             const int piece = (warp_n + j * 16) / 8 + lane / 16;
             four_matrices_turned(b[j], shared_address(bt + piece / 8 * 64 * depth + piece_of<H>(k * 16 + lane % 16, piece % 8)));
           } else {
-            // No instruction turns matrices of floats.
+            // No instruction transposes matrices of floats.
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
               const int column = warp_n + j * 16 + e / 2 * 8 + lane / 4, row = k * 8 + e % 2 * 4 + lane % 4;

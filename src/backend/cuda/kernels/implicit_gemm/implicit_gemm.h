@@ -18,8 +18,8 @@ struct ImplicitGemmKernel {
   bool aligned;  // operands are accessed in vectors of eight
   bool one_row = false;  // it can have a prologue (row_through_columns)
 };
-// `b_constant`: no step of the program writes B. `large`: those for Hopper too, that results of `columns` columns may take. `pixels`: rows of A are positions in
-// an image (2) or a volume (3); 0: it is a matrix.
+// The kernels of a step. `b_constant`: no step of the program writes B. `large`: with the kernels for Hopper that fit `columns` columns of the result. `pixels`:
+// rows of A are positions in an image (2) or a volume (3); 0: A is a matrix.
 std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(const ImplicitGemmArgs&, bool b_constant, bool large, int64_t columns, int pixels);
 
 }  // namespace ingot::kernels

@@ -32,7 +32,7 @@ bool in_eights(const Dim& d) { return d.is_constant() && d.value() > 0 && d.valu
 constexpr std::string_view other_types = "for float16 and bfloat16, and for float32 where TF32 is allowed";
 bool takes(ir::DType type, bool tf32) { return is_half(type) || (type == ir::DType::f32 && tf32); }
 bool allows_tf32(const Gemm& g, const Settings& settings) { return g.convolution ? settings.tf32_convolutions : settings.tf32; }
-// Elements of A or B that are read at once.
+// Number of elements of A or B that are read at once.
 int64_t together(ir::DType type) { return 16 / static_cast<int64_t>(ir::size_of(type)); }
 
 bool is_int8(const Gemm& g) { return g.encoding->storage == ir::DType::i8 && is_scaled_by_column(*g.encoding); }
@@ -59,13 +59,14 @@ std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap&
   }
   for (size_t j = 0; j < map.axes.size(); ++j) guards += !stays_inside(map, g.a, j);
   auto steps = map_steps(map, sizes);
-  // Three axes that the map may leave are a volume's; others have kernels for two.
+  // The kernels for volumes check three axes that the map may leave; the others check two.
   const bool volume = g.m_rank > 3 || indices - g.m_rank > 3;
   if (of_m > together || of_k > together || guards > (volume ? 3 : 2) || !steps) return std::nullopt;
   return kernels::GemmMap{static_cast<uint8_t>(map.axes.size()), static_cast<uint8_t>(g.m_rank), static_cast<uint8_t>(indices - g.m_rank), std::move(*steps)};
 }
 
-// True if a copy of A in rows costs less than following the map: it takes each element once, the kernel would take them one by one, and in rows takes 16 bytes.
+// True if a copy of A as a matrix costs less than reading it through the map: the map reads each element once, and one by one; from the copy the kernel reads
+// 16 bytes at a time.
 bool is_better_in_rows(const Gemm& g, const kernels::GemmMap& map) {
   const Dims& dims = g.map->dims;
   auto count = [](const Dims& d) {
@@ -122,22 +123,22 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   auto map = from ? arguments_of(g, *from, numbers) : std::nullopt;
   if (!takes(g.type, true)) return refusal(Obstacle::types, std::string(other_types));
   const bool floats = g.type == ir::DType::f32;
-  if (!map) return refusal(Obstacle::a, "A's map or rows are not as the kernel follows them");
+  if (!map) return refusal(Obstacle::a, "the kernel cannot follow A's map or rows");
   if (body.outer.size() != 1 || body.row.size() != 1 || !in_eights(n)) return refusal(Obstacle::types, "the result's columns are not a multiple of 8");
   if (g.map && tiles == all_tiles && is_better_in_rows(g, *map) && patches_of(g, *map, numbers, n.value()).empty()) {
-    return refusal(Obstacle::a, "A's neighbours along K are fewer than eight, and each is read once: rows of them cost less");
+    return refusal(Obstacle::a, "A is read once and in runs of less than 16 bytes: a copy of it as rows costs less");
   }
   const StridedLayout& b = g.b[0];
   const bool along_k = !lies(b, 1, 0) && lies(b, 0, 1);
-  if (!along_k && !lies(b, 1, 0)) return refusal(Obstacle::b, "B has no axis of neighbours");
+  if (!along_k && !lies(b, 1, 0)) return refusal(Obstacle::b, "B is contiguous along no axis");
   if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
-    return refusal(Obstacle::b, "encoded weights are int8 with a scale for each column, as one matrix along K");
+    return refusal(Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix along K");
   const bool one_row = has_one_row(g) && along_k && reads_row(g) && !floats;
-  if (g.b.size() > 1 && !(one_row && g.b.size() <= kernels::implicit_gemm_most_pieces)) return refusal(Obstacle::b, "pieces of B are read for one row alone, along K");
-  if (!is_of_elements(body) || (g.gated && !one_row)) return refusal(Obstacle::body, "the body is not one of single elements");
+  if (g.b.size() > 1 && !(one_row && g.b.size() <= kernels::implicit_gemm_most_pieces)) return refusal(Obstacle::b, "pieces of B are read only for one row, along K");
+  if (!is_of_elements(body) || (g.gated && !one_row)) return refusal(Obstacle::body, "the body does not compute single elements");
   std::optional<EmittedRow> row;  // only printing it shows whether a block can compute it
   if (g.prologue && one_row) row = emit_row(*g.prologue->body, g.prologue->operands);
-  if (g.prologue && !row) return refusal(Obstacle::a, "the row in front is not one that a block can compute");
+  if (g.prologue && !row) return refusal(Obstacle::a, "a block cannot compute the prologue's row");
   return {std::nullopt, {}, [=, &g, &body, &layouts, dims = from->dims, map = *map] {
             std::vector<kernels::ImplicitGemmPatch> patches;
             if (tiles == all_tiles && !g.encoding) patches = patches_of(g, map, numbers, n.value());
@@ -155,7 +156,7 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
 
 namespace {
 
-// Of a sketch. Sizes that a row's prologue, pieces and gates need are known.
+// The obstacle of a sketch. The sizes that a prologue, pieces of B and a gated epilogue need must be known.
 std::optional<Refusal> obstacle(const Gemm& g, bool tf32) {
   constexpr std::string_view name = "implicit_gemm";
   if (!takes(g.type, tf32)) return Refusal{name, Obstacle::types, std::string(other_types)};
@@ -163,23 +164,24 @@ std::optional<Refusal> obstacle(const Gemm& g, bool tf32) {
   const Dim& k = g.a.dims.back();
   if (!in_eights(g.b[0].dims.back())) return Refusal{name, Obstacle::types, "the result's columns are not a multiple of 8"};
   if (g.encoding) {
-    if (floats || !is_int8(g) || g.b.size() > 1) return Refusal{name, Obstacle::b, "encoded weights are int8 with a scale for each column, as one matrix"};
-    if (!in_eights(k) || !in_eights(g.b[0].dims[1])) return Refusal{name, Obstacle::types, "sizes of an encoded weight are multiples of 8"};
+    if (floats || !is_int8(g) || g.b.size() > 1) return Refusal{name, Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix"};
+    if (!in_eights(k) || !in_eights(g.b[0].dims[1])) return Refusal{name, Obstacle::types, "sizes of an encoded weight must be multiples of 8"};
     Dim rows = 1;
     for (size_t d = 0; d + 1 < g.a.dims.size(); ++d) rows *= g.a.dims[d];
-    if (rows.is_constant() && rows.value() > most_encoded_rows) return Refusal{name, Obstacle::cost, "for so many rows B is decoded"};
-    if ((g.prologue || g.gated) && !reads_row(g)) return Refusal{name, Obstacle::a, "one row reads sixteen numbers at once"};
+    if (rows.is_constant() && rows.value() > most_encoded_rows) return Refusal{name, Obstacle::cost, "for so many rows it costs less to decode B"};
+    if ((g.prologue || g.gated) && !reads_row(g)) return Refusal{name, Obstacle::a, "K must be a multiple of 16 for one row"};
   }
-  if ((g.prologue || g.b.size() > 1 || g.gated) && (floats || !has_one_row(g))) return Refusal{name, Obstacle::a, "for one row of half precision"};
+  if ((g.prologue || g.b.size() > 1 || g.gated) && (floats || !has_one_row(g))) return Refusal{name, Obstacle::a, "only for one row of half precision"};
   if (g.prologue && !(in_eights(k) && k.value() <= kernels::implicit_gemm_longest_prologue)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
   const bool columns = std::all_of(g.b.begin(), g.b.end(), [](const StridedLayout& b) { return in_eights(b.dims[1]); });
-  if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= kernels::implicit_gemm_most_pieces && columns)) return Refusal{name, Obstacle::b, "too many pieces, or no multiples of 8"};
-  if (g.gated && !(g.b[0].dims[1].is_constant() && g.b[0].dims[1].value() % 16 == 0)) return Refusal{name, Obstacle::body, "half of the columns is no multiple of 8"};
+  if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= kernels::implicit_gemm_most_pieces && columns))
+    return Refusal{name, Obstacle::b, "too many pieces, or sizes that are not multiples of 8"};
+  if (g.gated && !(g.b[0].dims[1].is_constant() && g.b[0].dims[1].value() % 16 == 0)) return Refusal{name, Obstacle::body, "half of the columns is not a multiple of 8"};
   return std::nullopt;
 }
 
-// One row of halves by a matrix along K only reads that matrix, which is as fast as memory. Hopper's large tiles, which read floats along K alone and waste
-// their rows on one, are as fast as the library; elsewhere its rate is half.
+// The cost model. One row of halves times a B along K is as fast as reading B. Hopper's large tiles are as fast as the library; for floats they exist only along
+// K, and for one row they waste the others. All other kernels have half the library's rate.
 double cost_of(const Gemm& g, const Target& target) {
   const bool floats = g.type == ir::DType::f32, along_k = is(g.b[0].strides[0], 1);
   if (has_one_row(g) && along_k && !floats) return 0;
@@ -196,26 +198,27 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
   constexpr std::string_view name = "implicit_gemm";
   const auto* g = std::get_if<Gemm>(&site.kernel);
   if (g == nullptr) return;
-  if (target.architecture < 80) return out.refusals.push_back({name, Obstacle::types, "matrix instructions of this kind came with sm_80"});
+  if (target.architecture < 80) return out.refusals.push_back({name, Obstacle::types, "these matrix instructions need sm_80"});
   if (!is_placed(g->a)) {
     if (auto refused = obstacle(*g, allows_tf32(*g, settings))) {
       out.refusals.push_back(std::move(*refused));
     } else {
-      // The large tiles read floats of B along K alone.
+      // The large tiles read floats of B only along K.
       out.offers.push_back({.implementation = name, .b_along_k = target.architecture == 90 && g->type == ir::DType::f32});
     }
     return;
   }
   if (!takes(g->type, allows_tf32(*g, settings))) return out.refusals.push_back({name, Obstacle::types, std::string(other_types)});
-  // The library takes the whole body, and is not slower; or by so little that time has to tell.
+  // Refuses if the library takes the whole body and is not slower. With `rivals` the library must be faster by more than is_near: otherwise timing decides.
   const double cost = cost_of(*g, target);
   const bool beaten =
       std::any_of(out.offers.begin(), out.offers.end(), [&](const Offer& o) { return o.takes_body && o.cost <= cost && !(settings.rivals && is_near(cost, o.cost)); });
   if (beaten) return out.refusals.push_back({name, Obstacle::cost, "not faster than the library, which takes the whole body"});
   GemmAnswer answer = implicit_gemm(*g, *site.body, site.operands, target.architecture == 90);
   if (answer.obstacle) return out.refusals.push_back({name, *answer.obstacle, answer.reason});
-  Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .emit = [emit = std::move(answer.emit), g, &site, &settings] { return split_code(emit(), *g, site.operands, settings.rivals); }});
-  // Of Hopper's large tiles.
+  auto emit = [whole = std::move(answer.emit), g, &site, &settings] { return split_code(whole(), *g, site.operands, settings.rivals); };
+  Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .emit = std::move(emit)});
+  // Only the large tiles of Hopper can be timed.
   if (target.architecture == 90 && !g->encoding && cost > 0 && (is_half(g->type) || is(g->b[0].strides[0], 1))) offer.tunables = {"tile and parts of K"};
 }
 

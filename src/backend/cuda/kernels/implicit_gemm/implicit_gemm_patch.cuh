@@ -1,11 +1,11 @@
 template <int... Numbers> struct Patches { static constexpr ImplicitGemmPatch numbers() { return {Numbers...}; } };
-// An element of B as its part of a word.
+// The bits of an element of B in a word.
 template <class H>
 __device__ __forceinline__ u32 bits_of_element(H x) { return x.bits; }
 __device__ __forceinline__ u32 bits_of_element(f32 x) { return rounded_to_tf32(__float_as_uint(x)); }
-// Places of images by what they see of few channels (INGOT_CUDA_IMPLICIT_GEMM_PATCH). p: m_extent = images, lines and columns of places; inside = lines of an image,
-// and elements of a line; m_step[0], k_step[0], k_step[1] = from image to image, channel to channel, line to line. A warp multiplies sixteen places of a line by
-// 32 columns at a time; its part of B is in registers from the beginning, while patches come and go.
+// A convolution of images with few channels (INGOT_CUDA_IMPLICIT_GEMM_PATCH). In p: m_extent = number of images, and lines and columns of output places;
+// inside = lines of an image, elements of a line; m_step[0], k_step[0], k_step[1] = steps from image to image, channel to channel, line to line. A warp multiplies
+// sixteen places of a line by 32 columns at a time. It keeps its part of B in registers for all patches.
 template <class H, class Shape, bool AlongK, class Finish>
 __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters& p, Finish finish) {
   constexpr ImplicitGemmPatch s = Shape::numbers();
@@ -58,7 +58,7 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
   const int stride = gridDim.x / sides;
   int tile = blockIdx.x / sides, side = 0;
   copy_patch(tile, patches);
-  // Of eight columns of a fragment lane / 4 has two of each of four eights, so that later every lane has eight neighbours of the result.
+  // Columns are permuted among the fragments of B, so that each lane gets eight adjacent columns of the result.
   constexpr int words_at_once = AlongK ? 32 : warps, own = AlongK ? columns / warps : wide;
   auto column_of = [&](int j) { return AlongK ? warp * own + j : j * 32 + lane; };
 #pragma unroll
@@ -122,7 +122,7 @@ __device__ __forceinline__ void product_of_patches(const ImplicitGemmParameters&
         u32 a[4];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          // Four lanes' words are neighbours but where a run ends between them.
+          // The words of four lanes are adjacent, except if a run ends between them.
           const int word = k * 8 + half * 4;
           int at = s.place(word);
           u32 mask = s.mask(word);

@@ -158,7 +158,7 @@ __device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters
       if (++half == halves) {
         half = 0;
         group += gridDim.x;
-        if (group >= groups) let_next_start();  // all of B is on its way
+        if (group >= groups) let_next_start();  // all loads of B are issued
       }
       columns = column_of<B, Finish::apart>(p, half * p.n + group * 8);
     }

@@ -1,14 +1,14 @@
 #ifdef INGOT_WARPGROUPS
-// Tiles of D by groups of four warps, for which one more warp has boxes of A and B copied. Either each group multiplies 64 rows of one tile, or InTurn groups
-// take whole tiles in turn: while one multiplies the others do what stands behind their products. Pixels: A's rows are positions in an image (2) or a volume (3); 0: rows of a matrix.
-// What is read or stored for each element goes through a tile in shared memory as boxes as well: 64 rows x 128 bytes each, one behind the other by rows. The
-// tile takes the place of the stage behind the last one (of floats: one such stage for each group), or is each group's own where they take turns.
+// Groups of four warps compute tiles of D; one more warp copies boxes of A and B for them. Either each group multiplies 64 rows of one tile, or InTurn groups
+// alternate on whole tiles: while one multiplies, the others run their epilogues. Pixels: A's rows are positions in an image (2) or a volume (3); 0: rows of a matrix.
+// The epilogue's operands of one element each are also copied as boxes, through a tile of results in shared memory: boxes of 64 rows x 128 bytes, row after row.
+// This tile takes the place of the next stage (of floats: one stage for each group), or is the group's own if groups alternate.
 template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, int Pixels, bool Constant, class Finish>
 __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p, Finish finish) {
   constexpr int depth = implicit_gemm_row_bytes / (int)sizeof(H), groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
   constexpr bool boxed = Finish::boxed_in || Finish::boxed_out, fetches = Finish::column_bytes > 0;
-  // Columns go in boxes of 128 bytes; of the last one the tile has a part only where BN is no multiple. A stage has room for the boxes of all groups' results,
-  // or of one group's if they are floats.
+  // Columns are in boxes of 128 bytes. If BN is not a multiple of a box, only a part of the last box belongs to the tile. A stage has room for the result boxes of
+  // all groups, or of one group if they are floats.
   constexpr bool floats = boxed && sizeof(H) == 4;
   constexpr int box = 64 * 128, wide = floats ? 32 : 64, boxes = (BN + wide - 1) / wide, part = BN % wide, row_of_boxes = boxes * box, own_bytes = blocks_of_rows * row_of_boxes;
   constexpr int together = 16;
@@ -264,7 +264,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
   if (Finish::boxed_out && threadIdx.x % 128 == 0) wait_sent();
 }
 #else
-// Never started where these instructions are missing.
+// Never launched on GPUs without these instructions.
 template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, int Pixels, bool Constant, class Finish>
 __device__ void product_by_tiles(const ImplicitGemmParameters&, Finish) {}
 #endif

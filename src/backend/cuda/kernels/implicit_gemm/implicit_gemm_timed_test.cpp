@@ -1,4 +1,4 @@
-// What can be timed of a product by ingot's own kernel, and that what was timed is done. Needs no GPU.
+// Timing of ingot's own GEMM kernel: which choices it offers, and that known timings and trials decide. Needs no GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 using ir::Dim;
 using ir::DType;
 
-// D = A B of halves, B along K.
+// D = A B of half precision, with B contiguous along K.
 struct Product {
   int64_t m, n, k;
   Gemm gemm{};
@@ -51,7 +51,7 @@ struct Product {
   }
 };
 
-// What is launched for it on a machine of 132 multiprocessors, with a trial or what was timed before.
+// Its launches on a machine of 132 multiprocessors, with a trial or known timings.
 kernels::CudaLaunches launches(const Product& p, const Timing* trial = nullptr, const std::map<std::string, std::string, std::less<>>* timed = nullptr) {
   const Taken own = take(implicit_gemm(p.gemm, p.body, p.layouts, true));
   const int64_t dims[3][2] = {{p.m, p.k}, {p.k, p.n}, {p.m, p.n}}, strides[3][2] = {{p.k, 1}, {1, p.k}, {p.n, 1}};
@@ -69,7 +69,7 @@ kernels::CudaLaunches launches(const Product& p, const Timing* trial = nullptr, 
 }
 std::string tile_of(const kernels::CudaLaunches& l) { return l.list[0].kernel.substr(l.list[0].kernel.rfind('_') + 1); }
 
-TEST(implicit_gemm_timed, what_is_chosen_overrides_the_model_at_this_size) {
+TEST(implicit_gemm_timed, a_choice_overrides_the_model_at_its_size) {
   const Product p(512, 1024, 1024);
   const kernels::CudaLaunches usual = launches(p);
   ASSERT_GT(usual.choices.size(), 2u);
@@ -81,13 +81,13 @@ TEST(implicit_gemm_timed, what_is_chosen_overrides_the_model_at_this_size) {
     const Timing trial{"a machine", usual.problem, choice};
     const kernels::CudaLaunches tried = launches(p, &trial);
     launched.insert(tile_of(tried) + (tried.list.size() > 1 ? ", finished" : "") + std::to_string(tried.list[0].pieces));
-    // The same work comes of what was timed before, and a trial goes before that.
+    // A known timing gives the same launches as a trial. A trial overrides a known timing.
     const std::map<std::string, std::string, std::less<>> timed = {{usual.problem, choice}};
     EXPECT_EQ(launches(p, nullptr, &timed).list[0].parameters, tried.list[0].parameters);
     EXPECT_EQ(tile_of(launches(p, nullptr, &timed)), tile_of(tried));
     const Timing first{"a machine", usual.problem, usual.choices[0]};
     EXPECT_EQ(tile_of(launches(p, &first, &timed)), tile_of(usual));
-    // Whatever is chosen, the same is to be chosen from.
+    // The list of choices does not depend on the choice.
     EXPECT_EQ(tried.choices, usual.choices);
     EXPECT_EQ(tried.problem, usual.problem);
   }
@@ -96,7 +96,7 @@ TEST(implicit_gemm_timed, what_is_chosen_overrides_the_model_at_this_size) {
   EXPECT_EQ(launches(p, &none).list[0].parameters, usual.list[0].parameters);
 }
 
-TEST(implicit_gemm_timed, other_sizes_and_unknown_choices_are_by_the_model) {
+TEST(implicit_gemm_timed, the_model_decides_for_other_sizes_and_unknown_choices) {
   const Product p(512, 1024, 1024), other(640, 1024, 1024);
   const kernels::CudaLaunches usual = launches(p), others = launches(other);
   EXPECT_NE(usual.problem, others.problem);
@@ -107,11 +107,11 @@ TEST(implicit_gemm_timed, other_sizes_and_unknown_choices_are_by_the_model) {
     EXPECT_EQ(launches(p, &trial).list[0].kernel, usual.list[0].kernel) << unknown;
     EXPECT_EQ(launches(p, &trial).list[0].parameters, usual.list[0].parameters) << unknown;
   }
-  // One row is read by a kernel of its own: nothing is decided.
+  // One row has a kernel of its own, without choices.
   EXPECT_TRUE(launches(Product(1, 1024, 1024)).choices.empty());
 }
 
-// An offer that can be timed has a kernel that says how.
+// If an offer names tunables, its kernel has RunKernel::tunables.
 TEST(implicit_gemm_timed, tunables_of_offers_are_those_of_kernels) {
   auto tunable = [](const Product& p, const char* target) {
     std::vector<std::string> out;
@@ -131,8 +131,8 @@ TEST(implicit_gemm_timed, tunables_of_offers_are_those_of_kernels) {
   EXPECT_TRUE(has(kernels::implicit_gemm_cuda_kernels(), "implicit_gemm"));
 }
 
-// The library goes first where nothing is to be timed; else the own kernel is offered too, unless it costs far more.
-TEST(implicit_gemm_timed, rivals_are_offered_where_time_tells) {
+// Without timing only the library is offered; with rivals ingot's own kernel is too, unless it costs far more.
+TEST(implicit_gemm_timed, near_rivals_are_offered_for_timing) {
   auto names = [](const Offers& offers) {
     std::string out;
     for (const Offer& o : offers.offers) out += std::string(o.implementation) + (o.takes_body ? " " : " without the body ");

@@ -30,7 +30,7 @@ struct Site {
   bool residual = false;                        // epilogue relu(acc + residual), else gelu(acc + bias)
   int64_t window = 3;
   DType type = DType::f16;
-  bool channels_last = true;                    // few channels: K is (channel, h, w) however the image lies, and relu(acc + bias) behind it
+  bool channels_last = true;                    // few channels: K is (channel, h, w) in either layout, with the epilogue relu(acc + bias)
   bool few() const { return image > 0 && channels < 8; }
 };
 
@@ -46,7 +46,7 @@ struct Tensor {
     size_t count = 1;
     for (int64_t n : dims) count *= static_cast<size_t>(n);
     std::mt19937 random(static_cast<uint32_t>(count));
-    // 0.125 to 0.25, either sign.
+    // Numbers of 0.125 to 0.25 of either sign.
     auto fill = [&](auto bits) {
       std::vector<decltype(bits(0u))> host(count);
       for (auto& h : host) h = bits(static_cast<uint32_t>(random()));
@@ -153,7 +153,8 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
     body.operands.push_back(s.type);
     return body;
   };
-  const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k), bytes = static_cast<double>(ir::size_of(s.type)) * static_cast<double>(s.k) * static_cast<double>(s.n);
+  const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k),
+               bytes = static_cast<double>(ir::size_of(s.type)) * static_cast<double>(s.k) * static_cast<double>(s.n);
   std::string line = fmt::format("{:<44}", s.name);
   auto tell = [&](std::string_view who, double seconds) {
     line += fmt::format(" {} {:8.2f} us {:6.1f} TFLOP/s {:5.2f} TB/s;", who, seconds * 1e6, flops / seconds / 1e12, bytes / seconds / 1e12);
@@ -265,7 +266,7 @@ TEST(cuda_product, speed) {
       sites.push_back({fmt::format("first layer {} x 224 x 224 x 3 by 3 x 3{}", batch, how), batch * 224 * 224, 64, 27, true, 224, 3, 1, false, 3, DType::f16, last});
     }
   }
-  // ResNet-50 in float32 at batch 8: the library's best, a bias or residual and ReLU behind.
+  // ResNet-50 in float32 at batch 8, with an epilogue of bias or residual and ReLU, compared with the library's fastest algorithm.
   auto floats = [&](Site s) {
     s.name = "float32, " + s.name;
     s.type = DType::f32;

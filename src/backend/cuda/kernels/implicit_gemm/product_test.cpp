@@ -156,9 +156,9 @@ TEST(cuda_product, what_ingots_own_kernel_takes) {
   auto refused = [&](auto change) { return own(change, gelu).obstacle; };
   EXPECT_EQ(refused([](Case& s) { s.product.type = DType::f64; }), Obstacle::types);
   EXPECT_EQ(refused([](Case& s) { s.product.a.strides = {Dim(1), Dim(M)}; }), Obstacle::a);
-  EXPECT_EQ(refused([](Case& s) { s.product.a.dims[1] = 12; }), Obstacle::a);  // no whole eights
+  EXPECT_EQ(refused([](Case& s) { s.product.a.dims[1] = 12; }), Obstacle::a);  // not a multiple of eight
   auto floats = [](Case& s) { s.product.type = DType::f32, s.product.a.dims[1] = 12; };
-  EXPECT_EQ(refused(floats), std::nullopt);  // but whole fours
+  EXPECT_EQ(refused(floats), std::nullopt);  // but a multiple of four
   EXPECT_EQ(refused([](Case& s) { s.body.row = {Dim(4)}; }), Obstacle::types);
   EXPECT_EQ(refused([](Case& s) { s.product.b[0].strides = {Dim(2 * N), Dim(2)}; }), Obstacle::b);
   EXPECT_EQ(own(same,
@@ -172,7 +172,7 @@ TEST(cuda_product, what_ingots_own_kernel_takes) {
             Obstacle::body);
 }
 
-// Floats are multiplied by TF32 alone, so the settings decide: one for convolutions, one for all else.
+// Floats are only multiplied by TF32, so the settings decide: one for convolutions, one for other GEMMs.
 TEST(cuda_product, floats_are_taken_where_tf32_is_allowed) {
   auto own = [](bool convolution, Settings settings) {
     Gemm sketch{DType::f32, unplaced({Dim(M), Dim(64)}), {unplaced({Dim(64), Dim(N)})}};
@@ -185,7 +185,7 @@ TEST(cuda_product, floats_are_taken_where_tf32_is_allowed) {
   convolutions.tf32_convolutions = true;
   EXPECT_FALSE(own(false, ieee) || own(true, ieee) || own(true, products) || own(false, convolutions));
   EXPECT_TRUE(own(false, products) && own(true, convolutions));
-  // The same of a site whose layouts are known.
+  // The same for a site whose layouts are known.
   for (bool tf32 : {false, true}) {
     Case s;
     s.product.type = DType::f32;
@@ -202,8 +202,8 @@ TEST(cuda_product, floats_are_taken_where_tf32_is_allowed) {
   }
 }
 
-// A row that is made: as long as all of it is known, and lies as rows do.
-TEST(cuda_product, rows_that_are_made) {
+// A prologue of one row is taken if its length is known and its operands are contiguous rows.
+TEST(cuda_product, prologues_of_one_row) {
   auto own = [](auto change) {
     Case s;
     s.body.outer = {Dim(1)};

@@ -1,5 +1,4 @@
-// A product of half precision, or of float32 by TF32, and whatever follows it element by element, as a kernel of ingot's own: kernels/matmul/implicit_gemm_cuda with the body printed
-// into it.
+// Prints a GEMM of half precision, or of float32 by TF32, with its epilogue: the kernels of implicit_gemm.h around the epilogue's body.
 #pragma once
 #include <optional>
 #include <string>

@@ -95,8 +95,8 @@ GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<
   if (g.encoding) return refusal(Obstacle::b, "B is of A's type");
   if (g.map || g.prologue) return refusal(Obstacle::a, "A is read from memory, as a matrix");
   if (g.gated) return refusal(Obstacle::body, "the body sees one column at a time");
-  if (!is_matrix(g.a)) return refusal(Obstacle::a, "A has no axis of neighbours");
-  if (!is_matrix(g.b[0]) || (g.b.size() > 1 && g.batch_rank > 0) || g.b.size() > most_pieces) return refusal(Obstacle::b, "B has no axis of neighbours, or too many pieces");
+  if (!is_matrix(g.a)) return refusal(Obstacle::a, "A is contiguous along no axis");
+  if (!is_matrix(g.b[0]) || (g.b.size() > 1 && g.batch_rank > 0) || g.b.size() > most_pieces) return refusal(Obstacle::b, "B is contiguous along no axis, or has too many pieces");
   auto args = Matcher(body, layouts).run();
   if (!args) return refusal(Obstacle::body, "the library's epilogues are a factor, a bias, a residual, ReLU and GELU (tanh)");
   DType stored = body.operands[body.stores[0].operand];
@@ -105,9 +105,9 @@ GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<
   bool epilogue = args->bias != 0 || args->activation != MatmulCudaArgs::none;
   const StridedLayout& d = layouts[body.stores[0].operand];
   size_t last = d.dims.size() - 1;
-  if (epilogue && (g.type == DType::f64 || !lies(d, last, last - 1))) return refusal(Obstacle::body, "no epilogue for this type, or rows of the result that are no neighbours");
-  if (!is_matrix(d)) return refusal(Obstacle::types, "the result has no axis of neighbours");
-  if (args->residual != 0 && !lies(d, last, last - 1)) return refusal(Obstacle::body, "rows of the result are no neighbours");
+  if (epilogue && (g.type == DType::f64 || !lies(d, last, last - 1))) return refusal(Obstacle::body, "no epilogue for this type, or rows of the result that are not contiguous");
+  if (!is_matrix(d)) return refusal(Obstacle::types, "the result is contiguous along no axis");
+  if (args->residual != 0 && !lies(d, last, last - 1)) return refusal(Obstacle::body, "rows of the result are not contiguous");
   // Unused loads cannot be operands.
   if (body.operands.size() != size_t{1} + (args->bias != 0) + (args->residual != 0)) return refusal(Obstacle::body, "the body loads more");
   args->batch_rank = static_cast<uint8_t>(g.batch_rank);

@@ -12,20 +12,20 @@
 
 namespace ingot::kernels {
 
-// A matrix as Hopper's copying unit is told of it: halves, or floats that it rounds to TF32 (10 bits of mantissa), in boxes whose rows are 128 bytes of shared memory and swizzled as matrix_text.h
-// has them. Axes from innermost; what lies outside is zeros. `pixels`: [n, h, w, c] or [n, d, h, w, c] read pixel by pixel in the order of their positions, which
-// go from `lower` (of w, h and d) in steps up to the tensor's last place plus `upper`.
+// A tensor map for Hopper's copying unit (TMA): elements of two bytes, or floats that it rounds to TF32 (10 bits of mantissa), in boxes whose rows are 128 bytes
+// of shared memory, swizzled as in matrix_text.h. Axes from innermost; elements outside are zero. `pixels`: [n, h, w, c] or [n, d, h, w, c] read pixel by pixel,
+// at positions that go from `lower` (of w, h and d) in steps to the tensor's last one plus `upper`.
 struct CudaTiles {
-  size_t at = 0;  // in the kernel's parameters: 128 bytes
+  size_t at = 0;  // offset in the kernel's parameters (128 bytes)
   size_t index = 0;  // of the operand
-  int64_t offset = 0;  // bytes behind its address
+  int64_t offset = 0;  // bytes from the operand's address
   ir::DType dtype = ir::DType::f16;  // f32, or any type of two bytes
   bool rounded = false;  // floats, to TF32 on their way
   bool pixels = false;
   int rank = 3;
   std::array<uint64_t, 5> dims{};
-  std::array<uint64_t, 4> strides{};  // bytes, from the second axis on
-  std::array<uint32_t, 4> box{};  // elements; pixels: channels and positions
+  std::array<uint64_t, 4> strides{};  // in bytes, from the second axis on
+  std::array<uint32_t, 4> box{};  // in elements; pixels: channels and positions
   std::array<uint32_t, 5> steps{1, 1, 1, 1, 1};
   std::array<int, 3> lower{}, upper{};
 };
@@ -35,15 +35,15 @@ inline constexpr size_t most_parameters = 128;  // per kernel
 struct CudaLaunch {
   struct Pointer {
     enum What : uint8_t { status, operand, scratch } what;
-    size_t at;  // in `parameters`
+    size_t at;  // offset in `parameters`
     size_t index = 0;  // of the operand
-    size_t offset = 0;  // in scratch, bytes
+    size_t offset = 0;  // in scratch, in bytes
   };
   std::string kernel;
   uint32_t blocks = 0, threads = 0;
-  uint32_t shared = 0;  // bytes of shared memory besides the kernel's own
-  bool overlaps = false;  // the kernel waits for those before it by itself
-  uint32_t pieces = 0;  // of work that the blocks do one after another; 0: one each
+  uint32_t shared = 0;  // bytes of dynamic shared memory
+  bool overlaps = false;  // the kernel itself waits for earlier ones
+  uint32_t pieces = 0;  // pieces of work that the blocks process one after another; 0: one per block
   std::vector<std::byte> parameters;
   std::vector<Pointer> pointers;
   std::vector<CudaTiles> tiles;
@@ -54,10 +54,10 @@ struct CudaLaunch {
 
 struct CudaLaunches {
   std::vector<CudaLaunch> list;
-  std::vector<size_t> aligned;  // operands that have to begin at multiples of 16 bytes,
-  std::vector<CudaLaunch> any;  // else these launches do it
-  size_t scratch = 0;  // bytes
-  // Tunable::problem and choices, if something is decided that can be timed.
+  std::vector<size_t> aligned;  // operands that must be aligned to 16 bytes,
+  std::vector<CudaLaunch> any;  // else these launches are used
+  size_t scratch = 0;  // in bytes
+  // Tunable::problem and Tunable::choices, if there is a choice that can be timed.
   std::string problem;
   std::vector<std::string> choices;
 
@@ -76,10 +76,10 @@ struct CudaLaunches {
 // The properties of the GPU that launches depend on.
 struct CudaMachine {
   int multiprocessors = 1;
-  bool tiles = false;  // Hopper: there are kernels that copy CudaTiles, and groups of warps
-  const std::map<std::string, std::string, std::less<>>* timed = nullptr;  // the fastest choice for a problem, where one is known
+  bool tiles = false;  // Hopper: kernels with CudaTiles and groups of warps are available
+  const std::map<std::string, std::string, std::less<>>* timed = nullptr;  // per problem, the choice that was timed as the fastest
 };
-// What is to be tried for the problem, or was the fastest; empty: nothing is known.
+// The choice to use for the problem: the call's trial, else the one that was timed as the fastest. Empty if neither is known.
 std::string_view wanted_choice(const Call&, const CudaMachine&, std::string_view problem);
 
 // Axes of some tensors, without those of size 1, merged where all tensors allow it.

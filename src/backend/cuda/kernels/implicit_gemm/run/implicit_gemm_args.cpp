@@ -38,7 +38,7 @@ void fields(S& s, A& a) {
 
 void check(const ImplicitGemmArgs& a) {
   auto require = [](bool good, const char* what) {
-    if (!good) fail(Code::format, "the arguments of a implicit_gemm step are damaged: {}", what);
+    if (!good) fail(Code::format, "the arguments of an implicit_gemm step are damaged: {}", what);
   };
   auto possible = [](uint8_t rank) { return rank >= 1 && rank <= GemmMap::max_rank; };
   const bool floats = a.type == ir::DType::f32;
@@ -83,7 +83,7 @@ std::vector<std::byte> serialise(const ImplicitGemmArgs& a) {
 }
 
 ImplicitGemmArgs parse_implicit_gemm_cuda(std::span<const std::byte> bytes) {
-  auto a = from_bytes<ImplicitGemmArgs>(bytes, magic, "the arguments of a implicit_gemm step", [](auto& stream, auto& args) { fields(stream, args); });
+  auto a = from_bytes<ImplicitGemmArgs>(bytes, magic, "the arguments of an implicit_gemm step", [](auto& stream, auto& args) { fields(stream, args); });
   for (ImplicitGemmPatch& s : a.patches) s.size = a.type == ir::DType::f32 ? 4 : 2;
   check(a);
   return a;

@@ -26,12 +26,12 @@
     int beside_from[3]; \
     long base, m_step[4], k_step[4]; /* elements of A */ \
     int m_extent[4], k_extent[4]; \
-    int k_inner; /* the innermost extent of K in whole pieces of 16 bytes, by which k counts; the kernels for aligned addresses walk neighbours inside A there */ \
+    int k_inner; /* the innermost extent of K, rounded up to pieces of 16 bytes; k counts with it. For aligned kernels its elements are adjacent and inside A */ \
     int m_guard[3][4], k_guard[3][4], origin[3], inside[3]; \
-    int splits, turns; /* of K: how many blocks share it, how many tiles each goes through */ \
+    int splits, turns; /* of K: the number of blocks that share it, and of tiles in each */ \
     int taps, chunks;  /* K of the kernels that copy tiles: (tap, 128 bytes of k_inner) */ \
-    int whole; /* patches: whether all lines are whole pieces at aligned addresses */ \
-    int first[3], step[3], tap_step[3]; /* pixels, w, h and d: where the first one is, from one to the next, from tap to tap */ \
+    int whole; /* patches: 1 if all lines are whole pieces at aligned addresses */ \
+    int first[3], step[3], tap_step[3]; /* pixels, for w, h and d: the first position, the step to the next one, the step from tap to tap */ \
   };
 
 namespace ingot::kernels {
@@ -45,7 +45,7 @@ struct ImplicitGemmArgs {
   };
   std::string name;        // of the kernels
   ir::DType type;          // of A: a half type, or f32, which is multiplied by TF32
-  ir::DType b_type;        // of B: the same, or int8, the numbers of an encoded weight, neighbours along K
+  ir::DType b_type;        // of B: the same, or int8 for an encoded weight, contiguous along K
   GemmMap map;
   bool b_along_k = false;
   static constexpr uint16_t all_tiles = UINT16_MAX;
@@ -68,17 +68,17 @@ struct ImplicitGemmArgs {
     std::vector<int64_t> dims, strides;
   };
   std::vector<Source> sources;
-  int64_t row = 0;  // its length
-  uint8_t pieces = 1;   // operands that B is in, side by side along N; more than one: for one row, B along K
-  bool gated = false;   // one row; the body is over half of B's columns and sees both halves (silu(gate) * up)
-  // More indices than an image's rows (n, h, w) and K (h, w, c) have.
+  int64_t row = 0;  // length of the prologue's row
+  uint8_t pieces = 1;   // number of B's operands, side by side along N; more than one: only for one row and B along K
+  bool gated = false;   // gated epilogue: one row; the body has half of B's columns and reads both halves (silu(gate) * up)
+  // True if there are more indices than an image's rows (n, h, w) and K (h, w, c) have.
   bool is_volume() const { return map.m_rank > 3 || map.k_rank > 3; }
   bool has_prologue() const { return !sources.empty(); }
   int64_t together_of_a() const { return 16 / static_cast<int64_t>(ir::size_of(type)); }  // elements that are read at once
   int64_t b_together() const { return 16 / static_cast<int64_t>(ir::size_of(b_type)); }
-  size_t left() const { return has_prologue() ? sources.size() : 1; }  // operands in front of B
+  size_t left() const { return has_prologue() ? sources.size() : 1; }  // number of operands before B
   int boxed_bytes() const { return boxed_in == none && boxed_out == none ? 2 : static_cast<int>(ir::size_of(type)); }  // of an element in boxes
-  size_t behind() const { return left() + pieces; }                  // the body's first
+  size_t behind() const { return left() + pieces; }                  // index of the body's first operand
 };
 std::vector<std::byte> serialise(const ImplicitGemmArgs&);
 // Checks every index. Error (format).
@@ -131,7 +131,7 @@ constexpr int ImplicitGemmLargeTile::stages_beside(int element) const {
   while (shared_of(count, element) > matmul_large_shared) --count;
   return count;
 }
-inline constexpr int implicit_gemm_row_bytes = 128, implicit_gemm_stages = 3;  // of K in shared memory at once, for each row or column; how many such
+inline constexpr int implicit_gemm_row_bytes = 128, implicit_gemm_stages = 3;  // bytes of K per row or column of a tile; stages in shared memory
 inline constexpr int implicit_gemm_finish_threads = 256, implicit_gemm_row_threads = 256;
 inline constexpr int implicit_gemm_row_blocks = 2;  // per multiprocessor
 inline constexpr int implicit_gemm_row_shared = 2 * implicit_gemm_row_threads / 32 * 8 * 4;  // bytes per half of gated columns, in addition to the prologue's row

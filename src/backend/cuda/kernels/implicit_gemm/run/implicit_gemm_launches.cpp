@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
+#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_tiles_args.h"
 #include "backend/cuda/kernels/run/numbers.h"
 #include "backend/cuda/run/launch.h"
 #include "base/error.h"
@@ -21,7 +22,7 @@ using Pointer = CudaLaunch::Pointer;
 using P = ImplicitGemmParameters;
 
 void require(bool good, const char* what) {
-  if (!good) fail(Code::format, "the operands of a implicit_gemm step do not fit: {}", what);
+  if (!good) fail(Code::format, "the operands of an implicit_gemm step do not fit: {}", what);
 }
 
 // Checks that the constants and the operands agree.
@@ -43,8 +44,8 @@ void check(const ImplicitGemmArgs& args, const Call& call) {
   for (size_t i = 0; i < args.sources.size(); ++i) {
     const TensorRef& t = call.operands[i];
     const ImplicitGemmArgs::Source& o = args.sources[i];
-    require(t.dtype == o.dtype && static_cast<size_t>(t.rank) == o.dims.size(), "what the row is made of");
-    for (size_t d = 0; d < o.dims.size(); ++d) require(t.dims[d] == o.dims[d] && (t.dims[d] <= 1 || t.strides[d] == o.strides[d]), "what the row is made of");
+    require(t.dtype == o.dtype && static_cast<size_t>(t.rank) == o.dims.size(), "the operands of the prologue");
+    for (size_t d = 0; d < o.dims.size(); ++d) require(t.dims[d] == o.dims[d] && (t.dims[d] <= 1 || t.strides[d] == o.strides[d]), "the operands of the prologue");
   }
   const int64_t along = args.b_along_k ? b.strides[0] : b.strides[1], apart = args.b_along_k ? b.strides[1] : b.strides[0];
   require(((args.b_along_k ? k : n) <= 1 || along == 1) && apart >= 0, "the right matrix");
@@ -60,7 +61,7 @@ void check(const ImplicitGemmArgs& args, const Call& call) {
 // The map as the kernel iterates over it, without extents of 1. All its counters fit 32 bits.
 void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
   if (args.has_prologue()) {
-    // In shared memory as a row lies in memory.
+    // The prologue's row is in shared memory, contiguous.
     std::fill_n(p.m_extent, 4, 1);
     std::fill_n(p.k_extent, 3, 1);
     p.k_extent[3] = p.k_inner = static_cast<int>(p.k);
@@ -78,7 +79,7 @@ void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
   const IndexMap map = resolve_index_map("implicit_gemm", args.map.steps, a, sizes);
   const int guards = args.is_volume() ? 3 : 2, outermost = args.is_volume() ? 0 : 1;
   if (map.axes > guards) fail(Code::unsupported, "a product reads beyond its operand on {} axes, which is not possible on a GPU", map.axes);
-  // What is read lies inside, whatever its parts add up to on the way.
+  // Each read stays inside A, although the sum of some of its parts may be outside.
   p.base = static_cast<long>(map.start.offset);
   for (int g = 0; g < 3; ++g) {
     int64_t reach = g < map.axes ? map.start.along[g] : 0;
@@ -109,117 +110,6 @@ void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
   p.k_inner = static_cast<int>(std::max<int64_t>(inner, each));
 }
 
-// The whole of what the kernels for Hopper's tiles are told, where its copying unit can walk A and B.
-int64_t depth_of(const ImplicitGemmArgs& args) { return implicit_gemm_row_bytes / static_cast<int64_t>(ir::size_of(args.type)); }
-
-struct Tiles {
-  CudaTiles a, b;
-  int64_t taps, chunks;
-};
-std::optional<Tiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
-  constexpr int64_t most = int64_t{1} << 39;
-  const auto size = static_cast<int64_t>(ir::size_of(args.type));
-  const int64_t channels = p.k_inner, taps = int64_t{p.k_extent[0]} * p.k_extent[1] * p.k_extent[2], b_step = p.b_step * size, depth = depth_of(args);
-  Tiles t;
-  t.a.dtype = t.b.dtype = args.type;
-  t.a.rounded = t.b.rounded = size == 4;
-  t.taps = taps;
-  t.chunks = divided_up(channels, depth);
-  // Few channels would fill a tile with zeros.
-  if (args.b_type != args.type || (size == 4 && !args.b_along_k) || channels == 0 || (taps > 1 && 4 * channels < 3 * t.chunks * depth)) return std::nullopt;
-  auto usable = [](int64_t stride) { return stride > 0 && stride % 16 == 0 && stride < most; };
-  if (!usable(b_step)) return std::nullopt;
-  t.b.at = offsetof(P, b_tiles);
-  t.b.index = 1;
-  const auto c = static_cast<uint64_t>(channels), n = static_cast<uint64_t>(p.n), count = static_cast<uint64_t>(taps);
-  if (args.b_along_k) {
-    t.b.dims = {c, count, n};
-    t.b.strides = {c * size, static_cast<uint64_t>(b_step)};
-  } else {
-    t.b.dims = {n, c, count};
-    t.b.strides = {static_cast<uint64_t>(b_step), c * static_cast<uint64_t>(b_step)};
-  }
-  t.a.at = offsetof(P, a_tiles);
-  t.a.index = 0;
-  t.a.offset = p.base * size;
-  if (args.map.m_rank == 1 && args.map.k_rank == 1 && args.map.rank == 2) {
-    const int64_t step = p.m_extent[3] == 1 ? channels * size : p.m_step[3] * size;
-    if (p.origin[0] != 0 || p.origin[1] != 0 || !usable(step)) return std::nullopt;
-    t.a.dims = {c, 1, static_cast<uint64_t>(p.m)};
-    t.a.strides = {c * size, static_cast<uint64_t>(step)};
-    return t;
-  }
-  // Positions (n, h, w) or (n, d, h, w): each axis of a position either stays inside and has no taps, or is what a guard watches.
-  const int axes = args.is_volume() ? 3 : 2, images = 3 - axes;  // m_extent[images]: n
-  const int64_t furthest = axes == 2 ? 128 : 16, most_taps = axes == 2 ? 255 : 31;  // what the unit's descriptions hold
-  t.a.pixels = true;
-  t.a.rank = 2 + axes;
-  int64_t unit[3], inside[3], step[3], tap[3], first[3];  // of w, h, d
-  bool watched[3] = {};                                   // guards that belong to an axis
-  for (int axis = 0; axis < axes; ++axis) {
-    const int m = 3 - axis, k = 2 - axis;
-    int g = 0;
-    while (g < 3 && p.m_guard[g][m] == 0 && p.k_guard[g][k] == 0) ++g;
-    if (g == 3) {
-      if (p.k_extent[k] != 1) return std::nullopt;
-      unit[axis] = p.m_extent[m] == 1 ? 0 : p.m_step[m];
-      inside[axis] = p.m_extent[m];
-      step[axis] = 1;
-      tap[axis] = first[axis] = 0;
-      continue;
-    }
-    if (watched[g]) return std::nullopt;
-    watched[g] = true;
-    for (int i = 0; i < 4; ++i) {
-      if ((i != m && p.m_guard[g][i] != 0) || (i != k && p.k_guard[g][i] != 0)) return std::nullopt;
-    }
-    step[axis] = p.m_extent[m] == 1 ? 1 : p.m_guard[g][m];
-    tap[axis] = p.k_extent[k] == 1 ? 0 : p.k_guard[g][k];
-    first[axis] = p.origin[g];
-    inside[axis] = p.inside[g];
-    if (p.m_extent[m] != 1) {
-      unit[axis] = step[axis] == 0 ? 0 : p.m_step[m] / step[axis];
-    } else {
-      unit[axis] = tap[axis] == 0 ? 0 : p.k_step[k] / tap[axis];
-    }
-    if (step[axis] < 1 || step[axis] > 8 || tap[axis] < 0 || first[axis] < -furthest || first[axis] >= furthest) return std::nullopt;
-    if (p.m_extent[m] != 1 && p.m_step[m] != unit[axis] * step[axis]) return std::nullopt;
-    if (p.k_extent[k] != 1 && p.k_step[k] != unit[axis] * tap[axis]) return std::nullopt;
-    if (tap[axis] * (p.k_extent[k] - 1) > most_taps) return std::nullopt;
-    t.a.offset -= first[axis] * unit[axis] * size;
-  }
-  // A guard that no index moves must let everything through.
-  for (int g = 0; g < 3; ++g) {
-    if (!watched[g] && (p.origin[g] < 0 || p.origin[g] >= p.inside[g])) return std::nullopt;
-    for (int i = 0; i < 4 && !watched[g]; ++i) {
-      if (p.m_guard[g][i] != 0 || p.k_guard[g][i] != 0) return std::nullopt;
-    }
-  }
-  // Unused strides may have any valid value.
-  if (unit[0] == 0) unit[0] = channels;
-  for (int axis = 1; axis < axes; ++axis) {
-    if (unit[axis] == 0) unit[axis] = unit[axis - 1] * inside[axis - 1];
-  }
-  const int64_t image = p.m_extent[images] == 1 ? unit[axes - 1] * inside[axes - 1] : p.m_step[images];
-  if (!usable(image * size) || t.a.offset < 0 || t.a.offset % 16 != 0) return std::nullopt;
-  t.a.dims[0] = c;
-  for (int axis = 0; axis < axes; ++axis) {
-    if (!usable(unit[axis] * size)) return std::nullopt;
-    const int64_t last = first[axis] + (p.m_extent[3 - axis] - 1) * step[axis], beyond = last - (inside[axis] - 1);
-    if (beyond < -furthest || beyond >= furthest) return std::nullopt;
-    t.a.dims[static_cast<size_t>(axis) + 1] = static_cast<uint64_t>(inside[axis]);
-    t.a.strides[static_cast<size_t>(axis)] = static_cast<uint64_t>(unit[axis] * size);
-    t.a.lower[static_cast<size_t>(axis)] = p.first[axis] = static_cast<int>(first[axis]);
-    t.a.upper[static_cast<size_t>(axis)] = static_cast<int>(beyond);
-    t.a.steps[static_cast<size_t>(axis) + 1] = static_cast<uint32_t>(step[axis]);
-    p.step[axis] = static_cast<int>(step[axis]);
-    p.tap_step[axis] = static_cast<int>(tap[axis]);
-  }
-  t.a.dims[static_cast<size_t>(axes) + 1] = static_cast<uint64_t>(p.m_extent[images]);
-  t.a.strides[static_cast<size_t>(axes)] = static_cast<uint64_t>(image * size);
-  return t;
-}
-
 // Chooses the large tile and the number of blocks that share K, by a model in microseconds fitted to measurements on an H200.
 struct Choice {
   size_t tile = 0;
@@ -231,9 +121,9 @@ struct Choice {
     return fmt::format("implicit_gemm {} x {}, {} stages, {} in turn, K by {}", t.rows, t.columns, stages, t.in_turn, splits);
   }
 };
-// The cheapest one first.
+// All choices, the cheapest first.
 std::vector<Choice> choices(const P& p, int64_t turns, int multiprocessors, const ImplicitGemmArgs& args) {
-  constexpr double start = 2, finish = 2.4, parts = 4e6;  // parts: numbers a microsecond
+  constexpr double start = 2, finish = 2.4, parts = 4e6;  // parts: partial sums per microsecond
   std::vector<Choice> out;
   for (size_t k = 0; k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
@@ -306,7 +196,7 @@ class Launches {
         first_(args.behind()),
         numbers_{call.operands.subspan(first_), call.sizes.last(args.sizes)},
         sources_{call.operands.first(args.sources.size()), {}} {
-    numbers_.check(args.known, "a implicit_gemm");
+    numbers_.check(args.known, "an implicit_gemm");
     problem_ = problem_of(call);
     p_.m = call.sizes[0];
     p_.n = call.sizes[1];
@@ -318,7 +208,7 @@ class Launches {
       p_.beside_from[i - 1] = static_cast<int>(from);
     }
     walk(args, call, p_);
-    // Sixteen bytes at once where every piece begins at a multiple of them.
+    // Pieces of 16 bytes are read at once if all of them are aligned.
     const int64_t each = args.together_of_a();
     bool a = p_.base % each == 0 && in_pieces(), b = p_.b_step % args.b_together() == 0, others = true;
     for (int i = 0; i < 4; ++i) a = a && p_.m_step[i] % each == 0 && (i == 3 || p_.k_step[i] % each == 0);
@@ -349,11 +239,11 @@ class Launches {
  private:
   // Which operands are accessed in vectors of eight: all; only the epilogue's (A has few channels); all but A; none.
   enum class Way { together, patch, one, any };
-  // The innermost index of K walks whole pieces of neighbours, all of them inside A.
+  // True if the innermost index of K consists of whole pieces of adjacent elements, all of them inside A.
   bool in_pieces() const {
     return p_.k_extent[3] == p_.k_inner && p_.k_step[3] == 1 && std::all_of(std::begin(p_.k_guard), std::end(p_.k_guard), [](const auto& of) { return of[3] == 0; });
   }
-  // All that times depend on: the name is a hash of the text.
+  // Everything on which times depend. The name is a hash of the epilogue's text.
   std::string problem_of(const Call& call) const {
     std::vector<int64_t> layouts(call.sizes.begin(), call.sizes.end());
     for (const TensorRef& t : call.operands) {
@@ -362,7 +252,7 @@ class Launches {
     }
     return fmt::format("{}: {} x {} x {}, layouts {:016x}", args_.name, call.sizes[0], call.sizes[1], call.sizes[2], hash64(std::as_bytes(std::span(layouts))));
   }
-  // What was the fastest here, or is to be tried, else what the model says. Those that it says are near are worth a try.
+  // The wanted choice (see wanted_choice), else the one that the model prefers. Those that the model finds nearly as fast can be timed.
   Choice choose(const std::vector<Choice>& all, CudaLaunches& list) const {
     constexpr size_t most = 8;
     constexpr double near = 2;
@@ -374,7 +264,7 @@ class Launches {
     const auto found = std::find_if(all.begin(), all.end(), [&](const Choice& c) { return !wanted.empty() && c.text() == wanted; });
     return found == all.end() ? all[0] : *found;
   }
-  // What stands behind the product, as kernels with tiles have it copied; false where they cannot.
+  // Adds the tensor maps of the epilogue's operands that the tile kernels copy in boxes. False if the copying unit cannot describe one.
   bool boxes_behind(std::vector<CudaTiles>& out) const {
     auto add = [&](uint8_t k, size_t at) {
       if (k == ImplicitGemmArgs::none) return true;
@@ -426,8 +316,8 @@ class Launches {
     const bool kept = args_.b_type != args_.type;
     if (p.m == 1 && args_.b_along_k && args_.type != ir::DType::f32 && (!kept || p.k <= implicit_gemm_longest_row) && in_pieces() && p.k % args_.b_together() == 0 &&
         p.k == p.k_inner) {
-      // Int8 begin while the kernel in front ends: their first columns are on their way to shared memory then (H100, 8 layers: 0.826 ms, else 0.885). Halves would take
-      // the room of what others wait for (1.43 ms, else 1.32).
+      // The kernel for int8 overlaps the end of the previous kernel: it copies its first columns to shared memory meanwhile (H100, 8 layers: 0.826 ms with overlap,
+      // 0.885 without). The kernel for halves does not: its waiting blocks would take room from others (1.43 ms with overlap, 1.32 without).
       add("row", std::min(p.n / 8, int64_t{implicit_gemm_row_blocks} * machine_.multiprocessors), implicit_gemm_row_threads,
           (args_.gated ? 2 : 1) * implicit_gemm_row_shared + (args_.has_prologue() || kept ? 2 * static_cast<int>(p.k) : 0) + (kept ? implicit_gemm_row_ring : 0), kept);
       return list;
@@ -480,7 +370,7 @@ class Launches {
   const Call& call_;
   const CudaMachine& machine_;
   std::string problem_;
-  size_t first_;  // operand of the body behind
+  size_t first_;  // index of the body's first operand
   CudaNumbers numbers_, sources_;
   P p_{};
   std::optional<Patch> patch_;
@@ -493,7 +383,7 @@ class Launches {
 std::shared_ptr<const void> load_implicit_gemm_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
   auto args = std::make_shared<ImplicitGemmArgs>(parse_implicit_gemm_cuda(constants));
   size_t wanted = args->behind() + args->operands.size(), numbers = size_t{3} + args->map.m_rank + args->map.k_rank + args->map.rank + args->sizes;
-  if (operands != wanted || sizes != numbers) fail(Code::format, "a implicit_gemm step has {} operands and {} sizes, its arguments {} and {}", operands, sizes, wanted, numbers);
+  if (operands != wanted || sizes != numbers) fail(Code::format, "an implicit_gemm step has {} operands and {} sizes, its arguments {} and {}", operands, sizes, wanted, numbers);
   return args;
 }
 

@@ -6,9 +6,10 @@
 #include "backend/cuda/kernels/run/axes.h"
 #include "kernels/matmul/run/matmul_args.h"
 
-// A block makes `down` x `across` places of an image, whose part that they see (a patch) it has in shared memory as it lies outside: of each line of it (and
-// of each channel, where these are apart) the columns. A line begins at a whole piece of 16 bytes and so may begin `before` what the first place sees. K is
-// walked in runs of what lies together in a line, in words: pairs of halves, or floats. A run begins with `lead` halves that are none, where it would begin between two words.
+// A block computes `down` x `across` places of the result. The part of the image that they read, a patch, is in shared memory in the same order as in global
+// memory: line after line (and channel after channel, if the channels are separate planes). A line starts at a piece of 16 bytes, so it may start `before`
+// elements ahead of the first place's window. A run is the part of a window that is contiguous in a line. K goes through the runs in words: pairs of halves, or
+// floats. If a run starts between two words, `lead` unused halves come first.
 #define INGOT_CUDA_IMPLICIT_GEMM_PATCH \
   struct ImplicitGemmPatch { \
     static constexpr int down = 8, across = 16; \
@@ -43,9 +44,7 @@
       const int row = last ? (at % channels * kernel[0] + r) * kernel[1] + at / channels : r * kernel[1] + at; \
       return r < runs() && at >= 0 && at < run() ? row : -1; \
     } \
-    constexpr unsigned mask(int word) const { \
-      return per() == 1 ? (k(word, 0) < 0 ? 0u : 0xffffffffu) : (k(word, 0) < 0 ? 0u : 0xffffu) | (k(word, 1) < 0 ? 0u : 0xffff0000u); \
-    } \
+    constexpr unsigned mask(int word) const { return per() == 1 ? (k(word, 0) < 0 ? 0u : 0xffffffffu) : (k(word, 0) < 0 ? 0u : 0xffffu) | (k(word, 1) < 0 ? 0u : 0xffff0000u); } \
     constexpr int high() const { return wide == 1 ? 4 : wide == 4 ? 1 : 2; } /* warps that share the lines of places */ \
     constexpr int threads() const { return 32 * wide * high(); } \
     constexpr int blocks() const { return (steps() <= 4 ? 20 : steps() <= 12 ? 12 : 8) / (wide * high()); } /* on a multiprocessor: all of B is in registers */ \

@@ -18,10 +18,10 @@ using Offsets = std::array<int64_t, 4>;  // in elements, per operand
 
 // The columns of D from one piece of B.
 struct Part {
-  Problem problem;                        // where every pointer is a multiple of 16 bytes
-  std::unique_ptr<Product> aligned, any;  // so, or of the element
-  std::vector<Offsets> calls;             // bytes
-  int64_t bias = 0;                       // bytes
+  Problem problem;                        // of pointers aligned to 16 bytes
+  std::unique_ptr<Product> aligned, any;  // for pointers aligned to 16 bytes; for pointers aligned to an element
+  std::vector<Offsets> calls;             // in bytes
+  int64_t bias = 0;                       // offset in bytes
 };
 
 struct Prepared {
@@ -167,7 +167,7 @@ struct Slice {
   TensorRef ref;
 };
 
-// A product by one right operand, whose columns of D and the residual begin `from` behind theirs.
+// The GEMM with one piece of B, which computes the columns of D from column `from` on.
 Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorRef& a, const TensorRef& b, const TensorRef* residual, const TensorRef& d, int64_t from,
              const Timing* trial) {
   Part out;

@@ -1,0 +1,317 @@
+#include "backend/cuda/kernels/implicit_gemm/product_sites_test.h"
+
+#include <bit>
+#include <cmath>
+
+#include "backend/cuda/kernels/gpu_step_test.h"
+
+namespace ingot::backend::cuda {
+
+using ir::Dim;
+using ir::DType;
+
+namespace {
+
+// The nearest TF32 number: 10 bits of mantissa.
+double as_tf32(double x) {
+  auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
+  return std::isfinite(x) ? std::bit_cast<float>((bits + 0x1000u) & ~0x1fffu) : x;
+}
+
+}  // namespace
+
+StridedLayout layout_of(const HostTensor& t) { return {dims_of(t.dims), dims_of(t.strides), Dim(0)}; }
+
+double at(const HostTensor& t, const std::vector<int64_t>& where) {
+  int64_t element = t.offset;
+  for (size_t d = 0; d < where.size(); ++d) {
+    if (where[d] < 0 || where[d] >= t.dims[d]) return 0;
+    element += where[d] * t.strides[d];
+  }
+  return t.get(static_cast<size_t>(element));
+}
+
+double ProductSite::multiplied(double x) const { return type == DType::f32 ? as_tf32(x) : x; }
+
+double ProductSite::left(int64_t row, int64_t column) const {
+  if (!map) return multiplied(at(a, {row, column}));
+  std::vector<int64_t> index(map->dims.size());
+  for (size_t i = index.size(); i-- > 0;) {
+    int64_t& rest = i < m_rank ? row : column;
+    index[i] = rest % map->dims[i].value();
+    rest /= map->dims[i].value();
+  }
+  std::vector<int64_t> where;
+  for (const auto& axis : map->axes) {
+    int64_t v = axis.offset.value();
+    for (const auto& t : axis.terms) v += t.coefficient * index[t.axis];
+    where.push_back(v);
+  }
+  return multiplied(at(a, where));
+}
+
+ProductSite convolution(int64_t h, int64_t w, int64_t c, int64_t r, int64_t stride, int64_t pad, int64_t n, bool along_k, DType type) {
+  int64_t oh = (h + 2 * pad - r) / stride + 1, ow = (w + 2 * pad - r) / stride + 1, m = 2 * oh * ow, k = r * r * c;
+  ir::AffineMap map = windows_of(2, oh, ow, c, r, stride, pad);
+  ProductSite s{fmt::format("convolution {}x{}x{} by {}, stride {}, {} columns{} of {}", h, w, c, r, stride, n, along_k ? ", B along K" : "", ir::name_of(type)),
+                type,
+                HostTensor(type, {2, h, w, c}),
+                HostTensor(type, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+                map,
+                3,
+                m,
+                n,
+                k};
+  return s;
+}
+
+ProductSite few_channels(const FewChannels& f) {
+  const int64_t oh = (f.h + 2 * f.pad - f.r) / f.stride + 1, ow = (f.w + 2 * f.pad - f.s) / f.stride + 1, k = f.c * f.r * f.s;
+  ir::AffineMap map{dims_of({f.batch, oh, ow, f.c, f.r, f.s}), {}, std::nullopt};
+  map.axes = {{0, {{0, 1}}}, {0, {{3, 1}}}, {Dim(-f.pad), {{1, f.stride}, {4, 1}}}, {Dim(-f.pad), {{2, f.stride}, {5, 1}}}};
+  ProductSite s{fmt::format("{} x {} x {} x {}{} by {} x {}, stride {}, {} columns{} of {}", f.batch, f.h, f.w, f.c, f.channels_last ? ", channels last," : "", f.r, f.s, f.stride,
+                            f.n, f.along_k ? ", B along K" : "", ir::name_of(f.type)),
+                f.type,
+                HostTensor(f.type, {f.batch, f.c, f.h, f.w}, f.channels_last ? std::vector<size_t>{0, 2, 3, 1} : std::vector<size_t>{}),
+                HostTensor(f.type, {k, f.n}, f.along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+                map,
+                3,
+                f.batch * oh * ow,
+                f.n,
+                k};
+  s.infinity = true;
+  return s;
+}
+
+ProductSite plain(int64_t m, int64_t n, int64_t k, bool along_k, DType type) {
+  return {fmt::format("{} x {} x {}{} of {}", m, n, k, along_k ? ", B along K" : "", ir::name_of(type)),
+          type,
+          HostTensor(type, {m, k}),
+          HostTensor(type, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+          std::nullopt,
+          1,
+          m,
+          n,
+          k};
+}
+
+namespace {
+
+// [n, d, h, w, c] with windows of r x r x r: rows (n, z, y, x), K (r, r, r, c). A single volume has no index for n.
+struct Volume {
+  int64_t n, d, h, w, c, r, stride, pad, columns;
+  bool along_k = true;
+  DType type = DType::f16;
+};
+ProductSite volume(const Volume& v) {
+  auto places = [&](int64_t size) { return (size + 2 * v.pad - v.r) / v.stride + 1; };
+  const int64_t od = places(v.d), oh = places(v.h), ow = places(v.w), k = v.r * v.r * v.r * v.c;
+  ir::AffineMap map;
+  if (v.n > 1) {
+    map = {dims_of({v.n, od, oh, ow, v.r, v.r, v.r, v.c}),
+           {{0, {{0, 1}}}, {Dim(-v.pad), {{1, v.stride}, {4, 1}}}, {Dim(-v.pad), {{2, v.stride}, {5, 1}}}, {Dim(-v.pad), {{3, v.stride}, {6, 1}}}, {0, {{7, 1}}}},
+           std::nullopt};
+  } else {
+    map = {dims_of({od, oh, ow, v.r, v.r, v.r, v.c}),
+           {{Dim(-v.pad), {{0, v.stride}, {3, 1}}}, {Dim(-v.pad), {{1, v.stride}, {4, 1}}}, {Dim(-v.pad), {{2, v.stride}, {5, 1}}}, {0, {{6, 1}}}},
+           std::nullopt};
+  }
+  return {fmt::format("{} x {}x{}x{}x{} by {}, stride {}, pad {}, {} columns{} of {}", v.n, v.d, v.h, v.w, v.c, v.r, v.stride, v.pad, v.columns, v.along_k ? ", B along K" : "",
+                      ir::name_of(v.type)),
+          v.type,
+          HostTensor(v.type, v.n > 1 ? std::vector<int64_t>{v.n, v.d, v.h, v.w, v.c} : std::vector<int64_t>{v.d, v.h, v.w, v.c}),
+          HostTensor(v.type, {k, v.columns}, v.along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+          map,
+          v.n > 1 ? size_t{4} : size_t{3},
+          v.n * od * oh * ow,
+          v.columns,
+          k};
+}
+
+// [n, w, c] with windows of r and this dilation: rows (n, x), K (r, c).
+ProductSite line(int64_t n, int64_t w, int64_t c, int64_t r, int64_t dilation, int64_t columns, bool along_k, DType type = DType::f16) {
+  const int64_t pad = (r - 1) / 2 * dilation, k = r * c;
+  return {fmt::format("{} lines of {}x{} by {}, dilation {}, {} columns{} of {}", n, w, c, r, dilation, columns, along_k ? ", B along K" : "", ir::name_of(type)),
+          type,
+          HostTensor(type, {n, w, c}),
+          HostTensor(type, {k, columns}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+          ir::AffineMap{dims_of({n, w, r, c}), {{0, {{0, 1}}}, {Dim(-pad), {{1, 1}, {2, dilation}}}, {0, {{3, 1}}}}, std::nullopt},
+          2,
+          n * w,
+          columns,
+          k};
+}
+
+// The first layer of a network: [c, h, w] with K (c, r, r), or [h, w, c] with K (r, r, c). Runs of 3 or 7 elements do not fill pieces of eight.
+ProductSite first_layer(bool channels_last, bool along_k, DType type = DType::f16) {
+  constexpr int64_t c = 3, h = 15, w = 14, r = 7, pad = 3, n = 64, oh = 8, ow = 7, m = oh * ow, k = r * r * c;
+  ProductSite s{fmt::format("a first layer{} of {}", channels_last ? ", channels last" : "", ir::name_of(type)),
+                type,
+                HostTensor(type, channels_last ? std::vector<int64_t>{h, w, c} : std::vector<int64_t>{c, h, w}),
+                HostTensor(type, {k, n}, along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+                ir::AffineMap{dims_of({oh, ow, r, r, c}), {}, std::nullopt},
+                2,
+                m,
+                n,
+                k};
+  ir::AffineMap& map = *s.map;
+  if (channels_last) {
+    map.axes = {{Dim(-pad), {{0, 2}, {2, 1}}}, {Dim(-pad), {{1, 2}, {3, 1}}}, {0, {{4, 1}}}};
+  } else {
+    map.dims = dims_of({oh, ow, c, r, r});
+    map.axes = {{0, {{2, 1}}}, {Dim(-pad), {{0, 2}, {3, 1}}}, {Dim(-pad), {{1, 2}, {4, 1}}}};
+  }
+  return s;
+}
+
+}  // namespace
+
+std::vector<ProductSite> sites_of_other_ranks() {
+  constexpr DType f16 = DType::f16, f32 = DType::f32;
+  std::vector<ProductSite> out = {volume({2, 4, 5, 6, 64, 3, 1, 1, 72}),
+                                  volume({1, 5, 6, 7, 64, 3, 2, 1, 64, false}),
+                                  volume({2, 3, 4, 3, 3, 3, 1, 1, 16}),
+                                  volume({2, 3, 4, 5, 32, 3, 1, 1, 64, true, f32}),
+                                  volume({1, 4, 4, 5, 12, 3, 1, 1, 40, true, f32}),
+                                  line(2, 150, 64, 7, 1, 72, true),
+                                  line(3, 40, 64, 3, 9, 64, false)};
+  ProductSite odd = volume({2, 3, 4, 5, 24, 3, 1, 1, 40, true, f16});
+  odd.shifted = true;
+  odd.name += ", odd addresses";
+  out.push_back(odd);
+  ProductSite shared = volume({1, 3, 4, 4, 128, 3, 1, 1, 72, true, f16});
+  shared.multiprocessors = 16;
+  shared.name += ", K shared";
+  out.push_back(shared);
+  return out;
+}
+
+std::vector<ProductSite> half_sites() {
+  std::vector<ProductSite> out = {plain(130, 136, 136, false),
+                                  plain(130, 136, 200, true),
+                                  plain(70, 64, 64, true, DType::bf16),
+                                  plain(3, 8, 8, false),
+                                  convolution(9, 7, 24, 3, 1, 1, 72, false),
+                                  convolution(12, 10, 64, 3, 2, 1, 64, true)};
+  for (bool along_k : {false, true}) {
+    ProductSite shared = plain(40, 72, 520, along_k);
+    shared.multiprocessors = 16;
+    shared.name += ", K shared";
+    out.push_back(shared);
+    shared.shifted = true;
+    shared.name += ", odd addresses";
+    out.push_back(shared);
+  }
+  for (bool shifted : {false, true}) {
+    ProductSite row = plain(1, 72, 4104, true);
+    row.shifted = shifted;
+    row.name += shifted ? ", odd addresses" : "";
+    out.push_back(row);
+    for (Prologue prologue : {Prologue::gate, Prologue::norm}) {
+      for (DType type : {DType::f16, DType::bf16}) {
+        ProductSite own = plain(1, 40, 4104, true, type);
+        own.prologue = prologue;
+        own.shifted = shifted;
+        own.name += fmt::format(", prologue{}{}", prologue == Prologue::norm ? " (norm)" : "", shifted ? ", odd addresses" : "");
+        out.push_back(own);
+      }
+    }
+    for (Prologue prologue : {Prologue::none, Prologue::norm}) {
+      ProductSite gated = plain(1, 80, 2072, true, DType::bf16);
+      gated.n = 40;
+      gated.gated = true;
+      gated.prologue = prologue;
+      gated.shifted = shifted;
+      gated.name += fmt::format(", gated epilogue{}{}", prologue == Prologue::norm ? ", prologue" : "", shifted ? ", odd addresses" : "");
+      out.push_back(gated);
+      gated.pieces = {40, 40};
+      gated.name += ", B in pieces";
+      out.push_back(gated);
+    }
+    for (Prologue prologue : {Prologue::none, Prologue::gate}) {
+      ProductSite three = plain(1, 88, 2072, true);
+      three.pieces = {56, 8, 24};
+      three.prologue = prologue;
+      three.shifted = shifted;
+      three.name += fmt::format(", B in pieces{}{}", prologue == Prologue::gate ? ", prologue" : "", shifted ? ", odd addresses" : "");
+      out.push_back(three);
+    }
+  }
+  for (bool channels_last : {false, true}) {
+    for (bool along_k : {false, true}) out.push_back(first_layer(channels_last, along_k));
+  }
+  for (bool channels_last : {false, true}) {
+    out.push_back(few_channels({1, 32, 40, 3, 7, 7, 2, 3, 64, channels_last, true}));
+    out.push_back(few_channels({3, 10, 24, 3, 3, 3, 1, 1, 64, channels_last, false, DType::bf16}));
+  }
+  out.push_back(few_channels({1, 18, 33, 3, 3, 3, 2, 1, 40, false, true}));
+  out.push_back(few_channels({3, 36, 72, 3, 4, 4, 4, 0, 96, true, true}));
+  out.push_back(few_channels({2, 9, 24, 4, 5, 3, 1, 2, 136, true, true, DType::bf16}));
+  out.push_back(few_channels({2, 20, 19, 1, 5, 5, 2, 2, 16, false, false}));
+  out.push_back(few_channels({1, 12, 16, 1, 3, 3, 1, 1, 24, false, true}));
+  out.push_back(few_channels({2, 12, 17, 2, 3, 3, 3, 1, 32, true, true}));
+  ProductSite few = few_channels({3, 20, 40, 3, 3, 3, 2, 1, 64, false, true});
+  few.multiprocessors = 16;
+  out.push_back(few);
+  few.shifted = true;
+  few.name += ", odd addresses";
+  out.push_back(few);
+  ProductSite odd = convolution(5, 7, 24, 3, 1, 1, 136, false);
+  odd.shifted = true;
+  odd.name += ", odd addresses";
+  out.push_back(odd);
+  return out;
+}
+
+std::vector<ProductSite> float_sites() {
+  constexpr DType f32 = DType::f32;
+  std::vector<ProductSite> out = {plain(3, 8, 4, true, f32), convolution(9, 7, 12, 3, 1, 1, 72, true, f32), convolution(12, 10, 64, 3, 2, 1, 64, true, f32)};
+  for (bool along_k : {false, true}) {
+    out.push_back(plain(130, 136, 100, along_k, f32));
+    out.push_back(convolution(9, 7, 24, 3, 1, 1, 72, along_k, f32));
+    out.push_back(convolution(5, 7, 10, 3, 1, 1, 136, along_k, f32));  // no whole pieces
+    for (bool channels_last : {false, true}) {
+      out.push_back(first_layer(channels_last, along_k, f32));
+      out.push_back(few_channels({1, 20, 24, 3, 7, 7, 2, 3, 64, channels_last, along_k, f32}));
+    }
+    ProductSite shared = plain(40, 72, 520, along_k, f32);
+    shared.multiprocessors = 16;
+    shared.name += ", K shared";
+    out.push_back(shared);
+    shared.shifted = true;
+    shared.name += ", odd addresses";
+    out.push_back(shared);
+  }
+  out.push_back(few_channels({2, 10, 19, 3, 3, 3, 1, 1, 40, false, true, f32}));
+  out.push_back(few_channels({2, 9, 24, 4, 5, 3, 1, 2, 136, true, true, f32}));
+  out.push_back(few_channels({2, 12, 17, 2, 3, 3, 3, 1, 32, true, false, f32}));
+  out.push_back(few_channels({1, 12, 16, 1, 3, 3, 1, 1, 24, false, true, f32}));
+  return out;
+}
+
+std::vector<ProductSite> encoded_sites() {
+  std::vector<ProductSite> out = {plain(70, 64, 200, true),
+                                  plain(3, 8, 8, true, DType::bf16),
+                                  plain(1, 72, 4112, true),
+                                  plain(1, 40, 2056, true, DType::bf16),
+                                  plain(40, 72, 520, true, DType::bf16),
+                                  plain(1, 40, 4112, true),
+                                  plain(1, 80, 2080, true, DType::bf16),
+                                  convolution(9, 7, 24, 3, 1, 1, 72, true)};
+  out[4].multiprocessors = 16;
+  out[5].prologue = Prologue::norm;
+  out[6].n = 40;
+  out[6].gated = true;
+  for (size_t k : {0, 2, 5}) {
+    out.push_back(out[k]);
+    out.back().shifted = true;
+    out.back().name += ", odd addresses";
+  }
+  for (ProductSite& s : out) {
+    s.encoded = true;
+    s.name += ", B is int8";
+  }
+  return out;
+}
+
+}  // namespace ingot::backend::cuda
