@@ -82,6 +82,7 @@ struct Plan {
   int64_t line_count = 1, pieces = 1;
   int64_t line_tasks = 1, column_tasks = 1;
   int64_t units = 1;                   // pieces of lines that share each read of a panel of B
+  bool large = false;                  // A comes from behind the second-level cache
   int64_t next_line = 0;               // elements of A from a line to the next
   bool direct = false;                 // tiles write the result themselves
   SimpleEpilogue simple;
@@ -291,6 +292,8 @@ Resolved resolve(const Call& call) {
   if (p->line_count > 0 && p->line_count < wanted) p->pieces = std::clamp<int64_t>(wanted / p->line_count, 1, std::max<int64_t>(1, p->line.extent / 24));
   share(*p, wanted);
   p->units = units_together(*p);
+  constexpr int64_t large = 1 << 20;
+  p->large = p->line_count * p->line.extent * std::abs(static_cast<int64_t>(p->line.step)) * 4 > large;
   if (!p->lines.empty()) p->next_line = static_cast<int64_t>(p->lines.back().step);
   p->tap_bytes = padded(static_cast<size_t>(p->units) * p->taps.memory() * sizeof(WindowTap));
   p->bias_bytes = 2 * padded(static_cast<size_t>(p->groups * p->n + 2 * lanes) * 4);
@@ -458,7 +461,7 @@ class Worker {
       if (p_.column_tasks > 1) {  // the next panel
         const int64_t bytes = p_.k * p_.panel_row * 4, tile = static_cast<int64_t>(unit) * parts + i, of_panel = p_.units * parts;
         ask_for(d, reinterpret_cast<const std::byte*>(d.b) + bytes + bytes * tile / of_panel, bytes / of_panel);
-      } else if (column == 0 && d.count > 0) {  // what the next line reads first
+      } else if (p_.large && column == 0 && d.count > 0) {  // what the next line reads first
         ask_for(d, reinterpret_cast<const std::byte*>(d.a + p_.next_line + d.taps[d.count - 1].a), count * std::abs(d.a_step) * 4);
       }
       if (u.tile.end.residual != nullptr) d.end.residual = u.tile.end.residual + row * d.end.residual_step + columns.first;
