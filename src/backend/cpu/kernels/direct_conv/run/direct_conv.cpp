@@ -51,7 +51,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   return c;
 }
 
-constexpr int64_t most_units = 16, most_places = 1 << 16, most_zeros = 2048;
+constexpr int64_t most_units = 16, most_taps = 4096, most_places = 1 << 16, most_zeros = 2048;
 const float zeros[most_zeros] = {};
 
 // Columns that are computed together.
@@ -239,7 +239,7 @@ void find_end(Plan& p, const Constants& c) {
 
 // How many units to process together: their part of A fits half of a second-level cache, next to a panel of B.
 int64_t units_together(const Plan& p) {
-  constexpr int64_t most_bytes = 256 << 10, most_taps = 4096;
+  constexpr int64_t most_bytes = 256 << 10;
   if (!p.direct || p.columns.size() < 2) return 1;
   if (p.column_tasks > 1) return p.line_count * p.pieces;
   const int64_t bytes = p.line.extent / p.pieces * std::abs(static_cast<int64_t>(p.line.step)) * 4, taps = static_cast<int64_t>(p.taps.memory());
@@ -251,7 +251,8 @@ int64_t units_together(const Plan& p) {
 void share(Plan& p, int64_t wanted) {
   constexpr int64_t most_bytes = 1 << 20;
   const int64_t units = p.line_count * p.pieces, panels = std::ssize(p.columns), all = p.k * p.panel_row * panels * 4;
-  const bool by_columns = p.direct && p.narrow == nullptr && wanted > 1 && all > most_bytes && units <= most_units && panels >= wanted;
+  const bool few = units <= most_units && units * static_cast<int64_t>(p.taps.memory()) <= most_taps;
+  const bool by_columns = p.direct && p.narrow == nullptr && wanted > 1 && all > most_bytes && few && panels >= wanted;
   p.line_tasks = by_columns ? 1 : std::min(units, wanted);
   p.column_tasks = by_columns ? wanted : 1;
 }
