@@ -303,7 +303,22 @@ class Writer : BodyWriter {
       case Op::reduce: return pull_reduce(v, node, at);
       case Op::gather: return pull_gather(node, at);
       case Op::take_along: return pull_take_along(node, at);
-      default: return missing(v);
+      default: return missing(s_.is_anchor(v) ? with_own_epilogue(v) : v);
+    }
+  }
+
+  // Another kernel's result with the pointwise work on it and constants, like its bias: that kernel's epilogue computes it at no cost.
+  ValueId with_own_epilogue(ValueId v) const {
+    const Context& c = *s_.context;
+    for (;;) {
+      if (c.uses[v] != 1 || c.users[v].size() != 1) return v;
+      const Node& user = g_.nodes[c.users[v][0]];
+      if (!is_map(user.op) || s_.stored[user.out[0]]) return v;
+      const Type &before = g_.type(v), &after = g_.type(user.out[0]);
+      if (before.dims != after.dims || size_of(after.dtype) > size_of(before.dtype)) return v;
+      const bool constants = std::all_of(user.in.begin(), user.in.end(), [&](ValueId in) { return in == v || ir::is_leaf(g_.producer(s_.base_of(in)).op); });
+      if (!constants) return v;
+      v = user.out[0];
     }
   }
 

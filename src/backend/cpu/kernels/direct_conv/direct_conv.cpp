@@ -116,6 +116,12 @@ double inside(const Gemm& g) {
   return all;
 }
 
+// True if windows have one place, as in a 1 x 1 convolution with a stride: copied rows are no larger than what they are copied from.
+bool has_one_place(const Gemm& g) {
+  const auto first_k = g.map->dims.begin() + static_cast<int64_t>(g.batch_rank + g.m_rank);
+  return std::all_of(first_k, g.map->dims.end() - 1, [](const ir::Dim& d) { return d == ir::Dim(1); });
+}
+
 // The body over the domain with the groups' axis merged into the columns.
 FusedBody joined(FusedBody body, size_t axis) {
   body.row.back() = body.row.back() * body.outer[axis];
@@ -161,7 +167,7 @@ void direct_conv_offers(const Site& site, const Settings& settings, Offers& out)
   const bool groups = group_axis(*g) != npos && (given->map || g->constant), apart = !(g->a.strides.back() == ir::Dim(1));
   constexpr double half = 0.5;  // of the windows: if more is outside, copying rows costs more than reading B again
   const int64_t line = given->map ? g->map->dims[g->batch_rank + g->m_rank - 1].constant().value_or(0) : 0;
-  const bool few = given->map ? sizes.n <= most_columns || line >= long_line || inside(*g) < half
+  const bool few = given->map ? sizes.n <= most_columns || (line >= long_line && !has_one_place(*g)) || inside(*g) < half
                               : sizes.k <= 64 && sizes.n <= most_columns && (sizes.n < 2 * vector || apart) && g->a.dims[g->batch_rank].constant().value_or(0) >= 64;
   if (!groups && !few && !out.offers.empty()) return refuse(Obstacle::cost, "columns enough to copy rows for");
   out.offers.push_back({.implementation = "windows in place",

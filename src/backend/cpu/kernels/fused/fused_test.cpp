@@ -501,6 +501,29 @@ TEST(fused, softmax_across_rows) {
   }
 }
 
+// The copy behind a channel shuffle: parts of a row are taken element by element in turn.
+TEST(fused, shuffled_rows) {
+  for (int64_t parts : {2, 3, 4}) {
+    for (int64_t n : {1, 5, 8, 15, 16, 17, 33, 58, 64, 100, 130}) {
+      Tensor in(DType::f32, {3, 4, parts * n}), out(DType::f32, {3, 4, parts * n + 1});
+      fill_plain(in, static_cast<unsigned>(n));
+      fill_plain(out, 0);
+      const auto behind = get(DType::f32, out.at({2, 3, parts * n})).f;
+      BodyBuilder k({3, 4, n}, {parts});
+      k.store(DType::f32, k.load(DType::f32));
+      const int64_t row = parts * n;
+      const FusedStep::View from{in.bytes.data(), {3, 4, n, parts}, {4 * row, row, 1, n}}, to{out.bytes.data(), {3, 4, n, parts}, {4 * (row + 1), row + 1, parts, 1}};
+      FusedStep(k.body, {from, to}, inline_workers()).run();
+      for (int64_t i = 0; i < 3; ++i) {
+        for (int64_t j = 0; j < 4; ++j) {
+          for (int64_t c = 0; c < row; ++c) ASSERT_EQ(get(DType::f32, out.at({i, j, c})).f, get(DType::f32, in.at({i, j, c % parts * n + c / parts})).f) << parts << " " << n;
+        }
+      }
+      EXPECT_EQ(get(DType::f32, out.at({2, 3, row})).f, behind);
+    }
+  }
+}
+
 TEST(fused, gathered_rows_and_elements) {
   Tensor table(DType::f32, {5, 40}), index(DType::i64, {3, 1}), out(DType::f32, {3, 40});
   fill_plain(table, 1);

@@ -107,6 +107,12 @@ TEST(mapped_rows, convolutions) {
   }
 }
 
+TEST(direct_conv, tasks_are_panels_if_there_are_many_weights) {
+  auto pool = make_pool(2);
+  check({1, 3, 5, 128, 272, 3, 3, 1, 1}, true, *pool, "direct_conv");
+  check({1, 3, 5, 128, 272, 3, 3, 1, 1}, true, inline_workers(), "direct_conv");
+}
+
 TEST(mapped_rows, nothing_to_read) {
   check({0, 4, 4, 3, 5, 3, 3, 1, 1}, false, inline_workers());
   check({2, 4, 4, 0, 5, 3, 3, 1, 1}, false, inline_workers());

@@ -51,7 +51,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   return c;
 }
 
-constexpr int64_t most_units = 16, most_places = 1 << 16, most_zeros = 2048;
+constexpr int64_t most_units = 16, most_taps = 4096, most_places = 1 << 16, most_zeros = 2048;
 const float zeros[most_zeros] = {};
 
 // Columns that are computed together.
@@ -79,8 +79,11 @@ struct Plan {
   const DirectTiles::Tile* narrow = nullptr;
   std::vector<Columns> columns;
   int64_t panel_row;                   // columns of a panel
-  int64_t line_count = 1, pieces = 1, tasks;
+  int64_t line_count = 1, pieces = 1;
+  int64_t line_tasks = 1, column_tasks = 1;
   int64_t units = 1;                   // pieces of lines that share each read of a panel of B
+  bool large = false;                  // A comes from behind the second-level cache
+  int64_t next_line = 0;               // elements of A from a line to the next
   bool direct = false;                 // tiles write the result themselves
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // if `simple` is not enough
@@ -236,10 +239,22 @@ void find_end(Plan& p, const Constants& c) {
 
 // How many units to process together: their part of A fits half of a second-level cache, next to a panel of B.
 int64_t units_together(const Plan& p) {
-  constexpr int64_t most_bytes = 256 << 10, most_taps = 4096;
+  constexpr int64_t most_bytes = 256 << 10;
   if (!p.direct || p.columns.size() < 2) return 1;
+  if (p.column_tasks > 1) return p.line_count * p.pieces;
   const int64_t bytes = p.line.extent / p.pieces * std::abs(static_cast<int64_t>(p.line.step)) * 4, taps = static_cast<int64_t>(p.taps.memory());
   return std::clamp<int64_t>(std::min(most_bytes / std::max<int64_t>(1, bytes), most_taps / std::max<int64_t>(1, taps)), 1, most_units);
+}
+
+// Tasks are ranges of lines. If all panels of B are more than stays in a second-level cache beside A, each range of lines would read them again from farther away:
+// tasks are then panels, over all lines.
+void share(Plan& p, int64_t wanted) {
+  constexpr int64_t most_bytes = 1 << 20;
+  const int64_t units = p.line_count * p.pieces, panels = std::ssize(p.columns), all = p.k * p.panel_row * panels * 4;
+  const bool few = units <= most_units && units * static_cast<int64_t>(p.taps.memory()) <= most_taps;
+  const bool by_columns = p.direct && p.narrow == nullptr && wanted > 1 && all > most_bytes && few && panels >= wanted;
+  p.line_tasks = by_columns ? 1 : std::min(units, wanted);
+  p.column_tasks = by_columns ? wanted : 1;
 }
 
 Resolved resolve(const Call& call) {
@@ -276,8 +291,11 @@ Resolved resolve(const Call& call) {
   const double work = static_cast<double>(p->m) * static_cast<double>(p->groups * p->n) * static_cast<double>(p->k);
   const int64_t wanted = work < 400000 ? 1 : workers * 4;  // waking a thread does not pay below 10 us of work
   if (p->line_count > 0 && p->line_count < wanted) p->pieces = std::clamp<int64_t>(wanted / p->line_count, 1, std::max<int64_t>(1, p->line.extent / 24));
-  p->tasks = std::min(p->line_count * p->pieces, wanted);
+  share(*p, wanted);
   p->units = units_together(*p);
+  constexpr int64_t large = 1 << 20;
+  p->large = p->line_count * p->line.extent * std::abs(static_cast<int64_t>(p->line.step)) * 4 > large;
+  if (!p->lines.empty()) p->next_line = static_cast<int64_t>(p->lines.back().step);
   p->tap_bytes = padded(static_cast<size_t>(p->units) * p->taps.memory() * sizeof(WindowTap));
   p->bias_bytes = 2 * padded(static_cast<size_t>(p->groups * p->n + 2 * lanes) * 4);
   p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>((p->line.extent / p->pieces + 1) * p->groups * p->n) * 4);
@@ -322,8 +340,9 @@ class Worker {
     }
   }
 
-  // Runs units [first, first + count), at most `units` of the plan.
-  void run(int64_t first, int64_t count) {
+  // Runs units [first, first + count), at most `units` of the plan, on some of the columns.
+  void run(int64_t first, int64_t count, std::span<const Columns> columns) {
+    columns_ = columns;
     if (!p_.direct) return by_lines(first);
     for (int64_t i = 0; i < count; ++i) {
       Unit& u = units_[i];
@@ -415,13 +434,14 @@ class Worker {
         u.tile.taps = taps.data();
         u.tile.count = std::ssize(taps);
       }
-      for (const Columns& columns : p_.columns) {
-        for (const Unit& u : units) tiles(u, run, columns);
+      for (size_t c = 0; c < columns_.size(); ++c) {
+        for (size_t i = 0; i < units.size(); ++i) tiles(units[i], run, c, i);
       }
     }
   }
 
-  void tiles(const Unit& u, const WindowTaps::Run& run, const Columns& columns) const {
+  void tiles(const Unit& u, const WindowTaps::Run& run, size_t column, size_t unit) const {
+    const Columns& columns = columns_[column];
     const DirectTiles::Tile* tiles = p_.narrow != nullptr ? p_.narrow : columns.vectors == 2 ? p_.tiles->two : p_.tiles->one;
     const int64_t most = p_.narrow != nullptr ? DirectTiles::outputs_of_groups : columns.vectors == 2 ? p_.tiles->outputs_of_two : DirectTiles::outputs_of_one;
     const int64_t length = u.end - u.begin, parts = (length + most - 1) / most;
@@ -439,9 +459,22 @@ class Worker {
       d.a = a + x * d.a_step;
       d.to = u.tile.to + row * d.to_step + columns.first;
       d.end.row = row;
+      if (p_.column_tasks > 1) {  // the next panel
+        const int64_t bytes = p_.k * p_.panel_row * 4, tile = static_cast<int64_t>(unit) * parts + i, of_panel = p_.units * parts;
+        ask_for(d, reinterpret_cast<const std::byte*>(d.b) + bytes + bytes * tile / of_panel, bytes / of_panel);
+      } else if (p_.large && column == 0 && d.count > 0) {  // what the next line reads first
+        ask_for(d, reinterpret_cast<const std::byte*>(d.a + p_.next_line + d.taps[d.count - 1].a), count * std::abs(d.a_step) * 4);
+      }
       if (u.tile.end.residual != nullptr) d.end.residual = u.tile.end.residual + row * d.end.residual_step + columns.first;
       tiles[count](d);
     }
+  }
+
+  static void ask_for(DirectTile& d, const std::byte* next, int64_t bytes) {
+    constexpr int64_t line = 64, enough = 16;  // products at a tap, so that lines are not asked for all at once
+    if (d.inner < enough) return;
+    d.next = next;
+    d.next_lines = (bytes / line + d.count) / std::max<int64_t>(1, d.count);
   }
 
   const Call& call_;
@@ -451,6 +484,7 @@ class Worker {
   float *bias_, *scale_, *sums_;
   std::byte* body_;
   Unit units_[most_units];
+  std::span<const Columns> columns_;
   TensorRef joined_[256];
   int64_t at_[max_rank] = {};
 };
@@ -466,11 +500,13 @@ void run(const Call& call) {
       pack(p, call.operands[1], c.batch_rank, columns, panels + columns.b);
     });
   }
-  const int64_t units = p.line_count * p.pieces;
-  call.workers->run(p.tasks, [&](int64_t task, int worker) {
+  const int64_t units = p.line_count * p.pieces, panels = std::ssize(p.columns);
+  call.workers->run(p.line_tasks * p.column_tasks, [&](int64_t task, int worker) {
     Worker work(call, c, p, worker);
-    const int64_t end = units * (task + 1) / p.tasks;
-    for (int64_t u = units * task / p.tasks; u < end; u += p.units) work.run(u, std::min(p.units, end - u));
+    const int64_t r = task / p.column_tasks, g = task % p.column_tasks, first = panels * g / p.column_tasks;
+    const std::span<const Columns> columns(p.columns.data() + first, static_cast<size_t>(panels * (g + 1) / p.column_tasks - first));
+    const int64_t end = units * (r + 1) / p.line_tasks;
+    for (int64_t u = units * r / p.line_tasks; u < end; u += p.units) work.run(u, std::min(p.units, end - u), columns);
   });
 }
 

@@ -28,6 +28,9 @@ struct DirectTile {
   float* to = nullptr;
   int64_t to_step = 0;
   int columns = 0;                    // to store
+  // What is read after this tile, asked for while it computes: this many cache lines at each tap.
+  const std::byte* next = nullptr;
+  int64_t next_lines = 0;
   SumEnd end;
 };
 

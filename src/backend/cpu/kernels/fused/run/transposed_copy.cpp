@@ -34,8 +34,13 @@ std::optional<TransposedCopy> transposed_copy(const Bound& b) {
     } else if (static_cast<int>(a) == column) {
       out.column = axis;
     } else if (axis.extent > 1) {
-      out.outer.push_back(axis);
       out.units *= axis.extent;
+      TransposedCopy::Axis* before = out.outer.empty() ? nullptr : &out.outer.back();
+      if (before != nullptr && before->from == axis.from * axis.extent && before->to == axis.to * axis.extent) {
+        *before = {before->extent * axis.extent, axis.from, axis.to};
+      } else {
+        out.outer.push_back(axis);
+      }
     }
   }
   out.units *= blocks(out.row.extent);

@@ -357,10 +357,10 @@ class Block {
   int64_t tile_count(int64_t rows) const { return (rows + p_.way.tiles->rows - 1) / p_.way.tiles->rows; }
   int64_t first_row(int64_t t, int64_t tiles, int64_t rows) const { return p_.way.matrix ? std::min(rows, t * p_.way.tiles->rows) : rows * t / tiles; }
 
-  // The next panel, which the tiles of this one prefetch together. For the last panel of a matrix this reads ahead past the end, which is harmless.
-  Ahead following(const std::byte* panel, int64_t tiles) const {
-    if (tiles < 2 || (p_.m > few_rows && !p_.way.matrix) || p_.way.decodes()) return {};
-    return {panel + p_.panel_rows * p_.row_bytes, static_cast<int>((p_.row_bytes / 16 + tiles - 1) / tiles)};
+  // What is read after a panel, which its tiles prefetch together. After the last panel of a matrix this is past the end, which is harmless.
+  Ahead following(const std::byte* next, int64_t tiles) const {
+    if (tiles < 2 || p_.way.decodes()) return {};
+    return {next, static_cast<int>((p_.row_bytes / 16 + tiles - 1) / tiles)};
   }
 
   // Computes rows [m, m + rows), panels [p0, p1). Sums are kept in the result if tiles store f32; in one tile if they store a half type and K is one block;
@@ -401,7 +401,7 @@ class Block {
         for (int64_t p = q; p < q1; ++p) {
           const std::byte* from = panel(b, p, k0, k1);
           const int64_t n = p * ops_.columns;
-          Ahead ahead = following(from, tiles);
+          Ahead ahead = following(p + 1 == q1 && k1 < p_.k ? panel(b, q, k1) : panel(b, p + 1, p + 1 == q1 ? 0 : k0), tiles);
           if (scale.data != nullptr) end.scale = scale.at(0, n);
           if (bias.data != nullptr) end.bias = bias.at(0, n);
           const bool part = p_.direct && n + ops_.columns > p_.n;
