@@ -136,6 +136,7 @@ struct Offer {
   std::string_view implementation;   // "cublaslt", "panels": shown in reports
   double cost = 0;
   bool side_by_side = false;         // results that are no neighbours along the last axis are better stored as neighbours, and copied
+  bool image_in_place = false;       // reads a convolution's image as it lies; for others a copy with channels innermost is made where the graph has one
   bool takes_body = true;            // else the result has to be stored by itself, and a step of its own does the body
   bool b_along_k = false;            // a constant B that has to be put in order anyway is better stored with its neighbours along K
   std::optional<Packing> packing = std::nullopt;  // a constant B [K, N] of known sizes is read as a step of its own has packed it; of a site whose B is packed: what is read

@@ -204,6 +204,7 @@ void Scheduler::gemm(WrittenBody written) {
   site.gated = written.gated;
   if (prologue) site.prologue = {&prologue->body, layouts_of(prologue->operands)};
   Decision d = choose({site, &written.body, layouts_of(written.operands)}, can_store(written.anchor));
+  if (const ValueId copy = s_.unmade_copy(anchor.in[0]); copy != none_id && !d.image_in_place) return need(copy);
   if (!d.choice && body_prevents) {
     if (batch.size() == 1 && !uses_row_index(written.body) && !prologue && !concat && !written.gated && merge_rows_by_gathers(a, written)) {
       if (!b.packed) {
