@@ -1,4 +1,5 @@
 // Offers convolutions that read their windows in place: few columns, few channels, groups of few, or images and results along lines.
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -112,6 +113,27 @@ std::optional<int64_t> along_lines(const Site& site, const Gemm& g) {
   return line_length(*g.map, g.a, kept, *site.body);
 }
 
+// True if vectors along lines of this length are the faster way, beside vectors along columns and copies of the image and the result into another order. In
+// cycles of two vectors of 16 products, per output.
+bool lines_pay(const Gemm& g, bool has_map, const Sizes& sizes, int64_t length) {
+  constexpr double vector = 16, of_peak = 0.92, of_few_channels = 0.65, of_narrow_groups = 0.5, copy = 1, copy_of_rows = 1.5, much = 0.97;
+  auto filled = [](int64_t n) { return static_cast<double>(n) / (vector * std::ceil(static_cast<double>(n) / vector)); };
+  constexpr int64_t few = 4;
+  const size_t axis = group_axis(g);
+  double image = 1, outputs = 1, groups = 1, channels = static_cast<double>(sizes.k);
+  for (const ir::Dim& d : g.a.dims) image *= static_cast<double>(d.constant().value_or(1));
+  for (size_t i = 0; i < g.batch_rank + g.m_rank; ++i) (i == axis ? groups : outputs) *= static_cast<double>(g.map->dims[i].constant().value_or(1));
+  for (size_t i = g.batch_rank + g.m_rank; i < g.map->dims.size(); ++i) {
+    const bool window = std::any_of(g.map->axes.begin(), g.map->axes.end(), [&](const ir::AffineMap::Axis& a) {
+      return a.terms.size() > 1 && std::any_of(a.terms.begin(), a.terms.end(), [&](const auto& t) { return t.axis == i; });
+    });
+    if (window) channels /= static_cast<double>(g.map->dims[i].constant().value_or(1));
+  }
+  const double products = static_cast<double>(sizes.k * sizes.n) / 2 / vector, read = channels < few && axis == npos ? 0 : image / groups / outputs;
+  const double by_columns = filled(sizes.n) * (channels < few && axis == npos ? of_few_channels : 1) * (axis != npos && sizes.n < vector ? of_narrow_groups : 1);
+  return products / filled(length) / of_peak < much * (products / by_columns + (has_map ? copy : copy_of_rows) * (read + static_cast<double>(sizes.n)));
+}
+
 // The share of window elements that are inside A, if sizes are known; copied rows would be zero elsewhere.
 double inside(const Gemm& g) {
   constexpr int64_t most = 1 << 16;  // positions per axis to count
@@ -178,7 +200,8 @@ void direct_conv_offers(const Site& site, const Settings& settings, Offers& out)
     if (given->map) out.refusals.push_back({"windows in place", obstacle, std::move(reason)});  // for other GEMMs the refusal would be noise
   };
   // Results that lie along lines are written there, from images that do.
-  if (const auto length = along_lines(site, *g); length && *length >= short_line && !obstacle(site, *g, settings, true)) {
+  if (const auto length = along_lines(site, *g); length && *length >= short_line && !obstacle(site, *g, settings, true) &&
+                                                          lines_pay(*g, given->map.has_value(), *sizes_of(*g, *site.body), *length)) {
     out.offers.push_back({.implementation = "vectors along lines",
                           .cost = -2,
                           .image_in_place = true,

@@ -61,14 +61,15 @@ struct LinePlan {
   // Blocks of outputs.
   int64_t block_y = 1, block_x = 1, blocks_y = 1, blocks_x = 1, units = 0;
   // The copy: `height` rows for each plane, of `phases` runs of `run` elements.
-  int64_t phases = 1, run = 0, height = 0, tasks = 1;
+  int64_t phases = 1, run = 0, height = 0, tasks = 1, block_taps = 0;
   std::vector<uint8_t> used_rows, used_phases;
-  size_t vector_bytes = 0, copy_bytes = 0, b_bytes = 0;
+  bool all_rows = true;
+  size_t vector_bytes = 0, copy_bytes = 0, b_bytes = 0, kept_bytes = 0;
 
   int64_t lanes() const { return tiles->lanes; }
   int64_t row() const { return phases * run; }
   int64_t vectors(int64_t outputs) const { return (outputs + lanes() - 1) / lanes(); }
-  size_t per_worker() const { return vector_bytes + copy_bytes + b_bytes; }
+  size_t per_worker() const { return vector_bytes + copy_bytes + b_bytes + kept_bytes; }
   // Block i of an axis; blocks of lines that are read in place are whole vectors, except the last one, which is longer.
   int64_t begin_x(int64_t i) const { return i * block_x; }
   int64_t end_x(int64_t i) const { return i + 1 == blocks_x ? x.extent : (i + 1) * block_x; }
@@ -110,13 +111,14 @@ class Planner {
   }
 
   bool plan() {
+    join_strides();
     if (!find_line()) return false;
     find_next();
     for (size_t i = 0; i < kept_.size(); ++i) {
       if (i != x_ && i != y_ && kept_[i].extent != 1) p_.outer.push_back(kept_[i]);
     }
-    p_.in_place = p_.x.step == 1 && !leaves() && p_.x.extent >= p_.lanes();
-    if (p_.in_place && p_.y.extent > 1 && p_.stride[p_.y.axis] * p_.y.step == p_.x.extent && p_.y.to == p_.x.extent) join();
+    p_.in_place = p_.x.step == 1 && !leaves() && p_.x.extent >= p_.lanes() && !reads_often();
+    if (!leaves() && p_.x.step == 1 && p_.y.extent > 1 && p_.stride[p_.y.axis] * p_.y.step == p_.x.extent && p_.y.to == p_.x.extent) join();
     list_taps();
     return true;
   }
@@ -142,11 +144,36 @@ class Planner {
     return true;
   }
 
-  // The last index of results with neighbouring results.
-  bool find_line() {
+  // Windows that A's strides express, outputs some elements apart and neighbours along another axis, become windows along one axis of neighbours.
+  void join_strides() {
     for (size_t i = kept_.size(); i-- > 0 && x_ == none;) {
       if (kept_[i].extent > 1 && kept_[i].to == 1) x_ = i;
     }
+    const int axis = x_ == none ? -1 : only_axis(kept_[x_], p_.rank);
+    if (axis < 0 || p_.stride[axis] <= 1 || leaves(axis)) return;
+    for (int j = 0; j < p_.rank; ++j) {
+      if (j == axis || p_.stride[j] != 1 || leaves(j)) continue;
+      size_t mover = none, movers = 0;
+      for (size_t i = 0; i < summed_.size(); ++i) {
+        if (summed_[i].along[j] != 0) mover = i, ++movers;
+      }
+      for (const Index& i : kept_) movers += i.along[j] != 0 ? 1 : 0;
+      if (movers != 1 || mover == none || only_axis(summed_[mover], p_.rank) != j) continue;
+      for (std::vector<Index>* list : {&kept_, &summed_}) {
+        for (Index& i : *list) i.along[axis] *= p_.stride[axis];
+      }
+      summed_[mover].along[axis] = summed_[mover].along[j];
+      summed_[mover].along[j] = 0;
+      p_.offset[axis] = p_.offset[axis] * p_.stride[axis] + p_.offset[j];
+      p_.size[axis] = (p_.size[axis] - 1) * p_.stride[axis] + p_.size[j];
+      p_.offset[j] = 0;
+      p_.stride[axis] = 1;
+      return;
+    }
+  }
+
+  // The last index of results with neighbouring results.
+  bool find_line() {
     if (x_ == none || kept_[x_].bias != 0 || kept_[x_].b != 0) return false;
     const int axis = only_axis(kept_[x_], p_.rank);
     if (axis < 0 || p_.stride[axis] != 1 || !alone(x_, axis) || !window(axis, p_.x, x_window_)) return false;
@@ -173,16 +200,27 @@ class Planner {
     }
   }
 
-  // True if some window leaves A.
+  // True if some window leaves A, along one axis or any.
+  bool leaves(int j) const {
+    int64_t last = p_.offset[j];
+    for (const std::vector<Index>* list : {&kept_, &summed_}) {
+      for (const Index& i : *list) last += i.along[j] * (i.extent - 1);
+    }
+    return p_.offset[j] < 0 || last >= p_.size[j];
+  }
   bool leaves() const {
     for (int j = 0; j < p_.rank; ++j) {
-      int64_t last = p_.offset[j];
-      for (const std::vector<Index>* list : {&kept_, &summed_}) {
-        for (const Index& i : *list) last += i.along[j] * (i.extent - 1);
-      }
-      if (p_.offset[j] < 0 || last >= p_.size[j]) return true;
+      if (leaves(j)) return true;
     }
     return false;
+  }
+
+  // True if A is read again for many columns, from many places: it is better copied to one place.
+  bool reads_often() const {
+    constexpr int64_t several = 4, many = 32;
+    int64_t taps = 1;
+    for (const Index& i : summed_) taps *= i.extent;
+    return p_.columns > several * p_.tiles->most_columns && taps > many;
   }
 
   // All lines as one.
@@ -245,11 +283,12 @@ void lay_out(LinePlan& p) {
   for (int64_t y = 0; y < p.block_y; ++y) {
     for (int64_t k = 0; k < p.y.taps; ++k) p.used_rows[static_cast<size_t>(y * p.y.step + k * p.y.dilation)] = 1;
   }
+  p.all_rows = std::find(p.used_rows.begin(), p.used_rows.end(), 0) == p.used_rows.end();
   p.tap_offsets.clear();
   for (const Tap& tap : p.taps) {
     p.tap_offsets.push_back((tap.plane * p.height + tap.y) * p.row() + phase[static_cast<size_t>(tap.x % p.x.step)] * p.run + tap.x / p.x.step);
   }
-  p.copy_bytes = padded(static_cast<size_t>(static_cast<int64_t>(p.planes.size()) * p.height * p.row()) * 4);
+  p.copy_bytes = padded(static_cast<size_t>(static_cast<int64_t>(p.planes.size()) * p.height * p.row() + p.lanes()) * 4);
 }
 
 // Chooses blocks whose part of A stays in a second-level cache, or in the first one where it is read once only.
@@ -290,7 +329,14 @@ bool choose_blocks(LinePlan& p) {
   }
   p.units = p.blocks_x * p.blocks_y * outer;
   p.tasks = std::min(p.units, wanted);
-  p.vector_bytes = padded(static_cast<size_t>(p.block_y * p.vectors(p.in_place ? 2 * p.block_x : p.block_x)) * sizeof(LineVector));
+  const int64_t vectors = p.block_y * p.vectors(p.in_place ? 2 * p.block_x : p.block_x);
+  p.vector_bytes = padded(static_cast<size_t>(vectors) * sizeof(LineVector));
+  // What a block of taps reads stays in the first-level cache.
+  constexpr int64_t first_level = 32 << 10, least_taps = 48;
+  const auto taps = std::ssize(p.taps), planes = std::ssize(p.planes);
+  const int64_t plane_bytes = 4 * (p.in_place ? p.y.reach(p.block_y) * p.block_x : p.height * p.row());
+  p.block_taps = std::clamp(first_level * taps / std::max<int64_t>(1, planes * plane_bytes), least_taps, longest_sum);
+  if (taps > p.block_taps) p.kept_bytes = padded(static_cast<size_t>(vectors * lanes * p.tiles->most_columns) * 4);
   if (p.panel == 0) {
     const int64_t wide = p.tiles->most_columns, columns = (p.columns + wide - 1) / wide * wide;
     p.b_bytes = padded(static_cast<size_t>(columns * static_cast<int64_t>(p.taps.size())) * 4);
@@ -329,6 +375,7 @@ class Blocks {
     vectors_ = reinterpret_cast<LineVector*>(scratch);
     copy_ = reinterpret_cast<float*>(scratch + p.vector_bytes);
     packed_ = reinterpret_cast<float*>(scratch + p.vector_bytes + p.copy_bytes);
+    kept_ = reinterpret_cast<float*>(scratch + p.vector_bytes + p.copy_bytes + p.b_bytes);
   }
 
   void run(int64_t unit) {
@@ -348,6 +395,8 @@ class Blocks {
     d.vectors = vectors_;
     d.taps = p_.tap_offsets.data();
     d.tap_count = std::ssize(p_.tap_offsets);
+    d.block = p_.block_taps;
+    d.kept = kept_;
     d.to_step = p_.to_column;
     d.clamps = p_.clamps, d.low = p_.low, d.high = p_.high;
     if (p_.in_place) {
@@ -377,6 +426,9 @@ class Blocks {
   // Lists the vectors of a block. The last one of a line that is read in place overlaps the one before.
   void list(int64_t lines, int64_t outputs, int64_t step, LineTile& d) {
     const int64_t lanes = p_.lanes();
+    d.count = lines * p_.vectors(outputs);
+    if (lines == lines_ && outputs == outputs_) return;
+    lines_ = lines, outputs_ = outputs;
     d.count = 0;
     for (int64_t y = 0; y < lines; ++y) {
       for (int64_t x = 0; x < outputs; x += lanes) {
@@ -399,33 +451,35 @@ class Blocks {
         inside = inside && at >= 0 && at < p_.size[j];
         from += at * p_.stride[j];
       }
-      for (int64_t y = 0; y < height; ++y, to += row) {
-        if (p_.used_rows[static_cast<size_t>(y)] == 0) continue;
-        const int64_t at = p_.y.axis >= 0 ? at_[p_.y.axis] + y : 0;
-        if (!inside || (p_.y.axis >= 0 && (at < 0 || at >= p_.size[p_.y.axis]))) {
-          std::fill_n(to, row, 0.0f);
-        } else {
-          copy_row(to, a_ + from + (p_.y.axis >= 0 ? at * p_.stride[p_.y.axis] : 0));
-        }
-      }
+      const int64_t top = p_.y.axis >= 0 ? at_[p_.y.axis] : 0, size = p_.y.axis >= 0 ? p_.size[p_.y.axis] : 1, step = p_.y.axis >= 0 ? p_.stride[p_.y.axis] : 0;
+      const int64_t first = inside ? std::clamp<int64_t>(-top, 0, height) : height, last = std::clamp<int64_t>(size - top, first, height);
+      std::fill_n(to, first * row, 0.0f);
+      copy_rows(to + first * row, a_ + from + (top + first) * step, step, first, last);
+      std::fill_n(to + last * row, (height - last) * row, 0.0f);
     }
   }
 
-  void copy_row(float* to, const float* from) const {
-    const int64_t size = p_.size[p_.x.axis], step = p_.x.step;
-    for (int64_t phase = 0; phase < step; ++phase) {
-      if (p_.used_phases[static_cast<size_t>(phase)] == 0) continue;
-      const int64_t start = at_[p_.x.axis] + phase;  // of element 0
-      const int64_t first = std::clamp<int64_t>(start >= 0 ? 0 : (-start + step - 1) / step, 0, p_.run);
-      const int64_t last = std::clamp<int64_t>(start >= size ? 0 : (size - start + step - 1) / step, first, p_.run);
-      std::fill_n(to, first, 0.0f);
-      if (step == 1) {
-        std::memcpy(to + first, from + start + first, static_cast<size_t>(last - first) * 4);
-      } else if (last > first) {
-        p_.tiles->take(to + first, from + start + first * step, step, last - first);
+  // Copies rows [first, last) of a plane.
+  void copy_rows(float* to, const float* from, int64_t from_step, int64_t first, int64_t last) const {
+    const int64_t size = p_.size[p_.x.axis], step = p_.x.step, start = at_[p_.x.axis];
+    if (step == 1 && p_.all_rows) {
+      const int64_t begin = std::clamp<int64_t>(-start, 0, p_.run), end = std::clamp<int64_t>(size - start, begin, p_.run);
+      return p_.tiles->copy(to, p_.run, from + start, from_step, last - first, begin, end, p_.run);
+    }
+    if (step == 2 && p_.all_rows && p_.phases == 2) return p_.tiles->copy_by_two(to, p_.run, from, from_step, last - first, start, size);
+    for (int64_t y = first; y < last; ++y, to += p_.row(), from += from_step) {
+      if (p_.used_rows[static_cast<size_t>(y)] == 0) continue;
+      float* run = to;
+      for (int64_t phase = 0; phase < step; ++phase) {
+        if (p_.used_phases[static_cast<size_t>(phase)] == 0) continue;
+        const int64_t at = start + phase;  // of element 0
+        const int64_t begin = std::clamp<int64_t>(at >= 0 ? 0 : (-at + step - 1) / step, 0, p_.run);
+        const int64_t end = std::clamp<int64_t>(at >= size ? 0 : (size - at + step - 1) / step, begin, p_.run);
+        std::fill_n(run, begin, 0.0f);
+        p_.tiles->take(run + begin, from + at + begin * step, step, end - begin);
+        std::fill(run + end, run + p_.run, 0.0f);
+        run += p_.run;
       }
-      std::fill(to + last, to + p_.run, 0.0f);
-      to += p_.run;
     }
   }
 
@@ -448,9 +502,9 @@ class Blocks {
   const float *a_, *b_, *bias_;
   float* to_;
   LineVector* vectors_;
-  float *copy_, *packed_;
+  float *copy_, *packed_, *kept_;
   int64_t at_[most] = {};
-  int64_t packed_from_ = INT64_MIN;
+  int64_t packed_from_ = INT64_MIN, lines_ = 0, outputs_ = 0;
 };
 
 }  // namespace
