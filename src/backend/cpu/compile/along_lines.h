@@ -6,12 +6,12 @@
 
 namespace ingot::backend::cpu {
 
-// How many outputs neighbouring in memory a line has; nullopt if vectors cannot go along lines. `kept`: for each index of results, its step in the result, and
-// in what else the body reads, by operand. `map`, from these and the summed indices, to `a`.
+// Per index of results: its step in the result, and in B and each operand that the body loads.
 struct LineResults {
-  std::vector<ir::Dim> steps;                // per index of results
-  std::vector<std::vector<ir::Dim>> loads;   // per operand that the body loads
+  std::vector<ir::Dim> steps;
+  std::vector<std::vector<ir::Dim>> loads;
 };
+// How many neighbouring outputs a line has; nullopt if vectors cannot go along lines. `map`: from the indices of results and the summed ones to `a`.
 std::optional<int64_t> line_length(const ir::AffineMap& map, const StridedLayout& a, const LineResults& kept, const FusedBody& body);
 
 }  // namespace ingot::backend::cpu

@@ -43,6 +43,7 @@ std::optional<int64_t> along_lines(const Site& site, const DepthwiseConv& w) {
   for (const Instruction& i : site.body->code) {
     if (i.kind == Instruction::Kind::load) kept.loads.push_back(site.operands[i.operand].strides);
   }
+  kept.loads.emplace_back(w.b.strides.begin(), w.b.strides.begin() + static_cast<int64_t>(w.kept));
   return line_length(w.map, w.a, kept, *site.body);
 }
 

@@ -110,6 +110,10 @@ std::optional<int64_t> along_lines(const Site& site, const Gemm& g) {
   for (const Instruction& i : site.body->code) {
     if (i.kind == Instruction::Kind::load) kept.loads.push_back(steps(site.operands[i.operand]));
   }
+  if (const size_t axis = group_axis(g); axis != npos) {
+    kept.loads.emplace_back(kept.steps.size(), ir::Dim(0));
+    kept.loads.back()[axis] = 1;
+  }
   return line_length(*g.map, g.a, kept, *site.body);
 }
 
@@ -120,8 +124,13 @@ bool lines_pay(const Gemm& g, bool has_map, const Sizes& sizes, int64_t length) 
   auto filled = [](int64_t n) { return static_cast<double>(n) / (vector * std::ceil(static_cast<double>(n) / vector)); };
   constexpr int64_t few = 4;
   const size_t axis = group_axis(g);
-  double image = 1, outputs = 1, groups = 1, channels = static_cast<double>(sizes.k);
-  for (const ir::Dim& d : g.a.dims) image *= static_cast<double>(d.constant().value_or(1));
+  double all = 1, span = 1, outputs = 1, groups = 1, channels = static_cast<double>(sizes.k);
+  for (size_t j = 0; j < g.a.dims.size(); ++j) {
+    const double n = static_cast<double>(g.a.dims[j].constant().value_or(1));
+    all *= n;
+    span += (n - 1) * static_cast<double>(g.a.strides[j].constant().value_or(1));
+  }
+  const double image = std::min(all, span);  // windows may be a view whose elements overlap
   for (size_t i = 0; i < g.batch_rank + g.m_rank; ++i) (i == axis ? groups : outputs) *= static_cast<double>(g.map->dims[i].constant().value_or(1));
   for (size_t i = g.batch_rank + g.m_rank; i < g.map->dims.size(); ++i) {
     const bool window = std::any_of(g.map->axes.begin(), g.map->axes.end(), [&](const ir::AffineMap::Axis& a) {

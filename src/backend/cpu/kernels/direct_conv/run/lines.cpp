@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "backend/cpu/kernels/direct_conv/run/line_tile.h"
 #include "backend/cpu/run/isa.h"
@@ -111,7 +112,9 @@ class Planner {
   }
 
   bool plan() {
-    join_strides();
+    for (size_t i = kept_.size(); i-- > 0;) {
+      if (kept_[i].extent > 1) join_windows(kept_[i]);
+    }
     if (!find_line()) return false;
     find_next();
     for (size_t i = 0; i < kept_.size(); ++i) {
@@ -144,36 +147,38 @@ class Planner {
     return true;
   }
 
-  // Windows that A's strides express, outputs some elements apart and neighbours along another axis, become windows along one axis of neighbours.
-  void join_strides() {
-    for (size_t i = kept_.size(); i-- > 0 && x_ == none;) {
-      if (kept_[i].extent > 1 && kept_[i].to == 1) x_ = i;
-    }
-    const int axis = x_ == none ? -1 : only_axis(kept_[x_], p_.rank);
-    if (axis < 0 || p_.stride[axis] <= 1 || leaves(axis)) return;
+  // Windows may be axes of a view of A, whose elements overlap: an index of results moves along one of them and a summed index along another. They become windows
+  // along one axis.
+  void join_windows(const Index& mover) {
+    const int axis = only_axis(mover, p_.rank);
+    if (axis < 0 || p_.stride[axis] < 1 || leaves(axis)) return;
     for (int j = 0; j < p_.rank; ++j) {
-      if (j == axis || p_.stride[j] != 1 || leaves(j)) continue;
-      size_t mover = none, movers = 0;
+      if (j == axis || p_.size[j] == 1 || p_.stride[j] < 1 || leaves(j) || p_.stride[j] * (p_.size[j] - 1) >= p_.stride[axis] * p_.size[axis]) continue;
+      size_t other = none, movers = 0;
       for (size_t i = 0; i < summed_.size(); ++i) {
-        if (summed_[i].along[j] != 0) mover = i, ++movers;
+        if (summed_[i].along[j] != 0) other = i, ++movers;
       }
       for (const Index& i : kept_) movers += i.along[j] != 0 ? 1 : 0;
-      if (movers != 1 || mover == none || only_axis(summed_[mover], p_.rank) != j) continue;
+      if (movers != 1 || other == none || only_axis(summed_[other], p_.rank) != j) continue;
+      const int64_t unit = std::gcd(p_.stride[axis], p_.stride[j]), of_axis = p_.stride[axis] / unit, of_other = p_.stride[j] / unit;
       for (std::vector<Index>* list : {&kept_, &summed_}) {
-        for (Index& i : *list) i.along[axis] *= p_.stride[axis];
+        for (Index& i : *list) i.along[axis] *= of_axis;
       }
-      summed_[mover].along[axis] = summed_[mover].along[j];
-      summed_[mover].along[j] = 0;
-      p_.offset[axis] = p_.offset[axis] * p_.stride[axis] + p_.offset[j];
-      p_.size[axis] = (p_.size[axis] - 1) * p_.stride[axis] + p_.size[j];
+      summed_[other].along[axis] = summed_[other].along[j] * of_other;
+      summed_[other].along[j] = 0;
+      p_.offset[axis] = p_.offset[axis] * of_axis + p_.offset[j] * of_other;
+      p_.size[axis] = (p_.size[axis] - 1) * of_axis + (p_.size[j] - 1) * of_other + 1;
       p_.offset[j] = 0;
-      p_.stride[axis] = 1;
+      p_.stride[axis] = unit;
       return;
     }
   }
 
   // The last index of results with neighbouring results.
   bool find_line() {
+    for (size_t i = kept_.size(); i-- > 0 && x_ == none;) {
+      if (kept_[i].extent > 1 && kept_[i].to == 1) x_ = i;
+    }
     if (x_ == none || kept_[x_].bias != 0 || kept_[x_].b != 0) return false;
     const int axis = only_axis(kept_[x_], p_.rank);
     if (axis < 0 || p_.stride[axis] != 1 || !alone(x_, axis) || !window(axis, p_.x, x_window_)) return false;
@@ -294,7 +299,7 @@ void lay_out(LinePlan& p) {
 // Chooses blocks whose part of A stays in a second-level cache, or in the first one where it is read once only.
 bool choose_blocks(LinePlan& p) {
   const int64_t lanes = p.lanes();
-  const size_t enough = p.columns == 1 ? 24 << 10 : 128 << 10, too_many = 4 << 20;
+  const size_t enough = p.columns == 1 ? 24 << 10 : 256 << 10, too_many = 4 << 20;
   double work = static_cast<double>(p.x.extent * p.y.extent) * static_cast<double>(p.columns) * static_cast<double>(p.taps.size());
   int64_t outer = 1;
   for (const Index& i : p.outer) outer *= i.extent;
@@ -307,12 +312,13 @@ bool choose_blocks(LinePlan& p) {
   };
   p.block_x = p.x.extent;
   p.block_y = p.y.extent;
-  const int64_t least_x = 6 * lanes;
+  const int64_t unit = 6 * lanes;  // whole tiles
+  auto halve_x = [&] { p.block_x = (p.block_x / 2 + unit - 1) / unit * unit; };
   if (p.in_place) {
     auto bytes = [&] { return static_cast<size_t>(static_cast<int64_t>(p.planes.size()) * p.y.reach(p.block_y) * p.block_x) * 4; };
     for (count(); (bytes() > enough || few()) && p.block_y > 1; count()) p.block_y = (p.block_y + 1) / 2;
-    while ((bytes() > enough || few()) && p.block_x > 2 * least_x) {
-      p.block_x = (p.block_x / 2 + lanes - 1) / lanes * lanes;
+    while ((bytes() > enough || few()) && p.block_x > 2 * unit) {
+      halve_x();
       count();
     }
     for (const Tap& tap : p.taps) {
@@ -324,7 +330,7 @@ bool choose_blocks(LinePlan& p) {
   } else {
     count();
     for (lay_out(p); (p.copy_bytes > enough || few()) && p.block_y > 1; lay_out(p), count()) p.block_y = (p.block_y + 1) / 2;
-    for (; (p.copy_bytes > enough || few()) && p.block_x > 2 * least_x; lay_out(p), count()) p.block_x = (p.block_x / 2 + lanes - 1) / lanes * lanes;
+    for (; (p.copy_bytes > enough || few()) && p.block_x > 2 * unit; lay_out(p), count()) halve_x();
     if (p.copy_bytes > too_many) return false;
   }
   p.units = p.blocks_x * p.blocks_y * outer;
