@@ -209,8 +209,8 @@ void direct_conv_offers(const Site& site, const Settings& settings, Offers& out)
     if (given->map) out.refusals.push_back({"windows in place", obstacle, std::move(reason)});  // for other GEMMs the refusal would be noise
   };
   // Results that lie along lines are written there, from images that do.
-  if (const auto length = along_lines(site, *g); length && *length >= short_line && !obstacle(site, *g, settings, true) &&
-                                                          lines_pay(*g, given->map.has_value(), *sizes_of(*g, *site.body), *length)) {
+  if (const auto length = along_lines(site, *g);
+      length && *length >= short_line && !obstacle(site, *g, settings, true) && lines_pay(*g, given->map.has_value(), *sizes_of(*g, *site.body), *length)) {
     out.offers.push_back({.implementation = "vectors along lines",
                           .cost = -2,
                           .image_in_place = true,

@@ -238,7 +238,8 @@ void run(const Call& call) {
   if (p.lines == 0 || p.width == 0 || p.channels == 0) return;
   if (p.lines_plan != nullptr) {
     auto body = [&](int operand) { return operand < 0 ? nullptr : call.operands[2 + static_cast<size_t>(operand)].data; };
-    return run_lines(*p.lines_plan, call.operands[0].data, call.operands[1].data, body(c.body->simple.bias), body(static_cast<int>(c.body->stores[0].operand)), call.scratch, *call.workers);
+    return run_lines(*p.lines_plan, call.operands[0].data, call.operands[1].data, body(c.body->simple.bias), body(static_cast<int>(c.body->stores[0].operand)), call.scratch,
+                     *call.workers);
   }
   // Neighbouring lines go to one worker, as they read the same rows of A.
   call.workers->run(p.tasks, [&](int64_t task, int worker) {

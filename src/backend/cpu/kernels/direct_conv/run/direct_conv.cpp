@@ -502,7 +502,8 @@ void run(const Call& call) {
   const auto& p = *static_cast<const Plan*>(call.prepared);
   if (p.lines_plan != nullptr) {
     auto body = [&](int operand) { return operand < 0 ? nullptr : call.operands[2 + static_cast<size_t>(operand)].data; };
-    return run_lines(*p.lines_plan, call.operands[0].data, call.operands[1].data, body(c.body->simple.bias), body(static_cast<int>(c.body->stores[0].operand)), call.scratch, *call.workers);
+    return run_lines(*p.lines_plan, call.operands[0].data, call.operands[1].data, body(c.body->simple.bias), body(static_cast<int>(c.body->stores[0].operand)), call.scratch,
+                     *call.workers);
   }
   if (p.line_count == 0 || p.line.extent == 0 || p.columns.empty()) return;
   if (p.panel_bytes > 0) {

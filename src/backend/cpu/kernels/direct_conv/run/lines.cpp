@@ -62,7 +62,7 @@ struct LinePlan {
   // Blocks of outputs.
   int64_t block_y = 1, block_x = 1, blocks_y = 1, blocks_x = 1, units = 0;
   // The copy: `height` rows for each plane, of `phases` runs of `run` elements.
-  int64_t phases = 1, run = 0, height = 0, tasks = 1, block_taps = 0;
+  int64_t phases = 1, run = 0, height = 0, tasks = 1;
   std::vector<uint8_t> used_rows, used_phases;
   bool all_rows = true;
   size_t vector_bytes = 0, copy_bytes = 0, b_bytes = 0, kept_bytes = 0;
@@ -312,8 +312,13 @@ bool choose_blocks(LinePlan& p) {
   };
   p.block_x = p.x.extent;
   p.block_y = p.y.extent;
-  const int64_t unit = 6 * lanes;  // whole tiles
-  auto halve_x = [&] { p.block_x = (p.block_x / 2 + unit - 1) / unit * unit; };
+  const int64_t unit = 6 * lanes;      // enough for a few tiles
+  int64_t parts = 1;
+  auto halve_x = [&] {
+    parts *= 2;
+    const int64_t each = (p.x.extent + parts - 1) / parts, whole = parts < 4 ? lanes : 3 * lanes;
+    p.block_x = (each + whole - 1) / whole * whole;
+  };
   if (p.in_place) {
     auto bytes = [&] { return static_cast<size_t>(static_cast<int64_t>(p.planes.size()) * p.y.reach(p.block_y) * p.block_x) * 4; };
     for (count(); (bytes() > enough || few()) && p.block_y > 1; count()) p.block_y = (p.block_y + 1) / 2;
@@ -337,12 +342,7 @@ bool choose_blocks(LinePlan& p) {
   p.tasks = std::min(p.units, wanted);
   const int64_t vectors = p.block_y * p.vectors(p.in_place ? 2 * p.block_x : p.block_x);
   p.vector_bytes = padded(static_cast<size_t>(vectors) * sizeof(LineVector));
-  // What a block of taps reads stays in the first-level cache.
-  constexpr int64_t first_level = 32 << 10, least_taps = 48;
-  const auto taps = std::ssize(p.taps), planes = std::ssize(p.planes);
-  const int64_t plane_bytes = 4 * (p.in_place ? p.y.reach(p.block_y) * p.block_x : p.height * p.row());
-  p.block_taps = std::clamp(first_level * taps / std::max<int64_t>(1, planes * plane_bytes), least_taps, longest_sum);
-  if (taps > p.block_taps) p.kept_bytes = padded(static_cast<size_t>(vectors * lanes * p.tiles->most_columns) * 4);
+  if (std::ssize(p.taps) > longest_sum) p.kept_bytes = padded(static_cast<size_t>(vectors * lanes * p.tiles->most_columns) * 4);
   if (p.panel == 0) {
     const int64_t wide = p.tiles->most_columns, columns = (p.columns + wide - 1) / wide * wide;
     p.b_bytes = padded(static_cast<size_t>(columns * static_cast<int64_t>(p.taps.size())) * 4);
@@ -401,7 +401,7 @@ class Blocks {
     d.vectors = vectors_;
     d.taps = p_.tap_offsets.data();
     d.tap_count = std::ssize(p_.tap_offsets);
-    d.block = p_.block_taps;
+    d.block = longest_sum;
     d.kept = kept_;
     d.to_step = p_.to_column;
     d.clamps = p_.clamps, d.low = p_.low, d.high = p_.high;
