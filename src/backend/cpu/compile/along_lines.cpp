@@ -34,18 +34,10 @@ bool moves(const ir::AffineMap::Axis& axis, size_t index) {
   return std::any_of(axis.terms.begin(), axis.terms.end(), [&](const ir::AffineMap::Term& t) { return t.axis == index && t.coefficient != 0; });
 }
 
-// True if A's index moves along `along` alone, never out of A, and one summed index along an axis of neighbours.
-bool reads_neighbours(const ir::AffineMap& map, const StridedLayout& a, size_t along, size_t kept) {
-  auto is_index = [&](size_t j, size_t index) {
-    const ir::AffineMap::Axis& axis = map.axes[j];
-    return axis.offset == ir::Dim(0) && axis.terms.size() == 1 && axis.terms[0].coefficient == 1 && axis.terms[0].axis == index && a.dims[j] == map.dims[index];
-  };
-  bool found = false;
-  for (size_t j = 0; j < map.axes.size(); ++j) {
-    if (j == along && !is_index(j, map.axes[j].terms.empty() ? 0 : map.axes[j].terms[0].axis)) return false;
-    for (size_t k = kept; k < map.dims.size() && a.strides[j] == ir::Dim(1); ++k) found = found || is_index(j, k);
-  }
-  return found;
+// True if one index alone moves along the axis, which it walks once.
+bool is_index(const ir::AffineMap& map, const StridedLayout& a, size_t axis) {
+  const ir::AffineMap::Axis& of = map.axes[axis];
+  return of.offset == ir::Dim(0) && of.terms.size() == 1 && of.terms[0].coefficient == 1 && a.dims[axis] == map.dims[of.terms[0].axis];
 }
 
 }  // namespace
@@ -70,10 +62,9 @@ std::optional<int64_t> line_length(const ir::AffineMap& map, const StridedLayout
     along = j;
   }
   if (along == map.axes.size()) return std::nullopt;
-  // Windows that strides express: outputs some elements apart, each with neighbouring elements along another axis.
-  const bool by_strides = !(a.strides[along] == one);
+  // Outputs may be some elements apart, as windows that strides express are.
   const auto step = a.strides[along].constant();
-  if (by_strides && (!step || *step < 1 || *step > most_step || !reads_neighbours(map, a, along, kept.steps.size()))) return std::nullopt;
+  if (!step || *step < 1 || *step > most_step || (*step > 1 && !is_index(map, a, along))) return std::nullopt;
   int64_t rows = 1, all = 1;
   bool has_window = false;
   for (size_t i = 0; i < map.dims.size(); ++i) {

@@ -112,8 +112,15 @@ class Planner {
   }
 
   bool plan() {
-    for (size_t i = kept_.size(); i-- > 0;) {
-      if (kept_[i].extent > 1) join_windows(kept_[i]);
+    // The last index of results with neighbouring results.
+    for (size_t i = kept_.size(); i-- > 0 && x_ == none;) {
+      if (kept_[i].extent > 1 && kept_[i].to == 1) x_ = i;
+    }
+    if (x_ == none) return false;
+    join_windows(kept_[x_]);
+    count_elements(kept_[x_]);
+    for (const Index& i : kept_) {
+      if (i.extent > 1 && i.to == kept_[x_].extent) join_windows(i);
     }
     if (!find_line()) return false;
     find_next();
@@ -174,12 +181,21 @@ class Planner {
     }
   }
 
-  // The last index of results with neighbouring results.
-  bool find_line() {
-    for (size_t i = kept_.size(); i-- > 0 && x_ == none;) {
-      if (kept_[i].extent > 1 && kept_[i].to == 1) x_ = i;
+  // Outputs some elements apart along an axis that is never left: its places become elements.
+  void count_elements(const Index& mover) {
+    const int axis = only_axis(mover, p_.rank);
+    if (axis < 0 || p_.stride[axis] <= 1 || leaves(axis)) return;
+    const int64_t step = p_.stride[axis];
+    for (std::vector<Index>* list : {&kept_, &summed_}) {
+      for (Index& i : *list) i.along[axis] *= step;
     }
-    if (x_ == none || kept_[x_].bias != 0 || kept_[x_].b != 0) return false;
+    p_.offset[axis] *= step;
+    p_.size[axis] = (p_.size[axis] - 1) * step + 1;
+    p_.stride[axis] = 1;
+  }
+
+  bool find_line() {
+    if (kept_[x_].bias != 0 || kept_[x_].b != 0) return false;
     const int axis = only_axis(kept_[x_], p_.rank);
     if (axis < 0 || p_.stride[axis] != 1 || !alone(x_, axis) || !window(axis, p_.x, x_window_)) return false;
     p_.x.axis = axis;
