@@ -43,7 +43,7 @@ bool is_index(const ir::AffineMap& map, const StridedLayout& a, size_t axis) {
 }  // namespace
 
 std::optional<int64_t> line_length(const ir::AffineMap& map, const StridedLayout& a, const LineResults& kept, const FusedBody& body) {
-  constexpr int64_t most_rows = 4096, most_taps = 1 << 16, most_step = 64;
+  constexpr int64_t most_rows = 4096, most_taps = 1 << 16, most_step = 8;
   const ir::Dim one(1);
   if (!is_short(body)) return std::nullopt;
   size_t x = kept.steps.size();
