@@ -22,7 +22,7 @@ struct LineTile {
   int64_t count = 0;                   // of vectors
   const int64_t* taps = nullptr;
   int64_t tap_count = 0, block = 0;    // `block` taps are a sum of their own: such sums are more accurate than long ones, and what they read stays in the cache
-  float* kept = nullptr;               // sums between blocks: a vector for each column of the tile and each of `vectors`
+  float* kept = nullptr;               // sums between blocks and before the epilogue: a vector for each column of the tile and each of `vectors`
   const float* b = nullptr;            // as many columns as the tile has, of which `columns` are stored
   int64_t b_row = 0;
   float* to = nullptr;

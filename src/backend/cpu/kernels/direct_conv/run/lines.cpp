@@ -358,7 +358,9 @@ bool choose_blocks(LinePlan& p) {
   p.tasks = std::min(p.units, wanted);
   const int64_t vectors = p.block_y * p.vectors(p.in_place ? 2 * p.block_x : p.block_x);
   p.vector_bytes = padded(static_cast<size_t>(vectors) * sizeof(LineVector));
-  if (std::ssize(p.taps) > longest_sum) p.kept_bytes = padded(static_cast<size_t>(vectors * lanes * p.tiles->most_columns) * 4);
+  constexpr int64_t most_together = 8;  // vectors of a tile
+  const int64_t kept = std::ssize(p.taps) > longest_sum ? std::max(vectors, most_together) : most_together;
+  p.kept_bytes = padded(static_cast<size_t>(kept * lanes * p.tiles->most_columns) * 4);
   if (p.panel == 0) {
     const int64_t wide = p.tiles->most_columns, columns = (p.columns + wide - 1) / wide * wide;
     p.b_bytes = padded(static_cast<size_t>(columns * static_cast<int64_t>(p.taps.size())) * 4);
