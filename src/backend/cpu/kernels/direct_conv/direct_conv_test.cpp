@@ -111,7 +111,7 @@ TEST(direct_conv, along_lines) {
     check({1, 9, 100, 2, 3, 6, 3, 3, 3, 4, 3, end, true}, *pool);
     check({1, 20, 24, 2, 2, 8, 3, 3, 1, 9, 9, end, true}, inline_workers());  // windows mostly outside
     check({1, 1, 3000, 2, 40, 8, 1, 5, 1, 2, 1, end, true}, *pool);     // a long line, in several blocks
-    check({1, 8, 900, 2, 70, 24, 1, 1, 1, 0, 1, end, true}, *pool);     // copied, as it is read for many columns
+    check({1, 8, 900, 2, 70, 40, 1, 1, 1, 0, 1, end, true}, *pool);     // copied, as it is read for many columns
   }
 }
 

@@ -249,6 +249,7 @@ class Planner {
     if (p_.y.taps > 1 || p_.x.taps > 1) return;
     p_.x.extent *= p_.y.extent;
     p_.y.extent = 1;
+    p_.size[p_.x.axis] = p_.offset[p_.x.axis] + p_.x.extent;
   }
 
   // Lists the combinations of summed indices, and the planes that they are in.
