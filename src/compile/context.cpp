@@ -70,6 +70,25 @@ std::map<ValueId, size_t> find_depthwise(const Context& c) {
   return found;
 }
 
+// Finds copies of inputs, as concatenations of one part, that only views between them and one convolution read.
+std::set<ValueId> find_image_copies(const Context& c) {
+  std::set<ValueId> found;
+  const Graph& g = c.graph;
+  for (const Node& node : g.nodes) {
+    if (node.op != Op::concat || node.in.size() != 1 || c.is_prepare) continue;
+    ValueId from = node.in[0];
+    while (is_plain_view(g, from)) from = g.producer(from).in[0];
+    if (g.producer(from).op != Op::input) continue;
+    ValueId v = node.out[0];
+    while (c.uses[v] == 1 && c.users[v].size() == 1 && is_view(g.nodes[c.users[v][0]].op)) v = g.nodes[c.users[v][0]].out[0];
+    if (c.uses[v] != 1 || c.users[v].size() != 1) continue;
+    const Node& reader = g.nodes[c.users[v][0]];
+    const bool depthwise = reader.op == Op::mul && c.users[reader.out[0]].size() == 1 && c.depthwise.contains(g.nodes[c.users[reader.out[0]][0]].out[0]);
+    if (depthwise || (is_convolution(reader) && reader.in[0] == v)) found.insert(node.out[0]);
+  }
+  return found;
+}
+
 }  // namespace
 
 Context::Context(Subject subject) : Subject(std::move(subject)), users(graph.users()), uses(graph.values.size(), 0), written(written_by_outputs(graph)) {
@@ -82,6 +101,7 @@ Context::Context(Subject subject) : Subject(std::move(subject)), users(graph.use
     if (found && uses[n.in[1]] == 1 && uses[*found] == 1) pieces.insert(*found);
   }
   depthwise = find_depthwise(*this);
+  image_copies = find_image_copies(*this);
   for (NodeId id = 0; id < graph.nodes.size() && !is_prepare; ++id) {
     auto b = encoded_b(graph, graph.nodes[id]);
     if (!b || !is_constant_weight(*this, b->numbers)) continue;

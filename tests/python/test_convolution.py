@@ -36,6 +36,10 @@ KINDS = {
     "three axes": (lambda: nn.Conv3d(4, 6, 3, padding=1, stride=2), (4, 6, 7, 8)),
     "padded with ones": (lambda: nn.Sequential(nn.ConstantPad2d(1, 1.0), nn.Conv2d(4, 6, 3)), (4, 7, 7)),
     "padded twice": (lambda: nn.Sequential(nn.ZeroPad2d(1), nn.Conv2d(4, 6, 3, padding=1)), (4, 7, 7)),
+    "long lines": (lambda: nn.Sequential(nn.Conv2d(6, 9, 3, padding=1), nn.ReLU()), (6, 8, 40)),
+    "long lines of groups": (lambda: nn.Conv2d(12, 20, 3, stride=2, padding=1, groups=4), (12, 7, 70)),
+    "long lines, depthwise": (lambda: nn.Conv2d(5, 5, 3, padding=2, dilation=2, groups=5), (5, 6, 40)),
+    "outputs some elements apart": (lambda: nn.Conv1d(1, 20, 10, stride=5), (1, 300)),
     "patches": (lambda: nn.Sequential(nn.Conv2d(3, 16, 4, stride=4), nn.Flatten(2)), (3, 16, 16)),
 }
 

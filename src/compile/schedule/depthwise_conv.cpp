@@ -51,6 +51,7 @@ void Scheduler::depthwise_conv(WrittenBody written) {
     site.b = with.layout;
     d = choose({std::move(site), &written.body, layouts_of(written.operands)});
   }
+  if (const ValueId copy = s_.unmade_copy(product.in[side]); copy != none_id && !d.image_in_place) return need(copy);
   if (!d.choice) {
     out_.missing.not_depthwise.insert(written.anchor);
     return;

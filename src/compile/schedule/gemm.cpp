@@ -192,10 +192,32 @@ void Scheduler::gemm(WrittenBody written) {
   // If B has no batch, merge the batch axes into M. If A's batch axes lie in another order (batch after sequence), A is stored in row-major order first.
   StridedLayout& first = b.pieces[0].layout;
   auto one_matrix = [&] { return b.packed || first.strides[batch.size() - 1] == Dim(0); };
+  auto site_of = [&] {
+    backend::Gemm site;
+    site.type = left.dtype;
+    site.convolution = is_convolution(anchor);
+    if (encoded != nullptr) {
+      site.encoding = encoded->encoding;
+    } else if (b.pieces[0].dtype != left.dtype) {
+      site.encoding = ir::Encoding{.storage = b.pieces[0].dtype};
+    }
+    site.a = a.place.layout;
+    site.b = layouts_of(b.pieces);
+    site.packed = b.packed;
+    site.constant = std::all_of(b.pieces.begin(), b.pieces.end(), [&](const BufferView& p) { return is_constant(p); });
+    site.batch_rank = batch.size();
+    site.map = a.map;
+    site.m_rank = a.m_rank;
+    site.gated = written.gated;
+    if (prologue) site.prologue = {&prologue->body, layouts_of(prologue->operands)};
+    return site;
+  };
+  // A kernel that reads images as they lie needs no merged batch.
+  auto reads_image = [&] { return is_convolution(anchor) && choose({site_of(), &written.body, layouts_of(written.operands)}).image_in_place; };
   bool body_prevents = false;  // only the body prevents the merge
   while (!batch.empty() && one_matrix()) {
     Merge merged = uses_row_index(written.body) ? Merge::body_prevents : merge_rows(a, written.operands, batch.size());
-    if (merged == Merge::a_prevents && can_store(anchor.in[0])) return need(anchor.in[0]);
+    if (merged == Merge::a_prevents && can_store(anchor.in[0]) && !reads_image()) return need(anchor.in[0]);
     body_prevents = merged == Merge::body_prevents;
     if (merged != Merge::done) break;
     merge_domain(written.body);
@@ -207,24 +229,9 @@ void Scheduler::gemm(WrittenBody written) {
   }
   // Only the body prevents the merge, and the kernels for these sites have no batch: split the body off.
   if ((prologue || written.gated || concat) && !batch.empty() && can_store(written.anchor)) return need(written.anchor);
-  backend::Gemm site;
-  site.type = left.dtype;
-  site.convolution = is_convolution(anchor);
-  if (encoded != nullptr) {
-    site.encoding = encoded->encoding;
-  } else if (b.pieces[0].dtype != left.dtype) {
-    site.encoding = ir::Encoding{.storage = b.pieces[0].dtype};
-  }
-  site.a = a.place.layout;
-  site.b = layouts_of(b.pieces);
-  site.packed = b.packed;
-  site.constant = std::all_of(b.pieces.begin(), b.pieces.end(), [&](const BufferView& p) { return is_constant(p); });
-  site.batch_rank = batch.size();
-  site.map = a.map;
-  site.m_rank = a.m_rank;
-  site.gated = written.gated;
-  if (prologue) site.prologue = {&prologue->body, layouts_of(prologue->operands)};
+  backend::Gemm site = site_of();
   Decision d = choose({site, &written.body, layouts_of(written.operands)}, can_store(written.anchor));
+  if (const ValueId copy = s_.unmade_copy(anchor.in[0]); copy != none_id && !d.image_in_place) return need(copy);
   if (!d.choice && body_prevents) {
     if (batch.size() == 1 && !uses_row_index(written.body) && !prologue && !concat && !written.gated && merge_rows_by_gathers(a, written)) {
       if (!b.packed) {

@@ -81,17 +81,17 @@ Scheduler::Decision Scheduler::choose(const backend::Site& site, bool body_may_g
     }
     return none;
   }
-  const bool side_by_side = best->side_by_side;
+  const bool side_by_side = best->side_by_side, image_in_place = best->image_in_place;
   Choice choice{best->emit(), {name_of(site), best->implementation}};
   for (const backend::Offer& o : offers.offers) {
     // A rival must not need another storage.
-    const bool same = o.takes_body && o.side_by_side == best->side_by_side && o.packing == best->packing;
+    const bool same = o.takes_body && o.side_by_side == best->side_by_side && o.image_in_place == best->image_in_place && o.packing == best->packing;
     if (c_.backend.settings.rivals && &o != best && same && backend::is_near(o.cost, best->cost)) choice.rivals.push_back({o.implementation, o.emit()});
   }
   for (backend::Offer& o : offers.offers) o.emit = nullptr;
   choice.considered.offers = std::move(offers.offers);
   choice.considered.refusals = std::move(offers.refusals);
-  return {std::move(choice), std::nullopt, side_by_side};
+  return {std::move(choice), std::nullopt, side_by_side, image_in_place};
 }
 
 namespace {
@@ -149,7 +149,7 @@ void Scheduler::node(NodeId n) {
   if (node.op == Op::attention) return attention(n);
   if (node.op == Op::external) return external(n);
   if (node.op == Op::concat) {
-    if (!s_.stored[node.out[0]]) return;  // read piece by piece
+    if (!s_.stored[node.out[0]]) return;  // read piece by piece, or not made
     for (uint32_t i = 0; i < node.in.size(); ++i) {
       if (!s_.parts_in_place.contains({n, i})) root(s_.part_root.at({n, i}));
     }

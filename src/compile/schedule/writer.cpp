@@ -31,12 +31,12 @@ class Writer : BodyWriter {
 
   Outcome<WrittenBody> write(ValueId value, BufferView target, bool itself) {
     // Compute the value below the views, and store it through their inverse: merged axes have no affine index, the axes before a reshape do, and rows can be
-    // reduced only in the operand's order. Stop at a view that would make contiguous rows strided.
+    // reduced only in the operand's order. Stop at a view that would make contiguous rows strided, unless a GEMM below it can have the body as its epilogue.
     for (const Node* node = &g_.producer(value); itself || !s_.stored[value]; node = &g_.producer(value)) {
       std::optional<StridedLayout> layout;
       if (node->op == Op::reshape) layout = through_reshape(target.layout, g_.type(node->in[0]).dims);
       if (node->op == Op::view) layout = before_view(target.layout, node->attributes.map("map"), g_.type(node->in[0]).dims);
-      if (!layout || (has_contiguous_rows(target.layout) && !has_contiguous_rows(*layout) && !is_permutation(*node))) break;
+      if (!layout || (has_contiguous_rows(target.layout) && !has_contiguous_rows(*layout) && !is_permutation(*node) && !has_anchor(node->in[0]))) break;
       target.layout = std::move(*layout);
       value = node->in[0];
       itself = false;
@@ -96,6 +96,11 @@ class Writer : BodyWriter {
  private:
   static bool has_contiguous_rows(const StridedLayout& w) { return !w.strides.empty() && w.strides.back() == Dim(1); }
   bool is_permutation(const Node& node) const { return node.op == Op::reshape || is_bijective(node.attributes.map("map"), g_.type(node.in[0]).dims); }
+
+  bool has_anchor(ValueId v) {
+    std::set<ValueId> seen;
+    return find_anchor(v, seen, false) != none_id;
+  }
 
   // ---- domain
 

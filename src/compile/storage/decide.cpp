@@ -154,7 +154,7 @@ void seed(StoragePlan& s) {
         for (size_t i = 0; i < 3; ++i) store_base(node.in[i]);
         stored[node.out[0]] = true;
         break;
-      case Op::concat: stored[node.out[0]] = !s.is_unmaterialised(node.out[0]); break;
+      case Op::concat: stored[node.out[0]] = !s.is_unmaterialised(node.out[0]) && !s.is_read_through(node.out[0]); break;
       case Op::update: stored[node.out[0]] = true; break;
       case Op::scatter:
       case Op::scatter_along:

@@ -39,15 +39,20 @@ bool StoragePlan::widens(const Node& node) const {
 }
 
 ValueId StoragePlan::base_of(ValueId v, bool as_windows) const {
-  while (!stored[v] && (is_plain_view(graph(), v) || (as_windows && widens(graph().producer(v))))) v = graph().producer(v).in[0];
+  while (!stored[v] && (is_plain_view(graph(), v) || is_read_through(v) || (as_windows && widens(graph().producer(v))))) v = graph().producer(v).in[0];
   return v;
+}
+
+ValueId StoragePlan::unmade_copy(ValueId v) const {
+  while (!stored[v] && !is_read_through(v) && is_view(graph().producer(v).op)) v = graph().producer(v).in[0];
+  return is_read_through(v) ? v : none_id;
 }
 
 std::optional<BufferView> StoragePlan::resolve(ValueId v, bool as_windows) const {
   const Graph& g = graph();
   if (stored[v]) return places[v];
   const Node& node = g.producer(v);
-  if (as_windows && widens(node)) return resolve(node.in[0]);
+  if ((as_windows && widens(node)) || is_read_through(v)) return resolve(node.in[0]);
   if (!is_plain_view(g, v)) return std::nullopt;
   auto inner = resolve(node.in[0], as_windows);
   if (!inner) return std::nullopt;
@@ -117,7 +122,7 @@ std::optional<Followed> StoragePlan::follow(ValueId v, bool as_windows) const {
   for (ValueId at = v;;) {
     if (auto place = resolve(at, as_windows)) return Followed{std::move(*place), std::move(map)};
     const Node& node = g.producer(at);
-    if (as_windows && !stored[at] && widens(node)) {
+    if (!stored[at] && ((as_windows && widens(node)) || is_read_through(at))) {
       at = node.in[0];
       continue;
     }

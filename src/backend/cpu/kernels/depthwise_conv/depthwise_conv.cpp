@@ -1,7 +1,8 @@
-// Offers depthwise convolutions with vectors along the channels.
+// Offers depthwise convolutions with vectors along the channels, or along lines of the image.
 #include <functional>
 #include <numeric>
 
+#include "backend/cpu/compile/along_lines.h"
 #include "backend/cpu/compile/byte_code.h"
 #include "backend/cpu/compile/offers.h"
 #include "kernels/depthwise_conv/run/depthwise_conv_args.h"
@@ -32,12 +33,26 @@ bool goes_along_channels(const DepthwiseConv& w) {
   return true;
 }
 
-std::optional<std::string> obstacle(const DepthwiseConv& w) {
+// Outputs of a line, if vectors may go along lines.
+std::optional<int64_t> along_lines(const Site& site, const DepthwiseConv& w) {
+  if (w.map.dims.empty() || site.body == nullptr) return std::nullopt;  // a sketch
+  LineResults kept;
+  const StridedLayout& to = site.operands[site.body->stores[0].operand];
+  if (!is_placed(to) || to.dims.size() != w.kept) return std::nullopt;
+  kept.steps = to.strides;
+  for (const Instruction& i : site.body->code) {
+    if (i.kind == Instruction::Kind::load) kept.loads.push_back(site.operands[i.operand].strides);
+  }
+  kept.loads.emplace_back(w.b.strides.begin(), w.b.strides.begin() + static_cast<int64_t>(w.kept));
+  return line_length(w.map, w.a, kept, *site.body);
+}
+
+std::optional<std::string> obstacle(const DepthwiseConv& w, bool lines) {
   if (w.type != ir::DType::f32 || w.of_a != w.type) return "for float32 only";
   if (w.map.dims.empty()) return std::nullopt;  // a sketch
   const size_t rank = w.map.axes.size(), summed = w.map.dims.size() - w.kept;
   if (rank > Args::max_rank || w.kept < 2 || w.kept > Args::max_rank || summed > Args::max_rank) return "too many axes";
-  if (!goes_along_channels(w)) return "channels are not the innermost axis";
+  if (!lines && !goes_along_channels(w)) return "channels are not the innermost axis";
   const ir::Dim places = std::accumulate(w.map.dims.begin() + static_cast<int64_t>(w.kept), w.map.dims.end(), ir::Dim(1), std::multiplies<>());
   if (places.constant().value_or(INT64_MAX) > Args::max_summed) return "the kernel is too large, or of unknown size";
   std::vector<ir::Dim> ignored;
@@ -60,7 +75,12 @@ EmittedStep emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body) {
 void depthwise_conv_offers(const Site& site, const Settings&, Offers& out) {
   const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
   if (w == nullptr) return;
-  if (auto reason = obstacle(*w)) return out.refusals.push_back({"channels", Obstacle::types, std::move(*reason)});
+  constexpr int64_t short_line = 24;  // outputs for which copies into another order cost more
+  if (const auto length = along_lines(site, *w); length && *length >= short_line && !goes_along_channels(*w) && !obstacle(*w, true)) {
+    out.offers.push_back({.implementation = "vectors along lines", .image_in_place = true, .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
+    return;
+  }
+  if (auto reason = obstacle(*w, false)) return out.refusals.push_back({"channels", Obstacle::types, std::move(*reason)});
   out.offers.push_back({.implementation = "channels", .side_by_side = true, .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
 }
 

@@ -16,6 +16,7 @@ struct Sums {
   int64_t n, h, w, c, r, s;
   int64_t stride = 1, pad = 0, dilation = 1;
   enum End { plain, bias, relu, residual } end = plain;
+  bool lines = false;  // the image and the result lie as [N, C, H, W]
   int64_t out(int64_t size, int64_t kernel) const { return (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
 };
 
@@ -50,9 +51,11 @@ std::vector<int64_t> sizes_of(const Sums& v, int64_t height, int64_t width, cons
 }
 
 void check(const Sums& v, Workers& workers) {
-  SCOPED_TRACE(fmt::format("{}x{}x{}x{} by {}x{}, stride {}, pad {}, dilation {}, end {}", v.n, v.h, v.w, v.c, v.r, v.s, v.stride, v.pad, v.dilation, static_cast<int>(v.end)));
+  SCOPED_TRACE(fmt::format("{}x{}x{}x{} by {}x{}, stride {}, pad {}, dilation {}, end {}, lines {}", v.n, v.h, v.w, v.c, v.r, v.s, v.stride, v.pad, v.dilation,
+                           static_cast<int>(v.end), v.lines));
   const int64_t height = v.out(v.h, v.r), width = v.out(v.w, v.s);
-  TestTensor x(DType::f32, {v.n, v.h, v.w, v.c}), weight(DType::f32, {1, 1, 1, v.c, v.r, v.s}, {0, 1, 2, 4, 5, 3}), result(DType::f32, {v.n, height, width, v.c});
+  const std::vector<size_t> order = v.lines ? std::vector<size_t>{0, 3, 1, 2} : std::vector<size_t>{};
+  TestTensor x(DType::f32, {v.n, v.h, v.w, v.c}, order), weight(DType::f32, {1, 1, 1, v.c, v.r, v.s}, {0, 1, 2, 4, 5, 3}), result(DType::f32, {v.n, height, width, v.c}, order);
   TestTensor bias(DType::f32, {1, 1, 1, v.c}), residual(DType::f32, {v.n, height, width, v.c});
   fill(x, 1);
   fill(weight, 2);
@@ -93,6 +96,17 @@ TEST(depthwise_conv, sums) {
   check({1, 2, 2, 16, 3, 3, 1, 3, 1}, three());   // windows outside the image
   check({0, 4, 4, 16, 3, 3, 1, 1, 1}, three());
   check({1, 4, 4, 0, 3, 3, 1, 1, 1}, three());
+}
+
+TEST(depthwise_conv, along_lines) {
+  for (Sums::End end : {Sums::plain, Sums::bias, Sums::relu}) {
+    for (int64_t stride : {1, 2, 3, 4}) check({2, 11, 70, 5, 5, 3, stride, 2, 1, end, true}, three());
+    check({1, 40, 33, 3, 3, 3, 1, 1, 1, end, true}, three());
+    check({1, 40, 40, 2, 3, 3, 1, 12, 12, end, true}, three());     // windows mostly outside
+    check({1, 1, 5000, 6, 1, 31, 1, 0, 1, end, true}, three());     // long lines, read in place
+    check({1, 1, 20000, 2, 1, 31, 1, 15, 1, end, true}, three());   // in several blocks
+    check({1, 30, 30, 4, 13, 13, 1, 6, 1, end, true}, three());     // more taps than one sum has
+  }
 }
 
 std::string refusal(const Sums& v, auto change) {

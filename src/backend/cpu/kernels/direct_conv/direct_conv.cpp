@@ -1,7 +1,9 @@
-// Offers convolutions that read their windows in place: few columns, few channels, or groups of few.
+// Offers convolutions that read their windows in place: few columns, few channels, groups of few, or images and results along lines.
+#include <cmath>
 #include <functional>
 #include <numeric>
 
+#include "backend/cpu/compile/along_lines.h"
 #include "backend/cpu/compile/byte_code.h"
 #include "backend/cpu/compile/offers.h"
 #include "kernels/matmul/run/matmul_args.h"
@@ -19,6 +21,7 @@ bool has_narrow_tiles(int64_t channels, int64_t columns) {
 }
 constexpr int64_t vector = 8;          // columns
 constexpr int64_t most_columns = 128;  // up to here, copying rows does not pay, whatever the length of lines
+constexpr int64_t short_line = 12;     // outputs that fill most of a vector
 constexpr int64_t long_line = 12;      // outputs that fill a tile: as many products per load as with copied rows
 
 // A GEMM without a map, written with the map that its strides are.
@@ -48,13 +51,13 @@ std::optional<Sizes> sizes_of(const Gemm& g, const FusedBody& body) {
   return n && k && *n > 0 && *k > 0 ? std::optional(Sizes{*n, *k}) : std::nullopt;
 }
 
-std::optional<std::string> groups_obstacle(const Site& site, const Gemm& g, size_t axis, const Sizes& sizes) {
+std::optional<std::string> groups_obstacle(const Site& site, const Gemm& g, size_t axis, const Sizes& sizes, bool lines) {
   const auto groups = g.map->dims[axis].constant(), channels = step_in_memory(*g.map, g.a, axis).constant();
   if (!groups || !channels) return "groups of unknown sizes";
   for (size_t d = 0; d < g.batch_rank; ++d) {
     if (d != axis && !(g.b[0].strides[d] == ir::Dim(0))) return "B differs along several axes";
   }
-  if (sizes.n % vector != 0) {
+  if (sizes.n % vector != 0 && !lines) {
     const ir::Dim inner = g.map->dims.back();
     const bool beside = *channels == 1 || (inner == ir::Dim(*channels) && step_in_memory(*g.map, g.a, g.map->dims.size() - 1) == ir::Dim(1));
     if (!has_narrow_tiles(*channels, sizes.n) || *groups * sizes.n < vector || !beside) return "no tiles for groups of these sizes";
@@ -72,7 +75,7 @@ std::optional<std::string> groups_obstacle(const Site& site, const Gemm& g, size
   return std::nullopt;
 }
 
-std::optional<std::string> obstacle(const Site& site, const Gemm& g, const Settings& settings) {
+std::optional<std::string> obstacle(const Site& site, const Gemm& g, const Settings& settings, bool lines) {
   if (settings.deterministic == Deterministic::batch) return "the order of sums depends on places";
   if (g.type != ir::DType::f32 || g.encoding || g.prologue || g.gated || g.b.size() > 1) return "for plain products of float32";
   const size_t k_rank = g.map->dims.size() - g.batch_rank - g.m_rank;
@@ -87,7 +90,58 @@ std::optional<std::string> obstacle(const Site& site, const Gemm& g, const Setti
   const auto sizes = sizes_of(g, *site.body);
   if (!sizes) return "K or N is unknown";
   const size_t axis = group_axis(g);
-  return axis == npos ? std::nullopt : groups_obstacle(site, g, axis, *sizes);
+  return axis == npos ? std::nullopt : groups_obstacle(site, g, axis, *sizes, lines);
+}
+
+// Outputs of a line, if images and results lie along lines and vectors may go along them.
+std::optional<int64_t> along_lines(const Site& site, const Gemm& g) {
+  LineResults kept;
+  const StridedLayout& to = site.operands[site.body->stores[0].operand];
+  if (!is_placed(to) || to.dims.size() != g.batch_rank + 2) return std::nullopt;
+  auto steps = [&](const StridedLayout& x) {
+    std::vector<ir::Dim> out(x.strides.begin(), x.strides.begin() + static_cast<int64_t>(g.batch_rank));
+    out.resize(g.batch_rank + g.m_rank);
+    ir::Dim step = x.dims[g.batch_rank] == ir::Dim(1) ? ir::Dim(0) : x.strides[g.batch_rank];
+    for (size_t i = out.size(); i-- > g.batch_rank; step *= g.map->dims[i]) out[i] = step;
+    return out;
+  };
+  if (to.strides.back() == ir::Dim(1) && !(to.dims.back() == ir::Dim(1))) return std::nullopt;
+  kept.steps = steps(to);
+  for (const Instruction& i : site.body->code) {
+    if (i.kind == Instruction::Kind::load) kept.loads.push_back(steps(site.operands[i.operand]));
+  }
+  if (const size_t axis = group_axis(g); axis != npos) {
+    kept.loads.emplace_back(kept.steps.size(), ir::Dim(0));
+    kept.loads.back()[axis] = 1;
+  }
+  return line_length(*g.map, g.a, kept, *site.body);
+}
+
+// True if vectors along lines of this length are the faster way, beside vectors along columns and copies of the image and the result into another order. In
+// cycles of two vectors of 16 products, per output.
+bool lines_pay(const Gemm& g, bool has_map, const Sizes& sizes, int64_t length) {
+  constexpr double vector = 16, of_few_channels = 0.65, of_narrow_groups = 0.5, copy = 1, copy_of_rows = 1.8, much = 0.97;
+  auto filled = [](int64_t n) { return static_cast<double>(n) / (vector * std::ceil(static_cast<double>(n) / vector)); };
+  constexpr int64_t few = 4;
+  const size_t axis = group_axis(g);
+  const double of_peak = axis == npos ? 0.87 : 0.8;  // sums of groups are short
+  double all = 1, span = 1, outputs = 1, groups = 1, channels = static_cast<double>(sizes.k);
+  for (size_t j = 0; j < g.a.dims.size(); ++j) {
+    const double n = static_cast<double>(g.a.dims[j].constant().value_or(1));
+    all *= n;
+    span += (n - 1) * static_cast<double>(g.a.strides[j].constant().value_or(1));
+  }
+  const double image = std::min(all, span);  // windows may be a view whose elements overlap
+  for (size_t i = 0; i < g.batch_rank + g.m_rank; ++i) (i == axis ? groups : outputs) *= static_cast<double>(g.map->dims[i].constant().value_or(1));
+  for (size_t i = g.batch_rank + g.m_rank; i < g.map->dims.size(); ++i) {
+    const bool window = std::any_of(g.map->axes.begin(), g.map->axes.end(), [&](const ir::AffineMap::Axis& a) {
+      return a.terms.size() > 1 && std::any_of(a.terms.begin(), a.terms.end(), [&](const auto& t) { return t.axis == i; });
+    });
+    if (window) channels /= static_cast<double>(g.map->dims[i].constant().value_or(1));
+  }
+  const double products = static_cast<double>(sizes.k * sizes.n) / 2 / vector, read = channels < few && axis == npos ? 0 : image / groups / outputs;
+  const double by_columns = filled(sizes.n) * (channels < few && axis == npos ? of_few_channels : 1) * (axis != npos && sizes.n < vector ? of_narrow_groups : 1);
+  return products / filled(length) / of_peak < much * (products / by_columns + (has_map ? copy : copy_of_rows) * (read + static_cast<double>(sizes.n)));
 }
 
 // The share of window elements that are inside A, if sizes are known; copied rows would be zero elsewhere.
@@ -161,7 +215,20 @@ void direct_conv_offers(const Site& site, const Settings& settings, Offers& out)
   auto refuse = [&](Obstacle obstacle, std::string reason) {
     if (given->map) out.refusals.push_back({"windows in place", obstacle, std::move(reason)});  // for other GEMMs the refusal would be noise
   };
-  if (auto reason = obstacle(site, *g, settings)) return refuse(Obstacle::types, std::move(*reason));
+  // Results that lie along lines are written there, from images that do.
+  if (const auto length = along_lines(site, *g);
+      length && *length >= short_line && !obstacle(site, *g, settings, true) && lines_pay(*g, given->map.has_value(), *sizes_of(*g, *site.body), *length)) {
+    out.offers.push_back({.implementation = "vectors along lines",
+                          .cost = -2,
+                          .image_in_place = true,
+                          .packing = g->packed ? std::optional(Packing{"matmul_pack", kernels::panels_of(g->type)}) : std::nullopt,
+                          .emit = [g, body = site.body] {
+                            EmittedStep step = emit_direct_conv(*g, *body);
+                            step.elementwise = SIZE_MAX;  // the last outputs of a line may be computed twice
+                            return step;
+                          }});
+  }
+  if (auto reason = obstacle(site, *g, settings, false)) return refuse(Obstacle::types, std::move(*reason));
   // Reading panels of B again for each line is slower than copying rows of A once for all of them.
   const Sizes sizes = *sizes_of(*g, *site.body);
   const bool groups = group_axis(*g) != npos && (given->map || g->constant), apart = !(g->a.strides.back() == ir::Dim(1));

@@ -16,6 +16,7 @@ struct Groups {
   int64_t n, h, w, groups, c, o, r, s;
   int64_t stride = 1, pad = 0, dilation = 1;
   enum End { plain, bias_relu, scale_clamp, residual, twice } end = plain;
+  bool lines = false;  // the image and the result lie as [N, C, H, W]; one image
   int64_t out(int64_t size, int64_t kernel) const { return (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
 };
 
@@ -48,10 +49,12 @@ backend::cpu::Emitted body_of(const Groups& v, int64_t rows) {
 }
 
 void check(const Groups& v, Workers& workers) {
-  SCOPED_TRACE(fmt::format("{}x{}x{}, {} groups of {} to {}, by {}x{}, stride {}, pad {}, dilation {}, end {}", v.n, v.h, v.w, v.groups, v.c, v.o, v.r, v.s, v.stride, v.pad,
-                           v.dilation, static_cast<int>(v.end)));
+  SCOPED_TRACE(fmt::format("{}x{}x{}, {} groups of {} to {}, by {}x{}, stride {}, pad {}, dilation {}, end {}, lines {}", v.n, v.h, v.w, v.groups, v.c, v.o, v.r, v.s, v.stride,
+                           v.pad, v.dilation, static_cast<int>(v.end), v.lines));
   const int64_t height = v.out(v.h, v.r), width = v.out(v.w, v.s), rows = v.n * height * width, k = v.r * v.s * v.c;
-  TestTensor x(DType::f32, {v.n, v.h, v.w, v.groups * v.c}), weight(DType::f32, {v.groups, k, v.o}, {1, 0, 2}), result(DType::f32, {v.groups, rows, v.o}, {1, 0, 2});
+  using Order = std::vector<size_t>;
+  TestTensor x(DType::f32, {v.n, v.h, v.w, v.groups * v.c}, v.lines ? Order{0, 3, 1, 2} : Order{}), weight(DType::f32, {v.groups, k, v.o}, {1, 0, 2});
+  TestTensor result(DType::f32, {v.groups, rows, v.o}, v.lines ? Order{0, 2, 1} : Order{1, 0, 2});
   TestTensor scale(DType::f32, {v.groups, 1, v.o}), bias(DType::f32, {v.groups, 1, v.o}), residual(DType::f32, {v.groups, rows, v.o}, {1, 0, 2});
   uint32_t seed = 0;
   for (TestTensor* t : {&x, &weight, &scale, &bias, &residual}) fill(*t, ++seed);
@@ -93,6 +96,23 @@ TEST(direct_conv, groups) {
   check({1, 9, 9, 8, 4, 4, 3, 3, 1, 4, 3}, *pool);   // windows completely outside
   check({1, 1, 400, 4, 4, 8, 1, 5, 4, 2}, *pool);    // one long line
   check({0, 4, 4, 8, 4, 4, 3, 3, 1, 1}, *pool);
+}
+
+TEST(direct_conv, along_lines) {
+  auto pool = make_pool(2);
+  for (Groups::End end : {Groups::plain, Groups::bias_relu}) {
+    for (int64_t o : {1, 2, 3, 4, 5, 7, 8, 20, 40}) {
+      check({1, 7, 31, 3, 2, o, 3, 3, 1, 1, 1, end, true}, inline_workers());
+      check({1, 9, 40, 2, 20, o, 3, 3, 1, 1, 1, end, true}, *pool);       // more taps than one sum has
+      check({1, 12, 70, 2, 5, o, 5, 3, 2, 2, 1, end, true}, *pool);
+      check({1, 6, 33, 2, 3, o, 1, 1, 1, 0, 1, end, true}, *pool);        // read in place
+    }
+    check({1, 9, 131, 2, 3, 6, 2, 4, 4, 1, 1, end, true}, *pool);
+    check({1, 9, 100, 2, 3, 6, 3, 3, 3, 4, 3, end, true}, *pool);
+    check({1, 20, 24, 2, 2, 8, 3, 3, 1, 9, 9, end, true}, inline_workers());  // windows mostly outside
+    check({1, 1, 3000, 2, 40, 8, 1, 5, 1, 2, 1, end, true}, *pool);     // a long line, in several blocks
+    check({1, 8, 900, 2, 70, 40, 1, 1, 1, 0, 1, end, true}, *pool);     // copied, as it is read for many columns
+  }
 }
 
 TEST(direct_conv, what_does_not_fit_is_refused) {

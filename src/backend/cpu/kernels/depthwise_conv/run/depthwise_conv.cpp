@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels/depthwise_conv/run/tile.h"
+#include "backend/cpu/kernels/direct_conv/run/line_end.h"
 #include "backend/cpu/kernels/fused/run/program.h"
 #include "backend/cpu/run/isa.h"
 #include "base/error.h"
@@ -53,6 +54,7 @@ struct Plan {
   bool direct = false;               // tiles write the result themselves
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // if `simple` is not enough
+  std::shared_ptr<const LinePlan> lines_plan;  // if vectors go along lines; then nothing else is used
   size_t tap_bytes, line_bytes, per_worker;
 };
 
@@ -84,6 +86,21 @@ void find_end(Plan& p, const Program& body) {
   s = {};
 }
 
+// The step with vectors along lines, if its results are neighbours there.
+std::shared_ptr<const LinePlan> along_lines(const Plan& p, const Constants& c, const Call& call) {
+  const size_t to = c.body->stores[0].operand;
+  LineProblem q;
+  if (!set_line_end(*c.body, q)) return nullptr;
+  q.a = call.operands[0];
+  q.steps = c.args.steps;
+  q.sizes = call.sizes.first(c.map_sizes());
+  for (size_t i = 0; i < c.args.kept; ++i) {
+    q.kept.push_back({p.bound.strides[to][i], q.has_bias ? p.bound.strides[static_cast<size_t>(c.body->simple.bias)][i] : 0, p.b_strides[i]});
+  }
+  q.b_summed.assign(p.b_strides.begin() + c.args.kept, p.b_strides.end());
+  return line_plan(q, call.workers->count());
+}
+
 Resolved resolve(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   auto p = std::make_shared<Plan>();
@@ -103,12 +120,15 @@ Resolved resolve(const Call& call) {
   const IndexMap::Index &across = p->map.indices[kept - 2], &channel = p->map.indices[kept - 1];
   p->width = across.extent;
   p->channels = channel.extent;
+  p->bound = bind_program(c.body, call.operands.subspan(2), call.sizes.subspan(c.map_sizes()), domain, false);
+  for (size_t i = 0; i + 2 < kept; ++i) p->lines *= domain[i];
+  if (p->lines * p->width * p->channels == 0) return {0, p};
+  if (channel.step != 1 || p->b_strides[kept - 1] != 1) p->lines_plan = along_lines(*p, c, call);
+  if (p->lines_plan != nullptr) return {scratch_of(*p->lines_plan), p};
   if (channel.extent > 1 && (channel.step != 1 || p->b_strides[kept - 1] != 1)) refuse("channels are not neighbours");
   for (int axis = 0; axis < p->map.axes; ++axis) {
     if (channel.extent > 0 && channel.along[axis] != 0) refuse("channels may lie outside");
   }
-  p->bound = bind_program(c.body, call.operands.subspan(2), call.sizes.subspan(c.map_sizes()), domain, false);
-  for (size_t i = 0; i + 2 < kept; ++i) p->lines *= domain[i];
   const std::span<const IndexMap::Index> all(p->map.indices);
   p->taps = WindowTaps("depthwise_conv", p->map, all.first(kept - 2), across, all.subspan(kept), std::span(p->b_strides).subspan(kept), DepthwiseConvArgs::max_summed);
   if (!p->taps.fits) refuse("an axis is left along two indices");
@@ -216,6 +236,11 @@ void run(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const auto& p = *static_cast<const Plan*>(call.prepared);
   if (p.lines == 0 || p.width == 0 || p.channels == 0) return;
+  if (p.lines_plan != nullptr) {
+    auto body = [&](int operand) { return operand < 0 ? nullptr : call.operands[2 + static_cast<size_t>(operand)].data; };
+    return run_lines(*p.lines_plan, call.operands[0].data, call.operands[1].data, body(c.body->simple.bias), body(static_cast<int>(c.body->stores[0].operand)), call.scratch,
+                     *call.workers);
+  }
   // Neighbouring lines go to one worker, as they read the same rows of A.
   call.workers->run(p.tasks, [&](int64_t task, int worker) {
     Line work(call, c, p, worker);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "backend/cpu/kernels/direct_conv/run/line_end.h"
 #include "backend/cpu/kernels/direct_conv/run/tile.h"
 #include "backend/cpu/kernels/fused/run/program.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
@@ -87,6 +88,7 @@ struct Plan {
   bool direct = false;                 // tiles write the result themselves
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // if `simple` is not enough
+  std::shared_ptr<const LinePlan> lines_plan;  // if vectors go along lines; then nothing below `bound` is used
   size_t panel_bytes = 0, tap_bytes, bias_bytes, line_bytes, per_worker;
 };
 
@@ -112,8 +114,7 @@ void find_groups(Plan& p, const Constants& c, const TensorRef& b) {
   if (c.grouped && p.group_axis == SIZE_MAX) refuse("there are no groups");
 }
 
-// Sorts the map's indices into those of lines, the line's own, and those of the window.
-void find_indices(Plan& p, const Constants& c) {
+void check_extents(const Plan& p, const Constants& c) {
   const std::vector<IndexMap::Index>& all = p.map.indices;
   const size_t first_m = c.batch_rank, first_k = first_m + c.map.m_rank;
   int64_t lengths[2] = {1, 1};
@@ -123,6 +124,12 @@ void find_indices(Plan& p, const Constants& c) {
     length *= all[i].extent;
   }
   if (lengths[0] != p.m || lengths[1] != p.k) refuse("the map's extents are not those of the product");
+}
+
+// Sorts the map's indices into those of lines, the line's own, and those of the window.
+void find_indices(Plan& p, const Constants& c) {
+  const std::vector<IndexMap::Index>& all = p.map.indices;
+  const size_t first_m = c.batch_rank, first_k = first_m + c.map.m_rank;
   for (size_t i = 0; i < first_m; ++i) {
     if (i != p.group_axis) p.lines.push_back(all[i]);
   }
@@ -237,6 +244,38 @@ void find_end(Plan& p, const Constants& c) {
   s = {};
 }
 
+// The step with vectors along lines, if its results are neighbours there and not along columns.
+std::shared_ptr<const LinePlan> along_lines(const Plan& p, const Constants& c, const Call& call) {
+  const size_t batch = c.batch_rank;
+  LineProblem q;
+  if (!set_line_end(*c.body, q)) return nullptr;
+  const TensorRef &to = call.operands[2 + c.body->stores[0].operand], &b = call.operands[1];
+  auto steps = [](const TensorRef& t, size_t d) { return t.dims[d] == 1 ? 0 : t.strides[d]; };
+  if (to.strides[batch + 1] == 1 && p.n > 1) return nullptr;
+  const TensorRef* bias = q.has_bias ? &call.operands[2 + static_cast<size_t>(c.body->simple.bias)] : nullptr;
+  if (bias != nullptr && bias->dims[batch] != 1 && bias->strides[batch] != 0) return nullptr;
+  const std::span<const int64_t> sizes = call.sizes.subspan(3, c.map_sizes());
+  q.a = call.operands[0];
+  q.steps = c.map.steps;
+  q.sizes = sizes;
+  for (size_t d = 0; d < batch; ++d) q.kept.push_back({steps(to, d), bias != nullptr ? steps(*bias, d) : 0, c.packed ? 0 : steps(b, d)});
+  int64_t step = steps(to, batch);
+  q.kept.resize(batch + c.map.m_rank);
+  for (size_t i = c.map.m_rank; i-- > 0; step *= sizes[batch + i]) q.kept[batch + i] = {step, 0, 0};
+  q.columns = p.n;
+  q.to_column = to.strides[batch + 1];
+  q.bias_column = bias != nullptr ? steps(*bias, batch + 1) : 0;
+  if (c.packed) {
+    q.panel = tile_ops().columns;
+  } else {
+    q.b_summed.resize(c.map.k_rank);
+    int64_t row = b.strides[batch];
+    for (size_t i = c.map.k_rank; i-- > 0; row *= sizes[batch + c.map.m_rank + i]) q.b_summed[i] = row;
+    q.b_column = b.strides[batch + 1];
+  }
+  return line_plan(q, call.workers->count());
+}
+
 // How many units to process together: their part of A fits half of a second-level cache, next to a panel of B.
 int64_t units_together(const Plan& p) {
   constexpr int64_t most_bytes = 256 << 10;
@@ -269,13 +308,7 @@ Resolved resolve(const Call& call) {
   if (call.sizes.size() < 3 + c.map_sizes() || a.rank != c.map.rank) refuse("the operand read through a map does not have the map's rank");
   p->map = resolve_index_map("direct_conv", c.map.steps, a, call.sizes.subspan(3, c.map_sizes()));
   find_groups(*p, c, call.operands[1]);
-  p->tiles = &direct_tiles(c.grouped, p->n);
-  const int64_t lanes = p->tiles->lanes;
-  p->panel_row = c.packed ? tile_ops().columns : p->n <= lanes || (c.grouped && p->n % lanes != 0) ? lanes : 2 * lanes;
-  if (c.packed && tile_ops().columns != 2 * lanes) refuse("the packed B has panels of another width");
-  find_indices(*p, c);
-  find_columns(*p);
-  if (!c.packed) p->panel_bytes = padded(p->columns.size() * static_cast<size_t>(p->k * p->panel_row) * 4);
+  check_extents(*p, c);
   std::vector<int64_t> domain;
   for (size_t d = 0; d < c.batch_rank; ++d) {
     if (d != p->group_axis) domain.push_back(p->map.indices[d].extent);
@@ -285,6 +318,15 @@ Resolved resolve(const Call& call) {
   std::vector<TensorRef> joined;
   if (c.grouped) join_groups(*p, c, call.operands.subspan(2), joined);
   p->bound = bind_program(c.body, c.grouped ? std::span<const TensorRef>(joined) : call.operands.subspan(2), call.sizes.subspan(3 + c.map_sizes()), domain, false);
+  p->lines_plan = along_lines(*p, c, call);
+  if (p->lines_plan != nullptr) return {scratch_of(*p->lines_plan), p};
+  p->tiles = &direct_tiles(c.grouped, p->n);
+  const int64_t lanes = p->tiles->lanes;
+  p->panel_row = c.packed ? tile_ops().columns : p->n <= lanes || (c.grouped && p->n % lanes != 0) ? lanes : 2 * lanes;
+  if (c.packed && tile_ops().columns != 2 * lanes) refuse("the packed B has panels of another width");
+  find_indices(*p, c);
+  find_columns(*p);
+  if (!c.packed) p->panel_bytes = padded(p->columns.size() * static_cast<size_t>(p->k * p->panel_row) * 4);
   find_end(*p, c);
   for (const IndexMap::Index& i : p->lines) p->line_count *= i.extent;
   const int64_t workers = call.workers->count();
@@ -492,6 +534,11 @@ class Worker {
 void run(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const auto& p = *static_cast<const Plan*>(call.prepared);
+  if (p.lines_plan != nullptr) {
+    auto body = [&](int operand) { return operand < 0 ? nullptr : call.operands[2 + static_cast<size_t>(operand)].data; };
+    return run_lines(*p.lines_plan, call.operands[0].data, call.operands[1].data, body(c.body->simple.bias), body(static_cast<int>(c.body->stores[0].operand)), call.scratch,
+                     *call.workers);
+  }
   if (p.line_count == 0 || p.line.extent == 0 || p.columns.empty()) return;
   if (p.panel_bytes > 0) {
     auto* panels = reinterpret_cast<float*>(call.scratch);

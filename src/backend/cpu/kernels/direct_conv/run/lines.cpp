@@ -1,0 +1,545 @@
+#include "backend/cpu/kernels/direct_conv/run/lines.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "backend/cpu/kernels/direct_conv/run/line_tile.h"
+#include "backend/cpu/run/isa.h"
+
+namespace ingot::kernels {
+
+const LineTiles& line_tiles() {
+  switch (backend::cpu::isa()) {
+    case backend::cpu::Isa::amx_bf16:
+    case backend::cpu::Isa::avx512_bf16:
+    case backend::cpu::Isa::avx512: return line_tiles_avx512;
+    case backend::cpu::Isa::avx2: return line_tiles_avx2;
+    default: return line_tiles_portable;
+  }
+}
+
+namespace {
+
+constexpr int most = 8;                // axes of A
+constexpr size_t none = SIZE_MAX;
+
+size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// An index of results, or a summed one: its steps along the axes of A, in the result, the bias and B.
+struct Index {
+  int64_t extent, to, bias, b;
+  int64_t along[most];
+};
+
+// The index along lines, or the one from line to line: the axis of A along which it moves, and the one summed index that moves there too.
+struct Along {
+  int axis = -1;
+  int64_t extent = 1, step = 1, to = 0, taps = 1, dilation = 0;
+  int64_t reach(int64_t outputs) const { return (outputs - 1) * step + (taps - 1) * dilation + 1; }  // elements that they read
+};
+
+// A combination of summed indices.
+struct Tap {
+  int64_t plane, y, x;                 // the plane; lines and elements from its start
+};
+
+}  // namespace
+
+struct LinePlan {
+  const LineTiles* tiles;
+  int rank, workers;
+  int64_t size[most], stride[most], offset[most];
+  std::vector<Index> outer;
+  Along x, y;
+  int64_t columns, to_column, bias_column, panel, b_column;
+  std::vector<int64_t> b_rows;         // strided B: where the row of each tap is
+  bool has_bias, clamps, in_place;
+  float low, high;
+  std::vector<Index> planes;           // steps from the first plane: the summed indices that move along neither
+  std::vector<Tap> taps;
+  std::vector<int64_t> tap_offsets;    // in A or in its copy
+  // Blocks of outputs.
+  int64_t block_y = 1, block_x = 1, blocks_y = 1, blocks_x = 1, units = 0;
+  // The copy: `height` rows for each plane, of `phases` runs of `run` elements.
+  int64_t phases = 1, run = 0, height = 0, tasks = 1;
+  std::vector<uint8_t> used_rows, used_phases;
+  bool all_rows = true;
+  size_t vector_bytes = 0, copy_bytes = 0, b_bytes = 0, kept_bytes = 0;
+
+  int64_t lanes() const { return tiles->lanes; }
+  int64_t row() const { return phases * run; }
+  int64_t vectors(int64_t outputs) const { return (outputs + lanes() - 1) / lanes(); }
+  size_t per_worker() const { return vector_bytes + copy_bytes + b_bytes + kept_bytes; }
+  // Block i of an axis; blocks of lines that are read in place are whole vectors, except the last one, which is longer.
+  int64_t begin_x(int64_t i) const { return i * block_x; }
+  int64_t end_x(int64_t i) const { return i + 1 == blocks_x ? x.extent : (i + 1) * block_x; }
+};
+
+namespace {
+
+// The only axis along which an index moves; -1 if there is none or several.
+int only_axis(const Index& i, int rank) {
+  int found = -1;
+  for (int j = 0; j < rank; ++j) {
+    if (i.along[j] == 0) continue;
+    if (found >= 0) return -1;
+    found = j;
+  }
+  return found;
+}
+
+class Planner {
+ public:
+  Planner(const LineProblem& q, LinePlan& p) : q_(q), p_(p) {
+    const size_t indices = q.sizes.size() - static_cast<size_t>(q.a.rank);
+    p.rank = q.a.rank;
+    for (int j = 0; j < p.rank; ++j) {
+      p.size[j] = q.a.dims[j];
+      p.stride[j] = q.a.strides[j];
+      p.offset[j] = q.sizes[indices + static_cast<size_t>(j)];
+    }
+    for (size_t i = 0; i < indices; ++i) {
+      Index index{q.sizes[i], 0, 0, 0, {}};
+      for (int j = 0; j < p.rank; ++j) index.along[j] = q.steps[static_cast<size_t>(j) * indices + i];
+      if (i < q.kept.size()) {
+        index.to = q.kept[i].to, index.bias = q.kept[i].bias, index.b = q.kept[i].b;
+      } else if (q.panel == 0) {
+        index.b = q.b_summed[i - q.kept.size()];
+      }
+      (i < q.kept.size() ? kept_ : summed_).push_back(index);
+    }
+  }
+
+  bool plan() {
+    // The last index of results with neighbouring results.
+    for (size_t i = kept_.size(); i-- > 0 && x_ == none;) {
+      if (kept_[i].extent > 1 && kept_[i].to == 1) x_ = i;
+    }
+    if (x_ == none) return false;
+    join_windows(kept_[x_]);
+    count_elements(kept_[x_]);
+    for (const Index& i : kept_) {
+      if (i.extent > 1 && i.to == kept_[x_].extent) join_windows(i);
+    }
+    if (!find_line()) return false;
+    find_next();
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      if (i != x_ && i != y_ && kept_[i].extent != 1) p_.outer.push_back(kept_[i]);
+    }
+    p_.in_place = p_.x.step == 1 && !leaves() && p_.x.extent >= p_.lanes() && !reads_often();
+    if (!leaves() && p_.x.step == 1 && p_.y.extent > 1 && p_.stride[p_.y.axis] * p_.y.step == p_.x.extent && p_.y.to == p_.x.extent) join();
+    list_taps();
+    return true;
+  }
+
+ private:
+  // The summed index that moves along an axis: none, or one that moves along no other. False if there are more.
+  bool window(int axis, Along& to, size_t& index) {
+    for (size_t i = 0; i < summed_.size(); ++i) {
+      if (summed_[i].along[axis] == 0 || summed_[i].extent == 1) continue;
+      if (index != none || only_axis(summed_[i], p_.rank) != axis) return false;
+      index = i;
+      to.taps = summed_[i].extent;
+      to.dilation = summed_[i].along[axis];
+    }
+    return true;
+  }
+
+  // True if no other index of results moves along the axis.
+  bool alone(size_t index, int axis) const {
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      if (i != index && kept_[i].extent != 1 && kept_[i].along[axis] != 0) return false;
+    }
+    return true;
+  }
+
+  // Windows may be axes of a view of A, whose elements overlap: an index of results moves along one of them and a summed index along another. They become windows
+  // along one axis.
+  void join_windows(const Index& mover) {
+    const int axis = only_axis(mover, p_.rank);
+    if (axis < 0 || p_.stride[axis] < 1 || leaves(axis)) return;
+    for (int j = 0; j < p_.rank; ++j) {
+      if (j == axis || p_.size[j] == 1 || p_.stride[j] < 1 || leaves(j) || p_.stride[j] * (p_.size[j] - 1) >= p_.stride[axis] * p_.size[axis]) continue;
+      size_t other = none, movers = 0;
+      for (size_t i = 0; i < summed_.size(); ++i) {
+        if (summed_[i].along[j] != 0) other = i, ++movers;
+      }
+      for (const Index& i : kept_) movers += i.along[j] != 0 ? 1 : 0;
+      if (movers != 1 || other == none || only_axis(summed_[other], p_.rank) != j) continue;
+      const int64_t unit = std::gcd(p_.stride[axis], p_.stride[j]), of_axis = p_.stride[axis] / unit, of_other = p_.stride[j] / unit;
+      for (std::vector<Index>* list : {&kept_, &summed_}) {
+        for (Index& i : *list) i.along[axis] *= of_axis;
+      }
+      summed_[other].along[axis] = summed_[other].along[j] * of_other;
+      summed_[other].along[j] = 0;
+      p_.offset[axis] = p_.offset[axis] * of_axis + p_.offset[j] * of_other;
+      p_.size[axis] = (p_.size[axis] - 1) * of_axis + (p_.size[j] - 1) * of_other + 1;
+      p_.offset[j] = 0;
+      p_.stride[axis] = unit;
+      return;
+    }
+  }
+
+  // Outputs some elements apart along an axis that is never left: its places become elements.
+  void count_elements(const Index& mover) {
+    const int axis = only_axis(mover, p_.rank);
+    if (axis < 0 || p_.stride[axis] <= 1 || leaves(axis)) return;
+    const int64_t step = p_.stride[axis];
+    for (std::vector<Index>* list : {&kept_, &summed_}) {
+      for (Index& i : *list) i.along[axis] *= step;
+    }
+    p_.offset[axis] *= step;
+    p_.size[axis] = (p_.size[axis] - 1) * step + 1;
+    p_.stride[axis] = 1;
+  }
+
+  bool find_line() {
+    if (kept_[x_].bias != 0 || kept_[x_].b != 0) return false;
+    const int axis = only_axis(kept_[x_], p_.rank);
+    if (axis < 0 || p_.stride[axis] != 1 || !alone(x_, axis) || !window(axis, p_.x, x_window_)) return false;
+    p_.x.axis = axis;
+    p_.x.extent = kept_[x_].extent;
+    p_.x.step = kept_[x_].along[axis];
+    return true;
+  }
+
+  // An index whose lines share what they read, if there is one.
+  void find_next() {
+    for (bool shares : {true, false}) {
+      for (size_t i = kept_.size(); i-- > 0 && y_ == none;) {
+        if (i == x_ || kept_[i].extent == 1 || kept_[i].bias != 0 || kept_[i].b != 0) continue;
+        const int axis = only_axis(kept_[i], p_.rank);
+        Along along{axis, kept_[i].extent, 0, kept_[i].to, 1, 0};
+        size_t of_window = none;
+        if (axis < 0 || axis == p_.x.axis || !alone(i, axis) || !window(axis, along, of_window) || (shares && of_window == none)) continue;
+        along.step = kept_[i].along[axis];
+        y_ = i;
+        y_window_ = of_window;
+        p_.y = along;
+      }
+    }
+  }
+
+  // True if some window leaves A, along one axis or any.
+  bool leaves(int j) const {
+    int64_t last = p_.offset[j];
+    for (const std::vector<Index>* list : {&kept_, &summed_}) {
+      for (const Index& i : *list) last += i.along[j] * (i.extent - 1);
+    }
+    return p_.offset[j] < 0 || last >= p_.size[j];
+  }
+  bool leaves() const {
+    for (int j = 0; j < p_.rank; ++j) {
+      if (leaves(j)) return true;
+    }
+    return false;
+  }
+
+  // True if A is read again for many columns, from many places: it is better copied to one place.
+  bool reads_often() const {
+    constexpr int64_t several = 4, many = 32;
+    int64_t taps = 1;
+    for (const Index& i : summed_) taps *= i.extent;
+    return p_.columns > several * p_.tiles->most_columns && taps > many;
+  }
+
+  // All lines as one.
+  void join() {
+    if (p_.y.taps > 1 || p_.x.taps > 1) return;
+    p_.x.extent *= p_.y.extent;
+    p_.y.extent = 1;
+    p_.size[p_.x.axis] = p_.offset[p_.x.axis] + p_.x.extent;
+  }
+
+  // Lists the combinations of summed indices, and the planes that they are in.
+  void list_taps() {
+    int64_t count = 1;
+    for (const Index& i : summed_) count *= i.extent;
+    for (int64_t k = 0; k < count; ++k) {
+      Tap tap{};
+      Index plane{1, 0, 0, 0, {}};
+      int64_t rest = k, b = 0, of_planes = 1;
+      for (size_t i = summed_.size(); i-- > 0; rest /= summed_[i].extent) {
+        const int64_t at = rest % summed_[i].extent;
+        b += at * summed_[i].b;
+        if (i == x_window_) {
+          tap.x = at * p_.x.dilation;
+        } else if (i == y_window_) {
+          tap.y = at * p_.y.dilation;
+        } else {
+          for (int j = 0; j < p_.rank; ++j) plane.along[j] += at * summed_[i].along[j];
+          tap.plane += at * of_planes;
+          of_planes *= summed_[i].extent;
+        }
+      }
+      if (p_.planes.empty()) p_.planes.resize(static_cast<size_t>(of_planes));
+      p_.planes[static_cast<size_t>(tap.plane)] = plane;
+      p_.taps.push_back(tap);
+      if (q_.panel == 0) p_.b_rows.push_back(b);
+    }
+  }
+
+  const LineProblem& q_;
+  LinePlan& p_;
+  std::vector<Index> kept_, summed_;
+  size_t x_ = none, y_ = none, x_window_ = none, y_window_ = none;
+};
+
+// The layout of the copy of a block.
+void lay_out(LinePlan& p) {
+  p.used_phases.assign(static_cast<size_t>(p.x.step), 0);
+  int64_t furthest = 0;
+  for (const Tap& tap : p.taps) {
+    p.used_phases[static_cast<size_t>(tap.x % p.x.step)] = 1;
+    furthest = std::max(furthest, tap.x / p.x.step);
+  }
+  std::vector<int64_t> phase(p.used_phases.size(), 0);
+  p.phases = 0;
+  for (size_t i = 0; i < phase.size(); ++i) {
+    if (p.used_phases[i] != 0) phase[i] = p.phases++;
+  }
+  p.run = p.vectors(p.block_x) * p.lanes() + furthest;
+  p.height = p.y.reach(p.block_y);
+  p.used_rows.assign(static_cast<size_t>(p.height), 0);
+  for (int64_t y = 0; y < p.block_y; ++y) {
+    for (int64_t k = 0; k < p.y.taps; ++k) p.used_rows[static_cast<size_t>(y * p.y.step + k * p.y.dilation)] = 1;
+  }
+  p.all_rows = std::find(p.used_rows.begin(), p.used_rows.end(), 0) == p.used_rows.end();
+  p.tap_offsets.clear();
+  for (const Tap& tap : p.taps) {
+    p.tap_offsets.push_back((tap.plane * p.height + tap.y) * p.row() + phase[static_cast<size_t>(tap.x % p.x.step)] * p.run + tap.x / p.x.step);
+  }
+  p.copy_bytes = padded(static_cast<size_t>(static_cast<int64_t>(p.planes.size()) * p.height * p.row() + p.lanes()) * 4);
+}
+
+// Chooses blocks whose part of A stays in a second-level cache, or in the first one where it is read once only.
+bool choose_blocks(LinePlan& p) {
+  const int64_t lanes = p.lanes();
+  const size_t enough = p.columns == 1 ? 24 << 10 : 256 << 10, too_many = 4 << 20;
+  double work = static_cast<double>(p.x.extent * p.y.extent) * static_cast<double>(p.columns) * static_cast<double>(p.taps.size());
+  int64_t outer = 1;
+  for (const Index& i : p.outer) outer *= i.extent;
+  work *= static_cast<double>(outer);
+  const int64_t wanted = p.workers == 1 || work < 400000 ? 1 : 4 * p.workers;  // waking a thread does not pay below 10 us of work
+  auto few = [&] { return p.blocks_x * p.blocks_y * outer < wanted; };
+  auto count = [&] {
+    p.blocks_y = (p.y.extent + p.block_y - 1) / p.block_y;
+    p.blocks_x = p.in_place ? std::max<int64_t>(1, p.x.extent / p.block_x) : (p.x.extent + p.block_x - 1) / p.block_x;
+  };
+  p.block_x = p.x.extent;
+  p.block_y = p.y.extent;
+  const int64_t unit = 6 * lanes;      // enough for a few tiles
+  int64_t parts = 1;
+  auto halve_x = [&] {
+    parts *= 2;
+    const int64_t each = (p.x.extent + parts - 1) / parts, whole = parts < 4 ? lanes : 3 * lanes;
+    p.block_x = (each + whole - 1) / whole * whole;
+  };
+  if (p.in_place) {
+    auto bytes = [&] { return static_cast<size_t>(static_cast<int64_t>(p.planes.size()) * p.y.reach(p.block_y) * p.block_x) * 4; };
+    for (count(); (bytes() > enough || few()) && p.block_y > 1; count()) p.block_y = (p.block_y + 1) / 2;
+    while ((bytes() > enough || few()) && p.block_x > 2 * unit) {
+      halve_x();
+      count();
+    }
+    for (const Tap& tap : p.taps) {
+      const Index& plane = p.planes[static_cast<size_t>(tap.plane)];
+      int64_t at = tap.x + (p.y.axis >= 0 ? tap.y * p.stride[p.y.axis] : 0);
+      for (int j = 0; j < p.rank; ++j) at += plane.along[j] * p.stride[j];
+      p.tap_offsets.push_back(at);
+    }
+  } else {
+    count();
+    for (lay_out(p); (p.copy_bytes > enough || few()) && p.block_y > 1; lay_out(p), count()) p.block_y = (p.block_y + 1) / 2;
+    for (; (p.copy_bytes > enough || few()) && p.block_x > 2 * unit; lay_out(p), count()) halve_x();
+    if (p.copy_bytes > too_many) return false;
+  }
+  p.units = p.blocks_x * p.blocks_y * outer;
+  p.tasks = std::min(p.units, wanted);
+  const int64_t vectors = p.block_y * p.vectors(p.in_place ? 2 * p.block_x : p.block_x);
+  p.vector_bytes = padded(static_cast<size_t>(vectors) * sizeof(LineVector));
+  constexpr int64_t most_together = 8;  // vectors of a tile
+  const int64_t kept = std::ssize(p.taps) > longest_sum ? std::max(vectors, most_together) : most_together;
+  p.kept_bytes = padded(static_cast<size_t>(kept * lanes * p.tiles->most_columns) * 4);
+  if (p.panel == 0) {
+    const int64_t wide = p.tiles->most_columns, columns = (p.columns + wide - 1) / wide * wide;
+    p.b_bytes = padded(static_cast<size_t>(columns * static_cast<int64_t>(p.taps.size())) * 4);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::shared_ptr<const LinePlan> line_plan(const LineProblem& q, int workers) {
+  auto p = std::make_shared<LinePlan>();
+  p->tiles = &line_tiles();
+  p->workers = workers;
+  p->columns = q.columns, p->to_column = q.to_column, p->bias_column = q.bias_column, p->panel = q.panel, p->b_column = q.b_column;
+  p->has_bias = q.has_bias, p->clamps = q.clamps, p->low = q.low, p->high = q.high;
+  constexpr int64_t most_taps = 1 << 16;
+  int64_t taps = 1;
+  const size_t indices = q.sizes.size() - static_cast<size_t>(q.a.rank);
+  for (size_t i = 0; i < indices; ++i) {
+    if (q.sizes[i] == 0) return nullptr;
+    if (i >= q.kept.size() && (taps *= q.sizes[i]) > most_taps) return nullptr;
+  }
+  if (q.columns == 0 || q.a.rank > most || (q.has_bias && q.columns > 1 && q.bias_column != 1)) return nullptr;
+  if (!Planner(q, *p).plan() || !choose_blocks(*p)) return nullptr;
+  return p;
+}
+
+size_t scratch_of(const LinePlan& p) { return static_cast<size_t>(p.workers) * p.per_worker(); }
+
+namespace {
+
+// One worker's blocks, one after another.
+class Blocks {
+ public:
+  Blocks(const LinePlan& p, const float* a, const float* b, const float* bias, float* to, std::byte* scratch) : p_(p), a_(a), b_(b), bias_(bias), to_(to) {
+    vectors_ = reinterpret_cast<LineVector*>(scratch);
+    copy_ = reinterpret_cast<float*>(scratch + p.vector_bytes);
+    packed_ = reinterpret_cast<float*>(scratch + p.vector_bytes + p.copy_bytes);
+    kept_ = reinterpret_cast<float*>(scratch + p.vector_bytes + p.copy_bytes + p.b_bytes);
+  }
+
+  void run(int64_t unit) {
+    const int64_t bx = unit % p_.blocks_x, by = unit / p_.blocks_x % p_.blocks_y;
+    int64_t rest = unit / p_.blocks_x / p_.blocks_y, to = 0, bias = 0, b = 0;
+    std::copy_n(p_.offset, p_.rank, at_);
+    for (size_t i = p_.outer.size(); i-- > 0; rest /= p_.outer[i].extent) {
+      const Index& index = p_.outer[i];
+      const int64_t n = rest % index.extent;
+      to += n * index.to, bias += n * index.bias, b += n * index.b;
+      for (int j = 0; j < p_.rank; ++j) at_[j] += n * index.along[j];
+    }
+    const int64_t y0 = by * p_.block_y, lines = std::min(p_.block_y, p_.y.extent - y0), x0 = p_.begin_x(bx), outputs = p_.end_x(bx) - x0;
+    at_[p_.x.axis] += x0 * p_.x.step;
+    if (p_.y.axis >= 0) at_[p_.y.axis] += y0 * p_.y.step;
+    LineTile d;
+    d.vectors = vectors_;
+    d.taps = p_.tap_offsets.data();
+    d.tap_count = std::ssize(p_.tap_offsets);
+    d.block = longest_sum;
+    d.kept = kept_;
+    d.to_step = p_.to_column;
+    d.clamps = p_.clamps, d.low = p_.low, d.high = p_.high;
+    if (p_.in_place) {
+      d.a = a_;
+      for (int j = 0; j < p_.rank; ++j) d.a += at_[j] * p_.stride[j];
+      list(lines, outputs, p_.y.axis >= 0 ? p_.y.step * p_.stride[p_.y.axis] : 0, d);
+    } else {
+      copy(lines);
+      d.a = copy_;
+      list(lines, outputs, p_.y.step * p_.row(), d);
+    }
+    if (p_.panel == 0 && packed_from_ != b) pack(b);
+    packed_from_ = b;
+    float* result = to_ + to + y0 * p_.y.to + x0;
+    const int64_t wide = p_.tiles->most_columns;
+    for (int64_t n = 0; n < p_.columns; n += wide) {
+      d.columns = static_cast<int>(std::min(wide, p_.columns - n));
+      d.b = p_.panel == 0 ? packed_ + n * d.tap_count : b_ + n / p_.panel * p_.panel * d.tap_count + n % p_.panel;
+      d.b_row = p_.panel == 0 ? wide : p_.panel;
+      d.bias = p_.has_bias ? bias_ + bias + n * p_.bias_column : nullptr;
+      d.to = result + n * p_.to_column;
+      p_.tiles->by_columns[d.columns](d);
+    }
+  }
+
+ private:
+  // Lists the vectors of a block. The last one of a line that is read in place overlaps the one before.
+  void list(int64_t lines, int64_t outputs, int64_t step, LineTile& d) {
+    const int64_t lanes = p_.lanes();
+    d.count = lines * p_.vectors(outputs);
+    if (lines == lines_ && outputs == outputs_) return;
+    lines_ = lines, outputs_ = outputs;
+    d.count = 0;
+    for (int64_t y = 0; y < lines; ++y) {
+      for (int64_t x = 0; x < outputs; x += lanes) {
+        const int64_t from = p_.in_place ? std::min(x, outputs - lanes) : x;
+        vectors_[d.count++] = {y * step + from, y * p_.y.to + from, std::min(lanes, outputs - from)};
+      }
+    }
+  }
+
+  // Copies what the block's windows read.
+  void copy(int64_t lines) {
+    const int64_t height = p_.y.reach(lines), row = p_.row();
+    for (size_t k = 0; k < p_.planes.size(); ++k) {
+      float* to = copy_ + static_cast<int64_t>(k) * p_.height * row;
+      int64_t from = 0;
+      bool inside = true;
+      for (int j = 0; j < p_.rank; ++j) {
+        if (j == p_.x.axis || j == p_.y.axis) continue;
+        const int64_t at = at_[j] + p_.planes[k].along[j];
+        inside = inside && at >= 0 && at < p_.size[j];
+        from += at * p_.stride[j];
+      }
+      const int64_t top = p_.y.axis >= 0 ? at_[p_.y.axis] : 0, size = p_.y.axis >= 0 ? p_.size[p_.y.axis] : 1, step = p_.y.axis >= 0 ? p_.stride[p_.y.axis] : 0;
+      const int64_t first = inside ? std::clamp<int64_t>(-top, 0, height) : height, last = std::clamp<int64_t>(size - top, first, height);
+      std::fill_n(to, first * row, 0.0f);
+      copy_rows(to + first * row, a_ + from + (top + first) * step, step, first, last);
+      std::fill_n(to + last * row, (height - last) * row, 0.0f);
+    }
+  }
+
+  // Copies rows [first, last) of a plane.
+  void copy_rows(float* to, const float* from, int64_t from_step, int64_t first, int64_t last) const {
+    const int64_t size = p_.size[p_.x.axis], step = p_.x.step, start = at_[p_.x.axis];
+    if (step == 1 && p_.all_rows) {
+      const int64_t begin = std::clamp<int64_t>(-start, 0, p_.run), end = std::clamp<int64_t>(size - start, begin, p_.run);
+      return p_.tiles->copy(to, p_.run, from + start, from_step, last - first, begin, end, p_.run);
+    }
+    if (step == 2 && p_.all_rows && p_.phases == 2) return p_.tiles->copy_by_two(to, p_.run, from, from_step, last - first, start, size);
+    for (int64_t y = first; y < last; ++y, to += p_.row(), from += from_step) {
+      if (p_.used_rows[static_cast<size_t>(y)] == 0) continue;
+      float* run = to;
+      for (int64_t phase = 0; phase < step; ++phase) {
+        if (p_.used_phases[static_cast<size_t>(phase)] == 0) continue;
+        const int64_t at = start + phase;  // of element 0
+        const int64_t begin = std::clamp<int64_t>(at >= 0 ? 0 : (-at + step - 1) / step, 0, p_.run);
+        const int64_t end = std::clamp<int64_t>(at >= size ? 0 : (size - at + step - 1) / step, begin, p_.run);
+        std::fill_n(run, begin, 0.0f);
+        p_.tiles->take(run + begin, from + at + begin * step, step, end - begin);
+        std::fill(run + end, run + p_.run, 0.0f);
+        run += p_.run;
+      }
+    }
+  }
+
+  // Panels of a strided B.
+  void pack(int64_t from) const {
+    const int64_t wide = p_.tiles->most_columns;
+    float* to = packed_;
+    for (int64_t n = 0; n < p_.columns; n += wide) {
+      const int64_t columns = std::min(wide, p_.columns - n);
+      for (int64_t row : p_.b_rows) {
+        const float* b = b_ + from + row + n * p_.b_column;
+        for (int64_t c = 0; c < columns; ++c) to[c] = b[c * p_.b_column];
+        std::fill(to + columns, to + wide, 0.0f);
+        to += wide;
+      }
+    }
+  }
+
+  const LinePlan& p_;
+  const float *a_, *b_, *bias_;
+  float* to_;
+  LineVector* vectors_;
+  float *copy_, *packed_, *kept_;
+  int64_t at_[most] = {};
+  int64_t packed_from_ = INT64_MIN, lines_ = 0, outputs_ = 0;
+};
+
+}  // namespace
+
+void run_lines(const LinePlan& p, const std::byte* a, const std::byte* b, const std::byte* bias, std::byte* to, std::byte* scratch, Workers& workers) {
+  workers.run(p.tasks, [&](int64_t task, int worker) {
+    Blocks blocks(p, reinterpret_cast<const float*>(a), reinterpret_cast<const float*>(b), reinterpret_cast<const float*>(bias), reinterpret_cast<float*>(to),
+                  scratch + static_cast<size_t>(worker) * p.per_worker());
+    for (int64_t u = p.units * task / p.tasks; u < p.units * (task + 1) / p.tasks; ++u) blocks.run(u);
+  });
+}
+
+}  // namespace ingot::kernels
