@@ -318,17 +318,19 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   compile::Record record;
   const bool debug = log_level() == 2;
   double compiled = lowering;
-  return TimedBuild(options, [&](compile::Timed* timed) {
-    record.decisions.clear();
-    plan::Plan plan = compile::compile(functions, options, between(progress, compiled, 1), debug ? &record : nullptr, timed);
-    compiled = 1;
-    if (debug) std::fputs(record.decisions.c_str(), stderr);
-    plan.signature = model.signature;
-    plan::verify(plan);
-    report("compile", std::chrono::duration<double>(now() - start).count());
-    start = now();
-    return plan;
-  }).run();
+  return TimedBuild(options,
+                    [&](compile::Timed* timed) {
+                      record.decisions.clear();
+                      plan::Plan plan = compile::compile(functions, options, between(progress, compiled, 1), debug ? &record : nullptr, timed);
+                      compiled = 1;
+                      if (debug) std::fputs(record.decisions.c_str(), stderr);
+                      plan.signature = model.signature;
+                      plan::verify(plan);
+                      report("compile", std::chrono::duration<double>(now() - start).count());
+                      start = now();
+                      return plan;
+                    })
+      .run();
 }
 
 plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compile::Record* record) {

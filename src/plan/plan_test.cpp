@@ -299,7 +299,8 @@ TEST(Plan, NothingIsBehindTheEndOrBetweenTheSections) {
   }
   std::vector<std::byte> good = bytes_of(sample()), bytes = good;
   bytes.resize(good.size() + 64);
-  EXPECT_EQ(outcome_of(with_header(bytes, [](Header& h) { h.weights_bytes += 64; })), fmt::format("the plan is damaged: its weights end at byte 128 of their section, which has 192"));
+  EXPECT_EQ(outcome_of(with_header(bytes, [](Header& h) { h.weights_bytes += 64; })),
+            fmt::format("the plan is damaged: its weights end at byte 128 of their section, which has 192"));
   bytes.resize(good.size() + page);
   EXPECT_EQ(outcome_of(with_header(bytes, [](Header& h) { h.weights_offset += page; })), "the plan is damaged: its sections are not where they belong");
   EXPECT_EQ(outcome_of(with_header(bytes, [](Header& h) { h.reserved = 1; })).substr(0, 34), "there is something behind the end ");

@@ -130,7 +130,8 @@ class Verifier {
     if (c.function <= index_ || c.function >= plan_.functions.size()) bad("a region runs a function that does not exist or does not come after it");
     const Function& f = plan_.functions[c.function];
     if (c.values.size() != f.bindings.size()) bad("a region gives " + std::to_string(c.values.size()) + " values for the bindings of \"" + f.name + "\"");
-    if (c.symbols.size() != f.symbols.size()) bad("a region gives " + std::to_string(c.symbols.size()) + " sizes to \"" + f.name + "\", which has " + std::to_string(f.symbols.size()));
+    if (c.symbols.size() != f.symbols.size())
+      bad("a region gives " + std::to_string(c.symbols.size()) + " sizes to \"" + f.name + "\", which has " + std::to_string(f.symbols.size()));
     for (SizeRef s : c.symbols) {
       if (s == UINT32_MAX) continue;
       size(s, "a call");

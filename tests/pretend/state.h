@@ -59,12 +59,11 @@ constexpr int most_gpus = 8;
 class Pretend {
  public:
   std::mutex mutex;
-  std::map<std::string, long long, std::less<>> values = {{"gpus", 1},        {"sm", 90},         {"driver", 13000}, {"memory", 8LL << 30},     {"fail_allocation", 0},
-                                                          {"fail_call", 0},   {"allocations", 0}, {"frees", 0},      {"live_bytes", 0},         {"live", 0},
-                                                          {"calls", 0},       {"launches", 0},    {"replays", 0},    {"mistakes", 0},           {"refused", 0},
-                                                          {"host_memory", 0}, {"algorithms", 1},  {"fastest", 0},    {"refused_algorithm", -1}, {"cublaslt", 130000},
-                                                          {"clock", 0},       {"waits", 0},       {"shut_down", 0},   {"launch_time", 1000}, {"fast_tile", -1},
-                                                          {"peak_bytes", 0},  {"pinned_copies", 0}, {"blocks", 0}};
+  std::map<std::string, long long, std::less<>> values = {
+      {"gpus", 1},    {"sm", 90},         {"driver", 13000},     {"memory", 8LL << 30}, {"fail_allocation", 0},    {"fail_call", 0},     {"allocations", 0},
+      {"frees", 0},   {"live_bytes", 0},  {"live", 0},           {"calls", 0},          {"launches", 0},           {"replays", 0},       {"mistakes", 0},
+      {"refused", 0}, {"host_memory", 0}, {"algorithms", 1},     {"fastest", 0},        {"refused_algorithm", -1}, {"cublaslt", 130000}, {"clock", 0},
+      {"waits", 0},   {"shut_down", 0},   {"launch_time", 1000}, {"fast_tile", -1},     {"peak_bytes", 0},         {"pinned_copies", 0}, {"blocks", 0}};
   std::string events, shown;
   struct Memory {
     size_t bytes;

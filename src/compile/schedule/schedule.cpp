@@ -264,8 +264,8 @@ std::string print(const Schedule& schedule, const Graph& g) {
     out += "\n";
     for (const backend::Offer& o : s.considered.offers) {
       const bool chosen = o.implementation == s.considered.chosen && o.takes_body;
-      out += fmt::format("    {} {}: cost {:.6g}{}{}", chosen ? "*" : " ", o.implementation, o.cost, o.takes_body ? "" : ", and a pass for the body",
-                         o.packing ? ", B packed" : "");
+      out +=
+          fmt::format("    {} {}: cost {:.6g}{}{}", chosen ? "*" : " ", o.implementation, o.cost, o.takes_body ? "" : ", and a pass for the body", o.packing ? ", B packed" : "");
       for (const std::string_view& what : o.tunables) out += fmt::format("{}{}", &what == o.tunables.data() ? ", can be timed: " : ", ", what);
       out += chosen && s.considered.timed ? ", the fastest when it was timed\n" : "\n";
     }

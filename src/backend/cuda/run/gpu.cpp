@@ -175,7 +175,6 @@ bool Gpu::can_access(const void* pointer) const {
 std::unique_ptr<Stream> Gpu::new_stream() const { return std::make_unique<GpuStream>(device_); }
 std::unique_ptr<Stream> Gpu::new_own_stream() const { return std::make_unique<GpuStream>(device_, std::make_unique<CudaStream>(device_)); }
 
-
 Function Gpu::function(const std::string& name) const {
   auto found = module_of_.find(name);
   if (found == module_of_.end()) {

@@ -153,7 +153,8 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
     body.operands.push_back(s.type);
     return body;
   };
-  const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k), bytes = static_cast<double>(ir::size_of(s.type)) * static_cast<double>(s.k) * static_cast<double>(s.n);
+  const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k),
+               bytes = static_cast<double>(ir::size_of(s.type)) * static_cast<double>(s.k) * static_cast<double>(s.n);
   std::string line = fmt::format("{:<44}", s.name);
   auto tell = [&](std::string_view who, double seconds) {
     line += fmt::format(" {} {:8.2f} us {:6.1f} TFLOP/s {:5.2f} TB/s;", who, seconds * 1e6, flops / seconds / 1e12, bytes / seconds / 1e12);

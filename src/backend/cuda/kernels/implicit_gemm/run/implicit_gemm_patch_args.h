@@ -43,9 +43,7 @@
       const int row = last ? (at % channels * kernel[0] + r) * kernel[1] + at / channels : r * kernel[1] + at; \
       return r < runs() && at >= 0 && at < run() ? row : -1; \
     } \
-    constexpr unsigned mask(int word) const { \
-      return per() == 1 ? (k(word, 0) < 0 ? 0u : 0xffffffffu) : (k(word, 0) < 0 ? 0u : 0xffffu) | (k(word, 1) < 0 ? 0u : 0xffff0000u); \
-    } \
+    constexpr unsigned mask(int word) const { return per() == 1 ? (k(word, 0) < 0 ? 0u : 0xffffffffu) : (k(word, 0) < 0 ? 0u : 0xffffu) | (k(word, 1) < 0 ? 0u : 0xffff0000u); } \
     constexpr int high() const { return wide == 1 ? 4 : wide == 4 ? 1 : 2; } /* warps that share the lines of places */ \
     constexpr int threads() const { return 32 * wide * high(); } \
     constexpr int blocks() const { return (steps() <= 4 ? 20 : steps() <= 12 ? 12 : 8) / (wide * high()); } /* on a multiprocessor: all of B is in registers */ \
