@@ -14,7 +14,7 @@ class Lane {
 
   // A run has given all its work to the session's stream.
   void note_end(backend::Stream& stream);
-  // Until the run noted last is done: then nothing reads the memory that was streamed from.
+  // Until all noted runs are done: then nothing reads the memory that was streamed from.
   void wait();
 
   // The copies of one run, each in order behind the last step that reads what lies in its place, and each before the step that waits for it. They are work behind all
