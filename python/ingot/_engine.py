@@ -350,7 +350,7 @@ class Session(Handle):
         inputs = (Tensor * max(len(arrays), 1))()
         keep = [a.fill_in(t, b) if hasattr(a, "fill_in") else fill(t, plain(a, device, b, "input"), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
         made = self._outputs(inputs, len(arrays)) if out is None else list(out)
-        late = [i for i, array in enumerate(made) if array is None]
+        late = [i for i, array in enumerate(made) if array is None] if out is None else []
         for array, binding in zip(made, self._engine.outputs(self._function)):
             if array is None and out is None:
                 continue
