@@ -247,7 +247,7 @@ class Callers {
   }
   // Returns before its work is done, since nothing of it is on the host.
   ingot_status run(const Session& session, size_t at) const {
-    auto memory = [&](size_t offset) { return reinterpret_cast<void*>(memory_ + at + offset); };  // NOLINT(performance-no-int-to-ptr): the driver's addresses are numbers
+    auto memory = [&](size_t offset) { return reinterpret_cast<void*>(memory_ + at + offset); };
     const int64_t x[] = {rows, 8}, y[] = {rows, 2}, a[] = {rows, 4}, b[] = {4, rows};
     const ingot_tensor inputs[] = {{memory(0), INGOT_FLOAT32, 2, x, nullptr}, {memory(256), INGOT_FLOAT32, 2, y, nullptr}};
     const ingot_tensor outputs[] = {{memory(512), INGOT_FLOAT32, 2, a, nullptr}, {memory(768), INGOT_FLOAT32, 2, b, nullptr}, {memory(1024), INGOT_FLOAT32, 0, x, nullptr}};
