@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Mapping
 from ctypes import POINTER, byref, c_int32, c_int64, c_uint8, c_void_p
 
-from . import atomic, plan_signature
+from . import atomic, plan_signature, processes
 from ._library import Handle, Options, OutputMemory, Plan, check, lib, session_options, text_of
 from ._values import Tensor, broadcast, by_name, fill, fitting, is_writeable, native, numpy_type, on_host, plain
 from .errors import DeviceError, InputError, OptionError, UnsupportedError
@@ -37,6 +37,7 @@ class Engine:
         self.given: dict = {}  # the weights given to load_engine, by name
         self._values: dict = {}  # weights given later, by name; the library reads them in place
         self.forks = weakref.WeakSet()  # see new_weights
+        self.changing = processes.Lock()  # one thread at a time changes what the weights are, so that values are kept for as long as the library reads them
         self._options = Options(plan.session_options)
         self._description = None
         self._weights = self.device = None
@@ -169,11 +170,14 @@ class Engine:
         from .weights import commit
 
         taken, staged = self.staged(state_dict, strict)
-        if self._weights is not None:
-            commit(self._weights.pointer, staged)
-        self._values.update(staged)
-        for fork in list(self.forks):
-            fork.follow(staged)
+        with self.changing():
+            if self._weights is not None:
+                commit(self._weights.pointer, staged)
+            before = [self._values.get(name) for name, _ in staged]  # which forks read until they follow
+            self._values.update(staged)
+            for fork in list(self.forks):
+                fork.follow(staged)
+            del before
         return taken
 
     def staged(self, state_dict, strict) -> tuple[dict, list]:
@@ -355,7 +359,7 @@ class Session(Handle):
         inputs = (Tensor * max(len(arrays), 1))()
         keep = [a.fill_in(t, b) if hasattr(a, "fill_in") else fill(t, plain(a, device, b, "input"), b, "input") for t, a, b in zip(inputs, arrays, bindings)]
         made = self._outputs(inputs, len(arrays)) if out is None else list(out)
-        late = [i for i, array in enumerate(made) if array is None]
+        late = [i for i, array in enumerate(made) if array is None] if out is None else []
         for array, binding in zip(made, self._engine.outputs(self._function)):
             if array is None and out is None:
                 continue

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Mapping
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
 
-from .errors import InputError
+from .errors import DeviceError, InputError
 
 # In the order of ingot_dtype.
 _DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
@@ -107,6 +107,8 @@ def plain(value, device, binding: dict, what: str):
         import numpy as np
 
         return native(np.asarray(value))
+    if hasattr(value, "data_ptr") and where == "cuda":
+        where = str(value.device)  # with its number
     if where != "cpu" and not (device or "").startswith(where):
         raise InputError(f"{what} {binding['name']!r} is on {where}, and the engine runs on {device}", remedy="copy it there, or load the engine where the tensor is (device=)")
     return value
@@ -128,17 +130,31 @@ def _described(array):
             raise InputError("a tensor that is sparse, negated or conjugated lazily has no plain memory", remedy="give tensor.to_dense().resolve_neg()")
         return array.data_ptr(), str(array.dtype).removeprefix("torch."), tuple(array.shape), array.stride()
     if not hasattr(array, "ctypes"):
-        import numpy as np
-
-        told = array.__cuda_array_interface__
-        dtype, shape = np.dtype(told["typestr"]), tuple(told["shape"])
-        steps = told.get("strides")
-        if steps is None:
-            steps = [dtype.itemsize] * len(shape)
-            for d in reversed(range(len(shape) - 1)):
-                steps[d] = steps[d + 1] * shape[d + 1]
-        return told["data"][0], dtype.name, shape, tuple(s // dtype.itemsize for s in steps)
+        return _described_on_gpu(array.__cuda_array_interface__)
     return array.ctypes.data, array.dtype.name, array.shape, tuple(s // array.itemsize for s in array.strides)
+
+
+def _described_on_gpu(told: dict):
+    """The same of a `__cuda_array_interface__`, once what its owner computes in a stream of its own is done."""
+    import numpy as np
+
+    dtype, shape, steps = np.dtype(told["typestr"]), tuple(told["shape"]), told.get("strides")
+    if steps is None:
+        steps = [dtype.itemsize] * len(shape)
+        for d in reversed(range(len(shape) - 1)):
+            steps[d] = steps[d + 1] * shape[d + 1]
+    if told.get("mask") is not None or not dtype.isnative or any(s % dtype.itemsize for s in steps):
+        raise InputError("an array on the GPU that has a mask, another byte order, or strides between its elements is not read there", remedy="give a plain copy of it")
+    _wait_for(told.get("stream"))
+    return told["data"][0], dtype.name, shape, tuple(s // dtype.itemsize for s in steps)
+
+
+def _wait_for(stream):
+    """Waits for a CUDA stream, by its number in `__cuda_array_interface__`. Runs are work in the default stream (1), which comes after each thread's default stream (2) by itself."""
+    if stream in (None, 1, 2):
+        return
+    if status := ctypes.CDLL("libcuda.so.1").cuStreamSynchronize(c_void_p(stream)):
+        raise DeviceError(f"the stream of an array on the GPU cannot be waited for (the driver's error {status})")
 
 
 def fill(tensor: Tensor, array, binding: dict, what: str):

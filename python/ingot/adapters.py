@@ -167,8 +167,8 @@ class Adapters:
         parts = {name: low for name, low in self._parts(choice).items() if name in held}
         made = fork(engine, lambda engine, pointer: Merged(engine, pointer, parts, self._target.base))
         if parts:
-            made.follow([])
-        engine.forks.add(made)
+            with engine.changing():
+                made.follow([])
         return made
 
 

@@ -43,9 +43,8 @@ class Configured:
             return
         try:
             for engine in engines:
-                before = engine.memory()["limit"]
+                self._before.append((engine, engine.memory()["limit"]))
                 _set(engine, int(runtime_option["memory_bytes"]))
-                self._before.append((engine, before))
         except BaseException:
             self.__exit__()
             raise
@@ -60,5 +59,6 @@ class Configured:
 
 
 def _set(engine, limit: int):
-    for pointer in (engine._weights.pointer, *(fork.pointer for fork in list(engine.forks))):
-        check(lib().ingot_weights_set_memory(pointer, limit))
+    with engine.changing():
+        for weights in [engine._weights, *engine.forks]:  # the list keeps them while the library uses them
+            check(lib().ingot_weights_set_memory(weights.pointer, limit))

@@ -9,27 +9,35 @@ from ._library import Handle, check, lib
 from .errors import InputError
 
 
-class Weights(Handle):
+class _Fork(Handle):
+    kind = "weights"
+
+
+class Weights:
     """The engine's weights, with other values for those given here. Only these, and what prepare makes of them, take memory. `Engine.new_weights` makes such a set, and
     `Session.run(..., weights=)` runs with it. A session that switches between sets keeps what it has resolved and recorded.
 
     A change of the engine's weights counts here too, except for weights that were given here.
     """
 
-    kind = "weights"
-
     def __init__(self, engine, pointer):
-        super().__init__(pointer)
+        # Not the handle itself: who finds an object in a WeakSet while another thread runs its __del__ gets it, and its pointer would be released meanwhile.
+        self._fork = _Fork(pointer)
         self._engine = engine
         self.given: dict = {}  # by the engine's names; the library reads them in place
+
+    @property
+    def pointer(self):
+        return self._fork.pointer
 
     def update(self, state_dict, *, strict=True):
         """Replaces values by state-dict name: torch tensors or numpy arrays of the same dtype and shape, which are read in place. The next run sees all of them at once. With
         strict, a name that the engine does not know is an InputError."""
         self._engine.follow()
         _, staged = self._engine.staged(state_dict, strict)
-        self.take(staged)
-        self.given.update(staged)
+        with self._engine.changing():
+            self.take(staged)
+            self.given.update(staged)
 
     def take(self, staged):
         commit(self.pointer, staged)
@@ -51,20 +59,22 @@ def commit(pointer, staged):
 
 
 def fork(engine, make):
-    """make(engine, pointer) for a fork that shares all weights with the engine."""
+    """make(engine, pointer) for a fork that shares all weights with the engine, and follows their changes from then on."""
     if engine._weights is None:
         raise engine.not_here()
     engine.follow()
     out = c_void_p()
-    check(lib().ingot_weights_fork(engine._weights.pointer, byref(out)))
-    return make(engine, out)
+    with engine.changing():
+        check(lib().ingot_weights_fork(engine._weights.pointer, byref(out)))
+        made = make(engine, out)
+        engine.forks.add(made)
+    return made
 
 
 def new_weights(engine, state_dict, strict) -> Weights:
     made = fork(engine, Weights)
     if state_dict:
         made.update(state_dict, strict=strict)
-    engine.forks.add(made)
     return made
 
 

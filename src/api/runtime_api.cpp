@@ -275,7 +275,7 @@ ingot_status ingot_plan_with_weights(const ingot_plan* plan, const ingot_weight_
       std::string_view name = &required(value.name, "name");
       bool found = false;
       for (plan::Weight& w : made->weights) {
-        if (w.name != name && w.tied_to != name) continue;
+        if (!w.is_named(name)) continue;
         found = true;
         if (w.bytes != value.bytes) fail(Code::invalid_input, "weight \"{}\" has {} bytes, but {} are given", name, w.bytes, value.bytes);
         w.data = value.bytes > 0 ? &required(static_cast<const std::byte*>(value.data), "data") : nullptr;

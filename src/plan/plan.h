@@ -157,6 +157,8 @@ struct Weight {
   const std::byte* data = nullptr;     // embedded: in the mapped file or the compiler's memory; dense, in `order`
   uint64_t bytes = 0;
   std::shared_ptr<const void> keep;
+
+  bool is_named(std::string_view text) const { return name == text || (!tied_to.empty() && tied_to == text); }
 };
 
 // A tensor that the prepare function computes from weights: merged, cast, packed.

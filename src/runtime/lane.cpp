@@ -5,7 +5,11 @@
 namespace ingot::runtime {
 
 void Lane::note_end(backend::Stream& stream) {
-  if (end_ == nullptr) end_ = stream.new_point();
+  if (end_ == nullptr) {
+    end_ = stream.new_point();
+  } else {
+    stream_->come_after(*end_);  // the run before may be in another stream of the caller, as a recording with copies of its own
+  }
   stream.set(*end_);
 }
 

@@ -14,7 +14,7 @@ class Lane {
 
   // Marks the end of a run: all its work is in the session's stream.
   void note_end(backend::Stream& stream);
-  // Waits until the last marked run is done. From then on nothing reads the host memory that its copies read.
+  // Waits until all marked runs are done. From then on nothing reads the host memory that their copies read.
   void wait();
 
   // The copies of one run. A copy starts after the last step that reads the old content of its place in the ring, and ends before the step that needs it.

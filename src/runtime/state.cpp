@@ -68,7 +68,7 @@ size_t State::find(std::string_view name) const {
   std::string names;
   for (size_t i = 0; i < entries_.size(); ++i) {
     const plan::Weight& w = what(i);
-    if (w.name == name || w.tied_to == name) return i;
+    if (w.is_named(name)) return i;
     names += (names.empty() ? "" : ", ") + w.name;
   }
   throw Error(Code::invalid_input, fmt::format("the state has no entry \"{}\"", name)).fix("its entries are " + (names.empty() ? "none: the plan writes no buffers" : names));

@@ -349,6 +349,7 @@ TEST(State, SizesThatDoNotFit) {
   Values mine(16);
   const int64_t dims[] = {2, 8};
   state->bind(0, {mine.data(), ir::DType::f32, 2, dims, nullptr});
+  Counting memory;  // outlives the session, which keeps its state
   Session session(weights, 0, 1);
   session.set_state(state);
   EXPECT_EQ(run_with_cache(session, 2, 8), mine);
@@ -358,7 +359,6 @@ TEST(State, SizesThatDoNotFit) {
     State::Use use(*state);
     EXPECT_EQ(message([&] { run_with_cache(session, 2, 8); }), "the state is in use: another run or call with it has not returned");
   }
-  Counting memory;
   auto other = std::make_shared<State>(weights, memory, State::Of::shared);
   session.set_state(other);
   run_with_cache(session, 2, 4);

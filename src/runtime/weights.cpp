@@ -236,7 +236,7 @@ void Weights::set(std::string_view name, const void* data, size_t bytes, bool co
   std::lock_guard lock(mutex_);
   for (size_t i = 0; i < plan().weights.size(); ++i) {
     const plan::Weight& w = plan().weights[i];
-    if (w.name != name && w.tied_to != name) continue;
+    if (!w.is_named(name)) continue;
     found = true;
     if (w.bytes != bytes) fail(Code::invalid_input, "weight \"{}\" has {} bytes, but {} are given", name, w.bytes, bytes);
     std::shared_ptr<const MemoryBlock> copied;

@@ -98,7 +98,7 @@ class Weights {
   };
   // What a commit recomputes; the rest is shared with the previous set.
   struct Change {
-    std::vector<bool> weights;       // have new values
+    std::vector<bool> weights;  // have new values
     std::vector<bool> home_is_free;  // per Plan::derived
     bool new_home = false;
     PreparePart part;

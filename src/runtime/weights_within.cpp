@@ -277,12 +277,12 @@ std::shared_ptr<Weights::Set> Weights::make_within(const Given& given, const Set
 
 Weights::Limit Weights::limit_for(int64_t limit) const {
   Limit out = limit_;
+  if (limit < automatic) fail(Code::invalid_option, "option memory_bytes is {}, but it must be a number of bytes, 0 (no limit) or -1 (nine tenths of the free memory)", limit);
   if (backend().memory() == nullptr) {
     if (limit <= 0) return out;
     throw Error(Code::invalid_option, fmt::format("option memory_bytes is {}, but it limits the memory of a GPU, and these weights are on the CPU", limit))
         .fix("leave it out on the CPU: the weights of a file are mapped and take memory only as they are read");
   }
-  if (limit < automatic) fail(Code::invalid_option, "option memory_bytes is {}, but it must be a number of bytes, 0 (no limit) or -1 (nine tenths of the free memory)", limit);
   if (!out.on && limit != 0) {
     out.arena = usual_bytes();
     find_makings();

@@ -141,6 +141,26 @@ def test_texts(library, tmp_path):
     library.library.ingot_model_release(model)
 
 
+def test_no_name_is_no_weight(library, plan):
+    """Weights that are not tied have an empty text for the other's name."""
+    weights = library.made("ingot_weights_create", plan, None)
+    state = library.made("ingot_state_create", plan, weights)
+    values, source = np.zeros(64, np.float32), (_values.WeightSource * 1)()
+    at = c_void_p(values.ctypes.data)
+    source[0].name, source[0].data, source[0].bytes = b"", values.ctypes.data, 256
+    assert library("ingot_weights_set", weights, b"", at, 256, None, 1) == (3, 'the plan has no weight ""')
+    assert library("ingot_plan_with_weights", plan, source, 1, byref(c_void_p())) == (3, 'the plan has no weight ""')
+    assert library("ingot_state_read", state, b"", at, 32) == (3, 'the state has no entry ""')
+    library.library.ingot_state_release(state)
+    library.library.ingot_weights_release(weights)
+
+
+def test_a_limit_of_memory_is_a_number_of_bytes_on_the_cpu_too(library, plan):
+    weights = library.made("ingot_weights_create", plan, None)
+    assert [library("ingot_weights_set_memory", weights, limit)[0] for limit in (0, -1, -2, -(2**63), 1)] == [0, 0, 4, 4, 4]
+    library.library.ingot_weights_release(weights)
+
+
 def test_measuring_has_limits(library):
     for threads, seconds in ((-1, 1.0), (2**31 - 1, 0.01), (1, float("nan")), (1, float("inf"))):
         status, message = library("ingot_measure_machine", threads, seconds, byref(c_void_p()))

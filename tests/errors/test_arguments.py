@@ -11,6 +11,7 @@ import torch
 from torch.testing._internal.two_tensor import TwoTensor
 
 import ingot
+from ingot import _values
 
 Input = ingot.Input
 
@@ -296,3 +297,46 @@ def test_sessions(tmp_path):
         def give():
             session.state["seen"] = value
         assert told(ingot.InputError, give)[0].startswith("state 'seen' is float32 [4], but the given value cannot be converted to it: ")
+
+
+def test_results_beyond_the_last_have_no_memory_to_give(tmp_path):
+    ingot.save(ingot.compile(Sums(), inputs=[Input(X)]), tmp_path / "m.ingot")
+    session, x = ingot.load_engine(tmp_path / "m.ingot").session(), np.ones(X, np.float32)
+    assert told(ingot.InputError, lambda: session.run(x, out=[np.empty(X, np.float32), None]))[0] == "the plan gives 1 output (add_1), but room for 2 are given"
+
+
+class OnGpu:
+    """An array as CuPy and Numba describe theirs."""
+
+    def __init__(self, **told):
+        self.__cuda_array_interface__ = {"data": (4096, False), "shape": (3, 4), "typestr": "<f4", "version": 3, **told}
+
+
+def test_arrays_on_a_gpu():
+    binding = {"name": "x", "dtype": "float32"}
+    described = lambda **more: _values._described(_values.plain(OnGpu(**more), "cuda:0", binding, "input"))  # noqa: E731
+    assert described() == described(strides=(16, 4)) == (4096, "float32", (3, 4), (4, 1))
+    assert described(strides=(-4, 12)) == (4096, "float32", (3, 4), (-1, 3))
+    assert described(typestr="<f8", shape=(), stream=1) == (4096, "float64", (), ())
+    for wrong in ({"typestr": ">f4"}, {"strides": (18, 4)}, {"strides": (16, 2)}, {"mask": OnGpu()}):
+        assert told(ingot.InputError, lambda: described(**wrong))[0].startswith("an array on the GPU that has a mask, another byte order, or strides")
+    assert told(ingot.InputError, lambda: _values.plain(OnGpu(), "cpu", binding, "input"))[0] == "input 'x' is on cuda, and the engine runs on cpu"
+
+
+def test_an_array_that_is_still_computed_in_a_stream_of_its_own_is_waited_for(monkeypatch):
+    """As version 3 of the interface asks of who reads it."""
+    waited = []
+
+    class Driver:
+        def __init__(self, name):
+            assert name == "libcuda.so.1"
+
+        def cuStreamSynchronize(self, stream):  # noqa: N802 - the driver's name
+            waited.append(stream.value)
+            return 0 if stream.value == 77 else 400
+
+    monkeypatch.setattr(_values.ctypes, "CDLL", Driver)
+    for stream in (None, 1, 2, 77):
+        _values._described(OnGpu(stream=stream))
+    assert waited == [77]
+    assert told(ingot.DeviceError, lambda: _values._described(OnGpu(stream=78)))[0] == "the stream of an array on the GPU cannot be waited for (the driver's error 400)"

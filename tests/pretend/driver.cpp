@@ -154,7 +154,10 @@ int cuCtxPopCurrent_v2(Context* context) {
 int cuCtxSynchronize() {
   LOCKED;
   if (current_device() < 0) return p.mistake(invalid_context, "waiting without a context");
-  return p.call_fails() ? launch_failed : success;
+  if (p.call_fails()) return launch_failed;
+  p.under_way.clear();
+  p.comes_after.clear();
+  return success;
 }
 int cuMemGetInfo_v2(size_t* free, size_t* total) {
   LOCKED;
@@ -303,7 +306,9 @@ int cuStreamDestroy_v2(StreamHandle stream) {
 int cuStreamSynchronize(StreamHandle stream) {
   LOCKED;
   if (stream != nullptr && !p.streams.contains(stream)) return p.mistake(invalid_handle, "waiting for a stream that is gone");
-  return p.call_fails() ? launch_failed : success;
+  if (p.call_fails()) return launch_failed;
+  p.waited_for(stream);
+  return success;
 }
 int cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
   LOCKED;
@@ -312,6 +317,7 @@ int cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
   ++p.values["waits"];
   if (!p.events_made.contains(event)) return p.mistake(invalid_handle, "waiting for an event that is gone");
   p.joined.insert(stream);
+  if (!p.recording.contains(stream)) p.comes_after[stream].insert(p.comes_after[event].begin(), p.comes_after[event].end());
   const auto mark = p.marks.find(event);
   if (mark == p.marks.end()) return p.recording.contains(stream) ? p.mistake(invalid_value, "a stream that is recorded waits for work outside of the recording") : success;
   const auto other = p.recording.find(mark->second.stream);
@@ -360,7 +366,7 @@ int cuGraphInstantiateWithFlags(GraphExecHandle* exec, GraphHandle graph, unsign
   if (error == success) p.work[*exec] = p.work[graph], p.copied[*exec] = p.copied[graph];
   return error;
 }
-int cuGraphLaunch(GraphExecHandle exec, StreamHandle) {
+int cuGraphLaunch(GraphExecHandle exec, StreamHandle stream) {
   LOCKED;
   if (p.call_fails()) return launch_failed;
   if (!p.execs.contains(exec)) return p.mistake(invalid_handle, "a recording that is gone is started");
@@ -368,6 +374,7 @@ int cuGraphLaunch(GraphExecHandle exec, StreamHandle) {
     const auto found = p.memory.find(address);
     if (found == p.memory.end() || found->second.number != number) return p.mistake(invalid_value, "a recording copies from memory that was freed since");
   }
+  p.give_work(stream, p.copied[exec]);
   ++p.values["replays"];
   p.values["clock"] += p.work[exec];
   return success;
@@ -394,12 +401,15 @@ int cuEventRecord(EventHandle event, StreamHandle stream) {
   if (p.call_fails()) return launch_failed;
   p.times[event] = p.values["clock"];
   p.marks.erase(event);
+  p.comes_after[event] = p.comes_after[stream];
   if (p.recording.contains(stream)) p.marks[event] = {stream, p.reached[stream].given};
   return p.events_made.contains(event) ? success : p.mistake(invalid_handle, "an event that is gone is recorded");
 }
 int cuEventSynchronize(EventHandle event) {
   LOCKED;
-  return p.events_made.contains(event) ? success : p.mistake(invalid_handle, "waiting for an event that is gone");
+  if (!p.events_made.contains(event)) return p.mistake(invalid_handle, "waiting for an event that is gone");
+  p.waited_for(event);
+  return success;
 }
 int cuEventElapsedTime(float* milliseconds, EventHandle from, EventHandle to) {
   LOCKED;

@@ -74,6 +74,9 @@ class Pretend {
   // Copies from page-locked memory in recorded streams, in recordings, and in what is made of them: the memory's address and the number of its allocation.
   std::map<void*, std::vector<std::pair<Address, long long>>> copied;
   std::map<Address, Memory> memory;
+  // Copies from page-locked memory that may be under way: per piece of work (a number), what it reads. A stream, and an event, come after pieces of work.
+  std::map<long long, std::vector<std::pair<Address, long long>>> under_way;
+  std::map<void*, std::set<long long>> comes_after;
   std::set<void*> streams, events_made, contexts;
   std::map<void*, void*> recording;  // streams, and the one whose recording they are in: itself, or that of an event which they wait for
   struct Reached {
@@ -132,7 +135,9 @@ class Pretend {
   }
   bool call_fails() {
     ++values["calls"];
-    return fails("fail_call");
+    if (!fails("fail_call")) return false;
+    under_way.clear();  // a driver that fails does no more work
+    return true;
   }
   // A handle that is no other one, now or later.
   template <class T>
@@ -145,6 +150,22 @@ class Pretend {
     if (after == memory.begin()) return nullptr;
     const auto& found = *std::prev(after);
     return a < found.first + found.second.bytes ? &found : nullptr;
+  }
+  void give_work(void* stream, std::vector<std::pair<Address, long long>> reads) {
+    if (reads.empty()) return;
+    under_way[++pieces_] = std::move(reads);
+    comes_after[stream].insert(pieces_);
+  }
+  // All that a stream or an event comes after is done.
+  void waited_for(void* what) {
+    for (long long piece : std::set<long long>(comes_after[what])) {
+      under_way.erase(piece);
+      for (auto& [other, pieces] : comes_after) pieces.erase(piece);
+    }
+  }
+  bool is_read(Address address) const {
+    return std::any_of(under_way.begin(), under_way.end(),
+                       [&](const auto& one) { return std::any_of(one.second.begin(), one.second.end(), [&](const auto& read) { return read.first == address; }); });
   }
   // Memory of the host that nobody took here may be anything.
   bool inside(Address a, size_t bytes) const {
@@ -159,6 +180,7 @@ class Pretend {
 
  private:
   uintptr_t next_ = 0x10000;
+  long long pieces_ = 0;
 };
 
 inline Pretend& pretend() {
@@ -225,6 +247,7 @@ inline int give_memory(Address address, bool of_device) {
     --p.values["host_memory"];
   }
   --p.values["live"];
+  if (p.is_read(address)) return p.mistake(invalid_value, "page-locked memory is freed while it may be copied from");
   p.memory.erase(found);
   std::free(reinterpret_cast<void*>(address));
   return success;
@@ -241,7 +264,9 @@ inline int copy_bytes(Address to, Address from, size_t bytes, StreamHandle strea
     ++p.reached[stream].given;
     if (source != nullptr && source->second.device < 0) p.copied[p.recording[stream]].push_back({source->first, source->second.number});
   }
-  if (!p.recording.contains(stream)) std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  if (p.recording.contains(stream)) return success;
+  if (source != nullptr && source->second.device < 0) p.give_work(stream, {{source->first, source->second.number}});
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   return success;
 }
 

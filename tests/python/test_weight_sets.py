@@ -3,6 +3,8 @@
 import copy
 import gc
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -109,3 +111,46 @@ def test_wrong_ones(model):
     with pytest.raises(ingot.InputError, match="last.bias"):
         weights.update({"last.bias": torch.zeros(3)})
     assert close(engine.session().run(x, weights=weights)[0], eager(model))
+
+
+SIDE_BY_SIDE = """
+import random, sys, threading, time
+import ingot, numpy as np
+engine = ingot.load_engine(sys.argv[1])
+end, wrong = time.time() + 4, []
+full = lambda v: {"weight": np.full((8, 8), v, np.float32), "bias": np.full(8, v, np.float32)}
+engine.update_weights(full(1))
+
+def run(number):
+    session, x = engine.session(), np.ones((2, 8), np.float32)
+    while time.time() < end:
+        own = engine.new_weights({"bias": full(number)["bias"]} if number % 2 else ())
+        for weights in (own, None):
+            y = session.run(x, weights=weights)[0]
+            v = (y[0, 0] - number) / 8 if weights and number % 2 else y[0, 0] / 9
+            assert (y == y[0, 0]).all() and v == int(v) and 1 <= v <= 50, y
+
+def change(number):
+    while time.time() < end:
+        engine.update_weights(full(random.randint(1, 50)))
+        engine.configure(memory_bytes=0)
+
+def noted(work, number):
+    try:
+        work(number)
+    except BaseException as e:
+        wrong.append(repr(e))
+
+threads = [threading.Thread(target=noted, args=(work, number)) for number, work in enumerate((run, run, run, run, change, change))]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print(wrong or "done")
+"""
+
+
+def test_sets_come_and_go_while_other_threads_change_the_weights(tmp_path):
+    """Each run sees one commit's weights; no set is used that another thread drops, and no value that was replaced."""
+    model = torch.nn.Linear(8, 8)
+    ingot.save(ingot.compile(model.eval().requires_grad_(False), inputs=[torch.ones(2, 8)]), tmp_path / "m.ingot")
+    done = subprocess.run([sys.executable, "-c", SIDE_BY_SIDE, tmp_path / "m.ingot"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stdout + done.stderr

@@ -84,7 +84,7 @@ bool StoragePlan::has_prologue(const Node& matmul) const {
   const ValueId a = matmul.in[0], base = base_of(a);
   if (!is_one_row(graph().type(matmul.out[0]).dims) || context->is_prepare || stored[base] || !is_inlined(graph().producer(base))) return false;
   backend::Gemm sketch = this->sketch(matmul);
-  sketch.prologue.emplace();
+  sketch.prologue = backend::Gemm::Prologue{};
   return context->backend.has_offer({std::move(sketch)});
 }
 

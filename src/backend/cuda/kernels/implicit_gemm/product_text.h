@@ -14,18 +14,18 @@ namespace ingot::backend::cuda {
 struct EmittedProduct {
   std::string name;
   std::vector<std::string> kernels;
-  std::string text;                  // comes after prelude(), the texts of matrix instructions and implicit_gemm_cuda_text()
+  std::string text;  // comes after prelude(), the texts of matrix instructions and implicit_gemm_cuda_text()
   std::vector<std::byte> arguments;  // kernels::ImplicitGemmArgs
-  std::vector<ir::Dim> sizes;        // of the body
+  std::vector<ir::Dim> sizes;  // of the body
 };
 
 // The GEMM that the kernels compute, without the epilogue.
 struct ProductKernels {
-  ir::DType type, b_type;                            // of A, and of B: the same, or int8
-  kernels::GemmMap map;                            // of A
-  bool b_along_k;                                    // B is contiguous along K; else along N
-  bool b_constant;                                   // see backend::Gemm::constant
-  bool large;                                        // only with the kernels for Hopper (sm_90a)
+  ir::DType type, b_type;  // of A, and of B: the same, or int8
+  kernels::GemmMap map;  // of A
+  bool b_along_k;  // B is contiguous along K; else along N
+  bool b_constant;  // see backend::Gemm::constant
+  bool large;  // only with the kernels for Hopper (sm_90a)
   uint16_t tiles = kernels::ImplicitGemmArgs::all_tiles;  // see ImplicitGemmArgs
   std::vector<kernels::ImplicitGemmPatch> patches = {};  // see ImplicitGemmArgs
   // For one row: the matrices that hold B's columns; whether the epilogue is gated (Gemm::gated); the prologue of A, or null.
