@@ -3,8 +3,8 @@
     python tools/make_wheel.py --build build/release && python tools/make_wheel.py --torch-tensorrt
     python tests/wheel/environments.py python3.10=2.10.0 /opt/python3.13/bin/python=2.14.1 [--tests tests/saving,tests/dropin] [--wheels dist]
 
-Each environment is clean, gets its packages by `pip install`, and is removed at the end. `--no-deps` installs torch without the CUDA libraries that it asks for, and instead of them what
-`--libraries` names: a folder whose packages every environment reads. That saves gigabytes where several releases want the same libraries.
+Each environment is clean, gets its packages by `pip install`, and is removed at the end. With `--libraries FOLDER`, torch is installed without the CUDA libraries that
+it asks for, and reads those in that folder (`pip install --target FOLDER nvidia-...`): gigabytes less where several releases want the same.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("pairs", nargs="+", metavar="PYTHON=TORCH")
     parser.add_argument("--wheels", type=Path, default=ROOT / "dist")
-    parser.add_argument("--libraries", type=Path, help="a folder with the CUDA libraries of torch's releases, as pip lays them")
+    parser.add_argument("--libraries", type=Path, help="a folder with the CUDA libraries of torch's releases, as pip installs them")
     parser.add_argument("--tests", default=TESTS, help='paths with commas, "" for none')
     parser.add_argument("--folder", type=Path, default=None, help="where environments and logs are; by default a temporary folder")
     args = parser.parse_args()
