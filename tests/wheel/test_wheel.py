@@ -120,14 +120,6 @@ def test_command_line(with_torch, results, outside):
     assert_accurate(torch.from_numpy(numpy.load(made)), results["eager"], results["exact"], 32)
 
 
-def test_first_use_of_both_wheels(with_torch, tmp_path):
-    """Also what tests/wheel/environments.py runs beside other releases of Python and torch."""
-    run(sys.executable, ROOT / "tools/make_wheel.py", "--torch-tensorrt", "--out", tmp_path, cwd=tmp_path)
-    python = with_torch[0] / "bin/python"
-    run(python, "-m", "pip", "install", "-q", "--no-index", "--no-deps", next(tmp_path.glob("*.whl")), cwd=tmp_path)
-    assert run(python, ROOT / "tests/wheel/first_use.py", cwd=tmp_path).split("\n") == ["compile", "load", "ingot run", "torch.compile", "import torch_tensorrt", "torch_tensorrt.load", ""]
-
-
 def test_without_torch(with_torch, environment, results, outside):
     import numpy
 
