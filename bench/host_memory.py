@@ -1,6 +1,6 @@
 """Peak host memory of a build by ingot.compile and by `ingot compile model.pt2`, relative to the weights, with an empty cache and with the plan in it.
 
-    python bench/host_memory.py [--models bert,resnet,llama,unet]
+    python bench/host_memory.py [--models bert,bert_large,resnet,llama,unet]
 
 Figures are multiples of the bytes of the weights, beyond the memory before the build. The module's own weights are not counted; the packed copy that the engine keeps is (about 1.0). A separate
 process samples anonymous memory every 2 ms. A small model is compiled first, so that libraries and torch's own tables are loaded. For the command line all anonymous memory counts: it maps the
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from plan_cache import bert, llama, resnet  # noqa: F401  by name
+from plan_cache import bert, bert_large, llama, resnet, resnet_torchvision  # noqa: F401  by name
 
 BARS = {"ingot.compile": 1.3, "ingot compile": 0.3}
 
@@ -79,12 +79,11 @@ def one(name, state, folder):
 
     import torch
 
-    if name == "unet":  # diffusers imports torchvision, which may have been built for another torch
-        library = torch.library.Library("torchvision", "DEF")
-        library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    from images import _torchvision
 
     import ingot
 
+    _torchvision()  # transformers and diffusers import it
     model, inputs, title = globals()[name]()
     model = model.eval().requires_grad_(False)
     weights = sum(t.nbytes for t in {t.data_ptr(): t for t in (*model.parameters(), *model.buffers())}.values())
@@ -109,7 +108,7 @@ def one(name, state, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", default="bert,resnet,llama,unet")
+    parser.add_argument("--models", default="bert,bert_large,resnet,llama,unet")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:

@@ -80,7 +80,8 @@ class Followed(Watch):
         _notice(owner, self)
         if shows:
             hear(owner, lambda name, tensor, self=weakref.ref(self): self() and self().mark())
-        self.adopt(self._snapshot(self._seen, self._given))
+        if not self.snapshot.is_of(*self._watched(self._seen, self._given)):
+            self.adopt(self._snapshot(self._seen, self._given))
 
     def taken(self, values):
         """Notes that the engines have these values now."""
@@ -136,10 +137,14 @@ class Followed(Watch):
         return tensors[name]
 
     def _snapshot(self, seen, given):
+        return Snapshot(*self._watched(seen, given))
+
+    def _watched(self, seen, given):
+        """The tensors of a snapshot, and for each whether writes to it matter."""
         kinds = {s.name: s.kind for s in self._slots}
         # Tensors that the model writes are passed in each call, so only their address matters here.
         tensors = {id(t): (t, kinds[name] == "weight") for name in seen for t in (*seen[name].values(), *([given[name]] if name in given else []))}
-        return Snapshot([t for t, _ in tensors.values()], [counted for _, counted in tensors.values()])
+        return [t for t, _ in tensors.values()], [counted for _, counted in tensors.values()]
 
     def _fits(self, slot, tensor):
         return (self._odd[slot.name] or plain.why_not(tensor, slot.name) is None) and (tensor.dtype, tensor.shape) == self._wanted[slot.name][:2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import operator
 import weakref
 from typing import Callable, NamedTuple
 
@@ -73,6 +74,10 @@ class Snapshot:
             return
         self.words = [value for words, _ in places for pair in words for value in pair]
         self.counts = [value for _, counts in places for value in counts]
+
+    def is_of(self, tensors, counted) -> bool:
+        """True if it is one of these very tensors. Then another one would only forget what has changed meanwhile."""
+        return len(tensors) == len(self.tensors) and all(map(operator.is_, tensors, self.tensors)) and counted == self._counted
 
     def changed(self) -> list[bool]:
         return [_state(t, c) != was for t, c, was in zip(self.tensors, self._counted, self._states)]
