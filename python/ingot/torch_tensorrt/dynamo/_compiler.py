@@ -7,7 +7,7 @@ import tempfile
 
 import torch
 
-from ... import ahead_of_time, export, files, given
+from ... import ahead_of_time, complex_numbers, export, files, given
 from ...errors import UnsupportedError
 from .._errors import BindingNameMismatchError, CallError, PartialCompilationError, UnsupportedOperatorException  # noqa: F401
 from .._Input import Given
@@ -17,7 +17,10 @@ from ._engine_cache import through
 from ._graph_module import graph_module
 from ._kept_in_torch import kept_in_torch
 from ._settings import Settings
+from ._stripped import strip, without_stripping
 from ._symbol_bounds import user_symbol_bounds as _build_user_symbol_bounds  # noqa: F401
+
+_PASSES = (complex_numbers.without_complex,)
 
 
 def inputs_of(inputs, arg_inputs, kwarg_inputs, needed=True) -> Given:
@@ -59,7 +62,7 @@ def compiled(module, taken: Given, settings: Settings, **export_options) -> torc
         module, export_options = _exported(module, taken, export_options), {}
 
     def build(options):
-        return ahead_of_time.compile(module, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, options=options, **export_options)
+        return ahead_of_time.compile(module, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, passes=_PASSES, options=options, **export_options)
 
     try:
         specs = [*(taken.positional or ()), *taken.keywords.values()]
@@ -68,7 +71,9 @@ def compiled(module, taken: Given, settings: Settings, **export_options) -> torc
         if settings.get("require_full_compilation"):
             raise PartialCompilationError(problem.message, problem.origin, problem.remedy) from None
         raise
-    module = graph_module(made, settings.compilation, taken.profiles, lambda program: compiled(program, taken, settings))
+    module = graph_module(made, settings.compilation, taken.profiles, lambda program: compiled(program, taken, without_stripping(settings)))
+    if settings.get("strip_engine_weights"):
+        strip(module)
     _debugger.note(module)
     return module
 
@@ -96,7 +101,7 @@ def convert_exported_program_to_serialized_trt_engine(
     options = {**Settings({**settings, "require_full_compilation": True}).options()}
     options.pop("dryrun", None)
     try:
-        made = ahead_of_time.compile(exported_program, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, options=options)
+        made = ahead_of_time.compile(exported_program, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, passes=_PASSES, options=options)
         return _bytes(made)
     except UnsupportedError as problem:
         raise UnsupportedOperatorException(problem.message, problem.origin, problem.remedy) from None
