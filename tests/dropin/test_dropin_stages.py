@@ -446,3 +446,18 @@ def test_the_least_of_a_size_and_the_largest_integer_is_the_size():
     graph.output((graph.call_function(torch.sym_min, (x, 2**63 - 1)), graph.call_function(torch.sym_min, (2**63 - 1, x)), graph.call_function(torch.sym_min, (x, 7))))
     gm = eliminate_sym_min_int64_max(torch.fx.GraphModule({}, graph))
     assert sum(n.target is torch.sym_min for n in gm.graph.nodes) == 1 and gm(9) == (9, 9, 7)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, y: torch.slice_scatter(x, y, 0, 2, 2 + y.shape[0]),
+    lambda x, y: torch.slice_scatter(x, y, 0, x.shape[0] - y.shape[0]),
+    lambda x, y: torch.slice_scatter(x, y, -2, 0, 2 * y.shape[0], 2),
+])  # fmt: skip
+def test_writes_to_slices_of_open_ends_are_scatters(function):
+    x, y, rows = torch.zeros(16, 3), torch.randn(4, 3), torch.export.Dim("rows", min=2, max=7)
+    gm = lowering.post_lowering(torch.export.export(Calls(function), (x, y), dynamic_shapes=(({}, {0: rows}),)).module())
+    assert aten.scatter.src in targets(gm.graph) and aten.slice_scatter.default not in targets(gm.graph)
+    for more in (y, torch.randn(7, 3)):
+        assert torch.equal(gm(x, more), function(x, more))
+    still = lowering.post_lowering(torch.export.export(Calls(lambda x, y: torch.slice_scatter(x, y, 0, 2, 6)), (x, y)).module())
+    assert aten.slice_scatter.default in targets(still.graph)
