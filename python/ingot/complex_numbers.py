@@ -65,7 +65,8 @@ without_complex.wanted_by = lambda program: known_to_torch() and present(program
 
 
 class _Pairs:
-    """parts: for each complex node so far its real and imaginary node; of a node with several results, a list of such pairs and of nodes. whole: complex nodes that stay in the graph. done: nodes that go where nothing reads them."""
+    """parts: for each complex node so far its real and imaginary node; of a node with several results, a list of such pairs and of nodes. whole: complex nodes that stay in the graph.
+    done: nodes that go where nothing reads them."""
 
     def __init__(self, gm, interleaved):
         self.gm, self.graph, self.interleaved, self.parts, self.whole, self.done = gm, gm.graph, interleaved, {}, set(), []
@@ -140,7 +141,8 @@ class _Pairs:
         """Puts the real operators of one complex operator in its place. One without a rule keeps its complex operands."""
         if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
             raise UnsupportedError(f"{node.target} writes complex numbers in place")
-        if not isinstance(node.target, torch._ops.OpOverload):
+        makes = not any(source in self.parts for source in node.all_input_nodes)  # complex values of real ones
+        if not isinstance(node.target, torch._ops.OpOverload) or makes and node.target.overloadpacket not in _MAKERS:
             return self._keep(node)
         sources = []
         leaves, spec = pytree.tree_flatten((node.args, dict(node.kwargs)))
