@@ -104,7 +104,8 @@ def _program_of(module, given: Given | None, dynamic_shapes, strict) -> Program:
 
 
 def _after(passes, program: Program, given: Given | None) -> Program:
-    """The program after the user's passes."""
+    """The program after the user's passes. A pass may have a function `wanted_by` of the program, which says whether there is anything for it to do."""
+    passes = [function for function in passes if getattr(function, "wanted_by", lambda program: True)(program.exported)]
     return paired(applied(program.exported, passes), given) if passes else program
 
 

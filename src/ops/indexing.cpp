@@ -207,7 +207,8 @@ std::vector<Value> embedding_bag(const Value& table, const Value& given, const V
   Graph& g = table.graph();
   if (given.rank() != 1) fail(Code::unsupported, "embedding_bag with indices of rank {}", given.rank());
   const Value index = cast(position(given), DType::i64), all = cast(position(given_offsets), DType::i64);
-  const Value offsets = last_is_end ? slice(all, 0, Dim(0), all.dim(0) - Dim(1), 1) : all;
+  const bool drops = last_is_end && mode != 2;  // what lies behind the last offset is one more bag, which is dropped; torch's mode max takes it into the last bag
+  const Value offsets = last_is_end && !drops ? slice(all, 0, Dim(0), all.dim(0) - Dim(1), 1) : all;
   const Dim n = index.dim(0), bags = offsets.dim(0);
   // How many bags have begun.
   const Value begun = scatter(full(g, {n + Dim(1)}, 0, DType::i64), {0}, {offsets}, 0, full(g, {bags}, 1, DType::i64), "add");
@@ -225,6 +226,7 @@ std::vector<Value> embedding_bag(const Value& table, const Value& given, const V
   Value y = scatter(full(g, {bags, table.dim(1)}, start, rows.dtype()), {0}, {bag}, 0, rows, mode == 2 ? "max" : "add");
   if (mode == 1) y = y / cast(maximum(unsqueeze(sizes, 1), 1), y.dtype());
   if (mode == 2) y = select(unsqueeze(sizes, 1) > 0, y, 0.0);
+  if (drops) y = slice(y, 0, Dim(0), bags - Dim(1), 1);
   const Value unread = full(g, {}, false, DType::b8);
   return {cast(y, table.dtype()), unread, unread, unread};
 }

@@ -253,6 +253,36 @@ def test_refit():
     same(made(X), other, X)
 
 
+@pytest.mark.parametrize("kept", [set(), {"aten.sin"}])
+def test_stripped_engines_have_zeros_until_they_are_refitted(kept, caplog):
+    model = Small()
+    program, before = torch.export.export(model, (X,)), {name: t.clone() for name, t in model.state_dict().items()}
+    made = torch_tensorrt.dynamo.compile(program, [X], strip_engine_weights=True, torch_executed_ops=kept, **ONE)
+    assert "4 weights are zeros until refit_module_weights" in caplog.text
+    assert not made(X).any() and all(torch.equal(t, before[name]) for name, t in model.state_dict().items())
+    same(torch_tensorrt.dynamo.refit_module_weights(made, program)(X), model, X)
+    assert not made(X).any()
+    assert torch_tensorrt.dynamo.refit_module_weights(made, program, in_place=True) is made
+    same(made(X), model, X)
+
+
+def test_stripping_leaves_tables_of_integers_and_what_torch_reads():
+    class Table(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("places", torch.tensor([1, 0, 2]))
+            self.register_buffer("shift", torch.tensor([4.0, 5.0, 6.0]))
+            self.register_buffer("scale", torch.tensor([1.0, 2.0, 3.0]))
+
+        def forward(self, x):
+            return torch.sin(x[:, self.places] * self.scale), torch.fft.fft(x[:, :3] + 1).real + self.shift
+
+    model = Table()
+    stripped = torch_tensorrt.compile(model, inputs=[X], strip_engine_weights=True, torch_executed_ops={"aten.add.Tensor"}, **ONE)
+    assert not stripped(X)[0].any()
+    torch.testing.assert_close(stripped(X)[1], model(X)[1])
+
+
 def test_refit_of_a_file(tmp_path):
     model, other = Small(0), Small(1)
     path = str(tmp_path / "model.ep")

@@ -74,6 +74,10 @@ def test_engines_that_read_sizes_from_data_are_no_part_of_a_recording():
     runtime.set_cudagraphs_mode(False)
     with runtime.enable_output_allocator(found) as module:
         assert module(x).tolist() == [4]
+    outside = torch_tensorrt.compile(Found(), inputs=[x], torch_executed_ops={"aten.nonzero"}, **ONE)  # torch reads the sizes, between engines
+    with pytest.raises(RuntimeError, match="require a dynamic output allocator at runtime"):
+        runtime.enable_cudagraphs(outside).__enter__()
+    assert outside(x).tolist() == [4]
 
 
 def test_an_engine_that_is_loaded_when_it_is_asked_for(tmp_path):

@@ -1,6 +1,7 @@
 """The stages that scripts call directly, and the attributes of engines that they read."""
 
 import logging
+import operator
 
 import pytest
 import torch
@@ -13,6 +14,9 @@ from ingot.torch_tensorrt.dynamo._compiler import _build_user_symbol_bounds
 from ingot.torch_tensorrt.dynamo._engine_cache import BaseEngineCache, DiskEngineCache
 from ingot.torch_tensorrt.dynamo._tracer import build_dim_registry, get_dynamic_shapes_args, get_dynamic_shapes_kwargs
 from ingot.torch_tensorrt.dynamo.conversion import DYNAMO_CONVERTERS
+from ingot.torch_tensorrt.dynamo.lowering._buffer_lifting import inline_lifted_buffers_into_gm, lift_mutated_buffers
+from ingot.torch_tensorrt.dynamo.lowering.passes.eliminate_sym_min_int64_max import eliminate_sym_min_int64_max
+from ingot.torch_tensorrt.dynamo.lowering.passes.normalize_negative_slice_stop import normalize_negative_slice_stop
 from ingot.torch_tensorrt.dynamo.partitioning._atomic_subgraphs import ATOMIC_SUBGRAPHS, register_atomic_subgraph, trace_atomic_graph
 
 X = torch.randn(3, 16, generator=torch.Generator().manual_seed(0))
@@ -383,3 +387,77 @@ def test_blocks_are_cut_by_the_memory_that_their_builds_take(cut, monkeypatch):
         assert "tanh" in second and first.count("convolution") == 2
     finally:
         ATOMIC_SUBGRAPHS.remove((Joined, (), True))
+
+
+# ---- passes by name, and buffers as inputs
+
+
+class Cache(torch.nn.Module):
+    """Writes a row of a cache, and gives its sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Module()
+        self.inner.register_buffer("cache", torch.zeros(1, 4, 16, 8))
+
+    def forward(self, x):
+        self.inner.cache[:, :, 3:4, :] = x
+        return self.inner.cache.sum() * 2
+
+
+ROW = torch.ones(1, 4, 1, 8)
+
+
+def test_buffers_are_lifted_and_put_back():
+    gm = torch.export.export(Cache(), (ROW,)).run_decompositions({}).module()
+    lifted, found = lift_mutated_buffers(gm)
+    (place, name, tensor), cache = *found, torch.ones(1, 4, 16, 8)
+    assert (place, name, tuple(tensor.shape)) == ("buf_inner_cache", "inner.cache", (1, 4, 16, 8))
+    assert aten.copy_.default not in targets(lifted.graph) and [n.name for n in lifted.graph.find_nodes(op="placeholder")] == ["x", "buf_inner_cache"]
+    assert lifted(ROW * 3, cache)[0] == 2 * (512 - 32 + 96) and cache.sum() == 512
+    again = inline_lifted_buffers_into_gm(lifted, [(place, name, cache)])
+    assert again(ROW * 3)[0] == 2 * (512 - 32 + 96) and again.inner.cache is cache
+    plain = torch.export.export(Small(), (X,)).module()
+    assert lift_mutated_buffers(plain) == (plain, []) and inline_lifted_buffers_into_gm(plain, []) is plain
+
+
+def test_an_engine_takes_lifted_buffers_and_writes_them():
+    program = torch.export.export(Cache(), (ROW,))
+    data = torch_tensorrt.dynamo.convert_exported_program_to_serialized_trt_engine(program, [ROW], lift_mutable_buffers=True)
+    engine, cache = torch_tensorrt.dynamo.runtime.TorchTensorRTModule(data), torch.zeros(1, 4, 16, 8)
+    assert engine.input_binding_names == ["x", "buf_inner_cache"] and engine.aliased_io == {"buf_inner_cache": ("buf_inner_cache", "kv_cache_update")}
+    assert engine(ROW * 3, cache) == 192 and torch.equal(cache[:, :, 3:4], ROW * 3) and cache.sum() == 96
+
+
+def test_negative_ends_of_slices_are_counted_from_the_front():
+    graph = torch.fx.Graph()
+    x, n = graph.placeholder("x"), graph.placeholder("n")
+    x.meta["val"] = torch.empty(2, 5, 3)
+    back, kept = graph.call_function(operator.neg, (n,)), graph.call_function(aten.neg.default, (n,))
+    graph.output((graph.call_function(aten.slice.Tensor, (x, -2, back)), graph.call_function(aten.slice.Tensor, (x, 1, 0, kept)), graph.call_function(aten.slice.Tensor, (x, 1, -2))))
+    gm, value = normalize_negative_slice_stop(torch.fx.GraphModule({}, graph)), torch.arange(30.0).reshape(2, 5, 3)
+    assert not {operator.neg, aten.neg.default} & targets(gm.graph)
+    assert all(map(torch.equal, gm(value, 2), (value[:, -2:], value[:, :-2], value[:, -2:])))
+
+
+def test_the_least_of_a_size_and_the_largest_integer_is_the_size():
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    graph.output((graph.call_function(torch.sym_min, (x, 2**63 - 1)), graph.call_function(torch.sym_min, (2**63 - 1, x)), graph.call_function(torch.sym_min, (x, 7))))
+    gm = eliminate_sym_min_int64_max(torch.fx.GraphModule({}, graph))
+    assert sum(n.target is torch.sym_min for n in gm.graph.nodes) == 1 and gm(9) == (9, 9, 7)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, y: torch.slice_scatter(x, y, 0, 2, 2 + y.shape[0]),
+    lambda x, y: torch.slice_scatter(x, y, 0, x.shape[0] - y.shape[0]),
+    lambda x, y: torch.slice_scatter(x, y, -2, 0, 2 * y.shape[0], 2),
+])  # fmt: skip
+def test_writes_to_slices_of_open_ends_are_scatters(function):
+    x, y, rows = torch.zeros(16, 3), torch.randn(4, 3), torch.export.Dim("rows", min=2, max=7)
+    gm = lowering.post_lowering(torch.export.export(Calls(function), (x, y), dynamic_shapes=(({}, {0: rows}),)).module())
+    assert aten.scatter.src in targets(gm.graph) and aten.slice_scatter.default not in targets(gm.graph)
+    for more in (y, torch.randn(7, 3)):
+        assert torch.equal(gm(x, more), function(x, more))
+    still = lowering.post_lowering(torch.export.export(Calls(lambda x, y: torch.slice_scatter(x, y, 0, 2, 6)), (x, y)).module())
+    assert aten.slice_scatter.default in targets(still.graph)

@@ -126,3 +126,13 @@ def test_the_rest():
     assert Platform.current_platform() is not Platform.UNKNOWN and str(Platform.WIN_ARM64) == "win_arm64"
     assert torch_tensorrt.ENABLED_FEATURES.refit and not torch_tensorrt.ENABLED_FEATURES._replace(refit=False).refit
     assert tuple(map(int, torch_tensorrt.__version__.split("+")[0].split("."))) >= (2, 14)
+
+
+def test_indices_behind_the_last_offset_of_bags_are_left_out():
+    class Bags(torch.nn.Module):
+        def forward(self, table, places, offsets):
+            return torch.nn.functional.embedding_bag(places, table, offsets, mode="sum", include_last_offset=True)
+
+    inputs = torch.randn(5, 2), torch.tensor([1, 2, 3, 4, 0]), torch.tensor([0, 0, 3])
+    made = torch_tensorrt.compile(Bags(), inputs=list(inputs), min_block_size=1, require_full_compilation=True)
+    torch.testing.assert_close(made(*inputs), Bags()(*inputs))

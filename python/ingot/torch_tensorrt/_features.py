@@ -25,5 +25,5 @@ ENABLED_FEATURES = FeatureSet(
 
 
 def has_complex_decomposition() -> bool:
-    """Whether torch's decomposition of complex numbers is used. It is not: complex operators run in torch."""
+    """Whether torch's own pass for complex numbers is used. It is not: ingot has one (ingot.complex_numbers)."""
     return ENABLED_FEATURES.complex_decomposition

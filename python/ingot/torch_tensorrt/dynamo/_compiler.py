@@ -7,8 +7,8 @@ import tempfile
 
 import torch
 
-from ... import ahead_of_time, export, files, given
-from ...errors import UnsupportedError
+from ... import ahead_of_time, complex_numbers, export, files, given
+from ...errors import InputError, UnsupportedError
 from .._errors import BindingNameMismatchError, CallError, PartialCompilationError, UnsupportedOperatorException  # noqa: F401
 from .._Input import Given
 from . import _debugger, lowering
@@ -17,7 +17,11 @@ from ._engine_cache import through
 from ._graph_module import graph_module
 from ._kept_in_torch import kept_in_torch
 from ._settings import Settings
+from ._stripped import strip, without_stripping
 from ._symbol_bounds import user_symbol_bounds as _build_user_symbol_bounds  # noqa: F401
+from .lowering._buffer_lifting import with_lifted_buffers
+
+_PASSES = (complex_numbers.without_complex,)
 
 
 def inputs_of(inputs, arg_inputs, kwarg_inputs, needed=True) -> Given:
@@ -59,7 +63,7 @@ def compiled(module, taken: Given, settings: Settings, **export_options) -> torc
         module, export_options = _exported(module, taken, export_options), {}
 
     def build(options):
-        return ahead_of_time.compile(module, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, options=options, **export_options)
+        return ahead_of_time.compile(module, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, passes=_PASSES, options=options, **export_options)
 
     try:
         specs = [*(taken.positional or ()), *taken.keywords.values()]
@@ -68,7 +72,9 @@ def compiled(module, taken: Given, settings: Settings, **export_options) -> torc
         if settings.get("require_full_compilation"):
             raise PartialCompilationError(problem.message, problem.origin, problem.remedy) from None
         raise
-    module = graph_module(made, settings.compilation, taken.profiles, lambda program: compiled(program, taken, settings))
+    module = graph_module(made, settings.compilation, taken.profiles, lambda program: compiled(program, taken, without_stripping(settings)))
+    if settings.get("strip_engine_weights"):
+        strip(module)
     _debugger.note(module)
     return module
 
@@ -84,22 +90,35 @@ def convert_exported_program_to_serialized_trt_engine(
     """Compiles the whole program as one engine and returns the bytes of a plan, for `TorchTensorRTModule` and `ingot.load_engine`. They are those that `ingot.save` writes.
 
     arg_input_binding_names, kwarg_input_binding_names: names for the inputs, in the structure of the inputs. Raises UnsupportedOperatorException, which lists every
-    operator without an engine; BindingNameMismatchError for names that do not fit; UnsupportedError for output_binding_names and lift_mutable_buffers.
+    operator without an engine; BindingNameMismatchError for names that do not fit; UnsupportedError for output_binding_names.
+    lift_mutable_buffers: buffers that the model writes are inputs of the engine, behind the others and named buf_<name>, which it writes in place. Otherwise they are states of the engine.
     """
     if output_binding_names is not None:
         raise UnsupportedError("names for the outputs of an engine cannot be chosen yet", remedy="TorchTensorRTModule(engine, output_binding_names=[...]) names them for its user")
-    if lift_mutable_buffers:
-        raise UnsupportedError("buffers that the model writes are states of the engine, and cannot be inputs of it", remedy="give the buffer to the model as an input that it writes")
     taken = inputs_of(inputs, arg_inputs, kwarg_inputs, needed=False)
+    if lift_mutable_buffers:
+        exported_program, taken = _lifted(exported_program, taken)
     if arg_input_binding_names is not None or kwarg_input_binding_names is not None:
         taken = named(exported_program, taken, arg_input_binding_names, kwarg_input_binding_names)
     options = {**Settings({**settings, "require_full_compilation": True}).options()}
     options.pop("dryrun", None)
     try:
-        made = ahead_of_time.compile(exported_program, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, options=options)
+        made = ahead_of_time.compile(exported_program, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, passes=_PASSES, options=options)
         return _bytes(made)
     except UnsupportedError as problem:
         raise UnsupportedOperatorException(problem.message, problem.origin, problem.remedy) from None
+
+
+def _lifted(program, taken: Given):
+    """The program with the buffers that it writes as inputs, and its inputs with these behind them. Raises InputError for inputs that are nested."""
+    gm, lifted = with_lifted_buffers(program)
+    flat = (*(taken.positional if taken.positional is not None else program.example_inputs[0]), *(taken.keywords or program.example_inputs[1] if taken.positional is None else taken.keywords).values())
+    if len(flat) + len(lifted) != len(gm.graph.find_nodes(op="placeholder")):
+        raise InputError("lift_mutable_buffers takes a model whose inputs are tensors, without lists or dictionaries of them", remedy="give each tensor as an argument of its own")
+    flat = (*flat, *(tensor for _, _, tensor in lifted))
+    made = Given()
+    made.positional = flat
+    return export.export(gm, given.read(None, flat, {}), None, False).exported, made
 
 
 def _bytes(module) -> bytes:

@@ -6,6 +6,7 @@ import inspect
 import operator
 
 import torch
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 
 from ...module import Module
@@ -27,7 +28,7 @@ class CompiledModule(torch.fx.GraphModule):
         self.__dict__.update(ingot_module=module, profiles=profiles, build_again=build_again)  # not among the children, because they are not part of the graph
         super().__init__(root, graph, "CompiledModule")
         run, written = module.__call__, inspect.signature(type(self).forward)
-        from_data = any(child.requires_output_allocator for child in self.children() if isinstance(child, TorchTensorRTModule))
+        from_data = self.__dict__["reads_sizes_from_data"] = _reads_sizes_from_data(self, module)
 
         def forward(self, *args, **kwargs):
             _modes.check(from_data)
@@ -80,6 +81,14 @@ def graph_module(module: Module, settings, profiles: Profiles, build_again) -> t
     names = [known[i] if i < len(known) and known[i] else f"arg_{i}" for i in range(positional.num_children)]
     graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo([*names, *keywords.context], call.in_spec, call.out_spec)))
     return CompiledModule(root, graph, module, profiles, build_again)
+
+
+def _reads_sizes_from_data(compiled, module) -> bool:
+    """Whether an engine reads sizes from data, or a value between engines has such a size."""
+    if any(child.requires_output_allocator for child in compiled.children() if isinstance(child, TorchTensorRTModule)):
+        return True
+    values = [node.meta.get("val") for node in module._kind.runnable.functional.module.graph.nodes]
+    return any(free_unbacked_symbols(size) for v in values if isinstance(v, torch.Tensor) for size in v.shape if isinstance(size, torch.SymInt))
 
 
 def _numbered(source, segments) -> dict[str, str]:

@@ -75,8 +75,8 @@ class enable_cudagraphs:
 
 
 def _from_data(module) -> bool:
-    """Whether an engine of a module reads sizes from data."""
-    return any(engine.requires_output_allocator for engine in engines_of(module)) if isinstance(module, torch.nn.Module) else False
+    """Whether a module, or an engine of it, reads sizes from data."""
+    return getattr(module, "reads_sizes_from_data", False) or any(engine.requires_output_allocator for engine in engines_of(module)) if isinstance(module, torch.nn.Module) else False
 
 
 class enable_pre_allocated_outputs:

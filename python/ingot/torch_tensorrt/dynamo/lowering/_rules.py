@@ -18,10 +18,16 @@ def _reciprocal(x):
 
 
 def _variance(x, dims=None, *, correction=1, keepdim=False):
-    dims = list(range(x.dim())) if dims is None else dims
+    dims = dims or list(range(x.dim()))
     away = _aten.sub.Tensor(x, _aten.mean.dim(x, dims, True))
     count = math.prod(x.shape[d] for d in dims)
     return _aten.div.Tensor(_aten.sum.dim_IntList(_aten.mul.Tensor(away, away), dims, keepdim), max(count - (1 if correction is None else correction), 0))
+
+
+def _variance_and_mean(x, dims=None, *, correction=1, keepdim=False):
+    dims = dims or list(range(x.dim()))
+    mean = _aten.div.Tensor(_aten.sum.dim_IntList(x, dims, keepdim), math.prod(x.shape[d] for d in dims))
+    return _variance(x, dims, correction=correction, keepdim=keepdim), mean
 
 
 def _select_scatter(x, source, dim, index):
@@ -112,6 +118,7 @@ RULES = {
     _aten.rsqrt.default: _rsqrt,
     _aten.reciprocal.default: _reciprocal,
     _aten.var.correction: _variance,
+    _aten.var_mean.correction: _variance_and_mean,
     _aten.masked_scatter.default: _masked_scatter,
     _aten.alias.default: lambda x: x,
     _aten.lift_fresh_copy.default: lambda x: x,

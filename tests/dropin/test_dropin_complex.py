@@ -1,0 +1,130 @@
+"""Complex numbers as pairs of real ones: complex arithmetic runs in engines."""
+
+import operator
+
+import pytest
+import torch
+from eager import same
+
+import ingot
+import ingot.torch_tensorrt as torch_tensorrt
+from ingot import complex_numbers
+from ingot.torch_tensorrt.dynamo.lowering import post_lowering
+from ingot.torch_tensorrt.dynamo.lowering.passes.complex_graph_rewrite import complex_graph_detection
+
+ONE = {"min_block_size": 1}
+aten = torch.ops.aten
+
+
+class Calls(torch.nn.Module):
+    """A function of tensors as a model."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+class Rotary(torch.nn.Module):
+    """A projection whose result is rotated, as language models with complex frequencies have it."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.project = torch.nn.Linear(8, 8)
+        self.register_buffer("frequencies", torch.polar(torch.ones(64, 4), torch.randn(64, 4)))
+        self.eval()
+
+    def forward(self, x):
+        pairs = torch.view_as_complex(self.project(x).reshape(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(pairs * self.frequencies[: x.shape[1]]).flatten(2)
+
+
+def complexes(*shape, seed=0):
+    return torch.randn(shape, dtype=torch.complex64, generator=torch.Generator().manual_seed(seed))
+
+
+def targets(graph):
+    return {n.target for n in graph.nodes if n.op == "call_function"}
+
+
+def close(ours, theirs):
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_rotary_embeddings_of_open_length_run_in_one_engine():
+    model = Rotary()
+    made = torch_tensorrt.compile(model, inputs=[torch_tensorrt.Input(min_shape=(2, 4, 8), opt_shape=(2, 16, 8), max_shape=(2, 64, 8))], **ONE)
+    assert targets(made.graph) == {aten.view_as_real.default}  # of the buffer
+    assert sum("_run_on_acc" in name for name, _ in made.named_children()) == 1
+    for length in (4, 16, 33):
+        x = torch.randn(2, length, 8)
+        close(made(x), model(x))
+    with torch.no_grad():
+        model.project.weight.mul_(2), model.frequencies.mul_(1.5)
+    close(made(x), model(x))
+
+
+def test_complex_inputs_and_results():
+    model, z, w = Calls(lambda z, w: (z * w + 2j, torch.abs(z @ w), z.conj() / w)), complexes(4, 4), complexes(4, 4, seed=1)
+    made = torch_tensorrt.compile(model, inputs=[z, w], **ONE)
+    assert targets(made.graph) == {aten.view_as_real.default, aten.complex.default, operator.getitem}
+    for ours, theirs in zip(made(z, w), model(z, w)):
+        close(ours, theirs)
+
+
+def test_an_operator_without_a_rule_runs_in_torch_between_engines():
+    model, z = Calls(lambda z: torch.fft.fft(z * z).abs() + 1), complexes(4, 8)
+    made = torch_tensorrt.compile(model, inputs=[z], **ONE)
+    assert {aten.fft_fft.default} <= targets(made.graph) and not {aten.mul.Tensor, aten.abs.default} & targets(made.graph)
+    close(made(z), model(z))
+
+
+def test_what_writes_complex_tensors_stays_in_torch():
+    def function(z):
+        made = z * 2
+        made.mul_(1j)
+        return made.real + 1
+
+    model, z = Calls(function), complexes(4, 8)
+    made = torch_tensorrt.compile(model, inputs=[z], **ONE)
+    close(made(z), model(z))
+
+
+OPERATORS = {
+    "split": lambda z: z.split(2, dim=-1)[1] * z.split(2, dim=-1)[0],
+    "log10": torch.log10,
+    "log2": torch.log2,
+    "sum": lambda z: z.sum(-1),
+    "flip": lambda z: z.flip(-1).roll(1, 0),
+    "real": lambda z: z.real * z.imag,
+    "angle": lambda z: torch.polar(z.abs(), z.angle()),
+    "ones": lambda z: torch.ones_like(z) + torch.full_like(z, 3.0),
+    "of real": lambda z: torch.complex(z.real, z.real).transpose(0, 1),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_pass_by_name_makes_inputs_and_results_real(name):
+    model, z = Calls(OPERATORS[name]), complexes(3, 4)
+    gm = torch.export.export(model, (z,)).module()
+    assert complex_graph_detection(gm) is gm and not complex_numbers.present(gm.graph)
+    ours, theirs = gm(torch.view_as_real(z)), model(z)
+    close(torch.view_as_complex(ours) if theirs.is_complex() else ours, theirs)
+
+
+def test_post_lowering_leaves_inputs_complex():
+    model, z = Calls(lambda z: torch.view_as_real(z * z)), complexes(3, 4)
+    gm = post_lowering(torch.export.export(model, (z,)).module())
+    assert aten.mul.Tensor in targets(gm.graph) and complex_numbers.present(gm.graph)
+    close(gm(z), model(z))
+
+
+def test_it_is_a_pass_of_ingot_too():
+    model, x = Rotary(), torch.randn(2, 16, 8)
+    same_program = ingot.compile(Calls(torch.sin), inputs=[x], passes=[complex_numbers.without_complex])  # nothing to do
+    same(same_program(x), Calls(torch.sin), x)
+    made = ingot.compile(model, inputs=[x], passes=[complex_numbers.without_complex], min_block_size=1)
+    close(made(x), model(x))
