@@ -235,7 +235,7 @@ TEST_F(Streamed, CopiesOfRunsInTwoStreamsEndBeforeTheirMemoryGoes) {
     SCOPED_TRACE(runs);
     Weights weights;
     Session session;
-    good(make_within(plan, static_cast<int64_t>(least), weights));
+    good(make(plan, weights, static_cast<int64_t>(least)));
     good(make(plan, weights, session));
     for (void* stream : {static_cast<void*>(nullptr), callers.stream, static_cast<void*>(nullptr)}) {
       good(ingot_session_set_stream(session.get(), stream));
