@@ -158,7 +158,7 @@ def test_the_command_line(plan):
 
 def test_on_the_cpu_there_is_nothing_to_limit():
     model, x = torch.nn.Linear(8, 8).eval(), torch.randn(2, 8)
-    with pytest.raises(ingot.OptionError, match="which it does not limit") as caught:
+    with pytest.raises(ingot.OptionError, match="it limits the memory of a GPU") as caught:
         ingot.compile(model, [x], memory_bytes=1000)
     assert "leave it out on the CPU" in caught.value.remedy
     made = ingot.compile(model, [x], memory_bytes=-1)
