@@ -106,7 +106,7 @@ struct ImplicitGemmLargeTile {
     double turn, alone, behind;
   };
   int rows, columns, stages, blocks;  // blocks: per multiprocessor
-  Cost cost;
+  Cost halves, floats;
   int in_turn = 0;  // number of alternating groups, each with its own tile of results; 0: results replace a stage
   constexpr int threads() const { return (in_turn > 0 ? in_turn * 128 : rows * 2) + 32; }
   // Bytes: the tiles, two barriers per stage, two per alternating group, and each group's column operands. `element`: bytes of a result in boxes.
@@ -122,9 +122,10 @@ struct ImplicitGemmLargeTile {
   // A tile whose columns are not a multiple of 64 is only for results of whole tiles.
   constexpr bool takes(int64_t n) const { return columns % 64 == 0 || n % columns == 0; }
 };
-inline constexpr ImplicitGemmLargeTile implicit_gemm_large_tiles[] = {{128, 128, 5, 1, {0.40, 0.40, 3}, 2}, {128, 128, 3, 2, {0.33, 0.6, 2.0}},
-                                                                      {128, 64, 4, 2, {0.30, 0.39, 1.4}},   {64, 64, 6, 2, {0.17, 0.17, 1.1}},
-                                                                      {128, 64, 5, 1, {0.30, 0.30, 3}, 3},  {128, 160, 4, 1, {0.47, 0.47, 2.5}}};
+inline constexpr ImplicitGemmLargeTile implicit_gemm_large_tiles[] = {
+    {128, 128, 5, 1, {0.40, 0.40, 3}, {0.488, 0.349, 3.218}, 2}, {128, 128, 3, 2, {0.33, 0.6, 2.0}, {0.199, 0.419, 2.799}},
+    {128, 64, 4, 2, {0.30, 0.39, 1.4}, {0.165, 0.324, 1.741}},   {64, 64, 6, 2, {0.17, 0.17, 1.1}, {0.101, 0.204, 1.333}},
+    {128, 64, 5, 1, {0.30, 0.30, 3}, {0.194, 0.169, 3.723}, 3},  {128, 160, 4, 1, {0.47, 0.47, 2.5}, {0.47, 0.47, 2.5}}};
 inline constexpr int matmul_large_shared = 227 << 10;  // bytes: the most that a block may have
 constexpr int ImplicitGemmLargeTile::stages_beside(int element) const {
   int count = stages;

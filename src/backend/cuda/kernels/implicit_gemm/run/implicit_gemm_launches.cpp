@@ -128,10 +128,11 @@ std::vector<Choice> choices(const P& p, int64_t turns, int multiprocessors, cons
   for (size_t k = 0; k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
     if ((args.tiles >> k & 1) == 0 || t.shared(args.column_bytes, args.boxed_bytes()) > matmul_large_shared || !t.takes(p.n)) continue;
+    const ImplicitGemmLargeTile::Cost& cost = args.type == ir::DType::f32 ? t.floats : t.halves;
     const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns);
     for (int64_t splits = 1; splits <= (t.in_turn > 0 ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); ++splits) {
       const int64_t rounds = divided_up(blocks * splits, multiprocessors);
-      const double work = static_cast<double>(divided_up(turns, splits)) * (rounds == 1 ? t.cost.alone : t.cost.turn), n = static_cast<double>(rounds), behind = t.cost.behind;
+      const double work = static_cast<double>(divided_up(turns, splits)) * (rounds == 1 ? cost.alone : cost.turn), n = static_cast<double>(rounds), behind = cost.behind;
       const double shared = splits == 1 ? 0 : finish + static_cast<double>(p.m * p.n * splits) * 8 / parts;
       // Alternating groups: one multiplies while others run the epilogue.
       const double all = start + shared + (t.in_turn > 0 ? n * std::max(work, (work + behind) / t.in_turn) + behind : n * (work + behind));
