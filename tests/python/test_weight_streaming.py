@@ -165,9 +165,9 @@ def test_on_the_cpu_there_is_nothing_to_limit():
     assert set(made.engine.memory().values()) == {0}
     with made.configure(memory_bytes=0):
         torch.testing.assert_close(made(x), model(x))
-    with pytest.raises(ingot.OptionError, match="does not limit"):
+    with pytest.raises(ingot.OptionError, match="it limits the memory of a GPU"):
         made.configure(memory_bytes=10**9)
-    with pytest.raises(ingot.OptionError, match="is not changed"):
+    with pytest.raises(ingot.OptionError, match="cannot be changed"):
         made.configure(cuda_graphs=False)
 
 
