@@ -6,6 +6,15 @@ namespace ingot::backend::cuda {
 
 inline bool is(const ir::Dim& d, int64_t n) { return d.is_constant() && d.value() == n; }
 inline bool is_half(ir::DType type) { return type == ir::DType::f16 || type == ir::DType::bf16; }
+// Sizes as numbers; nullopt if one is known at run time only.
+inline std::optional<std::vector<int64_t>> known_sizes(const ir::Dims& dims) {
+  std::vector<int64_t> out;
+  for (const ir::Dim& d : dims) {
+    if (!d.is_constant()) return std::nullopt;
+    out.push_back(d.value());
+  }
+  return out;
+}
 // True if the inner axis is contiguous and the outer stride is large enough for it, as far as sizes are known.
 bool lies(const StridedLayout&, size_t inner, size_t outer);
 inline bool has_one_row(const Gemm& g) { return g.a.dims.size() == 2 && is(g.a.dims[0], 1) && !g.map; }

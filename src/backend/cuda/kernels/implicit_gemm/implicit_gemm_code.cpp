@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "backend/cuda/kernels/gemm.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_launches.h"
 #include "backend/cuda/kernels/run/launches.h"
@@ -18,21 +19,12 @@ using Forms = CodeUnit::Forms;
 
 namespace {
 
-std::optional<std::vector<int64_t>> values_of(const ir::Dims& dims) {
-  std::vector<int64_t> out;
-  for (const ir::Dim& d : dims) {
-    if (!d.is_constant()) return std::nullopt;
-    out.push_back(d.value());
-  }
-  return out;
-}
-
 // The step's operands and sizes as the runtime will pass them, without memory.
 class KnownCall {
  public:
   // False if a size or stride is not known.
   bool add(const StridedLayout& x, ir::DType type) {
-    auto dims = values_of(x.dims), strides = values_of(x.strides);
+    auto dims = known_sizes(x.dims), strides = known_sizes(x.strides);
     if (!dims || !strides) return false;
     numbers_.push_back(std::move(*dims));
     numbers_.push_back(std::move(*strides));
@@ -40,7 +32,7 @@ class KnownCall {
     return true;
   }
   bool add(const ir::Dims& sizes) {
-    auto values = values_of(sizes);
+    auto values = known_sizes(sizes);
     if (values) sizes_ = std::move(*values);
     return values.has_value();
   }
@@ -74,7 +66,7 @@ std::string unit_of(std::string_view suffix) {
 class Used {
  public:
   Used(const ImplicitGemmArgs& args, KnownCall& known, bool timed) : args_(args), call_(known.call(args)), timed_(timed) {
-    // Hopper's GPUs have these numbers of multiprocessors. On others, the best of these tiles is taken.
+    // Hopper's GPUs have these numbers of multiprocessors. Others take the best of these tiles.
     for (int multiprocessors : {78, 114, 132}) note({multiprocessors, true}, machine_code_);
     constexpr int few = 1, many = 1 << 20;  // the tiles of single warps are chosen by their number alone
     for (int multiprocessors : {few, many}) note({multiprocessors, false}, ptx_);

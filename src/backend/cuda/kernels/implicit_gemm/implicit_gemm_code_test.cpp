@@ -39,8 +39,8 @@ struct Product {
     body.stores = {{0, 0}};
     layouts = {{{rows, n}, {n, 1}}};
   }
-  EmittedStep whole() const { return take(implicit_gemm(gemm, body, layouts, true)).step; }
-  EmittedStep split(bool timed) const { return split_code(whole(), gemm, layouts, timed); }
+  EmittedStep whole(bool large = true) const { return take(implicit_gemm(gemm, body, layouts, large)).step; }
+  EmittedStep split(bool timed, bool large = true) const { return split_code(whole(large), gemm, layouts, timed); }
 
   kernels::CudaLaunches launches(const EmittedStep& step, int multiprocessors, bool tiles, const std::map<std::string, std::string, std::less<>>* timed = nullptr) const {
     const int64_t dims[3][2] = {{m, k}, {k, n}, {m, n}}, strides[3][2] = {{k, 1}, {1, k}, {n, 1}};
@@ -95,6 +95,19 @@ TEST(implicit_gemm_code, has_every_kernel_that_known_sizes_use_on_any_gpu) {
             }
           }
         }
+      }
+    }
+  }
+}
+
+// Code for sm_80 also runs on Hopper, as PTX. It has no large tiles, so launches there must not use them.
+TEST(implicit_gemm_code, without_large_tiles_has_every_kernel_on_any_gpu) {
+  for (int64_t m : {1, 100, 5000}) {
+    const Product p(m, 320, 1024, DType::f16);
+    const EmittedStep step = p.split(false, false);
+    for (bool hopper : {false, true}) {
+      for (int multiprocessors : {1, 58, 108, 132, 1000}) {
+        for (bool ptx : {false, true}) expect_code_for(step, p.launches(step, multiprocessors, hopper), ptx);
       }
     }
   }

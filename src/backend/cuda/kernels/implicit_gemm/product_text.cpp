@@ -34,7 +34,7 @@ class Printer {
     args_.map = of.map;
     args_.b_along_k = of.b_along_k;
     args_.patches = of.patches;
-    args_.tiles = of.tiles;
+    args_.tiles = of.large ? of.tiles : 0;
     args_.stores = static_cast<uint8_t>(b_.stores.size());
     args_.sizes = static_cast<uint32_t>(text_.sizes().size());
     for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], static_cast<uint8_t>(layouts_[k].dims.size() - 2)});

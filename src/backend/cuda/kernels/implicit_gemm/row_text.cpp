@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cuda/compile/kernel_text.h"
+#include "backend/cuda/kernels/gemm.h"
 #include "kernels/fused/run/fused_args.h"
 
 namespace ingot::backend::cuda {
@@ -11,16 +12,6 @@ using Args = kernels::FusedCudaArgs;
 using Source = kernels::ImplicitGemmArgs::Source;
 
 namespace {
-
-// Sizes as numbers; nullopt if one is known at run time only.
-std::optional<std::vector<int64_t>> known(const ir::Dims& dims) {
-  std::vector<int64_t> out;
-  for (const ir::Dim& d : dims) {
-    if (!d.is_constant()) return std::nullopt;
-    out.push_back(d.value());
-  }
-  return out;
-}
 
 // All threads of the block take units of the row. A short row that is reduced stays in registers; otherwise a few units are loaded at a time.
 Args::Variant units_of(const FusedBody& b, const Walk& w, int64_t length, int unit) {
@@ -45,7 +36,7 @@ Args::Variant units_of(const FusedBody& b, const Walk& w, int64_t length, int un
 std::optional<EmittedRow> emit_row(const FusedBody& body, const std::vector<StridedLayout>& layouts) {
   EmittedRow out;
   const size_t loads = body.operands.size() - 1;
-  if (body.stores.size() != 1 || loads == 0 || loads > kernels::max_operands || !known(body.row)) return std::nullopt;
+  if (body.stores.size() != 1 || loads == 0 || loads > kernels::max_operands || !known_sizes(body.row)) return std::nullopt;
   out.length = 1;
   for (const ir::Dim& d : body.row) out.length *= d.value();
   // The row must be stored whole and contiguously.
@@ -60,7 +51,7 @@ std::optional<EmittedRow> emit_row(const FusedBody& body, const std::vector<Stri
   // Scattered single elements are better loaded once, by a step of their own.
   if (walk.unit == 1) return std::nullopt;
   for (size_t k = 0; k < loads; ++k) {
-    auto dims = known(layouts[k].dims), strides = known(layouts[k].strides);
+    auto dims = known_sizes(layouts[k].dims), strides = known_sizes(layouts[k].strides);
     if (!dims || !strides) return std::nullopt;
     out.sources.push_back({body.operands[k], walk.vector[k] != 0, std::move(*dims), std::move(*strides)});
   }

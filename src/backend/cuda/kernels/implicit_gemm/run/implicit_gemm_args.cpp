@@ -48,7 +48,6 @@ void check(const ImplicitGemmArgs& a) {
   require(a.b_type == a.type || (int8 && a.b_along_k && a.patches.empty() && a.pieces == 1 && a.row % 16 == 0), "type of B");
   require(possible(a.map.rank) && possible(a.map.m_rank) && possible(a.map.k_rank) && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank), "map");
   require(std::all_of(a.map.steps.begin(), a.map.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; }), "map");
-  require(a.tiles != 0, "tiles");
   for (const ImplicitGemmPatch& s : a.patches) require(is_possible(s), "patch");
   require(a.column_bytes <= ImplicitGemmArgs::most_column_bytes, "columns");
   require(a.sizes <= 250 && a.operands.size() <= 250 && a.stores >= 1 && a.stores <= a.operands.size(), "operands");

@@ -49,7 +49,7 @@ struct ImplicitGemmArgs {
   GemmMap map;
   bool b_along_k = false;
   static constexpr uint16_t all_tiles = UINT16_MAX;
-  uint16_t tiles = all_tiles;  // bit k: the plan has code for large tile k
+  uint16_t tiles = all_tiles;  // bit k: the plan has code for large tile k; 0 for targets other than Hopper
   uint8_t stores = 1;
   uint32_t sizes = 0;      // of the body
   std::vector<Operand> operands;  // of the body; numbers count operands and sizes from the body's first

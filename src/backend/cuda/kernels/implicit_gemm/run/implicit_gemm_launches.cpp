@@ -332,7 +332,7 @@ class Launches {
       if (p.splits > 1) add("finish", divided_up(p.m * p.n / 8, implicit_gemm_finish_threads), implicit_gemm_finish_threads, 0);
     };
     std::vector<CudaTiles> boxes;
-    if (auto tiles = together && machine_.tiles && boxes_behind(boxes) ? tiles_of(args_, p) : std::nullopt) {
+    if (auto tiles = together && machine_.tiles && args_.tiles != 0 && boxes_behind(boxes) ? tiles_of(args_, p) : std::nullopt) {
       p.taps = static_cast<int>(tiles->taps);
       p.chunks = static_cast<int>(tiles->chunks);
       const int64_t turns = tiles->taps * tiles->chunks;
