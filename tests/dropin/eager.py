@@ -26,6 +26,17 @@ def same(result, model, *args, depth=256, **kwargs):
         assert isinstance(b, torch.Tensor) or a == b
 
 
+class Calls(torch.nn.Module):
+    """A function of tensors as a model."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
 class Small(torch.nn.Module):
     """Two layers with a sine between them, which a test can keep in torch."""
 

@@ -4,7 +4,7 @@ import operator
 
 import pytest
 import torch
-from eager import same
+from eager import Calls, same
 
 import ingot
 import ingot.torch_tensorrt as torch_tensorrt
@@ -14,17 +14,6 @@ from ingot.torch_tensorrt.dynamo.lowering.passes.complex_graph_rewrite import co
 
 ONE = {"min_block_size": 1}
 aten = torch.ops.aten
-
-
-class Calls(torch.nn.Module):
-    """A function of tensors as a model."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
 
 
 class Rotary(torch.nn.Module):

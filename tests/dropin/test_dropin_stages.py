@@ -5,7 +5,7 @@ import operator
 
 import pytest
 import torch
-from eager import Small, same
+from eager import Calls, Small, same
 
 import ingot.torch_tensorrt as torch_tensorrt
 from ingot.torch_tensorrt import runtime
@@ -22,17 +22,6 @@ from ingot.torch_tensorrt.dynamo.partitioning._atomic_subgraphs import ATOMIC_SU
 X = torch.randn(3, 16, generator=torch.Generator().manual_seed(0))
 ONE = {"min_block_size": 1}
 aten = torch.ops.aten
-
-
-class Calls(torch.nn.Module):
-    """A function of tensors as a model."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
 
 
 def targets(graph):
