@@ -182,7 +182,8 @@ std::optional<Refusal> obstacle(const Gemm& g, bool tf32) {
 
 // The cost model. One row of halves times a B along K is as fast as reading B. Hopper's large tiles are as fast as the library; for floats they exist only along
 // K, and for one row they waste the others. All other kernels have half the library's rate. Floats of up to 512 terms are faster than the library's: on an H200,
-// 1 x 1 convolutions of a ResNet-50 by 1.05 to 2.9 times (docs/decisions/0065).
+// 1 x 1 convolutions of a ResNet-50 by 1.05 to 2.9 times (docs/decisions/0065). Halves of many rows whose columns fill tiles of 160, but not of 128, are faster too:
+// 8192 x 320 by 1.1 to 2 times.
 double cost_of(const Gemm& g, const Target& target) {
   const bool floats = g.type == ir::DType::f32, along_k = is(g.b[0].strides[0], 1);
   if (has_one_row(g) && along_k && !floats) return 0;
@@ -191,7 +192,12 @@ double cost_of(const Gemm& g, const Target& target) {
   for (size_t i = g.batch_rank + g.m_rank; g.map && i < g.map->dims.size(); ++i) k *= g.map->dims[i];
   const double steps = static_cast<double>(k.constant().value_or(int64_t{1} << 40));
   constexpr double few = 512, ahead = 0.9;
-  return large ? (floats && steps <= few ? ahead * steps : steps) : 2 * steps;
+  constexpr int64_t many = 4096;
+  ir::Dim rows = 1;
+  for (size_t i = 0; !g.map && i + 1 < g.a.dims.size(); ++i) rows *= g.a.dims[i];
+  const int64_t columns = g.b[0].dims.back().constant().value_or(1);
+  const bool fills = !floats && g.b.size() == 1 && rows.constant().value_or(0) >= many && columns % 160 == 0 && columns % 128 != 0;
+  return large ? (fills || (floats && steps <= few) ? ahead * steps : steps) : 2 * steps;
 }
 
 }  // namespace
