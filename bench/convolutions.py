@@ -1,10 +1,15 @@
-"""Convolutions of all kinds on the CPU beside eager, interleaved in one process.
+"""Convolutions of all kinds beside eager, interleaved in one process.
 
     python bench/convolutions.py [--threads 1] [--only "transposed|grouped"] [--rounds 12] [--form between,alone] [--peers eager,inductor,onednn]
 
 Each problem is measured in two forms. `between` puts it between two 1x1 convolutions from and to four channels: its input and result are intermediates, so ingot chooses their layout. `alone`
 uses the model's own input and result, which are [N, C, ...]. Figures are the fastest of all rounds, in milliseconds. `ratio` is ingot's time over eager's (below 1: faster). `limit` is ingot's
 time over that of the multiplications at the machine's measured peak. Lines are appended to bench/results/<machine>.jsonl.
+
+    python bench/convolutions.py --device cuda [--dtype float16] [--form alone] [--part 1/8 --rounds 0]
+
+On a GPU eager is cuDNN in channels_last with `benchmark=True`, and times are those of a recorded CUDA graph of several calls, so without the time to launch them.
+`--part K/N` takes every Nth problem; several processes with `--rounds 0` fill the cache of device code before one process measures.
 """
 
 from __future__ import annotations
@@ -205,10 +210,66 @@ def onednn(layer, x):
 PEERS = {"eager": lambda model, x: peer(lambda: model(x)), "inductor": inductor, "onednn": onednn}
 
 
-def measure(only, forms, peers, rounds, threads, peak):
-    for name, problem in PROBLEMS.items():
-        if not re.search(only, name):
-            continue
+def chosen(only, part):
+    """Of the problems whose names match, every Nth from the Kth on."""
+    k, n = map(int, part.split("/"))
+    return [(name, problem) for name, problem in PROBLEMS.items() if re.search(only, name)][k - 1 :: n]
+
+
+def recorded(call):
+    """A measure like `peer`, of a recorded graph of eight calls: seconds on the GPU for each."""
+    for _ in range(3):
+        call()
+    torch.cuda.synchronize()
+    graph, together = torch.cuda.CUDAGraph(), 8
+    with torch.cuda.graph(graph):
+        for _ in range(together):
+            call()
+
+    def measure(n):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for _ in range(n):
+            graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        return start.elapsed_time(end) * 1e-3 / (n * together)
+
+    return measure
+
+
+def measure_on_gpu(problems, forms, rounds, dtype):
+    """Lines like those of `measure`. The limit is the multiplications at the measured peak of a large matrix product, or all bytes at the measured read bandwidth."""
+    import cuda
+
+    flops, bandwidth = cuda.ceilings()
+    torch.backends.cudnn.benchmark = True
+    for name, problem in problems:
+        for form in forms:
+            torch.manual_seed(0)
+            model, x, work = layers(problem, form)
+            order = {4: torch.channels_last, 5: torch.channels_last_3d}.get(x.dim(), torch.contiguous_format)
+            model, x = model.to("cuda", dtype, memory_format=order), x.to("cuda", dtype).contiguous(memory_format=order)
+            try:
+                compiled = ingot.compile(model, inputs=[x])
+            except Exception as problem_met:  # shown, and the others continue
+                print(f"{name}, {form}: {type(problem_met).__name__}: {problem_met}"[:300], flush=True)
+                continue
+            y = compiled(x)
+            if rounds == 0:
+                continue
+            best = interleave({"ingot": recorded(lambda: compiled(x)), "eager": recorded(lambda: model(x))}, rounds, 3)
+            bound = max(2 * work / flops, sum(t.nbytes for t in (x, y, *model.parameters())) / bandwidth)
+            yield {
+                "kernel": f"convolution {name}, {str(dtype).split('.')[1]}, {form}",
+                "ms": {n: round(t * 1e3, 5) for n, t in best.items()},
+                "ratio": round(best["ingot"] / best["eager"], 3),
+                "limit": round(best["ingot"] / bound, 2),
+            }
+
+
+def measure(problems, forms, peers, rounds, threads, peak):
+    for name, problem in problems:
         for form in forms:
             torch.manual_seed(0)
             model, x, work = layers(problem, form)
@@ -226,10 +287,18 @@ def measure(only, forms, peers, rounds, threads, peak):
 def main():
     parser = problems_parser(__doc__.split("\n")[0])
     parser.add_argument("--peers", default="eager", help="eager, which is what ratios are of, inductor, onednn")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--dtype", default="float16", choices=["float16", "bfloat16", "float32"], help="on a GPU")
+    parser.add_argument("--part", default="1/1", metavar="K/N")
     arguments = parser.parse_args()
+    problems, forms = chosen(arguments.only, arguments.part), arguments.form.split(",")
+    if arguments.device == "cuda":
+        import cuda
+
+        return report_problems(measure_on_gpu(problems, forms, arguments.rounds, getattr(torch, arguments.dtype)), arguments, "convolutions.py", cuda.gpu_name())
     torch.set_num_threads(arguments.threads)
     peak = limits(arguments.threads, 0.3)["flops"]
-    report_problems(measure(arguments.only, arguments.form.split(","), arguments.peers.split(","), arguments.rounds, arguments.threads, peak), arguments, "convolutions.py")
+    report_problems(measure(problems, forms, arguments.peers.split(","), arguments.rounds, arguments.threads, peak), arguments, "convolutions.py")
 
 
 if __name__ == "__main__":

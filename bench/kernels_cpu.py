@@ -92,9 +92,9 @@ def problems_parser(description):
     return parser
 
 
-def report_problems(lines, arguments, script):
+def report_problems(lines, arguments, script, machine=None):
     """Prints each line beside eager and appends it to bench/results, then prints the geometric mean of each form."""
-    log = Path(__file__).resolve().parent / "results" / f"{machine_name()}.jsonl"
+    log = Path(__file__).resolve().parent / "results" / f"{machine or machine_name()}.jsonl"
     command = f"python bench/{script} " + " ".join(sys.argv[1:])
     done = []
     for line in lines:

@@ -76,7 +76,7 @@ std::string ElementText::code(const FusedBody& body, size_t first_operand, const
       case Kind::map: {
         std::vector<Argument> in;
         for (Reg r : i.in) in.push_back({body.code[r].dtype, fmt::format("r{}", r)});
-        e = for_halves && i.op == ir::Op::gelu ? fmt::format("gelu_for_half(r{})", i.in[0]) : map_expression(i.op, i.dtype, in, for_halves);
+        e = map_expression(i.op, i.dtype, in, for_halves);
         break;
       }
       default: fail(Code::unsupported, "a body of single elements on CUDA reduces its rows");

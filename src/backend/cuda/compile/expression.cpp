@@ -192,7 +192,8 @@ bool stores_halves(const FusedBody& body) {
 }
 
 std::string map_expression(Op op, DType dtype, std::span<const Argument> x, bool for_halves) {
-  if (for_halves && dtype == DType::f32 && (op == Op::sigmoid || op == Op::silu || op == Op::gelu_tanh)) return fmt::format("{}_for_half({})", ir::name_of(op), x[0].text);
+  const bool has_version = op == Op::sigmoid || op == Op::silu || op == Op::gelu || op == Op::gelu_tanh;
+  if (for_halves && dtype == DType::f32 && has_version) return fmt::format("{}_for_half({})", ir::name_of(op), x[0].text);
   if (op == Op::cast) return cast(dtype, x[0]);
   if (op == Op::select) return fmt::format("{} ? {} : {}", x[0].text, x[1].text, x[2].text);
   if (ir::result_of(op) == ir::ResultType::boolean && op != Op::logical_not) {

@@ -265,7 +265,7 @@ class Printer {
     }
     std::vector<std::string> coordinates;
     for (size_t i = 0; i < w_.kept; ++i) coordinates.push_back(i == across() ? "o" : i == channel() ? fmt::format("(c{} + v)", i) : fmt::format("c{}", i));
-    std::string code = text_.code(b_, 2, coordinates, {"sums[t][v]"}, brought);
+    std::string code = text_.code(b_, 2, coordinates, {"sums[t][v]"}, brought, stores_halves(b_));
     for (size_t s = 0; s < b_.stores.size(); ++s) code += fmt::format("  x{}[v] = r{};\n", s, b_.stores[s].value);
     const std::string outputs = fmt::format("#pragma unroll\n  for (int t = 0; t < {}; ++t) {{\n  const int o = first + t;\n  if (o >= width) break;\n", args_.tile);
     return same + results + outputs + held + "#pragma unroll\n  for (int v = 0; v < V; ++v) {\n" + code + "  }\n" + keep + "  }\n" + outputs + put + "  }\n";
