@@ -232,6 +232,7 @@ void Scheduler::gemm(WrittenBody written) {
   backend::Gemm site = site_of();
   Decision d = choose({site, &written.body, layouts_of(written.operands)}, can_store(written.anchor));
   if (const ValueId copy = s_.unmade_copy(anchor.in[0]); copy != none_id && !d.image_in_place) return need(copy);
+  if (d.by_sums) return gemm_by_sums(std::move(written), a.place, b.pieces[0]);
   if (!d.choice && body_prevents) {
     if (batch.size() == 1 && !uses_row_index(written.body) && !prologue && !concat && !written.gated && merge_rows_by_gathers(a, written)) {
       if (!b.packed) {
@@ -250,7 +251,7 @@ void Scheduler::gemm(WrittenBody written) {
   if (!d.choice) {
     const ValueId stored = stored_for(d.obstacle, anchor, written.anchor, prologue ? s_.base_of(anchor.in[0]) : a.copied);
     if (stored != none_id) return need(stored);
-    return gemm_by_sums(written, a.place, b.pieces[0]);
+    return gemm_by_sums(std::move(written), a.place, b.pieces[0]);
   }
   if (d.side_by_side && written.turned != none_id) return need(written.turned);
   std::vector<BufferView> operands{std::move(a.place)};
@@ -265,14 +266,16 @@ void Scheduler::gemm(WrittenBody written) {
   push(std::move(*d.choice), std::move(operands), writes, std::move(written.label), anchor.origin);
 }
 
-// A GEMM in primitives: a fused body that reduces over K.
-void Scheduler::gemm_by_sums(const WrittenBody& written, const BufferView& a, const BufferView& b) {
-  const BufferView& target = written.operands.back();
-  size_t batch = a.layout.dims.size() - 2;
+// A GEMM in primitives: a fused body that reduces over K, then computes the epilogue of each sum.
+void Scheduler::gemm_by_sums(WrittenBody written, const BufferView& a, const BufferView& b) {
+  using backend::Instruction;
+  const backend::FusedBody& epilogue = written.body;
+  const size_t batch = a.layout.dims.size() - 2;
   WrittenBody sums;
-  sums.label = "matmul by sums";
+  sums.label = written.label == "matmul" ? "matmul by sums" : "matmul by sums: " + written.label;
   backend::FusedBody& body = sums.body;
-  body.outer = target.layout.dims;
+  body.outer = epilogue.outer;
+  body.outer.insert(body.outer.end(), epilogue.row.begin(), epilogue.row.end());
   body.row = {a.layout.dims.back()};
   auto over = [&](const BufferView& place, bool left) {
     BufferView p = place;
@@ -288,30 +291,46 @@ void Scheduler::gemm_by_sums(const WrittenBody& written, const BufferView& a, co
     }
     return p;
   };
-  DType type = compute_type(target.dtype);
-  auto add = [&](backend::Instruction i) {
+  const DType type = compute_type(g_.type(written.anchor).dtype);
+  auto add = [&](Instruction i) {
     i.dtype = type;
     body.code.push_back(std::move(i));
     return static_cast<backend::Reg>(body.code.size() - 1);
   };
-  backend::Instruction load{}, times{}, sum{};
-  load.kind = backend::Instruction::Kind::load;
+  Instruction load{}, times{}, sum{};
+  load.kind = Instruction::Kind::load;
   backend::Reg x = add(load);
   load.operand = 1;
   backend::Reg y = add(load);
-  times.kind = backend::Instruction::Kind::map;
+  times.kind = Instruction::Kind::map;
   times.op = Op::mul;
   times.in = {x, y};
-  sum.kind = backend::Instruction::Kind::reduce;
+  sum.kind = Instruction::Kind::reduce;
   sum.reduction = backend::Reduction::sum;
   sum.in = {add(times)};
-  backend::Reg result = add(sum);
-  BufferView store = target;
-  store.layout.dims.push_back(1);
-  store.layout.strides.push_back(0);
-  body.operands = {a.dtype, b.dtype, target.dtype};
-  body.stores = {{2, result}};
-  sums.operands = {over(a, true), over(b, false), std::move(store)};
+  const backend::Reg result = add(sum);
+  body.operands = {a.dtype, b.dtype};
+  sums.operands = {over(a, true), over(b, false)};
+  // The epilogue's axes are the outer ones: its operands have one element along K.
+  std::vector<backend::Reg> now;
+  for (const Instruction& i : epilogue.code) {
+    if (i.kind == Instruction::Kind::accumulator) {
+      now.push_back(result);
+      continue;
+    }
+    Instruction& moved = body.code.emplace_back(i);
+    for (backend::Reg& r : moved.in) r = now[r];
+    if (i.kind == Instruction::Kind::load) moved.operand += 2;
+    now.push_back(static_cast<backend::Reg>(body.code.size() - 1));
+  }
+  for (const backend::Store& s : epilogue.stores) body.stores.push_back({s.operand + 2, now[s.value]});
+  body.operands.insert(body.operands.end(), epilogue.operands.begin(), epilogue.operands.end());
+  for (BufferView& p : written.operands) {
+    const auto at = static_cast<int64_t>(body.outer.size());
+    p.layout.dims.insert(p.layout.dims.begin() + at, 1);
+    p.layout.strides.insert(p.layout.strides.begin() + at, 0);
+    sums.operands.push_back(std::move(p));
+  }
   fused(std::move(sums), g_.producer(written.anchor).origin);
 }
 

@@ -81,11 +81,12 @@ Scheduler::Decision Scheduler::choose(const backend::Site& site, bool body_may_g
     }
     return none;
   }
+  if (best->by_sums) return {std::nullopt, std::nullopt, false, false, true};
   const bool side_by_side = best->side_by_side, image_in_place = best->image_in_place;
   Choice choice{best->emit(), {name_of(site), best->implementation}};
   for (const backend::Offer& o : offers.offers) {
     // A rival must not need another storage.
-    const bool same = o.takes_body && o.side_by_side == best->side_by_side && o.image_in_place == best->image_in_place && o.packing == best->packing;
+    const bool same = o.takes_body && !o.by_sums && o.side_by_side == best->side_by_side && o.image_in_place == best->image_in_place && o.packing == best->packing;
     if (c_.backend.settings.rivals && &o != best && same && backend::is_near(o.cost, best->cost)) choice.rivals.push_back({o.implementation, o.emit()});
   }
   for (backend::Offer& o : offers.offers) o.emit = nullptr;

@@ -21,7 +21,7 @@ class Scheduler {
   struct Decision {
     std::optional<Choice> choice;
     std::optional<backend::Obstacle> obstacle;
-    bool side_by_side = false, image_in_place = false;
+    bool side_by_side = false, image_in_place = false, by_sums = false;
   };
   Decision choose(const backend::Site&, bool body_may_go = false) const;
   // Requires that the value is stored or, if it is already, that it is stored outside a concatenation.
@@ -41,7 +41,7 @@ class Scheduler {
   Outcome<OperandB> operand_b(ir::NodeId gemm, const ir::Dims& batch);
   // The value to store so that an offer can take the GEMM; none_id if storing cannot help. `instead`: the value to store if no kernel has the prologue or the map of A.
   ir::ValueId stored_for(std::optional<backend::Obstacle>, const ir::Node& gemm, ir::ValueId anchor, ir::ValueId instead) const;
-  void gemm_by_sums(const WrittenBody& written, const BufferView& a, const BufferView& b);
+  void gemm_by_sums(WrittenBody written, const BufferView& a, const BufferView& b);
   void depthwise_conv(WrittenBody written);
   void attention(ir::NodeId n);
   void plain(ir::NodeId n);
