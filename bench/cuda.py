@@ -349,6 +349,13 @@ def here(row, peers, arguments):
 # ---- all rows
 
 
+def gpu_name():
+    """The name of the GPU's file in bench/results."""
+    import torch
+
+    return torch.cuda.get_device_name().lower().replace(" ", "-")
+
+
 def main():
     main_rows, rows = [row.name for row in ROWS], {row.name: row for row in [*ROWS, *image_rows()]}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -384,7 +391,7 @@ def main():
 
     if not torch.cuda.is_available():
         raise SystemExit("bench/cuda.py needs an NVIDIA GPU and a torch that sees it")
-    log = HERE / "results" / f"{torch.cuda.get_device_name().lower().replace(' ', '-')}.jsonl"
+    log = HERE / "results" / f"{gpu_name()}.jsonl"
     command = "python bench/cuda.py " + " ".join(sys.argv[1:])
     for name in [n for n in rows if any(n.startswith(wanted) for wanted in arguments.rows.split(","))]:
         worker = [sys.executable, __file__, "--worker", name, "--peers", arguments.peers, "--rounds", str(arguments.rounds), "--burst", str(arguments.burst)]
