@@ -184,6 +184,7 @@ const Definition definitions[] = {
     {"special_xlog1py.{,self_scalar,other_scalar}({Tensor,Scalar,Tensor} self, {Tensor,Tensor,Scalar} other)", Types::floats,
      [](Value a, Value b) { return select(ir::map(Op::is_nan, {b}), b, select(equal(a, 0), 0.0, a * log1p(b))); }},
     {"frac(Tensor self)", [](Value x) { return x - trunc(x); }},
+    {"special_entr(Tensor self)", [](Value x) { x = to_float(x); return select(x < 0, -INFINITY, select(equal(x, 0), 0.0, -x * log(x))); }},
     {"rad2deg(Tensor self)", [](Value x) { return to_float(x) * 57.29577951308232; }},
     {"deg2rad(Tensor self)", [](Value x) { return to_float(x) * 0.017453292519943295; }},
     {"{sinc,special_sinc}(Tensor self)", [](Value x) { Value p = to_float(x) * 3.141592653589793; return select(equal(x, 0), 1.0, sin(p) / p); }},
