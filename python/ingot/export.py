@@ -17,6 +17,7 @@ from torch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fix
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .attributes import AttributeWatch, WritesUndone
+from .branches import Branches
 from .dims import Dims, relations, settle
 from .errors import Error, InputError, UnsupportedError
 from .given import Given, is_input
@@ -76,9 +77,10 @@ class _Trace:
         followed = {}
         while True:
             try:
-                with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous:
+                with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, Branches() as branches:
                     program = torch.export.export(self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict)
                 contiguous.leave_in(program.graph)
+                branches.leave_in(program, self._strict)
                 break
             except torch._dynamo.exc.UserError as problem:
                 fixes = relations(_reason(problem))

@@ -16,6 +16,7 @@ from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from . import autocast, devices, fake_quantisation, hidden_views, identities, overlap, reshapes, result_types
+from .branches import branches_of, with_checks
 from .errors import UnsupportedError
 from .overlap import NotFunctional, hint, of_memory
 from .strides import corrected
@@ -266,7 +267,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     """The graph of an ExportedProgram, made functional if it writes in place. `chosen`: the user's names of inputs."""
     from torch.export.graph_signature import InputKind, OutputKind
 
-    layouts = reshapes.hang_on(program.graph)
+    layouts, branches = reshapes.hang_on(program.graph), branches_of(program)
     if table := fake_quantisation.decompositions(program.graph):
         program = program.run_decompositions(table)
     before, program = None, identities.settled(program)
@@ -276,6 +277,8 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
         kinds = [s.kind is OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs]
         before = lays([v for v, user in zip(values, kinds) if user], [n for n in program.graph.nodes if n.op == "placeholder"], typed=not casts)
         program = _functionalised(program)
+    if branches:
+        program = with_checks(program, branches)
     signature = program.graph_signature
     kinds = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
     nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}

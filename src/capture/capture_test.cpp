@@ -163,16 +163,24 @@ TEST(Capture, SetDim) {
 }
 
 // Two inputs of one dynamic axis each, as the in-process form writes them.
-Model two_inputs() {
+Model two_inputs(const char* relation = "StrictLessThan") {
   auto tensor = [](const char* symbol) { return fmt::format(R"json({{"dtype": 7, "sizes": [{{"as_expr": {{"expr_str": "Symbol('{}')", "hint": null}}}}]}})json", symbol); };
   return import_json(fmt::format(R"json({{"schema_version": {{"major": 8}}, "range_constraints": {{"s0": {{"min_val": 1, "max_val": 64}}, "s1": {{"min_val": 1, "max_val": null}}}},
     "graph_module": {{"graph": {{"inputs": [{{"as_tensor": {{"name": "x"}}}}, {{"as_tensor": {{"name": "y"}}}}], "outputs": [], "tensor_values": {{"x": {}, "y": {}}},
-      "sym_bool_values": {{"c": {{"as_expr": {{"expr_str": "StrictLessThan(Symbol('s0'), Symbol('s1'))"}}}}}},
+      "sym_bool_values": {{"c": {{"as_expr": {{"expr_str": "{}(Symbol('s0'), Symbol('s1'))"}}}}}},
       "nodes": [{{"target": "torch.ops.aten._assert_scalar.default", "outputs": [], "inputs": [{{"name": "self", "arg": {{"as_sym_bool": {{"as_name": "c"}}}}}}]}}]}},
     "signature": {{"input_specs": [{{"user_input": {{"arg": {{"as_tensor": {{"name": "x"}}}}}}}}, {{"user_input": {{"arg": {{"as_tensor": {{"name": "y"}}}}}}}}],
       "output_specs": [{{"user_output": {{"arg": {{"as_tensor": {{"name": "x"}}}}}}}}]}}}}}})json",
-                                 tensor("s0"), tensor("s1")),
+                                 tensor("s0"), tensor("s1"), relation),
                      {});
+}
+
+TEST(Capture, SizesThatDiffer) {
+  Model m = two_inputs("Unequality");
+  ASSERT_EQ(m.graph.checks.size(), 1u);  // 1 <= (s1 - s0)^2
+  const ir::Dim difference = ir::Dim::symbol(1) - ir::Dim::symbol(0);
+  EXPECT_EQ(m.graph.checks[0].left, ir::Dim(1));
+  EXPECT_EQ(m.graph.checks[0].right, difference * difference);
 }
 
 TEST(Capture, NamesUniteAxes) {

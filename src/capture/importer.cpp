@@ -572,7 +572,10 @@ void Importer::add_check(Json node, const Scope& scope) {
     auto c = parse_condition(text, [&](std::string_view s) { return Dim::symbol(symbol(s)); });
     if (!c && text == "true") return;
     if (c && c->unequal && known_less(c->left, c->right, g_.symbols) == ir::Truth::no) std::swap(c->left, c->right);
-    if (c && c->unequal) c = known_less(c->right, c->left, g_.symbols) == ir::Truth::no ? std::optional(Condition{c->left + Dim(1), c->right}) : std::nullopt;
+    if (c && c->unequal) {  // integers that differ have a difference whose square is at least 1
+      const Dim difference = c->right - c->left;
+      c = known_less(c->right, c->left, g_.symbols) == ir::Truth::no ? Condition{c->left + Dim(1), c->right} : Condition{Dim(1), difference * difference};
+    }
     if (!c) throw Error(Code::unsupported, fmt::format("a condition on sizes cannot be checked: {}", text.substr(0, 200)));
     bool holds = c->equal ? known_equal(c->left, c->right, g_.symbols) == ir::Truth::yes : known_less(c->right, c->left, g_.symbols) == ir::Truth::no;
     if (!holds) g_.checks.push_back({c->left, c->right, c->equal ? ir::Check::equal : ir::Check::less_equal, g_.current_origin, "torch assumed this at capture"});

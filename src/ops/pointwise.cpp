@@ -86,6 +86,12 @@ Value logaddexp(const Value& a, const Value& b) {
   return select(equal(a, b) & ir::map(Op::is_inf, {m}), m, y);
 }
 
+Value logaddexp2(const Value& a, const Value& b) {
+  if (!is_float(a.dtype())) fail(Code::unsupported, "logaddexp2 is for floating-point numbers, not {}", name_of(a.dtype()));
+  Value m = maximum(a, b);
+  return select(equal(a, b) & ir::map(Op::is_inf, {m}), m, m + log1p(exp2(-abs(a - b))) / M_LN2);
+}
+
 const Definition definitions[] = {
     {"add.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other, *, Scalar alpha=1)", Types::common, [](Value a, Operand b, Scalar alpha) { return a + scaled_operand(b, alpha); }},
     {"sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)", Types::numbers, [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
@@ -126,6 +132,7 @@ const Definition definitions[] = {
     {"nextafter(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return ir::map(Op::nextafter, {a, b}); }},
     {"gcd(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return ir::map(Op::gcd, {a, b}); }},
     {"logaddexp(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return logaddexp(a, b); }},
+    {"logaddexp2(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return logaddexp2(a, b); }},
     {"xlogy.{Tensor,Scalar_Other,Scalar_Self}({Tensor,Tensor,Scalar} self, {Tensor,Scalar,Tensor} other)", Types::floats, [](Value a, Value b) { return select(ir::map(Op::is_nan, {b}), b, select(equal(a, 0), 0.0, a * log(b))); }},
     {"lerp.{Scalar,Tensor}(Tensor self, Tensor end, {Scalar,Tensor} weight)", Types::same, [](Value a, Value b, Operand w) { return lerp(a, b, w); }},
     {"addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1)", Types::common, [](Value x, Value a, Value b, Scalar v) { return cast(widened(x) + scaled(widened(a), v) * widened(b), x.dtype()); }},
@@ -184,6 +191,7 @@ const Definition definitions[] = {
     {"special_xlog1py.{,self_scalar,other_scalar}({Tensor,Scalar,Tensor} self, {Tensor,Tensor,Scalar} other)", Types::floats,
      [](Value a, Value b) { return select(ir::map(Op::is_nan, {b}), b, select(equal(a, 0), 0.0, a * log1p(b))); }},
     {"frac(Tensor self)", [](Value x) { return x - trunc(x); }},
+    {"special_entr(Tensor self)", [](Value x) { x = to_float(x); return select(x < 0, -INFINITY, select(equal(x, 0), 0.0, -x * log(x))); }},
     {"rad2deg(Tensor self)", [](Value x) { return to_float(x) * 57.29577951308232; }},
     {"deg2rad(Tensor self)", [](Value x) { return to_float(x) * 0.017453292519943295; }},
     {"{sinc,special_sinc}(Tensor self)", [](Value x) { Value p = to_float(x) * 3.141592653589793; return select(equal(x, 0), 1.0, sin(p) / p); }},

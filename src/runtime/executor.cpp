@@ -41,9 +41,9 @@ void Executor::forget_copies() {
   for (Entry& e : kept_) std::erase_if(e.recent, [](const Recent& r) { return r.streaming != nullptr; });
 }
 
-void Executor::run(std::span<std::byte* const> bindings, const RunMemory& memory, Workers& workers, backend::Stream& stream, Lane* lane, bool recording, bool marks) {
+void Executor::run(std::span<std::byte* const> bindings, const RunMemory& memory, Workers& workers, backend::Stream& stream, CopyStream* copy_stream, bool recording, bool marks) {
   Entry& entry = kept_.front();
-  auto steps = [&] { runtime::run(loaded_, *entry.resolved, bindings, memory, workers, stream, lane, marks); };
+  auto steps = [&] { runtime::run(loaded_, *entry.resolved, bindings, memory, workers, stream, copy_stream, marks); };
   if (!recording) return steps();
   if (entry.weights == nullptr) entry.weights = weights_of(entry);
   addresses_.assign(bindings.begin(), bindings.end());

@@ -28,7 +28,7 @@ class Executor {
   size_t resolutions() const { return resolutions_; }
 
   // Runs the steps at the current sizes. `recording`: steps that run again with the same addresses are recorded, and the recording is replayed from then on.
-  void run(std::span<std::byte* const> bindings, const RunMemory&, Workers&, backend::Stream&, Lane* lane, bool recording, bool marks = false);
+  void run(std::span<std::byte* const> bindings, const RunMemory&, Workers&, backend::Stream&, CopyStream* copy_stream, bool recording, bool marks = false);
 
  private:
   // Recent sets of addresses, and recordings for them. Several are kept: a caller's allocator alternates between two places while it still holds the last

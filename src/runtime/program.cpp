@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "runtime/lane.h"
+#include "runtime/copy_stream.h"
 #include "runtime/streaming.h"
 
 namespace ingot::runtime {
@@ -287,13 +287,13 @@ void run_step(const LoadedFunction& loaded, const Resolved& r, size_t step, std:
 #endif
 }
 
-void run(const LoadedFunction& loaded, Resolved& r, std::span<std::byte* const> bindings, const RunMemory& memory, Workers& workers, backend::Stream& stream, Lane* lane,
-         bool marks) {
+void run(const LoadedFunction& loaded, Resolved& r, std::span<std::byte* const> bindings, const RunMemory& memory, Workers& workers, backend::Stream& stream,
+         CopyStream* copy_stream, bool marks) {
   point(r, bindings, memory);
   if (marks) stream.mark();
   const Streaming::OfFunction* streamed = r.streaming != nullptr ? &r.streaming->functions.at(r.program) : nullptr;
-  std::optional<Lane::Loading> loading;
-  if (streamed != nullptr && !streamed->loads.empty()) loading.emplace(*lane, *streamed, memory.ring, stream).begin();
+  std::optional<CopyStream::Loading> loading;
+  if (streamed != nullptr && !streamed->loads.empty()) loading.emplace(*copy_stream, *streamed, memory.ring, stream).begin();
   for (uint32_t n = 0; n < r.steps.size(); ++n) {
     if (loading) loading->before(n);
     run_step(loaded, r, n, memory.scratch, workers, stream);

@@ -30,7 +30,7 @@ struct LoadedFunction {
   bool writes = false;          // writes a state, or an input's memory
 };
 struct Streaming;
-class Lane;
+class CopyStream;
 // The room that `bytes` of data take in device memory: kernels may read 64 bytes after the end, and the next data is aligned.
 inline size_t padded_bytes(size_t bytes, size_t alignment) { return (bytes + 64 + alignment - 1) / alignment * alignment; }
 // Allocates memory; the error names `what` if there is none.
@@ -106,9 +106,10 @@ struct RunMemory {
 // Sets the addresses of bindings, arena and streamed weights in the steps.
 void point(Resolved&, std::span<std::byte* const> bindings, const RunMemory&);
 void run_step(const LoadedFunction&, const Resolved&, size_t step, std::byte* scratch, Workers&, backend::Stream&);
-// Runs the steps. `bindings`: the data of each binding. `lane`: copies streamed weights; null if there are none. `marks`: the stream notes the time before the
+// Runs the steps. `bindings`: the data of each binding. `copy_stream`: copies streamed weights; null if there are none. `marks`: the stream notes the time before the
 // first step and after each.
-void run(const LoadedFunction&, Resolved&, std::span<std::byte* const> bindings, const RunMemory&, Workers&, backend::Stream&, Lane* lane = nullptr, bool marks = false);
+void run(const LoadedFunction&, Resolved&, std::span<std::byte* const> bindings, const RunMemory&, Workers&, backend::Stream&, CopyStream* copy_stream = nullptr,
+         bool marks = false);
 // Bytes of arena and scratch at the usual sizes; 0 if these sizes contradict each other.
 size_t usual_bytes(const LoadedFunction&, const plan::Plan&, std::span<const size_t> weight_bytes, std::span<const size_t> derived_bytes, Workers&);
 

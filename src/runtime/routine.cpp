@@ -227,7 +227,7 @@ void Routine::call(const plan::Call& c, Callee& callee, const Run& run) {
     }
     std::vector<size_t> room;
     for (uint32_t v : c.values) room.push_back(bytes_of(v));
-    Run inner{run.memory, run.workers, run.stream, run.allocator, run.lane, {}, run.recording, run.marks};
+    Run inner{run.memory, run.workers, run.stream, run.allocator, run.copy_stream, {}, run.recording, run.marks};
     callee.routine->run(data, room, symbols, inner);
     for (size_t i = 0; i < c.values.size(); ++i) {
       if (callee.routine->is_open(i)) check(i, callee.routine->dims(i));
@@ -243,7 +243,7 @@ void Routine::call(const plan::Call& c, Callee& callee, const Run& run) {
   if (scratch_.size() < known->scratch_bytes + 64) scratch_ = reserve(known->scratch_bytes + 64, run.allocator, "the scratch memory of a region");
   const size_t ring = known->streaming != nullptr ? known->streaming->ring_bytes : 0;
   if (ring_.size() != ring) ring_ = MemoryBlock(), ring_ = reserve(ring, run.allocator, "the ring for streamed weights");
-  executor.run(data, {arena_.data(), scratch_.data(), ring_.data()}, run.workers, run.stream, run.lane, run.recording, run.marks);
+  executor.run(data, {arena_.data(), scratch_.data(), ring_.data()}, run.workers, run.stream, run.copy_stream, run.recording, run.marks);
   if (run.marks) note_times(executor, run.stream, timed_);
 }
 

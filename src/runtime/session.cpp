@@ -94,8 +94,8 @@ Session::~Session() {
 
 // Copies of streamed weights that are still running read host memory, which is freed as soon as nobody holds it. So this waits for them.
 void Session::leave_weights() {
-  if (lane_ != nullptr && set_ != nullptr && ring_bytes() > 0) {
-    if (!stream_->recorded_by_caller()) lane_->wait();
+  if (copy_stream_ != nullptr && set_ != nullptr && ring_bytes() > 0) {
+    if (!stream_->recorded_by_caller()) copy_stream_->wait();
     executor_.forget_copies();
     if (routine_ != nullptr) routine_->forget_copies();
   }
@@ -111,7 +111,7 @@ void Session::take_weights() {
     commits_ = commits;
   }
   if (set_ != nullptr) {
-    if (lane_ == nullptr && ring_bytes() > 0) lane_ = std::make_unique<Lane>(weights_->backend());
+    if (copy_stream_ == nullptr && ring_bytes() > 0) copy_stream_ = std::make_unique<CopyStream>(weights_->backend());
     return;
   }
   throw Error(Code::invalid_input, "the plan was saved without the values of its weights, and they have not been given")
@@ -313,7 +313,7 @@ void Session::work_regions(std::span<const HostTensor> outputs) {
   } return_at_end{run_memory_ != nullptr ? routine_.get() : nullptr};
   OutputMemory give;
   if (output_memory_) give = [this](size_t output, std::span<const int64_t> dims) { return make_late_output(output, dims); };
-  routine_->run(pointers_, room_, wanted_, {set_->memory, *workers_, *stream_, from, lane_.get(), give, recording, profiling_});
+  routine_->run(pointers_, room_, wanted_, {set_->memory, *workers_, *stream_, from, copy_stream_.get(), give, recording, profiling_});
   for (size_t o = 0; o < outputs.size(); ++o) {
     const std::span<const int64_t> dims = routine_->dims(loaded_.inputs + o);
     output_dims_[o].assign(dims.begin(), dims.end());
@@ -324,7 +324,7 @@ void Session::work_regions(std::span<const HostTensor> outputs) {
 void Session::work(std::span<const HostTensor> outputs) {
   const auto begun = std::chrono::steady_clock::now();
   work_now(outputs);
-  if (lane_ != nullptr && ring_bytes() > 0 && !stream_->recorded_by_caller()) lane_->note_end(*stream_);
+  if (copy_stream_ != nullptr && ring_bytes() > 0 && !stream_->recorded_by_caller()) copy_stream_->note_end(*stream_);
   if (profiling_) call_nanoseconds_ = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begun).count();
 }
 
@@ -347,7 +347,7 @@ Weights::Usage Session::memory_usage() const {
 
 void Session::work_in(const RunMemory& memory) {
   const bool recording = !profiling_ && recording_ && device() && !stream_->recorded_by_caller();
-  executor_.run(pointers_, memory, *workers_, *stream_, lane_.get(), recording, profiling_);
+  executor_.run(pointers_, memory, *workers_, *stream_, copy_stream_.get(), recording, profiling_);
   if (!profiling_) return;
   timed_.clear();
   note_times(executor_, *stream_, timed_);

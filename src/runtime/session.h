@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/copy_stream.h"
 #include "runtime/executor.h"
-#include "runtime/lane.h"
 #include "runtime/routine.h"
 #include "runtime/state.h"
 #include "runtime/weights.h"
@@ -107,7 +107,7 @@ class Session {
   std::vector<size_t> room_;  // per binding: the bytes that the caller gave, for results whose sizes are read from data
   std::vector<int64_t> wanted_;
   MemoryBlock arena_, scratch_, ring_;  // not used with run_memory_
-  std::unique_ptr<Lane> lane_;  // copies streamed weights; null until there are some
+  std::unique_ptr<CopyStream> copy_stream_;  // copies streamed weights; null until there are some
   Allocator* run_memory_ = nullptr;
   std::vector<MemoryBlock> gathered_;  // host copies of inputs and states whose layout the plan cannot read
   std::vector<MemoryBlock> staged_;  // device copies of the caller's host tensors

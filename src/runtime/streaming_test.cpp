@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "runtime/lane.h"
+#include "runtime/copy_stream.h"
 
 namespace ingot::runtime {
 namespace {
@@ -186,8 +186,8 @@ Streaming::OfFunction loads_of(const WeightReads& reads, const Split& split) {
   return made;
 }
 
-void run(Lane& lane, const Streaming::OfFunction& loads, BookStream& stream, Book& book, size_t steps) {
-  Lane::Loading loading(lane, loads, ring(), stream);
+void run(CopyStream& copy_stream, const Streaming::OfFunction& loads, BookStream& stream, Book& book, size_t steps) {
+  CopyStream::Loading loading(copy_stream, loads, ring(), stream);
   loading.begin();
   for (uint32_t n = 0; n < steps; ++n) {
     loading.before(n);
@@ -219,7 +219,7 @@ void expect_found(const Book& book, const WeightReads& reads, const Split& split
   }
 }
 
-TEST(Lane, StepsFindTheirWeightsInEveryOrder) {
+TEST(CopyStream, StepsFindTheirWeightsInEveryOrder) {
   std::mt19937 random(7);
   auto below = [&](size_t n) { return random() % n; };
   for (int round = 0; round < 300; ++round) {
@@ -243,15 +243,15 @@ TEST(Lane, StepsFindTheirWeightsInEveryOrder) {
     split.ring_bytes = 2 * most;
     const Streaming::OfFunction loads = loads_of(reads, split);
     Book book;
-    Lane lane{BookDevice(book)};
+    CopyStream copy_stream{BookDevice(book)};
     BookStream stream(book);
-    for (int runs = 0; runs < 2; ++runs) run(lane, loads, stream, book, steps.size());
+    for (int runs = 0; runs < 2; ++runs) run(copy_stream, loads, stream, book, steps.size());
     for (size_t w = 0; w < book.work.size(); ++w) EXPECT_TRUE(stream.is_behind(w));  // so the ring may be freed
     expect_found(book, reads, split, loads);
   }
 }
 
-TEST(Lane, CopiesGoAheadOfTheSteps) {
+TEST(CopyStream, CopiesGoAheadOfTheSteps) {
   // The ring has two places, so the third weight waits for the first step only.
   const WeightReads reads = one_each(std::vector<size_t>(4, 256));
   Split split;
@@ -265,7 +265,7 @@ TEST(Lane, CopiesGoAheadOfTheSteps) {
   EXPECT_EQ(loads.loads[3].after, 1u);
 }
 
-TEST(Lane, AWeightThatIsStillInTheRingIsNotCopiedAgain) {
+TEST(CopyStream, AWeightThatIsStillInTheRingIsNotCopiedAgain) {
   const WeightReads reads = reads_of({256, 256, 256, 256}, {{0}, {1}, {0}, {2}, {3}, {0}});
   Split split;
   split.streamed.assign(4, true);
@@ -277,7 +277,7 @@ TEST(Lane, AWeightThatIsStillInTheRingIsNotCopiedAgain) {
 }
 
 // Whichever call fails, later work in the session's stream waits for the copies that are still running: it may get their memory.
-TEST(Lane, AfterAnErrorNothingOvertakesTheCopies) {
+TEST(CopyStream, AfterAnErrorNothingOvertakesTheCopies) {
   const WeightReads reads = one_each(std::vector<size_t>(6, 256));
   Split split;
   split.streamed.assign(6, true);
@@ -285,14 +285,14 @@ TEST(Lane, AfterAnErrorNothingOvertakesTheCopies) {
   const Streaming::OfFunction loads = loads_of(reads, split);
   for (size_t k = 1;; ++k) {
     Book book;
-    Lane lane{BookDevice(book)};
+    CopyStream copy_stream{BookDevice(book)};
     BookStream stream(book);
     book.fails = k;
     try {
-      run(lane, loads, stream, book, 6);
+      run(copy_stream, loads, stream, book, 6);
     } catch (const Error&) {
       for (size_t w = 0; w < book.work.size(); ++w) EXPECT_TRUE(stream.is_behind(w)) << "call " << k;
-      run(lane, loads, stream, book, 6);
+      run(copy_stream, loads, stream, book, 6);
       expect_found(book, reads, split, loads);
       continue;
     }

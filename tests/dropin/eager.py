@@ -9,6 +9,7 @@ import torch.utils._pytree as pytree
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
+from calls import Calls  # noqa: F401  (for the tests beside this)
 
 
 def wide(value):
@@ -24,17 +25,6 @@ def same(result, model, *args, depth=256, **kwargs):
     for a, b, c in zip(ours, theirs, right):
         assert_accurate(a, b, c, depth) if isinstance(b, torch.Tensor) else None
         assert isinstance(b, torch.Tensor) or a == b
-
-
-class Calls(torch.nn.Module):
-    """A function of tensors as a model."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
 
 
 class Small(torch.nn.Module):

@@ -10,17 +10,9 @@ import transformers.integrations.moe  # registers its operators
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
+from calls import Calls
 
 import ingot
-
-
-class Calls(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
 
 
 def compared(function, inputs, exact=None):

@@ -1,4 +1,4 @@
-// Lane: the second stream of a session. It copies streamed weights to the device while the session's stream computes.
+// CopyStream: the second stream of a session. It copies streamed weights to the device while the session's stream computes.
 #pragma once
 #include <memory>
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace ingot::runtime {
 
-class Lane {
+class CopyStream {
  public:
-  explicit Lane(const backend::Backend& backend) : stream_(backend.new_own_stream()) {}
+  explicit CopyStream(const backend::Backend& backend) : stream_(backend.new_own_stream()) {}
 
   // Marks the end of a run: all its work is in the session's stream.
   void note_end(backend::Stream& stream);
@@ -22,7 +22,8 @@ class Lane {
   // ring may be freed together with the run's other memory.
   class Loading {
    public:
-    Loading(Lane& lane, const Streaming::OfFunction& loads, std::byte* ring, backend::Stream& stream) : lane_(lane), loads_(loads), ring_(ring), stream_(stream) {}
+    Loading(CopyStream& copy_stream, const Streaming::OfFunction& loads, std::byte* ring, backend::Stream& stream)
+        : copy_stream_(copy_stream), loads_(loads), ring_(ring), stream_(stream) {}
     ~Loading();
     Loading(const Loading&) = delete;
     Loading& operator=(const Loading&) = delete;
@@ -32,19 +33,19 @@ class Lane {
 
    private:
     void start(uint32_t after);
-    Lane& lane_;
+    CopyStream& copy_stream_;
     const Streaming::OfFunction& loads_;
     std::byte* ring_;
     backend::Stream& stream_;
     size_t started_ = 0, met_ = 0;
-    bool ahead_ = false;  // the lane may have copies that the session's stream does not wait for yet
+    bool ahead_ = false;  // the copy stream may have copies that the session's stream does not wait for yet
   };
 
  private:
   std::unique_ptr<backend::Stream> stream_;
   std::unique_ptr<backend::Point> end_;                     // in the session's stream, after the last run
   std::unique_ptr<backend::Point> free_;                    // in the session's stream: the places of the next copies are no longer read
-  std::vector<std::unique_ptr<backend::Point>> arrived_;    // in the lane, after each load
+  std::vector<std::unique_ptr<backend::Point>> arrived_;    // in the copy stream, after each load
 };
 
 }  // namespace ingot::runtime
