@@ -27,6 +27,8 @@ namespace {
 
 using ir::DType;
 
+constexpr double least_work = 40000;  // products: with fewer, other workers take longer to start than to compute
+
 struct Constants {
   DepthwiseConvArgs args;  // without the body
   std::shared_ptr<const Program> body;
@@ -51,6 +53,7 @@ struct Plan {
   std::vector<int64_t> b_strides;
   WindowTaps taps;
   int64_t lines = 1, width, channels, tasks;
+  int64_t parts = 1;                 // of the channels, that different tasks compute
   bool direct = false;               // tiles write the result themselves
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // if `simple` is not enough
@@ -135,7 +138,13 @@ Resolved resolve(const Call& call) {
   find_end(*p, *c.body);
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->lines * p->width) * static_cast<double>(p->channels) * static_cast<double>(p->taps.places());
-  p->tasks = std::min<int64_t>(p->lines, work < 200000 ? 1 : workers * 4);  // waking a thread does not pay below 10 us of work
+  p->tasks = std::min<int64_t>(p->lines, work < least_work ? 1 : workers * 4);
+  // Few lines that do not divide evenly among the workers: each gets channels of its own.
+  const int64_t most_lines = (p->lines + workers - 1) / workers;
+  if (p->direct && p->tasks > 1 && most_lines * workers * 20 > p->lines * 21 && p->channels >= workers * 4 * depthwise_conv_tiles().lanes) {
+    p->parts = workers;
+    p->tasks = std::min(p->lines, int64_t{4}) * workers;
+  }
   p->tap_bytes = padded(p->taps.memory() * sizeof(WindowTap));
   p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>(p->width * p->channels) * 4);
   p->per_worker = padded(p->tap_bytes + p->line_bytes + p->bound.scratch);
@@ -150,7 +159,9 @@ class Line {
     body_ = scratch + p.tap_bytes + p.line_bytes;
   }
 
-  void run(int64_t line) {
+  // One part of the channels of a line.
+  void run(int64_t line, int64_t channel_part) {
+    part_ = channel_part;
     const size_t kept = c_.args.kept;
     IndexMap::Position start = p_.map.start;
     int64_t b = 0;
@@ -201,13 +212,14 @@ class Line {
     const auto step = static_cast<int64_t>(across.step);
     const int64_t b_step = p_.b_strides[size_t{c_.args.kept} - 2];
     // One block of channels of a line at a time, so that its part of B stays in the first-level cache.
-    const int64_t blocks = std::max<int64_t>(1, p_.channels / (4 * tiles.lanes));
+    const auto first = [&](int64_t i, int64_t n) { return i == n ? p_.channels : p_.channels * i / n / tiles.lanes * tiles.lanes; };
+    const int64_t blocks = std::max<int64_t>(1, p_.channels / (4 * tiles.lanes)), begin = blocks * part_ / p_.parts, last = blocks * (part_ + 1) / p_.parts;
     for (size_t r = 0; r < p_.taps.runs().size(); ++r) {
       const WindowTaps::Run& run = p_.taps.runs()[r];
       const std::span<const WindowTap> taps = taps_.of(r, start);
       const int64_t outputs = run.end - run.begin, most = b_step == 0 ? DepthwiseConvTiles::outputs : 1, groups = (outputs + most - 1) / most;
-      for (int64_t i = 0; i < blocks; ++i) {
-        const int64_t c0 = p_.channels * i / blocks / tiles.lanes * tiles.lanes, c1 = i + 1 == blocks ? p_.channels : p_.channels * (i + 1) / blocks / tiles.lanes * tiles.lanes;
+      for (int64_t i = begin; i < last; ++i) {
+        const int64_t c0 = first(i, blocks), c1 = first(i + 1, blocks);
         for (int64_t g = 0; g < groups; ++g) {
           const int64_t x0 = outputs * g / groups, x1 = outputs * (g + 1) / groups;
           SumEnd part = end;
@@ -229,6 +241,7 @@ class Line {
   WindowTaps::Lists taps_;
   float* sums_;
   std::byte* body_;
+  int64_t part_ = 0;
   int64_t at_[16] = {};
 };
 
@@ -244,7 +257,8 @@ void run(const Call& call) {
   // Neighbouring lines go to one worker, as they read the same rows of A.
   call.workers->run(p.tasks, [&](int64_t task, int worker) {
     Line work(call, c, p, worker);
-    for (int64_t line = p.lines * task / p.tasks; line < p.lines * (task + 1) / p.tasks; ++line) work.run(line);
+    const int64_t per_part = p.tasks / p.parts, part = task / per_part, of_part = task % per_part;
+    for (int64_t line = p.lines * of_part / per_part; line < p.lines * (of_part + 1) / per_part; ++line) work.run(line, part);
   });
 }
 

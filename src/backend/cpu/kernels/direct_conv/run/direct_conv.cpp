@@ -331,7 +331,7 @@ Resolved resolve(const Call& call) {
   for (const IndexMap::Index& i : p->lines) p->line_count *= i.extent;
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->m) * static_cast<double>(p->groups * p->n) * static_cast<double>(p->k);
-  const int64_t wanted = work < 400000 ? 1 : workers * 4;  // waking a thread does not pay below 10 us of work
+  const int64_t wanted = work < 100000 ? 1 : workers * 4;  // with less, other workers take longer to start than to compute
   if (p->line_count > 0 && p->line_count < wanted) p->pieces = std::clamp<int64_t>(wanted / p->line_count, 1, std::max<int64_t>(1, p->line.extent / 24));
   share(*p, wanted);
   p->units = units_together(*p);

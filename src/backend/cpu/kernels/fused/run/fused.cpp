@@ -17,8 +17,10 @@ namespace {
 struct Walk {
   int64_t rows = 1, length = 1;   // outer elements; elements of a row
   int64_t pieces = 1, piece = 0;  // per row, if it may be split, and elements of each
-  int64_t tasks = 1, per_task = 1;
+  int64_t tasks = 1;
   int64_t together = 1;           // rows of a staged tile
+  // The first of a task's pieces; that of the task after the last is their number.
+  int64_t first(int64_t task) const { return rows * pieces * task / tasks; }
 };
 
 struct Schedule {
@@ -54,10 +56,9 @@ Walk walk_of(const Bound& b, int64_t workers) {
   }
   int64_t units = w.rows * w.pieces;
   int64_t work = w.rows * w.together * w.length * b.places * static_cast<int64_t>(p.code.size());
-  // 30,000 element operations take about as long as waking a thread: with fewer, use one.
-  int64_t wanted = work < 30000 ? 1 : workers * 4;
+  // Starting the workers takes as long as some 10,000 element operations. More are divided, also because the steps around divide the same rows.
+  int64_t wanted = work < 10000 ? 1 : workers * 4;
   w.tasks = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(units, 1));
-  w.per_task = (units + w.tasks - 1) / std::max<int64_t>(w.tasks, 1);
   return w;
 }
 
@@ -68,9 +69,9 @@ void run_staged(const Bound& b, const Walk& w, std::span<const TensorRef> operan
   std::copy(operands.begin(), operands.end(), local);
   Evaluator evaluator(b, own, scratch, held);
   const size_t row = b.domain.size() - 2;
-  const int64_t groups = (b.domain[row] + w.together - 1) / w.together, end = std::min(w.rows * w.pieces, (task + 1) * w.per_task);
+  const int64_t groups = (b.domain[row] + w.together - 1) / w.together, end = w.first(task + 1);
   int64_t at[16] = {};
-  for (int64_t u = task * w.per_task; u < end; ++u) {
+  for (int64_t u = w.first(task); u < end; ++u) {
     int64_t outer = u / w.pieces / groups;
     for (size_t a = row; a-- > 0; outer /= b.domain[a]) at[a] = outer % b.domain[a];
     const int64_t column = u % w.pieces * w.piece, columns = std::min(w.piece, w.length - column);
@@ -85,9 +86,9 @@ void run_staged(const Bound& b, const Walk& w, std::span<const TensorRef> operan
 void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task) {
   const Program& p = *b.program;
   const int outer = p.domain_rank - p.row_rank - b.across;
-  const int64_t end = std::min(w.rows * w.pieces, (task + 1) * w.per_task);
+  const int64_t end = w.first(task + 1);
   int64_t at[16] = {};
-  for (int64_t u = task * w.per_task; u < end; ++u) {
+  for (int64_t u = w.first(task); u < end; ++u) {
     // Divisions are slow compared to a short row: skip them where the answer is known.
     int64_t row = w.pieces == 1 ? u : u / w.pieces, piece = w.pieces == 1 ? 0 : u % w.pieces;
     for (int a = outer - 1; a > 0; --a) {
