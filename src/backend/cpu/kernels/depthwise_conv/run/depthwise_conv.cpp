@@ -212,14 +212,16 @@ class Line {
     const auto step = static_cast<int64_t>(across.step);
     const int64_t b_step = p_.b_strides[size_t{c_.args.kept} - 2];
     // One block of channels of a line at a time, so that its part of B stays in the first-level cache.
-    const auto first = [&](int64_t i, int64_t n) { return i == n ? p_.channels : p_.channels * i / n / tiles.lanes * tiles.lanes; };
-    const int64_t blocks = std::max<int64_t>(1, p_.channels / (4 * tiles.lanes)), begin = blocks * part_ / p_.parts, last = blocks * (part_ + 1) / p_.parts;
+    // Parts begin where panels of products do, which gave the channels to the same workers.
+    const auto first = [&](int64_t i, int64_t n) { return i == n ? p_.channels : p_.channels * i / n / (2 * tiles.lanes) * 2 * tiles.lanes; };
+    const int64_t begin = first(part_, p_.parts), channels = first(part_ + 1, p_.parts) - begin, blocks = std::max<int64_t>(1, channels / (4 * tiles.lanes));
     for (size_t r = 0; r < p_.taps.runs().size(); ++r) {
       const WindowTaps::Run& run = p_.taps.runs()[r];
       const std::span<const WindowTap> taps = taps_.of(r, start);
       const int64_t outputs = run.end - run.begin, most = b_step == 0 ? DepthwiseConvTiles::outputs : 1, groups = (outputs + most - 1) / most;
-      for (int64_t i = begin; i < last; ++i) {
-        const int64_t c0 = first(i, blocks), c1 = first(i + 1, blocks);
+      for (int64_t i = 0; i < blocks; ++i) {
+        const auto of = [&](int64_t n) { return n == blocks ? begin + channels : begin + channels * n / blocks / tiles.lanes * tiles.lanes; };
+        const int64_t c0 = of(i), c1 = of(i + 1);
         for (int64_t g = 0; g < groups; ++g) {
           const int64_t x0 = outputs * g / groups, x1 = outputs * (g + 1) / groups;
           SumEnd part = end;

@@ -117,9 +117,9 @@ void share(Plan& p, bool mapped, int64_t workers) {
   const int64_t row_blocks = p.way.blocks(p.m), tiles = (p.m + p.way.tiles->rows - 1) / p.way.tiles->rows;
   const bool divides = workers > 1 && work >= least_work;
   auto most = static_cast<int64_t>(std::clamp(work / task_work, 1.0, 4.0 * static_cast<double>(workers)));
-  if (divides) most = std::max(most, workers);
+  if (divides) most = (most + workers - 1) / workers * workers;  // as many for each
   const bool by_rows = divides && tiles >= workers && !p.way.matrix && (p.way.decodes() ? p.m >= own_rows * workers : rows_pay(p, workers));
-  p.row_tasks = by_rows ? std::min((row_blocks + workers - 1) / workers * workers, most / workers * workers) : 1;
+  p.row_tasks = by_rows ? std::min((row_blocks + workers - 1) / workers * workers, most) : 1;
   if (!by_rows && (p.way.matrix || p.panels < most)) p.row_tasks = std::min(row_blocks, most);
   p.column_tasks = std::clamp<int64_t>(most / p.row_tasks, 1, p.panels);
   // With a map, each group of panels copies its rows again: use only as many groups as have enough columns to pay for it, or as the workers need.
