@@ -53,7 +53,7 @@ struct Plan {
   std::vector<int64_t> b_strides;
   WindowTaps taps;
   int64_t lines = 1, width, channels, tasks;
-  int64_t parts = 1;                 // of the channels, that different tasks compute
+  int64_t pieces = 1;                // of each line, that different tasks compute
   bool direct = false;               // tiles write the result themselves
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // if `simple` is not enough
@@ -139,11 +139,11 @@ Resolved resolve(const Call& call) {
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->lines * p->width) * static_cast<double>(p->channels) * static_cast<double>(p->taps.places());
   p->tasks = std::min<int64_t>(p->lines, work < least_work ? 1 : workers * 4);
-  // Few lines that do not divide evenly among the workers: each gets channels of its own.
+  // Few lines that do not divide evenly among the workers: tasks are pieces of lines.
   const int64_t most_lines = (p->lines + workers - 1) / workers;
-  if (p->direct && p->tasks > 1 && most_lines * workers * 20 > p->lines * 21 && p->channels >= workers * 4 * depthwise_conv_tiles().lanes) {
-    p->parts = workers;
-    p->tasks = std::min(p->lines, int64_t{4}) * workers;
+  if (p->direct && p->tasks > 1 && most_lines * workers * 20 > p->lines * 21) {
+    p->pieces = std::clamp<int64_t>(workers, 1, std::max<int64_t>(1, p->width / 3));
+    p->tasks = std::min(p->lines * p->pieces, workers * 4);
   }
   p->tap_bytes = padded(p->taps.memory() * sizeof(WindowTap));
   p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>(p->width * p->channels) * 4);
@@ -159,9 +159,12 @@ class Line {
     body_ = scratch + p.tap_bytes + p.line_bytes;
   }
 
-  // One part of the channels of a line.
-  void run(int64_t line, int64_t channel_part) {
-    part_ = channel_part;
+  // One piece of a line.
+  void run(int64_t unit) {
+    const int64_t piece = unit % p_.pieces;
+    int64_t line = unit / p_.pieces;
+    begin_ = p_.width * piece / p_.pieces;
+    end_ = p_.width * (piece + 1) / p_.pieces;
     const size_t kept = c_.args.kept;
     IndexMap::Position start = p_.map.start;
     int64_t b = 0;
@@ -190,7 +193,7 @@ class Line {
     sums(start, b, {}, sums_, p_.channels);
     Evaluator evaluator(p_.bound, call_.operands.subspan(2), body_);
     const auto block = static_cast<int64_t>(p_.bound.block);
-    for (int64_t x = 0; x < p_.width; ++x) {
+    for (int64_t x = begin_; x < end_; ++x) {
       at_[kept - 2] = x;
       for (int64_t n = 0; n < p_.channels; n += block) evaluator.segment(at_, n, std::min(block, p_.channels - n), sums_ + x * p_.channels + n);
     }
@@ -212,25 +215,24 @@ class Line {
     const auto step = static_cast<int64_t>(across.step);
     const int64_t b_step = p_.b_strides[size_t{c_.args.kept} - 2];
     // One block of channels of a line at a time, so that its part of B stays in the first-level cache.
-    // Parts begin where panels of products do, which gave the channels to the same workers.
-    const auto first = [&](int64_t i, int64_t n) { return i == n ? p_.channels : p_.channels * i / n / (2 * tiles.lanes) * 2 * tiles.lanes; };
-    const int64_t begin = first(part_, p_.parts), channels = first(part_ + 1, p_.parts) - begin, blocks = std::max<int64_t>(1, channels / (4 * tiles.lanes));
+    const int64_t blocks = std::max<int64_t>(1, p_.channels / (4 * tiles.lanes));
     for (size_t r = 0; r < p_.taps.runs().size(); ++r) {
       const WindowTaps::Run& run = p_.taps.runs()[r];
+      const int64_t begin = std::max(run.begin, begin_), outputs = std::min(run.end, end_) - begin;
+      if (outputs <= 0) continue;
       const std::span<const WindowTap> taps = taps_.of(r, start);
-      const int64_t outputs = run.end - run.begin, most = b_step == 0 ? DepthwiseConvTiles::outputs : 1, groups = (outputs + most - 1) / most;
+      const int64_t most = b_step == 0 ? DepthwiseConvTiles::outputs : 1, groups = (outputs + most - 1) / most;
       for (int64_t i = 0; i < blocks; ++i) {
-        const auto of = [&](int64_t n) { return n == blocks ? begin + channels : begin + channels * n / blocks / tiles.lanes * tiles.lanes; };
-        const int64_t c0 = of(i), c1 = of(i + 1);
+        const int64_t c0 = p_.channels * i / blocks / tiles.lanes * tiles.lanes, c1 = i + 1 == blocks ? p_.channels : p_.channels * (i + 1) / blocks / tiles.lanes * tiles.lanes;
         for (int64_t g = 0; g < groups; ++g) {
           const int64_t x0 = outputs * g / groups, x1 = outputs * (g + 1) / groups;
           SumEnd part = end;
-          part.row = run.begin + x0;
+          part.row = begin + x0;
           part.column = c0;
           if (end.scale != nullptr) part.scale += c0;
           if (end.bias != nullptr) part.bias += c0;
-          if (end.residual != nullptr) part.residual += (run.begin + x0) * end.residual_step + c0;
-          tiles.tile[x1 - x0](from + (run.begin + x0) * step + c0, step, with + (run.begin + x0) * b_step + c0, taps.data(), std::ssize(taps), to + (run.begin + x0) * to_step + c0,
+          if (end.residual != nullptr) part.residual += (begin + x0) * end.residual_step + c0;
+          tiles.tile[x1 - x0](from + (begin + x0) * step + c0, step, with + (begin + x0) * b_step + c0, taps.data(), std::ssize(taps), to + (begin + x0) * to_step + c0,
                               to_step, c1 - c0, part);
         }
       }
@@ -243,7 +245,7 @@ class Line {
   WindowTaps::Lists taps_;
   float* sums_;
   std::byte* body_;
-  int64_t part_ = 0;
+  int64_t begin_ = 0, end_ = 0;  // of the piece
   int64_t at_[16] = {};
 };
 
@@ -259,8 +261,8 @@ void run(const Call& call) {
   // Neighbouring lines go to one worker, as they read the same rows of A.
   call.workers->run(p.tasks, [&](int64_t task, int worker) {
     Line work(call, c, p, worker);
-    const int64_t per_part = p.tasks / p.parts, part = task / per_part, of_part = task % per_part;
-    for (int64_t line = p.lines * of_part / per_part; line < p.lines * (of_part + 1) / per_part; ++line) work.run(line, part);
+    const int64_t units = p.lines * p.pieces;
+    for (int64_t unit = units * task / p.tasks; unit < units * (task + 1) / p.tasks; ++unit) work.run(unit);
   });
 }
 

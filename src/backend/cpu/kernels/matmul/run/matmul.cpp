@@ -47,6 +47,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
 }
 
 constexpr int64_t n_segment = 512, own_rows = 48, copy_columns = 256, read_ahead = 4096;  // read_ahead: bytes after a panel that tiles may prefetch
+constexpr double few_percent = 0.05;  // of rows that a worker may have above the mean before its rows end inside a tile
 constexpr double least_work = 60000, task_work = 1e6;  // products: of a step for several workers, and of a task
 
 struct Plan {
@@ -63,6 +64,7 @@ struct Plan {
   bool direct;          // tiles run the epilogue and store into the result themselves
   int64_t k_size;       // of a K block
   int64_t row_tasks, column_tasks;
+  int64_t row_unit;     // of tasks, in rows
   size_t a_bytes, c_bytes, b_bytes, decoded_bytes, per_worker;
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // the tiles' epilogue if `simple` is not enough
@@ -101,13 +103,13 @@ void find_end(Plan& p, const Program& body) {
 // By what one worker of several reads more than its share, in seconds: all of B if it has rows of its own; all of A, and results from which later steps want rows, if it has panels.
 // Panels come from the third-level cache, and mostly ahead of their use; A and the result from the cache of another core.
 bool rows_pay(const Plan& p, int64_t workers) {
-  constexpr double of_b = 15e9, of_others = 8e9, products = 9e10;
+  constexpr double of_b = 30e9, of_others = 8e9, products = 9e10;
   auto uneven = [&](int64_t parts) { return static_cast<double>((parts + workers - 1) / workers * workers) / static_cast<double>(parts) - 1; };
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const double share = m * n * k / products / static_cast<double>(workers);
   const double b_bytes = static_cast<double>(p.panels * p.panel_rows * p.row_bytes), others = (m * k + m * n) * 4;
   const int64_t tiles = (p.m + p.way.tiles->rows - 1) / p.way.tiles->rows;
-  return share * uneven(tiles) + b_bytes / of_b < share * uneven(p.panels) + others / of_others;
+  return share * std::min(uneven(tiles), few_percent) + b_bytes / of_b < share * uneven(p.panels) + others / of_others;
 }
 
 // Tasks are blocks of rows times groups of panels. Each worker gets rows of its own if they pay, since the steps before and after use the same rows on the same core. A task takes
@@ -125,6 +127,8 @@ void share(Plan& p, bool mapped, int64_t workers) {
   // With a map, each group of panels copies its rows again: use only as many groups as have enough columns to pay for it, or as the workers need.
   if (mapped) p.column_tasks = std::min(p.column_tasks, std::max(p.n / copy_columns, (workers + p.row_tasks - 1) / p.row_tasks));
   if (divides && p.row_tasks * p.column_tasks < workers && p.panels < workers) p.row_tasks = std::clamp<int64_t>(p.m / p.way.tiles->rows, 1, workers);
+  const int64_t unit = p.way.tiles->rows, whole = (tiles + workers - 1) / workers * unit;
+  p.row_unit = by_rows && static_cast<double>(whole * workers) > static_cast<double>(p.m) * (1 + few_percent) ? 1 : unit;
 }
 
 Resolved resolve(const Call& call) {
@@ -479,12 +483,12 @@ void run(const Call& call) {
   const auto& p = *static_cast<const Plan*>(call.prepared);
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
   if (c.packed && p.batch == 1 && p.f32) {
-    const int64_t rows = p.way.tiles->rows, tiles = (p.m + rows - 1) / rows;
+    const int64_t rows = p.row_unit, units = (p.m + rows - 1) / rows;
     call.workers->run(p.row_tasks * p.column_tasks, [&](int64_t t, int worker) {
       Block block(call, c, p, worker);
       block.set_batch(0);
       const int64_t r = t / p.column_tasks, g = t % p.column_tasks;  // tasks of a worker share rows; workers traverse the panels in parallel
-      block.run(block.panels(), std::min(p.m, tiles * r / p.row_tasks * rows), std::min(p.m, tiles * (r + 1) / p.row_tasks * rows), p.panels * g / p.column_tasks,
+      block.run(block.panels(), std::min(p.m, units * r / p.row_tasks * rows), std::min(p.m, units * (r + 1) / p.row_tasks * rows), p.panels * g / p.column_tasks,
                 p.panels * (g + 1) / p.column_tasks);
     });
     return;
