@@ -43,7 +43,7 @@ const ProgramInstruction* plain_sum(const Bound& b, int stage) {
 int64_t sums_across(const Bound& b) {
   constexpr int64_t places_of_part = 49, most_parts = 16, least = 16384;
   if (b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < least || plain_sum(b, 0) == nullptr) return 1;
-  int64_t parts = 1;
+  int64_t parts = b.places < places_of_part ? 1 : 2;
   while (parts < most_parts && b.places >= 2 * parts * places_of_part) parts *= 2;
   return parts;
 }
