@@ -50,8 +50,8 @@ backend::cpu::Emitted body_of(const Groups& v, int64_t rows) {
 }
 
 void check(const Groups& v, Workers& workers) {
-  SCOPED_TRACE(fmt::format("{}x{}x{}, {} groups of {} to {}, by {}x{}, stride {}, pad {}, dilation {}, end {}, lines {}, by groups {}", v.n, v.h, v.w, v.groups, v.c, v.o, v.r, v.s, v.stride,
-                           v.pad, v.dilation, static_cast<int>(v.end), v.lines, v.by_groups));
+  SCOPED_TRACE(fmt::format("{}x{}x{}, {} groups of {} to {}, by {}x{}, stride {}, pad {}, dilation {}, end {}, lines {}, by groups {}", v.n, v.h, v.w, v.groups, v.c, v.o, v.r, v.s,
+                           v.stride, v.pad, v.dilation, static_cast<int>(v.end), v.lines, v.by_groups));
   const int64_t height = v.out(v.h, v.r), width = v.out(v.w, v.s), rows = v.n * height * width, k = v.r * v.s * v.c;
   using Order = std::vector<size_t>;
   TestTensor x(DType::f32, {v.n, v.h, v.w, v.groups * v.c}, v.lines ? Order{0, 3, 1, 2} : Order{}), weight(DType::f32, {v.groups, k, v.o}, v.by_groups ? Order{} : Order{1, 0, 2});

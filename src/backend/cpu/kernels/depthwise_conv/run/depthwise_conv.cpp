@@ -232,8 +232,8 @@ class Line {
           if (end.scale != nullptr) part.scale += c0;
           if (end.bias != nullptr) part.bias += c0;
           if (end.residual != nullptr) part.residual += (begin + x0) * end.residual_step + c0;
-          tiles.tile[x1 - x0](from + (begin + x0) * step + c0, step, with + (begin + x0) * b_step + c0, taps.data(), std::ssize(taps), to + (begin + x0) * to_step + c0,
-                              to_step, c1 - c0, part);
+          tiles.tile[x1 - x0](from + (begin + x0) * step + c0, step, with + (begin + x0) * b_step + c0, taps.data(), std::ssize(taps), to + (begin + x0) * to_step + c0, to_step,
+                              c1 - c0, part);
         }
       }
     }
