@@ -1,5 +1,5 @@
 // A matmul or a depthwise convolution, with or without a bias, whose columns are multiplied by numbers made of weights (batch normalisation, layer scale), becomes
-// one with scaled weights. Prepare scales them.
+// one with scaled weights. Prepare scales them. Two numbers that are added to each column one after the other become their sum.
 #include <algorithm>
 
 #include "lower/passes.h"
@@ -57,12 +57,31 @@ std::optional<Handle> scaled(Graph& g, WeightValues& weights, ValueId product, V
   return ir::matmul(Handle(&g, made.in[0]), Handle(&g, made.in[1]) * ir::reshape(Handle(&g, by), {weight.dims[1]}), made.attributes);
 }
 
+// (x + a) + b with a and b made of weights: x + (a + b). Epilogues have one bias.
+std::optional<Handle> joined_biases(Graph& g, WeightValues& weights, const Node& sum, ValueId second) {
+  const ir::Type type = g.type(sum.out[0]);
+  auto fits = [&](ValueId bias) { return is_per_column(g.type(bias).dims, type.dims.back()) && g.type(bias).dtype == type.dtype && weights.contain(g, bias); };
+  if (sum.op != Op::add || !ir::is_float(type.dtype) || size_of(type.dtype) < 4 || type.dims.empty() || !fits(second)) return std::nullopt;
+  for (size_t j : {size_t{0}, size_t{1}}) {
+    const ValueId first = sum.in[1 - j];
+    if (g.type(sum.in[j]).dims == type.dims && fits(first) && !weights.contain(g, sum.in[j])) return Handle(&g, sum.in[j]) + (Handle(&g, first) + Handle(&g, second));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void fold_scales(Graph& g) {
   WeightValues weights(g, WeightValues::Through::maps);
   const std::vector<int> uses = use_counts(g);
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
+    if (node.op == Op::add) {
+      for (size_t i : {size_t{0}, size_t{1}}) {
+        if (uses[node.in[i]] != 1 || !(to.type(in[i]).dims == g.type(node.out[0]).dims)) continue;
+        if (auto y = joined_biases(to, weights, maker(to, in[i]), in[1 - i])) return y->id();
+      }
+      return std::nullopt;
+    }
     if (node.op != Op::mul) return std::nullopt;
     const Dims& dims = g.type(node.out[0]).dims;
     for (size_t i : {size_t{0}, size_t{1}}) {

@@ -17,6 +17,7 @@ struct Groups {
   int64_t stride = 1, pad = 0, dilation = 1;
   enum End { plain, bias_relu, scale_clamp, residual, twice } end = plain;
   bool lines = false;  // the image and the result lie as [N, C, H, W]; one image
+  bool by_groups = false;  // the kernels are [G, R, S, C, O] in memory
   int64_t out(int64_t size, int64_t kernel) const { return (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
 };
 
@@ -49,11 +50,11 @@ backend::cpu::Emitted body_of(const Groups& v, int64_t rows) {
 }
 
 void check(const Groups& v, Workers& workers) {
-  SCOPED_TRACE(fmt::format("{}x{}x{}, {} groups of {} to {}, by {}x{}, stride {}, pad {}, dilation {}, end {}, lines {}", v.n, v.h, v.w, v.groups, v.c, v.o, v.r, v.s, v.stride,
-                           v.pad, v.dilation, static_cast<int>(v.end), v.lines));
+  SCOPED_TRACE(fmt::format("{}x{}x{}, {} groups of {} to {}, by {}x{}, stride {}, pad {}, dilation {}, end {}, lines {}, by groups {}", v.n, v.h, v.w, v.groups, v.c, v.o, v.r, v.s,
+                           v.stride, v.pad, v.dilation, static_cast<int>(v.end), v.lines, v.by_groups));
   const int64_t height = v.out(v.h, v.r), width = v.out(v.w, v.s), rows = v.n * height * width, k = v.r * v.s * v.c;
   using Order = std::vector<size_t>;
-  TestTensor x(DType::f32, {v.n, v.h, v.w, v.groups * v.c}, v.lines ? Order{0, 3, 1, 2} : Order{}), weight(DType::f32, {v.groups, k, v.o}, {1, 0, 2});
+  TestTensor x(DType::f32, {v.n, v.h, v.w, v.groups * v.c}, v.lines ? Order{0, 3, 1, 2} : Order{}), weight(DType::f32, {v.groups, k, v.o}, v.by_groups ? Order{} : Order{1, 0, 2});
   TestTensor result(DType::f32, {v.groups, rows, v.o}, v.lines ? Order{0, 2, 1} : Order{1, 0, 2});
   TestTensor scale(DType::f32, {v.groups, 1, v.o}), bias(DType::f32, {v.groups, 1, v.o}), residual(DType::f32, {v.groups, rows, v.o}, {1, 0, 2});
   uint32_t seed = 0;
@@ -92,6 +93,7 @@ TEST(direct_conv, groups) {
       check({2, 7, 9, 12, c, o, 3, 3, 1, 1, 1, end}, inline_workers());  // also with a last vector that overlaps the one before
       check({1, 6, 31, 9, c, o, 3, 2, 2, 1, 1, end}, *pool);
     }
+    for (int64_t o : {8, 16, 32}) check({1, 7, 7, 6, 8, o, 3, 3, 1, 1, 1, end, false, true}, *pool);  // panels as they lie; seven lines for two workers
   }
   check({1, 9, 9, 8, 4, 4, 3, 3, 1, 4, 3}, *pool);   // windows completely outside
   check({1, 1, 400, 4, 4, 8, 1, 5, 4, 2}, *pool);    // one long line

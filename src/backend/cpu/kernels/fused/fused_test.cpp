@@ -447,6 +447,38 @@ TEST(fused, reductions_across_rows) {
   reductions(600, true);
 }
 
+// Long sums are taken in parts: as exact as one sum, and with the same bits for any number of threads and of rows.
+TEST(fused, long_sums_across_rows) {
+  const auto f = DType::f32;
+  for (int64_t n : {49, 200, 784}) {
+    const int64_t columns = 350, rows = 2;
+    Tensor x(f, {rows, columns, n});
+    x.strides = {columns * n, 1, columns};
+    fill_plain(x, 7);
+    auto sums = [&](int64_t of, Workers& workers) {
+      Tensor out(f, {of, columns, 1});
+      BodyBuilder k({of, columns}, {n});
+      k.store(f, k.map(Op::mul, f, {k.reduce(Reduction::sum, f, k.load(f)), k.number(0.5, f)}));
+      auto in = x.view();
+      in.dims[0] = of;
+      if (of == 1) in.strides[0] = 0;
+      FusedStep(k.body, {in, out.view()}, workers).run();
+      return out;
+    };
+    Tensor one = sums(rows, inline_workers());
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) {
+        double want = 0;
+        for (int64_t i = 0; i < n; ++i) want += get(f, x.at({r, c, i})).f;
+        ASSERT_NEAR(get(f, one.at({r, c, 0})).f, 0.5 * want, 1e-5 * static_cast<double>(n)) << n << " at " << r << ", " << c;
+      }
+    }
+    for (int threads : {2, 3, 5}) EXPECT_EQ(sums(rows, *make_pool(threads)).bytes, one.bytes) << threads;
+    const Tensor alone = sums(1, inline_workers());
+    EXPECT_TRUE(std::equal(alone.bytes.begin(), alone.bytes.end(), one.bytes.begin()));
+  }
+}
+
 // Weights, a mask, or neither; the same for all columns or not.
 TEST(fused, weighed_sums_across_rows) {
   const auto f = DType::f32;

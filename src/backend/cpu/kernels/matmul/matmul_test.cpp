@@ -388,7 +388,8 @@ TEST(matmul, int8_panels) {
 
 // More than a block of rows, of K and of a segment, for both ways to split the work.
 TEST(matmul, sizes_beyond_the_blocks) {
-  for (auto [m, n, k] : {std::array<int64_t, 3>{127, 50, 400}, {130, 530, 33}, {3, 600, 2060}, {1, 1030, 515}, {300, 17, 390}, {520, 96, 64}}) {
+  for (auto [m, n, k] :
+       {std::array<int64_t, 3>{127, 50, 400}, {130, 530, 33}, {3, 600, 2060}, {1, 1030, 515}, {300, 17, 390}, {520, 96, 64}, {49, 96, 300}, {49, 530, 70}, {196, 58, 58}}) {
     for (bool packed : {false, true}) {
       for (End end : {End::plain, End::residual, End::scaled_by_column}) check({.m = m, .n = n, .k = k, .packed = packed, .end = end}, three());
     }

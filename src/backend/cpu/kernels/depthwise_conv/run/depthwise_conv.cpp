@@ -27,6 +27,8 @@ namespace {
 
 using ir::DType;
 
+constexpr double least_work = 40000;  // products: with fewer, other workers take longer to start than to compute
+
 struct Constants {
   DepthwiseConvArgs args;  // without the body
   std::shared_ptr<const Program> body;
@@ -51,6 +53,7 @@ struct Plan {
   std::vector<int64_t> b_strides;
   WindowTaps taps;
   int64_t lines = 1, width, channels, tasks;
+  int64_t pieces = 1;                // of each line, that different tasks compute
   bool direct = false;               // tiles write the result themselves
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // if `simple` is not enough
@@ -135,7 +138,13 @@ Resolved resolve(const Call& call) {
   find_end(*p, *c.body);
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->lines * p->width) * static_cast<double>(p->channels) * static_cast<double>(p->taps.places());
-  p->tasks = std::min<int64_t>(p->lines, work < 200000 ? 1 : workers * 4);  // waking a thread does not pay below 10 us of work
+  p->tasks = std::min<int64_t>(p->lines, work < least_work ? 1 : workers * 4);
+  // Few lines that do not divide evenly among the workers: tasks are pieces of lines.
+  const int64_t most_lines = (p->lines + workers - 1) / workers;
+  if (p->direct && p->tasks > 1 && most_lines * workers * 20 > p->lines * 21) {
+    p->pieces = std::clamp<int64_t>(workers, 1, std::max<int64_t>(1, p->width / 3));
+    p->tasks = std::min(p->lines * p->pieces, workers * 4);
+  }
   p->tap_bytes = padded(p->taps.memory() * sizeof(WindowTap));
   p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>(p->width * p->channels) * 4);
   p->per_worker = padded(p->tap_bytes + p->line_bytes + p->bound.scratch);
@@ -150,7 +159,12 @@ class Line {
     body_ = scratch + p.tap_bytes + p.line_bytes;
   }
 
-  void run(int64_t line) {
+  // One piece of a line.
+  void run(int64_t unit) {
+    const int64_t piece = unit % p_.pieces;
+    int64_t line = unit / p_.pieces;
+    begin_ = p_.width * piece / p_.pieces;
+    end_ = p_.width * (piece + 1) / p_.pieces;
     const size_t kept = c_.args.kept;
     IndexMap::Position start = p_.map.start;
     int64_t b = 0;
@@ -179,7 +193,7 @@ class Line {
     sums(start, b, {}, sums_, p_.channels);
     Evaluator evaluator(p_.bound, call_.operands.subspan(2), body_);
     const auto block = static_cast<int64_t>(p_.bound.block);
-    for (int64_t x = 0; x < p_.width; ++x) {
+    for (int64_t x = begin_; x < end_; ++x) {
       at_[kept - 2] = x;
       for (int64_t n = 0; n < p_.channels; n += block) evaluator.segment(at_, n, std::min(block, p_.channels - n), sums_ + x * p_.channels + n);
     }
@@ -204,20 +218,22 @@ class Line {
     const int64_t blocks = std::max<int64_t>(1, p_.channels / (4 * tiles.lanes));
     for (size_t r = 0; r < p_.taps.runs().size(); ++r) {
       const WindowTaps::Run& run = p_.taps.runs()[r];
+      const int64_t begin = std::max(run.begin, begin_), outputs = std::min(run.end, end_) - begin;
+      if (outputs <= 0) continue;
       const std::span<const WindowTap> taps = taps_.of(r, start);
-      const int64_t outputs = run.end - run.begin, most = b_step == 0 ? DepthwiseConvTiles::outputs : 1, groups = (outputs + most - 1) / most;
+      const int64_t most = b_step == 0 ? DepthwiseConvTiles::outputs : 1, groups = (outputs + most - 1) / most;
       for (int64_t i = 0; i < blocks; ++i) {
         const int64_t c0 = p_.channels * i / blocks / tiles.lanes * tiles.lanes, c1 = i + 1 == blocks ? p_.channels : p_.channels * (i + 1) / blocks / tiles.lanes * tiles.lanes;
         for (int64_t g = 0; g < groups; ++g) {
           const int64_t x0 = outputs * g / groups, x1 = outputs * (g + 1) / groups;
           SumEnd part = end;
-          part.row = run.begin + x0;
+          part.row = begin + x0;
           part.column = c0;
           if (end.scale != nullptr) part.scale += c0;
           if (end.bias != nullptr) part.bias += c0;
-          if (end.residual != nullptr) part.residual += (run.begin + x0) * end.residual_step + c0;
-          tiles.tile[x1 - x0](from + (run.begin + x0) * step + c0, step, with + (run.begin + x0) * b_step + c0, taps.data(), std::ssize(taps), to + (run.begin + x0) * to_step + c0,
-                              to_step, c1 - c0, part);
+          if (end.residual != nullptr) part.residual += (begin + x0) * end.residual_step + c0;
+          tiles.tile[x1 - x0](from + (begin + x0) * step + c0, step, with + (begin + x0) * b_step + c0, taps.data(), std::ssize(taps), to + (begin + x0) * to_step + c0, to_step,
+                              c1 - c0, part);
         }
       }
     }
@@ -229,6 +245,7 @@ class Line {
   WindowTaps::Lists taps_;
   float* sums_;
   std::byte* body_;
+  int64_t begin_ = 0, end_ = 0;  // of the piece
   int64_t at_[16] = {};
 };
 
@@ -244,7 +261,8 @@ void run(const Call& call) {
   // Neighbouring lines go to one worker, as they read the same rows of A.
   call.workers->run(p.tasks, [&](int64_t task, int worker) {
     Line work(call, c, p, worker);
-    for (int64_t line = p.lines * task / p.tasks; line < p.lines * (task + 1) / p.tasks; ++line) work.run(line);
+    const int64_t units = p.lines * p.pieces;
+    for (int64_t unit = units * task / p.tasks; unit < units * (task + 1) / p.tasks; ++unit) work.run(unit);
   });
 }
 

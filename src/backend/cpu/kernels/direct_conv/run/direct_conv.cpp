@@ -285,15 +285,27 @@ int64_t units_together(const Plan& p) {
   return std::clamp<int64_t>(std::min(most_bytes / std::max<int64_t>(1, bytes), most_taps / std::max<int64_t>(1, taps)), 1, most_units);
 }
 
-// Tasks are ranges of lines. If all panels of B are more than stays in a second-level cache beside A, each range of lines would read them again from farther away:
-// tasks are then panels, over all lines.
-void share(Plan& p, int64_t wanted) {
+// Tasks are ranges of lines. Tasks are groups of panels, over all lines, if workers cannot have the same number of lines. If all panels of B are more than stays in a second-level cache
+// beside A, each range of lines would read them again from farther away: then a worker's lines are one range, and tasks are groups of panels over it. If even so reading B takes
+// long beside the products, they go over all lines.
+void share(Plan& p, int64_t wanted, int64_t workers) {
   constexpr int64_t most_bytes = 1 << 20;
+  constexpr double b_rate = 30e9, products = 9e10, most_of_time = 0.2;
   const int64_t units = p.line_count * p.pieces, panels = std::ssize(p.columns), all = p.k * p.panel_row * panels * 4;
   const bool few = units <= most_units && units * static_cast<int64_t>(p.taps.memory()) <= most_taps;
-  const bool by_columns = p.direct && p.narrow == nullptr && wanted > 1 && all > most_bytes && few && panels >= wanted;
-  p.line_tasks = by_columns ? 1 : std::min(units, wanted);
-  p.column_tasks = by_columns ? wanted : 1;
+  const bool divides = p.direct && p.narrow == nullptr && wanted > 1 && few && panels >= wanted, even = units % workers == 0;
+  const double seconds = static_cast<double>(p.m) * static_cast<double>(p.groups * p.n) * static_cast<double>(p.k) / products / static_cast<double>(workers);
+  p.line_tasks = std::min(units, wanted);
+  p.column_tasks = 1;
+  if (!divides || (even && all <= most_bytes)) return;
+  p.line_tasks = even && static_cast<double>(all) / b_rate < most_of_time * seconds ? workers : 1;
+  p.column_tasks = wanted / p.line_tasks;
+}
+
+// True if the panels of B are its own memory.
+bool lies_in_panels(const Plan& p, const TensorRef& b, size_t batch_rank) {
+  const bool one_each = p.n == p.panel_row && p.narrow == nullptr && b.strides[batch_rank] == p.n && b.strides[batch_rank + 1] == 1;
+  return one_each && (p.group_axis == SIZE_MAX || p.groups == 1 || b.strides[p.group_axis] == p.k * p.n);
 }
 
 Resolved resolve(const Call& call) {
@@ -326,14 +338,14 @@ Resolved resolve(const Call& call) {
   if (c.packed && tile_ops().columns != 2 * lanes) refuse("the packed B has panels of another width");
   find_indices(*p, c);
   find_columns(*p);
-  if (!c.packed) p->panel_bytes = padded(p->columns.size() * static_cast<size_t>(p->k * p->panel_row) * 4);
+  if (!c.packed && !lies_in_panels(*p, call.operands[1], c.batch_rank)) p->panel_bytes = padded(p->columns.size() * static_cast<size_t>(p->k * p->panel_row) * 4);
   find_end(*p, c);
   for (const IndexMap::Index& i : p->lines) p->line_count *= i.extent;
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->m) * static_cast<double>(p->groups * p->n) * static_cast<double>(p->k);
-  const int64_t wanted = work < 400000 ? 1 : workers * 4;  // waking a thread does not pay below 10 us of work
+  const int64_t wanted = work < 100000 ? 1 : workers * 4;  // with less, other workers take longer to start than to compute
   if (p->line_count > 0 && p->line_count < wanted) p->pieces = std::clamp<int64_t>(wanted / p->line_count, 1, std::max<int64_t>(1, p->line.extent / 24));
-  share(*p, wanted);
+  share(*p, wanted, workers);
   p->units = units_together(*p);
   constexpr int64_t large = 1 << 20;
   p->large = p->line_count * p->line.extent * std::abs(static_cast<int64_t>(p->line.step)) * 4 > large;

@@ -17,8 +17,11 @@ namespace {
 struct Walk {
   int64_t rows = 1, length = 1;   // outer elements; elements of a row
   int64_t pieces = 1, piece = 0;  // per row, if it may be split, and elements of each
-  int64_t tasks = 1, per_task = 1;
+  int64_t tasks = 1;
   int64_t together = 1;           // rows of a staged tile
+  int64_t sums = 1, sum_tasks = 1;  // parts of each row's first sum; tasks that take them, before the others
+  // The first of a task's pieces; that of the task after the last is their number.
+  int64_t first(int64_t task) const { return rows * pieces * task / tasks; }
 };
 
 struct Schedule {
@@ -29,6 +32,7 @@ struct Schedule {
   std::optional<RowBody> body;         // runs the last part
   size_t scratch = 0;             // bytes per worker
   size_t held = 0;                // offset in the scratch after the workers': pointers to held values, then the values
+  size_t sums = 0;                // offset of the parts of sums
 };
 
 Walk walk_of(const Bound& b, int64_t workers) {
@@ -45,19 +49,23 @@ Walk walk_of(const Bound& b, int64_t workers) {
     w.piece = std::min<int64_t>(StageTile::columns, static_cast<int64_t>(b.block));
     w.pieces = std::max<int64_t>(1, (w.length + w.piece - 1) / w.piece);
   } else if (!p.has_reductions || b.across != 0) {
+    w.sums = sums_across(b);
     w.piece = static_cast<int64_t>(b.block);
     if (b.line != 0) w.piece = w.piece / b.line * b.line;
     // Few rows with long reductions: shorter pieces, so that each thread gets some.
     const int64_t fair = w.rows * w.length * b.places >= 30000 ? (w.rows * w.length / (2 * workers) + 15) / 16 * 16 : w.piece;
-    if (b.across != 0 && workers > 1) w.piece = std::clamp<int64_t>(fair, std::min<int64_t>(32, w.piece), w.piece);
+    if (b.across != 0 && workers > 1 && w.sums == 1) w.piece = std::clamp<int64_t>(fair, std::min<int64_t>(32, w.piece), w.piece);
     w.pieces = std::max<int64_t>(1, (w.length + w.piece - 1) / w.piece);
   }
   int64_t units = w.rows * w.pieces;
   int64_t work = w.rows * w.together * w.length * b.places * static_cast<int64_t>(p.code.size());
-  // 30,000 element operations take about as long as waking a thread: with fewer, use one.
-  int64_t wanted = work < 30000 ? 1 : workers * 4;
+  if (w.sums > 1) {
+    w.sum_tasks = std::min(w.rows * w.sums, workers * 4);
+    work = w.rows * w.length * w.sums;
+  }
+  // Starting the workers takes as long as some 10,000 element operations. More are divided, also because the steps around divide the same rows.
+  int64_t wanted = work < 10000 ? 1 : workers * 4;
   w.tasks = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(units, 1));
-  w.per_task = (units + w.tasks - 1) / std::max<int64_t>(w.tasks, 1);
   return w;
 }
 
@@ -68,9 +76,9 @@ void run_staged(const Bound& b, const Walk& w, std::span<const TensorRef> operan
   std::copy(operands.begin(), operands.end(), local);
   Evaluator evaluator(b, own, scratch, held);
   const size_t row = b.domain.size() - 2;
-  const int64_t groups = (b.domain[row] + w.together - 1) / w.together, end = std::min(w.rows * w.pieces, (task + 1) * w.per_task);
+  const int64_t groups = (b.domain[row] + w.together - 1) / w.together, end = w.first(task + 1);
   int64_t at[16] = {};
-  for (int64_t u = task * w.per_task; u < end; ++u) {
+  for (int64_t u = w.first(task); u < end; ++u) {
     int64_t outer = u / w.pieces / groups;
     for (size_t a = row; a-- > 0; outer /= b.domain[a]) at[a] = outer % b.domain[a];
     const int64_t column = u % w.pieces * w.piece, columns = std::min(w.piece, w.length - column);
@@ -81,22 +89,40 @@ void run_staged(const Bound& b, const Walk& w, std::span<const TensorRef> operan
   }
 }
 
-// Runs one task of a part.
-void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task) {
-  const Program& p = *b.program;
-  const int outer = p.domain_rank - p.row_rank - b.across;
-  const int64_t end = std::min(w.rows * w.pieces, (task + 1) * w.per_task);
-  int64_t at[16] = {};
-  for (int64_t u = task * w.per_task; u < end; ++u) {
-    // Divisions are slow compared to a short row: skip them where the answer is known.
-    int64_t row = w.pieces == 1 ? u : u / w.pieces, piece = w.pieces == 1 ? 0 : u % w.pieces;
-    for (int a = outer - 1; a > 0; --a) {
-      at[a] = row % b.domain[static_cast<size_t>(a)];
-      row /= b.domain[static_cast<size_t>(a)];
+// The outer coordinates of a row. Divisions are slow compared to a short row.
+void find_row(const Bound& b, int64_t row, int64_t* at) {
+  const int outer = b.program->domain_rank - b.program->row_rank - b.across;
+  for (int a = outer - 1; a > 0; --a) {
+    at[a] = row % b.domain[static_cast<size_t>(a)];
+    row /= b.domain[static_cast<size_t>(a)];
+  }
+  if (outer > 0) at[0] = row;
+}
+
+// Takes the parts of a part's first sums.
+void take_sums(const Bound& b, const Walk& w, std::span<const TensorRef> operands, std::byte* scratch, size_t per_worker, std::byte* const* held, double* sums, Workers& workers) {
+  const int64_t parts = w.rows * w.sums;
+  workers.run(w.sum_tasks, [&](int64_t task, int worker) {
+    const Evaluator evaluator(b, operands, scratch + static_cast<size_t>(worker) * per_worker, held);
+    int64_t at[16] = {};
+    for (int64_t u = parts * task / w.sum_tasks; u < parts * (task + 1) / w.sum_tasks; ++u) {
+      find_row(b, u / w.sums, at);
+      evaluator.sum_across(at, u % w.sums, w.sums, sums + u * w.length);
     }
-    if (outer > 0) at[0] = row;
+  });
+}
+
+// Runs one task of a part.
+void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task, const double* sums = nullptr) {
+  const Program& p = *b.program;
+  const int64_t end = w.first(task + 1);
+  int64_t at[16] = {};
+  for (int64_t u = w.first(task); u < end; ++u) {
+    const int64_t piece = w.pieces == 1 ? 0 : u % w.pieces;
+    find_row(b, w.pieces == 1 ? u : u / w.pieces, at);
     if (b.across != 0) {
-      evaluator.across(at, piece * w.piece, std::min(w.piece, w.length - piece * w.piece));
+      const std::span<const double> parts(sums + (w.sums > 1 ? u / w.pieces * w.sums * w.length : 0), static_cast<size_t>(w.sums > 1 ? w.sums * w.length : 0));
+      evaluator.across(at, piece * w.piece, std::min(w.piece, w.length - piece * w.piece), parts);
     } else if (p.has_reductions) {
       evaluator.row(at);
     } else if (b.copies) {
@@ -152,7 +178,10 @@ Resolved resolve(const Call& call) {
   s->body = row_body(s->cut.parts.back().bound);
   fill_known(*s, call.operands);
   s->held = (static_cast<size_t>(workers) * s->scratch + 63) / 64 * 64;
-  return {s->held + pointers_of(s->cut) + s->cut.bytes, s};
+  s->sums = (s->held + pointers_of(s->cut) + s->cut.bytes + 63) / 64 * 64;
+  size_t sums = 0;
+  for (const Walk& w : s->walks) sums = std::max(sums, w.sums > 1 ? static_cast<size_t>(w.rows * w.sums * w.length) * sizeof(double) : 0);
+  return {s->sums + sums, s};
 }
 
 void run(const Call& call) {
@@ -175,11 +204,13 @@ void run(const Call& call) {
         s.rows ? s.rows->run(call.operands, held, begin, end) : s.body->run(call.operands, held, begin, end);
       });
     }
+    auto* sums = reinterpret_cast<double*>(call.scratch + s.sums);
+    if (s.walks[n].sums > 1) take_sums(part.bound, s.walks[n], call.operands, call.scratch, s.scratch, held, sums, *call.workers);
     call.workers->run(s.walks[n].tasks, [&](int64_t task, int worker) {
       std::byte* scratch = call.scratch + static_cast<size_t>(worker) * s.scratch;
       if (!part.bound.staged.empty()) return run_staged(part.bound, s.walks[n], call.operands, scratch, held, task);
       Evaluator evaluator(part.bound, call.operands, scratch, held);
-      run_task(part.bound, s.walks[n], evaluator, task);
+      run_task(part.bound, s.walks[n], evaluator, task, sums);
     });
   }
 }

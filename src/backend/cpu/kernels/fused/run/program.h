@@ -179,6 +179,9 @@ void finish_binding(Bound&, std::shared_ptr<Program>);
 // Chooses the instructions that run as one pass; needs Bound::uniform.
 void find_together(Bound&, const Program&);
 
+// In how many parts the first sum across rows is taken: parts of the rows, so that a worker reads those that it wrote.
+int64_t sums_across(const Bound&);
+
 // Bytes per element of a block.
 inline size_t size_of(Class c) { return c == Class::b8 ? 1 : c == Class::f32 ? 4 : 8; }
 // True if memory of this type has the form of blocks, so that it is copied or used in place. False for bools, which may be any non-zero byte in memory.
@@ -192,7 +195,10 @@ class Evaluator {
   // Evaluates the row at outer coordinates `at`, with its reductions.
   void row(const int64_t* at);
   // Evaluates elements [begin, begin + n) along the last axis, with their reductions across rows. Changes `at` along the reduced axes.
-  void across(int64_t* at, int64_t begin, int64_t n);
+  // `sums`: all parts of the first sum, one after the other, if it was taken in parts.
+  void across(int64_t* at, int64_t begin, int64_t n, std::span<const double> sums = {});
+  // One part of the first sum across rows, over all elements along the last axis.
+  void sum_across(const int64_t* at, int64_t part, int64_t parts, double* to) const;
   // The same if Bound::copies.
   void copy(const int64_t* at, int64_t begin, int64_t n);
   // Evaluates elements [begin, begin + n) of the row at `at` (n <= bound.block) of a program without reductions. `accumulator`: n values or null. `out`: if
@@ -215,7 +221,7 @@ class Evaluator {
   void find_places(const ProgramInstruction&, Value&, int64_t* to, int64_t n);
   int64_t uniform_places(const ProgramInstruction&) const;
   void finish_across(const ProgramInstruction&, uint32_t id, int64_t n);
-  bool sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n);
+  bool sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n, std::span<const double> sums);
   void* target(uint32_t id, const int64_t* at, int64_t begin) const;
   void run_together(const Together&, uint32_t id, float* to, int64_t n);
   void accumulate(const ProgramInstruction&, uint32_t id, int64_t begin, int64_t n);

@@ -20,22 +20,59 @@ void Evaluator::finish_across(const ProgramInstruction& i, uint32_t id, int64_t 
   }
 }
 
-// A stage that only sums contiguous floats runs without blocks. False if the stage does more.
-bool Evaluator::sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n) {
+namespace {
+
+// The reduction of a stage that only sums contiguous floats, or null.
+const ProgramInstruction* plain_sum(const Bound& b, int stage) {
+  const Program& p = *b.program;
   const ProgramInstruction* reduction = nullptr;
-  for (uint32_t k : b_.reductions) {
-    if (p_.code[k].stage != stage) continue;
-    if (reduction != nullptr || b_.together[k].kind == Together::weighed_sum) return false;
-    reduction = &p_.code[k];
+  for (uint32_t k : b.reductions) {
+    if (p.code[k].stage != stage) continue;
+    if (reduction != nullptr || b.together[k].kind == Together::weighed_sum) return nullptr;
+    reduction = &p.code[k];
   }
-  if (reduction == nullptr || reduction->reduction != Reduction::sum || reduction->cls != Class::f32) return false;
+  if (reduction == nullptr || reduction->reduction != Reduction::sum || reduction->cls != Class::f32) return nullptr;
+  const ProgramInstruction& load = p.code[reduction->in[0]];
+  const bool plain = load.kind == Kind::load && p.memory[load.operand] == DType::f32 && load.in.empty() && load.lower.empty();
+  return plain && b.strides[load.operand].back() == 1 ? reduction : nullptr;
+}
+
+}  // namespace
+
+// The number of parts depends on the places of a sum and on the sums of a line in memory, not on threads or on other rows, so that results do not either.
+int64_t sums_across(const Bound& b) {
+  constexpr int64_t places_of_part = 49, most_parts = 16, least = 16384;
+  if (b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < least || plain_sum(b, 0) == nullptr) return 1;
+  int64_t parts = b.places < places_of_part ? 1 : 2;
+  while (parts < most_parts && b.places >= 2 * parts * places_of_part) parts *= 2;
+  return parts;
+}
+
+void Evaluator::sum_across(const int64_t* at, int64_t part, int64_t parts, double* to) const {
+  const uint32_t operand = p_.code[plain_sum(b_, 0)->in[0]].operand;
+  const int64_t begin = b_.places * part / parts, step = b_.strides[operand][static_cast<size_t>(p_.domain_rank) - 2];
+  const auto* from = reinterpret_cast<const float*>(data(operand)) + offset_of(operand, at, p_.domain_rank - 2) + begin * step;
+  block_ops().take_rows(to, from, step, b_.places * (part + 1) / parts - begin, true, b_.domain.back());
+}
+
+// A stage that only sums contiguous floats runs without blocks. False if the stage does more. `sums`: what sum_across gave, if not empty.
+bool Evaluator::sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n, std::span<const double> sums) {
+  const ProgramInstruction* reduction = plain_sum(b_, stage);
+  if (reduction == nullptr) return false;
   const ProgramInstruction& load = p_.code[reduction->in[0]];
-  const int innermost = p_.domain_rank - 1, last_axis = innermost - 1, first_axis = last_axis - b_.across + 1;
-  if (load.kind != Kind::load || p_.memory[load.operand] != DType::f32 || !load.in.empty() || !load.lower.empty() || nothing(load.operand)) return false;
-  const std::vector<int64_t>& strides = b_.strides[load.operand];
-  if (strides[static_cast<size_t>(innermost)] != 1) return false;
-  const int64_t step = strides[static_cast<size_t>(last_axis)], run = b_.domain[static_cast<size_t>(last_axis)];
+  if (nothing(load.operand)) return false;
   double* const so_far = reinterpret_cast<double*>(block(reduction->so_far));
+  if (stage == 0 && !sums.empty()) {
+    const auto length = static_cast<size_t>(b_.domain.back());
+    std::fill(so_far, so_far + n, 0.0);
+    for (; !sums.empty(); sums = sums.subspan(length)) {
+      for (int64_t i = 0; i < n; ++i) so_far[i] += sums[static_cast<size_t>(begin + i)];
+    }
+    return true;
+  }
+  const int innermost = p_.domain_rank - 1, last_axis = innermost - 1, first_axis = last_axis - b_.across + 1;
+  const std::vector<int64_t>& strides = b_.strides[load.operand];
+  const int64_t step = strides[static_cast<size_t>(last_axis)], run = b_.domain[static_cast<size_t>(last_axis)];
   for (int64_t place = 0; place < b_.places; place += run) {
     int64_t offset = begin;
     for (int a = 0; a < innermost; ++a) offset += at[a] * strides[static_cast<size_t>(a)];
@@ -47,7 +84,7 @@ bool Evaluator::sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n
 
 // One pass over the row for each stage; values that a later stage needs are recomputed. If nothing is reduced any more and nothing is written
 // along the row, only its first element is computed.
-void Evaluator::across(int64_t* at, int64_t begin, int64_t n) {
+void Evaluator::across(int64_t* at, int64_t begin, int64_t n, std::span<const double> sums) {
   const int last_axis = p_.domain_rank - 2, first_axis = last_axis - b_.across + 1;
   const bool nothing_along = std::all_of(b_.once.begin(), b_.once.end(), [](uint8_t once) { return once != 0; });
   direct_ = true;
@@ -59,7 +96,7 @@ void Evaluator::across(int64_t* at, int64_t begin, int64_t n) {
     std::fill(at + first_axis, at + last_axis + 1, 0);
     bool writes = false;
     for (size_t s = 0; last && s < p_.stores.size(); ++s) writes = writes || !is_later(s);
-    const bool summed = places > 0 && !writes && sum_rows_across(stage, at, begin, n);
+    const bool summed = places > 0 && !writes && sum_rows_across(stage, at, begin, n, sums);
     for (int64_t place = 0; place < (summed ? 0 : places); ++place) {
       for (uint32_t k : b_.active) {
         const ProgramInstruction& i = p_.code[k];

@@ -47,6 +47,8 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
 }
 
 constexpr int64_t n_segment = 512, own_rows = 48, copy_columns = 256, read_ahead = 4096;  // read_ahead: bytes after a panel that tiles may prefetch
+constexpr double few_percent = 0.05;  // of rows that a worker may have above the mean before its rows end inside a tile
+constexpr double least_work = 60000, task_work = 1e6;  // products: of a step for several workers, and of a task
 
 struct Plan {
   Bound bound;
@@ -62,6 +64,7 @@ struct Plan {
   bool direct;          // tiles run the epilogue and store into the result themselves
   int64_t k_size;       // of a K block
   int64_t row_tasks, column_tasks;
+  int64_t row_unit;     // of tasks, in rows
   size_t a_bytes, c_bytes, b_bytes, decoded_bytes, per_worker;
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // the tiles' epilogue if `simple` is not enough
@@ -95,6 +98,37 @@ void find_end(Plan& p, const Program& body) {
   if (!p.direct) return;
   s = {};
   s.type = body.memory[body.stores[0].operand];
+}
+
+// By what one worker of several reads more than its share, in seconds: all of B if it has rows of its own; all of A, and results from which later steps want rows, if it has panels.
+// Panels come from the third-level cache, and mostly ahead of their use; A and the result from the cache of another core.
+bool rows_pay(const Plan& p, int64_t workers) {
+  constexpr double of_b = 30e9, of_others = 8e9, products = 9e10;
+  auto uneven = [&](int64_t parts) { return static_cast<double>((parts + workers - 1) / workers * workers) / static_cast<double>(parts) - 1; };
+  const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+  const double share = m * n * k / products / static_cast<double>(workers);
+  const double b_bytes = static_cast<double>(p.panels * p.panel_rows * p.row_bytes), others = (m * k + m * n) * 4;
+  const int64_t tiles = (p.m + p.way.tiles->rows - 1) / p.way.tiles->rows;
+  return share * std::min(uneven(tiles), few_percent) + b_bytes / of_b < share * uneven(p.panels) + others / of_others;
+}
+
+// Tasks are blocks of rows times groups of panels. Each worker gets rows of its own if they pay, since the steps before and after use the same rows on the same core. A task takes
+// 10 us or more, so that a late worker leaves little to wait for; waking another takes about 2.
+void share(Plan& p, bool mapped, int64_t workers) {
+  const double work = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  const int64_t row_blocks = p.way.blocks(p.m), tiles = (p.m + p.way.tiles->rows - 1) / p.way.tiles->rows;
+  const bool divides = workers > 1 && work >= least_work;
+  auto most = static_cast<int64_t>(std::clamp(work / task_work, 1.0, 4.0 * static_cast<double>(workers)));
+  if (divides) most = (most + workers - 1) / workers * workers;  // as many for each
+  const bool by_rows = divides && tiles >= workers && !p.way.matrix && (p.way.decodes() ? p.m >= own_rows * workers : rows_pay(p, workers));
+  p.row_tasks = by_rows ? std::min((row_blocks + workers - 1) / workers * workers, most) : 1;
+  if (!by_rows && (p.way.matrix || p.panels < most)) p.row_tasks = std::min(row_blocks, most);
+  p.column_tasks = std::clamp<int64_t>(most / p.row_tasks, 1, p.panels);
+  // With a map, each group of panels copies its rows again: use only as many groups as have enough columns to pay for it, or as the workers need.
+  if (mapped) p.column_tasks = std::min(p.column_tasks, std::max(p.n / copy_columns, (workers + p.row_tasks - 1) / p.row_tasks));
+  if (divides && p.row_tasks * p.column_tasks < workers && p.panels < workers) p.row_tasks = std::clamp<int64_t>(p.m / p.way.tiles->rows, 1, workers);
+  const int64_t unit = p.way.tiles->rows, whole = (tiles + workers - 1) / workers * unit;
+  p.row_unit = by_rows && static_cast<double>(whole * workers) > static_cast<double>(p.m) * (1 + few_percent) ? 1 : unit;
 }
 
 Resolved resolve(const Call& call) {
@@ -151,18 +185,7 @@ Resolved resolve(const Call& call) {
   p->b_bytes = c.packed || !p->f32 ? 0 : static_cast<size_t>(padded(storage_bytes(panels_of(DType::f32), std::array{p->k, p->n})));
   p->decoded_bytes = p->way.decodes() ? static_cast<size_t>(padded(panel_rows(p->way.decoded, p->k_size) * row_bytes(p->way.decoded) + read_ahead)) : 0;
   p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->decoded_bytes + p->bound.scratch)));
-  // Tasks are blocks of rows times groups of panels: several per worker for balance, but none below 40 us.
-  const double work = static_cast<double>(p->m) * static_cast<double>(p->n) * static_cast<double>(p->k);
-  const auto most = static_cast<int64_t>(std::clamp(work / 4e6, 1.0, 4.0 * static_cast<double>(workers)));
-  // If there are enough rows, each worker gets its own: the steps before and after use the same rows on the same core.
-  const int64_t row_blocks = p->way.blocks(p->m);
-  p->row_tasks = std::min(!p->way.matrix && p->m >= own_rows * workers ? (row_blocks + workers - 1) / workers * workers : row_blocks, most);
-  p->column_tasks = std::clamp<int64_t>(most / p->row_tasks, 1, p->panels);
-  // With a map, each group of panels copies its rows again: use only as many groups as have enough columns to pay for it, or as the workers need.
-  if (c.map) p->column_tasks = std::min(p->column_tasks, std::max(p->n / copy_columns, (workers + p->row_tasks - 1) / p->row_tasks));
-  if (p->row_tasks * p->column_tasks < workers && work >= 60000) {  // too little work: one share per worker
-    (p->panels >= workers ? p->column_tasks : p->row_tasks) = std::clamp<int64_t>(p->panels >= workers ? p->panels : p->m / p->way.tiles->rows, 1, workers);
-  }
+  share(*p, c.map.has_value(), workers);
   return {static_cast<size_t>(workers) * p->per_worker, p};
 }
 
@@ -460,12 +483,12 @@ void run(const Call& call) {
   const auto& p = *static_cast<const Plan*>(call.prepared);
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
   if (c.packed && p.batch == 1 && p.f32) {
-    const int64_t rows = p.way.tiles->rows, tiles = (p.m + rows - 1) / rows;
+    const int64_t rows = p.row_unit, units = (p.m + rows - 1) / rows;
     call.workers->run(p.row_tasks * p.column_tasks, [&](int64_t t, int worker) {
       Block block(call, c, p, worker);
       block.set_batch(0);
       const int64_t r = t / p.column_tasks, g = t % p.column_tasks;  // tasks of a worker share rows; workers traverse the panels in parallel
-      block.run(block.panels(), std::min(p.m, tiles * r / p.row_tasks * rows), std::min(p.m, tiles * (r + 1) / p.row_tasks * rows), p.panels * g / p.column_tasks,
+      block.run(block.panels(), std::min(p.m, units * r / p.row_tasks * rows), std::min(p.m, units * (r + 1) / p.row_tasks * rows), p.panels * g / p.column_tasks,
                 p.panels * (g + 1) / p.column_tasks);
     });
     return;
