@@ -59,6 +59,10 @@ struct LinePlan {
   std::vector<Index> planes;           // steps from the first plane: the summed indices that move along neither
   std::vector<Tap> taps;
   std::vector<int64_t> tap_offsets;    // in A or in its copy
+  // One column: taps below one another, which are computed together for neighbouring lines. Empty: they are not.
+  std::vector<LineColumn::Taps> tap_columns;
+  LineTiles::Column column = nullptr;
+  int64_t rows = 0, taps_apart = 0, b_below = 0;  // lines together; from a tap to the one below it, in `taps` and in B
   // Blocks of outputs.
   int64_t block_y = 1, block_x = 1, blocks_y = 1, blocks_x = 1, units = 0;
   // The copy: `height` rows for each plane, of `phases` runs of `run` elements.
@@ -131,6 +135,13 @@ class Planner {
     if (!leaves() && p_.x.step == 1 && p_.y.extent > 1 && p_.stride[p_.y.axis] * p_.y.step == p_.x.extent && p_.y.to == p_.x.extent) join();
     list_taps();
     return true;
+  }
+
+  // From a tap to the one below it; 0 if there is none.
+  int64_t taps_apart() const {
+    int64_t apart = y_window_ == none ? 0 : 1;
+    for (size_t i = y_window_ + 1; apart > 0 && i < summed_.size(); ++i) apart *= summed_[i].extent;
+    return apart;
   }
 
  private:
@@ -313,6 +324,25 @@ void lay_out(LinePlan& p) {
   p.copy_bytes = padded(static_cast<size_t>(static_cast<int64_t>(p.planes.size()) * p.height * p.row() + p.lanes()) * 4);
 }
 
+// Computes neighbouring lines together, if windows of neighbouring lines share all but one line.
+void choose_column(LinePlan& p) {
+  const auto* taps = std::find(std::begin(LineColumn::taps), std::end(LineColumn::taps), p.y.taps);
+  if (p.columns > 1 || p.taps_apart == 0 || p.y.step != 1 || p.y.dilation != 1 || taps == std::end(LineColumn::taps) || std::ssize(p.taps) > longest_sum) return;
+  // As few lines twice as possible.
+  auto all = [&](int64_t rows) { return (p.block_y + rows - 1) / rows * rows; };
+  for (const int& rows : LineColumn::rows) {
+    if (rows > p.block_y || (p.rows > 0 && all(rows) > all(p.rows))) continue;
+    p.rows = rows;
+    p.column = p.tiles->column[&rows - LineColumn::rows][taps - LineColumn::taps];
+  }
+  if (p.column == nullptr) return;
+  auto b_row = [&](size_t k) { return p.panel == 0 ? p.b_rows[k] : static_cast<int64_t>(k) * p.panel; };
+  p.b_below = b_row(static_cast<size_t>(p.taps_apart)) - b_row(0);
+  for (size_t k = 0; k < p.taps.size(); ++k) {
+    if (p.taps[k].y == 0) p.tap_columns.push_back({p.tap_offsets[k], b_row(k)});
+  }
+}
+
 // Chooses blocks whose part of A stays in a second-level cache, or in the first one where it is read once only.
 bool choose_blocks(LinePlan& p) {
   const int64_t lanes = p.lanes();
@@ -358,9 +388,11 @@ bool choose_blocks(LinePlan& p) {
   p.units = p.blocks_x * p.blocks_y * outer;
   p.tasks = std::min(p.units, wanted);
   const int64_t vectors = p.block_y * p.vectors(p.in_place ? 2 * p.block_x : p.block_x);
+  choose_column(p);
   p.vector_bytes = padded(static_cast<size_t>(vectors) * sizeof(LineVector));
   constexpr int64_t most_together = 8;  // vectors of a tile
-  const int64_t kept = std::ssize(p.taps) > longest_sum ? std::max(vectors, most_together) : most_together;
+  const int64_t tiles = (p.columns + p.tiles->most_columns - 1) / p.tiles->most_columns;
+  const int64_t kept = tiles > 1 ? tiles * most_together : std::ssize(p.taps) > longest_sum ? std::max(vectors, most_together) : most_together;
   p.kept_bytes = padded(static_cast<size_t>(kept * lanes * p.tiles->most_columns) * 4);
   if (p.panel == 0) {
     const int64_t wide = p.tiles->most_columns, columns = (p.columns + wide - 1) / wide * wide;
@@ -385,7 +417,10 @@ std::shared_ptr<const LinePlan> line_plan(const LineProblem& q, int workers) {
     if (i >= q.kept.size() && (taps *= q.sizes[i]) > most_taps) return nullptr;
   }
   if (q.columns == 0 || q.a.rank > most || (q.has_bias && q.columns > 1 && q.bias_column != 1)) return nullptr;
-  if (!Planner(q, *p).plan() || !choose_blocks(*p)) return nullptr;
+  Planner planner(q, *p);
+  if (!planner.plan()) return nullptr;
+  p->taps_apart = planner.taps_apart();
+  if (!choose_blocks(*p)) return nullptr;
   return p;
 }
 
@@ -420,45 +455,106 @@ class Blocks {
     d.vectors = vectors_;
     d.taps = p_.tap_offsets.data();
     d.tap_count = std::ssize(p_.tap_offsets);
-    d.block = longest_sum;
-    d.kept = kept_;
     d.to_step = p_.to_column;
     d.clamps = p_.clamps, d.low = p_.low, d.high = p_.high;
+    const int64_t line = p_.in_place ? (p_.y.axis >= 0 ? p_.y.step * p_.stride[p_.y.axis] : 0) : p_.y.step * p_.row();
     if (p_.in_place) {
       d.a = a_;
       for (int j = 0; j < p_.rank; ++j) d.a += at_[j] * p_.stride[j];
-      list(lines, outputs, p_.y.axis >= 0 ? p_.y.step * p_.stride[p_.y.axis] : 0, d);
     } else {
       copy(lines);
       d.a = copy_;
-      list(lines, outputs, p_.y.step * p_.row(), d);
     }
+    const int64_t vectors = list(lines, outputs, line);
+    float* result = to_ + to + y0 * p_.y.to + x0;
+    bias_at_ = p_.has_bias ? bias_ + bias : nullptr;
+    d.kept = kept_;
+    const int64_t wide = p_.tiles->most_columns;
+    if (p_.column != nullptr && lines >= p_.rows) return below(d, b, result, lines, vectors / lines, line);
     if (p_.panel == 0 && packed_from_ != b) pack(b);
     packed_from_ = b;
-    float* result = to_ + to + y0 * p_.y.to + x0;
-    const int64_t wide = p_.tiles->most_columns;
-    for (int64_t n = 0; n < p_.columns; n += wide) {
-      d.columns = static_cast<int>(std::min(wide, p_.columns - n));
-      d.b = p_.panel == 0 ? packed_ + n * d.tap_count : b_ + n / p_.panel * p_.panel * d.tap_count + n % p_.panel;
-      d.b_row = p_.panel == 0 ? wide : p_.panel;
-      d.bias = p_.has_bias ? bias_ + bias + n * p_.bias_column : nullptr;
-      d.to = result + n * p_.to_column;
-      p_.tiles->by_columns[d.columns](d);
+    // Sums of `longest_sum` taps are more accurate than long ones, and what they read stays in the first-level cache: A if there are several tiles of columns, else B.
+    const int64_t most = p_.tiles->by_columns[std::min(wide, p_.columns)].vectors, groups = (vectors + most - 1) / most;
+    auto of_group = [&](int64_t g) {
+      const int64_t first = vectors * g / groups;
+      d.vectors = vectors_ + first;
+      d.count = static_cast<int>(vectors * (g + 1) / groups - first);
+      return first;
+    };
+    auto of_taps = [&](int64_t k) {
+      d.begin = k;
+      d.end = std::min(k + longest_sum, d.tap_count);
+    };
+    constexpr int64_t many_taps = 64;
+    if (p_.columns <= wide || d.tap_count < many_taps) {
+      for (int64_t n = 0; n < p_.columns; n += wide) {
+        set_columns(d, n, result);
+        for (int64_t k = 0; k < d.tap_count; k += longest_sum) {
+          of_taps(k);
+          for (int64_t g = 0; g < groups; ++g) {
+            const int64_t first = of_group(g);
+            d.kept = kept_ + (d.tap_count > longest_sum ? first * p_.lanes() * wide : 0);
+            p_.tiles->by_columns[d.columns].run(d);
+          }
+        }
+      }
+      return;
+    }
+    for (int64_t g = 0; g < groups; ++g) {
+      of_group(g);
+      for (int64_t k = 0; k < d.tap_count; k += longest_sum) {
+        of_taps(k);
+        for (int64_t n = 0; n < p_.columns; n += wide) {
+          set_columns(d, n, result);
+          d.kept = kept_ + n * most * p_.lanes();
+          p_.tiles->by_columns[d.columns].run(d);
+        }
+      }
     }
   }
 
  private:
-  // Lists the vectors of a block. The last one of a line that is read in place overlaps the one before.
-  void list(int64_t lines, int64_t outputs, int64_t step, LineTile& d) {
-    const int64_t lanes = p_.lanes();
-    d.count = lines * p_.vectors(outputs);
-    if (lines == lines_ && outputs == outputs_) return;
+  // The columns from `n` on.
+  void set_columns(LineTile& d, int64_t n, float* result) const {
+    const int64_t wide = p_.tiles->most_columns;
+    d.columns = static_cast<int>(std::min(wide, p_.columns - n));
+    d.b = p_.panel == 0 ? packed_ + n * d.tap_count : b_ + n / p_.panel * p_.panel * d.tap_count + n % p_.panel;
+    d.b_row = p_.panel == 0 ? wide : p_.panel;
+    d.bias = bias_at_ != nullptr ? bias_at_ + n * p_.bias_column : nullptr;
+    d.to = result + n * p_.to_column;
+  }
+
+  // Lists the vectors of a block, and returns their number. The last one of a line that is read in place overlaps the one before.
+  int64_t list(int64_t lines, int64_t outputs, int64_t step) {
+    const int64_t lanes = p_.lanes(), all = lines * p_.vectors(outputs);
+    if (lines == lines_ && outputs == outputs_) return all;
     lines_ = lines, outputs_ = outputs;
-    d.count = 0;
+    LineVector* next = vectors_;
     for (int64_t y = 0; y < lines; ++y) {
       for (int64_t x = 0; x < outputs; x += lanes) {
         const int64_t from = p_.in_place ? std::min(x, outputs - lanes) : x;
-        vectors_[d.count++] = {y * step + from, y * p_.y.to + from, std::min(lanes, outputs - from)};
+        *next++ = {y * step + from, y * p_.y.to + from, std::min(lanes, outputs - from)};
+      }
+    }
+    return all;
+  }
+
+  // One column, several lines at a time. The last ones may be computed twice.
+  void below(LineTile d, int64_t b, float* result, int64_t lines, int64_t vectors, int64_t a_row) const {
+    set_columns(d, 0, result);
+    LineVector at[8];
+    LineColumn column;
+    column.a_row = a_row;
+    column.taps_of = p_.tap_columns;
+    column.b = b_ + b;
+    column.b_row = p_.b_below;
+    d.vectors = at;
+    for (int64_t y = 0; y < lines; y += p_.rows) {
+      const int64_t top = std::min(y, lines - p_.rows);
+      for (int64_t v = 0; v < vectors; ++v) {
+        for (int64_t r = 0; r < p_.rows; ++r) at[r] = vectors_[(top + r) * vectors + v];
+        column.a = d.a + at[0].a;
+        p_.column(column, d);
       }
     }
   }
@@ -530,6 +626,7 @@ class Blocks {
   float *copy_, *packed_, *kept_;
   int64_t at_[most] = {};
   int64_t packed_from_ = INT64_MIN, lines_ = 0, outputs_ = 0;
+  const float* bias_at_ = nullptr;
 };
 
 }  // namespace
