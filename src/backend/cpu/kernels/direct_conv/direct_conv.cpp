@@ -120,7 +120,7 @@ std::optional<int64_t> along_lines(const Site& site, const Gemm& g) {
 // True if vectors along lines of this length are the faster way, beside vectors along columns and copies of the image and the result into another order. In
 // cycles of two vectors of 16 products, per output.
 bool lines_pay(const Gemm& g, bool has_map, const Sizes& sizes, int64_t length) {
-  constexpr double vector = 16, of_few_channels = 0.65, of_narrow_groups = 0.5, copy = 1, copy_of_rows = 1.8, much = 0.97;
+  constexpr double vector = 16, of_few_channels = 0.65, of_narrow_groups = 0.5, of_one_vector = 0.8, copy = 1, copy_of_rows = 1.8, much = 0.97;
   auto filled = [](int64_t n) { return static_cast<double>(n) / (vector * std::ceil(static_cast<double>(n) / vector)); };
   constexpr int64_t few = 4;
   const size_t axis = group_axis(g);
@@ -140,7 +140,11 @@ bool lines_pay(const Gemm& g, bool has_map, const Sizes& sizes, int64_t length) 
     if (window) channels /= static_cast<double>(g.map->dims[i].constant().value_or(1));
   }
   const double products = static_cast<double>(sizes.k * sizes.n) / 2 / vector, read = channels < few && axis == npos ? 0 : image / groups / outputs;
-  const double by_columns = filled(sizes.n) * (channels < few && axis == npos ? of_few_channels : 1) * (axis != npos && sizes.n < vector ? of_narrow_groups : 1);
+  const double by_columns = filled(sizes.n) * (channels < few && axis == npos ? of_few_channels : 1) *
+                            (axis == npos        ? 1
+                             : sizes.n < vector  ? of_narrow_groups
+                             : sizes.n == vector ? of_one_vector
+                                                 : 1);
   return products / filled(length) / of_peak < much * (products / by_columns + (has_map ? copy : copy_of_rows) * (read + static_cast<double>(sizes.n)));
 }
 
