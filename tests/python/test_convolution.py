@@ -141,6 +141,17 @@ def test_no_windows_in_memory():
     assert steps.count("matmul") + steps.count("direct_conv") == 5 and len(steps) <= 6, steps  # the last one may put the result in order
 
 
+@pytest.mark.parametrize("kernel, chosen", [(32, "matmul"), (3, "direct_conv")])
+def test_windows_of_the_lines_length_are_copied(kernel, chosen):
+    """If each output of a line has other taps inside the image, a tile would hold one output. Then rows are copied."""
+    model = nn.Sequential(nn.Conv1d(32, 256, kernel, padding=kernel // 2), nn.ReLU()).eval()
+    x = torch.randn(1, 32, 32)
+    compiled = ingot.compile(model, inputs=[x], target="cpu")
+    steps = [step["kernel"] for step in compiled.engine.inspect()["functions"][0]["programs"][0]["steps"]]
+    assert chosen in steps and not {"matmul", "direct_conv"} - {chosen} & set(steps), steps
+    assert_accurate(compiled(x), model(x), copy.deepcopy(model).double()(x.double()), depth=1024)
+
+
 def test_convolutions_have_a_precision_of_their_own():
     """On a GPU; the plan's constants say which products go by TF32."""
 

@@ -75,7 +75,7 @@ EmittedStep emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body) {
 void depthwise_conv_offers(const Site& site, const Settings&, Offers& out) {
   const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
   if (w == nullptr) return;
-  constexpr int64_t short_line = 24;  // outputs for which copies into another order cost more
+  constexpr int64_t short_line = 12;  // outputs for which copies into another order cost more
   if (const auto length = along_lines(site, *w); length && *length >= short_line && !goes_along_channels(*w) && !obstacle(*w, true)) {
     out.offers.push_back({.implementation = "vectors along lines", .image_in_place = true, .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
     return;

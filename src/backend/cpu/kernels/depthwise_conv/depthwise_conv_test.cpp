@@ -90,6 +90,7 @@ TEST(depthwise_conv, sums) {
   }
   for (int64_t channels : {1, 3, 4, 7, 8, 15, 16, 17, 33, 64, 96, 100, 260}) {
     for (int64_t stride : {1, 2}) check({1, 11, 19, channels, 5, 3, stride, 2, 1, Sums::bias}, three());
+    check({1, 11, 19, channels, 5, 3, 1, 2, 1, Sums::residual}, three());
   }
   check({1, 14, 14, 20, 3, 3, 1, 4, 3}, three());
   check({3, 30, 30, 64, 7, 7, 1, 3, 1}, three());
@@ -104,6 +105,10 @@ TEST(depthwise_conv, along_lines) {
   for (Sums::End end : {Sums::plain, Sums::bias, Sums::relu}) {
     for (int64_t stride : {1, 2, 3, 4}) check({2, 11, 70, 5, 5, 3, stride, 2, 1, end, true}, three());
     check({1, 40, 33, 3, 3, 3, 1, 1, 1, end, true}, three());
+    for (int64_t kernel : {3, 5, 7}) {  // neighbouring lines together
+      for (int64_t height : {6, 7, 8, 14, 15, 29}) check({2, height, 37, 3, kernel, kernel, 1, kernel / 2, 1, end, true}, three());
+      check({1, 30, 66, 2, kernel, 4, 1, 0, 1, end, true}, three());  // read in place
+    }
     check({1, 40, 40, 2, 3, 3, 1, 12, 12, end, true}, three());     // windows mostly outside
     check({1, 1, 5000, 6, 1, 31, 1, 0, 1, end, true}, three());     // long lines, read in place
     check({1, 1, 20000, 2, 1, 31, 1, 15, 1, end, true}, three());   // in several blocks

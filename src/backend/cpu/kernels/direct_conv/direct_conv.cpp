@@ -2,6 +2,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <set>
 
 #include "backend/cpu/compile/along_lines.h"
 #include "backend/cpu/compile/byte_code.h"
@@ -120,7 +121,7 @@ std::optional<int64_t> along_lines(const Site& site, const Gemm& g) {
 // True if vectors along lines of this length are the faster way, beside vectors along columns and copies of the image and the result into another order. In
 // cycles of two vectors of 16 products, per output.
 bool lines_pay(const Gemm& g, bool has_map, const Sizes& sizes, int64_t length) {
-  constexpr double vector = 16, of_few_channels = 0.65, of_narrow_groups = 0.5, copy = 1, copy_of_rows = 1.8, much = 0.97;
+  constexpr double vector = 16, of_few_channels = 0.65, of_narrow_groups = 0.5, of_one_vector = 0.8, copy = 1, copy_of_rows = 1.8, much = 0.97;
   auto filled = [](int64_t n) { return static_cast<double>(n) / (vector * std::ceil(static_cast<double>(n) / vector)); };
   constexpr int64_t few = 4;
   const size_t axis = group_axis(g);
@@ -140,7 +141,11 @@ bool lines_pay(const Gemm& g, bool has_map, const Sizes& sizes, int64_t length) 
     if (window) channels /= static_cast<double>(g.map->dims[i].constant().value_or(1));
   }
   const double products = static_cast<double>(sizes.k * sizes.n) / 2 / vector, read = channels < few && axis == npos ? 0 : image / groups / outputs;
-  const double by_columns = filled(sizes.n) * (channels < few && axis == npos ? of_few_channels : 1) * (axis != npos && sizes.n < vector ? of_narrow_groups : 1);
+  const double by_columns = filled(sizes.n) * (channels < few && axis == npos ? of_few_channels : 1) *
+                            (axis == npos        ? 1
+                             : sizes.n < vector  ? of_narrow_groups
+                             : sizes.n == vector ? of_one_vector
+                                                 : 1);
   return products / filled(length) / of_peak < much * (products / by_columns + (has_map ? copy : copy_of_rows) * (read + static_cast<double>(sizes.n)));
 }
 
@@ -168,6 +173,33 @@ double inside(const Gemm& g) {
     if (!places.empty()) all *= static_cast<double>(seen) / static_cast<double>(places.size());
   }
   return all;
+}
+
+// Into how many ranges of outputs with the same taps inside A the last index of M falls, if sizes are known: a tile holds outputs of one range.
+int64_t ranges(const Gemm& g) {
+  const auto line = static_cast<uint32_t>(g.batch_rank + g.m_rank - 1);
+  const int64_t length = g.map->dims[line].constant().value_or(0);
+  std::set<int64_t> begins{0};
+  for (size_t a = 0; a < g.map->axes.size(); ++a) {
+    const ir::AffineMap::Axis& axis = g.map->axes[a];
+    const auto size = g.a.dims[a].constant(), offset = axis.offset.constant();
+    int64_t step = 0, taps = 1, apart = 0;
+    for (const ir::AffineMap::Term& t : axis.terms) {
+      if (t.axis == line) {
+        step = t.coefficient;
+      } else if (t.axis > line) {
+        taps = g.map->dims[t.axis].constant().value_or(1), apart = t.coefficient;
+      }
+    }
+    if (step < 1 || !size || !offset) continue;
+    for (int64_t k = 0; k < taps; ++k) {
+      for (const int64_t border : {int64_t{0}, *size}) {
+        const int64_t away = border - *offset - k * apart, begin = away <= 0 ? 0 : (away + step - 1) / step;
+        if (begin < length) begins.insert(begin);
+      }
+    }
+  }
+  return std::ssize(begins);
 }
 
 // True if windows have one place, as in a 1 x 1 convolution with a stride: copied rows are no larger than what they are copied from.
@@ -234,7 +266,7 @@ void direct_conv_offers(const Site& site, const Settings& settings, Offers& out)
   const bool groups = group_axis(*g) != npos && (given->map || g->constant), apart = !(g->a.strides.back() == ir::Dim(1));
   constexpr double half = 0.5;  // of the windows: if more is outside, copying rows costs more than reading B again
   const int64_t line = given->map ? g->map->dims[g->batch_rank + g->m_rank - 1].constant().value_or(0) : 0;
-  const bool few = given->map ? sizes.n <= most_columns || (line >= long_line && !has_one_place(*g)) || inside(*g) < half
+  const bool few = given->map ? sizes.n <= most_columns || (line >= long_line && ranges(*g) <= line / 2 && !has_one_place(*g)) || inside(*g) < half
                               : sizes.k <= 64 && sizes.n <= most_columns && (sizes.n < 2 * vector || apart) && g->a.dims[g->batch_rank].constant().value_or(0) >= 64;
   if (!groups && !few && !out.offers.empty()) return refuse(Obstacle::cost, "columns enough to copy rows for");
   out.offers.push_back({.implementation = "windows in place",

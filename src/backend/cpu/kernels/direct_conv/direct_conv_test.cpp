@@ -100,6 +100,20 @@ TEST(direct_conv, groups) {
   check({0, 4, 4, 8, 4, 4, 3, 3, 1, 1}, *pool);
 }
 
+// Windows of few elements at each tap, which are joined along the line.
+TEST(direct_conv, short_taps) {
+  auto pool = make_pool(2);
+  for (Groups::End end : {Groups::plain, Groups::bias_relu}) {
+    for (int64_t c : {1, 2, 3, 5, 9}) {
+      for (int64_t pad : {0, 1, 3}) {
+        check({2, 11, 31, 2, c, 16, 3, 7, 2, pad, 1, end}, *pool);
+        check({1, 11, 31, 2, c, 24, 5, 5, 1, pad, 1, end}, inline_workers());
+      }
+      check({1, 9, 40, 2, c, 32, 3, 3, 1, 2, 2, end}, *pool);  // dilated: nothing to join
+    }
+  }
+}
+
 TEST(direct_conv, along_lines) {
   auto pool = make_pool(2);
   for (Groups::End end : {Groups::plain, Groups::bias_relu}) {
@@ -110,6 +124,7 @@ TEST(direct_conv, along_lines) {
       check({1, 6, 33, 2, 3, o, 1, 1, 1, 0, 1, end, true}, *pool);        // read in place
     }
     check({1, 9, 131, 2, 3, 6, 2, 4, 4, 1, 1, end, true}, *pool);
+    check({1, 9, 40, 2, 20, 70, 3, 3, 1, 1, 1, end, true}, *pool);     // several tiles of columns for each block of taps
     check({1, 9, 100, 2, 3, 6, 3, 3, 3, 4, 3, end, true}, *pool);
     check({1, 20, 24, 2, 2, 8, 3, 3, 1, 9, 9, end, true}, inline_workers());  // windows mostly outside
     check({1, 1, 3000, 2, 40, 8, 1, 5, 1, 2, 1, end, true}, *pool);     // a long line, in several blocks

@@ -79,7 +79,17 @@ void WindowTaps::Lists::fill(size_t run, const IndexMap::Position& start, Window
     const Place& place = taps_->places_[of.places[i]];
     bool in = true;
     for (int axis = 0; axis < taps_->axes_; ++axis) in = in && (taps_->across_[axis] || taps_->is_inside(axis, start.along[axis] + place.along[axis]));
-    if (in) *next++ = {place.tap.a, place.tap.b, of.ends.empty() ? WindowTap::none : of.ends[i]};
+    if (!in) continue;
+    const WindowTap tap{place.tap.a, place.tap.b, of.ends.empty() ? WindowTap::none : of.ends[i]};
+    if (taps_->most_merged_ > 1 && next != to + 1) {
+      WindowTap& last = next[-1];
+      const int64_t n = last.length;
+      if (n < taps_->most_merged_ && last.ends == tap.ends && last.a + n * taps_->beside_a_ == tap.a && last.b + n * taps_->beside_b_ == tap.b) {
+        ++last.length;
+        continue;
+      }
+    }
+    *next++ = tap;
   }
   to->a = next - to - 1;
 }

@@ -10,10 +10,11 @@
 namespace ingot::kernels {
 
 // A tap of the window: its offset in A from the line's start, and in B, for the first output. `ends`: it is outside for the first or last output of the run.
+// `length`: as many taps, one behind another in A and in B.
 struct WindowTap {
   enum Ends : uint32_t { none, first, last };
   int64_t a, b;
-  uint32_t ends = none;
+  uint32_t ends = none, length = 1;
 };
 
 class WindowTaps {
@@ -31,6 +32,9 @@ class WindowTaps {
   WindowTaps() = default;
   WindowTaps(const char* step, const IndexMap& map, std::span<const IndexMap::Index> before, const IndexMap::Index& line, std::span<const IndexMap::Index> inside,
              std::span<const int64_t> b_steps, int64_t most, bool joins_ends = false);
+
+  // Taps of a list that lie `a` apart in A and `b` in B become one, of `most` taps at most.
+  void merge(int64_t a, int64_t b, int64_t most) { beside_a_ = a, beside_b_ = b, most_merged_ = most; }
 
   bool fits = true;
   size_t places() const { return places_.size(); }
@@ -65,6 +69,7 @@ class WindowTaps {
   std::vector<Run> runs_;
   std::vector<size_t> first_;         // start of each run's list in memory; empty: too large to keep
   size_t memory_ = 0;
+  int64_t beside_a_ = 0, beside_b_ = 0, most_merged_ = 1;
   int axes_ = 0;
   int64_t size_[IndexMap::most] = {};
   bool across_[IndexMap::most] = {};  // axes along which the line's index moves; the indices before it move along the others

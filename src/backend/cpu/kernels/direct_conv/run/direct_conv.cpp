@@ -165,12 +165,17 @@ void find_indices(Plan& p, const Constants& c) {
       k.pop_back();
     }
   }
+  constexpr int64_t few = 16, enough = 64, longest_step = 16;
+  const bool single = !narrow && p.inner == 1, near = !k.empty() && k.back().step >= 1 && k.back().step <= longest_step;
+  if (single && near) p.inner_step = static_cast<int64_t>(k.back().step);
   std::vector<int64_t> b_steps(k.size());
   int64_t row = p.inner * p.panel_row;
   for (size_t i = k.size(); i-- > 0; row *= k[i].extent) b_steps[i] = row;
-  const bool joins_ends = !narrow && p.inner_step == 1 && p.inner <= most_zeros;
+  const bool joins_ends = !narrow && (single || p.inner_step == 1) && p.inner <= most_zeros;
   p.taps = WindowTaps("direct_conv", p.map, p.lines, p.line, k, b_steps, most_places, joins_ends);
   if (!p.taps.fits) refuse("an axis is left along two indices");
+  // Taps of few elements, as of a first layer's three channels, cost more between them than in them.
+  if (!narrow && p.inner <= few && (near || !single)) p.taps.merge(p.inner * p.inner_step, p.inner * p.panel_row, enough / p.inner);
 }
 
 void find_columns(Plan& p) {

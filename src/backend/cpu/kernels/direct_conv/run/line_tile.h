@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "backend/cpu/kernels/direct_conv/run/tile.h"
@@ -16,13 +17,14 @@ struct LineVector {
 };
 
 // to[vectors[v].to + c * to_step + i] = sum over k of a[vectors[v].a + taps[k] + i] * b[k * b_row + c] + bias[c], for all columns c and outputs i.
+// A call adds some of the taps.
 struct LineTile {
   const float* a = nullptr;
   const LineVector* vectors = nullptr;
-  int64_t count = 0;                   // of vectors
+  int count = 0;                       // of vectors
   const int64_t* taps = nullptr;
-  int64_t tap_count = 0, block = 0;    // `block` taps are a sum of their own: such sums are more accurate than long ones, and what they read stays in the cache
-  float* kept = nullptr;               // sums between blocks and before the epilogue: a vector for each column of the tile and each of `vectors`
+  int64_t tap_count = 0, begin = 0, end = 0;  // those of this call
+  float* kept = nullptr;               // sums between calls and before the epilogue: a vector for each column of the tile and each of `vectors`
   const float* b = nullptr;            // as many columns as the tile has, of which `columns` are stored
   int64_t b_row = 0;
   float* to = nullptr;
@@ -33,10 +35,30 @@ struct LineTile {
   float low = 0, high = 0;
 };
 
+// Vectors below one another in neighbouring lines, of one column. Each element is loaded once for all lines that it is multiplied for.
+struct LineColumn {
+  static constexpr int rows[] = {7, 8};  // vectors, and outputs below one another
+  static constexpr int taps[] = {3, 5, 7};
+  const float* a = nullptr;            // what the first tap of the first vector reads
+  int64_t a_row = 0;                   // from a line to the next
+  struct Taps {
+    int64_t a, b;                      // the first of some taps below one another; they are `b_row` apart in B
+  };
+  std::span<const Taps> taps_of;
+  const float* b = nullptr;
+  int64_t b_row = 0;
+};
+
 struct LineTiles {
-  using Tile = void (*)(const LineTile&);
+  struct Tile {
+    void (*run)(const LineTile&);
+    int vectors;                       // at most
+  };
+  // `end`: the vectors that are stored, and the epilogue.
+  using Column = void (*)(const LineColumn&, const LineTile& end);
   int lanes, most_columns;
   const Tile* by_columns;              // 1 .. most_columns; a tile may have more columns than it stores
+  const Column (*column)[3];           // by index in LineColumn::rows and LineColumn::taps
   // Elements [first, last) of each row, and zeros around them up to `count`; it writes whole vectors.
   void (*copy)(float* to, int64_t to_step, const float* from, int64_t from_step, int64_t rows, int64_t first, int64_t last, int64_t count);
   // Of each row, elements start, start + 2 .. and then start + 1, start + 3 .., `run` of each, with zeros for those outside [0, size).

@@ -1,10 +1,9 @@
 #include "backend/cpu/kernels/direct_conv/run/lines.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
-#include "backend/cpu/kernels/direct_conv/run/line_tile.h"
+#include "backend/cpu/kernels/direct_conv/run/line_plan.h"
 #include "backend/cpu/run/isa.h"
 
 namespace ingot::kernels {
@@ -21,62 +20,13 @@ const LineTiles& line_tiles() {
 
 namespace {
 
-constexpr int most = 8;                // axes of A
+constexpr int most = LinePlan::most;
 constexpr size_t none = SIZE_MAX;
+using Index = LinePlan::Index;
+using Along = LinePlan::Along;
+using Tap = LinePlan::Tap;
 
 size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-// An index of results, or a summed one: its steps along the axes of A, in the result, the bias and B.
-struct Index {
-  int64_t extent, to, bias, b;
-  int64_t along[most];
-};
-
-// The index along lines, or the one from line to line: the axis of A along which it moves, and the one summed index that moves there too.
-struct Along {
-  int axis = -1;
-  int64_t extent = 1, step = 1, to = 0, taps = 1, dilation = 0;
-  int64_t reach(int64_t outputs) const { return (outputs - 1) * step + (taps - 1) * dilation + 1; }  // elements that they read
-};
-
-// A combination of summed indices.
-struct Tap {
-  int64_t plane, y, x;                 // the plane; lines and elements from its start
-};
-
-}  // namespace
-
-struct LinePlan {
-  const LineTiles* tiles;
-  int rank, workers;
-  int64_t size[most], stride[most], offset[most];
-  std::vector<Index> outer;
-  Along x, y;
-  int64_t columns, to_column, bias_column, panel, b_column;
-  std::vector<int64_t> b_rows;         // strided B: where the row of each tap is
-  bool has_bias, clamps, in_place;
-  float low, high;
-  std::vector<Index> planes;           // steps from the first plane: the summed indices that move along neither
-  std::vector<Tap> taps;
-  std::vector<int64_t> tap_offsets;    // in A or in its copy
-  // Blocks of outputs.
-  int64_t block_y = 1, block_x = 1, blocks_y = 1, blocks_x = 1, units = 0;
-  // The copy: `height` rows for each plane, of `phases` runs of `run` elements.
-  int64_t phases = 1, run = 0, height = 0, tasks = 1;
-  std::vector<uint8_t> used_rows, used_phases;
-  bool all_rows = true;
-  size_t vector_bytes = 0, copy_bytes = 0, b_bytes = 0, kept_bytes = 0;
-
-  int64_t lanes() const { return tiles->lanes; }
-  int64_t row() const { return phases * run; }
-  int64_t vectors(int64_t outputs) const { return (outputs + lanes() - 1) / lanes(); }
-  size_t per_worker() const { return vector_bytes + copy_bytes + b_bytes + kept_bytes; }
-  // Block i of an axis; blocks of lines that are read in place are whole vectors, except the last one, which is longer.
-  int64_t begin_x(int64_t i) const { return i * block_x; }
-  int64_t end_x(int64_t i) const { return i + 1 == blocks_x ? x.extent : (i + 1) * block_x; }
-};
-
-namespace {
 
 // The only axis along which an index moves; -1 if there is none or several.
 int only_axis(const Index& i, int rank) {
@@ -131,6 +81,13 @@ class Planner {
     if (!leaves() && p_.x.step == 1 && p_.y.extent > 1 && p_.stride[p_.y.axis] * p_.y.step == p_.x.extent && p_.y.to == p_.x.extent) join();
     list_taps();
     return true;
+  }
+
+  // From a tap to the one below it; 0 if there is none.
+  int64_t taps_apart() const {
+    int64_t apart = y_window_ == none ? 0 : 1;
+    for (size_t i = y_window_ + 1; apart > 0 && i < summed_.size(); ++i) apart *= summed_[i].extent;
+    return apart;
   }
 
  private:
@@ -313,6 +270,25 @@ void lay_out(LinePlan& p) {
   p.copy_bytes = padded(static_cast<size_t>(static_cast<int64_t>(p.planes.size()) * p.height * p.row() + p.lanes()) * 4);
 }
 
+// Computes neighbouring lines together, if windows of neighbouring lines share all but one line.
+void choose_column(LinePlan& p) {
+  const auto* taps = std::find(std::begin(LineColumn::taps), std::end(LineColumn::taps), p.y.taps);
+  if (p.columns > 1 || p.taps_apart == 0 || p.y.step != 1 || p.y.dilation != 1 || taps == std::end(LineColumn::taps) || std::ssize(p.taps) > longest_sum) return;
+  // As few lines twice as possible.
+  auto all = [&](int64_t rows) { return (p.block_y + rows - 1) / rows * rows; };
+  for (const int& rows : LineColumn::rows) {
+    if (rows > p.block_y || (p.rows > 0 && all(rows) > all(p.rows))) continue;
+    p.rows = rows;
+    p.column = p.tiles->column[&rows - LineColumn::rows][taps - LineColumn::taps];
+  }
+  if (p.column == nullptr) return;
+  auto b_row = [&](size_t k) { return p.panel == 0 ? p.b_rows[k] : static_cast<int64_t>(k) * p.panel; };
+  p.b_below = b_row(static_cast<size_t>(p.taps_apart)) - b_row(0);
+  for (size_t k = 0; k < p.taps.size(); ++k) {
+    if (p.taps[k].y == 0) p.tap_columns.push_back({p.tap_offsets[k], b_row(k)});
+  }
+}
+
 // Chooses blocks whose part of A stays in a second-level cache, or in the first one where it is read once only.
 bool choose_blocks(LinePlan& p) {
   const int64_t lanes = p.lanes();
@@ -358,9 +334,11 @@ bool choose_blocks(LinePlan& p) {
   p.units = p.blocks_x * p.blocks_y * outer;
   p.tasks = std::min(p.units, wanted);
   const int64_t vectors = p.block_y * p.vectors(p.in_place ? 2 * p.block_x : p.block_x);
+  choose_column(p);
   p.vector_bytes = padded(static_cast<size_t>(vectors) * sizeof(LineVector));
   constexpr int64_t most_together = 8;  // vectors of a tile
-  const int64_t kept = std::ssize(p.taps) > longest_sum ? std::max(vectors, most_together) : most_together;
+  const int64_t tiles = (p.columns + p.tiles->most_columns - 1) / p.tiles->most_columns;
+  const int64_t kept = tiles > 1 ? tiles * most_together : std::ssize(p.taps) > longest_sum ? std::max(vectors, most_together) : most_together;
   p.kept_bytes = padded(static_cast<size_t>(kept * lanes * p.tiles->most_columns) * 4);
   if (p.panel == 0) {
     const int64_t wide = p.tiles->most_columns, columns = (p.columns + wide - 1) / wide * wide;
@@ -385,161 +363,13 @@ std::shared_ptr<const LinePlan> line_plan(const LineProblem& q, int workers) {
     if (i >= q.kept.size() && (taps *= q.sizes[i]) > most_taps) return nullptr;
   }
   if (q.columns == 0 || q.a.rank > most || (q.has_bias && q.columns > 1 && q.bias_column != 1)) return nullptr;
-  if (!Planner(q, *p).plan() || !choose_blocks(*p)) return nullptr;
+  Planner planner(q, *p);
+  if (!planner.plan()) return nullptr;
+  p->taps_apart = planner.taps_apart();
+  if (!choose_blocks(*p)) return nullptr;
   return p;
 }
 
 size_t scratch_of(const LinePlan& p) { return static_cast<size_t>(p.workers) * p.per_worker(); }
-
-namespace {
-
-// One worker's blocks, one after another.
-class Blocks {
- public:
-  Blocks(const LinePlan& p, const float* a, const float* b, const float* bias, float* to, std::byte* scratch) : p_(p), a_(a), b_(b), bias_(bias), to_(to) {
-    vectors_ = reinterpret_cast<LineVector*>(scratch);
-    copy_ = reinterpret_cast<float*>(scratch + p.vector_bytes);
-    packed_ = reinterpret_cast<float*>(scratch + p.vector_bytes + p.copy_bytes);
-    kept_ = reinterpret_cast<float*>(scratch + p.vector_bytes + p.copy_bytes + p.b_bytes);
-  }
-
-  void run(int64_t unit) {
-    const int64_t bx = unit % p_.blocks_x, by = unit / p_.blocks_x % p_.blocks_y;
-    int64_t rest = unit / p_.blocks_x / p_.blocks_y, to = 0, bias = 0, b = 0;
-    std::copy_n(p_.offset, p_.rank, at_);
-    for (size_t i = p_.outer.size(); i-- > 0; rest /= p_.outer[i].extent) {
-      const Index& index = p_.outer[i];
-      const int64_t n = rest % index.extent;
-      to += n * index.to, bias += n * index.bias, b += n * index.b;
-      for (int j = 0; j < p_.rank; ++j) at_[j] += n * index.along[j];
-    }
-    const int64_t y0 = by * p_.block_y, lines = std::min(p_.block_y, p_.y.extent - y0), x0 = p_.begin_x(bx), outputs = p_.end_x(bx) - x0;
-    at_[p_.x.axis] += x0 * p_.x.step;
-    if (p_.y.axis >= 0) at_[p_.y.axis] += y0 * p_.y.step;
-    LineTile d;
-    d.vectors = vectors_;
-    d.taps = p_.tap_offsets.data();
-    d.tap_count = std::ssize(p_.tap_offsets);
-    d.block = longest_sum;
-    d.kept = kept_;
-    d.to_step = p_.to_column;
-    d.clamps = p_.clamps, d.low = p_.low, d.high = p_.high;
-    if (p_.in_place) {
-      d.a = a_;
-      for (int j = 0; j < p_.rank; ++j) d.a += at_[j] * p_.stride[j];
-      list(lines, outputs, p_.y.axis >= 0 ? p_.y.step * p_.stride[p_.y.axis] : 0, d);
-    } else {
-      copy(lines);
-      d.a = copy_;
-      list(lines, outputs, p_.y.step * p_.row(), d);
-    }
-    if (p_.panel == 0 && packed_from_ != b) pack(b);
-    packed_from_ = b;
-    float* result = to_ + to + y0 * p_.y.to + x0;
-    const int64_t wide = p_.tiles->most_columns;
-    for (int64_t n = 0; n < p_.columns; n += wide) {
-      d.columns = static_cast<int>(std::min(wide, p_.columns - n));
-      d.b = p_.panel == 0 ? packed_ + n * d.tap_count : b_ + n / p_.panel * p_.panel * d.tap_count + n % p_.panel;
-      d.b_row = p_.panel == 0 ? wide : p_.panel;
-      d.bias = p_.has_bias ? bias_ + bias + n * p_.bias_column : nullptr;
-      d.to = result + n * p_.to_column;
-      p_.tiles->by_columns[d.columns](d);
-    }
-  }
-
- private:
-  // Lists the vectors of a block. The last one of a line that is read in place overlaps the one before.
-  void list(int64_t lines, int64_t outputs, int64_t step, LineTile& d) {
-    const int64_t lanes = p_.lanes();
-    d.count = lines * p_.vectors(outputs);
-    if (lines == lines_ && outputs == outputs_) return;
-    lines_ = lines, outputs_ = outputs;
-    d.count = 0;
-    for (int64_t y = 0; y < lines; ++y) {
-      for (int64_t x = 0; x < outputs; x += lanes) {
-        const int64_t from = p_.in_place ? std::min(x, outputs - lanes) : x;
-        vectors_[d.count++] = {y * step + from, y * p_.y.to + from, std::min(lanes, outputs - from)};
-      }
-    }
-  }
-
-  // Copies what the block's windows read.
-  void copy(int64_t lines) {
-    const int64_t height = p_.y.reach(lines), row = p_.row();
-    for (size_t k = 0; k < p_.planes.size(); ++k) {
-      float* to = copy_ + static_cast<int64_t>(k) * p_.height * row;
-      int64_t from = 0;
-      bool inside = true;
-      for (int j = 0; j < p_.rank; ++j) {
-        if (j == p_.x.axis || j == p_.y.axis) continue;
-        const int64_t at = at_[j] + p_.planes[k].along[j];
-        inside = inside && at >= 0 && at < p_.size[j];
-        from += at * p_.stride[j];
-      }
-      const int64_t top = p_.y.axis >= 0 ? at_[p_.y.axis] : 0, size = p_.y.axis >= 0 ? p_.size[p_.y.axis] : 1, step = p_.y.axis >= 0 ? p_.stride[p_.y.axis] : 0;
-      const int64_t first = inside ? std::clamp<int64_t>(-top, 0, height) : height, last = std::clamp<int64_t>(size - top, first, height);
-      std::fill_n(to, first * row, 0.0f);
-      copy_rows(to + first * row, a_ + from + (top + first) * step, step, first, last);
-      std::fill_n(to + last * row, (height - last) * row, 0.0f);
-    }
-  }
-
-  // Copies rows [first, last) of a plane.
-  void copy_rows(float* to, const float* from, int64_t from_step, int64_t first, int64_t last) const {
-    const int64_t size = p_.size[p_.x.axis], step = p_.x.step, start = at_[p_.x.axis];
-    if (step == 1 && p_.all_rows) {
-      const int64_t begin = std::clamp<int64_t>(-start, 0, p_.run), end = std::clamp<int64_t>(size - start, begin, p_.run);
-      return p_.tiles->copy(to, p_.run, from + start, from_step, last - first, begin, end, p_.run);
-    }
-    if (step == 2 && p_.all_rows && p_.phases == 2) return p_.tiles->copy_by_two(to, p_.run, from, from_step, last - first, start, size);
-    for (int64_t y = first; y < last; ++y, to += p_.row(), from += from_step) {
-      if (p_.used_rows[static_cast<size_t>(y)] == 0) continue;
-      float* run = to;
-      for (int64_t phase = 0; phase < step; ++phase) {
-        if (p_.used_phases[static_cast<size_t>(phase)] == 0) continue;
-        const int64_t at = start + phase;  // of element 0
-        const int64_t begin = std::clamp<int64_t>(at >= 0 ? 0 : (-at + step - 1) / step, 0, p_.run);
-        const int64_t end = std::clamp<int64_t>(at >= size ? 0 : (size - at + step - 1) / step, begin, p_.run);
-        std::fill_n(run, begin, 0.0f);
-        p_.tiles->take(run + begin, from + at + begin * step, step, end - begin);
-        std::fill(run + end, run + p_.run, 0.0f);
-        run += p_.run;
-      }
-    }
-  }
-
-  // Panels of a strided B.
-  void pack(int64_t from) const {
-    const int64_t wide = p_.tiles->most_columns;
-    float* to = packed_;
-    for (int64_t n = 0; n < p_.columns; n += wide) {
-      const int64_t columns = std::min(wide, p_.columns - n);
-      for (int64_t row : p_.b_rows) {
-        const float* b = b_ + from + row + n * p_.b_column;
-        for (int64_t c = 0; c < columns; ++c) to[c] = b[c * p_.b_column];
-        std::fill(to + columns, to + wide, 0.0f);
-        to += wide;
-      }
-    }
-  }
-
-  const LinePlan& p_;
-  const float *a_, *b_, *bias_;
-  float* to_;
-  LineVector* vectors_;
-  float *copy_, *packed_, *kept_;
-  int64_t at_[most] = {};
-  int64_t packed_from_ = INT64_MIN, lines_ = 0, outputs_ = 0;
-};
-
-}  // namespace
-
-void run_lines(const LinePlan& p, const std::byte* a, const std::byte* b, const std::byte* bias, std::byte* to, std::byte* scratch, Workers& workers) {
-  workers.run(p.tasks, [&](int64_t task, int worker) {
-    Blocks blocks(p, reinterpret_cast<const float*>(a), reinterpret_cast<const float*>(b), reinterpret_cast<const float*>(bias), reinterpret_cast<float*>(to),
-                  scratch + static_cast<size_t>(worker) * p.per_worker());
-    for (int64_t u = p.units * task / p.tasks; u < p.units * (task + 1) / p.tasks; ++u) blocks.run(u);
-  });
-}
 
 }  // namespace ingot::kernels

@@ -22,7 +22,7 @@ struct DirectTile {
   int64_t count = 0;
   uint32_t ends = WindowTap::none;        // the ends of its run that are in the tile
   const float* zeros = nullptr;           // what an output reads for a tap that is outside
-  int64_t inner = 1, inner_step = 1;      // of each tap: elements of A, this far apart, each times a row of B
+  int64_t inner = 1, inner_step = 1;      // of a tap of length 1: elements of A, this far apart, each times a row of B
   const float* b = nullptr;
   int64_t b_row = 0;
   float* to = nullptr;
