@@ -255,6 +255,11 @@ def _interpreted(forward, *inputs):
     return convert_module(graph, [torch_tensorrt.Input.from_tensor(x) for x in inputs]), graph
 
 
+def test_an_interpreter_negates_a_tensor():
+    engine, graph = _interpreted(lambda self, x: torch.sym_not(x), torch.tensor([True]))
+    assert all(bool(engine(x)) == graph(x) for x in (torch.tensor([True]), torch.tensor([False])))
+
+
 def test_an_interpreter_reads_the_number_in_a_shape_tensor():
     from ingot.torch_tensorrt.dynamo.conversion import convert_module
 

@@ -67,12 +67,12 @@ def _strided(x, size, stride, storage_offset=None):
     return torch.take(x.reshape(-1), places)
 
 
-_AS_VALUES = {torch.ops.aten.resize_.default: _resized, torch.ops.aten.as_strided.default: _strided}
+_AS_VALUES = {torch.ops.aten.resize_.default: _resized, torch.ops.aten.as_strided.default: _strided, torch.sym_not: torch.logical_not}
 
 
 def _without_memory(module: torch.nn.Module) -> torch.nn.Module:
-    """A graph whose values are values, as those of an engine by itself are: it reads inputs row-major, and holds no memory of the caller's. `resize_` gives the resized value there, and
-    `as_strided` reads the value's elements."""
+    """A graph whose values are values, as those of an engine by itself are: it reads inputs row-major, and holds no memory of the caller's. `resize_` gives the resized value there,
+    `as_strided` reads the value's elements, and `sym_not` of a tensor is a tensor."""
     if not isinstance(module, torch.fx.GraphModule) or not any(node.target in _AS_VALUES for node in module.graph.nodes if node.op == "call_function"):
         return module
     made = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
