@@ -32,6 +32,16 @@ The logger `torch_tensorrt` logs once what a setting means here. An unknown sett
 
 `python tools/migration_page.py` generates this page from the tables in `python/ingot/torch_tensorrt`.
 """
+# From runs on a CPU; what is said of a suite was seen there.
+OWN_TESTS = """## Torch-TensorRT's own tests
+
+Its Python tests and examples (commit d7f2062) were run through this package on a CPU, with `"cuda"` replaced by `"cpu"` in their sources and pretrained weights by random ones. Tests that
+skip themselves are not counted: those of TensorRT's C++ runtime, of TensorRT-RTX, of several GPUs and of Windows.
+
+| tests | run | pass | what does not pass |
+|---|---|---|---|
+@ROWS@
+"""
 GROUPS = {"field": "## Settings", "call": "## Options of calls", "older": "## Settings of older versions"}
 
 
@@ -66,7 +76,7 @@ def page() -> str:
     for group, title in GROUPS.items():
         lines += [title, ""]
         lines += table(["setting", "default", "", "here"], [[f"`{s.name}`", shown(s.initial), s.status, s.text + (f". Instead: {s.remedy}" if s.remedy else "")] for s in TABLE if s.group == group])
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join([*lines, OWN_TESTS]).rstrip() + "\n"
 
 
 if __name__ == "__main__":
