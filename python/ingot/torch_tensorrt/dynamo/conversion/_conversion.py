@@ -67,7 +67,12 @@ def _strided(x, size, stride, storage_offset=None):
     return torch.take(x.reshape(-1), places)
 
 
-_AS_VALUES = {torch.ops.aten.resize_.default: _resized, torch.ops.aten.as_strided.default: _strided, torch.sym_not: torch.logical_not}
+def _negated(x):
+    """What `not` gives of a tensor of one element: one truth value."""
+    return torch.logical_not(x.reshape(()))
+
+
+_AS_VALUES = {torch.ops.aten.resize_.default: _resized, torch.ops.aten.as_strided.default: _strided, torch.sym_not: _negated}
 
 
 def _without_memory(module: torch.nn.Module) -> torch.nn.Module:
