@@ -92,18 +92,18 @@ class _Trace:
             log.warning("%s", self._dims.relation(name, size))
         return program
 
-    def _program(self, **more):
+    def _program(self):
         with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous:
-            program = torch.export.export(self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict, **more)
+            program = torch.export.export(self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict)
         contiguous.leave_in(program.graph)
         return program
 
     def _of_any_size(self) -> torch.export.ExportedProgram | None:
-        """The program without torch's assumption that a size which is not 1 in the example never is, which a size such as n * (n - 1) / 2 does not keep. What else the trace asks of sizes
-        is checked by each call. None where the ranges break a limit that the model states."""
+        """The program without torch's assumption that a size which is not 1 in the example never is, which a size such as n * (n - 1) / 2 does not keep. None where the ranges
+        break another guard: such guards are never dropped, because a branch of the model's code may hang on them."""
         try:
             with _config.patch(backed_size_oblivious=True):
-                return self._program(prefer_deferred_runtime_asserts_over_guards=True)
+                return self._program()
         except Exception as problem:
             if isinstance(problem, torch._dynamo.exc.UserError) or _in_symbols(problem):
                 return None
