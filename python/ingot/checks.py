@@ -12,17 +12,17 @@ from .functional import Slot
 from .sizes import places
 
 
-def size_check(inputs: list[Slot], limits_of):
-    """A function that refuses inputs of another dtype, rank or size than the graph was made for."""
+def size_check(inputs: list[Slot], limits_of, *, any_size: bool = False):
+    """A function that refuses inputs of another dtype, rank or size than the graph was made for. any_size: sizes may be others."""
     wanted = []
     for position, slot in enumerate(inputs):
         value = slot.node.meta.get("val")
         if isinstance(value, torch.Tensor):
-            wanted.append((position, slot.name, value.dtype, [s if isinstance(s, int) else None for s in value.shape], value.device))
+            wanted.append((position, slot.name, value.dtype, [s if isinstance(s, int) and not any_size else None for s in value.shape], value.device))
     symbolic = [
         ((position, axis, slot.name), size)
         for position, slot in enumerate(inputs)
-        if isinstance(value := slot.node.meta.get("val"), torch.Tensor)
+        if isinstance(value := slot.node.meta.get("val"), torch.Tensor) and not any_size
         for axis, size in enumerate(value.shape)
         if isinstance(size, torch.SymInt)
     ]

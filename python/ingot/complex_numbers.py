@@ -89,7 +89,9 @@ class _Pairs:
     def _take_apart(self, node):
         """The parts of an input or a constant."""
         value = _value(node)
-        behind = next(n for n in self.graph.nodes if n.op != "placeholder") if node.op == "placeholder" else node.next
+        behind = node.next  # inputs and constants stay in front: a graph of torch.export's may have its constants before its inputs
+        while behind.op in ("placeholder", "get_attr"):
+            behind = behind.next
         with self.graph.inserting_before(behind), value.fake_mode:
             if node.op == "placeholder" and self.interleaved:
                 node.meta["val"] = value.new_empty((*value.shape, 2), dtype=value.real.dtype)

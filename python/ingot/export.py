@@ -14,6 +14,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch._subclasses import fake_tensor
 from torch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
+from torch.fx.experimental import _config
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .attributes import AttributeWatch, WritesUndone
@@ -77,13 +78,13 @@ class _Trace:
         followed = {}
         while True:
             try:
-                with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, Branches() as branches:
-                    program = torch.export.export(self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict)
-                contiguous.leave_in(program.graph)
-                branches.leave_in(program, self._strict)
+                program = self._program()
                 break
-            except torch._dynamo.exc.UserError as problem:
-                fixes = relations(_reason(problem))
+            except Exception as problem:
+                fixes = relations(_reason(problem)) if isinstance(problem, torch._dynamo.exc.UserError) else {}
+                if not fixes and ("Constraints violated" in str(problem) or _in_symbols(problem)) and (found := self._of_any_size()) is not None:
+                    program = found
+                    break
                 if not fixes or fixes.keys() <= followed.keys():
                     raise
                 followed |= fixes
@@ -91,6 +92,24 @@ class _Trace:
         for name, size in followed.items():
             log.warning("%s", self._dims.relation(name, size))
         return program
+
+    def _program(self):
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, Branches() as branches:
+            program = torch.export.export(self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict)
+        contiguous.leave_in(program.graph)
+        branches.leave_in(program, self._strict)
+        return program
+
+    def _of_any_size(self) -> torch.export.ExportedProgram | None:
+        """The program without torch's assumption that a size which is not 1 in the example never is, which a size such as n * (n - 1) / 2 does not keep. None where the ranges
+        break another guard: such guards are never dropped, because a branch of the model's code may hang on them."""
+        try:
+            with _config.patch(backed_size_oblivious=True):
+                return self._program()
+        except Exception as problem:
+            if isinstance(problem, torch._dynamo.exc.UserError) or _in_symbols(problem):
+                return None
+            raise
 
 
 def _example(value, device):

@@ -132,11 +132,11 @@ def settled(options: dict, f, flat_of=None) -> dict:
     return {**made, "autocast_exclude": [*made["autocast_exclude"], *names]}
 
 
-def reader(f, flat_of):
-    """A function from one entry of calibration to the graph's inputs. It raises InputError for an entry that does not fit the model."""
+def reader(f, flat_of, any_size: bool = False):
+    """A function from one entry of calibration to the graph's inputs. It raises InputError for an entry that does not fit the model. any_size: entries may have other sizes than the build."""
     from .checks import size_check
 
-    check = size_check(f.inputs, f.ranges)
+    check = size_check(f.inputs, f.ranges, any_size=any_size)
 
     def read(item):
         positional = () if isinstance(item, Mapping) else tuple(item) if isinstance(item, (list, tuple)) else (item,)
@@ -160,9 +160,13 @@ def _loud(f, given: Autocast, flat_of):
                 largest[node] = max(largest.get(node, 0.0), math.inf if math.isnan(size) else size)
         return value
 
-    count, read = 0, reader(f, flat_of)
+    count, read, read_alike = 0, reader(f, flat_of, any_size=True), reader(f, flat_of)
     for item in given.calibration:
-        eager_run.run(f, read(item), after=note)
+        try:
+            eager_run.run(f, read(item), after=note)
+        except RuntimeError:
+            read_alike(item)  # where it has other sizes, says so
+            raise
         count += 1
     if count == 0:
         raise InputError("Autocast's calibration has no inputs", remedy="give at least one, or calibration=None")

@@ -89,7 +89,9 @@ class Outliner {
       for (size_t s = 0; s < read_.size(); ++s) {
         if (read_[s] == none_id) continue;
         const ir::NodeId maker = g_.values[g_.outputs[read_[s]].value].producer;
-        const uint32_t level = std::min(level_[maker] + 1, unknown);
+        // Inputs are in memory before anything runs. A weight is brought there by the first region.
+        const uint32_t behind = g_.nodes[maker].op == Op::input ? 0 : std::max<uint32_t>(level_[maker], 1);
+        const uint32_t level = std::min(behind + 1, unknown);
         changed = changed || level != symbol_level_[s];
         symbol_level_[s] = level;
       }

@@ -289,7 +289,7 @@ def test_refit_of_a_file(tmp_path):
     torch_tensorrt.save(torch_tensorrt.compile(model, inputs=[X], **ONE), path, inputs=[X])
     loaded = torch_tensorrt.load(path)
     refitted = torch_tensorrt.dynamo.refit_module_weights(loaded, torch_tensorrt.dynamo.trace(other, arg_inputs=[X]))
-    same(refitted.module()(X), other, X)
+    same(refitted(X), other, X)
     same(loaded.module()(X), model, X)
     with pytest.raises(ingot.InputError, match="have no"):
         torch_tensorrt.dynamo.refit_module_weights(loaded, torch_tensorrt.dynamo.trace(Fourier(), arg_inputs=[X]))

@@ -64,6 +64,22 @@ def test_complex_inputs_and_results():
         close(ours, theirs)
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["complex inputs", "real inputs"])
+def test_a_graph_whose_constants_come_before_its_inputs(whole):
+    class Gated(torch.nn.Linear):
+        def forward(self, x, z):
+            return torch.sigmoid(super().forward(x)) * z
+
+    model, x, z = Gated(8, 8).eval(), torch.randn(4, 8), complexes(4, 8)
+    graph = torch.export.export(model, (x, z)).module()
+    assert [node.op for node in graph.graph.nodes][:2] == ["get_attr", "get_attr"]
+    if whole:
+        close(complex_numbers.without_complex(graph)(x, z), model(x, z))
+    else:
+        close(torch.view_as_complex(complex_numbers.as_pairs(graph, interleaved=True)(x, torch.view_as_real(z))), model(x, z))
+    close(torch_tensorrt.compile(model, inputs=[x, z], **ONE)(x, z), model(x, z))
+
+
 def test_an_operator_without_a_rule_runs_in_torch_between_engines():
     model, z = Calls(lambda z: torch.fft.fft(z * z).abs() + 1), complexes(4, 8)
     made = torch_tensorrt.compile(model, inputs=[z], **ONE)

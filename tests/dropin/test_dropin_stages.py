@@ -255,6 +255,27 @@ def _interpreted(forward, *inputs):
     return convert_module(graph, [torch_tensorrt.Input.from_tensor(x) for x in inputs]), graph
 
 
+def test_an_interpreter_negates_a_tensor():
+    engine, graph = _interpreted(lambda self, x: torch.sym_not(x), torch.tensor([[True]]))
+    for x in (torch.tensor([[True]]), torch.tensor([[False]])):
+        assert torch.equal(engine(x), torch.tensor(graph(x)))
+
+
+def test_an_interpreter_reads_the_number_in_a_shape_tensor():
+    from ingot.torch_tensorrt.dynamo.conversion import convert_module
+
+    class Model(torch.nn.Module):
+        def forward(self, end, x):
+            return torch.ops.aten.arange.start_step(1, end, 2), x + end
+
+    end = torch_tensorrt.Input(min_shape=(5,), opt_shape=(7,), max_shape=(10,), dtype=torch.int32, torch_tensor=torch.tensor(7, dtype=torch.int32), is_shape_tensor=True)
+    engine = convert_module(torch.fx.symbolic_trace(Model()), [end, torch_tensorrt.Input((3,))])
+    x = torch.randn(3)
+    for n in (5, 7, 10):
+        numbers, sums = engine(torch.tensor(n, dtype=torch.int32), x)
+        assert torch.equal(numbers, torch.arange(1, n, 2)) and torch.equal(sums, x + n)
+
+
 @pytest.mark.parametrize("size", [(2,), (6,), (2, 2), (3, 5)])
 def test_an_interpreter_gives_resize_as_a_value(size):
     def forward(self, x):

@@ -25,6 +25,14 @@ def test_shapes():
     assert [i.shape for i in Input.from_tensors([torch.ones(2), torch.ones(3)])] == [(2,), (3,)]
 
 
+def test_the_example_of_an_input():
+    ranged, given = Input(**RANGE, dtype=torch.int32), torch.ones(2, 3)
+    assert ranged.torch_tensor.shape == (4, 3) and ranged.torch_tensor.dtype is torch.int32 and ranged.torch_tensor is ranged.torch_tensor
+    assert Input((1, 3)).torch_tensor.shape == (1, 3) and Input(**RANGE, torch_tensor=given).torch_tensor is given
+    assert Given((ranged,)).positional[0].max_shape == (8, 3)  # an example that is made does not fix the sizes
+    assert torch.equal(Input(min_shape=(1,), opt_shape=(4,), max_shape=(8,), dtype=torch.int64, is_shape_tensor=True).torch_tensor, torch.tensor([4]))
+
+
 @pytest.mark.parametrize(
     "kind, arguments",
     [

@@ -119,6 +119,7 @@ def test_depth_of_sums_and_calibration():
     assert low() == {"linear", "linear_1", "linear_2"}
     assert low(max_reduction=63) == {"linear", "linear_2"}
     assert low(calibration=[x, (x,), {"input": x}]) == {"linear", "linear_1"}
+    assert low(calibration=[x[:2], x.repeat(3, 1)]) == {"linear", "linear_1"}  # batches of other sizes than the build's
     assert low(calibration=(x for _ in range(2)), max_output=1e6) == {"linear", "linear_1", "linear_2"}
     once = ingot.Autocast(calibration=(x for _ in range(2)))
     assert ingot.compile(model, inputs=[x], autocast=once, accuracy=1e6).report.document["accuracy"]["samples"] == 2

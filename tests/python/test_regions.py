@@ -223,6 +223,23 @@ def test_a_size_without_bound():
         same(compiled(torch.tensor(k)), Range()(torch.tensor(k)))
 
 
+def test_a_size_in_a_weight():
+    class Resized(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("size", torch.tensor(3))
+
+        def forward(self, x):
+            return x[: self.size.item()] * 2, x + self.size
+
+    model, x = Resized(), torch.randn(6, 3)
+    compiled = ingot.compile(model, inputs=[x], fallback="error")
+    for k in (3, 0, 6):
+        model.size.fill_(k)
+        for ours, theirs in zip(compiled(x), model(x)):
+            same(ours, theirs)
+
+
 def test_steps_are_timed_and_memory_may_be_given():
     compiled = ingot.compile(MaskedSelect(), inputs=[torch.randn(8, 4)], fallback="error")
     session, x = compiled.engine.session(), torch.randn(8, 4)

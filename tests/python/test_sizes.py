@@ -323,3 +323,35 @@ def test_a_size_of_one_that_torch_knows_broadcasts():
     for batch in (2, 3, 5):
         x = inputs(batch)
         torch.testing.assert_close(compiled(*x), model(*x))
+
+
+LIMITS = {
+    "slices": (lambda x: x[..., -8:-2:2], (2, 1), (2, 10), (2, 10)),
+    "fractions": (lambda x: torch.nn.functional.interpolate(x[None, None], scale_factor=(1.0, 0.5)), (2, 2), (2, 5), (2, 9)),
+    "products": (lambda x: torch.cat([x.new_ones(x.shape[1] * (x.shape[1] - 1) // 2, 4), x[:, :1].expand(2, 4)]), (2, 2), (2, 3), (2, 5)),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_size_that_may_become_one(name):
+    """torch takes a computed size that is not 1 in the example for one that never is, and then refuses the range."""
+    function, *shapes = LIMITS[name]
+    model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: function(x)})()
+    compiled = ingot.compile(model, inputs=[ingot.Input(min_shape=shapes[0], opt_shape=shapes[1], max_shape=shapes[2])], min_block_size=1)
+    for size in range(shapes[0][1], shapes[2][1] + 1):
+        x = torch.randn(2, size)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-6)
+
+
+def test_a_range_with_sizes_that_the_model_refuses_is_refused():
+    model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: torch.nn.functional.pad(x, [2, 2], mode="reflect")})()
+    refused(lambda: ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 1), opt_shape=(1, 4), max_shape=(1, 6))]))
+
+
+def test_a_branch_on_a_computed_size_is_refused():
+    class Branch(torch.nn.Module):
+        def forward(self, x):
+            y = torch.nn.functional.interpolate(x[None, None], scale_factor=(0.5, 1.0))[0, 0]
+            return y + 1 if y.shape[0] > 2 else y - 1
+
+    refused(lambda: ingot.compile(Branch(), inputs=[ingot.Input(min_shape=(2, 3), opt_shape=(8, 3), max_shape=(12, 3))]))

@@ -32,7 +32,7 @@ class Input:
         format: torch.memory_format or this package's: contiguous, channels_last, channels_last_3d.
         tensor_domain: (low, high), the half-open range of `example_tensor`'s values; (0, 2) otherwise.
         name: used in messages and for the engine's binding.
-        torch_tensor: example data.
+        torch_tensor: example data. Without it, `torch_tensor` is an example of the usual sizes, made when it is first read.
         is_shape_tensor: the three shapes are ranges of values; the input is a tensor of as many numbers.
         shared_dims: {axis: name}, for inputs with a range; axes of the same name have one size.
         profiles: the range is the union of all profiles; the usual sizes are those of the first.
@@ -54,7 +54,7 @@ class Input:
             raise ValueError("Input is given a shape twice, by position and by name")
         shape = args[0] if args else shape
         ranged = dict(zip(_FIELDS, (min_shape, opt_shape, max_shape)))
-        self.name, self.torch_tensor, self.is_shape_tensor = name or "", torch_tensor, bool(is_shape_tensor)
+        self.name, self._given, self._example, self.is_shape_tensor = name or "", torch_tensor, None, bool(is_shape_tensor)
         if shape is None and torch_tensor is not None and profiles is None and not any(v is not None for v in ranged.values()):
             shape = tuple(torch_tensor.shape)
         self.profiles = _profiles(profiles, shape, ranged)
@@ -114,13 +114,25 @@ class Input:
     def _varies(self, axis):
         return self.shape["min_shape"][axis] != self.shape["max_shape"][axis]
 
+    @property
+    def torch_tensor(self) -> torch.Tensor:
+        if self._given is not None:
+            return self._given
+        if self._example is None:
+            self._example = self.example_tensor() if self.shape_mode is Input._ShapeMode.STATIC else self.example_tensor("opt_shape")
+        return self._example
+
+    @torch_tensor.setter
+    def torch_tensor(self, value):
+        self._given = value
+
     def example_tensor(self, optimization_profile_field=None) -> torch.Tensor:
         """A tensor with values in tensor_domain. An input with a range needs the field: "min_shape", "opt_shape" or "max_shape"."""
         if self.shape_mode is Input._ShapeMode.STATIC:
             if optimization_profile_field is not None:
                 raise ValueError(f"the input has the one shape {self.shape}, so it has no {optimization_profile_field!r}")
-            if self.torch_tensor is not None:
-                return self.torch_tensor
+            if self._given is not None:
+                return self._given
             shape = self.shape
         elif optimization_profile_field not in _FIELDS:
             raise ValueError(f"the input has a range: say which of {', '.join(_FIELDS)}, not {optimization_profile_field!r}")
@@ -271,11 +283,12 @@ class Given:
         raise ValueError(f"an input is of type {type(value).__name__}: give an Input, a tensor, a number, None, or a list, tuple or dictionary of these")
 
     def _input(self, value: Input):
-        if value.torch_tensor is not None and value.shape_mode is Input._ShapeMode.STATIC:
-            return value.torch_tensor
+        if value._given is not None and value.shape_mode is Input._ShapeMode.STATIC:
+            return value._given
         more = {"dtype": value.dtype.to(torch.dtype), "name": value.name if value.name and self._names[value.name] == 1 else None}
         if value.is_shape_tensor:
-            return _inputs.Input((len(value.shape["min_shape"]),) if isinstance(value.shape, dict) else value.shape, **more)
+            shape = tuple(value._given.shape) if value._given is not None else (len(value.shape["opt_shape"]),) if isinstance(value.shape, dict) else value.shape
+            return _inputs.Input(shape, **more)
         more["memory_format"] = value.format.to(torch.memory_format)
         if value.shape_mode is Input._ShapeMode.STATIC:
             return _inputs.Input(value.shape, **more)

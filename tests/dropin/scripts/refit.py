@@ -28,7 +28,7 @@ with torch.no_grad():
         path = os.path.join(folder, "old.ep")
         torchtrt.save(compiled, path, inputs=[x])
         loaded = refit_module_weights(torchtrt.load(path), new_program, arg_inputs=[x])
-        torch.testing.assert_close(loaded.module()(x), new(x))
+        torch.testing.assert_close(loaded(x), new(x))
 
     stripped = torchtrt.dynamo.convert_exported_program_to_serialized_trt_engine(new_program, inputs=[x], strip_engine_weights=True, immutable_weights=False)
     torch.testing.assert_close(torchtrt.runtime.TorchTensorRTModule(stripped, weights=new.state_dict())(x), new(x))

@@ -20,7 +20,7 @@ def refit_module_weights(compiled_module, new_weight_module: torch.export.Export
 
     compiled_module: the result of `compile`, or an ExportedProgram that `save` wrote and `load` read.
     in_place: True puts the weights into the module itself, without a build, and returns it. False leaves it unchanged, and returns a module that is built from
-        new_weight_module with the same settings (for an ExportedProgram a copy of it).
+        new_weight_module with the same settings (for an ExportedProgram the module of a copy of it).
     verify_output: logs how close the results on arg_inputs and kwarg_inputs are to torch's.
 
     Works for any value of immutable_weights. Raises InputError if the weights have other names or shapes.
@@ -37,7 +37,7 @@ def refit_module_weights(compiled_module, new_weight_module: torch.export.Export
         made = compiled_module.build_again(new_weight_module)
     if verify_output and arg_inputs is not None:
         _verify(made, new_weight_module, Given(None, arg_inputs, kwarg_inputs))
-    return made
+    return made if in_place or not isinstance(made, torch.export.ExportedProgram) else made.module()
 
 
 def _weights(program) -> dict[str, torch.Tensor]:

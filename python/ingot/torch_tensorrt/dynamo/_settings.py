@@ -221,7 +221,7 @@ TABLE = (
     _differs("l2_limit_for_tiling", -1, _NO_KNOB),
     _differs("use_distributed_mode_trace", False, "the graph is captured as it is; collectives stay in torch"),
     _differs("offload_module_to_cpu", False, "an engine reads the model's own tensors, so there is no second copy to free; the model stays where it is"),
-    _works("enable_autocast", False, "matrix products, convolutions, attention and the operators after them compute in autocast_low_precision_type; softmax, norms and large sums in float32 (option autocast)", _rule("enabled", bool)),
+    _works("enable_autocast", False, "matrix products, convolutions, attention and the operators after them compute in autocast_low_precision_type; softmax, norms and large sums in float32, and results have the model's types (option autocast)", _rule("enabled", bool)),
     _works("autocast_low_precision_type", None, "float16 or bfloat16; None casts nothing", _rule("dtype", _low_type)),
     _works("autocast_excluded_nodes", set, "regular expressions for the beginning of a node's name, in the graph as ingot.explain lists it", _rule("nodes", _texts)),
     _works("autocast_excluded_ops", set, "operators that stay in float32", _rule("ops", _operators)),

@@ -70,7 +70,7 @@ def get_torch_inputs(inputs, device=None, mode="opt_shape"):
         field = None if inputs.shape_mode is Input._ShapeMode.STATIC else mode or "opt_shape"
         if inputs.is_shape_tensor and field is not None:
             return list(inputs.shape[field])
-        inputs = inputs.torch_tensor if inputs.torch_tensor is not None else inputs.example_tensor(field)
+        inputs = inputs._given if inputs._given is not None else inputs.example_tensor(field)
     return inputs.to(where) if isinstance(inputs, torch.Tensor) else inputs
 
 

@@ -11,6 +11,7 @@ import torch.utils._pytree as pytree
 
 from ....errors import InputError
 from ... import _enums
+from ..._Input import Input
 from .._settings import CompilationSettings
 
 TRTInterpreterResult = collections.namedtuple("TRTInterpreterResult", "engine serialized_engine input_names output_names requires_output_allocator requires_native_multidevice")
@@ -41,7 +42,7 @@ class TRTInterpreter:
         from .... import _engine
         from .._compiler import convert_exported_program_to_serialized_trt_engine, trace
 
-        program = trace(_without_memory(self.module), self.input_specs)
+        program = trace(_with_numbers(_without_memory(self.module), self.input_specs), self.input_specs)
         data = convert_exported_program_to_serialized_trt_engine(program, self.input_specs, **vars(self.settings))
         engine = _engine.load_engine(data) if not self.settings.strip_engine_weights else None
         inputs = [b["name"] for b in engine.inputs()] if engine is not None else [n.name for n in program.graph.nodes if n.name in program.graph_signature.user_inputs]
@@ -66,12 +67,17 @@ def _strided(x, size, stride, storage_offset=None):
     return torch.take(x.reshape(-1), places)
 
 
-_AS_VALUES = {torch.ops.aten.resize_.default: _resized, torch.ops.aten.as_strided.default: _strided}
+def _negated(x):
+    """What `not` gives of a tensor of one element: one truth value."""
+    return torch.logical_not(x.reshape(()))
+
+
+_AS_VALUES = {torch.ops.aten.resize_.default: _resized, torch.ops.aten.as_strided.default: _strided, torch.sym_not: _negated}
 
 
 def _without_memory(module: torch.nn.Module) -> torch.nn.Module:
-    """A graph whose values are values, as those of an engine by itself are: it reads inputs row-major, and holds no memory of the caller's. `resize_` gives the resized value there, and
-    `as_strided` reads the value's elements."""
+    """A graph whose values are values, as those of an engine by itself are: it reads inputs row-major, and holds no memory of the caller's. `resize_` gives the resized value there,
+    `as_strided` reads the value's elements, and `sym_not` of a tensor is a tensor."""
     if not isinstance(module, torch.fx.GraphModule) or not any(node.target in _AS_VALUES for node in module.graph.nodes if node.op == "call_function"):
         return module
     made = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
@@ -85,6 +91,41 @@ def _without_memory(module: torch.nn.Module) -> torch.nn.Module:
                 node.args[0].replace_all_uses_with(node, lambda user: user not in before)
     made.recompile()
     return made
+
+
+def _with_numbers(module: torch.nn.Module, specs) -> torch.nn.Module:
+    """A graph that reads the number in a shape tensor where an operator takes a number, such as `aten.arange(0, end)` of an input `end`. The number is within the input's range."""
+    shape_tensors = [isinstance(spec, Input) and spec.is_shape_tensor for spec in specs]
+    if not isinstance(module, torch.fx.GraphModule) or not any(shape_tensors):
+        return module
+    made = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    for node, spec, is_shape in zip(made.graph.find_nodes(op="placeholder"), specs, shape_tensors):
+        takers = [user for user in node.users if is_shape and _takes_number(user, node)]
+        if takers:
+            with made.graph.inserting_after(node):
+                number = made.graph.call_function(_number, (node, spec.shape["min_shape"][0], spec.shape["max_shape"][0]) if isinstance(spec.shape, dict) else (node,))
+            for user in takers:
+                user.replace_input_with(node, number)
+    made.recompile()
+    return made
+
+
+def _takes_number(user: torch.fx.Node, value: torch.fx.Node) -> bool:
+    """Whether an operator of torch takes the value as a number, and nowhere as a tensor."""
+    if not isinstance(user.target, torch._ops.OpOverload):
+        return False
+    arguments = user.target._schema.arguments
+    given = [*zip(user.args, arguments), *((v, a) for a in arguments if (v := user.kwargs.get(a.name)) is not None)]
+    types = [str(a.type) for v, a in given if v is value]
+    return bool(types) and all(t.removeprefix("Optional[").removesuffix("]") in ("number", "int", "SymInt", "float", "bool") for t in types)
+
+
+def _number(tensor, low=None, high=None):
+    found = tensor.item()
+    if low is not None:
+        torch._check(found >= low)
+        torch._check(found <= high)
+    return found
 
 
 def interpret_module_to_result(module, inputs=None, settings=None, arg_inputs=None, kwarg_inputs=None, engine_cache=None) -> TRTInterpreterResult:
