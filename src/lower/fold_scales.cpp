@@ -63,8 +63,10 @@ std::optional<Handle> joined_biases(Graph& g, WeightValues& weights, const Node&
   auto fits = [&](ValueId bias) { return is_per_column(g.type(bias).dims, type.dims.back()) && g.type(bias).dtype == type.dtype && weights.contain(g, bias); };
   if (sum.op != Op::add || !ir::is_float(type.dtype) || size_of(type.dtype) < 4 || type.dims.empty() || !fits(second)) return std::nullopt;
   for (size_t j : {size_t{0}, size_t{1}}) {
-    const ValueId first = sum.in[1 - j];
-    if (g.type(sum.in[j]).dims == type.dims && fits(first) && !weights.contain(g, sum.in[j])) return Handle(&g, sum.in[j]) + (Handle(&g, first) + Handle(&g, second));
+    const ValueId x = sum.in[j], first = sum.in[1 - j];
+    if (!(g.type(x).dims == type.dims) || !fits(first) || weights.contain(g, x)) continue;
+    const Handle bias = Handle(&g, first) + Handle(&g, second);  // a new node: `sum` may have moved
+    return Handle(&g, x) + bias;
   }
   return std::nullopt;
 }
