@@ -308,7 +308,8 @@ def test_a_real_signal(files):
     """SIGINT from outside ends `ingot.compile` of a waiting program with KeyboardInterrupt."""
     code = MODEL + """
 from ingot import _library
-import time
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background programs ignore it
 real = _library.Model.compile
 _library.Model.compile = lambda self, values, progress=None: real(self, values, lambda *_: print("compiling", flush=True) or time.sleep(0.1))
 try:
