@@ -238,11 +238,8 @@ def recorded(call):
     return measure
 
 
-def measure_on_gpu(problems, forms, rounds, dtype):
-    """Lines like those of `measure`. The limit is the multiplications at the measured peak of a large matrix product, or all bytes at the measured read bandwidth."""
-    import cuda
-
-    flops, bandwidth = cuda.ceilings()
+def measure_on_gpu(problems, forms, rounds, dtype, flops, bandwidth):
+    """Lines like those of `measure`. The limit is the multiplications at `flops`, or all bytes at `bandwidth`."""
     torch.backends.cudnn.benchmark = True
     for name, problem in problems:
         for form in forms:
@@ -295,7 +292,7 @@ def main():
     if arguments.device == "cuda":
         import cuda
 
-        return report_problems(measure_on_gpu(problems, forms, arguments.rounds, getattr(torch, arguments.dtype)), arguments, "convolutions.py", cuda.gpu_name())
+        return report_problems(measure_on_gpu(problems, forms, arguments.rounds, getattr(torch, arguments.dtype), *cuda.ceilings()), arguments, "convolutions.py", cuda.gpu_name())
     torch.set_num_threads(arguments.threads)
     peak = limits(arguments.threads, 0.3)["flops"]
     report_problems(measure(problems, forms, arguments.peers.split(","), arguments.rounds, arguments.threads, peak), arguments, "convolutions.py")

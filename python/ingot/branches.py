@@ -67,7 +67,7 @@ class Branches:
             self.found.setdefault(condition, Branch(condition, line))
 
     def leave_in(self, program: torch.export.ExportedProgram, strict: bool):
-        """Keeps them in the program, for `check`. Takes away guards that are no conditions of the model."""
+        """Keeps them in the program, for `with_checks`. Takes away guards that are no conditions of the model."""
         environment = next((v.fake_mode.shape_env for n in program.graph.nodes if n.op == "placeholder" and hasattr(v := value_of(n), "fake_mode")), None)
         if environment is None:
             return

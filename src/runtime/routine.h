@@ -33,7 +33,7 @@ class Routine {
     Workers& workers;
     backend::Stream& stream;
     Allocator& allocator;        // of memory that kernels access
-    CopyStream* copy_stream;                  // copies streamed weights; null if there are none
+    CopyStream* copy_stream;     // copies streamed weights; null if there are none
     const OutputMemory& output;  // may be empty
     bool recording;
     bool marks;

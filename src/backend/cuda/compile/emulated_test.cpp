@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "backend/cuda/compile/emulated_test.cuh.h"
+#include "backend/cuda/compile/gelu_for_half.cuh.h"
 #include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/compile/prelude.h"
 #include "backend/cuda/kernels/gpu_step_test.h"
@@ -49,7 +50,7 @@ constexpr std::string_view head = R"(
 const Emulated& emulated(const PrintedStep& p, bool groups) {
   static std::map<std::pair<std::string, bool>, std::unique_ptr<Emulated>> made;
   auto& e = made[{p.name, groups}];
-  if (!e) e = std::make_unique<Emulated>(std::string(matrix_text()) + p.text, p.kernels, p.name + "_P", groups);
+  if (!e) e = std::make_unique<Emulated>(std::string(gelu_for_half_cuh) + std::string(matrix_text()) + p.text, p.kernels, p.name + "_P", groups);
   return *e;
 }
 

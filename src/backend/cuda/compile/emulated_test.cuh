@@ -162,7 +162,6 @@ inline f32 fmaxf(f32 x, f32 y) { return std::fmax(x, y); }
 inline f32 silu_of(f32 x) { return x / (1 + std::exp(-x)); }
 inline f32 silu_for_half(f32 x) { return silu_of(x); }
 inline f32 rsqrtf(f32 x) { return 1 / std::sqrt(x); }
-inline f32 gelu_for_half(f32 x) { return 0.5f * x * (1 + std::erf(x * 0.70710678f)); }
 inline f32 gelu_of(f32 x) { f32 h = 0.5f * x; return std::fma(h, std::erf(x * 0.70710678f), h); }
 
 // ---- warp-wide operations

@@ -1,5 +1,6 @@
 #include "backend/cuda/compile/prelude.h"
 
+#include "backend/cuda/compile/gelu_for_half.cuh.h"
 #include "backend/cuda/compile/memory.cuh.h"
 #include "backend/cuda/compile/reduction.cuh.h"
 #include "backend/cuda/compile/scalar.cuh.h"
@@ -9,7 +10,7 @@
 namespace ingot::backend::cuda {
 
 std::string_view prelude() {
-  static const std::string text = std::string(memory_cuh) + std::string(scalar_cuh) + std::string(reduction_cuh);
+  static const std::string text = std::string(memory_cuh) + std::string(scalar_cuh) + std::string(gelu_for_half_cuh) + std::string(reduction_cuh);
   return text;
 }
 

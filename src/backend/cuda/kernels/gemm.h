@@ -17,6 +17,12 @@ inline std::optional<std::vector<int64_t>> known_sizes(const ir::Dims& dims) {
 }
 // True if the inner axis is contiguous and the outer stride is large enough for it, as far as sizes are known.
 bool lies(const StridedLayout&, size_t inner, size_t outer);
+// The rows of A in memory.
+inline ir::Dim rows_of(const Gemm& g) {
+  ir::Dim rows = 1;
+  for (size_t d = 0; d + 1 < g.a.dims.size(); ++d) rows *= g.a.dims[d];
+  return rows;
+}
 inline bool has_one_row(const Gemm& g) { return g.a.dims.size() == 2 && is(g.a.dims[0], 1) && !g.map; }
 
 // How to print the step, or the obstacle. `emit` refers to the function's arguments.

@@ -10,8 +10,8 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-// True for GEMMs of so few elements that their time is that of launches: like those of squeeze-and-excitation, which need up to two launches each (parts of K, or
-// a library and its epilogue), and whose sizes the kernels for matrices seldom take whole.
+// True for GEMMs of so few elements that launches take most of their time, such as those of squeeze-and-excitation. As matrices they need two launches: parts of K
+// and their sum, or the library and a step for the epilogue, as their columns are often no multiple of 8.
 bool is_small(const Gemm& g, const FusedBody& body) {
   constexpr int64_t most_rows = 64, most_products = int64_t{1} << 21, narrow = 64;
   if (!is_half(g.type) || !is_placed(g.a) || g.map || g.prologue || g.gated || g.encoding || g.packed || g.b.size() > 1 || g.batch_rank > 0 || !is_of_elements(body)) return false;

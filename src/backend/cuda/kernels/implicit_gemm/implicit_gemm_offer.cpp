@@ -166,8 +166,7 @@ std::optional<Refusal> obstacle(const Gemm& g, bool tf32) {
   if (g.encoding) {
     if (floats || !is_int8(g) || g.b.size() > 1) return Refusal{name, Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix"};
     if (!in_eights(k) || !in_eights(g.b[0].dims[1])) return Refusal{name, Obstacle::types, "sizes of an encoded weight must be multiples of 8"};
-    Dim rows = 1;
-    for (size_t d = 0; d + 1 < g.a.dims.size(); ++d) rows *= g.a.dims[d];
+    const Dim rows = rows_of(g);
     if (rows.is_constant() && rows.value() > most_encoded_rows) return Refusal{name, Obstacle::cost, "for so many rows it costs less to decode B"};
     if ((g.prologue || g.gated) && !reads_row(g)) return Refusal{name, Obstacle::a, "K must be a multiple of 16 for one row"};
   }
@@ -193,10 +192,8 @@ double cost_of(const Gemm& g, const Target& target) {
   const double steps = static_cast<double>(k.constant().value_or(int64_t{1} << 40));
   constexpr double few = 512, ahead = 0.9;
   constexpr int64_t many = 4096;
-  ir::Dim rows = 1;
-  for (size_t i = 0; !g.map && i + 1 < g.a.dims.size(); ++i) rows *= g.a.dims[i];
   const int64_t columns = g.b[0].dims.back().constant().value_or(1);
-  const bool fills = !floats && g.b.size() == 1 && rows.constant().value_or(0) >= many && columns % 160 == 0 && columns % 128 != 0;
+  const bool fills = !floats && !g.map && g.b.size() == 1 && rows_of(g).constant().value_or(0) >= many && columns % 160 == 0 && columns % 128 != 0;
   return large ? (fills || (floats && steps <= few) ? ahead * steps : steps) : 2 * steps;
 }
 

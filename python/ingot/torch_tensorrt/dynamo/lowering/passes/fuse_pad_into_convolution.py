@@ -15,7 +15,7 @@ def tensorrt_conv_asym_pad_op(x, weight, bias, stride, pre_padding, post_padding
 
 def fuse_pad_into_convolution(gm: torch.fx.GraphModule, settings=None) -> torch.fx.GraphModule:
     """Changes the graph in place: a `constant_pad_nd` of zeros that only a convolution reads, and that pads only the axes that the convolution walks along, becomes part of it. For scripts;
-    builds need it not."""
+    builds do not need it."""
     for conv in gm.graph.find_nodes(op="call_function", target=_aten.convolution.default):
         pad, weight, bias, stride, padding, dilation, transposed, _, groups = conv.args
         if transposed or not _is_zeros(pad) or len(pad.args[1]) > 2 * len(stride) or any(count < 0 for count in pad.args[1]):

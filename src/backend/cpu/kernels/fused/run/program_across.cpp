@@ -39,7 +39,7 @@ const ProgramInstruction* plain_sum(const Bound& b, int stage) {
 
 }  // namespace
 
-// The number of parts depends on the places of a sum and on the sums of a line in memory, not on threads or on other rows, so that results do not either.
+// The number of parts depends on the places of a sum and on the length of the innermost axis, not on threads or on other rows, so that results do not either.
 int64_t sums_across(const Bound& b) {
   constexpr int64_t places_of_part = 49, most_parts = 16, least = 16384;
   if (b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < least || plain_sum(b, 0) == nullptr) return 1;
