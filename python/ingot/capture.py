@@ -386,7 +386,8 @@ def write(f) -> Captured:
         node, meta = slot.node, slot.node.meta.get("val")
         if slot.kind == "number":
             if isinstance(meta, torch.SymInt):
-                writer.sym_int(node.name, meta)
+                inputs.append({"as_sym_int": writer.sym_int(node.name, meta)})
+                specs.append({"user_input": {"arg": inputs[-1]}})
             continue
         if slot.kind == "weight" and node not in needed:
             continue
