@@ -21,6 +21,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx.experimental import symbolic_shapes
 from torch.utils._sympy import functions
 from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
@@ -122,12 +123,21 @@ class Branches:
         for condition, line in self.found.items():
             condition = environment.replace(condition)  # sizes that torch has since found to be equal have one symbol
             # One on data has a node in the graph.
-            if condition.free_symbols and all(symbol_is_type(s, SymT.SIZE) for s in condition.free_symbols):
-                kept.setdefault(condition, Branch(condition.xreplace(sizes), line))
+            if not condition.free_symbols or not all(symbol_is_type(s, SymT.SIZE) for s in condition.free_symbols):
+                continue
+            # Libraries ask whether a size is 1 for speed (transformers: no mask for one token), and must give the same results. A model's own code means it.
+            if _of_few(condition) and (not line or "-packages" in line or line.startswith(_TORCH)):
+                continue
+            kept.setdefault(condition, Branch(condition.xreplace(sizes), line))
         program.graph_module.meta[_KEPT] = list(kept.values())
         if not kept and isinstance(getattr(program, "_guards_code", None), list):
             # Whether a product of sizes is 0 or 1 is a question about layouts: torch answers it for plain symbols without a guard.
             program._guards_code = [g for g in program._guards_code if not g.endswith((">= 2", "> 1", "!= 1", "!= 0", ">= 1", "> 0"))]
+
+
+def _of_few(condition) -> bool:
+    """Whether only 0 or 1 elements along one axis break the condition: torch takes a size that is neither in the example for one that never is."""
+    return len(condition.free_symbols) == 1 and _implied(condition, {s: ValueRanges(2, int_oo) for s in condition.free_symbols})
 
 
 def _environment(program):

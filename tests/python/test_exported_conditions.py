@@ -173,6 +173,22 @@ def test_a_single_size():
         compiled(torch.ones(1, 3))
 
 
+def test_a_single_size_in_a_library():
+    """Libraries ask whether a size is 1 for speed: transformers makes no mask for one token. Their results are the same."""
+    code = "def short_cut(x):\n    return x.cumsum(0) if x.shape[0] > 1 else x"
+    names = {}
+    exec(compile(code, "/somewhere/site-packages/library.py", "exec"), names)
+
+    class Running(torch.nn.Module):
+        def forward(self, x):
+            return names["short_cut"](x) * 2
+
+    compiled = ingot.compile(Running(), [ingot.Input(min_shape=(1, 3), opt_shape=(4, 3), max_shape=(64, 3))])
+    for n in (1, 2, 64):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(compiled(x), Running()(x))
+
+
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("check", [lambda ok: torch._check(ok), lambda ok: torch._assert(ok, "no"), lambda ok: None if ok else 1 / 0], ids=["check", "assert", "if"])
 def test_checks_of_a_model_that_ingot_traces(check, strict):
