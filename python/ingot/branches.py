@@ -35,7 +35,8 @@ _TORCH = os.path.dirname(torch.__file__) + os.sep
 _INGOT = os.path.dirname(__file__) + os.sep
 _PART_OF_MODELS = tuple(_TORCH + name for name in ("nn" + os.sep, "functional.py", "_tensor.py"))  # torch's Python code that models are made of
 _ASK_FOR_OTHERS = (_TORCH + "__init__.py", _TORCH + "overrides.py")  # SymInt.__bool__, torch._check, torch._assert
-_RUN_GRAPHS = (_TORCH + os.path.join("fx", "interpreter.py"), _TORCH + os.path.join("_dynamo", "utils.py"))  # call what Dynamo wrote down of the model
+_DYNAMO = os.path.join(_TORCH, "_dynamo") + os.sep
+_INTERPRETER = os.path.join(_TORCH, "fx", "interpreter.py")
 _DYNAMO_BRANCHES = "_dynamo/variables/"  # where Dynamo asks for the model
 REMEDY = "give sizes for which this holds, or compile the model for an example of these sizes"  # as src/runtime/program.cpp
 
@@ -118,7 +119,7 @@ class Branches:
             return
         for guard in environment.guards if strict else ():
             if _DYNAMO_BRANCHES in str(guard.sloc):
-                self._add(guard.expr, "")
+                self._add(guard.expr, _line_of(guard.sloc, program))
         kept, sizes = {}, _by_symbol(_leaves(program))
         for condition, line in self.found.items():
             condition = environment.replace(condition)  # sizes that torch has since found to be equal have one symbol
@@ -126,7 +127,7 @@ class Branches:
             if not condition.free_symbols or not all(symbol_is_type(s, SymT.SIZE) for s in condition.free_symbols):
                 continue
             # Libraries ask whether a size is 1 for speed (transformers: no mask for one token), and must give the same results. A model's own code means it.
-            if _of_few(condition) and (not line or "-packages" in line or line.startswith(_TORCH)):
+            if _of_few(condition) and ("-packages" in line or line.startswith(_TORCH) or strict and not line):
                 continue
             kept.setdefault(condition, Branch(condition.xreplace(sizes), line))
         program.graph_module.meta[_KEPT] = list(kept.values())
@@ -151,7 +152,10 @@ def _line_of_model(frame) -> str | None:
         frame = frame.f_back
     file = frame.f_code.co_filename
     if file.startswith((_TORCH, _INGOT)) and not file.startswith(_PART_OF_MODELS):
-        return "" if file in _RUN_GRAPHS else None
+        if not file.startswith(_DYNAMO) and file != _INTERPRETER:
+            return None
+        asks = torch._guards.TracingContext.extract_stack()  # Dynamo asks for the model, or torch runs what Dynamo wrote down of it
+        return f"{asks[-1].filename}:{asks[-1].lineno}" if asks else ""
     return "" if file.startswith("<") else f"{file}:{frame.f_lineno}"
 
 
