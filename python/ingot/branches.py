@@ -30,11 +30,13 @@ from . import errors, overlap
 from .overlap import NotFunctional, value_of
 
 _KEPT = "ingot_branches"
+CONDITION = "ingot_condition"  # in a node's meta: what it computes, over symbols that may be 0
 _INPUT_ERROR = errors.code_of(errors.InputError(""))
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _INGOT = os.path.dirname(__file__) + os.sep
 _PART_OF_MODELS = tuple(_TORCH + name for name in ("nn" + os.sep, "functional.py", "_tensor.py"))  # torch's Python code that models are made of
 _ASK_FOR_OTHERS = (_TORCH + "__init__.py", _TORCH + "overrides.py")  # SymInt.__bool__, torch._check, torch._assert
+_COMPARISONS = {"eq": sympy.Eq, "ne": sympy.Ne, "lt": sympy.Lt, "le": sympy.Le, "gt": sympy.Gt, "ge": sympy.Ge}
 _DYNAMO = os.path.join(_TORCH, "_dynamo") + os.sep
 _INTERPRETER = os.path.join(_TORCH, "fx", "interpreter.py")
 _DYNAMO_BRANCHES = "_dynamo/variables/"  # where Dynamo asks for the model
@@ -85,22 +87,37 @@ class Branches:
 
     def __init__(self):
         self.found: dict[sympy.Basic, str] = {}  # and the line of each
+        self._settled: dict = {}  # what torch compares and settles because its symbols are at least 1, by the result's node
 
     def __enter__(self):
         asks = (torch.SymBool, "__bool__"), (torch.SymInt, "__int__"), (torch.SymInt, "__index__"), (symbolic_shapes, "expect_true")  # the last for torch._check
-        self._before = [(place, name, getattr(place, name)) for place, name in asks]
+        compares = [(torch.SymInt, f"__{name}__") for name in _COMPARISONS]
+        self._before = [(place, name, getattr(place, name)) for place, name in (*asks, *compares)]
         for place, name, answer in self._before:
-            setattr(place, name, self._noting(answer))
+            setattr(place, name, self._comparing(answer, _COMPARISONS[name.strip("_")]) if (place, name) in compares else self._noting(answer))
         return self
 
     def __exit__(self, *problem):
         for place, name, answer in self._before:
             setattr(place, name, answer)
 
+    def _comparing(self, compare, relation):
+        def compared(size, other):
+            made = compare(size, other)
+            if isinstance(made, torch.SymBool) and not getattr(made.node, "expr", made).free_symbols:
+                sides = [sympy.sympify(getattr(getattr(side, "node", None), "expr", side)) for side in (size, other)]
+                if free := {s: _from_zero(s) for side in sides for s in side.free_symbols}:
+                    self._settled[made.node] = relation(*(side.xreplace(free) for side in sides))
+            return made
+
+        return compared
+
     def _noting(self, answer):
         def asked(size, *more):
             expression = getattr(getattr(size, "node", None), "expr", None)  # before the answer, which torch puts in its place
             made = answer(size, *more)
+            if isinstance(expression, sympy.Basic) and not expression.free_symbols:
+                expression = self._settled.get(size.node, expression)
             if isinstance(expression, sympy.Basic) and (line := _line_of_model(sys._getframe(1))) is not None:
                 condition = sympy.Eq(expression, made) if type(made) is int else expression if made else sympy.Not(expression)
                 self._add(condition, line)
@@ -121,6 +138,7 @@ class Branches:
             if _DYNAMO_BRANCHES in str(guard.sloc):
                 self._add(guard.expr, _line_of(guard.sloc, program))
         kept, sizes = {}, _by_symbol(_leaves(program))
+        sizes |= {_from_zero(symbol): size for symbol, size in sizes.items()}
         for condition, line in self.found.items():
             condition = environment.replace(condition)  # sizes that torch has since found to be equal have one symbol
             # One on data has a node in the graph.
@@ -134,6 +152,11 @@ class Branches:
         if not kept and isinstance(getattr(program, "_guards_code", None), list):
             # Whether a product of sizes is 0 or 1 is a question about layouts: torch answers it for plain symbols without a guard.
             program._guards_code = [g for g in program._guards_code if not g.endswith((">= 2", "> 1", "!= 1", "!= 0", ">= 1", "> 0"))]
+
+
+def _from_zero(symbol: sympy.Symbol) -> sympy.Symbol:
+    """torch's symbol without its assumption that no size is 0."""
+    return sympy.Symbol(symbol.name, integer=True, nonnegative=True)
 
 
 def _of_few(condition) -> bool:
@@ -278,14 +301,19 @@ def with_checks(program: torch.export.ExportedProgram, branches: list[Branch], n
             places = {symbol: _place(symbol) for symbol in branch.condition.free_symbols}
             if None in places.values():
                 raise NotFunctional(f"the model's code branches on {branch.condition}, which does not follow from the inputs' sizes")
-            if _implied(branch.condition.xreplace({s: _recorded(leaves, *place) for s, place in places.items()}), program.range_constraints):
+            recorded = {s: _recorded(leaves, *place) for s, place in places.items()}
+            symbols = {s for size in recorded.values() for s in size.free_symbols}
+            condition = branch.condition.xreplace({s: size.xreplace({f: _from_zero(f) for f in symbols}) for s, size in recorded.items()})
+            if _implied(condition, {_from_zero(s): program.range_constraints.get(s, ValueRanges.unknown_int()) for s in symbols}):
                 continue
             tracer = _Values(module.graph, branch.line)
             known = {s: _read(leaves[index], axis, tracer) for s, (index, axis) in places.items()}
             words = {s: sympy.Symbol(_words(leaves[index].name, axis, names), integer=True) for s, (index, axis) in places.items()}
             said = f"[ingot:{_INPUT_ERROR}] these input sizes do not fit the model: it was captured for {branch.condition.xreplace(words)}"
             said += f"\n  at {branch.line}" if branch.line else ""
-            tracer.create_proxy("call_function", torch.ops.aten._assert_scalar.default, (sympy_interp(_Compute, known, branch.condition), f"{said}\n  remedy: {REMEDY}"), {})
+            holds = sympy_interp(_Compute, known, branch.condition)
+            holds.node.meta[CONDITION] = condition
+            tracer.create_proxy("call_function", torch.ops.aten._assert_scalar.default, (holds, f"{said}\n  remedy: {REMEDY}"), {})
     return overlap.updated(program, module, {})
 
 
@@ -301,7 +329,7 @@ def _recorded(leaves, index, axis):
 def _implied(condition, ranges) -> bool:
     if condition in (True, False):
         return bool(condition)
-    bounds = bound_sympy(condition, {s: ranges.get(s, ValueRanges.unknown_int()) for s in condition.free_symbols})
+    bounds = bound_sympy(condition, ranges)
     return bounds.lower == sympy.true
 
 

@@ -173,6 +173,22 @@ def test_a_single_size():
         compiled(torch.ones(1, 3))
 
 
+@pytest.mark.parametrize("question", [lambda n: n == 0, lambda n: not n > 0, lambda n: n < 1, lambda n: 0 >= 2 * n], ids=["equal", "more", "less", "twice"])
+def test_no_elements(question):
+    """torch's symbols are at least 1, so such a question is settled without a guard."""
+
+    class Empty(torch.nn.Module):
+        def forward(self, x):
+            return x.sum(0) - 1 if question(x.shape[0]) else x.sum(0) + 1
+
+    compiled = ingot.compile(Empty(), [ingot.Input(min_shape=(0, 3), opt_shape=(4, 3), max_shape=(64, 3))])
+    for n in (1, 2, 64):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(compiled(x), Empty()(x))
+    with pytest.raises(ingot.InputError, match=HERE):
+        compiled(torch.ones(0, 3))
+
+
 def test_a_single_size_in_a_library():
     """Libraries ask whether a size is 1 for speed: transformers makes no mask for one token. Their results are the same."""
     code = "def short_cut(x):\n    return x.cumsum(0) if x.shape[0] > 1 else x"
