@@ -10,7 +10,7 @@ import os
 
 import torch
 
-from . import _engine, _library, _op, accuracy, autocast, devices, plan_signature, precision, structure
+from . import _engine, _library, _op, accuracy, autocast, devices, plan_signature, precision, random_numbers, structure
 from .arguments import parameters_of, parameters_of_program
 from .assemble import assemble, in_torch, split_dryrun
 from .capture import write
@@ -64,7 +64,7 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     given = read(inputs, arg_inputs, kwarg_inputs)
     if isinstance(module, (str, os.PathLike)):
         return _compile_file(os.fspath(module), given, options) if not passes else _compile_program_in(os.fspath(module), given, options, passes)
-    program = _after(passes, _program_of(module, given, dynamic_shapes, strict), given)
+    program = _after(_with_own(passes, options), _program_of(module, given, dynamic_shapes, strict), given)
     if isinstance(module, torch.export.ExportedProgram):
         return _compile_program(program, options, parameters_of_program(module))
     compiled = _compile_program(program, options, parameters_of(module.forward))
@@ -79,7 +79,7 @@ def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     if isinstance(module, (str, os.PathLike)):
         module = _program_in(module)
     parameters = parameters_of_program(module) if isinstance(module, torch.export.ExportedProgram) else parameters_of(module.forward) if isinstance(module, torch.nn.Module) else []
-    program = _after(passes, _program_of(module, given, dynamic_shapes, False), given).exported
+    program = _after(_with_own(passes, options), _program_of(module, given, dynamic_shapes, False), given).exported
     try:
         functional = _functional(program)
     except NotFunctional as problem:
@@ -101,6 +101,11 @@ def _program_of(module, given: Given | None, dynamic_shapes, strict) -> Program:
         f"a module of type {type(module).__name__} cannot be compiled",
         remedy="pass an nn.Module, a torch.export.ExportedProgram or the path of a .pt2 file",
     )
+
+
+def _with_own(passes, options):
+    """The user's passes, and behind them what a program needs of which nothing may stay in torch."""
+    return (*passes, random_numbers.own) if options.get("fallback") == "error" else tuple(passes)
 
 
 def _after(passes, program: Program, given: Given | None) -> Program:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 
 import torch
@@ -33,7 +34,8 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
     names = [_name(node) for node in placeholders]
     try:
         _refuse_changed_shapes(names, examples, fakes)
-        functional, signature = _functionalised(numbers.settled(module, fixed), fakes)
+        with _one_fake_mode(fakes):
+            functional, signature = _functionalised(numbers.settled(module, fixed), fakes)
         before = lays(next(n for n in module.graph.nodes if n.op == "output").args[0], placeholders)
         f = from_aot(functional, signature, examples, names, lambda i: _is_weight(placeholders[i], examples[i]), before)
     except NotFunctional as problem:
@@ -60,6 +62,21 @@ def _refuse_changed_shapes(names, examples, fakes):
     for name, example, fake in zip(names, examples, fakes):
         if isinstance(example, torch.Tensor) and isinstance(fake, torch.Tensor) and not same_sizes((*example.shape, *example.stride()), (*fake.shape, *fake.stride())):
             raise NotFunctional(f"it changes the shape of {name} in place")
+
+
+@contextlib.contextmanager
+def _one_fake_mode(fakes):
+    """torch 2.10 refuses fake tensors of another mode than the one of its context, and Dynamo makes a new mode for the context. Later releases convert them."""
+    context = torch._guards.TracingContext.try_get()
+    mode = next((t.fake_mode for t in fakes if isinstance(t, torch._subclasses.FakeTensor)), None)
+    if context is None or mode is None or torch.__version__ >= (2, 11):
+        yield
+        return
+    before, context.fake_mode = context.fake_mode, mode
+    try:
+        yield
+    finally:
+        context.fake_mode = before
 
 
 def _functionalised(module, fakes):

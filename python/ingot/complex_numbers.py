@@ -14,6 +14,7 @@ import operator
 import torch
 import torch.utils._pytree as pytree
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from .errors import UnsupportedError
 
@@ -186,6 +187,8 @@ class _Pairs:
             else:
                 with self.graph.inserting_before(node):
                     env[inner] = self.graph.node_copy(inner, lambda n: env[n])
+                if inner.target is _aten._neg_view.default:  # torch 2.11's part of a conjugate
+                    env[inner].target = _aten.neg.default
                 env[inner].meta = {**{k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")}, "val": _value(inner)}
                 if inner.op == "get_attr":
                     name = f"_complex_constant_{sum(hasattr(self.gm, f'_complex_constant_{i}') for i in range(1000))}"
@@ -218,12 +221,26 @@ def _computed(target, args, kwargs):
     packet = target.overloadpacket
     if packet in _MAKERS:
         return _MAKERS[packet](*args, **kwargs)
-    from torch._subclasses.complex_tensor import ComplexTensor, WrapComplexMode
+    from torch._subclasses.complex_tensor import ComplexTensor
 
     if packet in _OWN and any(isinstance(a, ComplexTensor) for a in args):
         return _OWN[packet](*args, **kwargs)
-    with WrapComplexMode():
+    with _Wrapping():
         return target(*args, **kwargs)
+
+
+class _Wrapping(TorchDispatchMode):
+    """Complex values that torch's rules make on their way are ComplexTensors too. (torch 2.13 has such a mode, 2.10 and 2.11 have none.)"""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        args, kwargs = pytree.tree_map(self._wrapped, (args, kwargs or {}))
+        return pytree.tree_map(self._wrapped, function(*args, **kwargs))
+
+    @staticmethod
+    def _wrapped(value):
+        from torch._subclasses.complex_tensor import ComplexTensor
+
+        return ComplexTensor.from_interleaved(value) if _is_complex(value) and not isinstance(value, ComplexTensor) else value
 
 
 def _polar(length, angle):

@@ -37,13 +37,19 @@ Value cdist(const Value& a, const Value& b, double p, std::optional<int64_t> mod
   return length(unsqueeze(a, -2) - unsqueeze(b, -3), p);
 }
 
-// Each pair of rows once: those above the diagonal, row by row.
+// Each pair of rows i < j once, in the order of i, then of j. The pairs that begin with i are numbered from i * n - i * (i + 1) / 2. Solving that for i in float64 may be off
+// by one near its ends, which the comparison with the exact numbers mends.
 Value pdist(const Value& x, double p) {
-  const auto n = x.dim(0).constant();
-  if (!n) fail(Code::unsupported, "pdist of a dynamic number of vectors");
-  std::vector<Value> parts;
-  for (int64_t i = 0; i + 1 < *n; ++i) parts.push_back(length(slice(x, 0, Dim(i), Dim(i + 1), 1) - slice(x, 0, Dim(i + 1), std::nullopt, 1), p));
-  return parts.empty() ? full(x.graph(), {Dim(0)}, 0, x.dtype()) : parts.size() == 1 ? parts[0] : concat(parts, 0);
+  Graph& g = x.graph();
+  const Dim n = x.dim(0), pairs = floordiv(n * (n - 1), 2);
+  const Value k = iota(g, pairs);
+  auto first_of = [&](const Value& i) { return i * Operand(n) - ir::map(Op::truncdiv, {i * (i + 1), 2}); };
+  const Value b = cast(literal(g, n * 2 - 1, DType::i64), DType::f64);
+  const Value guess = cast((b - sqrt(maximum(b * b - cast(k, DType::f64) * 8.0, 0.0))) / 2.0, DType::i64);
+  const Value low = select(first_of(guess) > k, guess - 1, guess);
+  const Value i = select(first_of(low + 1) <= k, low + 1, low);
+  const Value j = k - first_of(i) + i + 1;
+  return length(gather(x, {0}, {i}, 0, false) - gather(x, {0}, {j}, 0, false), p);
 }
 
 Value cosine_similarity(const Value& given_a, const Value& given_b, int64_t dim, double eps) {

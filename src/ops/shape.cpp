@@ -466,6 +466,13 @@ const Definition definitions[] = {
     {"_to_copy(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return as_type(x, t); }},
     {"to.dtype(Tensor self, ScalarType dtype)", [](Value x, DType t) { return cast(x, t); }},
     {"to.dtype_layout(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return as_type(x, t); }},
+    {"prims::broadcast_in_dim(Tensor a, SymInt[] shape, int[] broadcast_dimensions)",
+     [](Value x, Dims shape, Axes kept) {
+       for (Axis i = 0; i < static_cast<Axis>(shape.size()); ++i) {
+         if (std::find(kept.begin(), kept.end(), i) == kept.end()) x = unsqueeze(x, i);
+       }
+       return expand(x, shape);
+     }},
     {"prims::convert_element_type(Tensor a, ScalarType dtype)", [](Value x, DType t) { return cast(x, t); }},
     {"to.device(Tensor self, Device device, ScalarType dtype)", [](Value x, std::optional<std::string>, DType t) { return cast(x, t); }},
     {"to.other(Tensor self, Tensor other)", Types::each, [](Value x, Value o) { return cast(x, o.dtype()); }},

@@ -7,7 +7,7 @@ import os
 
 import torch
 
-from .... import _engine, _op
+from .... import _engine, _op, random_numbers
 from ....errors import InputError
 from ..._errors import CallError, refusal
 from ...runtime import _modes
@@ -37,6 +37,7 @@ class TorchTensorRTModule(torch.nn.Module):
         self.name, self.settings = name, settings if settings is not None else CompilationSettings()
         self._names, self._weights, self._run, self.engine, self.function = (input_binding_names, output_binding_names), weights, None, None, 0
         self._profile_to, self._runtime_settings = None, RuntimeSettings._quiet()
+        self._random = {}  # the state of the engine's own random numbers, by its place among the tensors of a run
         self.requires_output_allocator, self.requires_native_multidevice = requires_output_allocator, requires_native_multidevice
         self._serialized, self._unowned = None, True
         if serialized_engine is not None:
@@ -61,6 +62,9 @@ class TorchTensorRTModule(torch.nn.Module):
             return
         loaded = _engine.load_engine(self._serialized, weights=self._weights)
         self.engine, self._run = TRTEngine(loaded), _op.Runner(loaded)
+        for at, state in enumerate(loaded.states(), len(loaded.inputs())):
+            if state["name"] == random_numbers.STATE:
+                self._random = {at: torch.as_tensor(loaded.session().state[state["name"]]).to(loaded.device)}
         self.requires_output_allocator = self.requires_output_allocator or self.engine.reads_sizes_from_data
         for given, known, what in zip(self._names, (self.engine.inputs(), self.engine.outputs()), ("input", "output")):
             if given is not None and len(given) != len(known):
@@ -79,10 +83,13 @@ class TorchTensorRTModule(torch.nn.Module):
         if self._run is None:
             raise RuntimeError("the module has no engine: give serialized_engine, or load_state_dict, and call setup_engine()")
         _modes.check(self.requires_output_allocator)
-        count = len(self.engine.inputs(self.function)) + len(self.engine.states(self.function))
+        count = len(self.engine.inputs(self.function)) + len(self.engine.states(self.function)) - len(self._random)
         if len(inputs) != count:
             raise CallError(f"the engine takes {_op.count(count, 'tensor')} ({', '.join(self.input_binding_names)}), but {_op.given(inputs)}")
-        made = self._run([t if isinstance(t, torch.Tensor) else torch.tensor(t) for t in inputs])
+        flat = [t if isinstance(t, torch.Tensor) else torch.tensor(t) for t in inputs]
+        for at, state in self._random.items():
+            flat.insert(at, state)
+        made = self._run(flat)
         if self._profile_to is not None:
             self._write_profile(inputs)
         return made[0] if len(made) == 1 else tuple(made)

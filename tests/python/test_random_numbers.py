@@ -1,0 +1,128 @@
+"""Random operators: torch's own beside torch, and an engine's own numbers where nothing may stay in torch."""
+
+import math
+
+import pytest
+import torch
+
+import ingot
+from ingot.random_numbers import STATE, philox
+
+
+class Draws(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def engine(function, x, **options):
+    compiled = ingot.compile(Draws(function).eval(), inputs=[x], fallback="error", **options)
+    assert compiled.report.whole
+    return compiled
+
+
+def test_philox_gives_the_numbers_of_its_authors():
+    """The known answers of Random123 for philox2x32 with 10 rounds."""
+    answers = {(0, 0, 0): (0xFF1DAE59, 0x6CD10DF2), (0xFFFFFFFF,) * 3: (0x2C3F628B, 0xAB4FD7AD), (0x13198A2E, 0x243F6A88, 0x85A308D3): (0xDD7CE038, 0xF62A4C12)}
+    for given, wanted in answers.items():
+        assert tuple(word.item() for word in philox(*map(torch.tensor, given))) == wanted
+
+
+def test_beside_torch_the_numbers_are_those_of_eager():
+    model = Draws(lambda x: torch.sin(x) + torch.randn_like(x) + torch.rand(x.shape)).eval()
+    x = torch.ones(8, 9)
+    compiled = ingot.compile(model, inputs=[x], min_block_size=1)
+    torch.manual_seed(3)
+    wanted = model(x)
+    torch.manual_seed(3)
+    torch.testing.assert_close(compiled(x), wanted)
+
+
+MOMENTS = {  # a function, the mean and the deviation of its numbers, their bounds
+    "rand": (lambda x: torch.rand(x.shape), 0.5, 12**-0.5, 0, 1),
+    "rand_like half": (lambda x: torch.rand_like(x, dtype=torch.float16).float(), 0.5 - 2**-12, 12**-0.5, 0, 1),
+    "rand double": (lambda x: torch.rand(x.shape, dtype=torch.float64), 0.5, 12**-0.5, 0, 1),
+    "randn": (lambda x: torch.randn(x.shape), 0, 1, -7, 7),
+    "randn_like": (lambda x: torch.randn_like(x, dtype=torch.float64), 0, 1, -7, 7),
+    "randint": (lambda x: torch.randint(7, x.shape), 3, 2, 0, 6.5),
+    "randint low": (lambda x: torch.randint(-3, 4, x.shape), 0, 2, -3, 3.5),
+    "randint_like": (lambda x: torch.randint_like(x, 2, 9), 5, 2, 2, 8.5),
+    "bernoulli": (lambda x: torch.bernoulli(x * 0.25), 0.25, 0.1875**0.5, 0, 1.5),
+    "bernoulli_": (lambda x: torch.empty_like(x).bernoulli_(0.25), 0.25, 0.1875**0.5, 0, 1.5),
+    "dropout": (lambda x: torch.dropout(x, 0.2, True), 1, 0.5, 0, 1.3),
+    "uniform_": (lambda x: torch.empty_like(x).uniform_(2, 6), 4, 4 * 12**-0.5, 2, 6),
+    "normal_": (lambda x: torch.empty_like(x).normal_(2, 3), 2, 3, -19, 23),
+    "normal": (lambda x: torch.normal(x * 2, x * 3), 2, 3, -19, 23),
+    "exponential_": (lambda x: torch.empty_like(x).exponential_(2.0), 0.5, 0.5, 0, 12),
+}
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_numbers_of_an_engine(name):
+    function, mean, deviation, low, high = MOMENTS[name]
+    x = torch.ones(300, 401)
+    torch.manual_seed(0)
+    compiled = engine(function, x)
+    eager, made, again = function(x), compiled(x), compiled(x)
+    assert (made.dtype, made.shape) == (eager.dtype, eager.shape)
+    assert not torch.equal(made, again), "each run has numbers of its own"
+    n = x.numel()
+    for numbers in (made.double().flatten(), again.double().flatten()):
+        assert low <= numbers.min() and numbers.max() < high
+        assert abs(numbers.mean() - mean) < 5 * deviation / math.sqrt(n)
+        assert abs(numbers.std() - deviation) < 0.02 * deviation
+        centred = (numbers - mean) / deviation
+        for step in (1, 2, 401):  # neighbours, and rows, tell nothing about one another
+            assert abs((centred[:-step] * centred[step:]).mean()) < 5 / math.sqrt(n)
+    assert abs(((made.double() - mean) * (again.double() - mean)).mean()) / deviation**2 < 5 / math.sqrt(n)
+
+
+def test_two_operators_draw_different_numbers():
+    a, b = engine(lambda x: (torch.rand_like(x), torch.rand_like(x)), torch.ones(50, 40))(torch.ones(50, 40))
+    assert not torch.equal(a, b)
+    assert abs(((a - 0.5) * (b - 0.5)).mean()) * 12 < 5 / math.sqrt(2000)
+
+
+def test_permutations():
+    compiled = engine(lambda x: torch.randperm(x.shape[0]), torch.ones(1500))
+    first, second = compiled(torch.ones(1500)), compiled(torch.ones(1500))
+    assert torch.equal(first.sort().values, torch.arange(1500)) and not torch.equal(first, second)
+
+
+def test_open_sizes():
+    compiled = engine(lambda x: torch.rand(x.shape[0], 3), ingot.Input(min_shape=(1, 2), opt_shape=(4, 2), max_shape=(64, 2)))
+    for rows in (1, 5, 64):
+        assert compiled(torch.ones(rows, 2)).shape == (rows, 3)
+
+
+def test_the_seed_is_drawn_when_the_program_is_compiled():
+    x = torch.ones(40)
+    made = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        made.append(engine(torch.randn_like, x)(x))
+    assert torch.equal(made[0], made[1]) and not torch.equal(made[0], made[2])
+
+
+def test_a_file_goes_on_with_its_own_numbers(tmp_path):
+    x = torch.ones(40)
+    torch.manual_seed(1)
+    compiled = engine(torch.randn_like, x)
+    ingot.save(compiled, tmp_path / "draws.ingot")
+    loaded = ingot.load(tmp_path / "draws.ingot")
+    for _ in range(2):
+        assert torch.equal(loaded(x), compiled(x))
+
+
+def test_the_state_can_be_set():
+    x = torch.ones(40)
+    compiled = engine(torch.randn_like, x)
+    state = dict(compiled.named_buffers())[STATE]
+    before = state.clone()
+    first = compiled(x)
+    assert state.tolist() == [before[0].item(), 1]
+    state.copy_(before)
+    assert torch.equal(compiled(x), first)

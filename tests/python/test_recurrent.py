@@ -1,0 +1,88 @@
+"""Recurrent layers against eager, in one engine. torch.export fixes their number of steps."""
+
+import copy
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from accuracy import assert_accurate
+
+import ingot
+
+LAYERS = {
+    "lstm": (torch.nn.LSTM, {}),
+    "gru": (torch.nn.GRU, {}),
+    "tanh": (torch.nn.RNN, {}),
+    "relu": (torch.nn.RNN, {"nonlinearity": "relu"}),
+    "projected": (torch.nn.LSTM, {"proj_size": 6}),
+}
+FORMS = {
+    "plain": {},
+    "no biases": {"bias": False},
+    "three layers": {"num_layers": 3, "dropout": 0.1},
+    "both directions": {"num_layers": 2, "bidirectional": True},
+    "batch first": {"batch_first": True, "bidirectional": True},
+}
+
+
+def leaves(results):
+    return torch.utils._pytree.tree_leaves(results)
+
+
+def compared(layer, inputs, module=None, **options):
+    compiled = ingot.compile(layer, inputs=module or list(inputs), min_block_size=1, **options)
+    assert compiled.report.whole, compiled.report.summary()
+    wide = copy.deepcopy(layer).double()
+    exact = wide(*torch.utils._pytree.tree_map(lambda t: t.double(), inputs))
+    with torch.no_grad():
+        for made, eager, want in zip(leaves(compiled(*inputs)), leaves(layer(*inputs)), leaves(exact), strict=True):
+            assert_accurate(made, eager, want, depth=16 * 7)
+    return compiled
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", LAYERS)
+def test_layers(kind, form):
+    torch.manual_seed(0)
+    make, options = LAYERS[kind]
+    layer = make(12, 16, **options, **FORMS[form]).eval()
+    x = torch.randn(5, 7, 12) if form == "batch first" else torch.randn(7, 5, 12)
+    compared(layer, (x,))
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_a_first_state(kind):
+    torch.manual_seed(1)
+    make, options = LAYERS[kind]
+    layer = make(12, 16, num_layers=2, **options).eval()
+    state = torch.randn(2, 3, options.get("proj_size", 16))
+    compared(layer, (torch.randn(4, 3, 12), (state, torch.randn(2, 3, 16)) if make is torch.nn.LSTM else state))
+
+
+def test_an_open_batch():
+    torch.manual_seed(2)
+    layer = torch.nn.LSTM(12, 16, batch_first=True, bidirectional=True).eval()
+    compiled = compared(layer, (torch.randn(3, 7, 12),), [ingot.Input(min_shape=(2, 7, 12), opt_shape=(3, 7, 12), max_shape=(9, 7, 12))])
+    x = torch.randn(9, 7, 12)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x)[0], layer(x)[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_half_types(kind, dtype):
+    torch.manual_seed(3)
+    compared(LAYERS[kind][0](12, 16).to(dtype).eval(), (torch.randn(7, 5, 12, dtype=dtype),))
+
+
+def test_changed_weights():
+    layer = torch.nn.RNN(12, 16).eval()
+    x = torch.randn(7, 5, 12)
+    with torch.no_grad():
+        compiled = ingot.compile(layer, inputs=[x])
+        compiled(x)
+        layer.weight_hh_l0.mul_(0.5)
+        torch.testing.assert_close(compiled(x)[0], layer(x)[0])
