@@ -20,6 +20,7 @@ from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_MEMORY_FORMAT as _
 from torch.fx.node import _side_effectful_functions
 
 from . import _values, external, plain
+from .branches import CONDITION
 from .errors import InputError, UnsupportedError
 from .functional import order_in_memory
 
@@ -103,7 +104,7 @@ class _Writer:
             if isinstance(meta, (torch.SymInt, int)) and not isinstance(meta, bool):
                 return {"as_sym_int": self.sym_int(value.name, meta)}
             if isinstance(meta, torch.SymBool):
-                self.sym_bools[value.name] = {"as_expr": self.expression(meta.node.expr)}
+                self.sym_bools[value.name] = {"as_expr": self.expression(value.meta.get(CONDITION, meta.node.expr))}
                 return {"as_sym_bool": {"as_name": value.name}}
             raise UnsupportedError(f"value {value.name} of type {type(meta).__name__} is not supported as an argument")
         if isinstance(value, bool):
@@ -386,7 +387,8 @@ def write(f) -> Captured:
         node, meta = slot.node, slot.node.meta.get("val")
         if slot.kind == "number":
             if isinstance(meta, torch.SymInt):
-                writer.sym_int(node.name, meta)
+                inputs.append({"as_sym_int": writer.sym_int(node.name, meta)})
+                specs.append({"user_input": {"arg": inputs[-1]}})
             continue
         if slot.kind == "weight" and node not in needed:
             continue

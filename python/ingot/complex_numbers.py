@@ -220,7 +220,7 @@ def _computed(target, args, kwargs):
         return _MAKERS[packet](*args, **kwargs)
     from torch._subclasses.complex_tensor import ComplexTensor, WrapComplexMode
 
-    if packet in _OWN and isinstance(args[0], ComplexTensor):
+    if packet in _OWN and any(isinstance(a, ComplexTensor) for a in args):
         return _OWN[packet](*args, **kwargs)
     with WrapComplexMode():
         return target(*args, **kwargs)
@@ -251,6 +251,44 @@ def _on_each(target):
     return lambda x, *args, **kwargs: _tensor(target(x.re, *args, **kwargs), target(x.im, *args, **kwargs))
 
 
+def _parts_of(x):
+    """The parts of a value that may be real."""
+    if hasattr(x, "re"):
+        return x.re, x.im
+    return (x, 0) if isinstance(x, torch.Tensor) else (complex(x).real, complex(x).imag)
+
+
+def _divided(x, y, **rounding):
+    """A quotient whose parts neither overflow nor vanish on the way: torch's rule squares the divisor's length."""
+    (a, b), (c, d) = _parts_of(x), _parts_of(y)
+    if not isinstance(d, torch.Tensor) and d == 0:
+        return _tensor(torch.div(a, c, **rounding), torch.div(b, c, **rounding))
+    c, d = (part if isinstance(part, torch.Tensor) else torch.full_like(x.re, part) for part in (c, d))
+    size = torch.maximum(c.abs(), d.abs())
+    size = torch.where(size == 0, 1, size)
+    c, d = c / size, d / size
+    length = c * c + d * d
+    return _tensor((a * c + b * d) / length / size, (b * c - a * d) / length / size)
+
+
+def _power(x, exponent):
+    """Small whole powers are products, as in eager. torch's rule for others takes the logarithm, which a base of 0 does not have."""
+    if isinstance(exponent, (int, float)) and exponent in range(1, 9):
+        made = x
+        for _ in range(int(exponent) - 1):
+            made = _tensor(made.re * x.re - made.im * x.im, made.re * x.im + made.im * x.re)
+        return made
+    from torch._subclasses.complex_tensor import WrapComplexMode
+
+    with WrapComplexMode():
+        made = _aten.pow(x, exponent)
+    (re, im), (grows, _) = _parts_of(x), _parts_of(exponent)
+    if not isinstance(grows, torch.Tensor) and grows <= 0 or not isinstance(re, torch.Tensor) and x != 0:
+        return made
+    zero = torch.as_tensor((re == 0) & (im == 0), device=made.re.device) & torch.as_tensor(grows > 0, device=made.re.device)
+    return _tensor(torch.where(zero, 0, made.re), torch.where(zero, 0, made.im))
+
+
 def _filled(x, value, *, dtype=None, **options):
     if dtype is not None and not dtype.is_complex:
         return torch.full_like(x.re, value, dtype=dtype)
@@ -258,8 +296,12 @@ def _filled(x, value, *, dtype=None, **options):
     return _tensor(torch.full_like(x.re, complex(value).real, dtype=kind), torch.full_like(x.im, complex(value).imag, dtype=kind))
 
 
-# Where torch has no rule.
+# Where torch has no rule, or one with other results.
 _OWN = {
+    _aten.div: _divided,
+    _aten.true_divide: _divided,
+    _aten.reciprocal: lambda x: _divided(1, x),
+    _aten.pow: _power,
     _aten.log2: _logarithm(2.0),
     _aten.log10: _logarithm(10.0),
     _aten.full_like: _filled,

@@ -278,7 +278,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
         before = lays([v for v, user in zip(values, kinds) if user], [n for n in program.graph.nodes if n.op == "placeholder"], typed=not casts)
         program = _functionalised(program)
     if branches:
-        program = with_checks(program, branches)
+        program = with_checks(program, branches, chosen or {})
     signature = program.graph_signature
     kinds = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
     nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}

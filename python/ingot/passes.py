@@ -8,6 +8,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch.export.graph_signature import InputKind
 
+from .branches import branches_of, carried
 from .capture import bound
 from .errors import InputError
 from .tracing import alone
@@ -24,11 +25,11 @@ def applied(program: torch.export.ExportedProgram, passes) -> torch.export.Expor
             raise InputError(f"a pass is {function!r}, which cannot be called", remedy="give functions of a torch.fx.GraphModule")
     if not passes:
         return program
-    module = program.module(check_guards=False)
+    branches, module = branches_of(program), program.module(check_guards=False)
     for function in passes:
         module = _checked(function, module)
     try:
-        return _exported(program, module)
+        return carried(_exported(program, module), branches)
     except Exception as problem:  # of any kind: the graph says what it calls
         raise _broken(program, passes) from problem
 

@@ -59,6 +59,7 @@ Model Importer::run(Json program) {
   Json module = program.at("graph_module"), graph = module.at("graph"), signature = module.at("signature");
   Scope scope = scope_of(graph);
   add_inputs(graph, signature, scope);
+  add_guards(program, signature, scope);
   add_nodes(graph, scope);
   add_outputs(graph, signature, scope);
   settle_writes();
@@ -209,7 +210,10 @@ void Importer::add_inputs(Json graph, Json signature, Scope& scope) {
       if (arg_kind == "as_none" || arg_kind == "as_int" || arg_kind == "as_float" || arg_kind == "as_bool" || arg_kind == "as_string") continue;  // baked in
       if (arg_kind == "as_sym_int") {
         // Found from the tensors' sizes; lower refuses what uses it when no tensor has it.
-        if (auto name = given.find("as_name")) scope.known_sizes[name->string()] = size_named(scope, name->string());
+        if (auto name = given.find("as_name")) {
+          const Dim number = scope.known_sizes[name->string()] = size_named(scope, name->string());
+          if (auto symbol = number.as_symbol()) numbers_.insert(*symbol);
+        }
         continue;
       }
       if (arg_kind != "as_tensor") fail(Code::unsupported, "an input of kind {} is not supported", arg_kind);
@@ -551,35 +555,6 @@ void Importer::add_read(Json node, Scope& scope) {
       if (foreign_.contains(v) || is_float(g_.type(v).dtype)) continue;
       g_.outputs.push_back({v, symbol, {}, ir::Output::To::size});
     }
-  }
-}
-
-// torch._check and what torch assumed about sizes: a condition that the ranges do not already say is checked at run time.
-void Importer::add_check(Json node, const Scope& scope) {
-  Json inputs = node.at("inputs");
-  for (auto i : inputs.array()) {
-    std::string_view kind, form;
-    Json value = inputs.child(i).at("arg").only(kind);
-    if (kind != "as_sym_bool") continue;
-    Json name = value.only(form);
-    if (form != "as_name") continue;
-    auto found = scope.bools.find(name.string());
-    if (found == scope.bools.end()) return;
-    std::string_view of;
-    Json condition = found->second.only(of);
-    if (of != "as_expr") return;
-    std::string_view text = condition.at("expr_str").string();
-    auto c = parse_condition(text, [&](std::string_view s) { return Dim::symbol(symbol(s)); });
-    if (!c && text == "true") return;
-    if (c && c->unequal && known_less(c->left, c->right, g_.symbols) == ir::Truth::no) std::swap(c->left, c->right);
-    if (c && c->unequal) {  // integers that differ have a difference whose square is at least 1
-      const Dim difference = c->right - c->left;
-      c = known_less(c->right, c->left, g_.symbols) == ir::Truth::no ? Condition{c->left + Dim(1), c->right} : Condition{Dim(1), difference * difference};
-    }
-    if (!c) throw Error(Code::unsupported, fmt::format("a condition on sizes cannot be checked: {}", text.substr(0, 200)));
-    bool holds = c->equal ? known_equal(c->left, c->right, g_.symbols) == ir::Truth::yes : known_less(c->right, c->left, g_.symbols) == ir::Truth::no;
-    if (!holds) g_.checks.push_back({c->left, c->right, c->equal ? ir::Check::equal : ir::Check::less_equal, g_.current_origin, "torch assumed this at capture"});
-    return;
   }
 }
 

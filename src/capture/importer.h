@@ -2,11 +2,13 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "capture/capture.h"
+#include "capture/expression.h"
 #include "capture/json.h"
 #include "capture/tensor_meta.h"
 
@@ -61,7 +63,12 @@ class Importer {
   ir::Attribute argument(Call&, const Scope&, Json arg);
   ir::Attribute tensor(Call&, const Scope&, Json arg);
   ir::OriginId origin(Json node);
+  // torch._check, and what torch assumed about sizes: checked when the model runs.
   void add_check(Json node, const Scope&);
+  void add_guards(Json program, Json signature, const Scope&);
+  void add_condition(Condition, ir::OriginId);
+  bool on_axis(ir::SymbolId) const;
+  std::string in_words(const ir::Dim&) const;
   void settle_writes();
   std::pair<TensorMeta, std::string> leaf(const Json& meta);
   void leave_to_torch(ir::ValueId, std::string reason);
@@ -74,6 +81,7 @@ class Importer {
   std::map<std::string, ir::Range, std::less<>> ranges_;
   std::unordered_map<std::string, ir::Dim> expressions_;  // parsed once: the same text stands on many values
   std::unordered_map<ir::ValueId, std::string> foreign_;  // values of no type that engines have, and which
+  std::set<ir::SymbolId> numbers_;  // inputs that are ints
   int depth_ = 0;
 };
 

@@ -132,7 +132,7 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
     if (c.equal ? l == r : l <= r) continue;
     Error problem(Code::invalid_input, fmt::format("these input sizes do not fit the model: {} ({} {} {})", c.why, l, c.equal ? "is not" : "is more than", r));
     if (c.origin != UINT32_MAX) problem.at(fmt::format("{}:{}", plan.origins[c.origin].file, plan.origins[c.origin].line));
-    throw problem;
+    throw problem.fix("give sizes for which this holds, or compile the model for an example of these sizes");
   }
   for (const plan::Binding& b : f.bindings) {
     std::vector<int64_t> dims;

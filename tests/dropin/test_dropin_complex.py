@@ -133,3 +133,30 @@ def test_it_is_a_pass_of_ingot_too():
     same(same_program(x), Calls(torch.sin), x)
     made = ingot.compile(model, inputs=[x], passes=[complex_numbers.without_complex], min_block_size=1)
     close(made(x), model(x))
+
+
+POWERS_AND_QUOTIENTS = {
+    "square": lambda z, w: z**2,
+    "cube": lambda z, w: z**3,
+    "root": lambda z, w: z**0.5,
+    "power of complex numbers": lambda z, w: torch.pow(z, w),
+    "power of a number": lambda z, w: 0.0**w,
+    "quotient": lambda z, w: z / w,
+    "quotient by a number": lambda z, w: z / (1 + 2j) + z / 4,
+    "quotient of a real tensor": lambda z, w: z.real / w,
+    "reciprocal": lambda z, w: w.reciprocal() + 1 / w,
+}
+
+
+@pytest.mark.parametrize("name", POWERS_AND_QUOTIENTS)
+def test_zero_large_and_small_numbers(name):
+    """A base of 0 has no logarithm, and the square of a divisor's length may overflow or vanish."""
+    z = torch.tensor([0, 1, 1j, -1, 3 - 4j, 1e12 + 1e12j, 1e-12j], dtype=torch.complex64)
+    w = torch.tensor([2, 1 + 1j, 1e30 + 1e30j, 1e-30 - 2e-30j, 1e20j, 2 - 1j, 1e-25], dtype=torch.complex64)
+    if name.startswith("power"):
+        w = torch.tensor([2, 1 + 1j, 3, 0.5, 1 - 1j, 0.5 + 0.5j, 1], dtype=torch.complex64)
+    function = POWERS_AND_QUOTIENTS[name]
+    made = ingot.compile(Calls(function), inputs=[z, w], passes=[complex_numbers.without_complex])
+    theirs = function(z, w)
+    assert torch.isfinite(torch.view_as_real(theirs)).all() and "aten.pow" not in str(made.report) and "aten.div" not in str(made.report)
+    assert ((made(z, w) - theirs).abs() <= 1e-6 * theirs.abs() + 1e-42).all()

@@ -48,6 +48,44 @@ def test_batch(make, arguments):
     assert all(same(compiled(module, x, deterministic="batch"), x))
 
 
+class Function(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+# Functions of [.., batch], with the batch last in the result, and the sizes before it. A sum of a column reads elements that lie a batch apart.
+INNERMOST = {
+    "sum": (lambda x: x.sum(0), (784,)),
+    "short sum": (lambda x: x.sum(0), (98,)),
+    "sum of squares": (lambda x: (x * x).sum(0), (400,)),
+    "sums of two axes": (lambda x: x.sum((0, 1)), (31, 40)),
+    "sums of the middle axis": (lambda x: x.sum(1), (3, 500)),
+    "norm": (lambda x: x.norm(dim=0), (300,)),
+    "softmax": (lambda x: x.softmax(0), (200,)),
+    "layer norm": (lambda x: torch.nn.functional.layer_norm(x.t(), (300,)).t(), (300,)),
+    "instance norm": (lambda x: torch.nn.functional.instance_norm(x.permute(2, 0, 1)).permute(1, 2, 0), (4, 300)),
+    "logsumexp": (lambda x: x.logsumexp(0), (300,)),
+    "product with a vector": (lambda x: x.t() @ torch.ones(300, dtype=x.dtype), (300,)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", INNERMOST)
+def test_batch_innermost(name, dtype):
+    function, shape = INNERMOST[name]
+    torch.manual_seed(0)
+    x = (torch.randn(*shape, 150) * torch.exp(30 * torch.randn(*shape, 150).clamp(-2, 2))).to(dtype)  # sums in another order have other bits
+    inputs = [ingot.Input(min_shape=(*shape, 1), opt_shape=(*shape, 8), max_shape=(*shape, 150), dtype=str(dtype).removeprefix("torch."))]
+    compiled = ingot.compile(Function(function), inputs, deterministic="batch", fallback="error")
+    whole = compiled(x)
+    for n in (*SIZES, 20, 21, 22):
+        torch.testing.assert_close(compiled(x[..., :n].contiguous()), whole[..., :n], rtol=0, atol=0, equal_nan=True)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_threads(threads):
     module, x = linears()

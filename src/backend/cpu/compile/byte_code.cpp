@@ -14,7 +14,7 @@ namespace {
 
 class Emitter {
  public:
-  explicit Emitter(const FusedBody& body) : b_(body) {}
+  Emitter(const FusedBody& body, bool in_order) : b_(body), in_order_(in_order) {}
 
   Emitted run() {
     std::vector<uint8_t> gathered(b_.operands.size(), 0);
@@ -36,7 +36,7 @@ class Emitter {
     out_.code.clear();
     put(kernels::fused_magic);
     put(static_cast<uint8_t>(rank));
-    put(static_cast<uint8_t>(b_.row.size()));
+    put(static_cast<uint8_t>(b_.row.size() | (in_order_ ? kernels::fused_in_order : 0)));
     put(static_cast<uint8_t>(b_.operands.size()));
     put(static_cast<uint8_t>(b_.stores.size()));
     put(static_cast<uint32_t>(b_.code.size()));
@@ -92,11 +92,12 @@ class Emitter {
   }
 
   const FusedBody& b_;
+  bool in_order_;
   Emitted out_;
 };
 
 }  // namespace
 
-Emitted emit(const FusedBody& body) { return Emitter(body).run(); }
+Emitted emit(const FusedBody& body, bool in_order) { return Emitter(body, in_order).run(); }
 
 }  // namespace ingot::backend::cpu

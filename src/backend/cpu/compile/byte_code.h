@@ -13,6 +13,7 @@ struct Emitted {
 };
 
 // Operands of the step are the body's: loads, then stores (body.operands is in that order). Error (unsupported) if a primitive is not defined for its dtype.
-Emitted emit(const FusedBody&);
+// in_order: sums take one element after another, whatever the strides.
+Emitted emit(const FusedBody&, bool in_order = false);
 
 }  // namespace ingot::backend::cpu

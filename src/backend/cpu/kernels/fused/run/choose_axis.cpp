@@ -124,7 +124,7 @@ void choose_reduced(Bound& b, Program& p) {
   const int last = p.domain_rank - 1;
   const bool is_short = length < 64 || (p.row_rank > 1 && b.domain[static_cast<size_t>(last)] < 32);
   // Depends on the row alone, so that the order of its sums does not depend on the number of rows.
-  if (!(gap > 1 || (only_reduces && is_short))) return;
+  if (!(p.in_order || gap > 1 || (only_reduces && is_short))) return;
   const auto extent = static_cast<double>(std::clamp<int64_t>(b.domain[static_cast<size_t>(last)], 1, 512));
   double along = 0;
   for (const ProgramInstruction& i : p.code) {

@@ -275,7 +275,9 @@ std::shared_ptr<const Program> load_program(std::span<const std::byte> code, siz
   Program& p = *out;
   if (r.get<uint32_t>() != fused_magic) fail(Code::format, "fused code has a wrong start");
   p.domain_rank = r.get<uint8_t>();
-  p.row_rank = r.get<uint8_t>();
+  const auto row_rank = r.get<uint8_t>();
+  p.in_order = (row_rank & fused_in_order) != 0;
+  p.row_rank = row_rank & ~fused_in_order;
   p.operands = r.get<uint8_t>();
   auto store_count = r.get<uint8_t>();
   auto count = r.get<uint32_t>();

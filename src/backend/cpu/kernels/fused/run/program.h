@@ -83,6 +83,7 @@ struct Program {
   int slots = 0;
   int stages = 1;
   bool has_reductions = false, has_accumulator = false;
+  bool in_order = false;           // sums take one element after another, whatever the strides
   Class accumulator = Class::f32;
   SimpleEpilogue simple;
 };
