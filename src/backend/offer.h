@@ -144,6 +144,7 @@ struct Offer {
   double cost = 0;
   bool side_by_side = false;         // if the last axis of the result is strided, prefer to store it contiguously and copy it
   bool image_in_place = false;       // reads a convolution's image as it lies; else a copy with channels innermost is made if the graph has one
+  bool lines_apart = false;          // rows of a result may lie in lines apart: a batch of them is one call
   bool takes_body = true;            // else the result is stored, and a separate step computes the body
   bool by_sums = false;              // a GEMM of few elements is faster as a fused body that reduces over K; the offer emits nothing
   bool b_along_k = false;            // if a constant B must be copied anyway, prefer to store it contiguous along K

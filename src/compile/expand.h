@@ -11,4 +11,7 @@ ir::Graph widen_results(ir::Graph, const Backend&);
 // Merges the sum and the sum of squares of a normalisation into Op::moments (moments.cpp).
 ir::Graph join_moments(ir::Graph, const Backend&);
 
+// Makes a product whose columns are joined with others in groups a product for each group, if a kernel of the backend writes these at no cost (split_columns.cpp).
+ir::Graph split_columns(ir::Graph, const Backend&);
+
 }  // namespace ingot::compile

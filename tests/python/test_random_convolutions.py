@@ -65,3 +65,30 @@ def test_open(seed):
     compiled = ingot.compile(model, inputs=[ingot.Input(min_shape=least, opt_shape=most, max_shape=most)], fallback="error")
     for shape in (least, most, tuple((a + b + 1) // 2 for a, b in zip(least, most))):
         compare(compiled, model, shape)
+
+
+class BesideSkip(nn.Module):
+    """A transposed convolution whose result is joined with an image of other channels."""
+
+    def __init__(self, r, axes):
+        super().__init__()
+        channels, out, skip = r.choice((4, 8, 33)), r.choice((3, 16, 32)), r.choice((1, 16, 33))
+        kernel = r.choice((2, 3, 4))
+        self.up = LAYERS[True][axes - 1](channels, out, kernel, r.choice((2, kernel)), bias=r.random() < 0.7)
+        self.before, self.beside, self.behind = (LAYERS[False][axes - 1](c, o, 1) for c, o in ((4, channels), (4, skip), (out + skip, 5)))
+        self.end = r.choice((nn.Identity, nn.ReLU, nn.SiLU))()
+
+    def forward(self, x, skip):
+        return self.behind(torch.cat([self.end(self.up(self.before(x))), self.beside(skip)], 1))
+
+
+@pytest.mark.parametrize("seed", range(200, 216))
+def test_beside_a_skip(seed):
+    r = random.Random(seed)
+    torch.manual_seed(seed)
+    axes = r.choice((1, 2, 2, 3))
+    model = BesideSkip(r, axes).eval().requires_grad_(False)
+    x = torch.randn(r.choice((1, 2)), 4, *(r.randrange(1, 20) for _ in range(axes)))
+    skip = torch.randn(x.shape[0], 4, *model.up(torch.randn(x.shape[0], model.up.in_channels, *x.shape[2:])).shape[2:])
+    compiled = ingot.compile(model, inputs=[x, skip], fallback="error")
+    assert_accurate(compiled(x, skip), model(x, skip), copy.deepcopy(model).double()(x.double(), skip.double()), depth=1000)

@@ -266,8 +266,11 @@ void direct_conv_offers(const Site& site, const Settings& settings, Offers& out)
   const bool groups = group_axis(*g) != npos && (given->map || g->constant), apart = !(g->a.strides.back() == ir::Dim(1));
   constexpr double half = 0.5;  // of the windows: if more is outside, copying rows costs more than reading B again
   const int64_t line = given->map ? g->map->dims[g->batch_rank + g->m_rank - 1].constant().value_or(0) : 0;
+  // Rows of a transposed convolution's phase lie in lines apart. A product for each line would be short.
+  const int64_t rows = g->a.dims[g->batch_rank].constant().value_or(0);
+  const bool in_lines = given->convolution && g->batch_rank > 0 && rows >= long_line;
   const bool few = given->map ? sizes.n <= most_columns || (line >= long_line && ranges(*g) <= line / 2 && !has_one_place(*g)) || inside(*g) < half
-                              : sizes.k <= 64 && sizes.n <= most_columns && (sizes.n < 2 * vector || apart) && g->a.dims[g->batch_rank].constant().value_or(0) >= 64;
+                              : sizes.k <= 64 && sizes.n <= most_columns && (in_lines || (rows >= 64 && (sizes.n < 2 * vector || apart)));
   if (!groups && !few && !out.offers.empty()) return refuse(Obstacle::cost, "columns enough to copy rows for");
   out.offers.push_back({.implementation = "windows in place",
                         .cost = -1,

@@ -114,6 +114,16 @@ TEST(direct_conv, short_taps) {
   }
 }
 
+// Outputs near the ends of lines have taps of their own; those of several lines are computed together.
+TEST(direct_conv, ends_of_lines) {
+  auto pool = make_pool(2);
+  for (Groups::End end : {Groups::plain, Groups::bias_relu, Groups::scale_clamp, Groups::residual, Groups::twice}) {
+    check({2, 9, 20, 2, 17, 32, 5, 7, 1, 3, 1, end}, *pool);           // the lines of two images are not evenly apart
+    check({1, 40, 9, 3, 9, 24, 3, 3, 1, 4, 4, end}, inline_workers());  // more lines than a tile has outputs
+    check({2, 11, 15, 2, 17, 48, 7, 7, 2, 3, 1, end}, *pool);
+  }
+}
+
 TEST(direct_conv, along_lines) {
   auto pool = make_pool(2);
   for (Groups::End end : {Groups::plain, Groups::bias_relu}) {

@@ -89,8 +89,9 @@ void matmul_offers(const Site& site, const Settings& settings, Offers& out) {
   if (g == nullptr) return;
   if (auto refusal = obstacle(*g)) return out.refusals.push_back(std::move(*refusal));
   const bool in_order = settings.deterministic == Deterministic::batch;
-  out.offers.push_back(
-      {.implementation = "panels", .side_by_side = true, .packing = packing_of(*g), .emit = [g, body = site.body, in_order] { return emit_gemm(*g, *body, in_order); }});
+  out.offers.push_back({.implementation = "panels", .side_by_side = true, .lines_apart = true, .packing = packing_of(*g), .emit = [g, body = site.body, in_order] {
+                          return emit_gemm(*g, *body, in_order);
+                        }});
 }
 
 }  // namespace ingot::backend::cpu

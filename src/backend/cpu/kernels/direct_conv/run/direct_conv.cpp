@@ -438,6 +438,7 @@ class Worker {
     int64_t x0 = 0, x1 = 0, begin = 0, end = 0;  // begin, end: of the current run
     DirectTile tile;
     VectorEnd program;
+    size_t together = 1;  // units from here on whose outputs of the current run are computed across lines
   };
   // Moves `u` and `at_` to this unit.
   void set(Unit& u, int64_t index) {
@@ -493,39 +494,110 @@ class Worker {
         u.tile.taps = taps.data();
         u.tile.count = std::ssize(taps);
       }
+      join_lines(units, run);
       for (size_t c = 0; c < columns_.size(); ++c) {
-        for (size_t i = 0; i < units.size(); ++i) tiles(units[i], run, c, i);
+        for (size_t i = 0; i < units.size(); i += units[i].together) {
+          units[i].together > 1 ? across({&units[i], units[i].together}, c) : tiles(units[i], run, c, i);
+        }
+      }
+    }
+  }
+
+  // A few outputs at the end of a line have taps of their own and fill no tile. Those of lines below one another do, if they have the same taps.
+  void join_lines(std::span<Unit> units, const WindowTaps::Run& run) const {
+    constexpr int64_t few = 3;
+    for (Unit& u : units) u.together = 1;
+    if (run.end - run.begin > few || !run.ends.empty() || p_.program || p_.narrow != nullptr || p_.pieces > 1) return;
+    auto follows = [&](const Unit& a, const Unit& b) {
+      auto same = [](const WindowTap& x, const WindowTap& y) { return x.a == y.a && x.b == y.b && x.length == y.length; };
+      return std::equal(a.tile.taps, a.tile.taps + a.tile.count, b.tile.taps, b.tile.taps + b.tile.count, same);
+    };
+    auto step = [&](size_t i) { return Steps(units[i], units[i + 1]); };
+    for (size_t i = 0; i < units.size(); i += units[i].together) {
+      size_t& n = units[i].together;
+      while (i + n < units.size() && follows(units[i], units[i + n]) && (n == 1 || step(i + n - 1) == step(i))) ++n;
+    }
+  }
+
+  // From a unit to the next, in A, the result and the residual.
+  struct Steps {
+    int64_t a, to, residual;
+    Steps(const Unit& from, const Unit& next)
+        : a(static_cast<int64_t>(next.start.offset - from.start.offset)), to(next.tile.to - from.tile.to), residual(next.tile.end.residual - from.tile.end.residual) {}
+    bool operator==(const Steps&) const = default;
+  };
+
+  struct Tiles {
+    const DirectTiles::Tile* by_outputs;
+    int64_t most;
+  };
+  Tiles tiles_of(const Columns& columns) const {
+    if (p_.narrow != nullptr) return {p_.narrow, DirectTiles::outputs_of_groups};
+    return columns.vectors == 2 ? Tiles{p_.tiles->two, p_.tiles->outputs_of_two} : Tiles{p_.tiles->one, DirectTiles::outputs_of_one};
+  }
+
+  // The unit's tile for some columns, at the line's first output.
+  DirectTile tile_of(const Unit& u, const Columns& columns) const {
+    DirectTile d = u.tile;
+    d.a = reinterpret_cast<const float*>(call_.operands[0].data) + static_cast<int64_t>(u.start.offset) + columns.a;
+    d.b = panels_ + columns.b;
+    d.to += columns.first;
+    d.columns = columns.count;
+    d.end.column = columns.first;
+    if (p_.simple.scale >= 0 && p_.direct) d.end.scale = scale_ + columns.first;
+    if (p_.simple.bias >= 0 && p_.direct) d.end.bias = bias_ + columns.first;
+    if (d.end.residual != nullptr) d.end.residual += columns.first;
+    if (p_.program) d.end.program = &u.program;
+    return d;
+  }
+
+  // Where a tile begins.
+  struct Start {
+    const float *a, *residual;
+    float* to;
+    explicit Start(const DirectTile& d) : a(d.a), residual(d.end.residual), to(d.to) {}
+    void move(DirectTile& d, int64_t outputs, int64_t rows) const {
+      d.a = a + outputs * d.a_step;
+      d.to = to + rows * d.to_step;
+      if (residual != nullptr) d.end.residual = residual + rows * d.end.residual_step;
+    }
+  };
+
+  // The same outputs of lines below one another.
+  void across(std::span<const Unit> units, size_t column) const {
+    const auto [by_outputs, most] = tiles_of(columns_[column]);
+    const Steps steps(units[0], units[1]);
+    const int64_t lines = std::ssize(units), parts = (lines + most - 1) / most;
+    for (int64_t x = units[0].begin; x < units[0].end; ++x) {
+      DirectTile d = tile_of(units[0], columns_[column]);
+      Start(d).move(d, x, x - units[0].x0);
+      const Start first(d);
+      d.a_step = steps.a, d.to_step = steps.to, d.end.residual_step = steps.residual;
+      for (int64_t i = 0; i < parts; ++i) {
+        const int64_t line = lines * i / parts;
+        first.move(d, line, line);
+        by_outputs[lines * (i + 1) / parts - line](d);
       }
     }
   }
 
   void tiles(const Unit& u, const WindowTaps::Run& run, size_t column, size_t unit) const {
-    const Columns& columns = columns_[column];
-    const DirectTiles::Tile* tiles = p_.narrow != nullptr ? p_.narrow : columns.vectors == 2 ? p_.tiles->two : p_.tiles->one;
-    const int64_t most = p_.narrow != nullptr ? DirectTiles::outputs_of_groups : columns.vectors == 2 ? p_.tiles->outputs_of_two : DirectTiles::outputs_of_one;
+    const auto [by_outputs, most] = tiles_of(columns_[column]);
     const int64_t length = u.end - u.begin, parts = (length + most - 1) / most;
-    DirectTile d = u.tile;
-    d.b = panels_ + columns.b;
-    d.columns = columns.count;
-    d.end.column = columns.first;
-    if (p_.simple.scale >= 0 && p_.direct) d.end.scale = scale_ + columns.first;
-    if (p_.simple.bias >= 0 && p_.direct) d.end.bias = bias_ + columns.first;
-    if (p_.program) d.end.program = &u.program;
-    const auto* a = reinterpret_cast<const float*>(call_.operands[0].data) + static_cast<int64_t>(u.start.offset) + columns.a;
+    DirectTile d = tile_of(u, columns_[column]);
+    const Start first(d);
     for (int64_t i = 0; i < parts; ++i) {
-      const int64_t x = u.begin + length * i / parts, count = u.begin + length * (i + 1) / parts - x, row = x - u.x0;
+      const int64_t x = u.begin + length * i / parts, count = u.begin + length * (i + 1) / parts - x;
+      first.move(d, x, x - u.x0);
       d.ends = (x == run.begin ? WindowTap::first : WindowTap::none) | (x + count == run.end ? WindowTap::last : WindowTap::none);
-      d.a = a + x * d.a_step;
-      d.to = u.tile.to + row * d.to_step + columns.first;
-      d.end.row = row;
+      d.end.row = x - u.x0;
       if (p_.column_tasks > 1) {  // the next panel
         const int64_t bytes = p_.k * p_.panel_row * 4, tile = static_cast<int64_t>(unit) * parts + i, of_panel = p_.units * parts;
         ask_for(d, reinterpret_cast<const std::byte*>(d.b) + bytes + bytes * tile / of_panel, bytes / of_panel);
       } else if (p_.large && column == 0 && d.count > 0) {  // what the next line reads first
         ask_for(d, reinterpret_cast<const std::byte*>(d.a + p_.next_line + d.taps[d.count - 1].a), count * std::abs(d.a_step) * 4);
       }
-      if (u.tile.end.residual != nullptr) d.end.residual = u.tile.end.residual + row * d.end.residual_step + columns.first;
-      tiles[count](d);
+      by_outputs[count](d);
     }
   }
 
