@@ -81,7 +81,7 @@ class Printer {
   Printer(const DepthwiseConv& site, const FusedBody& body, std::vector<StridedLayout> layouts)
       : w_(site), b_(body), layouts_(std::move(layouts)), line_(*line_of(site)), text_(layouts_, site.map.dims.size() + site.map.axes.size(), true) {}
 
-  EmittedDepthwiseConv run() {
+  EmittedDepthwiseConv run(const std::vector<int>& variants) {
     EmittedDepthwiseConv out;
     args_.steps = *map_steps(w_.map, out.sizes);
     args_.rank = static_cast<uint8_t>(w_.map.axes.size());
@@ -100,7 +100,7 @@ class Printer {
     std::string work = place_text() + sums_text() + body_text();
     std::string text = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", layouts_.size(), std::max<size_t>(1, text_.numbers().size()));
     text += "template <int V>\n__device__ __forceinline__ void @work(const @P& p) {\n" + work + "}\n";
-    for (int variant : {0, 1}) {
+    for (int variant : variants) {
       text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{ @work<{}>(p); }}\n", Args::threads, variant,
                           variant == 0 ? args_.vector : 1);
     }
@@ -112,7 +112,7 @@ class Printer {
     args_.known = text_.known();
     out.name = args_.name;
     out.text = std::move(text);
-    out.kernels = {args_.name + "_0", args_.name + "_1"};
+    for (int variant : variants) out.kernels.push_back(fmt::format("{}_{}", args_.name, variant));
     out.arguments = kernels::serialise(args_);
     return out;
   }
@@ -298,10 +298,10 @@ std::optional<DepthwiseObstacle> depthwise_conv_obstacle(const DepthwiseConv& w,
   return std::nullopt;
 }
 
-EmittedDepthwiseConv emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body, const std::vector<StridedLayout>& body_layouts) {
+EmittedDepthwiseConv emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants) {
   std::vector<StridedLayout> layouts{w.a, w.b};
   layouts.insert(layouts.end(), body_layouts.begin(), body_layouts.end());
-  return Printer(w, body, std::move(layouts)).run();
+  return Printer(w, body, std::move(layouts)).run(variants);
 }
 
 }  // namespace ingot::backend::cuda
