@@ -104,6 +104,10 @@ struct Site {
   // anywhere. Empty: not known of any.
   std::vector<bool> aligned = {};
   static constexpr int64_t alignment = 16;
+  std::span<const ir::Symbol> symbols = {};  // usual values and ranges of open sizes; a sketch has none
+  // The usual and the largest value of a size; nullopt if the site does not say.
+  std::optional<int64_t> usual(const ir::Dim&) const;
+  std::optional<int64_t> largest(const ir::Dim&) const;
 };
 // True if all of these operands of the step start at aligned addresses in each run.
 bool are_aligned(const Site&, std::span<const size_t> operands);

@@ -77,14 +77,15 @@ std::set<ValueId> find_image_copies(const Context& c) {
   for (const Node& node : g.nodes) {
     if (node.op != Op::concat || node.in.size() != 1 || c.is_prepare) continue;
     ValueId from = node.in[0];
-    while (is_plain_view(g, from)) from = g.producer(from).in[0];
+    bool widened = false;
+    for (; is_plain_view(g, from) || c.widens(g.producer(from)); from = g.producer(from).in[0]) widened = widened || !is_plain_view(g, from);
     if (g.producer(from).op != Op::input) continue;
     ValueId v = node.out[0];
     while (c.uses[v] == 1 && c.users[v].size() == 1 && is_view(g.nodes[c.users[v][0]].op)) v = g.nodes[c.users[v][0]].out[0];
     if (c.uses[v] != 1 || c.users[v].size() != 1) continue;
     const Node& reader = g.nodes[c.users[v][0]];
     const bool depthwise = reader.op == Op::mul && c.users[reader.out[0]].size() == 1 && c.depthwise.contains(g.nodes[c.users[reader.out[0]][0]].out[0]);
-    if (depthwise || (is_convolution(reader) && reader.in[0] == v)) found.insert(node.out[0]);
+    if (depthwise || (!widened && is_convolution(reader) && reader.in[0] == v)) found.insert(node.out[0]);
   }
   return found;
 }
@@ -110,6 +111,12 @@ Context::Context(Subject subject) : Subject(std::move(subject)), users(graph.use
     sketch.constant = true;
     if (backend.has_offer({std::move(sketch)})) encoded.emplace(id, *b);
   }
+}
+
+bool Context::widens(const Node& node) const {
+  if (node.op != Op::cast) return false;
+  const DType from = graph.type(node.in[0]).dtype, to = graph.type(node.out[0]).dtype;
+  return (from == DType::f16 || from == DType::bf16) && to == DType::f32 && backend.has_offer({backend::DepthwiseConv{to, from}});
 }
 
 bool is_one_row(const Dims& dims) {

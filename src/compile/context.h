@@ -48,6 +48,8 @@ struct Context : Subject {
   std::set<ir::ValueId> image_copies;           // copies of the function's images that one convolution alone reads
   std::map<ir::NodeId, EncodedB> encoded;       // GEMMs that could read the integers of an encoded B
   std::map<ir::ValueId, size_t> depthwise;      // sums that may be depthwise convolutions, and which factor of the product below is the windows
+  // True for a cast from a half type that the backend's depthwise convolutions do themselves.
+  bool widens(const ir::Node&) const;
 };
 
 bool is_one_row(const ir::Dims&);

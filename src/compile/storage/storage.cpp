@@ -32,14 +32,8 @@ StoragePlan plan_storage(const Context& context, Requirements required) {
   return s;
 }
 
-bool StoragePlan::widens(const Node& node) const {
-  if (node.op != Op::cast) return false;
-  const DType from = graph().type(node.in[0]).dtype, to = graph().type(node.out[0]).dtype;
-  return (from == DType::f16 || from == DType::bf16) && to == DType::f32 && context->backend.has_offer({backend::DepthwiseConv{to, from}});
-}
-
 ValueId StoragePlan::base_of(ValueId v, bool as_windows) const {
-  while (!stored[v] && (is_plain_view(graph(), v) || is_read_through(v) || (as_windows && widens(graph().producer(v))))) v = graph().producer(v).in[0];
+  while (!stored[v] && (is_plain_view(graph(), v) || is_read_through(v) || (as_windows && context->widens(graph().producer(v))))) v = graph().producer(v).in[0];
   return v;
 }
 
@@ -52,7 +46,8 @@ std::optional<BufferView> StoragePlan::resolve(ValueId v, bool as_windows) const
   const Graph& g = graph();
   if (stored[v]) return places[v];
   const Node& node = g.producer(v);
-  if ((as_windows && widens(node)) || is_read_through(v)) return resolve(node.in[0]);
+  if (is_read_through(v)) return resolve(node.in[0], as_windows);
+  if (as_windows && context->widens(node)) return resolve(node.in[0]);
   if (!is_plain_view(g, v)) return std::nullopt;
   auto inner = resolve(node.in[0], as_windows);
   if (!inner) return std::nullopt;
@@ -122,7 +117,7 @@ std::optional<Followed> StoragePlan::follow(ValueId v, bool as_windows) const {
   for (ValueId at = v;;) {
     if (auto place = resolve(at, as_windows)) return Followed{std::move(*place), std::move(map)};
     const Node& node = g.producer(at);
-    if (!stored[at] && ((as_windows && widens(node)) || is_read_through(at))) {
+    if (!stored[at] && ((as_windows && context->widens(node)) || is_read_through(at))) {
       at = node.in[0];
       continue;
     }

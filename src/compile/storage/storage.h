@@ -100,8 +100,6 @@ struct StoragePlan {
   Outcome<OperandA> operand_a(ir::ValueId v, const ir::Dims& batch) const;
   // The value to store so that a GEMM or a depthwise convolution can read A.
   ir::ValueId base_of_a(ir::ValueId v, bool as_windows = false) const;
-  // True for a cast from a half type that the backend's depthwise convolutions do themselves.
-  bool widens(const ir::Node&) const;
   // True if a kernel with an epilogue computes it: a GEMM, or a depthwise convolution.
   bool is_anchor(ir::ValueId v) const { return ir::is_anchor(graph().producer(v).op) || depthwise.contains(v); }
   bool is_inlined(const ir::Node& node) const { return ir::is_inlined(node.op) && !depthwise.contains(node.out[0]); }

@@ -137,6 +137,9 @@ template <int N, class M> void read(M* to, const M* at) {
   std::memcpy(to, at, N * sizeof(M));
 }
 template <int N, class M> void read_constant(M* to, const M* at) { read<N>(to, at); }
+template <int N, class M> void read_constant_if(M* to, const M* at, bool condition) {
+  if (condition) read<N>(to, at); else std::memset(to, 0, N * sizeof(M));
+}
 template <int N, class M> void write(M* at, const M* from) {
   if ((uintptr_t)at % std::min<size_t>(16, N * sizeof(M)) != 0) std::fprintf(stderr, "a write of 16 bytes to an address that is none\n"), std::abort();
   std::memcpy(at, from, N * sizeof(M));

@@ -96,6 +96,18 @@ __device__ __forceinline__ void read_constant(M* to, const M* at) {
 #pragma unroll
   for (int k = 0; k < bytes / step; ++k) reinterpret_cast<C*>(to)[k] = __ldg(reinterpret_cast<const C*>(at) + k);
 }
+// The same, or zeros.
+template <int N, class M>
+__device__ __forceinline__ void read_constant_if(M* to, const M* at, bool condition) {
+  constexpr int bytes = N * (int)sizeof(M), step = bytes < 16 ? bytes : 16;
+  typedef typename Chunk<step>::Type C;
+#pragma unroll
+  for (int k = 0; k < bytes / step; ++k) {
+    C c = {};
+    if (condition) c = __ldg(reinterpret_cast<const C*>(at) + k);
+    reinterpret_cast<C*>(to)[k] = c;
+  }
+}
 template <int N, class M>
 __device__ __forceinline__ void write(M* at, const M* from) {
   constexpr int bytes = N * (int)sizeof(M), step = bytes < 16 ? bytes : 16;

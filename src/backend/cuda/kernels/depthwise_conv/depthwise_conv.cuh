@@ -1,17 +1,4 @@
 // Parts of a depthwise convolution: V adjacent channels.
-__device__ __forceinline__ void clear(f32& m) { m = 0; }
-__device__ __forceinline__ void clear(f16& m) { m.bits = 0; }
-__device__ __forceinline__ void clear(bf16& m) { m.bits = 0; }
-// Zeros outside the tensor.
-template <int V, class M>
-__device__ __forceinline__ void bring(M* to, const M* at, bool is_inside) {
-  if (is_inside) {
-    read_constant<V>(to, at);
-  } else {
-#pragma unroll
-    for (int v = 0; v < V; ++v) clear(to[v]);
-  }
-}
 template <int V>
 __device__ __forceinline__ void read_apart(f32* to, const f32* at, i64 step) {
 #pragma unroll

@@ -27,6 +27,7 @@ struct Site {
   bool shifted = false, symbolic = false;
   bool channels_first = false;        // the result and what is added to it
   bool taps_last = false;             // B is contiguous along taps
+  bool in_lines = false;              // A, the result and what is added to it: channels first
 
   bool flat() const { return rows == 0; }
   int64_t kernel_rows() const { return flat() ? 1 : rows; }
@@ -63,9 +64,10 @@ Made make(const Site& s) {
   }
   if (!s.taps_last) last.push_back(kept - 1);
   std::vector<size_t> order;
-  if (s.channels_first) order = s.flat() ? std::vector<size_t>{0, 2, 1} : std::vector<size_t>{0, 3, 1, 2};
+  const std::vector<size_t> first = s.flat() ? std::vector<size_t>{0, 2, 1} : std::vector<size_t>{0, 3, 1, 2};
+  if (s.channels_first || s.in_lines) order = first;
   Made m;
-  m.tensors.emplace_back(s.type, without_rows(s, {s.n, s.h, s.w, s.c}));
+  m.tensors.emplace_back(s.type, without_rows(s, {s.n, s.h, s.w, s.c}), s.in_lines ? first : std::vector<size_t>{});
   m.tensors.emplace_back(DType::f32, weights, last);
   if (s.body) {
     m.tensors.emplace_back(DType::f32, bias);
@@ -193,10 +195,28 @@ std::vector<Site> sites() {
   point.stride = 3;
   wide.pad = 6;
   flat_late.name += ", late, odd", flat_late.symbolic = flat_late.shifted = true;
+  std::vector<Site> lines;
+  auto in_lines = [&](Site x, const std::string& what, int64_t width) {
+    x.name += ", in lines" + what;
+    x.w = width;
+    x.in_lines = true;
+    lines.push_back(std::move(x));
+    return &lines.back();
+  };
+  for (const Site& x : {strided, seven, dilated, both, bare, flat}) in_lines(x, " of 16", 16);
+  for (const Site& x : {three, flat_late}) in_lines(x, " of 20", 20), in_lines(x, " of 21", 21);
+  Site many{"three outputs a thread", DType::f16, 4, 31, 50, 68, 3, 3};  // a few of a line, as it is long enough
+  many.pad = 1;
+  in_lines(flat, ", padded to 27", 24)->pad = 5;
+  in_lines(flat, ", far taps", 64)->dilation = 5;
+  in_lines(dilated, ", at odd addresses", 24)->shifted = true;
+  in_lines(late, ", of a known size", 24)->symbolic = false;
   Site taps_last = three, flat_taps_last = flat;
   taps_last.name += ", taps are neighbours", taps_last.taps_last = taps_last.symbolic = true;
   flat_taps_last.name += ", taps are neighbours", flat_taps_last.taps_last = true;
-  return {three, strided, seven, dilated, five, flat, odd, uneven, late, turned, both, one, bare, apart, point, wide, flat_late, taps_last, flat_taps_last};
+  std::vector<Site> all{three, strided, seven, dilated, five, flat, odd, uneven, late, turned, both, one, bare, apart, point, wide, flat_late, taps_last, flat_taps_last, many};
+  all.insert(all.end(), lines.begin(), lines.end());
+  return all;
 }
 
 TEST(cuda_depthwise_conv_emulated, equals_double) {

@@ -1,6 +1,7 @@
 #include "backend/cuda/kernels/depthwise_conv/depthwise_conv_text.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "backend/cuda/compile/element_text.h"
@@ -28,17 +29,17 @@ int64_t coefficient(const Axis& axis, size_t index) {
   return 0;
 }
 
-// True if the channels (the last kept index) are one whole contiguous axis of A, and B has a value for each.
-bool goes_along_channels(const DepthwiseConv& w) {
+// The axis of A that the channels (the last kept index) are, if they are one whole axis and B has a value for each.
+std::optional<size_t> axis_of_channels(const DepthwiseConv& w) {
   const size_t channel = w.kept - 1;
-  size_t axes = 0;
+  std::optional<size_t> found;
   for (size_t j = 0; j < w.map.axes.size(); ++j) {
     const Axis& axis = w.map.axes[j];
     if (coefficient(axis, channel) == 0) continue;
-    ++axes;
-    if (axis.terms.size() > 1 || coefficient(axis, channel) != 1 || !(axis.offset == Dim(0)) || !(w.a.dims[j] == w.map.dims[channel]) || !is(w.a.strides[j], 1)) return false;
+    if (found || axis.terms.size() > 1 || coefficient(axis, channel) != 1 || !(axis.offset == Dim(0)) || !(w.a.dims[j] == w.map.dims[channel])) return std::nullopt;
+    found = j;
   }
-  return axes == 1 && w.b.dims[channel] == w.map.dims[channel];
+  return w.b.dims[channel] == w.map.dims[channel] ? found : std::nullopt;
 }
 
 // nullopt if the index before the channels moves along several axes, or shares its axis with other kept indices.
@@ -67,6 +68,14 @@ std::optional<DepthwiseLine> line_of(const DepthwiseConv& w) {
   return line;
 }
 
+// True if neighbours along the line are neighbours in A, in what is stored, and in what the body loads for each of them.
+bool goes_along_lines(const DepthwiseConv& w, const DepthwiseLine& line, const std::vector<StridedLayout>& body_layouts) {
+  const size_t across = w.kept - 2;
+  if (line.axis == DepthwiseLine::none || line.step < 1 || !is(w.a.strides[line.axis], 1) || !w.map.axes[line.axis].offset.is_constant()) return false;
+  return std::all_of(body_layouts.begin(), body_layouts.end(),
+                     [&](const StridedLayout& x) { return is(x.dims[across], 1) || is(x.strides[across], 1) || is(x.strides[across], 0); });
+}
+
 // True if the map certainly stays inside axis j of A.
 bool stays_inside(const DepthwiseConv& w, size_t j) {
   const Axis& axis = w.map.axes[j];
@@ -76,10 +85,19 @@ bool stays_inside(const DepthwiseConv& w, size_t j) {
   return left.constant().value_or(-1) >= 0;
 }
 
+int64_t divided_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
+// n / by, rounded down.
+int64_t divided_down(int64_t n, int64_t by) { return n >= 0 ? n / by : -divided_up(-n, by); }
+
 class Printer {
  public:
   Printer(const DepthwiseConv& site, const FusedBody& body, std::vector<StridedLayout> layouts)
-      : w_(site), b_(body), layouts_(std::move(layouts)), line_(*line_of(site)), text_(layouts_, site.map.dims.size() + site.map.axes.size(), true) {}
+      : w_(site),
+        b_(body),
+        layouts_(std::move(layouts)),
+        line_(*line_of(site)),
+        lines_(!is(site.a.strides[*axis_of_channels(site)], 1)),
+        text_(layouts_, site.map.dims.size() + site.map.axes.size(), true) {}
 
   EmittedDepthwiseConv run(const std::vector<int>& variants) {
     EmittedDepthwiseConv out;
@@ -88,22 +106,23 @@ class Printer {
     args_.kept = static_cast<uint8_t>(w_.kept);
     args_.summed = static_cast<uint8_t>(w_.map.dims.size() - w_.kept);
     args_.stores = static_cast<uint8_t>(b_.stores.size());
-    args_.vector = channels_together;
-    // Divide a line into equal parts: 14 outputs are 7 and 7.
-    const int64_t width = std::max<int64_t>(1, w_.map.dims[across()].constant().value_or(most_outputs)), parts = (width + most_outputs - 1) / most_outputs;
-    args_.tile = static_cast<uint8_t>(line_.axis == DepthwiseLine::none ? 1 : (width + parts - 1) / parts);
-    args_.operands = {{w_.of_a, true}, {w_.type, is(w_.b.strides[channel()], 1)}};
-    for (ir::DType type : b_.operands) args_.operands.push_back({type});
+    args_.lines = lines_;
+    args_.vector = lines_ ? 1 : channels_together;
+    args_.tile = static_cast<uint8_t>(outputs_together());
+    args_.operands = {{w_.of_a, lines_ ? in_access(w_.of_a, w_.a.dims[line_.axis], args_.tile * line_.step) : args_.vector},
+                      {w_.type, !lines_ && is(w_.b.strides[channel()], 1) ? args_.vector : uint8_t{1}}};
+    for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], in_access_of_body(k)});
     for (size_t j = 0; j < w_.map.axes.size(); ++j) {
       if (stays_inside(w_, j)) args_.unguarded.push_back(static_cast<uint8_t>(j));
     }
-    std::string work = place_text() + sums_text() + body_text();
-    std::string text = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", layouts_.size(), std::max<size_t>(1, text_.numbers().size()));
-    text += "template <int V>\n__device__ __forceinline__ void @work(const @P& p) {\n" + work + "}\n";
+    std::string text;
     for (int variant : variants) {
-      text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{ @work<{}>(p); }}\n", Args::threads, variant,
-                          variant == 0 ? args_.vector : 1);
+      vectors_ = variant == 0;
+      text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) @{}(const __grid_constant__ @P p) {{\n  constexpr int V = {};\n", Args::threads, blocks_together,
+                          variant, vectors_ ? args_.vector : 1);
+      text += place_text() + sums_text() + body_text() + "}\n";
     }
+    text = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", layouts_.size(), std::max<size_t>(1, text_.numbers().size())) + text;
     args_.name = fmt::format("depthwise_conv_{:016x}", hash64(std::as_bytes(std::span(text.data(), text.size()))));
     for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) text.replace(at, 1, args_.name + "_");
     out.sizes.insert(out.sizes.end(), text_.sizes().begin(), text_.sizes().end());
@@ -118,9 +137,12 @@ class Printer {
   }
 
  private:
-  // Outputs and channels per thread: many adjacent outputs, so that taps and inputs are loaded rarely, and as many channels as registers allow.
-  static constexpr int64_t most_outputs = 8, unrolled_taps = 9;
+  // Outputs and channels per thread, products that are printed one after another, registers for what is loaded together, and threads that keep a large GPU busy.
+  // With more outputs a thread loads taps and inputs less often, but a small image is then the work of a few multiprocessors, which wait for memory.
+  static constexpr int64_t most_outputs = 8, most_printed = 400, most_held = 90, busy = int64_t{132} * 256;
   static constexpr uint8_t channels_together = 4;
+  // Per multiprocessor. Told so, the compiler uses registers for loads that overlap; else it delays loads until as many threads as possible fit.
+  static constexpr int blocks_together = 4;
 
   size_t channel() const { return w_.kept - 1; }
   size_t across() const { return w_.kept - 2; }
@@ -130,15 +152,51 @@ class Printer {
   bool of_channels(size_t j) const { return coefficient(w_.map.axes[j], channel()) != 0; }
   bool full_tiles() const { return w_.map.dims[across()].is_constant() && w_.map.dims[across()].value() % args_.tile == 0; }
 
+  // Adjacent outputs per thread.
+  int64_t outputs_together() const {
+    if (line_.axis == DepthwiseLine::none) return 1;
+    Dim all = 1;
+    for (size_t i = 0; i < w_.kept; ++i) all *= w_.map.dims[i];
+    const int64_t width = std::max<int64_t>(1, w_.map.dims[across()].constant().value_or(most_outputs));
+    int64_t most = most_outputs;
+    if (all.is_constant()) most = std::clamp<int64_t>(all.value() / ((lines_ ? 1 : channels_together) * busy), 1, most_outputs);
+    // Along lines, whole vectors. Else a line is divided into equal parts: 14 outputs are 7 and 7.
+    if (lines_) return std::max<int64_t>(std::min<int64_t>(4, std::bit_ceil(static_cast<uint64_t>(width))), std::bit_floor(static_cast<uint64_t>(std::min(most, width))));
+    return divided_up(width, divided_up(width, most));
+  }
+
+  // Elements per access along a line of this size, where threads are `advance` elements apart.
+  static uint8_t in_access(ir::DType type, const Dim& size, int64_t advance) {
+    return static_cast<uint8_t>(std::gcd(std::gcd(16 / static_cast<int64_t>(ir::size_of(type)), advance), size.constant().value_or(0)));
+  }
+  // Elements of the body's operand per access: channels, or outputs of a line.
+  uint8_t in_access_of_body(size_t operand) const {
+    const StridedLayout& x = layouts_[2 + operand];
+    const size_t along = lines_ ? across() : channel();
+    if (is(x.dims[along], 1) || !is(x.strides[along], 1)) return 1;
+    return lines_ ? in_access(b_.operands[operand], w_.map.dims[along], args_.tile) : args_.vector;
+  }
+  // True if the body's operand is loaded or stored in vectors.
+  bool together(size_t operand) {
+    const size_t along = lines_ ? across() : channel();
+    const StridedLayout& x = layouts_[2 + operand];
+    if (is(x.dims[along], 1) || !is(x.strides[along], 1)) return false;
+    text_.take({Number::stride, static_cast<uint8_t>(2 + operand), static_cast<uint8_t>(along)}, 1);
+    return true;
+  }
+  int64_t access(size_t operand) const { return vectors_ ? args_.operands[operand].vector : 1; }
+
   // Prints which outputs and channels the thread has, and where their windows start along A's axes.
   std::string place_text() {
-    std::string out = "  [[maybe_unused]] u64* const status = (u64*)p.status;\n  after_others();\n";
+    std::string out = "  [[maybe_unused]] u64* const status = (u64*)p.status;\n  let_next_start();\n";
     out += fmt::format("  u32 rest = blockIdx.x * {}u + threadIdx.x;\n", Args::threads);
-    out += fmt::format("  const u32 vectors = (u32){} / V;\n  const int c{} = (int)(rest % vectors) * V;\n  rest /= vectors;\n", extent(channel()), channel());
+    const std::string vector = fmt::format("  const u32 vectors = (u32){} / V;\n  const int c{} = (int)(rest % vectors) * V;\n  rest /= vectors;\n", extent(channel()), channel());
+    if (!lines_) out += vector;
     out += fmt::format("  const int width = (int){};\n  const u32 tiles = (u32)(width + {}) / {};\n", extent(across()), args_.tile - 1, args_.tile);
     out += fmt::format("  const int first = (int)(rest % tiles) * {};\n  rest /= tiles;\n", args_.tile);
+    if (lines_) out += vector;
     for (size_t i = across(); i-- > 1;) out += fmt::format("  const int c{} = (int)(rest % (u32){});\n  rest /= (u32){};\n", i, extent(i), extent(i));
-    out += across() > 0 ? fmt::format("  if (rest >= (u32){}) return;\n  const int c0 = (int)rest;\n", extent(0)) : "  if (rest > 0) return;\n";
+    if (across() > 0) out += "  const int c0 = (int)rest;\n";
     for (size_t j = 0; j < w_.map.axes.size(); ++j) {
       if (of_channels(j)) continue;
       out += fmt::format("  const int a{} = (int){}", j, text_.number({Number::size, static_cast<uint8_t>(w_.map.dims.size() + j), 0}, w_.map.axes[j].offset));
@@ -147,7 +205,7 @@ class Printer {
       }
       out += ";\n";
     }
-    return out;
+    return out + fmt::format("  wait_for_others();\n  if (rest >= (u32){}) return;\n", across() > 0 ? extent(0) : "1");
   }
 
   // The positions along the line that the thread's windows cover, relative to the first.
@@ -167,27 +225,41 @@ class Printer {
       if (std::string s = text_.stride(1, i); s != "0ll") out += fmt::format(" + c{} * {}", i, s);
     }
     out += ";\n";
-    // The other summed indices, outermost first.
-    int64_t rows = 1;
-    std::string b = "weights";
+    // The other summed indices, outermost first. The rows of taps along the innermost of them are printed one after another if they are few.
+    std::vector<size_t> others;
     for (size_t i = w_.kept; i < w_.map.dims.size(); ++i) {
-      if (i == line_.tap) continue;
-      rows *= w_.map.dims[i].value();
+      if (i != line_.tap) others.push_back(i);
     }
-    for (size_t i = w_.kept; i < w_.map.dims.size(); ++i) {
-      if (i == line_.tap) continue;
-      out += fmt::format("#pragma unroll {}\n  for (int c{} = 0; c{} < {}; ++c{})\n", rows * taps() <= unrolled_taps ? w_.map.dims[i].value() : 1, i, i, w_.map.dims[i].value(), i);
-      if (std::string s = text_.stride(1, i); s != "0ll") b += fmt::format(" + c{} * {}", i, s);
+    const int64_t rows = others.empty() ? 1 : w_.map.dims[others.back()].value();
+    const bool printed = rows * taps() * args_.tile * args_.vector <= most_printed;
+    for (size_t i : others) {
+      if (!printed || i != others.back()) out += fmt::format("#pragma unroll 1\n  for (int c{} = 0; c{} < {}; ++c{})\n", i, i, w_.map.dims[i].value(), i);
     }
-    return out + "  {\n" + row_text(b) + "  }\n";
+    out += "  {\n";
+    // As many rows are loaded together as registers hold, so that their loads overlap.
+    const std::vector<int64_t> at = places();
+    const int64_t registers = divided_up(static_cast<int64_t>(at.size() * ir::size_of(w_.of_a)) * args_.vector, 4) + taps() * args_.vector;
+    const int64_t together = printed ? std::clamp<int64_t>(most_held / registers, 1, rows) : 1;
+    for (int64_t first = 0; first < (printed ? rows : 1); first += together) {
+      std::string loads, products;
+      for (int64_t row = first; row < std::min(rows, first + together); ++row) {
+        std::vector<std::string> held;
+        loads += row_loads(row, printed && !others.empty() ? others.back() : DepthwiseLine::none, at, held);
+        products += row_products(row, at, held);
+      }
+      out += "  {\n" + loads + products + "  }\n";
+    }
+    return out + "  }\n";
   }
 
-  // One row of taps. Each input of the line is loaded once, and widened just before its first product.
-  std::string row_text(const std::string& weights) {
-    std::string out, a = fmt::format("(const {}*)p.pointer[0] + c{}", memory_type(w_.of_a), channel()), condition;
+  // Loads the places of a row and its taps. `index`: the summed index that is `row` as printed, if any. `held` says where each place is then: its channels, or
+  // one element of a vector along the line.
+  std::string row_loads(int64_t row, size_t index, const std::vector<int64_t>& at, std::vector<std::string>& held) {
+    std::string out, a = fmt::format("(const {}*)p.pointer[0]", memory_type(w_.of_a)), b = "weights", inside;
+    if (index != DepthwiseLine::none) out += fmt::format("    constexpr int c{} = {};\n", index, row);
     for (size_t j = 0; j < w_.map.axes.size(); ++j) {
       if (of_channels(j)) {
-        text_.take({Number::stride, 0, static_cast<uint8_t>(j)}, 1);
+        a += fmt::format(" + c{} * {}", channel(), text_.stride(0, j));
         continue;
       }
       out += fmt::format("    const int y{} = a{}", j, j);
@@ -195,86 +267,121 @@ class Printer {
         if (t.axis >= w_.kept && t.axis != line_.tap) out += fmt::format(" + c{} * {}", t.axis, t.coefficient);
       }
       out += ";\n";
-      if (guarded(j) && j != line_.axis) condition += fmt::format("{}(u32)y{} < (u32){}", condition.empty() ? "" : " && ", j, text_.dim(0, j));
+      if (guarded(j) && j != line_.axis) inside += fmt::format("{}(u32)y{} < (u32){}", inside.empty() ? "" : " && ", j, text_.dim(0, j));
       if (std::string s = text_.stride(0, j); s != "0ll") a += fmt::format(" + y{} * {}", j, s);
     }
-    out += fmt::format("    if ({}) {{\n      const {}* const line = {};\n      const f32* const taps = {};\n", condition.empty() ? "true" : condition, memory_type(w_.of_a), a,
-                       weights);
-    const std::vector<int64_t> at = places();
-    out += fmt::format("      alignas(16) {} held[{}][V];\n      f32 x[{}][V];\n      alignas(16) f32 w[V];\n", memory_type(w_.of_a), at.size(), at.size());
+    for (size_t i = w_.kept; i < w_.map.dims.size(); ++i) {
+      if (std::string s = text_.stride(1, i); i != line_.tap && s != "0ll") b += fmt::format(" + c{} * {}", i, s);
+    }
+    if (inside.empty()) inside = "true";
+    out += fmt::format("    const bool in_image = {};\n    const {}* const line = {};\n    const f32* const taps = {};\n", inside, memory_type(w_.of_a), a, b);
     const bool asks = line_.axis != DepthwiseLine::none && (guarded(line_.axis) || !full_tiles());
     const std::string step = line_.axis == DepthwiseLine::none ? "0ll" : text_.stride(0, line_.axis);
-    for (size_t n = 0; n < at.size(); ++n) {
-      const std::string is_inside = asks ? fmt::format("(u32)(y{} + {}) < (u32){}", line_.axis, at[n], text_.dim(0, line_.axis)) : "true";
-      out += fmt::format("      bring<V>(held[{}], line + {} * {}, {});\n", n, at[n], step, is_inside);
+    // Vectors along a line begin at multiples of their size, so all of a vector lies inside the line or none.
+    const int64_t each = lines_ ? access(0) : 1, offset = lines_ ? w_.map.axes[line_.axis].offset.value() : 0;
+    std::vector<int64_t> starts;
+    for (int64_t place : at) {
+      const int64_t start = divided_down(place + offset, each) * each - offset;
+      if (starts.empty() || starts.back() != start) starts.push_back(start);
+      held.push_back(fmt::format("held{}[{}]{}", row, starts.size() - 1, lines_ ? fmt::format(" + {}", place - start) : ""));
     }
-    std::vector<bool> wide(at.size(), false);
+    const std::string vector = lines_ ? fmt::format("{}", each) : "V";
+    for (size_t n = 0; n < starts.size(); ++n) {
+      const std::string place = asks ? fmt::format("in_image && (u32)(y{} + {}) < (u32){}", line_.axis, starts[n], text_.dim(0, line_.axis)) : "in_image";
+      out += fmt::format("    read_constant_if<{}>(held{}[{}], line + {} * {}, {});\n", vector, row, n, starts[n], step, place);
+    }
     for (int64_t k = 0; k < taps(); ++k) {
-      const std::string from = fmt::format("taps + {} * {}", k, line_.tap == DepthwiseLine::none ? "0ll" : text_.stride(1, line_.tap));
-      out +=
-          args_.operands[1].together ? fmt::format("      read_constant<V>(w, {});\n", from) : fmt::format("      read_apart<V>(w, {}, {});\n", from, text_.stride(1, channel()));
-      for (int64_t t = 0; t < args_.tile; ++t) {
-        const auto n = static_cast<size_t>(std::lower_bound(at.begin(), at.end(), t * line_.step + k * line_.tap_step) - at.begin());
-        if (!wide[n]) out += fmt::format("      widen<V>(x[{}], held[{}]);\n", n, n);
-        wide[n] = true;
-        out += fmt::format("      add_products<V>(sums[{}], x[{}], w);\n", t, n);
-      }
+      const std::string from = fmt::format("w{}[{}], taps + {} * {}", row, k, k, line_.tap == DepthwiseLine::none ? "0ll" : text_.stride(1, line_.tap));
+      const bool whole = lines_ || args_.operands[1].vector > 1;
+      out += whole ? fmt::format("    read_constant<V>({});\n", from) : fmt::format("    read_apart<V>({}, {});\n", from, text_.stride(1, channel()));
     }
-    return out + "    }\n";
+    return fmt::format("    alignas(16) {} held{}[{}][{}];\n    alignas(16) f32 w{}[{}][V];\n    {{\n", memory_type(w_.of_a), row, starts.size(), vector, row, taps()) + out +
+           "    }\n";
   }
 
-  // True if the body's operand is contiguous along channels, so that it is accessed in vectors.
-  bool together(size_t operand) {
-    const StridedLayout& x = layouts_[2 + operand];
-    if (is(x.dims[channel()], 1) || !is(x.strides[channel()], 1)) return false;
-    text_.take({Number::stride, static_cast<uint8_t>(2 + operand), static_cast<uint8_t>(channel())}, 1);
-    args_.operands[2 + operand].together = true;
-    return true;
-  }
-  // The address of an operand at the line's output x, without channels.
-  std::string at(size_t operand) {
-    std::string out = fmt::format("({}*)p.pointer[{}]", memory_type(b_.operands[operand]), 2 + operand);
-    for (size_t i = 0; i < channel(); ++i) {
-      if (std::string s = text_.stride(2 + operand, i); s != "0ll") out += fmt::format(" + {} * {}", i == across() ? "o" : fmt::format("c{}", i), s);
+  // The products of a row. Each input of the line is widened just before its first one.
+  std::string row_products(int64_t row, const std::vector<int64_t>& at, const std::vector<std::string>& held) const {
+    std::string out = fmt::format("    f32 x{}[{}][V];\n", row, at.size());
+    std::vector<bool> wide(at.size(), false);
+    for (int64_t k = 0; k < taps(); ++k) {
+      for (int64_t t = 0; t < args_.tile; ++t) {
+        const auto n = static_cast<size_t>(std::lower_bound(at.begin(), at.end(), t * line_.step + k * line_.tap_step) - at.begin());
+        if (!wide[n]) out += fmt::format("    widen<V>(x{}[{}], {});\n", row, n, held[n]);
+        wide[n] = true;
+        out += fmt::format("    add_products<V>(sums[{}], x{}[{}], w{}[{}]);\n", t, row, n, row, k);
+      }
     }
     return out;
   }
 
+  // The address of an operand at the line's output `o`, without channels.
+  std::string at(size_t operand, const std::string& o) {
+    std::string out = fmt::format("({}*)p.pointer[{}]", memory_type(b_.operands[operand]), 2 + operand);
+    for (size_t i = 0; i < channel(); ++i) {
+      if (std::string s = text_.stride(2 + operand, i); s != "0ll") out += fmt::format(" + {} * {}", i == across() ? o : fmt::format("c{}", i), s);
+    }
+    return out;
+  }
+  std::string at_channel(size_t operand, const std::string& o) {
+    const std::string s = text_.stride(2 + operand, channel());
+    return at(operand, o) + (s == "0ll" ? "" : fmt::format(" + c{} * {}", channel(), s));
+  }
+  // Runs `code` for the outputs `first + t` that the line has, every `step`.
+  std::string for_outputs(const std::string& code, int64_t step = 1) {
+    const std::string ends = full_tiles() ? "" : "  if (first + t >= width) break;\n";
+    return fmt::format("#pragma unroll\n  for (int t = 0; t < {}; t += {}) {{\n{}  const int o = first + t;\n{}  }}\n", args_.tile, step, ends, code);
+  }
+
   // All loads come before the first store: the result may share an operand's memory, element by element.
   std::string body_text() {
-    std::string same, held, keep, results, put;
+    std::string before, held, keep, results, put;
     std::vector<std::string> brought(b_.code.size());
     for (size_t k = 0; k < b_.code.size(); ++k) {
       const Instruction& i = b_.code[k];
-      if (i.kind != Instruction::Kind::load || !together(i.operand)) continue;
-      const bool is_same = text_.stride(2 + i.operand, across()) == "0ll";
-      (is_same ? same : held) += fmt::format("  alignas(16) {} m{}[V];\n  read<V>(m{}, {} + c{});\n", memory_type(b_.operands[i.operand]), k, k, at(i.operand), channel());
-      brought[k] = fmt::format("value(m{}[v])", k);
+      if (i.kind != Instruction::Kind::load) continue;
+      const std::string_view type = memory_type(b_.operands[i.operand]);
+      if (lines_) {
+        // Of channels, or of outputs.
+        const bool several = together(i.operand);
+        const int64_t each = several ? access(2 + i.operand) : 1;
+        before += fmt::format("  alignas(16) {} m{}[{}];\n", type, k, several ? args_.tile : 1);
+        const std::string load = fmt::format("  read<{}>(m{}{}, {});\n", each, k, several ? " + t" : "", at_channel(i.operand, "o"));
+        before += several || text_.stride(2 + i.operand, across()) != "0ll" ? for_outputs(load, each) : load;
+        brought[k] = fmt::format("value(m{}[{}])", k, several ? "t" : "0");
+      } else if (together(i.operand)) {
+        const bool is_same = text_.stride(2 + i.operand, across()) == "0ll";
+        (is_same ? before : held) += fmt::format("  alignas(16) {} m{}[V];\n  read<V>(m{}, {} + c{});\n", type, k, k, at(i.operand, "o"), channel());
+        brought[k] = fmt::format("value(m{}[v])", k);
+      }
     }
     for (size_t s = 0; s < b_.stores.size(); ++s) {
       const Store& store = b_.stores[s];
-      const std::string_view type = memory_type(b_.operands[store.operand]);
-      results += fmt::format("  alignas(16) {} o{}[{}][V];\n", type, s, args_.tile);
+      results += fmt::format("  alignas(16) {} o{}[{}][V];\n", memory_type(b_.operands[store.operand]), s, args_.tile);
       held += fmt::format("  {} x{}[V];\n", value_type(b_.code[store.value].dtype), s);
       keep += fmt::format("  keep<V>(o{}[t], x{});\n", s, s);
-      if (together(store.operand)) {
-        put += fmt::format("  write<V>({} + c{}, o{}[t]);\n", at(store.operand), channel(), s);
+      if (lines_) {
+        const int64_t each = together(store.operand) ? access(2 + store.operand) : 1;
+        put += for_outputs(fmt::format("  write<{}>({}, o{}[t]);\n", each, at_channel(store.operand, "o"), s), each);
+      } else if (together(store.operand)) {
+        put += for_outputs(fmt::format("  write<V>({} + c{}, o{}[t]);\n", at(store.operand, "o"), channel(), s));
       } else {
-        put += fmt::format("  for (int v = 0; v < V; ++v) ({})[(c{} + v) * {}] = o{}[t][v];\n", at(store.operand), channel(), text_.stride(2 + store.operand, channel()), s);
+        put += for_outputs(
+            fmt::format("  for (int v = 0; v < V; ++v) ({})[(c{} + v) * {}] = o{}[t][v];\n", at(store.operand, "o"), channel(), text_.stride(2 + store.operand, channel()), s));
       }
     }
     std::vector<std::string> coordinates;
     for (size_t i = 0; i < w_.kept; ++i) coordinates.push_back(i == across() ? "o" : i == channel() ? fmt::format("(c{} + v)", i) : fmt::format("c{}", i));
     std::string code = text_.code(b_, 2, coordinates, {"sums[t][v]"}, brought, stores_halves(b_));
     for (size_t s = 0; s < b_.stores.size(); ++s) code += fmt::format("  x{}[v] = r{};\n", s, b_.stores[s].value);
-    const std::string outputs = fmt::format("#pragma unroll\n  for (int t = 0; t < {}; ++t) {{\n  const int o = first + t;\n  if (o >= width) break;\n", args_.tile);
-    return same + results + outputs + held + "#pragma unroll\n  for (int v = 0; v < V; ++v) {\n" + code + "  }\n" + keep + "  }\n" + outputs + put + "  }\n";
+    return before + results + for_outputs(held + "#pragma unroll\n  for (int v = 0; v < V; ++v) {\n" + code + "  }\n" + keep) + put;
   }
 
   const DepthwiseConv& w_;
   const FusedBody& b_;
   const std::vector<StridedLayout> layouts_;
   DepthwiseLine line_;
+  const bool lines_;     // threads are neighbours along lines, not along channels
+  bool vectors_ = true;  // of the variant that is printed
   ElementText text_;
   Args args_;
 };
@@ -288,13 +395,17 @@ std::optional<DepthwiseObstacle> depthwise_conv_obstacle(const DepthwiseConv& w,
   if (rank > Args::max_rank || w.kept < 2 || w.kept > Args::max_rank || summed > Args::max_rank) return DepthwiseObstacle{Obstacle::types, "too many axes"};
   std::vector<Dim> ignored;
   if (!map_steps(w.map, ignored)) return DepthwiseObstacle{Obstacle::types, "an index goes backwards"};
-  if (!goes_along_channels(w)) return DepthwiseObstacle{Obstacle::types, "channels are not the innermost axis"};
-  if (!line_of(w)) return DepthwiseObstacle{Obstacle::types, "a line of outputs is not read along one axis"};
+  const auto of_channels = axis_of_channels(w);
+  const auto line = line_of(w);
+  if (!of_channels) return DepthwiseObstacle{Obstacle::types, "channels are not an axis"};
+  if (!line) return DepthwiseObstacle{Obstacle::types, "a line of outputs is not read along one axis"};
   int64_t taps = 1;
   for (size_t i = w.kept; i < w.map.dims.size(); ++i) taps *= std::clamp<int64_t>(w.map.dims[i].constant().value_or(INT32_MAX), 0, Args::max_taps + 1);
   if (taps < 1 || taps > Args::max_taps) return DepthwiseObstacle{Obstacle::types, "the kernel is too large, or of unknown size"};
   const bool gathers = std::any_of(layouts.begin(), layouts.end(), [&](const StridedLayout& x) { return x.dims.size() != w.kept; });
   if (gathers || !is_of_elements(body) || body.row.size() != 1) return DepthwiseObstacle{Obstacle::body, "the body does not compute single elements, or gathers"};
+  if (!is(w.a.strides[*of_channels], 1) && !goes_along_lines(w, *line, layouts))
+    return DepthwiseObstacle{Obstacle::types, "neither channels nor outputs of a line are neighbours in all operands"};
   return std::nullopt;
 }
 

@@ -1,5 +1,6 @@
 // A depthwise convolution as CUDA C++: a thread sums a few adjacent outputs of a line, for some channels, in registers, so that each load of A and B
-// serves several sums. The body is printed after the sums.
+// serves several sums. The body is printed after the sums. Where channels are not neighbours in memory but outputs of a line are, threads are neighbours along
+// lines, each with one channel.
 #pragma once
 #include <string>
 #include <vector>

@@ -66,6 +66,26 @@ __device__ __forceinline__ void put_neighbours(M* at, const M* from) {
     for (int v = 0; v < 8; ++v) at[v] = from[v];
   }
 }
+// Where a row of an operand begins: rows of one axis, or of N axes, the innermost first.
+struct RowsOfOneAxis {
+  i64 step;
+  __device__ __forceinline__ i64 operator()(i64 s) const { return s * step; }
+};
+template <int N>
+struct RowsOfAxes {
+  u32 extent[N - 1];
+  i64 step[N];
+  __device__ __forceinline__ i64 operator()(i64 s) const {
+    u32 rest = (u32)s;
+    i64 at = 0;
+#pragma unroll
+    for (int i = 0; i + 1 < N; ++i) {
+      at += (i64)(rest % extent[i]) * step[i];
+      rest /= extent[i];
+    }
+    return at + (i64)rest * step[N - 1];
+  }
+};
 // An epilogue processes eight elements at a time: eight adjacent elements of a row,
 struct EightOfRow {
   static constexpr bool tiled = false;
@@ -79,21 +99,21 @@ struct EightOfRow {
   // Of a tensor that is constant over rows; Before: see PairsOfTwoRows.
   template <bool Together, int Before, class M>
   __device__ __forceinline__ void constants(M* to, const M* from) const { bring_constants<8, Together>(to, from + t); }
-  template <bool Together, class M>
-  __device__ __forceinline__ void bring(M* to, const M* from, i64 step) const { bring_neighbours<Together>(to, from + s * step + t); }
+  template <bool Together, class M, class Rows>
+  __device__ __forceinline__ void bring(M* to, const M* from, const Rows& rows) const { bring_neighbours<Together>(to, from + rows(s) + t); }
   // One row per batch of `rows` rows.
   template <bool Together, class M>
   __device__ __forceinline__ void bring_of_batch(M* to, const M* from, i64 step, u32 rows) const {
     bring_neighbours<Together>(to, from + (i64)((u32)s / rows) * step + t);
   }
-  template <bool Together, class M>
-  __device__ __forceinline__ void put(M* to, i64 step, const M* from) const {
-    if (inside) put_neighbours<Together>(to + s * step + t, from);
+  template <bool Together, class M, class Rows>
+  __device__ __forceinline__ void put(M* to, const Rows& rows, const M* from) const {
+    if (inside) put_neighbours<Together>(to + rows(s) + t, from);
   }
-  template <class M>
-  __device__ __forceinline__ void put_apart(M* to, i64 step, i64 apart, const M* from) const {
+  template <class M, class Rows>
+  __device__ __forceinline__ void put_apart(M* to, const Rows& rows, i64 apart, const M* from) const {
 #pragma unroll
-    for (int v = 0; inside && v < 8; ++v) to[s * step + (t + v) * apart] = from[v];
+    for (int v = 0; inside && v < 8; ++v) to[rows(s) + (t + v) * apart] = from[v];
   }
 };
 // or what a lane holds of two groups of eight columns in Hopper's sums: two adjacent elements each, in two rows. If a row or column is outside, s and t are
@@ -120,28 +140,28 @@ struct PairsOfTwoRows {
       read<2>(to + 2, fetched + 8);
     }
   }
-  template <bool Together, class M>
-  __device__ __forceinline__ void bring(M* to, const M* from, i64 step) const {
+  template <bool Together, class M, class Rows>
+  __device__ __forceinline__ void bring(M* to, const M* from, const Rows& rows) const {
 #pragma unroll
-    for (int v = 0; v < 8; v += 2) read<2>(to + v, from + row(v) * step + column(v));
+    for (int v = 0; v < 8; v += 2) read<2>(to + v, from + rows(row(v)) + column(v));
   }
   template <bool Together, class M>
   __device__ __forceinline__ void bring_of_batch(M* to, const M* from, i64 step, u32 rows) const {
 #pragma unroll
     for (int v = 0; v < 8; v += 2) read<2>(to + v, from + (i64)((u32)row(v) / rows) * step + column(v));
   }
-  template <bool Together, class M>
-  __device__ __forceinline__ void put(M* to, i64 step, const M* from) const {
+  template <bool Together, class M, class Rows>
+  __device__ __forceinline__ void put(M* to, const Rows& rows, const M* from) const {
 #pragma unroll
     for (int v = 0; v < 8; v += 2) {
-      if (in_rows[row_of(v)] && in_columns[v / 4]) write<2>(to + row(v) * step + column(v), from + v);
+      if (in_rows[row_of(v)] && in_columns[v / 4]) write<2>(to + rows(row(v)) + column(v), from + v);
     }
   }
-  template <class M>
-  __device__ __forceinline__ void put_apart(M* to, i64 step, i64 apart, const M* from) const {
+  template <class M, class Rows>
+  __device__ __forceinline__ void put_apart(M* to, const Rows& rows, i64 apart, const M* from) const {
 #pragma unroll
     for (int v = 0; v < 8; ++v) {
-      if (in_rows[row_of(v)] && in_columns[v / 4]) to[row(v) * step + column(v) * apart] = from[v];
+      if (in_rows[row_of(v)] && in_columns[v / 4]) to[rows(row(v)) + column(v) * apart] = from[v];
     }
   }
 };

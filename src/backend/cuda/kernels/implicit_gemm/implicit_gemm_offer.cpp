@@ -41,28 +41,40 @@ bool reads_row(const Gemm& g) { return !g.encoding || (g.a.dims.back().is_consta
 // Up to this many rows, this kernel's lower speed costs less than decoding B for the library (an estimate, not measured).
 constexpr int64_t most_encoded_rows = 1024;
 
+// True if all batches have the same B: they are rows of one GEMM, which the body sees as several axes.
+bool has_one_b(const Gemm& g) {
+  const StridedLayout& b = g.b[0];
+  return std::all_of(b.strides.begin(), b.strides.begin() + static_cast<int64_t>(g.batch_rank), [](const Dim& s) { return is(s, 0); });
+}
+size_t row_rank(const Gemm& g) { return g.batch_rank + g.m_rank; }
+bool is_along_k(const Gemm& g) { return is(g.b[0].strides[g.batch_rank], 1); }
+
 // A matrix A written as a map, if its rows are laid out as the kernel reads them.
 std::optional<ir::AffineMap> map_of_matrix(const Gemm& g) {
-  const Dim& k = g.a.dims[1];
-  if (g.batch_rank != 0 || !lies(g.a, 1, 0) || !k.is_constant() || k.value() == 0 || k.value() % together(g.type) != 0) return std::nullopt;
-  return ir::AffineMap{g.a.dims, {{0, {{0, 1}}}, {0, {{1, 1}}}}, std::nullopt};
+  const Dim& k = g.a.dims.back();
+  const size_t last = g.a.dims.size() - 1;
+  if (!lies(g.a, last, last - 1) || !k.is_constant() || k.value() == 0 || k.value() % together(g.type) != 0) return std::nullopt;
+  ir::AffineMap map{g.a.dims, {}, std::nullopt};
+  for (size_t axis = 0; axis <= last; ++axis) map.axes.push_back({0, {{static_cast<uint32_t>(axis), 1}}});
+  return map;
 }
 
 // The map in the form of the kernel's constants; appends its numbers to `sizes`. nullopt if the kernel cannot follow it.
 std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap& map, Dims& sizes) {
   constexpr size_t most = kernels::GemmMap::max_rank, together = 4;
   const size_t indices = map.dims.size();
-  if (g.batch_rank != 0 || map.axes.size() > most || g.m_rank > most || indices - g.m_rank > most) return std::nullopt;
+  const size_t rows = row_rank(g);
+  if (!has_one_b(g) || map.axes.size() > most || rows > most || indices - rows > most) return std::nullopt;
   size_t of_m = 0, of_k = 0, guards = 0;
   for (size_t i = 0; i < indices; ++i) {
-    if (!is(map.dims[i], 1)) ++(i < g.m_rank ? of_m : of_k);
+    if (!is(map.dims[i], 1)) ++(i < rows ? of_m : of_k);
   }
   for (size_t j = 0; j < map.axes.size(); ++j) guards += !stays_inside(map, g.a, j);
   auto steps = map_steps(map, sizes);
   // The kernels for volumes check three axes that the map may leave; the others check two.
-  const bool volume = g.m_rank > 3 || indices - g.m_rank > 3;
+  const bool volume = rows > 3 || indices - rows > 3;
   if (of_m > together || of_k > together || guards > (volume ? 3 : 2) || !steps) return std::nullopt;
-  return kernels::GemmMap{static_cast<uint8_t>(map.axes.size()), static_cast<uint8_t>(g.m_rank), static_cast<uint8_t>(indices - g.m_rank), std::move(*steps)};
+  return kernels::GemmMap{static_cast<uint8_t>(map.axes.size()), static_cast<uint8_t>(rows), static_cast<uint8_t>(indices - rows), std::move(*steps)};
 }
 
 // True if a copy of A as a matrix costs less than reading it through the map: the map reads each element once, and one by one; from the copy the kernel reads
@@ -77,7 +89,7 @@ bool is_better_in_rows(const Gemm& g, const kernels::GemmMap& map) {
   const Dim all = count(dims);
   if (!all.is_constant() || !(all == count(g.a.dims)) || !dims.back().is_constant()) return false;
   int64_t columns = 1;
-  for (size_t i = g.m_rank; i < dims.size(); ++i) columns *= dims[i].constant().value_or(0);
+  for (size_t i = row_rank(g); i < dims.size(); ++i) columns *= dims[i].constant().value_or(0);
   Dim stride = 0;
   for (size_t j = 0; j < g.a.dims.size(); ++j) stride += Dim(map.steps[j * dims.size() + dims.size() - 1]) * g.a.strides[j];
   const int64_t each = together(g.type);
@@ -124,13 +136,14 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   if (!takes(g.type, true)) return refusal(Obstacle::types, std::string(other_types));
   const bool floats = g.type == ir::DType::f32;
   if (!map) return refusal(Obstacle::a, "the kernel cannot follow A's map or rows");
-  if (body.outer.size() != 1 || body.row.size() != 1 || !in_eights(n)) return refusal(Obstacle::types, "the result's columns are not a multiple of 8");
+  if (body.row.size() != 1 || !in_eights(n)) return refusal(Obstacle::types, "the result's columns are not a multiple of 8");
   if (g.map && tiles == all_tiles && is_better_in_rows(g, *map) && patches_of(g, *map, numbers, n.value()).empty()) {
     return refusal(Obstacle::a, "A is read once and in runs of less than 16 bytes: a copy of it as rows costs less");
   }
   const StridedLayout& b = g.b[0];
-  const bool along_k = !lies(b, 1, 0) && lies(b, 0, 1);
-  if (!along_k && !lies(b, 1, 0)) return refusal(Obstacle::b, "B is contiguous along no axis");
+  const size_t inner = g.batch_rank + 1, outer = g.batch_rank;
+  const bool along_k = !lies(b, inner, outer) && lies(b, outer, inner);
+  if (!along_k && !lies(b, inner, outer)) return refusal(Obstacle::b, "B is contiguous along no axis");
   if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
     return refusal(Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix along K");
   const bool one_row = has_one_row(g) && along_k && reads_row(g) && !floats;
@@ -146,7 +159,7 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
                                                      g.b.size(), g.gated, row ? &*row : nullptr},
                                                     body, layouts);
             EmittedStep step{"implicit_gemm", std::move(code.arguments), {1, n, 1}};
-            for (size_t i = 0; i < dims.size(); ++i) step.sizes[i < g.m_rank ? 0 : 2] *= dims[i];
+            for (size_t i = 0; i < dims.size(); ++i) step.sizes[i < row_rank(g) ? 0 : 2] *= dims[i];
             step.sizes.insert(step.sizes.end(), numbers.begin(), numbers.end());
             step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
             step.code.push_back({std::move(code.name), std::move(code.text), std::move(code.kernels), {matrix_instructions, matrix_text, kernels::implicit_gemm_cuda_text}});
@@ -182,9 +195,9 @@ std::optional<Refusal> obstacle(const Gemm& g, bool tf32) {
 // The cost model. One row of halves times a B along K is as fast as reading B. Hopper's large tiles are as fast as the library; for floats they exist only along
 // K, and for one row they waste the others. All other kernels have half the library's rate. Floats of up to 512 terms are faster than the library's: on an H200,
 // 1 x 1 convolutions of a ResNet-50 by 1.05 to 2.9 times (docs/decisions/0065). Halves of many rows whose columns fill tiles of 160, but not of 128, are faster too:
-// 8192 x 320 by 1.1 to 2 times.
+// 8192 x 320 by 1.1 to 2 times. Batches of few rows, or on several axes, of which the library is called for one alone, are rows of one GEMM here.
 double cost_of(const Gemm& g, const Target& target) {
-  const bool floats = g.type == ir::DType::f32, along_k = is(g.b[0].strides[0], 1);
+  const bool floats = g.type == ir::DType::f32, along_k = is_along_k(g);
   if (has_one_row(g) && along_k && !floats) return 0;
   const bool large = target.architecture == 90 && !(floats && (has_one_row(g) || !along_k));
   ir::Dim k = g.map ? ir::Dim(1) : g.a.dims.back();
@@ -194,6 +207,10 @@ double cost_of(const Gemm& g, const Target& target) {
   constexpr int64_t many = 4096;
   const int64_t columns = g.b[0].dims.back().constant().value_or(1);
   const bool fills = !floats && !g.map && g.b.size() == 1 && rows_of(g).constant().value_or(0) >= many && columns % 160 == 0 && columns % 128 != 0;
+  size_t batches = 0;
+  for (size_t d = 0; d < g.batch_rank; ++d) batches += !is(g.a.dims[d], 1);
+  constexpr int64_t few_rows = 128;
+  if (!g.map && batches > 0 && (batches > 1 || g.a.dims[g.batch_rank].constant().value_or(few_rows) < few_rows)) return ahead * steps;
   return large ? (fills || (floats && steps <= few) ? ahead * steps : steps) : 2 * steps;
 }
 
@@ -224,7 +241,7 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
   auto emit = [whole = std::move(answer.emit), &site, &settings] { return split_code(whole(), site, settings.rivals); };
   Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .emit = std::move(emit)});
   // Only the large tiles of Hopper can be timed.
-  if (target.architecture == 90 && !g->encoding && cost > 0 && (is_half(g->type) || is(g->b[0].strides[0], 1))) offer.tunables = {"tile and parts of K"};
+  if (target.architecture == 90 && !g->encoding && cost > 0 && (is_half(g->type) || is_along_k(*g))) offer.tunables = {"tile and parts of K"};
 }
 
 }  // namespace ingot::backend::cuda

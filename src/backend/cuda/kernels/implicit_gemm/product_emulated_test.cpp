@@ -20,15 +20,23 @@ using ir::Dim;
 using ir::DType;
 using ir::Op;
 
+// The index of a row among these axes, then of a column.
+std::vector<int64_t> place(const std::vector<int64_t>& rows, int64_t row, int64_t column) {
+  std::vector<int64_t> out(rows.size() + 1, column);
+  for (size_t axis = rows.size(); axis-- > 0; row /= rows[axis]) out[axis] = row % rows[axis];
+  return out;
+}
+
 // The epilogue: gelu(acc * scale[n] + bias[n]) + residual[m, n], stored twice: as it is, and transposed in f32. If gated, the result of GELU is multiplied by
 // the second half.
 struct Epilogue {
   FusedBody body;
   std::vector<StridedLayout> layouts;
   std::vector<HostTensor> tensors;
+  std::vector<int64_t> rows;
 
-  explicit Epilogue(const ProductSite& s) {
-    body.outer = {Dim(s.m)};
+  explicit Epilogue(const ProductSite& s) : rows(s.rows.empty() ? std::vector<int64_t>{s.m} : s.rows) {
+    body.outer = dims_of(rows);
     body.row = {Dim(s.n)};
     auto add = [&](Instruction i) {
       i.dtype = DType::f32;
@@ -58,19 +66,25 @@ struct Epilogue {
     Instruction i{};
     i.kind = Instruction::Kind::accumulator;
     Reg acc = add(i);
-    Reg scale = load(HostTensor(DType::f32, {1, s.n})), bias = load(HostTensor(s.type, {1, s.n})), residual = load(HostTensor(s.type, {s.m, s.n}));
-    Reg row = load(HostTensor(DType::f32, {s.m, 1}));
+    // Columns are innermost, or outermost; rows are the other way around than in A.
+    std::vector<size_t> columns_last, columns_first{rows.size()};
+    for (size_t axis = rows.size(); axis-- > 0;) columns_last.push_back(axis), columns_first.push_back(axis);
+    columns_last.push_back(rows.size());
+    std::vector<int64_t> one(rows.size(), 1), all = rows, by_row = rows;
+    one.push_back(s.n), all.push_back(s.n), by_row.push_back(1);
+    Reg scale = load(HostTensor(DType::f32, one)), bias = load(HostTensor(s.type, one)), residual = load(HostTensor(s.type, all, columns_last));
+    Reg row = load(HostTensor(DType::f32, by_row));
     Reg inner = map(Op::gelu, {map(Op::add, {map(Op::mul, {acc, scale}), bias})});
     if (s.gated) {
       i.half = 1;
       inner = map(Op::mul, {inner, add(i)});
     }
     Reg out = map(Op::add, {map(Op::add, {inner, residual}), row});
-    body.stores = {{operand(HostTensor(DType::f32, {s.m, s.n}, {1, 0})), out}, {operand(HostTensor(s.type, {s.m, s.n})), out}};
+    body.stores = {{operand(HostTensor(DType::f32, all, columns_first)), out}, {operand(HostTensor(s.type, all, columns_last)), out}};
   }
   double expected(double sum, double factor, int64_t row, int64_t column) const {
-    double x = sum * at(tensors[0], {0, column}) + at(tensors[1], {0, column});
-    return 0.5 * x * std::erfc(-x * std::sqrt(0.5)) * factor + at(tensors[2], {row, column}) + at(tensors[3], {row, 0});
+    double x = sum * at(tensors[0], place(rows, 0, column)) + at(tensors[1], place(rows, 0, column));
+    return 0.5 * x * std::erfc(-x * std::sqrt(0.5)) * factor + at(tensors[2], place(rows, row, column)) + at(tensors[3], place(rows, row, 0));
   }
 };
 
@@ -148,7 +162,7 @@ void expect_sums(const ProductSite& s, const Epilogue& body, Where where) {
       if (!std::isfinite(sum.value)) continue;
       double wanted = body.expected(sum.value, factor.value, row, column), size = sum.size * std::abs(factor.value) + factor.size * std::abs(sum.value);
       for (size_t store : {size_t{4}, size_t{5}}) {
-        double found = at(body.tensors[store], {row, column});
+        double found = at(body.tensors[store], place(body.rows, row, column));
         // An element of the prologue's row may be rounded in the other direction.
         const double other_way = s.prologue != Prologue::none ? rounding * 8 * (1 + std::abs(factor.value) + (s.gated ? std::abs(sum.value) : 0)) : 0;
         ASSERT_NEAR(found, wanted, 1e-5 * (1 + size) + tie * size + other_way + (store == 5 ? rounding * std::abs(wanted) : 0))
@@ -170,11 +184,19 @@ void check(ProductSite s, Where where) {
   }
   if (s.infinity) s.a.set(s.a.elements() / 2, INFINITY);
   Epilogue body(s);
+  HostTensor a = s.a;
+  if (!s.rows.empty() && !s.map) {
+    std::vector<int64_t> dims = s.rows;
+    dims.push_back(s.k);
+    a = HostTensor(s.type, dims);
+    a.bytes = s.a.bytes;
+  }
   Gemm p;
   p.type = s.type;
-  p.a = layout_of(s.a);
+  p.a = layout_of(a);
   p.map = s.map;
-  p.m_rank = s.m_rank;
+  p.batch_rank = s.rows.empty() ? 0 : s.rows.size() - 1;
+  p.m_rank = s.m_rank - (s.map ? p.batch_rank : 0);
   p.constant = s.m == 1;
   if (s.encoded) p.encoding = ir::Encoding{.storage = DType::i8, .block = ir::Encoding::Block{0, 1}};
   p.gated = s.gated;
@@ -187,8 +209,13 @@ void check(ProductSite s, Where where) {
     from += columns;
   }
   if (pieces.empty()) pieces.push_back(s.b);
+  if (p.batch_rank > 0) {
+    HostTensor& b = pieces[0];
+    b.dims.insert(b.dims.begin(), s.rows.begin(), s.rows.end() - 1);
+    b.strides.insert(b.strides.begin(), p.batch_rank, 0);
+  }
   for (HostTensor& part : pieces) p.b.push_back(layout_of(part));
-  std::vector<HostTensor*> tensors = {&s.a};
+  std::vector<HostTensor*> tensors = {&a};
   std::optional<PrologueRow> prologue;
   if (s.prologue != Prologue::none) {
     prologue.emplace(s);
@@ -294,6 +321,16 @@ TEST(cuda_product_emulated, volumes_and_lines_equal_sums) {
 TEST(cuda_product, volumes_and_lines_equal_sums) {
   if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const ProductSite& s : sites_of_other_ranks()) check(s, Where::gpu);
+}
+
+TEST(cuda_product_emulated, rows_of_several_axes_equal_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  check_each(sites_of_row_axes());
+}
+
+TEST(cuda_product, rows_of_several_axes_equal_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const ProductSite& s : sites_of_row_axes()) check(s, Where::gpu);
 }
 
 TEST(cuda_product_emulated, int8_equals_sums) {

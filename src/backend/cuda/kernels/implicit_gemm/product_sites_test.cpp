@@ -289,6 +289,25 @@ std::vector<ProductSite> float_sites() {
   return out;
 }
 
+std::vector<ProductSite> sites_of_row_axes() {
+  constexpr DType f32 = DType::f32;
+  std::vector<ProductSite> out;
+  auto add = [&](ProductSite s, std::vector<int64_t> rows) {
+    s.rows = std::move(rows);
+    s.name += ", rows of several axes";
+    out.push_back(std::move(s));
+  };
+  add(plain(120, 32, 40, false), {2, 3, 4, 5});
+  add(plain(132, 136, 72, true, DType::bf16), {11, 1, 12});
+  add(convolution(9, 7, 12, 3, 1, 1, 72, true, f32), {2, 9, 7});
+  add(volume({2, 4, 5, 6, 64, 2, 1, 0, 72}), {2, 3, 4, 5});
+  add(few_channels({3, 10, 24, 3, 3, 3, 1, 1, 64, true, false}), {3, 10, 24});
+  add(plain(60, 16, 520, false), {4, 3, 5});
+  out.back().shifted = true;
+  out.back().multiprocessors = 16;
+  return out;
+}
+
 std::vector<ProductSite> encoded_sites() {
   std::vector<ProductSite> out = {plain(70, 64, 200, true),
                                   plain(3, 8, 8, true, DType::bf16),

@@ -34,6 +34,7 @@ struct ProductSite {
   bool gated = false;           // gated epilogue
   std::vector<int64_t> pieces = {};  // columns of each piece of B; empty: B is one matrix
   bool encoded = false;         // B is int8
+  std::vector<int64_t> rows = {};    // axes of rows that do not merge in the body's operands; all but the last one are batches. Empty: one axis
 
   // An element of A or B as it is multiplied: floats are rounded to TF32.
   double multiplied(double x) const;
@@ -58,6 +59,8 @@ std::vector<ProductSite> half_sites();
 std::vector<ProductSite> float_sites();
 // B is int8: tiles, K shared by blocks, one row, a prologue, a gated epilogue.
 std::vector<ProductSite> encoded_sites();
+// Rows of several axes in the body: matrices and images, by every kind of kernel.
+std::vector<ProductSite> sites_of_row_axes();
 // Volumes and lines: tiles of the copying unit, tiles of warps, odd channels and addresses, K shared by blocks.
 std::vector<ProductSite> sites_of_other_ranks();
 

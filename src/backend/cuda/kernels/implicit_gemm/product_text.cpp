@@ -22,7 +22,7 @@ bool is(const ir::Dim& d, int64_t n) { return d.is_constant() && d.value() == n;
 
 class Printer {
  public:
-  Printer(const FusedBody& body, const std::vector<StridedLayout>& layouts) : b_(body), layouts_(layouts), text_(layouts, 0, false) {}
+  Printer(const FusedBody& body, const std::vector<StridedLayout>& layouts) : b_(body), layouts_(layouts), column_(body.outer.size()), text_(layouts, 0, false) {}
 
   EmittedProduct run(const ProductKernels& of) {
     const EmittedRow* row = of.row;
@@ -36,8 +36,9 @@ class Printer {
     args_.patches = of.patches;
     args_.tiles = of.large ? of.tiles : 0;
     args_.stores = static_cast<uint8_t>(b_.stores.size());
+    args_.row_rank = static_cast<uint8_t>(column_);
     args_.sizes = static_cast<uint32_t>(text_.sizes().size());
-    for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], static_cast<uint8_t>(layouts_[k].dims.size() - 2)});
+    for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], static_cast<uint8_t>(layouts_[k].dims.size() - column_ - 1)});
     args_.numbers = text_.numbers();
     args_.known = text_.known();
     if (row != nullptr) {
@@ -73,25 +74,54 @@ class Printer {
 
   Along along(size_t operand) {
     const StridedLayout& x = layouts_[operand];
-    Number stride{Number::stride, static_cast<uint8_t>(operand), 1};
-    if (x.dims.size() > 2) return Along::apart;
-    if (is(x.dims[1], 1) || is(x.strides[1], 0)) {
+    Number stride{Number::stride, static_cast<uint8_t>(operand), static_cast<uint8_t>(column_)};
+    if (x.dims.size() > column_ + 1) return Along::apart;
+    if (is(x.dims[column_], 1) || is(x.strides[column_], 0)) {
       text_.take(stride, 0);
       return Along::same;
     }
-    if (!is(x.strides[1], 1)) return Along::apart;
+    if (!is(x.strides[column_], 1)) return Along::apart;
     text_.take(stride, 1);
     args_.together.push_back(static_cast<uint8_t>(operand));
     return Along::neighbours;
   }
 
   // True if the tile kernels can copy the operand in whole boxes, which are of elements of A's size.
-  bool in_boxes(size_t operand, Along how) { return how == Along::neighbours && ir::size_of(b_.operands[operand]) == ir::size_of(args_.type) && text_.stride(operand, 0) != "0ll"; }
+  bool in_boxes(size_t operand, Along how) {
+    return column_ == 1 && how == Along::neighbours && ir::size_of(b_.operands[operand]) == ir::size_of(args_.type) && text_.stride(operand, 0) != "0ll";
+  }
+  // Where a row of the operand begins, as a function of the row. Empty if it is constant over rows.
+  std::string rows_of(size_t operand) {
+    if (column_ == 1) {
+      const std::string step = text_.stride(operand, 0);
+      return step == "0ll" ? "" : fmt::format("RowsOfOneAxis{{{}}}", step);
+    }
+    std::string extents, steps;
+    bool moves = false;
+    for (size_t axis = column_; axis-- > 0;) {
+      const std::string step = text_.stride(operand, axis);
+      moves = moves || step != "0ll";
+      steps += (steps.empty() ? "" : ", ") + step;
+      if (axis > 0) extents += fmt::format("{}(u32){}", extents.empty() ? "" : ", ", text_.size(b_.outer[axis]));
+    }
+    return moves ? fmt::format("RowsOfAxes<{}>{{{{{}}}, {{{}}}}}", column_, extents, steps) : "";
+  }
+  // The body's coordinates of element v.
+  std::vector<std::string> coordinates() {
+    std::vector<std::string> out{"at.column(v)"};
+    std::string rest = "at.row(v)";
+    for (size_t axis = column_; axis-- > 0;) {
+      const std::string extent = axis > 0 ? "(u32)" + text_.size(b_.outer[axis]) : "";
+      out.insert(out.begin(), axis > 0 ? fmt::format("(i64)((u32)({}) % {})", rest, extent) : rest);
+      if (axis > 0) rest = fmt::format("(i64)((u32)({}) / {})", rest, extent);
+    }
+    return out;
+  }
 
   // The rows per batch, if a load's only index is row / rows (like a bias per image) and the operand is contiguous along N; else nullopt.
   std::optional<ir::Dim> rows_of_batch(const Instruction& i) {
     const StridedLayout& x = layouts_[i.operand];
-    if (i.in.size() != 1 || x.dims.size() != 3 || !is(x.strides[1], 1) || is(x.dims[1], 1) || !is(x.dims[0], 1)) return std::nullopt;
+    if (column_ != 1 || i.in.size() != 1 || x.dims.size() != 3 || !is(x.strides[1], 1) || is(x.dims[1], 1) || !is(x.dims[0], 1)) return std::nullopt;
     const Instruction& by = b_.code[i.in[0]];
     if (by.kind != Kind::map || by.op != ir::Op::floordiv) return std::nullopt;
     const Instruction &row = b_.code[by.in[0]], &rows = b_.code[by.in[1]];
@@ -145,17 +175,17 @@ class Printer {
     if (!i.in.empty()) return;
     const Along how = along(i.operand);
     if (how == Along::apart) return;
-    const std::string from = fmt::format("(const {}*)p.pointer[{}]", type, i.operand), step = text_.stride(i.operand, 0);
-    if (step == "0ll") return take_load_once(k, how, out);
+    const std::string from = fmt::format("(const {}*)p.pointer[{}]", type, i.operand), rows = rows_of(i.operand);
+    if (rows.empty()) return take_load_once(k, how, out);
     if (how == Along::same) {
       out.reads_far = true;
       out.held += fmt::format("  {} m{}[U::rows];\n", type, k);
-      out.held_from += fmt::format("#pragma unroll\n    for (int v = 0; v < 2 * U::rows; v += 2) held.m{}[U::row_of(v)] = ({})[at.row(v) * {}];\n", k, from, step);
+      out.held_from += fmt::format("#pragma unroll\n    for (int v = 0; v < 2 * U::rows; v += 2) held.m{}[U::row_of(v)] = ({})[{}(at.row(v))];\n", k, from, rows);
       out.brought[k] = fmt::format("value(held.m{}[U::row_of(v)])", k);
       return;
     }
     out.held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
-    const std::string own = fmt::format("at.template bring<Together>(held.m{}, {}, {});\n", k, from, step);
+    const std::string own = fmt::format("at.template bring<Together>(held.m{}, {}, {});\n", k, from, rows);
     if (args_.boxed_in == Args::none && in_boxes(i.operand, how)) {
       args_.boxed_in = static_cast<uint8_t>(i.operand);
       out.held_from += fmt::format("    if constexpr (U::tiled) {{\n      from_boxes(held.m{}, tile);\n    }} else {{\n      {}    }}\n", k, own);
@@ -169,13 +199,13 @@ class Printer {
   void take_store(size_t s, Finish& out) {
     const Store& store = b_.stores[s];
     const std::string_view type = memory_type(b_.operands[store.operand]);
-    const std::string to = fmt::format("({}*)p.pointer[{}], {}", type, store.operand, text_.stride(store.operand, 0));
+    const std::string rows = rows_of(store.operand), to = fmt::format("({}*)p.pointer[{}], {}", type, store.operand, rows.empty() ? "RowsOfOneAxis{0ll}" : rows);
     out.results += fmt::format("    {} x{}[8];\n", value_type(b_.code[store.value].dtype), s);
     out.keep += fmt::format("  x{}[v] = r{};\n", s, store.value);
     const Along how = along(store.operand);
     out.put += fmt::format("    alignas(16) {} o{}[8];\n#pragma unroll\n    for (int v = 0; v < 8; v += 2) put2(o{} + v, x{}[v], x{}[v + 1]);\n", type, s, s, s, s);
-    const std::string own =
-        how == Along::neighbours ? fmt::format("at.template put<Together>({}, o{});\n", to, s) : fmt::format("at.put_apart({}, {}, o{});\n", to, text_.stride(store.operand, 1), s);
+    const std::string own = how == Along::neighbours ? fmt::format("at.template put<Together>({}, o{});\n", to, s)
+                                                     : fmt::format("at.put_apart({}, {}, o{});\n", to, text_.stride(store.operand, column_), s);
     if (args_.boxed_out == Args::none && in_boxes(store.operand, how)) {
       args_.boxed_out = static_cast<uint8_t>(store.operand);
       out.put += fmt::format("    if constexpr (U::tiled) {{\n      to_boxes(tile, o{});\n    }} else {{\n      {}    }}\n", s, own);
@@ -192,7 +222,7 @@ class Printer {
       if (b_.code[k].kind == Kind::load) take_load(k, f);
     }
     for (size_t s = 0; s < b_.stores.size(); ++s) take_store(s, f);
-    const std::string code = text_.code(b_, 0, {"at.row(v)", "at.column(v)"}, {"sums[v]", "sums[8 + v]"}, f.brought, stores_halves(b_));
+    const std::string code = text_.code(b_, 0, coordinates(), {"sums[v]", "sums[8 + v]"}, f.brought, stores_halves(b_));
     return "template <class U>\nstruct @Same {\n" + f.same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + f.held +
            "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
            fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {}, reads_far = {};\n  static constexpr int column_bytes = {}, halves = {}, apart = {};\n",
@@ -221,6 +251,7 @@ class Printer {
 
   const FusedBody& b_;
   const std::vector<StridedLayout>& layouts_;
+  const size_t column_;  // the axis of columns: the ones before it are rows
   ElementText text_;
   Args args_;
 };

@@ -8,16 +8,16 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x31434344;  // "DCC1"
+constexpr uint32_t magic = 0x32434344;  // "DCC2"
 
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.all(a.rank, a.kept, a.summed, a.stores, a.vector, a.tile, a.sizes);
+  s.all(a.lines, a.rank, a.kept, a.summed, a.stores, a.vector, a.tile, a.sizes);
   auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
   s.list(a.steps, [&](auto& step) { s.field(step); });
   s.list(a.unguarded, [&](auto& axis) { s.field(axis); });
-  s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.together); });
+  s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.vector); });
   s.list(a.numbers, number);
   s.list(a.known, [&](auto& k) {
     number(k.number);
@@ -37,7 +37,7 @@ void check(const DepthwiseConvCudaArgs& a) {
   require(a.vector >= 1 && a.vector <= 8 && a.tile >= 1 && a.tile <= 8, "tile");
   require(a.sizes >= a.indices() + a.rank && a.sizes <= 250, "sizes");
   require(a.stores >= 1 && a.operands.size() >= size_t{2} + a.stores && a.operands.size() <= 250, "operands");
-  for (const auto& o : a.operands) require(static_cast<int>(o.dtype) < ir::dtype_count, "operand");
+  for (const auto& o : a.operands) require(static_cast<int>(o.dtype) < ir::dtype_count && o.vector >= 1 && o.vector <= 16, "operand");
   const ir::DType type = a.operands[0].dtype;
   require((type == ir::DType::f32 || type == ir::DType::f16 || type == ir::DType::bf16) && a.operands[1].dtype == ir::DType::f32, "type");
   auto number = [&](const CudaNumber& n) {

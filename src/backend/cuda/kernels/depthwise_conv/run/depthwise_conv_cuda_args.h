@@ -17,14 +17,14 @@ namespace ingot::kernels {
 struct DepthwiseConvCudaArgs {
   static constexpr int max_rank = 8;       // of A; of kept and of summed indices
   static constexpr int64_t max_taps = 169; // 13 x 13
-  static constexpr uint32_t threads = 256; // of a block
-  // An operand of the body that a thread accesses for all its channels at once.
+  static constexpr uint32_t threads = 128; // of a block
   struct Operand {
     ir::DType dtype;
-    bool together = false;
+    uint8_t vector = 1;              // elements per access in name_0: channels, or neighbours of a line
   };
 
-  std::string name;                  // name_0: vectors of channels, name_1: single ones
+  std::string name;                  // name_0: accesses vectors, name_1: single elements
+  bool lines = false;                // threads are neighbours along lines of A, not along channels
   uint8_t rank = 1, kept = 2, summed = 0, stores = 1;
   uint8_t vector = 1;                // channels per thread in name_0
   uint8_t tile = 1;                  // outputs per thread along the index before the channels

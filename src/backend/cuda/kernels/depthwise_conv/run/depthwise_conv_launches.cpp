@@ -53,21 +53,23 @@ void check(const Args& a, const Call& call) {
   check_map(a, call.operands[0], call.sizes);
 }
 
-// True if vectors of channels start at aligned addresses, provided that the operands do.
+// True if vectors start at aligned addresses, provided that the operands do.
 bool in_vectors(const Args& a, const Call& call) {
-  const int64_t vector = a.vector;
-  const size_t channel = size_t{a.kept} - 1;
-  if (vector == 1 || call.sizes[channel] % vector != 0) return false;
+  const size_t along = size_t{a.kept} - (a.lines ? 2 : 1);  // the index whose neighbours are accessed together
+  bool any = a.vector > 1;
+  if (call.sizes[size_t{a.kept} - 1] % a.vector != 0) return false;
   for (size_t k = 0; k < call.operands.size(); ++k) {
-    if (!a.operands[k].together) continue;
+    const int64_t vector = a.operands[k].vector;
+    if (vector == 1) continue;
+    any = true;
     const TensorRef& x = call.operands[k];
     const auto bytes = static_cast<int64_t>(ir::size_of(x.dtype)), access = std::min<int64_t>(16, bytes * vector);
     for (size_t axis = 0; axis < static_cast<size_t>(x.rank); ++axis) {
-      const bool neighbours = k == 0 ? a.steps[axis * a.indices() + channel] != 0 : axis == channel;
-      if (x.dims[axis] > 1 && !neighbours && x.strides[axis] * bytes % access != 0) return false;
+      const bool neighbours = k == 0 ? a.steps[axis * a.indices() + along] != 0 : axis == along;
+      if (neighbours ? x.dims[axis] % vector != 0 : x.dims[axis] > 1 && x.strides[axis] * bytes % access != 0) return false;
     }
   }
-  return true;
+  return any;
 }
 
 }  // namespace
@@ -108,7 +110,7 @@ CudaLaunches depthwise_conv_cuda_launches(const Call& call, const CudaMachine&) 
   };
   if (in_vectors(args, call)) {
     for (size_t k = 0; k < args.operands.size(); ++k) {
-      if (args.operands[k].together) out.aligned.push_back(k);
+      if (args.operands[k].vector > 1) out.aligned.push_back(k);
     }
     out.list = launch(0, args.vector);
     out.any = launch(1, 1);

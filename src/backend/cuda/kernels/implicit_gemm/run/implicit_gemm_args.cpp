@@ -11,12 +11,12 @@ namespace ingot::kernels {
 namespace {
 
 constexpr uint32_t magic = 0x4143504d;  // "MPCA"
-constexpr size_t domain_rank = 2, most_gathered = 16;
+constexpr size_t most_gathered = 16;
 
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.all(a.type, a.b_type, a.map.rank, a.map.m_rank, a.map.k_rank, a.b_along_k, a.tiles, a.column_bytes, a.boxed_in, a.boxed_out, a.stores, a.sizes);
+  s.all(a.type, a.b_type, a.map.rank, a.map.m_rank, a.map.k_rank, a.b_along_k, a.tiles, a.column_bytes, a.boxed_in, a.boxed_out, a.stores, a.row_rank, a.sizes);
   auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
   s.list(a.map.steps, [&](auto& step) { s.field(step); });
   s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
@@ -49,6 +49,7 @@ void check(const ImplicitGemmArgs& a) {
   require(possible(a.map.rank) && possible(a.map.m_rank) && possible(a.map.k_rank) && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank), "map");
   require(std::all_of(a.map.steps.begin(), a.map.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; }), "map");
   for (const ImplicitGemmPatch& s : a.patches) require(is_possible(s), "patch");
+  require(a.row_rank >= 1 && a.row_rank <= GemmMap::max_rank && (a.row_rank == 1 || (a.boxed_in == ImplicitGemmArgs::none && a.boxed_out == ImplicitGemmArgs::none && a.pieces == 1 && !a.gated && !a.has_prologue())), "rows");
   require(a.column_bytes <= ImplicitGemmArgs::most_column_bytes, "columns");
   require(a.sizes <= 250 && a.operands.size() <= 250 && a.stores >= 1 && a.stores <= a.operands.size(), "operands");
   for (size_t k = 0; k < a.operands.size(); ++k) {
@@ -58,7 +59,7 @@ void check(const ImplicitGemmArgs& a) {
   }
   auto number = [&](const CudaNumber& n) {
     if (n.kind == CudaNumber::size) return n.a < a.sizes;
-    return n.kind <= CudaNumber::dim && n.a < a.operands.size() && n.b < domain_rank + a.operands[n.a].gathered;
+    return n.kind <= CudaNumber::dim && n.a < a.operands.size() && n.b < a.row_rank + 1 + a.operands[n.a].gathered;
   };
   require(a.numbers.size() <= 400, "numbers");
   for (const auto& n : a.numbers) require(number(n), "number");

@@ -2,7 +2,8 @@
 //
 // Operands: A (any tensor, read through a map), B [K, N] (contiguous along N or along K), then the body's loads and stores over [M, N] (and their gathered
 // axes). Sizes: M, N, K, the extents of the map's indices (m.., k..), the offset along each axis of A (as in the CPU's "matmul" with a map), then the
-// body's. N is a multiple of 8. A prologue computes A, which has one row, in the kernel: its loads take A's place. With a gated epilogue B is [K, 2 N].
+// body's. N is a multiple of 8. M may be several axes of the body's operands, as the axes before the last two are of A without a map and of B, which repeats
+// there. A prologue computes A, which has one row, in the kernel: its loads take A's place. With a gated epilogue B is [K, 2 N].
 // With one row, B may be several operands, side by side along N.
 #pragma once
 #include <string>
@@ -51,6 +52,7 @@ struct ImplicitGemmArgs {
   static constexpr uint16_t all_tiles = UINT16_MAX;
   uint16_t tiles = all_tiles;  // bit k: the plan has code for large tile k; 0 for targets other than Hopper
   uint8_t stores = 1;
+  uint8_t row_rank = 1;    // axes of the body's rows
   uint32_t sizes = 0;      // of the body
   std::vector<Operand> operands;  // of the body; numbers count operands and sizes from the body's first
   std::vector<CudaNumber> numbers;

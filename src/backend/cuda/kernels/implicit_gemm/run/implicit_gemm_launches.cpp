@@ -31,12 +31,14 @@ void check(const ImplicitGemmArgs& args, const Call& call) {
   const TensorRef &a = call.operands[0], &b = call.operands[args.left()];
   require(args.has_prologue() || a.dtype == args.type, "types");
   int64_t columns = 0;
+  const int last = args.row_rank;  // the axis of columns
   for (size_t i = args.left(); i < args.behind(); ++i) {
     const TensorRef& part = call.operands[i];
-    require(part.dtype == args.b_type && part.rank == 2 && part.dims[0] == k &&
+    require(part.dtype == args.b_type && part.rank == last + 1 && part.dims[last - 1] == k &&
                 (args.pieces == 1 || (part.dims[1] % 8 == 0 && part.strides[0] == b.strides[0] && part.strides[1] == b.strides[1])),
             "the right matrices");
-    columns += part.dims[1];
+    for (int axis = 0; axis < last - 1; ++axis) require(part.dims[axis] == 1 || part.strides[axis] == 0, "the right matrices");
+    columns += part.dims[last];
   }
   require((args.has_prologue() || a.rank == args.map.rank) && columns == (args.gated ? 2 : 1) * n, "matrices");
   require(!(args.has_prologue() || args.gated || args.pieces > 1) || (m == 1 && k % args.b_together() == 0), "one row");
@@ -47,14 +49,18 @@ void check(const ImplicitGemmArgs& args, const Call& call) {
     require(t.dtype == o.dtype && static_cast<size_t>(t.rank) == o.dims.size(), "the operands of the prologue");
     for (size_t d = 0; d < o.dims.size(); ++d) require(t.dims[d] == o.dims[d] && (t.dims[d] <= 1 || t.strides[d] == o.strides[d]), "the operands of the prologue");
   }
-  const int64_t along = args.b_along_k ? b.strides[0] : b.strides[1], apart = args.b_along_k ? b.strides[1] : b.strides[0];
+  const int64_t along = b.strides[args.b_along_k ? last - 1 : last], apart = b.strides[args.b_along_k ? last : last - 1];
   require(((args.b_along_k ? k : n) <= 1 || along == 1) && apart >= 0, "the right matrix");
   require(m >= 0 && n >= 0 && k >= 0 && n % 8 == 0 && m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX, "sizes");
+  const TensorRef& result = call.operands.back();
+  int64_t rows = 1;
+  for (int axis = 0; axis < last && axis < result.rank; ++axis) rows *= result.dims[axis];
+  require(rows == m, "the body's rows");
   for (size_t i = 0; i < args.operands.size(); ++i) {
     const TensorRef& t = call.operands[args.behind() + i];
-    require(t.dtype == args.operands[i].dtype && t.rank == 2 + args.operands[i].gathered, "the body's types");
+    require(t.dtype == args.operands[i].dtype && t.rank == last + 1 + args.operands[i].gathered, "the body's types");
     bool store = i + args.stores >= args.operands.size();
-    for (int axis = 0; axis < 2; ++axis) require(t.dims[axis] == (axis == 0 ? m : n) || (!store && t.dims[axis] == 1), "the body's sizes");
+    for (int axis = 0; axis <= last; ++axis) require(t.dims[axis] == (axis == last ? n : result.dims[axis]) || (!store && t.dims[axis] == 1), "the body's sizes");
   }
 }
 
@@ -88,11 +94,11 @@ void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
     p.origin[g] = g < map.axes ? static_cast<int>(map.start.along[g]) : 0;
     p.inside[g] = g < map.axes ? static_cast<int>(map.size[g]) : 1;
   }
-  auto part = [&](size_t from, size_t to, int* extents, long* steps, int(*guarded)[4]) {
+  auto part = [&](std::span<const IndexMap::Index> of, int* extents, long* steps, int(*guarded)[4]) {
     std::fill_n(extents, 4, 1);
     int at = 4;
-    for (size_t i = to; i-- > from;) {
-      const IndexMap::Index& index = map.indices[i];
+    for (size_t i = of.size(); i-- > 0;) {
+      const IndexMap::Index& index = of[i];
       if (index.extent == 1) continue;
       if (--at < outermost) fail(Code::unsupported, "a product through a map of more than {} indices is not possible on a GPU", 4 - outermost);
       extents[at] = static_cast<int>(index.extent);
@@ -100,8 +106,9 @@ void walk(const ImplicitGemmArgs& args, const Call& call, P& p) {
       for (int g = 0; g < map.axes; ++g) guarded[g][at] = static_cast<int>(index.along[g]);
     }
   };
-  part(0, args.map.m_rank, p.m_extent, p.m_step, p.m_guard);
-  part(args.map.m_rank, indices, p.k_extent, p.k_step, p.k_guard);
+  const auto of_k = map.indices.begin() + args.map.m_rank;
+  part(collapsed({map.indices.begin(), of_k}, map.axes), p.m_extent, p.m_step, p.m_guard);
+  part({of_k, map.indices.end()}, p.k_extent, p.k_step, p.k_guard);
   auto times = [](const int* e) { return static_cast<int64_t>(e[0]) * e[1] * e[2] * e[3]; };
   require(times(p.m_extent) == p.m && times(p.k_extent) == p.k, "the map's extents");
   const int64_t each = args.together_of_a(), inner = divided_up(p.k_extent[3], each) * each;
@@ -202,7 +209,7 @@ class Launches {
     p_.m = call.sizes[0];
     p_.n = call.sizes[1];
     p_.k = call.sizes[2];
-    p_.b_step = call.operands[args.left()].strides[args.b_along_k ? 1 : 0];
+    p_.b_step = call.operands[args.left()].strides[args.b_along_k ? args.row_rank : args.row_rank - 1];
     int64_t from = 0;
     for (size_t i = 1; i < args.pieces; ++i) {
       from += call.operands[args.left() + i - 1].dims[1];
@@ -218,7 +225,7 @@ class Launches {
     }
     for (uint8_t k : args.together) {
       const TensorRef& x = numbers_.operands[k];
-      for (int axis : {0, 2}) others = others && (axis >= x.rank || x.dims[axis] == 1 || x.strides[axis] % 8 == 0);
+      for (int axis = 0; axis < x.rank; ++axis) others = others && (axis == args.row_rank || x.dims[axis] == 1 || x.strides[axis] % 8 == 0);
       aligned_.push_back(first_ + k);
     }
     if (others && !a) patch_ = patch_of(args, call, p_);
