@@ -41,6 +41,10 @@ std::string_view name_of(const Site& site) {
   return std::visit(Name{}, site.kernel);
 }
 
+bool are_aligned(const Site& site, std::span<const size_t> operands) {
+  return std::all_of(operands.begin(), operands.end(), [&](size_t k) { return k < site.aligned.size() && site.aligned[k]; });
+}
+
 void offer_plain(const Site& site, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers& out, std::vector<CodeUnit> (*code)(const Plain&)) {
   const auto* p = std::get_if<Plain>(&site.kernel);
   if (p == nullptr || std::find(kernels.begin(), kernels.end(), p->kernel) == kernels.end()) return;

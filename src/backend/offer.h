@@ -100,11 +100,17 @@ struct Site {
   std::variant<Fused, Gemm, DepthwiseConv, Attention, Plain, External> kernel;
   const FusedBody* body = nullptr;
   std::vector<StridedLayout> operands = {};
+  // Per operand of the step: true if it starts at a multiple of `alignment` bytes in each run, as the plan's own memory does. A caller's memory may start
+  // anywhere. Empty: not known of any.
+  std::vector<bool> aligned = {};
+  static constexpr int64_t alignment = 16;
   std::span<const ir::Symbol> symbols = {};  // usual values and ranges of open sizes; a sketch has none
   // The usual and the largest value of a size; nullopt if the site does not say.
   std::optional<int64_t> usual(const ir::Dim&) const;
   std::optional<int64_t> largest(const ir::Dim&) const;
 };
+// True if all of these operands of the step start at aligned addresses in each run.
+bool are_aligned(const Site&, std::span<const size_t> operands);
 // "gemm", "scan": used in messages.
 std::string_view name_of(const Site&);
 // False for operands of a sketch, which have no strides.
@@ -121,9 +127,6 @@ struct CodeUnit {
   std::vector<std::string_view (*)()> libraries = {};  // texts to put before it, in order
   From from = From::ingot;
   std::string label = {};            // for display: the operator that has this kernel
-  // What it is compiled to: machine code for the target, PTX for later GPUs, or both.
-  enum class Forms : uint8_t { both, machine_code, ptx };
-  Forms forms = Forms::both;
 };
 
 // A step, and what it needs besides operands.

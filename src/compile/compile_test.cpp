@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <sstream>
 
 #include "backend/cuda/available_test.h"
@@ -164,13 +165,16 @@ TEST(Compile, OnePlanForBoth) {
     ASSERT_EQ(plan->targets.size(), 2u);
     EXPECT_EQ(plan->targets[1].target.text(), "cuda:sm_90");
     EXPECT_EQ(plan->functions[0].programs.size(), 2u);
-    // Every kernel that a step names is there, as machine code and as PTX; products are a library's.
+    // Every kernel that a step names is there as machine code; products are a library's. As PTX too, unless some code is for Hopper alone.
     for (bool ptx : {false, true}) {
       size_t kernels = 0;
       for (const plan::DeviceCode& code : plan->targets[1].code) kernels += (code.form == plan::DeviceCode::Form::ptx) == ptx ? code.kernels.size() : 0;
-      bool bodies = false;
-      for (const plan::Step& s : plan->functions[0].programs[1].steps) bodies = bodies || s.kernel != "matmul";
-      EXPECT_EQ(kernels > 0, bodies);
+      bool bodies = false, of_hopper = false;
+      for (const plan::Step& s : plan->functions[0].programs[1].steps) {
+        bodies = bodies || s.kernel != "matmul";
+        of_hopper = of_hopper || s.kernel == "implicit_gemm" || s.kernel == "attention";
+      }
+      EXPECT_EQ(kernels > 0, bodies && !(ptx && of_hopper));
     }
     std::vector<std::byte> bytes = plan::write(*plan);
     EXPECT_EQ(plan::write(compile(g, for_targets("cpu,cuda:sm_90"))), bytes);
@@ -178,6 +182,71 @@ TEST(Compile, OnePlanForBoth) {
     EXPECT_EQ(plan::write(*back), bytes);
     run_and_compare(g, back, random, "cpu");
     if (gpu) run_and_compare(g, back, random, "cuda");
+  }
+}
+
+// Names of the kernels of a step's code, without the name of its text, which is in the step's constants.
+std::set<std::string> code_of(const plan::Plan& p, size_t step) {
+  const std::vector<std::byte>& constants = p.functions[0].programs[0].steps.at(step).constants;
+  const std::string_view text(reinterpret_cast<const char*>(constants.data()), constants.size());
+  std::set<std::string> out;
+  for (const plan::DeviceCode& code : p.targets[0].code) {
+    for (const std::string& k : code.kernels) {
+      const size_t end = k.find('_', k.find_first_of("0123456789"));
+      if (text.find(k.substr(0, end)) != std::string_view::npos) out.insert(k.substr(end + 1));
+    }
+  }
+  return out;
+}
+
+// The plan's memory is aligned, and a caller's starts anywhere.
+TEST(Compile, CodeForUnalignedOperandsIsWhereTheyMayBe) {
+  SKIP_WITHOUT(nvrtc);
+  // Of the fused bodies only the second one reads and writes the plan's memory alone.
+  const plan::Plan made = compile(ir::parse(R"(ingot-graph 1
+%0 = input() {name="x"} : f16[128, 128]
+%1 = reduce(%0) {axes=[1], keep=true, kind="sum"} : f16[128, 1]
+%2 = sub(%0, %1) {} : f16[128, 128]
+%3 = view(%2) {map=map([128, 128] <- [<0> + 1*i1, <0> + 1*i0])} : f16[128, 128]
+%4 = matmul(%2, %3) {} : f16[128, 128]
+%5 = reduce(%4) {axes=[1], keep=true, kind="sum"} : f16[128, 1]
+%6 = sub(%4, %5) {} : f16[128, 128]
+%7 = view(%6) {map=map([128, 128] <- [<0> + 1*i1, <0> + 1*i0])} : f16[128, 128]
+%8 = matmul(%6, %7) {} : f16[128, 128]
+%9 = reduce(%8) {axes=[1], keep=true, kind="sum"} : f16[128, 1]
+%10 = sub(%8, %9) {} : f16[128, 128]
+output %10 "y" []
+)"),
+                                  for_targets("cuda:sm_90"));
+  ASSERT_EQ(steps_of(made), "fused | sum + sub\nmatmul | matmul\nfused | sum + sub\nmatmul | matmul\nfused | sum + sub\n");
+  EXPECT_EQ(code_of(made, 0), (std::set<std::string>{"0", "1"}));
+  EXPECT_EQ(code_of(made, 2), std::set<std::string>{"0"});
+  EXPECT_EQ(code_of(made, 4), (std::set<std::string>{"0", "1"}));
+}
+
+// A view of the plan's memory is aligned if it begins at a multiple of 16 bytes.
+TEST(Compile, CodeForUnalignedOperandsIsThereForViews) {
+  SKIP_WITHOUT(nvrtc);
+  for (int from : {0, 4, 8, 12}) {
+    SCOPED_TRACE(from);
+    const plan::Plan made = compile(ir::parse(fmt::format(R"(ingot-graph 1
+%0 = input() {{name="x"}} : f16[128, 144]
+%1 = weight() {{name="w"}} : f16[128, 128]
+%2 = reduce(%0) {{axes=[1], keep=true, kind="sum"}} : f16[128, 1]
+%3 = sub(%0, %2) {{}} : f16[128, 144]
+%4 = view(%3) {{map=map([128, 128] <- [<0> + 1*i0, <{}> + 1*i1])}} : f16[128, 128]
+%5 = matmul(%4, %1) {{}} : f16[128, 128]
+%6 = tanh(%5) {{}} : f16[128, 128]
+%7 = reduce(%6) {{axes=[1], keep=true, kind="sum"}} : f16[128, 1]
+%8 = sub(%6, %7) {{}} : f16[128, 128]
+output %8 "y" []
+)",
+                                                          from)),
+                                    for_targets("cuda:sm_90"));
+    ASSERT_EQ(steps_of(made), "fused | sum + sub\nimplicit_gemm | matmul + tanh\nfused | sum + sub\n");
+    const std::set<std::string> code = code_of(made, 1);
+    EXPECT_EQ(code.contains("any_1"), from % 8 != 0);
+    EXPECT_TRUE(std::any_of(code.begin(), code.end(), [](const std::string& k) { return k.starts_with("t"); }));
   }
 }
 

@@ -133,9 +133,9 @@ TEST(Gpu, AWeightIsReadAsItLies) {
                       "%2 = view(%1) {map=map([3, 2] <- [<0> + 1*i1, <0> + 1*i0])} : f32[3, 2]\n%3 = mul(%0, %2) {} : f32[3, 2]\noutput %3 \"y\" []\n",
                       {{0, 2, 4, 1, 3, 5}}));
   Session session(weights, 0, 1);
-  DeviceMemory memory(Device::open(0), 24);
-  const std::vector<float> rows{5, 4, 3, 2, 1, 0}, columns{5, 3, 1, 4, 2, 0};
-  memory.copy_from(columns.data(), 24, nullptr);
+  DeviceMemory memory(Device::open(0), 64);
+  const std::vector<float> rows{5, 4, 3, 2, 1, 0}, columns{5, 3, 1, 4, 2, 0, 0, 6, 8, 10, 7, 9, 11};
+  memory.copy_from(columns.data(), columns.size() * 4, nullptr);
   const void* on_device = reinterpret_cast<const void*>(memory.address());
   const int64_t turned[] = {1, 3};
   Tensor ones{std::vector<float>(6, 1), {3, 2}}, y{std::vector<float>(6), {3, 2}};
@@ -153,6 +153,12 @@ TEST(Gpu, AWeightIsReadAsItLies) {
   EXPECT_EQ(weights->current()->memory.weights[0], on_device);
   expect(rows);
   EXPECT_THROW(weights->set("w", on_device, 24, false), Error);
+  // Kernels take weights to be aligned: another address is copied from.
+  const auto* unaligned = static_cast<const float*>(on_device) + 7;
+  weights->set("w", unaligned, 24, false, turned);
+  weights->commit(1);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(weights->current()->memory.weights[0]) % 16, 0u);
+  expect({6, 7, 8, 9, 10, 11});
 }
 
 TEST(Gpu, AnIndexOutOfRangeIsToldAndTheSessionGoesOn) {

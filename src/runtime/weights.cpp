@@ -64,7 +64,7 @@ void Weights::swap_in(std::shared_ptr<const Set> next, const Limit& limit) {
 std::shared_ptr<const MemoryBlock> Weights::upload(Set& set, const std::vector<bool>& which, backend::Stream& stream) const {
   size_t total = 0;
   std::map<const std::byte*, size_t> offsets;
-  auto copied = [&](size_t i) { return which[i] && set.memory.weights[i] == nullptr && plan().weights[i].bytes > 0 && !backend().can_access(set.values[i]); };
+  auto copied = [&](size_t i) { return which[i] && set.memory.weights[i] == nullptr && plan().weights[i].bytes > 0 && !stays(set.values[i]); };
   for (size_t i = 0; i < which.size(); ++i) {
     if (!copied(i)) continue;
     auto [at, made] = offsets.try_emplace(set.values[i], total);

@@ -13,8 +13,8 @@
 
 namespace ingot::runtime {
 
-// Canonical weights stay in place (mapped file, caller's memory) if the device can access them there; otherwise they are copied. The prepare function
-// computes derived ones. Sessions of any thread may share them.
+// Canonical weights stay in place (mapped file, caller's memory) if the device can access them there, on a GPU at an aligned address; otherwise they are copied.
+// The prepare function computes derived ones. Sessions of any thread may share them.
 class Weights {
  public:
   // Runs prepare, unless the plan was written without values: then commit() does, and current() is null until then. `threads`: 0 = all allowed.
@@ -128,6 +128,8 @@ class Weights {
   void run_prepare(const LoadedFunction&, const Memory&, Workers&, backend::Stream&) const;
   void drop_pages(Set&, const Change&) const;
   size_t padded(size_t bytes) const { return padded_bytes(bytes, backend().alignment()); }
+  // True if programs read the value where it is. Kernels of a GPU take weights to be aligned (backend::Site::aligned).
+  bool stays(const std::byte* value) const { return backend().can_access(value) && reinterpret_cast<uintptr_t>(value) % 16 == 0; }
   Allocator& memory() const { return backend().memory() != nullptr ? *backend().memory() : allocator_; }
 
   const std::vector<plan::Derived>& derived() const { return plan().targets[loaded_->placement.target].derived; }

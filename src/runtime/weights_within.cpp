@@ -65,7 +65,7 @@ size_t Weights::Within::on_device() const {
   size_t bytes = 0;
   for (size_t w = 0; w < reads_.weights.size(); ++w) {
     const ReadWeight& r = reads_.weights[w];
-    const bool borrowed = !r.derived && of_.backend().can_access(set_->values[r.index]);
+    const bool borrowed = !r.derived && of_.stays(set_->values[r.index]);
     const bool ours = before_ != nullptr && (before_->kept.empty() || !before_->split.streamed[w]);
     if (borrowed || ours) bytes += r.bytes;
   }
@@ -107,7 +107,7 @@ void Weights::Within::place(size_t w) {
     return make_derived(w);
   }
   const bool there = of_.backend().can_access(from);
-  if (there && !streamed && !r.derived && from == set_->values[r.index]) return settle(w, nullptr, from);
+  if (!streamed && !r.derived && from == set_->values[r.index] && of_.stays(from)) return settle(w, nullptr, from);
   auto block = room(w);
   if (there || !streamed) {
     stream_->copy(block->data(), from, bytes);
@@ -127,7 +127,7 @@ void Weights::Within::make_derived(size_t w) {
   Memory where = set_->memory;
   for (size_t i = 0; i < where.weights.size(); ++i) {
     if (!making.part.weights[i] || where.weights[i] != nullptr || plan().weights[i].bytes == 0) continue;
-    if (of_.backend().can_access(set_->values[i])) {
+    if (of_.stays(set_->values[i])) {
       where.weights[i] = set_->values[i];
       continue;
     }

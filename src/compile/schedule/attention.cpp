@@ -38,7 +38,7 @@ void Scheduler::attention(NodeId n) {
   if (site.causal) label += ", causal";
   operands.insert(operands.end(), mask.operands.begin(), mask.operands.end());
   operands.push_back(with_batch(s_.places[node.out[0]], batch));
-  Decision d = choose({std::move(site), node.in.size() == 4 ? &mask.body : nullptr, layouts_of(operands)});
+  Decision d = choose({std::move(site), node.in.size() == 4 ? &mask.body : nullptr, layouts_of(operands), are_aligned(operands)});
   using backend::Obstacle;
   for (const auto& [obstacle, operand] : {std::pair(Obstacle::a, 0), std::pair(Obstacle::b, 1), std::pair(Obstacle::c, 2)}) {
     if (d.obstacle == obstacle && !s_.stored[node.in[static_cast<size_t>(operand)]]) return need(node.in[static_cast<size_t>(operand)]);

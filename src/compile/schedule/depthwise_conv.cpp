@@ -40,6 +40,7 @@ void Scheduler::depthwise_conv(WrittenBody written) {
   }
   with.layout = std::move(b);
   Decision d;
+  std::vector<BufferView> operands;
   if (windows) {
     site.map.axes = windows->map.axes;
     for (AffineMap::Axis& axis : site.map.axes) {
@@ -49,7 +50,9 @@ void Scheduler::depthwise_conv(WrittenBody written) {
     site.a = windows->place.layout;
     site.of_a = windows->place.dtype;
     site.b = with.layout;
-    d = choose({std::move(site), &written.body, layouts_of(written.operands)});
+    operands = {std::move(windows->place), std::move(with)};
+    operands.insert(operands.end(), written.operands.begin(), written.operands.end());
+    d = choose({std::move(site), &written.body, layouts_of(written.operands), are_aligned(operands)});
   }
   if (const ValueId copy = s_.unmade_copy(product.in[side]); copy != none_id && !d.image_in_place) return need(copy);
   if (!d.choice) {
@@ -57,9 +60,7 @@ void Scheduler::depthwise_conv(WrittenBody written) {
     return;
   }
   if (d.side_by_side && written.turned != none_id) return need(written.turned);
-  std::vector<BufferView> operands{std::move(windows->place), std::move(with)};
   const auto writes = static_cast<uint32_t>(written.body.stores.size());
-  operands.insert(operands.end(), written.operands.begin(), written.operands.end());
   push(std::move(*d.choice), std::move(operands), writes, std::move(written.label), node.origin);
 }
 

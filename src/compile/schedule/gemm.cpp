@@ -177,108 +177,123 @@ ValueId Scheduler::stored_for(std::optional<backend::Obstacle> obstacle, const N
   return encoded ? right : none_id;
 }
 
+// What a GEMM reads. Batch axes that were merged into M are gone.
+struct Scheduler::GemmReads {
+  OperandA a;
+  std::optional<WrittenBody> prologue;  // computes A
+  OperandB b;
+  Dims batch;
+
+  // True if all batches share B.
+  bool has_one_b() const { return b.packed || b.pieces[0].layout.strides[batch.size() - 1] == Dim(0); }
+  // After the last batch axis was merged into M.
+  void drop_batch_axis() {
+    batch.pop_back();
+    if (b.packed) return;
+    StridedLayout& first = b.pieces[0].layout;
+    first.dims.erase(first.dims.begin() + static_cast<int64_t>(batch.size()));
+    first.strides.erase(first.strides.begin() + static_cast<int64_t>(batch.size()));
+  }
+  // Of the step: these, then the body's.
+  std::vector<BufferView> operands(const WrittenBody& written) const {
+    std::vector<BufferView> out{a.place};
+    if (prologue) out.assign(prologue->operands.begin(), prologue->operands.end() - 1);
+    out.insert(out.end(), b.pieces.begin(), b.pieces.end());
+    out.insert(out.end(), written.operands.begin(), written.operands.end());
+    return out;
+  }
+};
+
+Outcome<Scheduler::GemmReads> Scheduler::gemm_reads(NodeId id) {
+  const Node& gemm = g_.nodes[id];
+  const Dims& dims = g_.type(gemm.out[0]).dims;
+  const Type& left = g_.type(gemm.in[0]);
+  GemmReads out{{}, std::nullopt, {}, Dims(dims.begin(), dims.end() - 2)};
+  out.a = {with_batch({UINT32_MAX, left.dtype, row_major(left.dims)}, out.batch), std::nullopt};
+  if (s_.has_prologue(gemm)) {
+    auto body = write_prologue(s_, gemm.in[0]);
+    if (!body) return body.missing();
+    out.prologue = std::move(*body);
+  } else {
+    auto operand = s_.operand_a(gemm.in[0], out.batch);
+    if (!operand) return operand.missing();
+    out.a = std::move(*operand);
+  }
+  auto right = operand_b(id, out.batch);
+  if (!right) return right.missing();
+  out.b = std::move(*right);
+  return out;
+}
+
+backend::Gemm Scheduler::gemm_site(const Node& gemm, const GemmReads& reads, bool gated) const {
+  const std::vector<BufferView>& pieces = reads.b.pieces;
+  backend::Gemm site;
+  site.type = g_.type(gemm.in[0]).dtype;
+  site.convolution = is_convolution(gemm);
+  if (const EncodedB* encoded = s_.encoded(gemm)) {
+    site.encoding = encoded->encoding;
+  } else if (pieces[0].dtype != site.type) {
+    site.encoding = ir::Encoding{.storage = pieces[0].dtype};
+  }
+  site.a = reads.a.place.layout;
+  site.b = layouts_of(pieces);
+  site.packed = reads.b.packed;
+  site.constant = std::all_of(pieces.begin(), pieces.end(), [&](const BufferView& p) { return is_constant(p); });
+  site.batch_rank = reads.batch.size();
+  site.map = reads.a.map;
+  site.m_rank = reads.a.m_rank;
+  site.gated = gated;
+  if (reads.prologue) site.prologue = {&reads.prologue->body, layouts_of(reads.prologue->operands)};
+  return site;
+}
+
 void Scheduler::gemm(WrittenBody written) {
   const NodeId id = g_.values[written.anchor].producer;
   const Node& anchor = g_.nodes[id];
-  Dims batch(g_.type(written.anchor).dims.begin(), g_.type(written.anchor).dims.end() - 2);
+  auto found = gemm_reads(id);
+  if (!found) return need(found.missing());
+  GemmReads reads = std::move(*found);
   // Storing a value may remove an obstacle; a value that is stored already cannot be stored differently.
   auto can_store = [&](ValueId v) { return !s_.stored[v]; };
-  const Type& left = g_.type(anchor.in[0]);
-  std::optional<WrittenBody> prologue;
-  OperandA a{with_batch({UINT32_MAX, left.dtype, row_major(left.dims)}, batch), std::nullopt};
-  if (s_.has_prologue(anchor)) {
-    auto body = write_prologue(s_, anchor.in[0]);
-    if (!body) return need(body.missing());
-    prologue = std::move(*body);
-  } else {
-    auto operand = s_.operand_a(anchor.in[0], batch);
-    if (!operand) return need(operand.missing());
-    a = std::move(*operand);
-  }
-  const std::optional<ValueId> concat = s_.pieces(anchor);
-  const EncodedB* encoded = s_.encoded(anchor);
-  auto right = operand_b(id, batch);
-  if (!right) return need(right.missing());
-  OperandB b = std::move(*right);
-  // If B has no batch, merge the batch axes into M. If A's batch axes lie in another order (batch after sequence), A is stored in row-major order first.
-  StridedLayout& first = b.pieces[0].layout;
-  auto one_matrix = [&] { return b.packed || first.strides[batch.size() - 1] == Dim(0); };
-  auto site_of = [&] {
-    backend::Gemm site;
-    site.type = left.dtype;
-    site.convolution = is_convolution(anchor);
-    if (encoded != nullptr) {
-      site.encoding = encoded->encoding;
-    } else if (b.pieces[0].dtype != left.dtype) {
-      site.encoding = ir::Encoding{.storage = b.pieces[0].dtype};
-    }
-    site.a = a.place.layout;
-    site.b = layouts_of(b.pieces);
-    site.packed = b.packed;
-    site.constant = std::all_of(b.pieces.begin(), b.pieces.end(), [&](const BufferView& p) { return is_constant(p); });
-    site.batch_rank = batch.size();
-    site.map = a.map;
-    site.m_rank = a.m_rank;
-    site.gated = written.gated;
-    if (prologue) site.prologue = {&prologue->body, layouts_of(prologue->operands)};
-    return site;
+  auto decide = [&](bool body_may_go) {
+    return choose({gemm_site(anchor, reads, written.gated), &written.body, layouts_of(written.operands), are_aligned(reads.operands(written))}, body_may_go);
   };
+  const bool of_one_row = reads.prologue || written.gated || s_.pieces(anchor);
   // A kernel that reads images as they lie needs no merged batch.
-  auto reads_image = [&] { return is_convolution(anchor) && choose({site_of(), &written.body, layouts_of(written.operands)}).image_in_place; };
+  auto reads_image = [&] { return is_convolution(anchor) && decide(false).image_in_place; };
   auto takes_batches = [&] {
-    return !a.map && !prologue && !concat && !written.gated && is_better_in_batches(a.place.layout, g_.type(written.anchor).dims.back()) &&
-           choose({site_of(), &written.body, layouts_of(written.operands)}).choice.has_value();
+    return !reads.a.map && !of_one_row && is_better_in_batches(reads.a.place.layout, g_.type(written.anchor).dims.back()) && decide(false).choice.has_value();
   };
+  // If B has no batch, merge the batch axes into M. If A's batch axes lie in another order (batch after sequence), A is stored in row-major order first.
   bool body_prevents = false;  // only the body prevents the merge
-  while (!batch.empty() && one_matrix()) {
-    Merge merged = uses_row_index(written.body) ? Merge::body_prevents : merge_rows(a, written.operands, batch.size());
+  while (!reads.batch.empty() && reads.has_one_b()) {
+    Merge merged = uses_row_index(written.body) ? Merge::body_prevents : merge_rows(reads.a, written.operands, reads.batch.size());
     if (merged == Merge::a_prevents && can_store(anchor.in[0]) && !takes_batches() && !reads_image()) return need(anchor.in[0]);
     body_prevents = merged == Merge::body_prevents;
     if (merged != Merge::done) break;
     merge_domain(written.body);
-    if (!b.packed) {
-      first.dims.erase(first.dims.begin() + static_cast<int64_t>(batch.size()) - 1);
-      first.strides.erase(first.strides.begin() + static_cast<int64_t>(batch.size()) - 1);
-    }
-    batch.pop_back();
+    reads.drop_batch_axis();
   }
   // Only the body prevents the merge, and the kernels for these sites have no batch: split the body off.
-  if ((prologue || written.gated || concat) && !batch.empty() && can_store(written.anchor)) return need(written.anchor);
-  backend::Gemm site = site_of();
-  Decision d = choose({site, &written.body, layouts_of(written.operands)}, can_store(written.anchor));
+  if (of_one_row && !reads.batch.empty() && can_store(written.anchor)) return need(written.anchor);
+  Decision d = decide(can_store(written.anchor));
   if (const ValueId copy = s_.unmade_copy(anchor.in[0]); copy != none_id && !d.image_in_place) return need(copy);
-  if (d.by_sums) return gemm_by_sums(std::move(written), a.place, b.pieces[0]);
+  if (d.by_sums) return gemm_by_sums(std::move(written), reads.a.place, reads.b.pieces[0]);
   if (!d.choice && body_prevents) {
-    if (batch.size() == 1 && !uses_row_index(written.body) && !prologue && !concat && !written.gated && merge_rows_by_gathers(a, written)) {
-      if (!b.packed) {
-        first.dims.erase(first.dims.begin());
-        first.strides.erase(first.strides.begin());
-      }
-      batch.clear();
-      site.a = a.place.layout;
-      site.b = layouts_of(b.pieces);
-      site.batch_rank = 0;
-      site.m_rank = a.m_rank;
-      d = choose({std::move(site), &written.body, layouts_of(written.operands)}, can_store(written.anchor));
+    if (reads.batch.size() == 1 && !uses_row_index(written.body) && !of_one_row && merge_rows_by_gathers(reads.a, written)) {
+      reads.drop_batch_axis();
+      d = decide(can_store(written.anchor));
     }
     if (!d.choice && can_store(written.anchor)) return need(written.anchor);
   }
   if (!d.choice) {
-    const ValueId stored = stored_for(d.obstacle, anchor, written.anchor, prologue ? s_.base_of(anchor.in[0]) : a.copied);
+    const ValueId stored = stored_for(d.obstacle, anchor, written.anchor, reads.prologue ? s_.base_of(anchor.in[0]) : reads.a.copied);
     if (stored != none_id) return need(stored);
-    return gemm_by_sums(std::move(written), a.place, b.pieces[0]);
+    return gemm_by_sums(std::move(written), reads.a.place, reads.b.pieces[0]);
   }
   if (d.side_by_side && written.turned != none_id) return need(written.turned);
-  std::vector<BufferView> operands{std::move(a.place)};
-  if (prologue) {
-    prologue->operands.pop_back();
-    operands = std::move(prologue->operands);
-    written.label = prologue->label + " + " + written.label;
-  }
-  operands.insert(operands.end(), b.pieces.begin(), b.pieces.end());
-  auto writes = static_cast<uint32_t>(written.body.stores.size());
-  operands.insert(operands.end(), written.operands.begin(), written.operands.end());
-  push(std::move(*d.choice), std::move(operands), writes, std::move(written.label), anchor.origin);
+  if (reads.prologue) written.label = reads.prologue->label + " + " + written.label;
+  push(std::move(*d.choice), reads.operands(written), static_cast<uint32_t>(written.body.stores.size()), std::move(written.label), anchor.origin);
 }
 
 // A GEMM in primitives: a fused body that reduces over K, then computes the epilogue of each sum.

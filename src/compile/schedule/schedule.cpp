@@ -177,6 +177,16 @@ bool Scheduler::same_memory(const BufferView& a, const BufferView& b) const {
   return buffer && a.layout == b.layout;
 }
 
+// See backend::Site::aligned. The runtime aligns all memory but that of bindings, which are the caller's.
+std::vector<bool> Scheduler::are_aligned(const std::vector<BufferView>& operands) const {
+  std::vector<bool> out;
+  for (const BufferView& p : operands) {
+    const Dim bytes = p.layout.offset * Dim(static_cast<int64_t>(size_of(p.dtype)));
+    out.push_back(out_.buffers.list[p.buffer].kind != plan::Buffer::Kind::binding && mod(bytes, backend::Site::alignment) == Dim(0));
+  }
+  return out;
+}
+
 namespace {
 
 // True if the last axis is strided, and the value is large enough that a copy is worth its step.
@@ -252,7 +262,7 @@ void drop_unused_unit_axes(WrittenBody& written) {
 void Scheduler::fused(WrittenBody written, OriginId origin) {
   drop_unused_unit_axes(written);
   auto writes = static_cast<uint32_t>(written.body.stores.size());
-  Decision d = choose({backend::Fused{}, &written.body, layouts_of(written.operands)});
+  Decision d = choose({backend::Fused{}, &written.body, layouts_of(written.operands), are_aligned(written.operands)});
   if (!d.choice) fail(Code::unsupported, "no backend has a kernel for a fused body");
   push(std::move(*d.choice), std::move(written.operands), writes, std::move(written.label), origin);
 }

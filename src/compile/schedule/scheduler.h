@@ -39,6 +39,9 @@ class Scheduler {
     std::optional<backend::Packing> packed = std::nullopt;
   };
   Outcome<OperandB> operand_b(ir::NodeId gemm, const ir::Dims& batch);
+  struct GemmReads;
+  Outcome<GemmReads> gemm_reads(ir::NodeId gemm);
+  backend::Gemm gemm_site(const ir::Node& gemm, const GemmReads&, bool gated) const;
   // The value to store so that an offer can take the GEMM; none_id if storing cannot help. `instead`: the value to store if no kernel has the prologue or the map of A.
   ir::ValueId stored_for(std::optional<backend::Obstacle>, const ir::Node& gemm, ir::ValueId anchor, ir::ValueId instead) const;
   void gemm_by_sums(WrittenBody written, const BufferView& a, const BufferView& b);
@@ -52,6 +55,7 @@ class Scheduler {
   void copy_outputs();
   std::set<size_t> conflicts() const;
   bool same_memory(const BufferView& a, const BufferView& b) const;
+  std::vector<bool> are_aligned(const std::vector<BufferView>& operands) const;
   bool is_constant(const BufferView& p) const;
   BufferView packed(uint32_t derived);
   StepResult itself(ir::ValueId v) const { return {v, s_.places[v], v, s_.places[v]}; }

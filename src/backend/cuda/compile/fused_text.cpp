@@ -30,12 +30,13 @@ ir::Dim extent_of(const Walk& w, size_t from, size_t to) {
 
 class Chooser {
  public:
-  Chooser(const FusedBody& body, const Walk& walk, const Tuning& tuning) : b_(body), w_(walk), t_(tuning) {}
+  // `any_address`: a kernel for units of several elements needs one for single elements beside it.
+  Chooser(const FusedBody& body, const Walk& walk, const Tuning& tuning, bool any_address) : b_(body), w_(walk), t_(tuning), any_address_(any_address || walk.unit == 1) {}
 
   std::vector<Variant> run() {
     if (!w_.rows) {
       if (w_.unit > 1) points(w_.unit, false);
-      points(1, false);
+      if (any_address_) points(1, false);
       if (may_be_wide()) points(1, true);
     } else if (w_.columns) {
       columns(false);
@@ -43,7 +44,7 @@ class Chooser {
     } else {
       if (w_.unit > 1) rows(w_.unit);
       if (w_.unit == 1) rows(1);
-      reread(1, false);
+      if (any_address_) reread(1, false);
       if (may_be_wide()) reread(1, true);
     }
     return std::move(list_);
@@ -152,8 +153,19 @@ class Chooser {
   const FusedBody& b_;
   const Walk& w_;
   const Tuning& t_;
+  const bool any_address_;
   std::vector<Variant> list_;
 };
+
+// False if all vectors start at aligned addresses: the operands do, and all sizes and strides are known, for which the walk has chosen the vectors.
+bool may_be_unaligned(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Walk& walk, const std::vector<bool>& aligned) {
+  auto is_known = [](const ir::Dims& dims) { return std::all_of(dims.begin(), dims.end(), [](const ir::Dim& d) { return d.is_constant(); }); };
+  if (!is_known(body.outer) || !is_known(body.row)) return true;
+  for (size_t k = 0; k < layouts.size(); ++k) {
+    if (walk.vector[k] != 0 && !(k < aligned.size() && aligned[k] && is_known(layouts[k].strides))) return true;
+  }
+  return false;
+}
 
 void replace_all(std::string& text, std::string_view from, const std::string& to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
@@ -161,7 +173,7 @@ void replace_all(std::string& text, std::string_view from, const std::string& to
 
 }  // namespace
 
-Emitted emit(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Tuning& tuning) {
+Emitted emit(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Tuning& tuning, const std::vector<bool>& aligned) {
   size_t rank = body.outer.size() + body.row.size();
   if (rank < 1 || rank > kernels::max_domain_rank || body.operands.size() > kernels::max_operands) {
     fail(Code::unsupported, "a fused body with {} axes and {} operands is too large", rank, body.operands.size());
@@ -176,7 +188,7 @@ Emitted emit(const FusedBody& body, const std::vector<StridedLayout>& layouts, c
     args.operands.push_back({body.operands[k], static_cast<uint8_t>(layouts[k].dims.size() - rank), walk.guarded[k] != 0, walk.vector[k] != 0});
   }
   for (const Walk::Group& g : walk.groups) args.groups.push_back({g.first, g.last});
-  args.variants = Chooser(body, walk, tuning).run();
+  args.variants = Chooser(body, walk, tuning, may_be_unaligned(body, layouts, walk, aligned)).run();
   Numbers numbers(args);
   Emitted out;
   std::string text;

@@ -24,7 +24,7 @@ struct Emitted {
 };
 
 // A pure function: equal bodies and layouts give equal text. Operands of the step are the body's: loads, then stores. Error (unsupported) if a primitive is
-// not defined for its dtype or there are too many operands.
-Emitted emit(const FusedBody&, const std::vector<StridedLayout>&, const Tuning& = {});
+// not defined for its dtype or there are too many operands. `aligned`: see Site::aligned; the text has no kernel that no size and address can want.
+Emitted emit(const FusedBody&, const std::vector<StridedLayout>&, const Tuning& = {}, const std::vector<bool>& aligned = {});
 
 }  // namespace ingot::backend::cuda

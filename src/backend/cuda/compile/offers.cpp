@@ -72,19 +72,21 @@ DeviceCode taken(const CodeUnit& unit, const Target& target) {
   return out;
 }
 
+// True for texts with matrix instructions. They are long, and use instructions that only their architecture has: on Hopper, later GPUs have no such code.
+bool has_matrices(const CodeUnit& unit) { return std::find(unit.libraries.begin(), unit.libraries.end(), &matrix_instructions) != unit.libraries.end(); }
+
 // The NVRTC calls for a target's code.
 class Jobs {
  public:
-  explicit Jobs(const Target& target) : target_(target) {}
+  // `as_ptx`: also makes PTX of ingot's own kernels.
+  Jobs(const Target& target, bool as_ptx) : target_(target), as_ptx_(as_ptx) {}
 
   // A few units per call: each call parses the prelude again, and calls run in parallel.
   void add(const CodeUnit& unit) {
     constexpr size_t together = 4;
-    // Texts with matrix instructions are long and use architecture-specific instructions: each is a call of its own.
-    const bool matrices = std::find(unit.libraries.begin(), unit.libraries.end(), &matrix_instructions) != unit.libraries.end();
+    const bool matrices = has_matrices(unit);  // a call of its own
     if (matrices) flush();
     special_ = matrices;
-    if (matrices) forms_ = unit.forms;
     text_ += unit.text;
     for (const auto& library : unit.libraries) {
       if (std::find(libraries_.begin(), libraries_.end(), library) == libraries_.end()) libraries_.push_back(library);
@@ -96,15 +98,14 @@ class Jobs {
   // A user's source is compiled unchanged and alone.
   void add_users(const CodeUnit& unit) {
     users_.emplace_back(code.size() + 1, &unit);
-    push(unit.text, unit.kernels, false, unit.label, CodeUnit::Forms::both);
+    push(unit.text, unit.kernels, false, unit.label, true);
   }
 
   void flush() {
     if (count_ == 0) return;
     std::string head(prelude());
     for (const auto& library : libraries_) head += library();
-    push(head + text_, std::move(kernels_), special_, {}, forms_);
-    forms_ = CodeUnit::Forms::both;
+    push(head + text_, std::move(kernels_), special_, {}, as_ptx_);
     text_.clear();
     kernels_.clear();
     libraries_.clear();
@@ -125,32 +126,31 @@ class Jobs {
   std::vector<DeviceCode> code;
 
  private:
-  void push(const std::string& text, const std::vector<std::string>& kernels, bool special, const std::string& of, CodeUnit::Forms forms) {
+  void push(const std::string& text, const std::vector<std::string>& kernels, bool special, const std::string& of, bool as_ptx) {
     for (bool ptx : {false, true}) {
-      if (forms == (ptx ? CodeUnit::Forms::machine_code : CodeUnit::Forms::ptx)) continue;
+      if (ptx && !as_ptx) continue;
       jobs_.push_back({text, target_.architecture, ptx ? CompileJob::Form::ptx : CompileJob::Form::cubin, special, of});
       code.push_back({ptx, target_.architecture, kernels, {}});
     }
   }
 
   const Target& target_;
+  const bool as_ptx_;
   std::vector<CompileJob> jobs_;
   std::vector<std::pair<size_t, const CodeUnit*>> users_;  // and the index that their PTX will have
   std::string text_;
   std::vector<std::string> kernels_;
   size_t count_ = 0;
   bool special_ = false;
-  CodeUnit::Forms forms_ = CodeUnit::Forms::both;
   decltype(CodeUnit::libraries) libraries_;
 };
 
 std::vector<DeviceCode> compile(std::span<const CodeUnit> units, const Target& target) {
   std::map<std::string_view, CodeUnit> distinct;
-  for (const CodeUnit& u : units) {
-    CodeUnit& first = distinct.try_emplace(u.name, u).first->second;
-    if (first.forms != u.forms) first.forms = CodeUnit::Forms::both;
-  }
-  Jobs jobs(target);
+  for (const CodeUnit& u : units) distinct.try_emplace(u.name, u);
+  // PTX is for later GPUs. They run a plan's code only if they can run all of it; else they compile the plan's graph.
+  const bool as_ptx = target.architecture != 90 || std::none_of(units.begin(), units.end(), has_matrices);
+  Jobs jobs(target, as_ptx);
   std::vector<DeviceCode> given;
   for (const auto& [name, unit] : distinct) {
     switch (unit.from) {

@@ -52,11 +52,11 @@ class DriverMemory final : public Allocator {
   Where where_;
 };
 
-// The version of CUDA that compiled a plan's code, from a comment in its PTX; 0 if there is none.
+// The version of CUDA that compiled a plan's code, from a comment in it; 0 if there is none.
 int compiled_by(std::span<const CodeImage> code) {
   constexpr std::string_view says = "Cuda compilation tools, release ";
   for (const CodeImage& c : code) {
-    std::string_view text(reinterpret_cast<const char*>(c.image.data()), c.ptx ? c.image.size() : 0);
+    std::string_view text(reinterpret_cast<const char*>(c.image.data()), c.image.size());
     size_t at = text.find(says);
     if (at == std::string_view::npos) continue;
     const char *from = text.data() + at + says.size(), *end = text.data() + text.size();

@@ -34,6 +34,7 @@ class Gpu final : public Backend {
   const DevicePtr& device() const { return device_; }
   // A kernel of the plan's code. Error (version) if there is none of this name.
   Function function(const std::string& name) const;
+  bool has_code(const std::string& kernel) const { return module_of_.contains(kernel); }
   // cuBLASLt, started on first use.
   const Products& products() const;
   // Timing::machine for the choices of ingot's own kernels. Their text is part of Timing::problem.

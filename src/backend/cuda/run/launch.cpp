@@ -65,7 +65,8 @@ Resolved resolve_launches(const Call& call, CudaLaunches (*launches)(const Call&
     return p;
   };
   out->usual = part(made.list);
-  out->any = part(made.any);
+  // The plan has this code only if an operand may be the caller's memory.
+  if (std::all_of(made.any.begin(), made.any.end(), [&](const CudaLaunch& l) { return gpu.has_code(l.kernel); })) out->any = part(made.any);
   out->aligned = std::move(made.aligned);
   return {made.scratch, out};
 }
@@ -75,6 +76,7 @@ void run_launches(const Call& call) {
   auto& stream = static_cast<GpuStream&>(*call.stream);
   bool aligned = std::all_of(prepared.aligned.begin(), prepared.aligned.end(), [&](size_t i) { return reinterpret_cast<Address>(call.operands[i].data) % 16 == 0; });
   Prepared::Part& part = aligned ? prepared.usual : prepared.any;
+  if (part.list.empty() && !prepared.usual.list.empty()) fail(Code::format, "an operand of a step is at an address that is no multiple of 16, for which the plan has no code");
   for (size_t k = 0; k < part.list.size(); ++k) {
     CudaLaunch& l = part.list[k];
     for (const CudaLaunch::Pointer& p : l.pointers) {

@@ -1,7 +1,13 @@
+#include <algorithm>
+#include <set>
+
 #include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/attention/attention_text.h"
 #include "backend/cuda/kernels/attention/run/attention_args.h"
+#include "backend/cuda/kernels/attention/run/attention_launches.h"
+#include "backend/cuda/kernels/known_code.h"
+#include "backend/cuda/kernels/run/launches.h"
 
 namespace ingot::backend::cuda {
 
@@ -13,6 +19,30 @@ std::optional<std::string> obstacle(const Attention& a, const Target& target) {
   if (a.type != ir::DType::f16 && a.type != ir::DType::bf16) return "for float16 and bfloat16";
   if (!fits(a.d) || !fits(a.e)) return "heads have 8 to 128 elements, a multiple of 8, or 160, 192 or 256";
   return std::nullopt;
+}
+
+// The code of a step: each variant is a unit. If all sizes are known, those that no launch of these sizes and addresses uses are left out.
+void split(EmittedStep& step, const Site& site, const Target& target) {
+  kernels::AttentionCudaArgs args = kernels::parse_attention_cuda(step.constants);
+  KnownCall known;
+  bool is_known = known.add(step.sizes);
+  for (size_t k = 0; is_known && k < site.operands.size(); ++k) is_known = known.add(site.operands[k], args.operands[k].dtype);
+  std::set<std::string> used;
+  auto note = [&](int multiprocessors, bool tiles) { add_kernels(kernels::attention_cuda_launches(known.call(&args), {multiprocessors, tiles}), site, used); };
+  if (is_known && target.architecture == 90) {
+    for (int multiprocessors : hoppers_multiprocessors) note(multiprocessors, true);
+  } else if (is_known) {
+    for (int multiprocessors : {1, 1 << 20}) {
+      for (bool tiles : {false, true}) note(multiprocessors, tiles);  // Hopper runs PTX for older GPUs
+    }
+  }
+  if (is_known) {
+    // Numbers of multiprocessors that no such GPU has get the variant that there is.
+    const uint8_t printed = static_cast<uint8_t>((used.contains(args.name + "_0") ? 1 : 0) | (used.contains(args.name + "_1") ? 2 : 0));
+    if (printed != 0) args.printed = printed;
+    step.constants = kernels::serialise(args);
+  }
+  step.code = cut(step.code.at(0), [&](const std::string& kernel) { return !is_known || used.contains(kernel); });
 }
 
 }  // namespace
@@ -27,11 +57,12 @@ void attention_offers(const Site& site, const Target& target, const Settings&, O
       return out.refusals.push_back({"tensor cores", static_cast<Obstacle>(static_cast<size_t>(Obstacle::a) + i), "a head's elements are not contiguous"});
   }
   if (auto reason = obstacle(*a, target)) return out.refusals.push_back({"tensor cores", Obstacle::types, std::move(*reason)});
-  out.offers.push_back({.implementation = "tensor cores", .emit = [a, &site] {
+  out.offers.push_back({.implementation = "tensor cores", .emit = [a, &site, &target] {
                           EmittedAttention code = emit_attention(*a, site.body, site.operands);
                           EmittedStep step{"attention", std::move(code.arguments), {a->s, a->t, a->d, a->e}};
                           step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
                           step.code.push_back({std::move(code.name), std::move(code.text), std::move(code.kernels), {matrix_instructions, matrix_text, attention_text}});
+                          split(step, site, target);
                           return step;
                         }});
 }

@@ -99,7 +99,7 @@ class Printer {
         lines_(!is(site.a.strides[*axis_of_channels(site)], 1)),
         text_(layouts_, site.map.dims.size() + site.map.axes.size(), true) {}
 
-  EmittedDepthwiseConv run() {
+  EmittedDepthwiseConv run(const std::vector<int>& variants) {
     EmittedDepthwiseConv out;
     args_.steps = *map_steps(w_.map, out.sizes);
     args_.rank = static_cast<uint8_t>(w_.map.axes.size());
@@ -116,7 +116,7 @@ class Printer {
       if (stays_inside(w_, j)) args_.unguarded.push_back(static_cast<uint8_t>(j));
     }
     std::string text;
-    for (int variant : {0, 1}) {
+    for (int variant : variants) {
       vectors_ = variant == 0;
       text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) @{}(const __grid_constant__ @P p) {{\n  constexpr int V = {};\n", Args::threads, blocks_together,
                           variant, vectors_ ? args_.vector : 1);
@@ -131,7 +131,7 @@ class Printer {
     args_.known = text_.known();
     out.name = args_.name;
     out.text = std::move(text);
-    out.kernels = {args_.name + "_0", args_.name + "_1"};
+    for (int variant : variants) out.kernels.push_back(fmt::format("{}_{}", args_.name, variant));
     out.arguments = kernels::serialise(args_);
     return out;
   }
@@ -409,10 +409,10 @@ std::optional<DepthwiseObstacle> depthwise_conv_obstacle(const DepthwiseConv& w,
   return std::nullopt;
 }
 
-EmittedDepthwiseConv emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body, const std::vector<StridedLayout>& body_layouts) {
+EmittedDepthwiseConv emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants) {
   std::vector<StridedLayout> layouts{w.a, w.b};
   layouts.insert(layouts.end(), body_layouts.begin(), body_layouts.end());
-  return Printer(w, body, std::move(layouts)).run();
+  return Printer(w, body, std::move(layouts)).run(variants);
 }
 
 }  // namespace ingot::backend::cuda

@@ -33,7 +33,7 @@ struct DepthwiseObstacle {
 std::optional<DepthwiseObstacle> depthwise_conv_obstacle(const DepthwiseConv&, const FusedBody&, const std::vector<StridedLayout>& body_layouts);
 
 std::string_view depthwise_conv_text();
-// A pure function. The convolution must have no obstacle.
-EmittedDepthwiseConv emit_depthwise_conv(const DepthwiseConv&, const FusedBody&, const std::vector<StridedLayout>& body_layouts);
+// A pure function. The convolution must have no obstacle. `variants`: the kernels to print, 0 for vectors of channels and 1 for single ones.
+EmittedDepthwiseConv emit_depthwise_conv(const DepthwiseConv&, const FusedBody&, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants = {0, 1});
 
 }  // namespace ingot::backend::cuda

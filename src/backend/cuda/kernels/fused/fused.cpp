@@ -31,7 +31,7 @@ void fused_offers(const Site& site, const Target&, const Settings&, Offers& out)
   if (!std::holds_alternative<Fused>(site.kernel)) return;
   out.offers.push_back({.implementation = "text", .emit = [&site] {
                           const FusedBody& body = *site.body;
-                          Emitted code = emit(body, site.operands);
+                          Emitted code = emit(body, site.operands, {}, site.aligned);
                           EmittedStep step{"fused", std::move(code.arguments), std::move(code.sizes)};
                           step.sizes.insert(step.sizes.end(), body.outer.begin(), body.outer.end());
                           step.sizes.insert(step.sizes.end(), body.row.begin(), body.row.end());

@@ -14,17 +14,16 @@ namespace {
 
 using ir::Dim;
 using ir::DType;
-using Forms = CodeUnit::Forms;
 
-// relu(A B + bias), B along K.
-struct Product {
+// The code of a step that computes A B, with B contiguous along K.
+struct CodeOfGemm {
   int64_t m, n, k;
   DType type;
   Gemm gemm{};
   FusedBody body;
   std::vector<StridedLayout> layouts;
 
-  Product(Dim rows, int64_t n, int64_t k, DType type) : m(rows.constant().value_or(0)), n(n), k(k), type(type) {
+  CodeOfGemm(Dim rows, int64_t n, int64_t k, DType type) : m(rows.constant().value_or(0)), n(n), k(k), type(type) {
     gemm.type = type;
     gemm.a = {{rows, k}, {k, 1}};
     gemm.b = {{{k, n}, {1, k}}};
@@ -40,7 +39,8 @@ struct Product {
     layouts = {{{rows, n}, {n, 1}}};
   }
   EmittedStep whole(bool large = true) const { return take(implicit_gemm(gemm, body, layouts, large)).step; }
-  EmittedStep split(bool timed, bool large = true) const { return split_code(whole(large), gemm, layouts, timed); }
+  // `aligned`: of A, B and the result.
+  EmittedStep split(bool timed, bool large = true, std::vector<bool> aligned = {}) const { return split_code(whole(large), {gemm, &body, layouts, std::move(aligned)}, timed); }
 
   kernels::CudaLaunches launches(const EmittedStep& step, int multiprocessors, bool tiles, const std::map<std::string, std::string, std::less<>>* timed = nullptr) const {
     const int64_t dims[3][2] = {{m, k}, {k, n}, {m, n}}, strides[3][2] = {{k, 1}, {1, k}, {n, 1}};
@@ -57,20 +57,22 @@ struct Product {
   }
 };
 
-std::set<std::string> kernels_of(const EmittedStep& step, Forms without) {
+std::set<std::string> kernels_of(const EmittedStep& step) {
   std::set<std::string> out;
-  for (const CodeUnit& u : step.code) {
-    if (u.forms != without) out.insert(u.kernels.begin(), u.kernels.end());
-  }
+  for (const CodeUnit& u : step.code) out.insert(u.kernels.begin(), u.kernels.end());
   return out;
 }
 
-void expect_code_for(const EmittedStep& step, const kernels::CudaLaunches& launches, bool ptx) {
-  const std::set<std::string> there = kernels_of(step, ptx ? Forms::machine_code : Forms::ptx);
-  for (const auto* list : {&launches.list, &launches.any}) {
-    for (const kernels::CudaLaunch& l : *list) EXPECT_TRUE(there.contains(l.kernel)) << l.kernel << (ptx ? " as PTX" : "");
-  }
+// `aligned`: what the site says about the step's three operands.
+void expect_code_for(const EmittedStep& step, const kernels::CudaLaunches& launches, const std::vector<bool>& aligned = {}) {
+  const std::set<std::string> there = kernels_of(step);
+  for (const kernels::CudaLaunch& l : launches.list) EXPECT_TRUE(there.contains(l.kernel)) << l.kernel;
+  const bool may_be_unaligned = std::any_of(launches.aligned.begin(), launches.aligned.end(), [&](size_t k) { return aligned.empty() || !aligned[k]; });
+  for (const kernels::CudaLaunch& l : launches.any) EXPECT_TRUE(there.contains(l.kernel) || !may_be_unaligned) << l.kernel;
 }
+
+// A caller's memory is aligned by chance, the plan's always: all of a step's operands, all but A, none.
+const std::vector<std::vector<bool>> alignments = {{true, true, true}, {false, true, true}, {}};
 
 TEST(implicit_gemm_code, has_every_kernel_that_known_sizes_use_on_any_gpu) {
   for (DType type : {DType::f16, DType::bf16, DType::f32}) {
@@ -78,19 +80,20 @@ TEST(implicit_gemm_code, has_every_kernel_that_known_sizes_use_on_any_gpu) {
       for (int64_t n : {8, 96, 320, 2048}) {
         for (int64_t k : {8, 12, 100, 1024, 8192}) {
           SCOPED_TRACE(fmt::format("{} {} x {} x {}", ir::name_of(type), m, n, k));
-          const Product p(m, n, k, type);
+          const CodeOfGemm p(m, n, k, type);
           const Taken whole = take(implicit_gemm(p.gemm, p.body, p.layouts, true));
           if (whole.obstacle) continue;
           for (bool timed : {false, true}) {
-            const EmittedStep step = p.split(timed);
-            for (int multiprocessors : {1, 16, 66, 78, 114, 132, 148, 1000}) {
-              const kernels::CudaLaunches here = p.launches(step, multiprocessors, true);
-              expect_code_for(step, here, false);
-              expect_code_for(step, p.launches(step, multiprocessors, false), true);
-              // Whatever can be timed has its kernel too.
-              for (const std::string& choice : here.choices) {
-                const std::map<std::string, std::string, std::less<>> wanted = {{here.problem, choice}};
-                expect_code_for(step, p.launches(step, multiprocessors, true, &wanted), false);
+            for (const std::vector<bool>& aligned : alignments) {
+              const EmittedStep step = p.split(timed, true, aligned);
+              for (int multiprocessors : {1, 16, 66, 78, 114, 132, 148, 1000}) {
+                const kernels::CudaLaunches here = p.launches(step, multiprocessors, true);
+                expect_code_for(step, here, aligned);
+                // Whatever can be timed has its kernel too.
+                for (const std::string& choice : here.choices) {
+                  const std::map<std::string, std::string, std::less<>> wanted = {{here.problem, choice}};
+                  expect_code_for(step, p.launches(step, multiprocessors, true, &wanted), aligned);
+                }
               }
             }
           }
@@ -103,31 +106,44 @@ TEST(implicit_gemm_code, has_every_kernel_that_known_sizes_use_on_any_gpu) {
 // Code for sm_80 also runs on Hopper, as PTX. It has no large tiles, so launches there must not use them.
 TEST(implicit_gemm_code, without_large_tiles_has_every_kernel_on_any_gpu) {
   for (int64_t m : {1, 100, 5000}) {
-    const Product p(m, 320, 1024, DType::f16);
+    const CodeOfGemm p(m, 320, 1024, DType::f16);
     const EmittedStep step = p.split(false, false);
     for (bool hopper : {false, true}) {
       for (int multiprocessors : {1, 58, 108, 132, 1000}) {
-        for (bool ptx : {false, true}) expect_code_for(step, p.launches(step, multiprocessors, hopper), ptx);
+        expect_code_for(step, p.launches(step, multiprocessors, hopper));
       }
     }
   }
 }
 
 TEST(implicit_gemm_code, of_known_sizes_is_a_part_and_of_open_ones_is_whole) {
-  const Product known(512, 1024, 1024, DType::f16);
+  const CodeOfGemm known(512, 1024, 1024, DType::f16);
   const EmittedStep whole = known.whole(), step = known.split(false);
   const std::set<std::string> all(whole.code[0].kernels.begin(), whole.code[0].kernels.end());
-  EXPECT_LE(2 * kernels_of(step, Forms::ptx).size(), all.size());
-  EXPECT_GT(kernels_of(known.split(true), Forms::ptx).size(), kernels_of(step, Forms::ptx).size());
+  EXPECT_LE(2 * kernels_of(step).size(), all.size());
+  EXPECT_GT(kernels_of(known.split(true)).size(), kernels_of(step).size());
   // The choice of before is the choice now.
   EXPECT_EQ(known.launches(step, 132, true).list[0].kernel, known.launches(whole, 132, true).list[0].kernel);
 
-  const Product open(Dim::symbol(0), 1024, 1024, DType::f16);
+  const CodeOfGemm open(Dim::symbol(0), 1024, 1024, DType::f16);
   const EmittedStep parts = open.split(false);
-  EXPECT_EQ(kernels_of(parts, Forms::ptx), kernels_of(open.whole(), Forms::ptx));
+  EXPECT_EQ(kernels_of(parts), kernels_of(open.whole()));
   for (const CodeUnit& u : parts.code) {
-    EXPECT_EQ(u.forms == Forms::machine_code, u.name.substr(u.name.rfind('_') + 1)[0] == 't') << u.name;
     for (const std::string& kernel : u.kernels) EXPECT_NE(u.text.find(" " + kernel + "("), std::string::npos) << kernel;
+  }
+}
+
+TEST(implicit_gemm_code, of_aligned_operands_has_no_kernels_for_other_addresses) {
+  const CodeOfGemm p(512, 1024, 1024, DType::f16);
+  auto for_any_address = [](const EmittedStep& step) {
+    const std::set<std::string> all = kernels_of(step);
+    return std::any_of(all.begin(), all.end(), [](const std::string& k) { return k.find("_any_") != std::string::npos; });
+  };
+  EXPECT_FALSE(for_any_address(p.split(false, true, {true, true, true})));
+  for (size_t k = 0; k < 3; ++k) {
+    std::vector<bool> aligned(3, true);
+    aligned[k] = false;
+    EXPECT_TRUE(for_any_address(p.split(false, true, aligned))) << k;
   }
 }
 

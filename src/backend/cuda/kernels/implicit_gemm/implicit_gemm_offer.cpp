@@ -238,7 +238,7 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
   if (beaten) return out.refusals.push_back({name, Obstacle::cost, "not faster than the library, which takes the whole body"});
   GemmAnswer answer = implicit_gemm(*g, *site.body, site.operands, target.architecture == 90);
   if (answer.obstacle) return out.refusals.push_back({name, *answer.obstacle, answer.reason});
-  auto emit = [whole = std::move(answer.emit), g, &site, &settings] { return split_code(whole(), *g, site.operands, settings.rivals); };
+  auto emit = [whole = std::move(answer.emit), &site, &settings] { return split_code(whole(), site, settings.rivals); };
   Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .emit = std::move(emit)});
   // Only the large tiles of Hopper can be timed.
   if (target.architecture == 90 && !g->encoding && cost > 0 && (is_half(g->type) || is_along_k(*g))) offer.tunables = {"tile and parts of K"};

@@ -21,13 +21,13 @@ using ir::Dim;
 using ir::DType;
 
 // D = A B of half precision, with B contiguous along K.
-struct Product {
+struct TimedGemm {
   int64_t m, n, k;
   Gemm gemm{};
   FusedBody body;
   std::vector<StridedLayout> layouts;
 
-  Product(int64_t m, int64_t n, int64_t k) : m(m), n(n), k(k) {
+  TimedGemm(int64_t m, int64_t n, int64_t k) : m(m), n(n), k(k) {
     gemm.type = DType::f16;
     gemm.a = {{m, k}, {k, 1}};
     gemm.b = {{{k, n}, {1, k}}};
@@ -52,7 +52,7 @@ struct Product {
 };
 
 // Its launches on a machine of 132 multiprocessors, with a trial or known timings.
-kernels::CudaLaunches launches(const Product& p, const Timing* trial = nullptr, const std::map<std::string, std::string, std::less<>>* timed = nullptr) {
+kernels::CudaLaunches launches(const TimedGemm& p, const Timing* trial = nullptr, const std::map<std::string, std::string, std::less<>>* timed = nullptr) {
   const Taken own = take(implicit_gemm(p.gemm, p.body, p.layouts, true));
   const int64_t dims[3][2] = {{p.m, p.k}, {p.k, p.n}, {p.m, p.n}}, strides[3][2] = {{p.k, 1}, {1, p.k}, {p.n, 1}};
   std::vector<TensorRef> operands;
@@ -70,7 +70,7 @@ kernels::CudaLaunches launches(const Product& p, const Timing* trial = nullptr, 
 std::string tile_of(const kernels::CudaLaunches& l) { return l.list[0].kernel.substr(l.list[0].kernel.rfind('_') + 1); }
 
 TEST(implicit_gemm_timed, a_choice_overrides_the_model_at_its_size) {
-  const Product p(512, 1024, 1024);
+  const TimedGemm p(512, 1024, 1024);
   const kernels::CudaLaunches usual = launches(p);
   ASSERT_GT(usual.choices.size(), 2u);
   EXPECT_LE(usual.choices.size(), 8u);
@@ -97,7 +97,7 @@ TEST(implicit_gemm_timed, a_choice_overrides_the_model_at_its_size) {
 }
 
 TEST(implicit_gemm_timed, the_model_decides_for_other_sizes_and_unknown_choices) {
-  const Product p(512, 1024, 1024), other(640, 1024, 1024);
+  const TimedGemm p(512, 1024, 1024), other(640, 1024, 1024);
   const kernels::CudaLaunches usual = launches(p), others = launches(other);
   EXPECT_NE(usual.problem, others.problem);
   const std::map<std::string, std::string, std::less<>> timed = {{usual.problem, usual.choices[1]}};
@@ -108,12 +108,12 @@ TEST(implicit_gemm_timed, the_model_decides_for_other_sizes_and_unknown_choices)
     EXPECT_EQ(launches(p, &trial).list[0].parameters, usual.list[0].parameters) << unknown;
   }
   // One row has a kernel of its own, without choices.
-  EXPECT_TRUE(launches(Product(1, 1024, 1024)).choices.empty());
+  EXPECT_TRUE(launches(TimedGemm(1, 1024, 1024)).choices.empty());
 }
 
 // If an offer names tunables, its kernel has RunKernel::tunables.
 TEST(implicit_gemm_timed, tunables_of_offers_are_those_of_kernels) {
-  auto tunable = [](const Product& p, const char* target) {
+  auto tunable = [](const TimedGemm& p, const char* target) {
     std::vector<std::string> out;
     for (const Offer& o : p.offers(true, target).offers) {
       if (!o.tunables.empty()) out.emplace_back(o.implementation);
@@ -121,9 +121,9 @@ TEST(implicit_gemm_timed, tunables_of_offers_are_those_of_kernels) {
     return out;
   };
   using Names = std::vector<std::string>;
-  EXPECT_EQ(tunable(Product(512, 1024, 1024), "cuda:sm_90"), (Names{"cublaslt", "implicit_gemm"}));
-  EXPECT_EQ(tunable(Product(512, 1024, 1024), "cuda:sm_80"), (Names{"cublaslt"}));
-  EXPECT_EQ(tunable(Product(1, 1024, 1024), "cuda:sm_90"), (Names{"cublaslt"}));
+  EXPECT_EQ(tunable(TimedGemm(512, 1024, 1024), "cuda:sm_90"), (Names{"cublaslt", "implicit_gemm"}));
+  EXPECT_EQ(tunable(TimedGemm(512, 1024, 1024), "cuda:sm_80"), (Names{"cublaslt"}));
+  EXPECT_EQ(tunable(TimedGemm(1, 1024, 1024), "cuda:sm_90"), (Names{"cublaslt"}));
   auto has = [](std::span<const RunKernel> list, std::string_view name) {
     return std::any_of(list.begin(), list.end(), [&](const RunKernel& k) { return k.name == name && k.tunables != nullptr; });
   };
@@ -139,7 +139,7 @@ TEST(implicit_gemm_timed, near_rivals_are_offered_for_timing) {
     for (const Refusal& r : offers.refusals) out += r.obstacle == Obstacle::cost ? "- " + std::string(r.implementation) : "";
     return out;
   };
-  const Product p(512, 1024, 1024);
+  const TimedGemm p(512, 1024, 1024);
   EXPECT_EQ(names(p.offers(false)), "cublaslt - implicit_gemm");
   EXPECT_EQ(names(p.offers(true)), "cublaslt implicit_gemm ");
   EXPECT_EQ(names(p.offers(true, "cuda:sm_80")), "cublaslt implicit_gemm ");  // twice the cost

@@ -129,92 +129,112 @@ class Printer {
     return rows.dim;
   }
 
+  // Parts of the epilogue's text.
+  struct Finish {
+    std::string same, same_from;             // operands that are constant over rows, and how they are loaded
+    std::string fetched;                     // those that tile kernels load before they multiply
+    std::string held, held_from;             // operands of the rows
+    std::string results, keep, put;          // results: declared, set, stored
+    bool reads_far = false;                  // operands of rows that come in no box
+    std::vector<std::string> brought;        // per instruction: the value of a load
+  };
+
+  // A load that is constant over rows.
+  void take_load_once(size_t k, Along how, Finish& out) {
+    const Instruction& i = b_.code[k];
+    const std::string_view type = memory_type(b_.operands[i.operand]);
+    const std::string from = fmt::format("(const {}*)p.pointer[{}]", type, i.operand);
+    out.same += fmt::format("  alignas(16) {} m{}[{}];\n", type, k, how == Along::same ? "1" : "U::columns");
+    if (how == Along::same) {
+      out.same_from += fmt::format("    same.m{}[0] = *({});\n", k, from);
+    } else {
+      const size_t bytes = ir::size_of(b_.operands[i.operand]), before = args_.column_bytes;
+      const bool early = bytes >= 2 && before + bytes <= Args::most_column_bytes;
+      if (early) {
+        args_.column_bytes = static_cast<uint8_t>(before + bytes);
+        out.fetched += fmt::format("      (({}*)(room + {} * Width))[c] = ({})[at];\n", type, before, from);
+      }
+      out.same_from += fmt::format("    at.template constants<Together, {}>(same.m{}, {});\n", early ? static_cast<int>(before) : -1, k, from);
+    }
+    out.brought[k] = fmt::format("value(same.m{}[{}])", k, how == Along::same ? "0" : "U::column_of(v)");
+  }
+
+  void take_load(size_t k, Finish& out) {
+    const Instruction& i = b_.code[k];
+    const std::string_view type = memory_type(b_.operands[i.operand]);
+    if (const auto rows = rows_of_batch(i)) {
+      text_.take({Number::stride, static_cast<uint8_t>(i.operand), 1}, 1);
+      args_.together.push_back(static_cast<uint8_t>(i.operand));
+      out.reads_far = true;
+      out.held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
+      out.held_from += fmt::format("    at.template bring_of_batch<Together>(held.m{}, (const {}*)p.pointer[{}], {}, (u32){});\n", k, type, i.operand, text_.stride(i.operand, 2),
+                                   text_.size(*rows));
+      out.brought[k] = fmt::format("value(held.m{}[v])", k);
+      return;
+    }
+    if (!i.in.empty()) return;
+    const Along how = along(i.operand);
+    if (how == Along::apart) return;
+    const std::string from = fmt::format("(const {}*)p.pointer[{}]", type, i.operand), rows = rows_of(i.operand);
+    if (rows.empty()) return take_load_once(k, how, out);
+    if (how == Along::same) {
+      out.reads_far = true;
+      out.held += fmt::format("  {} m{}[U::rows];\n", type, k);
+      out.held_from += fmt::format("#pragma unroll\n    for (int v = 0; v < 2 * U::rows; v += 2) held.m{}[U::row_of(v)] = ({})[{}(at.row(v))];\n", k, from, rows);
+      out.brought[k] = fmt::format("value(held.m{}[U::row_of(v)])", k);
+      return;
+    }
+    out.held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
+    const std::string own = fmt::format("at.template bring<Together>(held.m{}, {}, {});\n", k, from, rows);
+    if (args_.boxed_in == Args::none && in_boxes(i.operand, how)) {
+      args_.boxed_in = static_cast<uint8_t>(i.operand);
+      out.held_from += fmt::format("    if constexpr (U::tiled) {{\n      from_boxes(held.m{}, tile);\n    }} else {{\n      {}    }}\n", k, own);
+    } else {
+      out.reads_far = true;
+      out.held_from += "    " + own;
+    }
+    out.brought[k] = fmt::format("value(held.m{}[v])", k);
+  }
+
+  void take_store(size_t s, Finish& out) {
+    const Store& store = b_.stores[s];
+    const std::string_view type = memory_type(b_.operands[store.operand]);
+    const std::string rows = rows_of(store.operand), to = fmt::format("({}*)p.pointer[{}], {}", type, store.operand, rows.empty() ? "RowsOfOneAxis{0ll}" : rows);
+    out.results += fmt::format("    {} x{}[8];\n", value_type(b_.code[store.value].dtype), s);
+    out.keep += fmt::format("  x{}[v] = r{};\n", s, store.value);
+    const Along how = along(store.operand);
+    out.put += fmt::format("    alignas(16) {} o{}[8];\n#pragma unroll\n    for (int v = 0; v < 8; v += 2) put2(o{} + v, x{}[v], x{}[v + 1]);\n", type, s, s, s, s);
+    const std::string own = how == Along::neighbours ? fmt::format("at.template put<Together>({}, o{});\n", to, s)
+                                                     : fmt::format("at.put_apart({}, {}, o{});\n", to, text_.stride(store.operand, column_), s);
+    if (args_.boxed_out == Args::none && in_boxes(store.operand, how)) {
+      args_.boxed_out = static_cast<uint8_t>(store.operand);
+      out.put += fmt::format("    if constexpr (U::tiled) {{\n      to_boxes(tile, o{});\n    }} else {{\n      {}    }}\n", s, own);
+    } else {
+      out.put += "    " + own;
+    }
+  }
+
   // The epilogue of eight elements, whose places U gives (EightOfRow, PairsOfTwoRows): operands that are constant over rows, operands of these rows, the body.
   std::string finish_text() {
-    std::string same, same_from, fetched, held, held_from, put, keep, results;
-    bool reads_far = false;  // operands of rows that come in no box
-    std::vector<std::string> brought(b_.code.size());
+    Finish f;
+    f.brought.resize(b_.code.size());
     for (size_t k = 0; k < b_.code.size(); ++k) {
-      const Instruction& i = b_.code[k];
-      if (i.kind != Kind::load) continue;
-      const std::string_view type = memory_type(b_.operands[i.operand]);
-      if (const auto rows = rows_of_batch(i)) {
-        text_.take({Number::stride, static_cast<uint8_t>(i.operand), 1}, 1);
-        args_.together.push_back(static_cast<uint8_t>(i.operand));
-        reads_far = true;
-        held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
-        held_from += fmt::format("    at.template bring_of_batch<Together>(held.m{}, (const {}*)p.pointer[{}], {}, (u32){});\n", k, type, i.operand, text_.stride(i.operand, 2),
-                                 text_.size(*rows));
-        brought[k] = fmt::format("value(held.m{}[v])", k);
-        continue;
-      }
-      if (!i.in.empty()) continue;
-      Along how = along(i.operand);
-      if (how == Along::apart) continue;
-      const std::string from = fmt::format("(const {}*)p.pointer[{}]", type, i.operand), rows = rows_of(i.operand);
-      if (rows.empty()) {
-        same += fmt::format("  alignas(16) {} m{}[{}];\n", type, k, how == Along::same ? "1" : "U::columns");
-        if (how == Along::same) {
-          same_from += fmt::format("    same.m{}[0] = *({});\n", k, from);
-        } else {
-          const size_t bytes = ir::size_of(b_.operands[i.operand]), before = args_.column_bytes;
-          const bool early = bytes >= 2 && before + bytes <= Args::most_column_bytes;
-          if (early) {
-            args_.column_bytes = static_cast<uint8_t>(before + bytes);
-            fetched += fmt::format("      (({}*)(room + {} * Width))[c] = ({})[at];\n", type, before, from);
-          }
-          same_from += fmt::format("    at.template constants<Together, {}>(same.m{}, {});\n", early ? static_cast<int>(before) : -1, k, from);
-        }
-        brought[k] = fmt::format("value(same.m{}[{}])", k, how == Along::same ? "0" : "U::column_of(v)");
-      } else if (how == Along::same) {
-        reads_far = true;
-        held += fmt::format("  {} m{}[U::rows];\n", type, k);
-        held_from += fmt::format("#pragma unroll\n    for (int v = 0; v < 2 * U::rows; v += 2) held.m{}[U::row_of(v)] = ({})[{}(at.row(v))];\n", k, from, rows);
-        brought[k] = fmt::format("value(held.m{}[U::row_of(v)])", k);
-      } else {
-        held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
-        std::string own = fmt::format("at.template bring<Together>(held.m{}, {}, {});\n", k, from, rows);
-        if (args_.boxed_in == Args::none && in_boxes(i.operand, how)) {
-          args_.boxed_in = static_cast<uint8_t>(i.operand);
-          held_from += fmt::format("    if constexpr (U::tiled) {{\n      from_boxes(held.m{}, tile);\n    }} else {{\n      {}    }}\n", k, own);
-        } else {
-          reads_far = true;
-          held_from += "    " + own;
-        }
-        brought[k] = fmt::format("value(held.m{}[v])", k);
-      }
+      if (b_.code[k].kind == Kind::load) take_load(k, f);
     }
-    for (size_t s = 0; s < b_.stores.size(); ++s) {
-      const Store& store = b_.stores[s];
-      const std::string_view type = memory_type(b_.operands[store.operand]);
-      const std::string rows = rows_of(store.operand), to = fmt::format("({}*)p.pointer[{}], {}", type, store.operand, rows.empty() ? "RowsOfOneAxis{0ll}" : rows);
-      results += fmt::format("    {} x{}[8];\n", value_type(b_.code[store.value].dtype), s);
-      keep += fmt::format("  x{}[v] = r{};\n", s, store.value);
-      Along how = along(store.operand);
-      put += fmt::format("    alignas(16) {} o{}[8];\n#pragma unroll\n    for (int v = 0; v < 8; v += 2) put2(o{} + v, x{}[v], x{}[v + 1]);\n", type, s, s, s, s);
-      std::string own = how == Along::neighbours ? fmt::format("at.template put<Together>({}, o{});\n", to, s)
-                                                 : fmt::format("at.put_apart({}, {}, o{});\n", to, text_.stride(store.operand, column_), s);
-      if (args_.boxed_out == Args::none && in_boxes(store.operand, how)) {
-        args_.boxed_out = static_cast<uint8_t>(store.operand);
-        put += fmt::format("    if constexpr (U::tiled) {{\n      to_boxes(tile, o{});\n    }} else {{\n      {}    }}\n", s, own);
-      } else {
-        put += "    " + own;
-      }
-    }
-    const bool for_halves = stores_halves(b_);
-    std::string code = text_.code(b_, 0, coordinates(), {"sums[v]", "sums[8 + v]"}, brought, for_halves);
-    return "template <class U>\nstruct @Same {\n" + same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + held +
+    for (size_t s = 0; s < b_.stores.size(); ++s) take_store(s, f);
+    const std::string code = text_.code(b_, 0, coordinates(), {"sums[v]", "sums[8 + v]"}, f.brought, stores_halves(b_));
+    return "template <class U>\nstruct @Same {\n" + f.same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + f.held +
            "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
            fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {}, reads_far = {};\n  static constexpr int column_bytes = {}, halves = {}, apart = {};\n",
-                       args_.boxed_in != Args::none, args_.boxed_out != Args::none, reads_far, args_.column_bytes, args_.gated ? 2 : 1, args_.pieces) +
+                       args_.boxed_in != Args::none, args_.boxed_out != Args::none, f.reads_far, args_.column_bytes, args_.gated ? 2 : 1, args_.pieces) +
            boxed_row_text() + "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
            "  template <int Width>\n  __device__ __forceinline__ void fetch_columns(char* room, int from, int end) const {\n    for (int c = threadIdx.x % 128; c < Width; c += "
            "128) {\n" +
-           "      const int at = from + c < end ? from + c : end - 1;\n" + fetched + "    }\n  }\n" +
-           "  template <class U>\n  __device__ __forceinline__ void columns(@Same<U>& same, const U& at) const {\n" + same_from + "  }\n" +
-           "  template <class U>\n  __device__ __forceinline__ void rows(@HeldOf<U>& held, const U& at, u32 tile) const {\n" + held_from + "  }\n" +
+           "      const int at = from + c < end ? from + c : end - 1;\n" + f.fetched + "    }\n  }\n" +
+           "  template <class U>\n  __device__ __forceinline__ void columns(@Same<U>& same, const U& at) const {\n" + f.same_from + "  }\n" +
+           "  template <class U>\n  __device__ __forceinline__ void rows(@HeldOf<U>& held, const U& at, u32 tile) const {\n" + f.held_from + "  }\n" +
            "  template <class U>\n  __device__ __forceinline__ void behind(const U& at, const f32* sums, const @Same<U>& same, const @HeldOf<U>& held, u32 tile) const {\n" +
-           "    u64* const status = (u64*)p.status;\n" + results + "#pragma unroll\n    for (int v = 0; v < 8; ++v) {\n" + code + keep + "    }\n" + put + "  }\n" +
+           "    u64* const status = (u64*)p.status;\n" + f.results + "#pragma unroll\n    for (int v = 0; v < 8; ++v) {\n" + code + f.keep + "    }\n" + f.put + "  }\n" +
            "  __device__ __forceinline__ void bring(Held& held, i64 s, i64 t) const { rows(held, EightOfRow{s, t, true}, 0); }\n" +
            "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums, const Held& held, bool inside) const {\n    const EightOfRow at = {s, t, inside};\n" +
            "    @Same<EightOfRow> same;\n    columns(same, at);\n    behind(at, sums, same, held, 0);\n  }\n" +

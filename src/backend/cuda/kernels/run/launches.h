@@ -55,7 +55,7 @@ struct CudaLaunch {
 struct CudaLaunches {
   std::vector<CudaLaunch> list;
   std::vector<size_t> aligned;  // operands that must be aligned to 16 bytes,
-  std::vector<CudaLaunch> any;  // else these launches are used
+  std::vector<CudaLaunch> any;  // else these launches are used; their code is in the plan if an operand may be at any address
   size_t scratch = 0;  // in bytes
   // Tunable::problem and Tunable::choices, if there is a choice that can be timed.
   std::string problem;

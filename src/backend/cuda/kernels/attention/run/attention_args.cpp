@@ -8,13 +8,13 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x34444341;  // "ACD4"
+constexpr uint32_t magic = 0x35444341;  // "ACD5"
 constexpr size_t most_rank = 20;
 
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.all(a.batch_rank, a.depth, a.width, a.columns, a.only, a.long_rows, a.sizes);
+  s.all(a.batch_rank, a.depth, a.width, a.columns, a.only, a.printed, a.long_rows, a.sizes);
   auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
   s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
   s.list(a.numbers, number);
@@ -30,6 +30,7 @@ void check(const AttentionCudaArgs& a) {
   };
   require(a.batch_rank <= most_rank - 2 && attention_cuda_head(a.depth) && attention_cuda_head(a.width), "sizes");
   require(a.only < AttentionCudaArgs::measured || a.only == AttentionCudaArgs::by_sizes, "variant");
+  require(a.printed >= 1 && a.printed <= 3, "variants");
   require(a.sizes >= 4 && a.sizes <= 250 && a.operands.size() >= 4 && a.operands.size() <= 250, "operands");
   for (const auto& o : a.operands) require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= most_rank, "operand");
   for (size_t k : {size_t{0}, size_t{1}, size_t{2}, a.operands.size() - 1}) require(a.operands[k].gathered == 0 && a.operands[k].dtype == a.operands[0].dtype, "operand");

@@ -49,6 +49,7 @@ struct AttentionCudaArgs {
   uint16_t depth = 0, width = 0;  // D, E
   bool columns = false;           // the mask adds one number per key: groups keep these numbers in shared memory
   uint8_t only = by_sizes;        // the variant to use for all sizes
+  uint8_t printed = 3;            // if sizes decide: bit v: the plan has code for variant v (0 or 1)
   bool long_rows = false;         // there are at least `long_queries` queries: larger blocks of queries read keys and values less often
   static constexpr int64_t long_queries = 512;
   uint32_t sizes = 0;

@@ -78,7 +78,7 @@ CudaLaunches attention_cuda_launches(const Call& call, const CudaMachine& machin
   const int64_t many = batches * divided_up(queries, 64), enough = std::max(args.depth, args.width) > 64 ? machine.multiprocessors / 2 : 2 * machine.multiprocessors;
   if (together) {
     out.aligned = {0, 1, 2, call.operands.size() - 1};
-    const int variant = args.only != Args::by_sizes ? args.only : many < enough ? 0 : 1;
+    const int wanted = many < enough ? 0 : 1, variant = args.only != Args::by_sizes ? args.only : (args.printed >> wanted & 1) != 0 ? wanted : 1 - wanted;
     constexpr int64_t most_shared = 160 << 10;  // a mask of more keys is read for each score instead
     out.list = launch(shared(variant) <= most_shared ? variant : Args::any_address);
   } else {

@@ -30,7 +30,7 @@ Resolved resolve(const Call& call) {
   out->launch = resolve_fused_cuda(args, call.operands, call.sizes, gpu.device()->properties().shared_block);
   auto function = [&](const FusedLaunch::Grid& g) { return g.blocks == 0 ? Function() : gpu.function(fmt::format("{}_{}", args.name, g.variant)); };
   out->aligned = function(out->launch.aligned);
-  out->any = function(out->launch.any);
+  if (out->launch.any) out->any = function(*out->launch.any);
   return {0, out};
 }
 

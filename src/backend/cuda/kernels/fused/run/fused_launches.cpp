@@ -59,9 +59,9 @@ class Resolver {
         if (!first) first = g;
         if (a_.variants[v].vector == 1) any = g;
       }
-      if (!any) fail(Code::unsupported, "a fused step over {} rows of {} elements is too large for its kernels", rows_, units(1));
+      if (!first) fail(Code::unsupported, "a fused step over {} rows of {} elements is too large for its kernels", rows_, units(1));
       out.aligned = *first;
-      out.any = *any;
+      out.any = any;
     }
     for (const auto& o : a_.operands) {
       uint32_t bytes = static_cast<uint32_t>(ir::size_of(o.dtype)), together = a_.variants[out.aligned.variant].vector;
@@ -216,7 +216,9 @@ const FusedLaunch::Grid& FusedLaunch::bind(std::span<const TensorRef> operands, 
     good = good && address % alignment[k] == 0;
     std::memcpy(parameters.data() + 8 * (1 + k), &address, 8);
   }
-  return good ? aligned : any;
+  if (good || aligned.blocks == 0) return aligned;
+  if (!any) fail(Code::format, "an operand of a fused step is at an unaligned address, for which the plan has no code");
+  return *any;
 }
 
 }  // namespace ingot::kernels

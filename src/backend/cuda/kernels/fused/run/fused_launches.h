@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,11 +19,11 @@ struct FusedLaunch {
     uint32_t shared = 0;   // bytes of dynamic shared memory
   };
   Grid aligned;                      // if all pointers are aligned,
-  Grid any;                          // otherwise
+  std::optional<Grid> any;           // otherwise; nullopt: the plan's memory is aligned, and there is no kernel for other addresses
   std::vector<uint32_t> alignment;   // in bytes, per operand's pointer
   std::vector<std::byte> parameters; // the kernel's struct; bind() fills in the pointers
 
-  // Writes the pointers (and the address for errors, or 0) and returns the grid to launch.
+  // Writes the pointers (and the address for errors, or 0) and returns the grid to launch. Error (format) if there is no kernel for an address.
   const Grid& bind(std::span<const TensorRef> operands, uint64_t status);
 };
 
