@@ -1,6 +1,5 @@
 """Conditions on sizes of programs that the user exported: right where torch takes the sizes, and refused elsewhere, by every way to run them."""
 
-import os
 import subprocess
 
 import numpy as np
@@ -108,7 +107,7 @@ def test_files(question, tmp_path):
     program = exported(question)
     torch.export.save(program, tmp_path / "m.pt2")
     ingot.save(ingot.compile(program, fallback="error"), tmp_path / "python.ingot")
-    tool = os.path.join(os.environ["INGOT_BUILD"], "ingot")
+    tool = ingot._library.find("ingot")
     subprocess.run([tool, "compile", tmp_path / "m.pt2", "-o", tmp_path / "tool.ingot"], check=True, capture_output=True)
     agrees(ingot.load(tmp_path / "python.ingot"), program)
     agrees(ingot.load(tmp_path / "tool.ingot"), program, at="")
@@ -124,7 +123,7 @@ def test_what_the_tool_cannot_check(tmp_path):
     """A condition on a fraction: torch runs it, so the tool refuses the file and Python falls back."""
     program = exported("fraction")
     torch.export.save(program, tmp_path / "m.pt2")
-    ran = subprocess.run([os.path.join(os.environ["INGOT_BUILD"], "ingot"), "compile", tmp_path / "m.pt2", "-o", tmp_path / "m.ingot"], capture_output=True, text=True)
+    ran = subprocess.run([ingot._library.find("ingot"), "compile", tmp_path / "m.pt2", "-o", tmp_path / "m.ingot"], capture_output=True, text=True)
     assert ran.returncode and "a condition on sizes cannot be checked" in ran.stderr
     agrees(ingot.compile(tmp_path / "m.pt2"), program, at="")
 
