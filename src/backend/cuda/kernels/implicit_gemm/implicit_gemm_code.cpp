@@ -103,7 +103,7 @@ class Used {
   static void complete(std::set<std::string>& all) {
     auto has = [&](auto&& is) { return std::any_of(all.begin(), all.end(), is); };
     if (has([](const std::string& k) { return k == "0" || k == "1"; })) all.insert({"0", "1"});
-    if (has([](const std::string& k) { return unit_of(k) != "row" && !k.starts_with("patch_"); })) all.insert({"finish", "any_finish"});
+    if (has([](const std::string& k) { return unit_of(k) != "row" && k != "brick" && !k.starts_with("patch_"); })) all.insert({"finish", "any_finish"});
   }
 
   const ImplicitGemmArgs& args_;

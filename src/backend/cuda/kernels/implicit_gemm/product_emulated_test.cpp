@@ -280,6 +280,7 @@ TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
   EXPECT_EQ(launched(few_channels(large)), "any_1");
   EXPECT_EQ(launched(few_channels(many)), "one_1");
   EXPECT_EQ(launched(few_channels(whole)), "1");
+  for (const ProductSite& s : sites_of_bricks()) EXPECT_EQ(launched(s), "brick") << s.name;
 }
 
 // On the host, in every emulated way.
@@ -321,6 +322,16 @@ TEST(cuda_product_emulated, volumes_and_lines_equal_sums) {
 TEST(cuda_product, volumes_and_lines_equal_sums) {
   if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const ProductSite& s : sites_of_other_ranks()) check(s, Where::gpu);
+}
+
+TEST(cuda_product_emulated, bricks_equal_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  check_each(sites_of_bricks());
+}
+
+TEST(cuda_product, bricks_equal_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const ProductSite& s : sites_of_bricks()) check(s, Where::gpu);
 }
 
 TEST(cuda_product_emulated, rows_of_several_axes_equal_sums) {

@@ -1,4 +1,4 @@
-// Hopper's tiles keep sums and what follows in registers: what is in local memory instead is read and written for each tile. Needs NVRTC, and no GPU.
+// Hopper's tiles and bricks keep sums and what follows in registers: what is in local memory instead is read and written for each tile. Needs NVRTC, and no GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,9 +54,9 @@ std::map<std::string, uint32_t> local_bytes(const std::vector<std::byte>& cubin)
   return out;
 }
 
-// relu(acc + bias[n] + residual[m, n]) of 8 x 28 x 28 x 128 under windows of 3 x 3, as in residual networks.
-Taken residual_convolution(DType type) {
-  constexpr int64_t channels = 128, rows = 8 * 28 * 28;
+// relu(acc + bias[n] + residual[m, n]) of 8 x 28 x 28 x channels under windows of 3 x 3, as in residual networks.
+Taken residual_convolution(DType type, int64_t channels = 128) {
+  constexpr int64_t rows = 8 * 28 * 28;
   Gemm gemm;
   gemm.type = type;
   gemm.a = {{8, 28, 28, channels}, {28 * 28 * channels, 28 * channels, channels, 1}};
@@ -107,6 +107,27 @@ TEST(cuda_product, large_tiles_spill_no_registers) {
       EXPECT_EQ(bytes, 0u) << kernel;
     }
     EXPECT_EQ(tiles, 5u);
+  }
+}
+
+TEST(cuda_product, bricks_spill_no_registers) {
+  if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;
+  std::vector<CompileJob> jobs;
+  for (int64_t channels : {16, 32}) {
+    const Taken own = residual_convolution(DType::f16, channels);
+    ASSERT_EQ(own.obstacle, std::nullopt);
+    jobs.push_back(
+        {std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, 90,
+         CompileJob::Form::cubin, true});
+  }
+  for (const std::vector<std::byte>& code : compile(jobs).code) {
+    size_t bricks = 0;
+    for (const auto& [kernel, bytes] : local_bytes(code)) {
+      if (!kernel.ends_with("_brick")) continue;
+      ++bricks;
+      EXPECT_EQ(bytes, 0u) << kernel;
+    }
+    EXPECT_EQ(bricks, 1u);
   }
 }
 

@@ -289,6 +289,18 @@ std::vector<ProductSite> float_sites() {
   return out;
 }
 
+std::vector<ProductSite> sites_of_bricks() {
+  constexpr DType bf16 = DType::bf16, f32 = DType::f32;
+  std::vector<ProductSite> out = {volume({2, 5, 9, 18, 16, 3, 1, 1, 16}),        volume({1, 3, 4, 17, 32, 3, 1, 1, 40, false, bf16}), volume({2, 4, 5, 6, 1, 3, 1, 1, 16}),
+                                  volume({1, 4, 5, 6, 8, 2, 1, 0, 24}),          volume({1, 4, 5, 6, 12, 3, 1, 1, 16, true, f32}),    convolution(37, 19, 24, 3, 1, 1, 32, true),
+                                  convolution(5, 7, 40, 5, 1, 2, 8, false, bf16)};
+  ProductSite odd = volume({1, 3, 4, 5, 3, 3, 1, 1, 16, false});
+  odd.shifted = true;
+  out.push_back(odd);
+  for (ProductSite& s : out) s.infinity = true;
+  return out;
+}
+
 std::vector<ProductSite> sites_of_row_axes() {
   constexpr DType f32 = DType::f32;
   std::vector<ProductSite> out;
