@@ -62,6 +62,12 @@ std::optional<plan::Plan> with_weights(std::vector<std::byte> bytes, const captu
   return made;
 }
 
+// The file of an entry: without the weights' values, which are not read, since they may lie on a GPU.
+std::vector<std::byte> entry_of(plan::Plan made) {
+  for (plan::Weight& w : made.weights) w.data = nullptr;
+  return plan::write(made, plan::Values::left_out);
+}
+
 void tell_of_miss(const Store& store, const std::string& key) {
   if (!is_set("INGOT_LOG")) return;
   const std::optional<std::string> near = store.nearest(key);
@@ -116,7 +122,7 @@ plan::Plan build_or_take(const capture::Model& model, const compile::Options& op
   }
   plan::Plan made = build(model, options, progress);
   try {
-    if (use != "read") store.put(key, plan::write(made, plan::Values::left_out));
+    if (use != "read") store.put(key, entry_of(made));
   } catch (const Error& e) {  // the plan is valid even if the file is not
     if (e.code != Code::io) throw;
     say_once("plans are not cached: " + e.message);

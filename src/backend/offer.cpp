@@ -17,6 +17,18 @@ std::optional<std::vector<int64_t>> map_steps(const ir::AffineMap& map, std::vec
   return steps;
 }
 
+std::optional<int64_t> Site::usual(const ir::Dim& size) const {
+  if (size.is_constant() || symbols.empty()) return size.constant();
+  std::vector<int64_t> values;
+  for (const ir::Symbol& s : symbols) values.push_back(s.opt);
+  return size.evaluate(values);
+}
+
+std::optional<int64_t> Site::largest(const ir::Dim& size) const {
+  if (size.is_constant() || symbols.empty()) return size.constant();
+  return size.range(symbols).max;
+}
+
 std::string_view name_of(const Site& site) {
   struct Name {
     std::string_view operator()(const Fused&) const { return "fused"; }

@@ -100,6 +100,10 @@ struct Site {
   std::variant<Fused, Gemm, DepthwiseConv, Attention, Plain, External> kernel;
   const FusedBody* body = nullptr;
   std::vector<StridedLayout> operands = {};
+  std::span<const ir::Symbol> symbols = {};  // usual values and ranges of open sizes; a sketch has none
+  // The usual and the largest value of a size; nullopt if the site does not say.
+  std::optional<int64_t> usual(const ir::Dim&) const;
+  std::optional<int64_t> largest(const ir::Dim&) const;
 };
 // "gemm", "scan": used in messages.
 std::string_view name_of(const Site&);

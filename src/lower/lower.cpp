@@ -33,6 +33,7 @@ const std::vector<Pass>& passes() {
       {"merge_linears", merge_linears},                      // query, key and value, or gate and up: one matmul
       {"simplify_linears", simplify},
       {"cse_again", cse},
+      {"hoist_concats", hoist_concats},                      // joint attention: merged projections are joined once
       {"horizontal_fusion", horizontal_fusion},              // RoPE of queries and keys in one step
       {"simplify_again", simplify},
       {"merge_in_order", merge_in_order},                    // so that results of transposed and grouped convolutions are views too

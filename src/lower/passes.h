@@ -17,6 +17,7 @@ void nest_concats(ir::Graph&);             // a concatenation of what an earlier
 void concat_to_select(ir::Graph&);         // a concatenation between pointwise operations becomes a select
 void sink_transposes(ir::Graph&);          // a linear layer between a transpose and its inverse works on the transposed tensor
 void merge_linears(ir::Graph&);            // linear layers of one input become one matmul
+void hoist_concats(ir::Graph&);            // concatenations of the same views of several values become views of one concatenation
 void horizontal_fusion(ir::Graph&);        // the same work on neighbouring parts of a tensor (RoPE of queries and keys) is done once
 void merge_in_order(ir::Graph&);           // axes are merged in the order they have in memory, and permuted behind
 void propagate_layout(ir::Graph&);         // pointwise work follows the order of its operands' memory: [N, H, W, C] behind convolutions

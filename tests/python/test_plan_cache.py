@@ -18,6 +18,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
+from places import ON_GPU
 
 import ingot
 
@@ -119,6 +120,23 @@ def test_weights_are_those_at_hand(folder, told):
     same(compiled, net)
     compiled.update_weights(model(2).state_dict())
     same(compiled, model(2))
+
+
+def test_an_entry_does_not_hold_weights(tmp_path):
+    for seed in (1, 2):
+        build(model(seed), tmp_path / str(seed))
+    (first,), (second,) = entries(tmp_path / "1"), entries(tmp_path / "2")
+    assert first.name == second.name and first.read_bytes() == second.read_bytes()
+
+
+@ON_GPU
+def test_weights_on_a_gpu(folder, told):
+    nets = [model(seed).cuda().half() for seed in (1, 2)]
+    x = X.cuda().half()
+    for net, said in zip(nets, ("no such plan", "the plan was built before")):
+        compiled = build(net, folder, inputs=(x,))
+        assert said in told()[0]
+        assert_accurate(compiled(x), net(x), net.double()(x.double()))
 
 
 @pytest.mark.parametrize(

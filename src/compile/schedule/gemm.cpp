@@ -1,5 +1,6 @@
 // GEMMs: the prologue of A, the forms of B, and the epilogue.
 #include <algorithm>
+#include <cmath>
 
 #include "compile/schedule/scheduler.h"
 
@@ -98,6 +99,16 @@ bool merge_rows_by_gathers(OperandA& a, WrittenBody& written) {
   }
   written.operands = std::move(operands);
   return true;
+}
+
+// True if batches of this many rows, as the matrices of one batched GEMM, cost less than a copy of A whose rows merge. A tile has about 128 rows, and the last one of each
+// batch is not full. Reading and writing a row of A takes about as long as 480 columns of the result (an estimate for GPUs).
+bool is_better_in_batches(const StridedLayout& a, const Dim& columns) {
+  constexpr double tile = 128, copy = 480;
+  const auto rows = a.dims[a.dims.size() - 2].constant(), n = columns.constant();
+  if (!rows || !n || *rows == 0 || *n == 0 || !(a.strides.back() == Dim(1))) return false;
+  const auto r = static_cast<double>(*rows);
+  return std::ceil(r / tile) * tile / r - 1 <= copy / static_cast<double>(*n);
 }
 
 bool uses_row_index(const backend::FusedBody& body) {
@@ -214,10 +225,14 @@ void Scheduler::gemm(WrittenBody written) {
   };
   // A kernel that reads images as they lie needs no merged batch.
   auto reads_image = [&] { return is_convolution(anchor) && choose({site_of(), &written.body, layouts_of(written.operands)}).image_in_place; };
+  auto takes_batches = [&] {
+    return !a.map && !prologue && !concat && !written.gated && is_better_in_batches(a.place.layout, g_.type(written.anchor).dims.back()) &&
+           choose({site_of(), &written.body, layouts_of(written.operands)}).choice.has_value();
+  };
   bool body_prevents = false;  // only the body prevents the merge
   while (!batch.empty() && one_matrix()) {
     Merge merged = uses_row_index(written.body) ? Merge::body_prevents : merge_rows(a, written.operands, batch.size());
-    if (merged == Merge::a_prevents && can_store(anchor.in[0]) && !reads_image()) return need(anchor.in[0]);
+    if (merged == Merge::a_prevents && can_store(anchor.in[0]) && !takes_batches() && !reads_image()) return need(anchor.in[0]);
     body_prevents = merged == Merge::body_prevents;
     if (merged != Merge::done) break;
     merge_domain(written.body);

@@ -68,7 +68,8 @@ void Scheduler::need(ValueId v) {
   out_.missing.alone.insert(v);
 }
 
-Scheduler::Decision Scheduler::choose(const backend::Site& site, bool body_may_go) const {
+Scheduler::Decision Scheduler::choose(backend::Site site, bool body_may_go) const {
+  site.symbols = g_.symbols;
   backend::Offers offers = c_.backend.offers(site);
   const auto* gemm = std::get_if<backend::Gemm>(&site.kernel);
   const backend::Offer* best = cheapest(offers, body_may_go, gemm != nullptr ? gemm->packed : std::nullopt);

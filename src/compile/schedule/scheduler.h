@@ -23,7 +23,7 @@ class Scheduler {
     std::optional<backend::Obstacle> obstacle;
     bool side_by_side = false, image_in_place = false, by_sums = false;
   };
-  Decision choose(const backend::Site&, bool body_may_go = false) const;
+  Decision choose(backend::Site, bool body_may_go = false) const;
   // Requires that the value is stored or, if it is already, that it is stored outside a concatenation.
   void need(ir::ValueId v);
   void need(Missing m) { need(m.value); }
