@@ -1,6 +1,6 @@
 template <int C, int D, int H, int W, int... Numbers> struct Bricks { static constexpr ImplicitGemmBrick numbers() { return {C, {D, H, W}, Numbers...}; } };
-// A convolution of stride 1 with few channels (INGOT_CUDA_IMPLICIT_GEMM_BRICK). In p: m_extent = number of images, and planes, lines and columns of output places;
-// m_step = steps of A from image to image, plane to plane, line to line, place to place; k_step[0] = step from channel to channel; origin, inside = first place and
+// A convolution of volumes of stride 1 with few channels (INGOT_CUDA_IMPLICIT_GEMM_BRICK). In p: m_extent = number of volumes, and planes, lines and columns of output places;
+// m_step = steps of A from volume to volume, plane to plane, line to line, place to place; k_step[0] = step from channel to channel; origin, inside = first place and
 // extent of A along d, h, w. A warp multiplies some lines of sixteen places: what it loads of a line of A is multiplied for all of these lines that see it.
 template <class H, class Shape, bool AlongK, bool Constant, class Finish>
 __device__ __forceinline__ void product_of_bricks(const ImplicitGemmParameters& p, Finish finish) {

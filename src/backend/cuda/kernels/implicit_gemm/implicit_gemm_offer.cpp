@@ -109,8 +109,11 @@ std::optional<std::vector<int64_t>> sizes_of(const kernels::GemmMap& map, const 
   return sizes;
 }
 
-// Others of few channels and stride 1 have one kernel, if A's channels are neighbours or copied one by one.
-std::vector<kernels::ImplicitGemmBrick> bricks_of(const Gemm& g, const kernels::GemmMap& map, const Dims& numbers, int64_t columns) {
+// Convolutions of volumes with few channels and stride 1 have one kernel, if A's channels are neighbours or copied one by one, and up to this many columns, which
+// fill half of a tile (an estimate from counted bytes; docs/decisions/0071). With 0 they have none.
+constexpr int64_t most_brick_columns = 32;
+
+std::vector<kernels::ImplicitGemmBrick> bricks_of(const Gemm& g, const kernels::GemmMap& map, const Dims& numbers, int64_t columns, bool large) {
   const auto sizes = sizes_of(map, numbers);
   auto walk = sizes ? kernels::brick_walk(map, *sizes) : std::nullopt;
   if (!walk) return {};
@@ -118,9 +121,10 @@ std::vector<kernels::ImplicitGemmBrick> bricks_of(const Gemm& g, const kernels::
   s.size = static_cast<int>(ir::size_of(g.type));
   s.wide = columns > 16 ? 2 : 1;
   auto extent = [&](int index) { return index < 0 ? int64_t{1} : (*sizes)[static_cast<size_t>(index)]; };
-  spread(s, std::array{extent(walk->image), extent(walk->place[0]), extent(walk->place[1]), extent(walk->place[2])}, columns);
+  const int most_shared = large ? kernels::matmul_brick_shared : 96 << 10;  // every GPU has as much
+  spread(s, std::array{extent(walk->image), extent(walk->place[0]), extent(walk->place[1]), extent(walk->place[2])}, columns, most_shared);
   const bool neighbours = walk->channel >= 0 && is(g.a.strides[static_cast<size_t>(walk->channel)], 1);
-  if (!is_possible(s) || !(neighbours || s.narrow())) return {};
+  if (columns > most_brick_columns || s.shared() > most_shared || !is_possible(s) || !(neighbours || s.narrow())) return {};
   return {s};
 }
 
@@ -178,8 +182,7 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
             std::vector<kernels::ImplicitGemmPatch> patches;
             std::vector<kernels::ImplicitGemmBrick> bricks;
             if (tiles == all_tiles && !g.encoding) patches = patches_of(g, map, numbers, n.value());
-            if (tiles == all_tiles && !g.encoding) bricks = bricks_of(g, map, numbers, n.value());
-            if (!bricks.empty() && bricks[0].narrow() && !patches.empty()) bricks.clear();
+            if (tiles == all_tiles && !g.encoding) bricks = bricks_of(g, map, numbers, n.value(), large);
             EmittedProduct code = emit_product_text({g.type, g.encoding ? g.encoding->storage : g.type, map, along_k, g.constant, large && !g.encoding, tiles, std::move(patches),
                                                      std::move(bricks), g.b.size(), g.gated, row ? &*row : nullptr},
                                                     body, layouts);

@@ -70,7 +70,7 @@ std::optional<MatmulBrickWalk> brick_walk(const GemmMap& map, std::span<const in
     last_tap = a.tap;
     first_tap = std::min(first_tap, a.tap);
   }
-  if (last_tap < 0 || out.axis[1] < 0) return std::nullopt;
+  if (last_tap < 0 || out.axis[0] < 0) return std::nullopt;
   for (int i = 0; i < indices; ++i) {
     int axes = 0;
     for (int j = 0; j < map.rank; ++j) axes += size(i) != 1 && step(j, i) != 0;
@@ -84,16 +84,16 @@ std::optional<MatmulBrickWalk> brick_walk(const GemmMap& map, std::span<const in
   return out;
 }
 
-void spread(ImplicitGemmBrick& s, std::span<const int64_t, 4> extents, int64_t columns) {
+void spread(ImplicitGemmBrick& s, std::span<const int64_t, 4> extents, int64_t columns, int most_shared) {
   struct Shape {
     int deep, high, lines;
   };
-  static constexpr Shape volumes[] = {{4, 2, 4}, {2, 2, 4}, {2, 2, 2}, {2, 2, 1}}, images[] = {{1, 8, 4}, {1, 4, 4}, {1, 4, 2}, {1, 4, 1}};
+  static constexpr Shape shapes[] = {{4, 2, 4}, {2, 2, 4}, {2, 2, 2}, {2, 2, 1}};
   constexpr int64_t enough = 96;  // of the 132 multiprocessors of an H200
   auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
-  for (const Shape& t : s.kernel[0] > 1 ? volumes : images) {
+  for (const Shape& t : shapes) {
     s.deep = t.deep, s.high = t.high, s.lines = t.lines;
-    if (!is_possible(s)) continue;
+    if (s.shared() > most_shared) continue;
     if (std::any_of(extents.begin(), extents.end(), [](int64_t n) { return n < 0; })) return;
     if (extents[0] * up(extents[1], s.deep) * up(extents[2], s.down()) * up(extents[3], s.across) * up(columns, int64_t{16} * s.wide) >= enough) return;
   }
@@ -101,13 +101,13 @@ void spread(ImplicitGemmBrick& s, std::span<const int64_t, 4> extents, int64_t c
 
 bool is_possible(const ImplicitGemmBrick& s) {
   auto within = [](int v, int from, int to) { return v >= from && v <= to; };
-  // Tiles of the copying unit are full with more channels; one place alone is a matrix.
-  if (!(s.size == 2 || s.size == 4) || !within(s.channels, 1, 95 / s.size) || !within(s.wide, 1, 2) || !within(s.deep, 1, 4) || !within(s.high, 1, 8) ||
+  // The copying unit's pieces are full with more channels. Windows along fewer axes read an element too few times.
+  if (!(s.size == 2 || s.size == 4) || !within(s.channels, 1, 95 / s.size) || !within(s.wide, 1, 2) || !within(s.deep, 1, 4) || !within(s.high, 1, 2) ||
       !within(s.deep * s.high, 4, 8) || !within(s.lines, 1, 4) || !within(s.last, 0, 1))
     return false;
-  if (!within(s.kernel[0], 1, 7) || !within(s.kernel[1], 1, 5) || !within(s.kernel[2], 1, 7) || s.kernel[1] * s.kernel[2] * s.kernel[0] < 2) return false;
-  constexpr int most_steps = 16, most_shared = 220 << 10;
-  return s.steps() <= most_steps && s.shared() <= most_shared;
+  if (!within(s.kernel[0], 2, 7) || !within(s.kernel[1], 2, 5) || !within(s.kernel[2], 2, 7)) return false;
+  constexpr int most_steps = 16;
+  return s.steps() <= most_steps && s.shared() <= matmul_brick_shared;
 }
 
 }  // namespace ingot::kernels

@@ -1,4 +1,4 @@
-// Convolutions of images and volumes with few channels and stride 1 on CUDA: which maps are such convolutions, and how a block iterates over them.
+// Convolutions of volumes with few channels and stride 1 on CUDA: which maps are such convolutions, and how a block iterates over them.
 #pragma once
 #include <optional>
 #include <span>
@@ -46,16 +46,19 @@ namespace ingot::kernels {
 
 INGOT_CUDA_IMPLICIT_GEMM_BRICK
 
-// The roles of a map's indices and axes, -1 for what there is not: images and lines have fewer.
+inline constexpr int matmul_brick_shared = 220 << 10;  // bytes: the most that a block may have, on Hopper
+
+// The roles of a map's indices and axes, -1 for what there is not: a single volume, a single channel.
 struct MatmulBrickWalk {
   ImplicitGemmBrick numbers{};
-  int channel = -1, images = -1, axis[3] = {-1, -1, -1};  // axes of A: of the channels and images; d, h, w
-  int image = -1, place[3] = {-1, -1, -1};                // indices of m: of the images; z, y, x
+  int channel = -1, images = -1, axis[3] = {-1, -1, -1};  // axes of A: of the channels and volumes; d, h, w
+  int image = -1, place[3] = {-1, -1, -1};                // indices of m: of the volumes; z, y, x
 };
 // `sizes`: of the map's indices (negative if unknown), then the offset along each axis.
 std::optional<MatmulBrickWalk> brick_walk(const GemmMap&, std::span<const int64_t> sizes);
-// Sets how many places a block has: the most with which there are enough blocks for the places known; negative extents are not known.
-void spread(ImplicitGemmBrick&, std::span<const int64_t, 4> extents, int64_t columns);
+// Sets how many places a block has: the most with which there are enough blocks for the places known and `most_shared` bytes of shared memory are enough, if any;
+// negative extents are not known.
+void spread(ImplicitGemmBrick&, std::span<const int64_t, 4> extents, int64_t columns, int most_shared);
 // True if a kernel is possible, by sizes, shared memory and registers.
 bool is_possible(const ImplicitGemmBrick&);
 

@@ -215,11 +215,11 @@ std::optional<P> brick_of(const ImplicitGemmArgs& args, const Call& call, const 
   p.k_step[0] = stride(walk->channel);
   for (size_t d = 0; d < 3; ++d) {
     const int axis = walk->axis[d];
-    const int64_t places = extent(walk->place[d]), inside = axis < 0 ? 1 : a.dims[axis];
+    const int64_t places = extent(walk->place[d]), inside = a.dims[axis];
     if (walk->numbers.kernel[d] != s.kernel[d] || places > most || inside > most) return std::nullopt;
     p.m_extent[1 + d] = static_cast<int>(places);
     p.m_step[1 + d] = stride(axis);
-    p.origin[d] = axis < 0 ? 0 : static_cast<int>(sizes[indices + static_cast<size_t>(axis)]);
+    p.origin[d] = static_cast<int>(sizes[indices + static_cast<size_t>(axis)]);
     p.inside[d] = static_cast<int>(inside);
   }
   const bool pieces = p.k_step[0] == 1 && std::all_of(std::begin(p.m_step), std::end(p.m_step), [&](long step) { return step % s.each() == 0; });
