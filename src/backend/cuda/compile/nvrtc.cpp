@@ -66,6 +66,7 @@ void check(int error, const char* what) {
 
 // The line of the first error, which is easy to miss in a log of thousands of lines.
 std::string excerpt(std::string_view text, std::string_view log) {
+  if (const size_t error = log.find("): error"); error != std::string_view::npos) log.remove_prefix(log.rfind('\n', error) + 1);
   size_t at = log.find('('), line = 0;
   if (at != std::string_view::npos) line = static_cast<size_t>(std::atoi(std::string(log.substr(at + 1, 9)).c_str()));
   std::string out(log.substr(0, 2000));

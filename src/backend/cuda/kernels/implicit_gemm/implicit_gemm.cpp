@@ -19,7 +19,8 @@ std::string_view implicit_gemm_cuda_text() {
       std::string(parameters_text) + "\n" + std::string(stage_text) +
       fmt::format("\nconstexpr int implicit_gemm_row_bytes = {}, implicit_gemm_stages = {}, implicit_gemm_finish_threads = {}, implicit_gemm_row_threads = {};\n",
                   implicit_gemm_row_bytes, implicit_gemm_stages, implicit_gemm_finish_threads, implicit_gemm_row_threads) +
-      std::string(implicit_gemm_cuh) + std::string(implicit_gemm_cuda_tiles_text()) + std::string(implicit_gemm_cuda_patch_text()) + std::string(implicit_gemm_cuda_row_text());
+      std::string(implicit_gemm_cuh) + std::string(implicit_gemm_cuda_tiles_text()) + std::string(implicit_gemm_cuda_patch_text()) + std::string(implicit_gemm_cuda_brick_text()) +
+      std::string(implicit_gemm_cuda_row_text());
   return all;
 }
 
@@ -43,6 +44,11 @@ std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(const ImplicitGemmArg
         fmt::format("Patches<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", s.channels, s.kernel[0], s.kernel[1], s.stride[0], s.stride[1], s.pad[0], s.pad[1], s.last, s.wide, s.size);
     out.push_back(
         {fmt::format("patch_{}", k), fmt::format("{}, {}", s.threads(), s.blocks()), fmt::format("product_of_patches<{}, {}, {}>", cuda_type(type), shape, b_along_k), true});
+  }
+  for (const ImplicitGemmBrick& s : args.bricks) {
+    const std::string shape =
+        fmt::format("Bricks<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", s.channels, s.kernel[0], s.kernel[1], s.kernel[2], s.last, s.wide, s.size, s.deep, s.high, s.lines);
+    out.push_back({"brick", fmt::format("{}, {}", s.threads(), s.blocks()), fmt::format("product_of_bricks<{}, {}, {}, {}>", cuda_type(type), shape, b_along_k, b_constant), true});
   }
   // The tiles of single warps, and the number of blocks per multiprocessor of Hopper.
   struct {

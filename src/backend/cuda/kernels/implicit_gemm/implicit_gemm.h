@@ -10,6 +10,7 @@ std::string_view implicit_gemm_cuda_text();
 // Its parts: Hopper's tiles, convolutions of few channels, and one row.
 std::string_view implicit_gemm_cuda_tiles_text();
 std::string_view implicit_gemm_cuda_patch_text();
+std::string_view implicit_gemm_cuda_brick_text();
 std::string_view implicit_gemm_cuda_row_text();
 
 // A kernel around a GEMM's epilogue: `call`(parameters, a function of the row, the first column and the sums of eight adjacent columns).

@@ -1,5 +1,6 @@
 // Offers GEMMs by ingot's own kernel: A through a map, any epilogue; for one row also a prologue, piecewise B and a gated epilogue.
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "backend/cuda/compile/element_text.h"
@@ -97,15 +98,40 @@ bool is_better_in_rows(const Gemm& g, const kernels::GemmMap& map) {
   return !pieces && columns % each == 0;
 }
 
-// Convolutions of few channels have a kernel for each layout of A; returns the layouts that A may have.
-std::vector<kernels::ImplicitGemmPatch> patches_of(const Gemm& g, const kernels::GemmMap& map, const Dims& numbers, int64_t columns) {
+// The map's sizes, -1 for one that is not known. nullopt if an offset is not known.
+std::optional<std::vector<int64_t>> sizes_of(const kernels::GemmMap& map, const Dims& numbers) {
   const size_t indices = size_t{map.m_rank} + map.k_rank;
   std::vector<int64_t> sizes;
   for (const Dim& d : numbers) {
-    if (!d.is_constant() && sizes.size() >= indices) return {};
+    if (!d.is_constant() && sizes.size() >= indices) return std::nullopt;
     sizes.push_back(d.is_constant() ? d.value() : -1);
   }
-  auto walk = kernels::patch_walk(map, sizes);
+  return sizes;
+}
+
+// Convolutions of volumes with few channels and stride 1 have one kernel, if A's channels are neighbours or copied one by one, and up to this many columns, which
+// fill half of a tile (an estimate from counted bytes; docs/decisions/0071). With 0 they have none.
+constexpr int64_t most_brick_columns = 32;
+
+std::vector<kernels::ImplicitGemmBrick> bricks_of(const Gemm& g, const kernels::GemmMap& map, const Dims& numbers, int64_t columns, bool large) {
+  const auto sizes = sizes_of(map, numbers);
+  auto walk = sizes ? kernels::brick_walk(map, *sizes) : std::nullopt;
+  if (!walk) return {};
+  kernels::ImplicitGemmBrick s = walk->numbers;
+  s.size = static_cast<int>(ir::size_of(g.type));
+  s.wide = columns > 16 ? 2 : 1;
+  auto extent = [&](int index) { return index < 0 ? int64_t{1} : (*sizes)[static_cast<size_t>(index)]; };
+  const int most_shared = large ? kernels::matmul_brick_shared : 96 << 10;  // every GPU has as much
+  spread(s, std::array{extent(walk->image), extent(walk->place[0]), extent(walk->place[1]), extent(walk->place[2])}, columns, most_shared);
+  const bool neighbours = walk->channel >= 0 && is(g.a.strides[static_cast<size_t>(walk->channel)], 1);
+  if (columns > most_brick_columns || s.shared() > most_shared || !is_possible(s) || !(neighbours || s.narrow())) return {};
+  return {s};
+}
+
+// Convolutions of few channels have a kernel for each layout of A; returns the layouts that A may have.
+std::vector<kernels::ImplicitGemmPatch> patches_of(const Gemm& g, const kernels::GemmMap& map, const Dims& numbers, int64_t columns) {
+  const auto sizes = sizes_of(map, numbers);
+  auto walk = sizes ? kernels::patch_walk(map, *sizes) : std::nullopt;
   if (!walk) return {};
   auto may_be = [&](int axis, int64_t stride) {
     const Dim& s = g.a.strides[static_cast<size_t>(axis)];
@@ -154,9 +180,11 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   if (g.prologue && !row) return refusal(Obstacle::a, "a block cannot compute the prologue's row");
   return {std::nullopt, {}, [=, &g, &body, &layouts, dims = from->dims, map = *map] {
             std::vector<kernels::ImplicitGemmPatch> patches;
+            std::vector<kernels::ImplicitGemmBrick> bricks;
             if (tiles == all_tiles && !g.encoding) patches = patches_of(g, map, numbers, n.value());
+            if (tiles == all_tiles && !g.encoding) bricks = bricks_of(g, map, numbers, n.value(), large);
             EmittedProduct code = emit_product_text({g.type, g.encoding ? g.encoding->storage : g.type, map, along_k, g.constant, large && !g.encoding, tiles, std::move(patches),
-                                                     g.b.size(), g.gated, row ? &*row : nullptr},
+                                                     std::move(bricks), g.b.size(), g.gated, row ? &*row : nullptr},
                                                     body, layouts);
             EmittedStep step{"implicit_gemm", std::move(code.arguments), {1, n, 1}};
             for (size_t i = 0; i < dims.size(); ++i) step.sizes[i < row_rank(g) ? 0 : 2] *= dims[i];

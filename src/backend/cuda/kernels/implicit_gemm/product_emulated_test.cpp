@@ -280,6 +280,11 @@ TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
   EXPECT_EQ(launched(few_channels(large)), "any_1");
   EXPECT_EQ(launched(few_channels(many)), "one_1");
   EXPECT_EQ(launched(few_channels(whole)), "1");
+  for (const ProductSite& s : sites_of_bricks()) {
+    if (!s.rows.empty()) continue;  // of batches, which `launched` does not make
+    EXPECT_EQ(launched(s), "brick") << s.name;
+  }
+  EXPECT_EQ(launched(convolution(37, 19, 24, 3, 1, 1, 16, true)), "1");  // images have none
 }
 
 // On the host, in every emulated way.
@@ -321,6 +326,23 @@ TEST(cuda_product_emulated, volumes_and_lines_equal_sums) {
 TEST(cuda_product, volumes_and_lines_equal_sums) {
   if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const ProductSite& s : sites_of_other_ranks()) check(s, Where::gpu);
+}
+
+TEST(cuda_product_emulated, bricks_equal_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  // The host's compiler takes long for each; a GPU runs all.
+  constexpr size_t few = 6;
+  const std::vector<ProductSite> sites = sites_of_bricks();
+  for (const ProductSite& s : std::span(sites).first(few)) {
+    check(s, Where::late);
+    if (s.multiprocessors > 1) check(s, Where::early);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(cuda_product, bricks_equal_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const ProductSite& s : sites_of_bricks()) check(s, Where::gpu);
 }
 
 TEST(cuda_product_emulated, rows_of_several_axes_equal_sums) {

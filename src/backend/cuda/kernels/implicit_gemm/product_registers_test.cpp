@@ -1,4 +1,4 @@
-// Hopper's tiles keep sums and what follows in registers: what is in local memory instead is read and written for each tile. Needs NVRTC, and no GPU.
+// Hopper's tiles and bricks keep sums and what follows in registers: what is in local memory instead is read and written for each tile. Needs NVRTC, and no GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,14 +54,19 @@ std::map<std::string, uint32_t> local_bytes(const std::vector<std::byte>& cubin)
   return out;
 }
 
-// relu(acc + bias[n] + residual[m, n]) of 8 x 28 x 28 x 128 under windows of 3 x 3, as in residual networks.
-Taken residual_convolution(DType type) {
-  constexpr int64_t channels = 128, rows = 8 * 28 * 28;
+// relu(acc + bias[n] + residual[m, n]) of 8 images of 28 x 28 under windows of 3 x 3, as in residual networks, or of a volume of 8 x 28 x 28 under 3 x 3 x 3.
+Taken residual_convolution(DType type, int64_t channels, bool volume) {
+  constexpr int64_t rows = 8 * 28 * 28;
+  const int64_t k = (volume ? 27 : 9) * channels;
   Gemm gemm;
   gemm.type = type;
   gemm.a = {{8, 28, 28, channels}, {28 * 28 * channels, 28 * channels, channels, 1}};
-  gemm.b = {{{9 * channels, channels}, {1, 9 * channels}}};
+  gemm.b = {{{k, channels}, {1, k}}};
   gemm.map = windows_of(8, 28, 28, channels, 3, 1, 1);
+  if (volume) {
+    gemm.map->dims = {8, 28, 28, 3, 3, 3, channels};
+    gemm.map->axes = {{-1, {{0, 1}, {3, 1}}}, {-1, {{1, 1}, {4, 1}}}, {-1, {{2, 1}, {5, 1}}}, {0, {{6, 1}}}};
+  }
   gemm.m_rank = 3;
   gemm.constant = true;
   FusedBody body;
@@ -93,7 +98,7 @@ TEST(cuda_product, large_tiles_spill_no_registers) {
   if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;
   std::vector<CompileJob> jobs;
   for (DType type : {DType::f16, DType::f32}) {
-    const Taken own = residual_convolution(type);
+    const Taken own = residual_convolution(type, 128, false);
     ASSERT_EQ(own.obstacle, std::nullopt);
     jobs.push_back(
         {std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, 90,
@@ -107,6 +112,27 @@ TEST(cuda_product, large_tiles_spill_no_registers) {
       EXPECT_EQ(bytes, 0u) << kernel;
     }
     EXPECT_EQ(tiles, 5u);
+  }
+}
+
+TEST(cuda_product, bricks_spill_no_registers) {
+  if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;
+  std::vector<CompileJob> jobs;
+  for (int64_t channels : {16, 32}) {
+    const Taken own = residual_convolution(DType::f16, channels, true);
+    ASSERT_EQ(own.obstacle, std::nullopt);
+    jobs.push_back(
+        {std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, 90,
+         CompileJob::Form::cubin, true});
+  }
+  for (const std::vector<std::byte>& code : compile(jobs).code) {
+    size_t bricks = 0;
+    for (const auto& [kernel, bytes] : local_bytes(code)) {
+      if (!kernel.ends_with("_brick")) continue;
+      ++bricks;
+      EXPECT_EQ(bytes, 0u) << kernel;
+    }
+    EXPECT_EQ(bricks, 1u);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels/implicit_gemm/product_sites_test.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -286,6 +287,72 @@ std::vector<ProductSite> float_sites() {
   out.push_back(few_channels({2, 9, 24, 4, 5, 3, 1, 2, 136, true, true, f32}));
   out.push_back(few_channels({2, 12, 17, 2, 3, 3, 3, 1, 32, true, false, f32}));
   out.push_back(few_channels({1, 12, 16, 1, 3, 3, 1, 1, 24, false, true, f32}));
+  return out;
+}
+
+namespace {
+
+// [n, d, h, w, c] or [n, c, d, h, w] with windows of any size at stride 1, as many places before and behind the volume: rows (n, z, y, x), K (windows, c) or
+// (c, windows).
+struct Windows {
+  std::array<int64_t, 4> size;
+  int64_t c;
+  std::array<int64_t, 3> kernel, before, behind;
+  int64_t columns;
+  bool last = true, along_k = true;
+  DType type = DType::f16;
+};
+ProductSite windows(const Windows& v) {
+  const auto& k = v.kernel;
+  std::array<int64_t, 3> places{};
+  for (size_t d = 0; d < 3; ++d) places[d] = v.size[1 + d] + v.before[d] + v.behind[d] - k[d] + 1;
+  const int64_t rows = v.size[0] * places[0] * places[1] * places[2], inner = k[0] * k[1] * k[2] * v.c;
+  const uint32_t taps = v.last ? 4 : 5;
+  ir::AffineMap map{
+      v.last ? dims_of({v.size[0], places[0], places[1], places[2], k[0], k[1], k[2], v.c}) : dims_of({v.size[0], places[0], places[1], places[2], v.c, k[0], k[1], k[2]}),
+      {{0, {{0, 1}}}},
+      std::nullopt};
+  for (uint32_t d = 0; d < 3; ++d) map.axes.push_back({Dim(-v.before[d]), {{1 + d, 1}, {taps + d, 1}}});
+  map.axes.insert(v.last ? map.axes.end() : map.axes.begin() + 1, {0, {{v.last ? 7u : 4u, 1}}});
+  const auto& n = v.size;
+  return {fmt::format("{} x {}x{}x{} of {} channels{} by {}x{}x{}, {} columns{} of {}", n[0], n[1], n[2], n[3], v.c, v.last ? ", channels last," : "", k[0], k[1], k[2], v.columns,
+                      v.along_k ? ", B along K" : "", ir::name_of(v.type)),
+          v.type,
+          HostTensor(v.type, v.last ? std::vector<int64_t>{n[0], n[1], n[2], n[3], v.c} : std::vector<int64_t>{n[0], v.c, n[1], n[2], n[3]}),
+          HostTensor(v.type, {inner, v.columns}, v.along_k ? std::vector<size_t>{1, 0} : std::vector<size_t>{}),
+          map,
+          4,
+          rows,
+          v.columns,
+          inner};
+}
+
+}  // namespace
+
+std::vector<ProductSite> sites_of_bricks() {
+  constexpr DType f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32;
+  std::vector<ProductSite> out = {volume({2, 5, 9, 18, 16, 3, 1, 1, 16}),
+                                  windows({{3, 1, 2, 3}, 47, {2, 3, 5}, {1, 0, 2}, {1, 2, 1}, 8}),
+                                  windows({{2, 5, 4, 5}, 5, {3, 5, 7}, {2, 4, 6}, {2, 4, 6}, 24, false, false, bf16}),
+                                  windows({{1, 2, 3, 2}, 8, {3, 3, 3}, {2, 9, 17}, {2, 9, 17}, 16, true, true, bf16}),
+                                  windows({{1, 3, 5, 1}, 23, {3, 3, 2}, {0, 2, 1}, {1, 1, 1}, 32, false, true, f32}),
+                                  volume({1, 3, 4, 17, 32, 3, 1, 1, 32, false, bf16}),
+                                  volume({2, 4, 5, 6, 1, 3, 1, 1, 16}),
+                                  volume({1, 4, 5, 6, 8, 2, 1, 0, 24}),
+                                  volume({1, 4, 5, 6, 12, 3, 1, 1, 16, true, f32}),
+                                  volume({3, 2, 5, 3, 40, 3, 1, 1, 32}),
+                                  windows({{1, 1, 1, 1}, 16, {3, 3, 3}, {2, 2, 2}, {2, 2, 2}, 8, true, false, f16})};
+  for (ProductSite& s : out) s.infinity = true;
+  // Several blocks, and stores with an axis for each index of the rows.
+  out[0].multiprocessors = 3;
+  ProductSite axes = windows({{2, 3, 4, 5}, 16, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, 24});
+  axes.rows = {2, 3, 4, 5};
+  out.push_back(axes);
+  for (int64_t channels : {3, 16}) {
+    out.push_back(volume({1, 3, 4, 5, channels, 3, 1, 1, 16, false}));
+    out.back().shifted = true;
+    out.back().name += ", odd addresses";
+  }
   return out;
 }
 

@@ -59,6 +59,8 @@ std::vector<ProductSite> half_sites();
 std::vector<ProductSite> float_sites();
 // B is int8: tiles, K shared by blocks, one row, a prologue, a gated epilogue.
 std::vector<ProductSite> encoded_sites();
+// Volumes of few channels and stride 1: channels that do and do not fill pieces, windows and padding of any size, several bricks for a block.
+std::vector<ProductSite> sites_of_bricks();
 // Rows of several axes in the body: matrices and images, by every kind of kernel.
 std::vector<ProductSite> sites_of_row_axes();
 // Volumes and lines: tiles of the copying unit, tiles of warps, odd channels and addresses, K shared by blocks.

@@ -34,6 +34,7 @@ class Printer {
     args_.map = of.map;
     args_.b_along_k = of.b_along_k;
     args_.patches = of.patches;
+    args_.bricks = of.bricks;
     args_.tiles = of.large ? of.tiles : 0;
     args_.stores = static_cast<uint8_t>(b_.stores.size());
     args_.row_rank = static_cast<uint8_t>(column_);

@@ -28,6 +28,7 @@ struct ProductKernels {
   bool large;  // only with the kernels for Hopper (sm_90a)
   uint16_t tiles = kernels::ImplicitGemmArgs::all_tiles;  // see ImplicitGemmArgs
   std::vector<kernels::ImplicitGemmPatch> patches = {};  // see ImplicitGemmArgs
+  std::vector<kernels::ImplicitGemmBrick> bricks = {};
   // For one row: the matrices that hold B's columns; whether the epilogue is gated (Gemm::gated); the prologue of A, or null.
   size_t pieces = 1;
   bool gated = false;

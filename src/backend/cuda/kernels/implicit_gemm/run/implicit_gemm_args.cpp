@@ -26,6 +26,7 @@ void fields(S& s, A& a) {
     s.field(k.value);
   });
   s.list(a.patches, [&](auto& x) { s.all(x.channels, x.kernel[0], x.kernel[1], x.stride[0], x.stride[1], x.pad[0], x.pad[1], x.last, x.wide); });
+  s.list(a.bricks, [&](auto& x) { s.all(x.channels, x.kernel[0], x.kernel[1], x.kernel[2], x.last, x.wide, x.deep, x.high, x.lines); });
   s.list(a.together, [&](auto& k) { s.field(k); });
   auto numbers = [&](auto& list) { s.list(list, [&](auto& n) { s.field(n); }); };
   s.list(a.sources, [&](auto& o) {
@@ -45,11 +46,14 @@ void check(const ImplicitGemmArgs& a) {
   require(floats || a.type == ir::DType::f16 || a.type == ir::DType::bf16, "type");
   require(!floats || (a.b_type == a.type && a.pieces == 1 && !a.gated && !a.has_prologue()), "what is for halves alone");
   const bool int8 = a.b_type == ir::DType::i8;
-  require(a.b_type == a.type || (int8 && a.b_along_k && a.patches.empty() && a.pieces == 1 && a.row % 16 == 0), "type of B");
+  require(a.b_type == a.type || (int8 && a.b_along_k && a.patches.empty() && a.bricks.empty() && a.pieces == 1 && a.row % 16 == 0), "type of B");
   require(possible(a.map.rank) && possible(a.map.m_rank) && possible(a.map.k_rank) && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank), "map");
   require(std::all_of(a.map.steps.begin(), a.map.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; }), "map");
   for (const ImplicitGemmPatch& s : a.patches) require(is_possible(s), "patch");
-  require(a.row_rank >= 1 && a.row_rank <= GemmMap::max_rank && (a.row_rank == 1 || (a.boxed_in == ImplicitGemmArgs::none && a.boxed_out == ImplicitGemmArgs::none && a.pieces == 1 && !a.gated && !a.has_prologue())), "rows");
+  for (const ImplicitGemmBrick& s : a.bricks) require(a.bricks.size() == 1 && is_possible(s), "brick");
+  require(a.row_rank >= 1 && a.row_rank <= GemmMap::max_rank &&
+              (a.row_rank == 1 || (a.boxed_in == ImplicitGemmArgs::none && a.boxed_out == ImplicitGemmArgs::none && a.pieces == 1 && !a.gated && !a.has_prologue())),
+          "rows");
   require(a.column_bytes <= ImplicitGemmArgs::most_column_bytes, "columns");
   require(a.sizes <= 250 && a.operands.size() <= 250 && a.stores >= 1 && a.stores <= a.operands.size(), "operands");
   for (size_t k = 0; k < a.operands.size(); ++k) {
@@ -85,6 +89,7 @@ std::vector<std::byte> serialise(const ImplicitGemmArgs& a) {
 ImplicitGemmArgs parse_implicit_gemm_cuda(std::span<const std::byte> bytes) {
   auto a = from_bytes<ImplicitGemmArgs>(bytes, magic, "the arguments of an implicit_gemm step", [](auto& stream, auto& args) { fields(stream, args); });
   for (ImplicitGemmPatch& s : a.patches) s.size = a.type == ir::DType::f32 ? 4 : 2;
+  for (ImplicitGemmBrick& s : a.bricks) s.size = a.type == ir::DType::f32 ? 4 : 2;
   check(a);
   return a;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_brick_args.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_patch_args.h"
 #include "backend/cuda/kernels/run/axes.h"
 #include "backend/cuda/kernels/run/numbers_args.h"
@@ -62,6 +63,7 @@ struct ImplicitGemmArgs {
   uint8_t column_bytes = 0;  // bytes per column of operands that are constant over rows; the tile kernels load them before they multiply
   uint8_t boxed_in = none, boxed_out = none;  // operands of A's size that the tile kernels copy in boxes: one load, one store
   std::vector<ImplicitGemmPatch> patches;  // one kernel each, for one layout of A
+  std::vector<ImplicitGemmBrick> bricks;  // none or one
   std::vector<uint8_t> together;  // operands that the kernels for aligned addresses access in vectors of eight
   // An operand of the prologue, if there is one. All of its sizes are literals in the text.
   struct Source {
@@ -88,7 +90,7 @@ ImplicitGemmArgs parse_implicit_gemm_cuda(std::span<const std::byte>);
 
 // Kernels: name_t0.. for large_tiles (Hopper only, if CudaTiles can describe A and B); name_0.. for these tiles; name_finish adds the partial
 // sums of several blocks; name_row for one row and B along K; name_one_1 (the smallest tile) if only A is unaligned; name_patch_0.. for some
-// convolutions of few channels; name_any_1, name_any_finish and name_any_row for unaligned operands. A prologue, a gated epilogue and
+// convolutions of few channels, name_brick for others, of stride 1; name_any_1, name_any_finish and name_any_row for unaligned operands. A prologue, a gated epilogue and
 // piecewise B exist only in the two kernels for one row.
 struct ImplicitGemmTile {
   int rows, columns, threads;

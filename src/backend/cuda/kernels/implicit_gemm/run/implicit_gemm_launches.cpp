@@ -195,6 +195,37 @@ std::optional<Patch> patch_of(const ImplicitGemmArgs& args, const Call& call, P 
   return std::nullopt;
 }
 
+// The parameters of the kernel for bricks, if it can read A.
+std::optional<P> brick_of(const ImplicitGemmArgs& args, const Call& call, const P& all) {
+  if (args.bricks.empty()) return std::nullopt;
+  const ImplicitGemmBrick& s = args.bricks[0];
+  const TensorRef& a = call.operands[0];
+  const size_t indices = size_t{args.map.m_rank} + args.map.k_rank;
+  const auto sizes = call.sizes.subspan(3, indices + args.map.rank);
+  const auto walk = brick_walk(args.map, sizes);
+  if (!walk || walk->numbers.channels != s.channels || walk->numbers.last != s.last) return std::nullopt;
+  constexpr int64_t most = INT32_MAX / 4;
+  auto extent = [&](int index) { return index < 0 ? int64_t{1} : sizes[static_cast<size_t>(index)]; };
+  auto stride = [&](int axis) { return axis < 0 ? int64_t{0} : a.strides[axis]; };
+  if ((walk->channel >= 0 && a.dims[walk->channel] < s.channels) || (walk->images >= 0 && a.dims[walk->images] < extent(walk->image))) return std::nullopt;
+  P p = all;
+  p.base = 0;
+  p.m_extent[0] = static_cast<int>(extent(walk->image));
+  p.m_step[0] = stride(walk->images);
+  p.k_step[0] = stride(walk->channel);
+  for (size_t d = 0; d < 3; ++d) {
+    const int axis = walk->axis[d];
+    const int64_t places = extent(walk->place[d]), inside = a.dims[axis];
+    if (walk->numbers.kernel[d] != s.kernel[d] || places > most || inside > most) return std::nullopt;
+    p.m_extent[1 + d] = static_cast<int>(places);
+    p.m_step[1 + d] = stride(axis);
+    p.origin[d] = static_cast<int>(sizes[indices + static_cast<size_t>(axis)]);
+    p.inside[d] = static_cast<int>(inside);
+  }
+  const bool pieces = p.k_step[0] == 1 && std::all_of(std::begin(p.m_step), std::end(p.m_step), [&](long step) { return step % s.each() == 0; });
+  return s.narrow() || pieces ? std::optional(p) : std::nullopt;
+}
+
 class Launches {
  public:
   Launches(const ImplicitGemmArgs& args, const Call& call, const CudaMachine& machine)
@@ -228,10 +259,11 @@ class Launches {
       for (int axis = 0; axis < x.rank; ++axis) others = others && (axis == args.row_rank || x.dims[axis] == 1 || x.strides[axis] % 8 == 0);
       aligned_.push_back(first_ + k);
     }
-    if (others && !a) patch_ = patch_of(args, call, p_);
-    way_ = patch_ ? Way::patch : !others || !b ? Way::any : a ? Way::together : Way::one;
-    if (patch_ ? patch_->p.whole != 0 : a && !args.has_prologue()) aligned_.push_back(0);
-    for (size_t i = args.left(); i < args.behind() && !patch_; ++i) aligned_.push_back(i);
+    if (others) brick_ = brick_of(args, call, p_);
+    if (others && !a && !brick_) patch_ = patch_of(args, call, p_);
+    way_ = brick_ ? Way::brick : patch_ ? Way::patch : !others || !b ? Way::any : a ? Way::together : Way::one;
+    if (brick_ ? !args.bricks[0].narrow() : patch_ ? patch_->p.whole != 0 : a && !args.has_prologue()) aligned_.push_back(0);
+    for (size_t i = args.left(); i < args.behind() && !patch_ && !brick_; ++i) aligned_.push_back(i);
   }
 
   CudaLaunches run() {
@@ -245,8 +277,8 @@ class Launches {
   }
 
  private:
-  // Which operands are accessed in vectors of eight: all; only the epilogue's (A has few channels); all but A; none.
-  enum class Way { together, patch, one, any };
+  // Which operands are accessed in vectors of eight: all; only the epilogue's (A has few channels), twice; all but A; none.
+  enum class Way { together, patch, brick, one, any };
   // True if the innermost index of K consists of whole pieces of adjacent elements, all of them inside A.
   bool in_pieces() const {
     return p_.k_extent[3] == p_.k_inner && p_.k_step[3] == 1 && std::all_of(std::begin(p_.k_guard), std::end(p_.k_guard), [](const auto& of) { return of[3] == 0; });
@@ -295,7 +327,7 @@ class Launches {
   CudaLaunches launches(Way way) const {
     const bool together = way == Way::together;
     CudaLaunches list;
-    P p = way == Way::patch ? patch_->p : p_;
+    P p = way == Way::patch ? patch_->p : way == Way::brick ? *brick_ : p_;
     std::vector<Pointer> own = {{Pointer::operand, offsetof(P, a), 0}, {Pointer::operand, offsetof(P, b), args_.left()}};
     for (size_t i = 1; i < args_.pieces; ++i) own.push_back({Pointer::operand, offsetof(P, beside) + 8 * (i - 1), args_.left() + i});
     auto add = [&](const std::string& kernel, int64_t blocks, int threads, int shared, bool overlaps = true) {
@@ -311,13 +343,21 @@ class Launches {
     };
     p.splits = p.turns = 1;
     if (p.m == 0 || p.n == 0) return list;
+    auto extent = [&](int i) { return int64_t{p.m_extent[i]}; };
+    // Blocks that stay for all their tiles.
+    auto add_lasting = [&](const std::string& kernel, const auto& s, int64_t tiles, int64_t sides) {
+      const int64_t room = std::max<int64_t>(1, int64_t{s.blocks()} * machine_.multiprocessors / sides);
+      add(kernel, std::min(tiles, room) * sides, s.threads(), s.shared());
+      list.list.back().pieces = static_cast<uint32_t>(std::min<int64_t>(tiles * sides, INT32_MAX));
+    };
+    if (way == Way::brick) {
+      const ImplicitGemmBrick& s = args_.bricks[0];
+      add_lasting("brick", s, extent(0) * divided_up(extent(1), s.deep) * divided_up(extent(2), s.down()) * divided_up(extent(3), s.across), divided_up(p.n, int64_t{16} * s.wide));
+      return list;
+    }
     if (way == Way::patch) {
       const ImplicitGemmPatch& s = args_.patches[patch_->kernel];
-      auto extent = [&](int i) { return int64_t{p.m_extent[i]}; };
-      const int64_t tiles = extent(0) * divided_up(extent(1), s.down) * divided_up(extent(2), s.across), sides = divided_up(p.n, int64_t{32} * s.wide);
-      const int64_t room = std::max<int64_t>(1, int64_t{s.blocks()} * machine_.multiprocessors / sides);
-      add(fmt::format("patch_{}", patch_->kernel), std::min(tiles, room) * sides, s.threads(), s.shared());
-      list.list.back().pieces = static_cast<uint32_t>(std::min<int64_t>(tiles * sides, INT32_MAX));
+      add_lasting(fmt::format("patch_{}", patch_->kernel), s, extent(0) * divided_up(extent(1), s.down) * divided_up(extent(2), s.across), divided_up(p.n, int64_t{32} * s.wide));
       return list;
     }
     // For one row, K is a single index. Int8 numbers are multiplied with the row in shared memory.
@@ -382,6 +422,7 @@ class Launches {
   CudaNumbers numbers_, sources_;
   P p_{};
   std::optional<Patch> patch_;
+  std::optional<P> brick_;
   Way way_;
   std::vector<size_t> aligned_;
 };
