@@ -110,7 +110,7 @@ std::optional<std::vector<int64_t>> sizes_of(const kernels::GemmMap& map, const 
 }
 
 // Convolutions of volumes with few channels and stride 1 have one kernel, if A's channels are neighbours or copied one by one, and up to this many columns, which
-// fill half of a tile (an estimate from counted bytes; docs/decisions/0071). With 0 they have none.
+// fill half of a tile (an estimate from counted bytes; docs/decisions/0073). With 0 they have none.
 constexpr int64_t most_brick_columns = 32;
 
 std::vector<kernels::ImplicitGemmBrick> bricks_of(const Gemm& g, const kernels::GemmMap& map, const Dims& numbers, int64_t columns, bool large) {
