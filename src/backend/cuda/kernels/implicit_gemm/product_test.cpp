@@ -267,7 +267,7 @@ TEST(cuda_product, prologues_of_one_row) {
   };
   auto takes_prologue = [&](DType type, int64_t k) {
     Gemm sketch{type, unplaced({Dim(1), Dim(k)}), {unplaced({Dim(k), Dim(64)})}};
-    sketch.prologue.emplace();
+    sketch.prologue = Gemm::Prologue{};
     return offered(std::move(sketch));
   };
   EXPECT_TRUE(takes(DType::bf16, true, {4096, 8, 8}) && takes(DType::f16, false, {4096, 1024}) && takes(DType::f32, true, {512, 520, 512, 512, 512}));
