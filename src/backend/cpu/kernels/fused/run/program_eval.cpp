@@ -557,6 +557,7 @@ void Evaluator::write(size_t s, const int64_t* at, int64_t begin, int64_t n) {
   if (b_.in_place[st.reg] != 0 && direct_) return;  // it is there already
   const DType type = p_.memory[st.operand];
   std::byte* const into = data(st.operand);
+  if (into == nullptr) return;  // an empty result has no memory
   const std::vector<int64_t>& strides = b_.strides[st.operand];
   int outer = p_.domain_rank - p_.row_rank;
   size_t memory = ir::size_of(type);
