@@ -144,8 +144,12 @@ std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t op
 
 size_t pointers_of(const Cut& cut) { return (cut.held.size() * sizeof(std::byte*) + 63) / 64 * 64; }
 
+// Without scratch, only what is known has a place.
 void place_held(const Cut& cut, std::byte** held, std::byte* numbers, std::byte* scratch) {
-  for (const Cut::Held& h : cut.held) *held++ = (h.known ? numbers : scratch) + h.offset;
+  for (const Cut::Held& h : cut.held) {
+    std::byte* const from = h.known ? numbers : scratch;
+    *held++ = from == nullptr ? nullptr : from + h.offset;
+  }
 }
 
 // Computes the parts that read no memory.
