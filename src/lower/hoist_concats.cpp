@@ -63,12 +63,6 @@ std::optional<SameViews> same_views(const Graph& g, const std::vector<ValueId>& 
   return out;
 }
 
-Dim elements(const Dims& dims) {
-  Dim all = 1;
-  for (const Dim& d : dims) all *= d;
-  return all;
-}
-
 }  // namespace
 
 void hoist_concats(Graph& g) {
@@ -86,13 +80,13 @@ void hoist_concats(Graph& g) {
     if (!found) continue;
     Group& group = groups[found->key()];
     group.results.insert(node.out[0]);
-    group.read += elements(found->map.dims);
+    group.read += product(found->map.dims);
   }
   // Only several concatenations that together read each element of the bases: one concatenation of these moves no more.
   std::set<ValueId> hoisted;
   for (const auto& [key, group] : groups) {
     Dim held = 0;
-    for (ValueId base : key.first) held += elements(g.type(base).dims);
+    for (ValueId base : key.first) held += product(g.type(base).dims);
     if (group.results.size() > 1 && group.read == held) hoisted.insert(group.results.begin(), group.results.end());
   }
   if (hoisted.empty()) return;

@@ -258,11 +258,11 @@ void Scheduler::gemm(WrittenBody written) {
   auto decide = [&](bool body_may_go) {
     return choose({gemm_site(anchor, reads, written.gated), &written.body, layouts_of(written.operands), are_aligned(reads.operands(written))}, body_may_go);
   };
-  const bool of_one_row = reads.prologue || written.gated || s_.pieces(anchor);
+  const bool without_batch = reads.prologue || written.gated || s_.pieces(anchor);
   // A kernel that reads images as they lie needs no merged batch.
   auto reads_image = [&] { return is_convolution(anchor) && decide(false).image_in_place; };
   auto takes_batches = [&] {
-    return !reads.a.map && !of_one_row && is_better_in_batches(reads.a.place.layout, g_.type(written.anchor).dims.back()) && decide(false).choice.has_value();
+    return !reads.a.map && !without_batch && is_better_in_batches(reads.a.place.layout, g_.type(written.anchor).dims.back()) && decide(false).choice.has_value();
   };
   // If B has no batch, merge the batch axes into M. If A's batch axes lie in another order (batch after sequence), A is stored in row-major order first.
   bool body_prevents = false;  // only the body prevents the merge
@@ -275,12 +275,12 @@ void Scheduler::gemm(WrittenBody written) {
     reads.drop_batch_axis();
   }
   // Only the body prevents the merge, and the kernels for these sites have no batch: split the body off.
-  if (of_one_row && !reads.batch.empty() && can_store(written.anchor)) return need(written.anchor);
+  if (without_batch && !reads.batch.empty() && can_store(written.anchor)) return need(written.anchor);
   Decision d = decide(can_store(written.anchor));
   if (const ValueId copy = s_.unmade_copy(anchor.in[0]); copy != none_id && !d.image_in_place) return need(copy);
   if (d.by_sums) return gemm_by_sums(std::move(written), reads.a.place, reads.b.pieces[0]);
   if (!d.choice && body_prevents) {
-    if (reads.batch.size() == 1 && !uses_row_index(written.body) && !of_one_row && merge_rows_by_gathers(reads.a, written)) {
+    if (reads.batch.size() == 1 && !uses_row_index(written.body) && !without_batch && merge_rows_by_gathers(reads.a, written)) {
       reads.drop_batch_axis();
       d = decide(can_store(written.anchor));
     }
