@@ -1,6 +1,8 @@
 #include "backend/offer.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace ingot::backend {
 
@@ -43,6 +45,14 @@ std::string_view name_of(const Site& site) {
 
 bool are_aligned(const Site& site, std::span<const size_t> operands) {
   return std::all_of(operands.begin(), operands.end(), [&](size_t k) { return k < site.aligned.size() && site.aligned[k]; });
+}
+
+void add_waste(const Site& site, double tile_rows, Offers& out) {
+  const auto* gemm = std::get_if<Gemm>(&site.kernel);
+  if (gemm == nullptr || gemm->map || gemm->batch_rank == 0) return;
+  const auto rows = static_cast<double>(gemm->a.dims[gemm->batch_rank].constant().value_or(0));
+  const double waste = rows == 0 ? std::numeric_limits<double>::infinity() : std::ceil(rows / tile_rows) * tile_rows / rows - 1;
+  for (Offer& o : out.offers) o.waste = waste;
 }
 
 void offer_plain(const Site& site, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers& out, std::vector<CodeUnit> (*code)(const Plain&)) {

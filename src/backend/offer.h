@@ -141,6 +141,7 @@ struct EmittedStep {
 
 // Costs compare the offers for one site. The unit is one multiplication per element of the result, at the rate of the fastest library.
 inline constexpr double cost_of_a_pass = 2048;  // of a separate step over the result in memory
+inline constexpr double cost_of_a_copy = 480;   // of reading and writing an element of A (an estimate for GPUs)
 
 struct Offer {
   std::string_view implementation;   // "cublaslt", "panels": shown in reports
@@ -148,6 +149,7 @@ struct Offer {
   bool side_by_side = false;         // if the last axis of the result is strided, prefer to store it contiguously and copy it
   bool image_in_place = false;       // reads a convolution's image as it lies; else a copy with channels innermost is made if the graph has one
   bool lines_apart = false;          // rows of a result may lie in lines apart: a batch of them is one call
+  double waste = 0;                  // of a GEMM's work, the share that is lost in tiles that the rows of one batch do not fill
   bool takes_body = true;            // else the result is stored, and a separate step computes the body
   bool by_sums = false;              // a GEMM of few elements is faster as a fused body that reduces over K; the offer emits nothing
   bool b_along_k = false;            // if a constant B must be copied anyway, prefer to store it contiguous along K
@@ -212,6 +214,9 @@ struct Compiler {
   std::vector<DeviceCode> (*compile)(std::span<const CodeUnit>, const Target&);
 };
 const Compiler& compiler_for(const Target&);
+
+// Notes the waste of offers for a GEMM with batches, for tiles of this many rows. The number of a batch's rows must be known.
+void add_waste(const Site&, double tile_rows, Offers&);
 
 // Adds an offer if the site is one of these kernels without a body. `code`: gives the step's device code, on backends that have any.
 void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&, std::vector<CodeUnit> (*code)(const Plain&) = nullptr);

@@ -1,6 +1,5 @@
 // GEMMs: the prologue of A, the forms of B, and the epilogue.
 #include <algorithm>
-#include <cmath>
 
 #include "compile/schedule/scheduler.h"
 
@@ -99,16 +98,6 @@ bool merge_rows_by_gathers(OperandA& a, WrittenBody& written) {
   }
   written.operands = std::move(operands);
   return true;
-}
-
-// True if batches of this many rows, as the matrices of one batched GEMM, cost less than a copy of A whose rows merge. A tile has about 128 rows, and the last one of each
-// batch is not full. Reading and writing a row of A takes about as long as 480 columns of the result (an estimate for GPUs).
-bool is_better_in_batches(const StridedLayout& a, const Dim& columns) {
-  constexpr double tile = 128, copy = 480;
-  const auto rows = a.dims[a.dims.size() - 2].constant(), n = columns.constant();
-  if (!rows || !n || *rows == 0 || *n == 0 || !(a.strides.back() == Dim(1))) return false;
-  const auto r = static_cast<double>(*rows);
-  return std::ceil(r / tile) * tile / r - 1 <= copy / static_cast<double>(*n);
 }
 
 bool uses_row_index(const backend::FusedBody& body) {
@@ -255,20 +244,24 @@ void Scheduler::gemm(WrittenBody written) {
   GemmReads reads = std::move(*found);
   // Storing a value may remove an obstacle; a value that is stored already cannot be stored differently.
   auto can_store = [&](ValueId v) { return !s_.stored[v]; };
-  auto decide = [&](bool body_may_go) {
-    return choose({gemm_site(anchor, reads, written.gated), &written.body, layouts_of(written.operands), are_aligned(reads.operands(written))}, body_may_go);
-  };
+  auto site = [&]() -> backend::Site { return {gemm_site(anchor, reads, written.gated), &written.body, layouts_of(written.operands), are_aligned(reads.operands(written))}; };
   const bool without_batch = reads.prologue || written.gated || s_.pieces(anchor);
-  // A kernel that reads images as they lie needs no merged batch.
-  auto reads_image = [&] { return is_convolution(anchor) && decide(false).image_in_place; };
+  // A is copied so that its batch axes and M merge, unless the kernel reads images as they lie, or the copy costs more than batches of few rows waste.
   auto takes_batches = [&] {
-    return !reads.a.map && !without_batch && is_better_in_batches(reads.a.place.layout, g_.type(written.anchor).dims.back()) && decide(false).choice.has_value();
+    backend::Site whole = site();
+    const Answer answer = ask(whole, false);
+    if (answer.best == nullptr) return false;
+    if (is_convolution(anchor) && answer.best->image_in_place) return true;
+    const bool has_rows = !reads.a.map && reads.a.place.layout.strides.back() == Dim(1);
+    const std::optional<int64_t> columns = g_.type(written.anchor).dims.back().constant();
+    if (!has_rows || without_batch || answer.best->by_sums || columns.value_or(0) == 0) return false;
+    return answer.best->waste <= backend::cost_of_a_copy / static_cast<double>(*columns);
   };
   // If B has no batch, merge the batch axes into M. If A's batch axes lie in another order (batch after sequence), A is stored in row-major order first.
   bool body_prevents = false;  // only the body prevents the merge
   while (!reads.batch.empty() && reads.has_one_b()) {
     Merge merged = uses_row_index(written.body) ? Merge::body_prevents : merge_rows(reads.a, written.operands, reads.batch.size());
-    if (merged == Merge::a_prevents && can_store(anchor.in[0]) && !takes_batches() && !reads_image()) return need(anchor.in[0]);
+    if (merged == Merge::a_prevents && can_store(anchor.in[0]) && !takes_batches()) return need(anchor.in[0]);
     body_prevents = merged == Merge::body_prevents;
     if (merged != Merge::done) break;
     merge_domain(written.body);
@@ -276,13 +269,13 @@ void Scheduler::gemm(WrittenBody written) {
   }
   // Only the body prevents the merge, and the kernels for these sites have no batch: split the body off.
   if (without_batch && !reads.batch.empty() && can_store(written.anchor)) return need(written.anchor);
-  Decision d = decide(can_store(written.anchor));
+  Decision d = choose(site(), can_store(written.anchor));
   if (const ValueId copy = s_.unmade_copy(anchor.in[0]); copy != none_id && !d.image_in_place) return need(copy);
   if (d.by_sums) return gemm_by_sums(std::move(written), reads.a.place, reads.b.pieces[0]);
   if (!d.choice && body_prevents) {
     if (reads.batch.size() == 1 && !uses_row_index(written.body) && !without_batch && merge_rows_by_gathers(reads.a, written)) {
       reads.drop_batch_axis();
-      d = decide(can_store(written.anchor));
+      d = choose(site(), can_store(written.anchor));
     }
     if (!d.choice && can_store(written.anchor)) return need(written.anchor);
   }

@@ -68,32 +68,39 @@ void Scheduler::need(ValueId v) {
   out_.missing.alone.insert(v);
 }
 
-Scheduler::Decision Scheduler::choose(backend::Site site, bool body_may_go) const {
+Scheduler::Answer Scheduler::ask(backend::Site& site, bool body_may_go) const {
   site.symbols = g_.symbols;
-  backend::Offers offers = c_.backend.offers(site);
+  Answer out{c_.backend.offers(site)};
   const auto* gemm = std::get_if<backend::Gemm>(&site.kernel);
-  const backend::Offer* best = cheapest(offers, body_may_go, gemm != nullptr ? gemm->packed : std::nullopt);
-  if (best != nullptr && !best->takes_body) return {std::nullopt, backend::Obstacle::body};
-  if (best == nullptr) {
+  out.best = cheapest(out.offers, body_may_go, gemm != nullptr ? gemm->packed : std::nullopt);
+  if (out.best != nullptr && !out.best->takes_body) {
+    out.best = nullptr;
+    out.obstacle = backend::Obstacle::body;
+  } else if (out.best == nullptr) {
     // The last obstacle that can be removed: refusals come in order of how much the implementation can do.
-    Decision none{std::nullopt, backend::Obstacle::types};
-    for (const backend::Refusal& r : offers.refusals) {
-      if (r.obstacle != backend::Obstacle::types && r.obstacle != backend::Obstacle::cost) none.obstacle = r.obstacle;
+    out.obstacle = backend::Obstacle::types;
+    for (const backend::Refusal& r : out.offers.refusals) {
+      if (r.obstacle != backend::Obstacle::types && r.obstacle != backend::Obstacle::cost) out.obstacle = r.obstacle;
     }
-    return none;
   }
+  return out;
+}
+
+Scheduler::Decision Scheduler::choose(backend::Site site, bool body_may_go) const {
+  Answer answer = ask(site, body_may_go);
+  const backend::Offer* best = answer.best;
+  if (best == nullptr) return {std::nullopt, answer.obstacle};
   if (best->by_sums) return {std::nullopt, std::nullopt, false, false, true};
-  const bool side_by_side = best->side_by_side, image_in_place = best->image_in_place;
-  Choice choice{best->emit(), {name_of(site), best->implementation}};
-  for (const backend::Offer& o : offers.offers) {
+  Decision out{Choice{best->emit(), {name_of(site), best->implementation}}, std::nullopt, best->side_by_side, best->image_in_place};
+  for (const backend::Offer& o : answer.offers.offers) {
     // A rival must not need another storage.
     const bool same = o.takes_body && !o.by_sums && o.side_by_side == best->side_by_side && o.image_in_place == best->image_in_place && o.packing == best->packing;
-    if (c_.backend.settings.rivals && &o != best && same && backend::is_near(o.cost, best->cost)) choice.rivals.push_back({o.implementation, o.emit()});
+    if (c_.backend.settings.rivals && &o != best && same && backend::is_near(o.cost, best->cost)) out.choice->rivals.push_back({o.implementation, o.emit()});
   }
-  for (backend::Offer& o : offers.offers) o.emit = nullptr;
-  choice.considered.offers = std::move(offers.offers);
-  choice.considered.refusals = std::move(offers.refusals);
-  return {std::move(choice), std::nullopt, side_by_side, image_in_place};
+  for (backend::Offer& o : answer.offers.offers) o.emit = nullptr;
+  out.choice->considered.offers = std::move(answer.offers.offers);
+  out.choice->considered.refusals = std::move(answer.offers.refusals);
+  return out;
 }
 
 namespace {

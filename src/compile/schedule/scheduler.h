@@ -16,8 +16,14 @@ class Scheduler {
     Considered considered;
     std::vector<Rival> rivals = {};
   };
-  // The cheapest offer. If `body_may_go`, offers without the body count too, at the cost of a pass over the result. nullopt: `obstacle` says why
-  // there is no offer, or that the body must be split off.
+  // The offers for a site, of which nothing is emitted yet. If `body_may_go`, offers without the body count too, at the cost of a pass over the result.
+  struct Answer {
+    backend::Offers offers;
+    const backend::Offer* best = nullptr;  // the cheapest; null: `obstacle` says why there is none, or that the body must be split off
+    std::optional<backend::Obstacle> obstacle = std::nullopt;
+  };
+  Answer ask(backend::Site&, bool body_may_go) const;
+  // The cheapest offer, emitted. No choice: `obstacle` says why, or the site is best done `by_sums`.
   struct Decision {
     std::optional<Choice> choice;
     std::optional<backend::Obstacle> obstacle;
