@@ -38,11 +38,11 @@ std::string library() {
   return text;
 }
 
-void tell(const std::string& text) {
+void report(const std::string& text) {
   if (is_set("INGOT_LOG")) std::fprintf(stderr, "ingot: cache: %s\n", text.c_str());
 }
 
-// The plan of an entry with this model's weights; nullopt if they are not those that it reads.
+// The plan of an entry, which has no values of weights, with this model's weights; nullopt if they are not those that it reads.
 std::optional<plan::Plan> with_weights(std::vector<std::byte> bytes, const capture::Model& model, const compile::Options& options) {
   auto keep = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   plan::Plan made = *plan::read(*keep, keep, plan::Trust::code);  // no other user can have written it
@@ -62,23 +62,17 @@ std::optional<plan::Plan> with_weights(std::vector<std::byte> bytes, const captu
   return made;
 }
 
-// The file of an entry: without the weights' values, which are not read, since they may lie on a GPU.
-std::vector<std::byte> entry_of(plan::Plan made) {
-  for (plan::Weight& w : made.weights) w.data = nullptr;
-  return plan::write(made, plan::Values::left_out);
-}
-
-void tell_of_miss(const Store& store, const std::string& key) {
+void report_miss(const Store& store, const std::string& key) {
   if (!is_set("INGOT_LOG")) return;
   const std::optional<std::string> near = store.nearest(key);
   const std::optional<std::string> other = near ? store.key_of(*near) : std::nullopt;
-  if (!other) return tell("no such plan");
+  if (!other) return report("no such plan");
   const std::vector<std::string> reasons = explain_difference(*other, key);
   constexpr size_t most = 8;
   std::string text = fmt::format("no such plan; the nearest one, {}, differs in", near->substr(0, 12));
   for (size_t i = 0; i < std::min(reasons.size(), most); ++i) text += "\n  " + reasons[i].substr(0, 160);
   if (reasons.size() > most) text += fmt::format("\n  and {} more", reasons.size() - most);
-  tell(text);
+  report(text);
 }
 
 }  // namespace
@@ -109,20 +103,20 @@ plan::Plan build_or_take(const capture::Model& model, const compile::Options& op
     if (auto bytes = store.find(key)) {
       try {
         if (auto taken = with_weights(std::move(*bytes), model, options)) {
-          tell("the plan was built before");
+          report("the plan was built before");
           return std::move(*taken);
         }
       } catch (const Error& e) {  // this library cannot read the entry
         if (e.code != Code::format && e.code != Code::version) throw;
-        tell("an entry is not used: " + e.message);
+        report("an entry is not used: " + e.message);
       }
     } else {
-      tell_of_miss(store, key);
+      report_miss(store, key);
     }
   }
   plan::Plan made = build(model, options, progress);
   try {
-    if (use != "read") store.put(key, entry_of(made));
+    if (use != "read") store.put(key, plan::write(made, plan::Values::unread));  // the values may lie on a GPU
   } catch (const Error& e) {  // the plan is valid even if the file is not
     if (e.code != Code::io) throw;
     say_once("plans are not cached: " + e.message);

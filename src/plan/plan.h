@@ -189,7 +189,8 @@ struct Origin {
   int line = 0;
 };
 
-enum class Values : uint8_t { embedded, left_out };        // of the weights; left out: the host gives them (Weight::Source::host)
+// Of the weights. left_out: the host gives them (Weight::Source::host). unread: left out, and not even read for the hash of weights; for `write` alone.
+enum class Values : uint8_t { embedded, left_out, unread };
 
 // Where device code comes from. It runs unchecked, so code of a file runs only if it was compiled here or the user trusts the file.
 enum class CodeFrom : uint8_t { here, trusted, elsewhere };

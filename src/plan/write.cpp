@@ -28,7 +28,7 @@ class Writer {
     std::vector<Offset<fb::Weight>> weights;
     for (size_t i = 0; i < plan.weights.size(); ++i) {
       const Weight& w = plan.weights[i];
-      Weight::Source source = values == Values::left_out ? Weight::Source::host : w.source;
+      Weight::Source source = values == Values::embedded ? w.source : Weight::Source::host;
       weights.push_back(fb::CreateWeight(b_, b_.CreateString(w.name), static_cast<uint8_t>(w.dtype), b_.CreateVector(w.dims), b_.CreateString(w.tied_to),
                                          static_cast<uint8_t>(source), offsets[i], w.bytes, b_.CreateVector(w.order)));
     }
@@ -152,7 +152,7 @@ Parts layout(const Plan& plan, Values values) {
   std::map<std::pair<const std::byte*, uint64_t>, uint64_t> where;
   std::vector<size_t> order;
   uint64_t total = 0;
-  for (size_t i = 0; i < plan.weights.size(); ++i) {
+  for (size_t i = 0; values != Values::unread && i < plan.weights.size(); ++i) {
     const Weight& w = plan.weights[i];
     if (auto known = where.find({w.data, w.bytes}); known != where.end()) {
       offsets[i] = known->second;
@@ -167,7 +167,7 @@ Parts layout(const Plan& plan, Values values) {
     order.push_back(i);
     total += (w.bytes + 63) / 64 * 64;
   }
-  if (values == Values::left_out) std::fill(offsets.begin(), offsets.end(), 0), total = 0;
+  if (values != Values::embedded) std::fill(offsets.begin(), offsets.end(), 0), total = 0;
   std::vector<uint8_t> metadata = Writer().metadata(plan, offsets, values);
   const bool code = std::any_of(plan.targets.begin(), plan.targets.end(), [](const ForTarget& t) { return !t.code.empty(); });
   if (code && plan.code_from == CodeFrom::here) remember_made_here(std::as_bytes(std::span(metadata)));
@@ -188,7 +188,7 @@ Parts layout(const Plan& plan, Values values) {
   std::memcpy(parts.head.data(), &h, sizeof h);
   std::memcpy(parts.head.data() + sizeof h, metadata.data(), metadata.size());
   parts.list.push_back(parts.head);
-  if (values == Values::left_out) return parts;
+  if (values != Values::embedded) return parts;
   for (size_t i : order) {
     const Weight& w = plan.weights[i];
     parts.list.push_back({w.data, w.bytes});
