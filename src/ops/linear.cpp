@@ -75,14 +75,21 @@ Value diagonal_of(const Value& x, std::string& letters) {
   return view(x, std::move(map));
 }
 
-Value einsum(const std::string& text, const std::vector<Value>& operands) {
+// The letters of the operands' axes and of the result's, without ellipses.
+struct Equation {
+  std::vector<std::string> terms = {};
+  std::string out = {};
+};
+
+Equation parse_equation(const std::string& text, const std::vector<Value>& operands) {
   std::string equation;
   for (char c : text) {
     if (c != ' ') equation += c;
   }
   size_t arrow = equation.find("->");
   std::string left = equation.substr(0, arrow);
-  std::vector<std::string> terms(1);
+  Equation found{{std::string()}};
+  auto& [terms, out] = found;
   for (char c : left) {
     if (c == ',') {
       terms.emplace_back();
@@ -91,7 +98,7 @@ Value einsum(const std::string& text, const std::vector<Value>& operands) {
     }
   }
   if (terms.size() != operands.size()) fail(Code::invalid_input, "einsum: \"{}\" names {} operands, got {}", text, terms.size(), operands.size());
-  std::string out, all_axes;
+  std::string all_axes;
   for (size_t k = 0; k < terms.size(); ++k) {
     std::string axes = name_ellipsis(terms[k], operands[k].rank());
     if (axes.size() > all_axes.size()) all_axes = axes;
@@ -108,6 +115,64 @@ Value einsum(const std::string& text, const std::vector<Value>& operands) {
       if (std::isalpha(static_cast<unsigned char>(c)) && std::count(left.begin(), left.end(), c) == 1) out += c;
     }
   }
+  return found;
+}
+
+// A value with a letter for each axis.
+struct Lettered {
+  Value value;
+  std::string letters;
+
+  // Sums over the axes that are not needed.
+  void reduce_to(const std::string& needed) {
+    Axes gone;
+    std::string kept;
+    for (size_t i = 0; i < letters.size(); ++i) {
+      if (needed.find(letters[i]) == std::string::npos) {
+        gone.push_back(static_cast<Axis>(i));
+      } else {
+        kept += letters[i];
+      }
+    }
+    letters = kept;
+    if (!gone.empty()) value = sum(value, gone);
+  }
+  Value ordered(const std::string& to) const {
+    Axes order;
+    for (char c : to) order.push_back(static_cast<Axis>(letters.find(c)));
+    return permute(value, order);
+  }
+};
+
+// The product of two: letters in both and in `later` are batch, in both only are summed.
+Lettered multiply(Lettered a, Lettered b, const std::string& later) {
+  a.reduce_to(b.letters + later);
+  b.reduce_to(a.letters + later);
+  std::string batch, rows, columns, inner;
+  for (char c : a.letters) {
+    bool shared = b.letters.find(c) != std::string::npos, needed = later.find(c) != std::string::npos;
+    (shared ? needed ? batch : inner : rows) += c;
+  }
+  for (char c : b.letters) {
+    if (a.letters.find(c) == std::string::npos) columns += c;
+  }
+  auto dims_of = [&](const std::string& letters) {
+    Dims d;
+    for (char c : letters) d.push_back(a.letters.find(c) != std::string::npos ? a.value.dims()[a.letters.find(c)] : b.value.dims()[b.letters.find(c)]);
+    return d;
+  };
+  auto shape = [&](const std::string& x, const std::string& y) {
+    Dims d = dims_of(batch);
+    d.push_back(product(dims_of(x)));
+    d.push_back(product(dims_of(y)));
+    return d;
+  };
+  Value left = reshape(a.ordered(batch + rows + inner), shape(rows, inner)), right = reshape(b.ordered(batch + inner + columns), shape(inner, columns));
+  return {reshape(matmul(left, right), dims_of(batch + rows + columns)), batch + rows + columns};
+}
+
+Value einsum(const std::string& text, const std::vector<Value>& operands) {
+  auto [terms, out] = parse_equation(text, operands);
   std::vector<Value> values = operands;
   for (size_t k = 0; k < values.size(); ++k) values[k] = diagonal_of(values[k], terms[k]);
   // An axis of size 1 broadcasts against an operand that has it in full: it is dropped, and the matmul broadcasts.
@@ -124,60 +189,14 @@ Value einsum(const std::string& text, const std::vector<Value>& operands) {
       terms[k].erase(i, 1);
     }
   }
-  // Two operands at a time: letters in both and in the rest or the result are batch, in both only are summed.
-  Value acc = values[0];
-  std::string have = terms[0];
-  auto reduce_to = [&](Value v, std::string& letters, const std::string& needed) {
-    Axes gone;
-    std::string kept;
-    for (size_t i = 0; i < letters.size(); ++i) {
-      if (needed.find(letters[i]) == std::string::npos) {
-        gone.push_back(static_cast<Axis>(i));
-      } else {
-        kept += letters[i];
-      }
-    }
-    letters = kept;
-    return gone.empty() ? v : sum(v, gone);
-  };
-  auto ordered = [](const Value& v, const std::string& from, const std::string& to) {
-    Axes order;
-    for (char c : to) order.push_back(static_cast<Axis>(from.find(c)));
-    return permute(v, order);
-  };
+  Lettered product{values[0], terms[0]};
   for (size_t k = 1; k < values.size(); ++k) {
     std::string later = out;
     for (size_t r = k + 1; r < terms.size(); ++r) later += terms[r];
-    std::string other = terms[k];
-    acc = reduce_to(acc, have, other + later);
-    Value b = reduce_to(values[k], other, have + later);
-    std::string batch, rows, columns, inner;
-    for (char c : have) {
-      bool shared = other.find(c) != std::string::npos, needed = later.find(c) != std::string::npos;
-      (shared ? needed ? batch : inner : rows) += c;
-    }
-    for (char c : other) {
-      if (have.find(c) == std::string::npos) columns += c;
-    }
-    auto dims_of = [&](const std::string& letters) {
-      Dims d;
-      for (char c : letters) d.push_back(have.find(c) != std::string::npos ? acc.dims()[have.find(c)] : b.dims()[other.find(c)]);
-      return d;
-    };
-    auto shape = [&](const std::string& x, const std::string& y) {
-      Dims d = dims_of(batch);
-      d.push_back(product(dims_of(x)));
-      d.push_back(product(dims_of(y)));
-      return d;
-    };
-    Value a2 = reshape(ordered(acc, have, batch + rows + inner), shape(rows, inner));
-    Value b2 = reshape(ordered(b, other, batch + inner + columns), shape(inner, columns));
-    Dims full = dims_of(batch + rows + columns);
-    acc = reshape(matmul(a2, b2), full);
-    have = batch + rows + columns;
+    product = multiply(std::move(product), {values[k], terms[k]}, later);
   }
-  acc = reduce_to(acc, have, out);
-  return ordered(acc, have, out);
+  product.reduce_to(out);
+  return product.ordered(out);
 }
 
 // Sums over pairs of axes of both.

@@ -156,56 +156,51 @@ class Writer : BodyWriter {
 
   // Chooses the domain and returns the point of `value` in it.
   Point choose_domain(ValueId value, bool itself) {
-    const Dims& dims = g_.type(value).dims;
     std::set<ValueId> seen;
     anchor_ = find_anchor(value, seen, itself);
     std::vector<NodeId> reductions;
     seen.clear();
     find_reductions(value, reductions, seen, itself);
-    if (anchor_ != none_id && !reductions.empty()) return no_domain(anchor_);
-    if (anchor_ != none_id) {
-      // The domain is the anchor's. The root has the same number of elements, or half of the columns.
-      out_.gated = s_.may_be_gated(anchor_, dims);
-      domain_ = out_.gated ? dims : g_.type(anchor_).dims;
-      const std::optional<Point> at = domain_ == dims ? identity(dims) : point_over_anchor(s_, value, anchor_, itself);
-      if (!at) return no_domain(anchor_);
-      out_.body.outer.assign(domain_.begin(), domain_.end() - 1);
-      out_.body.row = {domain_.back()};
-      out_.anchor = anchor_;
-      out_.label = g_.producer(anchor_).op == Op::matmul ? "matmul" : "depthwise_conv";
-      return *at;
-    }
-    if (reductions.empty()) {
-      if (dims.empty()) {
-        domain_ = {Dim(1)};
-        out_.body.row = {Dim(1)};
-        return {};
-      }
-      domain_ = dims;
-      out_.body.outer.assign(dims.begin(), dims.end() - 1);
-      out_.body.row = {dims.back()};
-      return identity(dims);
-    }
-    const Node& first = g_.nodes[reductions[0]];
-    const Dims& full = g_.type(first.in[0]).dims;
+    if (anchor_ != none_id) return reductions.empty() ? domain_of_anchor(value, itself) : no_domain(anchor_);
+    if (!reductions.empty()) return domain_of_reduction(value, g_.nodes[reductions[0]]);
+    const Dims& dims = g_.type(value).dims;
+    domain_ = dims.empty() ? Dims{Dim(1)} : dims;
+    out_.body.outer.assign(domain_.begin(), domain_.end() - 1);
+    out_.body.row = {domain_.back()};
+    return identity(dims);
+  }
+
+  // The domain is the anchor's. The root has the same number of elements, or half of the columns.
+  Point domain_of_anchor(ValueId value, bool itself) {
+    const Dims& dims = g_.type(value).dims;
+    out_.gated = s_.may_be_gated(anchor_, dims);
+    domain_ = out_.gated ? dims : g_.type(anchor_).dims;
+    const std::optional<Point> at = domain_ == dims ? identity(dims) : point_over_anchor(s_, value, anchor_, itself);
+    if (!at) return no_domain(anchor_);
+    out_.body.outer.assign(domain_.begin(), domain_.end() - 1);
+    out_.body.row = {domain_.back()};
+    out_.anchor = anchor_;
+    out_.label = g_.producer(anchor_).op == Op::matmul ? "matmul" : "depthwise_conv";
+    return *at;
+  }
+
+  // The domain has the reduction's kept axes, then its reduced ones.
+  Point domain_of_reduction(ValueId value, const Node& reduction) {
+    const Dims &dims = g_.type(value).dims, &full = g_.type(reduction.in[0]).dims, &kept = g_.type(reduction.out[0]).dims;
     std::vector<bool> reduced(full.size(), false);
-    std::vector<int64_t> axes = first.attributes.integers("axes");
+    std::vector<int64_t> axes = reduction.attributes.integers("axes");
     for (size_t d = 0; d < full.size(); ++d) reduced[d] = axes.empty() || std::count(axes.begin(), axes.end(), static_cast<int64_t>(d)) != 0;
-    bool keep = first.attributes.boolean("keep");
-    const Dims& kept = g_.type(first.out[0]).dims;
     // The result of a reduction may gain or lose axes of size 1: a pooled image is [N, C, 1, 1].
-    bool of_result = dims == kept, of_operand = !of_result && dims == full, of_view = !of_result && !of_operand && without_units(dims) == without_units(kept);
-    if (!of_result && !of_operand && !of_view && first.out[0] != value && has_rows(dims, full, reduced)) {
+    const bool of_result = dims == kept, of_operand = !of_result && dims == full, of_view = !of_result && !of_operand && without_units(dims) == without_units(kept);
+    if (!of_result && !of_operand && !of_view) {
+      if (reduction.out[0] == value) fail(Code::internal, "a reduction does not have its own shape");
+      if (!has_rows(dims, full, reduced)) return no_domain(reduction.out[0]);
       // The outer axes are in another order, as for windows of a normalised image.
       const auto rows = static_cast<int64_t>(std::count(reduced.begin(), reduced.end(), true));
       domain_ = dims;
       out_.body.outer.assign(dims.begin(), dims.end() - rows);
       out_.body.row.assign(dims.end() - rows, dims.end());
       return identity(dims);
-    }
-    if (!of_result && !of_operand && !of_view) {
-      if (first.out[0] == value) fail(Code::internal, "a reduction does not have its own shape");
-      return no_domain(first.out[0]);
     }
     std::vector<uint32_t> position(full.size());
     for (size_t d = 0; d < full.size(); ++d) {
@@ -221,27 +216,19 @@ class Writer : BodyWriter {
     if (out_.body.row.empty()) out_.body.row = {Dim(1)};  // a reduction over no axes of a 0-d value
     domain_ = out_.body.outer;
     domain_.insert(domain_.end(), out_.body.row.begin(), out_.body.row.end());
+    uniform_store_ = !of_operand;
     Point at(dims.size());
-    if (of_operand) {
-      for (size_t d = 0; d < full.size(); ++d) at[d].terms[position[d]] = 1;
-    } else if (of_view) {
-      uniform_store_ = true;
-      size_t d = 0;
-      for (size_t k = 0; k < full.size(); ++k) {
-        if (reduced[k] || full[k] == Dim(1)) continue;
-        while (dims[d] == Dim(1)) ++d;
-        at[d++].terms[position[k]] = 1;
+    const bool keep = reduction.attributes.boolean("keep");
+    size_t k = 0;  // the axis of `value`
+    for (size_t d = 0; d < full.size(); ++d) {
+      if (of_view) {
+        if (reduced[d] || full[d] == Dim(1)) continue;
+        while (dims[k] == Dim(1)) ++k;
+      } else if (of_result && reduced[d]) {
+        if (keep) ++k;
+        continue;
       }
-    } else {
-      uniform_store_ = true;
-      size_t k = 0;
-      for (size_t d = 0; d < full.size(); ++d) {
-        if (!reduced[d]) {
-          at[k++].terms[position[d]] = 1;
-        } else if (keep) {
-          ++k;
-        }
-      }
+      at[k++].terms[position[d]] = 1;
     }
     return at;
   }

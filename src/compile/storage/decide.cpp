@@ -183,6 +183,27 @@ void seed(StoragePlan& s) {
   }
 }
 
+// What a step that is not computed inside a body computes for itself: roots of operands.
+std::vector<Root> parts_of(const StoragePlan& s, const Node& node) {
+  const Graph& g = s.graph();
+  std::vector<Root> out;
+  if (node.op == Op::attention && node.in.size() == 4) {
+    out.push_back({Root::Kind::mask, node.in[3], node.out[0], 3});
+  } else if (node.op == Op::concat && s.stored[node.out[0]]) {
+    const auto axis = static_cast<size_t>(node.attributes.integer("axis"));
+    Dim start = 0;
+    for (uint32_t i = 0; i < node.in.size(); ++i) {
+      out.push_back({Root::Kind::concat_part, node.in[i], node.out[0], i, start});
+      start += g.type(node.in[i]).dims[axis];
+    }
+  } else if (node.op == Op::update || node.op == Op::scatter || node.op == Op::scatter_along) {
+    for (uint32_t i = 0; i < (node.op == Op::update ? 2u : 1u); ++i) {
+      out.push_back({i == 0 ? Root::Kind::update_base : Root::Kind::update_value, node.in[i], node.out[0], i});
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 void decide(StoragePlan& s) {
@@ -249,24 +270,12 @@ void decide(StoragePlan& s) {
       }
     } else if (!node.out.empty() && s.is_anchor(node.out[0]) && s.stored[node.out[0]]) {
       s.root_of[node.out[0]] = add_root({Root::Kind::value, node.out[0], node.out[0]});
-    } else if (node.op == Op::attention && node.in.size() == 4) {
-      uint32_t r = add_root({Root::Kind::mask, node.in[3], node.out[0]});
-      s.part_root[{id, 3}] = r;
-      homes[node.in[3]].insert(r);
-    } else if (node.op == Op::concat && s.stored[node.out[0]]) {
-      const auto axis = static_cast<size_t>(node.attributes.integer("axis"));
-      Dim start = 0;
-      for (uint32_t i = 0; i < node.in.size(); ++i) {
-        uint32_t r = add_root({Root::Kind::concat_part, node.in[i], node.out[0], i, start});
-        start += g.type(node.in[i]).dims[axis];
-        s.part_root[{id, i}] = r;
-        homes[node.in[i]].insert(r);
-      }
-    } else if (node.op == Op::update || node.op == Op::scatter || node.op == Op::scatter_along) {
-      for (uint32_t i = 0; i < (node.op == Op::update ? 2u : 1u); ++i) {
-        uint32_t r = add_root({i == 0 ? Root::Kind::update_base : Root::Kind::update_value, node.in[i], node.out[0], i});
-        s.part_root[{id, i}] = r;
-        homes[node.in[i]].insert(r);
+    } else {
+      for (Root& part : parts_of(s, node)) {
+        const ValueId value = part.value;
+        const uint32_t index = part.part, r = add_root(std::move(part));
+        s.part_root[{id, index}] = r;
+        homes[value].insert(r);
       }
     }
   }

@@ -180,6 +180,39 @@ bool leaky(const Program& p, uint32_t at, IsLoad is_load, uint32_t& of, SimpleEp
   return true;
 }
 
+// Matches an activation of f32: sets it in `s` and returns its operand. `is_load`: true for a load that an epilogue may have.
+template <class IsLoad>
+std::optional<uint32_t> activation(const Program& p, uint32_t at, IsLoad is_load, SimpleEpilogue& s) {
+  uint32_t of = 0;
+  if (const auto found = hard_swish(p, at, of)) {
+    s.activation = SimpleEpilogue::hard_swish;
+    s.hard_swish_by = *found;
+    return of;
+  }
+  if (leaky(p, at, is_load, of, s)) {
+    s.activation = SimpleEpilogue::leaky;
+    return of;
+  }
+  // min(high, max(low, x)), with the literals first.
+  auto is_bounded = [&](const ProgramInstruction& x, ir::Op op) { return x.kind == Kind::map && x.op == op && x.dtype == DType::f32 && p.code[x.in[0]].kind == Kind::literal; };
+  const ProgramInstruction& i = p.code[at];
+  if (is_bounded(i, ir::Op::min) && is_bounded(p.code[i.in[1]], ir::Op::max)) {
+    const ProgramInstruction& below = p.code[i.in[1]];
+    s.activation = SimpleEpilogue::clamp;
+    s.low = static_cast<float>(p.code[below.in[0]].f);
+    s.high = static_cast<float>(p.code[i.in[0]].f);
+    return below.in[1];
+  }
+  switch (i.op) {
+    case ir::Op::relu: s.activation = SimpleEpilogue::relu; break;
+    case ir::Op::gelu: s.activation = SimpleEpilogue::gelu; break;
+    case ir::Op::gelu_tanh: s.activation = SimpleEpilogue::gelu_tanh; break;
+    case ir::Op::silu: s.activation = SimpleEpilogue::silu; break;
+    default: return std::nullopt;
+  }
+  return i.in[0];
+}
+
 SimpleEpilogue find_simple(const Program& p) {
   SimpleEpilogue s;
   if (p.stores.size() != 1 || !p.has_accumulator || p.has_reductions) return s;
@@ -194,9 +227,8 @@ SimpleEpilogue find_simple(const Program& p) {
   std::vector<int> added;  // outermost first
   bool activated = false;
   size_t before_activation = 0;
-  for (;;) {
+  while (p.code[at].kind != Kind::accumulator) {
     const ProgramInstruction& i = p.code[at];
-    if (i.kind == Kind::accumulator) break;
     if (i.kind != Kind::map || i.dtype != DType::f32) return s;
     if (i.op == ir::Op::add) {
       uint32_t other = plain_load(i.in[0]) ? i.in[0] : i.in[1], next = plain_load(i.in[0]) ? i.in[1] : i.in[0];
@@ -205,50 +237,18 @@ SimpleEpilogue find_simple(const Program& p) {
       at = next;
       continue;
     }
-    uint32_t of = 0;
-    if (const auto found = activated ? std::nullopt : hard_swish(p, at, of)) {
+    if (const auto of = activated ? std::nullopt : activation(p, at, plain_load, s)) {
       activated = true;
       before_activation = added.size();
-      s.activation = SimpleEpilogue::hard_swish;
-      s.hard_swish_by = *found;
-      at = of;
+      at = *of;
       continue;
     }
-    if (!activated && leaky(p, at, plain_load, of, s)) {
-      activated = true;
-      before_activation = added.size();
-      s.activation = SimpleEpilogue::leaky;
-      at = of;
-      continue;
-    }
-    if (i.op == ir::Op::mul) {
-      const bool first = p.code[i.in[0]].kind == Kind::accumulator;
-      const uint32_t factor = i.in[first ? 1 : 0];
-      if (p.code[i.in[first ? 0 : 1]].kind != Kind::accumulator || !plain_load(factor)) return s;
-      s.scale = p.code[factor].operand;
-      break;
-    }
-    if (activated) return s;
-    activated = true;
-    before_activation = added.size();
-    // min(high, max(low, x)), with the literals first.
-    auto is_bounded = [&](const ProgramInstruction& x, ir::Op op) { return x.kind == Kind::map && x.op == op && x.dtype == DType::f32 && p.code[x.in[0]].kind == Kind::literal; };
-    if (is_bounded(i, ir::Op::min) && is_bounded(p.code[i.in[1]], ir::Op::max)) {
-      const ProgramInstruction& below = p.code[i.in[1]];
-      s.activation = SimpleEpilogue::clamp;
-      s.low = static_cast<float>(p.code[below.in[0]].f);
-      s.high = static_cast<float>(p.code[i.in[0]].f);
-      at = below.in[1];
-      continue;
-    }
-    switch (i.op) {
-      case ir::Op::relu: s.activation = SimpleEpilogue::relu; break;
-      case ir::Op::gelu: s.activation = SimpleEpilogue::gelu; break;
-      case ir::Op::gelu_tanh: s.activation = SimpleEpilogue::gelu_tanh; break;
-      case ir::Op::silu: s.activation = SimpleEpilogue::silu; break;
-      default: return s;
-    }
-    at = i.in[0];
+    if (i.op != ir::Op::mul) return s;
+    const bool first = p.code[i.in[0]].kind == Kind::accumulator;
+    const uint32_t factor = i.in[first ? 1 : 0];
+    if (p.code[i.in[first ? 0 : 1]].kind != Kind::accumulator || !plain_load(factor)) return s;
+    s.scale = p.code[factor].operand;
+    break;
   }
   // Only strides tell which sum is the bias. An activation fixes on which side of it each sum is.
   if (activated) {
@@ -265,6 +265,84 @@ SimpleEpilogue find_simple(const Program& p) {
   }
   s.valid = true;
   return s;
+}
+
+// The next instruction of the program, which may read those before it.
+ProgramInstruction read_instruction(Reader& r, const Program& p) {
+  ProgramInstruction i{};
+  auto kind = r.get<uint8_t>();
+  if (kind > static_cast<uint8_t>(Kind::reduce)) fail(Code::format, "fused code has an unknown instruction");
+  i.kind = static_cast<Kind>(kind);
+  i.dtype = dtype(r.get<uint8_t>());
+  i.cls = class_of(i.dtype);
+  i.op = static_cast<ir::Op>(r.get<uint8_t>());
+  auto reduction = r.get<uint8_t>();
+  if (reduction > static_cast<uint8_t>(Reduction::argmin)) fail(Code::format, "fused code has an unknown reduction");
+  i.reduction = static_cast<Reduction>(reduction);
+  i.axis = r.get<uint8_t>();
+  i.operand = r.get<uint8_t>();
+  auto inputs = r.get<uint8_t>();
+  auto guarded = r.get<uint8_t>();
+  auto bits = r.get<uint64_t>();
+  if (i.cls == Class::f32 || i.cls == Class::f64) {
+    std::memcpy(&i.f, &bits, sizeof bits);
+  } else {
+    std::memcpy(&i.i, &bits, sizeof bits);
+  }
+  i.size = r.get<uint32_t>();
+  for (uint8_t n = 0; n < inputs; ++n) {
+    i.in.push_back(r.get<uint32_t>());
+    if (i.in.back() >= p.code.size()) fail(Code::format, "fused code reads a register before it is written");
+  }
+  for (uint8_t n = 0; n < guarded; ++n) {
+    i.lower.push_back(r.get<uint32_t>());
+    if (i.lower.back() >= p.sizes) fail(Code::format, "fused code names a size that does not exist");
+  }
+  return i;
+}
+
+// Checks an instruction behind those of the program; notes what it says of the program. `stores`: how many operands are stored.
+void check_instruction(ProgramInstruction& i, Program& p, int stores) {
+  switch (i.kind) {
+    case Kind::map:
+      if (static_cast<size_t>(i.op) >= ir::op_count) fail(Code::format, "fused code has an unknown operation");
+      check_map(p, i);
+      break;
+    case Kind::load:
+      if (i.operand >= p.operands - stores) fail(Code::format, "fused code loads operand {}, which does not exist", i.operand);
+      if (i.cls != class_of(p.memory[i.operand])) fail(Code::format, "fused code loads into another type");
+      if (i.in.size() != p.gathered[i.operand]) fail(Code::format, "fused code gathers with {} indices", i.in.size());
+      for (uint32_t in : i.in) {
+        if (p.code[in].cls != Class::i64) fail(Code::format, "fused code gathers with an index that is no integer");
+      }
+      if (i.lower.size() == 2 * static_cast<size_t>(p.domain_rank)) {
+        i.step.assign(i.lower.begin() + p.domain_rank, i.lower.end());
+        i.lower.resize(static_cast<size_t>(p.domain_rank));
+      }
+      if (!i.lower.empty() && (i.lower.size() != static_cast<size_t>(p.domain_rank) || !i.in.empty())) fail(Code::format, "fused code guards a load wrongly");
+      break;
+    case Kind::accumulator:
+      p.has_accumulator = true;
+      p.accumulator = i.cls;
+      break;
+    case Kind::size:
+      if (i.size >= p.sizes || i.cls != Class::i64) fail(Code::format, "fused code names a size that does not exist");
+      break;
+    case Kind::index:
+      if (i.axis >= p.domain_rank || i.cls != Class::i64) fail(Code::format, "fused code names an axis that does not exist");
+      break;
+    case Kind::reduce: {
+      p.has_reductions = true;
+      if (i.in.size() != 1) fail(Code::format, "fused code reduces {} values", i.in.size());
+      Class c = p.code[i.in[0]].cls;
+      bool arg = i.reduction == Reduction::argmax || i.reduction == Reduction::argmin;
+      bool logic = i.reduction == Reduction::any || i.reduction == Reduction::all;
+      if (arg ? i.cls != Class::i64 : logic ? c != Class::b8 || i.cls != Class::b8 : c != i.cls) fail(Code::format, "fused code reduces into another type");
+      break;
+    }
+    case Kind::literal:
+    case Kind::place: break;
+  }
 }
 
 }  // namespace
@@ -296,75 +374,8 @@ std::shared_ptr<const Program> load_program(std::span<const std::byte> code, siz
     if (p.gathered.back() > max_domain_rank) fail(Code::format, "fused code gathers too many axes");
   }
   for (uint32_t k = 0; k < count; ++k) {
-    ProgramInstruction i{};
-    auto kind = r.get<uint8_t>();
-    if (kind > static_cast<uint8_t>(Kind::reduce)) fail(Code::format, "fused code has an unknown instruction");
-    i.kind = static_cast<Kind>(kind);
-    i.dtype = dtype(r.get<uint8_t>());
-    i.cls = class_of(i.dtype);
-    i.op = static_cast<ir::Op>(r.get<uint8_t>());
-    auto reduction = r.get<uint8_t>();
-    if (reduction > static_cast<uint8_t>(Reduction::argmin)) fail(Code::format, "fused code has an unknown reduction");
-    i.reduction = static_cast<Reduction>(reduction);
-    i.axis = r.get<uint8_t>();
-    i.operand = r.get<uint8_t>();
-    auto inputs = r.get<uint8_t>();
-    auto guarded = r.get<uint8_t>();
-    auto bits = r.get<uint64_t>();
-    if (i.cls == Class::f32 || i.cls == Class::f64) {
-      std::memcpy(&i.f, &bits, sizeof bits);
-    } else {
-      std::memcpy(&i.i, &bits, sizeof bits);
-    }
-    i.size = r.get<uint32_t>();
-    for (uint8_t n = 0; n < inputs; ++n) {
-      i.in.push_back(r.get<uint32_t>());
-      if (i.in.back() >= k) fail(Code::format, "fused code reads a register before it is written");
-    }
-    for (uint8_t n = 0; n < guarded; ++n) {
-      i.lower.push_back(r.get<uint32_t>());
-      if (i.lower.back() >= p.sizes) fail(Code::format, "fused code names a size that does not exist");
-    }
-    switch (i.kind) {
-      case Kind::map:
-        if (static_cast<size_t>(i.op) >= ir::op_count) fail(Code::format, "fused code has an unknown operation");
-        check_map(p, i);
-        break;
-      case Kind::load:
-        if (i.operand >= p.operands - store_count) fail(Code::format, "fused code loads operand {}, which does not exist", i.operand);
-        if (i.cls != class_of(p.memory[i.operand])) fail(Code::format, "fused code loads into another type");
-        if (i.in.size() != p.gathered[i.operand]) fail(Code::format, "fused code gathers with {} indices", i.in.size());
-        for (uint32_t in : i.in) {
-          if (p.code[in].cls != Class::i64) fail(Code::format, "fused code gathers with an index that is no integer");
-        }
-        if (i.lower.size() == 2 * static_cast<size_t>(p.domain_rank)) {
-          i.step.assign(i.lower.begin() + p.domain_rank, i.lower.end());
-          i.lower.resize(static_cast<size_t>(p.domain_rank));
-        }
-        if (!i.lower.empty() && (i.lower.size() != static_cast<size_t>(p.domain_rank) || !i.in.empty())) fail(Code::format, "fused code guards a load wrongly");
-        break;
-      case Kind::accumulator:
-        p.has_accumulator = true;
-        p.accumulator = i.cls;
-        break;
-      case Kind::size:
-        if (i.size >= p.sizes || i.cls != Class::i64) fail(Code::format, "fused code names a size that does not exist");
-        break;
-      case Kind::index:
-        if (i.axis >= p.domain_rank || i.cls != Class::i64) fail(Code::format, "fused code names an axis that does not exist");
-        break;
-      case Kind::reduce: {
-        p.has_reductions = true;
-        if (i.in.size() != 1) fail(Code::format, "fused code reduces {} values", i.in.size());
-        Class c = p.code[i.in[0]].cls;
-        bool arg = i.reduction == Reduction::argmax || i.reduction == Reduction::argmin;
-        bool logic = i.reduction == Reduction::any || i.reduction == Reduction::all;
-        if (arg ? i.cls != Class::i64 : logic ? c != Class::b8 || i.cls != Class::b8 : c != i.cls) fail(Code::format, "fused code reduces into another type");
-        break;
-      }
-      case Kind::literal:
-      case Kind::place: break;
-    }
+    ProgramInstruction i = read_instruction(r, p);
+    check_instruction(i, p, store_count);
     p.code.push_back(std::move(i));
   }
   for (uint8_t k = 0; k < store_count; ++k) {

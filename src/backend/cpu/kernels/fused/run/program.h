@@ -226,6 +226,9 @@ class Evaluator {
   void* target(uint32_t id, const int64_t* at, int64_t begin) const;
   void run_together(const Together&, uint32_t id, float* to, int64_t n);
   void accumulate(const ProgramInstruction&, uint32_t id, int64_t begin, int64_t n);
+  bool accumulate_together(const ProgramInstruction&, uint32_t id, int64_t n);
+  template <class Element>
+  static void find_extreme(Value&, bool up, int64_t at, int64_t n, Element element);
   void finish(const ProgramInstruction&, uint32_t id);
   void write(size_t store, const int64_t* at, int64_t begin, int64_t n);
   std::byte* slot(uint32_t id) const { return block(p_.code[id].slot); }

@@ -421,8 +421,56 @@ void Evaluator::run_together(const Together& t, uint32_t id, float* to, int64_t 
   }
 }
 
+// Adds one block of the operand to a reduction that is summed together with what computes its operand. False if it is not.
+bool Evaluator::accumulate_together(const ProgramInstruction& i, uint32_t id, int64_t n) {
+  const Together& together = b_.together[id];
+  Value& v = values_[id];
+  const BlockOps& ops = block_ops();
+  const bool has_middle = together.in[1] != Together::none;
+  auto summand = [&] { return p_.code[together.in[0]].cls; };
+  switch (together.kind) {
+    case Together::exp_sum: {  // it was summed while it was computed
+      float sum;
+      std::memcpy(&sum, &v.scalar2, sizeof sum);
+      v.sum += static_cast<double>(sum);
+      return true;
+    }
+    case Together::widened_sum: v.sum += ops.wide_sum(summand(), argument(together.in[0]).data, n); return true;
+    case Together::square_sum:
+      if (i.cls == Class::f64) {
+        const double middle = has_middle ? *static_cast<const double*>(argument(together.in[1]).data) : 0;
+        v.sum += ops.wide_square_sum(summand(), argument(together.in[0]).data, middle, n);
+      } else {
+        const float middle = has_middle ? *static_cast<const float*>(argument(together.in[1]).data) : 0;
+        v.sum += static_cast<double>(ops.square_sum(static_cast<const float*>(argument(together.in[0]).data), middle, n));
+      }
+      return true;
+    default: return false;
+  }
+}
+
+// Continues argmax or argmin over the elements `at` .. at + n - 1.
+template <class Element>
+void Evaluator::find_extreme(Value& v, bool up, int64_t at, int64_t n, Element element) {
+  for (int64_t e = 0; e < n; ++e) {
+    bool better = !v.started;
+    const auto now = element(e);
+    if constexpr (std::is_integral_v<decltype(element(0))>) {
+      const auto best = static_cast<int64_t>(v.scalar2);
+      better = better || (up ? now > best : now < best);
+      if (better) v.scalar2 = static_cast<uint64_t>(now);
+    } else {
+      better = better || (!std::isnan(v.sum) && (std::isnan(now) || (up ? now > v.sum : now < v.sum)));
+      if (better) v.sum = now;
+    }
+    if (better) v.best = at + e;
+    v.started = true;
+  }
+}
+
 // Adds one block of the operand to a reduction.
 void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t begin, int64_t n) {
+  if (accumulate_together(i, id, n)) return;
   Value& v = values_[id];
   uint32_t from = i.in[0];
   BlockArgument x = argument(from);
@@ -432,47 +480,10 @@ void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t beg
   auto f64 = [&](int64_t e) { return static_cast<const double*>(x.data)[x.uniform ? 0 : e]; };
   auto i64 = [&](int64_t e) { return static_cast<const int64_t*>(x.data)[x.uniform ? 0 : e]; };
   auto b8 = [&](int64_t e) { return static_cast<const uint8_t*>(x.data)[x.uniform ? 0 : e]; };
-  const Together& together = b_.together[id];
-  if (together.kind == Together::exp_sum) {  // it was summed while it was computed
-    float sum;
-    std::memcpy(&sum, &v.scalar2, sizeof sum);
-    v.sum += static_cast<double>(sum);
-    return;
-  }
-  const bool wide = i.cls == Class::f64;
-  auto summand = [&] { return p_.code[together.in[0]].cls; };
-  if (together.kind == Together::widened_sum) {
-    v.sum += ops.wide_sum(summand(), argument(together.in[0]).data, n);
-    return;
-  }
-  if (together.kind == Together::square_sum && wide) {
-    const double middle = together.in[1] == Together::none ? 0 : *static_cast<const double*>(argument(together.in[1]).data);
-    v.sum += ops.wide_square_sum(summand(), argument(together.in[0]).data, middle, n);
-    return;
-  }
-  if (together.kind == Together::square_sum) {
-    float middle = together.in[1] == Together::none ? 0 : *static_cast<const float*>(argument(together.in[1]).data);
-    v.sum += static_cast<double>(ops.square_sum(static_cast<const float*>(argument(together.in[0]).data), middle, n));
-    return;
-  }
-  bool arg = i.reduction == Reduction::argmax || i.reduction == Reduction::argmin;
-  bool up = i.reduction == Reduction::argmax || i.reduction == Reduction::max;
-  if (arg) {
-    for (int64_t e = 0; e < n; ++e) {
-      bool better = !v.started;
-      if (c == Class::i64 || c == Class::b8) {
-        int64_t now = c == Class::i64 ? i64(e) : b8(e), best = static_cast<int64_t>(v.scalar2);
-        better = better || (up ? now > best : now < best);
-        if (better) v.scalar2 = static_cast<uint64_t>(now);
-      } else {
-        double now = c == Class::f32 ? static_cast<double>(f32(e)) : f64(e);
-        better = better || (!std::isnan(v.sum) && (std::isnan(now) || (up ? now > v.sum : now < v.sum)));
-        if (better) v.sum = now;
-      }
-      if (better) v.best = begin + e;
-      v.started = true;
-    }
-    return;
+  const bool up = i.reduction == Reduction::argmax || i.reduction == Reduction::max;
+  if (i.reduction == Reduction::argmax || i.reduction == Reduction::argmin) {
+    if (c == Class::i64 || c == Class::b8) return find_extreme(v, up, begin, n, [&](int64_t e) { return c == Class::i64 ? i64(e) : static_cast<int64_t>(b8(e)); });
+    return find_extreme(v, up, begin, n, [&](int64_t e) { return c == Class::f32 ? static_cast<double>(f32(e)) : f64(e); });
   }
   switch (i.reduction) {
     case Reduction::sum:
