@@ -34,15 +34,15 @@ def fitting(value, weight: dict):
     if have != (weight["dtype"], weight["dims"]):
         raise InputError(f"weight {weight['name']!r} is {have[0]} {have[1]}, but the engine was built for {weight['dtype']} {weight['dims']}")
     if not hasattr(value, "data_ptr"):
-        return lying(value, weight.get("order"))
+        return in_order(value, weight.get("order"))
     from .plain import why_not
 
     if why := why_not(value, weight["name"]):
         raise InputError(f"weight {weight['name']!r} {why[0]}", remedy=why[1])
-    return lying(value.detach(), weight.get("order"))
+    return in_order(value.detach(), weight.get("order"))
 
 
-def lying(value, order):
+def in_order(value, order):
     """The tensor or array in dense memory, with its axes from outermost to innermost in this order (None: row-major). Not copied if it already is."""
     if not hasattr(value, "data_ptr"):
         import numpy as np

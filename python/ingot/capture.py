@@ -410,7 +410,7 @@ def write(f) -> Captured:
         tensor = slot.tensor.detach()
         if why := plain.why_not(tensor, slot.name):
             raise InputError(f"weight {slot.name!r} {why[0]}", remedy=why[1])
-        tensor = _values.lying(tensor, order_of(tensor) if slot.kind == "weight" else None)
+        tensor = _values.in_order(tensor, order_of(tensor) if slot.kind == "weight" else None)
         weights.append((slot.name, tensor))
         writer.tensors[node.name]["strides"] = [{"as_int": s} for s in tensor.stride()]
     slots = {s.node for s in f.slots}

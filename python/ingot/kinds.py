@@ -207,7 +207,7 @@ class FromModel(WithWeights):
         if assembled.straight:
             return self.engine
         captured = write(assembled.functional.complete())
-        weights = [(name, _values.lying(assembled.value(name).cpu(), order_of(recorded))) for name, recorded in captured.weights]
+        weights = [(name, _values.in_order(assembled.value(name).cpu(), order_of(recorded))) for name, recorded in captured.weights]
         model = _library.Model.from_json(captured.json, weights)
         self._prepare(model)
         return _engine.Engine(model.compile({"fallback": "error", **assembled.options}), values=dict(weights), here=False)

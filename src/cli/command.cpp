@@ -29,7 +29,8 @@ std::string take(char* text) {
 
 namespace {
 
-auto told(auto&& act) {
+// Turns an error of the library into the failure of the command, with its exit code.
+auto with_exit_code(auto&& act) {
   try {
     return act();
   } catch (const Error& e) {
@@ -40,7 +41,7 @@ auto told(auto&& act) {
 }  // namespace
 
 void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
-  told([&] { write_atomically(path, parts); });
+  with_exit_code([&] { write_atomically(path, parts); });
 }
 
 void write_text(const std::string& path, const std::string& text) {
@@ -49,7 +50,7 @@ void write_text(const std::string& path, const std::string& text) {
 }
 
 std::shared_ptr<const MappedFile> read_file(const std::string& path) {
-  return told([&] { return MappedFile::open(path, MappedFile::Access::whole); });
+  return with_exit_code([&] { return MappedFile::open(path, MappedFile::Access::whole); });
 }
 
 void Source::add_to(CLI::App& verb) {

@@ -32,9 +32,9 @@ class RandomCase {
     ir::Axes order(rank);
     std::iota(order.begin(), order.end(), int64_t{0});
     std::shuffle(order.begin(), order.end(), random_);
-    ir::Dims lying(rank);
-    for (size_t d = 0; d < rank; ++d) lying[static_cast<size_t>(order[d])] = dims[d];
-    return ir::permute({&graph, graph.add_input(name, {type, std::move(lying)})}, order);
+    ir::Dims in_memory(rank);
+    for (size_t d = 0; d < rank; ++d) in_memory[static_cast<size_t>(order[d])] = dims[d];
+    return ir::permute({&graph, graph.add_input(name, {type, std::move(in_memory)})}, order);
   }
   ir::Handle weight(const char* name, ir::DType type, ir::Dims dims) {
     ir::Weight w;

@@ -315,8 +315,8 @@ std::vector<StepError> Verifier::function(size_t index, std::span<const runtime:
     if (inputs[i].dtype != b.dtype) fail(Code::invalid_input, "input \"{}\" is {}, the plan takes {}", b.name, torch_name_of(inputs[i].dtype), torch_name_of(b.dtype));
     if (inputs[i].rank != static_cast<int>(b.dims.size())) fail(Code::invalid_input, "input \"{}\" has rank {}, the plan takes rank {}", b.name, inputs[i].rank, b.dims.size());
     if (runtime::missing_data(inputs[i])) fail(Code::invalid_input, "input \"{}\" has no data: its pointer is NULL", b.name);
-    std::vector<std::byte>& lying = bytes.emplace_back(runtime::bytes_of(inputs[i]));
-    if (!lying.empty()) runtime::copy_strided(inputs[i], b.order, lying.data(), true);
+    std::vector<std::byte>& dense = bytes.emplace_back(runtime::bytes_of(inputs[i]));
+    if (!dense.empty()) runtime::copy_strided(inputs[i], b.order, dense.data(), true);
   }
   for (size_t n = 0; n < symbols.size(); ++n) {
     const plan::SymbolSource& source = sources[n];

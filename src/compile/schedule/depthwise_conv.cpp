@@ -54,7 +54,7 @@ void Scheduler::depthwise_conv(WrittenBody written) {
     operands.insert(operands.end(), written.operands.begin(), written.operands.end());
     d = choose({std::move(site), &written.body, layouts_of(written.operands), are_aligned(operands)});
   }
-  if (const ValueId copy = s_.unmade_copy(product.in[side]); copy != none_id && !d.image_in_place) return need(copy);
+  if (const ValueId copy = s_.skipped_copy(product.in[side]); copy != none_id && !d.image_in_place) return need(copy);
   if (!d.choice) {
     out_.missing.not_depthwise.insert(written.anchor);
     return;

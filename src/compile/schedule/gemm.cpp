@@ -270,7 +270,7 @@ void Scheduler::gemm(WrittenBody written) {
   // Only the body prevents the merge, and the kernels for these sites have no batch: split the body off.
   if (without_batch && !reads.batch.empty() && can_store(written.anchor)) return need(written.anchor);
   Decision d = choose(site(), can_store(written.anchor));
-  if (const ValueId copy = s_.unmade_copy(anchor.in[0]); copy != none_id && !d.image_in_place) return need(copy);
+  if (const ValueId copy = s_.skipped_copy(anchor.in[0]); copy != none_id && !d.image_in_place) return need(copy);
   if (d.by_sums) return gemm_by_sums(std::move(written), reads.a.place, reads.b.pieces[0]);
   if (!d.choice && body_prevents) {
     if (reads.batch.size() == 1 && !uses_row_index(written.body) && !without_batch && merge_rows_by_gathers(reads.a, written)) {

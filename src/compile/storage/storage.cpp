@@ -37,7 +37,7 @@ ValueId StoragePlan::base_of(ValueId v, bool as_windows) const {
   return v;
 }
 
-ValueId StoragePlan::unmade_copy(ValueId v) const {
+ValueId StoragePlan::skipped_copy(ValueId v) const {
   while (!stored[v] && !is_read_through(v) && is_view(graph().producer(v).op)) v = graph().producer(v).in[0];
   return is_read_through(v) ? v : none_id;
 }

@@ -110,7 +110,7 @@ struct StoragePlan {
   // True for a copy of an image that is not made, unless a kernel turns out to want it: its reader reads the image.
   bool is_read_through(ir::ValueId v) const { return context->image_copies.contains(v) && !required.stored.contains(v); }
   // The copy that the views on the way to `v` would read; none_id if there is none.
-  ir::ValueId unmade_copy(ir::ValueId v) const;
+  ir::ValueId skipped_copy(ir::ValueId v) const;
   std::optional<ir::ValueId> pieces(const ir::Node& matmul) const;
   // The integers and the scale that the GEMM reads instead of B, or null.
   const EncodedB* encoded(const ir::Node& matmul) const;
