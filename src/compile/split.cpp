@@ -124,12 +124,18 @@ class Splitter {
     return copy_with_operands(out_.prepare, in_prepare_, wanted, [&](ValueId v) { return g_.producer(v).op == Op::weight ? add_weight(out_.prepare, v) : none_id; });
   }
 
+  // True for a view that can be read where its operand lies; one with a fill (padding) needs memory of its own.
+  bool is_read_in_place(ValueId v) const {
+    const Node& node = g_.producer(v);
+    return is_view(node.op) && !(node.op == Op::view && node.attributes.map("map").fill);
+  }
+
   // A value in main: computed constants become leaves.
   ValueId main(ValueId wanted) {
     return copy_with_operands(out_.main, in_main_, wanted, [&](ValueId v) {
       const Op op = g_.producer(v).op;
       if (op == Op::weight) return add_weight(out_.main, v);
-      return !constant_[v] || is_view(op) ? none_id : leaf_of(v, derive(v));
+      return !constant_[v] || is_read_in_place(v) ? none_id : leaf_of(v, derive(v));
     });
   }
 
