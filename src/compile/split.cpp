@@ -124,18 +124,12 @@ class Splitter {
     return copy_with_operands(out_.prepare, in_prepare_, wanted, [&](ValueId v) { return g_.producer(v).op == Op::weight ? add_weight(out_.prepare, v) : none_id; });
   }
 
-  // True for a view that can be read where its operand lies; one with a fill (padding) needs memory of its own.
-  bool is_read_in_place(ValueId v) const {
-    const Node& node = g_.producer(v);
-    return is_view(node.op) && !(node.op == Op::view && node.attributes.map("map").fill);
-  }
-
   // A value in main: computed constants become leaves.
   ValueId main(ValueId wanted) {
     return copy_with_operands(out_.main, in_main_, wanted, [&](ValueId v) {
       const Op op = g_.producer(v).op;
       if (op == Op::weight) return add_weight(out_.main, v);
-      return !constant_[v] || is_read_in_place(v) ? none_id : leaf_of(v, derive(v));
+      return !constant_[v] || is_view(op) ? none_id : leaf_of(v, derive(v));
     });
   }
 
@@ -150,7 +144,7 @@ class Splitter {
     return made;
   }
 
-  // True if `v` is a convolution's kernel whose elements would have to be reordered in each run, by a GEMM or by a depthwise convolution. A GEMM
+  // True if `v` is a convolution's kernel whose elements would have to be reordered or padded in each run, by a GEMM or by a depthwise convolution. A GEMM
   // reads a kernel that is contiguous along K as it is.
   bool is_kernel(Op reader, ValueId v) const {
     std::vector<const Node*> views;
@@ -159,7 +153,7 @@ class Splitter {
     std::optional<StridedLayout> w = row_major(g_.type(v).dims);
     for (size_t k = views.size(); k-- > 0;) {
       const Node& n = *views[k];
-      if (n.op == Op::view && n.attributes.map("map").fill) return false;
+      if (n.op == Op::view && n.attributes.map("map").fill) return reader == Op::matmul;  // padded columns: no layout of the weight
       w = through(*w, g_, n);
       if (!w) return true;
     }

@@ -184,8 +184,8 @@ class Maker {
     w_.columns = across > other;
   }
 
-  // True if the operand can go through tiles of this group and the last one: it is contiguous along the group and apart along the last one, and where an element of it is depends on
-  // its coordinates alone.
+  // True if the operand can go through tiles of this group and the last one: it is contiguous along the group and apart along the last one, and an element's place
+  // depends on its coordinates alone.
   bool can_be_turned(size_t operand, const Walk::Group& g) const {
     if (!is(w_.along(operand, g), 1) || !w_.varies(operand, w_.inner()) || is(w_.along(operand, w_.inner()), 1)) return false;
     for (size_t k = 0; k < b_.code.size(); ++k) {

@@ -35,13 +35,15 @@ EmittedStep emit(const std::function<EmittedDepthwiseConv(const std::vector<int>
   return step_of(print({used.contains(args.name + "_0") ? 0 : 1}));
 }
 
+constexpr int64_t longest_sum = 512;  // of one thread
+
 // True if sums by single threads cost less than what the other ways to multiply by so few columns copy, or multiply for nothing (estimates).
 bool has_few_columns(const Gemm& g) {
-  constexpr int64_t most_alone = int64_t{1} << 26, longest_alone = 512;
+  constexpr int64_t most_alone = int64_t{1} << 26;
   Dim rows = g.map ? Dim(1) : rows_of(g);
   for (size_t i = 0; g.map && i < g.batch_rank + g.m_rank; ++i) rows *= g.map->dims[i];
   const auto n = g.b[0].dims.back().constant(), k = g.b[0].dims[g.b[0].dims.size() - 2].constant(), m = rows.constant();
-  return g.convolution && n && *n <= most_columns_alone && k && *k <= longest_alone && (!m || *m * *k * *n <= most_alone);
+  return g.convolution && n && *n <= most_columns_alone && k && *k <= longest_sum && (!m || *m * *k * *n <= most_alone);
 }
 
 void grouped_conv_offers(const Gemm& g, const Site& site, Offers& out) {
@@ -51,9 +53,11 @@ void grouped_conv_offers(const Gemm& g, const Site& site, Offers& out) {
     if (has_few_columns(g)) out.offers.push_back({.implementation = name});  // a sketch; of groups, windows are asked for first anyway
     return;
   }
+  if (!g.convolution || !g.map) return;
   if (auto o = grouped_conv_obstacle(g, *site.body, site.operands)) return out.refusals.push_back({name, o->obstacle, std::move(o->reason)});
   const bool groups = std::any_of(g.b[0].strides.begin(), g.b[0].strides.begin() + static_cast<int64_t>(g.batch_rank), [](const Dim& s) { return !is(s, 0); });
-  if (!groups && !has_few_columns(g)) return out.refusals.push_back({name, Obstacle::cost, "so many products are faster by matrix instructions"});
+  if (groups ? g.b[0].dims[g.batch_rank].value() > longest_sum : !has_few_columns(g))
+    return out.refusals.push_back({name, Obstacle::cost, "so many products are faster by matrix instructions"});
   auto print = [&g, &site](const std::vector<int>& variants) { return emit_grouped_conv(g, *site.body, site.operands, variants); };
   const double k = static_cast<double>(g.b[0].dims[g.batch_rank].value());
   out.offers.push_back({.implementation = name, .cost = k, .image_in_place = true, .emit = [print, &g, &site] { return emit(print, g.a, g.b[0], site); }});

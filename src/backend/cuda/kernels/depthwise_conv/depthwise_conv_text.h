@@ -32,8 +32,8 @@ struct DepthwiseObstacle {
 };
 std::optional<DepthwiseObstacle> depthwise_conv_obstacle(const DepthwiseConv&, const FusedBody&, const std::vector<StridedLayout>& body_layouts);
 
-// The same for a convolution as a GEMM through a map, if it has groups of few columns, or few columns in all: a thread sums a few adjacent outputs of a line for some columns of its group. All sizes
-// must be known.
+// The same for a convolution as a GEMM through a map, if it has groups of few columns, or few columns in all: a thread sums a few adjacent outputs of a line for
+// some columns of its group. All sizes must be known.
 std::optional<DepthwiseObstacle> grouped_conv_obstacle(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts);
 EmittedDepthwiseConv emit_grouped_conv(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants = {0, 1});
 // Without groups, and for each group.

@@ -1,5 +1,5 @@
-// Convolutions in groups and of few columns on the host and, if there is one, on a GPU, against double: kernels, strides, padding, dilation, sizes that fill no tile, layouts of A, B and the
-// result, odd addresses.
+// Convolutions in groups and of few columns on the host and, if there is one, on a GPU, against double: kernels, strides, padding, dilation, sizes that fill no
+// tile, layouts of A, B and the result, odd addresses.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -172,9 +172,15 @@ class Printer {
     const int64_t width = s_.line_axis == none ? 1 : s_.extent(s_.line());
     const auto wanted = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(all / (most * busy), 1, 4))));
     const bool turned = std::any_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return lies_along_rows(s.operand); });
-    args_.tile = static_cast<uint8_t>(std::min(turned ? std::gcd(width, std::max<int64_t>(wanted, 2)) : wanted, width));
+    args_.tile = static_cast<uint8_t>(std::min(turned && beside() > 1 ? std::gcd(width, std::max<int64_t>(wanted, 2)) : wanted, width));
   }
 
+  int64_t groups() const { return s_.group == none ? 1 : s_.extent(s_.group); }
+  // Groups of adjacent threads: as many as fill 32 bytes of A, the least that memory moves.
+  int64_t beside() const {
+    const int64_t each = s_.channel == none ? 1 : s_.extent(s_.channel);
+    return std::gcd(groups(), std::max<int64_t>(1, 32 / (each * static_cast<int64_t>(ir::size_of(g_.type)))));
+  }
   int64_t tiles() const { return (s_.extent(s_.line()) + args_.tile - 1) / args_.tile; }
   bool full_tiles() const { return s_.extent(s_.line()) % args_.tile == 0; }
   int64_t taps() const { return s_.tap == none ? 1 : s_.extent(s_.tap); }
@@ -197,7 +203,7 @@ class Printer {
     return lies_along_rows(operand) && in_vectors(args_.tile) && full_tiles() ? args_.tile : 1;
   }
 
-  // Prints which outputs and columns the thread has. Adjacent threads have the columns of a group, then as many groups as fill 32 bytes of A, the least that memory moves, then the next outputs.
+  // Prints which outputs and columns the thread has. Adjacent threads have the columns of a group, then a few groups, then the next outputs.
   std::string place_text() {
     std::string out = "  [[maybe_unused]] u64* const status = (u64*)p.status;\n  let_next_start();\n";
     out += fmt::format("  u32 rest = blockIdx.x * {}u + threadIdx.x;\n", Args::threads);
@@ -206,11 +212,9 @@ class Printer {
       out += fmt::format("  {} = (int)(rest % {}u){};\n  rest /= {}u;\n", declared, count, times, count);
     };
     next("const int n0", s_.extent(s_.column()) / args_.vector, " * V");
-    const int64_t groups = s_.group == none ? 1 : s_.extent(s_.group), each = s_.channel == none ? 1 : s_.extent(s_.channel);
-    const int64_t beside = std::gcd(groups, std::max<int64_t>(1, 32 / (each * static_cast<int64_t>(ir::size_of(g_.type)))));
-    next("const int own", beside, "");
+    next("const int own", beside(), "");
     next("const int first", tiles(), " * T");
-    if (s_.group != none) next(fmt::format("const int c{}", s_.group), groups / beside, fmt::format(" * {} + own", beside));
+    if (s_.group != none) next(fmt::format("const int c{}", s_.group), groups() / beside(), fmt::format(" * {} + own", beside()));
     for (size_t i = s_.line(); i-- > 0;) {
       if (i != s_.group) next(fmt::format("const int c{}", i), s_.extent(i), "");
     }
