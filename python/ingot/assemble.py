@@ -72,7 +72,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
     prepare(model): may set ranges and the signature before the build.
     for_file: see devices.placed.
     follow: look for changes of the weights' tensors before each run; otherwise the caller does."""
-    dryrun, options = split_dryrun(precision.settled(options, f))
+    dryrun, options = split_dryrun(precision.settled(options, f)[0])
     options = devices.placed(options, f.device, for_file)
     f.wanted += _carriers(f)
     needed = capture.needed_nodes(f)
