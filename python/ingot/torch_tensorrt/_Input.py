@@ -268,6 +268,12 @@ class Given:
         self.positional = None if positional is None else tuple(self._taken(v) for v in positional)
         self.keywords = {name: self._taken(v) for name, v in dict(kwarg_inputs or {}).items()}
 
+    def complete(self, program):
+        """Adds the keyword inputs of an exported program that are not given, as it was exported with them."""
+        _, own = program.example_inputs or ((), {})
+        if self.positional is not None and own.keys() - self.keywords.keys():
+            self.keywords = {**own, **self.keywords}
+
     def _taken(self, value):
         if isinstance(value, Input):
             return self._input(value)
