@@ -196,6 +196,8 @@ class Shell:
             return False  # computed at its use
         if self.in_place and node.target in _SIZE_CHECKS:
             return not self._reads(node)  # the engine itself checks sizes that it reads from data
+        if capture.is_assertion(node):
+            return not self.in_place and capture.has_effects(node)
         return node.target is not torch.ops.aten._assert_tensor_metadata.default
 
     def _reads(self, node):
