@@ -84,7 +84,8 @@ def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
         functional = _functional(program)
     except NotFunctional as problem:
         return in_torch(program.graph, problem.message, {k: v for k, v in options.items() if k not in ("dryrun", "fallback")})
-    options = precision.settled(split_dryrun(options)[1], functional, _form({**signature_of(program, functional), "parameters": parameters}, program).flattened)
+    flat_of = _form({**signature_of(program, functional), "parameters": parameters}, program).flattened
+    options, functional = precision.settled(split_dryrun(options)[1], functional, flat_of, program)
     options = devices.placed(options, functional.device, for_file=True)
     captured = write(functional)
     return Report(_library.Model.from_json(captured.json, captured.weights).explain(options))
@@ -140,7 +141,7 @@ def _compile_program(program: Program, options, parameters) -> Module:
     flat_of = _form(signature, exported).flattened
     given = getattr(options.get("autocast"), "calibration", None)
     calibration = list(map(precision.reader(f, flat_of), itertools.islice(given or (), accuracy.MOST_SAMPLES))) if "accuracy" in options else []
-    options = precision.settled(options, f, flat_of)
+    options, f = precision.settled(options, f, flat_of, exported)
     bound, options = accuracy.bound_of(options)
 
     def build(options):

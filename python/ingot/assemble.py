@@ -72,7 +72,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
     prepare(model): may set ranges and the signature before the build.
     for_file: see devices.placed.
     follow: look for changes of the weights' tensors before each run; otherwise the caller does."""
-    dryrun, options = split_dryrun(precision.settled(options, f))
+    dryrun, options = split_dryrun(precision.settled(options, f)[0])
     options = devices.placed(options, f.device, for_file)
     f.wanted += _carriers(f)
     needed = capture.needed_nodes(f)
@@ -196,6 +196,8 @@ class Shell:
             return False  # computed at its use
         if self.in_place and node.target in _SIZE_CHECKS:
             return not self._reads(node)  # the engine itself checks sizes that it reads from data
+        if capture.is_assertion(node):
+            return not self.in_place and capture.has_effects(node)
         return node.target is not torch.ops.aten._assert_tensor_metadata.default
 
     def _reads(self, node):

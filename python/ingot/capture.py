@@ -489,10 +489,20 @@ def needed_nodes(f) -> set:
     return needed
 
 
+def is_assertion(node: torch.fx.Node) -> bool:
+    return node.target in (torch.ops.aten._assert_async.msg, torch.ops.aten._assert_async.default)
+
+
+def _is_checked(node) -> bool:
+    """Assertions about bools of the CPU are checked. The host would have to wait for a GPU."""
+    value = node.args[0].meta.get("val")  # nothing is recorded in the graph around engines, which has only what is checked
+    return value is None or value.dtype == torch.bool and value.device.type == "cpu"
+
+
 def has_effects(node: torch.fx.Node) -> bool:
     """True if the node does something besides making its results: it checks a condition, or prints."""
     target = node.target
-    if node.op != "call_function" or target is torch.ops.aten._assert_tensor_metadata.default:
+    if node.op != "call_function" or target is torch.ops.aten._assert_tensor_metadata.default or is_assertion(node) and not _is_checked(node):
         return False
     if isinstance(target, torch._ops.OpOverload):
         return not target._schema.returns or target in _side_effectful_functions

@@ -15,7 +15,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from . import autocast, devices, fake_quantisation, hidden_views, identities, overlap, reshapes, result_types
+from . import autocast, devices, fake_quantisation, hidden_views, identities, overlap, own_writes, reshapes, result_types
 from .branches import branches_of, with_checks
 from .errors import UnsupportedError
 from .overlap import NotFunctional, hint, of_memory
@@ -272,6 +272,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
         program = program.run_decompositions(table)
     before, program = None, identities.settled(program)
     casts = autocast.reaches(program.graph_module) or autocast.recorded(program.graph)
+    program = program if casts else own_writes.settled(program)
     if casts or _writes_in_place(program.graph):
         values = next(n for n in program.graph.nodes if n.op == "output").args[0]
         kinds = [s.kind is OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs]

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from . import autocast_rules
 from .errors import InputError, OptionError
 
 log = logging.getLogger("ingot")
@@ -22,7 +23,7 @@ class Autocast:
     """Low precision where it pays, as the value of option `autocast`: `ingot.compile(model, inputs, autocast=ingot.Autocast())`.
 
     Matrix products, convolutions and attention compute in `dtype` (torch.float16 or torch.bfloat16), and the operators between them follow. Softmax, norms, sums and
-    functions like exp compute in float32. Inputs and results keep their types.
+    functions like exp compute in float32. Inputs keep their types.
 
     Arguments:
         dtype: the low type.
@@ -31,6 +32,8 @@ class Autocast:
         max_output: with calibration, a node whose largest |output| is more stays in float32, and so does one whose outputs are not finite.
         max_reduction: a product or convolution that sums more terms stays in float32. None: any number.
         calibration: an iterable of inputs, run in eager: each a tensor, a tuple or list of the positional inputs, or a dict of keyword inputs.
+        results: "model" keeps the types of results. "low" gives float32 results the type `dtype`, except inputs that are returned and what a rule or a region of
+            torch.autocast keeps. In torch.compile results keep their types.
 
     Raises OptionError for other types and for invalid regular expressions.
     """
@@ -40,6 +43,7 @@ class Autocast:
     max_output: float = 512.0
     max_reduction: int | None = None
     calibration: Iterable | None = None
+    results: str = "model"
 
     def __post_init__(self):
         if self.dtype not in TYPES:
@@ -50,7 +54,8 @@ class Autocast:
             raise OptionError(f"Autocast's max_output is {self.max_output!r}", remedy="a number above 0; math.inf for any")
         if self.max_reduction is not None and (isinstance(self.max_reduction, bool) or not isinstance(self.max_reduction, int) or self.max_reduction < 1):
             raise OptionError(f"Autocast's max_reduction is {self.max_reduction!r}", remedy="a number of terms from 1 on, or None for any")
-
+        if self.results not in ("model", "low"):
+            raise OptionError(f"Autocast's results are {self.results!r}", remedy='"model" or "low"')
         if self.calibration is not None and not hasattr(self.calibration, "__iter__") and not hasattr(self.calibration, "__getitem__"):
             raise OptionError(f"Autocast's calibration is of type {type(self.calibration).__name__}", remedy="an iterable of inputs: a list, a DataLoader")
         if hasattr(self.calibration, "__next__"):  # an iterator yields its inputs once, but the rules and a bound on the error both read them
@@ -100,9 +105,9 @@ def written(options: dict) -> dict:
 
 
 def needs_graph(options: dict) -> bool:
-    """Whether the rules need the graph's values, which only torch has."""
+    """Whether the rules need the graph in torch."""
     given = options.get("autocast")
-    return isinstance(given, Autocast) and (given.calibration is not None or given.max_reduction is not None)
+    return isinstance(given, Autocast) and (given.calibration is not None or given.max_reduction is not None or given.results == "low")
 
 
 def plain(options: dict) -> dict:
@@ -111,25 +116,44 @@ def plain(options: dict) -> dict:
     if not isinstance(given, Autocast):
         return options
     own = given.options()
-    exclude = options.get("autocast_exclude") or []
-    return {**options, **own, "autocast_exclude": [*own["autocast_exclude"], *(exclude.split(",") if isinstance(exclude, str) else exclude)]}
+    return {**options, **own, "autocast_exclude": [*own["autocast_exclude"], *_patterns(options)]}
 
 
-def settled(options: dict, f, flat_of=None) -> dict:
-    """The options as the library takes them, with the nodes that the rules keep in float32 in autocast_exclude. flat_of(args, kwargs): the graph's inputs from the model's."""
-    given = options.get("autocast")
-    if not needs_graph(options):
-        return plain(options)
-    kept = []
-    if given.max_reduction is not None:
-        kept += [node for node in f.module.graph.nodes if (count := terms(node)) is not None and count > given.max_reduction]
-    if given.calibration is not None:
+def settled(options: dict, f, flat_of=None, program=None):
+    """The options as the library takes them, with the nodes that the rules keep in float32 in autocast_exclude, and the graph, with the types of results that Autocast asks for.
+
+    flat_of(args, kwargs): the graph's inputs from the model's. program: the exported program that the graph was made from."""
+    given, made = options.get("autocast"), plain(options)
+    rules = given if isinstance(given, Autocast) else None
+    low = rules.dtype if rules else torch_type(given)
+    if low is None:
+        return made, f
+    origin_of = autocast_rules.origins(f, program)
+    kept = autocast_rules.in_regions(origin_of)
+    if rules and rules.max_reduction is not None:
+        kept += [node for node in origin_of if (count := terms(node)) is not None and count > rules.max_reduction]
+    if rules and rules.calibration is not None:
         if flat_of is None:
             raise OptionError("Autocast's calibration gives inputs of the model, which torch.compile does not see whole", remedy="ingot.compile(model, ..., autocast=...), or leave calibration out")
-        kept += _loud(f, given, flat_of)
-    names = named("node", dict.fromkeys(node.name for node in kept))
-    made = plain(options)
-    return {**made, "autocast_exclude": [*made["autocast_exclude"], *names]}
+        kept += _loud(f, rules, flat_of)
+    excluded, patterns = [], []
+    for text in _patterns(made):
+        own = {node for node in origin_of if autocast_rules.matches(text, node, node.target)}
+        apart = [node for node, origin in origin_of.items() if node not in own and autocast_rules.matches(text, node, origin.target)]
+        if own or not apart:
+            patterns.append(text)
+        excluded += own
+        kept += apart
+    if kept:
+        made = {**made, "autocast_exclude": [*patterns, *named("node", dict.fromkeys(node.name for node in kept))]}
+    if rules and rules.results == "low" and program is not None:
+        f = autocast_rules.with_low_results(f, low, {*kept, *excluded})
+    return made, f
+
+
+def _patterns(options: dict) -> list[str]:
+    given = options.get("autocast_exclude") or ()
+    return [text for text in given.split(",") if text] if isinstance(given, str) else list(given)
 
 
 def reader(f, flat_of, any_size: bool = False):
@@ -150,6 +174,7 @@ def reader(f, flat_of, any_size: bool = False):
 def _loud(f, given: Autocast, flat_of):
     """The nodes whose values exceed max_output."""
     from . import eager_run
+    from .checks import size_check
 
     largest: dict[torch.fx.Node, float] = {}
 
@@ -160,17 +185,30 @@ def _loud(f, given: Autocast, flat_of):
                 largest[node] = max(largest.get(node, 0.0), math.inf if math.isnan(size) else size)
         return value
 
-    count, read, read_alike = 0, reader(f, flat_of, any_size=True), reader(f, flat_of)
+    count, read, check = 0, reader(f, flat_of, any_size=True), size_check(f.inputs, f.ranges)
     for item in given.calibration:
+        flat = read(item)
         try:
-            eager_run.run(f, read(item), after=note)
-        except RuntimeError:
-            read_alike(item)  # where it has other sizes, says so
-            raise
+            eager_run.run(f, flat, after=note)
+        except RuntimeError:  # a graph for one size of the batch
+            for batch in _batches(f, flat):
+                check(batch)
+                eager_run.run(f, batch, after=note)
         count += 1
     if count == 0:
         raise InputError("Autocast's calibration has no inputs", remedy="give at least one, or calibration=None")
     return [node for node, size in largest.items() if size > given.max_output]
+
+
+def _batches(f, flat):
+    """The samples of a batch in batches of the size that the graph was made for, the last one filled up with the first samples. The batch itself if it has that size."""
+    sizes = {i: (value.shape[0], slot.node.meta["val"].shape[0]) for i, (slot, value) in enumerate(zip(f.inputs, flat)) if isinstance(value, torch.Tensor) and value.dim()}
+    other = {i: pair for i, pair in sizes.items() if pair[0] != pair[1]}
+    if len(set(other.values())) != 1 or not all(isinstance(size, int) and size > 0 for size in next(iter(other.values()))):
+        return [flat]
+    given, size = next(iter(other.values()))
+    rows = [(torch.arange(size) + start) % given for start in range(0, given, size)]
+    return [[value[taken.to(value.device)] if i in other else value for i, value in enumerate(flat)] for taken in rows]
 
 
 def terms(node) -> int | None:

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assertion.h"
 #include "capture/guard.h"
 #include "capture/importer.h"
 #include "ir/symbols.h"
@@ -14,6 +15,7 @@ namespace ingot::capture {
 using ir::Dim;
 using ir::SymbolId;
 using ir::Truth;
+using ir::ValueId;
 
 namespace {
 
@@ -136,6 +138,24 @@ void Importer::add_check(Json node, const Scope& scope) {
     if (!c) throw Error(Code::unsupported, fmt::format("a condition on sizes cannot be checked: {}", text.substr(0, 200)));
     return add_condition(std::move(*c), g_.current_origin);
   }
+}
+
+void Importer::add_assertion(Json node, const Scope& scope) {
+  if (inner_ != 0) return;  // a branch or loop has no numbers to read
+  std::string message = "it has no message";
+  std::optional<ValueId> holds;
+  Json inputs = node.at("inputs");
+  for (auto i : inputs.array()) {
+    std::string_view kind;
+    Json value = inputs.child(i).at("arg").only(kind);
+    if (kind == "as_string") message = std::string(value.string());
+    if (kind == "as_tensor") holds = value_named(scope, value.at("name").string());
+  }
+  if (!holds || foreign_.contains(*holds) || g_.type(*holds).dtype != ir::DType::b8) return;
+  const auto number = static_cast<SymbolId>(g_.symbols.size());
+  g_.symbols.push_back({fmt::format("assertion_{}", number), 0, 1, 1});
+  g_.outputs.push_back({*holds, g_.symbols.back().name, {}, ir::Output::To::size});
+  g_.checks.push_back({Dim::symbol(number), Dim(1), ir::Check::equal, g_.current_origin, std::string(assertion) + message});
 }
 
 // What a program in a file has beside its graph. (In process, Python writes checks into the graph.)

@@ -31,8 +31,8 @@ std::string canonical_target(std::string_view target) {
 
 // Calls that only assert what the recorded types already say, or mark a place in a profile.
 bool says_nothing(std::string_view target) {
-  for (std::string_view t : {"aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default", "aten._assert_async.msg",
-                             "aten._assert_async.default", "profiler._record_function_exit._RecordFunction", "profiler._record_function_enter_new.default"}) {
+  for (std::string_view t : {"aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default",
+                             "profiler._record_function_exit._RecordFunction", "profiler._record_function_enter_new.default"}) {
     if (target == t) return true;
   }
   return false;
@@ -324,6 +324,8 @@ void Importer::add_nodes(Json graph, Scope& scope) {
         try {
           if (target == "aten._assert_scalar.default") {
             add_check(node, scope);
+          } else if (target.starts_with("aten._assert_async.")) {
+            add_assertion(node, scope);
           } else if (target == "higher_order.cond" || target == "higher_order.while_loop") {
             add_control(node, target, scope);
           } else if (target == "aten.item.default" || target == "aten._local_scalar_dense.default") {

@@ -65,6 +65,8 @@ class Importer {
   ir::OriginId origin(Json node);
   // torch._check, and what torch assumed about sizes: checked when the model runs.
   void add_check(Json node, const Scope&);
+  // torch._assert_async: a number that is read from data, and has to be 1.
+  void add_assertion(Json node, const Scope&);
   void add_guards(Json program, Json signature, const Scope&);
   void add_condition(Condition, ir::OriginId);
   bool on_axis(ir::SymbolId) const;
@@ -83,6 +85,7 @@ class Importer {
   std::unordered_map<ir::ValueId, std::string> foreign_;  // values of no type that engines have, and which
   std::set<ir::SymbolId> numbers_;  // inputs that are ints
   int depth_ = 0;
+  int inner_ = 0;  // how many regions of control flow are around the node at hand
 };
 
 }  // namespace ingot::capture

@@ -16,11 +16,13 @@ ir::GraphRef Importer::inner_graph(Json graph, const std::vector<Type>& operands
   Graph around = std::exchange(g_, Graph());
   g_.symbols = around.symbols;
   auto foreign = std::exchange(foreign_, {});
+  ++inner_;
   struct Back {
     Importer& importer;
     Graph& around;
     std::unordered_map<ValueId, std::string>& foreign;
     ~Back() {
+      --importer.inner_;
       around.symbols = std::move(importer.g_.symbols);
       importer.g_ = std::move(around);
       importer.foreign_ = std::move(foreign);

@@ -171,7 +171,9 @@ class Encoder {
   EncodedWeight encoded_rows(Graph& to, ValueId b, const std::vector<ValueId>& renamed) {
     Viewed at{b, identity(g_.type(b).dims)};
     follow_views(g_, at);
-    const bool turned = at.map == permute_map(g_.type(at.value).dims, {1, 0}), concatenated = turned && g_.producer(at.value).op == Op::concat;
+    // A convolution's weight of one pixel is turned too, but has more axes.
+    const bool turned = g_.type(at.value).dims.size() == 2 && at.map == permute_map(g_.type(at.value).dims, {1, 0});
+    const bool concatenated = turned && g_.producer(at.value).op == Op::concat;
     if (!turned) return rows_once(b, transpose({&to, renamed[b]}, 0, 1), true);
     const Node& concat = g_.producer(at.value);
     if (!concatenated || concat.attributes.integer("axis") != 0) return rows_once(at.value, {&to, renamed[at.value]});

@@ -17,7 +17,7 @@ struct Encoding {
     bool operator==(const Block&) const = default;
   };
   // The order of a kernel's own: panels of columns [N / columns][K / depth][columns][depth], filled up with zeros. How many columns a panel has is decided where
-  // it is packed, by the instruction set: `columns` is the most. Behind the last one are `tail` bytes that a kernel may read ahead.
+  // it is packed, by the instruction set: `columns` is the most, and a multiple of all. Behind the last one are `tail` bytes that a kernel may read ahead.
   struct Panels {
     int64_t columns = 1, depth = 1, tail = 0;
     bool operator==(const Panels&) const = default;
@@ -40,8 +40,9 @@ constexpr int64_t storage_bytes(const Encoding& e, std::span<const int64_t> dims
   bool good = row >= 0;
   for (size_t d = 0; d + 1 < dims.size(); ++d) good = good && dims[d] >= 0 && !__builtin_mul_overflow(rows, dims[d], &rows);
   if (e.panels) {
-    good = good && !__builtin_add_overflow(rows, e.panels->depth - 1, &rows) && !__builtin_add_overflow(row, e.panels->columns, &row);
+    good = good && !__builtin_add_overflow(rows, e.panels->depth - 1, &rows) && !__builtin_add_overflow(row, e.panels->columns - 1, &row);
     rows = rows / e.panels->depth * e.panels->depth;
+    row = row / e.panels->columns * e.panels->columns;
     tail = e.panels->tail;
   }
   int64_t bytes = 0;

@@ -30,8 +30,9 @@ TEST(Encoding, FewerBitsThanAByte) {
 
 TEST(Encoding, Panels) {
   const Encoding pairs{.storage = DType::bf16, .panels = Encoding::Panels{32, 2, 4096}}, nibbles{.storage = DType::i8, .bits = 4, .panels = Encoding::Panels{32, 1, 64}};
-  EXPECT_EQ(bytes(pairs, {5, 6}), 2 * 6 * 38 + 4096);
-  EXPECT_EQ(bytes(nibbles, {5, 6}), 5 * 19 + 64);
+  EXPECT_EQ(bytes(pairs, {5, 6}), 2 * 6 * 32 + 4096);
+  EXPECT_EQ(bytes(nibbles, {5, 6}), 5 * 16 + 64);
+  EXPECT_EQ(bytes(pairs, {5, 64}), 2 * 6 * 64 + 4096);
 }
 
 TEST(Encoding, ImpossibleSizes) {

@@ -62,7 +62,8 @@ class Verifier {
 
   void read(const Output& o) {
     const Type& t = g_.type(o.value);
-    if (t.dtype != DType::i64 || t.rank() != 0) bad("size \"{}\" is read from {} of rank {}", o.name, name_of(t.dtype), t.rank());
+    const bool flag = level_ == Level::captured && t.dtype == DType::b8;
+    if (!flag && (t.dtype != DType::i64 || t.rank() != 0)) bad("size \"{}\" is read from {} of rank {}", o.name, name_of(t.dtype), t.rank());
     if (std::none_of(g_.symbols.begin(), g_.symbols.end(), [&](const Symbol& s) { return s.name == o.name; })) bad("size \"{}\" is read, but there is none of that name", o.name);
     if (!read_.insert(o.name).second) bad("size \"{}\" is read twice", o.name);
   }

@@ -1,6 +1,7 @@
 #include "lower/autocast.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <regex>
 
@@ -49,6 +50,7 @@ bool writes(const std::string& target) { return target != "aten.detach_.default"
 struct Pattern {
   enum Of : uint8_t { anything, node, module } of = anything;
   std::regex text;
+  std::string literal;  // the text if it is one word, which needs no regex
 };
 
 Pattern pattern_of(std::string_view text) {
@@ -56,6 +58,10 @@ Pattern pattern_of(std::string_view text) {
   std::string_view rest = text;
   if (rest.starts_with("node:")) out.of = Pattern::node, rest.remove_prefix(5);
   if (rest.starts_with("module:")) out.of = Pattern::module, rest.remove_prefix(7);
+  if (std::all_of(rest.begin(), rest.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; })) {
+    out.literal = rest;
+    return out;
+  }
   try {
     out.text = std::regex(std::string(rest));
   } catch (const std::regex_error&) {
@@ -66,7 +72,10 @@ Pattern pattern_of(std::string_view text) {
 }
 
 bool matches(const Pattern& pattern, const Graph& g, const Node& node) {
-  auto is = [&](std::string_view text) { return !text.empty() && std::regex_match(text.begin(), text.end(), pattern.text); };
+  auto is = [&](std::string_view text) {
+    if (text.empty()) return false;
+    return pattern.literal.empty() ? std::regex_match(text.begin(), text.end(), pattern.text) : text == pattern.literal;
+  };
   if (pattern.of == Pattern::anything) {
     const std::string& target = node.attributes.string("target");
     const std::string_view whole = target, shorter = whole.substr(0, whole.rfind('.'));

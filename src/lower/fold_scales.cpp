@@ -46,6 +46,15 @@ std::optional<Handle> scaled_sum(Graph& g, WeightValues& weights, const Node& su
   return std::nullopt;
 }
 
+// [K, N] times a number for each column. Behind a convolution's reshape of a permuted weight, the permuted weight is scaled: prepare does both in one step.
+Handle scaled_columns(Graph& g, ValueId weight, const Handle& by) {
+  const Node shaped = maker(g, weight);
+  if (shaped.op == Op::reshape && !g.type(shaped.in[0]).dims.empty() && g.type(shaped.in[0]).dims.back() == g.type(weight).dims.back()) {
+    return ir::reshape(Handle(&g, shaped.in[0]) * by, Dims(g.type(weight).dims));
+  }
+  return Handle(&g, weight) * by;
+}
+
 std::optional<Handle> scaled(Graph& g, WeightValues& weights, ValueId product, ValueId by) {
   const Node made = maker(g, product);
   if (made.op == Op::reduce) return scaled_sum(g, weights, made, by);
@@ -54,7 +63,7 @@ std::optional<Handle> scaled(Graph& g, WeightValues& weights, ValueId product, V
   // Half types would be rounded once more.
   if (size_of(weight.dtype) < 4 || weight.dims.size() != 2 || !(scale.dtype == weight.dtype) || !is_per_column(scale.dims, weight.dims[1])) return std::nullopt;
   if (!weights.contain(g, made.in[1]) || !weights.contain(g, by)) return std::nullopt;
-  return ir::matmul(Handle(&g, made.in[0]), Handle(&g, made.in[1]) * ir::reshape(Handle(&g, by), {weight.dims[1]}), made.attributes);
+  return ir::matmul(Handle(&g, made.in[0]), scaled_columns(g, made.in[1], ir::reshape(Handle(&g, by), {weight.dims[1]})), made.attributes);
 }
 
 // (x + a) + b with a and b made of weights: x + (a + b). Epilogues have one bias.

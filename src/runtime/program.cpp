@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "base/assertion.h"
 #include "base/error.h"
 #include "runtime/copy_stream.h"
 #include "runtime/streaming.h"
@@ -117,6 +118,12 @@ void check_bounds(std::span<const int64_t> dims, std::span<int64_t> strides, int
   }
 }
 
+Error failed_assertion(const plan::Check& c, const plan::Plan& plan) {
+  Error problem(Code::invalid_input, fmt::format("an assertion of the model failed: {}", std::string_view(c.why).substr(assertion.size())));
+  if (c.origin != UINT32_MAX) problem.at(fmt::format("{}:{}: `{}`", plan.origins[c.origin].file, plan.origins[c.origin].line, plan.origins[c.origin].code));
+  return problem.fix("give inputs for which it holds");
+}
+
 }  // namespace
 
 std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan& plan, const Memory& memory, std::vector<int64_t> symbols, Workers& workers) {
@@ -130,6 +137,7 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
   for (const plan::Check& c : f.checks) {
     int64_t l = out->sizes[c.left], r = out->sizes[c.right];
     if (c.equal ? l == r : l <= r) continue;
+    if (c.why.starts_with(assertion)) throw failed_assertion(c, plan);
     Error problem(Code::invalid_input, fmt::format("these input sizes do not fit the model: {} ({} {} {})", c.why, l, c.equal ? "is not" : "is more than", r));
     if (c.origin != UINT32_MAX) problem.at(fmt::format("{}:{}", plan.origins[c.origin].file, plan.origins[c.origin].line));
     throw problem.fix("give sizes for which this holds, or compile the model for an example of these sizes");

@@ -204,6 +204,18 @@ def test_names_of_bindings():
         convert(program, output_binding_names=("y",))
 
 
+def test_keyword_inputs_that_are_left_out_stay_as_exported():
+    n = torch.export.Dim("n", min=2, max=9)
+    program = torch.export.export(Small(), (X,), {"k": K}, dynamic_shapes={"x": {0: n}, "k": None})
+    made = torch_tensorrt.dynamo.compile(program, inputs=[X], **ONE)
+    more = torch.cat([X, X])
+    torch.testing.assert_close(made(more, k=K), Small()(more, k=K))
+    with pytest.raises(ingot.InputError, match="argument 'k' is missing"):
+        made(more)
+    by_position = torch_tensorrt.dynamo.compile(program, inputs=[torch_tensorrt.Input(min_shape=(2, 16), opt_shape=(3, 16), max_shape=(9, 16)), torch_tensorrt.Input(K.shape)], **ONE)
+    torch.testing.assert_close(by_position(more, k=K), Small()(more, k=K))
+
+
 # ---- torch.compile
 
 

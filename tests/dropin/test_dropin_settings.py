@@ -80,13 +80,13 @@ def test_what_ingot_is_told():
 
 def test_the_rules_of_autocast_are_one_option():
     low = {"enable_autocast": True, "autocast_low_precision_type": torch.float16}
-    assert Settings(low).options()["autocast"] == ingot.Autocast(torch.float16)
+    assert Settings(low).options()["autocast"] == ingot.Autocast(torch.float16, results="low")
     assert "autocast" not in Settings({"enable_autocast": True}).options()
     loader = [torch.ones(2)]
     more = {**low, "autocast_excluded_nodes": {"^conv1$", "relu"}, "autocast_excluded_ops": {torch.ops.aten.flatten.using_ints}, "autocast_max_output_threshold": 100,
             "autocast_max_depth_of_reduction": 64, "autocast_calibration_dataloader": loader}  # fmt: skip
     assert Settings(more).options()["autocast"] == ingot.Autocast(
-        torch.float16, ("node:(?:^conv1$).*", "node:(?:relu).*", r"aten\.flatten\.using_ints"), max_output=100, max_reduction=64, calibration=loader
+        torch.float16, ("module:(?:^conv1$).*", "module:(?:relu).*", r"aten\.flatten\.using_ints"), max_output=100, max_reduction=64, calibration=loader, results="low"
     )
     assert Settings({"enabled_precisions": {torch.float32, ingot.torch_tensorrt.dtype.bf16}}).options()["autocast"] == ingot.Autocast(torch.bfloat16)
     assert Settings({**low, "enabled_precisions": {torch.bfloat16}}).options()["autocast"].dtype is torch.float16

@@ -126,6 +126,48 @@ def test_depth_of_sums_and_calibration():
     assert low(calibration=[x / 1e4], max_output=1e4) == {"linear", "linear_1", "linear_2"}
 
 
+class Regions(torch.nn.Module):
+    """Returns all that it computes, part of it in regions of torch.autocast."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = torch.nn.Conv2d(3, 4, 3), torch.nn.Conv2d(4, 4, 3), torch.nn.Linear(16, 5)
+
+    def forward(self, x):
+        a = self.first(x)
+        b = torch.softmax(torch.relu(a), 1)
+        c = torch.flatten(self.second(b), 1)
+        with torch.autocast("cpu", torch.float16):
+            d = self.third(c)
+            with torch.autocast("cpu", enabled=False):
+                e = self.third(c)
+        return x, a, b, c, d, e, d + e
+
+
+@pytest.mark.parametrize("exclude, low", [([], "abcf"), (["first"], "bcf"), (["flatten", "Conv2d"], "bf"), (["node:softmax", "aten.add.Tensor"], "ac")])
+def test_results_of_the_low_type(exclude, low):
+    model, x = Regions().eval(), torch.randn(4, 3, 6, 6)
+    rules = ingot.Autocast(torch.bfloat16, exclude, calibration=[x[:3], torch.cat([x, x[:1]])], results="low")
+    compiled = ingot.compile(model, inputs=[x], autocast=rules)
+    wanted = dict(zip("xabcdef", model(x)))
+    for name, got in zip("xabcdef", compiled(x)):
+        eager = wanted[name]
+        assert got.dtype is (torch.bfloat16 if name in low else eager.dtype), name
+        assert_accurate(got.to(torch.bfloat16), eager.to(torch.bfloat16), eager.double(), depth=64)
+    low_nodes = reasons(compiled.report, "bfloat16")
+    assert "linear_1" not in low_nodes and reasons(compiled.report)["linear_1"] == 'autocast_exclude has "node:linear_1"'
+    assert not compiled.report.document["autocast"]["unused"]
+
+
+def test_results_of_the_low_type_that_are_too_large():
+    model, x = torch.nn.Sequential(torch.nn.Linear(8, 8)).eval(), torch.randn(4, 8)
+    model[0].weight.mul_(1e6)
+    for limit, dtype in ((512, torch.float32), (1e9, torch.float16)):
+        assert ingot.compile(model, inputs=[x], autocast=ingot.Autocast(calibration=[x], max_output=limit, results="low"))(x).dtype is dtype
+    compiled = torch.compile(model, backend="ingot", options={"autocast": ingot.Autocast(results="low")})
+    assert compiled(x).dtype is torch.float32
+
+
 @pytest.mark.parametrize(
     "calibration, text",
     [
@@ -195,6 +237,7 @@ def test_the_command_line_on_a_program_that_writes_in_place(tmp_path):
         (lambda: dict(autocast="f16", autocast_exclude=["("]), "autocast excludes '(', which is no regular expression: missing ), unterminated subpattern at position 0"),
         (lambda: dict(autocast=ingot.Autocast(max_output=-1)), "Autocast's max_output is -1\n  remedy: a number above 0; math.inf for any"),
         (lambda: dict(autocast=ingot.Autocast(max_reduction=0)), "Autocast's max_reduction is 0\n  remedy: a number of terms from 1 on, or None for any"),
+        (lambda: dict(autocast=ingot.Autocast(results="f16")), "Autocast's results are 'f16'\n  remedy: \"model\" or \"low\""),
         (lambda: dict(autocast=ingot.Autocast(calibration=5)), "Autocast's calibration is of type int\n  remedy: an iterable of inputs: a list, a DataLoader"),
         (lambda: dict(accuracy=-2), "option accuracy is -2\n  remedy: how many times eager's error the error may be, such as 2.0; None for no bound"),
     ],

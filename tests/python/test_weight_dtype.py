@@ -237,6 +237,17 @@ def test_convolutions_by_windows_stay_as_they_are():
     assert torch.equal(ingot.compile(module, inputs=[x], weight_dtype="int8")(x), ingot.compile(module, inputs=[x])(x))
 
 
+def test_convolutions_of_one_pixel():
+    torch.manual_seed(0)
+    module, x = torch.nn.Conv2d(64, 96, 1).eval().requires_grad_(False), torch.randn(2, 64, 5, 5)
+    rounded = copy.deepcopy(module)
+    rounded.weight.copy_(decoded(module.weight.flatten(1)).reshape(module.weight.shape))
+    engine = ingot.compile(module, inputs=[x], weight_dtype="int8", min_block_size=1)
+    assert_accurate(engine(x), rounded(x), rounded.double()(x.double()), depth=64)
+    sizes = [d["bytes"] for d in engine.engine.inspect()["targets"][0]["derived"]]
+    assert sum(sizes) < 96 * 64 + 4096 + 96 * 4 + 1024, sizes  # int8, packed, and scales
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_verified_step_by_step(dtype):
     ids = torch.randint(0, 120, (1, 6))

@@ -268,6 +268,13 @@ class Given:
         self.positional = None if positional is None else tuple(self._taken(v) for v in positional)
         self.keywords = {name: self._taken(v) for name, v in dict(kwarg_inputs or {}).items()}
 
+    def complete(self, program):
+        """Adds the keyword inputs of an exported program that are not given, as it was exported with them. They may be given by position, behind the others."""
+        args, own = program.example_inputs or ((), {})
+        if self.positional is not None:
+            by_name = list(own)[max(0, len(self.positional) - len(args)) :]
+            self.keywords = {**{name: own[name] for name in by_name}, **self.keywords}
+
     def _taken(self, value):
         if isinstance(value, Input):
             return self._input(value)

@@ -43,7 +43,7 @@ def trace(mod: torch.nn.Module, inputs=None, *, arg_inputs=None, kwarg_inputs=No
 def compile(exported_program: torch.export.ExportedProgram, inputs=None, *, arg_inputs=None, kwarg_inputs=None, **settings) -> torch.fx.GraphModule:
     """Compiles an exported program; a GraphModule that is called as the program's module is.
 
-    inputs (or arg_inputs), kwarg_inputs: as for `trace`. Inputs narrow the sizes that the program leaves open; None keeps them.
+    inputs (or arg_inputs), kwarg_inputs: as for `trace`. Inputs narrow the sizes that the program leaves open; None keeps them, and so does a keyword input that is left out.
     settings: see docs/migration.md.
 
     Weights are the program's own tensors and are followed (docs/modules.md). Operators without an engine run in torch. Raises PartialCompilationError with
@@ -55,6 +55,8 @@ def compile(exported_program: torch.export.ExportedProgram, inputs=None, *, arg_
 
 def compiled(module, taken: Given, settings: Settings, **export_options) -> torch.fx.GraphModule:
     """The GraphModule of a module or a program."""
+    if isinstance(module, torch.export.ExportedProgram):
+        taken.complete(module)
     if lowering.has_user_rules():
         module = module if isinstance(module, torch.export.ExportedProgram) else _exported(module, taken, export_options)
         module, export_options = lowering.with_user_rules(module, settings.compilation), {}

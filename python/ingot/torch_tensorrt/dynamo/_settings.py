@@ -173,9 +173,9 @@ def _autocast(rules: dict) -> dict:
     dtype = rules.get("dtype") if rules.get("enabled") else rules.get("enabled_precisions")
     if dtype is None:
         return {}
-    exclude = [f"node:(?:{text}).*" for text in rules.get("nodes", ())] + [name.replace(".", "\\.") for name in rules.get("ops", ())]
+    exclude = [f"module:(?:{text}).*" for text in rules.get("nodes", ())] + [name.replace(".", "\\.") for name in rules.get("ops", ())]
     limits = {name: rules[name] for name in ("max_output", "max_reduction", "calibration") if rules.get(name) is not None}
-    return {"autocast": Autocast(dtype, exclude, **limits)}
+    return {"autocast": Autocast(dtype, exclude, results="low" if rules.get("enabled") else "model", **limits)}
 
 
 # ---- the table
@@ -221,9 +221,9 @@ TABLE = (
     _differs("l2_limit_for_tiling", -1, _NO_KNOB),
     _differs("use_distributed_mode_trace", False, "the graph is captured as it is; collectives stay in torch"),
     _differs("offload_module_to_cpu", False, "an engine reads the model's own tensors, so there is no second copy to free; the model stays where it is"),
-    _works("enable_autocast", False, "matrix products, convolutions, attention and the operators after them compute in autocast_low_precision_type; softmax, norms and large sums in float32, and results have the model's types (option autocast)", _rule("enabled", bool)),
+    _works("enable_autocast", False, "matrix products, convolutions, attention and the operators after them compute in autocast_low_precision_type; softmax, norms and large sums in float32. A float32 result has the low type, unless a rule or a region of torch.autocast keeps its operator (in torch.compile the model's type; option autocast)", _rule("enabled", bool)),
     _works("autocast_low_precision_type", None, "float16 or bfloat16; None casts nothing", _rule("dtype", _low_type)),
-    _works("autocast_excluded_nodes", set, "regular expressions for the beginning of a node's name, in the graph as ingot.explain lists it", _rule("nodes", _texts)),
+    _works("autocast_excluded_nodes", set, "regular expressions for the beginning of the path of a module around the node", _rule("nodes", _texts)),
     _works("autocast_excluded_ops", set, "operators that stay in float32", _rule("ops", _operators)),
     _works("autocast_max_output_threshold", 512, "with calibration, a node with a larger |output| stays in float32", _rule("max_output"), quiet=(512.0,)),
     _works("autocast_max_depth_of_reduction", None, "a matrix product that sums more terms stays in float32", _rule("max_reduction")),

@@ -525,10 +525,10 @@ TEST(matmul, packing_into_what_does_not_fit_is_refused) {
 }
 
 TEST(matmul, bytes_of_a_packed_operand) {
-  EXPECT_EQ(packed_bytes(DType::f32, 5, 6), 4 * 5 * 38 + 4096);
-  EXPECT_EQ(packed_bytes(DType::f16, 5, 6), 2 * 5 * 38 + 4096);
-  EXPECT_EQ(packed_bytes(DType::bf16, 5, 6), 2 * 6 * 38 + 4096);
-  EXPECT_EQ(packed_bytes(DType::i8, 5, 6), 5 * 38 + 4096);
+  EXPECT_EQ(packed_bytes(DType::f32, 5, 6), 4 * 5 * 32 + 4096);
+  EXPECT_EQ(packed_bytes(DType::f16, 5, 6), 2 * 5 * 32 + 4096);
+  EXPECT_EQ(packed_bytes(DType::bf16, 5, 6), 2 * 6 * 32 + 4096);
+  EXPECT_EQ(packed_bytes(DType::i8, 5, 6), 5 * 32 + 4096);
   EXPECT_EQ(packed_bytes(DType::bf16, INT64_MAX, 1), INT64_MAX);
   EXPECT_EQ(packed_bytes(DType::f32, int64_t{1} << 40, int64_t{1} << 40), INT64_MAX);
 }

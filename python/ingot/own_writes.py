@@ -1,0 +1,106 @@
+"""In-place writes to values that the graph makes itself: `y = conv(x); y += z; y.relu_()`. They become new values here.
+
+torch's functionalisation does it too, but traces the whole graph again: twice the time and the memory of the export.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from .overlap import copied, may_write, of_memory, updated
+
+Node = torch.fx.Node
+
+
+def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The program without writes in place, if all of them are pointwise operators that write a value of the graph's own before it has a view. Otherwise the program itself."""
+    if not any(map(may_write, program.graph.nodes)) or not all(_functional(n.target) for n in program.graph.nodes if may_write(n)) or _versions(program.graph) is None:
+        return program
+    module = copied(program)
+    renamed = _settle(module.graph, _versions(module.graph))
+    if renamed is None:
+        return program
+    module.recompile()
+    return updated(program, module, renamed)
+
+
+def _functional(target):
+    """The pointwise operator that gives as a new value what `target` writes to its first operand; None if there is none."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return None
+    schema = target._schema
+    name = schema.name.partition("::")[2]
+    written = [a.alias_info is not None and a.alias_info.is_write for a in schema.arguments]
+    packet = getattr(torch.ops.aten, name[:-1], None) if target.namespace == "aten" and name.endswith("_") and written[0] and sum(written) == 1 else None
+    made = getattr(packet, target._overloadname, None)
+    return made if made is not None and torch.Tag.pointwise in made.tags and not made._schema.is_mutable else None
+
+
+def _versions(graph: torch.fx.Graph) -> dict[Node, list[Node]] | None:
+    """For each value that is written: itself, the writes in their order, and the views behind them, under each of these nodes. None if the graph does anything else to such a value."""
+    sharing: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        memory = of_memory(node.meta.get("val"))
+        if memory is not None:
+            sharing.setdefault(memory, []).append(node)
+    found = {}
+    for node in graph.nodes:
+        if not may_write(node) or node in found:
+            continue
+        nodes = sharing.get(of_memory(node.meta.get("val")), [])
+        writes = [n for n in nodes if may_write(n)]
+        first = nodes.index(writes[0]) if writes else 0
+        before, behind = nodes[:first], nodes[first + len(writes) :]
+        if len(before) != 1 or before[0].op != "call_function" or nodes[first : first + len(writes)] != writes:
+            return None
+        if not all(isinstance(n.meta["val"], torch.Tensor) for n in nodes) or any(_lies(n) != _lies(before[0]) or n.args[0] not in nodes for n in writes):
+            return None
+        found |= dict.fromkeys(nodes, [*before, *writes, *behind])
+    return found
+
+
+def _lies(node):
+    value = node.meta["val"]
+    return value.dtype, *map(str, (*value.shape, *value.stride(), value.storage_offset()))
+
+
+def _settle(graph, versions) -> dict[str, str] | None:
+    """Makes the writes new values. Returns {name of an older version: name of the last}, or None if the new values would lie otherwise."""
+    now: dict[Node, Node] = {}
+    last: dict[Node, Node] = {}
+    for node in graph.nodes:
+        read = lambda n: now.get(n, n)  # noqa: E731
+        node.args, node.kwargs = torch.fx.map_arg(node.args, read), torch.fx.map_arg(node.kwargs, read)
+        if not may_write(node):
+            continue
+        before = _lies(node)
+        node.target = _functional(node.target)
+        if not _computed(node) or _lies(node) != before:
+            return None
+        for other in versions[node]:
+            if other is node:
+                break
+            now[other] = last[other] = node
+        if versions[node][-1] is not node and not may_write(versions[node][versions[node].index(node) + 1]):
+            _move_views(node, versions[node])
+    return {old.name: new.name for old, new in last.items()}
+
+
+def _computed(node) -> bool:
+    """Records the node's value, in memory of its own."""
+    value = lambda n: n.meta["val"]  # noqa: E731
+    try:
+        with node.meta["val"].fake_mode:
+            node.meta["val"] = node.target(*torch.fx.map_arg(node.args, value), **torch.fx.map_arg(node.kwargs, value))
+    except Exception:  # of many kinds; torch's own functionalisation says what is wrong
+        return False
+    return True
+
+
+def _move_views(node, versions):
+    """The views behind the last write are views of the new value."""
+    made = node.meta["val"]
+    for view in versions[versions.index(node) + 1 :]:
+        value = view.meta["val"]
+        with made.fake_mode:
+            view.meta["val"] = made.as_strided(value.shape, value.stride(), value.storage_offset())
