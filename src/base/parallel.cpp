@@ -119,11 +119,13 @@ class Crew {
     } release{busy_};
     Section section(fn, tasks, count());
     section_ = &section;
-    pending_.store(static_cast<int>(threads_.size()), std::memory_order_relaxed);
+    inside_.store(open, std::memory_order_release);
     generation_.fetch_add(1, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) > 0) futex_wake_all(generation_);
     section.work(0);
-    for (int i = 0; pending_.load(std::memory_order_acquire) > 0; ++i) {
+    // All tasks are taken. Who still sleeps has none: a short section does not wait for it to wake.
+    inside_.fetch_and(~open, std::memory_order_relaxed);
+    for (int i = 0; inside_.load(std::memory_order_acquire) > 0; ++i) {
       if (i < spins) {
         pause();
       } else {
@@ -146,19 +148,28 @@ class Crew {
         if (generation_.load(std::memory_order_seq_cst) == seen) futex_wait(generation_, seen);
         sleepers_.fetch_sub(1, std::memory_order_relaxed);
       }
-      // Every worker answers every generation, so none can be skipped.
-      ++seen;
+      seen = generation_.load(std::memory_order_acquire);
       if (stop_.load()) return;
+      if (!enter()) continue;
       section_->work(worker);
-      pending_.fetch_sub(1, std::memory_order_release);
+      inside_.fetch_sub(1, std::memory_order_release);
     }
   }
+  // Counts this thread as one that works in the section, if that is still open. It may be a later one than the one that woke the thread.
+  bool enter() {
+    uint32_t now = inside_.load(std::memory_order_relaxed);
+    while ((now & open) != 0) {
+      if (inside_.compare_exchange_weak(now, now + 1, std::memory_order_acquire, std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
 
+  static constexpr uint32_t open = uint32_t{1} << 31;
   std::atomic_flag busy_;
-  std::atomic<uint32_t> generation_{0};
-  std::atomic<int> sleepers_{0}, pending_{0};
+  std::atomic<uint32_t> generation_{0}, inside_{0};  // inside_: how many threads work in the section besides the caller, and `open` while more may enter
+  std::atomic<int> sleepers_{0};
   std::atomic<bool> stop_{false};
-  Section* section_ = nullptr;
+  Section* section_ = nullptr;  // valid for those that are inside
   std::vector<std::thread> threads_;
 };
 

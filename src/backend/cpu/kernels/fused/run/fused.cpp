@@ -63,8 +63,8 @@ Walk walk_of(const Bound& b, int64_t workers) {
     w.sum_tasks = std::min(w.rows * w.sums, workers * 4);
     work = w.rows * w.length * w.sums;
   }
-  // Starting the workers takes as long as some 10,000 element operations. More are divided, also because the steps around divide the same rows.
-  int64_t wanted = work < 10000 ? 1 : workers * 4;
+  // Starting the workers takes as long as some 10,000 element operations. More are divided, also because the steps around divide the same rows; a single row only if it pays by itself.
+  int64_t wanted = work < (w.rows == 1 ? 30000 : 10000) ? 1 : workers * 4;
   w.tasks = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(units, 1));
   return w;
 }

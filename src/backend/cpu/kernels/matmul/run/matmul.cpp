@@ -7,6 +7,7 @@
 // or on row segments of a finished block (any fused body).
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "backend/cpu/kernels/fused/run/program.h"
@@ -316,7 +317,7 @@ class Block {
   void tile(const std::byte* a, int64_t stride, int64_t rows, const std::byte* panel, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead& ahead) const {
     in_sums(k, [&](int64_t k0, int64_t n) {
       p_.tiles[rows](a + k0 * p_.a_size, stride / p_.a_size, panel + sum_offset(k0), n, c, ldc, first && k0 == 0, k0 + n == k ? end : nullptr, ahead);
-      if (ahead.next != nullptr) ahead.next += 64 * ahead.lines * (n / panel_depth(p_.panel) / 4);
+      ahead.next += 64 * ahead.lines * (n / panel_depth(p_.panel) / 4);
     });
   }
   int64_t sum_offset(int64_t k0) const {
@@ -392,7 +393,7 @@ class Block {
   // What is read after a panel, which its tiles prefetch together. After the last panel of a matrix this is past the end, which is harmless.
   Ahead following(const std::byte* next, int64_t tiles) const {
     if (tiles < 2 || p_.way.decodes()) return {};
-    return {next, static_cast<int>((p_.row_bytes / 16 + tiles - 1) / tiles)};
+    return {next, static_cast<int>(std::bit_ceil(static_cast<uint64_t>((p_.row_bytes / 16 + tiles - 1) / tiles)))};
   }
 
   // Computes rows [m, m + rows), panels [p0, p1). Sums are kept in the result if tiles store f32; in one tile if they store a half type and K is one block;

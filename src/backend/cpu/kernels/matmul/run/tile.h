@@ -8,7 +8,7 @@
 
 namespace ingot::kernels {
 
-// What the caller reads next, asked for while this tile computes: `lines` cache lines from `next` on for every four rows of the panel.
+// What the caller reads next, asked for while this tile computes: `lines` cache lines (0, 1, 2 or 4) from `next` on for every four rows of the panel.
 struct Ahead {
   const std::byte* next = nullptr;
   int lines = 0;
