@@ -45,7 +45,7 @@ struct Gemm {
   std::optional<ir::AffineMap> map = std::nullopt;
   size_t m_rank = 1;
   bool convolution = false;          // the settings have a separate precision for convolutions
-  // Gated epilogue: one row; the body has half as many columns as B, and reads column n of both halves (Instruction::half).
+  // Gated epilogue: the body has half as many columns as B, and reads column n of both halves (Instruction::half).
   bool gated = false;
   // A has one row, computed inside the kernel by this body and stored nowhere. In a sketch there is no body yet.
   struct Prologue {

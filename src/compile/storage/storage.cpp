@@ -102,7 +102,8 @@ backend::Gemm StoragePlan::sketch(const Node& matmul) const {
 bool StoragePlan::may_be_gated(ValueId gemm, const Dims& dims) const {
   const Node& node = graph().producer(gemm);
   const Dims& whole = graph().type(gemm).dims;
-  const bool half = node.op == Op::matmul && is_one_row(whole) && is_one_row(dims) && dims.size() == whole.size() && whole.back() == dims.back() * Dim(2);
+  const bool half =
+      node.op == Op::matmul && !dims.empty() && dims.size() == whole.size() && std::equal(dims.begin(), dims.end() - 1, whole.begin()) && whole.back() == dims.back() * Dim(2);
   if (!half || context->is_prepare) return false;
   backend::Gemm sketch = this->sketch(node);
   sketch.gated = true;

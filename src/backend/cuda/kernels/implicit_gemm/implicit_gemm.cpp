@@ -32,7 +32,7 @@ std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(const ImplicitGemmArg
   const bool floats = type == ir::DType::f32;
   for (size_t k = 0; large && (b_along_k || !floats) && k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
-    if ((args.tiles >> k & 1) == 0 || !t.takes(columns)) continue;
+    if ((args.tiles >> k & 1) == 0 || !t.takes(columns, args.gated, floats)) continue;
     out.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
                    fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages_beside(args.boxed_bytes()), t.in_turn, b_along_k,
                                pixels, b_constant),
@@ -73,7 +73,7 @@ std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(const ImplicitGemmArg
            fmt::format("product_through_map<{}, {}, {}, {}, {}, {}, false, {}>", cuda_type(type), cuda_type(b_type), t.rows, t.columns, of_warps[k].warp, b_along_k, pixels == 3),
            true});
     }
-    out.push_back({any + "finish", std::to_string(implicit_gemm_finish_threads), "finish_product", aligned});
+    if (!args.gated) out.push_back({any + "finish", std::to_string(implicit_gemm_finish_threads), "finish_product", aligned});  // a gated epilogue has no parts of K
     if (!b_along_k || floats) continue;
     out.push_back({any + "row", fmt::format("{}, {}", implicit_gemm_row_threads, implicit_gemm_row_blocks),
                    fmt::format("row_through_columns<{}, {}, {}, {}>", cuda_type(type), cuda_type(b_type), aligned, b_constant), aligned, true});

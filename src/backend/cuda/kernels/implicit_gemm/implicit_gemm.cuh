@@ -220,12 +220,15 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
   constexpr int b_pieces = AlongK ? pieces : BN / each, b_step = threads / b_pieces, b_rows = (AlongK ? BN : depth) / b_step;  // of B
   // On Hopper, groups of four warps multiply halves. Otherwise each warp multiplies by itself; Hopper's floats come here only if the copying unit cannot copy their tiles.
   constexpr bool by_groups = has_groups && sizeof(H) == 2;
+  // Columns of the result. Gated: B's tile is these columns of its first half, then of its second.
+  constexpr int halves = Finish::halves, columns = BN / halves;
+  static_assert(halves == 1 || (AlongK && by_groups), "gated columns");
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   H* const a_tiles = (H*)tiles_of_block;
   H* const b_tiles = a_tiles + stages * BM * depth;
-  const int tiles_n = (int)((p.n + BN - 1) / BN), tiles_m = (int)((p.m + BM - 1) / BM);
+  const int tiles_n = (int)((p.n + columns - 1) / columns), tiles_m = (int)((p.m + BM - 1) / BM);
   const int tile_n = blockIdx.x % tiles_n, tile_m = blockIdx.x / tiles_n % tiles_m, split = blockIdx.x / tiles_n / tiles_m;
-  const i64 m0 = (i64)tile_m * BM, n0 = (i64)tile_n * BN, k0 = (i64)split * p.turns * depth;
+  const i64 m0 = (i64)tile_m * BM, n0 = (i64)tile_n * columns, k0 = (i64)split * p.turns * depth;
   i64 k_end = k0 + (i64)p.turns * depth;
   if (k_end > p.k) k_end = p.k;
   const int turns = (int)((k_end - k0 + depth - 1) / depth);
@@ -323,11 +326,12 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
 #pragma unroll
       for (int r = 0; r < b_rows; ++r) {
         const int row = b_row + r * b_step;
-        const i64 k = k0 + (i64)brought * depth + (AlongK ? b_piece * each : row), n = n0 + (AlongK ? row : b_piece * each);
+        const i64 k = k0 + (i64)brought * depth + (AlongK ? b_piece * each : row), of_half = halves == 1 ? 0 : row / columns * p.n;
+        const i64 n = n0 + (!AlongK ? b_piece * each : halves == 1 ? row : row % columns);
         const bool there = k < p.k && n < p.n;
         H* const to = bt + (AlongK ? piece_of<H>(row, b_piece) : b_piece / pieces * depth * depth + piece_of<H>(row, b_piece % pieces));
         if (Aligned) {
-          const B* const source = AlongK ? b_from + (i64)brought * depth + r * b_step * p.b_step : b_from + ((i64)brought * depth + r * b_step) * p.b_step;
+          const B* const source = halves > 1 ? (const B*)p.b + k + (n + of_half) * p.b_step : AlongK ? b_from + (i64)brought * depth + r * b_step * p.b_step : b_from + ((i64)brought * depth + r * b_step) * p.b_step;
           if constexpr (sizeof(B) == 1) {
             bring_int8(to, there ? source : (const B*)p.b, there ? 8 : 0);
           } else {
@@ -337,7 +341,7 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
           // The padding of an incomplete piece of A has no rows in B.
           const i64 group = k / p.k_inner, own = k - group * p.k_inner, real = group * p.k_extent[3] + own;
           const int count = !there || own >= p.k_extent[3] ? 0 : AlongK ? (int)(p.k_extent[3] - own) : each;
-          const B* const source = (const B*)p.b + (count == 0 ? 0 : AlongK ? real + n * p.b_step : real * p.b_step + n);
+          const B* const source = (const B*)p.b + (count == 0 ? 0 : AlongK ? real + (n + of_half) * p.b_step : real * p.b_step + n);
           if constexpr (sizeof(B) == 1) {
             bring_int8(to, source, count);
           } else {
@@ -428,16 +432,22 @@ __device__ __forceinline__ void product_through_map(const ImplicitGemmParameters
         continue;
       }
 #pragma unroll
-      for (int j = 0; j < tile_n_of; j += 4) {
-        f32 pairs[4][2], eight[8];
+      for (int j = 0; j < tile_n_of / halves; j += 4) {
+        f32 eights[8 * halves];
 #pragma unroll
-        for (int g = 0; g < 4; ++g) {
-          pairs[g][0] = sums[i][j + g][half * 2];
-          pairs[g][1] = sums[i][j + g][half * 2 + 1];
+        for (int h = 0; h < halves; ++h) {
+          f32 pairs[4][2], eight[8];
+#pragma unroll
+          for (int g = 0; g < 4; ++g) {
+            pairs[g][0] = sums[i][h * (columns / 8) + j + g][half * 2];
+            pairs[g][1] = sums[i][h * (columns / 8) + j + g][half * 2 + 1];
+          }
+          gather_eight(eight, pairs);
+#pragma unroll
+          for (int e = 0; e < 8; ++e) eights[h * 8 + e] = eight[e];
         }
-        gather_eight(eight, pairs);
         const i64 column = n0 + warp_n + (j + lane % 4) * 8;
-        if (row < p.m && column < p.n) finish(row, column, eight);
+        if (row < p.m && column < p.n) finish(row, column, eights);
       }
     }
   }

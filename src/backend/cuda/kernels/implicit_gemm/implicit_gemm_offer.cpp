@@ -1,4 +1,4 @@
-// Offers GEMMs by ingot's own kernel: A through a map, any epilogue; for one row also a prologue, piecewise B and a gated epilogue.
+// Offers GEMMs by ingot's own kernel: A through a map, any epilogue; for one row also a prologue and piecewise B; on Hopper a gated epilogue, elsewhere for one row.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -174,7 +174,8 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
     return refusal(Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix along K");
   const bool one_row = has_one_row(g) && along_k && reads_row(g) && !floats;
   if (g.b.size() > 1 && !(one_row && g.b.size() <= kernels::implicit_gemm_most_pieces)) return refusal(Obstacle::b, "pieces of B are read only for one row, along K");
-  if (!is_of_elements(body) || (g.gated && !one_row)) return refusal(Obstacle::body, "the body does not compute single elements");
+  const bool gates_rows = large && along_k && !g.map && !g.encoding && !floats && g.b.size() == 1 && row_rank(g) == 1;
+  if (!is_of_elements(body) || (g.gated && !one_row && !gates_rows)) return refusal(Obstacle::body, "the body does not compute single elements");
   std::optional<EmittedRow> row;  // only printing it shows whether a block can compute it
   if (g.prologue && one_row) row = emit_row(*g.prologue->body, g.prologue->operands);
   if (g.prologue && !row) return refusal(Obstacle::a, "a block cannot compute the prologue's row");
@@ -198,7 +199,7 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
 namespace {
 
 // The obstacle of a sketch. The sizes that a prologue, pieces of B and a gated epilogue need must be known.
-std::optional<Refusal> obstacle(const Gemm& g, bool tf32) {
+std::optional<Refusal> obstacle(const Gemm& g, bool tf32, bool large) {
   constexpr std::string_view name = "implicit_gemm";
   if (!takes(g.type, tf32)) return Refusal{name, Obstacle::types, std::string(other_types)};
   const bool floats = g.type == ir::DType::f32;
@@ -211,7 +212,9 @@ std::optional<Refusal> obstacle(const Gemm& g, bool tf32) {
     if (rows.is_constant() && rows.value() > most_encoded_rows) return Refusal{name, Obstacle::cost, "for so many rows it costs less to decode B"};
     if ((g.prologue || g.gated) && !reads_row(g)) return Refusal{name, Obstacle::a, "K must be a multiple of 16 for one row"};
   }
-  if ((g.prologue || g.b.size() > 1 || g.gated) && (floats || !has_one_row(g))) return Refusal{name, Obstacle::a, "only for one row of half precision"};
+  if ((g.prologue || g.b.size() > 1) && (floats || !has_one_row(g))) return Refusal{name, Obstacle::a, "only for one row of half precision"};
+  if (g.gated && (floats || (!has_one_row(g) && (!large || g.encoding || g.map || !in_eights(k)))))
+    return Refusal{name, Obstacle::body, "a gated epilogue of many rows is for half precision on sm_90"};
   if (g.prologue && !(in_eights(k) && k.value() <= kernels::implicit_gemm_longest_prologue)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
   const bool columns = std::all_of(g.b.begin(), g.b.end(), [](const StridedLayout& b) { return in_eights(b.dims[1]); });
   if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= kernels::implicit_gemm_most_pieces && columns))
@@ -250,7 +253,7 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
   if (g == nullptr) return;
   if (target.architecture < 80) return out.refusals.push_back({name, Obstacle::types, "these matrix instructions need sm_80"});
   if (!is_placed(g->a)) {
-    if (auto refused = obstacle(*g, allows_tf32(*g, settings))) {
+    if (auto refused = obstacle(*g, allows_tf32(*g, settings), target.architecture == 90)) {
       out.refusals.push_back(std::move(*refused));
     } else {
       // The large tiles read floats of B only along K.

@@ -6,11 +6,14 @@
 template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, int Pixels, bool Constant, class Finish>
 __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p, Finish finish) {
   constexpr int depth = implicit_gemm_row_bytes / (int)sizeof(H), groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
+  // Columns of the result. Gated: B's tile is these columns of its first half, then of its second.
+  constexpr int halves = Finish::halves, columns = BN / halves;
+  static_assert(halves == 1 || AlongK, "gated columns");
   constexpr bool boxed = Finish::boxed_in || Finish::boxed_out, fetches = Finish::column_bytes > 0;
-  // Columns are in boxes of 128 bytes. If BN is not a multiple of a box, only a part of the last box belongs to the tile. A stage has room for the result boxes of
+  // Columns are in boxes of 128 bytes. If they are not a multiple of a box, only a part of the last box belongs to the tile. A stage has room for the result boxes of
   // all groups, or of one group if they are floats.
   constexpr bool floats = boxed && sizeof(H) == 4;
-  constexpr int box = 64 * 128, wide = floats ? 32 : 64, boxes = (BN + wide - 1) / wide, part = BN % wide, row_of_boxes = boxes * box, own_bytes = blocks_of_rows * row_of_boxes;
+  constexpr int box = 64 * 128, wide = floats ? 32 : 64, boxes = (columns + wide - 1) / wide, part = columns % wide, row_of_boxes = boxes * box, own_bytes = blocks_of_rows * row_of_boxes;
   constexpr int together = 16;
   constexpr int a_bytes = BM * implicit_gemm_row_bytes, b_bytes = AlongK ? BN * implicit_gemm_row_bytes : boxes * box, copied = a_bytes + b_bytes;
   constexpr int bytes = implicit_gemm_stage_bytes(BM, BN, InTurn);
@@ -19,7 +22,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   const u32 tiles = shared_address(tiles_of_block), own_tiles = tiles + Stages * bytes, full = own_tiles + InTurn * own_bytes, empty = full + Stages * 8, order = empty + Stages * 8,
             filled = order + InTurn * 8;
-  const int tiles_n = (int)((p.n + BN - 1) / BN), tiles_m = (int)((p.m + BM - 1) / BM), all = tiles_m * tiles_n, work = all * p.splits;
+  const int tiles_n = (int)((p.n + columns - 1) / columns), tiles_m = (int)((p.m + BM - 1) / BM), all = tiles_m * tiles_n, work = all * p.splits;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   int m0, n0, split, turn0, turns;
   // Blocks that run at the same time share rows and columns.
@@ -28,7 +31,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     const int place = piece % all, first = place / (together * tiles_m) * together, in_band = place % (together * tiles_m);
     const int band = tiles_n - first < together ? tiles_n - first : together;
     m0 = in_band / band * BM;
-    n0 = (first + in_band % band) * BN;
+    n0 = (first + in_band % band) * columns;
     turn0 = split * p.turns;
     const int left = p.taps * p.chunks - turn0;
     turns = left < p.turns ? left : p.turns;
@@ -76,7 +79,8 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     auto copy_b = [&](int stage, int tap, int chunk) {
       const u32 to = tiles + stage * bytes + a_bytes;
       if (AlongK) {
-        copy_box_async(to, p.b_tiles, full + stage * 8, chunk * depth, tap, n0);
+#pragma unroll
+        for (int h = 0; h < halves; ++h) copy_box_async(to + h * columns * implicit_gemm_row_bytes, p.b_tiles, full + stage * 8, chunk * depth, tap, n0 + h * (int)p.n);
       } else {
 #pragma unroll
         for (int j = 0; j < boxes; ++j) copy_box_async(to + j * box, p.b_tiles, full + stage * 8, n0 + j * 64, chunk * depth, tap);
@@ -155,10 +159,10 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     }
     // A barrier distinguishes a phase from the next only: no one may be more than one phase behind.
     if (InTurn > 0 && number > 0) wait_barrier(order + group * 8, (u32)(number / groups - (group == 0 ? 1 : 0)) & 1u);
-    char* const room = (char*)tiles_of_block + Stages * bytes + InTurn * own_bytes + 16 * (Stages + InTurn) + group * (BN * Finish::column_bytes);
+    char* const room = (char*)tiles_of_block + Stages * bytes + InTurn * own_bytes + 16 * (Stages + InTurn) + group * (columns * Finish::column_bytes);
     if (fetches && (InTurn > 0 || p.splits == 1)) {
       if (number >= groups && !Finish::boxed_out) meet_group<groups>();
-      finish.template fetch_columns<BN>(room, n0, (int)p.n);
+      finish.template fetch_columns<columns>(room, n0, (int)p.n);
     }
     f32 sums[blocks_of_rows][BN / 8][4];
     begin_multiplying<blocks_of_rows * BN / 2>(sums[0][0]);
@@ -207,7 +211,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     auto place = [&](int unit) {
       PairsOfTwoRows at;
       at.room = room;
-      at.width = BN;
+      at.width = columns;
       at.in_tile = unit / blocks_of_rows * 16 + lane % 4 * 2;
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -224,7 +228,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
       const int j = unit / blocks_of_rows;
       return (own_row ^ (j % of_box * pieces) << 4) + unit % blocks_of_rows * row_of_boxes + j / of_box * box;
     };
-    constexpr int units = BN / 16 * blocks_of_rows;
+    constexpr int units = columns / 16 * blocks_of_rows;
     // What is read comes a unit ahead. Floats from boxes alone do not: they are near, and there are no registers for two units of them.
     constexpr int ahead = floats && !Finish::reads_far ? 0 : 1;
     typename Finish::template SameOf<PairsOfTwoRows> same;
@@ -234,7 +238,10 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     for (int unit = 0; unit < units; ++unit) {
       if (unit % blocks_of_rows == 0) finish.columns(same, place(unit));
       if (unit + ahead < units) finish.rows(held[(unit + ahead) % (1 + ahead)], place(unit + ahead), tile(unit + ahead));
-      finish.behind(place(unit), sums[unit % blocks_of_rows][unit / blocks_of_rows * 2], same, held[unit % (1 + ahead)], tile(unit));
+      f32 of_unit[halves * 8];
+#pragma unroll
+      for (int e = 0; e < halves * 8; ++e) of_unit[e] = sums[unit % blocks_of_rows][e / 8 * (columns / 8) + unit / blocks_of_rows * 2 + e / 4 % 2][e % 4];
+      finish.behind(place(unit), of_unit, same, held[unit % (1 + ahead)], tile(unit));
     }
     if (Finish::boxed_out) {
       show_to_matrix_units();
@@ -243,18 +250,18 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
 #pragma unroll
         for (int i = 0; i < blocks_of_rows; ++i) {
 #pragma unroll
-          for (int j = 0; j < BN / wide; ++j) {
+          for (int j = 0; j < columns / wide; ++j) {
             if (n0 + j * wide < p.n) send_box(own + i * row_of_boxes + j * box, p.out_tiles, n0 + j * wide, 0, m0 + (InTurn > 0 ? i : group) * 64);
           }
         }
         commit_sent();
       }
-      if (part > 0) {
+      if constexpr (part > 0) {
         // The last box would overwrite columns of the next tile.
         constexpr int eights = part / 8;
         for (int e = threadIdx.x % 128; e < blocks_of_rows * 64 * eights; e += 128) {
-          const int row = e / eights, c = e % eights, in_box = row % 64, at_row = m0 + (InTurn > 0 ? 0 : group * 64) + row, column = n0 + BN - part + c * 8;
-          const char* const from = (const char*)tiles_of_block + (own - tiles) + row / 64 * row_of_boxes + BN / 64 * box + in_box * 128 + ((in_box & 7 ^ c) << 4);
+          const int row = e / eights, c = e % eights, in_box = row % 64, at_row = m0 + (InTurn > 0 ? 0 : group * 64) + row, column = n0 + columns - part + c * 8;
+          const char* const from = (const char*)tiles_of_block + (own - tiles) + row / 64 * row_of_boxes + columns / 64 * box + in_box * 128 + ((in_box & 7 ^ c) << 4);
           if (at_row < p.m && column < p.n) *(uint4*)finish.boxed_row(at_row, column) = *(const uint4*)from;
         }
       }

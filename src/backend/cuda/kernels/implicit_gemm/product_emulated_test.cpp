@@ -372,15 +372,51 @@ TEST(cuda_product, int8_equals_sums) {
 }
 
 // Independent of the cost model's choice.
+ProductSite gated(ProductSite s) {
+  s.n /= 2;
+  s.gated = true;
+  s.name += ", gated epilogue";
+  return s;
+}
+
+// Rows that are gated: without the copying unit, at odd addresses, and few.
+std::vector<ProductSite> gated_sites() {
+  std::vector<ProductSite> out;
+  for (bool shifted : {false, true}) {
+    for (ProductSite s : {gated(plain(130, 272, 200, true)), gated(plain(3, 80, 72, true, DType::bf16)), gated(plain(70, 144, 88, true)), gated(plain(1, 80, 2072, true))}) {
+      s.shifted = shifted;
+      if (shifted) s.name += ", odd addresses";
+      out.push_back(s);
+    }
+  }
+  return out;
+}
+
+TEST(cuda_product_emulated, gated_rows_equal_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const ProductSite& s : gated_sites()) {
+    for (Where where : {Where::early_groups, Where::late_groups}) check(s, where);
+  }
+}
+
+TEST(cuda_product, gated_rows_equal_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const ProductSite& s : gated_sites()) check(s, Where::gpu);
+  check(gated(plain(1030, 2 * 1160, 520, true)), Where::gpu);
+  check(gated(plain(2048, 2 * 1280, 640, true, DType::bf16)), Where::gpu);
+}
+
 void check_large_tiles(std::span<const Where> ways) {
   ProductSite strided = convolution(7, 9, 72, 1, 2, 0, 72, false), images = convolution(9, 7, 136, 3, 1, 1, 72, true);
   for (const ProductSite& s :
        {plain(130, 264, 200, true), plain(130, 264, 520, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 72, false), convolution(12, 10, 64, 3, 2, 1, 64, true), strided,
         images, plain(130, 320, 520, true), plain(130, 160, 200, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 160, false), plain(130, 264, 100, true, DType::f32),
-        convolution(9, 7, 72, 3, 1, 1, 72, true, DType::f32), convolution(12, 10, 32, 3, 2, 1, 64, true, DType::f32), convolution(7, 9, 36, 1, 2, 0, 160, true, DType::f32)}) {
+        gated(plain(130, 528, 200, true)), gated(plain(130, 528, 520, true, DType::bf16)), gated(plain(260, 320, 136, true)), convolution(9, 7, 72, 3, 1, 1, 72, true, DType::f32),
+        convolution(12, 10, 32, 3, 2, 1, 64, true, DType::f32), convolution(7, 9, 36, 1, 2, 0, 160, true, DType::f32)}) {
     for (size_t tile = 0; tile < std::size(kernels::implicit_gemm_large_tiles); ++tile) {
       // Sites with whole tiles of 160 columns are for that tile.
-      if (!kernels::implicit_gemm_large_tiles[tile].takes(s.n) || (s.n % 160 == 0) != (kernels::implicit_gemm_large_tiles[tile].columns == 160)) continue;
+      if (!kernels::implicit_gemm_large_tiles[tile].takes(s.n, s.gated, s.type == DType::f32) || (s.n % 160 == 0) != (kernels::implicit_gemm_large_tiles[tile].columns == 160))
+        continue;
       ProductSite one = s;
       one.tiles = static_cast<uint16_t>(1u << tile);
       for (Where where : ways) {

@@ -104,6 +104,7 @@ TEST(cuda_product, large_tiles_spill_no_registers) {
         {std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, 90,
          CompileJob::Form::cubin, true});
   }
+  size_t expected = 6;  // floats have no tile of 192 columns
   for (const std::vector<std::byte>& code : compile(jobs).code) {
     size_t tiles = 0;
     for (const auto& [kernel, bytes] : local_bytes(code)) {
@@ -111,7 +112,7 @@ TEST(cuda_product, large_tiles_spill_no_registers) {
       ++tiles;
       EXPECT_EQ(bytes, 0u) << kernel;
     }
-    EXPECT_EQ(tiles, 5u);
+    EXPECT_EQ(tiles, expected--);
   }
 }
 

@@ -188,7 +188,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
     // Convolutions of few channels have no large tiles: compare with the kernel for any map.
     const int tiles = !gelu || s.m == 1 ? 0 : s.few() ? 1 : static_cast<int>(std::size(kernels::implicit_gemm_large_tiles));
     for (int tile = -1; tile < tiles; ++tile) {
-      if (tile >= 0 && !kernels::implicit_gemm_large_tiles[tile].takes(s.n)) continue;
+      if (tile >= 0 && !kernels::implicit_gemm_large_tiles[tile].takes(s.n, false, s.type == DType::f32)) continue;
       if (s.few() && tile >= 0) operands.back() = other.ref();
       const Taken own = take(implicit_gemm(p, body_of(gelu), layouts, true, tile < 0 ? all_tiles : static_cast<uint16_t>(1u << tile)));
       ASSERT_EQ(own.obstacle, std::nullopt);
@@ -254,6 +254,27 @@ TEST(cuda_product, speed) {
   for (auto [m, n, k] : {std::array<int64_t, 3>{8192, 320, 320}, {2048, 640, 640}, {512, 1280, 1280}, {8192, 2560, 320}, {8192, 320, 1280}, {2048, 5120, 640}, {2048, 640, 2560}}) {
     linear(m, n, k);
     sites.back().name = "UNet, " + sites.back().name;
+  }
+  for (auto [m, n, k] : {std::array<int64_t, 3>{2048, 1280, 1280},
+                         {2048, 1280, 5120},
+                         {2048, 3840, 1280},
+                         {2048, 10240, 1280},
+                         {8192, 640, 640},
+                         {8192, 640, 2560},
+                         {8192, 1920, 640},
+                         {2048, 1536, 1536},
+                         {2048, 1536, 6144},
+                         {2048, 4608, 1536},
+                         {2048, 6144, 1536},
+                         {308, 1536, 1536},
+                         {308, 1536, 6144},
+                         {308, 4608, 1536},
+                         {308, 6144, 1536}}) {
+    linear(m, n, k);
+    sites.back().name = "diffusion, " + sites.back().name;
+    linear(m, n, k);
+    sites.back().name = "diffusion, residual, " + sites.back().name;
+    sites.back().residual = true;
   }
   for (auto [m, n, k] : {std::array<int64_t, 3>{401408, 96, 16}, {100352, 144, 24}, {25088, 240, 40}, {100352, 384, 96}, {6272, 1536, 384}, {6272, 384, 1536}}) {
     linear(m, n, k);

@@ -53,7 +53,7 @@ class Printer {
     const bool matrix = of.map.m_rank == 1 && of.map.k_rank == 1 && of.map.rank == 2;
     const int pixels = matrix ? 0 : args_.is_volume() ? 3 : 2;
     for (const kernels::ImplicitGemmKernel& k : kernels::implicit_gemm_cuda_kernels(args_, of.b_constant, of.large, b_.row.back().value(), pixels)) {
-      if ((row != nullptr || of.gated || of.pieces > 1) && !k.one_row) continue;
+      if ((row != nullptr || (of.gated && !of.large) || of.pieces > 1) && !k.one_row) continue;
       out.kernels.push_back("@" + k.suffix);
       out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
       out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n}}\n", k.call, k.aligned, row == nullptr ? "" : fmt::format(", @Front<{}>{{p.made}}", k.aligned));

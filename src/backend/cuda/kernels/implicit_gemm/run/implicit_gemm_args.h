@@ -74,7 +74,7 @@ struct ImplicitGemmArgs {
   std::vector<Source> sources;
   int64_t row = 0;  // length of the prologue's row
   uint8_t pieces = 1;   // number of B's operands, side by side along N; more than one: only for one row and B along K
-  bool gated = false;   // gated epilogue: one row; the body has half of B's columns and reads both halves (silu(gate) * up)
+  bool gated = false;   // gated epilogue: the body has half of B's columns and reads both halves (silu(gate) * up); more than one row: on Hopper, as one matrix
   // True if there are more indices than an image's rows (n, h, w) and K (h, w, c) have.
   bool is_volume() const { return map.m_rank > 3 || map.k_rank > 3; }
   bool has_prologue() const { return !sources.empty(); }
@@ -90,8 +90,8 @@ ImplicitGemmArgs parse_implicit_gemm_cuda(std::span<const std::byte>);
 
 // Kernels: name_t0.. for large_tiles (Hopper only, if CudaTiles can describe A and B); name_0.. for these tiles; name_finish adds the partial
 // sums of several blocks; name_row for one row and B along K; name_one_1 (the smallest tile) if only A is unaligned; name_patch_0.. for some
-// convolutions of few channels, name_brick for others, of stride 1; name_any_1, name_any_finish and name_any_row for unaligned operands. A prologue, a gated epilogue and
-// piecewise B exist only in the two kernels for one row.
+// convolutions of few channels, name_brick for others, of stride 1; name_any_1, name_any_finish and name_any_row for unaligned operands. A prologue and
+// piecewise B exist only in the two kernels for one row; a gated epilogue also in those whose groups of warps multiply (Hopper), as columns of both halves in one tile.
 struct ImplicitGemmTile {
   int rows, columns, threads;
 };
@@ -123,13 +123,18 @@ struct ImplicitGemmLargeTile {
   constexpr int shared_of(int count, int element) const {
     return count * implicit_gemm_stage_bytes(rows, columns, in_turn) + in_turn * rows * columns * element + 16 * (count + in_turn);
   }
-  // A tile whose columns are not a multiple of 64 is only for results of whole tiles.
-  constexpr bool takes(int64_t n) const { return columns % 64 == 0 || n % columns == 0; }
+  // Columns of the result: half of them if the epilogue is gated.
+  constexpr int results(bool gated) const { return gated ? columns / 2 : columns; }
+  // A tile whose columns of the result are not a multiple of 64 is only for results of whole tiles. Some have no room for floats.
+  constexpr bool takes(int64_t n, bool gated, bool of_floats) const { return (results(gated) % 64 == 0 || n % results(gated) == 0) && !(of_floats && floats.turn == 0); }
 };
-inline constexpr ImplicitGemmLargeTile implicit_gemm_large_tiles[] = {
-    {128, 128, 5, 1, {0.40, 0.40, 3}, {0.488, 0.349, 3.218}, 2}, {128, 128, 3, 2, {0.33, 0.6, 2.0}, {0.199, 0.419, 2.799}},
-    {128, 64, 4, 2, {0.30, 0.39, 1.4}, {0.165, 0.324, 1.741}},   {64, 64, 6, 2, {0.17, 0.17, 1.1}, {0.101, 0.204, 1.333}},
-    {128, 64, 5, 1, {0.30, 0.30, 3}, {0.194, 0.169, 3.723}, 3},  {128, 160, 4, 1, {0.47, 0.47, 2.5}, {0.47, 0.47, 2.5}}};
+inline constexpr ImplicitGemmLargeTile implicit_gemm_large_tiles[] = {{128, 128, 5, 1, {0.40, 0.40, 3}, {0.488, 0.349, 3.218}, 2},
+                                                                      {128, 128, 3, 2, {0.33, 0.6, 2.0}, {0.199, 0.419, 2.799}},
+                                                                      {128, 64, 4, 2, {0.30, 0.39, 1.4}, {0.165, 0.324, 1.741}},
+                                                                      {64, 64, 6, 2, {0.17, 0.17, 1.1}, {0.101, 0.204, 1.333}},
+                                                                      {128, 64, 5, 1, {0.30, 0.30, 3}, {0.194, 0.169, 3.723}, 3},
+                                                                      {128, 160, 4, 1, {0.47, 0.47, 2.5}, {0.47, 0.47, 2.5}},
+                                                                      {128, 192, 4, 1, {0.56, 0.56, 2.7}, {}}};
 inline constexpr int matmul_large_shared = 227 << 10;  // bytes: the most that a block may have
 constexpr int ImplicitGemmLargeTile::stages_beside(int element) const {
   int count = stages;

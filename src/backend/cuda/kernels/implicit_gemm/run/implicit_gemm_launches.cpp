@@ -41,7 +41,7 @@ void check(const ImplicitGemmArgs& args, const Call& call) {
     columns += part.dims[last];
   }
   require((args.has_prologue() || a.rank == args.map.rank) && columns == (args.gated ? 2 : 1) * n, "matrices");
-  require(!(args.has_prologue() || args.gated || args.pieces > 1) || (m == 1 && k % args.b_together() == 0), "one row");
+  require(!(args.has_prologue() || args.pieces > 1 || (args.gated && args.tiles == 0)) || (m == 1 && k % args.b_together() == 0), "one row");
   require(!args.has_prologue() || k == args.row, "the row");
   for (size_t i = 0; i < args.sources.size(); ++i) {
     const TensorRef& t = call.operands[i];
@@ -134,10 +134,10 @@ std::vector<Choice> choices(const P& p, int64_t turns, int multiprocessors, cons
   std::vector<Choice> out;
   for (size_t k = 0; k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
-    if ((args.tiles >> k & 1) == 0 || t.shared(args.column_bytes, args.boxed_bytes()) > matmul_large_shared || !t.takes(p.n)) continue;
+    if ((args.tiles >> k & 1) == 0 || t.shared(args.column_bytes, args.boxed_bytes()) > matmul_large_shared || !t.takes(p.n, args.gated, args.type == ir::DType::f32)) continue;
     const ImplicitGemmLargeTile::Cost& cost = args.type == ir::DType::f32 ? t.floats : t.halves;
-    const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns);
-    for (int64_t splits = 1; splits <= (t.in_turn > 0 ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); ++splits) {
+    const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.results(args.gated));
+    for (int64_t splits = 1; splits <= (t.in_turn > 0 || args.gated ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); ++splits) {
       const int64_t rounds = divided_up(blocks * splits, multiprocessors);
       const double work = static_cast<double>(divided_up(turns, splits)) * (rounds == 1 ? cost.alone : cost.turn), n = static_cast<double>(rounds), behind = cost.behind;
       const double shared = splits == 1 ? 0 : finish + static_cast<double>(p.m * p.n * splits) * 8 / parts;
@@ -387,10 +387,10 @@ class Launches {
       const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[choice.tile];
       share(turns, choice.splits);
       const auto depth = static_cast<uint32_t>(depth_of(args_));
-      const auto rows = static_cast<uint32_t>(t.rows), columns = static_cast<uint32_t>(t.columns);
+      const auto rows = static_cast<uint32_t>(t.rows), columns = static_cast<uint32_t>(t.results(args_.gated));
       tiles->a.box = tiles->a.pixels ? std::array<uint32_t, 4>{depth, rows} : std::array<uint32_t, 4>{depth, 1, rows};
       tiles->b.box = args_.b_along_k ? std::array<uint32_t, 4>{depth, 1, columns} : std::array<uint32_t, 4>{64, depth, 1};
-      const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.columns) * p.splits;
+      const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.results(args_.gated)) * p.splits;
       add(fmt::format("t{}", choice.tile), t.in_turn > 0 ? std::min<int64_t>(blocks, machine_.multiprocessors) : blocks, t.threads(),
           t.shared(args_.column_bytes, args_.boxed_bytes()));
       list.list.back().pieces = static_cast<uint32_t>(std::min<int64_t>(blocks, INT32_MAX));
@@ -400,13 +400,14 @@ class Launches {
       finish();
       return list;
     }
-    auto blocks_of = [&](const ImplicitGemmTile& t) { return divided_up(p.m, t.rows) * divided_up(p.n, t.columns); };
+    const int64_t halves = args_.gated ? 2 : 1;
+    auto blocks_of = [&](const ImplicitGemmTile& t) { return divided_up(p.m, t.rows) * divided_up(halves * p.n, t.columns); };
     // Large tiles read less; small ones use more multiprocessors and waste less on a narrow result. K is split if there are still too few blocks.
-    const int size = together && p.n > implicit_gemm_tiles[1].columns && blocks_of(implicit_gemm_tiles[0]) >= machine_.multiprocessors ? 0 : 1;
+    const int size = together && halves * p.n > implicit_gemm_tiles[1].columns && blocks_of(implicit_gemm_tiles[0]) >= machine_.multiprocessors ? 0 : 1;
     const ImplicitGemmTile& tile = implicit_gemm_tiles[size];
     const int64_t turns = divided_up(p.k, depth_of(args_)), blocks = blocks_of(tile);
     constexpr int64_t least_turns = 2;
-    const int64_t wanted = 2 * blocks > machine_.multiprocessors ? 1 : 2 * machine_.multiprocessors / blocks;
+    const int64_t wanted = args_.gated || 2 * blocks > machine_.multiprocessors ? 1 : 2 * machine_.multiprocessors / blocks;
     const int64_t splits = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, turns / least_turns));
     share(turns, splits);
     add((way == Way::one ? "one_" : "") + std::to_string(size), blocks * p.splits, tile.threads, implicit_gemm_stages * implicit_gemm_row_bytes * (tile.rows + tile.columns));

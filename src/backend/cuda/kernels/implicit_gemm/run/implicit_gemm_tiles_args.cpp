@@ -111,7 +111,7 @@ std::optional<ImplicitGemmTiles> tiles_of(const ImplicitGemmArgs& args, P& p) {
   if (!is_usable(b_step)) return std::nullopt;
   t.b.at = offsetof(P, b_tiles);
   t.b.index = 1;
-  const auto c = static_cast<uint64_t>(channels), n = static_cast<uint64_t>(p.n), count = static_cast<uint64_t>(taps);
+  const auto c = static_cast<uint64_t>(channels), n = static_cast<uint64_t>(args.gated ? 2 * p.n : p.n), count = static_cast<uint64_t>(taps);
   if (args.b_along_k) {
     t.b.dims = {c, count, n};
     t.b.strides = {c * size, static_cast<uint64_t>(b_step)};
