@@ -137,6 +137,8 @@ struct EmittedStep {
   std::vector<CodeUnit> code = {};
   // Operands from this index on are read element by element, before the result's element at the same place is written.
   size_t elementwise = SIZE_MAX;
+  // The step is faster if its result takes the memory of an operand that is read element by element, since the caches hold that.
+  bool reuses = false;
 };
 
 // Costs compare the offers for one site. The unit is one multiplication per element of the result, at the rate of the fastest library.

@@ -102,6 +102,12 @@ std::optional<StridedLayout> before_view(const StridedLayout& w, const AffineMap
   return out;
 }
 
+bool has_same_elements(const StridedLayout& a, const StridedLayout& b) {
+  bool same = a.offset == b.offset && a.dims == b.dims;
+  for (size_t d = 0; same && d < a.dims.size(); ++d) same = a.dims[d] == Dim(1) || a.strides[d] == b.strides[d];
+  return same;
+}
+
 BufferView with_batch(BufferView place, const Dims& batch) {
   StridedLayout& w = place.layout;
   size_t have = w.dims.size() - 2;

@@ -100,6 +100,50 @@ TEST(Compile, StepsForAGpu) {
   expect_steps("steps_cuda.test", "cuda:sm_90", backend::cuda::gpu_missing().empty() ? "cuda" : nullptr);
 }
 
+// act(a w) + r, between other GEMMs, so that all of it is in the plan's memory. K of the GEMM; what reads r later and what A is.
+struct Residual {
+  int k;
+  const char *activation, *more;
+  bool of_itself, taken;
+};
+
+// The result of a GEMM takes the memory of a residual that is read for the last time, unless sums of several blocks of K would be there first or A is there too.
+TEST(Compile, ResultsTakeTheMemoryOfTheirResidual) {
+  constexpr Residual cases[] = {{64, "relu", "%9", false, true},   {64, "tanh", "%9", false, true},  {300, "relu", "%9", false, true},
+                                {500, "relu", "%9", false, false}, {64, "relu", "%5", false, false}, {72, "relu", "%9", true, false}};
+  for (const Residual& r : cases) {
+    SCOPED_TRACE(fmt::format("{} {} {} {}", r.k, r.activation, r.more, r.of_itself));
+    ir::Graph g = ir::parse(fmt::format(R"(ingot-graph 1
+%0 = input() {{name="x"}} : f32[50, 16]
+%1 = weight() {{name="a"}} : f32[16, {0}]
+%2 = weight() {{name="b"}} : f32[16, 72]
+%3 = weight() {{name="w"}} : f32[{0}, 72]
+%4 = matmul(%0, %2) {{}} : f32[50, 72]
+%5 = relu(%4) {{}} : f32[50, 72]
+%6 = matmul(%0, %1) {{}} : f32[50, {0}]
+%7 = matmul({1}, %3) {{}} : f32[50, 72]
+%8 = {2}(%7) {{}} : f32[50, 72]
+%9 = add(%8, %5) {{}} : f32[50, 72]
+%10 = weight() {{name="v"}} : f32[72, 8]
+%11 = matmul(%9, %10) {{}} : f32[50, 8]
+%12 = matmul({3}, %10) {{}} : f32[50, 8]
+%13 = add(%11, %12) {{}} : f32[50, 8]
+output %13 "y" []
+)",
+                                        r.k, r.of_itself ? "%5" : "%6", r.activation, r.more));
+    std::mt19937 random(7);
+    add_weights(g, random);
+    auto plan = std::make_shared<plan::Plan>(compile(g, for_targets("cpu")));
+    EXPECT_NO_THROW(plan::verify(*plan));
+    const plan::Program& program = plan->functions[0].programs[0];
+    auto step =
+        std::find_if(program.steps.begin(), program.steps.end(), [&](const plan::Step& s) { return s.operands.size() == 4 && s.label.find(r.activation) != std::string::npos; });
+    ASSERT_NE(step, program.steps.end()) << steps_of(*plan);
+    EXPECT_EQ(step->operands[2].buffer == step->operands[3].buffer, r.taken) << steps_of(*plan);
+    run_and_compare(g, plan, random, "cpu");
+  }
+}
+
 // The reference runs all that the others run, and is the interpreter's equal.
 TEST(Compile, TheReferenceRunsAllGraphs) {
   for (const char* file : {"steps.test", "steps_cuda.test"}) {

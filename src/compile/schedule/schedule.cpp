@@ -31,6 +31,7 @@ Schedule Scheduler::run() {
   }
   pack_early(computed);
   if (out_.missing.size() == 0) out_.missing.copied = conflicts();
+  if (out_.missing.size() == 0) reuse_operands();
   return std::move(out_);
 }
 

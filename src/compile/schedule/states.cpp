@@ -11,11 +11,6 @@ using namespace ir;
 // Outputs written in place although a later step reads what was there; they must be copied instead.
 std::set<size_t> Scheduler::conflicts() const {
   std::set<size_t> found;
-  auto same_elements = [](const StridedLayout& a, const StridedLayout& b) {
-    bool same = a.offset == b.offset && a.dims == b.dims;
-    for (size_t d = 0; same && d < a.dims.size(); ++d) same = a.dims[d] == Dim(1) || a.strides[d] == b.strides[d];
-    return same;
-  };
   // Which version of an output's memory a buffer entry is: 0 is the newest, the last one the value before the run.
   struct Version {
     size_t output, age;
@@ -40,7 +35,7 @@ std::set<size_t> Scheduler::conflicts() const {
         auto written = versions.find(s.operands[w].buffer);
         if (written == versions.end() || written->second.output != i || written->second.age >= age) continue;
         // The body that writes an element may read it, because it reads before it writes.
-        conflict = k < s.emitted.elementwise || !same_elements(o.layout, s.operands[w].layout);
+        conflict = k < s.emitted.elementwise || !has_same_elements(o.layout, s.operands[w].layout);
       }
       if (!conflict) continue;
       found.insert(i);

@@ -235,6 +235,7 @@ EmittedStep emit_direct_conv(const Gemm& g, const FusedBody& body) {
   // If the columns of narrow groups do not fill whole vectors, the last ones are computed twice.
   const bool once = axis == npos || (body.row.back() * body.outer[axis]).constant().value_or(1) % vector == 0;
   if (once) step.elementwise = 2;
+  step.reuses = true;
   return step;
 }
 

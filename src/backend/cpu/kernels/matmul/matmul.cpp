@@ -4,6 +4,7 @@
 
 #include "backend/cpu/compile/byte_code.h"
 #include "backend/cpu/compile/offers.h"
+#include "backend/cpu/kernels/matmul/run/tile.h"
 #include "kernels/matmul/run/matmul_args.h"
 
 namespace ingot::backend::cpu {
@@ -47,8 +48,10 @@ EmittedStep emit_gemm(const Gemm& g, const FusedBody& body, bool in_order) {
   EmittedStep step{"matmul", kernels::serialise(args), {m, body.row.back(), k}};
   step.sizes.insert(step.sizes.end(), map_sizes.begin(), map_sizes.end());
   step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
-  // Float32 sums are stored in the result before the body reads its operands there.
-  if (body.operands[body.stores[0].operand] != ir::DType::f32) step.elementwise = 2;
+  // Float32 sums of several blocks of K are stored in the result before the body reads its operands there.
+  const bool one_sum = g.type == ir::DType::f32 && k.constant().value_or(INT64_MAX) <= kernels::least_k_block;
+  if (one_sum || body.operands[body.stores[0].operand] != ir::DType::f32) step.elementwise = 2;
+  step.reuses = one_sum;
   return step;
 }
 

@@ -216,14 +216,14 @@ class Line {
     const int64_t b_step = p_.b_strides[size_t{c_.args.kept} - 2];
     // One block of channels of a line at a time, so that its part of B stays in the first-level cache.
     const int64_t blocks = std::max<int64_t>(1, p_.channels / (4 * tiles.lanes));
-    for (size_t r = 0; r < p_.taps.runs().size(); ++r) {
-      const WindowTaps::Run& run = p_.taps.runs()[r];
-      const int64_t begin = std::max(run.begin, begin_), outputs = std::min(run.end, end_) - begin;
-      if (outputs <= 0) continue;
-      const std::span<const WindowTap> taps = taps_.of(r, start);
-      const int64_t most = b_step == 0 ? DepthwiseConvTiles::outputs : 1, groups = (outputs + most - 1) / most;
-      for (int64_t i = 0; i < blocks; ++i) {
-        const int64_t c0 = p_.channels * i / blocks / tiles.lanes * tiles.lanes, c1 = i + 1 == blocks ? p_.channels : p_.channels * (i + 1) / blocks / tiles.lanes * tiles.lanes;
+    for (int64_t i = 0; i < blocks; ++i) {
+      const int64_t c0 = p_.channels * i / blocks / tiles.lanes * tiles.lanes, c1 = i + 1 == blocks ? p_.channels : p_.channels * (i + 1) / blocks / tiles.lanes * tiles.lanes;
+      for (size_t r = 0; r < p_.taps.runs().size(); ++r) {
+        const WindowTaps::Run& run = p_.taps.runs()[r];
+        const int64_t begin = std::max(run.begin, begin_), outputs = std::min(run.end, end_) - begin;
+        if (outputs <= 0) continue;
+        const std::span<const WindowTap> taps = taps_.of(r, start);
+        const int64_t most = b_step == 0 ? DepthwiseConvTiles::outputs : 1, groups = (outputs + most - 1) / most;
         for (int64_t g = 0; g < groups; ++g) {
           const int64_t x0 = outputs * g / groups, x1 = outputs * (g + 1) / groups;
           SumEnd part = end;

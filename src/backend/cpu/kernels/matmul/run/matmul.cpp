@@ -181,7 +181,7 @@ Resolved resolve(const Call& call) {
   const int64_t unit = c.in_order && !p->way.matrix ? p->way.sum : 32;  // in order, blocks of K are whole sums
   p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + unit - 1) / unit * unit : unit;
   p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (p->k_size + 16) * 4));
-  const int64_t c_columns = p->direct && p->simple.type == DType::f32 ? p->n % ops.columns == 0 ? 0 : ops.columns : n_segment + ops.columns;
+  const int64_t c_columns = p->direct && p->simple.type == DType::f32 ? ops.columns : n_segment + ops.columns;
   p->c_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * c_columns * 8));
   p->b_bytes = c.packed || !p->f32 ? 0 : static_cast<size_t>(padded(storage_bytes(panels_of(DType::f32), std::array{p->k, p->n})));
   p->decoded_bytes = p->way.decodes() ? static_cast<size_t>(padded(panel_rows(p->way.decoded, p->k_size) * row_bytes(p->way.decoded) + read_ahead)) : 0;
@@ -377,6 +377,15 @@ class Block {
     return rows;
   }
 
+  // True if the result lies where an operand of the body does.
+  bool reuses_operand() const {
+    const size_t store = c_.body->stores[0].operand, operands = call_.operands.size() - 2;
+    for (size_t k = 0; k < operands; ++k) {
+      if (k != store && call_.operands[2 + k].data == call_.operands[2 + store].data) return true;
+    }
+    return false;
+  }
+
   // The tiles of a block of rows, and the first row of each.
   int64_t tile_count(int64_t rows) const { return (rows + p_.way.tiles->rows - 1) / p_.way.tiles->rows; }
   int64_t first_row(int64_t t, int64_t tiles, int64_t rows) const { return p_.way.matrix ? std::min(rows, t * p_.way.tiles->rows) : rows * t / tiles; }
@@ -413,6 +422,8 @@ class Block {
     end.residual_stride = residual.stride;
     end.half_type = s.type;
     end.half_stride = result.stride;
+    // A long epilogue reads its operands after the sums are in memory. Where the residual's memory becomes the result's, these lie beside it.
+    const bool beside = in_result && (p_.program || !end.is_short()) && reuses_operand();
     Evaluator evaluator(p_.bound, call_.operands.subspan(2), body_);
     auto* scratch = reinterpret_cast<float*>(c_block_);
     for (int64_t q = p0; q < p1; q += per) {
@@ -446,12 +457,13 @@ class Block {
               continue;
             }
             float* c = in_tile ? scratch : scratch + r0 * ldc + (p - q) * ops_.columns;
-            if (in_result) c = part ? scratch + r0 * ops_.columns : reinterpret_cast<float*>(result.at(r0, n));
-            const int64_t c_row = part && in_result ? ops_.columns : ldc;
+            if (in_result) c = part || beside ? scratch + r0 * ops_.columns : reinterpret_cast<float*>(result.at(r0, n));
+            const int64_t c_row = (part && in_result) || beside ? ops_.columns : ldc;
             if (part && ends) {
               tile_of_part(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c, c_row, k0 == 0, end, result.at(r0, n), result.stride, ahead);
             } else {
               tile(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c, c_row, k0 == 0, ends ? &end : nullptr, ahead);
+              for (int64_t r = r0; beside && ends && r < r1; ++r) std::memcpy(result.at(r, n), scratch + r * ops_.columns, static_cast<size_t>(ops_.columns) * 4);
             }
           }
         }
