@@ -34,6 +34,9 @@ std::optional<int64_t> wanted_columns(const Graph& g, const Node& node, const Ba
   constexpr int64_t eight = 8;
   if (node.op != Op::matmul || !has_windows(g, node)) return std::nullopt;
   const auto columns = g.type(node.out[0]).dims.back().constant();
+  // Kernels that read windows in place have one B for all rows; for groups there are others.
+  const Dims& b = g.type(node.in[1]).dims;
+  if (!std::all_of(b.begin(), b.end() - 2, [](const Dim& d) { return d == Dim(1); })) return std::nullopt;
   if (!columns || *columns % eight == 0 || *columns == 0) return std::nullopt;
   auto count = [&](int64_t n) {
     backend::Gemm sketch = sketch_of(g, node);

@@ -144,7 +144,7 @@ class Splitter {
     return made;
   }
 
-  // True if `v` is a convolution's kernel whose elements would have to be reordered in each run, by a GEMM or by a depthwise convolution. A GEMM
+  // True if `v` is a convolution's kernel whose elements would have to be reordered or padded in each run, by a GEMM or by a depthwise convolution. A GEMM
   // reads a kernel that is contiguous along K as it is.
   bool is_kernel(Op reader, ValueId v) const {
     std::vector<const Node*> views;
@@ -153,7 +153,7 @@ class Splitter {
     std::optional<StridedLayout> w = row_major(g_.type(v).dims);
     for (size_t k = views.size(); k-- > 0;) {
       const Node& n = *views[k];
-      if (n.op == Op::view && n.attributes.map("map").fill) return false;
+      if (n.op == Op::view && n.attributes.map("map").fill) return reader == Op::matmul;  // padded columns: no layout of the weight
       w = through(*w, g_, n);
       if (!w) return true;
     }

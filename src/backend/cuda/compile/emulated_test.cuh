@@ -136,6 +136,7 @@ template <int N, class M> void read(M* to, const M* at) {
   if ((uintptr_t)at % std::min<size_t>(16, N * sizeof(M)) != 0) std::fprintf(stderr, "a read of 16 bytes from an address that is none\n"), std::abort();
   std::memcpy(to, at, N * sizeof(M));
 }
+inline u32 divided(u32 x, i64 magic) { return (u32)(((u64)x * (u32)magic) >> (u32)(magic >> 32)); }
 template <int N, class M> void read_constant(M* to, const M* at) { read<N>(to, at); }
 template <int N, class M> void read_constant_if(M* to, const M* at, bool condition) {
   if (condition) read<N>(to, at); else std::memset(to, 0, N * sizeof(M));

@@ -35,6 +35,10 @@ class Chooser {
 
   std::vector<Variant> run() {
     if (!w_.rows) {
+      if (w_.across >= 0) {
+        tiles();
+        if (extent_of(w_, 0, w_.groups.size()).is_constant() && !may_be_wide()) return std::move(list_);
+      }
       if (w_.unit > 1) points(w_.unit, false);
       if (any_address_) points(1, false);
       if (may_be_wide()) points(1, true);
@@ -76,6 +80,11 @@ class Chooser {
     // Small tensors: one unit per thread, so that all multiprocessors have work.
     if (n.is_constant() && n.value() / unit < int64_t{256} * 132 * 8) units = 1;
     add(Variant::points, unit, tuned(t_.units, units), tuned(t_.threads, 256)).wide = wide;
+  }
+
+  void tiles() {
+    constexpr int threads = 256;
+    add(Variant::tile, 1, static_cast<int>(Args::tile * Args::tile) / threads, threads).across = static_cast<uint8_t>(w_.across);
   }
 
   // Short strided rows: one thread each, adjacent rows on adjacent threads. Otherwise eight threads each, or more if there are few long rows.

@@ -45,6 +45,7 @@ class Printer : UnitText {
     find_row();
     pointers();
     if (v_.kept > 0) keep_rows();
+    if (v_.mapping == Variant::tile) bring_turned();
     if (v_.reread) {
       for (int stage = 0; stage <= last_stage(b_, w_); ++stage) {
         row_values(stage);
@@ -60,7 +61,56 @@ class Printer : UnitText {
       units("");
       pass(std::vector<uint8_t>(b_.code.size(), 1), -1);
     }
+    if (v_.mapping == Variant::tile) send_turned();
     row_stores();
+  }
+
+  // ---- tiles
+
+  bool is_turned(size_t operand) const { return v_.mapping == Variant::tile && w_.turned[operand] != 0; }
+
+  // Loads of turned operands, and room for what is stored to them.
+  void bring_turned() {
+    for (size_t s = 0; s < b_.stores.size(); ++s) {
+      if (is_turned(b_.stores[s].operand)) line("__shared__ {} out{}[32][33];", memory_type(b_.operands[b_.stores[s].operand]), s);
+    }
+    std::vector<size_t> loads;
+    for (size_t k = 0; k < b_.code.size(); ++k) {
+      if (b_.code[k].kind != Kind::load || !is_turned(b_.code[k].operand)) continue;
+      loads.push_back(k);
+      line("__shared__ {} in{}[32][33];", memory_type(b_.operands[b_.code[k].operand]), k);
+    }
+    if (loads.empty()) return;
+    open("{");
+    units_of_tile(true);
+    unroll("u", v_.units);
+    for (size_t k : loads) line("in{}{} = *(q{}{});", k, place_in_tile(false), k, offset(b_.code[k].operand, static_cast<int>(k), 0, w_.groups.size(), true));
+    close();
+    close();
+    line("__syncthreads();");
+  }
+
+  void send_turned() {
+    if (std::none_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return is_turned(s.operand); })) return;
+    line("__syncthreads();");
+    open("{");
+    units_of_tile(true);
+    unroll("u", v_.units);
+    for (size_t s = 0; s < b_.stores.size(); ++s) {
+      const size_t operand = b_.stores[s].operand;
+      if (is_turned(operand)) line("if ({}) *(t{}{}) = out{}{};", stored_here(operand), s, offset(operand, -1, 0, w_.groups.size(), true), s, place_in_tile(true));
+    }
+    close();
+    close();
+  }
+
+  // Whether unit u exists and is stored: of the places along an axis that the operand lacks, the first one is.
+  std::string stored_here(size_t operand) const {
+    std::string condition = "live[u]";
+    for (size_t g = w_.outer; g < w_.groups.size(); ++g) {
+      if (same_along(operand, g)) condition += fmt::format(" && c{}[u] == 0", g);
+    }
+    return condition;
   }
 
   // ---- addresses
@@ -130,6 +180,13 @@ class Printer : UnitText {
   // Loads k into m<k> (and in<k>: whether it is inside).
   void raw_load(size_t k) {
     const Instruction& i = b_.code[k];
+    if (is_turned(i.operand)) {
+      line("{} m{}{};", memory_type(b_.operands[i.operand]), k, shape(Level::element));
+      unroll("u", v_.units);
+      line("m{}[u][0] = in{}{};", k, k, place_in_tile(true));
+      close();
+      return;
+    }
     bool element = w_.level[k] == Level::element, vector = element && in_vectors(i.operand);
     Checked c = checked(k, element && !vector);
     bool each = element && !vector;
@@ -406,11 +463,12 @@ class Printer : UnitText {
       size_t last = w_.groups.size() - 1;
       bool first_only = same_along(store.operand, last);
       unroll("u", v_.units);
-      std::string condition = "live[u]";
-      for (size_t g = w_.outer; g <= last; ++g) {
-        if (same_along(store.operand, g)) condition += fmt::format(" && c{}[u] == 0", g);
+      if (is_turned(store.operand)) {
+        line("out{}{} = memory<{}>({});", s, place_in_tile(false), type, w_.level[store.value] == Level::element ? ref(store.value, "0") : ref(store.value));
+        close();
+        continue;
       }
-      open(fmt::format("if ({}) {{", condition));
+      open(fmt::format("if ({}) {{", stored_here(store.operand)));
       if (in_vectors(store.operand)) {
         line("alignas(16) {} m[{}];", type, unit_);
         line("#pragma unroll");

@@ -70,7 +70,7 @@ std::string UnitText::dim(size_t operand, size_t axis) {
 }
 
 std::string UnitText::lanes() const {
-  if (v_.mapping == Variant::points) return "0u";
+  if (v_.mapping == Variant::points || v_.mapping == Variant::tile) return "0u";
   if (v_.mapping == Variant::block) return v_.fitted ? "blockDim.x" : fmt::format("{}u", v_.threads);
   return fmt::format("{}u", v_.lanes);
 }
@@ -78,6 +78,7 @@ std::string UnitText::lanes() const {
 void UnitText::find_row() {
   switch (v_.mapping) {
     case Variant::points: line("const {} lane = ({})blockIdx.x * {}u + threadIdx.x;", index_, index_, v_.threads * v_.units); break;
+    case Variant::tile: return find_tile();
     case Variant::warp:
       line("const u32 lane = threadIdx.x % {}u;", v_.lanes);
       line("{} row = ({})blockIdx.x * {}u + threadIdx.x / {}u;", index_, index_, v_.threads / v_.lanes, v_.lanes);
@@ -112,6 +113,36 @@ void UnitText::find_row() {
   line("const {} c0 = {};", index_, rest);
 }
 
+void UnitText::find_tile() {
+  const size_t last = w_.groups.size() - 1, across = v_.across;
+  line("const u32 lane = blockIdx.x * {}u + threadIdx.x;", v_.threads);
+  line("u32 rest = blockIdx.x;");
+  for (size_t g : {last, across}) {
+    line("const u32 tiles{} = ((u32){} + 31u) / 32u, o{} = rest % tiles{} * 32u;", g, extent(g), g, g);
+    line("rest /= tiles{};", g);
+  }
+  for (size_t g = last; g-- > 0;) {
+    if (g == across) continue;
+    line("const u32 o{} = rest % (u32){};", g, extent(g));
+    line("rest /= (u32){};", extent(g));
+  }
+}
+
+void UnitText::units_of_tile(bool turned) {
+  const size_t last = w_.groups.size() - 1, across = v_.across;
+  line("bool live[{}];", v_.units);
+  for (size_t g = 0; g <= last; ++g) line("u32 c{}[{}];", g, v_.units);
+  unroll("u", v_.units);
+  for (size_t g = 0; g <= last; ++g) {
+    const bool beside = g == (turned ? across : last), apart = g == (turned ? last : across);
+    line("c{}[u] = o{}{};", g, g, beside ? " + threadIdx.x % 32u" : apart ? " + threadIdx.x / 32u + u * 8u" : "");
+  }
+  // Units past the end compute the tile's first one again.
+  line("live[u] = c{}[u] < (u32){} && c{}[u] < (u32){};", across, extent(across), last, extent(last));
+  for (size_t g : {across, last}) line("c{}[u] = live[u] ? c{}[u] : o{};", g, g, g);
+  close();
+}
+
 bool UnitText::exact() const {
   ir::Dim n = row_units();
   if (!n.is_constant()) return false;
@@ -121,6 +152,7 @@ bool UnitText::exact() const {
 }
 
 void UnitText::units(const std::string& first) {
+  if (v_.mapping == Variant::tile) return units_of_tile(false);
   std::string own = v_.mapping == Variant::points ? "true" : "own";
   line("{} j[{}];", index_, v_.units);
   line("bool live[{}];", v_.units);

@@ -48,8 +48,12 @@ class UnitText {
   std::string units_text();    // of the row
   std::string lanes() const;   // number of threads that share a row
 
-  // Declares lane, row, own and the coordinates c<group> of the outer groups.
+  // Declares lane, row, own and the coordinates c<group> of the outer groups. For a tile: lane, and the places o<group> of the tile.
   void find_row();
+  // Declares what units() does for a tile. `turned`: adjacent threads are neighbours along the group `across`, else along the last one.
+  void units_of_tile(bool turned);
+  // Where the thread's unit u is in a tile of shared memory whose inner axis adjacent threads share, or (turned) do not.
+  static std::string place_in_tile(bool turned) { return turned ? "[threadIdx.x % 32u][threadIdx.x / 32u + u * 8u]" : "[threadIdx.x / 32u + u * 8u][threadIdx.x % 32u]"; }
   // Declares j: the thread's units, their coordinates c<group>[u], and whether each exists (live[u]). Units past the end read the last one again.
   void units(const std::string& first);
   // Offset in elements over the groups [from, to). `load`: an instruction whose guards shift it, or -1. `element`: of element v of the unit.
@@ -70,6 +74,7 @@ class UnitText {
   int depth_ = 0;
 
  private:
+  void find_tile();
   std::string extent(size_t group, int per = 1);
   std::string divided(const std::string& x, size_t group, int per = 1);
   ir::Dim row_units() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/kernels/fused/run/fused_args.h"
 #include "base/error.h"
 
 namespace ingot::backend::cuda {
@@ -9,6 +10,8 @@ namespace ingot::backend::cuda {
 namespace {
 
 using Kind = Instruction::Kind;
+
+constexpr size_t most_turned_bytes = 32;  // of the elements of turned operands at one place: tiles of 32 x 33 in 48 KB
 
 bool is(const ir::Dim& d, int64_t v) { return d.is_constant() && d.value() == v; }
 // True if `d` is known not to be a multiple of `by`.
@@ -33,6 +36,7 @@ class Maker {
     set_levels();
     find_vectors();
     find_columns();
+    find_turned();
     return std::move(w_);
   }
 
@@ -178,6 +182,33 @@ class Maker {
       (beside && !along_row ? across : other) += 1;
     }
     w_.columns = across > other;
+  }
+
+  // True if the operand can go through tiles of this group and the last one: it is contiguous along the group and apart along the last one, and an element's place
+  // depends on its coordinates alone.
+  bool can_be_turned(size_t operand, const Walk::Group& g) const {
+    if (!is(w_.along(operand, g), 1) || !w_.varies(operand, w_.inner()) || is(w_.along(operand, w_.inner()), 1)) return false;
+    for (size_t k = 0; k < b_.code.size(); ++k) {
+      const Instruction& i = b_.code[k];
+      if (i.kind != Kind::load || i.operand != operand) continue;
+      if (!i.in.empty() || std::find(w_.guards[k].begin(), w_.guards[k].end(), 1) != w_.guards[k].end()) return false;
+    }
+    return true;
+  }
+
+  void find_turned() {
+    w_.turned.assign(b_.operands.size(), 0);
+    auto is_short = [](const Walk::Group& g) { return g.extent.is_constant() && g.extent.value() < kernels::FusedCudaArgs::least_turned; };
+    if (w_.rows || w_.groups.size() < 2 || is_short(w_.inner())) return;
+    size_t most = 0;
+    for (size_t g = 0; g + 1 < w_.groups.size(); ++g) {
+      size_t bytes = 0;
+      for (size_t k = 0; k < b_.operands.size() && !is_short(w_.groups[g]); ++k) bytes += can_be_turned(k, w_.groups[g]) ? ir::size_of(b_.operands[k]) : 0;
+      if (bytes <= most || bytes > most_turned_bytes) continue;
+      most = bytes;
+      w_.across = static_cast<int>(g);
+    }
+    for (size_t k = 0; k < b_.operands.size() && w_.across >= 0; ++k) w_.turned[k] = can_be_turned(k, w_.groups[static_cast<size_t>(w_.across)]);
   }
 
   const FusedBody& b_;

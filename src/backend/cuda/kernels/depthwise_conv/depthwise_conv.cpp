@@ -4,10 +4,13 @@
 #include "backend/cuda/kernels/depthwise_conv/depthwise_conv_text.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_launches.h"
+#include "backend/cuda/kernels/gemm.h"
 #include "backend/cuda/kernels/known_code.h"
 #include "backend/cuda/kernels/run/launches.h"
 
 namespace ingot::backend::cuda {
+
+using ir::Dim;
 
 namespace {
 
@@ -18,24 +21,53 @@ EmittedStep step_of(EmittedDepthwiseConv code) {
   return step;
 }
 
-// If all sizes are known, kernels that no launch of these sizes and addresses uses are not printed.
-EmittedStep emit(const DepthwiseConv& w, const Site& site) {
-  EmittedStep step = step_of(emit_depthwise_conv(w, *site.body, site.operands));
+// `print`: of these variants. If all sizes are known, kernels that no launch of these sizes and addresses uses are not printed.
+EmittedStep emit(const std::function<EmittedDepthwiseConv(const std::vector<int>&)>& print, const StridedLayout& a, const StridedLayout& b, const Site& site) {
+  EmittedStep step = step_of(print({0, 1}));
   const kernels::DepthwiseConvCudaArgs args = kernels::parse_depthwise_conv_cuda(step.constants);
   KnownCall known;
-  bool is_known = known.add(step.sizes) && known.add(w.a, args.operands[0].dtype) && known.add(w.b, args.operands[1].dtype);
+  bool is_known = known.add(step.sizes) && known.add(a, args.operands[0].dtype) && known.add(b, args.operands[1].dtype);
   for (size_t k = 0; is_known && k < site.operands.size(); ++k) is_known = known.add(site.operands[k], args.operands[2 + k].dtype);
   if (!is_known) return step;
   std::set<std::string> used;
   add_kernels(kernels::depthwise_conv_cuda_launches(known.call(&args), {}), site, used);
   if (used.size() != 1) return step;
-  return step_of(emit_depthwise_conv(w, *site.body, site.operands, {used.contains(args.name + "_0") ? 0 : 1}));
+  return step_of(print({used.contains(args.name + "_0") ? 0 : 1}));
+}
+
+constexpr int64_t longest_sum = 512;  // of one thread
+
+// True if sums by single threads cost less than what the other ways to multiply by so few columns copy, or multiply for nothing (estimates).
+bool has_few_columns(const Gemm& g) {
+  constexpr int64_t most_alone = int64_t{1} << 26;
+  Dim rows = g.map ? Dim(1) : rows_of(g);
+  for (size_t i = 0; g.map && i < g.batch_rank + g.m_rank; ++i) rows *= g.map->dims[i];
+  const auto n = g.b[0].dims.back().constant(), k = g.b[0].dims[g.b[0].dims.size() - 2].constant(), m = rows.constant();
+  return g.convolution && n && *n <= most_columns_alone && k && *k <= longest_sum && (!m || *m * *k * *n <= most_alone);
+}
+
+void grouped_conv_offers(const Gemm& g, const Site& site, Offers& out) {
+  constexpr std::string_view name = "columns of a group";
+  if (!g.convolution) return;
+  if (!is_placed(g.a)) {
+    if (has_few_columns(g)) out.offers.push_back({.implementation = name});  // a sketch; of groups, windows are asked for first anyway
+    return;
+  }
+  if (!g.convolution || !g.map) return;
+  if (auto o = grouped_conv_obstacle(g, *site.body, site.operands)) return out.refusals.push_back({name, o->obstacle, std::move(o->reason)});
+  const bool groups = std::any_of(g.b[0].strides.begin(), g.b[0].strides.begin() + static_cast<int64_t>(g.batch_rank), [](const Dim& s) { return !is(s, 0); });
+  if (groups ? g.b[0].dims[g.batch_rank].value() > longest_sum : !has_few_columns(g))
+    return out.refusals.push_back({name, Obstacle::cost, "so many products are faster by matrix instructions"});
+  auto print = [&g, &site](const std::vector<int>& variants) { return emit_grouped_conv(g, *site.body, site.operands, variants); };
+  const double k = static_cast<double>(g.b[0].dims[g.batch_rank].value());
+  out.offers.push_back({.implementation = name, .cost = k, .image_in_place = true, .emit = [print, &g, &site] { return emit(print, g.a, g.b[0], site); }});
 }
 
 }  // namespace
 
 void depthwise_conv_offers(const Site& site, const Target&, const Settings&, Offers& out) {
   constexpr std::string_view name = "channels or lines";
+  if (const auto* g = std::get_if<Gemm>(&site.kernel)) return grouped_conv_offers(*g, site, out);
   const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
   if (w == nullptr) return;
   const bool widened = w->of_a == ir::DType::f16 || w->of_a == ir::DType::bf16;
@@ -43,7 +75,8 @@ void depthwise_conv_offers(const Site& site, const Target&, const Settings&, Off
   if (w->map.dims.empty()) return out.offers.push_back({.implementation = name});  // a sketch
   if (auto o = depthwise_conv_obstacle(*w, *site.body, site.operands)) return out.refusals.push_back({name, o->obstacle, std::move(o->reason)});
   // An image whose lines are contiguous is read as it lies.
-  out.offers.push_back({.implementation = name, .image_in_place = true, .emit = [w, &site] { return emit(*w, site); }});
+  auto print = [w, &site](const std::vector<int>& variants) { return emit_depthwise_conv(*w, *site.body, site.operands, variants); };
+  out.offers.push_back({.implementation = name, .image_in_place = true, .emit = [print, w, &site] { return emit(print, w->a, w->b, site); }});
 }
 
 }  // namespace ingot::backend::cuda

@@ -214,6 +214,18 @@ std::vector<Site> sites() {
   Site taps_last = three, flat_taps_last = flat;
   taps_last.name += ", taps are neighbours", taps_last.taps_last = taps_last.symbolic = true;
   flat_taps_last.name += ", taps are neighbours", flat_taps_last.taps_last = true;
+  // Results along lines behind channels that are neighbours.
+  auto behind = [&](Site x, const std::string& what, int64_t width, int64_t channels) {
+    x.name += ", channels first behind it, " + what;
+    x.w = width;
+    x.c = channels;
+    x.channels_first = true;
+    lines.push_back(std::move(x));
+  };
+  behind(three, "lines of 8", 8, 16), behind(three, "lines of 8, 36 channels", 8, 36), behind(three, "lines of 10, 20 channels", 10, 20),
+      behind(three, "lines of 9, 11 channels", 9, 11);
+  behind(odd, "lines of 12", 12, 32), behind(late, "lines of 8", 8, 16), behind(dilated, "lines of 12", 12, 8), behind(flat, "lines of 24", 24, 40),
+      behind(strided, "lines of 16", 16, 32);
   std::vector<Site> all{three, strided, seven, dilated, five, flat, odd, uneven, late, turned, both, one, bare, apart, point, wide, flat_late, taps_last, flat_taps_last, many};
   all.insert(all.end(), lines.begin(), lines.end());
   return all;

@@ -18,16 +18,24 @@ using Number = kernels::CudaNumber;
 using Axis = ir::AffineMap::Axis;
 using ir::Dim;
 
-namespace {
-
-bool is(const Dim& d, int64_t n) { return d.is_constant() && d.value() == n; }
-
 int64_t coefficient(const Axis& axis, size_t index) {
   for (const ir::AffineMap::Term& t : axis.terms) {
     if (t.axis == index) return t.coefficient;
   }
   return 0;
 }
+
+bool stays_inside(const ir::AffineMap& map, const StridedLayout& a, size_t j) {
+  const Axis& axis = map.axes[j];
+  if (!axis.offset.is_constant() || axis.offset.value() < 0) return false;
+  Dim left = a.dims[j] - Dim(1) - axis.offset;
+  for (const ir::AffineMap::Term& t : axis.terms) left = left - Dim(t.coefficient) * (map.dims[t.axis] - Dim(1));
+  return left.constant().value_or(-1) >= 0;
+}
+
+namespace {
+
+bool is(const Dim& d, int64_t n) { return d.is_constant() && d.value() == n; }
 
 // The axis of A that the channels (the last kept index) are, if they are one whole axis and B has a value for each.
 std::optional<size_t> axis_of_channels(const DepthwiseConv& w) {
@@ -76,15 +84,6 @@ bool goes_along_lines(const DepthwiseConv& w, const DepthwiseLine& line, const s
                      [&](const StridedLayout& x) { return is(x.dims[across], 1) || is(x.strides[across], 1) || is(x.strides[across], 0); });
 }
 
-// True if the map certainly stays inside axis j of A.
-bool stays_inside(const DepthwiseConv& w, size_t j) {
-  const Axis& axis = w.map.axes[j];
-  if (!axis.offset.is_constant() || axis.offset.value() < 0) return false;
-  Dim left = w.a.dims[j] - Dim(1) - axis.offset;
-  for (const ir::AffineMap::Term& t : axis.terms) left = left - Dim(t.coefficient) * (w.map.dims[t.axis] - Dim(1));
-  return left.constant().value_or(-1) >= 0;
-}
-
 int64_t divided_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 // n / by, rounded down.
 int64_t divided_down(int64_t n, int64_t by) { return n >= 0 ? n / by : -divided_up(-n, by); }
@@ -97,6 +96,7 @@ class Printer {
         layouts_(std::move(layouts)),
         line_(*line_of(site)),
         lines_(!is(site.a.strides[*axis_of_channels(site)], 1)),
+        turns_(!lines_ && stores_along_lines()),
         text_(layouts_, site.map.dims.size() + site.map.axes.size(), true) {}
 
   EmittedDepthwiseConv run(const std::vector<int>& variants) {
@@ -113,7 +113,7 @@ class Printer {
                       {w_.type, !lines_ && is(w_.b.strides[channel()], 1) ? args_.vector : uint8_t{1}}};
     for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], in_access_of_body(k)});
     for (size_t j = 0; j < w_.map.axes.size(); ++j) {
-      if (stays_inside(w_, j)) args_.unguarded.push_back(static_cast<uint8_t>(j));
+      if (stays_inside(w_.map, w_.a, j)) args_.unguarded.push_back(static_cast<uint8_t>(j));
     }
     std::string text;
     for (int variant : variants) {
@@ -152,6 +152,20 @@ class Printer {
   bool of_channels(size_t j) const { return coefficient(w_.map.axes[j], channel()) != 0; }
   bool full_tiles() const { return w_.map.dims[across()].is_constant() && w_.map.dims[across()].value() % args_.tile == 0; }
 
+  // True if the body's operand is contiguous along lines, not along channels.
+  bool lies_along_lines(size_t operand) const {
+    const StridedLayout& x = layouts_[2 + operand];
+    return is(x.strides[across()], 1) && !is(x.dims[across()], 1) && !is(x.strides[channel()], 1);
+  }
+  bool stores_along_lines() const {
+    return std::any_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return lies_along_lines(s.operand); });
+  }
+  // Channels of adjacent threads if results lie along lines: as many as fill 32 bytes of A, the least that memory moves. The next threads have the next outputs of the line.
+  int64_t channels_beside() const {
+    const int64_t channels = w_.map.dims[channel()].constant().value_or(1);
+    return std::gcd(channels, 32 / static_cast<int64_t>(ir::size_of(w_.of_a)));
+  }
+
   // Adjacent outputs per thread.
   int64_t outputs_together() const {
     if (line_.axis == DepthwiseLine::none) return 1;
@@ -162,6 +176,8 @@ class Printer {
     if (all.is_constant()) most = std::clamp<int64_t>(all.value() / ((lines_ ? 1 : channels_together) * busy), 1, most_outputs);
     // Along lines, whole vectors. Else a line is divided into equal parts: 14 outputs are 7 and 7.
     if (lines_) return std::max<int64_t>(std::min<int64_t>(4, std::bit_ceil(static_cast<uint64_t>(width))), std::bit_floor(static_cast<uint64_t>(std::min(most, width))));
+    const int64_t stored = turns_ ? std::gcd(w_.map.dims[across()].constant().value_or(1), 4) : 1;  // outputs that can be stored together
+    if (stored > 1) return std::min<int64_t>(stored, std::max<int64_t>(2, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(most)))));
     return divided_up(width, divided_up(width, most));
   }
 
@@ -173,6 +189,7 @@ class Printer {
   uint8_t in_access_of_body(size_t operand) const {
     const StridedLayout& x = layouts_[2 + operand];
     const size_t along = lines_ ? across() : channel();
+    if (turned_store(operand)) return args_.tile;
     if (is(x.dims[along], 1) || !is(x.strides[along], 1)) return 1;
     return lines_ ? in_access(b_.operands[operand], w_.map.dims[along], args_.tile) : args_.vector;
   }
@@ -184,17 +201,27 @@ class Printer {
     text_.take({Number::stride, static_cast<uint8_t>(2 + operand), static_cast<uint8_t>(along)}, 1);
     return true;
   }
+  // True if a thread's outputs of a line are stored together, channel after channel.
+  bool turned_store(size_t operand) const {
+    const bool stored = std::any_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return s.operand == operand; });
+    return turns_ && stored && lies_along_lines(operand) && args_.tile > 1 && full_tiles();
+  }
   int64_t access(size_t operand) const { return vectors_ ? args_.operands[operand].vector : 1; }
 
   // Prints which outputs and channels the thread has, and where their windows start along A's axes.
   std::string place_text() {
     std::string out = "  [[maybe_unused]] u64* const status = (u64*)p.status;\n  let_next_start();\n";
     out += fmt::format("  u32 rest = blockIdx.x * {}u + threadIdx.x;\n", Args::threads);
-    const std::string vector = fmt::format("  const u32 vectors = (u32){} / V;\n  const int c{} = (int)(rest % vectors) * V;\n  rest /= vectors;\n", extent(channel()), channel());
-    if (!lines_) out += vector;
+    std::string vector = fmt::format("  const u32 vectors = (u32){} / V;\n  const int c{} = (int)(rest % vectors) * V;\n  rest /= vectors;\n", extent(channel()), channel());
+    if (turns_) {
+      out += fmt::format("  constexpr u32 beside = {} > V ? {} / V : 1;\n  const u32 own = rest % beside;\n  rest /= beside;\n", channels_beside(), channels_beside());
+      vector = fmt::format("  const u32 vectors = (u32){} / V / beside;\n  const int c{} = (int)(rest % vectors * beside + own) * V;\n  rest /= vectors;\n", extent(channel()),
+                           channel());
+    }
+    if (!lines_ && !turns_) out += vector;
     out += fmt::format("  const int width = (int){};\n  const u32 tiles = (u32)(width + {}) / {};\n", extent(across()), args_.tile - 1, args_.tile);
     out += fmt::format("  const int first = (int)(rest % tiles) * {};\n  rest /= tiles;\n", args_.tile);
-    if (lines_) out += vector;
+    if (lines_ || turns_) out += vector;
     for (size_t i = across(); i-- > 1;) out += fmt::format("  const int c{} = (int)(rest % (u32){});\n  rest /= (u32){};\n", i, extent(i), extent(i));
     if (across() > 0) out += "  const int c0 = (int)rest;\n";
     for (size_t j = 0; j < w_.map.axes.size(); ++j) {
@@ -362,6 +389,11 @@ class Printer {
       if (lines_) {
         const int64_t each = together(store.operand) ? access(2 + store.operand) : 1;
         put += for_outputs(fmt::format("  write<{}>({}, o{}[t]);\n", each, at_channel(store.operand, "o"), s), each);
+      } else if (vectors_ && turned_store(store.operand)) {
+        text_.take({Number::stride, static_cast<uint8_t>(2 + store.operand), static_cast<uint8_t>(across())}, 1);
+        put += fmt::format("#pragma unroll\n  for (int v = 0; v < V; ++v) {{\n  alignas(16) {} line[{}];\n#pragma unroll\n  for (int t = 0; t < {}; ++t) line[t] = o{}[t][v];\n",
+                           memory_type(b_.operands[store.operand]), args_.tile, args_.tile, s);
+        put += fmt::format("  write<{}>({} + (c{} + v) * {}, line);\n  }}\n", args_.tile, at(store.operand, "first"), channel(), text_.stride(2 + store.operand, channel()));
       } else if (together(store.operand)) {
         put += for_outputs(fmt::format("  write<V>({} + c{}, o{}[t]);\n", at(store.operand, "o"), channel(), s));
       } else {
@@ -381,6 +413,7 @@ class Printer {
   const std::vector<StridedLayout> layouts_;
   DepthwiseLine line_;
   const bool lines_;     // threads are neighbours along lines, not along channels
+  const bool turns_;     // threads are neighbours along channels, but a result lies along lines
   bool vectors_ = true;  // of the variant that is printed
   ElementText text_;
   Args args_;

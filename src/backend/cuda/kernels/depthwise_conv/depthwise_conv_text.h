@@ -32,6 +32,16 @@ struct DepthwiseObstacle {
 };
 std::optional<DepthwiseObstacle> depthwise_conv_obstacle(const DepthwiseConv&, const FusedBody&, const std::vector<StridedLayout>& body_layouts);
 
+// The same for a convolution as a GEMM through a map, if it has groups of few columns, or few columns in all: a thread sums a few adjacent outputs of a line for
+// some columns of its group. All sizes must be known.
+std::optional<DepthwiseObstacle> grouped_conv_obstacle(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts);
+EmittedDepthwiseConv emit_grouped_conv(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants = {0, 1});
+// Without groups, and for each group.
+inline constexpr int64_t most_columns_alone = 4, most_columns_of_group = 16;
+
+int64_t coefficient(const ir::AffineMap::Axis&, size_t index);
+// True if the map certainly stays inside this axis of A.
+bool stays_inside(const ir::AffineMap&, const StridedLayout& a, size_t axis);
 std::string_view depthwise_conv_text();
 // A pure function. The convolution must have no obstacle. `variants`: the kernels to print, 0 for vectors of channels and 1 for single ones.
 EmittedDepthwiseConv emit_depthwise_conv(const DepthwiseConv&, const FusedBody&, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants = {0, 1});

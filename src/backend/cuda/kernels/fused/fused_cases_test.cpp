@@ -193,6 +193,40 @@ std::vector<Case> primitive_cases() {
   return out;
 }
 
+std::vector<Case> turned_cases() {
+  std::vector<Case> out;
+  const auto f = DType::f32, h = DType::f16;
+  const std::vector<size_t> plain, turned{0, 2, 1}, outward{2, 1, 0};
+  struct Form {
+    const char* name;
+    DType type;
+    std::vector<int64_t> dims;
+    std::vector<size_t> x, y, to;
+  };
+  const Form forms[] = {{"an operand is turned", h, {2, 40, 33}, turned, plain, plain},
+                        {"the result is turned", h, {2, 40, 33}, plain, plain, turned},
+                        {"all but one are turned", f, {1, 32, 64}, turned, plain, turned},
+                        {"all are turned", DType::bf16, {3, 17, 100}, turned, turned, turned},
+                        {"two ways to turn", f, {20, 19, 35}, turned, outward, plain},
+                        {"far apart", h, {16, 3, 130}, outward, plain, plain},
+                        {"too short", h, {2, 15, 40}, turned, plain, plain}};
+  for (const Form& form : forms) {
+    for (bool symbolic : {false, true}) {
+      Build k(form.name, {form.dims[0], form.dims[1]}, {form.dims[2]});
+      Reg x = k.load(HostTensor(form.type, form.dims, form.x), 1, true), y = k.load(HostTensor(f, form.dims, form.y), 2, true), bias = k.load(HostTensor(f, {1, form.dims[1], 1}), 3, true);
+      k.store(HostTensor(form.type, form.dims, form.to), k.k.map(Op::add, f, {k.k.map(Op::relu, f, {k.k.map(Op::add, f, {x, y})}), bias}));
+      out.push_back(k.done(symbolic));
+    }
+  }
+  // Places past the ends divide by nothing.
+  Build whole("whole numbers are turned", {2, 21}, {37});
+  Reg one = whole.load(HostTensor(DType::i32, {2, 21, 37}, turned), 1), by = whole.load(HostTensor(DType::i32, {2, 21, 37}, turned), 2, true);
+  for (size_t e = 0; e < whole.c.tensors[1].elements(); ++e) whole.c.tensors[1].set(e, static_cast<double>(1 + e % 5));
+  whole.store(HostTensor(DType::i32, {2, 21, 37}), whole.k.map(Op::floordiv, DType::i32, {one, by}));
+  out.push_back(whole.done());
+  return out;
+}
+
 std::vector<Case> shape_cases() {
   std::vector<Case> out;
   const auto f = DType::f32, h = DType::f16;

@@ -49,6 +49,8 @@ struct Case {
 
 std::vector<Case> primitive_cases();
 std::vector<Case> shape_cases();
+// Operands that lie in other orders than the domain, along axes that are long enough for tiles.
+std::vector<Case> turned_cases();
 // All: every length. Otherwise one for each kind of row, which is enough to compile.
 std::vector<Case> row_cases(bool all);
 

@@ -8,12 +8,12 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x32434344;  // "DCC2"
+constexpr uint32_t magic = 0x33434344;  // "DCC3"
 
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.all(a.lines, a.rank, a.kept, a.summed, a.stores, a.vector, a.tile, a.sizes);
+  s.all(a.grouped, a.batch, a.lines, a.rank, a.kept, a.summed, a.stores, a.vector, a.tile, a.sizes);
   auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
   s.list(a.steps, [&](auto& step) { s.field(step); });
   s.list(a.unguarded, [&](auto& axis) { s.field(axis); });
@@ -31,6 +31,7 @@ void check(const DepthwiseConvCudaArgs& a) {
     if (!good) fail(Code::format, "the arguments of a depthwise_conv step for CUDA are damaged: {}", what);
   };
   require(a.rank >= 1 && a.rank <= Args::max_rank && a.kept >= 2 && a.kept <= Args::max_rank && a.summed <= Args::max_rank, "ranks");
+  require(a.grouped ? size_t{a.batch} + 2 <= a.kept && a.summed >= 1 && !a.lines : a.batch == 0, "groups");
   require(a.steps.size() == a.rank * a.indices(), "map");
   for (int64_t step : a.steps) require(step >= 0 && step <= INT32_MAX, "map");
   for (uint8_t axis : a.unguarded) require(axis < a.rank, "map");
@@ -39,10 +40,10 @@ void check(const DepthwiseConvCudaArgs& a) {
   require(a.stores >= 1 && a.operands.size() >= size_t{2} + a.stores && a.operands.size() <= 250, "operands");
   for (const auto& o : a.operands) require(static_cast<int>(o.dtype) < ir::dtype_count && o.vector >= 1 && o.vector <= 16, "operand");
   const ir::DType type = a.operands[0].dtype;
-  require((type == ir::DType::f32 || type == ir::DType::f16 || type == ir::DType::bf16) && a.operands[1].dtype == ir::DType::f32, "type");
+  require((type == ir::DType::f32 || type == ir::DType::f16 || type == ir::DType::bf16) && a.operands[1].dtype == (a.grouped ? type : ir::DType::f32), "type");
   auto number = [&](const CudaNumber& n) {
     if (n.kind == CudaNumber::size) return n.a < a.sizes;
-    return n.kind <= CudaNumber::dim && n.a < a.operands.size() && n.b < (n.a == 0 ? a.rank : n.a == 1 ? a.indices() : a.kept);
+    return n.kind <= CudaNumber::dim && n.a < a.operands.size() && n.b < a.rank_of(n.a);
   };
   for (const auto& n : a.numbers) require(number(n), "number");
   for (const auto& k : a.known) require(number(k.number), "number");

@@ -1,7 +1,8 @@
 // Constants of a "depthwise_conv" step on CUDA: the generated kernels and how to launch them.
 //
 // Operands and sizes are those of the CPU's step (kernels/depthwise_conv/run/depthwise_conv_args.h), but A may be of a half type, and the body has its own
-// sizes. Every kernel takes one struct: u64 status, u64 pointers[operands], i64 numbers[numbers].
+// sizes. A convolution in groups is a GEMM: its kept indices are those of the batch, of the rows and the column; B [batch.., K, N] is of A's type, and the body's
+// operands are [batch.., M, N]. Every kernel takes one struct: u64 status, u64 pointers[operands], i64 numbers[numbers].
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -24,9 +25,11 @@ struct DepthwiseConvCudaArgs {
   };
 
   std::string name;                  // name_0: accesses vectors, name_1: single elements
+  bool grouped = false;              // a GEMM with `batch` batch axes
+  uint8_t batch = 0;
   bool lines = false;                // threads are neighbours along lines of A, not along channels
   uint8_t rank = 1, kept = 2, summed = 0, stores = 1;
-  uint8_t vector = 1;                // channels per thread in name_0
+  uint8_t vector = 1;                // channels per thread in name_0; columns in both if grouped
   uint8_t tile = 1;                  // outputs per thread along the index before the channels
   std::vector<int64_t> steps;        // strides of the map: [rank][kept + summed], not negative
   std::vector<uint8_t> unguarded;    // axes of A that the map never leaves
@@ -36,6 +39,7 @@ struct DepthwiseConvCudaArgs {
   std::vector<CudaKnown> known;
 
   size_t indices() const { return size_t{kept} + summed; }
+  size_t rank_of(size_t operand) const { return operand == 0 ? rank : grouped ? size_t{batch} + 2 : operand == 1 ? indices() : kept; }
 };
 
 std::vector<std::byte> serialise(const DepthwiseConvCudaArgs&);

@@ -34,38 +34,55 @@ void check_map(const Args& a, const TensorRef& x, std::span<const int64_t> sizes
   }
 }
 
+// The sizes that an operand but A has, or 1 where it repeats.
+std::vector<int64_t> extents_of(const Args& a, std::span<const int64_t> sizes, size_t operand) {
+  if (!a.grouped) return {sizes.begin(), sizes.begin() + static_cast<int64_t>(a.rank_of(operand))};
+  auto product = [&](size_t from, size_t to) {
+    int64_t n = 1;
+    for (size_t i = from; i < to; ++i) require(!__builtin_mul_overflow(n, sizes[i], &n), "extents");
+    return n;
+  };
+  std::vector<int64_t> out(sizes.begin(), sizes.begin() + a.batch);
+  out.push_back(operand == 1 ? product(a.kept, a.indices()) : product(a.batch, size_t{a.kept} - 1));
+  out.push_back(sizes[size_t{a.kept} - 1]);
+  return out;
+}
+
 void check(const Args& a, const Call& call) {
   const size_t indices = a.indices();
   const std::span<const int64_t> extents = call.sizes.first(indices);
   for (int64_t extent : extents) require(extent >= 0 && extent < (int64_t{1} << 30), "extents");
   for (size_t k = 0; k < call.operands.size(); ++k) {
     const TensorRef& x = call.operands[k];
-    const size_t rank = k == 0 ? a.rank : k == 1 ? indices : a.kept;
+    const size_t rank = a.rank_of(k);
     require(x.dtype == a.operands[k].dtype && x.rank == static_cast<int>(rank), "types and ranks");
     const bool written = k + a.stores >= call.operands.size();
-    for (size_t axis = 0; axis < rank && k > 0; ++axis) require(x.dims[axis] == extents[axis] || (!written && x.dims[axis] == 1), "sizes");
+    const std::vector<int64_t> own = k == 0 ? std::vector<int64_t>() : extents_of(a, call.sizes, k);
+    for (size_t axis = 0; axis < rank && k > 0; ++axis) require(x.dims[axis] == own[axis] || (!written && x.dims[axis] == 1), "sizes");
   }
   // The text steps along a constant stride: the axis must have that many elements.
   for (const CudaKnown& k : a.known) {
     if (k.number.kind != CudaNumber::stride || k.number.a == 0 || k.value == 0) continue;
-    require(call.operands[k.number.a].dims[k.number.b] == extents[k.number.b], "a size is 1 that was not when it was compiled");
+    require(call.operands[k.number.a].dims[k.number.b] == extents_of(a, call.sizes, k.number.a)[k.number.b], "a size is 1 that was not when it was compiled");
   }
   check_map(a, call.operands[0], call.sizes);
 }
 
 // True if vectors start at aligned addresses, provided that the operands do.
 bool in_vectors(const Args& a, const Call& call) {
-  const size_t along = size_t{a.kept} - (a.lines ? 2 : 1);  // the index whose neighbours are accessed together
+  const size_t channel = size_t{a.kept} - 1, line = channel - 1;
   bool any = a.vector > 1;
-  if (call.sizes[size_t{a.kept} - 1] % a.vector != 0) return false;
+  if (call.sizes[channel] % a.vector != 0) return false;
   for (size_t k = 0; k < call.operands.size(); ++k) {
     const int64_t vector = a.operands[k].vector;
     if (vector == 1) continue;
     any = true;
     const TensorRef& x = call.operands[k];
+    // The index whose neighbours are accessed together.
+    const size_t along = a.lines || (!a.grouped && k > 1 && x.strides[channel] != 1) ? line : channel;
     const auto bytes = static_cast<int64_t>(ir::size_of(x.dtype)), access = std::min<int64_t>(16, bytes * vector);
     for (size_t axis = 0; axis < static_cast<size_t>(x.rank); ++axis) {
-      const bool neighbours = k == 0 ? a.steps[axis * a.indices() + along] != 0 : axis == along;
+      const bool neighbours = a.grouped ? x.strides[axis] == 1 : k == 0 ? a.steps[axis * a.indices() + along] != 0 : axis == along;
       if (neighbours ? x.dims[axis] % vector != 0 : x.dims[axis] > 1 && x.strides[axis] * bytes % access != 0) return false;
     }
   }
@@ -113,9 +130,9 @@ CudaLaunches depthwise_conv_cuda_launches(const Call& call, const CudaMachine&) 
       if (args.operands[k].vector > 1) out.aligned.push_back(k);
     }
     out.list = launch(0, args.vector);
-    out.any = launch(1, 1);
+    out.any = launch(1, args.grouped ? args.vector : 1);
   } else {
-    out.list = launch(1, 1);
+    out.list = launch(1, args.grouped ? args.vector : 1);
   }
   return out;
 }

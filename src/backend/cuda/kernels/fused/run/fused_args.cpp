@@ -7,7 +7,7 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x31444346;  // "FCD1"
+constexpr uint32_t magic = 0x32444346;  // "FCD2"
 
 // One order of fields for reading and writing.
 template <class S, class A>
@@ -22,7 +22,7 @@ void fields(S& s, A& a) {
     number(k.number);
     s.field(k.value);
   });
-  s.list(a.variants, [&](auto& v) { s.all(v.mapping, v.vector, v.units, v.reread, v.wide, v.fitted, v.kept, v.threads, v.lanes); });
+  s.list(a.variants, [&](auto& v) { s.all(v.mapping, v.vector, v.units, v.reread, v.wide, v.fitted, v.kept, v.threads, v.lanes, v.across); });
 }
 
 void check_number(const FusedCudaArgs& a, const FusedCudaArgs::Number& n) {
@@ -58,10 +58,14 @@ void check(const FusedCudaArgs& a) {
   require(!a.variants.empty(), "variants");
   for (const auto& v : a.variants) {
     using Variant = FusedCudaArgs::Variant;
-    require(v.mapping <= Variant::column && v.vector >= 1 && v.vector <= 16 && v.units >= 1 && v.threads >= 32 && v.threads <= 1024 && v.threads % 32 == 0, "variant");
+    require(v.mapping <= Variant::tile && v.vector >= 1 && v.vector <= 16 && v.units >= 1 && v.threads >= 32 && v.threads <= 1024 && v.threads % 32 == 0, "variant");
     require(!v.fitted || v.mapping == Variant::block, "threads");
     if (v.mapping == Variant::warp) require(v.lanes >= 1 && v.lanes <= 32 && (v.lanes & (v.lanes - 1)) == 0, "lanes");
     if (v.mapping == Variant::column) require(v.lanes * 32 == v.threads, "columns");
+    if (v.mapping == Variant::tile) {
+      const bool whole = v.threads * v.units == FusedCudaArgs::tile * FusedCudaArgs::tile && v.vector == 1 && !v.wide && !v.reread;
+      require(whole && a.outer == 0 && size_t{v.across} + 1 < a.groups.size(), "tile");
+    }
   }
 }
 

@@ -50,6 +50,7 @@ struct FusedCudaArgs {
       warp,     // `lanes` adjacent threads (a power of 2, at most 32) share a row
       block,    // one block per row
       column,   // 32 adjacent rows per block, `lanes` threads per row
+      tile,     // no rows: 32 x 32 places of the groups `across` and last per block
     };
     Mapping mapping = points;
     uint8_t vector = 1;     // elements per unit, the smallest access
@@ -60,7 +61,10 @@ struct FusedCudaArgs {
     uint16_t kept = 0;      // rereads from shared memory: bytes per element of the row
     uint16_t threads = 256; // per block
     uint16_t lanes = 0;
+    uint8_t across = 0;     // of a tile
   };
+  // A tile's edge, and the least extent for which tiles are used.
+  static constexpr int64_t tile = 32, least_turned = 16;
 
   std::string name;                // kernels are name_0, name_1, ...
   uint8_t rank = 1, row_rank = 1;  // of the domain

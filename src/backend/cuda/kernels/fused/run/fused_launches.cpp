@@ -49,7 +49,7 @@ class Resolver {
       }
     }
     FusedLaunch out;
-    bool rows_only = a_.outer > 0 || a_.variants[0].mapping != Variant::points;
+    const bool of_points = a_.variants[0].mapping == Variant::points || a_.variants[0].mapping == Variant::tile, rows_only = a_.outer > 0 || !of_points;
     bool empty = rows_ == 0 || (!rows_only && units(1) == 0);
     if (!empty) {
       std::optional<FusedLaunch::Grid> first, any;
@@ -181,8 +181,15 @@ class Resolver {
       case Variant::warp: blocks = (rows_ + threads / v.lanes - 1) / (threads / v.lanes); break;
       case Variant::block: blocks = rows_; break;
       case Variant::column: blocks = (rows_ + 31) / 32; break;
+      case Variant::tile: {
+        const int64_t across = extents_[v.across], last = extents_.back();
+        if (std::min(across, last) < FusedCudaArgs::least_turned) return std::nullopt;
+        auto tiles = [](int64_t extent) { return (extent + FusedCudaArgs::tile - 1) / FusedCudaArgs::tile; };
+        blocks = n / (across * last) * tiles(across) * tiles(last);
+        break;
+      }
     }
-    if (v.mapping != Variant::points && !v.reread) {
+    if (v.mapping != Variant::points && v.mapping != Variant::tile && !v.reread) {
       if (v.fitted) threads = std::min<int64_t>(threads, ((n + v.units - 1) / v.units + 31) / 32 * 32);  // as few warps as hold the row
       int64_t lanes = v.mapping == Variant::block ? threads : v.lanes;
       if (n < 1 || n > lanes * v.units) return std::nullopt;

@@ -27,7 +27,7 @@ struct FusedLaunch {
   const Grid& bind(std::span<const TensorRef> operands, uint64_t status);
 };
 
-// Most static shared memory of generated kernels, in addition to what a launch requests.
+// Most static shared memory of generated kernels that request more when they are launched.
 inline constexpr size_t fused_static_shared = 4096;
 
 // Data pointers are not read. `shared_block`: bytes of shared memory that a block of the device can have. Error (format) if the operands contradict the
