@@ -49,7 +49,7 @@ EmittedStep emit_gemm(const Gemm& g, const FusedBody& body, bool in_order) {
   step.sizes.insert(step.sizes.end(), map_sizes.begin(), map_sizes.end());
   step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
   // Float32 sums of several blocks of K are stored in the result before the body reads its operands there.
-  const bool one_sum = g.type == ir::DType::f32 && k.constant().value_or(INT64_MAX) <= kernels::least_k_block;
+  const bool one_sum = g.type == ir::DType::f32 && !g.encoding && k.constant().value_or(INT64_MAX) <= kernels::least_k_block;
   if (one_sum || body.operands[body.stores[0].operand] != ir::DType::f32) step.elementwise = 2;
   step.reuses = one_sum;
   return step;

@@ -134,7 +134,7 @@ inline constexpr ImplicitGemmLargeTile implicit_gemm_large_tiles[] = {{128, 128,
                                                                       {64, 64, 6, 2, {0.17, 0.17, 1.1}, {0.101, 0.204, 1.333}},
                                                                       {128, 64, 5, 1, {0.30, 0.30, 3}, {0.194, 0.169, 3.723}, 3},
                                                                       {128, 160, 4, 1, {0.47, 0.47, 2.5}, {0.47, 0.47, 2.5}},
-                                                                      {128, 192, 4, 1, {0.56, 0.56, 2.7}, {}}};
+                                                                      {128, 192, 4, 1, {0.505, 0.505, 4.4}, {}}};
 inline constexpr int matmul_large_shared = 227 << 10;  // bytes: the most that a block may have
 constexpr int ImplicitGemmLargeTile::stages_beside(int element) const {
   int count = stages;
