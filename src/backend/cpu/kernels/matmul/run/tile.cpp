@@ -37,6 +37,8 @@ namespace {
 
 // Size of a K block with many rows, which is one sum. In order, all sums have this length.
 constexpr int64_t k_many = least_k_block;
+// Of one sum with few rows.
+constexpr int64_t few_rows_sum = 768;
 
 // With few rows, an int8 panel is read directly; with more, blocks of it are decoded first. In order, all row counts use the same tiles.
 Way way_of_int8(DType a, bool mapped, bool in_order, int64_t m) {
@@ -69,8 +71,8 @@ Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
   }
   if (panel == DType::bf16) return summed({&ops.bf16, DType::f32, 126, few_rows, 4096, k_many}, INT64_MAX);
   if (panel == DType::f16) return summed({&ops.f16, DType::f32, 126, few_rows, 4096, k_many}, INT64_MAX);
-  // One row reads four places of a panel at a time, two rows read two. Half types are rounded more coarsely, so their sums may be longer.
-  return summed({&ops.f32, DType::f32, 126, few_rows, 2048, k_many}, m > few_rows ? k_many : m == 1 ? 2048 : m == 2 ? 1024 : 768);
+  // One row sums four places of a panel at a time, two rows sum two. Half types are rounded more coarsely, so their sums may be longer.
+  return summed({&ops.f32, DType::f32, 126, few_rows, 2048, k_many}, m > few_rows ? k_many : m == 1 ? 4 * few_rows_sum : m == 2 ? 2 * few_rows_sum : few_rows_sum);
 }
 
 }  // namespace ingot::kernels
