@@ -33,6 +33,54 @@ bool stays_inside(const ir::AffineMap& map, const StridedLayout& a, size_t j) {
   return left.constant().value_or(-1) >= 0;
 }
 
+std::optional<DepthwiseLine> find_line(const ir::AffineMap& map, size_t kept) {
+  const size_t across = kept - 2;
+  DepthwiseLine line;
+  for (size_t j = 0; j < map.axes.size(); ++j) {
+    if (coefficient(map.axes[j], across) == 0) continue;
+    if (line.axis != DepthwiseLine::none) return std::nullopt;
+    line.axis = j;
+    for (const ir::AffineMap::Term& t : map.axes[j].terms) {
+      if (t.axis == across) {
+        line.step = t.coefficient;
+      } else if (t.axis < kept || line.tap != DepthwiseLine::none) {
+        return std::nullopt;
+      } else {
+        line.tap = t.axis;
+        line.tap_step = t.coefficient;
+      }
+    }
+  }
+  for (size_t j = 0; j < map.axes.size() && line.tap != DepthwiseLine::none; ++j) {
+    if (j != line.axis && coefficient(map.axes[j], line.tap) != 0) return std::nullopt;
+  }
+  return line;
+}
+
+std::vector<int64_t> places_of(const DepthwiseLine& line, int64_t outputs, int64_t taps) {
+  std::vector<int64_t> out;
+  for (int64_t t = 0; t < outputs; ++t) {
+    for (int64_t k = 0; k < taps; ++k) out.push_back(t * line.step + k * line.tap_step);
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+EmittedDepthwiseConv finished(EmittedDepthwiseConv out, std::string_view kernel, std::string printed, size_t pointers, const ElementText& text, const std::vector<int>& variants,
+                              Args args) {
+  out.text = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", pointers, std::max<size_t>(1, text.numbers().size())) + std::move(printed);
+  out.name = args.name = fmt::format("{}_{:016x}", kernel, hash64(std::as_bytes(std::span(out.text.data(), out.text.size()))));
+  for (size_t at = 0; (at = out.text.find('@', at)) != std::string::npos;) out.text.replace(at, 1, out.name + "_");
+  out.sizes.insert(out.sizes.end(), text.sizes().begin(), text.sizes().end());
+  args.sizes = static_cast<uint32_t>(out.sizes.size());
+  args.numbers = text.numbers();
+  args.known = text.known();
+  for (int variant : variants) out.kernels.push_back(fmt::format("{}_{}", out.name, variant));
+  out.arguments = kernels::serialise(args);
+  return out;
+}
+
 namespace {
 
 bool is(const Dim& d, int64_t n) { return d.is_constant() && d.value() == n; }
@@ -50,30 +98,9 @@ std::optional<size_t> axis_of_channels(const DepthwiseConv& w) {
   return w.b.dims[channel] == w.map.dims[channel] ? found : std::nullopt;
 }
 
-// nullopt if the index before the channels moves along several axes, or shares its axis with other kept indices.
 std::optional<DepthwiseLine> line_of(const DepthwiseConv& w) {
   const size_t across = w.kept - 2;
-  DepthwiseLine line;
-  if (!is(w.b.dims[across], 1) && !is(w.b.strides[across], 0)) return std::nullopt;
-  for (size_t j = 0; j < w.map.axes.size(); ++j) {
-    if (coefficient(w.map.axes[j], across) == 0) continue;
-    if (line.axis != DepthwiseLine::none) return std::nullopt;
-    line.axis = j;
-    for (const ir::AffineMap::Term& t : w.map.axes[j].terms) {
-      if (t.axis == across) {
-        line.step = t.coefficient;
-      } else if (t.axis < w.kept || line.tap != DepthwiseLine::none) {
-        return std::nullopt;
-      } else {
-        line.tap = t.axis;
-        line.tap_step = t.coefficient;
-      }
-    }
-  }
-  for (size_t j = 0; j < w.map.axes.size() && line.tap != DepthwiseLine::none; ++j) {
-    if (j != line.axis && coefficient(w.map.axes[j], line.tap) != 0) return std::nullopt;
-  }
-  return line;
+  return is(w.b.dims[across], 1) || is(w.b.strides[across], 0) ? find_line(w.map, w.kept) : std::nullopt;
 }
 
 // True if neighbours along the line are neighbours in A, in what is stored, and in what the body loads for each of them.
@@ -122,18 +149,7 @@ class Printer {
                           variant, vectors_ ? args_.vector : 1);
       text += place_text() + sums_text() + body_text() + "}\n";
     }
-    text = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", layouts_.size(), std::max<size_t>(1, text_.numbers().size())) + text;
-    args_.name = fmt::format("depthwise_conv_{:016x}", hash64(std::as_bytes(std::span(text.data(), text.size()))));
-    for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) text.replace(at, 1, args_.name + "_");
-    out.sizes.insert(out.sizes.end(), text_.sizes().begin(), text_.sizes().end());
-    args_.sizes = static_cast<uint32_t>(out.sizes.size());
-    args_.numbers = text_.numbers();
-    args_.known = text_.known();
-    out.name = args_.name;
-    out.text = std::move(text);
-    for (int variant : variants) out.kernels.push_back(fmt::format("{}_{}", args_.name, variant));
-    out.arguments = kernels::serialise(args_);
-    return out;
+    return finished(std::move(out), "depthwise_conv", std::move(text), layouts_.size(), text_, variants, args_);
   }
 
  private:
@@ -235,17 +251,6 @@ class Printer {
     return out + fmt::format("  wait_for_others();\n  if (rest >= (u32){}) return;\n", across() > 0 ? extent(0) : "1");
   }
 
-  // The positions along the line that the thread's windows cover, relative to the first.
-  std::vector<int64_t> places() const {
-    std::vector<int64_t> out;
-    for (int64_t t = 0; t < args_.tile; ++t) {
-      for (int64_t k = 0; k < taps(); ++k) out.push_back(t * line_.step + k * line_.tap_step);
-    }
-    std::sort(out.begin(), out.end());
-    out.erase(std::unique(out.begin(), out.end()), out.end());
-    return out;
-  }
-
   std::string sums_text() {
     std::string out = fmt::format("  f32 sums[{}][V] = {{}};\n  const f32* const weights = (const f32*)p.pointer[1] + c{} * {}", args_.tile, channel(), text_.stride(1, channel()));
     for (size_t i = 0; i < across(); ++i) {
@@ -264,7 +269,7 @@ class Printer {
     }
     out += "  {\n";
     // As many rows are loaded together as registers hold, so that their loads overlap.
-    const std::vector<int64_t> at = places();
+    const std::vector<int64_t> at = places_of(line_, args_.tile, taps());
     const int64_t registers = divided_up(static_cast<int64_t>(at.size() * ir::size_of(w_.of_a)) * args_.vector, 4) + taps() * args_.vector;
     const int64_t together = printed ? std::clamp<int64_t>(most_held / registers, 1, rows) : 1;
     for (int64_t first = 0; first < (printed ? rows : 1); first += together) {

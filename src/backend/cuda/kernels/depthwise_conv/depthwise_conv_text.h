@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/compile/element_text.h"
+#include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
 #include "backend/offer.h"
 
 namespace ingot::backend::cuda {
@@ -39,6 +41,13 @@ EmittedDepthwiseConv emit_grouped_conv(const Gemm&, const FusedBody&, const std:
 // Without groups, and for each group.
 inline constexpr int64_t most_columns_alone = 4, most_columns_of_group = 16;
 
+// For both printers. nullopt if the line's index moves along several axes of A, or shares its axis with other kept indices.
+std::optional<DepthwiseLine> find_line(const ir::AffineMap&, size_t kept);
+// The places along the line that the windows of adjacent outputs cover, relative to the first, in order.
+std::vector<int64_t> places_of(const DepthwiseLine&, int64_t outputs, int64_t taps);
+// Names the kernels by a hash of their text, where @ stands for the name. `out` has the sizes of the map.
+EmittedDepthwiseConv finished(EmittedDepthwiseConv out, std::string_view kernel, std::string printed, size_t pointers, const ElementText&, const std::vector<int>& variants,
+                              kernels::DepthwiseConvCudaArgs);
 int64_t coefficient(const ir::AffineMap::Axis&, size_t index);
 // True if the map certainly stays inside this axis of A.
 bool stays_inside(const ir::AffineMap&, const StridedLayout& a, size_t axis);

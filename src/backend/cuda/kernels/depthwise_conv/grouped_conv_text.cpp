@@ -26,9 +26,7 @@ struct GroupedSum {
   ir::AffineMap map;
   size_t batch = 0, kept = 2;
   size_t group = none;               // the batch index along which B differs
-  size_t line_axis = none;           // of A, along which the last index of rows moves,
-  size_t tap = none;                 // and an index of K, by
-  int64_t step = 0, tap_step = 0;    // elements
+  DepthwiseLine along = {};          // the last index of rows, and an index of K
   size_t channel = none;             // the index of K along which A is contiguous
   int64_t together = 1;              // channels per access
 
@@ -47,33 +45,10 @@ bool are_known(const ir::Dims& dims) {
   return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.is_constant(); });
 }
 
-// Finds how the line and its taps move through A. False if the kernel cannot follow them.
-bool find_line(GroupedSum& s) {
-  for (size_t j = 0; j < s.map.axes.size(); ++j) {
-    if (s.extent(s.line()) == 1 || coefficient(s.map.axes[j], s.line()) == 0) continue;
-    if (s.line_axis != none) return false;
-    s.line_axis = j;
-    for (const ir::AffineMap::Term& t : s.map.axes[j].terms) {
-      if (t.axis == s.line()) {
-        s.step = t.coefficient;
-      } else if (t.axis < s.kept || s.tap != none) {
-        return false;
-      } else {
-        s.tap = t.axis;
-        s.tap_step = t.coefficient;
-      }
-    }
-  }
-  for (size_t j = 0; j < s.map.axes.size() && s.tap != none; ++j) {
-    if (j != s.line_axis && coefficient(s.map.axes[j], s.tap) != 0) return false;
-  }
-  return true;
-}
-
 // Finds the channels that are neighbours in A, and how many can be read at once.
 void find_channels(GroupedSum& s, const StridedLayout& a, ir::DType type) {
   for (size_t j = 0; j < s.map.axes.size(); ++j) {
-    if (!is(a.strides[j], 1) || j == s.line_axis || !stays_inside(s.map, a, j)) continue;
+    if (!is(a.strides[j], 1) || j == s.along.axis || !stays_inside(s.map, a, j)) continue;
     for (size_t i = s.kept; i < s.map.dims.size(); ++i) {
       size_t axes = 0;
       for (const auto& axis : s.map.axes) axes += coefficient(axis, i) != 0;
@@ -110,7 +85,11 @@ std::optional<GroupedSum> sum_of(const Gemm& g) {
     if (s.group != none) return std::nullopt;
     s.group = d;
   }
-  if (!find_line(s)) return std::nullopt;
+  if (s.extent(s.line()) > 1) {
+    const auto along = find_line(s.map, s.kept);
+    if (!along) return std::nullopt;
+    s.along = *along;
+  }
   find_channels(s, g.a, g.type);
   return s;
 }
@@ -143,18 +122,7 @@ class Printer {
                           variant, args_.tile, args_.vector, s_.together);
       text += place_text() + sums_text() + body_text() + "}\n";
     }
-    text = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", layouts_.size(), std::max<size_t>(1, text_.numbers().size())) + text;
-    args_.name = fmt::format("grouped_conv_{:016x}", hash64(std::as_bytes(std::span(text.data(), text.size()))));
-    for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) text.replace(at, 1, args_.name + "_");
-    out.sizes.insert(out.sizes.end(), text_.sizes().begin(), text_.sizes().end());
-    args_.sizes = static_cast<uint32_t>(out.sizes.size());
-    args_.numbers = text_.numbers();
-    args_.known = text_.known();
-    out.name = args_.name;
-    out.text = std::move(text);
-    for (int variant : variants) out.kernels.push_back(fmt::format("{}_{}", args_.name, variant));
-    out.arguments = kernels::serialise(args_);
-    return out;
+    return finished(std::move(out), "grouped_conv", std::move(text), layouts_.size(), text_, variants, args_);
   }
 
  private:
@@ -169,7 +137,7 @@ class Printer {
     int64_t most = all / 8 >= busy ? 8 : 4;
     while (columns % most != 0) --most;
     args_.vector = static_cast<uint8_t>(most);
-    const int64_t width = s_.line_axis == none ? 1 : s_.extent(s_.line());
+    const int64_t width = s_.along.axis == none ? 1 : s_.extent(s_.line());
     const auto wanted = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(all / (most * busy), 1, 4))));
     const bool turned = std::any_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return lies_along_rows(s.operand); });
     args_.tile = static_cast<uint8_t>(std::min(turned && beside() > 1 ? std::gcd(width, std::max<int64_t>(wanted, 2)) : wanted, width));
@@ -183,7 +151,7 @@ class Printer {
   }
   int64_t tiles() const { return (s_.extent(s_.line()) + args_.tile - 1) / args_.tile; }
   bool full_tiles() const { return s_.extent(s_.line()) % args_.tile == 0; }
-  int64_t taps() const { return s_.tap == none ? 1 : s_.extent(s_.tap); }
+  int64_t taps() const { return s_.along.tap == none ? 1 : s_.extent(s_.along.tap); }
   bool guarded(size_t j) const { return std::find(args_.unguarded.begin(), args_.unguarded.end(), j) == args_.unguarded.end(); }
   bool in_vectors(int64_t n) const { return n > 1 && std::has_single_bit(static_cast<uint64_t>(n)); }
   // B is read in vectors along its columns, or along channels.
@@ -235,7 +203,7 @@ class Printer {
   std::string loops_text() const {
     std::vector<size_t> order;
     for (size_t i = s_.kept; i < s_.map.dims.size(); ++i) {
-      if (i != s_.tap && i != s_.channel) order.push_back(i);
+      if (i != s_.along.tap && i != s_.channel) order.push_back(i);
     }
     if (s_.channel != none) order.push_back(s_.channel);
     int64_t left = std::max<int64_t>(1, most_printed / (taps() * s_.together * args_.vector * args_.tile));
@@ -249,16 +217,12 @@ class Printer {
   }
 
   std::string sums_text() {
-    std::vector<int64_t> at;  // the places along the line that the thread's windows cover, relative to the first
-    for (int64_t t = 0; t < args_.tile; ++t) {
-      for (int64_t k = 0; k < taps(); ++k) at.push_back(t * s_.step + k * s_.tap_step);
-    }
-    std::sort(at.begin(), at.end());
-    at.erase(std::unique(at.begin(), at.end()), at.end());
+    const std::vector<int64_t> at = places_of(s_.along, args_.tile, taps());
     std::string of, positions;
     for (int64_t place : at) positions += fmt::format("{}{}", positions.empty() ? "" : ", ", place);
     for (int64_t t = 0; t < args_.tile; ++t) {
-      for (int64_t k = 0; k < taps(); ++k) of += fmt::format("{}{}", of.empty() ? "" : ", ", std::lower_bound(at.begin(), at.end(), t * s_.step + k * s_.tap_step) - at.begin());
+      for (int64_t k = 0; k < taps(); ++k)
+        of += fmt::format("{}{}", of.empty() ? "" : ", ", std::lower_bound(at.begin(), at.end(), t * s_.along.step + k * s_.along.tap_step) - at.begin());
     }
     const std::string_view type = memory_type(g_.type);
     const std::string of_k = text_.stride(1, s_.batch), of_n = text_.stride(1, s_.batch + 1);
@@ -270,21 +234,21 @@ class Printer {
     for (size_t j = 0; j < s_.map.axes.size(); ++j) {
       out += fmt::format("    const int y{} = a{}", j, j);
       for (const ir::AffineMap::Term& t : s_.map.axes[j].terms) {
-        if (t.axis >= s_.kept && t.axis != s_.tap) out += fmt::format(" + c{} * {}", t.axis, t.coefficient);
+        if (t.axis >= s_.kept && t.axis != s_.along.tap) out += fmt::format(" + c{} * {}", t.axis, t.coefficient);
       }
       out += ";\n";
-      if (guarded(j) && j != s_.line_axis) inside += fmt::format("{}(u32)y{} < (u32){}", inside.empty() ? "" : " && ", j, text_.dim(0, j));
+      if (guarded(j) && j != s_.along.axis) inside += fmt::format("{}(u32)y{} < (u32){}", inside.empty() ? "" : " && ", j, text_.dim(0, j));
       if (std::string s = text_.stride(0, j); s != "0ll") a += fmt::format(" + y{} * {}", j, s);
     }
     std::string k_of = "0ll";
     for (size_t i = s_.kept; i < s_.map.dims.size(); ++i) {
-      if (i != s_.tap) k_of += fmt::format(" + c{} * {}", i, s_.step_in_k(i));
+      if (i != s_.along.tap) k_of += fmt::format(" + c{} * {}", i, s_.step_in_k(i));
     }
-    const bool asks = s_.line_axis != none && (guarded(s_.line_axis) || !full_tiles());
-    const std::string step = s_.line_axis == none ? "0ll" : text_.stride(0, s_.line_axis);
+    const bool asks = s_.along.axis != none && (guarded(s_.along.axis) || !full_tiles());
+    const std::string step = s_.along.axis == none ? "0ll" : text_.stride(0, s_.along.axis);
     out += fmt::format("    const bool in_image = {};\n    const {}* const line = {};\n    alignas(16) {} held[places][C];\n", inside.empty() ? "true" : inside, type, a, type);
     out += "#pragma unroll\n    for (int m = 0; m < places; ++m) {\n      const bool there = in_image" +
-           (asks ? fmt::format(" && (u32)(y{} + at[m]) < (u32){}", s_.line_axis, text_.dim(0, s_.line_axis)) : "") + ";\n";
+           (asks ? fmt::format(" && (u32)(y{} + at[m]) < (u32){}", s_.along.axis, text_.dim(0, s_.along.axis)) : "") + ";\n";
     if (vectors_ || s_.together == 1) {
       out += fmt::format("      read_constant_if<C>(held[m], line + at[m] * {}, there);\n    }}\n", step);
     } else {
@@ -292,7 +256,7 @@ class Printer {
     }
     const int64_t channel_step = s_.channel == none ? 0 : s_.step_in_k(s_.channel);
     out += fmt::format("#pragma unroll\n    for (int k = 0; k < taps; ++k) {{\n      const {}* const own_taps = weights + ({} + k * {}) * {};\n", type, k_of,
-                       s_.tap == none ? 0 : s_.step_in_k(s_.tap), of_k);
+                       s_.along.tap == none ? 0 : s_.step_in_k(s_.along.tap), of_k);
     const bool along_k = vectors_ && of_b_along_k();
     out += fmt::format("      alignas(16) {} w[{}];\n", type, along_k ? "V][C" : "C][V");
     if (along_k) {

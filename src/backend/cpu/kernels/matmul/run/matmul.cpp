@@ -119,9 +119,9 @@ void share(Plan& p, bool mapped, int64_t workers) {
   const double work = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   const int64_t row_blocks = p.way.blocks(p.m), tiles = (p.m + p.way.tiles->rows - 1) / p.way.tiles->rows;
   const bool divides = workers > 1 && work >= least_work;
-  auto most = static_cast<int64_t>(std::clamp(work / task_work, 1.0, 4.0 * static_cast<double>(workers)));
+  // One worker has one task: each end of one stops the stream of B.
+  auto most = static_cast<int64_t>(std::clamp(work / task_work, 1.0, workers == 1 ? 1.0 : 4.0 * static_cast<double>(workers)));
   if (divides) most = (most + workers - 1) / workers * workers;  // as many for each
-  if (workers == 1) most = 1;  // each end of a task stops the stream of B
   const bool by_rows = divides && tiles >= workers && !p.way.matrix && (p.way.decodes() ? p.m >= own_rows * workers : rows_pay(p, workers));
   p.row_tasks = by_rows ? std::min((row_blocks + workers - 1) / workers * workers, most) : 1;
   if (!by_rows && (p.way.matrix || p.panels < most)) p.row_tasks = std::min(row_blocks, most);
