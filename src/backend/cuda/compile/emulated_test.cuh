@@ -179,6 +179,11 @@ inline f32 __shfl_xor_sync(u32, f32 v, u32 mask) {
   meet_warp();
   return out;
 }
+inline int __any_sync(u32 all, int x) {
+  f32 any = x != 0 ? 1.0f : 0.0f;
+  for (u32 mask = 1; mask < 32; mask *= 2) any = std::max(any, __shfl_xor_sync(all, any, mask));
+  return any != 0.0f;
+}
 inline u32 shared_address(const void* at) { return (u32)((const char*)at - (const char*)tiles_of_block); }
 inline char* shared(u32 at) {
   if (at >= sizeof tiles_of_block) std::fprintf(stderr, "shared memory at %u\n", at), std::abort();
@@ -355,22 +360,29 @@ template <class Copy> void copy_later(u32 barrier, u32 bytes, Copy copy) {
     all();
   }
 }
-inline void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z) {
+inline void copy_box(u32 to, const void* map, u32 barrier, std::vector<i64> first) {
   const TileMap& m = map_at(map);
-  if (to % 1024 != 0 || m.box[0] * m.size != 128 || m.rank != 3) std::fprintf(stderr, "a box to %u\n", to), std::abort();
-  copy_later(barrier, (u32)(m.box[0] * m.box[1] * m.box[2] * m.size), [=, &m] {
-    for (i64 k = 0; k < m.box[2]; ++k) {
-      for (i64 j = 0; j < m.box[1]; ++j) {
-        for (i64 i = 0; i < m.box[0]; ++i) {
-          const i64 at[3] = {x + i, y + j, z + k};
-          bool there = true;
-          for (int d = 0; d < 3; ++d) there = there && at[d] >= 0 && at[d] < m.dims[d];
-          piece_to(m, to, k * m.box[1] + j, i, there ? m.memory + at[0] * m.size + at[1] * m.strides[0] + at[2] * m.strides[1] : nullptr);
-        }
+  i64 rows = 1;
+  for (int d = 1; d < m.rank; ++d) rows *= m.box[d];
+  if (to % 1024 != 0 || m.box[0] * m.size != 128 || m.rank != (i64)first.size()) std::fprintf(stderr, "a box to %u\n", to), std::abort();
+  copy_later(barrier, (u32)(rows * 128), [=, &m] {
+    for (i64 row = 0; row < rows; ++row) {
+      bool there = true;
+      i64 offset = 0, rest = row;
+      for (int d = 1; d < m.rank; rest /= m.box[d], ++d) {
+        const i64 at = first[d] + rest % m.box[d];
+        there = there && at >= 0 && at < m.dims[d];
+        offset += at * m.strides[d - 1];
+      }
+      for (i64 i = 0; i < m.box[0]; ++i) {
+        const i64 x = first[0] + i;
+        piece_to(m, to, row, i, there && x >= 0 && x < m.dims[0] ? m.memory + x * m.size + offset : nullptr);
       }
     }
   });
 }
+inline void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z) { copy_box(to, map, barrier, {x, y, z}); }
+inline void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z, int w) { copy_box(to, map, barrier, {x, y, z, w}); }
 // If late, it reads the source only when the thread waits for the copy.
 inline void send_box(u32 from, const void* map, int x, int y, int z) {
   const TileMap& m = map_at(map);
@@ -436,6 +448,8 @@ inline void copy_pixels_async(u32 to, const void* map, u32 barrier, int c, int w
 }
 inline void show_to_matrix_units() {}
 inline void computed(f32) {}
+template <int N> void leave_registers() {}
+template <int N> void take_registers() {}
 template <int Groups> void meet_group() { meet(group_barriers[current / 128], 128); }
 template <int N> void hold(u32*) {}
 template <int N> void hold(f32*) {}

@@ -33,6 +33,10 @@ class Printer {
       bool load = k >= 3 && k < 3 + loads;
       args_.operands.push_back({load ? mask_->operands[k - 3] : type_, static_cast<uint8_t>(layouts_[k].dims.size() - batch_ - 2)});
     }
+    const bool known_keys = a_.t.is_constant(), many = args_.long_rows && known_keys && a_.t.value() >= Args::many_keys;
+    args_.few_keys = args_.long_rows && known_keys && a_.t.value() <= Args::one_iteration;
+    args_.boxes = mask_ == nullptr && !a_.causal && a_.scale > 0 && batch_ <= Args::most_box_axes && std::max(args_.depth, args_.width) <= Args::widest_in_boxes &&
+                  (many || only != Args::by_sizes);
     args_.columns = mask_ != nullptr && adds_to_columns(mask_->stores[0].value);
     std::string element = mask_text();
     std::string kernels;
@@ -46,8 +50,9 @@ class Printer {
     args_.sizes = static_cast<uint32_t>(4 + text_.sizes().size());
     args_.numbers = text_.numbers();
     args_.known = text_.known();
-    std::string text =
-        fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", layouts_.size(), std::max<size_t>(1, args_.numbers.size())) + element + kernels;
+    std::string text = fmt::format("struct {}@P {{ {}u64 status; void* pointer[{}]; i64 number[{}]; }};\n", args_.boxes ? "alignas(64) " : "",
+                                   args_.boxes ? "unsigned long boxes[3][16]; " : "", layouts_.size(), std::max<size_t>(1, args_.numbers.size())) +
+                       element + kernels;
     args_.name = fmt::format("attention_{:016x}", hash64(std::as_bytes(std::span(text.data(), text.size()))));
     for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) text.replace(at, 1, args_.name + "_");
     out.name = args_.name;
@@ -60,6 +65,7 @@ class Printer {
 
  private:
   using Number = Args::Number;
+  static constexpr double log2_e = 1.4426950408889634;
   std::string coordinate(size_t axis) const { return axis < batch_ ? fmt::format("c{}", axis) : axis == batch_ ? "s" : "t"; }
 
   const Instruction& code(Reg r) const { return mask_->code[r]; }
@@ -103,6 +109,24 @@ class Printer {
     return out + fmt::format("  return (f32)r{};\n}}\n", mask_->stores[0].value);
   }
 
+  // The kernel's text for shapes with boxes: where a head lies, and the loop over all.
+  std::string by_boxes(const Args::Shape& shape) {
+    const size_t operands[4] = {0, 1, 2, layouts_.size() - 1};
+    const std::string_view h = memory_type(type_);
+    const std::string s = text_.number({Number::size, 0, 0}, a_.s), t = text_.number({Number::size, 1, 0}, a_.t);
+    std::string heads = "1", locate, offset;
+    for (size_t b = batch_; b-- > 0;) {
+      const std::string n = text_.number({Number::dim, static_cast<uint8_t>(operands[3]), static_cast<uint8_t>(b)}, layouts_[operands[3]].dims[b]);
+      heads += fmt::format(" * (int){}", n);
+      locate += b > 0 ? fmt::format("    const int c{} = rest % (int){};\n    rest /= (int){};\n", b, n, n) : "    const int c0 = rest;\n";
+      offset += fmt::format(" + c{} * {}", b, text_.stride(operands[3], b));
+      for (size_t k = 0; k < 3; ++k) locate += fmt::format("    head.at[{}][{}] = {} != 0 ? c{} : 0;\n", k, batch_ - 1 - b, text_.stride(operands[k], b), b);
+    }
+    return fmt::format("  attend_by_boxes<{}, {}, {}, {}, {}, {}>(p.boxes, {}, (int){}, (int){}, {}, {}, [&](int rest) {{\n", args_.depth, args_.width, shape.groups, shape.keys,
+                       shape.stages, h, text_.stride(operands[3], batch_), s, t, heads, literal(a_.scale * log2_e, DType::f32)) +
+           fmt::format("    Head<{}> head{{}};\n{}    head.out = ({}*)p.pointer[{}]{};\n    return head;\n  }});\n", h, locate, h, operands[3], offset);
+  }
+
   std::string kernel(int variant) {
     const Args::Shape shape = args_.shape(variant);
     const uint32_t queries = shape.queries();
@@ -110,6 +134,7 @@ class Printer {
     size_t result = layouts_.size() - 1;
     std::string out =
         fmt::format("extern \"C\" __global__ void __launch_bounds__({}, INGOT_BLOCKS({})) @{}(const __grid_constant__ @P p) {{\n", shape.threads(), shape.blocks, variant);
+    if (shape.boxes) out += "#ifdef INGOT_WARPGROUPS\n" + by_boxes(shape) + "#else\n";
     out += "  after_others();\n";
     std::string s = text_.number({Number::size, 0, 0}, a_.s), t = text_.number({Number::size, 1, 0}, a_.t);
     out += fmt::format("  const i64 tiles = ({} + {}) / {};\n", s, queries - 1, queries);
@@ -129,7 +154,6 @@ class Printer {
     }
     // Scores without a mask are scaled in the exponent.
     const bool later = mask_ == nullptr && a_.scale > 0;
-    constexpr double log2_e = 1.4426950408889634;
     const std::string scales = literal(later ? 1.0 : a_.scale, DType::f32) + ", " + literal(later ? a_.scale * log2_e : log2_e, DType::f32);
     auto pointer = [&](size_t k) { return fmt::format("({}{}*)p.pointer[{}]{}", k < 3 ? "const " : "", h, operands[k], offsets[k]); };
     // With a causal mask the last queries have most to do, so they start first.
@@ -139,7 +163,7 @@ class Printer {
                          t, a_.causal ? "tiles - 1 - blockIdx.x % tiles" : "blockIdx.x % tiles", queries, scales);
       out += fmt::format("    [&](i64 s, i64 t, f32 score) {{ return @mask(p{}, s, t, score); }});\n", arguments);
     };
-    if (shape.groups > 0) {
+    if (shape.groups > 0 && !shape.boxes) {
       out += "#ifdef INGOT_WARPGROUPS\n";
       call("attend_in_groups", fmt::format("{}, {}, {}, {}, {}", shape.groups, shape.keys, shape.stages, shape.overlap, args_.columns));
       out += "#else\n";
