@@ -2,7 +2,7 @@
 // Groups of four warps compute tiles of D; one more warp copies boxes of A and B for them. Either each group multiplies 64 rows of one tile, or InTurn groups
 // alternate on whole tiles: while one multiplies, the others run their epilogues. Pixels: A's rows are positions in an image (2) or a volume (3); 0: rows of a matrix.
 // The epilogue's operands of one element each are also copied as boxes, through a tile of results in shared memory: boxes of 64 rows x 128 bytes, row after row.
-// This tile takes the place of the next stage (of floats: one stage for each group), or is the group's own if groups alternate or there is room (apart): then what is read comes while the groups multiply.
+// This tile takes the place of the next stage (of floats: one stage for each group), or is the group's own if groups alternate.
 template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, int Pixels, bool Constant, class Finish>
 __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p, Finish finish) {
   constexpr int depth = implicit_gemm_row_bytes / (int)sizeof(H), groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
@@ -12,16 +12,16 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
   constexpr bool boxed = Finish::boxed_in || Finish::boxed_out, fetches = Finish::column_bytes > 0;
   // Columns are in boxes of 128 bytes. If they are not a multiple of a box, only a part of the last box belongs to the tile. A stage has room for the result boxes of
   // all groups, or of one group if they are floats.
-  constexpr bool floats = boxed && sizeof(H) == 4, apart = InTurn == 0 && boxed && !floats && implicit_gemm_own_bytes(BM, BN, InTurn) > 0;
+  constexpr bool floats = boxed && sizeof(H) == 4;
   constexpr int box = 64 * 128, wide = floats ? 32 : 64, boxes = (columns + wide - 1) / wide, part = columns % wide, row_of_boxes = boxes * box, own_bytes = blocks_of_rows * row_of_boxes;
-  constexpr int together = 16, owners = InTurn > 0 ? InTurn : apart ? groups : 0, barriers = InTurn > 0 ? InTurn : 1;  // owners: groups with a tile of results of their own
+  constexpr int together = 16;
   constexpr int a_bytes = BM * implicit_gemm_row_bytes, b_bytes = AlongK ? BN * implicit_gemm_row_bytes : boxes * box, copied = a_bytes + b_bytes;
   constexpr int bytes = implicit_gemm_stage_bytes(BM, BN, InTurn);
   static_assert(AlongK || sizeof(H) == 2, "the instruction turns tiles of halves alone");
   static_assert(!floats || InTurn > 0 || (row_of_boxes <= bytes && groups < Stages), "room for results");
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
-  const u32 tiles = shared_address(tiles_of_block), own_tiles = tiles + Stages * bytes, full = own_tiles + owners * own_bytes, empty = full + Stages * 8, order = empty + Stages * 8,
-            filled = order + InTurn * 8;  // one for each alternating group, or one for all
+  const u32 tiles = shared_address(tiles_of_block), own_tiles = tiles + Stages * bytes, full = own_tiles + InTurn * own_bytes, empty = full + Stages * 8, order = empty + Stages * 8,
+            filled = order + InTurn * 8;
   const int tiles_n = (int)((p.n + columns - 1) / columns), tiles_m = (int)((p.m + BM - 1) / BM), all = tiles_m * tiles_n, work = all * p.splits;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   int m0, n0, split, turn0, turns;
@@ -43,7 +43,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
       make_barrier(empty + s * 8, InTurn > 0 ? 1 : groups);
     }
 #pragma unroll
-    for (int g = 0; g < InTurn + barriers; ++g) make_barrier(order + g * 8, 1);
+    for (int g = 0; g < 2 * InTurn; ++g) make_barrier(order + g * 8, 1);
     show_barriers();
   }
   __syncthreads();
@@ -120,12 +120,10 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
           copy_b(stage, tap, chunk);
         }
         copy_a(stage, tap, chunk);
-        // Behind the first stages, so that these come first.
-        if (apart && Finish::boxed_in && p.splits == 1 && turn == (turns < Stages ? turns : Stages) - 1) copy_epilogue(own_tiles, filled, m0, groups);
         if (++chunk == p.chunks) chunk = 0, ++tap;
         if (++stage == Stages) stage = 0, parity ^= 1;
       }
-      if (InTurn == 0 && boxed && !apart && p.splits == 1) {
+      if (InTurn == 0 && boxed && p.splits == 1) {
         for (int g = 0; g < groups; g += floats ? 1 : groups) {
           wait_barrier(empty + stage * 8, parity);
           if (Finish::boxed_in) {
@@ -161,7 +159,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     }
     // A barrier distinguishes a phase from the next only: no one may be more than one phase behind.
     if (InTurn > 0 && number > 0) wait_barrier(order + group * 8, (u32)(number / groups - (group == 0 ? 1 : 0)) & 1u);
-    char* const room = (char*)tiles_of_block + Stages * bytes + owners * own_bytes + 16 * (Stages + barriers) + group * (columns * Finish::column_bytes);
+    char* const room = (char*)tiles_of_block + Stages * bytes + InTurn * own_bytes + 16 * (Stages + InTurn) + group * (columns * Finish::column_bytes);
     if (fetches && (InTurn > 0 || p.splits == 1)) {
       if (number >= groups && !Finish::boxed_out) meet_group<groups>();
       finish.template fetch_columns<columns>(room, n0, (int)p.n);
@@ -199,12 +197,12 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
       break;
     }
     u32 own = own_tiles + group * own_bytes;
-    if (InTurn == 0 && boxed && !apart) {
+    if (InTurn == 0 && boxed) {
       if (floats) pass(group);
       own = tiles + stage * bytes + (floats ? 0 : group * row_of_boxes);
       wait_barrier(full + stage * 8, parity);
     } else if (Finish::boxed_in) {
-      wait_barrier(filled + (apart ? 0 : group) * 8, (u32)(number / groups) & 1u);
+      wait_barrier(filled + group * 8, (u32)(number / groups) & 1u);
     }
     if (fetches || (InTurn > 0 && Finish::boxed_out)) meet_group<groups>();
     // No branches: what is outside repeats what is inside, and is not stored.

@@ -101,10 +101,6 @@ inline constexpr ImplicitGemmTile implicit_gemm_tiles[] = {{128, 128, 256}, {64,
   constexpr int implicit_gemm_stage_bytes(int rows, int columns, int in_turn) { \
     const int boxes = (columns + 63) / 64, copied = (rows + boxes * 64) * 128, results = in_turn > 0 ? 0 : rows / 64 * boxes * 8192; \
     return copied > results ? copied : results; \
-  } \
-  /* Bytes for results of halves that do not replace a stage: tiles that have the multiprocessor alone read the residual while they multiply. */ \
-  constexpr int implicit_gemm_own_bytes(int rows, int columns, int in_turn) { \
-    return in_turn > 0 ? in_turn * rows * columns * 2 : columns >= 160 ? rows * ((columns + 63) / 64) * 128 : 0; \
   }
 INGOT_CUDA_IMPLICIT_GEMM_STAGE
 // Groups of four warps multiply 64 rows each, or alternate on whole tiles (`in_turn`); one more warp copies tiles.
@@ -125,8 +121,7 @@ struct ImplicitGemmLargeTile {
   // Fewer than `stages` where alternating groups' results are floats, which take twice the room.
   constexpr int stages_beside(int element) const;
   constexpr int shared_of(int count, int element) const {
-    const int own = element == 2 ? implicit_gemm_own_bytes(rows, columns, in_turn) : in_turn * rows * columns * element;
-    return count * implicit_gemm_stage_bytes(rows, columns, in_turn) + own + 16 * (count + (in_turn > 0 ? in_turn : 1));
+    return count * implicit_gemm_stage_bytes(rows, columns, in_turn) + in_turn * rows * columns * element + 16 * (count + in_turn);
   }
   // Columns of the result: half of them if the epilogue is gated.
   constexpr int results(bool gated) const { return gated ? columns / 2 : columns; }
