@@ -179,11 +179,6 @@ inline f32 __shfl_xor_sync(u32, f32 v, u32 mask) {
   meet_warp();
   return out;
 }
-inline int __any_sync(u32 all, int x) {
-  f32 any = x != 0 ? 1.0f : 0.0f;
-  for (u32 mask = 1; mask < 32; mask *= 2) any = std::max(any, __shfl_xor_sync(all, any, mask));
-  return any != 0.0f;
-}
 inline u32 shared_address(const void* at) { return (u32)((const char*)at - (const char*)tiles_of_block); }
 inline char* shared(u32 at) {
   if (at >= sizeof tiles_of_block) std::fprintf(stderr, "shared memory at %u\n", at), std::abort();

@@ -34,10 +34,9 @@ __device__ __forceinline__ void copy_rows_async(H* to, const H* from, i64 stride
 enum Seen { seen_all, seen_some, seen_asked };
 template <Seen Which> struct Of { static constexpr Seen which = Which; };
 template <bool Is> struct Said { static constexpr bool is = Is; };
-// Replaces the scores of two rows with N * 8 keys from t0 on by powers of 2, and says by what the previous sums shrink. `row`: the first of this lane. Lazy: sums
-// keep an earlier maximum until a row of the warp exceeds it by 2^8, which changes no digits of powers of 2. False if no sum of the warp shrinks.
-template <int N, Seen Which, bool Causal, bool Lazy = false, class Mask>
-__device__ __forceinline__ bool online_softmax(f32 (&s)[N][4], f32* most, f32* total, f32* shrink, int t0, int row, int S, int T, f32 scale, f32 unit, Mask mask) {
+// Replaces the scores of two rows with N * 8 keys from t0 on by powers of 2, and scales down the previous sums. `row`: the first of this lane.
+template <int N, Seen Which, bool Causal, class Mask>
+__device__ __forceinline__ void online_softmax(f32 (&s)[N][4], f32* most, f32* total, f32* shrink, int t0, int row, int S, int T, f32 scale, f32 unit, Mask mask) {
   const f32 nothing = of_bits(0xff800000u);  // -infinity
   const int lane = threadIdx.x % 32, rows[2] = {row < S ? row : S - 1, row + 8 < S ? row + 8 : S - 1};
   if (Which == seen_all || (Which == seen_asked && t0 + N * 8 <= T && (!Causal || t0 + N * 8 <= row - lane / 4 + 1))) {
@@ -68,12 +67,6 @@ __device__ __forceinline__ bool online_softmax(f32 (&s)[N][4], f32* most, f32* t
     f32 m = fmaxf(most[i], fmaxf(now[2 * i], now[2 * i + 1]));
     m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
     m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
-    now[2 * i] = m;
-  }
-  const bool shrinks = !Lazy || __any_sync(0xffffffffu, (now[0] - most[0]) * unit > 8.0f || (now[2] - most[1]) * unit > 8.0f);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const f32 m = shrinks ? now[2 * i] : most[i];
     base[i] = m == nothing ? 0.0f : m;
     // exp(x) = 2^(unit x); masked scores stay -infinity.
     shrink[i] = power_of_2((most[i] - base[i]) * unit);
@@ -90,7 +83,6 @@ __device__ __forceinline__ bool online_softmax(f32 (&s)[N][4], f32* most, f32* t
   }
 #pragma unroll
   for (int i = 0; i < 2; ++i) total[i] = fmaf(total[i], shrink[i], sum[2 * i] + sum[2 * i + 1]);
-  return shrinks;
 }
 template <int N>
 __device__ __forceinline__ void shrink_by(f32 (&o)[N][4], const f32* shrink) {
@@ -250,16 +242,16 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
   }
 }
 #ifdef INGOT_WARPGROUPS
-// One head of a batch.
-template <class H> struct Head {
-  int at[3][2];  // coordinates of Q's, K's and V's rows along the outer axes of their tensor maps
-  H* out;        // its rows of the result
+// A piece of work: some queries of one head.
+template <class H> struct HeadsQueries {
+  int first;       // query
+  int head[3][2];  // coordinates of Q's, K's and V's head along the outer axes of their tensor maps
+  H* out;          // the head's rows
 };
 // Groups of four warps with 64 queries each share keys and values. One more group has few registers: one of its threads copies queries, keys and values as boxes,
-// to a ring of Stages buffers. A block takes up to Groups tiles of 64 queries of one head, then others; groups without a tile only say that they are done. The
-// previous iteration's product with values runs during an iteration's softmax.
+// to a ring of Stages buffers. A block takes pieces of work one after another. The previous iteration's product with values runs during an iteration's softmax.
 template <int Depth, int Width, int Groups, int Keys, int Stages, class H, class Locate>
-__device__ __forceinline__ void attend_by_boxes(const unsigned long (&maps)[3][16], i64 so, int S, int T, int heads, f32 unit, Locate locate) {
+__device__ __forceinline__ void attend_by_boxes(const unsigned long (&maps)[3][16], i64 so, int S, int T, int pieces, f32 unit, Locate locate) {
   constexpr int D = filled_up(Depth), E = filled_up(Width), dp = (D + 63) / 64 * 64, ep = (E + 63) / 64 * 64;
   constexpr u32 q_bytes = 64 * dp * 2, out_bytes = 64 * ep * 2, k_bytes = Keys * dp * 2, v_bytes = Keys * ep * 2;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
@@ -282,22 +274,8 @@ __device__ __forceinline__ void attend_by_boxes(const unsigned long (&maps)[3][1
   __syncthreads();
   let_next_start();
   wait_for_others();
-  // Blocks take pieces in turn. The heads that do not fill whole rounds of blocks are cut into smaller pieces, if these are one more round at most.
-  const int tiles = (S + 63) / 64, in_head = (tiles + Groups - 1) / Groups, blocks = gridDim.x;
-  int few = 1, whole = (int)((i64)heads * in_head / blocks * blocks / in_head);  // tiles of a small piece; heads in large pieces
-  while (few < Groups && (i64)(heads - whole) * ((tiles + few - 1) / few) > blocks) ++few;
-  if (few == Groups) whole = heads;
-  const int in_last = (tiles + few - 1) / few, large = whole * in_head, pieces = large + (heads - whole) * in_last;
-  struct Piece {
-    int head, first, tiles;
-  };
-  auto piece_at = [&](int n) {
-    const bool is_large = n < large;
-    const int rest = is_large ? n : n - large, of_head = is_large ? in_head : in_last, most = is_large ? Groups : few, first = rest % of_head * most, left = tiles - first;
-    return Piece{(is_large ? 0 : whole) + rest / of_head, first, left < most ? left : most};
-  };
   int stage = 0;
-  u32 parity = 0, q_parity = 0;  // q_parity: a bit for each group
+  u32 parity = 0, q_parity = 0;
   auto pass = [&] {
     if (++stage == Stages) stage = 0, parity ^= 1;
   };
@@ -307,27 +285,26 @@ __device__ __forceinline__ void attend_by_boxes(const unsigned long (&maps)[3][1
     if (threadIdx.x != Groups * 128) return;
 #pragma unroll
     for (int k = 0; k < 3; ++k) fetch_map(maps[k]);
-    auto copy = [&](u32 to, int of, u32 barrier, u32 bytes, int columns, int first, const Head<H>& head) {
+    auto copy = [&](u32 to, int of, u32 barrier, u32 bytes, int columns, int first, const HeadsQueries<H>& at) {
       arrive_with(barrier, bytes);
 #pragma unroll
-      for (int c = 0; c < columns; c += 64) copy_box_async(to + bytes / columns * c, maps[of], barrier, c, first, head.at[of][0], head.at[of][1]);
+      for (int c = 0; c < columns; c += 64) copy_box_async(to + bytes / columns * c, maps[of], barrier, c, first, at.head[of][0], at.head[of][1]);
     };
-    for (int n = blockIdx.x; n < pieces; n += blocks) {
-      const Piece piece = piece_at(n);
-      const Head<H> head = locate(piece.head);
+    for (int piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
+      const HeadsQueries<H> at = locate(piece);
       // From the last keys to the first.
       for (int turn = 0; turn < turns; ++turn) {
         wait_barrier(k_empty + stage * 8, parity ^ 1);
-        copy(k_rows + stage * k_bytes, 1, k_full + stage * 8, k_bytes, dp, (turns - 1 - turn) * Keys, head);
-        for (int g = 0; turn == 0 && g < piece.tiles; ++g) {
-          wait_barrier(q_empty + g * 8, ~q_parity >> g & 1);
-          copy(q_rows + g * q_bytes, 0, q_full + g * 8, q_bytes, dp, (piece.first + g) * 64, head);
-          q_parity ^= 1u << g;
+        copy(k_rows + stage * k_bytes, 1, k_full + stage * 8, k_bytes, dp, (turns - 1 - turn) * Keys, at);
+        for (int g = 0; turn == 0 && g < Groups; ++g) {
+          wait_barrier(q_empty + g * 8, q_parity ^ 1);
+          copy(q_rows + g * q_bytes, 0, q_full + g * 8, q_bytes, dp, at.first + g * 64, at);
         }
         wait_barrier(v_empty + stage * 8, parity ^ 1);
-        copy(v_rows + stage * v_bytes, 2, v_full + stage * 8, v_bytes, ep, (turns - 1 - turn) * Keys, head);
+        copy(v_rows + stage * v_bytes, 2, v_full + stage * 8, v_bytes, ep, (turns - 1 - turn) * Keys, at);
         pass();
       }
+      q_parity ^= 1;
     }
     return;
   }
@@ -352,18 +329,8 @@ __device__ __forceinline__ void attend_by_boxes(const unsigned long (&maps)[3][1
   };
   auto unmasked = [](i64, i64, f32 score) { return score; };
   const f32 nothing = of_bits(0xff800000u);  // -infinity
-  for (int n = blockIdx.x; n < pieces; n += blocks) {
-    const Piece piece = piece_at(n);
-    if (group >= piece.tiles) {
-      for (int turn = 0; turn < turns; ++turn) {
-        wait_barrier(k_full + stage * 8, parity);
-        if (speaks) arrive(k_empty + stage * 8);
-        wait_barrier(v_full + stage * 8, parity);
-        if (speaks) arrive(v_empty + stage * 8);
-        pass();
-      }
-      continue;
-    }
+  for (int piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
+    const HeadsQueries<H> at = locate(piece);
 #pragma unroll
     for (int i = 0; i < 2; ++i) most[i] = nothing, total[i] = 0.0f;
     zero(o);
@@ -390,12 +357,12 @@ __device__ __forceinline__ void attend_by_boxes(const unsigned long (&maps)[3][1
       hold<Keys / 2>(s[0]);
       if (speaks) arrive(k_empty + stage * 8);
       if (speaks && turn + 1 == turns) arrive(q_empty + group * 8);
-      const bool shrinks = online_softmax<Keys / 8, seen_all, false, true>(s, most, total, shrink, 0, 0, 1, T, 1.0f, unit, unmasked);
+      online_softmax<Keys / 8, seen_all, false>(s, most, total, shrink, 0, 0, 1, T, 1.0f, unit, unmasked);
       computed(total[0] + total[1]);
       wait_multiplied<E / 2>(o[0]);
       hold<Keys / 4>(p[0]);
       if (speaks) arrive(v_empty + before * 8);
-      if (shrinks) shrink_by(o, shrink);
+      shrink_by(o, shrink);
       pack<H>(p, s);
     }
     wait_barrier(v_full + stage * 8, parity);
@@ -406,9 +373,8 @@ __device__ __forceinline__ void attend_by_boxes(const unsigned long (&maps)[3][1
     hold<Keys / 4>(p[0]);
     if (speaks) arrive(v_empty + stage * 8);
     pass();
-    q_parity ^= 1;  // this group's
+    q_parity ^= 1;
     // Rows of the result go through shared memory, to be written in pieces of 16 bytes.
-    const Head<H> head = locate(piece.head);
     H* const own = (H*)tiles_of_block + (Groups * q_bytes + group * out_bytes) / 2;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -421,8 +387,8 @@ __device__ __forceinline__ void attend_by_boxes(const unsigned long (&maps)[3][1
     __syncwarp();
 #pragma unroll
     for (int k = lane; k < 16 * (Width / 8); k += 32) {
-      const int r = warp % 4 * 16 + k / (Width / 8), c = k % (Width / 8), query = (piece.first + group) * 64 + r;
-      if (query < S) *(uint4*)(head.out + query * so + c * 8) = *(const uint4*)(own + c / 8 * 64 * 64 + piece_of(r, c % 8));
+      const int r = warp % 4 * 16 + k / (Width / 8), c = k % (Width / 8), query = at.first + group * 64 + r;
+      if (query < S) *(uint4*)(at.out + query * so + c * 8) = *(const uint4*)(own + c / 8 * 64 * 64 + piece_of(r, c % 8));
     }
   }
 }

@@ -27,16 +27,12 @@ class Printer {
     args_.batch_rank = static_cast<uint8_t>(batch_);
     args_.depth = static_cast<uint16_t>(a_.d.value());
     args_.width = static_cast<uint16_t>(a_.e.value());
-    args_.long_rows = a_.s.is_constant() && a_.s.value() >= Args::long_queries;
     size_t loads = layouts_.size() - 4;
     for (size_t k = 0; k < layouts_.size(); ++k) {
       bool load = k >= 3 && k < 3 + loads;
       args_.operands.push_back({load ? mask_->operands[k - 3] : type_, static_cast<uint8_t>(layouts_[k].dims.size() - batch_ - 2)});
     }
-    const bool known_keys = a_.t.is_constant(), many = args_.long_rows && known_keys && a_.t.value() >= Args::many_keys;
-    args_.few_keys = args_.long_rows && known_keys && a_.t.value() <= Args::one_iteration;
-    args_.boxes = mask_ == nullptr && !a_.causal && a_.scale > 0 && batch_ <= Args::most_box_axes && std::max(args_.depth, args_.width) <= Args::widest_in_boxes &&
-                  (many || only != Args::by_sizes);
+    args_.rows = rows(only);
     args_.columns = mask_ != nullptr && adds_to_columns(mask_->stores[0].value);
     std::string element = mask_text();
     std::string kernels;
@@ -50,8 +46,8 @@ class Printer {
     args_.sizes = static_cast<uint32_t>(4 + text_.sizes().size());
     args_.numbers = text_.numbers();
     args_.known = text_.known();
-    std::string text = fmt::format("struct {}@P {{ {}u64 status; void* pointer[{}]; i64 number[{}]; }};\n", args_.boxes ? "alignas(64) " : "",
-                                   args_.boxes ? "unsigned long boxes[3][16]; " : "", layouts_.size(), std::max<size_t>(1, args_.numbers.size())) +
+    std::string text = fmt::format("struct {}@P {{ {}u64 status; void* pointer[{}]; i64 number[{}]; }};\n", args_.boxes() ? "alignas(64) " : "",
+                                   args_.boxes() ? "unsigned long boxes[3][16]; " : "", layouts_.size(), std::max<size_t>(1, args_.numbers.size())) +
                        element + kernels;
     args_.name = fmt::format("attention_{:016x}", hash64(std::as_bytes(std::span(text.data(), text.size()))));
     for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) text.replace(at, 1, args_.name + "_");
@@ -67,6 +63,17 @@ class Printer {
   using Number = Args::Number;
   static constexpr double log2_e = 1.4426950408889634;
   std::string coordinate(size_t axis) const { return axis < batch_ ? fmt::format("c{}", axis) : axis == batch_ ? "s" : "t"; }
+
+  Args::Rows rows(int only) const {
+    const uint16_t head = std::max(args_.depth, args_.width);
+    const bool plain = mask_ == nullptr && !a_.causal, boxes = plain && a_.scale > 0 && batch_ <= Args::most_box_axes && head <= Args::widest_in_boxes;
+    if (only != Args::by_sizes) return boxes ? Args::in_boxes : Args::short_rows;
+    const int64_t s = a_.s.constant().value_or(0), t = a_.t.constant().value_or(0);
+    if (s < Args::long_queries) return Args::short_rows;
+    if (t > 0 && t <= Args::one_iteration) return Args::few_keys;
+    if (!plain || t < Args::many_keys) return Args::long_rows;
+    return boxes && (head <= 48 || head > 64 || s >= Args::very_long_queries) ? Args::in_boxes : Args::unmasked;
+  }
 
   const Instruction& code(Reg r) const { return mask_->code[r]; }
   // True if a value is the same for all queries and independent of scores.
@@ -109,22 +116,24 @@ class Printer {
     return out + fmt::format("  return (f32)r{};\n}}\n", mask_->stores[0].value);
   }
 
-  // The kernel's text for shapes with boxes: where a head lies, and the loop over all.
+  // The kernel's text for shapes with boxes: where a piece of work lies, and the loop over all.
   std::string by_boxes(const Args::Shape& shape) {
     const size_t operands[4] = {0, 1, 2, layouts_.size() - 1};
     const std::string_view h = memory_type(type_);
     const std::string s = text_.number({Number::size, 0, 0}, a_.s), t = text_.number({Number::size, 1, 0}, a_.t);
-    std::string heads = "1", locate, offset;
+    std::string pieces = "tiles", locate, offset;
     for (size_t b = batch_; b-- > 0;) {
       const std::string n = text_.number({Number::dim, static_cast<uint8_t>(operands[3]), static_cast<uint8_t>(b)}, layouts_[operands[3]].dims[b]);
-      heads += fmt::format(" * (int){}", n);
+      pieces += fmt::format(" * (int){}", n);
       locate += b > 0 ? fmt::format("    const int c{} = rest % (int){};\n    rest /= (int){};\n", b, n, n) : "    const int c0 = rest;\n";
       offset += fmt::format(" + c{} * {}", b, text_.stride(operands[3], b));
-      for (size_t k = 0; k < 3; ++k) locate += fmt::format("    head.at[{}][{}] = {} != 0 ? c{} : 0;\n", k, batch_ - 1 - b, text_.stride(operands[k], b), b);
+      for (size_t k = 0; k < 3; ++k) locate += fmt::format("    at.head[{}][{}] = {} != 0 ? c{} : 0;\n", k, batch_ - 1 - b, text_.stride(operands[k], b), b);
     }
-    return fmt::format("  attend_by_boxes<{}, {}, {}, {}, {}, {}>(p.boxes, {}, (int){}, (int){}, {}, {}, [&](int rest) {{\n", args_.depth, args_.width, shape.groups, shape.keys,
-                       shape.stages, h, text_.stride(operands[3], batch_), s, t, heads, literal(a_.scale * log2_e, DType::f32)) +
-           fmt::format("    Head<{}> head{{}};\n{}    head.out = ({}*)p.pointer[{}]{};\n    return head;\n  }});\n", h, locate, h, operands[3], offset);
+    return fmt::format("  const int tiles = (int)(({} + {}) / {});\n", s, shape.queries() - 1, shape.queries()) +
+           fmt::format("  attend_by_boxes<{}, {}, {}, {}, {}, {}>(p.boxes, {}, (int){}, (int){}, {}, {}, [&](int piece) {{\n", args_.depth, args_.width, shape.groups, shape.keys,
+                       shape.stages, h, text_.stride(operands[3], batch_), s, t, pieces, literal(a_.scale * log2_e, DType::f32)) +
+           fmt::format("    HeadsQueries<{}> at{{}};\n    at.first = piece % tiles * {};\n    int rest = piece / tiles;\n", h, shape.queries()) + locate +
+           fmt::format("    at.out = ({}*)p.pointer[{}]{};\n    return at;\n  }});\n", h, operands[3], offset);
   }
 
   std::string kernel(int variant) {

@@ -14,7 +14,7 @@ constexpr size_t most_rank = 20;
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.all(a.batch_rank, a.depth, a.width, a.columns, a.only, a.printed, a.long_rows, a.few_keys, a.boxes, a.sizes);
+  s.all(a.batch_rank, a.depth, a.width, a.columns, a.only, a.printed, a.rows, a.sizes);
   auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
   s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
   s.list(a.numbers, number);
@@ -31,8 +31,9 @@ void check(const AttentionCudaArgs& a) {
   require(a.batch_rank <= most_rank - 2 && attention_cuda_head(a.depth) && attention_cuda_head(a.width), "sizes");
   require(a.only < AttentionCudaArgs::measured || a.only == AttentionCudaArgs::by_sizes, "variant");
   require(a.printed >= 1 && a.printed <= 3, "variants");
+  require(a.rows <= AttentionCudaArgs::in_boxes, "rows");
   require(
-      !a.boxes || (std::max(a.depth, a.width) <= AttentionCudaArgs::widest_in_boxes && a.batch_rank <= AttentionCudaArgs::most_box_axes && !a.columns && a.operands.size() == 4),
+      !a.boxes() || (std::max(a.depth, a.width) <= AttentionCudaArgs::widest_in_boxes && a.batch_rank <= AttentionCudaArgs::most_box_axes && !a.columns && a.operands.size() == 4),
       "boxes");
   require(a.sizes >= 4 && a.sizes <= 250 && a.operands.size() >= 4 && a.operands.size() <= 250, "operands");
   for (const auto& o : a.operands) require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= most_rank, "operand");
@@ -68,21 +69,25 @@ constexpr AttentionCudaArgs::Shape shapes[AttentionCudaArgs::measured][3] = {
     {by_boxes(2, 128, 4), by_boxes(2, 96, 3), wide_warps},
 };
 
-// Variant 1 for many queries, with heads up to 48 and up to 96 (H200: 0.92 and 0.8 of the other's time at 4096 and 1024 queries).
-constexpr AttentionCudaArgs::Shape long_narrow = by_groups(2, 64, 2, true, 2), long_middle = by_groups(2, 128, 2, true, 1);
-// Without a mask, for many keys: up to 64 and up to 128. And for few keys.
-constexpr AttentionCudaArgs::Shape boxes_narrow = by_boxes(3, 128, 4), boxes_wide = by_boxes(2, 128, 2), few_narrow = by_groups(2, 80, 2, true, 2);
+// Variant 1 for long rows: with heads up to 48 and up to 96 (H200: 0.92 and 0.8 of the other's time at 4096 and 1024 queries); with few keys; without a mask, in
+// boxes (docs/decisions/0077).
+constexpr AttentionCudaArgs::Shape long_narrow = by_groups(2, 64, 2, true, 2), long_middle = by_groups(2, 128, 2, true, 1), few_narrow = by_groups(2, 80, 2, true, 2);
+constexpr AttentionCudaArgs::Shape boxes_narrow = by_boxes(3, 128, 4), boxes_wide = by_boxes(2, 128, 2);
 
 }  // namespace
 
 AttentionCudaArgs::Shape AttentionCudaArgs::shape(int variant) const {
   const uint16_t head = std::max(depth, width);
-  if (variant == 1 && only == by_sizes && boxes) return head <= 64 ? boxes_narrow : boxes_wide;
-  if (variant == 1 && only == by_sizes && few_keys && head <= 64) return few_narrow;
-  if (variant == 1 && only == by_sizes && long_rows && head <= 48) return long_narrow;
-  if (variant == 1 && only == by_sizes && long_rows && head > 64 && head <= 96) return long_middle;
-  const Shape& shape = shapes[variant][head > 128 ? 2 : head > 64 ? 1 : 0];
-  return shape.boxes && !boxes ? shapes[1][head > 128 ? 2 : head > 64 ? 1 : 0] : shape;
+  const int width_class = head > 128 ? 2 : head > 64 ? 1 : 0;
+  if (variant == 1 && only == by_sizes && rows != short_rows) {
+    if (boxes()) return head <= 64 ? boxes_narrow : boxes_wide;
+    if (rows == few_keys && head <= 64) return few_narrow;
+    if (head <= 48) return long_narrow;
+    if (rows == unmasked && head <= 64) return shapes[0][0];
+    if (head > 64 && head <= 96) return long_middle;
+  }
+  const Shape& shape = shapes[variant][width_class];
+  return shape.boxes && !boxes() ? shapes[1][width_class] : shape;
 }
 
 uint32_t AttentionCudaArgs::Shape::shared(uint32_t depth, uint32_t width) const {

@@ -33,7 +33,7 @@ struct AttentionCudaArgs {
     uint32_t keys, stages;  // keys per iteration; iterations in flight
     bool overlap;           // the product with values runs during the next softmax
     uint32_t blocks;        // per multiprocessor on Hopper, at least
-    bool boxes = false;     // on Hopper one more group copies keys and values (TMA), and a block has many tiles of 64 queries, one after another
+    bool boxes = false;     // on Hopper one more group copies keys and values (TMA), and a block takes queries one after another
 
     uint32_t queries() const { return warps * 16; }
     uint32_t threads() const { return warps * splits * 32 + (boxes ? 128 : 0); }
@@ -51,12 +51,13 @@ struct AttentionCudaArgs {
   bool columns = false;           // the mask adds one number per key: groups keep these numbers in shared memory
   uint8_t only = by_sizes;        // the variant to use for all sizes
   uint8_t printed = 3;            // if sizes decide: bit v: the plan has code for variant v (0 or 1)
-  bool long_rows = false;         // there are at least `long_queries` queries: larger blocks of queries read keys and values less often
-  bool few_keys = false;          // besides, there are at most `one_iteration` keys
-  bool boxes = false;             // heads are copied as boxes (Hopper), for which the parameters begin with the tensor maps of Q, K and V
-  static constexpr uint8_t most_box_axes = 2;      // axes of heads in a tensor map
+  // If they are known: short or long rows (at least `long_queries` queries); long ones with at most `one_iteration` keys, or with at least `many_keys` and no
+  // mask; and those of which heads are copied as boxes on Hopper. Then the kernels' parameters begin with the tensor maps of Q, K and V.
+  enum Rows : uint8_t { short_rows, long_rows, few_keys, unmasked, in_boxes } rows = short_rows;
+  bool boxes() const { return rows == in_boxes; }
+  static constexpr uint8_t most_box_axes = 2;  // axes of heads in a tensor map
   static constexpr uint16_t widest_in_boxes = 128;
-  static constexpr int64_t long_queries = 512, one_iteration = 80, many_keys = 256;
+  static constexpr int64_t long_queries = 512, very_long_queries = 2048, one_iteration = 80, many_keys = 256;
   uint32_t sizes = 0;
   std::vector<Operand> operands;
   std::vector<Number> numbers;

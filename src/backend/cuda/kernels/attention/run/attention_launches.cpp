@@ -86,7 +86,7 @@ CudaLaunches attention_cuda_launches(const Call& call, const CudaMachine& machin
     for (int axis = 0; axis + 1 < x.rank; ++axis) together = together && (x.dims[axis] == 1 || x.strides[axis] % 8 == 0);
   }
   std::vector<CudaLaunch::Pointer> pointers;
-  std::vector<std::byte> parameters(args.boxes ? 3 * map_bytes : 0);
+  std::vector<std::byte> parameters(args.boxes() ? 3 * map_bytes : 0);
   numbers.append(parameters, pointers, args.numbers, 0);
   auto shared = [&](int variant) {
     const Args::Shape shape = args.shape(variant);
@@ -94,9 +94,9 @@ CudaLaunches attention_cuda_launches(const Call& call, const CudaMachine& machin
   };
   auto launch = [&](int variant) {
     const Args::Shape shape = machine.tiles ? args.shape(variant) : args.shape(variant).alone();
-    const int64_t blocks = batches * divided_up(queries, shape.queries()), lasting = std::min<int64_t>(batches * divided_up(queries, 64), machine.multiprocessors);
+    const int64_t blocks = batches * divided_up(queries, shape.queries());
     CudaLaunches one;
-    one.add_bytes(fmt::format("{}_{}", args.name, variant), shape.boxes ? lasting : blocks, shape.threads(), parameters, pointers);
+    one.add_bytes(fmt::format("{}_{}", args.name, variant), shape.boxes ? std::min<int64_t>(blocks, machine.multiprocessors) : blocks, shape.threads(), parameters, pointers);
     one.list[0].overlaps = true;
     if (shape.boxes) {
       one.list[0].pieces = static_cast<uint32_t>(blocks);
