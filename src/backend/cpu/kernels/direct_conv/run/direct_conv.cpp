@@ -9,6 +9,7 @@
 
 #include "backend/cpu/kernels/direct_conv/run/line_end.h"
 #include "backend/cpu/kernels/direct_conv/run/tile.h"
+#include "backend/cpu/kernels/direct_conv/run/winograd.h"
 #include "backend/cpu/kernels/fused/run/program.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
 #include "backend/cpu/run/isa.h"
@@ -88,8 +89,9 @@ struct Plan {
   bool direct = false;                 // tiles write the result themselves
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // if `simple` is not enough
+  std::optional<WinogradPlan> winograd;
   std::shared_ptr<const LinePlan> lines_plan;  // if vectors go along lines; then nothing below `bound` is used
-  size_t panel_bytes = 0, tap_bytes, bias_bytes, line_bytes, per_worker;
+  size_t panel_bytes = 0, tap_bytes, bias_bytes, line_bytes, block_bytes = 0, per_worker;
 };
 
 [[noreturn]] void refuse(const char* what) { fail(Code::format, "direct_conv: {}", what); }
@@ -307,6 +309,16 @@ void share(Plan& p, int64_t wanted, int64_t workers) {
   p.column_tasks = wanted / p.line_tasks;
 }
 
+// By Winograd's transformation, if the tiles write the result.
+std::optional<WinogradPlan> find_winograd(const Plan& p, const Constants& c, int64_t workers) {
+  if (!p.direct || !c.packed) return std::nullopt;
+  std::vector<IndexMap::Index> inside;
+  for (size_t i = c.batch_rank + c.map.m_rank; i < p.map.indices.size(); ++i) {
+    if (p.map.indices[i].extent != 1) inside.push_back(p.map.indices[i]);
+  }
+  return winograd_plan({p.map, p.lines, p.line, inside, p.n, p.panel_row, p.tiles->lanes, workers});
+}
+
 // True if the panels of B are its own memory.
 bool lies_in_panels(const Plan& p, const TensorRef& b, size_t batch_rank) {
   const bool one_each = p.n == p.panel_row && p.narrow == nullptr && b.strides[batch_rank] == p.n && b.strides[batch_rank + 1] == 1;
@@ -349,16 +361,21 @@ Resolved resolve(const Call& call) {
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->m) * static_cast<double>(p->groups * p->n) * static_cast<double>(p->k);
   const int64_t wanted = work < 100000 ? 1 : workers * 4;  // with less, other workers take longer to start than to compute
-  if (p->line_count > 0 && p->line_count < wanted) p->pieces = std::clamp<int64_t>(wanted / p->line_count, 1, std::max<int64_t>(1, p->line.extent / 24));
+  p->winograd = find_winograd(*p, c, workers);
+  if (p->winograd) {
+    p->block_bytes = padded(p->winograd->bytes());
+  } else if (p->line_count > 0 && p->line_count < wanted) {
+    p->pieces = std::clamp<int64_t>(wanted / p->line_count, 1, std::max<int64_t>(1, p->line.extent / 24));
+  }
   share(*p, wanted, workers);
-  p->units = units_together(*p);
+  if (!p->winograd) p->units = units_together(*p);
   constexpr int64_t large = 1 << 20;
   p->large = p->line_count * p->line.extent * std::abs(static_cast<int64_t>(p->line.step)) * 4 > large;
   if (!p->lines.empty()) p->next_line = static_cast<int64_t>(p->lines.back().step);
   p->tap_bytes = padded(static_cast<size_t>(p->units) * p->taps.memory() * sizeof(WindowTap));
   p->bias_bytes = 2 * padded(static_cast<size_t>(p->groups * p->n + 2 * lanes) * 4);
   p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>((p->line.extent / p->pieces + 1) * p->groups * p->n) * 4);
-  p->per_worker = p->tap_bytes + p->bias_bytes + p->line_bytes + padded(p->bound.scratch);
+  p->per_worker = p->tap_bytes + p->bias_bytes + p->line_bytes + p->block_bytes + padded(p->bound.scratch);
   return {p->panel_bytes + static_cast<size_t>(workers) * p->per_worker, p};
 }
 
@@ -387,7 +404,8 @@ class Worker {
     panels_ = p.panel_bytes > 0 ? reinterpret_cast<const float*>(call.scratch) : reinterpret_cast<const float*>(call.operands[1].data);
     bias_ = reinterpret_cast<float*>(scratch + p.tap_bytes);
     sums_ = reinterpret_cast<float*>(scratch + p.tap_bytes + p.bias_bytes);
-    body_ = scratch + p.tap_bytes + p.bias_bytes + p.line_bytes;
+    block_ = reinterpret_cast<float*>(scratch + p.tap_bytes + p.bias_bytes + p.line_bytes);
+    body_ = scratch + p.tap_bytes + p.bias_bytes + p.line_bytes + p.block_bytes;
     for (size_t i = 0; i < p.joined.size(); ++i) {
       const TensorRef& t = call.operands[2 + i];
       joined_[i] = {t.data, t.dtype, t.rank - 1, p.joined[i].dims, p.joined[i].strides};
@@ -403,21 +421,30 @@ class Worker {
   void run(int64_t first, int64_t count, std::span<const Columns> columns) {
     columns_ = columns;
     if (!p_.direct) return by_lines(first);
-    for (int64_t i = 0; i < count; ++i) {
-      Unit& u = units_[i];
-      set(u, first + i);
-      DirectTile& d = u.tile;
-      const size_t batch = c_.batch_rank - (c_.grouped ? 1 : 0);
-      const auto to = static_cast<int>(c_.body->stores[0].operand);
-      d.to = floats(to);
-      d.to_step = p_.bound.strides[static_cast<size_t>(to)][batch];
-      d.end.set(p_.simple, p_.simple.slope_operand < 0 ? nullptr : operand(p_.simple.slope_operand).data);
-      if (p_.program) u.program = vector_end(*p_.program, p_.bound, operands(), at_, p_.groups * p_.n);
-      if (p_.simple.residual < 0) continue;
-      d.end.residual = floats(p_.simple.residual);
-      d.end.residual_step = p_.bound.strides[static_cast<size_t>(p_.simple.residual)][batch];
-    }
+    for (int64_t i = 0; i < count; ++i) begin(units_[i], first + i);
     outputs({units_, static_cast<size_t>(count)});
+  }
+
+  // Runs blocks [first, last) of windows by Winograd's transformation, on some of the columns.
+  void winograd(int64_t first, int64_t last, std::span<const Columns> columns) {
+    columns_ = columns;
+    const WinogradPlan& w = *p_.winograd;
+    WinogradBlock block(w, p_.tiles->winograd, block_, zeros);
+    for (size_t c = 0; w.keeps_weights && c < columns.size(); ++c) transform(block, c);
+    for (int64_t unit = first; unit < last; ++unit) {
+      const int64_t image = unit / w.blocks, top = w.windows_y * (unit % w.blocks) / w.blocks, bottom = w.windows_y * (unit % w.blocks + 1) / w.blocks;
+      Unit& u = units_[0];
+      set(u, image * w.planes.outputs * w.rows.outputs);
+      const float* a = reinterpret_cast<const float*>(call_.operands[0].data) + static_cast<int64_t>(u.start.offset);
+      for (int64_t z = 1 - w.depth; z < w.planes.outputs; ++z) {
+        const int64_t plane = z + w.depth - 1;
+        block.plane(a + plane * w.planes.step, plane, top, bottom);
+        for (size_t c = 0; z >= 0 && c < columns.size(); ++c) {
+          if (!w.keeps_weights) transform(block, c);
+          results(block, c, image * w.planes.outputs + z, z, top, bottom);
+        }
+      }
+    }
   }
 
  private:
@@ -464,6 +491,55 @@ class Worker {
     u.tile.inner_step = p_.inner_step;
     u.tile.b_row = p_.panel_row;
     u.tile.zeros = zeros;
+  }
+
+  void transform(WinogradBlock& block, size_t column) const {
+    const Columns& c = columns_[column];
+    block.panel(panels_ + c.b, c.first / p_.panel_row, c.vectors);
+  }
+
+  // The lines of a plane that rows [top, bottom) of windows give.
+  void results(WinogradBlock& block, size_t column, int64_t plane, int64_t z, int64_t top, int64_t bottom) {
+    const WinogradPlan& w = *p_.winograd;
+    const Columns& c = columns_[column];
+    const auto [by_outputs, most] = tiles_of(c);
+    const float* sums = block.sums(z, c.first / p_.panel_row, c.vectors, by_outputs, most, p_.tiles->lanes);
+    const auto finish = p_.tiles->winograd.results[c.vectors - 1];
+    Unit& u = units_[0];
+    for (int64_t y = 2 * top; y < std::min(2 * bottom, w.rows.outputs); ++y) {
+      begin(u, plane * w.rows.outputs + y);
+      const DirectTile d = tile_of(u, c);
+      const float* const from = sums + (y / 2 - top) * block.sums_row(c.vectors, p_.tiles->lanes);
+      auto stored = [&](int64_t x) { return finish(d, from, block.sums_apart(c.vectors, p_.tiles->lanes), y % 2 != 0, x, u.x1); };
+      for (int64_t x = 0; (x = stored(x)) < u.x1; x += 2) in_place(u, column, x, std::min(x + 2, u.x1));
+    }
+  }
+
+  // Outputs [begin, end) of a unit from their own windows: an element that is not finite is in the sums of outputs beside it.
+  void in_place(Unit& u, size_t column, int64_t begin, int64_t end) const {
+    for (size_t r = 0; r < p_.taps.runs().size(); ++r) {
+      const WindowTaps::Run& run = p_.taps.runs()[r];
+      if (std::max(run.begin, begin) >= std::min(run.end, end)) continue;
+      const std::span<const WindowTap> taps = u.lists.of(r, u.start);
+      u.begin = std::max(run.begin, begin), u.end = std::min(run.end, end);
+      u.tile.taps = taps.data(), u.tile.count = std::ssize(taps);
+      tiles(u, run, column, 0);
+    }
+  }
+
+  // Prepares a unit for tiles that write the result.
+  void begin(Unit& u, int64_t index) {
+    set(u, index);
+    DirectTile& d = u.tile;
+    const size_t batch = c_.batch_rank - (c_.grouped ? 1 : 0);
+    const auto to = static_cast<int>(c_.body->stores[0].operand);
+    d.to = floats(to);
+    d.to_step = p_.bound.strides[static_cast<size_t>(to)][batch];
+    d.end.set(p_.simple, p_.simple.slope_operand < 0 ? nullptr : operand(p_.simple.slope_operand).data);
+    if (p_.program) u.program = vector_end(*p_.program, p_.bound, operands(), at_, p_.groups * p_.n);
+    if (p_.simple.residual < 0) return;
+    d.end.residual = floats(p_.simple.residual);
+    d.end.residual_step = p_.bound.strides[static_cast<size_t>(p_.simple.residual)][batch];
   }
 
   // Runs one unit: its sums, then the body.
@@ -612,7 +688,7 @@ class Worker {
   const Constants& c_;
   const Plan& p_;
   const float* panels_;
-  float *bias_, *scale_, *sums_;
+  float *bias_, *scale_, *sums_, *block_;
   std::byte* body_;
   Unit units_[most_units];
   std::span<const Columns> columns_;
@@ -636,7 +712,20 @@ void run(const Call& call) {
       pack(p, call.operands[1], c.batch_rank, columns, panels + columns.b);
     });
   }
-  const int64_t units = p.line_count * p.pieces, panels = std::ssize(p.columns);
+  const int64_t panels = std::ssize(p.columns);
+  const std::span<const Columns> all(p.columns);
+  if (p.winograd) {
+    const WinogradPlan& w = *p.winograd;
+    const int64_t blocks = p.line_count / (w.planes.outputs * w.rows.outputs) * w.blocks,
+                  tasks = w.by_columns ? call.workers->count() : std::min<int64_t>(blocks, 4 * call.workers->count());
+    return call.workers->run(tasks, [&](int64_t task, int worker) {
+      Worker work(call, c, p, worker);
+      const int64_t first = panels * task / tasks, last = panels * (task + 1) / tasks;
+      w.by_columns ? work.winograd(0, blocks, all.subspan(static_cast<size_t>(first), static_cast<size_t>(last - first)))
+                   : work.winograd(blocks * task / tasks, blocks * (task + 1) / tasks, all);
+    });
+  }
+  const int64_t units = p.line_count * p.pieces;
   call.workers->run(p.line_tasks * p.column_tasks, [&](int64_t task, int worker) {
     Worker work(call, c, p, worker);
     const int64_t r = task / p.column_tasks, g = task % p.column_tasks, first = panels * g / p.column_tasks;
