@@ -609,7 +609,7 @@ class Worker {
   };
   Tiles tiles_of(const Columns& columns) const {
     if (p_.narrow != nullptr) return {p_.narrow, DirectTiles::outputs_of_groups};
-    return columns.vectors == 2 ? Tiles{p_.tiles->two, p_.tiles->outputs_of_two} : Tiles{p_.tiles->one, DirectTiles::outputs_of_one};
+    return columns.vectors == 2 ? Tiles{p_.tiles->two, p_.tiles->outputs_of_two} : Tiles{p_.tiles->one, p_.tiles->outputs_of_one};
   }
 
   // The unit's tile for some columns, at the line's first output.

@@ -47,8 +47,8 @@ struct WinogradTiles {
 };
 
 struct DirectTiles {
-  static constexpr int outputs_of_one = 12, outputs_of_groups = 6;
-  int lanes, outputs_of_two;
+  static constexpr int outputs_of_groups = 6;
+  int lanes, outputs_of_two, outputs_of_one;
   using Tile = void (*)(const DirectTile&);
   const Tile *two, *one;          // by number of outputs; for two vectors of columns, for one. All columns read the same elements of A
   // For groups with fewer columns than a vector: each vector holds several groups, contiguous in A and B. Null if there is no tile for groups of these sizes.
