@@ -1,4 +1,4 @@
-// Convolutions by Winograd's transformation against plain loops; the numbers are small integers, so results must be equal.
+// Convolutions by Winograd's transformation, and of few columns, against plain loops; the numbers are small integers, so results must be equal.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -167,6 +167,17 @@ TEST(winograd, infinities_stay_in_their_windows) {
       for (int64_t t = 0; t < 27; ++t) p.weight.put({t * 32 + 2, o}, 0);
     }
     p.check({&inline_workers()});
+  }
+}
+
+// Vectors along the channels, where there are few columns.
+TEST(direct_conv, few_columns) {
+  auto pool = make_pool(2);
+  for (Volume::End end : {Volume::plain, Volume::scale_bias_relu, Volume::residual, Volume::twice}) {
+    for (int64_t o : {1, 2, 3, 4}) {
+      for (const Volume& v : {Volume{2, 1, 13, 11, 16, o, 1, 1, end}, Volume{1, 3, 5, 9, 48, o, 3, 3, end}, Volume{1, 1, 9, 10, 272, o, 1, 0, end}})
+        Problem(v).check({&inline_workers(), pool.get()});
+    }
   }
 }
 

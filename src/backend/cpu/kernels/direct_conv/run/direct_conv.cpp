@@ -78,7 +78,7 @@ struct Plan {
   int64_t inner = 1, inner_step = 1;
   WindowTaps taps;
   const DirectTiles* tiles;
-  const DirectTiles::Tile* narrow = nullptr;
+  const DirectTiles::Tile *narrow = nullptr, *dots = nullptr;
   std::vector<Columns> columns;
   int64_t panel_row;                   // columns of a panel
   int64_t line_count = 1, pieces = 1;
@@ -128,6 +128,15 @@ void check_extents(const Plan& p, const Constants& c) {
   if (lengths[0] != p.m || lengths[1] != p.k) refuse("the map's extents are not those of the product");
 }
 
+// Tiles with vectors along the elements of a tap, if there are few columns.
+const DirectTiles::Tile* find_dots(const Plan& p, const Constants& c) {
+  constexpr int64_t few = 64;  // outputs, for which B would be put in order
+  if (c.grouped || p.n > DirectTiles::most_dots || p.m < few) return nullptr;
+  const IndexMap::Index& inner = p.map.indices.back();
+  const bool leaves = std::any_of(inner.along, inner.along + p.map.axes, [](int64_t a) { return a != 0; });
+  return inner.step == 1 && !leaves && inner.extent % p.tiles->lanes == 0 && inner.extent > 0 ? p.tiles->dots[p.n] : nullptr;
+}
+
 // Sorts the map's indices into those of lines, the line's own, and those of the window.
 void find_indices(Plan& p, const Constants& c) {
   const std::vector<IndexMap::Index>& all = p.map.indices;
@@ -158,7 +167,7 @@ void find_indices(Plan& p, const Constants& c) {
   if (!leaves(k.back()) && (!narrow || p.inner > 1)) {
     IndexMap::Index& inside = k.back();
     // A tap with more channels than the longest sum is split into several of equal length, if it divides evenly.
-    const int64_t pieces = narrow ? 1 : (p.inner + longest_sum - 1) / longest_sum, length = p.inner / pieces;
+    const int64_t pieces = narrow || p.dots != nullptr ? 1 : (p.inner + longest_sum - 1) / longest_sum, length = p.inner / pieces;
     if (pieces > 1 && p.inner % pieces == 0) {
       p.inner = length;
       inside.extent = pieces;
@@ -187,7 +196,9 @@ void find_columns(Plan& p) {
     p.columns.push_back({first, group * (p.group_axis == SIZE_MAX ? 0 : static_cast<int64_t>(p.map.indices[p.group_axis].step)), panel, vectors, static_cast<int>(count)});
     panel += p.k * p.panel_row;
   };
-  if (p.narrow != nullptr) {
+  if (p.dots != nullptr) {
+    p.columns.push_back({0, 0, 0, 1, static_cast<int>(p.n)});
+  } else if (p.narrow != nullptr) {
     for (int64_t n = 0; n < all; n += lanes) {  // the last vector overlaps the previous one if columns do not fill it
       const int64_t first = std::min(n, all - lanes);
       add(first, lanes, first / p.n, 1);
@@ -311,7 +322,7 @@ void share(Plan& p, int64_t wanted, int64_t workers) {
 
 // By Winograd's transformation, if the tiles write the result.
 std::optional<WinogradPlan> find_winograd(const Plan& p, const Constants& c, int64_t workers) {
-  if (!p.direct || !c.packed) return std::nullopt;
+  if (!p.direct || !c.packed || p.dots != nullptr) return std::nullopt;
   std::vector<IndexMap::Index> inside;
   for (size_t i = c.batch_rank + c.map.m_rank; i < p.map.indices.size(); ++i) {
     if (p.map.indices[i].extent != 1) inside.push_back(p.map.indices[i]);
@@ -353,9 +364,15 @@ Resolved resolve(const Call& call) {
   const int64_t lanes = p->tiles->lanes;
   p->panel_row = c.packed ? tile_ops().columns : p->n <= lanes || (c.grouped && p->n % lanes != 0) ? lanes : 2 * lanes;
   if (c.packed && tile_ops().columns != 2 * lanes) refuse("the packed B has panels of another width");
+  p->dots = find_dots(*p, c);
+  if (p->dots != nullptr) p->panel_row = 1;
   find_indices(*p, c);
   find_columns(*p);
-  if (!c.packed && !lies_in_panels(*p, call.operands[1], c.batch_rank)) p->panel_bytes = padded(p->columns.size() * static_cast<size_t>(p->k * p->panel_row) * 4);
+  if (p->dots != nullptr) {
+    p->panel_bytes = padded(static_cast<size_t>(p->k * p->n) * 4);
+  } else if (!c.packed && !lies_in_panels(*p, call.operands[1], c.batch_rank)) {
+    p->panel_bytes = padded(p->columns.size() * static_cast<size_t>(p->k * p->panel_row) * 4);
+  }
   find_end(*p, c);
   for (const IndexMap::Index& i : p->lines) p->line_count *= i.extent;
   const int64_t workers = call.workers->count();
@@ -393,6 +410,15 @@ void pack(const Plan& p, const TensorRef& b, size_t batch_rank, const Columns& c
       for (int64_t j = 0; j < columns.count; ++j) to[j] = from[source[j]];
     }
     std::fill(to + columns.count, to + p.panel_row, 0.0f);
+  }
+}
+
+// Columns of B, each contiguous.
+void pack_columns(const Plan& p, const TensorRef& b, const Constants& c, float* to) {
+  const int64_t row = c.packed ? tile_ops().columns : b.strides[c.batch_rank], column = c.packed ? 1 : b.strides[c.batch_rank + 1];
+  const auto* from = reinterpret_cast<const float*>(b.data);
+  for (int64_t k = 0; k < p.k; ++k, from += row) {
+    for (int64_t n = 0; n < p.n; ++n) to[n * p.k + k] = from[n * column];
   }
 }
 
@@ -489,7 +515,7 @@ class Worker {
     u.tile.a_step = static_cast<int64_t>(p_.line.step);
     u.tile.inner = p_.inner;
     u.tile.inner_step = p_.inner_step;
-    u.tile.b_row = p_.panel_row;
+    u.tile.b_row = p_.dots != nullptr ? p_.k : p_.panel_row;
     u.tile.zeros = zeros;
   }
 
@@ -608,6 +634,7 @@ class Worker {
     int64_t most;
   };
   Tiles tiles_of(const Columns& columns) const {
+    if (p_.dots != nullptr) return {p_.dots, p_.tiles->outputs_of_dots};
     if (p_.narrow != nullptr) return {p_.narrow, DirectTiles::outputs_of_groups};
     return columns.vectors == 2 ? Tiles{p_.tiles->two, p_.tiles->outputs_of_two} : Tiles{p_.tiles->one, p_.tiles->outputs_of_one};
   }
@@ -705,7 +732,9 @@ void run(const Call& call) {
                      *call.workers);
   }
   if (p.line_count == 0 || p.line.extent == 0 || p.columns.empty()) return;
-  if (p.panel_bytes > 0) {
+  if (p.dots != nullptr) {
+    pack_columns(p, call.operands[1], c, reinterpret_cast<float*>(call.scratch));
+  } else if (p.panel_bytes > 0) {
     auto* panels = reinterpret_cast<float*>(call.scratch);
     call.workers->run(static_cast<int64_t>(p.columns.size()), [&](int64_t i, int) {
       const Columns& columns = p.columns[static_cast<size_t>(i)];

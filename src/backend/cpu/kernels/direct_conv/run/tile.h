@@ -54,6 +54,10 @@ struct DirectTiles {
   // For groups with fewer columns than a vector: each vector holds several groups, contiguous in A and B. Null if there is no tile for groups of these sizes.
   const Tile* (*narrow)(int64_t channels, int64_t columns);
   WinogradTiles winograd;
+  // Tiles of 1 to most_dots columns, by number of columns, with vectors along the elements of a tap: a multiple of lanes. B is [columns][K], `b_row` apart. Null: none.
+  static constexpr int64_t most_dots = 4;
+  const Tile* const* dots;
+  int outputs_of_dots;
 };
 
 // The best instruction set for groups of this many columns.
