@@ -130,8 +130,8 @@ void check_extents(const Plan& p, const Constants& c) {
 
 // Tiles with vectors along the elements of a tap, if there are few columns.
 const DirectTiles::Tile* find_dots(const Plan& p, const Constants& c) {
-  constexpr int64_t few = 64;  // outputs, for which B would be put in order
-  if (c.grouped || p.n > DirectTiles::most_dots || p.m < few) return nullptr;
+  constexpr int64_t few = 64, short_sum = 128;  // outputs for which B would be put in order; products whose lanes cost more to add up than they save
+  if (c.grouped || p.n > DirectTiles::most_dots || p.m < few || p.k < short_sum) return nullptr;
   const IndexMap::Index& inner = p.map.indices.back();
   const bool leaves = std::any_of(inner.along, inner.along + p.map.axes, [](int64_t a) { return a != 0; });
   return inner.step == 1 && !leaves && inner.extent % p.tiles->lanes == 0 && inner.extent > 0 ? p.tiles->dots[p.n] : nullptr;
