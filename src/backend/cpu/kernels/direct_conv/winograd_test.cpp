@@ -123,7 +123,8 @@ struct Problem {
     for (size_t i = 4; i < 8; ++i) {
       if (map.indices[i].extent != 1) inside.push_back(map.indices[i]);
     }
-    return winograd_plan({map, std::span(map.indices).first(3), map.indices[3], inside, v.o, 2 * lanes(v.o), lanes(v.o), workers});
+    return winograd_plan(
+        {map, std::span(map.indices).first(3), map.indices[3], inside, 1, 0, v.o, (v.o + 2 * lanes(v.o) - 1) / (2 * lanes(v.o)), 2 * lanes(v.o), lanes(v.o), workers});
   }
   static int64_t lanes(int64_t columns) { return direct_tiles(false, columns).lanes; }
 };

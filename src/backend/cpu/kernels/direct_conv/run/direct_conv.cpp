@@ -322,12 +322,13 @@ void share(Plan& p, int64_t wanted, int64_t workers) {
 
 // By Winograd's transformation, if the tiles write the result.
 std::optional<WinogradPlan> find_winograd(const Plan& p, const Constants& c, int64_t workers) {
-  if (!p.direct || !c.packed || p.dots != nullptr) return std::nullopt;
+  if (!p.direct || p.narrow != nullptr || p.dots != nullptr) return std::nullopt;
   std::vector<IndexMap::Index> inside;
   for (size_t i = c.batch_rank + c.map.m_rank; i < p.map.indices.size(); ++i) {
     if (p.map.indices[i].extent != 1) inside.push_back(p.map.indices[i]);
   }
-  return winograd_plan({p.map, p.lines, p.line, inside, p.n, p.panel_row, p.tiles->lanes, workers});
+  const int64_t group_step = p.group_axis == SIZE_MAX ? 0 : static_cast<int64_t>(p.map.indices[p.group_axis].step);
+  return winograd_plan({p.map, p.lines, p.line, inside, p.groups, group_step, p.n, std::ssize(p.columns), p.panel_row, p.tiles->lanes, workers});
 }
 
 // True if the panels of B are its own memory.
@@ -521,7 +522,7 @@ class Worker {
 
   void transform(WinogradBlock& block, size_t column) const {
     const Columns& c = columns_[column];
-    block.panel(panels_ + c.b, c.first / p_.panel_row, c.vectors);
+    block.panel(panels_ + c.b, &c - p_.columns.data(), c.vectors);
   }
 
   // The lines of a plane that rows [top, bottom) of windows give.
@@ -529,7 +530,7 @@ class Worker {
     const WinogradPlan& w = *p_.winograd;
     const Columns& c = columns_[column];
     const auto [by_outputs, most] = tiles_of(c);
-    const float* sums = block.sums(z, c.first / p_.panel_row, c.vectors, by_outputs, most, p_.tiles->lanes);
+    const float* sums = block.sums(z, &c - p_.columns.data(), c.a, c.vectors, by_outputs, most, p_.tiles->lanes);
     const auto finish = p_.tiles->winograd.results[c.vectors - 1];
     Unit& u = units_[0];
     for (int64_t y = 2 * top; y < std::min(2 * bottom, w.rows.outputs); ++y) {

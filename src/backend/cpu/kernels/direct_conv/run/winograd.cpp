@@ -37,11 +37,11 @@ WinogradPlan::Axis axis_of(const IndexMap& map, const Index& i, int64_t taps) {
 }
 
 // Cycles for the outputs of a window, for each vector of columns.
-bool pays(const WinogradPlan& p, int64_t lanes) {
-  constexpr double image = 30, results = 40, weights = 28, of_peak = 0.9, enough = 0.9;
-  const auto k = static_cast<double>(p.depth * p.channels), vectors = static_cast<double>((p.columns + lanes - 1) / lanes);
+bool pays(const WinogradPlan& p, int64_t columns, int64_t lanes) {
+  constexpr double image = 30, results = 40, weights = 28, sum = 5, of_peak = 0.9, enough = 0.9;  // sum: to begin and store one of the 16
+  const auto k = static_cast<double>(p.depth * p.channels), vectors = static_cast<double>(p.all_channels / p.channels * ((columns + lanes - 1) / lanes));
   const auto windows = static_cast<double>(p.windows_x * p.windows_y), outputs = static_cast<double>(p.rows.outputs * p.places.outputs);
-  const double all = windows * vectors * (k * values / 2 / of_peak + results) + windows * static_cast<double>(p.channels) / static_cast<double>(lanes) * image +
+  const double all = windows * vectors * (values * (k / 2 / of_peak + sum) + results) + windows * static_cast<double>(p.all_channels) / static_cast<double>(lanes) * image +
                      (p.keeps_weights ? 1 : static_cast<double>(p.blocks)) * vectors * k * weights;
   return all < enough * outputs * vectors * k * 9 / 2 / of_peak;
 }
@@ -50,10 +50,10 @@ bool pays(const WinogradPlan& p, int64_t lanes) {
 void choose_blocks(WinogradPlan& p, int64_t lanes, int64_t images, int64_t workers) {
   constexpr int64_t most_bytes = 832 << 10, most_kept = 288 << 10, least_windows = 28;
   const int64_t row_bytes = p.depth * values * p.windows_x * p.row * 4;
-  p.keeps_weights = p.panels() * p.panel_size * 4 <= most_kept;
-  const int64_t room = p.keeps_weights ? most_bytes - p.panels() * p.panel_size * 4 : most_bytes;
+  p.keeps_weights = p.panels * p.panel_size * 4 <= most_kept;
+  const int64_t room = p.keeps_weights ? most_bytes - p.panels * p.panel_size * 4 : most_bytes;
   p.block_rows = std::clamp<int64_t>(std::max(room / row_bytes, (least_windows + p.windows_x - 1) / p.windows_x), 1, p.windows_y);
-  p.by_columns = workers > 1 && images == 1 && p.planes.outputs == 1 && p.block_rows == p.windows_y && p.panels() >= workers;
+  p.by_columns = workers > 1 && images == 1 && p.planes.outputs == 1 && p.block_rows == p.windows_y && p.panels >= workers;
   // Blocks for all workers.
   const int64_t wanted = p.by_columns ? 1 : (workers + images - 1) / images;
   p.blocks = std::max((p.windows_y + p.block_rows - 1) / p.block_rows, std::min(wanted, p.windows_y));
@@ -73,7 +73,9 @@ std::optional<WinogradPlan> winograd_plan(const WinogradProblem& q) {
   if (inside < 3 || inside > 4 || before < 1) return std::nullopt;
   const Index &channel = q.inside[inside - 1], &x = q.inside[inside - 2], &y = q.inside[inside - 3], &line = q.line, &lines = q.before[before - 1];
   if (x.extent != 3 || y.extent != 3 || !moves_alike(x, line, axes) || !moves_alike(y, lines, axes)) return std::nullopt;
-  if (channel.step != 1 || leaves(channel, axes) || channel.extent < q.lanes || channel.extent > most_pieces * longest_sum || share_axis(line, lines, axes)) return std::nullopt;
+  if (channel.step != 1 || leaves(channel, axes) || q.groups * channel.extent < q.lanes || q.groups * channel.extent > most_pieces * longest_sum || share_axis(line, lines, axes))
+    return std::nullopt;
+  if (q.groups > 1 && q.group_step != channel.extent) return std::nullopt;
   WinogradPlan p;
   size_t outer = before - 1;  // indices before the planes
   if (inside == 4) {
@@ -90,22 +92,23 @@ std::optional<WinogradPlan> winograd_plan(const WinogradProblem& q) {
   }
   p.rows = axis_of(q.map, lines, 3);
   p.places = axis_of(q.map, line, 3);
-  p.channels = channel.extent, p.columns = q.columns, p.panel_row = q.panel_row;
+  p.channels = channel.extent, p.all_channels = q.groups * channel.extent;
+  p.panels = q.panels, p.panel_row = q.panel_row;
   p.windows_x = (p.places.outputs + 1) / 2;
   p.windows_y = (p.rows.outputs + 1) / 2;
-  if (images * p.windows_x * p.windows_y * p.planes.outputs == 0 || p.columns == 0) return std::nullopt;
+  if (images * p.windows_x * p.windows_y * p.planes.outputs == 0 || p.panels == 0) return std::nullopt;
   constexpr int64_t page = 1024;
-  p.row = p.channels % page == 0 ? p.channels + 16 : p.channels;
+  p.row = p.all_channels % page == 0 ? p.all_channels + 16 : p.all_channels;
   p.weights_apart = apart(p.depth * p.channels * p.panel_row);
   p.panel_size = values * p.weights_apart;
   choose_blocks(p, q.lanes, images, q.workers);
-  return pays(p, q.lanes) ? std::optional(p) : std::nullopt;
+  return pays(p, q.columns, q.lanes) ? std::optional(p) : std::nullopt;
 }
 
 WinogradBlock::WinogradBlock(const WinogradPlan& p, const WinogradTiles& tiles, float* scratch, const float* zeros) : p_(p), tiles_(tiles), zeros_(zeros) {
   planes_ = scratch;
   weights_ = planes_ + p.depth * p.plane_size;
-  sums_ = weights_ + (p.keeps_weights ? p.panels() : 1) * p.panel_size;
+  sums_ = weights_ + (p.keeps_weights ? p.panels : 1) * p.panel_size;
 }
 
 void WinogradBlock::plane(const float* a, int64_t z, int64_t begin, int64_t end) {
@@ -119,7 +122,7 @@ void WinogradBlock::plane(const float* a, int64_t z, int64_t begin, int64_t end)
         const int64_t row = 2 * y + i / 4, place = 2 * x + i % 4;
         places[i] = p_.rows.has(row) && p_.places.has(place) ? a + row * p_.rows.step + place * p_.places.step : zeros_;
       }
-      tiles_.image(places, p_.channels, to, p_.image_apart);
+      tiles_.image(places, p_.all_channels, to, p_.image_apart);
     }
   }
 }
@@ -132,7 +135,7 @@ void WinogradBlock::panel(const float* b, int64_t index, int vectors) {
 
 int64_t WinogradBlock::sums_apart(int vectors, int lanes) const { return apart(windows_ * vectors * lanes); }
 
-const float* WinogradBlock::sums(int64_t z, int64_t index, int vectors, const DirectTiles::Tile* by_windows, int64_t most, int lanes) {
+const float* WinogradBlock::sums(int64_t z, int64_t index, int64_t channel, int vectors, const DirectTiles::Tile* by_windows, int64_t most, int lanes) {
   const int64_t width = int64_t{vectors} * lanes, matrix = p_.channels * p_.panel_row, parts = (windows_ + most - 1) / most;
   // Sums of sums, as with windows in place, if the channels divide evenly.
   int64_t pieces = (p_.channels + longest_sum - 1) / longest_sum;
@@ -152,7 +155,7 @@ const float* WinogradBlock::sums(int64_t z, int64_t index, int vectors, const Di
     d.b = weights_ + (p_.keeps_weights ? index : 0) * p_.panel_size + v * p_.weights_apart;
     for (int64_t i = 0; i < parts; ++i) {
       const int64_t first = windows_ * i / parts;
-      d.a = planes_ + v * p_.image_apart + first * p_.row;
+      d.a = planes_ + v * p_.image_apart + first * p_.row + channel;
       d.to = sums_ + v * sums_apart(vectors, lanes) + first * width;
       by_windows[windows_ * (i + 1) / parts - first](d);
     }
