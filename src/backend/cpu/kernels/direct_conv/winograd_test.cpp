@@ -186,6 +186,7 @@ TEST(winograd, pays) {
   EXPECT_TRUE(Problem({1, 1, 56, 56, 64, 64}).plan(1).has_value());
   EXPECT_FALSE(Problem({1, 1, 3, 3, 64, 64}).plan(1).has_value());   // most of a window is outside
   EXPECT_FALSE(Problem({1, 1, 32, 32, 3, 64}).plan(1).has_value());  // few channels
+  EXPECT_FALSE(Problem({1, 1, 4, 5000, 64, 16}).plan(1).has_value());  // a block would be one row of 10 MB
 }
 
 }  // namespace

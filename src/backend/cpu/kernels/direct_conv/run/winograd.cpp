@@ -97,8 +97,9 @@ std::optional<WinogradPlan> winograd_plan(const WinogradProblem& q) {
   p.windows_x = (p.places.outputs + 1) / 2;
   p.windows_y = (p.rows.outputs + 1) / 2;
   if (images * p.windows_x * p.windows_y * p.planes.outputs == 0 || p.panels == 0) return std::nullopt;
-  constexpr int64_t page = 1024;
+  constexpr int64_t page = 1024, most_row = 8 << 20;  // elements; bytes of one row of windows, which a block cannot cut
   p.row = p.all_channels % page == 0 ? p.all_channels + 16 : p.all_channels;
+  if (p.depth * values * p.windows_x * p.row * 4 > most_row) return std::nullopt;
   p.weights_apart = apart(p.depth * p.channels * p.panel_row);
   p.panel_size = values * p.weights_apart;
   choose_blocks(p, q.lanes, images, q.workers);
