@@ -11,7 +11,7 @@ from ... import ahead_of_time, complex_numbers, export, files, given
 from ...errors import InputError, UnsupportedError
 from .._errors import BindingNameMismatchError, CallError, PartialCompilationError, UnsupportedOperatorException  # noqa: F401
 from .._Input import Given
-from . import _debugger, lowering
+from . import _debugger, _host_memory, lowering
 from ._binding_names import named
 from ._engine_cache import through
 from ._graph_module import graph_module
@@ -57,6 +57,7 @@ def compiled(module, taken: Given, settings: Settings, **export_options) -> torc
     """The GraphModule of a module or a program."""
     if isinstance(module, torch.export.ExportedProgram):
         taken.complete(module)
+    _host_memory.check(module, settings)
     if lowering.has_user_rules():
         module = module if isinstance(module, torch.export.ExportedProgram) else _exported(module, taken, export_options)
         module, export_options = lowering.with_user_rules(module, settings.compilation), {}
@@ -102,7 +103,9 @@ def convert_exported_program_to_serialized_trt_engine(
         exported_program, taken = _lifted(exported_program, taken)
     if arg_input_binding_names is not None or kwarg_input_binding_names is not None:
         taken = named(exported_program, taken, arg_input_binding_names, kwarg_input_binding_names)
-    options = {**Settings({**settings, "require_full_compilation": True}).options()}
+    read = Settings({**settings, "require_full_compilation": True})
+    _host_memory.check(exported_program, read)
+    options = read.options()
     options.pop("dryrun", None)
     try:
         made = ahead_of_time.compile(exported_program, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, passes=_PASSES, options=options)

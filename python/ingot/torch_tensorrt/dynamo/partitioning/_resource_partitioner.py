@@ -30,7 +30,7 @@ class ResourcePartitioner:
 
     def __init__(self, submodule: torch.fx.GraphModule, submodule_name="", cpu_memory_budget=None, weights=()):
         self.submodule, self.submodule_name, self._weights = submodule, submodule_name, set(weights)
-        self.budget = _at_hand(cpu_memory_budget) / _PER_BUILD
+        self.budget = at_hand(cpu_memory_budget) / _PER_BUILD
         self.nodes = [n for n in submodule.graph.nodes if n.op.startswith("call_")]
 
     def pieces(self) -> list[list[torch.fx.Node]]:
@@ -130,7 +130,7 @@ def _word(node) -> str:
     return node.target._opname if isinstance(node.target, torch._ops.OpOverload) else ""
 
 
-def _at_hand(budget) -> float:
+def at_hand(budget) -> float:
     """Bytes that builds may still take: the budget without what the process holds already, or what the host has left."""
     try:
         import psutil
