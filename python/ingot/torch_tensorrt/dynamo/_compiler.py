@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 
@@ -9,6 +10,7 @@ import torch
 
 from ... import ahead_of_time, complex_numbers, export, files, given
 from ...errors import InputError, UnsupportedError
+from .._Device import Device
 from .._errors import BindingNameMismatchError, CallError, PartialCompilationError, UnsupportedOperatorException  # noqa: F401
 from .._Input import Given
 from . import _debugger, _host_memory, lowering
@@ -37,6 +39,7 @@ def trace(mod: torch.nn.Module, inputs=None, *, arg_inputs=None, kwarg_inputs=No
     """torch.export of a module on inputs (Inputs, tensors, numbers; nested). Sizes with a range in an Input are open. Other settings are for `compile` and are ignored here.
     Raises CallError without inputs, InputError if the inputs do not fit the model."""
     taken = inputs_of(inputs, arg_inputs, kwarg_inputs)
+    _settle_device(mod, taken, settings.get("device"))
     return export.export(mod, given.read(None, taken.positional, taken.keywords), dynamic_shapes, strict).exported
 
 
@@ -57,6 +60,8 @@ def compiled(module, taken: Given, settings: Settings, **export_options) -> torc
     """The GraphModule of a module or a program."""
     if isinstance(module, torch.export.ExportedProgram):
         taken.complete(module)
+    else:
+        _settle_device(module, taken, settings.get("device"))
     _host_memory.check(module, settings)
     if lowering.has_user_rules():
         module = module if isinstance(module, torch.export.ExportedProgram) else _exported(module, taken, export_options)
@@ -80,6 +85,12 @@ def compiled(module, taken: Given, settings: Settings, **export_options) -> torc
         strip(module)
     _debugger.note(module)
     return module
+
+
+def _settle_device(module: torch.nn.Module, taken: Given, device):
+    """A model runs where its tensors are. One that has none runs on the device of the settings, by default the GPU if there is one."""
+    if next(itertools.chain(module.parameters(), module.buffers()), None) is None and (there := Device._from(device).to(torch.device)).type != "cpu":
+        taken.on(there)
 
 
 def _exported(module, taken: Given, options) -> torch.export.ExportedProgram:
