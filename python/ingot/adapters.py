@@ -42,9 +42,10 @@ def summed_in_one_product(base: torch.Tensor, parts: list[LowRank]) -> torch.Ten
     type, because one alone has too few bits."""
     up = torch.cat([scale * up.to(base.device, torch.float32) for _, up, scale in parts], 1)
     down = torch.cat([down.to(base.device, torch.float32) for down, _, _ in parts])
-    # Both with the same largest number, so that float16 holds their parts.
-    ratio = torch.exp2(torch.log2(down.abs().amax().clamp_min(1e-30) / up.abs().amax().clamp_min(1e-30)).mul(0.5).round())
-    (up, up_rest), (down, down_rest) = _two_numbers(up * ratio, base.dtype), _two_numbers(down / ratio, base.dtype)
+    if base.dtype is torch.float16:  # both with the same largest number, so that it holds their parts
+        ratio = torch.exp2(torch.log2(down.abs().amax().clamp_min(1e-30) / up.abs().amax().clamp_min(1e-30)).mul(0.5).round())
+        up, down = up * ratio, down / ratio
+    (up, up_rest), (down, down_rest) = _two_numbers(up, base.dtype), _two_numbers(down, base.dtype)
     total = torch.addmm(base.flatten(1), torch.cat([up, up, up_rest], 1), torch.cat([down, down_rest, down]))
     return total.view(base.shape)
 

@@ -392,14 +392,31 @@ def test_the_interpreter():
             return torch.nn.functional.scaled_dot_product_attention(q, k, k)
 
     inputs = [torch_tensorrt.Input(min_shape=(1, 2, 4, 8), opt_shape=(2, 2, 4, 8), max_shape=(4, 2, 4, 8)) for _ in "qk"]
-    program = torch.export.export(Attends(), tuple(get_torch_inputs(inputs)), dynamic_shapes=get_dynamic_shapes_args(Attends(), inputs))
-    made = TRTInterpreter(program.module(check_guards=False), inputs).run()
+    program = torch.export.export(Attends(), tuple(get_torch_inputs(inputs, "cpu")), dynamic_shapes=get_dynamic_shapes_args(Attends(), inputs))
+    on_cpu = torch_tensorrt.dynamo.CompilationSettings(device="cpu")
+    made = TRTInterpreter(program.module(check_guards=False), inputs, compilation_settings=on_cpu).run()
     engine = torch_tensorrt.TorchTensorRTModule(made.engine.serialize(), made.input_names, made.output_names)
     q = torch.randn(3, 2, 4, 8)
     same(engine(q, q), Attends(), q, q)
-    same(convert_module(torch.nn.Dropout().eval(), [torch_tensorrt.Input((3, 16))])(X), torch.nn.Dropout().eval(), X)
+    same(convert_module(torch.nn.Dropout().eval(), [torch_tensorrt.Input((3, 16))], on_cpu)(X), torch.nn.Dropout().eval(), X)
     with pytest.raises(UnsupportedOperatorException, match="fft"):
-        convert_module(Fourier(), [torch_tensorrt.Input((3, 16))])
+        convert_module(Fourier(), [torch_tensorrt.Input((3, 16))], on_cpu)
+
+
+def test_a_graph_is_moved_to_a_device():
+    from ingot.torch_tensorrt.dynamo.conversion._conversion import _on
+
+    class Makes(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.constant = torch.nn.Linear(4, 4), torch.ones(4)
+
+        def forward(self, x):
+            return self.layer(x) + torch.arange(4) + torch.zeros_like(x) + self.constant
+
+    graph = torch.export.export(Makes(), (torch.ones(2, 4),)).module(check_guards=False)
+    moved = _on(graph, torch.device("meta"))
+    assert moved(torch.ones(2, 4, device="meta")).is_meta and not graph(torch.ones(2, 4)).is_meta
 
 
 def test_a_compiled_module_is_exported_again_by_its_inputs_names():

@@ -44,6 +44,16 @@ def test_attention_as_a_gpu_calls_it_runs_in_the_engine(form):
     same(made(q, k, v, bias), Calls(lambda q, k, v, b: usual(q, k, v, is_causal=True, scale=0.3) + b.sum() if form == "flash" else usual(q, k, v, b, scale=0.3)), q, k, v, bias)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_flash_attention_takes_fewer_heads_of_keys(causal):
+    q, k, v = torch.randn(2, 6, 8, 16), torch.randn(2, 2, 8, 16), torch.randn(2, 2, 8, 16)
+    program = torch.export.export(Calls(lambda q, k, v: aten._scaled_dot_product_flash_attention.default(q, k, v, 0.0, causal)[:2]), (q, k, v))
+    made, sums = torch_tensorrt.dynamo.compile(program, [q, k, v], require_full_compilation=True, **ONE)(q, k, v)
+    torch.testing.assert_close(made, torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True), rtol=1e-4, atol=1e-5)
+    scores = q @ k.repeat_interleave(3, 1).mT / 4
+    torch.testing.assert_close(sums, (scores.masked_fill(torch.ones(8, 8).triu(1) > 0, -torch.inf) if causal else scores).logsumexp(-1), rtol=1e-4, atol=1e-5)
+
+
 # ---- decompositions
 
 

@@ -270,8 +270,12 @@ class Given:
         self.positional = None if positional is None else tuple(self._taken(v) for v in positional)
         self.keywords = {name: self._taken(v) for name, v in dict(kwarg_inputs or {}).items()}
 
+    @property
+    def has_tensors(self) -> bool:
+        return any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves((self.positional, self.keywords), is_leaf=lambda v: isinstance(v, _inputs.Input)))
+
     def on(self, device: torch.device):
-        """Puts examples there that no device is known of: for a model without tensors of its own, which would say where it runs."""
+        """Puts examples on a device: tensors of the CPU, and Inputs that name none."""
 
         def there(value):
             if isinstance(value, torch.Tensor):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import tempfile
 
@@ -39,7 +38,11 @@ def trace(mod: torch.nn.Module, inputs=None, *, arg_inputs=None, kwarg_inputs=No
     """torch.export of a module on inputs (Inputs, tensors, numbers; nested). Sizes with a range in an Input are open. Other settings are for `compile` and are ignored here.
     Raises CallError without inputs, InputError if the inputs do not fit the model."""
     taken = inputs_of(inputs, arg_inputs, kwarg_inputs)
-    _settle_device(mod, taken, settings.get("device"))
+    settle_device(mod, taken, settings.get("device"))
+    return traced(mod, taken, strict, dynamic_shapes)
+
+
+def traced(mod: torch.nn.Module, taken: Given, strict=False, dynamic_shapes=None) -> torch.export.ExportedProgram:
     return export.export(mod, given.read(None, taken.positional, taken.keywords), dynamic_shapes, strict).exported
 
 
@@ -60,8 +63,7 @@ def compiled(module, taken: Given, settings: Settings, **export_options) -> torc
     """The GraphModule of a module or a program."""
     if isinstance(module, torch.export.ExportedProgram):
         taken.complete(module)
-    else:
-        _settle_device(module, taken, settings.get("device"))
+    settle_device(module, taken, settings.get("device"))
     _host_memory.check(module, settings)
     if lowering.has_user_rules():
         module = module if isinstance(module, torch.export.ExportedProgram) else _exported(module, taken, export_options)
@@ -87,9 +89,19 @@ def compiled(module, taken: Given, settings: Settings, **export_options) -> torc
     return module
 
 
-def _settle_device(module: torch.nn.Module, taken: Given, device):
-    """A model runs where its tensors are. One that has none runs on the device of the settings, by default the GPU if there is one."""
-    if next(itertools.chain(module.parameters(), module.buffers()), None) is None and (there := Device._from(device).to(torch.device)).type != "cpu":
+def settle_device(module, taken: Given, device):
+    """A model or program runs where its tensors are, and examples are brought there. One that has none, and is given none, runs on the device of the settings: by default the GPU if there is one."""
+    if isinstance(module, torch.export.ExportedProgram):
+        own = [value for node in module.graph.find_nodes(op="placeholder") if isinstance(value := node.meta.get("val"), torch.Tensor)]
+    else:
+        own = [*module.parameters(), *module.buffers()]
+    if own:
+        there = next((t.device for t in own if t.device.type == "cuda"), own[0].device)
+    elif taken.has_tensors:
+        return
+    else:
+        there = Device._from(device).to(torch.device)
+    if there.type == "cuda":
         taken.on(there)
 
 
@@ -110,6 +122,7 @@ def convert_exported_program_to_serialized_trt_engine(
     if output_binding_names is not None:
         raise UnsupportedError("names for the outputs of an engine cannot be chosen yet", remedy="TorchTensorRTModule(engine, output_binding_names=[...]) names them for its user")
     taken = inputs_of(inputs, arg_inputs, kwarg_inputs, needed=False)
+    settle_device(exported_program, taken, settings.get("device"))
     if lift_mutable_buffers:
         exported_program, taken = _lifted(exported_program, taken)
     if arg_input_binding_names is not None or kwarg_input_binding_names is not None:
