@@ -195,7 +195,7 @@ TABLE = (
     _differs("use_complex_decomposition", False, "complex numbers are computed as pairs of real ones, whatever this says; an operator without a rule runs in torch", quiet=(True, None)),
     _differs("use_fast_partitioner", True, "there is one partitioner"),
     _differs("enable_experimental_decompositions", False, "operators are expanded by ingot's own table"),
-    _works("device", None, "checked; a model runs where its tensors are. Without a GPU a CUDA device means the CPU, which is logged once", _device),
+    _works("device", None, "checked; a model runs where its tensors are, one without any on this device (by default the GPU, if there is one). Without a GPU a CUDA device means the CPU, which is logged once", _device),
     _works("require_full_compilation", False, 'an operator that would run in torch is an error (option fallback="error"); no effect in torch.compile', _when("fallback", "error")),
     _works("disable_tf32", False, 'matrix products of float32 on a GPU: False allows TF32, True does not (option matmul_precision)', lambda v: {"matmul_precision": "ieee" if v else "tf32"}),
     _differs("assume_dynamic_shape_support", False, "every operator takes dynamic sizes", quiet=(True,)),
