@@ -133,7 +133,7 @@ class Adapters:
 
     def _checked(self, given, scale) -> dict[str, list[LowRank]]:
         """What is added to each weight, by the weight's own name. The tensors are copied, so later writes to them have no effect."""
-        names, found = self._target.names(), {}
+        names, same, found = self._target.names(), self._target.same(), {}
         for name, (down, up, factor, transposed) in given.items():
             if name not in names:
                 near = difflib.get_close_matches(str(name), names, 1)
@@ -141,7 +141,7 @@ class Adapters:
             if names[name] is None:
                 continue  # nothing reads it
             low = _low_rank(name, self._target.base(names[name]), down, up, factor * scale, transposed)
-            for weight in self._target.same(names[name]):
+            for weight in same[names[name]]:
                 found.setdefault(weight, []).append(low)
         return found
 
