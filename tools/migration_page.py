@@ -49,6 +49,9 @@ that torch has only on a GPU by the CPU's (efficient attention). Tests that skip
 | `runtime` | 136 | 125 | 5: `tensorrt.Runtime`. 1: a GPU. 3: insides of classes (`pre_allocated_outputs` twice, profiles rebuilt from TensorRT's). 1: `index_copy` writes its input there, and as in torch not here. 1: expects that a static cache does not compile |
 | `models` | 181 | 176 | 1: `tensorrt.Runtime`. 1: sizes of 1 for a program of `Dim.DYNAMIC`, which torch exports for sizes from 2. 1: a cache hit within one build (an entry is a whole build here). 1: TorchScript as an output format. 1: a second process that wants a GPU. 3 that upstream expects to fail pass, and are not counted. Not imported: `test_exporter_inlining`, `test_weight_stripped_engine` (TensorRT's objects). Three tests of autocast run with a GPU's rule of torch.autocast for `log` |
 | examples | 21 | 20 | 1: `weight_streaming_example` calls a program without the input `position_ids` that it exported it with, which torch's own module of that program refuses too (`TypeError`); with that given, it runs |
+
+On an H200, unchanged: of 1,272 tests of `conversion` and of attention, in the order of their files, 1,250 pass (of the others 1 differs in 2 of 262,144 numbers, 1 writes several values to one place,
+7 created tensors on the CPU, which is mended since, 8 compile a program of the CPU and give it tensors of the GPU, 5 are as above); of 274 of `runtime`, `core` and attention 258 (5: `tensorrt.Runtime`. 1: a download. 5: as above. 5: attention with fewer heads of keys, which runs since).
 """
 GROUPS = {"field": "## Settings", "call": "## Options of calls", "older": "## Settings of older versions"}
 

@@ -412,9 +412,9 @@ def test_a_graph_is_moved_to_a_device():
             self.layer, self.constant = torch.nn.Linear(4, 4), torch.ones(4)
 
         def forward(self, x):
-            return self.layer(x) + torch.arange(4) + torch.zeros_like(x) + self.constant
+            return self.layer(x) + torch.arange(4) + torch.zeros_like(x) + self.constant + torch.full((x.shape[0], 1), 2.0)
 
-    graph = torch.export.export(Makes(), (torch.ones(2, 4),)).module(check_guards=False)
+    graph = torch.export.export(Makes(), (torch.ones(2, 4),), dynamic_shapes=({0: torch.export.Dim("B")},)).module(check_guards=False)
     moved = _on(graph, torch.device("meta"))
     assert moved(torch.ones(2, 4, device="meta")).is_meta and not graph(torch.ones(2, 4)).is_meta
 

@@ -86,7 +86,7 @@ def _on(module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
             owner, _, name = node.target.rpartition(".")
             setattr(made.get_submodule(owner), name, value.to(device))
         elif node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and any(a.name == "device" and a.kwarg_only for a in node.target._schema.arguments):
-            if node.kwargs.get("device") is not None or not node.all_input_nodes:
+            if node.kwargs.get("device") is not None or not any("Tensor" in str(a.type) for a in node.target._schema.arguments):
                 node.kwargs = {**node.kwargs, "device": device}
     if isinstance(made, torch.fx.GraphModule):
         made.recompile()
