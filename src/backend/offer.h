@@ -115,6 +115,7 @@ bool are_aligned(const Site&, std::span<const size_t> operands);
 std::string_view name_of(const Site&);
 // False for operands of a sketch, which have no strides.
 inline bool is_placed(const StridedLayout& x) { return x.strides.size() == x.dims.size(); }
+inline bool is_sketch(const Site& site) { return !site.operands.empty() && !is_placed(site.operands[0]); }
 inline StridedLayout unplaced(ir::Dims dims) { return {std::move(dims), {}, 0}; }
 
 // Device code of a step as text. Units of equal name have equal text and are compiled once.

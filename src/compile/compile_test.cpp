@@ -294,6 +294,31 @@ output %8 "y" []
   }
 }
 
+// If all sizes are known, a plan has only the kernels of moments that are launched.
+TEST(Compile, CodeOfMomentsIsWhatIsLaunched) {
+  SKIP_WITHOUT(nvrtc);
+  auto kernels = [](std::string_view head, std::string_view rows) {
+    const plan::Plan made = compile(ir::parse(fmt::format(R"({}
+%0 = input() {{name="x"}} : f16[{}, 4096, 32, 8]
+%1 = tanh(%0) {{}} : f16[{}, 4096, 32, 8]
+%2, %3 = moments(%1) {{axes=[1, 3]}} : f32[{}, 32], f32[{}, 32]
+output %2 "sums" []
+output %3 "squares" []
+)",
+                                                          head, rows, rows, rows, rows)),
+                                    for_targets("cuda:sm_90"));
+    std::set<std::string> out;
+    for (const plan::DeviceCode& code : made.targets[0].code) {
+      for (const std::string& k : code.kernels) {
+        if (k.starts_with("moments")) out.insert(k);
+      }
+    }
+    return out;
+  };
+  EXPECT_EQ(kernels("ingot-graph 1", "2"), (std::set<std::string>{"moments_f16_columns_8_8", "moments_merge"}));
+  EXPECT_EQ(kernels("ingot-graph 1\nsymbol B 1 2 8", "B").size(), 7U);
+}
+
 std::string told(const std::function<void()>& what) {
   try {
     what();

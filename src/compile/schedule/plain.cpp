@@ -38,7 +38,7 @@ void Scheduler::plain(NodeId n) {
   for (ValueId v : node.out) operands.push_back(s_.places[v]);
   backend::Plain site{kernel->name, step.constants, {}};
   for (const BufferView& p : operands) site.types.push_back(p.dtype);
-  Decision d = choose({std::move(site)});
+  Decision d = choose({std::move(site), nullptr, layouts_of(operands), are_aligned(operands)});
   if (!d.choice) fail(Code::unsupported, "no backend has a kernel for {}", name_of(node.op));
   push(std::move(*d.choice), std::move(operands), static_cast<uint32_t>(node.out.size()), std::string(name_of(node.op)), node.origin);
   for (ValueId v : node.out) out_.steps.back().results.push_back(itself(v));

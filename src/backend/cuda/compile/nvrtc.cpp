@@ -85,6 +85,7 @@ bool is_special(const CompileJob& job) { return job.special && job.sm == 90 && j
 std::vector<std::string> options_of(const CompileJob& job) {
   const char* kind = job.form == CompileJob::Form::cubin ? "sm" : "compute";
   std::vector<std::string> out{fmt::format("--gpu-architecture={}_{}{}", kind, job.sm, is_special(job) ? "a" : ""), "--std=c++17", "--device-as-default-execution-space"};
+  if (job.of.empty() && nvrtc_version().major >= 13) out.emplace_back("--minimal");  // without textures and the runtime's types, which ingot's texts do not use
   if (!job.of.empty() && !nvrtc().headers.empty()) out.push_back("--include-path=" + nvrtc().headers);
   return out;
 }
@@ -172,6 +173,8 @@ Compiled compile(std::span<const CompileJob> jobs, const CompileOptions& options
   for (size_t k = 0; k < jobs.size(); ++k) of_one_text[{jobs[k].text, jobs[k].sm, is_special(jobs[k])}].push_back(k);
   std::vector<std::vector<size_t>> texts;
   for (auto& [key, list] : of_one_text) texts.push_back(std::move(list));
+  // NVRTC reads one text at a time; what follows runs side by side, and takes longest for the longest texts, those with matrix instructions.
+  std::stable_sort(texts.begin(), texts.end(), [&](const auto& x, const auto& y) { return jobs[x[0]].text.size() > jobs[y[0]].text.size(); });
   std::atomic<size_t> next = 0;
   // Problems with the cache must not lose the compiled code.
   auto in_cache = [&](auto&& use) {

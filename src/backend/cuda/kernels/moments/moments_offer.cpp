@@ -1,15 +1,26 @@
+#include <set>
+
 #include "backend/cuda/compile/offers.h"
+#include "backend/cuda/kernels/known_code.h"
 #include "backend/cuda/kernels/moments/moments.h"
+#include "backend/cuda/kernels/moments/run/moments_launches.h"
 #include "kernels/moments/run/moments_args.h"
 
 namespace ingot::backend::cuda {
 
 namespace {
 
-std::vector<CodeUnit> code(const Plain& p) {
+// If all sizes are known, only the kernels that are launched, which are the same on all GPUs.
+std::vector<CodeUnit> code(const Plain& p, const kernels::MomentsArgs& args, const Site& site) {
+  KnownCall known;
+  bool is_known = true;
+  for (size_t k = 0; is_known && k < site.operands.size(); ++k) is_known = known.add(site.operands[k], p.types[k]);
+  std::set<std::string> used;
+  if (is_known) add_kernels(kernels::moments_cuda_launches(known.call(&args), {1, false}), site, used);
   std::vector<CodeUnit> out;
   for (kernels::CudaPart& part : kernels::moments_cuda_parts(p.types[0])) {
-    out.push_back({part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::moments_cuda_text}});
+    CodeUnit unit{part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::moments_cuda_text}};
+    for (CodeUnit& one : cut(unit, [&](const std::string& kernel) { return !is_known || used.contains(kernel); })) out.push_back(std::move(one));
   }
   return out;
 }
@@ -29,10 +40,12 @@ void moments_offers(const Site& site, const Target&, const Settings&, Offers& ou
   const auto* p = std::get_if<Plain>(&site.kernel);
   if (p == nullptr || p->kernel != name) return;
   if (!kernels::takes_moments_of(p->types[0])) return out.refusals.push_back({name, Obstacle::types, "for float16, bfloat16 and float32"});
-  if (!site.operands.empty() && !pays(kernels::parse_moments(p->constants), site.operands[0].dims)) {
+  const kernels::MomentsArgs args = kernels::parse_moments(p->constants);
+  if (is_sketch(site) && !pays(args, site.operands[0].dims)) {
     return out.refusals.push_back({name, Obstacle::cost, "a fused body is faster for short rows, and for many"});
   }
-  offer_plain(site, {name}, name, out, code);
+  out.offers.push_back(
+      {.implementation = name, .emit = [p, args, &site] { return EmittedStep{std::string(p->kernel), {p->constants.begin(), p->constants.end()}, {}, code(*p, args, site)}; }});
 }
 
 }  // namespace ingot::backend::cuda
