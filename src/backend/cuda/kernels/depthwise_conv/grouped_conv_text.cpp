@@ -215,9 +215,10 @@ class Printer {
     for (size_t i = s_.batch; i < s_.column(); ++i) row = fmt::format("({} * {} + {})", row, s_.extent(i), i == s_.line() ? "first" : fmt::format("c{}", i));
     out += fmt::format("  const i64 row = {};\n", row);
     for (size_t j = 0; j < s_.map.axes.size(); ++j) {
-      // Phases of a transposed convolution differ in offsets alone: as parameters, so that they share a text.
+      // Phases of a transposed convolution in groups differ in offsets alone: as parameters, so that they share a text. A few columns alone lose by it: 7 taps of 32 channels to 1
+      // of 8000 took 12.4 us on an H100, 3.5 with a literal.
       const Number offset{Number::size, static_cast<uint8_t>(s_.map.dims.size() + j), 0};
-      out += fmt::format("  const int a{} = (int){}", j, guarded(j) ? text_.parameter(offset) : text_.number(offset, s_.map.axes[j].offset));
+      out += fmt::format("  const int a{} = (int){}", j, guarded(j) && s_.group != none ? text_.parameter(offset) : text_.number(offset, s_.map.axes[j].offset));
       for (const ir::AffineMap::Term& t : s_.map.axes[j].terms) {
         if (t.axis < s_.kept) out += fmt::format(" + {} * {}", t.axis == s_.line() ? "first" : fmt::format("c{}", t.axis), t.coefficient);
       }
