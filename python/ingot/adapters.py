@@ -25,14 +25,35 @@ class LowRank(NamedTuple):
 def merged(base: torch.Tensor, parts: list[LowRank]) -> torch.Tensor:
     """The weight plus its parts, summed in float32 (float64 weights in float64) and rounded once."""
     wide = torch.float64 if base.dtype is torch.float64 else torch.float32
-    # torch may use TF32 for float32 on a GPU; float64 is never multiplied in TF32.
-    exact = torch.float64 if base.is_cuda else wide
     with torch.no_grad(), torch.autocast(base.device.type, enabled=False):
+        if base.is_cuda and parts and base.dtype in _BITS and not (base.dtype is torch.float16 and torch.backends.cuda.matmul.allow_fp16_accumulation):
+            return summed_in_one_product(base.detach(), parts)
         total = base.detach().to(wide, copy=True, memory_format=torch.contiguous_format).flatten(1)
         for down, up, scale in parts:
-            up, down = up.to(base.device, exact), down.to(base.device, exact)
-            total = total.addmm_(up, down, alpha=scale) if exact is wide else total.add_((scale * (up @ down)).to(wide))
+            total = total.addmm_(up.to(base.device, wide), down.to(base.device, wide), alpha=scale)
         return total.view(base.shape).to(base.dtype)
+
+
+_BITS = {torch.float32: 10, torch.bfloat16: 7, torch.float16: 10}  # of a number in a matrix product, behind the first one: float32 may be TF32 there
+
+
+def summed_in_one_product(base: torch.Tensor, parts: list[LowRank]) -> torch.Tensor:
+    """The same by one matrix product in the weight's own type, with the weight as what is added to it: a GPU sums that in float32, reads the weight and writes the sum. Each factor is two numbers of that
+    type, because one alone has too few bits."""
+    up = torch.cat([scale * up.to(base.device, torch.float32) for _, up, scale in parts], 1)
+    down = torch.cat([down.to(base.device, torch.float32) for down, _, _ in parts])
+    if base.dtype is torch.float16:  # both with the same largest number, so that it holds their parts
+        ratio = torch.exp2(torch.log2(down.abs().amax().clamp_min(1e-30) / up.abs().amax().clamp_min(1e-30)).mul(0.5).round())
+        up, down = up * ratio, down / ratio
+    (up, up_rest), (down, down_rest) = _two_numbers(up, base.dtype), _two_numbers(down, base.dtype)
+    total = torch.addmm(base.flatten(1), torch.cat([up, up, up_rest], 1), torch.cat([down, down_rest, down]))
+    return total.view(base.shape)
+
+
+def _two_numbers(wide: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two tensors of the type whose sum is that of float32, but for the last bits."""
+    first = (wide.view(torch.int32) & ~((1 << (23 - _BITS[dtype])) - 1)).view(torch.float32)
+    return first.to(dtype), (wide - first).to(dtype)
 
 
 class Merged(Weights):
@@ -112,7 +133,7 @@ class Adapters:
 
     def _checked(self, given, scale) -> dict[str, list[LowRank]]:
         """What is added to each weight, by the weight's own name. The tensors are copied, so later writes to them have no effect."""
-        names, found = self._target.names(), {}
+        names, same, found = self._target.names(), self._target.same(), {}
         for name, (down, up, factor, transposed) in given.items():
             if name not in names:
                 near = difflib.get_close_matches(str(name), names, 1)
@@ -120,7 +141,7 @@ class Adapters:
             if names[name] is None:
                 continue  # nothing reads it
             low = _low_rank(name, self._target.base(names[name]), down, up, factor * scale, transposed)
-            for weight in self._target.same(names[name]):
+            for weight in same[names[name]]:
                 found.setdefault(weight, []).append(low)
         return found
 

@@ -13,17 +13,17 @@ class OfEngine:
     """An engine that is the whole model, with weights from a file."""
 
     def __init__(self, engine: Engine):
-        self.engines = [engine]
+        self.engines, self._weights = [engine], {w["name"]: w for w in engine.inspect()["weights"]}
 
     def names(self) -> dict[str, str | None]:
         """State-dict names, each with the engine's name of the weight, or None if nothing reads it."""
         engine = self.engines[0]
-        return {**dict.fromkeys(engine.signature.get("unused", ())), **{w["name"]: w["name"] for w in engine.inspect()["weights"]}, **engine.tied}
+        return {**dict.fromkeys(engine.signature.get("unused", ())), **{name: name for name in self._weights}, **engine.tied}
 
     def base(self, name) -> torch.Tensor:
         """The weight without adapters, on the engine's device."""
         engine = self.engines[0]
-        weight = next(w for w in engine.inspect()["weights"] if w["name"] == name)
+        weight = self._weights[name]
         value, order = engine.value(name), weight.get("order")
         if hasattr(value, "shape"):
             return torch.as_tensor(value).detach().to(engine.device)
@@ -32,9 +32,9 @@ class OfEngine:
         dense = torch.frombuffer(value, dtype=dtype).view(dims) if weight["bytes"] else torch.empty(dims, dtype=dtype, device="cpu")
         return (dense if order is None else dense.permute([order.index(axis) for axis in range(len(order))])).to(engine.device)
 
-    def same(self, name) -> list[str]:
-        """The weight and all others with the same memory."""
-        return [name]
+    def same(self) -> dict[str, list[str]]:
+        """For each weight, itself and all others with the same memory."""
+        return {name: [name] for name in self._weights}
 
     def follow(self):
         self.engines[0].follow()
@@ -62,10 +62,13 @@ class OfRunnable:
     def base(self, name):
         return self._runnable.followed.now(name)
 
-    def same(self, name):
-        own = self.base(name)
-        where = lambda t: (t.data_ptr(), t.shape, t.stride(), t.dtype)  # noqa: E731
-        return [s.name for s in self._runnable.slots if s.kind == "weight" and (s.name == name or own.numel() and where(self.base(s.name)) == where(own))]
+    def same(self):
+        groups, found = {}, {}
+        for name in (slot.name for slot in self._runnable.slots if slot.kind == "weight"):
+            t = self.base(name)
+            found[name] = groups.setdefault((t.data_ptr(), t.shape, t.stride(), t.dtype) if t.numel() else name, [])
+            found[name].append(name)
+        return found
 
     def follow(self):
         self._runnable.followed.follow()

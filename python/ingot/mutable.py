@@ -49,6 +49,13 @@ class Sizes:
         made._join()
         return made
 
+    def of(self, call):
+        """(least, size, most) of each axis of the call's tensors that has a range."""
+        tensors = _tensors(call)
+        for path, axes in self.ranges.items():
+            for axis, (low, high) in axes.items() if path in tensors else ():
+                yield low, tensors[path].shape[axis], high
+
     def _join(self):
         joint: dict[str, tuple[int, int]] = {}
         named = [(path, axis, name) for path, axes in self.names.items() for axis, name in axes.items()]

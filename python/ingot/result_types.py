@@ -29,6 +29,13 @@ def _shape_of_norm(x, order, axes, keepdim, *rest):
     return [1 if axis in axes else size for axis, size in enumerate(x.shape) if keepdim or axis not in axes]
 
 
+def _states_of_lstm(recorded, states):
+    """The results of an LSTM whose last states have the shapes of the first ones. torch 2.10 and 2.11 record one axis more."""
+    made = [t if t.dim() == state.dim() else _empty(t, state.shape, torch._prims_common.make_contiguous_strides_for(state.shape), t.dtype) for t, state in zip(recorded[1:], states)]
+    return (recorded[0], *made)
+
+
+_LSTM = torch.ops.aten.lstm.input
 _NORMS = {torch.ops.aten.linalg_vector_norm.default, torch.ops.aten.norm.ScalarOpt_dim}
 # By operator: the type of each result, from the arguments.
 _OWN = {
@@ -42,7 +49,7 @@ def correct(graph: torch.fx.Graph):
     changed: set[Node] = set()
     for node in graph.nodes:
         recorded = node.meta.get("val")
-        if node.op != "call_function" or node.target not in _OWN and node.target not in _NORMS and changed.isdisjoint(node.all_input_nodes):
+        if node.op != "call_function" or node.target not in _OWN and node.target not in _NORMS and node.target is not _LSTM and changed.isdisjoint(node.all_input_nodes):
             continue
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
         if (own := _OWN.get(node.target)) is not None:
@@ -53,6 +60,8 @@ def correct(graph: torch.fx.Graph):
         elif node.target in _NORMS and changed.isdisjoint(node.all_input_nodes):
             shape = _shape_of_norm(*_in_order(node.target, args, kwargs))
             made = recorded if len(shape) == recorded.dim() else _empty(recorded, shape, torch._prims_common.make_contiguous_strides_for(shape), recorded.dtype)
+        elif node.target is _LSTM:
+            made = _states_of_lstm(recorded, args[1])
         else:
             with _mode(args, kwargs):
                 made = node.target(*args, **kwargs)

@@ -84,14 +84,16 @@ std::optional<std::string> make_own_folder(const std::string& path) {
 }
 
 size_t remove_leftovers(const std::string& folder, int64_t seconds) {
-  const time_t latest = std::time(nullptr) - static_cast<time_t>(seconds);
+  const time_t latest = std::time(nullptr) - static_cast<time_t>(seconds);  // a file's time may be a tick ahead of this clock
   std::error_code error;
   size_t removed = 0;
   for (auto entry = std::filesystem::directory_iterator(folder, error); !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     if (!is_temporary_name(entry->path().filename().string())) continue;
     struct stat status;
     const std::string path = entry->path().string();
-    if (::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid() && status.st_mtime <= latest && ::unlink(path.c_str()) == 0) ++removed;
+    if (::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid() && (seconds == 0 || status.st_mtime <= latest) &&
+        ::unlink(path.c_str()) == 0)
+      ++removed;
   }
   return removed;
 }

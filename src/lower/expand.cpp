@@ -23,6 +23,17 @@ std::string show(const ir::Type& t, const Graph& g) {
   return s + "]";
 }
 
+// Whether torch's random generator gives the results.
+bool draws(std::string_view target) {
+  constexpr std::string_view names =
+      " rand rand_like randn randn_like randint randint_like randperm bernoulli multinomial normal poisson binomial uniform random geometric cauchy exponential log_normal "
+      "dropout native_dropout alpha_dropout feature_dropout feature_alpha_dropout rrelu rrelu_with_noise ";
+  if (!target.starts_with("aten.")) return false;
+  std::string_view name = target.substr(5, target.find('.', 5) - 5);
+  if (name.ends_with('_')) name.remove_suffix(1);
+  return names.find(fmt::format(" {} ", name)) != std::string_view::npos;
+}
+
 class Expander {
  public:
   Expander(const Graph& from, SizesFromData data, std::vector<bool> known_sizes = {})
@@ -172,7 +183,7 @@ class Expander {
         if (writes) op = ops::find(functional);
       }
       if (op == nullptr) {
-        refuse(id, "the operator table has no definition of it");
+        refuse(id, draws(target) ? fmt::format("{} draws random numbers, which only torch's generator gives", node_name(node)) : "the operator table has no definition of it");
         return;
       }
       results = results_of(node, *op);
@@ -447,8 +458,11 @@ Graph expand_operators(const Graph& captured) {
     }
     if (more > 0) text += fmt::format("\n    and {} more places", more);
   }
+  std::string remedy = "Replace them in the model, or leave this part to PyTorch.";
+  if (std::any_of(expander.missing.begin(), expander.missing.end(), [](const Missing& m) { return draws(m.target); }))
+    remedy += " Random numbers outside of branches and loops: ingot.compile(program, fallback=\"error\") in Python makes a plan that draws its own; or give them as an input.";
   throw Error(Code::unsupported, fmt::format("{} operator{} of the model {} not supported:{}", seen.size(), seen.size() == 1 ? "" : "s", seen.size() == 1 ? "is" : "are", text),
-              expander.missing[0].origin, "Replace them in the model, or leave this part to PyTorch.");
+              expander.missing[0].origin, std::move(remedy));
 }
 
 }  // namespace ingot::lower

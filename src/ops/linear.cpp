@@ -301,6 +301,16 @@ Value log_sums(const Value& q, const Value& k, const std::optional<Value>& mask,
   return cast(squeeze(log(sum(exp(scores - top), {-1}, keep)) + top, -1), t);
 }
 
+// The same where several heads of queries share one of keys.
+Value log_sums_of_heads(const Value& q, const Value& k, bool causal, std::optional<double> scale) {
+  if (q.rank() < 3 || q.dim(-3) == k.dim(-3)) return log_sums(q, k, std::nullopt, causal, scale);
+  Dims d = q.dims();
+  const Dims sizes(d.begin(), d.end() - 1);
+  d.insert(d.end() - 2, floordiv(q.dim(-3), k.dim(-3)));
+  d[d.size() - 4] = k.dim(-3);
+  return reshape(log_sums(reshape(q, d), unsqueeze(k, -3), std::nullopt, causal, scale), sizes);
+}
+
 // Attention's results with `states` more that nothing reads.
 std::vector<Value> with_states(const Value& y, const Value& sums, size_t states) {
   std::vector<Value> results{y, sums};
@@ -361,7 +371,7 @@ const Definition definitions[] = {
      [](Value q, Value k, Value v, double dropout, bool causal, bool, std::optional<double> scale) {
        // Its kernel puts the corner of the mask at the end of both, and other forms at their beginning.
        if (causal && !(q.dim(-2) == k.dim(-2))) fail(Code::unsupported, "_scaled_dot_product_flash_attention of other numbers of queries and keys with is_causal");
-       return with_states(sdpa(q, k, v, std::nullopt, dropout, causal, scale, false), log_sums(q, k, std::nullopt, causal, scale), 5);
+       return with_states(sdpa(q, k, v, std::nullopt, dropout, causal, scale, true), log_sums_of_heads(q, k, causal, scale), 5);
      }},
     {"_scaled_dot_product_cudnn_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool compute_log_sumexp, float dropout_p=0.0, bool is_causal=False, "
      "bool return_debug_mask=False, *, float? scale=None)",

@@ -10,13 +10,14 @@ from blocks import ROOT
 
 FOLDER = ROOT / "examples/python"
 MORE = {"quickstart", "diffusion"}  # they need packages beyond torch; quickstart is `make quickstart`
-ELSEWHERE = {"own_kernel", "lora"}  # run by the tests of the features that they show
+ELSEWHERE = {"own_kernel"}  # run by the tests of the feature that it shows
 SHOWS = {
     "torch_compile": "nothing stays in torch",
     "export_and_save": "tagger_plan.ingot: ",
     "dynamic_sizes": "outside the range 1..32",
     "engine_cache": "with 1 plan kept",
     "refit": "1.000 higher",
+    "lora": "with twice its scale",
     "mutable_module": "saved and loaded",
     "mixed_precision": "torch.autocast",
 }

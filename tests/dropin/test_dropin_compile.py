@@ -392,14 +392,31 @@ def test_the_interpreter():
             return torch.nn.functional.scaled_dot_product_attention(q, k, k)
 
     inputs = [torch_tensorrt.Input(min_shape=(1, 2, 4, 8), opt_shape=(2, 2, 4, 8), max_shape=(4, 2, 4, 8)) for _ in "qk"]
-    program = torch.export.export(Attends(), tuple(get_torch_inputs(inputs)), dynamic_shapes=get_dynamic_shapes_args(Attends(), inputs))
-    made = TRTInterpreter(program.module(check_guards=False), inputs).run()
+    program = torch.export.export(Attends(), tuple(get_torch_inputs(inputs, "cpu")), dynamic_shapes=get_dynamic_shapes_args(Attends(), inputs))
+    on_cpu = torch_tensorrt.dynamo.CompilationSettings(device="cpu")
+    made = TRTInterpreter(program.module(check_guards=False), inputs, compilation_settings=on_cpu).run()
     engine = torch_tensorrt.TorchTensorRTModule(made.engine.serialize(), made.input_names, made.output_names)
     q = torch.randn(3, 2, 4, 8)
     same(engine(q, q), Attends(), q, q)
-    same(convert_module(torch.nn.Dropout().eval(), [torch_tensorrt.Input((3, 16))])(X), torch.nn.Dropout().eval(), X)
+    same(convert_module(torch.nn.Dropout().eval(), [torch_tensorrt.Input((3, 16))], on_cpu)(X), torch.nn.Dropout().eval(), X)
     with pytest.raises(UnsupportedOperatorException, match="fft"):
-        convert_module(Fourier(), [torch_tensorrt.Input((3, 16))])
+        convert_module(Fourier(), [torch_tensorrt.Input((3, 16))], on_cpu)
+
+
+def test_a_graph_is_moved_to_a_device():
+    from ingot.torch_tensorrt.dynamo.conversion._conversion import _on
+
+    class Makes(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.constant = torch.nn.Linear(4, 4), torch.ones(4)
+
+        def forward(self, x):
+            return self.layer(x) + torch.arange(4) + torch.zeros_like(x) + self.constant + torch.full((x.shape[0], 1), 2.0)
+
+    graph = torch.export.export(Makes(), (torch.ones(2, 4),), dynamic_shapes=({0: torch.export.Dim("B")},)).module(check_guards=False)
+    moved = _on(graph, torch.device("meta"))
+    assert moved(torch.ones(2, 4, device="meta")).is_meta and not graph(torch.ones(2, 4)).is_meta
 
 
 def test_a_compiled_module_is_exported_again_by_its_inputs_names():
@@ -427,3 +444,41 @@ def test_a_compiled_module_is_exported_again_by_its_inputs_names():
     assert list(inspect.signature(named.forward).parameters) == ["left", "right", "scale"]
     with torch.no_grad():
         torch.testing.assert_close(named(x, right=x, scale=x[:, :1]), model(x, x, scale=x[:, :1]))
+
+
+# ---- a model without tensors of its own
+
+
+class Plain(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.softmax(x, -1) @ y
+
+
+def test_inputs_of_a_device():
+    from ingot.torch_tensorrt._Input import Given
+
+    taken = Given([torch_tensorrt.Input((2, 3)), [torch.ones(2), 3]], None, {"k": torch.ones(1, device="meta")})
+    before = taken.positional[0]
+    taken.on(torch.device("meta"))
+    assert str(taken.positional[0].device) == "meta" and before.device is None and taken.positional[1][0].is_meta and taken.positional[1][1] == 3 and taken.keywords["k"].is_meta
+
+
+def test_it_runs_on_the_cpu_where_there_is_nothing_else():
+    x, y = torch.randn(4, 5), torch.randn(5, 6)
+    compiled = torch_tensorrt.compile(Plain(), inputs=[torch_tensorrt.Input((4, 5)), torch_tensorrt.Input((5, 6))], device="cpu", min_block_size=1)
+    torch.testing.assert_close(compiled(x, y), Plain()(x, y))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
+def test_it_runs_on_the_gpu_that_the_settings_name():
+    from ingot.torch_tensorrt.dynamo.conversion import TRTInterpreter
+    from ingot.torch_tensorrt.dynamo.runtime import TorchTensorRTModule
+
+    x, y = torch.randn(4, 5, device="cuda"), torch.randn(5, 6, device="cuda")
+    inputs = [torch_tensorrt.Input((4, 5)), torch_tensorrt.Input.from_tensor(torch.empty(5, 6))]
+    torch.testing.assert_close(torch_tensorrt.compile(Plain(), inputs=inputs, min_block_size=1)(x, y), Plain()(x, y), rtol=1e-3, atol=1e-3)
+    made = TRTInterpreter(torch.fx.symbolic_trace(Plain()), inputs).run()
+    torch.testing.assert_close(TorchTensorRTModule(made.serialized_engine)(x, y), Plain()(x, y), rtol=1e-3, atol=1e-3)
+    linear = torch.nn.Linear(5, 6).eval()
+    made = TRTInterpreter(torch.fx.symbolic_trace(linear), [torch_tensorrt.Input((4, 5))]).run()  # from tensors of the CPU
+    torch.testing.assert_close(TorchTensorRTModule(made.serialized_engine)(x), linear.cuda()(x), rtol=1e-3, atol=1e-3)

@@ -324,6 +324,32 @@ def test_sizes_that_the_model_fixes_are_built_each_by_itself():
         same(module(torch.ones(rows, 4)), Fixed(), torch.ones(rows, 4))
 
 
+def test_arguments_are_compared_with_what_was_compiled():
+    compare = torch_tensorrt.MutableTorchTensorRTModule._check_inputs_shape
+    batch = {0: torch.export.Dim("batch", min=1, max=8)}
+    one, other = {"k": [torch.zeros(2, 8)], "n": 3}, {"k": [torch.zeros(5, 8)], "n": 3}
+    assert compare(one, one) and not compare(one, other) and compare(one, other, {"k": [batch], "n": None})
+    assert not compare(one, {"k": [torch.zeros(9, 8)], "n": 3}, {"k": [batch], "n": None})  # beyond the range
+    assert not compare(one, {"k": [torch.zeros(5, 7)], "n": 3}, {"k": [batch], "n": None})
+    assert not compare(one, {"k": [torch.zeros(2, 8, dtype=torch.float64)], "n": 3}) and not compare(one, {"k": [torch.zeros(2, 8)], "n": 4}) and not compare(one, {"k": [torch.zeros(2, 8)]})
+    made = torch_tensorrt.MutableTorchTensorRTModule._process_kwarg_inputs({"k": [X, 2.5], "n": None})
+    assert made["k"][0] is X and torch.equal(made["k"][1], torch.tensor(2.5)) and made["n"] is None
+    with pytest.raises(ValueError, match="neither a tensor nor a number"):
+        torch_tensorrt.MutableTorchTensorRTModule._process_kwarg_inputs({"k": object()})
+
+    module = torch_tensorrt.MutableTorchTensorRTModule(Small(), **ONE)
+    module.set_expected_dynamic_shape_range((batch,), {})
+    module(X)
+    module._validate_inputs(torch.zeros(5, X.shape[1]))
+    assert module.refit_state.get_state() is RefitFlag.LIVE and module.arg_dynamic_shapes == (batch,)
+    module._validate_inputs(torch.zeros(9, X.shape[1]))
+    assert module.refit_state.get_state() is RefitFlag.NEEDS_RECOMPILE and module.arg_dynamic_shapes is None
+    beyond = torch.randn(9, X.shape[1])
+    torch.testing.assert_close(module(beyond), module.original_model(beyond))
+    module._validate_inputs(X)  # the range was widened
+    assert module.refit_state.get_state() is RefitFlag.LIVE
+
+
 def test_the_expected_range():
     model, batch = Small(), torch.export.Dim("batch", min=1, max=8)
     module = torch_tensorrt.MutableTorchTensorRTModule(model, **ONE)

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 import ingot
-from ingot import OptionError, UnsupportedError, precision
+from ingot import OptionError, UnsupportedError, precision, torch_tensorrt
 from ingot.torch_tensorrt import EngineCapability, _said
 from ingot.torch_tensorrt import logging as levels
 from ingot.torch_tensorrt.dynamo import CompilationSettings, _settings
+from ingot.torch_tensorrt.dynamo.partitioning import _resource_partitioner
 from ingot.torch_tensorrt.dynamo._settings import ROWS, TABLE, Settings
 
 OTHER = {bool: True, int: 7, str: "moderate", float: 0.5}
@@ -123,3 +124,38 @@ def test_compilation_settings_is_a_dataclass_of_the_table():
     assert _settings.settings_are_compatible(made, CompilationSettings()) == (False, {"min_block_size"})
     with pytest.raises(TypeError):
         CompilationSettings(unknown=1)
+
+
+class Large(torch.nn.Module):
+    """4 MB of weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(4)))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def test_a_build_is_refused_that_its_budget_cannot_hold(caplog):
+    model, x = Large().eval(), torch.randn(2, 512)
+    held = _resource_partitioner._from_proc()[0]
+    common = {"min_block_size": 1, "enable_resource_partitioning": True}
+    for entry in (torch_tensorrt.compile, lambda m, inputs, **s: torch_tensorrt.dynamo.compile(torch.export.export(m, tuple(inputs)), inputs, **s)):
+        with pytest.raises(ValueError, match=r"a build of this model takes up to 54\d{5} bytes of the host's memory, but cpu_memory_budget=\d+ leaves \d+") as caught:
+            entry(model, inputs=[x], cpu_memory_budget=held, **common)
+        assert "give a larger cpu_memory_budget" in str(caught.value)
+        torch.testing.assert_close(entry(model, inputs=[x], cpu_memory_budget=held + (1 << 30), **common)(x), model(x))
+    torch_tensorrt.compile(model, inputs=[x], min_block_size=1, cpu_memory_budget=1)  # counts only with enable_resource_partitioning
+    torch_tensorrt.compile(model, inputs=[x], **common)  # the host has enough
+
+
+def test_the_budget_under_torch_compile(caplog):
+    model, x = Large().eval(), torch.randn(2, 512)
+    options = {"min_block_size": 1, "enable_resource_partitioning": True, "cpu_memory_budget": 1}
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(model, backend="torch_tensorrt", options=options)(x), model(x))
+        assert "a graph could not be built and runs as it was" in caplog.text and "cpu_memory_budget=1 leaves 0" in caplog.text
+        torch._dynamo.reset()
+        with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="cpu_memory_budget=1 leaves 0"):
+            torch.compile(model, backend="torch_tensorrt", options={**options, "pass_through_build_failures": True})(x)

@@ -44,6 +44,16 @@ def test_attention_as_a_gpu_calls_it_runs_in_the_engine(form):
     same(made(q, k, v, bias), Calls(lambda q, k, v, b: usual(q, k, v, is_causal=True, scale=0.3) + b.sum() if form == "flash" else usual(q, k, v, b, scale=0.3)), q, k, v, bias)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_flash_attention_takes_fewer_heads_of_keys(causal):
+    q, k, v = torch.randn(2, 6, 8, 16), torch.randn(2, 2, 8, 16), torch.randn(2, 2, 8, 16)
+    program = torch.export.export(Calls(lambda q, k, v: aten._scaled_dot_product_flash_attention.default(q, k, v, 0.0, causal)[:2]), (q, k, v))
+    made, sums = torch_tensorrt.dynamo.compile(program, [q, k, v], require_full_compilation=True, **ONE)(q, k, v)
+    torch.testing.assert_close(made, torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True), rtol=1e-4, atol=1e-5)
+    scores = q @ k.repeat_interleave(3, 1).mT / 4
+    torch.testing.assert_close(sums, (scores.masked_fill(torch.ones(8, 8).triu(1) > 0, -torch.inf) if causal else scores).logsumexp(-1), rtol=1e-4, atol=1e-5)
+
+
 # ---- decompositions
 
 
@@ -369,7 +379,7 @@ class _Convolutions(torch.nn.Module):
 def test_blocks_are_cut_by_the_memory_that_their_builds_take(cut, monkeypatch):
     from ingot.torch_tensorrt.dynamo.partitioning import _resource_partitioner
 
-    monkeypatch.setattr(_resource_partitioner, "_at_hand", lambda budget: budget)
+    monkeypatch.setattr(_resource_partitioner, "at_hand", lambda budget: budget)
     model, x = _Convolutions(), torch.randn(1, 32, 8, 8)
 
     def pieces(kib):
@@ -397,6 +407,35 @@ def test_blocks_are_cut_by_the_memory_that_their_builds_take(cut, monkeypatch):
         assert "tanh" in second and first.count("convolution") == 2
     finally:
         ATOMIC_SUBGRAPHS.remove((Joined, (), True))
+
+
+def test_a_cut_by_hand_is_moved_to_where_operators_part():
+    from ingot.torch_tensorrt.dynamo.partitioning._resource_partitioner import ResourcePartitioner
+
+    graph = torch.export.export(_Convolutions(), (torch.randn(1, 32, 8, 8),)).run_decompositions(lowering.get_decompositions()).module()
+    partitioner = ResourcePartitioner(lowering.post_lowering(graph, CompilationSettings()), "block", 1 << 40)
+    (whole,) = partitioner.put_nodes_into_subgraphs()
+    assert whole.is_acc and partitioner.get_leaf_node(whole.nodes) is whole.nodes[-1]
+    places = [i for i, node in enumerate(whole.nodes) if _op_name(node) == "relu"]
+
+    def cut(at):
+        first, second = partitioner.put_nodes_into_subgraphs() + partitioner.put_nodes_into_subgraphs()
+        first.nodes, second.nodes = whole.nodes[:at], whole.nodes[at:]
+        return [first, second]
+
+    for place, begins, ends in zip(places, ("convolution", "convolution"), (True, False)):
+        pieces = cut(place)  # before a relu, which belongs to the convolution in front of it
+        with pytest.raises(ValueError, match="belong together"):
+            partitioner._verify_all_fusion_nodes_in_same_subgraph(pieces)
+        assert partitioner.step_if_break_fusion(pieces, partitioner.get_leaf_node(pieces[0].nodes), set(pieces[0].nodes), set(pieces[1].nodes))
+        partitioner._verify_all_fusion_nodes_in_same_subgraph(pieces)
+        assert pieces[0].nodes + pieces[1].nodes == whole.nodes and pieces[0].nodes
+        assert (_op_name(pieces[0].nodes[-1]) == "relu") == ends and _op_name(pieces[1].nodes[0]) == begins
+        assert not partitioner.step_if_break_fusion(pieces, None, set(pieces[0].nodes), set(pieces[1].nodes))
+
+
+def _op_name(node):
+    return node.target._opname if isinstance(node.target, torch._ops.OpOverload) else ""
 
 
 # ---- passes by name, and buffers as inputs

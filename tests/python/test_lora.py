@@ -317,3 +317,27 @@ def test_where_there_is_no_engine(model):
         compiled(model).add_lora("a", __file__)
     with pytest.raises(ingot.IoError, match="nowhere"):
         compiled(model).add_lora("a", "/nowhere.safetensors")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("size", [1e-4, 1.0, 40.0])
+def test_one_product_in_the_type_of_the_weight(dtype, size):
+    """What a GPU computes, here with the CPU's product. It is as exact as the sum in float32."""
+    from ingot.adapters import LowRank, summed_in_one_product
+
+    g = torch.Generator().manual_seed(1)
+    base = torch.randn(48, 64, generator=g).to(dtype)
+    parts = [LowRank(torch.randn(r, 64, generator=g) * size, torch.randn(48, r, generator=g) / size, scale) for r, scale in ((4, 0.5), (3, -1.25))]
+    exact = base.double() + sum(scale * (up.double() @ down.double()) for down, up, scale in parts)
+    made = summed_in_one_product(base, parts)
+    assert made.dtype is dtype and made.shape == base.shape
+    rounding = torch.finfo(dtype).eps / 2 * exact.abs()
+    assert ((made.double() - exact).abs() <= rounding + 2**-16 * 30).all() and ((made.double() - exact).abs() <= 1.01 * rounding + 2**-18).double().mean() > 0.9
+    torch.testing.assert_close(summed_in_one_product(base, [LowRank(p.down, torch.zeros_like(p.up), p.scale) for p in parts]), base)
+
+
+def test_one_product_of_a_convolution_weight():
+    from ingot.adapters import LowRank, summed_in_one_product
+
+    base, down, up = torch.randn(8, 3, 3, 3), torch.randn(2, 27), torch.randn(8, 2)
+    torch.testing.assert_close(summed_in_one_product(base, [LowRank(down, up, 2.0)]), base + 2 * (up @ down).view(8, 3, 3, 3))

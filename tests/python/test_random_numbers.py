@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import ingot
+from ingot import _library
 from ingot.random_numbers import STATE, philox
 
 
@@ -126,3 +127,19 @@ def test_the_state_can_be_set():
     assert state.tolist() == [before[0].item(), 1]
     state.copy_(before)
     assert torch.equal(compiled(x), first)
+
+
+def test_without_python_the_error_says_what_to_do(tmp_path):
+    """`ingot compile` has no Python that could put numbers of the engine's own in their place."""
+
+    class Noisy(torch.nn.Module):
+        def forward(self, x):
+            return torch.dropout(torch.sin(x), 0.5, True) + torch.randn_like(x)
+
+    torch.export.save(torch.export.export(Noisy(), (torch.ones(4, 4),)), tmp_path / "noisy.pt2")
+    with pytest.raises(ingot.UnsupportedError) as caught:
+        _library.Model.open(str(tmp_path / "noisy.pt2")).compile({"fallback": "error"})
+    text = str(caught.value)
+    assert "aten.dropout.default: dropout in training mode (call model.eval() first)\n    at " in text
+    assert "aten.randn_like.default: randn_like draws random numbers, which only torch's generator gives\n    at " in text and "torch.randn_like(x)`" in text
+    assert 'ingot.compile(program, fallback="error") in Python makes a plan that draws its own' in caught.value.remedy

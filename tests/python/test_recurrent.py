@@ -86,3 +86,19 @@ def test_changed_weights():
         compiled(x)
         layer.weight_hh_l0.mul_(0.5)
         torch.testing.assert_close(compiled(x)[0], layer(x)[0])
+
+
+def test_the_last_states_that_torch_2_11_records_with_an_axis_more():
+    from ingot import result_types
+
+    layer = torch.nn.LSTM(4, 5, num_layers=2).eval()
+    graph = torch.export.export(layer, (torch.zeros(3, 2, 4),)).graph
+    node = next(n for n in graph.nodes if n.target is torch.ops.aten.lstm.input)
+    out, *states = node.meta["val"]
+    wrong = (out, *(s.unsqueeze(1) for s in states))
+    node.meta["val"] = wrong
+    for user in node.users:
+        user.meta["val"] = wrong[user.args[1]]
+    result_types.correct(graph)
+    assert [tuple(t.shape) for t in node.meta["val"]] == [(3, 2, 5), (2, 2, 5), (2, 2, 5)]
+    assert sorted(tuple(user.meta["val"].shape) for user in node.users) == [(2, 2, 5), (2, 2, 5), (3, 2, 5)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import re
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 
 import torch
+import torch.utils._pytree as pytree
 
 from .. import inputs as _inputs
 from ._enums import dtype as _dtype
@@ -267,6 +269,23 @@ class Given:
         self.profiles = Profiles(positional, kwarg_inputs)
         self.positional = None if positional is None else tuple(self._taken(v) for v in positional)
         self.keywords = {name: self._taken(v) for name, v in dict(kwarg_inputs or {}).items()}
+
+    @property
+    def has_tensors(self) -> bool:
+        return any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves((self.positional, self.keywords), is_leaf=lambda v: isinstance(v, _inputs.Input)))
+
+    def on(self, device: torch.device):
+        """Puts examples on a device: tensors of the CPU, and Inputs that name none."""
+
+        def there(value):
+            if isinstance(value, torch.Tensor):
+                return value.to(device) if value.device.type == "cpu" else value
+            made = copy.copy(value)
+            made.device = made.device or device
+            return made
+
+        is_input = lambda v: isinstance(v, _inputs.Input)  # noqa: E731
+        self.positional, self.keywords = pytree.tree_map_only((torch.Tensor, _inputs.Input), there, (self.positional, self.keywords), is_leaf=is_input)
 
     def complete(self, program):
         """Adds the keyword inputs of an exported program that are not given, as it was exported with them. They may be given by position, behind the others."""

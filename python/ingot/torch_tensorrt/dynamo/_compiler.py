@@ -9,9 +9,10 @@ import torch
 
 from ... import ahead_of_time, complex_numbers, export, files, given
 from ...errors import InputError, UnsupportedError
+from .._Device import Device
 from .._errors import BindingNameMismatchError, CallError, PartialCompilationError, UnsupportedOperatorException  # noqa: F401
 from .._Input import Given
-from . import _debugger, lowering
+from . import _debugger, _host_memory, lowering
 from ._binding_names import named
 from ._engine_cache import through
 from ._graph_module import graph_module
@@ -37,6 +38,11 @@ def trace(mod: torch.nn.Module, inputs=None, *, arg_inputs=None, kwarg_inputs=No
     """torch.export of a module on inputs (Inputs, tensors, numbers; nested). Sizes with a range in an Input are open. Other settings are for `compile` and are ignored here.
     Raises CallError without inputs, InputError if the inputs do not fit the model."""
     taken = inputs_of(inputs, arg_inputs, kwarg_inputs)
+    settle_device(mod, taken, settings.get("device"))
+    return traced(mod, taken, strict, dynamic_shapes)
+
+
+def traced(mod: torch.nn.Module, taken: Given, strict=False, dynamic_shapes=None) -> torch.export.ExportedProgram:
     return export.export(mod, given.read(None, taken.positional, taken.keywords), dynamic_shapes, strict).exported
 
 
@@ -57,6 +63,8 @@ def compiled(module, taken: Given, settings: Settings, **export_options) -> torc
     """The GraphModule of a module or a program."""
     if isinstance(module, torch.export.ExportedProgram):
         taken.complete(module)
+    settle_device(module, taken, settings.get("device"))
+    _host_memory.check(module, settings)
     if lowering.has_user_rules():
         module = module if isinstance(module, torch.export.ExportedProgram) else _exported(module, taken, export_options)
         module, export_options = lowering.with_user_rules(module, settings.compilation), {}
@@ -81,6 +89,22 @@ def compiled(module, taken: Given, settings: Settings, **export_options) -> torc
     return module
 
 
+def settle_device(module, taken: Given, device):
+    """A model or program runs where its tensors are, and examples are brought there. One that has none, and is given none, runs on the device of the settings: by default the GPU if there is one."""
+    if isinstance(module, torch.export.ExportedProgram):
+        own = [value for node in module.graph.find_nodes(op="placeholder") if isinstance(value := node.meta.get("val"), torch.Tensor)]
+    else:
+        own = [*module.parameters(), *module.buffers()]
+    if own:
+        there = next((t.device for t in own if t.device.type == "cuda"), own[0].device)
+    elif taken.has_tensors:
+        return
+    else:
+        there = Device._from(device).to(torch.device)
+    if there.type == "cuda":
+        taken.on(there)
+
+
 def _exported(module, taken: Given, options) -> torch.export.ExportedProgram:
     return export.export(module, given.read(None, taken.positional, taken.keywords), options.get("dynamic_shapes"), options.get("strict", False)).exported
 
@@ -98,11 +122,14 @@ def convert_exported_program_to_serialized_trt_engine(
     if output_binding_names is not None:
         raise UnsupportedError("names for the outputs of an engine cannot be chosen yet", remedy="TorchTensorRTModule(engine, output_binding_names=[...]) names them for its user")
     taken = inputs_of(inputs, arg_inputs, kwarg_inputs, needed=False)
+    settle_device(exported_program, taken, settings.get("device"))
     if lift_mutable_buffers:
         exported_program, taken = _lifted(exported_program, taken)
     if arg_input_binding_names is not None or kwarg_input_binding_names is not None:
         taken = named(exported_program, taken, arg_input_binding_names, kwarg_input_binding_names)
-    options = {**Settings({**settings, "require_full_compilation": True}).options()}
+    read = Settings({**settings, "require_full_compilation": True})
+    _host_memory.check(exported_program, read)
+    options = read.options()
     options.pop("dryrun", None)
     try:
         made = ahead_of_time.compile(exported_program, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, passes=_PASSES, options=options)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import collections
 import copy
 import math
+import operator
 
 import torch
 import torch.utils._pytree as pytree
 
 from ....errors import InputError
 from ... import _enums
+from ..._Device import Device
 from ..._Input import Input
 from .._settings import CompilationSettings
 
@@ -40,9 +42,13 @@ class TRTInterpreter:
     def run(self, strict_type_constraints=False, algorithm_selector=None, **more) -> TRTInterpreterResult:
         """Raises UnsupportedOperatorException for operators without an engine."""
         from .... import _engine
-        from .._compiler import convert_exported_program_to_serialized_trt_engine, trace
+        from .._compiler import convert_exported_program_to_serialized_trt_engine, inputs_of, traced
 
-        program = trace(_with_numbers(_without_memory(self.module), self.input_specs), self.input_specs)
+        module, taken, device = _with_numbers(_without_memory(self.module), self.input_specs), inputs_of(self.input_specs, None, None), Device._from(self.settings.device).to(torch.device)
+        if device.type == "cuda":  # upstream's networks have no devices: all of it runs on one GPU
+            module = _on(module, device)
+            taken.on(device)
+        program = traced(module, taken)
         data = convert_exported_program_to_serialized_trt_engine(program, self.input_specs, **vars(self.settings))
         engine = _engine.load_engine(data) if not self.settings.strip_engine_weights else None
         inputs = [b["name"] for b in engine.inputs()] if engine is not None else [n.name for n in program.graph.nodes if n.name in program.graph_signature.user_inputs]
@@ -70,6 +76,21 @@ def _strided(x, size, stride, storage_offset=None):
 def _negated(x):
     """What `not` gives of a tensor of one element: one truth value."""
     return torch.logical_not(x.reshape(()))
+
+
+def _on(module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
+    """The module with its tensors, and those that its operators make, on a device."""
+    made = copy.deepcopy(module).to(device)
+    for node in made.graph.nodes if isinstance(made, torch.fx.GraphModule) else ():
+        if node.op == "get_attr" and isinstance(value := operator.attrgetter(node.target)(made), torch.Tensor) and value.device != device:
+            owner, _, name = node.target.rpartition(".")
+            setattr(made.get_submodule(owner), name, value.to(device))
+        elif node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and any(a.name == "device" and a.kwarg_only for a in node.target._schema.arguments):
+            if node.kwargs.get("device") is not None or not any("Tensor" in str(a.type) for a in node.target._schema.arguments):
+                node.kwargs = {**node.kwargs, "device": device}
+    if isinstance(made, torch.fx.GraphModule):
+        made.recompile()
+    return made
 
 
 _AS_VALUES = {torch.ops.aten.resize_.default: _resized, torch.ops.aten.as_strided.default: _strided, torch.sym_not: _negated}

@@ -12,6 +12,7 @@ import os
 
 import torch
 from torch.fx.passes.split_module import split_module
+from torch.fx.passes.splitter_base import Subgraph
 from torch.fx.passes.utils.matcher_utils import SubgraphMatcher
 
 from ....errors import InputError
@@ -30,7 +31,7 @@ class ResourcePartitioner:
 
     def __init__(self, submodule: torch.fx.GraphModule, submodule_name="", cpu_memory_budget=None, weights=()):
         self.submodule, self.submodule_name, self._weights = submodule, submodule_name, set(weights)
-        self.budget = _at_hand(cpu_memory_budget) / _PER_BUILD
+        self.budget = at_hand(cpu_memory_budget) / _PER_BUILD
         self.nodes = [n for n in submodule.graph.nodes if n.op.startswith("call_")]
 
     def pieces(self) -> list[list[torch.fx.Node]]:
@@ -48,6 +49,33 @@ class ResourcePartitioner:
             found[-1] += group
             held += size
         return found
+
+    # Steps for scripts that cut a block by hand. Lists of nodes follow one another as in the block.
+
+    def put_nodes_into_subgraphs(self) -> list[Subgraph]:
+        """The block as one piece."""
+        return [Subgraph(is_acc=True, nodes=list(self.nodes))]
+
+    @staticmethod
+    def get_leaf_node(nodes):
+        """The last node that none of the others reads."""
+        return next(node for node in reversed(nodes) if not node.users.keys() & set(nodes))
+
+    def step_if_break_fusion(self, subgraphs: list[Subgraph], leaf_node, first: set, second: set) -> bool:
+        """Whether the first two pieces, with these nodes, take operators apart that belong together. If so, the cut is moved to where the group begins, or behind it where it begins the piece."""
+        group = next((g for g in self._groups() if first.intersection(g) and second.intersection(g)), None)
+        if group is None:
+            return False
+        nodes = [node for node in self.nodes if node in first or node in second]
+        at = nodes.index(group[0]) or len(group)
+        subgraphs[0].nodes, subgraphs[1].nodes = nodes[:at], nodes[at:]
+        return True
+
+    def _verify_all_fusion_nodes_in_same_subgraph(self, subgraphs: list[Subgraph]):
+        """A ValueError for pieces that take operators apart that belong together."""
+        for group in self._groups():
+            if sum(bool(set(group).intersection(piece.nodes)) for piece in subgraphs) > 1:
+                raise InputError(f"{group[0].name} and {group[-1].name} belong together, but are in different pieces")
 
     def _new_bytes(self, node, counted) -> int:
         """The bytes of the weights that a node reads first."""
@@ -130,7 +158,7 @@ def _word(node) -> str:
     return node.target._opname if isinstance(node.target, torch._ops.OpOverload) else ""
 
 
-def _at_hand(budget) -> float:
+def at_hand(budget) -> float:
     """Bytes that builds may still take: the budget without what the process holds already, or what the host has left."""
     try:
         import psutil

@@ -51,9 +51,10 @@ class MutableTorchTensorRTModule(MutableModule):
         settings: those of `torch_tensorrt.compile`.
 
     Calls have the model's arguments and results; see `ingot.MutableModule`. `compiled` is the GraphModule, `original_model` the model, `refit_state` says what the next call does.
+    `arg_dynamic_shapes` and `kwarg_dynamic_shapes` are what `set_expected_dynamic_shape_range` was given, None once a call went beyond it.
     """
 
-    _OWN = (*MutableModule._OWN, "refit_state", "settings", "weight_streaming_budget")
+    _OWN = (*MutableModule._OWN, "refit_state", "settings", "weight_streaming_budget", "arg_dynamic_shapes", "kwarg_dynamic_shapes", "_hinted")
 
     def __init__(self, pytorch_model: torch.nn.Module, *, device=None, immutable_weights=False, strict=True, prefer_deferred_runtime_asserts_over_guards=False, weight_streaming_budget=None,
                  **settings):  # fmt: skip
@@ -63,6 +64,7 @@ class MutableTorchTensorRTModule(MutableModule):
         Settings(settings).options()  # refuses invalid settings
         self._begin(pytorch_model, strict, {})
         self.refit_state, self.settings, self.weight_streaming_budget = RefitState(), settings, weight_streaming_budget
+        self.arg_dynamic_shapes = self.kwarg_dynamic_shapes = self._hinted = None
 
     def _changed(self, weights):
         super()._changed(weights)
@@ -96,17 +98,44 @@ class MutableTorchTensorRTModule(MutableModule):
 
     def set_expected_dynamic_shape_range(self, args_dynamic_shape: tuple, kwargs_dynamic_shape: dict):
         """Sets the sizes that vary, as torch.export takes them: {axis: torch.export.Dim} for each argument, in the structure of the arguments. The next call builds."""
-        self._sizes = Sizes()
+        self._sizes, self.arg_dynamic_shapes, self.kwarg_dynamic_shapes = Sizes(), args_dynamic_shape, kwargs_dynamic_shape
         flat, _ = pytree.tree_flatten_with_path((tuple(args_dynamic_shape or ()), dict(kwargs_dynamic_shape or {})), is_leaf=_is_dims)
         for path, dims in flat:
             for axis, dim in dims.items() if isinstance(dims, dict) else ():
                 self._sizes.set(pytree.keystr(path), axis, *_range_of(dim))
+        self._hinted = self._sizes.copy()
         self._changed(weights=False)
 
     def set_weight_streaming_ctx(self, requires_dynamic_shape=False):
         """Sets weight_streaming_budget for what is compiled now."""
         if self.compiled is not None:
             _set_budget(self.compiled, self.weight_streaming_budget)
+
+    def _validate_inputs(self, *args, **kwargs):
+        """Sets refit_state to NEEDS_RECOMPILE if a call with these arguments would build. A call finds that out by itself."""
+        self._forget_hints_beyond(args, kwargs)
+        if self.compiled is None or not self._built_for.takes((args, kwargs)):
+            self.refit_state.set_state(RefitFlag.NEEDS_RECOMPILE)
+
+    def _forget_hints_beyond(self, args, kwargs):
+        if self._hinted is not None and any(not low <= size <= high for low, size, high in self._hinted.of((args, kwargs))):
+            self.arg_dynamic_shapes = self.kwarg_dynamic_shapes = self._hinted = None
+
+    @staticmethod
+    def _check_inputs_shape(one, other, dynamic_shapes=None) -> bool:
+        """Whether two sets of arguments have the same structure and types, and sizes that differ only on the axes that dynamic_shapes opens, within their ranges."""
+        ranges = {pytree.keystr(path): dims for path, dims in pytree.tree_flatten_with_path(dynamic_shapes, is_leaf=_is_dims)[0] if isinstance(dims, dict)}
+        (flat, spec), (others, other_spec) = pytree.tree_flatten_with_path(one), pytree.tree_flatten_with_path(other)
+        return spec == other_spec and all(_alike(a, b, ranges.get(pytree.keystr(path), {})) for (path, a), (_, b) in zip(flat, others))
+
+    @staticmethod
+    def _process_kwarg_inputs(inputs):
+        """Arguments with tensors in the place of numbers. A ValueError for what is neither a tensor, a number, a text nor None."""
+        return pytree.tree_map(_as_tensor, inputs)
+
+    def _built(self, args, kwargs):
+        self._forget_hints_beyond(args, kwargs)
+        return super()._built(args, kwargs)
 
     def _module(self, compiled):
         return compiled.ingot_module
@@ -140,6 +169,24 @@ def _set_budget(made, budget):
 
 def _is_dims(value):
     return value is None or isinstance(value, dict) and bool(value) and all(isinstance(axis, int) for axis in value)
+
+
+def _alike(one, other, dims) -> bool:
+    if type(one) is not type(other):
+        return False
+    if not isinstance(one, torch.Tensor):
+        return one == other
+    if one.dtype != other.dtype or one.dim() != other.dim():
+        return False
+    return all(a == b or axis in dims and _range_of(dims[axis])[0] <= b <= _range_of(dims[axis])[1] for axis, (a, b) in enumerate(zip(one.shape, other.shape)))
+
+
+def _as_tensor(value):
+    if value is None or isinstance(value, (torch.Tensor, str)):
+        return value
+    if isinstance(value, (bool, int, float)):
+        return torch.tensor(value)
+    raise InputError(f"an argument is of type {type(value).__name__}, which is neither a tensor nor a number")
 
 
 def _range_of(dim):

@@ -28,7 +28,7 @@ class TorchTensorRTModule(torch.nn.Module):
         weights: values for an engine that was saved without values (strip_engine_weights), by state-dict name.
 
     `engine` is a TRTEngine: the `ingot.Engine` under the names that scripts use. Loading bytes runs no code in them, and needs no pickle. Raises FormatError for bytes that are not a plan (such as a TensorRT
-    engine), InputError for names that do not fit.
+    engine), InputError for names that do not fit. An engine for the CPU is made anew for the GPU that the first inputs are on.
     """
 
     def __init__(self, serialized_engine=None, input_binding_names=None, output_binding_names=None, *, name="", settings=None, weights=None, requires_output_allocator=False,
@@ -58,9 +58,11 @@ class TorchTensorRTModule(torch.nn.Module):
 
     def setup_engine(self):
         """Loads the engine from the bytes, if it is not loaded yet."""
-        if self.engine is not None or self._serialized is None:
-            return
-        loaded = _engine.load_engine(self._serialized, weights=self._weights)
+        if self.engine is None and self._serialized is not None:
+            self._load("auto")
+
+    def _load(self, device: str):
+        loaded = _engine.load_engine(self._serialized, weights=self._weights, device=device)
         self.engine, self._run = TRTEngine(loaded), _op.Runner(loaded)
         for at, state in enumerate(loaded.states(), len(loaded.inputs())):
             if state["name"] == random_numbers.STATE:
@@ -87,6 +89,8 @@ class TorchTensorRTModule(torch.nn.Module):
         if len(inputs) != count:
             raise CallError(f"the engine takes {_op.count(count, 'tensor')} ({', '.join(self.input_binding_names)}), but {_op.given(inputs)}")
         flat = [t if isinstance(t, torch.Tensor) else torch.tensor(t) for t in inputs]
+        if self._serialized is not None and self.engine.device == "cpu" and (gpu := next((t.device for t in flat if t.is_cuda), None)) is not None:
+            self._load(str(gpu))  # bytes that were made from tensors of the CPU hold the graph too: the engine runs where its inputs are
         for at, state in self._random.items():
             flat.insert(at, state)
         made = self._run(flat)

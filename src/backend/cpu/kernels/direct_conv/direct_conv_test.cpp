@@ -95,6 +95,12 @@ TEST(direct_conv, groups) {
     }
     for (int64_t o : {8, 16, 32}) check({1, 7, 7, 6, 8, o, 3, 3, 1, 1, 1, end, false, true}, *pool);  // panels as they lie; seven lines for two workers
   }
+  for (Groups::End end : {Groups::plain, Groups::bias_relu, Groups::scale_clamp, Groups::residual, Groups::twice}) {  // by Winograd's transformation
+    for (auto [c, o] : {std::pair<int64_t, int64_t>{16, 16}, {16, 24}, {20, 32}, {32, 48}, {8, 8}}) {
+      check({2, 14, 13, 5, c, o, 3, 3, 1, 1, 1, end}, *pool);
+      check({1, 12, 12, 3, c, o, 3, 3, 1, 1, 1, end, false, true}, inline_workers());
+    }
+  }
   check({1, 9, 9, 8, 4, 4, 3, 3, 1, 4, 3}, *pool);   // windows completely outside
   check({1, 1, 400, 4, 4, 8, 1, 5, 4, 2}, *pool);    // one long line
   check({0, 4, 4, 8, 4, 4, 3, 3, 1, 1}, *pool);

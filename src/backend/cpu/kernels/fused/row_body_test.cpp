@@ -177,6 +177,46 @@ TEST(row_body, chosen_rows) {
   }
 }
 
+// Windows 3 x 3 of every second place, at borders and completely outside: the greatest or least element, or the fill value.
+TEST(row_body, pooling) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const int64_t h = 7, w = 6, rows = 6, line = 5;
+  for (const int64_t c : {1, 5, 16, 64, 130, 200}) {
+    for (const bool greatest : {true, false}) {
+      const float fill = greatest ? -infinity : infinity;
+      std::vector<float> x(static_cast<size_t>(h * w * c)), out(static_cast<size_t>(rows * line * c));
+      for (size_t n = 0; n < x.size(); ++n) x[n] = n % 37 == 5 ? std::numeric_limits<float>::quiet_NaN() : n % 41 == 0 ? fill : static_cast<float>(n * 7 % 23) - 11;
+      BodyBuilder k({rows, line}, {c});
+      std::vector<Reg> loads;
+      for (int64_t tap = 0; tap < 9; ++tap) {
+        loads.push_back(k.load(f));
+        Instruction& i = k.body.code.back();
+        i.lower = {1 - tap / 3, 1 - tap % 3, 0};
+        i.step = {2, 2, 1};
+        i.number = static_cast<double>(fill);
+      }
+      Reg best = loads[0];
+      for (size_t n = 1; n < loads.size(); ++n) best = k.map(greatest ? Op::max : Op::min, f, {best, loads[n]});
+      k.store(f, best);
+      std::vector<FusedStep::View> views(9, {x.data(), {h, w, c}, {w * c, c, 1}});
+      views.push_back({out.data(), {rows, line, c}, {line * c, c, 1}});
+      FusedStep(k.body, views, inline_workers()).run();
+      for (int64_t n = 0; n < std::ssize(out); ++n) {
+        const int64_t i = n / c / line, j = n / c % line;
+        float want = fill;
+        for (int64_t tap = 0; tap < 9; ++tap) {
+          const int64_t y = 2 * i - 1 + tap / 3, z = 2 * j - 1 + tap % 3;
+          if (y < 0 || y >= h || z < 0 || z >= w) continue;
+          const float e = x[static_cast<size_t>((y * w + z) * c + n % c)];
+          if (std::isnan(e) || (greatest ? e > want : e < want)) want = std::isnan(want) ? want : e;
+        }
+        const float got = out[static_cast<size_t>(n)];
+        ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : got == want) << got << " is not " << want << " at " << i << ", " << j << ", " << n % c << " of " << c;
+      }
+    }
+  }
+}
+
 // Which bodies become row bodies, and which run in passes over blocks.
 TEST(row_body, bodies_of_short_rows) {
   auto takes = [](int64_t columns, Op op) {

@@ -97,6 +97,13 @@ TEST(mapped_rows, convolutions) {
       {3, 9, 11, 5, 7, 3, 3, 1, 1, 1, DType::f32, true, true},
       {1, 20, 20, 12, 20, 5, 5, 1, 2},
   };
+  for (int64_t columns : {1, 3, 4}) {  // vectors along channels
+    for (bool packed : {false, true}) {
+      check({2, 9, 11, 32, columns, 9, 9, 1, 4}, packed, *pool, "direct_conv");
+      check({1, 17, 20, 64, columns, 5, 3, 2, 1, 2}, packed, inline_workers(), "direct_conv");
+      check({3, 8, 9, 16, columns, 1, 1, 1, 0}, packed, *pool, "direct_conv");
+    }
+  }
   for (int64_t channels : {1, 2, 3, 4, 7, 8, 11, 16, 17, 61}) check({1, 6, 7, channels, 5, 3, 3, 1, 1}, true, *pool);  // runs of so many elements, also cut
   for (const Convolution& v : cases) {
     for (bool packed : {false, true}) {

@@ -8,7 +8,7 @@
 namespace ingot::kernels {
 
 WindowTaps::WindowTaps(const char* step, const IndexMap& map, std::span<const IndexMap::Index> before, const IndexMap::Index& line, std::span<const IndexMap::Index> inside,
-                       std::span<const int64_t> b_steps, int64_t most, bool joins_ends)
+                       std::span<const int64_t> b_steps, int64_t most, bool joins_ends, size_t sets)
     : axes_(map.axes) {
   std::copy(map.size, map.size + axes_, size_);
   int64_t count = 1;
@@ -69,6 +69,8 @@ WindowTaps::WindowTaps(const char* step, const IndexMap& map, std::span<const In
   if (memory_ > most_kept) {
     first_.clear();
     memory_ = 1 + places_.size();
+  } else {
+    sets_ = std::clamp<size_t>(most_kept / std::max<size_t>(1, memory_), 1, std::min(sets, most_sets));
   }
 }
 
@@ -95,19 +97,27 @@ void WindowTaps::Lists::fill(size_t run, const IndexMap::Position& start, Window
 }
 
 std::span<const WindowTap> WindowTaps::Lists::of(size_t run, const IndexMap::Position& start) {
-  const bool keeps = !taps_->first_.empty();
-  bool same = made_ && keeps;
-  for (int axis = 0; axis < taps_->axes_; ++axis) {
-    const std::vector<int64_t>& cuts = taps_->cuts_[axis];
-    const auto between = static_cast<size_t>(std::upper_bound(cuts.begin(), cuts.end(), start.along[axis]) - cuts.begin());
-    same = same && between == between_[axis];
-    between_[axis] = between;
+  const auto of_list = [](const WindowTap* list) { return std::span(list + 1, static_cast<size_t>(list->a)); };
+  if (taps_->first_.empty()) {
+    fill(run, start, memory_);
+    return of_list(memory_);
   }
-  for (size_t r = 0; keeps && !same && r < taps_->runs_.size(); ++r) fill(r, start, memory_ + taps_->first_[r]);
-  if (!keeps) fill(run, start, memory_);
-  made_ = true;
-  const WindowTap* list = memory_ + (keeps ? taps_->first_[run] : 0);
-  return {list + 1, static_cast<size_t>(list->a)};
+  const auto axes = static_cast<size_t>(taps_->axes_);
+  size_t between[IndexMap::most];
+  for (size_t axis = 0; axis < axes; ++axis) {
+    const std::vector<int64_t>& cuts = taps_->cuts_[axis];
+    between[axis] = static_cast<size_t>(std::upper_bound(cuts.begin(), cuts.end(), start.along[axis]) - cuts.begin());
+  }
+  const auto is = [&](size_t set) { return set < made_ && std::equal(between, between + axes, between_[set]); };
+  size_t set = last_;
+  for (size_t k = 0; k < made_ && !is(set); ++k) set = k;
+  if (!is(set)) {
+    set = made_ < taps_->sets_ ? made_++ : (last_ + 1) % taps_->sets_;
+    std::copy_n(between, axes, between_[set]);
+    for (size_t r = 0; r < taps_->runs_.size(); ++r) fill(r, start, memory_ + set * taps_->memory_ + taps_->first_[r]);
+  }
+  last_ = set;
+  return of_list(memory_ + set * taps_->memory_ + taps_->first_[run]);
 }
 
 void WindowTaps::join_ends() {

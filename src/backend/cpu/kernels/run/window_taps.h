@@ -19,6 +19,7 @@ struct WindowTap {
 
 class WindowTaps {
  public:
+  static constexpr size_t most_sets = 8;
   // Outputs [begin, end) of a line have the same taps, as far as the line's own index decides.
   struct Run {
     int64_t begin, end;
@@ -28,10 +29,10 @@ class WindowTaps {
 
   // `line`: the index along the line. `before`: the indices over lines; `fits` is false if one of them moves along an axis along which `line` also moves and
   // which has a border. `inside`: the indices of the taps, `b_steps` apart in B. Error (format), naming `step`, if there are more than `most` taps.
-  // `joins_ends`: a single output at the end of a run with fewer taps than the run is joined to it.
+  // `joins_ends`: a single output at the end of a run with fewer taps than the run is joined to it. `sets`: how many sets of lists are kept at most.
   WindowTaps() = default;
   WindowTaps(const char* step, const IndexMap& map, std::span<const IndexMap::Index> before, const IndexMap::Index& line, std::span<const IndexMap::Index> inside,
-             std::span<const int64_t> b_steps, int64_t most, bool joins_ends = false);
+             std::span<const int64_t> b_steps, int64_t most, bool joins_ends = false, size_t sets = 1);
 
   // Taps of a list that lie `a` apart in A and `b` in B become one, of `most` taps at most.
   void merge(int64_t a, int64_t b, int64_t most) { beside_a_ = a, beside_b_ = b, most_merged_ = most; }
@@ -40,7 +41,8 @@ class WindowTaps {
   size_t places() const { return places_.size(); }
   const std::vector<Run>& runs() const { return runs_; }
 
-  // The tap lists of one worker's lines. Consecutive lines mostly have the same taps: a list is recomputed only where a border begins or ends.
+  // The tap lists of one worker's lines. Consecutive lines mostly have the same taps: a list is recomputed only where a border begins or ends, and lines of a
+  // volume come to the same borders again.
   class Lists {
    public:
     Lists() = default;
@@ -52,10 +54,10 @@ class WindowTaps {
     void fill(size_t run, const IndexMap::Position& start, WindowTap* to) const;
     const WindowTaps* taps_ = nullptr;
     WindowTap* memory_ = nullptr;  // per list: its length, then its taps
-    bool made_ = false;
-    size_t between_[IndexMap::most] = {};  // per axis: between which cuts the line is
+    size_t made_ = 0, last_ = 0;           // sets; the one of the last line
+    size_t between_[most_sets][IndexMap::most] = {};  // per set and axis: between which cuts its lines are
   };
-  size_t memory() const { return memory_; }  // of Lists, in number of taps
+  size_t memory() const { return memory_ * sets_; }  // of Lists, in number of taps
 
  private:
   void join_ends();
@@ -68,7 +70,7 @@ class WindowTaps {
   std::vector<Place> places_;
   std::vector<Run> runs_;
   std::vector<size_t> first_;         // start of each run's list in memory; empty: too large to keep
-  size_t memory_ = 0;
+  size_t memory_ = 0, sets_ = 1;      // of a set of lists
   int64_t beside_a_ = 0, beside_b_ = 0, most_merged_ = 1;
   int axes_ = 0;
   int64_t size_[IndexMap::most] = {};

@@ -133,7 +133,8 @@ Resolved resolve(const Call& call) {
     if (channel.extent > 0 && channel.along[axis] != 0) refuse("channels may lie outside");
   }
   const std::span<const IndexMap::Index> all(p->map.indices);
-  p->taps = WindowTaps("depthwise_conv", p->map, all.first(kept - 2), across, all.subspan(kept), std::span(p->b_strides).subspan(kept), DepthwiseConvArgs::max_summed);
+  p->taps = WindowTaps("depthwise_conv", p->map, all.first(kept - 2), across, all.subspan(kept), std::span(p->b_strides).subspan(kept), DepthwiseConvArgs::max_summed, false,
+                       WindowTaps::most_sets);
   if (!p->taps.fits) refuse("an axis is left along two indices");
   find_end(*p, *c.body);
   const int64_t workers = call.workers->count();

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/kernels/direct_conv/run/line_end.h"
 #include "backend/cpu/kernels/direct_conv/run/tile.h"
+#include "backend/cpu/kernels/direct_conv/run/winograd.h"
 #include "backend/cpu/kernels/fused/run/program.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
 #include "backend/cpu/run/isa.h"
@@ -77,7 +78,7 @@ struct Plan {
   int64_t inner = 1, inner_step = 1;
   WindowTaps taps;
   const DirectTiles* tiles;
-  const DirectTiles::Tile* narrow = nullptr;
+  const DirectTiles::Tile *narrow = nullptr, *dots = nullptr;
   std::vector<Columns> columns;
   int64_t panel_row;                   // columns of a panel
   int64_t line_count = 1, pieces = 1;
@@ -88,8 +89,9 @@ struct Plan {
   bool direct = false;                 // tiles write the result themselves
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // if `simple` is not enough
+  std::optional<WinogradPlan> winograd;
   std::shared_ptr<const LinePlan> lines_plan;  // if vectors go along lines; then nothing below `bound` is used
-  size_t panel_bytes = 0, tap_bytes, bias_bytes, line_bytes, per_worker;
+  size_t panel_bytes = 0, tap_bytes, bias_bytes, line_bytes, block_bytes = 0, per_worker;
 };
 
 [[noreturn]] void refuse(const char* what) { fail(Code::format, "direct_conv: {}", what); }
@@ -126,6 +128,15 @@ void check_extents(const Plan& p, const Constants& c) {
   if (lengths[0] != p.m || lengths[1] != p.k) refuse("the map's extents are not those of the product");
 }
 
+// Tiles with vectors along the elements of a tap, if there are few columns.
+const DirectTiles::Tile* find_dots(const Plan& p, const Constants& c) {
+  constexpr int64_t few = 64, short_sum = 128;  // outputs for which B would be put in order; products whose lanes cost more to add up than they save
+  if (c.grouped || p.n > DirectTiles::most_dots || p.m < few || p.k < short_sum) return nullptr;
+  const IndexMap::Index& inner = p.map.indices.back();
+  const bool leaves = std::any_of(inner.along, inner.along + p.map.axes, [](int64_t a) { return a != 0; });
+  return inner.step == 1 && !leaves && inner.extent % p.tiles->lanes == 0 && inner.extent > 0 ? p.tiles->dots[p.n] : nullptr;
+}
+
 // Sorts the map's indices into those of lines, the line's own, and those of the window.
 void find_indices(Plan& p, const Constants& c) {
   const std::vector<IndexMap::Index>& all = p.map.indices;
@@ -156,7 +167,7 @@ void find_indices(Plan& p, const Constants& c) {
   if (!leaves(k.back()) && (!narrow || p.inner > 1)) {
     IndexMap::Index& inside = k.back();
     // A tap with more channels than the longest sum is split into several of equal length, if it divides evenly.
-    const int64_t pieces = narrow ? 1 : (p.inner + longest_sum - 1) / longest_sum, length = p.inner / pieces;
+    const int64_t pieces = narrow || p.dots != nullptr ? 1 : (p.inner + longest_sum - 1) / longest_sum, length = p.inner / pieces;
     if (pieces > 1 && p.inner % pieces == 0) {
       p.inner = length;
       inside.extent = pieces;
@@ -185,7 +196,9 @@ void find_columns(Plan& p) {
     p.columns.push_back({first, group * (p.group_axis == SIZE_MAX ? 0 : static_cast<int64_t>(p.map.indices[p.group_axis].step)), panel, vectors, static_cast<int>(count)});
     panel += p.k * p.panel_row;
   };
-  if (p.narrow != nullptr) {
+  if (p.dots != nullptr) {
+    p.columns.push_back({0, 0, 0, 1, static_cast<int>(p.n)});
+  } else if (p.narrow != nullptr) {
     for (int64_t n = 0; n < all; n += lanes) {  // the last vector overlaps the previous one if columns do not fill it
       const int64_t first = std::min(n, all - lanes);
       add(first, lanes, first / p.n, 1);
@@ -307,6 +320,17 @@ void share(Plan& p, int64_t wanted, int64_t workers) {
   p.column_tasks = wanted / p.line_tasks;
 }
 
+// By Winograd's transformation, if the tiles write the result.
+std::optional<WinogradPlan> find_winograd(const Plan& p, const Constants& c, int64_t workers) {
+  if (!p.direct || p.narrow != nullptr || p.dots != nullptr) return std::nullopt;
+  std::vector<IndexMap::Index> inside;
+  for (size_t i = c.batch_rank + c.map.m_rank; i < p.map.indices.size(); ++i) {
+    if (p.map.indices[i].extent != 1) inside.push_back(p.map.indices[i]);
+  }
+  const int64_t group_step = p.group_axis == SIZE_MAX ? 0 : static_cast<int64_t>(p.map.indices[p.group_axis].step);
+  return winograd_plan({p.map, p.lines, p.line, inside, p.groups, group_step, p.n, std::ssize(p.columns), p.panel_row, p.tiles->lanes, workers});
+}
+
 // True if the panels of B are its own memory.
 bool lies_in_panels(const Plan& p, const TensorRef& b, size_t batch_rank) {
   const bool one_each = p.n == p.panel_row && p.narrow == nullptr && b.strides[batch_rank] == p.n && b.strides[batch_rank + 1] == 1;
@@ -341,24 +365,35 @@ Resolved resolve(const Call& call) {
   const int64_t lanes = p->tiles->lanes;
   p->panel_row = c.packed ? tile_ops().columns : p->n <= lanes || (c.grouped && p->n % lanes != 0) ? lanes : 2 * lanes;
   if (c.packed && tile_ops().columns != 2 * lanes) refuse("the packed B has panels of another width");
+  p->dots = find_dots(*p, c);
+  if (p->dots != nullptr) p->panel_row = 1;
   find_indices(*p, c);
   find_columns(*p);
-  if (!c.packed && !lies_in_panels(*p, call.operands[1], c.batch_rank)) p->panel_bytes = padded(p->columns.size() * static_cast<size_t>(p->k * p->panel_row) * 4);
+  if (p->dots != nullptr) {
+    p->panel_bytes = padded(static_cast<size_t>(p->k * p->n) * 4);
+  } else if (!c.packed && !lies_in_panels(*p, call.operands[1], c.batch_rank)) {
+    p->panel_bytes = padded(p->columns.size() * static_cast<size_t>(p->k * p->panel_row) * 4);
+  }
   find_end(*p, c);
   for (const IndexMap::Index& i : p->lines) p->line_count *= i.extent;
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->m) * static_cast<double>(p->groups * p->n) * static_cast<double>(p->k);
   const int64_t wanted = work < 100000 ? 1 : workers * 4;  // with less, other workers take longer to start than to compute
-  if (p->line_count > 0 && p->line_count < wanted) p->pieces = std::clamp<int64_t>(wanted / p->line_count, 1, std::max<int64_t>(1, p->line.extent / 24));
+  p->winograd = find_winograd(*p, c, workers);
+  if (p->winograd) {
+    p->block_bytes = padded(p->winograd->bytes());
+  } else if (p->line_count > 0 && p->line_count < wanted) {
+    p->pieces = std::clamp<int64_t>(wanted / p->line_count, 1, std::max<int64_t>(1, p->line.extent / 24));
+  }
   share(*p, wanted, workers);
-  p->units = units_together(*p);
+  if (!p->winograd) p->units = units_together(*p);
   constexpr int64_t large = 1 << 20;
   p->large = p->line_count * p->line.extent * std::abs(static_cast<int64_t>(p->line.step)) * 4 > large;
   if (!p->lines.empty()) p->next_line = static_cast<int64_t>(p->lines.back().step);
   p->tap_bytes = padded(static_cast<size_t>(p->units) * p->taps.memory() * sizeof(WindowTap));
   p->bias_bytes = 2 * padded(static_cast<size_t>(p->groups * p->n + 2 * lanes) * 4);
   p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>((p->line.extent / p->pieces + 1) * p->groups * p->n) * 4);
-  p->per_worker = p->tap_bytes + p->bias_bytes + p->line_bytes + padded(p->bound.scratch);
+  p->per_worker = p->tap_bytes + p->bias_bytes + p->line_bytes + p->block_bytes + padded(p->bound.scratch);
   return {p->panel_bytes + static_cast<size_t>(workers) * p->per_worker, p};
 }
 
@@ -379,6 +414,15 @@ void pack(const Plan& p, const TensorRef& b, size_t batch_rank, const Columns& c
   }
 }
 
+// Columns of B, each contiguous.
+void pack_columns(const Plan& p, const TensorRef& b, const Constants& c, float* to) {
+  const int64_t row = c.packed ? tile_ops().columns : b.strides[c.batch_rank], column = c.packed ? 1 : b.strides[c.batch_rank + 1];
+  const auto* from = reinterpret_cast<const float*>(b.data);
+  for (int64_t k = 0; k < p.k; ++k, from += row) {
+    for (int64_t n = 0; n < p.n; ++n) to[n * p.k + k] = from[n * column];
+  }
+}
+
 class Worker {
  public:
   Worker(const Call& call, const Constants& c, const Plan& p, int worker) : Worker(call, c, p, call.scratch + p.panel_bytes + static_cast<size_t>(worker) * p.per_worker) {}
@@ -387,7 +431,8 @@ class Worker {
     panels_ = p.panel_bytes > 0 ? reinterpret_cast<const float*>(call.scratch) : reinterpret_cast<const float*>(call.operands[1].data);
     bias_ = reinterpret_cast<float*>(scratch + p.tap_bytes);
     sums_ = reinterpret_cast<float*>(scratch + p.tap_bytes + p.bias_bytes);
-    body_ = scratch + p.tap_bytes + p.bias_bytes + p.line_bytes;
+    block_ = reinterpret_cast<float*>(scratch + p.tap_bytes + p.bias_bytes + p.line_bytes);
+    body_ = scratch + p.tap_bytes + p.bias_bytes + p.line_bytes + p.block_bytes;
     for (size_t i = 0; i < p.joined.size(); ++i) {
       const TensorRef& t = call.operands[2 + i];
       joined_[i] = {t.data, t.dtype, t.rank - 1, p.joined[i].dims, p.joined[i].strides};
@@ -403,21 +448,30 @@ class Worker {
   void run(int64_t first, int64_t count, std::span<const Columns> columns) {
     columns_ = columns;
     if (!p_.direct) return by_lines(first);
-    for (int64_t i = 0; i < count; ++i) {
-      Unit& u = units_[i];
-      set(u, first + i);
-      DirectTile& d = u.tile;
-      const size_t batch = c_.batch_rank - (c_.grouped ? 1 : 0);
-      const auto to = static_cast<int>(c_.body->stores[0].operand);
-      d.to = floats(to);
-      d.to_step = p_.bound.strides[static_cast<size_t>(to)][batch];
-      d.end.set(p_.simple, p_.simple.slope_operand < 0 ? nullptr : operand(p_.simple.slope_operand).data);
-      if (p_.program) u.program = vector_end(*p_.program, p_.bound, operands(), at_, p_.groups * p_.n);
-      if (p_.simple.residual < 0) continue;
-      d.end.residual = floats(p_.simple.residual);
-      d.end.residual_step = p_.bound.strides[static_cast<size_t>(p_.simple.residual)][batch];
-    }
+    for (int64_t i = 0; i < count; ++i) begin(units_[i], first + i);
     outputs({units_, static_cast<size_t>(count)});
+  }
+
+  // Runs blocks [first, last) of windows by Winograd's transformation, on some of the columns.
+  void winograd(int64_t first, int64_t last, std::span<const Columns> columns) {
+    columns_ = columns;
+    const WinogradPlan& w = *p_.winograd;
+    WinogradBlock block(w, p_.tiles->winograd, block_, zeros);
+    for (size_t c = 0; w.keeps_weights && c < columns.size(); ++c) transform(block, c);
+    for (int64_t unit = first; unit < last; ++unit) {
+      const int64_t image = unit / w.blocks, top = w.windows_y * (unit % w.blocks) / w.blocks, bottom = w.windows_y * (unit % w.blocks + 1) / w.blocks;
+      Unit& u = units_[0];
+      set(u, image * w.planes.outputs * w.rows.outputs);
+      const float* a = reinterpret_cast<const float*>(call_.operands[0].data) + static_cast<int64_t>(u.start.offset);
+      for (int64_t z = 1 - w.depth; z < w.planes.outputs; ++z) {
+        const int64_t plane = z + w.depth - 1;
+        block.plane(a + plane * w.planes.step, plane, top, bottom);
+        for (size_t c = 0; z >= 0 && c < columns.size(); ++c) {
+          if (!w.keeps_weights) transform(block, c);
+          results(block, c, image * w.planes.outputs + z, z, top, bottom);
+        }
+      }
+    }
   }
 
  private:
@@ -462,8 +516,57 @@ class Worker {
     u.tile.a_step = static_cast<int64_t>(p_.line.step);
     u.tile.inner = p_.inner;
     u.tile.inner_step = p_.inner_step;
-    u.tile.b_row = p_.panel_row;
+    u.tile.b_row = p_.dots != nullptr ? p_.k : p_.panel_row;
     u.tile.zeros = zeros;
+  }
+
+  void transform(WinogradBlock& block, size_t column) const {
+    const Columns& c = columns_[column];
+    block.panel(panels_ + c.b, &c - p_.columns.data(), c.vectors);
+  }
+
+  // The lines of a plane that rows [top, bottom) of windows give.
+  void results(WinogradBlock& block, size_t column, int64_t plane, int64_t z, int64_t top, int64_t bottom) {
+    const WinogradPlan& w = *p_.winograd;
+    const Columns& c = columns_[column];
+    const auto [by_outputs, most] = tiles_of(c);
+    const float* sums = block.sums(z, &c - p_.columns.data(), c.a, c.vectors, by_outputs, most, p_.tiles->lanes);
+    const auto finish = p_.tiles->winograd.results[c.vectors - 1];
+    Unit& u = units_[0];
+    for (int64_t y = 2 * top; y < std::min(2 * bottom, w.rows.outputs); ++y) {
+      begin(u, plane * w.rows.outputs + y);
+      const DirectTile d = tile_of(u, c);
+      const float* const from = sums + (y / 2 - top) * block.sums_row(c.vectors, p_.tiles->lanes);
+      auto stored = [&](int64_t x) { return finish(d, from, block.sums_apart(c.vectors, p_.tiles->lanes), y % 2 != 0, x, u.x1); };
+      for (int64_t x = 0; (x = stored(x)) < u.x1; x += 2) in_place(u, column, x, std::min(x + 2, u.x1));
+    }
+  }
+
+  // Outputs [begin, end) of a unit from their own windows: an element that is not finite is in the sums of outputs beside it.
+  void in_place(Unit& u, size_t column, int64_t begin, int64_t end) const {
+    for (size_t r = 0; r < p_.taps.runs().size(); ++r) {
+      const WindowTaps::Run& run = p_.taps.runs()[r];
+      if (std::max(run.begin, begin) >= std::min(run.end, end)) continue;
+      const std::span<const WindowTap> taps = u.lists.of(r, u.start);
+      u.begin = std::max(run.begin, begin), u.end = std::min(run.end, end);
+      u.tile.taps = taps.data(), u.tile.count = std::ssize(taps);
+      tiles(u, run, column, 0);
+    }
+  }
+
+  // Prepares a unit for tiles that write the result.
+  void begin(Unit& u, int64_t index) {
+    set(u, index);
+    DirectTile& d = u.tile;
+    const size_t batch = c_.batch_rank - (c_.grouped ? 1 : 0);
+    const auto to = static_cast<int>(c_.body->stores[0].operand);
+    d.to = floats(to);
+    d.to_step = p_.bound.strides[static_cast<size_t>(to)][batch];
+    d.end.set(p_.simple, p_.simple.slope_operand < 0 ? nullptr : operand(p_.simple.slope_operand).data);
+    if (p_.program) u.program = vector_end(*p_.program, p_.bound, operands(), at_, p_.groups * p_.n);
+    if (p_.simple.residual < 0) return;
+    d.end.residual = floats(p_.simple.residual);
+    d.end.residual_step = p_.bound.strides[static_cast<size_t>(p_.simple.residual)][batch];
   }
 
   // Runs one unit: its sums, then the body.
@@ -532,8 +635,9 @@ class Worker {
     int64_t most;
   };
   Tiles tiles_of(const Columns& columns) const {
+    if (p_.dots != nullptr) return {p_.dots, p_.tiles->outputs_of_dots};
     if (p_.narrow != nullptr) return {p_.narrow, DirectTiles::outputs_of_groups};
-    return columns.vectors == 2 ? Tiles{p_.tiles->two, p_.tiles->outputs_of_two} : Tiles{p_.tiles->one, DirectTiles::outputs_of_one};
+    return columns.vectors == 2 ? Tiles{p_.tiles->two, p_.tiles->outputs_of_two} : Tiles{p_.tiles->one, p_.tiles->outputs_of_one};
   }
 
   // The unit's tile for some columns, at the line's first output.
@@ -612,7 +716,7 @@ class Worker {
   const Constants& c_;
   const Plan& p_;
   const float* panels_;
-  float *bias_, *scale_, *sums_;
+  float *bias_, *scale_, *sums_, *block_;
   std::byte* body_;
   Unit units_[most_units];
   std::span<const Columns> columns_;
@@ -629,14 +733,29 @@ void run(const Call& call) {
                      *call.workers);
   }
   if (p.line_count == 0 || p.line.extent == 0 || p.columns.empty()) return;
-  if (p.panel_bytes > 0) {
+  if (p.dots != nullptr) {
+    pack_columns(p, call.operands[1], c, reinterpret_cast<float*>(call.scratch));
+  } else if (p.panel_bytes > 0) {
     auto* panels = reinterpret_cast<float*>(call.scratch);
     call.workers->run(static_cast<int64_t>(p.columns.size()), [&](int64_t i, int) {
       const Columns& columns = p.columns[static_cast<size_t>(i)];
       pack(p, call.operands[1], c.batch_rank, columns, panels + columns.b);
     });
   }
-  const int64_t units = p.line_count * p.pieces, panels = std::ssize(p.columns);
+  const int64_t panels = std::ssize(p.columns);
+  const std::span<const Columns> all(p.columns);
+  if (p.winograd) {
+    const WinogradPlan& w = *p.winograd;
+    const int64_t blocks = p.line_count / (w.planes.outputs * w.rows.outputs) * w.blocks,
+                  tasks = w.by_columns ? call.workers->count() : std::min<int64_t>(blocks, 4 * call.workers->count());
+    return call.workers->run(tasks, [&](int64_t task, int worker) {
+      Worker work(call, c, p, worker);
+      const int64_t first = panels * task / tasks, last = panels * (task + 1) / tasks;
+      w.by_columns ? work.winograd(0, blocks, all.subspan(static_cast<size_t>(first), static_cast<size_t>(last - first)))
+                   : work.winograd(blocks * task / tasks, blocks * (task + 1) / tasks, all);
+    });
+  }
+  const int64_t units = p.line_count * p.pieces;
   call.workers->run(p.line_tasks * p.column_tasks, [&](int64_t task, int worker) {
     Worker work(call, c, p, worker);
     const int64_t r = task / p.column_tasks, g = task % p.column_tasks, first = panels * g / p.column_tasks;

@@ -34,13 +34,30 @@ struct DirectTile {
   SumEnd end;
 };
 
+// Winograd's transformation F(2 x 2, 3 x 3): 16 products for each element of a window of 4 x 4 give 2 x 2 outputs, which are 36 products otherwise. Of the 16
+// values of a window, or of a kernel, each lies `apart` elements behind the one before it.
+struct WinogradTiles {
+  // From the 16 places of a window, row by row; at least as many channels as lanes.
+  void (*image)(const float* const* places, int64_t channels, float* to, int64_t apart);
+  // From nine matrices of `rows` rows of some vectors of columns, `matrix` elements apart; rows are `from_row` apart.
+  void (*weights)(const float* from, int64_t matrix, int64_t from_row, int64_t rows, int vectors, float* to, int64_t apart);
+  // Outputs [x, outputs) of a line, two for each window: the line above or below. `sums` are those of the line's first window; `tile`, with one or two vectors of
+  // columns, has `to`, `end` and `columns`. Returns where it stops: at two outputs that are not finite, which are not stored.
+  int64_t (*results[2])(const DirectTile& tile, const float* sums, int64_t apart, bool below, int64_t x, int64_t outputs);
+};
+
 struct DirectTiles {
-  static constexpr int outputs_of_one = 12, outputs_of_groups = 6;
-  int lanes, outputs_of_two;
+  static constexpr int outputs_of_groups = 6;
+  int lanes, outputs_of_two, outputs_of_one;
   using Tile = void (*)(const DirectTile&);
   const Tile *two, *one;          // by number of outputs; for two vectors of columns, for one. All columns read the same elements of A
   // For groups with fewer columns than a vector: each vector holds several groups, contiguous in A and B. Null if there is no tile for groups of these sizes.
   const Tile* (*narrow)(int64_t channels, int64_t columns);
+  WinogradTiles winograd;
+  // Tiles of 1 to most_dots columns, by number of columns, with vectors along the elements of a tap: a multiple of lanes. B is [columns][K], `b_row` apart. Null: none.
+  static constexpr int64_t most_dots = 4;
+  const Tile* const* dots;
+  int outputs_of_dots;
 };
 
 // The best instruction set for groups of this many columns.

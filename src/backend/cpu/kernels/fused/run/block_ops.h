@@ -69,6 +69,7 @@ struct BlockOps {
   void (*divide)(float* d, const float* x, float s, int64_t n);            // x / s, s >= 1
   // Runs all steps of a body on `columns` elements of each of `count` rows.
   void (*run_rows)(const RowSteps&, const RowPointers*, int count, int64_t columns);
+  void (*extreme_rows)(bool up, float* to, const float* const* from, int count, int64_t columns);  // one row: the greatest or least of `count` rows; NaN if there is one
 };
 
 const BlockOps& block_ops();  // for this machine

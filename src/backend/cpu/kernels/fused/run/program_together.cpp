@@ -1,5 +1,7 @@
 // Finds instructions of a bound program that run as one pass over their block. Patterns are matched from the outermost instruction
 // inwards; inner instructions must have no other use.
+#include <algorithm>
+
 #include "backend/cpu/kernels/fused/run/program.h"
 
 namespace ingot::kernels {
@@ -151,7 +153,7 @@ class Finder {
     return true;
   }
 
-  // Matches a chain of maxima or minima, as in max pooling.
+  // Matches a chain of maxima or minima, as in max pooling; its operands are in the order in which they are compared.
   bool extreme(uint32_t k) {
     const Op op = at(k).op;
     if (!is(k, op) || (op != Op::max && op != Op::min)) return false;
@@ -164,7 +166,10 @@ class Finder {
       all.in[count++] = other;
     }
     if (count == 0) return false;
-    for (uint32_t in : at(last).in) all.in[count++] = in;
+    const size_t chain = own(at(last).in[1], op) ? 1 : 0;  // the rest of a longer chain comes first
+    all.in[count++] = at(last).in[1 - chain];
+    all.in[count++] = at(last).in[chain];
+    std::reverse(all.in, all.in + count);
     b_.together[k] = all;
     return true;
   }

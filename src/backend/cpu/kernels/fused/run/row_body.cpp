@@ -1,6 +1,7 @@
 #include "backend/cpu/kernels/fused/run/row_body.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace ingot::kernels {
 
@@ -29,7 +30,7 @@ std::optional<RowSteps::Kind> kind_of(Op op) {
 
 class Maker {
  public:
-  explicit Maker(const Bound& b) : b_(b), p_(*b.program), out_{RowWalk(b), {}, b.domain.back()} {}
+  explicit Maker(const Bound& b) : b_(b), p_(*b.program), out_{.walk = RowWalk(b), .steps = {}, .columns = b.domain.back(), .extreme = {}} {}
 
   std::optional<RowBody> make() {
     if (p_.code.size() + p_.stores.size() + std::size(neutral) > RowSteps::most) return std::nullopt;
@@ -46,10 +47,41 @@ class Maker {
       if (!beside || p_.memory[s.operand] != ir::DType::f32 || p_.code[s.reg].cls != Class::f32 || !out_.walk.add_store(b_, s)) return std::nullopt;
       push({.kind = RowSteps::store, .count = 1, .in = {id(s.reg)}, .operand = last_operand()});
     }
-    return maps > 0 ? std::optional(std::move(out_)) : std::nullopt;
+    if (maps == 0) return std::nullopt;
+    find_extreme();
+    return out_.columns <= longest || !out_.extreme.empty() ? std::optional(std::move(out_)) : std::nullopt;
   }
 
  private:
+  // A chain of maxima or minima of loads, each the first operand of the next, and a store.
+  void find_extreme() {
+    const RowSteps& all = out_.steps;
+    std::vector<uint8_t> loads;
+    size_t chain = all.count;  // the last link
+    for (size_t k = std::size(neutral); k < all.count; ++k) {
+      const Step& s = all.steps[k];
+      if (s.kind == RowSteps::nothing || s.kind == RowSteps::number) continue;
+      if (s.kind == RowSteps::load && !s.one) continue;
+      if (s.kind == RowSteps::store) {
+        if (k + 1 != all.count || s.in[0] != chain) return;
+        loads.push_back(s.operand);
+        out_.extreme = std::move(loads);
+        return;
+      }
+      const bool up = s.kind == RowSteps::greatest || s.kind == RowSteps::max, down = s.kind == RowSteps::least || s.kind == RowSteps::min;
+      if (!up && !down) return;
+      if (chain != all.count && (s.in[0] != chain || up != out_.greatest)) return;
+      for (int i = chain == all.count ? 0 : 1; i < s.count; ++i) {
+        const Step& load = all.steps[s.in[i]];
+        if (load.kind != RowSteps::load || load.number != (up ? -infinity : infinity)) return;
+        loads.push_back(load.operand);
+      }
+      out_.greatest = up;
+      chain = k;
+    }
+  }
+
+  static constexpr float infinity = std::numeric_limits<float>::infinity();
   static constexpr float neutral[] = {0, -0.0f, 1};
   static constexpr uint8_t zero = 0, minus_zero = 1, one = 2;
   static uint8_t id(uint32_t instruction) { return static_cast<uint8_t>(instruction + std::size(neutral)); }
@@ -117,13 +149,33 @@ class Maker {
 
 std::optional<RowBody> row_body(const Bound& b) {
   const Program& p = *b.program;
-  if (p.has_reductions || p.has_accumulator || p.row_rank != 1 || b.across != 0 || !b.staged.empty() || b.copies || b.domain.back() > longest) return std::nullopt;
+  if (p.has_reductions || p.has_accumulator || p.row_rank != 1 || b.across != 0 || !b.staged.empty() || b.copies) return std::nullopt;
   return Maker(b).make();
+}
+
+// An excluded load changes nothing.
+void RowBody::run_extreme(RowWalk::At& at, int64_t rows) const {
+  const BlockOps& ops = block_ops();
+  const float* from[RowWalk::most_operands];
+  for (int64_t r = 0; r < rows; ++r, at.next()) {
+    int count = 0;
+    for (size_t k = 0; k + 1 < extreme.size(); ++k) {
+      from[count] = reinterpret_cast<const float*>(at.pointer(extreme[k]));
+      count += from[count] != nullptr;
+    }
+    auto* to = reinterpret_cast<float*>(at.pointer(extreme.back()));
+    if (count == 0) {
+      std::fill_n(to, columns, greatest ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity());
+    } else {
+      ops.extreme_rows(greatest, to, from, count, columns);
+    }
+  }
 }
 
 void RowBody::run(std::span<const TensorRef> operands, std::byte* const* held, int64_t begin, int64_t end) const {
   const BlockOps& ops = block_ops();
   RowWalk::At at(walk, operands, held, begin);
+  if (!extreme.empty()) return run_extreme(at, end - begin);
   RowPointers pointers[rows_at_once];
   for (int64_t row = begin; row < end;) {
     const int count = static_cast<int>(std::min<int64_t>(rows_at_once, end - row));

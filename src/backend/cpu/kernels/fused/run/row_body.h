@@ -15,9 +15,15 @@ struct RowBody {
   RowWalk walk;
   RowSteps steps;
   int64_t columns = 0;
+  // If the body is the greatest or least of loads, and nothing where all are excluded: their operands of the walk, in order, then the store's. `steps` is unused.
+  std::vector<uint8_t> extreme;
+  bool greatest = false;
 
   // Runs rows [begin, end). `held`: data of the extra operands after the step's own. Error (invalid_input) for an index out of range.
   void run(std::span<const TensorRef> operands, std::byte* const* held, int64_t begin, int64_t end) const;
+
+ private:
+  void run_extreme(RowWalk::At&, int64_t rows) const;
 };
 // nullopt if the body does something else, or rows are long.
 std::optional<RowBody> row_body(const Bound&);

@@ -4,7 +4,7 @@
 
 namespace ingot::kernels {
 
-RowWalk::RowWalk(const Bound& b) : extents(b.domain.begin(), b.domain.end() - 1) {
+RowWalk::RowWalk(const Bound& b) : extents(b.domain.begin(), b.domain.end() - 1), guards(extents.size()) {
   for (int64_t n : extents) rows *= n;
 }
 
@@ -21,15 +21,15 @@ bool RowWalk::add_load(const Bound& b, uint32_t instruction) {
   const ProgramInstruction& load = p.code[instruction];
   const size_t last = extents.size();
   const auto size = static_cast<int64_t>(ir::size_of(p.memory[load.operand]));
-  Operand o{load.operand, 0, {}, {}, indices.size(), 0};
+  Operand o{load.operand, 0, {}, indices.size(), 0};
   for (size_t a = 0; a <= last; ++a) {
     int64_t stride = b.strides[load.operand][a] * size;
     if (limits(b, instruction, load, static_cast<int>(a))) {
       if (a == last) return false;
-      const Guard guard{a, b.step[instruction][a], b.lower[instruction][a], b.dims[load.operand][a]};
+      const Guard guard{operands.size(), b.step[instruction][a], b.lower[instruction][a], b.dims[load.operand][a]};
       o.base -= guard.lower * stride;
       stride *= guard.step;
-      o.guards.push_back(guard);
+      guards[a].push_back(guard);
     }
     if (a < last) o.strides.push_back(stride);
   }
@@ -51,7 +51,7 @@ bool RowWalk::add_load(const Bound& b, uint32_t instruction) {
 
 bool RowWalk::add_store(const Bound& b, const ProgramStore& store) {
   const auto size = static_cast<int64_t>(ir::size_of(b.program->memory[store.operand]));
-  Operand o{store.operand, 0, {}, {}, indices.size(), 0};
+  Operand o{store.operand, 0, {}, indices.size(), 0};
   for (size_t a = 0; a < extents.size(); ++a) o.strides.push_back(b.strides[store.operand][a] * size);
   operands.push_back(std::move(o));
   return extents.size() <= most_axes && operands.size() <= most_operands;
@@ -69,7 +69,19 @@ RowWalk::At::At(const RowWalk& walk, std::span<const TensorRef> operands, std::b
   for (size_t a = walk.extents.size(); a-- > 0; row /= walk.extents[a]) {
     at_[a] = row % walk.extents[a];
     move(a, at_[a]);
+    find_outside(a);
   }
+}
+
+void RowWalk::At::find_outside(size_t axis) {
+  uint32_t outside = 0;
+  for (const Guard& g : walk_.guards[axis]) {
+    const int64_t c = at_[axis] * g.step - g.lower;
+    outside |= static_cast<uint32_t>(c < 0 || c >= g.extent) << g.operand;
+  }
+  outside_[axis] = outside;
+  excluded_ = 0;
+  for (size_t a = 0; a < walk_.extents.size(); ++a) excluded_ |= outside_[a];
 }
 
 void RowWalk::At::move(size_t axis, int64_t by) {
@@ -81,18 +93,19 @@ void RowWalk::At::move(size_t axis, int64_t by) {
 void RowWalk::At::next() {
   for (size_t a = walk_.extents.size(); a-- > 0;) {
     move(a, 1);
-    if (++at_[a] < walk_.extents[a]) return;
-    move(a, -at_[a]);
-    at_[a] = 0;
+    const bool last = ++at_[a] == walk_.extents[a];
+    if (last) {
+      move(a, -at_[a]);
+      at_[a] = 0;
+    }
+    if (!walk_.guards[a].empty()) find_outside(a);
+    if (!last) return;
   }
 }
 
 std::byte* RowWalk::At::pointer(size_t operand) const {
+  if ((excluded_ >> operand & 1) != 0) return nullptr;
   const Operand& o = walk_.operands[operand];
-  for (const Guard& g : o.guards) {
-    const int64_t c = at_[g.axis] * g.step - g.lower;
-    if (c < 0 || c >= g.extent) return nullptr;
-  }
   std::byte* p = operands_[operand];
   for (size_t k = o.first_index; k < o.first_index + o.indices; ++k) {
     const int64_t v = *indices_[k], extent = walk_.indices[k].extent;

@@ -12,7 +12,7 @@ namespace ingot::kernels {
 
 struct RowWalk {
   struct Guard {                   // inside where 0 <= coordinate * step - lower < extent
-    size_t axis;
+    size_t operand;
     int64_t step, lower, extent;
   };
   struct Index {                   // an index in memory
@@ -24,12 +24,12 @@ struct RowWalk {
     uint32_t operand;
     int64_t base = 0;              // in bytes
     std::vector<int64_t> strides;  // in bytes, per axis of rows
-    std::vector<Guard> guards;
     size_t first_index = 0, indices = 0;
   };
   static constexpr size_t most_axes = 16, most_operands = 24, most_indices = 16;
   std::vector<int64_t> extents;    // of the axes of rows
   std::vector<Operand> operands;
+  std::vector<std::vector<Guard>> guards;  // per axis of rows
   std::vector<Index> indices;
   int64_t rows = 1;
 
@@ -48,8 +48,11 @@ struct RowWalk {
 
    private:
     void move(size_t axis, int64_t by);
+    void find_outside(size_t axis);
     const RowWalk& walk_;
     int64_t at_[most_axes] = {};
+    uint32_t outside_[most_axes] = {};  // a bit for each operand that a guard along the axis excludes
+    uint32_t excluded_ = 0;             // along any axis
     std::byte* operands_[most_operands];
     const int64_t* indices_[most_indices];
     struct Steps {                 // along one axis, for operands whose address changes
