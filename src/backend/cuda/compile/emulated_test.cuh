@@ -2,7 +2,7 @@
 struct uint4 { u32 x, y, z, w; };
 struct float4 { f32 x, y, z, w; };
 inline float4 make_float4(f32 x, f32 y, f32 z, f32 w) { return {x, y, z, w}; }
-struct Index { u32 x = 0; };
+struct Index { u32 x = 0, y = 0; };
 Index threadIdx, blockIdx, gridDim, blockDim;
 alignas(1024) uint4 tiles_of_block[232448 / 16];
 
@@ -66,14 +66,16 @@ void enter() {
   fibers[current].done = true;
   swapcontext(&fibers[current].context, &scheduler);
 }
-extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32 blocks, u32 threads, int as_late) {
+extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32 blocks, u32 rows, u32 threads, int as_late) {
   late = as_late != 0;
   kernel_now = kernel;
   parameters_now = parameters;
   gridDim.x = blocks;
+  gridDim.y = rows;
   blockDim.x = threads;
-  for (u32 block = 0; block < blocks; ++block) {
-    blockIdx.x = block;
+  for (u32 block = 0; block < blocks * rows; ++block) {
+    blockIdx.x = block % blocks;
+    blockIdx.y = block / blocks;
     std::memset((void*)tiles_of_block, 0x7f, sizeof tiles_of_block);
     fibers.clear();
     fibers.resize(threads);
