@@ -593,6 +593,9 @@ SIGNS = {
     "cumsum": lambda x: (x.cumsum(-1), x.cumsum(0)),
     "batch_norm": lambda x: (torch.nn.functional.batch_norm(x, x.new_zeros(4), x.new_ones(4)),),
     "max_pool": lambda x: (torch.nn.functional.max_pool1d(x[None], 2, 1), torch.nn.functional.max_pool2d(x[None, None], 2, 1)),
+    "max_pool of windows": lambda x: tuple(
+        torch.nn.functional.max_pool2d(x.repeat(3, 3).expand(1, 20, 12, 12).contiguous(memory_format=order), size, 2, size // 2) for size in (2, 3, 5) for order in (torch.contiguous_format, torch.channels_last)
+    ),
     "softshrink": lambda x: (torch.nn.functional.softshrink(x), torch.nn.functional.softshrink(x * 0.3)),
 }
 

@@ -153,7 +153,7 @@ class Finder {
     return true;
   }
 
-  // Matches a chain of maxima or minima, as in max pooling; its operands are in the order in which they are compared.
+  // Matches a chain of maxima or minima, as in max pooling, the innermost operand first. Of equal operands (zeros of both signs) it is the result.
   bool extreme(uint32_t k) {
     const Op op = at(k).op;
     if (!is(k, op) || (op != Op::max && op != Op::min)) return false;
@@ -166,7 +166,7 @@ class Finder {
       all.in[count++] = other;
     }
     if (count == 0) return false;
-    const size_t chain = own(at(last).in[1], op) ? 1 : 0;  // the rest of a longer chain comes first
+    const size_t chain = own(at(last).in[0], op) ? 0 : 1;  // the rest of a longer chain is the innermost operand
     all.in[count++] = at(last).in[1 - chain];
     all.in[count++] = at(last).in[chain];
     std::reverse(all.in, all.in + count);

@@ -1,6 +1,7 @@
 #include "backend/cpu/kernels/fused/run/row_body.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace ingot::kernels {
@@ -53,7 +54,7 @@ class Maker {
   }
 
  private:
-  // A chain of maxima or minima of loads, each the first operand of the next, and a store.
+  // A chain of maxima or minima of loads, each the innermost operand of the next, and a store.
   void find_extreme() {
     const RowSteps& all = out_.steps;
     std::vector<uint8_t> loads;
@@ -70,9 +71,11 @@ class Maker {
       }
       const bool up = s.kind == RowSteps::greatest || s.kind == RowSteps::max, down = s.kind == RowSteps::least || s.kind == RowSteps::min;
       if (!up && !down) return;
-      if (chain != all.count && (s.in[0] != chain || up != out_.greatest)) return;
-      for (int i = chain == all.count ? 0 : 1; i < s.count; ++i) {
-        const Step& load = all.steps[s.in[i]];
+      std::array<uint8_t, 5> in{s.in[0], s.in[1], s.in[2], s.in[3], s.in[4]};
+      if (s.kind == RowSteps::max || s.kind == RowSteps::min) std::swap(in[0], in[1]);  // of equal operands the second one is the result
+      if (chain != all.count && (in[0] != chain || up != out_.greatest)) return;
+      for (size_t i = chain == all.count ? 0 : 1; i < static_cast<size_t>(s.count); ++i) {
+        const Step& load = all.steps[in[i]];
         if (load.kind != RowSteps::load || load.number != (up ? -infinity : infinity)) return;
         loads.push_back(load.operand);
       }
