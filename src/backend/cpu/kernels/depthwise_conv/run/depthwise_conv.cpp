@@ -4,7 +4,6 @@
 // share what they read of B. Fewer channels than lanes: neighbouring outputs lie side by side, and rows of B are repeated to fill
 // vectors of several outputs. If the body is a scale, a bias, an activation and a residual, it runs in registers; otherwise it runs row by row.
 #include <algorithm>
-#include <numeric>
 
 #include "backend/cpu/kernels/depthwise_conv/run/tile.h"
 #include "backend/cpu/kernels/direct_conv/run/line_end.h"
@@ -52,7 +51,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
 struct Plan {
   Bound bound;
   IndexMap map;
-  std::vector<int64_t> b_strides;
+  std::vector<int64_t> b_strides;      // with outputs together: of the summed indices, in the repeated rows
   WindowTaps taps;
   int64_t lines = 1, width, channels, tasks;
   int64_t pieces = 1;                // of each line, that different tasks compute
@@ -102,7 +101,9 @@ int64_t outputs_together(const Plan& p, const Program& body, size_t kept, int64_
   for (size_t i = 0; i + 1 < kept; ++i) {
     if (p.b_strides[i] != 0 && p.map.indices[i].extent > 1) return 1;
   }
-  const int64_t outputs = std::min(pair / std::gcd(pair, p.channels), p.width);
+  int64_t outputs = pair;
+  while (outputs % 2 == 0 && outputs / 2 * p.channels % pair == 0) outputs /= 2;
+  outputs = std::min(outputs, p.width);
   return places * outputs * p.channels * 4 > most_bytes ? 1 : outputs;
 }
 
@@ -154,13 +155,13 @@ Resolved resolve(const Call& call) {
   int64_t places = 1;
   for (size_t i = kept; i < indices; ++i) places *= p->map.indices[i].extent;
   p->together = outputs_together(*p, *c.body, kept, places);
-  std::vector<int64_t> b_steps(p->b_strides.begin() + static_cast<int64_t>(kept), p->b_strides.end());
   if (p->together > 1) {
     int64_t step = p->together * p->channels;
     p->repeated_bytes = padded(static_cast<size_t>((places + 2) * step) * 4);
-    for (size_t i = b_steps.size(); i-- > 0; step *= p->map.indices[kept + i].extent) b_steps[i] = step;
+    for (size_t i = indices; i-- > kept; step *= p->map.indices[i].extent) p->b_strides[i] = step;
   }
-  p->taps = WindowTaps("depthwise_conv", p->map, all.first(kept - 2), across, all.subspan(kept), b_steps, DepthwiseConvArgs::max_summed, false, WindowTaps::most_sets);
+  p->taps = WindowTaps("depthwise_conv", p->map, all.first(kept - 2), across, all.subspan(kept), std::span(p->b_strides).subspan(kept), DepthwiseConvArgs::max_summed, false,
+                       WindowTaps::most_sets);
   if (!p->taps.fits) refuse("an axis is left along two indices");
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->lines * p->width) * static_cast<double>(p->channels) * static_cast<double>(p->taps.places());
@@ -244,14 +245,14 @@ class Line {
       to += count;
     };
     for (const int operand : {p_.simple.scale, p_.simple.bias}) repeat(operand < 0 ? nullptr : floats(static_cast<size_t>(operand)));
-    const auto* b = reinterpret_cast<const float*>(call_.operands[1].data);
+    const TensorRef& b = call_.operands[1];
     for (size_t k = 0; k < p_.taps.places(); ++k) {
       int64_t at = 0;
-      size_t rest = k;
-      for (size_t i = p_.map.indices.size(); i-- > c_.args.kept; rest /= static_cast<size_t>(p_.map.indices[i].extent)) {
-        at += static_cast<int64_t>(rest % static_cast<size_t>(p_.map.indices[i].extent)) * p_.b_strides[i];
+      auto rest = static_cast<int64_t>(k);
+      for (size_t i = p_.map.indices.size(); i-- > c_.args.kept; rest /= p_.map.indices[i].extent) {
+        if (b.dims[i] > 1) at += rest % p_.map.indices[i].extent * b.strides[i];
       }
-      repeat(b + at);
+      repeat(reinterpret_cast<const float*>(b.data) + at);
     }
   }
 
