@@ -166,9 +166,9 @@ Resolved resolve(const Call& call) {
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->lines * p->width) * static_cast<double>(p->channels) * static_cast<double>(p->taps.places());
   p->tasks = std::min<int64_t>(p->lines, work < least_work ? 1 : workers * 4);
-  // Few lines that do not divide evenly among the workers: tasks are pieces of lines.
+  // Few lines that do not divide evenly among the workers: tasks are pieces of lines. Not of outputs together, whose order of sums would depend on where a piece ends.
   const int64_t most_lines = (p->lines + workers - 1) / workers;
-  if (p->direct && p->tasks > 1 && most_lines * workers * 20 > p->lines * 21) {
+  if (p->direct && p->together == 1 && p->tasks > 1 && most_lines * workers * 20 > p->lines * 21) {
     p->pieces = std::clamp<int64_t>(workers, 1, std::max<int64_t>(1, p->width / 3));
     p->tasks = std::min(p->lines * p->pieces, workers * 4);
   }
