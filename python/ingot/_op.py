@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import weakref
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from . import _engine, _library, _torch_library, errors, plain, processes, size_text
+from .ahead import Ahead
 from .errors import DeviceError, InputError, UnsupportedError
 
 _lock = processes.Lock()
@@ -99,6 +101,7 @@ class Runner:
         self._allocate = None if self._open else _allocator(engine, function, self._device)
         self._execute = torch.ops.ingot.execute.default
         self._nothing: list = []
+        self.ahead: list = []  # an Ahead, if the results of the next call are allocated after a call; changed in place, because the quick call has this very list
         written = [bool(b.get("written")) for b in engine.inputs(function)]
         # Positions of written tensors in a flat call: written inputs, then the states, which follow all inputs.
         self._state = [i for i, w in enumerate(written) if w] + list(range(len(written), len(written) + len(engine.states(function))))
@@ -117,12 +120,14 @@ class Runner:
         bindings = self._engine.inputs(function)
         floats, count = [i for i, binding in enumerate(bindings) if "float" in binding["dtype"]], len(bindings)
 
-        watch = self._engine.watch
+        watch, ahead, into = self._engine.watch, self.ahead, weakref.WeakMethod(self._into)
         same = watch.same if watch is not None else lambda: True
 
         def call(flat):
             if not same():  # checked here and not when the op calls back, because an interrupt that comes while C enters Python is lost
                 watch.follow()
+            if ahead:
+                return into()(flat)
             if direct is not None and not modes() and not profiler._is_profiler_enabled and len(flat) == count:
                 for i in floats:
                     if flat[i].is_neg():
@@ -148,20 +153,30 @@ class Runner:
                     break
             else:
                 return self.plain(flat)
-        if self._open:
-            return self._call_open(flat)
+        return self._call_open(flat) if self._open else self._into(flat)
+
+    def allocate_ahead(self, on: bool, inner: bool):
+        """Whether the results of the next call are allocated right after a call: see Ahead. A call whose sizes are read from data always gets memory while it runs."""
+        self.ahead[:] = [Ahead(self._allocate, self._device, inner)] if on and not self._open else []
+
+    def _into(self, flat):
+        """A call that writes its results to memory that was allocated before it."""
         nothing = self._nothing
+        ahead = next(iter(self.ahead), None)
+        kind = ahead.kind(flat) if ahead is not None else None
         try:
-            outputs = self._allocate(flat)
+            outputs = self._allocate(flat) if kind is None else ahead.take(kind, flat)
         except (RuntimeError, IndexError, AttributeError, TypeError, OverflowError) as problem:
             raise self._explain(problem, flat, allocating=True) from None
         try:
             if self._state:
                 self._execute([flat[i] for i in self._read], [flat[i] for i in self._state], outputs, nothing, nothing, self._plan, self._function)
-                return outputs
-            self._execute(flat if type(flat) is list else list(flat), nothing, outputs, nothing, nothing, self._plan, self._function)
+            else:
+                self._execute(flat if type(flat) is list else list(flat), nothing, outputs, nothing, nothing, self._plan, self._function)
         except (RuntimeError, IndexError, AttributeError, TypeError, AssertionError) as problem:
             raise self._explain(problem, flat) from None
+        if kind is not None:
+            ahead.after(kind, flat, outputs)
         return outputs
 
     def _call_open(self, flat):

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import xml.etree.ElementTree
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -98,7 +99,105 @@ def test_cuda_graphs_of_a_module_with_parts_in_torch():
     assert not runtime.get_whole_cudagraphs_mode()
 
 
-@pytest.mark.parametrize("context", [runtime.enable_pre_allocated_outputs, runtime.enable_output_allocator, torch_tensorrt.dynamo.runtime.ResourceAllocationStrategy])
+class Parts(torch.nn.Module):
+    """An engine, a part in torch, an engine. The first engine's result is read by torch, and by the caller as a view (views=True)."""
+
+    def __init__(self, views=False):
+        super().__init__()
+        self.views = views
+
+    def forward(self, x):
+        y = torch.relu(x * 2)
+        z = torch.sin(y)
+        return (y.view(-1), torch.relu(z + 1)) if self.views else torch.relu(z + 1)
+
+
+def in_parts(views=False, **inputs):
+    return torch_tensorrt.compile(Parts(views), inputs=[torch_tensorrt.Input(**inputs)] if inputs else [X], torch_executed_ops=["aten.sin"], **ONE)
+
+
+def ahead(module):
+    return [[t.data_ptr() for t in engine.pre_allocated_outputs] for engine in runtime._settings.engines_of(module)]
+
+
+def test_results_are_allocated_ahead(made):
+    assert ahead(made) == [[]]
+    with runtime.enable_pre_allocated_outputs(made) as module:
+        assert module is made and ahead(made) == [[]]
+        results, seen = [], []
+        for n in range(4):
+            results.append(module(X + n))
+            assert not seen or [results[-1].data_ptr()] == seen[-1]
+            seen.append(ahead(made)[0])
+        assert len({r.data_ptr() for r in results} | {seen[-1][0]}) == 5
+        for n, result in enumerate(results):
+            same(result, Small(), X + n)
+        with pytest.raises(ingot.InputError, match="has size 8"):
+            module(X[:, :8])
+        same(torch.func.functional_call(made, {}, (X,)), Small(), X)
+        with torch.inference_mode():
+            assert module(X).is_inference()
+        assert not module(X).is_inference()
+    assert ahead(made) == [[]]
+    same(made(X), Small(), X)
+
+
+def test_memory_ahead_is_for_the_same_sizes():
+    module = in_parts(min_shape=(1, 16), opt_shape=(3, 16), max_shape=(8, 16))
+    context = runtime.enable_pre_allocated_outputs(module)
+    context.set_pre_allocated_output(True)
+    given = [torch.randn(n, 16) for n in (3, 3, 5, 1, 1, 3)]
+    for x, result in [(x, module(x)) for x in given]:
+        same(result, Parts(), x)
+    context.set_pre_allocated_output(False)
+    assert ahead(module) == [[], []]
+
+
+def test_what_only_torch_reads_is_written_again():
+    module = in_parts()
+    first, last = runtime._settings.engines_of(module)
+    assert (first.are_output_tensors_unowned(), last.are_output_tensors_unowned()) == (False, True)
+    with runtime.enable_pre_allocated_outputs(module):
+        one, before = module(X), ahead(module)
+        two, after = module(X + 1), ahead(module)
+        assert before[0] == after[0] and before[1] == [two.data_ptr()] != after[1]
+        same(one, Parts(), X)
+        same(two, Parts(), X + 1)
+
+
+def test_a_result_that_is_a_view_of_what_torch_reads_is_kept():
+    module = in_parts(views=True)
+    with runtime.enable_pre_allocated_outputs(module):
+        for x, result in [(X + n, module(X + n)) for n in range(4)]:
+            same(result, Parts(True), x)
+    memory = ingot.ahead.Ahead(lambda flat: [torch.empty_like(t) for t in flat], torch.device("cpu"), inner=True)
+    kind = memory.kind([X])
+    (result,) = memory.take(kind, [X])
+    memory.after(kind, [X], [result])
+    part, at = result.view(-1), result.data_ptr()
+    del result
+    (result,) = memory.take(kind, [X])
+    assert result.data_ptr() != at
+    memory.after(kind, [X], [result])
+    at = result.data_ptr()
+    del result, part
+    assert memory.take(kind, [X])[0].data_ptr() == at
+
+
+def test_calls_side_by_side_have_memory_of_their_own(made):
+    given = [X * n for n in range(8)]
+    with runtime.enable_pre_allocated_outputs(made), ThreadPoolExecutor(8) as pool:
+        for _ in range(20):
+            for x, result in zip(given, pool.map(made, given)):
+                same(result, Small(), x)
+
+
+def test_modules_without_engines_say_so(caplog):
+    with runtime.enable_pre_allocated_outputs(torch.compile(Small(), backend="tensorrt")):
+        assert len(told(caplog, "OptimizedModule has no engines of its own")) == 1
+
+
+@pytest.mark.parametrize("context", [runtime.enable_output_allocator, torch_tensorrt.dynamo.runtime.ResourceAllocationStrategy])
 def test_contexts_that_give_the_module(made, caplog, context):
     for _ in range(2):
         with context(made) as module:

@@ -142,7 +142,7 @@ SYMBOLS: list[Symbol] = [
         ("get_cudagraphs_mode", "works", "returns what was set"),
         ("get_whole_cudagraphs_mode", "differs", "operators that torch runs are not part of a recording"),
         ("enable_cudagraphs", "differs", "returns the module itself; a RuntimeError for engines that read sizes from data, and inside enable_output_allocator"),
-        ("enable_pre_allocated_outputs", "differs", "returns the module; torch's allocator keeps freed memory for the next call"),
+        ("enable_pre_allocated_outputs", "works", "results of the next call of the same sizes are allocated after a call. Memory of a result that somebody holds, even as a view, is never written again"),
         ("enable_output_allocator", "differs", "returns the module; results of any size get memory while the engine runs"),
         ("weight_streaming", "works", "on a GPU weights beyond the budget are streamed from the host (`ingot.Engine.configure`). Tensors that the caller's model holds on the GPU stay there. On the CPU a budget is only stored"),
         ("set_multi_device_safe_mode", "differs", "every call checks the device of its inputs"),

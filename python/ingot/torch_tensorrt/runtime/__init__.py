@@ -1,7 +1,7 @@
 """`torch_tensorrt.runtime`: how engines run.
 
-ingot's engines need little of this: they record CUDA graphs by themselves (option cuda_graphs), take memory for results from torch, and run in the caller's stream on the device
-of the inputs. Each name is accepted and checked, and logs once what holds here.
+ingot's engines need little of this: they record CUDA graphs by themselves (option cuda_graphs), and run in the caller's stream on the device of the inputs. Each name is
+accepted and checked, and logs once what holds here, if that is not what the name says.
 """
 
 from __future__ import annotations
@@ -80,15 +80,18 @@ def _from_data(module) -> bool:
 
 
 class enable_pre_allocated_outputs:
-    """A context manager that returns the module. Results take memory from torch's allocator when they are made; nothing is allocated in advance."""
+    """A context manager that returns the module. After a call its engines allocate the results of the next one with the same sizes, while the GPU works. What a call has returned
+    is never written again; what only parts of the module read is, by the next call."""
 
     def __init__(self, module):
         self._module = module
 
     def set_pre_allocated_output(self, enable: bool):
-        """Logs once what holds here."""
-        if enable:
-            once("pre_allocated_outputs", "enable_pre_allocated_outputs: results take their memory from torch's allocator, which keeps it at hand; nothing else is done")
+        engines = engines_of(self._module)
+        for engine in engines:
+            engine.set_pre_allocated_outputs(enable)
+        if enable and not engines:
+            once("pre_allocated_outputs", f"enable_pre_allocated_outputs: a {type(self._module).__name__} has no engines of its own, so nothing is allocated in advance", logging.WARNING)
 
     def __enter__(self):
         self.set_pre_allocated_output(True)

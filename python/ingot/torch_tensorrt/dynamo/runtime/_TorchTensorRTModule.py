@@ -39,7 +39,7 @@ class TorchTensorRTModule(torch.nn.Module):
         self._profile_to, self._runtime_settings = None, RuntimeSettings._quiet()
         self._random = {}  # the state of the engine's own random numbers, by its place among the tensors of a run
         self.requires_output_allocator, self.requires_native_multidevice = requires_output_allocator, requires_native_multidevice
-        self._serialized, self._unowned = None, True
+        self._serialized, self._unowned, self._ahead = None, True, False
         if serialized_engine is not None:
             self._serialized = bytes(serialized_engine)
             self._set_up_unless_lazy()
@@ -64,6 +64,7 @@ class TorchTensorRTModule(torch.nn.Module):
     def _load(self, device: str):
         loaded = _engine.load_engine(self._serialized, weights=self._weights, device=device)
         self.engine, self._run = TRTEngine(loaded), _op.Runner(loaded)
+        self.set_pre_allocated_outputs(self._ahead)
         for at, state in enumerate(loaded.states(), len(loaded.inputs())):
             if state["name"] == random_numbers.STATE:
                 self._random = {at: torch.as_tensor(loaded.session().state[state["name"]]).to(loaded.device)}
@@ -120,6 +121,17 @@ class TorchTensorRTModule(torch.nn.Module):
     def are_output_tensors_unowned(self) -> bool:
         """Whether a result of this piece is a result of the model, so that the caller keeps it."""
         return self._unowned
+
+    def set_pre_allocated_outputs(self, enable: bool):
+        """See runtime.enable_pre_allocated_outputs."""
+        self._ahead = enable
+        if self._run is not None:
+            self._run.allocate_ahead(enable, inner=not self._unowned)
+
+    @property
+    def pre_allocated_outputs(self) -> list[torch.Tensor]:
+        """The results of the next call, before it has written them; none if they are not allocated in advance."""
+        return self._run.ahead[0].tensors if self._run is not None and self._run.ahead else []
 
     def get_layer_info(self) -> str:
         """The engine's steps as JSON."""
