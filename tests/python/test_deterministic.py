@@ -93,6 +93,16 @@ def test_threads(threads):
         assert torch.equal(compiled(module, x, deterministic="batch", threads=threads)(x), compiled(module, x, deterministic="batch")(x))
 
 
+def test_depthwise_of_few_channels():
+    """Vectors of several outputs: which ones does not depend on how workers share the lines of a batch."""
+    torch.manual_seed(0)
+    conv = torch.nn.Conv1d
+    module, x = torch.nn.Sequential(conv(4, 5, 1), torch.nn.ReLU(), conv(5, 5, 9, padding=4, groups=5), torch.nn.ReLU(), conv(5, 4, 1)).eval(), torch.randn(5, 4, 1000)
+    with torch.no_grad():
+        alone = compiled(module, x[:1], deterministic="batch", threads=1)(x[:1])
+        assert torch.equal(compiled(module, x, deterministic="batch", threads=2)(x)[:1], alone)
+
+
 def test_default():
     """One row alone is summed in several parts at once, which is faster; the same inputs give the same bits."""
     module, x = linears()

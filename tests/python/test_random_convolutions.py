@@ -92,3 +92,21 @@ def test_beside_a_skip(seed):
     skip = torch.randn(x.shape[0], 4, *model.up(torch.randn(x.shape[0], model.up.in_channels, *x.shape[2:])).shape[2:])
     compiled = ingot.compile(model, inputs=[x, skip], fallback="error")
     assert_accurate(compiled(x, skip), model(x, skip), copy.deepcopy(model).double()(x.double(), skip.double()), depth=1000)
+
+
+@pytest.mark.parametrize("layer", [
+    nn.Conv3d(3, 32, (3, 7, 7), (1, 2, 2), (1, 3, 3)),
+    nn.Conv3d(2, 5, 5, padding=(4, 2, 2)),
+    nn.Conv3d(2, 9, 5, padding=(7, 2, 2), bias=False),  # windows wholly outside
+    nn.Conv3d(4, 8, (3, 5, 5), padding=(2, 2, 2), dilation=(2, 1, 1), groups=2),
+], ids=str)  # fmt: skip
+def test_planes_outside(layer):
+    """Volumes that lie as [N, C, D, H, W], of which windows leave whole planes."""
+    model, shape = nn.Sequential(layer, nn.ReLU()).eval().requires_grad_(False), (2, layer.in_channels, 4, 17, 64)
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            compare(ingot.compile(model, inputs=[torch.randn(shape)], fallback="error"), model, shape)
+    finally:
+        torch.set_num_threads(threads)

@@ -1,7 +1,8 @@
 // The "depthwise_conv" kernel, with vectors along the channels.
 //
 // A line is the range of the index before the channels. Its outputs form runs with the same taps inside the image. Within a run, several outputs at a time
-// share what they read of B. If the body is a scale, a bias, an activation and a residual, it runs in registers; otherwise it runs row by row.
+// share what they read of B. Fewer channels than lanes: neighbouring outputs lie side by side, and rows of B are repeated to fill
+// vectors of several outputs. If the body is a scale, a bias, an activation and a residual, it runs in registers; otherwise it runs row by row.
 #include <algorithm>
 
 #include "backend/cpu/kernels/depthwise_conv/run/tile.h"
@@ -50,15 +51,16 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
 struct Plan {
   Bound bound;
   IndexMap map;
-  std::vector<int64_t> b_strides;
+  std::vector<int64_t> b_strides;      // with outputs together: of the summed indices, in the repeated rows
   WindowTaps taps;
   int64_t lines = 1, width, channels, tasks;
   int64_t pieces = 1;                // of each line, that different tasks compute
+  int64_t together = 1;              // outputs side by side that vectors go along; then rows of B, the scale and the bias are repeated as often
   bool direct = false;               // tiles write the result themselves
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // if `simple` is not enough
   std::shared_ptr<const LinePlan> lines_plan;  // if vectors go along lines; then nothing else is used
-  size_t tap_bytes, line_bytes, per_worker;
+  size_t tap_bytes, line_bytes, repeated_bytes = 0, per_worker;
 };
 
 size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -87,6 +89,22 @@ void find_end(Plan& p, const Program& body) {
   p.program = vector_program(body, p.bound);
   p.direct = p.program.has_value();
   s = {};
+}
+
+// How many outputs fill whole pairs of vectors; 1 if channels alone do, or if outputs or what is read for them do not lie side by side.
+int64_t outputs_together(const Plan& p, const Program& body, size_t kept, int64_t places) {
+  constexpr int64_t most_bytes = 24 << 10;  // of repeated rows: they stay in a first-level cache
+  const int64_t pair = 2 * int64_t{depthwise_conv_tiles().lanes};
+  auto beside = [&](int operand) { return operand < 0 || p.bound.strides[static_cast<size_t>(operand)][kept - 2] == p.channels; };
+  if (!p.direct || p.program || 2 * p.channels >= pair || p.map.indices[kept - 2].step != static_cast<uint64_t>(p.channels)) return 1;
+  if (!beside(static_cast<int>(body.stores[0].operand)) || !beside(p.simple.residual)) return 1;
+  for (size_t i = 0; i + 1 < kept; ++i) {
+    if (p.b_strides[i] != 0 && p.map.indices[i].extent > 1) return 1;
+  }
+  int64_t outputs = pair;
+  while (outputs % 2 == 0 && outputs / 2 * p.channels % pair == 0) outputs /= 2;
+  outputs = std::min(outputs, p.width);
+  return places * outputs * p.channels * 4 > most_bytes ? 1 : outputs;
 }
 
 // The step with vectors along lines, if its results are neighbours there.
@@ -133,22 +151,30 @@ Resolved resolve(const Call& call) {
     if (channel.extent > 0 && channel.along[axis] != 0) refuse("channels may lie outside");
   }
   const std::span<const IndexMap::Index> all(p->map.indices);
+  find_end(*p, *c.body);
+  int64_t places = 1;
+  for (size_t i = kept; i < indices; ++i) places *= p->map.indices[i].extent;
+  p->together = outputs_together(*p, *c.body, kept, places);
+  if (p->together > 1) {
+    int64_t step = p->together * p->channels;
+    p->repeated_bytes = padded(static_cast<size_t>((places + 2) * step) * 4);
+    for (size_t i = indices; i-- > kept; step *= p->map.indices[i].extent) p->b_strides[i] = step;
+  }
   p->taps = WindowTaps("depthwise_conv", p->map, all.first(kept - 2), across, all.subspan(kept), std::span(p->b_strides).subspan(kept), DepthwiseConvArgs::max_summed, false,
                        WindowTaps::most_sets);
   if (!p->taps.fits) refuse("an axis is left along two indices");
-  find_end(*p, *c.body);
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->lines * p->width) * static_cast<double>(p->channels) * static_cast<double>(p->taps.places());
   p->tasks = std::min<int64_t>(p->lines, work < least_work ? 1 : workers * 4);
-  // Few lines that do not divide evenly among the workers: tasks are pieces of lines.
+  // Few lines that do not divide evenly among the workers: tasks are pieces of lines. Not of outputs together, whose order of sums would depend on where a piece ends.
   const int64_t most_lines = (p->lines + workers - 1) / workers;
-  if (p->direct && p->tasks > 1 && most_lines * workers * 20 > p->lines * 21) {
+  if (p->direct && p->together == 1 && p->tasks > 1 && most_lines * workers * 20 > p->lines * 21) {
     p->pieces = std::clamp<int64_t>(workers, 1, std::max<int64_t>(1, p->width / 3));
     p->tasks = std::min(p->lines * p->pieces, workers * 4);
   }
   p->tap_bytes = padded(p->taps.memory() * sizeof(WindowTap));
   p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>(p->width * p->channels) * 4);
-  p->per_worker = padded(p->tap_bytes + p->line_bytes + p->bound.scratch);
+  p->per_worker = padded(p->tap_bytes + p->line_bytes + p->repeated_bytes + p->bound.scratch);
   return {static_cast<size_t>(workers) * p->per_worker, p};
 }
 
@@ -157,7 +183,9 @@ class Line {
   Line(const Call& call, const Constants& c, const Plan& p, int worker) : Line(call, c, p, call.scratch + static_cast<size_t>(worker) * p.per_worker) {}
   Line(const Call& call, const Constants& c, const Plan& p, std::byte* scratch) : call_(call), c_(c), p_(p), taps_(p.taps, reinterpret_cast<WindowTap*>(scratch)) {
     sums_ = reinterpret_cast<float*>(scratch + p.tap_bytes);
-    body_ = scratch + p.tap_bytes + p.line_bytes;
+    repeated_ = reinterpret_cast<float*>(scratch + p.tap_bytes + p.line_bytes);
+    body_ = scratch + p.tap_bytes + p.line_bytes + p.repeated_bytes;
+    if (p.together > 1) repeat_rows();
   }
 
   // One piece of a line.
@@ -180,8 +208,8 @@ class Line {
       auto row = [&](int operand) { return operand >= 0 ? floats(static_cast<size_t>(operand)) : nullptr; };
       SumEnd end;
       end.set(p_.simple, p_.simple.slope_operand < 0 ? nullptr : call_.operands[2 + static_cast<size_t>(p_.simple.slope_operand)].data);
-      end.scale = row(p_.simple.scale);
-      end.bias = row(p_.simple.bias);
+      end.scale = p_.together > 1 && p_.simple.scale >= 0 ? repeated_ : row(p_.simple.scale);
+      end.bias = p_.together > 1 && p_.simple.bias >= 0 ? repeated_ + p_.together * p_.channels : row(p_.simple.bias);
       end.residual = row(p_.simple.residual);
       VectorEnd program;
       if (p_.program) {
@@ -208,10 +236,31 @@ class Line {
     return data;
   }
 
+  // The scale, the bias and the rows of B, each for all outputs of a vector.
+  void repeat_rows() {
+    const int64_t count = p_.together * p_.channels;
+    float* to = repeated_;
+    auto repeat = [&](const float* from) {
+      for (int64_t i = 0; i < count && from != nullptr; ++i) to[i] = i < p_.channels ? from[i] : to[i - p_.channels];
+      to += count;
+    };
+    for (const int operand : {p_.simple.scale, p_.simple.bias}) repeat(operand < 0 ? nullptr : floats(static_cast<size_t>(operand)));
+    const TensorRef& b = call_.operands[1];
+    for (size_t k = 0; k < p_.taps.places(); ++k) {
+      int64_t at = 0;
+      auto rest = static_cast<int64_t>(k);
+      for (size_t i = p_.map.indices.size(); i-- > c_.args.kept; rest /= p_.map.indices[i].extent) {
+        if (b.dims[i] > 1) at += rest % p_.map.indices[i].extent * b.strides[i];
+      }
+      repeat(reinterpret_cast<const float*>(b.data) + at);
+    }
+  }
+
   void sums(const IndexMap::Position& start, int64_t b, const SumEnd& end, float* to, int64_t to_step) {
     const DepthwiseConvTiles& tiles = depthwise_conv_tiles();
     const auto* from = reinterpret_cast<const float*>(call_.operands[0].data) + static_cast<int64_t>(start.offset);
-    const auto* with = reinterpret_cast<const float*>(call_.operands[1].data) + b;
+    const int64_t beside = p_.together;
+    const float* with = beside > 1 ? repeated_ + 2 * beside * p_.channels : reinterpret_cast<const float*>(call_.operands[1].data) + b;
     const IndexMap::Index& across = p_.map.indices[size_t{c_.args.kept} - 2];
     const auto step = static_cast<int64_t>(across.step);
     const int64_t b_step = p_.b_strides[size_t{c_.args.kept} - 2];
@@ -224,18 +273,24 @@ class Line {
         const int64_t begin = std::max(run.begin, begin_), outputs = std::min(run.end, end_) - begin;
         if (outputs <= 0) continue;
         const std::span<const WindowTap> taps = taps_.of(r, start);
-        const int64_t most = b_step == 0 ? DepthwiseConvTiles::outputs : 1, groups = (outputs + most - 1) / most;
-        for (int64_t g = 0; g < groups; ++g) {
-          const int64_t x0 = outputs * g / groups, x1 = outputs * (g + 1) / groups;
+        // `count` tiles' outputs of `each` outputs side by side.
+        auto compute = [&](int64_t x, int64_t count, int64_t each) {
           SumEnd part = end;
-          part.row = begin + x0;
+          part.row = x;
           part.column = c0;
           if (end.scale != nullptr) part.scale += c0;
           if (end.bias != nullptr) part.bias += c0;
-          if (end.residual != nullptr) part.residual += (begin + x0) * end.residual_step + c0;
-          tiles.tile[x1 - x0](from + (begin + x0) * step + c0, step, with + (begin + x0) * b_step + c0, taps.data(), std::ssize(taps), to + (begin + x0) * to_step + c0, to_step,
-                              c1 - c0, part);
+          if (end.residual != nullptr) part.residual += x * end.residual_step + c0;
+          part.residual_step *= each;
+          tiles.tile[count](from + x * step + c0, step * each, with + x * b_step + c0, taps.data(), std::ssize(taps), to + x * to_step + c0, to_step * each, (c1 - c0) * each,
+                            part);
+        };
+        const int64_t most = b_step == 0 ? DepthwiseConvTiles::outputs : 1, whole = outputs / beside, groups = (whole + most - 1) / most;
+        for (int64_t g = 0; g < groups; ++g) {
+          const int64_t x0 = whole * g / groups, x1 = whole * (g + 1) / groups;
+          compute(begin + x0 * beside, x1 - x0, beside);
         }
+        if (outputs > whole * beside) compute(begin + whole * beside, 1, outputs - whole * beside);
       }
     }
   }
@@ -244,7 +299,7 @@ class Line {
   const Constants& c_;
   const Plan& p_;
   WindowTaps::Lists taps_;
-  float* sums_;
+  float *sums_, *repeated_;
   std::byte* body_;
   int64_t begin_ = 0, end_ = 0;  // of the piece
   int64_t at_[16] = {};

@@ -92,6 +92,8 @@ struct Plan {
   std::optional<WinogradPlan> winograd;
   std::shared_ptr<const LinePlan> lines_plan;  // if vectors go along lines; then nothing below `bound` is used
   size_t panel_bytes = 0, tap_bytes, bias_bytes, line_bytes, block_bytes = 0, per_worker;
+
+  double work() const { return static_cast<double>(line_count * line.extent) * static_cast<double>(groups * n) * static_cast<double>(k); }  // products
 };
 
 [[noreturn]] void refuse(const char* what) { fail(Code::format, "direct_conv: {}", what); }
@@ -312,7 +314,7 @@ void share(Plan& p, int64_t wanted, int64_t workers) {
   const int64_t units = p.line_count * p.pieces, panels = std::ssize(p.columns), all = p.k * p.panel_row * panels * 4;
   const bool few = units <= most_units && units * static_cast<int64_t>(p.taps.memory()) <= most_taps;
   const bool divides = p.direct && p.narrow == nullptr && wanted > 1 && few && panels >= wanted, even = units % workers == 0;
-  const double seconds = static_cast<double>(p.m) * static_cast<double>(p.groups * p.n) * static_cast<double>(p.k) / products / static_cast<double>(workers);
+  const double seconds = p.work() / products / static_cast<double>(workers);
   p.line_tasks = std::min(units, wanted);
   p.column_tasks = 1;
   if (!divides || (even && all <= most_bytes)) return;
@@ -377,8 +379,7 @@ Resolved resolve(const Call& call) {
   find_end(*p, c);
   for (const IndexMap::Index& i : p->lines) p->line_count *= i.extent;
   const int64_t workers = call.workers->count();
-  const double work = static_cast<double>(p->m) * static_cast<double>(p->groups * p->n) * static_cast<double>(p->k);
-  const int64_t wanted = work < 100000 ? 1 : workers * 4;  // with less, other workers take longer to start than to compute
+  const int64_t wanted = p->work() < 100000 ? 1 : workers * 4;  // with less, other workers take longer to start than to compute
   p->winograd = find_winograd(*p, c, workers);
   if (p->winograd) {
     p->block_bytes = padded(p->winograd->bytes());

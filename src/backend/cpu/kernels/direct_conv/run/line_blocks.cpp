@@ -8,6 +8,7 @@ namespace ingot::kernels {
 namespace {
 
 using Index = LinePlan::Index;
+using Range = LinePlan::Range;
 
 // One worker's blocks, one after another.
 class Blocks {
@@ -17,6 +18,7 @@ class Blocks {
     copy_ = reinterpret_cast<float*>(scratch + p.vector_bytes);
     packed_ = reinterpret_cast<float*>(scratch + p.vector_bytes + p.copy_bytes);
     kept_ = reinterpret_cast<float*>(scratch + p.vector_bytes + p.copy_bytes + p.b_bytes);
+    ranges_ = reinterpret_cast<Range*>(scratch + p.vector_bytes + p.copy_bytes + p.b_bytes + p.kept_bytes);
   }
 
   void run(int64_t unit) {
@@ -35,7 +37,6 @@ class Blocks {
     LineTile d;
     d.vectors = vectors_;
     d.taps = p_.tap_offsets.data();
-    d.tap_count = std::ssize(p_.tap_offsets);
     d.to_step = p_.to_column;
     d.clamps = p_.clamps, d.low = p_.low, d.high = p_.high;
     const int64_t line = p_.in_place ? (p_.y.axis >= 0 ? p_.y.step * p_.stride[p_.y.axis] : 0) : p_.y.step * p_.row();
@@ -46,6 +47,7 @@ class Blocks {
       copy(lines);
       d.a = copy_;
     }
+    if (p_.skips || range_count_ == 0) find_ranges();
     const int64_t vectors = list(lines, outputs, line);
     float* result = to_ + to + y0 * p_.y.to + x0;
     bias_at_ = p_.has_bias ? bias_ + bias : nullptr;
@@ -62,19 +64,18 @@ class Blocks {
       d.count = static_cast<int>(vectors * (g + 1) / groups - first);
       return first;
     };
-    auto of_taps = [&](int64_t k) {
-      d.begin = k;
-      d.end = std::min(k + longest_sum, d.tap_count);
+    auto of_range = [&](int64_t r) {
+      d.begin = ranges_[r].begin, d.end = ranges_[r].end;
+      d.first = r == 0, d.last = r + 1 == range_count_;
     };
-    constexpr int64_t many_taps = 64;
-    if (p_.columns <= wide || d.tap_count < many_taps) {
+    if (p_.columns <= wide || std::ssize(p_.taps) < LinePlan::many_taps) {
       for (int64_t n = 0; n < p_.columns; n += wide) {
         set_columns(d, n, result);
-        for (int64_t k = 0; k < d.tap_count; k += longest_sum) {
-          of_taps(k);
+        for (int64_t r = 0; r < range_count_; ++r) {
+          of_range(r);
           for (int64_t g = 0; g < groups; ++g) {
             const int64_t first = of_group(g);
-            d.kept = kept_ + (d.tap_count > longest_sum ? first * p_.lanes() * wide : 0);
+            d.kept = kept_ + (range_count_ > 1 ? first * p_.lanes() * wide : 0);
             p_.tiles->by_columns[d.columns].run(d);
           }
         }
@@ -83,8 +84,8 @@ class Blocks {
     }
     for (int64_t g = 0; g < groups; ++g) {
       of_group(g);
-      for (int64_t k = 0; k < d.tap_count; k += longest_sum) {
-        of_taps(k);
+      for (int64_t r = 0; r < range_count_; ++r) {
+        of_range(r);
         for (int64_t n = 0; n < p_.columns; n += wide) {
           set_columns(d, n, result);
           d.kept = kept_ + n * most * p_.lanes();
@@ -99,7 +100,7 @@ class Blocks {
   void set_columns(LineTile& d, int64_t n, float* result) const {
     const int64_t wide = p_.tiles->most_columns;
     d.columns = static_cast<int>(std::min(wide, p_.columns - n));
-    d.b = p_.panel == 0 ? packed_ + n * d.tap_count : b_ + n / p_.panel * p_.panel * d.tap_count + n % p_.panel;
+    d.b = p_.panel == 0 ? packed_ + n * std::ssize(p_.taps) : b_ + n / p_.panel * p_.panel * std::ssize(p_.taps) + n % p_.panel;
     d.b_row = p_.panel == 0 ? wide : p_.panel;
     d.bias = bias_at_ != nullptr ? bias_at_ + n * p_.bias_column : nullptr;
     d.to = result + n * p_.to_column;
@@ -140,18 +141,42 @@ class Blocks {
     }
   }
 
+  // The taps of the block's planes inside A, cut into sums. At least one range, so that results are stored.
+  void find_ranges() {
+    const int64_t planes = std::ssize(p_.planes), of_plane = std::ssize(p_.taps) / planes;
+    range_count_ = 0;
+    auto add = [&](int64_t begin, int64_t end) {
+      for (; begin < end; begin += longest_sum) ranges_[range_count_++] = {begin, std::min(begin + longest_sum, end)};
+    };
+    int64_t begin = 0;
+    for (int64_t k = 0; p_.skips && k < planes; ++k) {
+      if (is_inside(p_.planes[static_cast<size_t>(k)])) continue;
+      add(begin, k * of_plane);
+      begin = (k + 1) * of_plane;
+    }
+    add(begin, std::ssize(p_.taps));
+    if (range_count_ == 0) ranges_[range_count_++] = {0, 0};
+  }
+
+  bool is_inside(const Index& plane) const {
+    for (int j = 0; j < p_.rank; ++j) {
+      const int64_t at = at_[j] + plane.along[j];
+      if (j != p_.x.axis && j != p_.y.axis && (at < 0 || at >= p_.size[j])) return false;
+    }
+    return true;
+  }
+
   // Copies what the block's windows read.
   void copy(int64_t lines) {
     const int64_t height = p_.y.reach(lines), row = p_.row();
     for (size_t k = 0; k < p_.planes.size(); ++k) {
       float* to = copy_ + static_cast<int64_t>(k) * p_.height * row;
       int64_t from = 0;
-      bool inside = true;
+      const bool inside = is_inside(p_.planes[k]);
+      if (!inside && p_.skips) continue;
       for (int j = 0; j < p_.rank; ++j) {
         if (j == p_.x.axis || j == p_.y.axis) continue;
-        const int64_t at = at_[j] + p_.planes[k].along[j];
-        inside = inside && at >= 0 && at < p_.size[j];
-        from += at * p_.stride[j];
+        from += (at_[j] + p_.planes[k].along[j]) * p_.stride[j];
       }
       const int64_t top = p_.y.axis >= 0 ? at_[p_.y.axis] : 0, size = p_.y.axis >= 0 ? p_.size[p_.y.axis] : 1, step = p_.y.axis >= 0 ? p_.stride[p_.y.axis] : 0;
       const int64_t first = inside ? std::clamp<int64_t>(-top, 0, height) : height, last = std::clamp<int64_t>(size - top, first, height);
@@ -208,6 +233,8 @@ class Blocks {
   int64_t at_[LinePlan::most] = {};
   int64_t packed_from_ = INT64_MIN, lines_ = 0, outputs_ = 0;
   const float* bias_at_ = nullptr;
+  Range* ranges_;
+  int64_t range_count_ = 0;
 };
 
 }  // namespace

@@ -40,6 +40,11 @@ struct LinePlan {
   std::vector<Index> planes;           // steps from the first plane: the summed indices that move along neither
   std::vector<Tap> taps;
   std::vector<int64_t> tap_offsets;    // in A or in its copy
+  bool skips = false;                  // the taps of planes outside A are left out; else they are zeros in the copy
+  static constexpr int64_t many_taps = 64;
+  struct Range {
+    int64_t begin, end;                // taps that are one sum
+  };
   // One column: taps below one another, which are computed together for neighbouring lines. Empty: they are not.
   std::vector<LineColumn::Taps> tap_columns;
   LineTiles::Column column = nullptr;
@@ -50,12 +55,12 @@ struct LinePlan {
   int64_t phases = 1, run = 0, height = 0, tasks = 1;
   std::vector<uint8_t> used_rows, used_phases;
   bool all_rows = true;
-  size_t vector_bytes = 0, copy_bytes = 0, b_bytes = 0, kept_bytes = 0;
+  size_t vector_bytes = 0, copy_bytes = 0, b_bytes = 0, kept_bytes = 0, range_bytes = 0;
 
   int64_t lanes() const { return tiles->lanes; }
   int64_t row() const { return phases * run; }
   int64_t vectors(int64_t outputs) const { return (outputs + lanes() - 1) / lanes(); }
-  size_t per_worker() const { return vector_bytes + copy_bytes + b_bytes + kept_bytes; }
+  size_t per_worker() const { return vector_bytes + copy_bytes + b_bytes + kept_bytes + range_bytes; }
   // Block i of an axis; blocks of lines that are read in place are whole vectors, except the last one, which is longer.
   int64_t begin_x(int64_t i) const { return i * block_x; }
   int64_t end_x(int64_t i) const { return i + 1 == blocks_x ? x.extent : (i + 1) * block_x; }

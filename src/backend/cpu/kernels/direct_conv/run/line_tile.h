@@ -23,7 +23,8 @@ struct LineTile {
   const LineVector* vectors = nullptr;
   int count = 0;                       // of vectors
   const int64_t* taps = nullptr;
-  int64_t tap_count = 0, begin = 0, end = 0;  // those of this call
+  int64_t begin = 0, end = 0;          // the taps of this call
+  bool first = true, last = true;      // of the calls for these sums
   float* kept = nullptr;               // sums between calls and before the epilogue: a vector for each column of the tile and each of `vectors`
   const float* b = nullptr;            // as many columns as the tile has, of which `columns` are stored
   int64_t b_row = 0;

@@ -338,7 +338,11 @@ bool choose_blocks(LinePlan& p) {
   p.vector_bytes = padded(static_cast<size_t>(vectors) * sizeof(LineVector));
   constexpr int64_t most_together = 8;  // vectors of a tile
   const int64_t tiles = (p.columns + p.tiles->most_columns - 1) / p.tiles->most_columns;
-  const int64_t kept = tiles > 1 ? tiles * most_together : std::ssize(p.taps) > longest_sum ? std::max(vectors, most_together) : most_together;
+  const int64_t of_plane = std::ssize(p.taps) / std::ssize(p.planes), short_range = 16;  // taps for which sums would be kept and taken up again
+  p.skips = !p.in_place && p.column == nullptr && std::ssize(p.taps) >= LinePlan::many_taps && of_plane >= short_range &&
+            std::is_sorted(p.taps.begin(), p.taps.end(), [](const Tap& a, const Tap& b) { return a.plane < b.plane; });
+  p.range_bytes = padded((p.planes.size() + p.taps.size() / longest_sum + 1) * sizeof(LinePlan::Range));
+  const int64_t kept = tiles > 1 ? tiles * most_together : p.skips || std::ssize(p.taps) > longest_sum ? std::max(vectors, most_together) : most_together;
   p.kept_bytes = padded(static_cast<size_t>(kept * lanes * p.tiles->most_columns) * 4);
   if (p.panel == 0) {
     const int64_t wide = p.tiles->most_columns, columns = (p.columns + wide - 1) / wide * wide;

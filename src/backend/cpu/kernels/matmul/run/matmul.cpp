@@ -115,7 +115,7 @@ bool rows_pay(const Plan& p, int64_t workers) {
 
 // Tasks are blocks of rows times groups of panels. Each worker gets rows of its own if they pay, since the steps before and after use the same rows on the same core. A task takes
 // 10 us or more, so that a late worker leaves little to wait for; waking another takes about 2.
-void share(Plan& p, bool mapped, int64_t workers) {
+void share(Plan& p, bool copies, int64_t workers) {
   const double work = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   const int64_t row_blocks = p.way.blocks(p.m), tiles = (p.m + p.way.tiles->rows - 1) / p.way.tiles->rows;
   const bool divides = workers > 1 && work >= least_work;
@@ -126,8 +126,8 @@ void share(Plan& p, bool mapped, int64_t workers) {
   p.row_tasks = by_rows ? std::min((row_blocks + workers - 1) / workers * workers, most) : 1;
   if (!by_rows && (p.way.matrix || p.panels < most)) p.row_tasks = std::min(row_blocks, most);
   p.column_tasks = std::clamp<int64_t>(most / p.row_tasks, 1, p.panels);
-  // With a map, each group of panels copies its rows again: use only as many groups as have enough columns to pay for it, or as the workers need.
-  if (mapped) p.column_tasks = std::min(p.column_tasks, std::max(p.n / copy_columns, (workers + p.row_tasks - 1) / p.row_tasks));
+  // With a map, or if A's columns lie apart, each group of panels copies its rows again: use only as many groups as have enough columns to pay for it, or as the workers need.
+  if (copies) p.column_tasks = std::min(p.column_tasks, std::max(p.n / copy_columns, (workers + p.row_tasks - 1) / p.row_tasks));
   if (divides && p.row_tasks * p.column_tasks < workers && p.panels < workers) p.row_tasks = std::clamp<int64_t>(p.m / p.way.tiles->rows, 1, workers);
   const int64_t unit = p.way.tiles->rows, whole = (tiles + workers - 1) / workers * unit;
   p.row_unit = by_rows && static_cast<double>(whole * workers) > static_cast<double>(p.m) * (1 + few_percent) ? 1 : unit;
@@ -187,7 +187,7 @@ Resolved resolve(const Call& call) {
   p->b_bytes = c.packed || !p->f32 ? 0 : static_cast<size_t>(padded(storage_bytes(panels_of(DType::f32), std::array{p->k, p->n})));
   p->decoded_bytes = p->way.decodes() ? static_cast<size_t>(padded(panel_rows(p->way.decoded, p->k_size) * row_bytes(p->way.decoded) + read_ahead)) : 0;
   p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->decoded_bytes + p->bound.scratch)));
-  share(*p, c.map.has_value(), workers);
+  share(*p, c.map.has_value() || a.strides[c.batch_rank + 1] != 1, workers);
   return {static_cast<size_t>(workers) * p->per_worker, p};
 }
 
