@@ -36,7 +36,7 @@ The logger `torch_tensorrt` logs once what a setting means here. An unknown sett
 OWN_TESTS = """## Torch-TensorRT's own tests
 
 Its Python tests and examples (commit d7f2062) were run through this package on a CPU, with `"cuda"` replaced by `"cpu"` in their sources (not in `core`), pretrained weights by random ones, and operators
-that torch has only on a GPU by the CPU's (efficient attention). Tests that skip themselves are not counted: those of TensorRT's C++ runtime, of TensorRT-RTX, of several GPUs and of Windows.
+that torch has only on a GPU by the CPU's (efficient attention). Tests that skip themselves are not counted: those of TensorRT's C++ runtime, of TensorRT-RTX, of several GPUs and of Windows. `conversion` and the examples were counted on 25 November 2026, the others a day later.
 
 | tests | run | pass | what does not pass |
 |---|---|---|---|
