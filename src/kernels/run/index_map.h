@@ -1,5 +1,6 @@
 // A tensor read through an affine map of indices, with zeros outside, for one set of sizes and in terms of memory offsets.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -31,6 +32,11 @@ struct IndexMap {
   Position start;
   int axes = 0;  // number of the tensor's axes that the map may leave
   int64_t size[most] = {};
+
+  // True if the index moves along an axis that the map may leave.
+  bool leaves(const Index& i) const {
+    return std::any_of(i.along, i.along + axes, [](int64_t a) { return a != 0; });
+  }
 };
 
 // `steps`: [rank of a][indices], not negative. `sizes`: the extent of each index, then the offset along each axis of a. Error

@@ -135,8 +135,7 @@ const DirectTiles::Tile* find_dots(const Plan& p, const Constants& c) {
   constexpr int64_t few = 64, short_sum = 128;  // outputs for which B would be put in order; products whose lanes cost more to add up than they save
   if (c.grouped || p.n > DirectTiles::most_dots || p.m < few || p.k < short_sum) return nullptr;
   const IndexMap::Index& inner = p.map.indices.back();
-  const bool leaves = std::any_of(inner.along, inner.along + p.map.axes, [](int64_t a) { return a != 0; });
-  return inner.step == 1 && !leaves && inner.extent % p.tiles->lanes == 0 && inner.extent > 0 ? p.tiles->dots[p.n] : nullptr;
+  return inner.step == 1 && !p.map.leaves(inner) && inner.extent % p.tiles->lanes == 0 && inner.extent > 0 ? p.tiles->dots[p.n] : nullptr;
 }
 
 // Sorts the map's indices into those of lines, the line's own, and those of the window.
@@ -151,7 +150,7 @@ void find_indices(Plan& p, const Constants& c) {
   p.lines.insert(p.lines.end(), m.begin(), m.end() - 1);
   std::vector<IndexMap::Index> k(all.begin() + static_cast<int64_t>(first_k), all.end());
   // Elements that are inside or outside together: all of an innermost index, or those of one group if a vector holds several groups.
-  auto leaves = [&](const IndexMap::Index& i) { return std::any_of(i.along, i.along + p.map.axes, [](int64_t a) { return a != 0; }); };
+  auto leaves = [&](const IndexMap::Index& i) { return p.map.leaves(i); };
   if (p.group_axis != SIZE_MAX && leaves(all[p.group_axis])) refuse("groups may lie outside");
   const bool narrow = c.grouped && p.n % p.tiles->lanes != 0;
   while (k.size() > 1 && k.back().extent == 1) k.pop_back();

@@ -14,9 +14,6 @@ constexpr int64_t most_depth = 8, most_pieces = 16;
 int64_t apart(int64_t elements) { return (elements + 15) / 16 * 16 + 16; }
 
 bool moves_alike(const Index& a, const Index& b, int axes) { return a.step == b.step && std::equal(a.along, a.along + axes, b.along); }
-bool leaves(const Index& i, int axes) {
-  return std::any_of(i.along, i.along + axes, [](int64_t x) { return x != 0; });
-}
 bool share_axis(const Index& a, const Index& b, int axes) {
   for (int j = 0; j < axes; ++j) {
     if (a.along[j] != 0 && b.along[j] != 0) return true;
@@ -52,14 +49,13 @@ void choose_blocks(WinogradPlan& p, int64_t lanes, int64_t images, int64_t worke
   const int64_t row_bytes = p.depth * values * p.windows_x * p.row * 4;
   p.keeps_weights = p.panels * p.panel_size * 4 <= most_kept;
   const int64_t room = p.keeps_weights ? most_bytes - p.panels * p.panel_size * 4 : most_bytes;
-  p.block_rows = std::clamp<int64_t>(std::max(room / row_bytes, (least_windows + p.windows_x - 1) / p.windows_x), 1, p.windows_y);
-  p.by_columns = workers > 1 && images == 1 && p.planes.outputs == 1 && p.block_rows == p.windows_y && p.panels >= workers;
+  const int64_t rows = std::clamp<int64_t>(std::max(room / row_bytes, (least_windows + p.windows_x - 1) / p.windows_x), 1, p.windows_y);
+  p.by_columns = workers > 1 && images == 1 && p.planes.outputs == 1 && rows == p.windows_y && p.panels >= workers;
   // Blocks for all workers.
   const int64_t wanted = p.by_columns ? 1 : (workers + images - 1) / images;
-  p.blocks = std::max((p.windows_y + p.block_rows - 1) / p.block_rows, std::min(wanted, p.windows_y));
+  p.blocks = std::max((p.windows_y + rows - 1) / rows, std::min(wanted, p.windows_y));
   if (!p.by_columns && images * p.blocks % workers != 0) p.blocks = std::min(p.windows_y, (images * p.blocks + workers - 1) / workers * workers / images);
-  p.block_rows = (p.windows_y + p.blocks - 1) / p.blocks;
-  const int64_t windows = p.block_rows * p.windows_x;
+  const int64_t windows = (p.windows_y + p.blocks - 1) / p.blocks * p.windows_x;  // of the largest block
   p.image_apart = apart(windows * p.row);
   p.plane_size = values * p.image_apart;
   p.sums_size = values * apart(windows * 2 * lanes);
@@ -73,7 +69,7 @@ std::optional<WinogradPlan> winograd_plan(const WinogradProblem& q) {
   if (inside < 3 || inside > 4 || before < 1) return std::nullopt;
   const Index &channel = q.inside[inside - 1], &x = q.inside[inside - 2], &y = q.inside[inside - 3], &line = q.line, &lines = q.before[before - 1];
   if (x.extent != 3 || y.extent != 3 || !moves_alike(x, line, axes) || !moves_alike(y, lines, axes)) return std::nullopt;
-  if (channel.step != 1 || leaves(channel, axes) || q.groups * channel.extent < q.lanes || q.groups * channel.extent > most_pieces * longest_sum || share_axis(line, lines, axes))
+  if (channel.step != 1 || q.map.leaves(channel) || q.groups * channel.extent < q.lanes || q.groups * channel.extent > most_pieces * longest_sum || share_axis(line, lines, axes))
     return std::nullopt;
   if (q.groups > 1 && q.group_step != channel.extent) return std::nullopt;
   WinogradPlan p;
@@ -87,7 +83,7 @@ std::optional<WinogradPlan> winograd_plan(const WinogradProblem& q) {
   }
   int64_t images = 1;
   for (const Index& i : q.before.first(outer)) {
-    if (leaves(i, axes)) return std::nullopt;
+    if (q.map.leaves(i)) return std::nullopt;
     images *= i.extent;
   }
   p.rows = axis_of(q.map, lines, 3);

@@ -22,7 +22,7 @@ struct WinogradPlan {
   int64_t depth = 1;                   // taps along planes
   int64_t channels = 0, all_channels = 0;  // of a group, of all groups: they are neighbours
   int64_t panels = 0, panel_row = 0;
-  int64_t windows_x = 0, windows_y = 0, block_rows = 0, blocks = 0;
+  int64_t windows_x = 0, windows_y = 0, blocks = 0;
   bool keeps_weights = false;          // of all panels
   bool by_columns = false;             // tasks are groups of panels: each transforms all images
   // In elements: a plane of a block and its row of channels, a panel's weights, sums of a block; from one of the 16 values to the next.
