@@ -97,15 +97,17 @@ bool may_run_across(const Program& p) {
   return true;
 }
 
-// The stride of a row's elements: the smallest stride along the row of a load, 0 if none changes along it.
-int64_t apart(const Bound& b, const Program& p) {
-  int64_t least = 0;
+// True if reading along a row jumps: no load has contiguous elements there, or one has them a cache line apart, as in a sum of a matrix's rows with weights.
+bool is_apart(const Bound& b, const Program& p) {
+  constexpr int64_t line = 16;
+  int64_t least = 0, most = 0;  // strides along the row, of loads that change along it
   for (const ProgramInstruction& i : p.code) {
     if (i.kind != Kind::load) continue;
     const int64_t stride = std::abs(b.strides[i.operand][static_cast<size_t>(p.domain_rank) - 1]);
-    if (stride != 0 && (least == 0 || stride < least)) least = stride;
+    if (stride != 0) least = least == 0 ? stride : std::min(least, stride);
+    most = std::max(most, stride);
   }
-  return least;
+  return least > 1 || most >= line;
 }
 
 void choose_reduced(Bound& b, Program& p) {
@@ -120,11 +122,10 @@ void choose_reduced(Bound& b, Program& p) {
     once.push_back(one);
   }
   const bool only_reduces = p.stages <= 2 && std::all_of(once.begin(), once.end(), [](uint8_t one) { return one != 0; });
-  const int64_t gap = apart(b, p);
   const int last = p.domain_rank - 1;
   const bool is_short = length < 64 || (p.row_rank > 1 && b.domain[static_cast<size_t>(last)] < 32);
   // Depends on the row alone, so that the order of its sums does not depend on the number of rows.
-  if (!(p.in_order || gap > 1 || (only_reduces && is_short))) return;
+  if (!(p.in_order || is_apart(b, p) || (only_reduces && is_short))) return;
   const auto extent = static_cast<double>(std::clamp<int64_t>(b.domain[static_cast<size_t>(last)], 1, 512));
   double along = 0;
   for (const ProgramInstruction& i : p.code) {
