@@ -64,6 +64,7 @@ struct Plan {
   int64_t a_size = 4;   // bytes per element of A as tiles read it
   bool direct;          // tiles run the epilogue and store into the result themselves
   int64_t k_size;       // of a K block
+  int64_t held_panels;  // of B, which a worker packs before their products; 0: B is packed already
   int64_t row_tasks, column_tasks;
   int64_t row_unit;     // of tasks, in rows
   size_t a_bytes, c_bytes, b_bytes, decoded_bytes, per_worker;
@@ -104,7 +105,8 @@ void find_end(Plan& p, const Program& body) {
 // By what one worker of several reads more than its share, in seconds: all of B if it has rows of its own; all of A, and results from which later steps want rows, if it has panels.
 // Panels come from the third-level cache, and mostly ahead of their use; A and the result from the cache of another core.
 bool rows_pay(const Plan& p, int64_t workers) {
-  constexpr double of_b = 30e9, of_others = 8e9, products = 9e10;
+  constexpr double of_packing = 8e9, of_others = 8e9, products = 9e10;
+  const double of_b = p.held_panels > 0 ? of_packing : 30e9;
   auto uneven = [&](int64_t parts) { return static_cast<double>((parts + workers - 1) / workers * workers) / static_cast<double>(parts) - 1; };
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const double share = m * n * k / products / static_cast<double>(workers);
@@ -116,6 +118,9 @@ bool rows_pay(const Plan& p, int64_t workers) {
 // Tasks are blocks of rows times groups of panels. Each worker gets rows of its own if they pay, since the steps before and after use the same rows on the same core. A task takes
 // 10 us or more, so that a late worker leaves little to wait for; waking another takes about 2.
 void share(Plan& p, bool copies, int64_t workers) {
+  p.row_tasks = p.column_tasks = p.row_unit = 1;
+  constexpr int64_t even = 4;  // GEMMs of a batch for each worker that keep all of them busy
+  if (p.batch % workers == 0 || p.batch > even * workers) return;
   const double work = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   const int64_t row_blocks = p.way.blocks(p.m), tiles = (p.m + p.way.tiles->rows - 1) / p.way.tiles->rows;
   const bool divides = workers > 1 && work >= least_work;
@@ -123,7 +128,7 @@ void share(Plan& p, bool copies, int64_t workers) {
   auto most = static_cast<int64_t>(std::clamp(work / task_work, 1.0, workers == 1 ? 1.0 : 4.0 * static_cast<double>(workers)));
   if (divides) most = (most + workers - 1) / workers * workers;  // as many for each
   const bool by_rows = divides && tiles >= workers && !p.way.matrix && (p.way.decodes() ? p.m >= own_rows * workers : rows_pay(p, workers));
-  p.row_tasks = by_rows ? std::min((row_blocks + workers - 1) / workers * workers, most) : 1;
+  if (by_rows) p.row_tasks = p.held_panels > 0 ? workers : std::min((row_blocks + workers - 1) / workers * workers, most);
   if (!by_rows && (p.way.matrix || p.panels < most)) p.row_tasks = std::min(row_blocks, most);
   p.column_tasks = std::clamp<int64_t>(most / p.row_tasks, 1, p.panels);
   // With a map, or if A's columns lie apart, each group of panels copies its rows again: use only as many groups as have enough columns to pay for it, or as the workers need.
@@ -131,6 +136,14 @@ void share(Plan& p, bool copies, int64_t workers) {
   if (divides && p.row_tasks * p.column_tasks < workers && p.panels < workers) p.row_tasks = std::clamp<int64_t>(p.m / p.way.tiles->rows, 1, workers);
   const int64_t unit = p.way.tiles->rows, whole = (tiles + workers - 1) / workers * unit;
   p.row_unit = by_rows && static_cast<double>(whole * workers) > static_cast<double>(p.m) * (1 + few_percent) ? 1 : unit;
+}
+
+// How many panels of a B that is not packed a worker packs before it multiplies them: few rows read each once, from the second-level cache; many rows read them again and again, and their
+// blocks of A once for each group.
+int64_t panels_at_a_time(const Plan& p) {
+  constexpr int64_t of_few = 256 * 1024, of_many = 1024 * 1024, least = 8;
+  const int64_t bytes = std::max<int64_t>(1, p.panel_rows * p.row_bytes);
+  return std::clamp<int64_t>(p.m <= few_rows ? of_few / bytes : std::max(least, of_many / bytes), 1, std::max<int64_t>(1, p.panels));
 }
 
 Resolved resolve(const Call& call) {
@@ -184,7 +197,8 @@ Resolved resolve(const Call& call) {
   p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (p->k_size + 16) * 4));
   const int64_t c_columns = p->direct && p->simple.type == DType::f32 ? ops.columns : n_segment + ops.columns;
   p->c_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * c_columns * 8));
-  p->b_bytes = c.packed || !p->f32 ? 0 : static_cast<size_t>(padded(storage_bytes(panels_of(DType::f32), std::array{p->k, p->n})));
+  p->held_panels = c.packed || !p->f32 ? 0 : panels_at_a_time(*p);
+  p->b_bytes = p->held_panels == 0 ? 0 : static_cast<size_t>(padded(storage_bytes(panels_of(DType::f32), std::array{p->k, p->held_panels * ops.columns})));
   p->decoded_bytes = p->way.decodes() ? static_cast<size_t>(padded(panel_rows(p->way.decoded, p->k_size) * row_bytes(p->way.decoded) + read_ahead)) : 0;
   p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->decoded_bytes + p->bound.scratch)));
   share(*p, c.map.has_value() || a.strides[c.batch_rank + 1] != 1, workers);
@@ -225,18 +239,16 @@ class Block {
     a_column_ = a.strides[c_.batch_rank + 1];
   }
 
-  const std::byte* panels() {
-    if (c_.packed) return b_data_;
-    const TensorRef& b = call_.operands[1];
-    pack_panels(b_data_, b.dtype, b.strides[c_.batch_rank], b.strides[c_.batch_rank + 1], p_.k, p_.n, 0, p_.panels, b_);
-    return reinterpret_cast<const std::byte*>(b_);
-  }
-
-  void run(const std::byte* b, int64_t m0, int64_t m1, int64_t p0, int64_t p1) {
-    const int64_t blocks = p_.way.blocks(m1 - m0);
-    for (int64_t i = 0; i < blocks; ++i) {
-      const int64_t m = m0 + (m1 - m0) * i / blocks, rows = m0 + (m1 - m0) * (i + 1) / blocks - m;
-      rows_of_panels(b, m, rows, p0, p1);
+  // Rows [m0, m1), panels [p0, p1).
+  void run(int64_t m0, int64_t m1, int64_t p0, int64_t p1) {
+    const int64_t blocks = p_.way.blocks(m1 - m0), held = p_.held_panels > 0 ? p_.held_panels : p1 - p0;
+    for (int64_t q0 = p0; q0 < p1; q0 += held) {
+      const int64_t q1 = std::min(p1, q0 + held);
+      if (p_.held_panels > 0) pack(q0, q1);
+      for (int64_t i = 0; i < blocks; ++i) {
+        const int64_t m = m0 + (m1 - m0) * i / blocks, rows = m0 + (m1 - m0) * (i + 1) / blocks - m;
+        rows_of_panels(m, rows, q0, q1);
+      }
     }
   }
 
@@ -306,10 +318,18 @@ class Block {
     }
     return a_;
   }
-  const std::byte* panel(const std::byte* b, int64_t p, int64_t k0) const { return b + (p * p_.panel_rows + k0 / panel_depth(p_.panel)) * p_.row_bytes; }
+  void pack(int64_t p0, int64_t p1) {
+    const TensorRef& b = call_.operands[1];
+    first_panel_ = p0;
+    pack_panels(b_data_, b.dtype, b.strides[c_.batch_rank], b.strides[c_.batch_rank + 1], p_.k, p_.n, p0, p1, b_);
+  }
+  const std::byte* panel(int64_t p, int64_t k0) const {
+    const std::byte* b = p_.held_panels > 0 ? reinterpret_cast<const std::byte*>(b_) : b_data_;
+    return b + ((p - first_panel_) * p_.panel_rows + k0 / panel_depth(p_.panel)) * p_.row_bytes;
+  }
   // A K block of a panel in the form that tiles read.
-  const std::byte* panel(const std::byte* b, int64_t p, int64_t k0, int64_t k1) const {
-    const std::byte* from = panel(b, p, k0);
+  const std::byte* panel(int64_t p, int64_t k0, int64_t k1) const {
+    const std::byte* from = panel(p, k0);
     if (!p_.way.decodes()) return from;
     const auto* numbers = reinterpret_cast<const int8_t*>(from);
     (p_.way.decoded == DType::bf16 ? int8_panels().to_bf16 : int8_panels().to_f32)(decoded_, numbers, k1 - k0, numbers + p_.panel_rows * p_.row_bytes);
@@ -399,7 +419,7 @@ class Block {
 
   // Computes rows [m, m + rows), panels [p0, p1). Sums are kept in the result if tiles store f32; in one tile if they store a half type and K is one block;
   // otherwise in a block of rows by a segment of columns.
-  void rows_of_panels(const std::byte* b, int64_t m, int64_t rows, int64_t p0, int64_t p1) {
+  void rows_of_panels(int64_t m, int64_t rows, int64_t p0, int64_t p1) {
     const SimpleEpilogue& s = p_.simple;
     const bool in_result = p_.direct && s.type == DType::f32, in_tile = p_.direct && !in_result && p_.k <= p_.k_size;
     const int64_t tiles = tile_count(rows), per = in_result || in_tile ? p1 - p0 : std::max<int64_t>(1, n_segment / ops_.columns);
@@ -435,9 +455,9 @@ class Block {
         const std::byte* a = a_block(m, rows, k0, k1, lda);
         const bool ends = p_.direct && k1 == p_.k;
         for (int64_t p = q; p < q1; ++p) {
-          const std::byte* from = panel(b, p, k0, k1);
+          const std::byte* from = panel(p, k0, k1);
           const int64_t n = p * ops_.columns;
-          Ahead ahead = following(p + 1 == q1 && k1 < p_.k ? panel(b, q, k1) : panel(b, p + 1, p + 1 == q1 ? 0 : k0), tiles);
+          Ahead ahead = following(p + 1 == q1 && k1 < p_.k ? panel(q, k1) : panel(p + 1, p + 1 == q1 ? 0 : k0), tiles);
           if (scale.data != nullptr) end.scale = scale.at(0, n);
           if (bias.data != nullptr) end.bias = bias.at(0, n);
           const bool part = p_.direct && n + ops_.columns > p_.n;
@@ -488,6 +508,7 @@ class Block {
   float* b_;
   std::byte *a_, *c_block_, *decoded_, *body_;
   const std::byte *a_data_ = nullptr, *b_data_ = nullptr;
+  int64_t first_panel_ = 0;  // of those that lie in b_
   int64_t a_row_ = 0, a_column_ = 0;
   int64_t at_[16] = {};
 };
@@ -496,24 +517,20 @@ void run(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const auto& p = *static_cast<const Plan*>(call.prepared);
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
-  if (c.packed && p.batch == 1 && p.f32) {
-    const int64_t rows = p.row_unit, units = (p.m + rows - 1) / rows;
-    call.workers->run(p.row_tasks * p.column_tasks, [&](int64_t t, int worker) {
+  if (p.f32) {
+    const int64_t rows = p.row_unit, units = (p.m + rows - 1) / rows, of_batch = p.row_tasks * p.column_tasks;
+    call.workers->run(p.batch * of_batch, [&](int64_t t, int worker) {
       Block block(call, c, p, worker);
-      block.set_batch(0);
-      const int64_t r = t / p.column_tasks, g = t % p.column_tasks;  // tasks of a worker share rows; workers traverse the panels in parallel
-      block.run(block.panels(), std::min(p.m, units * r / p.row_tasks * rows), std::min(p.m, units * (r + 1) / p.row_tasks * rows), p.panels * g / p.column_tasks,
-                p.panels * (g + 1) / p.column_tasks);
+      block.set_batch(t / of_batch);
+      const int64_t r = t % of_batch / p.column_tasks, g = t % p.column_tasks;  // tasks of a worker share rows; workers traverse the panels in parallel
+      block.run(std::min(p.m, units * r / p.row_tasks * rows), std::min(p.m, units * (r + 1) / p.row_tasks * rows), p.panels * g / p.column_tasks, p.panels * (g + 1) / p.column_tasks);
     });
     return;
   }
-  // With a batch, each task is one GEMM.
   call.workers->run(p.batch, [&](int64_t batch, int worker) {
     Block block(call, c, p, worker);
     block.set_batch(batch);
-    if (p.f32) {
-      block.run(block.panels(), 0, p.m, 0, p.panels);
-    } else if (c.body->accumulator == Class::f64) {
+    if (c.body->accumulator == Class::f64) {
       block.plain<double>(0, p.m);
     } else {
       block.plain<int64_t>(0, p.m);

@@ -27,24 +27,19 @@ void pack_panels(const std::byte* data, DType dtype, int64_t row, int64_t column
   const TileOps& ops = tile_ops();
   const BlockOps& block = block_ops();
   auto size = static_cast<int64_t>(ir::size_of(dtype));
-  for (int64_t p = p0; p < p1; ++p) {
-    float* panel = to + p * k * ops.columns;
-    int64_t columns = std::min<int64_t>(ops.columns, n - p * ops.columns);
-    if (dtype == DType::f32 && row == 1) {
-      // A transposed weight: its rows are the panel's columns. Read in strips that stay in cache.
-      const auto* from = reinterpret_cast<const float*>(data) + p * ops.columns * column;
-      for (int64_t k0 = 0; k0 < k; k0 += 64) {
-        const int64_t count = std::min<int64_t>(64, k - k0);
-        block.transpose(panel + k0 * ops.columns, ops.columns, from + k0, column, columns, count);
-        for (int64_t j = columns; j < ops.columns; ++j) {
-          for (int64_t i = k0; i < k0 + count; ++i) panel[i * ops.columns + j] = 0;
-        }
+  // Strips along K stay in cache for either order of the matrix: a transposed weight's rows are the panels' columns.
+  for (int64_t k0 = 0; k0 < k; k0 += 64) {
+    const int64_t k1 = std::min<int64_t>(k, k0 + 64);
+    for (int64_t p = p0; p < p1; ++p) {
+      float* panel = to + (p - p0) * k * ops.columns;
+      const int64_t columns = std::min<int64_t>(ops.columns, n - p * ops.columns);
+      const std::byte* from = data + p * ops.columns * column * size;
+      if (dtype == DType::f32 && row == 1) {
+        block.transpose(panel + k0 * ops.columns, ops.columns, reinterpret_cast<const float*>(from) + k0, column, columns, k1 - k0);
+      } else {
+        for (int64_t i = k0; i < k1; ++i) block.load(dtype, panel + i * ops.columns, from + i * row * size, column, columns);
       }
-      continue;
-    }
-    for (int64_t i = 0; i < k; ++i) {
-      block.load(dtype, panel + i * ops.columns, data + (i * row + p * ops.columns * column) * size, column, columns);
-      std::fill(panel + i * ops.columns + columns, panel + (i + 1) * ops.columns, 0.0f);
+      for (int64_t i = k0; i < k1; ++i) std::fill(panel + i * ops.columns + columns, panel + (i + 1) * ops.columns, 0.0f);
     }
   }
 }
@@ -92,7 +87,7 @@ void run_pack(const Call& call) {
   int64_t k = call.sizes[0], n = call.sizes[1], panels = (n + ops.columns - 1) / ops.columns;
   call.workers->run(panels, [&](int64_t p, int) {
     if (to.dtype == DType::f32) {
-      pack_panels(b.data, b.dtype, b.strides[0], b.strides[1], k, n, p, p + 1, reinterpret_cast<float*>(to.data));
+      pack_panels(b.data, b.dtype, b.strides[0], b.strides[1], k, n, p, p + 1, reinterpret_cast<float*>(to.data) + p * k * ops.columns);
     } else {
       const auto pack = to.dtype == DType::bf16 ? pack_numbers<uint16_t, panel_depth(DType::bf16)>
                         : to.dtype == DType::i8 ? pack_numbers<int8_t, panel_depth(DType::i8)>
