@@ -1,5 +1,6 @@
 // A matmul or a depthwise convolution, with or without a bias, whose columns are multiplied by numbers made of weights (batch normalisation, layer scale), becomes
-// one with scaled weights. Prepare scales them. Two numbers that are added to each column one after the other become their sum.
+// one with scaled weights. Prepare scales them. Two numbers that are added to each column one after the other become their sum. Where rows are many and their columns are multiplied by numbers
+// from data first (the gate of a squeeze-and-excitation block, for one image), the few numbers of the weight are multiplied instead.
 #include <algorithm>
 
 #include "lower/passes.h"
@@ -66,6 +67,59 @@ std::optional<Handle> scaled(Graph& g, WeightValues& weights, ValueId product, V
   return ir::matmul(Handle(&g, made.in[0]), scaled_columns(g, made.in[1], ir::reshape(Handle(&g, by), {weight.dims[1]})), made.attributes);
 }
 
+// True for a view or reshape whose rows, the elements along the last axis, are rows of its operand.
+bool keeps_rows(const Graph& g, const Node& n) {
+  if (n.op != Op::reshape && n.op != Op::view) return false;
+  const Dims &from = g.type(n.in[0]).dims, &to = g.type(n.out[0]).dims;
+  if (from.empty() || to.empty() || !(from.back() == to.back())) return false;
+  if (n.op == Op::reshape) return true;
+  const ir::AffineMap& map = n.attributes.map("map");
+  if (map.fill) return false;
+  for (size_t a = 0; a < map.axes.size(); ++a) {
+    const bool last = a + 1 == map.axes.size();
+    const auto& terms = map.axes[a].terms;
+    const bool along = std::any_of(terms.begin(), terms.end(), [&](const auto& t) { return t.axis + 1 == to.size(); });
+    if (along != last || (last && (terms.size() != 1 || terms[0].coefficient != 1 || !(map.axes[a].offset == Dim(0))))) return false;
+  }
+  return true;
+}
+
+// (x * gate) W with one gate for all rows: x (gate^T * W). In float32, as half types would round the weight once more. `path`: from A to the product with the gate.
+std::optional<Handle> gated_weight(Graph& g, WeightValues& weights, const Node& product, std::vector<Node> path) {
+  constexpr int64_t many = 4;  // rows for each column: the scaled weight is packed in each run
+  const ir::Type a = g.type(product.in[0]), weight = g.type(product.in[1]);
+  if (a.dtype != ir::DType::f32 || !(weight.dtype == a.dtype) || weight.dims.size() != 2 || !weights.contain(g, product.in[1])) return std::nullopt;
+  int64_t rows = 1;
+  for (size_t d = 0; d + 1 < a.dims.size(); ++d) rows *= a.dims[d].constant().value_or(0);
+  const std::optional<int64_t> columns = weight.dims[1].constant();
+  if (!columns || rows < many * *columns) return std::nullopt;
+  const Node times = path.back();
+  path.pop_back();
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    const ValueId x = times.in[i], gate = times.in[1 - i];
+    if (!(g.type(x).dims == g.type(times.out[0]).dims) || !is_per_column(g.type(gate).dims, a.dims.back()) || weights.contain(g, gate)) continue;
+    Handle from(&g, x);
+    for (; !path.empty(); path.pop_back()) {
+      const Node& n = path.back();
+      from = n.op == Op::view ? ir::view(from, n.attributes.map("map")) : ir::reshape(from, Dims(g.type(n.out[0]).dims));
+    }
+    return ir::matmul(from, Handle(&g, product.in[1]) * ir::reshape(Handle(&g, gate), {a.dims.back(), Dim(1)}), product.attributes);
+  }
+  return std::nullopt;
+}
+
+// A's maker and those before it, to a product of elements; empty if there is none, or if somebody else reads one of them.
+std::vector<Node> path_to_product(const Graph& g, const std::vector<int>& uses, ValueId v) {
+  std::vector<Node> path;
+  while (true) {
+    path.push_back(maker(g, v));
+    if (!uses.empty() && uses[v] != 1) return {};
+    if (path.back().op == Op::mul) return path;
+    if (!keeps_rows(g, path.back())) return {};
+    v = path.back().in[0];
+  }
+}
+
 // (x + a) + b with a and b made of weights: x + (a + b). Epilogues have one bias.
 std::optional<Handle> joined_biases(Graph& g, WeightValues& weights, const Node& sum, ValueId second) {
   const ir::Type type = g.type(sum.out[0]);
@@ -80,9 +134,7 @@ std::optional<Handle> joined_biases(Graph& g, WeightValues& weights, const Node&
   return std::nullopt;
 }
 
-}  // namespace
-
-void fold_scales(Graph& g) {
+void scale_columns(Graph& g) {
   WeightValues weights(g, WeightValues::Through::maps);
   const std::vector<int> uses = use_counts(g);
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
@@ -109,6 +161,27 @@ void fold_scales(Graph& g) {
     }
     return std::nullopt;
   });
+}
+
+void scale_rows(Graph& g) {
+  WeightValues weights(g, WeightValues::Through::maps);
+  const std::vector<int> uses = use_counts(g);
+  rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
+    if (node.op != Op::matmul) return std::nullopt;
+    std::vector<Node> path = path_to_product(to, {}, in[0]);
+    if (path.empty() || path_to_product(g, uses, node.in[0]).size() != path.size()) return std::nullopt;
+    Node product = node;
+    product.in = in;
+    auto y = gated_weight(to, weights, product, std::move(path));
+    return y ? std::optional(y->id()) : std::nullopt;
+  });
+}
+
+}  // namespace
+
+void fold_scales(Graph& g) {
+  scale_columns(g);
+  scale_rows(g);
 }
 
 }  // namespace ingot::lower
