@@ -103,7 +103,8 @@ std::optional<Handle> gated_weight(Graph& g, WeightValues& weights, const Node& 
       const Node& n = path.back();
       from = n.op == Op::view ? ir::view(from, n.attributes.map("map")) : ir::reshape(from, Dims(g.type(n.out[0]).dims));
     }
-    return ir::matmul(from, Handle(&g, product.in[1]) * ir::reshape(Handle(&g, gate), {a.dims.back(), Dim(1)}), product.attributes);
+    const Handle columns_first = ir::transpose(Handle(&g, product.in[1]), 0, 1) * ir::reshape(Handle(&g, gate), {a.dims.back()});  // K contiguous, as GEMMs like it
+    return ir::matmul(from, ir::transpose(columns_first, 0, 1), product.attributes);
   }
   return std::nullopt;
 }
