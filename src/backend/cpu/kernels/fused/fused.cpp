@@ -18,9 +18,19 @@ bool lies_apart(const FusedBody& body, const std::vector<StridedLayout>& operand
   return false;
 }
 
+// One column of float32, as of a product with a vector: panels would fill it up to 32.
+bool is_vector(const Gemm& g, const FusedBody& body) {
+  if (g.type != ir::DType::f32 || !is_placed(g.a) || g.map || g.prologue || g.gated || g.encoding || g.packed || g.constant || g.b.size() > 1) return false;
+  const bool reduces = std::any_of(body.code.begin(), body.code.end(), [](const Instruction& i) { return i.kind == Instruction::Kind::reduce; });
+  return !reduces && g.b[0].dims.back() == ir::Dim(1);
+}
+
 }  // namespace
 
 void fused_offers(const Site& site, const Settings& settings, Offers& out) {
+  if (const auto* g = std::get_if<Gemm>(&site.kernel); g != nullptr && site.body != nullptr && is_vector(*g, *site.body)) {
+    out.offers.push_back({.implementation = "sums", .by_sums = true});
+  }
   if (!std::holds_alternative<Fused>(site.kernel)) return;
   const bool in_order = settings.deterministic == Deterministic::batch && lies_apart(*site.body, site.operands);
   out.offers.push_back({.implementation = "byte code", .emit = [body = site.body, in_order] {
