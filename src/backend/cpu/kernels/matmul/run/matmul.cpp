@@ -523,7 +523,8 @@ void run(const Call& call) {
       Block block(call, c, p, worker);
       block.set_batch(t / of_batch);
       const int64_t r = t % of_batch / p.column_tasks, g = t % p.column_tasks;  // tasks of a worker share rows; workers traverse the panels in parallel
-      block.run(std::min(p.m, units * r / p.row_tasks * rows), std::min(p.m, units * (r + 1) / p.row_tasks * rows), p.panels * g / p.column_tasks, p.panels * (g + 1) / p.column_tasks);
+      block.run(std::min(p.m, units * r / p.row_tasks * rows), std::min(p.m, units * (r + 1) / p.row_tasks * rows), p.panels * g / p.column_tasks,
+                p.panels * (g + 1) / p.column_tasks);
     });
     return;
   }

@@ -1,0 +1,107 @@
+"""Functions and products of two tensors that are no weights: right at every kind of number, in every shape, with any number of threads."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from accuracy import assert_accurate
+
+import ingot
+
+
+@pytest.fixture(autouse=True)
+def no_gradients():
+    torch.manual_seed(0)
+    with torch.no_grad():
+        yield
+
+
+class Of(torch.nn.Module):
+    def __init__(self, f):
+        super().__init__()
+        self.f = f
+
+    def forward(self, *inputs):
+        return self.f(*inputs)
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -3.0, 1e-45, -1e-38, 3.4e38, -3.4e38, float("inf"), -float("inf"), float("nan"), 0.99999994, 126.5, -149.0, 88.7, 1e30, -1e-30, 7.25, 1e20]
+
+
+@pytest.mark.parametrize("name", ["pow", "atan2", "hypot", "copysign", "fmod", "remainder", "floor_divide"])
+def test_functions(name):
+    """One unit of the last place beside float64; NaN, infinities, and zeros with their signs as there. The length is no multiple of a vector's."""
+    f = getattr(torch, name)
+    a, b = (t.flatten() for t in torch.meshgrid(torch.tensor(SPECIAL), torch.tensor(SPECIAL), indexing="ij"))
+    a = torch.cat([a, torch.rand(1000) * 10, torch.exp(torch.randn(1000) * 20), torch.randn(1003)])
+    b = torch.cat([b, torch.randn(1000) * 10, torch.randn(1000) * 3, torch.randn(1003)])
+    exact = f(a.double(), b.double())
+    for x, y, want in [(a, b, exact), (a[:1], b, f(a[:1].double(), b.double())), (a, b[7:8], f(a.double(), b[7:8].double()))]:
+        got = ingot.compile(Of(f), inputs=[x, y])(x, y)
+        rounded = want.float()
+        finite = rounded.isfinite()
+        assert torch.equal(got.isnan(), rounded.isnan()) and torch.equal(got[rounded.isinf()], rounded[rounded.isinf()])
+        zero = finite & (rounded == 0)
+        assert torch.equal(torch.signbit(got[zero]), torch.signbit(rounded[zero]))
+        unit = torch.nextafter(rounded.abs(), torch.tensor(float("inf"))) - rounded.abs()
+        off = ((got.double() - want).abs() / unit.double())[finite & got.isfinite()]
+        assert torch.equal(got.isfinite(), finite) and off.max() <= 1, off.max()
+
+
+SHAPES = [
+    ((70, 33), (33, 65)), ((1, 300), (300, 200)), ((300,), (300,)), ((200, 300), (300,)), ((300,), (300, 70)), ((3, 40, 600), (3, 600, 33)), ((2, 1, 64), (2, 64, 500)),
+    ((1, 130, 17), (1, 17, 130)), ((0, 8), (8, 4)), ((4, 0), (0, 5)), ((5, 2, 16, 8), (2, 8, 3)), ((900, 64), (64, 1)), ((40, 1025), (1025, 513)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["", "B transposed"])
+@pytest.mark.parametrize("left, right", SHAPES, ids=str)
+def test_products(left, right, turned):
+    if turned and len(right) < 2:
+        pytest.skip("a vector")
+    a, b = torch.randn(left), torch.randn(right)
+    given = b.transpose(-1, -2).contiguous() if turned else b
+    f = (lambda x, y: x @ y.transpose(-1, -2) * 1.5 + 0.25) if turned else (lambda x, y: x @ y * 1.5 + 0.25)
+    exact = a.double() @ b.double() * 1.5 + 0.25
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            got = ingot.compile(Of(f), inputs=[a, given])(a, given)
+            assert_accurate(got, f(a, given), exact, depth=left[-1] + 1)
+    finally:
+        torch.set_num_threads(before)
+    batch = ingot.compile(Of(f), inputs=[a, given], deterministic="batch")
+    if len(left) == 2 and left[0] > 4:  # the bits of a row do not depend on the others
+        few = ingot.compile(Of(f), inputs=[a[:3].contiguous(), given], deterministic="batch")
+        assert torch.equal(batch(a, given)[:3], few(a[:3].contiguous(), given))
+
+
+@pytest.mark.parametrize("shape, weights", [((500, 70), (500, 1)), ((3, 200, 33), (3, 200, 1)), ((1000, 5), (1000, 1))], ids=str)
+def test_weighted_sums_of_rows(shape, weights):
+    x, w = torch.randn(shape), torch.rand(weights)
+    f = lambda x, w: (x * w).sum(-2)  # noqa: E731
+    assert_accurate(ingot.compile(Of(f), inputs=[x, w])(x, w), f(x, w), f(x.double(), w.double()), depth=shape[-2])
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_gate_of_channels(batch):
+    """Squeeze and excitation in front of a 1 x 1 convolution with few channels: one image multiplies the weight by its gate, several their own rows."""
+    class Gated(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.wide, self.gate, self.narrow, self.norm = torch.nn.Conv2d(3, 24, 1), torch.nn.Conv2d(24, 24, 1), torch.nn.Conv2d(24, 6, 1, bias=False), torch.nn.BatchNorm2d(6)
+
+        def forward(self, x):
+            y = torch.nn.functional.silu(self.wide(x))
+            return self.norm(self.narrow(y * torch.sigmoid(self.gate(y.mean((2, 3), keepdim=True)))))
+
+    model, x = Gated().eval(), torch.randn(batch, 3, 16, 16)
+    model.norm.running_var.uniform_(0.5, 2)
+    compiled = ingot.compile(model, inputs=[x])
+    eager = model(x)
+    result = compiled(x)
+    assert_accurate(result, eager, Gated.forward(model.double(), x.double()), depth=24)
