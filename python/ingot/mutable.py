@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 import torch.utils._pytree as pytree
 
-from . import ahead_of_time, atomic, autocast, processes, torch_archive
+from . import ahead_of_time, atomic, autocast, processes, torch_archive, watch
 from .errors import FormatError, InputError
 from .inputs import Input
 
@@ -125,6 +125,8 @@ class MutableModule:
         if name in type(self)._OWN:
             raise AttributeError(name)
         value = getattr(self.original_model, name)
+        if isinstance(value, torch.nn.Module):
+            watch.written({id(p) for p in value.parameters()})  # its caller may write them through `.data`
         if isinstance(value, torch.nn.Module) or inspect.ismethod(value):
             self._touched = True  # the next call looks for changes
         return value
@@ -309,5 +311,20 @@ def _tensors(call):
 
 
 def _built_from(model):
-    """The properties of the model that a build depends on besides the weights: the modules and their numbers."""
-    return [(name, type(m), [(k, v) for k, v in vars(m).items() if isinstance(v, _PLAIN)]) for name, m in model.named_modules()]
+    """The properties of the model that a build depends on besides the weights: the modules and their numbers, also those in lists and dictionaries."""
+    return [(name, type(m), [(k, now) for k, v in vars(m).items() if k not in _BOOKKEEPING and (now := _numbers(v)) is not _NONE]) for name, m in model.named_modules()]
+
+
+_NONE = object()
+_BOOKKEEPING = vars(torch.nn.Module()).keys() - {"training"}
+
+
+def _numbers(value, depth=3):
+    """A copy of the numbers, texts and containers of them in a value, to compare with later; _NONE for anything else."""
+    if isinstance(value, dict) and depth:
+        return [(k, now) for k, v in value.items() if (now := _numbers(v, depth - 1)) is not _NONE]
+    if isinstance(value, (list, tuple)) and depth:
+        return [now for v in value if (now := _numbers(v, depth - 1)) is not _NONE]
+    if isinstance(value, (set, frozenset)):
+        return {v for v in value if isinstance(v, (bool, int, float, str))}
+    return value if isinstance(value, _PLAIN) and not isinstance(value, tuple) else _NONE
