@@ -91,7 +91,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
         engine.watch = followed
         if report.whole or options.get("fallback", "torch") == "error":
             report.all_in_one(engine)
-    if report.in_torch:
+    if report.in_torch and dryrun is None:
         log.warning("%s", report.summary())
     results = [r for r in f.results if not isinstance(r, Node) or isinstance(r.meta.get("val"), torch.Tensor)]
     straight = (

@@ -102,6 +102,8 @@ def test_full_compilation():
     assert made.report.whole
     with pytest.raises(AssertionError, match="fft"):
         torch_tensorrt.compile(Fourier(), inputs=[X], require_full_compilation=True)
+    with pytest.raises(ValueError, match="torch_executed_ops keeps operators in torch"):
+        torch_tensorrt.compile(Small(), inputs=[X], require_full_compilation=True, torch_executed_ops={"aten.sin"})
     same(torch_tensorrt.compile(Fourier(), inputs=[X], **ONE)(X), Fourier(), X)
 
 
@@ -133,8 +135,9 @@ def test_names_that_the_model_does_not_have(caplog):
     torch._dynamo.reset()
 
 
-def test_dryrun(capsys, tmp_path):
+def test_dryrun(capsys, tmp_path, caplog):
     made = torch_tensorrt.compile(Small(), inputs=[X], dryrun=True)
+    assert "run in torch" not in caplog.text  # the report says what would run where
     assert "TRT Engine #1 - Submodule name: _run_on_acc_0" in capsys.readouterr().out and engines(made) == []
     same(made(X), Small(), X)
     torch_tensorrt.compile(Small(), inputs=[X], dryrun=str(tmp_path / "report.txt"), **ONE)

@@ -437,6 +437,9 @@ def test_arguments_are_compared_with_what_was_compiled():
         torch_tensorrt.MutableTorchTensorRTModule._process_kwarg_inputs({"k": object()})
 
     module = torch_tensorrt.MutableTorchTensorRTModule(Small(), **ONE)
+    for wrong in ((batch, {}), ((batch,), (batch,))):
+        with pytest.raises(AssertionError, match="are a tuple"):
+            module.set_expected_dynamic_shape_range(*wrong)
     module.set_expected_dynamic_shape_range((batch,), {})
     module(X)
     module._validate_inputs(torch.zeros(5, X.shape[1]))
