@@ -203,8 +203,28 @@ def test_names_of_bindings():
     for names in ({"arg_input_binding_names": ("a", "b")}, {"arg_input_binding_names": ("a",), "kwarg_input_binding_names": {"k": "a"}}, {"arg_input_binding_names": (1,), "kwarg_input_binding_names": {"k": "a"}}):
         with pytest.raises(torch_tensorrt.dynamo.BindingNameMismatchError):
             convert(program, **names)
-    with pytest.raises(ingot.UnsupportedError, match="outputs"):
-        convert(program, output_binding_names=("y",))
+    data = convert(program, kwarg_input_binding_names={"k": "shift"}, output_binding_names="y")
+    engine = ingot.load_engine(data)
+    assert engine.input_names == ["x", "shift"] and [o["name"] for o in engine.outputs()] == ["y"]
+    for wrong, text in ((("y", "z"), "does not match"), (3, "must all be strings"), ("shift", "two inputs or outputs")):
+        with pytest.raises(torch_tensorrt.dynamo.BindingNameMismatchError, match=text):
+            convert(program, kwarg_input_binding_names={"k": "shift"}, output_binding_names=wrong)
+
+
+def test_names_of_several_results():
+    class Several(torch.nn.Module):
+        def forward(self, x):
+            return {"sum": x + 1, "parts": [torch.relu(x), 3, x]}
+
+    program = torch.export.export(Several(), (X,))
+    convert = torch_tensorrt.dynamo.convert_exported_program_to_serialized_trt_engine
+    data = convert(program, arg_input_binding_names=["image"], output_binding_names={"sum": "s", "parts": ["r", "three", "same"]})
+    engine = torch_tensorrt.TorchTensorRTModule(data)
+    assert engine.input_binding_names == ["image"] and engine.output_binding_names == ["s", "r", "same"]
+    for made, right in zip(engine(X), (X + 1, torch.relu(X), X)):
+        torch.testing.assert_close(made, right)
+    with pytest.raises(torch_tensorrt.dynamo.BindingNameMismatchError, match="duplicate"):
+        convert(program, output_binding_names={"sum": "s", "parts": ["s", "three", "same"]})
 
 
 def test_keyword_inputs_that_are_left_out_stay_as_exported():
