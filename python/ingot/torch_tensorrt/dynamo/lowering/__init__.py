@@ -14,7 +14,7 @@ from ._decompositions import get_decompositions, register_torch_trt_decompositio
 from .passes import post_lowering, pre_export_lowering, remove_num_users_is_0_nodes, repair_input_aliasing
 
 __all__ = [
-    "get_decompositions", "graph_passes", "has_user_rules", "passes", "post_lowering", "pre_export_lowering", "register_torch_trt_decomposition", "remove_num_users_is_0_nodes", "repair_input_aliasing",
+    "get_decompositions", "has_user_rules", "passes", "post_lowering", "pre_export_lowering", "register_torch_trt_decomposition", "remove_num_users_is_0_nodes", "repair_input_aliasing",
     "torch_trt_decompositions", "with_user_rules",
 ]  # fmt: skip
 __getattr__ = refused_names(__name__)

@@ -14,5 +14,5 @@ from ._aten_lowering_pass import (
 
 __all__ = [
     "ATEN_LOWERING_PASSES", "_aten_lowering_pass", "_remove_lowering_pass", "dump_lowering_passes", "post_lowering", "pre_export_lowering",
-    "remove_num_users_is_0_nodes", "repair_input_aliasing", "with_settings",
+    "remove_num_users_is_0_nodes", "repair_input_aliasing",
 ]  # fmt: skip
