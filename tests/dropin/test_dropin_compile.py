@@ -383,7 +383,12 @@ def test_torchscript():
     for script in (torch.jit.trace(model, X), torch.jit.script(model)):
         made = torch_tensorrt.compile(script, inputs=[X], **ONE)
         same(made(X), model, X)
-    same(torch_tensorrt.ts.compile(model, inputs=[X], **ONE)(X), model, X)
+    rows = torch_tensorrt.Input(min_shape=(1, 16), opt_shape=(3, 16), max_shape=(8, 16))
+    made = torch_tensorrt.ts.compile(model, inputs=[rows], **ONE)
+    for n in (1, 8):
+        same(made(torch.ones(n, 16)), model, torch.ones(n, 16))
+    with pytest.raises(ingot.UnsupportedError, match=r"torch_tensorrt\.save\(module, path\)"):
+        torch.jit.save(made, "unused.ts")
     assert torch_tensorrt.ts.check_method_op_support(torch.jit.trace(model, X))
     data = torch_tensorrt.ts.convert_method_to_trt_engine(torch.jit.trace(model, X), inputs=[X])
     same(torch_tensorrt.ts.embed_engine_in_new_module(data)(X), model, X)
