@@ -72,7 +72,9 @@ def test_weights_without_a_build_and_the_rest_with_one():
     module.last = torch.nn.Linear(16, 6)
     same(module, model, X)
     built = module.compiled
-    module.first.weight.data.mul_(2)  # torch does not count it, but the layer was asked for here
+    module.first.weight.data.mul_(2)  # torch does not count these writes, but the layer and the method were asked for here
+    same(module, model, X)
+    module.get_submodule("last").bias.data += torch.ones(6)
     same(module, model, X)
     assert module.compiled is built
     module.add_module("unused", torch.nn.ReLU())  # by a method of the model
