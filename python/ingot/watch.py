@@ -162,7 +162,7 @@ _watches: "weakref.WeakSet[Watch]" = weakref.WeakSet()
 
 def written(ids: set):
     """Marks the tensors of these ids as written, because torch may not have counted it."""
-    for watch in list(_watches):
+    for watch in filter(None, [ref() for ref in tuple(_watches.data)]):  # copied in one step: other threads may add to it
         if here := watch.snapshot.ids & ids:
             watch._written |= here
             watch.mark()
