@@ -220,7 +220,9 @@ class MutableModule:
         if self._built_from is not None and _built_from(self.original_model) != self._built_from:
             self._changed(weights=False)
         before, self._samples = self._samples, _samples(self.original_model)
-        watch.written({key for key, sample in self._samples.items() if key in before and not torch.equal(before[key], sample)})
+        if found := {key for key, sample in self._samples.items() if key in before and not torch.equal(before[key], sample)}:
+            watch.written(found)
+            self._changed(weights=True)
 
     # -- building
 

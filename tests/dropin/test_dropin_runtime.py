@@ -359,6 +359,10 @@ def test_weights_are_followed_without_a_build():
         module.first.weight.mul_(2)
     module.second.bias = torch.nn.Parameter(torch.ones(4))
     same(module(X), model, X)
+    module.second.weight.data += 1  # which torch does not count
+    module.update_refit_condition()
+    assert module.refit_state.get_state() is RefitFlag.NEEDS_REFIT
+    same(module(X), model, X)
     assert module.compiled is built
 
 
