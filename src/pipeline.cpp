@@ -298,6 +298,10 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   std::vector<compile::NamedGraph> functions;
   constexpr double lowering = 0.3;  // of a build
   if (options.text("fallback") == "error") {
+    for (const char* name : {"torch_executed_ops", "torch_executed_modules"}) {
+      if (!options.list(name).empty())
+        throw Error(Code::invalid_option, fmt::format("{} keeps operators in torch, and fallback=\"error\" lets none run there", name)).fix("leave one of them out");
+    }
     functions.push_back({"forward", lowered(model.graph, options, "", number, between(progress, 0, lowering))});  // refuses everything that is missing at once
   } else {
     auto start = now();

@@ -31,7 +31,7 @@ from .tracing import alone
 _functional = alone(from_exported)
 
 
-def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, strict=False, passes=(), options=None, **option):
+def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, strict=False, passes=(), output_names=None, options=None, **option):
     """Compiles a model ahead of time.
 
     Arguments:
@@ -44,6 +44,7 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
         strict: passed to torch.export.export.
         passes: functions that change the exported program's torch.fx.GraphModule, in order. Each returns the GraphModule, or None if it changed it in place.
             The changed graph is exported again.
+        output_names: names of the results that are tensors, in order. A file has them, for C, C++ and the command line.
         options, **option: see `ingot.options()`. target="cuda:sm_90" for a model on the CPU makes a module that can only be saved, on any machine
             with NVRTC; calling it is a DeviceError. With target=["cpu", "cuda:sm_90"] the module runs on the CPU, and the file on both.
             A target may be a torch.device: torch.device("cuda") means the GPU at hand.
@@ -63,11 +64,12 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     options = _merge(options, option)
     given = read(inputs, arg_inputs, kwarg_inputs)
     if isinstance(module, (str, os.PathLike)):
-        return _compile_file(os.fspath(module), given, options) if not passes else _compile_program_in(os.fspath(module), given, options, passes)
+        path = os.fspath(module)
+        return _compile_file(path, given, options) if not passes and output_names is None else _compile_program_in(path, given, options, passes, output_names)
     program = _after(_with_own(passes, options), _program_of(module, given, dynamic_shapes, strict), given)
     if isinstance(module, torch.export.ExportedProgram):
-        return _compile_program(program, options, parameters_of_program(module))
-    compiled = _compile_program(program, options, parameters_of(module.forward))
+        return _compile_program(program, options, parameters_of_program(module), output_names)
+    compiled = _compile_program(program, options, parameters_of(module.forward), output_names)
     compiled._kind.owned_by(module)
     return compiled
 
@@ -124,13 +126,14 @@ def _merge(options, option):
     return devices.written(merged)
 
 
-def _compile_program(program: Program, options, parameters) -> Module:
+def _compile_program(program: Program, options, parameters, output_names=None) -> Module:
     """parameters: the parameters of the model's forward."""
     names, exported = program.names(), program.exported
     try:
         f = _functional(exported, names)
     except NotFunctional as problem:
         return Module(Exported(exported, in_torch(exported.graph, problem.message, options), parameters))
+    f = f.named(output_names) if output_names is not None else f
     ranges = ranges_of((i.name, i.leaf) for i in program.inputs)
     signature = {**signature_of(exported, f), "parameters": parameters}
 
@@ -178,9 +181,9 @@ def _compile_file(path, given: Given | None, options) -> Module:
     return Module(FromPlan(_engine.Engine(model.compile(options), here=targets == ["auto"] or devices.runs(targets, devices.CPU) or torch.cuda.is_available())))
 
 
-def _compile_program_in(path, given, options, passes=()) -> Module:
+def _compile_program_in(path, given, options, passes=(), output_names=None) -> Module:
     exported = _program_in(path)
-    return _compile_program(_after(passes, paired(exported, given), given), options, parameters_of_program(exported))
+    return _compile_program(_after(passes, paired(exported, given), given), options, parameters_of_program(exported), output_names)
 
 
 def _tensors_alone(model) -> bool:

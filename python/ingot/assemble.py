@@ -77,10 +77,11 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
     f.wanted += _carriers(f)
     needed = capture.needed_nodes(f)
     followed = Followed(f.slots, [s for s in f.slots if s.node in needed]) if follow else None  # before anything reads the values
-    captured = capture.write(f)
-    model = _library.Model.from_json(captured.json, captured.weights)
-    prepare(model)
-    report = Report(model.explain(options))
+    f.called = f.output_names if _as_one_call(f) else ()  # a whole engine has the user's names of results
+    captured, model, report = _captured(f, prepare, options)
+    if f.called and not report.whole and options.get("fallback", "torch") != "error":
+        f.called = ()
+        captured, model, report = _captured(f, prepare, options)
     precision.tell_unused(report)
     if dryrun is not None:
         report.write(dryrun)
@@ -91,15 +92,27 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
         engine.watch = followed
         if report.whole or options.get("fallback", "torch") == "error":
             report.all_in_one(engine)
-    if report.in_torch:
+    if report.in_torch and dryrun is None:
         log.warning("%s", report.summary())
+    straight = engine is not None and report.whole and _as_one_call(f)
+    return Assembled(f, engine, report, straight, of_a_plan(options), followed)
+
+
+def _captured(f: Functional, prepare, options):
+    captured = capture.write(f)
+    model = _library.Model.from_json(captured.json, captured.weights)
+    prepare(model)
+    return captured, model, Report(model.explain(options))
+
+
+def _as_one_call(f: Functional) -> bool:
+    """Whether an engine with the whole graph takes and gives just what the model does."""
     results = [r for r in f.results if not isinstance(r, Node) or isinstance(r.meta.get("val"), torch.Tensor)]
-    straight = (
-        engine is not None and report.whole and not f.writes and not f.views and not f.orders and len(results) == len(f.results)
+    return (
+        not f.writes and not f.views and not f.orders and len(results) == len(f.results)
         and all(isinstance(r, Node) for r in f.results) and f.results == f.wanted and all(s.kind in ("input", "weight") for s in f.slots)
         and all(s.node.meta["val"].device.type == f.device.type and s.lies is None for s in f.inputs)
     )  # fmt: skip
-    return Assembled(f, engine, report, straight, of_a_plan(options), followed)
 
 
 def _carriers(f: Functional) -> list[Node]:

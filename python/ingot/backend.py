@@ -9,7 +9,7 @@ import torch
 from torch._functorch.aot_autograd import aot_export_module
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-from . import autocast, devices, hidden_views, identities, numbers, overlap
+from . import autocast, devices, hidden_views, identities, numbers, overlap, passes as passes_
 from .assemble import assemble, in_torch
 from .errors import UnsupportedError
 from .functional import NotFunctional, _first_line, from_aot, lays, same_sizes
@@ -17,11 +17,12 @@ from .gradients import with_requirements
 from .watch import Snapshot, Watch
 
 
-def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None, **ignored):
+def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None, passes=(), **ignored):
     """The backend that the entry point group `torch_dynamo_backends` names.
 
     Weights are recognised among the graph's inputs and bound once. The next call sees a replaced or changed weight, as `ingot.compile` describes. Options are
-    those of `ingot.compile`; an unknown one raises OptionError. In grad mode results require gradients where eager's do, and backward through them raises
+    those of `ingot.compile`; an unknown one raises OptionError. passes: functions that change the graph, in ATen's operators, as `ingot.compile` takes them; weights are
+    inputs of the graph here. In grad mode results require gradients where eager's do, and backward through them raises
     UnsupportedError. Under torch.no_grad() a call is some microseconds quicker.
     """
     if identities.settle(module.graph):
@@ -35,7 +36,7 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
     try:
         _refuse_changed_shapes(names, examples, fakes)
         with _one_fake_mode(fakes):
-            functional, signature = _functionalised(numbers.settled(module, fixed), fakes)
+            functional, signature = _functionalised(_after(passes, numbers.settled(module, fixed), fakes), fakes)
         before = lays(next(n for n in module.graph.nodes if n.op == "output").args[0], placeholders)
         f = from_aot(functional, signature, examples, names, lambda i: _is_weight(placeholders[i], examples[i]), before)
     except NotFunctional as problem:
@@ -50,6 +51,19 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
     call = numbers.guarded(compiled.straight() if compiled.is_straight() else compiled, module, fixed)
     call = with_requirements(call, module.graph, examples)
     return call if call is compiled else _told(call, compiled.engine, compiled.report)
+
+
+def _after(passes, module, fakes):
+    """The graph after users' passes."""
+    if not passes:
+        return module
+    try:
+        module = overlap.as_aten(module, fakes)
+    except Exception as problem:  # of many kinds
+        raise NotFunctional(f"torch cannot trace it for the passes: {_first_line(problem)}") from problem
+    for function in passes:
+        module = passes_.checked(function, module)
+    return module
 
 
 def _told(call, engine, report):

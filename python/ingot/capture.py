@@ -268,6 +268,16 @@ class _Writer:
         self.nodes.append(entry)
         return name
 
+    def named(self, node: torch.fx.Node, name: str, wanted: str) -> str:
+        """A result under the user's name."""
+        if wanted in self.tensors:
+            raise InputError(f"an output cannot be named {wanted!r}: another value of the graph has this name", remedy="give it another name")
+        self.tensors[wanted] = self.tensors[name]
+        entry = self._node(node, "torch.ops.aten.alias.default", [{"name": "self", "arg": {"as_tensor": {"name": name}}, "kind": 1}], [{"as_tensor": {"name": wanted}}])
+        entry["name"] = wanted
+        self.nodes.append(entry)
+        return wanted
+
     def _names_of_parts(self, node):
         names: dict[int, str] = {}
         for user in node.users:
@@ -424,12 +434,14 @@ def write(f) -> Captured:
             except UnsupportedError as problem:
                 writer.opaque(node, problem.message)
     outputs, arguments = [], []
-    for node in f.wanted:
+    for node, wanted in zip(f.wanted, f.called or (None,) * len(f.wanted)):
         name = same_part(node).name
         if order := f.orders.get(node):
             name = writer.permuted(node, order)
         else:
             writer.tensor(name, node.meta["val"])
+        if wanted not in (None, name):
+            name = writer.named(node, name, wanted)
         arguments.append({"as_tensor": {"name": name}})
         outputs.append({"user_output": {"arg": arguments[-1]}})
     for slot, value in f.writes:

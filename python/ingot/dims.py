@@ -62,6 +62,16 @@ class Dims:
         return f"the model needs axis {axis} of {label} to have a size of {size.replace(of, 'n')}; the compiled module takes no other"
 
 
+    def refusal(self, reason) -> InputError | None:
+        """torch's reason in the caller's terms, if it is that the model takes narrower ranges than those given."""
+        lines = _suggestions(reason)
+        found = [(m, self._places[m[1]]) for line in lines if (m := _RANGE.fullmatch(line)) and m[1] in self._places]
+        if not found or len(found) < len(lines):
+            return None
+        takes = "; ".join(f"axis {axis} of {label} takes {m[2]} to {m[3]}, not all of {self._made[m[1]].min} to {self._made[m[1]].max}" for m, (label, axis) in found)
+        return InputError(f"the model cannot be captured with these inputs: {takes}", remedy="give the range that it takes; where its code branches on the size, one model for each branch")
+
+
 def _shapes(value, made):
     """made() for each leaf, in the structure of the inputs. A registered class (such as a dataclass) becomes the list or tuple that it flattens to, as torch requires."""
     kind = pytree._get_node_type(value)
@@ -92,11 +102,16 @@ def _by_parameter(forward, positional, by_keyword):
 
 _RELATION = re.compile(r"(\w+) = ((?:\d+\*)?[A-Za-z_]\w*(?: [+-] \d+)?)")
 _ROOT = re.compile(r"(\w+) = Dim\('\1', .*\)")
+_RANGE = re.compile(r"(\w+) = Dim\('\1', min=(\d+), max=(\d+)\)")
+
+
+def _suggestions(reason) -> list[str]:
+    return [line.strip() for line in reason.partition("Suggested fixes:")[2].splitlines() if line.strip()]
 
 
 def relations(reason) -> dict[str, str]:
     """The sizes that inputs must have to fit the model, according to torch, if each is one size in terms of another. Nothing if torch says anything else."""
-    lines = [line.strip() for line in reason.partition("Suggested fixes:")[2].splitlines() if line.strip()]
+    lines = _suggestions(reason)
     found = {m[1]: m[2] for line in lines if (m := _RELATION.fullmatch(line))}
     roots = {m[1] for line in lines if (m := _ROOT.fullmatch(line))}  # names that torch introduced for sizes such as 2*n
     known = all(any(re.search(rf"\b{root}\b", size) for size in found.values()) for root in roots)

@@ -86,6 +86,8 @@ class _Trace:
                     program = found
                     break
                 if not fixes or fixes.keys() <= followed.keys():
+                    if isinstance(problem, torch._dynamo.exc.UserError) and (refusal := self._dims.refusal(_reason(problem))) is not None:
+                        raise refusal from problem
                     raise
                 followed |= fixes
                 self._shapes = refine_dynamic_shapes_from_suggested_fixes(_reason(problem), self._shapes)

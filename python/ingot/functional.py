@@ -17,7 +17,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from . import autocast, devices, fake_quantisation, hidden_views, identities, overlap, own_writes, reshapes, result_types
 from .branches import branches_of, with_checks
-from .errors import UnsupportedError
+from .errors import InputError, UnsupportedError
 from .overlap import NotFunctional, hint, of_memory
 from .strides import corrected
 
@@ -71,6 +71,8 @@ class Functional:
     orders: dict[Node, list[int]] = field(default_factory=dict)  # for wanted results that are not row-major: axes from outermost to innermost in memory
     before: list | None = None                # a `Lay` (or None) of each result, from the graph before torch made it functional, which may lose the layout
     program: torch.export.ExportedProgram | None = None  # the program with this graph
+    output_names: tuple[str, ...] = ()        # the user's names of the results that are tensors, for an engine without torch
+    called: tuple[str | None, ...] = ()       # the names that `wanted` get, where they are the user's
 
     def __post_init__(self):
         result_types.correct(self.module.graph)
@@ -91,8 +93,26 @@ class Functional:
         """The graph with every result as a separate row-major tensor, for an engine without torch."""
         whole = replace(self)
         whole.views, whole.orders = {}, {}
-        whole.wanted = [r for r in self.results if isinstance(r, Node) and isinstance(r.meta.get("val"), torch.Tensor)]
+        whole.wanted = self._tensors()
+        whole.called = self.output_names
         return whole
+
+    def _tensors(self) -> list[Node]:
+        return [r for r in self.results if isinstance(r, Node) and isinstance(r.meta.get("val"), torch.Tensor)]
+
+    def named(self, names) -> "Functional":
+        """The same with the user's names of the results that are tensors. InputError for names that do not fit."""
+        names, count = tuple(names), len(self._tensors())
+        if len(names) != count:
+            raise InputError(f"{len(names)} output names are given, but the model has {count} results that are tensors")
+        inputs = {s.name for s in self.inputs}
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise InputError(f"{name!r} is no name of an output", remedy="give strings")
+            if names.count(name) > 1 or name in inputs:
+                raise InputError(f"an output is named {name!r}, as {'an input' if name in inputs else 'another one'} is", remedy="give it another name")
+        self.output_names = names
+        return self
 
     def _verify(self):
         """Checks that the functional graph returns and writes the same types and shapes. squeeze_ of an input changes the caller's tensor, which no new value shows,

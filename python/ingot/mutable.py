@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 import torch.utils._pytree as pytree
 
-from . import ahead_of_time, atomic, autocast, processes, torch_archive
+from . import ahead_of_time, atomic, autocast, processes, torch_archive, watch
 from .errors import FormatError, InputError
 from .inputs import Input
 
@@ -94,10 +94,12 @@ class MutableModule:
     changes through this object (a layer, a number, a device) mean a new build. So do new dtypes, ranks and sizes outside of the range; the range is widened to hold both.
     A call that is wrong in another way raises its InputError, and nothing is built.
 
+    Writes through `.data` in a layer or a method that was asked for through this object are seen if they change one of some 256 elements of a weight, as merged adapters do.
+
     `compiled` is the `ingot.Module`, None before the first call; `original_model` is the model. Threads may call side by side; one builds at a time.
     """
 
-    _OWN = ("original_model", "compiled", "_options", "_sizes", "_seen", "_strict", "_touched", "_built_from", "_stale", "_adapters", "_building", "_built_for")
+    _OWN = ("original_model", "compiled", "_options", "_sizes", "_seen", "_strict", "_touched", "_built_from", "_stale", "_adapters", "_building", "_built_for", "_samples")
 
     def __init__(self, model: torch.nn.Module, inputs=None, *, kwarg_inputs=None, strict=False, options=None, **option):
         self._begin(model, strict, ahead_of_time._merge(options, option))
@@ -112,7 +114,7 @@ class MutableModule:
         if not isinstance(model, torch.nn.Module):
             raise InputError(f"a model is an nn.Module, and this is of type {type(model).__name__}")
         own = dict(original_model=model, compiled=None, _options=options, _sizes=Sizes(), _seen=None, _strict=strict, _touched=False, _built_from=None, _stale=True, _adapters={},
-                   _building=processes.Lock(), _built_for=None)  # fmt: skip
+                   _building=processes.Lock(), _built_for=None, _samples={})  # fmt: skip
         self.__dict__.update(own)
 
     # -- attributes of the model
@@ -217,6 +219,10 @@ class MutableModule:
         self._touched = False
         if self._built_from is not None and _built_from(self.original_model) != self._built_from:
             self._changed(weights=False)
+        before, self._samples = self._samples, _samples(self.original_model)
+        if found := {key for key, sample in self._samples.items() if key in before and not torch.equal(before[key], sample)}:
+            watch.written(found)
+            self._changed(weights=True)
 
     # -- building
 
@@ -235,7 +241,7 @@ class MutableModule:
             for name, (adapter, more) in self._adapters.items():
                 self._module(made).add_lora(name, adapter, **more)
             self._built_for = _BuiltFor(made, _forms(args, kwargs), {path: tuple(t.shape) for path, t in _tensors((args, kwargs)).items()}, sizes.ranges, _forms_of_weights(self.original_model))
-            self.compiled, self._touched, self._stale, self._built_from = made, False, False, _built_from(self.original_model)
+            self.compiled, self._touched, self._stale, self._built_from, self._samples = made, False, False, _built_from(self.original_model), _samples(self.original_model)
             self._seen = (args, kwargs)
             return made
 
@@ -309,5 +315,30 @@ def _tensors(call):
 
 
 def _built_from(model):
-    """The properties of the model that a build depends on besides the weights: the modules and their numbers."""
-    return [(name, type(m), [(k, v) for k, v in vars(m).items() if isinstance(v, _PLAIN)]) for name, m in model.named_modules()]
+    """The properties of the model that a build depends on besides the weights: the modules and their numbers, also those in lists and dictionaries."""
+    return [(name, type(m), [(k, now) for k, v in vars(m).items() if k not in _BOOKKEEPING and (now := _numbers(v)) is not _NONE]) for name, m in model.named_modules()]
+
+
+def _samples(model) -> dict[int, torch.Tensor]:
+    """Some 256 elements of each parameter, as bytes, by which writes are found that torch does not count: PEFT and diffusers merge adapters by `weight.data += ...`."""
+    made = {}
+    for parameter in model.parameters():
+        if type(parameter.data) is torch.Tensor and parameter.layout is torch.strided and not parameter.is_meta and parameter.numel():
+            flat = parameter.detach().reshape(-1)
+            made[id(parameter)] = flat[:: max(1, len(flat) // 256)].clone().view(torch.uint8)
+    return made
+
+
+_NONE = object()
+_BOOKKEEPING = vars(torch.nn.Module()).keys() - {"training"}
+
+
+def _numbers(value, depth=3):
+    """A copy of the numbers, texts and containers of them in a value, to compare with later; _NONE for anything else."""
+    if isinstance(value, dict) and depth:
+        return [(k, now) for k, v in value.items() if (now := _numbers(v, depth - 1)) is not _NONE]
+    if isinstance(value, (list, tuple)) and depth:
+        return [now for v in value if (now := _numbers(v, depth - 1)) is not _NONE]
+    if isinstance(value, (set, frozenset)):
+        return {v for v in value if isinstance(v, (bool, int, float, str))}
+    return value if isinstance(value, _PLAIN) and not isinstance(value, tuple) else _NONE

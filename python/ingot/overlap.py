@@ -130,13 +130,13 @@ def may_write(node):
     return in_place or node.target in _IN_PLACE or node.kwargs.get("out") is not None or node.kwargs.get("inplace") is True
 
 
-def as_aten(module: torch.fx.GraphModule, inputs) -> torch.fx.GraphModule:
-    """Dynamo's graph in ATen's operators. In-place writes and source lines are kept."""
+def as_aten(module: torch.fx.GraphModule, inputs, decompositions=None) -> torch.fx.GraphModule:
+    """A graph in ATen's operators, after these decompositions ({operator: function}). In-place writes and source lines are kept."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     mode = next((t.fake_mode for t in inputs if isinstance(t, FakeTensor)), None)  # the graph's values are fake like its inputs
     with torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode or contextlib.nullcontext(), constants_allowed(mode):
-        made = make_fx(lambda *given: torch.fx.Interpreter(module).run(*given), pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
+        made = make_fx(lambda *given: torch.fx.Interpreter(module).run(*given), decompositions, pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
     for name in list(made._buffers):  # constants in the model's code are not inputs of the graph
         setattr(made, name, made._buffers.pop(name))
     return made

@@ -10,7 +10,7 @@ from torch.export.graph_signature import InputKind
 
 from .branches import branches_of, carried
 from .capture import bound
-from .errors import InputError
+from .errors import Error, InputError
 from .tracing import alone
 
 
@@ -27,7 +27,7 @@ def applied(program: torch.export.ExportedProgram, passes) -> torch.export.Expor
         return program
     branches, module = branches_of(program), program.module(check_guards=False)
     for function in passes:
-        module = _checked(function, module)
+        module = checked(function, module)
     try:
         return carried(_exported(program, module), branches)
     except Exception as problem:  # of any kind: the graph says what it calls
@@ -38,9 +38,12 @@ def name_of(function) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
-def _checked(function, module) -> torch.fx.GraphModule:
+def checked(function, module) -> torch.fx.GraphModule:
+    """The graph after one pass. An InputError if the pass fails or leaves something else than a graph."""
     try:
         made = function(module)
+    except Error:
+        raise
     except Exception as problem:
         raise InputError(f"pass {name_of(function)!r} failed: {type(problem).__name__}: {problem}") from problem
     made = module if made is None else made
@@ -58,7 +61,7 @@ def _broken(program, passes) -> InputError:
     """The message for passes whose graph torch cannot export: it names the first such pass."""
     module = program.module(check_guards=False)
     for function in passes:
-        module = _checked(function, module)
+        module = checked(function, module)
         try:
             _exported(program, module)
         except Exception as problem:

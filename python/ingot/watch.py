@@ -18,7 +18,7 @@ class Watch:
     """Tensors, with a snapshot from the last call of `adopt`. Registered engines ask it before each run whether the tensors have changed.
 
     torch counts writes to a tensor and to all tensors that share its memory, under no_grad too. It does not count writes through `.data`, NumPy or DLPack, writes to tensors of
-    torch.inference_mode, or those of fused optimizers: see _stepped.
+    torch.inference_mode, or those of fused optimizers: see `written`.
     """
 
     def __init__(self):
@@ -30,7 +30,7 @@ class Watch:
         self._held: list[Snapshot] = []
         self.adopt(Snapshot((), ()))
         _watches.add(self)
-        _hear_of_steps()
+        _listen()
 
     def adopt(self, snapshot: "Snapshot"):
         """Sets the snapshot to compare with from now on. Take the snapshot before the values are read, so that writes meanwhile are noticed."""
@@ -74,6 +74,10 @@ class Snapshot:
             return
         self.words = [value for words, _ in places for pair in words for value in pair]
         self.counts = [value for _, counts in places for value in counts]
+
+    @functools.cached_property
+    def ids(self) -> frozenset:
+        return frozenset(map(id, self.tensors))
 
     def is_of(self, tensors, counted) -> bool:
         """True if it is one of these very tensors. Then another one would only forget what has changed meanwhile."""
@@ -156,20 +160,33 @@ def _layout() -> _Layout | None:
 _watches: "weakref.WeakSet[Watch]" = weakref.WeakSet()
 
 
+def written(ids: set):
+    """Marks the tensors of these ids as written, because torch may not have counted it."""
+    for watch in filter(None, [ref() for ref in tuple(_watches.data)]):  # copied in one step: other threads may add to it
+        if here := watch.snapshot.ids & ids:
+            watch._written |= here
+            watch.mark()
+
+
 @functools.cache
-def _hear_of_steps():
+def _listen():
+    from torch.nn.modules import module as registration
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     register_optimizer_step_post_hook(_stepped)
+    registration.register_module_parameter_registration_hook(_registered)
+    registration.register_module_module_registration_hook(_registered)
 
 
 def _stepped(optimizer, args, kwargs):
-    """Marks parameters that a fused optimizer wrote, because torch does not count these writes."""
-    written = {id(p) for group in optimizer.param_groups if group.get("fused") for p in group["params"]}
-    for watch in list(_watches) if written else ():
-        if here := {id(t) for t in watch.snapshot.tensors} & written:
-            watch._written |= here
-            watch.mark()
+    """A fused optimizer's writes are not counted."""
+    written({id(p) for group in optimizer.param_groups if group.get("fused") for p in group["params"]})
+
+
+def _registered(owner, name, value):
+    """A layer or parameter that gets a place in a model may have been written through `.data`: PEFT's layers do so before they give a model its own layer back. Graphs only hold them."""
+    if value is not None and _watches and type(owner) is not torch.nn.Module and not isinstance(owner, torch.fx.GraphModule) and not torch.compiler.is_compiling():
+        written({id(p) for p in value.parameters()} if isinstance(value, torch.nn.Module) else {id(value)})
 
 
 _WORDS = 22  # the least size of a tensor's C++ object, in words

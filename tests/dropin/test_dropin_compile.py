@@ -102,6 +102,8 @@ def test_full_compilation():
     assert made.report.whole
     with pytest.raises(AssertionError, match="fft"):
         torch_tensorrt.compile(Fourier(), inputs=[X], require_full_compilation=True)
+    with pytest.raises(ValueError, match="torch_executed_ops keeps operators in torch"):
+        torch_tensorrt.compile(Small(), inputs=[X], require_full_compilation=True, torch_executed_ops={"aten.sin"})
     same(torch_tensorrt.compile(Fourier(), inputs=[X], **ONE)(X), Fourier(), X)
 
 
@@ -133,8 +135,9 @@ def test_names_that_the_model_does_not_have(caplog):
     torch._dynamo.reset()
 
 
-def test_dryrun(capsys, tmp_path):
+def test_dryrun(capsys, tmp_path, caplog):
     made = torch_tensorrt.compile(Small(), inputs=[X], dryrun=True)
+    assert "run in torch" not in caplog.text  # the report says what would run where
     assert "TRT Engine #1 - Submodule name: _run_on_acc_0" in capsys.readouterr().out and engines(made) == []
     same(made(X), Small(), X)
     torch_tensorrt.compile(Small(), inputs=[X], dryrun=str(tmp_path / "report.txt"), **ONE)
@@ -200,8 +203,28 @@ def test_names_of_bindings():
     for names in ({"arg_input_binding_names": ("a", "b")}, {"arg_input_binding_names": ("a",), "kwarg_input_binding_names": {"k": "a"}}, {"arg_input_binding_names": (1,), "kwarg_input_binding_names": {"k": "a"}}):
         with pytest.raises(torch_tensorrt.dynamo.BindingNameMismatchError):
             convert(program, **names)
-    with pytest.raises(ingot.UnsupportedError, match="outputs"):
-        convert(program, output_binding_names=("y",))
+    data = convert(program, kwarg_input_binding_names={"k": "shift"}, output_binding_names="y")
+    engine = ingot.load_engine(data)
+    assert engine.input_names == ["x", "shift"] and [o["name"] for o in engine.outputs()] == ["y"]
+    for wrong, text in ((("y", "z"), "does not match"), (3, "must all be strings"), ("shift", "two inputs or outputs")):
+        with pytest.raises(torch_tensorrt.dynamo.BindingNameMismatchError, match=text):
+            convert(program, kwarg_input_binding_names={"k": "shift"}, output_binding_names=wrong)
+
+
+def test_names_of_several_results():
+    class Several(torch.nn.Module):
+        def forward(self, x):
+            return {"sum": x + 1, "parts": [torch.relu(x), 3, x]}
+
+    program = torch.export.export(Several(), (X,))
+    convert = torch_tensorrt.dynamo.convert_exported_program_to_serialized_trt_engine
+    data = convert(program, arg_input_binding_names=["image"], output_binding_names={"sum": "s", "parts": ["r", "three", "same"]})
+    engine = torch_tensorrt.TorchTensorRTModule(data)
+    assert engine.input_binding_names == ["image"] and engine.output_binding_names == ["s", "r", "same"]
+    for made, right in zip(engine(X), (X + 1, torch.relu(X), X)):
+        torch.testing.assert_close(made, right)
+    with pytest.raises(torch_tensorrt.dynamo.BindingNameMismatchError, match="duplicate"):
+        convert(program, output_binding_names={"sum": "s", "parts": ["s", "three", "same"]})
 
 
 def test_keyword_inputs_that_are_left_out_stay_as_exported():
@@ -360,7 +383,12 @@ def test_torchscript():
     for script in (torch.jit.trace(model, X), torch.jit.script(model)):
         made = torch_tensorrt.compile(script, inputs=[X], **ONE)
         same(made(X), model, X)
-    same(torch_tensorrt.ts.compile(model, inputs=[X], **ONE)(X), model, X)
+    rows = torch_tensorrt.Input(min_shape=(1, 16), opt_shape=(3, 16), max_shape=(8, 16))
+    made = torch_tensorrt.ts.compile(model, inputs=[rows], **ONE)
+    for n in (1, 8):
+        same(made(torch.ones(n, 16)), model, torch.ones(n, 16))
+    with pytest.raises(ingot.UnsupportedError, match=r"torch_tensorrt\.save\(module, path\)"):
+        torch.jit.save(made, "unused.ts")
     assert torch_tensorrt.ts.check_method_op_support(torch.jit.trace(model, X))
     data = torch_tensorrt.ts.convert_method_to_trt_engine(torch.jit.trace(model, X), inputs=[X])
     same(torch_tensorrt.ts.embed_engine_in_new_module(data)(X), model, X)

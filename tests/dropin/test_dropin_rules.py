@@ -9,6 +9,7 @@ import ingot.torch_tensorrt as torch_tensorrt
 from ingot.torch_tensorrt.dynamo import conversion, lowering, partitioning
 from ingot.torch_tensorrt.dynamo.conversion import DYNAMO_CONVERTERS, ConverterPriority, dynamo_tensorrt_converter
 from ingot.torch_tensorrt.dynamo.lowering.passes import ATEN_LOWERING_PASSES, _aten_lowering_pass, _remove_lowering_pass, dump_lowering_passes
+from ingot.torch_tensorrt.dynamo.lowering.passes.pass_utils import clean_up_graph_after_modifications, get_tensor_placeholders
 from ingot.torch_tensorrt.dynamo.tools import opset_coverage
 
 X = torch.randn(3, 16, generator=torch.Generator().manual_seed(0))
@@ -53,6 +54,46 @@ def test_an_operator_of_the_users_runs_in_torch():
     conversion.plugins.custom_op("dropin_tests::wave", supports_dynamic_shapes=True)
     with pytest.raises(ingot.InputError, match="no operator"):
         conversion.plugins.generate_plugin_converter("dropin_tests::nothing")
+
+
+@pytest.mark.parametrize("rule", ["decomposition", "converter", "pass"])
+def test_rules_apply_under_torch_compile_too(rule):
+    """Each makes of wave(x) the triple of x, which no other way would give."""
+    op = torch.ops.dropin_tests.wave.default
+    triple = lambda x: torch.ops.aten.mul.Tensor(x, 3)  # noqa: E731
+    model = Wave()
+    expected = lambda x: model.second(model.first(x) * 3)  # noqa: E731
+
+    def replace(gm, settings):
+        assert settings.min_block_size == 1
+        for node in list(gm.graph.find_nodes(op="call_function", target=op)):
+            with gm.graph.inserting_before(node):
+                node.replace_all_uses_with(gm.graph.call_function(torch.ops.aten.mul.Tensor, (node.args[0], 3)))
+        return clean_up_graph_after_modifications(gm)
+
+    if rule == "decomposition":
+        lowering.register_torch_trt_decomposition(op)(triple)
+    elif rule == "converter":
+        dynamo_tensorrt_converter(op)(lambda ctx, target, args, kwargs, name: triple(*args))
+    else:
+        _aten_lowering_pass(replace)
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend=torch_tensorrt.dynamo.backend.torch_tensorrt_backend, options={**ONE, "pass_through_build_failures": True})
+    with torch.no_grad():
+        torch._dynamo.mark_dynamic(rows := torch.randn(3, 16), 0)
+        for x in (rows, torch.randn(5, 16)):
+            torch.testing.assert_close(compiled(x), expected(x))
+        model.first.weight.mul_(2)  # is still followed
+        torch.testing.assert_close(compiled(x), expected(x))
+
+
+def test_a_converter_of_layers_under_torch_compile(caplog):
+    dynamo_tensorrt_converter(torch.ops.dropin_tests.wave.default)(lambda ctx, target, args, kwargs, name: ctx.net.add_activation(args[0]))
+    torch._dynamo.reset()
+    model = Wave()
+    with torch.no_grad():
+        same(torch.compile(model, backend=torch_tensorrt.dynamo.backend.torch_tensorrt_backend, options=ONE)(X), model, X)
+    assert "builds layers of TensorRT" in caplog.text
 
 
 def test_a_decomposition():
@@ -166,3 +207,11 @@ def test_a_backend_of_ones_own_with_repair_input_aliasing():
     results = lowered(x, y)
     assert all(torch.equal(a, b) for a, b in zip(results, expected)) and torch.equal(x, before[0]) and torch.equal(y, before[1])
     assert all(r.untyped_storage().data_ptr() not in (x.untyped_storage().data_ptr(), y.untyped_storage().data_ptr()) for r in results)
+
+
+def test_what_passes_of_scripts_use():
+    gm = torch.export.export(Small(), (X,)).module(check_guards=False)
+    with gm.graph.inserting_before(gm.graph.output_node()):
+        gm.graph.call_function(torch.ops.aten.relu.default, (get_tensor_placeholders(gm)[0],))
+    count = len(gm.graph.nodes)
+    assert len(clean_up_graph_after_modifications(gm).graph.nodes) == count - 1

@@ -1,5 +1,6 @@
 """runtime.*, logging, Debugger, MutableTorchTensorRTModule."""
 
+import copy
 import json
 import logging
 import pickle
@@ -89,6 +90,16 @@ def test_an_engine_that_is_loaded_when_it_is_asked_for(tmp_path):
         lazy(X)
     lazy.setup_engine()
     same(lazy(X), Small(), X)
+
+
+def test_an_engine_in_a_pickle_and_a_copy(made):
+    module = torch_tensorrt.dynamo.runtime.TorchTensorRTModule(torch_tensorrt.convert_method_to_trt_engine(Small(), inputs=[X]), ["x"], ["y"], name="small")
+    with torch.no_grad():
+        for each in (module, made._run_on_acc_0):
+            for copied in (pickle.loads(pickle.dumps(each)), copy.deepcopy(each)):
+                same(copied(X), Small(), X)
+                assert copied.name == each.name and copied.input_binding_names == each.input_binding_names and copied.get_engine() is not each.get_engine()
+
 
 
 def test_cuda_graphs_of_a_module_with_parts_in_torch():
@@ -348,6 +359,10 @@ def test_weights_are_followed_without_a_build():
         module.first.weight.mul_(2)
     module.second.bias = torch.nn.Parameter(torch.ones(4))
     same(module(X), model, X)
+    module.second.weight.data += 1  # which torch does not count
+    module.update_refit_condition()
+    assert module.refit_state.get_state() is RefitFlag.NEEDS_REFIT
+    same(module(X), model, X)
     assert module.compiled is built
 
 
@@ -437,6 +452,9 @@ def test_arguments_are_compared_with_what_was_compiled():
         torch_tensorrt.MutableTorchTensorRTModule._process_kwarg_inputs({"k": object()})
 
     module = torch_tensorrt.MutableTorchTensorRTModule(Small(), **ONE)
+    for wrong in ((batch, {}), ((batch,), (batch,))):
+        with pytest.raises(AssertionError, match="are a tuple"):
+            module.set_expected_dynamic_shape_range(*wrong)
     module.set_expected_dynamic_shape_range((batch,), {})
     module(X)
     module._validate_inputs(torch.zeros(5, X.shape[1]))

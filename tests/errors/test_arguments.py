@@ -152,6 +152,13 @@ def test_a_size_that_the_code_fixes():
         "axes that the model needs to be equal want one name in shared_dims; axes that it fixes want one size")  # fmt: skip
 
 
+def test_sizes_that_the_model_does_not_take():
+    given = [Input(min_shape=(1, 3, 1, 1), opt_shape=(1, 3, 14, 14), max_shape=(1, 3, 20, 20))]
+    assert told(ingot.InputError, lambda: ingot.compile(torch.nn.AvgPool2d(7), inputs=given)) == (
+        "the model cannot be captured with these inputs: axis 2 of inputs[0] takes 7 to 20, not all of 1 to 20; axis 3 of inputs[0] takes 7 to 20, not all of 1 to 20", "",
+        "give the range that it takes; where its code branches on the size, one model for each branch")  # fmt: skip
+
+
 def test_a_weight_without_strides_stays_with_torch():
     """Operators that read it run in torch, the rest in an engine."""
 

@@ -131,3 +131,24 @@ def test_ranges_inside_a_dataclass(tmp_path):
             given = {"x": Pair(torch.randn(n, 4), torch.randn(n, 4))}
             result, eager = call(given), Model()(given)
             assert isinstance(result, Pair) and torch.equal(result.a, eager.a) and torch.equal(result.b, eager.b)
+
+
+def test_names_of_results(tmp_path):
+    class Two(torch.nn.Module):
+        def forward(self, x):
+            y = torch.relu(x)
+            return {"relu": y, "twice": y + y, "count": 3}
+
+    x = torch.randn(3, 4)
+    module = ingot.compile(Two(), inputs=[x], output_names=["relu", "doubled"], min_block_size=1)
+    ingot.save(module, tmp_path / "two.ingot")
+    assert [o["name"] for o in ingot.load_engine(tmp_path / "two.ingot").outputs()] == ["relu", "doubled"]
+    for each in (module, ingot.load(tmp_path / "two.ingot")):
+        torch.testing.assert_close(each(x), Two()(x))
+    whole = ingot.compile(torch.nn.ReLU(), inputs=[x], output_names=["y"], min_block_size=1)  # its engine is what the file has
+    assert [o["name"] for o in whole.engine.outputs()] == ["y"]
+    parts = ingot.compile(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Sigmoid()), inputs=[x], output_names=["y"], min_block_size=1, torch_executed_ops=["relu"])
+    torch.testing.assert_close(parts(x), torch.sigmoid(torch.relu(x)))
+    for names, text in ((["a"], "1 output names are given, but the model has 2"), (["a", "a"], "as another one is"), (["a", "x"], "as an input is"), ([1, "a"], "no name of an output"), (["add", "relu"], "another value of the graph")):
+        with pytest.raises(ingot.InputError, match=text):
+            ingot.save(ingot.compile(Two(), inputs=[x], output_names=names, min_block_size=1), tmp_path / "no.ingot")

@@ -72,9 +72,42 @@ def test_weights_without_a_build_and_the_rest_with_one():
     module.last = torch.nn.Linear(16, 6)
     same(module, model, X)
     built = module.compiled
+    module.first.weight.data.mul_(2)  # torch does not count these writes, but the layer and the method were asked for here
+    same(module, model, X)
+    module.get_submodule("last").bias.data += torch.ones(6)
+    same(module, model, X)
+    assert module.compiled is built
     module.add_module("unused", torch.nn.ReLU())  # by a method of the model
     same(module, model, X)
     assert module.compiled is not built
+
+
+def test_numbers_in_containers_are_part_of_a_build():
+    class Scaled(Small):
+        def __init__(self):
+            super().__init__()
+            self.scaling, self.merged, self.steps = {"default": 2.0}, [], (torch.ones(1), 2)
+
+        def forward(self, x):
+            return super().forward(x) * (1.0 if self.merged else self.scaling["default"])
+
+        def set_scale(self, value):
+            self.scaling["default"] = value
+
+        def merge(self):
+            self.merged.append("default")
+
+    model = Scaled().eval()
+    module = of(model)
+    same(module, model, X)
+    module.set_scale(0.5)
+    same(module, model, X)
+    module.merge()
+    same(module, model, X)
+    built = module.compiled
+    module.doubled()
+    same(module, model, X)
+    assert module.compiled is built
 
 
 def test_sizes_widen_the_range():

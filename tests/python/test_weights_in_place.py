@@ -459,3 +459,49 @@ def test_data_of_another_shape():
     model.w.data = model.w.data[:, :4]
     with pytest.raises(ingot.InputError, match=r"weight 'w' is float32 \[8, 4\] now, but the engine was built for float32 \[8, 8\]"):
         compiled(x)
+
+
+class Adapted(torch.nn.Module):
+    """A layer with an adapter, as PEFT's are: it merges through `.data`, which torch does not count."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base_layer, self.down, self.up, self.merged_adapters = base, torch.nn.Linear(8, 2, bias=False), torch.nn.Linear(2, 8, bias=False), []
+
+    def forward(self, x):
+        return self.base_layer(x) if self.merged_adapters else self.base_layer(x) + self.up(self.down(x))
+
+    def merge(self):
+        self.base_layer.weight.data += self.up.weight @ self.down.weight
+        self.merged_adapters.append("default")
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile", "mutable"])
+def test_a_layer_that_was_merged_and_put_back(way):
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model, x = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 8)).eval(), torch.randn(3, 8)
+    ways = {
+        "compile": lambda: ingot.compile(model, inputs=[x], min_block_size=1),
+        "torch.compile": lambda: torch.compile(model, backend="ingot", options={"min_block_size": 1}),
+        "mutable": lambda: ingot.MutableModule(model, min_block_size=1),
+    }
+    with torch.no_grad():
+        module = ways[way]()
+        before = module(x)
+        model[0] = Adapted(model[0])
+        model[0].merge()
+        model[0] = model[0].base_layer
+        torch.testing.assert_close(module(x), model(x))
+        assert not torch.allclose(module(x), before)
+
+
+def test_graphs_of_a_model_do_not_count_as_writes():
+    model, x = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).eval(), torch.randn(3, 8)
+    with torch.no_grad():
+        module = ingot.compile(model, inputs=[x], min_block_size=1)
+        module(x)
+        torch.export.unflatten(torch.export.export(model, (x,))).forward(x)
+        ingot.compile(model, inputs=[x], min_block_size=1)
+        followed = [w for w in watch._watches if w.snapshot.ids & {id(p) for p in model.parameters()}]
+        assert followed and not any(w._written for w in followed)

@@ -52,7 +52,7 @@ SYMBOLS: list[Symbol] = [
         ("trace", "works", "torch.export with the sizes that Inputs leave open"),
         ("compile", "works", "compiles an ExportedProgram"),
         ("export", "works", "a program whose engines are one operator each, ingot::execute"),
-        ("convert_exported_program_to_serialized_trt_engine", "differs", "returns the bytes of a plan; names of inputs can be chosen, those of outputs not yet. With lift_mutable_buffers the engine writes its inputs buf_<name>, which are not among its outputs"),
+        ("convert_exported_program_to_serialized_trt_engine", "differs", "returns the bytes of a plan. With lift_mutable_buffers the engine writes its inputs buf_<name>, which are not among its outputs"),
         ("refit_module_weights", "differs", "in_place=True replaces the weights without a build; otherwise the new program is built with the old settings. Works with immutable_weights too"),
         *((f"_refit.{name}", "refused", "it works on engines of TensorRT", "refit_module_weights") for name in ("construct_refit_mapping", "get_engine_from_encoded_engine")),
         ("CompilationSettings", "works", "a dataclass of the 51 fields below"),
@@ -161,7 +161,7 @@ SYMBOLS: list[Symbol] = [
     ),
     *_group(
         "ts.",
-        ("compile", "differs", "torch's converter makes a program of the module; a module that it cannot convert runs uncompiled, with a warning. One set of sizes"),
+        ("compile", "differs", "returns a GraphModule, for torch_tensorrt.save. torch's converter makes a program of a ScriptModule, for one set of sizes; one that it cannot convert runs uncompiled, with a warning. An nn.Module is compiled as by torch_tensorrt.compile"),
         ("convert_method_to_trt_engine", "differs", "returns the bytes of a plan"),
         ("check_method_op_support", "differs", "compares the names of the operators"),
         ("embed_engine_in_new_module", "differs", "returns a TorchTensorRTModule"),

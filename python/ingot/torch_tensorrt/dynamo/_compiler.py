@@ -13,7 +13,9 @@ from .._Device import Device
 from .._errors import BindingNameMismatchError, CallError, PartialCompilationError, UnsupportedOperatorException  # noqa: F401
 from .._Input import Given
 from . import _debugger, _host_memory, lowering
+from ._binding_names import flat_names as _resolve_pytree_binding_names  # noqa: F401
 from ._binding_names import named
+from ._binding_names import specs_of as _binding_name_specs  # noqa: F401
 from ._engine_cache import through
 from ._graph_module import graph_module
 from ._kept_in_torch import kept_in_torch
@@ -115,24 +117,21 @@ def convert_exported_program_to_serialized_trt_engine(
 ) -> bytes:  # fmt: skip
     """Compiles the whole program as one engine and returns the bytes of a plan, for `TorchTensorRTModule` and `ingot.load_engine`. They are those that `ingot.save` writes.
 
-    arg_input_binding_names, kwarg_input_binding_names: names for the inputs, in the structure of the inputs. Raises UnsupportedOperatorException, which lists every
-    operator without an engine; BindingNameMismatchError for names that do not fit; UnsupportedError for output_binding_names.
+    arg_input_binding_names, kwarg_input_binding_names, output_binding_names: names in the structure of the inputs and the result; None keeps the program's. Raises
+    UnsupportedOperatorException, which lists every operator without an engine; BindingNameMismatchError for names that do not fit.
     lift_mutable_buffers: buffers that the model writes are inputs of the engine, behind the others and named buf_<name>, which it writes in place. Otherwise they are states of the engine.
     """
-    if output_binding_names is not None:
-        raise UnsupportedError("names for the outputs of an engine cannot be chosen yet", remedy="TorchTensorRTModule(engine, output_binding_names=[...]) names them for its user")
     taken = inputs_of(inputs, arg_inputs, kwarg_inputs, needed=False)
     settle_device(exported_program, taken, settings.get("device"))
     if lift_mutable_buffers:
         exported_program, taken = _lifted(exported_program, taken)
-    if arg_input_binding_names is not None or kwarg_input_binding_names is not None:
-        taken = named(exported_program, taken, arg_input_binding_names, kwarg_input_binding_names)
+    taken, names = named(exported_program, taken, arg_input_binding_names, kwarg_input_binding_names, output_binding_names)
     read = Settings({**settings, "require_full_compilation": True})
     _host_memory.check(exported_program, read)
     options = read.options()
     options.pop("dryrun", None)
     try:
-        made = ahead_of_time.compile(exported_program, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, passes=_PASSES, options=options)
+        made = ahead_of_time.compile(exported_program, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, passes=_PASSES, output_names=names, options=options)
         return _bytes(made)
     except UnsupportedError as problem:
         raise UnsupportedOperatorException(problem.message, problem.origin, problem.remedy) from None

@@ -11,6 +11,7 @@ from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 
 from ...module import Module
 from ...ways import TorchGraph
+from .._errors import refusal
 from .._profiles import Profiles
 from ..runtime import _modes
 from .runtime._TorchTensorRTModule import TorchTensorRTModule
@@ -59,6 +60,10 @@ class CompiledModule(torch.fx.GraphModule):
     def _apply(self, fn, recurse=True):
         self.ingot_module._apply(fn)  # refuses other devices and types
         return self
+
+    def save(self, path, _extra_files=None):
+        """What torch.jit.save calls: refused."""
+        raise refusal("torch.jit.save(module, path)", "a compiled module is no TorchScript", "torch_tensorrt.save(module, path)")
 
     def __deepcopy__(self, memo):
         return self.ingot_module.__reduce_ex__(2)  # raises the error that says what to do instead

@@ -10,7 +10,7 @@ from torch._dynamo.backends.registry import list_backends, register_backend
 from ... import backend as _backend
 from ...errors import Error
 from .._said import log, once
-from . import _host_memory
+from . import _host_memory, lowering
 from ._engine_cache import through
 from ._kept_in_torch import kept_in_torch
 from ._settings import CompilationSettings, Settings
@@ -19,15 +19,16 @@ NAMES = ("tensorrt", "torch_tensorrt", "aot_torch_tensorrt_aten")
 
 
 def torch_tensorrt_backend(gm: torch.fx.GraphModule, sample_inputs, *, options=None, settings: CompilationSettings | None = None, **more):
-    """Compiles one graph of Dynamo. options: settings by name (docs/migration.md). A graph that cannot be built runs uncompiled, with a warning; with pass_through_build_failures its
-    error is raised."""
+    """Compiles one graph of Dynamo, after the user's decompositions, converters and passes. options: settings by name (docs/migration.md). A graph that cannot be built runs
+    uncompiled, with a warning; with pass_through_build_failures its error is raised."""
     read = Settings({**(options or {}), **more}, settings)
     if read.get("require_full_compilation"):
         once("jit full", "require_full_compilation has no effect in torch.compile, where a model may be several graphs")
     chosen = {name: value for name, value in read.options().items() if name != "fallback"}
     try:
         _host_memory.check(gm, read, [t for t in sample_inputs if isinstance(t, torch.nn.Parameter)])
-        build = lambda options: _backend.ingot_backend(gm, sample_inputs, options=options)  # noqa: E731
+        passes = lowering.graph_passes(read.compilation)
+        build = lambda options: _backend.ingot_backend(gm, sample_inputs, options=options, passes=passes)  # noqa: E731
         return through(read.get("custom_engine_cache"), lambda: gm, sample_inputs, read.compilation, chosen, lambda options: kept_in_torch(options, build))
     except (Error, RuntimeError, AssertionError, TypeError) as problem:
         if read.get("pass_through_build_failures"):

@@ -20,11 +20,14 @@ _MIN_BLOCK_SIZE = 3  # of this front end
 
 
 def compile(module, inputs=None, input_signature=None, *, kwarg_inputs=None, method_name="forward", **settings):
-    """Compiles a ScriptModule, or an nn.Module that is traced first.
+    """Compiles a ScriptModule for the sizes of opt_shape, or an nn.Module as `torch_tensorrt.compile` does.
 
-    inputs: Inputs and tensors. input_signature: the same as one nested tuple. settings: as for `torch_tensorrt.compile`. Returns a GraphModule. If torch's converter does not accept the
-    module, it returns the module itself, with a warning that says why.
+    inputs: Inputs and tensors. input_signature: the same as one nested tuple. settings: as for `torch_tensorrt.compile`. Returns a GraphModule, which torch_tensorrt.save writes. If
+    torch's converter does not accept a ScriptModule, it returns the module itself, with a warning that says why.
     """
+    if isinstance(module, torch.nn.Module) and not isinstance(module, torch.jit.ScriptModule):
+        taken = _compiler.inputs_of(inputs if inputs is not None else input_signature, None, kwarg_inputs)
+        return _compiler.compiled(module, taken, Settings({"min_block_size": _MIN_BLOCK_SIZE, **_known(settings)}))
     program = _program(module, _taken(inputs, input_signature), dict(kwarg_inputs or {}), required=False)
     if program is None:
         return module

@@ -72,10 +72,10 @@ class ConverterRegistry:
             candidates = self.registry.setdefault(overload, [])
             candidates.insert(0 if support.priority is ConverterPriority.HIGH else len(candidates), support)
 
-    def decompositions(self, program: torch.export.ExportedProgram, settings) -> dict:
-        """The converters as decompositions: for each operator of the program the first one whose validator takes all of its nodes."""
+    def decompositions(self, graph: torch.fx.Graph, settings) -> dict:
+        """The converters as decompositions: for each operator of the graph the first one whose validator takes all of its nodes."""
         found = {}
-        for node in program.graph.nodes:
+        for node in graph.nodes:
             found.setdefault(node.target, []).append(node)
         return {
             overload: functools.partial(_apply, support.converter_implementation, overload, settings)

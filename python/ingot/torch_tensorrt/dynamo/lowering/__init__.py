@@ -6,6 +6,8 @@ from __future__ import annotations
 import torch
 
 from ..._symbols import refused_names
+from ....overlap import as_aten
+from ....passes import applied
 from ....tracing import alone
 from . import passes
 from ._decompositions import get_decompositions, register_torch_trt_decomposition, torch_trt_decompositions
@@ -28,11 +30,23 @@ def has_user_rules() -> bool:
 @alone
 def with_user_rules(program: torch.export.ExportedProgram, settings) -> torch.export.ExportedProgram:
     """The program after the user's decompositions, converters and passes, in this order."""
+    if table := _table(program.graph, settings):
+        program = program.run_decompositions(table)
+    return applied(program, passes.with_settings(settings))
+
+
+def graph_passes(settings) -> list:
+    """The same for a graph of torch.compile: passes for `ingot_backend`."""
+
+    def decompose(gm):
+        table = _table(gm.graph, settings)
+        return as_aten(gm, [n.meta["val"] for n in gm.graph.find_nodes(op="placeholder")], table) if table else gm
+
+    return [decompose, *passes.with_settings(settings)] if has_user_rules() else []
+
+
+def _table(graph, settings) -> dict:
+    """The user's decompositions and converters."""
     from ..conversion import DYNAMO_CONVERTERS
 
-    table = {**torch_trt_decompositions, **DYNAMO_CONVERTERS.decompositions(program, settings)}
-    if table:
-        program = program.run_decompositions(table)
-    if passes.ATEN_LOWERING_PASSES.passes:
-        program = passes.over_program(program, settings)
-    return program
+    return {**torch_trt_decompositions, **DYNAMO_CONVERTERS.decompositions(graph, settings)}

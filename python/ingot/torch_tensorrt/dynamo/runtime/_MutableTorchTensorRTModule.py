@@ -97,7 +97,10 @@ class MutableTorchTensorRTModule(MutableModule):
         self._look_for_changes()
 
     def set_expected_dynamic_shape_range(self, args_dynamic_shape: tuple, kwargs_dynamic_shape: dict):
-        """Sets the sizes that vary, as torch.export takes them: {axis: torch.export.Dim} for each argument, in the structure of the arguments. The next call builds."""
+        """Sets the sizes that vary, as torch.export takes them: {axis: torch.export.Dim} for each argument, in the structure of the arguments. The next call builds.
+        Raises CallError (an AssertionError) for other structures."""
+        if not isinstance(args_dynamic_shape, (tuple, list, type(None))) or not isinstance(kwargs_dynamic_shape, (dict, type(None))):
+            raise CallError("the sizes of positional arguments are a tuple, those of keyword arguments a dictionary", remedy='set_expected_dynamic_shape_range(({0: torch.export.Dim("B", min=1, max=8)},), {})')
         self._sizes, self.arg_dynamic_shapes, self.kwarg_dynamic_shapes = Sizes(), args_dynamic_shape, kwargs_dynamic_shape
         flat, _ = pytree.tree_flatten_with_path((tuple(args_dynamic_shape or ()), dict(kwargs_dynamic_shape or {})), is_leaf=_is_dims)
         for path, dims in flat:

@@ -171,7 +171,15 @@ class TorchTensorRTModule(torch.nn.Module):
 
     get_automatic_device_memory_budget = get_device_memory_budget = get_streamable_device_memory_budget
 
-    # -- as part of a state dict
+    # -- as part of a state dict, a pickle or a copy
+
+    def __getstate__(self):
+        """The plan's bytes in place of the engine; those of a piece of a compiled module have the weights of now."""
+        return {**self.__dict__, "_serialized": self.serialized_engine, "engine": None, "_run": None, "_random": {}, "function": 0}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self._set_up_unless_lazy()
 
     def get_extra_state(self):
         """The name and the plan's bytes; for a piece of a compiled module only the name."""

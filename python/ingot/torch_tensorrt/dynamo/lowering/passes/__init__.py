@@ -5,11 +5,11 @@ from ._aten_lowering_pass import (
     _aten_lowering_pass,
     _remove_lowering_pass,
     dump_lowering_passes,
-    over_program,
     post_lowering,
     pre_export_lowering,
     remove_num_users_is_0_nodes,
     repair_input_aliasing,
+    with_settings,
 )
 
 __all__ = [

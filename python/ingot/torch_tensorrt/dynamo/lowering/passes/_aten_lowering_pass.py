@@ -7,7 +7,7 @@ import operator
 
 import torch
 
-from ..... import complex_numbers, passes
+from ..... import complex_numbers
 from ...._said import log
 from .decompose_dynamic_slice_scatter import decompose_dynamic_slice_scatter
 
@@ -123,14 +123,14 @@ def pre_export_lowering(ep: torch.export.ExportedProgram, settings=None) -> torc
     return ep
 
 
-def over_program(program: torch.export.ExportedProgram, settings) -> torch.export.ExportedProgram:
-    """The program after the user's passes (ingot.compile's `passes`)."""
+def with_settings(settings) -> list:
+    """The user's passes as functions of the graph alone."""
 
-    def with_settings(function):
+    def of(function):
         @functools.wraps(function, updated=())
         def run(gm):
             return function(gm, settings)
 
         return run
 
-    return passes.applied(program, [with_settings(f) for f in ATEN_LOWERING_PASSES.passes])
+    return list(map(of, ATEN_LOWERING_PASSES.passes))

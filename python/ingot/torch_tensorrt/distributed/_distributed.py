@@ -1,10 +1,10 @@
-"""`torch_tensorrt.distributed`: collectives stay in torch, with the groups that they name, so nothing has to be set up."""
+"""Contexts around a model with collectives."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 
-from ._said import once
+from .._said import once
 
 
 def set_distributed_mode(group=None, module=None):
@@ -17,8 +17,3 @@ def distributed_context(group=None, module=None):
     """A context manager that returns the module."""
     set_distributed_mode(group, module)
     yield module
-
-
-def setup_nccl_for_torch_tensorrt():
-    """Does nothing: torch finds NCCL."""
-    set_distributed_mode()
