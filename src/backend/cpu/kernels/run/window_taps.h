@@ -37,6 +37,9 @@ class WindowTaps {
   // Taps of a list that lie `a` apart in A and `b` in B become one, of `most` taps at most.
   void merge(int64_t a, int64_t b, int64_t most) { beside_a_ = a, beside_b_ = b, most_merged_ = most; }
 
+  // True if all lists are made of threes: taps that are `a` apart along the line, of which at most the first is outside for the first output, and the last for the last.
+  bool in_threes(int64_t a) const;
+
   bool fits = true;
   size_t places() const { return places_.size(); }
   const std::vector<Run>& runs() const { return runs_; }

@@ -79,6 +79,7 @@ struct Plan {
   WindowTaps taps;
   const DirectTiles* tiles;
   const DirectTiles::Tile *narrow = nullptr, *dots = nullptr;
+  const DirectTiles::Threes* threes = nullptr;
   std::vector<Columns> columns;
   int64_t panel_row;                   // columns of a panel
   int64_t line_count = 1, pieces = 1;
@@ -138,6 +139,17 @@ const DirectTiles::Tile* find_dots(const Plan& p, const Constants& c) {
   return inner.step == 1 && !p.map.leaves(inner) && inner.extent % p.tiles->lanes == 0 && inner.extent > 0 ? p.tiles->dots[p.n] : nullptr;
 }
 
+// Tiles for taps that come in threes, if their sums are not longer than others and each three lies as far apart in B.
+void find_threes(Plan& p) {
+  constexpr int64_t taps = DirectTiles::taps_of_threes;
+  if (p.narrow != nullptr || p.dots != nullptr || p.inner_step != 1 || p.inner % 2 != 0 || taps * p.inner > 2 * longest_sum) return;
+  for (int64_t stride : {1, 2}) {
+    const auto step = static_cast<int64_t>(p.line.step);
+    const DirectTiles::Threes& threes = p.tiles->threes[stride - 1];
+    if (threes.by_outputs != nullptr && step % stride == 0 && p.taps.in_threes(step / stride)) p.threes = &threes;
+  }
+}
+
 // Sorts the map's indices into those of lines, the line's own, and those of the window.
 void find_indices(Plan& p, const Constants& c) {
   const std::vector<IndexMap::Index>& all = p.map.indices;
@@ -186,8 +198,9 @@ void find_indices(Plan& p, const Constants& c) {
   const bool joins_ends = !narrow && (single || p.inner_step == 1) && p.inner <= most_zeros;
   p.taps = WindowTaps("direct_conv", p.map, p.lines, p.line, k, b_steps, most_places, joins_ends);
   if (!p.taps.fits) refuse("an axis is left along two indices");
+  find_threes(p);
   // Taps of few elements, as of a first layer's three channels, cost more between them than in them.
-  if (!narrow && p.inner <= few && (near || !single)) p.taps.merge(p.inner * p.inner_step, p.inner * p.panel_row, enough / p.inner);
+  if (p.threes == nullptr && !narrow && p.inner <= few && (near || !single)) p.taps.merge(p.inner * p.inner_step, p.inner * p.panel_row, enough / p.inner);
 }
 
 void find_columns(Plan& p) {
@@ -634,7 +647,8 @@ class Worker {
     const DirectTiles::Tile* by_outputs;
     int64_t most;
   };
-  Tiles tiles_of(const Columns& columns) const {
+  Tiles tiles_of(const Columns& columns, int64_t outputs = 0) const {
+    if (p_.threes != nullptr && columns.vectors == 1 && outputs >= p_.threes->least) return {p_.threes->by_outputs, p_.threes->most};
     if (p_.dots != nullptr) return {p_.dots, p_.tiles->outputs_of_dots};
     if (p_.narrow != nullptr) return {p_.narrow, DirectTiles::outputs_of_groups};
     return columns.vectors == 2 ? Tiles{p_.tiles->two, p_.tiles->outputs_of_two} : Tiles{p_.tiles->one, p_.tiles->outputs_of_one};
@@ -686,8 +700,9 @@ class Worker {
   }
 
   void tiles(const Unit& u, const WindowTaps::Run& run, size_t column, size_t unit) const {
-    const auto [by_outputs, most] = tiles_of(columns_[column]);
-    const int64_t length = u.end - u.begin, parts = (length + most - 1) / most;
+    const int64_t length = u.end - u.begin;
+    const auto [by_outputs, most] = tiles_of(columns_[column], length);
+    const int64_t parts = (length + most - 1) / most;
     DirectTile d = tile_of(u, columns_[column]);
     const Start first(d);
     for (int64_t i = 0; i < parts; ++i) {
