@@ -23,7 +23,7 @@ const DirectTiles& direct_tiles(bool grouped, int64_t columns) {
   using enum backend::cpu::Isa;
   const backend::cpu::Isa isa = backend::cpu::isa();
   if (isa == portable) return direct_tiles_portable;
-  return isa == avx2 || (grouped && columns % direct_tiles_avx512.lanes != 0) ? direct_tiles_avx2 : direct_tiles_avx512;
+  return isa == avx2 || (grouped && columns <= direct_tiles_avx2.lanes) ? direct_tiles_avx2 : direct_tiles_avx512;
 }
 
 namespace {
@@ -164,7 +164,7 @@ void find_indices(Plan& p, const Constants& c) {
   // Elements that are inside or outside together: all of an innermost index, or those of one group if a vector holds several groups.
   auto leaves = [&](const IndexMap::Index& i) { return p.map.leaves(i); };
   if (p.group_axis != SIZE_MAX && leaves(all[p.group_axis])) refuse("groups may lie outside");
-  const bool narrow = c.grouped && p.n % p.tiles->lanes != 0;
+  const bool narrow = c.grouped && p.n < p.tiles->lanes;
   while (k.size() > 1 && k.back().extent == 1) k.pop_back();
   if (!narrow) k = collapsed(k, p.map.axes);
   if (narrow) {
@@ -377,7 +377,7 @@ Resolved resolve(const Call& call) {
   if (p->lines_plan != nullptr) return {scratch_of(*p->lines_plan), p};
   p->tiles = &direct_tiles(c.grouped, p->n);
   const int64_t lanes = p->tiles->lanes;
-  p->panel_row = c.packed ? tile_ops().columns : p->n <= lanes || (c.grouped && p->n % lanes != 0) ? lanes : 2 * lanes;
+  p->panel_row = c.packed ? tile_ops().columns : p->n <= lanes ? lanes : 2 * lanes;
   if (c.packed && tile_ops().columns != 2 * lanes) refuse("the packed B has panels of another width");
   p->dots = find_dots(*p, c);
   if (p->dots != nullptr) p->panel_row = 1;
