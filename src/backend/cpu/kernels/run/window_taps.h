@@ -58,7 +58,7 @@ class WindowTaps {
     const WindowTaps* taps_ = nullptr;
     WindowTap* memory_ = nullptr;  // per list: its length, then its taps
     size_t made_ = 0, last_ = 0;           // sets; the one of the last line
-    size_t between_[most_sets][IndexMap::most] = {};  // per set and axis: between which cuts its lines are
+    size_t between_[most_sets][IndexMap::most];  // per set that is made and axis: between which cuts its lines are
   };
   size_t memory() const { return memory_ * sets_; }  // of Lists, in number of taps
 

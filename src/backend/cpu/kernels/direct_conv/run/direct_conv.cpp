@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 
 #include "backend/cpu/kernels/direct_conv/run/line_end.h"
 #include "backend/cpu/kernels/direct_conv/run/tile.h"
@@ -71,7 +72,6 @@ struct Plan {
   Bound bound;
   int64_t m, n, k, groups = 1;
   size_t group_axis = SIZE_MAX;
-  std::vector<Joined> joined;
   IndexMap map;
   std::vector<IndexMap::Index> lines;  // indices before the line's own, batch first
   IndexMap::Index line;
@@ -228,7 +228,7 @@ void find_columns(Plan& p) {
 }
 
 // The body's operands without the groups' axis.
-void join_groups(Plan& p, const Constants& c, std::span<const TensorRef> operands, std::vector<TensorRef>& to) {
+void join_groups(const Plan& p, const Constants& c, std::span<const TensorRef> operands, std::vector<Joined>& joined, std::vector<TensorRef>& to) {
   for (const TensorRef& t : operands) {
     if (static_cast<size_t>(t.rank) != c.batch_rank + 2) refuse("an operand of the body has another rank");
     Joined j{};
@@ -243,9 +243,9 @@ void join_groups(Plan& p, const Constants& c, std::span<const TensorRef> operand
     if (!repeats && !beside) refuse("columns of groups are not neighbours");
     if (beside && p.n == 1) j.strides[rank - 1] = t.strides[p.group_axis];
     j.dims[rank - 1] = repeats ? 1 : p.groups * p.n;
-    p.joined.push_back(j);
+    joined.push_back(j);
   }
-  for (size_t i = 0; i < operands.size(); ++i) to.push_back({operands[i].data, operands[i].dtype, operands[i].rank - 1, p.joined[i].dims, p.joined[i].strides});
+  for (size_t i = 0; i < operands.size(); ++i) to.push_back({operands[i].data, operands[i].dtype, operands[i].rank - 1, joined[i].dims, joined[i].strides});
 }
 
 // Chooses an epilogue that runs in the tiles, if there is one.
@@ -370,8 +370,9 @@ Resolved resolve(const Call& call) {
   }
   domain.push_back(p->m);
   domain.push_back(p->groups * p->n);
+  std::vector<Joined> axes;
   std::vector<TensorRef> joined;
-  if (c.grouped) join_groups(*p, c, call.operands.subspan(2), joined);
+  if (c.grouped) join_groups(*p, c, call.operands.subspan(2), axes, joined);
   p->bound = bind_program(c.body, c.grouped ? std::span<const TensorRef>(joined) : call.operands.subspan(2), call.sizes.subspan(3 + c.map_sizes()), domain, false);
   p->lines_plan = along_lines(*p, c, call);
   if (p->lines_plan != nullptr) return {scratch_of(*p->lines_plan), p};
@@ -404,7 +405,7 @@ Resolved resolve(const Call& call) {
   p->large = p->line_count * p->line.extent * std::abs(static_cast<int64_t>(p->line.step)) * 4 > large;
   if (!p->lines.empty()) p->next_line = static_cast<int64_t>(p->lines.back().step);
   p->tap_bytes = padded(static_cast<size_t>(p->units) * p->taps.memory() * sizeof(WindowTap));
-  p->bias_bytes = 2 * padded(static_cast<size_t>(p->groups * p->n + 2 * lanes) * 4);
+  p->bias_bytes = p->n % lanes == 0 || p->narrow != nullptr ? 0 : 2 * padded(static_cast<size_t>(p->groups * p->n + 2 * lanes) * 4);
   p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>((p->line.extent / p->pieces + 1) * p->groups * p->n) * 4);
   p->per_worker = p->tap_bytes + p->bias_bytes + p->line_bytes + p->block_bytes + padded(p->bound.scratch);
   return {p->panel_bytes + static_cast<size_t>(workers) * p->per_worker, p};
@@ -438,23 +439,27 @@ void pack_columns(const Plan& p, const TensorRef& b, const Constants& c, float* 
 
 class Worker {
  public:
-  Worker(const Call& call, const Constants& c, const Plan& p, int worker) : Worker(call, c, p, call.scratch + p.panel_bytes + static_cast<size_t>(worker) * p.per_worker) {}
-  Worker(const Call& call, const Constants& c, const Plan& p, std::byte* scratch) : call_(call), c_(c), p_(p) {
-    for (int64_t i = 0; i < p.units; ++i) units_[i].lists = {p.taps, reinterpret_cast<WindowTap*>(scratch) + static_cast<size_t>(i) * p.taps.memory()};
+  // `units`: how many it runs at a time, at most.
+  Worker(const Call& call, const Constants& c, const Plan& p, int worker, int64_t units) : call_(call), c_(c), p_(p) {
+    std::byte* scratch = call.scratch + p.panel_bytes + static_cast<size_t>(worker) * p.per_worker;
+    for (int64_t i = 0; i < units; ++i) {
+      std::construct_at(units_ + i);
+      units_[i].lists = {p.taps, reinterpret_cast<WindowTap*>(scratch) + static_cast<size_t>(i) * p.taps.memory()};
+    }
     panels_ = p.panel_bytes > 0 ? reinterpret_cast<const float*>(call.scratch) : reinterpret_cast<const float*>(call.operands[1].data);
-    bias_ = reinterpret_cast<float*>(scratch + p.tap_bytes);
+    auto* rows = reinterpret_cast<float*>(scratch + p.tap_bytes);
     sums_ = reinterpret_cast<float*>(scratch + p.tap_bytes + p.bias_bytes);
     block_ = reinterpret_cast<float*>(scratch + p.tap_bytes + p.bias_bytes + p.line_bytes);
     body_ = scratch + p.tap_bytes + p.bias_bytes + p.line_bytes + p.block_bytes;
-    for (size_t i = 0; i < p.joined.size(); ++i) {
-      const TensorRef& t = call.operands[2 + i];
-      joined_[i] = {t.data, t.dtype, t.rank - 1, p.joined[i].dims, p.joined[i].strides};
-    }
-    scale_ = bias_ + p.bias_bytes / 8;
-    // Padded to whole vectors.
-    for (auto [from, to] : {std::pair(p.simple.bias, bias_), std::pair(p.simple.scale, scale_)}) {
-      if (p.direct && from >= 0) std::memcpy(to, operand(from).data, static_cast<size_t>(p.groups * p.n) * 4);
-    }
+    auto row = [&](int k, float* padded) -> const float* {  // of whole vectors
+      if (!p.direct || k < 0) return nullptr;
+      const auto* from = reinterpret_cast<const float*>(operand(k).data);
+      if (p.bias_bytes == 0) return from;
+      std::memcpy(padded, from, static_cast<size_t>(p.groups * p.n) * 4);
+      return padded;
+    };
+    bias_ = row(p.simple.bias, rows);
+    scale_ = row(p.simple.scale, rows + p.bias_bytes / 8);
   }
 
   // Runs units [first, first + count), at most `units` of the plan, on some of the columns.
@@ -488,8 +493,8 @@ class Worker {
   }
 
  private:
-  const TensorRef& operand(int k) const { return c_.grouped ? joined_[k] : call_.operands[2 + static_cast<size_t>(k)]; }
-  std::span<const TensorRef> operands() const { return c_.grouped ? std::span<const TensorRef>(joined_, p_.joined.size()) : call_.operands.subspan(2); }
+  std::span<const TensorRef> operands() const { return call_.operands.subspan(2); }
+  const TensorRef& operand(int k) const { return operands()[static_cast<size_t>(k)]; }
   // An operand of the body at the first output.
   float* floats(int k) const {
     auto* data = reinterpret_cast<float*>(operand(k).data);
@@ -662,8 +667,8 @@ class Worker {
     d.to += columns.first;
     d.columns = columns.count;
     d.end.column = columns.first;
-    if (p_.simple.scale >= 0 && p_.direct) d.end.scale = scale_ + columns.first;
-    if (p_.simple.bias >= 0 && p_.direct) d.end.bias = bias_ + columns.first;
+    if (scale_ != nullptr) d.end.scale = scale_ + columns.first;
+    if (bias_ != nullptr) d.end.bias = bias_ + columns.first;
     if (d.end.residual != nullptr) d.end.residual += columns.first;
     if (p_.program) d.end.program = &u.program;
     return d;
@@ -730,12 +735,13 @@ class Worker {
   const Call& call_;
   const Constants& c_;
   const Plan& p_;
-  const float* panels_;
-  float *bias_, *scale_, *sums_, *block_;
+  const float *panels_, *bias_, *scale_;
+  float *sums_, *block_;
   std::byte* body_;
-  Unit units_[most_units];
+  union {  // only as many are constructed as are used: all of them are a third of a first-level cache
+    Unit units_[most_units];
+  };
   std::span<const Columns> columns_;
-  TensorRef joined_[256];
   int64_t at_[max_rank] = {};
 };
 
@@ -764,7 +770,7 @@ void run(const Call& call) {
     const int64_t blocks = p.line_count / (w.planes.outputs * w.rows.outputs) * w.blocks,
                   tasks = w.by_columns ? call.workers->count() : std::min<int64_t>(blocks, 4 * call.workers->count());
     return call.workers->run(tasks, [&](int64_t task, int worker) {
-      Worker work(call, c, p, worker);
+      Worker work(call, c, p, worker, 1);
       const int64_t first = panels * task / tasks, last = panels * (task + 1) / tasks;
       w.by_columns ? work.winograd(0, blocks, all.subspan(static_cast<size_t>(first), static_cast<size_t>(last - first)))
                    : work.winograd(blocks * task / tasks, blocks * (task + 1) / tasks, all);
@@ -772,11 +778,11 @@ void run(const Call& call) {
   }
   const int64_t units = p.line_count * p.pieces;
   call.workers->run(p.line_tasks * p.column_tasks, [&](int64_t task, int worker) {
-    Worker work(call, c, p, worker);
     const int64_t r = task / p.column_tasks, g = task % p.column_tasks, first = panels * g / p.column_tasks;
     const std::span<const Columns> columns(p.columns.data() + first, static_cast<size_t>(panels * (g + 1) / p.column_tasks - first));
-    const int64_t end = units * (r + 1) / p.line_tasks;
-    for (int64_t u = units * r / p.line_tasks; u < end; u += p.units) work.run(u, std::min(p.units, end - u), columns);
+    const int64_t begin = units * r / p.line_tasks, end = units * (r + 1) / p.line_tasks;
+    Worker work(call, c, p, worker, std::min(p.units, end - begin));
+    for (int64_t u = begin; u < end; u += p.units) work.run(u, std::min(p.units, end - u), columns);
   });
 }
 
