@@ -308,11 +308,13 @@ std::shared_ptr<const LinePlan> along_lines(const Plan& p, const Constants& c, c
   return line_plan(q, call.workers->count());
 }
 
-// How many units to process together: their part of A fits half of a second-level cache, next to a panel of B.
+// How many units to process together: their part of A fits half of a second-level cache, next to a panel of B. Groups read channels of their own: if the panels of all are small and A
+// is large, lines follow one another, so that A is read as it lies.
 int64_t units_together(const Plan& p) {
   constexpr int64_t most_bytes = 256 << 10;
   if (!p.direct || p.columns.size() < 2) return 1;
   if (p.column_tasks > 1) return p.line_count * p.pieces;
+  if (p.groups > 1 && p.large && p.k * p.panel_row * std::ssize(p.columns) * 4 <= most_bytes) return 1;
   const int64_t bytes = p.line.extent / p.pieces * std::abs(static_cast<int64_t>(p.line.step)) * 4, taps = static_cast<int64_t>(p.taps.memory());
   return std::clamp<int64_t>(std::min(most_bytes / std::max<int64_t>(1, bytes), most_taps / std::max<int64_t>(1, taps)), 1, most_units);
 }
@@ -400,9 +402,9 @@ Resolved resolve(const Call& call) {
     p->pieces = std::clamp<int64_t>(wanted / p->line_count, 1, std::max<int64_t>(1, p->line.extent / 24));
   }
   share(*p, wanted, workers);
-  if (!p->winograd) p->units = units_together(*p);
   constexpr int64_t large = 1 << 20;
   p->large = p->line_count * p->line.extent * std::abs(static_cast<int64_t>(p->line.step)) * 4 > large;
+  if (!p->winograd) p->units = units_together(*p);
   if (!p->lines.empty()) p->next_line = static_cast<int64_t>(p->lines.back().step);
   p->tap_bytes = padded(static_cast<size_t>(p->units) * p->taps.memory() * sizeof(WindowTap));
   p->bias_bytes = p->n % lanes == 0 || p->narrow != nullptr ? 0 : 2 * padded(static_cast<size_t>(p->groups * p->n + 2 * lanes) * 4);
