@@ -120,6 +120,28 @@ TEST(direct_conv, short_taps) {
   }
 }
 
+// Three taps beside one another, which share what they read.
+TEST(direct_conv, threes) {
+  auto pool = make_pool(2);
+  for (int64_t width = 5; width < 34; ++width) {
+    for (int64_t pad : {0, 1}) {
+      check({1, 5, width, 2, 16, 16, 3, 3, 2, pad, 1, Groups::residual}, *pool);
+      check({1, 5, width, 2, 6, 16, 2, 3, 1, pad, 1, Groups::scale_clamp}, inline_workers());
+    }
+    check({2, 4, width, 3, 8, 8, 3, 3, 2, 1, 1, Groups::bias_relu}, *pool);
+  }
+  for (Groups::End end : {Groups::plain, Groups::bias_relu, Groups::scale_clamp, Groups::residual, Groups::twice}) {
+    for (int64_t stride : {1, 2}) {
+      check({1, 15, 15, 3, 12, 24, 3, 3, stride, 1, 1, end}, *pool);
+      check({1, 9, 28, 2, 40, 16, 5, 3, stride, 1, 1, end, false, true}, *pool);  // more products than one sum has
+      check({1, 9, 28, 2, 7, 16, 3, 3, stride, 1, 1, end}, *pool);                // an odd number of channels
+      check({1, 9, 60, 2, 16, 16, 1, 3, stride, 1, 2, end}, *pool);               // dilated
+    }
+  }
+  check({1, 9, 28, 2, 16, 16, 3, 3, 3, 1, 1}, *pool);
+  check({1, 9, 28, 2, 16, 16, 3, 3, 1, 2, 1}, *pool);
+}
+
 // Outputs near the ends of lines have taps of their own; those of several lines are computed together.
 TEST(direct_conv, ends_of_lines) {
   auto pool = make_pool(2);

@@ -18,6 +18,8 @@ struct SumEnd {
   const VectorEnd* program = nullptr;             // if set, replaces all of the above
   int64_t row = 0, column = 0;                    // of the tile, for the program
 
+  // True if no more follows the sums than scale, bias and bounds.
+  bool is_short() const { return residual == nullptr && program == nullptr && (activation == SimpleEpilogue::none || activation == SimpleEpilogue::clamp); }
   // `slope_operand`: the address of the epilogue's slope, or null if it is a constant.
   void set(const SimpleEpilogue& s, const void* slope_operand) {
     activation = s.activation;

@@ -120,6 +120,21 @@ std::span<const WindowTap> WindowTaps::Lists::of(size_t run, const IndexMap::Pos
   return of_list(memory_ + set * taps_->memory_ + taps_->first_[run]);
 }
 
+bool WindowTaps::in_threes(int64_t a) const {
+  if (runs_.size() != 1 || runs_[0].places.size() != places_.size() || places_.size() % 3 != 0) return false;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const size_t at = i % 3;
+    const uint32_t ends = runs_[0].ends.empty() ? WindowTap::none : runs_[0].ends[i];
+    if ((ends & ~(at == 0 ? WindowTap::first : at == 2 ? WindowTap::last : WindowTap::none)) != 0) return false;
+    const Place &first = places_[i - at], &place = places_[i];
+    if (place.tap.a != first.tap.a + static_cast<int64_t>(at) * a) return false;
+    for (int axis = 0; axis < axes_; ++axis) {
+      if (!across_[axis] && place.along[axis] != first.along[axis]) return false;
+    }
+  }
+  return true;
+}
+
 void WindowTaps::join_ends() {
   std::vector<Run> joined;
   auto join = [](Run& run, const Run& end, WindowTap::Ends which) {

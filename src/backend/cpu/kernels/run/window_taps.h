@@ -37,6 +37,9 @@ class WindowTaps {
   // Taps of a list that lie `a` apart in A and `b` in B become one, of `most` taps at most.
   void merge(int64_t a, int64_t b, int64_t most) { beside_a_ = a, beside_b_ = b, most_merged_ = most; }
 
+  // True if all lists are made of threes: taps that are `a` apart along the line, of which at most the first is outside for the first output, and the last for the last.
+  bool in_threes(int64_t a) const;
+
   bool fits = true;
   size_t places() const { return places_.size(); }
   const std::vector<Run>& runs() const { return runs_; }
@@ -55,7 +58,7 @@ class WindowTaps {
     const WindowTaps* taps_ = nullptr;
     WindowTap* memory_ = nullptr;  // per list: its length, then its taps
     size_t made_ = 0, last_ = 0;           // sets; the one of the last line
-    size_t between_[most_sets][IndexMap::most] = {};  // per set and axis: between which cuts its lines are
+    size_t between_[most_sets][IndexMap::most];  // per set that is made and axis: between which cuts its lines are
   };
   size_t memory() const { return memory_ * sets_; }  // of Lists, in number of taps
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 
 #include "backend/cpu/kernels/direct_conv/run/line_end.h"
 #include "backend/cpu/kernels/direct_conv/run/tile.h"
@@ -23,7 +24,7 @@ const DirectTiles& direct_tiles(bool grouped, int64_t columns) {
   using enum backend::cpu::Isa;
   const backend::cpu::Isa isa = backend::cpu::isa();
   if (isa == portable) return direct_tiles_portable;
-  return isa == avx2 || (grouped && columns % direct_tiles_avx512.lanes != 0) ? direct_tiles_avx2 : direct_tiles_avx512;
+  return isa == avx2 || (grouped && columns <= direct_tiles_avx2.lanes) ? direct_tiles_avx2 : direct_tiles_avx512;
 }
 
 namespace {
@@ -71,7 +72,6 @@ struct Plan {
   Bound bound;
   int64_t m, n, k, groups = 1;
   size_t group_axis = SIZE_MAX;
-  std::vector<Joined> joined;
   IndexMap map;
   std::vector<IndexMap::Index> lines;  // indices before the line's own, batch first
   IndexMap::Index line;
@@ -79,6 +79,7 @@ struct Plan {
   WindowTaps taps;
   const DirectTiles* tiles;
   const DirectTiles::Tile *narrow = nullptr, *dots = nullptr;
+  const DirectTiles::Threes* threes = nullptr;
   std::vector<Columns> columns;
   int64_t panel_row;                   // columns of a panel
   int64_t line_count = 1, pieces = 1;
@@ -138,6 +139,17 @@ const DirectTiles::Tile* find_dots(const Plan& p, const Constants& c) {
   return inner.step == 1 && !p.map.leaves(inner) && inner.extent % p.tiles->lanes == 0 && inner.extent > 0 ? p.tiles->dots[p.n] : nullptr;
 }
 
+// Tiles for taps that come in threes, if their sums are not longer than others and each three lies as far apart in B.
+void find_threes(Plan& p) {
+  constexpr int64_t taps = DirectTiles::taps_of_threes;
+  if (p.narrow != nullptr || p.dots != nullptr || p.inner_step != 1 || p.inner % 2 != 0 || taps * p.inner > 2 * longest_sum) return;
+  for (int64_t stride : {1, 2}) {
+    const auto step = static_cast<int64_t>(p.line.step);
+    const DirectTiles::Threes& threes = p.tiles->threes[stride - 1];
+    if (threes.by_outputs != nullptr && step % stride == 0 && p.taps.in_threes(step / stride)) p.threes = &threes;
+  }
+}
+
 // Sorts the map's indices into those of lines, the line's own, and those of the window.
 void find_indices(Plan& p, const Constants& c) {
   const std::vector<IndexMap::Index>& all = p.map.indices;
@@ -152,7 +164,7 @@ void find_indices(Plan& p, const Constants& c) {
   // Elements that are inside or outside together: all of an innermost index, or those of one group if a vector holds several groups.
   auto leaves = [&](const IndexMap::Index& i) { return p.map.leaves(i); };
   if (p.group_axis != SIZE_MAX && leaves(all[p.group_axis])) refuse("groups may lie outside");
-  const bool narrow = c.grouped && p.n % p.tiles->lanes != 0;
+  const bool narrow = c.grouped && p.n < p.tiles->lanes;
   while (k.size() > 1 && k.back().extent == 1) k.pop_back();
   if (!narrow) k = collapsed(k, p.map.axes);
   if (narrow) {
@@ -186,8 +198,9 @@ void find_indices(Plan& p, const Constants& c) {
   const bool joins_ends = !narrow && (single || p.inner_step == 1) && p.inner <= most_zeros;
   p.taps = WindowTaps("direct_conv", p.map, p.lines, p.line, k, b_steps, most_places, joins_ends);
   if (!p.taps.fits) refuse("an axis is left along two indices");
+  find_threes(p);
   // Taps of few elements, as of a first layer's three channels, cost more between them than in them.
-  if (!narrow && p.inner <= few && (near || !single)) p.taps.merge(p.inner * p.inner_step, p.inner * p.panel_row, enough / p.inner);
+  if (p.threes == nullptr && !narrow && p.inner <= few && (near || !single)) p.taps.merge(p.inner * p.inner_step, p.inner * p.panel_row, enough / p.inner);
 }
 
 void find_columns(Plan& p) {
@@ -215,7 +228,7 @@ void find_columns(Plan& p) {
 }
 
 // The body's operands without the groups' axis.
-void join_groups(Plan& p, const Constants& c, std::span<const TensorRef> operands, std::vector<TensorRef>& to) {
+void join_groups(const Plan& p, const Constants& c, std::span<const TensorRef> operands, std::vector<Joined>& joined, std::vector<TensorRef>& to) {
   for (const TensorRef& t : operands) {
     if (static_cast<size_t>(t.rank) != c.batch_rank + 2) refuse("an operand of the body has another rank");
     Joined j{};
@@ -230,9 +243,9 @@ void join_groups(Plan& p, const Constants& c, std::span<const TensorRef> operand
     if (!repeats && !beside) refuse("columns of groups are not neighbours");
     if (beside && p.n == 1) j.strides[rank - 1] = t.strides[p.group_axis];
     j.dims[rank - 1] = repeats ? 1 : p.groups * p.n;
-    p.joined.push_back(j);
+    joined.push_back(j);
   }
-  for (size_t i = 0; i < operands.size(); ++i) to.push_back({operands[i].data, operands[i].dtype, operands[i].rank - 1, p.joined[i].dims, p.joined[i].strides});
+  for (size_t i = 0; i < operands.size(); ++i) to.push_back({operands[i].data, operands[i].dtype, operands[i].rank - 1, joined[i].dims, joined[i].strides});
 }
 
 // Chooses an epilogue that runs in the tiles, if there is one.
@@ -295,11 +308,13 @@ std::shared_ptr<const LinePlan> along_lines(const Plan& p, const Constants& c, c
   return line_plan(q, call.workers->count());
 }
 
-// How many units to process together: their part of A fits half of a second-level cache, next to a panel of B.
+// How many units to process together: their part of A fits half of a second-level cache, next to a panel of B. Groups read channels of their own: if the panels of all are small and A
+// is large, lines follow one another, so that A is read as it lies.
 int64_t units_together(const Plan& p) {
   constexpr int64_t most_bytes = 256 << 10;
   if (!p.direct || p.columns.size() < 2) return 1;
   if (p.column_tasks > 1) return p.line_count * p.pieces;
+  if (p.groups > 1 && p.large && p.k * p.panel_row * std::ssize(p.columns) * 4 <= most_bytes) return 1;
   const int64_t bytes = p.line.extent / p.pieces * std::abs(static_cast<int64_t>(p.line.step)) * 4, taps = static_cast<int64_t>(p.taps.memory());
   return std::clamp<int64_t>(std::min(most_bytes / std::max<int64_t>(1, bytes), most_taps / std::max<int64_t>(1, taps)), 1, most_units);
 }
@@ -357,14 +372,15 @@ Resolved resolve(const Call& call) {
   }
   domain.push_back(p->m);
   domain.push_back(p->groups * p->n);
+  std::vector<Joined> axes;
   std::vector<TensorRef> joined;
-  if (c.grouped) join_groups(*p, c, call.operands.subspan(2), joined);
+  if (c.grouped) join_groups(*p, c, call.operands.subspan(2), axes, joined);
   p->bound = bind_program(c.body, c.grouped ? std::span<const TensorRef>(joined) : call.operands.subspan(2), call.sizes.subspan(3 + c.map_sizes()), domain, false);
   p->lines_plan = along_lines(*p, c, call);
   if (p->lines_plan != nullptr) return {scratch_of(*p->lines_plan), p};
   p->tiles = &direct_tiles(c.grouped, p->n);
   const int64_t lanes = p->tiles->lanes;
-  p->panel_row = c.packed ? tile_ops().columns : p->n <= lanes || (c.grouped && p->n % lanes != 0) ? lanes : 2 * lanes;
+  p->panel_row = c.packed ? tile_ops().columns : p->n <= lanes ? lanes : 2 * lanes;
   if (c.packed && tile_ops().columns != 2 * lanes) refuse("the packed B has panels of another width");
   p->dots = find_dots(*p, c);
   if (p->dots != nullptr) p->panel_row = 1;
@@ -386,12 +402,12 @@ Resolved resolve(const Call& call) {
     p->pieces = std::clamp<int64_t>(wanted / p->line_count, 1, std::max<int64_t>(1, p->line.extent / 24));
   }
   share(*p, wanted, workers);
-  if (!p->winograd) p->units = units_together(*p);
   constexpr int64_t large = 1 << 20;
   p->large = p->line_count * p->line.extent * std::abs(static_cast<int64_t>(p->line.step)) * 4 > large;
+  if (!p->winograd) p->units = units_together(*p);
   if (!p->lines.empty()) p->next_line = static_cast<int64_t>(p->lines.back().step);
   p->tap_bytes = padded(static_cast<size_t>(p->units) * p->taps.memory() * sizeof(WindowTap));
-  p->bias_bytes = 2 * padded(static_cast<size_t>(p->groups * p->n + 2 * lanes) * 4);
+  p->bias_bytes = p->n % lanes == 0 || p->narrow != nullptr ? 0 : 2 * padded(static_cast<size_t>(p->groups * p->n + 2 * lanes) * 4);
   p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>((p->line.extent / p->pieces + 1) * p->groups * p->n) * 4);
   p->per_worker = p->tap_bytes + p->bias_bytes + p->line_bytes + p->block_bytes + padded(p->bound.scratch);
   return {p->panel_bytes + static_cast<size_t>(workers) * p->per_worker, p};
@@ -425,23 +441,27 @@ void pack_columns(const Plan& p, const TensorRef& b, const Constants& c, float* 
 
 class Worker {
  public:
-  Worker(const Call& call, const Constants& c, const Plan& p, int worker) : Worker(call, c, p, call.scratch + p.panel_bytes + static_cast<size_t>(worker) * p.per_worker) {}
-  Worker(const Call& call, const Constants& c, const Plan& p, std::byte* scratch) : call_(call), c_(c), p_(p) {
-    for (int64_t i = 0; i < p.units; ++i) units_[i].lists = {p.taps, reinterpret_cast<WindowTap*>(scratch) + static_cast<size_t>(i) * p.taps.memory()};
+  // `units`: how many it runs at a time, at most.
+  Worker(const Call& call, const Constants& c, const Plan& p, int worker, int64_t units) : call_(call), c_(c), p_(p) {
+    std::byte* scratch = call.scratch + p.panel_bytes + static_cast<size_t>(worker) * p.per_worker;
+    for (int64_t i = 0; i < units; ++i) {
+      std::construct_at(units_ + i);
+      units_[i].lists = {p.taps, reinterpret_cast<WindowTap*>(scratch) + static_cast<size_t>(i) * p.taps.memory()};
+    }
     panels_ = p.panel_bytes > 0 ? reinterpret_cast<const float*>(call.scratch) : reinterpret_cast<const float*>(call.operands[1].data);
-    bias_ = reinterpret_cast<float*>(scratch + p.tap_bytes);
+    auto* rows = reinterpret_cast<float*>(scratch + p.tap_bytes);
     sums_ = reinterpret_cast<float*>(scratch + p.tap_bytes + p.bias_bytes);
     block_ = reinterpret_cast<float*>(scratch + p.tap_bytes + p.bias_bytes + p.line_bytes);
     body_ = scratch + p.tap_bytes + p.bias_bytes + p.line_bytes + p.block_bytes;
-    for (size_t i = 0; i < p.joined.size(); ++i) {
-      const TensorRef& t = call.operands[2 + i];
-      joined_[i] = {t.data, t.dtype, t.rank - 1, p.joined[i].dims, p.joined[i].strides};
-    }
-    scale_ = bias_ + p.bias_bytes / 8;
-    // Padded to whole vectors.
-    for (auto [from, to] : {std::pair(p.simple.bias, bias_), std::pair(p.simple.scale, scale_)}) {
-      if (p.direct && from >= 0) std::memcpy(to, operand(from).data, static_cast<size_t>(p.groups * p.n) * 4);
-    }
+    auto row = [&](int k, float* padded) -> const float* {  // of whole vectors
+      if (!p.direct || k < 0) return nullptr;
+      const auto* from = reinterpret_cast<const float*>(operand(k).data);
+      if (p.bias_bytes == 0) return from;
+      std::memcpy(padded, from, static_cast<size_t>(p.groups * p.n) * 4);
+      return padded;
+    };
+    bias_ = row(p.simple.bias, rows);
+    scale_ = row(p.simple.scale, rows + p.bias_bytes / 8);
   }
 
   // Runs units [first, first + count), at most `units` of the plan, on some of the columns.
@@ -475,8 +495,8 @@ class Worker {
   }
 
  private:
-  const TensorRef& operand(int k) const { return c_.grouped ? joined_[k] : call_.operands[2 + static_cast<size_t>(k)]; }
-  std::span<const TensorRef> operands() const { return c_.grouped ? std::span<const TensorRef>(joined_, p_.joined.size()) : call_.operands.subspan(2); }
+  std::span<const TensorRef> operands() const { return call_.operands.subspan(2); }
+  const TensorRef& operand(int k) const { return operands()[static_cast<size_t>(k)]; }
   // An operand of the body at the first output.
   float* floats(int k) const {
     auto* data = reinterpret_cast<float*>(operand(k).data);
@@ -634,7 +654,8 @@ class Worker {
     const DirectTiles::Tile* by_outputs;
     int64_t most;
   };
-  Tiles tiles_of(const Columns& columns) const {
+  Tiles tiles_of(const Columns& columns, int64_t outputs = 0) const {
+    if (p_.threes != nullptr && columns.vectors == 1 && outputs >= p_.threes->least) return {p_.threes->by_outputs, p_.threes->most};
     if (p_.dots != nullptr) return {p_.dots, p_.tiles->outputs_of_dots};
     if (p_.narrow != nullptr) return {p_.narrow, DirectTiles::outputs_of_groups};
     return columns.vectors == 2 ? Tiles{p_.tiles->two, p_.tiles->outputs_of_two} : Tiles{p_.tiles->one, p_.tiles->outputs_of_one};
@@ -648,8 +669,8 @@ class Worker {
     d.to += columns.first;
     d.columns = columns.count;
     d.end.column = columns.first;
-    if (p_.simple.scale >= 0 && p_.direct) d.end.scale = scale_ + columns.first;
-    if (p_.simple.bias >= 0 && p_.direct) d.end.bias = bias_ + columns.first;
+    if (scale_ != nullptr) d.end.scale = scale_ + columns.first;
+    if (bias_ != nullptr) d.end.bias = bias_ + columns.first;
     if (d.end.residual != nullptr) d.end.residual += columns.first;
     if (p_.program) d.end.program = &u.program;
     return d;
@@ -686,8 +707,9 @@ class Worker {
   }
 
   void tiles(const Unit& u, const WindowTaps::Run& run, size_t column, size_t unit) const {
-    const auto [by_outputs, most] = tiles_of(columns_[column]);
-    const int64_t length = u.end - u.begin, parts = (length + most - 1) / most;
+    const int64_t length = u.end - u.begin;
+    const auto [by_outputs, most] = tiles_of(columns_[column], length);
+    const int64_t parts = (length + most - 1) / most;
     DirectTile d = tile_of(u, columns_[column]);
     const Start first(d);
     for (int64_t i = 0; i < parts; ++i) {
@@ -715,12 +737,13 @@ class Worker {
   const Call& call_;
   const Constants& c_;
   const Plan& p_;
-  const float* panels_;
-  float *bias_, *scale_, *sums_, *block_;
+  const float *panels_, *bias_, *scale_;
+  float *sums_, *block_;
   std::byte* body_;
-  Unit units_[most_units];
+  union {  // only as many are constructed as are used: all of them are a third of a first-level cache
+    Unit units_[most_units];
+  };
   std::span<const Columns> columns_;
-  TensorRef joined_[256];
   int64_t at_[max_rank] = {};
 };
 
@@ -749,7 +772,7 @@ void run(const Call& call) {
     const int64_t blocks = p.line_count / (w.planes.outputs * w.rows.outputs) * w.blocks,
                   tasks = w.by_columns ? call.workers->count() : std::min<int64_t>(blocks, 4 * call.workers->count());
     return call.workers->run(tasks, [&](int64_t task, int worker) {
-      Worker work(call, c, p, worker);
+      Worker work(call, c, p, worker, 1);
       const int64_t first = panels * task / tasks, last = panels * (task + 1) / tasks;
       w.by_columns ? work.winograd(0, blocks, all.subspan(static_cast<size_t>(first), static_cast<size_t>(last - first)))
                    : work.winograd(blocks * task / tasks, blocks * (task + 1) / tasks, all);
@@ -757,11 +780,11 @@ void run(const Call& call) {
   }
   const int64_t units = p.line_count * p.pieces;
   call.workers->run(p.line_tasks * p.column_tasks, [&](int64_t task, int worker) {
-    Worker work(call, c, p, worker);
     const int64_t r = task / p.column_tasks, g = task % p.column_tasks, first = panels * g / p.column_tasks;
     const std::span<const Columns> columns(p.columns.data() + first, static_cast<size_t>(panels * (g + 1) / p.column_tasks - first));
-    const int64_t end = units * (r + 1) / p.line_tasks;
-    for (int64_t u = units * r / p.line_tasks; u < end; u += p.units) work.run(u, std::min(p.units, end - u), columns);
+    const int64_t begin = units * r / p.line_tasks, end = units * (r + 1) / p.line_tasks;
+    Worker work(call, c, p, worker, std::min(p.units, end - begin));
+    for (int64_t u = begin; u < end; u += p.units) work.run(u, std::min(p.units, end - u), columns);
   });
 }
 

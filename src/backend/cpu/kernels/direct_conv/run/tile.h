@@ -51,6 +51,12 @@ struct DirectTiles {
   int lanes, outputs_of_two, outputs_of_one;
   using Tile = void (*)(const DirectTile&);
   const Tile *two, *one;          // by number of outputs; for two vectors of columns, for one. All columns read the same elements of A
+  // For one vector of columns, if taps come in threes that are side by side (WindowTaps::in_threes), with outputs one tap apart or two. From `least` outputs on; null: none.
+  static constexpr int taps_of_threes = 3;
+  struct Threes {
+    const Tile* by_outputs = nullptr;
+    int64_t least = 0, most = 0;
+  } threes[2];
   // For groups with fewer columns than a vector: each vector holds several groups, contiguous in A and B. Null if there is no tile for groups of these sizes.
   const Tile* (*narrow)(int64_t channels, int64_t columns);
   WinogradTiles winograd;

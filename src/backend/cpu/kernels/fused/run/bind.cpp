@@ -218,18 +218,22 @@ Bound bind_program(std::shared_ptr<const Program> program, std::span<const Tenso
 }
 
 bool may_join_lines(const Bound& b, const Program& p) {
-  constexpr int64_t longest = 128;  // starting an instruction takes longer than this many elements
+  constexpr int64_t longest = 128, longest_solid = 1024;  // starting an instruction takes longer than this many elements; and if no line is copied
   if (p.has_reductions || p.has_accumulator || b.across != 0 || !b.staged.empty() || p.row_rank != 1 || p.domain_rank < 2 || p.code.size() < 2) return false;
   const int64_t line = b.domain.back(), lines = b.domain[b.domain.size() - 2];
-  if (line < 2 || line > longest || lines < 2) return false;
+  if (line < 2 || line > longest_solid || lines < 2) return false;
+  auto fits = [&](size_t operand) {
+    const int64_t* strides = b.strides[operand].data() + p.domain_rank - 2;
+    return line <= longest || strides[0] == 0 || (strides[0] == line && strides[1] == 1);
+  };
   for (const ProgramInstruction& i : p.code) {
     if (i.kind == Kind::place || (i.kind == Kind::index && i.axis >= p.domain_rank - 2)) return false;
-    if (i.kind == Kind::load && (!i.in.empty() || !i.lower.empty())) return false;
+    if (i.kind == Kind::load && (!i.in.empty() || !i.lower.empty() || !fits(i.operand))) return false;
   }
   return std::all_of(p.stores.begin(), p.stores.end(), [&](const ProgramStore& s) {
     if (s.operand >= b.dims.size()) return false;
     const std::vector<int64_t>& dims = b.dims[s.operand];
-    return dims.back() == line && dims[dims.size() - 2] == lines;
+    return dims.back() == line && dims[dims.size() - 2] == lines && fits(s.operand);
   });
 }
 
@@ -268,8 +272,8 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
   list_work(b, p);
   int64_t row = 1;
   for (int a = p.domain_rank - p.row_rank; a < p.domain_rank; ++a) row *= b.domain[static_cast<size_t>(a)];
-  // Whole rows if the blocks fit the second-level cache; else blocks of 512, reloaded for each stage.
-  int64_t block = std::min<int64_t>(row, 512);
+  // Whole rows if the blocks fit the second-level cache; else blocks of 512, reloaded for each stage, or of some lines.
+  int64_t block = std::min<int64_t>(row, b.line != 0 ? 2048 : 512);
   if (p.has_reductions && b.across == 0 && row * std::max(p.slots, 1) * 8 <= 256 * 1024) block = row;
   b.block = static_cast<size_t>((std::max<int64_t>(block, 1) + 63) / 64 * 64);
   b.scratch = (p.code.size() * 48 + 127) / 64 * 64 + static_cast<size_t>(p.slots) * b.block * 8 + 64;

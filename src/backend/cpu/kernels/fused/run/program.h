@@ -142,7 +142,8 @@ struct Bound {
     std::vector<int64_t> strides;             // in the operand's own memory, per axis
   };
   std::vector<Staged> staged;
-  // A short last axis is joined with the one before it: a row has both axes (row_rank 2), and blocks are whole lines of this many elements. 0: not joined.
+  // A short last axis, or a longer one whose lines follow one another, is joined with the one before it: a row has both axes (row_rank 2), and blocks are whole
+  // lines of this many elements. 0: not joined.
   int64_t line = 0;
   std::vector<uint8_t> repeats;               // per instruction: a load that is the same for all lines keeps its slot between blocks
   size_t block = 0;                           // elements per slot
