@@ -2,6 +2,7 @@
 and two."""
 
 import copy
+import math
 import random
 import sys
 from pathlib import Path
@@ -65,6 +66,32 @@ def test_open(seed):
     compiled = ingot.compile(model, inputs=[ingot.Input(min_shape=least, opt_shape=most, max_shape=most)], fallback="error")
     for shape in (least, most, tuple((a + b + 1) // 2 for a, b in zip(least, most))):
         compare(compiled, model, shape)
+
+
+NEAR_INFINITY = {
+    **{f"problem {seed}": seed for seed in range(300, 330)},
+    "few columns, phases that see other places": nn.ConvTranspose2d(8, 3, 3, 2, 1, 1),
+    "few columns, phases that see the same in pairs": nn.ConvTranspose2d(8, 1, 8, 4, 2),
+    "few columns, phases without a kernel": nn.ConvTranspose2d(8, 1, 1, 2),
+    "few columns, volumes": nn.ConvTranspose3d(4, 2, 4, 2, 1),
+    "few columns, lines": nn.ConvTranspose1d(4, 2, 5, 3, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan], ids=str)
+@pytest.mark.parametrize("name", NEAR_INFINITY)
+def test_beside_a_place_that_is_not_finite(name, value):
+    """One element that is not finite is in the results that it belongs to, and in no others."""
+    given = NEAR_INFINITY[name]
+    if isinstance(given, int):
+        model, _, shape = random_problem(given)
+    else:
+        model = nn.Sequential(given, nn.Tanh()).eval().requires_grad_(False)
+        shape = (2, given.in_channels, *(7, 9, 5)[: given.weight.dim() - 2])
+    x = torch.randn(shape)
+    x[(-1, 0, *(n // 2 for n in shape[2:]))] = value
+    compiled = ingot.compile(model, inputs=[x], fallback="error")
+    assert_accurate(compiled(x), model(x), copy.deepcopy(model).double()(x.double()), depth=1000)
 
 
 class BesideSkip(nn.Module):
