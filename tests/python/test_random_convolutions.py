@@ -137,3 +137,12 @@ def test_planes_outside(layer):
             compare(ingot.compile(model, inputs=[torch.randn(shape)], fallback="error"), model, shape)
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("depth", [3, 4])
+def test_one_plane_outside(depth):
+    """All windows of a volume lie in one plane, which is padding (results are the bias) or is not."""
+    model = nn.Sequential(nn.Conv3d(4, 32, 1), nn.ReLU(), nn.Conv3d(32, 32, (1, 3, 3), (depth + 2, 1, 1), (1, 1, 1)), nn.Conv3d(32, 3, 1)).eval().requires_grad_(False)
+    compare(ingot.compile(model, inputs=[torch.randn(1, 4, depth, 17, 16)], fallback="error"), model, (1, 4, depth, 17, 16))
+    model[2].padding = (0, 1, 1)
+    compare(ingot.compile(model, inputs=[torch.randn(1, 4, depth, 17, 16)], fallback="error"), model, (1, 4, depth, 17, 16))
