@@ -38,7 +38,7 @@ namespace {
 // Size of a K block with many rows, which is one sum. In order, all sums have this length.
 constexpr int64_t k_many = least_k_block;
 // Of one sum with few rows.
-constexpr int64_t few_rows_sum = 768;
+constexpr int64_t few_rows_sum = 512;
 
 // With few rows, an int8 panel is read directly; with more, blocks of it are decoded first. In order, all row counts use the same tiles.
 Way way_of_int8(DType a, bool mapped, bool in_order, int64_t m) {
