@@ -56,7 +56,7 @@ class Dims:
             other, other_axis = self._places[size]
             one = f"shared_dims={{{other_axis}: \"B\"}}" if axis == other_axis else f"shared_dims={{{other_axis}: \"B\"}} and shared_dims={{{axis}: \"B\"}}"
             return f"the model needs axis {axis} of {label} to have the size of axis {other_axis} of {other}, which is what the compiled module takes; {one} in their Inputs says so"
-        factor, _, of = size.rpartition("*")
+        of = re.search(r"[A-Za-z_]\w*", size)[0]
         if of in self._places:
             return f"the model needs axis {axis} of {label} to have the size {size.replace(of, 'n')}, where n is that of axis {self._places[of][1]} of {self._places[of][0]}; the compiled module takes no other"
         return f"the model needs axis {axis} of {label} to have a size of {size.replace(of, 'n')}; the compiled module takes no other"
@@ -116,6 +116,15 @@ def relations(reason) -> dict[str, str]:
     roots = {m[1] for line in lines if (m := _ROOT.fullmatch(line))}  # names that torch introduced for sizes such as 2*n
     known = all(any(re.search(rf"\b{root}\b", size) for size in found.values()) for root in roots)
     return found if known and len(found) + len(roots) == len(lines) else {}
+
+
+def with_least_sizes(reason) -> str:
+    """torch's message, with a least size for the names that it introduces and from which a size such as 2*n - 1 follows: torch leaves it out where it is small, and takes none for 0."""
+    for name in {m[1] for m in _ROOT.finditer(reason)}:
+        sizes = re.findall(rf" = (?:(\d+)\*)?{name} - (\d+)", reason)
+        least = max((-(-int(less) // int(factor or 1)) for factor, less in sizes), default=0)
+        reason = reason.replace(f"Dim('{name}', max", f"Dim('{name}', min={least}, max").replace(f"Dim('{name}')", f"Dim('{name}', min={least})") if least > 0 else reason
+    return reason
 
 
 def settle(program: Program):

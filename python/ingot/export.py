@@ -19,7 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .attributes import AttributeWatch, WritesUndone
 from .branches import Branches
-from .dims import Dims, relations, settle
+from .dims import Dims, relations, settle, with_least_sizes
 from .errors import Error, InputError, UnsupportedError
 from .given import Given, is_input
 from .program import Program, paired
@@ -90,7 +90,7 @@ class _Trace:
                         raise refusal from problem
                     raise
                 followed |= fixes
-                self._shapes = refine_dynamic_shapes_from_suggested_fixes(_reason(problem), self._shapes)
+                self._shapes = refine_dynamic_shapes_from_suggested_fixes(with_least_sizes(_reason(problem)), self._shapes)
         for name, size in followed.items():
             log.warning("%s", self._dims.relation(name, size))
         return program

@@ -122,7 +122,7 @@ Phase phase_of(const Windows& on, size_t i, int64_t r) {
 }
 
 // The results of each phase are one product (or sum), and no input is multiplied that was not there. Phases of an axis are parts of a concatenation, where
-// they are computed in place; those that see the same are columns of one product.
+// they are computed in place; neighbours that see the same are columns of one product. Others are not, with zeros in their kernels: an infinite element times zero is NaN.
 class Transposed {
  public:
   Transposed(Layer l, Windows on, const Numbers& more) : l_(std::move(l)), on_(std::move(on)), n_(l_.axes()) {
@@ -135,8 +135,8 @@ class Transposed {
       beyond_.push_back(beyond > 0 ? (beyond + on_.stride[i] - 1) / on_.stride[i] : -(-beyond / on_.stride[i]));
       counts_.push_back(before + Dim(beyond_.back()));
     }
-    const bool spread = std::all_of(on_.dilation.begin(), on_.dilation.end(), [](int64_t d) { return d == 1; });
-    for (size_t i = 0; i < n_; ++i) joined_.push_back(l_.groups == 1 && on_.stride[i] > 1 && spread && (all <= few_columns || (i + 1 == n_ && sees_the_same(i))));
+    const bool joins = l_.groups == 1 && std::all_of(on_.dilation.begin(), on_.dilation.end(), [](int64_t d) { return d == 1; });
+    for (size_t i = 0; i < n_; ++i) ranges_.push_back(ranges_of(i, joins, all <= few_columns));
   }
 
   Value run() const {
@@ -152,21 +152,32 @@ class Transposed {
   }
 
  private:
-  bool sees_the_same(size_t i) const {
-    const Phase first = phase_of(on_, i, 0);
-    for (int64_t r = 1; r < on_.stride[i]; ++r) {
-      const Phase p = phase_of(on_, i, r);
-      if (p.count != first.count || p.before != first.before) return l_.w.dim(0).constant().value_or(few_columns) * on_.stride[i] <= few_columns;
+  // Neighbouring phases of an axis, as columns of one product.
+  struct Range {
+    int64_t begin, end;
+    int64_t count() const { return end - begin; }
+  };
+  // Of many columns only all phases of the last axis are joined.
+  std::vector<Range> ranges_of(size_t i, bool joins, bool few) const {
+    std::vector<Range> joined, single;
+    for (int64_t r = 0; r < on_.stride[i]; ++r) {
+      single.push_back({r, r + 1});
+      const Phase p = phase_of(on_, i, r), last = phase_of(on_, i, std::max<int64_t>(0, r - 1));
+      if (r > 0 && p.count == last.count && p.before == last.before) {
+        ++joined.back().end;
+      } else {
+        joined.push_back({r, r + 1});
+      }
     }
-    return true;
+    return joins && (few || (i + 1 == n_ && joined.size() == 1)) ? joined : single;
   }
+  const Range& range(size_t axis, const Numbers& at) const { return ranges_[axis][static_cast<size_t>(at[axis])]; }
 
-  // [N, places, phases, places, phases.., O] of the phases `at` on the axes before this one.
+  // [N, places, phases, places, phases.., O] of the ranges `at` on the axes before this one.
   Value over(size_t axis, Numbers at) const {
     if (axis == n_) return part(at);
-    if (joined_[axis]) return over(axis + 1, at);
     std::vector<Value> parts;
-    for (at[axis] = 0; at[axis] < on_.stride[axis]; ++at[axis]) parts.push_back(over(axis + 1, at));
+    for (at[axis] = 0; at[axis] < std::ssize(ranges_[axis]); ++at[axis]) parts.push_back(over(axis + 1, at));
     return parts.size() == 1 ? parts[0] : concat(parts, static_cast<Axis>(2 + 2 * axis));
   }
 
@@ -175,69 +186,54 @@ class Transposed {
     on.stride.assign(n_, 1);
     Dims joined;
     for (size_t i = 0; i < n_; ++i) {
-      int64_t before = INT64_MIN, last = INT64_MIN;  // of all phases together
-      for (int64_t r = joined_[i] ? 0 : at[i]; r < (joined_[i] ? on_.stride[i] : at[i] + 1); ++r) {
-        const Phase p = phase_of(on_, i, r);
-        if (p.count == 0) continue;
-        before = std::max(before, p.before);
-        last = std::max(last, p.last());
-        on.dilation[i] = p.dilation;
-      }
-      if (before == INT64_MIN) return nothing();
-      on.kernel[i] = (before + last) / on.dilation[i] + 1;
-      on.before[i] = before;
-      on.after[i] = std::max<int64_t>(0, last + beyond_[i] - 1);
-      if (joined_[i]) joined.push_back(on_.stride[i]);
+      const Phase p = phase_of(on_, i, range(i, at).begin);
+      if (p.count == 0) return nothing(at);
+      on.kernel[i] = p.count;
+      on.dilation[i] = p.dilation;
+      on.before[i] = p.before;
+      on.after[i] = std::max<int64_t>(0, p.last() + beyond_[i] - 1);
+      if (range(i, at).count() > 1) joined.push_back(range(i, at).count());
     }
     std::vector<Value> kernels;
-    add_kernels(kernels, 0, at, on);
+    add_kernels(kernels, l_.w, 0, at);
     Layer l = l_;
     l.w = kernels.size() == 1 ? kernels[0] : concat(kernels, 0);
     if (l.bias) l.bias = kernels.size() == 1 ? *l.bias : concat(std::vector<Value>(kernels.size(), *l.bias), 0);
     const Value y = l.is_depthwise() ? sums(l, on, counts_) : products(l, on, counts_, joined.size() < n_);
-    return phases_beside_places(reshape(y, appended(appended({l.x.dim(0)}, counts_), appended(joined, {l_.w.dim(0)}))));
+    return phases_beside_places(reshape(y, appended(appended({l.x.dim(0)}, counts_), appended(joined, {l_.w.dim(0)}))), at);
   }
 
-  Value nothing() const {
+  Value nothing(const Numbers& at) const {
     Dims dims{l_.x.dim(0)};
-    for (size_t i = 0; i < n_; ++i) dims = appended(std::move(dims), {counts_[i], joined_[i] ? Dim(on_.stride[i]) : Dim(1)});
+    for (size_t i = 0; i < n_; ++i) dims = appended(std::move(dims), {counts_[i], Dim(range(i, at).count())});
     dims.push_back(l_.w.dim(0));
     const Value zeros = full(l_.x.graph(), dims, 0, l_.x.dtype());
     return l_.bias ? zeros + *l_.bias : zeros;
   }
 
-  // The kernel of each phase that is a column of its own, with zeros where another one sees more.
-  void add_kernels(std::vector<Value>& to, size_t axis, Numbers at, const Windows& on) const {
-    if (axis < n_ && joined_[axis]) {
-      for (at[axis] = 0; at[axis] < on_.stride[axis]; ++at[axis]) add_kernels(to, axis + 1, at, on);
+  // The kernel of each phase of the ranges `at`, cut from `w` on the axes before this one.
+  void add_kernels(std::vector<Value>& to, const Value& w, size_t axis, const Numbers& at) const {
+    if (axis == n_) {
+      Axes spatial;
+      for (size_t i = 0; i < n_; ++i) spatial.push_back(static_cast<Axis>(2 + i));
+      to.push_back(flip(w, spatial));
       return;
     }
-    if (axis < n_) return add_kernels(to, axis + 1, at, on);
-    Value w = l_.w;
-    Dims before{Dim(0), Dim(0)}, after = before;
-    Axes spatial;
-    bool whole = true;
-    for (size_t i = 0; i < n_; ++i) {
-      const Phase p = phase_of(on_, i, at[i]);
-      spatial.push_back(static_cast<Axis>(2 + i));
-      w = slice(w, spatial.back(), Dim(p.first), p.count == 0 ? std::optional(Dim(p.first)) : std::nullopt, p.step);
-      before.push_back(p.count == 0 ? 0 : on.before[i] - p.before);
-      after.push_back(on.kernel[i] - p.count - before.back().value());
-      whole = whole && p.count == on.kernel[i];
+    for (int64_t r = range(axis, at).begin; r < range(axis, at).end; ++r) {
+      const Phase p = phase_of(on_, axis, r);
+      add_kernels(to, slice(w, static_cast<Axis>(2 + axis), Dim(p.first), std::nullopt, p.step), axis + 1, at);
     }
-    w = flip(w, spatial);
-    to.push_back(whole ? w : pad(w, before, after, 0));
   }
 
   // [N, places.., phases.., O] -> [N, places, phases, places, phases.., O]
-  Value phases_beside_places(Value y) const {
+  Value phases_beside_places(Value y, const Numbers& at) const {
     Axes order{0};
     auto next = static_cast<Axis>(1 + n_);
     Dims dims{y.dim(0)};
     for (size_t i = 0; i < n_; ++i) {
       order.push_back(static_cast<Axis>(1 + i));
-      if (joined_[i]) order.push_back(next++);
-      dims = appended(std::move(dims), {counts_[i], joined_[i] ? Dim(on_.stride[i]) : Dim(1)});
+      if (range(i, at).count() > 1) order.push_back(next++);
+      dims = appended(std::move(dims), {counts_[i], Dim(range(i, at).count())});
     }
     order.push_back(next);
     dims.push_back(l_.w.dim(0));
@@ -249,7 +245,7 @@ class Transposed {
   const size_t n_;
   Dims out_, counts_;  // results, and places of a phase, on each axis
   Numbers beyond_;     // how many places more than there are inputs, less one
-  std::vector<bool> joined_;
+  std::vector<std::vector<Range>> ranges_;
 };
 
 Value convolve_transposed(Layer l, Windows on, const Numbers& more) {

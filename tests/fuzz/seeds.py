@@ -50,6 +50,11 @@ def main():
     torch.export.save(export(Lines(), (x, index)), archives / "lines.pt2")
     images = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, stride=2, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3, padding=1, groups=8), torch.nn.Conv2d(8, 4, 3, groups=2)).eval()
     torch.export.save(export(images, (torch.randn(2, 3, 8, 9),), dynamic_shapes=({0: batch},)), archives / "images.pt2")
+    windows = torch.nn.Sequential(
+        torch.nn.Conv2d(4, 32, 1), torch.nn.ReLU(), torch.nn.Conv2d(32, 32, 3, padding=1), torch.nn.MaxPool2d(3, 2, 1), torch.nn.Conv2d(32, 3, 5, padding=2), torch.nn.ConvTranspose2d(3, 2, 4, 2, 1)
+    ).eval()  # fmt: skip
+    torch.export.save(export(windows, (torch.randn(1, 4, 18, 17),)), archives / "windows.pt2")
+    torch.export.save(export(torch.nn.Conv3d(3, 4, (3, 5, 5), padding=(1, 2, 2)).eval(), (torch.randn(1, 3, 3, 5, 33),)), archives / "volume.pt2")
     for archive in (pathlib.Path(__file__).parents[2] / "src/capture/testdata").glob("*.pt2"):
         shutil.copy(archive, archives)
     for archive in sorted(archives.glob("*.pt2")):

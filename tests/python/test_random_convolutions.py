@@ -2,6 +2,7 @@
 and two."""
 
 import copy
+import math
 import random
 import sys
 from pathlib import Path
@@ -67,6 +68,32 @@ def test_open(seed):
         compare(compiled, model, shape)
 
 
+NEAR_INFINITY = {
+    **{f"problem {seed}": seed for seed in range(300, 330)},
+    "few columns, phases that see other places": nn.ConvTranspose2d(8, 3, 3, 2, 1, 1),
+    "few columns, phases that see the same in pairs": nn.ConvTranspose2d(8, 1, 8, 4, 2),
+    "few columns, phases without a kernel": nn.ConvTranspose2d(8, 1, 1, 2),
+    "few columns, volumes": nn.ConvTranspose3d(4, 2, 4, 2, 1),
+    "few columns, lines": nn.ConvTranspose1d(4, 2, 5, 3, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan], ids=str)
+@pytest.mark.parametrize("name", NEAR_INFINITY)
+def test_beside_a_place_that_is_not_finite(name, value):
+    """One element that is not finite is in the results that it belongs to, and in no others."""
+    given = NEAR_INFINITY[name]
+    if isinstance(given, int):
+        model, _, shape = random_problem(given)
+    else:
+        model = nn.Sequential(given, nn.Tanh()).eval().requires_grad_(False)
+        shape = (2, given.in_channels, *(7, 9, 5)[: given.weight.dim() - 2])
+    x = torch.randn(shape)
+    x[(-1, 0, *(n // 2 for n in shape[2:]))] = value
+    compiled = ingot.compile(model, inputs=[x], fallback="error")
+    assert_accurate(compiled(x), model(x), copy.deepcopy(model).double()(x.double()), depth=1000)
+
+
 class BesideSkip(nn.Module):
     """A transposed convolution whose result is joined with an image of other channels."""
 
@@ -110,3 +137,12 @@ def test_planes_outside(layer):
             compare(ingot.compile(model, inputs=[torch.randn(shape)], fallback="error"), model, shape)
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("depth", [3, 4])
+def test_one_plane_outside(depth):
+    """All windows of a volume lie in one plane, which is padding (results are the bias) or is not."""
+    model = nn.Sequential(nn.Conv3d(4, 32, 1), nn.ReLU(), nn.Conv3d(32, 32, (1, 3, 3), (depth + 2, 1, 1), (1, 1, 1)), nn.Conv3d(32, 3, 1)).eval().requires_grad_(False)
+    compare(ingot.compile(model, inputs=[torch.randn(1, 4, depth, 17, 16)], fallback="error"), model, (1, 4, depth, 17, 16))
+    model[2].padding = (0, 1, 1)
+    compare(ingot.compile(model, inputs=[torch.randn(1, 4, depth, 17, 16)], fallback="error"), model, (1, 4, depth, 17, 16))

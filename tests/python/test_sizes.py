@@ -1,5 +1,6 @@
 """Sizes that follow from others (2*d, d + 1), sizes that the model needs equal, and ranges that include 0 and 1, which torch takes for constants; by every way in."""
 
+import copy
 import logging
 import os
 import re
@@ -159,6 +160,30 @@ def test_an_even_size_that_the_model_needs(caplog):
     fast = torch.compile(Halves(), backend="ingot", dynamic=True)
     for n in (8, 4, 6):
         assert_accurate(fast(x[:n]), Halves()(x[:n]), Halves()(x[:n].double()), depth=2)
+
+
+class DownAndUp(torch.nn.Module):
+    """Every second place and back, beside the input: only odd sizes fit."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = torch.nn.Conv1d(3, 4, 3, 2, 1), torch.nn.ConvTranspose1d(4, 3, 3, 2, 1)
+
+    def forward(self, x):
+        return x + self.up(self.down(x))
+
+
+@pytest.mark.parametrize("low", [1, 2, 5])
+def test_an_odd_size_that_the_model_needs(caplog, low):
+    caplog.set_level(logging.WARNING, "ingot")
+    torch.manual_seed(0)
+    model = DownAndUp().eval().requires_grad_(False)
+    compiled = ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 3, low), opt_shape=(1, 3, 9), max_shape=(1, 3, 21), name="x")], fallback="error")
+    assert any("to have a size of 2*n - 1; the compiled module takes no other" in message for message in caplog.messages)
+    for n in range(max(low, 3), 22, 2):
+        x = torch.randn(1, 3, n)
+        assert_accurate(compiled(x), model(x), copy.deepcopy(model).double()(x.double()), depth=16)
+    assert refused(lambda: compiled(torch.randn(1, 3, 8)))[1] == "give 7 or 9"
 
 
 def ranged(high=4, **more):

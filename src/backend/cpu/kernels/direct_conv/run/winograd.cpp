@@ -81,6 +81,11 @@ std::optional<WinogradPlan> winograd_plan(const WinogradProblem& q) {
     p.planes = axis_of(q.map, q.before[--outer], p.depth);
     if (share_axis(z, line, axes) || share_axis(z, lines, axes)) return std::nullopt;
   }
+  // Where no window moves along an axis, all are inside or none.
+  for (int j = 0; j < axes; ++j) {
+    const bool moves = line.along[j] != 0 || lines.along[j] != 0 || (inside == 4 && q.inside[0].along[j] != 0);
+    if (!moves && (q.map.start.along[j] < 0 || q.map.start.along[j] >= q.map.size[j])) return std::nullopt;
+  }
   int64_t images = 1;
   for (const Index& i : q.before.first(outer)) {
     if (q.map.leaves(i)) return std::nullopt;
