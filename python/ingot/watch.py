@@ -185,7 +185,9 @@ def _stepped(optimizer, args, kwargs):
 
 def _registered(owner, name, value):
     """A layer or parameter that gets a place in a model may have been written through `.data`: PEFT's layers do so before they give a model its own layer back. Graphs only hold them."""
-    if value is not None and _watches and type(owner) is not torch.nn.Module and not isinstance(owner, torch.fx.GraphModule) and not torch.compiler.is_compiling():
+    if torch.compiler.is_compiling():  # asked first, as Dynamo guards whatever else is looked at
+        return
+    if value is not None and _watches and type(owner) is not torch.nn.Module and not isinstance(owner, torch.fx.GraphModule):
         written({id(p) for p in value.parameters()} if isinstance(value, torch.nn.Module) else {id(value)})
 
 

@@ -505,3 +505,27 @@ def test_graphs_of_a_model_do_not_count_as_writes():
         ingot.compile(model, inputs=[x], min_block_size=1)
         followed = [w for w in watch._watches if w.snapshot.ids & {id(p) for p in model.parameters()}]
         assert followed and not any(w._written for w in followed)
+
+
+def test_dynamo_does_not_guard_watches():
+    """A function that registers a layer is compiled once, however many models are watched meanwhile."""
+    from torch._dynamo.testing import CompileCounter
+
+    class Holder(torch.nn.Module):
+        pass
+
+    def layered(x):
+        holder = Holder()
+        holder.act = torch.nn.ReLU()
+        return holder.act(x) + 1
+
+    kept = [ingot.compile(torch.nn.Linear(2, 2), inputs=[torch.randn(1, 2)])]
+    counter = CompileCounter()
+    torch._dynamo.reset()
+    call = torch.compile(layered, backend=counter)
+    x = torch.randn(2)
+    call(x)
+    first = counter.frame_count
+    kept.append(ingot.compile(torch.nn.Linear(2, 2), inputs=[torch.randn(1, 2)]))
+    assert torch.equal(call(x), layered(x))
+    assert first > 0 and counter.frame_count == first
