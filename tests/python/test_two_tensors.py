@@ -8,6 +8,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
+from calls import Calls
 
 import ingot
 
@@ -17,15 +18,6 @@ def no_gradients():
     torch.manual_seed(0)
     with torch.no_grad():
         yield
-
-
-class Of(torch.nn.Module):
-    def __init__(self, f):
-        super().__init__()
-        self.f = f
-
-    def forward(self, *inputs):
-        return self.f(*inputs)
 
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -3.0, 1e-45, -1e-38, 3.4e38, -3.4e38, float("inf"), -float("inf"), float("nan"), 0.99999994, 126.5, -149.0, 88.7, 1e30, -1e-30, 7.25, 1e20]
@@ -40,7 +32,7 @@ def test_functions(name):
     b = torch.cat([b, torch.randn(1000) * 10, torch.randn(1000) * 3, torch.randn(1003)])
     exact = f(a.double(), b.double())
     for x, y, want in [(a, b, exact), (a[:1], b, f(a[:1].double(), b.double())), (a, b[7:8], f(a.double(), b[7:8].double()))]:
-        got = ingot.compile(Of(f), inputs=[x, y])(x, y)
+        got = ingot.compile(Calls(f), inputs=[x, y])(x, y)
         rounded = want.float()
         finite = rounded.isfinite()
         assert torch.equal(got.isnan(), rounded.isnan()) and torch.equal(got[rounded.isinf()], rounded[rounded.isinf()])
@@ -70,13 +62,13 @@ def test_products(left, right, turned):
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            got = ingot.compile(Of(f), inputs=[a, given])(a, given)
+            got = ingot.compile(Calls(f), inputs=[a, given])(a, given)
             assert_accurate(got, f(a, given), exact, depth=left[-1] + 1)
     finally:
         torch.set_num_threads(before)
-    batch = ingot.compile(Of(f), inputs=[a, given], deterministic="batch")
+    batch = ingot.compile(Calls(f), inputs=[a, given], deterministic="batch")
     if len(left) == 2 and left[0] > 4:  # the bits of a row do not depend on the others
-        few = ingot.compile(Of(f), inputs=[a[:3].contiguous(), given], deterministic="batch")
+        few = ingot.compile(Calls(f), inputs=[a[:3].contiguous(), given], deterministic="batch")
         assert torch.equal(batch(a, given)[:3], few(a[:3].contiguous(), given))
 
 
@@ -84,7 +76,7 @@ def test_products(left, right, turned):
 def test_weighted_sums_of_rows(shape, weights):
     x, w = torch.randn(shape), torch.rand(weights)
     f = lambda x, w: (x * w).sum(-2)  # noqa: E731
-    assert_accurate(ingot.compile(Of(f), inputs=[x, w])(x, w), f(x, w), f(x.double(), w.double()), depth=shape[-2])
+    assert_accurate(ingot.compile(Calls(f), inputs=[x, w])(x, w), f(x, w), f(x.double(), w.double()), depth=shape[-2])
 
 
 @pytest.mark.parametrize("batch", [1, 2])
