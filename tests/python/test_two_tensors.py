@@ -97,3 +97,25 @@ def test_a_gate_of_channels(batch):
     eager = model(x)
     result = compiled(x)
     assert_accurate(result, eager, Gated.forward(model.double(), x.double()), depth=24)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.int32, torch.int8, torch.uint8], ids=str)
+@pytest.mark.parametrize("left, right", [*SHAPES, ((40000,), (40000,))], ids=str)
+def test_products_of_eight_bytes(left, right, dtype):
+    """Sums of integers wrap as eager's; those of numbers that doubles hold exactly are exact."""
+    a, b = (torch.randint(-9, 9, s).to(dtype) if dtype.is_floating_point else torch.randint(-120, 120, s).to(dtype) for s in (left, right))
+    f = lambda x, y: x @ y * 3 + 1  # noqa: E731
+    got = ingot.compile(Calls(f), inputs=[a, b])(a, b)
+    assert got.dtype == dtype and torch.equal(got, f(a, b))
+    if len(right) > 1:
+        turned = lambda x, y: x @ y.mT  # noqa: E731
+        given = b.mT.contiguous()
+        assert torch.equal(ingot.compile(Calls(turned), inputs=[a, given])(a, given), turned(a, given))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("left, right", [((300,), (300,)), ((200, 300), (300,)), ((1, 300), (300, 70)), ((3, 40, 64), (3, 64, 1))], ids=str)
+def test_vectors_of_half_types(left, right, dtype):
+    a, b = torch.randn(left).to(dtype), torch.randn(right).to(dtype)
+    f = lambda x, y: x @ y  # noqa: E731
+    assert_accurate(ingot.compile(Calls(f), inputs=[a, b])(a, b), f(a, b), f(a.double(), b.double()), depth=left[-1])
