@@ -267,6 +267,10 @@ class Block {
       return from;
     }
     stride = (p_.k_size + 16) * p_.a_size;
+    if (!p_.rows && a.dtype == DType::f32 && p_.f32 && a_row_ == 1) {
+      block_ops().transpose(reinterpret_cast<float*>(a_), p_.k_size + 16, reinterpret_cast<const float*>(from), a_column_, k1 - k0, rows);
+      return a_;
+    }
     for (int64_t r = 0; r < rows; ++r) {
       std::byte* to = a_ + r * stride;
       const std::byte* row = from + r * a_row_ * size;
