@@ -158,3 +158,17 @@ def test_integers_by_zero(name):
         INTEGERS[name](a, b)
     with pytest.raises(Exception, match="divided by zero"):
         compiled(a, b)
+
+
+def test_every_float16():
+    """Widened, and rounded from floats between two of them, at ties, beyond the largest and below the least."""
+    every = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(torch.float16)
+    for x in (every, every[::3]):
+        got = ingot.compile(Calls(lambda a: a.float() * 1), inputs=[x])(x)
+        assert torch.equal(got.nan_to_num(nan=1e9), x.float().nan_to_num(nan=1e9)) and torch.equal(got.isnan(), x.isnan())
+    exact = every[every.isfinite()].float()
+    up = torch.nextafter(exact, torch.tensor(float("inf")))
+    floats = torch.cat([exact, up, (exact[1:] + exact[:-1]) / 2, torch.randn(5001) * 1e5, torch.tensor([float("inf"), -float("inf"), 65519.99, 65520.0, 1e-8, float("nan")])])
+    for f in (lambda a: a.half(), lambda a: a.half().float() * 2, lambda a: a.double().half()):
+        got, want = ingot.compile(Calls(f), inputs=[floats])(floats), f(floats)
+        assert got.dtype == want.dtype and torch.equal(got.isnan(), want.isnan()) and torch.equal(got[~want.isnan()], want[~want.isnan()])
