@@ -56,6 +56,7 @@ Walk walk_of(const Bound& b, int64_t workers) {
     // Few rows with long reductions: shorter pieces, so that each thread gets some.
     const int64_t fair = w.rows * w.length * b.places >= 30000 ? (w.rows * w.length / (2 * workers) + 15) / 16 * 16 : w.piece;
     if (b.across != 0 && workers > 1 && w.sums == 1) w.piece = std::clamp<int64_t>(fair, std::min<int64_t>(32, w.piece), w.piece);
+    if (!b.turned.empty()) w.piece = std::min(w.piece, TurnedTile(b).rows);
     w.pieces = std::max<int64_t>(1, (w.length + w.piece - 1) / w.piece);
     w.part_bytes = static_cast<size_t>(w.length) * sizeof(double);
   } else {
@@ -143,6 +144,23 @@ void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task,
   }
 }
 
+// Runs one task of a part with short rows, tile by tile.
+void run_turned(const Bound& b, const Walk& w, std::span<const TensorRef> operands, std::byte* scratch, std::byte* const* held, int64_t task) {
+  TensorRef local[StageTile::most_operands];
+  const std::span<TensorRef> own(local, operands.size());
+  std::copy(operands.begin(), operands.end(), local);
+  Evaluator evaluator(b, own, scratch, held);
+  std::byte* const tiles = scratch + (b.scratch + 63) / 64 * 64;
+  int64_t at[16] = {};
+  for (int64_t u = w.first(task); u < w.first(task + 1); ++u) {
+    find_row(b, u / w.pieces, at);
+    const int64_t begin = u % w.pieces * w.piece, n = std::min(w.piece, w.length - begin);
+    bring_rows(b, operands, at, begin, n, tiles, own);
+    evaluator.across(at, begin, n);
+    return_rows(b, operands, at, begin, n, tiles);
+  }
+}
+
 // The last sizes of the step are the extents of the domain.
 std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t operands, size_t sizes) {
   size_t rank = constants.size() > 4 ? static_cast<size_t>(constants[4]) : 0;
@@ -185,7 +203,8 @@ Resolved resolve(const Call& call) {
   const int64_t workers = call.workers->count();
   for (const Cut::Part& part : s->cut.parts) {
     s->walks.push_back(walk_of(part.bound, workers));
-    s->scratch = std::max(s->scratch, (part.bound.scratch + 63) / 64 * 64 + part.bound.staged.size() * StageTile::bytes);
+    const size_t tiles = part.bound.staged.size() * StageTile::bytes + part.bound.turned.size() * TurnedTile(part.bound).bytes;
+    s->scratch = std::max(s->scratch, (part.bound.scratch + 63) / 64 * 64 + tiles);
   }
   if (s->cut.parts.size() == 1) s->copy = transposed_copy(s->cut.parts[0].bound);
   s->rows = row_copy(s->cut.parts.back().bound);
@@ -222,6 +241,7 @@ void run(const Call& call) {
     if (s.walks[n].sums > 1) take_sums(part.bound, s.walks[n], call.operands, call.scratch, s.scratch, held, sums, *call.workers);
     call.workers->run(s.walks[n].tasks, [&](int64_t task, int worker) {
       std::byte* scratch = call.scratch + static_cast<size_t>(worker) * s.scratch;
+      if (!part.bound.turned.empty()) return run_turned(part.bound, s.walks[n], call.operands, scratch, held, task);
       if (!part.bound.staged.empty()) return run_staged(part.bound, s.walks[n], call.operands, scratch, held, task);
       Evaluator evaluator(part.bound, call.operands, scratch, held);
       run_task(part.bound, s.walks[n], evaluator, task, sums);

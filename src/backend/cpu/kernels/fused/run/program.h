@@ -143,6 +143,9 @@ struct Bound {
     std::vector<int64_t> strides;             // in the operand's own memory, per axis
   };
   std::vector<Staged> staged;
+  // Reductions across rows whose elements are contiguous: tiles of these rows are transposed into scratch, and results back from there. Loads, then stores.
+  std::vector<Staged> turned;
+  size_t turned_loads = 0;
   // A short last axis, or a longer one whose lines follow one another, is joined with the one before it: a row has both axes (row_rank 2), and blocks are whole
   // lines of this many elements. 0: not joined.
   int64_t line = 0;

@@ -67,7 +67,7 @@ constexpr float one = 1;
 // axis may be the batch, deterministic="batch" asks for sums in order.
 int64_t sums_across(const Bound& b) {
   constexpr int64_t places_of_part = 49, most_parts = 16, least = 16384;
-  if (b.program->in_order || b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < least || plain_sum(b, 0).reduction == nullptr) return 1;
+  if (b.program->in_order || !b.turned.empty() || b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < least || plain_sum(b, 0).reduction == nullptr) return 1;
   int64_t parts = b.places < places_of_part ? 1 : 2;
   while (parts < most_parts && b.places >= 2 * parts * places_of_part) parts *= 2;
   return parts;
