@@ -13,6 +13,8 @@ from .weights import Weights, fork
 
 KEPT = 4  # choices of adapters whose merged weights are kept for later use
 
+PIECES = 3  # as much of a weight is multiplied at once as fits in a GPU's cache so many times
+
 
 class LowRank(NamedTuple):
     """What an adapter adds to a weight: scale * up [first, rank] @ down [rank, rest]. The weight is seen as a matrix of its first axis and all others."""
@@ -36,9 +38,21 @@ def merged(base: torch.Tensor, parts: list[Factors]) -> torch.Tensor:
     rows = base.flatten(1)
     # Autocast leaves products that are given their result alone.
     if up.dtype is base.dtype and not (base.dtype is torch.float16 and torch.backends.cuda.matmul.allow_fp16_accumulation):
-        return torch.addmm(rows, up, down, out=torch.empty_like(rows, memory_format=torch.contiguous_format)).view(base.shape)
+        made = torch.empty_like(rows, memory_format=torch.contiguous_format)
+        step = _step(rows)
+        for some, factor, to in zip(rows.split(step), up.split(step), made.split(step)):
+            torch.addmm(some, factor, down, out=to)
+        return made.view(base.shape)
     wide = torch.float64 if base.dtype is torch.float64 else torch.float32
     return rows.to(wide, copy=True, memory_format=torch.contiguous_format).addmm_(up.to(wide), down.to(wide)).view(base.shape).to(base.dtype)
+
+
+def _step(rows) -> int:
+    """The rows of one product. torch.addmm copies what is added to its result, and multiplies there: on a GPU the copy of a piece is still in the cache then."""
+    if not rows.is_cuda:
+        return max(rows.shape[0], 1)
+    fitting = torch.cuda.get_device_properties(rows.device).L2_cache_size // PIECES // max(rows.shape[1] * rows.element_size(), 1)
+    return max(fitting // 128 * 128, 128)
 
 
 _BITS = {torch.float32: 10, torch.bfloat16: 7, torch.float16: 10}  # of a number in a GPU's matrix product, behind the first one: float32 may be TF32 there
