@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import difflib
+from ctypes import c_int64, c_void_p
 from typing import NamedTuple
 
 import torch
 
-from . import _op, errors, plain, processes
+from . import _op, _values, errors, plain, processes
+from ._library import check, lib
 from .errors import InputError
 from .weights import Weights, fork
 
 KEPT = 4  # choices of adapters whose merged weights are kept for later use
-
-PIECES = 3  # as much of a weight is multiplied at once as fits in a GPU's cache so many times
 
 
 class LowRank(NamedTuple):
@@ -33,26 +33,37 @@ class Factors(NamedTuple):
 
 def merged(base: torch.Tensor, parts: list[Factors]) -> torch.Tensor:
     """The weight plus the products of its parts, summed in float32 (float64 weights in float64) and rounded once. One product, however many parts: their factors are joined along the rank."""
-    up, down = parts[0] if len(parts) == 1 else (torch.cat([p.up for p in parts], 1), torch.cat([p.down for p in parts]))
-    base = base.detach()
+    (up, down), base = _joined(parts), base.detach()
     rows = base.flatten(1)
     # Autocast leaves products that are given their result alone.
     if up.dtype is base.dtype and not (base.dtype is torch.float16 and torch.backends.cuda.matmul.allow_fp16_accumulation):
-        made = torch.empty_like(rows, memory_format=torch.contiguous_format)
-        step = _step(rows)
-        for some, factor, to in zip(rows.split(step), up.split(step), made.split(step)):
-            torch.addmm(some, factor, down, out=to)
-        return made.view(base.shape)
+        return torch.addmm(rows, up, down, out=torch.empty_like(rows, memory_format=torch.contiguous_format)).view(base.shape)
     wide = torch.float64 if base.dtype is torch.float64 else torch.float32
     return rows.to(wide, copy=True, memory_format=torch.contiguous_format).addmm_(up.to(wide), down.to(wide)).view(base.shape).to(base.dtype)
 
 
-def _step(rows) -> int:
-    """The rows of one product. torch.addmm copies what is added to its result, and multiplies there: on a GPU the copy of a piece is still in the cache then."""
-    if not rows.is_cuda:
-        return max(rows.shape[0], 1)
-    fitting = torch.cuda.get_device_properties(rows.device).L2_cache_size // PIECES // max(rows.shape[1] * rows.element_size(), 1)
-    return max(fitting // 128 * 128, 128)
+def _joined(parts: list[Factors]) -> Factors:
+    return parts[0] if len(parts) == 1 else Factors(torch.cat([p.up for p in parts], 1), torch.cat([p.down for p in parts]))
+
+
+def merged_by_library(pointer, device: torch.device, bases: dict[str, torch.Tensor], parts: dict[str, list[Factors]]) -> dict[str, torch.Tensor]:
+    """The same for weights of the engine's GPU. torch.addmm copies the weight to its result and reads it there; the library reads the weight and writes the sum.
+
+    pointer: weights of the library on that GPU."""
+    found, alike = {}, {}
+    for name, base in bases.items():
+        factors = _joined(parts[name])
+        if base.device != device or factors.up.dtype is not base.dtype:
+            found[name] = merged(base, parts[name])
+            continue
+        rows = base.detach().flatten(1).contiguous()
+        made = found[name] = torch.empty(base.shape, dtype=base.dtype, device=base.device)
+        alike.setdefault((rows.dtype, *rows.shape, factors.down.shape[0]), []).append((*factors, rows, made))
+    stream = torch.cuda.current_stream(device).cuda_stream if alike else None
+    for (dtype, *sizes), groups in alike.items():
+        flat = [matrix.data_ptr() for group in groups for matrix in group]
+        check(lib().ingot_weights_add_products(pointer, _values.dtype_number(dtype), (c_int64 * 3)(*sizes), (c_void_p * len(flat))(*flat), len(groups), stream))
+    return found
 
 
 _BITS = {torch.float32: 10, torch.bfloat16: 7, torch.float16: 10}  # of a number in a GPU's matrix product, behind the first one: float32 may be TF32 there
@@ -82,12 +93,13 @@ def _stacked(matrices, wide, device):
 
 
 def _in_type(up, down, dtype):
-    """Factors of the type, of three times the rank, whose product is that of the float32 factors."""
+    """Factors of the type, of three times the rank or a little more, whose product is that of the float32 factors."""
     if dtype is torch.float16:  # both with the same largest number, so that it holds their parts
         ratio = torch.exp2(torch.log2(_largest(down) / _largest(up)).mul(0.5).round())
         up, down = up * ratio, down / ratio
     (up, up_rest), (down, down_rest) = _two_numbers(up, dtype), _two_numbers(down, dtype)
-    return torch.cat([up, up, up_rest], 2), torch.cat([down, down_rest, down], 1)
+    beside = -3 * up.shape[2] % 8  # zeros: rows of a multiple of 16 bytes are read fastest
+    return torch.nn.functional.pad(torch.cat([up, up, up_rest], 2), (0, beside)), torch.nn.functional.pad(torch.cat([down, down_rest, down], 1), (0, 0, 0, beside))
 
 
 def _largest(matrices):
@@ -110,7 +122,8 @@ class Merged(Weights):
 
     def follow(self, staged):
         changed = [name for name, _ in staged] or list(self._parts)
-        again = {name: merged(self._base(name), self._parts[name]) for name in changed if name in self._parts}
+        device, bases = torch.device(self._engine.device), {name: self._base(name) for name in changed if name in self._parts}
+        again = merged_by_library(self.pointer, device, bases, self._parts) if device.type == "cuda" else {name: merged(base, self._parts[name]) for name, base in bases.items()}
         _, values = self._engine.staged(again, True)
         self.take([*((name, value) for name, value in staged if name not in self._parts), *values])
         self.given.update(values)

@@ -375,3 +375,37 @@ def test_autocast_does_not_change_the_sum(dtype):
     plain = made()
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(made(), plain)
+
+
+def test_what_a_gpu_is_asked_for(monkeypatch):
+    """One call for weights of equal shape, with the addresses of their matrices. Here a function with memory of the host answers it."""
+    import ctypes
+    from types import SimpleNamespace
+
+    from ingot import _values, adapters
+
+    asked = []
+
+    def add_products(pointer, dtype, sizes, memory, count, stream):
+        (m, n, k), dtype = sizes, getattr(torch, _values._DTYPES[dtype])
+        asked.append((m, n, k, count))
+        for group in range(count):
+            up, down, base, to = (
+                torch.frombuffer((ctypes.c_uint8 * (rows * columns * dtype.itemsize)).from_address(memory[4 * group + i]), dtype=dtype).view(rows, columns)
+                for i, (rows, columns) in enumerate(((m, k), (k, n), (m, n), (m, n)))
+            )
+            to.copy_(base.double() + up.double() @ down.double())
+        return 0
+
+    monkeypatch.setattr(adapters, "lib", lambda: SimpleNamespace(ingot_weights_add_products=add_products))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=None))
+    bases = {name: torch.randn(shape) for name, shape in (("a", (8, 6)), ("b", (5, 2, 3, 1)), ("c", (8, 6)), ("d", (8, 6)))}
+    bases["c"] = bases["c"].t().contiguous().t()
+    bases["d"] = bases["d"].half()
+    lows = {name: [adapters.LowRank(torch.randn(2, base[0].numel()), torch.randn(base.shape[0], 2), scale) for scale in (0.5, 2.0)] for name, base in bases.items()}
+    parts = {name: adapters.factors_of(lows[name], torch.float32, torch.device("cpu")) if name == "d" else as_on_a_gpu(lows[name], bases[name].dtype) for name in bases}
+    made = adapters.merged_by_library(None, torch.device("cpu"), bases, parts)
+    assert asked == [(8, 6, 16, 2), (5, 6, 16, 1)]
+    for name, base in bases.items():
+        exact = base + sum(low.scale * (low.up @ low.down) for low in lows[name]).view(base.shape)
+        torch.testing.assert_close(made[name], exact.to(base.dtype), atol=1e-2 if name == "d" else 1e-5, rtol=1e-3)
