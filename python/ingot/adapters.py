@@ -46,24 +46,35 @@ def _joined(parts: list[Factors]) -> Factors:
     return parts[0] if len(parts) == 1 else Factors(torch.cat([p.up for p in parts], 1), torch.cat([p.down for p in parts]))
 
 
-def merged_by_library(pointer, device: torch.device, bases: dict[str, torch.Tensor], parts: dict[str, list[Factors]]) -> dict[str, torch.Tensor]:
-    """The same for weights of the engine's GPU. torch.addmm copies the weight to its result and reads it there; the library reads the weight and writes the sum.
+def merged_by_library(pointer, device: torch.device, names, base, parts: dict[str, list[Factors]]) -> dict[str, torch.Tensor]:
+    """The same by name, for weights of the engine's GPU. torch.addmm copies the weight to its result and reads it there; the library reads the weight and writes the sum.
 
-    pointer: weights of the library on that GPU."""
-    found, alike = {}, {}
-    for name, base in bases.items():
-        factors = _joined(parts[name])
-        if base.device != device or factors.up.dtype is not base.dtype:
-            found[name] = merged(base, parts[name])
+    pointer: weights of the library on that GPU. base: a function from a name to the weight."""
+    found, waiting, stream = {}, {}, torch.cuda.current_stream(device).cuda_stream
+    for name in names:
+        weight, factors = base(name).detach(), _joined(parts[name])
+        if weight.device != device or factors.up.dtype is not weight.dtype:
+            found[name] = merged(weight, parts[name])
             continue
-        rows = base.detach().flatten(1).contiguous()
-        made = found[name] = torch.empty(base.shape, dtype=base.dtype, device=base.device)
-        alike.setdefault((rows.dtype, *rows.shape, factors.down.shape[0]), []).append((*factors, rows, made))
-    stream = torch.cuda.current_stream(device).cuda_stream if alike else None
-    for (dtype, *sizes), groups in alike.items():
-        flat = [matrix.data_ptr() for group in groups for matrix in group]
-        check(lib().ingot_weights_add_products(pointer, _values.dtype_number(dtype), (c_int64 * 3)(*sizes), (c_void_p * len(flat))(*flat), len(groups), stream))
+        rows = weight.flatten(1).contiguous()
+        made = found[name] = torch.empty(weight.shape, dtype=weight.dtype, device=device)
+        key = rows.dtype, *rows.shape, factors.down.shape[0]
+        alike = waiting.setdefault(key, [])
+        alike.append((*factors, rows, made))
+        if len(alike) == _TOGETHER:
+            _add_products(pointer, stream, key, waiting.pop(key))
+    for key, alike in waiting.items():
+        _add_products(pointer, stream, key, alike)
     return found
+
+
+_TOGETHER = 2  # products of one call: the GPU begins with them while the next are described
+
+
+def _add_products(pointer, stream, key, groups):
+    dtype, *sizes = key
+    memory = [matrix.data_ptr() for group in groups for matrix in group]
+    check(lib().ingot_weights_add_products(pointer, _values.dtype_number(dtype), (c_int64 * 3)(*sizes), (c_void_p * len(memory))(*memory), len(groups), stream))
 
 
 _BITS = {torch.float32: 10, torch.bfloat16: 7, torch.float16: 10}  # of a number in a GPU's matrix product, behind the first one: float32 may be TF32 there
@@ -122,8 +133,8 @@ class Merged(Weights):
 
     def follow(self, staged):
         changed = [name for name, _ in staged] or list(self._parts)
-        device, bases = torch.device(self._engine.device), {name: self._base(name) for name in changed if name in self._parts}
-        again = merged_by_library(self.pointer, device, bases, self._parts) if device.type == "cuda" else {name: merged(base, self._parts[name]) for name, base in bases.items()}
+        names, device = [name for name in changed if name in self._parts], torch.device(self._engine.device)
+        again = merged_by_library(self.pointer, device, names, self._base, self._parts) if device.type == "cuda" else {name: merged(self._base(name), self._parts[name]) for name in names}
         _, values = self._engine.staged(again, True)
         self.take([*((name, value) for name, value in staged if name not in self._parts), *values])
         self.given.update(values)
@@ -218,7 +229,7 @@ class Adapters:
     def _use(self, names):
         choice = tuple(name for name in self._added if name in names)
         sets = self._sets.pop(choice, None) or self._made(choice)
-        in_torch = self._in_torch({*self._parts(self.active), *self._parts(choice)}, choice)
+        in_torch = self._in_torch({weight for name in {*self.active, *choice} for weight in self._added[name]}, choice)
         with self._target.changing():
             for engine, weights in zip(self._target.engines, sets):
                 engine.use(weights)
@@ -231,8 +242,9 @@ class Adapters:
             del self._sets[next(iter(self._sets))]
 
     def _in_torch(self, names, choice):
-        parts = self._parts(choice)
-        return {name: merged(self._target.base(name), parts[name]) if name in parts else self._target.base(name) for name in names if self._target.is_in_torch(name)}
+        names = [name for name in names if self._target.is_in_torch(name)]
+        parts = self._parts(choice) if names else {}
+        return {name: merged(self._target.base(name), parts[name]) if name in parts else self._target.base(name) for name in names}
 
     def _made(self, choice):
         if not choice:

@@ -404,7 +404,7 @@ def test_what_a_gpu_is_asked_for(monkeypatch):
     bases["d"] = bases["d"].half()
     lows = {name: [adapters.LowRank(torch.randn(2, base[0].numel()), torch.randn(base.shape[0], 2), scale) for scale in (0.5, 2.0)] for name, base in bases.items()}
     parts = {name: adapters.factors_of(lows[name], torch.float32, torch.device("cpu")) if name == "d" else as_on_a_gpu(lows[name], bases[name].dtype) for name in bases}
-    made = adapters.merged_by_library(None, torch.device("cpu"), bases, parts)
+    made = adapters.merged_by_library(None, torch.device("cpu"), bases, bases.get, parts)
     assert asked == [(8, 6, 16, 2), (5, 6, 16, 1)]
     for name, base in bases.items():
         exact = base + sum(low.scale * (low.up @ low.down) for low in lows[name]).view(base.shape)
