@@ -51,20 +51,11 @@ def factors_of(lows: list[LowRank], dtype: torch.dtype, device: torch.device) ->
     alone has too few bits; the product of the two small ones is left out.
     """
     wide = torch.float64 if dtype is torch.float64 else torch.float32
-    up, down = _stacked([low.up for low in lows], wide, device), _stacked([low.down for low in lows], wide, device)
-    up = up * torch.tensor([low.scale for low in lows], dtype=wide).to(device)[:, None, None]
+    up, down = (torch.stack(matrices).to(device, wide) for matrices in ([low.up for low in lows], [low.down for low in lows]))
+    up = up * torch.tensor([low.scale for low in lows], dtype=wide, device=device)[:, None, None]
     if device.type == "cuda" and dtype in _BITS:
         up, down = _in_type(up, down, dtype)
     return [Factors(*pair) for pair in zip(up.unbind(), down.unbind())]
-
-
-def _stacked(matrices, wide, device):
-    """A copy of the matrices as one tensor."""
-    first = matrices[0]
-    if first.device.type == device.type:
-        return torch.stack(matrices).to(device, wide)
-    pinned = torch.empty(len(matrices), *first.shape, dtype=first.dtype, device="cpu", pin_memory=first.device.type == "cpu")
-    return (torch.stack(matrices, out=pinned) if first.device.type == "cpu" else pinned.copy_(torch.stack(matrices))).to(device, non_blocking=True).to(wide)
 
 
 def _in_type(up, down, dtype):
@@ -191,7 +182,7 @@ class Adapters:
     def _use(self, names):
         choice = tuple(name for name in self._added if name in names)
         sets = self._sets.pop(choice, None) or self._made(choice)
-        in_torch = self._in_torch({*self._parts(self.active), *self._parts(choice)}, choice)
+        in_torch = self._in_torch({weight for name in {*self.active, *choice} for weight in self._added[name]}, choice)
         with self._target.changing():
             for engine, weights in zip(self._target.engines, sets):
                 engine.use(weights)
@@ -204,8 +195,9 @@ class Adapters:
             del self._sets[next(iter(self._sets))]
 
     def _in_torch(self, names, choice):
-        parts = self._parts(choice)
-        return {name: merged(self._target.base(name), parts[name]) if name in parts else self._target.base(name) for name in names if self._target.is_in_torch(name)}
+        names = [name for name in names if self._target.is_in_torch(name)]
+        parts = self._parts(choice) if names else {}
+        return {name: merged(self._target.base(name), parts[name]) if name in parts else self._target.base(name) for name in names}
 
     def _made(self, choice):
         if not choice:
