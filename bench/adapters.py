@@ -108,8 +108,8 @@ def main():
     by_hand = timed(lambda: [torch.addmm(w, up, down, alpha=0.5) for w, (down, up) in zip(weights, moved)], wait, args.rounds)
     line = {
         "row": "adapters", "device": torch.cuda.get_device_name() if args.device.startswith("cuda") else args.device, "dtype": args.dtype, "weights_mb": sum(w.nbytes for w in weights) / 1e6, "rank": args.rank,
-        "call_ms": call, "back_ms": back, "back_and_call_ms": both, "new_ms": new, "new_and_call_ms": new_call, "new_of_two_ms": two, "add_ms": add,
-        "copy_ms": copy, "copies": new / copy, "add_copies": add / copy,
+        "call_ms": call, "back_ms": back, "back_and_call_ms": both, "choice_ms": new, "choice_and_call_ms": new_call, "choice_of_two_ms": two, "add_ms": add,
+        "copy_ms": copy, "choice_copies": new / copy, "add_copies": add / copy,
         "by_hand_ms": by_hand, "error": error,
     }  # fmt: skip
     for name, value in line.items():

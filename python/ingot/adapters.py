@@ -88,7 +88,7 @@ def factors_of(lows: list[LowRank], dtype: torch.dtype, device: torch.device) ->
     """
     wide = torch.float64 if dtype is torch.float64 else torch.float32
     up, down = _stacked([low.up for low in lows], wide, device), _stacked([low.down for low in lows], wide, device)
-    up = up * torch.tensor([low.scale for low in lows], dtype=wide).to(device)[:, None, None]
+    up = up * torch.tensor([low.scale for low in lows], dtype=wide, device=device)[:, None, None]
     if device.type == "cuda" and dtype in _BITS:
         up, down = _in_type(up, down, dtype)
     return [Factors(*pair) for pair in zip(up.unbind(), down.unbind())]

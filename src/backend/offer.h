@@ -138,6 +138,8 @@ struct EmittedStep {
   std::vector<CodeUnit> code = {};
   // Operands from this index on are read element by element, before the result's element at the same place is written.
   size_t elementwise = SIZE_MAX;
+  // Steps with equal names here can be one step, if they are independent (Compiler::join); empty: not this one.
+  std::string alike = {};
   // The step is faster if its result takes the memory of an operand that is read element by element, since the caches hold that.
   bool reuses = false;
 };
@@ -209,12 +211,20 @@ struct Settings {
 // True if the cost model cannot tell the two apart; then timing decides, if there is time for it.
 inline bool is_near(double cost, double least) { return cost <= 2 * least; }
 
+// One of some steps that could run side by side: it reads operands, then writes the last ones.
+struct Concurrent {
+  const EmittedStep* step;
+  size_t operands, writes;
+};
+
 // The compile-time half of a backend. All functions are pure. A backend is one line of run/backends.def.
 struct Compiler {
   // Error (unsupported) if the target cannot do what the settings demand.
   void (*check)(const Target&, const Settings&);
   Offers (*offers)(const Site&, const Target&, const Settings&);
   std::vector<DeviceCode> (*compile)(std::span<const CodeUnit>, const Target&);
+  // One step for independent steps that are alike: it reads what they read, step by step, then writes what they write. Null: the backend has none.
+  EmittedStep (*join)(std::span<const Concurrent>) = nullptr;
 };
 const Compiler& compiler_for(const Target&);
 

@@ -31,7 +31,7 @@ Schedule Scheduler::run() {
   }
   pack_early(computed);
   if (out_.missing.size() == 0) out_.missing.copied = conflicts();
-  if (out_.missing.size() == 0) reuse_operands();
+  if (out_.missing.size() == 0) reuse_operands(), join_steps();
   return std::move(out_);
 }
 

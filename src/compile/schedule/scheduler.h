@@ -61,6 +61,7 @@ class Scheduler {
   void copy_outputs();
   std::set<size_t> conflicts() const;
   void reuse_operands();
+  void join_steps();
   bool same_memory(const BufferView& a, const BufferView& b) const;
   std::vector<bool> are_aligned(const std::vector<BufferView>& operands) const;
   bool is_constant(const BufferView& p) const;

@@ -16,6 +16,7 @@ class ElementText {
   ElementText(const std::vector<StridedLayout>& layouts, size_t first_size, bool known) : layouts_(layouts), first_size_(first_size), known_constants_(known) {}
 
   std::string number(const kernels::CudaNumber&, const ir::Dim& value);
+  std::string parameter(const kernels::CudaNumber&);
   std::string stride(size_t operand, size_t axis);
   std::string dim(size_t operand, size_t axis);
   std::string size(const ir::Dim&);
@@ -34,7 +35,6 @@ class ElementText {
   const std::vector<ir::Dim>& sizes() const { return sizes_; }
 
  private:
-  std::string parameter(const kernels::CudaNumber&);
   std::string load(const FusedBody&, const Instruction&, size_t first_operand, const std::vector<std::string>& coordinates);
 
   const std::vector<StridedLayout>& layouts_;

@@ -14,6 +14,8 @@
 #include "backend/cuda/compile/gelu_for_half.cuh.h"
 #include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/compile/prelude.h"
+#include "backend/cuda/kernels/concurrent/concurrent.h"
+#include "backend/cuda/kernels/concurrent/run/concurrent_launches.h"
 #include "backend/cuda/kernels/gpu_step_test.h"
 #include "base/error.h"
 
@@ -50,7 +52,8 @@ constexpr std::string_view head = R"(
 const Emulated& emulated(const PrintedStep& p, bool groups) {
   static std::map<std::pair<std::string, bool>, std::unique_ptr<Emulated>> made;
   auto& e = made[{p.name, groups}];
-  if (!e) e = std::make_unique<Emulated>(std::string(gelu_for_half_cuh) + std::string(matrix_text()) + p.text, p.kernels, p.name + "_P", groups);
+  if (!e)
+    e = std::make_unique<Emulated>(std::string(gelu_for_half_cuh) + std::string(matrix_text()) + p.text, p.kernels, p.parameters.empty() ? p.name + "_P" : p.parameters, groups);
   return *e;
 }
 
@@ -72,6 +75,26 @@ void run_printed(const PrintedStep& p, const std::vector<HostTensor*>& tensors, 
   const bool groups = where >= Where::early_groups;
   emulated(p, groups).run(p.launches(call, {multiprocessors, groups}), operands, where == Where::late || where == Where::late_groups);
   for (HostTensor* t : tensors) t->bytes.erase(t->bytes.begin(), t->bytes.begin() + static_cast<int64_t>(shift * ir::size_of(t->dtype)));
+}
+
+void run_joined(std::span<const PrintedPart> parts, std::string_view library, Where where, size_t shift, int multiprocessors) {
+  std::vector<Concurrent> steps;
+  for (const PrintedPart& p : parts) steps.push_back({&p.step, p.tensors.size(), p.writes});
+  EmittedStep joined = join_steps(steps);
+  std::vector<HostTensor*> tensors;
+  for (bool written : {false, true}) {
+    for (const PrintedPart& p : parts) {
+      const auto writes = p.tensors.end() - static_cast<int64_t>(p.writes);
+      tensors.insert(tensors.end(), written ? writes : p.tensors.begin(), written ? p.tensors.end() : writes);
+    }
+  }
+  std::vector<int64_t> sizes;
+  for (const ir::Dim& d : joined.sizes) sizes.push_back(d.value());
+  ASSERT_EQ(joined.code.size(), 1) << "the steps have different code";
+  const CodeUnit& unit = joined.code[0];
+  const std::string text = std::string(unit.libraries.back()()) + std::string(library) + unit.text;
+  run_printed({joined, unit.name, text, unit.kernels, kernels::load_concurrent_cuda, kernels::concurrent_cuda_launches, fmt::format("Rows<{}_P>", unit.name)}, tensors, sizes,
+              where, shift, multiprocessors);
 }
 
 std::string emulation_missing() { return std::system("c++ --version >/dev/null 2>&1") == 0 ? "" : "there is no compiler c++"; }
@@ -110,7 +133,7 @@ Emulated::~Emulated() {
 
 void Emulated::run(const kernels::CudaLaunches& launches, std::span<const TensorRef> operands, bool late) const {
   using Pointer = kernels::CudaLaunch::Pointer;
-  auto emulate = reinterpret_cast<void (*)(void (*)(const void*), const void*, uint32_t, uint32_t, int)>(dlsym(library_, "emulate"));
+  auto emulate = reinterpret_cast<void (*)(void (*)(const void*), const void*, uint32_t, uint32_t, uint32_t, int)>(dlsym(library_, "emulate"));
   std::vector<std::byte> room(launches.scratch + 256);
   std::byte* scratch = room.data() + (256 - reinterpret_cast<uintptr_t>(room.data()) % 256) % 256;
   bool aligned = std::all_of(launches.aligned.begin(), launches.aligned.end(), [&](size_t i) { return reinterpret_cast<uintptr_t>(operands[i].data) % 16 == 0; });
@@ -142,7 +165,7 @@ void Emulated::run(const kernels::CudaLaunches& launches, std::span<const Tensor
     std::string name = "start_" + l.kernel;
     auto kernel = reinterpret_cast<void (*)(const void*)>(dlsym(library_, name.c_str()));
     if (kernel == nullptr) fail(Code::internal, "there is no kernel {}", name);
-    emulate(kernel, parameters.data(), l.blocks, l.threads, late);
+    emulate(kernel, parameters.data(), l.blocks, l.blocks_y, l.threads, late);
   }
 }
 

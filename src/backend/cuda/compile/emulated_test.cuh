@@ -2,7 +2,7 @@
 struct uint4 { u32 x, y, z, w; };
 struct float4 { f32 x, y, z, w; };
 inline float4 make_float4(f32 x, f32 y, f32 z, f32 w) { return {x, y, z, w}; }
-struct Index { u32 x = 0; };
+struct Index { u32 x = 0, y = 0; };
 Index threadIdx, blockIdx, gridDim, blockDim;
 alignas(1024) uint4 tiles_of_block[232448 / 16];
 
@@ -66,14 +66,16 @@ void enter() {
   fibers[current].done = true;
   swapcontext(&fibers[current].context, &scheduler);
 }
-extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32 blocks, u32 threads, int as_late) {
+extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32 blocks, u32 rows, u32 threads, int as_late) {
   late = as_late != 0;
   kernel_now = kernel;
   parameters_now = parameters;
   gridDim.x = blocks;
+  gridDim.y = rows;
   blockDim.x = threads;
-  for (u32 block = 0; block < blocks; ++block) {
-    blockIdx.x = block;
+  for (u32 block = 0; block < blocks * rows; ++block) {
+    blockIdx.x = block % blocks;
+    blockIdx.y = block / blocks;
     std::memset((void*)tiles_of_block, 0x7f, sizeof tiles_of_block);
     fibers.clear();
     fibers.resize(threads);
@@ -355,22 +357,29 @@ template <class Copy> void copy_later(u32 barrier, u32 bytes, Copy copy) {
     all();
   }
 }
-inline void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z) {
+inline void copy_box(u32 to, const void* map, u32 barrier, std::vector<i64> first) {
   const TileMap& m = map_at(map);
-  if (to % 1024 != 0 || m.box[0] * m.size != 128 || m.rank != 3) std::fprintf(stderr, "a box to %u\n", to), std::abort();
-  copy_later(barrier, (u32)(m.box[0] * m.box[1] * m.box[2] * m.size), [=, &m] {
-    for (i64 k = 0; k < m.box[2]; ++k) {
-      for (i64 j = 0; j < m.box[1]; ++j) {
-        for (i64 i = 0; i < m.box[0]; ++i) {
-          const i64 at[3] = {x + i, y + j, z + k};
-          bool there = true;
-          for (int d = 0; d < 3; ++d) there = there && at[d] >= 0 && at[d] < m.dims[d];
-          piece_to(m, to, k * m.box[1] + j, i, there ? m.memory + at[0] * m.size + at[1] * m.strides[0] + at[2] * m.strides[1] : nullptr);
-        }
+  i64 rows = 1;
+  for (int d = 1; d < m.rank; ++d) rows *= m.box[d];
+  if (to % 1024 != 0 || m.box[0] * m.size != 128 || m.rank != (i64)first.size()) std::fprintf(stderr, "a box to %u\n", to), std::abort();
+  copy_later(barrier, (u32)(rows * 128), [=, &m] {
+    for (i64 row = 0; row < rows; ++row) {
+      bool there = true;
+      i64 offset = 0, rest = row;
+      for (int d = 1; d < m.rank; rest /= m.box[d], ++d) {
+        const i64 at = first[d] + rest % m.box[d];
+        there = there && at >= 0 && at < m.dims[d];
+        offset += at * m.strides[d - 1];
+      }
+      for (i64 i = 0; i < m.box[0]; ++i) {
+        const i64 x = first[0] + i;
+        piece_to(m, to, row, i, there && x >= 0 && x < m.dims[0] ? m.memory + x * m.size + offset : nullptr);
       }
     }
   });
 }
+inline void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z) { copy_box(to, map, barrier, {x, y, z}); }
+inline void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z, int w) { copy_box(to, map, barrier, {x, y, z, w}); }
 // If late, it reads the source only when the thread waits for the copy.
 inline void send_box(u32 from, const void* map, int x, int y, int z) {
   const TileMap& m = map_at(map);
@@ -436,6 +445,8 @@ inline void copy_pixels_async(u32 to, const void* map, u32 barrier, int c, int w
 }
 inline void show_to_matrix_units() {}
 inline void computed(f32) {}
+template <int N> void leave_registers() {}
+template <int N> void take_registers() {}
 template <int Groups> void meet_group() { meet(group_barriers[current / 128], 128); }
 template <int N> void hold(u32*) {}
 template <int N> void hold(f32*) {}

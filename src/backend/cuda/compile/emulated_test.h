@@ -23,7 +23,16 @@ struct PrintedStep {
   std::vector<std::string> kernels;
   decltype(RunKernel::load) load;
   kernels::CudaLaunches (*launches)(const Call&, const kernels::CudaMachine&);
+  std::string parameters = {};       // the struct that its kernels take; empty: name_P
 };
+// Independent printed steps as one (Compiler::join), each with this many operands of which it writes the last ones. `library`: the text that theirs follow.
+struct PrintedPart {
+  EmittedStep step;
+  size_t writes;
+  std::vector<HostTensor*> tensors;
+};
+// Runs them with the sizes in their steps.
+void run_joined(std::span<const PrintedPart>, std::string_view library, Where, size_t shift, int multiprocessors);
 // `tensors`: the step's operands in order. `shift`: offset in elements of each from an aligned address. `multiprocessors`: of the emulated machine.
 void run_printed(const PrintedStep&, const std::vector<HostTensor*>& tensors, std::span<const int64_t> sizes, Where, size_t shift, int multiprocessors);
 

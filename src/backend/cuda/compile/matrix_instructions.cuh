@@ -102,6 +102,10 @@ __device__ __forceinline__ void fetch_map(const void* map) { asm volatile("prefe
 __device__ __forceinline__ void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z) : "memory");
 }
+__device__ __forceinline__ void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z, int w) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+               : "memory");
+}
 // The opposite direction: the thread that sends boxes waits until they have been read, before others overwrite them.
 __device__ __forceinline__ void send_box(u32 from, const void* map, int x, int y, int z) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(from), "r"(x), "r"(y), "r"(z) : "memory");
@@ -123,6 +127,15 @@ __device__ __forceinline__ void copy_pixels_async(u32 to, const void* map, u32 b
 // Forces x (never negative) to be computed before a later wait: ptxas moves waits forward, but not across memory accesses.
 __device__ __forceinline__ void computed(f32 x) {
   asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p st.shared.f32 [%1], %0;\n}" ::"f"(x), "r"(0u) : "memory");
+}
+// Changes the number of registers that each thread of a group of four warps has; all four call it. Others take what one group leaves.
+template <int N>
+__device__ __forceinline__ void leave_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+template <int N>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
 }
 // A barrier of a group's four warps. Its number must be a literal; otherwise the kernel reserves all sixteen.
 template <int Groups>

@@ -7,6 +7,7 @@
 #include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/compile/nvrtc.h"
 #include "backend/cuda/compile/prelude.h"
+#include "backend/cuda/kernels/concurrent/concurrent.h"
 #include "base/error.h"
 #include "base/own_file.h"
 
@@ -168,6 +169,6 @@ std::vector<DeviceCode> compile(std::span<const CodeUnit> units, const Target& t
 }  // namespace
 
 extern const Compiler compiler;
-const Compiler compiler{check, offers, compile};
+const Compiler compiler{check, offers, compile, join_steps};
 
 }  // namespace ingot::backend::cuda

@@ -242,6 +242,156 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
   }
 }
 #ifdef INGOT_WARPGROUPS
+// A piece of work: some queries of one head.
+template <class H> struct HeadsQueries {
+  int first;       // query
+  int head[3][2];  // coordinates of Q's, K's and V's head along the outer axes of their tensor maps
+  H* out;          // the head's rows
+};
+// Groups of four warps with 64 queries each share keys and values. One more group has few registers: one of its threads copies queries, keys and values as boxes,
+// to a ring of Stages buffers. A block takes pieces of work one after another. The previous iteration's product with values runs during an iteration's softmax.
+template <int Depth, int Width, int Groups, int Keys, int Stages, class H, class Locate>
+__device__ __forceinline__ void attend_by_boxes(const unsigned long (&maps)[3][16], i64 so, int S, int T, int pieces, f32 unit, Locate locate) {
+  constexpr int D = filled_up(Depth), E = filled_up(Width), dp = (D + 63) / 64 * 64, ep = (E + 63) / 64 * 64;
+  constexpr u32 q_bytes = 64 * dp * 2, out_bytes = 64 * ep * 2, k_bytes = Keys * dp * 2, v_bytes = Keys * ep * 2;
+  extern __shared__ __align__(1024) uint4 tiles_of_block[];
+  const u32 q_rows = shared_address(tiles_of_block), results = q_rows + Groups * q_bytes, k_rows = results + Groups * out_bytes, v_rows = k_rows + Stages * k_bytes;
+  const u32 k_full = v_rows + Stages * v_bytes, k_empty = k_full + Stages * 8, v_full = k_empty + Stages * 8, v_empty = v_full + Stages * 8, q_full = v_empty + Stages * 8,
+            q_empty = q_full + Groups * 8;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, turns = (T + Keys - 1) / Keys;
+  if (threadIdx.x == 0) {
+#pragma unroll
+    for (int s = 0; s < Stages; ++s) {
+      make_barrier(k_full + s * 8, 1);
+      make_barrier(k_empty + s * 8, Groups);
+      make_barrier(v_full + s * 8, 1);
+      make_barrier(v_empty + s * 8, Groups);
+    }
+#pragma unroll
+    for (int g = 0; g < 2 * Groups; ++g) make_barrier(q_full + g * 8, 1);
+    show_barriers();
+  }
+  __syncthreads();
+  let_next_start();
+  wait_for_others();
+  int stage = 0;
+  u32 parity = 0, q_parity = 0;
+  auto pass = [&] {
+    if (++stage == Stages) stage = 0, parity ^= 1;
+  };
+  constexpr int least_registers = 24, most_registers = 240, registers = 512 / (Groups + 1) / 8 * 8, left = ((Groups + 1) * registers - least_registers) / Groups / 8 * 8;
+  if (warp >= Groups * 4) {
+    leave_registers<least_registers>();
+    if (threadIdx.x != Groups * 128) return;
+#pragma unroll
+    for (int k = 0; k < 3; ++k) fetch_map(maps[k]);
+    auto copy = [&](u32 to, int of, u32 barrier, u32 bytes, int columns, int first, const HeadsQueries<H>& at) {
+      arrive_with(barrier, bytes);
+#pragma unroll
+      for (int c = 0; c < columns; c += 64) copy_box_async(to + bytes / columns * c, maps[of], barrier, c, first, at.head[of][0], at.head[of][1]);
+    };
+    for (int piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
+      const HeadsQueries<H> at = locate(piece);
+      // From the last keys to the first.
+      for (int turn = 0; turn < turns; ++turn) {
+        wait_barrier(k_empty + stage * 8, parity ^ 1);
+        copy(k_rows + stage * k_bytes, 1, k_full + stage * 8, k_bytes, dp, (turns - 1 - turn) * Keys, at);
+        for (int g = 0; turn == 0 && g < Groups; ++g) {
+          wait_barrier(q_empty + g * 8, q_parity ^ 1);
+          copy(q_rows + g * q_bytes, 0, q_full + g * 8, q_bytes, dp, at.first + g * 64, at);
+        }
+        wait_barrier(v_empty + stage * 8, parity ^ 1);
+        copy(v_rows + stage * v_bytes, 2, v_full + stage * 8, v_bytes, ep, (turns - 1 - turn) * Keys, at);
+        pass();
+      }
+      q_parity ^= 1;
+    }
+    return;
+  }
+  take_registers<left < most_registers ? left : most_registers>();
+  const int group = warp / 4, row_in_group = warp % 4 * 16 + lane / 4;
+  const bool speaks = threadIdx.x % 128 == 0;
+  const u64 q_tile = tile_of(q_rows + group * q_bytes, 0), k_tile = tile_of(k_rows, 0), v_tile = tile_of(v_rows, Keys * 128);
+  f32 s[Keys / 8][4], o[E / 8][4], most[2], total[2], shrink[2];
+  u32 p[Keys / 16][4];
+  auto multiply_keys = [&](int stage) {
+    const u64 at = k_tile + (u32)stage * (k_bytes / 16);
+    multiply_tiles<Keys, true>(s[0], q_tile, at, H(), false);
+#pragma unroll
+    for (int d = 1; d < D / 16; ++d) multiply_tiles<Keys, true>(s[0], q_tile + d / 4 * 512 + d % 4 * 2, at + d / 4 * (Keys * 8) + d % 4 * 2, H(), true);
+    multiplying();
+  };
+  auto multiply_values = [&](int stage) {
+    const u64 at = v_tile + (u32)stage * (v_bytes / 16);
+#pragma unroll
+    for (int t = 0; t < Keys / 16; ++t) multiply_rows<E, false>(o[0], p[t], at + t * 128, H());
+    multiplying();
+  };
+  auto unmasked = [](i64, i64, f32 score) { return score; };
+  const f32 nothing = of_bits(0xff800000u);  // -infinity
+  for (int piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
+    const HeadsQueries<H> at = locate(piece);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) most[i] = nothing, total[i] = 0.0f;
+    zero(o);
+    wait_barrier(q_full + group * 8, q_parity);
+    wait_barrier(k_full + stage * 8, parity);
+    begin_multiplying<Keys / 2>(s[0]);
+    multiply_keys(stage);
+    wait_multiplied<Keys / 2>(s[0]);
+    if (speaks) arrive(k_empty + stage * 8);
+    if (speaks && turns == 1) arrive(q_empty + group * 8);
+    online_softmax<Keys / 8, seen_asked, false>(s, most, total, shrink, (turns - 1) * Keys, 0, 1, T, 1.0f, unit, unmasked);
+    pack<H>(p, s);
+    for (int turn = 1; turn < turns; ++turn) {
+      const int before = stage;
+      wait_barrier(v_full + stage * 8, parity);
+      pass();
+      wait_barrier(k_full + stage * 8, parity);
+      hold<Keys / 4>(p[0]);
+      hold<E / 2>(o[0]);
+      begin_multiplying<Keys / 2>(s[0]);
+      multiply_keys(stage);
+      multiply_values(before);
+      leave_multiplying<1>();
+      hold<Keys / 2>(s[0]);
+      if (speaks) arrive(k_empty + stage * 8);
+      if (speaks && turn + 1 == turns) arrive(q_empty + group * 8);
+      online_softmax<Keys / 8, seen_all, false>(s, most, total, shrink, 0, 0, 1, T, 1.0f, unit, unmasked);
+      computed(total[0] + total[1]);
+      wait_multiplied<E / 2>(o[0]);
+      hold<Keys / 4>(p[0]);
+      if (speaks) arrive(v_empty + before * 8);
+      shrink_by(o, shrink);
+      pack<H>(p, s);
+    }
+    wait_barrier(v_full + stage * 8, parity);
+    hold<Keys / 4>(p[0]);
+    begin_multiplying<E / 2>(o[0]);
+    multiply_values(stage);
+    wait_multiplied<E / 2>(o[0]);
+    hold<Keys / 4>(p[0]);
+    if (speaks) arrive(v_empty + stage * 8);
+    pass();
+    q_parity ^= 1;
+    // Rows of the result go through shared memory, to be written in pieces of 16 bytes.
+    H* const own = (H*)tiles_of_block + (Groups * q_bytes + group * out_bytes) / 2;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      total[i] += __shfl_xor_sync(0xffffffffu, total[i], 1);
+      total[i] += __shfl_xor_sync(0xffffffffu, total[i], 2);
+      const f32 by = over(total[i]);
+#pragma unroll
+      for (int n = 0; n < E / 8; ++n) *(u32*)(own + n / 8 * 64 * 64 + piece_of(row_in_group + i * 8, n % 8) + lane % 4 * 2) = both<H>(o[n][2 * i] * by, o[n][2 * i + 1] * by);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int k = lane; k < 16 * (Width / 8); k += 32) {
+      const int r = warp % 4 * 16 + k / (Width / 8), c = k % (Width / 8), query = at.first + group * 64 + r;
+      if (query < S) *(uint4*)(at.out + query * so + c * 8) = *(const uint4*)(own + c / 8 * 64 * 64 + piece_of(r, c % 8));
+    }
+  }
+}
 // Groups of four warps with 64 queries each share keys and values, which are copied to a ring of Stages buffers. Overlap: the previous iteration's
 // product with values runs during an iteration's softmax.
 template <int Depth, int Width, int Groups, int Keys, int Stages, bool Overlap, bool Columns, bool Causal, class H, class Mask>

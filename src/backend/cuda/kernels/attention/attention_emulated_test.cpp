@@ -5,6 +5,10 @@
 
 #include "backend/cuda/available_test.h"
 #include "backend/cuda/compile/emulated_test.h"
+#include "backend/cuda/compile/local_bytes_test.h"
+#include "backend/cuda/compile/matrix_text.h"
+#include "backend/cuda/compile/nvrtc.h"
+#include "backend/cuda/compile/prelude.h"
 #include "backend/cuda/kernels/attention/attention_text.h"
 #include "backend/cuda/kernels/attention/run/attention_launches.h"
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
@@ -99,6 +103,8 @@ void check(const Site& site, Where where) {
   }
 }
 
+constexpr int in_boxes = 9;  // the variant
+
 std::vector<Site> sites() {
   Site plain{"70 queries, 150 keys of 64", DType::f16, 1, 2, 70, 150, 64, 64}, odd = plain, masked = plain, few = plain, narrow = plain, wide = plain;
   odd.name += ", odd addresses", odd.shifted = true;
@@ -115,8 +121,12 @@ std::vector<Site> sites() {
   few_fill.name += ", few a block, heads in rows", few_fill.multiprocessors = 100, few_fill.joined = true;
   few_wider.name += ", few a block", few_wider.multiprocessors = 100;
   odd_wider.name += ", odd addresses", odd_wider.shifted = true;
+  // Copied as boxes: blocks take queries of both heads, and the last ones do not fill a block.
+  Site boxes{"512 queries and 300 keys in boxes", DType::f16, 2, 1, 512, 300, 24, 64}, wide_boxes{"of 80, heads in rows, in boxes", DType::bf16, 1, 2, 512, 260, 80, 72};
+  boxes.multiprocessors = 2, boxes.only = in_boxes;
+  wide_boxes.multiprocessors = 3, wide_boxes.joined = true;
   const Site widest{"bfloat16 of 256 and 8", DType::bf16, 1, 1, 65, 70, 256, 8}, narrowest{"of 8 and 192", DType::f16, 1, 1, 65, 70, 8, 192};
-  return {plain, odd, masked, few, narrow, wide, keys, late_keys, fill, odd_fill, few_fill, wider, few_wider, odd_wider, widest, narrowest};
+  return {plain, odd, masked, few, narrow, wide, keys, late_keys, fill, odd_fill, few_fill, wider, few_wider, odd_wider, widest, narrowest, boxes, wide_boxes};
 }
 
 // Every shape of kernel: more iterations than are in flight at once, and rows and keys that do not fill their tiles.
@@ -127,6 +137,8 @@ std::vector<Site> variants() {
       Site s{fmt::format("variant {}, {}", v, causal ? "causal, wide" : "narrow"), DType::f16, 1, 1, 200, 200, 16, causal ? 80 : 16};
       s.causal = causal;
       s.only = v;
+      // In boxes a block takes queries of several heads.
+      if (!causal) s.h = 3;
       out.push_back(s);
     }
   }
@@ -153,6 +165,31 @@ TEST(cuda_attention_emulated, every_variant) {
   }
 }
 
+// Scores, probabilities and sums of Hopper's groups are in registers. Needs NVRTC, and no GPU.
+TEST(cuda_attention, boxes_spill_no_registers) {
+  if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;
+  std::vector<CompileJob> jobs;
+  for (int64_t head : {40, 64, 80, 128}) {
+    Attention a{DType::f16};
+    a.scale = 0.1;
+    a.batch_rank = 1;
+    a.s = a.t = 2048, a.d = a.e = head;
+    const StridedLayout rows{{Dim(8), Dim(2048), Dim(head)}, {Dim(2048 * head), Dim(head), Dim(1)}, Dim(0)};
+    jobs.push_back({std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(attention_text()) +
+                        emit_attention(a, nullptr, {rows, rows, rows, rows}).text,
+                    90, CompileJob::Form::cubin, true});
+  }
+  for (const std::vector<std::byte>& code : compile(jobs).code) {
+    size_t kernels = 0;
+    for (const auto& [kernel, bytes] : local_bytes(code)) {
+      if (!kernel.ends_with("_1")) continue;
+      ++kernels;
+      EXPECT_EQ(bytes, 0u) << kernel;
+    }
+    EXPECT_EQ(kernels, 1u);
+  }
+}
+
 TEST(cuda_attention, equals_softmax) {
   if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const Site& s : sites()) check(s, Where::gpu);
@@ -165,6 +202,14 @@ TEST(cuda_attention, equals_softmax) {
     many.causal = many.joined = true;
     many.columns = false;
     check(many, Where::gpu);
+  }
+  // In boxes, which rows and keys do not fill.
+  for (int64_t depth : {40, 64, 80, 128}) {
+    // Enough for several pieces of work for each block.
+    Site boxes{fmt::format("long of {}", depth), DType::f16, 2, 24, 520, 260, depth, depth};
+    boxes.joined = depth == 64;
+    if (depth == 64) boxes.only = in_boxes;  // by sizes only from 2048 queries on
+    check(boxes, Where::gpu);
   }
 }
 

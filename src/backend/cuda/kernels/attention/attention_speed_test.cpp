@@ -31,7 +31,7 @@ struct Site {
 
 std::string described(const Args::Shape& x) {
   if (x.groups == 0) return fmt::format("{} warps, keys {} by {}", x.warps, x.keys, x.splits);
-  return fmt::format("{} groups, keys {}, stages {}{}, blocks {}", x.groups, x.keys, x.stages, x.overlap ? ", overlap" : "", x.blocks);
+  return fmt::format("{} groups, keys {}, stages {}{}, blocks {}", x.groups, x.keys, x.stages, x.boxes ? ", boxes" : x.overlap ? ", overlap" : "", x.blocks);
 }
 
 // One variant, ready to be launched.
@@ -168,6 +168,11 @@ TEST(cuda_attention, speed) {
       {"UNet, 2 x 8 heads of 160, 256", 2, 8, 256, 256, 160},
       {"Swin, 2048 x 3 heads of 32, 49", 2048, 3, 49, 49, 32},
       {"SDXL, 2 x 10 heads of 64, 4096", 2, 10, 4096, 4096, 64},
+      {"SDXL, 2 x 20 heads of 64, 1024", 2, 20, 1024, 1024, 64},
+      {"SDXL, 2 x 20 heads of 64, 1024 of 77", 2, 20, 1024, 77, 64},
+      {"SD3, 2 x 24 heads of 64, 1178", 2, 24, 1178, 1178, 64},
+      {"SD3, 2 x 24 heads of 64, 4250", 2, 24, 4250, 4250, 64},
+      {"4 x 16 heads of 128, 2048", 4, 16, 2048, 2048, 128},
   };
   for (const Site& s : sites) {
     if (wanted == std::string("1") || s.name.find(wanted) != std::string::npos) measure(device, stream, s);

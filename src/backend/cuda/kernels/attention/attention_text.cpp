@@ -27,12 +27,12 @@ class Printer {
     args_.batch_rank = static_cast<uint8_t>(batch_);
     args_.depth = static_cast<uint16_t>(a_.d.value());
     args_.width = static_cast<uint16_t>(a_.e.value());
-    args_.long_rows = a_.s.is_constant() && a_.s.value() >= Args::long_queries;
     size_t loads = layouts_.size() - 4;
     for (size_t k = 0; k < layouts_.size(); ++k) {
       bool load = k >= 3 && k < 3 + loads;
       args_.operands.push_back({load ? mask_->operands[k - 3] : type_, static_cast<uint8_t>(layouts_[k].dims.size() - batch_ - 2)});
     }
+    args_.rows = rows(only);
     args_.columns = mask_ != nullptr && adds_to_columns(mask_->stores[0].value);
     std::string element = mask_text();
     std::string kernels;
@@ -46,8 +46,9 @@ class Printer {
     args_.sizes = static_cast<uint32_t>(4 + text_.sizes().size());
     args_.numbers = text_.numbers();
     args_.known = text_.known();
-    std::string text =
-        fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", layouts_.size(), std::max<size_t>(1, args_.numbers.size())) + element + kernels;
+    std::string text = fmt::format("struct {}@P {{ {}u64 status; void* pointer[{}]; i64 number[{}]; }};\n", args_.boxes() ? "alignas(64) " : "",
+                                   args_.boxes() ? "unsigned long boxes[3][16]; " : "", layouts_.size(), std::max<size_t>(1, args_.numbers.size())) +
+                       element + kernels;
     args_.name = fmt::format("attention_{:016x}", hash64(std::as_bytes(std::span(text.data(), text.size()))));
     for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) text.replace(at, 1, args_.name + "_");
     out.name = args_.name;
@@ -60,7 +61,19 @@ class Printer {
 
  private:
   using Number = Args::Number;
+  static constexpr double log2_e = 1.4426950408889634;
   std::string coordinate(size_t axis) const { return axis < batch_ ? fmt::format("c{}", axis) : axis == batch_ ? "s" : "t"; }
+
+  Args::Rows rows(int only) const {
+    const uint16_t head = std::max(args_.depth, args_.width);
+    const bool plain = mask_ == nullptr && !a_.causal, boxes = plain && a_.scale > 0 && batch_ <= Args::most_box_axes && head <= Args::widest_in_boxes;
+    if (only != Args::by_sizes) return boxes ? Args::in_boxes : Args::short_rows;
+    const int64_t s = a_.s.constant().value_or(0), t = a_.t.constant().value_or(0);
+    if (s < Args::long_queries) return Args::short_rows;
+    if (t > 0 && t <= Args::one_iteration) return Args::few_keys;
+    if (!plain || t < Args::many_keys) return Args::long_rows;
+    return boxes && (head <= 48 || head > 64 || s >= Args::very_long_queries) ? Args::in_boxes : Args::unmasked;
+  }
 
   const Instruction& code(Reg r) const { return mask_->code[r]; }
   // True if a value is the same for all queries and independent of scores.
@@ -103,6 +116,26 @@ class Printer {
     return out + fmt::format("  return (f32)r{};\n}}\n", mask_->stores[0].value);
   }
 
+  // The kernel's text for shapes with boxes: where a piece of work lies, and the loop over all.
+  std::string by_boxes(const Args::Shape& shape) {
+    const size_t operands[4] = {0, 1, 2, layouts_.size() - 1};
+    const std::string_view h = memory_type(type_);
+    const std::string s = text_.number({Number::size, 0, 0}, a_.s), t = text_.number({Number::size, 1, 0}, a_.t);
+    std::string pieces = "tiles", locate, offset;
+    for (size_t b = batch_; b-- > 0;) {
+      const std::string n = text_.number({Number::dim, static_cast<uint8_t>(operands[3]), static_cast<uint8_t>(b)}, layouts_[operands[3]].dims[b]);
+      pieces += fmt::format(" * (int){}", n);
+      locate += b > 0 ? fmt::format("    const int c{} = rest % (int){};\n    rest /= (int){};\n", b, n, n) : "    const int c0 = rest;\n";
+      offset += fmt::format(" + c{} * {}", b, text_.stride(operands[3], b));
+      for (size_t k = 0; k < 3; ++k) locate += fmt::format("    at.head[{}][{}] = {} != 0 ? c{} : 0;\n", k, batch_ - 1 - b, text_.stride(operands[k], b), b);
+    }
+    return fmt::format("  const int tiles = (int)(({} + {}) / {});\n", s, shape.queries() - 1, shape.queries()) +
+           fmt::format("  attend_by_boxes<{}, {}, {}, {}, {}, {}>(p.boxes, {}, (int){}, (int){}, {}, {}, [&](int piece) {{\n", args_.depth, args_.width, shape.groups, shape.keys,
+                       shape.stages, h, text_.stride(operands[3], batch_), s, t, pieces, literal(a_.scale * log2_e, DType::f32)) +
+           fmt::format("    HeadsQueries<{}> at{{}};\n    at.first = piece % tiles * {};\n    int rest = piece / tiles;\n", h, shape.queries()) + locate +
+           fmt::format("    at.out = ({}*)p.pointer[{}]{};\n    return at;\n  }});\n", h, operands[3], offset);
+  }
+
   std::string kernel(int variant) {
     const Args::Shape shape = args_.shape(variant);
     const uint32_t queries = shape.queries();
@@ -110,6 +143,7 @@ class Printer {
     size_t result = layouts_.size() - 1;
     std::string out =
         fmt::format("extern \"C\" __global__ void __launch_bounds__({}, INGOT_BLOCKS({})) @{}(const __grid_constant__ @P p) {{\n", shape.threads(), shape.blocks, variant);
+    if (shape.boxes) out += "#ifdef INGOT_WARPGROUPS\n" + by_boxes(shape) + "#else\n";
     out += "  after_others();\n";
     std::string s = text_.number({Number::size, 0, 0}, a_.s), t = text_.number({Number::size, 1, 0}, a_.t);
     out += fmt::format("  const i64 tiles = ({} + {}) / {};\n", s, queries - 1, queries);
@@ -129,7 +163,6 @@ class Printer {
     }
     // Scores without a mask are scaled in the exponent.
     const bool later = mask_ == nullptr && a_.scale > 0;
-    constexpr double log2_e = 1.4426950408889634;
     const std::string scales = literal(later ? 1.0 : a_.scale, DType::f32) + ", " + literal(later ? a_.scale * log2_e : log2_e, DType::f32);
     auto pointer = [&](size_t k) { return fmt::format("({}{}*)p.pointer[{}]{}", k < 3 ? "const " : "", h, operands[k], offsets[k]); };
     // With a causal mask the last queries have most to do, so they start first.
@@ -139,7 +172,7 @@ class Printer {
                          t, a_.causal ? "tiles - 1 - blockIdx.x % tiles" : "blockIdx.x % tiles", queries, scales);
       out += fmt::format("    [&](i64 s, i64 t, f32 score) {{ return @mask(p{}, s, t, score); }});\n", arguments);
     };
-    if (shape.groups > 0) {
+    if (shape.groups > 0 && !shape.boxes) {
       out += "#ifdef INGOT_WARPGROUPS\n";
       call("attend_in_groups", fmt::format("{}, {}, {}, {}, {}", shape.groups, shape.keys, shape.stages, shape.overlap, args_.columns));
       out += "#else\n";

@@ -1,5 +1,6 @@
 #include <set>
 
+#include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/depthwise_conv/depthwise_conv_text.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
@@ -16,7 +17,9 @@ namespace {
 
 EmittedStep step_of(EmittedDepthwiseConv code) {
   EmittedStep step{"depthwise_conv", std::move(code.arguments), std::move(code.sizes)};
+  step.alike = code.name;
   step.code.push_back({std::move(code.name), std::move(code.text), std::move(code.kernels), {depthwise_conv_text}});
+  if (code.matrices) step.code[0].libraries = {matrix_instructions, matrix_text, depthwise_conv_text};
   step.elementwise = 2;
   return step;
 }
@@ -46,7 +49,7 @@ bool has_few_columns(const Gemm& g) {
   return g.convolution && n && *n <= most_columns_alone && k && *k <= longest_sum && (!m || *m * *k * *n <= most_alone);
 }
 
-void grouped_conv_offers(const Gemm& g, const Site& site, Offers& out) {
+void grouped_conv_offers(const Gemm& g, const Site& site, const Target& target, const Settings& settings, Offers& out) {
   constexpr std::string_view name = "columns of a group";
   if (!g.convolution) return;
   if (!is_placed(g.a)) {
@@ -58,16 +61,17 @@ void grouped_conv_offers(const Gemm& g, const Site& site, Offers& out) {
   const bool groups = std::any_of(g.b[0].strides.begin(), g.b[0].strides.begin() + static_cast<int64_t>(g.batch_rank), [](const Dim& s) { return !is(s, 0); });
   if (groups ? g.b[0].dims[g.batch_rank].value() > longest_sum : !has_few_columns(g))
     return out.refusals.push_back({name, Obstacle::cost, "so many products are faster by matrix instructions"});
-  auto print = [&g, &site](const std::vector<int>& variants) { return emit_grouped_conv(g, *site.body, site.operands, variants); };
+  const bool matrices = target.architecture >= 80 && (is_half(g.type) || settings.tf32_convolutions);
+  auto print = [&g, &site, matrices](const std::vector<int>& variants) { return emit_grouped_conv(g, *site.body, site.operands, matrices, variants); };
   const double k = static_cast<double>(g.b[0].dims[g.batch_rank].value());
   out.offers.push_back({.implementation = name, .cost = k, .image_in_place = true, .emit = [print, &g, &site] { return emit(print, g.a, g.b[0], site); }});
 }
 
 }  // namespace
 
-void depthwise_conv_offers(const Site& site, const Target&, const Settings&, Offers& out) {
+void depthwise_conv_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) {
   constexpr std::string_view name = "channels or lines";
-  if (const auto* g = std::get_if<Gemm>(&site.kernel)) return grouped_conv_offers(*g, site, out);
+  if (const auto* g = std::get_if<Gemm>(&site.kernel)) return grouped_conv_offers(*g, site, target, settings, out);
   const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
   if (w == nullptr) return;
   const bool widened = w->of_a == ir::DType::f16 || w->of_a == ir::DType::bf16;

@@ -17,6 +17,7 @@ struct EmittedDepthwiseConv {
   std::string text;                  // comes after prelude() and depthwise_conv_text()
   std::vector<std::byte> arguments;  // kernels::DepthwiseConvCudaArgs
   std::vector<ir::Dim> sizes;        // of the step
+  bool matrices = false;             // the text has matrix instructions, so it comes after matrix_text() too
 };
 
 // How the line (the range of the index before the channels) and its taps move through A.
@@ -35,9 +36,10 @@ struct DepthwiseObstacle {
 std::optional<DepthwiseObstacle> depthwise_conv_obstacle(const DepthwiseConv&, const FusedBody&, const std::vector<StridedLayout>& body_layouts);
 
 // The same for a convolution as a GEMM through a map, if it has groups of few columns, or few columns in all: a thread sums a few adjacent outputs of a line for
-// some columns of its group. All sizes must be known.
+// some columns of its group. All sizes must be known. `matrices`: the target has matrix instructions for A's type, by which a warp multiplies sixteen outputs of a line by
+// all columns of a group if channels and columns are whole pieces of them.
 std::optional<DepthwiseObstacle> grouped_conv_obstacle(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts);
-EmittedDepthwiseConv emit_grouped_conv(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants = {0, 1});
+EmittedDepthwiseConv emit_grouped_conv(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts, bool matrices, const std::vector<int>& variants = {0, 1});
 // Without groups, and for each group.
 inline constexpr int64_t most_columns_alone = 4, most_columns_of_group = 16;
 

@@ -22,11 +22,12 @@ struct Site {
   std::string name;
   DType type = DType::f16;
   int64_t n = 1, h = 6, w = 9, groups = 4, channels = 4, columns = 4, rows = 3, taps = 3;
-  int64_t stride = 1, pad = 1, dilation = 1;
+  int64_t stride = 1, pad = 1, dilation = 1, later = 0;  // later: windows begin so many places on
   bool channels_first = false, results_first = false;  // A, and the result with what is added to it: [N, C, H, W]
   bool along_k = false;  // B
   bool merged = true;  // rows of an image are rows of one product
   bool shifted = false;
+  bool matrices = false;  // matrix instructions multiply, where the site is for them
 
   int64_t out(int64_t size, int64_t kernel) const { return (size + 2 * pad - (kernel - 1) * dilation - 1) / stride + 1; }
   int64_t oh() const { return out(h, rows); }
@@ -95,10 +96,41 @@ Made make(const Site& s) {
   for (int64_t d : rows) map.dims.push_back(d);
   for (int64_t d : {s.rows, s.taps, s.channels}) map.dims.push_back(d);
   // Indices: groups, N, lines, outputs, rows and taps of the kernel, channels.
-  map.axes = {{0, {{1, 1}}}, {Dim(-s.pad), {{2, s.stride}, {4, s.dilation}}}, {Dim(-s.pad), {{3, s.stride}, {5, s.dilation}}}, {0, {{0, 1}}}, {0, {{6, 1}}}};
+  map.axes = {{0, {{1, 1}}}, {Dim(s.later - s.pad), {{2, s.stride}, {4, s.dilation}}}, {Dim(s.later - s.pad), {{3, s.stride}, {5, s.dilation}}}, {0, {{0, 1}}}, {0, {{6, 1}}}};
   m.gemm.map = std::move(map);
   for (size_t k = 2; k < m.tensors.size(); ++k) m.layouts.push_back(layout(m.tensors[k].dims, m.tensors[k].strides));
   return m;
+}
+
+void expect_sums(const Site& s, const Made& m) {
+  auto at = [](const HostTensor& x, std::vector<int64_t> index) {
+    int64_t place = 0;
+    for (size_t d = 0; d < index.size(); ++d) place += index[d] * (x.dims[d] == 1 ? 0 : x.strides[d]);
+    return x.get(static_cast<size_t>(place));
+  };
+  // A float is rounded to TF32 before matrix instructions multiply it.
+  const double factors = s.matrices && s.type == DType::f32 ? std::ldexp(1, -10) : 0;
+  const double digits = s.type == DType::f32 ? 0 : s.type == DType::f16 ? std::ldexp(1, -11) : std::ldexp(1, -8);
+  for (int64_t e = 0; e < s.groups * s.n * s.oh() * s.ow() * s.columns; ++e) {
+    const int64_t column = e % s.columns, x = e / s.columns % s.ow(), y = e / s.columns / s.ow() % s.oh(), n = e / s.columns / s.ow() / s.oh() % s.n,
+                  g = e / s.columns / s.ow() / s.oh() / s.n;
+    double wanted = 0, size = 0;
+    for (int64_t k = 0; k < s.k(); ++k) {
+      const int64_t c = k % s.channels, row = y * s.stride + s.later - s.pad + k / s.channels / s.taps * s.dilation,
+                    place = x * s.stride + s.later - s.pad + k / s.channels % s.taps * s.dilation;
+      if (row < 0 || row >= s.h || place < 0 || place >= s.w) continue;
+      const double product =
+          at(m.tensors[0], {n, row, place, g, c}) * m.tensors[1].get(static_cast<size_t>(g * s.k() * s.columns + (s.along_k ? column * s.k() + k : k * s.columns + column)));
+      wanted += product;
+      size += std::abs(product);
+    }
+    std::vector<int64_t> index = s.merged ? std::vector<int64_t>{g, (n * s.oh() + y) * s.ow() + x, column} : std::vector<int64_t>{g, n, y, x, column};
+    const double bias = m.tensors[2].get(static_cast<size_t>(g * s.columns + column)), before = at(m.tensors[3], index);
+    size += std::abs(bias) + std::abs(before);
+    wanted = std::max(0.0, wanted + bias) + before;
+    const double rounding = (static_cast<double>(s.k() + 3) * std::ldexp(1, -24) + factors) * size + digits * std::abs(wanted);
+    ASSERT_NEAR(at(m.tensors.back(), index), wanted, rounding * 1.01) << "element " << e;
+  }
 }
 
 void check(const Site& s, Where where) {
@@ -106,7 +138,7 @@ void check(const Site& s, Where where) {
   Made m = make(s);
   const auto obstacle = grouped_conv_obstacle(m.gemm, m.body, m.layouts);
   ASSERT_FALSE(obstacle) << obstacle->reason;
-  EmittedDepthwiseConv code = emit_grouped_conv(m.gemm, m.body, m.layouts);
+  EmittedDepthwiseConv code = emit_grouped_conv(m.gemm, m.body, m.layouts, s.matrices);
   std::vector<int64_t> sizes;
   for (const Dim& d : code.sizes) sizes.push_back(d.value());
   std::vector<HostTensor*> pointers;
@@ -118,31 +150,24 @@ void check(const Site& s, Where where) {
                kernels::load_depthwise_conv_cuda,
                kernels::depthwise_conv_cuda_launches},
               pointers, sizes, where, s.shifted ? 1 : 0, 4);
-  auto at = [](const HostTensor& x, std::vector<int64_t> index) {
-    int64_t place = 0;
-    for (size_t d = 0; d < index.size(); ++d) place += index[d] * (x.dims[d] == 1 ? 0 : x.strides[d]);
-    return x.get(static_cast<size_t>(place));
-  };
-  const double digits = s.type == DType::f32 ? 0 : s.type == DType::f16 ? std::ldexp(1, -11) : std::ldexp(1, -8);
-  for (int64_t e = 0; e < s.groups * s.n * s.oh() * s.ow() * s.columns; ++e) {
-    const int64_t column = e % s.columns, x = e / s.columns % s.ow(), y = e / s.columns / s.ow() % s.oh(), n = e / s.columns / s.ow() / s.oh() % s.n,
-                  g = e / s.columns / s.ow() / s.oh() / s.n;
-    double wanted = 0, size = 0;
-    for (int64_t k = 0; k < s.k(); ++k) {
-      const int64_t c = k % s.channels, row = y * s.stride - s.pad + k / s.channels / s.taps * s.dilation, place = x * s.stride - s.pad + k / s.channels % s.taps * s.dilation;
-      if (row < 0 || row >= s.h || place < 0 || place >= s.w) continue;
-      const double product =
-          at(m.tensors[0], {n, row, place, g, c}) * m.tensors[1].get(static_cast<size_t>(g * s.k() * s.columns + (s.along_k ? column * s.k() + k : k * s.columns + column)));
-      wanted += product;
-      size += std::abs(product);
-    }
-    std::vector<int64_t> index = s.merged ? std::vector<int64_t>{g, (n * s.oh() + y) * s.ow() + x, column} : std::vector<int64_t>{g, n, y, x, column};
-    const double bias = m.tensors[2].get(static_cast<size_t>(g * s.columns + column)), before = at(m.tensors[3], index);
-    size += std::abs(bias) + std::abs(before);
-    wanted = std::max(0.0, wanted + bias) + before;
-    const double rounding = static_cast<double>(s.k() + 3) * std::ldexp(size, -24) + digits * std::abs(wanted);
-    ASSERT_NEAR(at(m.tensors.back(), index), wanted, rounding * 1.01) << "element " << e;
+  expect_sums(s, m);
+}
+
+// Phases of a transposed convolution as rows of one launch.
+void check_joined(const std::vector<Site>& sites, Where where) {
+  SCOPED_TRACE(fmt::format("{} times {}, way {}", sites.size(), sites[0].name, static_cast<int>(where)));
+  std::vector<Made> made;
+  for (const Site& s : sites) made.push_back(make(s));
+  std::vector<PrintedPart> parts;
+  for (Made& m : made) {
+    EmittedDepthwiseConv code = emit_grouped_conv(m.gemm, m.body, m.layouts, sites[0].matrices);
+    EmittedStep step{"depthwise_conv", code.arguments, code.sizes, {{code.name, code.text, code.kernels}}};
+    step.alike = code.name;
+    parts.push_back({std::move(step), 1, {}});
+    for (HostTensor& x : m.tensors) parts.back().tensors.push_back(&x);
   }
+  run_joined(parts, depthwise_conv_text(), where, sites[0].shifted ? 1 : 0, 4);
+  for (size_t i = 0; i < made.size(); ++i) expect_sums(sites[i], made[i]);
 }
 
 std::vector<Site> sites() {
@@ -174,6 +199,18 @@ std::vector<Site> sites() {
   add("3 columns alone", [](Site& s) { s.groups = 1, s.channels = 32, s.columns = 3, s.along_k = true, s.results_first = true, s.w = 16; });
   add("1 column alone, images first",
       [](Site& s) { s.groups = 1, s.channels = 12, s.columns = 1, s.channels_first = s.results_first = true, s.h = 1, s.rows = 1, s.pad = 3, s.w = 50, s.taps = 7; });
+  for (bool along_k : {false, true}) {
+    auto matrices = [&](const std::string& name, const std::function<void(Site&)>& change) {
+      add(name + (along_k ? ", B along K" : ""), [&](Site& s) { s.matrices = true, s.channels = s.columns = 16, s.along_k = along_k, change(s); });
+    };
+    matrices("by matrices, lines of 9", [](Site&) {});
+    matrices("by matrices, lines of 16, results first", [](Site& s) { s.w = 16, s.results_first = true; });
+    matrices("by matrices, 8 channels to 8, lines of 20, stride 2", [](Site& s) { s.channels = s.columns = 8, s.w = 40, s.stride = 2, s.n = 2; });
+    matrices("by matrices, floats, 4 channels to 8", [](Site& s) { s.type = DType::f32, s.channels = 4, s.columns = 8, s.w = 33; });
+    matrices("by matrices, floats, 12 channels to 16", [](Site& s) { s.type = DType::f32, s.channels = 12, s.merged = false; });
+    matrices("by matrices, odd addresses", [](Site& s) { s.shifted = true, s.channels = 8; });
+    matrices("by matrices, without padding, dilation 2", [](Site& s) { s.type = DType::bf16, s.pad = 0, s.dilation = 2, s.w = 21; });
+  }
   add("many outputs", [](Site& s) { s.n = 3, s.h = s.w = 40, s.groups = 8; });
   return all;
 }
@@ -188,6 +225,7 @@ Site random_site(uint32_t seed) {
   s.stride = of(1, 3), s.pad = of(0, 2), s.dilation = of(1, 2);
   s.h = of(s.rows * s.dilation, 9), s.w = of(s.taps * s.dilation, 20);
   s.channels_first = random() % 2 == 0, s.results_first = random() % 2 == 0, s.along_k = random() % 2 == 0, s.shifted = random() % 4 == 0;
+  if (random() % 2 == 0) s.matrices = true, s.channels = 4 * of(1, 5), s.columns = 8 * of(1, 2), s.groups = std::max<int64_t>(s.groups, 2);
   s.merged = s.n == 1 || !s.results_first ? random() % 2 == 0 : false;
   return s;
 }
@@ -200,6 +238,28 @@ TEST(cuda_grouped_conv_emulated, equals_double) {
     check(s, Where::early);
     if (HasFatalFailure()) return;
   }
+}
+
+std::vector<std::vector<Site>> joined_sites() {
+  std::vector<std::vector<Site>> out;
+  for (bool matrices : {false, true}) {
+    Site s{"2 x 2"};
+    s.rows = s.taps = 2, s.matrices = matrices, s.channels = s.columns = matrices ? 16 : 4;
+    std::vector<Site> phases(3, s);
+    phases[1].later = 1, phases[2].later = 2;
+    out.push_back(phases);
+  }
+  return out;
+}
+
+TEST(cuda_grouped_conv_emulated, joined_steps_equal_double) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const std::vector<Site>& sites : joined_sites()) check_joined(sites, Where::early);
+}
+
+TEST(cuda_grouped_conv, joined_steps_equal_double) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const std::vector<Site>& sites : joined_sites()) check_joined(sites, Where::gpu);
 }
 
 TEST(cuda_grouped_conv, equals_double) {

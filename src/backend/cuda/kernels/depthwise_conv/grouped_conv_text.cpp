@@ -96,8 +96,11 @@ std::optional<GroupedSum> sum_of(const Gemm& g) {
 
 class Printer {
  public:
-  Printer(const Gemm& g, const FusedBody& body, std::vector<StridedLayout> layouts)
-      : g_(g), b_(body), layouts_(std::move(layouts)), s_(*sum_of(g)), text_(layouts_, s_.map.dims.size() + s_.map.axes.size(), true) {}
+  // `matrices`: matrix instructions of A's type may be used.
+  Printer(const Gemm& g, const FusedBody& body, std::vector<StridedLayout> layouts, bool matrices)
+      : g_(g), b_(body), layouts_(std::move(layouts)), s_(*sum_of(g)), text_(layouts_, s_.map.dims.size() + s_.map.axes.size(), true) {
+    args_.matrices = matrices && is_for_matrices();
+  }
 
   EmittedDepthwiseConv run(const std::vector<int>& variants) {
     EmittedDepthwiseConv out;
@@ -109,8 +112,7 @@ class Printer {
     args_.summed = static_cast<uint8_t>(s_.map.dims.size() - s_.kept);
     args_.stores = static_cast<uint8_t>(b_.stores.size());
     choose();
-    args_.operands = {{g_.type, static_cast<uint8_t>(s_.together)},
-                      {g_.type, static_cast<uint8_t>(of_b_along_n() || of_b_along_k() ? (of_b_along_n() ? args_.vector : s_.together) : 1)}};
+    args_.operands = {{g_.type, static_cast<uint8_t>(s_.together)}, {g_.type, static_cast<uint8_t>(of_b_together())}};
     for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], static_cast<uint8_t>(stored_together(k))});
     for (size_t j = 0; j < s_.map.axes.size(); ++j) {
       if (stays_inside(s_.map, g_.a, j)) args_.unguarded.push_back(static_cast<uint8_t>(j));
@@ -120,8 +122,9 @@ class Printer {
       vectors_ = variant == 0;
       text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 4) @{}(const __grid_constant__ @P p) {{\n  constexpr int T = {}, V = {}, C = {};\n", Args::threads,
                           variant, args_.tile, args_.vector, s_.together);
-      text += place_text() + sums_text() + body_text() + "}\n";
+      text += place_text() + (by_matrices() ? products_text() : sums_text()) + body_text() + "}\n";
     }
+    out.matrices = args_.matrices;
     return finished(std::move(out), "grouped_conv", std::move(text), layouts_.size(), text_, variants, args_);
   }
 
@@ -129,9 +132,23 @@ class Printer {
   // Threads that keep a large GPU busy; products that are printed one after another.
   static constexpr int64_t busy = int64_t{132} * 192, most_printed = 400;
 
+  // True if a warp can multiply sixteen outputs of a line by all columns of its group: whole pieces of 16 bytes of adjacent channels, and results for eight lanes.
+  bool is_for_matrices() const {
+    constexpr int64_t least_line = 4;
+    return s_.group != none && s_.channel != none && s_.step_in_k(s_.channel) == 1 && s_.together * static_cast<int64_t>(ir::size_of(g_.type)) == 16 && s_.along.axis != none &&
+           s_.extent(s_.line()) >= least_line && s_.extent(s_.column()) % 8 == 0;
+  }
+  bool by_matrices() const { return args_.matrices && vectors_; }
+
   // Columns and outputs per thread.
   void choose() {
     const int64_t columns = s_.extent(s_.column());
+    if (args_.matrices) {
+      // What a lane holds of a product of 16 x 8: two outputs, and two columns of each.
+      args_.vector = static_cast<uint8_t>(columns / 4);
+      args_.tile = 2;
+      return;
+    }
     int64_t all = 1;
     for (size_t i = 0; i < s_.kept; ++i) all *= s_.extent(i);
     int64_t most = all / 8 >= busy ? 8 : 4;
@@ -149,14 +166,20 @@ class Printer {
     const int64_t each = s_.channel == none ? 1 : s_.extent(s_.channel);
     return std::gcd(groups(), std::max<int64_t>(1, 32 / (each * static_cast<int64_t>(ir::size_of(g_.type)))));
   }
-  int64_t tiles() const { return (s_.extent(s_.line()) + args_.tile - 1) / args_.tile; }
-  bool full_tiles() const { return s_.extent(s_.line()) % args_.tile == 0; }
+  int64_t outputs() const { return by_matrices() ? Args::rows_of_matrix : args_.tile; }  // of a thread, or of a warp
+  int64_t tiles() const { return (s_.extent(s_.line()) + outputs() - 1) / outputs(); }
+  bool full_tiles() const { return s_.extent(s_.line()) % outputs() == 0; }
   int64_t taps() const { return s_.along.tap == none ? 1 : s_.extent(s_.along.tap); }
   bool guarded(size_t j) const { return std::find(args_.unguarded.begin(), args_.unguarded.end(), j) == args_.unguarded.end(); }
   bool in_vectors(int64_t n) const { return n > 1 && std::has_single_bit(static_cast<uint64_t>(n)); }
   // B is read in vectors along its columns, or along channels.
   bool of_b_along_n() const { return is(g_.b[0].strides[s_.batch + 1], 1) && in_vectors(args_.vector); }
   bool of_b_along_k() const { return !of_b_along_n() && is(g_.b[0].strides[s_.batch], 1) && s_.channel != none && s_.step_in_k(s_.channel) == 1 && in_vectors(s_.together); }
+  // Elements of B that are read at once.
+  int64_t of_b_together() const {
+    if (args_.matrices) return is(g_.b[0].strides[s_.batch], 1) ? 4 / static_cast<int64_t>(ir::size_of(g_.type)) : 1;
+    return of_b_along_n() ? args_.vector : of_b_along_k() ? s_.together : 1;
+  }
   bool is_stored(size_t operand) const {
     return std::any_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return s.operand == operand; });
   }
@@ -174,14 +197,16 @@ class Printer {
   // Prints which outputs and columns the thread has. Adjacent threads have the columns of a group, then a few groups, then the next outputs.
   std::string place_text() {
     std::string out = "  [[maybe_unused]] u64* const status = (u64*)p.status;\n  let_next_start();\n";
-    out += fmt::format("  u32 rest = blockIdx.x * {}u + threadIdx.x;\n", Args::threads);
+    out += by_matrices()
+               ? fmt::format("  const int lane = threadIdx.x % 32;\n  u32 rest = blockIdx.x * {}u + threadIdx.x / 32;\n  const int n0 = lane % 4 * V;\n", Args::threads / 32)
+               : fmt::format("  u32 rest = blockIdx.x * {}u + threadIdx.x;\n", Args::threads);
     for (size_t i = 0; i < s_.map.dims.size(); ++i) text_.number({Number::size, static_cast<uint8_t>(i), 0}, s_.map.dims[i]);
     auto next = [&](const std::string& declared, int64_t count, const std::string& times) {
       out += fmt::format("  {} = (int)(rest % {}u){};\n  rest /= {}u;\n", declared, count, times, count);
     };
-    next("const int n0", s_.extent(s_.column()) / args_.vector, " * V");
+    if (!by_matrices()) next("const int n0", s_.extent(s_.column()) / args_.vector, " * V");
     next("const int own", beside(), "");
-    next("const int first", tiles(), " * T");
+    next("const int first", tiles(), by_matrices() ? fmt::format(" * {} + lane / 4 * T", Args::rows_of_matrix) : " * T");
     if (s_.group != none) next(fmt::format("const int c{}", s_.group), groups() / beside(), fmt::format(" * {} + own", beside()));
     for (size_t i = s_.line(); i-- > 0;) {
       if (i != s_.group) next(fmt::format("const int c{}", i), s_.extent(i), "");
@@ -190,7 +215,10 @@ class Printer {
     for (size_t i = s_.batch; i < s_.column(); ++i) row = fmt::format("({} * {} + {})", row, s_.extent(i), i == s_.line() ? "first" : fmt::format("c{}", i));
     out += fmt::format("  const i64 row = {};\n", row);
     for (size_t j = 0; j < s_.map.axes.size(); ++j) {
-      out += fmt::format("  const int a{} = (int){}", j, text_.number({Number::size, static_cast<uint8_t>(s_.map.dims.size() + j), 0}, s_.map.axes[j].offset));
+      // Phases of a transposed convolution in groups differ in offsets alone: as parameters, so that they share a text. A few columns alone lose by it: 7 taps of 32 channels to 1
+      // of 8000 took 12.4 us on an H100, 3.5 with a literal.
+      const Number offset{Number::size, static_cast<uint8_t>(s_.map.dims.size() + j), 0};
+      out += fmt::format("  const int a{} = (int){}", j, guarded(j) && s_.group != none ? text_.parameter(offset) : text_.number(offset, s_.map.axes[j].offset));
       for (const ir::AffineMap::Term& t : s_.map.axes[j].terms) {
         if (t.axis < s_.kept) out += fmt::format(" + {} * {}", t.axis == s_.line() ? "first" : fmt::format("c{}", t.axis), t.coefficient);
       }
@@ -273,6 +301,65 @@ class Printer {
     return out + "          for (int v = 0; v < V; ++v) sums[t][v] += x * b[v];\n        }\n      }\n    }\n  }\n";
   }
 
+  // The indices of K of a piece of 16 bytes of channels.
+  std::vector<int64_t> indices_of_piece(int64_t piece) const {
+    std::vector<int64_t> at(s_.map.dims.size(), 0);
+    int64_t k = piece * s_.together;
+    for (size_t i = at.size(); i-- > s_.kept; k /= s_.extent(i)) at[i] = k % s_.extent(i);
+    return at;
+  }
+
+  // Sums by matrix instructions. The sixteen rows of A's fragment are outputs of a line, so that a lane has two adjacent ones; columns are permuted among the fragments of
+  // B, so that a lane has V adjacent ones. Four lanes load a piece of A or B.
+  std::string products_text() {
+    int64_t k = 1;
+    for (size_t i = s_.kept; i < s_.map.dims.size(); ++i) k *= s_.extent(i);
+    const int64_t pieces = k / s_.together;
+    std::vector<std::string> taps(s_.map.axes.size());
+    std::string offsets;
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      const std::vector<int64_t> at = indices_of_piece(piece);
+      int64_t offset = 0;
+      for (size_t j = 0; j < taps.size(); ++j) {
+        int64_t tap = 0;
+        for (size_t i = s_.kept; i < at.size(); ++i) tap += coefficient(s_.map.axes[j], i) * at[i];
+        taps[j] += fmt::format("{}{}", piece == 0 ? "" : ", ", tap);
+        if (!is(g_.a.dims[j], 1)) offset += tap * g_.a.strides[j].value();
+      }
+      offsets += fmt::format("{}{}", piece == 0 ? "" : ", ", offset);
+    }
+    const std::string_view type = memory_type(g_.type);
+    const std::string of_k = text_.stride(1, s_.batch), of_n = text_.stride(1, s_.batch + 1), along = text_.stride(0, s_.along.axis);
+    std::string out = fmt::format("  constexpr int pieces = {}, each = {}, of_word = each / 4;\n  constexpr i64 offsets[] = {{{}}};\n", pieces, s_.together, offsets);
+    std::string a, inside = "piece < pieces";
+    for (size_t j = 0; j < taps.size(); ++j) {
+      if (std::string s = text_.stride(0, j); s != "0ll") a += fmt::format(" + a{} * {}", j, s);
+      if (guarded(j) || j == s_.along.axis) out += fmt::format("  constexpr int taps{}[] = {{{}}};\n", j, taps[j]);
+      if (guarded(j) && j != s_.along.axis) inside += fmt::format(" && (u32)(a{} + taps{}[at]) < (u32){}", j, j, text_.dim(0, j));
+    }
+    out += fmt::format("  const {}* const image = (const {}*)p.pointer[0]{} + lane % 4 * of_word;\n", type, type, a);
+    out += fmt::format("  const {}* const weights = (const {}*)p.pointer[1] + c{} * {} + lane % 4 * of_word * {} + (lane / 8 * V + lane / 4 % 2) * {};\n", type, type, s_.group,
+                       text_.stride(1, s_.group), of_k, of_n);
+    out += "  f32 parts[V / 2][4] = {};\n#pragma unroll\n  for (int step = 0; step < (pieces + 1) / 2; ++step) {\n    u32 a[4], b[4] = {};\n#pragma unroll\n" +
+           fmt::format("    for (int half = 0; half < 2; ++half) {{\n      const int piece = step * 2 + half, at = piece < pieces ? piece : 0;\n      const bool in_image = {};\n",
+                       inside);
+    const bool asks = guarded(s_.along.axis) || !full_tiles();
+    const std::string there =
+        asks ? fmt::format("in_image && (u32)(a{} + t * {} + taps{}[at]) < (u32){}", s_.along.axis, s_.along.step, s_.along.axis, text_.dim(0, s_.along.axis)) : "in_image";
+    out += fmt::format("#pragma unroll\n      for (int t = 0; t < T; ++t) read_constant_if<of_word>(({}*)(a + half * 2 + t), image + offsets[at] + t * {} * {}, {});\n", type,
+                       s_.along.step, along, there);
+    const std::string to = fmt::format("({}*)(b + j * 2 + half)", type), from = fmt::format("weights + j * 2 * {} + at * each * {}", of_n, of_k);
+    out += "#pragma unroll\n      for (int j = 0; j < V / 2; ++j) {\n";
+    out += is(g_.b[0].strides[s_.batch], 1)
+               ? fmt::format("        read_constant_if<of_word>({}, {}, piece < pieces);\n", to, from)
+               : fmt::format("#pragma unroll\n        for (int e = 0; e < of_word; ++e) read_constant_if<1>({} + e, {} + e * {}, piece < pieces);\n", to, from, of_k);
+    out += fmt::format(
+        "      }}\n    }}\n    round_fragment(a, {}());\n    round_fragment(b, {}());\n#pragma unroll\n    for (int j = 0; j < V / 2; ++j) multiply(parts[j], a, b + j * 2, "
+        "{}());\n  }}\n",
+        type, type, type);
+    return out + "  f32 sums[T][V];\n#pragma unroll\n  for (int e = 0; e < T * V; ++e) sums[e / V][e % V] = parts[e % V / 2][e / V * 2 + e % 2];\n";
+  }
+
   // The address of an operand of the body, without columns.
   std::string at(size_t operand, const std::string& row) {
     std::string out = fmt::format("({}*)p.pointer[{}]", memory_type(b_.operands[operand]), 2 + operand);
@@ -339,10 +426,10 @@ std::optional<DepthwiseObstacle> grouped_conv_obstacle(const Gemm& g, const Fuse
   return std::nullopt;
 }
 
-EmittedDepthwiseConv emit_grouped_conv(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants) {
+EmittedDepthwiseConv emit_grouped_conv(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& body_layouts, bool matrices, const std::vector<int>& variants) {
   std::vector<StridedLayout> layouts{g.a, g.b[0]};
   layouts.insert(layouts.end(), body_layouts.begin(), body_layouts.end());
-  return Printer(g, body, std::move(layouts)).run(variants);
+  return Printer(g, body, std::move(layouts), matrices).run(variants);
 }
 
 }  // namespace ingot::backend::cuda

@@ -87,6 +87,7 @@ EmittedStep split_code(EmittedStep step, const Site& site, bool timed) {
     step.constants = kernels::serialise(args);
   }
 
+  step.alike = args.name;
   step.code = cut(step.code.at(0), [&](const std::string& kernel) { return !used || used->contains(kernel.substr(args.name.size() + 1)); });
   return step;
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <memory>
 
 #include "backend/cpu/compile/body_builder_test.h"
 #include "backend/cuda/available_test.h"
@@ -172,68 +173,101 @@ void expect_sums(const ProductSite& s, const Epilogue& body, Where where) {
   }
 }
 
-void check(ProductSite s, Where where) {
-  SCOPED_TRACE(fmt::format("{}, way {}", s.name, static_cast<int>(where)));
-  s.a.fill(1, true);
-  s.b.fill(2, true);
-  if (s.encoded) {
-    HostTensor numbers(DType::i8, s.b.dims, {1, 0});
-    uint32_t h = 3;
-    for (size_t e = 0; e < numbers.elements(); ++e) numbers.set(e, static_cast<double>(static_cast<int8_t>((h = h * 1664525u + 1013904223u) >> 24) >> (s.gated ? 6 : 0)));
-    s.b = std::move(numbers);
-  }
-  if (s.infinity) s.a.set(s.a.elements() / 2, INFINITY);
-  Epilogue body(s);
-  HostTensor a = s.a;
-  if (!s.rows.empty() && !s.map) {
-    std::vector<int64_t> dims = s.rows;
-    dims.push_back(s.k);
-    a = HostTensor(s.type, dims);
-    a.bytes = s.a.bytes;
-  }
-  Gemm p;
-  p.type = s.type;
-  p.a = layout_of(a);
-  p.map = s.map;
-  p.batch_rank = s.rows.empty() ? 0 : s.rows.size() - 1;
-  p.m_rank = s.m_rank - (s.map ? p.batch_rank : 0);
-  p.constant = s.m == 1;
-  if (s.encoded) p.encoding = ir::Encoding{.storage = DType::i8, .block = ir::Encoding::Block{0, 1}};
-  p.gated = s.gated;
+// A site with its operands, and the step that is printed for it.
+struct Product {
+  ProductSite s;
+  std::optional<Epilogue> body;
+  HostTensor a;
   std::vector<HostTensor> pieces;
-  int64_t from = 0;
-  for (int64_t columns : s.pieces) {
-    HostTensor part(s.type, {s.k, columns}, {1, 0});
-    for (int64_t e = 0; e < s.k * columns; ++e) part.set(static_cast<size_t>(e), s.b.get(static_cast<size_t>(from * s.k + e)));
-    pieces.push_back(std::move(part));
-    from += columns;
-  }
-  if (pieces.empty()) pieces.push_back(s.b);
-  if (p.batch_rank > 0) {
-    HostTensor& b = pieces[0];
-    b.dims.insert(b.dims.begin(), s.rows.begin(), s.rows.end() - 1);
-    b.strides.insert(b.strides.begin(), p.batch_rank, 0);
-  }
-  for (HostTensor& part : pieces) p.b.push_back(layout_of(part));
-  std::vector<HostTensor*> tensors = {&a};
   std::optional<PrologueRow> prologue;
-  if (s.prologue != Prologue::none) {
-    prologue.emplace(s);
-    prologue->compute(s.a, s.prologue);
-    p.prologue = {&prologue->body, prologue->layouts};
-    tensors.clear();
-    for (HostTensor& t : prologue->tensors) tensors.push_back(&t);
+  Gemm p;
+  std::optional<Obstacle> obstacle;
+  EmittedStep step;
+  std::vector<HostTensor*> tensors;
+
+  Product(ProductSite site, Where where) : s(std::move(site)), a(s.a) {
+    s.a.fill(1, true);
+    s.b.fill(2, true);
+    if (s.encoded) {
+      HostTensor numbers(DType::i8, s.b.dims, {1, 0});
+      uint32_t h = 3;
+      for (size_t e = 0; e < numbers.elements(); ++e) numbers.set(e, static_cast<double>(static_cast<int8_t>((h = h * 1664525u + 1013904223u) >> 24) >> (s.gated ? 6 : 0)));
+      s.b = std::move(numbers);
+    }
+    if (s.infinity) s.a.set(s.a.elements() / 2, INFINITY);
+    body.emplace(s);
+    a = s.a;
+    if (!s.rows.empty() && !s.map) {
+      std::vector<int64_t> dims = s.rows;
+      dims.push_back(s.k);
+      a = HostTensor(s.type, dims);
+      a.bytes = s.a.bytes;
+    }
+    p.type = s.type;
+    p.a = layout_of(a);
+    p.map = s.map;
+    p.batch_rank = s.rows.empty() ? 0 : s.rows.size() - 1;
+    p.m_rank = s.m_rank - (s.map ? p.batch_rank : 0);
+    p.constant = s.m == 1;
+    if (s.encoded) p.encoding = ir::Encoding{.storage = DType::i8, .block = ir::Encoding::Block{0, 1}};
+    p.gated = s.gated;
+    int64_t from = 0;
+    for (int64_t columns : s.pieces) {
+      HostTensor part(s.type, {s.k, columns}, {1, 0});
+      for (int64_t e = 0; e < s.k * columns; ++e) part.set(static_cast<size_t>(e), s.b.get(static_cast<size_t>(from * s.k + e)));
+      pieces.push_back(std::move(part));
+      from += columns;
+    }
+    if (pieces.empty()) pieces.push_back(s.b);
+    if (p.batch_rank > 0) {
+      HostTensor& b = pieces[0];
+      b.dims.insert(b.dims.begin(), s.rows.begin(), s.rows.end() - 1);
+      b.strides.insert(b.strides.begin(), p.batch_rank, 0);
+    }
+    for (HostTensor& part : pieces) p.b.push_back(layout_of(part));
+    tensors = {&a};
+    if (s.prologue != Prologue::none) {
+      prologue.emplace(s);
+      prologue->compute(s.a, s.prologue);
+      p.prologue = {&prologue->body, prologue->layouts};
+      tensors.clear();
+      for (HostTensor& t : prologue->tensors) tensors.push_back(&t);
+    }
+    for (HostTensor& t : pieces) tensors.push_back(&t);
+    Taken own = take(implicit_gemm(p, body->body, body->layouts, where >= Where::early_groups, s.tiles));
+    obstacle = own.obstacle;
+    step = std::move(own.step);
+    for (HostTensor& t : body->tensors) tensors.push_back(&t);
   }
-  for (HostTensor& t : pieces) tensors.push_back(&t);
-  const Taken own = take(implicit_gemm(p, body.body, body.layouts, where >= Where::early_groups, s.tiles));
-  ASSERT_EQ(own.obstacle, std::nullopt);
-  for (HostTensor& t : body.tensors) tensors.push_back(&t);
+  Product(const Product&) = delete;
+};
+
+void check(ProductSite site, Where where) {
+  SCOPED_TRACE(fmt::format("{}, way {}", site.name, static_cast<int>(where)));
+  Product made(std::move(site), where);
+  ASSERT_EQ(made.obstacle, std::nullopt);
   std::vector<int64_t> sizes;
-  for (const Dim& d : own.step.sizes) sizes.push_back(d.value());
-  run_printed({own.step, own.step.code[0].name, std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, own.step.code[0].kernels, kernels::load_implicit_gemm_cuda,
-               kernels::implicit_gemm_cuda_launches},
-              tensors, sizes, where, s.shifted ? 1 : 0, s.multiprocessors);
-  expect_sums(s, body, where);
+  for (const Dim& d : made.step.sizes) sizes.push_back(d.value());
+  const CodeUnit& code = made.step.code[0];
+  run_printed(
+      {made.step, code.name, std::string(kernels::implicit_gemm_cuda_text()) + code.text, code.kernels, kernels::load_implicit_gemm_cuda, kernels::implicit_gemm_cuda_launches},
+      made.tensors, sizes, where, made.s.shifted ? 1 : 0, made.s.multiprocessors);
+  expect_sums(made.s, *made.body, where);
+}
+
+// The phases of a transposed convolution, for example: windows that begin elsewhere, as rows of one launch.
+void check_joined(const std::vector<ProductSite>& sites, Where where) {
+  SCOPED_TRACE(fmt::format("{} times {}, way {}", sites.size(), sites[0].name, static_cast<int>(where)));
+  std::vector<std::unique_ptr<Product>> made;
+  std::vector<PrintedPart> parts;
+  for (const ProductSite& s : sites) {
+    Product& one = *made.emplace_back(std::make_unique<Product>(s, where));
+    ASSERT_EQ(one.obstacle, std::nullopt);
+    one.step.alike = one.step.code[0].name;
+    parts.push_back({one.step, one.body->body.stores.size(), one.tensors});
+  }
+  run_joined(parts, kernels::implicit_gemm_cuda_text(), where, sites[0].shifted ? 1 : 0, sites[0].multiprocessors);
+  for (const auto& one : made) expect_sums(one->s, *one->body, where);
 }
 
 // These kernels are launched on any machine, for any K and number of columns.
@@ -301,6 +335,49 @@ void check_each(const std::vector<ProductSite>& sites) {
 TEST(cuda_product_emulated, equals_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
   check_each(half_sites());
+}
+
+// Four windows that begin a place apart along each axis, of which one set fills a launch; five of unequal depth take two; and K in parts.
+std::vector<std::vector<ProductSite>> joined_sites() {
+  std::vector<std::vector<ProductSite>> out;
+  auto phases = [&](const ProductSite& s, int64_t count) {
+    std::vector<ProductSite> of;
+    for (int64_t i = 0; i < count; ++i) {
+      ProductSite one = s;
+      for (size_t axis : {size_t{1}, size_t{2}}) one.map->axes[axis].offset += Dim(axis == 1 ? i / 2 % 2 : i % 2);
+      of.push_back(std::move(one));
+    }
+    out.push_back(std::move(of));
+  };
+  for (DType type : {DType::f16, DType::f32}) {
+    phases(convolution(9, 7, 64, 2, 1, 1, 72, true, type), 4);
+    ProductSite split = convolution(4, 4, 128, 2, 1, 1, 64, true, type);
+    split.multiprocessors = 132;
+    phases(split, 5);
+  }
+  ProductSite odd = convolution(6, 5, 16, 2, 1, 1, 24, false, DType::bf16);
+  odd.shifted = true;
+  phases(odd, 3);
+  // The same code for windows of different sizes: their launches differ, or their K alone.
+  std::vector<ProductSite> mixed;
+  for (int64_t r : {1, 2, 3}) mixed.push_back(convolution(8, 8, 64, r, 1, r / 2, 32, true));
+  out.push_back(std::move(mixed));
+  return out;
+}
+
+TEST(cuda_product_emulated, joined_steps_equal_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const std::vector<ProductSite>& sites : joined_sites()) {
+    for (Where where : {Where::late, Where::early_groups, Where::late_groups}) {
+      check_joined(sites, where);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(cuda_product, joined_steps_equal_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const std::vector<ProductSite>& sites : joined_sites()) check_joined(sites, Where::gpu);
 }
 
 TEST(cuda_product_emulated, floats_equal_sums) {
@@ -412,6 +489,7 @@ void check_large_tiles(std::span<const Where> ways) {
        {plain(130, 264, 200, true), plain(130, 264, 520, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 72, false), convolution(12, 10, 64, 3, 2, 1, 64, true), strided,
         images, plain(130, 320, 520, true), plain(130, 160, 200, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 160, false), plain(130, 264, 100, true, DType::f32),
         gated(plain(130, 528, 200, true)), gated(plain(130, 528, 520, true, DType::bf16)), gated(plain(260, 320, 136, true)), convolution(9, 7, 72, 3, 1, 1, 72, true, DType::f32),
+        convolution(9, 8, 64, 3, 1, 0, 72, true), convolution(8, 12, 64, 2, 2, 0, 72, false), convolution(9, 7, 32, 3, 2, 0, 64, true, DType::f32),
         convolution(12, 10, 32, 3, 2, 1, 64, true, DType::f32), convolution(7, 9, 36, 1, 2, 0, 160, true, DType::f32)}) {
     for (size_t tile = 0; tile < std::size(kernels::implicit_gemm_large_tiles); ++tile) {
       // Sites with whole tiles of 160 columns are for that tile.

@@ -8,13 +8,13 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x35444341;  // "ACD5"
+constexpr uint32_t magic = 0x36444341;  // "ACD6"
 constexpr size_t most_rank = 20;
 
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.all(a.batch_rank, a.depth, a.width, a.columns, a.only, a.printed, a.long_rows, a.sizes);
+  s.all(a.batch_rank, a.depth, a.width, a.columns, a.only, a.printed, a.rows, a.sizes);
   auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
   s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
   s.list(a.numbers, number);
@@ -31,6 +31,10 @@ void check(const AttentionCudaArgs& a) {
   require(a.batch_rank <= most_rank - 2 && attention_cuda_head(a.depth) && attention_cuda_head(a.width), "sizes");
   require(a.only < AttentionCudaArgs::measured || a.only == AttentionCudaArgs::by_sizes, "variant");
   require(a.printed >= 1 && a.printed <= 3, "variants");
+  require(a.rows <= AttentionCudaArgs::in_boxes, "rows");
+  require(
+      !a.boxes() || (std::max(a.depth, a.width) <= AttentionCudaArgs::widest_in_boxes && a.batch_rank <= AttentionCudaArgs::most_box_axes && !a.columns && a.operands.size() == 4),
+      "boxes");
   require(a.sizes >= 4 && a.sizes <= 250 && a.operands.size() >= 4 && a.operands.size() <= 250, "operands");
   for (const auto& o : a.operands) require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= most_rank, "operand");
   for (size_t k : {size_t{0}, size_t{1}, size_t{2}, a.operands.size() - 1}) require(a.operands[k].gathered == 0 && a.operands[k].dtype == a.operands[0].dtype, "operand");
@@ -47,6 +51,7 @@ constexpr AttentionCudaArgs::Shape by_warps(uint32_t warps, uint32_t splits, uin
 constexpr AttentionCudaArgs::Shape by_groups(uint32_t groups, uint32_t keys, uint32_t stages, bool overlap, uint32_t blocks) {
   return {groups, groups * 4, 1, keys, stages, overlap, blocks};
 }
+constexpr AttentionCudaArgs::Shape by_boxes(uint32_t groups, uint32_t keys, uint32_t stages) { return {groups, groups * 4, 1, keys, stages, true, 1, true}; }
 // For heads up to 64, up to 128, and wider.
 constexpr AttentionCudaArgs::Shape wide = by_groups(1, 64, 2, false, 1), wide_warps = by_warps(4, 1, 32);
 constexpr AttentionCudaArgs::Shape shapes[AttentionCudaArgs::measured][3] = {
@@ -60,22 +65,34 @@ constexpr AttentionCudaArgs::Shape shapes[AttentionCudaArgs::measured][3] = {
     {by_groups(2, 64, 2, true, 2), by_groups(2, 64, 2, true, 1), wide_warps},
     {by_groups(2, 80, 2, true, 2), by_groups(2, 128, 2, true, 1), wide_warps},
     {by_groups(2, 128, 2, true, 1), by_groups(3, 64, 2, true, 1), wide_warps},
+    {by_boxes(3, 128, 4), by_boxes(2, 128, 2), wide_warps},
+    {by_boxes(2, 128, 4), by_boxes(2, 96, 3), wide_warps},
 };
 
-// Variant 1 for many queries, with heads up to 48 and up to 96 (H200: 0.92 and 0.8 of the other's time at 4096 and 1024 queries).
-constexpr AttentionCudaArgs::Shape long_narrow = by_groups(2, 64, 2, true, 2), long_middle = by_groups(2, 128, 2, true, 1);
+// Variant 1 for long rows: with heads up to 48 and up to 96 (H200: 0.92 and 0.8 of the other's time at 4096 and 1024 queries); with few keys; without a mask, in
+// boxes (docs/decisions/0077).
+constexpr AttentionCudaArgs::Shape long_narrow = by_groups(2, 64, 2, true, 2), long_middle = by_groups(2, 128, 2, true, 1), few_narrow = by_groups(2, 80, 2, true, 2);
+constexpr AttentionCudaArgs::Shape boxes_narrow = by_boxes(3, 128, 4), boxes_wide = by_boxes(2, 128, 2);
 
 }  // namespace
 
 AttentionCudaArgs::Shape AttentionCudaArgs::shape(int variant) const {
   const uint16_t head = std::max(depth, width);
-  if (variant == 1 && only == by_sizes && long_rows && head <= 48) return long_narrow;
-  if (variant == 1 && only == by_sizes && long_rows && head > 64 && head <= 96) return long_middle;
-  return shapes[variant][head > 128 ? 2 : head > 64 ? 1 : 0];
+  const int width_class = head > 128 ? 2 : head > 64 ? 1 : 0;
+  if (variant == 1 && only == by_sizes && rows != short_rows) {
+    if (boxes()) return head <= 64 ? boxes_narrow : boxes_wide;
+    if (rows == few_keys && head <= 64) return few_narrow;
+    if (head <= 48) return long_narrow;
+    if (rows == unmasked && head <= 64) return shapes[0][0];
+    if (head > 64 && head <= 96) return long_middle;
+  }
+  const Shape& shape = shapes[variant][width_class];
+  return shape.boxes && !boxes() ? shapes[1][width_class] : shape;
 }
 
 uint32_t AttentionCudaArgs::Shape::shared(uint32_t depth, uint32_t width) const {
   const uint32_t d = (depth + 63) / 64 * 64, e = (width + 63) / 64 * 64, bytes = 2 * (queries() * d + 2 * alone().keys * (d + e));
+  if (boxes) return std::max(bytes, 2 * (queries() + stages * keys) * (d + e) + 8 * (4 * stages + 2 * groups));
   return groups == 0 ? bytes : std::max(bytes, 2 * (queries() * std::max(d, e) + stages * keys * (d + e)));
 }
 

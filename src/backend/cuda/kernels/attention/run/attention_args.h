@@ -33,15 +33,16 @@ struct AttentionCudaArgs {
     uint32_t keys, stages;  // keys per iteration; iterations in flight
     bool overlap;           // the product with values runs during the next softmax
     uint32_t blocks;        // per multiprocessor on Hopper, at least
+    bool boxes = false;     // on Hopper one more group copies keys and values (TMA), and a block takes queries one after another
 
     uint32_t queries() const { return warps * 16; }
-    uint32_t threads() const { return warps * splits * 32; }
+    uint32_t threads() const { return warps * splits * 32 + (boxes ? 128 : 0); }
     // The same shape without groups of warps.
     Shape alone() const { return groups > 0 ? Shape{0, warps, 1, 64, 2, false, 1} : *this; }
     uint32_t shared(uint32_t depth, uint32_t width) const;
   };
   // name_0 and name_1: rows at 16-byte addresses, for few and for many queries; name_2: any address; the others are only for measurements.
-  static constexpr int variants = 3, any_address = 2, measured = 9, by_sizes = 255;
+  static constexpr int variants = 3, any_address = 2, measured = 11, by_sizes = 255;
   Shape shape(int variant) const;
 
   std::string name;
@@ -50,8 +51,13 @@ struct AttentionCudaArgs {
   bool columns = false;           // the mask adds one number per key: groups keep these numbers in shared memory
   uint8_t only = by_sizes;        // the variant to use for all sizes
   uint8_t printed = 3;            // if sizes decide: bit v: the plan has code for variant v (0 or 1)
-  bool long_rows = false;         // there are at least `long_queries` queries: larger blocks of queries read keys and values less often
-  static constexpr int64_t long_queries = 512;
+  // If they are known: short or long rows (at least `long_queries` queries); long ones with at most `one_iteration` keys, or with at least `many_keys` and no
+  // mask; and those of which heads are copied as boxes on Hopper. Then the kernels' parameters begin with the tensor maps of Q, K and V.
+  enum Rows : uint8_t { short_rows, long_rows, few_keys, unmasked, in_boxes } rows = short_rows;
+  bool boxes() const { return rows == in_boxes; }
+  static constexpr uint8_t most_box_axes = 2;  // axes of heads in a tensor map
+  static constexpr uint16_t widest_in_boxes = 128;
+  static constexpr int64_t long_queries = 512, very_long_queries = 2048, one_iteration = 80, many_keys = 256;
   uint32_t sizes = 0;
   std::vector<Operand> operands;
   std::vector<Number> numbers;

@@ -1,5 +1,8 @@
 #include "backend/cuda/kernels/attention/run/attention_launches.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "backend/cuda/kernels/attention/run/attention_args.h"
 #include "backend/cuda/kernels/run/numbers.h"
 #include "backend/cuda/run/launch.h"
@@ -32,6 +35,31 @@ void check(const Args& args, const Call& call) {
   }
 }
 
+constexpr size_t map_bytes = 128;
+
+// The tensor map of Q, K or V (operand k) in boxes of `rows`. Nothing if the copying unit cannot describe it.
+std::optional<CudaTiles> boxes_of(const Call& call, size_t k, uint32_t rows) {
+  const TensorRef& x = call.operands[k];
+  const int64_t element = static_cast<int64_t>(ir::size_of(x.dtype)), least = 16, most = int64_t{1} << 40;
+  CudaTiles t;
+  t.at = k * map_bytes;
+  t.index = k;
+  t.dtype = x.dtype;
+  t.rank = 4;
+  t.box = {64, rows, 1, 1};
+  t.dims = {static_cast<uint64_t>(x.dims[x.rank - 1]), 1, 1, 1};
+  t.strides = {least, least, least};
+  for (int axis = x.rank - 2, at = 1; axis >= 0; --axis, ++at) {
+    const int64_t stride = x.strides[axis] * element;
+    // An axis of heads with stride 0 has one coordinate.
+    if (x.dims[axis] == 1 || (at > 1 && stride == 0)) continue;
+    if (stride < least || stride >= most || x.dims[axis] > INT32_MAX) return std::nullopt;
+    t.dims[static_cast<size_t>(at)] = static_cast<uint64_t>(x.dims[axis]);
+    t.strides[static_cast<size_t>(at) - 1] = static_cast<uint64_t>(stride);
+  }
+  return t;
+}
+
 }  // namespace
 
 std::shared_ptr<const void> load_attention_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
@@ -58,17 +86,22 @@ CudaLaunches attention_cuda_launches(const Call& call, const CudaMachine& machin
     for (int axis = 0; axis + 1 < x.rank; ++axis) together = together && (x.dims[axis] == 1 || x.strides[axis] % 8 == 0);
   }
   std::vector<CudaLaunch::Pointer> pointers;
-  std::vector<std::byte> parameters;
+  std::vector<std::byte> parameters(args.boxes() ? 3 * map_bytes : 0);
   numbers.append(parameters, pointers, args.numbers, 0);
   auto shared = [&](int variant) {
     const Args::Shape shape = args.shape(variant);
     return shape.shared(args.depth, args.width) + (args.columns && shape.groups > 0 && machine.tiles ? 4 * divided_up(call.sizes[1], shape.keys) * shape.keys : 0);
   };
   auto launch = [&](int variant) {
-    const Args::Shape shape = args.shape(variant);
+    const Args::Shape shape = machine.tiles ? args.shape(variant) : args.shape(variant).alone();
+    const int64_t blocks = batches * divided_up(queries, shape.queries());
     CudaLaunches one;
-    one.add_bytes(fmt::format("{}_{}", args.name, variant), batches * divided_up(queries, shape.queries()), shape.threads(), parameters, pointers);
+    one.add_bytes(fmt::format("{}_{}", args.name, variant), shape.boxes ? std::min<int64_t>(blocks, machine.multiprocessors) : blocks, shape.threads(), parameters, pointers);
     one.list[0].overlaps = true;
+    if (shape.boxes) {
+      one.list[0].pieces = static_cast<uint32_t>(blocks);
+      for (size_t k = 0; k < 3; ++k) one.list[0].tiles.push_back(boxes_of(call, k, k == 0 ? 64 : shape.keys).value());
+    }
     one.list[0].shared = static_cast<uint32_t>(shared(variant));
     return std::move(one.list);
   };
@@ -80,7 +113,13 @@ CudaLaunches attention_cuda_launches(const Call& call, const CudaMachine& machin
     out.aligned = {0, 1, 2, call.operands.size() - 1};
     const int wanted = many < enough ? 0 : 1, variant = args.only != Args::by_sizes ? args.only : (args.printed >> wanted & 1) != 0 ? wanted : 1 - wanted;
     constexpr int64_t most_shared = 160 << 10;  // a mask of more keys is read for each score instead
-    out.list = launch(shared(variant) <= most_shared ? variant : Args::any_address);
+    const bool boxes = machine.tiles && args.shape(variant).boxes;
+    auto can_be_boxes = [&] {
+      bool can = call.sizes[1] > 0 && batches * queries <= INT32_MAX;
+      for (size_t k = 0; k < 3; ++k) can = can && boxes_of(call, k, 64);
+      return can;
+    };
+    out.list = launch((boxes ? can_be_boxes() : shared(variant) <= most_shared) ? variant : Args::any_address);
   } else {
     out.list = std::move(out.any);
   }

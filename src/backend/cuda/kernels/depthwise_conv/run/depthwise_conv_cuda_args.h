@@ -27,6 +27,8 @@ struct DepthwiseConvCudaArgs {
   std::string name;                  // name_0: accesses vectors, name_1: single elements
   bool grouped = false;              // a GEMM with `batch` batch axes
   uint8_t batch = 0;
+  bool matrices = false;             // name_0 has a warp for 16 outputs of a line and all columns, by matrix instructions
+  static constexpr int rows_of_matrix = 16;
   bool lines = false;                // threads are neighbours along lines of A, not along channels
   uint8_t rank = 1, kept = 2, summed = 0, stores = 1;
   uint8_t vector = 1;                // channels per thread in name_0; columns in both if grouped

@@ -105,19 +105,20 @@ CudaLaunches depthwise_conv_cuda_launches(const Call& call, const CudaMachine&) 
   const CudaNumbers numbers{call.operands, call.sizes};
   numbers.check(args.known, "a depthwise_conv");
   CudaLaunches out;
-  int64_t lines = divided_up(call.sizes[size_t{args.kept} - 2], args.tile);
+  const int64_t width = call.sizes[size_t{args.kept} - 2], channels = call.sizes[size_t{args.kept} - 1];
+  int64_t lines = 1;
   for (size_t i = 0; i + 2 < args.kept; ++i) {
     if (__builtin_mul_overflow(lines, call.sizes[i], &lines)) fail(Code::unsupported, "a depthwise_conv step is too large for a GPU");
   }
-  const int64_t channels = call.sizes[size_t{args.kept} - 1];
-  if (lines == 0 || channels == 0) return out;
+  if (lines == 0 || width == 0 || channels == 0) return out;
   std::vector<CudaLaunch::Pointer> pointers;
   std::vector<std::byte> parameters;
   numbers.append(parameters, pointers, args.numbers, 0);
   auto launch = [&](int variant, int64_t vector) {
-    int64_t threads = 0;
+    const bool by_warps = variant == 0 && args.matrices;
+    int64_t threads = by_warps ? divided_up(width, Args::rows_of_matrix) * 32 : divided_up(width, args.tile) * (channels / vector);
     // Thread indices are 32-bit.
-    if (__builtin_mul_overflow(lines, channels / vector, &threads) || threads > int64_t{UINT32_MAX} - Args::threads) {
+    if (__builtin_mul_overflow(threads, lines, &threads) || threads > int64_t{UINT32_MAX} - Args::threads) {
       fail(Code::unsupported, "a depthwise_conv step is too large for a GPU");
     }
     CudaLaunches one;

@@ -407,7 +407,8 @@ class Launches {
     const ImplicitGemmTile& tile = implicit_gemm_tiles[size];
     const int64_t turns = divided_up(p.k, depth_of(args_)), blocks = blocks_of(tile);
     constexpr int64_t least_turns = 2;
-    const int64_t wanted = args_.gated || 2 * blocks > machine_.multiprocessors ? 1 : 2 * machine_.multiprocessors / blocks;
+    // Blocks that copy elements one by one wait for them: four share a multiprocessor, where two do that copy pieces.
+    const int64_t filled = int64_t{machine_.multiprocessors} * (together ? 2 : 4), wanted = args_.gated || (together ? 4 : 2) * blocks > filled ? 1 : filled / blocks;
     const int64_t splits = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, turns / least_turns));
     share(turns, splits);
     add((way == Way::one ? "one_" : "") + std::to_string(size), blocks * p.splits, tile.threads, implicit_gemm_stages * implicit_gemm_row_bytes * (tile.rows + tile.columns));

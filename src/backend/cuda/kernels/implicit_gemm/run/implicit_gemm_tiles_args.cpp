@@ -1,6 +1,7 @@
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_tiles_args.h"
 
 #include <cstddef>
+#include <numeric>
 
 namespace ingot::kernels {
 
@@ -21,25 +22,30 @@ bool describe_rows(const P& p, int64_t channels, int64_t size, CudaTiles& a) {
   return true;
 }
 
-// A as an image or a volume, whose pixels are read in the order of their positions. Also sets the positions in `p`. False if the copying unit cannot describe it.
+// A as an image or a volume, whose pixels are read in the order of their positions: axes with guards, and axes of windows that never leave A. Also sets the positions in
+// `p`. False if the copying unit cannot describe it.
 bool describe_pixels(bool volume, P& p, int64_t channels, int64_t size, CudaTiles& a) {
-  // Positions (n, h, w) or (n, d, h, w). Each axis of a position either stays inside A and has no taps, or has a guard.
+  // Positions (n, h, w) or (n, d, h, w).
   const int axes = volume ? 3 : 2, images = 3 - axes;  // m_extent[images]: n
   const int64_t furthest = axes == 2 ? 128 : 16, most_taps = axes == 2 ? 255 : 31;  // limits of a tensor map
   a.pixels = true;
   a.rank = 2 + axes;
   int64_t unit[3], inside[3], step[3], tap[3], first[3];  // of w, h, d
   bool watched[3] = {};                                   // guards that belong to an axis
+  bool windows = false;                                   // on an axis without a guard
   for (int axis = 0; axis < axes; ++axis) {
     const int m = 3 - axis, k = 2 - axis;
     int g = 0;
     while (g < 3 && p.m_guard[g][m] == 0 && p.k_guard[g][k] == 0) ++g;
     if (g == 3) {
-      if (p.k_extent[k] != 1) return false;
-      unit[axis] = p.m_extent[m] == 1 ? 0 : p.m_step[m];
-      inside[axis] = p.m_extent[m];
-      step[axis] = 1;
-      tap[axis] = first[axis] = 0;
+      const int64_t move = p.m_extent[m] == 1 ? 0 : p.m_step[m], to_tap = p.k_extent[k] == 1 ? 0 : p.k_step[k];
+      unit[axis] = std::gcd(move, to_tap);
+      step[axis] = move == 0 ? 1 : move / unit[axis];
+      tap[axis] = to_tap == 0 ? 0 : to_tap / unit[axis];
+      inside[axis] = 1 + step[axis] * (p.m_extent[m] - 1) + tap[axis] * (p.k_extent[k] - 1);
+      first[axis] = 0;
+      windows = windows || to_tap != 0;
+      if (move < 0 || to_tap < 0 || (move == 0 && p.m_extent[m] != 1) || step[axis] > 8 || tap[axis] * (p.k_extent[k] - 1) > most_taps) return false;
       continue;
     }
     if (watched[g]) return false;
@@ -75,6 +81,10 @@ bool describe_pixels(bool volume, P& p, int64_t channels, int64_t size, CudaTile
     if (unit[axis] == 0) unit[axis] = unit[axis - 1] * inside[axis - 1];
   }
   const int64_t image = p.m_extent[images] == 1 ? unit[axes - 1] * inside[axes - 1] : p.m_step[images];
+  // What looks like windows are windows only if pixels, lines and planes do not overlap.
+  for (int axis = 0; windows && axis <= axes; ++axis) {
+    if ((axis == axes ? image : unit[axis]) < (axis == 0 ? channels : unit[axis - 1] * inside[axis - 1])) return false;
+  }
   if (!is_usable(image * size) || a.offset < 0 || a.offset % 16 != 0) return false;
   a.dims[0] = static_cast<uint64_t>(channels);
   for (int axis = 0; axis < axes; ++axis) {

@@ -1,0 +1,32 @@
+// Independent steps of one kernel as one step, on CUDA: what each launches becomes a row of blocks of one launch.
+//
+// Operands: what the steps read, step by step, then what they write, in the same order. Sizes: step by step.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ingot::kernels {
+
+struct ConcurrentArgs {
+  struct Step {
+    uint16_t operands, writes, sizes;
+    uint32_t bytes;  // of its constants
+  };
+  std::string kernel;  // RunKernel::name of each step
+  std::string name;    // with which the names of their device kernels begin
+  std::vector<Step> steps;
+  std::vector<std::byte> constants;  // step by step
+  // Of the kernels that take the parameters of several steps. It has another beginning, for the same end.
+  std::string name_of_rows() const { return name + "_rows"; }
+};
+std::vector<std::byte> serialise(const ConcurrentArgs&);
+// Error (format).
+ConcurrentArgs parse_concurrent(std::span<const std::byte>);
+
+// Bytes of parameters that a kernel has on any GPU. A launch has room for as many steps as fit.
+inline constexpr size_t concurrent_parameters = 4096;
+
+}  // namespace ingot::kernels

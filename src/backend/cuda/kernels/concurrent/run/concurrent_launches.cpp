@@ -1,0 +1,123 @@
+#include "backend/cuda/kernels/concurrent/run/concurrent_launches.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cuda/kernels/concurrent/run/concurrent_args.h"
+#include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_launches.h"
+#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_launches.h"
+#include "backend/cuda/run/launch.h"
+#include "base/error.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+// A kernel whose steps can run side by side.
+struct Kind {
+  std::string_view name;
+  decltype(RunKernel::load) load;
+  CudaLaunches (*launches)(const Call&, const CudaMachine&);
+};
+constexpr Kind kinds[] = {{"implicit_gemm", load_implicit_gemm_cuda, implicit_gemm_cuda_launches}, {"depthwise_conv", load_depthwise_conv_cuda, depthwise_conv_cuda_launches}};
+
+struct Loaded {
+  ConcurrentArgs args;
+  const Kind* kind = nullptr;
+  std::vector<std::shared_ptr<const void>> constants;  // of each step
+};
+
+// Adds a launch as a row of one in `list` from `first` on that has the same form and room for it, or as the first row of another.
+void add_row(const ConcurrentArgs& args, std::vector<CudaLaunch>& list, size_t first, CudaLaunch l) {
+  l.kernel.replace(0, args.name.size(), args.name_of_rows());
+  const size_t bytes = l.parameters.size(), room = std::max<size_t>(1, concurrent_parameters / bytes);
+  auto fits = [&](const CudaLaunch& row) {
+    return row.kernel == l.kernel && row.blocks == l.blocks && row.shared == l.shared && row.blocks_y < room && row.parameters.size() == room * bytes;
+  };
+  while (first < list.size() && !fits(list[first])) ++first;
+  if (first == list.size()) {
+    l.parameters.resize(room * bytes);
+    list.push_back(std::move(l));
+    return;
+  }
+  CudaLaunch& row = list[first];
+  const size_t at = row.blocks_y++ * bytes;
+  std::memcpy(row.parameters.data() + at, l.parameters.data(), bytes);
+  for (CudaLaunch::Pointer& p : l.pointers) p.at += at, row.pointers.push_back(p);
+  for (CudaTiles& t : l.tiles) t.at += at, row.tiles.push_back(t);
+  row.pieces = std::max(row.pieces, row.blocks) + std::max(l.pieces, l.blocks);
+}
+
+}  // namespace
+
+std::shared_ptr<const void> load_concurrent_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  auto out = std::make_shared<Loaded>();
+  out->args = parse_concurrent(constants);
+  out->kind = std::find_if(std::begin(kinds), std::end(kinds), [&](const Kind& k) { return k.name == out->args.kernel; });
+  if (out->kind == std::end(kinds)) fail(Code::format, "the parts of a concurrent step have an unknown kernel");
+  std::span<const std::byte> left = out->args.constants;
+  for (const ConcurrentArgs::Step& s : out->args.steps) {
+    out->constants.push_back(out->kind->load(left.first(s.bytes), s.operands, s.sizes));
+    left = left.subspan(s.bytes);
+    operands -= s.operands;
+    sizes -= s.sizes;
+  }
+  if (operands != 0 || sizes != 0) fail(Code::format, "a concurrent step has other operands or sizes than its parts");
+  return out;
+}
+
+CudaLaunches concurrent_cuda_launches(const Call& call, const CudaMachine& machine) {
+  const auto& loaded = *static_cast<const Loaded*>(call.constants);
+  const ConcurrentArgs& args = loaded.args;
+  // Each step chooses its tiles for its share of the multiprocessors.
+  const CudaMachine share{std::max(1, machine.multiprocessors / static_cast<int>(args.steps.size())), machine.tiles, machine.timed};
+  CudaLaunches out;
+  std::vector<CudaLaunches> of_steps;
+  size_t read = 0, written = 0, size = 0, most = 0;  // where the step's operands and sizes begin
+  for (const ConcurrentArgs::Step& s : args.steps) written += s.operands - size_t{s.writes};
+  for (const ConcurrentArgs::Step& s : args.steps) {
+    const size_t reads = s.operands - size_t{s.writes};
+    auto of_whole = [&](size_t k) { return k < reads ? read + k : written + k - reads; };
+    std::vector<TensorRef> own;
+    for (size_t k = 0; k < s.operands; ++k) own.push_back(call.operands[of_whole(k)]);
+    Call one = call;
+    one.operands = own;
+    one.sizes = call.sizes.subspan(size, s.sizes);
+    one.constants = loaded.constants[of_steps.size()].get();
+    CudaLaunches& made = of_steps.emplace_back(loaded.kind->launches(one, share));
+    const size_t scratch = out.reserve(static_cast<int64_t>(made.scratch));
+    for (std::vector<CudaLaunch>* list : {&made.list, &made.any}) {
+      most = std::max(most, list->size());
+      for (CudaLaunch& l : *list) {
+        if (!l.kernel.starts_with(args.name)) fail(Code::format, "the parts of a concurrent step have kernels of other names");
+        for (CudaLaunch::Pointer& p : l.pointers) {
+          if (p.what == CudaLaunch::Pointer::operand) p.index = of_whole(p.index);
+          if (p.what == CudaLaunch::Pointer::scratch) p.offset += scratch;
+        }
+        for (CudaTiles& t : l.tiles) t.index = of_whole(t.index);
+      }
+    }
+    for (size_t k : made.aligned) out.aligned.push_back(of_whole(k));
+    read += reads;
+    written += s.writes;
+    size += s.sizes;
+  }
+  // The n-th launches of all steps come before the next ones, each of which waits for those of its own step.
+  for (size_t n = 0; n < most; ++n) {
+    const size_t usual = out.list.size(), any = out.any.size();
+    for (CudaLaunches& made : of_steps) {
+      // A step that needs no aligned operand has the same launches for all addresses.
+      const std::vector<CudaLaunch>& other = made.aligned.empty() ? made.list : made.any;
+      if (n < other.size() && !out.aligned.empty()) add_row(args, out.any, any, other[n]);
+      if (n < made.list.size()) add_row(args, out.list, usual, std::move(made.list[n]));
+    }
+  }
+  return out;
+}
+
+std::span<const RunKernel> concurrent_cuda_kernels() {
+  static constexpr RunKernel list[] = {{"concurrent", load_concurrent_cuda, resolved<concurrent_cuda_launches>, run_launches}};
+  return list;
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,86 @@
+// Independent steps that run side by side, as one step.
+#include <algorithm>
+
+#include "base/error.h"
+#include "compile/schedule/scheduler.h"
+
+namespace ingot::compile {
+
+using namespace ir;
+
+namespace {
+
+// The outermost concatenation of which a step computes a part; none_id if it computes none.
+ValueId concat_of(const Context& c, const ScheduledStep& s) {
+  if (s.results.size() != 1 || s.results[0].value == s.results[0].of || c.graph.producer(s.results[0].of).op != Op::concat) return none_id;
+  ValueId out = s.results[0].of;
+  for (ValueId v = out; c.uses[v] == 1 && c.users[v].size() == 1;) {
+    const Node& user = c.graph.nodes[c.users[v][0]];
+    if (user.op != Op::concat && user.op != Op::reshape && user.op != Op::view) break;
+    v = user.out[0];
+    if (user.op == Op::concat) out = v;
+  }
+  return out;
+}
+
+}  // namespace
+
+// Neighbouring steps that the backend finds alike, and of which none reads or overwrites what another one writes, become one step: phases of a transposed
+// convolution, branches of a block. Each alone seldom fills a GPU.
+void Scheduler::join_steps() {
+  const auto join = backend::compiler_for(c_.backend.target).join;
+  if (join == nullptr) return;
+  auto memory = [&](const BufferView& p) {
+    const PlannedBuffer& b = out_.buffers.list[p.buffer];
+    return std::pair(b.kind, b.kind == plan::Buffer::Kind::arena ? p.buffer : b.index);
+  };
+  auto is_written = [](const ScheduledStep& s, size_t operand) { return operand + s.writes >= s.operands.size(); };
+  // Parts of a concatenation are different elements of the same memory.
+  auto are_independent = [&](const ScheduledStep& x, const ScheduledStep& y) {
+    const ValueId whole = concat_of(c_, x);
+    const bool parts = whole != none_id && whole == concat_of(c_, y);
+    for (size_t i = 0; i < x.operands.size(); ++i) {
+      for (size_t j = 0; j < y.operands.size(); ++j) {
+        const bool both = is_written(x, i) && is_written(y, j), one = is_written(x, i) || is_written(y, j);
+        if (one && !(both && parts) && memory(x.operands[i]) == memory(y.operands[j])) return false;
+      }
+    }
+    return true;
+  };
+  constexpr size_t most = 16;
+  std::vector<ScheduledStep> joined;
+  for (size_t i = 0, end; i < out_.steps.size(); i = end) {
+    const std::span<ScheduledStep> from = std::span(out_.steps).subspan(i);
+    auto fits = [&](const ScheduledStep& s) {
+      return !s.emitted.alike.empty() && s.emitted.alike == from[0].emitted.alike && s.emitted.kernel == from[0].emitted.kernel && s.rivals.empty();
+    };
+    size_t count = 1;
+    while (count < std::min(most, from.size()) && fits(from[0]) && fits(from[count]) &&
+           std::all_of(from.begin(), from.begin() + static_cast<int64_t>(count), [&](const ScheduledStep& s) { return are_independent(s, from[count]); }))
+      ++count;
+    end = i + count;
+    if (count == 1) {
+      joined.push_back(std::move(from[0]));
+      continue;
+    }
+    std::vector<backend::Concurrent> parts;
+    ScheduledStep whole{{}, {}, 0, fmt::format("{} times {}", count, from[0].label), from[0].origin, from[0].considered};
+    for (backend::Offer& o : whole.considered.offers) o.tunables.clear();
+    for (const bool written : {false, true}) {
+      for (const ScheduledStep& s : from.first(count)) {
+        const auto writes = s.operands.end() - static_cast<int64_t>(s.writes);
+        whole.operands.insert(whole.operands.end(), written ? writes : s.operands.begin(), written ? s.operands.end() : writes);
+      }
+    }
+    for (ScheduledStep& s : from.first(count)) {
+      parts.push_back({&s.emitted, s.operands.size(), s.writes});
+      whole.writes += s.writes;
+      whole.results.insert(whole.results.end(), s.results.begin(), s.results.end());
+    }
+    whole.emitted = join(parts);
+    joined.push_back(std::move(whole));
+  }
+  out_.steps = std::move(joined);
+}
+
+}  // namespace ingot::compile
