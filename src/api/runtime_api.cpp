@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "plan/describe.h"
 #include "plan/regions.h"
+#include "runtime/product_sums.h"
 #include "runtime/strided.h"
 
 namespace ingot::api {
@@ -386,6 +387,20 @@ ingot_status ingot_weights_create(const ingot_plan* plan, const ingot_options* o
 
 ingot_status ingot_weights_fork(const ingot_weights* weights, ingot_weights** out) {
   return guard([&] { required(out, "out") = new ingot_weights{required(weights, "weights").weights->fork(), weights->given}; });
+}
+
+ingot_status ingot_weights_add_products(const ingot_weights* weights, ingot_dtype dtype, const int64_t* sizes, void* const* memory, size_t count, void* stream) {
+  return guard([&] {
+    if (count > 0) required(memory, "memory");
+    const int64_t m = required(sizes, "sizes"), n = sizes[1], k = sizes[2];
+    if (m < 0 || n < 0 || k < 0) fail(Code::invalid_input, "a product has the sizes {}, {} and {}", m, n, k);
+    if (!ir::is_float(static_cast<ir::DType>(dtype)))
+      fail(Code::invalid_input, "products are added to weights of floating-point types, and type {} is none", static_cast<int>(dtype));
+    std::vector<runtime::ProductSum> sums;
+    auto at = [&](size_t i) { return static_cast<std::byte*>(memory[i]); };
+    for (size_t i = 0; i < count; ++i) sums.push_back({at(4 * i), at(4 * i + 1), at(4 * i + 2), at(4 * i + 3)});
+    runtime::sum_products(required(weights, "weights").weights->backend(), static_cast<ir::DType>(dtype), m, n, k, sums, stream);
+  });
 }
 
 ingot_status ingot_weights_device(const ingot_weights* weights, int32_t* gpu) {

@@ -119,6 +119,15 @@ std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t op
   return args;
 }
 
+// D = A B + residual in TF32 or better, without constants: the runtime adds products to weights (runtime/product_sums.h).
+std::shared_ptr<const void> load_sum(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  if (!constants.empty()) fail(Code::format, "a sum of a product and a matrix has {} bytes of arguments, and takes none", constants.size());
+  MatmulCudaArgs args;
+  args.residual = 1;
+  args.tf32 = true;
+  return load(serialise(args), operands, sizes);
+}
+
 void check(const MatmulCudaArgs& args, const Call& call) {
   int64_t m = call.sizes[0], n = call.sizes[1], k = call.sizes[2];
   const TensorRef& d = call.operands.back();
@@ -272,7 +281,7 @@ void run(const Call& call) {
 }  // namespace
 
 std::span<const RunKernel> matmul_cuda_kernels() {
-  static constexpr RunKernel list[] = {{"matmul", load, resolve, run, tunables}};
+  static constexpr RunKernel list[] = {{"matmul", load, resolve, run, tunables}, {"product_sum", load_sum, resolve, run}};
   return list;
 }
 
