@@ -91,12 +91,13 @@ def test_an_engine_that_is_loaded_when_it_is_asked_for(tmp_path):
     same(lazy(X), Small(), X)
 
 
-def test_cuda_graphs_of_a_module_with_parts_in_torch():
+def test_cuda_graphs_of_a_module_with_parts_in_torch(caplog):
     mixed = torch_tensorrt.compile(Small(), inputs=[X], torch_executed_ops=["aten.sin"], **ONE)
     with runtime.enable_cudagraphs(mixed) as module:
         assert runtime.get_whole_cudagraphs_mode()
         same(module(X), Small(), X)
     assert not runtime.get_whole_cudagraphs_mode()
+    assert len(told(caplog, "on the CPU, so nothing is recorded")) == 1
 
 
 class Parts(torch.nn.Module):
