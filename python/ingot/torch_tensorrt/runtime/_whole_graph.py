@@ -54,11 +54,12 @@ class Recorder:
 
     def _record(self, flat):
         generator = torch.cuda.default_generators[torch.cuda.current_device()]
-        state = generator.clone_state()
+        state, stream = generator.clone_state(), torch.cuda.current_stream()
         try:
             with _recording():
                 return Recording(self._run, flat, self._way)
         except Exception as problem:  # of any operator that torch runs
+            torch.cuda.set_stream(stream)  # torch.cuda.graph leaves its own one where ending the recording fails
             generator.graphsafe_set_state(state)  # the other one takes itself for recorded
             first = problem.__context__ or problem  # where ending the recording has failed too
             log.warning("enable_cudagraphs: these inputs run without a recording, because a part in torch cannot be recorded: %s", str(first).partition("\n")[0])

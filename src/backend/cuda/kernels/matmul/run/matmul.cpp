@@ -178,7 +178,7 @@ struct Slice {
 
 // The GEMM with one piece of B, which computes the columns of D from column `from` on.
 Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorRef& a, const TensorRef& b, const TensorRef* residual, const TensorRef& d, int64_t from,
-             const Timing* trial) {
+             const Timing* trial, int64_t workspace) {
   Part out;
   std::array<const TensorRef*, 4> t = {&a, &b, residual, &d};
   // cuBLASLt is column-major: a row-major D is the transposed result of B^T A^T.
@@ -207,6 +207,7 @@ Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorR
   p.bias = args.bias != 0;
   p.residual = args.residual != 0;
   p.tf32 = args.tf32;
+  p.workspace = workspace;
   out.problem = p;
   out.aligned = std::make_unique<Product>(products, p, trial);
   p.alignment = static_cast<int64_t>(std::min(ir::size_of(a.dtype), ir::size_of(d.dtype)));
@@ -222,7 +223,7 @@ Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorR
 
 const Products& products_of(const Call& call) { return static_cast<const Gpu&>(*call.backend).products(); }
 
-Resolved resolve(const Call& call) {
+Resolved resolve_within(int64_t most_workspace, const Call& call) {
   const auto& args = *static_cast<const MatmulCudaArgs*>(call.constants);
   check(args, call);
   auto out = std::make_shared<Prepared>();
@@ -238,12 +239,16 @@ Resolved resolve(const Call& call) {
     out->zeros = std::max(out->zeros, columns.zeros);
     if (n == 0) fail(Code::format, "the operands of a matmul step do not fit: a right operand is empty");
     const Slice to(d, n), residual(args.residual != 0 ? call.operands[args.operand(args.residual)] : d, n);
-    const Part& part = out->parts.emplace_back(part_of(args, products_of(call), a, b, args.residual != 0 ? &residual.ref : nullptr, to.ref, from, call.trial));
+    const Part& part = out->parts.emplace_back(part_of(args, products_of(call), a, b, args.residual != 0 ? &residual.ref : nullptr, to.ref, from, call.trial, most_workspace));
     workspace = std::max({workspace, part.aligned->workspace(), part.any->workspace()});
     from += n;
   }
   return {out->zeros + workspace, out};
 }
+
+Resolved resolve(const Call& call) { return resolve_within(Problem::usual_workspace, call); }
+// Without workspace, so that nobody has to wait until the memory is free.
+Resolved resolve_sum(const Call& call) { return resolve_within(0, call); }
 
 std::vector<Tunable> tunables(const Call& call) {
   std::vector<Tunable> out;
@@ -281,7 +286,7 @@ void run(const Call& call) {
 }  // namespace
 
 std::span<const RunKernel> matmul_cuda_kernels() {
-  static constexpr RunKernel list[] = {{"matmul", load, resolve, run, tunables}, {"product_sum", load_sum, resolve, run}};
+  static constexpr RunKernel list[] = {{"matmul", load, resolve, run, tunables}, {"product_sum", load_sum, resolve_sum, run}};
   return list;
 }
 
