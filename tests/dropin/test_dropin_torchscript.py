@@ -174,6 +174,18 @@ def test_torch_jit_trace(kept, tmp_path):
                 assert torch.equal(form(x), module(x))
 
 
+def test_other_ways_to_torchscript(tmp_path):
+    """What has no meaning says what to do."""
+    made, path = torch_tensorrt.compile(Small(), inputs=[ROWS], **ONE), str(tmp_path / "model.ts")
+    with pytest.raises(ingot.UnsupportedError, match="torch.jit.script cannot see into a compiled module") as told:
+        torch.jit.script(made)
+    assert told.value.remedy.startswith('torch_tensorrt.save(module, path, output_format="torchscript")')
+    made.save(path)
+    with pytest.raises(ingot.FormatError, match="this is TorchScript") as told:
+        ingot.load(path)
+    assert told.value.remedy == "torch.jit.load(path), after `import ingot` if it has engines"
+
+
 def test_what_torchscript_cannot_hold(tmp_path):
     class Mixed(torch.nn.Module):
         def forward(self, x):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import zipfile
 
 import torch
 
@@ -158,7 +157,7 @@ def load(file_path="", extra_files=None, *, format=None, **more):
     if format not in (None, "exported_program", "torchscript", "ingot", "aot_inductor"):
         raise OptionError(f"format {format!r} is not known", remedy="leave it out")
     path = os.fspath(file_path)
-    if _is_torchscript(path):
+    if torch_archive.is_torchscript(path):
         _op.library()  # registers the operator of engines in it
         return torch.jit.load(path, _extra_files=extra_files)
     try:
@@ -178,10 +177,3 @@ def load(file_path="", extra_files=None, *, format=None, **more):
     except Exception as problem:  # torch's readers raise all kinds on a damaged file
         log.debug("torch.export.load", exc_info=True)
         raise ValueError(f"{path} is no program that torch.export.load reads: {problem}") from None
-
-
-def _is_torchscript(path):
-    if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return any(name.endswith("/constants.pkl") or name == "constants.pkl" for name in archive.namelist())

@@ -9,6 +9,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 
+from ...errors import UnsupportedError
 from ...module import Module
 from ...ways import TorchGraph
 from .. import _torchscript
@@ -70,6 +71,9 @@ class CompiledModule(torch.fx.GraphModule):
     def save_to_buffer(self, _extra_files=None):
         """What torch.jit.save calls for an open file."""
         return self._script().save_to_buffer(_extra_files=_extra_files or {})
+
+    def __prepare_scriptable__(self):
+        raise UnsupportedError("torch.jit.script cannot see into a compiled module", remedy='torch_tensorrt.save(module, path, output_format="torchscript"), or torch.jit.trace')
 
     def _script(self):
         return _torchscript.script_module(self.ingot_module._kind.program(empty_lists=True))
