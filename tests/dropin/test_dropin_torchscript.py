@@ -81,6 +81,48 @@ def test_open_sizes_and_several_results(kept, tmp_path):
                 assert a == b if isinstance(a, int) else torch.equal(a, b)
 
 
+class ManyOperators(torch.nn.Module):
+    """Operators whose arguments are lists, optional tensors, types, devices, infinities, and which return several tensors or a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = torch.nn.Conv1d(4, 4, 3, padding=1), torch.nn.BatchNorm1d(4)
+
+    def forward(self, x, i):
+        n = x.shape[0]
+        a = self.norm(self.conv(x[:, None, :].expand(n, 4, 16)))
+        values, places = torch.topk(a.masked_fill(a > 2, float("-inf")), 3, dim=-1)
+        left, right = torch.split(x, [6, 10], dim=1)
+        low = torch.where(x > 0, x, torch.full_like(x, -1.5)).to(torch.float16)
+        up = torch.nn.functional.interpolate(x[None], scale_factor=2.0, mode="linear")
+        return values, places, torch.nn.functional.pad(left, (1, 1), value=2.0), right.mean((0, 1), keepdim=True), x[i, :], x[:, torch.tensor([1, 3])], low, up, x.reshape(n * 2, 8), torch.arange(n) + 1
+
+
+OPERATORS = [f"aten.{name}" for name in "topk masked_fill pad mean index split_with_sizes where to full_like arange conv1d batch_norm upsample_linear1d reshape expand gt add lift_fresh_copy".split()]
+
+
+@pytest.mark.parametrize("kept", [[], ["aten.topk", "aten.index"], OPERATORS])
+def test_operators_that_torch_runs(kept, tmp_path):
+    torch.manual_seed(0)
+    rows = torch_tensorrt.Input(min_shape=(2, 16), opt_shape=(3, 16), max_shape=(8, 16))
+    made = torch_tensorrt.compile(ManyOperators().eval(), inputs=[rows, torch.tensor([1, 0])], **ONE, torch_executed_ops=kept)
+    script = saved(made, str(tmp_path / "model.ts"))
+    for n in (2, 5, 8, 5):
+        x = torch.linspace(-3, 3, n * 16).reshape(n, 16)
+        with torch.no_grad():
+            for a, b in zip(script(x, torch.tensor([1, 0])), made(x, torch.tensor([1, 0])), strict=True):
+                assert a.dtype is b.dtype and torch.equal(a, b)
+
+
+def test_a_model_that_torch_runs(tmp_path):
+    """There is no engine in it."""
+    model, x = Small(), torch.ones(3, 16)
+    kept = {node["target"] for node in torch_tensorrt.compile(model, inputs=[ROWS], **ONE).report.nodes}
+    made = torch_tensorrt.compile(model, inputs=[ROWS], torch_executed_ops=kept)
+    assert made.report.in_engine == 0
+    same(saved(made, str(tmp_path / "model.ts"))(x), model, x)
+
+
 def test_a_fresh_process(tmp_path):
     model, made = compiled_several(torch_executed_ops=["aten.sin"])
     path = tmp_path / "model.ts"
