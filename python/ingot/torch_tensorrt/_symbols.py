@@ -32,7 +32,7 @@ SYMBOLS: list[Symbol] = [
         "",
         ("compile", "works", "ir default, dynamo, torch_compile, ts. Weights are the model's own and are followed; ir=\"fx\" is refused"),
         ("convert_method_to_trt_engine", "differs", "returns the bytes of an ingot plan, not of a TensorRT engine"),
-        ("save", "differs", "exported_program, aot_inductor, and ingot's own \"ingot\"; torchscript and executorch are refused. The file has the sizes of the build, so dynamic_shapes and retrace change nothing"),
+        ("save", "differs", "exported_program, torchscript, aot_inductor, and ingot's own \"ingot\"; executorch is refused. TorchScript has the model's parameters under their names and a call of ingot::call for each engine, so a process imports ingot before torch.jit.load, and a C++ program loads libingot_torch.so. torch.jit.save and torch.jit.trace take compiled modules too. The file has the sizes of the build, so dynamic_shapes and retrace change nothing"),
         ("load", "works", "exported programs, TorchScript, AOTInductor packages and .ingot files"),
         ("cross_compile_for_windows", "refused", "ingot has no Windows runtime", _ELSEWHERE),
         ("load_cross_compiled_exported_program", "refused", "ingot has no Windows runtime", _ELSEWHERE),
