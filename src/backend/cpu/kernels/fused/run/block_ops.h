@@ -19,6 +19,16 @@ struct BlockArgument {
   bool uniform;
 };
 
+// Rows of floats to be added: row p is at from + p * step, or from + at[p * at_step], times by[p * by_step] if there is `by`.
+struct SummedRows {
+  const float* from;
+  int64_t step;
+  const int64_t* at = nullptr;
+  int64_t at_step = 0;
+  const float* by = nullptr;
+  int64_t by_step = 0;
+};
+
 struct BlockOps {
   // d[i] = op(a[i], ...), in the operands' class (select: that of a and b; cast: `from` and the result's)
   void (*map_f32)(ir::Op, float* d, const BlockArgument* in, int64_t n);
@@ -42,8 +52,8 @@ struct BlockOps {
   void (*take)(Reduction, Class c, void* so_far, int64_t* best, BlockArgument x, int64_t place, int64_t n);
   // The same for sums of (c ? x * w : 0) of floats; `c` may be absent.
   void (*take_weighed)(double* so_far, BlockArgument x, BlockArgument w, BlockArgument c, bool first, int64_t n);
-  // The same for sums of `places` rows in memory, `step` floats apart.
-  void (*take_rows)(double* so_far, const float* from, int64_t step, int64_t places, bool first, int64_t n);
+  // The same for sums of `places` rows in memory.
+  void (*take_rows)(double* so_far, const SummedRows&, int64_t places, bool first, int64_t n);
   // The same for sums and sums of squares.
   void (*take_moments)(double* sums, double* squares, const float* from, int64_t step, int64_t places, bool first, int64_t n);
   // to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns
