@@ -131,15 +131,39 @@ Value put(const Value& x, const std::vector<std::optional<Value>>& indices, cons
 // Elements of the sorted `boundaries` that come before each of x; NaN comes last.
 Value places_among(const Value& boundaries, const Value& x, bool right, bool narrow) {
   if (is_bool(x.dtype())) fail(Code::unsupported, "searchsorted among bools");
-  Dims line(static_cast<size_t>(x.rank()), Dim(1));
-  line.push_back(boundaries.dim(-1));
-  if (boundaries.rank() > 1) {  // a sequence for each line of x
-    line = boundaries.dims();
-    line.insert(line.end() - 1, Dim(1));
-    for (Axis a = 0; a + 1 < x.rank(); ++a) require(x.graph(), x.dim(a), Check::equal, boundaries.dim(a), "each line has a sequence");
+  const Dim length = boundaries.dim(-1);
+  auto before = [&](const Value& b, const Value& v) { return logical_not(right ? b > v : b >= v); };
+  const bool lines = boundaries.rank() > 1;  // a sequence for each line of x
+  for (Axis a = 0; lines && a + 1 < x.rank(); ++a) require(x.graph(), x.dim(a), Check::equal, boundaries.dim(a), "each line has a sequence");
+  constexpr int64_t few = 8;
+  if (!length.is_constant() || length.value() <= few) {  // they are counted
+    Dims line(static_cast<size_t>(x.rank()), Dim(1));
+    line.push_back(length);
+    if (lines) {
+      line = boundaries.dims();
+      line.insert(line.end() - 1, Dim(1));
+    }
+    return cast(sum(before(reshape(boundaries, line), unsqueeze(x, -1)), {-1}), narrow ? DType::i32 : DType::i64);
   }
-  Value b = reshape(boundaries, line), v = unsqueeze(x, -1);
-  return cast(sum(logical_not(right ? b > v : b >= v), {-1}), narrow ? DType::i32 : DType::i64);
+  // A binary search: all of x take the same steps, each of which leaves half of the places.
+  std::vector<int64_t> axes;
+  std::vector<Value> index;
+  for (Axis a = 0; lines && a + 1 < x.rank(); ++a) {
+    Dims line(static_cast<size_t>(x.rank()), Dim(1));
+    line[static_cast<size_t>(a)] = x.dim(a);
+    axes.push_back(a);
+    index.push_back(ir::index(x.graph(), line, a));
+  }
+  axes.push_back(boundaries.rank() - 1);
+  index.push_back(x);
+  Value place = full(x.graph(), x.dims(), 0, DType::i64);
+  for (int64_t left = length.value(); left > 0;) {
+    const int64_t half = left > 1 ? left / 2 : 1;
+    index.back() = half > 1 ? place + (half - 1) : place;
+    place = place + select(before(gather(boundaries, axes, index, 0, false), x), half, 0);
+    left -= half;
+  }
+  return cast(place, narrow ? DType::i32 : DType::i64);
 }
 
 const char* reduction(const std::string& reduce) {
