@@ -482,6 +482,17 @@ void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t beg
   auto b8 = [&](int64_t e) { return static_cast<const uint8_t*>(x.data)[x.uniform ? 0 : e]; };
   const bool up = i.reduction == Reduction::argmax || i.reduction == Reduction::max;
   if (i.reduction == Reduction::argmax || i.reduction == Reduction::argmin) {
+    if (c == Class::f32 && !x.uniform && n > 0) {
+      const auto* from32 = static_cast<const float*>(x.data);
+      const float m = up ? ops.max_f32(from32, n) : ops.min_f32(from32, n);
+      const auto now = static_cast<double>(m);
+      if (!v.started || (!std::isnan(v.sum) && (std::isnan(now) || (up ? now > v.sum : now < v.sum)))) {
+        v.sum = now;
+        v.best = begin + ops.find_f32(from32, m, n);
+      }
+      v.started = true;
+      return;
+    }
     if (c == Class::i64 || c == Class::b8) return find_extreme(v, up, begin, n, [&](int64_t e) { return c == Class::i64 ? i64(e) : static_cast<int64_t>(b8(e)); });
     return find_extreme(v, up, begin, n, [&](int64_t e) { return c == Class::f32 ? static_cast<double>(f32(e)) : f64(e); });
   }
@@ -493,6 +504,8 @@ void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t beg
         v.sum += x.uniform ? static_cast<double>(f32(0)) * static_cast<double>(n) : static_cast<double>(ops.sum_f32(static_cast<const float*>(x.data), n));
       } else if (c == Class::f64) {
         v.sum += x.uniform ? f64(0) * static_cast<double>(n) : ops.wide_sum(c, x.data, n);
+      } else if (c == Class::i64 && !x.uniform && n > 0) {
+        v.best = static_cast<int64_t>(static_cast<uint64_t>(v.best) + static_cast<uint64_t>(ops.reduce_i64(i.reduction, static_cast<const int64_t*>(x.data), n)));
       } else {
         for (int64_t e = 0; e < n; ++e) v.best = static_cast<int64_t>(static_cast<uint64_t>(v.best) + static_cast<uint64_t>(c == Class::b8 ? b8(e) : i64(e)));
       }
@@ -501,6 +514,11 @@ void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t beg
       if (!v.started) {
         v.sum = 1;
         v.best = 1;
+      }
+      if (!b_.in_order && !x.uniform && (c == Class::f32 || c == Class::f64)) {
+        v.sum *= ops.product(c, x.data, n);
+        v.started = true;
+        return;
       }
       for (int64_t e = 0; e < n; ++e) {
         if (c == Class::f32 || c == Class::f64) {
@@ -518,9 +536,16 @@ void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t beg
       for (int64_t e = 0; e < n; ++e) v.best |= b8(e) == 0;  // inverted at the end
       return;
     default:
-      if (c == Class::f32 && up && !x.uniform && n > 0) {
-        auto m = static_cast<double>(ops.max_f32(static_cast<const float*>(x.data), n));
-        if (!v.started || std::isnan(m) || m > v.sum) v.sum = std::isnan(v.sum) && v.started ? v.sum : m;
+      if (c == Class::i64 && !x.uniform && n > 0) {
+        const int64_t m = ops.reduce_i64(i.reduction, static_cast<const int64_t*>(x.data), n);
+        if (!v.started || (up ? m > v.best : m < v.best)) v.best = m;
+        v.started = true;
+        return;
+      }
+      if (c == Class::f32 && !x.uniform && n > 0) {
+        const auto* from32 = static_cast<const float*>(x.data);
+        auto m = static_cast<double>(up ? ops.max_f32(from32, n) : ops.min_f32(from32, n));
+        if (!v.started || std::isnan(m) || (up ? m > v.sum : m < v.sum)) v.sum = std::isnan(v.sum) && v.started ? v.sum : m;
         v.started = true;
         return;
       }
