@@ -45,6 +45,8 @@ struct BlockOps {
   void (*store)(ir::DType memory, void* to, int64_t stride, BlockArgument from, int64_t n);
   // to[i] = from[at[i]]
   void (*gather)(ir::DType memory, void* to, const void* from, const int64_t* at, int64_t n);
+  // at[i] = base + index[i] * stride; returns false, with `at` invalid, if an index is outside [0, extent)
+  bool (*set_places)(int64_t* at, int64_t base, const int64_t* index, int64_t stride, int64_t extent, int64_t n);
   // at[i] += index[i] * stride; returns false, with `at` invalid, if an index is outside [0, extent)
   bool (*add_places)(int64_t* at, const int64_t* index, int64_t stride, int64_t extent, int64_t n);
   // Adds element number `place` to each of n independent reductions of class c. `so_far`: doubles for sums and products of floats, bytes for logic, else

@@ -141,14 +141,16 @@ void Evaluator::find_places(const ProgramInstruction& i, Value& v, int64_t* to, 
     *to = base;
     return;
   }
-  std::fill(to, to + n, base);
-  bool good = true;
+  bool good = true, first = true;
   const auto rank = static_cast<size_t>(p_.domain_rank);
   const BlockOps& ops = block_ops();
   for (size_t k = 0; k < i.in.size(); ++k) {
     if (b_.uniform[i.in[k]]) continue;
     const size_t axis = rank + i.axes[k];
-    good = good && ops.add_places(to, static_cast<const int64_t*>(values_[i.in[k]].data), b_.strides[i.operand][axis], b_.dims[i.operand][axis], n);
+    const auto* indices = static_cast<const int64_t*>(values_[i.in[k]].data);
+    const int64_t stride = b_.strides[i.operand][axis], extent = b_.dims[i.operand][axis];
+    good = good && (first ? ops.set_places(to, base, indices, stride, extent, n) : ops.add_places(to, indices, stride, extent, n));
+    first = false;
   }
   for (int64_t e = 0; !good && e < n; ++e) {
     for (size_t k = 0; k < i.in.size(); ++k) index_at(i, k, e);

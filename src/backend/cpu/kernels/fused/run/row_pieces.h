@@ -19,6 +19,7 @@ struct RowPlaces {
   int64_t from_step;
   const int64_t* table;            // of offsets from `from`, in place of from_step; INT64_MIN: the row is filled. May be null
   int64_t rows;
+  bool anywhere = false;           // the table's rows lie far from one another
 };
 
 }  // namespace ingot::kernels
