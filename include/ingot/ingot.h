@@ -270,6 +270,11 @@ INGOT_API ingot_status ingot_weights_commit(ingot_weights* weights);
  * is set in: a fork costs the memory of its own values and of what commits prepare from them. Values that were set here but not committed are not in the fork. A
  * commit with nothing set prepares everything again, so that nothing prepared is shared any more. */
 INGOT_API ingot_status ingot_weights_fork(const ingot_weights* weights, ingot_weights** out);
+/* What an adapter adds to weights on a GPU: writes base + up down, for `count` groups of four matrices of one floating-point type (up [m, k], down [k, n], base and sum
+ * [m, n], row-major, on the weights' GPU), whose addresses `memory` has in this order. sizes: m, n, k. Each base is read and each sum written once; a sum overlaps none
+ * of the others. Half precision is summed in float32 and float32 in TF32 or better. The work is in `stream` (a CUstream; NULL: the default one). INGOT_UNSUPPORTED if
+ * the weights are on the host. */
+INGOT_API ingot_status ingot_weights_add_products(const ingot_weights* weights, ingot_dtype dtype, const int64_t* sizes, void* const* memory, size_t count, void* stream);
 /* The device of the weights and of their sessions: the number of a GPU, or -1 for the host. */
 INGOT_API ingot_status ingot_weights_device(const ingot_weights* weights, int32_t* gpu);
 /* Memory of a GPU in bytes. All numbers are 0 if the weights are on the host. */

@@ -37,7 +37,8 @@ class Engine:
         self.given: dict = {}  # the weights given to load_engine, by name
         self._values: dict = {}  # weights given later, by name; the library reads them in place
         self.forks = weakref.WeakSet()  # see new_weights
-        self.changing = processes.Lock()  # one thread at a time changes what the weights are, so that values are kept for as long as the library reads them
+        self._changing = processes.Lock()
+        self.changes = 0  # how often something was changed that a run reads
         self._options = Options(plan.session_options)
         self._description = None
         self._weights = self.device = None
@@ -116,6 +117,11 @@ class Engine:
     def output_names(self) -> list[str]:
         return [b["name"] for b in self.outputs()]
 
+    def changing(self):
+        """`with` this, one thread at a time changes what the weights are, so that values are kept for as long as the library reads them."""
+        self.changes += 1
+        return self._changing()
+
     def _readable_plan(self) -> Plan:
         """The plan with the current weights, in host memory."""
         self.follow()
@@ -154,6 +160,7 @@ class Engine:
 
     def use(self, weights: "Weights | None"):
         """Makes these weights the default of later runs and of `save`. None: the engine's own weights."""
+        self.changes += 1
         self.active = weights
 
     def value(self, name):

@@ -81,6 +81,7 @@ _SIGNATURES = {
     "ingot_session_memory": [c_void_p, c_void_p],
     "ingot_weights_set": [c_void_p, c_char_p, c_void_p, c_size_t, POINTER(c_int64), c_int],
     "ingot_weights_commit": [c_void_p],
+    "ingot_weights_add_products": [c_void_p, c_int, POINTER(c_int64), POINTER(c_void_p), c_size_t, c_void_p],
     "ingot_weights_fork": [c_void_p, POINTER(c_void_p)],
     "ingot_session_create": [c_void_p, c_void_p, c_uint32, c_void_p, POINTER(c_void_p)],
     "ingot_session_resolve": [c_void_p, POINTER(Tensor), c_size_t],

@@ -20,6 +20,11 @@ class WeightSource(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("data", c_void_p), ("bytes", c_size_t), ("strides", POINTER(c_int64))]
 
 
+def dtype_number(dtype) -> int:
+    """The ingot_dtype of a dtype of torch."""
+    return _DTYPES.index(str(dtype).removeprefix("torch."))
+
+
 def by_name(weights):
     """Raises InputError if `weights` is not a state dict."""
     if not isinstance(weights, Mapping):

@@ -89,7 +89,7 @@ def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     flat_of = _form({**signature_of(program, functional), "parameters": parameters}, program).flattened
     options, functional = precision.settled(split_dryrun(options)[1], functional, flat_of, program)
     options = devices.placed(options, functional.device, for_file=True)
-    captured = write(functional)
+    captured = write(functional, options["target"])
     return Report(_library.Model.from_json(captured.json, captured.weights).explain(options))
 
 

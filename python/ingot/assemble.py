@@ -99,7 +99,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
 
 
 def _captured(f: Functional, prepare, options):
-    captured = capture.write(f)
+    captured = capture.write(f, options["target"])
     model = _library.Model.from_json(captured.json, captured.weights)
     prepare(model)
     return captured, model, Report(model.explain(options))

@@ -49,7 +49,8 @@ def _is_read(node: torch.fx.Node, part: int) -> bool:
 class _Writer:
     """Collects nodes and values of one FX graph in the archive's schema."""
 
-    def __init__(self):
+    def __init__(self, targets):
+        self.targets = targets
         self.tensors: dict[str, dict] = {}
         self.sym_ints: dict[str, dict] = {}
         self.sym_bools: dict[str, dict] = {}
@@ -192,7 +193,8 @@ class _Writer:
         schema = call.kernel.op._schema.arguments
         given = [float(v) if str(a.type) == "float" and isinstance(v, int) else v for a, v in zip(schema, call.given)]
         arguments = [{"name": f"argument_{k}", "arg": self.argument(v), "kind": 1} for k, v in enumerate(given)]
-        for name, value in external.captured(call.kernel, [v.meta["val"] if isinstance(v, torch.fx.Node) else v for v in call.given]).items():
+        values = [v.meta["val"] if isinstance(v, torch.fx.Node) else v for v in call.given]
+        for name, value in external.captured(call.kernel, values, call.made(node.meta["val"]), self.targets).items():
             texts = isinstance(value, list) and any(isinstance(v, str) for v in value)
             form = {"as_string": value} if isinstance(value, str) else {"as_strings": value} if texts else self.sizes(value)
             arguments.append({"name": name, "arg": form, "kind": 2})
@@ -228,7 +230,7 @@ class _Writer:
         return arguments
 
     def _inner(self, graph: torch.fx.Graph) -> dict:
-        inner = _Writer()
+        inner = _Writer(self.targets)
         inner.symbols, inner._expr = self.symbols, self._expr
         inputs = [inner.argument(n) for n in graph.nodes if n.op == "placeholder"]
         for node in graph.nodes:
@@ -388,9 +390,9 @@ def _ranges(symbols, lookup):
     return ranges
 
 
-def write(f) -> Captured:
-    """The part of a functional graph that computes its wanted values, as the compiler reads it."""
-    writer = _Writer()
+def write(f, targets=()) -> Captured:
+    """The part of a functional graph that computes its wanted values, as the compiler reads it. targets: those of the plan, for which kernels of Triton are compiled."""
+    writer = _Writer(targets)
     needed = needed_nodes(f)
     inputs, specs, weights, names = [], [], [], []
     for slot in f.slots:

@@ -6,13 +6,15 @@ import hashlib
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy
 import torch
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
+from . import triton_kernel
 from .errors import InputError, UnsupportedError
+from .triton_kernel import TritonKernel
 
 _TYPES = ("Tensor", "int", "SymInt", "float", "bool")
 _FUNCTIONALISED = (torch.ops.higher_order.auto_functionalized, torch.ops.higher_order.auto_functionalized_v2)
@@ -45,6 +47,11 @@ class Call:
     kernel: Kernel
     given: list
     results: list[int] | None
+
+    def made(self, value) -> list:
+        """The results among the parts of the node's value, without the new values of written arguments."""
+        parts = value if isinstance(value, (list, tuple)) else [value]
+        return list(parts) if self.results is None else [parts[i] for i in self.results[len(self.kernel.in_place) :]]
 
 
 class Shaped:
@@ -79,6 +86,7 @@ class Kernel:
     gpu: tuple[str, str, str] | None         # "cuda" or "ptx", the text, the kernel's name in it
     grid: Callable | None
     in_place: tuple[str, ...]
+    triton: TritonKernel | None = None       # instead of `gpu`
 
     @property
     def name(self) -> str:
@@ -90,7 +98,7 @@ class Kernel:
 
     def launch(self, arguments: list) -> Launch | None:
         """The launch that `grid` returns for these arguments: Shaped, numbers, torch.SymInt for varying sizes. InputError if it is not valid."""
-        if self.gpu is None:
+        if self.grid is None:
             return None
         try:
             made = self.grid(*arguments)
@@ -106,7 +114,7 @@ class Kernel:
         return _checked_launch(self.name, made)
 
 
-def register_kernel(op, *, cuda=None, ptx=None, cpu=None, grid=None, in_place=()) -> Kernel:
+def register_kernel(op, *, cuda=None, ptx=None, triton=None, cpu=None, grid=None, in_place=()) -> Kernel:
     """Gives a torch operator a kernel that engines call, instead of leaving the operator to torch.
 
     Arguments:
@@ -114,8 +122,10 @@ def register_kernel(op, *, cuda=None, ptx=None, cpu=None, grid=None, in_place=()
             returns tensors, and has a fake kernel, which gives the shapes and dtypes of its results.
         cpu: "library.so:function" or (library, function): a C function of the type in include/ingot/kernel.h. The plan keeps the library's path and SHA-256.
         cuda: CUDA C++, or (source, kernel); a pathlib.Path is read. It is compiled together with a model, for the model's target, and kept in the plan.
-        ptx: PTX, or (text, kernel), as nvcc or Triton write it.
-        grid: for cuda and ptx: a function of the operator's arguments that returns an `ingot.Launch`. Tensors are objects with shape, dtype and numel(). Sizes that
+        ptx: PTX, or (text, kernel), as nvcc writes it.
+        triton: a function of @triton.jit, or (function, {name: value}) with the values of its constexpr parameters, num_warps and num_stages. It is compiled for the
+            model's GPU when the model is compiled, which needs the package triton but no GPU. Its Launch needs grid and sizes only.
+        grid: for a GPU: a function of the operator's arguments that returns an `ingot.Launch`. Tensors are objects with shape, dtype and numel(). Sizes that
             vary are torch.SymInt: the function cannot branch on them.
         in_place: the arguments that the operator's schema says it writes (mutates_args). Default: those of the schema.
 
@@ -131,15 +141,16 @@ def register_kernel(op, *, cuda=None, ptx=None, cpu=None, grid=None, in_place=()
         raise InputError(
             f"in_place names {_named(in_place)}, and the schema of {overload} says that it writes {_named(written)}", remedy="name in mutates_args of torch.library.custom_op what the kernel writes"
         )
-    if cuda is not None and ptx is not None:
-        raise InputError(f"the kernel of {overload} is given as cuda and as ptx", remedy="give one of them")
-    if cpu is None and cuda is None and ptx is None:
-        raise InputError(f"the kernel of {overload} has no implementation", remedy="give cpu, cuda or ptx")
-    on_gpu = cuda is not None or ptx is not None
+    given = [name for name, code in (("cuda", cuda), ("ptx", ptx), ("triton", triton)) if code is not None]
+    if len(given) > 1:
+        raise InputError(f"the kernel of {overload} is given as {' and as '.join(given)}", remedy="give one of them")
+    if cpu is None and not given:
+        raise InputError(f"the kernel of {overload} has no implementation", remedy="give cpu, cuda, ptx or triton")
+    on_gpu = bool(given)
     if on_gpu != callable(grid):
         raise InputError(f"the kernel of {overload} {'needs a function `grid`' if on_gpu else 'is for the CPU, where there is no grid'}", remedy="lambda x: ingot.Launch((x.numel() + 255) // 256)")
     gpu = _device_code(overload, "cuda", cuda) if cuda is not None else _device_code(overload, "ptx", ptx) if ptx is not None else None
-    kernel = Kernel(overload, _host_code(overload, cpu) if cpu is not None else None, gpu, grid, written)
+    kernel = Kernel(overload, _host_code(overload, cpu) if cpu is not None else None, gpu, grid, written, triton_kernel.read(overload, triton) if triton is not None else None)
     _registered[overload] = kernel
     return kernel
 
@@ -149,18 +160,20 @@ def of(target) -> Kernel | None:
     return _registered.get(target)
 
 
-def captured(kernel: Kernel, values: list) -> dict:
-    """What capture writes for a call besides its arguments, by name: texts, and sizes as ints or sympy expressions. values: fake tensors, numbers, SymInts."""
+def captured(kernel: Kernel, values: list, results: list, targets) -> dict:
+    """What capture writes for a call besides its arguments, by name: texts, and sizes as ints or sympy expressions. values: fake tensors, numbers, SymInts. results: fake
+    tensors. targets: those of the plan."""
     texts = {"external_name": kernel.name}
     if kernel.cpu is not None:
         texts["external_cpu"] = list(kernel.cpu)
-    if kernel.gpu is not None:
-        texts["external_cuda"] = list(kernel.gpu)
     tensors = [a.name for a in kernel.op._schema.arguments if str(a.type) == "Tensor"]
     sizes = {"external_arguments": len(values), "external_written": [tensors.index(name) for name in kernel.in_place]}
-    if kernel.gpu is not None:
-        apart = _SizesApart()
-        launch = kernel.launch([apart.argument(v) for v in values])
+    apart = _SizesApart()
+    launch, code = kernel.launch([apart.argument(v) for v in values]), kernel.gpu
+    if kernel.triton is not None:
+        launch, code = _compiled(kernel, launch, values, results, targets)
+    if code is not None:
+        texts["external_cuda"] = list(code)
         sizes |= {
             "external_grid": [apart.back(n) for n in launch.grid],
             "external_block": list(launch.block),
@@ -169,6 +182,17 @@ def captured(kernel: Kernel, values: list) -> dict:
             "external_number_bytes": launch.number_bytes,
         }
     return texts | sizes
+
+
+def _compiled(kernel, launch, values, results, targets):
+    """The launch and the code of a Triton kernel for the plan's GPU; no code if the plan is for none."""
+    gpus = [t for t in targets if t.startswith("cuda:sm_")]
+    if len(gpus) > 1:
+        raise UnsupportedError(f"the Triton kernel of {kernel.name} is compiled for one GPU, and the plan is for {', '.join(gpus)}", remedy="compile a plan for each")
+    if not gpus:
+        return launch, None
+    made = kernel.triton.compile(values, len(launch.sizes), results, int(gpus[0].removeprefix("cuda:sm_")))
+    return replace(launch, block=(made.threads, 1, 1), shared_bytes=made.shared_bytes, number_bytes=4), ("cubin", made.text, made.entry)
 
 
 def call_of(node: torch.fx.Node) -> Call | None:

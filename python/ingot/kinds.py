@@ -206,7 +206,7 @@ class FromModel(WithWeights):
             raise UnsupportedError(message, remedy=remedy)
         if assembled.straight:
             return self.engine
-        captured = write(assembled.functional.complete())
+        captured = write(assembled.functional.complete(), assembled.options["target"])
         weights = [(name, _values.in_order(assembled.value(name).cpu(), order_of(recorded))) for name, recorded in captured.weights]
         model = _library.Model.from_json(captured.json, weights)
         self._prepare(model)

@@ -70,15 +70,30 @@ def load_program(path, trust: str = "auto", remedy: str = "") -> torch.export.Ex
     return programs["model"]
 
 
+def _is_script(entry: str) -> bool:
+    return ("/" + entry).endswith("/constants.pkl")
+
+
+def is_torchscript(path) -> bool:
+    """Whether torch.jit.load reads the file."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return any(map(_is_script, archive.namelist()))
+
+
 def _reader(file, path):
     """torch's reader for an open archive. Refuses compressed entries: torch writes none, and a small file could expand to a large one."""
     try:
         with zipfile.ZipFile(file) as archive:
+            script = any(map(_is_script, archive.namelist()))
             packed = any(i.compress_type != zipfile.ZIP_STORED or i.file_size > i.compress_size for i in archive.infolist())
         file.seek(0)
-        reader = None if packed else torch._C.PyTorchFileReader(file)
+        reader = None if packed or script else torch._C.PyTorchFileReader(file)
     except Exception as problem:  # of many kinds
         raise _no_archive(path, problem) from None
+    if script:
+        raise FormatError(f"{path}: this is TorchScript", remedy="torch.jit.load(path), after `import ingot` if it has engines")
     if packed:
         raise FormatError(f"{path}: the archive is compressed, as torch writes none", remedy="save the program again with ingot.save or torch.export.save")
     return reader

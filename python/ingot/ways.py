@@ -62,18 +62,21 @@ class TorchGraph:
     """A torch graph in which engines' functions are steps. It may have none.
 
     graph: its `ingot_weights` maps state-dict names to attributes.
-    inputs: the slots that a call passes. written: the slots among them that the model writes.
+    inputs: the slots that a call passes. written: the slots that the model writes.
     followed: see Runnable.
+
+    `forward` runs the graph; runtime.enable_cudagraphs replaces it. `written` are the positions of the inputs that the model writes. `changes` counts replaced tensors.
     """
 
     plain = None
 
     def __init__(self, graph: torch.fx.GraphModule, inputs: list[Slot], ranges, written: list[Slot], followed):
         self.graph, self.segments = graph, [m for m in graph.children() if isinstance(m, Segment)]
-        self._followed = followed
+        self._followed, self.changes = followed, 0
+        self.written = [i for i, slot in enumerate(inputs) if any(slot is s for s in written)]
         self._check, self._written = size_check(inputs, ranges), memory_check(inputs, written)
         self._laid = [(i, slot.name, slot.lies) for i, slot in enumerate(inputs) if slot.lies is not None]
-        self._forward = autocast.without(graph.forward)
+        self.forward = autocast.without(graph.forward)
         self.gate = Gate()
         self._checked: set = set()  # kinds of inputs that passed the checks, the last few
 
@@ -97,7 +100,7 @@ class TorchGraph:
             check_layout(name, flat[i], lies)
         try:
             state = module_state.current()
-            forward = self._forward if state is None else state.forward(self, self._forward)
+            forward = self.forward if state is None else state.forward(self, self.forward)
             with torch.no_grad():
                 if torch.compiler.is_compiling():
                     return forward(*flat)
@@ -113,6 +116,7 @@ class TorchGraph:
         return None if attribute is None else getattr(self.graph, attribute)
 
     def replace(self, tensors):
+        self.changes += 1
         for name, tensor in tensors.items():
             if (attribute := self.graph.ingot_weights.get(name)) is not None:
                 setattr(self.graph, attribute, tensor.detach())

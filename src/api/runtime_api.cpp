@@ -1,4 +1,4 @@
-// The part of ingot.h that runs plans; in libingot_runtime and libingot.
+// The part of ingot.h about plans, weights, options and machines; in libingot_runtime and libingot.
 #include <algorithm>
 #include <cstring>
 
@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "plan/describe.h"
 #include "plan/regions.h"
+#include "runtime/product_sums.h"
 #include "runtime/strided.h"
 
 namespace ingot::api {
@@ -88,9 +89,6 @@ plan::Trust trust_of(ingot_trust trust) {
 
 std::string device_of(const ingot_options* options) { return options == nullptr ? "auto" : options->values.text("device"); }
 int64_t limit_of(const ingot_options* options) { return options == nullptr ? 0 : options->values.integer("memory_bytes"); }
-int threads_of(const ingot_options* options) { return options == nullptr ? 0 : static_cast<int>(options->values.integer("threads")); }
-
-ingot_memory memory_of(const runtime::Weights::Usage& u) { return {u.resident, u.streamed, u.ring, u.arena, u.limit, u.least}; }
 
 }  // namespace
 
@@ -111,21 +109,6 @@ char* give_text(const std::string& text) {
   char* copy = new char[text.size() + 1];
   std::memcpy(copy, text.c_str(), text.size() + 1);
   return copy;
-}
-
-void read_tensors(const ingot_tensor* tensors, size_t count, std::vector<runtime::HostTensor>& out) {
-  if (count > 0) required(tensors, "tensors");
-  out.resize(count);
-  for (size_t i = 0; i < count; ++i) {
-    const ingot_tensor& t = tensors[i];
-    if (t.rank < 0 || t.rank > 24) fail(Code::invalid_input, "tensor {} has rank {}: 0 to 24 are possible", i, t.rank);
-    if (t.rank > 0 && t.dims == nullptr) fail(Code::invalid_input, "tensor {} has rank {} and no sizes: dims is NULL", i, t.rank);
-    if (static_cast<int>(t.dtype) < 0 || static_cast<int>(t.dtype) > INGOT_FLOAT64) fail(Code::invalid_input, "tensor {} has the unknown dtype {}", i, static_cast<int>(t.dtype));
-    for (int32_t d = 0; d < t.rank; ++d) {
-      if (t.dims[d] < 0) fail(Code::invalid_input, "tensor {} has size {} on axis {}", i, t.dims[d], d);
-    }
-    out[i] = {t.data, static_cast<ir::DType>(t.dtype), t.rank, t.dims, t.strides};
-  }
 }
 
 }  // namespace ingot::api
@@ -388,6 +371,20 @@ ingot_status ingot_weights_fork(const ingot_weights* weights, ingot_weights** ou
   return guard([&] { required(out, "out") = new ingot_weights{required(weights, "weights").weights->fork(), weights->given}; });
 }
 
+ingot_status ingot_weights_add_products(const ingot_weights* weights, ingot_dtype dtype, const int64_t* sizes, void* const* memory, size_t count, void* stream) {
+  return guard([&] {
+    if (count > 0) required(memory, "memory");
+    const int64_t m = required(sizes, "sizes"), n = sizes[1], k = sizes[2];
+    if (m < 0 || n < 0 || k < 0) fail(Code::invalid_input, "a product has the sizes {}, {} and {}", m, n, k);
+    if (!ir::is_float(static_cast<ir::DType>(dtype)))
+      fail(Code::invalid_input, "products are added to weights of floating-point types, and type {} is none", static_cast<int>(dtype));
+    std::vector<runtime::ProductSum> sums;
+    auto at = [&](size_t i) { return static_cast<std::byte*>(memory[i]); };
+    for (size_t i = 0; i < count; ++i) sums.push_back({at(4 * i), at(4 * i + 1), at(4 * i + 2), at(4 * i + 3)});
+    runtime::sum_products(required(weights, "weights").weights->backend(), static_cast<ir::DType>(dtype), m, n, k, sums, stream);
+  });
+}
+
 ingot_status ingot_weights_device(const ingot_weights* weights, int32_t* gpu) {
   return guard([&] { required(gpu, "gpu") = required(weights, "weights").weights->backend().ordinal(); });
 }
@@ -412,119 +409,5 @@ ingot_status ingot_weights_memory(const ingot_weights* weights, ingot_memory* ou
 }
 
 void ingot_weights_release(ingot_weights* weights) { delete weights; }
-
-ingot_status ingot_session_create(const ingot_plan* plan, ingot_weights* weights, uint32_t function, const ingot_options* options, ingot_session** out) {
-  return guard([&] {
-    required(out, "out");
-    function_of(required(plan, "plan"), function);
-    if (required(weights, "weights").given != plan->plan) fail(Code::invalid_input, "these weights were made from another plan");
-    *out = new ingot_session{weights->weights->shared_plan(), runtime::Session(weights->weights, function, threads_of(options)), {}, {}, {}, {}};
-    if (options == nullptr) return;
-    (*out)->session.set_recording(options->values.text("cuda_graphs") == "true");
-    (*out)->session.set_keeping(options->values.text("arena") == "session");
-  });
-}
-
-ingot_status ingot_session_resolve(ingot_session* session, const ingot_tensor* inputs, size_t count) {
-  return guard([&] {
-    read_tensors(inputs, count, required(session, "session").inputs);
-    session->output_dims = session->session.resolve(session->inputs);
-  });
-}
-
-ingot_status ingot_session_output(const ingot_session* session, size_t index, int32_t* rank, const int64_t** dims) {
-  return guard([&] {
-    const auto& all = required(session, "session").output_dims;
-    if (index >= all.size()) fail(Code::invalid_input, "there is no resolved output {}", index);
-    required(rank, "rank"), required(dims, "dims");
-    *rank = static_cast<int32_t>(all[index].size());
-    *dims = all[index].data();
-  });
-}
-
-ingot_status ingot_session_run_with(ingot_session* session, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count) {
-  return guard([&] {
-    read_tensors(inputs, input_count, required(session, "session").inputs);
-    read_tensors(outputs, output_count, session->outputs);
-    session->session.run(session->inputs, session->outputs);
-    for (size_t o = 0; o < session->outputs.size(); ++o) {
-      if (!session->session.is_open(o)) continue;
-      session->output_dims.resize(session->outputs.size());
-      session->output_dims[o] = session->session.output_dims(o);
-    }
-  });
-}
-
-ingot_status ingot_session_set_output_memory(ingot_session* session, ingot_output_memory give, void* user) {
-  return guard([&] {
-    runtime::Session& s = required(session, "session").session;
-    if (give == nullptr) return s.set_output_memory({});
-    s.set_output_memory([give, user](size_t output, std::span<const int64_t> dims) {
-      int64_t elements = 1;
-      for (int64_t d : dims) elements *= d;
-      auto* memory = static_cast<std::byte*>(give(user, output, dims.data(), static_cast<int32_t>(dims.size())));
-      if (memory == nullptr && elements > 0)
-        throw Error(Code::out_of_memory, fmt::format("there is no memory for output {}, of {} elements", output, elements)).fix("use smaller inputs, or free memory");
-      return memory;
-    });
-  });
-}
-
-ingot_status ingot_session_set_weights(ingot_session* session, ingot_weights* weights) {
-  return guard([&] { required(session, "session").session.set_weights(required(weights, "weights").weights); });
-}
-
-ingot_status ingot_session_bind_state(ingot_session* session, size_t index, const ingot_tensor* memory) {
-  return guard([&] {
-    std::vector<runtime::HostTensor> one;
-    read_tensors(&required(memory, "memory"), 1, one);
-    required(session, "session").session.bind_state(index, one[0]);
-  });
-}
-
-ingot_status ingot_session_state(ingot_session* session, size_t index, void* data, size_t bytes, int into_session) {
-  return guard([&] {
-    if (bytes > 0) required(static_cast<std::byte*>(data), "data");
-    required(session, "session").session.copy_state(index, data, bytes, into_session == 0);
-  });
-}
-
-ingot_status ingot_session_reset(ingot_session* session) {
-  return guard([&] { required(session, "session").session.reset(); });
-}
-
-ingot_status ingot_session_set_stream(ingot_session* session, void* stream) {
-  return guard([&] { required(session, "session").session.set_stream(stream); });
-}
-
-ingot_status ingot_session_set_allocator(ingot_session* session, const ingot_allocator* allocator) {
-  return guard([&] {
-    ingot_session& s = required(session, "session");
-    if (allocator != nullptr && (allocator->allocate == nullptr || allocator->release == nullptr)) fail(Code::invalid_input, "an allocator needs both of its functions");
-    s.run_memory = allocator == nullptr ? nullptr : std::make_unique<CallersMemory>(*allocator);
-    s.session.set_run_memory(s.run_memory.get());
-  });
-}
-
-ingot_status ingot_session_memory(const ingot_session* session, ingot_memory* out) {
-  return guard([&] { required(out, "out") = memory_of(required(session, "session").session.memory_usage()); });
-}
-
-ingot_status ingot_session_wait(ingot_session* session) {
-  return guard([&] { required(session, "session").session.wait(); });
-}
-
-ingot_status ingot_session_profile(ingot_session* session, int on, char** json) {
-  return guard([&] {
-    required(session, "session").session.set_profiling(on != 0);
-    if (json != nullptr) *json = give_text(session->session.profile());
-  });
-}
-
-ingot_status ingot_session_trace(ingot_session* session, char** json) {
-  return guard([&] { required(json, "json") = give_text(required(session, "session").session.trace()); });
-}
-
-void ingot_session_release(ingot_session* session) { delete session; }
 
 }  // extern "C"

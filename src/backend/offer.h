@@ -120,9 +120,9 @@ inline StridedLayout unplaced(ir::Dims dims) { return {std::move(dims), {}, 0}; 
 
 // Device code of a step as text. Units of equal name have equal text and are compiled once.
 struct CodeUnit {
-  // user, user_ptx: registered by the user; compiled (or used as PTX) unchanged. `kernels` then has one name,
+  // user, user_ptx, user_cubin: registered by the user; compiled unchanged, or used as PTX or as a cubin. `kernels` then has one name,
   // NAME:ENTRY, where ENTRY is the name in the text.
-  enum class From : uint8_t { ingot, user, user_ptx };
+  enum class From : uint8_t { ingot, user, user_ptx, user_cubin };
   std::string name, text;
   std::vector<std::string> kernels;
   std::vector<std::string_view (*)()> libraries = {};  // texts to put before it, in order

@@ -44,6 +44,8 @@ std::string options_of(const std::string& key) {
   return shown;
 }
 
+std::string plans(size_t count) { return std::to_string(count) + (count == 1 ? " plan" : " plans"); }
+
 void list(const std::string& folder) {
   const Store store = store_in(folder);
   const std::vector<Store::Entry> all = store.entries();
@@ -59,7 +61,7 @@ void list(const std::string& folder) {
   if (all.empty()) {
     std::puts("no plans");
   } else {
-    std::printf("%zu plans, %.1f MB\n", all.size(), double(total) * 1e-6);
+    std::printf("%s, %.1f MB\n", plans(all.size()).c_str(), double(total) * 1e-6);
   }
 }
 
@@ -93,13 +95,14 @@ void verify(const std::string& folder) {
       ++whole;
     }
   }
-  if (damaged > 0) throw Failure{10 + INGOT_FORMAT, std::to_string(damaged) + " plans are damaged and will be built anew; `ingot cache prune` removes them"};
-  std::printf("%zu plans are whole\n", whole);
+  if (damaged > 0)
+    throw Failure{10 + INGOT_FORMAT, plans(damaged) + (damaged == 1 ? " is" : " are") + " damaged and will be built anew; `ingot cache prune` removes what is damaged"};
+  std::printf("%s %s whole\n", plans(whole).c_str(), whole == 1 ? "is" : "are");
 }
 
 void prune(const std::string& folder, double bytes) try {
   const Store::Pruned pruned = store_in(folder).prune(static_cast<uint64_t>(std::clamp(bytes, 0.0, 0x1p63)));
-  std::printf("%zu plans removed, %zu damaged ones and %zu files that killed processes left\n", pruned.old, pruned.damaged, pruned.left);
+  std::printf("%s removed, %zu damaged ones and %zu files that killed processes left\n", plans(pruned.old).c_str(), pruned.damaged, pruned.left);
 } catch (const Error& e) {
   throw Failure{10 + static_cast<int>(e.code), e.message};
 }

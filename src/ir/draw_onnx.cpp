@@ -154,15 +154,12 @@ class Writer {
     return m;
   }
 
+  // Without values, which are in the plan: readers of ONNX look for a file where a tensor says that its data is elsewhere.
   Message initializer(const Weight& w) const {
-    Message m, location;
+    Message m;
     for (const Dim& d : g_.type(w.value).dims) m.number(1, d.is_constant() ? d.value() : 0);
     m.number(2, data_type(g_.type(w.value).dtype));
     m.text(8, name(w.value));
-    location.text(1, "location");
-    location.text(2, "the plan");
-    m.message(13, location);
-    m.number(14, 1);  // the values are elsewhere
     return m;
   }
 

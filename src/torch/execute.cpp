@@ -1,4 +1,4 @@
-// The dispatcher ops ingot::execute and ingot::run, which run a function of a plan on torch tensors. They use LibTorch's stable ABI only, so that one
+// The dispatcher ops ingot::execute, ingot::run and ingot::call, which run a function of a plan on torch tensors. They use LibTorch's stable ABI only, so that one
 // binary serves every Python and every torch from 2.10 on.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
@@ -100,10 +100,8 @@ struct Late {
   }
 };
 
-// The same, but it creates its outputs, row-major: for eager calls of functions that write nothing else (few steps per call), and for outputs
-// whose sizes are read from data. `state` as in execute.
-std::vector<Tensor> run_with(std::vector<Tensor> inputs, std::vector<Tensor> state, Tensor plan, int64_t function) {
-  const std::shared_ptr<Entry> entry = find(plan, {});
+// The same, but it creates its outputs, row-major. `state` as in execute.
+std::vector<Tensor> run_on(const std::shared_ptr<Entry>& entry, const std::vector<Tensor>& inputs, const std::vector<Tensor>& state, int64_t function) {
   Lease lease(*entry, function);
   if (lease.written() + lease.states() != state.size())
     raise(INGOT_INVALID_INPUT,
@@ -146,10 +144,22 @@ std::vector<Tensor> run_with(std::vector<Tensor> inputs, std::vector<Tensor> sta
   return out;
 }
 
-std::vector<Tensor> run(std::vector<Tensor> inputs, Tensor plan, int64_t function) { return run_with(std::move(inputs), {}, std::move(plan), function); }
+// For eager calls of functions that write nothing else (few steps per call), and for outputs whose sizes are read from data.
+std::vector<Tensor> run_with(std::vector<Tensor> inputs, std::vector<Tensor> state, Tensor plan, int64_t function) { return run_on(find(plan, {}), inputs, state, function); }
+std::vector<Tensor> run(std::vector<Tensor> inputs, Tensor plan, int64_t function) { return run_on(find(plan, {}), inputs, {}, function); }
+
+// For TorchScript, which does not see writes to tensors in a list: it writes none of its tensors. The new values of `state` follow the outputs. Its schema says
+// that it writes the lists, because torch's stable ABI moves the tensors out of them. Otherwise TorchScript would pass one list to several calls.
+std::vector<Tensor> call(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<Tensor> weights, Tensor plan, int64_t function) {
+  for (Tensor& t : state) t = torch::stable::clone(t);
+  std::vector<Tensor> out = run_on(find(plan, weights), inputs, state, function);
+  out.insert(out.end(), state.begin(), state.end());
+  return out;
+}
 
 STABLE_TORCH_LIBRARY(ingot, m) {
   m.def("run(Tensor[] inputs, Tensor plan, int function) -> Tensor[]");
+  m.def("call(Tensor[](a!) inputs, Tensor[](b!) state, Tensor[](c!) weights, Tensor plan, int function) -> Tensor[]");
   m.def("run_with(Tensor[] inputs, Tensor(a!)[] state, Tensor plan, int function) -> Tensor[]");
   m.def(
       "execute(Tensor[] inputs, Tensor(a!)[] state, Tensor(b!)[] outputs, Tensor[] weights, SymInt[] sizes, "
@@ -158,6 +168,7 @@ STABLE_TORCH_LIBRARY(ingot, m) {
 STABLE_TORCH_LIBRARY_IMPL(ingot, CompositeExplicitAutograd, m) {
   m.impl("execute", TORCH_BOX(&execute));
   m.impl("run", TORCH_BOX(&run));
+  m.impl("call", TORCH_BOX(&call));
   m.impl("run_with", TORCH_BOX(&run_with));
 }
 

@@ -14,7 +14,7 @@ from ingot import _library, _values
 
 HEADER = (Path(__file__).resolve().parents[2] / "include/ingot/ingot.h").read_text()
 FUNCTIONS = {name: parameters for name, parameters in re.findall(r"INGOT_API ingot_status (\w+)\(([^)]*)\)", HEADER)}
-KINDS = {"int": c_int, "int32_t": c_int, "uint32_t": c_uint32, "size_t": c_size_t, "int64_t": c_int64, "double": c_double, "ingot_trust": c_int, "ingot_progress": c_void_p, "ingot_output_memory": c_void_p}
+KINDS = {"int": c_int, "int32_t": c_int, "uint32_t": c_uint32, "size_t": c_size_t, "int64_t": c_int64, "double": c_double, "ingot_trust": c_int, "ingot_dtype": c_int, "ingot_progress": c_void_p, "ingot_output_memory": c_void_p}
 
 
 def types_of(parameters):
@@ -158,6 +158,15 @@ def test_no_name_is_no_weight(library, plan):
 def test_a_limit_of_memory_is_a_number_of_bytes_on_the_cpu_too(library, plan):
     weights = library.made("ingot_weights_create", plan, None)
     assert [library("ingot_weights_set_memory", weights, limit)[0] for limit in (0, -1, -2, -(2**63), 1)] == [0, 0, 4, 4, 4]
+    library.library.ingot_weights_release(weights)
+
+
+def test_products_are_added_on_a_gpu(library, plan):
+    weights, sizes, memory = library.made("ingot_weights_create", plan, None), (c_int64 * 3)(8, 8, 2), (c_void_p * 4)()
+    for dtype, m, count, code, text in ((8, 8, 1, 2, "on the host"), (5, 8, 1, 3, "floating-point types, and type 5"), (99, 8, 1, 3, "type 99"), (8, -1, 1, 3, "sizes -1, 8 and 2")):
+        sizes[0] = m
+        status, message = library("ingot_weights_add_products", weights, dtype, sizes, memory, count, None)
+        assert text in message and status == code
     library.library.ingot_weights_release(weights)
 
 

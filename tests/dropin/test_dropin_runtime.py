@@ -101,13 +101,13 @@ def test_an_engine_in_a_pickle_and_a_copy(made):
                 assert copied.name == each.name and copied.input_binding_names == each.input_binding_names and copied.get_engine() is not each.get_engine()
 
 
-
-def test_cuda_graphs_of_a_module_with_parts_in_torch():
+def test_cuda_graphs_of_a_module_with_parts_in_torch(caplog):
     mixed = torch_tensorrt.compile(Small(), inputs=[X], torch_executed_ops=["aten.sin"], **ONE)
     with runtime.enable_cudagraphs(mixed) as module:
         assert runtime.get_whole_cudagraphs_mode()
         same(module(X), Small(), X)
     assert not runtime.get_whole_cudagraphs_mode()
+    assert len(told(caplog, "on the CPU, so nothing is recorded")) == 1
 
 
 class Parts(torch.nn.Module):
@@ -124,7 +124,8 @@ class Parts(torch.nn.Module):
 
 
 def in_parts(views=False, **inputs):
-    return torch_tensorrt.compile(Parts(views), inputs=[torch_tensorrt.Input(**inputs)] if inputs else [X], torch_executed_ops=["aten.sin"], **ONE)
+    taken = [torch_tensorrt.Input(**inputs)] if inputs else [X]
+    return torch_tensorrt.compile(Parts(views), inputs=taken, torch_executed_ops=["aten.sin"], device="cpu", **ONE)
 
 
 def ahead(module):

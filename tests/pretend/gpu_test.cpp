@@ -43,6 +43,28 @@ TEST_F(Gpu, APlanRuns) {
   EXPECT_NE(std::string(events()).find("module cubin sm_90\n"), std::string::npos) << events();
 }
 
+// Two sums of a matrix [6, 4] and a product of rank 2.
+ingot_status add_products(const Weights& weights) {
+  static float up[12], down[8], base[24], sums[48];
+  const int64_t sizes[] = {6, 4, 2};
+  void* const memory[] = {up, down, base, sums, up, down, base, sums + 24};
+  return ingot_weights_add_products(weights.get(), INGOT_FLOAT32, sizes, memory, 2, nullptr);
+}
+
+TEST_F(Gpu, ProductsAreAddedToWeights) {
+  start();
+  const long long before = of_products("started");
+  good(add_products(weights));
+  EXPECT_EQ(of_products("started"), before + 2);
+  EXPECT_NE(std::string(events()).find("product of 44 numbers by algorithm 0"), std::string::npos) << events();
+  const int64_t wrong[] = {6, -4, 2}, empty[] = {0, 4, 2};
+  void* const none[] = {nullptr, nullptr, nullptr, nullptr};
+  EXPECT_EQ(ingot_weights_add_products(weights.get(), INGOT_FLOAT32, wrong, none, 1, nullptr), INGOT_INVALID_INPUT);
+  EXPECT_EQ(ingot_weights_add_products(weights.get(), INGOT_FLOAT32, empty, none, 1, nullptr), INGOT_OK);
+  EXPECT_EQ(ingot_weights_add_products(weights.get(), INGOT_INT32, empty, none, 1, nullptr), INGOT_INVALID_INPUT);
+  EXPECT_EQ(of_products("started"), before + 2);
+}
+
 // Weights, two sessions, and runs of two sizes, some of them recorded. Each call is repeated if it fails.
 void live_once(const Plan& plan, ingot_status wanted) {
   Weights weights;
@@ -58,6 +80,7 @@ void live_once(const Plan& plan, ingot_status wanted) {
     return status == INGOT_OK ? ingot_weights_commit(weights.get()) : status;
   });
   attempt("run with other weights", wanted, [&] { return run_model(session, 32); });
+  attempt("products", wanted, [&] { return add_products(weights); });
 }
 
 TEST_F(Gpu, EachAllocationFailsOnce) {

@@ -319,25 +319,93 @@ def test_where_there_is_no_engine(model):
         compiled(model).add_lora("a", "/nowhere.safetensors")
 
 
+def as_on_a_gpu(lows, dtype):
+    """What a GPU multiplies, here for the CPU's product."""
+    from ingot.adapters import Factors, _in_type
+
+    return [Factors(*(m[0] for m in _in_type(low.scale * low.up[None], low.down[None], dtype))) for low in lows]
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("size", [1e-4, 1.0, 40.0])
 def test_one_product_in_the_type_of_the_weight(dtype, size):
-    """What a GPU computes, here with the CPU's product. It is as exact as the sum in float32."""
-    from ingot.adapters import LowRank, summed_in_one_product
+    """It is as exact as the sum in float32."""
+    from ingot.adapters import LowRank, merged
 
     g = torch.Generator().manual_seed(1)
     base = torch.randn(48, 64, generator=g).to(dtype)
     parts = [LowRank(torch.randn(r, 64, generator=g) * size, torch.randn(48, r, generator=g) / size, scale) for r, scale in ((4, 0.5), (3, -1.25))]
     exact = base.double() + sum(scale * (up.double() @ down.double()) for down, up, scale in parts)
-    made = summed_in_one_product(base, parts)
+    made = merged(base, as_on_a_gpu(parts, dtype))
     assert made.dtype is dtype and made.shape == base.shape
     rounding = torch.finfo(dtype).eps / 2 * exact.abs()
     assert ((made.double() - exact).abs() <= rounding + 2**-16 * 30).all() and ((made.double() - exact).abs() <= 1.01 * rounding + 2**-18).double().mean() > 0.9
-    torch.testing.assert_close(summed_in_one_product(base, [LowRank(p.down, torch.zeros_like(p.up), p.scale) for p in parts]), base)
+    torch.testing.assert_close(merged(base, as_on_a_gpu([LowRank(p.down, torch.zeros_like(p.up), p.scale) for p in parts], dtype)), base)
 
 
 def test_one_product_of_a_convolution_weight():
-    from ingot.adapters import LowRank, summed_in_one_product
+    from ingot.adapters import LowRank, merged
 
-    base, down, up = torch.randn(8, 3, 3, 3), torch.randn(2, 27), torch.randn(8, 2)
-    torch.testing.assert_close(summed_in_one_product(base, [LowRank(down, up, 2.0)]), base + 2 * (up @ down).view(8, 3, 3, 3))
+    for base in (torch.randn(8, 3, 3, 3), torch.randn(8, 3, 3, 3).to(memory_format=torch.channels_last)):
+        down, up = torch.randn(2, 27), torch.randn(8, 2)
+        torch.testing.assert_close(merged(base, as_on_a_gpu([LowRank(down, up, 2.0)], torch.float32)), base + 2 * (up @ down).view(8, 3, 3, 3))
+
+
+def test_factors_of_equal_shape_are_made_together():
+    from ingot.adapters import LowRank, factors_of, merged
+
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+        lows = [LowRank(torch.randn(2, 6).half(), torch.randn(5, 2), scale) for scale in (0.5, -2.0, 3.0)]
+        base = torch.randn(5, 6).to(dtype)
+        for low, factors in zip(lows, factors_of(lows, dtype, torch.device("cpu"))):
+            exact = base.double() + low.scale * (low.up.double() @ low.down.double())
+            low.up.zero_()  # the factors are copies
+            torch.testing.assert_close(merged(base, [factors]), exact.to(dtype), atol=1e-5, rtol=2 * torch.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_autocast_does_not_change_the_sum(dtype):
+    from ingot.adapters import LowRank, factors_of, merged
+
+    base, lows = torch.randn(5, 6).to(dtype), [LowRank(torch.randn(2, 6), torch.randn(5, 2), 1.0) for _ in range(2)]
+
+    def made():
+        return merged(base, factors_of(lows, dtype, base.device))
+
+    plain = made()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(made(), plain)
+
+
+def test_what_a_gpu_is_asked_for(monkeypatch):
+    """One call for weights of equal shape, with the addresses of their matrices. Here a function with memory of the host answers it."""
+    import ctypes
+    from types import SimpleNamespace
+
+    from ingot import _values, adapters
+
+    asked = []
+
+    def add_products(pointer, dtype, sizes, memory, count, stream):
+        (m, n, k), dtype = sizes, getattr(torch, _values._DTYPES[dtype])
+        asked.append((m, n, k, count))
+        for group in range(count):
+            up, down, base, to = (
+                torch.frombuffer((ctypes.c_uint8 * (rows * columns * dtype.itemsize)).from_address(memory[4 * group + i]), dtype=dtype).view(rows, columns)
+                for i, (rows, columns) in enumerate(((m, k), (k, n), (m, n), (m, n)))
+            )
+            to.copy_(base.double() + up.double() @ down.double())
+        return 0
+
+    monkeypatch.setattr(adapters, "lib", lambda: SimpleNamespace(ingot_weights_add_products=add_products))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=None))
+    bases = {name: torch.randn(shape) for name, shape in (("a", (8, 6)), ("b", (5, 2, 3, 1)), ("c", (8, 6)), ("d", (8, 6)))}
+    bases["c"] = bases["c"].t().contiguous().t()
+    bases["d"] = bases["d"].half()
+    lows = {name: [adapters.LowRank(torch.randn(2, base[0].numel()), torch.randn(base.shape[0], 2), scale) for scale in (0.5, 2.0)] for name, base in bases.items()}
+    parts = {name: adapters.factors_of(lows[name], torch.float32, torch.device("cpu")) if name == "d" else as_on_a_gpu(lows[name], bases[name].dtype) for name in bases}
+    made = adapters.merged_by_library(None, torch.device("cpu"), bases, bases.get, parts)
+    assert asked == [(8, 6, 16, 2), (5, 6, 16, 1)]
+    for name, base in bases.items():
+        exact = base + sum(low.scale * (low.up @ low.down) for low in lows[name]).view(base.shape)
+        torch.testing.assert_close(made[name], exact.to(base.dtype), atol=1e-2 if name == "d" else 1e-5, rtol=1e-3)

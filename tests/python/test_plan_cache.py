@@ -378,7 +378,7 @@ def test_an_entry_that_another_one_stands_in_for(folder, tmp_path):
     good, (one, other) = (tmp_path / "a.ingot").read_bytes(), entries(folder)
     shutil.copy(one, other)
     checked = cache_command("verify", folder)
-    assert checked.returncode == 15 and f"{other.name} is damaged: it is the entry of another name" in checked.stdout and "`ingot cache prune` removes them" in checked.stderr
+    assert checked.returncode == 15 and f"{other.name} is damaged: it is the entry of another name" in checked.stdout and "`ingot cache prune` removes what is damaged" in checked.stderr
     assert cache_command("prune", folder).stdout == "0 plans removed, 1 damaged ones and 0 files that killed processes left\n"
     assert [p.name for p in entries(folder)] == [one.name]
     for name, more in (("a", {}), ("b", {"deterministic": "batch"})):
@@ -402,5 +402,5 @@ def test_the_command_line(folder, tmp_path):
     bad = cache_command("verify", folder)
     assert bad.returncode != 0 and bad.stdout == f"{newest} is damaged: it does not begin as an entry of this version of ingot does\n"
     assert cache_command("prune", folder).stdout == "0 plans removed, 1 damaged ones and 1 files that killed processes left\n"
-    assert cache_command("prune", folder, "--bytes", "0").stdout.startswith("1 plans removed")
+    assert cache_command("prune", folder, "--bytes", "0").stdout.startswith("1 plan removed, 0 damaged ones")
     assert cache_command("list", folder).stdout == "no plans\n" and cache_command("why", folder).returncode != 0

@@ -126,6 +126,7 @@ def test_a_graph_for_netron(saved, tmp_path):
     nodes = [fields(value) for field, value in graph if field == 1]
     types = [dict(n)[4] for n in nodes]
     assert types.count(b"matmul") == 2 and b"gelu" in types and types[-1] == b"output"
+    assert all({1, 2, 8} >= {part for part, _ in fields(value)} for field, value in graph if field == 5)  # no tensor says that its data is in another file
     made = {value for n in nodes for field, value in n if field == 2}
     given = {dict(fields(value))[8] for field, value in graph if field == 5} | {dict(fields(value))[1] for field, value in graph if field == 11}
     assert {value for n in nodes for field, value in n if field == 1} <= made | given  # nothing dangles

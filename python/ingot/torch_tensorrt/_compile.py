@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-import zipfile
 
 import torch
 
 from .. import _op, atomic, files, torch_archive
 from ..errors import FormatError, InputError, IoError, OptionError, UnsupportedError
+from . import _torchscript
 from ._errors import refusal
 from ._said import log, once
 from .dynamo import _compiler
@@ -95,7 +95,8 @@ def save(module, file_path="", *, extra_files=None, output_format="exported_prog
     """Writes a compiled module, or an ExportedProgram.
 
     output_format: "exported_program" (for `load` and torch.export.load), "aot_inductor" (an AOTInductor package, which needs a C++ compiler here) or "ingot" (one engine,
-    for ingot.load, C, C++ and the command line). "torchscript" and "executorch" are refused. extra_files: {name: bytes or str} to store with an exported program.
+    for ingot.load, C, C++ and the command line), or "torchscript" (for `load`, torch.jit.load and, with libingot_torch.so loaded, C++). "executorch" is refused. extra_files:
+    {name: bytes or str} to store with an exported program or TorchScript.
 
     The file has the inputs and sizes of the build: inputs, arg_inputs, kwarg_inputs, dynamic_shapes, retrace and use_legacy_exporter change nothing. The file is the old
     one or the new one, never half. Raises ValueError for a model that was not compiled or an unknown format, IoError.
@@ -106,8 +107,8 @@ def save(module, file_path="", *, extra_files=None, output_format="exported_prog
         raise _compiler.CallError("inputs and arg_inputs are both given; they are the same thing")
     if not file_path:
         raise InputError("file_path is empty", remedy='save(module, "model.ep")')
-    if output_format in ("torchscript", "executorch"):
-        raise refusal(f"save(output_format={output_format!r})", "torch's own formats for this have no place for ingot's engines", 'output_format="exported_program", "aot_inductor" or "ingot"')
+    if output_format == "executorch":
+        raise refusal('save(output_format="executorch")', "ingot has no ExecuTorch backend", 'output_format="exported_program", "torchscript", "aot_inductor" or "ingot"')
     for name in more:
         once(f"save {name}", f"save: {name} is not known and does nothing", logging.WARNING)
     if dynamic_shapes is not None:
@@ -117,7 +118,7 @@ def save(module, file_path="", *, extra_files=None, output_format="exported_prog
         return
     if not hasattr(module, "ingot_module"):
         raise ValueError(_why_not_saved(module))
-    if output_format == "exported_program":
+    if output_format in ("exported_program", "torchscript"):
         _save_program(module_of(module)._kind.program(empty_lists=True), file_path, output_format, extra_files, pickle_protocol)
     else:
         files.save(module_of(module), file_path, format=output_format)
@@ -137,6 +138,10 @@ def _save_program(program, path, output_format, extra_files, protocol):
     if output_format == "aot_inductor":
         files.save_aot_inductor(program, path)
         return
+    if output_format == "torchscript":
+        script = _torchscript.script_module(program)
+        atomic.write(path, lambda temporary: torch.jit.save(script, temporary, _extra_files=extra_files), ".ts")
+        return
     extra = {name: value.decode() if isinstance(value, bytes) else value for name, value in (extra_files or {}).items()}
     atomic.write(path, lambda temporary: torch.export.save(program, temporary, extra_files=extra or None, pickle_protocol=protocol), ".pt2")
 
@@ -152,7 +157,8 @@ def load(file_path="", extra_files=None, *, format=None, **more):
     if format not in (None, "exported_program", "torchscript", "ingot", "aot_inductor"):
         raise OptionError(f"format {format!r} is not known", remedy="leave it out")
     path = os.fspath(file_path)
-    if _is_torchscript(path):
+    if torch_archive.is_torchscript(path):
+        _op.library()  # registers the operator of engines in it
         return torch.jit.load(path, _extra_files=extra_files)
     try:
         kind = torch_archive.kind_of(path)
@@ -171,10 +177,3 @@ def load(file_path="", extra_files=None, *, format=None, **more):
     except Exception as problem:  # torch's readers raise all kinds on a damaged file
         log.debug("torch.export.load", exc_info=True)
         raise ValueError(f"{path} is no program that torch.export.load reads: {problem}") from None
-
-
-def _is_torchscript(path):
-    if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return any(name.endswith("/constants.pkl") or name == "constants.pkl" for name in archive.namelist())

@@ -19,8 +19,18 @@ std::vector<std::string> texts(const ir::Attribute& a, size_t count, const char*
 
 External::Gpu gpu_of(const ir::Attributes& a) {
   std::vector<std::string> code = texts(a.at("cuda"), 3, "cuda");
-  if (code[0] != "cuda" && code[0] != "ptx") fail(Code::format, "an external kernel's code is \"{}\", neither cuda nor ptx", code[0]);
-  External::Gpu out{code[0] == "ptx", std::move(code[1]), std::move(code[2]), a.dims("grid"), a.integers("block"), a.dim("shared"), a.dims("sizes"), a.integer("number_bytes")};
+  using Form = External::Gpu::Form;
+  if (code[0] != "cuda" && code[0] != "ptx" && code[0] != "cubin") fail(Code::format, "an external kernel's code is \"{}\", none of cuda, ptx, cubin", code[0]);
+  External::Gpu out{code[0] == "cuda"  ? Form::cuda
+                    : code[0] == "ptx" ? Form::ptx
+                                       : Form::cubin,
+                    std::move(code[1]),
+                    std::move(code[2]),
+                    a.dims("grid"),
+                    a.integers("block"),
+                    a.dim("shared"),
+                    a.dims("sizes"),
+                    a.integer("number_bytes")};
   if (out.grid.size() != 3 || out.block.size() != 3) fail(Code::format, "an external kernel's grid and block have {} and {} axes, not 3", out.grid.size(), out.block.size());
   if (out.number_bytes != 4 && out.number_bytes != 8) fail(Code::format, "an external kernel's numbers have {} bytes, not 4 or 8", out.number_bytes);
   return out;

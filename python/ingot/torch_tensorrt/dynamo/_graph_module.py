@@ -9,9 +9,10 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 
+from ...errors import UnsupportedError
 from ...module import Module
 from ...ways import TorchGraph
-from .._errors import refusal
+from .. import _torchscript
 from .._profiles import Profiles
 from ..runtime import _modes
 from .runtime._TorchTensorRTModule import TorchTensorRTModule
@@ -32,6 +33,8 @@ class CompiledModule(torch.fx.GraphModule):
         from_data = self.__dict__["reads_sizes_from_data"] = _reads_sizes_from_data(self, module)
 
         def forward(self, *args, **kwargs):
+            if torch.jit.is_tracing():
+                return _torchscript.traced(module._kind, args, kwargs)
             _modes.check(from_data)
             if profiles.auto:
                 profiles.choose(args, kwargs)
@@ -62,8 +65,18 @@ class CompiledModule(torch.fx.GraphModule):
         return self
 
     def save(self, path, _extra_files=None):
-        """What torch.jit.save calls: refused."""
-        raise refusal("torch.jit.save(module, path)", "a compiled module is no TorchScript", "torch_tensorrt.save(module, path)")
+        """What torch.jit.save calls for a path."""
+        self._script().save(path, _extra_files=_extra_files or {})
+
+    def save_to_buffer(self, _extra_files=None):
+        """What torch.jit.save calls for an open file."""
+        return self._script().save_to_buffer(_extra_files=_extra_files or {})
+
+    def __prepare_scriptable__(self):
+        raise UnsupportedError("torch.jit.script cannot see into a compiled module", remedy='torch_tensorrt.save(module, path, output_format="torchscript"), or torch.jit.trace')
+
+    def _script(self):
+        return _torchscript.script_module(self.ingot_module._kind.program(empty_lists=True))
 
     def __deepcopy__(self, memo):
         return self.ingot_module.__reduce_ex__(2)  # raises the error that says what to do instead

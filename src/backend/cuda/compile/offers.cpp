@@ -1,6 +1,7 @@
 #include "backend/cuda/compile/offers.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <map>
 
@@ -71,6 +72,26 @@ DeviceCode taken(const CodeUnit& unit, const Target& target) {
   DeviceCode out{true, needed, unit.kernels, {}};
   for (char c : unit.text) out.image.push_back(static_cast<std::byte>(c));
   out.image.push_back(std::byte{0});
+  return out;
+}
+
+// A cubin that the user registered: "sm_90 " and its bytes as hexadecimal digits.
+DeviceCode taken_cubin(const CodeUnit& unit, const Target& target) {
+  constexpr std::string_view word = "sm_";
+  const std::string_view text = unit.text;
+  const size_t space = std::min(text.find(' '), text.size());
+  const int of = text.starts_with(word) ? std::atoi(unit.text.c_str() + word.size()) : 0;
+  if (of != target.architecture) {
+    throw Error(Code::invalid_input, fmt::format("the code of kernel {} is for {} alone, and the plan for {}", unit.label, text.substr(0, space), target.text()))
+        .fix(fmt::format("compile the model for {} where the kernel is registered", target.text()));
+  }
+  DeviceCode out{false, of, unit.kernels, {}};
+  for (size_t at = space + 1; at + 2 <= text.size(); at += 2) {
+    uint8_t byte = 0;
+    if (std::from_chars(text.data() + at, text.data() + at + 2, byte, 16).ptr != text.data() + at + 2)
+      fail(Code::format, "the cubin of kernel {} is not in hexadecimal digits", unit.label);
+    out.image.push_back(static_cast<std::byte>(byte));
+  }
   return out;
 }
 
@@ -159,6 +180,7 @@ std::vector<DeviceCode> compile(std::span<const CodeUnit> units, const Target& t
       case CodeUnit::From::ingot: jobs.add(unit); break;
       case CodeUnit::From::user: jobs.add_users(unit); break;
       case CodeUnit::From::user_ptx: given.push_back(taken(unit, target)); break;
+      case CodeUnit::From::user_cubin: given.push_back(taken_cubin(unit, target)); break;
     }
   }
   std::vector<DeviceCode> out = jobs.run();

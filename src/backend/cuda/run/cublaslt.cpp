@@ -81,8 +81,9 @@ std::optional<size_t> rank_of(std::string_view choice) {
 std::string Problem::text() const {
   auto matrix = [](const Matrix& m) { return fmt::format("{}x{}{} by {} and {}", m.rows, m.columns, m.transposed ? " transposed" : "", m.leading, m.batch); };
   auto type = [](int32_t t) { return ir::name_of(static_cast<ir::DType>(t)); };
-  return fmt::format("product of {} to {}: a {}, b {}, c {}, d {}, batches {}, alignment {}, activation {}, bias {}, residual {}, tf32 {}", type(in), type(out), matrix(a),
-                     matrix(b), matrix(c), matrix(d), batches, alignment, activation, bias, residual, tf32);
+  return fmt::format("product of {} to {}: a {}, b {}, c {}, d {}, batches {}, alignment {}, activation {}, bias {}, residual {}, tf32 {}{}", type(in), type(out), matrix(a),
+                     matrix(b), matrix(c), matrix(d), batches, alignment, activation, bias, residual, tf32,
+                     workspace == usual_workspace ? "" : fmt::format(", workspace {}", workspace));
 }
 
 void need_cublaslt() { library(); }
@@ -111,7 +112,7 @@ std::vector<Algorithm> Products::ask(const Problem& p, const Product& product, s
     }
   } preference;
   check(l.preference_create(&preference.handle), "cublasLtMatmulPreferenceCreate");
-  const size_t workspace = size_t{32} << 20;
+  const auto workspace = static_cast<size_t>(p.workspace);
   check(l.preference_set(preference.handle, most_workspace, &workspace, sizeof workspace), "preference");
   auto alignment = static_cast<uint32_t>(p.alignment);
   for (int which : {alignment_a, alignment_b, alignment_c, alignment_d}) check(l.preference_set(preference.handle, which, &alignment, sizeof alignment), "preference");

@@ -31,6 +31,8 @@ struct Problem {
   int64_t alignment = 16;  // of all pointers, at least
   int32_t in = 0, out = 0; // ir::DType of A and B; of C and D
   int32_t activation = none, bias = 0, residual = 0, tf32 = 0;
+  static constexpr int64_t usual_workspace = int64_t{32} << 20;
+  int64_t workspace = usual_workspace;  // bytes, at most
   auto operator<=>(const Problem&) const = default;
   std::string text() const;  // all fields
 };

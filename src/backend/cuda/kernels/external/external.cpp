@@ -14,7 +14,8 @@ CodeUnit code_of(const kernels::External& kernel) {
   const auto hash = sha256(std::as_bytes(std::span(gpu.text)));
   for (std::byte b : std::span(hash).first(12)) name += fmt::format("{:02x}", static_cast<unsigned>(b));
   name += ":" + gpu.entry;
-  return {name, gpu.text, {name}, {}, gpu.ptx ? CodeUnit::From::user_ptx : CodeUnit::From::user, kernel.name};
+  constexpr CodeUnit::From from[] = {CodeUnit::From::user, CodeUnit::From::user_ptx, CodeUnit::From::user_cubin};
+  return {name, gpu.text, {name}, {}, from[static_cast<size_t>(gpu.form)], kernel.name};
 }
 
 EmittedStep emit(const External& site) {
@@ -42,7 +43,8 @@ void external_offers(const Site& site, const Target&, const Settings&, Offers& o
     out.refusals.push_back({"user's code", Obstacle::types, "kernel " + external->kernel->name + " is registered without code for a GPU"});
     return;
   }
-  out.offers.push_back({.implementation = external->kernel->gpu->ptx ? "user's PTX" : "user's CUDA", .emit = [external] { return emit(*external); }});
+  constexpr const char* names[] = {"user's CUDA", "user's PTX", "user's cubin"};
+  out.offers.push_back({.implementation = names[static_cast<size_t>(external->kernel->gpu->form)], .emit = [external] { return emit(*external); }});
 }
 
 }  // namespace ingot::backend::cuda

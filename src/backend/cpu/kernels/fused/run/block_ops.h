@@ -67,11 +67,13 @@ struct BlockOps {
   void (*softmax_rows)(float* a, int64_t row, int64_t rows, int64_t n, float* largest, float* total, float* keep);
   float (*sum_f32)(const float*, int64_t n);
   float (*max_f32)(const float*, int64_t n);  // NaN if there is one
-  float (*min_f32)(const float*, int64_t n);  // the same
+  float (*min_f32)(const float*, int64_t n);
+  float (*dot)(const float* a, const float* b, int64_t n);
+  // The sum, product, maximum or minimum of n > 0 integers or bools; any: are there any that are not 0; all: are there any that are 0.
+  int64_t (*fold)(Reduction, Class, const void*, int64_t n);
   // The first element that equals `value`, or the first NaN if it is one; n if there is none.
   int64_t (*find_f32)(const float*, float value, int64_t n);
-  int64_t (*reduce_i64)(Reduction, const int64_t*, int64_t n);  // sum, prod, max or min of n > 0
-  double (*product)(Class, const void*, int64_t n);             // of floats or doubles
+  double (*product)(Class, const void*, int64_t n);  // of floats or doubles
   // the softmax numerator: d[i] = exp(a[i] - m), where no a[i] exceeds m; returns the sum of d
   float (*exp_sum)(float* d, const float* a, float m, int64_t n);
   // sum of (a[i] - m)^2

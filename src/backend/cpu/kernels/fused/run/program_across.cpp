@@ -65,25 +65,32 @@ std::optional<PlainSum> plain_sum(const Bound& b, int stage) {
   return loads_one(b, load.in[0], Class::i64, DType::i64) ? std::optional(out) : std::nullopt;
 }
 
+constexpr float one = 1;
+
 }  // namespace
 
 // The number of parts depends on the places of a sum and on the length of the innermost axis, not on threads or on other rows, so that results do not either. Where the innermost
 // axis may be the batch, deterministic="batch" asks for sums in order.
 int64_t sums_across(const Bound& b) {
   constexpr int64_t places_of_part = 49, most_parts = 16, least = 16384;
-  if (b.program->in_order || b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < least) return 1;
+  if (b.program->in_order || !b.turned.empty() || b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < least) return 1;
   const std::optional<PlainSum> sum = plain_sum(b, 0);
-  if (!sum || sum->at != nullptr || sum->by != nullptr) return 1;
+  if (!sum || sum->at != nullptr) return 1;
   int64_t parts = b.places < places_of_part ? 1 : 2;
   while (parts < most_parts && b.places >= 2 * parts * places_of_part) parts *= 2;
   return parts;
 }
 
 void Evaluator::sum_across(const int64_t* at, int64_t part, int64_t parts, double* to) const {
-  const uint32_t operand = plain_sum(b_, 0)->rows->operand;
-  const int64_t begin = b_.places * part / parts, step = b_.strides[operand][static_cast<size_t>(p_.domain_rank) - 2];
-  const auto* from = reinterpret_cast<const float*>(data(operand)) + offset_of(operand, at, p_.domain_rank - 2) + begin * step;
-  block_ops().take_rows(to, {from, step}, b_.places * (part + 1) / parts - begin, true, b_.domain.back());
+  const std::optional<PlainSum> sum = plain_sum(b_, 0);
+  const int64_t begin = b_.places * part / parts;
+  auto step = [&](const ProgramInstruction* load) { return b_.strides[load->operand][static_cast<size_t>(p_.domain_rank) - 2]; };
+  auto from = [&](const ProgramInstruction* load) {
+    return reinterpret_cast<const float*>(data(load->operand)) + offset_of(load->operand, at, p_.domain_rank - 2) + begin * step(load);
+  };
+  SummedRows rows{from(sum->rows), step(sum->rows)};
+  if (sum->by != nullptr) rows.by = from(sum->by), rows.by_step = step(sum->by);
+  block_ops().take_rows(to, rows, b_.places * (part + 1) / parts - begin, true, b_.domain.back());
 }
 
 // A stage that only sums contiguous floats runs without blocks. False if the stage does more. `sums`: what sum_across gave, if not empty.
@@ -140,7 +147,6 @@ void Evaluator::across(int64_t* at, int64_t begin, int64_t n, std::span<const do
         if (i.kind != Kind::reduce) {
           run(i, k, at, begin, n);
         } else if (i.stage == stage && b_.together[k].kind == Together::weighed_sum) {
-          static constexpr float one = 1;
           const uint32_t* in = b_.together[k].in;
           const BlockArgument w = in[1] == Together::none ? BlockArgument{&one, true} : argument(in[1]),
                               c = in[2] == Together::none ? BlockArgument{nullptr, true} : argument(in[2]);

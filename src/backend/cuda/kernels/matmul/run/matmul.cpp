@@ -119,6 +119,15 @@ std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t op
   return args;
 }
 
+// D = A B + residual in TF32 or better, without constants: the runtime adds products to weights (runtime/product_sums.h).
+std::shared_ptr<const void> load_sum(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  if (!constants.empty()) fail(Code::format, "a sum of a product and a matrix has {} bytes of arguments, and takes none", constants.size());
+  MatmulCudaArgs args;
+  args.residual = 1;
+  args.tf32 = true;
+  return load(serialise(args), operands, sizes);
+}
+
 void check(const MatmulCudaArgs& args, const Call& call) {
   int64_t m = call.sizes[0], n = call.sizes[1], k = call.sizes[2];
   const TensorRef& d = call.operands.back();
@@ -169,7 +178,7 @@ struct Slice {
 
 // The GEMM with one piece of B, which computes the columns of D from column `from` on.
 Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorRef& a, const TensorRef& b, const TensorRef* residual, const TensorRef& d, int64_t from,
-             const Timing* trial) {
+             const Timing* trial, int64_t workspace) {
   Part out;
   std::array<const TensorRef*, 4> t = {&a, &b, residual, &d};
   // cuBLASLt is column-major: a row-major D is the transposed result of B^T A^T.
@@ -198,6 +207,7 @@ Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorR
   p.bias = args.bias != 0;
   p.residual = args.residual != 0;
   p.tf32 = args.tf32;
+  p.workspace = workspace;
   out.problem = p;
   out.aligned = std::make_unique<Product>(products, p, trial);
   p.alignment = static_cast<int64_t>(std::min(ir::size_of(a.dtype), ir::size_of(d.dtype)));
@@ -213,7 +223,7 @@ Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorR
 
 const Products& products_of(const Call& call) { return static_cast<const Gpu&>(*call.backend).products(); }
 
-Resolved resolve(const Call& call) {
+Resolved resolve_within(int64_t most_workspace, const Call& call) {
   const auto& args = *static_cast<const MatmulCudaArgs*>(call.constants);
   check(args, call);
   auto out = std::make_shared<Prepared>();
@@ -229,12 +239,16 @@ Resolved resolve(const Call& call) {
     out->zeros = std::max(out->zeros, columns.zeros);
     if (n == 0) fail(Code::format, "the operands of a matmul step do not fit: a right operand is empty");
     const Slice to(d, n), residual(args.residual != 0 ? call.operands[args.operand(args.residual)] : d, n);
-    const Part& part = out->parts.emplace_back(part_of(args, products_of(call), a, b, args.residual != 0 ? &residual.ref : nullptr, to.ref, from, call.trial));
+    const Part& part = out->parts.emplace_back(part_of(args, products_of(call), a, b, args.residual != 0 ? &residual.ref : nullptr, to.ref, from, call.trial, most_workspace));
     workspace = std::max({workspace, part.aligned->workspace(), part.any->workspace()});
     from += n;
   }
   return {out->zeros + workspace, out};
 }
+
+Resolved resolve(const Call& call) { return resolve_within(Problem::usual_workspace, call); }
+// Without workspace, so that nobody has to wait until the memory is free.
+Resolved resolve_sum(const Call& call) { return resolve_within(0, call); }
 
 std::vector<Tunable> tunables(const Call& call) {
   std::vector<Tunable> out;
@@ -272,7 +286,7 @@ void run(const Call& call) {
 }  // namespace
 
 std::span<const RunKernel> matmul_cuda_kernels() {
-  static constexpr RunKernel list[] = {{"matmul", load, resolve, run, tunables}};
+  static constexpr RunKernel list[] = {{"matmul", load, resolve, run, tunables}, {"product_sum", load_sum, resolve_sum, run}};
   return list;
 }
 

@@ -1,0 +1,243 @@
+"""Compiled modules as TorchScript: saved, loaded here and in fresh processes, traced."""
+
+import io
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch.utils._pytree as pytree
+from eager import Small, same
+
+import ingot
+import ingot.torch_tensorrt as torch_tensorrt
+
+ONE = {"min_block_size": 1}
+ROWS = torch_tensorrt.Input(min_shape=(1, 16), opt_shape=(2, 16), max_shape=(8, 16))
+
+
+class Several(torch.nn.Module):
+    """Results in a structure, a part with a name that is no identifier, a keyword, and an argument left out."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(16, 8), torch.nn.ReLU())
+
+    def forward(self, x, pair, scale=None, *, more):
+        a = self.layers(x).sin()
+        return {"a": a, "b": a * 2 + pair[0]}, [pair[1].cumsum(0) + 1, more["z"] * 2], x.shape[0]
+
+
+class Counter(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+
+    def forward(self, x):
+        before = self.count + 0
+        self.count += 1
+        return x * before, self.count + x
+
+
+def several(rows):
+    x = torch.linspace(-1, 1, rows * 16).reshape(rows, 16)
+    return (x, (x[:, :8], x + 1)), {"more": {"z": x[:, :3]}}
+
+
+def compiled_several(**settings):
+    torch.manual_seed(0)
+    model = Several().eval()
+    shared = {"min_shape": (1, 8), "opt_shape": (2, 8), "max_shape": (8, 8), "shared_dims": {0: "B"}}
+    x = torch_tensorrt.Input(min_shape=(1, 16), opt_shape=(2, 16), max_shape=(8, 16), shared_dims={0: "B"})
+    z = torch_tensorrt.Input(min_shape=(1, 3), opt_shape=(2, 3), max_shape=(8, 3), shared_dims={0: "B"})
+    return model, torch_tensorrt.compile(model, arg_inputs=(x, (torch_tensorrt.Input(**shared), x)), kwarg_inputs={"more": {"z": z}}, **ONE, **settings)
+
+
+def saved(module, path):
+    torch_tensorrt.save(module, path, output_format="torchscript")
+    return torch_tensorrt.load(path)
+
+
+def close(results, expected):
+    results, expected = pytree.tree_leaves(results), pytree.tree_leaves(expected)
+    assert len(results) == len(expected)
+    for a, b in zip(results, expected):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("kept", [[], ["aten.sin", "aten.cumsum"]])
+def test_open_sizes_and_several_results(kept, tmp_path):
+    """The same bits as the module that was saved, before and after torch optimizes the script, frozen too."""
+    model, made = compiled_several(torch_executed_ops=kept)
+    script = saved(made, str(tmp_path / "model.ts"))
+    assert isinstance(script, torch.jit.ScriptModule) and set(model.state_dict()) <= set(script.state_dict())
+    for form in (script, torch.jit.freeze(script)):
+        for rows in (2, 3, 1, 8, 8, 2):
+            args, kwargs = several(rows)
+            with torch.no_grad():
+                results, expected = form(*args, **kwargs), made(*args, **kwargs)
+                close(expected, model(*args, **kwargs))
+            for a, b in zip(pytree.tree_leaves(results), pytree.tree_leaves(expected)):
+                assert a == b if isinstance(a, int) else torch.equal(a, b)
+
+
+class ManyOperators(torch.nn.Module):
+    """Operators whose arguments are lists, optional tensors, types, devices, infinities, and which return several tensors or a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = torch.nn.Conv1d(4, 4, 3, padding=1), torch.nn.BatchNorm1d(4)
+
+    def forward(self, x, i):
+        n = x.shape[0]
+        a = self.norm(self.conv(x[:, None, :].expand(n, 4, 16)))
+        values, places = torch.topk(a.masked_fill(a > 2, float("-inf")), 3, dim=-1)
+        left, right = torch.split(x, [6, 10], dim=1)
+        low = torch.where(x > 0, x, torch.full_like(x, -1.5)).to(torch.float16)
+        up = torch.nn.functional.interpolate(x[None], scale_factor=2.0, mode="linear")
+        return values, places, torch.nn.functional.pad(left, (1, 1), value=2.0), right.mean((0, 1), keepdim=True), x[i, :], x[:, torch.tensor([1, 3])], low, up, x.reshape(n * 2, 8), torch.arange(n) + 1
+
+
+OPERATORS = [f"aten.{name}" for name in "topk masked_fill pad mean index split_with_sizes where to full_like arange conv1d batch_norm upsample_linear1d reshape expand gt add lift_fresh_copy".split()]
+
+
+@pytest.mark.parametrize("kept", [[], ["aten.topk", "aten.index"], OPERATORS])
+def test_operators_that_torch_runs(kept, tmp_path):
+    torch.manual_seed(0)
+    rows = torch_tensorrt.Input(min_shape=(2, 16), opt_shape=(3, 16), max_shape=(8, 16))
+    made = torch_tensorrt.compile(ManyOperators().eval(), inputs=[rows, torch.tensor([1, 0])], **ONE, torch_executed_ops=kept)
+    script = saved(made, str(tmp_path / "model.ts"))
+    for n in (2, 5, 8, 5):
+        x = torch.linspace(-3, 3, n * 16).reshape(n, 16)
+        with torch.no_grad():
+            for a, b in zip(script(x, torch.tensor([1, 0])), made(x, torch.tensor([1, 0])), strict=True):
+                assert a.dtype is b.dtype and torch.equal(a, b)
+
+
+def test_a_model_that_torch_runs(tmp_path):
+    """There is no engine in it."""
+    model, x = Small(), torch.ones(3, 16)
+    kept = {node["target"] for node in torch_tensorrt.compile(model, inputs=[ROWS], **ONE).report.nodes}
+    made = torch_tensorrt.compile(model, inputs=[ROWS], torch_executed_ops=kept)
+    assert made.report.in_engine == 0
+    same(saved(made, str(tmp_path / "model.ts"))(x), model, x)
+
+
+def test_a_fresh_process(tmp_path):
+    model, made = compiled_several(torch_executed_ops=["aten.sin"])
+    path = tmp_path / "model.ts"
+    torch_tensorrt.save(made, path, output_format="torchscript", extra_files={"note": "hello"})
+    args, kwargs = several(5)
+    torch.save((args, kwargs), tmp_path / "call.pt")
+    load = {"torch.jit.load": "import torch, ingot; script = torch.jit.load(path)", "torch_tensorrt.load": "import torch, ingot.torch_tensorrt as t; script = t.load(path)"}
+    for name, text in load.items():
+        text = f"path = {str(path)!r}; {text}; args, kwargs = torch.load({str(tmp_path / 'call.pt')!r}); torch.save(script(*args, **kwargs), {str(tmp_path / name)!r})"
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", text], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        for a, b in zip(pytree.tree_leaves(torch.load(tmp_path / name)), pytree.tree_leaves(made(*args, **kwargs))):
+            assert a == b if isinstance(a, int) else torch.equal(a, b)
+    extra = {"note": ""}
+    torch_tensorrt.load(path, extra_files=extra)
+    assert extra["note"] == b"hello"
+
+
+def test_without_the_library(tmp_path):
+    torch_tensorrt.save(torch_tensorrt.compile(Small(), inputs=[ROWS], **ONE), tmp_path / "model.ts", output_format="torchscript")
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", f"import torch; torch.jit.load({str(tmp_path / 'model.ts')!r})"], capture_output=True, text=True)
+    assert done.returncode != 0 and "Unknown builtin op: ingot::call" in done.stderr
+
+
+@pytest.mark.parametrize("kept", [[], ["aten.add.Tensor"]])
+def test_what_it_writes(kept, tmp_path):
+    """Buffers are written, each call reads what the one before wrote, and scripts do not share them."""
+    made = torch_tensorrt.compile(Counter(), inputs=[torch.ones(3)], **ONE, torch_executed_ops=kept)
+    script, other, model = saved(made, str(tmp_path / "model.ts")), torch_tensorrt.load(str(tmp_path / "model.ts")), Counter()
+    for _ in range(5):
+        close(script(torch.ones(3)), model(torch.ones(3)))
+        assert torch.equal(script.count, model.count)
+    assert torch.equal(other.count, torch.zeros(1))
+
+
+def test_other_weights_in_a_script(tmp_path):
+    model = Small()
+    script = saved(torch_tensorrt.compile(model, inputs=[ROWS], **ONE), str(tmp_path / "model.ts"))
+    x = torch.ones(2, 16)
+    same(script(x), model, x)
+    with torch.no_grad():
+        for mine, theirs in zip(script.parameters(), model.parameters()):
+            theirs.mul_(2)
+            mine.copy_(theirs)
+    same(script(x), model, x)
+
+
+def test_sizes_and_constants_are_checked(tmp_path):
+    _, made = compiled_several()
+    script = saved(made, str(tmp_path / "model.ts"))
+    (x, pair), kwargs = several(9)
+    with pytest.raises(torch.jit.Error, match="axis 0 of x has to be 8 or less"):
+        script(x, pair, **kwargs)
+    (x, pair), kwargs = several(2)
+    with pytest.raises(torch.jit.Error, match="axis 1 of x has to be 16, as when the module was compiled"):
+        script(x[:, :9], pair, **kwargs)
+    with pytest.raises(RuntimeError, match=r"\[ingot:\d+\] input .x. is float64"):
+        script(x.double(), pair, **kwargs)
+
+
+def test_torch_jit_save(tmp_path):
+    model, x = Small(), torch.ones(3, 16)
+    made, buffer = torch_tensorrt.compile(model, inputs=[ROWS], **ONE), io.BytesIO()
+    torch.jit.save(made, str(tmp_path / "model.ts"))
+    torch.jit.save(made, buffer)
+    buffer.seek(0)
+    for script in (torch.jit.load(str(tmp_path / "model.ts")), torch.jit.load(buffer)):
+        assert torch.equal(script(x), made(x))
+
+
+@pytest.mark.parametrize("kept", [[], ["aten.sin"]])
+def test_torch_jit_trace(kept, tmp_path):
+    """A trace, alone and inside of another module, keeps open sizes, and is saved."""
+
+    class Around(torch.nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x):
+            return self.inner(x * 2) + 1
+
+    model = Small()
+    made = torch_tensorrt.compile(model, inputs=[ROWS], **ONE, torch_executed_ops=kept)
+    for module in (made, Around(made)):
+        traced = torch.jit.trace(module, (torch.ones(2, 16),))
+        traced.save(str(tmp_path / "traced.ts"))
+        for form in (traced, torch.jit.load(str(tmp_path / "traced.ts"))):
+            for rows in (2, 5, 1, 8):
+                x = torch.linspace(-1, 1, rows * 16).reshape(rows, 16)
+                assert torch.equal(form(x), module(x))
+
+
+def test_other_ways_to_torchscript(tmp_path):
+    """What has no meaning says what to do."""
+    made, path = torch_tensorrt.compile(Small(), inputs=[ROWS], **ONE), str(tmp_path / "model.ts")
+    with pytest.raises(ingot.UnsupportedError, match="torch.jit.script cannot see into a compiled module") as told:
+        torch.jit.script(made)
+    assert told.value.remedy.startswith('torch_tensorrt.save(module, path, output_format="torchscript")')
+    made.save(path)
+    with pytest.raises(ingot.FormatError, match="this is TorchScript") as told:
+        ingot.load(path)
+    assert told.value.remedy == "torch.jit.load(path), after `import ingot` if it has engines"
+
+
+def test_what_torchscript_cannot_hold(tmp_path):
+    class Mixed(torch.nn.Module):
+        def forward(self, x):
+            return {"a": x.sin(), "b": (x.cos(), x + 1)}
+
+    made = torch_tensorrt.compile(Mixed(), inputs=[torch.ones(3)], **ONE)
+    with pytest.raises(ingot.UnsupportedError, match="a list or dictionary in a result has parts of different types"):
+        torch_tensorrt.save(made, str(tmp_path / "model.ts"), output_format="torchscript")
+    assert not (tmp_path / "model.ts").exists()
+    for kept, match in (([], "the engine writes the model's buffer count"), (["aten.add.Tensor"], "torch.jit.trace loses what it writes")):
+        made = torch_tensorrt.compile(Counter(), inputs=[torch.ones(3)], **ONE, torch_executed_ops=kept)
+        with pytest.raises(ingot.UnsupportedError, match=match):
+            torch.jit.trace(made, (torch.ones(3),))
