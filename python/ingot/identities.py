@@ -1,4 +1,4 @@
-"""Operators that may return their operand itself, although their schemas say that they return a new tensor: type_as, lift, and dropout that drops nothing.
+"""Operators that may return their operand itself, although their schemas say that they return a new tensor: type_as, lift, and dropout that drops nothing, in place or not.
 
 torch's functionalisation takes their result for a new tensor and loses writes to it. So the operand replaces the result here."""
 
@@ -64,7 +64,7 @@ def _operand(node: torch.fx.Node) -> torch.fx.Node | None:
         like = value_of(node.args[1])
         same = isinstance(given, torch.Tensor) and isinstance(like, torch.Tensor) and given.dtype == like.dtype and given.device == like.device
         return node.args[0] if same else None
-    if name in _DROPOUTS:
+    if name.removesuffix("_") in _DROPOUTS:
         defaults = (0.5, True)  # of torch.nn.functional; ATen's operators have no defaults
         p, train = (node.args[i] if i < len(node.args) else node.kwargs.get(word, default) for i, word, default in zip((1, 2), ("p", "training"), defaults))
         train = node.kwargs.get("train", train)

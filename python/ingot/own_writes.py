@@ -24,6 +24,9 @@ def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgr
     return updated(program, module, renamed)
 
 
+_UNTAGGED = {"hardswish"}  # pointwise operators that torch does not call so
+
+
 def _functional(target):
     """The pointwise operator that gives as a new value what `target` writes to its first operand; None if there is none."""
     if not isinstance(target, torch._ops.OpOverload):
@@ -33,7 +36,7 @@ def _functional(target):
     written = [a.alias_info is not None and a.alias_info.is_write for a in schema.arguments]
     packet = getattr(torch.ops.aten, name[:-1], None) if target.namespace == "aten" and name.endswith("_") and written[0] and sum(written) == 1 else None
     made = getattr(packet, target._overloadname, None)
-    return made if made is not None and torch.Tag.pointwise in made.tags and not made._schema.is_mutable else None
+    return made if made is not None and (torch.Tag.pointwise in made.tags or name[:-1] in _UNTAGGED) and not made._schema.is_mutable else None
 
 
 def _versions(graph: torch.fx.Graph) -> dict[Node, list[Node]] | None:

@@ -42,9 +42,14 @@ bool has_windows(const Graph& g, ValueId v) {
   return false;
 }
 
-bool is_weight(const Graph& g, ValueId v) {
-  while (is_plain_view(g, v)) v = g.producer(v).in[0];
-  return g.producer(v).op == Op::weight;
+// True if v has one number for all places of a result's line: a weight, or what the graph is given or computes.
+bool is_kernel(const Graph& g, ValueId v, ValueId product) {
+  const Dims &dims = g.type(v).dims, &all = g.type(product).dims;
+  if (has_windows(g, v) || dims.size() > all.size()) return false;
+  const size_t lead = all.size() - dims.size();
+  size_t repeated = 0;
+  for (size_t d = 0; d < all.size(); ++d) repeated += !(all[d] == Dim(1)) && (d < lead || dims[d - lead] == Dim(1));
+  return repeated > 0;
 }
 
 // True if v is a weight that no step writes.
@@ -64,7 +69,7 @@ std::map<ValueId, size_t> find_depthwise(const Context& c) {
     if (product.op != Op::mul || c.uses[v] != 1 || !c.backend.has_offer({backend::DepthwiseConv{g.type(v).dtype}})) continue;
     for (size_t i : {size_t{0}, size_t{1}}) {
       const ValueId windows = product.in[i];
-      if (g.type(windows).dims == g.type(v).dims && has_windows(g, windows) && is_weight(g, product.in[1 - i])) found[node.out[0]] = i;
+      if (g.type(windows).dims == g.type(v).dims && has_windows(g, windows) && is_kernel(g, product.in[1 - i], v)) found[node.out[0]] = i;
     }
   }
   return found;

@@ -177,3 +177,33 @@ def test_convolutions_have_a_precision_of_their_own():
     assert constants(matmul_precision="tf32", convolution_precision="ieee") == {"matmul_precision": "tf32", "convolution_precision": "ieee"}
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         assert constants() == {"matmul_precision": "torch", "convolution_precision": "ieee"}
+
+
+class Given(nn.Module):
+    """A depthwise convolution whose kernel is an input, as it is or computed."""
+
+    def __init__(self, computed=False, **how):
+        super().__init__()
+        self.computed, self.how = computed, how
+
+    def forward(self, x, w, b):
+        if self.computed:
+            w = torch.tanh(w) * 0.5
+        return nn.functional.conv2d(x, w, b, groups=w.shape[0], **self.how)
+
+
+@pytest.mark.parametrize("computed", [False, True], ids=["given", "computed"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "channels, size, kernel, how",
+    [(32, (30, 33), 3, {"padding": 1}), (33, (13, 16), 5, {"padding": 2, "stride": 2}), (16, (32, 35), 3, {"padding": 2, "dilation": 2}), (8, (7, 10), 7, {}), (64, (8, 8), 3, {"padding": 1})],
+    ids=["plain", "strided", "dilated", "no padding", "small images"],
+)
+def test_depthwise_convolutions_with_a_kernel_given(channels, size, kernel, how, dtype, computed):
+    model = Given(computed, **how)
+    with torch.no_grad():
+        x, w, b = torch.randn(2, channels, *size).to(dtype), torch.randn(channels, 1, kernel, kernel).to(dtype), torch.randn(channels).to(dtype)
+        module = ingot.compile(model, inputs=[x, w, b], fallback="error")
+        assert_accurate(module(x, w, b), model(x, w, b), model(x.double(), w.double(), b.double()), depth=kernel * kernel + 1)
+        other = torch.randn_like(w)
+        assert_accurate(module(x, other, b), model(x, other, b), model(x.double(), other.double(), b.double()), depth=kernel * kernel + 1)

@@ -78,6 +78,14 @@ def split(x, y):
     return (*a.split(2), a)
 
 
+def dropped_by_nothing(x, y):
+    """As torchvision's networks end: an activation, and a dropout in place of the model in eval mode."""
+    a = torch.nn.functional.hardswish(torch.sin(x), inplace=True)
+    view = a.flatten()
+    b = torch.nn.functional.dropout(view, 0.2, False, inplace=True)
+    return b + 1, torch.dropout_(y * 2, 0.0, True), a
+
+
 class Of(torch.nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -92,7 +100,7 @@ def memories(results):
 
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("function", [chain, of_itself, read_between, broadcast, turned, view_before, widened, of_an_input, part, copied, split], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [chain, of_itself, read_between, broadcast, turned, dropped_by_nothing, view_before, widened, of_an_input, part, copied, split], ids=lambda f: f.__name__)
 def test_writes(function, is_open, monkeypatch):
     again = []
     monkeypatch.setattr(functional, "_functionalised", lambda program, real=functional._functionalised: (again.append(program), real(program))[1])

@@ -99,3 +99,57 @@ def test_sums_over_images(channels, side):
     compiled = ingot.compile(model, inputs=[x])
     for found, wanted in zip(compiled(x), model(x)):
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+# One row or two, long enough that several threads take parts of it.
+LONG = {
+    "any": lambda x: (x > 1e6).any(),
+    "all": lambda x: (x < 1e6).all(),
+    "amax": lambda x: x.amax(),
+    "amin": lambda x: x.amin(),
+    "argmax": lambda x: x.argmax(),
+    "argmin": lambda x: x.argmin(),
+    "sum of integers": lambda x: (x * 1e5).to(torch.int64).sum() + (x > 0).sum(),
+    "product of integers": lambda x: (x * 1e5).to(torch.int64).bitwise_or(1).prod(),
+    "extremes of integers": lambda x: (x * 1e5).to(torch.int64).amax() - (x * 1e5).to(torch.int64).amin(),
+    "position of integers": lambda x: (x * 3).to(torch.int64).argmin(),
+    "rows": lambda x: (x.view(2, -1).amax(-1), x.view(2, -1).argmax(-1)),
+    "kept": lambda x: x - x.amax(),
+}
+
+
+@pytest.mark.parametrize("last", [None, float("nan"), float("inf"), 2e6], ids=str)
+@pytest.mark.parametrize("name", LONG)
+def test_parts_of_a_row(name, last):
+    x = torch.randn(100002)
+    if last is not None:
+        x[-3] = x[99990] = last
+    if "integers" in name:
+        x = x.nan_to_num(posinf=7.0)
+    model = Reduced(LONG[name])
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            got, eager = ingot.compile(model, inputs=[x], fallback="error")(x), model(x)
+            for a, b in zip(*((t if isinstance(t, tuple) else (t,)) for t in (got, eager)), strict=True):
+                assert a.dtype == b.dtype and torch.equal(a.nan_to_num(nan=5e9) if a.is_floating_point() else a, b.nan_to_num(nan=5e9) if b.is_floating_point() else b)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_sums_of_parts_are_the_same_for_any_number_of_threads():
+    x = torch.randn(2, 150000)
+    model = Reduced(lambda x: (x.sum(), (x * x).sum(-1).sqrt(), x.prod(), (x[0] * x[1]).sum()))
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            results.append(ingot.compile(model, inputs=[x], fallback="error")(x))
+    finally:
+        torch.set_num_threads(before)
+    for got, eager, exact in zip(results[0], model(x), model(x.double()), strict=True):
+        if exact.abs().max() > 0:
+            assert_accurate(got, eager, exact, depth=x.numel())
+    assert all(torch.equal(a, b) for other in results[1:] for a, b in zip(results[0], other, strict=True))

@@ -97,3 +97,78 @@ def test_a_gate_of_channels(batch):
     eager = model(x)
     result = compiled(x)
     assert_accurate(result, eager, Gated.forward(model.double(), x.double()), depth=24)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.int32, torch.int8, torch.uint8], ids=str)
+@pytest.mark.parametrize("left, right", [*SHAPES, ((40000,), (40000,))], ids=str)
+def test_products_of_eight_bytes(left, right, dtype):
+    """Sums of integers wrap as eager's; those of numbers that doubles hold exactly are exact."""
+    a, b = (torch.randint(-9, 9, s).to(dtype) if dtype.is_floating_point else torch.randint(-120, 120, s).to(dtype) for s in (left, right))
+    f = lambda x, y: x @ y * 3 + 1  # noqa: E731
+    got = ingot.compile(Calls(f), inputs=[a, b])(a, b)
+    assert got.dtype == dtype and torch.equal(got, f(a, b))
+    if len(right) > 1:
+        turned = lambda x, y: x @ y.mT  # noqa: E731
+        given = b.mT.contiguous()
+        assert torch.equal(ingot.compile(Calls(turned), inputs=[a, given])(a, given), turned(a, given))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("left, right", [((300,), (300,)), ((200, 300), (300,)), ((1, 300), (300, 70)), ((3, 40, 64), (3, 64, 1))], ids=str)
+def test_vectors_of_half_types(left, right, dtype):
+    a, b = torch.randn(left).to(dtype), torch.randn(right).to(dtype)
+    f = lambda x, y: x @ y  # noqa: E731
+    assert_accurate(ingot.compile(Calls(f), inputs=[a, b])(a, b), f(a, b), f(a.double(), b.double()), depth=left[-1])
+
+
+INTEGERS = {
+    "floor": lambda a, b: torch.div(a, b, rounding_mode="floor"), "trunc": lambda a, b: torch.div(a, b, rounding_mode="trunc"), "remainder": torch.remainder, "fmod": torch.fmod,
+    "mul": torch.mul, "add": torch.add, "sub": torch.sub, "maximum": torch.maximum, "minimum": torch.minimum, "and": torch.bitwise_and, "or": torch.bitwise_or, "xor": torch.bitwise_xor,
+    "not": lambda a, b: ~a, "neg": lambda a, b: -a, "abs": lambda a, b: a.abs(), "sign": lambda a, b: a.sign(), "less": torch.lt, "at least": torch.ge, "equal": torch.eq, "differs": torch.ne,
+    "left": lambda a, b: a << (b & 7), "right": lambda a, b: a >> (b & 7),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8], ids=str)
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers(name, dtype):
+    """Exact at the ends of the type and where doubles end, in blocks, with one number on either side, and for a single element."""
+    f, info = INTEGERS[name], torch.iinfo(dtype)
+    ends = [info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 3, 7, 100]
+    ends += [] if dtype == torch.uint8 else [-1, -2, -3, -100]
+    ends += [s * (2**51 + d) for s in (1, -1) for d in (-2, -1, 0, 1)] + [2**53 + 1, 2**62 + 3, -(2**62) - 3] if dtype == torch.int64 else []
+    a, b = (t.flatten() for t in torch.meshgrid(torch.tensor(ends, dtype=dtype), torch.tensor(ends, dtype=dtype), indexing="ij"))
+    a, b = torch.cat([a, torch.randint(info.min, info.max, (1003,), dtype=dtype)]), torch.cat([b, torch.randint(info.min, info.max, (1003,), dtype=dtype)])
+    divides = name in ("floor", "trunc", "remainder", "fmod")
+    if divides:
+        keep = (b != 0) & ~((a == info.min) & (b == (-1 if dtype != torch.uint8 else 0)))  # the quotient that does not fit traps in eager
+        a, b = a[keep], b[keep]
+    few, many = torch.tensor([7], dtype=dtype), torch.tensor([100], dtype=dtype)
+    for x, y in [(a, b), (a, few), (many, b), (many, few), (a[:64], b[:64])]:
+        got, want = ingot.compile(Calls(f), inputs=[x, y])(x, y), f(x, y)
+        assert got.dtype == want.dtype and torch.equal(got, want)
+
+
+@pytest.mark.parametrize("name", ["floor", "trunc", "remainder", "fmod"])
+def test_integers_by_zero(name):
+    a, b = torch.arange(20), torch.ones(20, dtype=torch.int64)
+    b[13] = 0
+    compiled = ingot.compile(Calls(INTEGERS[name]), inputs=[a, b])
+    with pytest.raises(RuntimeError):
+        INTEGERS[name](a, b)
+    with pytest.raises(Exception, match="divided by zero"):
+        compiled(a, b)
+
+
+def test_every_float16():
+    """Widened, and rounded from floats between two of them, at ties, beyond the largest and below the least."""
+    every = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(torch.float16)
+    for x in (every, every[::3]):
+        got = ingot.compile(Calls(lambda a: a.float() * 1), inputs=[x])(x)
+        assert torch.equal(got.nan_to_num(nan=1e9), x.float().nan_to_num(nan=1e9)) and torch.equal(got.isnan(), x.isnan())
+    exact = every[every.isfinite()].float()
+    up = torch.nextafter(exact, torch.tensor(float("inf")))
+    floats = torch.cat([exact, up, (exact[1:] + exact[:-1]) / 2, torch.randn(5001) * 1e5, torch.tensor([float("inf"), -float("inf"), 65519.99, 65520.0, 1e-8, float("nan")])])
+    for f in (lambda a: a.half(), lambda a: a.half().float() * 2, lambda a: a.double().half()):
+        got, want = ingot.compile(Calls(f), inputs=[floats])(floats), f(floats)
+        assert got.dtype == want.dtype and torch.equal(got.isnan(), want.isnan()) and torch.equal(got[~want.isnan()], want[~want.isnan()])

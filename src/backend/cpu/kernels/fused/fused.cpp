@@ -18,11 +18,12 @@ bool lies_apart(const FusedBody& body, const std::vector<StridedLayout>& operand
   return false;
 }
 
-// One column of float32, as of a product with a vector: panels would fill it up to 32.
+// One column or one row of floats, as of a product with a vector: panels would fill a column up to 32, and a row reads each panel once.
 bool is_vector(const Gemm& g, const FusedBody& body) {
-  if (g.type != ir::DType::f32 || !is_placed(g.a) || g.map || g.prologue || g.gated || g.encoding || g.packed || g.constant || g.b.size() > 1) return false;
+  if (!ir::is_float(g.type) || !is_placed(g.a) || g.map || g.prologue || g.gated || g.encoding || g.packed || g.constant || g.b.size() > 1) return false;
   const bool reduces = std::any_of(body.code.begin(), body.code.end(), [](const Instruction& i) { return i.kind == Instruction::Kind::reduce; });
-  return !reduces && g.b[0].dims.back() == ir::Dim(1);
+  const bool row = g.a.dims[g.batch_rank] == ir::Dim(1) && (g.type == ir::DType::f32 || g.type == ir::DType::f64);  // half types are widened faster in panels
+  return !reduces && (row || g.b[0].dims.back() == ir::Dim(1));
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ bool is_taken(const ir::Encoding& e) { return (e.storage == ir::DType::f32 || e.
 
 bool can_be_packed(const Gemm& g) {
   const ir::Dims& b = g.b[0].dims;
-  return g.constant && !g.packed && is_narrow_float(g.type) && b.size() == 2 && b[0].is_constant() && b[1].is_constant();
+  return g.constant && !g.packed && ir::is_float(g.type) && b.size() == 2 && b[0].is_constant() && b[1].is_constant();
 }
 
 std::optional<Refusal> obstacle(const Gemm& g) {

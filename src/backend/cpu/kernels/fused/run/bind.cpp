@@ -273,7 +273,9 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
   int64_t row = 1;
   for (int a = p.domain_rank - p.row_rank; a < p.domain_rank; ++a) row *= b.domain[static_cast<size_t>(a)];
   // Whole rows if the blocks fit the second-level cache; else blocks of 512, reloaded for each stage, or of some lines.
-  int64_t block = std::min<int64_t>(row, b.line != 0 ? 2048 : 512);
+  // A row that is only reduced, from little memory, starts fewer of the longer ones.
+  const bool only_reduced = p.has_reductions && b.across == 0 && p.stages <= 2 && p.slots <= 3;
+  int64_t block = std::min<int64_t>(row, b.line != 0 || only_reduced ? 2048 : 512);
   if (p.has_reductions && b.across == 0 && row * std::max(p.slots, 1) * 8 <= 256 * 1024) block = row;
   b.block = static_cast<size_t>((std::max<int64_t>(block, 1) + 63) / 64 * 64);
   b.scratch = (p.code.size() * 48 + 127) / 64 * 64 + static_cast<size_t>(p.slots) * b.block * 8 + 64;

@@ -41,8 +41,8 @@ struct BlockOps {
   void (*take)(Reduction, Class c, void* so_far, int64_t* best, BlockArgument x, int64_t place, int64_t n);
   // The same for sums of (c ? x * w : 0) of floats; `c` may be absent.
   void (*take_weighed)(double* so_far, BlockArgument x, BlockArgument w, BlockArgument c, bool first, int64_t n);
-  // The same for sums of `places` rows in memory, `step` floats apart.
-  void (*take_rows)(double* so_far, const float* from, int64_t step, int64_t places, bool first, int64_t n);
+  // The same for sums of `places` rows in memory, `step` floats apart, each times a weight; these are `weight_step` floats apart.
+  void (*take_rows)(double* so_far, const float* from, int64_t step, const float* weights, int64_t weight_step, int64_t places, bool first, int64_t n);
   // The same for sums and sums of squares.
   void (*take_moments)(double* sums, double* squares, const float* from, int64_t step, int64_t places, bool first, int64_t n);
   // to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns
@@ -54,6 +54,10 @@ struct BlockOps {
   void (*softmax_rows)(float* a, int64_t row, int64_t rows, int64_t n, float* largest, float* total, float* keep);
   float (*sum_f32)(const float*, int64_t n);
   float (*max_f32)(const float*, int64_t n);  // NaN if there is one
+  float (*min_f32)(const float*, int64_t n);
+  float (*dot)(const float* a, const float* b, int64_t n);
+  // The sum, product, maximum or minimum of n > 0 integers or bools; any: are there any that are not 0; all: are there any that are 0.
+  int64_t (*fold)(Reduction, Class, const void*, int64_t n);
   // the softmax numerator: d[i] = exp(a[i] - m), where no a[i] exceeds m; returns the sum of d
   float (*exp_sum)(float* d, const float* a, float m, int64_t n);
   // sum of (a[i] - m)^2

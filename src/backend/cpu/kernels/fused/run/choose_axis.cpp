@@ -110,6 +110,19 @@ bool is_apart(const Bound& b, const Program& p) {
   return least > 1 || most >= line;
 }
 
+// True for short rows of contiguous floats: tiles of them are transposed, and many are reduced at once. Depends on a row alone.
+bool may_turn(const Bound& b, const Program& p, int64_t length, bool only_reduces) {
+  constexpr int64_t least = 4, longest = 48;  // longer ones, if anything is stored along them, are faster one by one
+  const auto last = static_cast<size_t>(p.domain_rank) - 1;
+  if (p.row_rank != 1 || length < least || length > (only_reduces ? longest_turned : longest)) return false;
+  auto lies_so = [&](size_t operand) { return p.memory[operand] == ir::DType::f32 && b.strides[operand][last] == 1; };
+  for (const ProgramInstruction& i : p.code) {
+    if (i.kind == Kind::place || (i.kind == Kind::reduce && i.cls != Class::f32)) return false;
+    if (i.kind == Kind::load && b.strides[i.operand][last] != 0 && (!i.lower.empty() || !i.in.empty() || !lies_so(i.operand))) return false;
+  }
+  return std::all_of(p.stores.begin(), p.stores.end(), [&](const ProgramStore& s) { return b.dims[s.operand][last] == 1 || lies_so(s.operand); });
+}
+
 void choose_reduced(Bound& b, Program& p) {
   const int outer = p.domain_rank - p.row_rank;
   int64_t length = 1;
@@ -125,7 +138,8 @@ void choose_reduced(Bound& b, Program& p) {
   const int last = p.domain_rank - 1;
   const bool is_short = length < 64 || (p.row_rank > 1 && b.domain[static_cast<size_t>(last)] < 32);
   // Depends on the row alone, so that the order of its sums does not depend on the number of rows.
-  if (!(p.in_order || is_apart(b, p) || (only_reduces && is_short))) return;
+  const bool turns = may_turn(b, p, length, only_reduces);
+  if (!(p.in_order || is_apart(b, p) || (only_reduces && is_short) || turns)) return;
   const auto extent = static_cast<double>(std::clamp<int64_t>(b.domain[static_cast<size_t>(last)], 1, 512));
   double along = 0;
   for (const ProgramInstruction& i : p.code) {
@@ -142,8 +156,10 @@ void choose_reduced(Bound& b, Program& p) {
     least = cost;
     best = a;
   }
+  constexpr int64_t least_rows = 16;
+  if (turns) best = static_cast<int>(std::max_element(b.domain.begin(), b.domain.begin() + outer) - b.domain.begin());
   b.in_order = true;
-  const bool worth = only_reduces ? least < along : least * p.stages < along;
+  const bool worth = turns ? b.domain[static_cast<size_t>(best)] >= least_rows : only_reduces ? least < along : least * p.stages < along;
   if (!worth) return;
   reorder_axes(b, p, with_last(p, static_cast<size_t>(best)));
   b.across = p.row_rank;

@@ -292,6 +292,7 @@ class Cutter {
     d.p->stores = std::move(stores);
     if (d.b.across == 0) merge_axes(d.b, *d.p);
     stage_operands(d.b, *d.p);
+    turn_rows(d.b, *d.p);
     join_lines(d.b, *d.p);
     for (ProgramInstruction& i : d.p->code) {
       for (uint32_t in : i.in) i.stage = std::max(i.stage, d.p->code[in].stage + (d.p->code[in].kind == Kind::reduce));

@@ -19,7 +19,8 @@ struct Walk {
   int64_t pieces = 1, piece = 0;  // per row, if it may be split, and elements of each
   int64_t tasks = 1;
   int64_t together = 1;           // rows of a staged tile
-  int64_t sums = 1, sum_tasks = 1;  // parts of each row's first sum; tasks that take them, before the others
+  int64_t sums = 1, sum_tasks = 1;  // parts of each row's first sum, or of all its reductions; tasks that take them, before the others
+  size_t part_bytes = 0;          // of what a part gives
   // The first of a task's pieces; that of the task after the last is their number.
   int64_t first(int64_t task) const { return rows * pieces * task / tasks; }
 };
@@ -55,13 +56,18 @@ Walk walk_of(const Bound& b, int64_t workers) {
     // Few rows with long reductions: shorter pieces, so that each thread gets some.
     const int64_t fair = w.rows * w.length * b.places >= 30000 ? (w.rows * w.length / (2 * workers) + 15) / 16 * 16 : w.piece;
     if (b.across != 0 && workers > 1 && w.sums == 1) w.piece = std::clamp<int64_t>(fair, std::min<int64_t>(32, w.piece), w.piece);
+    if (!b.turned.empty()) w.piece = std::min(w.piece, TurnedTile(b).rows);
     w.pieces = std::max<int64_t>(1, (w.length + w.piece - 1) / w.piece);
+    w.part_bytes = static_cast<size_t>(w.length) * sizeof(double);
+  } else {
+    w.sums = parts_of_row(b);
+    w.part_bytes = b.reductions.size() * Evaluator::state_bytes;
   }
   int64_t units = w.rows * w.pieces;
   int64_t work = w.rows * w.together * w.length * b.places * static_cast<int64_t>(p.code.size());
   if (w.sums > 1) {
     w.sum_tasks = std::min(w.rows * w.sums, workers * 4);
-    work = w.rows * w.length * w.sums;
+    work = w.rows * static_cast<int64_t>(w.part_bytes / sizeof(double)) * w.sums;
   }
   // Starting the workers takes as long as some 10,000 element operations. More are divided, also because the steps around divide the same rows; a single row only if it pays by itself.
   int64_t wanted = work < (w.rows == 1 ? 30000 : 10000) ? 1 : workers * 4;
@@ -99,21 +105,23 @@ void find_row(const Bound& b, int64_t row, int64_t* at) {
   if (outer > 0) at[0] = row;
 }
 
-// Takes the parts of a part's first sums.
-void take_sums(const Bound& b, const Walk& w, std::span<const TensorRef> operands, std::byte* scratch, size_t per_worker, std::byte* const* held, double* sums, Workers& workers) {
+// Takes the parts of a part's first sums, or of its reductions.
+void take_sums(const Bound& b, const Walk& w, std::span<const TensorRef> operands, std::byte* scratch, size_t per_worker, std::byte* const* held, std::byte* sums,
+               Workers& workers) {
   const int64_t parts = w.rows * w.sums;
   workers.run(w.sum_tasks, [&](int64_t task, int worker) {
-    const Evaluator evaluator(b, operands, scratch + static_cast<size_t>(worker) * per_worker, held);
+    Evaluator evaluator(b, operands, scratch + static_cast<size_t>(worker) * per_worker, held);
     int64_t at[16] = {};
     for (int64_t u = parts * task / w.sum_tasks; u < parts * (task + 1) / w.sum_tasks; ++u) {
       find_row(b, u / w.sums, at);
-      evaluator.sum_across(at, u % w.sums, w.sums, sums + u * w.length);
+      std::byte* const to = sums + static_cast<size_t>(u) * w.part_bytes;
+      b.across != 0 ? evaluator.sum_across(at, u % w.sums, w.sums, reinterpret_cast<double*>(to)) : evaluator.part_of_row(at, u % w.sums, w.sums, to);
     }
   });
 }
 
 // Runs one task of a part.
-void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task, const double* sums = nullptr) {
+void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task, const std::byte* sums = nullptr) {
   const Program& p = *b.program;
   const int64_t end = w.first(task + 1);
   int64_t at[16] = {};
@@ -121,8 +129,11 @@ void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task,
     const int64_t piece = w.pieces == 1 ? 0 : u % w.pieces;
     find_row(b, w.pieces == 1 ? u : u / w.pieces, at);
     if (b.across != 0) {
-      const std::span<const double> parts(sums + (w.sums > 1 ? u / w.pieces * w.sums * w.length : 0), static_cast<size_t>(w.sums > 1 ? w.sums * w.length : 0));
+      const auto* first = reinterpret_cast<const double*>(sums);
+      const std::span<const double> parts(first + (w.sums > 1 ? u / w.pieces * w.sums * w.length : 0), static_cast<size_t>(w.sums > 1 ? w.sums * w.length : 0));
       evaluator.across(at, piece * w.piece, std::min(w.piece, w.length - piece * w.piece), parts);
+    } else if (w.sums > 1) {
+      evaluator.row_of_parts(at, w.sums, sums + static_cast<size_t>(u * w.sums) * w.part_bytes);
     } else if (p.has_reductions) {
       evaluator.row(at);
     } else if (b.copies) {
@@ -130,6 +141,23 @@ void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task,
     } else {
       evaluator.segment(at, piece * w.piece, std::min(w.piece, w.length - piece * w.piece), nullptr);
     }
+  }
+}
+
+// Runs one task of a part with short rows, tile by tile.
+void run_turned(const Bound& b, const Walk& w, std::span<const TensorRef> operands, std::byte* scratch, std::byte* const* held, int64_t task) {
+  TensorRef local[StageTile::most_operands];
+  const std::span<TensorRef> own(local, operands.size());
+  std::copy(operands.begin(), operands.end(), local);
+  Evaluator evaluator(b, own, scratch, held);
+  std::byte* const tiles = scratch + (b.scratch + 63) / 64 * 64;
+  int64_t at[16] = {};
+  for (int64_t u = w.first(task); u < w.first(task + 1); ++u) {
+    find_row(b, u / w.pieces, at);
+    const int64_t begin = u % w.pieces * w.piece, n = std::min(w.piece, w.length - begin);
+    bring_rows(b, operands, at, begin, n, tiles, own);
+    evaluator.across(at, begin, n);
+    return_rows(b, operands, at, begin, n, tiles);
   }
 }
 
@@ -175,7 +203,8 @@ Resolved resolve(const Call& call) {
   const int64_t workers = call.workers->count();
   for (const Cut::Part& part : s->cut.parts) {
     s->walks.push_back(walk_of(part.bound, workers));
-    s->scratch = std::max(s->scratch, (part.bound.scratch + 63) / 64 * 64 + part.bound.staged.size() * StageTile::bytes);
+    const size_t tiles = part.bound.staged.size() * StageTile::bytes + part.bound.turned.size() * TurnedTile(part.bound).bytes;
+    s->scratch = std::max(s->scratch, (part.bound.scratch + 63) / 64 * 64 + tiles);
   }
   if (s->cut.parts.size() == 1) s->copy = transposed_copy(s->cut.parts[0].bound);
   s->rows = row_copy(s->cut.parts.back().bound);
@@ -184,7 +213,7 @@ Resolved resolve(const Call& call) {
   s->held = (static_cast<size_t>(workers) * s->scratch + 63) / 64 * 64;
   s->sums = (s->held + pointers_of(s->cut) + s->cut.bytes + 63) / 64 * 64;
   size_t sums = 0;
-  for (const Walk& w : s->walks) sums = std::max(sums, w.sums > 1 ? static_cast<size_t>(w.rows * w.sums * w.length) * sizeof(double) : 0);
+  for (const Walk& w : s->walks) sums = std::max(sums, w.sums > 1 ? static_cast<size_t>(w.rows * w.sums) * w.part_bytes : 0);
   return {s->sums + sums, s};
 }
 
@@ -208,10 +237,11 @@ void run(const Call& call) {
         s.rows ? s.rows->run(call.operands, held, begin, end) : s.body->run(call.operands, held, begin, end);
       });
     }
-    auto* sums = reinterpret_cast<double*>(call.scratch + s.sums);
+    std::byte* const sums = call.scratch + s.sums;
     if (s.walks[n].sums > 1) take_sums(part.bound, s.walks[n], call.operands, call.scratch, s.scratch, held, sums, *call.workers);
     call.workers->run(s.walks[n].tasks, [&](int64_t task, int worker) {
       std::byte* scratch = call.scratch + static_cast<size_t>(worker) * s.scratch;
+      if (!part.bound.turned.empty()) return run_turned(part.bound, s.walks[n], call.operands, scratch, held, task);
       if (!part.bound.staged.empty()) return run_staged(part.bound, s.walks[n], call.operands, scratch, held, task);
       Evaluator evaluator(part.bound, call.operands, scratch, held);
       run_task(part.bound, s.walks[n], evaluator, task, sums);

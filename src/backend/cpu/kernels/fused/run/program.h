@@ -103,6 +103,7 @@ struct Together {
     extreme,       // the maximum or minimum (op) of in0 to in2, or to in4
     exp_sum,       // exp(in0 - in1), and its sum for the reduction `sum`
     divide,        // in0 / in1, where in1 is a sum of exponentials: at least 1
+    product_sum,   // of a reduction: the sum of in0 * in1
     square_sum,    // of a reduction: the sum of (in0 - in1)^2; if in double, in0 may be f32
     widened_sum,   // of a reduction in double: the sum of an f32 in0
     weighed_sum,   // of a reduction across rows: the sum of in0 * in1, or of 0 where in2 is false
@@ -142,6 +143,9 @@ struct Bound {
     std::vector<int64_t> strides;             // in the operand's own memory, per axis
   };
   std::vector<Staged> staged;
+  // Reductions across rows whose elements are contiguous: tiles of these rows are transposed into scratch, and results back from there. Loads, then stores.
+  std::vector<Staged> turned;
+  size_t turned_loads = 0;
   // A short last axis, or a longer one whose lines follow one another, is joined with the one before it: a row has both axes (row_rank 2), and blocks are whole
   // lines of this many elements. 0: not joined.
   int64_t line = 0;
@@ -183,6 +187,8 @@ void find_together(Bound&, const Program&);
 
 // In how many parts the first sum across rows is taken: parts of the rows, so that a worker reads those that it wrote.
 int64_t sums_across(const Bound&);
+// In how many parts the reductions of a row are taken, if that is all that happens along it: 1 if it is short.
+int64_t parts_of_row(const Bound&);
 
 // Bytes per element of a block.
 inline size_t size_of(Class c) { return c == Class::b8 ? 1 : c == Class::f32 ? 4 : 8; }
@@ -196,6 +202,10 @@ class Evaluator {
   Evaluator(const Bound& bound, std::span<const TensorRef> operands, std::byte* scratch, std::byte* const* held = nullptr);
   // Evaluates the row at outer coordinates `at`, with its reductions.
   void row(const int64_t* at);
+  // The reductions of one part of the row, whose state goes to `to` (state_bytes for each), and what follows when all parts are taken.
+  void part_of_row(const int64_t* at, int64_t part, int64_t parts, std::byte* to);
+  void row_of_parts(const int64_t* at, int64_t parts, const std::byte* states);
+  static constexpr size_t state_bytes = 48;
   // Evaluates elements [begin, begin + n) along the last axis, with their reductions across rows. Changes `at` along the reduced axes.
   // `sums`: all parts of the first sum, one after the other, if it was taken in parts.
   void across(int64_t* at, int64_t begin, int64_t n, std::span<const double> sums = {});
@@ -226,6 +236,8 @@ class Evaluator {
   bool sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n, std::span<const double> sums);
   void* target(uint32_t id, const int64_t* at, int64_t begin) const;
   void run_together(const Together&, uint32_t id, float* to, int64_t n);
+  void start_reductions();
+  void merge(const ProgramInstruction&, Value& to, const Value& part) const;
   void accumulate(const ProgramInstruction&, uint32_t id, int64_t begin, int64_t n);
   bool accumulate_together(const ProgramInstruction&, uint32_t id, int64_t n);
   template <class Element>

@@ -1,6 +1,7 @@
 // Reduces many rows at once: blocks run along an outer axis, and each step adds one element of each row. For rows that are short or strided.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "backend/cpu/kernels/fused/run/program.h"
 
@@ -22,20 +23,43 @@ void Evaluator::finish_across(const ProgramInstruction& i, uint32_t id, int64_t 
 
 namespace {
 
-// The reduction of a stage that only sums contiguous floats, or null.
-const ProgramInstruction* plain_sum(const Bound& b, int stage) {
+// A stage that only sums rows of contiguous floats, each perhaps times a number of its own.
+struct PlainSum {
+  const ProgramInstruction* reduction = nullptr;  // null: the stage does something else
+  uint32_t rows = 0;
+  std::optional<uint32_t> weights = std::nullopt;
+};
+
+PlainSum plain_sum(const Bound& b, int stage) {
   const Program& p = *b.program;
-  const ProgramInstruction* reduction = nullptr;
+  uint32_t found = Together::none;
   for (uint32_t k : b.reductions) {
     if (p.code[k].stage != stage) continue;
-    if (reduction != nullptr || b.together[k].kind == Together::weighed_sum) return nullptr;
-    reduction = &p.code[k];
+    if (found != Together::none) return {};
+    found = k;
   }
-  if (reduction == nullptr || reduction->reduction != Reduction::sum || reduction->cls != Class::f32) return nullptr;
-  const ProgramInstruction& load = p.code[reduction->in[0]];
-  const bool plain = load.kind == Kind::load && p.memory[load.operand] == DType::f32 && load.in.empty() && load.lower.empty();
-  return plain && b.strides[load.operand].back() == 1 ? reduction : nullptr;
+  if (found == Together::none || p.code[found].reduction != Reduction::sum || p.code[found].cls != Class::f32) return {};
+  // The operand of a load of floats that are `step` apart.
+  auto operand = [&](uint32_t k, int64_t step) -> std::optional<uint32_t> {
+    if (k == Together::none) return std::nullopt;
+    const ProgramInstruction& load = p.code[k];
+    const bool plain = load.kind == Kind::load && p.memory[load.operand] == DType::f32 && load.in.empty() && load.lower.empty();
+    return plain && b.strides[load.operand].back() == step ? std::optional<uint32_t>(load.operand) : std::nullopt;
+  };
+  const ProgramInstruction* const reduction = &p.code[found];
+  const Together& together = b.together[found];
+  if (together.kind != Together::weighed_sum) {
+    const auto rows = operand(reduction->in[0], 1);
+    return rows ? PlainSum{reduction, *rows} : PlainSum{};
+  }
+  for (int side = 0; side < 2 && together.in[2] == Together::none; ++side) {
+    const auto rows = operand(together.in[side], 1), weights = operand(together.in[1 - side], 0);
+    if (rows && weights) return {reduction, *rows, weights};
+  }
+  return {};
 }
+
+constexpr float one = 1;
 
 }  // namespace
 
@@ -43,26 +67,26 @@ const ProgramInstruction* plain_sum(const Bound& b, int stage) {
 // axis may be the batch, deterministic="batch" asks for sums in order.
 int64_t sums_across(const Bound& b) {
   constexpr int64_t places_of_part = 49, most_parts = 16, least = 16384;
-  if (b.program->in_order || b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < least || plain_sum(b, 0) == nullptr) return 1;
+  if (b.program->in_order || !b.turned.empty() || b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < least || plain_sum(b, 0).reduction == nullptr) return 1;
   int64_t parts = b.places < places_of_part ? 1 : 2;
   while (parts < most_parts && b.places >= 2 * parts * places_of_part) parts *= 2;
   return parts;
 }
 
 void Evaluator::sum_across(const int64_t* at, int64_t part, int64_t parts, double* to) const {
-  const uint32_t operand = p_.code[plain_sum(b_, 0)->in[0]].operand;
-  const int64_t begin = b_.places * part / parts, step = b_.strides[operand][static_cast<size_t>(p_.domain_rank) - 2];
-  const auto* from = reinterpret_cast<const float*>(data(operand)) + offset_of(operand, at, p_.domain_rank - 2) + begin * step;
-  block_ops().take_rows(to, from, step, b_.places * (part + 1) / parts - begin, true, b_.domain.back());
+  const PlainSum sum = plain_sum(b_, 0);
+  const int64_t begin = b_.places * part / parts;
+  auto step = [&](uint32_t operand) { return b_.strides[operand][static_cast<size_t>(p_.domain_rank) - 2]; };
+  auto from = [&](uint32_t operand) { return reinterpret_cast<const float*>(data(operand)) + offset_of(operand, at, p_.domain_rank - 2) + begin * step(operand); };
+  block_ops().take_rows(to, from(sum.rows), step(sum.rows), sum.weights ? from(*sum.weights) : &one, sum.weights ? step(*sum.weights) : 0, b_.places * (part + 1) / parts - begin,
+                        true, b_.domain.back());
 }
 
 // A stage that only sums contiguous floats runs without blocks. False if the stage does more. `sums`: what sum_across gave, if not empty.
 bool Evaluator::sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n, std::span<const double> sums) {
-  const ProgramInstruction* reduction = plain_sum(b_, stage);
-  if (reduction == nullptr) return false;
-  const ProgramInstruction& load = p_.code[reduction->in[0]];
-  if (nothing(load.operand)) return false;
-  double* const so_far = reinterpret_cast<double*>(block(reduction->so_far));
+  const PlainSum sum = plain_sum(b_, stage);
+  if (sum.reduction == nullptr || nothing(sum.rows)) return false;
+  double* const so_far = reinterpret_cast<double*>(block(sum.reduction->so_far));
   if (stage == 0 && !sums.empty()) {
     const auto length = static_cast<size_t>(b_.domain.back());
     std::fill(so_far, so_far + n, 0.0);
@@ -72,12 +96,11 @@ bool Evaluator::sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n
     return true;
   }
   const int innermost = p_.domain_rank - 1, last_axis = innermost - 1, first_axis = last_axis - b_.across + 1;
-  const std::vector<int64_t>& strides = b_.strides[load.operand];
-  const int64_t step = strides[static_cast<size_t>(last_axis)], run = b_.domain[static_cast<size_t>(last_axis)];
+  auto step = [&](uint32_t operand) { return b_.strides[operand][static_cast<size_t>(last_axis)]; };
+  auto from = [&](uint32_t operand) { return reinterpret_cast<const float*>(data(operand)) + offset_of(operand, at, innermost); };
+  const int64_t run = b_.domain[static_cast<size_t>(last_axis)];
   for (int64_t place = 0; place < b_.places; place += run) {
-    int64_t offset = begin;
-    for (int a = 0; a < innermost; ++a) offset += at[a] * strides[static_cast<size_t>(a)];
-    block_ops().take_rows(so_far, reinterpret_cast<const float*>(data(load.operand)) + offset, step, run, place == 0, n);
+    block_ops().take_rows(so_far, from(sum.rows) + begin, step(sum.rows), sum.weights ? from(*sum.weights) : &one, sum.weights ? step(*sum.weights) : 0, run, place == 0, n);
     for (int a = last_axis - 1; a >= first_axis && ++at[a] == b_.domain[static_cast<size_t>(a)]; --a) at[a] = 0;
   }
   return true;
@@ -105,7 +128,6 @@ void Evaluator::across(int64_t* at, int64_t begin, int64_t n, std::span<const do
         if (i.kind != Kind::reduce) {
           run(i, k, at, begin, n);
         } else if (i.stage == stage && b_.together[k].kind == Together::weighed_sum) {
-          static constexpr float one = 1;
           const uint32_t* in = b_.together[k].in;
           const BlockArgument w = in[1] == Together::none ? BlockArgument{&one, true} : argument(in[1]),
                               c = in[2] == Together::none ? BlockArgument{nullptr, true} : argument(in[2]);

@@ -7,6 +7,7 @@
 #include "backend/cpu/kernels/fused/run/program.h"
 #include "backend/cpu/run/isa.h"
 #include "base/error.h"
+#include "ir/scalar_functions.h"
 
 namespace ingot::kernels {
 
@@ -15,7 +16,7 @@ using ir::Op;
 
 Evaluator::Evaluator(const Bound& bound, std::span<const TensorRef> operands, std::byte* scratch, std::byte* const* held)
     : b_(bound), p_(*bound.program), operands_(operands), scratch_(scratch), held_(held) {
-  static_assert(sizeof(Value) <= 48);
+  static_assert(sizeof(Value) <= state_bytes);
   values_ = reinterpret_cast<Value*>(scratch);
   // Literals never change.
   for (uint32_t k = 0; k < p_.code.size(); ++k) {
@@ -435,6 +436,9 @@ bool Evaluator::accumulate_together(const ProgramInstruction& i, uint32_t id, in
       v.sum += static_cast<double>(sum);
       return true;
     }
+    case Together::product_sum:
+      v.sum += static_cast<double>(ops.dot(static_cast<const float*>(argument(together.in[0]).data), static_cast<const float*>(argument(together.in[1]).data), n));
+      return true;
     case Together::widened_sum: v.sum += ops.wide_sum(summand(), argument(together.in[0]).data, n); return true;
     case Together::square_sum:
       if (i.cls == Class::f64) {
@@ -485,56 +489,79 @@ void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t beg
     if (c == Class::i64 || c == Class::b8) return find_extreme(v, up, begin, n, [&](int64_t e) { return c == Class::i64 ? i64(e) : static_cast<int64_t>(b8(e)); });
     return find_extreme(v, up, begin, n, [&](int64_t e) { return c == Class::f32 ? static_cast<double>(f32(e)) : f64(e); });
   }
+  if (c == Class::i64 || c == Class::b8) {
+    const int64_t all = !x.uniform ? n : i.reduction == Reduction::sum || i.reduction == Reduction::prod ? 0 : 1;
+    Value part{};
+    part.started = true;
+    part.best = all > 0 ? ops.fold(i.reduction, c, x.data, all) : i.reduction == Reduction::prod;
+    const int64_t number = c == Class::b8 ? b8(0) : i64(0);
+    for (int64_t e = all; x.uniform && i.reduction == Reduction::prod && e < n; ++e) part.best = ir::wrap(static_cast<__int128>(part.best) * number);
+    if (x.uniform && i.reduction == Reduction::sum) part.best = ir::wrap(static_cast<__int128>(number) * n);
+    return merge(i, v, part);
+  }
   switch (i.reduction) {
     case Reduction::sum:
-      if (b_.in_order && (c == Class::f32 || c == Class::f64)) {
+      if (b_.in_order) {
         for (int64_t e = 0; e < n; ++e) v.sum += c == Class::f32 ? static_cast<double>(f32(e)) : f64(e);
       } else if (c == Class::f32) {
         v.sum += x.uniform ? static_cast<double>(f32(0)) * static_cast<double>(n) : static_cast<double>(ops.sum_f32(static_cast<const float*>(x.data), n));
-      } else if (c == Class::f64) {
-        v.sum += x.uniform ? f64(0) * static_cast<double>(n) : ops.wide_sum(c, x.data, n);
       } else {
-        for (int64_t e = 0; e < n; ++e) v.best = static_cast<int64_t>(static_cast<uint64_t>(v.best) + static_cast<uint64_t>(c == Class::b8 ? b8(e) : i64(e)));
+        v.sum += x.uniform ? f64(0) * static_cast<double>(n) : ops.wide_sum(c, x.data, n);
       }
       return;
     case Reduction::prod:
-      if (!v.started) {
-        v.sum = 1;
-        v.best = 1;
-      }
-      for (int64_t e = 0; e < n; ++e) {
-        if (c == Class::f32 || c == Class::f64) {
-          v.sum *= c == Class::f32 ? static_cast<double>(f32(e)) : f64(e);
-        } else {
-          v.best = static_cast<int64_t>(static_cast<uint64_t>(v.best) * static_cast<uint64_t>(c == Class::b8 ? b8(e) : i64(e)));
-        }
-      }
+      if (!v.started) v.sum = 1;
+      for (int64_t e = 0; e < n; ++e) v.sum *= c == Class::f32 ? static_cast<double>(f32(e)) : f64(e);
       v.started = true;
       return;
-    case Reduction::any:
-      for (int64_t e = 0; e < n; ++e) v.best |= b8(e);
-      return;
-    case Reduction::all:
-      for (int64_t e = 0; e < n; ++e) v.best |= b8(e) == 0;  // inverted at the end
-      return;
-    default:
-      if (c == Class::f32 && up && !x.uniform && n > 0) {
-        auto m = static_cast<double>(ops.max_f32(static_cast<const float*>(x.data), n));
-        if (!v.started || std::isnan(m) || m > v.sum) v.sum = std::isnan(v.sum) && v.started ? v.sum : m;
-        v.started = true;
-        return;
+    default: {
+      Value part{};
+      part.started = true;
+      if (c == Class::f32 && !x.uniform) {
+        const auto* floats = static_cast<const float*>(x.data);
+        part.sum = static_cast<double>(up ? ops.max_f32(floats, n) : ops.min_f32(floats, n));
+        return merge(i, v, part);
       }
-      for (int64_t e = 0; e < n; ++e) {
-        if (c == Class::f32 || c == Class::f64) {
-          double now = c == Class::f32 ? static_cast<double>(f32(e)) : f64(e);
-          if (!v.started || std::isnan(now) || (up ? now > v.sum : now < v.sum)) v.sum = v.started && std::isnan(v.sum) ? v.sum : now;
-        } else {
-          int64_t now = c == Class::b8 ? b8(e) : i64(e);
-          if (!v.started || (up ? now > v.best : now < v.best)) v.best = now;
-        }
-        v.started = true;
+      for (int64_t e = 0; e < (x.uniform ? 1 : n); ++e) {
+        part.sum = c == Class::f32 ? static_cast<double>(f32(e)) : f64(e);
+        merge(i, v, part);
       }
+    }
   }
+}
+
+// Adds the reduction of some elements, not none, to that of those before.
+void Evaluator::merge(const ProgramInstruction& i, Value& to, const Value& part) const {
+  if (!to.started && i.reduction != Reduction::sum) {
+    const void* const data = to.data;
+    to = part;
+    to.data = data;
+    return;
+  }
+  const Class c = p_.code[i.in[0]].cls;
+  const bool floats = c == Class::f32 || c == Class::f64, up = i.reduction == Reduction::max || i.reduction == Reduction::argmax;
+  switch (i.reduction) {
+    case Reduction::sum:
+      to.sum += part.sum;
+      to.best = static_cast<int64_t>(static_cast<uint64_t>(to.best) + static_cast<uint64_t>(part.best));
+      return;
+    case Reduction::prod:
+      to.sum *= part.sum;
+      to.best = static_cast<int64_t>(static_cast<uint64_t>(to.best) * static_cast<uint64_t>(part.best));
+      return;
+    case Reduction::any:
+    case Reduction::all: to.best |= part.best; return;
+    default: break;
+  }
+  bool better;
+  if (floats) {
+    better = !std::isnan(to.sum) && (std::isnan(part.sum) || (up ? part.sum > to.sum : part.sum < to.sum));
+  } else {
+    const bool position = i.reduction == Reduction::argmax || i.reduction == Reduction::argmin;
+    const int64_t now = position ? static_cast<int64_t>(part.scalar2) : part.best, best = position ? static_cast<int64_t>(to.scalar2) : to.best;
+    better = up ? now > best : now < best;
+  }
+  if (better) to.sum = part.sum, to.best = part.best, to.scalar2 = part.scalar2;
 }
 
 void Evaluator::finish(const ProgramInstruction& i, uint32_t id) {
@@ -617,17 +644,79 @@ void Evaluator::segment(const int64_t* at, int64_t begin, int64_t n, const void*
   for (size_t s = 0; s < p_.stores.size(); ++s) write(s, at, begin, n);
 }
 
-void Evaluator::row(const int64_t* at) {
-  int64_t length = 1;
-  for (int a = p_.domain_rank - p_.row_rank; a < p_.domain_rank; ++a) length *= b_.domain[static_cast<size_t>(a)];
-  auto block = static_cast<int64_t>(b_.block);
-  direct_ = true;
+void Evaluator::start_reductions() {
   for (uint32_t k : b_.reductions) {
     Value& v = values_[k];
     v.sum = 0;
     v.best = 0;
     v.started = false;
   }
+}
+
+// The number of parts depends on the row's length, not on threads or on other rows, so that results do not either.
+int64_t parts_of_row(const Bound& b) {
+  constexpr int64_t part = 8192, most = 16;
+  const Program& p = *b.program;
+  if (!p.has_reductions || b.across != 0 || b.in_order) return 1;
+  int64_t length = 1;
+  for (int a = p.domain_rank - p.row_rank; a < p.domain_rank; ++a) length *= b.domain[static_cast<size_t>(a)];
+  if (length < 2 * part) return 1;
+  for (uint32_t k : b.reductions) {
+    if (p.code[k].stage != 0) return 1;
+  }
+  for (const ProgramStore& s : p.stores) {
+    if (!b.uniform[s.reg]) return 1;
+    for (int a = p.domain_rank - p.row_rank; a < p.domain_rank; ++a) {
+      if (b.dims[s.operand][static_cast<size_t>(a)] != 1) return 1;
+    }
+  }
+  return std::min(most, length / part);
+}
+
+void Evaluator::part_of_row(const int64_t* at, int64_t part, int64_t parts, std::byte* to) {
+  int64_t length = 1;
+  for (int a = p_.domain_rank - p_.row_rank; a < p_.domain_rank; ++a) length *= b_.domain[static_cast<size_t>(a)];
+  const auto block = static_cast<int64_t>(b_.block);
+  const int64_t end = length * (part + 1) / parts;
+  start_reductions();
+  for (int64_t begin = length * part / parts; begin < end; begin += block) {
+    const int64_t n = std::min(block, end - begin);
+    for (uint32_t k : b_.active) {
+      const ProgramInstruction& i = p_.code[k];
+      if (i.stage == 0) i.kind == Kind::reduce ? accumulate(i, k, begin, n) : run(i, k, at, begin, n);
+    }
+  }
+  for (size_t r = 0; r < b_.reductions.size(); ++r) std::memcpy(to + r * state_bytes, &values_[b_.reductions[r]], sizeof(Value));
+}
+
+void Evaluator::row_of_parts(const int64_t* at, int64_t parts, const std::byte* states) {
+  direct_ = true;
+  start_reductions();
+  for (int64_t part = 0; part < parts; ++part) {
+    for (uint32_t k : b_.reductions) {
+      Value of_part;
+      std::memcpy(&of_part, states, sizeof of_part);
+      merge(p_.code[k], values_[k], of_part);
+      states += state_bytes;
+    }
+  }
+  for (uint32_t k : b_.active) {
+    const ProgramInstruction& i = p_.code[k];
+    if (i.kind == Kind::reduce) {
+      finish(i, k);
+    } else if (b_.uniform[k]) {
+      run(i, k, at, 0, 1);
+    }
+  }
+  for (size_t s = 0; s < p_.stores.size(); ++s) write(s, at, 0, 1);
+}
+
+void Evaluator::row(const int64_t* at) {
+  int64_t length = 1;
+  for (int a = p_.domain_rank - p_.row_rank; a < p_.domain_rank; ++a) length *= b_.domain[static_cast<size_t>(a)];
+  auto block = static_cast<int64_t>(b_.block);
+  direct_ = true;
+  start_reductions();
   if (length <= block) {  // one block: everything once, in order
     for (uint32_t k : b_.each_row) {
       const ProgramInstruction& i = p_.code[k];

@@ -66,6 +66,67 @@ void stage_operands(Bound& b, Program& p) {
   }
 }
 
+TurnedTile::TurnedTile(const Bound& b) {
+  constexpr int64_t elements = 8192;  // a tile stays in the first-level cache
+  const int64_t places = std::max<int64_t>(b.places, 1);
+  rows = std::clamp<int64_t>(elements / places / 16 * 16, 16, 512);
+  pitch = rows + 16;
+  bytes = static_cast<size_t>(places * pitch) * sizeof(float);
+}
+
+void turn_rows(Bound& b, Program& p) {
+  const auto last = static_cast<size_t>(p.domain_rank) - 1;
+  if (b.across != 1 || p.row_rank != 1 || p.operands > StageTile::most_operands || b.places > longest_turned || b.domain[last] < least_columns) return;
+  std::vector<uint8_t> written(static_cast<size_t>(p.operands), 0), stays = written;
+  for (const ProgramStore& s : p.stores) {
+    if (s.operand < p.operands) written[s.operand] = 1;
+  }
+  for (const ProgramInstruction& i : p.code) {
+    if ((i.kind == Kind::load || i.kind == Kind::place) && i.operand < p.operands && !is_plain(p, i)) stays[i.operand] = 1;
+  }
+  for (bool stores : {false, true}) {
+    for (size_t k = 0; k < written.size(); ++k) {
+      std::vector<int64_t>& strides = b.strides[k];
+      const bool lies_so = strides.size() > last && strides[last - 1] == 1 && strides[last] >= least_stride && b.dims[k][last - 1] == b.places && p.memory[k] == ir::DType::f32;
+      if ((written[k] != 0) != stores || stays[k] != 0 || !lies_so) continue;
+      b.turned.push_back({static_cast<uint16_t>(k), strides});
+      std::fill(strides.begin(), strides.end(), 0);
+      strides[last] = 1;
+      strides[last - 1] = TurnedTile(b).pitch;
+    }
+    if (!stores) b.turned_loads = b.turned.size();
+  }
+}
+
+namespace {
+
+// Where the rows from `begin` on lie.
+float* rows_at(const Bound& b, const Bound::Staged& s, std::span<const TensorRef> operands, const int64_t* at, int64_t begin) {
+  const size_t last = b.domain.size() - 1;
+  int64_t from = begin * s.strides[last];
+  for (size_t a = 0; a + 1 < last; ++a) from += at[a] * s.strides[a];
+  return reinterpret_cast<float*>(operands[s.operand].data) + from;
+}
+
+}  // namespace
+
+void bring_rows(const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, std::byte* scratch, std::span<TensorRef> local) {
+  const TurnedTile tile(b);
+  for (size_t k = 0; k < b.turned.size(); ++k, scratch += tile.bytes) {
+    const Bound::Staged& s = b.turned[k];
+    if (k < b.turned_loads) block_ops().transpose(reinterpret_cast<float*>(scratch), tile.pitch, rows_at(b, s, operands, at, begin), s.strides.back(), n, b.places);
+    local[s.operand].data = scratch - begin * static_cast<int64_t>(sizeof(float));
+  }
+}
+
+void return_rows(const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, const std::byte* scratch) {
+  const TurnedTile tile(b);
+  for (size_t k = b.turned_loads; k < b.turned.size(); ++k) {
+    const Bound::Staged& s = b.turned[k];
+    block_ops().transpose(rows_at(b, s, operands, at, begin), s.strides.back(), reinterpret_cast<const float*>(scratch + k * tile.bytes), tile.pitch, b.places, n);
+  }
+}
+
 void bring_tile(const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t rows, int64_t column, int64_t columns, std::byte* scratch,
                 std::span<TensorRef> local) {
   const size_t last = b.domain.size() - 1;

@@ -13,6 +13,20 @@ struct StageTile {
   static constexpr int most_operands = 32;  // of the step
 };
 
+// Short rows that are reduced across: a tile has this many of them.
+struct TurnedTile {
+  int64_t rows, pitch;  // pitch: floats between the places of a row
+  size_t bytes;         // of an operand's tile
+  explicit TurnedTile(const Bound& b);
+};
+constexpr int64_t longest_turned = 128;
+
+// Finds the operands of short rows that are transposed.
+void turn_rows(Bound&, Program&);
+// Transposes rows [begin, begin + n) along the last axis into the scratch, and the results back. `local`: the step's operands, changed to point there.
+void bring_rows(const Bound&, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, std::byte* scratch, std::span<TensorRef> local);
+void return_rows(const Bound&, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, const std::byte* scratch);
+
 // True for a load that can be staged if blocks run along `axis`: f32, addressed by strides alone.
 bool may_stage(const Bound&, const Program&, const ProgramInstruction& load, int axis);
 // Finds the staged operands. The axis along which they are contiguous becomes the second-to-last.

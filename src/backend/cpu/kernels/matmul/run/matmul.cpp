@@ -1,7 +1,7 @@
 // The "matmul" and "matmul_pack" kernels.
 //
 // B is in panels of `columns` columns, [N / columns][K][columns], zero-padded: f32; for a packed weight also its own half type (bf16 in pairs along K, [N
-// / columns][K / 2][columns][2]); or int8, for an encoded weight. Tiles widen half types and int8 in registers or multiply them directly; with many rows,
+// / columns][K / 2][columns][2]); int8, for an encoded weight; f64; or int64, for integers of any type. Tiles widen half types and int8 in registers or multiply them directly; with many rows,
 // blocks of an int8 panel are decoded for f32 or bf16 tiles. A block of rows of A times a panel is computed one K block at a time, so that A's block
 // stays in the second-level cache and the panel's in the first. The epilogue runs on each tile as it leaves the registers (bias, activation, residual),
 // or on row segments of a finished block (any fused body).
@@ -56,17 +56,18 @@ struct Plan {
   int64_t m, n, k, batch;
   int64_t panels;
   std::optional<MappedRows> rows;  // of A, if it is read through a map
-  bool f32;             // tiles; otherwise simple loops in double or int64
+  bool f32;  // the sums; else doubles, or integers in 64 bits
   DType panel = DType::f32;
   Way way = {};
   const TileOps::Tile* tiles;
   int64_t row_bytes, panel_rows;  // of a panel
-  int64_t a_size = 4;   // bytes per element of A as tiles read it
-  bool direct;          // tiles run the epilogue and store into the result themselves
-  int64_t k_size;       // of a K block
+  int64_t a_size = 4;  // bytes per element of A as tiles read it
+  int64_t c_words = 1;  // floats in the memory of a sum
+  bool direct;  // tiles run the epilogue and store into the result themselves
+  int64_t k_size;  // of a K block
   int64_t held_panels;  // of B, which a worker packs before their products; 0: B is packed already
   int64_t row_tasks, column_tasks;
-  int64_t row_unit;     // of tasks, in rows
+  int64_t row_unit;  // of tasks, in rows
   size_t a_bytes, c_bytes, b_bytes, decoded_bytes, per_worker;
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // the tiles' epilogue if `simple` is not enough
@@ -184,6 +185,7 @@ Resolved resolve(const Call& call) {
     if (!fits) fail(Code::format, "matmul: {} times {} into another type", ir::name_of(a.dtype), ir::name_of(b.dtype));
   }
   if (c.packed) p->panel = b.dtype;
+  if (!p->f32) p->panel = c.body->accumulator == Class::f64 ? DType::f64 : DType::i64, p->c_words = 2;
   p->way = way_of(a.dtype, p->panel, c.map.has_value(), c.in_order, p->m);
   p->a_size = static_cast<int64_t>(ir::size_of(p->way.a));
   p->tiles = c.in_order ? p->way.tiles->in_order : p->way.tiles->tile;
@@ -194,11 +196,11 @@ Resolved resolve(const Call& call) {
   const int64_t blocks = (p->k + p->way.k_size(p->m) - 1) / p->way.k_size(p->m);
   const int64_t unit = c.in_order && !p->way.matrix ? p->way.sum : 32;  // in order, blocks of K are whole sums
   p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + unit - 1) / unit * unit : unit;
-  p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (p->k_size + 16) * 4));
+  p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (p->k_size + 16) * std::max<int64_t>(p->a_size, 4)));
   const int64_t c_columns = p->direct && p->simple.type == DType::f32 ? ops.columns : n_segment + ops.columns;
   p->c_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * c_columns * 8));
-  p->held_panels = c.packed || !p->f32 ? 0 : panels_at_a_time(*p);
-  p->b_bytes = p->held_panels == 0 ? 0 : static_cast<size_t>(padded(storage_bytes(panels_of(DType::f32), std::array{p->k, p->held_panels * ops.columns})));
+  p->held_panels = c.packed ? 0 : panels_at_a_time(*p);
+  p->b_bytes = p->held_panels == 0 ? 0 : static_cast<size_t>(padded(storage_bytes(panels_of(p->panel), std::array{p->k, p->held_panels * ops.columns})));
   p->decoded_bytes = p->way.decodes() ? static_cast<size_t>(padded(panel_rows(p->way.decoded, p->k_size) * row_bytes(p->way.decoded) + read_ahead)) : 0;
   p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->decoded_bytes + p->bound.scratch)));
   share(*p, c.map.has_value() || a.strides[c.batch_rank + 1] != 1, workers);
@@ -212,7 +214,7 @@ class Block {
       : call_(call), c_(c), p_(p), ops_(tile_ops()), scratch_(call.scratch + static_cast<size_t>(worker) * p.per_worker) {
     a_ = scratch_;
     c_block_ = scratch_ + p.a_bytes;
-    b_ = reinterpret_cast<float*>(scratch_ + p.a_bytes + p.c_bytes);
+    b_ = scratch_ + p.a_bytes + p.c_bytes;
     decoded_ = scratch_ + p.a_bytes + p.c_bytes + p.b_bytes;
     body_ = decoded_ + p.decoded_bytes;
   }
@@ -252,42 +254,6 @@ class Block {
     }
   }
 
-  // Simple loops for f64 and integers: exact, not fast.
-  template <class T>
-  void plain(int64_t m0, int64_t m1) {
-    const TensorRef &a = call_.operands[0], &b = call_.operands[1];
-    const BlockOps& block = block_ops();
-    auto* sum = reinterpret_cast<T*>(c_block_);
-    T line[n_segment];
-    auto size = static_cast<int64_t>(ir::size_of(a.dtype));
-    Evaluator evaluator(p_.bound, call_.operands.subspan(2), body_);
-    for (int64_t m = m0; m < m1; ++m) {
-      for (int64_t n = 0; n < p_.n; n += n_segment) {
-        int64_t columns = std::min(n_segment, p_.n - n);
-        std::fill(sum, sum + columns, T(0));
-        for (int64_t k = 0; k < p_.k; ++k) {
-          T x;
-          block.load(a.dtype, &x, a_data_ + (m * a_row_ + k * a_column_) * size, 1, 1);
-          block.load(b.dtype, line, b_data_ + (k * b.strides[c_.batch_rank] + n * b.strides[c_.batch_rank + 1]) * size, b.strides[c_.batch_rank + 1], columns);
-          for (int64_t j = 0; j < columns; ++j) {
-            if constexpr (std::is_same_v<T, int64_t>) {
-              sum[j] = static_cast<int64_t>(static_cast<uint64_t>(sum[j]) + static_cast<uint64_t>(x) * static_cast<uint64_t>(line[j]));
-            } else {
-              sum[j] += x * line[j];
-            }
-          }
-        }
-        if constexpr (std::is_same_v<T, int64_t>) {
-          BlockArgument in{sum, false};
-          block.cast(Class::i64, a.dtype, line, in, columns);  // wraps like the type
-          std::copy(line, line + columns, sum);
-        }
-        at_[c_.batch_rank] = m;
-        evaluator.segment(at_, n, columns, sum);
-      }
-    }
-  }
-
  private:
   // Rows [m, m + rows), columns [k0, k1) of A in the form that tiles read: f32, or bf16 for dot products, with contiguous columns. In place if
   // possible, otherwise a copy. `stride`: bytes between rows.
@@ -301,6 +267,10 @@ class Block {
       return from;
     }
     stride = (p_.k_size + 16) * p_.a_size;
+    if (!p_.rows && a.dtype == DType::f32 && p_.f32 && a_row_ == 1) {
+      block_ops().transpose(reinterpret_cast<float*>(a_), p_.k_size + 16, reinterpret_cast<const float*>(from), a_column_, k1 - k0, rows);
+      return a_;
+    }
     for (int64_t r = 0; r < rows; ++r) {
       std::byte* to = a_ + r * stride;
       const std::byte* row = from + r * a_row_ * size;
@@ -310,7 +280,7 @@ class Block {
         std::memcpy(to, row, static_cast<size_t>((k1 - k0) * size));
       } else if (p_.way.a == DType::bf16) {
         for (int64_t k = 0; k < k1 - k0; ++k) std::memcpy(to + k * size, row + k * a_column_ * size, sizeof(uint16_t));
-      } else if (a.dtype != DType::f32 && a_column_ == 1) {
+      } else if (p_.f32 && a.dtype != DType::f32 && a_column_ == 1) {
         ops_.widen(a.dtype, reinterpret_cast<float*>(to), reinterpret_cast<const uint16_t*>(row), k1 - k0);
       } else {
         block_ops().load(a.dtype, to, row, a_column_, k1 - k0);
@@ -324,7 +294,7 @@ class Block {
     pack_panels(b_data_, b.dtype, b.strides[c_.batch_rank], b.strides[c_.batch_rank + 1], p_.k, p_.n, p0, p1, b_);
   }
   const std::byte* panel(int64_t p, int64_t k0) const {
-    const std::byte* b = p_.held_panels > 0 ? reinterpret_cast<const std::byte*>(b_) : b_data_;
+    const std::byte* b = p_.held_panels > 0 ? b_ : b_data_;
     return b + ((p - first_panel_) * p_.panel_rows + k0 / panel_depth(p_.panel)) * p_.row_bytes;
   }
   // A K block of a panel in the form that tiles read.
@@ -449,7 +419,7 @@ class Block {
     auto* scratch = reinterpret_cast<float*>(c_block_);
     for (int64_t q = p0; q < p1; q += per) {
       const int64_t q1 = std::min(p1, q + per), ldc = in_result ? result.stride : in_tile ? ops_.columns : (q1 - q) * ops_.columns;
-      if (p_.k == 0) std::fill(scratch, scratch + rows * ldc, 0.0f);
+      if (p_.k == 0) std::fill(scratch, scratch + rows * ldc * p_.c_words, 0.0f);
       for (int64_t k0 = 0; k0 < p_.k; k0 += p_.k_size) {
         int64_t k1 = std::min(p_.k, k0 + p_.k_size), lda;
         const std::byte* a = a_block(m, rows, k0, k1, lda);
@@ -477,7 +447,7 @@ class Block {
               });
               continue;
             }
-            float* c = in_tile ? scratch : scratch + r0 * ldc + (p - q) * ops_.columns;
+            float* c = in_tile ? scratch : scratch + (r0 * ldc + (p - q) * ops_.columns) * p_.c_words;
             if (in_result) c = part || beside ? scratch + r0 * ops_.columns : reinterpret_cast<float*>(result.at(r0, n));
             const int64_t c_row = (part && in_result) || beside ? ops_.columns : ldc;
             if (part && ends) {
@@ -493,8 +463,14 @@ class Block {
       const int64_t n = q * ops_.columns, columns = std::min(q1 * ops_.columns, p_.n) - n;
       for (int64_t r = 0; r < rows; ++r) {
         at_[c_.batch_rank] = m + r;
+        const float* sums = scratch + r * ldc * p_.c_words;
+        int64_t wrapped[n_segment];
+        if (p_.panel == DType::i64) {
+          block_ops().cast(Class::i64, call_.operands[0].dtype, wrapped, {sums, false}, columns);
+          sums = reinterpret_cast<const float*>(wrapped);
+        }
         for (int64_t j = 0; j < columns; j += static_cast<int64_t>(p_.bound.block)) {
-          evaluator.segment(at_, n + j, std::min(columns - j, static_cast<int64_t>(p_.bound.block)), scratch + r * ldc + j);
+          evaluator.segment(at_, n + j, std::min(columns - j, static_cast<int64_t>(p_.bound.block)), sums + j * p_.c_words);
         }
       }
     }
@@ -505,8 +481,7 @@ class Block {
   const Plan& p_;
   const TileOps& ops_;
   std::byte* scratch_;
-  float* b_;
-  std::byte *a_, *c_block_, *decoded_, *body_;
+  std::byte *a_, *b_, *c_block_, *decoded_, *body_;
   const std::byte *a_data_ = nullptr, *b_data_ = nullptr;
   int64_t first_panel_ = 0;  // of those that lie in b_
   int64_t a_row_ = 0, a_column_ = 0;
@@ -517,25 +492,13 @@ void run(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const auto& p = *static_cast<const Plan*>(call.prepared);
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
-  if (p.f32) {
-    const int64_t rows = p.row_unit, units = (p.m + rows - 1) / rows, of_batch = p.row_tasks * p.column_tasks;
-    call.workers->run(p.batch * of_batch, [&](int64_t t, int worker) {
-      Block block(call, c, p, worker);
-      block.set_batch(t / of_batch);
-      const int64_t r = t % of_batch / p.column_tasks, g = t % p.column_tasks;  // tasks of a worker share rows; workers traverse the panels in parallel
-      block.run(std::min(p.m, units * r / p.row_tasks * rows), std::min(p.m, units * (r + 1) / p.row_tasks * rows), p.panels * g / p.column_tasks,
-                p.panels * (g + 1) / p.column_tasks);
-    });
-    return;
-  }
-  call.workers->run(p.batch, [&](int64_t batch, int worker) {
+  const int64_t rows = p.row_unit, units = (p.m + rows - 1) / rows, of_batch = p.row_tasks * p.column_tasks;
+  call.workers->run(p.batch * of_batch, [&](int64_t t, int worker) {
     Block block(call, c, p, worker);
-    block.set_batch(batch);
-    if (c.body->accumulator == Class::f64) {
-      block.plain<double>(0, p.m);
-    } else {
-      block.plain<int64_t>(0, p.m);
-    }
+    block.set_batch(t / of_batch);
+    const int64_t r = t % of_batch / p.column_tasks, g = t % p.column_tasks;  // tasks of a worker share rows; workers traverse the panels in parallel
+    block.run(std::min(p.m, units * r / p.row_tasks * rows), std::min(p.m, units * (r + 1) / p.row_tasks * rows), p.panels * g / p.column_tasks,
+              p.panels * (g + 1) / p.column_tasks);
   });
 }
 

@@ -19,27 +19,27 @@ int64_t panel_rows(DType panel, int64_t k) { return (k + panel_depth(panel) - 1)
 
 // True if `packed` has room for the panels of a [K, N] matrix of this type.
 bool holds_panels(const TensorRef& packed, DType type, int64_t k, int64_t n) {
-  return (half_or_float(type) || type == DType::i8) && packed.dtype == type && packed.rank == 1 && packed.strides[0] == 1 &&
+  return (ir::is_float(type) || type == DType::i8) && packed.dtype == type && packed.rank == 1 && packed.strides[0] == 1 &&
          packed.dims[0] >= storage_bytes(panels_of(type), std::array{k, n}) / static_cast<int64_t>(ir::size_of(type));
 }
 
-void pack_panels(const std::byte* data, DType dtype, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, float* to) {
+void pack_panels(const std::byte* data, DType dtype, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, std::byte* to) {
   const TileOps& ops = tile_ops();
   const BlockOps& block = block_ops();
-  auto size = static_cast<int64_t>(ir::size_of(dtype));
+  const auto size = static_cast<int64_t>(ir::size_of(dtype)), element = half_or_float(dtype) ? int64_t{4} : int64_t{8}, row_size = ops.columns * element;
   // Strips along K stay in cache for either order of the matrix: a transposed weight's rows are the panels' columns.
   for (int64_t k0 = 0; k0 < k; k0 += 64) {
     const int64_t k1 = std::min<int64_t>(k, k0 + 64);
     for (int64_t p = p0; p < p1; ++p) {
-      float* panel = to + (p - p0) * k * ops.columns;
+      std::byte* panel = to + (p - p0) * k * row_size;
       const int64_t columns = std::min<int64_t>(ops.columns, n - p * ops.columns);
       const std::byte* from = data + p * ops.columns * column * size;
       if (dtype == DType::f32 && row == 1) {
-        block.transpose(panel + k0 * ops.columns, ops.columns, reinterpret_cast<const float*>(from) + k0, column, columns, k1 - k0);
+        block.transpose(reinterpret_cast<float*>(panel + k0 * row_size), ops.columns, reinterpret_cast<const float*>(from) + k0, column, columns, k1 - k0);
       } else {
-        for (int64_t i = k0; i < k1; ++i) block.load(dtype, panel + i * ops.columns, from + i * row * size, column, columns);
+        for (int64_t i = k0; i < k1; ++i) block.load(dtype, panel + i * row_size, from + i * row * size, column, columns);
       }
-      for (int64_t i = k0; i < k1; ++i) std::fill(panel + i * ops.columns + columns, panel + (i + 1) * ops.columns, 0.0f);
+      for (int64_t i = k0; i < k1; ++i) std::fill(panel + i * row_size + columns * element, panel + (i + 1) * row_size, std::byte{});
     }
   }
 }
@@ -76,7 +76,7 @@ std::shared_ptr<const void> load_pack(std::span<const std::byte>, size_t operand
 Resolved resolve_pack(const Call& call) {
   const TensorRef &b = call.operands[0], &to = call.operands[1];
   int64_t k = call.sizes[0], n = call.sizes[1];
-  const bool types = (half_or_float(b.dtype) && to.dtype == DType::f32) || ((half_or_float(b.dtype) || b.dtype == DType::i8) && to.dtype == b.dtype);
+  const bool types = (half_or_float(b.dtype) && to.dtype == DType::f32) || ((ir::is_float(b.dtype) || b.dtype == DType::i8) && to.dtype == b.dtype);
   if (!types || b.rank != 2 || b.dims[0] != k || b.dims[1] != n || !holds_panels(to, to.dtype, k, n)) fail(Code::format, "matmul_pack: the operands do not fit");
   return {};
 }
@@ -86,8 +86,8 @@ void run_pack(const Call& call) {
   const TileOps& ops = tile_ops();
   int64_t k = call.sizes[0], n = call.sizes[1], panels = (n + ops.columns - 1) / ops.columns;
   call.workers->run(panels, [&](int64_t p, int) {
-    if (to.dtype == DType::f32) {
-      pack_panels(b.data, b.dtype, b.strides[0], b.strides[1], k, n, p, p + 1, reinterpret_cast<float*>(to.data) + p * k * ops.columns);
+    if (to.dtype == DType::f32 || to.dtype == DType::f64) {
+      pack_panels(b.data, b.dtype, b.strides[0], b.strides[1], k, n, p, p + 1, to.data + p * k * row_bytes(to.dtype));
     } else {
       const auto pack = to.dtype == DType::bf16 ? pack_numbers<uint16_t, panel_depth(DType::bf16)>
                         : to.dtype == DType::i8 ? pack_numbers<int8_t, panel_depth(DType::i8)>

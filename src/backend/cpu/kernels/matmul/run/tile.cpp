@@ -64,6 +64,7 @@ Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
     way.sum = in_order ? k_many : sum;
     return way;
   };
+  if (panel == DType::f64 || panel == DType::i64) return {panel == DType::f64 ? &ops.f64 : &ops.i64, panel, 48, few_rows, k_many, k_many, false, DType::i8, k_many};
   if (panel == DType::i8) return way_of_int8(a, mapped, in_order, m);
   if (a == DType::bf16 && panel == DType::bf16 && !mapped) {
     if (ops.bf16_matrix.tile != nullptr && (in_order || m > 2)) return {&ops.bf16_matrix, DType::bf16, 256, 128, 4096, 2048, true};

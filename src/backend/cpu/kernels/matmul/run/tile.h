@@ -33,6 +33,7 @@ struct TileOps {
     const PartTile* part[2] = {};
   };
   Tiles f32, f16, bf16;  // by the panel's type; A is f32. bf16 is in pairs along K (panel_depth): a row of the panel is two rows of B
+  Tiles f64, i64;        // A, the panel and C (a float* only by its type) are double, or integers; no epilogue
   void (*widen)(ir::DType half, float* to, const uint16_t* from, int64_t n);
   // A and the panel are bf16. Empty if the instruction set has no bf16 dot products, or no matrix registers.
   Tiles bf16_dots = {}, bf16_matrix = {};
