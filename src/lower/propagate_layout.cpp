@@ -486,16 +486,27 @@ std::optional<ValueId> concat_in_order(Graph& g, const Node& node, const std::ve
 std::optional<ValueId> gather_in_order(Graph& g, const Node& node, const std::vector<ValueId>& in) {
   const std::optional<Order> order = order_of(g, in[0]);
   const std::vector<int64_t> axes = node.attributes.integers("axes");
-  if (!order || !turns(*order, g.type(in[0]).dims) || axes.size() != 1 || node.attributes.integer("position") != axes[0]) return std::nullopt;
-  const auto axis = static_cast<size_t>(axes[0]);
-  const size_t more = g.type(in[1]).dims.size();
-  const auto position = static_cast<int64_t>(std::find(order->begin(), order->end(), axis) - order->begin());
+  if (!order || !turns(*order, g.type(in[0]).dims) || node.attributes.integer("position") != axes[0]) return std::nullopt;
+  const auto first = static_cast<size_t>(axes[0]), last = first + axes.size() - 1;
+  const auto place = std::find(order->begin(), order->end(), first);
+  for (size_t k = 0; k < axes.size(); ++k) {  // neighbours, also in memory
+    if (axes[k] != axes[0] + static_cast<int64_t>(k) || order->end() - place <= static_cast<ptrdiff_t>(k) || place[static_cast<ptrdiff_t>(k)] != first + k) return std::nullopt;
+  }
+  size_t more = 0;
+  std::vector<Handle> indices;
+  for (size_t k = 1; k < in.size(); ++k) {
+    more = std::max(more, g.type(in[k]).dims.size());
+    indices.emplace_back(&g, in[k]);
+  }
+  const int64_t position = place - order->begin();
+  std::vector<int64_t> there(axes.size());
+  std::iota(there.begin(), there.end(), position);
   Order after;
   for (size_t o : *order) {
-    if (o != axis) after.push_back(o < axis ? o : o + more - 1);
-    for (size_t k = 0; o == axis && k < more; ++k) after.push_back(axis + k);
+    if (o < first || o > last) after.push_back(o < first ? o : o + more - axes.size());
+    for (size_t k = 0; o == first && k < more; ++k) after.push_back(first + k);
   }
-  const Handle y = ir::gather(ir::permute(Handle(&g, in[0]), axes_of(*order)), {position}, {Handle(&g, in[1])}, position, node.attributes.boolean("wrap"));
+  const Handle y = ir::gather(ir::permute(Handle(&g, in[0]), axes_of(*order)), there, indices, position, node.attributes.boolean("wrap"));
   return put_back(y, after).id();
 }
 

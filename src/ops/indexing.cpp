@@ -131,15 +131,39 @@ Value put(const Value& x, const std::vector<std::optional<Value>>& indices, cons
 // Elements of the sorted `boundaries` that come before each of x; NaN comes last.
 Value places_among(const Value& boundaries, const Value& x, bool right, bool narrow) {
   if (is_bool(x.dtype())) fail(Code::unsupported, "searchsorted among bools");
-  Dims line(static_cast<size_t>(x.rank()), Dim(1));
-  line.push_back(boundaries.dim(-1));
-  if (boundaries.rank() > 1) {  // a sequence for each line of x
-    line = boundaries.dims();
-    line.insert(line.end() - 1, Dim(1));
-    for (Axis a = 0; a + 1 < x.rank(); ++a) require(x.graph(), x.dim(a), Check::equal, boundaries.dim(a), "each line has a sequence");
+  const Dim length = boundaries.dim(-1);
+  auto before = [&](const Value& b, const Value& v) { return logical_not(right ? b > v : b >= v); };
+  const bool lines = boundaries.rank() > 1;  // a sequence for each line of x
+  for (Axis a = 0; lines && a + 1 < x.rank(); ++a) require(x.graph(), x.dim(a), Check::equal, boundaries.dim(a), "each line has a sequence");
+  constexpr int64_t few = 8;
+  if (!length.is_constant() || length.value() <= few) {  // they are counted
+    Dims line(static_cast<size_t>(x.rank()), Dim(1));
+    line.push_back(length);
+    if (lines) {
+      line = boundaries.dims();
+      line.insert(line.end() - 1, Dim(1));
+    }
+    return cast(sum(before(reshape(boundaries, line), unsqueeze(x, -1)), {-1}), narrow ? DType::i32 : DType::i64);
   }
-  Value b = reshape(boundaries, line), v = unsqueeze(x, -1);
-  return cast(sum(logical_not(right ? b > v : b >= v), {-1}), narrow ? DType::i32 : DType::i64);
+  // A binary search: all of x take the same steps, each of which leaves half of the places.
+  std::vector<int64_t> axes;
+  std::vector<Value> index;
+  for (Axis a = 0; lines && a + 1 < x.rank(); ++a) {
+    Dims line(static_cast<size_t>(x.rank()), Dim(1));
+    line[static_cast<size_t>(a)] = x.dim(a);
+    axes.push_back(a);
+    index.push_back(ir::index(x.graph(), line, a));
+  }
+  axes.push_back(boundaries.rank() - 1);
+  index.push_back(x);
+  Value place = full(x.graph(), x.dims(), 0, DType::i64);
+  for (int64_t left = length.value(); left > 0;) {
+    const int64_t half = left > 1 ? left / 2 : 1;
+    index.back() = half > 1 ? place + (half - 1) : place;
+    place = place + select(before(gather(boundaries, axes, index, 0, false), x), half, 0);
+    left -= half;
+  }
+  return cast(place, narrow ? DType::i32 : DType::i64);
 }
 
 const char* reduction(const std::string& reduce) {
@@ -200,30 +224,55 @@ Value reduced_into(const Value& given, const Value& given_source, const std::str
   return cast(y, given.dtype());
 }
 
+// The step of numbers 0, step, 2 * step and so on, if `x` is known to be them.
+std::optional<Dim> step_of(const Value& x) {
+  const Graph& g = x.graph();
+  auto behind = [&](ValueId v, Op op) {
+    while (g.producer(v).op == op) v = g.producer(v).in[0];
+    return v;
+  };
+  const Node& made = g.producer(behind(x.id(), Op::cast));
+  if (made.op == Op::index) return Dim(1);
+  if (made.op != Op::mul || g.producer(made.in[0]).op != Op::index) return std::nullopt;
+  const Node& factor = g.producer(behind(made.in[1], Op::view));
+  return factor.op == Op::literal ? std::optional(Dim(factor.attributes.scalar("value").to_int())) : std::nullopt;
+}
+
 // Rows of a table, summed (or their mean or largest) in bags: bag i begins at offsets[i]. `mode`: 0 sum, 1 mean, 2 max. Of the results the first;
 // the others are for training, and no tensors of their types: a model that reads them keeps the call in torch.
 std::vector<Value> embedding_bag(const Value& table, const Value& given, const Value& given_offsets, int64_t mode, const std::optional<Value>& factors, bool last_is_end,
                                  std::optional<int64_t> padding) {
   Graph& g = table.graph();
   if (given.rank() != 1) fail(Code::unsupported, "embedding_bag with indices of rank {}", given.rank());
-  const Value index = cast(position(given), DType::i64), all = cast(position(given_offsets), DType::i64);
+  const Value all = cast(position(given_offsets), DType::i64);
   const bool drops = last_is_end && mode != 2;  // what lies behind the last offset is one more bag, which is dropped; torch's mode max takes it into the last bag
   const Value offsets = last_is_end && !drops ? slice(all, 0, Dim(0), all.dim(0) - Dim(1), 1) : all;
-  const Dim n = index.dim(0), bags = offsets.dim(0);
-  // How many bags have begun.
-  const Value begun = scatter(full(g, {n + Dim(1)}, 0, DType::i64), {0}, {offsets}, 0, full(g, {bags}, 1, DType::i64), "add");
-  const Value bag = scan("sum", slice(begun, 0, Dim(0), n, 1), 0) - 1;
+  const Dim n = given.dim(0), bags = offsets.dim(0);
+  // Bags of one length are rows of a matrix of indices.
+  std::optional<Dim> length = step_of(offsets);
+  if (length && !(bags * *length == n)) length.reset();
+  auto in_bags = [&](const Value& x) { return length ? reshape(x, {bags, *length}) : x; };
+  const Value index = in_bags(cast(position(given), DType::i64));
   Value rows = widened(gather(table, {0}, {index}, 0, false));
-  if (factors) rows = rows * unsqueeze(widened(*factors), 1);
+  if (factors) rows = rows * unsqueeze(widened(in_bags(*factors)), -1);
   const double start = mode == 2 ? -INFINITY : 0.0;
   std::optional<Value> counted;
   if (padding) {
     counted = not_equal(index, *padding < 0 ? Operand(table.dim(0) + Dim(*padding)) : Operand(*padding));
-    rows = select(unsqueeze(*counted, 1), rows, start);
+    rows = select(unsqueeze(*counted, -1), rows, start);
   }
-  const Value ones = counted ? cast(*counted, DType::i64) : full(g, {n}, 1, DType::i64);
-  const Value sizes = scatter(full(g, {bags}, 0, DType::i64), {0}, {bag}, 0, ones, "add");
-  Value y = scatter(full(g, {bags, table.dim(1)}, start, rows.dtype()), {0}, {bag}, 0, rows, mode == 2 ? "max" : "add");
+  const Value ones = counted ? cast(*counted, DType::i64) : full(g, index.dims(), 1, DType::i64);
+  Value y = rows, sizes = ones;
+  if (length) {
+    y = mode == 2 ? amax(rows, {1}) : sum(rows, {1});
+    sizes = sum(ones, {1});
+  } else {
+    // How many bags have begun.
+    const Value begun = scatter(full(g, {n + Dim(1)}, 0, DType::i64), {0}, {offsets}, 0, full(g, {bags}, 1, DType::i64), "add");
+    const Value bag = scan("sum", slice(begun, 0, Dim(0), n, 1), 0) - 1;
+    sizes = scatter(full(g, {bags}, 0, DType::i64), {0}, {bag}, 0, ones, "add");
+    y = scatter(full(g, {bags, table.dim(1)}, start, rows.dtype()), {0}, {bag}, 0, rows, mode == 2 ? "max" : "add");
+  }
   if (mode == 1) y = y / cast(maximum(unsqueeze(sizes, 1), 1), y.dtype());
   if (mode == 2) y = select(unsqueeze(sizes, 1) > 0, y, 0.0);
   if (drops) y = slice(y, 0, Dim(0), bags - Dim(1), 1);

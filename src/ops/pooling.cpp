@@ -217,11 +217,32 @@ AdaptiveWindows adaptive_windows(const Value& x, Axis axis, const Dim& n) {
   return {gather(x, {axis}, {minimum(at, Operand(size - Dim(1)))}, axis, false), laid(start, Dim(1)), laid(end - start, Dim(1)), laid(at < end, longest)};
 }
 
+// The windows of an adaptive pooling as those of a pooling, if they are equal, equidistant and of few elements.
+std::optional<Windows> equal_windows(const Value& x, const Dims& sizes) {
+  Windows on;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const auto size = x.dim(static_cast<Axis>(i) - static_cast<Axis>(sizes.size())).constant(), count = sizes[i].constant();
+    if (!size || !count || *count < 1 || *size < 1) return std::nullopt;
+    auto start = [&](int64_t w) { return w * *size / *count; };
+    auto length = [&](int64_t w) { return ((w + 1) * *size + *count - 1) / *count - start(w); };
+    const int64_t stride = *count > 1 ? start(1) : *size;
+    for (int64_t w = 0; w < *count; ++w) {
+      if (start(w) != w * stride || length(w) != length(0)) return std::nullopt;
+    }
+    on.kernel.push_back(length(0));
+    on.stride.push_back(stride);
+  }
+  const int64_t places = places_of(on);
+  return places > 1 && places <= few_places ? std::optional(on) : std::nullopt;
+}
+
 Value adaptive_avg_pool(Value x, const Dims& sizes) {
   if (!is_float(x.dtype())) fail(Code::unsupported, "adaptive_avg_pool of integers");
   const DType t = x.dtype();
+  const Value given = x;
   x = widened(x);
   if (std::all_of(sizes.begin(), sizes.end(), [](const Dim& n) { return n == Dim(1); })) return cast(mean(x, last_axes(x, sizes.size()), keep), t);
+  if (const auto on = equal_windows(given, sizes)) return avg_pool(given, sizes.size(), on->kernel, on->stride, {0}, false, true, std::nullopt);
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Axis axis = x.rank() - static_cast<Axis>(sizes.size() - i);
     if (x.dim(axis) == sizes[i]) continue;

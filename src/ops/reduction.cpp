@@ -206,8 +206,11 @@ Value histc(const Value& x, int64_t bins, const Scalar& min, const Scalar& max) 
   const Value steps = (flat - lo) * bins;
   Value place = minimum(is_float(x.dtype()) ? floor(steps / (hi - lo)) : ir::map(Op::floordiv, {steps, hi - lo}), bins - 1);
   Value inside = (flat >= lo) & (flat <= hi);
-  Value bin = reshape(cast(iota(x.graph(), bins), x.dtype()), {Dim(bins), Dim(1)});
-  return cast(sum(equal(place, bin) & inside, {1}), x.dtype());
+  // Each counts in its bin; those outside in one more, which nobody reads.
+  Graph& g = x.graph();
+  const Value number = cast(place, DType::i64), bin = select(inside & (number >= 0) & (number < bins), number, bins);
+  const Value counts = scatter(full(g, {Dim(bins + 1)}, 0, DType::i64), {0}, {bin}, 0, full(g, bin.dims(), 1, DType::i64), "add");
+  return cast(view(counts, slice_map(counts.dims(), 0, 0, bins, 1)), x.dtype());
 }
 
 const Definition definitions[] = {

@@ -157,40 +157,44 @@ Dim rolled_to_front(const Value& x, const Dim& size, const Dim& by) {
   return !within ? mod(by, max(size, 1)) : *shift > 0 ? Dim(*shift) : size - Dim(-*shift);
 }
 
-// Along the last axis two pieces change places. Along others whole rows are read from where they are: that fuses with what is done with them.
+// Elements read at given places along some axes, [n] along each.
+Value at_places(const Value& x, const std::map<Axis, Value>& places) {
+  const Axis first = places.begin()->first, last = places.rbegin()->first;
+  std::vector<int64_t> axes;
+  std::vector<Value> indices;
+  for (Axis axis = first; axis <= last; ++axis) {
+    const auto found = places.find(axis);
+    const Value place = found == places.end() ? iota(x.graph(), x.dim(axis)) : found->second;
+    Dims line(static_cast<size_t>(last - axis) + 1, Dim(1));
+    line[0] = place.dim(0);
+    axes.push_back(axis);
+    indices.push_back(reshape(place, line));
+  }
+  return gather(x, axes, indices, first, false);
+}
+
+// Along the last axis alone two pieces change places. Else elements are read from where they are: that fuses with what is done with them.
 Value roll(Value x, const Dims& shifts, const Axes& dims) {
   if (dims.empty()) return reshape(roll(reshape(x, {Dim(-1)}), shifts, {0}), x.dims());
   std::map<Axis, Dim> rows;
   for (size_t i = 0; i < dims.size(); ++i) {
     const Axis axis = x.axis(dims[i]);
-    const Dim size = x.dim(axis);
-    if (size == Dim(0)) continue;
-    if (axis + 1 < x.rank()) {
-      rows[axis] += shifts[i];
-      continue;
-    }
-    const Dim front = rolled_to_front(x, size, shifts[i]);
-    const std::vector<Value> parts = pieces(x, axis, {size - front, front});
-    x = concat({parts[1], parts[0]}, axis);
+    if (!(x.dim(axis) == Dim(0))) rows[axis] += shifts[i];
   }
   if (rows.empty()) return x;
-  // One index for each axis from the first to the last that is rolled.
-  const Axis first = rows.begin()->first, last = rows.rbegin()->first;
-  std::vector<int64_t> axes;
-  std::vector<Value> indices;
-  for (Axis axis = first; axis <= last; ++axis) {
-    const Dim size = x.dim(axis);
-    Dims line(static_cast<size_t>(last - axis) + 1, Dim(1));
-    line[0] = size;
-    Value place = index(x.graph(), line, 0);
-    if (const auto by = rows.find(axis); by != rows.end()) {
-      const Dim front = rolled_to_front(x, size, by->second);
-      place = select(place < Operand(front), place + Operand(size - front), place - Operand(front));
-    }
-    axes.push_back(axis);
-    indices.push_back(place);
+  if (rows.begin()->first + 1 == x.rank()) {
+    const Axis axis = rows.begin()->first;
+    const Dim size = x.dim(axis), front = rolled_to_front(x, size, rows.begin()->second);
+    const std::vector<Value> parts = pieces(x, axis, {size - front, front});
+    return concat({parts[1], parts[0]}, axis);
   }
-  return gather(x, axes, indices, first, false);
+  std::map<Axis, Value> places;
+  for (const auto& [axis, by] : rows) {
+    const Dim size = x.dim(axis), front = rolled_to_front(x, size, by);
+    const Value place = iota(x.graph(), size);
+    places.emplace(axis, select(place < Operand(front), place + Operand(size - front), place - Operand(front)));
+  }
+  return at_places(x, places);
 }
 
 Value diagonal(const Value& x, int64_t offset, int64_t dim1, int64_t dim2) {
@@ -293,8 +297,9 @@ Value constant_pad(Value x, const Dims& amounts, const Scalar& value) {
   return pad(x, before, after, value);
 }
 
-// Axis by axis, the last one first: the padding before and after is made of the axis itself. Negative amounts crop.
+// Each element is read from where it is in x. Negative amounts crop.
 Value mirrored_pad(Value x, const Dims& amounts, const std::string& mode) {
+  std::map<Axis, Value> places;
   for (size_t i = 0; i < amounts.size() / 2; ++i) {
     const Axis axis = x.rank() - 1 - static_cast<Axis>(i);
     auto amount = [&](size_t k) {
@@ -303,33 +308,31 @@ Value mirrored_pad(Value x, const Dims& amounts, const std::string& mode) {
       return *n;
     };
     int64_t before = amount(0), after = amount(1);
-    auto part = [&](const Dim& start, const Dim& length) { return view(x, slice_map(x.dims(), axis, start, length, 1)); };
-    const int64_t cut_front = std::max<int64_t>(-before, 0), cut_back = std::max<int64_t>(-after, 0);
-    // The edges are those of the whole axis; circular padding wraps around what is left after cropping.
-    Value kept = cut_front + cut_back > 0 ? part(cut_front, x.dim(axis) - Dim(cut_front + cut_back)) : x;
-    if (mode == "circular") x = kept;
-    before = std::max<int64_t>(before, 0);
-    after = std::max<int64_t>(after, 0);
-    if (before + after == 0) {
-      x = kept;
+    if (before <= 0 && after <= 0) {
+      x = view(x, slice_map(x.dims(), axis, -before, x.dim(axis) + Dim(before + after), 1));
       continue;
     }
+    if (mode == "circular" && (before < 0 || after < 0)) {  // it wraps around what is left after cropping
+      const int64_t front = std::max<int64_t>(-before, 0), back = std::max<int64_t>(-after, 0);
+      x = view(x, slice_map(x.dims(), axis, front, x.dim(axis) - Dim(front + back), 1));
+      before = std::max<int64_t>(before, 0);
+      after = std::max<int64_t>(after, 0);
+    }
     const Dim size = x.dim(axis);
-    auto repeated = [&](const Dim& at, int64_t n) {
-      Dims dims = x.dims();
-      dims[static_cast<size_t>(axis)] = n;
-      return expand(part(at, 1), dims);
-    };
     const Dim lowest = mode == "reflect" ? Dim(std::max(before, after) + 1) : mode == "circular" ? Dim(std::max(before, after)) : Dim(1);
     if (known_less(size, lowest, x.graph().symbols) == Truth::yes) fail(Code::unsupported, "pad: mode \"{}\" by more than there is", mode);
     require(x.graph(), lowest, ir::Check::less_equal, size, "the padded axis is long enough for the padding");
-    std::vector<Value> parts;
-    if (before > 0) parts.push_back(mode == "reflect" ? flip(part(1, before), {axis}) : mode == "circular" ? part(size - Dim(before), before) : repeated(0, before));
-    parts.push_back(kept);
-    if (after > 0) parts.push_back(mode == "reflect" ? flip(part(size - Dim(after + 1), after), {axis}) : mode == "circular" ? part(0, after) : repeated(size - Dim(1), after));
-    x = concat(parts, axis);
+    const Value here = iota(x.graph(), size + Dim(before + after));
+    const Operand last = size - Dim(1);
+    if (mode == "reflect") {
+      places.emplace(axis, map(Op::sub, {last, abs(abs(here - before) - last)}));
+    } else if (mode == "replicate") {
+      places.emplace(axis, minimum(maximum(here - before, 0), last));
+    } else {
+      places.emplace(axis, map(Op::mod, {here + Operand(size - Dim(before)), size}));
+    }
   }
-  return x;
+  return places.empty() ? x : at_places(x, places);
 }
 
 Value as_type(const Value& x, std::optional<DType> t) { return t ? cast(x, *t) : x; }

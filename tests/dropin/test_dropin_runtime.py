@@ -323,7 +323,7 @@ def test_levels():
 def test_debugger(tmp_path):
     with torch_tensorrt.dynamo.Debugger("debug", capture_fx_graph_after=["constant_fold"], save_engine_profile=True, save_layer_info=True, logging_dir=str(tmp_path)):
         made = torch_tensorrt.compile(Small(), inputs=[X], **ONE)
-        made._run_on_acc_0(X)
+        made(X)
     assert json.loads((tmp_path / "_run_on_acc_0_engine_layer_info.json").read_text())["inputs"][0]["name"] == "x"
     events = json.loads((tmp_path / "_run_on_acc_0_engine_engine_execution_profile.trace").read_text())["traceEvents"]
     assert events and all(e["dur"] >= 0 for e in events if e["ph"] == "X")
@@ -332,6 +332,27 @@ def test_debugger(tmp_path):
     assert graphs == sorted(p.stem for p in tmp_path.glob("*.svg"))
     boxes = [t.text for t in xml.etree.ElementTree.parse(tmp_path / "00_captured.svg").iter("{http://www.w3.org/2000/svg}text")]
     assert "aten.linear.default" in boxes and "input x" in boxes
+
+
+@pytest.mark.parametrize("kept", [[], ["aten.sin"]])
+def test_a_profile_of_a_module(tmp_path, kept):
+    """A call of the module writes the profile of each of its engines, with the model's weights of now."""
+    model = Small()
+    made = torch_tensorrt.compile(model, inputs=[X], torch_executed_ops=kept, **ONE)
+    engines = [engine for name, engine in made.named_children() if "_run_on_acc" in name]
+    for engine in engines:
+        engine.enable_profiling(str(tmp_path))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(2)
+    same(made(X), model, X)
+    assert len(list(tmp_path.glob("*.trace"))) == len(engines) == 1 + len(kept)
+    for engine in engines:
+        engine.disable_profiling()
+    for path in tmp_path.glob("*.trace"):
+        path.unlink()
+    same(made(X), model, X)
+    assert not list(tmp_path.glob("*.trace"))
 
 
 # ---- the mutable module

@@ -141,6 +141,16 @@ def test_a_fresh_process(tmp_path):
     assert extra["note"] == b"hello"
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_on_a_gpu(tmp_path):
+    model, x = Small().cuda(), torch.linspace(-1, 1, 48, device="cuda").reshape(3, 16)
+    for kept in ([], ["aten.sin"]):
+        made = torch_tensorrt.compile(model, inputs=[x], **ONE, torch_executed_ops=kept)
+        script = saved(made, str(tmp_path / "model.ts"))
+        for _ in range(5):
+            assert torch.equal(script(x), made(x))
+
+
 def test_without_the_library(tmp_path):
     torch_tensorrt.save(torch_tensorrt.compile(Small(), inputs=[ROWS], **ONE), tmp_path / "model.ts", output_format="torchscript")
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", f"import torch; torch.jit.load({str(tmp_path / 'model.ts')!r})"], capture_output=True, text=True)

@@ -89,6 +89,17 @@ def test_it_is_compiled_into_the_plan(tmp_path):
 
 
 @needs_triton
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_it_runs_on_a_gpu():
+    ingot.register_kernel(scale, triton=(scaled, {"SIZE": 512, "num_warps": 8}), grid=grid)
+    inputs = [ingot.Input(min_shape=(1, 4), opt_shape=(8, 4), max_shape=(512, 4), dtype=torch.float16, name="x", device="cuda")]
+    compiled = ingot.compile(Scales().cuda(), inputs=inputs, fallback="error")
+    for rows in (1, 8, 300):
+        x = torch.linspace(-1, 1, rows * 4, device="cuda").half().reshape(rows, 4)
+        torch.testing.assert_close(compiled(x), scale(x.float(), 1.5, 3).half() + 1)
+
+
+@needs_triton
 def test_what_is_wrong_with_a_kernel():
     with pytest.raises(ingot.InputError, match=r"is neither a function of @triton\.jit nor"):
         ingot.register_kernel(scale, triton=lambda x: x, grid=grid)

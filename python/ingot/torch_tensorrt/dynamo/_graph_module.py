@@ -15,7 +15,7 @@ from ...ways import TorchGraph
 from .. import _torchscript
 from .._profiles import Profiles
 from ..runtime import _modes
-from .runtime._TorchTensorRTModule import TorchTensorRTModule
+from .runtime._TorchTensorRTModule import TorchTensorRTModule, profiled
 
 
 class CompiledModule(torch.fx.GraphModule):
@@ -29,7 +29,7 @@ class CompiledModule(torch.fx.GraphModule):
     def __init__(self, root, graph, module: Module, profiles: Profiles, build_again):
         self.__dict__.update(ingot_module=module, profiles=profiles, build_again=build_again)  # not among the children, because they are not part of the graph
         super().__init__(root, graph, "CompiledModule")
-        run, written = module.__call__, inspect.signature(type(self).forward)
+        run, of_graph = module.__call__, type(self).forward
         from_data = self.__dict__["reads_sizes_from_data"] = _reads_sizes_from_data(self, module)
 
         def forward(self, *args, **kwargs):
@@ -38,9 +38,13 @@ class CompiledModule(torch.fx.GraphModule):
             _modes.check(from_data)
             if profiles.auto:
                 profiles.choose(args, kwargs)
+            if profiled and not profiled.isdisjoint(self.children()):
+                module._kind.follow()
+                self._take_weights()
+                return of_graph(self, *args, **kwargs)  # calls the engine modules, which write profiles
             return run(*args, **kwargs)
 
-        forward.__signature__ = written  # the model's own parameter names, with which torch.export matches dynamic_shapes
+        forward.__signature__ = inspect.signature(of_graph)  # the model's own parameter names, with which torch.export matches dynamic_shapes
         type(self).forward = forward
 
     @property
@@ -54,11 +58,15 @@ class CompiledModule(torch.fx.GraphModule):
             return getattr(self.__dict__["ingot_module"], name)  # the buffers that calls write
 
     def recompile(self):
+        self._take_weights()
+        return super().recompile()
+
+    def _take_weights(self):
+        """Gives the graph the tensors that the module runs with now."""
         way = self.ingot_module._kind.way
         if isinstance(way, TorchGraph):
             for name in way.graph.ingot_weights.values():
                 setattr(self, name, getattr(way.graph, name))
-        return super().recompile()
 
     def _apply(self, fn, recurse=True):
         self.ingot_module._apply(fn)  # refuses other devices and types

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import weakref
 
 import torch
 
@@ -14,6 +15,8 @@ from ...runtime import _modes
 from ...runtime._settings import RuntimeSettings
 from .._settings import CompilationSettings
 from ._TRTEngine import TRTEngine
+
+profiled: weakref.WeakSet = weakref.WeakSet()  # the engine modules that write a profile of each call
 
 
 class TorchTensorRTModule(torch.nn.Module):
@@ -147,9 +150,11 @@ class TorchTensorRTModule(torch.nn.Module):
         if profile_format == "trex":
             raise refusal('enable_profiling(profile_format="trex")', "that is the format of TensorRT's explorer", 'profile_format="perfetto"')
         self._profile_to = os.fspath(profiling_results_dir) if profiling_results_dir is not None else os.curdir
+        profiled.add(self)
 
     def disable_profiling(self):
         self._profile_to = None
+        profiled.discard(self)
 
     def _write_profile(self, inputs):
         os.makedirs(self._profile_to, exist_ok=True)

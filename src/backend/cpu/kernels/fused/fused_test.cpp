@@ -507,6 +507,40 @@ TEST(fused, weighed_sums_across_rows) {
   }
 }
 
+// Sums of rows that are looked up, as in a bag of embeddings, also with a factor for each and with more work behind them.
+TEST(fused, sums_of_rows_that_are_looked_up) {
+  const auto f = DType::f32;
+  const int64_t bags = 40, length = 7, rows = 50;
+  for (const int64_t columns : {1, 8, 13, 64, 135, 300}) {
+    for (int form = 0; form < 4; ++form) {
+      const bool weighs = (form & 1) != 0, more = (form & 2) != 0;
+      Tensor at(DType::i64, {bags, 1, length}), x(f, {rows, columns}), w(f, {bags, 1, length}), out(f, {bags, columns, 1});
+      for (int64_t b = 0; b < bags; ++b) {
+        for (int64_t l = 0; l < length; ++l) put(DType::i64, at.at({b, 0, l}), {0, (b * 31 + l * 17) % rows});
+      }
+      fill_plain(x, 4);
+      fill_plain(w, 5);
+      BodyBuilder k({bags, columns}, {length});
+      const Reg index = k.load(DType::i64), row = k.load(f, {index}), factor = k.load(f);
+      Reg y = k.reduce(Reduction::sum, f, weighs ? k.map(Op::mul, f, {row, factor}) : row);
+      if (more) y = k.map(Op::add, f, {y, k.number(1.0, f)});
+      k.store(f, y);
+      const FusedStep::View table{x.view().data, {1, columns, 1, rows}, {0, 1, 0, columns}};
+      auto threads = make_pool(2);
+      FusedStep(k.body, {at.view(), table, w.view(), out.view()}, *threads).run();
+      for (int64_t b = 0; b < bags; ++b) {
+        for (int64_t c = 0; c < columns; ++c) {
+          double want = more ? 1 : 0;
+          for (int64_t l = 0; l < length; ++l) want += get(f, x.at({(b * 31 + l * 17) % rows, c})).f * (weighs ? get(f, w.at({b, 0, l})).f : 1);
+          ASSERT_NEAR(get(f, out.at({b, c, 0})).f, want, 1e-5) << form << " in bag " << b << ", column " << c << " of " << columns;
+        }
+      }
+      put(DType::i64, at.at({3, 0, 2}), {0, rows});
+      EXPECT_THROW(FusedStep(k.body, {at.view(), table, w.view(), out.view()}, *threads).run(), Error);
+    }
+  }
+}
+
 // Several stages across rows: softmax along a strided axis, and its sums.
 TEST(fused, softmax_across_rows) {
   const auto f = DType::f32;

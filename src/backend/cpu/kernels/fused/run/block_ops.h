@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/cpu/kernels/fused/run/row_pieces.h"
 #include "backend/cpu/kernels/fused/run/row_steps.h"
 #include "ir/dtype.h"
 #include "ir/op.h"
@@ -16,6 +17,16 @@ enum class Reduction : uint8_t { sum, prod, max, min, any, all, argmax, argmin }
 struct BlockArgument {
   const void* data;
   bool uniform;
+};
+
+// Rows of floats to be added: row p is at from + p * step, or from + at[p * at_step], times by[p * by_step] if there is `by`.
+struct SummedRows {
+  const float* from;
+  int64_t step;
+  const int64_t* at = nullptr;
+  int64_t at_step = 0;
+  const float* by = nullptr;
+  int64_t by_step = 0;
 };
 
 struct BlockOps {
@@ -34,6 +45,8 @@ struct BlockOps {
   void (*store)(ir::DType memory, void* to, int64_t stride, BlockArgument from, int64_t n);
   // to[i] = from[at[i]]
   void (*gather)(ir::DType memory, void* to, const void* from, const int64_t* at, int64_t n);
+  // at[i] = base + index[i] * stride; returns false, with `at` invalid, if an index is outside [0, extent)
+  bool (*set_places)(int64_t* at, int64_t base, const int64_t* index, int64_t stride, int64_t extent, int64_t n);
   // at[i] += index[i] * stride; returns false, with `at` invalid, if an index is outside [0, extent)
   bool (*add_places)(int64_t* at, const int64_t* index, int64_t stride, int64_t extent, int64_t n);
   // Adds element number `place` to each of n independent reductions of class c. `so_far`: doubles for sums and products of floats, bytes for logic, else
@@ -41,8 +54,8 @@ struct BlockOps {
   void (*take)(Reduction, Class c, void* so_far, int64_t* best, BlockArgument x, int64_t place, int64_t n);
   // The same for sums of (c ? x * w : 0) of floats; `c` may be absent.
   void (*take_weighed)(double* so_far, BlockArgument x, BlockArgument w, BlockArgument c, bool first, int64_t n);
-  // The same for sums of `places` rows in memory, `step` floats apart, each times a weight; these are `weight_step` floats apart.
-  void (*take_rows)(double* so_far, const float* from, int64_t step, const float* weights, int64_t weight_step, int64_t places, bool first, int64_t n);
+  // The same for sums of `places` rows in memory.
+  void (*take_rows)(double* so_far, const SummedRows&, int64_t places, bool first, int64_t n);
   // The same for sums and sums of squares.
   void (*take_moments)(double* sums, double* squares, const float* from, int64_t step, int64_t places, bool first, int64_t n);
   // to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns
@@ -58,6 +71,9 @@ struct BlockOps {
   float (*dot)(const float* a, const float* b, int64_t n);
   // The sum, product, maximum or minimum of n > 0 integers or bools; any: are there any that are not 0; all: are there any that are 0.
   int64_t (*fold)(Reduction, Class, const void*, int64_t n);
+  // The first element that equals `value`, or the first NaN if it is one; n if there is none.
+  int64_t (*find_f32)(const float*, float value, int64_t n);
+  double (*product)(Class, const void*, int64_t n);  // of floats or doubles
   // the softmax numerator: d[i] = exp(a[i] - m), where no a[i] exceeds m; returns the sum of d
   float (*exp_sum)(float* d, const float* a, float m, int64_t n);
   // sum of (a[i] - m)^2
@@ -73,6 +89,8 @@ struct BlockOps {
   void (*divide)(float* d, const float* x, float s, int64_t n);            // x / s, s >= 1
   // Runs all steps of a body on `columns` elements of each of `count` rows.
   void (*run_rows)(const RowSteps&, const RowPointers*, int count, int64_t columns);
+  // Copies rows of elements of 1, 2, 4 or 8 bytes; `fill`: the bits of what is outside.
+  void (*copy_rows)(size_t element, uint64_t fill, const RowPiece*, size_t pieces, const RowPlaces&);
   void (*extreme_rows)(bool up, float* to, const float* const* from, int count, int64_t columns);  // one row: the greatest or least of `count` rows; NaN if there is one
 };
 

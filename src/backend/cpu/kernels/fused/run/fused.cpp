@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels/fused/run/cut.h"
+#include "backend/cpu/kernels/fused/run/piece_copy.h"
 #include "backend/cpu/kernels/fused/run/row_body.h"
 #include "backend/cpu/kernels/fused/run/row_copy.h"
 #include "backend/cpu/kernels/fused/run/stage.h"
@@ -29,6 +30,7 @@ struct Schedule {
   Cut cut;
   std::vector<Walk> walks;        // per part
   std::optional<TransposedCopy> copy;  // runs the only part, if it is a copy
+  std::optional<PieceCopy> pieces;     // runs the last part
   std::optional<RowCopy> rows;         // runs the last part
   std::optional<RowBody> body;         // runs the last part
   size_t scratch = 0;             // bytes per worker
@@ -210,6 +212,7 @@ Resolved resolve(const Call& call) {
   s->rows = row_copy(s->cut.parts.back().bound);
   s->body = row_body(s->cut.parts.back().bound);
   fill_known(*s, call.operands);
+  s->pieces = piece_copy(s->cut, workers);
   s->held = (static_cast<size_t>(workers) * s->scratch + 63) / 64 * 64;
   s->sums = (s->held + pointers_of(s->cut) + s->cut.bytes + 63) / 64 * 64;
   size_t sums = 0;
@@ -230,6 +233,10 @@ void run(const Call& call) {
   for (size_t n = 0; n < s.cut.parts.size(); ++n) {
     const Cut::Part& part = s.cut.parts[n];
     if (part.known) continue;
+    if (n + 1 == s.cut.parts.size() && s.pieces) {
+      const int64_t units = s.pieces->units, tasks = s.pieces->tasks;
+      return call.workers->run(tasks, [&](int64_t task, int) { s.pieces->run(call.operands, units * task / tasks, units * (task + 1) / tasks); });
+    }
     if (n + 1 == s.cut.parts.size() && (s.rows || s.body)) {
       const int64_t rows = last.rows, tasks = std::min(last.tasks, rows);
       return call.workers->run(tasks, [&](int64_t task, int) {

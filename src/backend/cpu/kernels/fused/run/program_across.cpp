@@ -23,40 +23,46 @@ void Evaluator::finish_across(const ProgramInstruction& i, uint32_t id, int64_t 
 
 namespace {
 
-// A stage that only sums rows of contiguous floats, each perhaps times a number of its own.
+// A stage that only sums contiguous floats of rows.
 struct PlainSum {
-  const ProgramInstruction* reduction = nullptr;  // null: the stage does something else
-  uint32_t rows = 0;
-  std::optional<uint32_t> weights = std::nullopt;
+  const ProgramInstruction* reduction;
+  const ProgramInstruction* rows;
+  const ProgramInstruction* at = nullptr;  // where the rows are, if they are looked up
+  const ProgramInstruction* by = nullptr;  // a factor for each
 };
 
-PlainSum plain_sum(const Bound& b, int stage) {
+// A load of one element for each row from memory of its own type.
+bool loads_one(const Bound& b, uint32_t k, Class c, DType type) {
+  const ProgramInstruction& i = b.program->code[k];
+  return i.kind == Kind::load && i.cls == c && b.program->memory[i.operand] == type && i.in.empty() && i.lower.empty() && b.uniform[k] != 0;
+}
+
+std::optional<PlainSum> plain_sum(const Bound& b, int stage) {
   const Program& p = *b.program;
-  uint32_t found = Together::none;
+  const ProgramInstruction* reduction = nullptr;
+  const Together* together = nullptr;
   for (uint32_t k : b.reductions) {
     if (p.code[k].stage != stage) continue;
-    if (found != Together::none) return {};
-    found = k;
+    if (reduction != nullptr) return std::nullopt;
+    reduction = &p.code[k];
+    together = &b.together[k];
   }
-  if (found == Together::none || p.code[found].reduction != Reduction::sum || p.code[found].cls != Class::f32) return {};
-  // The operand of a load of floats that are `step` apart.
-  auto operand = [&](uint32_t k, int64_t step) -> std::optional<uint32_t> {
-    if (k == Together::none) return std::nullopt;
-    const ProgramInstruction& load = p.code[k];
-    const bool plain = load.kind == Kind::load && p.memory[load.operand] == DType::f32 && load.in.empty() && load.lower.empty();
-    return plain && b.strides[load.operand].back() == step ? std::optional<uint32_t>(load.operand) : std::nullopt;
-  };
-  const ProgramInstruction* const reduction = &p.code[found];
-  const Together& together = b.together[found];
-  if (together.kind != Together::weighed_sum) {
-    const auto rows = operand(reduction->in[0], 1);
-    return rows ? PlainSum{reduction, *rows} : PlainSum{};
+  if (reduction == nullptr || reduction->reduction != Reduction::sum || reduction->cls != Class::f32) return std::nullopt;
+  PlainSum out{reduction, &p.code[reduction->in[0]]};
+  if (together->kind == Together::weighed_sum) {
+    uint32_t x = together->in[0], w = together->in[1];
+    if (w == Together::none || together->in[2] != Together::none) return std::nullopt;
+    if (b.uniform[x] != 0) std::swap(x, w);
+    if (!loads_one(b, w, Class::f32, DType::f32)) return std::nullopt;
+    out.rows = &p.code[x];
+    out.by = &p.code[w];
   }
-  for (int side = 0; side < 2 && together.in[2] == Together::none; ++side) {
-    const auto rows = operand(together.in[side], 1), weights = operand(together.in[1 - side], 0);
-    if (rows && weights) return {reduction, *rows, weights};
-  }
-  return {};
+  const ProgramInstruction& load = *out.rows;
+  if (load.kind != Kind::load || p.memory[load.operand] != DType::f32 || !load.lower.empty() || load.in.size() > 1 || b.strides[load.operand][b.domain.size() - 1] != 1)
+    return std::nullopt;
+  if (load.in.empty()) return out;
+  out.at = &p.code[load.in[0]];  // a computed offset, already checked
+  return loads_one(b, load.in[0], Class::i64, DType::i64) ? std::optional(out) : std::nullopt;
 }
 
 constexpr float one = 1;
@@ -67,26 +73,31 @@ constexpr float one = 1;
 // axis may be the batch, deterministic="batch" asks for sums in order.
 int64_t sums_across(const Bound& b) {
   constexpr int64_t places_of_part = 49, most_parts = 16, least = 16384;
-  if (b.program->in_order || !b.turned.empty() || b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < least || plain_sum(b, 0).reduction == nullptr) return 1;
+  if (b.program->in_order || !b.turned.empty() || b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < least) return 1;
+  const std::optional<PlainSum> sum = plain_sum(b, 0);
+  if (!sum || sum->at != nullptr) return 1;
   int64_t parts = b.places < places_of_part ? 1 : 2;
   while (parts < most_parts && b.places >= 2 * parts * places_of_part) parts *= 2;
   return parts;
 }
 
 void Evaluator::sum_across(const int64_t* at, int64_t part, int64_t parts, double* to) const {
-  const PlainSum sum = plain_sum(b_, 0);
+  const std::optional<PlainSum> sum = plain_sum(b_, 0);
   const int64_t begin = b_.places * part / parts;
-  auto step = [&](uint32_t operand) { return b_.strides[operand][static_cast<size_t>(p_.domain_rank) - 2]; };
-  auto from = [&](uint32_t operand) { return reinterpret_cast<const float*>(data(operand)) + offset_of(operand, at, p_.domain_rank - 2) + begin * step(operand); };
-  block_ops().take_rows(to, from(sum.rows), step(sum.rows), sum.weights ? from(*sum.weights) : &one, sum.weights ? step(*sum.weights) : 0, b_.places * (part + 1) / parts - begin,
-                        true, b_.domain.back());
+  auto step = [&](const ProgramInstruction* load) { return b_.strides[load->operand][static_cast<size_t>(p_.domain_rank) - 2]; };
+  auto from = [&](const ProgramInstruction* load) {
+    return reinterpret_cast<const float*>(data(load->operand)) + offset_of(load->operand, at, p_.domain_rank - 2) + begin * step(load);
+  };
+  SummedRows rows{from(sum->rows), step(sum->rows)};
+  if (sum->by != nullptr) rows.by = from(sum->by), rows.by_step = step(sum->by);
+  block_ops().take_rows(to, rows, b_.places * (part + 1) / parts - begin, true, b_.domain.back());
 }
 
 // A stage that only sums contiguous floats runs without blocks. False if the stage does more. `sums`: what sum_across gave, if not empty.
 bool Evaluator::sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n, std::span<const double> sums) {
-  const PlainSum sum = plain_sum(b_, stage);
-  if (sum.reduction == nullptr || nothing(sum.rows)) return false;
-  double* const so_far = reinterpret_cast<double*>(block(sum.reduction->so_far));
+  const std::optional<PlainSum> sum = plain_sum(b_, stage);
+  if (!sum || nothing(sum->rows->operand)) return false;
+  double* const so_far = reinterpret_cast<double*>(block(sum->reduction->so_far));
   if (stage == 0 && !sums.empty()) {
     const auto length = static_cast<size_t>(b_.domain.back());
     std::fill(so_far, so_far + n, 0.0);
@@ -96,11 +107,19 @@ bool Evaluator::sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n
     return true;
   }
   const int innermost = p_.domain_rank - 1, last_axis = innermost - 1, first_axis = last_axis - b_.across + 1;
-  auto step = [&](uint32_t operand) { return b_.strides[operand][static_cast<size_t>(last_axis)]; };
-  auto from = [&](uint32_t operand) { return reinterpret_cast<const float*>(data(operand)) + offset_of(operand, at, innermost); };
+  auto step_of = [&](const ProgramInstruction& load) { return b_.strides[load.operand][static_cast<size_t>(last_axis)]; };
   const int64_t run = b_.domain[static_cast<size_t>(last_axis)];
   for (int64_t place = 0; place < b_.places; place += run) {
-    block_ops().take_rows(so_far, from(sum.rows) + begin, step(sum.rows), sum.weights ? from(*sum.weights) : &one, sum.weights ? step(*sum.weights) : 0, run, place == 0, n);
+    SummedRows rows{reinterpret_cast<const float*>(data(sum->rows->operand)) + offset_of(sum->rows->operand, at, innermost) + begin, step_of(*sum->rows)};
+    if (sum->at != nullptr) {
+      rows.at = reinterpret_cast<const int64_t*>(data(sum->at->operand)) + offset_of(sum->at->operand, at, innermost);
+      rows.at_step = step_of(*sum->at);
+    }
+    if (sum->by != nullptr) {
+      rows.by = reinterpret_cast<const float*>(data(sum->by->operand)) + offset_of(sum->by->operand, at, innermost);
+      rows.by_step = step_of(*sum->by);
+    }
+    block_ops().take_rows(so_far, rows, run, place == 0, n);
     for (int a = last_axis - 1; a >= first_axis && ++at[a] == b_.domain[static_cast<size_t>(a)]; --a) at[a] = 0;
   }
   return true;

@@ -142,14 +142,16 @@ void Evaluator::find_places(const ProgramInstruction& i, Value& v, int64_t* to, 
     *to = base;
     return;
   }
-  std::fill(to, to + n, base);
-  bool good = true;
+  bool good = true, first = true;
   const auto rank = static_cast<size_t>(p_.domain_rank);
   const BlockOps& ops = block_ops();
   for (size_t k = 0; k < i.in.size(); ++k) {
     if (b_.uniform[i.in[k]]) continue;
     const size_t axis = rank + i.axes[k];
-    good = good && ops.add_places(to, static_cast<const int64_t*>(values_[i.in[k]].data), b_.strides[i.operand][axis], b_.dims[i.operand][axis], n);
+    const auto* indices = static_cast<const int64_t*>(values_[i.in[k]].data);
+    const int64_t stride = b_.strides[i.operand][axis], extent = b_.dims[i.operand][axis];
+    good = good && (first ? ops.set_places(to, base, indices, stride, extent, n) : ops.add_places(to, indices, stride, extent, n));
+    first = false;
   }
   for (int64_t e = 0; !good && e < n; ++e) {
     for (size_t k = 0; k < i.in.size(); ++k) index_at(i, k, e);
@@ -486,6 +488,17 @@ void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t beg
   auto b8 = [&](int64_t e) { return static_cast<const uint8_t*>(x.data)[x.uniform ? 0 : e]; };
   const bool up = i.reduction == Reduction::argmax || i.reduction == Reduction::max;
   if (i.reduction == Reduction::argmax || i.reduction == Reduction::argmin) {
+    if (c == Class::f32 && !x.uniform && n > 0) {
+      const auto* from32 = static_cast<const float*>(x.data);
+      const float m = up ? ops.max_f32(from32, n) : ops.min_f32(from32, n);
+      const auto now = static_cast<double>(m);
+      if (!v.started || (!std::isnan(v.sum) && (std::isnan(now) || (up ? now > v.sum : now < v.sum)))) {
+        v.sum = now;
+        v.best = begin + ops.find_f32(from32, m, n);
+      }
+      v.started = true;
+      return;
+    }
     if (c == Class::i64 || c == Class::b8) return find_extreme(v, up, begin, n, [&](int64_t e) { return c == Class::i64 ? i64(e) : static_cast<int64_t>(b8(e)); });
     return find_extreme(v, up, begin, n, [&](int64_t e) { return c == Class::f32 ? static_cast<double>(f32(e)) : f64(e); });
   }
@@ -511,7 +524,11 @@ void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t beg
       return;
     case Reduction::prod:
       if (!v.started) v.sum = 1;
-      for (int64_t e = 0; e < n; ++e) v.sum *= c == Class::f32 ? static_cast<double>(f32(e)) : f64(e);
+      if (!b_.in_order && !x.uniform) {
+        v.sum *= ops.product(c, x.data, n);
+      } else {
+        for (int64_t e = 0; e < n; ++e) v.sum *= c == Class::f32 ? static_cast<double>(f32(e)) : f64(e);
+      }
       v.started = true;
       return;
     default: {

@@ -1,6 +1,6 @@
 #include "backend/cpu/kernels/fused/run/row_copy.h"
 
-#include <cstring>
+#include <algorithm>
 
 namespace ingot::kernels {
 
@@ -9,14 +9,26 @@ std::optional<RowCopy> row_copy(const Bound& b) {
   if (!b.copies) return std::nullopt;
   const Program& p = *b.program;
   const ProgramStore& store = p.stores[0];
-  RowCopy out{RowWalk(b), static_cast<size_t>(b.domain.back()) * ir::size_of(p.memory[store.operand])};
+  const size_t element = ir::size_of(p.memory[store.operand]);
+  RowCopy out{RowWalk(b), static_cast<size_t>(b.domain.back()) * element, element};
   if (out.bytes > longest || !out.walk.add_load(b, store.reg) || !out.walk.add_store(b, store)) return std::nullopt;
   return out;
 }
 
 void RowCopy::run(std::span<const TensorRef> operands, std::byte* const* held, int64_t begin, int64_t end) const {
+  constexpr int64_t most = 128;
+  const BlockOps& ops = block_ops();
+  const RowPiece whole{.to = 0, .from = 0, .n = static_cast<int64_t>(bytes / element), .step = 1};
+  const int64_t to_step = walk.extents.empty() ? 0 : walk.operands[1].strides.back();
   RowWalk::At at(walk, operands, held, begin);
-  for (int64_t row = begin; row < end; ++row, at.next()) std::memmove(at.pointer(1), at.pointer(0), bytes);
+  int64_t offsets[most];
+  for (int64_t row = begin; row < end;) {
+    const int64_t rows = std::min({most, at.rows_left(), end - row});
+    at.find_offsets(0, offsets, rows);
+    ops.copy_rows(element, 0, &whole, 1, {at.start(1), to_step, at.start(0), 0, offsets, rows, true});
+    at.next(rows);
+    row += rows;
+  }
 }
 
 }  // namespace ingot::kernels

@@ -11,6 +11,7 @@ namespace ingot::kernels {
 struct RowCopy {
   RowWalk walk;      // of the load, then of the store
   size_t bytes = 0;  // per row
+  size_t element = 0;              // its bytes
 
   // Copies rows [begin, end). `held`: data of the extra operands after the step's own. Error (invalid_input) for an index out of range.
   void run(std::span<const TensorRef> operands, std::byte* const* held, int64_t begin, int64_t end) const;

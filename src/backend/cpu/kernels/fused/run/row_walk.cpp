@@ -4,6 +4,12 @@
 
 namespace ingot::kernels {
 
+namespace {
+
+[[noreturn]] void fail_outside(int64_t v, int64_t extent) { fail(Code::invalid_input, "index {} is out of range for an axis of size {}", v, extent); }
+
+}  // namespace
+
 RowWalk::RowWalk(const Bound& b) : extents(b.domain.begin(), b.domain.end() - 1), guards(extents.size()) {
   for (int64_t n : extents) rows *= n;
 }
@@ -90,10 +96,10 @@ void RowWalk::At::move(size_t axis, int64_t by) {
   for (size_t k = 0; k < index_count_; ++k) indices_[k] += by * steps.indices[k];
 }
 
-void RowWalk::At::next() {
-  for (size_t a = walk_.extents.size(); a-- > 0;) {
-    move(a, 1);
-    const bool last = ++at_[a] == walk_.extents[a];
+void RowWalk::At::next(int64_t rows) {
+  for (size_t a = walk_.extents.size(); a-- > 0; rows = 1) {
+    move(a, rows);
+    const bool last = (at_[a] += rows) == walk_.extents[a];
     if (last) {
       move(a, -at_[a]);
       at_[a] = 0;
@@ -103,13 +109,29 @@ void RowWalk::At::next() {
   }
 }
 
+void RowWalk::At::find_offsets(size_t operand, int64_t* offsets, int64_t rows) const {
+  const Operand& o = walk_.operands[operand];
+  const size_t axis = walk_.extents.size() - 1;
+  const int64_t step = walk_.extents.empty() ? 0 : steps_[axis].operands[operand];
+  for (int64_t r = 0; r < rows; ++r) offsets[r] = r * step;
+  for (size_t k = o.first_index; k < o.first_index + o.indices; ++k) {
+    const Index& index = walk_.indices[k];
+    const int64_t along = walk_.extents.empty() ? 0 : steps_[axis].indices[k];
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t v = indices_[k][r * along];
+      if (index.extent != INT64_MAX && (v < 0 || v >= index.extent)) fail_outside(v, index.extent);
+      offsets[r] += v * index.step;
+    }
+  }
+}
+
 std::byte* RowWalk::At::pointer(size_t operand) const {
   if ((excluded_ >> operand & 1) != 0) return nullptr;
   const Operand& o = walk_.operands[operand];
   std::byte* p = operands_[operand];
   for (size_t k = o.first_index; k < o.first_index + o.indices; ++k) {
     const int64_t v = *indices_[k], extent = walk_.indices[k].extent;
-    if (extent != INT64_MAX && (v < 0 || v >= extent)) fail(Code::invalid_input, "index {} is out of range for an axis of size {}", v, extent);
+    if (extent != INT64_MAX && (v < 0 || v >= extent)) fail_outside(v, extent);
     p += v * walk_.indices[k].step;
   }
   return p;

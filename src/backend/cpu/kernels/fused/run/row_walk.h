@@ -44,7 +44,12 @@ struct RowWalk {
     At(const RowWalk&, std::span<const TensorRef> operands, std::byte* const* held, int64_t row);
     // The operand's address in this row, or null if a guard excludes it. Error (invalid_input) for an index out of range.
     std::byte* pointer(size_t operand) const;
-    void next();
+    void next(int64_t rows = 1);       // at most rows_left()
+    // Rows left along the innermost axis.
+    int64_t rows_left() const { return walk_.extents.empty() ? 1 : walk_.extents.back() - at_[walk_.extents.size() - 1]; }
+    std::byte* start(size_t operand) const { return operands_[operand]; }  // without its indices
+    // offsets[r]: of row r from here, along the innermost axis, from start(). Not for guarded loads. Error (invalid_input) for an index out of range.
+    void find_offsets(size_t operand, int64_t* offsets, int64_t rows) const;
 
    private:
     void move(size_t axis, int64_t by);

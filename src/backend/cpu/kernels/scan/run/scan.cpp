@@ -1,7 +1,7 @@
-// Scans on the CPU, one line at a time. Floats run in double, as in ATen; integers wrap.
+// Scans on the CPU. Floats run in double, as in ATen; integers wrap.
 #include <algorithm>
-#include <cmath>
 
+#include "backend/cpu/kernels/scan/run/block_scan.h"
 #include "kernels/run/elements.h"
 #include "kernels/scan/run/scan_checks.h"
 
@@ -9,60 +9,81 @@ namespace ingot::kernels {
 
 namespace {
 
+using ir::DType;
+
 Resolved resolve(const Call& call) {
   check_scan(call);
   return {};
 }
 
-template <class Number>
-Number combine(ScanArgs::Kind kind, Number a, Number b) {
-  using Kind = ScanArgs::Kind;
-  if constexpr (std::is_same_v<Number, double>) {
-    switch (kind) {
-      case Kind::sum: return a + b;
-      case Kind::prod: return a * b;
-      case Kind::max: return std::isnan(a) || std::isnan(b) ? a + b : std::max(a, b);
-      case Kind::min: return std::isnan(a) || std::isnan(b) ? a + b : std::min(a, b);
-      default: {
-        if (std::isnan(a) || std::isnan(b)) return a + b;
-        double m = std::max(a, b);
-        return std::isinf(m) ? m : m + std::log1p(std::exp(std::min(a, b) - m));
+Class class_of(DType t) { return ir::is_float(t) ? t == DType::f64 ? Class::f64 : Class::f32 : Class::i64; }
+
+// Elements of other types than blocks have, some steps at a time.
+void scan_converted(ScanArgs::Kind kind, DType type, const ScanBlock& b, void* totals) {
+  constexpr int64_t elements = 2048;
+  alignas(64) int64_t block[elements];  // or floats
+  const BlockOps& ops = block_ops();
+  const Class c = class_of(type);
+  // Bytes of bools are 0 and 1.
+  if (type == DType::b8) type = DType::u8;
+  const int64_t steps = elements / b.lines, memory = static_cast<int64_t>(ir::size_of(type)), own = c == Class::f32 ? 4 : 8;
+  const bool along = b.from_step == 1 || b.from_line != 1;  // whole lines are loaded; else all lines at one step
+  for (int64_t begin = 0; begin < b.length; begin += steps) {
+    const int64_t n = std::min(steps, b.length - begin);
+    const ScanBlock here{block, block, along ? 1 : b.lines, along ? 1 : b.lines, along ? n : 1, along ? n : 1, n, b.lines};
+    auto each = [&](auto fn) {  // of what is contiguous in the block: where it lies there, and along the lines
+      if (along) {
+        for (int64_t l = 0; l < b.lines; ++l) fn(reinterpret_cast<std::byte*>(block) + l * n * own, begin, l, n);
+      } else {
+        for (int64_t i = 0; i < n; ++i) fn(reinterpret_cast<std::byte*>(block) + i * b.lines * own, begin + i, 0, b.lines);
       }
-    }
-  } else {
-    switch (kind) {
-      case Kind::sum: return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-      case Kind::prod: return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-      case Kind::max: return std::max(a, b);
-      default: return std::min(a, b);
-    }
+    };
+    each([&](std::byte* there, int64_t step, int64_t line, int64_t count) {
+      ops.load(type, there, static_cast<const std::byte*>(b.from) + (step * b.from_step + line * b.from_line) * memory, along ? b.from_step : b.from_line, count);
+    });
+    scan_block(kind, c, here, totals, begin == 0);
+    each([&](std::byte* there, int64_t step, int64_t line, int64_t count) {
+      ops.store(type, static_cast<std::byte*>(b.to) + (step * b.to_step + line * b.to_line) * memory, along ? b.to_step : b.to_line, {there, false}, count);
+    });
   }
 }
 
 void run(const Call& call) {
   const auto& args = *static_cast<const ScanArgs*>(call.constants);
   const TensorRef &in = call.operands[0], &out = call.operands[1];
-  int axis = args.axis;
-  int64_t length = in.rank == 0 ? 1 : in.dims[axis];
   if (numel(in) == 0) return;
-  with_element(in.dtype, [&](auto type) {
-    using E = decltype(type);
-    for_lines(in, axis, *call.workers, [&](const int64_t* at, int) {
-      int64_t from = 0, to = 0;
-      for (int d = 0; d < in.rank; ++d) {
-        if (d == axis) continue;
-        from += at[d] * in.strides[d];
-        to += at[d] * out.strides[d];
+  const int axis = args.axis;
+  auto kind = args.kind;
+  if (in.dtype == DType::b8 && kind == ScanArgs::Kind::sum) kind = ScanArgs::Kind::max;
+  // Lines along the innermost other axis go together.
+  const int across = in.rank < 2 ? -1 : axis + 1 == in.rank ? in.rank - 2 : in.rank - 1;
+  const int64_t lines = across < 0 ? 1 : in.dims[across];
+  ScanBlock all{nullptr, nullptr, 0, 0, 0, 0, in.rank == 0 ? 1 : in.dims[axis], 0};
+  if (in.rank > 0) all.from_step = in.strides[axis], all.to_step = out.strides[axis];
+  if (across >= 0) all.from_line = in.strides[across], all.to_line = out.strides[across];
+  // Enough groups for all threads.
+  const int64_t outer = numel(in) / all.length / lines, wanted = 4 * call.workers->count();
+  const int64_t group = std::clamp<int64_t>((lines * outer / wanted + 3) / 4 * 4, 4, ScanBlock::most), groups = (lines + group - 1) / group;
+  const int64_t units = outer * groups, tasks = numel(in) < 20000 ? 1 : std::min(units, wanted);
+  const bool plain = in.dtype == DType::f32 || in.dtype == DType::f64 || in.dtype == DType::i64;
+  call.workers->run(tasks, [&](int64_t task, int) {
+    int64_t totals[ScanBlock::most];  // or doubles
+    for (int64_t unit = units * task / tasks; unit < units * (task + 1) / tasks; ++unit) {
+      int64_t rest = unit / groups;
+      const int64_t first = unit % groups * group;
+      int64_t from = first * all.from_line, to = first * all.to_line;
+      for (int d = in.rank; d-- > 0;) {
+        if (d == axis || d == across) continue;
+        from += rest % in.dims[d] * in.strides[d];
+        to += rest % in.dims[d] * out.strides[d];
+        rest /= in.dims[d];
       }
-      int64_t from_step = in.rank == 0 ? 0 : in.strides[axis], to_step = in.rank == 0 ? 0 : out.strides[axis];
-      typename E::Number total = E::get(element(in, from));
-      if (args.kind == ScanArgs::Kind::sum) total = combine(args.kind, typename E::Number{}, total);  // 0 + -0.0 is 0.0
-      E::put(element(out, to), total);
-      for (int64_t i = 1; i < length; ++i) {
-        total = combine(args.kind, total, E::get(element(in, from + i * from_step)));
-        E::put(element(out, to + i * to_step), total);
-      }
-    });
+      ScanBlock b = all;
+      b.from = element(in, from);
+      b.to = element(out, to);
+      b.lines = std::min(group, lines - first);
+      plain ? scan_block(kind, class_of(in.dtype), b, totals, true) : scan_converted(kind, in.dtype, b, totals);
+    }
   });
 }
 

@@ -63,25 +63,104 @@ void add_neighbours(M* to, const M* from, int64_t n) {
   for (; i < n; ++i) to[i] += from[i];
 }
 
-// Scatters a line to equidistant places.
+// Indices of a line along one axis.
+struct Index {
+  const int64_t* values;
+  int64_t step, extent, stride;  // from one to the next; of the axis
+};
+
+// places[i] = base[i] + the place of index i; base[i] = start + i * step where there is none.
+void find_places(int64_t* places, const int64_t* base, int64_t start, int64_t step, const Index& index, bool wrap, int64_t n) {
+  const int64_t* v = index.values;
+  const int64_t more = wrap ? index.extent : 0;
+  bool inside = true;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t given = v[i * index.step], value = given < 0 ? given + more : given;
+    inside &= static_cast<uint64_t>(value) < static_cast<uint64_t>(index.extent);
+    places[i] = (base != nullptr ? base[i] : start + i * step) + static_cast<int64_t>(static_cast<uint64_t>(value) * static_cast<uint64_t>(index.stride));
+  }
+  for (int64_t i = 0; !inside && i < n; ++i) checked(v[i * index.step], index.extent, wrap);
+}
+
+// How an element that is there and an update become one.
 template <class M>
-void put_line(ScatterArgs::Kind kind, std::byte* into, int64_t to_step, const std::byte* from, int64_t from_step, int64_t n) {
-  M* to = reinterpret_cast<M*>(into);
-  const M* x = reinterpret_cast<const M*>(from);
-  if (kind == ScatterArgs::Kind::set) {
-    for (int64_t i = 0; i < n; ++i) to[i * to_step] = x[i * from_step];
-  } else if (to_step == 1 && from_step == 1) {
-    add_neighbours(to, x, n);
-  } else {
-    for (int64_t i = 0; i < n; ++i) to[i * to_step] += x[i * from_step];
+struct Set {
+  using Memory = M;
+  static void put(ScatterArgs::Kind, M* there, const M* update) { *there = *update; }
+};
+template <class M>
+struct Add {  // floats, or integers that wrap
+  using Memory = M;
+  static void put(ScatterArgs::Kind, M* there, const M* update) { *there = static_cast<M>(*there + *update); }
+};
+template <class E>
+struct Other {
+  using Memory = typename E::Memory;
+  static void put(ScatterArgs::Kind kind, Memory* there, const Memory* update) {
+    auto* p = reinterpret_cast<std::byte*>(there);
+    E::put(p, combine(kind, E::get(p), E::get(reinterpret_cast<const std::byte*>(update))));
+  }
+};
+
+// Scatters n elements to places, and to equidistant ones.
+struct Put {
+  void (*elements)(ScatterArgs::Kind, std::byte* to, const int64_t* places, const std::byte* from, int64_t from_step, int64_t n);
+  void (*line)(ScatterArgs::Kind, std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step, int64_t n);
+};
+
+template <class How>
+struct PutOf {
+  using M = typename How::Memory;
+  static void elements(ScatterArgs::Kind kind, std::byte* into, const int64_t* places, const std::byte* updates, int64_t from_step, int64_t n) {
+    M* to = reinterpret_cast<M*>(into);
+    const M* from = reinterpret_cast<const M*>(updates);
+    for (int64_t i = 0; i < n; ++i) How::put(kind, to + places[i], from + i * from_step);
+  }
+  static void line(ScatterArgs::Kind kind, std::byte* into, int64_t to_step, const std::byte* updates, int64_t from_step, int64_t n) {
+    M* to = reinterpret_cast<M*>(into);
+    const M* from = reinterpret_cast<const M*>(updates);
+    if constexpr (std::is_same_v<How, Add<float>> || std::is_same_v<How, Add<double>>) {
+      if (to_step == 1 && from_step == 1) return add_neighbours(to, from, n);
+    }
+    for (int64_t i = 0; i < n; ++i) How::put(kind, to + i * to_step, from + i * from_step);
+  }
+  static constexpr Put functions{elements, line};
+};
+
+template <template <class> class How>
+const Put* of_size(size_t size) {
+  switch (size) {
+    case 1: return &PutOf<How<uint8_t>>::functions;
+    case 2: return &PutOf<How<uint16_t>>::functions;
+    case 4: return &PutOf<How<uint32_t>>::functions;
+    default: return &PutOf<How<uint64_t>>::functions;
   }
 }
 
-// Calls `fn` with a compile-time kind for the common ones.
-template <class F>
-void with_kind(ScatterArgs::Kind kind, F fn) {
-  if (kind == ScatterArgs::Kind::set) return fn([] { return ScatterArgs::Kind::set; });
-  fn([kind] { return kind; });
+const Put& put_of(ScatterArgs::Kind kind, ir::DType type) {
+  const Put* out = nullptr;
+  if (kind == ScatterArgs::Kind::set && type != ir::DType::b8) return *of_size<Set>(ir::size_of(type));
+  if (kind == ScatterArgs::Kind::add && ir::is_integer(type)) return *of_size<Add>(ir::size_of(type));
+  if (kind == ScatterArgs::Kind::add && type == ir::DType::f32) return PutOf<Add<float>>::functions;
+  if (kind == ScatterArgs::Kind::add && type == ir::DType::f64) return PutOf<Add<double>>::functions;
+  with_element(type, [&](auto element) { out = &PutOf<Other<decltype(element)>>::functions; });
+  return *out;
+}
+
+// Scatters a line of updates whose element i goes to i * to_step and the places of its indices.
+void put_line(const Put& put, const ScatterArgs& args, std::span<const Index> indices, std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step, int64_t n,
+              size_t size) {
+  constexpr int64_t most = 256;
+  int64_t places[most];
+  for (int64_t begin = 0; begin < n; begin += most) {
+    const int64_t count = std::min(most, n - begin);
+    for (size_t k = 0; k < indices.size(); ++k) {
+      Index index = indices[k];
+      index.values += begin * index.step;
+      find_places(places, k == 0 ? nullptr : places, begin * to_step, to_step, index, args.wrap, count);
+    }
+    put.elements(args.kind, to, places, from + begin * from_step * static_cast<int64_t>(size), from_step, count);
+  }
 }
 
 // The updates of a scatter and their destinations.
@@ -107,8 +186,7 @@ class Scatter {
     }
     lines_ = updates_;
     lines_.rank = std::max(last_, 0);
-    const bool adds = args_.kind == ScatterArgs::Kind::add && (out_.dtype == ir::DType::f32 || out_.dtype == ir::DType::f64);
-    plain_ = last_ >= 0 && (adds || (args_.kind == ScatterArgs::Kind::set && out_.dtype != ir::DType::b8));
+    whole_ = std::all_of(line_.index_step, line_.index_step + args_.axes.size(), [](int64_t step) { return step == 0; });
   }
 
   // Slices along the axes before the indices are disjoint in the result, so threads may take them.
@@ -118,26 +196,29 @@ class Scatter {
     return n;
   }
 
-  template <class E>
-  void lines(int64_t begin, int64_t end) const {
-    with_kind(args_.kind, [&](auto kind) {
-      Walk at = walk(begin);
-      for (int64_t n = begin; n < end; ++n, next(at)) {
-        int64_t to = at.base, step = line_.to_step;
-        if (plain_ && equal_steps(at, to, step)) {
-          put_line<typename E::Memory>(args_.kind, element(out_, to), step, element(updates_, at.from), line_.from_step, line_.length);
-          continue;
-        }
-        for (int64_t i = 0; i < line_.length; ++i) {
-          to = at.base + i * line_.to_step;
-          for (size_t k = 0; k < args_.axes.size(); ++k) {
-            const int64_t value = index_of(index(k), at.index[k] + i * line_.index_step[k]);
-            to += checked(value, out_.dims[args_.axes[k]], args_.wrap) * out_.strides[args_.axes[k]];
-          }
-          E::put(element(out_, to), combine(kind(), E::get(element(out_, to)), E::get(element(updates_, at.from + i * line_.from_step))));
-        }
+  // True if each line goes to one place of the indexed axes: threads may take places of the first of these, each looking at all lines.
+  bool has_whole_lines() const { return whole_ && last_ >= 0 && line_.length >= 8; }
+  int64_t places() const { return out_.dims[args_.axes[0]]; }
+
+  // Lines that go to places [first, last) of the first indexed axis, if lines are whole; else all.
+  void lines(int64_t begin, int64_t end, int64_t first = 0, int64_t last = INT64_MAX) const {
+    Index indices[max_rank];
+    for (size_t k = 0; k < args_.axes.size(); ++k) indices[k] = {nullptr, line_.index_step[k], out_.dims[args_.axes[k]], out_.strides[args_.axes[k]]};
+    Walk at = walk(begin);
+    for (int64_t n = begin; n < end; ++n, next(at)) {
+      int64_t to = at.base, step = line_.to_step;
+      if (last != INT64_MAX) {
+        const int64_t place = checked(index_of(index(0), at.index[0]), places(), args_.wrap);
+        if (place < first || place >= last) continue;
       }
-    });
+      const std::byte* from = element(updates_, at.from);
+      if (last_ >= 0 && equal_steps(at, to, step)) {
+        put_.line(args_.kind, element(out_, to), step, from, line_.from_step, line_.length);
+        continue;
+      }
+      for (size_t k = 0; k < args_.axes.size(); ++k) indices[k].values = reinterpret_cast<const int64_t*>(element(index(k), at.index[k]));
+      put_line(put_, args_, {indices, args_.axes.size()}, element(out_, at.base), line_.to_step, from, line_.from_step, line_.length, ir::size_of(out_.dtype));
+    }
   }
 
  private:
@@ -182,7 +263,7 @@ class Scatter {
       if (by != 0 && w.looked_at[k] != w.index[k]) {
         const int64_t rest = std::max<int64_t>(line_.length - 1, 1), grows = (end - begin) / rest;
         bool same = begin + rest * grows == end || line_.length == 1;
-        for (int64_t i = 1; i < line_.length; ++i) same = same && values[i * by] == begin + i * grows;
+        for (int64_t i = 1; same && i < line_.length; ++i) same = values[i * by] == begin + i * grows;
         if (!same) return false;
         w.looked_at[k] = w.index[k];
         w.grows[k] = grows;
@@ -200,7 +281,8 @@ class Scatter {
   int64_t to_strides_[max_rank] = {}, index_strides_[max_rank][max_rank] = {};  // along the updates' axes
   Line line_;
   TensorRef lines_;
-  bool plain_ = false;
+  bool whole_ = false;
+  const Put& put_ = put_of(args_.kind, out_.dtype);
 };
 
 void run(const Call& call) {
@@ -208,41 +290,65 @@ void run(const Call& call) {
   if (numel(updates) == 0) return;
   const Scatter scatter(call);
   const int64_t parts = scatter.parts(), all = numel(updates) / std::max<int64_t>(updates.rank > 0 ? updates.dims[updates.rank - 1] : 1, 1);
-  const int64_t tasks = numel(updates) < 30000 ? 1 : std::min<int64_t>(parts, int64_t{4} * call.workers->count());
-  with_element(call.operands.back().dtype, [&](auto type) {
-    using E = decltype(type);
-    call.workers->run(tasks, [&](int64_t task, int) { scatter.lines<E>(parts * task / tasks * (all / parts), parts * (task + 1) / tasks * (all / parts)); });
-  });
+  const bool few = numel(updates) < 30000;
+  const int64_t tasks = few ? 1 : std::min<int64_t>(parts, int64_t{4} * call.workers->count());
+  const int64_t shares = few || parts > 1 || !scatter.has_whole_lines() ? 1 : std::min<int64_t>(scatter.places(), call.workers->count());
+  if (shares > 1) return call.workers->run(shares, [&](int64_t task, int) { scatter.lines(0, all, scatter.places() * task / shares, scatter.places() * (task + 1) / shares); });
+  call.workers->run(tasks, [&](int64_t task, int) { scatter.lines(parts * task / tasks * (all / parts), parts * (task + 1) / tasks * (all / parts)); });
 }
 
-void run_along(const Call& call) {
+// A part of a scatter_along: the indices from `first` on, so many along each axis.
+void put_along(const Put& put, const Call& call, const int64_t* first, const int64_t* counts) {
   const auto& args = *static_cast<const ScatterArgs*>(call.constants);
   const TensorRef &index = call.operands[0], &updates = call.operands[1], &out = call.operands[2];
-  if (numel(index) == 0) return;
   const int axis = args.axes[0], last = index.rank - 1;
-  const int64_t size = out.rank == 0 ? 1 : out.dims[axis], step = out.rank == 0 ? 0 : out.strides[axis];
-  Line line;
-  if (last >= 0) line = {index.dims[last], updates.strides[last], last == axis ? 0 : out.strides[last], {index.strides[last]}};
-  TensorRef lines = index;
-  lines.rank = std::max(last, 0);
-  with_element(out.dtype, [&](auto type) {
-    using E = decltype(type);
-    with_kind(args.kind, [&](auto kind) {
-      int64_t at[max_rank];
-      for (int64_t n = 0, end = numel(lines); n < end; ++n) {
-        coordinates(n, lines, at);
-        int64_t from = 0, base = 0, where = 0;
-        for (int d = 0; d < last; ++d) {
-          from += at[d] * updates.strides[d];
-          where += at[d] * index.strides[d];
-          if (d != axis) base += at[d] * out.strides[d];
-        }
-        for (int64_t i = 0; i < line.length; ++i) {
-          const int64_t to = base + i * line.to_step + checked(index_of(index, where + i * line.index_step[0]), size, args.wrap) * step;
-          E::put(element(out, to), combine(kind(), E::get(element(out, to)), E::get(element(updates, from + i * line.from_step))));
-        }
-      }
-    });
+  int64_t steps[max_rank] = {};  // in the result: 0 along the axis
+  for (int d = 0; d <= last; ++d) steps[d] = d == axis ? 0 : out.strides[d];
+  int64_t from = 0, base = 0, where = 0, at[max_rank] = {}, lines = 1;
+  auto move = [&](int d, int64_t by) {
+    from += by * updates.strides[d];
+    where += by * index.strides[d];
+    base += by * steps[d];
+  };
+  for (int d = 0; d <= last; ++d) move(d, first[d]);
+  for (int d = 0; d < last; ++d) lines *= counts[d];
+  Index line{nullptr, last < 0 ? 0 : index.strides[last], out.rank == 0 ? 1 : out.dims[axis], out.rank == 0 ? 0 : out.strides[axis]};
+  const int64_t n = last < 0 ? 1 : counts[last], to_step = last < 0 ? 0 : steps[last], from_step = last < 0 ? 0 : updates.strides[last];
+  for (; lines > 0; --lines) {
+    line.values = reinterpret_cast<const int64_t*>(element(index, where));
+    if (line.step == 0 && last != axis) {  // all of it goes to one place of the axis
+      put.line(args.kind, element(out, base + checked(*line.values, line.extent, args.wrap) * line.stride), to_step, element(updates, from), from_step, n);
+    } else {
+      put_line(put, args, {&line, 1}, element(out, base), to_step, element(updates, from), from_step, n, ir::size_of(out.dtype));
+    }
+    for (int d = last - 1; d >= 0; --d) {
+      move(d, 1);
+      if (++at[d] < counts[d]) break;
+      move(d, -counts[d]);
+      at[d] = 0;
+    }
+  }
+}
+
+// Threads take parts of the longest axis other than the one of the indices: what they write is disjoint.
+void run_along(const Call& call) {
+  const auto& args = *static_cast<const ScatterArgs*>(call.constants);
+  const TensorRef &index = call.operands[0], &out = call.operands[2];
+  if (numel(index) == 0) return;
+  int longest = -1;
+  for (int d = 0; d < index.rank; ++d) {
+    if (d != args.axes[0] && (longest < 0 || index.dims[d] > index.dims[longest])) longest = d;
+  }
+  const int64_t tasks = longest < 0 || numel(index) < 20000 ? 1 : std::min<int64_t>(index.dims[longest], call.workers->count());
+  const Put& put = put_of(args.kind, out.dtype);
+  call.workers->run(tasks, [&](int64_t task, int) {
+    int64_t first[max_rank] = {}, counts[max_rank];
+    std::copy(index.dims, index.dims + index.rank, counts);
+    if (tasks > 1) {
+      first[longest] = index.dims[longest] * task / tasks;
+      counts[longest] = index.dims[longest] * (task + 1) / tasks - first[longest];
+    }
+    put_along(put, call, first, counts);
   });
 }
 
