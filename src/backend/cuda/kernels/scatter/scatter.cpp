@@ -32,6 +32,10 @@ std::vector<CudaPart> scatter_cuda_parts(const ScatterArgs& args, ir::DType type
     return {keys, out};
   }
   constexpr std::string_view kinds[] = {"", "combine_sum", "combine_prod", "combine_min", "combine_max"};
+  if (scatters_at_once(args.kind, type)) {
+    add_kernel(out, out.name, fmt::format("scatter_at_once<{}, {}>", cuda_type(type), kinds[static_cast<size_t>(args.kind)]));
+    return {out};
+  }
   for (const char* which : {"chunks", "rest"}) {
     add_kernel(out, fmt::format("{}_{}", out.name, which), fmt::format("scatter_{}<{}, {}>", which, cuda_type(type), kinds[static_cast<size_t>(args.kind)]));
   }

@@ -1,7 +1,6 @@
 constexpr u64 no_key = ~0ull;  // for a point whose index is out of range
-__device__ __forceinline__ void make_keys(const ScatterCudaParameters& p) {
-  const i64 n = (i64)blockIdx.x * scatter_threads + threadIdx.x, line = n / p.points, point = n - line * p.points;
-  if (line >= p.lines) return;
+// The destination of a point; no_key, which is reported, if an index is out of range.
+__device__ __forceinline__ u64 key_of(const ScatterCudaParameters& p, i64 line, i64 point) {
   i64 at_line[3] = {0, 0, 0}, at_point[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
   walk(p.line_axes, line, at_line);
   walk(p.point_axes, point, at_point);
@@ -10,15 +9,17 @@ __device__ __forceinline__ void make_keys(const ScatterCudaParameters& p) {
   for (int k = 0; k < 8; ++k) {
     if (k >= p.indices) break;
     i64 index = ((const i64*)p.index[k])[at_point[1 + k] + (k == 0 ? at_line[0] : 0)], there = p.wrap && index < 0 ? index + p.extent[k] : index;
-    if ((u64)there < (u64)p.extent[k]) {
-      key += (u64)(there * p.step[k]);
-    } else {
+    if ((u64)there >= (u64)p.extent[k]) {
       report((u64*)p.status, 1, index, p.extent[k]);
-      ((u64*)p.keys)[n] = no_key;
-      return;
+      return no_key;
     }
+    key += (u64)(there * p.step[k]);
   }
-  ((u64*)p.keys)[n] = key;
+  return key;
+}
+__device__ __forceinline__ void make_keys(const ScatterCudaParameters& p) {
+  const i64 n = (i64)blockIdx.x * scatter_threads + threadIdx.x, line = n / p.points;
+  if (line < p.lines) ((u64*)p.keys)[n] = key_of(p, line, n - line * p.points);
 }
 // The points of a line in order, and the addresses of their elements.
 template <class M>
@@ -115,4 +116,28 @@ __device__ __forceinline__ void scatter_rest(const ScatterCudaParameters& p) {
 #pragma unroll 8
   for (i64 c = 1; c <= chunks; ++c) total = combined<Kind>(total, begun[c * p.elements]);
   store_combined<M, Kind>(points.out[(i64)key], total);
+}
+// Integers, whose sums, minima and maxima are the same in any order.
+template <class M, int Kind>
+__device__ __forceinline__ void scatter_at_once(const ScatterCudaParameters& p) {
+  const i64 n = (i64)blockIdx.x * scatter_threads + threadIdx.x;
+  const i64 element = n % p.elements, point = n / p.elements % p.points, line = n / p.elements / p.points;
+  if (line >= p.lines) return;
+  const u64 key = key_of(p, line, point);
+  if (key == no_key) return;
+  i64 at_line[3] = {0, 0, 0}, at_element[2] = {0, 0}, at_point[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+  walk(p.line_axes, line, at_line);
+  walk(p.element_axes, element, at_element);
+  walk(p.point_axes, point, at_point);
+  const M update = ((const M*)p.updates)[at_line[1] + at_element[0] + at_point[0]];
+  M* out = (M*)p.out + at_line[2] + at_element[1] + (i64)key;
+  if constexpr (sizeof(M) == 8) {
+    if constexpr (Kind == combine_sum) atomicAdd((unsigned long long*)out, (unsigned long long)update);
+    else if constexpr (Kind == combine_min) atomicMin((long long*)out, (long long)update);
+    else atomicMax((long long*)out, (long long)update);
+  } else {
+    if constexpr (Kind == combine_sum) atomicAdd((unsigned*)out, (unsigned)update);
+    else if constexpr (Kind == combine_min) atomicMin((int*)out, (int)update);
+    else atomicMax((int*)out, (int)update);
+  }
 }

@@ -1,4 +1,5 @@
 #include "backend/cuda/compile/offers.h"
+#include "backend/cuda/kernels/scatter/run/scatter_args.h"
 #include "backend/cuda/kernels/scatter/scatter.h"
 #include "backend/cuda/kernels/sort/sort.h"
 
@@ -11,8 +12,9 @@ std::vector<CodeUnit> code(const Plain& p) {
   auto add = [&](std::vector<kernels::CudaPart> parts, std::string_view (*text)()) {
     for (kernels::CudaPart& part : parts) out.push_back({part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::elements_cuda_text, text}});
   };
-  add(kernels::scatter_cuda_parts(kernels::parse_scatter(p.constants), p.types.back()), kernels::scatter_cuda_text);
-  add(kernels::sort_keys_cuda_parts(), kernels::sort_cuda_text);
+  const kernels::ScatterArgs args = kernels::parse_scatter(p.constants);
+  add(kernels::scatter_cuda_parts(args, p.types.back()), kernels::scatter_cuda_text);
+  if (!kernels::scatters_at_once(args.kind, p.types.back())) add(kernels::sort_keys_cuda_parts(), kernels::sort_cuda_text);
   return out;
 }
 

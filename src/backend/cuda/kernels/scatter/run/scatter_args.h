@@ -3,6 +3,7 @@
 // A point is an index tuple of "scatter", or a place along the axis of "scatter_along" (for each line separately). Its key is its destination in the result.
 // Points are sorted by key, stably, so that one thread can process the points of a key in order: results never depend on timing. Updates that are combined
 // rather than set are split into chunks of points, one thread per chunk and element. A second kernel finishes keys that span several chunks.
+// Integers are combined by atomic operations instead, without keys.
 #pragma once
 #include <string>
 
@@ -32,7 +33,9 @@ inline constexpr int scatter_threads = 256;
 
 // Computes the keys, for all kinds.
 inline constexpr const char* scatter_keys_cuda_name = "scatter_keys";
-// Kernels for set: the name itself; for others: name_chunks and name_rest.
+// Whether updates of this kind are the same in any order: sums, minima and maxima of integers of 4 and 8 bytes.
+bool scatters_at_once(ScatterArgs::Kind, ir::DType);
+// Kernels for set and at once: the name itself; for others: name_chunks and name_rest.
 std::string scatter_cuda_name(ScatterArgs::Kind, ir::DType);
 
 }  // namespace ingot::kernels

@@ -16,11 +16,15 @@ namespace {
 using Pointer = CudaLaunch::Pointer;
 using P = ScatterCudaParameters;
 
-// Computes the keys, sorts them, and launches the kernel that writes. `pointers`: of the operands.
+// Computes the keys, sorts them, and launches the kernel that writes; what may be in any order is one kernel. `pointers`: of the operands.
 CudaLaunches launches(const ScatterArgs& args, P p, ir::DType type, std::vector<Pointer> pointers) {
   CudaLaunches list;
   if (p.lines == 0 || p.points == 0 || p.elements == 0) return list;
   pointers.push_back({Pointer::status, offsetof(P, status)});
+  if (scatters_at_once(args.kind, type)) {
+    list.add(scatter_cuda_name(args.kind, type), divided_up(p.lines * p.points * p.elements, scatter_threads), scatter_threads, p, pointers);
+    return list;
+  }
   size_t keys = list.reserve(8 * p.lines * p.points);
   p.room = p.points;
   auto with_keys = pointers;
