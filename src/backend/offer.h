@@ -225,6 +225,8 @@ struct Compiler {
   std::vector<DeviceCode> (*compile)(std::span<const CodeUnit>, const Target&);
   // One step for independent steps that are alike: it reads what they read, step by step, then writes what they write. Null: the backend has none.
   EmittedStep (*join)(std::span<const Concurrent>) = nullptr;
+  // How many rows a reduction should have so that all of the device works. 1: the device divides rows itself.
+  int64_t reduced_rows = 1;
 };
 const Compiler& compiler_for(const Target&);
 

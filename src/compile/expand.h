@@ -13,5 +13,7 @@ ir::Graph join_moments(ir::Graph, const Backend&);
 
 // Makes a product whose columns are joined with others in groups a product for each group, if a kernel of the backend writes these at no cost (split_columns.cpp).
 ir::Graph split_columns(ir::Graph, const Backend&);
+// Reduces few long rows in parts, and then the parts, if the backend wants more rows (long_reductions.cpp).
+ir::Graph split_reductions(ir::Graph, const Backend&);
 
 }  // namespace ingot::compile

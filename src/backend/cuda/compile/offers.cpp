@@ -191,6 +191,7 @@ std::vector<DeviceCode> compile(std::span<const CodeUnit> units, const Target& t
 }  // namespace
 
 extern const Compiler compiler;
-const Compiler compiler{check, offers, compile, join_steps};
+constexpr int64_t reduced_rows = 1024;  // some blocks for each processor; one block reduces a row
+const Compiler compiler{check, offers, compile, join_steps, reduced_rows};
 
 }  // namespace ingot::backend::cuda
