@@ -172,3 +172,12 @@ def test_every_float16():
     for f in (lambda a: a.half(), lambda a: a.half().float() * 2, lambda a: a.double().half()):
         got, want = ingot.compile(Calls(f), inputs=[floats])(floats), f(floats)
         assert got.dtype == want.dtype and torch.equal(got.isnan(), want.isnan()) and torch.equal(got[~want.isnan()], want[~want.isnan()])
+
+
+def test_nextafter():
+    a, b = (t.flatten() for t in torch.meshgrid(torch.tensor(SPECIAL), torch.tensor(SPECIAL), indexing="ij"))
+    for x, y in [(a, b), (a, b[:1]), (a[3:4], b), (a[:0], b[:0]), (a.double(), b.double())]:
+        got, want = ingot.compile(Calls(torch.nextafter), inputs=[x, y])(x, y), torch.nextafter(x, y)
+        assert torch.equal(got.isnan(), want.isnan()) and torch.equal(got[~want.isnan()], want[~want.isnan()])
+        zero = want == 0
+        assert torch.equal(torch.signbit(got[zero]), torch.signbit(want[zero]))

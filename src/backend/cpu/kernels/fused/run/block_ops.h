@@ -19,7 +19,7 @@ struct BlockArgument {
   bool uniform;
 };
 
-// Rows of floats to be added: row p is at from + p * step, or from + at[p * at_step], times by[p * by_step] if there is `by`.
+// Rows of floats to be added: row p is at from + p * step, plus at[p * at_step] if there is `at`, times by[p * by_step] if there is `by`.
 struct SummedRows {
   const float* from;
   int64_t step;
