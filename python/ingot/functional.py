@@ -214,8 +214,12 @@ class Functional:
         return True
 
 
+# With one group torch's shape function gives a view, but only until its result is kept for the next call; eager copies.
+_COPIES = (torch.ops.aten.channel_shuffle.default, torch.ops.aten.native_channel_shuffle.default)
+
+
 def _storage(node: Node):
-    return of_memory(node.meta.get("val"))
+    return None if node.target in _COPIES else of_memory(node.meta.get("val"))
 
 
 def trace_view(node: Node, stop: Callable[[Node], bool]):
@@ -343,7 +347,11 @@ def lays(values, placeholders, typed=True) -> list[Lay | None]:
     memory = {m.untyped_storage()._cdata: i for i, n in enumerate(placeholders) if (m := _strided(n)) is not None}
     right = corrected(placeholders[0].graph) if placeholders else {}
     metas = [(v, _strided(v)) for v in values]
-    return [m if m is None else Lay(_hints(m.shape), m.dtype if typed else None, list(right.get(v) or _hints(m.stride())), memory.get(m.untyped_storage()._cdata)) for v, m in metas]
+
+    def owner(v, m):
+        return None if trace_view(v, lambda n: n.target in _COPIES)[0].target in _COPIES else memory.get(m.untyped_storage()._cdata)
+
+    return [m if m is None else Lay(_hints(m.shape), m.dtype if typed else None, list(right.get(v) or _hints(m.stride())), owner(v, m)) for v, m in metas]
 
 
 def _strided(value) -> torch.Tensor | None:

@@ -179,9 +179,19 @@ Value roll(Value x, const Dims& shifts, const Axes& dims) {
   std::map<Axis, Dim> rows;
   for (size_t i = 0; i < dims.size(); ++i) {
     const Axis axis = x.axis(dims[i]);
-    if (!(x.dim(axis) == Dim(0))) rows[axis] += shifts[i];
+    if (!(x.dim(axis) == Dim(0) || x.dim(axis) == Dim(1))) rows[axis] += shifts[i];
   }
   if (rows.empty()) return x;
+  if (std::count(x.dims().begin(), x.dims().end(), Dim(1)) > 0) {  // axes of one element need no index
+    Dims kept, by;
+    Axes axes;
+    for (Axis axis = 0; axis < x.rank(); ++axis) {
+      if (x.dim(axis) == Dim(1)) continue;
+      if (const auto found = rows.find(axis); found != rows.end()) axes.push_back(static_cast<Axis>(kept.size())), by.push_back(found->second);
+      kept.push_back(x.dim(axis));
+    }
+    return reshape(roll(reshape(x, kept), by, axes), x.dims());
+  }
   if (rows.begin()->first + 1 == x.rank()) {
     const Axis axis = rows.begin()->first;
     const Dim size = x.dim(axis), front = rolled_to_front(x, size, rows.begin()->second);

@@ -52,6 +52,22 @@ def compiled(forward, *inputs, way="compile", **options):
     return model, torch.compile(model, backend="ingot") if way == "torch.compile" else ingot.compile(model, inputs=list(inputs), **options)
 
 
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+def test_shuffle_of_one_group_copies(way):
+    """In a new process torch's shape function gives a view."""
+
+    def forward(x):
+        return torch.channel_shuffle(x.clip_(2, 5), 1), x
+
+    with torch.no_grad():
+        torch._subclasses.FakeTensorMode.cache_clear()
+        x, y = (torch.arange(24.0).view(2, 3, 4) for _ in range(2))
+        model, module = compiled(forward, x.clone(), way=way)
+        (shuffled, given), (expected, _) = module(x), model(y)
+    assert torch.equal(shuffled, expected) and memory(given) == memory(x)
+    assert memory(expected) != memory(y) and memory(shuffled) != memory(x)
+
+
 aten = torch.ops.aten
 TRANSPOSED = torch.arange(8.0).view(2, 2, 2).transpose(1, 2)
 CHANNELS_LAST = torch.arange(40.0).view(5, 2, 2, 2).permute(0, 3, 1, 2)

@@ -112,6 +112,18 @@ def test_a_block_on_a_gpu(shift, fused):
     assert kinds == ["fused", *["fused"] * (shift > 0), "matmul", "attention", "matmul", "fused"]
 
 
+def test_rolled_axes_of_many():
+    """A tensor may have more axes than a step: those of one element are left out."""
+
+    class Rolled(torch.nn.Module):
+        def forward(self, x):
+            return torch.roll(x, (1, 1), (0, 1)), torch.roll(x, (1, 5, -1), (2, 3, 19))
+
+    x = torch.arange(2.0**10).view([1, 2] * 10)
+    for a, b in zip(ingot.compile(Rolled(), inputs=[x], fallback="error")(x), Rolled()(x)):
+        assert torch.equal(a, b)
+
+
 @pytest.mark.parametrize("dims, shifts", [((1,), (2,)), ((0, 2), (1, -1)), ((0, 1), (-1, 4)), ((1, 2), (1, 2)), ((0, 0), (1, 1)), ((-2, 0, 2), (7, 5, -9))], ids=str)
 def test_rolled_axes(dims, shifts):
     class Rolled(torch.nn.Module):
