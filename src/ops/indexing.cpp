@@ -182,11 +182,39 @@ Value slices(const Value& x, int64_t dim, const Value& index, const Value& sourc
   return scatter(x, {x.axis(dim)}, {positions}, x.axis(dim), values, kind);
 }
 
+// True if the index is the same everywhere beside one axis, as `index[:, None].expand(-1, n)` is.
+bool is_same_beside(const Value& index, Axis axis) {
+  const Graph& g = index.graph();
+  auto map_of = [&](ValueId v) -> const AffineMap* {
+    const Node& node = g.producer(v);
+    const bool plain = node.op == Op::view && !node.attributes.map("map").fill;
+    return plain ? &node.attributes.map("map") : nullptr;
+  };
+  ValueId v = index.id();
+  while (g.producer(v).op == Op::cast) v = g.producer(v).in[0];
+  const AffineMap* map = map_of(v);
+  if (map == nullptr) return false;
+  AffineMap all = *map;
+  while ((map = map_of(v = g.producer(v).in[0])) != nullptr) all = compose(all, *map);
+  return std::all_of(all.axes.begin(), all.axes.end(), [&](const AffineMap::Axis& a) {
+    return std::all_of(a.terms.begin(), a.terms.end(), [&](const AffineMap::Term& t) { return t.axis == axis || all.dims[t.axis] == Dim(1); });
+  });
+}
+
 Value along(const Value& x, int64_t dim, Value index, const Value& source, const char* kind) {
   if (x.rank() == 0) {
     Value first = source.rank() == 0 ? unsqueeze(source, 0) : slice(source, 0, Dim(0), Dim(1), 1);  // there may be more of them than indices
     Value y = scatter_along(reshape(x, {Dim(1)}), 0, reshape(position(index), {Dim(1)}), same_type(x, first), kind);
     return reshape(y, {});
+  }
+  const Axis axis = x.axis(dim);
+  if (x.rank() > 1 && index.rank() == x.rank() && index.dims() == source.dims() && is_same_beside(index, axis)) {
+    Dims rest = x.dims();
+    rest[static_cast<size_t>(axis)] = index.dim(axis);
+    if (rest == index.dims()) {  // whole slices
+      for (Axis d = x.rank() - 1; d >= 0; --d) index = d == axis ? index : take(index, d, 0);
+      return slices(x, axis, index, source, kind);
+    }
   }
   return scatter_along(x, dim, position(index), same_type(x, source), kind);
 }
