@@ -213,6 +213,8 @@ Value along(const Value& x, int64_t dim, Value index, const Value& source, const
     rest[static_cast<size_t>(axis)] = index.dim(axis);
     if (rest == index.dims()) {  // whole slices
       for (Axis d = x.rank() - 1; d >= 0; --d) index = d == axis ? index : take(index, d, 0);
+      index = position(index);
+      index = select(index < 0, Operand(x.dim(axis)), index);  // out of range: indices along an axis do not count from the end
       return slices(x, axis, index, source, kind);
     }
   }

@@ -42,3 +42,13 @@ def test_scatters(name, is_open):
         torch.testing.assert_close(compiled(x, I[:few], s[:few] if is_open else s), function(x, I[:few], s[:few] if is_open else s))
     steps = [step["label"] for step in compiled.engine.inspect()["functions"][0]["programs"][0]["steps"]]
     assert ("scatter_along" not in steps) == rows and any(label.startswith("scatter") for label in steps), steps
+
+
+@pytest.mark.parametrize("index", [-1, 10])
+def test_an_index_outside_is_refused(index):
+    function, x, s, _ = CASES["rows"]
+    compiled = ingot.compile(type("Model", (torch.nn.Module,), {"forward": lambda self, *given: function(*given)})(), inputs=[x, I, s], fallback="error")
+    outside = I.clone()
+    outside[3] = index
+    with pytest.raises(ingot.InputError, match="out of range"):
+        compiled(x, outside, s)
