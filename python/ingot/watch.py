@@ -162,7 +162,8 @@ _watches: "weakref.WeakSet[Watch]" = weakref.WeakSet()
 
 def written(ids: set):
     """Marks the tensors of these ids as written, because torch may not have counted it."""
-    for watch in filter(None, [ref() for ref in tuple(_watches.data)]):  # copied in one step: other threads may add to it
+    # Other threads and the collector may change the set. It is copied in one step; while a tuple of it is made, the collector may run.
+    for watch in filter(None, [ref() for ref in _watches.data.copy()]):
         if here := watch.snapshot.ids & ids:
             watch._written |= here
             watch.mark()
