@@ -61,12 +61,12 @@ def _with_tensor(user: Node, read: Node) -> Node | None:
     other = getattr(user.target._overloadpacket, "Tensor", None)
     if other is None or len(user.args) != 2 or user.args[1] is not read or not isinstance(user.args[0], Node) or len(other._schema.arguments) < 2 or other._schema.is_mutable:
         return None
-    given = user.args[0].meta["val"]
+    given, tensor = user.args[0].meta["val"], read.args[0].meta["val"]
+    if given.dtype.is_floating_point and not given.dim() and given.dtype != tensor.dtype:
+        return None  # the type of two scalars is the wider one
     element = _element(user, read)
     if not given.dtype.is_floating_point:  # beside integers a number of Python has the default type
         element = _cast(user, element, torch.get_default_dtype())
-    elif not given.dim():
-        element = _cast(user, element, given.dtype)
     made = _made(user, other, user.args[0], element)
     if made.meta["val"].dtype == user.meta["val"].dtype:
         return made
