@@ -70,7 +70,7 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     if isinstance(module, torch.export.ExportedProgram):
         return _compile_program(program, options, parameters_of_program(module), output_names)
     compiled = _compile_program(program, options, parameters_of(module.forward), output_names)
-    compiled._kind.owned_by(module)
+    alone(compiled._kind.owned_by)(module)  # while another thread traces the same model, its weights are fake
     return compiled
 
 

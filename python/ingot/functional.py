@@ -18,7 +18,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from . import autocast, devices, fake_quantisation, hidden_views, identities, overlap, own_writes, read_numbers, reshapes, result_types
 from .branches import branches_of, with_checks
 from .errors import InputError, UnsupportedError
-from .overlap import NotFunctional, hint, of_memory
+from .overlap import NotFunctional, gives_new, hint, of_memory
 from .strides import corrected
 
 Node = torch.fx.Node
@@ -214,12 +214,8 @@ class Functional:
         return True
 
 
-# With one group torch's shape function gives a view, but only until its result is kept for the next call; eager copies.
-_COPIES = (torch.ops.aten.channel_shuffle.default, torch.ops.aten.native_channel_shuffle.default)
-
-
 def _storage(node: Node):
-    return None if node.target in _COPIES else of_memory(node.meta.get("val"))
+    return None if gives_new(node) else of_memory(node.meta.get("val"))
 
 
 def trace_view(node: Node, stop: Callable[[Node], bool]):
@@ -350,7 +346,7 @@ def lays(values, placeholders, typed=True) -> list[Lay | None]:
     metas = [(v, _strided(v)) for v in values]
 
     def owner(v, m):
-        return None if trace_view(v, lambda n: n.target in _COPIES)[0].target in _COPIES else memory.get(m.untyped_storage()._cdata)
+        return None if gives_new(trace_view(v, gives_new)[0]) else memory.get(m.untyped_storage()._cdata)
 
     return [m if m is None else Lay(_hints(m.shape), m.dtype if typed else None, list(right.get(v) or _hints(m.stride())), owner(v, m)) for v, m in metas]
 

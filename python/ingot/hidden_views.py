@@ -9,7 +9,7 @@ import torch
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.utils import _pytree as pytree
 
-from .overlap import NotFunctional, constants_allowed, copied, may_write, of_memory, source_of, value_of
+from .overlap import NotFunctional, constants_allowed, copied, gives_new, may_write, of_memory, source_of, value_of
 
 # Views that functionalisation knows, by name.
 _KNOWN = {
@@ -82,7 +82,7 @@ def memories_written(graph) -> set:
 
 
 def _shared(node, written):
-    if not written or node.target is operator.getitem:
+    if not written or node.target is operator.getitem or gives_new(node):
         return False
     return any((m := of_memory(v)) in written and source_of(node, m) is not None for v in pytree.tree_leaves(value_of(node)))
 

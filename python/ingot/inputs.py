@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from .errors import InputError
@@ -61,6 +62,8 @@ class Input:
         for axis, (low, opt, high) in enumerate(zip(self.min_shape, self.opt_shape, self.max_shape)):
             if not low <= opt <= high:
                 raise InputError(f"{label}: axis {axis} has min {low}, opt {opt}, max {high}; min <= opt <= max must hold")
+        if math.prod(max(size, 1) for size in self.opt_shape) >= 2**59:  # an example has this shape
+            raise InputError(f"{label}: shape {self.opt_shape} has more elements than memory has room for")
         self.dtype = _dtype_name(dtype, label)
         self.memory_format = _memory_format(memory_format, len(self.min_shape), label)
         self.shared_dims = {}

@@ -67,6 +67,14 @@ def of_memory(value):
         return None
 
 
+def gives_new(node) -> bool:
+    """True if the node's operator has a kernel of its own, and its schema shares no memory: the result is a new tensor, even if torch's function for its shape gives a view."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or any(r.alias_info for r in target._schema.returns):
+        return False
+    return target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CPU)
+
+
 def hint(size):
     if isinstance(size, int):
         return size

@@ -6,6 +6,7 @@
 #include "ir/compose.h"
 #include "ir/replace.h"
 #include "kernels/definition.h"
+#include "kernels/run/kernel.h"
 
 namespace ingot::compile {
 
@@ -89,7 +90,7 @@ std::optional<NodeId> find_sum(const Graph& g, const Node& squares, const Backen
   if (!is_sum(first) || first.attributes.integers("axes") != axes || !are_same(g, first.in[0], difference.in[0], dims)) return std::nullopt;
   int64_t n = 1;
   for (int64_t axis : axes) n *= dims[static_cast<size_t>(axis)].constant().value_or(0);
-  if (n == 0 || !is_mean_of(g, difference.in[1], first, dims, n)) return std::nullopt;
+  if (n == 0 || dims.size() > kernels::max_rank || !is_mean_of(g, difference.in[1], first, dims, n)) return std::nullopt;
   const kernels::Definition& moments = *kernels::definition_of(Op::moments);
   Node sketch;
   sketch.op = Op::moments;

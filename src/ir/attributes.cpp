@@ -71,6 +71,7 @@ const T& get(const Attributes& attributes, std::string_view name, const char* ki
 }  // namespace
 
 bool Attributes::boolean(std::string_view name) const { return get<bool>(*this, name, "a bool"); }
+bool wraps(const Attributes& a) { return a.find("wrap") == nullptr || a.boolean("wrap"); }
 const std::string& Attributes::string(std::string_view name) const { return get<std::string>(*this, name, "a string"); }
 DType Attributes::dtype(std::string_view name) const { return get<DType>(*this, name, "a dtype"); }
 const AffineMap& Attributes::map(std::string_view name) const { return get<AffineMap>(*this, name, "a map"); }

@@ -329,10 +329,10 @@ Handle take_along(Handle table, Axis axis, Handle at) {
   return make_node(table.graph(), Op::take_along, {table.id(), cast(at, DType::i64).id()}, {{"axis", axis}});
 }
 
-Handle scatter(Handle base, std::vector<int64_t> axes, std::vector<Handle> indices, int64_t position, Handle updates, const char* kind) {
+Handle scatter(Handle base, std::vector<int64_t> axes, std::vector<Handle> indices, int64_t position, bool wrap, Handle updates, const char* kind) {
   std::vector<ValueId> in{base.id(), cast(updates, base.dtype()).id()};
   for (const Handle& i : indices) in.push_back(cast(i, DType::i64).id());
-  return make_node(base.graph(), Op::scatter, std::move(in), {{"axes", to_attribute(axes)}, {"position", position}, {"kind", kind}});
+  return make_node(base.graph(), Op::scatter, std::move(in), {{"axes", to_attribute(axes)}, {"position", position}, {"wrap", wrap}, {"kind", kind}});
 }
 
 Handle scatter_along(Handle base, Axis axis, Handle at, Handle updates, const char* kind) {

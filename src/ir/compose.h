@@ -141,7 +141,7 @@ Handle scan(const char* kind, Handle x, Axis axis);
 Handle concat(std::vector<Handle> parts, Axis axis);                  // promotes; legacy empty 1-d operands are dropped
 Handle gather(Handle table, std::vector<int64_t> axes, std::vector<Handle> indices, int64_t position, bool wrap);
 Handle take_along(Handle table, Axis axis, Handle index);
-Handle scatter(Handle base, std::vector<int64_t> axes, std::vector<Handle> indices, int64_t position, Handle updates, const char* kind);
+Handle scatter(Handle base, std::vector<int64_t> axes, std::vector<Handle> indices, int64_t position, bool wrap, Handle updates, const char* kind);
 Handle scatter_along(Handle base, Axis axis, Handle index, Handle updates, const char* kind);
 std::pair<Handle, Handle> sort(Handle x, Axis axis, bool descending, bool stable);
 std::pair<Handle, Handle> moments(Handle x, const Axes& axes);        // sums, sums of squared differences from the mean

@@ -297,10 +297,8 @@ class Evaluator {
         continue;
       }
       const Data& index = *indices[static_cast<size_t>(found - axes.begin())];
-      int64_t v = index.i[static_cast<size_t>(flat_broadcast(inner, index.dims))];
-      const Attribute* wrap = a.find("wrap");
-      if (v < 0 && (wrap == nullptr || a.boolean("wrap"))) v += table[d];
-      if (v < 0 || v >= table[d]) fail(Code::invalid_input, "index {} is out of range for an axis of size {}", v, table[d]);
+      const int64_t given = index.i[static_cast<size_t>(flat_broadcast(inner, index.dims))], v = given < 0 && wraps(a) ? given + table[d] : given;
+      if (v < 0 || v >= table[d]) fail(Code::invalid_input, "index {} is out of range for an axis of size {}", given, table[d]);
       out[d] = v;
     }
     return out;

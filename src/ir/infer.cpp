@@ -320,6 +320,7 @@ class Infer {
 
   Type scatter() {
     kind_of_scatter();
+    wraps(a_);
     Dims dims = gathered(type(0), 2);
     if (type(1).dtype != type(0).dtype) bad("base is {}, updates are {}", name_of(type(0).dtype), name_of(type(1).dtype));
     if (dims.size() != type(1).dims.size()) bad("updates have shape {}, but {} is needed", show(type(1).dims), show(dims));

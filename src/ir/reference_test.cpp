@@ -214,7 +214,7 @@ TEST(Reference, GatherAndScatter) {
   };
   expect(of([](Handle t, Handle i) { return gather(t, {0}, {i}, 0, true); }), {4, 5, 0, 1});
   expect(of([](Handle t, Handle i) { return gather(t, {0, 1}, {i, i * 0 + 1}, 0, true); }), {5, 1});
-  expect(of([](Handle t, Handle i) { return scatter(t, {0}, {i}, 0, full(t.graph(), {2, 2}, 10.0, DType::f32), "add"); }), {10, 11, 2, 3, 14, 15});
+  expect(of([](Handle t, Handle i) { return scatter(t, {0}, {i}, 0, true, full(t.graph(), {2, 2}, 10.0, DType::f32), "add"); }), {10, 11, 2, 3, 14, 15});
   EXPECT_THROW(of([](Handle t, Handle i) { return gather(t, {0}, {i}, 0, false); }), Error);
   EXPECT_THROW(of([](Handle t, Handle i) { return gather(t, {1}, {i}, 1, true); }), Error);
   auto along = [&](auto body) {

@@ -191,9 +191,15 @@ inline int64_t int_binary(Op op, int64_t a, int64_t b, int bits, bool is_signed)
     case Op::fmin: return std::min(a, b);
     case Op::max:
     case Op::fmax: return std::max(a, b);
-    case Op::gcd: {
-      auto magnitude = [](int64_t v) { return v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v); };
-      return static_cast<int64_t>(std::gcd(magnitude(a), magnitude(b)));
+    case Op::gcd: {  // of the least number there is no magnitude in the type: ATen goes on with the number itself
+      auto magnitude = [&](int64_t v) { return v < 0 && (bits == 64 || v != INT64_C(-1) << (bits - 1)) ? wrap(-static_cast<__int128>(v)) : v; };
+      int64_t x = magnitude(a), y = magnitude(b);
+      while (x != 0) {
+        const int64_t rest = x == -1 ? 0 : y % x;
+        y = x;
+        x = rest;
+      }
+      return y;
     }
     case Op::bit_and: return a & b;
     case Op::bit_or: return a | b;

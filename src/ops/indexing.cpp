@@ -36,7 +36,7 @@ Value nonzero_elements(const Value& x) {
   const Dim count = read_size(sum(cast(flag, DType::i64), {}), n);
   // Each goes to its place among those found; all others to one place behind, which nobody reads.
   Value place = select(flag, so_far - 1, n);
-  Value found = scatter(full(g, {n + 1}, 0, DType::i64), {0}, {place}, 0, iota(g, n), "set");
+  Value found = scatter(full(g, {n + 1}, 0, DType::i64), {0}, {place}, 0, false, iota(g, n), "set");
   return view(found, slice_map(found.dims(), 0, 0, count, 1));
 }
 
@@ -99,12 +99,16 @@ Positions positions_of(const Value& x, const std::vector<std::optional<Value>>& 
   return p;
 }
 
-// Where the mask holds, the next row of `rows`; elsewhere x. The mask covers x's leading axes.
-Value put_where(const Value& x, Value mask, const Value& rows, bool accumulate) {
+// Where the mask holds, the next row of `rows`; elsewhere x. The mask covers x's leading axes. `all`: every row must be taken. Rows that are missing or left are an
+// index out of range.
+Value put_where(const Value& x, Value mask, const Value& rows, bool accumulate, bool all) {
   Dims none(rows.dims().size(), Dim(0)), one = none;
   one[0] = 1;
   // One row is appended, so that there is one to read where none is taken.
-  Value at = maximum(scan("sum", cast(reshape(mask, {mask.numel()}), DType::i64), 0) - 1, 0);
+  const Dim behind = rows.dim(0), outside = behind + 1;
+  const Value flags = reshape(mask, {mask.numel()}), count = cast(flags, DType::i64), next = scan("sum", count, 0) - 1;
+  const Value fits = all ? equal(sum(count, {}), behind) : next < behind;
+  const Value at = select(flags, select(fits, next, outside), all ? select(fits, behind, outside) : Operand(behind));
   Value taken = reshape(gather(pad(rows, none, one, 0), {0}, {at}, 0, false), x.dims());
   while (mask.rank() < x.rank()) mask = unsqueeze(mask, -1);
   return select(mask, accumulate ? x + taken : taken, x);
@@ -120,12 +124,13 @@ Value put(const Value& x, const std::vector<std::optional<Value>>& indices, cons
     return select(mask, accumulate ? x + one : one, x);
   }
   if (indices.size() == 1 && indices[0] && indices[0]->dtype() == DType::b8 && indices[0]->rank() >= 1 && indices[0]->rank() <= x.rank() &&
-      values.rank() == 1 + x.rank() - indices[0]->rank() && Dims(values.dims().begin() + 1, values.dims().end()) == Dims(x.dims().begin() + indices[0]->rank(), x.dims().end())) {
-    return put_where(x, *indices[0], values, accumulate);
+      values.rank() == 1 + x.rank() - indices[0]->rank() && !(values.dim(0) == Dim(1)) &&
+      Dims(values.dims().begin() + 1, values.dims().end()) == Dims(x.dims().begin() + indices[0]->rank(), x.dims().end())) {
+    return put_where(x, *indices[0], values, accumulate, true);
   }
   Positions p = positions_of(x, indices);
   Value shape = gather(p.x, p.axes, p.indices, p.position, true);
-  return reshape(scatter(p.x, p.axes, p.indices, p.position, expand(values, shape.dims()), accumulate ? "add" : "set"), x.dims());
+  return reshape(scatter(p.x, p.axes, p.indices, p.position, true, expand(values, shape.dims()), accumulate ? "add" : "set"), x.dims());
 }
 
 // Elements of the sorted `boundaries` that come before each of x; NaN comes last.
@@ -174,12 +179,12 @@ const char* reduction(const std::string& reduce) {
   fail(Code::unsupported, "scatter: reduce \"{}\"", reduce);
 }
 
-// index_add, index_copy: slices of `source` go to the positions along one axis.
-Value slices(const Value& x, int64_t dim, const Value& index, const Value& source, const char* kind) {
-  if (x.rank() == 0) return reshape(slices(reshape(x, {Dim(1)}), 0, index, source, kind), {});
+// index_add and its like: slices of `source` go to the positions along one axis. `wrap`: negative ones count from the end.
+Value slices(const Value& x, int64_t dim, const Value& index, bool wrap, const Value& source, const char* kind) {
+  if (x.rank() == 0) return reshape(slices(reshape(x, {Dim(1)}), 0, index, wrap, source, kind), {});
   Value positions = index.rank() == 0 ? reshape(position(index), {Dim(1)}) : position(index);
   Value values = source.rank() < x.rank() ? reshape(same_type(x, source), {Dim(1)}) : same_type(x, source);
-  return scatter(x, {x.axis(dim)}, {positions}, x.axis(dim), values, kind);
+  return scatter(x, {x.axis(dim)}, {positions}, x.axis(dim), wrap, values, kind);
 }
 
 // True if the index is the same everywhere beside one axis, as `index[:, None].expand(-1, n)` is.
@@ -213,9 +218,7 @@ Value along(const Value& x, int64_t dim, Value index, const Value& source, const
     rest[static_cast<size_t>(axis)] = index.dim(axis);
     if (rest == index.dims()) {  // whole slices
       for (Axis d = x.rank() - 1; d >= 0; --d) index = d == axis ? index : take(index, d, 0);
-      index = position(index);
-      index = select(index < 0, Operand(x.dim(axis)), index);  // out of range: indices along an axis do not count from the end
-      return slices(x, axis, index, source, kind);
+      return slices(x, axis, index, false, source, kind);
     }
   }
   return scatter_along(x, dim, position(index), same_type(x, source), kind);
@@ -298,10 +301,10 @@ std::vector<Value> embedding_bag(const Value& table, const Value& given, const V
     sizes = sum(ones, {1});
   } else {
     // How many bags have begun.
-    const Value begun = scatter(full(g, {n + Dim(1)}, 0, DType::i64), {0}, {offsets}, 0, full(g, {bags}, 1, DType::i64), "add");
+    const Value begun = scatter(full(g, {n + Dim(1)}, 0, DType::i64), {0}, {offsets}, 0, false, full(g, {bags}, 1, DType::i64), "add");
     const Value bag = scan("sum", slice(begun, 0, Dim(0), n, 1), 0) - 1;
-    sizes = scatter(full(g, {bags}, 0, DType::i64), {0}, {bag}, 0, ones, "add");
-    y = scatter(full(g, {bags, table.dim(1)}, start, rows.dtype()), {0}, {bag}, 0, rows, mode == 2 ? "max" : "add");
+    sizes = scatter(full(g, {bags}, 0, DType::i64), {0}, {bag}, 0, false, ones, "add");
+    y = scatter(full(g, {bags, table.dim(1)}, start, rows.dtype()), {0}, {bag}, 0, false, rows, mode == 2 ? "max" : "add");
   }
   if (mode == 1) y = y / cast(maximum(unsqueeze(sizes, 1), 1), y.dtype());
   if (mode == 2) y = select(unsqueeze(sizes, 1) > 0, y, 0.0);
@@ -350,13 +353,12 @@ const Definition definitions[] = {
      }},
     {"index_select(Tensor self, int dim, Tensor index)", Types::each,
      [](Value x, int64_t dim, Value index) {
-       if (x.rank() == 0) return x;
+       if (x.rank() == 0) return reshape(gather(reshape(x, {Dim(1)}), {0}, {reshape(position(index), {Dim(1)})}, 0, false), {});
        return gather(x, {x.axis(dim)}, {index.rank() == 0 ? unsqueeze(position(index), 0) : position(index)}, x.axis(dim), false);
      }},
     {"gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False)", Types::each,
      [](Value x, int64_t dim, Value index, bool) {
        position(index);
-       if (x.rank() == 0 && index.rank() == 0) return x;
        if (x.rank() == 0) x = unsqueeze(x, 0);
        if (index.rank() == 0) return reshape(take_along(x, dim, unsqueeze(index, 0)), {});
        if (index.numel() == Dim(0)) return full(x.graph(), index.dims(), 0, x.dtype());  // of any rank
@@ -384,7 +386,7 @@ const Definition definitions[] = {
        Dims x_dims = common, i_dims = common;
        x_dims[static_cast<size_t>(a)] = mine[static_cast<size_t>(a)];
        i_dims[static_cast<size_t>(a)] = theirs[static_cast<size_t>(a)];
-       index = select(index < 0, index + Operand(x.dim(a)), index);  // along a named axis, negative positions count from the end
+       index = map(Op::mod, {index, x.dim(a)});  // along a named axis every position counts, around the axis and around again
        return take_along(expand(x, x_dims), a, expand(index, i_dims));
      }},
     {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False)", Types::each,
@@ -400,7 +402,7 @@ const Definition definitions[] = {
     {"index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1)", Types::each,
      [](Value x, int64_t dim, Value index, Value source, Scalar alpha) {
        if (!alpha.is_integer() || alpha.to_int() != 1) source = source * literal(x.graph(), alpha, source.dtype());
-       return slices(x, dim, index, source, "add");
+       return slices(x, dim, index, false, source, "add");
      }},
     {"scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)", Types::each,
      [](Value x, int64_t dim, Value index, Value source, std::string reduce, bool own) {
@@ -408,22 +410,22 @@ const Definition definitions[] = {
      }},
     {"index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True)", Types::each,
      [](Value x, int64_t dim, Value index, Value source, std::string reduce, bool own) {
-       return reduced_into(x, source, reduce, own, [&](const Value& base, const Value& from, const char* kind) { return slices(base, dim, index, from, kind); });
+       return reduced_into(x, source, reduce, own, [&](const Value& base, const Value& from, const char* kind) { return slices(base, dim, index, false, from, kind); });
      }},
     {"take(Tensor self, Tensor index)", Types::each, [](Value x, Value index) { return gather(reshape(x, {Dim(-1)}), {0}, {long_position(index)}, 0, true); }},
     {"index_copy(Tensor self, int dim, Tensor index, Tensor source)", Types::each,
-     [](Value x, int64_t dim, Value index, Value source) { return slices(x, dim, long_position(index), source, "set"); }},
+     [](Value x, int64_t dim, Value index, Value source) { return slices(x, dim, long_position(index), false, source, "set"); }},
     {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value)", Types::each,
      [](Value x, int64_t dim, Value index, Scalar value) {
        Dims dims = x.rank() == 0 ? Dims{Dim(1)} : x.dims();
        dims[x.rank() == 0 ? 0 : static_cast<size_t>(x.axis(dim))] = index.numel();
-       return slices(x, dim, long_position(index), full(x.graph(), dims, value, x.dtype()), "set");
+       return slices(x, dim, long_position(index), true, full(x.graph(), dims, value, x.dtype()), "set");
      }},
     {"index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value)", Types::each,
      [](Value x, int64_t dim, Value index, Value value) {
        Dims dims = x.rank() == 0 ? Dims{Dim(1)} : x.dims();
        dims[x.rank() == 0 ? 0 : static_cast<size_t>(x.axis(dim))] = index.numel();
-       return slices(x, dim, long_position(index), expand(cast(value, x.dtype()), dims), "set");
+       return slices(x, dim, long_position(index), true, expand(cast(value, x.dtype()), dims), "set");
      }},
     {"masked_scatter(Tensor self, Tensor mask, Tensor source)", Types::each,
      [](Value x, Value mask, Value source) {
@@ -431,7 +433,7 @@ const Definition definitions[] = {
        same_type(x, source);
        const Dims common = require_broadcast(x.graph(), {x.dims(), mask.dims()});
        if (common.empty()) return select(mask, reshape(take(reshape(source, {Dim(-1)}), 0, Dim(0)), {}), x);
-       return put_where(expand(x, common), expand(mask, common), reshape(source, {source.numel()}), false);
+       return put_where(expand(x, common), expand(mask, common), reshape(source, {source.numel()}), false, false);
      }},
     // A row of the unit matrix each: a class out of range is an error, as in eager.
     {"one_hot(Tensor self, int num_classes=-1)",

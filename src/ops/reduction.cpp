@@ -209,7 +209,7 @@ Value histc(const Value& x, int64_t bins, const Scalar& min, const Scalar& max) 
   // Each counts in its bin; those outside in one more, which nobody reads.
   Graph& g = x.graph();
   const Value number = cast(place, DType::i64), bin = select(inside & (number >= 0) & (number < bins), number, bins);
-  const Value counts = scatter(full(g, {Dim(bins + 1)}, 0, DType::i64), {0}, {bin}, 0, full(g, bin.dims(), 1, DType::i64), "add");
+  const Value counts = scatter(full(g, {Dim(bins + 1)}, 0, DType::i64), {0}, {bin}, 0, false, full(g, bin.dims(), 1, DType::i64), "add");
   return cast(view(counts, slice_map(counts.dims(), 0, 0, bins, 1)), x.dtype());
 }
 

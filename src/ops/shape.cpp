@@ -292,7 +292,7 @@ Value image_of_columns(Value x, const Dims& size, const Axes& kernel, const Axes
     places.push_back(ir::index(g, along_kernel, static_cast<Axis>(i)) * dilation[i] + ir::index(g, along_windows, static_cast<Axis>(2 + i)) * stride[i]);
   }
   const Value wide = widened(split);
-  Value y = scatter(full(g, {x.dim(0), channels, whole[0], whole[1]}, 0, wide.dtype()), {2, 3}, places, 2, wide, "add");
+  Value y = scatter(full(g, {x.dim(0), channels, whole[0], whole[1]}, 0, wide.dtype()), {2, 3}, places, 2, false, wide, "add");
   for (Axis i = 0; i < 2; ++i) y = view(y, slice_map(y.dims(), 2 + i, padding[static_cast<size_t>(i)], size[static_cast<size_t>(i)], 1));
   return cast(y, x.dtype());
 }

@@ -187,6 +187,8 @@ struct ForTarget {
 struct Origin {
   std::string file, code, module, target;
   int line = 0;
+  // Of an error there.
+  std::string text() const { return file.empty() ? std::string() : file + ":" + std::to_string(line) + (code.empty() ? "" : ": `" + code + "`"); }
 };
 
 // Of the weights. left_out: the host gives them (Weight::Source::host). unread: left out, and not even read for the hash of weights; for `write` alone.

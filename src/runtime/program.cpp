@@ -22,8 +22,9 @@ MemoryBlock reserve(size_t bytes, Allocator& from, std::string_view what) {
   }
 }
 
-LoadedFunction load_function(const plan::Function& f, const plan::Program& p, const backend::Backend& backend) {
+LoadedFunction load_function(const plan::Plan& plan, const plan::Function& f, const plan::Program& p, const backend::Backend& backend) {
   LoadedFunction out;
+  out.plan = &plan;
   out.function = &f;
   out.program = &p;
   out.backend = &backend;
@@ -118,9 +119,17 @@ void check_bounds(std::span<const int64_t> dims, std::span<int64_t> strides, int
   }
 }
 
+// An error in what the caller gave, found while the step ran.
+void name_step(Error& e, const LoadedFunction& loaded, size_t step) {
+  const plan::Step& s = loaded.program->steps[step];
+  const bool known = s.origin < loaded.plan->origins.size();
+  e.message = fmt::format("step \"{}\"{}: {}", s.label, known ? " (" + loaded.plan->origins[s.origin].target + ")" : "", e.message);
+  if (known) e.at(loaded.plan->origins[s.origin].text());
+}
+
 Error failed_assertion(const plan::Check& c, const plan::Plan& plan) {
   Error problem(Code::invalid_input, fmt::format("an assertion of the model failed: {}", std::string_view(c.why).substr(assertion.size())));
-  if (c.origin != UINT32_MAX) problem.at(fmt::format("{}:{}: `{}`", plan.origins[c.origin].file, plan.origins[c.origin].line, plan.origins[c.origin].code));
+  if (c.origin != UINT32_MAX) problem.at(plan.origins[c.origin].text());
   return problem.fix("give inputs for which it holds");
 }
 
@@ -289,7 +298,12 @@ void inject_fault(const LoadedFunction& loaded, const Resolved& r, size_t step, 
 
 void run_step(const LoadedFunction& loaded, const Resolved& r, size_t step, std::byte* scratch, Workers& workers, backend::Stream& stream) {
   const Resolved::Step& s = r.steps[step];
-  loaded.steps[step].kernel->run({s.operands, s.sizes, loaded.steps[step].constants.get(), s.kernel.state.get(), scratch, &workers, loaded.backend, &stream});
+  try {
+    loaded.steps[step].kernel->run({s.operands, s.sizes, loaded.steps[step].constants.get(), s.kernel.state.get(), scratch, &workers, loaded.backend, &stream});
+  } catch (Error& e) {
+    if (e.code == Code::invalid_input) name_step(e, loaded, step);
+    throw;
+  }
 #ifdef INGOT_FAULTS
   inject_fault(loaded, r, step, stream);
 #endif

@@ -17,6 +17,7 @@ namespace ingot::runtime {
 
 // Kernels and constants of a function. All sessions share them.
 struct LoadedFunction {
+  const plan::Plan* plan = nullptr;
   const plan::Function* function = nullptr;
   const plan::Program* program = nullptr;
   const backend::Backend* backend = nullptr;
@@ -37,7 +38,7 @@ inline size_t padded_bytes(size_t bytes, size_t alignment) { return (bytes + 64 
 MemoryBlock reserve(size_t bytes, Allocator&, std::string_view what);
 
 // Error (format) names the step whose kernel or constants are wrong.
-LoadedFunction load_function(const plan::Function&, const plan::Program&, const backend::Backend& = backend::cpu_backend());
+LoadedFunction load_function(const plan::Plan&, const plan::Function&, const plan::Program&, const backend::Backend& = backend::cpu_backend());
 
 // A tensor of the caller, in memory of the host or of the device.
 struct HostTensor {

@@ -188,7 +188,7 @@ void Routine::read(const Region::Read& x, const Run& run) {
   if (value < s.min || value > most) {
     Error problem(Code::invalid_input,
                   fmt::format("a size that the model reads from data ({}) is {}, outside {}..{}", s.name, value, s.min, most == INT64_MAX ? "" : std::to_string(most)));
-    if (x.origin != UINT32_MAX) problem.at(fmt::format("{}:{}: `{}`", plan_.origins[x.origin].file, plan_.origins[x.origin].line, plan_.origins[x.origin].code));
+    if (x.origin != UINT32_MAX) problem.at(plan_.origins[x.origin].text());
     throw problem.fix("give inputs for which the program's own checks (torch._check) hold, or export it with a wider range");
   }
   symbols_[x.symbol] = value;

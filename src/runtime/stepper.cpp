@@ -72,7 +72,7 @@ void Stepper::begin(size_t function, std::vector<int64_t> symbols, std::span<con
 }
 
 void Stepper::start(const plan::Function& f, const plan::Program& p, std::vector<int64_t> symbols) {
-  loaded_ = load_function(f, p, *placement_.backend);
+  loaded_ = load_function(*plan_, f, p, *placement_.backend);
   resolved_ = resolve(loaded_, *plan_, memory_, std::move(symbols), *workers_);
   arena_ = block(resolved_->arena_bytes, "the memory between the steps");
   scratch_ = block(resolved_->scratch_bytes, "the scratch memory of the steps");

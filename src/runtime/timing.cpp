@@ -338,7 +338,7 @@ std::vector<Timing> time(const plan::Plan& plan, const Placement& place, std::sp
   }
   std::vector<std::unique_ptr<Resolved>> functions;
   for (const plan::Function& f : plan.functions) {
-    LoadedFunction loaded = load_function(f, f.programs[place.target], *place.backend);
+    LoadedFunction loaded = load_function(plan, f, f.programs[place.target], *place.backend);
     std::vector<int64_t> usual;
     for (const plan::Symbol& s : f.symbols) usual.push_back(s.opt);
     functions.emplace_back();

@@ -21,8 +21,8 @@ Weights::Weights(std::shared_ptr<const plan::Plan> of, int threads, Allocator& a
   loaded_->placement = place(plan(), device);
   const size_t t = loaded_->placement.target;
   const plan::Function& prepare = plan().targets[t].prepare;
-  loaded_->prepare = load_function(prepare, prepare.programs[0], backend());
-  for (const plan::Function& f : plan().functions) loaded_->functions.push_back(load_function(f, f.programs[t], backend()));
+  loaded_->prepare = load_function(plan(), prepare, prepare.programs[0], backend());
+  for (const plan::Function& f : plan().functions) loaded_->functions.push_back(load_function(plan(), f, f.programs[t], backend()));
   given_.sources.resize(plan().weights.size(), nullptr);
   given_.copies.resize(plan().weights.size());
   given_.changes.resize(plan().weights.size());

@@ -68,6 +68,23 @@ def test_shuffle_of_one_group_copies(way):
     assert memory(expected) != memory(y) and memory(shuffled) != memory(x)
 
 
+@pytest.mark.parametrize("shuffle", [torch.channel_shuffle, torch.ops.aten.native_channel_shuffle])
+def test_shuffle_of_one_group_keeps_its_values(shuffle):
+    """A later write to the operand does not reach the copy."""
+
+    def forward(x):
+        y = x + 1
+        shuffled = shuffle(y, 1)
+        y.mul_(2)
+        return y, shuffled
+
+    torch._subclasses.FakeTensorMode.cache_clear()
+    x = torch.arange(24.0).view(2, 3, 4)
+    model, module = compiled(forward, x)
+    for result, expected in zip(module(x), model(x), strict=True):
+        assert torch.equal(result, expected)
+
+
 aten = torch.ops.aten
 TRANSPOSED = torch.arange(8.0).view(2, 2, 2).transpose(1, 2)
 CHANNELS_LAST = torch.arange(40.0).view(5, 2, 2, 2).permute(0, 3, 1, 2)

@@ -258,11 +258,11 @@ def test_helpers():
 
 
 def _interpreted(forward, *inputs):
-    """A graph as one engine, and the graph."""
+    """A graph as one engine of the CPU, and the graph."""
     from ingot.torch_tensorrt.dynamo.conversion import convert_module
 
     graph = torch.fx.symbolic_trace(type("Model", (torch.nn.Module,), {"forward": forward})())
-    return convert_module(graph, [torch_tensorrt.Input.from_tensor(x) for x in inputs]), graph
+    return convert_module(graph, [torch_tensorrt.Input.from_tensor(x) for x in inputs], torch_tensorrt.dynamo.CompilationSettings(device="cpu")), graph
 
 
 def test_an_interpreter_negates_a_tensor():
@@ -279,7 +279,7 @@ def test_an_interpreter_reads_the_number_in_a_shape_tensor():
             return torch.ops.aten.arange.start_step(1, end, 2), x + end
 
     end = torch_tensorrt.Input(min_shape=(5,), opt_shape=(7,), max_shape=(10,), dtype=torch.int32, torch_tensor=torch.tensor(7, dtype=torch.int32), is_shape_tensor=True)
-    engine = convert_module(torch.fx.symbolic_trace(Model()), [end, torch_tensorrt.Input((3,))])
+    engine = convert_module(torch.fx.symbolic_trace(Model()), [end, torch_tensorrt.Input((3,))], torch_tensorrt.dynamo.CompilationSettings(device="cpu"))
     x = torch.randn(3)
     for n in (5, 7, 10):
         numbers, sums = engine(torch.tensor(n, dtype=torch.int32), x)

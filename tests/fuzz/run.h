@@ -43,7 +43,7 @@ inline bool is_short(const runtime::LoadedFunction& f, const runtime::Resolved& 
 }
 
 inline void run(const plan::Plan& plan, const plan::Function& f, const plan::Program& program, const runtime::Memory& memory) {
-  runtime::LoadedFunction loaded = runtime::load_function(f, program);
+  runtime::LoadedFunction loaded = runtime::load_function(plan, f, program);
   std::vector<int64_t> symbols;
   for (const plan::Symbol& s : f.symbols) symbols.push_back(s.opt);
   auto resolved = runtime::resolve(loaded, plan, memory, symbols, inline_workers());

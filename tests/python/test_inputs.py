@@ -18,6 +18,7 @@ def test_fixed_and_ranged():
 
 @pytest.mark.parametrize("arguments, text", [
     (dict(shape=(2, -1), name="x"), "input 'x': size -1 in shape (2, -1) is negative"),
+    (dict(shape=(2**62, 8), name="x"), f"input 'x': shape ({2**62}, 8) has more elements than memory has room for"),
     (dict(shape=(2, 1.5)), "an input: size 1.5 in shape (2, 1.5) is not an integer"),
     (dict(min_shape=(1,), opt_shape=(9,), max_shape=(8,), name="x"), "input 'x': axis 0 has min 1, opt 9, max 8; min <= opt <= max must hold"),
     (dict(min_shape=(1,), opt_shape=(2, 2), max_shape=(8,)), "an input: min_shape (1,), opt_shape (2, 2) and max_shape (8,) have different ranks"),

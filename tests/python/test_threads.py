@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 
 import ingot
+from ingot import ahead_of_time, kinds
 
 
 def test_one_thread_uses_one_processor():
@@ -88,3 +89,44 @@ assert done[0] and os.waitstatus_to_exitcode(done[1]) == 7, done
 """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_model_that_another_thread_traces(monkeypatch):
+    """While torch traces a model its weights are fake: the end of another build of the same model does not take them."""
+    started, done = threading.Event(), threading.Event()
+
+    class Waits(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 8)
+
+        def forward(self, x):
+            if threading.current_thread() is other and type(self.layer.weight) is not torch.nn.Parameter:
+                started.set()
+                done.wait(1)
+            return self.layer(x)
+
+    model, x = Waits().eval(), torch.randn(2, 8)
+    other = threading.Thread(target=lambda: ingot.compile(model, inputs=[x]))
+    build = ahead_of_time._compile_program
+
+    def built(*arguments):
+        made = build(*arguments)
+        if threading.current_thread() is not other:
+            other.start()
+            assert started.wait(20)
+        return made
+
+    owned, seen = kinds.FromModel.owned_by, []
+
+    def owned_by(self, of):
+        seen.append(type(of.layer.weight))
+        owned(self, of)
+
+    monkeypatch.setattr(ahead_of_time, "_compile_program", built)
+    monkeypatch.setattr(kinds.FromModel, "owned_by", owned_by)
+    compiled = ingot.compile(model, inputs=[x])
+    done.set()
+    other.join()
+    assert seen == [torch.nn.Parameter] * 2
+    torch.testing.assert_close(compiled(x), model(x))

@@ -50,8 +50,6 @@ FUNCTIONS = {
     "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
     "softplus": torch.nn.functional.softplus,
 }
-# Not the same code in each instruction set: their own loops.
-IN_VECTORS = {"exp", "erf", "tanh", "sigmoid", "silu", "gelu", "gelu_tanh", "sqrt", "rsqrt", "reciprocal"}
 
 
 class _Report(ctypes.Structure):
@@ -82,22 +80,21 @@ class Walk:
         self.name, self._library = name, _library()
         count = self._library.ulp_ways()
         self.ways = [self._library.ulp_way(k).decode() for k in range(count)]
-        self._first = 0 if name in IN_VECTORS else count - 1
         self._of_ways, self._given = (_Report * count)(), (_Report * 4)()
 
     def add(self, x: torch.Tensor, *given: torch.Tensor, kernels: bool = True):
         """given: other results to measure too. The NaN and signed zeros of the first one are the expected ones."""
         given = [g.contiguous() for g in given]
         pointers = (ctypes.c_void_p * max(len(given), 1))(*[g.data_ptr() for g in given])
-        first = self._first if kernels else len(self.ways)
+        first = 0 if kernels else len(self.ways)
         good = self._library.ulp_walk(
             self.name.encode(), ctypes.c_void_p(x.data_ptr()), ctypes.c_int64(x.numel()), pointers, len(given), self._given, first, self._of_ways
         )
         assert good, f"{self.name} is no function of one float"
 
     def of_ways(self) -> dict[str, Result]:
-        """By instruction set; a function with one code for all stands under each."""
-        return {way: _result(self._of_ways[max(k, self._first)]) for k, way in enumerate(self.ways)}
+        """By instruction set."""
+        return {way: _result(self._of_ways[k]) for k, way in enumerate(self.ways)}
 
     def given(self, k: int) -> Result:
         return _result(self._given[k])

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "compile/schedule/scheduler.h"
 #include "kernels/definition.h"
+#include "kernels/run/kernel.h"
 
 namespace ingot::compile {
 
@@ -36,6 +37,9 @@ void Scheduler::plain(NodeId n) {
     operands.push_back(k < step.read_as.size() && step.read_as[k] ? broadcast_to(std::move(*place), *step.read_as[k]) : std::move(*place));
   }
   for (ValueId v : node.out) operands.push_back(s_.places[v]);
+  for (const BufferView& p : operands) {
+    if (p.layout.dims.size() > kernels::max_rank) fail(Code::unsupported, "a {} of {} axes; {} are possible", name_of(node.op), p.layout.dims.size(), kernels::max_rank);
+  }
   backend::Plain site{kernel->name, step.constants, {}};
   for (const BufferView& p : operands) site.types.push_back(p.dtype);
   Decision d = choose({std::move(site), nullptr, layouts_of(operands), are_aligned(operands)});

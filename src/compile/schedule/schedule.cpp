@@ -22,7 +22,16 @@ Schedule make_schedule(const StoragePlan& s) { return Scheduler(s).run(); }
 
 Schedule Scheduler::run() {
   // If a step misses something, the others are still scheduled: one round finds many missing values.
-  for (NodeId n = 0; n < g_.nodes.size(); ++n) node(n);
+  for (NodeId n = 0; n < g_.nodes.size(); ++n) {
+    try {
+      node(n);
+    } catch (Error& e) {
+      if (e.code != Code::unsupported) throw;
+      if (e.origin.empty() && g_.nodes[n].origin < g_.origins.size()) e.at(g_.origins[g_.nodes[n].origin].text());
+      if (e.remedy.empty()) e.fix("change the model there, or leave the operator to PyTorch (torch_executed_ops)");
+      throw;
+    }
+  }
   if (out_.missing.size() > 0) return std::move(out_);
   if (!c_.is_prepare) copy_outputs();
   const size_t computed = out_.steps.size();

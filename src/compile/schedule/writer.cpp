@@ -428,9 +428,11 @@ class Writer : BodyWriter {
     return r;
   }
 
+  // What lies before the axis stays as it is, so that the error names the index that was given.
   Reg wrapped(Reg index, const Dim& extent) {
-    Reg negative = map(Op::lt, DType::b8, {index, number(int64_t{0}, DType::i64)});
-    return map(Op::select, DType::i64, {negative, map(Op::add, DType::i64, {index, size(extent)}), index});
+    const Reg zero = number(int64_t{0}, DType::i64), from_end = map(Op::add, DType::i64, {index, size(extent)});
+    const Reg inside = map(Op::select, DType::i64, {map(Op::lt, DType::b8, {from_end, zero}), index, from_end});
+    return map(Op::select, DType::i64, {map(Op::lt, DType::b8, {index, zero}), inside, index});
   }
 
   Reg pull_gather(const Node& node, const Point& at) {

@@ -16,7 +16,7 @@ ScatterArgs::Kind kind_of(const ir::Node& node) {
 PlainStep plain(const ir::Graph& g, const ir::Node& node) {
   ScatterArgs args;
   args.kind = kind_of(node);
-  args.wrap = true;
+  args.wrap = wraps(node.attributes);
   args.position = static_cast<uint8_t>(node.attributes.integer("position"));
   for (int64_t axis : node.attributes.integers("axes")) args.axes.push_back(static_cast<uint8_t>(axis));
   ir::Dims indices;
@@ -45,7 +45,7 @@ ir::Graph random_case(std::mt19937& random) {
   updates[static_cast<size_t>(axis)] = count;
   const ir::DType type = c.one_of({ir::DType::f32, ir::DType::i64});
   const ir::Handle base = c.input("base", type, dims), index = c.input("index", ir::DType::i64, {count}), with = c.input("updates", type, updates);
-  c.output("y", ir::scatter(base, {axis}, {index}, axis, with, random_kind(c)));
+  c.output("y", ir::scatter(base, {axis}, {index}, axis, c.below(2) == 0, with, random_kind(c)));
   return c.take();
 }
 

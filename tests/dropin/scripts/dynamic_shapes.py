@@ -6,6 +6,8 @@ import tempfile
 import torch
 import torch_tensorrt
 
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")  # of a model without tensors
+
 
 class Two(torch.nn.Module):
     def forward(self, a, b):
@@ -21,10 +23,10 @@ with torch.no_grad():
     for inputs in (shared, older, profiles):
         compiled = torch_tensorrt.compile(model, ir="dynamo", inputs=inputs, min_block_size=1, assume_dynamic_shape_support=True)
         for batch, length in ((1, 2), (4, 16), (8, 64)):
-            a, b = torch.randn(batch, length, 8), torch.randn(batch, length, 8)
+            a, b = torch.randn(batch, length, 8, device=DEVICE), torch.randn(batch, length, 8, device=DEVICE)
             torch.testing.assert_close(compiled(a, b), model(a, b))
     try:
-        compiled(torch.randn(9, 16, 8), torch.randn(9, 16, 8))
+        compiled(torch.randn(9, 16, 8, device=DEVICE), torch.randn(9, 16, 8, device=DEVICE))
     except ValueError as problem:
         assert "outside the range" in str(problem)
     else:
@@ -37,6 +39,6 @@ with torch.no_grad():
         loaded = torch_tensorrt.load(path).module()
         torch_tensorrt.save(compiled, path, inputs=profiles)
         for n in (2, 7):
-            a, b = torch.randn(n, 5, 8), torch.randn(n, 5, 8)
+            a, b = torch.randn(n, 5, 8, device=DEVICE), torch.randn(n, 5, 8, device=DEVICE)
             torch.testing.assert_close(loaded(a, b), model(a, b))
             torch.testing.assert_close(torch_tensorrt.load(path).module()(a, b), model(a, b))

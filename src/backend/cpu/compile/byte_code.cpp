@@ -23,7 +23,7 @@ class Emitter {
     }
     size_t rank = b_.outer.size() + b_.row.size();
     if (rank > kernels::max_domain_rank || b_.operands.size() > kernels::max_operands) {
-      fail(Code::unsupported, "a fused body with {} axes and {} operands is too large", rank, b_.operands.size());
+      fail(Code::unsupported, "an expression of {} axes and {} operands; {} and {} are possible", rank, b_.operands.size(), kernels::max_domain_rank, kernels::max_operands);
     }
     for (const Instruction& i : b_.code) instruction(i);
     for (const Store& s : b_.stores) {

@@ -319,7 +319,7 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
   if (p.has_reductions && b.across == 0 && row * std::max(p.slots, 1) * 8 <= 256 * 1024) block = row;
   if (b.rows_together != 0) block = b.rows_together * row;
   b.block = static_cast<size_t>((std::max<int64_t>(block, 1) + 63) / 64 * 64);
-  b.scratch = (p.code.size() * 48 + 127) / 64 * 64 + static_cast<size_t>(p.slots) * b.block * 8 + 64;
+  b.scratch = (p.code.size() * Evaluator::state_bytes + 127) / 64 * 64 + static_cast<size_t>(p.slots) * b.block * 8 + 64;
   // A map that is only stored, contiguously and in its own type, writes to memory directly.
   b.in_place.assign(p.code.size(), 0);
   for (size_t s = 0; s < p.stores.size(); ++s) {

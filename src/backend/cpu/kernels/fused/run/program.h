@@ -264,7 +264,7 @@ class Evaluator {
   void finish(const ProgramInstruction&, uint32_t id);
   void write(size_t store, const int64_t* at, int64_t begin, int64_t n);
   std::byte* slot(uint32_t id) const { return block(p_.code[id].slot); }
-  std::byte* block(int slot) const;
+  std::byte* block(int slot) const { return scratch_ + (p_.code.size() * state_bytes + 127) / 64 * 64 + static_cast<size_t>(slot) * b_.block * 8; }
   // Offset of the operand's element at the outer coordinates `at`, in elements, counting the first `axes` axes.
   int64_t offset_of(uint32_t operand, const int64_t* at, int axes) const {
     int64_t offset = 0;
