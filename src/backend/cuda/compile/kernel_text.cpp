@@ -342,7 +342,8 @@ class Printer : UnitText {
     }
     bool arg = i.reduction == Reduction::argmax || i.reduction == Reduction::argmin;
     std::string narrowed = ir::size_of(i.dtype) < 4 && ir::is_integer(i.dtype) ? fmt::format("({})", ir::name_of(i.dtype)) : "";
-    line("const {} r{} = ({}){}{}{};", value_type(i.dtype), k, value_type(i.dtype), narrowed, across, arg ? ".index" : "");
+    if (arg) across = fmt::format("place_of({})", across);
+    line("const {} r{} = ({}){}{};", value_type(i.dtype), k, value_type(i.dtype), narrowed, across);
     if (sums_exponentials(static_cast<Reg>(k))) line("const f32 i{} = 1.0f / r{};", k, k);
   }
 
