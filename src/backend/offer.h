@@ -140,6 +140,8 @@ struct EmittedStep {
   size_t elementwise = SIZE_MAX;
   // Steps with equal names here can be one step, if they are independent (Compiler::join); empty: not this one.
   std::string alike = {};
+  // The step with the code that it would not launch alone, for steps that are joined; null: there is no other.
+  std::shared_ptr<const EmittedStep> whole = {};
   // The step is faster if its result takes the memory of an operand that is read element by element, since the caches hold that.
   bool reuses = false;
 };
@@ -215,6 +217,8 @@ inline bool is_near(double cost, double least) { return cost <= 2 * least; }
 struct Concurrent {
   const EmittedStep* step;
   size_t operands, writes;
+  std::vector<StridedLayout> layouts = {};  // of the operands, and their types; empty: unknown
+  std::vector<ir::DType> dtypes = {};
 };
 
 // The compile-time half of a backend. All functions are pure. A backend is one line of run/backends.def.

@@ -23,39 +23,75 @@ ValueId concat_of(const Context& c, const ScheduledStep& s) {
   return out;
 }
 
+bool are_alike(const ScheduledStep& x, const ScheduledStep& y) {
+  return !x.emitted.alike.empty() && x.emitted.alike == y.emitted.alike && x.emitted.kernel == y.emitted.kernel && x.rivals.empty() && y.rivals.empty();
+}
+
 }  // namespace
 
-// Neighbouring steps that the backend finds alike, and of which none reads or overwrites what another one writes, become one step: phases of a transposed
-// convolution, branches of a block. Each alone seldom fills a GPU.
-void Scheduler::join_steps() {
-  const auto join = backend::compiler_for(c_.backend.target).join;
-  if (join == nullptr) return;
+// True if neither step reads or overwrites what the other one writes.
+bool Scheduler::are_independent(const ScheduledStep& x, const ScheduledStep& y) const {
   auto memory = [&](const BufferView& p) {
     const PlannedBuffer& b = out_.buffers.list[p.buffer];
     return std::pair(b.kind, b.kind == plan::Buffer::Kind::arena ? p.buffer : b.index);
   };
   auto is_written = [](const ScheduledStep& s, size_t operand) { return operand + s.writes >= s.operands.size(); };
   // Parts of a concatenation are different elements of the same memory.
-  auto are_independent = [&](const ScheduledStep& x, const ScheduledStep& y) {
-    const ValueId whole = concat_of(c_, x);
-    const bool parts = whole != none_id && whole == concat_of(c_, y);
-    for (size_t i = 0; i < x.operands.size(); ++i) {
-      for (size_t j = 0; j < y.operands.size(); ++j) {
-        const bool both = is_written(x, i) && is_written(y, j), one = is_written(x, i) || is_written(y, j);
-        if (one && !(both && parts) && memory(x.operands[i]) == memory(y.operands[j])) return false;
-      }
+  const ValueId whole = concat_of(c_, x);
+  const bool parts = whole != none_id && whole == concat_of(c_, y);
+  for (size_t i = 0; i < x.operands.size(); ++i) {
+    for (size_t j = 0; j < y.operands.size(); ++j) {
+      const bool both = is_written(x, i) && is_written(y, j), one = is_written(x, i) || is_written(y, j);
+      if (one && !(both && parts) && memory(x.operands[i]) == memory(y.operands[j])) return false;
     }
-    return true;
-  };
+  }
+  return true;
+}
+
+// Moves steps that are alike and do not depend on each other next to one another: layers of two branches, whose steps follow each other branch by branch. What the moved
+// steps need comes in front of them.
+void Scheduler::bring_together() {
+  constexpr size_t window = 16, most_needed = 8;
+  std::vector<ScheduledStep>& steps = out_.steps;
+  for (size_t first = 0, end; first < steps.size(); first = end) {
+    end = first + 1;  // of the steps that are together
+    for (size_t j = end; j < std::min(steps.size(), first + window) && steps[j].emitted.kernel != "external"; ++j) {
+      if (!are_alike(steps[first], steps[j])) continue;
+      std::vector<bool> needed(j + 1 - first);  // by place behind the first
+      needed[j - first] = true;
+      for (size_t k = j; k-- > first;) {
+        for (size_t n = k + 1; n <= j && !needed[k - first]; ++n) needed[k - first] = needed[n - first] && !are_independent(steps[k], steps[n]);
+      }
+      const auto those = needed.begin() + static_cast<int64_t>(end - first);
+      const auto count = static_cast<size_t>(std::count(those, needed.end() - 1, true));
+      if (std::find(needed.begin(), those, true) != those || count > most_needed) continue;
+      // What is needed, the steps that are together, this one, the others.
+      auto part_of = [&](size_t k) { return k < end ? 1 : k == j ? 2 : needed[k - first] ? 0 : 3; };
+      std::vector<ScheduledStep> in_order;
+      for (int part = 0; part < 4; ++part) {
+        for (size_t k = first; k <= j; ++k) {
+          if (part_of(k) == part) in_order.push_back(std::move(steps[k]));
+        }
+      }
+      std::move(in_order.begin(), in_order.end(), steps.begin() + static_cast<int64_t>(first));
+      first += count;
+      end += count + 1;
+    }
+  }
+}
+
+// Neighbouring steps that the backend finds alike, and of which none depends on another one, become one step: phases of a transposed convolution, branches of a block.
+// Each alone seldom fills a GPU.
+void Scheduler::join_steps() {
+  const auto join = backend::compiler_for(c_.backend.target).join;
+  if (join == nullptr) return;
+  bring_together();
   constexpr size_t most = 16;
   std::vector<ScheduledStep> joined;
   for (size_t i = 0, end; i < out_.steps.size(); i = end) {
     const std::span<ScheduledStep> from = std::span(out_.steps).subspan(i);
-    auto fits = [&](const ScheduledStep& s) {
-      return !s.emitted.alike.empty() && s.emitted.alike == from[0].emitted.alike && s.emitted.kernel == from[0].emitted.kernel && s.rivals.empty();
-    };
     size_t count = 1;
-    while (count < std::min(most, from.size()) && fits(from[0]) && fits(from[count]) &&
+    while (count < std::min(most, from.size()) && are_alike(from[0], from[count]) &&
            std::all_of(from.begin(), from.begin() + static_cast<int64_t>(count), [&](const ScheduledStep& s) { return are_independent(s, from[count]); }))
       ++count;
     end = i + count;
@@ -73,7 +109,8 @@ void Scheduler::join_steps() {
       }
     }
     for (ScheduledStep& s : from.first(count)) {
-      parts.push_back({&s.emitted, s.operands.size(), s.writes});
+      backend::Concurrent& part = parts.emplace_back(backend::Concurrent{&s.emitted, s.operands.size(), s.writes});
+      for (const BufferView& p : s.operands) part.layouts.push_back(p.layout), part.dtypes.push_back(p.dtype);
       whole.writes += s.writes;
       whole.results.insert(whole.results.end(), s.results.begin(), s.results.end());
     }

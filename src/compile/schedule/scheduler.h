@@ -61,6 +61,8 @@ class Scheduler {
   void copy_outputs();
   std::set<size_t> conflicts() const;
   void reuse_operands();
+  bool are_independent(const ScheduledStep&, const ScheduledStep&) const;
+  void bring_together();
   void join_steps();
   bool same_memory(const BufferView& a, const BufferView& b) const;
   std::vector<bool> are_aligned(const std::vector<BufferView>& operands) const;

@@ -35,8 +35,9 @@ std::string ElementText::stride(size_t operand, size_t axis) {
 
 std::string ElementText::dim(size_t operand, size_t axis) { return number({Number::dim, static_cast<uint8_t>(operand), static_cast<uint8_t>(axis)}, layouts_[operand].dims[axis]); }
 
-std::string ElementText::size(const ir::Dim& d) {
-  if (d.is_constant()) return fmt::format("{}ll", d.value());
+std::string ElementText::size(const ir::Dim& d) { return d.is_constant() ? fmt::format("{}ll", d.value()) : size_as_parameter(d); }
+
+std::string ElementText::size_as_parameter(const ir::Dim& d) {
   auto at = std::find(sizes_.begin(), sizes_.end(), d);
   if (at == sizes_.end()) at = sizes_.insert(at, d);
   return parameter({Number::size, static_cast<uint8_t>(first_size_ + static_cast<size_t>(at - sizes_.begin())), 0});

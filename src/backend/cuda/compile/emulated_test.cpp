@@ -42,6 +42,7 @@ constexpr std::string_view head = R"(
 #define __noinline__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __cluster_dims__(n)
 #define __grid_constant__
 #define __shared__ static
 #define __align__(n)
@@ -107,9 +108,13 @@ Emulated::Emulated(const std::string& text, std::span<const std::string> kernels
   source << head << prelude().substr(0, prelude().find("__device__")) << emulated_test_cuh << prelude().substr(prelude().find("template <class A, class T> struct Sum"));
   // A block's shared variables are global for all fibers; shared memory of the launch is defined outside.
   std::string shared = text;
+  for (size_t at = 0; (at = shared.find("extern __shared__ __align__(1024) uint4 tiles_of_block[];", at)) != std::string::npos;) shared.erase(at, shared.find(';', at) - at);
   for (size_t at = 0; (at = shared.find("extern __shared__", at)) != std::string::npos;) shared.replace(at, 17, "extern");
   source << shared << "template <class P> void start(void (*kernel)(P), const void* p) { kernel(*(const P*)p); }\n";
   for (const std::string& k : kernels) {
+    // "__cluster_dims__(2) __launch_bounds__(..) kernel("
+    const size_t at = text.find(" " + k + "("), line = text.rfind('\n', at), cluster = text.find("__cluster_dims__(", line == std::string::npos ? 0 : line);
+    clusters_[k] = cluster < at ? static_cast<uint32_t>(std::stoi(text.substr(text.find('(', cluster) + 1))) : 1;
     source << fmt::format("extern \"C\" void start_{}(const void* p) {{ start({}, p); }}\n", k, k);
   }
   source.close();
@@ -131,7 +136,7 @@ Emulated::~Emulated() {
 
 void Emulated::run(const kernels::CudaLaunches& launches, std::span<const TensorRef> operands, bool late) const {
   using Pointer = kernels::CudaLaunch::Pointer;
-  auto emulate = reinterpret_cast<void (*)(void (*)(const void*), const void*, uint32_t, uint32_t, uint32_t, int)>(dlsym(library_, "emulate"));
+  auto emulate = reinterpret_cast<void (*)(void (*)(const void*), const void*, uint32_t, uint32_t, uint32_t, uint32_t, int)>(dlsym(library_, "emulate"));
   std::vector<std::byte> room(launches.scratch + 256);
   std::byte* scratch = room.data() + (256 - reinterpret_cast<uintptr_t>(room.data()) % 256) % 256;
   bool aligned = std::all_of(launches.aligned.begin(), launches.aligned.end(), [&](size_t i) { return reinterpret_cast<uintptr_t>(operands[i].data) % 16 == 0; });
@@ -163,7 +168,7 @@ void Emulated::run(const kernels::CudaLaunches& launches, std::span<const Tensor
     std::string name = "start_" + l.kernel;
     auto kernel = reinterpret_cast<void (*)(const void*)>(dlsym(library_, name.c_str()));
     if (kernel == nullptr) fail(Code::internal, "there is no kernel {}", name);
-    emulate(kernel, parameters.data(), l.blocks, l.blocks_y, l.threads, late);
+    emulate(kernel, parameters.data(), l.blocks, l.blocks_y, l.threads, clusters_.at(l.kernel), late);
   }
 }
 

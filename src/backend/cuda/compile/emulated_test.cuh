@@ -4,7 +4,6 @@ struct float4 { f32 x, y, z, w; };
 inline float4 make_float4(f32 x, f32 y, f32 z, f32 w) { return {x, y, z, w}; }
 struct Index { u32 x = 0, y = 0; };
 Index threadIdx, blockIdx, gridDim, blockDim;
-alignas(1024) uint4 tiles_of_block[232448 / 16];
 
 // ---- threads as fibers, and what they wait for
 
@@ -19,11 +18,10 @@ struct Fiber {
   size_t committed = 0;
 };
 struct Barrier { u32 count = 0, generation = 0; };
-std::vector<Fiber> fibers;
+std::vector<Fiber> fibers;  // of all blocks of a cluster
 ucontext_t scheduler;
-u32 current = 0;
+u32 current = 0;  // thread of its block
 bool late = false;
-Barrier block_barrier, warp_barriers[64], group_barriers[16];
 // A barrier in shared memory: arrivals and bytes still expected in this phase, and copies in flight.
 struct Arrivals {
   u32 of = 0, left = 0, phase = 0;
@@ -35,11 +33,27 @@ struct Arrivals {
     ++phase;
   }
 };
-std::map<u32, Arrivals> arrivals;
+struct Fragments { u32 a[4], b[2]; };
+// What a block has of its own. A cluster's blocks run together.
+struct Block {
+  alignas(1024) uint4 memory[232448 / 16];
+  std::map<u32, Arrivals> arrivals;
+  Barrier barrier, warp_barriers[64], group_barriers[16];
+  // What the lanes of a warp tell each other.
+  u64 shuffled[64][32];
+  u32 addresses[64][32];
+  Fragments fragments[64][32];
+};
+constexpr u32 most_blocks = 2;
+Block blocks[most_blocks];
+u32 here = 0;  // block of the cluster
+#define tiles_of_block blocks[here].memory
+Barrier cluster_barrier;
 void (*kernel_now)(const void*);
 const void* parameters_now;
 
-void yield() { swapcontext(&fibers[current].context, &scheduler); }
+Fiber& me() { return fibers[here * blockDim.x + current]; }
+void yield() { swapcontext(&me().context, &scheduler); }
 void meet(Barrier& b, u32 of) {
   const u32 generation = b.generation;
   if (++b.count == of) {
@@ -49,8 +63,22 @@ void meet(Barrier& b, u32 of) {
     while (b.generation == generation) yield();
   }
 }
-void meet_warp() { meet(warp_barriers[current / 32], 32); }
-void __syncthreads() { meet(block_barrier, (u32)fibers.size()); }
+void meet_warp() { meet(blocks[here].warp_barriers[current / 32], 32); }
+void meet_warps_of_group() { meet(blocks[here].group_barriers[current / 128], 128); }
+void __syncthreads() { meet(blocks[here].barrier, blockDim.x); }
+// Counts the threads that have not ended.
+void meet_cluster() {
+  const u32 generation = cluster_barrier.generation;
+  ++cluster_barrier.count;
+  while (cluster_barrier.generation == generation) {
+    const auto running = std::count_if(fibers.begin(), fibers.end(), [](const Fiber& f) { return !f.done; });
+    if (cluster_barrier.count < (u32)running) {
+      yield();
+    } else {
+      cluster_barrier = {0, generation + 1};
+    }
+  }
+}
 int __syncthreads_or(int x) {
   static int any = 0;
   any |= x;
@@ -63,22 +91,22 @@ int __syncthreads_or(int x) {
 }
 void enter() {
   kernel_now(parameters_now);
-  fibers[current].done = true;
-  swapcontext(&fibers[current].context, &scheduler);
+  me().done = true;
+  yield();
 }
-extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32 blocks, u32 rows, u32 threads, int as_late) {
+extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32 columns, u32 rows, u32 threads, u32 cluster, int as_late) {
   late = as_late != 0;
   kernel_now = kernel;
   parameters_now = parameters;
-  gridDim.x = blocks;
+  gridDim.x = columns;
   gridDim.y = rows;
   blockDim.x = threads;
-  for (u32 block = 0; block < blocks * rows; ++block) {
-    blockIdx.x = block % blocks;
-    blockIdx.y = block / blocks;
-    std::memset((void*)tiles_of_block, 0x7f, sizeof tiles_of_block);
+  if (cluster > most_blocks || columns % cluster != 0) std::fprintf(stderr, "clusters of %u of %u blocks\n", cluster, columns), std::abort();
+  for (u32 first = 0; first < columns * rows; first += cluster) {
+    for (u32 b = 0; b < cluster; ++b) std::memset((void*)blocks[b].memory, 0x7f, sizeof blocks[b].memory);
+    const u32 all = cluster * threads;
     fibers.clear();
-    fibers.resize(threads);
+    fibers.resize(all);
     for (Fiber& f : fibers) {
       constexpr size_t size = 64 << 10;
       f.stack.reset(new char[size]);
@@ -88,27 +116,34 @@ extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32
       f.context.uc_link = &scheduler;
       makecontext(&f.context, enter, 0);
     }
-    for (u32 left = threads, turns = 0; left > 0; ++turns) {
+    for (u32 left = all, turns = 0; left > 0; ++turns) {
       // Threads run in a different order each time.
-      for (u32 k = 0; k < threads; ++k) {
-        current = (k * 37 + turns * 11) % threads;
-        if (fibers[current].done) continue;
-        threadIdx.x = current;
-        swapcontext(&scheduler, &fibers[current].context);
-        if (fibers[current].done) --left;
+      for (u32 k = 0; k < all; ++k) {
+        const u32 next = (k * 37 + turns * 11) % all;
+        if (fibers[next].done) continue;
+        here = next / threads;
+        threadIdx.x = current = next % threads;
+        blockIdx.x = first % columns + here;
+        blockIdx.y = first / columns;
+        swapcontext(&scheduler, &fibers[next].context);
+        if (fibers[next].done) --left;
       }
       if (turns > 10000000) std::fprintf(stderr, "the kernel does not end\n"), std::abort();
     }
-    for (auto& [at, a] : arrivals) {
-      if (!a.copies.empty() || a.bytes != 0) std::fprintf(stderr, "a block ends before its copies\n"), std::abort();
+    for (Block& b : blocks) {
+      for (auto& [at, a] : b.arrivals) {
+        if (!a.copies.empty() || a.bytes != 0) std::fprintf(stderr, "a block ends before its copies\n"), std::abort();
+      }
+      b.arrivals.clear();
+      b.barrier = {};
+      for (Barrier& x : b.warp_barriers) x = {};
+      for (Barrier& x : b.group_barriers) x = {};
     }
-    arrivals.clear();
     for (const Fiber& f : fibers) {
       if (!f.sent.empty()) std::fprintf(stderr, "a block ends before what it sent was read\n"), std::abort();
     }
-    block_barrier = {};
-    for (Barrier& b : warp_barriers) b = {};
-    for (Barrier& b : group_barriers) b = {};
+    cluster_barrier = {};
+    here = 0;
   }
 }
 
@@ -191,9 +226,8 @@ template <class T> T atomicCAS(T* to, T from, T x) { T old = *to; if (old == fro
 
 // ---- warp-wide operations
 
-u64 shuffled[64][32];
 template <class T> T from_lane(T v, u32 lane) {
-  u64* all = shuffled[current / 32];
+  u64* all = blocks[here].shuffled[current / 32];
   std::memcpy(&all[current % 32], &v, sizeof v);
   meet_warp();
   T out;
@@ -214,9 +248,8 @@ inline char* shared(u32 at) {
   if (at >= sizeof tiles_of_block) std::fprintf(stderr, "shared memory at %u\n", at), std::abort();
   return (char*)tiles_of_block + at;
 }
-u32 addresses[64][32];
 template <bool Turned> void matrices(u32* r, u32 at) {
-  u32* all = addresses[current / 32];
+  u32* all = blocks[here].addresses[current / 32];
   const u32 lane = current % 32;
   all[lane] = at;
   meet_warp();
@@ -233,7 +266,7 @@ template <bool Turned> void matrices(u32* r, u32 at) {
 inline void four_matrices(u32* r, u32 at) { matrices<false>(r, at); }
 inline void four_matrices_turned(u32* r, u32 at) { matrices<true>(r, at); }
 inline void put_four_matrices(u32 at, const u32* r) {
-  u32* all = addresses[current / 32];
+  u32* all = blocks[here].addresses[current / 32];
   const u32 lane = current % 32;
   all[lane] = at;
   meet_warp();
@@ -242,9 +275,8 @@ inline void put_four_matrices(u32 at, const u32* r) {
 }
 inline void two_words(u32* r, u32 at) { read<2>(r, (const u32*)shared(at)); }
 inline void put_two_words(u32 at, const u32* r) { write<2>((u32*)shared(at), r); }
-struct Fragments { u32 a[4], b[2]; } fragments[64][32];
 template <class H> void multiply(f32* c, const u32* a, const u32* b, H) {
-  Fragments* all = fragments[current / 32];
+  Fragments* all = blocks[here].fragments[current / 32];
   const u32 lane = current % 32;
   std::memcpy(all[lane].a, a, 16);
   std::memcpy(all[lane].b, b, 8);
@@ -264,7 +296,7 @@ template <class H> void multiply(f32* c, const u32* a, const u32* b, H) {
 inline f32 as_tf32(u32 x) { return of_bits(x & ~0x1fffu); }
 inline u32 rounded_to_tf32(u32 x) { return (x & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : (x + 0x1000u) & ~0x1fffu; }
 inline void multiply(f32* c, const u32* a, const u32* b, f32) {
-  Fragments* all = fragments[current / 32];
+  Fragments* all = blocks[here].fragments[current / 32];
   const u32 lane = current % 32;
   std::memcpy(all[lane].a, a, 16);
   std::memcpy(all[lane].b, b, 8);
@@ -285,7 +317,7 @@ inline void copy_async_or_zero(u32 to, const void* from, u32 bytes) {
     std::memcpy(shared(to), from, bytes);
   };
   if (late) {
-    fibers[current].copies.push_back(copy);
+    me().copies.push_back(copy);
   } else {
     copy();
   }
@@ -301,11 +333,11 @@ inline void prefetch_to_l2(const void* from, u32 bytes) {
   if ((uintptr_t)from % 16 != 0 || bytes % 16 != 0) std::fprintf(stderr, "bytes that cannot be brought near\n"), std::abort();
 }
 inline void commit_copies() {
-  fibers[current].groups.push_back(std::move(fibers[current].copies));
-  fibers[current].copies.clear();
+  me().groups.push_back(std::move(me().copies));
+  me().copies.clear();
 }
 template <int Left> void wait_copies() {
-  auto& groups = fibers[current].groups;
+  auto& groups = me().groups;
   for (; groups.size() > Left; groups.pop_front()) {
     for (auto& copy : groups.front()) copy();
   }
@@ -313,42 +345,52 @@ template <int Left> void wait_copies() {
 
 // ---- products of groups of four warps
 
-template <int N> void begin_multiplying(f32*) { meet(group_barriers[current / 128], 128); }
-inline void go_on_multiplying() { meet(group_barriers[current / 128], 128); }
+template <int N> void begin_multiplying(f32*) { meet_warps_of_group(); }
+inline void go_on_multiplying() { meet_warps_of_group(); }
 inline void multiplying() {
-  fibers[current].product_groups.push_back(std::move(fibers[current].products));
-  fibers[current].products.clear();
+  me().product_groups.push_back(std::move(me().products));
+  me().products.clear();
 }
 // The four warps wait together.
 template <int Left> void leave_multiplying() {
-  auto& groups = fibers[current].product_groups;
+  auto& groups = me().product_groups;
   for (; groups.size() > Left; groups.pop_front()) {
     for (auto& product : groups.front()) product();
   }
-  meet(group_barriers[current / 128], 128);
+  meet_warps_of_group();
 }
 template <int N> void wait_multiplied(f32*) { leave_multiplying<0>(); }
 
 // ---- barriers in shared memory, and the unit that copies boxes there
 
 inline void make_barrier(u32 at, u32 count) {
-  Arrivals& a = arrivals[at];
+  Arrivals& a = blocks[here].arrivals[at];
   a = {};
   a.of = a.left = count;
 }
 inline void show_barriers() {}
 inline void arrive(u32 at) {
-  Arrivals& a = arrivals.at(at);
+  Arrivals& a = blocks[here].arrivals.at(at);
   if (a.left == 0) std::fprintf(stderr, "an arrival too many\n"), std::abort();
   --a.left;
   a.look();
 }
 inline void arrive_with(u32 at, u32 bytes) {
-  arrivals.at(at).bytes += bytes;
+  blocks[here].arrivals.at(at).bytes += bytes;
   arrive(at);
 }
+// Does it as a thread of that block of the cluster.
+template <class Do> void in_block(u32 block, Do what) {
+  const u32 own = here;
+  here = block;
+  what();
+  here = own;
+}
+inline void arrive_at(u32 at, int block) {
+  in_block(block < 0 ? here : (u32)block, [&] { arrive(at); });
+}
 inline void wait_barrier(u32 at, u32 parity) {
-  Arrivals& a = arrivals.at(at);
+  Arrivals& a = blocks[here].arrivals.at(at);
   while ((a.phase & 1) == parity) {
     auto copies = std::move(a.copies);
     a.copies.clear();
@@ -375,12 +417,12 @@ inline void piece_to(const TileMap& m, u32 to, i64 row, i64 column, const char* 
 template <class Copy> void copy_later(u32 barrier, u32 bytes, Copy copy) {
   auto all = [=] {
     copy();
-    Arrivals& a = arrivals.at(barrier);
+    Arrivals& a = blocks[here].arrivals.at(barrier);
     a.bytes -= bytes;
     a.look();
   };
   if (late) {
-    arrivals.at(barrier).copies.push_back(all);
+    blocks[here].arrivals.at(barrier).copies.push_back(all);
   } else {
     all();
   }
@@ -407,6 +449,9 @@ inline void copy_box(u32 to, const void* map, u32 barrier, std::vector<i64> firs
   });
 }
 inline void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z) { copy_box(to, map, barrier, {x, y, z}); }
+template <int Cluster> void copy_box_to_all(u32 to, const void* map, u32 barrier, int x, int y, int z) {
+  for (u32 block = 0; block < Cluster; ++block) in_block(block, [&] { copy_box(to, map, barrier, {x, y, z}); });
+}
 inline void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z, int w) { copy_box(to, map, barrier, {x, y, z, w}); }
 // If late, it reads the source only when the thread waits for the copy.
 inline void send_box(u32 from, const void* map, int x, int y, int z) {
@@ -422,20 +467,20 @@ inline void send_box(u32 from, const void* map, int x, int y, int z) {
       }
     }
   };
-  fibers[current].sent.push_back(copy);
+  me().sent.push_back(copy);
 }
 inline void send_now() {
-  for (auto& copy : fibers[current].sent) copy();
-  fibers[current].sent.clear();
+  for (auto& copy : me().sent) copy();
+  me().sent.clear();
 }
 inline void commit_sent() {
   if (!late) send_now();
-  fibers[current].committed = fibers[current].sent.size();
+  me().committed = me().sent.size();
 }
 inline void wait_sent() {
-  if (fibers[current].committed != fibers[current].sent.size()) std::fprintf(stderr, "a wait for boxes that are not committed\n"), std::abort();
+  if (me().committed != me().sent.size()) std::fprintf(stderr, "a wait for boxes that are not committed\n"), std::abort();
   send_now();
-  fibers[current].committed = 0;
+  me().committed = 0;
 }
 // `begin`: position w, h (, d) and n; `by`: offset of the tap in w, h (, d).
 inline void copy_pixels(u32 to, const void* map, u32 barrier, int c, std::vector<i64> begin, std::vector<i64> by) {
@@ -475,7 +520,7 @@ inline void show_to_matrix_units() {}
 inline void computed(f32) {}
 template <int N> void leave_registers() {}
 template <int N> void take_registers() {}
-template <int Groups> void meet_group() { meet(group_barriers[current / 128], 128); }
+template <int Groups> void meet_group() { meet_warps_of_group(); }
 template <int N> void hold(u32*) {}
 template <int N> void hold(f32*) {}
 inline void __syncwarp() { meet_warp(); }
@@ -499,7 +544,7 @@ template <class H> f32 element(u64 tile, bool along_k, u32 row, u32 k) {
 }
 // Rows of A in fragments are read when the product begins.
 template <int Columns, bool AlongK, class H> void multiply_rows(f32* c, const u32* a, u64 b, H) {
-  Fragments* all = fragments[current / 32];
+  Fragments* all = blocks[here].fragments[current / 32];
   const u32 lane = current % 32;
   std::memcpy(all[lane].a, a, 16);
   meet_warp();
@@ -519,7 +564,7 @@ template <int Columns, bool AlongK, class H> void multiply_rows(f32* c, const u3
     }
   };
   if (late) {
-    fibers[current].products.push_back(product);
+    me().products.push_back(product);
   } else {
     product();
   }
@@ -536,7 +581,7 @@ template <int Columns, bool AlongK, class H> void multiply_tiles(f32* c, u64 a, 
     }
   };
   if (late) {
-    fibers[current].products.push_back(product);
+    me().products.push_back(product);
   } else {
     product();
   }

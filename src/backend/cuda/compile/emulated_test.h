@@ -1,6 +1,7 @@
 // Runs printed kernels on the host, to test their indexing and ordering without a GPU. The host's compiler compiles the text after a prelude in which threads
 // are fibers, and asynchronous copies and products take effect as late or as early as the GPU might do them.
 #pragma once
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,6 +46,7 @@ class Emulated {
   void run(const kernels::CudaLaunches&, std::span<const TensorRef> operands, bool late) const;
 
  private:
+  std::map<std::string, uint32_t> clusters_;  // blocks in a cluster, by kernel
   void* library_ = nullptr;
   std::string folder_;
 };

@@ -102,6 +102,22 @@ __device__ __forceinline__ void fetch_map(const void* map) { asm volatile("prefe
 __device__ __forceinline__ void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z) : "memory");
 }
+// ---- clusters: blocks that run at the same time and reach each other's shared memory
+// All threads that have not ended.
+__device__ __forceinline__ void meet_cluster() { asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory"); }
+// At the barrier of that block of the cluster; -1: of the own one.
+__device__ __forceinline__ void arrive_at(u32 barrier, int block) {
+  if (block < 0) return arrive(barrier);
+  asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\nmbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(barrier), "r"(block) : "memory");
+}
+// To the same place in all blocks of the cluster, whose barriers count its bytes.
+template <int Cluster>
+__device__ __forceinline__ void copy_box_to_all(u32 to, const void* map, u32 barrier, int x, int y, int z) {
+  if (Cluster == 1) return copy_box_async(to, map, barrier, x, y, z);
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z),
+               "h"((unsigned short)((1 << Cluster) - 1))
+               : "memory");
+}
 __device__ __forceinline__ void copy_box_async(u32 to, const void* map, u32 barrier, int x, int y, int z, int w) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
                : "memory");

@@ -34,9 +34,9 @@ std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(const ImplicitGemmArg
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
     if ((args.tiles >> k & 1) == 0 || !t.takes(columns, args.gated, floats)) continue;
     out.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
-                   fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages_beside(args.boxed_bytes()), t.in_turn, b_along_k,
-                               pixels, b_constant),
-                   true});
+                   fmt::format("product_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}, {}>", cuda_type(type), t.rows, t.columns, t.stages_beside(args.boxed_bytes()), t.in_turn,
+                               t.cluster, b_along_k, pixels, b_constant),
+                   true, false, t.cluster});
   }
   for (size_t k = 0; k < args.patches.size(); ++k) {
     const ImplicitGemmPatch& s = args.patches[k];

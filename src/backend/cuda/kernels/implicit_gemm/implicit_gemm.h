@@ -18,6 +18,7 @@ struct ImplicitGemmKernel {
   std::string suffix, bounds, call;
   bool aligned;  // operands are accessed in vectors of eight
   bool one_row = false;  // it can have a prologue (row_through_columns)
+  int cluster = 1;       // blocks in a cluster
 };
 // The kernels of a step. `b_constant`: no step of the program writes B. `large`: with the kernels for Hopper that fit `columns` columns of the result. `pixels`:
 // rows of A are positions in an image (2) or a volume (3); 0: A is a matrix.

@@ -20,6 +20,15 @@ namespace {
 
 bool is_of_tiles(std::string_view suffix) { return suffix.size() > 1 && suffix[0] == 't' && suffix[1] >= '0' && suffix[1] <= '9'; }
 
+// See ImplicitGemmArgs::tiles. `kernels`: suffixes.
+uint16_t tiles_of(const std::set<std::string>& kernels) {
+  uint16_t out = 0;
+  for (const std::string& k : kernels) {
+    if (is_of_tiles(k)) out |= static_cast<uint16_t>(1u << std::stoi(k.substr(1)));
+  }
+  return out == 0 ? ImplicitGemmArgs::all_tiles : out;
+}
+
 // Which kernels launches use, by suffix.
 class Used {
  public:
@@ -34,14 +43,7 @@ class Used {
     complete();
   }
   bool contains(const std::string& suffix) const { return kernels_.contains(suffix); }
-  // See ImplicitGemmArgs.
-  uint16_t tiles() const {
-    uint16_t out = 0;
-    for (const std::string& k : kernels_) {
-      if (is_of_tiles(k)) out |= static_cast<uint16_t>(1u << std::stoi(k.substr(1)));
-    }
-    return out == 0 ? ImplicitGemmArgs::all_tiles : out;
-  }
+  uint16_t tiles() const { return tiles_of(kernels_); }
 
  private:
   void note(const CudaMachine& machine) {
@@ -83,13 +85,27 @@ EmittedStep split_code(EmittedStep step, const Site& site, bool timed) {
   std::optional<Used> used;
   if (is_known) {
     used.emplace(args, known, site, timed);
+    if (args.tiles != 0) step.whole = std::make_shared<EmittedStep>(step);
     args.tiles &= used->tiles();
     step.constants = kernels::serialise(args);
   }
 
-  step.alike = args.name;
+  step.alike = args.name;  // also of `whole`, whose texts are the same
   step.code = cut(step.code.at(0), [&](const std::string& kernel) { return !used || used->contains(kernel.substr(args.name.size() + 1)); });
   return step;
+}
+
+EmittedStep with_large_kernels(const EmittedStep& step, const std::set<std::string>& kernels) {
+  EmittedStep out = step;
+  ImplicitGemmArgs args = kernels::parse_implicit_gemm_cuda(step.whole->constants);
+  std::set<std::string> suffixes;
+  for (const std::string& k : kernels) suffixes.insert(k.substr(args.name.size() + 1));
+  args.tiles &= tiles_of(suffixes);
+  out.constants = kernels::serialise(args);
+  std::erase_if(out.code, [&](const CodeUnit& unit) { return is_of_tiles(unit.name.substr(args.name.size() + 1)); });
+  for (CodeUnit& unit : cut(step.whole->code.at(0), [&](const std::string& k) { return kernels.contains(k) && is_of_tiles(k.substr(args.name.size() + 1)); }))
+    out.code.push_back(std::move(unit));
+  return out;
 }
 
 }  // namespace ingot::backend::cuda

@@ -1,5 +1,8 @@
 // The code of an implicit GEMM's step as units that are compiled side by side.
 #pragma once
+#include <set>
+#include <string>
+
 #include "backend/offer.h"
 
 namespace ingot::backend::cuda {
@@ -7,5 +10,7 @@ namespace ingot::backend::cuda {
 // Splits the one unit of a GEMM's step: each large kernel becomes a unit of its own. If all sizes are known, kernels that no launch of these sizes and addresses uses
 // are left out, and the arguments say which tiles there are (ImplicitGemmArgs::tiles). `timed`: all choices that may be timed keep their kernels.
 EmittedStep split_code(EmittedStep, const Site&, bool timed);
+// A step of split_code() with these large kernels in place of those that it launches alone. It has EmittedStep::whole.
+EmittedStep with_large_kernels(const EmittedStep&, const std::set<std::string>&);
 
 }  // namespace ingot::backend::cuda

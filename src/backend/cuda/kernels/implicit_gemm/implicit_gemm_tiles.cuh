@@ -2,27 +2,30 @@
 // Groups of four warps compute tiles of D; one more warp copies boxes of A and B for them. Either each group multiplies 64 rows of one tile, or InTurn groups
 // alternate on whole tiles: while one multiplies, the others run their epilogues. Pixels: A's rows are positions in an image (2) or a volume (3); 0: rows of a matrix.
 // The epilogue's operands of one element each are also copied as boxes, through a tile of results in shared memory: boxes of 64 rows x 128 bytes, row after row.
-// This tile takes the place of the next stage (of floats: one stage for each group), or is the group's own if groups alternate.
-template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, int Pixels, bool Constant, class Finish>
+// Cluster: blocks that have tiles of the same columns below each other. Each copies its share of B to all of them.
+// This tile takes the place of the next stage (one stage for each group, where one has no room for all), or is the group's own if groups alternate.
+template <class H, int BM, int BN, int Stages, int InTurn, int Cluster, bool AlongK, int Pixels, bool Constant, class Finish>
 __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p, Finish finish) {
   constexpr int depth = implicit_gemm_row_bytes / (int)sizeof(H), groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
   // Columns of the result. Gated: B's tile is these columns of its first half, then of its second.
   constexpr int halves = Finish::halves, columns = BN / halves;
   static_assert(halves == 1 || AlongK, "gated columns");
   constexpr bool boxed = Finish::boxed_in || Finish::boxed_out, fetches = Finish::column_bytes > 0;
-  // Columns are in boxes of 128 bytes. If they are not a multiple of a box, only a part of the last box belongs to the tile. A stage has room for the result boxes of
-  // all groups, or of one group if they are floats.
+  // Columns are in boxes of 128 bytes. If they are not a multiple of a box, only a part of the last box belongs to the tile.
   constexpr bool floats = boxed && sizeof(H) == 4;
   constexpr int box = 64 * 128, wide = floats ? 32 : 64, boxes = (columns + wide - 1) / wide, part = columns % wide, row_of_boxes = boxes * box, own_bytes = blocks_of_rows * row_of_boxes;
   constexpr int together = 16;
   constexpr int a_bytes = BM * implicit_gemm_row_bytes, b_bytes = AlongK ? BN * implicit_gemm_row_bytes : boxes * box, copied = a_bytes + b_bytes;
-  constexpr int bytes = implicit_gemm_stage_bytes(BM, BN, InTurn);
+  constexpr int bytes = implicit_gemm_stage_bytes(BM, BN);
+  constexpr bool apart = InTurn == 0 && boxed && (floats || groups * row_of_boxes > bytes);  // each group's results take a stage of their own
   static_assert(AlongK || sizeof(H) == 2, "the instruction turns tiles of halves alone");
-  static_assert(!floats || InTurn > 0 || (row_of_boxes <= bytes && groups < Stages), "room for results");
+  static_assert(!apart || (row_of_boxes <= bytes && groups < Stages), "room for results");
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   const u32 tiles = shared_address(tiles_of_block), own_tiles = tiles + Stages * bytes, full = own_tiles + InTurn * own_bytes, empty = full + Stages * 8, order = empty + Stages * 8,
             filled = order + InTurn * 8;
-  const int tiles_n = (int)((p.n + columns - 1) / columns), tiles_m = (int)((p.m + BM - 1) / BM), all = tiles_m * tiles_n, work = all * p.splits;
+  constexpr int high = Cluster * BM;  // rows of a cluster's tiles
+  const int tiles_n = (int)((p.n + columns - 1) / columns), tiles_m = (int)((p.m + high - 1) / high), all = tiles_m * tiles_n, work = all * p.splits;
+  const int own_piece = blockIdx.x / Cluster, in_cluster = blockIdx.x % Cluster, pieces_at_once = gridDim.x / Cluster;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   int m0, n0, split, turn0, turns;
   // Blocks that run at the same time share rows and columns.
@@ -30,7 +33,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     split = piece / all;
     const int place = piece % all, first = place / (together * tiles_m) * together, in_band = place % (together * tiles_m);
     const int band = tiles_n - first < together ? tiles_n - first : together;
-    m0 = in_band / band * BM;
+    m0 = in_band / band * high + in_cluster * BM;
     n0 = (first + in_band % band) * columns;
     turn0 = split * p.turns;
     const int left = p.taps * p.chunks - turn0;
@@ -40,14 +43,23 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
 #pragma unroll
     for (int s = 0; s < Stages; ++s) {
       make_barrier(full + s * 8, 1);
-      make_barrier(empty + s * 8, InTurn > 0 ? 1 : groups);
+      make_barrier(empty + s * 8, Cluster * (InTurn > 0 ? 1 : groups));
     }
 #pragma unroll
     for (int g = 0; g < 2 * InTurn; ++g) make_barrier(order + g * 8, 1);
     show_barriers();
   }
-  __syncthreads();
+  if (Cluster > 1) {
+    meet_cluster();
+  } else {
+    __syncthreads();
+  }
   let_next_start();
+  // A stage is free when all blocks that its copies come from know it.
+  auto leave = [&](u32 barrier) {
+#pragma unroll
+    for (int c = 0; c < Cluster; ++c) arrive_at(barrier, c == in_cluster || Cluster == 1 ? -1 : c);
+  };
   auto copy_epilogue = [&](u32 to, u32 barrier, int row, int rows) {
     arrive_with(barrier, rows * row_of_boxes);
 #pragma unroll
@@ -80,15 +92,22 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
       const u32 to = tiles + stage * bytes + a_bytes;
       if (AlongK) {
 #pragma unroll
-        for (int h = 0; h < halves; ++h) copy_box_async(to + h * columns * implicit_gemm_row_bytes, p.b_tiles, full + stage * 8, chunk * depth, tap, n0 + h * (int)p.n);
+        for (int h = 0; h < halves; ++h) {
+          constexpr int share = columns / Cluster;
+          const int first = in_cluster * share;
+          copy_box_to_all<Cluster>(to + (h * columns + first) * implicit_gemm_row_bytes, p.b_tiles, full + stage * 8, chunk * depth, tap, n0 + first + h * (int)p.n);
+        }
       } else {
 #pragma unroll
-        for (int j = 0; j < boxes; ++j) copy_box_async(to + j * box, p.b_tiles, full + stage * 8, n0 + j * 64, chunk * depth, tap);
+        for (int j = 0; j < boxes; ++j) {
+          const int first = in_cluster * (depth / Cluster);
+          copy_box_to_all<Cluster>(to + j * box + first * 128, p.b_tiles, full + stage * 8, n0 + j * 64, chunk * depth + first, tap);
+        }
       }
     };
     int stage = 0, ahead = 0;
     u32 parity = 1;
-    for (int piece = blockIdx.x; piece < work; piece += gridDim.x) {
+    for (int piece = own_piece; piece < work; piece += pieces_at_once) {
       locate(piece);
       if (Pixels) {
         const int of_h = m0 / p.m_extent[3], of_d = of_h / p.m_extent[2];
@@ -100,7 +119,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
           n = of_d / p.m_extent[1];
         }
       }
-      if (piece == blockIdx.x) {
+      if (piece == own_piece) {
         // Copies of what no step writes start before earlier kernels are done.
         int tap = turn0 / p.chunks, chunk = turn0 % p.chunks;
         for (; Constant && ahead < Stages && ahead < turns; ++ahead) {
@@ -124,10 +143,10 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
         if (++stage == Stages) stage = 0, parity ^= 1;
       }
       if (InTurn == 0 && boxed && p.splits == 1) {
-        for (int g = 0; g < groups; g += floats ? 1 : groups) {
+        for (int g = 0; g < groups; g += apart ? 1 : groups) {
           wait_barrier(empty + stage * 8, parity);
           if (Finish::boxed_in) {
-            copy_epilogue(tiles + stage * bytes, full + stage * 8, m0 + g * 64, floats ? 1 : groups);
+            copy_epilogue(tiles + stage * bytes, full + stage * 8, m0 + g * 64, apart ? 1 : groups);
           } else {
             arrive(full + stage * 8);
           }
@@ -135,6 +154,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
         }
       }
     }
+    if (Cluster > 1) meet_cluster();
     return;
   }
   const int group = warp / 4;
@@ -147,7 +167,7 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     parity ^= (u32)(stage / Stages) & 1u;
     stage %= Stages;
   };
-  for (int piece = blockIdx.x, number = 0; piece < work; piece += gridDim.x, ++number) {
+  for (int piece = own_piece, number = 0; piece < work; piece += pieces_at_once, ++number) {
     locate(piece);
     if (InTurn > 0 && number % groups != group) {
       pass(turns);
@@ -181,12 +201,12 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
       if (InTurn > 0 && turn + 1 == turns && threadIdx.x % 128 == 0) arrive(order + (group + 1) % groups * 8);
       // The previous iteration is done with its tiles.
       leave_multiplying<1>();
-      if (turn > 0 && threadIdx.x % 128 == 0) arrive(empty + before * 8);
+      if (turn > 0 && threadIdx.x % 128 == 0) leave(empty + before * 8);
       before = stage;
       pass(1);
     }
     wait_multiplied<blocks_of_rows * BN / 2>(sums[0][0]);
-    if (InTurn > 0 && threadIdx.x % 128 == 0) arrive(empty + before * 8);
+    if (InTurn > 0 && threadIdx.x % 128 == 0) leave(empty + before * 8);
     const int first_row = m0 + (InTurn > 0 ? 0 : group * 64) + warp % 4 * 16 + lane / 4, first_column = n0 + lane % 4 * 2;
     if (InTurn == 0 && p.splits > 1) {
 #pragma unroll
@@ -198,8 +218,8 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     }
     u32 own = own_tiles + group * own_bytes;
     if (InTurn == 0 && boxed) {
-      if (floats) pass(group);
-      own = tiles + stage * bytes + (floats ? 0 : group * row_of_boxes);
+      if (apart) pass(group);
+      own = tiles + stage * bytes + (apart ? 0 : group * row_of_boxes);
       wait_barrier(full + stage * 8, parity);
     } else if (Finish::boxed_in) {
       wait_barrier(filled + group * 8, (u32)(number / groups) & 1u);
@@ -269,9 +289,10 @@ __device__ __forceinline__ void product_by_tiles(const ImplicitGemmParameters& p
     if (InTurn == 0) break;
   }
   if (Finish::boxed_out && threadIdx.x % 128 == 0) wait_sent();
+  if (Cluster > 1) meet_cluster();  // others still say that they are done with a stage
 }
 #else
 // Never launched on GPUs without these instructions.
-template <class H, int BM, int BN, int Stages, int InTurn, bool AlongK, int Pixels, bool Constant, class Finish>
+template <class H, int BM, int BN, int Stages, int InTurn, int Cluster, bool AlongK, int Pixels, bool Constant, class Finish>
 __device__ void product_by_tiles(const ImplicitGemmParameters&, Finish) {}
 #endif

@@ -362,6 +362,16 @@ std::vector<std::vector<ProductSite>> joined_sites() {
   std::vector<ProductSite> mixed;
   for (int64_t r : {1, 2, 3}) mixed.push_back(convolution(8, 8, 64, r, 1, r / 2, 32, true));
   out.push_back(std::move(mixed));
+  // Different rows and K with tiles of one size, of which the smaller product has fewer blocks.
+  for (int tile : {0, 1, 5, 7}) {
+    std::vector<ProductSite> branches;
+    for (const auto& [rows, k] : {std::pair<int64_t, int64_t>{260, 200}, {70, 520}}) {
+      ProductSite& one = branches.emplace_back(plain(rows, 320, k, true));
+      one.rows = {2, rows / 2};
+      one.tiles = static_cast<uint16_t>(1u << tile);
+    }
+    out.push_back(std::move(branches));
+  }
   return out;
 }
 

@@ -55,7 +55,8 @@ class Printer {
     for (const kernels::ImplicitGemmKernel& k : kernels::implicit_gemm_cuda_kernels(args_, of.b_constant, of.large, b_.row.back().value(), pixels)) {
       if ((row != nullptr || (of.gated && !of.large) || of.pieces > 1) && !k.one_row) continue;
       out.kernels.push_back("@" + k.suffix);
-      out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n", k.bounds, k.suffix);
+      out.text += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n",
+                              k.cluster > 1 ? fmt::format("__cluster_dims__({}) ", k.cluster) : "", k.bounds, k.suffix);
       out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n}}\n", k.call, k.aligned, row == nullptr ? "" : fmt::format(", @Front<{}>{{p.made}}", k.aligned));
     }
     args_.name = fmt::format("implicit_gemm_{:016x}", hash64(std::as_bytes(std::span(out.text.data(), out.text.size()))));
@@ -89,12 +90,23 @@ class Printer {
 
   // True if the tile kernels can copy the operand in whole boxes, which are of elements of A's size.
   bool in_boxes(size_t operand, Along how) {
-    return column_ == 1 && how == Along::neighbours && ir::size_of(b_.operands[operand]) == ir::size_of(args_.type) && text_.stride(operand, 0) != "0ll";
+    return how == Along::neighbours && ir::size_of(b_.operands[operand]) == ir::size_of(args_.type) && (column_ == 1 || merges(operand)) &&
+           text_.stride(operand, column_ - 1) != "0ll";
+  }
+  // True if rows of several axes lie one step apart in memory.
+  bool merges(size_t operand) const {
+    const StridedLayout& x = layouts_[operand];
+    if (x.dims[column_ - 1] != b_.outer[column_ - 1]) return false;
+    for (size_t axis = column_ - 1; axis-- > 0;) {
+      if (x.dims[axis] != b_.outer[axis] || (!is(x.dims[axis], 1) && x.strides[axis] != x.dims[axis + 1] * x.strides[axis + 1])) return false;
+    }
+    return true;
   }
   // Where a row of the operand begins, as a function of the row. Empty if it is constant over rows.
   std::string rows_of(size_t operand) {
-    if (column_ == 1) {
-      const std::string step = text_.stride(operand, 0);
+    if (column_ == 1 || merges(operand)) {
+      if (column_ > 1) args_.merged.push_back(static_cast<uint8_t>(operand));
+      const std::string step = text_.stride(operand, column_ - 1);
       return step == "0ll" ? "" : fmt::format("RowsOfOneAxis{{{}}}", step);
     }
     std::string extents, steps;
@@ -103,7 +115,7 @@ class Printer {
       const std::string step = text_.stride(operand, axis);
       moves = moves || step != "0ll";
       steps += (steps.empty() ? "" : ", ") + step;
-      if (axis > 0) extents += fmt::format("{}(u32){}", extents.empty() ? "" : ", ", text_.size(b_.outer[axis]));
+      if (axis > 0) extents += fmt::format("{}(u32){}", extents.empty() ? "" : ", ", text_.size_as_parameter(b_.outer[axis]));
     }
     return moves ? fmt::format("RowsOfAxes<{}>{{{{{}}}, {{{}}}}}", column_, extents, steps) : "";
   }
@@ -112,7 +124,7 @@ class Printer {
     std::vector<std::string> out{"at.column(v)"};
     std::string rest = "at.row(v)";
     for (size_t axis = column_; axis-- > 0;) {
-      const std::string extent = axis > 0 ? "(u32)" + text_.size(b_.outer[axis]) : "";
+      const std::string extent = axis > 0 ? "(u32)" + text_.size_as_parameter(b_.outer[axis]) : "";
       out.insert(out.begin(), axis > 0 ? fmt::format("(i64)((u32)({}) % {})", rest, extent) : rest);
       if (axis > 0) rest = fmt::format("(i64)((u32)({}) / {})", rest, extent);
     }
@@ -169,7 +181,7 @@ class Printer {
       out.reads_far = true;
       out.held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
       out.held_from += fmt::format("    at.template bring_of_batch<Together>(held.m{}, (const {}*)p.pointer[{}], {}, (u32){});\n", k, type, i.operand, text_.stride(i.operand, 2),
-                                   text_.size(*rows));
+                                   text_.size_as_parameter(*rows));
       out.brought[k] = fmt::format("value(held.m{}[v])", k);
       return;
     }
@@ -247,7 +259,7 @@ class Printer {
   std::string boxed_row_text() {
     const std::string head = "  __device__ __forceinline__ void* boxed_row(i64 s, i64 t) const { return ";
     if (args_.boxed_out == Args::none) return head + "0; }\n";
-    return head + fmt::format("({}*)p.pointer[{}] + s * {} + t; }}\n", memory_type(b_.operands[args_.boxed_out]), args_.boxed_out, text_.stride(args_.boxed_out, 0));
+    return head + fmt::format("({}*)p.pointer[{}] + s * {} + t; }}\n", memory_type(b_.operands[args_.boxed_out]), args_.boxed_out, text_.stride(args_.boxed_out, column_ - 1));
   }
 
   const FusedBody& b_;

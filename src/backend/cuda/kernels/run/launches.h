@@ -44,6 +44,7 @@ struct CudaLaunch {
   uint32_t shared = 0;  // bytes of dynamic shared memory
   bool overlaps = false;  // the kernel itself waits for earlier ones
   uint32_t pieces = 0;  // pieces of work that the blocks process one after another; 0: one per block
+  bool spare = false;  // blocks beyond the work end at once
   std::vector<std::byte> parameters;
   std::vector<Pointer> pointers;
   std::vector<CudaTiles> tiles;
@@ -77,11 +78,12 @@ struct CudaLaunches {
   void add_bytes(std::string kernel, int64_t blocks, uint32_t threads, std::vector<std::byte> parameters, std::vector<CudaLaunch::Pointer> pointers);
 };
 
+using WantedChoices = std::map<std::string, std::string, std::less<>>;  // by problem
 // The properties of the GPU that launches depend on.
 struct CudaMachine {
   int multiprocessors = 1;
   bool tiles = false;  // Hopper: kernels with CudaTiles and groups of warps are available
-  const std::map<std::string, std::string, std::less<>>* timed = nullptr;  // per problem, the choice that was timed as the fastest
+  const WantedChoices* timed = nullptr;  // the choices that were timed as the fastest
 };
 // The choice to use for the problem: the call's trial, else the one that was timed as the fastest. Empty if neither is known.
 std::string_view wanted_choice(const Call&, const CudaMachine&, std::string_view problem);

@@ -18,8 +18,10 @@ struct Kind {
   std::string_view name;
   decltype(RunKernel::load) load;
   CudaLaunches (*launches)(const Call&, const CudaMachine&);
+  WantedChoices (*choices)(std::span<const Call>, const CudaMachine&);  // of all steps together; null or no choices: each chooses for its share of the multiprocessors
 };
-constexpr Kind kinds[] = {{"implicit_gemm", load_implicit_gemm_cuda, implicit_gemm_cuda_launches}, {"depthwise_conv", load_depthwise_conv_cuda, depthwise_conv_cuda_launches}};
+constexpr Kind kinds[] = {{"implicit_gemm", load_implicit_gemm_cuda, implicit_gemm_cuda_launches, implicit_gemm_cuda_choices},
+                          {"depthwise_conv", load_depthwise_conv_cuda, depthwise_conv_cuda_launches, nullptr}};
 
 struct Loaded {
   ConcurrentArgs args;
@@ -27,12 +29,39 @@ struct Loaded {
   std::vector<std::shared_ptr<const void>> constants;  // of each step
 };
 
+// The call of one of the steps.
+struct OneCall {
+  std::vector<size_t> of_whole;  // the operand of the whole step, by the own one
+  std::vector<TensorRef> operands;
+  Call call;  // refers to `operands`
+};
+
+std::vector<OneCall> calls_of(const Loaded& loaded, const Call& call) {
+  std::vector<OneCall> out(loaded.args.steps.size());
+  size_t read = 0, written = 0, size = 0;  // where the step's operands and sizes begin
+  for (const ConcurrentArgs::Step& s : loaded.args.steps) written += s.operands - size_t{s.writes};
+  for (size_t k = 0; k < out.size(); ++k) {
+    const ConcurrentArgs::Step& s = loaded.args.steps[k];
+    OneCall& one = out[k];
+    for (size_t o = 0; o < s.operands; ++o) {
+      one.of_whole.push_back(o + s.writes < s.operands ? read++ : written++);
+      one.operands.push_back(call.operands[one.of_whole.back()]);
+    }
+    one.call = call;
+    one.call.operands = one.operands;
+    one.call.sizes = call.sizes.subspan(size, s.sizes);
+    one.call.constants = loaded.constants[k].get();
+    size += s.sizes;
+  }
+  return out;
+}
+
 // Adds a launch as a row of one in `list` from `first` on that has the same form and room for it, or as the first row of another.
 void add_row(const ConcurrentArgs& args, std::vector<CudaLaunch>& list, size_t first, CudaLaunch l) {
   l.kernel.replace(0, args.name.size(), args.name_of_rows());
   const size_t bytes = l.parameters.size(), room = std::max<size_t>(1, concurrent_parameters / bytes);
   auto fits = [&](const CudaLaunch& row) {
-    return row.kernel == l.kernel && row.blocks == l.blocks && row.shared == l.shared && row.blocks_y < room && row.parameters.size() == room * bytes;
+    return row.kernel == l.kernel && (row.blocks == l.blocks || (row.spare && l.spare)) && row.shared == l.shared && row.blocks_y < room && row.parameters.size() == room * bytes;
   };
   while (first < list.size() && !fits(list[first])) ++first;
   if (first == list.size()) {
@@ -46,6 +75,7 @@ void add_row(const ConcurrentArgs& args, std::vector<CudaLaunch>& list, size_t f
   for (CudaLaunch::Pointer& p : l.pointers) p.at += at, row.pointers.push_back(p);
   for (CudaTiles& t : l.tiles) t.at += at, row.tiles.push_back(t);
   row.pieces = std::max(row.pieces, row.blocks) + std::max(l.pieces, l.blocks);
+  row.blocks = std::max(row.blocks, l.blocks);
 }
 
 }  // namespace
@@ -69,22 +99,18 @@ std::shared_ptr<const void> load_concurrent_cuda(std::span<const std::byte> cons
 CudaLaunches concurrent_cuda_launches(const Call& call, const CudaMachine& machine) {
   const auto& loaded = *static_cast<const Loaded*>(call.constants);
   const ConcurrentArgs& args = loaded.args;
-  // Each step chooses its tiles for its share of the multiprocessors.
-  const CudaMachine share{std::max(1, machine.multiprocessors / static_cast<int>(args.steps.size())), machine.tiles, machine.timed};
   CudaLaunches out;
+  const std::vector<OneCall> calls = calls_of(loaded, call);
+  std::vector<Call> plain;
+  for (const OneCall& c : calls) plain.push_back(c.call);
+  const WantedChoices wanted = loaded.kind->choices == nullptr ? WantedChoices() : loaded.kind->choices(plain, machine);
+  const CudaMachine own = wanted.empty() ? CudaMachine{std::max(1, machine.multiprocessors / static_cast<int>(args.steps.size())), machine.tiles, machine.timed}
+                                         : CudaMachine{machine.multiprocessors, machine.tiles, &wanted};
   std::vector<CudaLaunches> of_steps;
-  size_t read = 0, written = 0, size = 0, most = 0;  // where the step's operands and sizes begin
-  for (const ConcurrentArgs::Step& s : args.steps) written += s.operands - size_t{s.writes};
-  for (const ConcurrentArgs::Step& s : args.steps) {
-    const size_t reads = s.operands - size_t{s.writes};
-    auto of_whole = [&](size_t k) { return k < reads ? read + k : written + k - reads; };
-    std::vector<TensorRef> own;
-    for (size_t k = 0; k < s.operands; ++k) own.push_back(call.operands[of_whole(k)]);
-    Call one = call;
-    one.operands = own;
-    one.sizes = call.sizes.subspan(size, s.sizes);
-    one.constants = loaded.constants[of_steps.size()].get();
-    CudaLaunches& made = of_steps.emplace_back(loaded.kind->launches(one, share));
+  size_t most = 0;
+  for (const OneCall& c : calls) {
+    auto of_whole = [&](size_t k) { return c.of_whole[k]; };
+    CudaLaunches& made = of_steps.emplace_back(loaded.kind->launches(c.call, own));
     const size_t scratch = out.reserve(static_cast<int64_t>(made.scratch));
     for (std::vector<CudaLaunch>* list : {&made.list, &made.any}) {
       most = std::max(most, list->size());
@@ -98,9 +124,6 @@ CudaLaunches concurrent_cuda_launches(const Call& call, const CudaMachine& machi
       }
     }
     for (size_t k : made.aligned) out.aligned.push_back(of_whole(k));
-    read += reads;
-    written += s.writes;
-    size += s.sizes;
   }
   // The n-th launches of all steps come before the next ones, each of which waits for those of its own step.
   for (size_t n = 0; n < most; ++n) {

@@ -28,6 +28,7 @@ void fields(S& s, A& a) {
   s.list(a.patches, [&](auto& x) { s.all(x.channels, x.kernel[0], x.kernel[1], x.stride[0], x.stride[1], x.pad[0], x.pad[1], x.last, x.wide); });
   s.list(a.bricks, [&](auto& x) { s.all(x.channels, x.kernel[0], x.kernel[1], x.kernel[2], x.last, x.wide, x.deep, x.high, x.lines); });
   s.list(a.together, [&](auto& k) { s.field(k); });
+  s.list(a.merged, [&](auto& k) { s.field(k); });
   auto numbers = [&](auto& list) { s.list(list, [&](auto& n) { s.field(n); }); };
   s.list(a.sources, [&](auto& o) {
     s.all(o.dtype, o.together);
@@ -51,9 +52,7 @@ void check(const ImplicitGemmArgs& a) {
   require(std::all_of(a.map.steps.begin(), a.map.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; }), "map");
   for (const ImplicitGemmPatch& s : a.patches) require(is_possible(s), "patch");
   for (const ImplicitGemmBrick& s : a.bricks) require(a.bricks.size() == 1 && is_possible(s), "brick");
-  require(a.row_rank >= 1 && a.row_rank <= GemmMap::max_rank &&
-              (a.row_rank == 1 || (a.boxed_in == ImplicitGemmArgs::none && a.boxed_out == ImplicitGemmArgs::none && a.pieces == 1 && !a.gated && !a.has_prologue())),
-          "rows");
+  require(a.row_rank >= 1 && a.row_rank <= GemmMap::max_rank && (a.row_rank == 1 || (a.pieces == 1 && !a.gated && !a.has_prologue())), "rows");
   require(a.column_bytes <= ImplicitGemmArgs::most_column_bytes, "columns");
   require(a.sizes <= 250 && a.operands.size() <= 250 && a.stores >= 1 && a.stores <= a.operands.size(), "operands");
   for (size_t k = 0; k < a.operands.size(); ++k) {
@@ -69,9 +68,10 @@ void check(const ImplicitGemmArgs& a) {
   for (const auto& n : a.numbers) require(number(n), "number");
   for (const auto& k : a.known) require(number(k.number), "number");
   for (uint8_t k : a.together) require(k < a.operands.size() && a.operands[k].gathered <= 1, "operand");
+  for (uint8_t k : a.merged) require(k < a.operands.size(), "operand");
   for (uint8_t k : {a.boxed_in, a.boxed_out}) {
-    require(k == ImplicitGemmArgs::none ||
-                (std::find(a.together.begin(), a.together.end(), k) != a.together.end() && ir::size_of(a.operands[k].dtype) == ir::size_of(a.type) && a.operands[k].gathered == 0),
+    require(k == ImplicitGemmArgs::none || (std::find(a.together.begin(), a.together.end(), k) != a.together.end() && ir::size_of(a.operands[k].dtype) == ir::size_of(a.type) &&
+                                            a.operands[k].gathered == 0 && (a.row_rank == 1 || std::find(a.merged.begin(), a.merged.end(), k) != a.merged.end())),
             "box");
   }
   require(a.sources.size() <= 250 && (!a.has_prologue() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= implicit_gemm_longest_prologue)), "the row");

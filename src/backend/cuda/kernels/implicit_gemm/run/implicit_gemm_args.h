@@ -54,6 +54,7 @@ struct ImplicitGemmArgs {
   uint16_t tiles = all_tiles;  // bit k: the plan has code for large tile k; 0 for targets other than Hopper
   uint8_t stores = 1;
   uint8_t row_rank = 1;    // axes of the body's rows
+  std::vector<uint8_t> merged;  // operands whose rows of several axes are one stride apart
   uint32_t sizes = 0;      // of the body
   std::vector<Operand> operands;  // of the body; numbers count operands and sizes from the body's first
   std::vector<CudaNumber> numbers;
@@ -96,22 +97,20 @@ struct ImplicitGemmTile {
   int rows, columns, threads;
 };
 inline constexpr ImplicitGemmTile implicit_gemm_tiles[] = {{128, 128, 256}, {64, 64, 128}};
-// Bytes of a stage: for A and B, or for the results of the groups, which replace them at the end (floats: of one group). Halves are in boxes of 64 columns.
+// Bytes of a stage, for A and B. The results of the groups replace them at the end. Columns are in boxes of 64.
 #define INGOT_CUDA_IMPLICIT_GEMM_STAGE \
-  constexpr int implicit_gemm_stage_bytes(int rows, int columns, int in_turn) { \
-    const int boxes = (columns + 63) / 64, copied = (rows + boxes * 64) * 128, results = in_turn > 0 ? 0 : rows / 64 * boxes * 8192; \
-    return copied > results ? copied : results; \
-  }
+  constexpr int implicit_gemm_stage_bytes(int rows, int columns) { return (rows + (columns + 63) / 64 * 64) * 128; }
 INGOT_CUDA_IMPLICIT_GEMM_STAGE
 // Groups of four warps multiply 64 rows each, or alternate on whole tiles (`in_turn`); one more warp copies tiles.
 struct ImplicitGemmLargeTile {
-  // Microseconds on an H200: a step along K for a block that shares the multiprocessor, for a block that has it alone, and a tile's epilogue.
+  // Microseconds on an H100 or H200: a step along K for a block that shares the multiprocessor, for a block that has it alone, and a tile's epilogue.
   struct Cost {
     double turn, alone, behind;
   };
   int rows, columns, stages, blocks;  // blocks: per multiprocessor
   Cost halves, floats;
   int in_turn = 0;  // number of alternating groups, each with its own tile of results; 0: results replace a stage
+  int cluster = 1;  // blocks with the same columns, of which each copies a share of B to all
   constexpr int threads() const { return (in_turn > 0 ? in_turn * 128 : rows * 2) + 32; }
   // Bytes: the tiles, two barriers per stage, two per alternating group, and each group's column operands. `element`: bytes of a result in boxes.
   constexpr int shared(int column_bytes, int element) const {
@@ -120,8 +119,11 @@ struct ImplicitGemmLargeTile {
   }
   // Fewer than `stages` where alternating groups' results are floats, which take twice the room.
   constexpr int stages_beside(int element) const;
-  constexpr int shared_of(int count, int element) const {
-    return count * implicit_gemm_stage_bytes(rows, columns, in_turn) + in_turn * rows * columns * element + 16 * (count + in_turn);
+  constexpr int shared_of(int count, int element) const { return count * implicit_gemm_stage_bytes(rows, columns) + in_turn * rows * columns * element + 16 * (count + in_turn); }
+  // Blocks that compute a result of m x n, without the parts of K.
+  constexpr int64_t grid(int64_t m, int64_t n, bool gated) const {
+    const int64_t high = int64_t{rows} * cluster, wide = results(gated);
+    return (m + high - 1) / high * cluster * ((n + wide - 1) / wide);
   }
   // Columns of the result: half of them if the epilogue is gated.
   constexpr int results(bool gated) const { return gated ? columns / 2 : columns; }
@@ -133,8 +135,9 @@ inline constexpr ImplicitGemmLargeTile implicit_gemm_large_tiles[] = {{128, 128,
                                                                       {128, 64, 4, 2, {0.30, 0.39, 1.4}, {0.165, 0.324, 1.741}},
                                                                       {64, 64, 6, 2, {0.17, 0.17, 1.1}, {0.101, 0.204, 1.333}},
                                                                       {128, 64, 5, 1, {0.30, 0.30, 3}, {0.194, 0.169, 3.723}, 3},
-                                                                      {128, 160, 4, 1, {0.47, 0.47, 2.5}, {0.47, 0.47, 2.5}},
-                                                                      {128, 192, 4, 1, {0.505, 0.505, 4.4}, {}}};
+                                                                      {128, 160, 5, 1, {0.47, 0.44, 2.5}, {0.47, 0.47, 2.5}, 0, 2},
+                                                                      {128, 192, 5, 1, {0.505, 0.48, 4.4}, {}},
+                                                                      {128, 256, 4, 1, {0.66, 0.54, 6}, {}}};
 inline constexpr int matmul_large_shared = 227 << 10;  // bytes: the most that a block may have
 constexpr int ImplicitGemmLargeTile::stages_beside(int element) const {
   int count = stages;

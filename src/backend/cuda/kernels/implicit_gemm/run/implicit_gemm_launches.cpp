@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <iterator>
+#include <numeric>
 #include <optional>
 
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
@@ -60,6 +62,8 @@ void check(const ImplicitGemmArgs& args, const Call& call) {
     const TensorRef& t = call.operands[args.behind() + i];
     require(t.dtype == args.operands[i].dtype && t.rank == last + 1 + args.operands[i].gathered, "the body's types");
     bool store = i + args.stores >= args.operands.size();
+    const bool merged = std::find(args.merged.begin(), args.merged.end(), i) != args.merged.end();
+    for (int axis = last - 2; merged && axis >= 0; --axis) require(t.dims[axis] == 1 || t.strides[axis] == t.dims[axis + 1] * t.strides[axis + 1], "the body's rows");
     for (int axis = 0; axis <= last; ++axis) require(t.dims[axis] == (axis == last ? n : result.dims[axis]) || (!store && t.dims[axis] == 1), "the body's sizes");
   }
 }
@@ -123,27 +127,34 @@ struct Choice {
   int64_t splits = 1;
   double microseconds = 0;
   int stages = 0;
+  int64_t blocks = 0, turns = 0;  // steps along K of each block
   std::string text() const {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[tile];
-    return fmt::format("implicit_gemm {} x {}, {} stages, {} in turn, K by {}", t.rows, t.columns, stages, t.in_turn, splits);
+    return fmt::format("implicit_gemm {} x {}, {} stages, {} in turn, {} in a cluster, K by {}", t.rows, t.columns, stages, t.in_turn, t.cluster, splits);
   }
 };
+// The time of this many blocks of a tile, each of which takes so many steps along K.
+double microseconds_of(const ImplicitGemmLargeTile& t, bool floats, int64_t blocks, int64_t turns, int multiprocessors) {
+  constexpr double start = 2;
+  const ImplicitGemmLargeTile::Cost& cost = floats ? t.floats : t.halves;
+  const int64_t rounds = divided_up(blocks, multiprocessors);
+  const double work = static_cast<double>(turns) * (rounds == 1 ? cost.alone : cost.turn), n = static_cast<double>(rounds), behind = cost.behind;
+  // Alternating groups: one multiplies while others run the epilogue.
+  return start + (t.in_turn > 0 ? n * std::max(work, (work + behind) / t.in_turn) + behind : n * (work + behind));
+}
+
 // All choices, the cheapest first.
 std::vector<Choice> choices(const P& p, int64_t turns, int multiprocessors, const ImplicitGemmArgs& args) {
-  constexpr double start = 2, finish = 2.4, parts = 4e6;  // parts: partial sums per microsecond
+  constexpr double finish = 2.4, parts = 4e6;  // parts: partial sums per microsecond
   std::vector<Choice> out;
   for (size_t k = 0; k < std::size(implicit_gemm_large_tiles); ++k) {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[k];
     if ((args.tiles >> k & 1) == 0 || t.shared(args.column_bytes, args.boxed_bytes()) > matmul_large_shared || !t.takes(p.n, args.gated, args.type == ir::DType::f32)) continue;
-    const ImplicitGemmLargeTile::Cost& cost = args.type == ir::DType::f32 ? t.floats : t.halves;
-    const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.results(args.gated));
+    const int64_t blocks = t.grid(p.m, p.n, args.gated);
     for (int64_t splits = 1; splits <= (t.in_turn > 0 || args.gated ? 1 : 16) && splits <= std::max<int64_t>(1, turns / 4); ++splits) {
-      const int64_t rounds = divided_up(blocks * splits, multiprocessors);
-      const double work = static_cast<double>(divided_up(turns, splits)) * (rounds == 1 ? cost.alone : cost.turn), n = static_cast<double>(rounds), behind = cost.behind;
-      const double shared = splits == 1 ? 0 : finish + static_cast<double>(p.m * p.n * splits) * 8 / parts;
-      // Alternating groups: one multiplies while others run the epilogue.
-      const double all = start + shared + (t.in_turn > 0 ? n * std::max(work, (work + behind) / t.in_turn) + behind : n * (work + behind));
-      out.push_back({k, splits, all, t.stages_beside(args.boxed_bytes())});
+      const double shared = splits == 1 ? 0 : finish + static_cast<double>(p.m * p.n * splits) * 8 / parts,
+                   of_tile = microseconds_of(t, args.type == ir::DType::f32, blocks * splits, divided_up(turns, splits), multiprocessors);
+      out.push_back({k, splits, of_tile + shared, t.stages_beside(args.boxed_bytes()), blocks * splits, divided_up(turns, splits)});
     }
   }
   if (out.empty()) out.emplace_back();
@@ -266,6 +277,16 @@ class Launches {
     for (size_t i = args.left(); i < args.behind() && !patch_ && !brick_; ++i) aligned_.push_back(i);
   }
 
+  const std::string& problem() const { return problem_; }
+  // Of tiles that the copying unit fills, for all operands aligned. Empty: it does not.
+  std::vector<Choice> choices_of_tiles() const {
+    P p = p_;
+    std::vector<CudaTiles> boxes;
+    if (way_ != Way::together || !machine_.tiles || args_.tiles == 0 || !boxes_behind(boxes)) return {};
+    const auto tiles = tiles_of(args_, p);
+    return tiles ? choices(p, tiles->taps * tiles->chunks, machine_.multiprocessors, args_) : std::vector<Choice>();
+  }
+
   CudaLaunches run() {
     CudaLaunches out = launches(way_);
     if (way_ == Way::any) return out;
@@ -310,8 +331,8 @@ class Launches {
       if (k == ImplicitGemmArgs::none) return true;
       const TensorRef& x = numbers_.operands[k];
       const auto size = static_cast<int64_t>(ir::size_of(args_.type));
-      const int64_t step = (x.dims[0] == 1 ? p_.n : x.strides[0]) * size;
-      if (x.dims[0] != p_.m || step <= 0 || step % 16 != 0 || step >= int64_t{1} << 39) return false;
+      const int64_t step = (p_.m == 1 ? p_.n : x.strides[args_.row_rank - 1]) * size;
+      if (std::accumulate(x.dims, x.dims + args_.row_rank, int64_t{1}, std::multiplies()) != p_.m || step <= 0 || step % 16 != 0 || step >= int64_t{1} << 39) return false;
       CudaTiles t;
       t.at = at;
       t.index = first_ + k;
@@ -387,13 +408,14 @@ class Launches {
       const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[choice.tile];
       share(turns, choice.splits);
       const auto depth = static_cast<uint32_t>(depth_of(args_));
-      const auto rows = static_cast<uint32_t>(t.rows), columns = static_cast<uint32_t>(t.results(args_.gated));
+      const auto rows = static_cast<uint32_t>(t.rows), columns = static_cast<uint32_t>(t.results(args_.gated)), cluster = static_cast<uint32_t>(t.cluster);
       tiles->a.box = tiles->a.pixels ? std::array<uint32_t, 4>{depth, rows} : std::array<uint32_t, 4>{depth, 1, rows};
-      tiles->b.box = args_.b_along_k ? std::array<uint32_t, 4>{depth, 1, columns} : std::array<uint32_t, 4>{64, depth, 1};
-      const int64_t blocks = divided_up(p.m, t.rows) * divided_up(p.n, t.results(args_.gated)) * p.splits;
-      add(fmt::format("t{}", choice.tile), t.in_turn > 0 ? std::min<int64_t>(blocks, machine_.multiprocessors) : blocks, t.threads(),
+      tiles->b.box = args_.b_along_k ? std::array<uint32_t, 4>{depth, 1, columns / cluster} : std::array<uint32_t, 4>{64, depth / cluster, 1};
+      const int64_t blocks = t.grid(p.m, p.n, args_.gated) * p.splits;
+      add(fmt::format("t{}", choice.tile), t.in_turn > 0 ? std::min<int64_t>(blocks, machine_.multiprocessors / t.cluster * t.cluster) : blocks, t.threads(),
           t.shared(args_.column_bytes, args_.boxed_bytes()));
       list.list.back().pieces = static_cast<uint32_t>(std::min<int64_t>(blocks, INT32_MAX));
+      list.list.back().spare = true;
       boxes.push_back(tiles->a);
       boxes.push_back(tiles->b);
       list.list.back().tiles = std::move(boxes);
@@ -442,6 +464,59 @@ CudaLaunches implicit_gemm_cuda_launches(const Call& call, const CudaMachine& ma
   const auto& args = *static_cast<const ImplicitGemmArgs*>(call.constants);
   check(args, call);
   return Launches(args, call, machine).run();
+}
+
+WantedChoices implicit_gemm_cuda_choices(std::span<const Call> calls, const CudaMachine& machine) {
+  struct Part {
+    std::string problem;
+    std::vector<Choice> choices;
+    bool floats;
+  };
+  auto parts_on = [&](int multiprocessors) {
+    std::vector<Part> out;
+    for (const Call& call : calls) {
+      const auto& args = *static_cast<const ImplicitGemmArgs*>(call.constants);
+      check(args, call);
+      const CudaMachine part{multiprocessors, machine.tiles};
+      const Launches l(args, call, part);
+      out.push_back({l.problem(), l.choices_of_tiles(), args.type == ir::DType::f32});
+    }
+    return out;
+  };
+  const std::vector<Part> parts = parts_on(machine.multiprocessors);
+  if (std::any_of(parts.begin(), parts.end(), [](const Part& p) { return p.choices.empty(); })) return {};
+  // One after another, each with the tile that is best for it.
+  double least = 0;
+  std::vector<Choice> best;
+  for (const Part& p : parts) {
+    least += p.choices[0].microseconds;
+    best.push_back(p.choices[0]);
+  }
+  // Side by side, with tiles of one size.
+  for (const Choice& c : parts[0].choices) {
+    std::vector<Choice> same;
+    int64_t blocks = 0, turns = 0;
+    for (const Part& p : parts) {
+      const auto found = std::find_if(p.choices.begin(), p.choices.end(), [&](const Choice& x) { return x.tile == c.tile && x.splits == 1; });
+      if (found == p.choices.end()) break;
+      same.push_back(*found);
+      blocks += found->blocks;
+      turns = std::max(turns, found->turns);
+    }
+    const double all = same.size() == parts.size() ? microseconds_of(implicit_gemm_large_tiles[c.tile], parts[0].floats, blocks, turns, machine.multiprocessors) : least;
+    if (all < least) least = all, best = std::move(same);
+  }
+  // Each on its share of the machine, which may also share K.
+  double shared = 0;
+  const std::vector<Part> on_shares = parts_on(std::max(1, machine.multiprocessors / static_cast<int>(calls.size())));
+  for (const Part& p : on_shares) {
+    const bool alike = p.choices[0].tile == on_shares[0].choices[0].tile && p.choices[0].blocks == on_shares[0].choices[0].blocks;
+    shared = alike ? std::max(shared, p.choices[0].microseconds) : least;
+    if (!alike) break;
+  }
+  WantedChoices out;
+  for (size_t k = 0; k < parts.size(); ++k) out[parts[k].problem] = shared < least ? on_shares[k].choices[0].text() : best[k].text();
+  return out;
 }
 
 std::span<const RunKernel> implicit_gemm_cuda_kernels() {
