@@ -105,9 +105,10 @@ class Maker {
     }
   }
 
-  // Without rows, and if nothing is contiguous along the last group, the result's contiguous group becomes the last one.
+  // Of a body that gathers, without rows, if nothing is contiguous along the last group: the result's contiguous group becomes the last one. Others go through tiles.
   void choose_inner() {
-    if (w_.rows || w_.groups.size() < 2) return;
+    const bool gathers = std::any_of(b_.code.begin(), b_.code.end(), [](const Instruction& i) { return i.kind == Kind::load && !i.in.empty(); });
+    if (w_.rows || !gathers || w_.groups.size() < 2) return;
     auto is_contiguous = [&](size_t operand, const Walk::Group& g) { return is(w_.along(operand, g), 1); };
     for (size_t k = 0; k < b_.operands.size(); ++k) {
       if (is_contiguous(k, w_.inner())) return;
