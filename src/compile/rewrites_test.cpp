@@ -35,8 +35,8 @@ TEST(Rewrites, ReductionsInPartsGiveTheSame) {
     Axes axes;
     bool special = false;  // infinities and NaN
   };
-  for (const Case& c : {Case{{"argmax"}, {64, 1024}, {}, true}, Case{{"argmin"}, {3, 40000}, {1}}, Case{{"max", "argmax"}, {2, 32768}, {1}}, Case{{"argmin", "min"}, {32768, 3}, {0}},
-                        Case{{"sum"}, {8192, 64}, {0}}, Case{{"sum", "max"}, {4, 16, 4096}, {1, 2}}}) {
+  for (const Case& c : {Case{{"argmax"}, {64, 1024}, {}, true}, Case{{"argmin"}, {3, 40000}, {1}}, Case{{"max", "argmax"}, {2, 32768}, {1}},
+                        Case{{"argmin", "min"}, {32768, 3}, {0}}, Case{{"sum"}, {8192, 64}, {0}}, Case{{"sum", "max"}, {4, 16, 4096}, {1, 2}}}) {
     SCOPED_TRACE(c.kinds[0]);
     Graph g;
     Handle x(&g, g.add_input("x", {DType::f32, c.dims}));
