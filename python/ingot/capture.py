@@ -23,13 +23,13 @@ from . import _values, external, plain
 from .branches import CONDITION
 from .errors import InputError, UnsupportedError
 from .functional import order_in_memory
+from .read_numbers import READS
 
 _DTYPE_CODE = {k: int(v) for k, v in _DTYPES.items()}
 _LAYOUT_CODE = {k: int(v) for k, v in _LAYOUTS.items()}
 _MEMORY_CODE = {k: int(v) for k, v in _MEMORY_FORMATS.items()}
 SCHEMA_VERSION = _schema.SCHEMA_VERSION
 _NO_ENGINE = (torch.uint16, torch.uint32, torch.uint64)
-READS = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)  # a number read from a tensor becomes a size
 
 
 @dataclass
@@ -44,6 +44,18 @@ class Captured:
 def _is_read(node: torch.fx.Node, part: int) -> bool:
     """Whether anything reads one of a node's results."""
     return any(user.target is not operator.getitem or user.args[1] == part and bool(user.users) for user in node.users)
+
+
+def _tensors_behind(node: torch.fx.Node) -> dict[torch.fx.Node, None]:
+    """The tensors that a node's torch code reads: its operands, and those from which its numbers are computed. Sizes are found elsewhere."""
+    found = {}
+    for operand in node.all_input_nodes:
+        value = operand.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            found[operand] = None
+        elif isinstance(value, (torch.SymFloat, torch.SymBool)):
+            found |= _tensors_behind(operand)
+    return found
 
 
 class _Writer:
@@ -245,9 +257,8 @@ class _Writer:
     def opaque(self, node: torch.fx.Node, reason: str):
         """A node whose arguments have no form in the schema: its operands and results, and the reason why only torch runs it."""
         read = []
-        for operand in node.all_input_nodes:
-            if isinstance(operand.meta.get("val"), torch.Tensor):
-                read.append({"name": operand.name, "arg": {"as_tensor": self.tensor(same_part(operand).name, operand.meta["val"])}, "kind": 1})
+        for operand in _tensors_behind(node):
+            read.append({"name": operand.name, "arg": {"as_tensor": self.tensor(same_part(operand).name, operand.meta["val"])}, "kind": 1})
         made = node.meta.get("val")
         outputs = []
         if isinstance(made, torch.Tensor):

@@ -15,7 +15,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from . import autocast, devices, fake_quantisation, hidden_views, identities, overlap, own_writes, reshapes, result_types
+from . import autocast, devices, fake_quantisation, hidden_views, identities, overlap, own_writes, read_numbers, reshapes, result_types
 from .branches import branches_of, with_checks
 from .errors import InputError, UnsupportedError
 from .overlap import NotFunctional, hint, of_memory
@@ -302,6 +302,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
         kinds = [s.kind is OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs]
         before = lays([v for v, user in zip(values, kinds) if user], [n for n in program.graph.nodes if n.op == "placeholder"], typed=not casts)
         program = _functionalised(program)
+    program = read_numbers.settled(program)
     if branches:
         program = with_checks(program, branches, chosen or {})
     signature = program.graph_signature
@@ -453,6 +454,7 @@ def from_aot(module: torch.fx.GraphModule, signature, examples: list, names: lis
     `before`: the layouts of the results in Dynamo's graph."""
     import re
 
+    read_numbers.settle(module.graph)
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     shape_env = None
     slots, by_name = [], {}

@@ -1,4 +1,5 @@
-"""Python numbers that Dynamo passes as tensors. With dynamic=True the float attributes of modules are inputs of the graph, and its nodes read them by .item()."""
+"""Numbers that Dynamo passes as tensors. With dynamic=True the float attributes of modules are inputs of the graph, and its nodes read them by .item(). So are numbers of
+numpy, which may stand in lists of sizes: kernel_size=(np.int64(2), 3)."""
 
 from __future__ import annotations
 
@@ -9,32 +10,43 @@ import torch
 log = logging.getLogger("ingot")
 
 
-def of(module: torch.fx.GraphModule, examples: list) -> dict[int, float]:
+def of(module: torch.fx.GraphModule, examples: list) -> dict[int, float | int]:
     """The numbers among a graph's inputs: {place: current value}."""
     found = {}
     for i, (node, example) in enumerate(zip((n for n in module.graph.nodes if n.op == "placeholder"), examples)):
         if not getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False):
             continue
-        if node.users and all(u.op == "call_method" and u.target == "item" for u in node.users):
-            found[i] = float(example)
+        if node.users and all(_reads(u) or _among_integers(u, node) for u in node.users):
+            found[i] = example.item()
     return found
 
 
-def settled(module: torch.fx.GraphModule, numbers: dict[int, float]) -> torch.fx.GraphModule:
+def _reads(user: torch.fx.Node) -> bool:
+    return user.op == "call_method" and user.target == "item"
+
+
+def _among_integers(user: torch.fx.Node, node: torch.fx.Node) -> bool:
+    """Whether the node stands only in lists beside integers, so that it is none of several tensors."""
+    lists = [a for a in (*user.args, *user.kwargs.values()) if isinstance(a, (list, tuple)) and node in a]
+    return bool(lists) and node not in (*user.args, *user.kwargs.values()) and all(any(isinstance(a, int) for a in values) for values in lists)
+
+
+def settled(module: torch.fx.GraphModule, numbers: dict[int, float | int]) -> torch.fx.GraphModule:
     """The graph with these values as constants in place of the numbers, so that engines are built for them."""
     if not numbers:
         return module
     graph, made = torch.fx.Graph(), {}
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
-    for i, value in numbers.items():
-        made |= dict.fromkeys(placeholders[i].users, value)
+    values = {placeholders[i]: value for i, value in numbers.items()}
+    for placeholder, value in values.items():
+        made |= dict.fromkeys(filter(_reads, placeholder.users), value)
     for node in module.graph.nodes:
         if node not in made:
-            made[node] = graph.node_copy(node, made.__getitem__)
+            made[node] = graph.node_copy(node, lambda n: values.get(n, made[n]))
     return torch.fx.GraphModule(module, graph)
 
 
-def guarded(call, module: torch.fx.GraphModule, numbers: dict[int, float]):
+def guarded(call, module: torch.fx.GraphModule, numbers: dict[int, float | int]):
     """`call` while the numbers have the compiled values; otherwise torch runs the graph, which is logged once."""
     if not numbers:
         return call

@@ -39,8 +39,12 @@ def _functional(target):
     return made if made is not None and (torch.Tag.pointwise in made.tags or name[:-1] in _UNTAGGED) and not made._schema.is_mutable else None
 
 
+_ALIASES = {torch.ops.aten.alias.default, torch.ops.aten.slice.Tensor, torch.ops.aten.detach.default}  # views that may be of everything
+
+
 def _versions(graph: torch.fx.Graph) -> dict[Node, list[Node]] | None:
-    """For each value that is written: itself, the writes in their order, and the views behind them, under each of these nodes. None if the graph does anything else to such a value."""
+    """For each value that is written: itself, the writes in their order, and the views behind them, under each of these nodes. A view of everything, such as `x[:, :n]` of n columns, is a version
+    like the others. None if the graph does anything else to such a value."""
     sharing: dict[int, list[Node]] = {}
     for node in graph.nodes:
         memory = of_memory(node.meta.get("val"))
@@ -51,14 +55,12 @@ def _versions(graph: torch.fx.Graph) -> dict[Node, list[Node]] | None:
         if not may_write(node) or node in found:
             continue
         nodes = sharing.get(of_memory(node.meta.get("val")), [])
-        writes = [n for n in nodes if may_write(n)]
-        first = nodes.index(writes[0]) if writes else 0
-        before, behind = nodes[:first], nodes[first + len(writes) :]
-        if len(before) != 1 or before[0].op != "call_function" or nodes[first : first + len(writes)] != writes:
+        if not nodes or nodes[0].op != "call_function" or not all(isinstance(n.meta["val"], torch.Tensor) for n in nodes):
             return None
-        if not all(isinstance(n.meta["val"], torch.Tensor) for n in nodes) or any(_lies(n) != _lies(before[0]) or n.args[0] not in nodes for n in writes):
+        last = max(i for i, n in enumerate(nodes) if may_write(n))
+        if may_write(nodes[0]) or any(not (may_write(n) or n.target in _ALIASES) or _lies(n) != _lies(nodes[0]) or n.args[0] not in nodes for n in nodes[1 : last + 1]):
             return None
-        found |= dict.fromkeys(nodes, [*before, *writes, *behind])
+        found |= dict.fromkeys(nodes, nodes)
     return found
 
 
@@ -84,7 +86,7 @@ def _settle(graph, versions) -> dict[str, str] | None:
             if other is node:
                 break
             now[other] = last[other] = node
-        if versions[node][-1] is not node and not may_write(versions[node][versions[node].index(node) + 1]):
+        if not any(map(may_write, versions[node][versions[node].index(node) + 1 :])):
             _move_views(node, versions[node])
     return {old.name: new.name for old, new in last.items()}
 

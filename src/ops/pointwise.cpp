@@ -200,8 +200,8 @@ const Definition definitions[] = {
      [](Value x, std::optional<double> nan, std::optional<double> high, std::optional<double> low) {
        if (!is_float(x.dtype())) return x;
        double largest = x.dtype() == DType::f64 ? 1.7976931348623157e308 : x.dtype() == DType::f16 ? 65504.0 : x.dtype() == DType::bf16 ? 3.3895313892515355e38 : 3.4028234663852886e38;
-       Value inf = ir::map(Op::is_inf, {x});
-       Value y = select(inf & (x > 0), high.value_or(largest), select(inf, low.value_or(-largest), x));
+       Value y = high ? select(equal(x, INFINITY), *high, x) : minimum(x, largest);
+       y = low ? select(equal(x, -INFINITY), *low, y) : maximum(y, -largest);
        return cast(select(ir::map(Op::is_nan, {x}), nan.value_or(0.0), y), x.dtype());
      }},
     {"{clamp,clip}(Tensor self, Scalar? min=None, Scalar? max=None)",

@@ -2,6 +2,7 @@
 
 import logging
 
+import numpy
 import torch
 
 from ingot.backend import ingot_backend
@@ -39,3 +40,32 @@ def test_float_attributes(caplog):
         for model.eps, model.scale in ((0.5, 0.35), (0.25, 0.35), (1e-5, 0.9)):
             assert torch.allclose(fast(x), model(x), atol=1e-5)
     assert len([m for m in caplog.messages if "calls with other numbers run in torch" in m]) >= 1
+
+
+class Pooled(torch.nn.Module):
+    """A size of numpy in a list of sizes, and numbers of numpy in arithmetic."""
+
+    def __init__(self):
+        super().__init__()
+        self.size, self.scale, self.shift = (numpy.int64(2), 3), numpy.float64(1.5), numpy.int64(4)
+
+    def forward(self, x):
+        return torch.nn.functional.avg_pool2d(x.exp(), self.size, 1) * self.scale + self.shift
+
+
+def test_sizes_of_numpy(caplog):
+    caplog.set_level(logging.WARNING, "ingot")
+    torch._dynamo.reset()
+    reports, model, x = [], Pooled().eval(), torch.randn(1, 2, 6, 7)
+
+    def backend(graph, examples):
+        made = ingot_backend(graph, examples)
+        reports.append(made.report)
+        return made
+
+    fast = torch.compile(model, backend=backend)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x), model(x))
+        assert [r.whole for r in reports] == [True] and not caplog.messages
+        model.size, model.shift = (numpy.int64(4), 3), numpy.int64(-1)
+        torch.testing.assert_close(fast(x), model(x))

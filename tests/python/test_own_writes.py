@@ -86,6 +86,17 @@ def dropped_by_nothing(x, y):
     return b + 1, torch.dropout_(y * 2, 0.0, True), a
 
 
+def all_columns(x, y):
+    """As GhostNet adds a shortcut: to a view of everything."""
+    a = torch.cat([torch.sin(x), y], 1)
+    b = a[:, :6]
+    total = a.sum()
+    b += 1
+    c = b[:, :6]
+    c.relu_()
+    return a, b.sum(0), c, total, c[:, 1:]
+
+
 class Of(torch.nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -100,7 +111,7 @@ def memories(results):
 
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("function", [chain, of_itself, read_between, broadcast, turned, dropped_by_nothing, view_before, widened, of_an_input, part, copied, split], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [chain, of_itself, read_between, broadcast, turned, dropped_by_nothing, all_columns, view_before, widened, of_an_input, part, copied, split], ids=lambda f: f.__name__)
 def test_writes(function, is_open, monkeypatch):
     again = []
     monkeypatch.setattr(functional, "_functionalised", lambda program, real=functional._functionalised: (again.append(program), real(program))[1])

@@ -42,8 +42,13 @@ void assign_slots(const Bound& b, Program& p) {
     // An instruction must not write to its own operands' blocks: its loops assume no overlap.
     if (k > 0) free.insert(free.end(), released[k - 1].begin(), released[k - 1].end());
     ProgramInstruction& i = p.code[k];
-    bool number = i.kind == Kind::literal || i.kind == Kind::size || i.kind == Kind::reduce || i.kind == Kind::accumulator;
-    if (number || b.uniform[k] || b.together[k].kind == Together::absorbed) continue;
+    if (b.rows_together != 0 && b.together[k].kind == Together::exp_sum && i.kind == Kind::reduce) {  // written before its turn
+      i.slot = p.slots++;
+      continue;
+    }
+    const bool each = b.rows_together != 0 && b.differs[k] != 0;  // one value for each row
+    bool number = !each && (i.kind == Kind::literal || i.kind == Kind::size || i.kind == Kind::reduce || i.kind == Kind::accumulator);
+    if (number || (b.uniform[k] && !each) || b.together[k].kind == Together::absorbed) continue;
     if (b.repeats[k] != 0) {
       i.slot = p.slots++;
       continue;
@@ -55,6 +60,28 @@ void assign_slots(const Bound& b, Program& p) {
       free.pop_back();
     }
     released[std::max(last[k], k)].push_back(i.slot);
+  }
+}
+
+// Lists what each pass over a row computes: a value of an earlier stage only if this one needs it again.
+void list_passes(Bound& b, const Program& p) {
+  for (int stage = 0; stage < p.stages; ++stage) {
+    std::vector<uint8_t> needed(p.code.size(), 0);
+    for (const ProgramStore& s : p.stores) needed[s.reg] |= stage + 1 == p.stages;
+    for (uint32_t k : b.reductions) needed[k] |= p.code[k].stage == stage;
+    for (uint32_t k = static_cast<uint32_t>(p.code.size()); k-- > 0;) {
+      if (needed[k] == 0 || (p.code[k].kind == Kind::reduce && p.code[k].stage != stage)) continue;
+      const Together& together = b.together[k];
+      if (together.kind == Together::alone) {
+        for (uint32_t in : p.code[k].in) needed[in] = 1;
+      } else {
+        for (uint32_t in : together.in) {
+          if (in != Together::none) needed[in] = 1;
+        }
+      }
+    }
+    std::vector<uint32_t>& pass = b.passes.emplace_back();
+    std::copy_if(b.active.begin(), b.active.end(), std::back_inserter(pass), [&](uint32_t k) { return needed[k] != 0; });
   }
 }
 
@@ -79,6 +106,7 @@ void list_work(Bound& b, const Program& p) {
     }
     if (!fixed) b.each_row.push_back(k);
   }
+  if (p.has_reductions) list_passes(b, p);
 }
 
 // True if the body only copies: one load of whole blocks, stored unchanged.
@@ -99,6 +127,17 @@ bool names_axis(const Bound& b, const Program& p, int axis) {
     if (limits(b, k, i, axis)) return true;
   }
   return false;
+}
+
+// More if few blocks share the first-level cache, and of narrow integers, for which an instruction is short.
+int64_t elements_of_block(const Bound& b, const Program& p) {
+  constexpr int64_t elements = 512, bytes = 4096;
+  if (p.has_accumulator) return elements;
+  size_t least = 8;
+  for (uint32_t k : b.active) {
+    if (is_integer(p.code[k].cls) && b.uniform[k] == 0) least = std::min(least, size_of(p.code[k].cls));
+  }
+  return std::max(p.slots <= 1 ? 4 * elements : elements, bytes / static_cast<int64_t>(least));
 }
 
 }  // namespace
@@ -268,6 +307,7 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
     if (i.kind == Kind::load && b.uniform[k] == 0) b.repeats[k] = b.strides[i.operand][static_cast<size_t>(p.domain_rank) - 2] == 0;
   }
   find_together(b, p);
+  join_rows(b, p);
   assign_slots(b, *own);
   list_work(b, p);
   int64_t row = 1;
@@ -275,8 +315,9 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
   // Whole rows if the blocks fit the second-level cache; else blocks of 512, reloaded for each stage, or of some lines.
   // A row that is only reduced, from little memory, starts fewer of the longer ones.
   const bool only_reduced = p.has_reductions && b.across == 0 && p.stages <= 2 && p.slots <= 3;
-  int64_t block = std::min<int64_t>(row, b.line != 0 || only_reduced ? 2048 : 512);
+  int64_t block = std::min<int64_t>(row, b.line != 0 || only_reduced ? 2048 : elements_of_block(b, p));
   if (p.has_reductions && b.across == 0 && row * std::max(p.slots, 1) * 8 <= 256 * 1024) block = row;
+  if (b.rows_together != 0) block = b.rows_together * row;
   b.block = static_cast<size_t>((std::max<int64_t>(block, 1) + 63) / 64 * 64);
   b.scratch = (p.code.size() * 48 + 127) / 64 * 64 + static_cast<size_t>(p.slots) * b.block * 8 + 64;
   // A map that is only stored, contiguously and in its own type, writes to memory directly.
@@ -293,7 +334,7 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
     const bool contiguous = (p.row_rank == 1 || b.line != 0) && is_solid(b, p, st.operand);
     // Only the last instruction: nothing is read afterwards from memory that the store may share.
     bool last = st.reg + 1 == p.code.size();
-    const bool writes = (i.kind == Kind::map && i.op != ir::Op::cast) || (i.kind == Kind::load && b.straight[st.reg] == Bound::never && b.repeats[st.reg] == 0);
+    const bool writes = i.kind == Kind::map || (i.kind == Kind::load && b.straight[st.reg] == Bound::never && b.repeats[st.reg] == 0);
     if (writes && same && last && uses == 1 && contiguous && !b.uniform[st.reg]) b.in_place[st.reg] = static_cast<uint8_t>(s + 1);
   }
   b.copies = only_copies(b, p);

@@ -1,5 +1,5 @@
 // Loops over blocks, one table per instruction set. An operand is a block of n elements, or one element for all (uniform). Classes of
-// computation: b8 as uint8_t, every integer as int64_t, f32, f64.
+// computation: bools as uint8_t, integers of each type, f32 (for half types too), f64.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,35 @@
 
 namespace ingot::kernels {
 
-enum class Class : uint8_t { b8, i64, f32, f64 };
+enum class Class : uint8_t { b8, u8, i8, i16, i32, i64, f32, f64 };
+constexpr bool is_integer(Class c) { return c >= Class::u8 && c <= Class::i64; }
+// Bytes per element of a block.
+constexpr size_t size_of(Class c) { return c <= Class::i8 ? 1 : c == Class::i16 ? 2 : c == Class::i32 || c == Class::f32 ? 4 : 8; }
+// Operations that blocks of each integer type have; others are computed as i64.
+constexpr bool is_native(ir::Op op) {
+  switch (op) {
+    case ir::Op::add:
+    case ir::Op::sub:
+    case ir::Op::mul:
+    case ir::Op::min:
+    case ir::Op::max:
+    case ir::Op::bit_and:
+    case ir::Op::bit_or:
+    case ir::Op::bit_xor:
+    case ir::Op::bit_not:
+    case ir::Op::shift_left:
+    case ir::Op::shift_right:
+    case ir::Op::neg:
+    case ir::Op::abs:
+    case ir::Op::eq:
+    case ir::Op::ne:
+    case ir::Op::lt:
+    case ir::Op::le:
+    case ir::Op::gt:
+    case ir::Op::ge: return true;
+    default: return false;
+  }
+}
 enum class Reduction : uint8_t { sum, prod, max, min, any, all, argmax, argmin };
 
 struct BlockArgument {
@@ -29,18 +57,22 @@ struct SummedRows {
   int64_t by_step = 0;
 };
 
+// Of each row: x + m, x - m, x * m, x / m, or x * (1 / m), where m is a number.
+enum class ByRow : uint8_t { add, sub, mul, div, fraction };
+
 struct BlockOps {
   // d[i] = op(a[i], ...), in the operands' class (select: that of a and b; cast: `from` and the result's)
   void (*map_f32)(ir::Op, float* d, const BlockArgument* in, int64_t n);
   void (*map_f64)(ir::Op, double* d, const BlockArgument* in, int64_t n);
-  void (*map_i64)(ir::Op, int64_t* d, const BlockArgument* in, int64_t n, int bits, bool is_signed);
+  // a native operation of an integer class, or any of i64, whose result is then that of an integer of so many bits
+  void (*map_int)(Class, ir::Op, void* d, const BlockArgument* in, int64_t n, int bits, bool is_signed);
   void (*map_b8)(ir::Op, uint8_t* d, const BlockArgument* in, int64_t n);
   // comparisons and tests of any class, into b8
   void (*test)(ir::Op, Class, uint8_t* d, const BlockArgument* in, int64_t n);
   void (*select)(Class, void* d, const BlockArgument* in, int64_t n);
-  // between classes; to f16/bf16 it rounds (the result stays f32), to a narrow integer it wraps
+  // between classes; to f16/bf16 it rounds (the result stays f32), to an integer it wraps
   void (*cast)(Class from, ir::DType to, void* d, BlockArgument in, int64_t n);
-  // memory <-> blocks; stride in elements
+  // memory <-> blocks; stride in elements. Integers are not converted.
   void (*load)(ir::DType memory, void* d, const void* from, int64_t stride, int64_t n);
   void (*store)(ir::DType memory, void* to, int64_t stride, BlockArgument from, int64_t n);
   // to[i] = from[at[i]]
@@ -87,6 +119,10 @@ struct BlockOps {
   void (*multiply_add)(float* d, const BlockArgument* in, int64_t n);      // a * b + c
   void (*extreme)(ir::Op, float* d, const BlockArgument* in, int count, int64_t n);  // the maximum or minimum of `count` values; NaN if there is one
   void (*divide)(float* d, const float* x, float s, int64_t n);            // x / s, s >= 1
+  // Rows of n floats, `step` apart, where d is contiguous; m, to and sums: one number for each row.
+  void (*by_rows)(ByRow, float* d, const float* x, int64_t step, const float* m, int64_t n, int64_t rows);
+  void (*fold_rows)(Reduction, float* to, const float* x, int64_t step, int64_t n, int64_t rows);  // sum, max or min
+  void (*exp_sum_rows)(float* d, const float* x, int64_t step, const float* m, float* sums, int64_t n, int64_t rows);
   // Runs all steps of a body on `columns` elements of each of `count` rows.
   void (*run_rows)(const RowSteps&, const RowPointers*, int count, int64_t columns);
   // Copies rows of elements of 1, 2, 4 or 8 bytes; `fill`: the bits of what is outside.
@@ -95,6 +131,13 @@ struct BlockOps {
 };
 
 const BlockOps& block_ops();  // for this machine
+
+// The class of memory or values of a type. Error (format) for complex numbers.
+Class class_of(ir::DType);
+// The type whose memory has the form of the class's blocks.
+ir::DType dtype_of(Class);
+// Integers of any type in memory as i64; stride in elements.
+void load_i64(ir::DType memory, int64_t* to, const void* from, int64_t stride, int64_t n);
 
 extern const BlockOps block_ops_portable;
 extern const BlockOps block_ops_avx2;

@@ -11,6 +11,7 @@ namespace {
 
 // Approximate nanoseconds per element; only differences between axes matter.
 constexpr double per_block = 12;  // to start an instruction
+constexpr double per_row = 3;     // to start a copy
 constexpr double staged = 0.25;   // to transpose it first
 constexpr double of_line = 0.25;  // to copy it line by line
 double of_stride(int64_t stride) { return stride == 0 ? 0 : std::abs(stride) == 1 ? 0.1 : std::abs(stride) <= 16 ? 0.6 : 1.5; }
@@ -36,6 +37,7 @@ double cost_along(const Bound& b, const Program& p, int axis) {
   const auto length = static_cast<double>(std::clamp<int64_t>(b.domain[a] * (lines ? b.domain[a - 1] : 1), 1, 512));
   auto of_operand = [&](size_t operand) { return lines && b.strides[operand][a - 1] != b.domain[a] ? of_line : of_stride(b.strides[operand][a]); };
   double cost = 0;
+  const double start = p.code.size() == 1 && !p.stores.empty() && p.memory[p.code[0].operand] == p.memory[p.stores[0].operand] ? per_row : per_block;
   for (size_t k = 0; k < p.code.size(); ++k) {
     const ProgramInstruction& i = p.code[k];
     if (i.kind == Kind::literal || i.kind == Kind::size || i.kind == Kind::index) continue;
@@ -48,12 +50,13 @@ double cost_along(const Bound& b, const Program& p, int axis) {
       cost += 4 / length;
       continue;
     }
-    cost += per_block / length;
+    cost += start / length;
     if (i.kind != Kind::load) continue;
     const bool gathers = std::any_of(i.in.begin(), i.in.end(), [&](uint32_t in) { return varies[in] != 0; });
-    cost += gathers ? 0.5 : may_stage(b, p, i, axis) ? staged : of_operand(i.operand);
+    const bool is_turned = p.has_reductions && b.strides[i.operand][a] > 1 && may_turn_looked_up(b, p, i);
+    cost += gathers ? 0.5 : is_turned || may_stage(b, p, i, axis) ? staged : of_operand(i.operand);
   }
-  for (const ProgramStore& s : p.stores) cost += per_block / length + of_operand(s.operand);
+  for (const ProgramStore& s : p.stores) cost += start / length + of_operand(s.operand);
   return cost;
 }
 
@@ -112,9 +115,14 @@ bool is_apart(const Bound& b, const Program& p) {
 
 // True for short rows of contiguous floats: tiles of them are transposed, and many are reduced at once. Depends on a row alone.
 bool may_turn(const Bound& b, const Program& p, int64_t length, bool only_reduces) {
-  constexpr int64_t least = 4, longest = 48;  // longer ones, if anything is stored along them, are faster one by one
+  constexpr int64_t least = 4, longest_joined = 12, longest_stored = 48;
+  // Of reductions that join_rows has, several longer rows are computed together; of others, rows along which something is stored are faster one by one.
+  const bool joins = std::all_of(p.code.begin(), p.code.end(), [](const ProgramInstruction& i) {
+    return i.kind != Kind::reduce || i.reduction == Reduction::sum || i.reduction == Reduction::prod || i.reduction == Reduction::max || i.reduction == Reduction::min;
+  });
+  const int64_t longest = joins ? longest_joined : only_reduces ? longest_turned : longest_stored;
   const auto last = static_cast<size_t>(p.domain_rank) - 1;
-  if (p.row_rank != 1 || length < least || length > (only_reduces ? longest_turned : longest)) return false;
+  if (p.row_rank != 1 || length < least || length > longest) return false;
   auto lies_so = [&](size_t operand) { return p.memory[operand] == ir::DType::f32 && b.strides[operand][last] == 1; };
   for (const ProgramInstruction& i : p.code) {
     if (i.kind == Kind::place || (i.kind == Kind::reduce && i.cls != Class::f32)) return false;

@@ -40,8 +40,6 @@ namespace {
 
 constexpr Axes never = all_axes;  // no part
 
-DType held_type(Class c) { return c == Class::b8 ? DType::b8 : c == Class::i64 ? DType::i64 : c == Class::f32 ? DType::f32 : DType::f64; }
-
 // Splits a `place` by the axes on which its indices depend, so that each index is computed only where it changes.
 void split_places(Bound& b, Program& p) {
   const std::vector<Axes> axes = axes_of(b, p);
@@ -115,7 +113,7 @@ class Cutter {
   bool copies(const ProgramInstruction& i) const {
     if (i.kind != Kind::load) return false;
     const int64_t stride = b_.strides[i.operand][b_.domain.size() - 1];
-    return !i.in.empty() || (stride != 0 && (stride != 1 || p_.memory[i.operand] != held_type(i.cls)));
+    return !i.in.empty() || (stride != 0 && (stride != 1 || p_.memory[i.operand] != dtype_of(i.cls)));
   }
 
   // Chooses the values worth holding: computed often, and not too large or too many.
@@ -311,7 +309,7 @@ class Cutter {
     std::vector<ProgramStore> stores;
     for (uint32_t k : wanted) {
       const uint32_t reg = bring(d, k);
-      HeldLayout held{held_type(p_.code[k].cls), std::vector<int64_t>(b_.domain.size(), 0)};
+      HeldLayout held{dtype_of(p_.code[k].cls), std::vector<int64_t>(b_.domain.size(), 0)};
       int64_t stride = 1;
       for (size_t n = axes.size(); n-- > 0; stride *= b_.domain[axes[n]]) held.strides[axes[n]] = stride;
       operand_of_[k] = held_.size();
@@ -325,7 +323,7 @@ class Cutter {
     for (uint32_t k : wanted) {
       size_t& end = d.known ? known_bytes_ : out_.bytes;
       out_.held.push_back({end, d.known});
-      end += (static_cast<size_t>(elements_of(b_, part)) * ir::size_of(held_type(p_.code[k].cls)) + 63) / 64 * 64;
+      end += (static_cast<size_t>(elements_of(b_, part)) * ir::size_of(dtype_of(p_.code[k].cls)) + 63) / 64 * 64;
     }
     finish(d, std::move(stores));
   }
@@ -338,6 +336,9 @@ class Cutter {
     d.b.places = b_.places;
     d.b.once = b_.once;
     d.b.in_order = b_.in_order;
+    d.b.turned = b_.turned;
+    d.b.turned_loads = b_.turned_loads;
+    d.b.turned_places = b_.turned_places;
     d.p->row_rank = p_.row_rank;
     d.p->has_reductions = p_.has_reductions;
     // In code order: a reduction must not come before an unrelated one with which it shares a block.
@@ -383,6 +384,7 @@ Cut cut_program(const Program& given, std::span<const TensorRef> operands, std::
   merge_axes(b, p);
   choose_axis(b, p);
   split_places(b, p);
+  turn_looked_up(b, p);
   return Cutter(std::move(b), std::move(p)).run();
 }
 

@@ -19,7 +19,7 @@ struct Walk {
   int64_t rows = 1, length = 1;   // outer elements; elements of a row
   int64_t pieces = 1, piece = 0;  // per row, if it may be split, and elements of each
   int64_t tasks = 1;
-  int64_t together = 1;           // rows of a staged tile
+  int64_t together = 1;           // rows of a staged tile, or those that read the same turned tiles
   int64_t sums = 1, sum_tasks = 1;  // parts of each row's first sum, or of all its reductions; tasks that take them, before the others
   size_t part_bytes = 0;          // of what a part gives
   // The first of a task's pieces; that of the task after the last is their number.
@@ -37,6 +37,18 @@ struct Schedule {
   size_t held = 0;                // offset in the scratch after the workers': pointers to held values, then the values
   size_t sums = 0;                // offset of the parts of sums
 };
+
+// Innermost rows that read the same elements of all turned operands, at other places.
+int64_t rows_of_tiles(const Bound& b) {
+  int64_t rows = 1;
+  if (b.turned.size() != b.turned_loads) return rows;
+  for (int a = b.program->domain_rank - b.program->row_rank - b.across - 1; a >= 0 && !b.turned.empty(); --a) {
+    const auto axis = static_cast<size_t>(a);
+    if (std::any_of(b.turned.begin(), b.turned.end(), [&](const Bound::Staged& s) { return s.strides[axis] != 0; })) break;
+    rows *= b.domain[axis];
+  }
+  return rows;
+}
 
 Walk walk_of(const Bound& b, int64_t workers) {
   Walk w;
@@ -59,6 +71,7 @@ Walk walk_of(const Bound& b, int64_t workers) {
     const int64_t fair = w.rows * w.length * b.places >= 30000 ? (w.rows * w.length / (2 * workers) + 15) / 16 * 16 : w.piece;
     if (b.across != 0 && workers > 1 && w.sums == 1) w.piece = std::clamp<int64_t>(fair, std::min<int64_t>(32, w.piece), w.piece);
     if (!b.turned.empty()) w.piece = std::min(w.piece, TurnedTile(b).rows);
+    w.together = rows_of_tiles(b);
     w.pieces = std::max<int64_t>(1, (w.length + w.piece - 1) / w.piece);
     w.part_bytes = static_cast<size_t>(w.length) * sizeof(double);
   } else {
@@ -66,7 +79,7 @@ Walk walk_of(const Bound& b, int64_t workers) {
     w.part_bytes = b.reductions.size() * Evaluator::state_bytes;
   }
   int64_t units = w.rows * w.pieces;
-  int64_t work = w.rows * w.together * w.length * b.places * static_cast<int64_t>(p.code.size());
+  int64_t work = w.rows * (b.staged.empty() ? 1 : w.together) * w.length * b.places * static_cast<int64_t>(p.code.size());
   if (w.sums > 1) {
     w.sum_tasks = std::min(w.rows * w.sums, workers * 4);
     work = w.rows * static_cast<int64_t>(w.part_bytes / sizeof(double)) * w.sums;
@@ -136,6 +149,11 @@ void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task,
       evaluator.across(at, piece * w.piece, std::min(w.piece, w.length - piece * w.piece), parts);
     } else if (w.sums > 1) {
       evaluator.row_of_parts(at, w.sums, sums + static_cast<size_t>(u * w.sums) * w.part_bytes);
+    } else if (b.rows_together != 0) {
+      const auto axis = static_cast<size_t>(p.domain_rank - p.row_rank) - 1;
+      const int64_t count = std::min({b.rows_together, end - u, b.domain[axis] - at[axis]});
+      evaluator.rows(at, count);
+      u += count - 1;
     } else if (p.has_reductions) {
       evaluator.row(at);
     } else if (b.copies) {
@@ -154,10 +172,11 @@ void run_turned(const Bound& b, const Walk& w, std::span<const TensorRef> operan
   Evaluator evaluator(b, own, scratch, held);
   std::byte* const tiles = scratch + (b.scratch + 63) / 64 * 64;
   int64_t at[16] = {};
-  for (int64_t u = w.first(task); u < w.first(task + 1); ++u) {
-    find_row(b, u / w.pieces, at);
-    const int64_t begin = u % w.pieces * w.piece, n = std::min(w.piece, w.length - begin);
-    bring_rows(b, operands, at, begin, n, tiles, own);
+  const int64_t first = w.first(task), end = w.first(task + 1);
+  for (int64_t u = first; u < end; ++u) {
+    const int64_t tile = u / w.together, begin = tile % w.pieces * w.piece, n = std::min(w.piece, w.length - begin);
+    find_row(b, tile / w.pieces * w.together + u % w.together, at);
+    if (u == first || u % w.together == 0) bring_rows(b, operands, at, begin, n, tiles, own);
     evaluator.across(at, begin, n);
     return_rows(b, operands, at, begin, n, tiles);
   }

@@ -13,16 +13,10 @@ using ir::DType;
 
 namespace {
 
-Class class_of(DType t) {
-  switch (t) {
-    case DType::b8: return Class::b8;
-    case DType::f64: return Class::f64;
-    case DType::f32:
-    case DType::f16:
-    case DType::bf16: return Class::f32;
-    case DType::c64: fail(Code::format, "fused code computes in a complex type");
-    default: return Class::i64;
-  }
+// The class in which code is checked: every integer as i64.
+Class wide_class(DType t) {
+  const Class c = class_of(t);
+  return is_integer(c) ? Class::i64 : c;
 }
 
 class Reader {
@@ -274,7 +268,7 @@ ProgramInstruction read_instruction(Reader& r, const Program& p) {
   if (kind > static_cast<uint8_t>(Kind::reduce)) fail(Code::format, "fused code has an unknown instruction");
   i.kind = static_cast<Kind>(kind);
   i.dtype = dtype(r.get<uint8_t>());
-  i.cls = class_of(i.dtype);
+  i.cls = wide_class(i.dtype);
   i.op = static_cast<ir::Op>(r.get<uint8_t>());
   auto reduction = r.get<uint8_t>();
   if (reduction > static_cast<uint8_t>(Reduction::argmin)) fail(Code::format, "fused code has an unknown reduction");
@@ -310,7 +304,7 @@ void check_instruction(ProgramInstruction& i, Program& p, int stores) {
       break;
     case Kind::load:
       if (i.operand >= p.operands - stores) fail(Code::format, "fused code loads operand {}, which does not exist", i.operand);
-      if (i.cls != class_of(p.memory[i.operand])) fail(Code::format, "fused code loads into another type");
+      if (i.cls != wide_class(p.memory[i.operand])) fail(Code::format, "fused code loads into another type");
       if (i.in.size() != p.gathered[i.operand]) fail(Code::format, "fused code gathers with {} indices", i.in.size());
       for (uint32_t in : i.in) {
         if (p.code[in].cls != Class::i64) fail(Code::format, "fused code gathers with an index that is no integer");
@@ -370,7 +364,7 @@ std::shared_ptr<const Program> load_program(std::span<const std::byte> code, siz
   for (int k = 0; k < p.operands; ++k) {
     p.memory.push_back(dtype(r.get<uint8_t>()));
     p.gathered.push_back(r.get<uint8_t>());
-    class_of(p.memory.back());
+    wide_class(p.memory.back());
     if (p.gathered.back() > max_domain_rank) fail(Code::format, "fused code gathers too many axes");
   }
   for (uint32_t k = 0; k < count; ++k) {
@@ -384,12 +378,13 @@ std::shared_ptr<const Program> load_program(std::span<const std::byte> code, siz
     for (int pad = 0; pad < 3; ++pad) r.get<uint8_t>();
     s.reg = r.get<uint32_t>();
     if (s.operand != p.operands - store_count + k || s.reg >= p.code.size()) fail(Code::format, "fused code stores what does not exist");
-    if (p.code[s.reg].cls != class_of(p.memory[s.operand])) fail(Code::format, "fused code stores into another type");
+    if (p.code[s.reg].cls != wide_class(p.memory[s.operand])) fail(Code::format, "fused code stores into another type");
     if (p.gathered[s.operand] != 0) fail(Code::format, "fused code scatters");
     p.stores.push_back(s);
   }
   if (!r.done()) fail(Code::format, "fused code has bytes after its end");
   take_places_out(p);
+  narrow_integers(p);
   set_stages(p);
   p.simple = find_simple(p);
   return out;

@@ -125,7 +125,8 @@ struct Bound {
   std::vector<uint8_t> uniform;               // per instruction: constant along the last axes of a row
   std::vector<Together> together;             // per instruction
   std::vector<uint32_t> active;               // instructions to run, in order, without literals and absorbed ones
-  std::vector<uint32_t> each_row;             // the same for rows of one block, without loads that are constant over all rows
+  std::vector<std::vector<uint32_t>> passes;  // per stage: those of `active` that its reductions need, or the stores in the last one
+  std::vector<uint32_t> each_row;             // as `active`, for rows of one block, without loads that are constant over all rows
   std::vector<uint32_t> reductions;
   enum : uint8_t { never, always, inside, looked_up };
   std::vector<uint8_t> straight;              // per instruction: is the load's memory the block itself? inside: if no guard excludes an element; looked_up: at an indexed place
@@ -135,6 +136,10 @@ struct Bound {
   int across = 0;
   int64_t places = 1;                         // number of elements of these axes
   std::vector<uint8_t> once;                  // per store: one element per row
+  // Short rows that follow one another along the last outer axis: an instruction runs over as many of them before the next one starts. 0: rows are computed one by one.
+  int64_t rows_together = 0;
+  std::vector<uint8_t> differs;               // per instruction, if rows are together: has it another value in each row?
+  std::vector<int64_t> row_bytes;             // and how far these are apart
   bool in_order = false;                      // sums are taken one element after another, as across rows
   bool copies = false;                        // memory is copied unchanged, block by block
   // Operands that are contiguous along the second-to-last axis: tiles of them are transposed into scratch, which strides[operand] then refers to (stage.h).
@@ -146,6 +151,7 @@ struct Bound {
   // Reductions across rows whose elements are contiguous: tiles of these rows are transposed into scratch, and results back from there. Loads, then stores.
   std::vector<Staged> turned;
   size_t turned_loads = 0;
+  int64_t turned_places = 0;                  // the most elements of such a row
   // A short last axis, or a longer one whose lines follow one another, is joined with the one before it: a row has both axes (row_rank 2), and blocks are whole
   // lines of this many elements. 0: not joined.
   int64_t line = 0;
@@ -159,6 +165,9 @@ struct Bound {
     return std::all_of(of.begin(), of.end(), [](int64_t x) { return x == 0; });
   }
 };
+
+// Lets integers be computed in their own type where blocks can: adds the conversions between these and i64. The code of a checked program has all integers as i64.
+void narrow_integers(Program&);
 
 // Checks dtypes, ranks and dims of the operands against the domain (Error format); afterwards evaluation stays inside them. Merges
 // axes where all operands allow it, if `may_merge`.
@@ -185,15 +194,16 @@ void finish_binding(Bound&, std::shared_ptr<Program>);
 // Chooses the instructions that run as one pass; needs Bound::uniform.
 void find_together(Bound&, const Program&);
 
+// Decides whether several short rows are computed together; needs Bound::together.
+void join_rows(Bound&, const Program&);
+
 // In how many parts the first sum across rows is taken: parts of the rows, so that a worker reads those that it wrote.
 int64_t sums_across(const Bound&);
 // In how many parts the reductions of a row are taken, if that is all that happens along it: 1 if it is short.
 int64_t parts_of_row(const Bound&);
 
-// Bytes per element of a block.
-inline size_t size_of(Class c) { return c == Class::b8 ? 1 : c == Class::f32 ? 4 : 8; }
 // True if memory of this type has the form of blocks, so that it is copied or used in place. False for bools, which may be any non-zero byte in memory.
-inline bool lies_as_blocks(ir::DType t) { return t == ir::DType::f32 || t == ir::DType::f64 || t == ir::DType::i64; }
+inline bool lies_as_blocks(ir::DType t) { return t == ir::DType::f32 || t == ir::DType::f64 || ir::is_integer(t); }
 
 // The state of one worker while it evaluates a bound program.
 class Evaluator {
@@ -202,6 +212,8 @@ class Evaluator {
   Evaluator(const Bound& bound, std::span<const TensorRef> operands, std::byte* scratch, std::byte* const* held = nullptr);
   // Evaluates the row at outer coordinates `at`, with its reductions.
   void row(const int64_t* at);
+  // The same for `count` rows along the last outer axis, if Bound::rows_together.
+  void rows(const int64_t* at, int64_t count);
   // The reductions of one part of the row, whose state goes to `to` (state_bytes for each), and what follows when all parts are taken.
   void part_of_row(const int64_t* at, int64_t part, int64_t parts, std::byte* to);
   void row_of_parts(const int64_t* at, int64_t parts, const std::byte* states);
@@ -220,6 +232,13 @@ class Evaluator {
  private:
   struct Value;
   BlockArgument argument(uint32_t reg) const;
+  void apply(const ProgramInstruction&, uint32_t id, void* to, int64_t n);
+  void load_rows(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t count);
+  void map_rows(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t count);
+  bool map_by_rows(const ProgramInstruction&, uint32_t id, float* to, int64_t count);
+  void reduce_rows(const ProgramInstruction&, uint32_t id, int64_t count);
+  void write_rows(size_t store, const int64_t* at, int64_t count);
+  bool writes_rows(uint32_t id) const;
   bool run_number(const ProgramInstruction&, Value&) const;
   bool nothing(uint32_t operand) const;
   void run(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n);
@@ -270,6 +289,9 @@ class Evaluator {
   Value* values_;
   const void* accumulator_ = nullptr;
   bool direct_ = true;          // stores may write directly to memory
+  // Which row's values arguments are, if rows are together: those of one, or one value for each row.
+  static constexpr int64_t only_row = -1, each_row = -2;
+  int64_t row_ = only_row;
 };
 
 }  // namespace ingot::kernels

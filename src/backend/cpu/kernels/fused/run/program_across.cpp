@@ -17,7 +17,7 @@ void Evaluator::finish_across(const ProgramInstruction& i, uint32_t id, int64_t 
   if (added && i.cls == Class::f32) {
     block_ops().cast(Class::f64, DType::f32, to, {so_far, false}, n);
   } else if (i.reduction != Reduction::argmax && i.reduction != Reduction::argmin) {  // positions are stored already
-    std::memcpy(to, so_far, static_cast<size_t>(n) * (i.cls == Class::b8 ? 1 : i.cls == Class::f32 ? 4 : 8));
+    std::memcpy(to, so_far, static_cast<size_t>(n) * size_of(i.cls));
   }
 }
 
@@ -29,6 +29,7 @@ struct PlainSum {
   const ProgramInstruction* rows;
   const ProgramInstruction* at = nullptr;  // where the rows are, if they are looked up
   const ProgramInstruction* by = nullptr;  // a factor for each
+  const ProgramInstruction* when = nullptr;  // false for rows that are left out
 };
 
 // A load of one element for each row from memory of its own type.
@@ -51,11 +52,17 @@ std::optional<PlainSum> plain_sum(const Bound& b, int stage) {
   PlainSum out{reduction, &p.code[reduction->in[0]]};
   if (together->kind == Together::weighed_sum) {
     uint32_t x = together->in[0], w = together->in[1];
-    if (w == Together::none || together->in[2] != Together::none) return std::nullopt;
-    if (b.uniform[x] != 0) std::swap(x, w);
-    if (!loads_one(b, w, Class::f32, DType::f32)) return std::nullopt;
+    const uint32_t when = together->in[2];
+    if (when != Together::none) {
+      if (!loads_one(b, when, Class::b8, DType::b8)) return std::nullopt;
+      out.when = &p.code[when];
+    }
+    if (w != Together::none) {
+      if (b.uniform[x] != 0) std::swap(x, w);
+      if (!loads_one(b, w, Class::f32, DType::f32)) return std::nullopt;
+      out.by = &p.code[w];
+    }
     out.rows = &p.code[x];
-    out.by = &p.code[w];
   }
   const ProgramInstruction& load = *out.rows;
   if (load.kind != Kind::load || p.memory[load.operand] != DType::f32 || !load.lower.empty() || load.in.size() > 1 || b.strides[load.operand][b.domain.size() - 1] != 1)
@@ -67,6 +74,24 @@ std::optional<PlainSum> plain_sum(const Bound& b, int stage) {
 
 constexpr float one = 1;
 
+// Sums rows of which some are left out: the places of the others are listed first.
+void take_some_rows(double* so_far, const SummedRows& rows, const std::byte* when, int64_t when_step, int64_t places, bool first, int64_t n) {
+  constexpr int64_t most = 64;
+  int64_t at[most];
+  float by[most];
+  for (int64_t done = 0; done < places || first;) {
+    int64_t count = 0;
+    for (; done < places && count < most; ++done) {
+      if (when[done * when_step] == std::byte{0}) continue;
+      at[count] = done * rows.step + (rows.at != nullptr ? rows.at[done * rows.at_step] : 0);
+      if (rows.by != nullptr) by[count] = rows.by[done * rows.by_step];
+      ++count;
+    }
+    block_ops().take_rows(so_far, {rows.from, 0, at, 1, rows.by != nullptr ? by : nullptr, 1}, count, first, n);
+    first = false;
+  }
+}
+
 }  // namespace
 
 // The number of parts depends on the places of a sum and on the length of the innermost axis, not on threads or on other rows, so that results do not either. Where the innermost
@@ -75,7 +100,7 @@ int64_t sums_across(const Bound& b) {
   constexpr int64_t places_of_part = 49, most_parts = 16, least = 16384;
   if (b.program->in_order || !b.turned.empty() || b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < least) return 1;
   const std::optional<PlainSum> sum = plain_sum(b, 0);
-  if (!sum || sum->at != nullptr) return 1;
+  if (!sum || sum->at != nullptr || sum->when != nullptr) return 1;
   int64_t parts = b.places < places_of_part ? 1 : 2;
   while (parts < most_parts && b.places >= 2 * parts * places_of_part) parts *= 2;
   return parts;
@@ -119,7 +144,11 @@ bool Evaluator::sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n
       rows.by = reinterpret_cast<const float*>(data(sum->by->operand)) + offset_of(sum->by->operand, at, innermost);
       rows.by_step = step_of(*sum->by);
     }
-    block_ops().take_rows(so_far, rows, run, place == 0, n);
+    if (sum->when != nullptr) {
+      take_some_rows(so_far, rows, data(sum->when->operand) + offset_of(sum->when->operand, at, innermost), step_of(*sum->when), run, place == 0, n);
+    } else {
+      block_ops().take_rows(so_far, rows, run, place == 0, n);
+    }
     for (int a = last_axis - 1; a >= first_axis && ++at[a] == b_.domain[static_cast<size_t>(a)]; --a) at[a] = 0;
   }
   return true;
@@ -141,7 +170,7 @@ void Evaluator::across(int64_t* at, int64_t begin, int64_t n, std::span<const do
     for (size_t s = 0; last && s < p_.stores.size(); ++s) writes = writes || !is_later(s);
     const bool summed = places > 0 && !writes && sum_rows_across(stage, at, begin, n, sums);
     for (int64_t place = 0; place < (summed ? 0 : places); ++place) {
-      for (uint32_t k : b_.active) {
+      for (uint32_t k : b_.passes[static_cast<size_t>(stage)]) {
         const ProgramInstruction& i = p_.code[k];
         if (i.stage > stage) continue;
         if (i.kind != Kind::reduce) {

@@ -42,12 +42,31 @@ Evaluator::Evaluator(const Bound& bound, std::span<const TensorRef> operands, st
   }
 }
 
+namespace {
+
+// to[e] = begin + e
+void count_from(int64_t* to, int64_t begin, int64_t n) {
+  typedef int64_t Eight __attribute__((vector_size(64), aligned(8), may_alias));
+  Eight next = Eight{0, 1, 2, 3, 4, 5, 6, 7} + begin;
+  int64_t e = 0;
+  for (; e + 8 <= n; e += 8, next += 8) *reinterpret_cast<Eight*>(to + e) = next;
+  for (; e < n; ++e) to[e] = begin + e;
+}
+
+}  // namespace
+
 std::byte* Evaluator::block(int slot) const {
   size_t head = (p_.code.size() * 48 + 127) / 64 * 64;
   return scratch_ + head + static_cast<size_t>(slot) * b_.block * 8;
 }
 
-BlockArgument Evaluator::argument(uint32_t reg) const { return {values_[reg].data, b_.uniform[reg] != 0}; }
+BlockArgument Evaluator::argument(uint32_t reg) const {
+  const void* const data = values_[reg].data;
+  const bool uniform = b_.uniform[reg] != 0;
+  if (row_ == only_row) return {data, uniform};
+  if (row_ == each_row) return {data, uniform && b_.differs[reg] == 0};
+  return {static_cast<const std::byte*>(data) + row_ * b_.row_bytes[reg], uniform};
+}
 
 // The memory of a guarded load, if its elements are contiguous and all inside the operand; else null.
 const std::byte* Evaluator::whole(const ProgramInstruction& i, uint32_t id, const int64_t* at, int64_t begin, int64_t n) const {
@@ -100,7 +119,7 @@ void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64
                 : i.cls == Class::f64 ? static_cast<const void*>(&i.f)
                 : i.cls == Class::b8  ? static_cast<const void*>(&bit)
                                       : &i.i;
-    DType as = i.cls == Class::f32 ? DType::f32 : i.cls == Class::f64 ? DType::f64 : i.cls == Class::b8 ? DType::b8 : DType::i64;
+    const DType as = dtype_of(i.cls);
     if (first > 0) ops.store(as, out, 1, fill, first);
     if (last < n) ops.store(as, out + static_cast<size_t>(last) * element, 1, fill, n - last);
     if (first < last)
@@ -315,7 +334,6 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
   Value& v = values_[id];
   bool uniform = b_.uniform[id] != 0;
   int64_t count = uniform ? 1 : n;
-  const BlockOps& ops = block_ops();
   void* to = uniform ? static_cast<void*>(&v.scalar) : nullptr;
   switch (i.kind) {
     case Kind::literal:
@@ -337,7 +355,7 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
       for (int a = p_.row_rank - 1; a > i.axis - outer; --a) inner *= extent[a];
       int64_t size = extent[i.axis - outer];
       if (p_.row_rank == 1) {
-        for (int64_t e = 0; e < n; ++e) d[e] = begin + e;
+        count_from(d, begin, n);
       } else {
         for (int64_t e = 0; e < n; ++e) d[e] = (begin + e) / inner % size;
       }
@@ -368,11 +386,17 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
     }
     case Kind::map: break;
   }
-  const Together& together = b_.together[id];
   if (uniform && i.cls == Class::f32 && run_number(i, v)) return;
   if (to == nullptr) to = target(id, at, begin);
   v.data = to;
-  if (together.kind != Together::alone) return run_together(together, id, static_cast<float*>(to), n);
+  apply(i, id, to, count);
+}
+
+// Computes n elements of a map.
+void Evaluator::apply(const ProgramInstruction& i, uint32_t id, void* to, int64_t count) {
+  const BlockOps& ops = block_ops();
+  const Together& together = b_.together[id];
+  if (together.kind != Together::alone) return run_together(together, id, static_cast<float*>(to), count);
   BlockArgument in[3];
   for (size_t k = 0; k < i.in.size(); ++k) in[k] = argument(i.in[k]);
   if (i.op == Op::cast) return ops.cast(p_.code[i.in[0]].cls, i.dtype, to, in[0], count);
@@ -384,10 +408,7 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
     case Class::f32: return ops.map_f32(i.op, static_cast<float*>(to), in, count);
     case Class::f64: return ops.map_f64(i.op, static_cast<double*>(to), in, count);
     case Class::b8: return ops.map_b8(i.op, static_cast<uint8_t*>(to), in, count);
-    case Class::i64: {
-      int bits = static_cast<int>(ir::size_of(i.dtype)) * 8;
-      return ops.map_i64(i.op, static_cast<int64_t*>(to), in, count, bits, i.dtype != DType::u8);
-    }
+    default: return ops.map_int(i.cls, i.op, to, in, count, static_cast<int>(ir::size_of(i.dtype)) * 8, i.dtype != DType::u8);
   }
 }
 
@@ -761,7 +782,7 @@ void Evaluator::row(const int64_t* at) {
     bool last = stage + 1 == p_.stages;
     for (int64_t begin = 0; begin < length; begin += block) {
       int64_t n = std::min(block, length - begin);
-      for (uint32_t k : b_.active) {
+      for (uint32_t k : b_.passes[static_cast<size_t>(stage)]) {
         const ProgramInstruction& i = p_.code[k];
         if (i.stage > stage) continue;
         if (i.kind == Kind::reduce) {

@@ -68,7 +68,7 @@ void stage_operands(Bound& b, Program& p) {
 
 TurnedTile::TurnedTile(const Bound& b) {
   constexpr int64_t elements = 8192;  // a tile stays in the first-level cache
-  const int64_t places = std::max<int64_t>(b.places, 1);
+  const int64_t places = std::max<int64_t>(b.turned_places, 1);
   rows = std::clamp<int64_t>(elements / places / 16 * 16, 16, 512);
   pitch = rows + 16;
   bytes = static_cast<size_t>(places * pitch) * sizeof(float);
@@ -84,8 +84,10 @@ void turn_rows(Bound& b, Program& p) {
   for (const ProgramInstruction& i : p.code) {
     if ((i.kind == Kind::load || i.kind == Kind::place) && i.operand < p.operands && !is_plain(p, i)) stays[i.operand] = 1;
   }
+  // A tile that holds looked-up rows has their size; others beside them are read in place.
+  if (b.turned.empty()) b.turned_places = b.places;
   for (bool stores : {false, true}) {
-    for (size_t k = 0; k < written.size(); ++k) {
+    for (size_t k = 0; k < written.size() && b.turned_places == b.places; ++k) {
       std::vector<int64_t>& strides = b.strides[k];
       const bool lies_so = strides.size() > last && strides[last - 1] == 1 && strides[last] >= least_stride && b.dims[k][last - 1] == b.places && p.memory[k] == ir::DType::f32;
       if ((written[k] != 0) != stores || stays[k] != 0 || !lies_so) continue;
@@ -98,6 +100,41 @@ void turn_rows(Bound& b, Program& p) {
   }
 }
 
+bool may_turn_looked_up(const Bound& b, const Program& p, const ProgramInstruction& i) {
+  constexpr int64_t longest = 512;
+  const auto rank = static_cast<size_t>(p.domain_rank);
+  if (i.kind != Kind::load || i.in.size() != 1 || !i.lower.empty() || i.operand >= p.operands || p.memory[i.operand] != ir::DType::f32 || b.strides[i.operand].size() != rank + 1)
+    return false;
+  return b.strides[i.operand][rank] == 1 && b.dims[i.operand][rank] > 1 && b.dims[i.operand][rank] <= longest;
+}
+
+void turn_looked_up(Bound& b, const Program& p) {
+  const auto last = static_cast<size_t>(p.domain_rank) - 1;
+  if (b.across == 0 || p.operands > StageTile::most_operands || b.domain[last] < least_columns) return;
+  std::vector<int> loads(static_cast<size_t>(p.operands), 0);
+  for (const ProgramInstruction& i : p.code) {
+    if (i.kind == Kind::load) ++loads[i.operand];
+  }
+  const std::vector<Axes> axes = axes_of(b, p);
+  for (uint32_t k = 0; k < p.code.size(); ++k) {
+    const ProgramInstruction& i = p.code[k];
+    if (!may_turn_looked_up(b, p, i) || loads[i.operand] != 1 || elements_of(b, axes[k]) != elements_of(b, all_axes)) continue;
+    std::vector<int64_t>& strides = b.strides[i.operand];
+    bool one_row = strides[last] >= least_stride;  // for all elements of the reduction
+    for (size_t a = last - static_cast<size_t>(b.across); a < last; ++a) one_row = one_row && strides[a] == 0;
+    if (!one_row) continue;
+    b.turned.push_back({i.operand, strides});
+    b.turned_places = std::max(b.turned_places, b.dims[i.operand].back());
+  }
+  for (const Bound::Staged& s : b.turned) {
+    std::vector<int64_t>& strides = b.strides[s.operand];
+    std::fill(strides.begin(), strides.end(), 0);
+    strides[last] = 1;
+    strides.back() = TurnedTile(b).pitch;
+  }
+  b.turned_loads = b.turned.size();
+}
+
 namespace {
 
 // Where the rows from `begin` on lie.
@@ -108,13 +145,17 @@ float* rows_at(const Bound& b, const Bound::Staged& s, std::span<const TensorRef
   return reinterpret_cast<float*>(operands[s.operand].data) + from;
 }
 
+// Elements of an operand's row.
+int64_t places_of(const Bound& b, const Bound::Staged& s) { return s.strides.size() > b.domain.size() ? b.dims[s.operand].back() : b.places; }
+
 }  // namespace
 
 void bring_rows(const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, std::byte* scratch, std::span<TensorRef> local) {
   const TurnedTile tile(b);
   for (size_t k = 0; k < b.turned.size(); ++k, scratch += tile.bytes) {
     const Bound::Staged& s = b.turned[k];
-    if (k < b.turned_loads) block_ops().transpose(reinterpret_cast<float*>(scratch), tile.pitch, rows_at(b, s, operands, at, begin), s.strides.back(), n, b.places);
+    if (k < b.turned_loads)
+      block_ops().transpose(reinterpret_cast<float*>(scratch), tile.pitch, rows_at(b, s, operands, at, begin), s.strides[b.domain.size() - 1], n, places_of(b, s));
     local[s.operand].data = scratch - begin * static_cast<int64_t>(sizeof(float));
   }
 }

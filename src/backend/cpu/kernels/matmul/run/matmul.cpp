@@ -71,6 +71,7 @@ struct Plan {
   size_t a_bytes, c_bytes, b_bytes, decoded_bytes, per_worker;
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // the tiles' epilogue if `simple` is not enough
+  std::optional<SmallProducts> small;  // without panels, if all three matrices are small; its distances are those of the last batch axis
   const TileOps::Tiles::PartTile* part_tiles = nullptr;  // for a last panel that is not full; null: tile_of_part
 };
 
@@ -147,6 +148,22 @@ int64_t panels_at_a_time(const Plan& p) {
   return std::clamp<int64_t>(p.m <= few_rows ? of_few / bytes : std::max(least, of_many / bytes), 1, std::max<int64_t>(1, p.panels));
 }
 
+// Many small products of one float type whose result is only stored. Half types are widened where they lie one after another.
+std::optional<SmallProducts> small_products(const Plan& p, const Constants& c, const Call& call) {
+  constexpr int64_t most = SmallProducts::most, many = 8;
+  const SimpleEpilogue& s = p.simple;
+  if (c.packed || c.map || c.in_order || !p.f32 || !p.direct || p.program || c.batch_rank == 0 || p.m > most || p.n > most || p.k > most || p.batch < many) return std::nullopt;
+  if (!s.valid || s.scale >= 0 || s.bias >= 0 || s.residual >= 0 || s.activation != SimpleEpilogue::none) return std::nullopt;
+  const size_t store = c.body->stores[0].operand;
+  const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[2 + store];
+  const int rank = c.batch_rank;
+  const SmallProducts out{p.m, p.k, p.n, a.strides[rank], a.strides[rank + 1], a.strides[rank - 1], b.strides[rank], b.strides[rank - 1], to.strides[rank], to.strides[rank - 1]};
+  if (a.dtype != b.dtype || a.dtype != to.dtype || b.strides[rank + 1] != 1 || to.strides[rank + 1] != 1 || (p.n == 1 && p.k > 1)) return std::nullopt;
+  const bool solid =
+      out.a_column == 1 && out.a_row == p.k && out.a_batch == p.m * p.k && out.b_row == p.n && out.b_batch == p.k * p.n && out.c_row == p.n && out.c_batch == p.m * p.n;
+  return a.dtype == DType::f32 || solid ? std::optional(out) : std::nullopt;
+}
+
 Resolved resolve(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   auto p = std::make_shared<Plan>();
@@ -185,6 +202,9 @@ Resolved resolve(const Call& call) {
     if (!fits) fail(Code::format, "matmul: {} times {} into another type", ir::name_of(a.dtype), ir::name_of(b.dtype));
   }
   if (c.packed) p->panel = b.dtype;
+  // Two bf16 inputs are multiplied as they are, if the machine can.
+  const bool dots = tile_ops().bf16_dots.tile != nullptr || tile_ops().bf16_matrix.tile != nullptr;
+  if (!c.packed && !c.map && p->f32 && a.dtype == DType::bf16 && b.dtype == DType::bf16 && dots) p->panel = DType::bf16;
   if (!p->f32) p->panel = c.body->accumulator == Class::f64 ? DType::f64 : DType::i64, p->c_words = 2;
   p->way = way_of(a.dtype, p->panel, c.map.has_value(), c.in_order, p->m);
   p->a_size = static_cast<int64_t>(ir::size_of(p->way.a));
@@ -192,6 +212,7 @@ Resolved resolve(const Call& call) {
   p->row_bytes = row_bytes(p->panel);
   p->panel_rows = panel_rows(p->panel, p->k);
   find_end(*p, *c.body);
+  p->small = small_products(*p, c, call);
   int64_t workers = call.workers->count();
   const int64_t blocks = (p->k + p->way.k_size(p->m) - 1) / p->way.k_size(p->m);
   const int64_t unit = c.in_order && !p->way.matrix ? p->way.sum : 32;  // in order, blocks of K are whole sums
@@ -282,6 +303,8 @@ class Block {
         for (int64_t k = 0; k < k1 - k0; ++k) std::memcpy(to + k * size, row + k * a_column_ * size, sizeof(uint16_t));
       } else if (p_.f32 && a.dtype != DType::f32 && a_column_ == 1) {
         ops_.widen(a.dtype, reinterpret_cast<float*>(to), reinterpret_cast<const uint16_t*>(row), k1 - k0);
+      } else if (p_.panel == DType::i64) {
+        load_i64(a.dtype, reinterpret_cast<int64_t*>(to), row, a_column_, k1 - k0);
       } else {
         block_ops().load(a.dtype, to, row, a_column_, k1 - k0);
       }
@@ -291,6 +314,7 @@ class Block {
   void pack(int64_t p0, int64_t p1) {
     const TensorRef& b = call_.operands[1];
     first_panel_ = p0;
+    if (p_.panel == DType::bf16) return pack_pairs(b_data_, b.strides[c_.batch_rank], b.strides[c_.batch_rank + 1], p_.k, p_.n, p0, p1, b_);
     pack_panels(b_data_, b.dtype, b.strides[c_.batch_rank], b.strides[c_.batch_rank + 1], p_.k, p_.n, p0, p1, b_);
   }
   const std::byte* panel(int64_t p, int64_t k0) const {
@@ -464,11 +488,6 @@ class Block {
       for (int64_t r = 0; r < rows; ++r) {
         at_[c_.batch_rank] = m + r;
         const float* sums = scratch + r * ldc * p_.c_words;
-        int64_t wrapped[n_segment];
-        if (p_.panel == DType::i64) {
-          block_ops().cast(Class::i64, call_.operands[0].dtype, wrapped, {sums, false}, columns);
-          sums = reinterpret_cast<const float*>(wrapped);
-        }
         for (int64_t j = 0; j < columns; j += static_cast<int64_t>(p_.bound.block)) {
           evaluator.segment(at_, n + j, std::min(columns - j, static_cast<int64_t>(p_.bound.block)), sums + j * p_.c_words);
         }
@@ -488,10 +507,45 @@ class Block {
   int64_t at_[16] = {};
 };
 
+// `count` small products that follow one another along the last batch axis, from number `first` on.
+void run_small(const Call& call, const Constants& c, const Plan& p, int64_t first, int64_t count) {
+  constexpr int64_t most = 2048;
+  const SmallProducts& s = *p.small;
+  const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[2 + c.body->stores[0].operand];
+  int64_t a_offset = 0, b_offset = 0, c_offset = 0;
+  for (int d = c.batch_rank - 1; d >= 0; --d) {
+    const int64_t at = first % a.dims[d];
+    first /= a.dims[d];
+    a_offset += at * a.strides[d], b_offset += at * b.strides[d], c_offset += at * to.strides[d];
+  }
+  const TileOps& ops = tile_ops();
+  const auto size = static_cast<int64_t>(ir::size_of(a.dtype));
+  const std::byte *from_a = a.data + a_offset * size, *from_b = b.data + b_offset * size;
+  std::byte* into = to.data + c_offset * size;
+  if (a.dtype == DType::f32) return ops.small_products(s, reinterpret_cast<const float*>(from_a), reinterpret_cast<const float*>(from_b), reinterpret_cast<float*>(into), count);
+  float wide_a[most], wide_b[most], sums[most];
+  const int64_t of_a = s.m * s.k, of_b = s.k * s.n, of_c = s.m * s.n, step = most / std::max({of_a, of_b, of_c});
+  for (int64_t done = 0; done < count; done += step) {
+    const int64_t some = std::min(step, count - done);
+    ops.widen(a.dtype, wide_a, reinterpret_cast<const uint16_t*>(from_a) + done * of_a, some * of_a);
+    ops.widen(a.dtype, wide_b, reinterpret_cast<const uint16_t*>(from_b) + done * of_b, some * of_b);
+    ops.small_products(s, wide_a, wide_b, sums, some);
+    block_ops().store(a.dtype, into + done * of_c * size, 1, {sums, false}, some * of_c);
+  }
+}
+
 void run(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const auto& p = *static_cast<const Plan*>(call.prepared);
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
+  if (p.small) {
+    const int64_t run = call.operands[0].dims[c.batch_rank - 1], of_few = 16384 / (p.m * p.n * std::max<int64_t>(p.k, 1)) + 1;
+    const int64_t parts = std::clamp<int64_t>(run / of_few, 1, 4 * call.workers->count());  // of each run along the last batch axis
+    return call.workers->run(p.batch / run * parts, [&](int64_t t, int) {
+      const int64_t begin = run * (t % parts) / parts, end = run * (t % parts + 1) / parts;
+      run_small(call, c, p, t / parts * run + begin, end - begin);
+    });
+  }
   const int64_t rows = p.row_unit, units = (p.m + rows - 1) / rows, of_batch = p.row_tasks * p.column_tasks;
   call.workers->run(p.batch * of_batch, [&](int64_t t, int worker) {
     Block block(call, c, p, worker);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "backend/cpu/kernels/fused/run/block_ops.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
@@ -37,7 +38,11 @@ void pack_panels(const std::byte* data, DType dtype, int64_t row, int64_t column
       if (dtype == DType::f32 && row == 1) {
         block.transpose(reinterpret_cast<float*>(panel + k0 * row_size), ops.columns, reinterpret_cast<const float*>(from) + k0, column, columns, k1 - k0);
       } else {
-        for (int64_t i = k0; i < k1; ++i) block.load(dtype, panel + i * row_size, from + i * row * size, column, columns);
+        for (int64_t i = k0; i < k1; ++i) {
+          std::byte* const to = panel + i * row_size;
+          ir::is_integer(dtype) ? load_i64(dtype, reinterpret_cast<int64_t*>(to), from + i * row * size, column, columns)
+                                : block.load(dtype, to, from + i * row * size, column, columns);
+        }
       }
       for (int64_t i = k0; i < k1; ++i) std::fill(panel + i * row_size + columns * element, panel + (i + 1) * row_size, std::byte{});
     }
@@ -66,6 +71,18 @@ void pack_numbers(const std::byte* matrix, int64_t row, int64_t column, int64_t 
       }
     }
   }
+}
+
+// Rows 2 r and 2 r + 1 become pairs.
+void interleave(const uint16_t* a, const uint16_t* b, uint16_t* to, int64_t n) {
+  typedef uint16_t Eight __attribute__((vector_size(16), aligned(2), may_alias));
+  int64_t j = 0;
+  for (; j + 8 <= n; j += 8) {
+    const Eight x = *reinterpret_cast<const Eight*>(a + j), y = *reinterpret_cast<const Eight*>(b + j);
+    *reinterpret_cast<Eight*>(to + 2 * j) = __builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11);
+    *reinterpret_cast<Eight*>(to + 2 * j + 8) = __builtin_shufflevector(x, y, 4, 12, 5, 13, 6, 14, 7, 15);
+  }
+  for (; j < n; ++j) to[2 * j] = a[j], to[2 * j + 1] = b[j];
 }
 
 std::shared_ptr<const void> load_pack(std::span<const std::byte>, size_t operands, size_t sizes) {
@@ -98,6 +115,34 @@ void run_pack(const Call& call) {
 }
 
 }  // namespace
+
+void pack_pairs(const std::byte* data, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, std::byte* to) {
+  constexpr int depth = panel_depth(DType::bf16);
+  const int64_t width = tile_ops().columns, rows = (k + depth - 1) / depth;
+  const bool pairs = row == 1 && column % 2 == 0 && reinterpret_cast<uintptr_t>(data) % alignof(float) == 0;
+  for (int64_t p = p0; p < p1; ++p, to += rows * row_bytes(DType::bf16)) {
+    const int64_t columns = std::min(width, n - p * width), whole = k / depth;
+    const std::byte* const from = data + p * width * column * 2;
+    if (pairs) {  // two neighbours of a column move together
+      block_ops().transpose(reinterpret_cast<float*>(to), width, reinterpret_cast<const float*>(from), column / 2, columns, whole);
+      for (int64_t r = 0; columns < width && r < whole; ++r) std::memset(to + (r * width + columns) * 4, 0, static_cast<size_t>(width - columns) * 4);
+    } else if (column == 1) {
+      const auto* source = reinterpret_cast<const uint16_t*>(from);
+      for (int64_t r = 0; r < whole; ++r) {
+        auto* out = reinterpret_cast<uint16_t*>(to) + r * width * depth;
+        interleave(source + r * depth * row, source + (r * depth + 1) * row, out, columns);
+        std::fill(out + columns * depth, out + width * depth, uint16_t{0});
+      }
+    } else {
+      pack_numbers<uint16_t, depth>(from, row, column, k, columns, 0, 1, to);
+      continue;
+    }
+    if (whole == rows) continue;
+    auto* last = reinterpret_cast<uint16_t*>(to) + whole * width * depth;
+    std::fill(last, last + width * depth, uint16_t{0});
+    for (int64_t j = 0; j < columns; ++j) last[j * depth] = reinterpret_cast<const uint16_t*>(from)[(k - 1) * row + j * column];
+  }
+}
 
 const RunKernel matmul_pack_kernel{"matmul_pack", load_pack, resolve_pack, run_pack};
 

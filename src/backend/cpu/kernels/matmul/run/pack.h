@@ -11,6 +11,8 @@ int64_t panel_rows(ir::DType panel, int64_t k);
 // True if `packed` has room for the panels of a [K, N] matrix of this type.
 bool holds_panels(const TensorRef& packed, ir::DType type, int64_t k, int64_t n);
 
+// Packs panels [p0, p1) of bf16 in its own type; `to`: where the first begins.
+void pack_pairs(const std::byte* data, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, std::byte* to);
 // Packs panels [p0, p1) as f32, or as doubles or integers of 64 bits; `to`: where the first begins. `row`, `column`: strides of the matrix in elements.
 void pack_panels(const std::byte* data, ir::DType dtype, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, std::byte* to);
 

@@ -14,6 +14,13 @@ struct Ahead {
   int lines = 0;
 };
 
+// Many products of small matrices: sizes, and distances in floats.
+struct SmallProducts {
+  static constexpr int64_t most = 16;  // rows, columns, and products of a sum
+  int64_t m, k, n;
+  int64_t a_row, a_column, a_batch, b_row, b_batch, c_row, c_batch;
+};
+
 struct TileOps {
   int columns;  // of a tile: the width of a panel
   // C[r, 0:columns] (+)= sum over k of A[r, k] * B[k, 0:columns] for the rows r of the tile. `first`: C is written, not
@@ -35,6 +42,7 @@ struct TileOps {
   Tiles f32, f16, bf16;  // by the panel's type; A is f32. bf16 is in pairs along K (panel_depth): a row of the panel is two rows of B
   Tiles f64, i64;        // A, the panel and C (a float* only by its type) are double, or integers; no epilogue
   void (*widen)(ir::DType half, float* to, const uint16_t* from, int64_t n);
+  void (*small_products)(const SmallProducts&, const float* a, const float* b, float* c, int64_t count);
   // A and the panel are bf16. Empty if the instruction set has no bf16 dot products, or no matrix registers.
   Tiles bf16_dots = {}, bf16_matrix = {};
 };

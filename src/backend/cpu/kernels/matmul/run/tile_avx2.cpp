@@ -12,6 +12,6 @@ namespace ingot::kernels {
 #include "backend/cpu/kernels/matmul/run/tile.inc"
 
 using Rows = All<1, 2, 3, 4, 5, 6>;
-const TileOps tile_ops_avx2{LANES * VECTORS, Rows::tiles_f32(), Rows::tiles<F16>, Rows::tiles<Bf16>, wide_tiles<double>, wide_tiles<uint64_t>, widen};
+const TileOps tile_ops_avx2{LANES * VECTORS, Rows::tiles_f32(), Rows::tiles<F16>, Rows::tiles<Bf16>, wide_tiles<double>, wide_tiles<uint64_t>, widen, small_products};
 
 }  // namespace ingot::kernels

@@ -16,16 +16,17 @@ Resolved resolve(const Call& call) {
   return {};
 }
 
-Class class_of(DType t) { return ir::is_float(t) ? t == DType::f64 ? Class::f64 : Class::f32 : Class::i64; }
+Class scanned_as(DType t) { return ir::is_float(t) ? t == DType::f64 ? Class::f64 : Class::f32 : Class::i64; }
 
 // Elements of other types than blocks have, some steps at a time.
 void scan_converted(ScanArgs::Kind kind, DType type, const ScanBlock& b, void* totals) {
   constexpr int64_t elements = 2048;
   alignas(64) int64_t block[elements];  // or floats
   const BlockOps& ops = block_ops();
-  const Class c = class_of(type);
+  const Class c = scanned_as(type);
   // Bytes of bools are 0 and 1.
   if (type == DType::b8) type = DType::u8;
+  alignas(64) std::byte narrow[elements * 8];  // integers as they are in memory
   const int64_t steps = elements / b.lines, memory = static_cast<int64_t>(ir::size_of(type)), own = c == Class::f32 ? 4 : 8;
   const bool along = b.from_step == 1 || b.from_line != 1;  // whole lines are loaded; else all lines at one step
   for (int64_t begin = 0; begin < b.length; begin += steps) {
@@ -39,11 +40,15 @@ void scan_converted(ScanArgs::Kind kind, DType type, const ScanBlock& b, void* t
       }
     };
     each([&](std::byte* there, int64_t step, int64_t line, int64_t count) {
-      ops.load(type, there, static_cast<const std::byte*>(b.from) + (step * b.from_step + line * b.from_line) * memory, along ? b.from_step : b.from_line, count);
+      const std::byte* from = static_cast<const std::byte*>(b.from) + (step * b.from_step + line * b.from_line) * memory;
+      const int64_t apart = along ? b.from_step : b.from_line;
+      c == Class::i64 ? load_i64(type, reinterpret_cast<int64_t*>(there), from, apart, count) : ops.load(type, there, from, apart, count);
     });
     scan_block(kind, c, here, totals, begin == 0);
     each([&](std::byte* there, int64_t step, int64_t line, int64_t count) {
-      ops.store(type, static_cast<std::byte*>(b.to) + (step * b.to_step + line * b.to_line) * memory, along ? b.to_step : b.to_line, {there, false}, count);
+      if (c == Class::i64) ops.cast(c, type, narrow, {there, false}, count);
+      ops.store(type, static_cast<std::byte*>(b.to) + (step * b.to_step + line * b.to_line) * memory, along ? b.to_step : b.to_line,
+                {c == Class::i64 ? static_cast<void*>(narrow) : there, false}, count);
     });
   }
 }
@@ -82,7 +87,7 @@ void run(const Call& call) {
       b.from = element(in, from);
       b.to = element(out, to);
       b.lines = std::min(group, lines - first);
-      plain ? scan_block(kind, class_of(in.dtype), b, totals, true) : scan_converted(kind, in.dtype, b, totals);
+      plain ? scan_block(kind, scanned_as(in.dtype), b, totals, true) : scan_converted(kind, in.dtype, b, totals);
     }
   });
 }

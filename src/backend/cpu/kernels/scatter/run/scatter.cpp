@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/cpu/kernels/fused/run/block_ops.h"
 #include "kernels/run/elements.h"
 #include "kernels/scatter/run/scatter_checks.h"
 
@@ -74,11 +75,15 @@ void find_places(int64_t* places, const int64_t* base, int64_t start, int64_t st
   const int64_t* v = index.values;
   const int64_t more = wrap ? index.extent : 0;
   bool inside = true;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t given = v[i * index.step], value = given < 0 ? given + more : given;
-    inside &= static_cast<uint64_t>(value) < static_cast<uint64_t>(index.extent);
-    places[i] = (base != nullptr ? base[i] : start + i * step) + static_cast<int64_t>(static_cast<uint64_t>(value) * static_cast<uint64_t>(index.stride));
-  }
+  if (!wrap && index.step == 1 && base == nullptr && step == 0 && block_ops().set_places(places, start, v, index.stride, index.extent, n)) return;
+  auto each = [&](auto before) {
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t given = v[i * index.step], value = given + (more & (given >> 63));
+      inside &= static_cast<uint64_t>(value) < static_cast<uint64_t>(index.extent);
+      places[i] = before(i) + static_cast<int64_t>(static_cast<uint64_t>(value) * static_cast<uint64_t>(index.stride));
+    }
+  };
+  base != nullptr ? each([=](int64_t i) { return base[i]; }) : each([=](int64_t i) { return start + i * step; });
   for (int64_t i = 0; !inside && i < n; ++i) checked(v[i * index.step], index.extent, wrap);
 }
 
@@ -200,8 +205,37 @@ class Scatter {
   bool has_whole_lines() const { return whole_ && last_ >= 0 && line_.length >= 8; }
   int64_t places() const { return out_.dims[args_.axes[0]]; }
 
+  // Adds whole lines of floats. Neighbours that go to one place, as the rows of a bag do, are summed first.
+  bool adds_lines() const {
+    return whole_ && last_ == 1 && args_.kind == ScatterArgs::Kind::add && out_.dtype == ir::DType::f32 && args_.axes.size() == 1 && first_.rank == 1 && args_.position == 0 &&
+           line_.from_step == 1 && line_.to_step == 1;
+  }
+  void add_lines(int64_t begin, int64_t end, int64_t first, int64_t last) const {
+    constexpr int64_t most = 256;
+    double sums[most];
+    const int64_t *at = reinterpret_cast<const int64_t*>(first_.data), step = first_.strides[0], rows = updates_.strides[0];
+    const auto* from = reinterpret_cast<const float*>(updates_.data);
+    const BlockOps& ops = block_ops();
+    for (int64_t n = begin, next; n < end; n = next) {
+      for (next = n + 1; next < end && at[next * step] == at[n * step];) ++next;
+      const int64_t place = checked(at[n * step], places(), args_.wrap);
+      if (place < first || place >= last) continue;
+      float* to = reinterpret_cast<float*>(out_.data) + place * out_.strides[args_.axes[0]];
+      for (int64_t c = 0; c < line_.length; c += most) {
+        const int64_t count = std::min(most, line_.length - c);
+        if (next == n + 1) {
+          add_neighbours(to + c, from + n * rows + c, count);
+          continue;
+        }
+        ops.take_rows(sums, {from + n * rows + c, rows}, next - n, true, count);
+        for (int64_t i = 0; i < count; ++i) to[c + i] = static_cast<float>(static_cast<double>(to[c + i]) + sums[i]);
+      }
+    }
+  }
+
   // Lines that go to places [first, last) of the first indexed axis, if lines are whole; else all.
   void lines(int64_t begin, int64_t end, int64_t first = 0, int64_t last = INT64_MAX) const {
+    if (adds_lines()) return add_lines(begin, end, first, last);
     Index indices[max_rank];
     for (size_t k = 0; k < args_.axes.size(); ++k) indices[k] = {nullptr, line_.index_step[k], out_.dims[args_.axes[k]], out_.strides[args_.axes[k]]};
     Walk at = walk(begin);
