@@ -231,6 +231,10 @@ struct Compiler {
   EmittedStep (*join)(std::span<const Concurrent>) = nullptr;
   // How many rows a reduction should have so that all of the device works. 1: the device divides rows itself.
   int64_t reduced_rows = 1;
+  // What a step costs beside its work, in additions that the device does in that time.
+  int64_t step_cost = 0;
+  // Adding up what each element of a result reads is faster than scattering.
+  bool gathers = false;
 };
 const Compiler& compiler_for(const Target&);
 

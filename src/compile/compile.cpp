@@ -109,7 +109,8 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
       parts.emplace_back();
       continue;
     }
-    Graph graph = split_reductions(join_moments(split_columns(widen_results(expand_lacking(f.graph, backend), backend), backend), backend), backend);
+    Graph graph = gather_windows(widen_results(expand_lacking(f.graph, backend), backend), backend);
+    graph = split_reductions(join_moments(split_columns(std::move(graph), backend), backend), backend);
     parts.push_back(split(encode_weights(std::move(graph), backend, encoding), backend, static_cast<uint32_t>(derived.size())));
     for (const DerivedTensor& d : parts.back().derived) {
       made.derived.push_back({d.name, static_cast<uint64_t>(d.bytes)});

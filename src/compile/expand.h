@@ -13,6 +13,8 @@ ir::Graph join_moments(ir::Graph, const Backend&);
 
 // Makes a product whose columns are joined with others in groups a product for each group, if a kernel of the backend writes these at no cost (split_columns.cpp).
 ir::Graph split_columns(ir::Graph, const Backend&);
+// Sums over windows that are written as scatters become gathers, if the backend wants that (window_sums.cpp).
+ir::Graph gather_windows(ir::Graph, const Backend&);
 // Reduces few long rows in parts, and then the parts, if the backend wants more rows (long_reductions.cpp).
 ir::Graph split_reductions(ir::Graph, const Backend&);
 

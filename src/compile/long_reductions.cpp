@@ -1,5 +1,6 @@
 // Few long rows leave most of a device idle that reduces each by one group of threads. They are reduced in parts, and then the parts.
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "compile/expand.h"
@@ -12,7 +13,8 @@ using namespace ir;
 
 namespace {
 
-constexpr int64_t long_row = 16384, least_part = 512;
+constexpr int64_t long_row = 16384, least_part = 512;  // elements of a block
+constexpr int64_t few = 8;                             // a device that wants this many times the blocks is left idle
 constexpr int64_t never_together = 1 << 19;  // a row of more elements is not reduced and read again by one kernel
 
 std::optional<int64_t> elements(const Dims& dims) {
@@ -67,6 +69,36 @@ bool reads_reduced(const Graph& g, ValueId v) {
   return false;
 }
 
+// The axis along which elements are neighbours in memory, as far as the graph tells.
+size_t innermost(const Graph& g, ValueId v) {
+  const Node& node = g.producer(v);
+  const Dims& dims = g.type(v).dims;
+  if (node.op == Op::view && !node.attributes.map("map").fill) {
+    const AffineMap& map = node.attributes.map("map");
+    if (!map.axes.empty()) {
+      for (const AffineMap::Term& t : map.axes[innermost(g, node.in[0])].terms) {
+        if (t.coefficient == 1 && !(dims[t.axis] == Dim(1))) return t.axis;
+      }
+    }
+  }
+  for (ValueId in : node.in) {
+    if (is_map(node.op) && g.type(in).dims == dims && g.producer(in).op != Op::literal) return innermost(g, in);
+  }
+  size_t last = dims.size();
+  while (last > 1 && dims[last - 1] == Dim(1)) --last;
+  return std::max<size_t>(last, 1) - 1;
+}
+
+// Rows that lie side by side in memory, which a block reduces together.
+int64_t beside(const Graph& g, const Node& node, const Axes& axes) {
+  constexpr int64_t most = 32;
+  const size_t inner = innermost(g, node.in[0]);
+  if (std::count(axes.begin(), axes.end(), static_cast<Axis>(inner)) != 0) return 1;
+  return std::min(most, g.type(node.in[0]).dims[inner].constant().value_or(1));
+}
+
+bool is_arg(const std::string& kind) { return kind == "argmax" || kind == "argmin"; }
+
 // Which part of the axes the first reduction keeps: all reduced axes before `axis`, and `parts` parts of that one.
 struct Cut {
   int64_t axis, parts;
@@ -77,18 +109,22 @@ std::optional<Cut> cut_of(const Graph& g, const std::vector<std::vector<NodeId>>
   const std::string& kind = node.attributes.string("kind");
   const Type &from = g.type(node.in[0]), &to = g.type(node.out[0]);
   const bool is_exact = kind == "max" || kind == "min" || kind == "any" || kind == "all", is_sum = kind == "sum" || kind == "prod";
-  if (from.dtype != to.dtype || !(is_exact || is_sum)) return std::nullopt;
+  if (is_arg(kind) ? from.dtype == DType::b8 : from.dtype != to.dtype || !(is_exact || is_sum)) return std::nullopt;
   const auto all = elements(from.dims), rows = elements(to.dims);
-  if (!all || !rows || *rows < 1 || 16 * *rows > wanted || *all / *rows < long_row) return std::nullopt;
+  if (!all || !rows || *rows < 1 || *all < long_row) return std::nullopt;
+  const Axes axes = axes_of(g, node);
+  const int64_t side_by_side = beside(g, node, axes), blocks = (*rows + side_by_side - 1) / side_by_side, wider = side_by_side > 1 ? 4 : 1;
+  if (few * blocks > wanted || *all / blocks < wider * long_row) return std::nullopt;
   if (*all / *rows < never_together && (is_read_along(g, users, node.out[0], *rows) || reads_reduced(g, node.in[0]))) return std::nullopt;
-  const int64_t most = std::min(wanted, *all / least_part);
-  int64_t made = *rows;
-  for (Axis axis : axes_of(g, node)) {
-    const int64_t n = *from.dims[static_cast<size_t>(axis)].constant();
+  const int64_t most = std::min(wanted, *all / (wider * least_part));
+  int64_t made = blocks;
+  const bool is_flat = is_arg(kind) && axes.size() > 1;  // counts all elements
+  for (Axis axis : axes) {
+    const int64_t n = is_flat ? *all : *from.dims[static_cast<size_t>(axis)].constant();
     int64_t parts = std::min(n, most / made);
     while (n % parts != 0) --parts;
     made *= parts;
-    if (parts < n) return made >= 4 * *rows ? std::optional(Cut{axis, parts}) : std::nullopt;
+    if (parts < n) return made >= 4 * blocks ? std::optional(Cut{axis, parts}) : std::nullopt;
   }
   return std::nullopt;
 }
@@ -112,6 +148,61 @@ Handle in_parts(const Handle& x, const Cut& cut) {
   return view(x, map);
 }
 
+class Splitter {
+ public:
+  Splitter(const Graph& g, const std::vector<std::vector<NodeId>>& users) : g_(g), users_(users) {}
+
+  ValueId split(const Node& node, const Handle& x, const Cut& cut) {
+    const std::string kind = node.attributes.string("kind");
+    const Dims& dims = g_.type(node.out[0]).dims;
+    if (is_arg(kind)) return place(node, x, cut).id();
+    if (const Node* arg = arg_of(node)) {
+      Dims kept = x.dims();
+      kept[static_cast<size_t>(cut.axis)] = 1;
+      return reshape(take_along(x, cut.axis, reshape(place(*arg, x, cut), kept)), dims).id();
+    }
+    Axes first, second;
+    for (Axis axis : axes_of(g_, node)) {
+      if (axis <= cut.axis) second.push_back(axis);
+      if (axis >= cut.axis) first.push_back(axis + 1);
+    }
+    // Sums of half types are rounded once.
+    const DType type = x.dtype(), wide = is_float(type) && size_of(type) == 2 && (kind == "sum" || kind == "prod") ? DType::f32 : type;
+    const Handle parts = reduce(kind.c_str(), in_parts(cast(x, wide), cut), first, keep);
+    return cast(reshape(reduce(kind.c_str(), parts, second, keep), dims), type).id();
+  }
+
+ private:
+  // The reduction that gives the places of a maximum or minimum along one axis, if there is one.
+  const Node* arg_of(const Node& node) const {
+    const std::string& kind = node.attributes.string("kind");
+    const Axes axes = axes_of(g_, node);
+    if ((kind != "max" && kind != "min") || axes.size() != 1) return nullptr;
+    for (NodeId id : users_[node.in[0]]) {
+      const Node& other = g_.nodes[id];
+      if (other.op == Op::reduce && other.attributes.string("kind") == "arg" + kind && axes_of(g_, other) == axes) return &other;
+    }
+    return nullptr;
+  }
+
+  // The result of `arg`: of the parts' best elements the first best one, and where it is in its part.
+  Handle place(const Node& arg, const Handle& operand, const Cut& cut) {
+    auto [found, is_new] = places_.try_emplace(arg.out[0], none_id);
+    if (is_new) {
+      const std::string kind = arg.attributes.string("kind");
+      const Handle x = axes_of(g_, arg).size() > 1 ? reshape(operand, {operand.numel()}) : operand, parts = in_parts(x, cut);
+      const Handle in_part = reduce(kind.c_str(), parts, {cut.axis + 1}, keep);
+      const Handle part = reduce(kind.c_str(), take_along(parts, cut.axis + 1, in_part), {cut.axis}, keep);
+      found->second = reshape(take_along(in_part, cut.axis, part) + part * (x.dim(cut.axis).value() / cut.parts), g_.type(arg.out[0]).dims).id();
+    }
+    return Handle(&operand.graph(), found->second);
+  }
+
+  const Graph& g_;
+  const std::vector<std::vector<NodeId>>& users_;
+  std::map<ValueId, ValueId> places_;  // old result -> new one
+};
+
 }  // namespace
 
 Graph split_reductions(Graph g, const Backend& backend) {
@@ -119,19 +210,11 @@ Graph split_reductions(Graph g, const Backend& backend) {
   // The parts depend on the number of rows, which may be the batch.
   if (wanted == 1 || backend.settings.deterministic == backend::Deterministic::batch) return g;
   const std::vector<std::vector<NodeId>> users = g.users();
+  Splitter splitter(g, users);
   replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) -> std::optional<ValueId> {
     const std::optional<Cut> cut = node.out.empty() ? std::nullopt : cut_of(g, users, node, wanted);
     if (!cut) return std::nullopt;
-    const std::string kind = node.attributes.string("kind");
-    Axes first, second;
-    for (Axis axis : axes_of(g, node)) {
-      if (axis <= cut->axis) second.push_back(axis);
-      if (axis >= cut->axis) first.push_back(axis + 1);
-    }
-    // Sums of half types are rounded once.
-    const DType type = g.type(node.out[0]).dtype, wide = is_float(type) && size_of(type) == 2 ? DType::f32 : type;
-    const Handle parts = reduce(kind.c_str(), in_parts(cast(Handle(&to, in[0]), wide), *cut), first, keep);
-    return cast(reshape(reduce(kind.c_str(), parts, second, keep), g.type(node.out[0]).dims), type).id();
+    return splitter.split(node, Handle(&to, in[0]), *cut);
   });
   return g;
 }

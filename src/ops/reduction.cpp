@@ -121,26 +121,29 @@ Value scanned(const char* kind, Value x, int64_t dim, std::optional<DType> t) {
 
 Value without(const Value& y, int64_t dim, bool keepdim) { return keepdim ? y : squeeze(y, dim); }
 
-// The element in the middle of each sorted line, the lower one of two, and where it is.
+// The first `count` elements of each sorted line, and where they are.
+std::pair<Value, Value> smallest(const Value& x, const Dim& count, int64_t dim) { return topk(x, count, dim, false, true); }
+
+// The element in the middle of each sorted line, the lower one of two, and where it is. NaN is last when sorted; a line with one has the first as its median.
 std::pair<Value, Value> median(const Value& x, int64_t dim, bool keepdim, bool skip_nan) {
   if (x.rank() == 0) return {x, literal(x.graph(), 0, DType::i64)};
   const Dim n = x.dim(dim);
   if (n == Dim(0)) fail(Code::unsupported, "the median of no elements");
-  const auto [values, indices] = sort(x, dim, false, true);
-  Value at = literal(x.graph(), floordiv(n - Dim(1), 2), DType::i64);
+  const Dim middle = floordiv(n - Dim(1), 2);
+  const auto [values, indices] = smallest(x, middle + Dim(1), dim);
   Dims one = x.dims();
   one[static_cast<size_t>(x.axis(dim))] = 1;
-  if (is_float(x.dtype())) {  // NaN is last when sorted
-    const Value numbers = sum(logical_not(ir::map(Op::is_nan, {x})), {dim}, keep);
-    at = skip_nan ? maximum(ir::map(Op::floordiv, {numbers - 1, 2}), 0) : select(numbers < Operand(n), numbers, at);
-  }
-  const Value place = expand(at, one);
-  return {without(take_along(values, dim, place), dim, keepdim), without(take_along(indices, dim, place), dim, keepdim)};
+  const Value nan = is_float(x.dtype()) ? ir::map(Op::is_nan, {x}) : Value();
+  Value place = expand(literal(x.graph(), middle, DType::i64), one);
+  if (is_float(x.dtype()) && skip_nan) place = maximum(ir::map(Op::floordiv, {sum(logical_not(nan), {dim}, keep) - 1, 2}), 0);
+  Value at = without(take_along(indices, dim, place), dim, keepdim);
+  if (is_float(x.dtype()) && !skip_nan) at = select(reduce("any", nan, {dim}, Keep(keepdim)), reduce("argmax", x, {dim}, Keep(keepdim)), at);
+  return {without(take_along(x, dim, keepdim ? at : unsqueeze(at, x.axis(dim))), dim, keepdim), at};
 }
 
 std::pair<Value, Value> kth_value(const Value& x, const Dim& k, int64_t dim, bool keepdim) {
   if (x.rank() == 0) return {x, literal(x.graph(), 0, DType::i64)};
-  const auto [values, indices] = sort(x, dim, false, true);
+  const auto [values, indices] = smallest(x, k, dim);
   auto part = [&](const Value& v) { return without(view(v, slice_map(v.dims(), v.axis(dim), k - Dim(1), 1, 1)), dim, keepdim); };
   return {part(values), part(indices)};
 }

@@ -53,8 +53,7 @@ constexpr std::string_view head = R"(
 const Emulated& emulated(const PrintedStep& p, bool groups) {
   static std::map<std::pair<std::string, bool>, std::unique_ptr<Emulated>> made;
   auto& e = made[{p.name, groups}];
-  if (!e)
-    e = std::make_unique<Emulated>(std::string(gelu_for_half_cuh) + std::string(matrix_text()) + p.text, p.kernels, p.parameters.empty() ? p.name + "_P" : p.parameters, groups);
+  if (!e) e = std::make_unique<Emulated>(std::string(gelu_for_half_cuh) + std::string(matrix_text()) + p.text, p.kernels, groups);
   return *e;
 }
 
@@ -94,13 +93,12 @@ void run_joined(std::span<const PrintedPart> parts, std::string_view library, Wh
   ASSERT_EQ(joined.code.size(), 1) << "the steps have different code";
   const CodeUnit& unit = joined.code[0];
   const std::string text = std::string(unit.libraries.back()()) + std::string(library) + unit.text;
-  run_printed({joined, unit.name, text, unit.kernels, kernels::load_concurrent_cuda, kernels::concurrent_cuda_launches, fmt::format("Rows<{}_P>", unit.name)}, tensors, sizes,
-              where, shift, multiprocessors);
+  run_printed({joined, unit.name, text, unit.kernels, kernels::load_concurrent_cuda, kernels::concurrent_cuda_launches}, tensors, sizes, where, shift, multiprocessors);
 }
 
 std::string emulation_missing() { return std::system("c++ --version >/dev/null 2>&1") == 0 ? "" : "there is no compiler c++"; }
 
-Emulated::Emulated(const std::string& text, std::span<const std::string> kernels, const std::string& parameters, bool warpgroups) {
+Emulated::Emulated(const std::string& text, std::span<const std::string> kernels, bool warpgroups) {
   std::string name = (std::filesystem::temp_directory_path() / "ingot_emulated_XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) fail(Code::internal, "no folder {}", name);
   folder_ = name;
@@ -112,12 +110,12 @@ Emulated::Emulated(const std::string& text, std::span<const std::string> kernels
   std::string shared = text;
   for (size_t at = 0; (at = shared.find("extern __shared__ __align__(1024) uint4 tiles_of_block[];", at)) != std::string::npos;) shared.erase(at, shared.find(';', at) - at);
   for (size_t at = 0; (at = shared.find("extern __shared__", at)) != std::string::npos;) shared.replace(at, 17, "extern");
-  source << shared;
+  source << shared << "template <class P> void start(void (*kernel)(P), const void* p) { kernel(*(const P*)p); }\n";
   for (const std::string& k : kernels) {
     // "__cluster_dims__(2) __launch_bounds__(..) kernel("
     const size_t at = text.find(" " + k + "("), line = text.rfind('\n', at), cluster = text.find("__cluster_dims__(", line == std::string::npos ? 0 : line);
     clusters_[k] = cluster < at ? static_cast<uint32_t>(std::stoi(text.substr(text.find('(', cluster) + 1))) : 1;
-    source << fmt::format("extern \"C\" void start_{}(const void* p) {{ {}(*(const {}*)p); }}\n", k, k, parameters);
+    source << fmt::format("extern \"C\" void start_{}(const void* p) {{ start({}, p); }}\n", k, k);
   }
   source.close();
   std::string command = fmt::format("c++ -std=c++20 -O2 -fno-strict-aliasing -w -shared -fPIC -o {0}/kernels.so {0}/kernels.cpp 2>{0}/log", folder_);

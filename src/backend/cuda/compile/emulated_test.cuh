@@ -40,7 +40,7 @@ struct Block {
   std::map<u32, Arrivals> arrivals;
   Barrier barrier, warp_barriers[64], group_barriers[16];
   // What the lanes of a warp tell each other.
-  f32 shuffled[64][32];
+  u64 shuffled[64][32];
   u32 addresses[64][32];
   Fragments fragments[64][32];
 };
@@ -205,16 +205,44 @@ inline f32 silu_for_half(f32 x) { return silu_of(x); }
 inline f32 rsqrtf(f32 x) { return 1 / std::sqrt(x); }
 inline f32 gelu_of(f32 x) { f32 h = 0.5f * x; return std::fma(h, std::erf(x * 0.70710678f), h); }
 
+inline int __float_as_int(f32 x) { return bits_of<int>(x); }
+inline i64 __double_as_longlong(f64 x) { return bits_of<i64>(x); }
+inline i64 __double2ll_rn(f64 x) { return (i64)std::llrint(x); }
+inline void put(i32& m, i64 v) { m = (i32)v; }
+inline void put(i64& m, i64 v) { m = v; }
+template <class T> bool infinite(T x) { return std::isinf(x); }
+inline f64 exp_called(f64 x) { return std::exp(x); }
+inline f64 log1p_called(f64 x) { return std::log1p(x); }
+inline i64 plus(i64 a, i64 b) { return (i64)((u64)a + (u64)b); }
+inline i64 times(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
+inline void report(u64* status, u64 code, i64 found, i64 bound) { if (status[0] == 0) status[0] = code; }
+
+// ---- atomic operations: fibers change places only where they wait
+
+template <class T> T atomicAdd(T* to, T x) { T old = *to; *to = old + x; return old; }
+template <class T> T atomicMin(T* to, T x) { T old = *to; *to = std::min(old, x); return old; }
+template <class T> T atomicMax(T* to, T x) { T old = *to; *to = std::max(old, x); return old; }
+template <class T> T atomicCAS(T* to, T from, T x) { T old = *to; if (old == from) *to = x; return old; }
+
 // ---- warp-wide operations
 
-inline f32 __shfl_xor_sync(u32, f32 v, u32 mask) {
-  f32* all = blocks[here].shuffled[current / 32];
-  all[current % 32] = v;
+template <class T> T from_lane(T v, u32 lane) {
+  u64* all = blocks[here].shuffled[current / 32];
+  std::memcpy(&all[current % 32], &v, sizeof v);
   meet_warp();
-  f32 out = all[(current % 32) ^ mask];
+  T out;
+  std::memcpy(&out, &all[lane], sizeof out);
   meet_warp();
   return out;
 }
+template <class T> T __shfl_xor_sync(u32, T v, u32 mask) { return from_lane(v, (current % 32) ^ mask); }
+inline u32 __ballot_sync(u32, bool x) {
+  u32 all = 0;
+  for (u32 lane = 0; lane < 32; ++lane) all |= from_lane(x ? 1u : 0u, lane) << lane;
+  return all;
+}
+inline int __ffs(int x) { return __builtin_ffs(x); }
+template <class T> T __shfl_up_sync(u32, T v, u32 by) { return from_lane(v, current % 32 < by ? current % 32 : current % 32 - by); }
 inline u32 shared_address(const void* at) { return (u32)((const char*)at - (const char*)tiles_of_block); }
 inline char* shared(u32 at) {
   if (at >= sizeof tiles_of_block) std::fprintf(stderr, "shared memory at %u\n", at), std::abort();

@@ -24,7 +24,6 @@ struct PrintedStep {
   std::vector<std::string> kernels;
   decltype(RunKernel::load) load;
   kernels::CudaLaunches (*launches)(const Call&, const kernels::CudaMachine&);
-  std::string parameters = {};       // the struct that its kernels take; empty: name_P
 };
 // Independent printed steps as one (Compiler::join), each with this many operands of which it writes the last ones. `library`: the text that theirs follow.
 struct PrintedPart {
@@ -39,9 +38,8 @@ void run_printed(const PrintedStep&, const std::vector<HostTensor*>& tensors, st
 
 class Emulated {
  public:
-  // `text`: device code without the backend's prelude and the machine's instructions. `parameters`: the struct that its
-  // kernels take. `warpgroups`: as on sm_90a.
-  Emulated(const std::string& text, std::span<const std::string> kernels, const std::string& parameters, bool warpgroups);
+  // `text`: device code without the backend's prelude and the machine's instructions. `warpgroups`: as on sm_90a.
+  Emulated(const std::string& text, std::span<const std::string> kernels, bool warpgroups);
   ~Emulated();
   Emulated(const Emulated&) = delete;
   // Runs the launches on host memory. `late`: see above.

@@ -154,6 +154,26 @@ class Printer : UnitText {
   }
   std::string shape(Level l) const { return l == Level::row ? "" : l == Level::unit ? fmt::format("[{}]", v_.units) : fmt::format("[{}][{}]", v_.units, unit_); }
 
+  // True if a map by this operation has a literal operand for which `holds`; `other` receives the other operand.
+  template <class F>
+  bool has_literal(Reg r, ir::Op op, const F& holds, Reg& other) const {
+    const Instruction& i = b_.code[r];
+    if (i.kind != Kind::map || i.op != op || i.in.size() != 2) return false;
+    for (size_t k = 0; k < 2; ++k) {
+      const Instruction& bound = b_.code[i.in[k]];
+      other = i.in[1 - k];
+      if (bound.kind == Kind::literal && holds(bound.number.to_double())) return true;
+    }
+    return false;
+  }
+  // True if an index was clamped to the axis: max(min(x, a), b) with 0 <= b and a, b < dim.
+  bool is_clamped(Reg index, const ir::Dim& dim) const {
+    if (!dim.is_constant()) return false;
+    const auto end = static_cast<double>(dim.value());
+    Reg below = index, any = index;
+    return has_literal(index, ir::Op::max, [&](double b) { return 0 <= b && b < end; }, below) && has_literal(below, ir::Op::min, [&](double a) { return a < end; }, any);
+  }
+
   // A load's check that its coordinates and indices are inside the operand, and the address offset of its indices.
   struct Checked {
     std::string condition, offset;
@@ -168,7 +188,7 @@ class Printer : UnitText {
     }
     for (size_t n = 0; n < i.in.size(); ++n) {
       size_t axis = w_.group_of.size() + n;
-      also(fmt::format("inside({}, {}, status)", ref(i.in[n]), dim(i.operand, axis)));
+      if (!is_clamped(i.in[n], layouts_[i.operand].dims[axis])) also(fmt::format("inside({}, {}, status)", ref(i.in[n]), dim(i.operand, axis)));
       c.offset += fmt::format(" + (i64){} * {}", ref(i.in[n]), stride(i.operand, axis));
     }
     return c;
@@ -230,7 +250,7 @@ class Printer : UnitText {
     const Instruction& i = b_.code[k];
     bool element = w_.level[k] == Level::element;
     std::string v = fmt::format("value(m{}{})", k, element ? "[u][v]" : "[u]");
-    if (i.in.empty() && checked(k, element).condition.empty()) return v;
+    if (checked(k, element).condition.empty()) return v;
     return fmt::format("in{}{} ? {} : {}", k, element && !in_vectors(i.operand) ? "[u][v]" : "[u]", v, fill(i));
   }
 
@@ -322,7 +342,8 @@ class Printer : UnitText {
     }
     bool arg = i.reduction == Reduction::argmax || i.reduction == Reduction::argmin;
     std::string narrowed = ir::size_of(i.dtype) < 4 && ir::is_integer(i.dtype) ? fmt::format("({})", ir::name_of(i.dtype)) : "";
-    line("const {} r{} = ({}){}{}{};", value_type(i.dtype), k, value_type(i.dtype), narrowed, across, arg ? ".index" : "");
+    if (arg) across = fmt::format("place_of({})", across);
+    line("const {} r{} = ({}){}{};", value_type(i.dtype), k, value_type(i.dtype), narrowed, across);
     if (sums_exponentials(static_cast<Reg>(k))) line("const f32 i{} = 1.0f / r{};", k, k);
   }
 

@@ -45,6 +45,8 @@ template <class A, class T> struct All {
 };
 // The first of the best elements; NaN is better than any number. index -1: no element yet.
 template <class T> struct Place { T best; i64 index; };
+// Threads without a row have seen no element; what they read by the place must exist.
+template <class T> __device__ __forceinline__ i64 place_of(Place<T> p) { return p.index < 0 ? 0 : p.index; }
 template <class A, class T, bool Up> struct Best {
   typedef Place<T> State;
   static __device__ __forceinline__ State none() { State s; s.best = T(0); s.index = -1; return s; }

@@ -33,6 +33,7 @@ class Maker {
     }
     read_operands();
     make_groups();
+    choose_inner();
     set_levels();
     find_vectors();
     find_columns();
@@ -104,6 +105,25 @@ class Maker {
     }
   }
 
+  // Of a body that gathers, without rows, if nothing is contiguous along the last group: the result's contiguous group becomes the last one. Others go through tiles.
+  void choose_inner() {
+    const bool gathers = std::any_of(b_.code.begin(), b_.code.end(), [](const Instruction& i) { return i.kind == Kind::load && !i.in.empty(); });
+    if (w_.rows || !gathers || w_.groups.size() < 2) return;
+    auto is_contiguous = [&](size_t operand, const Walk::Group& g) { return is(w_.along(operand, g), 1); };
+    for (size_t k = 0; k < b_.operands.size(); ++k) {
+      if (is_contiguous(k, w_.inner())) return;
+    }
+    const size_t result = b_.stores.front().operand;
+    auto found = std::find_if(w_.groups.begin(), w_.groups.end(), [&](const Walk::Group& g) { return is_contiguous(result, g); });
+    if (found == w_.groups.end()) return;
+    std::rotate(found, found + 1, w_.groups.end());
+    for (size_t g = 0; g < w_.groups.size(); ++g) {
+      for (size_t a = w_.groups[g].first; a <= w_.groups[g].last; ++a) {
+        if (w_.group_of[a] >= 0) w_.group_of[a] = static_cast<int>(g);
+      }
+    }
+  }
+
   void set_levels() {
     for (size_t k = 0; k < b_.code.size(); ++k) {
       const Instruction& i = b_.code[k];
@@ -155,8 +175,18 @@ class Maker {
     return true;
   }
 
+  // True if several loads have an index of their own for each element. In units, neighbours that a thread reads one after another would be far apart in time, and
+  // no longer in the cache.
+  bool gathers_elements() const {
+    constexpr int several = 4;
+    return std::count_if(b_.code.begin(), b_.code.end(), [&](const Instruction& i) {
+             return i.kind == Kind::load && std::any_of(i.in.begin(), i.in.end(), [&](Reg r) { return w_.level[r] == Level::element; });
+           }) >= several;
+  }
+
   void find_vectors() {
     w_.vector.assign(b_.operands.size(), 0);
+    if (gathers_elements()) return;
     size_t widest = 0;
     for (size_t k = 0; k < b_.operands.size(); ++k) {
       if (can_be_vector(k)) widest = std::max(widest, ir::size_of(b_.operands[k]));

@@ -39,3 +39,10 @@ template <int Kind>
 __device__ __forceinline__ void neutral(i64& v) {
   v = Kind == combine_sum ? 0 : Kind == combine_prod ? 1 : Kind == combine_max ? (i64)0x8000000000000000ull : 0x7fffffffffffffffll;
 }
+template <int Kind> __device__ __forceinline__ void neutral(i32& v) { v = Kind == combine_sum ? 0 : Kind == combine_prod ? 1 : Kind == combine_max ? (i32)0x80000000u : 0x7fffffff; }
+template <int Kind>
+__device__ __forceinline__ void neutral(f32& v) {
+  f64 wide;
+  neutral<Kind>(wide);
+  v = (f32)wide;
+}

@@ -5,9 +5,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 
 #include "backend/cpu/kernels/kernel_test.h"
 #include "backend/cuda/available_test.h"
+#include "backend/cuda/compile/emulated_test.h"
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
 #include "backend/cuda/kernels/scan/run/scan_launches.h"
 #include "backend/cuda/kernels/scatter/run/scatter_launches.h"
@@ -16,8 +18,11 @@
 #include "backend/offer.h"
 #include "base/parallel.h"
 #include "kernels/scan/run/scan_args.h"
+#include "kernels/scan/run/scan_checks.h"
 #include "kernels/scatter/run/scatter_args.h"
+#include "kernels/scatter/run/scatter_checks.h"
 #include "kernels/sort/run/sort_args.h"
+#include "kernels/sort/run/sort_checks.h"
 
 namespace ingot::backend::cuda {
 namespace {
@@ -319,6 +324,46 @@ TEST(cuda_launches, run_like_the_cpu_and_the_same_each_time) {
     for (size_t k = 0; k < s.writes; ++k) EXPECT_EQ(got[0][k].bytes, got[1][k].bytes) << "another run gave other bits";
   }
   fmt::print("{} steps, {} elements compared\n", list.size(), compared);
+}
+
+// On the host, of the shorter steps: each kernel in one library of its own.
+TEST(cuda_launches_emulated, run_like_the_cpu) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  const std::map<std::string, std::pair<decltype(RunKernel::load), kernels::CudaLaunches (*)(const Call&, const kernels::CudaMachine&)>> of = {
+      {"scan", {kernels::load_scan, kernels::scan_cuda_launches}},
+      {"sort", {kernels::load_sort, kernels::sort_cuda_launches}},
+      {"scatter", {kernels::load_scatter, kernels::scatter_cuda_launches}},
+      {"scatter_along", {kernels::load_scatter_along, kernels::scatter_along_cuda_launches}}};
+  size_t compared = 0;
+  for (Step& s : steps(false)) {
+    SCOPED_TRACE(s.name);
+    constexpr size_t most = 40000;  // elements
+    if (std::any_of(s.tensors.begin(), s.tensors.end(), [](const HostTensor& t) { return t.elements() > most; })) continue;
+    Site site{Plain{s.kernel, s.constants, s.types()}};
+    std::string text, name;
+    std::vector<std::string> names;
+    std::vector<std::string_view (*)()> libraries;
+    for (const CodeUnit& u : compiler_for(cuda_target(90)).offers(site, cuda_target(90), {}).offers.at(0).emit().code) {
+      for (const auto& library : u.libraries) {
+        if (std::find(libraries.begin(), libraries.end(), library) != libraries.end()) continue;
+        libraries.push_back(library);
+        text = text.insert(name.empty() ? text.size() : text.find("extern \"C\" __global__"), library());
+      }
+      text += u.text;
+      name += u.name + " ";
+      names.insert(names.end(), u.kernels.begin(), u.kernels.end());
+    }
+    std::vector<HostTensor> cpu = s.tensors, got = s.tensors;
+    run_on_cpu(s, cpu);
+    std::vector<HostTensor*> tensors;
+    for (HostTensor& t : got) tensors.push_back(&t);
+    const auto& [load, launches] = of.at(s.kernel);
+    run_printed({{s.kernel, s.constants, {}}, name, text, names, load, launches}, tensors, {}, Where::early, 0, 4);
+    got.erase(got.begin(), got.end() - static_cast<int64_t>(s.writes));
+    compared += compare(s, cpu, got);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(compared, 100000u);
 }
 
 TEST(cuda_launches, an_index_out_of_range_is_told_and_not_written) {

@@ -29,7 +29,7 @@ void check(const Case& c) {
   }
   kernels::CudaLaunches one;
   one.add_bytes(fmt::format("{}_{}", args.name, grid.variant), grid.blocks, grid.threads, launch.parameters, {});
-  Emulated(e.text, std::vector<std::string>{one.list[0].kernel}, e.name + "_P", false).run(one, refs, false);
+  Emulated(e.text, std::vector<std::string>{one.list[0].kernel}, false).run(one, refs, false);
   std::vector<cpu::FusedStep::View> views;
   for (HostTensor& t : wanted) views.push_back({t.bytes.data(), t.dims, t.strides});
   cpu::FusedStep(c.body, views, inline_workers()).run();

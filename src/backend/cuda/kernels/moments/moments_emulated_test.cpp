@@ -36,7 +36,6 @@ void check(const Site& s, Where where) {
   HostTensor sums(DType::f32, kept), squares(DType::f32, kept);
   const std::vector<kernels::CudaPart> parts = kernels::moments_cuda_parts(s.type);
   std::string text = std::string(kernels::axes_cuda_text()) + std::string(kernels::moments_cuda_text());
-  text += fmt::format("typedef MomentsCudaParameters {}_P;\n", parts[0].name);
   std::vector<std::string> names;
   for (const kernels::CudaPart& part : parts) {
     text += part.text;

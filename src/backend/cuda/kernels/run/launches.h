@@ -71,6 +71,10 @@ struct CudaLaunches {
     std::memcpy(bytes.data(), &parameters, sizeof parameters);
     add_bytes(std::move(kernel), blocks, threads, std::move(bytes), std::move(pointers));
   }
+  // All kernels wait themselves for earlier ones.
+  void overlap() {
+    for (CudaLaunch& l : list) l.overlaps = true;
+  }
   void add_bytes(std::string kernel, int64_t blocks, uint32_t threads, std::vector<std::byte> parameters, std::vector<CudaLaunch::Pointer> pointers);
 };
 

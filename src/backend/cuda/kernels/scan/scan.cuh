@@ -99,3 +99,32 @@ __device__ __forceinline__ void scan_a_chunk(const ScanCudaParameters& p, bool w
   }
   if (!write && threadIdx.x == 0) totals[chunk] = carry;
 }
+// Adjacent lines, 32 per block; each thread scans a part of one, after the totals of the parts before.
+template <class M, int Kind>
+__device__ __forceinline__ void scan_columns(const ScanCudaParameters& p) {
+  typedef typename NumberOf<M>::Type T;
+  constexpr int parts = scan_column_threads / 32;
+  __shared__ T totals[parts][32];
+  const int lane = threadIdx.x % 32, part = threadIdx.x / 32;
+  const i64 line = (i64)blockIdx.x * 32 + lane, begin = part * p.chunk, end = begin + p.chunk < p.length ? begin + p.chunk : p.length;
+  i64 at[2] = {0, 0};
+  if (line < p.lines) walk(p.axes, line, at);
+  const M* const in = (const M*)p.in + at[0];
+  M* const out = (M*)p.out + at[1];
+  T total;
+  neutral<Kind>(total);
+  if (line < p.lines) {
+#pragma unroll 8
+    for (i64 i = begin; i < end; ++i) total = combined<Kind>(total, number(in[i * p.in_step]));
+  }
+  totals[part][lane] = total;
+  __syncthreads();
+  if (line >= p.lines) return;
+  neutral<Kind>(total);
+  for (int k = 0; k < part; ++k) total = combined<Kind>(total, totals[k][lane]);
+#pragma unroll 8
+  for (i64 i = begin; i < end; ++i) {
+    total = combined<Kind>(total, number(in[i * p.in_step]));
+    put_number(out[i * p.out_step], total);
+  }
+}

@@ -117,27 +117,3 @@ __device__ __forceinline__ void scatter_rest(const ScatterCudaParameters& p) {
   for (i64 c = 1; c <= chunks; ++c) total = combined<Kind>(total, begun[c * p.elements]);
   store_combined<M, Kind>(points.out[(i64)key], total);
 }
-// Integers, whose sums, minima and maxima are the same in any order.
-template <class M, int Kind>
-__device__ __forceinline__ void scatter_at_once(const ScatterCudaParameters& p) {
-  const i64 n = (i64)blockIdx.x * scatter_threads + threadIdx.x;
-  const i64 element = n % p.elements, point = n / p.elements % p.points, line = n / p.elements / p.points;
-  if (line >= p.lines) return;
-  const u64 key = key_of(p, line, point);
-  if (key == no_key) return;
-  i64 at_line[3] = {0, 0, 0}, at_element[2] = {0, 0}, at_point[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
-  walk(p.line_axes, line, at_line);
-  walk(p.element_axes, element, at_element);
-  walk(p.point_axes, point, at_point);
-  const M update = ((const M*)p.updates)[at_line[1] + at_element[0] + at_point[0]];
-  M* out = (M*)p.out + at_line[2] + at_element[1] + (i64)key;
-  if constexpr (sizeof(M) == 8) {
-    if constexpr (Kind == combine_sum) atomicAdd((unsigned long long*)out, (unsigned long long)update);
-    else if constexpr (Kind == combine_min) atomicMin((long long*)out, (long long)update);
-    else atomicMax((long long*)out, (long long)update);
-  } else {
-    if constexpr (Kind == combine_sum) atomicAdd((unsigned*)out, (unsigned)update);
-    else if constexpr (Kind == combine_min) atomicMin((int*)out, (int)update);
-    else atomicMax((int*)out, (int)update);
-  }
-}

@@ -7,7 +7,10 @@ namespace ingot::kernels {
 
 // Comes after elements_cuda_text(); shared by all scatters.
 std::string_view scatter_cuda_text();
-// Without the sort of keys.
+// The kernels that process points in order, without the sort of keys; none if all are combined at once.
 std::vector<CudaPart> scatter_cuda_parts(const ScatterArgs&, ir::DType);
+// The same for those that combine updates at once.
+std::string_view scatter_at_once_cuda_text();
+std::vector<CudaPart> scatter_at_once_cuda_parts(const ScatterArgs&, ir::DType);
 
 }  // namespace ingot::kernels

@@ -13,8 +13,10 @@ std::vector<CodeUnit> code(const Plain& p) {
     for (kernels::CudaPart& part : parts) out.push_back({part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::elements_cuda_text, text}});
   };
   const kernels::ScatterArgs args = kernels::parse_scatter(p.constants);
-  add(kernels::scatter_cuda_parts(args, p.types.back()), kernels::scatter_cuda_text);
-  if (!kernels::scatters_at_once(args.kind, p.types.back())) add(kernels::sort_keys_cuda_parts(), kernels::sort_cuda_text);
+  const ir::DType type = p.types.back();
+  add(kernels::scatter_at_once_cuda_parts(args, type), kernels::scatter_at_once_cuda_text);
+  add(kernels::scatter_cuda_parts(args, type), kernels::scatter_cuda_text);
+  if (kernels::scatter_way(args.kind, type) != kernels::ScatterWay::at_once) add(kernels::sort_keys_cuda_parts(), kernels::sort_cuda_text);
   return out;
 }
 

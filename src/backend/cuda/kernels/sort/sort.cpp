@@ -12,7 +12,8 @@ constexpr std::string_view parameters_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_SORT)
 
 void add_kernel(CudaPart& part, const std::string& name, int threads, const std::string& call) {
   part.kernels.push_back(name);
-  part.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ SortCudaParameters p) {{ {}(p); }}\n", threads, name, call);
+  part.text +=
+      fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ SortCudaParameters p) {{\n  after_others();\n  {}(p);\n}}\n", threads, name, call);
 }
 
 CudaPart merge_part(size_t key_bytes) {
@@ -34,8 +35,7 @@ std::vector<CudaPart> sort_cuda_parts(ir::DType type) {
   CudaPart out;
   out.name = sort_cuda_name(type);
   std::string_view of = cuda_type(type);
-  add_kernel(out, out.name + "_few", sort_few_threads, fmt::format("sort_a_line<{}, {}, {}>", sort_few_threads, sort_few_items, of));
-  add_kernel(out, out.name + "_one", sort_threads, fmt::format("sort_a_line<{}, {}, {}>", sort_threads, sort_items, of));
+  for (const SortLine& line : sort_lines) add_kernel(out, sort_line_cuda_name(type, line), line.threads, fmt::format("sort_a_line<{}, {}, {}>", line.threads, line.items, of));
   add_kernel(out, out.name + "_tiles", sort_threads, fmt::format("sort_a_tile<Elements, {}>", of));
   add_kernel(out, out.name + "_take", sort_threads, fmt::format("take_in_order<{}>", of));
   return {out, merge_part(sort_key_bytes(type))};

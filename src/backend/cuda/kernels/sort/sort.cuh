@@ -19,9 +19,20 @@ struct Ready {
   static __device__ __forceinline__ u64 key(u64 m) { return m; }
 };
 
+// An array in shared memory, padded so that threads whose elements are a power of 2 apart use different banks.
+template <class K>
+struct Padded {
+  static constexpr int every = 128 / (int)sizeof(K);
+  K* all;
+  int first;
+  static constexpr int room(int n) { return n + n / every; }
+  __device__ __forceinline__ K& operator[](int i) const { return all[first + i + (first + i) / every]; }
+  __device__ __forceinline__ Padded operator+(int n) const { return {all, first + n}; }
+};
+
 // How many of the first `diagonal` elements of a merge come from `a`; of equal elements, those of `a` come first.
-template <class K, class N>
-__device__ __forceinline__ N merged_from(const K* a, N a_count, const K* b, N b_count, N diagonal) {
+template <class A, class N>
+__device__ __forceinline__ N merged_from(A a, N a_count, A b, N b_count, N diagonal) {
   N low = diagonal > b_count ? diagonal - b_count : 0, high = diagonal < a_count ? diagonal : a_count;
   while (low < high) {
     N middle = (low + high) / 2;
@@ -33,9 +44,23 @@ __device__ __forceinline__ N merged_from(const K* a, N a_count, const K* b, N b_
   }
   return low;
 }
+// The same by a warp, in memory: 32 places are looked at in each turn.
+template <class K>
+__device__ __forceinline__ i64 merged_from_by_warp(const K* a, i64 a_count, const K* b, i64 b_count, i64 diagonal) {
+  i64 low = diagonal > b_count ? diagonal - b_count : 0, high = diagonal < a_count ? diagonal : a_count;
+  while (low < high) {
+    const i64 step = (high - low + 31) / 32, at = low + (i64)(threadIdx.x % 32) * step;
+    const u32 behind = __ballot_sync(0xffffffffu, at >= high || b[diagonal - 1 - at] < a[at]);
+    const int first = behind == 0 ? 32 : __ffs((int)behind) - 1;  // the first place that is behind the result, or the result
+    const i64 end = low + first * step;
+    if (first > 0) low = end - step + 1;
+    if (end < high) high = end;
+  }
+  return low;
+}
 // Merges Items elements from (i, j) on.
 template <int Items, class K>
-__device__ __forceinline__ void merge_some(const K* keys, const u32* order, int i, int i_end, int j, int j_end, K* key, u32* position) {
+__device__ __forceinline__ void merge_some(Padded<K> keys, Padded<u32> order, int i, int i_end, int j, int j_end, K* key, u32* position) {
 #pragma unroll
   for (int k = 0; k < Items; ++k) {
     bool second = i >= i_end || (j < j_end && keys[j] < keys[i]);
@@ -48,7 +73,7 @@ __device__ __forceinline__ void merge_some(const K* keys, const u32* order, int 
 }
 // Sorts the tile's keys and positions in shared memory. Places past the tile's end have the largest key and stay last.
 template <int Threads, int Items, class K>
-__device__ __forceinline__ void sort_tile_of(K* keys, u32* order) {
+__device__ __forceinline__ void sort_tile_of(Padded<K> keys, Padded<u32> order) {
   const int first = threadIdx.x * Items;
   K key[Items];
   u32 position[Items];
@@ -92,7 +117,7 @@ __device__ __forceinline__ void sort_tile_of(K* keys, u32* order) {
   __syncthreads();
 }
 template <int Threads, int Items, class From, class M, class K>
-__device__ __forceinline__ void load_tile(const SortCudaParameters& p, const M* in, i64 first, K* keys, u32* order) {
+__device__ __forceinline__ void load_tile(const SortCudaParameters& p, const M* in, i64 first, Padded<K> keys, Padded<u32> order) {
 #pragma unroll
   for (int k = 0; k < Items; ++k) {
     int at = k * Threads + threadIdx.x;
@@ -111,8 +136,10 @@ __device__ __forceinline__ void load_tile(const SortCudaParameters& p, const M* 
 template <int Threads, int Items, class M>
 __device__ __forceinline__ void sort_a_line(const SortCudaParameters& p) {
   typedef typename KeyOf<sizeof(M)>::Type K;
-  __shared__ K keys[Threads * Items];
-  __shared__ u32 order[Threads * Items];
+  __shared__ K all_keys[Padded<K>::room(Threads * Items)];
+  __shared__ u32 all_order[Padded<u32>::room(Threads * Items)];
+  const Padded<K> keys{all_keys, 0};
+  const Padded<u32> order{all_order, 0};
   i64 at[3] = {0, 0, 0};
   walk(p.axes, (i64)blockIdx.x, at);
   const M* in = (const M*)p.in + at[0];
@@ -129,8 +156,10 @@ __device__ __forceinline__ void sort_a_line(const SortCudaParameters& p) {
 template <class From, class M>
 __device__ __forceinline__ void sort_a_tile(const SortCudaParameters& p) {
   typedef typename KeyOf<sizeof(M)>::Type K;
-  __shared__ K keys[sort_threads * sort_items];
-  __shared__ u32 order[sort_threads * sort_items];
+  __shared__ K all_keys[Padded<K>::room(sort_threads * sort_items)];
+  __shared__ u32 all_order[Padded<u32>::room(sort_threads * sort_items)];
+  const Padded<K> keys{all_keys, 0};
+  const Padded<u32> order{all_order, 0};
   const i64 line = blockIdx.x / p.tiles, tile = blockIdx.x % p.tiles;
   i64 at[3] = {0, 0, 0};
   walk(p.axes, line, at);
@@ -147,8 +176,10 @@ __device__ __forceinline__ void sort_a_tile(const SortCudaParameters& p) {
 template <class K>
 __device__ __forceinline__ void merge_runs(const SortCudaParameters& p) {
   constexpr int tile = sort_threads * sort_items;
-  __shared__ K keys[tile];
-  __shared__ u32 order[tile];
+  __shared__ K all_keys[Padded<K>::room(tile)];
+  __shared__ u32 all_order[Padded<u32>::room(tile)];
+  const Padded<K> keys{all_keys, 0};
+  const Padded<u32> order{all_order, 0};
   __shared__ i64 from[2];
   const i64 pairs = (p.runs + 1) / 2, piece = blockIdx.x % p.blocks, pair = blockIdx.x / p.blocks % pairs, line = blockIdx.x / p.blocks / pairs;
   const i64 a_run = 2 * pair, b_run = a_run + 1;
@@ -161,7 +192,10 @@ __device__ __forceinline__ void merge_runs(const SortCudaParameters& p) {
   if (count > p.capacity_to) count = p.capacity_to;
   const i64 begin = piece * tile, end = begin + tile < count ? begin + tile : count;
   if (begin >= count) return;
-  if (threadIdx.x < 2) from[threadIdx.x] = merged_from(a, a_count, b, b_count, threadIdx.x == 0 ? begin : end);
+  if (threadIdx.x < 64) {
+    const i64 place = merged_from_by_warp(a, a_count, b, b_count, threadIdx.x < 32 ? begin : end);
+    if (threadIdx.x % 32 == 0) from[threadIdx.x / 32] = place;
+  }
   __syncthreads();
   const int n = (int)(end - begin), i_end = (int)(from[1] - from[0]);
   const i64 a_first = from[0], b_first = begin - from[0];

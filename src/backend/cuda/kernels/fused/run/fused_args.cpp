@@ -48,10 +48,12 @@ void check(const FusedCudaArgs& a) {
   require(!a.operands.empty() && a.operands.size() <= max_operands && a.stores >= 1 && a.stores <= a.operands.size(), "operands");
   for (const auto& o : a.operands) require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= max_domain_rank, "operand");
   require(!a.groups.empty() && a.outer < a.groups.size(), "groups");
-  int next = 0;
+  uint32_t covered = 0;
   for (const auto& g : a.groups) {
-    require(g.first >= next && g.last >= g.first && g.last < a.rank, "group");
-    next = g.last + 1;
+    require(g.last >= g.first && g.last < a.rank, "group");
+    const uint32_t axes = (uint32_t{2} << g.last) - (uint32_t{1} << g.first);
+    require((covered & axes) == 0, "group");
+    covered |= axes;
   }
   for (const auto& n : a.numbers) check_number(a, n);
   for (const auto& k : a.known) check_number(a, k.number);

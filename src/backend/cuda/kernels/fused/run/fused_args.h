@@ -20,7 +20,7 @@ struct FusedCudaArgs {
     bool guarded = false;   // read only by guarded loads, so it may have any dims
     bool vector = false;    // accessed `Variant::vector` elements at a time
   };
-  // Adjacent axes of the domain that form one loop: first to last.
+  // Adjacent axes of the domain that form one loop: first to last. The last group's elements are on adjacent threads.
   struct Group {
     uint8_t first, last;
   };

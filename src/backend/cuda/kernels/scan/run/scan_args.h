@@ -11,7 +11,7 @@
   struct ScanCudaParameters { \
     unsigned long in, out, totals; \
     long lines, length, in_step, out_step; \
-    long chunk;  /* elements of a line that a block goes through */ \
+    long chunk;  /* elements of a line that a block (of columns: a thread) goes through */ \
     long chunks; /* of a line */ \
     CudaAxes<2> axes; /* of the lines: in, out */ \
   };
@@ -20,10 +20,10 @@ namespace ingot::kernels {
 
 INGOT_CUDA_SCAN
 
-inline constexpr int scan_threads = 256, scan_items = 8;
+inline constexpr int scan_threads = 256, scan_items = 8, scan_column_threads = 1024;
 inline constexpr int64_t scan_tile = scan_threads * scan_items;
 
-// Kernels: name_lines (a thread per line), name_blocks (a block per chunk) and name_totals.
+// Kernels: name_lines (a thread per line), name_columns (a block per 32 lines), name_blocks (a block per chunk) and name_totals.
 std::string scan_cuda_name(ScanArgs::Kind, ir::DType);
 
 }  // namespace ingot::kernels

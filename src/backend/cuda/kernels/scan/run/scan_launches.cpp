@@ -1,4 +1,4 @@
-// Many short or strided lines: one thread each. Otherwise blocks; if they would be too few, lines are split into chunks, whose totals are computed first.
+// Many short lines, or very many strided ones: one thread each. Strided lines: a block for 32 side by side. Otherwise blocks; if they would be too few, lines are split into chunks, whose totals are computed first.
 #include "backend/cuda/kernels/scan/run/scan_launches.h"
 
 #include <algorithm>
@@ -30,9 +30,17 @@ CudaLaunches scan_cuda_launches(const Call& call, const CudaMachine& machine) {
   using Pointer = CudaLaunch::Pointer;
   std::vector<Pointer> pointers = {{Pointer::operand, offsetof(ScanCudaParameters, in), 0}, {Pointer::operand, offsetof(ScanCudaParameters, out), 1}};
   // If lines are adjacent in memory, threads of adjacent lines load adjacent elements.
-  constexpr int64_t many_lines = 2048, short_line = 64;
+  constexpr int64_t many_lines = 2048, short_line = 64, plenty = 1 << 17, least_columns = 16, parts = scan_column_threads / 32, longest_part = 256;
+  const int64_t blocks = divided_up(p.lines, 32);
+  p.chunk = divided_up(p.length, parts);
+  if (p.in_step != 1 && p.length > short_line && p.lines >= least_columns && p.lines < plenty && (p.chunk <= longest_part || blocks >= machine.multiprocessors)) {
+    list.add(name + "_columns", blocks, scan_column_threads, p, pointers);
+    list.overlap();
+    return list;
+  }
   if (p.lines >= many_lines && (p.length <= short_line || p.in_step != 1)) {
     list.add(name + "_lines", divided_up(p.lines, scan_threads), scan_threads, p, pointers);
+    list.overlap();
     return list;
   }
   int64_t wanted = divided_up(int64_t{4} * machine.multiprocessors, p.lines);
@@ -43,6 +51,7 @@ CudaLaunches scan_cuda_launches(const Call& call, const CudaMachine& machine) {
     list.add(name + "_totals", p.lines * p.chunks, scan_threads, p, pointers);
   }
   list.add(name + "_blocks", p.lines * p.chunks, scan_threads, p, pointers);
+  list.overlap();
   return list;
 }
 

@@ -3,7 +3,9 @@
 // A point is an index tuple of "scatter", or a place along the axis of "scatter_along" (for each line separately). Its key is its destination in the result.
 // Points are sorted by key, stably, so that one thread can process the points of a key in order: results never depend on timing. Updates that are combined
 // rather than set are split into chunks of points, one thread per chunk and element. A second kernel finishes keys that span several chunks.
-// Integers are combined by atomic operations instead, without keys.
+//
+// What gives the same in any order is combined at once instead, by atomic operations: integers, and minima and maxima of floats. A sum of floats becomes one of
+// integers: the largest exponent among a destination's updates gives a unit, and the multiples of it are added.
 #pragma once
 #include <string>
 
@@ -24,18 +26,44 @@
     int indices, wrap; \
   };
 
+// A destination's number is its place among all results, by default, or its offset in the result.
+#define INGOT_CUDA_SCATTER_AT_ONCE \
+  struct ScatterAtOnceParameters { \
+    unsigned long status, updates, out, exponents, sums; \
+    unsigned long index[8]; \
+    long extent[8], step[8]; /* of destinations on the axis that index k chooses on */ \
+    long count, places;     /* of updates; of destinations */ \
+    CudaAxes<10> axes;      /* of the updates, as they lie: updates, destination, indices */ \
+    CudaAxes<1> place_axes; /* of destinations: where they are */ \
+    int wrap, narrow;       /* narrow: counts and offsets are below 2^31 */ \
+    int unit_bits;          /* the largest update of a destination is below 2^unit_bits units */ \
+  };
+
 namespace ingot::kernels {
 
 INGOT_CUDA_SCATTER
+INGOT_CUDA_SCATTER_AT_ONCE
 
 inline constexpr size_t most_scattered = 8;
 inline constexpr int scatter_threads = 256;
 
+inline constexpr int scatter_few = 2048, scatter_few_threads = 512;  // destinations that a block holds in shared memory, and its threads
+
+// How updates of a kind and type are combined.
+enum class ScatterWay : uint8_t {
+  sorted,   // keys first
+  at_once,  // in any order
+  in_units, // sums of floats: at once, as integers; or sorted, if the destinations are many more than the updates
+};
+ScatterWay scatter_way(ScatterArgs::Kind, ir::DType);
+
 // Computes the keys, for all kinds.
 inline constexpr const char* scatter_keys_cuda_name = "scatter_keys";
-// Whether updates of this kind are the same in any order: sums, minima and maxima of integers of 4 and 8 bytes.
-bool scatters_at_once(ScatterArgs::Kind, ir::DType);
-// Kernels for set and at once: the name itself; for others: name_chunks and name_rest.
+// Sets exponents and sums to 0.
+inline constexpr const char* scatter_clear_cuda_name = "scatter_clear";
+// Sorted: the name itself for set, else name_chunks and name_rest.
 std::string scatter_cuda_name(ScatterArgs::Kind, ir::DType);
+// At once, for this many indices: the name itself for many destinations, name_few. In units: name_exponents, name_units, both also as _few; name_finish.
+std::string scatter_at_once_cuda_name(ScatterArgs::Kind, ir::DType, size_t indices);
 
 }  // namespace ingot::kernels

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "backend/cuda/kernels/scatter/run/scatter_args.h"
+#include "backend/cuda/kernels/scatter/run/scatter_at_once_launches.h"
 #include "backend/cuda/kernels/sort/run/sort_launches.h"
 #include "backend/cuda/run/launch.h"
 #include "base/error.h"
@@ -16,15 +17,11 @@ namespace {
 using Pointer = CudaLaunch::Pointer;
 using P = ScatterCudaParameters;
 
-// Computes the keys, sorts them, and launches the kernel that writes; what may be in any order is one kernel. `pointers`: of the operands.
-CudaLaunches launches(const ScatterArgs& args, P p, ir::DType type, std::vector<Pointer> pointers) {
+// Computes the keys, sorts them, and launches the kernel that writes. `pointers`: of the operands.
+CudaLaunches sorted_launches(const ScatterArgs& args, P p, ir::DType type, std::vector<Pointer> pointers) {
   CudaLaunches list;
   if (p.lines == 0 || p.points == 0 || p.elements == 0) return list;
   pointers.push_back({Pointer::status, offsetof(P, status)});
-  if (scatters_at_once(args.kind, type)) {
-    list.add(scatter_cuda_name(args.kind, type), divided_up(p.lines * p.points * p.elements, scatter_threads), scatter_threads, p, pointers);
-    return list;
-  }
   size_t keys = list.reserve(8 * p.lines * p.points);
   p.room = p.points;
   auto with_keys = pointers;
@@ -40,6 +37,7 @@ CudaLaunches launches(const ScatterArgs& args, P p, ir::DType type, std::vector<
   std::string name = scatter_cuda_name(args.kind, type);
   if (args.kind == ScatterArgs::Kind::set) {
     list.add(name, divided_up(p.lines * p.points * p.elements, scatter_threads), scatter_threads, p, with_keys);
+    list.overlap();
     return list;
   }
   // Short chunks, but no more threads than keep a GPU busy, since each has two numbers in scratch.
@@ -54,6 +52,7 @@ CudaLaunches launches(const ScatterArgs& args, P p, ir::DType type, std::vector<
   }
   list.add(name + "_chunks", divided_up(threads, scatter_threads), scatter_threads, p, with_keys);
   if (p.chunks > 1) list.add(name + "_rest", divided_up(threads, scatter_threads), scatter_threads, p, with_keys);
+  list.overlap();
   return list;
 }
 
@@ -66,9 +65,21 @@ void set_index(P& p, size_t k, int64_t extent, int64_t step) {
   if (extent > 1 && step <= 0) fail(Code::unsupported, "a scatter into a tensor with stride {}", step);
 }
 
+// nullopt if the points must be sorted. `updates` and so on: which operands these are.
+std::optional<CudaLaunches> at_once(const ScatterArgs& args, const P& p, ir::DType type, std::vector<ScatterAxis> axes, size_t updates, size_t first_index, size_t out,
+                                    const CudaMachine& machine) {
+  const size_t indices = args.axes.size();
+  const ScatterWay way = scatter_way(args.kind, type);
+  if (way == ScatterWay::sorted) return std::nullopt;
+  const ScatterAtOnce s{
+      way, scatter_at_once_cuda_name(args.kind, type, indices), std::move(axes), {p.extent, p.extent + indices}, {p.step, p.step + indices}, p.wrap != 0, updates, first_index,
+      out};
+  return scatter_at_once_cuda_launches(s, machine);
+}
+
 }  // namespace
 
-CudaLaunches scatter_cuda_launches(const Call& call, const CudaMachine&) {
+CudaLaunches scatter_cuda_launches(const Call& call, const CudaMachine& machine) {
   check_scatter(call);
   const auto& args = *static_cast<const ScatterArgs*>(call.constants);
   const TensorRef &updates = call.operands[0], &out = call.operands.back(), &first = call.operands[1];
@@ -79,30 +90,35 @@ CudaLaunches scatter_cuda_launches(const Call& call, const CudaMachine&) {
   p.wrap = args.wrap;
   std::vector<Pointer> pointers = {{Pointer::operand, offsetof(P, updates), 0}, {Pointer::operand, offsetof(P, out), call.operands.size() - 1}};
   JoinedAxes points(1 + most_scattered), elements(2);
+  std::vector<ScatterAxis> axes;
   for (size_t k = 0; k < args.axes.size(); ++k) {
     set_index(p, k, out.dims[args.axes[k]], out.strides[args.axes[k]]);
     pointers.push_back({Pointer::operand, offsetof(P, index) + 8 * k, 1 + k});
   }
   for (int d = 0; d < first.rank; ++d) {
-    std::vector<int64_t> steps(1 + most_scattered);
-    steps[0] = updates.strides[args.position + d];
-    for (size_t k = 0; k < args.axes.size(); ++k) steps[1 + k] = call.operands[1 + k].strides[d];
-    points.add(first.dims[d], steps);
+    ScatterAxis& axis = axes.emplace_back(ScatterAxis{first.dims[d], updates.strides[args.position + d]});
+    for (size_t k = 0; k < args.axes.size(); ++k) axis.index[k] = call.operands[1 + k].strides[d];
+    std::vector<int64_t> steps{axis.updates};
+    steps.insert(steps.end(), axis.index.begin(), axis.index.end());
+    points.add(axis.size, steps);
   }
   for (int d = 0, rest = 0; d < out.rank; ++d) {
     if (scattered(args, d)) continue;
-    elements.add(out.dims[d], {updates.strides[rest < args.position ? rest : rest + first.rank], out.strides[d]});
+    const int64_t step = updates.strides[rest < args.position ? rest : rest + first.rank];
+    axes.push_back({out.dims[d], step, {}, out.strides[d]});
+    elements.add(out.dims[d], {step, out.strides[d]});
     ++rest;
   }
+  if (auto list = at_once(args, p, out.dtype, std::move(axes), 0, 1, call.operands.size() - 1, machine)) return *std::move(list);
   p.lines = 1;
   p.points = points.points;
   p.elements = elements.points;
   p.point_axes = points.get<9>();
   p.element_axes = elements.get<2>();
-  return launches(args, p, out.dtype, std::move(pointers));
+  return sorted_launches(args, p, out.dtype, std::move(pointers));
 }
 
-CudaLaunches scatter_along_cuda_launches(const Call& call, const CudaMachine&) {
+CudaLaunches scatter_along_cuda_launches(const Call& call, const CudaMachine& machine) {
   check_scatter_along(call);
   const auto& args = *static_cast<const ScatterArgs*>(call.constants);
   const TensorRef &index = call.operands[0], &updates = call.operands[1], &out = call.operands[2];
@@ -111,8 +127,11 @@ CudaLaunches scatter_along_cuda_launches(const Call& call, const CudaMachine&) {
   p.indices = 1;
   p.wrap = args.wrap;
   JoinedAxes lines(3), points(1 + most_scattered);
+  std::vector<ScatterAxis> axes;
   for (int d = 0; d < out.rank; ++d) {
-    if (d != args.axes[0]) lines.add(index.dims[d], {index.strides[d], updates.strides[d], out.strides[d]});
+    if (d == args.axes[0]) continue;
+    lines.add(index.dims[d], {index.strides[d], updates.strides[d], out.strides[d]});
+    axes.push_back({index.dims[d], updates.strides[d], {index.strides[d]}, out.strides[d]});
   }
   if (out.rank == 0) {
     set_index(p, 0, 1, 0);
@@ -120,13 +139,15 @@ CudaLaunches scatter_along_cuda_launches(const Call& call, const CudaMachine&) {
     int axis = args.axes[0];
     set_index(p, 0, out.dims[axis], out.strides[axis]);
     points.add(index.dims[axis], {updates.strides[axis], index.strides[axis], 0, 0, 0, 0, 0, 0, 0});
+    axes.push_back({index.dims[axis], updates.strides[axis], {index.strides[axis]}});
   }
+  if (auto list = at_once(args, p, out.dtype, std::move(axes), 1, 0, 2, machine)) return *std::move(list);
   p.lines = lines.points;
   p.points = points.points;
   p.elements = 1;
   p.line_axes = lines.get<3>();
   p.point_axes = points.get<9>();
-  return launches(args, p, out.dtype, {{Pointer::operand, offsetof(P, index), 0}, {Pointer::operand, offsetof(P, updates), 1}, {Pointer::operand, offsetof(P, out), 2}});
+  return sorted_launches(args, p, out.dtype, {{Pointer::operand, offsetof(P, index), 0}, {Pointer::operand, offsetof(P, updates), 1}, {Pointer::operand, offsetof(P, out), 2}});
 }
 
 std::span<const RunKernel> scatter_cuda_kernels() {

@@ -25,11 +25,16 @@ namespace ingot::kernels {
 INGOT_CUDA_SORT
 
 inline constexpr int sort_threads = 256, sort_items = 8;             // per tile
-inline constexpr int sort_few_threads = 32, sort_few_items = 4;      // for a short line
-inline constexpr int64_t sort_tile = sort_threads * sort_items, sort_few = sort_few_threads * sort_few_items;
+inline constexpr int64_t sort_tile = sort_threads * sort_items;
+// A short line: a block of these threads, each with some items.
+struct SortLine {
+  int threads, items;
+};
+inline constexpr SortLine sort_lines[] = {{32, 4}, {64, 4}, {64, 8}, {128, 8}, {sort_threads, sort_items}};
 
-// Kernels: name_few and name_one (a block per line), name_tiles and name_take.
+// Kernels: name_line_<threads x items> (a block per line), name_tiles and name_take.
 std::string sort_cuda_name(ir::DType);
+std::string sort_line_cuda_name(ir::DType, const SortLine&);
 // For 64-bit keys from another kernel: name_tiles.
 inline constexpr const char* sort_keys_cuda_name = "sort_keys";
 // Merges keys of this many bytes; the kernel's own name.

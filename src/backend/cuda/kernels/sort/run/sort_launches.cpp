@@ -70,13 +70,16 @@ CudaLaunches sort_cuda_launches(const Call& call, const CudaMachine&) {
   Pointer source{Pointer::operand, offsetof(SortCudaParameters, in), 0};
   std::vector<Pointer> pointers = {source, {Pointer::operand, offsetof(SortCudaParameters, values), 1}, {Pointer::operand, offsetof(SortCudaParameters, indices), 2}};
   if (p.length <= sort_tile) {
-    bool few = p.length <= sort_few;
-    list.add(name + (few ? "_few" : "_one"), p.lines, few ? sort_few_threads : sort_threads, p, pointers);
+    const SortLine* line = std::begin(sort_lines);
+    while (line->threads * line->items < p.length) ++line;
+    list.add(sort_line_cuda_name(in.dtype, *line), p.lines, static_cast<uint32_t>(line->threads), p, pointers);
+    list.overlap();
     return list;
   }
   SortedKeys sorted = sort_tiles(list, p, name + "_tiles", sort_key_bytes(in.dtype), source);
   pointers.push_back({Pointer::scratch, offsetof(SortCudaParameters, order), 0, sorted.order});
   list.add(name + "_take", divided_up(p.lines * p.k, sort_threads), sort_threads, p, pointers);
+  list.overlap();
   return list;
 }
 

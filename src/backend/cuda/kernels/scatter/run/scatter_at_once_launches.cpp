@@ -1,0 +1,110 @@
+#include "backend/cuda/kernels/scatter/run/scatter_at_once_launches.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdlib>
+
+namespace ingot::kernels {
+
+namespace {
+
+using Pointer = CudaLaunch::Pointer;
+using P = ScatterAtOnceParameters;
+
+// An axis of destinations: one that updates and result share, or one that an index chooses on.
+struct Destinations {
+  int64_t size, step;
+  int64_t number = 1;  // apart, in numbers of destinations
+};
+
+// Fills in the parameters of kernels that use the numbers of destinations, or (`offsets`) where these are.
+void set_axes(P& p, const ScatterAtOnce& s, const std::vector<const ScatterAxis*>& order, const std::vector<Destinations>& places, bool offsets) {
+  JoinedAxes axes(2 + most_scattered);
+  auto step = [&](size_t place) { return offsets ? places[place].step : places[place].number; };
+  for (const ScatterAxis* a : order) {
+    std::vector<int64_t> steps{a->updates, a->out ? step(s.extent.size() + static_cast<size_t>(a - s.axes.data())) : 0};
+    steps.insert(steps.end(), a->index.begin(), a->index.end());
+    axes.add(a->size, steps);
+  }
+  p.axes = axes.get<2 + most_scattered>();
+  int64_t farthest = p.count;  // offset of a tensor
+  for (const auto& strides : axes.strides) {
+    int64_t reach = 0;
+    for (size_t d = 0; d < axes.dims.size(); ++d) reach += (axes.dims[d] - 1) * std::abs(strides[d]);
+    farthest = std::max(farthest, reach);
+  }
+  int64_t chosen = 0;
+  for (size_t k = 0; k < s.extent.size(); ++k) {
+    p.extent[k] = s.extent[k];
+    p.step[k] = step(k);
+    chosen += (s.extent[k] - 1) * step(k);
+  }
+  constexpr int64_t narrow_limit = int64_t{1} << 30;  // of each of the parts of a destination's offset
+  p.narrow = farthest < narrow_limit && chosen < narrow_limit;
+}
+
+}  // namespace
+
+std::optional<CudaLaunches> scatter_at_once_cuda_launches(const ScatterAtOnce& s, const CudaMachine& machine) {
+  P p{};
+  p.wrap = s.wrap;
+  p.count = p.places = 1;
+  int64_t points = 1;  // the most updates of one destination
+  std::vector<Destinations> places;  // the indices' axes, then the others; those that the result lacks have size 1
+  for (size_t k = 0; k < s.extent.size(); ++k) places.push_back({s.extent[k], s.step[k]});
+  for (const ScatterAxis& a : s.axes) {
+    places.push_back({a.out ? a.size : 1, a.out.value_or(0)});
+    p.count *= a.size;
+    points *= a.out ? 1 : a.size;
+  }
+  // Destinations are numbered as they lie, and updates are read as they lie.
+  std::vector<Destinations*> as_they_lie;
+  for (Destinations& d : places) as_they_lie.push_back(&d);
+  std::stable_sort(as_they_lie.begin(), as_they_lie.end(), [](const Destinations* a, const Destinations* b) { return a->step > b->step; });
+  JoinedAxes numbered(1);
+  for (size_t d = as_they_lie.size(); d-- > 0;) {
+    as_they_lie[d]->number = p.places;
+    p.places *= as_they_lie[d]->size;
+  }
+  for (const Destinations* d : as_they_lie) numbered.add(d->size, {d->step});
+  std::vector<const ScatterAxis*> order;
+  for (const ScatterAxis& a : s.axes) order.push_back(&a);
+  std::stable_sort(order.begin(), order.end(), [](const ScatterAxis* a, const ScatterAxis* b) { return std::pair(a->updates, a->index[0]) > std::pair(b->updates, b->index[0]); });
+
+  constexpr int64_t most_places = 4, most_points = INT32_MAX;  // per update: clearing and finishing cost as much as sorting
+  if (s.way == ScatterWay::in_units && (p.places > most_places * p.count || points > most_points)) return std::nullopt;
+  CudaLaunches list;
+  const bool few = p.places <= scatter_few && p.count >= 2 * p.places;
+  std::vector<Pointer> pointers = {{Pointer::status, offsetof(P, status)}, {Pointer::operand, offsetof(P, updates), s.updates}, {Pointer::operand, offsetof(P, out), s.out}};
+  for (size_t k = 0; k < s.extent.size(); ++k) pointers.push_back({Pointer::operand, offsetof(P, index) + 8 * k, s.first_index + k});
+  auto add = [&](const std::string& kernel, int64_t work) { list.add(kernel, divided_up(work, scatter_threads), scatter_threads, p, pointers); };
+  auto add_updates = [&](const std::string& kernel) {
+    if (!few) return add(kernel, p.count);
+    constexpr int64_t each = 8;  // updates of a thread, at least
+    list.add(kernel + "_few", std::min(divided_up(p.count, each * scatter_few_threads), int64_t{4} * machine.multiprocessors), scatter_few_threads, p, pointers);
+  };
+  if (s.way == ScatterWay::at_once) {
+    set_axes(p, s, order, places, !few);
+    p.place_axes = numbered.get<1>();
+    add_updates(s.name);
+    list.overlap();
+    return list;
+  }
+  pointers.push_back({Pointer::scratch, offsetof(P, exponents), 0, list.reserve(4 * p.places)});
+  pointers.push_back({Pointer::scratch, offsetof(P, sums), 0, list.reserve(8 * p.places)});
+  p.unit_bits = 62 - std::bit_width(static_cast<uint64_t>(points - 1));
+  set_axes(p, s, order, places, false);
+  JoinedAxes themselves(1);
+  themselves.add(p.places, {1});
+  p.place_axes = themselves.get<1>();
+  add(scatter_clear_cuda_name, p.places);
+  add_updates(s.name + "_exponents");
+  add_updates(s.name + "_units");
+  p.place_axes = numbered.get<1>();
+  add(s.name + "_finish", p.places);
+  list.overlap();
+  return list;
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,82 @@
+// The rewrites for a GPU's kernels give what the graph gave, by the interpreter.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "backend/offer.h"
+#include "compile/expand.h"
+#include "compile/graph_run_test.h"
+#include "ir/compose.h"
+#include "ir/reference.h"
+
+namespace ingot::compile {
+namespace {
+
+using namespace ir;
+
+const Backend gpu() { return {cuda_target(90), {}, {}}; }
+
+bool has(const Graph& g, Op op) {
+  return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& node) { return node.op == op; });
+}
+
+void expect_same(const Graph& before, const Graph& after) {
+  std::mt19937 random(7);
+  std::vector<Array> inputs;
+  for (const Input& i : before.inputs) inputs.push_back(random_array(before.type(i.value), {}, random));
+  const std::vector<Array> wanted = interpret(before, inputs), found = interpret(after, inputs);
+  ASSERT_EQ(found.size(), wanted.size());
+  for (size_t k = 0; k < found.size(); ++k) expect_close(found[k], wanted[k]);
+}
+
+TEST(Rewrites, ReductionsInPartsGiveTheSame) {
+  struct Case {
+    std::vector<const char*> kinds;
+    Dims dims;
+    Axes axes;
+    bool special = false;  // infinities and NaN
+  };
+  for (const Case& c : {Case{{"argmax"}, {64, 1024}, {}, true}, Case{{"argmin"}, {3, 40000}, {1}}, Case{{"max", "argmax"}, {2, 32768}, {1}},
+                        Case{{"argmin", "min"}, {32768, 3}, {0}}, Case{{"sum"}, {8192, 64}, {0}}, Case{{"sum", "max"}, {4, 16, 4096}, {1, 2}}}) {
+    SCOPED_TRACE(c.kinds[0]);
+    Graph g;
+    Handle x(&g, g.add_input("x", {DType::f32, c.dims}));
+    x = floor(x * 2.0);  // many are equal
+    if (c.special) x = x / select(x > 2.0, 0.0, select(equal(x, 0.0), 0.0, 1.0));
+    for (const char* kind : c.kinds) g.outputs.push_back({reduce(kind, x, c.axes, drop).id(), kind, {}});
+    const Graph after = split_reductions(g, gpu());
+    EXPECT_GT(after.nodes.size(), g.nodes.size());
+    expect_same(g, after);
+  }
+}
+
+// Adds up `windows` windows of `kernel` elements that are `dilation` apart, each `stride` after the one before.
+Graph window_sum(int64_t kernel, int64_t dilation, int64_t stride, int64_t windows, int64_t rest) {
+  Graph g;
+  const int64_t size = (kernel - 1) * dilation + (windows - 1) * stride + 1 + rest;
+  const Handle x(&g, g.add_input("x", {DType::f32, {2, kernel, kernel, windows, windows}}));
+  std::vector<Handle> places;
+  for (Axis i : {0, 1}) {
+    Dims of_kernel(4, Dim(1)), of_windows(4, Dim(1));
+    of_kernel[static_cast<size_t>(i)] = kernel;
+    of_windows[static_cast<size_t>(2 + i)] = windows;
+    places.push_back(ir::index(g, of_kernel, i) * dilation + ir::index(g, of_windows, 2 + i) * stride);
+  }
+  g.outputs.push_back({scatter(full(g, {2, size, size}, 0, DType::f32), {1, 2}, places, 1, false, x, "add").id(), "y", {}});
+  return g;
+}
+
+TEST(Rewrites, WindowsAreGathered) {
+  struct Case {
+    int64_t kernel, dilation, stride, windows, rest;
+    bool gathered = true;
+  };
+  for (const Case& c : {Case{3, 1, 1, 6, 0}, Case{3, 2, 1, 6, 2}, Case{4, 1, 2, 5, 0}, Case{7, 1, 3, 8, 1}, Case{2, 1, 3, 4, 2}, Case{3, 1, 2, 5, 1}, Case{3, 2, 2, 5, 0, false}}) {
+    SCOPED_TRACE(fmt::format("{} {} {} {} {}", c.kernel, c.dilation, c.stride, c.windows, c.rest));
+    const Graph g = window_sum(c.kernel, c.dilation, c.stride, c.windows, c.rest), after = gather_windows(g, gpu());
+    EXPECT_EQ(has(after, Op::scatter), !c.gathered);
+    expect_same(g, after);
+  }
+}
+
+}  // namespace
+}  // namespace ingot::compile
