@@ -68,11 +68,14 @@ def of_memory(value):
 
 
 def gives_new(node) -> bool:
-    """True if the node's operator has a kernel of its own, and its schema shares no memory: the result is a new tensor, even if torch's function for its shape gives a view."""
+    """True if torch's function for the shape of the node's operator gives a view of an operand, but the operator itself gives a new tensor: its schema shares no
+    memory, and it has a kernel of its own."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or any(r.alias_info for r in target._schema.returns):
         return False
-    return target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CPU)
+    memory = of_memory(node.meta.get("val"))
+    of_operand = memory is not None and any(of_memory(i.meta.get("val")) == memory for i in node.all_input_nodes)
+    return of_operand and target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CPU)
 
 
 def hint(size):

@@ -130,7 +130,7 @@ struct Choice {
   int64_t blocks = 0, turns = 0;  // steps along K of each block
   std::string text() const {
     const ImplicitGemmLargeTile& t = implicit_gemm_large_tiles[tile];
-    return fmt::format("implicit_gemm {} x {}, {} stages, {} in turn, {} in a cluster, K by {}", t.rows, t.columns, stages, t.in_turn, t.cluster, splits);
+    return fmt::format("implicit_gemm {} x {}, {} stages, {} in turn, K by {}", t.rows, t.columns, stages, t.in_turn, splits);
   }
 };
 // The time of this many blocks of a tile, each of which takes so many steps along K.
