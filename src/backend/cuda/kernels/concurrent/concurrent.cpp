@@ -40,10 +40,12 @@ CodeUnit in_rows(CodeUnit unit, const kernels::ConcurrentArgs& args) {
 
 namespace {
 
-kernels::ConcurrentArgs args_of(std::span<const Concurrent> steps, bool whole) {
+// `emitted`: each step in the form whose constants count.
+kernels::ConcurrentArgs args_of(std::span<const Concurrent> steps, std::span<const EmittedStep* const> emitted) {
   kernels::ConcurrentArgs args{steps[0].step->kernel, steps[0].step->alike, {}, {}};
-  for (const Concurrent& s : steps) {
-    const std::vector<std::byte>& constants = whole ? s.step->whole->constants : s.step->constants;
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const Concurrent& s = steps[k];
+    const std::vector<std::byte>& constants = emitted[k]->constants;
     args.steps.push_back(
         {static_cast<uint16_t>(s.operands), static_cast<uint16_t>(s.writes), static_cast<uint16_t>(s.step->sizes.size()), static_cast<uint32_t>(constants.size())});
     args.constants.insert(args.constants.end(), constants.begin(), constants.end());
@@ -55,19 +57,22 @@ kernels::ConcurrentArgs args_of(std::span<const Concurrent> steps, bool whole) {
 std::set<std::string> launched_together(std::span<const Concurrent> steps) {
   KnownCall known;
   bool is_known = std::all_of(steps.begin(), steps.end(), [](const Concurrent& s) { return s.step->whole != nullptr && s.layouts.size() == s.operands; });
-  size_t operands = 0, sizes = 0;
+  size_t operands = 0;
   for (const bool written : {false, true}) {
     for (const Concurrent& s : steps) {
       for (size_t k = written ? s.operands - s.writes : 0; is_known && k < (written ? s.operands : s.operands - s.writes); ++k, ++operands)
         is_known = known.add(s.layouts[k], s.dtypes[k]);
     }
   }
-  std::vector<ir::Dim> all_sizes;
-  for (const Concurrent& s : steps) all_sizes.insert(all_sizes.end(), s.step->sizes.begin(), s.step->sizes.end());
-  sizes = all_sizes.size();
-  if (!is_known || !known.add(ir::Dims(all_sizes.begin(), all_sizes.end()))) return {};
-  const kernels::ConcurrentArgs args = args_of(steps, true);
-  const auto loaded = kernels::load_concurrent_cuda(kernels::serialise(args), operands, sizes);
+  ir::Dims sizes;
+  std::vector<const EmittedStep*> wholes;
+  for (const Concurrent& s : steps) {
+    sizes.insert(sizes.end(), s.step->sizes.begin(), s.step->sizes.end());
+    wholes.push_back(s.step->whole.get());
+  }
+  if (!is_known || !known.add(sizes)) return {};
+  const kernels::ConcurrentArgs args = args_of(steps, wholes);
+  const auto loaded = kernels::load_concurrent_cuda(kernels::serialise(args), operands, sizes.size());
   std::set<std::string> out;
   for (int multiprocessors : hoppers_multiprocessors) {
     for (const kernels::CudaLaunch& l : kernels::concurrent_cuda_launches(known.call(loaded.get()), {multiprocessors, true}).list) {
@@ -84,15 +89,15 @@ void concurrent_offers(const Site&, const Target&, const Settings&, Offers&) {}
 
 EmittedStep join_steps(std::span<const Concurrent> steps) {
   const std::set<std::string> launched = launched_together(steps);
-  kernels::ConcurrentArgs args = args_of(steps, false);
-  args.constants.clear();
+  std::vector<EmittedStep> made;  // with the code that they launch together
+  std::vector<const EmittedStep*> parts;
+  made.reserve(steps.size());
+  for (const Concurrent& s : steps) parts.push_back(launched.empty() ? s.step : &made.emplace_back(with_large_kernels(*s.step, launched)));
+  const kernels::ConcurrentArgs args = args_of(steps, parts);
   EmittedStep out{"concurrent", {}, {}};
-  for (size_t k = 0; k < steps.size(); ++k) {
-    const EmittedStep step = launched.empty() ? *steps[k].step : with_large_kernels(*steps[k].step, launched);
-    args.steps[k].bytes = static_cast<uint32_t>(step.constants.size());
-    args.constants.insert(args.constants.end(), step.constants.begin(), step.constants.end());
-    out.sizes.insert(out.sizes.end(), step.sizes.begin(), step.sizes.end());
-    for (const CodeUnit& unit : step.code) {
+  for (const EmittedStep* step : parts) {
+    out.sizes.insert(out.sizes.end(), step->sizes.begin(), step->sizes.end());
+    for (const CodeUnit& unit : step->code) {
       CodeUnit rows = in_rows(unit, args);
       const bool known = std::any_of(out.code.begin(), out.code.end(), [&](const CodeUnit& u) { return u.name == rows.name; });
       if (!known) out.code.push_back(std::move(rows));

@@ -90,7 +90,7 @@ EmittedStep split_code(EmittedStep step, const Site& site, bool timed) {
     step.constants = kernels::serialise(args);
   }
 
-  step.alike = args.name;  // also of `whole`, whose texts are the same
+  step.alike = args.name;
   step.code = cut(step.code.at(0), [&](const std::string& kernel) { return !used || used->contains(kernel.substr(args.name.size() + 1)); });
   return step;
 }
@@ -98,13 +98,13 @@ EmittedStep split_code(EmittedStep step, const Site& site, bool timed) {
 EmittedStep with_large_kernels(const EmittedStep& step, const std::set<std::string>& kernels) {
   EmittedStep out = step;
   ImplicitGemmArgs args = kernels::parse_implicit_gemm_cuda(step.whole->constants);
+  auto suffix_of = [&](const std::string& kernel) { return kernel.substr(args.name.size() + 1); };
   std::set<std::string> suffixes;
-  for (const std::string& k : kernels) suffixes.insert(k.substr(args.name.size() + 1));
+  for (const std::string& k : kernels) suffixes.insert(suffix_of(k));
   args.tiles &= tiles_of(suffixes);
   out.constants = kernels::serialise(args);
-  std::erase_if(out.code, [&](const CodeUnit& unit) { return is_of_tiles(unit.name.substr(args.name.size() + 1)); });
-  for (CodeUnit& unit : cut(step.whole->code.at(0), [&](const std::string& k) { return kernels.contains(k) && is_of_tiles(k.substr(args.name.size() + 1)); }))
-    out.code.push_back(std::move(unit));
+  std::erase_if(out.code, [&](const CodeUnit& unit) { return is_of_tiles(suffix_of(unit.name)); });
+  for (CodeUnit& unit : cut(step.whole->code.at(0), [&](const std::string& k) { return kernels.contains(k) && is_of_tiles(suffix_of(k)); })) out.code.push_back(std::move(unit));
   return out;
 }
 
