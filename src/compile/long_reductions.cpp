@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "compile/expand.h"
 #include "ir/compose.h"
@@ -58,31 +59,33 @@ bool is_read_along(const Graph& g, const std::vector<std::vector<NodeId>>& users
 // True if the value is computed from a reduction's result, as the second sum of a softmax is.
 bool reads_reduced(const Graph& g, ValueId v) {
   std::vector<ValueId> todo{v};
+  std::set<ValueId> seen{v};
   for (size_t k = 0; k < todo.size(); ++k) {
     const Node& node = g.producer(todo[k]);
     if (node.op == Op::reduce) return true;
     if (!is_view(node.op) && !is_map(node.op)) continue;
     for (ValueId in : node.in) {
-      if (std::find(todo.begin(), todo.end(), in) == todo.end()) todo.push_back(in);
+      if (seen.insert(in).second) todo.push_back(in);
     }
   }
   return false;
 }
 
-// The axis along which elements are neighbours in memory, as far as the graph tells.
-size_t innermost(const Graph& g, ValueId v) {
+// The axis along which elements are neighbours in memory, as far as the graph tells within `most` operations.
+size_t innermost(const Graph& g, ValueId v, int depth = 0) {
+  constexpr int most = 256;
   const Node& node = g.producer(v);
   const Dims& dims = g.type(v).dims;
-  if (node.op == Op::view && !node.attributes.map("map").fill) {
+  if (depth < most && node.op == Op::view && !node.attributes.map("map").fill) {
     const AffineMap& map = node.attributes.map("map");
     if (!map.axes.empty()) {
-      for (const AffineMap::Term& t : map.axes[innermost(g, node.in[0])].terms) {
+      for (const AffineMap::Term& t : map.axes[innermost(g, node.in[0], depth + 1)].terms) {
         if (t.coefficient == 1 && !(dims[t.axis] == Dim(1))) return t.axis;
       }
     }
   }
   for (ValueId in : node.in) {
-    if (is_map(node.op) && g.type(in).dims == dims && g.producer(in).op != Op::literal) return innermost(g, in);
+    if (depth < most && is_map(node.op) && g.type(in).dims == dims && g.producer(in).op != Op::literal) return innermost(g, in, depth + 1);
   }
   size_t last = dims.size();
   while (last > 1 && dims[last - 1] == Dim(1)) --last;
