@@ -236,6 +236,7 @@ template <class T> T from_lane(T v, u32 lane) {
   return out;
 }
 template <class T> T __shfl_xor_sync(u32, T v, u32 mask) { return from_lane(v, (current % 32) ^ mask); }
+template <class T> T __shfl_sync(u32, T v, u32 lane) { return from_lane(v, lane); }
 inline u32 __ballot_sync(u32, bool x) {
   u32 all = 0;
   for (u32 lane = 0; lane < 32; ++lane) all |= from_lane(x ? 1u : 0u, lane) << lane;
@@ -521,6 +522,7 @@ inline void computed(f32) {}
 template <int N> void leave_registers() {}
 template <int N> void take_registers() {}
 template <int Groups> void meet_group() { meet_warps_of_group(); }
+template <int Groups> void meet_groups() { meet(blocks[here].group_barriers[15], Groups * 128); }
 template <int N> void hold(u32*) {}
 template <int N> void hold(f32*) {}
 inline void __syncwarp() { meet_warp(); }

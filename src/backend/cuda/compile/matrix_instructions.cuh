@@ -161,6 +161,11 @@ __device__ __forceinline__ void meet_group() {
   }
   asm volatile("bar.sync %0, 128;" ::"n"(Groups) : "memory");
 }
+// A barrier of all groups that multiply.
+template <int Groups>
+__device__ __forceinline__ void meet_groups() {
+  asm volatile("bar.sync %0, %1;" ::"n"(Groups + 1), "n"(Groups * 128) : "memory");
+}
 // Makes threads' writes to shared memory visible to asynchronous units.
 __device__ __forceinline__ void show_to_matrix_units() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // The instruction's descriptor of a tile: eight rows are 1024 bytes, and groups of 64 columns are `group` bytes apart.

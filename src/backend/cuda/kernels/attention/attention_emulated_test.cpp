@@ -125,8 +125,14 @@ std::vector<Site> sites() {
   Site boxes{"512 queries and 300 keys in boxes", DType::f16, 2, 1, 512, 300, 24, 64}, wide_boxes{"of 80, heads in rows, in boxes", DType::bf16, 1, 2, 512, 260, 80, 72};
   boxes.multiprocessors = 2, boxes.only = in_boxes;
   wide_boxes.multiprocessors = 3, wide_boxes.joined = true;
+  // Groups divide the keys of all tiles of 64 queries, of which a block takes several; and of the last tiles of heads.
+  Site shared_keys{"tiles that groups share", DType::f16, 1, 2, 200, 550, 64, 40}, wide_shared{"of 128, tiles that groups share", DType::f16, 1, 1, 140, 1000, 128, 128},
+      last_tiles{"last tiles that groups share", DType::f16, 2, 2, 256, 300, 16, 24};
+  for (Site* s : {&shared_keys, &wide_shared, &last_tiles}) s->only = in_boxes;
+  shared_keys.multiprocessors = 5, wide_shared.multiprocessors = 3, last_tiles.multiprocessors = 2;
   const Site widest{"bfloat16 of 256 and 8", DType::bf16, 1, 1, 65, 70, 256, 8}, narrowest{"of 8 and 192", DType::f16, 1, 1, 65, 70, 8, 192};
-  return {plain, odd, masked, few, narrow, wide, keys, late_keys, fill, odd_fill, few_fill, wider, few_wider, odd_wider, widest, narrowest, boxes, wide_boxes};
+  return {plain, odd,       masked,    few,    narrow,    wide,  keys,       late_keys,   fill,        odd_fill,  few_fill,
+          wider, few_wider, odd_wider, widest, narrowest, boxes, wide_boxes, shared_keys, wide_shared, last_tiles};
 }
 
 // Every shape of kernel: more iterations than are in flight at once, and rows and keys that do not fill their tiles.

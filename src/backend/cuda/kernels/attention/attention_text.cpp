@@ -116,24 +116,22 @@ class Printer {
     return out + fmt::format("  return (f32)r{};\n}}\n", mask_->stores[0].value);
   }
 
-  // The kernel's text for shapes with boxes: where a piece of work lies, and the loop over all.
+  // The kernel's text for shapes with boxes: how many heads there are and where each lies.
   std::string by_boxes(const Args::Shape& shape) {
     const size_t operands[4] = {0, 1, 2, layouts_.size() - 1};
     const std::string_view h = memory_type(type_);
     const std::string s = text_.number({Number::size, 0, 0}, a_.s), t = text_.number({Number::size, 1, 0}, a_.t);
-    std::string pieces = "tiles", locate, offset;
+    std::string heads = "1", locate, offset;
     for (size_t b = batch_; b-- > 0;) {
       const std::string n = text_.number({Number::dim, static_cast<uint8_t>(operands[3]), static_cast<uint8_t>(b)}, layouts_[operands[3]].dims[b]);
-      pieces += fmt::format(" * (int){}", n);
+      heads += fmt::format(" * (int){}", n);
       locate += b > 0 ? fmt::format("    const int c{} = rest % (int){};\n    rest /= (int){};\n", b, n, n) : "    const int c0 = rest;\n";
       offset += fmt::format(" + c{} * {}", b, text_.stride(operands[3], b));
-      for (size_t k = 0; k < 3; ++k) locate += fmt::format("    at.head[{}][{}] = {} != 0 ? c{} : 0;\n", k, batch_ - 1 - b, text_.stride(operands[k], b), b);
+      for (size_t k = 0; k < 3; ++k) locate += fmt::format("    head.at[{}][{}] = {} != 0 ? c{} : 0;\n", k, batch_ - 1 - b, text_.stride(operands[k], b), b);
     }
-    return fmt::format("  const int tiles = (int)(({} + {}) / {});\n", s, shape.queries() - 1, shape.queries()) +
-           fmt::format("  attend_by_boxes<{}, {}, {}, {}, {}, {}>(p.boxes, {}, (int){}, (int){}, {}, {}, [&](int piece) {{\n", args_.depth, args_.width, shape.groups, shape.keys,
-                       shape.stages, h, text_.stride(operands[3], batch_), s, t, pieces, literal(a_.scale * log2_e, DType::f32)) +
-           fmt::format("    HeadsQueries<{}> at{{}};\n    at.first = piece % tiles * {};\n    int rest = piece / tiles;\n", h, shape.queries()) + locate +
-           fmt::format("    at.out = ({}*)p.pointer[{}]{};\n    return at;\n  }});\n", h, operands[3], offset);
+    return fmt::format("  attend_by_boxes<{}, {}, {}, {}, {}, {}>(p.boxes, {}, (int){}, (int){}, {}, {}, [&](int rest) {{\n", args_.depth, args_.width, shape.groups, shape.keys,
+                       shape.stages, h, text_.stride(operands[3], batch_), s, t, heads, literal(a_.scale * log2_e, DType::f32)) +
+           fmt::format("    HeadAt<{}> head{{}};\n", h) + locate + fmt::format("    head.out = ({}*)p.pointer[{}]{};\n    return head;\n  }});\n", h, operands[3], offset);
   }
 
   std::string kernel(int variant) {

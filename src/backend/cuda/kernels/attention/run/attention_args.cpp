@@ -92,7 +92,11 @@ AttentionCudaArgs::Shape AttentionCudaArgs::shape(int variant) const {
 
 uint32_t AttentionCudaArgs::Shape::shared(uint32_t depth, uint32_t width) const {
   const uint32_t d = (depth + 63) / 64 * 64, e = (width + 63) / 64 * 64, bytes = 2 * (queries() * d + 2 * alone().keys * (d + e));
-  if (boxes) return std::max(bytes, 2 * (queries() + stages * keys) * (d + e) + 8 * (4 * stages + 2 * groups));
+  if (boxes) {
+    // Results, or a group's sums for another group.
+    const uint32_t results = std::max(2 * queries() * e, 512 * ((width + 15) / 16 * 8 + 4));
+    return std::max(bytes, 2 * queries() * d + results + 2 * stages * keys * (d + e) + 8 * (4 * stages + 2 * groups));
+  }
   return groups == 0 ? bytes : std::max(bytes, 2 * (queries() * std::max(d, e) + stages * keys * (d + e)));
 }
 

@@ -95,8 +95,10 @@ CudaLaunches attention_cuda_launches(const Call& call, const CudaMachine& machin
   auto launch = [&](int variant) {
     const Args::Shape shape = machine.tiles ? args.shape(variant) : args.shape(variant).alone();
     const int64_t blocks = batches * divided_up(queries, shape.queries());
+    // In boxes, work of few blocks is cut into tiles of 64 queries.
+    const int64_t grid = shape.boxes ? std::min<int64_t>(batches * divided_up(queries, 64), machine.multiprocessors) : blocks;
     CudaLaunches one;
-    one.add_bytes(fmt::format("{}_{}", args.name, variant), shape.boxes ? std::min<int64_t>(blocks, machine.multiprocessors) : blocks, shape.threads(), parameters, pointers);
+    one.add_bytes(fmt::format("{}_{}", args.name, variant), grid, shape.threads(), parameters, pointers);
     one.list[0].overlaps = true;
     if (shape.boxes) {
       one.list[0].pieces = static_cast<uint32_t>(blocks);
