@@ -34,9 +34,10 @@ __device__ __forceinline__ void copy_rows_async(H* to, const H* from, i64 stride
 enum Seen { seen_all, seen_some, seen_asked };
 template <Seen Which> struct Of { static constexpr Seen which = Which; };
 template <bool Is> struct Said { static constexpr bool is = Is; };
+template <int N> struct Count { static constexpr int n = N; };
 // Replaces the scores of two rows with N * 8 keys from t0 on by powers of 2, and scales down the previous sums. `row`: the first of this lane.
-template <int N, Seen Which, bool Causal, class Mask>
-__device__ __forceinline__ void online_softmax(f32 (&s)[N][4], f32* most, f32* total, f32* shrink, int t0, int row, int S, int T, f32 scale, f32 unit, Mask mask) {
+template <int N, Seen Which, bool Causal, int All, class Mask>
+__device__ __forceinline__ void online_softmax(f32 (&s)[All][4], f32* most, f32* total, f32* shrink, int t0, int row, int S, int T, f32 scale, f32 unit, Mask mask) {
   const f32 nothing = of_bits(0xff800000u);  // -infinity
   const int lane = threadIdx.x % 32, rows[2] = {row < S ? row : S - 1, row + 8 < S ? row + 8 : S - 1};
   if (Which == seen_all || (Which == seen_asked && t0 + N * 8 <= T && (!Causal || t0 + N * 8 <= row - lane / 4 + 1))) {
@@ -100,9 +101,9 @@ __device__ __forceinline__ void zero(f32 (&o)[N][4]) {
     for (int i = 0; i < 4; ++i) o[n][i] = 0.0f;
   }
 }
-// Scores as fragments of a left operand.
-template <class H, int N>
-__device__ __forceinline__ void pack(u32 (&p)[N][4], const f32 (&s)[2 * N][4]) {
+// N * 16 keys' scores as fragments of a left operand.
+template <class H, int N, int P, int S>
+__device__ __forceinline__ void pack(u32 (&p)[P][4], const f32 (&s)[S][4]) {
 #pragma unroll
   for (int t = 0; t < N; ++t) {
 #pragma unroll
@@ -159,7 +160,7 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
     online_softmax<own / 8, seen_asked, Causal>(s, most, total, shrink, turn * Keys + split * own, row, (int)S, (int)T, scale, unit, mask);
     shrink_by(o, shrink);
     u32 p[own / 16][4];
-    pack<H>(p, s);
+    pack<H, own / 16>(p, s);
 #pragma unroll
     for (int t = 0; t < own / 16; ++t) {
 #pragma unroll
@@ -286,7 +287,8 @@ template <int Groups> struct Pieces {
 };
 // Groups of four warps with 64 queries each share keys and values. One more group has few registers: one of its threads copies queries, keys and values as boxes,
 // to a ring of Stages buffers. A block takes pieces of work one after another. The previous iteration's product with values runs during an iteration's softmax.
-template <int Depth, int Width, int Groups, int Keys, int Stages, class H, class Locate>
+// First: of the first iteration's keys, the last ones, no more than these are inside.
+template <int Depth, int Width, int Groups, int Keys, int First, int Stages, class H, class Locate>
 __device__ __forceinline__ void attend_by_boxes(const unsigned long (&maps)[3][16], i64 so, int S, int T, int heads, f32 unit, Locate locate) {
   constexpr int D = filled_up(Depth), E = filled_up(Width), dp = (D + 63) / 64 * 64, ep = (E + 63) / 64 * 64;
   constexpr u32 q_bytes = 64 * dp * 2, out_bytes = 64 * ep * 2, part_bytes = (E / 2 + 4) * 512, k_bytes = Keys * dp * 2, v_bytes = Keys * ep * 2;
@@ -353,19 +355,19 @@ __device__ __forceinline__ void attend_by_boxes(const unsigned long (&maps)[3][1
   // Said by a lane, so that the compiler knows that it is the same in a warp: buffers and their descriptors are in uniform registers.
   const int group = __shfl_sync(0xffffffffu, warp / 4, 0), row_in_group = warp % 4 * 16 + lane / 4;
   const u64 q_tile = tile_of(q_rows + group * q_bytes, 0), k_tile = tile_of(k_rows, 0), v_tile = tile_of(v_rows, Keys * 128);
-  f32 s[Keys / 8][4], o[E / 8][4], most[2], total[2], shrink[2];
+  f32 o[E / 8][4], most[2], total[2], shrink[2];
   u32 p[Keys / 16][4];
-  auto multiply_keys = [&](u32 stage) {
+  auto multiply_keys = [&](auto& s, auto keys) {
     const u64 at = k_tile + stage * (k_bytes / 16);
-    multiply_tiles<Keys, true>(s[0], q_tile, at, H(), false);
+    multiply_tiles<keys.n, true>(s[0], q_tile, at, H(), false);
 #pragma unroll
-    for (int d = 1; d < D / 16; ++d) multiply_tiles<Keys, true>(s[0], q_tile + d / 4 * 512 + d % 4 * 2, at + d / 4 * (Keys * 8) + d % 4 * 2, H(), true);
+    for (int d = 1; d < D / 16; ++d) multiply_tiles<keys.n, true>(s[0], q_tile + d / 4 * 512 + d % 4 * 2, at + d / 4 * (Keys * 8) + d % 4 * 2, H(), true);
     multiplying();
   };
-  auto multiply_values = [&](u32 stage) {
+  auto multiply_values = [&](u32 stage, auto keys) {
     const u64 at = v_tile + stage * (v_bytes / 16);
 #pragma unroll
-    for (int t = 0; t < Keys / 16; ++t) multiply_rows<E, false>(o[0], p[t], at + t * 128, H());
+    for (int t = 0; t < keys.n / 16; ++t) multiply_rows<E, false>(o[0], p[t], at + t * 128, H());
     multiplying();
   };
   auto unmasked = [](i64, i64, f32 score) { return score; };
@@ -382,24 +384,35 @@ __device__ __forceinline__ void attend_by_boxes(const unsigned long (&maps)[3][1
     zero(o);
     pass(turn);
     wait_barrier(q_full + group * 8, q_parity);
-    wait_barrier(k_full + stage * 8, parity);
-    begin_multiplying<Keys / 2>(s[0]);
-    multiply_keys(stage);
-    wait_multiplied<Keys / 2>(s[0]);
-    if (arrives) arrive(k_empty + stage * 8);
-    if (arrives_alone && turn + step >= turns) arrive(q_empty + group * 8);
-    online_softmax<Keys / 8, seen_asked, false>(s, most, total, shrink, (turns - 1 - turn) * Keys, 0, 1, T, 1.0f, unit, unmasked);
-    pack<H>(p, s);
-    for (turn += step; turn < turns; turn += step) {
+    auto begin = [&](auto keys, auto seen) {
+      constexpr int count = keys.n;
+      f32 s[count / 8][4];
+      zero(s);
+      wait_barrier(k_full + stage * 8, parity);
+      begin_multiplying<count / 2>(s[0]);
+      multiply_keys(s, keys);
+      wait_multiplied<count / 2>(s[0]);
+      if (arrives) arrive(k_empty + stage * 8);
+      if (arrives_alone && turn + step >= turns) arrive(q_empty + group * 8);
+      online_softmax<count / 8, seen.which, false>(s, most, total, shrink, (turns - 1 - turn) * Keys, 0, 1, T, 1.0f, unit, unmasked);
+      pack<H, count / 16>(p, s);
+#pragma unroll
+      for (int t = count / 16; t < Keys / 16; ++t) p[t][0] = p[t][1] = p[t][2] = p[t][3] = 0;
+      turn += step;
+    };
+    // After an iteration of so many keys.
+    auto go_on = [&](auto keys) {
       const u32 before = stage;
+      f32 s[Keys / 8][4];
+      zero(s);  // otherwise ptxas may wait after each product
       wait_barrier(v_full + stage * 8, parity);
       pass(step);
       wait_barrier(k_full + stage * 8, parity);
-      hold<Keys / 4>(p[0]);
+      hold<keys.n / 4>(p[0]);
       hold<E / 2>(o[0]);
       begin_multiplying<Keys / 2>(s[0]);
-      multiply_keys(stage);
-      multiply_values(before);
+      multiply_keys(s, Count<Keys>());
+      multiply_values(before, keys);
       leave_multiplying<1>();
       hold<Keys / 2>(s[0]);
       if (arrives) arrive(k_empty + stage * 8);
@@ -407,15 +420,25 @@ __device__ __forceinline__ void attend_by_boxes(const unsigned long (&maps)[3][1
       online_softmax<Keys / 8, seen_all, false>(s, most, total, shrink, 0, 0, 1, T, 1.0f, unit, unmasked);
       computed(total[0] + total[1]);
       wait_multiplied<E / 2>(o[0]);
-      hold<Keys / 4>(p[0]);
+      hold<keys.n / 4>(p[0]);
       if (arrives) arrive(v_empty + before * 8);
       shrink_by(o, shrink);
-      pack<H>(p, s);
+      pack<H, Keys / 16>(p, s);
+      turn += step;
+    };
+    if (First == Keys) {
+      begin(Count<Keys>(), Of<seen_asked>());
+    } else if (turn == 0) {
+      begin(Count<First>(), Of<seen_asked>());
+      if (turn < turns) go_on(Count<First>());
+    } else {
+      begin(Count<Keys>(), Of<seen_all>());
     }
+    while (turn < turns) go_on(Count<Keys>());
     wait_barrier(v_full + stage * 8, parity);
     hold<Keys / 4>(p[0]);
     begin_multiplying<E / 2>(o[0]);
-    multiply_values(stage);
+    multiply_values(stage, Count<Keys>());
     wait_multiplied<E / 2>(o[0]);
     hold<Keys / 4>(p[0]);
     if (arrives) arrive(v_empty + stage * 8);
@@ -536,7 +559,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
     multiply_keys(0);
     wait_multiplied<Keys / 2>(s[0]);
     online_softmax<Keys / 8, seen_asked, Causal>(s, most, total, shrink, (turns - 1) * Keys, row, (int)S, (int)T, times, in_exponent, masked);
-    pack<H>(p, s);
+    pack<H, Keys / 16>(p, s);
     auto show_copies = [] {
       wait_copies<0>();
       show_to_matrix_units();
@@ -580,7 +603,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
         hold<Keys / 4>(p[0]);
       }
       shrink_by(o, shrink);
-      pack<H>(p, s);
+      pack<H, Keys / 16>(p, s);
     };
     int turn = 1;
     if constexpr (Causal) {

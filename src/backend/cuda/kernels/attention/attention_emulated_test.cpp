@@ -175,11 +175,11 @@ TEST(cuda_attention_emulated, every_variant) {
 TEST(cuda_attention, boxes_spill_no_registers) {
   if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;
   std::vector<CompileJob> jobs;
-  for (int64_t head : {40, 64, 80, 128}) {
+  for (auto [head, keys] : {std::pair<int64_t, int64_t>{40, 2048}, {64, 2048}, {64, 1178}, {80, 1104}, {128, 2048}}) {
     Attention a{DType::f16};
     a.scale = 0.1;
     a.batch_rank = 1;
-    a.s = a.t = 2048, a.d = a.e = head;
+    a.s = 2048, a.t = keys, a.d = a.e = head;
     const StridedLayout rows{{Dim(8), Dim(2048), Dim(head)}, {Dim(2048 * head), Dim(head), Dim(1)}, Dim(0)};
     jobs.push_back({std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(attention_text()) +
                         emit_attention(a, nullptr, {rows, rows, rows, rows}).text,
