@@ -140,7 +140,7 @@ struct EmittedStep {
   size_t elementwise = SIZE_MAX;
   // Steps with equal names here can be one step, if they are independent (Compiler::join); empty: not this one.
   std::string alike = {};
-  // The step with the code that it would not launch alone, for steps that are joined; null: there is no other.
+  // The step in the form in which it is joined, with code that it would not launch alone; null: there is no other.
   std::shared_ptr<const EmittedStep> whole = {};
   // The step is faster if its result takes the memory of an operand that is read element by element, since the caches hold that.
   bool reuses = false;
