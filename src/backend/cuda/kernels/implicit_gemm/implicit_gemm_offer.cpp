@@ -232,6 +232,9 @@ std::optional<Refusal> obstacle(const Gemm& g, bool tf32, bool large) {
   return std::nullopt;
 }
 
+// True if Hopper's large tiles can multiply: floats only along K, more than one row.
+bool has_large_tiles(const Gemm& g, const Target& target) { return target.architecture == 90 && !(g.type == ir::DType::f32 && (has_one_row(g) || !is_along_k(g))); }
+
 // The cost model. One row of halves times a B along K is as fast as reading B. Hopper's large tiles are as fast as the library; for floats they exist only along
 // K, and for one row they waste the others. A few rows of halves cost little more than reading B, too, which the library does at two thirds of the bandwidth. All other kernels have half the library's rate. Floats of up to 512 terms are faster than the library's: on an H200,
 // 1 x 1 convolutions of a ResNet-50 by 1.05 to 2.9 times (docs/decisions/0065). Halves of many rows whose columns fill tiles of 160, but not of 128, are faster too:
@@ -239,7 +242,7 @@ std::optional<Refusal> obstacle(const Gemm& g, bool tf32, bool large) {
 double cost_of(const Gemm& g, const Target& target) {
   const bool floats = g.type == ir::DType::f32, along_k = is_along_k(g);
   if (has_one_row(g) && along_k && !floats) return 0;
-  const bool large = target.architecture == 90 && !(floats && (has_one_row(g) || !along_k));
+  const bool large = has_large_tiles(g, target);
   ir::Dim k = g.map ? ir::Dim(1) : g.a.dims.back();
   for (size_t i = g.batch_rank + g.m_rank; g.map && i < g.map->dims.size(); ++i) k *= g.map->dims[i];
   const double steps = static_cast<double>(k.constant().value_or(int64_t{1} << 40));
@@ -280,7 +283,8 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
   GemmAnswer answer = implicit_gemm(*g, *site.body, site.operands, target.architecture == 90);
   if (answer.obstacle) return out.refusals.push_back({name, *answer.obstacle, answer.reason});
   auto emit = [whole = std::move(answer.emit), &site, &settings] { return split_code(whole(), site, settings.rivals); };
-  Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .emit = std::move(emit)});
+  // Elsewhere a copy and the library are faster than this kernel.
+  Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .batches_share_tiles = has_large_tiles(*g, target), .emit = std::move(emit)});
   // Only the large tiles of Hopper can be timed.
   if (target.architecture == 90 && !g->encoding && cost > 0 && !has_few_rows(*g) && (is_half(g->type) || is_along_k(*g))) offer.tunables = {"tile and parts of K"};
 }

@@ -199,9 +199,12 @@ struct Product {
     a = s.a;
     if (!s.rows.empty() && !s.map) {
       std::vector<int64_t> dims = s.rows;
+      dims.back() += s.gap;
       dims.push_back(s.k);
       a = HostTensor(s.type, dims);
-      a.bytes = s.a.bytes;
+      a.dims[s.rows.size() - 1] = s.rows.back();
+      const size_t batch = static_cast<size_t>(s.rows.back() * s.k) * ir::size_of(s.type), step = static_cast<size_t>((s.rows.back() + s.gap) * s.k) * ir::size_of(s.type);
+      for (size_t i = 0; i * batch < s.a.bytes.size(); ++i) std::memcpy(a.bytes.data() + i * step, s.a.bytes.data() + i * batch, batch);
     }
     p.type = s.type;
     p.a = layout_of(a);
@@ -368,6 +371,7 @@ std::vector<std::vector<ProductSite>> joined_sites() {
     for (const auto& [rows, k] : {std::pair<int64_t, int64_t>{260, 200}, {70, 520}}) {
       ProductSite& one = branches.emplace_back(plain(rows, 320, k, true));
       one.rows = {2, rows / 2};
+      one.gap = rows < 100 ? 5 : 0;
       one.tiles = static_cast<uint16_t>(1u << tile);
     }
     out.push_back(std::move(branches));

@@ -398,6 +398,8 @@ std::vector<ProductSite> sites_of_row_axes() {
   add(convolution(9, 7, 12, 3, 1, 1, 72, true, f32), {2, 9, 7});
   add(volume({2, 4, 5, 6, 64, 2, 1, 0, 72}), {2, 3, 4, 5});
   add(few_channels({3, 10, 24, 3, 3, 3, 1, 1, 64, true, false}), {3, 10, 24});
+  add(plain(170, 72, 136, true), {2, 85});
+  out.back().gap = 40;
   add(plain(60, 16, 520, false), {4, 3, 5});
   out.back().shifted = true;
   out.back().multiprocessors = 16;

@@ -35,6 +35,7 @@ struct ProductSite {
   std::vector<int64_t> pieces = {};  // columns of each piece of B; empty: B is one matrix
   bool encoded = false;         // B is int8
   std::vector<int64_t> rows = {};    // axes of rows that do not merge in the body's operands; all but the last one are batches. Empty: one axis
+  int64_t gap = 0;              // rows of A behind those of each batch that are not read
 
   // An element of A or B as it is multiplied: floats are rounded to TF32.
   double multiplied(double x) const;
