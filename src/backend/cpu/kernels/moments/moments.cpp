@@ -5,16 +5,23 @@ namespace ingot::backend::cpu {
 
 namespace {
 
-// True for group norms and long rows, which are read once, in memory order. A short row stays in the first-level cache,
-// where a fused body can read it several times.
+// Dims are in the order of memory, as far as it is known. True for rows whose elements do not lie side by side, as those of a channels-last image, unless they are few: a fused body reads them
+// in short pieces, three times. Also true for group norms and long rows, which are read once, in memory order. A short row stays in the first-level cache, where a fused body can read it
+// several times.
 bool pays(const kernels::MomentsArgs& args, const ir::Dims& dims) {
-  constexpr int64_t long_group = 256, long_row = 4096, some_rows = 8, any_row = 65536;
+  constexpr int64_t some_places = 16, long_group = 256, long_row = 4096, some_rows = 8, any_row = 65536;
   int64_t rows = 1, length = 1, axes = 0;
+  bool apart = false, known = true;
   for (size_t d = 0; d < dims.size(); ++d) {
-    (args.reduced[d] != 0 ? length : rows) *= dims[d].constant().value_or(1);
-    axes += args.reduced[d];
+    const bool reduced = args.reduced[d] != 0;
+    axes += reduced;
+    if (dims[d] == ir::Dim(1)) continue;
+    known = known && (!reduced || dims[d].constant());
+    apart = apart || (!reduced && length != 1);
+    (reduced ? length : rows) *= dims[d].constant().value_or(some_places);
   }
-  return axes > 1 ? length >= long_group : length >= any_row || (length >= long_row && rows >= some_rows);
+  if (!known) return apart;
+  return apart ? length >= some_places : axes > 1 ? length >= long_group : length >= any_row || (length >= long_row && rows >= some_rows);
 }
 
 }  // namespace
