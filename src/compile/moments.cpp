@@ -1,4 +1,4 @@
-// Merges a sum and the sum of squared differences from its mean into one node where the backend has a kernel that computes both in one read of a long row.
+// Merges a sum and the sum of squared differences from its mean into one node where the backend has a kernel that computes both in one read.
 #include <algorithm>
 #include <map>
 

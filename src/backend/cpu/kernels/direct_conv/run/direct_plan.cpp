@@ -325,7 +325,10 @@ Resolved resolve(const Call& call) {
   p->bound = bind_program(c.body, c.grouped ? std::span<const TensorRef>(joined) : call.operands.subspan(2), call.sizes.subspan(3 + c.map_sizes()), domain, false);
   p->lines_plan = along_lines(*p, c, call);
   if (p->lines_plan != nullptr) return {scratch_of(*p->lines_plan), p};
-  p->tiles = &direct_tiles(c.grouped, p->n);
+  // Pairs of columns that read one channel each fill the widest vectors.
+  constexpr int64_t widest = 16;
+  const bool pairs = c.grouped && p->n == 2 && p->map.indices[p->group_axis].step == 1 && p->groups % (widest / 2) == 0;
+  p->tiles = &direct_tiles(c.grouped, pairs ? widest : p->n);
   const int64_t lanes = p->tiles->lanes;
   p->panel_row = c.packed ? tile_ops().columns : p->n <= lanes ? lanes : 2 * lanes;
   if (c.packed && tile_ops().columns != 2 * lanes) refuse("the packed B has panels of another width");
