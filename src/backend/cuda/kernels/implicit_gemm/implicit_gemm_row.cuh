@@ -246,3 +246,90 @@ __device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters
     side ^= 1;
   }
 }
+// Two to eight rows times columns that are contiguous along K: only reading B counts. As for one row, a block takes eight columns at a time, its warps take pieces of K, and the next pieces are
+// loaded while these are multiplied. In the fragments the first eight rows are columns of B, and the columns are rows of A. Which element of K is where is the same on both sides, so that a lane's
+// elements are contiguous in memory.
+template <class H, bool Aligned, bool Constant, class Finish>
+__device__ __forceinline__ void few_rows_through_columns(const ImplicitGemmParameters& p, Finish finish) {
+  constexpr int warps = implicit_gemm_row_threads / 32, halves = Finish::halves, loads = 8, apart = warps * 32, step = loads * apart, of_warp = 64;
+  extern __shared__ __align__(1024) uint4 tiles_of_block[];
+  f32* const shared = (f32*)tiles_of_block;  // [2][halves][warps][8 rows][8 columns]
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, own = lane / 4;  // own: the lane's row of A and column of B
+  const i64 groups = p.n / 8, first = warp * 32 + lane % 4 * 8;
+  const int pieces = (int)((p.k + step - 1) / step), from = p.beside_from[0];
+  const bool has_row = own < p.m, finishes = lane == 0 && warp < p.m;
+  const H* a = (const H*)p.a + p.base;
+#pragma unroll
+  for (int i = 3, rest = has_row ? own : 0; i >= 0; --i) {
+    a += rest % p.m_extent[i] * p.m_step[i];
+    rest /= p.m_extent[i];
+  }
+  i64 group = blockIdx.x, at = first;  // of what is loaded next
+  int piece = 0, half = 0;
+  uint4 next[loads];
+  const H* column = (const H*)p.b + (group * 8 + own) * p.b_step;
+  auto load_columns = [&] {
+#pragma unroll
+    for (int c = 0; c < loads; ++c) next[c] = piece_of_b<Aligned>(column + at + c * apart, group < groups && at + c * apart < p.k);
+    at += step;
+    if (++piece < pieces) return;
+    piece = 0;
+    at = first;
+    if (++half == halves) {
+      half = 0;
+      group += gridDim.x;
+      if (group >= groups) let_next_start();  // all loads of B are issued
+    }
+    column = (const H*)p.b + (half * p.n + group * 8 + own) * p.b_step;
+  };
+  if (!Constant) wait_for_others();
+  load_columns();
+  if (Constant) wait_for_others();
+  int side = 0;
+  for (i64 mine = blockIdx.x; mine < groups; mine += gridDim.x) {
+    typename Finish::Held held;
+    if (finishes) finish.bring(held, warp, from + mine * 8);
+    f32* const all = shared + side * halves * warps * of_warp;
+#pragma unroll 1
+    for (int h = 0; h < halves; ++h) {
+      f32 sums[2][4] = {};
+      for (int k = 0; k < pieces; ++k) {
+        uint4 now[loads];
+#pragma unroll
+        for (int c = 0; c < loads; ++c) now[c] = next[c];
+        load_columns();
+#pragma unroll
+        for (int c = 0; c < loads; ++c) {
+          const i64 place = k * (i64)step + first + c * apart;
+          uint4 x = make_uint4(0, 0, 0, 0);
+          if (has_row && place < p.k) {
+            if (Aligned) {
+              x = *(const uint4*)(a + place);
+            } else {
+#pragma unroll
+              for (int e = 0; e < 8; ++e) ((H*)&x)[e] = a[place + e];
+            }
+          }
+          const u32 left[2][4] = {{now[c].x, 0u, now[c].y, 0u}, {now[c].z, 0u, now[c].w, 0u}}, right[2][2] = {{x.x, x.y}, {x.z, x.w}};
+#pragma unroll
+          for (int two = 0; two < 2; ++two) multiply(sums[two], left[two], right[two], H());
+        }
+      }
+      f32* const to = all + (h * warps + warp) * of_warp + lane % 4 * 16 + own;
+      to[0] = sums[0][0] + sums[1][0];
+      to[8] = sums[0][1] + sums[1][1];
+    }
+    __syncthreads();
+    if (finishes) {
+      f32 sums[8 * halves];
+#pragma unroll
+      for (int c = 0; c < 8 * halves; ++c) {
+        sums[c] = 0.0f;
+#pragma unroll
+        for (int w = 0; w < warps; ++w) sums[c] += all[(c / 8 * warps + w) * of_warp + warp * 8 + c % 8];
+      }
+      finish(warp, from + mine * 8, sums, held, true);
+    }
+    side ^= 1;
+  }
+}

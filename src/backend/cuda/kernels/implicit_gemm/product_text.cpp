@@ -28,6 +28,7 @@ class Printer {
     const EmittedRow* row = of.row;
     args_.pieces = static_cast<uint8_t>(of.pieces);
     args_.gated = of.gated;
+    args_.few_rows = of.few_rows;
     args_.type = of.type;
     std::string finish = finish_text();
     args_.b_type = of.b_type;
