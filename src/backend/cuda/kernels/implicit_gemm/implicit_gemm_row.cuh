@@ -246,17 +246,17 @@ __device__ __forceinline__ void row_through_columns(const ImplicitGemmParameters
     side ^= 1;
   }
 }
-// Two to eight rows times columns that are contiguous along K: only reading B counts. As for one row, a block takes eight columns at a time, its warps take pieces of K, and the next pieces are
-// loaded while these are multiplied. In the fragments the first eight rows are columns of B, and the columns are rows of A. Which element of K is where is the same on both sides, so that a lane's
-// elements are contiguous in memory.
+// Two to eight rows times columns that are contiguous along K: only reading B counts. As for one row, a block takes eight columns at a time, its warps take pieces of K, and a piece is followed
+// by the load of the next one. In the fragments, whose elements of K are contiguous in memory, rows g and g + 8 are both column g of B: its even and its odd words. One instruction multiplies
+// the even words by their elements of A, another one the odd words, and the other half of its sums is not used.
 template <class H, bool Aligned, bool Constant, class Finish>
 __device__ __forceinline__ void few_rows_through_columns(const ImplicitGemmParameters& p, Finish finish) {
   constexpr int warps = implicit_gemm_row_threads / 32, halves = Finish::halves, loads = 8, apart = warps * 32, step = loads * apart, of_warp = 64;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   f32* const shared = (f32*)tiles_of_block;  // [2][halves][warps][8 rows][8 columns]
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, own = lane / 4;  // own: the lane's row of A and column of B
-  const i64 groups = p.n / 8, first = warp * 32 + lane % 4 * 8;
-  const int pieces = (int)((p.k + step - 1) / step), from = p.beside_from[0];
+  const i64 groups = p.n / 8;
+  const int first = warp * 32 + lane % 4 * 8, pieces = (int)((p.k + step - 1) / step), all_of_k = (int)p.k;
   const bool has_row = own < p.m, finishes = lane == 0 && warp < p.m;
   const H* a = (const H*)p.a + p.base;
 #pragma unroll
@@ -264,60 +264,65 @@ __device__ __forceinline__ void few_rows_through_columns(const ImplicitGemmParam
     a += rest % p.m_extent[i] * p.m_step[i];
     rest /= p.m_extent[i];
   }
-  i64 group = blockIdx.x, at = first;  // of what is loaded next
-  int piece = 0, half = 0;
-  uint4 next[loads];
-  const H* column = (const H*)p.b + (group * 8 + own) * p.b_step;
-  auto load_columns = [&] {
+  auto piece_of_a = [&](int place) {
+    uint4 out = make_uint4(0, 0, 0, 0);
+    if (!has_row || place >= all_of_k) return out;
+    if (Aligned) return *(const uint4*)(a + place);
 #pragma unroll
-    for (int c = 0; c < loads; ++c) next[c] = piece_of_b<Aligned>(column + at + c * apart, group < groups && at + c * apart < p.k);
-    at += step;
+    for (int e = 0; e < 8; ++e) ((H*)&out)[e] = a[place + e];
+    return out;
+  };
+  i64 group = blockIdx.x;  // of what is loaded next
+  int piece = 0, half = 0, left;
+  const H* column;
+  auto begin_column = [&] {
+    left = group < groups ? all_of_k - first : 0;
+    column = finish.template column_of<H>(half * p.n + group * 8 + own) + first;
+  };
+  auto load = [&](int c) { return piece_of_b<Aligned>(column + c * apart, c * apart < left); };
+  auto go_on = [&] {
+    column += step;
+    left -= step;
     if (++piece < pieces) return;
     piece = 0;
-    at = first;
     if (++half == halves) {
       half = 0;
       group += gridDim.x;
       if (group >= groups) let_next_start();  // all loads of B are issued
     }
-    column = (const H*)p.b + (half * p.n + group * 8 + own) * p.b_step;
+    begin_column();
   };
+  uint4 next[loads];
+  begin_column();
   if (!Constant) wait_for_others();
-  load_columns();
+#pragma unroll
+  for (int c = 0; c < loads; ++c) next[c] = load(c);
+  go_on();
   if (Constant) wait_for_others();
   int side = 0;
   for (i64 mine = blockIdx.x; mine < groups; mine += gridDim.x) {
     typename Finish::Held held;
-    if (finishes) finish.bring(held, warp, from + mine * 8);
+    if (finishes) finish.bring(held, warp, mine * 8);
     f32* const all = shared + side * halves * warps * of_warp;
 #pragma unroll 1
     for (int h = 0; h < halves; ++h) {
-      f32 sums[2][4] = {};
+      f32 even[2][4] = {}, odd[2][4] = {};
       for (int k = 0; k < pieces; ++k) {
-        uint4 now[loads];
+        uint4 x[loads];
 #pragma unroll
-        for (int c = 0; c < loads; ++c) now[c] = next[c];
-        load_columns();
+        for (int c = 0; c < loads; ++c) x[c] = piece_of_a(k * step + first + c * apart);
 #pragma unroll
         for (int c = 0; c < loads; ++c) {
-          const i64 place = k * (i64)step + first + c * apart;
-          uint4 x = make_uint4(0, 0, 0, 0);
-          if (has_row && place < p.k) {
-            if (Aligned) {
-              x = *(const uint4*)(a + place);
-            } else {
-#pragma unroll
-              for (int e = 0; e < 8; ++e) ((H*)&x)[e] = a[place + e];
-            }
-          }
-          const u32 left[2][4] = {{now[c].x, 0u, now[c].y, 0u}, {now[c].z, 0u, now[c].w, 0u}}, right[2][2] = {{x.x, x.y}, {x.z, x.w}};
-#pragma unroll
-          for (int two = 0; two < 2; ++two) multiply(sums[two], left[two], right[two], H());
+          const u32 words[4] = {next[c].x, next[c].y, next[c].z, next[c].w}, of_even[2] = {x[c].x, x[c].z}, of_odd[2] = {x[c].y, x[c].w};
+          multiply(even[c % 2], words, of_even, H());
+          multiply(odd[c % 2], words, of_odd, H());
+          next[c] = load(c);
         }
+        go_on();
       }
       f32* const to = all + (h * warps + warp) * of_warp + lane % 4 * 16 + own;
-      to[0] = sums[0][0] + sums[1][0];
-      to[8] = sums[0][1] + sums[1][1];
+#pragma unroll
+      for (int row = 0; row < 2; ++row) to[8 * row] = even[0][row] + even[1][row] + (odd[0][2 + row] + odd[1][2 + row]);
     }
     __syncthreads();
     if (finishes) {
@@ -328,7 +333,7 @@ __device__ __forceinline__ void few_rows_through_columns(const ImplicitGemmParam
 #pragma unroll
         for (int w = 0; w < warps; ++w) sums[c] += all[(c / 8 * warps + w) * of_warp + warp * 8 + c % 8];
       }
-      finish(warp, from + mine * 8, sums, held, true);
+      finish(warp, mine * 8, sums, held, true);
     }
     side ^= 1;
   }

@@ -190,7 +190,7 @@ std::vector<ProductSite> sites_of_other_ranks() {
 std::vector<ProductSite> sites_of_few_rows() {
   std::vector<ProductSite> out;
   for (bool shifted : {false, true}) {
-    for (ProductSite s : {plain(2, 72, 1536, true), plain(3, 40, 4104, true, DType::bf16), plain(8, 1064, 8, true), plain(5, 16, 2056, true)}) {
+    for (ProductSite s : {plain(2, 72, 264, true), plain(3, 24, 2312, true, DType::bf16), plain(8, 40, 8, true)}) {
       s.shifted = shifted;
       s.name += shifted ? ", few rows, odd addresses" : ", few rows";
       out.push_back(s);
@@ -205,11 +205,11 @@ std::vector<ProductSite> sites_of_few_rows() {
   gated.gated = true;
   gated.name += ", few rows, gated epilogue";
   out.push_back(gated);
-  ProductSite axes = plain(6, 40, 520, true);
+  ProductSite axes = plain(6, 24, 40, true);
   axes.rows = {3, 2};
   axes.name += ", few rows of two axes";
   out.push_back(axes);
-  ProductSite pieces = plain(2, 136, 1032, true);
+  ProductSite pieces = plain(2, 136, 72, true);
   pieces.pieces = {56, 8, 24, 16, 8, 24};
   pieces.name += ", few rows, B in pieces";
   out.push_back(pieces);

@@ -17,7 +17,7 @@
 #include "kernels/matmul/run/matmul_args.h"
 
 // Indices and guards from outermost to innermost; missing ones come first and have extent 1. A guard is an axis of A that the map may leave.
-// The parameters described in numbers_args.h follow.
+// The parameters described in numbers_args.h follow, then, for a few rows by several pieces of B, each one's address and first column.
 #define INGOT_CUDA_IMPLICIT_GEMM \
   struct alignas(64) ImplicitGemmParameters { \
     unsigned long a_tiles[16], b_tiles[16]; /* CudaTiles as the driver encodes them */ \
@@ -25,7 +25,7 @@
     unsigned long a, b, parts; \
     long m, n, k, b_step; /* from a row of B to the next, or from a column */ \
     unsigned long beside[3]; /* further pieces of B, each from the column of beside_from on: one row alone */ \
-    int beside_from[3]; /* few rows: [0] is the first column of the launch's piece */ \
+    int beside_from[3]; \
     long base, m_step[4], k_step[4]; /* elements of A */ \
     int m_extent[4], k_extent[4]; \
     int k_inner; /* the innermost extent of K, rounded up to pieces of 16 bytes; k counts with it. For aligned kernels its elements are adjacent and inside A */ \
@@ -91,7 +91,7 @@ std::vector<std::byte> serialise(const ImplicitGemmArgs&);
 ImplicitGemmArgs parse_implicit_gemm_cuda(std::span<const std::byte>);
 
 // Kernels: name_t0.. for large_tiles (Hopper only, if CudaTiles can describe A and B); name_0.. for these tiles; name_finish adds the partial
-// sums of several blocks; name_row for one row and B along K, name_rows for a few, each piece of B by a launch of its own; name_one_1 (the smallest tile) if only A is unaligned; name_patch_0.. for some
+// sums of several blocks; name_row for one row and B along K, name_rows for a few; name_one_1 (the smallest tile) if only A is unaligned; name_patch_0.. for some
 // convolutions of few channels, name_brick for others, of stride 1; name_any_1, name_any_finish, name_any_row and name_any_rows for unaligned operands. A prologue
 // exists only in the two kernels for one row, piecewise B in those and in the two for few; a gated epilogue also in those whose groups of warps multiply (Hopper), as columns of both halves in one tile.
 struct ImplicitGemmTile {

@@ -349,6 +349,17 @@ class Launches {
     };
     return add(args_.boxed_in, offsetof(P, in_tiles)) && add(args_.boxed_out, offsetof(P, out_tiles));
   }
+  // The parameters `piece` and `piece_from`.
+  void append_pieces(std::vector<std::byte>& parameters, std::vector<Pointer>& pointers) const {
+    size_t at = parameters.size();
+    for (size_t i = 0; i < args_.pieces; ++i, at += sizeof(uint64_t)) pointers.push_back({Pointer::operand, at, args_.left() + i});
+    parameters.resize(at + args_.pieces * sizeof(int32_t));
+    for (size_t i = 0, from = 0; i < args_.pieces; ++i, at += sizeof(int32_t)) {
+      const auto first = static_cast<int32_t>(from);
+      std::memcpy(parameters.data() + at, &first, sizeof first);
+      from += static_cast<size_t>(call_.operands[args_.left() + i].dims[args_.row_rank]);
+    }
+  }
   CudaLaunches launches(Way way) const {
     const bool together = way == Way::together;
     CudaLaunches list;
@@ -361,6 +372,7 @@ class Launches {
       std::vector<Pointer> pointers = own;
       numbers_.append(parameters, pointers, args_.numbers, first_);
       if (args_.has_prologue()) sources_.append(parameters, pointers, {}, 0);
+      if (has_few_ && args_.pieces > 1) append_pieces(parameters, pointers);
       parameters.resize(static_cast<size_t>(divided_up(static_cast<int64_t>(parameters.size()), alignof(P))) * alignof(P));
       list.add_bytes(fmt::format("{}_{}{}", args_.name, way == Way::any ? "any_" : "", kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), std::move(pointers));
       list.list.back().shared = static_cast<uint32_t>(shared);
@@ -385,15 +397,11 @@ class Launches {
       add_lasting(fmt::format("patch_{}", patch_->kernel), s, extent(0) * divided_up(extent(1), s.down) * divided_up(extent(2), s.across), divided_up(p.n, int64_t{32} * s.wide));
       return list;
     }
-    for (size_t i = 0; has_few_ && i < args_.pieces; ++i) {
-      if (args_.pieces > 1) p.n = call_.operands[args_.left() + i].dims[args_.row_rank];
-      if (p.n == 0) continue;
-      own[1].index = args_.left() + i;
+    if (has_few_) {
       add("rows", std::min(p.n / 8, int64_t{implicit_gemm_row_blocks} * machine_.multiprocessors), implicit_gemm_row_threads, (args_.gated ? 2 : 1) * implicit_gemm_few_rows_shared,
           false);
-      p.beside_from[0] += static_cast<int>(p.n);
+      return list;
     }
-    if (has_few_) return list;
     // For one row, K is a single index. Int8 numbers are multiplied with the row in shared memory.
     const bool kept = args_.b_type != args_.type;
     if (p.m == 1 && args_.b_along_k && args_.type != ir::DType::f32 && (!kept || p.k <= implicit_gemm_longest_row) && in_pieces() && p.k % args_.b_together() == 0 &&
