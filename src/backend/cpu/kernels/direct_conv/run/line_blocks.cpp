@@ -38,6 +38,7 @@ class Blocks {
     d.vectors = vectors_;
     d.taps = p_.tap_offsets.data();
     d.to_step = p_.to_column;
+    d.apart = p_.x.to;
     d.clamps = p_.clamps, d.low = p_.low, d.high = p_.high;
     const int64_t line = p_.in_place ? (p_.y.axis >= 0 ? p_.y.step * p_.stride[p_.y.axis] : 0) : p_.y.step * p_.row();
     if (p_.in_place) {
@@ -49,7 +50,7 @@ class Blocks {
     }
     if (p_.skips || range_count_ == 0) find_ranges();
     const int64_t vectors = list(lines, outputs, line);
-    float* result = to_ + to + y0 * p_.y.to + x0;
+    float* result = to_ + to + y0 * p_.y.to + x0 * p_.x.to;
     bias_at_ = p_.has_bias ? bias_ + bias : nullptr;
     d.kept = kept_;
     const int64_t wide = p_.tiles->most_columns;
@@ -115,7 +116,7 @@ class Blocks {
     for (int64_t y = 0; y < lines; ++y) {
       for (int64_t x = 0; x < outputs; x += lanes) {
         const int64_t from = p_.in_place ? std::min(x, outputs - lanes) : x;
-        *next++ = {y * step + from, y * p_.y.to + from, std::min(lanes, outputs - from)};
+        *next++ = {y * step + from, y * p_.y.to + from * p_.x.to, std::min(lanes, outputs - from)};
       }
     }
     return all;

@@ -16,7 +16,7 @@ struct LineVector {
   int64_t count;                       // outputs to store
 };
 
-// to[vectors[v].to + c * to_step + i] = sum over k of a[vectors[v].a + taps[k] + i] * b[k * b_row + c] + bias[c], for all columns c and outputs i.
+// to[vectors[v].to + c * to_step + i * apart] = sum over k of a[vectors[v].a + taps[k] + i] * b[k * b_row + c] + bias[c], for all columns c and outputs i.
 // A call adds some of the taps.
 struct LineTile {
   const float* a = nullptr;
@@ -29,7 +29,7 @@ struct LineTile {
   const float* b = nullptr;            // as many columns as the tile has, of which `columns` are stored
   int64_t b_row = 0;
   float* to = nullptr;
-  int64_t to_step = 0;
+  int64_t to_step = 0, apart = 1;
   int columns = 0;
   const float* bias = nullptr;         // null: none
   bool clamps = false;

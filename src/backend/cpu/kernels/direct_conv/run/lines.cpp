@@ -26,6 +26,8 @@ using Index = LinePlan::Index;
 using Along = LinePlan::Along;
 using Tap = LinePlan::Tap;
 
+constexpr int64_t most_apart = 8;
+
 size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // The only axis along which an index moves; -1 if there is none or several.
@@ -62,15 +64,11 @@ class Planner {
   }
 
   bool plan() {
-    // The last index of results with neighbouring results.
-    for (size_t i = kept_.size(); i-- > 0 && x_ == none;) {
-      if (kept_[i].extent > 1 && kept_[i].to == 1) x_ = i;
-    }
-    if (x_ == none) return false;
+    if (!choose_line()) return false;
     join_windows(kept_[x_]);
     count_elements(kept_[x_]);
     for (const Index& i : kept_) {
-      if (i.extent > 1 && i.to == kept_[x_].extent) join_windows(i);
+      if (i.extent > 1 && i.to == kept_[x_].extent * kept_[x_].to) join_windows(i);
     }
     if (!find_line()) return false;
     find_next();
@@ -78,7 +76,7 @@ class Planner {
       if (i != x_ && i != y_ && kept_[i].extent != 1) p_.outer.push_back(kept_[i]);
     }
     p_.in_place = p_.x.step == 1 && !leaves() && p_.x.extent >= p_.lanes() && !reads_often();
-    if (!leaves() && p_.x.step == 1 && p_.y.extent > 1 && p_.stride[p_.y.axis] * p_.y.step == p_.x.extent && p_.y.to == p_.x.extent) join();
+    if (!leaves() && p_.x.step == 1 && p_.y.extent > 1 && p_.stride[p_.y.axis] * p_.y.step == p_.x.extent && p_.y.to == p_.x.extent * p_.x.to) join();
     list_taps();
     return true;
   }
@@ -91,6 +89,17 @@ class Planner {
   }
 
  private:
+  // The last index of results with neighbouring results, or else with results some elements apart of neighbours in A: a phase of a transposed convolution.
+  bool choose_line() {
+    for (const bool apart : {false, true}) {
+      for (size_t i = kept_.size(); i-- > 0 && x_ == none;) {
+        const int axis = only_axis(kept_[i], p_.rank);
+        if (kept_[i].extent > 1 && (apart ? kept_[i].to > 1 && kept_[i].to <= most_apart && axis >= 0 && p_.stride[axis] == 1 : kept_[i].to == 1)) x_ = i;
+      }
+    }
+    return x_ != none;
+  }
+
   // The summed index that moves along an axis: none, or one that moves along no other. False if there are more.
   bool window(int axis, Along& to, size_t& index) {
     for (size_t i = 0; i < summed_.size(); ++i) {
@@ -158,6 +167,7 @@ class Planner {
     p_.x.axis = axis;
     p_.x.extent = kept_[x_].extent;
     p_.x.step = kept_[x_].along[axis];
+    p_.x.to = kept_[x_].to;
     return true;
   }
 
