@@ -60,6 +60,11 @@ struct LineTiles {
   int lanes, most_columns;
   const Tile* by_columns;              // 1 .. most_columns; a tile may have more columns than it stores
   const Column (*column)[3];           // by index in LineColumn::rows and LineColumn::taps
+  // Sums of `outputs_across` neighbouring outputs and two vectors of columns, which stay in `kept` as [output][column]. Null: none.
+  int outputs_across;
+  void (*across)(const LineTile&);
+  // Stores the sums of some vectors, [column][vector], with the epilogue.
+  void (*finish)(const LineTile&, const float* sums, const LineVector* at, int count);
   // Elements [first, last) of each row, and zeros around them up to `count`; it writes whole vectors.
   void (*copy)(float* to, int64_t to_step, const float* from, int64_t from_step, int64_t rows, int64_t first, int64_t last, int64_t count);
   // Of each row, elements start, start + 2 .. and then start + 1, start + 3 .., `run` of each, with zeros for those outside [0, size).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "backend/cpu/kernels/direct_conv/run/line_plan.h"
 #include "backend/cpu/run/isa.h"
@@ -266,7 +267,7 @@ void lay_out(LinePlan& p) {
   for (size_t i = 0; i < phase.size(); ++i) {
     if (p.used_phases[i] != 0) phase[i] = p.phases++;
   }
-  p.run = p.vectors(p.block_x) * p.lanes() + furthest;
+  p.run = p.vectors(p.block_x) * p.vector() + furthest;
   p.height = p.y.reach(p.block_y);
   p.used_rows.assign(static_cast<size_t>(p.height), 0);
   for (int64_t y = 0; y < p.block_y; ++y) {
@@ -299,9 +300,17 @@ void choose_column(LinePlan& p) {
   }
 }
 
+// True if vectors along columns leave less of themselves empty than those along lines, which are longer than tiles across have outputs.
+bool goes_across(const LinePlan& p) {
+  if (p.tiles->across == nullptr || p.in_place || p.panel != 2 * p.lanes()) return false;
+  auto whole = [](int64_t n, int64_t of) { return (n + of - 1) / of * of; };
+  return 20 * whole(p.x.extent, p.tiles->outputs_across) * whole(p.columns, p.panel) < 19 * whole(p.x.extent, p.lanes()) * whole(p.columns, p.tiles->most_columns);
+}
+
 // Chooses blocks whose part of A stays in a second-level cache, or in the first one where it is read once only.
 bool choose_blocks(LinePlan& p) {
-  const int64_t lanes = p.lanes();
+  p.across = goes_across(p);
+  const int64_t lanes = p.vector();
   const size_t enough = p.columns == 1 ? 24 << 10 : 256 << 10, too_many = 4 << 20;
   double work = static_cast<double>(p.x.extent * p.y.extent) * static_cast<double>(p.columns) * static_cast<double>(p.taps.size());
   int64_t outer = 1;
@@ -350,10 +359,10 @@ bool choose_blocks(LinePlan& p) {
   const int64_t tiles = (p.columns + p.tiles->most_columns - 1) / p.tiles->most_columns;
   const int64_t of_plane = std::ssize(p.taps) / std::ssize(p.planes), short_range = 16;  // taps for which sums would be kept and taken up again
   p.skips = !p.in_place && p.column == nullptr && std::ssize(p.taps) >= LinePlan::many_taps && of_plane >= short_range &&
-            std::is_sorted(p.taps.begin(), p.taps.end(), [](const Tap& a, const Tap& b) { return a.plane < b.plane; });
+            std::is_sorted(p.taps.begin(), p.taps.end(), [](const Tap& a, const Tap& b) { return std::tie(a.plane, a.y) < std::tie(b.plane, b.y); });
   p.range_bytes = padded((p.planes.size() + p.taps.size() / longest_sum + 1) * sizeof(LinePlan::Range));
-  const int64_t kept = tiles > 1 ? tiles * most_together : p.skips || std::ssize(p.taps) > longest_sum ? std::max(vectors, most_together) : most_together;
-  p.kept_bytes = padded(static_cast<size_t>(kept * lanes * p.tiles->most_columns) * 4);
+  const int64_t kept = p.across ? 2 * p.panel : tiles > 1 ? tiles * most_together : p.skips || std::ssize(p.taps) > longest_sum ? std::max(vectors, most_together) : most_together;
+  p.kept_bytes = padded(static_cast<size_t>(kept * p.lanes() * p.tiles->most_columns) * 4);
   if (p.panel == 0) {
     const int64_t wide = p.tiles->most_columns, columns = (p.columns + wide - 1) / wide * wide;
     p.b_bytes = padded(static_cast<size_t>(columns * static_cast<int64_t>(p.taps.size())) * 4);
