@@ -7,8 +7,10 @@
 
 namespace ingot::kernels {
 
+constexpr size_t most_kept = size_t{1} << 15;  // half a megabyte
+
 WindowTaps::WindowTaps(const char* step, const IndexMap& map, std::span<const IndexMap::Index> before, const IndexMap::Index& line, std::span<const IndexMap::Index> inside,
-                       std::span<const int64_t> b_steps, int64_t most, bool joins_ends, size_t sets)
+                       std::span<const int64_t> b_steps, int64_t most, bool joins_ends)
     : axes_(map.axes) {
   std::copy(map.size, map.size + axes_, size_);
   int64_t count = 1;
@@ -61,7 +63,6 @@ WindowTaps::WindowTaps(const char* step, const IndexMap& map, std::span<const In
     }
     cuts_[axis].assign(begins.begin(), begins.end());
   }
-  constexpr size_t most_kept = size_t{1} << 15;  // half a megabyte
   for (const Run& run : runs_) {
     first_.push_back(memory_);
     memory_ += 1 + run.places.size();
@@ -69,9 +70,11 @@ WindowTaps::WindowTaps(const char* step, const IndexMap& map, std::span<const In
   if (memory_ > most_kept) {
     first_.clear();
     memory_ = 1 + places_.size();
-  } else {
-    sets_ = std::clamp<size_t>(most_kept / std::max<size_t>(1, memory_), 1, std::min(sets, most_sets));
   }
+}
+
+void WindowTaps::keep_sets() {
+  if (!first_.empty()) sets_ = std::clamp<size_t>(most_kept / std::max<size_t>(1, memory_), 1, most_sets);
 }
 
 void WindowTaps::Lists::fill(size_t run, const IndexMap::Position& start, WindowTap* to) const {
