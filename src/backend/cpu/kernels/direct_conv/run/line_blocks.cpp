@@ -111,7 +111,7 @@ class Blocks {
   }
 
   // Panels of columns, of which each vector of outputs of a line is a tile.
-  void across(LineTile& d, float* result, int64_t vectors, int64_t of_line) {
+  __attribute__((noinline)) void across(LineTile& d, float* result, int64_t vectors, int64_t of_line) {
     float* const turned = kept_ + p_.panel * p_.lanes();
     int64_t first = -1, last = -1;
     for (int64_t n = 0; n < p_.columns; n += p_.panel) {
@@ -136,7 +136,7 @@ class Blocks {
   Range rows_inside(int64_t line) const {
     if (!p_.skips || p_.y.taps == 1) return {0, p_.y.taps};
     const int64_t top = at_[p_.y.axis] + line * p_.y.step, apart = p_.y.dilation, begin = std::min(p_.y.taps, (std::max<int64_t>(0, -top) + apart - 1) / apart);
-    return {begin, std::clamp((p_.size[p_.y.axis] - top + apart - 1) / apart, begin, p_.y.taps)};
+    return {begin, std::max(begin, std::min(p_.y.taps, (p_.size[p_.y.axis] - top + apart - 1) / apart))};
   }
 
   // Lists the vectors of a block, and returns their number. The last one of a line that is read in place overlaps the one before.
