@@ -78,6 +78,9 @@ class WindowTaps {
   size_t memory_ = 0, sets_ = 1;      // of a set of lists
   int64_t beside_a_ = 0, beside_b_ = 0, most_merged_ = 1;
   int axes_ = 0;
+  struct Lines {
+    int64_t begin, end;
+  } inside_[IndexMap::most] = {};     // per axis: the positions of lines of which all taps are inside
   int64_t size_[IndexMap::most] = {};
   bool across_[IndexMap::most] = {};  // axes along which the line's index moves; the indices before it move along the others
   std::vector<int64_t> cuts_[IndexMap::most];  // of the other axes: where the taps of a line change

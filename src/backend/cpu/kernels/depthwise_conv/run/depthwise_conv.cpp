@@ -165,7 +165,7 @@ Resolved resolve(const Call& call) {
   if (!p->taps.fits) refuse("an axis is left along two indices");
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->lines * p->width) * static_cast<double>(p->channels) * static_cast<double>(p->taps.places());
-  p->tasks = std::min<int64_t>(p->lines, work < least_work ? 1 : workers * 4);
+  p->tasks = std::min<int64_t>(p->lines, work < least_work || workers == 1 ? 1 : workers * 4);  // a task makes its lists of taps anew
   // Few lines that do not divide evenly among the workers: tasks are pieces of lines. Not of outputs together, whose order of sums would depend on where a piece ends.
   const int64_t most_lines = (p->lines + workers - 1) / workers;
   if (p->direct && p->together == 1 && p->tasks > 1 && most_lines * workers * 20 > p->lines * 21) {
