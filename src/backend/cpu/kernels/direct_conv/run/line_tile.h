@@ -59,7 +59,7 @@ struct LineTiles {
   using Column = void (*)(const LineColumn&, const LineTile& end);
   int lanes, most_columns;
   const Tile* by_columns;              // 1 .. most_columns; a tile may have more columns than it stores
-  const Column (*column)[3];           // by index in LineColumn::rows and LineColumn::taps
+  const Column (*column)[3];           // by index in LineColumn::rows and LineColumn::taps; null: none
   // Sums of `outputs_across` neighbouring outputs and two vectors of columns, which stay in `kept` as [output][column]. Null: none.
   int outputs_across;
   void (*across)(const LineTile&);

@@ -288,9 +288,10 @@ void choose_column(LinePlan& p) {
   // As few lines twice as possible.
   auto all = [&](int64_t rows) { return (p.block_y + rows - 1) / rows * rows; };
   for (const int& rows : LineColumn::rows) {
-    if (rows > p.block_y || (p.rows > 0 && all(rows) > all(p.rows))) continue;
+    const LineTiles::Column column = p.tiles->column[&rows - LineColumn::rows][taps - LineColumn::taps];
+    if (column == nullptr || rows > p.block_y || (p.rows > 0 && all(rows) > all(p.rows))) continue;
     p.rows = rows;
-    p.column = p.tiles->column[&rows - LineColumn::rows][taps - LineColumn::taps];
+    p.column = column;
   }
   if (p.column == nullptr) return;
   auto b_row = [&](size_t k) { return p.panel == 0 ? p.b_rows[k] : static_cast<int64_t>(k) * p.panel; };
