@@ -96,7 +96,8 @@ std::optional<int64_t> along_lines(const Site& site, const Gemm& g) {
     for (size_t i = out.size(); i-- > g.batch_rank; step *= g.map->dims[i]) out[i] = step;
     return out;
   };
-  if (to.strides.back() == ir::Dim(1) && !(to.dims.back() == ir::Dim(1))) return std::nullopt;
+  constexpr int64_t few = 4;  // columns beside one another: their stores are element by element
+  if (to.strides.back() == ir::Dim(1) && to.dims.back().constant().value_or(INT64_MAX) > (group_axis(g) == npos ? few : 1)) return std::nullopt;
   kept.steps = steps(to);
   for (const Instruction& i : site.body->code) {
     if (i.kind == Instruction::Kind::load) kept.loads.push_back(steps(site.operands[i.operand]));

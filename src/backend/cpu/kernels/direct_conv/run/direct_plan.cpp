@@ -221,14 +221,15 @@ void find_end(Plan& p, const Constants& c) {
   s = {};
 }
 
-// The step with vectors along lines, if its results are neighbours there and not along columns.
+// The step with vectors along lines, if its results are neighbours there, or a few columns are and the next output lies behind them.
 std::shared_ptr<const LinePlan> along_lines(const Plan& p, const Constants& c, const Call& call) {
+  constexpr int64_t few = 4;  // columns beside one another: their stores are element by element
   const size_t batch = c.batch_rank;
   LineProblem q;
   if (!set_line_end(*c.body, q)) return nullptr;
   const TensorRef &to = call.operands[2 + c.body->stores[0].operand], &b = call.operands[1];
   auto steps = [](const TensorRef& t, size_t d) { return t.dims[d] == 1 ? 0 : t.strides[d]; };
-  if (to.strides[batch + 1] == 1 && p.n > 1) return nullptr;
+  if (to.strides[batch + 1] == 1 && p.n > (c.grouped ? 1 : few)) return nullptr;
   const TensorRef* bias = q.has_bias ? &call.operands[2 + static_cast<size_t>(c.body->simple.bias)] : nullptr;
   if (bias != nullptr && bias->dims[batch] != 1 && bias->strides[batch] != 0) return nullptr;
   const std::span<const int64_t> sizes = call.sizes.subspan(3, c.map_sizes());
@@ -355,6 +356,7 @@ Resolved resolve(const Call& call) {
   constexpr int64_t large = 1 << 20;
   p->large = p->line_count * p->line.extent * std::abs(static_cast<int64_t>(p->line.step)) * 4 > large;
   if (!p->winograd) p->units = units_together(*p);
+  if (p->units == 1) p->taps.keep_sets();
   if (!p->lines.empty()) p->next_line = static_cast<int64_t>(p->lines.back().step);
   p->tap_bytes = padded(static_cast<size_t>(p->units) * p->taps.memory() * sizeof(WindowTap));
   p->bias_bytes = p->n % lanes == 0 || p->narrow != nullptr ? 0 : 2 * padded(static_cast<size_t>(p->groups * p->n + 2 * lanes) * 4);
