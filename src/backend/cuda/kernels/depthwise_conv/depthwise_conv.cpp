@@ -38,7 +38,8 @@ EmittedStep emit(const std::function<EmittedDepthwiseConv(const std::vector<int>
   return step_of(print({used.contains(args.name + "_0") ? 0 : 1}));
 }
 
-constexpr int64_t longest_sum = 512;  // of one thread
+constexpr int64_t longest_of_group = 512;  // of one thread
+constexpr int64_t longest_sum = 1024;  // of the threads that share it
 
 // True if sums by single threads cost less than what the other ways to multiply by so few columns copy, or multiply for nothing (estimates).
 bool has_few_columns(const Gemm& g) {
@@ -59,7 +60,7 @@ void grouped_conv_offers(const Gemm& g, const Site& site, const Target& target, 
   if (!g.convolution || !g.map) return;
   if (auto o = grouped_conv_obstacle(g, *site.body, site.operands)) return out.refusals.push_back({name, o->obstacle, std::move(o->reason)});
   const bool groups = std::any_of(g.b[0].strides.begin(), g.b[0].strides.begin() + static_cast<int64_t>(g.batch_rank), [](const Dim& s) { return !is(s, 0); });
-  if (groups ? g.b[0].dims[g.batch_rank].value() > longest_sum : !has_few_columns(g))
+  if (groups ? g.b[0].dims[g.batch_rank].value() > longest_of_group : !has_few_columns(g))
     return out.refusals.push_back({name, Obstacle::cost, "so many products are faster by matrix instructions"});
   const bool matrices = target.architecture >= 80 && (is_half(g.type) || settings.tf32_convolutions);
   auto print = [&g, &site, matrices](const std::vector<int>& variants) { return emit_grouped_conv(g, *site.body, site.operands, matrices, variants); };

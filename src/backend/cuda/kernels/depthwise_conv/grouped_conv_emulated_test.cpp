@@ -197,6 +197,9 @@ std::vector<Site> sites() {
   add("odd addresses", [](Site& s) { s.shifted = true, s.columns = 8; });
   add("odd addresses, B along K", [](Site& s) { s.shifted = s.along_k = true; });
   add("3 columns alone", [](Site& s) { s.groups = 1, s.channels = 32, s.columns = 3, s.along_k = true, s.results_first = true, s.w = 16; });
+  add("64 channels to 3 columns alone, lanes share sums", [](Site& s) { s.groups = 1, s.channels = 64, s.columns = 3, s.rows = 2; });
+  add("floats, 16 channels to 2 columns alone, B along K, odd addresses",
+      [](Site& s) { s.type = DType::f32, s.groups = 1, s.channels = 16, s.columns = 2, s.along_k = s.shifted = true, s.stride = 2; });
   add("1 column alone, images first",
       [](Site& s) { s.groups = 1, s.channels = 12, s.columns = 1, s.channels_first = s.results_first = true, s.h = 1, s.rows = 1, s.pad = 3, s.w = 50, s.taps = 7; });
   for (bool along_k : {false, true}) {

@@ -131,6 +131,7 @@ class Printer {
  private:
   // Threads that keep a large GPU busy; products that are printed one after another.
   static constexpr int64_t busy = int64_t{132} * 192, most_printed = 400;
+  static constexpr int most_lanes = 8;
 
   // True if a warp can multiply sixteen outputs of a line by all columns of its group: whole pieces of 16 bytes of adjacent channels, and results for eight lanes.
   bool is_for_matrices() const {
@@ -158,6 +159,10 @@ class Printer {
     const auto wanted = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(all / (most * busy), 1, 4))));
     const bool turned = std::any_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return lies_along_rows(s.operand); });
     args_.tile = static_cast<uint8_t>(std::min(turned && beside() > 1 ? std::gcd(width, std::max<int64_t>(wanted, 2)) : wanted, width));
+    // Few columns of many channels are too few threads: adjacent ones share each sum, and read adjacent channels.
+    if (s_.group != none || s_.channel == none) return;
+    const int64_t pieces = s_.extent(s_.channel) / s_.together;
+    while (args_.lanes < most_lanes && pieces % (args_.lanes * 2) == 0 && all / (most * args_.tile) * args_.lanes < 4 * busy) args_.lanes *= 2;
   }
 
   int64_t groups() const { return s_.group == none ? 1 : s_.extent(s_.group); }
@@ -204,6 +209,7 @@ class Printer {
     auto next = [&](const std::string& declared, int64_t count, const std::string& times) {
       out += fmt::format("  {} = (int)(rest % {}u){};\n  rest /= {}u;\n", declared, count, times, count);
     };
+    if (args_.lanes > 1) next("const int part", args_.lanes, "");
     if (!by_matrices()) next("const int n0", s_.extent(s_.column()) / args_.vector, " * V");
     next("const int own", beside(), "");
     next("const int first", tiles(), by_matrices() ? fmt::format(" * {} + lane / 4 * T", Args::rows_of_matrix) : " * T");
@@ -224,7 +230,8 @@ class Printer {
       }
       out += ";\n";
     }
-    return out + "  wait_for_others();\n  if (rest != 0) return;\n";
+    out += "  wait_for_others();\n";
+    return args_.lanes > 1 ? out : out + "  if (rest != 0) return;\n";
   }
 
   // The loops over K but taps, outermost first; of the innermost ones so many turns are printed that their loads overlap.
@@ -237,8 +244,10 @@ class Printer {
     int64_t left = std::max<int64_t>(1, most_printed / (taps() * s_.together * args_.vector * args_.tile));
     std::string out;
     for (size_t k = order.size(); k-- > 0;) {
-      const int64_t by = order[k] == s_.channel ? s_.together : 1, turns = s_.extent(order[k]) / by, printed = std::min(turns, left);
-      out = fmt::format("#pragma unroll {}\n  for (int c{} = 0; c{} < {}; c{} += {})\n", printed, order[k], order[k], s_.extent(order[k]), order[k], by) + out;
+      const bool shared = order[k] == s_.channel && args_.lanes > 1;
+      const int64_t by = order[k] == s_.channel ? s_.together * args_.lanes : 1, turns = s_.extent(order[k]) / by, printed = std::min(turns, left);
+      const std::string begin = shared ? fmt::format("part * {}", s_.together) : "0";
+      out = fmt::format("#pragma unroll {}\n  for (int c{} = {}; c{} < {}; c{} += {})\n", printed, order[k], begin, order[k], s_.extent(order[k]), order[k], by) + out;
       left = printed == turns ? left / turns : 1;
     }
     return out;
@@ -298,7 +307,11 @@ class Printer {
     out += fmt::format("#pragma unroll\n      for (int e = 0; e < C; ++e) {{\n        f32 b[V];\n#pragma unroll\n        for (int v = 0; v < V; ++v) b[v] = value({});\n",
                        along_k ? "w[v][e]" : "w[e][v]");
     out += "#pragma unroll\n        for (int t = 0; t < T; ++t) {\n          const f32 x = value(held[of[t * taps + k]][e]);\n#pragma unroll\n";
-    return out + "          for (int v = 0; v < V; ++v) sums[t][v] += x * b[v];\n        }\n      }\n    }\n  }\n";
+    out += "          for (int v = 0; v < V; ++v) sums[t][v] += x * b[v];\n        }\n      }\n    }\n  }\n";
+    if (args_.lanes == 1) return out;
+    // Threads behind the last output have indices of others until here: all lanes of a warp exchange their sums.
+    return out + fmt::format("#pragma unroll\n  for (int lanes = {}; lanes > 0; lanes /= 2) {{\n#pragma unroll\n    for (int e = 0; e < T * V; ++e) ", args_.lanes / 2) +
+           "sums[e / V][e % V] += __shfl_xor_sync(0xffffffffu, sums[e / V][e % V], lanes);\n  }\n  if (rest != 0 || part != 0) return;\n";
   }
 
   // The indices of K of a piece of 16 bytes of channels.

@@ -479,6 +479,18 @@ std::vector<ProductSite> gated_sites() {
   return out;
 }
 
+TEST(cuda_product_emulated, few_rows_equal_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const ProductSite& s : sites_of_few_rows()) check(s, Where::early);
+}
+
+TEST(cuda_product, few_rows_equal_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const ProductSite& s : sites_of_few_rows()) check(s, Where::gpu);
+  check(plain(2, 9216, 1536, true), Where::gpu);
+  check(plain(4, 4096, 4096, true, DType::bf16), Where::gpu);
+}
+
 TEST(cuda_product_emulated, gated_rows_equal_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const ProductSite& s : gated_sites()) {

@@ -55,6 +55,8 @@ ProductSite few_channels(const FewChannels&);
 
 // Half precision: matrices, convolutions, one row, first layers.
 std::vector<ProductSite> half_sites();
+// Two to eight rows: sizes of K, types, a gated epilogue, rows of two axes, B in pieces.
+std::vector<ProductSite> sites_of_few_rows();
 // Floats by TF32: a piece of 16 bytes has four, a tile is 32 deep along K.
 std::vector<ProductSite> float_sites();
 // B is int8: tiles, K shared by blocks, one row, a prologue, a gated epilogue.

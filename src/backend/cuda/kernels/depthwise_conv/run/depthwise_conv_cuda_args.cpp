@@ -1,6 +1,7 @@
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/fields.h"
 
@@ -8,12 +9,12 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x34434344;  // "DCC4"
+constexpr uint32_t magic = 0x35434344;  // "DCC5"
 
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.all(a.grouped, a.batch, a.matrices, a.lines, a.rank, a.kept, a.summed, a.stores, a.vector, a.tile, a.sizes);
+  s.all(a.grouped, a.batch, a.matrices, a.lines, a.rank, a.kept, a.summed, a.stores, a.vector, a.tile, a.lanes, a.sizes);
   auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
   s.list(a.steps, [&](auto& step) { s.field(step); });
   s.list(a.unguarded, [&](auto& axis) { s.field(axis); });
@@ -36,6 +37,7 @@ void check(const DepthwiseConvCudaArgs& a) {
   for (int64_t step : a.steps) require(step >= 0 && step <= INT32_MAX, "map");
   for (uint8_t axis : a.unguarded) require(axis < a.rank, "map");
   require(a.vector >= 1 && a.vector <= 8 && a.tile >= 1 && a.tile <= 8, "tile");
+  require(std::has_single_bit(a.lanes) && a.lanes <= 32 && (a.lanes == 1 || (a.grouped && !a.matrices)), "lanes");
   require(!a.matrices || (a.grouped && a.tile == 2), "matrices");
   require(a.sizes >= a.indices() + a.rank && a.sizes <= 250, "sizes");
   require(a.stores >= 1 && a.operands.size() >= size_t{2} + a.stores && a.operands.size() <= 250, "operands");

@@ -33,6 +33,7 @@ struct DepthwiseConvCudaArgs {
   uint8_t rank = 1, kept = 2, summed = 0, stores = 1;
   uint8_t vector = 1;                // channels per thread in name_0; columns in both if grouped
   uint8_t tile = 1;                  // outputs per thread along the index before the channels
+  uint8_t lanes = 1;                 // threads that share each sum of a GEMM: a power of two
   std::vector<int64_t> steps;        // strides of the map: [rank][kept + summed], not negative
   std::vector<uint8_t> unguarded;    // axes of A that the map never leaves
   uint32_t sizes = 0;                // of the step

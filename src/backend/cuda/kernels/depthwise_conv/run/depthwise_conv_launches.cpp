@@ -116,7 +116,7 @@ CudaLaunches depthwise_conv_cuda_launches(const Call& call, const CudaMachine&) 
   numbers.append(parameters, pointers, args.numbers, 0);
   auto launch = [&](int variant, int64_t vector) {
     const bool by_warps = variant == 0 && args.matrices;
-    int64_t threads = by_warps ? divided_up(width, Args::rows_of_matrix) * 32 : divided_up(width, args.tile) * (channels / vector);
+    int64_t threads = by_warps ? divided_up(width, Args::rows_of_matrix) * 32 : divided_up(width, args.tile) * (channels / vector) * args.lanes;
     // Thread indices are 32-bit.
     if (__builtin_mul_overflow(threads, lines, &threads) || threads > int64_t{UINT32_MAX} - Args::threads) {
       fail(Code::unsupported, "a depthwise_conv step is too large for a GPU");
