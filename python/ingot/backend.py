@@ -7,6 +7,7 @@ import operator
 
 import torch
 from torch._functorch.aot_autograd import aot_export_module
+from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
 from . import autocast, devices, hidden_views, identities, numbers, overlap, passes as passes_
@@ -130,8 +131,8 @@ def _functionalised(module, fakes):
 
 
 def _refuse_lost_tensors(traced):
-    """Refuses a graph with a constant that is a tensor of the trace itself: torch lost the node that computes it (views of empty tensors that are written)."""
-    if any(n.op == "get_attr" and isinstance(getattr(traced, n.target, None), FunctionalTensor) for n in traced.graph.nodes):
+    """Refuses a graph with a constant that is a tensor of the trace itself: torch lost the node that computes it (views of empty tensors that are written, `torch.Tensor(zeros)`)."""
+    if any(n.op == "get_attr" and isinstance(getattr(traced, n.target, None), (FunctionalTensor, FakeTensor)) for n in traced.graph.nodes):
         raise NotFunctional("torch's functional graph loses the operator that computes a tensor")
 
 

@@ -297,7 +297,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
         values = next(n for n in program.graph.nodes if n.op == "output").args[0]
         kinds = [s.kind is OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs]
         before = lays([v for v, user in zip(values, kinds) if user], [n for n in program.graph.nodes if n.op == "placeholder"], typed=not casts)
-        program = _functionalised(program)
+        program = _functionalised(autocast.with_einsum_casts(program))
     program = read_numbers.settled(program)
     if branches:
         program = with_checks(program, branches, chosen or {})

@@ -52,7 +52,7 @@ void add_waste(const Site& site, double tile_rows, Offers& out) {
   if (gemm == nullptr || gemm->map || gemm->batch_rank == 0) return;
   const auto rows = static_cast<double>(gemm->a.dims[gemm->batch_rank].constant().value_or(0));
   const double waste = rows == 0 ? std::numeric_limits<double>::infinity() : std::ceil(rows / tile_rows) * tile_rows / rows - 1;
-  for (Offer& o : out.offers) o.waste = waste;
+  for (Offer& o : out.offers) o.waste = o.batches_share_tiles ? 0 : waste;
 }
 
 void offer_plain(const Site& site, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers& out, std::vector<CodeUnit> (*code)(const Plain&)) {

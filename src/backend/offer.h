@@ -140,7 +140,7 @@ struct EmittedStep {
   size_t elementwise = SIZE_MAX;
   // Steps with equal names here can be one step, if they are independent (Compiler::join); empty: not this one.
   std::string alike = {};
-  // The step with the code that it would not launch alone, for steps that are joined; null: there is no other.
+  // The step in the form in which it is joined, with code that it would not launch alone; null: there is no other.
   std::shared_ptr<const EmittedStep> whole = {};
   // The step is faster if its result takes the memory of an operand that is read element by element, since the caches hold that.
   bool reuses = false;
@@ -156,6 +156,7 @@ struct Offer {
   bool side_by_side = false;         // if the last axis of the result is strided, prefer to store it contiguously and copy it
   bool image_in_place = false;       // reads a convolution's image as it lies; else a copy with channels innermost is made if the graph has one
   bool lines_apart = false;          // rows of a result may lie in lines apart: a batch of them is one call
+  bool batches_share_tiles = false;  // rows of several batches of a GEMM, which share B, fill its tiles together
   double waste = 0;                  // of a GEMM's work, the share that is lost in tiles that the rows of one batch do not fill
   bool takes_body = true;            // else the result is stored, and a separate step computes the body
   bool by_sums = false;              // a GEMM of few elements is faster as a fused body that reduces over K; the offer emits nothing
@@ -238,7 +239,7 @@ struct Compiler {
 };
 const Compiler& compiler_for(const Target&);
 
-// Notes the waste of offers for a GEMM with batches, for tiles of this many rows. The number of a batch's rows must be known.
+// Notes the waste of offers for a GEMM with batches, for tiles of this many rows. The number of a batch's rows must be known, unless batches share tiles.
 void add_waste(const Site&, double tile_rows, Offers&);
 
 // Adds an offer if the site is one of these kernels without a body. `code`: gives the step's device code, on backends that have any.

@@ -75,7 +75,26 @@ std::map<ValueId, size_t> find_depthwise(const Context& c) {
   return found;
 }
 
-// Finds copies of inputs, as concatenations of one part, that only views between them and one convolution read.
+// True if views lead from v to convolutions' images, and nothing else reads it.
+bool is_image(const Context& c, ValueId v) {
+  std::vector<ValueId> left{v};
+  while (!left.empty()) {
+    v = left.back();
+    left.pop_back();
+    if (c.uses[v] != c.users[v].size()) return false;
+    for (const NodeId id : c.users[v]) {
+      const Node& reader = c.graph.nodes[id];
+      if (is_view(reader.op)) {
+        left.push_back(reader.out[0]);
+      } else if (!is_convolution(reader) || reader.in[0] != v) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Finds copies of inputs, as concatenations of one part, that only views between them and convolutions read: one, or the phases of a transposed one.
 std::set<ValueId> find_image_copies(const Context& c) {
   std::set<ValueId> found;
   const Graph& g = c.graph;
@@ -85,12 +104,12 @@ std::set<ValueId> find_image_copies(const Context& c) {
     bool widened = false;
     for (; is_plain_view(g, from) || c.widens(g.producer(from)); from = g.producer(from).in[0]) widened = widened || !is_plain_view(g, from);
     if (g.producer(from).op != Op::input) continue;
+    if (!widened && is_image(c, node.out[0])) found.insert(node.out[0]);
     ValueId v = node.out[0];
     while (c.uses[v] == 1 && c.users[v].size() == 1 && is_view(g.nodes[c.users[v][0]].op)) v = g.nodes[c.users[v][0]].out[0];
     if (c.uses[v] != 1 || c.users[v].size() != 1) continue;
     const Node& reader = g.nodes[c.users[v][0]];
-    const bool depthwise = reader.op == Op::mul && c.users[reader.out[0]].size() == 1 && c.depthwise.contains(g.nodes[c.users[reader.out[0]][0]].out[0]);
-    if (depthwise || (!widened && is_convolution(reader) && reader.in[0] == v)) found.insert(node.out[0]);
+    if (reader.op == Op::mul && c.users[reader.out[0]].size() == 1 && c.depthwise.contains(g.nodes[c.users[reader.out[0]][0]].out[0])) found.insert(node.out[0]);
   }
   return found;
 }

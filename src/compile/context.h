@@ -45,7 +45,7 @@ struct Context : Subject {
   std::vector<uint32_t> uses;                   // per value, counting outputs
   std::vector<ir::ValueId> written;             // per output: the leaf that it overwrites, or none_id
   std::set<ir::ValueId> pieces;                 // concatenated weights that one GEMM could read piece by piece
-  std::set<ir::ValueId> image_copies;           // copies of the function's images that one convolution alone reads
+  std::set<ir::ValueId> image_copies;           // copies of the function's images that convolutions alone read
   std::map<ir::NodeId, EncodedB> encoded;       // GEMMs that could read the integers of an encoded B
   std::map<ir::ValueId, size_t> depthwise;      // sums that may be depthwise convolutions, and which factor of the product below is the windows
   // True for a cast from a half type that the backend's depthwise convolutions do themselves.

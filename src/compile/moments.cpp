@@ -1,10 +1,11 @@
-// Merges a sum and the sum of squared differences from its mean into one node where the backend has a kernel that computes both in one read of a long row.
+// Merges a sum and the sum of squared differences from its mean into one node where the backend has a kernel that computes both in one read.
 #include <algorithm>
 #include <map>
 
 #include "compile/expand.h"
 #include "ir/compose.h"
 #include "ir/replace.h"
+#include "ir/reshape_groups.h"
 #include "kernels/definition.h"
 #include "kernels/run/kernel.h"
 
@@ -49,11 +50,18 @@ bool are_same(const Graph& g, ValueId a, ValueId b, const Dims& dims) {
   return x && y && *x == *y;
 }
 
+// True if `v` is the number `n`.
+bool is_size(const Graph& g, ValueId v, const Dim& n) {
+  const Node& node = g.producer(v);
+  if (node.op == Op::literal) return n.constant() && node.attributes.scalar("value").to_double() == static_cast<double>(*n.constant());
+  return node.op == Op::cast && g.producer(node.in[0]).op == Op::size && g.producer(node.in[0]).attributes.dim("dim") == n;
+}
+
 // True if `mean`, broadcast to `dims`, is the sum divided by `n`.
-bool is_mean_of(const Graph& g, ValueId mean, const Node& sum, const Dims& dims, int64_t n) {
+bool is_mean_of(const Graph& g, ValueId mean, const Node& sum, const Dims& dims, const Dim& n) {
   std::vector<const AffineMap*> maps;
   const Node& over = g.producer(below_views(g, mean, &maps));
-  if (over.op != Op::div || g.producer(over.in[1]).op != Op::literal || g.producer(over.in[1]).attributes.scalar("value").to_double() != static_cast<double>(n)) return false;
+  if (over.op != Op::div || !is_size(g, over.in[1], n)) return false;
   if (below_views(g, over.in[0], &maps) != sum.out[0]) return false;
   AffineMap all{g.type(mean).dims, {}, std::nullopt};
   for (uint32_t d = 0; d < all.dims.size(); ++d) all.axes.push_back({0, {{d, 1}}});
@@ -75,6 +83,50 @@ bool is_mean_of(const Graph& g, ValueId mean, const Node& sum, const Dims& dims,
   return all.dims.size() == dims.size();
 }
 
+// The axis of `v` along which elements are neighbours in memory, if `v` is a view of a value that is stored row-major.
+std::optional<size_t> innermost(const Graph& g, ValueId v) {
+  const Dims& dims = g.type(v).dims;
+  const Node& node = g.producer(v);
+  const bool views = node.op == Op::view && !node.attributes.map("map").fill;
+  if (!views && node.op != Op::reshape) {
+    const auto last = std::find_if(dims.rbegin(), dims.rend(), [](const Dim& d) { return !(d == Dim(1)); });
+    return last == dims.rend() ? std::nullopt : std::optional(static_cast<size_t>(dims.rend() - last) - 1);
+  }
+  const auto below = innermost(g, node.in[0]);
+  if (!below) return std::nullopt;
+  if (views) {
+    for (const AffineMap::Term& t : node.attributes.map("map").axes[*below].terms) {
+      if (t.coefficient == 1) return t.axis;
+    }
+    return std::nullopt;
+  }
+  for (const ReshapeGroup& group : reshape_groups(g.type(node.in[0]).dims, dims)) {
+    if (std::count(group.from.begin(), group.from.end(), *below) != 0 && !group.to.empty()) return group.to.back();
+  }
+  return std::nullopt;
+}
+
+// Asks the backend for a kernel that reads `x`, with the innermost axis last.
+bool is_offered(const Graph& g, ValueId x, std::vector<int64_t> axes, const Backend& backend) {
+  Dims dims = g.type(x).dims;
+  if (const auto inner = innermost(g, x)) {
+    std::rotate(dims.begin() + static_cast<int64_t>(*inner), dims.begin() + static_cast<int64_t>(*inner) + 1, dims.end());
+    for (int64_t& axis : axes) {
+      const auto at = static_cast<int64_t>(*inner);
+      axis = axis == at ? std::ssize(dims) - 1 : axis - (axis > at);
+    }
+  }
+  Graph in_order;
+  Node sketch;
+  sketch.op = Op::moments;
+  sketch.in = {in_order.add_input("x", {g.type(x).dtype, dims})};
+  sketch.attributes = {{"axes", to_attribute(axes)}};
+  const kernels::Definition& moments = *kernels::definition_of(Op::moments);
+  const kernels::PlainStep step = moments.plain(in_order, sketch);
+  backend::Plain plain{moments.name, step.constants, {g.type(x).dtype, DType::f32, DType::f32}};
+  return backend.has_offer({std::move(plain), nullptr, {backend::unplaced(dims)}});
+}
+
 // Finds the sum of which `squares` uses the mean, if the backend has a kernel for both.
 std::optional<NodeId> find_sum(const Graph& g, const Node& squares, const Backend& backend) {
   if (!is_sum(squares)) return std::nullopt;
@@ -88,18 +140,11 @@ std::optional<NodeId> find_sum(const Graph& g, const Node& squares, const Backen
   const Node& first = g.producer(sum);
   const std::vector<int64_t> axes = squares.attributes.integers("axes");
   if (!is_sum(first) || first.attributes.integers("axes") != axes || !are_same(g, first.in[0], difference.in[0], dims)) return std::nullopt;
-  int64_t n = 1;
-  for (int64_t axis : axes) n *= dims[static_cast<size_t>(axis)].constant().value_or(0);
-  if (n == 0 || dims.size() > kernels::max_rank || !is_mean_of(g, difference.in[1], first, dims, n)) return std::nullopt;
-  const kernels::Definition& moments = *kernels::definition_of(Op::moments);
-  Node sketch;
-  sketch.op = Op::moments;
-  sketch.in = {first.in[0]};  // not the subtraction's operand, which may lack leading axes of size 1
-  sketch.attributes = {{"axes", to_attribute(axes)}};
-  const kernels::PlainStep step = moments.plain(g, sketch);
-  backend::Plain plain{moments.name, step.constants, {g.type(first.in[0]).dtype, DType::f32, DType::f32}};
-  if (!backend.has_offer({std::move(plain), nullptr, {backend::unplaced(g.type(first.in[0]).dims)}})) return std::nullopt;
-  return g.values[sum].producer;
+  Dim n = 1;
+  for (int64_t axis : axes) n *= dims[static_cast<size_t>(axis)];
+  if (n == Dim(0) || dims.size() > kernels::max_rank || !is_mean_of(g, difference.in[1], first, dims, n)) return std::nullopt;
+  const ValueId x = first.in[0];  // not the subtraction's operand, which may lack leading axes of size 1
+  return is_offered(g, x, axes, backend) ? std::optional(g.values[sum].producer) : std::nullopt;
 }
 
 }  // namespace

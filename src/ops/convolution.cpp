@@ -99,7 +99,7 @@ Value convolve(const Layer& l, const Windows& on) {
   for (size_t i = 0; i < l.axes(); ++i) counts.push_back(on.count(i, l.x.dims()[2 + i]));
   if (l.is_depthwise()) return channels_second(sums(l, on, counts));
   if (l.groups > 1) return channels_second(products(l, on, counts, true));
-  return reshape(transpose(products(l, on, counts, false), 1, 2), appended({l.x.dim(0), l.w.dim(0)}, counts));
+  return channels_second(reshape(products(l, on, counts, false), appended(appended({l.x.dim(0)}, counts), {l.w.dim(0)})));
 }
 
 // ---- transposed: element k of the kernel adds input x to result x * stride + k * dilation - padding

@@ -99,6 +99,13 @@ std::vector<Value> recurrent(Value x, const State& first, const std::vector<Valu
 }
 
 using Values = std::vector<Value>;
+using Bias = std::optional<Value>;
+
+// One step of one layer, as torch.nn.LSTMCell and the like.
+State one_step(Value x, const State& before, Value from_input, Value from_hidden, Bias input_bias, Bias hidden_bias, Step step) {
+  const Cell cell{from_input, from_hidden, input_bias, hidden_bias, {}};
+  return step(cell, with_bias(times(x, from_input), input_bias), before);
+}
 
 const Definition definitions[] = {
     {"lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first)", Types::same,
@@ -119,6 +126,17 @@ const Definition definitions[] = {
      [](Value x, Value hx, Values params, bool biases, int64_t layers, double dropout, bool train, bool bidirectional, bool batch_first) {
        return recurrent(x, {hx}, params, {biases, layers, dropout, train, bidirectional, batch_first}, relu_step);
      }},
+    {"lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None)", Types::same,
+     [](Value x, Values hx, Value w, Value v, Bias b, Bias c) {
+       if (hx.size() != 2) fail(Code::invalid_input, "lstm_cell: {} first states", hx.size());
+       return one_step(x, hx, w, v, b, c, lstm_step);
+     }},
+    {"gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None)", Types::same,
+     [](Value x, Value hx, Value w, Value v, Bias b, Bias c) { return one_step(x, {hx}, w, v, b, c, gru_step)[0]; }},
+    {"rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None)", Types::same,
+     [](Value x, Value hx, Value w, Value v, Bias b, Bias c) { return one_step(x, {hx}, w, v, b, c, tanh_step)[0]; }},
+    {"rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None)", Types::same,
+     [](Value x, Value hx, Value w, Value v, Bias b, Bias c) { return one_step(x, {hx}, w, v, b, c, relu_step)[0]; }},
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ LEFT_OUT = {
     "prims.sum.default": "torch's own step of a decomposition, which no model calls",
     "prims.broadcast_in_dim.default": "torch's own step of a decomposition, which no model calls",
     **dict.fromkeys(
-        ("aten.lstm.input", "aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input"),
+        ("aten.lstm.input", "aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input", "aten.lstm_cell.default", "aten.gru_cell.default", "aten.rnn_tanh_cell.default", "aten.rnn_relu_cell.default"),
         "no draw of its weights fits: tests/python/test_recurrent.py",
     ),
     "aten.native_dropout.default": "torch's trace puts its result in the place of its operand, wherever the program names that",

@@ -1,5 +1,6 @@
 """Regions of torch.autocast, inside the model and around it: dtypes and results are those of eager under the same autocast."""
 
+import contextlib
 import copy
 import sys
 from pathlib import Path
@@ -122,6 +123,33 @@ def test_a_region_around(way, options):
         assert bool(compiled.report.in_torch) == bool(options), compiled.report
         got = compiled(x)
     check(got, eager, exactly(model, x))
+
+
+class Einsums(torch.nn.Module):
+    """Products of float32 weights, of values of both types, and multiplications alone, which autocast leaves in the wider type."""
+
+    def __init__(self, region):
+        super().__init__()
+        self.linear, self.region = torch.nn.Linear(16, 16), region
+        self.experts, self.keys = torch.nn.Parameter(torch.randn(3, 16, 8)), torch.nn.Parameter(torch.randn(16, 16))
+
+    def forward(self, x):
+        with HALF() if self.region else contextlib.nullcontext():
+            y = self.linear(x)
+            out = torch.einsum("nc,ech->enh", y, self.experts), torch.einsum("nc,ech->enh", x, self.experts), torch.einsum("nc,ech,eh->nh", y, self.experts, self.experts[:, 0])
+            return *out, torch.einsum("nc,hc->nhc", y, self.keys), torch.einsum("nc->cn", y)
+
+
+@WAYS
+@pytest.mark.parametrize("inside", [True, False], ids=["a region inside", "a region around"])
+def test_einsum_casts_as_the_products_it_is_made_of(way, inside):
+    torch.manual_seed(0)
+    model, x = Einsums(inside).eval(), torch.randn(9, 16)
+    with contextlib.nullcontext() if inside else HALF():
+        compiled, eager = way(model, x), model(x)
+        assert [t.dtype for t in eager] == [torch.bfloat16] * 3 + [torch.float32, torch.bfloat16]
+        assert compiled.report.whole, compiled.report
+        check(compiled(x), eager, exactly(model, x))
 
 
 @pytest.mark.parametrize("kind", ["program", "file"])

@@ -31,6 +31,11 @@ KINDS = {
     "residual": (Residual, (3, 24, 20)),
     "dilated": (lambda: nn.Conv2d(6, 9, 3, padding=4, dilation=3), (6, 12, 11)),
     "groups": (lambda: nn.Conv2d(12, 8, 3, padding=1, groups=4), (12, 9, 9)),
+    "groups of six columns": (lambda: nn.Sequential(nn.Conv1d(96, 96, 40, padding=20, groups=16), nn.GELU()), (96, 25)),
+    "groups of one column": (lambda: nn.Sequential(nn.Conv2d(12, 3, 3, padding=1, groups=3), nn.ReLU()), (12, 9, 9)),
+    "groups of ten columns": (lambda: nn.Conv2d(15, 30, 3, stride=2, padding=1, groups=3), (15, 9, 9)),
+    "pixel shuffle": (lambda: nn.Sequential(nn.Conv2d(6, 20, 3, padding=1), nn.PixelShuffle(2), nn.ReLU(), nn.Conv2d(5, 4, 1)), (6, 9, 11)),
+    "pixel unshuffle": (lambda: nn.Sequential(nn.Conv2d(6, 5, 3, padding=1), nn.PixelUnshuffle(3), nn.SiLU()), (6, 9, 12)),
     "depthwise": (lambda: nn.Sequential(nn.Conv2d(12, 12, 5, padding=2, groups=12), nn.Conv2d(12, 5, 1)), (12, 9, 9)),
     "one axis": (lambda: nn.Sequential(nn.Conv1d(5, 8, 4, padding=2), nn.GELU(), nn.Conv1d(8, 3, 3, stride=2)), (5, 33)),
     "three axes": (lambda: nn.Conv3d(4, 6, 3, padding=1, stride=2), (4, 6, 7, 8)),
@@ -115,7 +120,7 @@ def test_results_laid_out_anew(shape):
             assert_accurate(found, eager, right, depth=1000)
 
 
-@pytest.mark.parametrize("kind", ["residual", "groups", "one axis"])
+@pytest.mark.parametrize("kind", ["residual", "groups", "groups of six columns", "one axis", "pixel shuffle"])
 def test_open_sizes(kind):
     model, shape = make(kind)
     sizes = lambda size: (size, *shape)  # noqa: E731

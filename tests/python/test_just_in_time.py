@@ -195,6 +195,31 @@ def test_parameters_and_buffers_that_are_replaced(model):
         check(compiled, model, x)
 
 
+class Padded(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.linear(torch.cat([x, torch.Tensor(torch.zeros(x.shape[0], 3, 8)).type(x.type())], 1))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_tensor_made_of_a_tensor(dynamic):
+    """torch's trace before dispatch has it as a constant without values."""
+    model, x, reports = Padded().eval().requires_grad_(False), torch.randn(2, 5, 8), []
+
+    def backend(graph, examples):
+        made = ingot_backend(graph, examples)
+        reports.append(made.report)
+        return made
+
+    torch._dynamo.reset()
+    result = torch.compile(model, backend=backend, dynamic=dynamic)(x)
+    assert [report.whole for report in reports] == [True]
+    assert_accurate(result, model(x), copy.deepcopy(model).double()(x.double()), depth=8)
+
+
 def test_a_check_is_an_effect():
     """torch adds a token, which orders effects, to a graph with an effect: here the check for singular matrices."""
     call, x = Counted(lambda x: torch.linalg.inv(x) * 2), torch.eye(4) * 3

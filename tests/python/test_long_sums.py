@@ -36,6 +36,18 @@ def test_linear(terms, rows, columns):
     check(torch.nn.Linear(terms, columns), torch.randn(rows, terms))
 
 
+@pytest.mark.parametrize("rows", [2, 3])
+@pytest.mark.parametrize("terms", [128, 384, 512, 1280])
+def test_few_rows_are_as_accurate_as_one(terms, rows):
+    torch.manual_seed(0)
+    module = torch.nn.Linear(terms, 992).eval().requires_grad_(False)
+    x = torch.randn(rows, terms)
+    exact = copy.deepcopy(module).double()(x.double())
+    error = off(ingot.compile(module, inputs=[x])(x), exact)
+    one = ingot.compile(module, inputs=[x[:1]])
+    assert error <= 1.6 * off(torch.cat([one(row[None]) for row in x]), exact)
+
+
 @pytest.mark.parametrize("columns, groups", [(64, 1), (8, 1), (8, 2)])
 @pytest.mark.parametrize("channels, size", [(2048, 1), (512, 3)])
 def test_convolution(channels, size, columns, groups):

@@ -47,6 +47,40 @@ def test_norms_of_groups(dtype):
         assert_accurate(found, eager, right, depth=24 * 21 * 48)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("opens", [False, True])
+def test_norms_of_channels_last(axes, opens, dtype):
+    """Sums over places where the channels are neighbours in memory, behind a convolution; of few places and many, for fixed and open sizes, on one thread and two."""
+    nn = torch.nn
+    conv, norm = getattr(nn, f"Conv{axes}d"), getattr(nn, f"InstanceNorm{axes}d")
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(conv(5, c, 3, padding=1) for c in (1, 3, 24, 40))
+            self.norms = nn.ModuleList(norm(c, affine=True) for c in (1, 3, 24, 40))
+            self.groups, self.last = nn.GroupNorm(5, 40), conv(40, 4, 1)
+
+        def forward(self, x):
+            ys = [layer(x) + 3 for layer in self.layers]
+            channels = (ys[3] - ys[3].mean(1, keepdim=True)) * torch.rsqrt(ys[3].var(1, unbiased=False, keepdim=True) + 1e-6)
+            return [*(nn.functional.leaky_relu(norm(y)) for norm, y in zip(self.norms, ys)), self.last(self.groups(ys[3])), channels]
+
+    torch.manual_seed(0)
+    model = Net().eval().requires_grad_(False).to(dtype)
+    sides = {1: [(16,), (700,), (3000,)], 2: [(4, 4), (9, 7), (40, 33)], 3: [(3, 4, 2), (5, 6, 7), (8, 9, 20)]}[axes]
+    shapes = [(n, 5, *side) for n, side in zip((1, 2, 2), sides)]
+    whole = ingot.Input(min_shape=shapes[0], opt_shape=shapes[1], max_shape=(2, 5, *map(max, *sides)), dtype=dtype)
+    for threads in (1, 2) if opens else (2,):
+        compiled = ingot.compile(model, inputs=[whole], fallback="error", threads=threads) if opens else None
+        for shape in shapes:
+            x = torch.randn(shape).to(dtype)
+            fixed = compiled or ingot.compile(model, inputs=[x], fallback="error", threads=threads)
+            for found, eager, right in zip(fixed(x), model(x), copy.deepcopy(model).double()(x.double())):
+                assert_accurate(found, eager, right, depth=1000)
+
+
 @pytest.mark.parametrize("shape", [(1, 4), (1, 4, 1), (1, 4, 1, 1), (1, 1, 1), (2, 4), (1, 4, 3000), (1, 4, 60, 50)], ids=str)
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_groups_of_leading_ones(shape, groups):

@@ -146,3 +146,32 @@ def test_one_plane_outside(depth):
     compare(ingot.compile(model, inputs=[torch.randn(1, 4, depth, 17, 16)], fallback="error"), model, (1, 4, depth, 17, 16))
     model[2].padding = (0, 1, 1)
     compare(ingot.compile(model, inputs=[torch.randn(1, 4, depth, 17, 16)], fallback="error"), model, (1, 4, depth, 17, 16))
+
+
+@pytest.mark.parametrize("layer, size", [
+    (nn.ConvTranspose2d(16, 1, 3, 2, 1, 1), (14, 14)),
+    (nn.ConvTranspose2d(5, 1, 4, 3, 2, 1), (13, 17)),  # a phase without taps at some ends
+    (nn.ConvTranspose2d(7, 1, (2, 5), (3, 2), output_padding=(2, 1), bias=False), (5, 19)),  # phases without taps
+    (nn.ConvTranspose2d(4, 1, 3, 2, 2, dilation=2), (9, 21)),
+    (nn.ConvTranspose2d(6, 2, 3, 2, 1, groups=2), (12, 15)),
+    (nn.ConvTranspose1d(8, 1, 5, 2, 2), (40,)),
+    (nn.ConvTranspose1d(3, 1, 7, 9), (33,)),  # results farther apart than lines are written
+    (nn.ConvTranspose3d(3, 1, 3, 2, 1, (0, 1, 1)), (3, 4, 13)),
+    (nn.Conv2d(4, 3, 1), (9, 33)),
+    (nn.Conv3d(3, 32, (3, 7, 7), (1, 2, 2), (1, 3, 3)), (4, 11, 56)),
+    (nn.Conv2d(3, 32, 5, 2, (7, 2)), (9, 40)),  # lines wholly outside
+    (nn.Conv2d(12, 64, 3, 3, 1, bias=False), (21, 60)),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_lines(layer, size, dtype):
+    """Images that lie as [N, C, ...], whose results are some elements apart or fill vectors along columns better, alone and before another layer."""
+    last = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[len(size) - 1](layer.out_channels, 5, 1)
+    threads = torch.get_num_threads()
+    try:
+        for count, model in ((1, nn.Sequential(layer)), (2, nn.Sequential(layer, nn.ReLU())), (1, nn.Sequential(layer, nn.ReLU(), last))):
+            torch.set_num_threads(count)
+            model = copy.deepcopy(model).eval().requires_grad_(False).to(dtype)
+            x = torch.randn(2, layer.in_channels, *size, dtype=dtype)
+            assert_accurate(ingot.compile(model, inputs=[x], fallback="error")(x), model(x), copy.deepcopy(model).double()(x.double()), depth=1000)
+    finally:
+        torch.set_num_threads(threads)

@@ -53,6 +53,23 @@ def test_layers(kind, form):
     compared(layer, (x,))
 
 
+CELLS = {"lstm": (torch.nn.LSTMCell, {}), "gru": (torch.nn.GRUCell, {}), "tanh": (torch.nn.RNNCell, {}), "relu": (torch.nn.RNNCell, {"nonlinearity": "relu"})}
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", CELLS)
+def test_cells(kind, bias):
+    """One step, with a state of the caller's or none; an open batch."""
+    torch.manual_seed(0)
+    make, options = CELLS[kind]
+    cell = make(12, 16, bias=bias, **options).eval()
+    x, h = torch.randn(5, 12), torch.randn(5, 16)
+    compared(cell, (x,))
+    compared(cell, (x, (h, torch.randn(5, 16)) if kind == "lstm" else h))
+    b = ingot.Input(min_shape=(1, 12), opt_shape=(5, 12), max_shape=(9, 12))
+    compared(cell, (x,), module=[b])
+
+
 @pytest.mark.parametrize("kind", LAYERS)
 def test_a_first_state(kind):
     torch.manual_seed(1)

@@ -1,5 +1,6 @@
 """Operators on short rows, on integers in their own type, and on many small matrices: right for sizes that fill no vector, beside eager and float64."""
 
+import copy
 import sys
 from pathlib import Path
 
@@ -118,6 +119,17 @@ def test_unequal_windows(sizes, to):
     is_accurate(lambda x: F.adaptive_avg_pool2d(x.relu() * 2, to) + 1, x.bfloat16())
     x[..., 0, 0] = float("inf")
     assert torch.equal(run(lambda x: F.adaptive_avg_pool2d(x, to), x).isinf(), F.adaptive_avg_pool2d(x, to).isinf())
+
+
+@pytest.mark.parametrize("to", [2, 3, (2, 4)], ids=str)
+def test_unequal_windows_between_convolutions(to):
+    """Of open sizes: each row of the convolution's result is looked up at places of its own."""
+    model = torch.nn.Sequential(torch.nn.Conv2d(8, 64, 1), torch.nn.AdaptiveAvgPool2d(to), torch.nn.Conv2d(64, 16, 1)).eval()
+    compiled = ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 8, 8, 8), opt_shape=(2, 8, 16, 16), max_shape=(4, 8, 40, 40))])
+    for sizes in [(2, 8, 16, 16), (1, 8, 20, 24), (3, 8, 31, 40)]:
+        x = torch.randn(sizes)
+        with torch.no_grad():
+            assert_accurate(compiled(x), model(x), copy.deepcopy(model).double()(x.double()), depth=64)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)

@@ -161,7 +161,7 @@ class Writer : BodyWriter {
     std::vector<NodeId> reductions;
     seen.clear();
     find_reductions(value, reductions, seen, itself);
-    if (anchor_ != none_id) return reductions.empty() ? domain_of_anchor(value, itself) : no_domain(anchor_);
+    if (anchor_ != none_id) return reductions.empty() ? domain_of_anchor(value, itself) : no_domain(with_own_epilogue(anchor_));
     if (!reductions.empty()) return domain_of_reduction(value, g_.nodes[reductions[0]]);
     const Dims& dims = g_.type(value).dims;
     domain_ = dims.empty() ? Dims{Dim(1)} : dims;
@@ -176,7 +176,7 @@ class Writer : BodyWriter {
     out_.gated = s_.may_be_gated(anchor_, dims);
     domain_ = out_.gated ? dims : g_.type(anchor_).dims;
     const std::optional<Point> at = domain_ == dims ? identity(dims) : point_over_anchor(s_, value, anchor_, itself);
-    if (!at) return no_domain(anchor_);
+    if (!at) return no_domain(with_own_epilogue(anchor_));
     out_.body.outer.assign(domain_.begin(), domain_.end() - 1);
     out_.body.row = {domain_.back()};
     out_.anchor = anchor_;

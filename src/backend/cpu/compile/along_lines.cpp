@@ -48,7 +48,11 @@ std::optional<int64_t> line_length(const ir::AffineMap& map, const StridedLayout
   if (!is_short(body)) return std::nullopt;
   size_t x = kept.steps.size();
   while (x > 0 && (map.dims[x - 1] == one || !(kept.steps[x - 1] == one))) --x;
-  if (x-- == 0) return std::nullopt;
+  const bool apart = x == 0;  // a phase of a transposed convolution
+  for (size_t i = kept.steps.size(); apart && i > 0 && x == 0; --i) {
+    if (!(map.dims[i - 1] == one) && kept.steps[i - 1].constant().value_or(0) > 1) x = i;
+  }
+  if (x-- == 0 || kept.steps[x].constant().value_or(1) > most_step) return std::nullopt;
   const auto length = map.dims[x].constant();
   if (!length) return std::nullopt;
   for (const std::vector<ir::Dim>& steps : kept.loads) {
@@ -64,7 +68,7 @@ std::optional<int64_t> line_length(const ir::AffineMap& map, const StridedLayout
   if (along == map.axes.size()) return std::nullopt;
   // Outputs may be some elements apart, as windows that strides express are.
   const auto step = a.strides[along].constant();
-  if (!step || *step < 1 || *step > most_step || (*step > 1 && !is_index(map, a, along))) return std::nullopt;
+  if (!step || *step < 1 || *step > most_step || (*step > 1 && (apart || !is_index(map, a, along)))) return std::nullopt;
   int64_t rows = 1, all = 1;
   bool has_window = false;
   for (size_t i = 0; i < map.dims.size(); ++i) {

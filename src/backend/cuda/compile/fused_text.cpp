@@ -182,7 +182,7 @@ void replace_all(std::string& text, std::string_view from, const std::string& to
 
 }  // namespace
 
-Emitted emit(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Tuning& tuning, const std::vector<bool>& aligned) {
+Emitted emit(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Tuning& tuning, const std::vector<bool>& aligned, bool any_rows) {
   size_t rank = body.outer.size() + body.row.size();
   if (rank < 1 || rank > kernels::max_domain_rank || body.operands.size() > kernels::max_operands) {
     fail(Code::unsupported, "a fused body with {} axes and {} operands is too large", rank, body.operands.size());
@@ -198,7 +198,7 @@ Emitted emit(const FusedBody& body, const std::vector<StridedLayout>& layouts, c
   }
   for (const Walk::Group& g : walk.groups) args.groups.push_back({g.first, g.last});
   args.variants = Chooser(body, walk, tuning, may_be_unaligned(body, layouts, walk, aligned)).run();
-  Numbers numbers(args);
+  Numbers numbers(args, any_rows);
   Emitted out;
   std::string text;
   for (size_t v = 0; v < args.variants.size(); ++v) text += kernel_text(body, layouts, walk, args.variants[v], v, numbers, out.sizes);

@@ -24,7 +24,8 @@ struct Emitted {
 };
 
 // A pure function: equal bodies and layouts give equal text. Operands of the step are the body's: loads, then stores. Error (unsupported) if a primitive is
-// not defined for its dtype or there are too many operands. `aligned`: see Site::aligned; the text has no kernel that no size and address can want.
-Emitted emit(const FusedBody&, const std::vector<StridedLayout>&, const Tuning& = {}, const std::vector<bool>& aligned = {});
+// not defined for its dtype or there are too many operands. `aligned`: see Site::aligned; the text has no kernel that no size and address can want. `any_rows`: for a
+// body that reduces; the text is the same for all numbers of rows and strides between them, and spare blocks end at once.
+Emitted emit(const FusedBody&, const std::vector<StridedLayout>&, const Tuning& = {}, const std::vector<bool>& aligned = {}, bool any_rows = false);
 
 }  // namespace ingot::backend::cuda

@@ -12,8 +12,17 @@ std::string Numbers::parameter(const Number& n) {
   return fmt::format("p.number[{}]", at - args_.numbers.begin());
 }
 
+bool Numbers::is_literal(const Number& n, const ir::Dim& value) const {
+  if (!value.is_constant()) return false;
+  if (!any_rows_) return true;
+  if (n.kind == Number::extent || n.kind == Number::magic) return n.a >= args_.outer;
+  if (n.kind != Number::stride) return n.kind != Number::rows;
+  const auto outer = args_.groups.begin() + args_.outer;
+  return value == ir::Dim(1) || std::none_of(args_.groups.begin(), outer, [&](const Args::Group& g) { return g.first <= n.b && n.b <= g.last; });
+}
+
 std::string Numbers::text(const Number& n, const ir::Dim& value) {
-  if (!value.is_constant()) return parameter(n);
+  if (!is_literal(n, value)) return parameter(n);
   bool noted = std::any_of(args_.known.begin(), args_.known.end(), [&](const Args::Known& k) { return k.number == n; });
   if (!noted) args_.known.push_back({n, value.value()});
   return fmt::format("{}ll", value.value());
@@ -37,7 +46,7 @@ std::string UnitText::extent(size_t g, int per) {
 
 std::string UnitText::divided(const std::string& x, size_t g, int per) {
   const ir::Dim& e = w_.groups[g].extent;
-  if (e.is_constant()) {
+  if (numbers_.is_literal({Number::extent, static_cast<uint16_t>(g), static_cast<uint16_t>(per)}, e)) {
     extent(g, per);  // records the number
     return fmt::format("{} / {}u", x, std::max<int64_t>(1, e.value() / per));
   }
@@ -81,7 +90,7 @@ void UnitText::find_row() {
     case Variant::tile: return find_tile();
     case Variant::warp:
       line("const u32 lane = threadIdx.x % {}u;", v_.lanes);
-      line("{} row = ({})blockIdx.x * {}u + threadIdx.x / {}u;", index_, index_, v_.threads / v_.lanes, v_.lanes);
+      line("{} row = ({})blockIdx.x * {}u + threadIdx.x / {}u;", index_, index_, v_.rows_of_block(), v_.lanes);
       break;
     case Variant::block:
       line("const u32 lane = threadIdx.x;");
@@ -89,17 +98,21 @@ void UnitText::find_row() {
       break;
     case Variant::column:
       line("const u32 lane = threadIdx.x / 32;");
-      line("{} row = ({})blockIdx.x * 32u + threadIdx.x % 32;", index_, index_);
+      line("{} row = ({})blockIdx.x * {}u + threadIdx.x % 32;", index_, index_, v_.rows_of_block());
       break;
   }
   if (v_.mapping == Variant::points) return;
+  if (v_.mapping != Variant::block || numbers_.any_rows()) {
+    ir::Dim rows = 1;
+    for (size_t g = 0; g < w_.outer; ++g) rows = rows * w_.groups[g].extent;
+    line("const {} rows = ({}){};", index_, index_, numbers_.text({Number::rows, 0, 1}, rows));
+  }
+  // A launch beside others may have more blocks than this one needs.
+  if (numbers_.any_rows()) line("if (({})blockIdx.x * {}u >= rows) return;", index_, v_.rows_of_block());
   if (v_.mapping == Variant::block) {
     line("const bool own = true;");
   } else {
     // All threads take part in reductions. Those without a row compute the last one again and do not store it.
-    ir::Dim rows = 1;
-    for (size_t g = 0; g < w_.outer; ++g) rows = rows * w_.groups[g].extent;
-    line("const {} rows = ({}){};", index_, index_, numbers_.text({Number::rows, 0, 1}, rows));
     line("const bool own = row < rows;");
     line("row = own ? row : rows - 1;");
   }

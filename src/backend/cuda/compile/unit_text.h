@@ -15,13 +15,17 @@ namespace ingot::backend::cuda {
 class Numbers {
  public:
   using Number = kernels::FusedCudaArgs::Number;
-  explicit Numbers(kernels::FusedCudaArgs& args) : args_(args) {}
+  // `any_rows`: the numbers of rows and the strides between them stay parameters. A thread computes with them once.
+  explicit Numbers(kernels::FusedCudaArgs& args, bool any_rows = false) : args_(args), any_rows_(any_rows) {}
+  bool any_rows() const { return any_rows_; }
+  bool is_literal(const Number&, const ir::Dim& value) const;
   // An i64 expression: a literal, or an element of p.number.
   std::string text(const Number&, const ir::Dim& value);
   std::string parameter(const Number&);
 
  private:
   kernels::FusedCudaArgs& args_;
+  bool any_rows_;
 };
 
 class UnitText {

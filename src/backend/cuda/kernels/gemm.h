@@ -1,5 +1,7 @@
 // Shared by the GEMM kernels: cuBLASLt's (matmul) and ingot's own (implicit_gemm).
 #pragma once
+#include <algorithm>
+
 #include "backend/offer.h"
 
 namespace ingot::backend::cuda {
@@ -24,6 +26,14 @@ inline ir::Dim rows_of(const Gemm& g) {
   return rows;
 }
 inline bool has_one_row(const Gemm& g) { return g.a.dims.size() == 2 && is(g.a.dims[0], 1) && !g.map; }
+// So few rows of halves that only reading B counts.
+bool has_few_rows(const Gemm&);
+// The library, and ingot's kernel for few rows, multiply by one piece of B at a time. Small pieces are faster concatenated, and the copy needs little memory.
+inline bool are_large_pieces(const Gemm& g) {
+  constexpr int64_t least = int64_t{8} << 20;
+  const ir::Dim column = g.a.dims.back() * ir::Dim(static_cast<int64_t>(ir::size_of(g.type)));
+  return std::all_of(g.b.begin(), g.b.end(), [&](const StridedLayout& b) { return (column * b.dims[1]).is_constant() && (column * b.dims[1]).value() >= least; });
+}
 
 // How to print the step, or the obstacle. `emit` refers to the function's arguments.
 struct GemmAnswer {

@@ -15,11 +15,6 @@ namespace {
 
 using kernels::GemmMap;
 
-// True if the tiles of all instruction sets can hold several groups of these sizes in a vector. Wider groups take whole vectors.
-bool has_narrow_tiles(int64_t channels, int64_t columns) {
-  return (columns == 1 && channels == 2) || (columns == 2 && (channels == 1 || channels == 2 || channels == 4)) ||
-         (columns == 4 && (channels == 1 || channels == 2 || channels == 4 || channels == 8));
-}
 constexpr int64_t vector = 8;          // columns
 constexpr int64_t most_columns = 128;  // up to here, copying rows does not pay, whatever the length of lines
 constexpr int64_t short_line = 12;     // outputs that fill most of a vector
@@ -52,21 +47,16 @@ std::optional<Sizes> sizes_of(const Gemm& g, const FusedBody& body) {
   return n && k && *n > 0 && *k > 0 ? std::optional(Sizes{*n, *k}) : std::nullopt;
 }
 
-std::optional<std::string> groups_obstacle(const Site& site, const Gemm& g, size_t axis, const Sizes& sizes, bool lines) {
+std::optional<std::string> groups_obstacle(const Site& site, const Gemm& g, size_t axis, const Sizes& sizes) {
   const auto groups = g.map->dims[axis].constant(), channels = step_in_memory(*g.map, g.a, axis).constant();
   if (!groups || !channels) return "groups of unknown sizes";
   for (size_t d = 0; d < g.batch_rank; ++d) {
     if (d != axis && !(g.b[0].strides[d] == ir::Dim(0))) return "B differs along several axes";
   }
-  if (sizes.n % vector != 0 && !lines) {
-    const ir::Dim inner = g.map->dims.back();
-    const bool beside = *channels == 1 || (inner == ir::Dim(*channels) && step_in_memory(*g.map, g.a, g.map->dims.size() - 1) == ir::Dim(1));
-    if (!has_narrow_tiles(*channels, sizes.n) || *groups * sizes.n < vector || !beside) return "no tiles for groups of these sizes";
-  }
   const size_t last = g.batch_rank + 1;
   for (const StridedLayout& x : site.operands) {
     const bool repeats = x.dims[axis] == ir::Dim(1) && x.dims[last] == ir::Dim(1);
-    if (x.dims.size() != last + 1 || (!repeats && !(x.strides[axis] == x.strides[last] * ir::Dim(sizes.n)))) return "columns of groups are not neighbours";
+    if (x.dims.size() != last + 1 || (!repeats && sizes.n != 1 && !(x.strides[axis] == x.strides[last] * ir::Dim(sizes.n)))) return "columns of groups are not neighbours";
   }
   for (const Instruction& i : site.body->code) {
     if (i.kind == Instruction::Kind::index || !i.lower.empty() || !i.in.empty()) {
@@ -76,7 +66,7 @@ std::optional<std::string> groups_obstacle(const Site& site, const Gemm& g, size
   return std::nullopt;
 }
 
-std::optional<std::string> obstacle(const Site& site, const Gemm& g, const Settings& settings, bool lines) {
+std::optional<std::string> obstacle(const Site& site, const Gemm& g, const Settings& settings) {
   if (settings.deterministic == Deterministic::batch) return "the order of sums depends on places";
   if (g.type != ir::DType::f32 || g.encoding || g.prologue || g.gated || g.b.size() > 1) return "for plain products of float32";
   const size_t k_rank = g.map->dims.size() - g.batch_rank - g.m_rank;
@@ -91,7 +81,7 @@ std::optional<std::string> obstacle(const Site& site, const Gemm& g, const Setti
   const auto sizes = sizes_of(g, *site.body);
   if (!sizes) return "K or N is unknown";
   const size_t axis = group_axis(g);
-  return axis == npos ? std::nullopt : groups_obstacle(site, g, axis, *sizes, lines);
+  return axis == npos ? std::nullopt : groups_obstacle(site, g, axis, *sizes);
 }
 
 // Outputs of a line, if images and results lie along lines and vectors may go along them.
@@ -106,7 +96,8 @@ std::optional<int64_t> along_lines(const Site& site, const Gemm& g) {
     for (size_t i = out.size(); i-- > g.batch_rank; step *= g.map->dims[i]) out[i] = step;
     return out;
   };
-  if (to.strides.back() == ir::Dim(1) && !(to.dims.back() == ir::Dim(1))) return std::nullopt;
+  constexpr int64_t few = 4;  // columns beside one another: their stores are element by element
+  if (to.strides.back() == ir::Dim(1) && to.dims.back().constant().value_or(INT64_MAX) > (group_axis(g) == npos ? few : 1)) return std::nullopt;
   kept.steps = steps(to);
   for (const Instruction& i : site.body->code) {
     if (i.kind == Instruction::Kind::load) kept.loads.push_back(steps(site.operands[i.operand]));
@@ -250,7 +241,7 @@ void direct_conv_offers(const Site& site, const Settings& settings, Offers& out)
   };
   // Results that lie along lines are written there, from images that do.
   if (const auto length = along_lines(site, *g);
-      length && *length >= short_line && !obstacle(site, *g, settings, true) && lines_pay(*g, given->map.has_value(), *sizes_of(*g, *site.body), *length)) {
+      length && *length >= short_line && !obstacle(site, *g, settings) && lines_pay(*g, given->map.has_value(), *sizes_of(*g, *site.body), *length)) {
     out.offers.push_back({.implementation = "vectors along lines",
                           .cost = -2,
                           .image_in_place = true,
@@ -261,7 +252,7 @@ void direct_conv_offers(const Site& site, const Settings& settings, Offers& out)
                             return step;
                           }});
   }
-  if (auto reason = obstacle(site, *g, settings, false)) return refuse(Obstacle::types, std::move(*reason));
+  if (auto reason = obstacle(site, *g, settings)) return refuse(Obstacle::types, std::move(*reason));
   // Reading panels of B again for each line is slower than copying rows of A once for all of them.
   const Sizes sizes = *sizes_of(*g, *site.body);
   const bool groups = group_axis(*g) != npos && (given->map || g->constant), apart = !(g->a.strides.back() == ir::Dim(1));

@@ -1,4 +1,5 @@
 // Offers GEMM with B in panels; the epilogue is byte code that runs after each block of rows.
+#include <algorithm>
 #include <functional>
 #include <numeric>
 
@@ -85,6 +86,13 @@ std::optional<Packing> packing_of(const Gemm& g) {
   return Packing{"matmul_pack", kernels::panels_of(g.encoding ? g.encoding->storage : g.type)};
 }
 
+// True for a body that reads inside a border, with few columns: it is interpreted row by row, which costs more than a pass of its own.
+bool goes_better_alone(const FusedBody* body) {
+  constexpr int64_t few = 16;
+  if (body == nullptr || body->row.back().constant().value_or(few) >= few) return false;
+  return std::any_of(body->code.begin(), body->code.end(), [](const Instruction& i) { return !i.lower.empty(); });
+}
+
 }  // namespace
 
 void matmul_offers(const Site& site, const Settings& settings, Offers& out) {
@@ -92,9 +100,14 @@ void matmul_offers(const Site& site, const Settings& settings, Offers& out) {
   if (g == nullptr) return;
   if (auto refusal = obstacle(*g)) return out.refusals.push_back(std::move(*refusal));
   const bool in_order = settings.deterministic == Deterministic::batch;
-  out.offers.push_back({.implementation = "panels", .side_by_side = true, .lines_apart = true, .packing = packing_of(*g), .emit = [g, body = site.body, in_order] {
-                          return emit_gemm(*g, *body, in_order);
-                        }});
+  const bool alone = goes_better_alone(site.body);
+  if (alone) out.offers.push_back({.implementation = "panels", .takes_body = false});
+  out.offers.push_back({.implementation = "panels",
+                        .cost = alone ? 2 * cost_of_a_pass : 0,
+                        .side_by_side = true,
+                        .lines_apart = true,
+                        .packing = packing_of(*g),
+                        .emit = [g, body = site.body, in_order] { return emit_gemm(*g, *body, in_order); }});
 }
 
 }  // namespace ingot::backend::cpu

@@ -19,6 +19,7 @@ struct Convolution {
   DType type = DType::f32;
   bool channels_first = false;
   bool batched = false;  // n is a batch index, else one of M's
+  enum To { rows, apart, lines } to = rows;  // the result: [N, H, W, O], the same with an element behind each place, or [N, O, H, W]
 
   int64_t out(int64_t size, int64_t kernel) const { return (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
 };
@@ -40,14 +41,16 @@ int64_t elements_of_panels(ir::DType type, int64_t k, int64_t n) { return storag
 
 void check(const Convolution& v, bool packed, Workers& workers, std::string_view kernel = "matmul") {
   if (kernel == "matmul" && v.type == DType::f32) check(v, packed, workers, "direct_conv");  // it takes the same arguments
-  SCOPED_TRACE(fmt::format("{}: {}x{}x{}x{} by {}x{} to {}, stride {}, pad {}, dilation {}, {}, first {}, batched {}, packed {}", kernel, v.n, v.h, v.w, v.c, v.r, v.s, v.o,
-                           v.stride, v.pad, v.dilation, ir::name_of(v.type), v.channels_first, v.batched, packed));
+  SCOPED_TRACE(fmt::format("{}: {}x{}x{}x{} by {}x{} to {}, stride {}, pad {}, dilation {}, {}, first {}, batched {}, to {}, packed {}", kernel, v.n, v.h, v.w, v.c, v.r, v.s, v.o,
+                           v.stride, v.pad, v.dilation, ir::name_of(v.type), v.channels_first, v.batched, static_cast<int>(v.to), packed));
   const int64_t height = v.out(v.h, v.r), width = v.out(v.w, v.s), k = v.r * v.s * v.c, places = height * width;
   TestTensor x(v.type, {v.n, v.h, v.w, v.c}, v.channels_first ? std::vector<size_t>{0, 3, 1, 2} : std::vector<size_t>{});
   std::vector<int64_t> rows = v.batched ? std::vector<int64_t>{v.n, places} : std::vector<int64_t>{v.n * places};
   std::vector<int64_t> matrix = v.batched ? std::vector<int64_t>{v.n, k, v.o} : std::vector<int64_t>{k, v.o}, result = rows;
   result.push_back(v.o);
-  TestTensor weight(v.type, packed ? std::vector<int64_t>{k, v.o} : matrix, {}, !packed && v.batched ? std::vector<size_t>{0} : std::vector<size_t>{}), out(DType::f32, result);
+  const std::vector<size_t> order = v.to != Convolution::lines ? std::vector<size_t>{} : v.batched ? std::vector<size_t>{0, 2, 1} : std::vector<size_t>{1, 0};
+  TestTensor weight(v.type, packed ? std::vector<int64_t>{k, v.o} : matrix, {}, !packed && v.batched ? std::vector<size_t>{0} : std::vector<size_t>{});
+  TestTensor out(DType::f32, result, order, {}, v.to == Convolution::apart ? 1 : 0);
   fill(x, 1);
   fill(weight, 2);
   TestTensor all(v.type, {packed ? elements_of_panels(v.type, k, v.o) : 0});
@@ -79,6 +82,7 @@ void check(const Convolution& v, bool packed, Workers& workers, std::string_view
     }
   }
   EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE(out.untouched_outside());
 }
 
 TEST(mapped_rows, convolutions) {
@@ -118,6 +122,34 @@ TEST(direct_conv, tasks_are_panels_if_there_are_many_weights) {
   auto pool = make_pool(2);
   check({1, 3, 5, 128, 272, 3, 3, 1, 1}, true, *pool, "direct_conv");
   check({1, 3, 5, 128, 272, 3, 3, 1, 1}, true, inline_workers(), "direct_conv");
+}
+
+// Results along lines, some elements apart: phases of a transposed convolution, or a few columns beside one another.
+TEST(direct_conv, results_apart) {
+  auto pool = make_pool(2);
+  for (const Convolution::To to : {Convolution::rows, Convolution::apart}) {
+    for (int64_t o : {1, 2, 3, 4}) {
+      for (int64_t width : {5, 14, 16, 31, 70}) {
+        check({1, 7, width, 16, o, 2, 2, 1, 1, 1, DType::f32, true, false, to}, true, inline_workers(), "direct_conv");
+        check({3, 7, width, 5, o, 3, 1, 1, 0, 1, DType::f32, true, true, to}, false, *pool, "direct_conv");
+        check({1, 8, width, 3, o, 1, 1, 1, 0, 1, DType::f32, true, false, to}, true, *pool, "direct_conv");  // all lines are one
+        check({1, 9, width, 40, o, 3, 4, 2, 2, 2, DType::f32, true, false, to}, true, inline_workers(), "direct_conv");
+      }
+    }
+  }
+}
+
+// Lines that fill vectors along columns better than those along lines.
+TEST(direct_conv, across_lines) {
+  auto pool = make_pool(2);
+  for (int64_t o : {20, 32, 40, 64}) {
+    for (int64_t width : {12, 14, 20, 28, 42, 70}) {
+      check({1, 9, width, 3, o, 3, 3, 1, 1, 1, DType::f32, true, false, Convolution::lines}, true, inline_workers(), "direct_conv");
+      check({1, 9, 2 * width, 17, o, 5, 7, 2, 3, 1, DType::f32, true, false, Convolution::lines}, true, *pool, "direct_conv");
+      check({1, 11, 3 * width, 6, o, 4, 2, 3, 5, 2, DType::f32, true, false, Convolution::lines}, true, *pool, "direct_conv");
+    }
+  }
+  check({1, 40, 28, 64, 32, 3, 3, 1, 1, 1, DType::f32, true, false, Convolution::lines}, true, inline_workers(), "direct_conv");  // several blocks
 }
 
 TEST(mapped_rows, nothing_to_read) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "backend/cpu/compile/offers.h"
 #include "kernels/moments/run/moments_args.h"
 
@@ -5,16 +7,26 @@ namespace ingot::backend::cpu {
 
 namespace {
 
-// True for group norms and long rows, which are read once, in memory order. A short row stays in the first-level cache,
-// where a fused body can read it several times.
+// Dims are in the order of memory, as far as it is known. True for rows whose elements do not lie side by side, as those of a channels-last image, unless they are short: a fused body
+// reads them in short pieces, three times. The kernel keeps 32 bytes for each row: many rows must be longer. Also true for group norms and long rows, which are read once, in memory
+// order. A short row stays in the first-level cache, where a fused body can read it several times.
 bool pays(const kernels::MomentsArgs& args, const ir::Dims& dims) {
-  constexpr int64_t long_group = 256, long_row = 4096, some_rows = 8, any_row = 65536;
+  constexpr int64_t some_places = 16, many_rows = 1 << 18, long_group = 256, long_row = 4096, some_rows = 8, any_row = 65536;
   int64_t rows = 1, length = 1, axes = 0;
+  bool apart = false, known = true;
   for (size_t d = 0; d < dims.size(); ++d) {
-    (args.reduced[d] != 0 ? length : rows) *= dims[d].constant().value_or(1);
     axes += args.reduced[d];
+    if (dims[d] == ir::Dim(1)) continue;
+    if (args.reduced[d] != 0) {
+      known = known && dims[d].constant();
+      length *= dims[d].constant().value_or(some_places);
+    } else {
+      apart = apart || length != 1;
+      rows = std::min(many_rows, rows * std::min(many_rows, dims[d].constant().value_or(apart ? many_rows : 1)));  // an open size before them is the batch
+    }
   }
-  return axes > 1 ? length >= long_group : length >= any_row || (length >= long_row && rows >= some_rows);
+  if (apart) return length >= (rows < many_rows ? some_places : long_group);
+  return known && (axes > 1 ? length >= long_group : length >= any_row || (length >= long_row && rows >= some_rows));
 }
 
 }  // namespace

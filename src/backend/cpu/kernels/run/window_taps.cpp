@@ -7,8 +7,10 @@
 
 namespace ingot::kernels {
 
+constexpr size_t most_kept = size_t{1} << 15;  // half a megabyte
+
 WindowTaps::WindowTaps(const char* step, const IndexMap& map, std::span<const IndexMap::Index> before, const IndexMap::Index& line, std::span<const IndexMap::Index> inside,
-                       std::span<const int64_t> b_steps, int64_t most, bool joins_ends, size_t sets)
+                       std::span<const int64_t> b_steps, int64_t most, bool joins_ends)
     : axes_(map.axes) {
   std::copy(map.size, map.size + axes_, size_);
   int64_t count = 1;
@@ -56,12 +58,15 @@ WindowTaps::WindowTaps(const char* step, const IndexMap& map, std::span<const In
   if (joins_ends) join_ends();
   for (int axis = 0; axis < axes_; ++axis) {
     std::set<int64_t> begins;
+    inside_[axis] = {INT64_MIN, INT64_MAX};
     for (const Place& place : places_) {
-      if (!across_[axis]) begins.insert({-place.along[axis], size_[axis] - place.along[axis]});
+      if (across_[axis]) continue;
+      const int64_t begin = -place.along[axis], end = size_[axis] - place.along[axis];
+      begins.insert({begin, end});
+      inside_[axis] = {std::max(inside_[axis].begin, begin), std::min(inside_[axis].end, end)};
     }
     cuts_[axis].assign(begins.begin(), begins.end());
   }
-  constexpr size_t most_kept = size_t{1} << 15;  // half a megabyte
   for (const Run& run : runs_) {
     first_.push_back(memory_);
     memory_ += 1 + run.places.size();
@@ -69,18 +74,24 @@ WindowTaps::WindowTaps(const char* step, const IndexMap& map, std::span<const In
   if (memory_ > most_kept) {
     first_.clear();
     memory_ = 1 + places_.size();
-  } else {
-    sets_ = std::clamp<size_t>(most_kept / std::max<size_t>(1, memory_), 1, std::min(sets, most_sets));
   }
+}
+
+void WindowTaps::keep_sets() {
+  if (!first_.empty()) sets_ = std::clamp<size_t>(most_kept / std::max<size_t>(1, memory_), 1, most_sets);
 }
 
 void WindowTaps::Lists::fill(size_t run, const IndexMap::Position& start, WindowTap* to) const {
   WindowTap* next = to + 1;
   const Run& of = taps_->runs_[run];
+  int leaves[IndexMap::most], axes = 0;  // along which some taps are outside
+  for (int axis = 0; axis < taps_->axes_; ++axis) {
+    if (start.along[axis] < taps_->inside_[axis].begin || start.along[axis] >= taps_->inside_[axis].end) leaves[axes++] = axis;
+  }
   for (size_t i = 0; i < of.places.size(); ++i) {
     const Place& place = taps_->places_[of.places[i]];
     bool in = true;
-    for (int axis = 0; axis < taps_->axes_; ++axis) in = in && (taps_->across_[axis] || taps_->is_inside(axis, start.along[axis] + place.along[axis]));
+    for (int k = 0; k < axes; ++k) in = in && taps_->is_inside(leaves[k], start.along[leaves[k]] + place.along[leaves[k]]);
     if (!in) continue;
     const WindowTap tap{place.tap.a, place.tap.b, of.ends.empty() ? WindowTap::none : of.ends[i]};
     if (taps_->most_merged_ > 1 && next != to + 1) {

@@ -29,10 +29,12 @@ class WindowTaps {
 
   // `line`: the index along the line. `before`: the indices over lines; `fits` is false if one of them moves along an axis along which `line` also moves and
   // which has a border. `inside`: the indices of the taps, `b_steps` apart in B. Error (format), naming `step`, if there are more than `most` taps.
-  // `joins_ends`: a single output at the end of a run with fewer taps than the run is joined to it. `sets`: how many sets of lists are kept at most.
+  // `joins_ends`: a single output at the end of a run with fewer taps than the run is joined to it.
   WindowTaps() = default;
   WindowTaps(const char* step, const IndexMap& map, std::span<const IndexMap::Index> before, const IndexMap::Index& line, std::span<const IndexMap::Index> inside,
-             std::span<const int64_t> b_steps, int64_t most, bool joins_ends = false, size_t sets = 1);
+             std::span<const int64_t> b_steps, int64_t most, bool joins_ends = false);
+  // Keeps lists of more lines than the last one, in more memory.
+  void keep_sets();
 
   // Taps of a list that lie `a` apart in A and `b` in B become one, of `most` taps at most.
   void merge(int64_t a, int64_t b, int64_t most) { beside_a_ = a, beside_b_ = b, most_merged_ = most; }
@@ -76,6 +78,9 @@ class WindowTaps {
   size_t memory_ = 0, sets_ = 1;      // of a set of lists
   int64_t beside_a_ = 0, beside_b_ = 0, most_merged_ = 1;
   int axes_ = 0;
+  struct Lines {
+    int64_t begin, end;
+  } inside_[IndexMap::most] = {};     // per axis: the positions of lines of which all taps are inside
   int64_t size_[IndexMap::most] = {};
   bool across_[IndexMap::most] = {};  // axes along which the line's index moves; the indices before it move along the others
   std::vector<int64_t> cuts_[IndexMap::most];  // of the other axes: where the taps of a line change

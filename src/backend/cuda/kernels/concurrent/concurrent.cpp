@@ -31,7 +31,7 @@ CodeUnit in_rows(CodeUnit unit, const kernels::ConcurrentArgs& args) {
   for (std::string& k : unit.kernels) rename(k);
   const std::string parameters = args.name_of_rows() + "_P";
   replace(unit.text, fmt::format("(const __grid_constant__ {} p) {{\n", parameters),
-          fmt::format("(const __grid_constant__ Rows<{}> rows) {{\n  const {}& p = rows.of[blockIdx.y];\n", parameters, parameters));
+          fmt::format("(const __grid_constant__ Rows<{}> joined) {{\n  const {}& p = joined.of[blockIdx.y];\n", parameters, parameters));
   unit.libraries.push_back(rows_text);
   return unit;
 }
@@ -88,11 +88,13 @@ std::set<std::string> launched_together(std::span<const Concurrent> steps) {
 void concurrent_offers(const Site&, const Target&, const Settings&, Offers&) {}
 
 EmittedStep join_steps(std::span<const Concurrent> steps) {
-  const std::set<std::string> launched = launched_together(steps);
+  // Fused steps have one form for all launches beside others; of a GEMM's, the sizes choose the kernels.
+  const bool fused = steps[0].step->kernel == "fused";
+  const std::set<std::string> launched = fused ? std::set<std::string>() : launched_together(steps);
   std::vector<EmittedStep> made;  // with the code that they launch together
   std::vector<const EmittedStep*> parts;
   made.reserve(steps.size());
-  for (const Concurrent& s : steps) parts.push_back(launched.empty() ? s.step : &made.emplace_back(with_large_kernels(*s.step, launched)));
+  for (const Concurrent& s : steps) parts.push_back(fused ? s.step->whole.get() : launched.empty() ? s.step : &made.emplace_back(with_large_kernels(*s.step, launched)));
   const kernels::ConcurrentArgs args = args_of(steps, parts);
   EmittedStep out{"concurrent", {}, {}};
   for (const EmittedStep* step : parts) {

@@ -22,6 +22,39 @@ bool is_small(const Site& site, const Gemm& g, const FusedBody& body) {
   return *m * *n * *k <= most_products && is(g.a.strides[1], 1) && is(g.b[0].strides[0], 1);
 }
 
+EmittedStep step_of(Emitted code, const FusedBody& body) {
+  EmittedStep step{"fused", std::move(code.arguments), std::move(code.sizes)};
+  step.sizes.insert(step.sizes.end(), body.outer.begin(), body.outer.end());
+  step.sizes.insert(step.sizes.end(), body.row.begin(), body.row.end());
+  auto kernels = numbered(code.name, kernels::parse_fused_cuda(step.constants).variants.size());
+  step.code.push_back({std::move(code.name), std::move(code.text), std::move(kernels)});
+  step.elementwise = 0;
+  return step;
+}
+
+// True for bodies that reduce rows which registers hold, over so few elements that a launch saved counts (about 2 of 13 microseconds on an H100).
+bool may_join(const Site& site) {
+  constexpr double most_bytes = 32 << 20;
+  const FusedBody& b = *site.body;
+  if (std::none_of(b.code.begin(), b.code.end(), [](const Instruction& i) { return i.kind == Instruction::Kind::reduce; })) return false;
+  double bytes = 0;
+  for (size_t k = 0; k < b.operands.size(); ++k) {
+    double elements = 1;
+    for (const ir::Dim& d : site.operands[k].dims) elements *= static_cast<double>(site.usual(d).value_or(INT64_MAX));
+    bytes += elements * static_cast<double>(ir::size_of(b.operands[k]));
+  }
+  return bytes <= most_bytes;
+}
+
+// Adds the form of the step for any number of rows, in which it can run beside others.
+void add_joined_form(EmittedStep& step, const Site& site) {
+  auto whole = std::make_shared<EmittedStep>(step_of(emit(*site.body, site.operands, {}, site.aligned, true), *site.body));
+  const kernels::FusedCudaArgs args = kernels::parse_fused_cuda(whole->constants);
+  if (std::any_of(args.variants.begin(), args.variants.end(), [](const kernels::FusedCudaArgs::Variant& v) { return v.kept > 0; })) return;
+  step.alike = args.name;
+  step.whole = std::move(whole);
+}
+
 }  // namespace
 
 void fused_offers(const Site& site, const Target&, const Settings&, Offers& out) {
@@ -30,14 +63,8 @@ void fused_offers(const Site& site, const Target&, const Settings&, Offers& out)
   }
   if (!std::holds_alternative<Fused>(site.kernel)) return;
   out.offers.push_back({.implementation = "text", .emit = [&site] {
-                          const FusedBody& body = *site.body;
-                          Emitted code = emit(body, site.operands, {}, site.aligned);
-                          EmittedStep step{"fused", std::move(code.arguments), std::move(code.sizes)};
-                          step.sizes.insert(step.sizes.end(), body.outer.begin(), body.outer.end());
-                          step.sizes.insert(step.sizes.end(), body.row.begin(), body.row.end());
-                          auto kernels = numbered(code.name, kernels::parse_fused_cuda(step.constants).variants.size());
-                          step.code.push_back({std::move(code.name), std::move(code.text), std::move(kernels)});
-                          step.elementwise = 0;
+                          EmittedStep step = step_of(emit(*site.body, site.operands, {}, site.aligned), *site.body);
+                          if (may_join(site)) add_joined_form(step, site);
                           return step;
                         }});
 }

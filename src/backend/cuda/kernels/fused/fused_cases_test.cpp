@@ -213,7 +213,8 @@ std::vector<Case> turned_cases() {
   for (const Form& form : forms) {
     for (bool symbolic : {false, true}) {
       Build k(form.name, {form.dims[0], form.dims[1]}, {form.dims[2]});
-      Reg x = k.load(HostTensor(form.type, form.dims, form.x), 1, true), y = k.load(HostTensor(f, form.dims, form.y), 2, true), bias = k.load(HostTensor(f, {1, form.dims[1], 1}), 3, true);
+      Reg x = k.load(HostTensor(form.type, form.dims, form.x), 1, true), y = k.load(HostTensor(f, form.dims, form.y), 2, true),
+          bias = k.load(HostTensor(f, {1, form.dims[1], 1}), 3, true);
       k.store(HostTensor(form.type, form.dims, form.to), k.k.map(Op::add, f, {k.k.map(Op::relu, f, {k.k.map(Op::add, f, {x, y})}), bias}));
       out.push_back(k.done(symbolic));
     }
@@ -374,6 +375,17 @@ Case layer_norm_case(DType t, int64_t rows, int64_t columns, bool residual) {
   Reg s = k.k.map(Op::rsqrt, f, {k.k.map(Op::add, f, {v, k.k.number(1e-5, f)})});
   if (residual) k.store(t, x);
   k.store(t, k.k.map(Op::add, f, {k.k.map(Op::mul, f, {k.k.map(Op::mul, f, {c, s}), w}), b}));
+  return k.done();
+}
+
+Case scaled_norm_case(DType t, std::vector<int64_t> dims, std::vector<size_t> order) {
+  Build k(fmt::format("scaled norm {} {} x {} x {}", text(t), dims[0], dims[1], dims[2]), {dims[0], dims[1]}, {dims[2]});
+  const auto f = DType::f32;
+  Reg x = k.load(HostTensor(t, dims, std::move(order)), 1, true), w = k.load(HostTensor(t, {dims[0], 1, dims[2]}), 2, true);
+  Reg mean = k.k.map(Op::div, f, {k.k.reduce(Reduction::sum, f, x), k.k.number(static_cast<double>(dims[2]), f)}), c = k.k.map(Op::sub, f, {x, mean});
+  Reg s = k.k.map(Op::rsqrt, f, {k.k.map(Op::add, f, {k.k.reduce(Reduction::sum, f, k.k.map(Op::mul, f, {c, c})), k.k.number(1e-5, f)})});
+  k.store(t, k.k.map(Op::mul, f, {k.k.map(Op::mul, f, {c, s}), w}));
+  k.store(HostTensor(f, {dims[0], dims[1], 1}), mean);
   return k.done();
 }
 

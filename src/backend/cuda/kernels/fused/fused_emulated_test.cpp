@@ -1,9 +1,13 @@
-// Fused bodies whose operands lie in other orders, on the host: tiles in shared memory, against the CPU's kernel.
+// Fused bodies on the host, against the CPU's kernel: operands that lie in other orders, through tiles in shared memory; steps that are joined.
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "backend/cuda/available_test.h"
 #include "backend/cuda/compile/emulated_test.h"
+#include "backend/cuda/compile/offers.h"
+#include "backend/cuda/kernels/concurrent/concurrent.h"
+#include "backend/cuda/kernels/concurrent/run/concurrent_launches.h"
 
 namespace ingot::backend::cuda {
 namespace {
@@ -11,10 +15,24 @@ namespace {
 using ir::DType;
 using Variant = kernels::FusedCudaArgs::Variant;
 
+// `all`: every operand, of which the body writes the last ones.
+void expect_results(const Case& c, const std::vector<HostTensor>& all) {
+  std::vector<HostTensor> wanted = c.tensors;
+  std::vector<cpu::FusedStep::View> views;
+  for (HostTensor& t : wanted) views.push_back({t.bytes.data(), t.dims, t.strides});
+  cpu::FusedStep(c.body, views, inline_workers()).run();
+  for (size_t k = wanted.size() - c.body.stores.size(); k < wanted.size(); ++k) {
+    for (size_t n = 0; n < wanted[k].elements(); ++n) {
+      const double want = wanted[k].get(n), digits = wanted[k].dtype == DType::f32 ? 1e-6 : 1e-2;
+      ASSERT_NEAR(all[k].get(n), want, digits * std::max(1.0, std::abs(want))) << c.name << ", operand " << k << ", element " << n;
+    }
+  }
+}
+
 void check(const Case& c) {
   const Emitted e = emit(c.emitted_body(), c.layouts());
   const kernels::FusedCudaArgs args = kernels::parse_fused_cuda(e.arguments);
-  std::vector<HostTensor> tensors = c.tensors, wanted = c.tensors;
+  std::vector<HostTensor> tensors = c.tensors;
   std::vector<TensorRef> refs;
   for (HostTensor& t : tensors) refs.push_back({t.bytes.data(), t.dtype, static_cast<int>(t.dims.size()), t.dims.data(), t.strides.data()});
   std::vector<int64_t> sizes;
@@ -28,15 +46,9 @@ void check(const Case& c) {
     return;
   }
   kernels::CudaLaunches one;
-  one.add_bytes(fmt::format("{}_{}", args.name, grid.variant), grid.blocks, grid.threads, launch.parameters, {});
+  one.add_bytes(grid.kernel(args), grid.blocks, grid.threads, launch.parameters, {});
   Emulated(e.text, std::vector<std::string>{one.list[0].kernel}, false).run(one, refs, false);
-  std::vector<cpu::FusedStep::View> views;
-  for (HostTensor& t : wanted) views.push_back({t.bytes.data(), t.dims, t.strides});
-  cpu::FusedStep(c.body, views, inline_workers()).run();
-  for (size_t n = 0; n < tensors.back().elements(); ++n) {
-    const double want = wanted.back().get(n), digits = c.tensors.back().dtype == DType::f32 ? 1e-6 : 1e-2;
-    ASSERT_NEAR(tensors.back().get(n), want, digits * std::max(1.0, std::abs(want))) << c.name << ", element " << n;
-  }
+  expect_results(c, tensors);
 }
 
 TEST(cuda_fused_emulated, turned_operands_go_through_tiles) {
@@ -44,6 +56,103 @@ TEST(cuda_fused_emulated, turned_operands_go_through_tiles) {
   for (const Case& c : turned_cases()) {
     if (ir::is_float(c.tensors[0].dtype)) check(c);
   }
+}
+
+// The step that compile makes of a case whose operands' addresses are aligned, or not known.
+EmittedStep step_of(const Case& c, bool aligned) {
+  const FusedBody body = c.emitted_body();
+  const Site site{Fused{}, &body, c.layouts(), std::vector<bool>(c.tensors.size(), aligned)};
+  Offers offers;
+  fused_offers(site, {}, {}, offers);
+  return offers.offers.at(0).emit();
+}
+
+// Norms of other numbers of rows and images. The text is one; the longest is not always the first.
+std::vector<std::vector<Case>> joined_cases() {
+  const std::vector<size_t> apart = {1, 0, 2}, columns = {0, 2, 1};
+  std::vector<std::vector<Case>> out;
+  auto add = [&](DType t, int64_t length, const std::vector<size_t>& order, std::initializer_list<std::vector<int64_t>> outer) {
+    out.emplace_back();
+    for (const std::vector<int64_t>& o : outer) out.back().push_back(scaled_norm_case(t, {o[0], o[1], length}, order));
+  };
+  add(DType::f16, 1536, apart, {{2, 4}, {2, 2}});  // a block for each row
+  add(DType::f32, 768, apart, {{3, 2}, {2, 4}, {2, 2}});
+  add(DType::bf16, 48, apart, {{2, 3}, {3, 9}});  // lanes
+  add(DType::f32, 50, columns, {{2, 40}, {3, 40}});  // threads one below the other
+  add(DType::f32, 20, columns, {{2, 70}, {5, 70}});  // a thread
+  return out;
+}
+
+void check_joined(const std::vector<Case>& cases, Where where, bool shifted) {
+  SCOPED_TRACE(fmt::format("{} times {}, way {}{}", cases.size(), cases[0].name, static_cast<int>(where), shifted ? ", shifted" : ""));
+  std::vector<std::vector<HostTensor>> tensors;
+  std::vector<PrintedPart> parts;
+  for (const Case& c : cases) tensors.push_back(c.tensors);
+  for (size_t k = 0; k < cases.size(); ++k) {
+    parts.push_back({step_of(cases[k], !shifted), cases[k].body.stores.size(), {}});
+    for (HostTensor& t : tensors[k]) parts.back().tensors.push_back(&t);
+    EXPECT_EQ(parts[k].step.alike, parts[0].step.alike);
+    EXPECT_FALSE(parts[k].step.alike.empty());
+  }
+  run_joined(parts, "", where, shifted ? 1 : 0, 4);
+  for (size_t k = 0; k < cases.size(); ++k) expect_results(cases[k], tensors[k]);
+}
+
+TEST(cuda_fused_emulated, joined_steps_equal_the_cpu) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  const std::vector<std::vector<Case>> all = joined_cases();
+  for (const std::vector<Case>& cases : all) check_joined(cases, Where::early, false);
+  check_joined(all[1], Where::early, true);
+}
+
+TEST(cuda_fused, joined_steps_equal_the_cpu) {
+  SKIP_WITHOUT(gpu);
+  for (const std::vector<Case>& cases : joined_cases()) check_joined(cases, Where::gpu, false), check_joined(cases, Where::gpu, true);
+}
+
+TEST(cuda_fused, joined_steps_are_rows_of_one_launch) {
+  for (const std::vector<Case>& cases : joined_cases()) {
+    std::vector<EmittedStep> made;
+    std::vector<Concurrent> parts;
+    for (const Case& c : cases) made.push_back(step_of(c, true));
+    for (size_t k = 0; k < cases.size(); ++k) parts.push_back({&made[k], cases[k].tensors.size(), cases[k].body.stores.size()});
+    const EmittedStep joined = join_steps(parts);
+    std::vector<TensorRef> operands;
+    for (const bool written : {false, true}) {
+      for (const Case& c : cases) {
+        for (size_t k = 0; k < c.tensors.size(); ++k) {
+          const HostTensor& t = c.tensors[k];
+          if ((k + c.body.stores.size() >= c.tensors.size()) == written) operands.push_back({nullptr, t.dtype, static_cast<int>(t.dims.size()), t.dims.data(), t.strides.data()});
+        }
+      }
+    }
+    std::vector<int64_t> sizes;
+    for (const ir::Dim& d : joined.sizes) sizes.push_back(d.value());
+    const auto constants = kernels::load_concurrent_cuda(joined.constants, operands.size(), sizes.size());
+    Call call;
+    call.operands = operands;
+    call.sizes = sizes;
+    call.constants = constants.get();
+    const kernels::CudaLaunches launches = kernels::concurrent_cuda_launches(call, {132, true});
+    ASSERT_EQ(launches.list.size(), 1) << cases[0].name;
+    EXPECT_EQ(launches.list[0].blocks_y, cases.size()) << cases[0].name;
+    EXPECT_EQ(joined.code.size(), 1);
+  }
+}
+
+TEST(cuda_fused, only_short_reductions_of_small_tensors_are_joined) {
+  auto alike = [](Case c, int64_t rows) {
+    c.body.outer[0] = rows;
+    for (HostTensor& t : c.tensors) t.dims[0] = t.dims[0] == 1 ? 1 : rows;
+    return step_of(c, true).alike;
+  };
+  const Case norm = layer_norm_case(DType::f16, 3, 1536, false);
+  EXPECT_FALSE(alike(norm, 5000).empty());
+  EXPECT_EQ(alike(norm, 5000), alike(norm, 300));
+  EXPECT_NE(alike(norm, 300), alike(layer_norm_case(DType::f16, 3, 1024, false), 300));
+  EXPECT_TRUE(alike(norm, 6000).empty()) << "many bytes";
+  EXPECT_TRUE(alike(layer_norm_case(DType::f16, 3, 40000, false), 3).empty()) << "rows in shared memory";
+  EXPECT_TRUE(alike(activation_case(DType::f16, 3, 1536), 3).empty()) << "no reduction";
 }
 
 }  // namespace

@@ -75,6 +75,11 @@ std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(const ImplicitGemmArg
     }
     if (!args.gated) out.push_back({any + "finish", std::to_string(implicit_gemm_finish_threads), "finish_product", aligned});  // a gated epilogue has no parts of K
     if (!b_along_k || floats) continue;
+    if (args.few_rows) {
+      out.push_back({any + "rows", fmt::format("{}, {}", implicit_gemm_row_threads, implicit_gemm_row_blocks),
+                     fmt::format("few_rows_through_columns<{}, {}, {}>", cuda_type(type), aligned, b_constant), aligned, true});
+    }
+    if (args.pieces > implicit_gemm_most_pieces) continue;
     out.push_back({any + "row", fmt::format("{}, {}", implicit_gemm_row_threads, implicit_gemm_row_blocks),
                    fmt::format("row_through_columns<{}, {}, {}, {}>", cuda_type(type), cuda_type(b_type), aligned, b_constant), aligned, true});
   }

@@ -17,7 +17,7 @@ std::string_view implicit_gemm_cuda_row_text();
 struct ImplicitGemmKernel {
   std::string suffix, bounds, call;
   bool aligned;  // operands are accessed in vectors of eight
-  bool one_row = false;  // it can have a prologue (row_through_columns)
+  bool one_row = false;  // it can have a prologue (row_through_columns), or has a few rows; B may be in pieces
   int cluster = 1;       // blocks in a cluster
 };
 // The kernels of a step. `b_constant`: no step of the program writes B. `large`: with the kernels for Hopper that fit `columns` columns of the result. `pixels`:

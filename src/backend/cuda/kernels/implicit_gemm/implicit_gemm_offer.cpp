@@ -154,6 +154,11 @@ std::vector<kernels::ImplicitGemmPatch> patches_of(const Gemm& g, const kernels:
 
 static_assert(all_tiles == kernels::ImplicitGemmArgs::all_tiles);
 
+bool has_few_rows(const Gemm& g) {
+  const auto rows = rows_of(g).constant();
+  return rows && *rows > 1 && *rows <= kernels::implicit_gemm_few_rows && !g.map && !g.prologue && !g.encoding && is_half(g.type) && in_eights(g.a.dims.back()) && has_one_b(g);
+}
+
 GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& layouts, bool large, uint16_t tiles) {
   const Dim& n = body.row.back();
   const auto from = g.map ? g.map : map_of_matrix(g);
@@ -173,9 +178,11 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
     return refusal(Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix along K");
   const bool one_row = has_one_row(g) && along_k && reads_row(g) && !floats;
-  if (g.b.size() > 1 && !(one_row && g.b.size() <= kernels::implicit_gemm_most_pieces)) return refusal(Obstacle::b, "pieces of B are read only for one row, along K");
+  const bool few_rows = has_few_rows(g) && along_k;
+  if (g.b.size() > 1 && !few_rows && !(one_row && g.b.size() <= kernels::implicit_gemm_most_pieces))
+    return refusal(Obstacle::b, "pieces of B are read only for one or a few rows, along K");
   const bool gates_rows = large && along_k && !g.map && !g.encoding && !floats && g.b.size() == 1 && row_rank(g) == 1;
-  if (!is_of_elements(body) || (g.gated && !one_row && !gates_rows)) return refusal(Obstacle::body, "the body does not compute single elements");
+  if (!is_of_elements(body) || (g.gated && !one_row && !few_rows && !gates_rows)) return refusal(Obstacle::body, "the body does not compute single elements");
   std::optional<EmittedRow> row;  // only printing it shows whether a block can compute it
   if (g.prologue && one_row) row = emit_row(*g.prologue->body, g.prologue->operands);
   if (g.prologue && !row) return refusal(Obstacle::a, "a block cannot compute the prologue's row");
@@ -185,7 +192,7 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
             if (tiles == all_tiles && !g.encoding) patches = patches_of(g, map, numbers, n.value());
             if (tiles == all_tiles && !g.encoding) bricks = bricks_of(g, map, numbers, n.value(), large);
             EmittedProduct code = emit_product_text({g.type, g.encoding ? g.encoding->storage : g.type, map, along_k, g.constant, large && !g.encoding, tiles, std::move(patches),
-                                                     std::move(bricks), g.b.size(), g.gated, row ? &*row : nullptr},
+                                                     std::move(bricks), g.b.size(), g.gated, row ? &*row : nullptr, few_rows},
                                                     body, layouts);
             EmittedStep step{"implicit_gemm", std::move(code.arguments), {1, n, 1}};
             for (size_t i = 0; i < dims.size(); ++i) step.sizes[i < row_rank(g) ? 0 : 2] *= dims[i];
@@ -212,25 +219,30 @@ std::optional<Refusal> obstacle(const Gemm& g, bool tf32, bool large) {
     if (rows.is_constant() && rows.value() > most_encoded_rows) return Refusal{name, Obstacle::cost, "for so many rows it costs less to decode B"};
     if ((g.prologue || g.gated) && !reads_row(g)) return Refusal{name, Obstacle::a, "K must be a multiple of 16 for one row"};
   }
-  if ((g.prologue || g.b.size() > 1) && (floats || !has_one_row(g))) return Refusal{name, Obstacle::a, "only for one row of half precision"};
-  if (g.gated && (floats || (!has_one_row(g) && (!large || g.encoding || g.map || !in_eights(k)))))
+  const bool few_rows = has_few_rows(g), one_row = has_one_row(g) && !floats;
+  if ((g.prologue && !one_row) || (g.b.size() > 1 && !one_row && !few_rows)) return Refusal{name, Obstacle::a, "only for one row of half precision"};
+  if (g.gated && (floats || (!has_one_row(g) && !few_rows && (!large || g.encoding || g.map || !in_eights(k)))))
     return Refusal{name, Obstacle::body, "a gated epilogue of many rows is for half precision on sm_90"};
   if (g.prologue && !(in_eights(k) && k.value() <= kernels::implicit_gemm_longest_prologue)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
   const bool columns = std::all_of(g.b.begin(), g.b.end(), [](const StridedLayout& b) { return in_eights(b.dims[1]); });
-  if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= kernels::implicit_gemm_most_pieces && columns))
-    return Refusal{name, Obstacle::b, "too many pieces, or sizes that are not multiples of 8"};
+  const size_t most_pieces = few_rows ? kernels::implicit_gemm_most_pieces_of_few_rows : kernels::implicit_gemm_most_pieces;
+  if (g.b.size() > 1 && few_rows && (g.gated || !are_large_pieces(g))) return Refusal{name, Obstacle::b, "pieces of less than 8 MiB are faster as one matrix"};
+  if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= most_pieces && columns)) return Refusal{name, Obstacle::b, "too many pieces, or sizes that are not multiples of 8"};
   if (g.gated && !(g.b[0].dims[1].is_constant() && g.b[0].dims[1].value() % 16 == 0)) return Refusal{name, Obstacle::body, "half of the columns is not a multiple of 8"};
   return std::nullopt;
 }
 
+// True if Hopper's large tiles can multiply: floats only along K, more than one row.
+bool has_large_tiles(const Gemm& g, const Target& target) { return target.architecture == 90 && !(g.type == ir::DType::f32 && (has_one_row(g) || !is_along_k(g))); }
+
 // The cost model. One row of halves times a B along K is as fast as reading B. Hopper's large tiles are as fast as the library; for floats they exist only along
-// K, and for one row they waste the others. All other kernels have half the library's rate. Floats of up to 512 terms are faster than the library's: on an H200,
+// K, and for one row they waste the others. A few rows of halves cost little more than reading B, too, which the library does at two thirds of the bandwidth. All other kernels have half the library's rate. Floats of up to 512 terms are faster than the library's: on an H200,
 // 1 x 1 convolutions of a ResNet-50 by 1.05 to 2.9 times (docs/decisions/0065). Halves of many rows whose columns fill tiles of 160, but not of 128, are faster too:
 // 8192 x 320 by 1.1 to 2 times. Batches of few rows, or on several axes, of which the library is called for one alone, are rows of one GEMM here.
 double cost_of(const Gemm& g, const Target& target) {
   const bool floats = g.type == ir::DType::f32, along_k = is_along_k(g);
   if (has_one_row(g) && along_k && !floats) return 0;
-  const bool large = target.architecture == 90 && !(floats && (has_one_row(g) || !along_k));
+  const bool large = has_large_tiles(g, target);
   ir::Dim k = g.map ? ir::Dim(1) : g.a.dims.back();
   for (size_t i = g.batch_rank + g.m_rank; g.map && i < g.map->dims.size(); ++i) k *= g.map->dims[i];
   const double steps = static_cast<double>(k.constant().value_or(int64_t{1} << 40));
@@ -241,6 +253,7 @@ double cost_of(const Gemm& g, const Target& target) {
   size_t batches = 0;
   for (size_t d = 0; d < g.batch_rank; ++d) batches += !is(g.a.dims[d], 1);
   constexpr int64_t few_rows = 128;
+  if (has_few_rows(g) && along_k) return ahead * steps;
   if (!g.map && batches > 0 && (batches > 1 || g.a.dims[g.batch_rank].constant().value_or(few_rows) < few_rows)) return ahead * steps;
   return large ? (fills || (floats && steps <= few) ? ahead * steps : steps) : 2 * steps;
 }
@@ -270,9 +283,10 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
   GemmAnswer answer = implicit_gemm(*g, *site.body, site.operands, target.architecture == 90);
   if (answer.obstacle) return out.refusals.push_back({name, *answer.obstacle, answer.reason});
   auto emit = [whole = std::move(answer.emit), &site, &settings] { return split_code(whole(), site, settings.rivals); };
-  Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .emit = std::move(emit)});
+  // Elsewhere a copy and the library are faster than this kernel.
+  Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .batches_share_tiles = has_large_tiles(*g, target), .emit = std::move(emit)});
   // Only the large tiles of Hopper can be timed.
-  if (target.architecture == 90 && !g->encoding && cost > 0 && (is_half(g->type) || is_along_k(*g))) offer.tunables = {"tile and parts of K"};
+  if (target.architecture == 90 && !g->encoding && cost > 0 && !has_few_rows(*g) && (is_half(g->type) || is_along_k(*g))) offer.tunables = {"tile and parts of K"};
 }
 
 }  // namespace ingot::backend::cuda

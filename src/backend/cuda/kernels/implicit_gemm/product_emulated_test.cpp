@@ -199,9 +199,12 @@ struct Product {
     a = s.a;
     if (!s.rows.empty() && !s.map) {
       std::vector<int64_t> dims = s.rows;
+      dims.back() += s.gap;
       dims.push_back(s.k);
       a = HostTensor(s.type, dims);
-      a.bytes = s.a.bytes;
+      a.dims[s.rows.size() - 1] = s.rows.back();
+      const size_t batch = static_cast<size_t>(s.rows.back() * s.k) * ir::size_of(s.type), step = static_cast<size_t>((s.rows.back() + s.gap) * s.k) * ir::size_of(s.type);
+      for (size_t i = 0; i * batch < s.a.bytes.size(); ++i) std::memcpy(a.bytes.data() + i * step, s.a.bytes.data() + i * batch, batch);
     }
     p.type = s.type;
     p.a = layout_of(a);
@@ -368,6 +371,7 @@ std::vector<std::vector<ProductSite>> joined_sites() {
     for (const auto& [rows, k] : {std::pair<int64_t, int64_t>{260, 200}, {70, 520}}) {
       ProductSite& one = branches.emplace_back(plain(rows, 320, k, true));
       one.rows = {2, rows / 2};
+      one.gap = rows < 100 ? 5 : 0;
       one.tiles = static_cast<uint16_t>(1u << tile);
     }
     out.push_back(std::move(branches));
@@ -477,6 +481,18 @@ std::vector<ProductSite> gated_sites() {
     }
   }
   return out;
+}
+
+TEST(cuda_product_emulated, few_rows_equal_sums) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const ProductSite& s : sites_of_few_rows()) check(s, Where::early);
+}
+
+TEST(cuda_product, few_rows_equal_sums) {
+  if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const ProductSite& s : sites_of_few_rows()) check(s, Where::gpu);
+  check(plain(2, 9216, 1536, true), Where::gpu);
+  check(plain(4, 4096, 4096, true, DType::bf16), Where::gpu);
 }
 
 TEST(cuda_product_emulated, gated_rows_equal_sums) {

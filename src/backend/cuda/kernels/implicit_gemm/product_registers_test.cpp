@@ -54,6 +54,19 @@ Taken residual_convolution(DType type, int64_t channels, bool volume) {
   return take(implicit_gemm(gemm, body, {{{1, channels}, {0, 1}}, whole, whole}, true));
 }
 
+// The result is the sum itself.
+FusedBody sum_alone(int64_t rows, int64_t columns) {
+  FusedBody body;
+  body.outer = {rows};
+  body.row = {columns};
+  body.operands = {DType::f16};
+  body.code.resize(1);
+  body.code[0].kind = Instruction::Kind::accumulator;
+  body.code[0].dtype = DType::f32;
+  body.stores = {{0, 0}};
+  return body;
+}
+
 TEST(cuda_product, large_tiles_spill_no_registers) {
   if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;
   std::vector<CompileJob> jobs;
@@ -95,6 +108,32 @@ TEST(cuda_product, bricks_spill_no_registers) {
       EXPECT_EQ(bytes, 0u) << kernel;
     }
     EXPECT_EQ(bricks, 1u);
+  }
+}
+
+// Rows of which only reading B counts hold what is loaded next.
+TEST(cuda_product, few_rows_spill_no_registers) {
+  if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;
+  for (int64_t rows : {1, 8}) {
+    Gemm gemm;
+    gemm.type = DType::f16;
+    gemm.a = {{rows, 4096}, {4096, 1}};
+    gemm.b = {{{4096, 512}, {1, 4096}}};
+    gemm.m_rank = 1;
+    gemm.constant = true;
+    const Taken own = take(implicit_gemm(gemm, sum_alone(rows, 512), {{{rows, 512}, {512, 1}}}, true));
+    ASSERT_EQ(own.obstacle, std::nullopt);
+    const std::vector<CompileJob> jobs{
+        {std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, 90,
+         CompileJob::Form::cubin, true}};
+    const auto code = compile(jobs).code;
+    size_t found = 0;
+    for (const auto& [kernel, bytes] : local_bytes(code[0])) {
+      if (!kernel.ends_with(rows == 1 ? "_row" : "_rows") || kernel.find("_any_") != std::string::npos) continue;
+      ++found;
+      EXPECT_EQ(bytes, 0u) << kernel;
+    }
+    EXPECT_EQ(found, 1u);
   }
 }
 

@@ -187,6 +187,35 @@ std::vector<ProductSite> sites_of_other_ranks() {
   return out;
 }
 
+std::vector<ProductSite> sites_of_few_rows() {
+  std::vector<ProductSite> out;
+  for (bool shifted : {false, true}) {
+    for (ProductSite s : {plain(2, 72, 264, true), plain(3, 24, 2312, true, DType::bf16), plain(8, 40, 8, true)}) {
+      s.shifted = shifted;
+      s.name += shifted ? ", few rows, odd addresses" : ", few rows";
+      out.push_back(s);
+    }
+  }
+  ProductSite infinite = plain(4, 24, 264, true);
+  infinite.infinity = true;
+  infinite.name += ", few rows, one infinite";
+  out.push_back(infinite);
+  ProductSite gated = plain(4, 80, 2072, true, DType::bf16);
+  gated.n = 40;
+  gated.gated = true;
+  gated.name += ", few rows, gated epilogue";
+  out.push_back(gated);
+  ProductSite axes = plain(6, 24, 40, true);
+  axes.rows = {3, 2};
+  axes.name += ", few rows of two axes";
+  out.push_back(axes);
+  ProductSite pieces = plain(2, 136, 72, true);
+  pieces.pieces = {56, 8, 24, 16, 8, 24};
+  pieces.name += ", few rows, B in pieces";
+  out.push_back(pieces);
+  return out;
+}
+
 std::vector<ProductSite> half_sites() {
   std::vector<ProductSite> out = {plain(130, 136, 136, false),
                                   plain(130, 136, 200, true),
@@ -369,6 +398,8 @@ std::vector<ProductSite> sites_of_row_axes() {
   add(convolution(9, 7, 12, 3, 1, 1, 72, true, f32), {2, 9, 7});
   add(volume({2, 4, 5, 6, 64, 2, 1, 0, 72}), {2, 3, 4, 5});
   add(few_channels({3, 10, 24, 3, 3, 3, 1, 1, 64, true, false}), {3, 10, 24});
+  add(plain(170, 72, 136, true), {2, 85});
+  out.back().gap = 40;
   add(plain(60, 16, 520, false), {4, 3, 5});
   out.back().shifted = true;
   out.back().multiprocessors = 16;

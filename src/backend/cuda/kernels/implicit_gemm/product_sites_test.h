@@ -35,6 +35,7 @@ struct ProductSite {
   std::vector<int64_t> pieces = {};  // columns of each piece of B; empty: B is one matrix
   bool encoded = false;         // B is int8
   std::vector<int64_t> rows = {};    // axes of rows that do not merge in the body's operands; all but the last one are batches. Empty: one axis
+  int64_t gap = 0;              // rows of A behind those of each batch that are not read
 
   // An element of A or B as it is multiplied: floats are rounded to TF32.
   double multiplied(double x) const;
@@ -55,6 +56,8 @@ ProductSite few_channels(const FewChannels&);
 
 // Half precision: matrices, convolutions, one row, first layers.
 std::vector<ProductSite> half_sites();
+// Two to eight rows: sizes of K, types, a gated epilogue, rows of two axes, B in pieces.
+std::vector<ProductSite> sites_of_few_rows();
 // Floats by TF32: a piece of 16 bytes has four, a tile is 32 deep along K.
 std::vector<ProductSite> float_sites();
 // B is int8: tiles, K shared by blocks, one row, a prologue, a gated epilogue.

@@ -229,6 +229,12 @@ TEST(cuda_product, speed) {
   linear(8192, 8192, 8192);
   for (int64_t m : {197, 6304}) linear(m, 3072, 768);
   for (auto [n, k] : {std::pair<int64_t, int64_t>{6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336}, {128256, 4096}}) linear(1, n, k);
+  for (int64_t m : {1, 2, 4, 8}) {
+    for (auto [n, k] : {std::pair<int64_t, int64_t>{1536, 1536}, {9216, 1536}, {4096, 4096}, {28672, 4096}, {128256, 4096}}) {
+      linear(m, n, k);
+      sites.back().name = "few rows, " + sites.back().name;
+    }
+  }
   linear(100352, 64, 256, false);
   linear(100352, 128, 256, false);
   linear(100352, 256, 64, false);

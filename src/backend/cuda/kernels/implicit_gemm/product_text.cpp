@@ -1,6 +1,7 @@
 #include "backend/cuda/kernels/implicit_gemm/product_text.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "backend/cuda/compile/element_text.h"
@@ -28,6 +29,7 @@ class Printer {
     const EmittedRow* row = of.row;
     args_.pieces = static_cast<uint8_t>(of.pieces);
     args_.gated = of.gated;
+    args_.few_rows = of.few_rows;
     args_.type = of.type;
     std::string finish = finish_text();
     args_.b_type = of.b_type;
@@ -47,8 +49,10 @@ class Printer {
       args_.row = row->length;
     }
     EmittedProduct out;
+    std::string more = row == nullptr ? "" : "@Made made; ";
+    if (args_.few_rows && args_.pieces > 1) more = fmt::format("u64 piece[{}]; int piece_from[{}]; ", args_.pieces, args_.pieces);
     out.text = fmt::format("{}struct @P {{ ImplicitGemmParameters map; u64 status; void* pointer[{}]; i64 number[{}]; {}}};\n", row == nullptr ? "" : row->text, b_.operands.size(),
-                           std::max<size_t>(1, args_.numbers.size()), row == nullptr ? "" : "@Made made; ") +
+                           std::max<size_t>(1, args_.numbers.size()), more) +
                finish;
     const bool matrix = of.map.m_rank == 1 && of.map.k_rank == 1 && of.map.rank == 2;
     const int pixels = matrix ? 0 : args_.is_volume() ? 3 : 2;
@@ -240,7 +244,8 @@ class Printer {
            "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
            fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {}, reads_far = {};\n  static constexpr int column_bytes = {}, halves = {}, apart = {};\n",
                        args_.boxed_in != Args::none, args_.boxed_out != Args::none, f.reads_far, args_.column_bytes, args_.gated ? 2 : 1, args_.pieces) +
-           boxed_row_text() + "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
+           boxed_row_text() + column_text() +
+           "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
            "  template <int Width>\n  __device__ __forceinline__ void fetch_columns(char* room, int from, int end) const {\n    for (int c = threadIdx.x % 128; c < Width; c += "
            "128) {\n" +
            "      const int at = from + c < end ? from + c : end - 1;\n" + f.fetched + "    }\n  }\n" +
@@ -253,6 +258,18 @@ class Printer {
            "    @Same<EightOfRow> same;\n    columns(same, at);\n    behind(at, sums, same, held, 0);\n  }\n" +
            "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums) const {\n    Held held;\n    bring(held, s, t);\n    (*this)(s, t, sums, held, true);\n  "
            "}\n};\n";
+  }
+
+  // The address of a column of B, for few rows: of the last piece that begins at it or before.
+  std::string column_text() {
+    if (!args_.few_rows) return "";
+    const std::string head = "  template <class B>\n  __device__ __forceinline__ const B* column_of(i64 c) const {\n";
+    if (args_.pieces == 1) return head + "    return (const B*)p.map.b + c * p.map.b_step;\n  }\n";
+    return head +
+           fmt::format(
+               "    int k = 0;\n#pragma unroll\n    for (int step = {}; step > 0; step /= 2) {{\n      if (k + step < {} && c >= p.piece_from[k + step]) k += step;\n    }}\n",
+               std::bit_floor(args_.pieces), args_.pieces) +
+           "    return (const B*)p.piece[k] + (c - p.piece_from[k]) * p.map.b_step;\n  }\n";
   }
 
   // The address of an element of an operand that is stored in boxes.

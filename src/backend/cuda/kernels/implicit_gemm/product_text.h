@@ -29,10 +29,11 @@ struct ProductKernels {
   uint16_t tiles = kernels::ImplicitGemmArgs::all_tiles;  // see ImplicitGemmArgs
   std::vector<kernels::ImplicitGemmPatch> patches = {};  // see ImplicitGemmArgs
   std::vector<kernels::ImplicitGemmBrick> bricks = {};
-  // For one row: the matrices that hold B's columns; whether the epilogue is gated (Gemm::gated); the prologue of A, or null.
+  // For one or a few rows: the matrices that hold B's columns; whether the epilogue is gated (Gemm::gated); the prologue of A, or null.
   size_t pieces = 1;
   bool gated = false;
   const EmittedRow* row = nullptr;
+  bool few_rows = false;  // with the kernel for few rows
 };
 
 // One text serves all sizes. The body has single elements (element_text.h) over [M, N], with N a multiple of 8. A pure function.

@@ -122,13 +122,6 @@ GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<
 
 namespace {
 
-// The library multiplies by one piece at a time. Small pieces are faster concatenated, and the copy needs little memory.
-bool worth_pieces(const Gemm& g) {
-  constexpr int64_t least = int64_t{8} << 20;
-  const Dim column = g.a.dims.back() * Dim(static_cast<int64_t>(ir::size_of(g.type)));
-  return std::all_of(g.b.begin(), g.b.end(), [&](const StridedLayout& b) { return (column * b.dims[1]).is_constant() && (column * b.dims[1]).value() >= least; });
-}
-
 // For a sketch.
 std::optional<Refusal> obstacle(const Gemm& g) {
   constexpr std::string_view name = "cublaslt";
@@ -137,7 +130,7 @@ std::optional<Refusal> obstacle(const Gemm& g) {
   if (g.map || g.prologue) return Refusal{name, Obstacle::a, "A is read from memory, as a matrix"};
   if (g.gated) return Refusal{name, Obstacle::body, "the body sees one column at a time"};
   if (g.b.size() > 1 && (has_one_row(g) && is_half(g.type))) return Refusal{name, Obstacle::b, "one row by pieces is read once by ingot's kernel"};
-  if (g.b.size() > 1 && !worth_pieces(g)) return Refusal{name, Obstacle::b, "pieces of less than 8 MiB are faster as one matrix"};
+  if (g.b.size() > 1 && !are_large_pieces(g)) return Refusal{name, Obstacle::b, "pieces of less than 8 MiB are faster as one matrix"};
   return std::nullopt;
 }
 

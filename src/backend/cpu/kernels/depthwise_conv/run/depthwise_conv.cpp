@@ -160,12 +160,12 @@ Resolved resolve(const Call& call) {
     p->repeated_bytes = padded(static_cast<size_t>((places + 2) * step) * 4);
     for (size_t i = indices; i-- > kept; step *= p->map.indices[i].extent) p->b_strides[i] = step;
   }
-  p->taps = WindowTaps("depthwise_conv", p->map, all.first(kept - 2), across, all.subspan(kept), std::span(p->b_strides).subspan(kept), DepthwiseConvArgs::max_summed, false,
-                       WindowTaps::most_sets);
+  p->taps = WindowTaps("depthwise_conv", p->map, all.first(kept - 2), across, all.subspan(kept), std::span(p->b_strides).subspan(kept), DepthwiseConvArgs::max_summed);
+  p->taps.keep_sets();
   if (!p->taps.fits) refuse("an axis is left along two indices");
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->lines * p->width) * static_cast<double>(p->channels) * static_cast<double>(p->taps.places());
-  p->tasks = std::min<int64_t>(p->lines, work < least_work ? 1 : workers * 4);
+  p->tasks = std::min<int64_t>(p->lines, work < least_work || workers == 1 ? 1 : workers * 4);  // a task makes its lists of taps anew
   // Few lines that do not divide evenly among the workers: tasks are pieces of lines. Not of outputs together, whose order of sums would depend on where a piece ends.
   const int64_t most_lines = (p->lines + workers - 1) / workers;
   if (p->direct && p->together == 1 && p->tasks > 1 && most_lines * workers * 20 > p->lines * 21) {

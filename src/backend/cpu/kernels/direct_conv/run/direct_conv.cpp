@@ -25,7 +25,13 @@ void pack(const Plan& p, const TensorRef& b, size_t batch_rank, const Columns& c
   const bool beside = column == 1 && (columns.first % p.n + columns.count <= p.n || of_group == p.n);
   int64_t source[32];
   for (int64_t j = 0; j < columns.count; ++j) source[j] = (columns.first + j) / p.n * of_group + (columns.first + j) % p.n * column;
-  for (int64_t k = 0; k < p.k; ++k, from += row, to += p.panel_row) {
+  // One vector a row is read whole as long as it ends in the group's part of B: columns that are not stored may hold any numbers.
+  constexpr int64_t lanes = 8;
+  int64_t k = 0;
+  if (beside && p.panel_row == lanes) {
+    for (const int64_t end = (p.k - 1) * row + columns.count - lanes; k < p.k && k * row <= end; ++k, from += row, to += lanes) std::memcpy(to, from + source[0], lanes * 4);
+  }
+  for (; k < p.k; ++k, from += row, to += p.panel_row) {
     if (beside) {
       std::memcpy(to, from + source[0], static_cast<size_t>(columns.count) * 4);
     } else {

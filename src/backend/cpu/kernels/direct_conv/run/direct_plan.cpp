@@ -90,6 +90,15 @@ void find_threes(Plan& p) {
   }
 }
 
+// Looks for tiles with several groups in a vector. Without one, each group has vectors of its own.
+bool find_narrow(Plan& p, const IndexMap::Index& inside) {
+  if (p.group_axis == SIZE_MAX || p.n >= p.tiles->lanes || p.groups * p.n < p.tiles->lanes) return false;
+  const auto channels = static_cast<int64_t>(p.map.indices[p.group_axis].step);
+  const bool beside = channels == 1 || (inside.extent == channels && inside.step == 1 && !p.map.leaves(inside));
+  p.narrow = beside ? p.tiles->narrow(channels, p.n) : nullptr;
+  return p.narrow != nullptr;
+}
+
 // Sorts the map's indices into those of lines, the line's own, and those of the window.
 void find_indices(Plan& p, const Constants& c) {
   const std::vector<IndexMap::Index>& all = p.map.indices;
@@ -104,15 +113,11 @@ void find_indices(Plan& p, const Constants& c) {
   // Elements that are inside or outside together: all of an innermost index, or those of one group if a vector holds several groups.
   auto leaves = [&](const IndexMap::Index& i) { return p.map.leaves(i); };
   if (p.group_axis != SIZE_MAX && leaves(all[p.group_axis])) refuse("groups may lie outside");
-  const bool narrow = c.grouped && p.n < p.tiles->lanes;
   while (k.size() > 1 && k.back().extent == 1) k.pop_back();
+  const bool narrow = find_narrow(p, k.back());
   if (!narrow) k = collapsed(k, p.map.axes);
   if (narrow) {
-    const auto channels = static_cast<int64_t>(all[p.group_axis].step);
-    const bool beside = channels == 1 || (k.back().extent == channels && k.back().step == 1 && !leaves(k.back()));
-    p.narrow = beside && p.groups * p.n >= p.tiles->lanes ? p.tiles->narrow(channels, p.n) : nullptr;
-    if (p.narrow == nullptr) refuse("there are no tiles for groups of these sizes");
-    p.inner = channels;
+    p.inner = static_cast<int64_t>(all[p.group_axis].step);
   } else if (!leaves(k.back())) {
     p.inner = k.back().extent;
     p.inner_step = static_cast<int64_t>(k.back().step);
@@ -216,14 +221,15 @@ void find_end(Plan& p, const Constants& c) {
   s = {};
 }
 
-// The step with vectors along lines, if its results are neighbours there and not along columns.
+// The step with vectors along lines, if its results are neighbours there, or a few columns are and the next output lies behind them.
 std::shared_ptr<const LinePlan> along_lines(const Plan& p, const Constants& c, const Call& call) {
+  constexpr int64_t few = 4;  // columns beside one another: their stores are element by element
   const size_t batch = c.batch_rank;
   LineProblem q;
   if (!set_line_end(*c.body, q)) return nullptr;
   const TensorRef &to = call.operands[2 + c.body->stores[0].operand], &b = call.operands[1];
   auto steps = [](const TensorRef& t, size_t d) { return t.dims[d] == 1 ? 0 : t.strides[d]; };
-  if (to.strides[batch + 1] == 1 && p.n > 1) return nullptr;
+  if (to.strides[batch + 1] == 1 && p.n > (c.grouped ? 1 : few)) return nullptr;
   const TensorRef* bias = q.has_bias ? &call.operands[2 + static_cast<size_t>(c.body->simple.bias)] : nullptr;
   if (bias != nullptr && bias->dims[batch] != 1 && bias->strides[batch] != 0) return nullptr;
   const std::span<const int64_t> sizes = call.sizes.subspan(3, c.map_sizes());
@@ -320,7 +326,10 @@ Resolved resolve(const Call& call) {
   p->bound = bind_program(c.body, c.grouped ? std::span<const TensorRef>(joined) : call.operands.subspan(2), call.sizes.subspan(3 + c.map_sizes()), domain, false);
   p->lines_plan = along_lines(*p, c, call);
   if (p->lines_plan != nullptr) return {scratch_of(*p->lines_plan), p};
-  p->tiles = &direct_tiles(c.grouped, p->n);
+  // Pairs of columns that read one channel each fill the widest vectors.
+  constexpr int64_t widest = 16;
+  const bool pairs = c.grouped && p->n == 2 && p->map.indices[p->group_axis].step == 1 && p->groups % (widest / 2) == 0;
+  p->tiles = &direct_tiles(c.grouped, pairs ? widest : p->n);
   const int64_t lanes = p->tiles->lanes;
   p->panel_row = c.packed ? tile_ops().columns : p->n <= lanes ? lanes : 2 * lanes;
   if (c.packed && tile_ops().columns != 2 * lanes) refuse("the packed B has panels of another width");
@@ -347,6 +356,7 @@ Resolved resolve(const Call& call) {
   constexpr int64_t large = 1 << 20;
   p->large = p->line_count * p->line.extent * std::abs(static_cast<int64_t>(p->line.step)) * 4 > large;
   if (!p->winograd) p->units = units_together(*p);
+  if (p->units == 1) p->taps.keep_sets();
   if (!p->lines.empty()) p->next_line = static_cast<int64_t>(p->lines.back().step);
   p->tap_bytes = padded(static_cast<size_t>(p->units) * p->taps.memory() * sizeof(WindowTap));
   p->bias_bytes = p->n % lanes == 0 || p->narrow != nullptr ? 0 : 2 * padded(static_cast<size_t>(p->groups * p->n + 2 * lanes) * 4);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels/direct_conv/run/line_plan.h"
+#include "backend/cpu/kernels/fused/run/block_ops.h"
 
 namespace ingot::kernels {
 
@@ -38,6 +39,7 @@ class Blocks {
     d.vectors = vectors_;
     d.taps = p_.tap_offsets.data();
     d.to_step = p_.to_column;
+    d.apart = p_.x.to;
     d.clamps = p_.clamps, d.low = p_.low, d.high = p_.high;
     const int64_t line = p_.in_place ? (p_.y.axis >= 0 ? p_.y.step * p_.stride[p_.y.axis] : 0) : p_.y.step * p_.row();
     if (p_.in_place) {
@@ -47,11 +49,12 @@ class Blocks {
       copy(lines);
       d.a = copy_;
     }
-    if (p_.skips || range_count_ == 0) find_ranges();
     const int64_t vectors = list(lines, outputs, line);
-    float* result = to_ + to + y0 * p_.y.to + x0;
+    float* result = to_ + to + y0 * p_.y.to + x0 * p_.x.to;
     bias_at_ = p_.has_bias ? bias_ + bias : nullptr;
     d.kept = kept_;
+    if (p_.across) return across(d, result, vectors, vectors / lines);
+    if (p_.skips || range_count_ == 0) find_ranges(0, p_.y.taps);
     const int64_t wide = p_.tiles->most_columns;
     if (p_.column != nullptr && lines >= p_.rows) return below(d, b, result, lines, vectors / lines, line);
     if (p_.panel == 0 && packed_from_ != b) pack(b);
@@ -64,15 +67,11 @@ class Blocks {
       d.count = static_cast<int>(vectors * (g + 1) / groups - first);
       return first;
     };
-    auto of_range = [&](int64_t r) {
-      d.begin = ranges_[r].begin, d.end = ranges_[r].end;
-      d.first = r == 0, d.last = r + 1 == range_count_;
-    };
     if (p_.columns <= wide || std::ssize(p_.taps) < LinePlan::many_taps) {
       for (int64_t n = 0; n < p_.columns; n += wide) {
         set_columns(d, n, result);
         for (int64_t r = 0; r < range_count_; ++r) {
-          of_range(r);
+          set_range(d, r);
           for (int64_t g = 0; g < groups; ++g) {
             const int64_t first = of_group(g);
             d.kept = kept_ + (range_count_ > 1 ? first * p_.lanes() * wide : 0);
@@ -85,7 +84,7 @@ class Blocks {
     for (int64_t g = 0; g < groups; ++g) {
       of_group(g);
       for (int64_t r = 0; r < range_count_; ++r) {
-        of_range(r);
+        set_range(d, r);
         for (int64_t n = 0; n < p_.columns; n += wide) {
           set_columns(d, n, result);
           d.kept = kept_ + n * most * p_.lanes();
@@ -106,16 +105,50 @@ class Blocks {
     d.to = result + n * p_.to_column;
   }
 
+  void set_range(LineTile& d, int64_t r) const {
+    d.begin = ranges_[r].begin, d.end = ranges_[r].end;
+    d.first = r == 0, d.last = r + 1 == range_count_;
+  }
+
+  // Panels of columns, of which each vector of outputs of a line is a tile.
+  __attribute__((noinline)) void across(LineTile& d, float* result, int64_t vectors, int64_t of_line) {
+    float* const turned = kept_ + p_.panel * p_.lanes();
+    int64_t first = -1, last = -1;
+    for (int64_t n = 0; n < p_.columns; n += p_.panel) {
+      set_columns(d, n, result);
+      d.columns = static_cast<int>(std::min(p_.panel, p_.columns - n));
+      for (int64_t v = 0; v < vectors; ++v) {
+        const auto [begin, end] = rows_inside(v / of_line);
+        if (begin != first || end != last) find_ranges(begin, end);
+        first = begin, last = end;
+        d.vectors = vectors_ + v;
+        for (int64_t r = 0; r < range_count_; ++r) {
+          set_range(d, r);
+          p_.tiles->across(d);
+        }
+        block_ops().transpose(turned, p_.lanes(), kept_, p_.panel, p_.lanes(), d.columns);
+        p_.tiles->finish(d, turned, d.vectors, 1);
+      }
+    }
+  }
+
+  // Of the taps below one another, those inside A for a line of the block.
+  Range rows_inside(int64_t line) const {
+    if (!p_.skips || p_.y.taps == 1) return {0, p_.y.taps};
+    const int64_t top = at_[p_.y.axis] + line * p_.y.step, apart = p_.y.dilation, begin = std::min(p_.y.taps, (std::max<int64_t>(0, -top) + apart - 1) / apart);
+    return {begin, std::max(begin, std::min(p_.y.taps, (p_.size[p_.y.axis] - top + apart - 1) / apart))};
+  }
+
   // Lists the vectors of a block, and returns their number. The last one of a line that is read in place overlaps the one before.
   int64_t list(int64_t lines, int64_t outputs, int64_t step) {
-    const int64_t lanes = p_.lanes(), all = lines * p_.vectors(outputs);
+    const int64_t lanes = p_.vector(), all = lines * p_.vectors(outputs);
     if (lines == lines_ && outputs == outputs_) return all;
     lines_ = lines, outputs_ = outputs;
     LineVector* next = vectors_;
     for (int64_t y = 0; y < lines; ++y) {
       for (int64_t x = 0; x < outputs; x += lanes) {
         const int64_t from = p_.in_place ? std::min(x, outputs - lanes) : x;
-        *next++ = {y * step + from, y * p_.y.to + from, std::min(lanes, outputs - from)};
+        *next++ = {y * step + from, y * p_.y.to + from * p_.x.to, std::min(lanes, outputs - from)};
       }
     }
     return all;
@@ -141,20 +174,23 @@ class Blocks {
     }
   }
 
-  // The taps of the block's planes inside A, cut into sums. At least one range, so that results are stored.
-  void find_ranges() {
-    const int64_t planes = std::ssize(p_.planes), of_plane = std::ssize(p_.taps) / planes;
+  // The taps of the block's planes inside A, and of rows [first, last) of each, cut into sums. At least one range, so that results are stored.
+  void find_ranges(int64_t first, int64_t last) {
+    const int64_t planes = std::ssize(p_.planes), of_plane = std::ssize(p_.taps) / planes, of_row = of_plane / p_.y.taps;
     range_count_ = 0;
     auto add = [&](int64_t begin, int64_t end) {
       for (; begin < end; begin += longest_sum) ranges_[range_count_++] = {begin, std::min(begin + longest_sum, end)};
     };
-    int64_t begin = 0;
-    for (int64_t k = 0; p_.skips && k < planes; ++k) {
-      if (is_inside(p_.planes[static_cast<size_t>(k)])) continue;
-      add(begin, k * of_plane);
-      begin = (k + 1) * of_plane;
+    int64_t begin = 0, end = 0;
+    for (int64_t k = 0; k < planes; ++k) {
+      if (p_.skips && !is_inside(p_.planes[static_cast<size_t>(k)])) continue;
+      if (const int64_t from = k * of_plane + first * of_row; from != end) {
+        add(begin, end);
+        begin = from;
+      }
+      end = k * of_plane + last * of_row;
     }
-    add(begin, std::ssize(p_.taps));
+    add(begin, end);
     if (range_count_ == 0) ranges_[range_count_++] = {0, 0};
   }
 

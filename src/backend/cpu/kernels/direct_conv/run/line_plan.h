@@ -36,11 +36,12 @@ struct LinePlan {
   int64_t columns, to_column, bias_column, panel, b_column;
   std::vector<int64_t> b_rows;         // strided B: where the row of each tap is
   bool has_bias, clamps, in_place;
+  bool across = false;                 // vectors go along columns, a panel at a time
   float low, high;
   std::vector<Index> planes;           // steps from the first plane: the summed indices that move along neither
   std::vector<Tap> taps;
   std::vector<int64_t> tap_offsets;    // in A or in its copy
-  bool skips = false;                  // the taps of planes outside A are left out; else they are zeros in the copy
+  bool skips = false;                  // the taps of planes outside A are left out, across also those of lines; else they are zeros in the copy
   static constexpr int64_t many_taps = 64;
   struct Range {
     int64_t begin, end;                // taps that are one sum
@@ -59,7 +60,8 @@ struct LinePlan {
 
   int64_t lanes() const { return tiles->lanes; }
   int64_t row() const { return phases * run; }
-  int64_t vectors(int64_t outputs) const { return (outputs + lanes() - 1) / lanes(); }
+  int64_t vector() const { return across ? tiles->outputs_across : lanes(); }  // outputs of a LineVector
+  int64_t vectors(int64_t outputs) const { return (outputs + vector() - 1) / vector(); }
   size_t per_worker() const { return vector_bytes + copy_bytes + b_bytes + kept_bytes + range_bytes; }
   // Block i of an axis; blocks of lines that are read in place are whole vectors, except the last one, which is longer.
   int64_t begin_x(int64_t i) const { return i * block_x; }

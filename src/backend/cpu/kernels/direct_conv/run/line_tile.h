@@ -16,7 +16,7 @@ struct LineVector {
   int64_t count;                       // outputs to store
 };
 
-// to[vectors[v].to + c * to_step + i] = sum over k of a[vectors[v].a + taps[k] + i] * b[k * b_row + c] + bias[c], for all columns c and outputs i.
+// to[vectors[v].to + c * to_step + i * apart] = sum over k of a[vectors[v].a + taps[k] + i] * b[k * b_row + c] + bias[c], for all columns c and outputs i.
 // A call adds some of the taps.
 struct LineTile {
   const float* a = nullptr;
@@ -29,7 +29,7 @@ struct LineTile {
   const float* b = nullptr;            // as many columns as the tile has, of which `columns` are stored
   int64_t b_row = 0;
   float* to = nullptr;
-  int64_t to_step = 0;
+  int64_t to_step = 0, apart = 1;
   int columns = 0;
   const float* bias = nullptr;         // null: none
   bool clamps = false;
@@ -59,7 +59,12 @@ struct LineTiles {
   using Column = void (*)(const LineColumn&, const LineTile& end);
   int lanes, most_columns;
   const Tile* by_columns;              // 1 .. most_columns; a tile may have more columns than it stores
-  const Column (*column)[3];           // by index in LineColumn::rows and LineColumn::taps
+  const Column (*column)[3];           // by index in LineColumn::rows and LineColumn::taps; null: none
+  // Sums of `outputs_across` neighbouring outputs and two vectors of columns, which stay in `kept` as [output][column]. Null: none.
+  int outputs_across;
+  void (*across)(const LineTile&);
+  // Stores the sums of some vectors, [column][vector], with the epilogue.
+  void (*finish)(const LineTile&, const float* sums, const LineVector* at, int count);
   // Elements [first, last) of each row, and zeros around them up to `count`; it writes whole vectors.
   void (*copy)(float* to, int64_t to_step, const float* from, int64_t from_step, int64_t rows, int64_t first, int64_t last, int64_t count);
   // Of each row, elements start, start + 2 .. and then start + 1, start + 3 .., `run` of each, with zeros for those outside [0, size).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "backend/cpu/kernels/direct_conv/run/line_plan.h"
 #include "backend/cpu/run/isa.h"
@@ -25,6 +26,8 @@ constexpr size_t none = SIZE_MAX;
 using Index = LinePlan::Index;
 using Along = LinePlan::Along;
 using Tap = LinePlan::Tap;
+
+constexpr int64_t most_apart = 8;
 
 size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -62,15 +65,11 @@ class Planner {
   }
 
   bool plan() {
-    // The last index of results with neighbouring results.
-    for (size_t i = kept_.size(); i-- > 0 && x_ == none;) {
-      if (kept_[i].extent > 1 && kept_[i].to == 1) x_ = i;
-    }
-    if (x_ == none) return false;
+    if (!choose_line()) return false;
     join_windows(kept_[x_]);
     count_elements(kept_[x_]);
     for (const Index& i : kept_) {
-      if (i.extent > 1 && i.to == kept_[x_].extent) join_windows(i);
+      if (i.extent > 1 && i.to == kept_[x_].extent * kept_[x_].to) join_windows(i);
     }
     if (!find_line()) return false;
     find_next();
@@ -78,7 +77,7 @@ class Planner {
       if (i != x_ && i != y_ && kept_[i].extent != 1) p_.outer.push_back(kept_[i]);
     }
     p_.in_place = p_.x.step == 1 && !leaves() && p_.x.extent >= p_.lanes() && !reads_often();
-    if (!leaves() && p_.x.step == 1 && p_.y.extent > 1 && p_.stride[p_.y.axis] * p_.y.step == p_.x.extent && p_.y.to == p_.x.extent) join();
+    if (!leaves() && p_.x.step == 1 && p_.y.extent > 1 && p_.stride[p_.y.axis] * p_.y.step == p_.x.extent && p_.y.to == p_.x.extent * p_.x.to) join();
     list_taps();
     return true;
   }
@@ -91,6 +90,17 @@ class Planner {
   }
 
  private:
+  // The last index of results with neighbouring results, or else with results some elements apart of neighbours in A: a phase of a transposed convolution.
+  bool choose_line() {
+    for (const bool apart : {false, true}) {
+      for (size_t i = kept_.size(); i-- > 0 && x_ == none;) {
+        const int axis = only_axis(kept_[i], p_.rank);
+        if (kept_[i].extent > 1 && (apart ? kept_[i].to > 1 && kept_[i].to <= most_apart && axis >= 0 && p_.stride[axis] == 1 : kept_[i].to == 1)) x_ = i;
+      }
+    }
+    return x_ != none;
+  }
+
   // The summed index that moves along an axis: none, or one that moves along no other. False if there are more.
   bool window(int axis, Along& to, size_t& index) {
     for (size_t i = 0; i < summed_.size(); ++i) {
@@ -158,6 +168,7 @@ class Planner {
     p_.x.axis = axis;
     p_.x.extent = kept_[x_].extent;
     p_.x.step = kept_[x_].along[axis];
+    p_.x.to = kept_[x_].to;
     return true;
   }
 
@@ -256,7 +267,7 @@ void lay_out(LinePlan& p) {
   for (size_t i = 0; i < phase.size(); ++i) {
     if (p.used_phases[i] != 0) phase[i] = p.phases++;
   }
-  p.run = p.vectors(p.block_x) * p.lanes() + furthest;
+  p.run = p.vectors(p.block_x) * p.vector() + furthest;
   p.height = p.y.reach(p.block_y);
   p.used_rows.assign(static_cast<size_t>(p.height), 0);
   for (int64_t y = 0; y < p.block_y; ++y) {
@@ -277,9 +288,10 @@ void choose_column(LinePlan& p) {
   // As few lines twice as possible.
   auto all = [&](int64_t rows) { return (p.block_y + rows - 1) / rows * rows; };
   for (const int& rows : LineColumn::rows) {
-    if (rows > p.block_y || (p.rows > 0 && all(rows) > all(p.rows))) continue;
+    const LineTiles::Column column = p.tiles->column[&rows - LineColumn::rows][taps - LineColumn::taps];
+    if (column == nullptr || rows > p.block_y || (p.rows > 0 && all(rows) > all(p.rows))) continue;
     p.rows = rows;
-    p.column = p.tiles->column[&rows - LineColumn::rows][taps - LineColumn::taps];
+    p.column = column;
   }
   if (p.column == nullptr) return;
   auto b_row = [&](size_t k) { return p.panel == 0 ? p.b_rows[k] : static_cast<int64_t>(k) * p.panel; };
@@ -289,9 +301,17 @@ void choose_column(LinePlan& p) {
   }
 }
 
+// True if vectors along columns leave less of themselves empty than those along lines, which are longer than tiles across have outputs.
+bool goes_across(const LinePlan& p) {
+  if (p.tiles->across == nullptr || p.in_place || p.panel != 2 * p.lanes()) return false;
+  auto whole = [](int64_t n, int64_t of) { return (n + of - 1) / of * of; };
+  return 20 * whole(p.x.extent, p.tiles->outputs_across) * whole(p.columns, p.panel) < 19 * whole(p.x.extent, p.lanes()) * whole(p.columns, p.tiles->most_columns);
+}
+
 // Chooses blocks whose part of A stays in a second-level cache, or in the first one where it is read once only.
 bool choose_blocks(LinePlan& p) {
-  const int64_t lanes = p.lanes();
+  p.across = goes_across(p);
+  const int64_t lanes = p.vector();
   const size_t enough = p.columns == 1 ? 24 << 10 : 256 << 10, too_many = 4 << 20;
   double work = static_cast<double>(p.x.extent * p.y.extent) * static_cast<double>(p.columns) * static_cast<double>(p.taps.size());
   int64_t outer = 1;
@@ -340,10 +360,10 @@ bool choose_blocks(LinePlan& p) {
   const int64_t tiles = (p.columns + p.tiles->most_columns - 1) / p.tiles->most_columns;
   const int64_t of_plane = std::ssize(p.taps) / std::ssize(p.planes), short_range = 16;  // taps for which sums would be kept and taken up again
   p.skips = !p.in_place && p.column == nullptr && std::ssize(p.taps) >= LinePlan::many_taps && of_plane >= short_range &&
-            std::is_sorted(p.taps.begin(), p.taps.end(), [](const Tap& a, const Tap& b) { return a.plane < b.plane; });
+            std::is_sorted(p.taps.begin(), p.taps.end(), [](const Tap& a, const Tap& b) { return std::tie(a.plane, a.y) < std::tie(b.plane, b.y); });
   p.range_bytes = padded((p.planes.size() + p.taps.size() / longest_sum + 1) * sizeof(LinePlan::Range));
-  const int64_t kept = tiles > 1 ? tiles * most_together : p.skips || std::ssize(p.taps) > longest_sum ? std::max(vectors, most_together) : most_together;
-  p.kept_bytes = padded(static_cast<size_t>(kept * lanes * p.tiles->most_columns) * 4);
+  const int64_t kept = p.across ? 2 * p.panel : tiles > 1 ? tiles * most_together : p.skips || std::ssize(p.taps) > longest_sum ? std::max(vectors, most_together) : most_together;
+  p.kept_bytes = padded(static_cast<size_t>(kept * p.lanes() * p.tiles->most_columns) * 4);
   if (p.panel == 0) {
     const int64_t wide = p.tiles->most_columns, columns = (p.columns + wide - 1) / wide * wide;
     p.b_bytes = padded(static_cast<size_t>(columns * static_cast<int64_t>(p.taps.size())) * 4);

@@ -81,7 +81,8 @@ void split_places(Bound& b, Program& p) {
 
 class Cutter {
  public:
-  Cutter(Bound whole, Program code) : b_(std::move(whole)), p_(std::move(code)), own_(b_.strides.size()), axes_(axes_of(b_, p_)) {
+  // axes: of each instruction.
+  Cutter(Bound whole, Program code, std::vector<Axes> axes) : b_(std::move(whole)), p_(std::move(code)), own_(b_.strides.size()), axes_(std::move(axes)) {
     for (int64_t n : b_.domain) total_ *= n;
   }
 
@@ -384,8 +385,9 @@ Cut cut_program(const Program& given, std::span<const TensorRef> operands, std::
   merge_axes(b, p);
   choose_axis(b, p);
   split_places(b, p);
-  turn_looked_up(b, p);
-  return Cutter(std::move(b), std::move(p)).run();
+  const std::vector<Axes> axes = axes_of(b, p);  // a turned operand's strides no longer tell on which outer axes its elements depend
+  turn_looked_up(b, p, axes);
+  return Cutter(std::move(b), std::move(p), axes).run();
 }
 
 }  // namespace ingot::kernels

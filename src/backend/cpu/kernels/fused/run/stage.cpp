@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "backend/cpu/kernels/fused/run/cut.h"
-
 namespace ingot::kernels {
 
 namespace {
@@ -108,14 +106,13 @@ bool may_turn_looked_up(const Bound& b, const Program& p, const ProgramInstructi
   return b.strides[i.operand][rank] == 1 && b.dims[i.operand][rank] > 1 && b.dims[i.operand][rank] <= longest;
 }
 
-void turn_looked_up(Bound& b, const Program& p) {
+void turn_looked_up(Bound& b, const Program& p, std::span<const Axes> axes) {
   const auto last = static_cast<size_t>(p.domain_rank) - 1;
   if (b.across == 0 || p.operands > StageTile::most_operands || b.domain[last] < least_columns) return;
   std::vector<int> loads(static_cast<size_t>(p.operands), 0);
   for (const ProgramInstruction& i : p.code) {
     if (i.kind == Kind::load) ++loads[i.operand];
   }
-  const std::vector<Axes> axes = axes_of(b, p);
   for (uint32_t k = 0; k < p.code.size(); ++k) {
     const ProgramInstruction& i = p.code[k];
     if (!may_turn_looked_up(b, p, i) || loads[i.operand] != 1 || elements_of(b, axes[k]) != elements_of(b, all_axes)) continue;

@@ -3,7 +3,7 @@
 #pragma once
 #include <span>
 
-#include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/fused/run/cut.h"
 
 namespace ingot::kernels {
 
@@ -23,8 +23,9 @@ constexpr int64_t longest_turned = 128;
 
 // Finds the operands of short rows that are transposed.
 void turn_rows(Bound&, Program&);
-// The same for operands in whose rows elements are looked up, as in a pooling with unequal windows. Before the program is cut: it changes the offsets of elements.
-void turn_looked_up(Bound&, const Program&);
+// The same for operands in whose rows elements are looked up, as in a pooling with unequal windows. axes: of each instruction. Before the program is cut: it
+// changes the offsets of elements.
+void turn_looked_up(Bound&, const Program&, std::span<const Axes> axes);
 // True for a load of floats at one computed place of a contiguous axis that is not too long.
 bool may_turn_looked_up(const Bound&, const Program&, const ProgramInstruction& load);
 // Transposes rows [begin, begin + n) along the last axis into the scratch, and the results back. `local`: the step's operands, changed to point there.

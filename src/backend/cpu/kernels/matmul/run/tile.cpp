@@ -56,7 +56,7 @@ Way way_of_int8(DType a, bool mapped, bool in_order, int64_t m) {
 
 }  // namespace
 
-// One or two rows use dot products, which read several places of a panel at a time (measured: 16 GB/s instead of 13). In order, only types and form decide,
+// One to three rows use dot products, which read several places of a panel at a time (measured: 16 GB/s instead of 13). In order, only types and form decide,
 // so that a GEMM with one row gives the same bits as one with many.
 Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
   const TileOps& ops = tile_ops();
@@ -72,8 +72,8 @@ Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
   }
   if (panel == DType::bf16) return summed({&ops.bf16, DType::f32, 126, few_rows, 4096, k_many}, INT64_MAX);
   if (panel == DType::f16) return summed({&ops.f16, DType::f32, 126, few_rows, 4096, k_many}, INT64_MAX);
-  // One row sums four places of a panel at a time, two rows sum two. Half types are rounded more coarsely, so their sums may be longer.
-  return summed({&ops.f32, DType::f32, 126, few_rows, 2048, k_many}, m > few_rows ? k_many : m == 1 ? 4 * few_rows_sum : m == 2 ? 2 * few_rows_sum : few_rows_sum);
+  // One row sums four places of a panel at a time, two and three rows sum two. Half types are rounded more coarsely, so their sums may be longer.
+  return summed({&ops.f32, DType::f32, 126, few_rows, 2048, k_many}, m > few_rows ? k_many : m == 1 ? 4 * few_rows_sum : m <= 3 ? 2 * few_rows_sum : few_rows_sum);
 }
 
 }  // namespace ingot::kernels

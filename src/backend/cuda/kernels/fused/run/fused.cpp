@@ -16,19 +16,12 @@ struct Prepared {
   Function aligned, any;
 };
 
-std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t operands, size_t sizes) {
-  auto args = std::make_shared<FusedCudaArgs>(parse_fused_cuda(constants));
-  if (args->operands.size() != operands) fail(Code::format, "a fused step has {} operands, its arguments {}", operands, args->operands.size());
-  if (args->sizes + args->rank != sizes) fail(Code::format, "a fused step has {} sizes, its arguments {}", sizes, args->sizes + args->rank);
-  return args;
-}
-
 Resolved resolve(const Call& call) {
   const auto& args = *static_cast<const FusedCudaArgs*>(call.constants);
   const auto& gpu = static_cast<const Gpu&>(*call.backend);
   auto out = std::make_shared<Prepared>();
   out->launch = resolve_fused_cuda(args, call.operands, call.sizes, gpu.device()->properties().shared_block);
-  auto function = [&](const FusedLaunch::Grid& g) { return g.blocks == 0 ? Function() : gpu.function(fmt::format("{}_{}", args.name, g.variant)); };
+  auto function = [&](const FusedLaunch::Grid& g) { return g.blocks == 0 ? Function() : gpu.function(g.kernel(args)); };
   out->aligned = function(out->launch.aligned);
   if (out->launch.any) out->any = function(*out->launch.any);
   return {0, out};
@@ -46,7 +39,7 @@ void run(const Call& call) {
 }  // namespace
 
 std::span<const RunKernel> fused_cuda_kernels() {
-  static constexpr RunKernel list[] = {{"fused", load, resolve, run}};
+  static constexpr RunKernel list[] = {{"fused", load_fused_cuda, resolve, run}};
   return list;
 }
 

@@ -62,6 +62,7 @@ struct FusedCudaArgs {
     uint16_t threads = 256; // per block
     uint16_t lanes = 0;
     uint8_t across = 0;     // of a tile
+    int rows_of_block() const { return mapping == warp ? threads / lanes : mapping == column ? 32 : 1; }
   };
   // A tile's edge, and the least extent for which tiles are used.
   static constexpr int64_t tile = 32, least_turned = 16;

@@ -25,12 +25,16 @@ int64_t magic_of(int64_t d) {
   return static_cast<int64_t>(factor | shift << 32);
 }
 
+void check_counts(const FusedCudaArgs& args, size_t operands, size_t sizes) {
+  if (operands != args.operands.size()) fail(Code::format, "a fused step has {} operands, its arguments {}", operands, args.operands.size());
+  if (sizes != args.sizes + args.rank) fail(Code::format, "a fused step has {} sizes, its arguments {}", sizes, args.sizes + args.rank);
+}
+
 class Resolver {
  public:
   Resolver(const FusedCudaArgs& args, std::span<const TensorRef> operands, std::span<const int64_t> sizes, size_t shared_block)
       : a_(args), operands_(operands), sizes_(sizes), shared_(shared_block) {
-    if (operands.size() != a_.operands.size()) fail(Code::format, "a fused step has {} operands, its arguments {}", operands.size(), a_.operands.size());
-    if (sizes.size() != a_.sizes + a_.rank) fail(Code::format, "a fused step has {} sizes, its arguments {}", sizes.size(), a_.sizes + a_.rank);
+    check_counts(args, operands.size(), sizes.size());
     auto extents = sizes.last(a_.rank);
     domain_.assign(extents.begin(), extents.end());
     int64_t elements = 1;
@@ -178,9 +182,9 @@ class Resolver {
     if (!v.wide && (rows_ >= narrow_limit || n >= narrow_limit || n * v.vector >= 2 * narrow_limit)) return std::nullopt;
     switch (v.mapping) {
       case Variant::points: blocks = (n + threads * v.units - 1) / (threads * v.units); break;
-      case Variant::warp: blocks = (rows_ + threads / v.lanes - 1) / (threads / v.lanes); break;
-      case Variant::block: blocks = rows_; break;
-      case Variant::column: blocks = (rows_ + 31) / 32; break;
+      case Variant::warp:
+      case Variant::block:
+      case Variant::column: blocks = (rows_ + v.rows_of_block() - 1) / v.rows_of_block(); break;
       case Variant::tile: {
         const int64_t across = extents_[v.across], last = extents_.back();
         if (std::min(across, last) < FusedCudaArgs::least_turned) return std::nullopt;
@@ -214,6 +218,31 @@ class Resolver {
 FusedLaunch resolve_fused_cuda(const FusedCudaArgs& args, std::span<const TensorRef> operands, std::span<const int64_t> sizes, size_t shared_block) {
   return Resolver(args, operands, sizes, shared_block).run();
 }
+
+std::shared_ptr<const void> load_fused_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  auto args = std::make_shared<FusedCudaArgs>(parse_fused_cuda(constants));
+  check_counts(*args, operands, sizes);
+  return args;
+}
+
+CudaLaunches fused_cuda_launches(const Call& call, const CudaMachine&) {
+  const auto& args = *static_cast<const FusedCudaArgs*>(call.constants);
+  const FusedLaunch made = resolve_fused_cuda(args, call.operands, call.sizes, 0);
+  std::vector<CudaLaunch::Pointer> pointers{{CudaLaunch::Pointer::status, 0}};
+  for (size_t k = 0; k < args.operands.size(); ++k) pointers.push_back({CudaLaunch::Pointer::operand, 8 * (1 + k), k});
+  CudaLaunches out;
+  for (const FusedLaunch::Grid* g : {made.any ? &*made.any : nullptr, &made.aligned}) {
+    out.any.swap(out.list);
+    if (g != nullptr) out.add_bytes(g->kernel(args), g->blocks, g->threads, made.parameters, pointers);
+    for (CudaLaunch& l : out.list) l.overlaps = l.spare = true;
+  }
+  for (size_t k = 0; k < args.operands.size(); ++k) {
+    if (made.alignment[k] > ir::size_of(args.operands[k].dtype)) out.aligned.push_back(k);
+  }
+  return out;
+}
+
+std::string FusedLaunch::Grid::kernel(const FusedCudaArgs& args) const { return fmt::format("{}_{}", args.name, variant); }
 
 const FusedLaunch::Grid& FusedLaunch::bind(std::span<const TensorRef> operands, uint64_t status) {
   bool good = true;

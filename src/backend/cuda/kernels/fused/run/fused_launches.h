@@ -7,16 +7,18 @@
 #include <vector>
 
 #include "backend/cuda/kernels/fused/run/fused_args.h"
+#include "backend/cuda/kernels/run/launches.h"
 #include "kernels/run/kernel.h"
 
 namespace ingot::kernels {
 
 struct FusedLaunch {
   struct Grid {
-    uint32_t variant = 0;  // kernel name_variant
+    uint32_t variant = 0;
     uint32_t blocks = 0;   // 0: nothing to do
     uint32_t threads = 0;
     uint32_t shared = 0;   // bytes of dynamic shared memory
+    std::string kernel(const FusedCudaArgs&) const;  // name_variant
   };
   Grid aligned;                      // if all pointers are aligned,
   std::optional<Grid> any;           // otherwise; nullopt: the plan's memory is aligned, and there is no kernel for other addresses
@@ -33,5 +35,10 @@ inline constexpr size_t fused_static_shared = 4096;
 // Data pointers are not read. `shared_block`: bytes of shared memory that a block of the device can have. Error (format) if the operands contradict the
 // constants or the domain, (unsupported) if they are too large for the kernels' indices.
 FusedLaunch resolve_fused_cuda(const FusedCudaArgs&, std::span<const TensorRef> operands, std::span<const int64_t> sizes, size_t shared_block);
+
+// RunKernel::load; the result is a FusedCudaArgs.
+std::shared_ptr<const void> load_fused_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes);
+// The same launch of a step that runs beside others, with kernels for any number of rows that keep none in shared memory.
+CudaLaunches fused_cuda_launches(const Call&, const CudaMachine&);
 
 }  // namespace ingot::kernels

@@ -35,7 +35,7 @@ void fields(S& s, A& a) {
     numbers(o.dims);
     numbers(o.strides);
   });
-  s.all(a.row, a.pieces, a.gated);
+  s.all(a.row, a.pieces, a.few_rows, a.gated);
 }
 
 void check(const ImplicitGemmArgs& a) {
@@ -76,7 +76,8 @@ void check(const ImplicitGemmArgs& a) {
   }
   require(a.sources.size() <= 250 && (!a.has_prologue() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= implicit_gemm_longest_prologue)), "the row");
   require(!a.gated || a.b_along_k, "gated columns");
-  require(a.pieces >= 1 && a.pieces <= implicit_gemm_most_pieces && (a.pieces == 1 || a.b_along_k), "columns");
+  require(!a.few_rows || (a.b_along_k && a.b_type == a.type && !floats && !a.has_prologue() && (a.pieces == 1 || !a.gated)), "few rows");
+  require(a.pieces >= 1 && a.pieces <= (a.few_rows ? implicit_gemm_most_pieces_of_few_rows : implicit_gemm_most_pieces) && (a.pieces == 1 || a.b_along_k), "columns");
   for (const auto& o : a.sources) require(static_cast<int>(o.dtype) < ir::dtype_count && o.dims.size() == o.strides.size(), "operand of the row");
 }
 

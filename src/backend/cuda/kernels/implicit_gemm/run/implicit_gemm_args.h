@@ -4,7 +4,7 @@
 // axes). Sizes: M, N, K, the extents of the map's indices (m.., k..), the offset along each axis of A (as in the CPU's "matmul" with a map), then the
 // body's. N is a multiple of 8. M may be several axes of the body's operands, as the axes before the last two are of A without a map and of B, which repeats
 // there. A prologue computes A, which has one row, in the kernel: its loads take A's place. With a gated epilogue B is [K, 2 N].
-// With one row, B may be several operands, side by side along N.
+// With one or a few rows, B may be several operands, side by side along N.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@
 #include "kernels/matmul/run/matmul_args.h"
 
 // Indices and guards from outermost to innermost; missing ones come first and have extent 1. A guard is an axis of A that the map may leave.
-// The parameters described in numbers_args.h follow.
+// The parameters described in numbers_args.h follow, then, for a few rows by several pieces of B, each one's address and first column.
 #define INGOT_CUDA_IMPLICIT_GEMM \
   struct alignas(64) ImplicitGemmParameters { \
     unsigned long a_tiles[16], b_tiles[16]; /* CudaTiles as the driver encodes them */ \
@@ -74,7 +74,8 @@ struct ImplicitGemmArgs {
   };
   std::vector<Source> sources;
   int64_t row = 0;  // length of the prologue's row
-  uint8_t pieces = 1;   // number of B's operands, side by side along N; more than one: only for one row and B along K
+  uint8_t pieces = 1;   // number of B's operands, side by side along N; more than one: only for one or a few rows and B along K
+  bool few_rows = false;  // the plan has code for few rows
   bool gated = false;   // gated epilogue: the body has half of B's columns and reads both halves (silu(gate) * up); more than one row: on Hopper, as one matrix
   // True if there are more indices than an image's rows (n, h, w) and K (h, w, c) have.
   bool is_volume() const { return map.m_rank > 3 || map.k_rank > 3; }
@@ -90,9 +91,9 @@ std::vector<std::byte> serialise(const ImplicitGemmArgs&);
 ImplicitGemmArgs parse_implicit_gemm_cuda(std::span<const std::byte>);
 
 // Kernels: name_t0.. for large_tiles (Hopper only, if CudaTiles can describe A and B); name_0.. for these tiles; name_finish adds the partial
-// sums of several blocks; name_row for one row and B along K; name_one_1 (the smallest tile) if only A is unaligned; name_patch_0.. for some
-// convolutions of few channels, name_brick for others, of stride 1; name_any_1, name_any_finish and name_any_row for unaligned operands. A prologue and
-// piecewise B exist only in the two kernels for one row; a gated epilogue also in those whose groups of warps multiply (Hopper), as columns of both halves in one tile.
+// sums of several blocks; name_row for one row and B along K, name_rows for a few; name_one_1 (the smallest tile) if only A is unaligned; name_patch_0.. for some
+// convolutions of few channels, name_brick for others, of stride 1; name_any_1, name_any_finish, name_any_row and name_any_rows for unaligned operands. A prologue
+// exists only in the two kernels for one row, piecewise B in those and in the two for few; a gated epilogue also in those whose groups of warps multiply (Hopper), as columns of both halves in one tile.
 struct ImplicitGemmTile {
   int rows, columns, threads;
 };
@@ -149,6 +150,9 @@ inline constexpr int implicit_gemm_finish_threads = 256, implicit_gemm_row_threa
 inline constexpr int implicit_gemm_row_blocks = 2;  // per multiprocessor
 inline constexpr int implicit_gemm_row_shared = 2 * implicit_gemm_row_threads / 32 * 8 * 4;  // bytes per half of gated columns, in addition to the prologue's row
 inline constexpr size_t implicit_gemm_most_pieces = 4;  // of B
+inline constexpr int64_t implicit_gemm_few_rows = 8;
+inline constexpr size_t implicit_gemm_most_pieces_of_few_rows = 201;
+inline constexpr int implicit_gemm_few_rows_shared = 8 * implicit_gemm_row_shared;  // bytes per half of gated columns
 inline constexpr int implicit_gemm_row_ring = 2 * 8 * 16 * implicit_gemm_row_threads;  // bytes: two iterations of int8
 inline constexpr int64_t implicit_gemm_longest_row = 24576;  // elements that fit shared memory besides the above, for two blocks
 inline constexpr int64_t implicit_gemm_longest_prologue = 8192;  // elements: every block computes the whole row

@@ -43,7 +43,8 @@ void check(const ImplicitGemmArgs& args, const Call& call) {
     columns += part.dims[last];
   }
   require((args.has_prologue() || a.rank == args.map.rank) && columns == (args.gated ? 2 : 1) * n, "matrices");
-  require(!(args.has_prologue() || args.pieces > 1 || (args.gated && args.tiles == 0)) || (m == 1 && k % args.b_together() == 0), "one row");
+  const bool few = args.few_rows && m <= implicit_gemm_few_rows;
+  require(!(args.has_prologue() || args.pieces > 1 || (args.gated && args.tiles == 0)) || ((m == 1 || few) && k % args.b_together() == 0), "one row");
   require(!args.has_prologue() || k == args.row, "the row");
   for (size_t i = 0; i < args.sources.size(); ++i) {
     const TensorRef& t = call.operands[i];
@@ -253,7 +254,7 @@ class Launches {
     p_.k = call.sizes[2];
     p_.b_step = call.operands[args.left()].strides[args.b_along_k ? args.row_rank : args.row_rank - 1];
     int64_t from = 0;
-    for (size_t i = 1; i < args.pieces; ++i) {
+    for (size_t i = 1; i < args.pieces && args.pieces <= implicit_gemm_most_pieces; ++i) {
       from += call.operands[args.left() + i - 1].dims[1];
       p_.beside_from[i - 1] = static_cast<int>(from);
     }
@@ -272,8 +273,11 @@ class Launches {
     }
     if (others) brick_ = brick_of(args, call, p_);
     if (others && !a && !brick_) patch_ = patch_of(args, call, p_);
-    way_ = brick_ ? Way::brick : patch_ ? Way::patch : !others || !b ? Way::any : a ? Way::together : Way::one;
-    if (brick_ ? !args.bricks[0].narrow() : patch_ ? patch_->p.whole != 0 : a && !args.has_prologue()) aligned_.push_back(0);
+    has_few_ = args.few_rows && p_.m > 1 && p_.m <= implicit_gemm_few_rows && in_pieces() && p_.k == p_.k_inner &&
+               std::all_of(std::begin(p_.m_guard), std::end(p_.m_guard), [](const auto& of) { return std::all_of(of, of + 4, [](int step) { return step == 0; }); });
+    require(args.pieces == 1 || p_.m == 1 || has_few_, "few rows");
+    way_ = has_few_ ? (others && b && a ? Way::together : Way::any) : brick_ ? Way::brick : patch_ ? Way::patch : !others || !b ? Way::any : a ? Way::together : Way::one;
+    if (!has_few_ && brick_ ? !args.bricks[0].narrow() : patch_ ? patch_->p.whole != 0 : a && !args.has_prologue()) aligned_.push_back(0);
     for (size_t i = args.left(); i < args.behind() && !patch_ && !brick_; ++i) aligned_.push_back(i);
   }
 
@@ -282,7 +286,7 @@ class Launches {
   std::vector<Choice> choices_of_tiles() const {
     P p = p_;
     std::vector<CudaTiles> boxes;
-    if (way_ != Way::together || !machine_.tiles || args_.tiles == 0 || !boxes_behind(boxes)) return {};
+    if (has_few_ || way_ != Way::together || !machine_.tiles || args_.tiles == 0 || !boxes_behind(boxes)) return {};
     const auto tiles = tiles_of(args_, p);
     return tiles ? choices(p, tiles->taps * tiles->chunks, machine_.multiprocessors, args_) : std::vector<Choice>();
   }
@@ -345,18 +349,30 @@ class Launches {
     };
     return add(args_.boxed_in, offsetof(P, in_tiles)) && add(args_.boxed_out, offsetof(P, out_tiles));
   }
+  // The parameters `piece` and `piece_from`.
+  void append_pieces(std::vector<std::byte>& parameters, std::vector<Pointer>& pointers) const {
+    size_t at = parameters.size();
+    for (size_t i = 0; i < args_.pieces; ++i, at += sizeof(uint64_t)) pointers.push_back({Pointer::operand, at, args_.left() + i});
+    parameters.resize(at + args_.pieces * sizeof(int32_t));
+    for (size_t i = 0, from = 0; i < args_.pieces; ++i, at += sizeof(int32_t)) {
+      const auto first = static_cast<int32_t>(from);
+      std::memcpy(parameters.data() + at, &first, sizeof first);
+      from += static_cast<size_t>(call_.operands[args_.left() + i].dims[args_.row_rank]);
+    }
+  }
   CudaLaunches launches(Way way) const {
     const bool together = way == Way::together;
     CudaLaunches list;
     P p = way == Way::patch ? patch_->p : way == Way::brick ? *brick_ : p_;
     std::vector<Pointer> own = {{Pointer::operand, offsetof(P, a), 0}, {Pointer::operand, offsetof(P, b), args_.left()}};
-    for (size_t i = 1; i < args_.pieces; ++i) own.push_back({Pointer::operand, offsetof(P, beside) + 8 * (i - 1), args_.left() + i});
+    for (size_t i = 1; i < args_.pieces && !has_few_; ++i) own.push_back({Pointer::operand, offsetof(P, beside) + 8 * (i - 1), args_.left() + i});
     auto add = [&](const std::string& kernel, int64_t blocks, int threads, int shared, bool overlaps = true) {
       std::vector<std::byte> parameters(sizeof p);
       std::memcpy(parameters.data(), &p, sizeof p);
       std::vector<Pointer> pointers = own;
       numbers_.append(parameters, pointers, args_.numbers, first_);
       if (args_.has_prologue()) sources_.append(parameters, pointers, {}, 0);
+      if (has_few_ && args_.pieces > 1) append_pieces(parameters, pointers);
       parameters.resize(static_cast<size_t>(divided_up(static_cast<int64_t>(parameters.size()), alignof(P))) * alignof(P));
       list.add_bytes(fmt::format("{}_{}{}", args_.name, way == Way::any ? "any_" : "", kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), std::move(pointers));
       list.list.back().shared = static_cast<uint32_t>(shared);
@@ -379,6 +395,11 @@ class Launches {
     if (way == Way::patch) {
       const ImplicitGemmPatch& s = args_.patches[patch_->kernel];
       add_lasting(fmt::format("patch_{}", patch_->kernel), s, extent(0) * divided_up(extent(1), s.down) * divided_up(extent(2), s.across), divided_up(p.n, int64_t{32} * s.wide));
+      return list;
+    }
+    if (has_few_) {
+      add("rows", std::min(p.n / 8, int64_t{implicit_gemm_row_blocks} * machine_.multiprocessors), implicit_gemm_row_threads, (args_.gated ? 2 : 1) * implicit_gemm_few_rows_shared,
+          false);
       return list;
     }
     // For one row, K is a single index. Int8 numbers are multiplied with the row in shared memory.
@@ -447,6 +468,7 @@ class Launches {
   P p_{};
   std::optional<Patch> patch_;
   std::optional<P> brick_;
+  bool has_few_;  // the kernel for few rows multiplies
   Way way_;
   std::vector<size_t> aligned_;
 };
