@@ -214,7 +214,7 @@ TEST(cuda_attention, equals_softmax) {
     // Enough for several pieces of work for each block.
     Site boxes{fmt::format("long of {}", depth), DType::f16, 2, 24, 520, 260, depth, depth};
     boxes.joined = depth == 64;
-    if (depth == 64) boxes.only = in_boxes;  // by sizes only from 2048 queries on
+    if (depth == 64) boxes.only = in_boxes;  // by sizes only from 1088 queries on
     check(boxes, Where::gpu);
   }
 }

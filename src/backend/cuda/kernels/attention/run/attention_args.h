@@ -57,7 +57,7 @@ struct AttentionCudaArgs {
   bool boxes() const { return rows == in_boxes; }
   static constexpr uint8_t most_box_axes = 2;  // axes of heads in a tensor map
   static constexpr uint16_t widest_in_boxes = 128;
-  static constexpr int64_t long_queries = 512, very_long_queries = 2048, one_iteration = 80, many_keys = 256;
+  static constexpr int64_t long_queries = 512, very_long_queries = 1088, one_iteration = 80, many_keys = 256;
   uint32_t sizes = 0;
   std::vector<Operand> operands;
   std::vector<Number> numbers;
