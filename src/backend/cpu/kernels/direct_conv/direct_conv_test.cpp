@@ -96,7 +96,7 @@ TEST(direct_conv, groups) {
     for (auto [c, o] : {std::pair<int64_t, int64_t>{1, 1}, {4, 1}, {12, 1}, {1, 3}, {3, 3}, {6, 6}, {5, 10}, {1, 5}, {9, 20}, {2, 33}}) {  // vectors that are not full
       check({2, 7, 9, 3, c, o, 3, 3, 1, 1, 1, end}, inline_workers());
       check({1, 1, 31, 16, c, o, 1, 40, 1, 20, 1, end}, *pool);
-      check({1, 6, 13, 1, c, o, 3, 2, 2, 1, 1, end}, *pool);
+      check({1, 6, 13, 2, c, o, 3, 2, 2, 1, 1, end}, *pool);
     }
     check({1, 5, 5, 2, 2, 2, 3, 3, 1, 1, 1, end}, inline_workers());  // fewer columns in all groups than a vector has
     for (int64_t o : {8, 16, 32}) check({1, 7, 7, 6, 8, o, 3, 3, 1, 1, 1, end, false, true}, *pool);  // panels as they lie; seven lines for two workers

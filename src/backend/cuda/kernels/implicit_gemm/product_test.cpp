@@ -257,7 +257,8 @@ TEST(cuda_product, prologues_of_one_row) {
   ASSERT_EQ(three.obstacle, std::nullopt);
   EXPECT_EQ(three.step.code[0].kernels.size(), 2u);
   EXPECT_EQ(kernels::parse_implicit_gemm_cuda(three.step.constants).behind(), 4u);
-  EXPECT_EQ(apart([](Case& s) { s.product.a.dims[0] = 2; }).obstacle, Obstacle::b);
+  EXPECT_EQ(apart([](Case& s) { s.product.a.dims[0] = 8; }).obstacle, std::nullopt);
+  EXPECT_EQ(apart([](Case& s) { s.product.a.dims[0] = 9; }).obstacle, Obstacle::b);
   EXPECT_EQ(apart([](Case& s) { s.product.b[0].strides = {Dim(N), Dim(1)}; }).obstacle, Obstacle::b);
   auto offered = [](Gemm sketch) { return !compiler_for(cuda_target(90)).offers({std::move(sketch)}, cuda_target(90), {}).offers.empty(); };
   auto takes = [&](DType type, bool one_row, std::vector<int64_t> columns) {
