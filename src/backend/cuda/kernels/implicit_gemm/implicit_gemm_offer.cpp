@@ -178,7 +178,7 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
   if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
     return refusal(Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix along K");
   const bool one_row = has_one_row(g) && along_k && reads_row(g) && !floats;
-  const bool few_rows = has_few_rows(g) && along_k;
+  const bool few_rows = has_few_rows(g) && along_k && (g.b.size() == 1 || (!g.gated && g.b.size() <= kernels::implicit_gemm_most_pieces_of_few_rows));
   if (g.b.size() > 1 && !few_rows && !(one_row && g.b.size() <= kernels::implicit_gemm_most_pieces))
     return refusal(Obstacle::b, "pieces of B are read only for one or a few rows, along K");
   const bool gates_rows = large && along_k && !g.map && !g.encoding && !floats && g.b.size() == 1 && row_rank(g) == 1;
