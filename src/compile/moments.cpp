@@ -84,7 +84,9 @@ bool is_mean_of(const Graph& g, ValueId mean, const Node& sum, const Dims& dims,
 }
 
 // The axis of `v` along which elements are neighbours in memory, if `v` is a view of a value that is stored row-major.
-std::optional<size_t> innermost(const Graph& g, ValueId v) {
+std::optional<size_t> innermost(const Graph& g, ValueId v, int depth = 0) {
+  constexpr int most = 256;
+  if (depth == most) return std::nullopt;
   const Dims& dims = g.type(v).dims;
   const Node& node = g.producer(v);
   const bool views = node.op == Op::view && !node.attributes.map("map").fill;
@@ -92,7 +94,7 @@ std::optional<size_t> innermost(const Graph& g, ValueId v) {
     const auto last = std::find_if(dims.rbegin(), dims.rend(), [](const Dim& d) { return !(d == Dim(1)); });
     return last == dims.rend() ? std::nullopt : std::optional(static_cast<size_t>(dims.rend() - last) - 1);
   }
-  const auto below = innermost(g, node.in[0]);
+  const auto below = innermost(g, node.in[0], depth + 1);
   if (!below) return std::nullopt;
   if (views) {
     for (const AffineMap::Term& t : node.attributes.map("map").axes[*below].terms) {

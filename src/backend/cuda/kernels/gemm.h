@@ -28,7 +28,7 @@ inline ir::Dim rows_of(const Gemm& g) {
 inline bool has_one_row(const Gemm& g) { return g.a.dims.size() == 2 && is(g.a.dims[0], 1) && !g.map; }
 // So few rows of halves that only reading B counts.
 bool has_few_rows(const Gemm&);
-// The library, and ingot's kernel for few rows, multiply by one piece of B at a time. Small pieces are faster concatenated, and the copy needs little memory.
+// True if B is better read in pieces than concatenated. The copy of small pieces needs little memory, and the library multiplies by one piece at a time.
 inline bool are_large_pieces(const Gemm& g) {
   constexpr int64_t least = int64_t{8} << 20;
   const ir::Dim column = g.a.dims.back() * ir::Dim(static_cast<int64_t>(ir::size_of(g.type)));

@@ -32,7 +32,7 @@ EmittedStep step_of(Emitted code, const FusedBody& body) {
   return step;
 }
 
-// True for bodies that reduce rows which registers hold, over so few elements that a launch saved counts (about 2 of 13 microseconds on an H100).
+// True for bodies that reduce rows, of so few bytes that a launch saved counts (about 2 of 13 microseconds on an H100).
 bool may_join(const Site& site) {
   constexpr double most_bytes = 32 << 20;
   const FusedBody& b = *site.body;

@@ -378,6 +378,12 @@ Case layer_norm_case(DType t, int64_t rows, int64_t columns, bool residual) {
   return k.done();
 }
 
+Case row_sum_case(DType t, int64_t rows, int64_t columns) {
+  Build k(fmt::format("sum {} {} x {}", text(t), rows, columns), {rows}, {columns});
+  k.store(HostTensor(DType::f32, {rows, 1}), k.k.reduce(Reduction::sum, DType::f32, k.load(HostTensor(t, {rows, columns}), 1, true)));
+  return k.done(true);
+}
+
 Case scaled_norm_case(DType t, std::vector<int64_t> dims, std::vector<size_t> order) {
   Build k(fmt::format("scaled norm {} {} x {} x {}", text(t), dims[0], dims[1], dims[2]), {dims[0], dims[1]}, {dims[2]});
   const auto f = DType::f32;

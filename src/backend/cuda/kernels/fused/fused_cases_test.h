@@ -58,6 +58,7 @@ std::vector<Case> row_cases(bool all);
 Case activation_case(ir::DType, int64_t rows, int64_t columns);   // gelu(x + b) * y + r
 Case softmax_case(ir::DType, int64_t rows, int64_t columns);
 Case layer_norm_case(ir::DType, int64_t rows, int64_t columns, bool residual);
+Case row_sum_case(ir::DType, int64_t rows, int64_t columns);  // of open sizes
 // Norms of [images, rows, columns] with a factor for each image. The operand lies in this order of axes.
 Case scaled_norm_case(ir::DType, std::vector<int64_t> dims, std::vector<size_t> order);
 

@@ -61,7 +61,13 @@ TEST(cuda_fused_emulated, turned_operands_go_through_tiles) {
 // The step that compile makes of a case whose operands' addresses are aligned, or not known.
 EmittedStep step_of(const Case& c, bool aligned) {
   const FusedBody body = c.emitted_body();
-  const Site site{Fused{}, &body, c.layouts(), std::vector<bool>(c.tensors.size(), aligned)};
+  Site site{Fused{}, &body, c.layouts(), std::vector<bool>(c.tensors.size(), aligned)};
+  std::vector<ir::Symbol> symbols;
+  for (int64_t usual : c.symbols()) {
+    symbols.emplace_back();
+    symbols.back().opt = usual;
+  }
+  site.symbols = symbols;
   Offers offers;
   fused_offers(site, {}, {}, offers);
   return offers.offers.at(0).emit();
@@ -110,34 +116,52 @@ TEST(cuda_fused, joined_steps_equal_the_cpu) {
   for (const std::vector<Case>& cases : joined_cases()) check_joined(cases, Where::gpu, false), check_joined(cases, Where::gpu, true);
 }
 
-TEST(cuda_fused, joined_steps_are_rows_of_one_launch) {
-  for (const std::vector<Case>& cases : joined_cases()) {
-    std::vector<EmittedStep> made;
-    std::vector<Concurrent> parts;
-    for (const Case& c : cases) made.push_back(step_of(c, true));
-    for (size_t k = 0; k < cases.size(); ++k) parts.push_back({&made[k], cases[k].tensors.size(), cases[k].body.stores.size()});
-    const EmittedStep joined = join_steps(parts);
-    std::vector<TensorRef> operands;
-    for (const bool written : {false, true}) {
-      for (const Case& c : cases) {
-        for (size_t k = 0; k < c.tensors.size(); ++k) {
-          const HostTensor& t = c.tensors[k];
-          if ((k + c.body.stores.size() >= c.tensors.size()) == written) operands.push_back({nullptr, t.dtype, static_cast<int>(t.dims.size()), t.dims.data(), t.strides.data()});
-        }
+// What the joined cases launch on 132 multiprocessors.
+std::vector<kernels::CudaLaunch> joined_launches(const std::vector<Case>& cases) {
+  std::vector<EmittedStep> made;
+  std::vector<Concurrent> parts;
+  for (const Case& c : cases) made.push_back(step_of(c, true));
+  for (size_t k = 0; k < cases.size(); ++k) parts.push_back({&made[k], cases[k].tensors.size(), cases[k].body.stores.size()});
+  const EmittedStep joined = join_steps(parts);
+  EXPECT_EQ(joined.code.size(), 1);
+  std::vector<TensorRef> operands;
+  for (const bool written : {false, true}) {
+    for (const Case& c : cases) {
+      for (size_t k = 0; k < c.tensors.size(); ++k) {
+        const HostTensor& t = c.tensors[k];
+        if ((k + c.body.stores.size() >= c.tensors.size()) == written) operands.push_back({nullptr, t.dtype, static_cast<int>(t.dims.size()), t.dims.data(), t.strides.data()});
       }
     }
-    std::vector<int64_t> sizes;
-    for (const ir::Dim& d : joined.sizes) sizes.push_back(d.value());
-    const auto constants = kernels::load_concurrent_cuda(joined.constants, operands.size(), sizes.size());
-    Call call;
-    call.operands = operands;
-    call.sizes = sizes;
-    call.constants = constants.get();
-    const kernels::CudaLaunches launches = kernels::concurrent_cuda_launches(call, {132, true});
-    ASSERT_EQ(launches.list.size(), 1) << cases[0].name;
-    EXPECT_EQ(launches.list[0].blocks_y, cases.size()) << cases[0].name;
-    EXPECT_EQ(joined.code.size(), 1);
   }
+  std::vector<int64_t> sizes;
+  for (size_t k = 0; k < cases.size(); ++k) {
+    for (const ir::Dim& d : made[k].sizes) sizes.push_back(d.evaluate(cases[k].symbols()));
+  }
+  const auto constants = kernels::load_concurrent_cuda(joined.constants, operands.size(), sizes.size());
+  Call call;
+  call.operands = operands;
+  call.sizes = sizes;
+  call.constants = constants.get();
+  return kernels::concurrent_cuda_launches(call, {132, true}).list;
+}
+
+TEST(cuda_fused, joined_steps_are_rows_of_one_launch) {
+  for (const std::vector<Case>& cases : joined_cases()) {
+    const auto launches = joined_launches(cases);
+    ASSERT_EQ(launches.size(), 1) << cases[0].name;
+    EXPECT_EQ(launches[0].blocks_y, cases.size()) << cases[0].name;
+  }
+}
+
+// The number of threads of a row of open length depends on the length.
+TEST(cuda_fused, rows_of_other_lengths_keep_their_threads) {
+  const std::vector<Case> cases = {row_sum_case(DType::f32, 64, 2048), row_sum_case(DType::f32, 64, 8192)};
+  const std::string alike = step_of(cases[0], true).alike;
+  ASSERT_NE(alike, "");
+  ASSERT_EQ(alike, step_of(cases[1], true).alike);
+  const auto launches = joined_launches(cases);
+  ASSERT_EQ(launches.size(), 2);
+  EXPECT_LT(launches[0].threads, launches[1].threads);
 }
 
 TEST(cuda_fused, only_short_reductions_of_small_tensors_are_joined) {

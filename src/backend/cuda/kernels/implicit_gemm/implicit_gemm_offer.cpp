@@ -1,4 +1,5 @@
-// Offers GEMMs by ingot's own kernel: A through a map, any epilogue; for one row also a prologue and piecewise B; on Hopper a gated epilogue, elsewhere for one row.
+// Offers GEMMs by ingot's own kernel: A through a map, any epilogue; for one row also a prologue; for one or a few rows piecewise B and a gated epilogue, which on Hopper any
+// number of rows may have.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -236,9 +237,10 @@ std::optional<Refusal> obstacle(const Gemm& g, bool tf32, bool large) {
 bool has_large_tiles(const Gemm& g, const Target& target) { return target.architecture == 90 && !(g.type == ir::DType::f32 && (has_one_row(g) || !is_along_k(g))); }
 
 // The cost model. One row of halves times a B along K is as fast as reading B. Hopper's large tiles are as fast as the library; for floats they exist only along
-// K, and for one row they waste the others. A few rows of halves cost little more than reading B, too, which the library does at two thirds of the bandwidth. All other kernels have half the library's rate. Floats of up to 512 terms are faster than the library's: on an H200,
-// 1 x 1 convolutions of a ResNet-50 by 1.05 to 2.9 times (docs/decisions/0065). Halves of many rows whose columns fill tiles of 160, but not of 128, are faster too:
-// 8192 x 320 by 1.1 to 2 times. Batches of few rows, or on several axes, of which the library is called for one alone, are rows of one GEMM here.
+// K, and for one row they waste the others. A few rows of halves cost little more than reading B, which the library does at two thirds of the bandwidth. All other
+// kernels have half the library's rate. Floats of up to 512 terms are faster than the library's: on an H200, 1 x 1 convolutions of a ResNet-50 by 1.05 to 2.9 times
+// (docs/decisions/0065). Halves of many rows whose columns fill tiles of 160, but not of 128, are faster too: 8192 x 320 by 1.1 to 2 times. Batches of few rows, or
+// on several axes, of which the library is called for one alone, are rows of one GEMM here.
 double cost_of(const Gemm& g, const Target& target) {
   const bool floats = g.type == ir::DType::f32, along_k = is_along_k(g);
   if (has_one_row(g) && along_k && !floats) return 0;

@@ -63,7 +63,8 @@ void add_row(const ConcurrentArgs& args, std::vector<CudaLaunch>& list, size_t f
   l.kernel.replace(0, args.name.size(), args.name_of_rows());
   const size_t bytes = l.parameters.size(), room = std::max<size_t>(1, concurrent_parameters / bytes);
   auto fits = [&](const CudaLaunch& row) {
-    return row.kernel == l.kernel && (row.blocks == l.blocks || (row.spare && l.spare)) && row.shared == l.shared && row.blocks_y < room && row.parameters.size() == room * bytes;
+    return row.kernel == l.kernel && (row.blocks == l.blocks || (row.spare && l.spare)) && row.threads == l.threads && row.shared == l.shared && row.blocks_y < room &&
+           row.parameters.size() == room * bytes;
   };
   while (first < list.size() && !fits(list[first])) ++first;
   if (first == list.size()) {
@@ -127,13 +128,15 @@ CudaLaunches concurrent_cuda_launches(const Call& call, const CudaMachine& machi
     }
     for (size_t k : made.aligned) out.aligned.push_back(of_whole(k));
   }
+  // A step without code for unaligned addresses takes it from all: then none runs there.
+  const bool has_any = std::none_of(of_steps.begin(), of_steps.end(), [](const CudaLaunches& s) { return !s.aligned.empty() && !s.list.empty() && s.any.empty(); });
   // The n-th launches of all steps come before the next ones, each of which waits for those of its own step.
   for (size_t n = 0; n < most; ++n) {
     const size_t usual = out.list.size(), any = out.any.size();
     for (CudaLaunches& made : of_steps) {
       // A step that needs no aligned operand has the same launches for all addresses.
       const std::vector<CudaLaunch>& other = made.aligned.empty() ? made.list : made.any;
-      if (n < other.size() && !out.aligned.empty()) add_row(args, out.any, any, other[n]);
+      if (has_any && n < other.size() && !out.aligned.empty()) add_row(args, out.any, any, other[n]);
       if (n < made.list.size()) add_row(args, out.list, usual, std::move(made.list[n]));
     }
   }

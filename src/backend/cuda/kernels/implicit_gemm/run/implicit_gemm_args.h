@@ -76,7 +76,7 @@ struct ImplicitGemmArgs {
   int64_t row = 0;  // length of the prologue's row
   uint8_t pieces = 1;   // number of B's operands, side by side along N; more than one: only for one or a few rows and B along K
   bool few_rows = false;  // the plan has code for few rows
-  bool gated = false;   // gated epilogue: the body has half of B's columns and reads both halves (silu(gate) * up); more than one row: on Hopper, as one matrix
+  bool gated = false;   // gated epilogue: the body has half of B's columns and reads both halves (silu(gate) * up); more than a few rows: on Hopper alone
   // True if there are more indices than an image's rows (n, h, w) and K (h, w, c) have.
   bool is_volume() const { return map.m_rank > 3 || map.k_rank > 3; }
   bool has_prologue() const { return !sources.empty(); }

@@ -271,13 +271,13 @@ class Launches {
       for (int axis = 0; axis < x.rank; ++axis) others = others && (axis == args.row_rank || x.dims[axis] == 1 || x.strides[axis] % 8 == 0);
       aligned_.push_back(first_ + k);
     }
-    if (others) brick_ = brick_of(args, call, p_);
-    if (others && !a && !brick_) patch_ = patch_of(args, call, p_);
     has_few_ = args.few_rows && p_.m > 1 && p_.m <= implicit_gemm_few_rows && in_pieces() && p_.k == p_.k_inner &&
                std::all_of(std::begin(p_.m_guard), std::end(p_.m_guard), [](const auto& of) { return std::all_of(of, of + 4, [](int step) { return step == 0; }); });
-    require(args.pieces == 1 || p_.m == 1 || has_few_, "few rows");
-    way_ = has_few_ ? (others && b && a ? Way::together : Way::any) : brick_ ? Way::brick : patch_ ? Way::patch : !others || !b ? Way::any : a ? Way::together : Way::one;
-    if (!has_few_ && brick_ ? !args.bricks[0].narrow() : patch_ ? patch_->p.whole != 0 : a && !args.has_prologue()) aligned_.push_back(0);
+    require(args.pieces == 1 || has_few_ || (p_.m == 1 && args.pieces <= implicit_gemm_most_pieces), "few rows");
+    if (others && !has_few_) brick_ = brick_of(args, call, p_);
+    if (others && !has_few_ && !a && !brick_) patch_ = patch_of(args, call, p_);
+    way_ = brick_ ? Way::brick : patch_ ? Way::patch : !others || !b ? Way::any : a ? Way::together : has_few_ ? Way::any : Way::one;
+    if (brick_ ? !args.bricks[0].narrow() : patch_ ? patch_->p.whole != 0 : a && !args.has_prologue()) aligned_.push_back(0);
     for (size_t i = args.left(); i < args.behind() && !patch_ && !brick_; ++i) aligned_.push_back(i);
   }
 

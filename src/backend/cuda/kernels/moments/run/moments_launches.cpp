@@ -30,7 +30,7 @@ std::optional<Columns> columns_of(const MomentsArgs& args, const TensorRef& in) 
   while (d >= 0 && in.dims[d] == 1) --d;
   if (d >= 0 && reduced(d) && in.strides[d] == 1) out.each = in.dims[d--];
   while (d >= 0 && in.dims[d] == 1) --d;
-  if (d < 0 || reduced(d) || in.strides[d] != out.each) return std::nullopt;
+  if (d < 0 || reduced(d) || out.each == 0 || in.strides[d] != out.each) return std::nullopt;
   out.groups = in.dims[d];
   for (int axis = 0; axis < d; ++axis) (reduced(axis) ? places : out.outer).add(in.dims[axis], {in.strides[axis]});
   if (places.dims.size() != 1) return std::nullopt;
