@@ -76,6 +76,7 @@ bool is_mean_of(const Graph& g, ValueId mean, const Node& sum, const Dims& dims,
       k += keep;
       continue;
     }
+    if (k >= all.axes.size()) return false;
     const AffineMap::Axis& axis = all.axes[k++];
     const bool itself = axis.terms.size() == 1 && axis.terms[0].axis == d && axis.terms[0].coefficient == 1;
     if (!(axis.offset == Dim(0)) || (!itself && !(dims[d] == Dim(1)))) return false;
