@@ -68,6 +68,7 @@ bool is_mean_of(const Graph& g, ValueId mean, const Node& sum, const Dims& dims,
   for (const AffineMap* map : maps) all = compose(all, *map);
   const std::vector<int64_t> axes = sum.attributes.integers("axes");
   const bool keep = sum.attributes.boolean("keep");
+  if (all.dims.size() != dims.size()) return false;
   size_t k = 0;
   for (size_t d = 0; d < dims.size(); ++d) {
     const bool reduced = std::count(axes.begin(), axes.end(), static_cast<int64_t>(d)) != 0;
@@ -81,7 +82,7 @@ bool is_mean_of(const Graph& g, ValueId mean, const Node& sum, const Dims& dims,
     const bool itself = axis.terms.size() == 1 && axis.terms[0].axis == d && axis.terms[0].coefficient == 1;
     if (!(axis.offset == Dim(0)) || (!itself && !(dims[d] == Dim(1)))) return false;
   }
-  return all.dims.size() == dims.size();
+  return true;
 }
 
 // The axis of `v` along which elements are neighbours in memory, if `v` is a view of a value that is stored row-major.
