@@ -87,6 +87,15 @@ bool is_guardable(const Graph& g, ValueId operand, const ir::AffineMap& map) {
   return true;
 }
 
+bool stays_inside(const Graph& g, const Dims& operand, const ir::AffineMap& map) {
+  for (size_t a = 0; a < map.axes.size(); ++a) {
+    Dim least = map.axes[a].offset, most = least;
+    for (const ir::AffineMap::Term& t : map.axes[a].terms) (t.coefficient < 0 ? least : most) += (map.dims[t.axis] - Dim(1)) * Dim(t.coefficient);
+    if (known_less(least, 0, g.symbols) != ir::Truth::no || known_less(most, operand[a], g.symbols) != ir::Truth::yes) return false;
+  }
+  return true;
+}
+
 WeightValues::WeightValues(const Graph& whole, Through through) : through_(through) {
   for (const ir::Output& o : whole.outputs) {
     if (o.to == ir::Output::To::weight) written_.insert(o.name);

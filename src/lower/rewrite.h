@@ -45,6 +45,8 @@ bool only_broadcasts(const Graph& g, const Node& view);
 // True if a view of `operand` with a fill can be read by comparing one index with each axis. Steps, permuted axes, windows, and a place on an axis that may be
 // empty read a padded tensor in memory instead.
 bool is_guardable(const Graph& g, ValueId operand, const ir::AffineMap& map);
+// True if every index lies in an operand of these sizes, so that no fill is read.
+bool stays_inside(const Graph& g, const Dims& operand, const ir::AffineMap& map);
 // Which values of a graph are made from weights and literals alone, so that prepare computes them. None depends on a dynamic size or on a buffer that the model
 // writes. The graph may grow between two calls.
 class WeightValues {

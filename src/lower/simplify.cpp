@@ -57,16 +57,6 @@ bool is_permutation(const AffineMap& map, const Dims& from) {
   return true;
 }
 
-// True if every index lies in the operand, so that no fill is read: padding by nothing.
-bool stays_inside(const Graph& g, const Dims& operand, const AffineMap& map) {
-  for (size_t a = 0; a < map.axes.size(); ++a) {
-    Dim least = map.axes[a].offset, most = least;
-    for (const AffineMap::Term& t : map.axes[a].terms) (t.coefficient < 0 ? least : most) += (map.dims[t.axis] - Dim(1)) * Dim(t.coefficient);
-    if (known_less(least, 0, g.symbols) != ir::Truth::no || known_less(most, operand[a], g.symbols) != ir::Truth::yes) return false;
-  }
-  return true;
-}
-
 ValueId simplify_view(Graph& g, ValueId x, AffineMap map) {
   const Node& made = maker(g, x);
   if (map.fill && stays_inside(g, g.type(x).dims, map)) map.fill.reset();
