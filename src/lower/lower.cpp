@@ -41,6 +41,7 @@ const std::vector<Pass>& passes() {
       {"simplify_layout", simplify},
       {"fold_scales", fold_scales},                          // batch normalisation goes into the weights
       {"merge_branches", merge_branches},                    // a convolution beside a smaller one of the same input is one convolution
+      {"maps_before_splits", maps_before_splits},            // so that a product's kernel does what stands behind
       {"precise_constants", precise_constants},              // functions of constants are computed in float64
       {"rounding", rounding},                                // half values that comparisons depend on; last, since simplify removes equal casts
   };

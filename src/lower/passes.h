@@ -23,6 +23,7 @@ void merge_in_order(ir::Graph&);           // axes are merged in the order they 
 void propagate_layout(ir::Graph&);         // pointwise work follows the order of its operands' memory: [N, H, W, C] behind convolutions
 void fold_scales(ir::Graph&);              // a matmul's columns times numbers made of weights: the weights are scaled instead
 void merge_branches(ir::Graph&);           // branches that are linear in one value and are added up become one
+void maps_before_splits(ir::Graph&);       // pointwise work behind a split of a product's rows is done before it
 void precise_constants(ir::Graph&);        // functions of values that depend on no input and no weight are computed in float64
 void rounding(ir::Graph&);                 // rounds half values that comparisons, floor, remainder and the like depend on, as eager does
 
