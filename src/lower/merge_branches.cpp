@@ -120,11 +120,12 @@ bool has_axes(const Branch& small, const Branch& large, const Fit& fit) {
   return !large.is_convolution() || std::all_of(needed.begin(), needed.end(), [&](int axis) { return axis < 0 || axis >= axes || has(axis); });
 }
 
-// Elements are multiplied with one number for each channel. A table of numbers stays as it is, and elements without a number are no work.
+// Elements are multiplied with one weight for each channel. A table of numbers stays as it is.
 bool is_worth_it(const Graph& g, const Branch& small, const Branch& large, const Fit& fit) {
   if (fit.column && (small.factors.empty() || !ir::is_convolution(maker(g, large.made)))) return false;
   if (large.is_convolution()) return true;
-  if (small.factors.empty() && large.factors.empty()) return false;
+  auto has_weight = [&](const Branch& b) { return std::any_of(b.factors.begin(), b.factors.end(), [&](const Factor& f) { return !number_of(g, f.value); }); };
+  if (!has_weight(small) || !has_weight(large)) return false;  // x - x is NaN where x is infinite, and a model may ask for that
   auto few = [](const Factor& f) { return axes_of(f.place.fine).size() <= 1; };
   return std::all_of(small.factors.begin(), small.factors.end(), few) && std::all_of(large.factors.begin(), large.factors.end(), few);
 }
