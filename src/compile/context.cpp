@@ -75,26 +75,43 @@ std::map<ValueId, size_t> find_depthwise(const Context& c) {
   return found;
 }
 
-// True if views lead from v to convolutions' images, and nothing else reads it.
-bool is_image(const Context& c, ValueId v) {
+// A value, and a node that reads it.
+struct Reading {
+  ValueId value;
+  const Node* reader;
+};
+// Who reads v through views. nullopt if an output or a node that reads a value twice is among them.
+std::optional<std::vector<Reading>> readers_of(const Context& c, ValueId v) {
+  std::vector<Reading> found;
   std::vector<ValueId> left{v};
   while (!left.empty()) {
     v = left.back();
     left.pop_back();
-    if (c.uses[v] != c.users[v].size()) return false;
+    if (c.uses[v] != c.users[v].size()) return std::nullopt;
     for (const NodeId id : c.users[v]) {
       const Node& reader = c.graph.nodes[id];
       if (is_view(reader.op)) {
         left.push_back(reader.out[0]);
-      } else if (!is_convolution(reader) || reader.in[0] != v) {
-        return false;
+      } else {
+        found.push_back({v, &reader});
       }
     }
   }
-  return true;
+  return found;
 }
 
-// Finds copies of inputs, as concatenations of one part, that only views between them and convolutions read: one, or the phases of a transposed one.
+bool is_image_of_convolution(const Reading& r) { return is_convolution(*r.reader) && r.reader->in[0] == r.value; }
+
+bool is_image_of_depthwise(const Context& c, const Reading& r) {
+  if (r.reader->op != Op::mul) return false;
+  const std::vector<NodeId>& sums = c.users[r.reader->out[0]];
+  if (sums.size() != 1) return false;
+  const std::vector<ValueId>& sum = c.graph.nodes[sums[0]].out;
+  return !sum.empty() && c.depthwise.contains(sum[0]);
+}
+
+// Finds copies of inputs, as concatenations of one part, that only convolutions read, through views: one, or the phases of a transposed one. A depthwise one
+// may read a half type.
 std::set<ValueId> find_image_copies(const Context& c) {
   std::set<ValueId> found;
   const Graph& g = c.graph;
@@ -104,12 +121,10 @@ std::set<ValueId> find_image_copies(const Context& c) {
     bool widened = false;
     for (; is_plain_view(g, from) || c.widens(g.producer(from)); from = g.producer(from).in[0]) widened = widened || !is_plain_view(g, from);
     if (g.producer(from).op != Op::input) continue;
-    if (!widened && is_image(c, node.out[0])) found.insert(node.out[0]);
-    ValueId v = node.out[0];
-    while (c.uses[v] == 1 && c.users[v].size() == 1 && is_view(g.nodes[c.users[v][0]].op)) v = g.nodes[c.users[v][0]].out[0];
-    if (c.uses[v] != 1 || c.users[v].size() != 1) continue;
-    const Node& reader = g.nodes[c.users[v][0]];
-    if (reader.op == Op::mul && c.users[reader.out[0]].size() == 1 && c.depthwise.contains(g.nodes[c.users[reader.out[0]][0]].out[0])) found.insert(node.out[0]);
+    const auto readings = readers_of(c, node.out[0]);
+    if (!readings) continue;
+    const bool one_depthwise = readings->size() == 1 && is_image_of_depthwise(c, readings->front());
+    if (one_depthwise || (!widened && std::all_of(readings->begin(), readings->end(), is_image_of_convolution))) found.insert(node.out[0]);
   }
   return found;
 }

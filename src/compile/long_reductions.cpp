@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "compile/below_views.h"
 #include "compile/expand.h"
 #include "ir/compose.h"
 #include "ir/replace.h"
@@ -71,33 +72,13 @@ bool reads_reduced(const Graph& g, ValueId v) {
   return false;
 }
 
-// The axis along which elements are neighbours in memory, as far as the graph tells within `most` operations.
-size_t innermost(const Graph& g, ValueId v, int depth = 0) {
-  constexpr int most = 256;
-  const Node& node = g.producer(v);
-  const Dims& dims = g.type(v).dims;
-  if (depth < most && node.op == Op::view && !node.attributes.map("map").fill) {
-    const AffineMap& map = node.attributes.map("map");
-    if (!map.axes.empty()) {
-      for (const AffineMap::Term& t : map.axes[innermost(g, node.in[0], depth + 1)].terms) {
-        if (t.coefficient == 1 && !(dims[t.axis] == Dim(1))) return t.axis;
-      }
-    }
-  }
-  for (ValueId in : node.in) {
-    if (depth < most && is_map(node.op) && g.type(in).dims == dims && g.producer(in).op != Op::literal) return innermost(g, in, depth + 1);
-  }
-  size_t last = dims.size();
-  while (last > 1 && dims[last - 1] == Dim(1)) --last;
-  return std::max<size_t>(last, 1) - 1;
-}
-
 // Rows that lie side by side in memory, which a block reduces together.
 int64_t beside(const Graph& g, const Node& node, const Axes& axes) {
   constexpr int64_t most = 32;
-  const size_t inner = innermost(g, node.in[0]);
+  const Dims& dims = g.type(node.in[0]).dims;
+  const size_t inner = innermost(g, node.in[0], Below::operations).value_or(last_axis(dims).value_or(0));
   if (std::count(axes.begin(), axes.end(), static_cast<Axis>(inner)) != 0) return 1;
-  return std::min(most, g.type(node.in[0]).dims[inner].constant().value_or(1));
+  return std::min(most, dims[inner].constant().value_or(1));
 }
 
 bool is_arg(const std::string& kind) { return kind == "argmax" || kind == "argmin"; }
