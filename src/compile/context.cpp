@@ -32,7 +32,7 @@ std::optional<StridedLayout> layout_on_weight(const Graph& g, ValueId v) {
   return through(*w, g, n);
 }
 
-// True if the view may have overlapping windows: two of its axes step along one axis of the operand.
+// True if a view on the way to v may have overlapping windows: two of its axes step along one axis of its operand.
 bool has_windows(const Graph& g, ValueId v) {
   for (const Node* n = &g.producer(v); n->op == Op::view; n = &g.producer(n->in[0])) {
     for (const AffineMap::Axis& axis : n->attributes.map("map").axes) {
@@ -42,8 +42,8 @@ bool has_windows(const Graph& g, ValueId v) {
   return false;
 }
 
-// True if v has one number for all places of a result's line: a weight, or what the graph is given or computes.
-bool is_kernel(const Graph& g, ValueId v, ValueId product) {
+// True if v may be the kernel of a depthwise convolution: it sees no windows, and its numbers repeat along an axis of the product.
+bool may_be_kernel(const Graph& g, ValueId v, ValueId product) {
   const Dims &dims = g.type(v).dims, &all = g.type(product).dims;
   if (has_windows(g, v) || dims.size() > all.size()) return false;
   const size_t lead = all.size() - dims.size();
@@ -69,7 +69,7 @@ std::map<ValueId, size_t> find_depthwise(const Context& c) {
     if (product.op != Op::mul || c.uses[v] != 1 || !c.backend.has_offer({backend::DepthwiseConv{g.type(v).dtype}})) continue;
     for (size_t i : {size_t{0}, size_t{1}}) {
       const ValueId windows = product.in[i];
-      if (g.type(windows).dims == g.type(v).dims && has_windows(g, windows) && is_kernel(g, product.in[1 - i], v)) found[node.out[0]] = i;
+      if (g.type(windows).dims == g.type(v).dims && has_windows(g, windows) && may_be_kernel(g, product.in[1 - i], v)) found[node.out[0]] = i;
     }
   }
   return found;

@@ -42,7 +42,7 @@ bool are_same(const Graph& g, ValueId a, ValueId b, const Dims& dims) {
 }
 
 // True if `v` is the number `n`.
-bool is_size(const Graph& g, ValueId v, const Dim& n) {
+bool is_number(const Graph& g, ValueId v, const Dim& n) {
   const Node& node = g.producer(v);
   if (node.op == Op::literal) return n.constant() && node.attributes.scalar("value").to_double() == static_cast<double>(*n.constant());
   return node.op == Op::cast && g.producer(node.in[0]).op == Op::size && g.producer(node.in[0]).attributes.dim("dim") == n;
@@ -52,7 +52,7 @@ bool is_size(const Graph& g, ValueId v, const Dim& n) {
 bool is_mean_of(const Graph& g, ValueId mean, const Node& sum, const Dims& dims, const Dim& n) {
   std::vector<const AffineMap*> maps;
   const Node& over = g.producer(below_views(g, mean, &maps));
-  if (over.op != Op::div || !is_size(g, over.in[1], n)) return false;
+  if (over.op != Op::div || !is_number(g, over.in[1], n)) return false;
   if (below_views(g, over.in[0], &maps) != sum.out[0]) return false;
   AffineMap all{g.type(mean).dims, {}, std::nullopt};
   for (uint32_t d = 0; d < all.dims.size(); ++d) all.axes.push_back({0, {{d, 1}}});

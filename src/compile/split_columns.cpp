@@ -35,9 +35,9 @@ std::optional<Groups> groups_of(const AffineMap& map, const Dims& dims) {
   return Groups{outer, *count, *columns};
 }
 
-class Splitter {
+class ColumnSplitter {
  public:
-  Splitter(const Graph& g, const Backend& backend) : g_(g), backend_(backend), prepared_(find_prepared(g)), users_(g.users()), is_output_(g.values.size(), false) {
+  ColumnSplitter(const Graph& g, const Backend& backend) : g_(g), backend_(backend), prepared_(find_prepared(g)), users_(g.users()), is_output_(g.values.size(), false) {
     for (const Output& o : g.outputs) is_output_[o.value] = true;
   }
 
@@ -118,7 +118,7 @@ class Splitter {
 }  // namespace
 
 Graph split_columns(Graph g, const Backend& backend) {
-  Splitter splitter(g, backend);
+  ColumnSplitter splitter(g, backend);
   replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>&, const std::vector<ValueId>& renamed) { return splitter.split(to, node, renamed); });
   return g;
 }

@@ -63,7 +63,8 @@ struct WindowAxis {
   int64_t size, kernel, dilation, stride;
   uint32_t kernel_axis, window_axis;  // of the indices
 
-  bool has_phases() const { return stride > 1; }  // of elements that are in windows alike
+  // With a stride, elements of one phase (place modulo stride) are in windows in the same way.
+  bool has_phases() const { return stride > 1; }
   int64_t phases() const { return (size + stride - 1) / stride; }
   int64_t taps() const { return (kernel + stride - 1) / stride; }
 };
