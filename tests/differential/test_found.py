@@ -370,6 +370,24 @@ def test_writes_that_hidden_views_see(view, through, way, tmp_path):
 
 
 @pytest.mark.parametrize("way", ["compile", "torch.compile"])
+def test_a_view_of_a_constant_beside_a_write_stays_in_the_engine(way):
+    """Position embeddings as LTX-2's: the whole model stayed in torch."""
+
+    def forward(x):
+        scale = torch.tensor((2, 3))
+        y = x * scale.view(1, -1)
+        y[:, 0] = y[:, 0].clamp(min=0)
+        return y * scale
+
+    x = torch.randn(3, 2)
+    model, call = compiled(forward, x, way=way)
+    with torch.no_grad():
+        assert torch.equal(call(x), model(x))
+    if way == "compile":
+        assert call.report.whole, call.report
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
 def test_an_einsum_that_permutes_a_written_tensor_stays_in_the_engine(way):
     """As patches of an image that was copied into zeros (Cosmos 3): the whole model stayed in torch."""
 
