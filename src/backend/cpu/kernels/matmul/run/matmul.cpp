@@ -464,8 +464,8 @@ class Block {
             }
             if (p_.direct && !in_result) end.half = reinterpret_cast<uint16_t*>(result.at(r0, n));
             if (part && p_.part_tiles != nullptr) {
-              constexpr int64_t longest = 128;  // few columns: loading and storing sums costs little
-              static_assert(least_k_block % longest == 0);
+              // Few columns: loading and storing sums costs little. Few rows read int8 by other tiles, which in order must give the same bits.
+              const int64_t longest = p_.way.decodes() ? p_.way.sum : 128;
               in_sums(k1 - k0, longest, [&](int64_t part_k, int64_t count) {
                 const bool last = ends && part_k + count == k1 - k0;
                 p_.part_tiles[r1 - r0](a + r0 * lda + part_k * p_.a_size, lda / p_.a_size, from + sum_offset(part_k), count, reinterpret_cast<float*>(result.at(r0, n)),
