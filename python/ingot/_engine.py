@@ -185,7 +185,17 @@ class Engine:
             for fork in list(self.forks):
                 fork.follow(staged)
             del before
+            self._release([name for name, _ in staged if getattr(self._built_from.get(name), "is_cuda", False)])
         return taken
+
+    def _release(self, replaced):
+        """Lets go of GPU memory that the plan points at, of weights that have other values now: nothing reads a plan's value of such a weight."""
+        if replaced:
+            import torch
+
+            torch.cuda.synchronize(self.device)  # runs in other streams may still read it
+            for name in replaced:
+                del self._built_from[name]
 
     def staged(self, state_dict, strict) -> tuple[dict, list]:
         """The values of weights that the engine has, by the engine's names; and the same values as the library gets them."""

@@ -180,7 +180,7 @@ class Followed(Watch):
             if slot.name in new:
                 slot.tensor = new[slot.name]
                 if slot.kind == "weight":
-                    weights[slot.name] = self.placed(slot.name, slot.tensor)
+                    weights[slot.name] = slot.tensor  # an engine copies what it reads to its own device
         runnable = self._runnable()
         if runnable is not None:
             runnable.replace(weights, [s for s in self._slots if s.kind == "state" and s.name in new])

@@ -35,7 +35,7 @@ class Runnable:
             if slot.kind == "state":
                 slot.tensor.detach().copy_(value)
         weights = {slot.name: value for slot, value in changed if slot.kind == "weight"}
-        self.replace({name: self.followed.placed(name, value) for name, value in weights.items()})
+        self.replace(weights)
         self.followed.taken(weights)
 
     def checked(self, state_dict, strict) -> list[tuple[Slot, torch.Tensor]]:

@@ -123,11 +123,13 @@ struct CodeUnit {
   // user, user_ptx, user_cubin: registered by the user; compiled unchanged, or used as PTX or as a cubin. `kernels` then has one name,
   // NAME:ENTRY, where ENTRY is the name in the text.
   enum class From : uint8_t { ingot, user, user_ptx, user_cubin };
+  using Library = std::string_view (*)();
   std::string name, text;
   std::vector<std::string> kernels;
-  std::vector<std::string_view (*)()> libraries = {};  // texts to put before it, in order
+  std::vector<Library> libraries = {};  // texts to put before it, in order
   From from = From::ingot;
   std::string label = {};            // for display: the operator that has this kernel
+  std::string shared = {};           // a text to put between the libraries and it, once for all units that have it
 };
 
 // A step, and what it needs besides operands.

@@ -32,7 +32,7 @@ std::optional<StridedLayout> layout_on_weight(const Graph& g, ValueId v) {
   return through(*w, g, n);
 }
 
-// True if the view may have overlapping windows: two of its axes step along one axis of the operand.
+// True if a view on the way to v may have overlapping windows: two of its axes step along one axis of its operand.
 bool has_windows(const Graph& g, ValueId v) {
   for (const Node* n = &g.producer(v); n->op == Op::view; n = &g.producer(n->in[0])) {
     for (const AffineMap::Axis& axis : n->attributes.map("map").axes) {
@@ -42,8 +42,8 @@ bool has_windows(const Graph& g, ValueId v) {
   return false;
 }
 
-// True if v has one number for all places of a result's line: a weight, or what the graph is given or computes.
-bool is_kernel(const Graph& g, ValueId v, ValueId product) {
+// True if v may be the kernel of a depthwise convolution: it sees no windows, and its numbers repeat along an axis of the product.
+bool may_be_kernel(const Graph& g, ValueId v, ValueId product) {
   const Dims &dims = g.type(v).dims, &all = g.type(product).dims;
   if (has_windows(g, v) || dims.size() > all.size()) return false;
   const size_t lead = all.size() - dims.size();
@@ -69,32 +69,49 @@ std::map<ValueId, size_t> find_depthwise(const Context& c) {
     if (product.op != Op::mul || c.uses[v] != 1 || !c.backend.has_offer({backend::DepthwiseConv{g.type(v).dtype}})) continue;
     for (size_t i : {size_t{0}, size_t{1}}) {
       const ValueId windows = product.in[i];
-      if (g.type(windows).dims == g.type(v).dims && has_windows(g, windows) && is_kernel(g, product.in[1 - i], v)) found[node.out[0]] = i;
+      if (g.type(windows).dims == g.type(v).dims && has_windows(g, windows) && may_be_kernel(g, product.in[1 - i], v)) found[node.out[0]] = i;
     }
   }
   return found;
 }
 
-// True if views lead from v to convolutions' images, and nothing else reads it.
-bool is_image(const Context& c, ValueId v) {
+// A value, and a node that reads it.
+struct Reading {
+  ValueId value;
+  const Node* reader;
+};
+// Who reads v through views. nullopt if an output or a node that reads a value twice is among them.
+std::optional<std::vector<Reading>> readers_of(const Context& c, ValueId v) {
+  std::vector<Reading> found;
   std::vector<ValueId> left{v};
   while (!left.empty()) {
     v = left.back();
     left.pop_back();
-    if (c.uses[v] != c.users[v].size()) return false;
+    if (c.uses[v] != c.users[v].size()) return std::nullopt;
     for (const NodeId id : c.users[v]) {
       const Node& reader = c.graph.nodes[id];
       if (is_view(reader.op)) {
         left.push_back(reader.out[0]);
-      } else if (!is_convolution(reader) || reader.in[0] != v) {
-        return false;
+      } else {
+        found.push_back({v, &reader});
       }
     }
   }
-  return true;
+  return found;
 }
 
-// Finds copies of inputs, as concatenations of one part, that only views between them and convolutions read: one, or the phases of a transposed one.
+bool is_image_of_convolution(const Reading& r) { return is_convolution(*r.reader) && r.reader->in[0] == r.value; }
+
+bool is_image_of_depthwise(const Context& c, const Reading& r) {
+  if (r.reader->op != Op::mul) return false;
+  const std::vector<NodeId>& sums = c.users[r.reader->out[0]];
+  if (sums.size() != 1) return false;
+  const std::vector<ValueId>& sum = c.graph.nodes[sums[0]].out;
+  return !sum.empty() && c.depthwise.contains(sum[0]);
+}
+
+// Finds copies of inputs, as concatenations of one part, that only convolutions read, through views: one, or the phases of a transposed one. A depthwise one
+// may read a half type.
 std::set<ValueId> find_image_copies(const Context& c) {
   std::set<ValueId> found;
   const Graph& g = c.graph;
@@ -104,12 +121,10 @@ std::set<ValueId> find_image_copies(const Context& c) {
     bool widened = false;
     for (; is_plain_view(g, from) || c.widens(g.producer(from)); from = g.producer(from).in[0]) widened = widened || !is_plain_view(g, from);
     if (g.producer(from).op != Op::input) continue;
-    if (!widened && is_image(c, node.out[0])) found.insert(node.out[0]);
-    ValueId v = node.out[0];
-    while (c.uses[v] == 1 && c.users[v].size() == 1 && is_view(g.nodes[c.users[v][0]].op)) v = g.nodes[c.users[v][0]].out[0];
-    if (c.uses[v] != 1 || c.users[v].size() != 1) continue;
-    const Node& reader = g.nodes[c.users[v][0]];
-    if (reader.op == Op::mul && c.users[reader.out[0]].size() == 1 && c.depthwise.contains(g.nodes[c.users[reader.out[0]][0]].out[0])) found.insert(node.out[0]);
+    const auto readings = readers_of(c, node.out[0]);
+    if (!readings) continue;
+    const bool one_depthwise = readings->size() == 1 && is_image_of_depthwise(c, readings->front());
+    if (one_depthwise || (!widened && std::all_of(readings->begin(), readings->end(), is_image_of_convolution))) found.insert(node.out[0]);
   }
   return found;
 }

@@ -171,10 +171,10 @@ class Encoder {
   EncodedWeight encoded_rows(Graph& to, ValueId b, const std::vector<ValueId>& renamed) {
     Viewed at{b, identity(g_.type(b).dims)};
     follow_views(g_, at);
-    // A convolution's weight of one pixel is turned too, but has more axes.
-    const bool turned = g_.type(at.value).dims.size() == 2 && at.map == permute_map(g_.type(at.value).dims, {1, 0});
-    const bool concatenated = turned && g_.producer(at.value).op == Op::concat;
-    if (!turned) return rows_once(b, transpose({&to, renamed[b]}, 0, 1), true);
+    // A convolution's weight of one pixel is transposed too, but has more axes.
+    const bool is_transposed = g_.type(at.value).dims.size() == 2 && at.map == permute_map(g_.type(at.value).dims, {1, 0});
+    const bool concatenated = is_transposed && g_.producer(at.value).op == Op::concat;
+    if (!is_transposed) return rows_once(b, transpose({&to, renamed[b]}, 0, 1), true);
     const Node& concat = g_.producer(at.value);
     if (!concatenated || concat.attributes.integer("axis") != 0) return rows_once(at.value, {&to, renamed[at.value]});
     std::vector<Handle> numbers, scales;

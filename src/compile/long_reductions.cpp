@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "compile/below_views.h"
 #include "compile/expand.h"
 #include "ir/compose.h"
 #include "ir/replace.h"
@@ -16,7 +17,7 @@ namespace {
 
 constexpr int64_t long_row = 16384, least_part = 512;  // elements of a block
 constexpr int64_t few = 8;                             // a device that wants this many times the blocks is left idle
-constexpr int64_t never_together = 1 << 19;  // a row of more elements is not reduced and read again by one kernel
+constexpr int64_t longest_read_again = 1 << 19;        // a longer row is not reduced and read again by one kernel
 
 std::optional<int64_t> elements(const Dims& dims) {
   int64_t n = 1;
@@ -71,33 +72,13 @@ bool reads_reduced(const Graph& g, ValueId v) {
   return false;
 }
 
-// The axis along which elements are neighbours in memory, as far as the graph tells within `most` operations.
-size_t innermost(const Graph& g, ValueId v, int depth = 0) {
-  constexpr int most = 256;
-  const Node& node = g.producer(v);
-  const Dims& dims = g.type(v).dims;
-  if (depth < most && node.op == Op::view && !node.attributes.map("map").fill) {
-    const AffineMap& map = node.attributes.map("map");
-    if (!map.axes.empty()) {
-      for (const AffineMap::Term& t : map.axes[innermost(g, node.in[0], depth + 1)].terms) {
-        if (t.coefficient == 1 && !(dims[t.axis] == Dim(1))) return t.axis;
-      }
-    }
-  }
-  for (ValueId in : node.in) {
-    if (depth < most && is_map(node.op) && g.type(in).dims == dims && g.producer(in).op != Op::literal) return innermost(g, in, depth + 1);
-  }
-  size_t last = dims.size();
-  while (last > 1 && dims[last - 1] == Dim(1)) --last;
-  return std::max<size_t>(last, 1) - 1;
-}
-
-// Rows that lie side by side in memory, which a block reduces together.
-int64_t beside(const Graph& g, const Node& node, const Axes& axes) {
+// How many rows lie side by side in memory, which a block reduces together.
+int64_t rows_side_by_side(const Graph& g, const Node& node, const Axes& axes) {
   constexpr int64_t most = 32;
-  const size_t inner = innermost(g, node.in[0]);
+  const Dims& dims = g.type(node.in[0]).dims;
+  const size_t inner = innermost(g, node.in[0], Below::operations).value_or(last_axis(dims).value_or(0));
   if (std::count(axes.begin(), axes.end(), static_cast<Axis>(inner)) != 0) return 1;
-  return std::min(most, g.type(node.in[0]).dims[inner].constant().value_or(1));
+  return std::min(most, dims[inner].constant().value_or(1));
 }
 
 bool is_arg(const std::string& kind) { return kind == "argmax" || kind == "argmin"; }
@@ -116,9 +97,9 @@ std::optional<Cut> cut_of(const Graph& g, const std::vector<std::vector<NodeId>>
   const auto all = elements(from.dims), rows = elements(to.dims);
   if (!all || !rows || *rows < 1 || *all < long_row) return std::nullopt;
   const Axes axes = axes_of(g, node);
-  const int64_t side_by_side = beside(g, node, axes), blocks = (*rows + side_by_side - 1) / side_by_side, wider = side_by_side > 1 ? 4 : 1;
+  const int64_t side_by_side = rows_side_by_side(g, node, axes), blocks = (*rows + side_by_side - 1) / side_by_side, wider = side_by_side > 1 ? 4 : 1;
   if (few * blocks > wanted || *all / blocks < wider * long_row) return std::nullopt;
-  if (*all / *rows < never_together && (is_read_along(g, users, node.out[0], *rows) || reads_reduced(g, node.in[0]))) return std::nullopt;
+  if (*all / *rows < longest_read_again && (is_read_along(g, users, node.out[0], *rows) || reads_reduced(g, node.in[0]))) return std::nullopt;
   const int64_t most = std::min(wanted, *all / (wider * least_part));
   int64_t made = blocks;
   const bool is_flat = is_arg(kind) && axes.size() > 1;  // counts all elements
@@ -151,9 +132,9 @@ Handle in_parts(const Handle& x, const Cut& cut) {
   return view(x, map);
 }
 
-class Splitter {
+class ReductionSplitter {
  public:
-  Splitter(const Graph& g, const std::vector<std::vector<NodeId>>& users) : g_(g), users_(users) {}
+  ReductionSplitter(const Graph& g, const std::vector<std::vector<NodeId>>& users) : g_(g), users_(users) {}
 
   ValueId split(const Node& node, const Handle& x, const Cut& cut) {
     const std::string kind = node.attributes.string("kind");
@@ -213,7 +194,7 @@ Graph split_reductions(Graph g, const Backend& backend) {
   // The parts depend on the number of rows, which may be the batch.
   if (wanted == 1 || backend.settings.deterministic == backend::Deterministic::batch) return g;
   const std::vector<std::vector<NodeId>> users = g.users();
-  Splitter splitter(g, users);
+  ReductionSplitter splitter(g, users);
   replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) -> std::optional<ValueId> {
     const std::optional<Cut> cut = node.out.empty() ? std::nullopt : cut_of(g, users, node, wanted);
     if (!cut) return std::nullopt;

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <map>
 
+#include "compile/below_views.h"
 #include "compile/expand.h"
 #include "ir/compose.h"
 #include "ir/replace.h"
-#include "ir/reshape_groups.h"
 #include "kernels/definition.h"
 #include "kernels/run/kernel.h"
 
@@ -14,15 +14,6 @@ namespace ingot::compile {
 using namespace ir;
 
 namespace {
-
-// Strips views that keep all elements; `maps` receives them, outermost first.
-ValueId below_views(const Graph& g, ValueId v, std::vector<const AffineMap*>* maps = nullptr) {
-  while (g.producer(v).op == Op::view && !g.producer(v).attributes.map("map").fill) {
-    if (maps != nullptr) maps->push_back(&g.producer(v).attributes.map("map"));
-    v = g.producer(v).in[0];
-  }
-  return v;
-}
 
 bool is_sum(const Node& node) { return node.op == Op::reduce && node.attributes.string("kind") == "sum" && !node.attributes.integers("axes").empty(); }
 
@@ -51,7 +42,7 @@ bool are_same(const Graph& g, ValueId a, ValueId b, const Dims& dims) {
 }
 
 // True if `v` is the number `n`.
-bool is_size(const Graph& g, ValueId v, const Dim& n) {
+bool is_number(const Graph& g, ValueId v, const Dim& n) {
   const Node& node = g.producer(v);
   if (node.op == Op::literal) return n.constant() && node.attributes.scalar("value").to_double() == static_cast<double>(*n.constant());
   return node.op == Op::cast && g.producer(node.in[0]).op == Op::size && g.producer(node.in[0]).attributes.dim("dim") == n;
@@ -61,7 +52,7 @@ bool is_size(const Graph& g, ValueId v, const Dim& n) {
 bool is_mean_of(const Graph& g, ValueId mean, const Node& sum, const Dims& dims, const Dim& n) {
   std::vector<const AffineMap*> maps;
   const Node& over = g.producer(below_views(g, mean, &maps));
-  if (over.op != Op::div || !is_size(g, over.in[1], n)) return false;
+  if (over.op != Op::div || !is_number(g, over.in[1], n)) return false;
   if (below_views(g, over.in[0], &maps) != sum.out[0]) return false;
   AffineMap all{g.type(mean).dims, {}, std::nullopt};
   for (uint32_t d = 0; d < all.dims.size(); ++d) all.axes.push_back({0, {{d, 1}}});
@@ -85,35 +76,10 @@ bool is_mean_of(const Graph& g, ValueId mean, const Node& sum, const Dims& dims,
   return true;
 }
 
-// The axis of `v` along which elements are neighbours in memory, if `v` is a view of a value that is stored row-major.
-std::optional<size_t> innermost(const Graph& g, ValueId v, int depth = 0) {
-  constexpr int most = 256;
-  if (depth == most) return std::nullopt;
-  const Dims& dims = g.type(v).dims;
-  const Node& node = g.producer(v);
-  const bool views = node.op == Op::view && !node.attributes.map("map").fill;
-  if (!views && node.op != Op::reshape) {
-    const auto last = std::find_if(dims.rbegin(), dims.rend(), [](const Dim& d) { return !(d == Dim(1)); });
-    return last == dims.rend() ? std::nullopt : std::optional(static_cast<size_t>(dims.rend() - last) - 1);
-  }
-  const auto below = innermost(g, node.in[0], depth + 1);
-  if (!below) return std::nullopt;
-  if (views) {
-    for (const AffineMap::Term& t : node.attributes.map("map").axes[*below].terms) {
-      if (t.coefficient == 1) return t.axis;
-    }
-    return std::nullopt;
-  }
-  for (const ReshapeGroup& group : reshape_groups(g.type(node.in[0]).dims, dims)) {
-    if (std::count(group.from.begin(), group.from.end(), *below) != 0 && !group.to.empty()) return group.to.back();
-  }
-  return std::nullopt;
-}
-
 // Asks the backend for a kernel that reads `x`, with the innermost axis last.
 bool is_offered(const Graph& g, ValueId x, std::vector<int64_t> axes, const Backend& backend) {
   Dims dims = g.type(x).dims;
-  if (const auto inner = innermost(g, x)) {
+  if (const auto inner = innermost(g, x, Below::views)) {
     std::rotate(dims.begin() + static_cast<int64_t>(*inner), dims.begin() + static_cast<int64_t>(*inner) + 1, dims.end());
     for (int64_t& axis : axes) {
       const auto at = static_cast<int64_t>(*inner);

@@ -1,4 +1,4 @@
-// The rewrites for a GPU's kernels give what the graph gave, by the interpreter.
+// The rewrites for a backend's kernels give what the graph gave, by the interpreter, and take little time.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -76,6 +76,34 @@ TEST(Rewrites, WindowsAreGathered) {
     EXPECT_EQ(has(after, Op::scatter), !c.gathered);
     expect_same(g, after);
   }
+}
+
+// A value that is an operand twice, over and over: 2^60 ways lead to the bottom.
+Handle doubled(Handle x) {
+  for (int i = 0; i < 60; ++i) x = x + x;
+  return x;
+}
+
+TEST(Rewrites, PlacesOfManyOperationsAreNoWindows) {
+  Graph g;
+  const Handle x(&g, g.add_input("x", {DType::f32, {3, 4}}));
+  const Handle place = doubled(ir::index(g, {3, 1}, 0)) + ir::index(g, {1, 4}, 1);
+  g.outputs.push_back({scatter(full(g, {8}, 0, DType::f32), {0}, {place}, 0, false, x, "add").id(), "y", {}});
+  EXPECT_TRUE(has(gather_windows(g, gpu()), Op::scatter));
+}
+
+// Two phases of 64 columns beside a skip connection, whose pointwise work is squares of squares.
+TEST(Rewrites, ColumnsOfManySquaresAreCutOnce) {
+  Graph g;
+  const Handle x(&g, g.add_input("x", {DType::f32, {1, 64, 64}})), skip(&g, g.add_input("skip", {DType::f32, {1, 128, 64}}));
+  Weight weight;
+  weight.name = "w";
+  const Handle w(&g, g.add_weight(std::move(weight), {DType::f32, {64, 128}}));
+  const Handle phases = view(doubled(matmul(x, w)), {{1, 64, 2, 64}, {{0, {{0, 1}}}, {0, {{1, 1}}}, {0, {{2, 64}, {3, 1}}}}, std::nullopt});
+  g.outputs.push_back({concat({reshape(phases, {1, 128, 64}), skip}, 2).id(), "y", {}});
+  const Graph after = split_columns(g, {Target(), {}, {}});
+  EXPECT_GT(after.nodes.size(), g.nodes.size());
+  EXPECT_LT(after.nodes.size(), 3 * g.nodes.size());
 }
 
 }  // namespace

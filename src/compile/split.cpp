@@ -163,9 +163,9 @@ class Splitter {
     return g_.type(v).dims.size() >= least && !(strides.back() == Dim(1)) && !(strides.back() == Dim(0)) && !along_k;
   }
 
-  // `turned`: the last two axes are swapped.
-  uint32_t derive(ValueId v, std::optional<backend::Packing> packing = std::nullopt, bool turned = false) {
-    auto [found, made] = index_.try_emplace({v, packing ? packing->kernel : turned ? "turned" : ""}, first_ + static_cast<uint32_t>(out_.derived.size()));
+  // `swapped`: with the last two axes exchanged.
+  uint32_t derive(ValueId v, std::optional<backend::Packing> packing = std::nullopt, bool swapped = false) {
+    auto [found, made] = index_.try_emplace({v, packing ? packing->kernel : swapped ? "swapped" : ""}, first_ + static_cast<uint32_t>(out_.derived.size()));
     if (!made) return found->second;
     const Type& t = g_.type(v);
     DerivedTensor d;
@@ -178,7 +178,7 @@ class Splitter {
       d.bytes = bytes_of(t).value();
     }
     d.made = prepare(v);
-    if (turned) d.made = transposed({&out_.prepare, d.made}).id();
+    if (swapped) d.made = transposed({&out_.prepare, d.made}).id();
     out_.derived.push_back(std::move(d));
     return found->second;
   }
@@ -278,7 +278,7 @@ class Splitter {
   const Constants known_;
   const std::vector<bool> decoded_, constant_;
   std::vector<ValueId> in_main_, in_prepare_;
-  std::map<std::pair<ValueId, std::string_view>, uint32_t> index_;  // by value and packing
+  std::map<std::pair<ValueId, std::string_view>, uint32_t> index_;  // by value, and packing or whether its axes are swapped
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // with more channels: a kernel that writes into that image has columns of one group. Prepare cuts the weights.
 #include <algorithm>
 
+#include "compile/below_views.h"
 #include "compile/buffer_view.h"
 #include "compile/expand.h"
 #include "compile/split.h"
@@ -34,15 +35,9 @@ std::optional<Groups> groups_of(const AffineMap& map, const Dims& dims) {
   return Groups{outer, *count, *columns};
 }
 
-size_t last_axis(const Dims& dims) {
-  size_t last = dims.size();
-  while (last > 1 && dims[last - 1] == Dim(1)) --last;
-  return last - 1;
-}
-
-class Splitter {
+class ColumnSplitter {
  public:
-  Splitter(const Graph& g, const Backend& backend) : g_(g), backend_(backend), prepared_(find_prepared(g)), users_(g.users()), is_output_(g.values.size(), false) {
+  ColumnSplitter(const Graph& g, const Backend& backend) : g_(g), backend_(backend), prepared_(find_prepared(g)), users_(g.users()), is_output_(g.values.size(), false) {
     for (const Output& o : g.outputs) is_output_[o.value] = true;
   }
 
@@ -68,9 +63,11 @@ class Splitter {
   bool is_joined(ValueId v, const Dim& columns) const {
     for (;;) {
       const Dims& dims = g_.type(v).dims;
-      if (!is_read_once(v) || dims.empty() || !(dims[last_axis(dims)] == columns)) return false;
+      if (!is_read_once(v) || dims.empty()) return false;
+      const size_t last = last_axis(dims).value_or(0);
+      if (!(dims[last] == columns)) return false;
       const Node& user = g_.nodes[users_[v][0]];
-      if (user.op == Op::concat && user.attributes.integer("axis") == static_cast<int64_t>(last_axis(dims))) return true;
+      if (user.op == Op::concat && user.attributes.integer("axis") == static_cast<int64_t>(last)) return true;
       if (user.op != Op::concat && user.op != Op::reshape && (user.op != Op::view || user.attributes.map("map").fill)) return false;
       v = user.out[0];
     }
@@ -86,9 +83,12 @@ class Splitter {
     }
     if (!is_map(node.op)) return std::nullopt;
     std::vector<ValueId> in;
-    for (ValueId x : node.in) {
+    for (size_t i = 0; i < node.in.size(); ++i) {
+      const ValueId x = node.in[i];
       const Dims& dims = g_.type(x).dims;
-      if (dims.empty() || dims.back() == Dim(1)) {
+      if (i > 0 && x == node.in[0]) {
+        in.push_back(in[0]);
+      } else if (dims.empty() || dims.back() == Dim(1)) {
         in.push_back(renamed[x]);
       } else if (prepared_[x]) {
         in.push_back(cut(x).id());
@@ -118,7 +118,7 @@ class Splitter {
 }  // namespace
 
 Graph split_columns(Graph g, const Backend& backend) {
-  Splitter splitter(g, backend);
+  ColumnSplitter splitter(g, backend);
   replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>&, const std::vector<ValueId>& renamed) { return splitter.split(to, node, renamed); });
   return g;
 }

@@ -13,6 +13,7 @@ using namespace ir;
 namespace {
 
 using Terms = std::map<uint32_t, int64_t>;  // axis -> coefficient
+constexpr int most_operations = 64;  // that compute a place
 
 std::optional<int64_t> integer(const Graph& g, ValueId v) {
   while (is_view(g.producer(v).op)) v = g.producer(v).in[0];
@@ -21,13 +22,14 @@ std::optional<int64_t> integer(const Graph& g, ValueId v) {
   return static_cast<int64_t>(node.attributes.scalar("value").to_double());
 }
 
-// The value as a sum of multiples of its indices, if it is one.
-std::optional<Terms> terms_of(const Graph& g, ValueId v) {
+// The value as a sum of multiples of its indices, if it is one. `left`: how many operations may still be looked at. One that is read twice is looked at twice.
+std::optional<Terms> terms_of(const Graph& g, ValueId v, int& left) {
+  if (--left < 0) return std::nullopt;
   const Node& node = g.producer(v);
   const Dims& dims = g.type(v).dims;
   if (node.op == Op::index) return Terms{{static_cast<uint32_t>(node.attributes.integer("axis")), 1}};
   if (node.op == Op::view && !node.attributes.map("map").fill) {
-    const auto of = terms_of(g, node.in[0]);
+    const auto of = terms_of(g, node.in[0], left);
     if (!of) return std::nullopt;
     Terms out;
     for (const auto& [axis, coefficient] : *of) {
@@ -39,14 +41,14 @@ std::optional<Terms> terms_of(const Graph& g, ValueId v) {
   }
   if (node.op == Op::mul) {
     const auto by = integer(g, node.in[1]);
-    auto of = by ? terms_of(g, node.in[0]) : std::nullopt;
+    auto of = by ? terms_of(g, node.in[0], left) : std::nullopt;
     for (auto it = of ? of->begin() : Terms::iterator(); of && it != of->end(); ++it) it->second *= *by;
     return of;
   }
   if (node.op != Op::add) return std::nullopt;
   Terms out;
   for (ValueId in : node.in) {
-    const auto of = terms_of(g, in);
+    const auto of = terms_of(g, in, left);
     if (!of) return std::nullopt;
     const size_t lead = dims.size() - g.type(in).dims.size();  // operands broadcast
     for (const auto& [axis, coefficient] : *of) {
@@ -61,7 +63,8 @@ struct WindowAxis {
   int64_t size, kernel, dilation, stride;
   uint32_t kernel_axis, window_axis;  // of the indices
 
-  bool has_phases() const { return stride > 1; }  // of elements that are in windows alike
+  // With a stride, elements of one phase (place modulo stride) are in windows in the same way.
+  bool has_phases() const { return stride > 1; }
   int64_t phases() const { return (size + stride - 1) / stride; }
   int64_t taps() const { return (kernel + stride - 1) / stride; }
 };
@@ -78,7 +81,8 @@ std::optional<std::vector<WindowAxis>> windows_of(const Graph& g, const Node& no
   std::vector<bool> used(dims.size(), false);
   int64_t taps = 1;
   for (size_t k = 0; k < axes.size(); ++k) {
-    const auto terms = terms_of(g, node.in[2 + k]);
+    int left = most_operations;
+    const auto terms = terms_of(g, node.in[2 + k], left);
     const auto size = g.type(node.out[0]).dims[static_cast<size_t>(axes[k])].constant();
     const size_t lead = dims.size() - g.type(node.in[2 + k]).dims.size();
     if (!terms || terms->size() != 2 || !size) return std::nullopt;

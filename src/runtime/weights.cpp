@@ -149,22 +149,21 @@ void Weights::run_prepare(const LoadedFunction& part, const Memory& where, Worke
 }
 
 // Drops pages of the file that nothing reads any more; the system reads them again on access.
-void Weights::drop_pages(Set& set, const Change& change) const {
+void Weights::drop_pages(const Change& change) const {
   const bool copied = backend().memory() != nullptr;
   for (size_t i = 0; i < loaded_->read.size(); ++i) {
     const plan::Weight& w = plan().weights[i];
     const bool read = change.part.weights[i] || (copied && loaded_->read[i] && change.weights[i]);
     if (plan().file && read && (!loaded_->read[i] || copied) && w.data != nullptr) plan().file->drop({w.data, w.bytes});
-    if (copied && !loaded_->read[i]) set.memory.weights[i] = nullptr;
   }
 }
 
-// Copies to the device what prepare reads there.
-std::shared_ptr<const MemoryBlock> Weights::place_weights(Set& set, const Set* before, const Change& change, backend::Stream& stream) const {
+// Copies to the device what functions read there.
+void Weights::place_weights(Set& set, const Set* before, const Change& change, backend::Stream& stream) const {
   set.uploaded.resize(change.weights.size());
   if (backend().memory() == nullptr) {
     set.memory.weights = set.values;
-    return nullptr;
+    return;
   }
   set.memory.weights.resize(change.weights.size(), nullptr);
   std::vector<bool> anew(change.weights.size());
@@ -178,7 +177,30 @@ std::shared_ptr<const MemoryBlock> Weights::place_weights(Set& set, const Set* b
   for (size_t i = 0; i < anew.size(); ++i) {
     if (anew[i]) set.uploaded[i] = block;
   }
-  return upload(set, change.part.weights, stream);
+}
+
+// Makes the derived tensors of `change`. What only prepare reads is on a device for some of them at a time.
+void Weights::prepare(Set& set, const Change& change, Workers& workers, backend::Stream& stream) const {
+  if (backend().memory() == nullptr) return run_prepare(change.part.loaded, set.memory, workers, stream);
+  constexpr size_t together = size_t{256} << 20;  // bytes of derived tensors
+  const std::vector<bool> unchanged(plan().weights.size());
+  std::vector<bool> missing = change.part.derived;
+  for (size_t next = 0; next < missing.size();) {
+    std::vector<bool> now(missing.size());
+    for (size_t bytes = 0; next < missing.size() && bytes < together; ++next) {
+      now[next] = missing[next];
+      if (missing[next]) bytes += derived()[next].bytes;
+    }
+    PreparePart part;
+    find_part(loaded_->prepare, now, unchanged, part);
+    if (part.loaded.steps.empty()) continue;
+    const std::shared_ptr<const MemoryBlock> passing = upload(set, part.weights, stream);
+    run_prepare(part.loaded, set.memory, workers, stream);
+    for (size_t i = 0; i < missing.size(); ++i) missing[i] = missing[i] && !part.derived[i];
+    for (size_t i = 0; i < loaded_->read.size(); ++i) {
+      if (!loaded_->read[i]) set.memory.weights[i] = nullptr;
+    }
+  }
 }
 
 // Finds the changed weights and what depends on them. False if everything is to be recomputed: if nothing was set, or if at least half
@@ -211,11 +233,11 @@ std::shared_ptr<Weights::Set> Weights::make(const Given& given, const Set* befor
   }
   backend().synchronize();  // the caller's values may be written by any stream, and a stream may still read memory that was freed
   std::unique_ptr<backend::Stream> stream = backend().new_stream();
-  const std::shared_ptr<const MemoryBlock> passing = place_weights(*set, whole ? nullptr : before, *change, *stream);
+  place_weights(*set, whole ? nullptr : before, *change, *stream);
   place_derived(*set, before, *change);
-  if (!change->part.loaded.steps.empty()) run_prepare(change->part.loaded, set->memory, *make_workers(threads), *stream);
+  if (!change->part.loaded.steps.empty()) prepare(*set, *change, *make_workers(threads), *stream);
   stream->wait();
-  drop_pages(*set, *change);
+  drop_pages(*change);
   const bool same = before != nullptr && set->memory.weights == before->memory.weights && set->memory.derived == before->memory.derived;
   set->memory.number = same ? before->memory.number : new_number();
   return set;

@@ -122,11 +122,12 @@ class Weights {
   static uint64_t new_number();
   void take_values(Set&, const Given&) const;
   bool find_change(const Given&, const Set& before, Change&) const;
-  std::shared_ptr<const MemoryBlock> place_weights(Set&, const Set* before, const Change&, backend::Stream&) const;
+  void place_weights(Set&, const Set* before, const Change&, backend::Stream&) const;
+  void prepare(Set&, const Change&, Workers&, backend::Stream&) const;
   std::shared_ptr<const MemoryBlock> upload(Set&, const std::vector<bool>& which, backend::Stream&) const;
   void place_derived(Set&, const Set* before, const Change&) const;
   void run_prepare(const LoadedFunction&, const Memory&, Workers&, backend::Stream&) const;
-  void drop_pages(Set&, const Change&) const;
+  void drop_pages(const Change&) const;
   size_t padded(size_t bytes) const { return padded_bytes(bytes, backend().alignment()); }
   // True if programs read the value where it is. Kernels of a GPU take weights to be aligned (backend::Site::aligned).
   bool stays(const std::byte* value) const { return backend().can_access(value) && reinterpret_cast<uintptr_t>(value) % 16 == 0; }

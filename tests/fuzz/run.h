@@ -1,7 +1,11 @@
 // Runs a plan that may be anything, with little memory and for a short time.
 #pragma once
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <new>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +46,13 @@ inline bool is_short(const runtime::LoadedFunction& f, const runtime::Resolved& 
   return work < 1e7;
 }
 
+// Ones: integers may be indices, which are mostly inside of what they index.
+inline void fill(MemoryBlock& block, size_t bytes, ir::DType dtype) {
+  const size_t each = ir::is_float(dtype) ? 1 : ir::size_of(dtype);
+  std::fill_n(block.data(), bytes, std::byte{0});
+  for (size_t i = 0; i < bytes; i += each) block.data()[i] = std::byte{1};
+}
+
 inline void run(const plan::Plan& plan, const plan::Function& f, const plan::Program& program, const runtime::Memory& memory) {
   runtime::LoadedFunction loaded = runtime::load_function(plan, f, program);
   std::vector<int64_t> symbols;
@@ -55,20 +66,20 @@ inline void run(const plan::Plan& plan, const plan::Function& f, const plan::Pro
     size_t bytes = ir::size_of(f.bindings[b].dtype);
     for (int64_t d : resolved->binding_dims[b]) bytes *= static_cast<size_t>(d);
     bindings.emplace_back(bytes, little);
-    std::fill_n(bindings.back().data(), bytes, std::byte{1});
+    fill(bindings.back(), bytes, f.bindings[b].dtype);
     pointers.push_back(bindings.back().data());
   }
   runtime::run(loaded, *resolved, pointers, {arena.data(), scratch.data()}, inline_workers(), *backend::cpu_backend().new_stream());
 }
 
-// A function with regions, by a session on the CPU. Loops may never end: they are not run.
-inline void run_regions(const plan::Plan& plan, size_t function) {
+// A function by a session. Loops may never end: they are not run.
+inline void run_session(const plan::Plan& plan, size_t function, std::string_view device) {
   for (const plan::Function& f : plan.functions) {
     for (const plan::Region& r : f.regions) {
       if (r.kind == plan::Region::Kind::loop) return;
     }
   }
-  auto weights = std::make_shared<runtime::Weights>(std::make_shared<plan::Plan>(plan), 1, little, "cpu");
+  auto weights = std::make_shared<runtime::Weights>(std::make_shared<plan::Plan>(plan), 1, little, device);
   runtime::Session session(weights, function, 1, little);
   const plan::Function& f = plan.functions[function];
   std::vector<int64_t> usual, sizes(f.sizes.code.size());
@@ -83,7 +94,7 @@ inline void run_regions(const plan::Plan& plan, size_t function) {
       if (d < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(d), &bytes)) throw std::bad_alloc();
     }
     memory.emplace_back(bytes, little);
-    std::fill_n(memory.back().data(), bytes, std::byte{1});
+    fill(memory.back(), bytes, b.dtype);
     dims.push_back(of);
     return runtime::HostTensor{memory.back().data(), b.dtype, static_cast<int>(of.size()), nullptr, nullptr};
   };
@@ -121,8 +132,30 @@ inline void run(const plan::Plan& plan, size_t t) {
   run(plan, target.prepare, target.prepare.programs[0], memory);
   for (const plan::Function& f : plan.functions) run(plan, f, f.programs[t], memory);
   for (size_t f = 0; f < plan.functions.size(); ++f) {
-    if (!plan.functions[f].regions.empty() && target.target.kind == Target::Kind::cpu) run_regions(plan, f);
+    if (!plan.functions[f].regions.empty() && target.target.kind == Target::Kind::cpu) run_session(plan, f, "cpu");
   }
+}
+
+// All functions of a plan for GPUs, on the pretend driver (tests/pretend), which computes nothing and counts what a driver need not survive. It gets the
+// names of the plan's kernels: a plan whose device code is run is trusted as far as the code itself goes. Does nothing without that driver:
+// INGOT_LIBRARY_PATH names its folder.
+inline void run_on_pretend_gpu(plan::Plan plan) {
+  static auto* const of_driver = [] {
+    void* driver = dlopen(std::getenv("INGOT_LIBRARY_PATH") == nullptr ? "" : (std::string(std::getenv("INGOT_LIBRARY_PATH")) + "/libcuda.so.1").c_str(), RTLD_NOW);
+    return driver == nullptr ? nullptr : reinterpret_cast<long long (*)(const char*)>(dlsym(driver, "pretend_get"));
+  }();
+  if (of_driver == nullptr) return;
+  for (plan::ForTarget& t : plan.targets) {
+    for (plan::DeviceCode& code : t.code) {
+      std::string ptx = "\n.version 8.0\n.target sm_90\n";
+      for (const std::string& name : code.kernels) ptx += ".entry " + name + "()\n";
+      const auto* bytes = reinterpret_cast<const std::byte*>(ptx.c_str());
+      code.form = plan::DeviceCode::Form::ptx;
+      code.image.assign(bytes, bytes + ptx.size() + 1);
+    }
+  }
+  for (size_t f = 0; f < plan.functions.size(); ++f) run_session(plan, f, "cuda");
+  if (of_driver("mistakes") != 0) std::abort();
 }
 
 }  // namespace ingot::fuzz

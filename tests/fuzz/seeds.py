@@ -1,6 +1,7 @@
 """Writes the fuzzers' seeds, small models that reach every kernel: FOLDER/archives, and their plans and graphs."""
 
 import argparse
+import os
 import pathlib
 import shutil
 import subprocess
@@ -34,6 +35,43 @@ class Lines(torch.nn.Module):
         return torch.gather(put, 1, index), order, put.double() @ x.double().t(), torch.cat([x, put], 1).argmax(1)
 
 
+class Unet(torch.nn.Module):
+    """A step of a diffusion model: norms of groups, a skip that is joined with what comes up, phases of a transposed convolution, attention of pixels."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Conv2d(4, 32, 3, padding=1)
+        self.time = torch.nn.Linear(32, 32)
+        self.norm = torch.nn.GroupNorm(4, 32)
+        self.down = torch.nn.Conv2d(32, 32, 3, stride=2, padding=1)
+        self.qkv = torch.nn.Linear(32, 96)
+        self.up = torch.nn.ConvTranspose2d(32, 32, 4, 2, 1)
+        self.last = torch.nn.Conv2d(64, 4, 3, padding=1)
+
+    def forward(self, x, time):
+        skip = self.first(x)
+        y = self.down(torch.nn.functional.silu(self.norm(skip) + self.time(time)[:, :, None, None]))
+        q, k, v = (t.unflatten(-1, (2, 16)).transpose(1, 2) for t in self.qkv(y.flatten(2).transpose(1, 2)).chunk(3, -1))
+        heads = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+        y = y + heads.transpose(1, 2).flatten(2).transpose(1, 2).unflatten(2, y.shape[2:])
+        return self.last(torch.cat([self.up(y), skip], 1))
+
+
+class Rows(torch.nn.Module):
+    """Products of a few rows and of one, with B in pieces, two norms side by side, and a state."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.up, self.down = torch.nn.Linear(64, 128), torch.nn.Linear(64, 128), torch.nn.Linear(128, 64)
+        self.left, self.right = torch.nn.LayerNorm(64), torch.nn.RMSNorm(64)
+        self.register_buffer("seen", torch.zeros(64))
+
+    def forward(self, x, other):
+        y = self.down(torch.nn.functional.silu(self.gate(self.left(x))) * self.up(x))
+        self.seen.add_(y[0])
+        return y, self.right(other), self.down(self.gate(self.seen[None])), x.var(1), y.amax(1)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
@@ -55,11 +93,17 @@ def main():
     ).eval()  # fmt: skip
     torch.export.save(export(windows, (torch.randn(1, 4, 18, 17),)), archives / "windows.pt2")
     torch.export.save(export(torch.nn.Conv3d(3, 4, (3, 5, 5), padding=(1, 2, 2)).eval(), (torch.randn(1, 3, 3, 5, 33),)), archives / "volume.pt2")
+    torch.export.save(export(Unet().eval().half(), (torch.randn(2, 4, 16, 16).half(), torch.randn(2, 32).half())), archives / "unet.pt2")
+    torch.export.save(export(Rows().eval().half(), (torch.randn(3, 64).half(), torch.randn(7, 64).half()), dynamic_shapes=({0: batch}, None)), archives / "rows.pt2")
+    long_rows = torch.nn.Sequential(torch.nn.GroupNorm(2, 8), torch.nn.Conv2d(8, 2, 1)).eval().half()
+    torch.export.save(export(long_rows, (torch.randn(1, 8, 128, 128).half(),)), archives / "moments.pt2")
     for archive in (pathlib.Path(__file__).parents[2] / "src/capture/testdata").glob("*.pt2"):
         shutil.copy(archive, archives)
     for archive in sorted(archives.glob("*.pt2")):
         plan = plans / f"{archive.stem}.ingot"
         subprocess.run([arguments.ingot, "compile", archive, "-o", plan], check=True)
+        for_gpu = ["--set", "target=cuda:sm_90", "-o", plans / f"{archive.stem}-sm90.ingot"]
+        subprocess.run([arguments.ingot, "compile", archive, *for_gpu], check=True, env={**os.environ, "INGOT_LIBRARY_PATH": str(pathlib.Path(torch.__file__).parents[1])})
         graph = subprocess.run([arguments.ingot, "inspect", plan, "--graph"], check=True, capture_output=True).stdout
         (graphs / f"{archive.stem}.txt").write_bytes(graph)
 

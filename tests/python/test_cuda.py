@@ -340,6 +340,29 @@ def test_weights_that_change_in_place(options, tmp_path):
     torch.testing.assert_close(compiled(x).cpu(), model.to(HERE)(x).cpu(), rtol=1e-4, atol=1e-4)
 
 
+def test_a_model_can_leave_the_gpu_after_it_was_compiled(tmp_path):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Conv2d(512, 512, 3, padding=1) for _ in range(8))).half().eval().to(HERE)  # 38 MB that a GEMM reads in another order
+    x = noise(1, 512, 8, 8, dtype=torch.float16)
+    compiled = ingot.compile(model, inputs=[x])
+    want = compiled(x)
+    torch.cuda.empty_cache()
+    free = torch.cuda.mem_get_info()[0]
+    model.cpu()
+    assert torch.equal(compiled(x), want)
+    torch.cuda.empty_cache()
+    assert torch.cuda.mem_get_info()[0] > free + 30 * 2**20, "the weights are on the GPU twice"
+    ingot.save(compiled, tmp_path / "m.ingot")
+    assert torch.equal(ingot.load(tmp_path / "m.ingot", device="cuda")(x), want)
+    with torch.no_grad():
+        model[0].weight.mul_(2.0)  # in host memory, and still the engine's
+    assert_accurate(compiled(x), copy.deepcopy(model).to(HERE)(x), copy.deepcopy(model).double().to(HERE)(x.double()), depth=4608)
+    compiled.update_weights({"7.bias": torch.zeros(512).half()})  # from host memory too
+    model.to(HERE)
+    model[7].bias.zero_()
+    check(model, compiled(x), x)
+
+
 def test_a_file_has_weights_that_changed_in_place(tmp_path):
     model, x = layers(), noise(5, 64)
     compiled = ingot.compile(model, inputs=[x])

@@ -61,7 +61,7 @@ void Scheduler::depthwise_conv(WrittenBody written) {
     out_.missing.not_depthwise.insert(written.anchor);
     return;
   }
-  if (d.side_by_side && written.turned != none_id) return need(written.turned);
+  if (d.side_by_side && written.contiguous != none_id) return need(written.contiguous);
   const auto writes = static_cast<uint32_t>(written.body.stores.size());
   push(std::move(*d.choice), std::move(operands), writes, std::move(written.label), node.origin);
 }

@@ -284,7 +284,7 @@ void Scheduler::gemm(WrittenBody written) {
     if (stored != none_id) return need(stored);
     return gemm_by_sums(std::move(written), reads.a.place, reads.b.pieces[0]);
   }
-  if (d.side_by_side && written.turned != none_id) return need(written.turned);
+  if (d.side_by_side && written.contiguous != none_id) return need(written.contiguous);
   if (reads.prologue) written.label = reads.prologue->label + " + " + written.label;
   push(std::move(*d.choice), reads.operands(written), static_cast<uint32_t>(written.body.stores.size()), std::move(written.label), anchor.origin);
 }

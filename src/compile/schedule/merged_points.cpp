@@ -1,5 +1,7 @@
 #include "compile/schedule/merged_points.h"
 
+#include <set>
+
 #include "ir/reshape_groups.h"
 
 namespace ingot::compile {
@@ -30,9 +32,8 @@ std::optional<Point> through_merge(const Dims& from, const Dims& to, const Point
   return out;
 }
 
-}  // namespace
-
-std::optional<Point> point_over_anchor(const StoragePlan& s, ValueId v, ValueId anchor, bool itself) {
+// `without`: values below which there is no such point; each is looked at once.
+std::optional<Point> point_over_anchor(const StoragePlan& s, ValueId v, ValueId anchor, bool itself, std::set<ValueId>& without) {
   const Graph& g = s.graph();
   const Dims& dims = g.type(v).dims;
   if (v == anchor) {
@@ -40,20 +41,27 @@ std::optional<Point> point_over_anchor(const StoragePlan& s, ValueId v, ValueId 
     for (size_t d = 0; d < dims.size(); ++d) out[d].terms[static_cast<uint32_t>(d)] = 1;
     return out;
   }
-  if (!itself && s.stored[v]) return std::nullopt;
+  if ((!itself && s.stored[v]) || !without.insert(v).second) return std::nullopt;
   const Node& node = g.producer(v);
   if (is_map(node.op)) {
     for (ValueId in : node.in) {
       if (!(g.type(in).dims == dims)) continue;
-      if (auto point = point_over_anchor(s, in, anchor, false)) return point;
+      if (auto point = point_over_anchor(s, in, anchor, false, without)) return point;
     }
     return std::nullopt;
   }
   const bool permutes = node.op == Op::view && !node.attributes.map("map").fill && is_bijective(node.attributes.map("map"), g.type(node.in[0]).dims);
   if (!permutes && node.op != Op::reshape) return std::nullopt;
-  const auto inner = point_over_anchor(s, node.in[0], anchor, false);
+  const auto inner = point_over_anchor(s, node.in[0], anchor, false, without);
   if (!inner) return std::nullopt;
   return permutes ? through_permutation(node.attributes.map("map"), *inner) : through_merge(g.type(node.in[0]).dims, dims, *inner);
+}
+
+}  // namespace
+
+std::optional<Point> point_over_anchor(const StoragePlan& s, ValueId v, ValueId anchor, bool itself) {
+  std::set<ValueId> without;
+  return point_over_anchor(s, v, anchor, itself, without);
 }
 
 std::optional<Point> split_coordinate(Coordinate merged, std::span<const Dim> sizes, const Dims& domain) {

@@ -27,7 +27,7 @@ class Scheduler {
   struct Decision {
     std::optional<Choice> choice;
     std::optional<backend::Obstacle> obstacle;
-    bool side_by_side = false, image_in_place = false, by_sums = false;
+    bool side_by_side = false, image_in_place = false, by_sums = false;  // of the offer: see backend::Offer
   };
   Decision choose(backend::Site, bool body_may_go = false) const;
   // Requires that the value is stored or, if it is already, that it is stored outside a concatenation.

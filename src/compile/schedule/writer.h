@@ -15,7 +15,7 @@ struct WrittenBody {
   std::vector<BufferView> operands;            // layouts over the domain: loads, then stores
   ir::ValueId anchor = ir::none_id;            // whose result the accumulator holds: a GEMM or a depthwise convolution
   bool gated = false;                          // see backend::Gemm
-  ir::ValueId turned = ir::none_id;            // the value below the target's view, if storing that instead would keep the anchor's columns contiguous
+  ir::ValueId contiguous = ir::none_id;        // the value below the target's view, if storing that instead would keep the anchor's columns contiguous
   std::string label;
 };
 

@@ -218,7 +218,7 @@ void decide(StoragePlan& s) {
   };
   std::vector<std::set<uint32_t>> homes(n);  // per value that is not stored: the roots into which it is inlined
   std::vector<Size> sizes;                   // per root: the size of what is inlined
-  std::vector<bool> reduced(n, false);       // a reduction in the same body reads it, so others may read it again
+  std::vector<bool> reduced(n, false);       // a reduction in the same body reads it, perhaps through inlined work, so others may read it again
   auto free = [&](ValueId v) { return is_generated(g.producer(v).op); };
   auto size_of_node = [&](const Node& node) -> Size {
     if (free(node.out[0])) return {};
@@ -249,24 +249,23 @@ void decide(StoragePlan& s) {
       for (uint32_t root : homes[v]) inline_into(root, own);
     }
     if (node.op == Op::matmul && s.has_prologue(node)) homes[node.in[0]].insert(add_root({Root::Kind::row, node.in[0], node.out[0]}));
-    for (ValueId in : node.in) {
-      const bool on = !node.out.empty() && !s.stored[node.out[0]] && reduced[node.out[0]] && s.is_inlined(node);
-      if (node.op == Op::reduce || on) reduced[in] = true;
+    const bool is_reduced = !node.out.empty() && !s.stored[node.out[0]] && reduced[node.out[0]] && s.is_inlined(node);
+    if (node.op == Op::reduce || is_reduced) {
+      for (ValueId in : node.in) reduced[in] = true;
     }
-    // The roots in which this node's operands are computed.
-    std::set<uint32_t> context;
+    std::set<uint32_t> into;  // the roots in which this node's operands are computed
     for (ValueId v : node.out) {
       if (!s.stored[v]) {
-        context.insert(homes[v].begin(), homes[v].end());
+        into.insert(homes[v].begin(), homes[v].end());
       } else if (s.is_inlined(node)) {
         auto [found, made] = s.root_of.try_emplace(v, 0);
         if (made) inline_into(found->second = add_root({Root::Kind::value, v, v}), own);
-        context.insert(found->second);
+        into.insert(found->second);
       }
     }
     if (!node.out.empty() && s.is_inlined(node)) {
       for (ValueId in : node.in) {
-        if (!s.stored[in]) homes[in].insert(context.begin(), context.end());
+        if (!s.stored[in]) homes[in].insert(into.begin(), into.end());
       }
     } else if (!node.out.empty() && s.is_anchor(node.out[0]) && s.stored[node.out[0]]) {
       s.root_of[node.out[0]] = add_root({Root::Kind::value, node.out[0], node.out[0]});

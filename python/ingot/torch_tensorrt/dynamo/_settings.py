@@ -220,7 +220,7 @@ TABLE = (
     _differs("tiling_optimization_level", "none", _NO_KNOB),
     _differs("l2_limit_for_tiling", -1, _NO_KNOB),
     _differs("use_distributed_mode_trace", False, "the graph is captured as it is; collectives stay in torch"),
-    _differs("offload_module_to_cpu", False, "an engine reads the model's own tensors, so there is no second copy to free; the model stays where it is"),
+    _differs("offload_module_to_cpu", False, "the model stays where it is, since an engine reads its tensors; after compiling, model.cpu() leaves on the GPU only what the engine reads"),
     _works("enable_autocast", False, "matrix products, convolutions, attention and the operators after them compute in autocast_low_precision_type; softmax, norms and large sums in float32. A float32 result has the low type, unless a rule or a region of torch.autocast keeps its operator (in torch.compile the model's type; option autocast)", _rule("enabled", bool)),
     _works("autocast_low_precision_type", None, "float16 or bfloat16; None casts nothing", _rule("dtype", _low_type)),
     _works("autocast_excluded_nodes", set, "regular expressions for the beginning of the path of a module around the node", _rule("nodes", _texts)),

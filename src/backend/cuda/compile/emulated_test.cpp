@@ -77,7 +77,7 @@ void run_printed(const PrintedStep& p, const std::vector<HostTensor*>& tensors, 
   for (HostTensor* t : tensors) t->bytes.erase(t->bytes.begin(), t->bytes.begin() + static_cast<int64_t>(shift * ir::size_of(t->dtype)));
 }
 
-void run_joined(std::span<const PrintedPart> parts, std::string_view library, Where where, size_t shift, int multiprocessors) {
+void run_joined(std::span<const PrintedPart> parts, Where where, size_t shift, int multiprocessors) {
   std::vector<Concurrent> steps;
   for (const PrintedPart& p : parts) steps.push_back({&p.step, p.tensors.size(), p.writes});
   EmittedStep joined = join_steps(steps);
@@ -92,8 +92,8 @@ void run_joined(std::span<const PrintedPart> parts, std::string_view library, Wh
   for (const ir::Dim& d : joined.sizes) sizes.push_back(d.value());
   ASSERT_EQ(joined.code.size(), 1) << "the steps have different code";
   const CodeUnit& unit = joined.code[0];
-  const std::string text = std::string(unit.libraries.back()()) + std::string(library) + unit.text;
-  run_printed({joined, unit.name, text, unit.kernels, kernels::load_concurrent_cuda, kernels::concurrent_cuda_launches}, tensors, sizes, where, shift, multiprocessors);
+  run_printed({joined, unit.name, text_with_libraries(unit), unit.kernels, kernels::load_concurrent_cuda, kernels::concurrent_cuda_launches}, tensors, sizes, where, shift,
+              multiprocessors);
 }
 
 std::string emulation_missing() { return std::system("c++ --version >/dev/null 2>&1") == 0 ? "" : "there is no compiler c++"; }
@@ -170,6 +170,35 @@ void Emulated::run(const kernels::CudaLaunches& launches, std::span<const Tensor
     if (kernel == nullptr) fail(Code::internal, "there is no kernel {}", name);
     emulate(kernel, parameters.data(), l.blocks, l.blocks_y, l.threads, clusters_.at(l.kernel), late);
   }
+}
+
+namespace {
+
+std::vector<CodeUnit::Library> all_matrix_libraries() {
+  std::vector<CodeUnit::Library> out;
+  for (ir::DType type : {ir::DType::f16, ir::DType::bf16, ir::DType::f32}) {
+    for (CodeUnit::Library library : matrix_libraries(type, {true, false})) {
+      if (std::find(out.begin(), out.end(), library) == out.end()) out.push_back(library);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string matrix_texts() {
+  std::string out;
+  for (CodeUnit::Library library : all_matrix_libraries()) out += library();
+  return out;
+}
+
+std::string text_with_libraries(const CodeUnit& unit) {
+  const std::vector<CodeUnit::Library> of_matrices = all_matrix_libraries();
+  std::string out;
+  for (CodeUnit::Library library : unit.libraries) {
+    if (std::find(of_matrices.begin(), of_matrices.end(), library) == of_matrices.end()) out += library();
+  }
+  return out + unit.shared + unit.text;
 }
 
 }  // namespace ingot::backend::cuda

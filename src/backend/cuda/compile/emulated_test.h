@@ -32,7 +32,7 @@ struct PrintedPart {
   std::vector<HostTensor*> tensors;
 };
 // Runs them with the sizes in their steps.
-void run_joined(std::span<const PrintedPart>, std::string_view library, Where, size_t shift, int multiprocessors);
+void run_joined(std::span<const PrintedPart>, Where, size_t shift, int multiprocessors);
 // `tensors`: the step's operands in order. `shift`: offset in elements of each from an aligned address. `multiprocessors`: of the emulated machine.
 void run_printed(const PrintedStep&, const std::vector<HostTensor*>& tensors, std::span<const int64_t> sizes, Where, size_t shift, int multiprocessors);
 
@@ -50,5 +50,10 @@ class Emulated {
   void* library_ = nullptr;
   std::string folder_;
 };
+
+// All matrix instructions and what is built on them.
+std::string matrix_texts();
+// The unit's text with its libraries, but without those of matrix_texts(), which the emulation has itself.
+std::string text_with_libraries(const CodeUnit&);
 
 }  // namespace ingot::backend::cuda

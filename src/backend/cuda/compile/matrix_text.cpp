@@ -1,5 +1,6 @@
 #include "backend/cuda/compile/matrix_text.h"
 
+#include <algorithm>
 #include <string>
 
 #include "backend/cuda/compile/matrix_declarations.cuh.h"
@@ -12,12 +13,13 @@ namespace ingot::backend::cuda {
 namespace {
 
 // One instruction for each number of columns, since registers are named in the text.
-std::string multiplications() {
-  std::string out;
-  auto add = [&](int columns, bool along_k, std::string_view h) {
-    // An instruction reads 32 bytes of each row of A. The numbers after p are the signs, then whether the tiles are transposed, which is not possible for floats.
-    const bool floats = h == "f32";
-    const std::string_view type = floats ? "tf32" : h, lie = floats ? "" : along_k ? ", 0" : ", 1";
+std::string products(ir::DType of, bool along_k) {
+  // An instruction reads 32 bytes of each row of A. The numbers after p are the signs, then whether the tiles are transposed, which is not possible for floats.
+  const bool floats = of == ir::DType::f32;
+  const std::string_view h = floats ? "f32" : of == ir::DType::f16 ? "f16" : "bf16";
+  const std::string_view type = floats ? "tf32" : h, lie = floats ? "" : along_k ? ", 0" : ", 1";
+  std::string out = "#ifdef INGOT_WARPGROUPS\n";
+  auto add = [&](int columns) {
     const int n = columns / 2, k = floats ? 8 : 16;
     std::string places, sums;
     for (int e = 0; e < n; ++e) {
@@ -41,21 +43,49 @@ std::string multiplications() {
     out += "};\n";
   };
   for (int columns : {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256}) {
-    for (bool along_k : {false, true}) {
-      for (std::string_view h : {"f16", "bf16"}) add(columns, along_k, h);
-    }
+    if (!floats || columns == 64 || columns == 128 || columns == 160) add(columns);
   }
-  for (int columns : {64, 128, 160}) add(columns, true, "f32");
-  return out;
+  return out + "#endif\n";
 }
+
+template <ir::DType type, bool along_k>
+std::string_view products_text() {
+  static const std::string text = products(type, along_k);
+  return text;
+}
+
+// Floats are multiplied along K only.
+struct {
+  ir::DType type;
+  bool along_k;
+  CodeUnit::Library library;
+} constexpr of_types[] = {{ir::DType::f16, true, products_text<ir::DType::f16, true>},
+                          {ir::DType::f16, false, products_text<ir::DType::f16, false>},
+                          {ir::DType::bf16, true, products_text<ir::DType::bf16, true>},
+                          {ir::DType::bf16, false, products_text<ir::DType::bf16, false>},
+                          {ir::DType::f32, true, products_text<ir::DType::f32, true>}};
 
 }  // namespace
 
 std::string_view matrix_instructions() {
-  static const std::string all = std::string(matrix_instructions_cuh) + multiplications() + std::string(matrix_declarations_cuh);
+  static const std::string all = std::string(matrix_instructions_cuh) + std::string(matrix_declarations_cuh);
   return all;
 }
 
 std::string_view matrix_text() { return matrix_fragments_cuh; }
+
+std::vector<CodeUnit::Library> matrix_libraries(ir::DType type, std::initializer_list<bool> along_k) {
+  std::vector<CodeUnit::Library> out{matrix_instructions};
+  for (const auto& of : of_types) {
+    if (of.type == type && std::find(along_k.begin(), along_k.end(), of.along_k) != along_k.end()) out.push_back(of.library);
+  }
+  out.push_back(matrix_text);
+  return out;
+}
+
+bool has_group_products(const CodeUnit& unit) {
+  return std::any_of(unit.libraries.begin(), unit.libraries.end(),
+                     [](CodeUnit::Library x) { return std::any_of(std::begin(of_types), std::end(of_types), [&](const auto& of) { return of.library == x; }); });
+}
 
 }  // namespace ingot::backend::cuda

@@ -2,7 +2,11 @@
 // halves (128 bytes), with the 16-byte piece c of row r at place c ^ (r % 8), so that eight rows of a matrix are in different banks.
 // Hopper's instructions call it the 128-byte swizzle.
 #pragma once
+#include <initializer_list>
 #include <string_view>
+#include <vector>
+
+#include "backend/offer.h"
 
 namespace ingot::backend::cuda {
 
@@ -10,5 +14,10 @@ namespace ingot::backend::cuda {
 std::string_view matrix_instructions();
 // The functions built on them; comes after them.
 std::string_view matrix_text();
+// Both, and between them the products of groups of four warps for elements of `type`, for B contiguous along K (true) or along its columns (false), as listed.
+// They are long: a unit that has none of them is compiled in a fifth of the time.
+std::vector<CodeUnit::Library> matrix_libraries(ir::DType type, std::initializer_list<bool> along_k);
+// True if the unit has such products.
+bool has_group_products(const CodeUnit&);
 
 }  // namespace ingot::backend::cuda

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/compile/nvrtc.h"
@@ -101,21 +102,17 @@ bool has_matrices(const CodeUnit& unit) { return std::find(unit.libraries.begin(
 // The NVRTC calls for a target's code.
 class Jobs {
  public:
-  // `as_ptx`: also makes PTX of ingot's own kernels.
-  Jobs(const Target& target, bool as_ptx) : target_(target), as_ptx_(as_ptx) {}
+  // `as_ptx`: also makes PTX of ingot's own kernels. `units`: how many there will be.
+  Jobs(const Target& target, bool as_ptx, size_t units) : target_(target), as_ptx_(as_ptx), together_(units > 32 ? 8 : 4) {}
 
-  // A few units per call: each call parses the prelude again, and calls run in parallel.
+  // A few units per call: each call reads the prelude again, one after another, and the rest of it runs beside other calls. Products of groups of warps take
+  // longest, and have a call each.
   void add(const CodeUnit& unit) {
-    constexpr size_t together = 4;
-    const bool matrices = has_matrices(unit);  // a call of its own
-    if (matrices) flush();
-    special_ = matrices;
-    text_ += unit.text;
-    for (const auto& library : unit.libraries) {
-      if (std::find(libraries_.begin(), libraries_.end(), library) == libraries_.end()) libraries_.push_back(library);
-    }
-    kernels_.insert(kernels_.end(), unit.kernels.begin(), unit.kernels.end());
-    if (++count_ == together || special_) flush();
+    const bool special = has_matrices(unit);
+    if (has_group_products(unit)) return push(Group{}.with(unit).whole(), unit.kernels, special, {}, as_ptx_);
+    Group& group = groups_[special];
+    group.with(unit);
+    if (group.count == (special ? 4 : together_)) flush(special);
   }
 
   // A user's source is compiled unchanged and alone.
@@ -124,20 +121,8 @@ class Jobs {
     push(unit.text, unit.kernels, false, unit.label, true);
   }
 
-  void flush() {
-    if (count_ == 0) return;
-    std::string head(prelude());
-    for (const auto& library : libraries_) head += library();
-    push(head + text_, std::move(kernels_), special_, {}, as_ptx_);
-    text_.clear();
-    kernels_.clear();
-    libraries_.clear();
-    count_ = 0;
-    special_ = false;
-  }
-
   std::vector<DeviceCode> run() {
-    flush();
+    for (bool special : {false, true}) flush(special);
     if (jobs_.empty()) return {};
     Compiled compiled = compile(jobs_, {0, cache_folder("code")});
     if (!compiled.cache_problem.empty()) say_once(compiled.cache_problem);
@@ -149,6 +134,36 @@ class Jobs {
   std::vector<DeviceCode> code;
 
  private:
+  struct Group {
+    std::string text;
+    std::vector<std::string> kernels;
+    std::vector<CodeUnit::Library> libraries;
+    std::set<std::string> shared;
+    size_t count = 0;
+
+    Group& with(const CodeUnit& unit) {
+      if (shared.insert(unit.shared).second) text += unit.shared;
+      text += unit.text;
+      for (const auto& library : unit.libraries) {
+        if (std::find(libraries.begin(), libraries.end(), library) == libraries.end()) libraries.push_back(library);
+      }
+      kernels.insert(kernels.end(), unit.kernels.begin(), unit.kernels.end());
+      ++count;
+      return *this;
+    }
+    std::string whole() const {
+      std::string out(prelude());
+      for (const auto& library : libraries) out += library();
+      return out + text;
+    }
+  };
+
+  void flush(bool special) {
+    Group& group = groups_[special];
+    if (group.count > 0) push(group.whole(), group.kernels, special, {}, as_ptx_);
+    group = {};
+  }
+
   void push(const std::string& text, const std::vector<std::string>& kernels, bool special, const std::string& of, bool as_ptx) {
     for (bool ptx : {false, true}) {
       if (ptx && !as_ptx) continue;
@@ -161,11 +176,8 @@ class Jobs {
   const bool as_ptx_;
   std::vector<CompileJob> jobs_;
   std::vector<std::pair<size_t, const CodeUnit*>> users_;  // and the index that their PTX will have
-  std::string text_;
-  std::vector<std::string> kernels_;
-  size_t count_ = 0;
-  bool special_ = false;
-  decltype(CodeUnit::libraries) libraries_;
+  const size_t together_;
+  Group groups_[2];  // without and with matrix instructions
 };
 
 std::vector<DeviceCode> compile(std::span<const CodeUnit> units, const Target& target) {
@@ -173,7 +185,7 @@ std::vector<DeviceCode> compile(std::span<const CodeUnit> units, const Target& t
   for (const CodeUnit& u : units) distinct.try_emplace(u.name, u);
   // PTX is for later GPUs. They run a plan's code only if they can run all of it; else they compile the plan's graph.
   const bool as_ptx = target.architecture != 90 || std::none_of(units.begin(), units.end(), has_matrices);
-  Jobs jobs(target, as_ptx);
+  Jobs jobs(target, as_ptx, distinct.size());
   std::vector<DeviceCode> given;
   for (const auto& [name, unit] : distinct) {
     switch (unit.from) {

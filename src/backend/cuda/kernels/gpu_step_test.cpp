@@ -1,6 +1,5 @@
 #include "backend/cuda/kernels/gpu_step_test.h"
 
-#include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/compile/prelude.h"
 #include "base/error.h"
 
@@ -11,7 +10,7 @@ GpuStep::GpuStep(const EmittedStep& step, const std::string& text, const std::ve
   const int sm = Device::open(0)->properties().sm;
   std::vector<CodeImage> images;
   if (!text.empty()) {
-    std::string all = std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + text;
+    std::string all = std::string(prelude()) + matrix_texts() + text;
     code_ = compile(std::vector<CompileJob>{{all, sm, CompileJob::Form::cubin, true}});
     images.push_back({false, static_cast<uint32_t>(sm), kernels, code_.code[0]});
   }

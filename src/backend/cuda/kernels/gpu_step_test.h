@@ -4,13 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/compile/emulated_test.h"
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
 #include "backend/cuda/kernels/gemm.h"
 #include "backend/cuda/run/gpu.h"
 
 namespace ingot::backend::cuda {
 
-// `text`: of the step's kernels, after prelude() and the texts of matrix instructions; empty for a step of a library. Operands are on the GPU.
+// `text`: of the step's kernels, after prelude() and matrix_texts(); empty for a step of a library. Operands are on the GPU.
 class GpuStep {
  public:
   GpuStep(const EmittedStep& step, const std::string& text, const std::vector<std::string>& kernels, std::vector<TensorRef> operands, std::span<const int64_t> sizes);

@@ -48,10 +48,10 @@ std::vector<CodeUnit> cut(const CodeUnit& whole, const std::function<bool(const 
   constexpr std::string_view begin = "extern \"C\" __global__";
   std::vector<CodeUnit> out;
   size_t at = whole.text.find(begin);
-  const std::string common = whole.text.substr(0, at);
+  const std::string shared = whole.text.substr(0, at);
   for (const std::string& kernel : whole.kernels) {
     const size_t next = std::min(whole.text.find(begin, at + 1), whole.text.size());
-    if (is_used(kernel)) out.push_back({kernel, common + whole.text.substr(at, next - at), {kernel}, whole.libraries});
+    if (is_used(kernel)) out.push_back({.name = kernel, .text = whole.text.substr(at, next - at), .kernels = {kernel}, .libraries = whole.libraries, .shared = shared});
     at = next;
   }
   return out;

@@ -349,7 +349,7 @@ TEST(cuda_launches_emulated, run_like_the_cpu) {
         libraries.push_back(library);
         text = text.insert(name.empty() ? text.size() : text.find("extern \"C\" __global__"), library());
       }
-      text += u.text;
+      text += u.shared + u.text;
       name += u.name + " ";
       names.insert(names.end(), u.kernels.begin(), u.kernels.end());
     }

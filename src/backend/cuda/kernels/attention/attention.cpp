@@ -61,7 +61,9 @@ void attention_offers(const Site& site, const Target& target, const Settings&, O
                           EmittedAttention code = emit_attention(*a, site.body, site.operands);
                           EmittedStep step{"attention", std::move(code.arguments), {a->s, a->t, a->d, a->e}};
                           step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
-                          step.code.push_back({std::move(code.name), std::move(code.text), std::move(code.kernels), {matrix_instructions, matrix_text, attention_text}});
+                          std::vector<CodeUnit::Library> libraries = matrix_libraries(a->type, {true, false});
+                          libraries.push_back(attention_text);
+                          step.code.push_back({std::move(code.name), std::move(code.text), std::move(code.kernels), std::move(libraries)});
                           split(step, site, target);
                           return step;
                         }});

@@ -181,9 +181,8 @@ TEST(cuda_attention, boxes_spill_no_registers) {
     a.batch_rank = 1;
     a.s = 2048, a.t = keys, a.d = a.e = head;
     const StridedLayout rows{{Dim(8), Dim(2048), Dim(head)}, {Dim(2048 * head), Dim(head), Dim(1)}, Dim(0)};
-    jobs.push_back({std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(attention_text()) +
-                        emit_attention(a, nullptr, {rows, rows, rows, rows}).text,
-                    90, CompileJob::Form::cubin, true});
+    jobs.push_back(
+        {std::string(prelude()) + matrix_texts() + std::string(attention_text()) + emit_attention(a, nullptr, {rows, rows, rows, rows}).text, 90, CompileJob::Form::cubin, true});
   }
   for (const std::vector<std::byte>& code : compile(jobs).code) {
     size_t kernels = 0;

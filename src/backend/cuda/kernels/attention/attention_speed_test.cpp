@@ -92,8 +92,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
   std::vector<CompileJob> jobs;
   for (int v = 0; v < Args::measured; ++v) {
     codes.push_back(emit_attention(a, nullptr, layouts, v));
-    jobs.push_back({std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(attention_text()) + codes.back().text, sm,
-                    CompileJob::Form::cubin, true});
+    jobs.push_back({std::string(prelude()) + matrix_texts() + std::string(attention_text()) + codes.back().text, sm, CompileJob::Form::cubin, true});
   }
   const Compiled compiled = compile(jobs);
   const double flops = 4.0 * static_cast<double>(s.b * s.h * s.s * s.t * s.d) * (s.causal ? 0.5 : 1);

@@ -6,6 +6,7 @@
 #include "backend/cuda/compile/element_text.h"
 #include "backend/cuda/compile/expression.h"
 #include "backend/cuda/kernels/attention/attention.cuh.h"
+#include "backend/cuda/kernels/attention/attention_by_boxes.cuh.h"
 #include "backend/cuda/kernels/attention/run/attention_args.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -195,7 +196,10 @@ class Printer {
 
 }  // namespace
 
-std::string_view attention_text() { return attention_cuh; }
+std::string_view attention_text() {
+  static const std::string all = std::string(attention_cuh) + std::string(attention_by_boxes_cuh);
+  return all;
+}
 
 EmittedAttention emit_attention(const Attention& site, const FusedBody* mask, const std::vector<StridedLayout>& layouts, int only) {
   return Printer(site, mask, layouts).run(only);

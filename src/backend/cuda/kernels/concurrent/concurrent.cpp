@@ -27,6 +27,7 @@ void replace(std::string& text, std::string_view from, std::string_view to) {
 CodeUnit in_rows(CodeUnit unit, const kernels::ConcurrentArgs& args) {
   auto rename = [&](std::string& text) { replace(text, args.name, args.name_of_rows()); };
   rename(unit.name);
+  rename(unit.shared);
   rename(unit.text);
   for (std::string& k : unit.kernels) rename(k);
   const std::string parameters = args.name_of_rows() + "_P";

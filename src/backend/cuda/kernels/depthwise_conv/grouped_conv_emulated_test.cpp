@@ -161,12 +161,12 @@ void check_joined(const std::vector<Site>& sites, Where where) {
   std::vector<PrintedPart> parts;
   for (Made& m : made) {
     EmittedDepthwiseConv code = emit_grouped_conv(m.gemm, m.body, m.layouts, sites[0].matrices);
-    EmittedStep step{"depthwise_conv", code.arguments, code.sizes, {{code.name, code.text, code.kernels}}};
+    EmittedStep step{"depthwise_conv", code.arguments, code.sizes, {{code.name, code.text, code.kernels, {depthwise_conv_text}}}};
     step.alike = code.name;
     parts.push_back({std::move(step), 1, {}});
     for (HostTensor& x : m.tensors) parts.back().tensors.push_back(&x);
   }
-  run_joined(parts, depthwise_conv_text(), where, sites[0].shifted ? 1 : 0, 4);
+  run_joined(parts, where, sites[0].shifted ? 1 : 0, 4);
   for (size_t i = 0; i < made.size(); ++i) expect_sums(sites[i], made[i]);
 }
 

@@ -100,7 +100,7 @@ void check_joined(const std::vector<Case>& cases, Where where, bool shifted) {
     EXPECT_EQ(parts[k].step.alike, parts[0].step.alike);
     EXPECT_FALSE(parts[k].step.alike.empty());
   }
-  run_joined(parts, "", where, shifted ? 1 : 0, 4);
+  run_joined(parts, where, shifted ? 1 : 0, 4);
   for (size_t k = 0; k < cases.size(); ++k) expect_results(cases[k], tensors[k]);
 }
 

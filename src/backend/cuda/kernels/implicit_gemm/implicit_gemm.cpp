@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "backend/cuda/kernels/implicit_gemm/implicit_gemm.cuh.h"
+#include "backend/cuda/kernels/implicit_gemm/implicit_gemm_map.cuh.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
 #include "base/error.h"
 
@@ -19,10 +20,11 @@ std::string_view implicit_gemm_cuda_text() {
       std::string(parameters_text) + "\n" + std::string(stage_text) +
       fmt::format("\nconstexpr int implicit_gemm_row_bytes = {}, implicit_gemm_stages = {}, implicit_gemm_finish_threads = {}, implicit_gemm_row_threads = {};\n",
                   implicit_gemm_row_bytes, implicit_gemm_stages, implicit_gemm_finish_threads, implicit_gemm_row_threads) +
-      std::string(implicit_gemm_cuh) + std::string(implicit_gemm_cuda_tiles_text()) + std::string(implicit_gemm_cuda_patch_text()) + std::string(implicit_gemm_cuda_brick_text()) +
-      std::string(implicit_gemm_cuda_row_text());
+      std::string(implicit_gemm_cuh);
   return all;
 }
+
+std::string_view implicit_gemm_cuda_map_text() { return implicit_gemm_map_cuh; }
 
 std::vector<ImplicitGemmKernel> implicit_gemm_cuda_kernels(const ImplicitGemmArgs& args, bool b_constant, bool large, int64_t columns, int pixels) {
   const ir::DType type = args.type, b_type = args.b_type;

@@ -5,9 +5,10 @@
 
 namespace ingot::kernels {
 
-// Comes after the backend's texts of matrix instructions.
+// What all kernels use; comes after the backend's texts of matrix instructions.
 std::string_view implicit_gemm_cuda_text();
-// Its parts: Hopper's tiles, convolutions of few channels, and one row.
+// Kernels that come after it: those that read A through a map, Hopper's tiles, convolutions of few channels, and few rows.
+std::string_view implicit_gemm_cuda_map_text();
 std::string_view implicit_gemm_cuda_tiles_text();
 std::string_view implicit_gemm_cuda_patch_text();
 std::string_view implicit_gemm_cuda_brick_text();

@@ -1,11 +1,14 @@
 #include "backend/cuda/kernels/implicit_gemm/implicit_gemm_code.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 
+#include "backend/cuda/compile/matrix_text.h"
+#include "backend/cuda/kernels/implicit_gemm/implicit_gemm.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_launches.h"
 #include "backend/cuda/kernels/known_code.h"
@@ -19,6 +22,29 @@ using kernels::ImplicitGemmArgs;
 namespace {
 
 bool is_of_tiles(std::string_view suffix) { return suffix.size() > 1 && suffix[0] == 't' && suffix[1] >= '0' && suffix[1] <= '9'; }
+
+// What one kernel uses. A text is read again for each call of NVRTC, and no two are read at the same time.
+std::vector<CodeUnit::Library> libraries_of(std::string_view suffix, const ImplicitGemmArgs& args) {
+  if (suffix.starts_with("any_")) suffix.remove_prefix(4);
+  const bool of_rows = suffix.starts_with("row"), finish = suffix == "finish";
+  std::vector<CodeUnit::Library> out = of_rows || finish ? matrix_libraries(args.type, {}) : matrix_libraries(args.type, {args.b_along_k});
+  out.push_back(kernels::implicit_gemm_cuda_text);
+  if (finish) return out;
+  out.push_back(of_rows                       ? kernels::implicit_gemm_cuda_row_text
+                : is_of_tiles(suffix)         ? kernels::implicit_gemm_cuda_tiles_text
+                : suffix.starts_with("patch") ? kernels::implicit_gemm_cuda_patch_text
+                : suffix.starts_with("brick") ? kernels::implicit_gemm_cuda_brick_text
+                                              : kernels::implicit_gemm_cuda_map_text);
+  return out;
+}
+
+// Cuts a product's unit into its kernels.
+std::vector<CodeUnit> kernels_of(const EmittedStep& whole, const ImplicitGemmArgs& args, const std::function<bool(const std::string& suffix)>& is_used) {
+  auto suffix_of = [&](const std::string& kernel) { return kernel.substr(args.name.size() + 1); };
+  std::vector<CodeUnit> out = cut(whole.code.at(0), [&](const std::string& kernel) { return is_used(suffix_of(kernel)); });
+  for (CodeUnit& unit : out) unit.libraries = libraries_of(suffix_of(unit.name), args);
+  return out;
+}
 
 // See ImplicitGemmArgs::tiles. `kernels`: suffixes.
 uint16_t tiles_of(const std::set<std::string>& kernels) {
@@ -74,6 +100,13 @@ class Used {
 
 }  // namespace
 
+std::vector<CodeUnit::Library> product_libraries(ir::DType type, bool b_along_k) {
+  std::vector<CodeUnit::Library> out = matrix_libraries(type, {b_along_k});
+  out.insert(out.end(), {kernels::implicit_gemm_cuda_text, kernels::implicit_gemm_cuda_map_text, kernels::implicit_gemm_cuda_tiles_text, kernels::implicit_gemm_cuda_patch_text,
+                         kernels::implicit_gemm_cuda_brick_text, kernels::implicit_gemm_cuda_row_text});
+  return out;
+}
+
 EmittedStep split_code(EmittedStep step, const Site& site, bool timed) {
   const Gemm& g = std::get<Gemm>(site.kernel);
   ImplicitGemmArgs args = kernels::parse_implicit_gemm_cuda(step.constants);
@@ -91,7 +124,7 @@ EmittedStep split_code(EmittedStep step, const Site& site, bool timed) {
   }
 
   step.alike = args.name;
-  step.code = cut(step.code.at(0), [&](const std::string& kernel) { return !used || used->contains(kernel.substr(args.name.size() + 1)); });
+  step.code = kernels_of(step, args, [&](const std::string& suffix) { return !used || used->contains(suffix); });
   return step;
 }
 
@@ -104,7 +137,8 @@ EmittedStep with_large_kernels(const EmittedStep& step, const std::set<std::stri
   args.tiles &= tiles_of(suffixes);
   out.constants = kernels::serialise(args);
   std::erase_if(out.code, [&](const CodeUnit& unit) { return is_of_tiles(suffix_of(unit.name)); });
-  for (CodeUnit& unit : cut(step.whole->code.at(0), [&](const std::string& k) { return kernels.contains(k) && is_of_tiles(suffix_of(k)); })) out.code.push_back(std::move(unit));
+  for (CodeUnit& unit : kernels_of(*step.whole, args, [&](const std::string& suffix) { return is_of_tiles(suffix) && suffixes.contains(suffix); }))
+    out.code.push_back(std::move(unit));
   return out;
 }
 

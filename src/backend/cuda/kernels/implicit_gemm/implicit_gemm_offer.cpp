@@ -199,7 +199,7 @@ GemmAnswer implicit_gemm(const Gemm& g, const FusedBody& body, const std::vector
             for (size_t i = 0; i < dims.size(); ++i) step.sizes[i < row_rank(g) ? 0 : 2] *= dims[i];
             step.sizes.insert(step.sizes.end(), numbers.begin(), numbers.end());
             step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
-            step.code.push_back({std::move(code.name), std::move(code.text), std::move(code.kernels), {matrix_instructions, matrix_text, kernels::implicit_gemm_cuda_text}});
+            step.code.push_back({std::move(code.name), std::move(code.text), std::move(code.kernels), product_libraries(g.type, along_k)});
             return step;
           }};
 }

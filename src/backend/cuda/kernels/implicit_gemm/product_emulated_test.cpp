@@ -252,9 +252,8 @@ void check(ProductSite site, Where where) {
   std::vector<int64_t> sizes;
   for (const Dim& d : made.step.sizes) sizes.push_back(d.value());
   const CodeUnit& code = made.step.code[0];
-  run_printed(
-      {made.step, code.name, std::string(kernels::implicit_gemm_cuda_text()) + code.text, code.kernels, kernels::load_implicit_gemm_cuda, kernels::implicit_gemm_cuda_launches},
-      made.tensors, sizes, where, made.s.shifted ? 1 : 0, made.s.multiprocessors);
+  run_printed({made.step, code.name, text_with_libraries(code), code.kernels, kernels::load_implicit_gemm_cuda, kernels::implicit_gemm_cuda_launches}, made.tensors, sizes, where,
+              made.s.shifted ? 1 : 0, made.s.multiprocessors);
   expect_sums(made.s, *made.body, where);
 }
 
@@ -269,7 +268,7 @@ void check_joined(const std::vector<ProductSite>& sites, Where where) {
     one.step.alike = one.step.code[0].name;
     parts.push_back({one.step, one.body->body.stores.size(), one.tensors});
   }
-  run_joined(parts, kernels::implicit_gemm_cuda_text(), where, sites[0].shifted ? 1 : 0, sites[0].multiprocessors);
+  run_joined(parts, where, sites[0].shifted ? 1 : 0, sites[0].multiprocessors);
   for (const auto& one : made) expect_sums(one->s, *one->body, where);
 }
 

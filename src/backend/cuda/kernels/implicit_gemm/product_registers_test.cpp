@@ -73,9 +73,7 @@ TEST(cuda_product, large_tiles_spill_no_registers) {
   for (DType type : {DType::f16, DType::f32}) {
     const Taken own = residual_convolution(type, 128, false);
     ASSERT_EQ(own.obstacle, std::nullopt);
-    jobs.push_back(
-        {std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, 90,
-         CompileJob::Form::cubin, true});
+    jobs.push_back({std::string(prelude()) + matrix_texts() + text_with_libraries(own.step.code[0]), 90, CompileJob::Form::cubin, true});
   }
   const auto code = compile(jobs).code;
   constexpr size_t expected[] = {7, 5};  // floats have no tiles of 192 and 256 columns
@@ -96,9 +94,7 @@ TEST(cuda_product, bricks_spill_no_registers) {
   for (int64_t channels : {16, 32}) {
     const Taken own = residual_convolution(DType::f16, channels, true);
     ASSERT_EQ(own.obstacle, std::nullopt);
-    jobs.push_back(
-        {std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, 90,
-         CompileJob::Form::cubin, true});
+    jobs.push_back({std::string(prelude()) + matrix_texts() + text_with_libraries(own.step.code[0]), 90, CompileJob::Form::cubin, true});
   }
   for (const std::vector<std::byte>& code : compile(jobs).code) {
     size_t bricks = 0;
@@ -123,9 +119,7 @@ TEST(cuda_product, few_rows_spill_no_registers) {
     gemm.constant = true;
     const Taken own = take(implicit_gemm(gemm, sum_alone(rows, 512), {{{rows, 512}, {512, 1}}}, true));
     ASSERT_EQ(own.obstacle, std::nullopt);
-    const std::vector<CompileJob> jobs{
-        {std::string(prelude()) + std::string(matrix_instructions()) + std::string(matrix_text()) + std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, 90,
-         CompileJob::Form::cubin, true}};
+    const std::vector<CompileJob> jobs{{std::string(prelude()) + matrix_texts() + text_with_libraries(own.step.code[0]), 90, CompileJob::Form::cubin, true}};
     const auto code = compile(jobs).code;
     size_t found = 0;
     for (const auto& [kernel, bytes] : local_bytes(code[0])) {

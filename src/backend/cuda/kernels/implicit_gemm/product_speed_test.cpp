@@ -192,7 +192,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
       if (s.few() && tile >= 0) operands.back() = other.ref();
       const Taken own = take(implicit_gemm(p, body_of(gelu), layouts, true, tile < 0 ? all_tiles : static_cast<uint16_t>(1u << tile)));
       ASSERT_EQ(own.obstacle, std::nullopt);
-      GpuStep r(own.step, std::string(kernels::implicit_gemm_cuda_text()) + own.step.code[0].text, own.step.code[0].kernels, operands, sizes_of(own.step));
+      GpuStep r(own.step, text_with_libraries(own.step.code[0]), own.step.code[0].kernels, operands, sizes_of(own.step));
       double seconds = seconds_of(device, stream, r);
       if (tile < 0) tell(!gelu ? "own" : s.residual ? "own, residual" : s.few() || s.type == DType::f32 ? "own, relu" : "own, gelu", seconds);
       if (tile >= 0) line += fmt::format("{}{:.2f}{}", tile == 0 ? " (" : ", ", seconds * 1e6, tile + 1 == tiles ? ")" : "");
