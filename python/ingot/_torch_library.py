@@ -88,10 +88,10 @@ class TorchWatch:
         self.pointer = library.ingot_torch_watch_create(self._changed)
         self.same = functools.partial(library.ingot_torch_watch_same, c_void_p(self.pointer))
 
-    def set(self, words, counts, unknown):
-        """words, counts: addresses of 64-bit and 32-bit words, each followed by the expected value."""
-        arrays = [(c_uint64 * max(len(list_), 1))(*list_) for list_ in (words, counts)]
-        self._library.ingot_torch_watch_set(self.pointer, arrays[0], len(words) // 2, arrays[1], len(counts) // 2, unknown)
+    def set(self, words, halves, unknown):
+        """words, halves: addresses of 64-bit and 32-bit words, each followed by the expected value."""
+        arrays = [(c_uint64 * max(len(list_), 1))(*list_) for list_ in (words, halves)]
+        self._library.ingot_torch_watch_set(self.pointer, arrays[0], len(words) // 2, arrays[1], len(halves) // 2, unknown)
 
     def __del__(self):
         pointer, self.pointer = getattr(self, "pointer", None), None

@@ -53,8 +53,9 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
 
     The weights are the model's own tensors, not copies. The next call and the next save use the current values: after an optimizer's step, `p.add_()`,
     `p.copy_()`, load_state_dict or `p.data = other`, and after the model got another parameter, buffer or layer of the same name, dtype and shape. A call
-    after such a change prepares the weights anew. With another dtype or shape, or if tied weights now differ, a call is an InputError. Only writes that torch
-    counts are noticed. After `p.data.add_()`, writes through NumPy or DLPack, or writes to tensors of torch.inference_mode, call `update_weights`.
+    after such a change prepares the weights anew. With another dtype or shape, or if tied weights now differ, a call is an InputError. Writes are noticed
+    if torch counts them or, in the CPU's memory, if they change the first, the middle or the last element. After other writes by `p.data.add_()`, NumPy or
+    DLPack, or to tensors of torch.inference_mode, call `update_weights`.
 
     Other changes of the model are not followed: after a change of operators, parametrizations or hooks compile it again.
 

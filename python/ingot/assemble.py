@@ -270,8 +270,6 @@ class Shell:
 
     def _copy(self, node: Node, get) -> Node:
         made = self.graph.node_copy(node, get)
-        if made.target is torch.ops.aten.detach_.default:  # a saved program's buffers may be views, for which torch refuses that
-            made.target = torch.ops.aten.detach.default
         made.meta = dict(node.meta)
         return made
 

@@ -430,7 +430,7 @@ def _first_line(problem):
 
 def _writes_in_place(graph: torch.fx.Graph) -> bool:
     for node in graph.nodes:
-        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable and node.target is not torch.ops.aten.detach_.default:
+        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
             return True
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             return True  # its regions may write

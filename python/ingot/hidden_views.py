@@ -42,9 +42,13 @@ def show(module: torch.fx.GraphModule):
     """Replaces hidden views by explicit views in a graph of ATen's operators. NotFunctional if there is no such view."""
     for node in of(module.graph):
         operand, value = source_of(node, of_memory(value_of(node))), value_of(node)
-        if not isinstance(value, torch.Tensor) or _lies(value) != _lies(value_of(operand)):
+        order = _order(value, value_of(operand)) if isinstance(value, torch.Tensor) else None
+        if order is None:
             raise NotFunctional(f"it writes in place to the result or operand of {node.target._schema.name.partition('::')[2]}, which share memory")
-        node.target, node.args, node.kwargs = torch.ops.aten.alias.default, (operand,), {}
+        if order == sorted(order):
+            node.target, node.args, node.kwargs = torch.ops.aten.alias.default, (operand,), {}
+        else:
+            node.target, node.args, node.kwargs = torch.ops.aten.permute.default, (operand, order), {}
     module.recompile()
 
 
@@ -72,8 +76,17 @@ def _called(node):
     return node.target._schema.name.partition("::")[2] if isinstance(node.target, torch._ops.OpOverload) else _name(node)
 
 
-def _lies(tensor):
-    return str((tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype))
+def _order(view, tensor):
+    """The view's axes as axes of the tensor that begins with the same element. None if the view has others."""
+    if view.dim() != tensor.dim() or view.dtype != tensor.dtype or str(view.storage_offset()) != str(tensor.storage_offset()):
+        return None
+    left, order = [str(axis) for axis in zip(tensor.shape, tensor.stride())], []
+    for axis in map(str, zip(view.shape, view.stride())):
+        if axis not in left:
+            return None
+        order.append(left.index(axis))
+        left[order[-1]] = ""
+    return order
 
 
 def memories_written(graph) -> set:

@@ -1,4 +1,4 @@
-"""Operators that may return their operand itself, although their schemas say that they return a new tensor: type_as, lift, and dropout that drops nothing, in place or not.
+"""Operators that may return their operand itself, although their schemas say that they return a new tensor: type_as, lift, detach_, and dropout that drops nothing, in place or not.
 
 torch's functionalisation takes their result for a new tensor and loses writes to it. So the operand replaces the result here."""
 
@@ -58,7 +58,7 @@ def _operand(node: torch.fx.Node) -> torch.fx.Node | None:
     target = node.target
     name = target._schema.name.partition("::")[2] if isinstance(target, torch._ops.OpOverload) else target if isinstance(target, str) else getattr(target, "__name__", "")
     given = value_of(node.args[0])
-    if name == "lift":
+    if name == "lift" or node.target is torch.ops.aten.detach_.default:  # torch.export detaches torch.tensor([...]), which torch refuses of a functional tensor with views
         return node.args[0]
     if name == "type_as" and len(node.args) == 2 and isinstance(node.args[1], torch.fx.Node):
         like = value_of(node.args[1])

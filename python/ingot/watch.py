@@ -1,4 +1,4 @@
-"""Detects changes of tensors: other memory, another tensor behind the Python object, or a write that torch counted."""
+"""Detects changes of tensors: other memory, another tensor behind the Python object, a write that torch counted, or one that changed a few of its bytes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from . import _op, errors
 class Watch:
     """Tensors, with a snapshot from the last call of `adopt`. Registered engines ask it before each run whether the tensors have changed.
 
-    torch counts writes to a tensor and to all tensors that share its memory, under no_grad too. It does not count writes through `.data`, NumPy or DLPack, writes to tensors of
-    torch.inference_mode, or those of fused optimizers: see `written`.
+    torch counts writes to a tensor and to all tensors that share its memory, under no_grad too. It does not count writes through `.data`, NumPy or DLPack, or writes to tensors of
+    torch.inference_mode. In the CPU's memory these are found by samples (see `_samples`). Nor does it count those of fused optimizers: see `written`.
     """
 
     def __init__(self):
@@ -35,7 +35,7 @@ class Watch:
     def adopt(self, snapshot: "Snapshot"):
         """Sets the snapshot to compare with from now on. Take the snapshot before the values are read, so that writes meanwhile are noticed."""
         self._held.append(snapshot)  # the previous snapshot must also live while its words are read, wherever an interrupt comes
-        self._native.set([ctypes.addressof(self._marked), 0, *snapshot.words], snapshot.counts, snapshot.unknown)
+        self._native.set([ctypes.addressof(self._marked), 0, *snapshot.words], snapshot.halves, snapshot.unknown)
         self.snapshot = snapshot
         self._held[:] = [snapshot]
         self._written.clear()
@@ -66,14 +66,13 @@ class Snapshot:
         with _disable_current_modes(), torch.inference_mode(False), torch.no_grad():
             self._alive = [t.detach() for t in self.tensors]  # keeps the memory and torch's write counter alive
         self._states = [_state(t, c) for t, c in zip(self.tensors, self._counted)]
-        self.words, self.counts, self.unknown = [], [], False
+        self.words, self.halves, self.unknown = [], [], False
         layout = _layout()
         places = [layout and layout.words(t, c) for t, c in zip(self.tensors, self._counted)]
         if not all(places) and self.tensors:
             self.unknown = True
             return
-        self.words = [value for words, _ in places for pair in words for value in pair]
-        self.counts = [value for _, counts in places for value in counts]
+        self.words, self.halves = [[value for place in places for pair in place[i] for value in pair] for i in (0, 1)]
 
     @functools.cached_property
     def ids(self) -> frozenset:
@@ -90,7 +89,18 @@ class Snapshot:
 def _state(t, counted):
     memory = _memory(t)
     lies = memory and (memory._cdata, memory.data_ptr(), t.storage_offset(), t.shape, t.stride(), t.is_neg())
-    return t._cdata, lies, t._version if counted and not t.is_inference() else None
+    return t._cdata, lies, t._version if counted and not t.is_inference() else None, _samples(t, memory) if counted else None
+
+
+def _samples(t, memory):
+    """Addresses and values of four bytes of the first, the middle and the last element. Writes of a whole tensor that torch does not count change some of them: adapters are swapped, and
+    averages of weights are kept, by `p.data.copy_()`. None of a tensor on a device: a read would wait for it."""
+    if memory is None or t.device.type != "cpu" or t.numel() == 0:
+        return []
+    first, middle, last = (t.storage_offset() + sum(i * stride for i, stride in zip(at, t.stride())) for at in ([0] * t.dim(), [n // 2 for n in t.shape], [n - 1 for n in t.shape]))
+    if t.itemsize * (last + 1) > memory.nbytes():  # its memory was freed, as torch's FSDP does
+        return []
+    return [(at, _half_word(at)) for at in {(memory.data_ptr() + t.itemsize * e) // 4 * 4 for e in (first, middle, last)}]
 
 
 def _memory(t):
@@ -118,9 +128,10 @@ class _Layout(NamedTuple):
     count: Callable[[int], int]  # from the C++ object's address to the address of its write counter
 
     def words(self, t, counted):
-        """Addresses with their content, each address read through the one before; and the write counter. None if one differs from what it should be."""
+        """Addresses with their content, each address read through the one before; and the same of the write counter and samples, read last. None if one differs from what it should be."""
         words = [id(t) + self.tensor, t._cdata]
-        if (memory := _memory(t)) is not None:
+        memory = _memory(t)
+        if memory is not None:
             words += [t._cdata + self.storage, memory._cdata, memory._cdata + self.data, memory.data_ptr(), t._cdata + self.offset, t.storage_offset()]
             sizes, places = t._cdata + self.shape, _INLINE
             if t.dim() > _INLINE:
@@ -129,10 +140,10 @@ class _Layout(NamedTuple):
             for axis, (size, stride) in enumerate(zip(t.shape, t.stride())):
                 words += [sizes + 8 * axis, size, sizes + 8 * (places + axis), stride]
         pairs = list(zip(words[::2], words[1::2]))
-        counts = [self.count(t._cdata), t._version] if counted and not t.is_inference() else []
-        if any(_word(at) != value for at, value in pairs) or counts and ctypes.c_uint32.from_address(counts[0]).value != counts[1]:
+        halves = [(self.count(t._cdata), t._version)] if counted and not t.is_inference() else []
+        if any(_word(at) != value for at, value in pairs) or any(_half_word(at) != value for at, value in halves):
             return None
-        return pairs, counts
+        return pairs, halves + (_samples(t, memory) if counted else [])
 
 
 @functools.cache
@@ -151,7 +162,7 @@ def _layout() -> _Layout | None:
         if None in (tensor, storage, data, offset, shape, count(t._cdata)):
             return None
         for _ in range(3):
-            if ctypes.c_uint32.from_address(count(t._cdata)).value != t._version:
+            if _half_word(count(t._cdata)) != t._version:
                 return None
             t.zero_()
         return _Layout(tensor, storage, data, offset, shape, count)
@@ -197,6 +208,10 @@ _WORDS = 22  # the least size of a tensor's C++ object, in words
 
 def _word(at):
     return ctypes.c_uint64.from_address(at).value
+
+
+def _half_word(at):
+    return ctypes.c_uint32.from_address(at).value
 
 
 def _find(at, count, value):

@@ -322,11 +322,15 @@ class Expander {
         from_.symbols[s].name);
   }
 
-  // Sizes that the node's results or arguments use and that no axis of a tensor before it gives.
+  // Sizes that the node's operands, results or arguments use and that no axis of a tensor before it gives.
   std::vector<ir::SymbolId> unknown_sizes(const Node& node) const {
     std::vector<ir::SymbolId> unknown;
     const bool control = node.attributes.find("graphs") != nullptr;  // its graphs know their own sizes
-    for (ir::SymbolId s : control ? plain_sizes(node) : ir::used_symbols(from_, node)) {
+    std::vector<ir::SymbolId> used = control ? plain_sizes(node) : ir::used_symbols(from_, node);
+    for (ValueId v : node.in) {
+      for (const ir::Dim& d : from_.type(v).dims) d.collect_symbols(used);
+    }
+    for (ir::SymbolId s : used) {
       if (!known_sizes_[s] && std::find(unknown.begin(), unknown.end(), s) == unknown.end()) unknown.push_back(s);
     }
     return unknown;

@@ -172,12 +172,16 @@ class Partitioner {
     for (NodeId i = 0; i < n; ++i) {
       if (g_.nodes[i].op == Op::call && waits[i] == 0) ready[here_[i]].insert(i);
     }
+    turn_.assign(n, 0);
+    uint32_t turn = 0;
     for (bool here = false; left > 0; here = !here) {
       Segment segment;
+      ++turn;
       while (!ready[here].empty()) {
         NodeId i = *ready[here].begin();
         ready[here].erase(ready[here].begin());
         --left;
+        turn_[i] = turn;
         if (here) {
           segment.nodes.push_back(i);
           out_.segment_of[i] = static_cast<uint32_t>(out_.segments.size());
@@ -238,10 +242,11 @@ class Partitioner {
       for (const ir::Dim& d : g_.type(v).dims) d.collect_symbols(in_dims);
       used.insert(in_dims.begin(), in_dims.end());
     }
-    // A size that is no axis of an input needs another input: the first tensor that has it.
+    // A size that is no axis of an input needs another input: the first tensor that has it before the segment runs. Without one, the nodes that use it are refused.
+    auto earlier = [&](ValueId v) { return g_.producer(v).op != Op::call || turn_[g_.values[v].producer] < turn_[s.nodes.front()]; };
     for (ir::SymbolId symbol : used) {
       if (bound.contains(symbol)) continue;
-      auto carrier = std::find_if(carriers_[symbol].begin(), carriers_[symbol].end(), [&](ValueId v) { return !inside(g_.values[v].producer); });
+      auto carrier = std::find_if(carriers_[symbol].begin(), carriers_[symbol].end(), earlier);
       if (carrier != carriers_[symbol].end()) take(*carrier);
     }
     // Values needed outside; the model's outputs come first, in order.
@@ -303,6 +308,7 @@ class Partitioner {
   std::vector<std::vector<NodeId>> users_;           // per value
   std::vector<bool> is_state_;                       // per value: a buffer that the model writes
   std::vector<size_t> output_;                       // per value: the index of the first output with this value, or the number of outputs
+  std::vector<uint32_t> turn_;                       // per node: after which others `schedule` runs it
   std::vector<std::vector<ValueId>> carriers_;       // per size: values that have it as an axis, except weights
 };
 

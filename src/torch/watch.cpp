@@ -10,10 +10,10 @@
 
 namespace ingot_torch {
 
-void Watch::set(const Word* words, size_t count, const Count* counts, size_t counted, bool unknown) {
+void Watch::set(const Word* words, size_t count, const HalfWord* halves, size_t half_count, bool unknown) {
   std::unique_lock lock(mutex_);
   words_.assign(words, words + count);
-  counts_.assign(counts, counts + counted);
+  halves_.assign(halves, halves + half_count);
   unknown_ = unknown;
 }
 
@@ -35,7 +35,7 @@ bool unchanged(const std::vector<Word>& words) {
 
 bool Watch::same() const {
   std::shared_lock lock(mutex_);
-  return !unknown_ && unchanged(words_) && unchanged(counts_);
+  return !unknown_ && unchanged(words_) && unchanged(halves_);
 }
 
 void Watch::follow() const {
@@ -53,9 +53,9 @@ extern "C" __attribute__((visibility("default"))) void* ingot_torch_watch_create
 
 extern "C" __attribute__((visibility("default"))) void ingot_torch_watch_release(void* watch) { delete static_cast<Watch*>(watch); }
 
-extern "C" __attribute__((visibility("default"))) void ingot_torch_watch_set(void* watch, const Watch::Word* words, size_t count, const Watch::Count* counts, size_t counted,
+extern "C" __attribute__((visibility("default"))) void ingot_torch_watch_set(void* watch, const Watch::Word* words, size_t count, const Watch::HalfWord* halves, size_t half_count,
                                                                              int unknown) {
-  static_cast<Watch*>(watch)->set(words, count, counts, counted, unknown != 0);
+  static_cast<Watch*>(watch)->set(words, count, halves, half_count, unknown != 0);
 }
 
 extern "C" __attribute__((visibility("default"))) int ingot_torch_watch_same(const void* watch) { return static_cast<const Watch*>(watch)->same() ? 1 : 0; }

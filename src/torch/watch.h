@@ -8,7 +8,8 @@
 
 namespace ingot_torch {
 
-// Words of the process's memory with their recorded values, chosen by python/ingot/watch.py: pointers inside a tensor, and torch's counter of writes to it.
+// Words of the process's memory with their recorded values, chosen by python/ingot/watch.py: pointers inside a tensor, torch's counter of writes to it, and
+// samples of its elements.
 // The loads are independent, so 200 weights cost a microsecond, or a few with cold caches.
 class Watch {
  public:
@@ -16,7 +17,7 @@ class Watch {
     const uint64_t* at;
     uint64_t value;
   };
-  struct Count {
+  struct HalfWord {
     const uint32_t* at;
     uint64_t value;
   };
@@ -25,7 +26,7 @@ class Watch {
 
   explicit Watch(Changed changed) : changed_(changed) {}
   // Replaces the words. When it returns, the old ones are no longer read. `unknown`: words cannot tell, so Python is asked each time.
-  void set(const Word* words, size_t count, const Count* counts, size_t counted, bool unknown);
+  void set(const Word* words, size_t count, const HalfWord* halves, size_t half_count, bool unknown);
   bool same() const;
   // Called before an engine runs. Raises the error of the Python function.
   void follow() const;
@@ -34,7 +35,7 @@ class Watch {
   Changed changed_;
   mutable ingot::SharedMutex mutex_;
   std::vector<Word> words_;  // a word may be read only if the ones before it are unchanged
-  std::vector<Count> counts_;
+  std::vector<HalfWord> halves_;  // read only if all words are unchanged
   bool unknown_ = true;
 };
 

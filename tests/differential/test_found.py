@@ -369,6 +369,41 @@ def test_writes_that_hidden_views_see(view, through, way, tmp_path):
         assert all(torch.equal(a, b) for a, b in zip(call(x), model(eagers), strict=True)) and torch.equal(x, eagers)
 
 
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+def test_a_view_of_a_constant_beside_a_write_stays_in_the_engine(way):
+    """Position embeddings as LTX-2's: the whole model stayed in torch."""
+
+    def forward(x):
+        scale = torch.tensor((2, 3))
+        y = x * scale.view(1, -1)
+        y[:, 0] = y[:, 0].clamp(min=0)
+        return y * scale
+
+    x = torch.randn(3, 2)
+    model, call = compiled(forward, x, way=way)
+    with torch.no_grad():
+        assert torch.equal(call(x), model(x))
+    if way == "compile":
+        assert call.report.whole, call.report
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+def test_an_einsum_that_permutes_a_written_tensor_stays_in_the_engine(way):
+    """As patches of an image that was copied into zeros (Cosmos 3): the whole model stayed in torch."""
+
+    def forward(x):
+        padded = x.new_zeros(2, 4, 4)
+        padded[:, :3, :4] = x
+        return torch.einsum("chpwq->hwpqc", padded.reshape(2, 2, 2, 2, 2)).reshape(4, 8) * 2
+
+    x = torch.randn(2, 3, 4)
+    model, call = compiled(forward, x, way=way)
+    with torch.no_grad():
+        assert torch.equal(call(x), model(x))
+    if way == "compile":
+        assert call.report.whole, call.report
+
+
 @pytest.mark.parametrize("write", [lambda x: x.view(-1)[1:].expand(5).zero_(), lambda x: x.unbind(0)[1].add_(1), lambda x: torch.dropout(x, 0.5, False).add_(1)])
 def test_an_input_by_the_name_of_a_function_of_python(write):
     """torch renames such an argument when it copies a graph."""

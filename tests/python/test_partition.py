@@ -207,3 +207,32 @@ def test_sizes_that_torch_computes_in_floats(scale):
     for length in (4, 5, 9, 63, 64):
         x = torch.randn(2, 3, length)
         torch.testing.assert_close(compiled(x), Twice()(x))
+
+
+def in_torch(x):
+    return torch.view_as_real(torch.polar(x, x))[..., 0]
+
+
+def first_rows(x, n, m):
+    """The second engine's input has n + m rows, and m is not known."""
+    rows = in_torch(x.expand(n + m, 4))
+    return (in_torch(rows[:n] * 1) + rows[:n]) * 2, rows + 1
+
+
+def rows_of_its_result(x, n, m):
+    """The first axis that tells m is of a result of the segment that needs it: lumina2's padded images."""
+    rows = in_torch(x.expand(n + m, 4))
+    first = in_torch(rows[:n] * 1), rows[:n]
+    return first[1].exp() * 2, in_torch(first[1][:m]) * 2 + first[0][:m], rows + first[1].sum()
+
+
+@pytest.mark.parametrize("rows", [first_rows, rows_of_its_result])
+def test_numbers_whose_sum_is_a_size(rows):
+    """Dynamo passes the caller's numbers as sizes of their own, so that an axis of n + m rows tells neither."""
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x, n, m: rows(x, n, m), backend="ingot", dynamic=True, options={"min_block_size": 1})
+    with torch.no_grad():
+        for n, m in ((5, 3), (6, 4), (7, 2)):
+            x = torch.randn(1, 4)
+            for got, eager in zip(compiled(x, n, m), rows(x, n, m), strict=True):
+                torch.testing.assert_close(got, eager)

@@ -1,4 +1,4 @@
-"""A compiled module's weights are the model's own: a change that torch counts is in the next call and in the next file, however the engine stores the weight."""
+"""A compiled module's weights are the model's own: a change that torch counts, or that changes the whole tensor, is in the next call and in the next file, however the engine stores the weight."""
 
 import copy
 import gc
@@ -121,7 +121,15 @@ def inference(p):
         p.add_(0.25)
 
 
-@pytest.mark.parametrize("change", [add, copy_, part, detached, other_memory, other_memory_of_the_same_tensor, inference])
+def uncounted(p):
+    p.data.mul_(1.5)
+
+
+def by_numpy(p):
+    p.detach().numpy()[...] += 0.125
+
+
+@pytest.mark.parametrize("change", [add, copy_, part, detached, other_memory, other_memory_of_the_same_tensor, inference, uncounted, by_numpy])
 def test_all_weights(model, options, change):
     compiled = ingot.compile(model, inputs=[IDS], **options)
     check(compiled, model)
@@ -302,7 +310,7 @@ def test_tied_weights_that_are_untied(model):
 
 
 def test_tensors_of_inference_mode():
-    """Torch counts no writes to them; a state dict that is loaded is seen."""
+    """Torch counts no writes to them."""
     with torch.inference_mode():
         model = Everything().eval()
         compiled = ingot.compile(model, inputs=[IDS])
@@ -310,6 +318,8 @@ def test_tensors_of_inference_mode():
         model.load_state_dict({k: v * 1.5 for k, v in model.state_dict().items()})
         check(compiled, model)
         model.up.weight = torch.nn.Parameter(torch.rand(96, 32))
+        check(compiled, model)
+        model.up.weight.mul_(2)
         check(compiled, model)
 
 
@@ -376,6 +386,8 @@ def test_what_a_watch_sees():
     changes = [
         lambda: p.data.__setattr__("requires_grad", False),
         lambda: p.add_(1),
+        lambda: p.data.add_(1),
+        lambda: p.detach().numpy().fill(3),
         lambda: q.t_(),
         lambda: setattr(p, "data", torch.rand(4)),
         lambda: torch.utils.swap_tensors(p, torch.nn.Parameter(torch.rand(4))),
@@ -392,6 +404,39 @@ def test_what_a_watch_sees():
     seen.adopt(watch.Snapshot([q], [False]))  # False: only its address counts
     q.add_(1)
     assert seen.same()
+
+
+@pytest.mark.parametrize("t", [
+    torch.ones(3, 5)[1:, 2:4], torch.ones(2, 3, 4).permute(2, 0, 1), torch.ones(6, 2).t()[:, ::2], torch.ones(9, dtype=torch.bfloat16)[3:8], torch.ones(()), torch.ones(3, dtype=torch.bool)[1:],
+    torch.ones(2, dtype=torch.int64),
+], ids=lambda t: f"{t.dtype} {tuple(t.shape)} {t.stride()}")  # fmt: skip
+def test_elements_that_a_watch_reads(t):
+    """The first, the middle and the last, of any strides and dtype."""
+    seen = watch.Watch()
+    for at in ([0] * t.dim(), [n // 2 for n in t.shape], [n - 1 for n in t.shape]):
+        seen.adopt(watch.Snapshot([t], [True]))
+        assert not seen.snapshot.unknown and seen.same() and seen.snapshot.changed() == [False]
+        t.data[tuple(at)] = 0
+        assert not seen.same() and seen.snapshot.changed() == [True]
+        t.data[...] = 1
+    assert watch.Snapshot([torch.empty(0)], [True]).changed() == [False]
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+def test_an_adapter_that_is_swapped(way):
+    """PEFT's and diffusers' hot-swap writes all matrices of an adapter through `.data`, zeros where the new one has a smaller rank or no matrix."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model, x = torch.nn.Sequential(Adapted(torch.nn.Linear(8, 8)), torch.nn.ReLU(), Adapted(torch.nn.Linear(8, 8))).eval(), torch.randn(3, 8)
+    with torch.no_grad():
+        module = ingot.compile(model, inputs=[x], min_block_size=1) if way == "compile" else torch.compile(model, backend="ingot", options={"min_block_size": 1})
+        before = module(x)
+        for layer in (model[0].down, model[0].up):
+            layer.weight.data.fill_(0)
+            layer.weight.data[:1].copy_(torch.randn(1, layer.in_features))
+        model[2].up.weight.data.fill_(0.0)
+        torch.testing.assert_close(module(x), model(x))
+        assert not torch.allclose(module(x), before)
 
 
 def test_threads(model, options):

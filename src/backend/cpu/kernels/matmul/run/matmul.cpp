@@ -330,7 +330,7 @@ class Block {
     return decoded_;
   }
   void tile(const std::byte* a, int64_t stride, int64_t rows, const std::byte* panel, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead& ahead) const {
-    in_sums(k, [&](int64_t k0, int64_t n) {
+    in_sums(k, p_.way.sum, [&](int64_t k0, int64_t n) {
       p_.tiles[rows](a + k0 * p_.a_size, stride / p_.a_size, panel + sum_offset(k0), n, c, ldc, first && k0 == 0, k0 + n == k ? end : nullptr, ahead);
       ahead.next += 64 * ahead.lines * (n / panel_depth(p_.panel) / 4);
     });
@@ -341,8 +341,8 @@ class Block {
   }
   // Calls f(k0, n) for the parts of k products that are one sum each.
   template <class F>
-  void in_sums(int64_t k, F f) const {
-    for (int64_t k0 = 0; k0 < k; k0 += p_.way.sum) f(k0, std::min(k - k0, p_.way.sum));
+  static void in_sums(int64_t k, int64_t longest, F f) {
+    for (int64_t k0 = 0; k0 < k; k0 += longest) f(k0, std::min(k - k0, longest));
   }
 
   // A tile of a last panel that is not full: its epilogue must not read past the columns, and only these are stored.
@@ -464,7 +464,9 @@ class Block {
             }
             if (p_.direct && !in_result) end.half = reinterpret_cast<uint16_t*>(result.at(r0, n));
             if (part && p_.part_tiles != nullptr) {
-              in_sums(k1 - k0, [&](int64_t part_k, int64_t count) {
+              // Few columns: loading and storing sums costs little. Few rows read int8 by other tiles, which in order must give the same bits.
+              const int64_t longest = p_.way.decodes() ? p_.way.sum : 128;
+              in_sums(k1 - k0, longest, [&](int64_t part_k, int64_t count) {
                 const bool last = ends && part_k + count == k1 - k0;
                 p_.part_tiles[r1 - r0](a + r0 * lda + part_k * p_.a_size, lda / p_.a_size, from + sum_offset(part_k), count, reinterpret_cast<float*>(result.at(r0, n)),
                                        result.stride, k0 + part_k == 0, last ? &end : nullptr, static_cast<int>(p_.n - n));
