@@ -45,6 +45,7 @@ KINDS = {
     "long lines of groups": (lambda: nn.Conv2d(12, 20, 3, stride=2, padding=1, groups=4), (12, 7, 70)),
     "long lines, depthwise": (lambda: nn.Conv2d(5, 5, 3, padding=2, dilation=2, groups=5), (5, 6, 40)),
     "outputs some elements apart": (lambda: nn.Conv1d(1, 20, 10, stride=5), (1, 300)),
+    "a stride far longer than the input": (lambda: nn.Conv1d(5, 8, 3, stride=2**31 - 1), (5, 33)),
     "patches": (lambda: nn.Sequential(nn.Conv2d(3, 16, 4, stride=4), nn.Flatten(2)), (3, 16, 16)),
 }
 

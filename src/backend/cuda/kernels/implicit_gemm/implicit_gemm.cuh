@@ -37,6 +37,10 @@ __device__ __forceinline__ void bring_int8(H* to, const i8* from, int count) {
   for (int e = 0; e < 8; e += 2) put2(numbers + e, int8_of(eight[e / 4], e % 4), int8_of(eight[e / 4], e % 4 + 1));
   write<8>(to, numbers);
 }
+// The bits of an element of B in a word.
+template <class H>
+__device__ __forceinline__ u32 bits_of_element(H x) { return x.bits; }
+__device__ __forceinline__ u32 bits_of_element(f32 x) { return rounded_to_tf32(__float_as_uint(x)); }
 // For epilogues: eight adjacent elements of an operand at once, or one by one.
 template <bool Together, class M>
 __device__ __forceinline__ void bring_neighbours(M* to, const M* at) {

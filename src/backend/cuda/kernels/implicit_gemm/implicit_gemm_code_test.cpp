@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/cuda/available_test.h"
 #include "backend/cuda/kernels/gpu_step_test.h"
 #include "backend/cuda/kernels/implicit_gemm/implicit_gemm_code.h"
+#include "backend/cuda/kernels/implicit_gemm/product_sites_test.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_launches.h"
 
@@ -131,6 +133,58 @@ TEST(implicit_gemm_code, of_known_sizes_is_a_part_and_of_open_ones_is_whole) {
   for (const CodeUnit& u : parts.code) {
     for (const std::string& kernel : u.kernels) EXPECT_NE(u.text.find(" " + kernel + "("), std::string::npos) << kernel;
   }
+}
+
+// A convolution of 3 x 3 (x 3) over 8 images of 28 x 28, or over one volume of 8 x 28 x 28, to 32 channels.
+CodeOfGemm convolution(DType type, int64_t channels, bool volume) {
+  const int64_t k = (volume ? 27 : 9) * channels;
+  CodeOfGemm p(8 * 28 * 28, 32, k, type);
+  p.gemm.a = {{8, 28, 28, channels}, {28 * 28 * channels, 28 * channels, channels, 1}};
+  p.gemm.map = windows_of(8, 28, 28, channels, 3, 1, 1);
+  if (volume) {
+    p.gemm.map->dims = {8, 28, 28, 3, 3, 3, channels};
+    p.gemm.map->axes = {{-1, {{0, 1}, {3, 1}}}, {-1, {{1, 1}, {4, 1}}}, {-1, {{2, 1}, {5, 1}}}, {0, {{6, 1}}}};
+  }
+  p.gemm.m_rank = 3;
+  return p;
+}
+
+// The first layer of a network of images.
+CodeOfGemm first_layer(DType type) {
+  const ProductSite s = few_channels({2, 32, 32, 3, 3, 3, 1, 1, 32, true, true, type});
+  CodeOfGemm p(s.m, s.n, s.k, type);
+  p.gemm.a = layout_of(s.a);
+  p.gemm.b = {layout_of(s.b)};
+  p.gemm.map = s.map;
+  p.gemm.m_rank = s.m_rank;
+  return p;
+}
+
+// Each unit is compiled alone, or beside small ones.
+TEST(implicit_gemm_code, a_unit_has_the_libraries_that_it_uses) {
+  if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;
+  std::vector<CodeOfGemm> all;
+  for (DType type : {DType::f16, DType::f32}) {
+    for (bool volume : {false, true}) {
+      for (int64_t channels : {16, 64}) all.push_back(convolution(type, channels, volume));
+    }
+    all.push_back(first_layer(type));
+    for (int64_t rows : {1, 4, 64}) all.emplace_back(rows, 512, 4096, type);
+  }
+  all.emplace_back(Dim::symbol(0), 256, 512, DType::bf16);
+  const Target target = cuda_target(90);
+  std::set<std::string> kinds;
+  for (const CodeOfGemm& p : all) {
+    const EmittedStep step = p.split(false);
+    const size_t name = kernels::parse_implicit_gemm_cuda(step.constants).name.size() + 1;
+    for (const CodeUnit& unit : step.code) {
+      const std::string suffix = unit.name.substr(name);
+      kinds.insert(suffix.substr(0, suffix.find_first_of("0123456789")));
+      EXPECT_NO_THROW(compiler_for(target).compile({&unit, 1}, target)) << unit.name;
+    }
+    EXPECT_NO_THROW(compiler_for(target).compile(step.code, target)) << step.alike;
+  }
+  for (const char* kind : {"", "any_", "one_", "t", "patch_", "brick", "row", "rows", "any_row", "any_rows", "finish", "any_finish"}) EXPECT_TRUE(kinds.contains(kind)) << kind;
 }
 
 TEST(implicit_gemm_code, of_aligned_operands_has_no_kernels_for_other_addresses) {

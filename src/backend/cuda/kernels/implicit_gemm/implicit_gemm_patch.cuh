@@ -1,8 +1,4 @@
 template <int... Numbers> struct Patches { static constexpr ImplicitGemmPatch numbers() { return {Numbers...}; } };
-// The bits of an element of B in a word.
-template <class H>
-__device__ __forceinline__ u32 bits_of_element(H x) { return x.bits; }
-__device__ __forceinline__ u32 bits_of_element(f32 x) { return rounded_to_tf32(__float_as_uint(x)); }
 // A convolution of images with few channels (INGOT_CUDA_IMPLICIT_GEMM_PATCH). In p: m_extent = number of images, and lines and columns of output places;
 // inside = lines of an image, elements of a line; m_step[0], k_step[0], k_step[1] = steps from image to image, channel to channel, line to line. A warp multiplies
 // sixteen places of a line by 32 columns at a time. It keeps its part of B in registers for all patches.

@@ -233,8 +233,7 @@ class Blocks {
     for (int64_t y = first; y < last; ++y, to += p_.row(), from += from_step) {
       if (p_.used_rows[static_cast<size_t>(y)] == 0) continue;
       float* run = to;
-      for (int64_t phase = 0; phase < step; ++phase) {
-        if (p_.used_phases[static_cast<size_t>(phase)] == 0) continue;
+      for (int64_t phase : p_.used_phases) {
         const int64_t at = start + phase;  // of element 0
         const int64_t begin = std::clamp<int64_t>(at >= 0 ? 0 : (-at + step - 1) / step, 0, p_.run);
         const int64_t end = std::clamp<int64_t>(at >= size ? 0 : (size - at + step - 1) / step, begin, p_.run);

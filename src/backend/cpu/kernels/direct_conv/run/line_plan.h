@@ -54,7 +54,8 @@ struct LinePlan {
   int64_t block_y = 1, block_x = 1, blocks_y = 1, blocks_x = 1, units = 0;
   // The copy: `height` rows for each plane, of `phases` runs of `run` elements.
   int64_t phases = 1, run = 0, height = 0, tasks = 1;
-  std::vector<uint8_t> used_rows, used_phases;
+  std::vector<uint8_t> used_rows;
+  std::vector<int64_t> used_phases;  // in order; a step may be far longer than there are taps
   bool all_rows = true;
   size_t vector_bytes = 0, copy_bytes = 0, b_bytes = 0, kept_bytes = 0, range_bytes = 0;
 

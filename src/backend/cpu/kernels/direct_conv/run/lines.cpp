@@ -256,17 +256,15 @@ class Planner {
 
 // The layout of the copy of a block.
 void lay_out(LinePlan& p) {
-  p.used_phases.assign(static_cast<size_t>(p.x.step), 0);
+  p.used_phases.clear();
   int64_t furthest = 0;
   for (const Tap& tap : p.taps) {
-    p.used_phases[static_cast<size_t>(tap.x % p.x.step)] = 1;
+    p.used_phases.push_back(tap.x % p.x.step);
     furthest = std::max(furthest, tap.x / p.x.step);
   }
-  std::vector<int64_t> phase(p.used_phases.size(), 0);
-  p.phases = 0;
-  for (size_t i = 0; i < phase.size(); ++i) {
-    if (p.used_phases[i] != 0) phase[i] = p.phases++;
-  }
+  std::sort(p.used_phases.begin(), p.used_phases.end());
+  p.used_phases.erase(std::unique(p.used_phases.begin(), p.used_phases.end()), p.used_phases.end());
+  p.phases = std::ssize(p.used_phases);
   p.run = p.vectors(p.block_x) * p.vector() + furthest;
   p.height = p.y.reach(p.block_y);
   p.used_rows.assign(static_cast<size_t>(p.height), 0);
@@ -276,7 +274,8 @@ void lay_out(LinePlan& p) {
   p.all_rows = std::find(p.used_rows.begin(), p.used_rows.end(), 0) == p.used_rows.end();
   p.tap_offsets.clear();
   for (const Tap& tap : p.taps) {
-    p.tap_offsets.push_back((tap.plane * p.height + tap.y) * p.row() + phase[static_cast<size_t>(tap.x % p.x.step)] * p.run + tap.x / p.x.step);
+    const auto phase = std::lower_bound(p.used_phases.begin(), p.used_phases.end(), tap.x % p.x.step) - p.used_phases.begin();
+    p.tap_offsets.push_back((tap.plane * p.height + tap.y) * p.row() + phase * p.run + tap.x / p.x.step);
   }
   p.copy_bytes = padded(static_cast<size_t>(static_cast<int64_t>(p.planes.size()) * p.height * p.row() + p.lanes()) * 4);
 }

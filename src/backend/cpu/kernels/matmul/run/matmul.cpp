@@ -438,7 +438,7 @@ class Block {
     end.half_type = s.type;
     end.half_stride = result.stride;
     // A long epilogue reads its operands after the sums are in memory. Where the residual's memory becomes the result's, these lie beside it.
-    const bool beside = in_result && (p_.program || !end.is_short()) && reuses_operand();
+    const bool reuses = reuses_operand(), beside = in_result && (p_.program || !end.is_short()) && reuses;
     Evaluator evaluator(p_.bound, call_.operands.subspan(2), body_);
     auto* scratch = reinterpret_cast<float*>(c_block_);
     for (int64_t q = p0; q < p1; q += per) {
@@ -464,8 +464,9 @@ class Block {
             }
             if (p_.direct && !in_result) end.half = reinterpret_cast<uint16_t*>(result.at(r0, n));
             if (part && p_.part_tiles != nullptr) {
-              // Few columns: loading and storing sums costs little. Few rows read int8 by other tiles, which in order must give the same bits.
-              const int64_t longest = p_.way.decodes() ? p_.way.sum : 128;
+              // Few columns: loading and storing sums costs little. But what lies where the result will be is still to be read, and few rows read int8 by other
+              // tiles, which in order must give the same bits.
+              const int64_t longest = reuses || p_.way.decodes() ? p_.way.sum : 128;
               in_sums(k1 - k0, longest, [&](int64_t part_k, int64_t count) {
                 const bool last = ends && part_k + count == k1 - k0;
                 p_.part_tiles[r1 - r0](a + r0 * lda + part_k * p_.a_size, lda / p_.a_size, from + sum_offset(part_k), count, reinterpret_cast<float*>(result.at(r0, n)),
