@@ -145,22 +145,23 @@ class Splitter {
   }
 
   // True if `v` is a convolution's kernel whose elements would have to be reordered or padded in each run, by a GEMM or by a depthwise convolution. A GEMM
-  // reads a kernel that is contiguous along K as it is.
-  bool is_kernel(Op reader, ValueId v) const {
+  // reads a kernel that is contiguous along K as it is, and one that is contiguous along its columns unless the backend prefers K.
+  bool is_kernel(const Node& reader, ValueId v) const {
     std::vector<const Node*> views;
     for (; is_view(g_.producer(v).op); v = g_.producer(v).in[0]) views.push_back(&g_.producer(v));
     if (views.empty()) return false;
     std::optional<StridedLayout> w = row_major(g_.type(v).dims);
     for (size_t k = views.size(); k-- > 0;) {
       const Node& n = *views[k];
-      if (n.op == Op::view && n.attributes.map("map").fill) return reader == Op::matmul;  // padded columns: no layout of the weight
+      if (n.op == Op::view && n.attributes.map("map").fill) return reader.op == Op::matmul;  // padded columns: no layout of the weight
       w = through(*w, g_, n);
       if (!w) return true;
     }
     const std::vector<Dim>& strides = w->strides;
-    const bool along_k = reader == Op::matmul && strides[strides.size() - 2] == Dim(1);
-    const size_t least = reader == Op::matmul ? 4 : 3;  // axes of a kernel; a GEMM's weight with three axes is a batch of matrices
-    return g_.type(v).dims.size() >= least && !(strides.back() == Dim(1)) && !(strides.back() == Dim(0)) && !along_k;
+    const bool of_gemm = reader.op == Op::matmul, along_k = of_gemm && strides[strides.size() - 2] == Dim(1);
+    const size_t least = of_gemm ? 4 : 3;  // axes of a kernel; a GEMM's weight with three axes is a batch of matrices
+    if (g_.type(v).dims.size() < least || strides.back() == Dim(0) || along_k) return false;
+    return !(strides.back() == Dim(1)) || (of_gemm && lies_along_k(reader));
   }
 
   // `swapped`: with the last two axes exchanged.
@@ -261,7 +262,7 @@ class Splitter {
     for (size_t i = node.op == Op::matmul ? 1 : 0; i < node.in.size() && (node.op == Op::matmul || node.op == Op::mul); ++i) {
       const ValueId v = node.in[i];
       if (!constant_[v] || in_main_[v] != none_id) continue;
-      if (is_kernel(node.op, v) || (node.op == Op::matmul && is_computed_across(v) && lies_along_k(node))) in_main_[v] = in_order(node, v);
+      if (is_kernel(node, v) || (node.op == Op::matmul && is_computed_across(v) && lies_along_k(node))) in_main_[v] = in_order(node, v);
     }
     copy_with_operands(node);
   }
