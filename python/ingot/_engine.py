@@ -125,7 +125,8 @@ class Engine:
     def _readable_plan(self) -> Plan:
         """The plan with the current weights, in host memory."""
         self.follow()
-        built_from = {w["name"]: self._built_from[w["name"]] for w in self.inspect()["weights"] if getattr(self._built_from.get(w["name"]), "is_cuda", False)}
+        built_from = {w["name"]: self._built_from.get(w["name"]) for w in self.inspect()["weights"]}
+        built_from = {name: t for name, t in built_from.items() if getattr(t, "is_cuda", False)}
         values = {**built_from, **self._values, **(self.active.given if self.active is not None else {})}
         return self._plan.with_weights(on_host(values)) if values else self._plan
 
@@ -195,7 +196,7 @@ class Engine:
 
             torch.cuda.synchronize(self.device)  # runs in other streams may still read it
             for name in replaced:
-                del self._built_from[name]
+                self._built_from.pop(name, None)  # tied weights come under both names
 
     def staged(self, state_dict, strict) -> tuple[dict, list]:
         """The values of weights that the engine has, by the engine's names; and the same values as the library gets them."""

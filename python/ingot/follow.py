@@ -168,7 +168,11 @@ class Followed(Watch):
 
     def now(self, name) -> torch.Tensor:
         """The current tensor of the weight, on the device that it had when the model was compiled."""
-        return self.placed(name, self._given[name] if name in self._given else self._by_name[name].tensor)
+        return self.placed(name, self.held(name))
+
+    def held(self, name) -> torch.Tensor:
+        """The current tensor of the weight, wherever it is."""
+        return self._given[name] if name in self._given else self._by_name[name].tensor
 
     def placed(self, name, value):
         """A value for a weight, on the device that the weight had when the model was compiled."""

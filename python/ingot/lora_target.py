@@ -65,7 +65,7 @@ class OfRunnable:
     def same(self):
         groups, found = {}, {}
         for name in (slot.name for slot in self._runnable.slots if slot.kind == "weight"):
-            t = self.base(name)
+            t = self._runnable.followed.held(name)
             found[name] = groups.setdefault((t.data_ptr(), t.shape, t.stride(), t.dtype) if t.numel() else name, [])
             found[name].append(name)
         return found

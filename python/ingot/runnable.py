@@ -76,4 +76,6 @@ class Runnable:
             held = {w["name"] for w in engine.inspect()["weights"]}
             if here := {n: t.detach() for n, t in weights.items() if n in held}:
                 engine.replace(here)
-        self.way.replace({**self.over(weights), **{s.name: s.tensor for s in states}})
+        if not isinstance(self.way, OneCall):
+            placed = weights if self.followed is None else {name: self.followed.placed(name, t) for name, t in weights.items()}
+            self.way.replace({**self.over(placed), **{s.name: s.tensor for s in states}})

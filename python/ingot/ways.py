@@ -119,7 +119,7 @@ class TorchGraph:
         self.changes += 1
         for name, tensor in tensors.items():
             if (attribute := self.graph.ingot_weights.get(name)) is not None:
-                setattr(self.graph, attribute, tensor.detach() if self._followed is None else self._followed.placed(name, tensor))
+                setattr(self.graph, attribute, tensor.detach())
 
     def profiled(self):
         raise no_profile()

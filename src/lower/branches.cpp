@@ -230,7 +230,9 @@ bool Branches::kernel(Branch& b, ValueId weight, const AffineMap& map, const Dim
   const AffineMap to = without_ones(broadcast_from(map, sizes));
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (!(sizes[i] == Dim(1)) && !(has_unit_step(to.axes[i]) && map.dims[to.axes[i].terms[0].axis] == sizes[i])) return false;
-    b.form.push_back(sizes[i] == Dim(1) ? -1 : static_cast<int>(to.axes[i].terms[0].axis));
+    const int axis = sizes[i] == Dim(1) ? -1 : static_cast<int>(to.axes[i].terms[0].axis);
+    if (axis >= 0 && std::find(b.form.begin(), b.form.end(), axis) != b.form.end()) return false;  // a diagonal
+    b.form.push_back(axis);
   }
   // What the result is multiplied with goes to the weight.
   return std::all_of(b.factors.begin(), b.factors.end(), [&](const Factor& f) {

@@ -167,7 +167,7 @@ class Sum {
       const Branch& b = *group.branch;
       const bool unchanged = b.factors.empty() && group.parts.empty();
       Handle one = b.is_convolution() && !unchanged ? convolution(group) : as_it_is(b.made);
-      if (bias && b.is_convolution() && !(unchanged && b.negative) && is_row_of(*bias, b.place)) {  // its kernel adds it
+      if (bias && b.is_convolution() && !(unchanged && b.negative) && is_row_of(*bias, one, b.place)) {  // its kernel adds it
         one = one + *bias;
         bias.reset();
       }
@@ -190,9 +190,9 @@ class Sum {
     }
   }
 
-  // True if a bias has a number for each element of a row, before and behind the views of a branch.
-  bool is_row_of(const Handle& bias, const Place& place) const {
-    if (bias.rank() != 1 || !place.whole) return false;
+  // True if a bias has a number for each element of a row of `one`, before and behind the views of a branch. A view may be a part of the rows.
+  bool is_row_of(const Handle& bias, const Handle& one, const Place& place) const {
+    if (bias.rank() != 1 || !place.whole || !(one.dims().back() == dims_.back())) return false;
     const AffineMap::Axis& last = place.whole->axes.back();
     return has_unit_step(last) && last.terms[0].axis + 1 == dims_.size();
   }

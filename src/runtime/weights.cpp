@@ -179,6 +179,23 @@ void Weights::place_weights(Set& set, const Set* before, const Change& change, b
   }
 }
 
+namespace {
+
+// Adds the missing derived tensors that the part reads and does not make. False if there are none.
+bool add_reads(const PreparePart& part, const std::vector<bool>& missing, std::vector<bool>& now) {
+  bool added = false;
+  for (const plan::Step& s : part.program.steps) {
+    for (size_t i = 0; i + s.writes < s.operands.size(); ++i) {
+      const plan::Buffer& b = part.program.buffers[s.operands[i].buffer];
+      if (b.kind != plan::Buffer::Kind::derived || !missing[b.index] || part.derived[b.index]) continue;
+      now[b.index] = added = true;
+    }
+  }
+  return added;
+}
+
+}  // namespace
+
 // Makes the derived tensors of `change`. What only prepare reads is on a device for some of them at a time.
 void Weights::prepare(Set& set, const Change& change, Workers& workers, backend::Stream& stream) const {
   if (backend().memory() == nullptr) return run_prepare(change.part.loaded, set.memory, workers, stream);
@@ -192,7 +209,9 @@ void Weights::prepare(Set& set, const Change& change, Workers& workers, backend:
       if (missing[next]) bytes += derived()[next].bytes;
     }
     PreparePart part;
-    find_part(loaded_->prepare, now, unchanged, part);
+    do {
+      find_part(loaded_->prepare, now, unchanged, part);
+    } while (add_reads(part, missing, now));
     if (part.loaded.steps.empty()) continue;
     const std::shared_ptr<const MemoryBlock> passing = upload(set, part.weights, stream);
     run_prepare(part.loaded, set.memory, workers, stream);

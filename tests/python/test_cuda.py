@@ -361,6 +361,52 @@ def test_a_model_can_leave_the_gpu_after_it_was_compiled(tmp_path):
     check(model, compiled(x), x)
 
 
+def test_an_adapter_stays_on_a_model_that_leaves_the_gpu():
+    model, x = layers(), noise(5, 64)
+    compiled = ingot.compile(model, inputs=[x])
+    compiled.add_lora("a", {"0.weight": (noise(2, 64), noise(128, 2), 0.5)})
+    compiled.use_lora("a")
+    want = compiled(x)
+    model.cpu()
+    torch.testing.assert_close(compiled(x), want)
+    compiled.add_lora("b", {"2.weight": (noise(2, 128), noise(32, 2), 0.5)})
+    compiled.use_lora("b")
+    assert not torch.equal(compiled(x), want)
+
+
+def test_values_given_under_both_names_of_a_tied_weight():
+    model, x = Tied().eval().to(HERE), noise(5, 64)
+    compiled = ingot.compile(model, inputs=[x])
+    other = {name: t * 2 for name, t in model.state_dict().items()}
+    compiled.engine.update_weights(other)
+    model.load_state_dict(other)
+    check(model, compiled(x), x)
+
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(64, 64), torch.nn.Linear(64, 64)
+        self.b.weight = self.a.weight
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+def test_prepare_reads_what_it_made_before_in_large_weights():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w, self.v = (torch.nn.Parameter(noise(8192, 8192, seed=k) * 0.01) for k in (1, 2))  # each of 268 MB, more than prepare makes at a time
+
+        def forward(self, x):
+            p = torch.softmax(self.w, -1)
+            return torch.relu(x @ (p @ self.v)) + p[:4]
+
+    model, x = Model().eval(), noise(4, 8192)
+    torch.testing.assert_close(ingot.compile(model, inputs=[x])(x), model(x), rtol=1e-3, atol=1e-3)
+
+
 def test_a_file_has_weights_that_changed_in_place(tmp_path):
     model, x = layers(), noise(5, 64)
     compiled = ingot.compile(model, inputs=[x])

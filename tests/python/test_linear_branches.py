@@ -132,3 +132,38 @@ def test_a_weight_that_the_model_writes_stays():
     for _ in range(3):
         right = model(x)
         torch.testing.assert_close(compiled(x), right)
+
+
+class Given(nn.Module):
+    """A function of the input and of these parameters."""
+
+    def __init__(self, function, **parameters):
+        super().__init__()
+        self.function = function
+        for name, value in parameters.items():
+            setattr(self, name, nn.Parameter(value, requires_grad=False))
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
+def part_of_rows(s, x):
+    return (x * s.a).sum(1)[:, :5] + (x * s.b).sum(1)[:, :5] + s.bias
+
+
+def diagonal(s, x):
+    return torch.diagonal(x @ s.a, dim1=0, dim2=2) + x[:, :, 3].T
+
+
+@pytest.mark.parametrize(
+    "function, parameters, shape",
+    [
+        (part_of_rows, {"a": (4, 1), "b": (4, 1), "bias": (5,)}, (3, 4, 9)),  # the bias fits the part, not the whole
+        (diagonal, {"a": (4, 6, 4)}, (4, 5, 6)),  # an element of the result is in one column of the product each
+    ],
+)
+def test_branches_that_are_read_in_part(function, parameters, shape):
+    torch.manual_seed(0)
+    model = Given(function, **{name: torch.randn(dims) for name, dims in parameters.items()})
+    x = torch.randn(shape)
+    torch.testing.assert_close(ingot.compile(model, inputs=[x], fallback="error")(x), model(x))

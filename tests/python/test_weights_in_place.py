@@ -574,3 +574,20 @@ def test_dynamo_does_not_guard_watches():
     kept.append(ingot.compile(torch.nn.Linear(2, 2), inputs=[torch.randn(1, 2)]))
     assert torch.equal(call(x), layered(x))
     assert first > 0 and counter.frame_count == first
+
+
+@pytest.mark.parametrize("dtype, before, after", [(torch.float64, 0.5, -0.5), (torch.float64, 1.0, 2.0), (torch.int64, 1, 1 + 2**40)])
+def test_uncounted_writes_that_change_high_bytes_alone(dtype, before, after):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("w", torch.full((40,), before, dtype=dtype))
+
+        def forward(self, x):
+            return x + self.w
+
+    model, x = Model(), torch.zeros(40, dtype=dtype)
+    compiled = ingot.compile(model, inputs=[x])
+    compiled(x)
+    model.w.numpy()[...] = after
+    assert torch.equal(compiled(x), model(x))
