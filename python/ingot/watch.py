@@ -93,8 +93,8 @@ def _state(t, counted):
 
 
 def _samples(t, memory):
-    """Addresses and values of the bytes of the first, the middle and the last element, four at a time. Writes of a whole tensor that torch does not count change some of them: adapters are swapped, and
-    averages of weights are kept, by `p.data.copy_()`. None of a tensor on a device: a read would wait for it."""
+    """Addresses and values of the bytes of the first, the middle and the last element, four at a time. Writes of a whole tensor that torch does not count change some of
+    them: adapters are swapped, and averages of weights are kept, by `p.data.copy_()`. None of a tensor on a device: a read would wait for it."""
     if memory is None or t.device.type != "cpu" or t.numel() == 0:
         return []
     first, middle, last = (t.storage_offset() + sum(i * stride for i, stride in zip(at, t.stride())) for at in ([0] * t.dim(), [n // 2 for n in t.shape], [n - 1 for n in t.shape]))

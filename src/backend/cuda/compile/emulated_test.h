@@ -25,7 +25,7 @@ struct PrintedStep {
   decltype(RunKernel::load) load;
   kernels::CudaLaunches (*launches)(const Call&, const kernels::CudaMachine&);
 };
-// Independent printed steps as one (Compiler::join), each with this many operands of which it writes the last ones. `library`: the text that theirs follow.
+// Independent printed steps as one (Compiler::join), each with this many operands of which it writes the last ones.
 struct PrintedPart {
   EmittedStep step;
   size_t writes;
