@@ -83,6 +83,13 @@ void find_part(const LoadedFunction& prepare, const std::vector<bool>& derived, 
     if (buffer.kind == Buffer::Kind::derived && marks.empty[first[b]]) out.derived[buffer.index] = true;
     if (buffer.kind == Buffer::Kind::arena && !marks.empty[b]) buffer.kind = Buffer::Kind::binding;  // no step here uses it, so it needs no memory
   }
+  out.reads.assign(derived.size(), false);
+  for (const plan::Step& s : out.program.steps) {
+    for (size_t k = 0; k + s.writes < s.operands.size(); ++k) {
+      const Buffer& b = out.program.buffers[s.operands[k].buffer];
+      if (b.kind == Buffer::Kind::derived && !out.derived[b.index]) out.reads[b.index] = true;
+    }
+  }
 }
 
 }  // namespace ingot::runtime

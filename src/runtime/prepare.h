@@ -12,6 +12,7 @@ struct PreparePart {
   LoadedFunction loaded;        // of `program`
   std::vector<bool> weights;    // read, per Plan::weights
   std::vector<bool> derived;    // written completely, per ForTarget::derived
+  std::vector<bool> reads;      // read but not written, per ForTarget::derived
   PreparePart() = default;
   PreparePart(PreparePart&&) = delete;  // `loaded` points into this object
 };

@@ -179,23 +179,6 @@ void Weights::place_weights(Set& set, const Set* before, const Change& change, b
   }
 }
 
-namespace {
-
-// Adds the missing derived tensors that the part reads and does not make. False if there are none.
-bool add_reads(const PreparePart& part, const std::vector<bool>& missing, std::vector<bool>& now) {
-  bool added = false;
-  for (const plan::Step& s : part.program.steps) {
-    for (size_t i = 0; i + s.writes < s.operands.size(); ++i) {
-      const plan::Buffer& b = part.program.buffers[s.operands[i].buffer];
-      if (b.kind != plan::Buffer::Kind::derived || !missing[b.index] || part.derived[b.index]) continue;
-      now[b.index] = added = true;
-    }
-  }
-  return added;
-}
-
-}  // namespace
-
 // Makes the derived tensors of `change`. What only prepare reads is on a device for some of them at a time.
 void Weights::prepare(Set& set, const Change& change, Workers& workers, backend::Stream& stream) const {
   if (backend().memory() == nullptr) return run_prepare(change.part.loaded, set.memory, workers, stream);
@@ -209,9 +192,13 @@ void Weights::prepare(Set& set, const Change& change, Workers& workers, backend:
       if (missing[next]) bytes += derived()[next].bytes;
     }
     PreparePart part;
-    do {
+    for (bool complete = false; !complete;) {
+      complete = true;
       find_part(loaded_->prepare, now, unchanged, part);
-    } while (add_reads(part, missing, now));
+      for (size_t d = 0; d < missing.size(); ++d) {
+        if (missing[d] && part.reads[d]) now[d] = true, complete = false;
+      }
+    }
     if (part.loaded.steps.empty()) continue;
     const std::shared_ptr<const MemoryBlock> passing = upload(set, part.weights, stream);
     run_prepare(part.loaded, set.memory, workers, stream);

@@ -236,16 +236,13 @@ void Weights::find_makings() const {
       complete = true;
       made->reads.assign(derived().size(), false);
       find_part(loaded_->prepare, wanted, std::vector<bool>(plan().weights.size()), made->part);
-      for (const plan::Step& s : made->part.program.steps) {
-        for (size_t k = 0; k + s.writes < s.operands.size(); ++k) {
-          const plan::Buffer& b = made->part.program.buffers[s.operands[k].buffer];
-          if (b.kind != plan::Buffer::Kind::derived || made->part.derived[b.index]) continue;
-          if (kept(b.index)) {
-            made->reads[b.index] = true;
-          } else {
-            wanted[b.index] = true;
-            complete = false;
-          }
+      for (uint32_t d = 0; d < derived().size(); ++d) {
+        if (!made->part.reads[d]) continue;
+        if (kept(d)) {
+          made->reads[d] = true;
+        } else {
+          wanted[d] = true;
+          complete = false;
         }
       }
     }
