@@ -162,6 +162,7 @@ struct Offer {
   double waste = 0;                  // of a GEMM's work, the share that is lost in tiles that the rows of one batch do not fill
   bool takes_body = true;            // else the result is stored, and a separate step computes the body
   bool by_sums = false;              // a GEMM of few elements is faster as a fused body that reduces over K; the offer emits nothing
+  int64_t channels = 1;              // reads windows of a multiple of this many channels in vectors, others element by element
   bool b_along_k = false;            // if a constant B must be copied anyway, prefer to store it contiguous along K
   // B must be packed like this by a separate step; only for a constant B [K, N] of static sizes. If the site's B is packed already: the packing that it reads.
   std::optional<Packing> packing = std::nullopt;

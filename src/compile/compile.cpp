@@ -109,7 +109,8 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
       parts.emplace_back();
       continue;
     }
-    Graph graph = gather_windows(widen_results(expand_lacking(f.graph, backend), backend), backend);
+    Graph graph = widen_windows(widen_results(expand_lacking(f.graph, backend), backend), backend);
+    graph = gather_windows(std::move(graph), backend);
     graph = split_reductions(join_moments(split_columns(std::move(graph), backend), backend), backend);
     parts.push_back(split(encode_weights(std::move(graph), backend, encoding), backend, static_cast<uint32_t>(derived.size())));
     for (const DerivedTensor& d : parts.back().derived) {

@@ -8,6 +8,8 @@ namespace ingot::compile {
 ir::Graph expand_lacking(ir::Graph, const Backend&);
 // Pads convolutions with few output channels with zero channels if a kernel of the backend needs them.
 ir::Graph widen_results(ir::Graph, const Backend&);
+// Pads the input channels of convolutions with zeros if a kernel of the backend then reads them in vectors.
+ir::Graph widen_windows(ir::Graph, const Backend&);
 // Merges the sum and the sum of squares of a normalisation into Op::moments (moments.cpp).
 ir::Graph join_moments(ir::Graph, const Backend&);
 

@@ -105,16 +105,21 @@ class Maker {
     }
   }
 
-  // Of a body that gathers, without rows, if nothing is contiguous along the last group: the result's contiguous group becomes the last one. Others go through tiles.
+  static bool is_short(const Walk::Group& g) { return g.extent.is_constant() && g.extent.value() < kernels::FusedCudaArgs::least_turned; }
+
+  // Without rows, the result's contiguous group becomes the last one where tiles do not help: the last group is too short for them (the phases of a pixel shuffle),
+  // or the body gathers and nothing is contiguous along it.
   void choose_inner() {
-    const bool gathers = std::any_of(b_.code.begin(), b_.code.end(), [](const Instruction& i) { return i.kind == Kind::load && !i.in.empty(); });
-    if (w_.rows || !gathers || w_.groups.size() < 2) return;
+    if (w_.rows || w_.groups.size() < 2) return;
     auto is_contiguous = [&](size_t operand, const Walk::Group& g) { return is(w_.along(operand, g), 1); };
-    for (size_t k = 0; k < b_.operands.size(); ++k) {
+    const size_t result = b_.stores.front().operand;
+    const bool gathers = std::any_of(b_.code.begin(), b_.code.end(), [](const Instruction& i) { return i.kind == Kind::load && !i.in.empty(); });
+    const bool phases = is_short(w_.inner()) && !is_contiguous(result, w_.inner());
+    if (!gathers && !phases) return;
+    for (size_t k = 0; k < b_.operands.size() && !phases; ++k) {
       if (is_contiguous(k, w_.inner())) return;
     }
-    const size_t result = b_.stores.front().operand;
-    auto found = std::find_if(w_.groups.begin(), w_.groups.end(), [&](const Walk::Group& g) { return is_contiguous(result, g); });
+    auto found = std::find_if(w_.groups.begin(), w_.groups.end(), [&](const Walk::Group& g) { return is_contiguous(result, g) && (gathers || !is_short(g)); });
     if (found == w_.groups.end()) return;
     std::rotate(found, found + 1, w_.groups.end());
     for (size_t g = 0; g < w_.groups.size(); ++g) {
@@ -228,7 +233,6 @@ class Maker {
 
   void find_turned() {
     w_.turned.assign(b_.operands.size(), 0);
-    auto is_short = [](const Walk::Group& g) { return g.extent.is_constant() && g.extent.value() < kernels::FusedCudaArgs::least_turned; };
     if (w_.rows || w_.groups.size() < 2 || is_short(w_.inner())) return;
     size_t most = 0;
     for (size_t g = 0; g + 1 < w_.groups.size(); ++g) {

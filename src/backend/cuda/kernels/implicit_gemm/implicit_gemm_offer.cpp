@@ -272,7 +272,7 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
       out.refusals.push_back(std::move(*refused));
     } else {
       // The large tiles read floats of B only along K.
-      out.offers.push_back({.implementation = name, .b_along_k = target.architecture == 90 && g->type == ir::DType::f32});
+      out.offers.push_back({.implementation = name, .channels = together(g->type), .b_along_k = target.architecture == 90 && g->type == ir::DType::f32});
     }
     return;
   }
