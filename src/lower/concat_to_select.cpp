@@ -1,6 +1,8 @@
 // A concatenation that only pointwise operations read (RoPE's rotate_half, its doubled angles) becomes a select by index between its parts, read at shifted
 // places. It then fuses and is not stored. One that many operations read, such as the places of a pooling's window, is stored: each of them would select anew.
+// So is one of different products' results: their kernels write them there.
 #include <algorithm>
+#include <set>
 
 #include "lower/passes.h"
 #include "lower/rewrite.h"
@@ -61,6 +63,11 @@ void concat_to_select(Graph& g) {
     if (node.op != Op::concat || in.size() > parts_limit || in.size() < 2 || !fuses(fuses, node.out[0], 0, readers)) return std::nullopt;
     if (std::all_of(in.begin(), in.end(), [&](ValueId v) { return weights.contain(to, v); })) return std::nullopt;  // made once, by prepare
     if (std::any_of(in.begin(), in.end(), [&](ValueId v) { return is(to, v, Op::concat); })) return std::nullopt;   // that is stored, inside this one
+    std::set<ValueId> products;
+    for (ValueId v : in) {
+      if (auto product = product_below(to, v)) products.insert(*product);
+    }
+    if (products.size() > 1) return std::nullopt;
     auto axis = static_cast<size_t>(node.attributes.integer("axis"));
     const Dims dims = g.type(node.out[0]).dims;
     Dims line(dims.size() - axis, Dim(1));

@@ -39,6 +39,8 @@ const std::vector<Pass>& passes() {
       {"merge_in_order", merge_in_order},                    // so that results of transposed and grouped convolutions are views too
       {"propagate_layout", propagate_layout},                // [N, H, W, C] behind convolutions
       {"simplify_layout", simplify},
+      {"maps_before_concats", maps_before_concats},          // so that a product's kernel does what stands behind, inside the concatenation
+      {"simplify_parts", simplify},
       {"fold_scales", fold_scales},                          // batch normalisation goes into the weights
       {"merge_branches", merge_branches},                    // a convolution beside a smaller one of the same input is one convolution
       {"maps_before_splits", maps_before_splits},            // so that a product's kernel does what stands behind

@@ -21,6 +21,7 @@ void hoist_concats(ir::Graph&);            // concatenations of the same views o
 void horizontal_fusion(ir::Graph&);        // the same work on neighbouring parts of a tensor (RoPE of queries and keys) is done once
 void merge_in_order(ir::Graph&);           // axes are merged in the order they have in memory, and permuted behind
 void propagate_layout(ir::Graph&);         // pointwise work follows the order of its operands' memory: [N, H, W, C] behind convolutions
+void maps_before_concats(ir::Graph&);      // pointwise work behind a concatenation of products is done on each part
 void fold_scales(ir::Graph&);              // a matmul's columns times numbers made of weights: the weights are scaled instead
 void merge_branches(ir::Graph&);           // branches that are linear in one value and are added up become one
 void maps_before_splits(ir::Graph&);       // pointwise work behind a split of a product's rows is done before it

@@ -119,6 +119,18 @@ bool WeightValues::contain(const Graph& g, ValueId v) {
   return known_[v];
 }
 
+std::optional<ValueId> product_below(const Graph& g, ValueId v, const std::vector<int>* uses, int depth) {
+  const Node& n = maker(g, v);
+  if (n.op == Op::matmul || n.op == Op::reduce) return v;
+  const bool moves = n.op == Op::reshape || (n.op == Op::view && !n.attributes.map("map").fill);
+  if (depth == 0 || (!moves && !is_map(n.op))) return std::nullopt;
+  for (ValueId in : n.in) {
+    if ((!moves && !(g.type(in).dims == g.type(v).dims)) || (uses != nullptr && (*uses)[in] != 1)) continue;
+    if (auto product = product_below(g, in, uses, depth - 1)) return product;
+  }
+  return std::nullopt;
+}
+
 bool has_windows(const ir::AffineMap::Axis& axis, const Dims& dims) {
   for (const ir::AffineMap::Term& outer : axis.terms) {
     int64_t reach = 0;  // of what walks in smaller steps

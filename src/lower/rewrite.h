@@ -64,6 +64,10 @@ class WeightValues {
   std::vector<bool> known_;
 };
 
+// The matmul or reduction that `v` is the result of, behind at most `depth` views and pointwise operations; nullopt if there is none, or if `uses` has other readers on
+// the way.
+std::optional<ValueId> product_below(const Graph& g, ValueId v, const std::vector<int>* uses = nullptr, int depth = 10);
+
 // True if axes of a view that walk along one axis of its operand overlap: the windows of a convolution or a pooling. Of sizes that are not known it is assumed.
 bool has_windows(const ir::AffineMap::Axis& axis, const Dims& dims);
 

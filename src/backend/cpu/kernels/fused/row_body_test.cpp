@@ -182,8 +182,7 @@ TEST(row_body, pooling) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const int64_t h = 7, w = 6, rows = 6, line = 5;
   for (const int64_t c : {1, 5, 16, 64, 130, 200}) {
-    for (const bool greatest : {true, false}) {
-      const float fill = greatest ? -infinity : infinity;
+    for (const auto& [greatest, fill] : {std::pair{true, -infinity}, std::pair{false, infinity}, std::pair{true, 0.5f}, std::pair{false, 0.5f}}) {
       std::vector<float> x(static_cast<size_t>(h * w * c)), out(static_cast<size_t>(rows * line * c));
       for (size_t n = 0; n < x.size(); ++n) x[n] = n % 37 == 5 ? std::numeric_limits<float>::quiet_NaN() : n % 41 == 0 ? fill : static_cast<float>(n * 7 % 23) - 11;
       BodyBuilder k({rows, line}, {c});
@@ -203,11 +202,10 @@ TEST(row_body, pooling) {
       FusedStep(k.body, views, inline_workers()).run();
       for (int64_t n = 0; n < std::ssize(out); ++n) {
         const int64_t i = n / c / line, j = n / c % line;
-        float want = fill;
+        float want = greatest ? -infinity : infinity;
         for (int64_t tap = 0; tap < 9; ++tap) {
           const int64_t y = 2 * i - 1 + tap / 3, z = 2 * j - 1 + tap % 3;
-          if (y < 0 || y >= h || z < 0 || z >= w) continue;
-          const float e = x[static_cast<size_t>((y * w + z) * c + n % c)];
+          const float e = y < 0 || y >= h || z < 0 || z >= w ? fill : x[static_cast<size_t>((y * w + z) * c + n % c)];
           if (std::isnan(e) || (greatest ? e > want : e < want)) want = std::isnan(want) ? want : e;
         }
         const float got = out[static_cast<size_t>(n)];

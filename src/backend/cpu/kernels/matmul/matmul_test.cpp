@@ -19,7 +19,7 @@ namespace {
 using ir::DType;
 using ir::Op;
 
-enum class End { plain, bias, relu, bias_relu, residual, bias_gelu_residual, scaled_by_column };
+enum class End { plain, bias, relu, bias_relu, residual, bias_gelu_residual, scaled_by_column, relu_affine };
 
 struct Case {
   int64_t m, n, k;
@@ -76,10 +76,15 @@ void check(const Case& c, Workers& workers) {
   std::vector<size_t> all_but_last(rank - 1);
   std::iota(all_but_last.begin(), all_but_last.end(), size_t{0});
   TestTensor bias(c.with, matrices(c.batch, c.m, c.n), {}, all_but_last), residual(c.with, matrices(c.batch, c.m, c.n));
+  std::vector<size_t> all = all_but_last;
+  all.push_back(rank - 1);
+  TestTensor factor(c.with, matrices(c.batch, c.m, c.n), {}, all), shift(c.with, matrices(c.batch, c.m, c.n), {}, all);  // of one element
   fill(a, 1);
   fill(b, 2);
   fill(bias, 3);
   fill(residual, 4);
+  fill(factor, 5);
+  fill(shift, 6);
 
   std::vector<int64_t> outer = c.batch;
   outer.push_back(c.m);
@@ -105,6 +110,7 @@ void check(const Case& c, Workers& workers) {
       value = body.map(Op::add, DType::f32, {x, load(residual)});
       break;
     }
+    case End::relu_affine: value = body.map(Op::add, DType::f32, {body.map(Op::mul, DType::f32, {body.map(Op::relu, DType::f32, {value}), load(factor)}), load(shift)}); break;
     case End::scaled_by_column: value = body.map(Op::mul, DType::f32, {value, body.map(Op::cast, DType::f32, {body.index(static_cast<uint32_t>(rank - 1))})}); break;
   }
   body.store(c.out, value);
@@ -140,6 +146,7 @@ void check(const Case& c, Workers& workers) {
         x = 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))) + residual.get(at);
         slack = 4 * std::ldexp(std::max(std::abs(x), 1.0), -23);  // the gelu of f32 and one sum
         break;
+      case End::relu_affine: x = std::max(x, 0.0) * factor.get(at) + shift.get(at); break;
       case End::scaled_by_column: x *= static_cast<double>(at.back()); break;
     }
     if (c.out == DType::bf16 || c.out == DType::f16) {
@@ -177,7 +184,7 @@ TEST(matmul, every_small_size_of_half_panels) {
 
 TEST(matmul, layouts_and_endings_of_half_panels) {
   for (DType type : {DType::bf16, DType::f16}) {
-    for (End end : {End::plain, End::bias, End::relu, End::bias_relu, End::residual, End::bias_gelu_residual, End::scaled_by_column}) {
+    for (End end : {End::plain, End::bias, End::relu, End::bias_relu, End::residual, End::bias_gelu_residual, End::scaled_by_column, End::relu_affine}) {
       for (int bits = 0; bits < 16; ++bits) {
         for (auto [m, n, k] : {std::array<int64_t, 3>{1, 96, 77}, {2, 50, 64}, {13, 64, 21}, {13, 50, 130}}) {
           check({.m = m,
@@ -208,7 +215,7 @@ TEST(matmul, endings_of_half_types) {
   for (DType out : {DType::bf16, DType::f16}) {
     for (DType type : {out, DType::f32}) {
       for (DType with : {DType::f32, out}) {
-        for (End end : {End::plain, End::bias, End::relu, End::bias_relu, End::residual, End::bias_gelu_residual, End::scaled_by_column}) {
+        for (End end : {End::plain, End::bias, End::relu, End::bias_relu, End::residual, End::bias_gelu_residual, End::scaled_by_column, End::relu_affine}) {
           for (auto [m, n, k] : {std::array<int64_t, 3>{1, 64, 20}, {35, 96, 37}, {35, 96, 1100}, {40, 50, 40}}) {
             check({.m = m, .n = n, .k = k, .type = type, .out = out, .packed = true, .pad = m == 35 ? 5 : 0, .end = end, .with = with}, k > 1000 ? three() : inline_workers());
           }
@@ -259,7 +266,7 @@ TEST(matmul, every_size_up_to_70_of_bf16_panels) {
 // Blocks of rows and of K, split among workers.
 TEST(matmul, blocks_of_bf16_panels) {
   for (auto [m, n, k] : {std::array<int64_t, 3>{400, 96, 70}, {129, 640, 33}, {390, 33, 1030}, {33, 64, 4100}, {40, 96, 2100}}) {
-    for (End end : {End::plain, End::residual, End::bias_gelu_residual, End::scaled_by_column}) {
+    for (End end : {End::plain, End::residual, End::bias_gelu_residual, End::scaled_by_column, End::relu_affine}) {
       for (bool transposed : {false, true}) check({.m = m, .n = n, .k = k, .type = DType::bf16, .a_transposed = transposed, .packed = true, .end = end}, three());
     }
   }
@@ -428,7 +435,7 @@ TEST(matmul, batches_and_broadcast_batch_axes) {
 }
 
 TEST(matmul, every_ending) {
-  for (End end : {End::plain, End::bias, End::relu, End::bias_relu, End::residual, End::bias_gelu_residual, End::scaled_by_column}) {
+  for (End end : {End::plain, End::bias, End::relu, End::bias_relu, End::residual, End::bias_gelu_residual, End::scaled_by_column, End::relu_affine}) {
     for (int64_t n : {16, 48, 50}) {  // whole panels end in the tile, others in a segment
       for (bool packed : {false, true}) {
         check({.m = 13, .n = n, .k = 20, .packed = packed, .end = end}, inline_workers());

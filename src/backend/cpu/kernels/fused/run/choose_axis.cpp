@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "backend/cpu/kernels/fused/run/cut.h"
+#include "backend/cpu/kernels/fused/run/row_body.h"
 #include "backend/cpu/kernels/fused/run/stage.h"
 
 namespace ingot::kernels {
@@ -11,7 +12,7 @@ namespace {
 
 // Approximate nanoseconds per element; only differences between axes matter.
 constexpr double per_block = 12;  // to start an instruction
-constexpr double per_row = 3;     // to start a copy
+constexpr double per_row = 3;     // to start a copy, or an instruction of a row body
 constexpr double staged = 0.25;   // to transpose it first
 constexpr double of_line = 0.25;  // to copy it line by line
 double of_stride(int64_t stride) { return stride == 0 ? 0 : std::abs(stride) == 1 ? 0.1 : std::abs(stride) <= 16 ? 0.6 : 1.5; }
@@ -37,7 +38,8 @@ double cost_along(const Bound& b, const Program& p, int axis) {
   const auto length = static_cast<double>(std::clamp<int64_t>(b.domain[a] * (lines ? b.domain[a - 1] : 1), 1, 512));
   auto of_operand = [&](size_t operand) { return lines && b.strides[operand][a - 1] != b.domain[a] ? of_line : of_stride(b.strides[operand][a]); };
   double cost = 0;
-  const double start = p.code.size() == 1 && !p.stores.empty() && p.memory[p.code[0].operand] == p.memory[p.stores[0].operand] ? per_row : per_block;
+  const bool copies = p.code.size() == 1 && !p.stores.empty() && p.memory[p.code[0].operand] == p.memory[p.stores[0].operand];
+  const double start = copies || (axis == p.domain_rank - 1 && may_be_row_body(b, p)) ? per_row : per_block;
   for (size_t k = 0; k < p.code.size(); ++k) {
     const ProgramInstruction& i = p.code[k];
     if (i.kind == Kind::literal || i.kind == Kind::size || i.kind == Kind::index) continue;

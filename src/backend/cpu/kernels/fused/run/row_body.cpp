@@ -31,7 +31,7 @@ std::optional<RowSteps::Kind> kind_of(Op op) {
 
 class Maker {
  public:
-  explicit Maker(const Bound& b) : b_(b), p_(*b.program), out_{.walk = RowWalk(b), .steps = {}, .columns = b.domain.back(), .extreme = {}} {}
+  explicit Maker(const Bound& b) : b_(b), p_(*b.program), out_{.walk = RowWalk(b), .steps = {}, .columns = b.domain.back(), .extreme = {}, .fill = {}} {}
 
   std::optional<RowBody> make() {
     if (p_.code.size() + p_.stores.size() + std::size(neutral) > RowSteps::most) return std::nullopt;
@@ -58,6 +58,7 @@ class Maker {
   void find_extreme() {
     const RowSteps& all = out_.steps;
     std::vector<uint8_t> loads;
+    std::optional<float> fill;     // of all guarded loads
     size_t chain = all.count;  // the last link
     for (size_t k = std::size(neutral); k < all.count; ++k) {
       const Step& s = all.steps[k];
@@ -66,6 +67,10 @@ class Maker {
       if (s.kind == RowSteps::store) {
         if (k + 1 != all.count || s.in[0] != chain) return;
         loads.push_back(s.operand);
+        if (fill && *fill != (out_.greatest ? -infinity : infinity)) {
+          if (out_.columns > longest) return;
+          out_.fill = fill;
+        }
         out_.extreme = std::move(loads);
         return;
       }
@@ -76,12 +81,21 @@ class Maker {
       if (chain != all.count && (in[0] != chain || up != out_.greatest)) return;
       for (size_t i = chain == all.count ? 0 : 1; i < static_cast<size_t>(s.count); ++i) {
         const Step& load = all.steps[in[i]];
-        if (load.kind != RowSteps::load || load.number != (up ? -infinity : infinity)) return;
+        if (load.kind != RowSteps::load) return;
+        if (is_guarded(load.operand)) {
+          if (load.number != fill.value_or(load.number)) return;  // a NaN too
+          fill = load.number;
+        }
         loads.push_back(load.operand);
       }
       out_.greatest = up;
       chain = k;
     }
+  }
+
+  bool is_guarded(uint8_t operand) const {
+    return std::any_of(out_.walk.guards.begin(), out_.walk.guards.end(),
+                       [&](const auto& axis) { return std::any_of(axis.begin(), axis.end(), [&](const RowWalk::Guard& g) { return g.operand == operand; }); });
   }
 
   static constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -150,20 +164,38 @@ class Maker {
 
 }  // namespace
 
+bool may_be_row_body(const Bound& b, const Program& p) {
+  if (p.has_reductions || p.has_accumulator || p.row_rank != 1 || b.domain.back() > longest) return false;
+  const auto last = static_cast<size_t>(p.domain_rank) - 1;
+  auto fits = [&](size_t operand) { return p.memory[operand] == ir::DType::f32 && (b.strides[operand][last] == 0 || b.strides[operand][last] == 1); };
+  bool maps = false;
+  for (size_t k = 0; k < p.code.size(); ++k) {
+    const ProgramInstruction& i = p.code[k];
+    if (i.cls != Class::f32) return false;
+    if (i.kind == Kind::map ? !kind_of(i.op) : i.kind != Kind::literal && i.kind != Kind::load) return false;
+    if (i.kind == Kind::load && (!i.in.empty() || !fits(i.operand) || limits(b, k, i, p.domain_rank - 1))) return false;
+    maps = maps || i.kind == Kind::map;
+  }
+  return maps && std::all_of(p.stores.begin(), p.stores.end(), [&](const ProgramStore& s) { return fits(s.operand); });
+}
+
 std::optional<RowBody> row_body(const Bound& b) {
   const Program& p = *b.program;
   if (p.has_reductions || p.has_accumulator || p.row_rank != 1 || b.across != 0 || !b.staged.empty() || b.copies) return std::nullopt;
   return Maker(b).make();
 }
 
-// An excluded load changes nothing.
+// An excluded load changes nothing, or counts as one of a row of `fill`.
 void RowBody::run_extreme(RowWalk::At& at, int64_t rows) const {
   const BlockOps& ops = block_ops();
   const float* from[RowWalk::most_operands];
+  float filled[longest];
+  if (fill) std::fill_n(filled, columns, *fill);
   for (int64_t r = 0; r < rows; ++r, at.next()) {
     int count = 0;
     for (size_t k = 0; k + 1 < extreme.size(); ++k) {
       from[count] = reinterpret_cast<const float*>(at.pointer(extreme[k]));
+      if (from[count] == nullptr && fill) from[count] = filled;
       count += from[count] != nullptr;
     }
     auto* to = reinterpret_cast<float*>(at.pointer(extreme.back()));

@@ -15,9 +15,10 @@ struct RowBody {
   RowWalk walk;
   RowSteps steps;
   int64_t columns = 0;
-  // If the body is the greatest or least of loads, and nothing where all are excluded: their operands of the walk, in order, then the store's. `steps` is unused.
+  // If the body is the greatest or least of loads: their operands of the walk, in order, then the store's. `steps` is unused.
   std::vector<uint8_t> extreme;
   bool greatest = false;
+  std::optional<float> fill;  // of excluded loads that are no infinity, so that they count; only in short rows
 
   // Runs rows [begin, end). `held`: data of the extra operands after the step's own. Error (invalid_input) for an index out of range.
   void run(std::span<const TensorRef> operands, std::byte* const* held, int64_t begin, int64_t end) const;
@@ -27,5 +28,7 @@ struct RowBody {
 };
 // nullopt if the body does something else, or rows are long.
 std::optional<RowBody> row_body(const Bound&);
+// True if a body without indices in memory becomes one with its axes in this order, most likely.
+bool may_be_row_body(const Bound&, const Program&);
 
 }  // namespace ingot::kernels
