@@ -140,12 +140,16 @@ class ChannelWidener {
 
   Handle pointwise(Graph& to, const Node& node, const std::vector<ValueId>& renamed, int64_t channels) {
     std::vector<ValueId> operands;
-    for (ValueId x : node.in) operands.push_back(wide(to, renamed, x, channels).id());
+    for (ValueId x : node.in) {
+      // An operand that stands twice is made once; squares of squares would take exponential time.
+      const auto before = static_cast<size_t>(std::find(node.in.begin(), node.in.end(), x) - node.in.begin());
+      operands.push_back(before < operands.size() ? operands[before] : wide(to, renamed, x, channels).id());
+    }
     Type type = infer(to, node.op, operands, node.attributes)[0];
     return {&to, to.add(node.op, operands, node.attributes, std::move(type))};
   }
 
-  // An operand of pointwise work with whole channels; those that were added may have any finite or other value.
+  // An operand of pointwise work with whole channels. Those that were added may have any value.
   Handle wide(Graph& to, const std::vector<ValueId>& renamed, ValueId v, int64_t channels) {
     const Handle x(&to, renamed[v]);
     const Dims& dims = x.dims();

@@ -106,5 +106,32 @@ TEST(Rewrites, ColumnsOfManySquaresAreCutOnce) {
   EXPECT_LT(after.nodes.size(), 3 * g.nodes.size());
 }
 
+// Windows of 3 x 3 over an image [2, height, width, c], times B.
+Handle convolved(const Handle& image, const Handle& b) {
+  const int64_t height = image.dims()[1].value(), width = image.dims()[2].value(), c = image.dims()[3].value();
+  const Handle windows = view(image, {{2, height - 2, width - 2, 3, 3, c}, {{0, {{0, 1}}}, {0, {{1, 1}, {3, 1}}}, {0, {{2, 1}, {4, 1}}}, {0, {{5, 1}}}}, std::nullopt});
+  return matmul(reshape(windows, {2, (height - 2) * (width - 2), 9 * c}), b);
+}
+
+TEST(Rewrites, ChannelsBecomeWhole) {
+  for (int64_t c : {12, 18, 45, 16, 9}) {
+    SCOPED_TRACE(c);
+    Graph g;
+    auto input = [&](const char* name, Dims dims) { return Handle(&g, g.add_input(name, {DType::f16, std::move(dims)})); };
+    const Handle x = input("x", {2, 42, c}), residual = input("residual", {2, 42, c}), scale = input("scale", {c}), b = input("b", {9 * c, c}), last = input("last", {9 * c, 8});
+    // The first image is an output too; the second one is made of a product; where the padding of its channels is 0, exp gives 1.
+    const Handle first = relu(x * scale + residual);
+    const Handle second = exp(minimum(convolved(reshape(first, {2, 7, 6, c}), b) * 0.01, 1.0)) + doubled(slice(first, 1, Dim(0), Dim(20), 1) * 0.0);
+    g.outputs.push_back({first.id(), "first", {}});
+    g.outputs.push_back({convolved(reshape(second, {2, 5, 4, c}), last).id(), "y", {}});
+    const Graph after = widen_windows(widen_results(g, gpu()), gpu());
+    int whole = 0;
+    for (const Node& node : after.nodes) whole += node.op == Op::matmul && after.type(node.in[0]).dims.back() == Dim((c + 7) / 8 * 8 * 9);
+    EXPECT_EQ(whole, c == 9 ? 0 : 2);
+    EXPECT_LT(after.nodes.size(), 3 * g.nodes.size());
+    expect_same(g, after);
+  }
+}
+
 }  // namespace
 }  // namespace ingot::compile
