@@ -32,21 +32,30 @@ bool has_windows(const Graph& g, const Node& matmul) {
   return windows.op == Op::view && !windows.attributes.map("map").fill && !is_bijective(windows.attributes.map("map"), g.type(windows.in[0]).dims);
 }
 
+// The next multiple of 8, which matrix instructions and vectors of halves need.
+int64_t whole(int64_t channels) { return (channels + 7) / 8 * 8; }
+
+// `x` with more elements along an axis, which are 0.
+Handle with_zeros(const Handle& x, size_t axis, int64_t count) {
+  Dims none(x.dims().size(), Dim(0)), more = none;
+  more[axis] = count;
+  return pad(x, none, more, 0);
+}
+
 // How many output channels a convolution needs so that a kernel of the backend reads its input in place; nullopt if it has enough, or if none helps.
 std::optional<int64_t> wanted_columns(const Graph& g, const Node& node, const Backend& backend) {
-  constexpr int64_t eight = 8;
   if (node.op != Op::matmul || !has_windows(g, node)) return std::nullopt;
   const auto columns = g.type(node.out[0]).dims.back().constant();
   // Kernels that read windows in place have one B for all rows; for groups there are others.
   const Dims& b = g.type(node.in[1]).dims;
   if (!std::all_of(b.begin(), b.end() - 2, [](const Dim& d) { return d == Dim(1); })) return std::nullopt;
-  if (!columns || *columns % eight == 0 || *columns == 0) return std::nullopt;
+  if (!columns || *columns == whole(*columns) || *columns == 0) return std::nullopt;
   auto count = [&](int64_t n) {
     backend::Gemm sketch = sketch_of(g, node);
     for (StridedLayout& b : sketch.b) b.dims.back() = n;
     return backend.offers({std::move(sketch)}).offers.size();
   };
-  const int64_t more = (*columns + eight - 1) / eight * eight;
+  const int64_t more = whole(*columns);
   return count(more) > count(*columns) ? std::optional(more) : std::nullopt;
 }
 
@@ -90,13 +99,6 @@ std::optional<Windows> narrow_windows(const Graph& g, const Node& node, const Ba
   return std::nullopt;
 }
 
-// `x` with more elements along an axis, which are 0.
-Handle with_zeros(const Handle& x, size_t axis, int64_t count) {
-  Dims none(x.dims().size(), Dim(0)), more = none;
-  more[axis] = count;
-  return pad(x, none, more, 0);
-}
-
 // Makes the channels of what convolutions read a multiple of their kernel's vectors: pointwise work is done on all channels, and zeros take the place of its results
 // on those that were added. Other readers get the channels that were there.
 class ChannelWidener {
@@ -124,8 +126,6 @@ class ChannelWidener {
   }
 
  private:
-  static int64_t whole(int64_t channels) { return (channels + 7) / 8 * 8; }
-
   // The value that reshapes with the same channels are of.
   ValueId below_reshapes(ValueId v) const {
     while (g_.producer(v).op == Op::reshape && g_.type(g_.producer(v).in[0]).dims.back() == g_.type(v).dims.back()) v = g_.producer(v).in[0];
@@ -224,11 +224,9 @@ Graph widen_results(Graph g, const Backend& backend) {
   replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) -> std::optional<ValueId> {
     const auto columns = wanted_columns(g, node, backend);
     if (!columns) return std::nullopt;
-    const Handle a(&to, in[0]), b(&to, in[1]);
+    const Handle b(&to, in[1]);
     const Dim n = b.dims().back();
-    Dims none(b.dims().size(), Dim(0)), more = none;
-    more.back() = Dim(*columns) - n;
-    const std::vector<ValueId> operands{in[0], pad(b, none, more, 0).id()};
+    const std::vector<ValueId> operands{in[0], with_zeros(b, b.dims().size() - 1, *columns - n.value()).id()};
     const Handle y(&to, to.add(node.op, operands, node.attributes, infer(to, node.op, operands, node.attributes)[0]));
     return slice(y, -1, Dim(0), n, 1).id();
   });
