@@ -162,6 +162,9 @@ INGOT_API ingot_status ingot_compile(const ingot_model* model, const ingot_optio
 INGOT_API ingot_status ingot_explain(const ingot_model* model, const ingot_options* options, char** json);
 /* The operator table as JSON: [{name, schema, family}]; release with ingot_string_release. */
 INGOT_API ingot_status ingot_ops_describe(char** json);
+/* The overloads of ATen for inference that the table lacks, as JSON: [{name, group ("composite": torch decomposes it), reason}]; release with
+ * ingot_string_release. */
+INGOT_API ingot_status ingot_ops_describe_absent(char** json);
 
 /* ---- plans */
 

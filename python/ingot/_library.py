@@ -53,6 +53,7 @@ _SIGNATURES = {
     "ingot_describe_machine": [POINTER(c_void_p)],
     "ingot_measure_machine": [c_int32, c_double, POINTER(c_void_p)],
     "ingot_ops_describe": [POINTER(c_void_p)],
+    "ingot_ops_describe_absent": [POINTER(c_void_p)],
     "ingot_model_open": [c_char_p, POINTER(c_void_p)],
     "ingot_model_from_memory": [c_char_p, c_size_t, POINTER(WeightSource), c_size_t, POINTER(c_void_p)],
     "ingot_model_set_dim": [c_void_p, c_char_p, c_int64, c_int64, c_int64, c_int64, c_char_p],
@@ -187,6 +188,11 @@ def options() -> list[dict]:
 def ops() -> list[dict]:
     """The operator table: name, family and parameters of each overload."""
     return json.loads(text_of(lib().ingot_ops_describe))
+
+
+def absent_ops() -> list[dict]:
+    """The overloads of ATen for inference that the table lacks: name, group ("composite": torch decomposes it) and reason."""
+    return json.loads(text_of(lib().ingot_ops_describe_absent))
 
 
 def machine() -> dict:

@@ -10,7 +10,7 @@ from torch._functorch.aot_autograd import aot_export_module
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-from . import autocast, devices, hidden_views, identities, numbers, overlap, passes as passes_
+from . import autocast, composites, devices, effects, hidden_views, identities, numbers, overlap, passes as passes_
 from .assemble import assemble, in_torch
 from .errors import UnsupportedError
 from .functional import NotFunctional, _first_line, from_aot, lays, same_sizes
@@ -106,27 +106,20 @@ def _functionalised(module, fakes):
             overlap.settle(written)
             module = written
     hidden_views.refuse(module.graph)
-    first = None
-    # False decomposes operators (linear, attention), but accepts what True refuses, such as vmap, and makes the casts of autocast explicit.
-    for pre_dispatch in (False,) if autocast.reaches(module) else (True, False):
-        depth = torch._C._functorch.get_dynamic_layer_stack_depth()
-        try:
-            with torch.no_grad():
-                traced = aot_export_module(module, fakes, trace_joint=False, pre_dispatch=pre_dispatch)
-            _refuse_lost_tensors(traced[0])
-            break
-        except NotFunctional as problem:
-            first = first or problem
-        except UnsupportedError:
-            raise
-        except Exception as problem:  # of many kinds, most of them assertions
-            first = first or problem
-        finally:
-            # A trace that fails inside vmap leaves vmap's level on the stack, and Dynamo's guards would look for it in every call.
-            torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
-    else:
-        raise NotFunctional(f"torch cannot express its writes in place as new values: {_first_line(first)}") from first
-    _drop_tokens(*traced)
+    depth = torch._C._functorch.get_dynamic_layer_stack_depth()
+    try:
+        with torch.no_grad(), composites.whole(autocast.reaches(module)):
+            traced = aot_export_module(module, fakes, trace_joint=False, decompositions=composites.decompositions())
+        _refuse_lost_tensors(traced[0])
+    except UnsupportedError:
+        raise
+    except Exception as problem:  # of many kinds, most of them assertions
+        raise NotFunctional(f"torch cannot express its writes in place as new values: {_first_line(problem)}") from problem
+    finally:
+        # A trace that fails inside vmap leaves vmap's level on the stack, and Dynamo's guards would look for it in every call.
+        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+    graph, signature = traced[0].graph, traced[1]
+    effects.settle(graph, getattr(signature, "input_tokens", ()), getattr(signature, "output_tokens", ()))
     return traced
 
 
@@ -134,19 +127,6 @@ def _refuse_lost_tensors(traced):
     """Refuses a graph with a constant that is a tensor of the trace itself: torch lost the node that computes it (views of empty tensors that are written, `torch.Tensor(zeros)`)."""
     if any(n.op == "get_attr" and isinstance(getattr(traced, n.target, None), (FunctionalTensor, FakeTensor)) for n in traced.graph.nodes):
         raise NotFunctional("torch's functional graph loses the operator that computes a tensor")
-
-
-def _drop_tokens(traced, signature):
-    """Removes the input and the result that torch adds to a graph with an effect, to order effects. An example is the check behind linalg.inv."""
-    tokens = set(getattr(signature, "input_tokens", ()))
-    if not tokens:
-        return
-    output = next(n for n in traced.graph.nodes if n.op == "output")
-    output.args = (tuple(v for v in output.args[0] if getattr(v, "name", None) not in signature.output_tokens),)
-    for node in [n for n in traced.graph.nodes if n.op == "placeholder" and n.name in tokens]:
-        if node.users:
-            raise NotFunctional("it has effects whose order torch keeps")
-        traced.graph.erase_node(node)
 
 
 def _example(node, value):

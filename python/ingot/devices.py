@@ -20,7 +20,7 @@ def of_slots(slots) -> torch.device:
         value = slot.tensor if slot.tensor is not None else slot.node.meta.get("val")
         if not isinstance(value, torch.Tensor) or value.device.type == "cpu":
             continue
-        what = f"{'input' if slot.kind == 'input' else 'weight'} {slot.name}"
+        what = f"{slot.kind if slot.kind in ('input', 'value') else 'weight'} {slot.name}"
         if value.device.type != "cuda":
             raise InputError(f"{what} is on {value.device}; engines run on the CPU and on NVIDIA GPUs", remedy="model.cpu() or model.cuda()")
         here = torch.device("cuda", value.device.index if value.device.index is not None else torch.cuda.current_device())

@@ -15,7 +15,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from . import autocast, devices, fake_quantisation, hidden_views, identities, overlap, own_writes, read_numbers, reshapes, result_types
+from . import autocast, composites, devices, effects, hidden_views, identities, overlap, own_writes, read_numbers, reshapes, result_types
 from .branches import branches_of, with_checks
 from .errors import InputError, UnsupportedError
 from .overlap import NotFunctional, gives_new, hint, of_memory
@@ -86,8 +86,9 @@ class Functional:
 
     @cached_property
     def device(self) -> torch.device:
-        """The device of its engine."""
-        return devices.of_slots(self.slots)
+        """The device of its engine: that of its weights and inputs, or of what it makes where none is a tensor."""
+        given = [s for s in self.slots if s.tensor is not None or isinstance(s.node.meta.get("val"), torch.Tensor)]
+        return devices.of_slots(given or [Slot(n, "value", n.name) for n in self.module.graph.nodes if n.op == "call_function"])
 
     def complete(self) -> "Functional":
         """The graph with every result as a separate row-major tensor, for an engine without torch."""
@@ -288,12 +289,10 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     from torch.export.graph_signature import InputKind, OutputKind
 
     layouts, branches = reshapes.hang_on(program.graph), branches_of(program)
-    if table := fake_quantisation.decompositions(program.graph):
-        program = program.run_decompositions(table)
     before, program = None, identities.settled(program)
     casts = autocast.reaches(program.graph_module) or autocast.recorded(program.graph)
     program = program if casts else own_writes.settled(program)
-    if casts or _writes_in_place(program.graph):
+    if casts or _writes_in_place(program.graph) or composites.in_graph(program.graph_module):
         values = next(n for n in program.graph.nodes if n.op == "output").args[0]
         kinds = [s.kind is OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs]
         before = lays([v for v, user in zip(values, kinds) if user], [n for n in program.graph.nodes if n.op == "placeholder"], typed=not casts)
@@ -364,7 +363,7 @@ def _functionalised(program):
     limits = {symbol: limit for symbol, limit in program.range_constraints.items() if limit.lower < 2 and limit.upper == 2}
     program.range_constraints.update({symbol: ValueRanges(limit.lower, 3) for symbol, limit in limits.items()})
     try:
-        functional = program.run_decompositions({})
+        functional = effects.settled(composites.decomposed(program))
     except Exception as problem:  # of many kinds, most of them assertions
         raise NotFunctional(f"torch cannot express its writes in place as new values: {_first_line(problem)}") from problem
     finally:

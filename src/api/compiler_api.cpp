@@ -268,6 +268,22 @@ ingot_status ingot_ops_describe(char** json) {
   });
 }
 
+ingot_status ingot_ops_describe_absent(char** json) {
+  return guard([&] {
+    std::string s = "[";
+    for (const ops::Absent& op : ops::absent()) {
+      s += s.size() > 1 ? ", {\"name\": " : "{\"name\": ";
+      append_json_string(s, op.target);
+      s += ", \"group\": ";
+      append_json_string(s, op.group);
+      s += ", \"reason\": ";
+      append_json_string(s, op.reason);
+      s += "}";
+    }
+    required(json, "json") = give_text(s + "]");
+  });
+}
+
 ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t function, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs, size_t output_count) {
   return guard([&] {
     ir::Graph g = ir::parse(function_of(required(plan, "plan"), function).graph);

@@ -67,15 +67,38 @@ void print_ops(const std::string& pattern, bool json) {
   std::printf("%zu of %zu overloads\n", shown, list.size());
 }
 
+void print_absent(const std::string& pattern, bool json) {
+  char* text = nullptr;
+  check(ingot_ops_describe_absent(&text));
+  std::string all = take(text);
+  if (json) {
+    std::puts(all.c_str());
+    return;
+  }
+  simdjson::dom::parser parser;
+  simdjson::dom::array list = simdjson::dom::element(parser.parse(all));
+  size_t shown = 0, decomposed = 0;
+  for (auto op : list) {
+    auto name = text_of(op["name"]);
+    if (!matches(pattern, name)) continue;
+    ++shown;
+    decomposed += text_of(op["group"]) == "composite" ? 1 : 0;
+    std::printf("%-48s %s\n", name.c_str(), text_of(op["reason"]).c_str());
+  }
+  std::printf("%zu overloads of ATen without a definition; torch decomposes %zu of them\n", shown, decomposed);
+}
+
 }  // namespace
 
 void add_ops(CLI::App& app) {
   auto pattern = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
+  auto missing = std::make_shared<bool>(false);
   CLI::App* verb = app.add_subcommand("ops", "List the operators that have an engine.");
   verb->add_option("pattern", *pattern, "part of a name");
   verb->add_flag("--json", *json, "the whole table as JSON");
-  verb->callback([=] { print_ops(*pattern, *json); });
+  verb->add_flag("--missing", *missing, "the overloads of ATen that have none, with the reason");
+  verb->callback([=] { *missing ? print_absent(*pattern, *json) : print_ops(*pattern, *json); });
 }
 
 void add_doctor(CLI::App& app) {

@@ -50,6 +50,14 @@ struct Operator {
 const Operator* find(std::string_view target);
 std::span<const Operator> all();
 
+// An overload of ATen for inference that has no definition.
+struct Absent {
+  const char* target;
+  const char* group;   // "composite" if torch decomposes it
+  const char* reason;
+};
+std::span<const Absent> absent();
+
 // Expands one captured call into canonical nodes of `g`. `arguments` are the call's attributes by name with Ref into `in`; an argument that the schema
 // does not have must be torch's default. Error (unsupported) with the reason if the body refuses. `recorded`: the number of results that torch recorded,
 // for operators whose number of results depends on a size.

@@ -221,11 +221,13 @@ def test_a_tensor_made_of_a_tensor(dynamic):
 
 
 def test_a_check_is_an_effect():
-    """torch adds a token, which orders effects, to a graph with an effect: here the check for singular matrices."""
+    """torch adds a token, which orders effects, to a graph with an effect: here the check for singular matrices, which still raises."""
     call, x = Counted(lambda x: torch.linalg.inv(x) * 2), torch.eye(4) * 3
     with torch.no_grad():
         assert torch.allclose(call(x), torch.linalg.inv(x) * 2)
-    assert "aten.linalg_inv.default" in {n["target"] for n in call.graphs[0].report.nodes}
+        with pytest.raises(torch.linalg.LinAlgError, match="singular"):
+            call(torch.zeros(4, 4))
+    assert "aten._linalg_check_errors.default" in {n["target"] for n in call.graphs[0].report.nodes}
 
 
 def test_effects_keep_their_order_in_torch():

@@ -1,0 +1,45 @@
+"""Effects, such as the check behind linalg.inv. Torch orders them by tokens: inputs and results of the graph that are no tensors. A check needs no order, so the tokens go."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import replace
+
+import torch
+from torch._higher_order_ops.effects import with_effects
+
+from .overlap import NotFunctional, copied
+
+_CHECKS = {torch.ops.aten._linalg_check_errors.default}
+
+
+def settle(graph: torch.fx.Graph, inputs, results):
+    """Removes the tokens, given by the names of their placeholders and of their last values. NotFunctional if an effect is more than a check."""
+    if not inputs:
+        return
+    for node in [n for n in graph.nodes if n.target is with_effects]:
+        _, check, *arguments = node.args
+        if check not in _CHECKS:
+            raise NotFunctional("it has effects whose order torch keeps")
+        with graph.inserting_before(node):
+            plain = graph.call_function(check, tuple(arguments), node.kwargs)
+        plain.meta = {**node.meta, "val": None}
+    output = graph.output_node()
+    output.args = (tuple(v for v in output.args[0] if getattr(v, "name", None) not in results),)
+    for node in reversed(list(graph.nodes)):
+        passes_a_token = node.target is with_effects or node.target is operator.getitem and node.args[0].target is with_effects
+        if passes_a_token or node.op == "placeholder" and node.name in inputs:
+            graph.erase_node(node)
+
+
+def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The program without tokens."""
+    signature = program.graph_signature
+    tokens = tuple({s.arg.name for s in specs if s.kind.name == "TOKEN"} for specs in (signature.input_specs, signature.output_specs))
+    if not tokens[0]:
+        return program
+    module = copied(program)
+    settle(module.graph, *tokens)
+    module.recompile()
+    kept = {f"{side}_specs": [s for s in getattr(signature, f"{side}_specs") if s.kind.name != "TOKEN"] for side in ("input", "output")}
+    return program._update(module, replace(signature, **kept))
