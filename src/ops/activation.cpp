@@ -18,6 +18,7 @@ const Definition definitions[] = {
     {"relu6(Tensor self)", [](Value x) { return clamp(x, Operand(0), Operand(6)); }},
     {"{sigmoid,special_expit}(Tensor self)", [](Value x) { return sigmoid(x); }},
     {"log_sigmoid(Tensor self)", [](Value x) { return -softplus(-x); }},
+    {"log_sigmoid_forward(Tensor self)", [](Value x) { return std::pair(-softplus(-x), full(x.graph(), {Dim(0)}, 0, x.dtype())); }},
     {"silu(Tensor self)", [](Value x) { return silu(x); }},
     {"mish(Tensor self)", [](Value x) { return x * tanh(softplus(x)); }},
     {"gelu(Tensor self, *, str approximate='none')",

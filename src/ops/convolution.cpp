@@ -352,6 +352,64 @@ const Definition definitions[] = {
      [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, bool transposed, Numbers more, int64_t groups) {
        return convolution(x, w, b, {stride, dilation, padding, padding, groups, transposed, more});
      }},
+    // The forms of the libraries that torch calls on each device.
+    {"_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, "
+     "bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32)",
+     Types::same,
+     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, bool transposed, Numbers more, int64_t groups, bool, bool, bool, bool) {
+       return convolution(x, w, b, {stride, dilation, padding, padding, groups, transposed, more});
+     }},
+    {"_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt "
+     "groups, bool benchmark, bool deterministic, bool cudnn_enabled)",
+     Types::same,
+     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, bool transposed, Numbers more, int64_t groups, bool, bool, bool) {
+       return convolution(x, w, b, {stride, dilation, padding, padding, groups, transposed, more});
+     }},
+    {"convolution_overrideable(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt "
+     "groups)",
+     Types::same,
+     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, bool transposed, Numbers more, int64_t groups) {
+       return convolution(x, w, b, {stride, dilation, padding, padding, groups, transposed, more});
+     }},
+    {"mkldnn_convolution(Tensor self, Tensor weight, Tensor? bias, SymInt[] padding, SymInt[] stride, SymInt[] dilation, SymInt groups)", Types::same,
+     [](Value x, Value w, std::optional<Value> b, Numbers padding, Numbers stride, Numbers dilation, int64_t groups) {
+       return convolution(x, w, b, {stride, dilation, padding, padding, groups});
+     }},
+    {"cudnn_convolution(Tensor self, Tensor weight, SymInt[] padding, SymInt[] stride, SymInt[] dilation, SymInt groups, bool benchmark, bool deterministic, bool allow_tf32)",
+     Types::same,
+     [](Value x, Value w, Numbers padding, Numbers stride, Numbers dilation, int64_t groups, bool, bool, bool) {
+       return convolution(x, w, std::nullopt, {stride, dilation, padding, padding, groups});
+     }},
+    {"cudnn_convolution_transpose(Tensor self, Tensor weight, SymInt[] padding, SymInt[] output_padding, SymInt[] stride, SymInt[] dilation, SymInt groups, bool benchmark, bool "
+     "deterministic, bool allow_tf32)",
+     Types::same,
+     [](Value x, Value w, Numbers padding, Numbers more, Numbers stride, Numbers dilation, int64_t groups, bool, bool, bool) {
+       return convolution(x, w, std::nullopt, {stride, dilation, padding, padding, groups, true, more});
+     }},
+    {"{miopen_convolution,miopen_depthwise_convolution}(Tensor self, Tensor weight, Tensor? bias, SymInt[] padding, SymInt[] stride, SymInt[] dilation, SymInt groups, bool "
+     "benchmark, bool deterministic)",
+     Types::same,
+     [](Value x, Value w, std::optional<Value> b, Numbers padding, Numbers stride, Numbers dilation, int64_t groups, bool, bool) {
+       return convolution(x, w, b, {stride, dilation, padding, padding, groups});
+     }},
+    {"miopen_convolution_transpose(Tensor self, Tensor weight, Tensor? bias, SymInt[] padding, SymInt[] output_padding, SymInt[] stride, SymInt[] dilation, SymInt groups, bool "
+     "benchmark, bool deterministic)",
+     Types::same,
+     [](Value x, Value w, std::optional<Value> b, Numbers padding, Numbers more, Numbers stride, Numbers dilation, int64_t groups, bool, bool) {
+       return convolution(x, w, b, {stride, dilation, padding, padding, groups, true, more});
+     }},
+    {"{cudnn_convolution_relu,miopen_convolution_relu}(Tensor self, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups)",
+     Types::same,
+     [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, int64_t groups) {
+       return relu(convolution(x, w, b, {stride, dilation, padding, padding, groups}));
+     }},
+    {"{cudnn_convolution_add_relu,miopen_convolution_add_relu}(Tensor self, Tensor weight, Tensor z, Scalar? alpha, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] "
+     "dilation, SymInt groups)",
+     Types::same,
+     [](Value x, Value w, Value z, std::optional<Scalar> alpha, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, int64_t groups) {
+       const Value y = convolution(x, w, b, {stride, dilation, padding, padding, groups});
+       return relu(y + (alpha ? z * Operand(*alpha) : z));
+     }},
 };
 
 }  // namespace

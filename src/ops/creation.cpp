@@ -57,6 +57,24 @@ Value triangle(const Value& x, int64_t diagonal, bool lower) {
   return select(keep, x, literal(g, 0, x.dtype()));
 }
 
+// Row and column of each element of a triangle, in the order of rows: [2, n]. Triangles of known sizes only, as in torch.
+Value triangle_indices(Graph& g, int64_t rows, int64_t columns, int64_t diagonal, bool lower, DType t) {
+  int64_t total = 0;
+  auto clamped = [&](int64_t n) { return std::clamp<int64_t>(n, 0, columns); };
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t first = lower ? 0 : clamped(row + diagonal), end = lower ? clamped(row + diagonal + 1) : columns;
+    total += end - first;
+  }
+  const Value row = ir::index(g, {rows, columns}, 0), column = ir::index(g, {rows, columns}, 1);
+  const Value inside = reshape(lower ? column - row <= diagonal : column - row >= diagonal, {Dim(rows * columns)});
+  const Value place = select(inside, scan("sum", cast(inside, DType::i64), 0) - 1, total);
+  auto listed = [&](const Value& x) {
+    const Value found = scatter(full(g, {Dim(total + 1)}, 0, DType::i64), {0}, {place}, 0, false, reshape(x, {Dim(rows * columns)}), "set");
+    return unsqueeze(slice(found, 0, Dim(0), Dim(total), 1), 0);
+  };
+  return cast(concat({listed(row), listed(column)}, 0), t);
+}
+
 const Definition definitions[] = {
     {"zeros(SymInt[] size, *, ScalarType? dtype=None)", [](Graph& g, Dims d, std::optional<DType> t) { return full(g, d, 0, t.value_or(DType::f32)); }},
     {"ones(SymInt[] size, *, ScalarType? dtype=None)", [](Graph& g, Dims d, std::optional<DType> t) { return full(g, d, 1, t.value_or(DType::f32)); }},
@@ -85,6 +103,10 @@ const Definition definitions[] = {
      [](Graph& g, Dim n, std::optional<DType> t) { return cast(equal(ir::index(g, {n, n}, 0), ir::index(g, {n, n}, 1)), t.value_or(DType::f32)); }},
     {"eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None)",
      [](Graph& g, Dim n, Dim m, std::optional<DType> t) { return cast(equal(ir::index(g, {n, m}, 0), ir::index(g, {n, m}, 1)), t.value_or(DType::f32)); }},
+    {"tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=4)",
+     [](Graph& g, int64_t rows, int64_t columns, int64_t offset, std::optional<DType> t) { return triangle_indices(g, rows, columns, offset, true, t.value_or(DType::i64)); }},
+    {"triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=4)",
+     [](Graph& g, int64_t rows, int64_t columns, int64_t offset, std::optional<DType> t) { return triangle_indices(g, rows, columns, offset, false, t.value_or(DType::i64)); }},
     {"tril(Tensor self, SymInt diagonal=0)", [](Value x, int64_t d) { return triangle(x, d, true); }},
     {"triu(Tensor self, SymInt diagonal=0)", [](Value x, int64_t d) { return triangle(x, d, false); }},
 };

@@ -58,6 +58,31 @@ std::vector<Value> nonzero_along_axes(const Value& x) {
   return unravel(nonzero_elements(x), dims);
 }
 
+// The same for the first `count` of them, a row for each and `fill` behind the last one: [count, rank].
+Value nonzero_rows(const Value& x, const Dim& count, int64_t fill) {
+  Graph& g = x.graph();
+  Dims dims = x.dims();
+  for (Dim& size : dims) size = max(size, 1);  // numbers are divided by it, of elements or not
+  const Dim n = x.numel();
+  const Value flag = reshape(to_bool(x), {n}), so_far = scan("sum", cast(flag, DType::i64), 0);
+  const Value place = select(flag, minimum(so_far - 1, Operand(count)), count);
+  const Value found = slice(scatter(full(g, {count + Dim(1)}, -1, DType::i64), {0}, {place}, 0, false, iota(g, n), "set"), 0, Dim(0), count, 1);
+  std::vector<Value> columns;
+  for (const Value& c : unravel(found, dims)) columns.push_back(unsqueeze(select(found < 0, fill, c), 1));
+  return columns.empty() ? full(g, {count, Dim(0)}, 0, DType::i64) : concat(std::move(columns), 1);
+}
+
+// How often each number from 0 on occurs, or the sum of its weights. There are as many results as the largest number says, and at least `least`.
+Value bincount(const Value& x, const std::optional<Value>& weights, const Dim& least) {
+  if (x.rank() != 1 || !is_integer(x.dtype())) fail(Code::unsupported, "bincount of {} of rank {}", name_of(x.dtype()), x.rank());
+  Graph& g = x.graph();
+  const DType t = !weights ? DType::i64 : weights->dtype() == DType::f32 ? DType::f32 : DType::f64;
+  if (weights) require(g, weights->numel(), Check::equal, x.numel(), "each number has a weight");
+  const Value each = weights ? cast(*weights, t) : full(g, x.dims(), 1, t), number = cast(x, DType::i64);
+  const Dim size = x.numel() == Dim(0) ? least : read_size(maximum(amax(number, {}) + 1, Operand(least)), std::nullopt);
+  return scatter(full(g, {size}, 0, t), {0}, {number}, 0, false, each, "add");
+}
+
 // torch's advanced indexing: which axes are indexed, and where the index dims go.
 struct Positions {
   Value x;  // the axes of each boolean index are one
@@ -344,6 +369,15 @@ const Definition definitions[] = {
        std::vector<Value> columns;
        for (const Value& c : nonzero_along_axes(x)) columns.push_back(unsqueeze(c, 1));
        return columns.size() == 1 ? columns[0] : concat(std::move(columns), 1);
+     }},
+    {"nonzero_static(Tensor self, *, SymInt size, int fill_value=-1)", [](Value x, Dim size, int64_t fill) { return nonzero_rows(x, size, fill); }},
+    {"bincount(Tensor self, Tensor? weights=None, SymInt minlength=0)", Types::each,
+     [](Value x, std::optional<Value> weights, Dim least) { return bincount(x, weights, least); }},
+    {"put(Tensor self, Tensor index, Tensor source, bool accumulate=False)", Types::each,
+     [](Value x, Value index, Value source, bool accumulate) {
+       const Dim n = index.numel();
+       const Value y = scatter(reshape(x, {x.numel()}), {0}, {reshape(long_position(index), {n})}, 0, true, reshape(same_type(x, source), {n}), accumulate ? "add" : "set");
+       return reshape(y, x.dims());
      }},
     {"masked_select(Tensor self, Tensor mask)", Types::each,
      [](Value x, Value mask) {

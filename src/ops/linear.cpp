@@ -322,6 +322,12 @@ const Definition definitions[] = {
     {"linear(Tensor input, Tensor weight, Tensor? bias=None)", Types::same, [](Value x, Value w, std::optional<Value> b) { return linear(x, w, b); }},
     {"matmul(Tensor self, Tensor other)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
     {"mm(Tensor self, Tensor mat2)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
+    // Of int8 matrices, added in int32.
+    {"_int_mm(Tensor self, Tensor mat2)", Types::same,
+     [](Value a, Value b) {
+       if (a.dtype() != DType::i8) fail(Code::unsupported, "_int_mm of {}", name_of(a.dtype()));
+       return matmul(cast(a, DType::i32), cast(b, DType::i32));
+     }},
     {"bmm(Tensor self, Tensor mat2)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
     {"mv(Tensor self, Tensor vec)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
     {"dot(Tensor self, Tensor tensor)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
@@ -338,6 +344,11 @@ const Definition definitions[] = {
     {"{outer,ger}(Tensor self, Tensor vec2)", Types::common, [](Value a, Value b) { return unsqueeze(a, 1) * b; }},
     {"addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)", Types::same,
      [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend_matmul(c, matmul(a, b), beta, alpha); }},
+    {"_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False)", Types::same,
+     [](Value c, Value a, Value b, Scalar beta, Scalar alpha, bool gelu) {
+       if (gelu) fail(Code::unsupported, "_addmm_activation with gelu: on a GPU torch takes another form of it than on the CPU");
+       return relu(blend_matmul(c, matmul(a, b), beta, alpha));
+     }},
     {"baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", Types::same,
      [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend_matmul(c, matmul(a, b), beta, alpha); }},
     {"addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)", Types::same,
@@ -377,6 +388,12 @@ const Definition definitions[] = {
      "bool return_debug_mask=False, *, float? scale=None)",
      Types::each,
      [](Value q, Value k, Value v, std::optional<Value> bias, bool, double dropout, bool causal, bool, std::optional<double> scale) {
+       return with_states(sdpa(q, k, v, bias, dropout, causal, scale, false), log_sums(q, k, bias, causal, scale), 5);
+     }},
+    {"_scaled_dot_product_fused_attention_overrideable(Tensor query, Tensor key, Tensor value, Tensor? attn_bias=None, float dropout_p=0.0, bool is_causal=False, bool "
+     "return_debug_mask=False, *, float? scale=None)",
+     Types::each,
+     [](Value q, Value k, Value v, std::optional<Value> bias, double dropout, bool causal, bool, std::optional<double> scale) {
        return with_states(sdpa(q, k, v, bias, dropout, causal, scale, false), log_sums(q, k, bias, causal, scale), 5);
      }},
 };

@@ -140,6 +140,14 @@ std::vector<Value> batch_norm_functional(const Value& x, const std::optional<Val
   return {y, flat_mean, r, blend(running_mean, flat_mean), blend(running_var, unbiased)};
 }
 
+// Batch norm's result in eval mode with `count` empty statistics, and with an empty reserve if it has a type.
+std::vector<Value> with_no_statistics(const Value& y, size_t count, std::optional<DType> reserve) {
+  std::vector<Value> results{y};
+  results.insert(results.end(), count, full(y.graph(), {Dim(0)}, 0, widened(y).dtype()));
+  if (reserve) results.push_back(full(y.graph(), {Dim(0)}, 0, *reserve));
+  return results;
+}
+
 const Definition definitions[] = {
     {"softmax.int(Tensor self, int dim, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return softmax(x, d, t); }},
     {"special_softmax(Tensor self, int dim, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return softmax(x, d, t); }},
@@ -182,6 +190,21 @@ const Definition definitions[] = {
      [](Value x, std::optional<Value> w, std::optional<Value> b, std::optional<Value> m, std::optional<Value> v, bool training, double, double eps, bool) {
        return batch_norm(x, w, b, m, v, training, eps);
      }},
+    // What torch calls on a GPU. Behind the result come statistics for training, which are empty.
+    {"cudnn_batch_norm(Tensor input, Tensor weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float exponential_average_factor, float epsilon)",
+     Types::each,
+     [](Value x, Value w, std::optional<Value> b, std::optional<Value> m, std::optional<Value> v, bool training, double, double eps) {
+       return with_no_statistics(batch_norm(x, w, b, m, v, training, eps), 2, DType::u8);
+     }},
+    {"miopen_batch_norm(Tensor input, Tensor weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float exponential_average_factor, float epsilon)",
+     Types::each,
+     [](Value x, Value w, std::optional<Value> b, std::optional<Value> m, std::optional<Value> v, bool training, double, double eps) {
+       return with_no_statistics(batch_norm(x, w, b, m, v, training, eps), 2, std::nullopt);
+     }},
+    {"_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps)", Types::each,
+     [](Value x, std::optional<Value> w, std::optional<Value> b, std::optional<Value> m, std::optional<Value> v, double, double eps) {
+       return with_no_statistics(batch_norm(x, w, b, m, v, false, eps), 2, DType::u8);
+     }},
     {"native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps)", Types::each,
      [](Value x, std::optional<Value> w, std::optional<Value> b, std::optional<Value> m, std::optional<Value> v, bool training, double, double eps) {
        const Value y = batch_norm(x, w, b, m, v, training, eps);  // first, as it refuses
@@ -194,8 +217,7 @@ const Definition definitions[] = {
      }},
     {"_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps)", Types::each,
      [](Value x, std::optional<Value> w, std::optional<Value> b, Value m, Value v, bool training, double, double eps) {
-       const Value none = full(x.graph(), {Dim(0)}, 0, widened(x).dtype());
-       return std::tuple(batch_norm(x, w, b, m, v, training, eps), none, none);
+       return with_no_statistics(batch_norm(x, w, b, m, v, training, eps), 2, std::nullopt);
      }},
     {"_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps)", Types::each,
      [](Value x, std::optional<Value> w, std::optional<Value> b, bool, double, double eps) {
@@ -205,8 +227,7 @@ const Definition definitions[] = {
      }},
     {"_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps)", Types::each,
      [](Value x, std::optional<Value> w, std::optional<Value> b, Value m, Value v, double, double eps) {
-       Value none = full(x.graph(), {Dim(0)}, 0, widened(x).dtype());
-       return std::tuple(batch_norm(x, w, b, m, v, false, eps), none, none);
+       return with_no_statistics(batch_norm(x, w, b, m, v, false, eps), 2, std::nullopt);
      }},
     {"_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps)",
      Types::each,

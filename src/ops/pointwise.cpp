@@ -131,6 +131,16 @@ const Definition definitions[] = {
     {"hypot(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return ir::map(Op::hypot, {a, b}); }},
     {"nextafter(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return ir::map(Op::nextafter, {a, b}); }},
     {"gcd(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return ir::map(Op::gcd, {a, b}); }},
+    {"lcm(Tensor self, Tensor other)", Types::common,
+     [](Value a, Value b) {
+       const Value divisor = ir::map(Op::gcd, {a, b});
+       return abs(ir::map(Op::truncdiv, {a, select(equal(divisor, 0), 1, divisor)}) * b);
+     }},
+    {"ldexp.Tensor(Tensor self, Tensor other)", Types::each,
+     [](Value x, Value e) {
+       if (is_bool(e.dtype())) fail(Code::unsupported, "ldexp by a power that is a bool");
+       return x * ir::map(Op::pow, {2.0, e});
+     }},
     {"logaddexp(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return logaddexp(a, b); }},
     {"logaddexp2(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return logaddexp2(a, b); }},
     {"xlogy.{Tensor,Scalar_Other,Scalar_Self}({Tensor,Tensor,Scalar} self, {Tensor,Scalar,Tensor} other)", Types::floats, [](Value a, Value b) { return select(ir::map(Op::is_nan, {b}), b, select(equal(a, 0), 0.0, a * log(b))); }},

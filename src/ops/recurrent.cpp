@@ -38,19 +38,27 @@ Value part(const Value& x, int64_t n, int64_t count) {
   return slice(x, -1, size * n, size * (n + 1), 1);
 }
 
-State lstm_step(const Cell& cell, const Value& input, const State& before) {
-  const Value gates = input + with_bias(times(before[0], cell.from_hidden), cell.hidden_bias);
+// The hidden state and the cell state, from the sums of the four gates.
+State lstm_of_gates(const Value& gates, const Value& before) {
   auto gate = [&](int64_t n) { return part(gates, n, 4); };
-  const Value state = sigmoid(gate(1)) * before[1] + sigmoid(gate(0)) * tanh(gate(2));
-  const Value hidden = sigmoid(gate(3)) * tanh(state);
-  return {cell.projection ? times(hidden, *cell.projection) : hidden, state};
+  const Value state = sigmoid(gate(1)) * before + sigmoid(gate(0)) * tanh(gate(2));
+  return {sigmoid(gate(3)) * tanh(state), state};
+}
+
+Value gru_of_gates(const Value& input, const Value& hidden, const Value& before) {
+  auto gate = [&](int64_t n) { return sigmoid(part(input, n, 3) + part(hidden, n, 3)); };
+  const Value fresh = tanh(part(input, 2, 3) + gate(0) * part(hidden, 2, 3));
+  return fresh + gate(1) * (before - fresh);
+}
+
+State lstm_step(const Cell& cell, const Value& input, const State& before) {
+  State next = lstm_of_gates(input + with_bias(times(before[0], cell.from_hidden), cell.hidden_bias), before[1]);
+  if (cell.projection) next[0] = times(next[0], *cell.projection);
+  return next;
 }
 
 State gru_step(const Cell& cell, const Value& input, const State& before) {
-  const Value hidden = with_bias(times(before[0], cell.from_hidden), cell.hidden_bias);
-  auto gate = [&](int64_t n) { return sigmoid(part(input, n, 3) + part(hidden, n, 3)); };
-  const Value fresh = tanh(part(input, 2, 3) + gate(0) * part(hidden, 2, 3));
-  return {fresh + gate(1) * (before[0] - fresh)};
+  return {gru_of_gates(input, with_bias(times(before[0], cell.from_hidden), cell.hidden_bias), before[0])};
 }
 
 State tanh_step(const Cell& cell, const Value& input, const State& before) { return {tanh(input + with_bias(times(before[0], cell.from_hidden), cell.hidden_bias))}; }
@@ -107,6 +115,42 @@ State one_step(Value x, const State& before, Value from_input, Value from_hidden
   return step(cell, with_bias(times(x, from_input), input_bias), before);
 }
 
+// Which layer an operator of a library computes, by its number.
+Step step_of(int64_t mode) {
+  constexpr Step steps[] = {relu_step, tanh_step, lstm_step, gru_step};
+  if (mode < 0 || mode >= std::ssize(steps)) fail(Code::invalid_input, "a recurrent layer of mode {}", mode);
+  return steps[mode];
+}
+bool has_cell_state(int64_t mode) { return step_of(mode) == lstm_step; }
+
+// In the place of results that only training reads.
+Value unread(const Value& x) { return full(x.graph(), {}, false, DType::b8); }
+
+// cuDNN's and MIOpen's layers: the output, the last hidden and cell states, and what training reads.
+Values library_layers(const Value& x, const Values& weights, int64_t weights_each, const Value& hidden, const Bias& cell, int64_t mode, bool projects, const Dims& batch_sizes,
+                      Form form) {
+  if (!batch_sizes.empty()) fail(Code::unsupported, "a recurrent layer of packed sequences");
+  form.biases = weights_each > (projects ? 3 : 2);
+  State first{hidden};
+  if (cell && has_cell_state(mode)) first.push_back(*cell);
+  Values results = recurrent(x, first, weights, form, step_of(mode), projects);
+  if (results.size() < 3) results.push_back(full(x.graph(), {Dim(0)}, 0, x.dtype()));
+  results.insert(results.end(), 2, unread(x));
+  return results;
+}
+
+// One direction of one layer, as oneDNN has it: weights and states of that direction alone. Results: the output, the last states and what training reads.
+Values one_direction(const Value& given, Values weights, const Value& hidden, const Value& cell, bool backward, int64_t mode, bool biases, bool batch_first) {
+  const Value x = batch_first ? transpose(given, 0, 1) : given;
+  if (!x.dim(0).constant()) fail(Code::unsupported, "a recurrent layer over a number of steps that is open");
+  Cell layer{weights[0], weights[1], {}, {}, {}};
+  if (biases) layer.input_bias = weights[2], layer.hidden_bias = weights[3];
+  State state{take(hidden, 0, 0)};
+  if (has_cell_state(mode)) state.push_back(take(cell, 0, 0));
+  const Value y = direction(layer, step_of(mode), x, state, backward);
+  return {batch_first ? transpose(y, 0, 1) : y, unsqueeze(state[0], 0), state.size() > 1 ? unsqueeze(state[1], 0) : full(x.graph(), {Dim(0)}, 0, x.dtype()), unread(x)};
+}
+
 const Definition definitions[] = {
     {"lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first)", Types::same,
      [](Value x, Values hx, Values params, bool biases, int64_t layers, double dropout, bool train, bool bidirectional, bool batch_first) {
@@ -137,6 +181,37 @@ const Definition definitions[] = {
      [](Value x, Value hx, Value w, Value v, Bias b, Bias c) { return one_step(x, {hx}, w, v, b, c, tanh_step)[0]; }},
     {"rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None)", Types::same,
      [](Value x, Value hx, Value w, Value v, Bias b, Bias c) { return one_step(x, {hx}, w, v, b, c, relu_step)[0]; }},
+    // The forms of the libraries that torch calls on each device.
+    {"_thnn_fused_lstm_cell(Tensor input_gates, Tensor hidden_gates, Tensor cx, Tensor? input_bias=None, Tensor? hidden_bias=None)", Types::same,
+     [](Value input, Value hidden, Value before, Bias b, Bias c) {
+       State next = lstm_of_gates(with_bias(input, b) + with_bias(hidden, c), before);
+       next.push_back(unread(input));
+       return next;
+     }},
+    {"_thnn_fused_gru_cell(Tensor input_gates, Tensor hidden_gates, Tensor hx, Tensor? input_bias=None, Tensor? hidden_bias=None)", Types::same,
+     [](Value input, Value hidden, Value before, Bias b, Bias c) { return std::pair(gru_of_gates(with_bias(input, b), with_bias(hidden, c), before), unread(input)); }},
+    {"_cudnn_rnn(Tensor input, Tensor[] weight, int weight_stride0, Tensor? weight_buf, Tensor hx, Tensor? cx, int mode, SymInt hidden_size, SymInt proj_size, int num_layers, bool "
+     "batch_first, float dropout, bool train, bool bidirectional, SymInt[] batch_sizes, Tensor? dropout_state)",
+     Types::each,
+     [](Value x, Values weights, int64_t each, Bias, Value h, Bias c, int64_t mode, Dim, Dim projection, int64_t layers, bool batch_first, double dropout, bool train,
+        bool bidirectional, Dims batch_sizes, Bias) {
+       return library_layers(x, weights, each, h, c, mode, !(projection == Dim(0)), batch_sizes, {false, layers, dropout, train, bidirectional, batch_first});
+     }},
+    {"miopen_rnn(Tensor input, Tensor[] weight, int weight_stride0, Tensor hx, Tensor? cx, int mode, int hidden_size, int num_layers, bool batch_first, float dropout, bool train, "
+     "bool bidirectional, int[] batch_sizes, Tensor? dropout_state)",
+     Types::each,
+     [](Value x, Values weights, int64_t each, Value h, Bias c, int64_t mode, int64_t, int64_t layers, bool batch_first, double dropout, bool train, bool bidirectional,
+        Dims batch_sizes, Bias) {
+       return library_layers(x, weights, each, h, c, mode, false, batch_sizes, {false, layers, dropout, train, bidirectional, batch_first});
+     }},
+    {"mkldnn_rnn_layer(Tensor input, Tensor weight0, Tensor weight1, Tensor weight2, Tensor weight3, Tensor hx_, Tensor cx_, bool reverse, int[] batch_sizes, int mode, int "
+     "hidden_size, int num_layers, bool has_biases, bool bidirectional, bool batch_first, bool train)",
+     Types::same,
+     [](Value x, Value w, Value v, Value b, Value c, Value h, Value cell, bool backward, Dims batch_sizes, int64_t mode, int64_t, int64_t layers, bool biases, bool bidirectional,
+        bool batch_first, bool) {
+       if (!batch_sizes.empty() || layers != 1 || bidirectional) fail(Code::unsupported, "mkldnn_rnn_layer of packed sequences or several layers");
+       return one_direction(x, {w, v, b, c}, h, cell, backward, mode, biases, batch_first);
+     }},
 };
 
 }  // namespace

@@ -74,6 +74,18 @@ Value norm(Value x, const Scalar& ord, const Axes& dim, bool keepdim, std::optio
   return cast(y, result);
 }
 
+// Each slice along `dim` is scaled down to a norm of at most `most`.
+Value renorm(const Value& given, double p, int64_t dim, double most) {
+  if (!is_float(given.dtype())) fail(Code::unsupported, "renorm of {}", name_of(given.dtype()));
+  const Value x = widened(given);
+  Axes others;
+  for (Axis a = 0; a < x.rank(); ++a) {
+    if (a != x.axis(dim)) others.push_back(a);
+  }
+  const Value size = norm(x, p, others, true, std::nullopt);
+  return cast(x * select(size > most, most / (size + 1e-7), 1.0), given.dtype());
+}
+
 // ord and dim of torch.linalg.norm: a vector norm over one axis or over all, a matrix norm over two.
 Value linalg_norm(Value x, const std::optional<Scalar>& ord, std::optional<Axes> dim, bool keepdim, std::optional<DType> t) {
   if (t) x = cast(x, *t);
@@ -217,6 +229,7 @@ Value histc(const Value& x, int64_t bins, const Scalar& min, const Scalar& max) 
 }
 
 const Definition definitions[] = {
+    {"renorm(Tensor self, Scalar p, int dim, Scalar maxnorm)", [](Value x, Scalar p, int64_t d, Scalar most) { return renorm(x, p.to_double(), d, most.to_double()); }},
     {"sum(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return summed(x, {}, false, t); }},
     {"prims::sum(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None)",
      [](Value x, std::optional<Axes> d, std::optional<DType> t) { return d && d->empty() ? (t ? cast(x, *t) : x) : summed(x, axes_of(d), false, t.value_or(x.dtype())); }},

@@ -425,6 +425,10 @@ const Definition definitions[] = {
     {"{grid_sampler,grid_sampler_2d,grid_sampler_3d}(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)", Types::same,
      [](Value x, Value grid, int64_t mode, int64_t outside, bool corners) { return grid_sample(x, grid, mode, outside, corners); }},
     {"affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners)", [](Value theta, Dims size, bool corners) { return affine_grid(theta, size, corners); }},
+    // cuDNN's: linear, with zeros outside, and with the corners of the image at -1 and 1.
+    {"cudnn_grid_sampler(Tensor self, Tensor grid)", Types::same, [](Value x, Value grid) { return grid_sample(x, grid, 0, 0, true); }},
+    {"cudnn_affine_grid_generator(Tensor theta, int N, int C, int H, int W)",
+     [](Value theta, int64_t n, int64_t c, int64_t h, int64_t w) { return affine_grid(theta, {n, c, h, w}, true); }},
     {"pixel_shuffle(Tensor self, int upscale_factor)", [](Value x, int64_t r) { return pixel_shuffle(x, r); }},
     {"pixel_unshuffle(Tensor self, int downscale_factor)", [](Value x, int64_t r) { return pixel_unshuffle(x, r); }},
     {"{channel_shuffle,native_channel_shuffle}(Tensor self, SymInt groups)", [](Value x, Dim groups) { return channel_shuffle(x, groups); }},

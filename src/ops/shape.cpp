@@ -116,6 +116,43 @@ Value repeat_interleave(Value x, const Dim& n, std::optional<int64_t> dim) {
   return reshape(expand(unsqueeze(x, a + 1), wide), merged);
 }
 
+// Number i as often as repeats[i] says, one after another: [total]. Without a size it is read from data.
+Value repeated_numbers(const Value& repeats, const std::optional<Dim>& size) {
+  if (repeats.rank() != 1) fail(Code::unsupported, "repeat_interleave by a tensor of rank {}", repeats.rank());
+  if (repeats.dtype() != DType::i64 && repeats.dtype() != DType::i32) fail(Code::unsupported, "repeat_interleave by {}", name_of(repeats.dtype()));
+  Graph& g = repeats.graph();
+  const Value ends = scan("sum", cast(repeats, DType::i64), 0);
+  const Dim total = size ? *size : read_size(sum(repeats, {}), std::nullopt);
+  // How many have ended before each place.
+  const Value ended = scatter(full(g, {total + Dim(1)}, 0, DType::i64), {0}, {ends}, 0, false, full(g, ends.dims(), 1, DType::i64), "add");
+  return scan("sum", slice(ended, 0, Dim(0), total, 1), 0);
+}
+
+Value repeat_interleave(Value x, Value repeats, std::optional<int64_t> dim, const std::optional<Dim>& size) {
+  if (!dim) x = reshape(x, {Dim(-1)});
+  x = at_least_1d(x);
+  const Axis axis = x.axis(dim.value_or(0));
+  if (repeats.numel() == Dim(1)) repeats = expand(reshape(repeats, {Dim(1)}), {x.dim(axis)});
+  require(x.graph(), repeats.dim(0), ir::Check::equal, x.dim(axis), "each element of the axis is repeated by a number of its own");
+  return gather(x, {axis}, {repeated_numbers(repeats, size)}, axis, false);
+}
+
+Value block_diagonal(const std::vector<Value>& given) {
+  std::vector<Value> blocks;
+  Dim width = 0, before = 0;
+  for (const Value& x : given) {
+    if (x.rank() > 2) fail(Code::invalid_input, "block_diag of rank {}", x.rank());
+    blocks.push_back(x.rank() == 2 ? x : reshape(x, {Dim(1), x.numel()}));
+    width += blocks.back().dim(1);
+  }
+  for (Value& block : blocks) {
+    const Dim own = block.dim(1), after = width - before - own;
+    block = pad(block, {0, before}, {0, after}, 0);
+    before += own;
+  }
+  return concat(std::move(blocks), 0);
+}
+
 std::vector<Value> broadcast_tensors(const std::vector<Value>& given) {
   std::vector<Dims> shapes;
   for (const Value& x : given) shapes.push_back(x.dims());
@@ -356,7 +393,7 @@ AffineMap slice_of(const Value& x, int64_t dim, std::optional<Dim> start, std::o
 }
 
 const Definition definitions[] = {
-    {"view(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
+    {"{view,view_copy}(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
     {"_unsafe_view(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
     {"reshape(Tensor self, SymInt[] shape)", [](Value x, Dims d) { return reshape(x, d); }},
     {"_reshape_copy(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
@@ -374,28 +411,28 @@ const Definition definitions[] = {
        d.insert(d.begin() + static_cast<int64_t>(a), sizes.begin(), sizes.end());
        return reshape(x, d);
      }},
-    {"permute(Tensor self, int[] dims)", [](Value x, Axes order) { return permute(x, order); }},
-    {"transpose.int(Tensor self, int dim0, int dim1)", [](Value x, int64_t a, int64_t b) { return transpose(x, a, b); }},
+    {"{permute,permute_copy}(Tensor self, int[] dims)", [](Value x, Axes order) { return permute(x, order); }},
+    {"{transpose,transpose_copy}.int(Tensor self, int dim0, int dim1)", [](Value x, int64_t a, int64_t b) { return transpose(x, a, b); }},
     {"swapaxes(Tensor self, int axis0, int axis1)", [](Value x, int64_t a, int64_t b) { return transpose(x, a, b); }},
     {"swapdims(Tensor self, int dim0, int dim1)", [](Value x, int64_t a, int64_t b) { return transpose(x, a, b); }},
-    {"t(Tensor self)", [](Value x) { return x.rank() < 2 ? x : transpose(x, 0, 1); }},
+    {"{t,t_copy}(Tensor self)", [](Value x) { return x.rank() < 2 ? x : transpose(x, 0, 1); }},
     {"numpy_T(Tensor self)", [](Value x) { Axes o; for (Axis i = x.rank(); i-- > 0;) o.push_back(i); return permute(x, o); }},
     {"adjoint(Tensor self)", [](Value x) { return x.rank() == 0 ? x : transpose(x, -2, -1); }},
     {"mH(Tensor self)", [](Value x) { return x.rank() == 0 ? x : transpose(x, -2, -1); }},
     {"mT(Tensor self)", [](Value x) { return x.rank() == 0 ? x : transpose(x, -2, -1); }},
     {"{moveaxis,movedim}.int(Tensor self, int source, int destination)", [](Value x, int64_t a, int64_t b) { return movedim(x, {a}, {b}); }},
     {"{moveaxis,movedim}.intlist(Tensor self, int[] source, int[] destination)", [](Value x, Axes a, Axes b) { return movedim(x, a, b); }},
-    {"expand(Tensor self, SymInt[] size)", [](Value x, Dims d) { return expand(x, d); }},
+    {"{expand,expand_copy}(Tensor self, SymInt[] size)", [](Value x, Dims d) { return expand(x, d); }},
     {"expand_as(Tensor self, Tensor other)", Types::each, [](Value x, Value o) { return expand(x, o.dims()); }},
     {"broadcast_to(Tensor self, SymInt[] size)", [](Value x, Dims d) { return expand(x, d); }},
-    {"unsqueeze(Tensor self, int dim)", [](Value x, int64_t d) { return unsqueeze(x, d); }},
-    {"squeeze(Tensor self)", [](Value x) { Axes a; for (Axis i = 0; i < x.rank(); ++i) a.push_back(i); return squeeze_all(x, a); }},
-    {"squeeze.dim(Tensor self, int dim)", [](Value x, int64_t d) { return squeeze(x, d); }},
-    {"squeeze.dims(Tensor self, int[] dim)", [](Value x, Axes d) { return squeeze_all(x, d); }},
-    {"slice.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)",
+    {"{unsqueeze,unsqueeze_copy}(Tensor self, int dim)", [](Value x, int64_t d) { return unsqueeze(x, d); }},
+    {"{squeeze,squeeze_copy}(Tensor self)", [](Value x) { Axes a; for (Axis i = 0; i < x.rank(); ++i) a.push_back(i); return squeeze_all(x, a); }},
+    {"{squeeze,squeeze_copy}.dim(Tensor self, int dim)", [](Value x, int64_t d) { return squeeze(x, d); }},
+    {"{squeeze,squeeze_copy}.dims(Tensor self, int[] dim)", [](Value x, Axes d) { return squeeze_all(x, d); }},
+    {"{slice,slice_copy}.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)",
      [](Value x, int64_t dim, std::optional<Dim> start, std::optional<Dim> end, int64_t step) { return slice(x, dim, start, end, step); }},
-    {"select.int(Tensor self, int dim, SymInt index)", [](Value x, int64_t d, Dim i) { return take(x, d, i); }},
-    {"narrow(Tensor self, int dim, SymInt start, SymInt length)", [](Value x, int64_t d, Dim start, Dim length) { return narrow(x, d, start, length); }},
+    {"{select,select_copy}.int(Tensor self, int dim, SymInt index)", [](Value x, int64_t d, Dim i) { return take(x, d, i); }},
+    {"{narrow,narrow_copy}(Tensor self, int dim, SymInt start, SymInt length)", [](Value x, int64_t d, Dim start, Dim length) { return narrow(x, d, start, length); }},
     {"narrow.Tensor(Tensor self, int dim, Tensor start, SymInt length)", Types::each,
      [](Value x, int64_t d, Value start, Dim length) {
        Axis axis = x.axis(d);
@@ -403,11 +440,11 @@ const Definition definitions[] = {
      }},
     {"split.Tensor(Tensor self, SymInt split_size, int dim=0)", [](Recorded r, Value x, Dim size, int64_t dim) { return split(r, x, size, dim); }},
     {"split.sizes(Tensor self, SymInt[] split_size, int dim=0)", [](Value x, Dims sizes, int64_t dim) { return pieces(at_least_1d(x), dim, sizes); }},
-    {"split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0)", [](Value x, Dims sizes, int64_t dim) { return pieces(at_least_1d(x), dim, sizes); }},
-    {"unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0)", [](Recorded r, Value x, Dim size, int64_t dim) { return split(r, x, size, dim); }},
+    {"{split_with_sizes,split_with_sizes_copy,unsafe_split_with_sizes}(Tensor self, SymInt[] split_sizes, int dim=0)", [](Value x, Dims sizes, int64_t dim) { return pieces(at_least_1d(x), dim, sizes); }},
+    {"{unsafe_split,split_copy}.Tensor(Tensor self, SymInt split_size, int dim=0)", [](Recorded r, Value x, Dim size, int64_t dim) { return split(r, x, size, dim); }},
     {"chunk(Tensor self, int chunks, int dim=0)", [](Recorded r, Value x, int64_t n, int64_t dim) { return chunk(r, x, n, dim); }},
     {"unsafe_chunk(Tensor self, int chunks, int dim=0)", [](Recorded r, Value x, int64_t n, int64_t dim) { return chunk(r, x, n, dim); }},
-    {"unbind.int(Tensor self, int dim=0)", [](Recorded r, Value x, int64_t dim) { return unbind(r, x, dim); }},
+    {"{unbind,unbind_copy}.int(Tensor self, int dim=0)", [](Recorded r, Value x, int64_t dim) { return unbind(r, x, dim); }},
     {"cat(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return concat(parts, dim); }},
     {"{concat,concatenate}(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return concat(parts, dim); }},
     {"stack(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return stack(parts, dim); }},
@@ -431,6 +468,10 @@ const Definition definitions[] = {
     {"tile(Tensor self, SymInt[] dims)", [](Value x, Dims times) { while (static_cast<int64_t>(times.size()) < x.rank()) times.insert(times.begin(), Dim(1)); return repeat(x, times); }},
     {"repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None)",
      [](Value x, Dim n, std::optional<int64_t> dim, std::optional<Dim>) { return repeat_interleave(x, n, dim); }},
+    {"repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None)", [](Value repeats, std::optional<Dim> size) { return repeated_numbers(repeats, size); }},
+    {"repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None)", Types::each,
+     [](Value x, Value repeats, std::optional<int64_t> dim, std::optional<Dim> size) { return repeat_interleave(x, repeats, dim, size); }},
+    {"block_diag(Tensor[] tensors)", Types::each, [](std::vector<Value> given) { return block_diagonal(given); }},
     {"broadcast_tensors(Tensor[] tensors)", Types::each, [](std::vector<Value> given) { return broadcast_tensors(given); }},
     {"meshgrid(Tensor[] tensors)", Types::each, [](std::vector<Value> given) { return meshgrid(given, "ij"); }},
     {"meshgrid.indexing(Tensor[] tensors, *, str indexing)", Types::each, [](std::vector<Value> given, std::string indexing) { return meshgrid(given, indexing); }},
@@ -449,9 +490,9 @@ const Definition definitions[] = {
     {"column_stack(Tensor[] tensors)", Types::each, [](std::vector<Value> parts) { for (Value& p : parts) p = p.rank() < 2 ? unsqueeze(at_least_1d(p), 1) : p; return concat(parts, 1); }},
     {"{vstack,row_stack}(Tensor[] tensors)", Types::each, [](std::vector<Value> parts) { for (Value& p : parts) p = p.rank() < 2 ? unsqueeze(at_least_1d(p), 0) : p; return concat(parts, 0); }},
     {"trace(Tensor self)", [](Value x) { return sum(diagonal(x, 0, 0, 1), {0}); }},
-    {"diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
+    {"{diagonal,diagonal_copy}(Tensor self, int offset=0, int dim1=0, int dim2=1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
     {"linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
-    {"unfold(Tensor self, int dimension, int size, int step)", [](Value x, int64_t d, int64_t size, int64_t step) { return unfold(x, d, size, step); }},
+    {"{unfold,unfold_copy}(Tensor self, int dimension, int size, int step)", [](Value x, int64_t d, int64_t size, int64_t step) { return unfold(x, d, size, step); }},
     {"im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride)", [](Value x, Axes kernel, Axes dilation, Axes padding, Axes stride) { return columns(x, kernel, dilation, padding, stride); }},
     {"col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride)",
      [](Value x, Dims size, Axes kernel, Axes dilation, Axes padding, Axes stride) { return image_of_columns(x, size, kernel, dilation, padding, stride); }},
@@ -471,8 +512,8 @@ const Definition definitions[] = {
     {"replication_pad3d(Tensor self, SymInt[6] padding)", [](Value x, Dims amounts) { return mirrored_pad(x, amounts, "replicate"); }},
     {"clone(Tensor self)", [](Value x) { return x; }},
     {"contiguous(Tensor self)", [](Value x) { return x; }},
-    {"alias(Tensor self)", [](Value x) { return x; }},
-    {"detach(Tensor self)", [](Value x) { return x; }},
+    {"{alias,alias_copy}(Tensor self)", [](Value x) { return x; }},
+    {"{detach,detach_copy}(Tensor self)", [](Value x) { return x; }},
     {"detach_(Tensor self)", [](Value x) { return x; }},
     {"lift_fresh_copy(Tensor self)", [](Value x) { return x; }},
     {"lift_fresh(Tensor self)", [](Value x) { return x; }},

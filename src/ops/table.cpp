@@ -11,7 +11,7 @@ namespace ingot::ops {
 
 #define INGOT_FAMILIES(X) \
   X(pointwise) \
-  X(activation) X(comparison) X(creation) X(shape) X(reduction) X(linear) X(normalization) X(convolution) X(pooling) X(resize) X(indexing) X(distance) X(transformer) X(recurrent)
+  X(activation) X(comparison) X(creation) X(shape) X(reduction) X(linear) X(normalization) X(convolution) X(pooling) X(resize) X(indexing) X(distance) X(loss) X(transformer) X(recurrent)
 #define X(name) std::span<const Definition> name##_definitions();
 INGOT_FAMILIES(X)
 #undef X
@@ -73,7 +73,9 @@ std::string Arguments::text(size_t i, const Attribute& v) const {
 }
 
 DType Arguments::dtype(size_t i, const Attribute& v) const {
+  constexpr int64_t torch_int64 = 4;  // a schema's default is torch's number of a dtype
   if (auto* t = std::get_if<DType>(&v.value)) return *t;
+  if (auto* n = std::get_if<int64_t>(&v.value); n != nullptr && *n == torch_int64) return DType::i64;
   bad(i, "a dtype");
 }
 
