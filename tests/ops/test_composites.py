@@ -65,7 +65,7 @@ def is_kept(op) -> bool:
 
 # The graphs of these have other operators for another reason.
 APART = {
-    "nn.functional.dropout": "in training mode its numbers are torch's",
+    "native_batch_norm": "torch always decomposes it",
     "corrcoef": "torch.export does not take it",
     "cov": "torch.export does not take it",
 }
@@ -86,7 +86,8 @@ def test_composites(op, mode):
             pytest.skip("torch.export does not take it")
         kept = set(filter(is_kept, targets(program.graph)))
         with contextlib.suppress(backend.NotFunctional):
-            found = just_in_time(sample)
+            if not (found := just_in_time(sample)):
+                pytest.skip("torch.compile takes no graph of it")
             assert kept <= found, f"only by torch.export: {kept - found}"
             left = {o for o in found if _is_cia_op(o) and not composites.has_row(o) and not o._schema.is_mutable}
             assert not left, f"composites without a row: {left}"
