@@ -338,7 +338,7 @@ const Definition definitions[] = {
     {"special_zeta.{,other_scalar,self_scalar}({Tensor,Tensor,Scalar} self, {Tensor,Scalar,Tensor} other)", Types::floats,
      [](Value s, Value q) { return of_wide(s, [&](const Value& wide) { return zeta(wide, in_double(q)); }); }},
     {"{polygamma,special_polygamma}(int n, Tensor self)", [](int64_t n, Value x) { return polygamma(x, n); }},
-    {"{mvlgamma,special_multigammaln}(Tensor self, int p)", [](Value x, int64_t p) { return multivariate_lgamma(x, p); }},
+    {"{mvlgamma,special_multigammaln}(Tensor self, int p)", Types::numbers, [](Value x, int64_t p) { return multivariate_lgamma(x, p); }},
     {"special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n)",
      [](Value x, Scalar n) {
        return orthogonal(x, n, [](const Value& v) { return v; }, [](const Value& v, const Value& here, const Value& before, double) { return v * 2.0 * here - before; });

@@ -163,6 +163,7 @@ class Promotion {
     const DType t = ir::result_type(operands_);
     for (const Operand& o : operands_) {
       if (types_ == Types::numbers && (o.value ? is_bool(o.value->dtype()) : o.number.is_bool())) fail(Code::unsupported, "{}: torch takes no bools", arguments_.schema.target());
+      if (types_ == Types::only_floats && !is_float(t)) fail(Code::unsupported, "{}: torch takes no {}", arguments_.schema.target(), name_of(t));
     }
     if (types_ != Types::same) return types_ == Types::floats ? ir::float_type(t) : t;
     std::optional<DType> first;
