@@ -22,6 +22,7 @@ from .branches import Branches
 from .dims import Dims, relations, settle, with_least_sizes
 from .errors import Error, InputError, UnsupportedError
 from .given import Given, is_input
+from .guards import Guards
 from .program import Program, paired
 from .reshapes import Contiguous
 from .tracing import alone
@@ -96,7 +97,8 @@ class _Trace:
         return program
 
     def _program(self):
-        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, Branches() as branches:
+        branches = Branches()
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, branches, Guards(lambda: branches.found):
             program = torch.export.export(self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict)
         contiguous.leave_in(program.graph)
         branches.leave_in(program, self._strict)

@@ -271,6 +271,7 @@ Value unfold(Value x, int64_t dim, int64_t size, int64_t step) {
     return size == 1 ? reshape(x, {Dim(1)}) : full(x.graph(), {Dim(0)}, 0, x.dtype());
   }
   auto a = static_cast<size_t>(x.axis(dim));
+  require(x.graph(), size, ir::Check::less_equal, x.dims()[a], "the unfolded axis has room for a window");
   AffineMap map = permute_map(x.dims(), [&] {
     Axes order;
     for (Axis i = 0; i < x.rank(); ++i) order.push_back(i);
