@@ -9,7 +9,6 @@
 #include "base/assertion.h"
 #include "capture/guard.h"
 #include "capture/importer.h"
-#include "fmt/ranges.h"
 #include "ir/symbols.h"
 
 namespace ingot::capture {
@@ -105,13 +104,13 @@ std::string Importer::in_words(const Dim& d) const {
 
 std::string Importer::in_words(const Condition& c) const {
   if (c.either.empty()) return fmt::format("{} {} {}", in_words(c.left), c.equal ? "==" : c.unequal ? "!=" : "<=", in_words(c.right));
-  std::vector<std::string> parts;
+  std::string text;
   for (const std::vector<Condition>& part : c.either) {
-    std::vector<std::string> all;
-    for (const Condition& one : part) all.push_back(one.either.empty() ? in_words(one) : "(" + in_words(one) + ")");
-    parts.push_back(fmt::format("{}", fmt::join(all, " and ")));
+    std::string all;
+    for (const Condition& one : part) all += (all.empty() ? "" : " and ") + (one.either.empty() ? in_words(one) : "(" + in_words(one) + ")");
+    text += (text.empty() ? "" : " or ") + all;
   }
-  return fmt::format("{}", fmt::join(parts, " or "));
+  return text;
 }
 
 // One that the ranges imply needs no check. Error (unsupported) if it depends on a number that is given with each call: engines take tensors.

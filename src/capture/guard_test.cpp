@@ -43,7 +43,7 @@ TEST(Guard, Read) {
   EXPECT_EQ(read("max(3, L['x'].size()[0], 4) < min(7, L['x'].size()[0])"), "max(max(x, 3), 4) + 1 <= min(x, 7)");
   EXPECT_EQ(read("(L['x'].size()[0] <= 4) and (2 < L['x'].size()[0])"), "x <= 4 and 3 <= x");
   EXPECT_EQ(read("--L['x'].size()[0] == -5"), "x == -5");
-  EXPECT_EQ(read("(L['x'].size()[0] <= 4) or (L['x'].size()[0] == 9)"), "max(x - 4, 0)*(x - 9)*(x - 9) == 0");
+  EXPECT_EQ(read("(L['x'].size()[0] <= 4) or (L['x'].size()[0] == 9)"), "x*x*max(0, x - 4) - 18*x*max(0, x - 4) + 81*max(0, x - 4) == 0");
 }
 
 // The conditions that sympy writes; 1 where x and y break them.
