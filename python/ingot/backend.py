@@ -10,7 +10,7 @@ from torch._functorch.aot_autograd import aot_export_module
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-from . import autocast, composites, devices, effects, hidden_views, identities, numbers, overlap, passes as passes_
+from . import autocast, composites, devices, effects, grad_modes, hidden_views, identities, numbers, overlap, passes as passes_
 from .assemble import assemble, in_torch
 from .errors import UnsupportedError
 from .functional import NotFunctional, _first_line, from_aot, lays, same_sizes
@@ -26,7 +26,8 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
     inputs of the graph here. In grad mode results require gradients where eager's do, and backward through them raises
     UnsupportedError. Under torch.no_grad() a call is some microseconds quicker.
     """
-    if identities.settle(module.graph):
+    switches = grad_modes.settle(module.graph)
+    if identities.settle(module.graph) or switches:
         module.recompile()
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     examples = [_example(node, value) for node, value in zip(placeholders, example_inputs)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import logging
 import operator
 import os
 import re
@@ -22,6 +23,7 @@ from torch.fx.experimental import symbolic_shapes
 from torch.utils._sympy import functions
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.printers import PythonPrinter
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
@@ -29,6 +31,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 from . import errors, overlap
 from .overlap import NotFunctional, value_of
 
+log = logging.getLogger("ingot")
 _KEPT = "ingot_branches"
 CONDITION = "ingot_condition"  # in a node's meta: what it computes, over symbols that may be 0
 _INPUT_ERROR = errors.code_of(errors.InputError(""))
@@ -309,7 +312,10 @@ def with_checks(program: torch.export.ExportedProgram, branches: list[Branch], n
             tracer = _Values(module.graph, branch.line)
             known = {s: _read(leaves[index], axis, tracer) for s, (index, axis) in places.items()}
             words = {s: sympy.Symbol(_words(leaves[index].name, axis, names), integer=True) for s, (index, axis) in places.items()}
-            said = f"[ingot:{_INPUT_ERROR}] these input sizes do not fit the model: it was captured for {branch.condition.xreplace(words)}"
+            held = PythonPrinter().doprint(branch.condition.xreplace(words))
+            if len(places) == 1:  # it narrows the range of one axis
+                log.warning("the model's code branches on a size%s: the compiled module takes only sizes with %s", f" at {branch.line}" if branch.line else "", held)
+            said = f"[ingot:{_INPUT_ERROR}] these input sizes do not fit the model: it was captured for {held}"
             said += f"\n  at {branch.line}" if branch.line else ""
             holds = sympy_interp(_Compute, known, branch.condition)
             holds.node.meta[CONDITION] = condition
@@ -338,9 +344,13 @@ def _read(leaf, axis, tracer):
 
 
 class _Compute(PythonReferenceAnalysis):
-    """With the division that torch's own lacks for nodes."""
+    """With what torch's own lacks for nodes."""
 
     int_truediv = truediv = staticmethod(operator.truediv)
+
+    @staticmethod
+    def trunc_to_int(x, dtype):
+        return torch.sym_int(x)
 
 
 class _Values(torch.fx.proxy.GraphAppendingTracer):

@@ -22,6 +22,7 @@ from .branches import Branches
 from .dims import Dims, relations, settle, with_least_sizes
 from .errors import Error, InputError, UnsupportedError
 from .given import Given, is_input
+from .guards import Guards
 from .program import Program, paired
 from .reshapes import Contiguous
 from .tracing import alone
@@ -96,7 +97,8 @@ class _Trace:
         return program
 
     def _program(self):
-        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, Branches() as branches:
+        branches = Branches()
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, branches, Guards(lambda: branches.found):
             program = torch.export.export(self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict)
         contiguous.leave_in(program.graph)
         branches.leave_in(program, self._strict)
@@ -128,12 +130,13 @@ def _example(value, device):
 
 # ---- refusals
 
-_NEEDS_VALUES = (
-    fake_tensor.DataDependentOutputException,
-    fake_tensor.DynamicOutputShapeException,
-    fake_tensor.UnsupportedFakeTensorException,
-    fake_tensor.UnsupportedOperatorException,
-)
+# What torch's tracer cannot know, and what its exception's text says of it.
+_NEEDS_VALUES = {
+    fake_tensor.DataDependentOutputException: "{} reads a value that is known only when the model runs",
+    fake_tensor.DynamicOutputShapeException: "the size of the result of {} is known only when the model runs",
+    fake_tensor.UnsupportedOperatorException: "torch does not know the shape of the result of {}",
+    fake_tensor.UnsupportedFakeTensorException: "{}",
+}
 
 
 def _interrupted(problem) -> bool:
@@ -155,14 +158,16 @@ def _refusal(problem):
     reason = _reason(problem)
     if "found two different devices" in reason:
         return InputError(f"tensors on two devices meet in the model: {reason}", line, "move the model and all of its inputs to one device")
-    if isinstance(problem, _NEEDS_VALUES):
-        return UnsupportedError(f"torch.export does not take the model: {reason}", line, JUST_IN_TIME)
+    if (unknown := next((said for kind, said in _NEEDS_VALUES.items() if isinstance(problem, kind)), None)) is not None:
+        return UnsupportedError(f"torch.export does not take the model: {unknown.format(reason)}", line, JUST_IN_TIME)
     if isinstance(problem, torch._dynamo.exc.UserError) or isinstance(problem, RuntimeError) and line:
         return InputError(
             f"the model cannot be captured with these inputs: {reason}", line, "axes that the model needs to be equal want one name in shared_dims; axes that it fixes want one size"
         )
     if line and not _in_symbols(problem):
-        return None
+        if not _in_tracer(problem) or isinstance(problem, RuntimeError):
+            return None
+        reason = f"its tracer fails there ({type(problem).__name__}: {reason})"
     # Without a line of the model, torch has no form for what the model takes, keeps or returns.
     return UnsupportedError(f"torch.export does not take the model: {reason}", line, JUST_IN_TIME)
 
@@ -178,6 +183,12 @@ def _in_symbols(problem):
     """Whether torch's arithmetic of symbolic sizes raised it. Then it is a limit of torch.export, not an exception of the model."""
     innermost = traceback.extract_tb(problem.__traceback__)[-1].filename
     return "/sympy/" in innermost or innermost.startswith(os.path.join(os.path.dirname(torch.__file__), "fx", "experimental"))
+
+
+def _in_tracer(problem):
+    """Whether torch's tracer raised it, which then lacks a form for what the model does (torch.vmap of torch.func.grad)."""
+    innermost = traceback.extract_tb(problem.__traceback__)[-1].filename
+    return innermost.startswith(tuple(os.path.join(os.path.dirname(torch.__file__), room) + os.sep for room in ("_subclasses", "_functorch", "_export", "export", "fx")))
 
 
 def _user_line(problem):

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Callable
 
 import torch
+from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils._sympy.value_ranges import ValueRanges
 
@@ -288,6 +289,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     """The graph of an ExportedProgram, made functional if it writes in place. `chosen`: the user's names of inputs."""
     from torch.export.graph_signature import InputKind, OutputKind
 
+    _refuse_lost_tensors(program)
     layouts, branches = reshapes.hang_on(program.graph), branches_of(program)
     before, program = None, identities.settled(program)
     casts = autocast.reaches(program.graph_module) or autocast.recorded(program.graph)
@@ -336,6 +338,16 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
         else:
             raise UnsupportedError(f"an output of kind {spec.kind.name} ({spec.target}) is not supported")
     return Functional(program.graph_module, slots, results, writes, program.range_constraints.get, before=before, program=program)
+
+
+def _refuse_lost_tensors(program):
+    """Refuses a program with a constant that is a tensor of the trace: torch.export lost the operators that compute it."""
+    lost = lambda value: isinstance(value, FakeTensor) or isinstance(value, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value)
+    if any(map(lost, program.constants.values())):
+        raise UnsupportedError(
+            "torch.export does not take the model: it loses the operators of torch.func.grad, vjp or jacrev",
+            remedy='compile just in time: torch.compile(model, backend="ingot")',
+        )
 
 
 def lays(values, placeholders, typed=True) -> list[Lay | None]:

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -101,23 +102,30 @@ std::string Importer::in_words(const Dim& d) const {
   return text;
 }
 
+std::string Importer::in_words(const Condition& c) const {
+  if (c.either.empty()) return fmt::format("{} {} {}", in_words(c.left), c.equal ? "==" : c.unequal ? "!=" : "<=", in_words(c.right));
+  std::string text;
+  for (const std::vector<Condition>& part : c.either) {
+    std::string all;
+    for (const Condition& one : part) all += (all.empty() ? "" : " and ") + (one.either.empty() ? in_words(one) : "(" + in_words(one) + ")");
+    text += (text.empty() ? "" : " or ") + all;
+  }
+  return text;
+}
+
 // One that the ranges imply needs no check. Error (unsupported) if it depends on a number that is given with each call: engines take tensors.
 void Importer::add_condition(Condition c, ir::OriginId origin) {
-  const Condition held = c;
+  const std::string held = in_words(c);
+  if (!c.either.empty()) c = {broken({c}), 0, true, false};
   std::vector<SymbolId> used;
   c.left.collect_symbols(used);
   c.right.collect_symbols(used);
   for (SymbolId s : used) {
     if (numbers_.contains(s) && !on_axis(s)) throw Error(Code::unsupported, "a condition on sizes depends on a number that is given with each call");
   }
-  if (c.unequal && known_less(c.left, c.right, g_.symbols) == Truth::no) std::swap(c.left, c.right);
-  if (c.unequal) {  // integers that differ have a difference whose square is at least 1
-    const Dim difference = c.right - c.left;
-    c = known_less(c.right, c.left, g_.symbols) == Truth::no ? Condition{c.left + Dim(1), c.right} : Condition{Dim(1), difference * difference};
-  }
+  if (c.unequal) std::tie(c.left, c.right) = unequal(c.left, c.right, g_.symbols);
   if (c.equal ? known_equal(c.left, c.right, g_.symbols) == Truth::yes : known_less(c.right, c.left, g_.symbols) == Truth::no) return;
-  std::string why = fmt::format("it was captured for {} {} {}", in_words(held.left), held.equal ? "==" : held.unequal ? "!=" : "<=", in_words(held.right));
-  g_.checks.push_back({c.left, c.right, c.equal ? ir::Check::equal : ir::Check::less_equal, origin, std::move(why)});
+  g_.checks.push_back({c.left, c.right, c.equal ? ir::Check::equal : ir::Check::less_equal, origin, "it was captured for " + held});
 }
 
 void Importer::add_check(Json node, const Scope& scope) {
@@ -134,9 +142,10 @@ void Importer::add_check(Json node, const Scope& scope) {
     if (of != "as_expr") return;
     std::string_view text = condition.at("expr_str").string();
     if (text == "true") return;
-    auto c = parse_condition(text, [&](std::string_view s) { return Dim::symbol(symbol(s)); });
-    if (!c) throw Error(Code::unsupported, fmt::format("a condition on sizes cannot be checked: {}", text.substr(0, 200)));
-    return add_condition(std::move(*c), g_.current_origin);
+    auto conditions = parse_condition(text, [&](std::string_view s) { return Dim::symbol(symbol(s)); });
+    if (!conditions) throw Error(Code::unsupported, fmt::format("a condition on sizes cannot be checked: {}", text.substr(0, 200)));
+    for (Condition& c : *conditions) add_condition(std::move(c), g_.current_origin);
+    return;
   }
 }
 

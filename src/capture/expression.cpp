@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/error.h"
@@ -24,8 +25,30 @@ class Parser {
  public:
   Parser(std::string_view text, const std::function<Dim(std::string_view)>& resolve) : text_(text), resolve_(resolve) {}
 
-  std::optional<Condition> condition() {
+  // `holds`: whether the conditions are wanted, or their opposite.
+  std::optional<std::vector<Condition>> conditions(bool holds = true, int depth = 0) {
+    if (depth > 64) broken();
     std::string_view relation = word();
+    if (relation == "Not") {
+      expect('(');
+      auto inner = conditions(!holds, depth + 1);
+      if (inner) expect(')');
+      return inner;
+    }
+    if (relation == "And" || relation == "Or") {
+      std::vector<std::vector<Condition>> parts;
+      expect('(');
+      do {
+        auto part = conditions(holds, depth + 1);
+        if (!part) return std::nullopt;
+        parts.push_back(std::move(*part));
+      } while (take(','));
+      expect(')');
+      if ((relation == "Or") == holds) return std::vector<Condition>{{.either = std::move(parts)}};
+      std::vector<Condition> all;
+      for (auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+      return all;
+    }
     bool equal = relation == "Equality" || relation == "Eq", le = relation == "LessThan" || relation == "Le", lt = relation == "StrictLessThan" || relation == "Lt";
     bool ge = relation == "GreaterThan" || relation == "Ge", gt = relation == "StrictGreaterThan" || relation == "Gt";
     bool unequal = relation == "Unequality" || relation == "Ne";
@@ -35,9 +58,13 @@ class Parser {
     expect(',');
     Dim b = whole(expression(0));
     expect(')');
+    if (!holds) {
+      std::swap(equal, unequal);
+      std::tie(le, gt, lt, ge) = std::tuple(gt, le, ge, lt);
+    }
     if (ge || gt) std::swap(a, b);
     if (lt || gt) a += 1;
-    return Condition{std::move(a), std::move(b), equal, unequal};
+    return std::vector<Condition>{{std::move(a), std::move(b), equal, unequal}};
   }
 
   Dim run() {
@@ -208,7 +235,24 @@ class Parser {
 
 }  // namespace
 
-std::optional<Condition> parse_condition(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve) { return Parser(srepr, resolve).condition(); }
+std::optional<std::vector<Condition>> parse_condition(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve) {
+  return Parser(srepr, resolve).conditions();
+}
+
+Dim broken(const std::vector<Condition>& conditions) {
+  Dim sum = 0;
+  for (const Condition& c : conditions) {
+    if (!c.either.empty()) {
+      Dim all = 1;
+      for (const std::vector<Condition>& part : c.either) all *= broken(part);
+      sum += all;
+      continue;
+    }
+    const Dim over = c.left - c.right;
+    sum += c.unequal ? Dim(1) - min(over * over, 1) : c.equal ? over * over : max(over, 0);
+  }
+  return sum;
+}
 
 Dim parse_size(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve) { return Parser(srepr, resolve).run(); }
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "ir/dim.h"
 
@@ -12,11 +13,15 @@ namespace ingot::capture {
 // function has no meaning as a size.
 ir::Dim parse_size(std::string_view srepr, const std::function<ir::Dim(std::string_view)>& resolve);
 
-// A condition on sizes, "Le(Symbol('s0'), Integer(64))", as left <= right, left == right or left != right. nullopt when it is of another form.
+// A condition on sizes: left <= right, left == right or left != right; or, if `either` has entries, that all conditions of one of its lists hold.
 struct Condition {
-  ir::Dim left, right;
+  ir::Dim left = 0, right = 0;
   bool equal = false, unequal = false;
+  std::vector<std::vector<Condition>> either = {};
 };
-std::optional<Condition> parse_condition(std::string_view srepr, const std::function<ir::Dim(std::string_view)>& resolve);
+// The conditions that all hold, from "Le(Symbol('s0'), Integer(64))" or And, Or and Not of such. nullopt when it is of another form.
+std::optional<std::vector<Condition>> parse_condition(std::string_view srepr, const std::function<ir::Dim(std::string_view)>& resolve);
+// A number that is 0 where all of the conditions hold, and more elsewhere.
+ir::Dim broken(const std::vector<Condition>&);
 
 }  // namespace ingot::capture

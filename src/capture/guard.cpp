@@ -27,7 +27,7 @@ class Parser {
   Parser(std::string_view text, const std::function<std::optional<Dim>(std::string_view)>& resolve) : text_(text), resolve_(resolve) {}
 
   std::vector<Condition> run() {
-    Value v = all_of();
+    Value v = either();
     skip();
     if (at_ != text_.size() || v.is_size()) throw Unknown{};
     return std::move(v.conditions);
@@ -48,15 +48,25 @@ class Parser {
   }
   static Dim size_of(const Value& v) { return v.is_size() ? v.size : throw Unknown{}; }
 
-  Value all_of() {
+  Value either() {
     if (++depth_ > 64) throw Unknown{};
+    Value v = all_of();
+    std::vector<std::vector<Condition>> parts{v.conditions};
+    while (take("or ")) {
+      parts.push_back(all_of().conditions);
+      if (parts[0].empty() || parts.back().empty()) throw Unknown{};
+    }
+    --depth_;
+    return parts.size() == 1 ? v : Value{0, {Condition{.either = std::move(parts)}}};
+  }
+
+  Value all_of() {
     Value v = relation();
     while (take("and ")) {
       Value next = relation();
       if (v.is_size() || next.is_size()) throw Unknown{};
       v.conditions.insert(v.conditions.end(), next.conditions.begin(), next.conditions.end());
     }
-    --depth_;
     return v;
   }
 
@@ -114,14 +124,14 @@ class Parser {
 
   Value operand() {
     if (take("(")) {
-      Value v = all_of();
+      Value v = either();
       expect(")");
       return v;
     }
     const bool most = take("max(");
     if (most || take("min(")) {
-      Dim out = size_of(all_of());
-      while (take(",")) out = most ? max(out, size_of(all_of())) : min(out, size_of(all_of()));
+      Dim out = size_of(either());
+      while (take(",")) out = most ? max(out, size_of(either())) : min(out, size_of(either()));
       expect(")");
       return {out};
     }

@@ -10,7 +10,7 @@
 namespace ingot::capture {
 
 // The conditions that all hold. `resolve` gives a size for its text, "L['x'].size()[0]"; nullopt if it is unknown. nullopt for a text of another form, such as
-// an "or", or arithmetic on fractions.
+// arithmetic on fractions.
 std::optional<std::vector<Condition>> parse_guard(std::string_view text, const std::function<std::optional<ir::Dim>(std::string_view)>& resolve);
 
 }  // namespace ingot::capture

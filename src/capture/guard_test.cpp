@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "capture/capture.h"
 #include "fmt/format.h"
 
@@ -22,7 +23,12 @@ std::string read(std::string_view text) {
   const std::vector<ir::Symbol> symbols{{"x"}, {"y"}};
   std::string all;
   for (const Condition& c : *conditions) {
-    all += fmt::format("{}{} {} {}", all.empty() ? "" : " and ", c.left.text(symbols), c.equal ? "==" : c.unequal ? "!=" : "<=", c.right.text(symbols));
+    all += all.empty() ? "" : " and ";
+    if (c.either.empty()) {
+      all += fmt::format("{} {} {}", c.left.text(symbols), c.equal ? "==" : c.unequal ? "!=" : "<=", c.right.text(symbols));
+    } else {
+      all += broken({c}).text(symbols) + " == 0";
+    }
   }
   return all;
 }
@@ -37,10 +43,37 @@ TEST(Guard, Read) {
   EXPECT_EQ(read("max(3, L['x'].size()[0], 4) < min(7, L['x'].size()[0])"), "max(max(x, 3), 4) + 1 <= min(x, 7)");
   EXPECT_EQ(read("(L['x'].size()[0] <= 4) and (2 < L['x'].size()[0])"), "x <= 4 and 3 <= x");
   EXPECT_EQ(read("--L['x'].size()[0] == -5"), "x == -5");
+  EXPECT_EQ(read("(L['x'].size()[0] <= 4) or (L['x'].size()[0] == 9)"), "x*x*max(0, x - 4) - 18*x*max(0, x - 4) + 81*max(0, x - 4) == 0");
+}
+
+// The conditions that sympy writes; 1 where x and y break them.
+std::string broken_at(std::string_view text, int64_t x, int64_t y) {
+  auto conditions = parse_condition(text, [&](std::string_view name) { return Dim(name == "x" ? x : y); });
+  return conditions ? std::to_string(std::min<int64_t>(broken(*conditions).value(), 1)) : "unknown";
+}
+
+TEST(Condition, AndOrNot) {
+  const std::string le = "LessThan(Symbol('x', integer=True), Integer(4))", eq = "Equality(Mod(Symbol('y'), Integer(3)), Integer(1))";
+  for (int64_t x : {0, 4, 5}) {
+    for (int64_t y : {0, 1, 4}) {
+      const bool a = x <= 4, b = y % 3 == 1;
+      auto expected = [](bool holds) { return holds ? "0" : "1"; };
+      EXPECT_EQ(broken_at(le, x, y), expected(a));
+      EXPECT_EQ(broken_at("Not(" + le + ")", x, y), expected(!a));
+      EXPECT_EQ(broken_at("And(" + le + ", " + eq + ")", x, y), expected(a && b));
+      EXPECT_EQ(broken_at("Or(" + le + ", " + eq + ")", x, y), expected(a || b));
+      EXPECT_EQ(broken_at("Not(Or(" + le + ", " + eq + "))", x, y), expected(!(a || b)));
+      EXPECT_EQ(broken_at("Or(Not(And(" + le + ", " + eq + ")), " + eq + ")", x, y), expected(!(a && b) || b));
+    }
+  }
+  EXPECT_EQ(broken_at("And(" + le + ", Xor(" + le + ", " + eq + "))", 1, 1), "unknown");
+  std::string deep;
+  for (int i = 0; i < 100; ++i) deep += "Not(";
+  EXPECT_THROW(broken_at(deep, 1, 1), Error);
 }
 
 TEST(Guard, Unknown) {
-  for (std::string_view text : {"", "L['x'].size()[0]", "L['q'].size()[0] == 1", "L['x'].size()[0] == 1.5", "(L['x'].size()[0] / 2) == 1", "L['x'].size()[0] == 1 or 2 == 3",
+  for (std::string_view text : {"", "L['x'].size()[0]", "L['q'].size()[0] == 1", "L['x'].size()[0] == 1.5", "(L['x'].size()[0] / 2) == 1", "L['x'].size()[0] == 1 or 2",
                                 "L['x", "not L['x'].size()[0] == 1", "L['x'].size()[0] == 1)", "(3 == 3) + 1 == 2", "L['x'].size()[0] ** 99 == 1", "L['x'].size()[0] // 0 == 1",
                                 "L[", "1 == 9223372036854775808"}) {
     EXPECT_EQ(read(text), "unknown") << text;

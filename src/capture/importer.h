@@ -69,6 +69,7 @@ class Importer {
   void add_assertion(Json node, const Scope&);
   void add_guards(Json program, Json signature, const Scope&);
   void add_condition(Condition, ir::OriginId);
+  std::string in_words(const Condition&) const;
   bool on_axis(ir::SymbolId) const;
   std::string in_words(const ir::Dim&) const;
   void settle_writes();

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "ir/compose_nodes.h"
+#include "ir/symbols.h"
 
 namespace ingot::ir {
 
@@ -91,8 +92,11 @@ Handle unsqueeze(Handle x, Axis axis) {
 
 Handle squeeze(Handle x, Axis axis) {
   axis = x.axis(axis);
-  if (x.rank() == 0 || !(x.dim(axis) == Dim(1))) return x;
-  return view(x, select_map(x.dims(), axis, 0));
+  if (x.rank() == 0) return x;
+  if (x.dim(axis) == Dim(1)) return view(x, select_map(x.dims(), axis, 0));
+  const auto [less, more] = unequal(x.dim(axis), Dim(1), x.graph().symbols);
+  require(x.graph(), less, Check::less_equal, more, "the squeezed axis has other than 1 element, as when it was captured");  // else the result has one axis less
+  return x;
 }
 
 Handle slice(Handle x, Axis axis, std::optional<Dim> start, std::optional<Dim> end, int64_t step) {

@@ -87,4 +87,11 @@ std::optional<LinearSize> linear_size(const Dim& dim) {
   return size;
 }
 
+std::pair<Dim, Dim> unequal(const Dim& left, const Dim& right, std::span<const Symbol> symbols) {
+  if (known_less(right, left, symbols) == Truth::no) return {left + Dim(1), right};
+  if (known_less(left, right, symbols) == Truth::no) return {right + Dim(1), left};
+  const Dim difference = right - left;
+  return {Dim(1), difference * difference};  // integers that differ have a difference whose square is at least 1
+}
+
 }  // namespace ingot::ir

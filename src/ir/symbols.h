@@ -1,6 +1,8 @@
 // The sizes that a node reads, wherever they stand (in its results' types, in numbers and lists of its attributes, in maps and their fill), and which size gives a symbol.
 #pragma once
 #include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "base/function_ref.h"
@@ -19,5 +21,8 @@ std::vector<uint32_t> read_symbols(const Graph&);
 
 // The size as a symbol times a number plus a number: an axis of this size gives the symbol (export with 2*d, d+1). Nothing when it is another expression.
 std::optional<LinearSize> linear_size(const Dim&);
+
+// left != right, written as first <= second.
+std::pair<Dim, Dim> unequal(const Dim& left, const Dim& right, std::span<const Symbol>);
 
 }  // namespace ingot::ir

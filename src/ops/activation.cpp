@@ -14,7 +14,7 @@ Value parametric_relu(const Value& x, const Value& w) {
 }
 
 const Definition definitions[] = {
-    {"relu(Tensor self)", [](Value x) { return relu(x); }},
+    {"relu(Tensor self)", Types::numbers, [](Value x) { return relu(x); }},
     {"relu6(Tensor self)", [](Value x) { return clamp(x, Operand(0), Operand(6)); }},
     {"{sigmoid,special_expit}(Tensor self)", [](Value x) { return sigmoid(x); }},
     {"log_sigmoid(Tensor self)", [](Value x) { return -softplus(-x); }},
@@ -48,12 +48,16 @@ const Definition definitions[] = {
        if (size_of(x.dtype()) != 2) return x - clamp(x, Operand(-v), Operand(v));  // 0 in between; for halves -0 too, as eager has it
        return select(x > v, x - v, select(x < -v, x + v, x * 0));
      }},
-    {"hardshrink(Tensor self, Scalar lambd=0.5)",
+    {"hardshrink(Tensor self, Scalar lambd=0.5)", Types::only_floats,
      [](Value x, Scalar l) {
        double v = l.to_double();
        return select((x >= -v) & (x <= v), 0, x);
      }},
-    {"threshold(Tensor self, Scalar threshold, Scalar value)", [](Value x, Scalar t, Scalar v) { return cast(select(x <= Operand(t), Operand(v), x), x.dtype()); }},
+    {"threshold(Tensor self, Scalar threshold, Scalar value)",
+     [](Value x, Scalar t, Scalar v) {
+       if (is_bool(x.dtype())) fail(Code::unsupported, "threshold of bools");
+       return cast(select(x <= Operand(t), Operand(v), x), x.dtype());
+     }},
     {"prelu(Tensor self, Tensor weight)", Types::same,
      [](Value x, Value w) {
        if (w.rank() == 1 && x.rank() != 1) {

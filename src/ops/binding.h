@@ -106,12 +106,13 @@ inline void collect(Results& out, const std::tuple<Value, Value, Value>& v) {
 // How the dtypes of the operands are promoted before the body sees them; a definition of several tensors says it. Operands are tensors, and numbers
 // without a default: alpha, beta and value take no part.
 enum class Types : uint8_t {
-  unstated,  // one tensor at most
-  each,      // each operand has its own role (a condition, an index, a bias): the body promotes
-  common,    // all get torch.result_type's dtype, so that nothing is computed in a narrower one
-  floats,    // the same, integers and bools to float
-  numbers,   // the same, and torch takes no bools
-  same,      // torch takes equal dtypes only; numbers stay as they are
+  unstated,     // one tensor at most, of any dtype
+  each,         // each operand has its own role (a condition, an index, a bias): the body promotes
+  common,       // all get torch.result_type's dtype, so that nothing is computed in a narrower one
+  floats,       // the same, integers and bools to float
+  numbers,      // the same, and torch takes no bools
+  only_floats,  // the same, and torch takes floating-point numbers only
+  same,         // torch takes equal dtypes only; numbers stay as they are
 };
 
 using Body = Results (*)(const Arguments&);

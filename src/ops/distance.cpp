@@ -40,6 +40,7 @@ Value cdist(const Value& a, const Value& b, double p, std::optional<int64_t> mod
 // Each pair of rows i < j once, in the order of i, then of j. The pairs that begin with i are numbered from i * n - i * (i + 1) / 2. Solving that for i in float64 may be off
 // by one near its ends, which the comparison with the exact numbers mends.
 Value pdist(const Value& x, double p) {
+  if (x.dtype() != DType::f32 && x.dtype() != DType::f64) fail(Code::unsupported, "pdist of {}", name_of(x.dtype()));
   Graph& g = x.graph();
   const Dim n = x.dim(0), pairs = floordiv(n * (n - 1), 2);
   const Value k = iota(g, pairs);

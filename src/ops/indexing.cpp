@@ -487,7 +487,7 @@ const Definition definitions[] = {
      [](Value x, std::optional<bool> s, int64_t d, bool down) { return sort(x, d, down, s.value_or(false)); }},
     {"argsort(Tensor self, int dim=-1, bool descending=False)", [](Value x, int64_t d, bool down) { return sort(x, d, down, false).second; }},
     {"argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False)", [](Value x, bool s, int64_t d, bool down) { return sort(x, d, down, s).second; }},
-    {"topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True)",
+    {"topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True)", Types::numbers,
      [](Value x, Dim k, int64_t d, bool largest, bool sorted) { return topk(x, k, d, largest, sorted); }},
 };
 

@@ -154,6 +154,7 @@ Value avg_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers
   const Numbers given = spread(padding, n, "padding");
   Pool p = pool_of(x, n, std::move(kernel), std::move(stride), std::move(padding), {1}, ceil_mode);
   const bool floats = is_float(x.dtype());
+  if (!floats && x.dtype() != DType::i64 && x.dtype() != DType::u8) fail(Code::unsupported, "average pooling of {}", name_of(x.dtype()));
   const Value windows = p.windows(x, 0);
   const int64_t whole = places_of(p.on);
   std::optional<Value> sums;
@@ -293,11 +294,11 @@ Value max_unpool(const Value& x, const Value& indices, const Dims& sizes) {
 }
 
 const Definition definitions[] = {
-    {"max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False)",
+    {"max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False)", Types::only_floats,
      [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool(x, 1, k, s, p, d, up); }},
-    {"max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False)",
+    {"max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False)", Types::numbers,
      [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool(x, 2, k, s, p, d, up); }},
-    {"max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False)",
+    {"max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False)", Types::numbers,
      [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool(x, 3, k, s, p, d, up); }},
     {"avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True)",
      [](Value x, Numbers k, Numbers s, Numbers p, bool up, bool pads) { return avg_pool(x, 1, k, s, p, up, pads, std::nullopt); }},
@@ -305,11 +306,11 @@ const Definition definitions[] = {
      [](Value x, Numbers k, Numbers s, Numbers p, bool up, bool pads, std::optional<int64_t> divisor) { return avg_pool(x, 2, k, s, p, up, pads, divisor); }},
     {"avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None)",
      [](Value x, Numbers k, Numbers s, Numbers p, bool up, bool pads, std::optional<int64_t> divisor) { return avg_pool(x, 3, k, s, p, up, pads, divisor); }},
-    {"max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False)",
+    {"max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False)", Types::numbers,
      [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool_with_indices(x, 1, k, s, p, d, up); }},
-    {"max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False)",
+    {"max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False)", Types::numbers,
      [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool_with_indices(x, 2, k, s, p, d, up); }},
-    {"max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False)",
+    {"max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False)", Types::numbers,
      [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool_with_indices(x, 3, k, s, p, d, up); }},
     {"max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size)", Types::each, [](Value x, Value at, Dims sizes) { return max_unpool(x, at, sizes); }},
     {"max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding)", Types::each,
@@ -317,7 +318,7 @@ const Definition definitions[] = {
     {"adaptive_avg_pool1d(Tensor self, int[1] output_size)", [](Value x, Dims sizes) { return adaptive_avg_pool(x, sizes); }},
     {"{adaptive_avg_pool2d,_adaptive_avg_pool2d}(Tensor self, SymInt[2] output_size)", [](Value x, Dims sizes) { return adaptive_avg_pool(x, sizes); }},
     {"{adaptive_avg_pool3d,_adaptive_avg_pool3d}(Tensor self, SymInt[3] output_size)", [](Value x, Dims sizes) { return adaptive_avg_pool(x, sizes); }},
-    {"adaptive_max_pool{1d,2d,3d}(Tensor self, int[{1,2,3}] output_size)", [](Value x, Dims sizes) { return adaptive_max_pool(x, sizes); }},
+    {"adaptive_max_pool{1d,2d,3d}(Tensor self, int[{1,2,3}] output_size)", Types::only_floats, [](Value x, Dims sizes) { return adaptive_max_pool(x, sizes); }},
 };
 
 }  // namespace

@@ -60,6 +60,7 @@ Value repeated(const Value& x, const std::vector<int64_t>& times, const Dims& si
 
 // Output i reads floor(i * step), or floor((i + 1/2) * step), in float32 as ATen has it.
 Value nearest(Value x, const Factors& factors, const Dims& sizes, bool exact) {
+  if (!is_float(x.dtype()) && x.dtype() != DType::u8) fail(Code::unsupported, "upsampling of {}", name_of(x.dtype()));
   Graph& g = x.graph();
   const int64_t first = x.rank() - static_cast<int64_t>(sizes.size());
   std::vector<int64_t> times;

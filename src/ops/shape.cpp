@@ -271,6 +271,7 @@ Value unfold(Value x, int64_t dim, int64_t size, int64_t step) {
     return size == 1 ? reshape(x, {Dim(1)}) : full(x.graph(), {Dim(0)}, 0, x.dtype());
   }
   auto a = static_cast<size_t>(x.axis(dim));
+  require(x.graph(), size, ir::Check::less_equal, x.dims()[a], "the unfolded axis has room for a window");
   AffineMap map = permute_map(x.dims(), [&] {
     Axes order;
     for (Axis i = 0; i < x.rank(); ++i) order.push_back(i);
@@ -489,7 +490,7 @@ const Definition definitions[] = {
      }},
     {"column_stack(Tensor[] tensors)", Types::each, [](std::vector<Value> parts) { for (Value& p : parts) p = p.rank() < 2 ? unsqueeze(at_least_1d(p), 1) : p; return concat(parts, 1); }},
     {"{vstack,row_stack}(Tensor[] tensors)", Types::each, [](std::vector<Value> parts) { for (Value& p : parts) p = p.rank() < 2 ? unsqueeze(at_least_1d(p), 0) : p; return concat(parts, 0); }},
-    {"trace(Tensor self)", [](Value x) { return sum(diagonal(x, 0, 0, 1), {0}); }},
+    {"trace(Tensor self)", Types::numbers, [](Value x) { return sum(diagonal(x, 0, 0, 1), {0}); }},
     {"{diagonal,diagonal_copy}(Tensor self, int offset=0, int dim1=0, int dim2=1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
     {"linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
     {"{unfold,unfold_copy}(Tensor self, int dimension, int size, int step)", [](Value x, int64_t d, int64_t size, int64_t step) { return unfold(x, d, size, step); }},

@@ -11,7 +11,7 @@ namespace ingot::ops {
 
 #define INGOT_FAMILIES(X) \
   X(pointwise) \
-  X(activation) X(comparison) X(creation) X(shape) X(reduction) X(linear) X(normalization) X(convolution) X(pooling) X(resize) X(indexing) X(distance) X(loss) X(transformer) X(recurrent)
+  X(activation) X(comparison) X(creation) X(shape) X(reduction) X(linear) X(normalization) X(convolution) X(pooling) X(resize) X(indexing) X(distance) X(loss) X(special) X(transformer) X(recurrent)
 #define X(name) std::span<const Definition> name##_definitions();
 INGOT_FAMILIES(X)
 #undef X
@@ -163,6 +163,7 @@ class Promotion {
     const DType t = ir::result_type(operands_);
     for (const Operand& o : operands_) {
       if (types_ == Types::numbers && (o.value ? is_bool(o.value->dtype()) : o.number.is_bool())) fail(Code::unsupported, "{}: torch takes no bools", arguments_.schema.target());
+      if (types_ == Types::only_floats && !is_float(t)) fail(Code::unsupported, "{}: torch takes no {}", arguments_.schema.target(), name_of(t));
     }
     if (types_ != Types::same) return types_ == Types::floats ? ir::float_type(t) : t;
     std::optional<DType> first;

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from dataclasses import dataclass
 
 import torch
@@ -238,6 +239,34 @@ def calls(row, most: int) -> list[Call]:
             combination.append(options[k])
         if any(shape is not None for _, shape in combination):
             out.append(_call(row["name"], operator, roles, fixed | variants[i % len(variants)], combination))
+    return out
+
+
+# Arguments without a default beside a single tensor, by their names; by their kinds where the name is not listed.
+ARGUMENTS = {"dim": 0, "dims": [0], "size": [3, 2], "k": 1, "n": 1}
+KINDS = {"int": 1, "number": 1, "float": 0.5, "bool": False}
+RANKS = ((2, 3), (1, 2, 6), (1, 2, 4, 4), (1, 2, 2, 3, 2))  # images of one to three axes are for what names their number
+
+
+def calls_of_one(row) -> list[Call]:
+    """Calls of an operator definition with one tensor, of each dtype. None if it has more, or arguments that are not known here."""
+    namespace, name, overload = row["name"].split(".")
+    if namespace != "aten":
+        return []
+    operator = getattr(getattr(torch.ops.aten, name), overload)
+    needed = [a for a in operator._schema.arguments if not a.has_default_value()]
+    tensors = [a for a in needed if str(a.type) == "Tensor"]
+    if len(tensors) != 1 or any("Tensor" in str(a.type) for a in operator._schema.arguments if a is not tensors[0]):
+        return []
+    out = []
+    axes = re.search("([123])d", name)
+    for shape in RANKS:
+        if axes and int(axes[1]) != len(shape) - 2:
+            continue
+        windows = {"kernel_size": [1] * (len(shape) - 2), "output_size": [1] * (len(shape) - 2)}
+        fixed = {a.name: (ARGUMENTS | windows).get(a.name, KINDS.get(str(a.type))) for a in needed if a is not tensors[0]}
+        if None not in fixed.values():
+            out += [Call(row["name"], operator, {tensors[0].name: tensor(dtype, shape), **fixed}) for dtype in DTYPES]
     return out
 
 

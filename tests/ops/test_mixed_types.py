@@ -15,7 +15,7 @@ from capture_sample import run
 from ingot import _engine, _library
 from ingot.capture import write
 from ingot.functional import Functional, Slot
-from mixed_types import calls
+from mixed_types import calls, calls_of_one
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"
@@ -96,6 +96,22 @@ def test_row(row):
         problems += compare(taken)
     assert not problems, f"{len(problems)} problems\n" + "\n".join(problems[:12])
     print(row["name"], engines, len(runs), len(refused), reasons)
+
+
+# Torch has kernels of these dtypes on GPUs alone, and an engine of a CPU takes them too.
+TAKEN = {
+    "aten._upsample_bicubic2d_aa.default": {torch.float16, torch.bfloat16},
+    "aten._upsample_bilinear2d_aa.default": {torch.float16, torch.bfloat16},
+    "aten.avg_pool3d.default": {torch.float16, torch.bfloat16},
+}
+
+
+@pytest.mark.parametrize("row", [row for row in _library.ops() if calls_of_one(row)], ids=lambda row: row["name"])
+def test_types_of_one_operand(row):
+    """What eager refuses runs in no engine."""
+    _, refused = by_eager(calls_of_one(row))
+    problems = [f"{call}: eager refuses it, an engine takes it" for (call, _), why in zip(refused, refusals(refused)) if not why and call.tensors()[0].dtype not in TAKEN.get(row["name"], ())]
+    assert not problems, "\n".join(problems)
 
 
 def compare(cases) -> list[str]:

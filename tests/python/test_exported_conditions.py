@@ -85,9 +85,13 @@ def test_forms(question, form, tmp_path):
 
 
 def test_a_module_of_a_program_has_its_guards():
-    """torch refuses a range of which one size does not fit, as `n != 6`."""
-    with pytest.raises(ingot.InputError, match="cannot be captured"):
-        ingot.compile(exported("not one size").module(), [ingot.Input(min_shape=(2, 2), opt_shape=(4, 5), max_shape=(64, 64)), torch.ones(3)])
+    """A range of which one size does not fit, as `n != 6`, is taken but for that size."""
+    compiled = ingot.compile(exported("not one size").module(), [ingot.Input(min_shape=(2, 2), opt_shape=(4, 5), max_shape=(64, 64)), torch.ones(3)])
+    for n in (2, 5, 7):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(compiled(x, torch.ones(3)), torch.relu(x) + 3)
+    with pytest.raises(ingot.InputError, match="captured for x.shape.0. != 6"):
+        compiled(torch.randn(6, 3), torch.ones(3))
 
 
 def test_words():

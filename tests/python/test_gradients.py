@@ -196,6 +196,26 @@ def test_derivatives_just_in_time_are_eagers():
         assert torch.allclose(transform(fast), transform(model), atol=1e-5)
 
 
+@pytest.mark.parametrize("transform", [torch.func.grad, torch.func.jacrev, torch.func.hessian, lambda f: torch.vmap(torch.func.grad(f))], ids=["grad", "jacrev", "hessian", "vmap"])
+@pytest.mark.filterwarnings("ignore")
+def test_derivatives_inside_a_model(transform):
+    """torch.export loses them, or fails in its tracer; it is no program then."""
+
+    class Inside(torch.nn.Module):
+        def forward(self, x):
+            return transform(lambda v: (v.sin() * v).sum())(x)
+
+    x = torch.randn(3, 5)
+    with pytest.raises(ingot.UnsupportedError, match="torch.export does not take the model: ") as caught:
+        ingot.compile(Inside(), inputs=[x])
+    assert 'torch.compile(model, backend="ingot")' in caught.value.remedy
+    if transform is not torch.func.hessian:  # torch: nested forward derivatives
+        for mode in (True, False):
+            torch._dynamo.reset()
+            with torch.set_grad_enabled(mode):
+                assert torch.allclose(torch.compile(Inside(), backend="ingot")(x), Inside()(x), atol=1e-6)
+
+
 # ---- nested tensors
 
 

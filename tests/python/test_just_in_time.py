@@ -67,9 +67,10 @@ def test_regions_without_gradients(mode):
         def forward(self, x):
             with mode():
                 y = self.linear(x)
+                v = x.view(5, 2, 4).transpose(1, 2)
             with torch.no_grad():
                 z = torch.nn.functional.gelu(y)
-            return z * self.scale, y
+            return z * self.scale, y, v
 
     model = Regions().eval().requires_grad_(False)
     x = torch.randn(5, 8)
@@ -83,6 +84,8 @@ def test_regions_without_gradients(mode):
     assert ahead.report.in_torch == 0
     with mode():
         assert torch.equal(ahead(x)[0], compiled(x)[0])
+    assert torch.nn.Linear(2, 2)(x[:, :2]).requires_grad == torch.is_grad_enabled()  # the thread is in the mode that it was in
+    assert not torch.is_inference_mode_enabled()
 
 
 @torch.enable_grad()

@@ -373,10 +373,70 @@ def test_a_range_with_sizes_that_the_model_refuses_is_refused():
     refused(lambda: ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 1), opt_shape=(1, 4), max_shape=(1, 6))]))
 
 
-def test_a_branch_on_a_computed_size_is_refused():
+def test_a_branch_on_a_computed_size_is_checked(caplog):
     class Branch(torch.nn.Module):
         def forward(self, x):
             y = torch.nn.functional.interpolate(x[None, None], scale_factor=(0.5, 1.0))[0, 0]
             return y + 1 if y.shape[0] > 2 else y - 1
 
-    refused(lambda: ingot.compile(Branch(), inputs=[ingot.Input(min_shape=(2, 3), opt_shape=(8, 3), max_shape=(12, 3))]))
+    compiled = ingot.compile(Branch(), inputs=[ingot.Input(min_shape=(2, 3), opt_shape=(8, 3), max_shape=(12, 3))])
+    assert sum("the model's code branches on a size at" in message for message in caplog.messages) == 1
+    for n in range(6, 13):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(compiled(x), Branch()(x))
+    for n in range(2, 6):
+        assert "it was captured for" in refused(lambda n=n: compiled(torch.randn(n, 3)))[0]
+
+
+def padded(x):  # as Swin: to a multiple of 4, then as windows
+    x = torch.nn.functional.pad(x, (0, (4 - x.shape[3] % 4) % 4))
+    return x.view(*x.shape[:3], x.shape[3] // 4, 4).permute(0, 3, 1, 2, 4).reshape(-1, x.shape[1] * 4)
+
+
+WIDE = {
+    "windows": padded,
+    "half": lambda x: x[..., : x.shape[3] // 2] * 2,
+    "ceil": lambda x: torch.nn.functional.max_pool2d(x, 3, 2, 1, ceil_mode=True),
+    "cells": lambda x: torch.nn.functional.adaptive_avg_pool2d(x, (3, -(-x.shape[3] // 4))),
+    "head": lambda x: x[..., : x.shape[3] // 2 + 1].squeeze(1) * 2,
+}
+
+
+@pytest.mark.parametrize("example", [8, 9])
+@pytest.mark.parametrize("name", WIDE)
+def test_a_range_is_not_narrowed_to_the_remainder_of_the_example(name, example, caplog, monkeypatch):
+    """torch cannot prove its guards for every size of the range, and then proposes only sizes with the example's remainder. Each guard holds for all of them."""
+    model, export, calls = type("Model", (torch.nn.Module,), {"forward": lambda self, x: WIDE[name](x)})(), torch.export.export, []
+    monkeypatch.setattr(torch.export, "export", lambda *given, **more: calls.append(1) or export(*given, **more))
+    compiled = ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 2, 3, 3), opt_shape=(1, 2, 3, example), max_shape=(1, 2, 3, 40))], min_block_size=1)
+    assert len(calls) == 1 and not [m for m in caplog.messages if "takes" in m]
+    for size in (3, 4, 5, 6, 7, 8, 9, 39, 40):
+        x = torch.randn(1, 2, 3, size)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-6)
+
+
+SQUEEZED = {
+    "outer": lambda x: torch.outer(x, x[:3]).squeeze(1),
+    "all": lambda x: (x[:, None] * x[None, :3]).squeeze(),
+    "several": lambda x: (x[:, None] * x[None, :3]).squeeze((0, 1)).sum(-1),
+    "in place": lambda x: (x[:, None] * x[None, :3]).squeeze_(1).exp(),
+    "half": lambda x: (x[: x.shape[0] // 2 + 1] * 2).squeeze(0),
+    "padded": lambda x: torch.nn.functional.pad(x, (0, 1)).squeeze() * 2,
+    "windows": lambda x: x.unfold(0, 2, 1) * 2,
+}
+
+
+@pytest.mark.parametrize("low", [0, 1, 2])
+@pytest.mark.parametrize("name", SQUEEZED)
+def test_a_size_that_is_one_at_the_end_of_the_range(name, low):
+    """torch assumes while it captures that an open size is not 1. Where it is, the result has another shape than eager's, or the call is refused."""
+    model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: SQUEEZED[name](x)})()
+    compiled = ingot.compile(model, inputs=[ingot.Input(min_shape=(low,), opt_shape=(4,), max_shape=(16,))])
+    for size in range(low, 17):
+        x = torch.randn(size)
+        try:
+            got = compiled(x)
+        except ingot.InputError as problem:
+            assert size < 2 and "these input sizes do not fit the model" in str(problem)
+        else:
+            torch.testing.assert_close(got, model(x))

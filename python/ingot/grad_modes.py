@@ -1,0 +1,36 @@
+"""Switches of torch's gradient modes in Dynamo's graphs (torch.no_grad, torch.inference_mode), which change no value. AOTAutograd raises inside a region of inference mode, and the
+thread then stays in it: what torch runs next fails.
+
+A graph that computes derivatives (torch.func.grad) needs them: it is right only in the mode in which Dynamo traced it."""
+
+from __future__ import annotations
+
+import torch
+from torch.autograd import grad_mode
+
+_SWITCHES = {torch._C._set_grad_enabled, grad_mode._enter_inference_mode, grad_mode._exit_inference_mode}
+_DERIVES = ("torch._functorch", "torch._C._functorch", "torch.autograd")
+
+
+def settle(graph: torch.fx.Graph) -> bool:
+    """Takes the switches out; a graph that computes derivatives switches to its mode itself. Returns whether the graph is another one."""
+    if any(_derives(node) for node in graph.nodes):
+        if torch.is_grad_enabled():
+            _switch(graph, next(n for n in graph.nodes if n.op != "placeholder"), True)
+            _switch(graph, graph.output_node(), False)
+        return torch.is_grad_enabled()
+    found = [node for node in graph.nodes if node.target in _SWITCHES]
+    for node in reversed(found):
+        graph.erase_node(node)
+    return bool(found)
+
+
+def _derives(node) -> bool:
+    if node.op == "call_method":
+        return node.target in ("requires_grad_", "backward")
+    return node.target not in _SWITCHES and (getattr(node.target, "__module__", None) or "").startswith(_DERIVES)
+
+
+def _switch(graph, before, enabled):
+    with graph.inserting_before(before):
+        graph.call_function(torch._C._set_grad_enabled, (enabled,))
