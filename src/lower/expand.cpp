@@ -34,6 +34,13 @@ bool draws(std::string_view target) {
   return names.find(fmt::format(" {} ", name)) != std::string_view::npos;
 }
 
+// Why an operator without a definition is refused. Python has torch write composites out; a file read without torch may still hold some.
+std::string lacking(std::string_view target) {
+  const auto all = ops::absent();
+  const bool composite = std::any_of(all.begin(), all.end(), [&](const ops::Absent& op) { return target == op.target && std::string_view(op.group) == "composite"; });
+  return fmt::format("the operator table has no definition of it{}", composite ? "; before the program is saved, program.run_decompositions() writes it out of others" : "");
+}
+
 class Expander {
  public:
   Expander(const Graph& from, SizesFromData data, std::vector<bool> known_sizes = {})
@@ -183,7 +190,7 @@ class Expander {
         if (writes) op = ops::find(functional);
       }
       if (op == nullptr) {
-        refuse(id, draws(target) ? fmt::format("{} draws random numbers, which only torch's generator gives", node_name(node)) : "the operator table has no definition of it");
+        refuse(id, draws(target) ? fmt::format("{} draws random numbers, which only torch's generator gives", node_name(node)) : lacking(target));
         return;
       }
       results = results_of(node, *op);

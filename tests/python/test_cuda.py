@@ -105,6 +105,66 @@ def test_just_in_time(dtype):
     check(model, compiled(x), x)
 
 
+def nets():
+    """Networks whose operators torch chooses by device, flags and type, and an input of each."""
+    nn = torch.nn
+
+    class Attention(nn.MultiheadAttention):
+        def forward(self, x):
+            return super().forward(x, x, x, need_weights=False)[0]
+
+    class First(nn.LSTM):
+        def forward(self, x):
+            return super().forward(x)[0]
+
+    class FirstOfGru(nn.GRU):
+        def forward(self, x):
+            return super().forward(x)[0]
+
+    class Warped(nn.Module):
+        def forward(self, x):
+            grid = nn.functional.affine_grid(x.mean((1, 2, 3)).view(-1, 1, 1) * 0.1 + torch.eye(2, 3, device=x.device, dtype=x.dtype), x.shape, align_corners=False)
+            return nn.functional.grid_sample(x, grid, align_corners=False)
+
+    return {
+        "batch norm 1-D": (nn.Sequential(nn.Conv1d(3, 8, 3), nn.BatchNorm1d(8), nn.GELU()), (2, 3, 64)),
+        "batch norm 2-D": (nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 8, 3)), (2, 3, 64, 64)),
+        "batch norm 3-D": (nn.Sequential(nn.Conv3d(3, 8, 3), nn.BatchNorm3d(8), nn.ReLU()), (1, 3, 8, 8, 8)),
+        "batch norm of rows": (nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU()), (5, 8)),
+        "instance norm": (nn.Sequential(nn.Conv2d(3, 8, 3), nn.InstanceNorm2d(8), nn.ReLU()), (2, 3, 32, 32)),
+        "rms norm": (nn.Sequential(nn.Linear(64, 64), nn.RMSNorm(64)), (4, 64)),
+        "attention": (Attention(64, 4, batch_first=True), (2, 9, 64)),
+        "encoder layer": (nn.TransformerEncoderLayer(64, 4, 128, batch_first=True), (2, 9, 64)),
+        "lstm": (First(16, 32), (7, 2, 16)),
+        "gru": (FirstOfGru(16, 32), (7, 2, 16)),
+        "lstm cell": (nn.Sequential(nn.LSTMCell(16, 32)), (3, 16)),
+        "weight norm": (torch.nn.utils.parametrizations.weight_norm(nn.Linear(64, 32)), (4, 64)),
+        "grid sample": (Warped(), (2, 3, 16, 16)),
+        "transposed convolution": (nn.ConvTranspose2d(8, 4, 4, 2, 1), (2, 8, 16, 16)),
+    }
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+@pytest.mark.parametrize("name", list(nets()))
+def test_nothing_stays_in_torch_just_in_time(name, mode, dtype):
+    model, shape = nets()[name]
+    model, reports = model.eval().to(HERE, dtype), []
+
+    def backend(module, inputs):
+        call = ingot_backend(module, inputs)
+        reports.append(call.report)
+        return call
+
+    x = noise(*shape, dtype=dtype)
+    with mode():
+        made = torch.compile(model, backend=backend)(x)
+    made, eager = (t[0] if isinstance(t, tuple) else t for t in (made, model(x)))
+    assert reports and all(r.whole for r in reports), "\n".join(map(str, reports))
+    exact = copy.deepcopy(model).double()(x.double())
+    assert_accurate(made.detach(), eager, exact[0] if isinstance(exact, tuple) else exact, depth=4096)
+
+
 def test_weights_stay_where_they_are():
     """A weight that no step wants in another form is read in the module's own memory."""
     model = torch.nn.LayerNorm(1 << 22).eval().to(HERE)
