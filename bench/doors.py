@@ -200,13 +200,16 @@ def plan(arguments, architectures) -> list[tuple[Cell, bool]]:
 # ---- the runner
 
 
+def worker_command(arguments) -> list[str]:
+    return [sys.executable, __file__, "--worker", "--device", arguments.device, "--threads", str(arguments.threads)] + ["--no-times"] * (not arguments.times)
+
+
 class Worker:
     """A process that runs one cell after another."""
 
     def __init__(self, arguments):
-        command = [sys.executable, __file__, "--worker", "--device", arguments.device, "--threads", str(arguments.threads)] + ["--no-times"] * (not arguments.times)
         environment = {**os.environ, "OMP_NUM_THREADS": str(arguments.threads), "INGOT_CACHE": "off", "PYTHONWARNINGS": "ignore"}
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, bufsize=1)
+        self.process = subprocess.Popen(worker_command(arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, bufsize=1)
         self.task, self.since = None, 0.0
 
     def give(self, cell: Cell, build: bool):

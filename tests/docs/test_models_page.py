@@ -1,5 +1,6 @@
 """docs/models.md is made of the ledger's lines, and no model has operators in torch by one door that another door takes, unless bench/doors_known.txt says why."""
 
+import argparse
 import json
 import sys
 
@@ -69,3 +70,26 @@ def test_lines_replace_older_ones(tmp_path):
     assert "| a | timm | 1 in torch |" in text and "- `aten.x.default`: the operator table has no definition of it. a (compile)" in text
     there.write_text(json.dumps(line(cell, refused="an error", date="2026-11-29")) + "\n")
     assert "| a | timm | refused |" in doors.page(tmp_path)
+
+
+WORKER = """
+import json, os, signal, sys, time
+for text in sys.stdin:
+    model = json.loads(text)["model"]
+    if model == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if model == "hangs":
+        time.sleep(60)
+    print(json.dumps({"in_torch": 0}), flush=True)
+"""
+
+
+def test_a_crash_is_a_line(monkeypatch):
+    """A process that dies or hangs costs its cell alone, and the time limit leaves the others."""
+    monkeypatch.setattr(doors, "worker_command", lambda arguments: [sys.executable, "-c", WORKER])
+    found, arguments = {}, argparse.Namespace(jobs=2, threads=1, cell_seconds=2, seconds=None)
+    todo = [(Cell(model, "compile"), False) for model in ("a", "dies", "b", "hangs", "c")]
+    assert doors.run(arguments, todo, lambda cell, line: found.update({cell.model: line})) == []
+    assert [found[model] for model in "abc"] == [{"in_torch": 0}] * 3
+    assert found["dies"] == {"failed": "the process ended by SIGKILL"} and found["hangs"] == {"failed": "not done after 2 s"}
+    assert doors.run(argparse.Namespace(jobs=1, threads=1, cell_seconds=2, seconds=1e-9), todo, None) == todo
