@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 export INGOT_CACHE = off# tests and benchmarks always compile, and use no cached plan
 
-.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda bench bench-kernels bench-cuda bench-images bench-images-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
+.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda bench bench-kernels bench-cuda bench-images bench-images-cuda doors doors-all doors-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -102,6 +102,19 @@ bench-images: build ## time models of images and sound (torchvision, diffusers, 
 
 bench-images-cuda: build ## time models of images and diffusion (torchvision, diffusers) on an NVIDIA GPU beside eager and inductor
 	@$(PYTHON) bench/cuda.py --rows images
+
+DOORS_PACKAGES = $(PYTHON) -c "import timm, diffusers" 2>/dev/null || .venv/bin/pip install -q --no-deps -r bench/requirements.txt
+doors: build ## on the CPU, every model by every door in float32 and bfloat16; builds, errors and times by two doors (20 minutes)
+	@$(DOORS_PACKAGES)
+	@$(PYTHON) bench/doors.py && $(PYTHON) bench/doors.py --page
+
+doors-all: build ## the same for every door, mode and type, built (hours)
+	@$(DOORS_PACKAGES)
+	@$(PYTHON) bench/doors.py --build all --modes no_grad,grad,inference_mode,autocast --dtypes float32,float16,bfloat16 --resume && $(PYTHON) bench/doors.py --page
+
+OUT ?= bench/results
+doors-cuda: ## on an NVIDIA GPU with 16 cores, torch.compile in float32 first, for 8 minutes; lines in OUT=bench/results
+	@$(PYTHON) bench/doors.py --device cuda --jobs 14 --seconds 460 --out $(OUT)
 
 wheel: build ## write dist/ingot-*.whl, and the wheel for the name torch_tensorrt
 	@$(PYTHON) tools/make_wheel.py --build $(BUILD)

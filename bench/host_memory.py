@@ -79,11 +79,11 @@ def one(name, state, folder):
 
     import torch
 
-    from images import _torchvision
+    from images import import_torchvision
 
     import ingot
 
-    _torchvision()  # transformers and diffusers import it
+    import_torchvision()  # transformers and diffusers import it
     model, inputs, title = globals()[name]()
     model = model.eval().requires_grad_(False)
     weights = sum(t.nbytes for t in {t.data_ptr(): t for t in (*model.parameters(), *model.buffers())}.values())

@@ -6,12 +6,13 @@ Each maker takes (device, dtype) and returns (module in eval mode with one tenso
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
-def _ready(module, call, inputs, device, dtype, channels_last=False):
-    """`module` on the device, wrapped in a module whose forward is `call(module, *inputs)`."""
+def wrapped(module, call):
+    """A module whose forward is `call(module, *inputs)`, with the first tensor of its result."""
     import torch
 
     class Model(torch.nn.Module):
@@ -23,13 +24,26 @@ def _ready(module, call, inputs, device, dtype, channels_last=False):
             result = call(self.inner, *inputs)
             return result if isinstance(result, torch.Tensor) else result[0]
 
-    # Biases, scales and statistics get values as after training. With the initial 0 and 1, whole layers would have no effect.
+    return Model().eval()
+
+
+def trained(module):
+    """The module with biases, scales and statistics as after training. With the initial 0 and 1, whole layers would have no effect."""
+    import torch
+
     generator = torch.Generator().manual_seed(0)
     for t in [*module.parameters(), *module.buffers()]:
         if t.dim() == 1 and t.is_floating_point():
             t.data += 0.2 * torch.rand(t.shape, generator=generator)
+    return module
+
+
+def _ready(module, call, inputs, device, dtype, channels_last=False):
+    """`module` on the device, wrapped in a module whose forward is `call(module, *inputs)`."""
+    import torch
+
     layout = {"memory_format": torch.channels_last} if channels_last else {}
-    moved = Model().eval().requires_grad_(False).to(device, dtype).to(**layout)
+    moved = trained(wrapped(module, call)).requires_grad_(False).to(device, dtype).to(**layout)
     return moved, tuple(x.to(device, dtype if x.is_floating_point() else None).to(**(layout if x.dim() == 4 else {})) for x in inputs)
 
 
@@ -39,11 +53,12 @@ def _random(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(1))
 
 
-def _torchvision():
+def import_torchvision():
     """torchvision, or None if it is absent. Its import, also by diffusers and transformers, needs the schemas of its compiled operators. A build for another torch lacks them, but no model
     here calls them."""
     import torch
 
+    import_torchaudio()
     try:
         import torchvision
     except ModuleNotFoundError:
@@ -52,9 +67,24 @@ def _torchvision():
         library = torch.library.Library("torchvision", "FRAGMENT")
         library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        _torchvision.library = library
+        import_torchvision.library = library
         import torchvision
     return torchvision
+
+
+def import_torchaudio():
+    """torchaudio, or None if it is absent. Its compiled part needs CUDA's libraries. Where they are absent it is left out, as torchaudio itself does where there is none, because no model
+    here calls it."""
+    import sys
+
+    try:
+        import torchaudio
+    except ModuleNotFoundError:
+        return None
+    except OSError:
+        sys.modules["torchaudio._extension.utils"]._LIB_DIR = Path(os.devnull)
+        import torchaudio
+    return torchaudio
 
 
 def torchvision_model(name, batch, side=224, **config):
@@ -62,7 +92,7 @@ def torchvision_model(name, batch, side=224, **config):
         import torch
 
         torch.manual_seed(0)
-        module = getattr(_torchvision().models, name)(weights=None, **config)
+        module = getattr(import_torchvision().models, name)(weights=None, **config)
         for layer in module.modules():  # ViT, ConvNeXt and the like start with zeros, and all results would be equal
             if isinstance(layer, torch.nn.Linear):
                 torch.nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
@@ -77,7 +107,7 @@ def sd15_unet(batch=2, side=64):
     def make(device, dtype):
         import torch
 
-        _torchvision()
+        import_torchvision()
         import diffusers
 
         torch.manual_seed(0)
@@ -93,7 +123,7 @@ def sdxl_unet(batch=2, side=128):
     def make(device, dtype):
         import torch
 
-        _torchvision()
+        import_torchvision()
         import diffusers
 
         torch.manual_seed(0)
@@ -117,7 +147,7 @@ def sd3_transformer(batch=2, side=64, layers=24):
     def make(device, dtype):
         import torch
 
-        _torchvision()
+        import_torchvision()
         import diffusers
 
         torch.manual_seed(0)
@@ -136,7 +166,7 @@ def vae_decoder(side=512, batch=1):
     def make(device, dtype):
         import torch
 
-        _torchvision()
+        import_torchvision()
         import diffusers
 
         torch.manual_seed(0)
@@ -157,7 +187,7 @@ def segmentation(name, side=256, **config):
         import torch
 
         torch.manual_seed(0)
-        module = getattr(_torchvision().models.segmentation, name)(weights=None, weights_backbone=None, **config)
+        module = getattr(import_torchvision().models.segmentation, name)(weights=None, weights_backbone=None, **config)
         return _ready(module, lambda m, x: m(x)["out"], (_random(1, 3, side, side),), device, dtype)
 
     return make
@@ -167,7 +197,7 @@ def whisper_encoder(batch=1, layers=4, width=384):
     def make(device, dtype):
         import torch
 
-        _torchvision()
+        import_torchvision()
         from transformers import WhisperConfig
         from transformers.models.whisper.modeling_whisper import WhisperEncoder
 

@@ -104,12 +104,12 @@ def llama(layers=16):
 def one(name, target):
     """Prints the seconds of each stage of one build, in this process."""
     import torch
-    from images import _torchvision
+    from images import import_torchvision
 
     import ingot
     from ingot import _engine, _library
 
-    _torchvision()  # transformers imports it
+    import_torchvision()  # transformers imports it
     model, inputs, title = globals()[name]()
     model = model.eval().requires_grad_(False)
     with torch.no_grad():  # what is loaded at the first use is no part of it

@@ -14,8 +14,23 @@ changes by one rounding (`float64_error`): max|y - eager| <= 3 e + k eps max|eag
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors against float64: an engine's, eager's, the largest value of the float64 result, and the engine's largest allowed error."""
+
+    error: float
+    theirs: float
+    size: float
+    bound: float
+
+    @property
+    def held(self) -> bool:
+        return self.error <= self.bound
 
 
 def float64_error(call, tensors, results) -> list[float]:
@@ -33,11 +48,17 @@ def float64_error(call, tensors, results) -> list[float]:
 
 
 def assert_accurate(result, eager, exact, depth: int = 1, log_of_sum: bool = False, float64_error: float = 0.0):
+    found = errors_of(result, eager, exact, depth, log_of_sum, float64_error)
+    assert found.held, f"error {found.error:.3e} is over {found.bound:.3e} (eager's {found.theirs:.3e}, largest value {found.size:.3e})"
+
+
+def errors_of(result, eager, exact, depth: int = 1, log_of_sum: bool = False, float64_error: float = 0.0) -> Errors:
+    """The errors of a result. AssertionError where shape, type, integers, NaN or infinities differ from eager's."""
     assert result.shape == eager.shape, f"shape {tuple(result.shape)}, eager's is {tuple(eager.shape)}"
     assert result.dtype == eager.dtype, f"dtype {result.dtype}, eager's is {eager.dtype}"
     if not eager.dtype.is_floating_point:
         assert torch.equal(result, eager), "integers and bools must be equal"
-        return
+        return Errors(0.0, 0.0, 0.0, 0.0)
     y, e, x = result.double(), eager.double(), exact.double()
     special = ~torch.isfinite(x) | ~torch.isfinite(e)
     assert torch.equal(torch.isnan(y) & special, torch.isnan(e) & special), "NaN where eager has none, or the reverse"
@@ -45,7 +66,6 @@ def assert_accurate(result, eager, exact, depth: int = 1, log_of_sum: bool = Fal
     assert torch.equal(y[infinite], e[infinite]), "infinities differ from eager's"
     y, e, x = y[~special], e[~special], x[~special]
     if y.numel() == 0:
-        return
+        return Errors(0.0, 0.0, 0.0, 0.0)
     error, theirs, size = (y - x).abs().max().item(), (e - x).abs().max().item(), max(x.abs().max().item(), 1.0 if log_of_sum else 0.0)
-    bound = 2 * theirs + 3 * float64_error + (1 + math.sqrt(depth) / 4) * torch.finfo(eager.dtype).eps * size
-    assert error <= bound, f"error {error:.3e} is over {bound:.3e} (eager's {theirs:.3e}, largest value {size:.3e})"
+    return Errors(error, theirs, size, 2 * theirs + 3 * float64_error + (1 + math.sqrt(depth) / 4) * torch.finfo(eager.dtype).eps * size)

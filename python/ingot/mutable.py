@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import types
 from typing import NamedTuple
 
 import torch
@@ -15,6 +16,7 @@ from .inputs import Input
 
 log = logging.getLogger("ingot")
 _PLAIN = (bool, int, float, str, tuple, type(None))
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
 
 
 class Sizes:
@@ -316,7 +318,12 @@ def _tensors(call):
 
 def _built_from(model):
     """The properties of the model that a build depends on besides the weights: the modules and their numbers, also those in lists and dictionaries."""
-    return [(name, type(m), [(k, now) for k, v in vars(m).items() if k not in _BOOKKEEPING and (now := _numbers(v)) is not _NONE]) for name, m in model.named_modules()]
+    return [(name, type(m), _hooks(m), [(k, now) for k, v in vars(m).items() if k not in _BOOKKEEPING and (now := _numbers(v)) is not _NONE]) for name, m in model.named_modules()]
+
+
+def _hooks(module) -> list:
+    """The hooks around its forward, in order."""
+    return [*module._forward_pre_hooks.items(), *module._forward_hooks.items()]
 
 
 def _samples(model) -> dict[int, torch.Tensor]:
@@ -334,11 +341,11 @@ _BOOKKEEPING = vars(torch.nn.Module()).keys() - {"training"}
 
 
 def _numbers(value, depth=3):
-    """A copy of the numbers, texts and containers of them in a value, to compare with later; _NONE for anything else."""
+    """A copy of the numbers, texts, functions and containers of them in a value, to compare with later; _NONE for anything else."""
     if isinstance(value, dict) and depth:
         return [(k, now) for k, v in value.items() if (now := _numbers(v, depth - 1)) is not _NONE]
     if isinstance(value, (list, tuple)) and depth:
         return [now for v in value if (now := _numbers(v, depth - 1)) is not _NONE]
     if isinstance(value, (set, frozenset)):
         return {v for v in value if isinstance(v, (bool, int, float, str))}
-    return value if isinstance(value, _PLAIN) and not isinstance(value, tuple) else _NONE
+    return value if isinstance(value, (*_PLAIN, *_FUNCTIONS)) and not isinstance(value, tuple) else _NONE

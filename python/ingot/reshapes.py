@@ -12,6 +12,8 @@ from .overlap import hint, may_write, of_memory, source_of, value_of
 Node = torch.fx.Node
 
 _EITHER = {f"aten::{name}" for name in ("reshape", "reshape_as", "flatten", "ravel", "contiguous", "to")}
+# Operators whose results lie alike, however their operands lie.
+_FIXED = {f"aten::{name}" for name in ("topk", "mm", "bmm", "addmm", "baddbmm", "embedding", "nonzero", "one_hot")}
 _NOTED = "ingot_contiguous"
 
 
@@ -53,13 +55,19 @@ def _hang_on(graph):
             found |= _above(node.args[0], nodes)
         if node.target is torch.ops.aten.fill_diagonal_.default and not is_diagonal(node):
             found |= _above(node.args[0], nodes)
-        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name in _EITHER and isinstance(value_of(node), torch.Tensor):
+        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name in _EITHER and isinstance(value_of(node), torch.Tensor) and not _is_settled(node):
             memories = {of_memory(value_of(node)), of_memory(value_of(node.args[0]))}
             if memories & written and _told_apart(node, memories, nodes, i):
                 found |= _above(node.args[0], nodes)
                 if not value_of(node.args[0]).is_contiguous():
                     with_gaps |= _above(node.args[0], nodes)
     return found, with_gaps
+
+
+def _is_settled(node) -> bool:
+    """True for a cast to another type or device, which always copies, and for one to the same, which never does: only a wanted memory format asks for strides."""
+    formats = (node.kwargs.get("memory_format"), *(a for a in node.args if isinstance(a, torch.memory_format)))
+    return node.target._schema.name == "aten::to" and all(f in (None, torch.preserve_format) for f in formats)
 
 
 def _told_apart(node, memories, nodes, at):
@@ -96,7 +104,8 @@ def _above(node, nodes):
     while todo:
         if (n := todo.pop()) not in seen and of_memory(value_of(n)) is not None:
             seen.add(n)
-            todo += n.all_input_nodes
+            if not isinstance(n.target, torch._ops.OpOverload) or n.target._schema.name not in _FIXED:
+                todo += n.all_input_nodes
             if n.op == "placeholder":
                 found.add(n)
     return found

@@ -63,7 +63,33 @@ def diagonals(x):
     return x.fill_diagonal_(7) + 1, y
 
 
-FREE = [written_first, nobody_sees_the_operand, diagonals]
+def cast_to_another_type(x):
+    y = x.to(torch.bool)
+    y.zero_()
+    return x + 1, y
+
+
+def cast_to_the_same_type(x):
+    y = x.to(torch.float32)
+    y.add_(1)
+    return y * 1, x.float() + 1
+
+
+def beside_the_largest(x):
+    y = x.topk(2)[0]
+    z = y.reshape(-1)
+    y.mul_(2)
+    return y, z
+
+
+def beside_a_product(x):
+    y = torch.mm(x, x.t())
+    z = y.reshape(-1)
+    z.add_(1)
+    return y, z
+
+
+FREE = [written_first, nobody_sees_the_operand, diagonals, cast_to_another_type, cast_to_the_same_type, beside_the_largest, beside_a_product]
 
 
 def made(forward, example, way, path):
