@@ -31,6 +31,13 @@ const Definition definitions[] = {
     {"hardsigmoid(Tensor self)", [](Value x) { return clamp(x + 3, Operand(0), Operand(6)) / 6; }},
     {"hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1)", [](Value x, Scalar lo, Scalar hi) { return cast(clamp(x, Operand(lo), Operand(hi)), x.dtype()); }},
     {"leaky_relu(Tensor self, Scalar negative_slope=0.01)", [](Value x, Scalar slope) { return select(x > 0, x, x * Operand(slope)); }},
+    // In training mode the slope is drawn.
+    {"rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False)",
+     [](Value x, Scalar lower, Scalar upper, bool training) {
+       if (training) fail(Code::unsupported, "rrelu in training mode (call model.eval() first)");
+       if (!is_float(x.dtype())) fail(Code::unsupported, "rrelu of {}", name_of(x.dtype()));
+       return select(x > 0, x, x * Operand((lower.to_double() + upper.to_double()) / 2));
+     }},
     {"elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1)",
      [](Value x, Scalar alpha, Scalar scale, Scalar input) {
        return select(x < 0, expm1(x * Operand(input)) * Operand(alpha.to_double() * scale.to_double()), x * Operand(scale));

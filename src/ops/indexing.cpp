@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "ir/compose_nodes.h"
-#include "ops/binding.h"
+#include "ops/segments.h"
 
 namespace ingot::ops {
 
@@ -296,6 +296,47 @@ std::optional<Dim> step_of(const Value& x) {
   return factor.op == Op::literal ? std::optional(Dim(factor.attributes.scalar("value").to_int())) : std::nullopt;
 }
 
+// Elements of x along an axis, reduced in segments that follow one another: lengths or offsets [.., S] for each line of the axes in front. Elements in front of the first offset and
+// behind the last segment are left out; without `unsafe` lengths that do not add up to the axis are an error.
+Value reduced_segments(const Value& given, const std::string& how, const std::optional<Value>& lengths, const std::optional<Value>& offsets, int64_t given_axis, bool unsafe,
+                       const std::optional<Scalar>& initial) {
+  if (!is_float(given.dtype())) fail(Code::unsupported, "segment_reduce of {}", name_of(given.dtype()));
+  if (!lengths && !offsets) fail(Code::unsupported, "segment_reduce without lengths and offsets");
+  Graph& g = given.graph();
+  const Axis axis = given.axis(given_axis);
+  const Value x = widened(given), by = cast(lengths ? *lengths : *offsets, DType::i64);
+  if (by.rank() != axis + 1) fail(Code::unsupported, "segment_reduce along axis {} by a tensor of rank {}", axis, by.rank());
+  const bool is_mean = how == "mean";
+  const char* kind = is_mean || how == "sum" ? "add" : how == "prod" ? "mul" : how == "max" ? "max" : how == "min" ? "min" : nullptr;
+  if (kind == nullptr) fail(Code::invalid_input, "segment_reduce: \"{}\"", how);
+  const double start = initial ? initial->to_double() : how == "max" ? -INFINITY : how == "min" ? INFINITY : how == "prod" ? 1.0 : 0.0;
+  const Dim size = x.dim(axis), last = by.dim(-1) - Dim(1);
+  Value sizes = by, all = by;  // what is left out is in segments too
+  if (offsets) {
+    sizes = slice(by, -1, Dim(1), std::nullopt, 1) - slice(by, -1, Dim(0), last, 1);
+    all = concat({slice(by, -1, Dim(0), Dim(1), 1), sizes, literal(g, size, DType::i64) - slice(by, -1, last, std::nullopt, 1)}, -1);
+  } else if (unsafe) {
+    all = concat({by, literal(g, size, DType::i64) - sum(by, {-1}, keep)}, -1);
+  }
+  Dims lines(x.dims().begin(), x.dims().begin() + axis), rest(x.dims().begin() + axis + 1, x.dims().end());
+  auto joined = [&](const Dims& front, const Dim& middle) {
+    Dims dims = front;
+    dims.push_back(middle);
+    dims.insert(dims.end(), rest.begin(), rest.end());
+    return dims;
+  };
+  const Dim rows = product(lines) * size, count = all.dim(-1);
+  const Value segment = segment_of_each(scan("sum", reshape(all, {all.numel()}), 0), rows);
+  Value y = scatter(full(g, joined({}, all.numel()), start, x.dtype()), {0}, {segment}, 0, false, reshape(x, joined({}, rows)), kind);
+  y = slice(reshape(y, joined(lines, count)), axis, Dim(offsets ? 1 : 0), Dim(offsets ? 1 : 0) + sizes.dim(-1), 1);
+  if (is_mean) {
+    Value n = sizes;
+    for (size_t i = 0; i < rest.size(); ++i) n = unsqueeze(n, -1);
+    y = select(equal(n, 0), initial ? start : NAN, y / cast(n, x.dtype()));
+  }
+  return cast(y, given.dtype());
+}
+
 // Rows of a table, summed (or their mean or largest) in bags: bag i begins at offsets[i]. `mode`: 0 sum, 1 mean, 2 max. Of the results the first;
 // the others are for training, and no tensors of their types: a model that reads them keeps the call in torch.
 std::vector<Value> embedding_bag(const Value& table, const Value& given, const Value& given_offsets, int64_t mode, const std::optional<Value>& factors, bool last_is_end,
@@ -373,6 +414,12 @@ const Definition definitions[] = {
     {"nonzero_static(Tensor self, *, SymInt size, int fill_value=-1)", [](Value x, Dim size, int64_t fill) { return nonzero_rows(x, size, fill); }},
     {"bincount(Tensor self, Tensor? weights=None, SymInt minlength=0)", Types::each,
      [](Value x, std::optional<Value> weights, Dim least) { return bincount(x, weights, least); }},
+    {"segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None)",
+     Types::each,
+     [](Value x, std::string how, std::optional<Value> lengths, std::optional<Value> indices, std::optional<Value> offsets, int64_t axis, bool unsafe, std::optional<Scalar> initial) {
+       if (indices) fail(Code::unsupported, "segment_reduce by indices");
+       return reduced_segments(x, how, lengths, offsets, axis, unsafe, initial);
+     }},
     {"put(Tensor self, Tensor index, Tensor source, bool accumulate=False)", Types::each,
      [](Value x, Value index, Value source, bool accumulate) {
        const Dim n = index.numel();
@@ -492,6 +539,12 @@ const Definition definitions[] = {
 };
 
 }  // namespace
+
+Value segment_of_each(const Value& ends, const Dim& n) {
+  Graph& g = ends.graph();
+  const Value ended = scatter(full(g, {n + Dim(1)}, 0, DType::i64), {0}, {ends}, 0, false, full(g, ends.dims(), 1, DType::i64), "add");
+  return scan("sum", slice(ended, 0, Dim(0), n, 1), 0);
+}
 
 std::span<const Definition> indexing_definitions() { return definitions; }
 

@@ -79,6 +79,19 @@ Value addcdiv(Value x, Value a, Value b, const Scalar& v) {
   return cast(widened(cast(x, t)) + scaled(widened(cast(a, t)), v) / widened(cast(b, t)), t);
 }
 
+// x = mantissa * 2^exponent with a mantissa from 0.5 to 1. The powers of two are exact, and each is within the type's range.
+std::pair<Value, Value> mantissa_and_exponent(const Value& given) {
+  if (!is_float(given.dtype())) fail(Code::unsupported, "frexp of {}", name_of(given.dtype()));
+  const Value x = widened(given), a = abs(x), ordinary = (a > 0.0) & (a < INFINITY);
+  auto scaled_down = [](const Value& v, const Value& by) {
+    const Value half = floor(by * 0.5);
+    return v * exp2(-half) * exp2(half - by);
+  };
+  const Value guess = floor(log2(select(ordinary, a, 1.0))) + 1.0, m = abs(scaled_down(x, guess));
+  const Value exponent = guess + select(m >= 1.0, 1.0, select(m < 0.5, -1.0, 0.0));
+  return {cast(select(ordinary, scaled_down(x, exponent), x), given.dtype()), cast(select(ordinary, exponent, 0.0), DType::i32)};
+}
+
 Value logaddexp(const Value& a, const Value& b) {
   if (!is_float(a.dtype())) fail(Code::unsupported, "logaddexp is for floating-point numbers, not {}", name_of(a.dtype()));
   Value m = maximum(a, b);
@@ -202,6 +215,7 @@ const Definition definitions[] = {
      [](Value a, Value b) { return select(ir::map(Op::is_nan, {b}), b, select(equal(a, 0), 0.0, a * log1p(b))); }},
     {"frac(Tensor self)", Types::only_floats, [](Value x) { return x - trunc(x); }},
     {"special_entr(Tensor self)", [](Value x) { x = to_float(x); return select(x < 0, -INFINITY, select(equal(x, 0), 0.0, -x * log(x))); }},
+    {"frexp.Tensor(Tensor self)", [](Value x) { return mantissa_and_exponent(x); }},
     {"rad2deg(Tensor self)", [](Value x) { return to_float(x) * 57.29577951308232; }},
     {"deg2rad(Tensor self)", [](Value x) { return to_float(x) * 0.017453292519943295; }},
     {"{sinc,special_sinc}(Tensor self)", [](Value x) { Value p = to_float(x) * 3.141592653589793; return select(equal(x, 0), 1.0, sin(p) / p); }},

@@ -160,6 +160,21 @@ std::pair<Value, Value> kth_value(const Value& x, const Dim& k, int64_t dim, boo
   return {part(values), part(indices)};
 }
 
+// The element that a line has most often, the smallest of several, and where it is last.
+std::pair<Value, Value> mode(const Value& x, int64_t dim, bool keepdim) {
+  if (x.rank() == 0) return {x, literal(x.graph(), 0, DType::i64)};
+  const Axis axis = x.axis(dim);
+  if (x.dim(axis) == Dim(0)) fail(Code::unsupported, "the mode of no elements");
+  const auto [values, indices] = sort(x, axis, false, true);
+  const Value place = ir::index(x.graph(), x.dims(), axis);
+  const Value differs = not_equal(view(values, slice_map(values.dims(), axis, 1, x.dim(axis) - Dim(1), 1)), view(values, slice_map(values.dims(), axis, 0, x.dim(axis) - Dim(1), 1)));
+  Dims before(x.dims().size(), Dim(0)), after = before;
+  before[static_cast<size_t>(axis)] = 1;
+  const Value begins = scan("max", select(pad(differs, before, after, true), place, 0), axis);
+  const Value best = reduce("argmax", place - begins, {axis}, keep);
+  return {without(take_along(values, axis, best), axis, keepdim), without(take_along(indices, axis, best), axis, keepdim)};
+}
+
 // The largest (or smallest) element so far, and where it was last.
 std::pair<Value, Value> running(const char* kind, const Value& x, int64_t dim) {
   if (x.rank() == 0) return {x, literal(x.graph(), 0, DType::i64)};
@@ -314,6 +329,7 @@ const Definition definitions[] = {
     {"nanmedian(Tensor self)", Types::numbers, [](Value x) { return median(reshape(x, {Dim(-1)}), 0, false, true).first; }},
     {"median.dim(Tensor self, int dim, bool keepdim=False)", Types::numbers, [](Value x, int64_t d, bool k) { return median(x, d, k, false); }},
     {"nanmedian.dim(Tensor self, int dim, bool keepdim=False)", Types::numbers, [](Value x, int64_t d, bool k) { return median(x, d, k, true); }},
+    {"mode(Tensor self, int dim=-1, bool keepdim=False)", [](Value x, int64_t d, bool k) { return mode(x, d, k); }},
     {"kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False)", Types::numbers, [](Value x, Dim k, int64_t d, bool keepdim) { return kth_value(x, k, d, keepdim); }},
     {"quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear')", Types::each,
      [](Value x, Value q, std::optional<int64_t> d, bool k, std::string how) { return quantile(x, q, d, k, how, false); }},

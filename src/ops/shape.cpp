@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "ir/compose_nodes.h"
-#include "ops/binding.h"
+#include "ops/segments.h"
 
 namespace ingot::ops {
 
@@ -120,12 +120,9 @@ Value repeat_interleave(Value x, const Dim& n, std::optional<int64_t> dim) {
 Value repeated_numbers(const Value& repeats, const std::optional<Dim>& size) {
   if (repeats.rank() != 1) fail(Code::unsupported, "repeat_interleave by a tensor of rank {}", repeats.rank());
   if (repeats.dtype() != DType::i64 && repeats.dtype() != DType::i32) fail(Code::unsupported, "repeat_interleave by {}", name_of(repeats.dtype()));
-  Graph& g = repeats.graph();
   const Value ends = scan("sum", cast(repeats, DType::i64), 0);
   const Dim total = size ? *size : read_size(sum(repeats, {}), std::nullopt);
-  // How many have ended before each place.
-  const Value ended = scatter(full(g, {total + Dim(1)}, 0, DType::i64), {0}, {ends}, 0, false, full(g, ends.dims(), 1, DType::i64), "add");
-  return scan("sum", slice(ended, 0, Dim(0), total, 1), 0);
+  return segment_of_each(ends, total);
 }
 
 Value repeat_interleave(Value x, Value repeats, std::optional<int64_t> dim, const std::optional<Dim>& size) {

@@ -54,13 +54,13 @@ def depth_of(op, call):
 
 
 # Operators that return indices of elements, with the place of `dim` among their arguments: torch does not define which of equal elements comes first.
-TIED = {"sort": 0, "argsort": 0, "topk": 1, "kthvalue": 1, "median": 0, "nanmedian": 0}
+TIED = {"sort": 0, "argsort": 0, "topk": 1, "kthvalue": 1, "median": 0, "nanmedian": 0, "mode": 0}
 
 
 def named(op, sample, results):
     """The elements instead of their positions, none of which may appear twice."""
     place, index = TIED.get(op.name), results[-1]
-    if place is None or sample.kwargs.get("stable") or index.ndim == 0 or len(results) == 1 and op.name != "argsort":
+    if place is None or sample.kwargs.get("stable") or sample.input.ndim == 0 or len(results) == 1 and op.name != "argsort":
         return results
     dim = sample.kwargs.get("dim", sample.args[place] if len(sample.args) > place else -1)
     index = index if index.ndim == sample.input.ndim else index.unsqueeze(dim)

@@ -32,6 +32,12 @@ def test_philox_gives_the_numbers_of_its_authors():
         assert tuple(word.item() for word in philox(*map(torch.tensor, given))) == wanted
 
 
+def test_rrelu_in_eval_mode_draws_nothing():
+    x = torch.linspace(-2, 2, 9)
+    function = torch.nn.RReLU(0.1, 0.3).eval()
+    assert torch.equal(engine(function, x)(x), function(x))
+
+
 def test_beside_torch_the_numbers_are_those_of_eager():
     model = Draws(lambda x: torch.sin(x) + torch.randn_like(x) + torch.rand(x.shape)).eval()
     x = torch.ones(8, 9)
