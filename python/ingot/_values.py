@@ -35,6 +35,10 @@ def fitting(value, weight: dict):
     """The value of a weight in the layout that the plan describes."""
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         raise InputError(f"weight {weight['name']!r} is of type {type(value).__name__}, and has to be a tensor or an array")
+    if hasattr(value, "data_ptr") and value.dtype.is_complex:  # plans have pairs of real numbers
+        import torch
+
+        value = torch.view_as_real(value.detach().resolve_conj())
     have = (str(value.dtype).removeprefix("torch."), list(value.shape))
     if have != (weight["dtype"], weight["dims"]):
         raise InputError(f"weight {weight['name']!r} is {have[0]} {have[1]}, but the engine was built for {weight['dtype']} {weight['dims']}")

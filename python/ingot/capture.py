@@ -19,7 +19,7 @@ from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_LAYOUT as _LAYOUTS
 from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_MEMORY_FORMAT as _MEMORY_FORMATS
 from torch.fx.node import _side_effectful_functions
 
-from . import _values, external, plain
+from . import _values, complex_numbers, external, plain
 from .branches import CONDITION
 from .errors import InputError, UnsupportedError
 from .functional import order_in_memory
@@ -169,6 +169,8 @@ class _Writer:
     def call(self, node: torch.fx.Node):
         target = node.target
         meta = node.meta.get("val")
+        if complex_numbers.WHY in node.meta:
+            raise UnsupportedError(node.meta[complex_numbers.WHY])
         if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in ("cond", "while_loop"):
             self.nodes.append(self._node(node, f"torch.ops.higher_order.{target.name()}", self._control(node), self._outputs(node, tuple(meta))))
             return
@@ -406,8 +408,12 @@ def write(f, targets=()) -> Captured:
     writer = _Writer(targets)
     needed = needed_nodes(f)
     inputs, specs, weights, names = [], [], [], []
+    viewed = set()  # what stands for complex weights
     for slot in f.slots:
-        node, meta = slot.node, slot.node.meta.get("val")
+        node, tensor = complex_numbers.real_view(slot)
+        meta = node.meta.get("val")
+        if node is not slot.node:
+            viewed |= {node, *node.all_input_nodes}
         if slot.kind == "number":
             if isinstance(meta, torch.SymInt):
                 inputs.append({"as_sym_int": writer.sym_int(node.name, meta)})
@@ -428,15 +434,15 @@ def write(f, targets=()) -> Captured:
             specs.append({"buffer": {"arg": argument, "buffer_name": slot.name, "persistent": True}})
         else:
             specs.append({"tensor_constant": {"arg": argument, "tensor_constant_name": slot.name}})
-        if torch_only(slot.name, slot.tensor) is not None:
+        if torch_only(slot.name, tensor) is not None:
             continue  # its values stay in torch
-        tensor = slot.tensor.detach()
+        tensor = tensor.detach()
         if why := plain.why_not(tensor, slot.name):
             raise InputError(f"weight {slot.name!r} {why[0]}", remedy=why[1])
         tensor = _values.in_order(tensor, order_of(tensor) if slot.kind == "weight" else None)
         weights.append((slot.name, tensor))
         writer.tensors[node.name]["strides"] = [{"as_int": s} for s in tensor.stride()]
-    slots = {s.node for s in f.slots}
+    slots = {s.node for s in f.slots} | viewed
     elsewhere = _elsewhere(f)
     for node in f.module.graph.nodes:
         if node.op == "call_function" and node in needed and node not in slots:

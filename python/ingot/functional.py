@@ -16,7 +16,7 @@ from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from . import autocast, composites, devices, effects, hidden_views, identities, overlap, own_writes, read_numbers, reshapes, result_types
+from . import autocast, complex_numbers, composites, devices, effects, hidden_views, identities, overlap, own_writes, read_numbers, reshapes, result_types
 from .branches import branches_of, with_checks
 from .errors import InputError, UnsupportedError
 from .overlap import NotFunctional, gives_new, hint, of_memory
@@ -299,7 +299,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
         kinds = [s.kind is OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs]
         before = lays([v for v, user in zip(values, kinds) if user], [n for n in program.graph.nodes if n.op == "placeholder"], typed=not casts)
         program = _functionalised(autocast.with_einsum_casts(program))
-    program = read_numbers.settled(program)
+    program = complex_numbers.settled(read_numbers.settled(program))
     if branches:
         program = with_checks(program, branches, chosen or {})
     signature = program.graph_signature
@@ -324,6 +324,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
         else:
             raise UnsupportedError(f"an input of kind {spec.kind.name} ({spec.arg.name}) is not supported")
         slots.append(slot)
+    slots += _constants(program.graph_module)
     values = next(n for n in program.graph.nodes if n.op == "output").args[0]
     results, writes = [], []
     for spec, value in zip(signature.output_specs, values):
@@ -456,12 +457,24 @@ def _checked(name, tensor):
     return tensor
 
 
+def _constants(module: torch.fx.GraphModule) -> list[Slot]:
+    """The tensors that tracing found in the code."""
+    found = []
+    for node in module.graph.nodes:
+        if node.op == "get_attr" and isinstance(value := getattr(module, node.target, None), torch.Tensor):
+            node.meta.setdefault("val", value)
+            found.append(Slot(node, "weight", node.target, _checked(node.target, value), "constant"))
+    return found
+
+
 def from_aot(module: torch.fx.GraphModule, signature, examples: list, names: list[str], is_weight: Callable, before=None) -> Functional:
     """A graph that AOTAutograd made under torch.compile. `examples` and `names`: of all placeholders; `is_weight(i)`: it may be bound;
     `before`: the layouts of the results in Dynamo's graph."""
     import re
 
     read_numbers.settle(module.graph)
+    names_of_results = [getattr(v, "name", None) for v in module.graph.output_node().args[0]]  # the signature has these
+    complex_numbers.settle(module)
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     shape_env = None
     slots, by_name = [], {}
@@ -485,15 +498,12 @@ def from_aot(module: torch.fx.GraphModule, signature, examples: list, names: lis
     changed = {**signature.buffers_to_mutate, **signature.parameters_to_mutate, **signature.user_inputs_to_mutate}
     writes = []
     count = len(values) - len(signature.user_outputs)
-    for value in values[:count]:
-        slot = by_name[changed[value.name]]
+    for value, name in zip(values[:count], names_of_results):
+        slot = by_name[changed[name]]
         if slot.kind == "weight":
             slot.kind = "state"
         if value is not slot.node:
             writes.append((slot, value))
-    for node in module.graph.nodes:  # tensors that tracing found in the code
-        if node.op == "get_attr" and isinstance(value := getattr(module, node.target, None), torch.Tensor):
-            node.meta.setdefault("val", value)
-            slots.append(Slot(node, "weight", node.target, _checked(node.target, value), "constant"))
+    slots += _constants(module)
     ranges = shape_env.var_to_range.get if shape_env is not None else (lambda symbol: None)
     return Functional(module, slots, values[count:], writes, ranges, before=before)

@@ -281,6 +281,25 @@ Value unfold(Value x, int64_t dim, int64_t size, int64_t step) {
   return view(x, std::move(map));
 }
 
+// Windows, whose elements are the last axis of x, add up along an axis of the given sizes: the reverse of `unfold`.
+Value sum_of_windows(Value x, const Dims& sizes, int64_t dim, int64_t size, int64_t step) {
+  if (sizes.empty()) return reshape(x, {});
+  const Axis a = x.axis(dim < 0 ? dim - 1 : dim);
+  Dims whole = sizes;  // torch's istft gives one window for all signals
+  whole[static_cast<size_t>(a)] = x.dim(a);
+  whole.push_back(x.dim(-1));
+  x = expand(x, whole);
+  Axes order;
+  for (Axis i = 0; i < x.rank() - 1; ++i) {
+    order.push_back(i);
+    if (i == a) order.push_back(x.rank() - 1);
+  }
+  Graph& g = x.graph();
+  const Value place = ir::index(g, {x.dim(a), Dim(1)}, 0) * step + ir::index(g, {Dim(1), Dim(size)}, 1);
+  const Value wide = permute(widened(x), order);
+  return cast(scatter(full(g, sizes, 0, wide.dtype()), {a}, {place}, a, false, wide, "add"), x.dtype());
+}
+
 // Windows of an image as columns: [N, C, H, W] becomes [N, C * kernel, windows].
 Value columns(Value x, const Axes& kernel, const Axes& dilation, const Axes& padding, const Axes& stride) {
   if (x.rank() == 3) {
@@ -491,6 +510,8 @@ const Definition definitions[] = {
     {"{diagonal,diagonal_copy}(Tensor self, int offset=0, int dim1=0, int dim2=1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
     {"linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
     {"{unfold,unfold_copy}(Tensor self, int dimension, int size, int step)", [](Value x, int64_t d, int64_t size, int64_t step) { return unfold(x, d, size, step); }},
+    {"unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step)",
+     [](Value x, Dims sizes, int64_t dim, int64_t size, int64_t step) { return sum_of_windows(x, sizes, dim, size, step); }},
     {"im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride)", [](Value x, Axes kernel, Axes dilation, Axes padding, Axes stride) { return columns(x, kernel, dilation, padding, stride); }},
     {"col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride)",
      [](Value x, Dims size, Axes kernel, Axes dilation, Axes padding, Axes stride) { return image_of_columns(x, size, kernel, dilation, padding, stride); }},

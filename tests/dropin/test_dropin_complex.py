@@ -46,7 +46,7 @@ def close(ours, theirs):
 def test_rotary_embeddings_of_open_length_run_in_one_engine():
     model = Rotary()
     made = torch_tensorrt.compile(model, inputs=[torch_tensorrt.Input(min_shape=(2, 4, 8), opt_shape=(2, 16, 8), max_shape=(2, 64, 8))], **ONE)
-    assert targets(made.graph) == {aten.view_as_real.default}  # of the buffer
+    assert not targets(made.graph)  # the engine has the buffer's parts as a weight
     assert sum("_run_on_acc" in name for name, _ in made.named_children()) == 1
     for length in (4, 16, 33):
         x = torch.randn(2, length, 8)
@@ -59,7 +59,7 @@ def test_rotary_embeddings_of_open_length_run_in_one_engine():
 def test_complex_inputs_and_results():
     model, z, w = Calls(lambda z, w: (z * w + 2j, torch.abs(z @ w), z.conj() / w)), complexes(4, 4), complexes(4, 4, seed=1)
     made = torch_tensorrt.compile(model, inputs=[z, w], **ONE)
-    assert targets(made.graph) == {aten.view_as_real.default, aten.complex.default, operator.getitem}
+    assert targets(made.graph) == {aten.resolve_conj.default, aten.view_as_real.default, aten.complex.default, operator.getitem}
     for ours, theirs in zip(made(z, w), model(z, w)):
         close(ours, theirs)
 
@@ -81,9 +81,9 @@ def test_a_graph_whose_constants_come_before_its_inputs(whole):
 
 
 def test_an_operator_without_a_rule_runs_in_torch_between_engines():
-    model, z = Calls(lambda z: torch.fft.fft(z * z).abs() + 1), complexes(4, 8)
+    model, z = Calls(lambda z: torch.fft.fft(z * z).abs() + 1), complexes(4, 5000)
     made = torch_tensorrt.compile(model, inputs=[z], **ONE)
-    assert {aten.fft_fft.default} <= targets(made.graph) and not {aten.mul.Tensor, aten.abs.default} & targets(made.graph)
+    assert {aten._fft_c2c.default} <= targets(made.graph) and not {aten.mul.Tensor, aten.abs.default} & targets(made.graph)
     close(made(z), model(z))
 
 

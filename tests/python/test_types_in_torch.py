@@ -133,7 +133,7 @@ def check(make, inputs, said, engines):
 
 def test_a_complex_buffer():
     with torch.no_grad():
-        check(Rotated, [torch.randn(3, 16)], "has dtype complex64, which is not supported", 2)
+        check(Rotated, [torch.randn(3, 16)], "", 1)
 
 
 def test_a_complex_input():
@@ -146,7 +146,7 @@ def test_a_complex_input():
 
 def test_a_complex_weight():
     with torch.no_grad():
-        check(ComplexWeight, [torch.randn(4, 8)], "has dtype complex64, which is not supported", 2)
+        check(ComplexWeight, [torch.randn(4, 8)], "", 1)
 
 
 @pytest.mark.parametrize("dtype", ["complex32", "complex128", "float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64"])
@@ -201,7 +201,7 @@ def test_a_file(tmp_path):
 def test_refused_by_name():
     with pytest.raises(ingot.UnsupportedError) as caught:
         ingot.compile(Spectrum(), inputs=[torch.randn(4, 8, dtype=torch.complex64)], fallback="error")
-    assert "aten.abs.default: z has dtype complex64, which is not supported" in caught.value.message
+    assert "aten.resolve_conj.default: z has dtype complex64, which is not supported" in caught.value.message
     assert ingot.compile(Passes(), inputs=[torch.randn(3, 8, dtype=torch.complex64)] * 2, fallback="error").report.operators == 0  # nothing is missing
     with pytest.raises(ingot.UnsupportedError) as caught:
         ingot.compile(Held(torch.float8_e4m3fn), inputs=[torch.randn(3, 8)], fallback="error")

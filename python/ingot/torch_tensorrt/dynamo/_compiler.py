@@ -7,7 +7,7 @@ import tempfile
 
 import torch
 
-from ... import ahead_of_time, complex_numbers, export, files, given
+from ... import ahead_of_time, export, files, given
 from ...errors import InputError, UnsupportedError
 from .._Device import Device
 from .._errors import BindingNameMismatchError, CallError, PartialCompilationError, UnsupportedOperatorException  # noqa: F401
@@ -24,7 +24,6 @@ from ._stripped import strip, without_stripping
 from ._symbol_bounds import user_symbol_bounds as _build_user_symbol_bounds  # noqa: F401
 from .lowering._buffer_lifting import with_lifted_buffers
 
-_PASSES = (complex_numbers.without_complex,)
 
 
 def inputs_of(inputs, arg_inputs, kwarg_inputs, needed=True) -> Given:
@@ -75,7 +74,7 @@ def compiled(module, taken: Given, settings: Settings, **export_options) -> torc
         module, export_options = _exported(module, taken, export_options), {}
 
     def build(options):
-        return ahead_of_time.compile(module, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, passes=_PASSES, options=options, **export_options)
+        return ahead_of_time.compile(module, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, options=options, **export_options)
 
     try:
         specs = [*(taken.positional or ()), *taken.keywords.values()]
@@ -131,7 +130,7 @@ def convert_exported_program_to_serialized_trt_engine(
     options = read.options()
     options.pop("dryrun", None)
     try:
-        made = ahead_of_time.compile(exported_program, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, passes=_PASSES, output_names=names, options=options)
+        made = ahead_of_time.compile(exported_program, arg_inputs=taken.positional, kwarg_inputs=taken.keywords or None, output_names=names, options=options)
         return _bytes(made)
     except UnsupportedError as problem:
         raise UnsupportedOperatorException(problem.message, problem.origin, problem.remedy) from None

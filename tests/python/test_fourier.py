@@ -1,0 +1,217 @@
+"""Fourier transforms run in engines, as products with constant matrices."""
+
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from accuracy import assert_accurate
+from calls import Calls
+
+import ingot
+
+
+@pytest.fixture(autouse=True)
+def no_gradients():
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        yield
+
+
+def parts(value):
+    return torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
+
+
+def wide(value):
+    return value.to(torch.complex128 if value.is_complex() else torch.float64)
+
+
+def same(made, model, *inputs, depth):
+    """A call is as accurate as eager's."""
+    assert_accurate(parts(made(*inputs)), parts(model(*inputs)), parts(model.to(torch.float64)(*map(wide, inputs))), depth)
+    model.to(torch.float32)
+
+
+LENGTHS = [1, 2, 3, 8, 61, 64, 65, 67, 100, 251, 400, 512, 1021, 1018, 1025, 4000, 4096]
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_lengths(n):
+    """One product, two, an odd length, a prime one."""
+
+    def function(x, y):
+        z = torch.complex(x, y)
+        return tuple(map(parts, (torch.fft.fft(z), torch.fft.ifft(z, norm="ortho"), torch.fft.rfft(x), torch.fft.fft(x, norm="forward")))) + (torch.fft.irfft(z, n=n),)
+
+    x, y = torch.randn(3, n), torch.randn(3, n)
+    made = ingot.compile(Calls(function), inputs=[x, y], fallback="error")
+    for ours, theirs, exact in zip(made(x, y), function(x, y), function(x.double(), y.double())):
+        assert_accurate(ours, theirs, exact, n)
+
+
+def test_float64():
+    def function(x):
+        return parts(torch.fft.rfft(x)), torch.fft.irfft(torch.fft.rfft(x, norm="ortho"), n=399, norm="ortho")
+
+    x = torch.randn(2, 400, dtype=torch.float64)
+    for ours, theirs in zip(ingot.compile(Calls(function), inputs=[x], fallback="error")(x), function(x)):
+        assert (ours - theirs).abs().max() <= 8 * torch.finfo(torch.float64).eps * theirs.abs().max()
+
+
+class Spectrogram(torch.nn.Module):
+    """The logarithm of a mel spectrogram, as audio models begin with."""
+
+    def __init__(self, center=True, power=2.0):
+        super().__init__()
+        self.center, self.power = center, power
+        self.register_buffer("window", torch.hann_window(400))
+        self.register_buffer("filters", torch.rand(201, 80))
+
+    def forward(self, x):
+        spectrum = torch.stft(x, 400, 160, 400, self.window, center=self.center, pad_mode="reflect", normalized=False, onesided=True, return_complex=True)
+        return (spectrum.abs().pow(self.power).transpose(-1, -2) @ self.filters).clamp(min=1e-5).log10()
+
+
+class RoundTrip(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("window", torch.hann_window(64))
+
+    def forward(self, x):
+        spectrum = torch.stft(x, 64, 16, 64, self.window, return_complex=True)
+        return torch.istft(spectrum * 0.5, 64, 16, 64, self.window, length=x.shape[-1])
+
+
+class Mixing(torch.nn.Module):
+    """A layer of FNet."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(1600)
+
+    def forward(self, x):
+        y = x.reshape(-1, 20, 1600)
+        return self.norm(y + torch.fft.fft(torch.fft.fft(y, dim=-1), dim=-2).real)
+
+
+class SpectralConvolution(torch.nn.Module):
+    """Low frequencies of an image times complex weights, as neural operators have it."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(1, 3, 8, 8, dtype=torch.complex64))
+
+    def forward(self, x):
+        image = x.reshape(-1, 1, 160, 200)
+        low = torch.fft.rfft2(image)[:, :, :8, :8]
+        spectrum = torch.zeros(image.shape[0], 3, 160, 101, dtype=low.dtype)
+        spectrum[:, :, :8, :8] = torch.einsum("bixy,ioxy->boxy", low, self.weight)
+        return torch.fft.irfft2(spectrum, s=image.shape[-2:])
+
+
+MODELS = {
+    "spectrogram": Spectrogram,
+    "magnitudes without padding": lambda: Spectrogram(center=False, power=1.0),
+    "round trip": RoundTrip,
+    "mixing": Mixing,
+    "spectral convolution": SpectralConvolution,
+    "filter": lambda: Calls(lambda x: torch.fft.irfft(torch.fft.rfft(x[:, :1600]) * torch.fft.rfft(x[:, 1600:3200]).conj(), n=1600)),
+    "volume": lambda: Calls(lambda x: torch.fft.fftshift(torch.fft.fftn(x.reshape(-1, 20, 40, 40), dim=(1, 2, 3))).abs()),
+    "hermitian": lambda: Calls(lambda x: torch.fft.hfft(x, n=101) + torch.fft.ihfft(x, n=200).abs()),
+    "real pairs": lambda: Calls(lambda x: torch.view_as_real(torch.stft(x, 100, return_complex=True, onesided=False, normalized=True))),
+}
+
+
+@pytest.mark.parametrize("door", ["static", "open", "torch.compile", "torch.compile, open"])
+@pytest.mark.parametrize("name", MODELS)
+def test_models_are_one_engine(name, door):
+    model, x = MODELS[name]().eval(), torch.randn(4, 32000)
+    if door.startswith("torch.compile"):
+        made = torch.compile(model, backend="ingot", options={"fallback": "error"})
+        if door.endswith("open"):
+            torch._dynamo.mark_dynamic(x, 0)
+    else:
+        made = ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 32000), opt_shape=(4, 32000), max_shape=(9, 32000)) if door == "open" else x], fallback="error")
+    for batch in (4, 1, 7) if door.endswith("open") else (4,):
+        x = x if batch == 4 else torch.randn(batch, 32000)
+        ours, theirs, exact = made(x), model(x), _exactly(model, x)
+        assert_accurate(ours, theirs, exact, 1600, log_of_sum=True)
+
+
+def _exactly(model, x):
+    import copy
+
+    wide = copy.deepcopy(model)
+    for owner in wide.modules():
+        for table in (owner._parameters, owner._buffers):
+            for name, value in table.items():
+                made = value.detach().to(torch.complex128 if value.is_complex() else torch.float64)
+                table[name] = torch.nn.Parameter(made) if table is owner._parameters else made
+    return wide(x.double())
+
+
+def test_complex_weights_are_followed():
+    model, x = SpectralConvolution(), torch.randn(2, 32000)
+    made = ingot.compile(model, inputs=[x], fallback="error")
+    for change in (lambda: model.weight.mul_(2), lambda: setattr(model, "weight", torch.nn.Parameter(model.weight.detach().conj().resolve_conj()))):
+        change()
+        assert_accurate(made(x), model(x), _exactly(model, x), 1600)
+    made.update_weights({"weight": torch.zeros_like(model.weight)})
+    assert not made(x).any()
+
+
+REFUSED = {
+    "long": (5000, "a Fourier transform has length 5000; engines have those up to 4096"),
+    "prime": (2039, "a Fourier transform has length 2039, a prime number; engines have prime lengths up to 1024"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_stays_in_torch_says_why(name, caplog):
+    n, reason = REFUSED[name]
+    model, x = Calls(lambda x: torch.fft.rfft(x.sin()).abs().exp()), torch.randn(2, n) / n
+    with caplog.at_level(logging.WARNING, "ingot"):
+        made = ingot.compile(model, inputs=[x], min_block_size=1)
+    assert reason in str(made.report)
+    same(made, model, x, depth=n)
+
+
+def test_an_open_length_stays_in_torch():
+    model = Calls(lambda x: torch.fft.rfft(x).abs())
+    made = ingot.compile(model, inputs=[ingot.Input(min_shape=(2, 8), opt_shape=(2, 16), max_shape=(2, 64))], min_block_size=1)
+    assert "the length of a Fourier transform is open" in str(made.report)
+    for n in (8, 15, 64):
+        same(made, model, torch.randn(2, n), depth=n)
+
+
+def test_views_of_complex_inputs_stay_views():
+    model, z = Calls(lambda z: (z.transpose(0, 1), z * 2)), torch.randn(3, 4, dtype=torch.complex64)
+    made = ingot.compile(model, inputs=[z])
+    view, twice = made(z)
+    assert view.untyped_storage().data_ptr() == z.untyped_storage().data_ptr() and torch.equal(view, z.transpose(0, 1)) and torch.equal(twice, z * 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_types_are_refused_as_in_eager(dtype):
+    model, x = Calls(lambda x: torch.fft.rfft(x).abs()), torch.randn(2, 16).to(dtype)
+    with pytest.raises(RuntimeError):
+        model(x)
+    with pytest.raises(Exception, match=r"(?i)unsupported dtype"):
+        ingot.compile(model, inputs=[x])(x)
+
+
+WINDOWS = [(0, 5, 3), (1, 7, 2), (-1, 4, 6), (1, 3, 3)]
+
+
+@pytest.mark.parametrize("dim, size, step", WINDOWS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_windows_add_up(dim, size, step, dtype):
+    shape = [20, 23, 21]
+    windows = torch.randn(shape).unfold(dim, size, step).to(dtype)
+    model = Calls(lambda w: torch.ops.aten.unfold_backward(w, shape, dim, size, step))
+    made = ingot.compile(model, inputs=[windows], fallback="error")
+    assert_accurate(made(windows), model(windows), model(windows.double()), size)
