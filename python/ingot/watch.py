@@ -197,10 +197,11 @@ def _stepped(optimizer, args, kwargs):
 
 
 def _registered(owner, name, value):
-    """A layer or parameter that gets a place in a model may have been written through `.data`: PEFT's layers do so before they give a model its own layer back. Graphs only hold them."""
+    """A layer or parameter that takes another one's place in a model may have been written through `.data`: PEFT's layers do so before they give a model its own layer back.
+    A new place only holds it: slices of lists, graphs."""
     if torch.compiler.is_compiling():  # asked first, as Dynamo guards whatever else is looked at
         return
-    if value is not None and _watches and type(owner) is not torch.nn.Module and not isinstance(owner, torch.fx.GraphModule):
+    if value is not None and _watches and owner._modules.get(name, owner._parameters.get(name)) is not None:
         written({id(p) for p in value.parameters()} if isinstance(value, torch.nn.Module) else {id(value)})
 
 

@@ -541,6 +541,41 @@ def test_a_layer_that_was_merged_and_put_back(way):
         assert not torch.allclose(module(x), before)
 
 
+class Sliced(torch.nn.Module):
+    """Walks slices of its lists, as decoders of transformers do: each slice is a new list, in which all layers are registered."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(4))
+        self.tail = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 8))
+        self.scales = torch.nn.ParameterList(torch.rand(8) for _ in range(3))
+
+    def forward(self, x):
+        for layer in self.layers[:3]:
+            x = layer(x)
+        for scale in self.scales[:2]:
+            x = x * scale
+        return self.tail[:2](x)
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+def test_slices_of_lists_do_not_count_as_writes(way, monkeypatch):
+    torch._dynamo.reset()
+    model, x, replaced = Sliced().eval(), torch.randn(3, 8), []
+    with torch.no_grad():
+        module = ingot.compile(model, inputs=[x], min_block_size=1) if way == "compile" else torch.compile(model, backend="ingot", options={"min_block_size": 1})
+        module(x)
+        replace = ingot.Engine.replace
+        monkeypatch.setattr(ingot.Engine, "replace", lambda self, values, *args, **kwargs: replaced.extend(values) or replace(self, values, *args, **kwargs))
+        for _ in range(3):
+            model(x)
+            torch.testing.assert_close(module(x), model(x))
+        assert not replaced
+        model.layers[1].weight.mul_(2)
+        torch.testing.assert_close(module(x), model(x))
+        assert len(replaced) == 1
+
+
 def test_graphs_of_a_model_do_not_count_as_writes():
     model, x = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).eval(), torch.randn(3, 8)
     with torch.no_grad():
