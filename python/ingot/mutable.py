@@ -93,7 +93,8 @@ class MutableModule:
         options, **option: those of `ingot.compile`.
 
     Calls have the model's arguments and results. The next call sees weights that changed (load_state_dict, another parameter, a write in place) without a build. Other
-    changes through this object (a layer, a number, a device) mean a new build. So do new dtypes, ranks and sizes outside of the range; the range is widened to hold both.
+    changes mean a new build, through this object or on the model itself: another kind of layer or class, a number, text or function (also in a list or a dictionary), a hook, a forward of
+    an instance, a device. Attributes of other objects that the model holds are not compared. So do new dtypes, ranks and sizes outside of the range; the range is widened to hold both.
     A call that is wrong in another way raises its InputError, and nothing is built.
 
     Writes through `.data` in a layer or a method that was asked for through this object are seen if they change one of some 256 elements of a weight, as merged adapters do.
@@ -101,7 +102,7 @@ class MutableModule:
     `compiled` is the `ingot.Module`, None before the first call; `original_model` is the model. Threads may call side by side; one builds at a time.
     """
 
-    _OWN = ("original_model", "compiled", "_options", "_sizes", "_seen", "_strict", "_touched", "_built_from", "_stale", "_adapters", "_building", "_built_for", "_samples")
+    _OWN = ("original_model", "compiled", "_options", "_sizes", "_seen", "_strict", "_touched", "_built_from", "_stale", "_adapters", "_building", "_built_for", "_samples", "_attributes")
 
     def __init__(self, model: torch.nn.Module, inputs=None, *, kwarg_inputs=None, strict=False, options=None, **option):
         self._begin(model, strict, ahead_of_time._merge(options, option))
@@ -116,7 +117,7 @@ class MutableModule:
         if not isinstance(model, torch.nn.Module):
             raise InputError(f"a model is an nn.Module, and this is of type {type(model).__name__}")
         own = dict(original_model=model, compiled=None, _options=options, _sizes=Sizes(), _seen=None, _strict=strict, _touched=False, _built_from=None, _stale=True, _adapters={},
-                   _building=processes.Lock(), _built_for=None, _samples={})  # fmt: skip
+                   _building=processes.Lock(), _built_for=None, _samples={}, _attributes=None)  # fmt: skip
         self.__dict__.update(own)
 
     # -- attributes of the model
@@ -176,7 +177,7 @@ class MutableModule:
     # -- calls
 
     def __call__(self, *args, **kwargs):
-        if self._touched:
+        if self._touched or self._attributes is not None and self._attributes.changed():
             self._look_for_changes()
         compiled = self.compiled
         if self._stale or compiled is None:
@@ -221,6 +222,7 @@ class MutableModule:
         self._touched = False
         if self._built_from is not None and _built_from(self.original_model) != self._built_from:
             self._changed(weights=False)
+        self._attributes = _Attributes(self.original_model)
         before, self._samples = self._samples, _samples(self.original_model)
         if found := {key for key, sample in self._samples.items() if key in before and not torch.equal(before[key], sample)}:
             watch.written(found)
@@ -244,7 +246,7 @@ class MutableModule:
                 self._module(made).add_lora(name, adapter, **more)
             self._built_for = _BuiltFor(made, _forms(args, kwargs), {path: tuple(t.shape) for path, t in _tensors((args, kwargs)).items()}, sizes.ranges, _forms_of_weights(self.original_model))
             self.compiled, self._touched, self._stale, self._built_from, self._samples = made, False, False, _built_from(self.original_model), _samples(self.original_model)
-            self._seen = (args, kwargs)
+            self._seen, self._attributes = (args, kwargs), _Attributes(self.original_model)
             return made
 
     def _compiled(self, call):
@@ -269,6 +271,22 @@ class MutableModule:
         made = cls(found["model"], strict=found["strict"], options=found["options"])
         made._sizes.ranges, made._sizes.names = found["ranges"], found["names"]
         return made
+
+
+class _Attributes:
+    """The attributes of a model's modules as they were. `changed` is asked in each call, so it compares what is the same object first; what differs is compared in full then."""
+
+    def __init__(self, model):
+        self._modules = [(m, type(m), [(d, dict(d)) for d in (vars(m), m._modules, m._forward_pre_hooks, m._forward_hooks)]) for m in model.modules()]
+        values = [v for m, *_ in self._modules for k, v in vars(m).items() if k not in _BOOKKEEPING]
+        self._containers = [(v, _numbers(v)) for v in values if isinstance(v, (dict, list, set))]
+
+    def changed(self) -> bool:
+        try:
+            same = all(m.__class__ is kind and all(now == before for now, before in parts) for m, kind, parts in self._modules)
+        except (RuntimeError, ValueError):  # another tensor or array, which has no single answer
+            return True
+        return not same or any(_numbers(value) != before for value, before in self._containers)
 
 
 class _BuiltFor(NamedTuple):
@@ -340,8 +358,20 @@ _NONE = object()
 _BOOKKEEPING = vars(torch.nn.Module()).keys() - {"training"}
 
 
+class _Itself:
+    """A tensor that equals only itself: one that a build took for a constant."""
+
+    def __init__(self, tensor):
+        self._tensor = tensor
+
+    def __eq__(self, other):
+        return isinstance(other, _Itself) and self._tensor is other._tensor
+
+
 def _numbers(value, depth=3):
-    """A copy of the numbers, texts, functions and containers of them in a value, to compare with later; _NONE for anything else."""
+    """A copy of the numbers, texts, functions, tensors and containers of them in a value, to compare with later; _NONE for anything else."""
+    if isinstance(value, torch.Tensor):
+        return _Itself(value)
     if isinstance(value, dict) and depth:
         return [(k, now) for k, v in value.items() if (now := _numbers(v, depth - 1)) is not _NONE]
     if isinstance(value, (list, tuple)) and depth:

@@ -110,6 +110,44 @@ def test_numbers_in_containers_are_part_of_a_build():
     assert module.compiled is built
 
 
+CHANGES = {
+    "number": lambda l: setattr(l, "number", 2.0),
+    "text": lambda l: setattr(l, "mode", "b"),
+    "dictionary": lambda l: l.numbers.update(a=3.0),
+    "list": lambda l: l.numbers["list"].__setitem__(0, 3.0),
+    "function": lambda l: setattr(l, "function", torch.tanh),
+    "layer": lambda l: setattr(l, "a", torch.nn.Linear(4, 4)),
+    "hook": lambda l: l.register_forward_hook(lambda m, i, o: o + 5),
+    "hook before": lambda l: l.register_forward_pre_hook(lambda m, i: (i[0] + 5,)),
+    "forward": lambda l: setattr(l, "forward", lambda x: x * 7),
+    "class": lambda l: setattr(l, "__class__", type("Other", (type(l),), {"forward": lambda self, x: self.a(x) - 9})),
+    "tensor": lambda l: setattr(l, "shift", torch.ones(4)),
+}
+
+
+@pytest.mark.parametrize("through", [False, True], ids=["on the model", "through the module"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_changes_inside_a_layer(change, through):
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+            self.number, self.mode, self.numbers, self.function, self.shift = 1.0, "a", {"a": 1.0, "list": [1.0]}, torch.relu, torch.zeros(4)
+
+        def forward(self, x):
+            return self.function((self.a if self.mode == "a" else self.b)(x) * self.number * self.numbers["a"] * self.numbers["list"][0]) + self.shift
+
+    model = torch.nn.Sequential(Layer(), torch.nn.Identity()).eval()
+    module, x = ingot.MutableModule(model), torch.randn(2, 4)
+    torch.testing.assert_close(module(x), model(x))
+    built = module.compiled
+    torch.testing.assert_close(module(x), model(x))
+    assert module.compiled is built
+    CHANGES[change](module.get_submodule("0") if through else model[0])
+    torch.testing.assert_close(module(x), model(x))
+    torch.testing.assert_close(module(x), model(x))
+
+
 def test_sizes_widen_the_range():
     model = Small().eval()
     module = of(model)
