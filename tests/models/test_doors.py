@@ -70,8 +70,17 @@ FACTORS = {
 IN_TURN = [name for name in FACTORS if name not in ("torch.compile", "saved", "torchscript")]
 CASES = [(model, factor) for i, model in enumerate(MODELS) for factor in (FACTORS if ALL else ["torch.compile", IN_TURN[i % len(IN_TURN)]])]
 
+_NO_GRAPH = "Dynamo makes no graph of nn.LSTM, nn.GRU and nn.RNN (torch._dynamo.config.allow_rnn is off), so torch runs them"
+_OTHER_PATH = "nn.MultiheadAttention takes another path of its own Python while Dynamo traces it: parts of the weight one by one, other transposes"
 # (model, factor) as patterns: the reason.
-KNOWN = {}
+KNOWN = {
+    **{(model, factor): _NO_GRAPH for model in ("lstm", "gru") for factor in ("torch.compile*", "grad", "inference_mode", "autocast", "float16", "bfloat16")},
+    **{(model, factor): _OTHER_PATH for model in ("transformer-encoder", "multihead-attention") for factor in ("torch.compile", "grad", "inference_mode", "autocast", "float16", "bfloat16")},
+    ("embeddings", "torch.compile-dynamic"): "the offsets of nn.EmbeddingBag are computed with open sizes",
+    ("cells", "autocast"): "ahead of time nn.LSTMCell and nn.GRUCell stay in float32, where eager casts the linears in them",
+    ("gpt2-2-layers", "decomposed"): "torch's decomposition views a transposed tensor",
+    ("bilinear", "decomposed"): "aten._trilinear has no row",
+}
 
 
 @functools.lru_cache(maxsize=2)
