@@ -10,7 +10,7 @@ import contextlib
 import functools
 
 import torch
-from torch._export.utils import _collect_all_valid_cia_ops, _is_cia_op
+from torch._export.utils import _collect_all_valid_cia_ops_for_aten_namespace, _get_decomp_for_cia, _is_cia_op
 from torch.export.exported_program import _override_composite_implicit_decomp, default_decompositions
 
 from . import _library, external
@@ -29,6 +29,18 @@ def has_row(op) -> bool:
     return str(op) in _rows() or external.of(op) is not None
 
 
+@functools.cache
+def _with_row() -> list:
+    """ATen's composites that have a row."""
+    return [op for op in _collect_all_valid_cia_ops_for_aten_namespace() if str(op) in _rows()]
+
+
+@functools.cache
+def _without_row() -> dict:
+    """Torch's own decompositions of ATen's operators that have no row. Random operators are left out: a decomposition draws other numbers than eager."""
+    return {op: how for op, how in default_decompositions().decomp_table.items() if str(op) not in _rows() and torch.Tag.nondeterministic_seeded not in op.tags}
+
+
 # ---- while torch traces
 
 
@@ -36,9 +48,14 @@ def has_row(op) -> bool:
 def whole(casts=False):
     """While torch traces: composites that have a row are recorded as they are. casts: under autocast. There a composite that autocast does not know, such as einsum, is decomposed,
     because autocast casts the operands of its parts."""
-    kept = [op for op in _collect_all_valid_cia_ops() if has_row(op) and (not casts or all(op.has_kernel_for_dispatch_key(key) for key in _AUTOCAST))]
-    with _override_composite_implicit_decomp({op: _stay for op in kept} | _STATEFUL):
+    kept = {op: _stay for op in (*_with_row(), *filter(_is_cia_op, external.operators())) if not casts or _is_cast(op)}
+    with _override_composite_implicit_decomp(kept | _STATEFUL):
         yield
+
+
+def _is_cast(op) -> bool:
+    """True if autocast knows the operator on every device."""
+    return all(op.has_kernel_for_dispatch_key(key) for key in _AUTOCAST)
 
 
 def _stay(*args, **kwargs):
@@ -67,15 +84,22 @@ _STATEFUL = {_aten.batch_norm.default: _batch_norm, _aten.instance_norm.default:
 
 
 def decompositions() -> dict:
-    """Torch's own decompositions of the operators that have no row. Random operators are left out: a decomposition draws other numbers than eager."""
-    return {op: how for op, how in default_decompositions().items() if not has_row(op) and torch.Tag.nondeterministic_seeded not in op.tags}
+    """Torch's own decompositions of ATen's operators that engines do not have, for its tracers."""
+    return {op: how for op, how in _without_row().items() if external.of(op) is None}
 
 
 def in_graph(module: torch.fx.GraphModule) -> bool:
     """True if the graph or a region of it has an operator that torch is to decompose."""
-    nodes = [n for m in module.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
-    lacking = {n.target for n in nodes if not has_row(n.target)}
-    return any(map(_is_cia_op, lacking)) or any(map(_keeps_statistics, nodes)) or bool(lacking) and not lacking.isdisjoint(decompositions())
+    return any(_is_cia_op(op) or op in _without_row() for op in _lacking(module)) or any(map(_keeps_statistics, _nodes(module)))
+
+
+def _nodes(module):
+    return (n for m in module.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes if isinstance(n.target, torch._ops.OpOverload))
+
+
+def _lacking(module) -> set:
+    """The operators of a graph that engines do not have."""
+    return {n.target for n in _nodes(module) if not has_row(n.target)}
 
 
 def _keeps_statistics(node) -> bool:
@@ -83,7 +107,10 @@ def _keeps_statistics(node) -> bool:
     return node.target in (_aten.batch_norm.default, _aten.instance_norm.default) and node.args[5] is True and node.args[3] is not None
 
 
-def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program with these operators decomposed, and without writes in place. Torch itself keeps the composites that have a row here, as far as it takes them for pure."""
+def decomposed(program: torch.export.ExportedProgram, casts=False) -> torch.export.ExportedProgram:
+    """The program with these operators decomposed, and without writes in place. Torch itself keeps the composites that have a row here, as far as it takes them for pure.
+    casts: as in `whole`."""
+    table, found = decompositions(), {n.target for n in _nodes(program.graph_module)}
+    table |= {op: _get_decomp_for_cia(op) for op in found if _is_cia_op(op) and op not in _STATEFUL and (not has_row(op) or casts and not _is_cast(op))}
     with _override_composite_implicit_decomp({_aten.batch_norm.default: _batch_norm}):
-        return program.run_decompositions(decompositions() | {_aten.instance_norm.default: _instance_norm})
+        return program.run_decompositions(table | {_aten.instance_norm.default: _instance_norm})

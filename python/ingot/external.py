@@ -195,6 +195,11 @@ def _compiled(kernel, launch, values, results, targets):
     return replace(launch, block=(made.threads, 1, 1), shared_bytes=made.shared_bytes, number_bytes=4), ("cubin", made.text, made.entry)
 
 
+def operators() -> list[torch._ops.OpOverload]:
+    """The operators that have a kernel."""
+    return list(_registered)
+
+
 def call_of(node: torch.fx.Node) -> Call | None:
     """The node as a call of an operator with a kernel. UnsupportedError if it writes a part of a tensor."""
     if (kernel := of(node.target)) is not None:

@@ -298,7 +298,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
         values = next(n for n in program.graph.nodes if n.op == "output").args[0]
         kinds = [s.kind is OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs]
         before = lays([v for v, user in zip(values, kinds) if user], [n for n in program.graph.nodes if n.op == "placeholder"], typed=not casts)
-        program = _functionalised(autocast.with_einsum_casts(program))
+        program = _functionalised(autocast.with_einsum_casts(program), casts)
     program = complex_numbers.settled(read_numbers.settled(program))
     if branches:
         program = with_checks(program, branches, chosen or {})
@@ -368,7 +368,7 @@ def _strided(value) -> torch.Tensor | None:
     return meta if isinstance(meta, torch.Tensor) and meta.layout is torch.strided else None
 
 
-def _functionalised(program):
+def _functionalised(program, casts):
     program = _with_states(_settled(hidden_views.with_memory(program)))
     hidden_views.refuse(program.graph)
     open_axes = _open_axes(program.graph)
@@ -376,7 +376,7 @@ def _functionalised(program):
     limits = {symbol: limit for symbol, limit in program.range_constraints.items() if limit.lower < 2 and limit.upper == 2}
     program.range_constraints.update({symbol: ValueRanges(limit.lower, 3) for symbol, limit in limits.items()})
     try:
-        functional = effects.settled(composites.decomposed(program))
+        functional = effects.settled(composites.decomposed(program, casts))
     except Exception as problem:  # of many kinds, most of them assertions
         raise NotFunctional(f"torch cannot express its writes in place as new values: {_first_line(problem)}") from problem
     finally:

@@ -55,6 +55,8 @@ def _asked(environment) -> dict[sympy.Symbol, tuple[int, int]]:
 def _fails(guard, ranges, environment, conditions) -> bool:
     """Whether a guard fails for a size in the range of its symbol, among those that the model's conditions leave. One on several sizes is checked when the model runs, but torch
     makes sizes equal by it."""
+    if isinstance(guard, sympy.And):
+        return any(_fails(part, ranges, environment, conditions) for part in guard.args)
     if guard.free_symbols.isdisjoint(ranges):
         return True
     if _of_few(guard):
@@ -69,12 +71,14 @@ def _fails(guard, ranges, environment, conditions) -> bool:
 
 def _of_few(guard) -> bool:
     """Whether a guard says that two sizes differ, or that one is not 0 or 1. torch asks for a quicker way or a layout; where a result's shape hangs on it (squeeze, broadcasting),
-    the engine checks it."""
+    the engine checks it. A computed size that must not be 0 is another matter: a window does not fit the input then."""
     if isinstance(guard, sympy.Ne):
         return True
-    if not isinstance(guard, (sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge)):
+    if not isinstance(guard, (sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge)) or not guard.lts.is_Integer:
         return False
-    return guard.lts.is_Integer and 0 <= guard.lts <= (1 if isinstance(guard, (sympy.Lt, sympy.Gt)) else 2)
+    least = guard.lts + isinstance(guard, (sympy.Lt, sympy.Gt))
+    given = all(factor.is_Symbol for factor in sympy.Mul.make_args(guard.gts))
+    return 0 <= least <= 2 if given else least == 2
 
 
 def _sizes(low, high, example):
