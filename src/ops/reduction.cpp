@@ -351,7 +351,7 @@ const Definition definitions[] = {
     {"logsumexp(Tensor self, int[1] dim, bool keepdim=False)", [](Value x, Axes d, bool k) { return logsumexp(x, d, k); }},
     {"cumsum(Tensor self, int dim, *, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return scanned("sum", x, d, t); }},
     {"cumprod(Tensor self, int dim, *, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return scanned("prod", x, d, t); }},
-    {"logcumsumexp(Tensor self, int dim)", [](Value x, int64_t d) { return scan("logsumexp", x, d); }},
+    {"{logcumsumexp,_logcumsumexp}(Tensor self, int dim)", [](Value x, int64_t d) { return scan("logsumexp", x, d); }},
 };
 
 }  // namespace

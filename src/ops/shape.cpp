@@ -464,7 +464,7 @@ const Definition definitions[] = {
     {"{unbind,unbind_copy}.int(Tensor self, int dim=0)", [](Recorded r, Value x, int64_t dim) { return unbind(r, x, dim); }},
     {"cat(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return concat(parts, dim); }},
     {"{concat,concatenate}(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return concat(parts, dim); }},
-    {"stack(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return stack(parts, dim); }},
+    {"{stack,_stack}(Tensor[] tensors, int dim=0)", Types::each, [](std::vector<Value> parts, int64_t dim) { return stack(parts, dim); }},
     {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None)", Types::each,
      [](Value x, int64_t n, int64_t dim, std::optional<Value> before, std::optional<Value> after) {
        if (n == 0) return x;  // as eager, which then leaves prepend and append out too

@@ -315,6 +315,14 @@ Value orthogonal(const Value& x, const Scalar& degree, First first, Next next) {
   });
 }
 
+// The four kinds differ in the polynomial of degree 1. The shifted ones are on the interval from 0 to 1.
+template <class First>
+Value chebyshev_polynomial(const Value& x, const Scalar& degree, First first, bool shifted) {
+  auto at = [shifted](const Value& v) { return shifted ? v * 2.0 - 1.0 : v; };
+  return orthogonal(
+      x, degree, [&](const Value& v) { return first(at(v)); }, [&](const Value& v, const Value& here, const Value& before, double) { return at(v) * 2.0 * here - before; });
+}
+
 const Definition definitions[] = {
     {"{i0,special_i0}(Tensor self)", [](Value x) { return of_one(x, i0); }},
     {"special_i1(Tensor self)", [](Value x) { return of_one(x, i1); }},
@@ -339,14 +347,18 @@ const Definition definitions[] = {
      [](Value s, Value q) { return of_wide(s, [&](const Value& wide) { return zeta(wide, in_double(q)); }); }},
     {"{polygamma,special_polygamma}(int n, Tensor self)", [](int64_t n, Value x) { return polygamma(x, n); }},
     {"{mvlgamma,special_multigammaln}(Tensor self, int p)", Types::numbers, [](Value x, int64_t p) { return multivariate_lgamma(x, p); }},
-    {"special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n)",
-     [](Value x, Scalar n) {
-       return orthogonal(x, n, [](const Value& v) { return v; }, [](const Value& v, const Value& here, const Value& before, double) { return v * 2.0 * here - before; });
-     }},
-    {"special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n)",
-     [](Value x, Scalar n) {
-       return orthogonal(x, n, [](const Value& v) { return v * 2.0; }, [](const Value& v, const Value& here, const Value& before, double) { return v * 2.0 * here - before; });
-     }},
+    {"special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n)", [](Value x, Scalar n) { return chebyshev_polynomial(x, n, [](const Value& v) { return v; }, false); }},
+    {"special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n)",
+     [](Value x, Scalar n) { return chebyshev_polynomial(x, n, [](const Value& v) { return v; }, true); }},
+    {"special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n)", [](Value x, Scalar n) { return chebyshev_polynomial(x, n, [](const Value& v) { return v * 2.0; }, false); }},
+    {"special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n)",
+     [](Value x, Scalar n) { return chebyshev_polynomial(x, n, [](const Value& v) { return v * 2.0; }, true); }},
+    {"special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n)", [](Value x, Scalar n) { return chebyshev_polynomial(x, n, [](const Value& v) { return v * 2.0 - 1.0; }, false); }},
+    {"special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n)",
+     [](Value x, Scalar n) { return chebyshev_polynomial(x, n, [](const Value& v) { return v * 2.0 - 1.0; }, true); }},
+    {"special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n)", [](Value x, Scalar n) { return chebyshev_polynomial(x, n, [](const Value& v) { return v * 2.0 + 1.0; }, false); }},
+    {"special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n)",
+     [](Value x, Scalar n) { return chebyshev_polynomial(x, n, [](const Value& v) { return v * 2.0 + 1.0; }, true); }},
     {"special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n)",
      [](Value x, Scalar n) {
        return orthogonal(x, n, [](const Value& v) { return v * 2.0; }, [](const Value& v, const Value& here, const Value& before, double k) { return v * 2.0 * here - before * (2 * k); });

@@ -52,7 +52,7 @@ SKIPPED = {
 }
 
 # A plain run covers at least so many combinations of overload, dtype and static or dynamic sizes. Raise it when it grows; it never sinks.
-COVERED = 653
+COVERED = 655
 
 
 def reason(name: str, dtype: str, mode: str) -> str | None:
