@@ -134,7 +134,7 @@ def test_every_missing_operator_with_its_lines():
         "  aten.linalg_qr.default: the operator table has no definition of it\n"
         f"    at {line('a = torch.linalg.qr')}\n"
         f"    at {line('return a + b + torch')}\n"
-        "  aten.linalg_eigvalsh.default: the operator table has no definition of it\n"
+        "  aten._linalg_eigh.default: the operator table has no definition of it\n"
         f"    at {line('b = torch.linalg')}",
         line("a = torch.linalg.qr"),
         "Replace them in the model, or leave this part to PyTorch.",
