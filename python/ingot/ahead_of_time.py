@@ -175,7 +175,7 @@ def _compile_file(path, given: Given | None, options) -> Module:
         if any(leaf.input is not None and leaf.input.memory_format for leaf in given.leaves):  # torch knows how the program's inputs lie
             match(_program_in(path), given)
     # torch writes autocast's casts out, and knows the inputs and results that are not tensors.
-    if autocast.state() is not None or not _tensors_alone(model) or split_dryrun(options)[0] is not None or not Report(model.explain(options)).whole and options.get("fallback", "torch") != "error":
+    if autocast.state() is not None or not _tensors_alone(model) or split_dryrun(options)[0] is not None or not Report(model.explain(options)).whole:
         del model
         return _compile_program_in(path, given, options)
     targets = devices.targets(options)

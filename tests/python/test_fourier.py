@@ -164,6 +164,18 @@ def test_complex_weights_are_followed():
     assert not made(x).any()
 
 
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_files(tmp_path, decomposed):
+    """A program in a file, and the same that torch has written out of others, are one engine, which is saved."""
+    model, x = SpectralConvolution(), torch.randn(2, 32000)
+    program = torch.export.export(model, (x,))
+    torch.export.save(program.run_decompositions() if decomposed else program, tmp_path / "m.pt2")
+    made = ingot.compile(str(tmp_path / "m.pt2"), fallback="error")
+    ingot.save(made, tmp_path / "m.ingot")
+    for call in (made, ingot.load(tmp_path / "m.ingot")):
+        assert_accurate(call(x), model(x), _exactly(model, x), 1600)
+
+
 REFUSED = {
     "long": (5000, "a Fourier transform has length 5000; engines have those up to 4096"),
     "prime": (2039, "a Fourier transform has length 2039, a prime number; engines have prime lengths up to 1024"),
