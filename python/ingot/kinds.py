@@ -56,6 +56,7 @@ class Engines:
             if why := plain.why_not(value, name):
                 raise InputError(f"input {name!r} {why[0]}", remedy=why[1])
         flat = [t.detach().resolve_neg().cpu() for t in flat]
+        flat = [t.clone() if binding.get("written") else t for t, binding in zip(flat, engine.inputs())]  # the runs write to copies, as they do to the session's own buffers
         # bfloat16 has no numpy type: its bits go in as uint16
         return engine.session().profile(*[t.view(torch.uint16).numpy() if t.dtype is torch.bfloat16 else t.numpy() for t in flat], runs=runs)
 

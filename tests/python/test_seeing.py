@@ -210,3 +210,32 @@ def test_stages_in_order_and_a_bar_in_a_terminal(large, tmp_path):
         pass
     os.close(parent)
     assert process.returncode == 0 and (shown == b"" or shown.endswith(b"\r\x1b[K"))
+
+
+class Counting(torch.nn.Module):
+    """Writes a buffer and its second input."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.register_buffer("calls", torch.zeros(4))
+
+    def forward(self, x, y):
+        self.calls.add_(1)
+        y.mul_(2)
+        return self.linear(x) + self.calls + y
+
+
+def test_a_profile_of_a_module_that_writes():
+    model, x, y = Counting().eval(), torch.randn(2, 4), torch.ones(4)
+    module = ingot.compile(model, inputs=[x, y], min_block_size=1)
+    assert module.report.whole
+    profile = module.profile(x, y)
+    assert any("matmul" in step["label"] for step in profile) and profile.runs == 10
+    assert not model.calls.any() and torch.equal(y, torch.ones(4))
+
+
+def test_no_profile_of_parts():
+    module = ingot.compile(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU(), torch.nn.Linear(4, 4)).eval(), inputs=[torch.randn(2, 4)], min_block_size=1, torch_executed_ops=["gelu"])
+    with pytest.raises(ingot.UnsupportedError, match="parts of this module run in torch"):
+        module.profile(torch.randn(2, 4))
