@@ -206,12 +206,14 @@ ir::Graph lowered(ir::Graph captured, const compile::Options& options, std::stri
     dump(name.empty() ? "autocast" : fmt::format("{}_autocast", name), number++, captured);
   }
   double done = 0;
-  return lower::lower(captured, [&](std::string_view pass, double seconds, const ir::Graph& g) {
+  ir::Graph g = lower::lower(captured, [&](std::string_view pass, double seconds, const ir::Graph& g) {
     report(pass, seconds, &g);
     done += 1 / static_cast<double>(lower::passes().size() + 1);
     if (progress && !progress(pass, std::min(done, 1.0))) fail(Code::cancelled, "the build was cancelled after {}", pass);
     dump(name.empty() ? std::string(pass) : fmt::format("{}_{}", name, pass), number++, g);
   });
+  if (options.text("rounding") == "eager") lower::round_results(g);
+  return g;
 }
 
 // The effect of autocast on each call of an engine.

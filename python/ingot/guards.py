@@ -3,11 +3,9 @@ with the example's remainder. Here a guard counts if it fails for a size of the 
 
 from __future__ import annotations
 
-import itertools
-
 import sympy
 from torch.export import _trace
-from torch.fx.experimental.symbolic_shapes import StrictMinMaxConstraint
+from torch.fx.experimental.symbolic_shapes import ShapeGuard, StrictMinMaxConstraint
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
@@ -32,7 +30,10 @@ class Guards:
         ranges = _asked(environment)
         given = environment.guards[:]
         conditions = [environment.simplify(c) for c in self._held()]
-        environment.guards[:] = [g for g in given if _fails(environment.simplify(g.expr), ranges, environment, conditions)]
+        parts = [ShapeGuard(part, g.sloc, size_oblivious=g.size_oblivious) for g in given for part in sympy.And.make_args(environment.simplify(g.expr))]
+        environment.guards[:] = [
+            ShapeGuard(limit, g.sloc, size_oblivious=g.size_oblivious) for g in parts for limit in _limits(g.expr, ranges, environment, conditions)
+        ]
         for symbol, (low, high) in ranges.items():  # without what dropped guards made of them
             environment.var_to_range[symbol] = type(environment.var_to_range[symbol])(low, high)
         try:
@@ -52,33 +53,31 @@ def _asked(environment) -> dict[sympy.Symbol, tuple[int, int]]:
     return found
 
 
-def _fails(guard, ranges, environment, conditions) -> bool:
-    """Whether a guard fails for a size in the range of its symbol, among those that the model's conditions leave. One on several sizes is checked when the model runs, but torch
-    makes sizes equal by it."""
+def _limits(guard, ranges, environment, conditions) -> list[sympy.Basic]:
+    """What a guard leaves of the range of its symbol, among the sizes for which the model's conditions hold: nothing to say where it holds for all, bounds where it holds between two
+    sizes, else the guard. One on several sizes is checked when the model runs, but torch makes sizes equal by it."""
     if isinstance(guard, sympy.And):
-        return any(_fails(part, ranges, environment, conditions) for part in guard.args)
+        return [limit for part in guard.args for limit in _limits(part, ranges, environment, conditions)]
     if guard.free_symbols.isdisjoint(ranges):
-        return True
-    if _of_few(guard):
-        return False
+        return [guard]
+    if isinstance(guard, sympy.Ne):
+        return []  # torch asks for a quicker way or a layout; where a result's shape hangs on it (squeeze, broadcasting), the engine checks it
     if len(guard.free_symbols) != 1:
-        return isinstance(guard, sympy.Eq)
+        return [guard] if isinstance(guard, sympy.Eq) else []
     (symbol,) = guard.free_symbols
     own = [c for c in conditions if c.free_symbols == {symbol}]
-    example = int(environment.backed_var_to_val[symbol])
-    return any(not _holds(guard, symbol, n) for n in _sizes(*ranges[symbol], example) if all(_holds(c, symbol, n) for c in own))
+    sizes = [n for n in _sizes(*ranges[symbol], int(environment.backed_var_to_val[symbol])) if all(_holds(c, symbol, n) for c in own)]
+    held = [n for n in sizes if _holds(guard, symbol, n) or _is_of_one(guard, symbol, n)]
+    if not held or isinstance(guard, sympy.Eq) and len(held) < len(sizes) or [n for n in sizes if held[0] <= n <= held[-1]] != held:
+        return [guard]
+    return [sympy.Ge(symbol, held[0])] * (held[0] > sizes[0]) + [sympy.Le(symbol, held[-1])] * (held[-1] < sizes[-1])
 
 
-def _of_few(guard) -> bool:
-    """Whether a guard says that two sizes differ, or that one is not 0 or 1. torch asks for a quicker way or a layout; where a result's shape hangs on it (squeeze, broadcasting),
-    the engine checks it. A computed size that must not be 0 is another matter: a window does not fit the input then."""
-    if isinstance(guard, sympy.Ne):
-        return True
+def _is_of_one(guard, symbol, size) -> bool:
+    """Whether the guard fails because something has 1 element, not 2 or more: torch asks for a layout then too."""
     if not isinstance(guard, (sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge)) or not guard.lts.is_Integer:
         return False
-    least = guard.lts + isinstance(guard, (sympy.Lt, sympy.Gt))
-    given = all(factor.is_Symbol for factor in sympy.Mul.make_args(guard.gts))
-    return 0 <= least <= 2 if given else least == 2
+    return guard.gts.xreplace({symbol: sympy.Integer(size)}) == 1
 
 
 def _sizes(low, high, example):

@@ -64,6 +64,7 @@ void check_value(const Option& option, std::string_view text) {
   if (option.name == "target" && !parse_targets(text)) refuse("\"cpu\", a GPU's architecture such as \"cuda:sm_90\", \"reference\", several of them, or \"auto\"");
   if (option.name == "device" && text != "auto" && backend::find_device(text).devices == nullptr) refuse("\"cpu\", \"cuda\", \"cuda:1\", \"reference\" or \"auto\"");
   if (option.name == "dryrun" && text.empty()) refuse("true, false or the path of a file");
+  if (option.name == "rounding" && text != "fused" && text != "eager") refuse("\"fused\" or \"eager\"");
   if (option.name == "deterministic" && text != "run" && text != "batch") refuse("\"run\" or \"batch\"");
   if ((option.name == "matmul_precision" || option.name == "convolution_precision") && text != "torch" && text != "ieee" && text != "tf32")
     refuse("\"torch\", \"ieee\" or \"tf32\"");

@@ -35,4 +35,7 @@ std::vector<Missing> kernels_not_for(const ir::Graph& captured, std::span<const 
 // expand_operators, then the passes. `observe` is called after each with its name and seconds.
 ir::Graph lower(const ir::Graph& captured, const std::function<void(std::string_view, double, const ir::Graph&)>& observe = {});
 
+// Rounds the half result of every operator of torch, as eager does, where it is not stored either. Of a lowered graph.
+void round_results(ir::Graph&);
+
 }  // namespace ingot::lower

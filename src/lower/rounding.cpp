@@ -75,7 +75,8 @@ bool keeps_halves(Op op) {
   }
 }
 
-std::vector<bool> values_to_round(const Graph& g) {
+// all_results: also those that decide nothing.
+std::vector<bool> values_to_round(const Graph& g, bool all_results) {
   std::vector<bool> decides(g.values.size(), false), ends_row(g.values.size(), false);
   for (size_t n = g.nodes.size(); n-- > 0;) {
     const Node& node = g.nodes[n];
@@ -88,7 +89,7 @@ std::vector<bool> values_to_round(const Graph& g) {
     }
   }
   for (const ir::Output& o : g.outputs) ends_row[o.value] = true;
-  for (ValueId v = 0; v < g.values.size(); ++v) decides[v] = decides[v] && ends_row[v] && is_half(g.type(v).dtype) && !keeps_halves(maker(g, v).op);
+  for (ValueId v = 0; v < g.values.size(); ++v) decides[v] = (all_results || decides[v]) && ends_row[v] && is_half(g.type(v).dtype) && !keeps_halves(maker(g, v).op);
   return decides;
 }
 
@@ -111,10 +112,8 @@ std::optional<ValueId> rounded_number(Graph& g, const Node& node, ValueId v) {
   return ir::literal(g, half, t).id();
 }
 
-}  // namespace
-
-void rounding(Graph& g) {
-  const std::vector<bool> rounds = values_to_round(g);
+void round(Graph& g, bool all_results) {
+  const std::vector<bool> rounds = values_to_round(g, all_results);
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& given) -> std::optional<ValueId> {
     if (node.out.size() != 1) return std::nullopt;
     const ir::Type type = g.type(node.out[0]);
@@ -129,6 +128,15 @@ void rounding(Graph& g) {
     to.values[v].name = g.values[node.out[0]].name;
     return round ? to.add(Op::cast, {v}, {{"dtype", type.dtype}}, type) : v;
   });
+}
+
+}  // namespace
+
+void rounding(Graph& g) { round(g, false); }
+
+void round_results(Graph& g) {
+  round(g, true);
+  ir::verify(g, ir::Level::canonical);
 }
 
 }  // namespace ingot::lower

@@ -86,3 +86,31 @@ def test_bodies_without_decisions_are_as_they_were(monkeypatch):
         with torch.no_grad():
             plans.append(ingot.compile(model, inputs=[x], fallback="error").engine.graph)
     assert plans[0] == plans[1]
+
+
+CHAINS = {
+    "square": lambda a, b: (a * a).float(),
+    "quotient": lambda a, b: a * b / b,
+    "far apart": lambda a, b: a + 2048 - 2048,
+    "exponent": lambda a, b: a.exp().log(),
+    "mean": lambda a, b: (a * a).clamp(max=4).mean(-1, keepdim=True).sqrt() * b,
+    "cast": lambda a, b: (a.float().to(a.dtype) * 1).float(),
+    "residual": lambda a, b: (a + b) * a - b,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_every_result_is_rounded_on_demand(chain, dtype):
+    model = type("Model", (nn.Module,), {"forward": lambda self, a, b: CHAINS[chain](a, b)})()
+    with torch.no_grad():
+        a, b, _ = values(dtype, 3)
+        call = ingot.compile(model, inputs=[a, b], fallback="error", rounding="eager")
+        for seed in range(3):
+            a, b, _ = values(dtype, seed)
+            assert same(call(a, b), model(a, b))
+
+
+def test_rounding_is_one_of_two():
+    with pytest.raises(ingot.OptionError, match='rounding'):
+        ingot.compile(nn.Linear(2, 2), inputs=[torch.ones(1, 2)], rounding="half")
