@@ -56,8 +56,6 @@ def _asked(environment) -> dict[sympy.Symbol, tuple[int, int]]:
 def _limits(guard, ranges, environment, conditions) -> list[sympy.Basic]:
     """What a guard leaves of the range of its symbol, among the sizes for which the model's conditions hold: nothing to say where it holds for all, bounds where it holds between two
     sizes, else the guard. One on several sizes is checked when the model runs, but torch makes sizes equal by it."""
-    if isinstance(guard, sympy.And):
-        return [limit for part in guard.args for limit in _limits(part, ranges, environment, conditions)]
     if guard.free_symbols.isdisjoint(ranges):
         return [guard]
     if isinstance(guard, sympy.Ne):
