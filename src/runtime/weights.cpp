@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/prepared.h"
 #include "runtime/strided.h"
 
 namespace ingot::runtime {
@@ -140,6 +141,44 @@ void Weights::place_derived(Set& set, const Set* before, const Change& change) c
   }
 }
 
+// Of what was prepared now, takes the values that are in memory already, and gives back the room of its own ones.
+void Weights::share_equal(Set& set, const Change& change) const {
+  const size_t count = derived().size();
+  std::vector<size_t> own;  // large ones that are not there yet
+  std::vector<bool> there(count);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t bytes = derived()[i].bytes;
+    if (!change.part.derived[i] || bytes < Prepared::least_bytes) continue;
+    if (Prepared::Value found = Prepared::all().find(set.memory.derived[i], bytes, memory()); found.owner != nullptr) {
+      set.derived[i] = std::move(found.owner);
+      set.memory.derived[i] = found.data;
+      there[i] = true;
+    } else {
+      own.push_back(i);
+    }
+  }
+  if (change.new_home && std::find(there.begin(), there.end(), true) != there.end()) {
+    auto home = std::make_shared<Home>();
+    size_t total = 0;
+    for (size_t i = 0; i < count; ++i) {
+      home->offsets.push_back(there[i] ? Home::nowhere : total);
+      if (!there[i]) total += padded(derived()[i].bytes);
+    }
+    home->block = reserve(total, memory(), "the prepared weights of the plan");
+    home->who.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      if (there[i]) continue;
+      std::byte* at = home->block.data() + home->offsets[i];
+      if (derived()[i].bytes > 0) std::memcpy(at, set.memory.derived[i], derived()[i].bytes);
+      set.derived[i] = std::make_shared<const std::shared_ptr<Home>>(home);
+      home->who[i] = set.derived[i];
+      set.memory.derived[i] = at;
+    }
+    set.home = std::move(home);
+  }
+  for (size_t i : own) Prepared::all().add({set.derived[i], set.memory.derived[i]}, derived()[i].bytes, memory());
+}
+
 void Weights::run_prepare(const LoadedFunction& part, const Memory& where, Workers& workers, backend::Stream& stream) const {
   auto resolved = runtime::resolve(part, plan(), where, {}, workers);
   const char* what = "preparing the plan's weights";
@@ -219,7 +258,7 @@ bool Weights::find_change(const Given& given, const Set& before, Change& change)
   for (size_t i = 0; i < derived().size(); ++i) {
     all += derived()[i].bytes;
     made += change.part.derived[i] ? derived()[i].bytes : 0;
-    change.home_is_free.push_back(before.home->who[i].expired());
+    change.home_is_free.push_back(before.home->offsets[i] != Home::nowhere && before.home->who[i].expired());
   }
   change.new_home = made == all && all > 0;
   const bool alone = loaded_.use_count() == 1;
@@ -243,6 +282,7 @@ std::shared_ptr<Weights::Set> Weights::make(const Given& given, const Set* befor
   place_derived(*set, before, *change);
   if (!change->part.loaded.steps.empty()) prepare(*set, *change, *make_workers(threads), *stream);
   stream->wait();
+  if (backend().memory() == nullptr) share_equal(*set, *change);
   drop_pages(*change);
   const bool same = before != nullptr && set->memory.weights == before->memory.weights && set->memory.derived == before->memory.derived;
   set->memory.number = same ? before->memory.number : new_number();

@@ -32,7 +32,8 @@ class Weights {
   // memory, and returns here at its next change.
   struct Home {
     MemoryBlock block;
-    std::vector<size_t> offsets;                 // per Plan::derived
+    static constexpr size_t nowhere = SIZE_MAX;
+    std::vector<size_t> offsets;                 // per Plan::derived; nowhere: its first value is another Weights'
     std::vector<std::weak_ptr<const void>> who;  // owner of each place; only for commit()
   };
   // A snapshot. It stays valid while it is held, whatever is set meanwhile.
@@ -126,6 +127,7 @@ class Weights {
   void prepare(Set&, const Change&, Workers&, backend::Stream&) const;
   std::shared_ptr<const MemoryBlock> upload(Set&, const std::vector<bool>& which, backend::Stream&) const;
   void place_derived(Set&, const Set* before, const Change&) const;
+  void share_equal(Set&, const Change&) const;
   void run_prepare(const LoadedFunction&, const Memory&, Workers&, backend::Stream&) const;
   void drop_pages(const Change&) const;
   size_t padded(size_t bytes) const { return padded_bytes(bytes, backend().alignment()); }

@@ -346,5 +346,87 @@ TEST(Weights, ForksThatChangeWhileSessionsSwitch) {
   EXPECT_EQ(resolved, 3);
 }
 
+// y = x @ w0 @ w1, of matrices that are large enough to be shared; `more`: with a third one, as another graph of the same model has.
+std::shared_ptr<const plan::Plan> large_chain(bool more) {
+  constexpr size_t n = 160;
+  std::string text = fmt::format("ingot-graph 1\nsymbol B 1 4 64\n%0 = input() {{name=\"x\"}} : f32[B, {}]\n", n);
+  size_t last = 0;
+  for (size_t i = 0; i < (more ? 3 : 2); ++i) {
+    text += fmt::format("%{} = weight() {{name=\"w{}\"}} : f32[{}, {}]\n%{} = matmul(%{}, %{}) {{}} : f32[B, {}]\n", 2 * i + 1, i, n, n, 2 * i + 2, last, 2 * i + 1, n);
+    last = 2 * i + 2;
+  }
+  ir::Graph g = ir::parse(text + fmt::format("output %{} \"y\" []\n", last));
+  for (size_t i = 0; i < g.weights.size(); ++i) {
+    std::vector<float> values(n * n);
+    for (size_t k = 0; k < n; ++k) values[k * n + k] = static_cast<float>(i + 2);
+    keep_values(g.weights[i], values);
+  }
+  return std::make_shared<plan::Plan>(compile::compile(g, {}));
+}
+
+float run_large(Session& session) {
+  std::vector<float> x(4 * 160, 1), y(4 * 160);
+  const int64_t dims[] = {4, 160};
+  const HostTensor in{x.data(), ir::DType::f32, 2, dims, nullptr}, out{y.data(), ir::DType::f32, 2, dims, nullptr};
+  session.run({&in, 1}, {&out, 1});
+  return y[0];
+}
+
+void set_large(Weights& weights, std::string_view name, float factor) {
+  std::vector<float> values(160 * 160);
+  for (size_t k = 0; k < 160; ++k) values[k * 161] = factor;
+  weights.set(name, values.data(), values.size() * 4, true);
+  weights.commit(1);
+}
+
+TEST(Weights, EnginesOfTheSameWeightsHaveThemPreparedOnce) {
+  Bytes bytes;
+  auto first = std::make_shared<Weights>(large_chain(false), 1, bytes);
+  const size_t one = bytes.now;
+  ASSERT_GE(one, 2 * 160 * 160 * sizeof(float));
+  auto second = std::make_shared<Weights>(large_chain(false), 1, bytes);
+  EXPECT_EQ(bytes.now, one);
+  auto third = std::make_shared<Weights>(large_chain(true), 1, bytes);
+  EXPECT_LT(bytes.now, one + one * 2 / 3);
+  Session a(first, 0, 1), b(second, 0, 1), c(third, 0, 1);
+  EXPECT_EQ(run_large(a), 6);
+  EXPECT_EQ(run_large(b), 6);
+  EXPECT_EQ(run_large(c), 24);
+  // Each has its own values from its next commit on, and its former ones again after another.
+  set_large(*first, "w0", 5);
+  EXPECT_EQ(run_large(a), 15);
+  EXPECT_EQ(run_large(b), 6);
+  EXPECT_EQ(run_large(c), 24);
+  set_large(*second, "w1", 7);
+  set_large(*third, "w0", 5);
+  EXPECT_EQ(run_large(a), 15);
+  EXPECT_EQ(run_large(b), 14);
+  EXPECT_EQ(run_large(c), 60);
+  set_large(*first, "w0", 2);
+  EXPECT_EQ(run_large(a), 6);
+  first.reset();
+  EXPECT_EQ(run_large(b), 14);
+  EXPECT_EQ(run_large(c), 60);
+}
+
+TEST(Weights, EnginesThatComeAndGoAtOnceShareValues) {
+  const auto plan = large_chain(true);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 10; ++i) {
+        auto weights = std::make_shared<Weights>(plan, 1);
+        Session session(weights, 0, 1);
+        wrong += run_large(session) != 24;
+        set_large(*weights, "w0", static_cast<float>(3 + (i + t) % 3));
+        wrong += run_large(session) != 12.0f * static_cast<float>(3 + (i + t) % 3);
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
 }  // namespace
 }  // namespace ingot::runtime
