@@ -63,21 +63,20 @@ Value nearest(Value x, const Factors& factors, const Dims& sizes, bool exact) {
   if (!is_float(x.dtype()) && x.dtype() != DType::u8) fail(Code::unsupported, "upsampling of {}", name_of(x.dtype()));
   Graph& g = x.graph();
   const int64_t first = x.rank() - static_cast<int64_t>(sizes.size());
+  const bool sizes_first = sizes.size() == 2 && !exact;  // there ATen looks at the sizes before the factor
   std::vector<int64_t> times;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const auto r = repeats(x.dim(first + static_cast<Axis>(i)), sizes[i]);
-    const bool by_size = sizes.size() == 2 || !factors[i] || (r && *factors[i] == static_cast<double>(*r));
+    const bool by_size = sizes_first || !factors[i] || (r && *factors[i] == static_cast<double>(*r));
     if (r && by_size) times.push_back(*r);
   }
   if (times.size() == sizes.size()) return repeated(x, times, sizes);
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Axis axis = first + static_cast<Axis>(i);
     const Dim from = x.dim(axis);
-    // In two dimensions ATen looks at the sizes before the factor.
-    const bool by_size = sizes.size() == 2 || factors[i].value_or(1) == 1;
-    if (from == sizes[i] && by_size) continue;
+    if (from == sizes[i] && (sizes_first || factors[i].value_or(1) == 1)) continue;
     Value at = iota(g, sizes[i]);
-    if (sizes[i] == from * Dim(2) && sizes.size() == 2) {
+    if (sizes[i] == from * Dim(2) && sizes_first) {
       at = ir::map(Op::floordiv, {at, 2});
     } else {
       at = cast(at, DType::f32);

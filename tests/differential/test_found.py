@@ -1,5 +1,6 @@
 """Faults that random programs found, each reduced by hand to a program that a user might write."""
 
+import math
 import pytest
 import torch
 from accuracy import assert_accurate
@@ -319,6 +320,15 @@ def test_windows_of_adaptive_pooling_keep_infinities_apart(size):
 def test_upsampling_in_two_dimensions_looks_at_sizes_first(sizes, scales):
     x = torch.arange(6.0).view(1, 1, 2, 3)
     model, call = compiled(lambda x: aten.upsample_nearest2d(x, sizes, *scales), x)
+    assert torch.equal(call(x), model(x))
+
+
+@pytest.mark.parametrize("sizes", [(3,), (3, 3), (3, 4), (3, 3, 3), (7, 5), (2, 2, 3)])
+@pytest.mark.parametrize("scale", [0.9, 1.3, 1.5, 2.1])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_upsampling_by_a_scale_that_keeps_some_sizes(mode, scale, sizes):
+    x = torch.arange(float(math.prod(sizes))).view(1, 1, *sizes)
+    model, call = compiled(lambda x: torch.nn.functional.interpolate(x, scale_factor=scale, mode=mode), x)
     assert torch.equal(call(x), model(x))
 
 
