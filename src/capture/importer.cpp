@@ -421,6 +421,21 @@ Attribute Importer::argument(Call& call, const Scope& scope, Json arg) {
   fail(Code::unsupported, "an argument of kind {} is not supported", kind);
 }
 
+// True if a conversion names the device that its tensor is on already.
+bool Importer::stays_on_its_device(Json inputs, const Scope& scope) {
+  std::optional<Json> from, to;
+  for (auto i : inputs.array()) {
+    Json input = inputs.child(i);
+    std::string_view name = input.at("name").string(), kind;
+    Json value = input.at("arg").only(kind);
+    if (name == "self" && kind == "as_tensor") from = meta_named(scope, value.at("name").string()).find("device");
+    if (name == "device" && kind == "as_device") to = value;
+  }
+  if (!from || !to || from->at("type").string() != to->at("type").string()) return false;
+  auto number = [](const Json& device) { return device.at("index").is_null() ? -1 : device.at("index").integer(); };
+  return number(*from) == number(*to);
+}
+
 void Importer::add_opaque(Json node, const std::string& target, std::string reason, Scope& scope) {
   Call call;
   // Every tensor among its arguments, however deep.
@@ -531,6 +546,7 @@ void Importer::add_call(Json node, const std::string& target, Scope& scope) {
     if (name.starts_with("external_") && !kernel) fail(Code::unsupported, "it has an argument {}, a name that stands for kernels of the user's here", name);
     call.attributes.set(std::string(name == "target" ? ir::target_argument : name), argument(call, scope, input.at("arg")));
   }
+  if (target.starts_with("aten.to.") && stays_on_its_device(inputs, scope)) call.attributes.set("device", Attribute());
   for (ValueId v : call.in) {
     if (auto found = foreign_.find(v); found != foreign_.end()) throw Error(Code::unsupported, found->second);
   }

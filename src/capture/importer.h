@@ -61,6 +61,7 @@ class Importer {
   // .item() of an integer: a size that is read from data.
   void add_read(Json node, Scope&);
   ir::Attribute argument(Call&, const Scope&, Json arg);
+  bool stays_on_its_device(Json inputs, const Scope&);
   ir::Attribute tensor(Call&, const Scope&, Json arg);
   ir::OriginId origin(Json node);
   // torch._check, and what torch assumed about sizes: checked when the model runs.

@@ -18,7 +18,7 @@ constexpr std::string_view views[] = {"view",       "transpose", "permute",     
                                       "alias",      "detach",    "split",        "chunk",    "unbind",  "split_with_sizes", "unflatten",    "expand_as",   "view_as",
                                       "diagonal",   "movedim",   "narrow",       "swapaxes", "unfold",  "numpy_T",          "mT",           "swapdims",    "dropout",
                                       "lift_fresh", "detach_",   "broadcast_to", "mH",       "adjoint", "linalg_diagonal",  "unsafe_split", "unsafe_chunk"};
-constexpr std::string_view perhaps[] = {"reshape", "contiguous", "flatten", "to", "type_as", "reshape_as", "_to_copy"};
+constexpr std::string_view perhaps[] = {"reshape", "contiguous", "flatten", "type_as", "reshape_as"};
 
 // "slice" of "aten.slice.Tensor"
 std::string_view name_of_target(std::string_view target) {
@@ -87,11 +87,21 @@ ValueId Versions::read(ValueId v) {
   return current_[v];
 }
 
+// Of a tensor to its own type: `to` gives the tensor itself, unless it is told more than where it lies already.
+Versions::Link Versions::link_of_conversion(const Node& node) {
+  if (const ir::Attribute* copy = node.attributes.find("copy"); copy != nullptr && copy->value == ir::Attribute(true).value) return Link::none;
+  const ir::Attribute* format = node.attributes.find("memory_format");
+  const bool keeps = format == nullptr || format->is_none() || format->value == ir::Attribute(std::string("preserve_format")).value;
+  const ir::Attribute* device = node.attributes.find("device");
+  return keeps && (device == nullptr || device->is_none()) && node.in.size() == 1 ? Link::view : Link::maybe;
+}
+
 void Versions::note_views(NodeId id) {
   const Node& node = from_.nodes[id];
   if (node.in.empty()) return;
   std::string_view name = name_of_target(node.attributes.string("target"));
-  Link link = std::find(std::begin(views), std::end(views), name) != std::end(views)         ? Link::view
+  Link link = name == "to"                                                                   ? link_of_conversion(node)
+              : std::find(std::begin(views), std::end(views), name) != std::end(views)       ? Link::view
               : std::find(std::begin(perhaps), std::end(perhaps), name) != std::end(perhaps) ? Link::maybe
                                                                                              : Link::none;
   // What an in-place overload returns is the tensor itself.

@@ -33,6 +33,7 @@ class Versions {
 
  private:
   enum class Link : uint8_t { none, view, maybe };  // maybe: a view or a copy, as the strides happen to be
+  static Link link_of_conversion(const ir::Node&);
   ir::ValueId root(ir::ValueId v) const;
   bool read_after(ir::ValueId v, ir::NodeId node) const { return last_read_[v] > node; }
   std::optional<ir::ValueId> written_through(ir::ValueId view, ir::ValueId base, ir::Handle value, bool uniform);

@@ -1,6 +1,7 @@
 """Static caches: tensors of objects that are not modules, written in place and read through expand. The whole model compiles by each way in."""
 
 import copy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from accuracy import assert_accurate
 
 import ingot
+from ingot import _library
 from ingot.backend import ingot_backend
 
 
@@ -149,3 +151,69 @@ def test_static_cache_of_transformers(dynamic):
         # Operators that read a number which Dynamo passes in each call stay in torch: the sizes of an empty cache, a window's count.
         kept = [n for m in made for n in m.report.nodes if n["segment"] is None]
         assert made and len(kept) <= 4 * len(made) and all("from a number given as an input" in n["reason"] for n in kept)
+
+
+class Converted(torch.nn.Module):
+    """Writes to what `to` gives for a tensor of that type: the tensor itself, unless a copy is asked for."""
+
+    def __init__(self, convert):
+        super().__init__()
+        self.convert = convert
+
+    def forward(self, x):
+        x = x * 2
+        self.convert(x).add_(1)
+        return x * 3
+
+
+CONVERSIONS = {
+    "type": lambda x: x.to(torch.float32),
+    "device": lambda x: x.to("cpu"),
+    "device and type": lambda x: x.to("cpu", torch.float32),
+    "options": lambda x: x.to(device="cpu", dtype=torch.float32),
+    "a copy": lambda x: x.to(torch.float32, copy=True),
+    "another type": lambda x: x.to(torch.float64),
+}
+
+
+def by_command(program, folder):
+    """A program in a file, compiled by the command line."""
+    torch.export.save(program, folder / "m.pt2")
+    subprocess.run([_library.find("ingot"), "compile", folder / "m.pt2", "-o", folder / "m.ingot"], check=True, capture_output=True)
+    return ingot.load(folder / "m.ingot")
+
+
+@pytest.mark.parametrize("convert", CONVERSIONS.values(), ids=CONVERSIONS)
+def test_what_is_converted_to_its_own_type_is_the_tensor_itself(convert, tmp_path):
+    model, x = Converted(convert), torch.randn(5)
+    assert torch.equal(by_command(torch.export.export(model, (x,)), tmp_path)(x), model(x))
+
+
+@pytest.mark.parametrize("cache", [False, True], ids=["without a cache", "with a static one"])
+@pytest.mark.parametrize("name", ["Llama", "Qwen2"])
+def test_decoders_of_transformers_by_the_command_line(name, cache, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    executorch = pytest.importorskip("transformers.integrations.executorch")
+    sizes = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=37, max_position_embeddings=64, use_cache=cache)
+    torch.manual_seed(0)
+    model = getattr(transformers, name + "ForCausalLM")(getattr(transformers, name + "Config")(**sizes)).eval().requires_grad_(False)
+    ids = torch.arange(7)[None]
+    if cache:
+        model.generation_config = transformers.GenerationConfig(use_cache=True, cache_implementation="static", cache_config={"batch_size": 1, "max_cache_len": 16, "device": "cpu"})
+        decoder, calls = executorch.TorchExportableModuleWithStaticCache(model), [{"input_ids": ids[:, i : i + 1], "cache_position": torch.tensor([i])} for i in range(4)]
+    else:
+        decoder, calls = Logits(model), [{"ids": ids}, {"ids": ids + 3}]
+    with torch.no_grad():
+        program = torch.export.export(decoder, (), calls[0], strict=False)
+        module, eager = by_command(program, tmp_path), program.module()
+        for call in calls:
+            torch.testing.assert_close(module(**call), eager(**call))
+
+
+class Logits(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids):
+        return self.model(ids, use_cache=False).logits
