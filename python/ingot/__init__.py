@@ -48,9 +48,10 @@ def __getattr__(name):
 
 
 def _register_op():
-    from . import _op, fake_quantisation
+    from . import _op, fake_quantisation, shapes_of_torch
 
     fake_quantisation.define()
+    shapes_of_torch.define()
     try:
         _op.library()
     except Error:

@@ -85,3 +85,18 @@ def test_cross_entropy(shape, dtype):
     exact = losses(x.double(), weight.double(), target, soft.double())
     for y, e, x64 in zip(compiled(x, weight, target, soft), losses(x, weight, target, soft), exact, strict=True):
         assert_accurate(y, e, x64, depth=x.numel() + 1)
+
+
+class Ctc(torch.nn.Module):
+    def forward(self, logs, targets, steps, lengths):
+        return torch.nn.functional.ctc_loss(logs.log_softmax(-1), targets, steps, lengths, reduction="none")
+
+
+@pytest.mark.parametrize("way", ["ahead of time", "just in time"])
+def test_ctc_loss_of_lengths_in_tensors(way):
+    torch.manual_seed(0)
+    model, logs, targets = Ctc(), torch.randn(20, 3, 10), torch.randint(1, 10, (3, 5))
+    given = logs, targets, torch.tensor([20, 18, 9]), torch.tensor([5, 4, 2])
+    compiled = ingot.compile(model, inputs=given, fallback="error") if way == "ahead of time" else torch.compile(model, backend="ingot")
+    with torch.no_grad():
+        assert_accurate(compiled(*given), model(*given), model(logs.double(), *given[1:]), depth=20 * 11)
