@@ -47,9 +47,10 @@ void print_gpus(simdjson::dom::element machine) {
   }
 }
 
-void print_ops(const std::string& pattern, bool json) {
+// A list of overloads that the library describes, with one of its columns.
+void print_overloads(ingot_status (*describe)(char**), const char* column, const std::string& pattern, bool json) {
   char* text = nullptr;
-  check(ingot_ops_describe(&text));
+  check(describe(&text));
   std::string all = take(text);
   if (json) {
     std::puts(all.c_str());
@@ -59,33 +60,12 @@ void print_ops(const std::string& pattern, bool json) {
   simdjson::dom::array list = simdjson::dom::element(parser.parse(all));
   size_t shown = 0;
   for (auto op : list) {
-    auto name = std::string(std::string_view(op["name"]));
-    if (!matches(pattern, name)) continue;
-    ++shown;
-    std::printf("%-48s %s\n", name.c_str(), std::string(std::string_view(op["family"])).c_str());
-  }
-  std::printf("%zu of %zu overloads\n", shown, list.size());
-}
-
-void print_absent(const std::string& pattern, bool json) {
-  char* text = nullptr;
-  check(ingot_ops_describe_absent(&text));
-  std::string all = take(text);
-  if (json) {
-    std::puts(all.c_str());
-    return;
-  }
-  simdjson::dom::parser parser;
-  simdjson::dom::array list = simdjson::dom::element(parser.parse(all));
-  size_t shown = 0, decomposed = 0;
-  for (auto op : list) {
     auto name = text_of(op["name"]);
     if (!matches(pattern, name)) continue;
     ++shown;
-    decomposed += text_of(op["group"]) == "composite" ? 1 : 0;
-    std::printf("%-48s %s\n", name.c_str(), text_of(op["reason"]).c_str());
+    std::printf("%-48s %s\n", name.c_str(), text_of(op[column]).c_str());
   }
-  std::printf("%zu overloads of ATen without a definition; torch decomposes %zu of them\n", shown, decomposed);
+  std::printf("%zu of %zu overloads\n", shown, list.size());
 }
 
 }  // namespace
@@ -98,7 +78,7 @@ void add_ops(CLI::App& app) {
   verb->add_option("pattern", *pattern, "part of a name");
   verb->add_flag("--json", *json, "the whole table as JSON");
   verb->add_flag("--missing", *missing, "the overloads of ATen that have none, with the reason");
-  verb->callback([=] { *missing ? print_absent(*pattern, *json) : print_ops(*pattern, *json); });
+  verb->callback([=] { print_overloads(*missing ? ingot_ops_describe_absent : ingot_ops_describe, *missing ? "reason" : "family", *pattern, *json); });
 }
 
 void add_doctor(CLI::App& app) {
