@@ -81,6 +81,8 @@ const Definition definitions[] = {
     {"full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None)", [](Graph& g, Dims d, Scalar v, std::optional<DType> t) { return full(g, d, v, t.value_or(type_of(v))); }},
     // The contents of empty are undefined; zeros are as good as any.
     {"empty.memory_format(SymInt[] size, *, ScalarType? dtype=None)", [](Graph& g, Dims d, std::optional<DType> t) { return full(g, d, 0, t.value_or(DType::f32)); }},
+    {"empty_permuted(SymInt[] size, int[] physical_layout, *, ScalarType? dtype=None)",
+     [](Graph& g, Dims d, Axes, std::optional<DType> t) { return full(g, d, 0, t.value_or(DType::f32)); }},
     {"empty_like(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return full(x.graph(), x.dims(), 0, t.value_or(x.dtype())); }},
     {"zeros_like(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return full(x.graph(), x.dims(), 0, t.value_or(x.dtype())); }},
     {"ones_like(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return full(x.graph(), x.dims(), 1, t.value_or(x.dtype())); }},

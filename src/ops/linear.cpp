@@ -241,6 +241,17 @@ Value bilinear(const Value& x1, const Value& x2, const Value& w, const std::opti
   return reshape(bias ? y + *bias : y, dims);
 }
 
+// The sum of products of three tensors, each with axes of size 1 inserted: what torch decomposes bilinear into.
+Value trilinear(const Value& a, const Value& b, const Value& c, Axes expand_a, Axes expand_b, Axes expand_c, const Axes& summed) {
+  auto expanded = [](Value x, Axes& axes) {
+    std::sort(axes.begin(), axes.end());
+    for (Axis axis : axes) x = unsqueeze(x, axis);
+    return widened(x);
+  };
+  const Value y = expanded(a, expand_a) * expanded(b, expand_b) * expanded(c, expand_c);
+  return cast(summed.empty() ? y : sum(y, summed), a.dtype());
+}
+
 // The last axes of both are summed.
 Value inner(const Value& a, const Value& b) {
   if (a.rank() == 0 || b.rank() == 0) return a * b;
@@ -339,6 +350,8 @@ const Definition definitions[] = {
        const Value y = widened(a) * widened(b);
        return cast(sum(y, {dim}), a.dtype());
      }},
+    {"_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1)", Types::same,
+     [](Value a, Value b, Value c, Axes e1, Axes e2, Axes e3, Axes s, int64_t) { return trilinear(a, b, c, e1, e2, e3, s); }},
     {"bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None)", Types::same,
      [](Value a, Value b, Value w, std::optional<Value> bias) { return bilinear(a, b, w, bias); }},
     {"{outer,ger}(Tensor self, Tensor vec2)", Types::common, [](Value a, Value b) { return unsqueeze(a, 1) * b; }},

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/binding.h"
+#include "ops/special.h"
 
 namespace ingot::ops {
 
@@ -380,6 +381,8 @@ const Definition definitions[] = {
 };
 
 }  // namespace
+
+Value bessel_i0(const Value& x) { return i0(x); }
 
 std::span<const Definition> special_definitions() { return definitions; }
 
