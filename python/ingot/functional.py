@@ -368,7 +368,7 @@ def _strided(value) -> torch.Tensor | None:
     return meta if isinstance(meta, torch.Tensor) and meta.layout is torch.strided else None
 
 
-def _functionalised(program, casts=False):
+def _functionalised(program, casts):
     program = _with_states(_settled(hidden_views.with_memory(program)))
     hidden_views.refuse(program.graph)
     open_axes = _open_axes(program.graph)

@@ -47,10 +47,16 @@ def _outer_product(made, operand, column, row):
     return torch.addcmul(operand, column.unsqueeze(-1), row).stride()
 
 
+def _of_ldexp(made, operand, exponent):
+    """Eager multiplies the operand by a power of two, which is row-major."""
+    return torch.mul(operand, torch.empty(exponent.shape, device="meta")).stride()
+
+
 # By operator: strides from a row-major tensor of the result's shape and tensors like the operands.
 _OWN = {
     "aten::addr": _outer_product,
     "aten::im2col": _row_major,
+    "aten::ldexp": _of_ldexp,
     "aten::channel_shuffle": _suggested,
     "aten::native_channel_shuffle": _suggested,
     "aten::isin": _row_major,

@@ -114,7 +114,7 @@ def memories(results):
 @pytest.mark.parametrize("function", [chain, of_itself, read_between, broadcast, turned, dropped_by_nothing, all_columns, view_before, widened, of_an_input, part, copied, split], ids=lambda f: f.__name__)
 def test_writes(function, is_open, monkeypatch):
     again = []
-    monkeypatch.setattr(functional, "_functionalised", lambda program, real=functional._functionalised: (again.append(program), real(program))[1])
+    monkeypatch.setattr(functional, "_functionalised", lambda program, casts, real=functional._functionalised: (again.append(program), real(program, casts))[1])
     rows = torch.export.Dim("rows", min=2, max=8)
     shapes = {"x": {0: rows}, "y": {0: rows}} if is_open and function is not split else None  # parts of a split of open sizes have sizes from data
     model = Of(function).eval()
