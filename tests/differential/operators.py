@@ -11,6 +11,26 @@ from random_program import operator
 from ingot import _library
 
 # Operators whose results cannot be compared in any program, with the reason.
+# Defined after the fixed seeds were drawn: with them each seed is another program. They wait for a run of their own, whose findings are known.
+NEWER = """
+    _int_mm.default _logcumsumexp.default _stack.default alias_copy.default bartlett_window.default bartlett_window.periodic binary_cross_entropy.default
+    binary_cross_entropy_with_logits.default bincount.default blackman_window.default blackman_window.periodic block_diag.default cross_entropy_loss.default
+    detach_copy.default diagonal_copy.default expand_copy.default frexp.Tensor hamming_window.default hamming_window.periodic hamming_window.periodic_alpha
+    hamming_window.periodic_alpha_beta hann_window.default hann_window.periodic huber_loss.default i0.default kaiser_window.beta kaiser_window.default kaiser_window.periodic
+    lcm.default ldexp.Tensor mse_loss.default multi_margin_loss.default multilabel_margin_loss.default mvlgamma.default narrow_copy.default nll_loss.default nll_loss2d.default
+    nll_loss_nd.default nonzero_static.default permute_copy.default polygamma.default put.default renorm.default repeat_interleave.Tensor repeat_interleave.self_Tensor
+    rrelu.default select_copy.int slice_copy.Tensor smooth_l1_loss.default soft_margin_loss.default special_bessel_j0.default special_bessel_j1.default
+    special_bessel_y0.default special_bessel_y1.default special_chebyshev_polynomial_t.n_scalar special_chebyshev_polynomial_u.n_scalar special_chebyshev_polynomial_v.n_scalar
+    special_chebyshev_polynomial_w.n_scalar special_erfcx.default special_hermite_polynomial_h.n_scalar special_hermite_polynomial_he.n_scalar special_i0.default
+    special_i0e.default special_i1.default special_i1e.default special_laguerre_polynomial_l.n_scalar special_legendre_polynomial_p.n_scalar special_log_ndtr.default
+    special_modified_bessel_i0.default special_modified_bessel_i1.default special_modified_bessel_k0.default special_modified_bessel_k1.default special_multigammaln.default
+    special_ndtri.default special_polygamma.default special_scaled_modified_bessel_k0.default special_scaled_modified_bessel_k1.default
+    special_shifted_chebyshev_polynomial_t.n_scalar special_shifted_chebyshev_polynomial_u.n_scalar special_shifted_chebyshev_polynomial_v.n_scalar
+    special_shifted_chebyshev_polynomial_w.n_scalar special_spherical_bessel_j0.default special_zeta.default special_zeta.other_scalar special_zeta.self_scalar
+    split_copy.Tensor split_with_sizes_copy.default squeeze_copy.default squeeze_copy.dim squeeze_copy.dims t_copy.default transpose_copy.int tril_indices.default
+    triu_indices.default unbind_copy.int unfold_copy.default unsafe_split_with_sizes.default unsqueeze_copy.default view_copy.default
+""".split()
+
 LEFT_OUT = {
     "aten.empty.memory_format": "undefined memory",
     "aten.empty_like.default": "undefined memory",
@@ -57,6 +77,7 @@ LEFT_OUT = {
     "aten.unfold_backward.default": "torch's own step of a gradient, which no model calls",
     "aten._trilinear.default": "torch's own step of a decomposition, which no model calls",
     "aten.empty_permuted.default": "undefined memory",
+    **{f"aten.{name}": "it is newer than the fixed seeds" for name in NEWER},
     "aten.native_dropout.default": "torch's trace puts its result in the place of its operand, wherever the program names that",
     "aten.alpha_dropout.default": "random numbers",
     "aten.feature_dropout.default": "random numbers",
