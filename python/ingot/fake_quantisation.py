@@ -29,14 +29,6 @@ def define():
         _library.impl(name, function, "CompositeImplicitAutograd")
 
 
-def decompositions(graph: torch.fx.Graph) -> dict:
-    """The decompositions of these operators, for those that a program's graph has."""
-    if _library is None:
-        return {}
-    table = {torch.ops.tensorrt.quantize_op.default: quantize, torch.ops.tensorrt.dynamic_block_quantize_op.default: dynamic_block_quantize}
-    return {op: table[op] for op in {n.target for n in graph.nodes} & table.keys()}
-
-
 def quantize(input, amax, num_bits=8, exponent_bits=0, unsigned=False, narrow_range=True):
     """input rounded to whole multiples of amax / (2**(num_bits - 1) - 1), or with exponent_bits=4 and num_bits=8 to the e4m3 numbers times amax / 448. amax: one number, or of a shape that
     broadcasts; 0 gives 0. Computed in float32."""

@@ -81,7 +81,6 @@ KNOWN = {
     ("embeddings", "torch.compile-dynamic"): "the offsets of nn.EmbeddingBag are computed with open sizes",
     ("cells", "autocast"): "ahead of time nn.LSTMCell and nn.GRUCell stay in float32, where eager casts the linears in them",
     ("gpt2-2-layers", "decomposed"): "torch's decomposition views a transposed tensor",
-    ("bilinear", "decomposed"): "aten._trilinear has no row",
 }
 
 

@@ -1,9 +1,14 @@
 """Tensors of more than 2^31 elements on a GPU: indices of 64 bits in every kind of kernel, beside eager."""
 
 import gc
+import sys
+from pathlib import Path
 
 import pytest
 import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from calls import Calls
 
 import ingot
 
@@ -56,15 +61,6 @@ CASES = {
 }
 
 
-class Call(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *given):
-        return self.function(*given)
-
-
 @pytest.fixture(autouse=True)
 def memory():
     yield
@@ -78,7 +74,7 @@ def test_large(name):
     torch.manual_seed(0)
     with torch.no_grad():
         given = operands()
-        made, eager = ingot.compile(Call(function), inputs=list(given), fallback="error")(*given), function(*given)
+        made, eager = ingot.compile(Calls(function), inputs=list(given), fallback="error")(*given), function(*given)
     assert (made.shape, made.dtype) == (eager.shape, eager.dtype)
     parts = list(zip(made.flatten().split(PART), eager.flatten().split(PART)))
     largest = max(theirs.abs().max().item() for _, theirs in parts)
