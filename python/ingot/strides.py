@@ -4,7 +4,8 @@ Pointwise operators choose strides by the rule of torch's TensorIterator. The re
 dtype, which changes its layout, and shape functions written in Python (copysign, xlogy, floor_divide) broadcast first. The shape functions of add and addcmul on the meta device
 follow the rule, so they are used here.
 
-Other operators have rules of their own (`_OWN`). Views of a corrected result are corrected too."""
+Other operators have rules of their own (`_OWN`). A view's axes of size 1 have recorded strides that torch's kernels do not give, which counts where an operator chooses the layout
+of its result by all strides, as group_norm does. What follows from a corrected result is corrected too."""
 
 from __future__ import annotations
 
@@ -66,6 +67,8 @@ _OWN = {
     "aten::log_sigmoid": _row_major,
     "aten::masked_fill": _row_major,
     "power of a number": _row_major,
+    "aten::group_norm": _suggested,
+    "aten::native_group_norm": _suggested,
     "aten::batch_norm": _of_batch_norm,
     "aten::native_batch_norm": _of_batch_norm,
     "aten::_native_batch_norm_legit_no_training": _of_batch_norm,
@@ -92,11 +95,9 @@ def corrected(graph: torch.fx.Graph, written: dict[torch.fx.Node, torch.fx.Node]
             if node.args and node.args[0] in found and isinstance(made, torch.Tensor) and target._schema.arguments[0].alias_info is not None:
                 found[node] = found[node.args[0]]
             continue
-        if _is_view(target):
-            found |= _of_view(node, made, found)
-            continue
         own = _OWN.get(_name(node))
-        if own is None and torch.Tag.pointwise not in target.tags and target.overloadpacket.__name__ not in _UNTAGGED:
+        if _is_view(target) or own is None and torch.Tag.pointwise not in target.tags and target.overloadpacket.__name__ not in _UNTAGGED:
+            found |= _of_shape_function(node, made, found)
             continue
         part = next((n for n in node.users if n.args[1:] == (0,)), None) if isinstance(made, (list, tuple)) else node  # the first of several results
         made = made[0] if isinstance(made, (list, tuple)) and made else made
@@ -113,9 +114,14 @@ def corrected(graph: torch.fx.Graph, written: dict[torch.fx.Node, torch.fx.Node]
             strides = own(torch.empty(sizes, device="meta"), *(torch.empty_strided(*layout, device="meta") for layout in layouts))
         else:
             strides = _of_iterator(node, made, operands, layouts, found)
-        if strides is not None and any(a != b and size != 1 for a, b, size in zip(strides, recorded, sizes)):
-            found[part] = strides
-    return found
+        if strides is not None and tuple(strides) != recorded:
+            found[part] = tuple(strides)
+    return {node: strides for node, strides in found.items() if _differ(strides, value_of(node))}
+
+
+def _differ(strides, made) -> bool:
+    """True if an axis of which the stride matters has another one than recorded."""
+    return any(a != b and size != 1 for a, b, size in zip(strides, _numbers(made.stride()), _numbers(made.shape)))
 
 
 def _name(node) -> str:
@@ -151,18 +157,20 @@ def _is_view(target) -> bool:
     return any(r.alias_info is not None for r in target._schema.returns)
 
 
-def _of_view(node, made, found):
-    """The strides of a view, or of each of several views, if the operand's strides are corrected."""
-    if not any(n in found for n in node.all_input_nodes):
+def _of_shape_function(node, made, found):
+    """The strides of a result, or of each of several, by torch's shape function, if an operand's strides are corrected or the result is a view with an axis of size 1."""
+    view_of_one = _is_view(node.target) and isinstance(made, torch.Tensor) and 1 in _numbers(made.shape)
+    if node.target.namespace != "aten" or not view_of_one and not any(n in found for n in node.all_input_nodes):
         return {}
-    read = lambda n: torch.empty_strided(*_layout(n, found), device="meta") if isinstance(value_of(n), torch.Tensor) else hint(value_of(n))
+    read = lambda n: torch.empty_strided(*_layout(n, found), dtype=value_of(n).dtype, device="meta") if isinstance(value_of(n), torch.Tensor) else hint(value_of(n))
     try:
-        views = node.target(*torch.fx.map_arg(node.args, read), **torch.fx.map_arg(node.kwargs, read))
-    except (RuntimeError, TypeError):
+        keywords = torch.fx.map_arg(node.kwargs, read)
+        again = node.target(*torch.fx.map_arg(node.args, read), **keywords | ({"device": "meta"} if keywords.get("device") else {}))
+    except (RuntimeError, TypeError, NotImplementedError):
         return {}  # the sizes are only known at run time
-    if isinstance(views, torch.Tensor):
-        return {node: views.stride()}
-    return {part: views[part.args[1]].stride() for part in node.users if part.target is operator.getitem}
+    if isinstance(again, torch.Tensor):
+        return {node: again.stride()}
+    return {part: again[part.args[1]].stride() for part in node.users if part.target is operator.getitem and isinstance(again[part.args[1]], torch.Tensor)}
 
 
 def _layout(node, found):

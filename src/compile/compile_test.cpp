@@ -165,9 +165,12 @@ output %65 "y" []
   run_and_compare(g, plan, random, "cpu");
 }
 
+// Its loops are slow on the graphs for a GPU: one in four of them, or all with INGOT_TEST_ALL=1.
 TEST(Compile, TheReferenceRunsAllGraphs) {
   for (const char* file : {"steps.test", "steps_cuda.test"}) {
+    size_t number = 0;
     for (const Case& c : read_cases(file)) {
+      if (file == std::string("steps_cuda.test") && number++ % 4 != 0 && std::getenv("INGOT_TEST_ALL") == nullptr) continue;
       SCOPED_TRACE(c.name);
       ir::Graph g = ir::parse(c.graph);
       std::mt19937 random(7);

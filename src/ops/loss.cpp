@@ -58,6 +58,7 @@ Value of_first(const Value& a, const Value& b, int64_t reduction, const char* na
 
 Value binary_cross_entropy(const Value& x, const Value& target, const std::optional<Value>& weight, int64_t reduction) {
   require_float(x, "binary_cross_entropy");
+  if (x.dims() != target.dims()) fail(Code::unsupported, "binary_cross_entropy of a target of another shape");  // torch gives numbers without a meaning
   const Value p = widened(x), y = widened(target);
   const Value each = (y - 1.0) * maximum(log1p(-p), -100.0) - y * maximum(log(p), -100.0);
   return reduced(weight ? each * widened(*weight) : each, reduction, x.dtype());

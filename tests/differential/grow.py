@@ -31,6 +31,7 @@ class Kinds:
     strided: float = 0.35      # inputs that are not dense and row-major
     shared: float = 0.12       # inputs that share memory
     owned: float = 0.45        # sources that are weights, buffers or constants
+    newer: float = 0           # 1: operators that are newer than the fixed seeds too
     chain: float = 0           # steps whose first operand is the latest result
     ones: float = 0.12         # axes whose size is 0 or 1
     only: tuple[str, ...] = () # operators, by the beginning of their names: every program calls at least one
@@ -240,8 +241,8 @@ class Scope:
 
 
 @lru_cache(maxsize=1)
-def _table():
-    return table()
+def _table(newer):
+    return table(newer)
 
 
 def grow(seed: int, kinds: Kinds = Kinds()) -> Program:
@@ -266,7 +267,7 @@ def run_plain(program: Program):
 
 
 def _grow(seed: int, kinds: Kinds) -> Program:
-    rows, scope = _table(), Scope(seed, kinds)
+    rows, scope = _table(kinds.newer > 0), Scope(seed, kinds)
     r, weights = scope.r, [kinds.pure, kinds.view, kinds.write, kinds.out]
     wanted = [o for kind in rows.values() for o in kind if o.row.startswith(kinds.only)] if kinds.only else []
     with torch.no_grad():

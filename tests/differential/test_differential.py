@@ -19,7 +19,8 @@ from observe import Eager
 from ingot.errors import DeviceError
 
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"
-CHUNK, CHUNKS, EVERY_WAY = 50, 40, 200
+CHUNK, CHUNKS = 50, 40  # programs of a chunk, and chunks that run in process; those after them run by every way
+IN_PROCESS, EVERY_WAY = (CHUNKS, 200) if ALL else (12, 50)
 TALLY = Tally()
 long = pytest.mark.skipif(not ALL, reason="INGOT_TEST_ALL=1 runs it: it takes minutes")
 
@@ -49,7 +50,7 @@ def one_thread():
     torch._dynamo.reset()
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", range(IN_PROCESS))
 def test_in_process(chunk):
     """Three of four programs run ahead of time, one by torch.compile; a third of them has open sizes."""
     way, tally = "torch.compile" if chunk % 4 == 3 else "ahead", Tally()

@@ -48,6 +48,8 @@ Isa isa() {
   return chosen;
 }
 
+Isa best_isa() { return find(Isa::amx_bf16); }
+
 const char* name_of(Isa i) { return names[static_cast<int>(i)]; }
 
 }  // namespace ingot::backend::cpu

@@ -8,6 +8,8 @@ enum class Isa { portable, avx2, avx512, avx512_bf16, amx_bf16 };  // each inclu
 // The best one that the processor and the operating system support, detected once.
 // INGOT_ISA=portable|avx2|avx512|avx512_bf16|amx_bf16 limits it (for debugging).
 Isa isa();
+// Without regard to INGOT_ISA.
+Isa best_isa();
 const char* name_of(Isa);
 
 }  // namespace ingot::backend::cpu

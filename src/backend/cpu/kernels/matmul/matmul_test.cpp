@@ -544,6 +544,16 @@ TEST(matmul, packing_into_what_does_not_fit_is_refused) {
   EXPECT_EQ(code_of(packed_room(DType::i8, 5, 6), {5, 6}), Code::format);
 }
 
+TEST(matmul, packing_writes_each_byte) {
+  for (DType type : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8}) {
+    TestTensor b(type, {5, 6}), one = packed_room(type, 5, 6), other = packed_room(type, 5, 6);
+    fill(b, 1);
+    one.each([&](const std::vector<int64_t>& at) { one.put(at, 1), other.put(at, 2); });
+    for (TestTensor* to : {&one, &other}) run_kernel("matmul_pack", {}, {&b, to}, {5, 6}, inline_workers());
+    EXPECT_EQ(one.values(), other.values()) << ir::name_of(type);
+  }
+}
+
 TEST(matmul, bytes_of_a_packed_operand) {
   EXPECT_EQ(packed_bytes(DType::f32, 5, 6), 4 * 5 * 32 + 4096);
   EXPECT_EQ(packed_bytes(DType::f16, 5, 6), 2 * 5 * 32 + 4096);

@@ -324,8 +324,8 @@ TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
 }
 
 // On the host, in every emulated way.
-void check_each(const std::vector<ProductSite>& sites) {
-  for (const ProductSite& s : sites) {
+void check_some(std::vector<ProductSite> sites) {
+  for (const ProductSite& s : some(std::move(sites), 5)) {
     // Convolutions of few channels use the same instructions on every GPU.
     for (Where where : std::span(emulations).first(s.infinity ? 2 : std::size(emulations))) {
       check(s, where);
@@ -336,7 +336,7 @@ void check_each(const std::vector<ProductSite>& sites) {
 
 TEST(cuda_product_emulated, equals_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  check_each(half_sites());
+  check_some(half_sites());
 }
 
 // Four windows that begin a place apart along each axis, of which one set fills a launch; five of unequal depth take two; and K in parts.
@@ -380,7 +380,7 @@ std::vector<std::vector<ProductSite>> joined_sites() {
 
 TEST(cuda_product_emulated, joined_steps_equal_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  for (const std::vector<ProductSite>& sites : joined_sites()) {
+  for (const std::vector<ProductSite>& sites : some(joined_sites(), 6)) {
     for (Where where : {Where::late, Where::early_groups, Where::late_groups}) {
       check_joined(sites, where);
       if (HasFatalFailure()) return;
@@ -395,7 +395,7 @@ TEST(cuda_product, joined_steps_equal_sums) {
 
 TEST(cuda_product_emulated, floats_equal_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  check_each(float_sites());
+  check_some(float_sites());
 }
 
 TEST(cuda_product, floats_equal_sums) {
@@ -410,7 +410,7 @@ TEST(cuda_product, floats_equal_sums) {
 
 TEST(cuda_product_emulated, volumes_and_lines_equal_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  check_each(sites_of_other_ranks());
+  check_some(sites_of_other_ranks());
 }
 
 TEST(cuda_product, volumes_and_lines_equal_sums) {
@@ -420,10 +420,7 @@ TEST(cuda_product, volumes_and_lines_equal_sums) {
 
 TEST(cuda_product_emulated, bricks_equal_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  // The host's compiler takes long for each; a GPU runs all.
-  constexpr size_t few = 6;
-  const std::vector<ProductSite> sites = sites_of_bricks();
-  for (const ProductSite& s : std::span(sites).first(few)) {
+  for (const ProductSite& s : some(sites_of_bricks(), 8)) {
     check(s, Where::late);
     if (s.multiprocessors > 1) check(s, Where::early);
     if (testing::Test::HasFatalFailure()) return;
@@ -437,7 +434,7 @@ TEST(cuda_product, bricks_equal_sums) {
 
 TEST(cuda_product_emulated, rows_of_several_axes_equal_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  check_each(sites_of_row_axes());
+  check_some(sites_of_row_axes());
 }
 
 TEST(cuda_product, rows_of_several_axes_equal_sums) {
@@ -447,7 +444,7 @@ TEST(cuda_product, rows_of_several_axes_equal_sums) {
 
 TEST(cuda_product_emulated, int8_equals_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  check_each(encoded_sites());
+  check_some(encoded_sites());
 }
 
 TEST(cuda_product, int8_equals_sums) {
@@ -484,7 +481,7 @@ std::vector<ProductSite> gated_sites() {
 
 TEST(cuda_product_emulated, few_rows_equal_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  for (const ProductSite& s : sites_of_few_rows()) check(s, Where::early);
+  for (const ProductSite& s : some(sites_of_few_rows(), 3)) check(s, Where::early);
 }
 
 TEST(cuda_product, few_rows_equal_sums) {
@@ -496,7 +493,7 @@ TEST(cuda_product, few_rows_equal_sums) {
 
 TEST(cuda_product_emulated, gated_rows_equal_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  for (const ProductSite& s : gated_sites()) {
+  for (const ProductSite& s : some(gated_sites(), 3)) {
     for (Where where : {Where::early_groups, Where::late_groups}) check(s, where);
   }
 }
@@ -508,14 +505,28 @@ TEST(cuda_product, gated_rows_equal_sums) {
   check(gated(plain(2048, 2 * 1280, 640, true, DType::bf16)), Where::gpu);
 }
 
-void check_large_tiles(std::span<const Where> ways) {
+void check_large_tiles(std::span<const Where> ways, size_t of) {
   ProductSite strided = convolution(7, 9, 72, 1, 2, 0, 72, false), images = convolution(9, 7, 136, 3, 1, 1, 72, true);
-  for (const ProductSite& s :
-       {plain(130, 264, 200, true), plain(130, 264, 520, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 72, false), convolution(12, 10, 64, 3, 2, 1, 64, true), strided,
-        images, plain(130, 320, 520, true), plain(130, 160, 200, false, DType::bf16), convolution(9, 7, 64, 3, 1, 1, 160, false), plain(130, 264, 100, true, DType::f32),
-        gated(plain(130, 528, 200, true)), gated(plain(130, 528, 520, true, DType::bf16)), gated(plain(260, 320, 136, true)), convolution(9, 7, 72, 3, 1, 1, 72, true, DType::f32),
-        convolution(9, 8, 64, 3, 1, 0, 72, true), convolution(8, 12, 64, 2, 2, 0, 72, false), convolution(9, 7, 32, 3, 2, 0, 64, true, DType::f32),
-        convolution(12, 10, 32, 3, 2, 1, 64, true, DType::f32), convolution(7, 9, 36, 1, 2, 0, 160, true, DType::f32)}) {
+  std::vector<ProductSite> sites = {plain(130, 264, 200, true),
+                                    plain(130, 264, 520, false, DType::bf16),
+                                    convolution(9, 7, 64, 3, 1, 1, 72, false),
+                                    convolution(12, 10, 64, 3, 2, 1, 64, true),
+                                    strided,
+                                    images,
+                                    plain(130, 320, 520, true),
+                                    plain(130, 160, 200, false, DType::bf16),
+                                    convolution(9, 7, 64, 3, 1, 1, 160, false),
+                                    plain(130, 264, 100, true, DType::f32),
+                                    gated(plain(130, 528, 200, true)),
+                                    gated(plain(130, 528, 520, true, DType::bf16)),
+                                    gated(plain(260, 320, 136, true)),
+                                    convolution(9, 7, 72, 3, 1, 1, 72, true, DType::f32),
+                                    convolution(9, 8, 64, 3, 1, 0, 72, true),
+                                    convolution(8, 12, 64, 2, 2, 0, 72, false),
+                                    convolution(9, 7, 32, 3, 2, 0, 64, true, DType::f32),
+                                    convolution(12, 10, 32, 3, 2, 1, 64, true, DType::f32),
+                                    convolution(7, 9, 36, 1, 2, 0, 160, true, DType::f32)};
+  for (const ProductSite& s : of == 1 ? sites : some(sites, of)) {
     for (size_t tile = 0; tile < std::size(kernels::implicit_gemm_large_tiles); ++tile) {
       // Sites with whole tiles of 160 columns are for that tile.
       if (!kernels::implicit_gemm_large_tiles[tile].takes(s.n, s.gated, s.type == DType::f32) || (s.n % 160 == 0) != (kernels::implicit_gemm_large_tiles[tile].columns == 160))
@@ -532,12 +543,12 @@ void check_large_tiles(std::span<const Where> ways) {
 
 TEST(cuda_product_emulated, large_tiles_equal_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  check_large_tiles(std::array{Where::early_groups, Where::late_groups});
+  check_large_tiles(std::array{Where::early_groups, Where::late_groups}, 10);
 }
 
 TEST(cuda_product, large_tiles_equal_sums) {
   if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
-  check_large_tiles(std::array{Where::gpu});
+  check_large_tiles(std::array{Where::gpu}, 1);
 }
 
 TEST(cuda_product, equals_sums) {
