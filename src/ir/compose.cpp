@@ -408,4 +408,56 @@ Handle attention(Handle q, Handle k, Handle v, std::optional<Handle> mask, doubl
   return y;
 }
 
+// ---- small matrices
+
+namespace {
+
+std::vector<Handle> make_nodes(Graph& g, Op op, std::vector<ValueId> in, Attributes attributes) {
+  std::vector<Type> types = infer(g, op, in, attributes);
+  const NodeId id = g.add_node(op, std::move(in), std::move(attributes), std::move(types));
+  std::vector<Handle> out;
+  for (ValueId v : g.nodes[id].out) out.emplace_back(&g, v);
+  return out;
+}
+
+// Expands the batch axes of both.
+void broadcast_batches(Handle& a, Handle& b) {
+  if (a.rank() < 2 || b.rank() < 2) fail(Code::invalid_input, "a matrix has two axes");
+  const Dims batch = require_broadcast(a.graph(), {batch_dims(a), batch_dims(b)});
+  for (Handle* x : {&a, &b}) {
+    Dims dims = batch;
+    dims.insert(dims.end(), {x->dim(-2), x->dim(-1)});
+    *x = expand(*x, dims);
+  }
+  require(a.graph(), a.dim(-1), Check::equal, b.dim(-2), "both sides have as many rows");
+}
+
+}  // namespace
+
+Lu lu(Handle a) {
+  const std::vector<Handle> out = make_nodes(a.graph(), Op::lu, {a.id()}, {});
+  return {out[0], out[1], out[2]};
+}
+
+std::pair<Handle, Handle> solve(Handle a, Handle b) {
+  broadcast_batches(a, b);
+  return make_node2(a.graph(), Op::solve, {a.id(), b.id()}, {});
+}
+
+std::pair<Handle, Handle> inverse(Handle a) { return make_node2(a.graph(), Op::inverse, {a.id()}, {}); }
+
+Determinant determinant(Handle a) {
+  const std::vector<Handle> out = make_nodes(a.graph(), Op::determinant, {a.id()}, {});
+  return {out[0], out[1], out[2]};
+}
+
+std::pair<Handle, Handle> cholesky(Handle a) { return make_node2(a.graph(), Op::cholesky, {a.id()}, {}); }
+
+Handle solve_triangular(Handle a, Handle b, bool upper, bool unit) {
+  broadcast_batches(a, b);
+  return make_node(a.graph(), Op::solve_triangular, {a.id(), b.id()}, {{"upper", upper}, {"unit", unit}});
+}
+
+std::pair<Handle, Handle> qr(Handle a, bool complete) { return make_node2(a.graph(), Op::qr, {a.id()}, {{"complete", complete}}); }
+
 }  // namespace ingot::ir

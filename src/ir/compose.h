@@ -149,6 +149,21 @@ std::pair<Handle, Handle> topk(Handle x, Dim k, Axis axis, bool largest, bool so
 Handle matmul(Handle a, Handle b, Attributes attributes = {});        // torch.matmul's rules for ranks 1 and up
 Handle attention(Handle q, Handle k, Handle v, std::optional<Handle> mask, double scale, bool causal);
 
+// Small matrices, see prim.def; batch axes of two operands broadcast.
+struct Lu {
+  Handle factors, pivots, info;
+};
+Lu lu(Handle a);
+std::pair<Handle, Handle> solve(Handle a, Handle b);  // x, info
+std::pair<Handle, Handle> inverse(Handle a);          // inverse, info
+struct Determinant {
+  Handle value, sign, log;
+};
+Determinant determinant(Handle a);
+std::pair<Handle, Handle> cholesky(Handle a);         // L, info
+Handle solve_triangular(Handle a, Handle b, bool upper, bool unit);
+std::pair<Handle, Handle> qr(Handle a, bool complete);
+
 // A size that is read from a 0-d i64 while the graph runs, at most `bound`: a new symbol, or the next of Graph::expected_sizes.
 Dim read_size(Handle number, const std::optional<Dim>& bound);
 

@@ -110,6 +110,13 @@ class Evaluator {
       case Op::update: return update(a.map("map"), *in[0], *in[1], *out[0]);
       case Op::matmul: return matmul(*in[0], *in[1], *out[0]);
       case Op::attention: return attention(a, in, *out[0]);
+      case Op::lu:
+      case Op::solve:
+      case Op::inverse:
+      case Op::determinant:
+      case Op::cholesky:
+      case Op::solve_triangular:
+      case Op::qr: return evaluate_matrices(node, in, out);
       case Op::external: fail(Code::unsupported, "the reference has no meaning for kernel {}, which is its maker's", a.string("name"));
       default: fail(Code::unsupported, "the reference has no meaning for {}", name_of(node.op));
     }

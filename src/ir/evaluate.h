@@ -40,6 +40,8 @@ Data unpack(DType, Index dims, std::span<const std::byte>);
 std::vector<std::byte> pack(const Data&);
 // Sizes under the symbols' values; Error when one is negative or they multiply to more than memory can hold.
 Index sizes_of(const Dims&, std::span<const int64_t> symbols);
+// Linear algebra of small matrices, for evaluate_node.
+void evaluate_matrices(const Node&, const std::vector<const Data*>& in, const std::vector<Data*>& out);
 // Computes the results of `node` from `values` (by value id) and stores them there.
 void evaluate_node(const Graph&, const Node&, std::span<const int64_t> symbols, std::vector<Data>& values);
 

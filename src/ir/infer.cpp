@@ -35,6 +35,13 @@ class Infer {
       case Op::branch: return branch();
       case Op::loop: return loop();
       case Op::external: return external();
+      case Op::lu: return lu();
+      case Op::solve: return solve();
+      case Op::inverse: return inverse();
+      case Op::determinant: return determinant();
+      case Op::cholesky: return inverse();
+      case Op::solve_triangular: return {solve_triangular()};
+      case Op::qr: return qr();
       default: bad("has no rule for its result type");
     }
   }
@@ -194,6 +201,68 @@ class Infer {
     }
     if (axes.empty() || out.dims.size() + axes.size() != type(0).dims.size()) bad("the axes are not some of the operand's {}, each once", type(0).dims.size());
     return {out, out};
+  }
+
+  // The batch axes of a small matrix.
+  Dims matrices(const Type& t) {
+    if (t.dtype != DType::f32 && t.dtype != DType::f64) bad("is for f32 and f64, not {}", name_of(t.dtype));
+    if (t.rank() < 2) bad("a matrix has two axes, not {}", t.rank());
+    for (size_t d = t.dims.size() - 2; d < t.dims.size(); ++d) {
+      const auto n = t.dims[d].constant();
+      if (!n || *n < 1 || *n > max_matrix) bad("a matrix of {} is not of known sizes from 1 to {}", show(t.dims), max_matrix);
+    }
+    return {t.dims.begin(), t.dims.end() - 2};
+  }
+  Dims square(const Type& t) {
+    Dims batch = matrices(t);
+    if (t.dims.back() != t.dims[batch.size()]) bad("a matrix of {} is not square", show(t.dims));
+    return batch;
+  }
+  // b of a x = b.
+  Type right_side() {
+    count(2);
+    const Dims batch = square(type(0));
+    const Type& b = type(1);
+    if (b.dtype != type(0).dtype || b.rank() != type(0).rank())
+      bad("the two sides are {} of rank {} and {} of rank {}", name_of(type(0).dtype), type(0).rank(), name_of(b.dtype), b.rank());
+    for (size_t d = 0; d <= batch.size(); ++d) same(b.dims[d], type(0).dims[d], "sizes of the two sides");
+    return b;
+  }
+  static Dims with(Dims batch, const Dims& more) {
+    batch.insert(batch.end(), more.begin(), more.end());
+    return batch;
+  }
+
+  std::vector<Type> lu() {
+    count(1);
+    const Type& a = type(0);
+    const Dims batch = matrices(a);
+    return {a, Type{DType::i32, with(batch, {std::min(*a.dims[batch.size()].constant(), *a.dims.back().constant())})}, Type{DType::i32, batch}};
+  }
+  std::vector<Type> solve() {
+    Type x = right_side();
+    return {x, Type{DType::i32, square(type(0))}};
+  }
+  Type solve_triangular() {
+    a_.boolean("upper");
+    a_.boolean("unit");
+    return right_side();
+  }
+  std::vector<Type> inverse() {
+    count(1);
+    return {type(0), Type{DType::i32, square(type(0))}};
+  }
+  std::vector<Type> determinant() {
+    count(1);
+    const Type each{type(0).dtype, square(type(0))};
+    return {each, each, each};
+  }
+  std::vector<Type> qr() {
+    count(1);
+    const Type& a = type(0);
+    const Dims batch = matrices(a);
+    const int64_t m = *a.dims[batch.size()].constant(), n = *a.dims.back().constant(), k = a_.boolean("complete") ? m : std::min(m, n);
+    return {Type{a.dtype, with(batch, {m, k})}, Type{a.dtype, with(batch, {k, n})}};
   }
 
   // An affine map from a result to an operand of rank `operand`.

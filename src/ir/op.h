@@ -21,6 +21,9 @@ inline constexpr size_t op_count = 0
 #include "ir/prim.def"
     ;
 
+// Rows and columns of the matrices that the primitives of linear algebra take.
+inline constexpr int64_t max_matrix = 32;
+
 // Columns of prim.def, which explains them.
 enum class ResultType : uint8_t { same, boolean, first, attribute };
 enum class Operands : uint8_t { any, real, numbers, floats, wide_floats, integers, whole_numbers, logical };

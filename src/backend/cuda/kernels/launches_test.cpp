@@ -1,4 +1,4 @@
-// Scan, sort and scatter on CUDA: compiled without a GPU and, with one, compared with the CPU's kernels. INGOT_TEST_ALL=1: every type.
+// Scan, sort, scatter and small matrices on CUDA: compiled without a GPU and, with one, compared with the CPU's kernels. INGOT_TEST_ALL=1: every type.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 
 #include "backend/cpu/kernels/kernel_test.h"
 #include "backend/cuda/available_test.h"
@@ -13,6 +14,7 @@
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
 #include "backend/cuda/kernels/scan/run/scan_launches.h"
 #include "backend/cuda/kernels/scatter/run/scatter_launches.h"
+#include "backend/cuda/kernels/small_matrix/run/small_matrix_launches.h"
 #include "backend/cuda/kernels/sort/run/sort_launches.h"
 #include "backend/cuda/run/gpu.h"
 #include "backend/offer.h"
@@ -21,6 +23,8 @@
 #include "kernels/scan/run/scan_checks.h"
 #include "kernels/scatter/run/scatter_args.h"
 #include "kernels/scatter/run/scatter_checks.h"
+#include "kernels/small_matrix/run/small_matrix_args.h"
+#include "kernels/small_matrix/run/small_matrix_checks.h"
 #include "kernels/sort/run/sort_args.h"
 #include "kernels/sort/run/sort_checks.h"
 
@@ -30,6 +34,7 @@ namespace {
 using ir::DType;
 using kernels::ScanArgs;
 using kernels::ScatterArgs;
+using kernels::SmallMatrixArgs;
 using kernels::SortArgs;
 
 struct Step {
@@ -201,9 +206,66 @@ std::vector<Step> scatter_steps(bool all) {
   return out;
 }
 
+// Matrices with a large diagonal, whose rows are in reverse order so that pivots move; batches that do not fill a block.
+std::vector<Step> small_matrix_steps(bool all) {
+  std::vector<Step> out;
+  using Kind = SmallMatrixArgs::Kind;
+  auto add = [&](SmallMatrixArgs args, DType t, std::vector<int64_t> batch, int64_t right = 0, std::vector<size_t> order = {}) {
+    auto of = [&](std::vector<int64_t> dims) {
+      dims.insert(dims.begin(), batch.begin(), batch.end());
+      return dims;
+    };
+    const int64_t m = args.rows, n = args.columns;
+    auto seed = static_cast<uint32_t>(out.size());
+    HostTensor a = numbers(t, of({m, n}), seed, false, order, order.empty() ? 1 : 2);
+    const bool reversed = args.kind != Kind::cholesky && args.kind != Kind::solve_triangular;
+    const int64_t matrices = a.elements() == 0 ? 0 : static_cast<int64_t>(std::accumulate(batch.begin(), batch.end(), int64_t{1}, std::multiplies<>()));
+    for (int64_t matrix = 0; matrix < matrices; ++matrix) {
+      int64_t at = a.offset, rest = matrix;
+      for (size_t d = batch.size(); d-- > 0; rest /= batch[d]) at += rest % batch[d] * a.strides[d];
+      for (int64_t k = 0; k < std::min(m, n); ++k) {
+        const auto place = static_cast<size_t>(at + (reversed ? m - 1 - k : k) * a.strides[batch.size()] + k * a.strides[batch.size() + 1]);
+        a.set(place, a.get(place) + static_cast<double>(n));
+      }
+    }
+    std::vector<HostTensor> tensors{a};
+    auto result = [&](DType of_type, std::vector<int64_t> dims) { tensors.emplace_back(of_type, of(std::move(dims))); };
+    if (args.inputs() == 2) tensors.push_back(numbers(t, of({n, right}), seed + 100, false));
+    switch (args.kind) {
+      case Kind::lu: result(t, {m, n}), result(DType::i32, {args.pivots()}), result(DType::i32, {}); break;
+      case Kind::solve: result(t, {n, right}), result(DType::i32, {}); break;
+      case Kind::inverse:
+      case Kind::cholesky: result(t, {n, n}), result(DType::i32, {}); break;
+      case Kind::determinant: result(t, {}), result(t, {}), result(t, {}); break;
+      case Kind::solve_triangular: result(t, {n, right}); break;
+      default: result(t, {m, args.wide()}), result(t, {args.wide(), n});
+    }
+    const size_t writes = tensors.size() - args.inputs();
+    out.push_back({fmt::format("small matrix {} {} x {} {} [{}]", static_cast<int>(args.kind), m, n, ir::name_of(t), fmt::join(batch, ", ")), "small_matrix", serialise(args),
+                   tensors, writes, false});
+  };
+  auto square = [](Kind kind, uint8_t n) { return SmallMatrixArgs{kind, n, n}; };
+  for (DType t : {DType::f32, DType::f64}) {
+    for (uint8_t n : all ? std::vector<uint8_t>{1, 2, 3, 4, 7, 8, 16, 17, 31, 32} : std::vector<uint8_t>{1, 4, 13, 32}) {
+      if (!all && (n == 1 || n == 32) && t == DType::f64) continue;
+      for (Kind kind : {Kind::inverse, Kind::determinant, Kind::cholesky}) add(square(kind, n), t, {3, 11});
+      add(square(Kind::solve, n), t, {13}, 7);
+      add(square(Kind::solve_triangular, n), t, {5}, 4);
+    }
+    add(SmallMatrixArgs{Kind::lu, 5, 9}, t, {7});
+    add(SmallMatrixArgs{Kind::lu, 9, 5}, t, {}, 0, {1, 0});
+    add(SmallMatrixArgs{Kind::solve_triangular, 6, 6, true, true}, t, {3, 3}, 1, {3, 0, 2, 1});
+    add(SmallMatrixArgs{Kind::inverse, 3, 3}, t, {0});
+    add(SmallMatrixArgs{Kind::qr, 7, 4}, t, {6});
+    add(SmallMatrixArgs{Kind::qr, 7, 4, false, false, true}, t, {2}, 0, {2, 1, 0});
+    add(SmallMatrixArgs{Kind::qr, 4, 7}, t, {5});
+  }
+  return out;
+}
+
 std::vector<Step> steps(bool all) {
   std::vector<Step> out = scan_steps(all);
-  for (auto& more : {sort_steps(all), scatter_steps(all)}) out.insert(out.end(), more.begin(), more.end());
+  for (auto& more : {sort_steps(all), scatter_steps(all), small_matrix_steps(all)}) out.insert(out.end(), more.begin(), more.end());
   return out;
 }
 
@@ -333,7 +395,8 @@ TEST(cuda_launches_emulated, run_like_the_cpu) {
       {"scan", {kernels::load_scan, kernels::scan_cuda_launches}},
       {"sort", {kernels::load_sort, kernels::sort_cuda_launches}},
       {"scatter", {kernels::load_scatter, kernels::scatter_cuda_launches}},
-      {"scatter_along", {kernels::load_scatter_along, kernels::scatter_along_cuda_launches}}};
+      {"scatter_along", {kernels::load_scatter_along, kernels::scatter_along_cuda_launches}},
+      {"small_matrix", {kernels::load_small_matrix, kernels::small_matrix_cuda_launches}}};
   size_t compared = 0;
   for (Step& s : some(steps(false), 4)) {
     SCOPED_TRACE(s.name);

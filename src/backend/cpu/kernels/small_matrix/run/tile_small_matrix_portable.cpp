@@ -1,0 +1,12 @@
+#include "backend/cpu/kernels/small_matrix/run/tile_small_matrix.h"
+
+#include <cmath>
+#include <utility>
+
+namespace ingot::kernels {
+
+#define INGOT_VECTOR_BYTES 16
+#define INGOT_TABLE matrix_ops_portable
+#include "backend/cpu/kernels/small_matrix/run/tile_small_matrix.inc"
+
+}  // namespace ingot::kernels
