@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -39,12 +40,28 @@ bool names_module(std::string_view wanted, const ir::Origin& o) {
   return false;
 }
 
+// Torch calls LAPACK matrix by matrix: its overhead in microseconds for each operator and each matrix, at least. 0, 0: not such an operator.
+std::pair<double, double> saved_by_matrices(std::string_view name) {
+  constexpr std::string_view dear[] = {"linalg_inv_ex",   "_linalg_solve_ex", "linalg_solve_ex", "_linalg_det", "linalg_det", "det",
+                                       "_linalg_slogdet", "linalg_slogdet",   "slogdet",         "logdet",      "linalg_qr"};
+  constexpr std::string_view cheap[] = {"linalg_cholesky_ex", "linalg_lu_factor_ex", "linalg_solve_triangular", "triangular_solve", "cholesky_solve"};
+  if (std::find(std::begin(dear), std::end(dear), name) != std::end(dear)) return {15, 0.3};
+  if (std::find(std::begin(cheap), std::end(cheap), name) != std::end(cheap)) return {4, 0.05};
+  return {0, 0};
+}
+
 // Torch's overhead of calling the operator, in microseconds, which an engine saves. Views cost no memory traffic.
-double saved_by(std::string_view target) {
+double saved_by(const Graph& g, const ir::Node& node, std::string_view target) {
   constexpr std::string_view cheap[] = {"view",  "reshape", "transpose", "permute", "unsqueeze",  "squeeze", "expand",  "select",
                                         "slice", "t",       "alias",     "detach",  "contiguous", "to",      "dropout", "flatten"};
   std::string_view name = without_namespace(without_overload(target));
   if (std::find(std::begin(cheap), std::end(cheap), name) != std::end(cheap)) return 1;
+  if (const auto [call, matrix] = saved_by_matrices(name); call > 0) {
+    double matrices = 1;
+    const ir::Dims& dims = g.type(node.in[0]).dims;
+    for (size_t d = 0; d + 2 < dims.size(); ++d) matrices *= static_cast<double>(dims[d].constant().value_or(1));
+    return call + matrix * matrices;
+  }
   return name == "linear" || name == "matmul" || name == "addmm" || name == "bmm" || name == "scaled_dot_product_attention" ? 8 : 5;
 }
 
@@ -262,7 +279,7 @@ class Partitioner {
       s.orders.push_back(in_torch_too ? g_.values[v].order : std::vector<int64_t>());
     }
     s.gain = 0;
-    for (NodeId n : s.nodes) s.gain += saved_by(target(n));
+    for (NodeId n : s.nodes) s.gain += saved_by(g_, g_.nodes[n], target(n));
     s.cost = cost_of_call(s.inputs.size() + s.outputs.size());
   }
 

@@ -28,6 +28,9 @@ NEWER = """
     special_shifted_chebyshev_polynomial_w.n_scalar special_spherical_bessel_j0.default special_zeta.default special_zeta.other_scalar special_zeta.self_scalar
     split_copy.Tensor split_with_sizes_copy.default squeeze_copy.default squeeze_copy.dim squeeze_copy.dims t_copy.default transpose_copy.int tril_indices.default
     triu_indices.default unbind_copy.int unfold_copy.default unsafe_split_with_sizes.default unsqueeze_copy.default view_copy.default
+    _linalg_det.default _linalg_slogdet.default _linalg_solve_ex.default cholesky_solve.default det.default linalg_cholesky_ex.default linalg_det.default linalg_inv_ex.default
+    linalg_lu_factor_ex.default linalg_qr.default linalg_slogdet.default linalg_solve_ex.default linalg_solve_triangular.default logdet.default slogdet.default
+    triangular_solve.default
 """.split()
 
 # Operators whose results cannot be compared in any program, with the reason.

@@ -1,0 +1,163 @@
+// Factorisations, inverses and solutions of small matrices. Composites that may raise an error (linalg_inv, linalg_solve, linalg_cholesky, ...) have no definition:
+// torch writes them out as these and a check of `info` (_linalg_check_errors), which stays in torch and raises eager's error.
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/binding.h"
+
+namespace ingot::ops {
+
+using namespace ir;
+
+namespace {
+
+// Refuses what the primitives do not take.
+void check_matrix(const Value& a, const char* what) {
+  if (a.rank() < 2) fail(Code::invalid_input, "{}: a matrix has two axes, not {}", what, a.rank());
+  if (a.dtype() != DType::f32 && a.dtype() != DType::f64) fail(Code::unsupported, "{} of {} (engines have float32 and float64)", what, name_of(a.dtype()));
+  for (Axis axis : {-2, -1}) {
+    const auto n = a.dim(axis).constant();
+    if (!n) fail(Code::unsupported, "{} of matrices whose size is open: engines have known sizes up to {}", what, max_matrix);
+    if (*n < 1 || *n > max_matrix)
+      fail(Code::unsupported, "{} of matrices of {} x {}: engines have sizes from 1 to {}", what, a.dim(-2).text(a.graph().symbols), a.dim(-1).text(a.graph().symbols), max_matrix);
+  }
+}
+
+void check_square(const Value& a, const char* what) {
+  check_matrix(a, what);
+  if (a.dim(-2) != a.dim(-1)) fail(Code::invalid_input, "{} of a matrix that is not square", what);
+}
+
+// A failed factorisation is seen in `info`; with `check` the operator itself would raise.
+void refuse_check(bool check, const char* what) {
+  if (check) fail(Code::unsupported, "{} with check_errors=True raises an error, which engines leave to torch", what);
+}
+
+Value turned(const Value& x) { return transpose(x, -2, -1); }
+
+std::pair<Value, Value> inv_ex(const Value& a, bool check) {
+  check_square(a, "the inverse");
+  refuse_check(check, "linalg_inv_ex");
+  return inverse(a);
+}
+
+Determinant determinant_of(const Value& a) {
+  check_square(a, "the determinant");
+  return determinant(a);
+}
+
+// torch factors the transpose of a row-major matrix, which has the same determinant.
+std::vector<Value> det(const Value& a) {
+  const Value value = determinant_of(a).value;
+  const Lu factors = lu(turned(a));
+  return {value, factors.factors, factors.pivots};
+}
+
+std::vector<Value> slogdet(const Value& a) {
+  const Determinant d = determinant_of(a);
+  const Lu factors = lu(turned(a));
+  return {d.sign, d.log, factors.factors, factors.pivots};
+}
+
+std::vector<Value> solve_ex(const Value& a, Value b, bool left, bool check) {
+  check_square(a, "the solution");
+  refuse_check(check, "linalg_solve_ex");
+  // A right side with an axis less is a vector for each matrix, if its sizes are those of the matrices' rows.
+  bool vector = b.rank() == 1;
+  if (!vector && b.rank() == a.rank() - 1) {
+    vector = true;
+    for (Axis d = 0; d < b.rank(); ++d) vector = vector && known_equal(b.dim(d), a.dim(d), a.graph().symbols) == Truth::yes;
+  }
+  if (vector && !left) fail(Code::invalid_input, "a vector on the left of a matrix");
+  if (vector) b = unsqueeze(b, -1);
+  auto [x, info] = left ? solve(a, b) : solve(turned(a), turned(b));
+  if (!left) x = turned(x);
+  if (vector) x = squeeze(x, -1);
+  // info has the batch axes of a, whatever those of b.
+  const Dims of_a(a.dims().begin(), a.dims().end() - 2);
+  if (info.dims() != of_a) info = lu(a).info;
+  const Lu factors = lu(turned(a));
+  return {x, factors.factors, factors.pivots, info};
+}
+
+std::pair<Value, Value> cholesky_ex(const Value& a, bool upper, bool check) {
+  check_square(a, "the Cholesky factor");
+  refuse_check(check, "linalg_cholesky_ex");
+  if (!upper) return cholesky(a);
+  const auto [l, info] = cholesky(turned(a));
+  return {turned(l), info};
+}
+
+// x with a x = b, or x a = b.
+Value triangular(const Value& a, const Value& b, bool upper, bool left, bool unit) {
+  check_square(a, "the triangular solution");
+  return left ? solve_triangular(a, b, upper, unit) : turned(solve_triangular(turned(a), turned(b), !upper, unit));
+}
+
+std::vector<Value> triangular_solve(const Value& b, const Value& a, bool upper, bool transposed, bool unit) {
+  check_square(a, "the triangular solution");
+  const Value x = transposed ? solve_triangular(turned(a), b, !upper, unit) : solve_triangular(a, b, upper, unit);
+  Dims dims(x.dims().begin(), x.dims().end() - 2);
+  dims.insert(dims.end(), {a.dim(-2), a.dim(-1)});
+  return {x, expand(a, dims)};
+}
+
+// x with L L^T x = b, or U^T U x = b.
+Value cholesky_solve(const Value& b, const Value& factor, bool upper) {
+  check_square(factor, "the solution");
+  const Value lower = upper ? turned(factor) : factor;
+  return solve_triangular(turned(lower), solve_triangular(lower, b, false, false), true, false);
+}
+
+std::tuple<Value, Value, Value> lu_factor_ex(const Value& a, bool pivot, bool check) {
+  check_matrix(a, "the LU factors");
+  refuse_check(check, "linalg_lu_factor_ex");
+  if (!pivot) fail(Code::unsupported, "the LU factors without pivoting");
+  const Lu out = lu(a);
+  return {out.factors, out.pivots, out.info};
+}
+
+std::pair<Value, Value> linalg_qr(const Value& a, const std::string& mode) {
+  check_matrix(a, "the QR factors");
+  if (mode != "reduced" && mode != "complete" && mode != "r") fail(Code::invalid_input, "linalg_qr: mode \"{}\"", mode);
+  const auto [q, r] = qr(a, mode == "complete");
+  return {mode == "r" ? full(a.graph(), {Dim(0)}, 0, a.dtype()) : q, r};
+}
+
+const Definition definitions[] = {
+    {"linalg_inv_ex(Tensor A, *, bool check_errors=False)", [](Value a, bool check) { return inv_ex(a, check); }},
+    {"_linalg_det(Tensor A)", [](Value a) { return det(a); }},
+    {"_linalg_slogdet(Tensor A)", [](Value a) { return slogdet(a); }},
+    {"{linalg_det,det}(Tensor {A,self})", [](Value a) { return determinant_of(a).value; }},
+    {"{linalg_slogdet,slogdet}(Tensor {A,self})",
+     [](Value a) {
+       const Determinant d = determinant_of(a);
+       return std::pair(d.sign, d.log);
+     }},
+    {"logdet(Tensor self)",
+     [](Value a) {
+       const Determinant d = determinant_of(a);
+       return select(d.sign < 0, NAN, d.log);
+     }},
+    {"linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False)", Types::same,
+     [](Value a, Value b, bool left, bool check) {
+       const std::vector<Value> all = solve_ex(a, b, left, check);
+       return std::pair(all[0], all[3]);
+     }},
+    {"_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False)", Types::same,
+     [](Value a, Value b, bool left, bool check) { return solve_ex(a, b, left, check); }},
+    {"linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False)", [](Value a, bool upper, bool check) { return cholesky_ex(a, upper, check); }},
+    {"cholesky_solve(Tensor self, Tensor input2, bool upper=False)", Types::same, [](Value b, Value factor, bool upper) { return cholesky_solve(b, factor, upper); }},
+    {"linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)", Types::same,
+     [](Value a, Value b, bool upper, bool left, bool unit) { return triangular(a, b, upper, left, unit); }},
+    {"triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False)", Types::same,
+     [](Value b, Value a, bool upper, bool transposed, bool unit) { return triangular_solve(b, a, upper, transposed, unit); }},
+    {"linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False)", [](Value a, bool pivot, bool check) { return lu_factor_ex(a, pivot, check); }},
+    {"linalg_qr(Tensor A, str mode='reduced')", [](Value a, std::string mode) { return linalg_qr(a, mode); }},
+};
+
+}  // namespace
+
+std::span<const Definition> linear_algebra_definitions() { return definitions; }
+
+}  // namespace ingot::ops
