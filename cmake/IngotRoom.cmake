@@ -28,7 +28,7 @@ function(ingot_tests name folder)
   if(tests AND INGOT_TESTS)
     add_executable(test_${name} ${tests})
     # Tests are a third of the build: headers that all of them read are read once.
-    # GCC 12 takes std::string's own copies for overflows there.
+    # With precompiled headers GCC 12 warns of overflows in std::string's own copies.
     target_compile_options(test_${name} PRIVATE ${INGOT_WARNINGS} -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
     set_target_properties(test_${name} PROPERTIES PCH_WARN_INVALID OFF)  # of files with options of their own (ingot_for_size)
     target_precompile_headers(test_${name} PRIVATE <gtest/gtest.h> <algorithm> <functional> <map> <memory> <random> <string> <vector> <fmt/format.h>)

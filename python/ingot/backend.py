@@ -39,7 +39,7 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
         _refuse_changed_shapes(names, examples, fakes)
         with _one_fake_mode(fakes):
             functional, signature = _functionalised(_after(passes, numbers.settled(module, fixed), fakes), fakes)
-        # The layouts in Dynamo's graph: its views have other strides than torch's kernels give (shapes_of_torch.py), and only where writes are taken out may the layout be lost.
+        # A graph without writes keeps its layouts when torch makes it functional, and strides.py corrects them there; Dynamo's own graph has views that it does not correct.
         writes = any(map(overlap.may_write, module.graph.nodes))
         before = lays(next(n for n in module.graph.nodes if n.op == "output").args[0], placeholders) if writes else None
         f = from_aot(functional, signature, examples, names, lambda i: _is_weight(placeholders[i], examples[i]), before)
