@@ -16,7 +16,7 @@ ALLOWED = {
     "kernels": ["ir"],
     "kernels/run": ["ir/dtype.h", "ir/encoding.h", "ir/op.h", "ir/half.h", "ingot"],
     "backend": ["ir", "kernels"],
-    "backend/run": ["ir/dtype.h", "ir/encoding.h", "ir/op.h", "ir/half.h", "ir/scalar_functions.h", "ir/small_matrix.inc", "kernels/run", "kernels/*/run"],
+    "backend/run": ["ir/dtype.h", "ir/encoding.h", "ir/op.h", "ir/half.h", "ir/scalar_functions.h", "ir/small_matrix.inc", "ir/small_matrix_of_numbers.inc", "kernels/run", "kernels/*/run"],
     "capture": ["ir", "ops"],
     "partition": ["ir"],
     "lower": ["ir", "ops"],

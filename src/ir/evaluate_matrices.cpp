@@ -10,18 +10,7 @@ namespace ingot::ir {
 
 namespace {
 
-// What small_matrix.inc asks for, of one number.
-template <class T>
-T where(bool condition, T a, T b) {
-  return condition ? a : b;
-}
-double magnitude(double v) { return std::fabs(v); }
-double root(double v) { return std::sqrt(v); }
-double logarithm(double v) { return std::log(v); }
-void swap_rows(double* a, int /*rows*/, int columns, int k, int with) {
-  if (with != k) std::swap_ranges(a + k * columns, a + (k + 1) * columns, a + with * columns);
-}
-#include "ir/small_matrix.inc"
+#include "ir/small_matrix_of_numbers.inc"
 
 }  // namespace
 

@@ -1,4 +1,5 @@
 // Linear algebra of small matrices in double, one matrix after another.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -12,18 +13,7 @@ namespace {
 
 using Kind = SmallMatrixArgs::Kind;
 
-// What small_matrix.inc asks for, of one number.
-template <class T>
-T where(bool condition, T a, T b) {
-  return condition ? a : b;
-}
-double magnitude(double v) { return std::fabs(v); }
-double root(double v) { return std::sqrt(v); }
-double logarithm(double v) { return std::log(v); }
-void swap_rows(double* a, int /*rows*/, int columns, int k, int with) {
-  for (int c = 0; c < columns; ++c) std::swap(a[k * columns + c], a[with * columns + c]);
-}
-#include "ir/small_matrix.inc"
+#include "ir/small_matrix_of_numbers.inc"
 
 // a, b, and pivots or taus.
 size_t doubles_of(const Call& call) {
