@@ -193,7 +193,8 @@ class Shell:
         self._output([given[r] if isinstance(r, Node) else r for r in f.results])
         self.graph.eliminate_dead_code(lambda n: n.op in ("placeholder", "output") or n.target is torch.ops.aten.copy_.default or capture.has_effects(n) or (self.in_place and n.op == "call_module"))
         module = torch.fx.GraphModule(self.root, self.graph, "Ingot")
-        module.ingot_weights = self.weights
+        read = {n.target for n in self.graph.nodes if n.op == "get_attr"}  # torch drops the others from the module
+        module.ingot_weights = {name: attribute for name, attribute in self.weights.items() if attribute in read}
         return module
 
     def _inputs(self):

@@ -13,7 +13,7 @@ import torch
 from torch._export.utils import _collect_all_valid_cia_ops_for_aten_namespace, _get_decomp_for_cia, _is_cia_op
 from torch.export.exported_program import _override_composite_implicit_decomp, default_decompositions
 
-from . import _library, external
+from . import _library, external, shapes_of_torch
 
 _aten = torch.ops.aten
 _AUTOCAST = (torch._C.DispatchKey.AutocastCPU, torch._C.DispatchKey.AutocastCUDA)
@@ -48,6 +48,7 @@ def _without_row() -> dict:
 def whole(casts=False):
     """While torch traces: composites that have a row are recorded as they are. casts: under autocast. There a composite that autocast does not know, such as einsum, is decomposed,
     because autocast casts the operands of its parts."""
+    shapes_of_torch.correct()
     kept = {op: _stay for op in (*_with_row(), *filter(_is_cia_op, external.operators())) if not casts or _is_cast(op)}
     with _override_composite_implicit_decomp(kept | _STATEFUL):
         yield

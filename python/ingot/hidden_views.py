@@ -21,6 +21,13 @@ _TURN = {"t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_",
 # Operators that may return their operand.
 _SAME = {"real", "conj", "conj_physical", "resolve_conj", "resolve_neg", "positive", "contiguous", "to", "flatten", "atleast_1d", "atleast_2d", "atleast_3d"}
 
+# Parts of a tensor whose schema hides that they are views, and the operator whose schema says so.
+_PARTS = {
+    torch.ops.aten.unsafe_chunk.default: torch.ops.aten.chunk.default,
+    torch.ops.aten.unsafe_split.Tensor: torch.ops.aten.split.Tensor,
+    torch.ops.aten.unsafe_split_with_sizes.default: torch.ops.aten.split_with_sizes.default,
+}
+
 
 def may_be(graph: torch.fx.Graph) -> bool:
     """True if Dynamo's graph writes a tensor of which a node may be a hidden view."""
@@ -41,6 +48,9 @@ def of(graph: torch.fx.Graph) -> list[torch.fx.Node]:
 def show(module: torch.fx.GraphModule):
     """Replaces hidden views by explicit views in a graph of ATen's operators. NotFunctional if there is no such view."""
     for node in of(module.graph):
+        if node.target in _PARTS:
+            node.target = _PARTS[node.target]
+            continue
         operand, value = source_of(node, of_memory(value_of(node))), value_of(node)
         order = _order(value, value_of(operand)) if isinstance(value, torch.Tensor) else None
         if order is None:

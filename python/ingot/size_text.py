@@ -136,6 +136,9 @@ def text_of(expression) -> str | None:
         if e.is_Pow and e.exp.is_Integer and 1 <= e.exp <= 64:
             base = walk(e.base)
             return "(" + "*".join([base] * int(e.exp)) + ")"
+        if kind in ("CeilToInt", "FloorToInt") and type(e.args[0]).__name__ == "IntTrueDiv":  # math.ceil(a / b)
+            top, bottom = map(walk, e.args[0].args)
+            return f"(-floordiv((-{top}), {bottom}))" if kind == "CeilToInt" else f"floordiv({top}, {bottom})"
         name = {"FloorDiv": "floordiv", "CleanDiv": "floordiv", "Mod": "mod", "PythonMod": "mod", "Max": "max", "Min": "min"}.get(kind)
         if name is None:
             raise ValueError(kind)

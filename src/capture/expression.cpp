@@ -201,6 +201,14 @@ class Parser {
       }
       return product;
     }
+    // math.ceil(a / b): the float64 quotient of whole numbers below 2^53 is rounded up, down or cut as the exact one.
+    if (function == "IntTrueDiv") {
+      const auto by = dim(1).constant();
+      int64_t bottom;
+      if (!by || *by <= 0) unsupported(function);
+      if (__builtin_mul_overflow(parts[0].bottom, *by, &bottom)) broken();
+      return {parts[0].top, bottom};
+    }
     if (function == "Pow") {
       auto power = dim(1).constant();
       if (!power || *power < 0 || *power > 8) unsupported(function);
@@ -235,9 +243,7 @@ class Parser {
 
 }  // namespace
 
-std::optional<std::vector<Condition>> parse_condition(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve) {
-  return Parser(srepr, resolve).conditions();
-}
+std::optional<std::vector<Condition>> parse_condition(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve) { return Parser(srepr, resolve).conditions(); }
 
 Dim broken(const std::vector<Condition>& conditions) {
   Dim sum = 0;

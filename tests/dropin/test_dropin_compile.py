@@ -391,6 +391,27 @@ def test_torchscript():
     same(torch_tensorrt.ts.embed_engine_in_new_module(data)(X), model, X)
 
 
+class ReadsSizes(torch.nn.Module):
+    """TorchScript reads the sizes of a traced reshape from tensors; traced cells write in place to parts of a tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.attention, self.unread = torch.nn.LSTMCell(16, 8), torch.nn.MultiheadAttention(8, 2, batch_first=True), torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        rows = self.cell(x)[0].unsqueeze(0)
+        return self.attention(rows, rows, rows, need_weights=False)[0] + 0 * self.unread.sum()
+
+
+def test_torchscript_of_sizes_and_writes():
+    torch.manual_seed(0)
+    model = ReadsSizes().eval()
+    script = torch.jit.trace(model, X, check_trace=False)
+    data = torch_tensorrt.ts.convert_method_to_trt_engine(script, inputs=[X])  # one engine with all of it
+    same(torch_tensorrt.ts.embed_engine_in_new_module(data)(X), model, X)
+    same(torch_tensorrt.ts.compile(script, inputs=[X], **ONE)(X), model, X)
+
+
 def test_torchscript_that_is_not_converted(caplog):
     class Prints(torch.nn.Module):
         def forward(self, x):

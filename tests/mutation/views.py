@@ -43,6 +43,18 @@ def diagonal_fill(self, x):
     return y
 
 
+@program(lambda r: [r(3, r.n)], dynamic="0.1")
+def parts_whose_schema_hides_that_they_are_views(self, x):
+    y = x * 2
+    a, b = torch.unsafe_chunk(y, 2, 0)
+    a.abs_()
+    c, d = torch.unsafe_split(y, 2, 0)
+    c.add_(1)
+    e, f = torch.unsafe_split_with_sizes(y, [1, 2], 0)
+    f.mul_(e)
+    return y, b + 1, d - 1
+
+
 @program(lambda r: [r(3, 4)])
 def unbind_mul(self, x):
     y = x + 1

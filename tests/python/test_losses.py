@@ -87,6 +87,21 @@ def test_cross_entropy(shape, dtype):
         assert_accurate(y, e, x64, depth=x.numel() + 1)
 
 
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_cross_entropy_of_open_sizes(reduction):
+    """Torch's own rule for open sizes takes the reduction for another argument."""
+    loss = Calls(lambda x, target: F.cross_entropy(x * 2, target, reduction=reduction))
+    reports = []
+    compiled = torch.compile(loss, backend="ingot", dynamic=True, options={"dryrun": lambda report: reports.append(report.in_torch)})
+    compiled(torch.randn(4, 7), torch.randint(0, 7, (4,)))
+    assert reports == [0]
+    rows = [ingot.Input(min_shape=(1, *rest), opt_shape=(4, *rest), max_shape=(9, *rest), dtype=dtype, shared_dims={0: "B"}) for rest, dtype in (((7,), "float32"), ((), "int64"))]
+    ahead = ingot.compile(loss, inputs=rows, fallback="error")
+    for count in (1, 4, 9):
+        x, target = torch.randn(count, 7), torch.randint(0, 7, (count,))
+        assert_accurate(ahead(x, target), loss(x, target), loss(x.double(), target), depth=x.numel() + 1)
+
+
 class Ctc(torch.nn.Module):
     def forward(self, logs, targets, steps, lengths):
         return torch.nn.functional.ctc_loss(logs.log_softmax(-1), targets, steps, lengths, reduction="none")

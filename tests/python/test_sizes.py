@@ -2,6 +2,7 @@
 
 import copy
 import logging
+import math
 import os
 import re
 import subprocess
@@ -329,6 +330,28 @@ def test_sizes_of_one_and_two(kept, caplog):
         assert given is out
     with pytest.raises(ingot.InputError, match=r"outside the range 1\.\.2"):
         compiled(torch.randn(3, 3), torch.randn(3, 3), torch.empty(3, 3))
+
+
+class Windows(torch.nn.Module):
+    """As many windows as a length needs, the last one filled up with zeros."""
+
+    def forward(self, x):
+        count = math.ceil(x.shape[1] / 4)
+        padded = torch.nn.functional.pad(x.exp(), (0, 4 * count - x.shape[1]))
+        return padded.view(x.shape[0], count, 4).sum(2).atan2(torch.ones(()))
+
+
+@pytest.mark.parametrize("kept", [[], ["aten.atan2.default"], ["aten.exp.default"]], ids=["engine", "first in torch", "last in torch"])
+def test_a_quotient_rounded_up(tmp_path, kept):
+    model, spec = Windows(), ingot.Input(min_shape=(1, 1), opt_shape=(2, 8), max_shape=(4, 33))
+    compiled = ingot.compile(model, inputs=[spec], min_block_size=1, torch_executed_ops=kept)
+    assert compiled.report.in_torch == len(kept)
+    ingot.save(compiled, tmp_path / "model")
+    just_in_time = torch.compile(model, backend="ingot", dynamic=True)
+    for call in (compiled, ingot.load(tmp_path / "model"), just_in_time):
+        for length in (2, 3, 4, 5, 8, 31, 33, 1):
+            x = torch.randn(2, length)
+            torch.testing.assert_close(call(x), model(x))
 
 
 def test_a_size_of_one_that_torch_knows_broadcasts():

@@ -96,7 +96,8 @@ def _program(module, args, kwargs, required):
         if not isinstance(module, torch.jit.ScriptModule):
             return torch.export.export(module, args, kwargs, strict=False)
         with torch.no_grad():
-            return TS2EPConverter(module, args, kwargs).convert()
+            # The converter leaves sizes open and reads them as numbers from tensors; an export of its program has the example's sizes.
+            return torch.export.export(TS2EPConverter(module, args, kwargs).convert().module(), args, kwargs, strict=False)
     except Exception as problem:  # the converter raises all kinds
         why = f"torch's converter of TorchScript does not take the module: {type(problem).__name__}: {str(problem).strip().splitlines()[0] if str(problem).strip() else ''}"
         if required:
