@@ -201,8 +201,10 @@ class Runner:
             if not isinstance(value, FakeTensor) and (why := plain.why_not(value, name)):
                 return InputError(f"input {name!r} {why[0]}", remedy=why[1])
             if value.device != self._device:
-                here = "the CPU" if self._device.type == "cpu" else self._device
-                return InputError(f"input {name!r} is on {value.device}, but the engine runs on {here}", remedy=f"give {name}.cpu()" if self._device.type == "cpu" else f"give {name}.to('{here}')")
+                here, remedy = self._device, f"give {name}.to('{self._device}')"
+                if self._device.type == "cpu":
+                    here, remedy = "the CPU", f'give {name}.cpu(), or compile on the GPU: model.cuda(), or ingot.Input(..., device="cuda") for a model without tensors'
+                return InputError(f"input {name!r} is on {value.device}, but the engine runs on {here}", remedy=remedy)
             if value.dim() != len(binding["dims"]):
                 return InputError(f"input {name!r} has rank {value.dim()}, but the engine takes rank {len(binding['dims'])}: [{', '.join(map(str, binding['dims']))}]")
             if str(value.dtype) != f"torch.{binding['dtype']}":
