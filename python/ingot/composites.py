@@ -108,10 +108,27 @@ def _keeps_statistics(node) -> bool:
     return node.target in (_aten.batch_norm.default, _aten.instance_norm.default) and node.args[5] is True and node.args[3] is not None
 
 
+def _with_casts(op):
+    """Torch's own decomposition of a composite, whose parts autocast casts where it is on. Torch's tracers are behind autocast, and would decompose without it."""
+    decompose = _get_decomp_for_cia(op)
+
+    def run(*args, **kwargs):
+        excluded = [key for key in _AUTOCAST if torch._C._dispatch_tls_is_dispatch_key_excluded(key)]
+        for key in excluded:
+            torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
+        try:
+            return decompose(*args, **kwargs)
+        finally:
+            for key in excluded:
+                torch._C._dispatch_tls_set_dispatch_key_excluded(key, True)
+
+    return run
+
+
 def decomposed(program: torch.export.ExportedProgram, casts=False) -> torch.export.ExportedProgram:
     """The program with these operators decomposed, and without writes in place. Torch itself keeps the composites that have a row here, as far as it takes them for pure.
     casts: as in `whole`."""
     table, found = decompositions(), {n.target for n in _nodes(program.graph_module)}
-    table |= {op: _get_decomp_for_cia(op) for op in found if _is_cia_op(op) and op not in _STATEFUL and (not has_row(op) or casts and not _is_cast(op))}
+    table |= {op: _with_casts(op) for op in found if _is_cia_op(op) and op not in _STATEFUL and (not has_row(op) or casts and not _is_cast(op))}
     with _override_composite_implicit_decomp({_aten.batch_norm.default: _batch_norm}):
         return program.run_decompositions(table | {_aten.instance_norm.default: _instance_norm})

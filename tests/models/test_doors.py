@@ -79,7 +79,6 @@ KNOWN = {
     **{(model, factor): _NO_GRAPH for model in ("lstm", "gru") for factor in ("torch.compile*", "grad", "inference_mode", "autocast", "float16", "bfloat16")},
     **{(model, factor): _OTHER_PATH for model in ("transformer-encoder", "multihead-attention") for factor in ("torch.compile", "grad", "inference_mode", "autocast", "float16", "bfloat16")},
     ("embeddings", "torch.compile-dynamic"): "the offsets of nn.EmbeddingBag are computed with open sizes",
-    ("cells", "autocast"): "ahead of time nn.LSTMCell and nn.GRUCell stay in float32, where eager casts the linears in them",
     ("gpt2-2-layers", "decomposed"): "torch's decomposition views a transposed tensor",
 }
 

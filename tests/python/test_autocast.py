@@ -152,6 +152,27 @@ def test_einsum_casts_as_the_products_it_is_made_of(way, inside):
         check(compiled(x), eager, exactly(model, x))
 
 
+class Composites(torch.nn.Module):
+    """Operators made of others that autocast casts, of which it knows only these."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.gru, self.rnn = torch.nn.LSTMCell(16, 16), torch.nn.GRUCell(16, 16), torch.nn.RNNCell(16, 16)
+
+    def forward(self, x):
+        return *self.lstm(x), self.gru(x), self.rnn(x), torch.tensordot(x, x, ([0], [0])), torch.chain_matmul(x, x.t(), x)
+
+
+@WAYS
+def test_parts_of_composites_are_cast(way):
+    torch.manual_seed(0)
+    model, x = Composites().eval(), torch.randn(9, 16)
+    with HALF():
+        compiled, eager = way(model, x), model(x)
+        assert compiled.report.whole, compiled.report
+        check(compiled(x), eager, exactly(model, x))
+
+
 @pytest.mark.parametrize("kind", ["program", "file"])
 def test_an_exported_program_follows_the_region_around_compile(kind, tmp_path):
     """As the program's own module, it casts by the autocast of the call."""
