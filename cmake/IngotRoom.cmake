@@ -21,17 +21,28 @@ function(_ingot_library target)
   target_link_libraries(${target} ${kind} ${ARG_LIBRARIES})
 endfunction()
 
+# Tests are a third of the build: headers that all of them read are read once.
+function(_ingot_test_headers)
+  if(NOT TARGET ingot_test_headers)
+    file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/test_headers.cpp" CONTENT "int main() {}\n")
+    add_executable(ingot_test_headers EXCLUDE_FROM_ALL "${CMAKE_BINARY_DIR}/test_headers.cpp")  # headers are precompiled alike for programs alone
+    target_compile_options(ingot_test_headers PRIVATE ${INGOT_WARNINGS})
+    target_link_libraries(ingot_test_headers PRIVATE ingot_base GTest::gtest)
+    target_precompile_headers(ingot_test_headers PRIVATE <gtest/gtest.h> <algorithm> <functional> <map> <memory> <random> <string> <vector> <fmt/format.h>)
+  endif()
+endfunction()
+
 # ingot_tests(NAME FOLDER [LINK rooms...]): the *_test.cpp files under FOLDER as the executable and the test NAME.
 function(ingot_tests name folder)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   file(GLOB_RECURSE tests CONFIGURE_DEPENDS "${folder}/*_test.cpp")
   if(tests AND INGOT_TESTS)
     add_executable(test_${name} ${tests})
-    # Tests are a third of the build: headers that all of them read are read once.
     # With precompiled headers GCC 12 warns of overflows in std::string's own copies.
     target_compile_options(test_${name} PRIVATE ${INGOT_WARNINGS} -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
     set_target_properties(test_${name} PROPERTIES PCH_WARN_INVALID OFF)  # of files with options of their own (ingot_for_size)
-    target_precompile_headers(test_${name} PRIVATE <gtest/gtest.h> <algorithm> <functional> <map> <memory> <random> <string> <vector> <fmt/format.h>)
+    _ingot_test_headers()
+    target_precompile_headers(test_${name} REUSE_FROM ingot_test_headers)
     target_link_libraries(test_${name} PRIVATE ${ARG_LINK} GTest::gtest_main)
     target_compile_definitions(test_${name} PRIVATE INGOT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${name} COMMAND test_${name} --gtest_brief=1)
