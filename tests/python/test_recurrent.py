@@ -105,6 +105,24 @@ def test_changed_weights():
         torch.testing.assert_close(compiled(x)[0], layer(x)[0])
 
 
+@pytest.mark.parametrize("kind", LAYERS)
+def test_under_torch_compile(kind):
+    torch.manual_seed(4)
+    make, options = LAYERS[kind]
+    layer, x = make(12, 16, **options).eval(), torch.randn(7, 5, 12)
+    left = []
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(allow_rnn=True), torch.no_grad():
+        compiled = torch.compile(layer, backend="ingot", dynamic=False, options={"dryrun": lambda report: left.append(report.in_torch)})
+        compiled(x)
+        compiled(x[:3])
+        torch._dynamo.reset()
+        made = torch.compile(layer, backend="ingot", dynamic=False)(x)
+    assert left == [0, 0]
+    for y, e, want in zip(leaves(made), leaves(layer(x)), leaves(copy.deepcopy(layer).double()(x.double())), strict=True):
+        assert_accurate(y, e, want, depth=16 * 7)
+
+
 def test_the_last_states_that_torch_2_11_records_with_an_axis_more():
     from ingot import result_types
 
