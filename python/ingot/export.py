@@ -154,7 +154,8 @@ def _refusal(problem):
         return None
     line = _user_line(problem)
     if isinstance(problem, torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode):
-        return UnsupportedError("the model's code branches on a value that is known only when it runs", line, "write it with tensor operations such as torch.where")
+        remedy = f"write it with tensor operations such as torch.where, or {WITH_PYTHON}, which leaves this line to Python"
+        return UnsupportedError("the model's code branches on a value that is known only when it runs", _user_line(problem, inner=True), remedy)
     reason = _reason(problem)
     if "found two different devices" in reason:
         return InputError(f"tensors on two devices meet in the model: {reason}", line, "move the model and all of its inputs to one device")
@@ -176,7 +177,8 @@ def _reason(problem):
     return str(problem).split("\n\nThe error above occurred")[0].strip()
 
 
-JUST_IN_TIME = 'leave out what it names (use_cache=False where it is a cache of transformers), or compile just in time: torch.compile(model, backend="ingot")'
+WITH_PYTHON = 'compile just in time: torch.compile(model, backend="ingot")'
+JUST_IN_TIME = f"leave out what it names (use_cache=False where it is a cache of transformers), or {WITH_PYTHON}"
 
 
 def _in_symbols(problem):
@@ -191,10 +193,10 @@ def _in_tracer(problem):
     return innermost.startswith(tuple(os.path.join(os.path.dirname(torch.__file__), room) + os.sep for room in ("_subclasses", "_functorch", "_export", "export", "fx")))
 
 
-def _user_line(problem):
-    """The innermost line of the traceback that is not in torch, Python or ingot, as "file:line: `code`"; a library's line if there is no other."""
+def _user_line(problem, inner=False):
+    """The innermost line of the traceback that is not in torch, Python or ingot, as "file:line: `code`"; a library's line if there is no other, or with `inner`."""
     own = (os.path.dirname(torch.__file__), os.path.dirname(__file__), "<")
     frames = [f for f in traceback.extract_tb(problem.__traceback__) if not f.filename.startswith(own)]
     frames = [f for f in frames if "-packages" in f.filename or not f.filename.startswith(sysconfig.get_paths()["stdlib"])]
-    frames = [f for f in frames if "-packages" not in f.filename] or frames
+    frames = [f for f in frames if inner or "-packages" not in f.filename] or frames
     return f"{frames[-1].filename}:{frames[-1].lineno}: `{frames[-1].line}`" if frames else ""

@@ -8,16 +8,25 @@ import torch
 
 
 def define():
-    """CTC loss: the loss of each sequence [B], and the log-probabilities of the paths [B, T, 2 * longest target + 1], which only a gradient reads."""
-    for overload in ("_ctc_loss", "_ctc_loss.Tensor"):
-        name = f"aten::{overload}"
-        if not torch._C._dispatch_has_kernel_for_dispatch_key(name, "Meta"):
-            torch.library.register_fake(name, _ctc_loss)
+    """Rules for operators that have none: CTC loss, and what a GRU cell is on a GPU."""
+    for name, rule in _RULES.items():
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "Meta"):
+            torch.library.register_fake(f"aten::{name}", rule)
 
 
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
+    """The loss of each sequence [B], and the log-probabilities of the paths [B, T, 2 * longest target + 1], which only a gradient reads."""
     steps, batch, _ = log_probs.shape
     return log_probs.new_empty([batch]), log_probs.new_empty([batch, steps, 2 * targets.shape[-1] + 1])
+
+
+def _gru_cell(input_gates, hidden_gates, hidden, input_bias=None, hidden_bias=None):
+    """The hidden state [B, H], and what a gradient reads [B, 5 * H]."""
+    batch, size = hidden.shape
+    return torch.empty_like(hidden), hidden.new_empty([batch, 5 * size])
+
+
+_RULES = {"_ctc_loss": _ctc_loss, "_ctc_loss.Tensor": _ctc_loss, "_thnn_fused_gru_cell": _gru_cell}
 
 
 @functools.cache

@@ -137,3 +137,11 @@ def test_the_last_states_that_torch_2_11_records_with_an_axis_more():
     result_types.correct(graph)
     assert [tuple(t.shape) for t in node.meta["val"]] == [(3, 2, 5), (2, 2, 5), (2, 2, 5)]
     assert sorted(tuple(user.meta["val"].shape) for user in node.users) == [(2, 2, 5), (2, 2, 5), (3, 2, 5)]
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_the_shape_of_a_gpu_s_cell(batch):
+    """torch's tracers ask for it where a GRU cell on a GPU has an open batch."""
+    gates, hidden = (torch.empty(batch, n, device="meta") for n in (24, 8))
+    made, for_gradients = torch.ops.aten._thnn_fused_gru_cell(gates, gates, hidden)
+    assert made.shape == (batch, 8) and for_gradients.shape == (batch, 40)
