@@ -13,7 +13,7 @@ import torch
 from torch._export.utils import _collect_all_valid_cia_ops_for_aten_namespace, _get_decomp_for_cia, _is_cia_op
 from torch.export.exported_program import _override_composite_implicit_decomp, default_decompositions
 
-from . import _library, external, shapes_of_torch
+from . import _library, external, flexible_attention, shapes_of_torch
 
 _aten = torch.ops.aten
 _AUTOCAST = (torch._C.DispatchKey.AutocastCPU, torch._C.DispatchKey.AutocastCUDA)
@@ -50,7 +50,7 @@ def whole(casts=False):
     because autocast casts the operands of its parts."""
     shapes_of_torch.correct()
     kept = {op: _stay for op in (*_with_row(), *filter(_is_cia_op, external.operators())) if not casts or _is_cast(op)}
-    with _override_composite_implicit_decomp(kept | _STATEFUL):
+    with _override_composite_implicit_decomp(kept | _STATEFUL), flexible_attention.written_out():
         yield
 
 
@@ -91,11 +91,16 @@ def decompositions() -> dict:
 
 def in_graph(module: torch.fx.GraphModule) -> bool:
     """True if the graph or a region of it has an operator that torch is to decompose."""
-    return any(_is_cia_op(op) or op in _without_row() for op in _lacking(module)) or any(map(_keeps_statistics, _nodes(module)))
+    lacking = any(_is_cia_op(op) or op in _without_row() for op in _lacking(module))
+    return lacking or any(map(_keeps_statistics, _nodes(module))) or any(n.target is flexible_attention.OPERATOR for m in _graphs(module) for n in m.graph.nodes)
+
+
+def _graphs(module):
+    return (m for m in module.modules() if isinstance(m, torch.fx.GraphModule))
 
 
 def _nodes(module):
-    return (n for m in module.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes if isinstance(n.target, torch._ops.OpOverload))
+    return (n for m in _graphs(module) for n in m.graph.nodes if isinstance(n.target, torch._ops.OpOverload))
 
 
 def _lacking(module) -> set:
@@ -130,5 +135,5 @@ def decomposed(program: torch.export.ExportedProgram, casts=False) -> torch.expo
     casts: as in `whole`."""
     table, found = decompositions(), {n.target for n in _nodes(program.graph_module)}
     table |= {op: _with_casts(op) for op in found if _is_cia_op(op) and op not in _STATEFUL and (not has_row(op) or casts and not _is_cast(op))}
-    with _override_composite_implicit_decomp({_aten.batch_norm.default: _batch_norm}):
+    with _override_composite_implicit_decomp({_aten.batch_norm.default: _batch_norm}), flexible_attention.written_out():
         return program.run_decompositions(table | {_aten.instance_norm.default: _instance_norm})
