@@ -226,6 +226,14 @@ def _torchscript(case, build) -> Made:
     return made
 
 
+def _decomposed(case, build) -> Made:
+    try:
+        program = case.exported.run_decompositions()
+    except Exception as problem:  # of many kinds
+        raise Refused(f"torch's run_decompositions does not take it: {first_line(problem)}") from problem
+    return _ahead(program, None, build)
+
+
 # The doors: functions of a case and of whether to build.
 DOORS: dict[str, Callable[[Case, bool], Made]] = {
     "torch.compile": lambda case, build: _just_in_time(case, build, None),
@@ -233,7 +241,7 @@ DOORS: dict[str, Callable[[Case, bool], Made]] = {
     "compile-open": lambda case, build: _ahead(case.module, case.open_inputs(), build),
     "torch.compile-dynamic": lambda case, build: _just_in_time(case, build, True),
     "exported": lambda case, build: _ahead(case.exported, None, build),
-    "decomposed": lambda case, build: _ahead(case.exported.run_decompositions(), None, build),
+    "decomposed": _decomposed,
     "pt2": _file,
     "saved": _saved,
     "torchscript": _torchscript,

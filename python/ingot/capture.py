@@ -23,7 +23,10 @@ from . import _values, complex_numbers, external, plain
 from .branches import CONDITION
 from .errors import InputError, UnsupportedError
 from .functional import order_in_memory
+from .overlap import of_memory
 from .read_numbers import READS
+from .reshapes import STRIDED
+from .strides import corrected
 
 _DTYPE_CODE = {k: int(v) for k, v in _DTYPES.items()}
 _LAYOUT_CODE = {k: int(v) for k, v in _LAYOUTS.items()}
@@ -68,6 +71,7 @@ class _Writer:
         self.sym_bools: dict[str, dict] = {}
         self.nodes: list[dict] = []
         self.symbols: set[sympy.Symbol] = set()
+        self.unplaced: set = set()  # memories of inputs of which a call may give another part than the example
         self._expr: dict = {}
 
     # -- values
@@ -194,13 +198,30 @@ class _Writer:
             return
         arguments = []
         schema = target._schema.arguments
-        for spec, value in zip(schema, node.args):
+        args, kwargs = self._from_first_element(node) if target in STRIDED else (node.args, node.kwargs)
+        for spec, value in zip(schema, args):
             arguments.append({"name": spec.name, "arg": self.argument(value), "kind": 1})
         by_name = {a.name for a in schema}
-        for name, value in node.kwargs.items():
+        for name, value in kwargs.items():
             if name in by_name:
                 arguments.append({"name": name, "arg": self.argument(value), "kind": 2})
         self.nodes.append(self._node(node, f"torch.ops.{target}", arguments, self._outputs(node, meta)))
+
+    def _from_first_element(self, node: torch.fx.Node):
+        """The arguments of as_strided. torch counts from the start of the memory; here each tensor begins with its first element."""
+        operand, offset = node.args[0], node.args[3] if len(node.args) > 3 else node.kwargs.get("storage_offset")
+        meta = operand.meta["val"]
+        entry = self.tensors[self.tensor(same_part(operand).name, meta)["name"]]
+        if offset is not None and of_memory(meta) in self.unplaced:
+            raise UnsupportedError("as_strided counts from the start of the memory of an input, which may begin elsewhere in each call")
+        strides = corrected(node.graph).get(operand, meta.stride())
+        if (lies := [self.size(s) for s in strides]) != entry.get("strides", lies):
+            if operand.op == "placeholder" or any(isinstance(s, torch.SymInt) for s in meta.shape):
+                raise UnsupportedError("as_strided reads a tensor that lies otherwise in eager's memory")
+            entry["strides"] = lies
+        if offset is not None:
+            offset = (offset.meta["val"] if isinstance(offset, torch.fx.Node) else offset) - meta.storage_offset()
+        return (operand, *node.args[1:3], offset), {}
 
     def _external(self, node: torch.fx.Node, call: external.Call) -> dict:
         """A call of an operator with a user's kernel: all arguments, and the kernel's data for lower."""
@@ -407,6 +428,7 @@ def write(f, targets=()) -> Captured:
     """The part of a functional graph that computes its wanted values, as the compiler reads it. targets: those of the plan, for which kernels of Triton are compiled."""
     writer = _Writer(targets)
     needed = needed_nodes(f)
+    writer.unplaced = {of_memory(slot.node.meta["val"]) for slot in f.slots if slot.kind == "input" and "offset" not in (slot.lies or {})}
     inputs, specs, weights, names = [], [], [], []
     viewed = set()  # what stands for complex weights
     for slot in f.slots:

@@ -87,10 +87,10 @@ def _lies(found) -> dict:
     if not isinstance(value, dict):
         raise FormatError(f"signature.lies is {_shown(value)}, not an object")
     for name, lies in value.items():
-        known = isinstance(lies, dict) and lies.keys() - {"ones"} in ({"order"}, {"strides"})
+        known = isinstance(lies, dict) and lies.keys() - {"ones", "offset"} in ({"order"}, {"strides"})
         numbers = lies.get("order", lies.get("strides")) if known else None
         good = known and all(isinstance(each, list) and all(type(n) is int and 0 <= n < 2**63 for n in each) for each in lies.values())
-        if not good or "order" in lies and sorted(numbers) != list(range(len(numbers))):
+        if not good or "order" in lies and sorted(numbers) != list(range(len(numbers))) or len(lies.get("offset", [0])) != 1:
             raise FormatError(f"signature.lies.{name[:40]} is neither an order of axes nor strides, with axes of size 1 or without")
     return value
 

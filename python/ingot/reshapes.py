@@ -1,5 +1,5 @@
-"""Finds reshapes that are views or copies depending on the operand's strides, where a write shows the difference. The graph is right only for the example's strides, so each
-input on whose strides it depends must have the example's layout."""
+"""Finds what depends on how an input lies in memory: reshapes that are views or copies depending on the operand's strides, where a write shows the difference, and as_strided. The graph
+is right only for the example's layout, so each such input must have it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from .overlap import hint, may_write, of_memory, source_of, value_of
 
 Node = torch.fx.Node
 
+STRIDED = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_copy.default)
 _EITHER = {f"aten::{name}" for name in ("reshape", "reshape_as", "flatten", "ravel", "contiguous", "to")}
 # Operators whose results lie alike, however their operands lie.
 _FIXED = {f"aten::{name}" for name in ("topk", "mm", "bmm", "addmm", "baddbmm", "embedding", "nonzero", "one_hot")}
@@ -41,7 +42,13 @@ class Contiguous(torch.overrides.TorchFunctionMode):
 def hang_on(graph: torch.fx.Graph) -> dict[str, dict]:
     """The placeholders on whose strides the graph's reads or writes depend: {name: layout in the example}."""
     found, with_gaps = _hang_on(graph)
-    return {n.name: _layout_of(value_of(n), n in with_gaps) for n in found}
+    by_address = {owner for node in graph.nodes if _counts_from_start(node) for owner in _given(node.args[0], graph.nodes)}
+    return {n.name: _layout_of(value_of(n), n in with_gaps) | ({"offset": [hint(value_of(n).storage_offset())]} if n in by_address else {}) for n in found}
+
+
+def _counts_from_start(node) -> bool:
+    """True for as_strided with an offset, which counts from the start of the memory. Without one it begins at the operand's first element."""
+    return node.target in STRIDED and (node.args[3] if len(node.args) > 3 else node.kwargs.get("storage_offset")) is not None
 
 
 def _hang_on(graph):
@@ -51,7 +58,7 @@ def _hang_on(graph):
     found = {n for n in nodes if n.op == "placeholder" and n.meta.get(_NOTED) and of_memory(value_of(n)) in written}
     with_gaps: set[Node] = set()
     for i, node in enumerate(nodes):
-        if node.target is torch.ops.aten.as_strided.default and not _given(node.args[0], nodes):  # it depends on the strides
+        if node.target in STRIDED:  # it depends on the strides
             found |= _above(node.args[0], nodes)
         if node.target is torch.ops.aten.fill_diagonal_.default and not is_diagonal(node):
             found |= _above(node.args[0], nodes)
@@ -160,9 +167,10 @@ def check_layout(name: str, tensor: torch.Tensor, lies: dict):
     else:
         order = lies["order"]
         same = tensor.is_contiguous() if order == sorted(order) else tensor.permute(order).is_contiguous() and not tensor.is_contiguous()
+    same = same and tensor.storage_offset() == lies.get("offset", [tensor.storage_offset()])[0]
     if not same or "ones" in lies and lies["ones"] != [axis for axis, size in enumerate(tensor.shape) if size == 1]:
         raise InputError(
-            f"input {name!r} (sizes {list(tensor.shape)}, strides {list(tensor.stride())}) has another layout in memory than the example that the model was captured with; "
-            "the layout decides whether a reshape beside a write in the model is a view or a copy",
+            f"input {name!r} (sizes {list(tensor.shape)}, strides {list(tensor.stride())}, offset {tensor.storage_offset()}) has another layout in memory than the example that the model was captured with; "
+            "the layout decides what as_strided reads, or whether a reshape beside a write in the model is a view or a copy",
             remedy="give a tensor of the example's layout, or compile with an example of this layout",
         )

@@ -6,7 +6,9 @@
 #include "capture/expression.h"
 #include "capture/origin.h"
 #include "capture/signature.h"
+#include "ir/strided_layout.h"
 #include "ir/symbols.h"
+#include "ops/operator.h"
 
 namespace ingot::capture {
 
@@ -436,6 +438,39 @@ bool Importer::stays_on_its_device(Json inputs, const Scope& scope) {
   return number(*from) == number(*to);
 }
 
+// as_strided counts in its operand's memory. The operator definition counts in the operand's elements: row-major, or with the axes in the order that they have in
+// memory. The recorded layout says how.
+void Importer::count_in_elements(Call& call, Json inputs, const Scope& scope) {
+  TensorMeta memory;
+  for (auto i : inputs.array()) {
+    Json input = inputs.child(i);
+    if (input.at("name").string() == "self") memory = meta(meta_named(scope, input.at("arg").at("as_tensor").at("name").string()));
+  }
+  const Attribute* given = call.attributes.find("storage_offset");
+  ir::StridedLayout part{call.attributes.dims("size"), call.attributes.dims("stride"),
+                         given == nullptr || given->is_none() ? 0 : call.attributes.dim("storage_offset") - memory.offset};
+  if (part.dims.size() != part.strides.size()) fail(Code::unsupported, "as_strided has {} sizes and {} strides", part.dims.size(), part.strides.size());
+  if (ir::known_less(part.offset, 0, g_.symbols) == ir::Truth::yes) fail(Code::unsupported, "as_strided reads memory before the first element of its operand");
+  const ir::StridedLayout elements = ir::row_major(memory.type.dims);
+  if (memory.strides.size() != memory.type.dims.size()) memory.strides = elements.strides;  // the file does not say
+  bool is_row_major = true;
+  for (size_t a = 0; is_row_major && a < memory.strides.size(); ++a) is_row_major = memory.type.dims[a] == Dim(1) || memory.strides[a] == elements.strides[a];
+  if (std::vector<int64_t> order = memory_order(memory); !order.empty()) {
+    call.attributes.set(std::string(ops::operand_order), ir::to_attribute(order));
+  } else if (!is_row_major) {
+    const auto map = ir::map_between({memory.type.dims, memory.strides}, part, g_.symbols);
+    if (!map) fail(Code::unsupported, "as_strided reads memory between the elements of its operand, or is not known to read its elements alone");
+    part.offset = 0;
+    part.strides.assign(part.dims.size(), 0);
+    for (size_t a = 0; a < map->axes.size(); ++a) {
+      part.offset += map->axes[a].offset * elements.strides[a];
+      for (const ir::AffineMap::Term& t : map->axes[a].terms) part.strides[t.axis] += Dim(t.coefficient) * elements.strides[a];
+    }
+  }
+  call.attributes.set("stride", ir::to_attribute(part.strides));
+  call.attributes.set("storage_offset", part.offset);
+}
+
 void Importer::add_opaque(Json node, const std::string& target, std::string reason, Scope& scope) {
   Call call;
   // Every tensor among its arguments, however deep.
@@ -550,6 +585,8 @@ void Importer::add_call(Json node, const std::string& target, Scope& scope) {
   for (ValueId v : call.in) {
     if (auto found = foreign_.find(v); found != foreign_.end()) throw Error(Code::unsupported, found->second);
   }
+  if (target == "aten.as_strided.default" || target == "aten.as_strided_copy.default") count_in_elements(call, inputs, scope);
+  if (target == "aten.as_strided_.default") fail(Code::unsupported, "as_strided_ changes the sizes of a tensor in place");
   add_results(std::move(call), names, std::move(types), scope);
 }
 

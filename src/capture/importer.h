@@ -62,6 +62,7 @@ class Importer {
   void add_read(Json node, Scope&);
   ir::Attribute argument(Call&, const Scope&, Json arg);
   bool stays_on_its_device(Json inputs, const Scope&);
+  void count_in_elements(Call& as_strided, Json inputs, const Scope&);
   ir::Attribute tensor(Call&, const Scope&, Json arg);
   ir::OriginId origin(Json node);
   // torch._check, and what torch assumed about sizes: checked when the model runs.

@@ -11,12 +11,6 @@ using ir::AffineMap;
 using ir::Dim;
 using ir::Dims;
 
-StridedLayout row_major(const Dims& dims) {
-  StridedLayout w{dims, Dims(dims.size(), Dim(1))};
-  for (size_t i = dims.size(); i-- > 1;) w.strides[i - 1] = w.strides[i] * dims[i];
-  return w;
-}
-
 ir::Dim bytes_of(const ir::Type& t) { return storage_bytes({.storage = t.dtype}, t.dims); }
 
 std::optional<StridedLayout> through_view(const StridedLayout& w, const AffineMap& map) {

@@ -9,9 +9,9 @@
 
 namespace ingot::compile {
 
+using ir::row_major;
 using ir::StridedLayout;
 
-StridedLayout row_major(const ir::Dims&);
 // Number of elements times the size of the type.
 ir::Dim bytes_of(const ir::Type&);
 // The layout of view(x) or reshape(x) if x has layout `w`; nullopt if no strides express it.

@@ -70,7 +70,7 @@ class Expander {
         if (w == nullptr) fail(Code::internal, "weight {} is not listed", from_.values[node.out[0]].name);
         values_.define(node.out[0], turned_back(to_.add_weight(*w, as_it_lies(from_.type(node.out[0]), w->order)), w->order));
       } else {
-        if (node.op == Op::call && refuse_early(id)) continue;
+        if (node.op == Op::call && (is_unread_draw(node) || refuse_early(id))) continue;
         expand(id);
       }
     }
@@ -149,10 +149,11 @@ class Expander {
   ops::Results results_of(const Node& node, const ops::Operator& op) {
     ir::Attributes arguments;
     for (const auto& [name, value] : node.attributes) {
-      if (name != "target") arguments.set(name == ir::target_argument ? std::string("target") : name, value);
+      if (name != "target" && name != ops::operand_order) arguments.set(name == ir::target_argument ? std::string("target") : name, value);
     }
     std::vector<ValueId> in;
     for (ValueId v : node.in) in.push_back(values_.read(v));
+    if (node.attributes.find(ops::operand_order) != nullptr) in[0] = ir::permute(ir::Handle(&to_, in[0]), node.attributes.integers(ops::operand_order)).id();
     return ops::expand(to_, op, arguments, in, node.out.size());
   }
 
@@ -296,6 +297,11 @@ class Expander {
   std::string node_name(const Node& node) const {
     if (!node.out.empty() && !from_.values[node.out[0]].name.empty()) return from_.values[node.out[0]].name;
     return node.origin == ir::none_id ? "a node" : from_.origins[node.origin].node;
+  }
+
+  // Random numbers that nobody reads are not drawn. torch keeps the call in its graph, because it moves the generator on.
+  bool is_unread_draw(const Node& node) const {
+    return draws(node.attributes.string("target")) && node.in.empty() && std::none_of(node.out.begin(), node.out.end(), [&](ValueId v) { return read_[v]; });
   }
 
   // What no definition can support: a form that only torch knows, complex numbers, a size that comes from the values of a tensor.

@@ -14,11 +14,13 @@ using namespace ir;
 
 namespace {
 
-constexpr std::string_view views[] = {"view",       "transpose", "permute",      "slice",    "select",  "expand",           "unsqueeze",    "squeeze",     "t",
-                                      "alias",      "detach",    "split",        "chunk",    "unbind",  "split_with_sizes", "unflatten",    "expand_as",   "view_as",
-                                      "diagonal",   "movedim",   "narrow",       "swapaxes", "unfold",  "numpy_T",          "mT",           "swapdims",    "dropout",
-                                      "lift_fresh", "detach_",   "broadcast_to", "mH",       "adjoint", "linalg_diagonal",  "unsafe_split", "unsafe_chunk"};
-constexpr std::string_view perhaps[] = {"reshape", "contiguous", "flatten", "type_as", "reshape_as"};
+constexpr std::string_view views =
+    " view transpose permute slice select expand unsqueeze squeeze t alias detach split chunk unbind split_with_sizes unflatten expand_as view_as diagonal movedim narrow swapaxes "
+    "unfold numpy_T mT swapdims dropout feature_dropout alpha_dropout feature_alpha_dropout lift_fresh detach_ broadcast_to mH adjoint linalg_diagonal unsafe_split unsafe_chunk "
+    "as_strided ";
+constexpr std::string_view perhaps = " reshape contiguous flatten type_as reshape_as ";
+
+bool is_listed(std::string_view name, std::string_view list) { return list.find(fmt::format(" {} ", name)) != std::string_view::npos; }
 
 // "slice" of "aten.slice.Tensor"
 std::string_view name_of_target(std::string_view target) {
@@ -100,10 +102,7 @@ void Versions::note_views(NodeId id) {
   const Node& node = from_.nodes[id];
   if (node.in.empty()) return;
   std::string_view name = name_of_target(node.attributes.string("target"));
-  Link link = name == "to"                                                                   ? link_of_conversion(node)
-              : std::find(std::begin(views), std::end(views), name) != std::end(views)       ? Link::view
-              : std::find(std::begin(perhaps), std::end(perhaps), name) != std::end(perhaps) ? Link::maybe
-                                                                                             : Link::none;
+  Link link = name == "to" ? link_of_conversion(node) : is_listed(name, views) ? Link::view : is_listed(name, perhaps) ? Link::maybe : Link::none;
   // What an in-place overload returns is the tensor itself.
   if (link == Link::none && name.size() > 1 && name.ends_with('_') && !name.starts_with('_')) link = Link::view;
   if (link == Link::none) return;

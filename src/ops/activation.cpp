@@ -13,6 +13,12 @@ Value parametric_relu(const Value& x, const Value& w) {
   return select(x > 0, x, x * w);
 }
 
+// Dropout that drops nothing gives its operand itself, in place too.
+Value dropped(const Value& x, double p, bool train) {
+  if (train && p > 0) fail(Code::unsupported, "dropout in training mode (call model.eval() first)");
+  return x;
+}
+
 const Definition definitions[] = {
     {"relu(Tensor self)", Types::numbers, [](Value x) { return relu(x); }},
     {"relu6(Tensor self)", [](Value x) { return clamp(x, Operand(0), Operand(6)); }},
@@ -80,26 +86,10 @@ const Definition definitions[] = {
        Dim half = floordiv(x.dim(dim), 2);
        return slice(x, dim, Dim(0), half, 1) * sigmoid(slice(x, dim, half, std::nullopt, 1));
      }},
-    {"dropout(Tensor input, float p, bool train)",
-     [](Value x, double p, bool train) {
-       if (train && p > 0) fail(Code::unsupported, "dropout in training mode (call model.eval() first)");
-       return x;
-     }},
+    {"{dropout,feature_dropout,alpha_dropout,feature_alpha_dropout}(Tensor input, float p, bool train)", [](Value x, double p, bool train) { return dropped(x, p, train); }},
+    {"{dropout_,feature_dropout_,alpha_dropout_,feature_alpha_dropout_}(Tensor self, float p, bool train)", [](Value x, double p, bool train) { return dropped(x, p, train); }},
     {"native_dropout(Tensor input, float p, bool? train)",
-     [](Value x, double p, std::optional<bool> train) {
-       if (train.value_or(true) && p > 0) fail(Code::unsupported, "dropout in training mode (call model.eval() first)");
-       return std::pair(x, full(x.graph(), x.dims(), true, DType::b8));
-     }},
-    {"feature_dropout(Tensor input, float p, bool train)",
-     [](Value x, double p, bool train) {
-       if (train && p > 0) fail(Code::unsupported, "dropout in training mode (call model.eval() first)");
-       return x;
-     }},
-    {"alpha_dropout(Tensor input, float p, bool train)",
-     [](Value x, double p, bool train) {
-       if (train && p > 0) fail(Code::unsupported, "dropout in training mode (call model.eval() first)");
-       return x;
-     }},
+     [](Value x, double p, std::optional<bool> train) { return std::pair(dropped(x, p, train.value_or(true)), full(x.graph(), x.dims(), true, DType::b8)); }},
 };
 
 }  // namespace

@@ -58,6 +58,9 @@ struct Absent {
 };
 std::span<const Absent> absent();
 
+// An attribute of a captured call: its definition reads the first operand with the axes in this order, the one that they have in memory (as_strided).
+inline constexpr std::string_view operand_order = "operand_order";
+
 // Expands one captured call into canonical nodes of `g`. `arguments` are the call's attributes by name with Ref into `in`; an argument that the schema
 // does not have must be torch's default. Error (unsupported) with the reason if the body refuses. `recorded`: the number of results that torch recorded,
 // for operators whose number of results depends on a size.

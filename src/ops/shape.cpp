@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ir/compose_nodes.h"
+#include "ir/strided_layout.h"
 #include "ops/segments.h"
 
 namespace ingot::ops {
@@ -281,6 +282,36 @@ Value unfold(Value x, int64_t dim, int64_t size, int64_t step) {
   return view(x, std::move(map));
 }
 
+// A view of the memory in which x's elements lie row-major, from its first element on. The importer counts so, however x really lies.
+Value as_strided(const Value& x, const Dims& sizes, const Dims& strides, const std::optional<Dim>& offset) {
+  if (sizes.size() != strides.size()) fail(Code::invalid_input, "as_strided: {} sizes and {} strides", sizes.size(), strides.size());
+  Graph& g = x.graph();
+  const StridedLayout part{sizes, strides, offset.value_or(0)};
+  if (auto map = map_between(row_major(x.dims()), part, g.symbols)) return view(x, std::move(*map));
+  Dim end = part.offset + Dim(1);
+  for (size_t i = 0; i < sizes.size(); ++i) end += strides[i] * (sizes[i] - Dim(1));
+  auto not_negative = [&](const Dim& d) {
+    if (known_less(d, 0, g.symbols) == Truth::yes) fail(Code::unsupported, "as_strided with a negative stride or offset");
+    require(g, 0, ir::Check::less_equal, d, "strides and offset of as_strided are not negative");
+  };
+  not_negative(part.offset);
+  std::for_each(strides.begin(), strides.end(), not_negative);
+  end = min(product(sizes), 1) * end;
+  if (known_less(x.numel(), end, g.symbols) == Truth::yes) fail(Code::unsupported, "as_strided reads memory behind the last element of its operand");
+  require(g, end, ir::Check::less_equal, x.numel(), "as_strided reads elements of its operand");
+  const Value flat = reshape(x, {x.numel()});
+  if (std::all_of(strides.begin(), strides.end(), [](const Dim& s) { return s.is_constant(); })) {
+    AffineMap map{sizes, {{part.offset, {}}}, std::nullopt};
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (!(sizes[i] == Dim(1)) && strides[i].value() != 0) map.axes[0].terms.push_back({static_cast<uint32_t>(i), strides[i].value()});
+    }
+    return view(flat, std::move(map));
+  }
+  Value at = full(g, sizes, part.offset, DType::i64);
+  for (size_t i = 0; i < sizes.size(); ++i) at = at + index(g, sizes, static_cast<Axis>(i)) * strides[i];
+  return gather(flat, {0}, {at}, 0, false);
+}
+
 // Windows, whose elements are the last axis of x, add up along an axis of the given sizes: the reverse of `unfold`.
 Value sum_of_windows(Value x, const Dims& sizes, int64_t dim, int64_t size, int64_t step) {
   if (sizes.empty()) return reshape(x, {});
@@ -510,6 +541,8 @@ const Definition definitions[] = {
     {"{diagonal,diagonal_copy}(Tensor self, int offset=0, int dim1=0, int dim2=1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
     {"linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1)", [](Value x, int64_t o, int64_t a, int64_t b) { return diagonal(x, o, a, b); }},
     {"{unfold,unfold_copy}(Tensor self, int dimension, int size, int step)", [](Value x, int64_t d, int64_t size, int64_t step) { return unfold(x, d, size, step); }},
+    {"{as_strided,as_strided_copy}(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None)",
+     [](Value x, Dims sizes, Dims strides, std::optional<Dim> offset) { return as_strided(x, sizes, strides, offset); }},
     {"unfold_backward(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step)",
      [](Value x, Dims sizes, int64_t dim, int64_t size, int64_t step) { return sum_of_windows(x, sizes, dim, size, step); }},
     {"im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride)", [](Value x, Axes kernel, Axes dilation, Axes padding, Axes stride) { return columns(x, kernel, dilation, padding, stride); }},

@@ -153,6 +153,7 @@ FAULTS = {
     "signature.lies.x is neither an order of axes nor strides, with axes of size 1 or without": {"lies": {"x": {"order": [0, 0]}}},
     "signature.lies.y is neither an order of axes nor strides, with axes of size 1 or without": {"lies": {"y": {"strides": [0.5], "ones": []}}},
     "signature.lies.z is neither an order of axes nor strides, with axes of size 1 or without": {"lies": {"z": {}}},
+    "signature.lies.w is neither an order of axes nor strides, with axes of size 1 or without": {"lies": {"w": {"order": [0], "offset": []}}},
     "signature.lies.nobody is no input of that many axes": {"lies": {"nobody": {"order": [1, 0]}}},
     "signature.parameters is a dict, not a list": {"parameters": {}},
     "signature.parameters[0] is not an object with name and kind": {"parameters": [{"name": "x"}]},

@@ -79,7 +79,7 @@ KNOWN = {
     **{(model, factor): _NO_GRAPH for model in ("lstm", "gru") for factor in ("torch.compile*", "grad", "inference_mode", "autocast", "float16", "bfloat16")},
     **{(model, factor): _OTHER_PATH for model in ("transformer-encoder", "multihead-attention") for factor in ("torch.compile", "grad", "inference_mode", "autocast", "float16", "bfloat16")},
     ("embeddings", "torch.compile-dynamic"): "the offsets of nn.EmbeddingBag are computed with open sizes",
-    ("gpt2-2-layers", "decomposed"): "torch's decomposition views a transposed tensor",
+    ("gpt2-2-layers", "decomposed"): "torch's own run_decompositions fails: its decomposition of attention on the CPU gives other strides, of which the model's view is none",
 }
 
 

@@ -114,8 +114,6 @@ def equals_eager(forward, call, given):
 @pytest.mark.parametrize("example, other", [(ROWS, COLUMNS), (COLUMNS, ROWS)], ids=["rows", "columns"])
 @pytest.mark.parametrize("forward", HANG, ids=lambda f: f.__name__)
 def test_other_layout_is_refused(forward, example, other, way, tmp_path):
-    if (forward, way) == (along_the_strides, "file"):
-        pytest.skip("no engine has as_strided")
     call = made(forward, example.clone(), way, tmp_path / "model.ingot")
     equals_eager(forward, call, example)
     given = other.clone()

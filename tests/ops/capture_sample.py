@@ -11,7 +11,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from ingot import _engine, _library
+from ingot import _engine, _library, reshapes
 from ingot.capture import write
 from ingot.functional import Functional, Slot
 
@@ -79,7 +79,8 @@ class Call:
         for node in module.graph.nodes:  # outputs come back as a list; unused nodes are removed
             if node.op == "output":
                 node.args = (tuple(pytree.tree_leaves(node.args[0])),)
-        slots = [Slot(n, "input", n.name) for n in module.graph.nodes if n.op == "placeholder"]
+        layouts = reshapes.hang_on(module.graph)
+        slots = [Slot(n, "input", n.name, lies=layouts.get(n.name)) for n in module.graph.nodes if n.op == "placeholder"]
         for node in module.graph.nodes:
             if node.op == "get_attr":
                 node.meta.setdefault("val", getattr(module, node.target))
