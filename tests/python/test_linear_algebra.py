@@ -33,6 +33,21 @@ FUNCTIONS = {
     "lu_factor": lambda a, b: torch.linalg.lu_factor(a),
     "lu_factor_ex, wide": lambda a, b: torch.linalg.lu_factor_ex(torch.cat([a, b], -1)),
     "lu_factor_ex, tall": lambda a, b: torch.linalg.lu_factor_ex(torch.cat([a, b], -1).mT),
+    "lu": lambda a, b: torch.linalg.lu(a),
+    "lu, wide": lambda a, b: torch.linalg.lu(torch.cat([a, b], -1)),
+    "lu, tall": lambda a, b: torch.linalg.lu(torch.cat([a, b], -1).mT),
+    "lu_unpack, tall": lambda a, b: torch.lu_unpack(*torch.linalg.lu_factor_ex(torch.cat([a, b], -1).mT)[:2]),
+    "lu_unpack without pivots": lambda a, b: torch.lu_unpack(*torch.linalg.lu_factor_ex(a)[:2], unpack_pivots=False),
+    "lu_solve": lambda a, b: torch.linalg.lu_solve(*torch.linalg.lu_factor_ex(a)[:2], b),
+    "lu_solve, adjoint": lambda a, b: torch.linalg.lu_solve(*torch.linalg.lu_factor_ex(a)[:2], b, adjoint=True),
+    "lu_solve from the right": lambda a, b: torch.linalg.lu_solve(*torch.linalg.lu_factor_ex(a)[:2], b.mT, left=False),
+    "lu_solve of torch": lambda a, b: torch.lu_solve(b, *torch.linalg.lu_factor_ex(a)[:2]),
+    "householder_product": lambda a, b: torch.linalg.householder_product(a / 16, b[..., 0]),
+    "orgqr, tall": lambda a, b: torch.orgqr(b / 16, b[..., 0, :]),
+    "ormqr": lambda a, b: torch.ormqr(a / 16, b[..., 0], b),
+    "ormqr, transposed": lambda a, b: torch.ormqr(a / 16, b[..., 0], b, transpose=True),
+    "ormqr from the right": lambda a, b: torch.ormqr(a / 16, b[..., 0], b.mT, left=False),
+    "ormqr from the right, transposed": lambda a, b: torch.ormqr(a / 16, b[..., 0], b.mT, left=False, transpose=True),
     "qr": lambda a, b: torch.linalg.qr(a),
     "qr, tall": lambda a, b: torch.linalg.qr(b),
     "qr, wide": lambda a, b: torch.linalg.qr(b.mT),
@@ -98,7 +113,7 @@ def test_beside_eager(name, way):
         assert by_torch <= BY_TORCH
 
 
-@pytest.mark.parametrize("name", ["inv_ex", "slogdet", "solve_ex", "cholesky", "solve_triangular", "qr"])
+@pytest.mark.parametrize("name", ["inv_ex", "slogdet", "solve_ex", "cholesky", "solve_triangular", "lu", "lu_solve", "householder_product", "qr"])
 def test_sizes(name):
     for n in (1, 2, 5, 8, 9, 31, 32):
         a, b = matrices((9,), n)
@@ -109,7 +124,7 @@ def test_sizes(name):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", ["inv", "det", "solve", "cholesky", "qr"])
+@pytest.mark.parametrize("name", ["inv", "det", "solve", "cholesky", "lu", "lu_solve", "ormqr", "qr"])
 def test_batches(name, way):
     """Batches of several sizes by one engine: none, one, and what does not fill a vector."""
     function = FUNCTIONS[name]
@@ -126,7 +141,7 @@ def test_batches(name, way):
             compare(function, module(a, b), a, b)
 
 
-@pytest.mark.parametrize("name", ["inv_ex", "det", "solve_ex", "solve_triangular", "lu_factor_ex, wide", "qr"])
+@pytest.mark.parametrize("name", ["inv_ex", "det", "solve_ex", "solve_triangular", "lu_factor_ex, wide", "lu_solve", "ormqr", "qr"])
 def test_layouts(name):
     function = FUNCTIONS[name]
     a, b = (triangles(name, x) if x.shape[-1] == x.shape[-2] else x for x in matrices((3, 4), 5))
