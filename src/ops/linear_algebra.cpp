@@ -1,7 +1,8 @@
 // Factorisations, inverses and solutions of small matrices. Composites that may raise an error (linalg_inv, linalg_solve, linalg_cholesky, ...) have no definition:
-// torch writes them out as these and a check of `info` (_linalg_check_errors), which stays in torch and raises eager's error.
+// torch writes them out as these and a check of `info` (_linalg_check_errors).
 #include <cmath>
 
+#include "base/assertion.h"
 #include "base/error.h"
 #include "ir/compose_nodes.h"
 #include "ops/binding.h"
@@ -210,6 +211,33 @@ std::pair<Value, Value> linalg_qr(const Value& a, const std::string& mode) {
   return {mode == "r" ? full(a.graph(), {Dim(0)}, 0, a.dtype()) : q, r};
 }
 
+// What eager says of a failure, by the name of the function. '#' is the order at which it failed.
+std::string_view failure_of(std::string_view function) {
+  constexpr std::pair<std::string_view, std::string_view> texts[] = {
+      {"inv", "The diagonal element # is zero, the inversion could not be completed because the input matrix is singular."},
+      {"solve", "The solver failed because the input matrix is singular."},
+      {"lu_factor",
+       "U[#,#] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "
+       "linalg.lu_factor_ex(A, pivot)"},
+      {"cholesky", "The factorization could not be completed because the input is not positive-definite (the leading minor of order # is not positive-definite)."},
+  };
+  for (const auto& [name, text] : texts) {
+    if (function.find(name) != std::string_view::npos) return text;
+  }
+  fail(Code::unsupported, "the errors of {}", function);
+}
+
+// The model fails where one of `info` is not 0: where an algorithm failed.
+void check_errors(const Value& info, const std::string& function, bool one) {
+  const std::string_view text = failure_of(function);
+  Graph& g = info.graph();
+  const Value each = cast(reshape(info, {Dim(-1)}), DType::i64);
+  const Value failure = select(equal(each, 0), INT64_MAX, ir::index(g, each.dims(), 0) * matrix_failures + each);
+  const Value first = amin(pad(failure, {Dim(0)}, {Dim(1)}, INT64_MAX), {0});  // there may be no matrix at all
+  const Dim number = read_size(select(equal(first, INT64_MAX), 0, first), std::nullopt);
+  g.checks.push_back({number, Dim(0), Check::equal, g.current_origin, fmt::format("{}{}\n{}", one ? one_matrix : matrices, function, text)});
+}
+
 const Definition definitions[] = {
     {"linalg_inv_ex(Tensor A, *, bool check_errors=False)", [](Value a, bool check) { return inv_ex(a, check); }},
     {"_linalg_det(Tensor A)", [](Value a) { return det(a); }},
@@ -239,6 +267,7 @@ const Definition definitions[] = {
     {"triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False)", Types::same,
      [](Value b, Value a, bool upper, bool transposed, bool unit) { return triangular_solve(b, a, upper, transposed, unit); }},
     {"linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False)", [](Value a, bool pivot, bool check) { return lu_factor_ex(a, pivot, check); }},
+    {"_linalg_check_errors(Tensor info, str api_name, *, bool is_matrix)", [](Value info, std::string function, bool one) { check_errors(info, function, one); }},
     {"linalg_lu(Tensor A, *, bool pivot=True)", [](Value a, bool pivot) { return linalg_lu(a, pivot); }},
     {"lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True)", Types::each,
      [](Value factors, Value pivots, bool data, bool with_pivots) { return lu_unpack(factors, pivots, data, with_pivots); }},

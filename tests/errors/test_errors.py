@@ -116,7 +116,7 @@ def test_codes_are_those_of_the_c_header():
     names = {  # by the words of the header
         "INTERNAL": "InternalError", "UNSUPPORTED": "UnsupportedError", "INVALID_INPUT": "InputError", "INVALID_OPTION": "OptionError",
         "FORMAT": "FormatError", "VERSION": "VersionError", "OUT_OF_MEMORY": "MemoryError", "DEVICE": "DeviceError",
-        "ACCURACY": "AccuracyError", "CANCELLED": "CancelledError", "IO": "IoError",
+        "ACCURACY": "AccuracyError", "CANCELLED": "CancelledError", "IO": "IoError", "SINGULAR": "SingularError",
     }  # fmt: skip
     codes = re.findall(r"INGOT_([A-Z_]+) = (\d+),?\s*(?:/\*|\n)", header.split("} ingot_status;")[0])
     assert {name for name, _ in codes} == {"OK", *names}
