@@ -52,7 +52,8 @@ typedef enum ingot_status {
   INGOT_DEVICE = 8,          /* a device or one of its libraries is missing or failed */
   INGOT_ACCURACY = 9,
   INGOT_CANCELLED = 10,      /* the progress callback cancelled the build */
-  INGOT_IO = 11              /* a file cannot be opened, read or written */
+  INGOT_IO = 11,             /* a file cannot be opened, read or written */
+  INGOT_SINGULAR = 12        /* a matrix has no inverse, solution or factor that the model asks for */
 } ingot_status;
 
 typedef enum ingot_dtype {   /* the numbers that plans use */

@@ -15,6 +15,7 @@ from .errors import (
     IoError,
     MemoryError,
     OptionError,
+    SingularError,
     UnsupportedError,
     VersionError,
 )

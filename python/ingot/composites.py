@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import traceback
 
 import torch
 from torch._export.utils import _collect_all_valid_cia_ops_for_aten_namespace, _get_decomp_for_cia, _is_cia_op
+from torch._subclasses import fake_impls, fake_tensor
 from torch.export.exported_program import _override_composite_implicit_decomp, default_decompositions
+from torch.fx.experimental import proxy_tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import _library, external, flexible_attention, shapes_of_torch
 
@@ -81,6 +85,77 @@ def _instance_norm(x, weight, bias, mean, variance, use_input_stats, momentum, e
 _STATEFUL = {_aten.batch_norm.default: _batch_norm, _aten.instance_norm.default: _instance_norm, _aten.dropout.default: _stay}
 
 
+# ---- composites that ask about numbers, which a trace does not have
+
+
+def traced(trace):
+    """The result of a tracer that runs the composites' own code for the types of their results. Where one with a row asks about numbers (torch.cov), the tracer runs again and records it as
+    it is."""
+    asking = {}
+    while True:
+        try:
+            with _typed_without_numbers(asking), _override_composite_implicit_decomp(asking):
+                return trace()
+        except fake_tensor.DataDependentOutputException as problem:
+            op = _running(problem)
+            if op in asking or op not in _with_row():
+                raise
+            asking[op] = _stay
+
+
+def _running(problem):
+    """The operator that the tracer was recording; None if there is none."""
+    frames = [frame for frame, _ in traceback.walk_tb(problem.__traceback__) if frame.f_code is proxy_tensor.proxy_call.__code__]
+    return frames[-1].f_locals["func"] if frames else None
+
+
+@contextlib.contextmanager
+def _typed_without_numbers(composites):
+    """While torch traces: a composite whose own code asks about numbers has the type that follows from any answers it accepts. No type of a row depends on numbers."""
+    mine = [op for op in composites if op not in fake_impls.op_implementations_dict]
+    for op in mine:
+        fake_impls.register_op_impl(op)(functools.partial(_typed, _get_decomp_for_cia(op)))
+    try:
+        yield
+    finally:
+        for op in mine:
+            fake_impls._deregister_op_impl(op)
+
+
+def _typed(own_code, mode, op, *args, **kwargs):
+    if any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):  # its parts have types of their own
+        with mode:
+            return own_code(*args, **kwargs)
+    answers: list[bool] = []
+    while True:
+        try:
+            with mode, _Answers(answers):
+                return own_code(*args, **kwargs)
+        except RuntimeError:
+            # The next in the order of binary numbers: the last question that was answered with no gets a yes.
+            while answers and answers[-1]:
+                answers.pop()
+            if not answers:
+                raise
+            answers[-1] = True
+
+
+class _Answers(TorchDispatchMode):
+    """Answers the questions of a composite, whether two tensors are equal: with `answers`, and with no from there on, which it adds."""
+
+    def __init__(self, answers):
+        super().__init__()
+        self._answers, self._asked = answers, 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function is not _aten.equal.default:
+            return function(*args, **(kwargs or {}))
+        self._asked += 1
+        if self._asked > len(self._answers):
+            self._answers.append(False)
+        return self._answers[self._asked - 1]
+
+
 # ---- what is decomposed
 
 
@@ -135,5 +210,6 @@ def decomposed(program: torch.export.ExportedProgram, casts=False) -> torch.expo
     casts: as in `whole`."""
     table, found = decompositions(), {n.target for n in _nodes(program.graph_module)}
     table |= {op: _with_casts(op) for op in found if _is_cia_op(op) and op not in _STATEFUL and (not has_row(op) or casts and not _is_cast(op))}
-    with _override_composite_implicit_decomp({_aten.batch_norm.default: _batch_norm}), flexible_attention.written_out():
+    read_data = _typed_without_numbers(set(_with_row()) & found - table.keys())
+    with read_data, _override_composite_implicit_decomp({_aten.batch_norm.default: _batch_norm}), flexible_attention.written_out():
         return program.run_decompositions(table | {_aten.instance_norm.default: _instance_norm})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 
 class Error(Exception):
     """Base of all errors of ingot.
@@ -59,6 +61,10 @@ class IoError(Error, OSError):
     """A file could not be opened, read or written."""
 
 
+class SingularError(Error, torch.linalg.LinAlgError):
+    """A matrix has no inverse, solution or factor that the model asks for."""
+
+
 class InternalError(Error):
     """A bug in ingot."""
 
@@ -76,6 +82,7 @@ _BY_CODE = {
     9: AccuracyError,
     10: CancelledError,
     11: IoError,
+    12: SingularError,
 }
 
 

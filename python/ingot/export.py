@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import itertools
 import logging
@@ -17,6 +18,7 @@ from torch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fix
 from torch.fx.experimental import _config
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from . import composites
 from .attributes import AttributeWatch, WritesUndone
 from .branches import Branches
 from .dims import Dims, relations, settle, with_least_sizes
@@ -99,7 +101,7 @@ class _Trace:
     def _program(self):
         branches = Branches()
         with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, branches, Guards(lambda: branches.found):
-            program = torch.export.export(self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict)
+            program = composites.traced(functools.partial(torch.export.export, self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict))
         contiguous.leave_in(program.graph)
         branches.leave_in(program, self._strict)
         return program

@@ -24,6 +24,7 @@ enum class Code : int {
   accuracy,
   cancelled,
   io,
+  singular,
 };
 
 struct Error : std::exception {

@@ -1,8 +1,10 @@
 // Factorisations, inverses and solutions of small matrices. Composites that may raise an error (linalg_inv, linalg_solve, linalg_cholesky, ...) have no definition:
-// torch writes them out as these and a check of `info` (_linalg_check_errors), which stays in torch and raises eager's error.
+// torch writes them out as these and a check of `info` (_linalg_check_errors).
 #include <cmath>
 
+#include "base/assertion.h"
 #include "base/error.h"
+#include "ir/compose_nodes.h"
 #include "ops/binding.h"
 
 namespace ingot::ops {
@@ -31,6 +33,16 @@ void check_square(const Value& a, const char* what) {
 // A failed factorisation is seen in `info`; with `check` the operator itself would raise.
 void refuse_check(bool check, const char* what) {
   if (check) fail(Code::unsupported, "{} with check_errors=True raises an error, which engines leave to torch", what);
+}
+
+Dims batch_of(const Value& x, int64_t own_axes = 2) {
+  if (x.rank() < own_axes) fail(Code::invalid_input, "an operand with {} axes where {} are needed", x.rank(), own_axes);
+  return {x.dims().begin(), x.dims().end() - own_axes};
+}
+
+Dims with(Dims batch, std::initializer_list<Dim> own_axes) {
+  batch.insert(batch.end(), own_axes);
+  return batch;
 }
 
 Value turned(const Value& x) { return transpose(x, -2, -1); }
@@ -74,8 +86,7 @@ std::vector<Value> solve_ex(const Value& a, Value b, bool left, bool check) {
   if (!left) x = turned(x);
   if (vector) x = squeeze(x, -1);
   // info has the batch axes of a, whatever those of b.
-  const Dims of_a(a.dims().begin(), a.dims().end() - 2);
-  if (info.dims() != of_a) info = lu(a).info;
+  if (info.dims() != batch_of(a)) info = lu(a).info;
   const Lu factors = lu(turned(a));
   return {x, factors.factors, factors.pivots, info};
 }
@@ -97,9 +108,7 @@ Value triangular(const Value& a, const Value& b, bool upper, bool left, bool uni
 std::vector<Value> triangular_solve(const Value& b, const Value& a, bool upper, bool transposed, bool unit) {
   check_square(a, "the triangular solution");
   const Value x = transposed ? solve_triangular(turned(a), b, !upper, unit) : solve_triangular(a, b, upper, unit);
-  Dims dims(x.dims().begin(), x.dims().end() - 2);
-  dims.insert(dims.end(), {a.dim(-2), a.dim(-1)});
-  return {x, expand(a, dims)};
+  return {x, expand(a, with(batch_of(x), {a.dim(-2), a.dim(-1)}))};
 }
 
 // x with L L^T x = b, or U^T U x = b.
@@ -117,11 +126,116 @@ std::tuple<Value, Value, Value> lu_factor_ex(const Value& a, bool pivot, bool ch
   return {out.factors, out.pivots, out.info};
 }
 
+// How many steps are written out for an axis.
+int64_t steps_of(const Value& x, const char* what) {
+  const auto n = x.dim(-1).constant();
+  if (!n || *n > max_matrix) fail(Code::unsupported, "{} of {}: engines have known numbers of them up to {}", what, x.dim(-1).text(x.graph().symbols), max_matrix);
+  return *n;
+}
+
+// Where each of n rows comes from if row i is swapped with row pivots[i], counted from 1, one after another; or from the last to the first, which takes them back. [.., n]
+Value row_order(const Value& pivots, const Dim& n, bool back) {
+  const int64_t count = steps_of(pivots, "pivots");
+  const Value place = ir::index(pivots.graph(), with(batch_of(pivots, 1), {n}), pivots.rank() - 1);
+  Value order = place;
+  for (int64_t step = 0; step < count; ++step) {
+    const int64_t i = back ? count - 1 - step : step;
+    const Value other = cast(slice(pivots, -1, Dim(i), Dim(i + 1), 1), DType::i64) - 1;
+    const Value mine = slice(order, -1, Dim(i), Dim(i + 1), 1), theirs = sum(select(equal(place, other), order, 0), {-1}, keep);
+    order = select(equal(place, i), theirs, select(equal(place, other), mine, order));
+  }
+  return order;
+}
+
+// L [m, k] and U [k, n], from both in one matrix.
+std::pair<Value, Value> unpacked(const Value& factors) {
+  const Dim m = factors.dim(-2), n = factors.dim(-1), k = min(m, n);
+  const Value below = slice(factors, -1, Dim(0), k, 1), above = slice(factors, -2, Dim(0), k, 1);
+  auto column_minus_row = [](const Value& x) { return ir::index(x.graph(), {x.dim(-2), x.dim(-1)}, 1) - ir::index(x.graph(), {x.dim(-2), x.dim(-1)}, 0); };
+  const Value from_diagonal = column_minus_row(below);
+  return {select(from_diagonal < 0, below, cast(equal(from_diagonal, 0), below.dtype())), select(column_minus_row(above) < 0, 0.0, above)};
+}
+
+// P [m, m] with P L U = A.
+Value permutation(const Value& pivots, const Dim& m, DType t) {
+  const Value row = ir::index(pivots.graph(), {m, m}, 0);
+  return cast(equal(row, unsqueeze(row_order(pivots, m, false), -2)), t);
+}
+
+std::tuple<Value, Value, Value> linalg_lu(const Value& a, bool pivot) {
+  check_matrix(a, "the LU factors");
+  if (!pivot) fail(Code::unsupported, "the LU factors without pivoting");
+  const Lu out = lu(a);
+  const auto [l, u] = unpacked(out.factors);
+  return {permutation(out.pivots, a.dim(-2), a.dtype()), l, u};
+}
+
+std::tuple<Value, Value, Value> lu_unpack(const Value& factors, const Value& pivots, bool data, bool with_pivots) {
+  check_matrix(factors, "the LU factors");
+  const Value nothing = full(factors.graph(), {Dim(0)}, 0, factors.dtype());
+  const auto [l, u] = data ? unpacked(factors) : std::pair(nothing, nothing);
+  return {with_pivots ? permutation(pivots, factors.dim(-2), factors.dtype()) : nothing, l, u};
+}
+
+// x with A x = b, or A^T x = b, where A = P L U.
+Value lu_solve(const Value& factors, const Value& pivots, const Value& given, bool left, bool adjoint) {
+  check_square(factors, "the solution");
+  if (!left) return turned(lu_solve(factors, pivots, turned(given), true, !adjoint));
+  const Value b = expand(given, with(require_broadcast(given.graph(), {batch_of(factors), batch_of(given)}), {given.dim(-2), given.dim(-1)}));
+  auto ordered = [&](const Value& x, bool back) { return take_along(x, -2, expand(unsqueeze(row_order(pivots, factors.dim(-1), back), -1), x.dims())); };
+  if (!adjoint) return solve_triangular(factors, solve_triangular(factors, ordered(b, false), false, true), true, false);
+  return ordered(solve_triangular(turned(factors), solve_triangular(turned(factors), b, false, false), true, true), true);
+}
+
+// H1 H2 .. Hk x, or Hk .. H2 H1 x. Hi = I - tau_i v_i v_i^T, where v_i is column i of `a` below the diagonal, and 1 on it.
+Value reflected(const Value& a, const Value& tau, Value x, bool last_first) {
+  const int64_t count = steps_of(tau, "reflections");
+  const Value row = ir::index(a.graph(), {a.dim(-2), Dim(1)}, 0);
+  for (int64_t step = 0; step < count; ++step) {
+    const int64_t i = last_first ? count - 1 - step : step;
+    const Value v = select(row > i, slice(a, -1, Dim(i), Dim(i + 1), 1), cast(equal(row, i), a.dtype()));
+    x = x - v * (unsqueeze(slice(tau, -1, Dim(i), Dim(i + 1), 1), -1) * sum(v * x, {-2}, keep));
+  }
+  return x;
+}
+
+Value householder_product(const Value& a, const Value& tau) {
+  const Value identity = cast(equal(ir::index(a.graph(), a.dims(), a.rank() - 2), ir::index(a.graph(), a.dims(), a.rank() - 1)), a.dtype());
+  return reflected(a, tau, identity, true);
+}
+
 std::pair<Value, Value> linalg_qr(const Value& a, const std::string& mode) {
   check_matrix(a, "the QR factors");
   if (mode != "reduced" && mode != "complete" && mode != "r") fail(Code::invalid_input, "linalg_qr: mode \"{}\"", mode);
   const auto [q, r] = qr(a, mode == "complete");
   return {mode == "r" ? full(a.graph(), {Dim(0)}, 0, a.dtype()) : q, r};
+}
+
+// What eager says of a failure, by the name of the function. '#' is the order at which it failed.
+std::string_view failure_of(std::string_view function) {
+  constexpr std::pair<std::string_view, std::string_view> texts[] = {
+      {"inv", "The diagonal element # is zero, the inversion could not be completed because the input matrix is singular."},
+      {"solve", "The solver failed because the input matrix is singular."},
+      {"lu_factor",
+       "U[#,#] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "
+       "linalg.lu_factor_ex(A, pivot)"},
+      {"cholesky", "The factorization could not be completed because the input is not positive-definite (the leading minor of order # is not positive-definite)."},
+  };
+  for (const auto& [name, text] : texts) {
+    if (function.find(name) != std::string_view::npos) return text;
+  }
+  fail(Code::unsupported, "the errors of {}", function);
+}
+
+// The model fails where one of `info` is not 0: where an algorithm failed.
+void check_errors(const Value& info, const std::string& function, bool one) {
+  const std::string_view text = failure_of(function);
+  Graph& g = info.graph();
+  const Value each = cast(reshape(info, {Dim(-1)}), DType::i64);
+  const Value failure = select(equal(each, 0), INT64_MAX, ir::index(g, each.dims(), 0) * matrix_failures + each);
+  const Value first = amin(pad(failure, {Dim(0)}, {Dim(1)}, INT64_MAX), {0});  // there may be no matrix at all
+  const Dim number = read_size(select(equal(first, INT64_MAX), 0, first), std::nullopt);
+  g.checks.push_back({number, Dim(0), Check::equal, g.current_origin, fmt::format("{}{}\n{}", one ? one_matrix : matrices, function, text)});
 }
 
 const Definition definitions[] = {
@@ -153,6 +267,15 @@ const Definition definitions[] = {
     {"triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False)", Types::same,
      [](Value b, Value a, bool upper, bool transposed, bool unit) { return triangular_solve(b, a, upper, transposed, unit); }},
     {"linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False)", [](Value a, bool pivot, bool check) { return lu_factor_ex(a, pivot, check); }},
+    {"_linalg_check_errors(Tensor info, str api_name, *, bool is_matrix)", [](Value info, std::string function, bool one) { check_errors(info, function, one); }},
+    {"linalg_lu(Tensor A, *, bool pivot=True)", [](Value a, bool pivot) { return linalg_lu(a, pivot); }},
+    {"lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True)", Types::each,
+     [](Value factors, Value pivots, bool data, bool with_pivots) { return lu_unpack(factors, pivots, data, with_pivots); }},
+    {"linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False)", Types::each,
+     [](Value factors, Value pivots, Value b, bool left, bool adjoint) { return lu_solve(factors, pivots, b, left, adjoint); }},
+    {"linalg_householder_product(Tensor input, Tensor tau)", Types::same, [](Value a, Value tau) { return householder_product(a, tau); }},
+    {"ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False)", Types::same,
+     [](Value a, Value tau, Value x, bool left, bool transposed) { return left ? reflected(a, tau, x, !transposed) : turned(reflected(a, tau, turned(x), transposed)); }},
     {"linalg_qr(Tensor A, str mode='reduced')", [](Value a, std::string mode) { return linalg_qr(a, mode); }},
 };
 

@@ -59,6 +59,23 @@ std::pair<Value, Value> deviation(const Value& x, const Axes& dim, std::optional
   return {cast(sqrt(v), x.dtype()), cast(m, x.dtype())};
 }
 
+// Of variables, which are rows of observations; a vector is one variable.
+Value covariance(const Value& given, int64_t correction) {
+  if (given.rank() > 2) fail(Code::invalid_input, "cov: the observations have {} axes, 2 at most are taken", given.rank());
+  const Value x = widened(to_float(given.rank() == 2 ? given : reshape(given, {1, Dim(-1)})));
+  const Value difference = x - mean(x, {1}, keep);
+  const Value degrees = maximum(cast(literal(x.graph(), x.dim(1) - Dim(correction), DType::i64), x.dtype()), 0.0);
+  return squeeze(squeeze(matmul(difference, transpose(difference, 0, 1)) / degrees, 1), 0);
+}
+
+Value correlation(const Value& given) {
+  const Value c = covariance(given, 1);
+  if (c.rank() == 0) return c / c;
+  const AffineMap::Axis each{0, {{0, 1}}};
+  const Value deviations = sqrt(view(c, {{c.dim(0)}, {each, each}, {}}));
+  return clamp(c / unsqueeze(deviations, 1) / deviations, Operand(-1.0), Operand(1.0));
+}
+
 Value norm(Value x, const Scalar& ord, const Axes& dim, bool keepdim, std::optional<DType> t) {
   if (t) x = cast(x, *t);
   DType result = x.dtype();
@@ -305,6 +322,12 @@ const Definition definitions[] = {
     {"std_mean(Tensor self, bool unbiased=True)", Types::only_floats, [](Value x, bool u) { return deviation(x, {}, u, false); }},
     {"std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False)", Types::only_floats,
      [](Value x, std::optional<Axes> d, bool u, bool k) { return deviation(x, axes_of(d), u, k); }},
+    {"cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None)", Types::each,
+     [](Value x, int64_t correction, std::optional<Value> frequencies, std::optional<Value> weights) {
+       if (frequencies || weights) fail(Code::unsupported, "cov with weights, which raises an error where they are negative");
+       return cast(covariance(x, correction), float_type(x.dtype()));
+     }},
+    {"corrcoef(Tensor self)", [](Value x) { return cast(correlation(x), float_type(x.dtype())); }},
     {"linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
      [](Value x, Scalar p, std::optional<Axes> d, bool k, std::optional<DType> t) { return norm(x, p, axes_of(d), k, t); }},
     {"linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",

@@ -133,6 +133,18 @@ Error failed_assertion(const plan::Check& c, const plan::Plan& plan) {
   return problem.fix("give inputs for which it holds");
 }
 
+// In eager's words.
+Error failed_matrix(const plan::Check& c, int64_t number, const plan::Plan& plan) {
+  const bool one = c.why.starts_with(one_matrix);
+  const std::string_view said = std::string_view(c.why).substr((one ? one_matrix : matrices).size());
+  const size_t end = std::min(said.find('\n'), said.size());
+  std::string text(said.substr(std::min(end + 1, said.size())));
+  for (size_t order; (order = text.find('#')) != std::string::npos;) text.replace(order, 1, std::to_string(number % matrix_failures));
+  Error problem(Code::singular, fmt::format("{}{}: {}", said.substr(0, end), one ? "" : fmt::format(": (Batch element {})", number / matrix_failures), text));
+  if (c.origin != UINT32_MAX) problem.at(plan.origins[c.origin].text());
+  return problem;
+}
+
 }  // namespace
 
 std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan& plan, const Memory& memory, std::vector<int64_t> symbols, Workers& workers) {
@@ -147,6 +159,7 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
     int64_t l = out->sizes[c.left], r = out->sizes[c.right];
     if (c.equal ? l == r : l <= r) continue;
     if (c.why.starts_with(assertion)) throw failed_assertion(c, plan);
+    if (c.why.starts_with(one_matrix) || c.why.starts_with(matrices)) throw failed_matrix(c, l, plan);
     Error problem(Code::invalid_input, fmt::format("these input sizes do not fit the model: {} ({} {} {})", c.why, l, c.equal ? "is not" : "is more than", r));
     if (c.origin != UINT32_MAX) problem.at(fmt::format("{}:{}", plan.origins[c.origin].file, plan.origins[c.origin].line));
     throw problem.fix("give sizes for which this holds, or compile the model for an example of these sizes");

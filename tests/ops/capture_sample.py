@@ -11,7 +11,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from ingot import _engine, _library, reshapes
+from ingot import _engine, _library, composites, reshapes
 from ingot.capture import write
 from ingot.functional import Functional, Slot
 
@@ -72,7 +72,7 @@ class Call:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                module = make_fx(self.__call__, tracing_mode=mode, pre_dispatch=True, _error_on_data_dependent_ops=True)(*self.tensors)
+                module = composites.traced(lambda: make_fx(self.__call__, tracing_mode=mode, pre_dispatch=True, _error_on_data_dependent_ops=True)(*self.tensors))
             except Exception as problem:
                 raise NotCaptured(problem) from problem
         self.targets = {str(node.target) for node in module.graph.nodes if node.op == "call_function"}

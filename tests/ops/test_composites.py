@@ -12,6 +12,7 @@ from torch._export.utils import _is_cia_op
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
+import ingot
 from ingot import backend, composites
 
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"
@@ -66,8 +67,8 @@ def is_kept(op) -> bool:
 # The graphs of these have other operators for another reason.
 APART = {
     "native_batch_norm": "torch always decomposes it",
-    "corrcoef": "torch.export does not take it",
-    "cov": "torch.export does not take it",
+    "corrcoef": "torch.compile does not take it",
+    "cov": "torch.compile does not take it",
 }
 
 
@@ -91,3 +92,52 @@ def test_composites(op, mode):
             assert kept <= found, f"only by torch.export: {kept - found}"
             left = {o for o in found if _is_cia_op(o) and not composites.has_row(o) and not o._schema.is_mutable}
             assert not left, f"composites without a row: {left}"
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("function", [torch.cov, torch.corrcoef])
+def test_a_composite_that_asks_about_numbers_is_whole(function, weighted):
+    """torch.cov asks whether weights are negative, and whether there are enough observations. A trace has no answer."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x, weights):
+            return function(x * 2, aweights=weights) if weighted else function(x * 2) + weights.sum()
+
+    if weighted and function is torch.corrcoef:
+        pytest.skip("it takes no weights")
+    x, weights = torch.randn(3, 5), torch.rand(5)
+    with torch.no_grad():
+        module = ingot.compile(Model(), inputs=[x, weights], min_block_size=1)
+        assert {n["target"] for n in module.report.nodes} >= {f"aten.{function.__name__}.default"}
+        assert module.report.whole is not weighted
+        torch.testing.assert_close(module(x, weights), Model()(x, weights))
+        if weighted:  # torch's own check
+            with pytest.raises(RuntimeError, match="cannot be negative"):
+                module(x, weights - 1)
+
+
+def test_beside_a_composite_that_asks_autocast_reaches_the_parts_of_others():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            with torch.autocast("cpu", torch.bfloat16):
+                y = torch.einsum("ij,kj->ik", x, x)
+            return y, torch.cov(y.float())
+
+    x = torch.randn(4, 5)
+    with torch.no_grad():
+        for ours, eager in zip(ingot.compile(Model(), inputs=[x])(x), Model()(x)):
+            torch.testing.assert_close(ours, eager)
+
+
+def test_the_type_of_a_composite_that_asks_follows_from_answers_it_accepts():
+    def twice(x):
+        torch._check(torch.equal(x.sum(), x.sum() + 0), lambda: "the first answer is yes")
+        torch._check(not torch.equal(x, x + 1), lambda: "the second answer is no")
+        torch._check(x.dim() == 1, lambda: "a vector")
+        return torch.cat([x, x]) if torch.equal(x.amax(), x.amin() + 1) else torch.cat([x, x + 1])
+
+    with torch._subclasses.FakeTensorMode() as mode:
+        vector, matrix = torch.empty(3), torch.empty(3, 3)
+    assert composites._typed(twice, mode, None, vector).shape == (6,)
+    with pytest.raises(RuntimeError):
+        composites._typed(twice, mode, None, matrix)
