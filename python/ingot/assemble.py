@@ -363,7 +363,7 @@ class Shell:
         name = type(e).__name__
         function = {"Add": operator.add, "Mul": operator.mul, "Pow": operator.pow, "FloorDiv": operator.floordiv, "CleanDiv": operator.floordiv, "Mod": operator.mod,
                     "PythonMod": operator.mod, "Max": torch.sym_max, "Min": torch.sym_min, "IntTrueDiv": operator.truediv, "FloatTrueDiv": operator.truediv,
-                    "ToFloat": torch.sym_float, "TruncToInt": math.trunc, "FloorToInt": math.floor, "CeilToInt": math.ceil}.get(name)  # fmt: skip
+                    "FloatPow": operator.pow, "PowByNatural": operator.pow, "ToFloat": torch.sym_float, "TruncToInt": math.trunc, "FloorToInt": math.floor, "CeilToInt": math.ceil}.get(name)  # fmt: skip
         if function is None:
             raise InputError(f"the size {e} cannot be computed")
         if len(parts) == 1:

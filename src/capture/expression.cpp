@@ -19,6 +19,7 @@ using ir::Dim;
 struct Fraction {
   Dim top = 0;
   int64_t bottom = 1;
+  std::optional<Dim> root = {};  // of a square, what is squared
 };
 
 class Parser {
@@ -209,12 +210,18 @@ class Parser {
       if (__builtin_mul_overflow(parts[0].bottom, *by, &bottom)) broken();
       return {parts[0].top, bottom};
     }
-    if (function == "Pow") {
+    if (function == "Pow" || function == "PowByNatural") {
       auto power = dim(1).constant();
       if (!power || *power < 0 || *power > 8) unsupported(function);
       Dim out = 1;
       for (int64_t i = 0; i < *power; ++i) out *= dim(0);
+      if (*power == 2) return {out, 1, dim(0)};
       return {out};
+    }
+    // n ** 0.5 of a square, in which models find the side of a square image. Sizes are not negative, and float64 has the root of a square below 2^53.
+    if (function == "FloatPow") {
+      if (parts.size() != 2 || !parts[0].root || parts[1].bottom != 2 || !(parts[1].top == Dim(1))) unsupported(function);
+      return {*parts[0].root};
     }
     auto fold = [&](Dim (*f)(const Dim&, const Dim&)) {
       Dim out = dim(0);

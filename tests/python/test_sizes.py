@@ -354,6 +354,28 @@ def test_a_quotient_rounded_up(tmp_path, kept):
             torch.testing.assert_close(call(x), model(x))
 
 
+class Patches(torch.nn.Module):
+    """Takes the side of a square image from the number of its patches, as DiT does."""
+
+    def forward(self, x):
+        patches = torch.nn.functional.avg_pool2d(x, 2).flatten(2).transpose(1, 2)
+        side = int(patches.shape[1] ** 0.5)
+        return patches.exp().reshape(x.shape[0], side, side, x.shape[1]).atan2(torch.ones(()))
+
+
+@pytest.mark.parametrize("kept", [[], ["aten.atan2.default"]], ids=["engine", "last in torch"])
+def test_the_side_of_a_square(kept):
+    left = []
+    options = {"dryrun": lambda report: left.append(report.in_torch), "torch_executed_ops": kept, "min_block_size": 1}
+    torch.compile(Patches(), backend="ingot", dynamic=True, options=options)(torch.randn(2, 3, 8, 8))
+    assert left == [len(kept)]
+    torch._dynamo.reset()
+    compiled = torch.compile(Patches(), backend="ingot", dynamic=True, options={"torch_executed_ops": kept, "min_block_size": 1})
+    for size in (8, 12, 30):
+        x = torch.randn(2, 3, size, size)
+        torch.testing.assert_close(compiled(x), Patches()(x))
+
+
 def test_a_size_of_one_that_torch_knows_broadcasts():
     """The mask's third axis is 4 * batch of the mask / (4 * batch of x), which torch recorded as 1 and a product would take for the 32 beside it."""
 
