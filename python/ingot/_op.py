@@ -64,6 +64,10 @@ _TAGGED = re.compile(r"\[ingot:(\d+)\] (.*?)(?:\n  at (.*?))?(?:\n  remedy: (.*?
 interrupts: list[KeyboardInterrupt] = []  # that came while an op called back
 
 
+class SingularError(errors.SingularError, torch.linalg.LinAlgError):
+    """What `except torch.linalg.LinAlgError` catches around eager's call, it catches around an engine's."""
+
+
 def translate(problem: RuntimeError):
     """The ingot.Error behind an exception that came through the dispatcher, or the exception itself."""
     found = _TAGGED.search(str(problem))
@@ -71,6 +75,8 @@ def translate(problem: RuntimeError):
         return problem
     code, message, origin, remedy = found.groups(default="")
     error = errors.by_code(int(code), message.rstrip(), origin, remedy.rstrip())
+    if type(error) is errors.SingularError:
+        error = SingularError(error.message, error.origin, error.remedy)
     return interrupts.pop() if isinstance(error, errors.CancelledError) and interrupts else error
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 
 class Error(Exception):
     """Base of all errors of ingot.
@@ -61,8 +59,8 @@ class IoError(Error, OSError):
     """A file could not be opened, read or written."""
 
 
-class SingularError(Error, torch.linalg.LinAlgError):
-    """A matrix has no inverse, solution or factor that the model asks for."""
+class SingularError(Error, RuntimeError):
+    """A matrix has no inverse, solution or factor that the model asks for. From modules and torch.compile it is a torch.linalg.LinAlgError too."""
 
 
 class InternalError(Error):
