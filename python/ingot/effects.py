@@ -11,6 +11,8 @@ from torch._higher_order_ops.effects import with_effects
 from .overlap import NotFunctional, copied
 
 _CHECKS = {torch.ops.aten._linalg_check_errors.default}
+for _check in _CHECKS:
+    torch.fx.node.has_side_effect(_check)  # releases without tokens take a node without results for dead
 
 
 def settle(graph: torch.fx.Graph, inputs, results):
