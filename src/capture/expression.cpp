@@ -162,6 +162,7 @@ class Parser {
     }
     if (function == "Float") return number();
     std::vector<Fraction> parts;
+    const size_t begin = at_;
     while (!take(')')) {
       if (!parts.empty()) {
         expect(',');
@@ -178,10 +179,11 @@ class Parser {
       }
       parts.push_back(expression(depth + 1));
     }
-    return apply(function, parts);
+    return apply(function, parts, text_.substr(begin, at_ - begin));
   }
 
-  Fraction apply(std::string_view function, const std::vector<Fraction>& parts) {
+  // `said`: the parts' text.
+  Fraction apply(std::string_view function, const std::vector<Fraction>& parts, std::string_view said) {
     if (parts.empty()) broken();
     auto dim = [&](size_t i) { return i < parts.size() ? whole(parts[i]) : (broken(), Dim(0)); };
     if (function == "Add") {
@@ -215,10 +217,10 @@ class Parser {
       if (!power || *power < 0 || *power > 8) unsupported(function);
       Dim out = 1;
       for (int64_t i = 0; i < *power; ++i) out *= dim(0);
-      if (*power == 2) return {out, 1, dim(0)};
+      if (*power == 2 && said.find("(-") == said.npos) return {out, 1, dim(0)};  // without a negative number, sizes make no negative root
       return {out};
     }
-    // n ** 0.5 of a square, in which models find the side of a square image. Sizes are not negative, and float64 has the root of a square below 2^53.
+    // n ** 0.5 of a square, in which models find the side of a square image. float64 has the root of a square below 2^53.
     if (function == "FloatPow") {
       if (parts.size() != 2 || !parts[0].root || parts[1].bottom != 2 || !(parts[1].top == Dim(1))) unsupported(function);
       return {*parts[0].root};
