@@ -23,7 +23,8 @@ const plan::Function& function_of(const ingot_plan& plan, uint32_t function) {
 
 namespace {
 
-static_assert(static_cast<int>(Code::io) == INGOT_IO && static_cast<int>(Code::singular) == INGOT_SINGULAR && static_cast<int>(Code::unsupported) == INGOT_UNSUPPORTED && static_cast<int>(Code::format) == INGOT_FORMAT);
+static_assert(static_cast<int>(Code::io) == INGOT_IO && static_cast<int>(Code::singular) == INGOT_SINGULAR && static_cast<int>(Code::unsupported) == INGOT_UNSUPPORTED &&
+              static_cast<int>(Code::format) == INGOT_FORMAT);
 static_assert(static_cast<int>(plan::Trust::data) == INGOT_TRUST_DATA && static_cast<int>(plan::Trust::code) == INGOT_TRUST_CODE);
 static_assert(static_cast<int>(ir::DType::f64) == INGOT_FLOAT64 && static_cast<int>(ir::DType::b8) == INGOT_BOOL && static_cast<int>(ir::DType::f16) == INGOT_FLOAT16);
 
