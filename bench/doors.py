@@ -7,8 +7,8 @@
     bench/doors.py --page                                     docs/models.md, made of the lines
 
 A cell is a model by a door in a mode, a type and on a device. Its line in bench/results/doors-<machine>.jsonl has the operators that stay in torch with their reasons, segments, graphs,
-seconds to build, the error beside eager's (tests/accuracy.py), time over eager's, the date and the commit. Errors and times are without TF32; a line with `with_tf32` was measured with it, and
-is over the bound then. A later line replaces an earlier one of the same cell. Models run in worker processes with limits of time and memory: a crash is a line. Lines are written as they come,
+seconds to build, the error beside eager's (tests/accuracy.py), time over eager's, the date and the commit. Errors and times are without TF32. Lines of a GPU up to
+commit b66f0f5a were measured with it: `with_tf32` says that such an error is over the bound. A later line replaces an earlier one of the same cell. Models run in worker processes with limits of time and memory: a crash is a line. Lines are written as they come,
 so that a run that is stopped keeps what it has, and `--resume` and `--left` go on.
 """
 
