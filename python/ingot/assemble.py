@@ -22,6 +22,19 @@ from .ways import Segment, TorchGraph, of_engine
 log = logging.getLogger("ingot")
 _SIZE_CHECKS = (torch.ops.aten._assert_scalar.default, torch.ops.aten.sym_constrain_range.default, torch.ops.aten.sym_constrain_range_for_size.default)
 
+# Arithmetic on sizes, by the name of sympy's class.
+_ARITHMETIC = {
+    "Add": operator.add, "Mul": operator.mul, "Pow": operator.pow, "PowByNatural": operator.pow, "FloatPow": operator.pow, "Abs": operator.abs,
+    "FloorDiv": operator.floordiv, "CleanDiv": operator.floordiv, "IntTrueDiv": operator.truediv, "FloatTrueDiv": operator.truediv, "Mod": operator.mod, "PythonMod": operator.mod,
+    "Max": torch.sym_max, "Min": torch.sym_min, "ToFloat": torch.sym_float, "TruncToInt": math.trunc, "FloorToInt": math.floor, "CeilToInt": math.ceil,
+}  # fmt: skip
+
+
+def _is_arithmetic(e: sympy.Basic) -> bool:
+    if isinstance(e, sympy.Pow) and not e.exp.is_Integer:
+        return False
+    return isinstance(e, sympy.Symbol) or e.is_Integer or e.is_Float or type(e).__name__ in _ARITHMETIC
+
 
 class Assembled(Runnable):
     """A compiled model. engine: None if everything stays in torch. report: what runs where. options: those that a plan of the whole model would have too."""
@@ -155,7 +168,8 @@ class Shell:
         self.weights: dict[str, str] = {}     # state-dict name -> attribute of the root
         self.symbols: dict[sympy.Symbol, Node] = {}
         self.slots = {s.node: s for s in f.slots}
-        self.by_input = {s.name: s.node for s in f.slots if s.kind == "input"}
+        self.numbers = capture.numbers_as_sizes(f)
+        self.by_input = {s.name: s.node for s in f.slots if s.kind == "input" or s.node in self.numbers}
         self.by_state = {s.name: s.node for s in f.slots if s.kind == "state"}
         # An engine that is the whole model writes in place itself.
         self.in_place = engine is not None and report.whole
@@ -316,7 +330,13 @@ class Shell:
             self._learn_sizes(node, part)
 
     def _moved(self, made: Node, node: Node, device: torch.device) -> Node:
-        """The value on the engine's device."""
+        """The value on the engine's device; a number as the sizes of a tensor (see capture.py)."""
+        if node in self.numbers:
+            sizes = [made]
+            if self.numbers[node]:
+                below = self.graph.call_function(operator.neg, (made,))
+                sizes = [self.graph.call_function(torch.sym_max, (n, 0)) for n in (made, below)]
+            return self.graph.call_function(torch.ops.aten.empty.memory_format, ([*sizes, 0],), {"dtype": torch.uint8, "device": device})
         if node.meta["val"].device.type == device.type:
             return made
         return self.graph.call_function(torch.ops.aten._to_copy.default, (made,), {"device": device})
@@ -342,7 +362,7 @@ class Shell:
                 self.symbols[symbol] = self.graph.call_function(operator.floordiv, (size, of.factor)) if of.factor != 1 else size
 
     def _size(self, value: torch.SymInt):
-        """A size as nodes of arithmetic on sizes that are known at this point; None if one is not."""
+        """A size as nodes of arithmetic on sizes that are known at this point; None if one is not, or the arithmetic is none of these."""
         expression = value.node.expr
         if not expression.free_symbols <= self.symbols.keys():
             return None
@@ -350,6 +370,8 @@ class Shell:
             return self.symbols[expression]
         if expression.is_Integer:
             return int(expression)
+        if not all(map(_is_arithmetic, sympy.preorder_traversal(expression))):
+            return None
         return self._arithmetic(expression)
 
     def _arithmetic(self, e):
@@ -358,14 +380,7 @@ class Shell:
         if e.is_Integer or e.is_Float:
             return int(e) if e.is_Integer else float(e)
         parts = [self._arithmetic(a) for a in e.args]
-        if isinstance(e, sympy.Pow) and not isinstance(parts[1], int):
-            raise InputError(f"the size {e} cannot be computed")
-        name = type(e).__name__
-        function = {"Add": operator.add, "Mul": operator.mul, "Pow": operator.pow, "FloorDiv": operator.floordiv, "CleanDiv": operator.floordiv, "Mod": operator.mod,
-                    "PythonMod": operator.mod, "Max": torch.sym_max, "Min": torch.sym_min, "IntTrueDiv": operator.truediv, "FloatTrueDiv": operator.truediv,
-                    "FloatPow": operator.pow, "PowByNatural": operator.pow, "ToFloat": torch.sym_float, "TruncToInt": math.trunc, "FloorToInt": math.floor, "CeilToInt": math.ceil}.get(name)  # fmt: skip
-        if function is None:
-            raise InputError(f"the size {e} cannot be computed")
+        function = _ARITHMETIC[type(e).__name__]
         if len(parts) == 1:
             return self.graph.call_function(function, (parts[0],)) if isinstance(parts[0], Node) else function(parts[0])
         made = parts[0]

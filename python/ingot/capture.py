@@ -18,6 +18,7 @@ from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_DTYPE as _DTYPES
 from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_LAYOUT as _LAYOUTS
 from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_MEMORY_FORMAT as _MEMORY_FORMATS
 from torch.fx.node import _side_effectful_functions
+from torch.utils._sympy.functions import Max
 
 from . import _values, complex_numbers, external, plain
 from .branches import CONDITION
@@ -26,6 +27,7 @@ from .functional import order_in_memory
 from .overlap import of_memory
 from .read_numbers import READS
 from .reshapes import STRIDED
+from .sizes import linear, places
 from .strides import corrected
 
 _DTYPE_CODE = {k: int(v) for k, v in _DTYPES.items()}
@@ -71,6 +73,7 @@ class _Writer:
         self.sym_bools: dict[str, dict] = {}
         self.nodes: list[dict] = []
         self.symbols: set[sympy.Symbol] = set()
+        self.numbers: dict[sympy.Symbol, sympy.Expr] = {}  # by symbols of sizes, which are not negative
         self.unplaced: set = set()  # memories of inputs of which a call may give another part than the example
         self._expr: dict = {}
 
@@ -84,8 +87,9 @@ class _Writer:
     def expression(self, expr):
         text = self._expr.get(expr)
         if text is None:
-            self.symbols |= expr.free_symbols
-            text = self._expr[expr] = {"expr_str": sympy.srepr(expr), "hint": None}
+            made = expr.xreplace(self.numbers).replace(sympy.Abs, lambda e: Max(e, -e))
+            self.symbols |= made.free_symbols
+            text = self._expr[expr] = {"expr_str": sympy.srepr(made), "hint": None}
         return text
 
     def tensor(self, name: str, meta: torch.Tensor):
@@ -102,6 +106,18 @@ class _Writer:
                 "storage_offset": {"as_int": 0},
                 "layout": _LAYOUT_CODE[meta.layout],
             }
+        return {"name": name}
+
+    def number(self, name: str, symbol: sympy.Symbol, negative: bool, device: torch.device):
+        """A tensor of no elements whose sizes say what the number is: [n, 0]; [max(n, 0), max(-n, 0), 0] where it may be negative."""
+        if negative:
+            above, below = (sympy.Symbol(f"{symbol}_{sign}", integer=True, nonnegative=True) for sign in ("above", "below"))
+            self.numbers[symbol] = above - below
+        sizes = [self.expression(s) for s in ((above, below) if negative else (symbol,))]
+        self.tensors[name] = {
+            "dtype": _DTYPE_CODE[torch.uint8], "sizes": [*({"as_expr": s} for s in sizes), {"as_int": 0}], "requires_grad": False,
+            "device": {"type": device.type, "index": device.index}, "strides": [{"as_int": 1}] * (len(sizes) + 1), "storage_offset": {"as_int": 0}, "layout": _LAYOUT_CODE[torch.strided],
+        }  # fmt: skip
         return {"name": name}
 
     def sym_int(self, name: str, value):
@@ -266,7 +282,7 @@ class _Writer:
 
     def _inner(self, graph: torch.fx.Graph) -> dict:
         inner = _Writer(self.targets)
-        inner.symbols, inner._expr = self.symbols, self._expr
+        inner.symbols, inner.numbers, inner._expr = self.symbols, self.numbers, self._expr
         inputs = [inner.argument(n) for n in graph.nodes if n.op == "placeholder"]
         for node in graph.nodes:
             if node.op == "call_function":
@@ -430,12 +446,18 @@ def write(f, targets=()) -> Captured:
     needed = needed_nodes(f)
     writer.unplaced = {of_memory(slot.node.meta["val"]) for slot in f.slots if slot.kind == "input" and "offset" not in (slot.lies or {})}
     inputs, specs, weights, names = [], [], [], []
+    numbers = numbers_as_sizes(f)
     viewed = set()  # what stands for complex weights
     for slot in f.slots:
         node, tensor = complex_numbers.real_view(slot)
         meta = node.meta.get("val")
         if node is not slot.node:
             viewed |= {node, *node.all_input_nodes}
+        if node in numbers:
+            inputs.append({"as_tensor": writer.number(f"{node.name}_as_sizes", meta.node.expr, numbers[node], f.device)})
+            specs.append({"user_input": {"arg": inputs[-1], "name": slot.name}})
+            names.append(slot.name)
+            continue
         if slot.kind == "number":
             if isinstance(meta, torch.SymInt):
                 inputs.append({"as_sym_int": writer.sym_int(node.name, meta)})
@@ -517,6 +539,18 @@ def _elsewhere(f) -> dict[torch.fx.Node, torch.device]:
         else:
             found[node] = there
     return found
+
+
+def numbers_as_sizes(f) -> dict[torch.fx.Node, bool]:
+    """The numbers given with each call that no tensor has as a size, and whether each may be negative. An engine takes such a number as the sizes of a tensor."""
+    known = places((None, size) for s in f.slots if s.kind in ("input", "state") for size in s.node.meta["val"].shape)
+    given = {s.node: linear(s.node.meta.get("val")) for s in f.slots if s.kind == "number"}
+    return {node: _may_be_negative(f.ranges(n.symbol)) for node, n in given.items() if n is not None and n.plain and n.symbol not in known}
+
+
+def _may_be_negative(limits) -> bool:
+    least = None if limits is None else bound(limits.lower)
+    return least is None or least < 0
 
 
 def _tensors(value) -> list[torch.Tensor]:

@@ -42,6 +42,8 @@ def may_write(scope, chosen, tensors) -> bool:
     """Whether the call may write its operands. Constants are never written, parameters sometimes. Some of torch's kernels write past an `out` whose elements share memory."""
     if chosen.kind == "out" and any(n > 1 and stride == 0 for t in tensors for n, stride in zip(t.shape, t.stride())):
         return False
+    if chosen.target == "aten.im2col.out" and not all(t.is_contiguous() for t in tensors):  # torch writes it as if it were contiguous
+        return False
     owned = {s.name: s.role for s in scope.sources if s.role in ("constant", "weight")}
     for t in tensors:
         for name, role in owned.items():

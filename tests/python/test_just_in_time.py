@@ -136,7 +136,21 @@ def test_a_number_that_changes(model, options):
     compiled = Counted(window, options={"min_block_size": 1})
     for start, length in ((1, 3), (2, 5), (0, 7), (4, 2)):
         check(compiled, window, torch.randn(9, 8), start, length)
-    assert len(compiled.graphs) <= 4 and compiled.graphs[-1].report.in_engine > 0
+    assert len(compiled.graphs) <= 4 and all(g.report.in_torch == 0 for g in compiled.graphs)
+
+
+class Numbered(torch.nn.Module):
+    def forward(self, x, n):
+        return x + n, x * (n // 2), x * (n % 3), x - (3 * n + 1), x * max(n, 2), x + min(n, -1), x * abs(n), torch.full_like(x, n), torch.arange(4) + n
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("options", [None, {"torch_executed_ops": ["full_like"], "min_block_size": 1}], ids=["one engine", "full_like in torch"])
+def test_a_number_that_may_be_negative(options, dynamic):
+    compiled = Counted(Numbered(), options=options, dynamic=dynamic)
+    for n in (5, 9, -12, -3, -2, 1, 0, -7, 10**12, -(10**12)):
+        check(compiled, Numbered(), torch.randn(3, 4), n)
+    assert all(g.report.in_torch == (options is not None) for g in compiled.graphs)
 
 
 class Windowed(torch.nn.Module):
