@@ -41,12 +41,13 @@ fuzz: build ## run the fuzzers (archives, plans, graphs) under address and undef
 	@$(PYTHON) tests/fuzz/seeds.py $(ASAN) --ingot $(BUILD)/ingot
 	@cd $(ASAN) && export INGOT_LIBRARY_PATH=$$PWD/pretend INGOT_PRETEND=memory=16777216 && for f in $(FUZZERS); do ./fuzz_$${f%:*} -max_total_time=$(SECONDS) -timeout=30 -rss_limit_mb=3000 -print_final_stats=1 $${f#*:} || exit 1; done
 
-check-deep: build lint ## run at the end of a piece of work: format, unit tests under address, undefined and thread sanitizers, all emulated kernels and random programs, 60 s of each fuzzer, killed users of one cache, the site in a browser
+check-deep: build lint ## run at the end of a piece of work: format, unit tests under address, undefined and thread sanitizers, all emulated kernels, random programs and cases that a plain run samples, 60 s of each fuzzer, killed users of one cache, the site in a browser
 	@git ls-files '*.cpp' '*.h' '*.inc' | xargs clang-format-19 --dry-run -Werror
 	@cmake --preset asan >/dev/null && cmake --build $(ASAN) -j 2 && ctest --test-dir $(ASAN) --output-on-failure -j 2
 	@cmake --preset tsan >/dev/null && cmake --build build/tsan -j 2 --target test_base test_runtime test_threads && ctest --test-dir build/tsan --output-on-failure -R '^(base|runtime|threads)$$'
 	@INGOT_TEST_ALL=1 ctest --test-dir $(BUILD) --output-on-failure -j 2 -R '^(backend_cuda|backend_cuda_half|compile)$$'
 	@INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q -n 2 tests/differential
+	@INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q -n 2 -m one_in tests
 	@$(MAKE) fuzz SECONDS=60
 	@$(PYTHON) -W ignore tests/robustness/cache_kills.py --kills 200 --disk roomy,short-files
 	@INGOT_TEST_SITE=1 $(PYTHON) -m pytest -q tests/docs/test_site.py

@@ -4,6 +4,21 @@
 # executable test_NAME. In a SPLIT room, files in a folder named run/ become ingot_NAME_run, which the runtime links alone;
 # RUN_LINK and RUN_LIBRARIES are what that one needs.
 #
+# Up to eight files of a folder are compiled as one, so names in anonymous namespaces are unique within a folder. Files with options of their own stay alone.
+function(_ingot_together target)
+  if(NOT INGOT_UNITY)
+    return()
+  endif()
+  foreach(file ${ARGN})
+    get_filename_component(folder "${file}" DIRECTORY)
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    math(EXPR count_${folder} "0${count_${folder}} + 1")
+    math(EXPR part "(${count_${folder}} - 1) / 8")
+    set_source_files_properties("${file}" PROPERTIES UNITY_GROUP "${target}_${folder}_${part}")
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
+
 function(_ingot_library target)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;LIBRARIES" ${ARGN})
   if(NOT ARG_SOURCES)
@@ -13,6 +28,7 @@ function(_ingot_library target)
     add_library(${target} STATIC ${ARG_SOURCES})
     set(kind PUBLIC)
     target_compile_options(${target} PRIVATE ${INGOT_WARNINGS})
+    _ingot_together(${target} ${ARG_SOURCES})
   endif()
   target_include_directories(${target} ${kind} "${CMAKE_SOURCE_DIR}/src" "${CMAKE_SOURCE_DIR}/include")
   foreach(room ${ARG_LINK})

@@ -22,9 +22,9 @@ struct Fraction {
   std::optional<Dim> root = {};  // of a square, what is squared
 };
 
-class Parser {
+class ExpressionParser {
  public:
-  Parser(std::string_view text, const std::function<Dim(std::string_view)>& resolve) : text_(text), resolve_(resolve) {}
+  ExpressionParser(std::string_view text, const std::function<Dim(std::string_view)>& resolve) : text_(text), resolve_(resolve) {}
 
   // `holds`: whether the conditions are wanted, or their opposite.
   std::optional<std::vector<Condition>> conditions(bool holds = true, int depth = 0) {
@@ -252,7 +252,9 @@ class Parser {
 
 }  // namespace
 
-std::optional<std::vector<Condition>> parse_condition(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve) { return Parser(srepr, resolve).conditions(); }
+std::optional<std::vector<Condition>> parse_condition(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve) {
+  return ExpressionParser(srepr, resolve).conditions();
+}
 
 Dim broken(const std::vector<Condition>& conditions) {
   Dim sum = 0;
@@ -269,6 +271,6 @@ Dim broken(const std::vector<Condition>& conditions) {
   return sum;
 }
 
-Dim parse_size(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve) { return Parser(srepr, resolve).run(); }
+Dim parse_size(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve) { return ExpressionParser(srepr, resolve).run(); }
 
 }  // namespace ingot::capture

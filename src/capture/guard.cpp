@@ -22,9 +22,9 @@ struct Value {
   bool is_size() const { return conditions.empty(); }
 };
 
-class Parser {
+class GuardParser {
  public:
-  Parser(std::string_view text, const std::function<std::optional<Dim>(std::string_view)>& resolve) : text_(text), resolve_(resolve) {}
+  GuardParser(std::string_view text, const std::function<std::optional<Dim>(std::string_view)>& resolve) : text_(text), resolve_(resolve) {}
 
   std::vector<Condition> run() {
     Value v = either();
@@ -180,7 +180,7 @@ class Parser {
 
 std::optional<std::vector<Condition>> parse_guard(std::string_view text, const std::function<std::optional<Dim>(std::string_view)>& resolve) {
   try {
-    return Parser(text, resolve).run();
+    return GuardParser(text, resolve).run();
   } catch (const Unknown&) {
     return std::nullopt;
   } catch (const Error&) {  // its arithmetic overflows, or divides by zero

@@ -2,9 +2,7 @@
 
 namespace ingot::compile {
 
-using Op = SizeInstruction::Op;
-
-uint32_t SizeTable::add(Op op, uint32_t a, uint32_t b, int64_t value) {
+uint32_t SizeTable::add(SizeInstruction::Op op, uint32_t a, uint32_t b, int64_t value) {
   auto [found, made] = known_.try_emplace({op, a, b, value}, static_cast<uint32_t>(program_.code.size()));
   if (made) program_.code.push_back({op, a, b, value});
   return found->second;
@@ -20,14 +18,14 @@ SizeTable::SizeTable(SizeProgram program) : program_(std::move(program)) {
 plan::SizeRef SizeTable::ref(const ir::Dim& dim) {
   using Kind = ir::Dim::Kind;
   ir::Dim::Expression e = dim.expression();
-  if (e.kind == Kind::constant) return add(Op::constant, 0, 0, e.value);
-  if (e.kind == Kind::symbol) return add(Op::symbol, static_cast<uint32_t>(e.value), 0, 0);
-  Op op = e.kind == Kind::add        ? Op::add
-          : e.kind == Kind::mul      ? Op::mul
-          : e.kind == Kind::floordiv ? Op::floordiv
-          : e.kind == Kind::mod      ? Op::mod
-          : e.kind == Kind::min      ? Op::min
-                                     : Op::max;
+  if (e.kind == Kind::constant) return add(SizeInstruction::Op::constant, 0, 0, e.value);
+  if (e.kind == Kind::symbol) return add(SizeInstruction::Op::symbol, static_cast<uint32_t>(e.value), 0, 0);
+  SizeInstruction::Op op = e.kind == Kind::add        ? SizeInstruction::Op::add
+                           : e.kind == Kind::mul      ? SizeInstruction::Op::mul
+                           : e.kind == Kind::floordiv ? SizeInstruction::Op::floordiv
+                           : e.kind == Kind::mod      ? SizeInstruction::Op::mod
+                           : e.kind == Kind::min      ? SizeInstruction::Op::min
+                                                      : SizeInstruction::Op::max;
   uint32_t result = ref(e.parts[0]);
   for (size_t i = 1; i < e.parts.size(); ++i) result = add(op, result, ref(e.parts[i]), 0);
   return result;

@@ -8,18 +8,18 @@ namespace ingot::ir {
 
 namespace {
 
-bool letter(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_letter(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
 // Names are the user's: one that is no plain word stands in quotes, other characters than plain ones as hex.
 std::string symbol_text(const std::string& name) {
-  bool plain = !name.empty() && letter(name[0]);
-  for (char c : name) plain = plain && (letter(c) || digit(c));
+  bool plain = !name.empty() && is_letter(name[0]);
+  for (char c : name) plain = plain && (is_letter(c) || digit(c));
   if (plain) return name;
   std::string out = "'";
   for (char c : name) {
     auto u = static_cast<unsigned char>(c);
-    if (letter(c) || digit(c) || c == ' ' || c == '-' || c == '.' || u >= 0x80) {
+    if (is_letter(c) || digit(c) || c == ' ' || c == '-' || c == '.' || u >= 0x80) {
       out += c;
     } else {
       out += fmt::format("\\{:02x}", u);
@@ -126,8 +126,8 @@ class DimReader {
       Dim d = Dim::symbol(resolve_(quoted()));
       return negative ? -d : d;
     }
-    if (!at(letter)) bad("a number or a name expected");
-    while (at(letter) || at(digit)) ++at_;
+    if (!at(is_letter)) bad("a number or a name expected");
+    while (at(is_letter) || at(digit)) ++at_;
     std::string_view name = text_.substr(begin, at_ - begin);
     Dim d = take('(') ? call(name, depth) : Dim::symbol(resolve_(name));
     return negative ? -d : d;

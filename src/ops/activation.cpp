@@ -19,7 +19,7 @@ Value dropped(const Value& x, double p, bool train) {
   return x;
 }
 
-const Definition definitions[] = {
+const Definition activation_rows[] = {
     {"relu(Tensor self)", Types::numbers, [](Value x) { return relu(x); }},
     {"relu6(Tensor self)", [](Value x) { return clamp(x, Operand(0), Operand(6)); }},
     {"{sigmoid,special_expit}(Tensor self)", [](Value x) { return sigmoid(x); }},
@@ -94,6 +94,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> activation_definitions() { return definitions; }
+std::span<const Definition> activation_definitions() { return activation_rows; }
 
 }  // namespace ingot::ops

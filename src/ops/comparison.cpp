@@ -15,7 +15,7 @@ Value chosen(const Value& condition, const Operand& a, const Operand& b) {
   return select(condition, a, b);
 }
 
-const Definition definitions[] = {
+const Definition comparison_rows[] = {
     {"eq.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::common, [](Value a, Operand b) { return equal(a, b); }},
     {"{ne,ne,not_equal,not_equal}.{Tensor,Scalar,Tensor,Scalar}(Tensor self, {Tensor,Scalar,Tensor,Scalar} other)", Types::common,
      [](Value a, Operand b) { return not_equal(a, b); }},
@@ -66,6 +66,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> comparison_definitions() { return definitions; }
+std::span<const Definition> comparison_definitions() { return comparison_rows; }
 
 }  // namespace ingot::ops

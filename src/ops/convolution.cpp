@@ -304,7 +304,7 @@ Value padded_by_name(const Value& x, const Value& w, const std::optional<Value>&
   return convolution(x, w, bias, std::move(c));
 }
 
-const Definition definitions[] = {
+const Definition convolution_rows[] = {
     {"conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1)", Types::same,
      [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, int64_t groups) {
        return convolution(x, w, b, {stride, dilation, padding, padding, groups});
@@ -398,8 +398,7 @@ const Definition definitions[] = {
      [](Value x, Value w, std::optional<Value> b, Numbers padding, Numbers more, Numbers stride, Numbers dilation, int64_t groups, bool, bool) {
        return convolution(x, w, b, {stride, dilation, padding, padding, groups, true, more});
      }},
-    {"{cudnn_convolution_relu,miopen_convolution_relu}(Tensor self, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups)",
-     Types::same,
+    {"{cudnn_convolution_relu,miopen_convolution_relu}(Tensor self, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups)", Types::same,
      [](Value x, Value w, std::optional<Value> b, Numbers stride, Numbers padding, Numbers dilation, int64_t groups) {
        return relu(convolution(x, w, b, {stride, dilation, padding, padding, groups}));
      }},
@@ -414,6 +413,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> convolution_definitions() { return definitions; }
+std::span<const Definition> convolution_definitions() { return convolution_rows; }
 
 }  // namespace ingot::ops

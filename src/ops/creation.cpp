@@ -75,7 +75,7 @@ Value triangle_indices(Graph& g, int64_t rows, int64_t columns, int64_t diagonal
   return cast(concat({listed(row), listed(column)}, 0), t);
 }
 
-const Definition definitions[] = {
+const Definition creation_rows[] = {
     {"zeros(SymInt[] size, *, ScalarType? dtype=None)", [](Graph& g, Dims d, std::optional<DType> t) { return full(g, d, 0, t.value_or(DType::f32)); }},
     {"ones(SymInt[] size, *, ScalarType? dtype=None)", [](Graph& g, Dims d, std::optional<DType> t) { return full(g, d, 1, t.value_or(DType::f32)); }},
     {"full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None)", [](Graph& g, Dims d, Scalar v, std::optional<DType> t) { return full(g, d, v, t.value_or(type_of(v))); }},
@@ -115,6 +115,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> creation_definitions() { return definitions; }
+std::span<const Definition> creation_definitions() { return creation_rows; }
 
 }  // namespace ingot::ops

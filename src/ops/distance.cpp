@@ -79,7 +79,7 @@ int64_t axis_of_three(const Value& x) {
   fail(Code::unsupported, "cross without an axis of size 3");
 }
 
-const Definition definitions[] = {
+const Definition distance_rows[] = {
     {"cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None)", Types::same, [](Value a, Value b, double p, std::optional<int64_t> mode) { return cdist(a, b, p, mode); }},
     {"_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode)", Types::same, [](Value a, Value b, double p, std::optional<int64_t> mode) { return cdist(a, b, p, mode); }},
     {"_euclidean_dist(Tensor x1, Tensor x2)", Types::same, [](Value a, Value b) { return by_products(a, b); }},
@@ -103,6 +103,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> distance_definitions() { return definitions; }
+std::span<const Definition> distance_definitions() { return distance_rows; }
 
 }  // namespace ingot::ops

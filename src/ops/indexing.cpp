@@ -10,6 +10,17 @@ namespace ingot::ops {
 
 using namespace ir;
 
+Value nonzero_elements(const Value& x) {
+  const Dim n = x.numel();
+  Graph& g = x.graph();
+  Value flag = reshape(to_bool(x), {n}), so_far = scan("sum", cast(flag, DType::i64), 0);
+  const Dim count = read_size(sum(cast(flag, DType::i64), {}), n);
+  // Each goes to its place among those found; all others to one place behind, which nobody reads.
+  Value place = select(flag, so_far - 1, n);
+  Value found = scatter(full(g, {n + 1}, 0, DType::i64), {0}, {place}, 0, false, iota(g, n), "set");
+  return view(found, slice_map(found.dims(), 0, 0, count, 1));
+}
+
 namespace {
 
 // torch reads positions of these types only; others it refuses, or takes for a mask (uint8).
@@ -26,18 +37,6 @@ Value long_position(const Value& index) {
 Value same_type(const Value& x, const Value& source) {
   if (x.dtype() != source.dtype()) fail(Code::unsupported, "the tensor is {} and what is written is {}, and torch takes equal dtypes", name_of(x.dtype()), name_of(source.dtype()));
   return source;
-}
-
-// Row-major numbers of the elements that are not zero, in order: i64 [u]. The count u is read from data.
-Value nonzero_elements(const Value& x) {
-  const Dim n = x.numel();
-  Graph& g = x.graph();
-  Value flag = reshape(to_bool(x), {n}), so_far = scan("sum", cast(flag, DType::i64), 0);
-  const Dim count = read_size(sum(cast(flag, DType::i64), {}), n);
-  // Each goes to its place among those found; all others to one place behind, which nobody reads.
-  Value place = select(flag, so_far - 1, n);
-  Value found = scatter(full(g, {n + 1}, 0, DType::i64), {0}, {place}, 0, false, iota(g, n), "set");
-  return view(found, slice_map(found.dims(), 0, 0, count, 1));
 }
 
 // The index along each axis of row-major element numbers in a tensor of these sizes.
@@ -379,7 +378,7 @@ std::vector<Value> embedding_bag(const Value& table, const Value& given, const V
   return {cast(y, table.dtype()), unread, unread, unread};
 }
 
-const Definition definitions[] = {
+const Definition indexing_rows[] = {
     {"embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool "
      "include_last_offset=False)",
      Types::each, [](Value w, Value i, Value o, bool, int64_t mode, bool, std::optional<Value> f, bool last) { return embedding_bag(w, i, o, mode, f, last, std::nullopt); }},
@@ -412,11 +411,11 @@ const Definition definitions[] = {
        return columns.size() == 1 ? columns[0] : concat(std::move(columns), 1);
      }},
     {"nonzero_static(Tensor self, *, SymInt size, int fill_value=-1)", [](Value x, Dim size, int64_t fill) { return nonzero_rows(x, size, fill); }},
-    {"bincount(Tensor self, Tensor? weights=None, SymInt minlength=0)", Types::each,
-     [](Value x, std::optional<Value> weights, Dim least) { return bincount(x, weights, least); }},
+    {"bincount(Tensor self, Tensor? weights=None, SymInt minlength=0)", Types::each, [](Value x, std::optional<Value> weights, Dim least) { return bincount(x, weights, least); }},
     {"segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None)",
      Types::each,
-     [](Value x, std::string how, std::optional<Value> lengths, std::optional<Value> indices, std::optional<Value> offsets, int64_t axis, bool unsafe, std::optional<Scalar> initial) {
+     [](Value x, std::string how, std::optional<Value> lengths, std::optional<Value> indices, std::optional<Value> offsets, int64_t axis, bool unsafe,
+        std::optional<Scalar> initial) {
        if (indices) fail(Code::unsupported, "segment_reduce by indices");
        return reduced_segments(x, how, lengths, offsets, axis, unsafe, initial);
      }},
@@ -546,6 +545,6 @@ Value segment_of_each(const Value& ends, const Dim& n) {
   return scan("sum", slice(ended, 0, Dim(0), n, 1), 0);
 }
 
-std::span<const Definition> indexing_definitions() { return definitions; }
+std::span<const Definition> indexing_definitions() { return indexing_rows; }
 
 }  // namespace ingot::ops

@@ -329,7 +329,7 @@ std::vector<Value> with_states(const Value& y, const Value& sums, size_t states)
   return results;
 }
 
-const Definition definitions[] = {
+const Definition linear_rows[] = {
     {"linear(Tensor input, Tensor weight, Tensor? bias=None)", Types::same, [](Value x, Value w, std::optional<Value> b) { return linear(x, w, b); }},
     {"matmul(Tensor self, Tensor other)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
     {"mm(Tensor self, Tensor mat2)", Types::same, [](Value a, Value b) { return matmul(a, b); }},
@@ -413,6 +413,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> linear_definitions() { return definitions; }
+std::span<const Definition> linear_definitions() { return linear_rows; }
 
 }  // namespace ingot::ops

@@ -238,7 +238,7 @@ void check_errors(const Value& info, const std::string& function, bool one) {
   g.checks.push_back({number, Dim(0), Check::equal, g.current_origin, fmt::format("{}{}\n{}", one ? one_matrix : matrices, function, text)});
 }
 
-const Definition definitions[] = {
+const Definition linear_algebra_rows[] = {
     {"linalg_inv_ex(Tensor A, *, bool check_errors=False)", [](Value a, bool check) { return inv_ex(a, check); }},
     {"_linalg_det(Tensor A)", [](Value a) { return det(a); }},
     {"_linalg_slogdet(Tensor A)", [](Value a) { return slogdet(a); }},
@@ -281,6 +281,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> linear_algebra_definitions() { return definitions; }
+std::span<const Definition> linear_algebra_definitions() { return linear_algebra_rows; }
 
 }  // namespace ingot::ops

@@ -196,7 +196,7 @@ std::pair<Value, Value> multilabel_margin(const Value& given, const Value& given
 // ---- connectionist temporal classification
 
 // More steps than this make a plan whose build takes minutes.
-constexpr int64_t most_steps = 2048;
+constexpr int64_t most_ctc_steps = 2048;
 
 using Numbers = std::vector<int64_t>;
 
@@ -228,7 +228,7 @@ Value ctc(const Value& given, const Value& targets, const Value& input_lengths, 
   Graph& g = given.graph();
   const auto steps = given.dim(0).constant();
   if (!steps) fail(Code::unsupported, "_ctc_loss over a number of steps that is open");
-  if (*steps == 0 || *steps > most_steps) fail(Code::unsupported, "_ctc_loss over {} steps", *steps);
+  if (*steps == 0 || *steps > most_ctc_steps) fail(Code::unsupported, "_ctc_loss over {} steps", *steps);
   const Value times = unsqueeze(cast(input_lengths, DType::i64), 1), lengths = cast(given_target_lengths, DType::i64), ends = unsqueeze(lengths, 1);
   const Value labels = with_blanks(targets, lengths, most, blank);
   const Dims states = labels.dims();
@@ -277,7 +277,7 @@ Value ctc_loss(Value logs, const Value& targets, Value inputs, Value lengths, co
   return reduction == sum_of_all ? sum(y, {}) : alone ? reshape(y, {}) : y;
 }
 
-const Definition definitions[] = {
+const Definition loss_rows[] = {
     {"mse_loss(Tensor self, Tensor target, int reduction=1)", Types::common, [](Value a, Value b, int64_t r) { return squared_error(a, b, r); }},
     {"smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.0)", Types::common,
      [](Value a, Value b, int64_t r, double beta) { return smooth_l1(a, b, r, beta); }},
@@ -329,6 +329,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> loss_definitions() { return definitions; }
+std::span<const Definition> loss_definitions() { return loss_rows; }
 
 }  // namespace ingot::ops

@@ -148,7 +148,7 @@ std::vector<Value> with_no_statistics(const Value& y, size_t count, std::optiona
   return results;
 }
 
-const Definition definitions[] = {
+const Definition normalization_rows[] = {
     {"softmax.int(Tensor self, int dim, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return softmax(x, d, t); }},
     {"special_softmax(Tensor self, int dim, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return softmax(x, d, t); }},
     {"special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None)", [](Value x, int64_t d, std::optional<DType> t) { return log_softmax(x, d, t); }},
@@ -253,6 +253,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> normalization_definitions() { return definitions; }
+std::span<const Definition> normalization_definitions() { return normalization_rows; }
 
 }  // namespace ingot::ops

@@ -105,7 +105,7 @@ Value logaddexp2(const Value& a, const Value& b) {
   return select(equal(a, b) & ir::map(Op::is_inf, {m}), m, m + log1p(exp2(-abs(a - b))) / M_LN2);
 }
 
-const Definition definitions[] = {
+const Definition pointwise_rows[] = {
     {"add.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other, *, Scalar alpha=1)", Types::common, [](Value a, Operand b, Scalar alpha) { return a + scaled_operand(b, alpha); }},
     {"sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)", Types::numbers, [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
     {"sub.Scalar(Tensor self, Scalar other, Scalar alpha=1)", Types::numbers, [](Value a, Operand b, Scalar alpha) { return a - scaled_operand(b, alpha); }},
@@ -255,6 +255,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> pointwise_definitions() { return definitions; }
+std::span<const Definition> pointwise_definitions() { return pointwise_rows; }
 
 }  // namespace ingot::ops

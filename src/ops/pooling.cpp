@@ -293,7 +293,7 @@ Value max_unpool(const Value& x, const Value& indices, const Dims& sizes) {
   return reshape(scatter_along(full(x.graph(), all, 0, x.dtype()), static_cast<Axis>(lead.size()), reshape(indices, flat), reshape(x, flat), "set"), dims);
 }
 
-const Definition definitions[] = {
+const Definition pooling_rows[] = {
     {"max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False)", Types::only_floats,
      [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool(x, 1, k, s, p, d, up); }},
     {"max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False)", Types::numbers,
@@ -323,6 +323,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> pooling_definitions() { return definitions; }
+std::span<const Definition> pooling_definitions() { return pooling_rows; }
 
 }  // namespace ingot::ops

@@ -151,7 +151,7 @@ Values one_direction(const Value& given, Values weights, const Value& hidden, co
   return {batch_first ? transpose(y, 0, 1) : y, unsqueeze(state[0], 0), state.size() > 1 ? unsqueeze(state[1], 0) : full(x.graph(), {Dim(0)}, 0, x.dtype()), unread(x)};
 }
 
-const Definition definitions[] = {
+const Definition recurrent_rows[] = {
     {"lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first)", Types::same,
      [](Value x, Values hx, Values params, bool biases, int64_t layers, double dropout, bool train, bool bidirectional, bool batch_first) {
        if (hx.size() != 2) fail(Code::invalid_input, "lstm: {} first states", hx.size());
@@ -190,20 +190,18 @@ const Definition definitions[] = {
      }},
     {"_thnn_fused_gru_cell(Tensor input_gates, Tensor hidden_gates, Tensor hx, Tensor? input_bias=None, Tensor? hidden_bias=None)", Types::same,
      [](Value input, Value hidden, Value before, Bias b, Bias c) { return std::pair(gru_of_gates(with_bias(input, b), with_bias(hidden, c), before), unread(input)); }},
-    {"_cudnn_rnn(Tensor input, Tensor[] weight, int weight_stride0, Tensor? weight_buf, Tensor hx, Tensor? cx, int mode, SymInt hidden_size, SymInt proj_size, int num_layers, bool "
+    {"_cudnn_rnn(Tensor input, Tensor[] weight, int weight_stride0, Tensor? weight_buf, Tensor hx, Tensor? cx, int mode, SymInt hidden_size, SymInt proj_size, int num_layers, "
+     "bool "
      "batch_first, float dropout, bool train, bool bidirectional, SymInt[] batch_sizes, Tensor? dropout_state)",
      Types::each,
      [](Value x, Values weights, int64_t each, Bias, Value h, Bias c, int64_t mode, Dim, Dim projection, int64_t layers, bool batch_first, double dropout, bool train,
-        bool bidirectional, Dims batch_sizes, Bias) {
-       return library_layers(x, weights, each, h, c, mode, !(projection == Dim(0)), batch_sizes, {false, layers, dropout, train, bidirectional, batch_first});
-     }},
+        bool bidirectional, Dims batch_sizes,
+        Bias) { return library_layers(x, weights, each, h, c, mode, !(projection == Dim(0)), batch_sizes, {false, layers, dropout, train, bidirectional, batch_first}); }},
     {"miopen_rnn(Tensor input, Tensor[] weight, int weight_stride0, Tensor hx, Tensor? cx, int mode, int hidden_size, int num_layers, bool batch_first, float dropout, bool train, "
      "bool bidirectional, int[] batch_sizes, Tensor? dropout_state)",
      Types::each,
      [](Value x, Values weights, int64_t each, Value h, Bias c, int64_t mode, int64_t, int64_t layers, bool batch_first, double dropout, bool train, bool bidirectional,
-        Dims batch_sizes, Bias) {
-       return library_layers(x, weights, each, h, c, mode, false, batch_sizes, {false, layers, dropout, train, bidirectional, batch_first});
-     }},
+        Dims batch_sizes, Bias) { return library_layers(x, weights, each, h, c, mode, false, batch_sizes, {false, layers, dropout, train, bidirectional, batch_first}); }},
     {"mkldnn_rnn_layer(Tensor input, Tensor weight0, Tensor weight1, Tensor weight2, Tensor weight3, Tensor hx_, Tensor cx_, bool reverse, int[] batch_sizes, int mode, int "
      "hidden_size, int num_layers, bool has_biases, bool bidirectional, bool batch_first, bool train)",
      Types::same,
@@ -216,6 +214,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> recurrent_definitions() { return definitions; }
+std::span<const Definition> recurrent_definitions() { return recurrent_rows; }
 
 }  // namespace ingot::ops

@@ -184,7 +184,8 @@ std::pair<Value, Value> mode(const Value& x, int64_t dim, bool keepdim) {
   if (x.dim(axis) == Dim(0)) fail(Code::unsupported, "the mode of no elements");
   const auto [values, indices] = sort(x, axis, false, true);
   const Value place = ir::index(x.graph(), x.dims(), axis);
-  const Value differs = not_equal(view(values, slice_map(values.dims(), axis, 1, x.dim(axis) - Dim(1), 1)), view(values, slice_map(values.dims(), axis, 0, x.dim(axis) - Dim(1), 1)));
+  const Value differs =
+      not_equal(view(values, slice_map(values.dims(), axis, 1, x.dim(axis) - Dim(1), 1)), view(values, slice_map(values.dims(), axis, 0, x.dim(axis) - Dim(1), 1)));
   Dims before(x.dims().size(), Dim(0)), after = before;
   before[static_cast<size_t>(axis)] = 1;
   const Value begins = scan("max", select(pad(differs, before, after, true), place, 0), axis);
@@ -260,7 +261,7 @@ Value histc(const Value& x, int64_t bins, const Scalar& min, const Scalar& max) 
   return cast(view(counts, slice_map(counts.dims(), 0, 0, bins, 1)), x.dtype());
 }
 
-const Definition definitions[] = {
+const Definition reduction_rows[] = {
     {"renorm(Tensor self, Scalar p, int dim, Scalar maxnorm)", [](Value x, Scalar p, int64_t d, Scalar most) { return renorm(x, p.to_double(), d, most.to_double()); }},
     {"sum(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return summed(x, {}, false, t); }},
     {"prims::sum(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None)",
@@ -379,6 +380,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> reduction_definitions() { return definitions; }
+std::span<const Definition> reduction_definitions() { return reduction_rows; }
 
 }  // namespace ingot::ops

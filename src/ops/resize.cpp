@@ -389,7 +389,7 @@ Value channel_shuffle(const Value& x, const Dim& groups) {
   return reshape(transpose(reshape(x, split), 1, 2), x.dims());
 }
 
-const Definition definitions[] = {
+const Definition resize_rows[] = {
     {"upsample_nearest{1d,2d,3d}.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors)", [](Value x, Sizes s, Given f) { return nearest_to(x, s, f, false); }},
     {"_upsample_nearest_exact{1d,2d,3d}.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors)", [](Value x, Sizes s, Given f) { return nearest_to(x, s, f, true); }},
     {"upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None)", [](Value x, Dims s, Factor w) { return nearest(x, {w}, s, false); }},
@@ -436,6 +436,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> resize_definitions() { return definitions; }
+std::span<const Definition> resize_definitions() { return resize_rows; }
 
 }  // namespace ingot::ops

@@ -440,7 +440,7 @@ AffineMap slice_of(const Value& x, int64_t dim, std::optional<Dim> start, std::o
   return x.graph().producer(s.id()).attributes.map("map");
 }
 
-const Definition definitions[] = {
+const Definition shape_rows[] = {
     {"{view,view_copy}(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
     {"_unsafe_view(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
     {"reshape(Tensor self, SymInt[] shape)", [](Value x, Dims d) { return reshape(x, d); }},
@@ -609,6 +609,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> shape_definitions() { return definitions; }
+std::span<const Definition> shape_definitions() { return shape_rows; }
 
 }  // namespace ingot::ops

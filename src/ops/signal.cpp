@@ -42,7 +42,7 @@ Value kaiser(Graph& g, int64_t length, bool periodic, double beta, std::optional
   });
 }
 
-const Definition definitions[] = {
+const Definition signal_rows[] = {
     {"bartlett_window(int window_length, *, ScalarType? dtype=None)", [](Graph& g, int64_t n, std::optional<DType> t) { return bartlett(g, n, true, t); }},
     {"bartlett_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None)",
      [](Graph& g, int64_t n, bool periodic, std::optional<DType> t) { return bartlett(g, n, periodic, t); }},
@@ -68,6 +68,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> signal_definitions() { return definitions; }
+std::span<const Definition> signal_definitions() { return signal_rows; }
 
 }  // namespace ingot::ops

@@ -331,7 +331,7 @@ Value chebyshev_polynomial(const Value& x, const Scalar& degree, First first, bo
       x, degree, [&](const Value& v) { return first(at(v)); }, [&](const Value& v, const Value& here, const Value& before, double) { return at(v) * 2.0 * here - before; });
 }
 
-const Definition definitions[] = {
+const Definition special_rows[] = {
     {"{i0,special_i0}(Tensor self)", [](Value x) { return of_one(x, i0); }},
     {"special_i1(Tensor self)", [](Value x) { return of_one(x, i1); }},
     {"special_modified_bessel_i0(Tensor self)", [](Value x) { return of_wide(x, i0); }},
@@ -395,6 +395,6 @@ const Definition definitions[] = {
 
 Value bessel_i0(const Value& x) { return i0(x); }
 
-std::span<const Definition> special_definitions() { return definitions; }
+std::span<const Definition> special_definitions() { return special_rows; }
 
 }  // namespace ingot::ops

@@ -110,7 +110,7 @@ Value grouped_mm(const Value& a, const Value& b, const std::optional<Value>& end
   fail(Code::unsupported, "_grouped_mm of groups along the inner axis");
 }
 
-const Definition definitions[] = {
+const Definition transformer_rows[] = {
     {"_transformer_encoder_layer_fwd(Tensor src, int embed_dim, int num_heads, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, bool use_gelu, bool "
      "norm_first, float eps, Tensor norm_weight_1, Tensor norm_bias_1, Tensor norm_weight_2, Tensor norm_bias_2, Tensor ffn_weight_1, Tensor ffn_bias_1, Tensor ffn_weight_2, "
      "Tensor ffn_bias_2, Tensor? mask=None, int? mask_type=None)",
@@ -137,6 +137,6 @@ const Definition definitions[] = {
 
 }  // namespace
 
-std::span<const Definition> transformer_definitions() { return definitions; }
+std::span<const Definition> transformer_definitions() { return transformer_rows; }
 
 }  // namespace ingot::ops

@@ -77,6 +77,7 @@ def compile_open(module, inputs, open_on_gpu, dynamic_shapes):
 @PLACES
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("name", architectures.SMALL)
+@pytest.mark.one_in(2)
 def test_small(name, dynamic, device, dtype):
     family = architectures.SMALL[name]
     module = family().to(device, dtype)
@@ -90,6 +91,7 @@ def test_small(name, dynamic, device, dtype):
 
 @PLACES
 @pytest.mark.parametrize("name", architectures.SMALL)
+@pytest.mark.one_in(3)
 def test_torch_compile(name, device, dtype):
     family = architectures.SMALL[name]
     module = family().to(device, dtype)
@@ -120,6 +122,7 @@ KINDS = [(name, dynamic) for name in architectures.SMALL_IMAGES for dynamic in S
 
 @PLACES
 @pytest.mark.parametrize("name, dynamic", KINDS, ids=[f"{name}-{dynamic or 'static'}" for name, dynamic in KINDS])
+@pytest.mark.one_in(2)
 def test_small_images(name, dynamic, device, dtype):
     module = architectures.SMALL_IMAGES[name]().to(device, dtype)
     ranges = dict(zip(("min_shape", "opt_shape", "max_shape"), OPEN[dynamic])) if dynamic else {"shape": (2, 3, 32, 32)}
@@ -134,6 +137,7 @@ def test_small_images(name, dynamic, device, dtype):
 
 @PLACES
 @pytest.mark.parametrize("name", architectures.SMALL_IMAGES)
+@pytest.mark.one_in(2)
 def test_torch_compile_images(name, device, dtype):
     module = architectures.SMALL_IMAGES[name]().to(device, dtype)
     torch._dynamo.reset()

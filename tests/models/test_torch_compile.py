@@ -220,6 +220,7 @@ def check_calls(family, compiled, model, sizes):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.one_in(3)
 def test_second_size(name):
     """The first call compiles for its sizes only. At the second, Dynamo makes differing sizes dynamic, which is slow, so a plain run tests two families."""
     family = FAMILIES[name]
@@ -297,6 +298,7 @@ def axes(family, inputs):
 
 @pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=everything)], ids=["static", "dynamic"])
 @pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.one_in(2)
 def test_ahead_of_time(name, dynamic):
     family = FAMILIES[name]
     model = family.model()

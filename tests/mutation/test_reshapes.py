@@ -113,6 +113,7 @@ def equals_eager(forward, call, given):
 @pytest.mark.parametrize("way", ["compile", "file"])
 @pytest.mark.parametrize("example, other", [(ROWS, COLUMNS), (COLUMNS, ROWS)], ids=["rows", "columns"])
 @pytest.mark.parametrize("forward", HANG, ids=lambda f: f.__name__)
+@pytest.mark.one_in(3)
 def test_other_layout_is_refused(forward, example, other, way, tmp_path):
     call = made(forward, example.clone(), way, tmp_path / "model.ingot")
     equals_eager(forward, call, example)
@@ -124,6 +125,7 @@ def test_other_layout_is_refused(forward, example, other, way, tmp_path):
 
 @pytest.mark.parametrize("way", ["compile", "file"])
 @pytest.mark.parametrize("forward", FREE, ids=lambda f: f.__name__)
+@pytest.mark.one_in(3)
 def test_layouts_that_nobody_can_tell_apart(forward, way, tmp_path):
     call = made(forward, ROWS.clone(), way, tmp_path / "model.ingot")
     for given in (ROWS, COLUMNS):

@@ -16,7 +16,7 @@ import ingot
 from ingot import backend, composites
 
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"
-EVERY = 1 if ALL else 4  # one in so many operators
+EVERY = 1 if ALL else 8  # one in so many operators
 
 
 class Sample(torch.nn.Module):

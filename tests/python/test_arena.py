@@ -44,6 +44,7 @@ def wide():
 
 
 @pytest.mark.parametrize("arena", ["session", "call"])
+@pytest.mark.one_in(2)
 def test_memory_between_calls(arena):
     # In a separate process, because memory that other tests freed would hide new allocations.
     done = subprocess.run([sys.executable, "-c", MEASURE, arena], capture_output=True, text=True)

@@ -70,6 +70,7 @@ OPEN = {
 
 @pytest.mark.parametrize("name", OPEN)
 @pytest.mark.parametrize("way", ["compile", "torch.compile"])
+@pytest.mark.one_in(3)
 def test_open_sizes(name, way):
     program = module(lambda x: OPEN[name](x) * 2)
     given = [torch.randn(3, 5), torch.randn(4, 7), torch.randn(8, 9)]

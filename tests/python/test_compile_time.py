@@ -21,6 +21,7 @@ RUNS = 9  # at most
 
 
 @pytest.mark.parametrize("shape", ["chain", "tree", "ladder", "squares", "segments", "linears"])
+@pytest.mark.one_in(3)
 def test_time_grows_linearly(shape):
     """Four times the nodes in less than twelve times the seconds: other programs want the cores too. Were all of it quadratic, it would be sixteen."""
     compile_time.compile_graph(shape, 100)  # warm up: work that is done once per process

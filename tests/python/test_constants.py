@@ -95,6 +95,7 @@ def check(model, call, inputs):
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("kind", MODELS, ids=lambda m: m.__name__)
+@pytest.mark.one_in(3)
 def test_no_further_from_exact_than_eager(kind, dynamic):
     torch.manual_seed(1)
     model = kind().eval()

@@ -43,6 +43,7 @@ def same(module, x):
 
 
 @pytest.mark.parametrize("make, arguments", [(linears, ()), (attention, (1,)), (attention, (2,)), (attention, (19,))], ids=["linears", "one", "two", "nineteen"])
+@pytest.mark.one_in(3)
 def test_batch(make, arguments):
     module, x = make(*arguments)
     assert all(same(compiled(module, x, deterministic="batch"), x))
@@ -75,6 +76,7 @@ INNERMOST = {
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("name", INNERMOST)
+@pytest.mark.one_in(4)
 def test_batch_innermost(name, dtype):
     function, shape = INNERMOST[name]
     torch.manual_seed(0)

@@ -69,6 +69,7 @@ def test_exported(question, torch_runs):
 
 @pytest.mark.parametrize("question", ["product", "check", "square"])
 @pytest.mark.parametrize("form", ["decomposed", "from a file", "asserts", "retraced", "module"])
+@pytest.mark.one_in(3)
 def test_forms(question, form, tmp_path):
     program = exported(question, prefer_deferred_runtime_asserts_over_guards=form == "asserts")
     if form == "decomposed":

@@ -62,6 +62,7 @@ def just_in_time(model, inputs):
 
 @pytest.mark.parametrize("way", [ahead, by_program, just_in_time])
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.one_in(5)
 def test_forms(form, way):
     model = Attention(**FORMS[form]).eval()
     inputs = tuple(torch.randn(2, 4, LENGTH, 16) for _ in range(3))
@@ -75,6 +76,7 @@ def test_forms(form, way):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.one_in(3)
 def test_shared_heads_and_the_sums_of_rows(dtype, tmp_path):
     model = Attention(FORMS["soft cap"]["score"], FORMS["window, and rows without a key"]["mask"], enable_gqa=True, return_lse=True).eval()
     inputs = [torch.randn(2, heads, LENGTH, 16, dtype=dtype) for heads in (4, 2, 2)]

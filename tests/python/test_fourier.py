@@ -40,6 +40,7 @@ LENGTHS = [1, 2, 3, 8, 61, 64, 65, 67, 100, 251, 400, 512, 1021, 1018, 1025, 400
 
 
 @pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.one_in(5)
 def test_lengths(n):
     """One product, two, an odd length, a prime one."""
 
@@ -128,6 +129,7 @@ MODELS = {
 
 @pytest.mark.parametrize("door", ["static", "open", "torch.compile", "torch.compile, open"])
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.one_in(5)
 def test_models_are_one_engine(name, door):
     model, x = MODELS[name]().eval(), torch.randn(4, 32000)
     if door.startswith("torch.compile"):
@@ -165,6 +167,7 @@ def test_complex_weights_are_followed():
 
 
 @pytest.mark.parametrize("decomposed", [False, True])
+@pytest.mark.one_in(2)
 def test_files(tmp_path, decomposed):
     """A program in a file, and the same that torch has written out of others, are one engine, which is saved."""
     model, x = SpectralConvolution(), torch.randn(2, 32000)

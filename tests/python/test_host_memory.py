@@ -29,6 +29,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.one_in(3)
 def test_the_peak_of_a_build(kind):
     """The model has some 220 MB of weights, so that torch.export's own memory is small beside them."""
     model, shape = MODELS[kind]

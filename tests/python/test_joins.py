@@ -130,6 +130,7 @@ class Skips(torch.nn.Module):
 
 @pytest.mark.parametrize("model", [Dense(), Dense(growth=3), Split(), Skips(), Skips(2)], ids=["dense", "dense, odd", "split", "skips", "skips, odd"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.one_in(4)
 def test_features_that_are_joined_again(model, dtype):
     model = copy.deepcopy(model).to(dtype).eval()
     exact = copy.deepcopy(model).double()

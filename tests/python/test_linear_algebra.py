@@ -103,6 +103,7 @@ def compare(function, results, a, b):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.one_in(5)
 def test_beside_eager(name, way):
     for n, dtype in ((3, torch.float32), (4, torch.float64), (16, torch.float32)):
         a, b = matrices((2, 40), n, dtype)
@@ -113,6 +114,7 @@ def test_beside_eager(name, way):
 
 
 @pytest.mark.parametrize("name", ["inv_ex", "slogdet", "solve_ex", "cholesky", "solve_triangular", "lu", "lu_solve", "householder_product", "qr"])
+@pytest.mark.one_in(3)
 def test_sizes(name):
     for n in (1, 2, 5, 8, 9, 31, 32):
         a, b = matrices((9,), n)
@@ -124,6 +126,7 @@ def test_sizes(name):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["inv", "det", "solve", "cholesky", "lu", "lu_solve", "ormqr", "qr"])
+@pytest.mark.one_in(4)
 def test_batches(name, way):
     """Batches of several sizes by one engine: none, one, and what does not fill a vector."""
     function = FUNCTIONS[name]
@@ -141,6 +144,7 @@ def test_batches(name, way):
 
 
 @pytest.mark.parametrize("name", ["inv_ex", "det", "solve_ex", "solve_triangular", "lu_factor_ex, wide", "lu_solve", "ormqr", "qr"])
+@pytest.mark.one_in(4)
 def test_layouts(name):
     function = FUNCTIONS[name]
     a, b = (triangles(name, x) if x.shape[-1] == x.shape[-2] else x for x in matrices((3, 4), 5))
@@ -173,6 +177,7 @@ def test_batches_that_broadcast(way):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["inv", "solve", "cholesky", "lu_factor"])
+@pytest.mark.one_in(3)
 def test_the_errors_are_eager_s(name, way):
     """The engine raises what eager raises, wherever the singular matrix is."""
     function = (lambda a, b: torch.linalg.cholesky(a)) if name == "cholesky" else FUNCTIONS[name]

@@ -295,6 +295,7 @@ NESTED = {
 
 
 @pytest.mark.parametrize("way", NESTED)
+@pytest.mark.one_in(4)
 def test_nesting(pair, way):
     torch._dynamo.reset()
     with torch.no_grad():
@@ -316,6 +317,7 @@ def test_nesting(pair, way):
             torch.testing.assert_close(found, eager(X), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.one_in(5)
 def test_a_program_of_another_process_is_refused(pair, tmp_path):
     """An exported graph names an engine of this process by number. In another process an engine with that number is not run."""
     if pair.kind == "all in torch":  # it names no engine
@@ -538,6 +540,7 @@ class Looks(torch.nn.Module):
 
 
 @pytest.mark.parametrize("way", ["compiled", ".ingot", ".pt2", "torch.compile"])
+@pytest.mark.one_in(2)
 def test_writes_are_counted(way, tmp_path):
     """Writes are counted as in eager: for autograd, and for other compiled modules that have the tensor as a weight."""
     table = torch.randn(8, 8)

@@ -50,6 +50,7 @@ def test_norms_of_groups(dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("axes", [1, 2, 3])
 @pytest.mark.parametrize("opens", [False, True])
+@pytest.mark.one_in(6)
 def test_norms_of_channels_last(axes, opens, dtype):
     """Sums over places where the channels are neighbours in memory, behind a convolution; of few places and many, for fixed and open sizes, on one thread and two."""
     nn = torch.nn

@@ -34,7 +34,7 @@ def test_a_number_that_varies(tmp_path):
         for call in (compiled, ingot.load(tmp_path / "model.pt2")):
             for got, eager in zip(call(x, n), model(x, n)):
                 assert got.shape == eager.shape and torch.allclose(got, eager, atol=1e-6)
-    assert {n["target"] for n in compiled.report.nodes if n["segment"] is None} == {"aten.mul.Tensor"}  # engines take tensors alone
+    assert not [n for n in compiled.report.nodes if n["segment"] is None]
     for bad, message in (
         (2.0, "input 'n' is of type float, but the model takes an int there"),
         (-4, "input 'n' is -4, outside the range 0.. the model was compiled for\n  remedy: compile with a wider range for this number"),

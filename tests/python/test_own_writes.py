@@ -112,6 +112,7 @@ def memories(results):
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("function", [chain, of_itself, read_between, broadcast, turned, dropped_by_nothing, all_columns, view_before, widened, of_an_input, part, copied, split], ids=lambda f: f.__name__)
+@pytest.mark.one_in(4)
 def test_writes(function, is_open, monkeypatch):
     again = []
     monkeypatch.setattr(functional, "_functionalised", lambda program, casts, real=functional._functionalised: (again.append(program), real(program, casts))[1])

@@ -157,6 +157,7 @@ def test_replaced_weights_reach_both_sides(model):
 
 
 @pytest.mark.parametrize("start", range(10 if ALL else 2))
+@pytest.mark.one_in(2)
 def test_random_cuts(start):
     """20 cuts of MiniLM at one node each, and at three nodes each: as accurate as the uncut model, at most one segment more a node."""
     from accuracy import assert_accurate

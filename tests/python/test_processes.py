@@ -96,6 +96,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.one_in(3)
 def test_with_torch(files, way):
     """Torch's threads are not there in a child: it computes on one, and so do torch's operators."""
     run(CHILD + MODEL + WAYS[way] + """
@@ -169,6 +170,7 @@ def has(compiled, queue):
 
 
 @pytest.mark.parametrize("way", ["fork", "forkserver", "spawn"])
+@pytest.mark.one_in(3)
 def test_workers(files, tmp_path, way):
     program = tmp_path / "program.py"
     program.write_text(WORKERS + """

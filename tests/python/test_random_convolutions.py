@@ -61,6 +61,7 @@ def test_fixed(seed):
 
 
 @pytest.mark.parametrize("seed", range(100, 130))
+@pytest.mark.one_in(4)
 def test_open(seed):
     model, least, most = random_problem(seed)
     compiled = ingot.compile(model, inputs=[ingot.Input(min_shape=least, opt_shape=most, max_shape=most)], fallback="error")
@@ -163,6 +164,7 @@ def test_one_plane_outside(depth):
     (nn.Conv2d(12, 64, 3, 3, 1, bias=False), (21, 60)),
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.one_in(4)
 def test_lines(layer, size, dtype):
     """Images that lie as [N, C, ...], whose results are some elements apart or fill vectors along columns better, alone and before another layer."""
     last = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[len(size) - 1](layer.out_channels, 5, 1)

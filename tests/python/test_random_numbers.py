@@ -68,6 +68,7 @@ MOMENTS = {  # a function, the mean and the deviation of its numbers, their boun
 
 
 @pytest.mark.parametrize("name", MOMENTS)
+@pytest.mark.one_in(3)
 def test_numbers_of_an_engine(name):
     function, mean, deviation, low, high = MOMENTS[name]
     x = torch.ones(300, 401)

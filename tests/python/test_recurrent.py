@@ -45,6 +45,7 @@ def compared(layer, inputs, module=None, **options):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.one_in(3)
 def test_layers(kind, form):
     torch.manual_seed(0)
     make, options = LAYERS[kind]
@@ -58,6 +59,7 @@ CELLS = {"lstm": (torch.nn.LSTMCell, {}), "gru": (torch.nn.GRUCell, {}), "tanh":
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("kind", CELLS)
+@pytest.mark.one_in(3)
 def test_cells(kind, bias):
     """One step, with a state of the caller's or none; an open batch."""
     torch.manual_seed(0)
@@ -106,6 +108,7 @@ def test_changed_weights():
 
 
 @pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.one_in(3)
 def test_under_torch_compile(kind):
     torch.manual_seed(4)
     make, options = LAYERS[kind]

@@ -148,6 +148,7 @@ def inputs(rows, count=3):
 
 
 @pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.one_in(3)
 def test_ahead_of_time(kind, tmp_path):
     """Dynamic sizes: one engine, saved, loaded, and in a separate session."""
     model = kind().eval()
@@ -172,6 +173,7 @@ def test_ahead_of_time(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.one_in(3)
 def test_torch_compile(kind):
     torch.compiler.reset()
     model = kind().eval()

@@ -60,6 +60,7 @@ def test_integers(dtype, n):
 
 
 @pytest.mark.parametrize("to", [*INTEGERS, torch.bool, torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.one_in(3)
 def test_conversions(to):
     """Between all types, also at a distance, from one element and in a longer computation."""
     for given in [*INTEGERS, torch.bool, torch.float16, torch.float32, torch.float64]:
@@ -93,6 +94,7 @@ ROWS = {
 
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("length", [2, 3, 12, 13, 49, 64, 127, 1000, 1025])
+@pytest.mark.one_in(5)
 def test_rows(name, length):
     """Several short rows are computed at once. A row's values do not depend on the number of rows, which fills no group of them."""
     f = ROWS[name]
@@ -133,6 +135,7 @@ def test_unequal_windows_between_convolutions(to):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.one_in(3)
 def test_small_products(dtype):
     """Thousands of products of small matrices, contiguous or not."""
     for m, k, n in [(4, 4, 4), (2, 3, 5), (16, 16, 16), (1, 7, 9), (5, 1, 16), (17, 4, 4)]:

@@ -19,6 +19,7 @@ class Lines(torch.nn.Module):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int64, torch.int32], ids=str)
 @pytest.mark.parametrize("n", [2, 3, 16, 33, 100, 128, 129])
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.one_in(4)
 def test_lines(n, dtype, dynamic):
     torch.manual_seed(n)
     # Numbers that all types hold, also their products: every result is exact.

@@ -73,6 +73,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.one_in(4)
 def test_program(name, tmp_path):
     model = Model(PROGRAMS[name]).eval()
     exact = copy.deepcopy(model).double()
@@ -103,6 +104,7 @@ def test_weights_of_products_stay_packed(program, packs):
 
 
 @pytest.mark.parametrize("name, static, dynamic", [("bert", (15, 22), (15, 20)), ("gpt2", (15, 8), (15, 8)), ("llama", (19, 21), (22, 18))])
+@pytest.mark.one_in(3)
 def test_nothing_of_plain_models_leaves_prepare(name, static, dynamic):
     ranges = dict(min_shape=(1, 1), opt_shape=(2, 16), max_shape=(8, 64), dtype=torch.int64, shared_dims={0: "B", 1: "S"})
     module = architectures.SMALL[name]()

@@ -449,6 +449,7 @@ WIDE = {
 
 @pytest.mark.parametrize("example", [8, 9])
 @pytest.mark.parametrize("name", WIDE)
+@pytest.mark.one_in(3)
 def test_a_range_is_not_narrowed_to_the_remainder_of_the_example(name, example, caplog, monkeypatch):
     """torch cannot prove its guards for every size of the range, and then proposes only sizes with the example's remainder. Each guard holds for all of them."""
     model, export, calls = type("Model", (torch.nn.Module,), {"forward": lambda self, x: WIDE[name](x)})(), torch.export.export, []

@@ -219,6 +219,7 @@ def test_fixed_sizes(number, way):
 
 @pytest.mark.parametrize("way", ["compile", "torch.compile"])
 @pytest.mark.parametrize("number", range(MODELS))
+@pytest.mark.one_in(4)
 def test_a_dynamic_size(number, way):
     """Axis `at` has 3 to 7 elements, the others have fixed sizes."""
     at, rest = [(0, (2, 1)), (1, (2, 4)), (2, (1, 6)), (0, (1, 3)), (1, (8, 1))][number % 5]

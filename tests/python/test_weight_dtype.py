@@ -106,6 +106,7 @@ def bert(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("make", [llama, bert])
 @pytest.mark.parametrize("length", [1, 9])
+@pytest.mark.one_in(4)
 def test_models_of_transformers(make, dtype, length):
     check(make(dtype), [torch.randint(0, 120, (2, length))], depth=1000)
 

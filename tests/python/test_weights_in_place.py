@@ -206,6 +206,7 @@ def test_other_tensors(model, options, change):
 
 @pytest.mark.parametrize("format, ending", [("ingot", "ingot"), ("exported_program", "pt2"), ("aot_inductor", "pt2")])
 @pytest.mark.parametrize("change", ["in place", "replaced"])
+@pytest.mark.one_in(3)
 def test_the_next_file_has_them(model, format, ending, change, tmp_path):
     compiled = ingot.compile(model, inputs=[IDS])
     before = compiled(IDS)

@@ -72,6 +72,7 @@ class Windows(torch.nn.Module):
     [(0, 8, False, torch.float32), (2, 8, False, torch.float32), (2, 10, True, torch.float32), (0, 10, True, torch.float16), (2, 8, False, torch.float16)],
     ids=str,
 )
+@pytest.mark.one_in(3)
 def test_windows(shift, side, fused, dtype):
     model = Windows(shift=shift, fused=fused).to(dtype).eval()
     exact = copy.deepcopy(model).double()

@@ -114,6 +114,15 @@ class TestTensor {
   std::vector<std::byte> bytes_;
 };
 
+// Integers of -3 to 3, each by its place: sums of their products are exact.
+inline void fill_with_integers(TestTensor& t, uint32_t seed) {
+  t.each([&](const std::vector<int64_t>& at) {
+    uint32_t h = seed;
+    for (size_t d = 0; d < at.size(); ++d) h = (h ^ static_cast<uint32_t>(t.strides[d] == 0 ? 0 : at[d])) * 2654435761u + 40503u, h ^= h >> 15;
+    t.put(at, static_cast<double>(h % 7) - 3);
+  });
+}
+
 // Three threads.
 inline Workers& three() {
   static std::unique_ptr<Workers> pool = make_pool(3);

@@ -398,7 +398,7 @@ TEST(cuda_launches_emulated, run_like_the_cpu) {
       {"scatter_along", {kernels::load_scatter_along, kernels::scatter_along_cuda_launches}},
       {"small_matrix", {kernels::load_small_matrix, kernels::small_matrix_cuda_launches}}};
   size_t compared = 0;
-  for (Step& s : some(steps(false), 4)) {
+  for (Step& s : some(steps(false), 10)) {
     SCOPED_TRACE(s.name);
     constexpr size_t most = 40000;  // elements
     if (std::any_of(s.tensors.begin(), s.tensors.end(), [](const HostTensor& t) { return t.elements() > most; })) continue;

@@ -20,14 +20,6 @@ struct Sums {
   int64_t out(int64_t size, int64_t kernel) const { return (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
 };
 
-void fill(TestTensor& t, uint32_t seed) {
-  t.each([&](const std::vector<int64_t>& at) {
-    uint32_t h = seed;
-    for (int64_t i : at) h = (h ^ static_cast<uint32_t>(i)) * 2654435761u + 40503u, h ^= h >> 15;
-    t.put(at, static_cast<double>(h % 7) - 3);
-  });
-}
-
 DepthwiseConvArgs args_of(const Sums& v, std::span<const std::byte> body) {
   return {4, 4, 2, {1, 0, 0, 0, 0, 0, /**/ 0, v.stride, 0, 0, v.dilation, 0, /**/ 0, 0, v.stride, 0, 0, v.dilation, /**/ 0, 0, 0, 1, 0, 0}, body};
 }
@@ -57,10 +49,10 @@ void check(const Sums& v, Workers& workers) {
   const std::vector<size_t> order = v.lines ? std::vector<size_t>{0, 3, 1, 2} : std::vector<size_t>{};
   TestTensor x(DType::f32, {v.n, v.h, v.w, v.c}, order), weight(DType::f32, {1, 1, 1, v.c, v.r, v.s}, {0, 1, 2, 4, 5, 3}), result(DType::f32, {v.n, height, width, v.c}, order);
   TestTensor bias(DType::f32, {1, 1, 1, v.c}), residual(DType::f32, {v.n, height, width, v.c});
-  fill(x, 1);
-  fill(weight, 2);
-  fill(bias, 3);
-  fill(residual, 4);
+  fill_with_integers(x, 1);
+  fill_with_integers(weight, 2);
+  fill_with_integers(bias, 3);
+  fill_with_integers(residual, 4);
   backend::cpu::Emitted code = body_of(v, height, width);
   std::vector<TestTensor*> operands = {&x, &weight, &result};
   if (v.end == Sums::bias) operands.insert(operands.end() - 1, &bias);

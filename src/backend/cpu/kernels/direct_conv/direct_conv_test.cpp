@@ -21,14 +21,6 @@ struct Groups {
   int64_t out(int64_t size, int64_t kernel) const { return (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
 };
 
-void fill(TestTensor& t, uint32_t seed) {
-  t.each([&](const std::vector<int64_t>& at) {
-    uint32_t h = seed;
-    for (int64_t i : at) h = (h ^ static_cast<uint32_t>(i)) * 2654435761u + 40503u, h ^= h >> 15;
-    t.put(at, static_cast<double>(h % 7) - 3);
-  });
-}
-
 GemmMap map_of(const Groups& v) {
   return {4, 3, 3, {0, 1, 0, 0, 0, 0, 0, /**/ 0, 0, v.stride, 0, v.dilation, 0, 0, /**/ 0, 0, 0, v.stride, 0, v.dilation, 0, /**/ v.c, 0, 0, 0, 0, 0, 1}};
 }
@@ -58,7 +50,7 @@ void check(const Groups& v, Workers& workers) {
   TestTensor result(DType::f32, {v.groups, rows, v.o}, v.lines ? Order{0, 2, 1} : Order{1, 0, 2});
   TestTensor scale(DType::f32, {v.groups, 1, v.o}), bias(DType::f32, {v.groups, 1, v.o}), residual(DType::f32, {v.groups, rows, v.o}, {1, 0, 2});
   uint32_t seed = 0;
-  for (TestTensor* t : {&x, &weight, &scale, &bias, &residual}) fill(*t, ++seed);
+  for (TestTensor* t : {&x, &weight, &scale, &bias, &residual}) fill_with_integers(*t, ++seed);
   backend::cpu::Emitted code = body_of(v, rows);
   std::vector<TestTensor*> operands = {&x, &weight};
   if (v.end == Groups::scale_clamp) operands.push_back(&scale);

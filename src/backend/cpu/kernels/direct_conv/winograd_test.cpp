@@ -30,14 +30,6 @@ struct Volume {
 const std::vector<int64_t> steps = {1, 0, 0, 0, 0, 0, 0, 0, /**/ 0, 1, 0, 0, 1, 0, 0, 0, /**/ 0, 0, 1, 0, 0, 1, 0, 0, /**/ 0, 0, 0, 1, 0, 0, 1, 0, /**/ 0, 0, 0, 0, 0, 0, 0, 1};
 std::vector<int64_t> map_sizes(const Volume& v) { return {v.n, v.planes(), v.height(), v.width(), v.depth, 3, 3, v.c, 0, -(v.depth / 2), -v.pad, -v.pad, 0}; }
 
-void fill(TestTensor& t, uint32_t seed) {
-  t.each([&](const std::vector<int64_t>& at) {
-    uint32_t h = seed;
-    for (int64_t i : at) h = (h ^ static_cast<uint32_t>(i)) * 2654435761u + 40503u, h ^= h >> 15;
-    t.put(at, static_cast<double>(h % 7) - 3);
-  });
-}
-
 backend::cpu::Emitted body_of(const Volume& v) {
   backend::cpu::BodyBuilder body({v.rows()}, {v.o});
   backend::Instruction accumulator{};
@@ -63,7 +55,7 @@ struct Problem {
         bias(DType::f32, {1, v.o}),
         residual(DType::f32, {v.rows(), v.o}) {
     uint32_t seed = 0;
-    for (TestTensor* t : {&x, &weight, &scale, &bias, &residual}) fill(*t, ++seed);
+    for (TestTensor* t : {&x, &weight, &scale, &bias, &residual}) fill_with_integers(*t, ++seed);
   }
 
   // All results, row by row.

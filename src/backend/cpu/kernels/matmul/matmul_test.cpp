@@ -45,14 +45,6 @@ int64_t packed_bytes(DType type, int64_t k, int64_t n) { return storage_bytes(pa
 TestTensor packed_room(DType type, int64_t k, int64_t n) { return TestTensor(type, {packed_bytes(type, k, n) / static_cast<int64_t>(ir::size_of(type))}); }
 
 // Integers of -3 .. 3 without a pattern that survives a transposition.
-void fill(TestTensor& t, uint32_t seed) {
-  t.each([&](const std::vector<int64_t>& at) {
-    uint32_t h = seed;
-    for (size_t d = 0; d < at.size(); ++d) h = (h ^ static_cast<uint32_t>(t.strides[d] == 0 ? 0 : at[d])) * 2654435761u + 40503u, h ^= h >> 15;
-    t.put(at, static_cast<double>(h % 7) - 3);
-  });
-}
-
 std::vector<size_t> order(size_t rank, bool transposed) {
   std::vector<size_t> o(rank);
   std::iota(o.begin(), o.end(), size_t{0});
@@ -79,12 +71,12 @@ void check(const Case& c, Workers& workers) {
   std::vector<size_t> all = all_but_last;
   all.push_back(rank - 1);
   TestTensor factor(c.with, matrices(c.batch, c.m, c.n), {}, all), shift(c.with, matrices(c.batch, c.m, c.n), {}, all);  // of one element
-  fill(a, 1);
-  fill(b, 2);
-  fill(bias, 3);
-  fill(residual, 4);
-  fill(factor, 5);
-  fill(shift, 6);
+  fill_with_integers(a, 1);
+  fill_with_integers(b, 2);
+  fill_with_integers(bias, 3);
+  fill_with_integers(residual, 4);
+  fill_with_integers(factor, 5);
+  fill_with_integers(shift, 6);
 
   std::vector<int64_t> outer = c.batch;
   outer.push_back(c.m);
@@ -368,8 +360,8 @@ TEST(matmul, int8_panels) {
       for (int64_t m : {0, 1, 2, 3, 5, 15, 32, 33, 130}) {
         SCOPED_TRACE(fmt::format("{} {} x {} x {}", ir::name_of(type), m, n, k));
         TestTensor a(type, {m, k}), out(DType::f32, {m, n}), scale(DType::f32, {m, n}, {}, {0});
-        fill(a, 1);
-        fill(scale, 2);
+        fill_with_integers(a, 1);
+        fill_with_integers(scale, 2);
         backend::cpu::BodyBuilder body({m}, {n});
         backend::Instruction accumulator{};
         accumulator.kind = backend::Instruction::Kind::accumulator;
@@ -547,7 +539,7 @@ TEST(matmul, packing_into_what_does_not_fit_is_refused) {
 TEST(matmul, packing_writes_each_byte) {
   for (DType type : {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8}) {
     TestTensor b(type, {5, 6}), one = packed_room(type, 5, 6), other = packed_room(type, 5, 6);
-    fill(b, 1);
+    fill_with_integers(b, 1);
     one.each([&](const std::vector<int64_t>& at) { one.put(at, 1), other.put(at, 2); });
     for (TestTensor* to : {&one, &other}) run_kernel("matmul_pack", {}, {&b, to}, {5, 6}, inline_workers());
     EXPECT_EQ(one.values(), other.values()) << ir::name_of(type);

@@ -29,14 +29,6 @@ GemmMap map_of(const Convolution& v) {
   return {4, static_cast<uint8_t>(v.batched ? 2 : 3), 3, {1, 0, 0, 0, 0, 0, /**/ 0, v.stride, 0, v.dilation, 0, 0, /**/ 0, 0, v.stride, 0, v.dilation, 0, /**/ 0, 0, 0, 0, 0, 1}};
 }
 
-void fill(TestTensor& t, uint32_t seed) {
-  t.each([&](const std::vector<int64_t>& at) {
-    uint32_t h = seed;
-    for (int64_t i : at) h = (h ^ static_cast<uint32_t>(i)) * 2654435761u + 40503u, h ^= h >> 15;
-    t.put(at, static_cast<double>(h % 7) - 3);
-  });
-}
-
 int64_t elements_of_panels(ir::DType type, int64_t k, int64_t n) { return storage_bytes(panels_of(type), std::array{k, n}) / static_cast<int64_t>(ir::size_of(type)); }
 
 void check(const Convolution& v, bool packed, Workers& workers, std::string_view kernel = "matmul") {
@@ -51,8 +43,8 @@ void check(const Convolution& v, bool packed, Workers& workers, std::string_view
   const std::vector<size_t> order = v.to != Convolution::lines ? std::vector<size_t>{} : v.batched ? std::vector<size_t>{0, 2, 1} : std::vector<size_t>{1, 0};
   TestTensor weight(v.type, packed ? std::vector<int64_t>{k, v.o} : matrix, {}, !packed && v.batched ? std::vector<size_t>{0} : std::vector<size_t>{});
   TestTensor out(DType::f32, result, order, {}, v.to == Convolution::apart ? 1 : 0);
-  fill(x, 1);
-  fill(weight, 2);
+  fill_with_integers(x, 1);
+  fill_with_integers(weight, 2);
   TestTensor all(v.type, {packed ? elements_of_panels(v.type, k, v.o) : 0});
   if (packed) run_kernel("matmul_pack", {}, {&weight, &all}, {k, v.o}, workers);
   backend::cpu::BodyBuilder body(rows, {v.o});

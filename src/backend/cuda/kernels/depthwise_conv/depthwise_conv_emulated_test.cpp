@@ -233,7 +233,7 @@ std::vector<Site> sites() {
 
 TEST(cuda_depthwise_conv_emulated, equals_double) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  for (const Site& s : some(sites(), 5)) {
+  for (const Site& s : some(sites(), 10)) {
     check(s, Where::early);
     if (HasFatalFailure()) return;
   }

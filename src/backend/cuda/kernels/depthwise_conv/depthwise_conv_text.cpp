@@ -8,6 +8,7 @@
 #include "backend/cuda/compile/expression.h"
 #include "backend/cuda/kernels/depthwise_conv/depthwise_conv.cuh.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
+#include "backend/cuda/kernels/gemm.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -82,8 +83,6 @@ EmittedDepthwiseConv finished(EmittedDepthwiseConv out, std::string_view kernel,
 }
 
 namespace {
-
-bool is(const Dim& d, int64_t n) { return d.is_constant() && d.value() == n; }
 
 // The axis of A that the channels (the last kept index) are, if they are one whole axis and B has a value for each.
 std::optional<size_t> axis_of_channels(const DepthwiseConv& w) {

@@ -237,7 +237,7 @@ TEST(cuda_grouped_conv_emulated, equals_double) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
   std::vector<Site> all = sites();
   for (uint32_t seed = 0; seed < 8; ++seed) all.push_back(random_site(seed));
-  for (const Site& s : some(all, 5)) {
+  for (const Site& s : some(all, 10)) {
     check(s, Where::early);
     if (HasFatalFailure()) return;
   }

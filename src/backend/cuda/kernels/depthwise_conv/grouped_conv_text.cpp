@@ -94,10 +94,10 @@ std::optional<GroupedSum> sum_of(const Gemm& g) {
   return s;
 }
 
-class Printer {
+class GroupedPrinter {
  public:
   // `matrices`: matrix instructions of A's type may be used.
-  Printer(const Gemm& g, const FusedBody& body, std::vector<StridedLayout> layouts, bool matrices)
+  GroupedPrinter(const Gemm& g, const FusedBody& body, std::vector<StridedLayout> layouts, bool matrices)
       : g_(g), b_(body), layouts_(std::move(layouts)), s_(*sum_of(g)), text_(layouts_, s_.map.dims.size() + s_.map.axes.size(), true) {
     args_.matrices = matrices && is_for_matrices();
   }
@@ -442,7 +442,7 @@ std::optional<DepthwiseObstacle> grouped_conv_obstacle(const Gemm& g, const Fuse
 EmittedDepthwiseConv emit_grouped_conv(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& body_layouts, bool matrices, const std::vector<int>& variants) {
   std::vector<StridedLayout> layouts{g.a, g.b[0]};
   layouts.insert(layouts.end(), body_layouts.begin(), body_layouts.end());
-  return Printer(g, body, std::move(layouts), matrices).run(variants);
+  return GroupedPrinter(g, body, std::move(layouts), matrices).run(variants);
 }
 
 }  // namespace ingot::backend::cuda

@@ -8,12 +8,12 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr std::string_view shape_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_IMPLICIT_GEMM_PATCH);
+constexpr std::string_view patch_shape_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_IMPLICIT_GEMM_PATCH);
 
 }  // namespace
 
 std::string_view implicit_gemm_cuda_patch_text() {
-  static const std::string all = std::string(shape_text) + std::string(implicit_gemm_patch_cuh);
+  static const std::string all = std::string(patch_shape_text) + std::string(implicit_gemm_patch_cuh);
   return all;
 }
 

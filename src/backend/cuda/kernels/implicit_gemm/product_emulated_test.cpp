@@ -325,7 +325,7 @@ TEST(cuda_product_emulated, few_channels_have_kernels_of_their_own) {
 
 // On the host, in every emulated way.
 void check_some(std::vector<ProductSite> sites) {
-  for (const ProductSite& s : some(std::move(sites), 5)) {
+  for (const ProductSite& s : some(std::move(sites), 12)) {
     // Convolutions of few channels use the same instructions on every GPU.
     for (Where where : std::span(emulations).first(s.infinity ? 2 : std::size(emulations))) {
       check(s, where);
@@ -380,7 +380,7 @@ std::vector<std::vector<ProductSite>> joined_sites() {
 
 TEST(cuda_product_emulated, joined_steps_equal_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  for (const std::vector<ProductSite>& sites : some(joined_sites(), 6)) {
+  for (const std::vector<ProductSite>& sites : some(joined_sites(), 12)) {
     for (Where where : {Where::late, Where::early_groups, Where::late_groups}) {
       check_joined(sites, where);
       if (HasFatalFailure()) return;
@@ -420,7 +420,7 @@ TEST(cuda_product, volumes_and_lines_equal_sums) {
 
 TEST(cuda_product_emulated, bricks_equal_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  for (const ProductSite& s : some(sites_of_bricks(), 8)) {
+  for (const ProductSite& s : some(sites_of_bricks(), 16)) {
     check(s, Where::late);
     if (s.multiprocessors > 1) check(s, Where::early);
     if (testing::Test::HasFatalFailure()) return;
@@ -526,7 +526,7 @@ void check_large_tiles(std::span<const Where> ways, size_t of) {
                                     convolution(9, 7, 32, 3, 2, 0, 64, true, DType::f32),
                                     convolution(12, 10, 32, 3, 2, 1, 64, true, DType::f32),
                                     convolution(7, 9, 36, 1, 2, 0, 160, true, DType::f32)};
-  for (const ProductSite& s : of == 1 ? sites : some(sites, of)) {
+  for (const ProductSite& s : of == 1 ? sites : some(sites, 2 * of)) {
     for (size_t tile = 0; tile < std::size(kernels::implicit_gemm_large_tiles); ++tile) {
       // Sites with whole tiles of 160 columns are for that tile.
       if (!kernels::implicit_gemm_large_tiles[tile].takes(s.n, s.gated, s.type == DType::f32) || (s.n % 160 == 0) != (kernels::implicit_gemm_large_tiles[tile].columns == 160))

@@ -1,6 +1,8 @@
 // Hopper's tiles and bricks keep sums and what follows in registers: what is in local memory instead is read and written for each tile. Needs NVRTC, and no GPU.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "backend/cuda/available_test.h"
 #include "backend/cuda/compile/local_bytes_test.h"
 #include "backend/cuda/compile/matrix_text.h"
@@ -68,6 +70,7 @@ FusedBody sum_alone(int64_t rows, int64_t columns) {
 }
 
 TEST(cuda_product, large_tiles_spill_no_registers) {
+  if (std::getenv("INGOT_TEST_ALL") == nullptr) GTEST_SKIP() << "INGOT_TEST_ALL=1 compiles all shapes";
   if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;
   std::vector<CompileJob> jobs;
   for (DType type : {DType::f16, DType::f32}) {
@@ -89,6 +92,7 @@ TEST(cuda_product, large_tiles_spill_no_registers) {
 }
 
 TEST(cuda_product, bricks_spill_no_registers) {
+  if (std::getenv("INGOT_TEST_ALL") == nullptr) GTEST_SKIP() << "INGOT_TEST_ALL=1 compiles all shapes";
   if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;
   std::vector<CompileJob> jobs;
   for (int64_t channels : {16, 32}) {
@@ -109,6 +113,7 @@ TEST(cuda_product, bricks_spill_no_registers) {
 
 // Rows of which only reading B counts hold what is loaded next.
 TEST(cuda_product, few_rows_spill_no_registers) {
+  if (std::getenv("INGOT_TEST_ALL") == nullptr) GTEST_SKIP() << "INGOT_TEST_ALL=1 compiles all shapes";
   if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;
   for (int64_t rows : {1, 8}) {
     Gemm gemm;

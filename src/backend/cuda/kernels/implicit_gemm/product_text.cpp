@@ -6,6 +6,7 @@
 
 #include "backend/cuda/compile/element_text.h"
 #include "backend/cuda/compile/expression.h"
+#include "backend/cuda/kernels/gemm.h"
 #include "backend/cuda/kernels/implicit_gemm/implicit_gemm.h"
 #include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_args.h"
 #include "base/error.h"
@@ -18,8 +19,6 @@ using Number = kernels::CudaNumber;
 using Kind = Instruction::Kind;
 
 namespace {
-
-bool is(const ir::Dim& d, int64_t n) { return d.is_constant() && d.value() == n; }
 
 class Printer {
  public:
