@@ -49,12 +49,12 @@ def main():
     arguments = parser.parse_args()
     folder = Path(__file__).resolve().parents[1] / "src/ops"
     file = folder / f"{arguments.family}.cpp"
-    families = sorted(p.stem for p in folder.glob("*.cpp") if "const Definition definitions[]" in p.read_text())
+    families = sorted(p.stem for p in folder.glob("*.cpp") if f"const Definition {p.stem}_rows[]" in p.read_text())
     if arguments.family not in families:
         sys.exit(f"there is no family {arguments.family!r}; the families are {', '.join(families)}")
     new = definition(arguments.schema)
     text = file.read_text()
-    end = text.index("\n};\n", text.index("const Definition definitions[]")) + 1
+    end = text.index("\n};\n", text.index("_rows[] = {")) + 1
     text = text[:end] + new + text[end:]
     if '#include "base/error.h"' not in text:  # declares fail()
         text = text.replace('#include "', '#include "base/error.h"\n#include "', 1)
