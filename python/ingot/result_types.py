@@ -23,6 +23,11 @@ def _of_power(x, exponent):
     return [x.dtype if x.dtype is torch.bool and isinstance(exponent, bool) else torch.result_type(x, exponent)]
 
 
+def _of_unique(x, *rest):
+    """torch 2.11 records the tensor's own type for positions and counts."""
+    return [x.dtype, torch.int64, torch.int64]
+
+
 def _shape_of_norm(x, order, axes, keepdim, *rest):
     """The shape of a norm in torch 2.11, which keeps axes of size 1 that are given as negative numbers."""
     axes = {axis % x.dim() for axis in axes or range(x.dim())} if x.dim() else set()
@@ -42,6 +47,7 @@ _OWN = {
     torch.ops.aten._native_batch_norm_legit_functional.default: _of_batch_norm,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _of_attention,
     torch.ops.aten.pow.Tensor_Scalar: _of_power,
+    **dict.fromkeys((torch.ops.aten._unique2.default, torch.ops.aten.unique_consecutive.default, torch.ops.aten.unique_dim_consecutive.default), _of_unique),
 }
 
 
