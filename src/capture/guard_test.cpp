@@ -73,9 +73,9 @@ TEST(Condition, AndOrNot) {
 }
 
 TEST(Guard, Unknown) {
-  for (std::string_view text : {"", "L['x'].size()[0]", "L['q'].size()[0] == 1", "L['x'].size()[0] == 1.5", "(L['x'].size()[0] / 2) == 1", "L['x'].size()[0] == 1 or 2",
-                                "L['x", "not L['x'].size()[0] == 1", "L['x'].size()[0] == 1)", "(3 == 3) + 1 == 2", "L['x'].size()[0] ** 99 == 1", "L['x'].size()[0] // 0 == 1",
-                                "L[", "1 == 9223372036854775808"}) {
+  for (std::string_view text : {"", "L['x'].size()[0]", "L['q'].size()[0] == 1", "L['x'].size()[0] == 1.5", "(L['x'].size()[0] / 2) == 1", "L['x'].size()[0] == 1 or 2", "L['x",
+                                "not L['x'].size()[0] == 1", "L['x'].size()[0] == 1)", "(3 == 3) + 1 == 2", "L['x'].size()[0] ** 99 == 1", "L['x'].size()[0] // 0 == 1", "L[",
+                                "1 == 9223372036854775808"}) {
     EXPECT_EQ(read(text), "unknown") << text;
   }
   EXPECT_EQ(read(std::string(100000, '(')), "unknown");

@@ -4,8 +4,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "compile/buffer_view.h"
 #include "compile/below_views.h"
+#include "compile/buffer_view.h"
 #include "ir/compose.h"
 #include "ir/replace.h"
 #include "kernels/definition.h"
@@ -72,9 +72,8 @@ bool keeps_channels(const AffineMap& map, const Dim& channels) {
   const auto last = static_cast<uint32_t>(map.dims.size() - 1);
   const AffineMap::Axis& own = map.axes.back();
   if (own.terms.size() != 1 || !(own.offset == Dim(0)) || own.terms[0].axis != last || own.terms[0].coefficient != 1) return false;
-  return std::all_of(map.axes.begin(), map.axes.end() - 1, [&](const AffineMap::Axis& axis) {
-    return std::all_of(axis.terms.begin(), axis.terms.end(), [&](const AffineMap::Term& t) { return t.axis != last; });
-  });
+  return std::all_of(map.axes.begin(), map.axes.end() - 1,
+                     [&](const AffineMap::Axis& axis) { return std::all_of(axis.terms.begin(), axis.terms.end(), [&](const AffineMap::Term& t) { return t.axis != last; }); });
 }
 
 // The windows that the GEMM reads, if they have channels enough for a kernel that reads these in vectors, but not a multiple of its vectors.

@@ -12,8 +12,9 @@ namespace ingot::ops {
 #define INGOT_FAMILIES(X) \
   X(pointwise) \
   X(activation) \
-  X(comparison) X(creation) X(shape) X(reduction) X(linear) X(normalization) X(convolution) X(pooling) X(resize) X(indexing) X(distance) X(loss) X(special) X(signal) \
-      X(linear_algebra) X(transformer) X(recurrent) X(unique)
+  X(comparison) \
+  X(creation) X(shape) X(reduction) X(linear) X(normalization) X(convolution) X(pooling) X(resize) X(indexing) X(distance) X(loss) X(special) X(signal) X(linear_algebra) \
+      X(transformer) X(recurrent) X(unique)
 #define X(name) std::span<const Definition> name##_definitions();
 INGOT_FAMILIES(X)
 #undef X
