@@ -73,7 +73,7 @@ class _Writer:
         self.sym_bools: dict[str, dict] = {}
         self.nodes: list[dict] = []
         self.symbols: set[sympy.Symbol] = set()
-        self.numbers: dict[sympy.Symbol, sympy.Expr] = {}  # by symbols of sizes, which are not negative
+        self.numbers: dict[sympy.Symbol, sympy.Expr] = {}  # those that may be negative, as the difference of two sizes
         self.unplaced: set = set()  # memories of inputs of which a call may give another part than the example
         self._expr: dict = {}
 
@@ -110,12 +110,12 @@ class _Writer:
 
     def number(self, name: str, symbol: sympy.Symbol, negative: bool, device: torch.device):
         """A tensor of no elements whose sizes say what the number is: [n, 0]; [max(n, 0), max(-n, 0), 0] where it may be negative."""
+        sizes = [symbol]
         if negative:
-            above, below = (sympy.Symbol(f"{symbol}_{sign}", integer=True, nonnegative=True) for sign in ("above", "below"))
-            self.numbers[symbol] = above - below
-        sizes = [self.expression(s) for s in ((above, below) if negative else (symbol,))]
+            sizes = [sympy.Symbol(f"{symbol}_{sign}", integer=True, nonnegative=True) for sign in ("above", "below")]
+            self.numbers[symbol] = sizes[0] - sizes[1]
         self.tensors[name] = {
-            "dtype": _DTYPE_CODE[torch.uint8], "sizes": [*({"as_expr": s} for s in sizes), {"as_int": 0}], "requires_grad": False,
+            "dtype": _DTYPE_CODE[torch.uint8], "sizes": [*({"as_expr": self.expression(s)} for s in sizes), {"as_int": 0}], "requires_grad": False,
             "device": {"type": device.type, "index": device.index}, "strides": [{"as_int": 1}] * (len(sizes) + 1), "storage_offset": {"as_int": 0}, "layout": _LAYOUT_CODE[torch.strided],
         }  # fmt: skip
         return {"name": name}

@@ -17,15 +17,16 @@ SizeTable::SizeTable(SizeProgram program) : program_(std::move(program)) {
 
 plan::SizeRef SizeTable::ref(const ir::Dim& dim) {
   using Kind = ir::Dim::Kind;
+  using Op = SizeInstruction::Op;
   ir::Dim::Expression e = dim.expression();
-  if (e.kind == Kind::constant) return add(SizeInstruction::Op::constant, 0, 0, e.value);
-  if (e.kind == Kind::symbol) return add(SizeInstruction::Op::symbol, static_cast<uint32_t>(e.value), 0, 0);
-  SizeInstruction::Op op = e.kind == Kind::add        ? SizeInstruction::Op::add
-                           : e.kind == Kind::mul      ? SizeInstruction::Op::mul
-                           : e.kind == Kind::floordiv ? SizeInstruction::Op::floordiv
-                           : e.kind == Kind::mod      ? SizeInstruction::Op::mod
-                           : e.kind == Kind::min      ? SizeInstruction::Op::min
-                                                      : SizeInstruction::Op::max;
+  if (e.kind == Kind::constant) return add(Op::constant, 0, 0, e.value);
+  if (e.kind == Kind::symbol) return add(Op::symbol, static_cast<uint32_t>(e.value), 0, 0);
+  Op op = e.kind == Kind::add        ? Op::add
+          : e.kind == Kind::mul      ? Op::mul
+          : e.kind == Kind::floordiv ? Op::floordiv
+          : e.kind == Kind::mod      ? Op::mod
+          : e.kind == Kind::min      ? Op::min
+                                     : Op::max;
   uint32_t result = ref(e.parts[0]);
   for (size_t i = 1; i < e.parts.size(); ++i) result = add(op, result, ref(e.parts[i]), 0);
   return result;

@@ -1,7 +1,13 @@
 """torch.unique and its relatives: how many results there are comes from data."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from calls import Calls
 
 import ingot
 
@@ -13,15 +19,6 @@ FORMS = {
     "consecutive rows": lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True, dim=0),
     "consecutive columns": lambda x: torch.unique_consecutive(x, return_counts=True, dim=1),
 }
-
-
-class Model(torch.nn.Module):
-    def __init__(self, form):
-        super().__init__()
-        self.form = form
-
-    def forward(self, x):
-        return self.form(x)
 
 
 def draws(dtype):
@@ -41,7 +38,7 @@ def same(ours, eager):
 def test_ahead_of_time(form, dtype):
     torch.manual_seed(0)
     axes = {0: torch.export.Dim("rows", max=64), 1: torch.export.Dim("columns", max=64)}
-    compiled = ingot.compile(Model(form).eval(), inputs=[torch.zeros(6, 4).to(dtype)], dynamic_shapes=(axes,), fallback="error")
+    compiled = ingot.compile(Calls(form).eval(), inputs=[torch.zeros(6, 4).to(dtype)], dynamic_shapes=((axes,),), fallback="error")
     for x in draws(dtype):
         same(compiled(x), form(x))
 
@@ -51,13 +48,13 @@ def test_torch_compile(form):
     torch.manual_seed(0)
     torch._dynamo.reset()
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
-        compiled = torch.compile(Model(form).eval(), backend="ingot", options={"fallback": "error"})
+        compiled = torch.compile(Calls(form).eval(), backend="ingot", options={"fallback": "error"})
         for x in draws(torch.float32)[:3]:
             same(compiled(x), form(x))
 
 
 def test_nan_equals_nothing():
     x = torch.tensor([1.0, float("nan"), float("nan"), 1.0])
-    compiled = ingot.compile(Model(FORMS["counts"]).eval(), inputs=[x], fallback="error")
+    compiled = ingot.compile(Calls(FORMS["counts"]).eval(), inputs=[x], fallback="error")
     for ours, eager in zip(compiled(x), FORMS["counts"](x)):
         assert torch.equal(ours.nan_to_num(-7), eager.nan_to_num(-7))
