@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import threading
 
 import torch
 
@@ -14,7 +16,8 @@ anywhere = getattr(torch._C, "_is_any_autocast_enabled", lambda: enabled("cpu"))
 ANY = object()  # the state of a model that runs alike under every autocast
 
 
-_KINDS = ("cpu", "cuda")
+KEYS = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.AutocastCUDA}
+_REGION = torch.ops.higher_order.wrap_with_autocast
 
 
 def state(kind="cpu"):
@@ -24,12 +27,43 @@ def state(kind="cpu"):
 
 def reaches(module: torch.fx.GraphModule) -> bool:
     """True if autocast is on, or the graph turns it on."""
-    if any(map(enabled, _KINDS)):
+    if any(map(enabled, KEYS)):
         return True
-    return any(n.target is torch.amp.autocast_mode._enter_autocast for m in module.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes)
+    return any(n.target is torch.amp.autocast_mode._enter_autocast or n.target is _REGION and n.args[2] for n in _nodes(module))
 
 
 _PRODUCTS = {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "conv1d", "conv2d", "conv3d", "convolution", "scaled_dot_product_attention"}
+
+
+class Modes:
+    """While torch traces a graph on this thread: knows for which kinds of device the region that it runs through has autocast on. Inside an operator torch does not say so, because
+    its tracers run with autocast excluded."""
+
+    def __enter__(self):
+        self._on = {kind for kind in KEYS if enabled(kind)}
+        self._thread, self._set = threading.get_ident(), torch.set_autocast_enabled
+        torch.set_autocast_enabled = self._follow  # what torch.autocast calls
+        return self
+
+    def __exit__(self, *exception):
+        torch.set_autocast_enabled = self._set
+
+    def _follow(self, *arguments):
+        self._set(*arguments)
+        if threading.get_ident() == self._thread:
+            self._on = {kind for kind in KEYS if enabled(kind)}
+
+    @contextlib.contextmanager
+    def included(self):
+        """Runs the operators inside under the region's autocast."""
+        excluded = [KEYS[kind] for kind in self._on if torch._C._dispatch_tls_is_dispatch_key_excluded(KEYS[kind])]
+        for key in excluded:
+            torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
+        try:
+            yield
+        finally:
+            for key in excluded:
+                torch._C._dispatch_tls_set_dispatch_key_excluded(key, True)
 
 
 def recorded(graph: torch.fx.Graph) -> bool:
@@ -89,7 +123,7 @@ def without(function):
     """`function` run with autocast off, for a graph with all casts written out."""
 
     def run(*arguments):
-        for kind in _KINDS:
+        for kind in KEYS:
             if enabled(kind):
                 with torch.autocast(kind, enabled=False):
                     return run(*arguments)

@@ -121,7 +121,7 @@ class Branches:
             made = answer(size, *more)
             if isinstance(expression, sympy.Basic) and not expression.free_symbols:
                 expression = self._settled.get(size.node, expression)
-            if isinstance(expression, sympy.Basic) and (line := _line_of_model(sys._getframe(1))) is not None:
+            if isinstance(expression, sympy.Basic) and (line := line_of_model(sys._getframe(1))) is not None:
                 condition = sympy.Eq(expression, made) if type(made) is int else expression if made else sympy.Not(expression)
                 self._add(condition, line)
             return made
@@ -171,7 +171,7 @@ def _environment(program):
     return next((v.fake_mode.shape_env for n in program.graph.nodes if n.op == "placeholder" and hasattr(v := value_of(n), "fake_mode")), None)
 
 
-def _line_of_model(frame) -> str | None:
+def line_of_model(frame) -> str | None:
     """The line of the model that asks, "" if it is not known; None if torch or ingot asks for itself."""
     asks = frame
     while frame.f_code.co_filename in _ASK_FOR_OTHERS or frame is not asks and frame.f_code.co_name == "__torch_function__":

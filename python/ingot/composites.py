@@ -17,10 +17,9 @@ from torch.export.exported_program import _override_composite_implicit_decomp, d
 from torch.fx.experimental import proxy_tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import _library, external, flexible_attention, shapes_of_torch
+from . import _library, autocast, external, flexible_attention, shapes_of_torch
 
 _aten = torch.ops.aten
-_AUTOCAST = (torch._C.DispatchKey.AutocastCPU, torch._C.DispatchKey.AutocastCUDA)
 
 
 @functools.cache
@@ -60,7 +59,7 @@ def whole(casts=False):
 
 def _is_cast(op) -> bool:
     """True if autocast knows the operator on every device."""
-    return all(op.has_kernel_for_dispatch_key(key) for key in _AUTOCAST)
+    return all(op.has_kernel_for_dispatch_key(key) for key in autocast.KEYS.values())
 
 
 def _stay(*args, **kwargs):
@@ -188,19 +187,13 @@ def _keeps_statistics(node) -> bool:
     return node.target in (_aten.batch_norm.default, _aten.instance_norm.default) and node.args[5] is True and node.args[3] is not None
 
 
-def _with_casts(op):
-    """Torch's own decomposition of a composite, whose parts autocast casts where it is on. Torch's tracers are behind autocast, and would decompose without it."""
+def _with_casts(op, modes):
+    """Torch's own decomposition of a composite, whose parts autocast casts where it is on: `modes` knows. Torch's tracers are behind autocast, and would decompose without it."""
     decompose = _get_decomp_for_cia(op)
 
     def run(*args, **kwargs):
-        excluded = [key for key in _AUTOCAST if torch._C._dispatch_tls_is_dispatch_key_excluded(key)]
-        for key in excluded:
-            torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
-        try:
+        with modes.included():
             return decompose(*args, **kwargs)
-        finally:
-            for key in excluded:
-                torch._C._dispatch_tls_set_dispatch_key_excluded(key, True)
 
     return run
 
@@ -209,7 +202,8 @@ def decomposed(program: torch.export.ExportedProgram, casts=False) -> torch.expo
     """The program with these operators decomposed, and without writes in place. Torch itself keeps the composites that have a row here, as far as it takes them for pure.
     casts: as in `whole`."""
     table, found = decompositions(), {n.target for n in _nodes(program.graph_module)}
-    table |= {op: _with_casts(op) for op in found if _is_cia_op(op) and op not in _STATEFUL and (not has_row(op) or casts and not _is_cast(op))}
+    modes = autocast.Modes()
+    table |= {op: _with_casts(op, modes) for op in found if _is_cia_op(op) and op not in _STATEFUL and (not has_row(op) or casts and not _is_cast(op))}
     read_data = _typed_without_numbers(set(_with_row()) & found - table.keys())
-    with read_data, _override_composite_implicit_decomp({_aten.batch_norm.default: _batch_norm}), flexible_attention.written_out():
+    with modes, read_data, _override_composite_implicit_decomp({_aten.batch_norm.default: _batch_norm}), flexible_attention.written_out():
         return program.run_decompositions(table | {_aten.instance_norm.default: _instance_norm})

@@ -25,6 +25,7 @@ from .dims import Dims, relations, settle, with_least_sizes
 from .errors import Error, InputError, UnsupportedError
 from .given import Given, is_input
 from .guards import Guards
+from .only_raises import OnlyRaises
 from .program import Program, paired
 from .reshapes import Contiguous
 from .tracing import alone
@@ -100,7 +101,7 @@ class _Trace:
 
     def _program(self):
         branches = Branches()
-        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, branches, Guards(lambda: branches.found):
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, OnlyRaises(), branches, Guards(lambda: branches.found):
             program = composites.traced(functools.partial(torch.export.export, self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict))
         contiguous.leave_in(program.graph)
         branches.leave_in(program, self._strict)

@@ -97,3 +97,58 @@ def test_files_and_the_command_line(tmp_path):
     run = lambda name: subprocess.run([command, "run", tmp_path / "other.ingot", "-i", f"x={tmp_path / name}.npy"], capture_output=True, text=True)  # noqa: E731
     assert run("good").returncode == 0
     assert run("bad").returncode != 0 and "an assertion of the model failed: x must be positive" in run("bad").stderr
+
+
+class Refusing(torch.nn.Module):
+    """Statements of Python that only raise for some data."""
+
+    def forward(self, x):
+        assert (x > 0).all() and (x < 100).all(), "out of range"
+        if torch.isnan(x).any() or (x == 50).any():
+            message = "fifty"
+            raise ValueError(message)
+        total = x.sum()
+        if not total > 8:
+            raise ValueError(f"only {total}")
+        elif not 0 < x.min() < 70:
+            raise ValueError("large")
+        if total:
+            return torch.nn.functional.gaussian_nll_loss(x, x + 1, x - 1)
+        else:
+            raise RuntimeError
+
+
+@pytest.mark.parametrize("value, said", [(-1, "'out of range'"), (100, "'out of range'"), (50, "raise ValueError(message)"), (0.5, "only {total}"), (80, "'large'")])
+@pytest.mark.parametrize("saved", [False, True], ids=["compiled", "saved"])
+def test_branches_that_only_raise(value, said, saved, tmp_path):
+    model, good = Refusing(), torch.full((2, 4), 2.0)
+    compiled = ingot.compile(model, inputs=[good])
+    assert compiled.report.whole, compiled.report
+    if saved:
+        ingot.save(compiled, tmp_path / "model.ingot")
+        compiled = ingot.load(tmp_path / "model.ingot")
+    torch.testing.assert_close(compiled(good), model(good))
+    with pytest.raises((AssertionError, ValueError)):
+        model(torch.full((2, 4), float(value)))
+    with pytest.raises(ingot.InputError) as caught:
+        compiled(torch.full((2, 4), float(value)))
+    assert said in str(caught.value)
+    with pytest.raises(ingot.InputError, match="var has negative"):
+        compiled(torch.full((2, 4), 0.9).fill_diagonal_(5))
+
+
+@pytest.mark.parametrize(
+    "condition", ["x[0] > 1 and not x[1] > 1", "max(x[0], x[1]) > 1", "x[0] in (1, 2)", "0 < x[0] < 1", "any(t > 1 for t in x)", "x[0] > 1 if x[1] > 1 else x[0] > 2"]
+)
+def test_conditions_that_ask_for_more_are_refused(condition, tmp_path):
+    """Each may be true although one of the tensors that it asks about is false, or the other way round."""
+    (tmp_path / "asking.py").write_text(f"def asked(x):\n    if {condition}:\n        raise ValueError\n    return x + 1\n")
+    names = {}
+    exec(compile((tmp_path / "asking.py").read_text(), str(tmp_path / "asking.py"), "exec"), names)
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return names["asked"](x)
+
+    with pytest.raises(ingot.UnsupportedError, match="branches on a value that is known only when it runs"):
+        ingot.compile(Model(), inputs=[torch.tensor([0.5, 0.25])])

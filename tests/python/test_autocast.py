@@ -153,21 +153,32 @@ def test_einsum_casts_as_the_products_it_is_made_of(way, inside):
 
 
 class Composites(torch.nn.Module):
-    """Operators made of others that autocast casts, of which it knows only these."""
+    """Operators made of others that autocast casts, of which it knows only these. `regions`: whether autocast is on in regions, each inside the one before."""
 
-    def __init__(self):
+    def __init__(self, regions):
         super().__init__()
         self.lstm, self.gru, self.rnn = torch.nn.LSTMCell(16, 16), torch.nn.GRUCell(16, 16), torch.nn.RNNCell(16, 16)
+        self.regions = regions
 
     def forward(self, x):
-        return *self.lstm(x), self.gru(x), self.rnn(x), torch.tensordot(x, x, ([0], [0])), torch.chain_matmul(x, x.t(), x)
+        return self.inside(x, *self.regions)
+
+    def inside(self, x, *regions):
+        if not regions:
+            made = torch.tensordot(x, x, ([0], [0])), torch.chain_matmul(x, x.t(), x), torch.linalg.multi_dot([x, x.t(), x]), torch.einsum("nc,hc->nh", x, x)
+            return *self.lstm(x), self.gru(x), self.rnn(x), *made
+        with torch.autocast("cpu", torch.bfloat16, enabled=regions[0]):
+            return *self.inside(x), *self.inside(x, *regions[1:])
 
 
 @WAYS
-def test_parts_of_composites_are_cast(way):
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("around", [None, True, False])
+@pytest.mark.parametrize("regions", [(), (True,), (False,), (True, False), (False, True)], ids=str)
+def test_parts_of_composites_are_cast(way, around, regions):
     torch.manual_seed(0)
-    model, x = Composites().eval(), torch.randn(9, 16)
-    with HALF():
+    model, x = Composites(regions).eval(), torch.randn(9, 16)
+    with contextlib.nullcontext() if around is None else torch.autocast("cpu", torch.bfloat16, enabled=around):
         compiled, eager = way(model, x), model(x)
         assert compiled.report.whole, compiled.report
         check(compiled(x), eager, exactly(model, x))
