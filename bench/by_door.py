@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import json
 import re
 import tempfile
@@ -174,6 +175,7 @@ def _just_in_time(case, build, dynamic) -> Made:
     made = Made()
     torch._dynamo.reset()
 
+    @functools.wraps(ingot_backend)
     def backend(graph, examples):
         compiled = ingot_backend(graph, examples, options=_options(made, build))
         if build:

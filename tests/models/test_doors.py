@@ -70,13 +70,13 @@ FACTORS = {
 IN_TURN = [name for name in FACTORS if name not in ("torch.compile", "saved", "torchscript")]
 CASES = [(model, factor) for i, model in enumerate(MODELS) for factor in (FACTORS if ALL else ["torch.compile", IN_TURN[i % len(IN_TURN)]])]
 
-_NO_GRAPH = "Dynamo makes no graph of nn.LSTM, nn.GRU and nn.RNN (torch._dynamo.config.allow_rnn is off), so torch runs them"
 _OTHER_PATH = "nn.MultiheadAttention takes another path of its own Python while Dynamo traces it: parts of the weight one by one, other transposes"
 _OTHER_MASK = "transformers makes the mask of attention in another way while Dynamo traces it"
 # (model, factor) as patterns: the reason.
 KNOWN = {
     **{(model, factor): _OTHER_MASK for model in ("t5", "vit-2-layers", "dinov2-2-layers", "wav2vec2") for factor in ("torch.compile", "grad", "inference_mode", "float16", "bfloat16")},
-    **{(model, factor): _NO_GRAPH for model in ("lstm", "gru") for factor in ("torch.compile*", "grad", "inference_mode", "autocast", "float16", "bfloat16")},
+    ("lstm", "torch.compile-dynamic"): "the number of steps is open",
+    ("lstm", "autocast"): "under Dynamo torch's composite takes oneDNN's layer in bfloat16, as eager does, and elsewhere parts of which autocast casts the products",
     **{(model, factor): _OTHER_PATH for model in ("transformer-encoder", "multihead-attention") for factor in ("torch.compile", "grad", "inference_mode", "autocast", "float16", "bfloat16")},
     ("embeddings", "torch.compile-dynamic"): "the offsets of nn.EmbeddingBag are computed with open sizes",
     ("gpt2-2-layers", "decomposed"): "torch's own run_decompositions fails: its decomposition of attention on the CPU gives other strides, of which the model's view is none",

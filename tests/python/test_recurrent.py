@@ -1,6 +1,8 @@
 """Recurrent layers against eager, in one engine. torch.export fixes their number of steps."""
 
 import copy
+import functools
+import subprocess
 import sys
 from pathlib import Path
 
@@ -107,23 +109,116 @@ def test_changed_weights():
         torch.testing.assert_close(compiled(x)[0], layer(x)[0])
 
 
+def in_torch_of(model, *calls, dynamic=False):
+    """How many operators each graph leaves in torch that torch.compile makes for the calls."""
+    found = []
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend="ingot", dynamic=dynamic, options={"dryrun": lambda report: found.append(report.in_torch)})
+    with torch.no_grad():
+        for inputs in calls:
+            compiled(*inputs)
+    torch._dynamo.reset()
+    return found
+
+
 @pytest.mark.parametrize("kind", LAYERS)
 @pytest.mark.one_in(3)
 def test_under_torch_compile(kind):
     torch.manual_seed(4)
     make, options = LAYERS[kind]
     layer, x = make(12, 16, **options).eval(), torch.randn(7, 5, 12)
-    left = []
-    torch._dynamo.reset()
-    with torch._dynamo.config.patch(allow_rnn=True), torch.no_grad():
-        compiled = torch.compile(layer, backend="ingot", dynamic=False, options={"dryrun": lambda report: left.append(report.in_torch)})
-        compiled(x)
-        compiled(x[:3])
-        torch._dynamo.reset()
+    assert in_torch_of(layer, (x,), (x[:3],)) == [0, 0]
+    with torch.no_grad():
         made = torch.compile(layer, backend="ingot", dynamic=False)(x)
-    assert left == [0, 0]
-    for y, e, want in zip(leaves(made), leaves(layer(x)), leaves(copy.deepcopy(layer).double()(x.double())), strict=True):
+        eager = layer(x)
+    for y, e, want in zip(leaves(made), leaves(eager), leaves(copy.deepcopy(layer).double()(x.double())), strict=True):
         assert_accurate(y, e, want, depth=16 * 7)
+
+
+class Tagger(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.layers, self.tags = torch.nn.Embedding(50, 8), torch.nn.LSTM(8, 6, 2, batch_first=True, bidirectional=True), torch.nn.Linear(12, 4)
+
+    def forward(self, words):
+        return self.tags(self.layers(self.words(words))[0])
+
+
+class Speech(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.frames, self.layer, self.letters = torch.nn.Conv1d(8, 8, 3, stride=2), torch.nn.GRU(8, 6, batch_first=True), torch.nn.Linear(6, 4)
+
+    def forward(self, sound, state):
+        y, state = self.layer(self.frames(sound).relu().transpose(1, 2), state)
+        return self.letters(y).log_softmax(-1), state
+
+
+MODELS = {"tagger": (Tagger, lambda: (torch.randint(50, (2, 7)),)), "speech": (Speech, lambda: (torch.randn(2, 8, 20), torch.randn(1, 2, 6)))}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_models_under_torch_compile_are_one_graph(kind):
+    torch.manual_seed(5)
+    make, example = MODELS[kind]
+    model, inputs = make().eval(), example()
+    assert in_torch_of(model, inputs) == [0]
+    with torch.no_grad():
+        for y, e in zip(leaves(torch.compile(model, backend="ingot", fullgraph=True)(*inputs)), leaves(model(*inputs)), strict=True):
+            torch.testing.assert_close(y, e)
+
+
+def test_wrapped_backends_get_graphs_of_layers_too():
+    layer, x, graphs = torch.nn.GRU(12, 16).eval(), torch.randn(7, 5, 12), []
+
+    @functools.wraps(ingot.ingot_backend)
+    def wrapped(graph, examples):
+        graphs.append(graph)
+        return ingot.ingot_backend(graph, examples)
+
+    for backend in (wrapped, functools.partial(wrapped)):
+        torch._dynamo.reset()
+        with torch.no_grad():
+            torch.testing.assert_close(torch.compile(layer, backend=backend)(x), layer(x))
+    assert len(graphs) == 2
+
+
+def test_other_backends_get_what_they_got():
+    """One setting of Dynamo's is on while ingot gets a layer, and no longer."""
+    layer, x, graphs = torch.nn.RNN(12, 16).eval(), torch.randn(7, 5, 12), []
+
+    def other(graph, examples):
+        graphs.append(graph)
+        return graph
+
+    assert in_torch_of(layer, (x,)) == [0]
+    with torch.no_grad():
+        torch.compile(layer, backend=other)(x)
+        assert not graphs and not torch._dynamo.config.allow_rnn
+        torch._dynamo.reset()
+        with torch._dynamo.config.patch(allow_rnn=True):
+            torch.compile(layer, backend=other)(x)
+    assert len(graphs) == 1
+    torch._dynamo.reset()
+
+
+def test_importing_ingot_changes_nothing_of_dynamo():
+    code = (
+        "import torch, ingot\n"
+        "from torch._dynamo.variables.builder import VariableBuilder\n"
+        "assert VariableBuilder.wrap_module.__module__ == 'torch._dynamo.variables.builder' and not hasattr(VariableBuilder.wrap_module, '__wrapped__')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_packed_sequences_run_as_before():
+    """Their sizes are read from data, so Dynamo makes no graph of the layer."""
+    layer = torch.nn.LSTM(12, 16, batch_first=True).eval()
+    packed = torch.nn.utils.rnn.pack_padded_sequence(torch.randn(3, 7, 12), torch.tensor([7, 4, 2]), batch_first=True)
+    with torch.no_grad():
+        made, expected = torch.compile(layer, backend="ingot")(packed), layer(packed)
+    torch.testing.assert_close(made[0].data, expected[0].data)
+    torch.testing.assert_close(made[1], expected[1])
 
 
 def test_the_last_states_that_torch_2_11_records_with_an_axis_more():
