@@ -5,6 +5,7 @@
 // Values are handles into the graph at hand. Operators promote as ATen does, with its three
 // categories: tensors, 0-d tensors, and weak numbers. Origin and group of new nodes are the graph's current ones.
 #pragma once
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -149,18 +150,26 @@ std::pair<Handle, Handle> topk(Handle x, Dim k, Axis axis, bool largest, bool so
 Handle matmul(Handle a, Handle b, Attributes attributes = {});        // torch.matmul's rules for ranks 1 and up
 Handle attention(Handle q, Handle k, Handle v, std::optional<Handle> mask, double scale, bool causal);
 
+// ---- loops
+using Handles = std::vector<Handle>;
+// The next carried values, from the number of the turn (a 0-d i64), the carried values and those that stay.
+using Turn = std::function<Handles(const Handle& number, const Handles& carried, const Handles& others)>;
+// Runs `turn` `count` times; the carried values after the last turn. Outside the graph of a turn only `others` can be read. A carried value that a turn gives back as a scatter or an
+// update of itself is written in place.
+Handles repeat(Graph& g, const Dim& count, Handles carried, const Handles& others, const Turn& turn);
+
 // Small matrices, see prim.def; batch axes of two operands broadcast.
 struct Lu {
   Handle factors, pivots, info;
 };
 Lu lu(Handle a);
 std::pair<Handle, Handle> solve(Handle a, Handle b);  // x, info
-std::pair<Handle, Handle> inverse(Handle a);          // inverse, info
+std::pair<Handle, Handle> inverse(Handle a);  // inverse, info
 struct Determinant {
   Handle value, sign, log;
 };
 Determinant determinant(Handle a);
-std::pair<Handle, Handle> cholesky(Handle a);         // L, info
+std::pair<Handle, Handle> cholesky(Handle a);  // L, info
 Handle solve_triangular(Handle a, Handle b, bool upper, bool unit);
 std::pair<Handle, Handle> qr(Handle a, bool complete);
 

@@ -17,7 +17,7 @@ struct Regions {
     std::vector<uint32_t> values;
   };
   struct Carried {
-    uint32_t first, value, next;  // what the loop begins with; what both functions read, the result at the end; what the body writes
+    uint32_t first, value, next;  // what the loop begins with; what both functions read, the result at the end; what the body writes, `value` itself if it is written in place
   };
   struct Read {
     uint32_t value;

@@ -270,6 +270,17 @@ class Outliner {
 
   // ---- branches and loops
 
+  // Where a loop's body gives a carried value with some elements changed, or none, it writes these into the value's memory, instead of a new value. True if it does.
+  static bool write_in_place(Graph& body, size_t i) {
+    Output& o = body.outputs[i];
+    ValueId base = o.value;
+    auto changes_some = [](Op op) { return op == Op::update || op == Op::scatter || op == Op::scatter_along; };
+    while (changes_some(body.producer(base).op)) base = body.producer(base).in[0];
+    if (base != body.inputs[i].value) return false;
+    o = {o.value, body.inputs[i].name, {}, Output::To::input};
+    return true;
+  }
+
   Regions::Region control(ir::NodeId n) {
     const Node& node = g_.nodes[n];
     const std::vector<ir::GraphRef> graphs = node.attributes.graphs("graphs");
@@ -288,14 +299,18 @@ class Outliner {
       return r;
     }
     r.condition = add_value({ir::DType::b8, {}});
+    Graph body = *graphs[1];
     std::vector<uint32_t> next = in;
     for (size_t i = 0; i < out.size(); ++i) {
-      r.carried.push_back({in[i], out[i], add_value(g_.type(node.out[i]))});
+      const bool in_place = write_in_place(body, i);
+      r.carried.push_back({in[i], out[i], in_place ? out[i] : add_value(g_.type(node.out[i]))});
       next[i] = in[i] = out[i];
     }
     in.push_back(r.condition);
-    for (const Regions::Carried& c : r.carried) next.push_back(c.next);
-    r.calls = {{keep(*graphs[0], name + ".condition"), in}, {keep(*graphs[1], name + ".body"), next}};
+    for (const Regions::Carried& c : r.carried) {
+      if (c.next != c.value) next.push_back(c.next);
+    }
+    r.calls = {{keep(*graphs[0], name + ".condition"), in}, {keep(std::move(body), name + ".body"), next}};
     return r;
   }
 

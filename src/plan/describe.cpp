@@ -386,7 +386,9 @@ struct Printer {
       out += fmt::format("  region {} {}", n, region_kinds[static_cast<size_t>(r.kind)]);
       if (r.condition != UINT32_MAX) out += (r.kind == Region::Kind::branch ? " by " : " while ") + value(f, r.condition);
       out += "\n";
-      for (const Region::Carried& c : r.carried) out += fmt::format("    {} begins as {}, then {}\n", value(f, c.value), value(f, c.first), value(f, c.next));
+      for (const Region::Carried& c : r.carried) {
+        out += fmt::format("    {} begins as {}, {}\n", value(f, c.value), value(f, c.first), c.next == c.value ? "written in place" : "then " + value(f, c.next));
+      }
       for (const Call& c : r.calls) {
         const Function& callee = plan.functions[c.function];
         out += "    " + callee.name + ":";

@@ -111,7 +111,7 @@ struct Call {
 struct Region {
   enum class Kind : uint8_t { straight, branch, loop };
   // A loop runs its condition, then its body while the condition is true. `value` starts as a copy of `first`; each
-  // iteration writes `next`, which becomes `value`.
+  // iteration writes `next`, which becomes `value`. If `next` is `value`, the body has it as an input that it writes in place.
   struct Carried {
     uint32_t first, value, next;
   };

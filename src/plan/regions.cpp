@@ -100,7 +100,7 @@ class Verifier {
       alike(c.first, c.value);
       alike(c.first, c.next);
       // The body writes `next`, which is then swapped with `value`.
-      if (c.value < f_.bindings.size() || c.next < f_.bindings.size() || c.value == c.next) bad("a loop carries a binding of the function, or a value onto itself");
+      if (c.value < f_.bindings.size() || c.next < f_.bindings.size()) bad("a loop carries a binding of the function");
       written_[c.value] = true;
     }
     const std::vector<bool> before = written_;
@@ -111,8 +111,15 @@ class Verifier {
         after = written_;
         written_ = before;
       }
+      in_place_.clear();
+      if (r.kind == Region::Kind::loop && &c != r.calls.data()) {
+        for (const Region::Carried& carried : r.carried) {
+          if (carried.next == carried.value) in_place_.push_back(carried.value);
+        }
+      }
       call(c);
     }
+    in_place_.clear();
     if (!after.empty()) std::transform(after.begin(), after.end(), written_.begin(), written_.begin(), [](bool a, bool b) { return a && b; });
     if (r.kind == Region::Kind::loop) {
       read(r.condition);
@@ -147,7 +154,10 @@ class Verifier {
       const std::vector<uint8_t> order = own != nullptr ? own->order : std::vector<uint8_t>();
       if (b.kind == Binding::Kind::input && b.order != order) bad("an input of \"" + f.name + "\" has another axis order than the value that it gets");
       if (b.kind != Binding::Kind::input && !order.empty()) bad("\"" + f.name + "\" writes a value that is not row-major");
-      if (b.kind == Binding::Kind::input && b.written && (own == nullptr || !own->written)) bad("\"" + f.name + "\" writes what is read-only");
+      const bool in_place = std::find(in_place_.begin(), in_place_.end(), v) != in_place_.end();
+      if (b.kind == Binding::Kind::input && b.written && !in_place && (own == nullptr || !own->written)) bad("\"" + f.name + "\" writes what is read-only");
+      if (in_place && (!b.written || std::count(c.values.begin(), c.values.end(), v) != 1))
+        bad("\"" + f.name + "\" does not write what a loop has it write in place, or reads it too");
       if (b.kind == Binding::Kind::state && (own == nullptr || own->kind != Binding::Kind::state || own->weight != b.weight))
         bad("a state of \"" + f.name + "\" gets another state");
       if (b.kind == Binding::Kind::output) {
@@ -166,6 +176,7 @@ class Verifier {
   size_t region_ = 0;
   std::vector<uint32_t> known_;  // see known_after
   std::vector<bool> written_;    // per value
+  std::vector<uint32_t> in_place_;  // values that the call at hand writes although it reads them
 };
 
 }  // namespace

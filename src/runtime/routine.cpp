@@ -259,8 +259,9 @@ void Routine::loop(const Region& r, std::vector<Callee>& callees, const Run& run
     call(r.calls[0], callees[0], run);
     if (!is_true(r.condition, run)) return;
     call(r.calls[1], callees[1], run);
-    // Swap: the body wrote `next` while it read `value`.
+    // Swap: the body wrote `next` while it read `value`, or wrote `value` itself.
     for (const Region::Carried& c : r.carried) {
+      if (c.next == c.value) continue;
       Slot &value = slots_[c.value], &next = slots_[c.next];
       std::swap(blocks_[value.block], blocks_[next.block]);
       std::swap(value.data, next.data);

@@ -77,6 +77,19 @@ Graph counting() {
   return g;
 }
 
+// The sums of the first 1, 2, .. rows of x: [B, 2] -> [B, 2]. Each turn writes one of them.
+Graph running_sums() {
+  Graph g = with_rows();
+  const Handle x = input(g, "x", {Dim::symbol(0), 2});
+  const ir::Handles last = ir::repeat(g, x.dim(0), {ir::full(g, {2}, 0, DType::f32), ir::full(g, x.dims(), 0, DType::f32)}, {x},
+                                      [](const Handle& turn, const ir::Handles& carried, const ir::Handles& others) {
+                                        const Handle sum = carried[0] + ir::gather(others[0], {0}, {turn}, 0, false);
+                                        return ir::Handles{sum, ir::scatter(carried[1], {0}, {turn}, 0, false, sum, "set")};
+                                      });
+  give(g, last[1], "sums");
+  return g;
+}
+
 TEST(Routine, ASizeIsRead) {
   Session session(std::make_shared<Weights>(compiled(positive_rows()), 1), 0, 1);
   EXPECT_TRUE(session.is_open(0));
@@ -140,6 +153,48 @@ TEST(Routine, ALoopTakesAsManyTurnsAsTheDataSays) {
   const int before = memory.count;
   EXPECT_EQ(run(31), 31);
   EXPECT_EQ(memory.count, before) << "a run at sizes that it knows allocates";
+}
+
+TEST(Routine, ALoopWritesRowsInPlace) {
+  const std::shared_ptr<plan::Plan> plan = compiled(running_sums());
+  const std::vector<plan::Region>& regions = plan->functions[0].regions;
+  const auto loop = std::find_if(regions.begin(), regions.end(), [](const plan::Region& r) { return r.kind == plan::Region::Kind::loop; });
+  ASSERT_NE(loop, regions.end());
+  ASSERT_EQ(loop->carried.size(), 3u);  // the turn, the sum, the rows
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(loop->carried[i].next == loop->carried[i].value, i == 2) << i;
+  Session session(std::make_shared<Weights>(plan, 1), 0, 1);
+  for (int64_t n : {4, 1, 9}) {
+    Tensor x{{}, {n, 2}}, sums{std::vector<float>(static_cast<size_t>(2 * n), -7), {n, 2}};
+    std::vector<float> expected;
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t k : {i + 1, 2 - i}) x.data.push_back(static_cast<float>(k));
+      for (int64_t k : {(i + 1) * (i + 2) / 2, 2 * (i + 1) - i * (i + 1) / 2}) expected.push_back(static_cast<float>(k));
+    }
+    HostTensor in = x.host(), out = sums.host();
+    session.run({&in, 1}, {&out, 1});
+    EXPECT_EQ(sums.data, expected);
+  }
+}
+
+TEST(Routine, DamagedWritesInPlace) {
+  const std::shared_ptr<plan::Plan> good = compiled(running_sums());
+  auto refused_with = [&](const std::function<void(plan::Region&)>& damage) {
+    plan::Plan plan = *good;
+    for (plan::Region& r : plan.functions[0].regions) {
+      if (r.kind == plan::Region::Kind::loop) damage(r);
+    }
+    try {
+      plan::verify(plan);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code, Code::format);
+      return e.message;
+    }
+    return std::string("not refused");
+  };
+  const char* wrong = "does not write what a loop has it write in place, or reads it too";
+  EXPECT_NE(refused_with([](plan::Region& r) { r.carried[1].next = r.carried[1].value; }).find(wrong), std::string::npos) << "the body gives a new value";
+  EXPECT_NE(refused_with([](plan::Region& r) { r.calls[1].values[3] = r.calls[1].values[2]; }).find(wrong), std::string::npos) << "the body reads it as another operand";
+  EXPECT_NE(refused_with([](plan::Region& r) { r.carried.pop_back(); }).find("a value before it is written"), std::string::npos) << "what is not carried";
 }
 
 TEST(Routine, MemoryThatIsNotThereIsAnErrorAndTheNextRunIsRight) {

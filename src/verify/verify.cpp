@@ -115,6 +115,8 @@ void compare_packed(const Data& b, const Data& packed, StepError& e) {
   e.dtype = torch_name_of(packed.dtype);
 }
 
+bool gives(const plan::Binding& b) { return b.kind == plan::Binding::Kind::output || (b.kind == plan::Binding::Kind::input && b.written); }
+
 }  // namespace
 
 double bound_of(DType t, const Settings& settings, bool product) {
@@ -162,7 +164,7 @@ struct Verifier::State {
     return out;
   }
 
-  // Runs a function at these sizes and returns its results in the order of its bindings.
+  // Runs a function at these sizes and returns what it writes, in the order of its bindings: inputs that it writes in place, then its results.
   std::vector<std::vector<std::byte>> run(size_t index, std::vector<int64_t> symbols, std::vector<std::vector<std::byte>> inputs, std::vector<StepError>& out) {
     const plan::Function& f = plan->functions[index];
     if (!f.regions.empty()) return run_regions(index, std::move(symbols), std::move(inputs), out);
@@ -183,7 +185,7 @@ struct Verifier::State {
     evaluate(f.sizes, symbols, sizes);
     std::vector<std::vector<std::byte>> results;
     for (size_t b = 0; b < f.bindings.size(); ++b) {
-      if (f.bindings[b].kind != plan::Binding::Kind::output) continue;
+      if (!gives(f.bindings[b])) continue;
       size_t bytes = size_of(f.bindings[b].dtype);
       for (plan::SizeRef d : f.bindings[b].dims) bytes *= static_cast<size_t>(sizes[d]);
       results.push_back(stepper.read_binding(b, bytes));
@@ -247,7 +249,7 @@ class Verifier::RegionWalk {
     }
     std::vector<Bytes> results;
     for (size_t b = 0; b < f_.bindings.size(); ++b) {
-      if (f_.bindings[b].kind == plan::Binding::Kind::output) results.push_back(values_[b]);
+      if (gives(f_.bindings[b])) results.push_back(values_[b]);
     }
     return results;
   }
@@ -259,7 +261,9 @@ class Verifier::RegionWalk {
     for (const plan::Region::Carried& c : r.carried) values_[c.value] = values_[c.first];
     for (call(r.calls[0]); is_true(r.condition) && !state_.stopped(out_); call(r.calls[0])) {
       call(r.calls[1]);
-      for (const plan::Region::Carried& c : r.carried) values_[c.value] = std::move(values_[c.next]);
+      for (const plan::Region::Carried& c : r.carried) {
+        if (c.next != c.value) values_[c.value] = std::move(values_[c.next]);
+      }
     }
   }
 
@@ -271,7 +275,7 @@ class Verifier::RegionWalk {
     std::vector<uint32_t> results;
     for (size_t i = 0; i < c.values.size(); ++i) {
       if (f.bindings[i].kind == plan::Binding::Kind::input) inputs.push_back(values_[c.values[i]]);
-      if (f.bindings[i].kind == plan::Binding::Kind::output) results.push_back(c.values[i]);
+      if (gives(f.bindings[i])) results.push_back(c.values[i]);
     }
     std::vector<Bytes> made = state_.run(c.function, std::move(symbols), std::move(inputs), out_);
     for (size_t i = 0; i < results.size(); ++i) values_[results[i]] = std::move(made[i]);

@@ -113,6 +113,41 @@ class LoopThatSwaps(nn.Module):
         return while_loop(lambda a, b, i: i < 3, lambda a, b, i: (b + 1, a.clone(), i + 1), (x, x * 2, torch.zeros((), dtype=torch.int64)))[:2]
 
 
+class LoopThatFillsRows(nn.Module):
+    """Each turn writes a row of two carried values, in place. The former rows of the second are read beside."""
+
+    def forward(self, x):
+        def turn(i, sums, others):
+            at = i.reshape(1)
+            row = x.index_select(0, at) + others.sum(0)
+            return i + 1, sums.index_copy(0, at, row), others.index_put((at,), row * 0.5)
+
+        return while_loop(lambda i, sums, others: i < (x[:, 0] > 0).sum(), turn, (torch.zeros((), dtype=torch.int64), torch.zeros_like(x), x * 2))[1:]
+
+
+class LoopThatKeepsTheFormer(nn.Module):
+    """Of two carried values one is written in place, the other is what it was before; a third stays as it is."""
+
+    def forward(self, x):
+        def turn(i, rows, former, same):
+            return i + 1, rows.index_copy(0, i.reshape(1), rows.sum(0)[None]), rows.clone(), same.clone()
+
+        return while_loop(lambda i, rows, former, same: i < 2 + same[0, 0] * 0, turn, (torch.zeros((), dtype=torch.int64), x + 1, x * 1, x * 2))[1:]
+
+
+class LoopOfLoops(nn.Module):
+    """The inner loop writes elements of what the outer one carries."""
+
+    def forward(self, x):
+        def inner(n, j, x):
+            return n + 0, j + 1, x.index_put((n.reshape(1), j.reshape(1)), x.sum() * 0.1)
+
+        def turn(i, x):
+            return i + 1, while_loop(lambda n, j, x: j < 3, inner, (i + 0, torch.zeros((), dtype=torch.int64), x))[2]
+
+        return while_loop(lambda i, x: i < 2, turn, (torch.zeros((), dtype=torch.int64), x))[1]
+
+
 class Counted(nn.Module):
     """A buffer that is read in the first region and written in the last."""
 
@@ -127,7 +162,7 @@ class Counted(nn.Module):
         return self.linear(x) + self.count, found * 2
 
 
-MODELS = [Selected, MaskedSelect, Nonzero, MaskBesideIndex, PutMasked, TwoReads, Outer, Branch, NestedBranch, BranchOfSelected, Loop, LoopThatSwaps, Counted]
+MODELS = [Selected, MaskedSelect, Nonzero, MaskBesideIndex, PutMasked, TwoReads, Outer, Branch, NestedBranch, BranchOfSelected, Loop, LoopThatSwaps, LoopThatFillsRows, LoopThatKeepsTheFormer, LoopOfLoops, Counted]
 
 
 def flat(result):
@@ -185,7 +220,7 @@ def test_torch_compile(kind):
                 same(compiled(x), eager(x))
 
 
-@pytest.mark.parametrize("kind", [Selected, TwoReads, Branch, NestedBranch, Loop, Outer])
+@pytest.mark.parametrize("kind", [Selected, TwoReads, Branch, NestedBranch, Loop, LoopThatFillsRows, LoopThatKeepsTheFormer, LoopOfLoops, Outer])
 def test_the_reference_agrees(kind):
     """The interpreter on the whole graph, and every step of the plan by itself."""
     model = kind().eval()
