@@ -57,6 +57,27 @@ def whole(casts=False):
         yield
 
 
+@contextlib.contextmanager
+def recurrent_layers_whole():
+    """While Dynamo traces: recurrent layers have their shapes by a rule, for any number of steps. Under autocast they are run as torch's own code, whose parts autocast casts."""
+    shapes_of_torch.correct()
+    own_code = {op: _get_decomp_for_cia(op) for op in shapes_of_torch.RECURRENT_LAYERS}
+    with _override_composite_implicit_decomp(dict.fromkeys(own_code, _stay)):
+        for op, own in own_code.items():
+            for key in filter(_is_autograd, op.py_kernels):
+                op.py_kernels[key] = functools.partial(_own_under_autocast, own, op.py_kernels[key])
+            op._dispatch_cache.clear()
+        yield
+
+
+def _is_autograd(key) -> bool:
+    return key.name.startswith("Autograd")
+
+
+def _own_under_autocast(own, otherwise, *args, **kwargs):
+    return (own if any(map(autocast.enabled, autocast.KEYS)) else otherwise)(*args, **kwargs)
+
+
 def _is_cast(op) -> bool:
     """True if autocast knows the operator on every device."""
     return all(op.has_kernel_for_dispatch_key(key) for key in autocast.KEYS.values())
@@ -89,8 +110,9 @@ _STATEFUL = {_aten.batch_norm.default: _batch_norm, _aten.instance_norm.default:
 
 def traced(trace):
     """The result of a tracer that runs the composites' own code for the types of their results. Where one with a row asks about numbers (torch.cov), the tracer runs again and records it as
-    it is."""
-    asking = {}
+    it is. Recurrent layers are as well, because their own code fixes the number of steps."""
+    shapes_of_torch.correct()
+    asking = dict.fromkeys(shapes_of_torch.RECURRENT_LAYERS, _stay)
     while True:
         try:
             with _typed_without_numbers(asking), _override_composite_implicit_decomp(asking):

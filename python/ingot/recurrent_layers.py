@@ -3,15 +3,19 @@ ingot's, and only then, so that other backends and the user's own setting stay a
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
 import torch
 from torch._dynamo import config
 from torch._dynamo.variables.builder import VariableBuilder
 
+from . import composites
+
 _LAYERS = (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN)
 _INSIDE = ("_torchdynamo_orig_backend", "compiler_fn", "__wrapped__", "func")  # what Dynamo, torch.compile, functools.wraps and functools.partial call the function inside
 _backends = set()
+_traces = set()  # those in which layers are kept whole
 
 
 def captured(backend):
@@ -29,10 +33,21 @@ def _allow():
     def wrap(self, value):
         if not isinstance(value, _LAYERS) or _backend_of(self) not in _backends:
             return wrap_module(self, value)
+        _keep_whole(self.tx.output)
         with config.patch(allow_rnn=True):
             return wrap_module(self, value)
 
     VariableBuilder.wrap_module = wrap
+
+
+def _keep_whole(output):
+    """Until the trace ends, torch's own code of these layers does not run, which would fix the number of steps."""
+    if id(output) not in _traces:
+        _traces.add(id(output))
+        until_it_ends = contextlib.ExitStack()
+        until_it_ends.callback(_traces.discard, id(output))
+        until_it_ends.enter_context(composites.recurrent_layers_whole())
+        output.add_cleanup_hook(until_it_ends.close)
 
 
 def _backend_of(builder):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import torch
+from torch._subclasses import fake_impls
 
 
 def define():
@@ -26,13 +27,23 @@ def _gru_cell(input_gates, hidden_gates, hidden, input_bias=None, hidden_bias=No
     return torch.empty_like(hidden), hidden.new_empty([batch, 5 * size])
 
 
+def _recurrent_layers(mode, x, states, params, has_biases, layers, dropout, train, bidirectional, batch_first):
+    """The output and the last states, which have the shapes of the first ones. Torch has no rule: it takes one step after another, and so fixes their number."""
+    states = states if isinstance(states, (list, tuple)) else [states]
+    with mode:
+        steps, batch = x.shape[:2] if not batch_first else (x.shape[1], x.shape[0])
+        output = x.new_empty([steps, batch, states[0].shape[2] * (2 if bidirectional else 1)])
+        return (output.transpose(0, 1) if batch_first else output, *(state.new_empty(state.shape) for state in states))
+
+
+RECURRENT_LAYERS = tuple(getattr(torch.ops.aten, name).input for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))
 _RULES = {"_ctc_loss": _ctc_loss, "_ctc_loss.Tensor": _ctc_loss, "_thnn_fused_gru_cell": _gru_cell}
 
 
 @functools.cache
 def correct():
     """Torch takes its Python reference of nll_loss for the shapes of open sizes, but the reference has other arguments: reduction="none" gives the shape of a mean. Without it torch asks
-    the operator's parts."""
+    the operator's parts. Recurrent layers of open sizes have a rule of their own where a tracer keeps them whole."""
     from torch._decomp import decomposition_table, meta_table
 
     nll_loss = torch.ops.aten.nll_loss.default
@@ -40,3 +51,5 @@ def correct():
         table.pop(nll_loss, None)
     if nll_loss.py_kernels.pop(torch._C.DispatchKey.Meta, None) is not None:
         nll_loss._dispatch_cache.clear()
+    for layer in RECURRENT_LAYERS:
+        fake_impls.register_fast_op_impl(layer)(_recurrent_layers)

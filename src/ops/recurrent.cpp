@@ -1,5 +1,6 @@
-// Recurrent layers, as their steps one after another: each step is a matrix product and the pointwise work behind it. torch.export fixes the number of steps.
+// Recurrent layers, as their steps one after another: each step is a matrix product and the pointwise work behind it. Where the number of steps is open or large, a loop runs them.
 #include "base/error.h"
+#include "ir/compose_nodes.h"
 #include "ops/binding.h"
 
 namespace ingot::ops {
@@ -8,8 +9,8 @@ using namespace ir;
 
 namespace {
 
-// More steps than this make a plan whose export and build take minutes.
-constexpr int64_t most_steps = 2048;
+// More steps than this make a plan whose build takes minutes: then a loop runs them.
+constexpr int64_t most_unrolled_steps = 2048;
 
 // What a layer computes, in the arguments that torch's operators share.
 struct Form {
@@ -64,10 +65,37 @@ State gru_step(const Cell& cell, const Value& input, const State& before) {
 State tanh_step(const Cell& cell, const Value& input, const State& before) { return {tanh(input + with_bias(times(before[0], cell.from_hidden), cell.hidden_bias))}; }
 State relu_step(const Cell& cell, const Value& input, const State& before) { return {relu(input + with_bias(times(before[0], cell.from_hidden), cell.hidden_bias))}; }
 
-// All steps of one direction over `x` [time, batch, features]: the hidden states in the order of `x`. `state` becomes the last one.
-Value direction(const Cell& cell, Step step, const Value& x, State& state, bool backward) {
+// All steps as a loop. Each turn writes its row of the output.
+Value looped(const Cell& cell, Step step, const Value& input, State& state, bool backward) {
+  const Dim steps = input.dim(0);
+  Dims rows = state[0].dims();
+  rows.insert(rows.begin(), steps);
+  std::vector<Value> carried = state, others{input, cell.from_hidden};
+  carried.push_back(full(input.graph(), rows, 0, state[0].dtype()));
+  for (const std::optional<Value>* part : {&cell.hidden_bias, &cell.projection}) {
+    if (*part) others.push_back(**part);
+  }
+  std::vector<Value> last = repeat(input.graph(), steps, carried, others, [&](const Value& turn, const std::vector<Value>& now, const std::vector<Value>& given) {
+    auto next = given.begin() + 1;
+    Cell inside{cell.from_input, *next++, {}, {}, {}};
+    if (cell.hidden_bias) inside.hidden_bias = *next++;
+    if (cell.projection) inside.projection = *next++;
+    const Value t = backward ? -turn + Operand(steps - Dim(1)) : turn;
+    State made = step(inside, gather(given[0], {0}, {t}, 0, false), State(now.begin(), now.end() - 1));
+    made.push_back(scatter(now.back(), {0}, {t}, 0, false, made[0], "set"));
+    return made;
+  });
+  state.assign(last.begin(), last.end() - 1);
+  return last.back();
+}
+
+// All steps of one direction over `x` [time, batch, features]: the hidden states in the order of `x`. `state` becomes the last one. `layers`: how many times a call does this.
+Value direction(const Cell& cell, Step step, const Value& x, State& state, bool backward, int64_t layers) {
+  require(x.graph(), Dim(1), ir::Check::less_equal, x.dim(0), "a recurrent layer has steps");
   const Value input = with_bias(times(x, cell.from_input), cell.input_bias);
-  const int64_t steps = x.dim(0).value();
+  const auto known = x.dim(0).constant();
+  if (!known || *known * layers > most_unrolled_steps) return looped(cell, step, input, state, backward);
+  const int64_t steps = *known;
   std::vector<Value> hidden(static_cast<size_t>(steps));
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t t = backward ? steps - 1 - i : i;
@@ -83,9 +111,6 @@ std::vector<Value> recurrent(Value x, const State& first, const std::vector<Valu
   if (form.batch_first) x = transpose(x, 0, 1);
   const int64_t directions = form.bidirectional ? 2 : 1, for_each = 2 + (form.biases ? 2 : 0) + (projects ? 1 : 0);
   if (static_cast<int64_t>(params.size()) != form.layers * directions * for_each) fail(Code::invalid_input, "{} weights for {} recurrent layers", params.size(), form.layers);
-  const auto steps = x.dim(0).constant();
-  if (!steps) fail(Code::unsupported, "a recurrent layer over a number of steps that is open");
-  if (*steps * form.layers * directions > most_steps) fail(Code::unsupported, "a recurrent layer of more than {} steps in all", most_steps);
   std::vector<std::vector<Value>> last(first.size());
   auto given = params.begin();
   for (int64_t n = 0; n < form.layers * directions; n += directions) {
@@ -96,7 +121,7 @@ std::vector<Value> recurrent(Value x, const State& first, const std::vector<Valu
       if (projects) cell.projection = *given++;
       State state;
       for (const Value& part : first) state.push_back(take(part, 0, n + d));
-      sides.push_back(direction(cell, step, x, state, d == 1));
+      sides.push_back(direction(cell, step, x, state, d == 1, form.layers * directions));
       for (size_t i = 0; i < state.size(); ++i) last[i].push_back(unsqueeze(state[i], 0));
     }
     x = directions == 1 ? sides[0] : concat(std::move(sides), -1);
@@ -142,12 +167,11 @@ Values library_layers(const Value& x, const Values& weights, int64_t weights_eac
 // One direction of one layer, as oneDNN has it: weights and states of that direction alone. Results: the output, the last states and what training reads.
 Values one_direction(const Value& given, Values weights, const Value& hidden, const Value& cell, bool backward, int64_t mode, bool biases, bool batch_first) {
   const Value x = batch_first ? transpose(given, 0, 1) : given;
-  if (!x.dim(0).constant()) fail(Code::unsupported, "a recurrent layer over a number of steps that is open");
   Cell layer{weights[0], weights[1], {}, {}, {}};
   if (biases) layer.input_bias = weights[2], layer.hidden_bias = weights[3];
   State state{take(hidden, 0, 0)};
   if (has_cell_state(mode)) state.push_back(take(cell, 0, 0));
-  const Value y = direction(layer, step_of(mode), x, state, backward);
+  const Value y = direction(layer, step_of(mode), x, state, backward, 1);
   return {batch_first ? transpose(y, 0, 1) : y, unsqueeze(state[0], 0), state.size() > 1 ? unsqueeze(state[1], 0) : full(x.graph(), {Dim(0)}, 0, x.dtype()), unread(x)};
 }
 

@@ -1,4 +1,4 @@
-"""Recurrent layers against eager, in one engine. torch.export fixes their number of steps."""
+"""Recurrent layers against eager, in one engine."""
 
 import copy
 import functools
@@ -90,6 +90,131 @@ def test_an_open_batch():
     x = torch.randn(9, 7, 12)
     with torch.no_grad():
         torch.testing.assert_close(compiled(x)[0], layer(x)[0])
+
+
+STEPS = (7, 1, 2, 64, 5)
+
+
+def sequence(steps, batch, batch_first):
+    return torch.randn(*((batch, steps) if batch_first else (steps, batch)), 12)
+
+
+def open_sequence(batch_first):
+    """An Input with an open number of steps and an open batch."""
+    least, usual, most = ((b, t, 12) if batch_first else (t, b, 12) for t, b in ((1, 1), (7, 5), (64, 9)))
+    return ingot.Input(min_shape=least, opt_shape=usual, max_shape=most, shared_dims={0 if batch_first else 1: "batch"})
+
+
+def compared_at_all_steps(compiled, layer, batch_first, state=lambda batch: ()):
+    wide = copy.deepcopy(layer).double()
+    for steps in STEPS:
+        for batch in (5, 1, 2):
+            inputs = (sequence(steps, batch, batch_first), *state(batch))
+            with torch.no_grad():
+                exact = wide(*torch.utils._pytree.tree_map(lambda t: t.double(), inputs))
+                for made, eager, want in zip(leaves(compiled(*inputs)), leaves(layer(*inputs)), leaves(exact), strict=True):
+                    assert made.stride() == eager.stride()
+                    assert_accurate(made, eager, want, depth=16 * max(steps, 7))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.one_in(3)
+def test_an_open_number_of_steps(kind, form):
+    torch.manual_seed(6)
+    make, options = LAYERS[kind]
+    layer, batch_first = make(12, 16, **options, **FORMS[form]).eval(), form == "batch first"
+    compiled = ingot.compile(layer, inputs=[open_sequence(batch_first)], fallback="error")
+    compared_at_all_steps(compiled, layer, batch_first)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.one_in(3)
+def test_an_open_number_of_steps_under_torch_compile(kind):
+    """One graph for all lengths but 1, of which torch makes another."""
+    torch.manual_seed(7)
+    make, options = LAYERS[kind]
+    layer = make(12, 16, num_layers=2, bidirectional=True, **options).eval()
+    calls = [(sequence(steps, 5, False),) for steps in STEPS]
+    assert in_torch_of(layer, *calls, dynamic=True) == [0, 0]
+    compared_at_all_steps(torch.compile(layer, backend="ingot", dynamic=True), layer, False)
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.one_in(3)
+def test_an_open_number_of_steps_with_a_first_state(kind):
+    torch.manual_seed(8)
+    make, options = LAYERS[kind]
+    layer = make(12, 16, **options).eval()
+
+    def parts(batch):
+        return [(1, batch, options.get("proj_size", 16)), (1, batch, 16)][: 2 if make is torch.nn.LSTM else 1]
+
+    inputs = [ingot.Input(min_shape=least, opt_shape=usual, max_shape=most, shared_dims={1: "batch"}) for least, usual, most in zip(*(parts(b) for b in (1, 5, 9)))]
+    state = tuple(inputs) if make is torch.nn.LSTM else inputs[0]
+    compiled = ingot.compile(layer, inputs=[open_sequence(False), state], fallback="error")
+    compared_at_all_steps(compiled, layer, False, lambda b: ((tuple(torch.randn(p) for p in parts(b)) if make is torch.nn.LSTM else torch.randn(parts(b)[0])),))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_an_open_number_of_steps_in_half_types(kind, dtype):
+    torch.manual_seed(9)
+    layer = LAYERS[kind][0](12, 16, bidirectional=True).to(dtype).eval()
+    wide = copy.deepcopy(layer).double()
+    compiled = ingot.compile(layer, inputs=[ingot.Input(min_shape=(1, 3, 12), opt_shape=(7, 3, 12), max_shape=(64, 3, 12), dtype=dtype)], fallback="error")
+    for steps in (1, 7, 20):
+        x = torch.randn(steps, 3, 12, dtype=dtype)
+        with torch.no_grad():
+            for made, eager, want in zip(leaves(compiled(x)), leaves(layer(x)), leaves(wide(x.double())), strict=True):
+                assert_accurate(made, eager, want, depth=16 * 7)
+
+
+def test_models_of_open_length(tmp_path):
+    """Layers between others, saved and loaded, and step by step."""
+    torch.manual_seed(10)
+    tagger, speech = Tagger().eval(), Speech().eval()
+    words = ingot.Input(min_shape=(1, 1), opt_shape=(2, 7), max_shape=(4, 50), dtype="int64")
+    sound = ingot.Input(min_shape=(2, 8, 3), opt_shape=(2, 8, 20), max_shape=(2, 8, 100))
+    for number, (model, inputs, calls) in enumerate(
+        (
+            (tagger, [words], [(torch.randint(50, size),) for size in ((2, 7), (1, 1), (4, 50))]),
+            (speech, [sound, torch.randn(1, 2, 6)], [(torch.randn(2, 8, size), torch.randn(1, 2, 6)) for size in (20, 3, 100)]),
+        )
+    ):
+        compiled = ingot.compile(model, inputs=inputs, fallback="error")
+        ingot.save(compiled, tmp_path / f"{number}.ingot")
+        loaded = ingot.load(tmp_path / f"{number}.ingot")
+        for given in calls:
+            with torch.no_grad():
+                for made, again, eager in zip(leaves(compiled(*given)), leaves(loaded(*given)), leaves(model(*given)), strict=True):
+                    torch.testing.assert_close(made, eager)
+                    assert torch.equal(made, again)
+        steps = compiled.verify(*calls[0]).steps
+        assert steps and not [s for s in steps if s["over"]]
+
+
+def test_many_steps_are_a_loop():
+    layer, x = torch.nn.GRU(12, 16).eval(), torch.randn(2100, 1, 12)
+    compiled = compared(layer, (x,))
+    assert any(f.get("regions") for f in compiled.engine.inspect()["functions"])
+    assert not any(f.get("regions") for f in compared(layer, (x[:20],)).engine.inspect()["functions"])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_code_of_a_loop_for_a_gpu(dtype):
+    layer = torch.nn.LSTM(16, 32, bidirectional=True).to(getattr(torch, dtype)).eval()
+    ingot.compile(layer, inputs=[ingot.Input(min_shape=(1, 1, 16), opt_shape=(7, 4, 16), max_shape=(64, 8, 16), dtype=dtype)], target="cuda:sm_90", fallback="error")
+
+
+def test_no_steps_are_refused():
+    layer = torch.nn.GRU(12, 16).eval()
+    compiled = ingot.compile(layer, inputs=[ingot.Input(min_shape=(0, 1, 12), opt_shape=(7, 1, 12), max_shape=(64, 1, 12))])
+    with pytest.raises(RuntimeError, match="sequence length to be larger than 0"):
+        layer(torch.zeros(0, 1, 12))
+    with pytest.raises(ingot.InputError, match="a recurrent layer has steps"):
+        compiled(torch.zeros(0, 1, 12))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
