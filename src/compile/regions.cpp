@@ -69,7 +69,7 @@ void emit_regions(const NamedGraph& from, size_t index, plan::Plan& plan) {
     for (const Regions::Read& read : r.reads) known[read.symbol] = false;
   }
   for (const Regions::Region& r : from.regions->list) {
-    plan::Region made{static_cast<plan::Region::Kind>(r.kind), r.condition, {}, {}, {}};
+    plan::Region made{static_cast<plan::Region::Kind>(r.kind), r.condition, {}, {}, {}, r.count ? sizes.ref(*r.count) : UINT32_MAX};
     for (const Regions::Call& c : r.calls) {
       const plan::Function& callee = plan.functions[c.function];
       plan::Call call{c.function, c.values, std::vector<plan::SizeRef>(callee.symbols.size(), UINT32_MAX)};

@@ -37,7 +37,7 @@ Handles repeat(Graph& g, const Dim& count, Handles carried, const Handles& other
   body.give(next);
   List graphs;
   for (Inner* inner : {&condition, &body}) graphs.push_back(GraphRef(std::make_shared<const Graph>(std::move(inner->graph))));
-  Attributes attributes{{"graphs", std::move(graphs)}, {"carried", static_cast<int64_t>(carried.size())}};
+  Attributes attributes{{"graphs", std::move(graphs)}, {"carried", static_cast<int64_t>(carried.size())}, {"count", count}};
   std::vector<ValueId> in;
   for (const Handle& h : operands) in.push_back(h.id());
   std::vector<Type> types = infer(g, Op::loop, in, attributes);

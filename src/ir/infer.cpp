@@ -170,6 +170,7 @@ class Infer {
     std::vector<Type> test = results(*g[0]), next = results(*g[1]);
     if (test.size() != 1 || static_cast<int64_t>(next.size()) != carried) bad("its graphs give {} and {} results", test.size(), next.size());
     condition(test[0]);
+    if (a_.find("count") != nullptr) a_.dim("count");
     for (size_t i = 0; i < next.size(); ++i) like(next[i], type(i));
     return next;
   }

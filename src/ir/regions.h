@@ -27,10 +27,11 @@ struct Regions {
   struct Region {
     enum class Kind : uint8_t { straight, branch, loop };
     Kind kind = Kind::straight;
-    uint32_t condition = none_id;  // branch: a 0-d b8. loop: what the first call writes
-    std::vector<Call> calls;       // straight: one, or none where only sizes are read; branch: if true, if false; loop: condition, body
+    uint32_t condition = none_id;  // branch: a 0-d b8. loop: what the first call writes, unless its turns are counted
+    std::vector<Call> calls;       // straight: one, or none where only sizes are read; branch: if true, if false; loop: condition, body; counted loop: body
     std::vector<Carried> carried;  // of a loop
     std::vector<Read> reads;       // once it has run
+    std::optional<Dim> count;      // of the turns of a loop
   };
   std::vector<Type> values;
   std::vector<Region> list;

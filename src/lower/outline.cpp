@@ -298,7 +298,6 @@ class Outliner {
       r.calls = {{keep(*graphs[0], name + ".true"), in}, {keep(*graphs[1], name + ".false"), in}};
       return r;
     }
-    r.condition = add_value({ir::DType::b8, {}});
     Graph body = *graphs[1];
     std::vector<uint32_t> next = in;
     for (size_t i = 0; i < out.size(); ++i) {
@@ -306,11 +305,17 @@ class Outliner {
       r.carried.push_back({in[i], out[i], in_place ? out[i] : add_value(g_.type(node.out[i]))});
       next[i] = in[i] = out[i];
     }
-    in.push_back(r.condition);
+    if (node.attributes.find("count") != nullptr) {
+      r.count = node.attributes.dim("count");
+    } else {
+      r.condition = add_value({ir::DType::b8, {}});
+      in.push_back(r.condition);
+      r.calls.push_back({keep(*graphs[0], name + ".condition"), in});
+    }
     for (const Regions::Carried& c : r.carried) {
       if (c.next != c.value) next.push_back(c.next);
     }
-    r.calls = {{keep(*graphs[0], name + ".condition"), in}, {keep(std::move(body), name + ".body"), next}};
+    r.calls.push_back({keep(std::move(body), name + ".body"), next});
     return r;
   }
 

@@ -385,6 +385,7 @@ struct Printer {
       const Region& r = f.regions[n];
       out += fmt::format("  region {} {}", n, region_kinds[static_cast<size_t>(r.kind)]);
       if (r.condition != UINT32_MAX) out += (r.kind == Region::Kind::branch ? " by " : " while ") + value(f, r.condition);
+      if (r.count != UINT32_MAX) out += fmt::format(" {} times", texts.of(f, r.count));
       out += "\n";
       for (const Region::Carried& c : r.carried) {
         out += fmt::format("    {} begins as {}, {}\n", value(f, c.value), value(f, c.first), c.next == c.value ? "written in place" : "then " + value(f, c.next));

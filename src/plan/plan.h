@@ -110,7 +110,7 @@ struct Call {
 
 struct Region {
   enum class Kind : uint8_t { straight, branch, loop };
-  // A loop runs its condition, then its body while the condition is true. `value` starts as a copy of `first`; each
+  // A loop runs its condition, then its body while the condition is true; or its body `count` times. `value` starts as a copy of `first`; each
   // iteration writes `next`, which becomes `value`. If `next` is `value`, the body has it as an input that it writes in place.
   struct Carried {
     uint32_t first, value, next;
@@ -123,9 +123,10 @@ struct Region {
   };
   Kind kind;
   uint32_t condition = UINT32_MAX;     // branch: a 0-d bool. loop: the 0-d bool that its condition writes
-  std::vector<Call> calls;             // straight: one, or none if the region only reads sizes; branch: if true, if false; loop: condition, body
+  std::vector<Call> calls;             // straight: one, or none if the region only reads sizes; branch: if true, if false; loop: condition, body; counted: body
   std::vector<Carried> carried;
   std::vector<Read> reads;             // after the calls
+  SizeRef count = UINT32_MAX;          // of the turns of a loop without a condition
 };
 
 struct Function {

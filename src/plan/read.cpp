@@ -160,7 +160,7 @@ class Reader {
 
   Region region(const fb::Region& r) {
     if (r.kind() > static_cast<uint8_t>(Region::Kind::loop)) fail(Code::format, "a region of the plan is of an unknown kind");
-    Region out{static_cast<Region::Kind>(r.kind()), r.condition(), {}, {}, {}};
+    Region out{static_cast<Region::Kind>(r.kind()), r.condition(), {}, {}, {}, r.count()};
     each(r.calls(), [&](const fb::Call& c) { out.calls.push_back({c.function(), numbers(c.values()), numbers(c.symbols())}); });
     each(r.carried(), [&](const fb::Carried& c) { out.carried.push_back({c.first(), c.value(), c.next()}); });
     each(r.reads(), [&](const fb::Read& x) { out.reads.push_back({x.value(), x.symbol(), x.origin(), x.bound()}); });

@@ -85,7 +85,13 @@ class Verifier {
   }
 
   void region(const Region& r) {
-    const size_t calls = r.kind == Region::Kind::straight ? std::min<size_t>(r.calls.size(), 1) : 2;
+    const bool counted = r.count != UINT32_MAX;
+    if (counted) {
+      if (r.kind != Region::Kind::loop || r.condition != UINT32_MAX) bad("a region counts turns but is not a loop, or has a condition too");
+      size(r.count, "a loop");
+      if (known_[r.count] > region_) bad("a region uses a size before it is read");
+    }
+    const size_t calls = r.kind == Region::Kind::straight ? std::min<size_t>(r.calls.size(), 1) : counted ? 1 : 2;
     if (r.calls.size() != calls) bad("a region has " + std::to_string(r.calls.size()) + " calls");
     if (r.kind != Region::Kind::loop && !r.carried.empty()) bad("a region carries values but is not a loop");
     if (r.kind == Region::Kind::straight && r.condition != UINT32_MAX) bad("a straight region has a condition");
@@ -112,7 +118,7 @@ class Verifier {
         written_ = before;
       }
       in_place_.clear();
-      if (r.kind == Region::Kind::loop && &c != r.calls.data()) {
+      if (r.kind == Region::Kind::loop && &c == &r.calls.back()) {
         for (const Region::Carried& carried : r.carried) {
           if (carried.next == carried.value) in_place_.push_back(carried.value);
         }
@@ -122,8 +128,10 @@ class Verifier {
     in_place_.clear();
     if (!after.empty()) std::transform(after.begin(), after.end(), written_.begin(), written_.begin(), [](bool a, bool b) { return a && b; });
     if (r.kind == Region::Kind::loop) {
-      read(r.condition);
-      number(r.condition, DType::b8);
+      if (!counted) {
+        read(r.condition);
+        number(r.condition, DType::b8);
+      }
       for (const Region::Carried& c : r.carried) read(c.next);
     }
     for (const Region::Read& x : r.reads) {

@@ -93,7 +93,7 @@ class Writer {
       auto a1 = b_.CreateVector(calls);
       auto a2 = b_.CreateVector(carried);
       auto a3 = b_.CreateVector(reads);
-      out.push_back(fb::CreateRegion(b_, static_cast<uint8_t>(r.kind), r.condition, a1, a2, a3));
+      out.push_back(fb::CreateRegion(b_, static_cast<uint8_t>(r.kind), r.condition, a1, a2, a3, r.count));
     }
     return b_.CreateVector(out);
   }

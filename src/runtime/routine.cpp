@@ -255,10 +255,13 @@ void Routine::loop(const Region& r, std::vector<Callee>& callees, const Run& run
       fail(Code::format, "a loop of \"{}\" carries tensors of different sizes", f_.name);
     if (const size_t bytes = bytes_of(c.first); bytes > 0) run.stream.copy(slots_[c.value].data, slots_[c.first].data, bytes);
   }
-  for (;;) {
+  auto goes_on = [&](int64_t turn) {
+    if (r.count != UINT32_MAX) return turn < sizes_[r.count];
     call(r.calls[0], callees[0], run);
-    if (!is_true(r.condition, run)) return;
-    call(r.calls[1], callees[1], run);
+    return is_true(r.condition, run);
+  };
+  for (int64_t turn = 0; goes_on(turn); ++turn) {
+    call(r.calls.back(), callees.back(), run);
     // Swap: the body wrote `next` while it read `value`, or wrote `value` itself.
     for (const Region::Carried& c : r.carried) {
       if (c.next == c.value) continue;

@@ -161,6 +161,7 @@ TEST(Routine, ALoopWritesRowsInPlace) {
   const auto loop = std::find_if(regions.begin(), regions.end(), [](const plan::Region& r) { return r.kind == plan::Region::Kind::loop; });
   ASSERT_NE(loop, regions.end());
   ASSERT_EQ(loop->carried.size(), 3u);  // the turn, the sum, the rows
+  EXPECT_EQ(loop->calls.size(), 1u) << "sizes say how many turns there are";
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(loop->carried[i].next == loop->carried[i].value, i == 2) << i;
   Session session(std::make_shared<Weights>(plan, 1), 0, 1);
   for (int64_t n : {4, 1, 9}) {
@@ -193,8 +194,11 @@ TEST(Routine, DamagedWritesInPlace) {
   };
   const char* wrong = "does not write what a loop has it write in place, or reads it too";
   EXPECT_NE(refused_with([](plan::Region& r) { r.carried[1].next = r.carried[1].value; }).find(wrong), std::string::npos) << "the body gives a new value";
-  EXPECT_NE(refused_with([](plan::Region& r) { r.calls[1].values[3] = r.calls[1].values[2]; }).find(wrong), std::string::npos) << "the body reads it as another operand";
+  EXPECT_NE(refused_with([](plan::Region& r) { r.calls[0].values[3] = r.calls[0].values[2]; }).find(wrong), std::string::npos) << "the body reads it as another operand";
   EXPECT_NE(refused_with([](plan::Region& r) { r.carried.pop_back(); }).find("a value before it is written"), std::string::npos) << "what is not carried";
+  EXPECT_NE(refused_with([](plan::Region& r) { r.count = 1000; }).find("a loop names a size that does not exist"), std::string::npos);
+  EXPECT_NE(refused_with([](plan::Region& r) { r.count = UINT32_MAX; }).find("a region has 1 calls"), std::string::npos);
+  EXPECT_NE(refused_with([](plan::Region& r) { r.condition = 0; }).find("counts turns but is not a loop, or has a condition too"), std::string::npos);
 }
 
 TEST(Routine, MemoryThatIsNotThereIsAnErrorAndTheNextRunIsRight) {

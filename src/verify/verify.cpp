@@ -259,8 +259,13 @@ class Verifier::RegionWalk {
 
   void loop(const plan::Region& r) {
     for (const plan::Region::Carried& c : r.carried) values_[c.value] = values_[c.first];
-    for (call(r.calls[0]); is_true(r.condition) && !state_.stopped(out_); call(r.calls[0])) {
-      call(r.calls[1]);
+    auto goes_on = [&](int64_t turn) {
+      if (r.count != UINT32_MAX) return turn < sizes_[r.count];
+      call(r.calls[0]);
+      return is_true(r.condition);
+    };
+    for (int64_t turn = 0; goes_on(turn) && !state_.stopped(out_); ++turn) {
+      call(r.calls.back());
       for (const plan::Region::Carried& c : r.carried) {
         if (c.next != c.value) values_[c.value] = std::move(values_[c.next]);
       }
