@@ -1,6 +1,7 @@
 """CUDA tensors, if there is a GPU: ingot.compile and torch.compile, streams, threads, recording by the caller, parts in torch, writes in place, files, errors."""
 
 import copy
+import functools
 import os
 import subprocess
 import sys
@@ -151,6 +152,7 @@ def test_nothing_stays_in_torch_just_in_time(name, mode, dtype, monkeypatch):
     model, shape = nets()[name]
     model, reports = model.eval().to(HERE, dtype), []
 
+    @functools.wraps(ingot_backend)
     def backend(module, inputs):
         call = ingot_backend(module, inputs)
         reports.append(call.report)
@@ -158,12 +160,24 @@ def test_nothing_stays_in_torch_just_in_time(name, mode, dtype, monkeypatch):
 
     x = noise(*shape, dtype=dtype)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    with mode(), torch._dynamo.config.patch(allow_rnn=True):  # without it, Dynamo leaves recurrent layers out of its graphs
+    with mode():
         made = torch.compile(model, backend=backend)(x)
     made, eager = (t[0] if isinstance(t, tuple) else t for t in (made, model(x)))
     assert reports and all(r.whole for r in reports), "\n".join(map(str, reports))
     exact = copy.deepcopy(model).double()(x.double())
     assert_accurate(made.detach(), eager, exact[0] if isinstance(exact, tuple) else exact, depth=4096)
+
+
+@pytest.mark.parametrize("layer", [torch.nn.LSTM, torch.nn.GRU])
+def test_recurrent_layers_of_open_length(layer, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    model = layer(16, 32, bidirectional=True).eval().to(HERE)
+    compiled = ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 1, 16), opt_shape=(7, 3, 16), max_shape=(64, 9, 16), device=HERE)], fallback="error")
+    for steps, batch in ((7, 3), (1, 1), (64, 9), (2, 3)):
+        x = noise(steps, batch, 16)
+        with torch.no_grad():
+            for made, eager, exact in zip(*(torch.utils._pytree.tree_leaves(y) for y in (compiled(x), model(x), copy.deepcopy(model).double()(x.double()))), strict=True):
+                assert_accurate(made, eager, exact, depth=4096)
 
 
 def test_weights_stay_where_they_are():
