@@ -14,13 +14,13 @@ from . import composites
 
 _LAYERS = (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN)
 _INSIDE = ("_torchdynamo_orig_backend", "compiler_fn", "__wrapped__", "func")  # what Dynamo, torch.compile, functools.wraps and functools.partial call the function inside
-_backends = set()
+_backends = []
 _traces = set()  # those in which layers are kept whole
 
 
 def captured(backend):
     """Decorates a backend of torch.compile that takes these layers."""
-    _backends.add(backend)
+    _backends.append(backend)
     _allow()
     return backend
 
@@ -31,7 +31,7 @@ def _allow():
 
     @functools.wraps(wrap_module)
     def wrap(self, value):
-        if not isinstance(value, _LAYERS) or _backend_of(self) not in _backends:
+        if not isinstance(value, _LAYERS) or not any(_backend_of(self) is backend for backend in _backends):
             return wrap_module(self, value)
         _keep_whole(self.tx.output)
         with config.patch(allow_rnn=True):

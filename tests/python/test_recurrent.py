@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 
 import ingot
+from ingot import recurrent_layers, shapes_of_torch
 
 LAYERS = {
     "lstm": (torch.nn.LSTM, {}),
@@ -316,7 +317,23 @@ def test_other_backends_get_what_they_got():
         graphs.append(graph)
         return graph
 
+    kernels = [dict(op.py_kernels) for op in shapes_of_torch.RECURRENT_LAYERS]
+
+    class Breaks(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            y = self.layer(x)[0]
+            raise ValueError("not this one")
+            return y
+
     assert in_torch_of(layer, (x,)) == [0]
+    with pytest.raises(ValueError, match="not this one"):
+        torch.compile(Breaks(), backend="ingot")(x)
+    torch._dynamo.reset()
+    assert [dict(op.py_kernels) for op in shapes_of_torch.RECURRENT_LAYERS] == kernels and not recurrent_layers._traces
     with torch.no_grad():
         torch.compile(layer, backend=other)(x)
         assert not graphs and not torch._dynamo.config.allow_rnn
