@@ -1,4 +1,4 @@
-"""Fourier transforms run in engines, as products with constant matrices or by a kernel, of every length."""
+"""Fourier transforms of every length run in engines."""
 
 import sys
 from pathlib import Path
@@ -31,7 +31,7 @@ LENGTHS = [1, 2, 3, 8, 61, 64, 65, 67, 97, 100, 251, 400, 512, 1021, 1018, 1025,
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.one_in(5)
 def test_lengths(n):
-    """One product, two, an odd length, a prime one, and lengths for the kernel alone."""
+    """Powers of two, odd lengths, primes, rows of a million elements."""
 
     def function(x, y):
         z = torch.complex(x, y)

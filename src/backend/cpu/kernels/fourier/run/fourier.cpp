@@ -38,7 +38,7 @@ std::shared_ptr<const Prepared> prepared_of(const Call& call, int64_t n) {
   const int64_t row_bytes = 4 * tables->room() * static_cast<int64_t>(sizeof(T)), lanes = fourier_ops().lanes(call.operands[0].dtype);
   auto out = std::make_shared<Prepared>();
   out->rows = row_bytes * lanes > room_bytes ? 1 : std::clamp<int64_t>(count_of_transforms(call.operands[0]), 1, lanes);
-  out->scratch_of_worker = static_cast<size_t>((row_bytes * out->rows + 63) / 64 * 64);
+  out->scratch_of_worker = static_cast<size_t>((row_bytes * out->rows + 4 * gap * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64);
   out->tables = std::move(tables);
   return out;
 }

@@ -9,6 +9,8 @@
 namespace ingot::kernels {
 
 inline constexpr int64_t most_rows = 16;  // at a time
+// Elements between the arrays of a transform: those of a power of two would lie in the same sets of the first-level cache.
+inline constexpr int64_t gap = 80;
 
 // Some rows of a step. Operands are numbered as in fourier_args.h.
 struct FourierRows {
@@ -18,7 +20,7 @@ struct FourierRows {
   std::byte* data[4] = {};
   int64_t first[4][most_rows] = {};  // each row's first element
   int64_t step[4] = {};              // from an element to the next
-  std::byte* scratch = nullptr;      // 4 * tables.room() * rows elements
+  std::byte* scratch = nullptr;      // 4 * (tables.room() * rows + gap) elements
 };
 
 struct FourierOps {
