@@ -119,6 +119,11 @@ __device__ __forceinline__ void stage_by(const Complex<T>* from, Complex<T>* to,
   place[0] = {re[0], im[0]};
   for (int k = 1; k < radix; ++k) place[step * k] = product_of(Complex<T>{re[k], im[k]}, roots[p * k * step]);
 }
+// Called: it is long, and few lengths need it.
+template <class T>
+__device__ __noinline__ void stage_by_any(const Complex<T>* from, Complex<T>* to, const Complex<T>* roots, i64 i, i64 parts, i64 step, int radix) {
+  stage_by<max_radix>(from, to, roots, i, parts, step, radix);
+}
 template <class T>
 __device__ __forceinline__ void fourier_stage(const Complex<T>* from, Complex<T>* to, const Complex<T>* roots, i64 i, i64 parts, i64 step, int radix) {
   switch (radix) {
@@ -126,7 +131,7 @@ __device__ __forceinline__ void fourier_stage(const Complex<T>* from, Complex<T>
     case 3: stage_by<3>(from, to, roots, i, parts, step, 3); break;
     case 4: stage_by<4>(from, to, roots, i, parts, step, 4); break;
     case 5: stage_by<5>(from, to, roots, i, parts, step, 5); break;
-    default: stage_by<max_radix>(from, to, roots, i, parts, step, radix);
+    default: stage_by_any(from, to, roots, i, parts, step, radix);
   }
 }
 // All stages in shared memory, by some threads of a block for each of its transforms. Gives the array that the last one wrote.
