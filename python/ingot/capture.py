@@ -189,8 +189,6 @@ class _Writer:
     def call(self, node: torch.fx.Node):
         target = node.target
         meta = node.meta.get("val")
-        if complex_numbers.WHY in node.meta:
-            raise UnsupportedError(node.meta[complex_numbers.WHY])
         if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in ("cond", "while_loop"):
             self.nodes.append(self._node(node, f"torch.ops.higher_order.{target.name()}", self._control(node), self._outputs(node, tuple(meta))))
             return

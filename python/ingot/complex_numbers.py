@@ -138,7 +138,7 @@ class _Pairs:
 
     def _call(self, target, args, of):
         made = self.graph.call_function(target, args)
-        made.meta = {**{k: v for k, v in of.meta.items() if k not in ("val", "tensor_meta", WHY)}, "val": target(*torch.fx.node.map_arg(args, _value))}
+        made.meta = {**{k: v for k, v in of.meta.items() if k not in ("val", "tensor_meta")}, "val": target(*torch.fx.node.map_arg(args, _value))}
         return made
 
     def _result(self, node):
@@ -200,10 +200,8 @@ class _Pairs:
                 traced.graph.eliminate_dead_code(lambda n: n.op in ("output", "placeholder"))  # torch's rules ask for pinned memory and make numbers complex, which nothing reads
                 if _lacks_rule(traced.graph):
                     raise NotImplementedError("an operator of the trace has no rule")
-        except Exception as problem:  # of any kind: torch's rules say what they lack
+        except Exception:  # of any kind: torch's rules say what they lack
             log.debug("%s stays complex", node.target, exc_info=True)
-            if isinstance(problem, UnsupportedError):
-                node.meta[WHY] = problem.message
             return self._keep(node)
         form, complexes = shapes
         parts = iter(self._inlined(node, traced, sources))
@@ -258,7 +256,7 @@ class _Pairs:
                     env[inner].meta = {**plain, "val": _value(inner)}
             return env[inner]
 
-        plain = {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta", WHY)}
+        plain = {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")}
         for inner in traced.graph.nodes:
             if inner.op == "placeholder":
                 env[inner] = next(inputs)
@@ -402,7 +400,6 @@ _MAKERS = {
     _prims.fft_r2c: lambda x, *, dim, onesided: _of_real(x, dim, 0, onesided),
 }
 _CREATORS = {packet: _created(packet) for packet in (_aten.zeros, _aten.ones, _aten.full, _aten.new_zeros, _aten.new_ones, _aten.new_full, _aten._to_copy)}
-WHY = "ingot_stays_in_torch"  # in a node's meta: why engines do not take it
 
 
 def _logarithm(base):

@@ -1,7 +1,6 @@
-"""Discrete Fourier transforms of real numbers and of pairs (re, im): products with constant matrices.
+"""Discrete Fourier transforms of real numbers and of pairs (re, im), by ingot's own operators along one axis: `ingot::fourier`, `fourier_of_real` and `fourier_to_real`.
 
-A short transform is one product with the matrix of its roots of unity. A longer one of length n1 * n2 is two small products with a multiplication by roots of unity between them (Cooley and Tukey). The
-matrices are computed in double from exponents reduced modulo the length, and depend on no input, so that they are computed once.
+Engines have them for every length, open ones too. Where one stays in torch, torch's own transform computes it.
 """
 
 from __future__ import annotations
@@ -10,121 +9,84 @@ import math
 
 import torch
 
-from .errors import UnsupportedError
+# Each operator's schema, and torch's transform that it is, without the factor.
+_OPERATORS = {
+    "fourier": (
+        "(Tensor re, Tensor im, bool forward, int normalization, SymInt count) -> (Tensor, Tensor)",
+        lambda re, im, forward: torch.fft.fft(torch.complex(re, im)) if forward else torch.fft.ifft(torch.complex(re, im), norm="forward"),
+    ),
+    "fourier_of_real": ("(Tensor self, bool onesided, int normalization, SymInt count) -> (Tensor, Tensor)", lambda x, onesided: (torch.fft.rfft if onesided else torch.fft.fft)(x)),
+    "fourier_to_real": (
+        "(Tensor re, Tensor im, SymInt length, int normalization, SymInt count) -> Tensor",
+        lambda re, im, length: torch.fft.irfft(torch.complex(re, im), n=length, norm="forward"),
+    ),
+}
+_library: torch.library.Library | None = None
 
-MAX_LENGTH = 4096  # of a transform
-MAX_FACTOR = 1024  # rows of a matrix: what a length with a large prime factor would need takes more memory than it saves time
-MAX_ONE_PRODUCT = 64  # above it two products take less arithmetic and round less, where the length has factors
+
+def define():
+    """Defines the operators. normalization: 0 for no factor, 1 for one by the root of `count`, 2 by `count`."""
+    global _library
+    if _library is not None:
+        return
+    _library = torch.library.Library("ingot", "FRAGMENT")
+    for name, (schema, transform) in _OPERATORS.items():
+        _library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
+        _library.impl(name, _kernel(transform), "CompositeExplicitAutograd")
+        torch.library.register_fake(f"ingot::{name}", _shapes(name), lib=_library)
+
+
+def _kernel(transform):
+    def kernel(*args):
+        *given, normalization, count = args
+        made = transform(*given) * (1.0, 1 / math.sqrt(count), 1 / count)[normalization]
+        return (made.real.contiguous(), made.imag.contiguous()) if made.is_complex() else made
+
+    return kernel
+
+
+def _shapes(name):
+    def shapes(x, *args):
+        if name == "fourier_to_real":
+            return x.new_empty((*x.shape[:-1], args[1]))
+        last = x.shape[-1] // 2 + 1 if name == "fourier_of_real" and args[0] else x.shape[-1]
+        return tuple(x.new_empty((*x.shape[:-1], last)) for _ in range(2))
+
+    return shapes
 
 
 def of_real(x, dims, normalization, onesided):
     """`_fft_r2c`: the pair of the transforms along dims, of the last one only the first half if onesided."""
-    length, scale = _length(x, dims[-1]), _scale(x, dims, normalization)
-    kept = length // 2 + 1 if onesided else length
-    re, im = _along(dims[-1], x, None, length, kept, -1, scale)
+    count = math.prod(x.shape[dim] for dim in dims)
+    re, im = _along(dims[-1], torch.ops.ingot.fourier_of_real, x, onesided, *_settled(normalization, count))
     for dim in dims[:-1]:
-        re, im = _along(dim, re, im, _length(re, dim), re.shape[dim], -1)
+        re, im = _along(dim, torch.ops.ingot.fourier, re, im, True, 0, 1)
     return re, im
 
 
 def of_pair(re, im, dims, normalization, forward):
     """`_fft_c2c`: the pair of the transforms along dims."""
-    scale = _scale(re, dims, normalization)
+    count = math.prod(re.shape[dim] for dim in dims)
     for dim in dims:
-        re, im = _along(dim, re, im, _length(re, dim), re.shape[dim], -1 if forward else 1, scale)
-        scale = 1.0
+        re, im = _along(dim, torch.ops.ingot.fourier, re, im, forward, *_settled(normalization, count))
+        normalization = 0
     return re, im
 
 
 def to_real(re, im, dims, normalization, length):
     """`_fft_c2r`: the real inverse transform of a half, `length` elements along the last of dims."""
-    _checked(length)
-    scale = _scale(re, dims, normalization, length)
+    count = math.prod(re.shape[dim] for dim in dims[:-1]) * length
     for dim in dims[:-1]:
-        re, im = _along(dim, re, im, _length(re, dim), re.shape[dim], 1)
-    last, half = dims[-1], length // 2 + 1
-    re, im = (x.narrow(last, 0, half).movedim(last, -1) for x in (re, im))
-    # The other half has the conjugates, so what has one counts twice. What has none is real.
-    place = torch.arange(half, device=re.device)
-    paired = (place > 0) & (2 * place != length)
-    re, im = torch.where(paired, 2 * re, re), torch.where(paired, 2 * im, 0)
-    return _transformed(re, im, length, length, 1, scale, real=True).movedim(-1, last)
+        re, im = _along(dim, torch.ops.ingot.fourier, re, im, False, 0, 1)
+    re, im = (x.narrow(dims[-1], 0, length // 2 + 1) for x in (re, im))
+    return _along(dims[-1], torch.ops.ingot.fourier_to_real, re, im, length, *_settled(normalization, count))[0]
 
 
-def _along(dim, re, im, length, kept, sign, scale=1.0):
-    re, im = (None if x is None else x.movedim(dim, -1) for x in (re, im))
-    return tuple(x.movedim(-1, dim) for x in _transformed(re, im, length, kept, sign, scale))
+def _settled(normalization, count):
+    return (normalization, count) if normalization else (0, 1)
 
 
-def _length(x, dim):
-    return _checked(x.shape[dim])
-
-
-def _checked(length):
-    if not isinstance(length, int):
-        raise UnsupportedError("the length of a Fourier transform is open", remedy="fix this size")
-    if length > MAX_LENGTH:
-        raise UnsupportedError(f"a Fourier transform has length {length}; engines have those up to {MAX_LENGTH}")
-    if length > MAX_ONE_PRODUCT and max(_factors(length)) > MAX_FACTOR:
-        raise UnsupportedError(f"a Fourier transform has length {length}, which has a prime factor over {MAX_FACTOR // 2}" if _factors(length)[0] > 1 else
-                               f"a Fourier transform has length {length}, a prime number; engines have prime lengths up to {MAX_FACTOR}")
-    return length
-
-
-def _scale(x, dims, normalization, last=None):
-    """The factor of a normalisation: 0 none, 1 by the root of the number of elements, 2 by the number."""
-    count = math.prod(x.shape[dim] for dim in dims[:-1]) * (x.shape[dims[-1]] if last is None else last)
-    return (1.0, 1 / math.sqrt(count), 1 / count)[normalization]
-
-
-def _factors(length):
-    """The two factors that are nearest to one another, the smaller one first."""
-    small = next(n for n in range(math.isqrt(length), 0, -1) if length % n == 0)
-    return small, length // small
-
-
-def _transformed(re, im, length, kept, sign, scale, real=False):
-    """The first `kept` elements of the transform along the last axis, as if this had zeros up to `length`; their real part only if `real`. im is None for real numbers."""
-    given = re.shape[-1]
-    n1, n2 = _factors(length)
-    if length <= MAX_ONE_PRODUCT or n1 == 1:
-        return _product(re, im, _roots(given, kept, length, sign, scale, re), real)
-    # Element n2 * a + b gives to element c + n1 * d: exp(ac / n1) * exp(bc / length) * exp(bd / n2).
-    rows, columns = -(-given // n2), -(-kept // n1)
-    grid = [None if x is None else _with_zeros(x, rows * n2 - given).reshape(*x.shape[:-1], rows, n2).transpose(-1, -2) for x in (re, im)]
-    re, im = _product(*grid, _roots(rows, n1, n1, sign, 1.0, re))
-    cos, sin = _roots(n2, n1, length, sign, 1.0, re)
-    re, im = re * cos - im * sin, re * sin + im * cos
-    made = _product(re.transpose(-1, -2), im.transpose(-1, -2), _roots(n2, columns, n2, sign, scale, re), real)
-    made = [x.transpose(-1, -2).reshape(*x.shape[:-2], columns * n1).narrow(-1, 0, kept) for x in ((made,) if real else made)]
-    return made[0] if real else tuple(made)
-
-
-def _with_zeros(x, count):
-    return torch.nn.functional.pad(x, (0, count)) if count else x
-
-
-def _roots(rows, columns, length, sign, scale, like):
-    """scale * exp(sign * 2 pi i * row * column / length), as a pair."""
-    exponents = torch.arange(rows, device=like.device).unsqueeze(1) * torch.arange(columns, device=like.device) % length
-    angles = exponents.to(torch.float64) * (sign * 2 * math.pi / length)
-    return (torch.cos(angles) * scale).to(like.dtype), (torch.sin(angles) * scale).to(like.dtype)
-
-
-def _product(re, im, matrix, real=False):
-    """The product with a complex matrix, as one product of real numbers; its real part only if `real`."""
-    cos, sin = matrix
-    columns = cos.shape[1]
-    if im is None:
-        x, matrix = re, torch.cat([cos, sin], 1)
-    else:
-        x, matrix = torch.cat([re, im], -1), torch.cat([cos, -sin], 0)
-        if real:
-            return _times(x, matrix)
-        matrix = torch.cat([matrix, torch.cat([sin, cos], 0)], 1)
-    made = _times(x, matrix)
-    return made.narrow(-1, 0, columns), made.narrow(-1, columns, columns)
-
-
-def _times(x, matrix):
-    return (x.reshape(-1, matrix.shape[0]) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
+def _along(dim, operator, *args):
+    tensors = [a.movedim(dim, -1) if isinstance(a, torch.Tensor) else a for a in args]
+    made = operator(*tensors)
+    return tuple(x.movedim(-1, dim) for x in (made if isinstance(made, (tuple, list)) else (made,)))

@@ -460,4 +460,12 @@ Handle solve_triangular(Handle a, Handle b, bool upper, bool unit) {
 
 std::pair<Handle, Handle> qr(Handle a, bool complete) { return make_node2(a.graph(), Op::qr, {a.id()}, {{"complete", complete}}); }
 
+// ---- Fourier transforms
+
+std::pair<Handle, Handle> fourier(Handle re, Handle im) { return make_node2(re.graph(), Op::fourier, {re.id(), im.id()}, {}); }
+
+std::pair<Handle, Handle> fourier_of_real(Handle x) { return make_node2(x.graph(), Op::fourier_of_real, {x.id()}, {}); }
+
+Handle fourier_to_real(Handle re, Handle im, Dim length) { return make_node(re.graph(), Op::fourier_to_real, {re.id(), im.id()}, {{"length", std::move(length)}}); }
+
 }  // namespace ingot::ir

@@ -173,6 +173,11 @@ std::pair<Handle, Handle> cholesky(Handle a);  // L, info
 Handle solve_triangular(Handle a, Handle b, bool upper, bool unit);
 std::pair<Handle, Handle> qr(Handle a, bool complete);
 
+// Fourier transforms along the last axis, see prim.def.
+std::pair<Handle, Handle> fourier(Handle re, Handle im);
+std::pair<Handle, Handle> fourier_of_real(Handle x);
+Handle fourier_to_real(Handle re, Handle im, Dim length);
+
 // A size that is read from a 0-d i64 while the graph runs, at most `bound`: a new symbol, or the next of Graph::expected_sizes.
 Dim read_size(Handle number, const std::optional<Dim>& bound);
 

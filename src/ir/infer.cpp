@@ -42,6 +42,9 @@ class Infer {
       case Op::cholesky: return inverse();
       case Op::solve_triangular: return {solve_triangular()};
       case Op::qr: return qr();
+      case Op::fourier: return fourier();
+      case Op::fourier_of_real: return fourier_of_real();
+      case Op::fourier_to_real: return {fourier_to_real()};
       default: bad("has no rule for its result type");
     }
   }
@@ -264,6 +267,38 @@ class Infer {
     const Dims batch = matrices(a);
     const int64_t m = *a.dims[batch.size()].constant(), n = *a.dims.back().constant(), k = a_.boolean("complete") ? m : std::min(m, n);
     return {Type{a.dtype, with(batch, {m, k})}, Type{a.dtype, with(batch, {k, n})}};
+  }
+
+  // The operands of a Fourier transform, of `n` along the last axis. Gives their type.
+  Type transformed(size_t operands, const Dim& n) {
+    count(operands);
+    const Type& t = type(0);
+    if (t.dtype != DType::f32 && t.dtype != DType::f64) bad("is for f32 and f64, not {}", name_of(t.dtype));
+    if (t.rank() == 0) bad("has no axis");
+    if (operands == 2 && (type(1).dtype != t.dtype || type(1).rank() != t.rank()))
+      bad("the parts are {} of rank {} and {} of rank {}", name_of(t.dtype), t.rank(), name_of(type(1).dtype), type(1).rank());
+    for (size_t d = 0; operands == 2 && d < t.dims.size(); ++d) same(t.dims[d], type(1).dims[d], "sizes of the parts");
+    if (known_less(n, 1, g_.symbols) == Truth::yes) bad("has {} elements", n.text(g_.symbols));
+    return t;
+  }
+  static Type with_last(Type t, Dim n) {
+    t.dims.back() = std::move(n);
+    return t;
+  }
+  Dim last() { return type(0).rank() == 0 ? Dim(1) : type(0).dims.back(); }
+  std::vector<Type> fourier() {
+    Type t = transformed(2, last());
+    return {t, t};
+  }
+  std::vector<Type> fourier_of_real() {
+    Type half = with_last(transformed(1, last()), floordiv(last(), 2) + 1);
+    return {half, half};
+  }
+  Type fourier_to_real() {
+    const Dim& n = a_.dim("length");
+    Type t = transformed(2, n);
+    same(t.dims.back(), floordiv(n, 2) + 1, "elements of a half");
+    return with_last(t, n);
   }
 
   // An affine map from a result to an operand of rank `operand`.

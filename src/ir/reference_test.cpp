@@ -269,6 +269,20 @@ TEST(Reference, AttentionIsSoftmaxOfScores) {
   expect(run(Numbers{0, -inf, -inf, 0}, DType::f32, false), {1, 3});
 }
 
+TEST(Reference, FourierTransforms) {
+  Example e;
+  const Handle x = e.x(DType::f64, {4}, {1, 2, 3, 5}), y = e.x(DType::f64, {4}, {0, 1, 0, -1});
+  const auto [re, im] = fourier(x, y);
+  const auto [half_re, half_im] = fourier_of_real(x);
+  const std::vector<Array> out = e.all({re, im, half_re, half_im, fourier_to_real(half_re, half_im, 4), fourier_to_real(half_re, half_im, 5)});
+  std::vector<Numbers> want = {{11, 0, -3, -4}, {0, 3, 0, -3}, {11, -2, -3}, {0, 3, 0}, {4, 8, 12, 20}, {}};
+  for (int j = 0; j < 5; ++j) {
+    const double a = 2 * M_PI * j / 5;
+    want[5].push_back(11 - 4 * std::cos(a) - 6 * std::sin(a) - 6 * std::cos(2 * a));
+  }
+  for (size_t i = 0; i < want.size(); ++i) expect(numbers(out[i]), want[i], 1e-14);
+}
+
 TEST(Reference, SymbolsComeFromTheInputs) {
   Graph g;
   g.symbols = {{"B", 1, 8, 64}, {"S", 0, 16, 512}};

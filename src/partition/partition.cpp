@@ -62,6 +62,7 @@ double saved_by(const Graph& g, const ir::Node& node, std::string_view target) {
     for (size_t d = 0; d + 2 < dims.size(); ++d) matrices *= static_cast<double>(dims[d].constant().value_or(1));
     return call + matrix * matrices;
   }
+  if (target.starts_with("ingot.fourier")) return 15;  // torch puts complex numbers together and takes them apart
   return name == "linear" || name == "matmul" || name == "addmm" || name == "bmm" || name == "scaled_dot_product_attention" ? 8 : 5;
 }
 

@@ -1,6 +1,5 @@
-"""Fourier transforms run in engines, as products with constant matrices."""
+"""Fourier transforms of every length run in engines."""
 
-import logging
 import sys
 from pathlib import Path
 
@@ -26,23 +25,13 @@ def parts(value):
     return torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
 
 
-def wide(value):
-    return value.to(torch.complex128 if value.is_complex() else torch.float64)
-
-
-def same(made, model, *inputs, depth):
-    """A call is as accurate as eager's."""
-    assert_accurate(parts(made(*inputs)), parts(model(*inputs)), parts(model.to(torch.float64)(*map(wide, inputs))), depth)
-    model.to(torch.float32)
-
-
-LENGTHS = [1, 2, 3, 8, 61, 64, 65, 67, 100, 251, 400, 512, 1021, 1018, 1025, 4000, 4096]
+LENGTHS = [1, 2, 3, 8, 61, 64, 65, 67, 97, 100, 251, 400, 512, 1021, 1018, 1025, 2039, 4000, 4096, 4097, 5000, 6007, 44100, 65536, 1 << 20]
 
 
 @pytest.mark.parametrize("n", LENGTHS)
 @pytest.mark.one_in(5)
 def test_lengths(n):
-    """One product, two, an odd length, a prime one."""
+    """Powers of two, odd lengths, primes, rows of a million elements."""
 
     def function(x, y):
         z = torch.complex(x, y)
@@ -179,28 +168,81 @@ def test_files(tmp_path, decomposed):
         assert_accurate(call(x), model(x), _exactly(model, x), 1600)
 
 
-REFUSED = {
-    "long": (5000, "a Fourier transform has length 5000; engines have those up to 4096"),
-    "prime": (2039, "a Fourier transform has length 2039, a prime number; engines have prime lengths up to 1024"),
+TRANSFORMS = {
+    "pairs": lambda x: parts(torch.fft.fft(torch.complex(x, x.flip(-1) * 2))),
+    "inverse": lambda x: parts(torch.fft.ifft(torch.complex(x, x.cos()))),
+    "unitary": lambda x: parts(torch.fft.fft(x, norm="ortho")),
+    "scaled": lambda x: parts(torch.fft.rfft(x, norm="forward")),
+    "to real": lambda x: torch.fft.irfft(torch.complex(x, x.sin())),
+    "to an odd real": lambda x: torch.fft.irfft(torch.complex(x, x.sin()), n=2 * x.shape[-1] - 1, norm="ortho"),
+    "hermitian": lambda x: torch.fft.hfft(torch.complex(x, x.sin()), norm="ortho"),
+    "inverse hermitian": lambda x: parts(torch.fft.ihfft(x)),
+    "longer": lambda x: parts(torch.fft.fft(x, n=x.shape[-1] + 3)),
+    "shorter": lambda x: parts(torch.fft.rfft(x, n=x.shape[-1] // 2)),
+    "two axes": lambda x: parts(torch.fft.fft2(x)),
+    "two axes of real numbers": lambda x: torch.fft.irfft2(torch.fft.rfft2(x, norm="ortho") * 2, s=x.shape[-2:], norm="ortho"),
+    "all axes": lambda x: parts(torch.fft.fftn(x)),
+    "another axis": lambda x: parts(torch.fft.rfft(x, dim=1)),
+    "known and open": lambda x: parts(torch.fft.ifftn(x, dim=(0, 2))),
+    "both halves": lambda x: parts(torch.fft.fftshift(torch.fft.fft(x))),
+    "filter": lambda x: torch.fft.irfft(torch.fft.rfft(x).conj() * torch.fft.rfft(x), n=x.shape[-1]),
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_stays_in_torch_says_why(name, caplog):
-    n, reason = REFUSED[name]
-    model, x = Calls(lambda x: torch.fft.rfft(x.sin()).abs().exp()), torch.randn(2, n) / n
-    with caplog.at_level(logging.WARNING, "ingot"):
-        made = ingot.compile(model, inputs=[x], min_block_size=1)
-    assert reason in str(made.report)
-    same(made, model, x, depth=n)
+@pytest.mark.parametrize("door", ["ingot.compile", "torch.compile", "a plan"])
+@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.one_in(5)
+def test_open_lengths_are_one_engine(name, door, tmp_path):
+    function, shapes = TRANSFORMS[name], [(3, 5, 16), (3, 8, 3), (3, 5, 97), (3, 2, 64), (3, 61, 210)]
+    model = Calls(function)
+    if door == "torch.compile":
+        made, x = torch.compile(model, backend="ingot", dynamic=True, options={"fallback": "error"}), torch.randn(3, 6, 24)
+        for axis in (1, 2):
+            torch._dynamo.mark_dynamic(x, axis)
+        made(x)
+    else:
+        made = ingot.compile(model, inputs=[ingot.Input(min_shape=(3, 2, 3), opt_shape=(3, 8, 64), max_shape=(3, 64, 400))], fallback="error")
+    if door == "a plan":
+        ingot.save(made, tmp_path / "m.ingot")
+        made = ingot.load(tmp_path / "m.ingot")
+    for shape in shapes:
+        x = torch.randn(shape)
+        assert_accurate(made(x), function(x), function(x.double()), x.numel())
 
 
-def test_an_open_length_stays_in_torch():
-    model = Calls(lambda x: torch.fft.rfft(x).abs())
-    made = ingot.compile(model, inputs=[ingot.Input(min_shape=(2, 8), opt_shape=(2, 16), max_shape=(2, 64))], min_block_size=1)
-    assert "the length of a Fourier transform is open" in str(made.report)
-    for n in (8, 15, 64):
-        same(made, model, torch.randn(2, n), depth=n)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sizes_one_and_none(dtype):
+    """A length of 1, no rows, which MKL refuses, and a length of 0, which eager refuses too."""
+    model = Calls(lambda x: (parts(torch.fft.rfft(x)), parts(torch.fft.fft(x, norm="ortho")), torch.fft.irfft(torch.fft.rfft(x), n=x.shape[-1])))
+    made = ingot.compile(model, inputs=[ingot.Input(min_shape=(0, 1), opt_shape=(4, 64), max_shape=(9, 100), dtype=dtype)], fallback="error")
+    assert [list(y.shape) for y in made(torch.randn((0, 7), dtype=dtype))] == [[0, 4, 2], [0, 7, 2], [0, 7]]
+    for shape in ((4, 1), (1, 2), (9, 31)):
+        x = torch.randn(shape, dtype=dtype)
+        for ours, theirs in zip(made(x), model(x)):
+            assert ours.shape == theirs.shape and torch.allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+    with pytest.raises(Exception, match="1..100|Fourier"):
+        made(torch.randn((3, 0), dtype=dtype))
+
+
+@pytest.mark.parametrize("name", ["spectrogram", "magnitudes without padding", "whole round trip"])
+def test_signals_of_open_length(name):
+    class Whole(RoundTrip):
+        def forward(self, x):
+            spectrum = torch.stft(x, 64, 16, 64, self.window, return_complex=True)
+            return torch.istft(spectrum * 0.5, 64, 16, 64, self.window)
+
+    model = Whole() if name.startswith("whole") else MODELS[name]()
+    made = ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 800), opt_shape=(4, 16000), max_shape=(4, 48000))], fallback="error")
+    for shape in ((4, 16000), (1, 800), (2, 12345)):
+        x = torch.randn(shape)
+        assert_accurate(made(x), model(x), _exactly(model, x), 1600, log_of_sum=True)
+
+
+def test_what_stays_in_torch_is_torchs():
+    """The operators of a transform compute outside an engine what they compute in one."""
+    model, x = Calls(TRANSFORMS["two axes of real numbers"]), torch.randn(3, 4, 6007)
+    made = ingot.compile(model, inputs=[x], torch_executed_ops=["fourier", "fourier_of_real", "fourier_to_real"], min_block_size=1)
+    assert_accurate(made(x), model(x), model(x.double()), 6007)
 
 
 def test_views_of_complex_inputs_stay_views():

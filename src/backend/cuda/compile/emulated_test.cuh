@@ -213,6 +213,8 @@ inline void put(i64& m, i64 v) { m = v; }
 template <class T> bool infinite(T x) { return std::isinf(x); }
 inline f64 exp_called(f64 x) { return std::exp(x); }
 inline f64 log1p_called(f64 x) { return std::log1p(x); }
+template <class T> T cos_called(T x) { return std::cos(x); }
+template <class T> T sin_called(T x) { return std::sin(x); }
 inline i64 plus(i64 a, i64 b) { return (i64)((u64)a + (u64)b); }
 inline i64 times(i64 a, i64 b) { return (i64)((u64)a * (u64)b); }
 inline void report(u64* status, u64 code, i64 found, i64 bound) { if (status[0] == 0) status[0] = code; }

@@ -1,4 +1,4 @@
-// Scan, sort, scatter and small matrices on CUDA: compiled without a GPU and, with one, compared with the CPU's kernels. INGOT_TEST_ALL=1: every type.
+// Scan, sort, scatter, small matrices and Fourier transforms on CUDA: compiled without a GPU and, with one, compared with the CPU's kernels. INGOT_TEST_ALL=1: every type.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +11,7 @@
 #include "backend/cpu/kernels/kernel_test.h"
 #include "backend/cuda/available_test.h"
 #include "backend/cuda/compile/emulated_test.h"
+#include "backend/cuda/kernels/fourier/run/fourier_launches.h"
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
 #include "backend/cuda/kernels/scan/run/scan_launches.h"
 #include "backend/cuda/kernels/scatter/run/scatter_launches.h"
@@ -19,6 +20,8 @@
 #include "backend/cuda/run/gpu.h"
 #include "backend/offer.h"
 #include "base/parallel.h"
+#include "kernels/fourier/run/fourier_args.h"
+#include "kernels/fourier/run/fourier_checks.h"
 #include "kernels/scan/run/scan_args.h"
 #include "kernels/scan/run/scan_checks.h"
 #include "kernels/scatter/run/scatter_args.h"
@@ -32,6 +35,7 @@ namespace ingot::backend::cuda {
 namespace {
 
 using ir::DType;
+using kernels::FourierArgs;
 using kernels::ScanArgs;
 using kernels::ScatterArgs;
 using kernels::SmallMatrixArgs;
@@ -263,9 +267,44 @@ std::vector<Step> small_matrix_steps(bool all) {
   return out;
 }
 
+// Lengths that are done in shared memory and through scratch, by stages and as convolutions.
+std::vector<Step> fourier_steps() {
+  std::vector<Step> out;
+  using Kind = ir::FourierKind;
+  auto add = [&](Kind kind, DType t, std::vector<int64_t> batch, int64_t n, std::vector<size_t> order = {}) {
+    auto of = [&](int64_t last) {
+      std::vector<int64_t> dims = batch;
+      dims.push_back(last);
+      return dims;
+    };
+    const FourierArgs args{kind};
+    const int64_t half = n / 2 + 1, given = kind == Kind::to_real ? half : n, made = kind == Kind::of_real ? half : n;
+    Step s{fmt::format("fourier {} {} [{}] of {}", static_cast<int>(kind), ir::name_of(t), fmt::join(batch, ", "), n), "fourier", serialise(args), {}};
+    for (size_t i = 0; i < args.operands(); ++i) {
+      const bool read = i < args.inputs();
+      const auto seed = static_cast<uint32_t>(4 * out.size() + i);
+      s.tensors.push_back(read ? numbers(t, of(given), seed, false, order, order.empty() ? 1 : 2) : HostTensor(t, of(made), order));
+    }
+    s.writes = args.operands() - args.inputs();
+    s.exact = false;
+    out.push_back(std::move(s));
+  };
+  for (DType t : {DType::f32, DType::f64}) {
+    for (Kind kind : {Kind::pair, Kind::of_real, Kind::to_real}) {
+      for (int64_t n : {1, 2, 3, 4, 5, 6, 7, 30, 37, 64, 74, 97, 360, 1024, 1457, 2048}) add(kind, t, {3, 11}, n);
+      for (int64_t n : {4095, 4096, 4097, 5120, 8202}) add(kind, t, {3}, n);
+      add(kind, t, {}, 12);
+      add(kind, t, {0}, 12);
+      add(kind, t, {5, 4}, 22, {2, 0, 1});
+      add(kind, t, {2, 2}, 3500, {1, 2, 0});
+    }
+  }
+  return out;
+}
+
 std::vector<Step> steps(bool all) {
   std::vector<Step> out = scan_steps(all);
-  for (auto& more : {sort_steps(all), scatter_steps(all), small_matrix_steps(all)}) out.insert(out.end(), more.begin(), more.end());
+  for (auto& more : {sort_steps(all), scatter_steps(all), small_matrix_steps(all), fourier_steps()}) out.insert(out.end(), more.begin(), more.end());
   return out;
 }
 
@@ -396,9 +435,12 @@ TEST(cuda_launches_emulated, run_like_the_cpu) {
       {"sort", {kernels::load_sort, kernels::sort_cuda_launches}},
       {"scatter", {kernels::load_scatter, kernels::scatter_cuda_launches}},
       {"scatter_along", {kernels::load_scatter_along, kernels::scatter_along_cuda_launches}},
-      {"small_matrix", {kernels::load_small_matrix, kernels::small_matrix_cuda_launches}}};
+      {"small_matrix", {kernels::load_small_matrix, kernels::small_matrix_cuda_launches}},
+      {"fourier", {kernels::load_fourier, kernels::fourier_cuda_launches}}};
   size_t compared = 0;
-  for (Step& s : some(steps(false), 10)) {
+  std::vector<Step> list = some(steps(false), 10);
+  for (Step& s : some(fourier_steps(), 3)) list.push_back(std::move(s));  // they share six libraries
+  for (Step& s : list) {
     SCOPED_TRACE(s.name);
     constexpr size_t most = 40000;  // elements
     if (std::any_of(s.tensors.begin(), s.tensors.end(), [](const HostTensor& t) { return t.elements() > most; })) continue;

@@ -1,0 +1,37 @@
+// Fourier transforms of several rows at a time, one table per instruction set.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "ir/dtype.h"
+#include "ir/fourier.h"
+
+namespace ingot::kernels {
+
+inline constexpr int64_t most_rows = 16;  // at a time
+// Elements between the arrays of a transform: those of a power of two would lie in the same sets of the first-level cache.
+inline constexpr int64_t gap = 80;
+
+// Some rows of a step. Operands are numbered as in fourier_args.h.
+struct FourierRows {
+  const void* tables = nullptr;  // FourierTables of the type
+  ir::DType dtype = ir::DType::f32;
+  int64_t rows = 0;
+  std::byte* data[4] = {};
+  int64_t first[4][most_rows] = {};  // each row's first element
+  int64_t step[4] = {};              // from an element to the next
+  std::byte* scratch = nullptr;      // 4 * (tables.room() * rows + gap) elements
+};
+
+struct FourierOps {
+  int vector_bytes;
+  void (*run)(const FourierRows&);
+
+  int64_t lanes(ir::DType t) const { return vector_bytes / static_cast<int64_t>(ir::size_of(t)); }
+};
+
+extern const FourierOps fourier_ops_portable;
+extern const FourierOps fourier_ops_avx2;
+extern const FourierOps fourier_ops_avx512;
+
+}  // namespace ingot::kernels

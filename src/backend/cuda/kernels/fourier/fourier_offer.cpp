@@ -1,0 +1,17 @@
+#include "backend/cuda/compile/offers.h"
+#include "backend/cuda/kernels/fourier/fourier.h"
+
+namespace ingot::backend::cuda {
+
+namespace {
+
+std::vector<CodeUnit> code(const Plain& p) {
+  kernels::CudaPart part = kernels::fourier_cuda_part(kernels::parse_fourier(p.constants), p.types[0]);
+  return std::vector<CodeUnit>{{part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::fourier_cuda_text}}};
+}
+
+}  // namespace
+
+void fourier_offers(const Site& site, const Target&, const Settings&, Offers& out) { offer_plain(site, {"fourier"}, "transforms in shared memory", out, code); }
+
+}  // namespace ingot::backend::cuda

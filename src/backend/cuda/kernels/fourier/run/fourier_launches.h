@@ -1,0 +1,9 @@
+// Fourier transforms on CUDA for one set of sizes.
+#pragma once
+#include "backend/cuda/kernels/run/launches.h"
+
+namespace ingot::kernels {
+
+CudaLaunches fourier_cuda_launches(const Call&, const CudaMachine&);
+
+}  // namespace ingot::kernels
