@@ -297,7 +297,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     if casts or _writes_in_place(program.graph) or composites.in_graph(program.graph_module):
         values = next(n for n in program.graph.nodes if n.op == "output").args[0]
         kinds = [s.kind is OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs]
-        before = lays([v for v, user in zip(values, kinds) if user], [n for n in program.graph.nodes if n.op == "placeholder"], typed=not casts)
+        before = lays([v for v, user in zip(values, kinds) if user], [n for n in program.graph.nodes if n.op == "placeholder"], typed=not casts and result_types.is_right(program.graph))
         program = _functionalised(autocast.with_einsum_casts(program), casts)
     program = complex_numbers.settled(read_numbers.settled(program))
     if branches:

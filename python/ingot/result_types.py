@@ -51,6 +51,26 @@ _OWN = {
 }
 
 
+def is_right(graph: torch.fx.Graph) -> bool:
+    """True if torch recorded the types that its kernels return, for the operators whose types are known here."""
+    return not any(_types(made) != _types(node.meta.get("val")) for node, made in _own_types(graph))
+
+
+def _own_types(graph):
+    """Each operator whose types are known here, with results of these types."""
+    for node in graph.nodes:
+        if node.op == "call_function" and node.target in _OWN:
+            yield node, _of_own_types(node, *torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val")))
+
+
+def _of_own_types(node, args, kwargs):
+    recorded = node.meta.get("val")
+    several = isinstance(recorded, (list, tuple))
+    types = _OWN[node.target](*_in_order(node.target, args, kwargs))
+    made = tuple(t if t.dtype is dtype else _empty(t, t.shape, t.stride(), dtype) for t, dtype in zip(recorded if several else (recorded,), types))
+    return made if several else made[0]
+
+
 def correct(graph: torch.fx.Graph):
     changed: set[Node] = set()
     for node in graph.nodes:
@@ -58,11 +78,8 @@ def correct(graph: torch.fx.Graph):
         if node.op != "call_function" or node.target not in _OWN and node.target not in _NORMS and node.target is not _LSTM and changed.isdisjoint(node.all_input_nodes):
             continue
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
-        if (own := _OWN.get(node.target)) is not None:
-            several = isinstance(recorded, (list, tuple))
-            types = own(*_in_order(node.target, args, kwargs))
-            made = tuple(t if t.dtype is dtype else _empty(t, t.shape, t.stride(), dtype) for t, dtype in zip(recorded if several else (recorded,), types))
-            made = made if several else made[0]
+        if node.target in _OWN:
+            made = _of_own_types(node, args, kwargs)
         elif node.target in _NORMS and changed.isdisjoint(node.all_input_nodes):
             shape = _shape_of_norm(*_in_order(node.target, args, kwargs))
             made = recorded if len(shape) == recorded.dim() else _empty(recorded, shape, torch._prims_common.make_contiguous_strides_for(shape), recorded.dtype)

@@ -19,8 +19,13 @@ Value scaled(const Value& x, int64_t normalization, const Dim& count) {
   return x * cast(1.0 / (normalization == 1 ? sqrt(n) : n), x.dtype());
 }
 
+// Halves, which torch has on GPUs, are computed in float32.
+bool is_half(const Value& x) { return x.dtype() == DType::f16 || x.dtype() == DType::bf16; }
+
+Value widened(const Value& x) { return is_half(x) ? cast(x, DType::f32) : x; }
+
 void check(const Value& x, const Dim& length) {
-  if (x.dtype() != DType::f32 && x.dtype() != DType::f64) fail(Code::unsupported, "a Fourier transform of {}", name_of(x.dtype()));
+  if (x.dtype() != DType::f32 && x.dtype() != DType::f64 && !is_half(x)) fail(Code::unsupported, "a Fourier transform of {}", name_of(x.dtype()));
   if (x.rank() == 0) fail(Code::invalid_input, "a Fourier transform of a number without an axis");
   require(x.graph(), Dim(1), Check::less_equal, length, "a Fourier transform has elements");
 }
@@ -28,16 +33,17 @@ void check(const Value& x, const Dim& length) {
 // The inverse transform is the transform with the parts swapped, before and after.
 std::pair<Value, Value> fourier(const Value& re, const Value& im, bool forward, int64_t normalization, const Dim& count) {
   check(re, re.dim(-1));
-  const auto [first, second] = forward ? ir::fourier(re, im) : ir::fourier(im, re);
-  return {scaled(forward ? first : second, normalization, count), scaled(forward ? second : first, normalization, count)};
+  const Value wide_re = widened(re), wide_im = widened(im);
+  const auto [first, second] = forward ? ir::fourier(wide_re, wide_im) : ir::fourier(wide_im, wide_re);
+  return {cast(scaled(forward ? first : second, normalization, count), re.dtype()), cast(scaled(forward ? second : first, normalization, count), re.dtype())};
 }
 
 std::pair<Value, Value> fourier_of_real(const Value& x, bool onesided, int64_t normalization, const Dim& count) {
   check(x, x.dim(-1));
-  const auto [re, im] = ir::fourier_of_real(x);
+  const auto [re, im] = ir::fourier_of_real(widened(x));
   // The other half has the conjugates, in reverse.
   auto whole = [&](const Value& part, double sign) {
-    const Value made = scaled(part, normalization, count);
+    const Value made = cast(scaled(part, normalization, count), x.dtype());
     if (onesided) return made;
     AffineMap map{made.dims(), {}, std::nullopt};
     for (uint32_t d = 0; d < map.dims.size(); ++d) map.axes.push_back({0, {{d, 1}}});
@@ -51,7 +57,7 @@ std::pair<Value, Value> fourier_of_real(const Value& x, bool onesided, int64_t n
 
 Value fourier_to_real(const Value& re, const Value& im, const Dim& length, int64_t normalization, const Dim& count) {
   check(re, length);
-  return scaled(ir::fourier_to_real(re, im, length), normalization, count);
+  return cast(scaled(ir::fourier_to_real(widened(re), widened(im), length), normalization, count), re.dtype());
 }
 
 const Definition fourier_rows[] = {
