@@ -13,11 +13,11 @@ from .errors import InputError
 
 enabled = torch.is_autocast_enabled
 anywhere = getattr(torch._C, "_is_any_autocast_enabled", lambda: enabled("cpu"))  # on any device: quicker to ask
+REGION = torch.ops.higher_order.wrap_with_autocast  # of an exported program: its device, dtype, whether it is on, whether it caches, and its graph
 ANY = object()  # the state of a model that runs alike under every autocast
 
 
 KEYS = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.AutocastCUDA}
-_REGION = torch.ops.higher_order.wrap_with_autocast
 
 
 def state(kind="cpu"):
@@ -29,7 +29,7 @@ def reaches(module: torch.fx.GraphModule) -> bool:
     """True if autocast is on, or the graph turns it on."""
     if any(map(enabled, KEYS)):
         return True
-    return any(n.target is torch.amp.autocast_mode._enter_autocast or n.target is _REGION and n.args[2] for n in _nodes(module))
+    return any(n.target is torch.amp.autocast_mode._enter_autocast for n in _nodes(module))
 
 
 _PRODUCTS = {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "conv1d", "conv2d", "conv3d", "convolution", "scaled_dot_product_attention"}

@@ -191,6 +191,12 @@ def in_graph(module: torch.fx.GraphModule) -> bool:
     return lacking or any(map(_keeps_statistics, _nodes(module))) or any(n.target is flexible_attention.OPERATOR for m in _graphs(module) for n in m.graph.nodes)
 
 
+def cast_in_regions(module: torch.fx.GraphModule) -> bool:
+    """True if a region that turns autocast on has a composite whose parts autocast casts: it knows only these."""
+    regions = (getattr(m, n.args[4].target) for m in _graphs(module) for n in m.graph.nodes if n.target is autocast.REGION and n.args[2])
+    return any(_is_cia_op(n.target) and not _is_cast(n.target) for region in regions for n in _nodes(region))
+
+
 def _graphs(module):
     return (m for m in module.modules() if isinstance(m, torch.fx.GraphModule))
 

@@ -292,7 +292,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     _refuse_lost_tensors(program)
     layouts, branches = reshapes.hang_on(program.graph), branches_of(program)
     before, program = None, identities.settled(program)
-    casts = autocast.reaches(program.graph_module) or autocast.recorded(program.graph)
+    casts = autocast.reaches(program.graph_module) or autocast.recorded(program.graph) or composites.cast_in_regions(program.graph_module)
     program = program if casts else own_writes.settled(program)
     if casts or _writes_in_place(program.graph) or composites.in_graph(program.graph_module):
         values = next(n for n in program.graph.nodes if n.op == "output").args[0]
