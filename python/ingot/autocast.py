@@ -32,9 +32,6 @@ def reaches(module: torch.fx.GraphModule) -> bool:
     return any(n.target is torch.amp.autocast_mode._enter_autocast for n in _nodes(module))
 
 
-_PRODUCTS = {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "conv1d", "conv2d", "conv3d", "convolution", "scaled_dot_product_attention"}
-
-
 class Modes:
     """While torch traces a graph on this thread: knows for which kinds of device the region that it runs through has autocast on. Inside an operator torch does not say so, because
     its tracers run with autocast excluded."""
@@ -64,6 +61,9 @@ class Modes:
         finally:
             for key in excluded:
                 torch._C._dispatch_tls_set_dispatch_key_excluded(key, True)
+
+
+_PRODUCTS = {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "conv1d", "conv2d", "conv3d", "convolution", "scaled_dot_product_attention"}
 
 
 def recorded(graph: torch.fx.Graph) -> bool:

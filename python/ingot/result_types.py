@@ -53,22 +53,21 @@ _OWN = {
 
 def is_right(graph: torch.fx.Graph) -> bool:
     """True if torch recorded the types that its kernels return, for the operators whose types are known here."""
-    return not any(_types(made) != _types(node.meta.get("val")) for node, made in _own_types(graph))
+    return all(_types(_with_own_types(node, *_given(node))) == _types(node.meta.get("val")) for node in graph.nodes if node.op == "call_function" and node.target in _OWN)
 
 
-def _own_types(graph):
-    """Each operator whose types are known here, with results of these types."""
-    for node in graph.nodes:
-        if node.op == "call_function" and node.target in _OWN:
-            yield node, _of_own_types(node, *torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val")))
-
-
-def _of_own_types(node, args, kwargs):
+def _with_own_types(node, args, kwargs):
+    """What is recorded of a node, with the types of its kernel."""
     recorded = node.meta.get("val")
     several = isinstance(recorded, (list, tuple))
     types = _OWN[node.target](*_in_order(node.target, args, kwargs))
     made = tuple(t if t.dtype is dtype else _empty(t, t.shape, t.stride(), dtype) for t, dtype in zip(recorded if several else (recorded,), types))
     return made if several else made[0]
+
+
+def _given(node):
+    """What is recorded of a node's arguments."""
+    return torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
 
 
 def correct(graph: torch.fx.Graph):
@@ -77,9 +76,9 @@ def correct(graph: torch.fx.Graph):
         recorded = node.meta.get("val")
         if node.op != "call_function" or node.target not in _OWN and node.target not in _NORMS and node.target is not _LSTM and changed.isdisjoint(node.all_input_nodes):
             continue
-        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
+        args, kwargs = _given(node)
         if node.target in _OWN:
-            made = _of_own_types(node, args, kwargs)
+            made = _with_own_types(node, args, kwargs)
         elif node.target in _NORMS and changed.isdisjoint(node.all_input_nodes):
             shape = _shape_of_norm(*_in_order(node.target, args, kwargs))
             made = recorded if len(shape) == recorded.dim() else _empty(recorded, shape, torch._prims_common.make_contiguous_strides_for(shape), recorded.dtype)

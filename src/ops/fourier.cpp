@@ -20,12 +20,10 @@ Value scaled(const Value& x, int64_t normalization, const Dim& count) {
 }
 
 // Halves, which torch has on GPUs, are computed in float32.
-bool is_half(const Value& x) { return x.dtype() == DType::f16 || x.dtype() == DType::bf16; }
-
-Value widened(const Value& x) { return is_half(x) ? cast(x, DType::f32) : x; }
+Value widened(const Value& x) { return cast(x, compute_type(x.dtype())); }
 
 void check(const Value& x, const Dim& length) {
-  if (x.dtype() != DType::f32 && x.dtype() != DType::f64 && !is_half(x)) fail(Code::unsupported, "a Fourier transform of {}", name_of(x.dtype()));
+  if (!is_float(x.dtype())) fail(Code::unsupported, "a Fourier transform of {}", name_of(x.dtype()));
   if (x.rank() == 0) fail(Code::invalid_input, "a Fourier transform of a number without an axis");
   require(x.graph(), Dim(1), Check::less_equal, length, "a Fourier transform has elements");
 }
@@ -33,9 +31,9 @@ void check(const Value& x, const Dim& length) {
 // The inverse transform is the transform with the parts swapped, before and after.
 std::pair<Value, Value> fourier(const Value& re, const Value& im, bool forward, int64_t normalization, const Dim& count) {
   check(re, re.dim(-1));
-  const Value wide_re = widened(re), wide_im = widened(im);
-  const auto [first, second] = forward ? ir::fourier(wide_re, wide_im) : ir::fourier(wide_im, wide_re);
-  return {cast(scaled(forward ? first : second, normalization, count), re.dtype()), cast(scaled(forward ? second : first, normalization, count), re.dtype())};
+  const auto [first, second] = forward ? ir::fourier(widened(re), widened(im)) : ir::fourier(widened(im), widened(re));
+  auto made = [&](const Value& part) { return cast(scaled(part, normalization, count), re.dtype()); };
+  return {made(forward ? first : second), made(forward ? second : first)};
 }
 
 std::pair<Value, Value> fourier_of_real(const Value& x, bool onesided, int64_t normalization, const Dim& count) {

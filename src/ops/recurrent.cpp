@@ -10,7 +10,7 @@ using namespace ir;
 namespace {
 
 // More steps than this make a plan whose build takes minutes: then a loop runs them.
-constexpr int64_t most_unrolled_steps = 2048;
+constexpr int64_t max_unrolled_steps = 2048;
 
 // What a layer computes, in the arguments that torch's operators share.
 struct Form {
@@ -94,7 +94,7 @@ Value direction(const Cell& cell, Step step, const Value& x, State& state, bool 
   require(x.graph(), Dim(1), ir::Check::less_equal, x.dim(0), "a recurrent layer has steps");
   const Value input = with_bias(times(x, cell.from_input), cell.input_bias);
   const auto known = x.dim(0).constant();
-  if (!known || *known * layers > most_unrolled_steps) return looped(cell, step, input, state, backward);
+  if (!known || *known * layers > max_unrolled_steps) return looped(cell, step, input, state, backward);
   const int64_t steps = *known;
   std::vector<Value> hidden(static_cast<size_t>(steps));
   for (int64_t i = 0; i < steps; ++i) {

@@ -261,6 +261,21 @@ def test_half_types_are_refused_as_in_eager(dtype):
         ingot.compile(model, inputs=[x])(x)
 
 
+@pytest.mark.parametrize("dtype, error", [(torch.float16, 2**-10), (torch.bfloat16, 2**-7)])
+def test_half_types_are_computed_in_float32(dtype, error):
+    """By the operators that stand for torch's on a GPU. 48 elements, which cuFFT does not take in half precision."""
+    fourier = torch.ops.ingot
+
+    def function(x, y):
+        half = fourier.fourier_of_real(x, True, 1, 48)
+        return *fourier.fourier(x, y, False, 2, 48), *half, fourier.fourier_to_real(*half, 48, 1, 48)
+
+    x, y = torch.randn(2, 3, 48).to(dtype)
+    made = ingot.compile(Calls(function), inputs=[x, y], fallback="error")(x, y)
+    for ours, exact in zip(made, function(x.double(), y.double())):
+        assert ours.dtype is dtype and (ours.double() - exact).abs().max() <= error * exact.abs().max()
+
+
 WINDOWS = [(0, 5, 3), (1, 7, 2), (-1, 4, 6), (1, 3, 3)]
 
 

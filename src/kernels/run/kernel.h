@@ -31,9 +31,10 @@ struct TensorRef {
 
 inline constexpr int max_rank = 16;
 
-inline int64_t numel(const TensorRef& t) {
+// Elements of the outer axes: all but the last `inner`.
+inline int64_t numel(const TensorRef& t, int inner = 0) {
   int64_t n = 1;
-  for (int d = 0; d < t.rank; ++d) n *= t.dims[d];
+  for (int d = 0; d + inner < t.rank; ++d) n *= t.dims[d];
   return n;
 }
 

@@ -12,4 +12,11 @@ Isa isa();
 Isa best_isa();
 const char* name_of(Isa);
 
+// What this machine runs, of code for three instruction sets.
+template <class Table>
+const Table& by_isa(const Table& portable, const Table& avx2, const Table& avx512) {
+  const Isa best = isa();
+  return best >= Isa::avx512 ? avx512 : best == Isa::avx2 ? avx2 : portable;
+}
+
 }  // namespace ingot::backend::cpu

@@ -29,10 +29,6 @@ int64_t check_fourier(const Call& call) {
   return n;
 }
 
-int64_t count_of_transforms(const TensorRef& t) {
-  int64_t n = 1;
-  for (int d = 0; d + 1 < t.rank; ++d) n *= t.dims[d];
-  return n;
-}
+int64_t count_of_transforms(const TensorRef& t) { return numel(t, 1); }
 
 }  // namespace ingot::kernels

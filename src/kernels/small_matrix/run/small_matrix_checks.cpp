@@ -26,11 +26,7 @@ int matrix_axes(const SmallMatrixArgs& args, size_t operand) {
   }
 }
 
-int64_t count_of_matrices(const TensorRef& a) {
-  int64_t n = 1;
-  for (int d = 0; d + 2 < a.rank; ++d) n *= a.dims[d];
-  return n;
-}
+int64_t count_of_matrices(const TensorRef& a) { return numel(a, 2); }
 
 void check_small_matrix(const Call& call) {
   const auto& args = *static_cast<const SmallMatrixArgs*>(call.constants);

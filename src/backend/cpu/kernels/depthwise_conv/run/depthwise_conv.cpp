@@ -14,15 +14,7 @@
 
 namespace ingot::kernels {
 
-const DepthwiseConvTiles& depthwise_conv_tiles() {
-  switch (backend::cpu::isa()) {
-    case backend::cpu::Isa::amx_bf16:
-    case backend::cpu::Isa::avx512_bf16:
-    case backend::cpu::Isa::avx512: return depthwise_conv_tiles_avx512;
-    case backend::cpu::Isa::avx2: return depthwise_conv_tiles_avx2;
-    default: return depthwise_conv_tiles_portable;
-  }
-}
+const DepthwiseConvTiles& depthwise_conv_tiles() { return backend::cpu::by_isa(depthwise_conv_tiles_portable, depthwise_conv_tiles_avx2, depthwise_conv_tiles_avx512); }
 
 namespace {
 

@@ -9,15 +9,7 @@
 
 namespace ingot::kernels {
 
-const LineTiles& line_tiles() {
-  switch (backend::cpu::isa()) {
-    case backend::cpu::Isa::amx_bf16:
-    case backend::cpu::Isa::avx512_bf16:
-    case backend::cpu::Isa::avx512: return line_tiles_avx512;
-    case backend::cpu::Isa::avx2: return line_tiles_avx2;
-    default: return line_tiles_portable;
-  }
-}
+const LineTiles& line_tiles() { return backend::cpu::by_isa(line_tiles_portable, line_tiles_avx2, line_tiles_avx512); }
 
 namespace {
 

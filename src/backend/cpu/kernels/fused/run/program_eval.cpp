@@ -271,15 +271,7 @@ void Evaluator::row(const int64_t* at) {
 }
 
 const BlockOps& block_ops() {
-  static const BlockOps& chosen = []() -> const BlockOps& {
-    switch (backend::cpu::isa()) {
-      case backend::cpu::Isa::amx_bf16:
-      case backend::cpu::Isa::avx512_bf16:
-      case backend::cpu::Isa::avx512: return block_ops_avx512;
-      case backend::cpu::Isa::avx2: return block_ops_avx2;
-      default: return block_ops_portable;
-    }
-  }();
+  static const BlockOps& chosen = backend::cpu::by_isa(block_ops_portable, block_ops_avx2, block_ops_avx512);
   return chosen;
 }
 

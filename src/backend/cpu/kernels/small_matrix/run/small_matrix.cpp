@@ -11,15 +11,7 @@ namespace ingot::kernels {
 namespace {
 
 const MatrixOps& matrix_ops() {
-  static const MatrixOps& chosen = []() -> const MatrixOps& {
-    switch (backend::cpu::isa()) {
-      case backend::cpu::Isa::amx_bf16:
-      case backend::cpu::Isa::avx512_bf16:
-      case backend::cpu::Isa::avx512: return matrix_ops_avx512;
-      case backend::cpu::Isa::avx2: return matrix_ops_avx2;
-      default: return matrix_ops_portable;
-    }
-  }();
+  static const MatrixOps& chosen = backend::cpu::by_isa(matrix_ops_portable, matrix_ops_avx2, matrix_ops_avx512);
   return chosen;
 }
 

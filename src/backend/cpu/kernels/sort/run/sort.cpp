@@ -88,15 +88,7 @@ void run(const Call& call) {
 }  // namespace
 
 const KeyOps& key_ops() {
-  static const KeyOps& chosen = []() -> const KeyOps& {
-    switch (backend::cpu::isa()) {
-      case backend::cpu::Isa::amx_bf16:
-      case backend::cpu::Isa::avx512_bf16:
-      case backend::cpu::Isa::avx512: return key_ops_avx512;
-      case backend::cpu::Isa::avx2: return key_ops_avx2;
-      default: return key_ops_portable;
-    }
-  }();
+  static const KeyOps& chosen = backend::cpu::by_isa(key_ops_portable, key_ops_avx2, key_ops_avx512);
   return chosen;
 }
 

@@ -15,8 +15,8 @@ using Pointer = CudaLaunch::Pointer;
 using Parameters = FourierCudaParameters;
 
 constexpr int64_t shared_bytes = 48 << 10;     // of a block, without asking for more
-constexpr int64_t elements_of_block = 512;     // complex; blocks of short transforms have several
-constexpr int most_in_block = 32;
+constexpr int64_t group_elements = 512;       // complex numbers of a block's transforms, where they are short
+constexpr int max_group_transforms = 32;
 
 // The launches of one step.
 class Launches {
@@ -62,7 +62,7 @@ class Launches {
       list_.list.back().shared = static_cast<uint32_t>(2 * p_.whole * complex_);
     }
     p_.group = 1;
-    while (2 * p_.group <= most_in_block && 2 * p_.group * p_.whole <= elements_of_block && p_.group < p_.count) p_.group *= 2;
+    while (2 * p_.group <= max_group_transforms && 2 * p_.group * p_.whole <= group_elements && p_.group < p_.count) p_.group *= 2;
     std::vector<Pointer> pointers = operands_;
     pointers.push_back(at_roots());
     if (filter_) pointers.push_back(at_filter());
