@@ -10,7 +10,7 @@ namespace ingot::cli {
 
 namespace {
 
-struct Arguments {
+struct BenchArguments {
   Source plan;
   std::string against, trace, device = "auto";
   std::vector<std::string> shapes, settings;
@@ -76,7 +76,7 @@ void print(const char* name, std::vector<double>& times, bool json) {
   }
 }
 
-void run(const Arguments& a) {
+void bench(const BenchArguments& a) {
   std::vector<Source> plans{a.plan};
   if (!a.against.empty()) plans.push_back({a.against, a.plan.trust, a.plan.whole});
   std::vector<std::unique_ptr<Runner>> runners;
@@ -103,7 +103,7 @@ void run(const Arguments& a) {
 }  // namespace
 
 void add_bench(CLI::App& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<BenchArguments>();
   CLI::App* verb = app.add_subcommand("bench", "Time a plan on random inputs.");
   a->plan.add_to(*verb);
   verb->add_option("--against", a->against, "another plan, run in turn with the first");
@@ -122,7 +122,7 @@ void add_bench(CLI::App& app) {
   verb->add_flag("--steps", a->steps, "where the time goes, step by step");
   verb->add_option("--trace", a->trace, "where to write one run of the plan as a trace (JSON for Perfetto)");
   verb->add_flag("--json", a->json, "one JSON line a plan");
-  verb->callback([a] { run(*a); });
+  verb->callback([a] { bench(*a); });
 }
 
 }  // namespace ingot::cli

@@ -12,7 +12,7 @@ namespace ingot::cli {
 
 namespace {
 
-struct Arguments {
+struct CompileArguments {
   std::string model, output, progress;
   std::vector<std::string> shapes, settings;
   std::string budget;
@@ -96,7 +96,7 @@ int report(const char* stage, double fraction, void* bar) {
   return interrupted;
 }
 
-void run(const Arguments& a) {
+void compile(const CompileArguments& a) {
   std::signal(SIGINT, interrupt);
   ingot_model* raw = nullptr;
   check(ingot_model_open(a.model.c_str(), &raw));
@@ -131,7 +131,7 @@ void run(const Arguments& a) {
 }  // namespace
 
 void add_compile(CLI::App& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<CompileArguments>();
   CLI::App* verb = app.add_subcommand("compile", "Compile a torch.export archive (.pt2) into a plan.");
   verb->add_option("model", a->model, "the .pt2 file")->required();
   verb->add_option("-o,--output", a->output, "where to write the plan");
@@ -141,7 +141,7 @@ void add_compile(CLI::App& app) {
   verb->add_flag("--dry-run", a->dry_run, "build nothing: tell which operators an engine runs, which it leaves to torch, and why");
   verb->add_flag("--json", a->json, "with --dry-run: as JSON");
   verb->add_option("--progress", a->progress, "json: one line a stage on standard error")->check(CLI::IsMember({"json"}));
-  verb->callback([a] { run(*a); });
+  verb->callback([a] { compile(*a); });
 }
 
 }  // namespace ingot::cli

@@ -8,7 +8,7 @@ namespace ingot::cli {
 
 namespace {
 
-struct Arguments {
+struct InspectArguments {
   std::string plan, graph;
   bool programs = false, offers = false, steps = false, memory = false, weights = false, json = false;
 };
@@ -70,7 +70,7 @@ void show_graph(const ingot_plan* plan, const std::string& to) {
   }
 }
 
-void run(const Arguments& a) {
+void inspect(const InspectArguments& a) {
   Plan plan = load_plan({a.plan});
   if (!a.graph.empty()) return show_graph(plan.get(), a.graph);
   if (a.programs || a.offers) {
@@ -149,7 +149,7 @@ void run(const Arguments& a) {
 }  // namespace
 
 void add_inspect(CLI::App& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<InspectArguments>();
   CLI::App* verb = app.add_subcommand("inspect", "Show what is in a plan.");
   verb->add_option("plan", a->plan, "the plan")->required();
   verb->add_option("--graph", a->graph, "the portable graph: out.svg draws it, out.onnx is for viewers such as Netron, - or nothing prints its text")
@@ -161,7 +161,7 @@ void add_inspect(CLI::App& app) {
   verb->add_flag("--memory", a->memory, "scratch buffers and their lives");
   verb->add_flag("--weights", a->weights, "the weights");
   verb->add_flag("--json", a->json, "everything as JSON");
-  verb->callback([a] { run(*a); });
+  verb->callback([a] { inspect(*a); });
 }
 
 }  // namespace ingot::cli

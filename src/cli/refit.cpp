@@ -8,7 +8,7 @@ namespace ingot::cli {
 
 namespace {
 
-struct Arguments {
+struct RefitArguments {
   Source plan;
   std::vector<std::string> weights, adapters;
   std::string output;
@@ -26,7 +26,7 @@ std::pair<std::string, double> adapter(const std::string& text) {
   return {text.substr(0, colon), scale};
 }
 
-void refit(const Arguments& a) {
+void refit(const RefitArguments& a) {
   if (a.weights.empty() && a.adapters.empty()) throw Failure{usage, "ingot refit needs files of weights, or --lora"};
   const Plan plan = load_plan(a.plan);
   std::vector<const char*> weights;
@@ -47,7 +47,7 @@ void refit(const Arguments& a) {
 }  // namespace
 
 void add_refit(CLI::App& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<RefitArguments>();
   CLI::App* verb = app.add_subcommand("refit", "Write a plan with other weights, or with adapters added to them; nothing is compiled.");
   a->plan.add_to(*verb);
   verb->add_option("weights", a->weights, "safetensors files with the weights by state-dict name; none: those of the plan");

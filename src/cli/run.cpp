@@ -9,14 +9,14 @@ namespace ingot::cli {
 
 namespace {
 
-struct Arguments {
+struct RunArguments {
   Source plan;
   std::string output, trace, device = "auto";
   std::vector<std::string> inputs, shapes, settings;
   int threads = 0, repeat = 1;
 };
 
-void run(const Arguments& a) {
+void run(const RunArguments& a) {
   Runner runner(a.plan, a.threads, a.device, 0, a.settings);
   runner.fill(a.inputs, a.shapes);
   for (int i = 1; i < a.repeat; ++i) runner.run();
@@ -45,7 +45,7 @@ void run(const Arguments& a) {
 }  // namespace
 
 void add_run(CLI::App& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<RunArguments>();
   CLI::App* verb = app.add_subcommand("run", "Run a plan on .npy files.");
   a->plan.add_to(*verb);
   verb->add_option("-i,--input", a->inputs, "NAME=file.npy or NAME=random:SEED; inputs not named are random");

@@ -9,7 +9,7 @@ namespace ingot::cli {
 
 namespace {
 
-struct Arguments {
+struct VerifyArguments {
   Source plan;
   std::string device = "auto";
   std::vector<std::string> inputs, shapes;
@@ -38,7 +38,7 @@ struct Tally {
   std::string first;
 };
 
-void verify_function(const Arguments& a, uint32_t index, Tally& tally) {
+void verify_function(const VerifyArguments& a, uint32_t index, Tally& tally) {
   Runner runner(a.plan, a.threads, a.device, index);
   runner.fill(a.inputs, a.shapes);
   char* text = nullptr;
@@ -58,7 +58,7 @@ void verify_function(const Arguments& a, uint32_t index, Tally& tally) {
   }
 }
 
-void verify(const Arguments& a) {
+void verify(const VerifyArguments& a) {
   {
     const Plan whole = load_plan({a.plan.path, INGOT_TRUST_DATA, false});
     if (!a.json) std::puts("metadata and weights match their checksums");
@@ -88,7 +88,7 @@ void verify(const Arguments& a) {
 }  // namespace
 
 void add_verify(CLI::App& app) {
-  auto a = std::make_shared<Arguments>();
+  auto a = std::make_shared<VerifyArguments>();
   CLI::App* verb = app.add_subcommand("verify", "Check every byte of a plan against its checksums, then what each of its steps computes against the reference.");
   a->plan.add_to(*verb);
   verb->add_flag("--bytes", a->bytes, "the checksums alone; nothing is run");

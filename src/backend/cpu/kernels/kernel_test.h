@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -14,6 +15,9 @@
 #include "ir/half.h"
 
 namespace ingot::kernels {
+
+// An element's index on each axis. It owns nothing, as references read millions of elements.
+using At = std::span<const int64_t>;
 
 // A strided tensor of numbers with guards on both sides.
 class TestTensor {
@@ -37,7 +41,7 @@ class TestTensor {
     bytes_.assign((static_cast<size_t>(count) * ir::size_of(t) + 63) / 64 * 64 + 2 * guard, poison);
   }
 
-  double get(const std::vector<int64_t>& at) const {
+  double get(At at) const {
     const std::byte* p = bytes_.data() + offset(at);
     auto as = [&](auto v) {
       std::memcpy(&v, p, sizeof v);
@@ -54,7 +58,9 @@ class TestTensor {
       default: throw std::logic_error("a dtype that tests do not use");
     }
   }
-  void put(const std::vector<int64_t>& at, double v) {
+  double get(std::initializer_list<int64_t> at) const { return get(At(at.begin(), at.size())); }
+  void put(std::initializer_list<int64_t> at, double v) { put(At(at.begin(), at.size()), v); }
+  void put(At at, double v) {
     std::byte* p = bytes_.data() + offset(at);
     auto as = [&](auto x) { std::memcpy(p, &x, sizeof x); };
     switch (dtype) {
@@ -106,7 +112,7 @@ class TestTensor {
   static constexpr size_t guard = 256;
   static constexpr std::byte poison{0xff};  // NaN in every float
 
-  size_t offset(const std::vector<int64_t>& at) const {
+  size_t offset(At at) const {
     int64_t n = 0;
     for (size_t d = 0; d < at.size(); ++d) n += at[d] * strides[d];
     return guard + static_cast<size_t>(n) * ir::size_of(dtype);

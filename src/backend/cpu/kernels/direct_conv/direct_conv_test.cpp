@@ -64,9 +64,12 @@ void check(const Groups& v, Workers& workers) {
   result.each([&](const std::vector<int64_t>& at) {
     const int64_t g = at[0], n = at[1] / (height * width), i = at[1] / width % height, j = at[1] % width, o = at[2];
     double sum = 0;
-    for (int64_t e = 0; e < k; ++e) {
-      const int64_t y = i * v.stride - v.pad + e / v.c / v.s * v.dilation, z = j * v.stride - v.pad + e / v.c % v.s * v.dilation;
-      if (y >= 0 && y < v.h && z >= 0 && z < v.w) sum += x.get({n, y, z, g * v.c + e % v.c}) * weight.get({g, e, o});
+    for (int64_t r = 0; r < v.r; ++r) {
+      for (int64_t s = 0; s < v.s; ++s) {
+        const int64_t y = i * v.stride - v.pad + r * v.dilation, z = j * v.stride - v.pad + s * v.dilation;
+        if (y < 0 || y >= v.h || z < 0 || z >= v.w) continue;
+        for (int64_t c = 0; c < v.c; ++c) sum += x.get({n, y, z, g * v.c + c}) * weight.get({g, (r * v.s + s) * v.c + c, o});
+      }
     }
     if (v.end == Groups::bias_relu) sum = std::max(sum + bias.get({g, 0, o}), 0.0);
     if (v.end == Groups::scale_clamp) sum = std::min(std::max(sum * scale.get({g, 0, o}) + bias.get({g, 0, o}), -2.0), 6.0);
