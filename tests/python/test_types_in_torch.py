@@ -190,7 +190,7 @@ def test_saved(tmp_path):
 
 
 def test_a_file(tmp_path):
-    for model, inputs in ((Rotated(), [torch.randn(3, 16)]), (Held(torch.float8_e5m2), [torch.randn(3, 8)]), (Cast(), [torch.ones(3, 8).to(torch.uint16)])):
+    for model, inputs in ((Held(torch.float8_e5m2), [torch.randn(3, 8)]), (Cast(), [torch.ones(3, 8).to(torch.uint16)])):
         torch.export.save(torch.export.export(model.eval(), tuple(inputs)), tmp_path / "m.pt2")
         with torch.no_grad():
             compiled, eager = ingot.compile(str(tmp_path / "m.pt2"), min_block_size=1), model(*inputs)
