@@ -249,9 +249,7 @@ void Importer::add_inputs(Json graph, Json signature, Scope& scope) {
 // An input's or weight's meta. With a reason when it is of no type that engines have.
 std::pair<TensorMeta, std::string> Importer::leaf(const Json& of) {
   try {
-    TensorMeta m = meta(of);
-    const bool foreign = is_complex(m.type.dtype) && from_ == From::process;
-    return {m, foreign ? fmt::format("{} has dtype {}, which is not supported", of.name(), torch_name_of(m.type.dtype)) : ""};
+    return {meta(of), ""};
   } catch (const Error& e) {
     if (e.code != Code::unsupported) throw;
     return {no_type, e.message};
@@ -589,10 +587,6 @@ void Importer::add_call(Json node, const std::string& target, Scope& scope) {
   }
   if (target == "aten.as_strided.default" || target == "aten.as_strided_copy.default") count_in_elements(call, inputs, scope);
   if (target == "aten.as_strided_.default") fail(Code::unsupported, "as_strided_ changes the sizes of a tensor in place");
-  // In a process torch is at hand, and Python has made pairs of complex numbers where it can.
-  const bool complex = std::any_of(types.begin(), types.end(), [](const Type& t) { return is_complex(t.dtype); }) ||
-                       std::any_of(call.in.begin(), call.in.end(), [&](ValueId v) { return is_complex(g_.type(v).dtype); });
-  if (from_ == From::process && complex && !kernel) call.attributes.set(std::string(torch_only), "engines have no complex numbers");
   add_results(std::move(call), names, std::move(types), scope);
 }
 

@@ -384,7 +384,6 @@ class Expander {
   }
 
   void know(ValueId v) {
-    if (is_complex(from_.type(v).dtype) && from_.producer(v).attributes.find("torch_only") != nullptr) return;  // no engine takes it
     for (const ir::Dim& d : from_.type(v).dims) {
       if (auto size = ir::linear_size(d)) known_sizes_[size->symbol] = true;
     }

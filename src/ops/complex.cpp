@@ -25,7 +25,7 @@ constexpr std::string_view on_each_part =
     "unfold_copy "
     "as_strided as_strided_copy unfold_backward constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d clone "
     "contiguous "
-    "alias alias_copy detach detach_copy lift_fresh lift_fresh_copy _to_copy to slice_scatter select_scatter diagonal_scatter diag_embed fill zero copy "
+    "alias alias_copy detach detach_copy lift_fresh lift_fresh_copy _to_copy to type_as slice_scatter select_scatter diagonal_scatter diag_embed fill zero copy "
     "embedding index _unsafe_index index_select gather take_along_dim take where masked_fill index_put scatter scatter_add index_add index_copy index_fill masked_scatter tril "
     "triu zeros full "
     "empty empty_like zeros_like full_like new_zeros new_full new_empty scalar_tensor add sub subtract rsub neg negative positive sum mean cumsum dropout ";
@@ -35,8 +35,10 @@ constexpr std::string_view shared_operands = " indices index mask condition repe
 constexpr std::string_view factors = " alpha beta ";
 // Names of operators that are linear in each of their first two operands.
 constexpr std::string_view linear_in_two = " mm bmm matmul mv dot inner outer ger tensordot einsum ";
-// Names of operators that read the magnitudes alone.
+// Names of operators that read the magnitudes alone, of those that ask whether numbers are 0, and of those that add up what they say of each part.
 constexpr std::string_view of_magnitudes = " linalg_vector_norm norm ";
+constexpr std::string_view of_truth = " any all logical_not logical_and logical_or logical_xor count_nonzero nonzero argwhere ";
+constexpr std::string_view sums_of_parts = " var ";
 
 bool is_listed(std::string_view name, std::string_view list) { return list.find(fmt::format(" {} ", name)) != std::string_view::npos; }
 
@@ -109,6 +111,29 @@ Complex complex_power(const Complex& base, const Complex& exponent, std::optiona
   return {select(stays, 1.0, select(vanishes, 0.0, made.re)), select(stays | vanishes, 0.0, made.imaginary())};
 }
 
+Complex sigmoid(const Complex& z) {
+  const Complex one{literal(z.re.graph(), 1, z.re.dtype()), std::nullopt};
+  return one / (one + exponential(-z));
+}
+
+// It is odd. Of a number whose real part is not negative nothing cancels.
+Complex inverse_sine_hyperbolic(const Complex& z) {
+  const Value side = select(z.re < 0, -1.0, 1.0);
+  const Complex x{z.re * side, z.imaginary() * side}, one{literal(z.re.graph(), 1, z.re.dtype()), std::nullopt};
+  const Complex made = logarithm(x + root(x * x + one));
+  return {made.re * side, *made.im * side};
+}
+
+Complex inverse_cosine_hyperbolic(const Complex& z) {
+  const Complex one{literal(z.re.graph(), 1, z.re.dtype()), std::nullopt};
+  return logarithm(z + root(z + one) * root(z + -one));
+}
+
+Complex inverse_tangent_hyperbolic(const Complex& z) {
+  const Complex one{literal(z.re.graph(), 1, z.re.dtype()), std::nullopt};
+  return scaled(logarithm((one + z) / (one + -z)), 0.5);
+}
+
 Complex of_length_one(const Complex& z) {
   const Value length = magnitude(z), none = equal(length, 0), by = select(none, 1, length);
   return {select(none, 0, z.re / by), select(none, 0, z.imaginary() / by)};
@@ -161,6 +186,24 @@ const Definition complex_rows[] = {
     {"exp(Tensor self)", [](Complex z) { return exponential(z); }},
     {"log(Tensor self)", [](Complex z) { return logarithm(z); }},
     {"log2(Tensor self)", [](Complex z) { return scaled(logarithm(z), 1 / M_LN2); }},
+    {"expm1(Tensor self)",
+     [](Complex z) {
+       const Value half = sin(z.imaginary() * 0.5);
+       return Complex{expm1(z.re) * cos(z.imaginary()) - half * half * 2.0, exp(z.re) * sin(z.imaginary())};
+     }},
+    {"log1p(Tensor self)", [](Complex z) { return Complex{log1p(z.re * (z.re + 2) + square(z.imaginary())) * 0.5, float_map(Op::atan2, {z.imaginary(), z.re + 1})}; }},
+    {"sigmoid(Tensor self)", [](Complex z) { return sigmoid(z); }},
+    {"silu(Tensor self)", [](Complex z) { return z * sigmoid(z); }},
+    {"asinh(Tensor self)", [](Complex z) { return inverse_sine_hyperbolic(z); }},
+    {"acosh(Tensor self)", [](Complex z) { return inverse_cosine_hyperbolic(z); }},
+    {"atanh(Tensor self)", [](Complex z) { return inverse_tangent_hyperbolic(z); }},
+    {"asin(Tensor self)", [](Complex z) { return over_i(inverse_sine_hyperbolic(times_i(z))); }},
+    {"acos(Tensor self)",
+     [](Complex z) {
+       const Complex made = over_i(inverse_sine_hyperbolic(times_i(z)));
+       return Complex{M_PI_2 - made.re, -*made.im};
+     }},
+    {"atan(Tensor self)", [](Complex z) { return over_i(inverse_tangent_hyperbolic(times_i(z))); }},
     {"log10(Tensor self)", [](Complex z) { return scaled(logarithm(z), 1 / M_LN10); }},
     {"sqrt(Tensor self)", [](Complex z) { return root(z); }},
     {"rsqrt(Tensor self)", [](Complex z) { return Complex{literal(z.re.graph(), 1, z.re.dtype()), std::nullopt} / root(z); }},
@@ -174,6 +217,11 @@ const Definition complex_rows[] = {
     {"ne.{Tensor,Scalar}(Tensor self, {Tensor,Scalar} other)", Types::each, [](Complex a, Complex b) { return not_equal(a.re, b.re) | not_equal(a.imaginary(), b.imaginary()); }},
     {"isnan(Tensor self)", [](Complex z) { return ir::map(Op::is_nan, {z.re}) | ir::map(Op::is_nan, {z.imaginary()}); }},
     {"isinf(Tensor self)", [](Complex z) { return ir::map(Op::is_inf, {z.re}) | ir::map(Op::is_inf, {z.imaginary()}); }},
+    {"isfinite(Tensor self)",
+     [](Complex z) {
+       auto ends = [](const Value& x) { return ir::map(Op::is_nan, {x}) | ir::map(Op::is_inf, {x}); };
+       return logical_not(ends(z.re) | ends(z.imaginary()));
+     }},
     {"ones(SymInt[] size, *, ScalarType? dtype=None)",
      [](Graph& g, Dims d, std::optional<DType> t) {
        const Value one = full(g, d, 1, part_type(t.value_or(DType::c64)));
@@ -280,11 +328,23 @@ struct OnParts {
     return {joined({re, im})};
   }
 
-  Results magnitudes() const {
-    std::vector<ValueId> lengths(in.begin(), in.end());
-    lengths[0] = magnitude(parts(Value(&g, in[0]))).id();
-    return real.body(g, arguments, lengths, recorded);
+  // With a real number for each complex one.
+  template <class F>
+  Results reduced(F real_of) const {
+    std::vector<ValueId> made(in.begin(), in.end());
+    for (ValueId& v : made) {
+      if (is_complex(g.type(v).dtype)) v = real_of(parts(Value(&g, v))).id();
+    }
+    return real.body(g, arguments, made, recorded);
   }
+
+  Results magnitudes() const { return reduced(magnitude); }
+
+  Results truths() const {
+    return reduced([](const Complex& z) { return not_equal(z.re, 0) | not_equal(z.imaginary(), 0); });
+  }
+
+  Results sums() const { return {run([](int) { return Part::real; })[0] + run([](int) { return Part::imaginary; })[0]}; }
 };
 
 }  // namespace
@@ -299,6 +359,8 @@ std::optional<Operator> on_parts(const Operator& real) {
   if (is_listed(real.schema.name, on_each_part)) return made(&OnParts::each);
   if (is_listed(real.schema.name, linear_in_two)) return made(&OnParts::product);
   if (is_listed(real.schema.name, of_magnitudes)) return made(&OnParts::magnitudes);
+  if (is_listed(real.schema.name, of_truth)) return made(&OnParts::truths);
+  if (is_listed(real.schema.name, sums_of_parts)) return made(&OnParts::sums);
   return std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-// Discrete Fourier transforms along the last axis, of real numbers and of pairs (re, im): what complex_numbers.py makes of torch's transforms. And torch's own, of files.
+// Discrete Fourier transforms: torch.fft, stft and istft, which are transforms along one axis after another.
 #include <cmath>
 #include <utility>
 
@@ -281,15 +281,6 @@ Value spectra(const Value& x, const Frames& frames, const std::optional<std::str
   return return_complex.value_or(false) ? z : interleaved(z);
 }
 
-const Definition fourier_rows[] = {
-    {"ingot::fourier(Tensor re, Tensor im, bool forward, int normalization, SymInt count)", Types::same,
-     [](Value re, Value im, bool forward, int64_t normalization, Dim count) { return fourier(re, im, forward, normalization, count); }},
-    {"ingot::fourier_of_real(Tensor self, bool onesided, int normalization, SymInt count)",
-     [](Value x, bool onesided, int64_t normalization, Dim count) { return fourier_of_real(x, onesided, normalization, count); }},
-    {"ingot::fourier_to_real(Tensor re, Tensor im, SymInt length, int normalization, SymInt count)", Types::same,
-     [](Value re, Value im, Dim length, int64_t normalization, Dim count) { return fourier_to_real(re, im, length, normalization, count); }},
-};
-
 const Definition transform_rows[] = {
     {"_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward)",
      [](Complex z, Axes axes, int64_t normalization, bool forward) { return transform(z, extent_of(z.re, std::nullopt, axes).axes, forward, normalization); }},
@@ -359,7 +350,6 @@ const Definition transform_rows[] = {
 
 }  // namespace
 
-std::span<const Definition> fourier_definitions() { return fourier_rows; }
 std::span<const Definition> transform_definitions() { return transform_rows; }
 
 }  // namespace ingot::ops

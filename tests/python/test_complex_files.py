@@ -93,6 +93,8 @@ OPERATORS = {
     "numbers": lambda z, w: (z + 2j, z * 1j, 1.5 - z, z - w * (2 - 1j), torch.where(z.real > 0, z, w), z.masked_fill(w.real > 0, 2.0)),
     "parts": lambda z, w: (z.real, w.imag, z.conj() * w, z.abs(), z.angle(), torch.polar(z.abs(), w.angle()), torch.complex(w.imag, z.real), z.mH, torch.view_as_real(z) + 1),
     "functions": lambda z, w: (z.exp(), z.log(), z.sqrt(), z.sin(), z.cos(), z.tan(), z.sinh(), z.cosh(), z.tanh(), z**2, z**3.0, z**0.5, torch.pow(z, w), z.sgn(), z.square(), z.log10()),
+    "inverse functions": lambda z, w: (z.asin(), z.acos(), z.atan(), z.asinh(), z.acosh(), z.atanh(), z.expm1(), z.log1p(), z.sigmoid(), torch.nn.functional.silu(z)),
+    "reductions": lambda z, w: (z.var(1), (z * (z.real > 0)).any(1).float(), z.all().float(), torch.logical_not(w).float(), z.isfinite().float(), z.sum(0), z.mean(1)),
     "views": lambda z, w: (z.t(), z[1:, ::2], torch.cat([z, w], 1), torch.stack([z, w.real]), z.flip(0), z.roll(1, 0), z[torch.tensor([2, 0])], z.expand(2, 4, 4).sum(1), w.mean(), w.cumsum(0)),
     "writes": _writes,
     "comparisons": lambda z, w: ((z == w).float(), (z != z.conj()).float(), z.isnan().float(), torch.linalg.vector_norm(z, dim=1)),
