@@ -216,11 +216,11 @@ class FromModel(WithWeights):
 
 
 def _refuse_complex(f):
-    """A call of a plan takes and gives real tensors alone."""
-    for name, node in [*((s.name, s.node) for s in f.inputs), *((r.name, r) for r in f.results if isinstance(r, torch.fx.Node))]:
+    """A plan takes, gives and keeps real tensors alone."""
+    for name, node in [*((s.name, s.node) for s in f.slots if s.kind in ("input", "state")), *((r.name, r) for r in f.results if isinstance(r, torch.fx.Node))]:
         if isinstance(value := node.meta.get("val"), torch.Tensor) and value.is_complex():
             kind = str(value.dtype).removeprefix("torch.")
-            raise UnsupportedError(f"{name} is {kind}, and a plan takes and gives real tensors", remedy='save it with format="exported_program", or use torch.view_as_real at the ends of the model')
+            raise UnsupportedError(f"{name} is {kind}, and a plan takes, gives and keeps real tensors", remedy='save it with format="exported_program", or use torch.view_as_real at the ends of the model')
 
 
 class FromProgram(WithWeights):

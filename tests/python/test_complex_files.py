@@ -177,6 +177,17 @@ def test_a_complex_buffer_that_is_written(tmp_path):
         assert torch.allclose(made(parts(z)), parts(z.sum(0) * times), atol=1e-5)
 
 
+class Chosen(torch.nn.Module):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: torch.fft.fft(x).abs(), lambda x: torch.fft.rfft(x, n=14).real.contiguous(), (x,))
+
+
+def test_inside_branches(tmp_path):
+    plan = compiled(Chosen(), (torch.ones(3, 8),), tmp_path)
+    for x in (torch.rand(3, 8), -torch.rand(3, 8)):
+        assert_accurate(run(plan, (x,))[0], Chosen()(x), Chosen()(x.double()), 8)
+
+
 @pytest.mark.parametrize(
     "function",
     [lambda z: z.real.mul_(2).sum() + z.abs().sum(), lambda z: torch.view_as_real(z).zero_().sum() + z.abs().sum(), lambda z: z.conj()[0].mul_(2j).abs().sum() + z.abs().sum()],
