@@ -17,18 +17,15 @@ constexpr std::string_view pair_target = "complex";
 
 // Names of operators that act on each part alone.
 constexpr std::string_view on_each_part =
-    " view view_copy _unsafe_view reshape _reshape_copy view_as reshape_as flatten unflatten permute permute_copy transpose transpose_copy swapaxes swapdims t t_copy numpy_T mT "
-    "moveaxis "
-    "movedim expand expand_copy expand_as broadcast_to unsqueeze unsqueeze_copy squeeze squeeze_copy slice slice_copy select select_copy narrow narrow_copy split split_with_sizes "
-    "split_with_sizes_copy unsafe_split_with_sizes unsafe_split split_copy chunk unsafe_chunk unbind unbind_copy cat concat concatenate stack _stack diff flip roll repeat tile "
-    "repeat_interleave block_diag broadcast_tensors meshgrid rot90 fliplr flipud hstack dstack column_stack vstack row_stack trace diagonal diagonal_copy linalg_diagonal unfold "
-    "unfold_copy "
-    "as_strided as_strided_copy unfold_backward constant_pad_nd pad reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d clone "
-    "contiguous "
-    "alias alias_copy detach detach_copy lift_fresh lift_fresh_copy _to_copy to type_as slice_scatter select_scatter diagonal_scatter diag_embed fill zero copy "
-    "embedding index _unsafe_index index_select gather take_along_dim take where masked_fill index_put scatter scatter_add index_add index_copy index_fill masked_scatter tril "
-    "triu zeros full "
-    "empty empty_like zeros_like full_like new_zeros new_full new_empty scalar_tensor add sub subtract rsub neg negative positive sum mean cumsum dropout ";
+    " view view_copy _unsafe_view reshape _reshape_copy view_as reshape_as flatten unflatten permute permute_copy transpose transpose_copy swapaxes swapdims t t_copy "
+    "numpy_T mT moveaxis movedim expand expand_copy expand_as broadcast_to unsqueeze unsqueeze_copy squeeze squeeze_copy slice slice_copy select select_copy narrow "
+    "narrow_copy split split_with_sizes split_with_sizes_copy unsafe_split_with_sizes unsafe_split split_copy chunk unsafe_chunk unbind unbind_copy cat concat "
+    "concatenate stack _stack diff flip roll repeat tile repeat_interleave block_diag broadcast_tensors meshgrid rot90 fliplr flipud hstack dstack column_stack "
+    "vstack row_stack trace diagonal diagonal_copy linalg_diagonal unfold unfold_copy as_strided as_strided_copy unfold_backward constant_pad_nd pad reflection_pad1d "
+    "reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d clone contiguous alias alias_copy detach detach_copy lift_fresh "
+    "lift_fresh_copy _to_copy to type_as slice_scatter select_scatter diagonal_scatter diag_embed fill zero copy embedding index _unsafe_index index_select gather "
+    "take_along_dim take where masked_fill index_put scatter scatter_add index_add index_copy index_fill masked_scatter tril triu zeros full empty empty_like "
+    "zeros_like full_like new_zeros new_full new_empty scalar_tensor add sub subtract rsub neg negative positive sum mean cumsum dropout ";
 // Operands of these that are no numbers of the result: both parts read them as they are.
 constexpr std::string_view shared_operands = " indices index mask condition repeats ";
 // Factors of the result's parts, of which neither is an imaginary one.
@@ -265,6 +262,7 @@ class PartOfArguments {
     if (const auto* ref = std::get_if<Ref>(&v.value)) return operand(Value(&g_, in_[ref->index]), p, part_of);
     const bool is_one = p.type == "Scalar" || p.type == "Tensor" || p.name == "value";
     if (const auto* list = std::get_if<List>(&v.value)) {
+      if (is_one && is_listed(p.name, factors)) fail(Code::unsupported, "a complex {}", p.name);
       if (is_one) return (*list)[part_of(number_++) == Part::real ? 0 : 1];
       List made;
       for (const Attribute& one : *list) made.push_back(argument(one, p, part_of));
@@ -344,7 +342,9 @@ struct OnParts {
     return reduced([](const Complex& z) { return not_equal(z.re, 0) | not_equal(z.imaginary(), 0); });
   }
 
-  Results sums() const { return {run([](int) { return Part::real; })[0] + run([](int) { return Part::imaginary; })[0]}; }
+  Results sums() const {
+    return {run([](int) { return Part::real; })[0] + run([](int) { return Part::imaginary; })[0]};
+  }
 };
 
 }  // namespace
@@ -356,7 +356,8 @@ std::optional<Operator> on_parts(const Operator& real) {
         [&real, way](Graph& g, std::span<const Attribute> arguments, std::span<const ValueId> in, size_t recorded) { return (OnParts{real, g, arguments, in, recorded}.*way)(); },
         "complex"};
   };
-  if (is_listed(real.schema.name, on_each_part)) return made(&OnParts::each);
+  const bool multiplies = real.schema.overload.ends_with("reduce");  // scatter may
+  if (is_listed(real.schema.name, on_each_part) && !multiplies) return made(&OnParts::each);
   if (is_listed(real.schema.name, linear_in_two)) return made(&OnParts::product);
   if (is_listed(real.schema.name, of_magnitudes)) return made(&OnParts::magnitudes);
   if (is_listed(real.schema.name, of_truth)) return made(&OnParts::truths);

@@ -152,6 +152,24 @@ def test_a_file_with_complex_numbers(tmp_path):
     assert code != 0 and text.splitlines()[1].strip() == "aten.cumprod.default: the operator table has no definition of it for complex numbers"
 
 
+@pytest.mark.parametrize(
+    "function, reason",
+    [
+        (lambda z: torch.add(z, z, alpha=2j), "aten.add.Tensor: a complex alpha"),
+        (lambda z: z.scatter(0, torch.zeros(1, 4, dtype=torch.int64), z[:1], reduce="multiply"), "aten.scatter.reduce: the operator table has no definition of it for complex numbers"),
+    ],
+    ids=["a factor", "a product of elements"],
+)
+def test_what_acts_on_no_part_alone(function, reason, tmp_path):
+    class Model(torch.nn.Module):
+        def forward(self, z):
+            return function(z).abs()
+
+    torch.export.save(torch.export.export(Model(), (torch.randn(3, 4, dtype=torch.complex64),)), tmp_path / "m.pt2")
+    code, text = cli("compile", tmp_path / "m.pt2", "-o", tmp_path / "m.ingot")
+    assert code != 0 and text.splitlines()[1].strip() == reason
+
+
 def test_the_same_through_torch_compile():
     with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
         torch.compile(Unsupported(), backend="ingot", options={"fallback": "error"})(torch.zeros(4, 4))
