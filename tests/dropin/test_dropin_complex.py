@@ -4,7 +4,7 @@ import operator
 
 import pytest
 import torch
-from eager import Calls, same
+from eager import Calls
 
 import ingot
 import ingot.torch_tensorrt as torch_tensorrt

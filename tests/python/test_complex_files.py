@@ -11,7 +11,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 from calls import Calls
-from test_fourier import MODELS, TRANSFORMS, Mixing, RoundTrip, _exactly, parts
+from test_fourier import MODELS, TRANSFORMS, _exactly, parts
 
 import ingot
 from ingot import _library
