@@ -49,10 +49,9 @@ def __getattr__(name):
 
 
 def _register_op():
-    from . import _op, fake_quantisation, fourier, shapes_of_torch
+    from . import _op, fake_quantisation, shapes_of_torch
 
     fake_quantisation.define()
-    fourier.define()
     shapes_of_torch.define()
     try:
         _op.library()

@@ -31,14 +31,20 @@ def by_name(weights):
         raise InputError(f"weights are given by name, and this is of type {type(weights).__name__}", remedy="give model.state_dict()")
 
 
+def real(value):
+    """A tensor of complex numbers as plans have it: a real one with one more axis, for the two parts. Others as they are."""
+    if not hasattr(value, "data_ptr") or not value.dtype.is_complex:
+        return value
+    import torch
+
+    return torch.view_as_real(value.detach().resolve_conj())
+
+
 def fitting(value, weight: dict):
     """The value of a weight in the layout that the plan describes."""
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         raise InputError(f"weight {weight['name']!r} is of type {type(value).__name__}, and has to be a tensor or an array")
-    if hasattr(value, "data_ptr") and value.dtype.is_complex:  # plans have pairs of real numbers
-        import torch
-
-        value = torch.view_as_real(value.detach().resolve_conj())
+    value = real(value)
     have = (str(value.dtype).removeprefix("torch."), list(value.shape))
     if have != (weight["dtype"], weight["dims"]):
         raise InputError(f"weight {weight['name']!r} is {have[0]} {have[1]}, but the engine was built for {weight['dtype']} {weight['dims']}")

@@ -125,6 +125,7 @@ def _as_one_call(f: Functional) -> bool:
         not f.writes and not f.views and not f.orders and len(results) == len(f.results)
         and all(isinstance(r, Node) for r in f.results) and f.results == f.wanted and all(s.kind in ("input", "weight") for s in f.slots)
         and all(s.node.meta["val"].device.type == f.device.type and s.lies is None for s in f.inputs)
+        and not any(n.meta["val"].is_complex() for n in [*f.results, *(s.node for s in f.inputs)])
     )  # fmt: skip
 
 
@@ -316,12 +317,13 @@ class Shell:
         inputs = [names[i] if isinstance(i, str) else self.by_state[i["state"]] if "state" in i else self.by_input[i["input"]] for i in segment["inputs"]]
         self.calls[index] = self._segment(index, [self._moved(self.get(node), node, self.f.device) for node in inputs])
         for i, (part, name) in enumerate(zip(self.calls[index], segment["outputs"])):
+            node = names[name if name in names else name.removesuffix("_in_memory_order")]
+            if node.meta["val"].is_complex():
+                part = self.graph.call_function(torch.ops.aten.view_as_complex.default, (part,))
             if name in names:
-                node = names[name]
                 if order := segment.get("orders", [[]] * (i + 1))[i]:  # torch reads it with the strides it recorded
                     part = self.graph.call_function(torch.ops.aten.permute.default, (part, [order.index(axis) for axis in range(len(order))]))
             else:  # see capture.permuted
-                node = names[name.removesuffix("_in_memory_order")]
                 order = self.f.orders[node]
                 part = self.graph.call_function(torch.ops.aten.permute.default, (part, [order.index(axis) for axis in range(len(order))]))
             if (value := node.meta.get("val")).device.type != self.f.device.type:  # made from constants: torch expects it on its recorded device
@@ -330,13 +332,16 @@ class Shell:
             self._learn_sizes(node, part)
 
     def _moved(self, made: Node, node: Node, device: torch.device) -> Node:
-        """The value on the engine's device; a number as the sizes of a tensor (see capture.py)."""
+        """The value on the engine's device; a number as the sizes of a tensor (see capture.py), complex numbers as real ones with one more axis."""
         if node in self.numbers:
             sizes = [made]
             if self.numbers[node]:
                 below = self.graph.call_function(operator.neg, (made,))
                 sizes = [self.graph.call_function(torch.sym_max, (n, 0)) for n in (made, below)]
             return self.graph.call_function(torch.ops.aten.empty.memory_format, ([*sizes, 0],), {"dtype": torch.uint8, "device": device})
+        if node.meta["val"].is_complex():
+            made = self.graph.call_function(torch.ops.aten.resolve_conj.default, (made,))  # the caller's tensor may be a lazy conjugate
+            made = self.graph.call_function(torch.ops.aten.view_as_real.default, (made,))
         if node.meta["val"].device.type == device.type:
             return made
         return self.graph.call_function(torch.ops.aten._to_copy.default, (made,), {"device": device})

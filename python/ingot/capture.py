@@ -20,7 +20,7 @@ from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_MEMORY_FORMAT as _
 from torch.fx.node import _side_effectful_functions
 from torch.utils._sympy.functions import Max
 
-from . import _values, complex_numbers, external, plain
+from . import _values, external, plain
 from .branches import CONDITION
 from .errors import InputError, UnsupportedError
 from .functional import order_in_memory
@@ -445,12 +445,8 @@ def write(f, targets=()) -> Captured:
     writer.unplaced = {of_memory(slot.node.meta["val"]) for slot in f.slots if slot.kind == "input" and "offset" not in (slot.lies or {})}
     inputs, specs, weights, names = [], [], [], []
     numbers = numbers_as_sizes(f)
-    viewed = set()  # what stands for complex weights
     for slot in f.slots:
-        node, tensor = complex_numbers.real_view(slot)
-        meta = node.meta.get("val")
-        if node is not slot.node:
-            viewed |= {node, *node.all_input_nodes}
+        node, tensor, meta = slot.node, slot.tensor, slot.node.meta.get("val")
         if node in numbers:
             inputs.append({"as_tensor": writer.number(f"{node.name}_as_sizes", meta.node.expr, numbers[node], f.device)})
             specs.append({"user_input": {"arg": inputs[-1], "name": slot.name}})
@@ -478,13 +474,13 @@ def write(f, targets=()) -> Captured:
             specs.append({"tensor_constant": {"arg": argument, "tensor_constant_name": slot.name}})
         if torch_only(slot.name, tensor) is not None:
             continue  # its values stay in torch
-        tensor = tensor.detach()
+        tensor = tensor.detach().resolve_conj()
         if why := plain.why_not(tensor, slot.name):
             raise InputError(f"weight {slot.name!r} {why[0]}", remedy=why[1])
         tensor = _values.in_order(tensor, order_of(tensor) if slot.kind == "weight" else None)
-        weights.append((slot.name, tensor))
+        weights.append((slot.name, _values.real(tensor)))
         writer.tensors[node.name]["strides"] = [{"as_int": s} for s in tensor.stride()]
-    slots = {s.node for s in f.slots} | viewed
+    slots = {s.node for s in f.slots}
     elsewhere = _elsewhere(f)
     for node in f.module.graph.nodes:
         if node.op == "call_function" and node in needed and node not in slots:

@@ -16,7 +16,7 @@ from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from . import autocast, complex_numbers, composites, devices, effects, hidden_views, identities, overlap, own_writes, read_numbers, reshapes, result_types
+from . import autocast, composites, devices, effects, hidden_views, identities, overlap, own_writes, read_numbers, reshapes, result_types
 from .branches import branches_of, with_checks
 from .errors import InputError, UnsupportedError
 from .overlap import NotFunctional, gives_new, hint, of_memory
@@ -245,7 +245,12 @@ def _is_view(target) -> bool:
 def _is_plain(node: Node, base: Node):
     """True if the view covers all of its base in row-major order, so it cannot be distinguished from a separate tensor."""
     value, whole = node.meta["val"], base.meta.get("val")
-    return isinstance(whole, torch.Tensor) and torch._prims_common.is_contiguous_or_false(value) and _zero(value.storage_offset()) and str(value.numel()) == str(whole.numel())
+    return isinstance(whole, torch.Tensor) and torch._prims_common.is_contiguous_or_false(value) and _zero(value.storage_offset()) and str(_numbers(value)) == str(_numbers(whole))
+
+
+def _numbers(tensor):
+    """How many real numbers a tensor holds."""
+    return tensor.numel() * 2 if tensor.is_complex() else tensor.numel()
 
 
 def _zero(size):
@@ -299,7 +304,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
         kinds = [s.kind is OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs]
         before = lays([v for v, user in zip(values, kinds) if user], [n for n in program.graph.nodes if n.op == "placeholder"], typed=not casts and result_types.is_right(program.graph))
         program = _functionalised(autocast.with_einsum_casts(program), casts)
-    program = complex_numbers.settled(read_numbers.settled(program))
+    program = read_numbers.settled(program)
     if branches:
         program = with_checks(program, branches, chosen or {})
     signature = program.graph_signature
@@ -474,7 +479,6 @@ def from_aot(module: torch.fx.GraphModule, signature, examples: list, names: lis
 
     read_numbers.settle(module.graph)
     names_of_results = [getattr(v, "name", None) for v in module.graph.output_node().args[0]]  # the signature has these
-    complex_numbers.settle(module)
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     shape_env = None
     slots, by_name = [], {}

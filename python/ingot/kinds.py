@@ -207,11 +207,20 @@ class FromModel(WithWeights):
             raise UnsupportedError(message, remedy=remedy)
         if assembled.straight:
             return self.engine
+        _refuse_complex(assembled.functional)
         captured = write(assembled.functional.complete(), assembled.options["target"])
-        weights = [(name, _values.in_order(assembled.value(name).cpu(), order_of(recorded))) for name, recorded in captured.weights]
+        weights = [(name, _values.in_order(_values.real(assembled.value(name)).cpu(), order_of(recorded))) for name, recorded in captured.weights]
         model = _library.Model.from_json(captured.json, weights)
         self._prepare(model)
         return _engine.Engine(model.compile({"fallback": "error", **assembled.options}), values=dict(weights), here=False)
+
+
+def _refuse_complex(f):
+    """A plan takes, gives and keeps real tensors alone."""
+    for name, node in [*((s.name, s.node) for s in f.slots if s.kind in ("input", "state")), *((r.name, r) for r in f.results if isinstance(r, torch.fx.Node))]:
+        if isinstance(value := node.meta.get("val"), torch.Tensor) and value.is_complex():
+            kind = str(value.dtype).removeprefix("torch.")
+            raise UnsupportedError(f"{name} is {kind}, and a plan takes, gives and keeps real tensors", remedy='save it with format="exported_program", or use torch.view_as_real at the ends of the model')
 
 
 class FromProgram(WithWeights):

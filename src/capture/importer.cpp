@@ -249,8 +249,7 @@ void Importer::add_inputs(Json graph, Json signature, Scope& scope) {
 // An input's or weight's meta. With a reason when it is of no type that engines have.
 std::pair<TensorMeta, std::string> Importer::leaf(const Json& of) {
   try {
-    TensorMeta m = meta(of);
-    return {m, is_complex(m.type.dtype) ? fmt::format("{} has dtype complex64, which is not supported", of.name()) : ""};
+    return {meta(of), ""};
   } catch (const Error& e) {
     if (e.code != Code::unsupported) throw;
     return {no_type, e.message};
@@ -403,6 +402,7 @@ Attribute Importer::argument(Call& call, const Scope& scope, Json arg) {
   if (kind == "as_floats") return list(numbers);
   if (kind == "as_bool") return v.boolean();
   if (kind == "as_bools") return list([](Json e) { return Attribute(e.boolean()); });
+  if (kind == "as_complex") return List{v.at("real").number(), v.at("imag").number()};
   if (kind == "as_string") return std::string(v.string());
   if (kind == "as_strings") return list([](Json e) { return Attribute(std::string(e.string())); });
   if (kind == "as_sym_int") return sym_int(v);

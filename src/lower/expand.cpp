@@ -6,6 +6,7 @@
 #include "lower/external.h"
 #include "lower/lower.h"
 #include "lower/versions.h"
+#include "ops/complex.h"
 #include "ops/operator.h"
 
 namespace ingot::lower {
@@ -35,7 +36,8 @@ bool draws(std::string_view target) {
 }
 
 // Why an operator without a definition is refused. Python has torch write composites out; a file read without torch may still hold some.
-std::string lacking(std::string_view target) {
+std::string lacking(std::string_view target, bool complex) {
+  if (complex) return "the operator table has no definition of it for complex numbers";
   const auto all = ops::absent();
   const bool composite = std::any_of(all.begin(), all.end(), [&](const ops::Absent& op) { return target == op.target && std::string_view(op.group) == "composite"; });
   return fmt::format("the operator table has no definition of it{}", composite ? "; before the program is saved, program.run_decompositions() writes it out of others" : "");
@@ -68,13 +70,17 @@ class Expander {
       } else if (node.op == Op::weight) {
         const ir::Weight* w = from_.weight_of(node.out[0]);
         if (w == nullptr) fail(Code::internal, "weight {} is not listed", from_.values[node.out[0]].name);
-        values_.define(node.out[0], turned_back(to_.add_weight(*w, as_it_lies(from_.type(node.out[0]), w->order)), w->order));
+        ir::Weight lies = *w;
+        lies.order = in_memory(from_.type(node.out[0]), w->order);
+        values_.define(node.out[0], turned_back(to_.add_weight(lies, as_it_lies(from_.type(node.out[0]), w->order)), lies.order, from_.type(node.out[0])));
       } else {
         if (node.op == Op::call && (is_unread_draw(node) || refuse_early(id))) continue;
         expand(id);
       }
     }
     auto give = [&](ir::Output o) {
+      o.order = in_memory(to_.type(o.value), std::move(o.order));
+      if (is_complex(to_.type(o.value).dtype)) o.value = ops::interleaved(ir::Handle(&to_, o.value)).id();
       if (o.to == ir::Output::To::size) o.value = ir::reshape(ir::cast(ir::Handle(&to_, o.value), ir::DType::i64), {}).id();
       if (o.to == ir::Output::To::input) o.value = as_it_lies(o.name, o.value);
       o.value = fitting(o);
@@ -102,21 +108,34 @@ class Expander {
     fail(Code::internal, "value {} is no input", leaf);
   }
 
-  // A leaf whose axes lie in another order has them so; what is read is a view of it.
+  // A leaf whose axes lie in another order has them so; what is read is a view of it. The parts of a complex leaf are its innermost axis.
   static ir::Type as_it_lies(const ir::Type& given, const std::vector<int64_t>& order) {
     ir::Type lies = given;
     for (size_t i = 0; i < order.size(); ++i) lies.dims[i] = given.dims[static_cast<size_t>(order[i])];
+    if (is_complex(given.dtype)) {
+      lies.dtype = ir::part_type(given.dtype);
+      lies.dims.push_back(2);
+    }
     return lies;
   }
-  ValueId turned_back(ValueId leaf, const std::vector<int64_t>& order) {
-    if (order.empty()) return leaf;
-    ir::Axes back(order.size());
-    for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<ir::Axis>(i);
-    return ir::permute(ir::Handle(&to_, leaf), back).id();
+  static std::vector<int64_t> in_memory(const ir::Type& given, std::vector<int64_t> order) {
+    if (is_complex(given.dtype) && !order.empty()) order.push_back(given.rank());
+    return order;
+  }
+  // `order`: that of the leaf's axes in memory.
+  ValueId turned_back(ValueId leaf, const std::vector<int64_t>& order, const ir::Type& given) {
+    ir::Handle x(&to_, leaf);
+    if (!order.empty()) {
+      ir::Axes back(order.size());
+      for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<ir::Axis>(i);
+      x = ir::permute(x, back);
+    }
+    return (is_complex(given.dtype) ? ops::of_interleaved(x) : x).id();
   }
   ValueId input(ValueId leaf) {
     const ir::Value& given = from_.values[leaf];
-    return turned_back(to_.add_input(given.name, as_it_lies(given.type, given.order), given.order), given.order);
+    const std::vector<int64_t> order = in_memory(given.type, given.order);
+    return turned_back(to_.add_input(given.name, as_it_lies(given.type, given.order), order), order, given.type);
   }
 
   // A new value for an input's memory.
@@ -158,7 +177,13 @@ class Expander {
   }
 
   // A view made again after its memory was written.
-  ops::Results again(const Node& node) { return results_of(node, *ops::find(node.attributes.string("target"))); }
+  ops::Results again(const Node& node) { return results_of(node, *definition(node, node.attributes.string("target"))); }
+
+  // Null if there is none. Definitions for complex numbers are also of operators that have some inside.
+  const ops::Operator* definition(const Node& node, std::string_view target) const {
+    const ops::Operator* real = ops::has_complex(from_, node) ? nullptr : ops::find(target);
+    return real != nullptr ? real : ops::find_complex(target);
+  }
 
   void expand(ir::NodeId id) {
     const Node& node = from_.nodes[id];
@@ -183,15 +208,15 @@ class Expander {
         define(id, results);
         return;
       }
-      const ops::Operator* op = ops::find(target);
+      const ops::Operator* op = definition(node, target);
       bool writes = false;
       if (op == nullptr) {
         std::string functional = functional_name(target);
         writes = !functional.empty() && !node.in.empty();
-        if (writes) op = ops::find(functional);
+        if (writes) op = definition(node, functional);
       }
       if (op == nullptr) {
-        refuse(id, draws(target) ? fmt::format("{} draws random numbers, which only torch's generator gives", node_name(node)) : lacking(target));
+        refuse(id, draws(target) ? fmt::format("{} draws random numbers, which only torch's generator gives", node_name(node)) : lacking(target, ops::has_complex(from_, node)));
         return;
       }
       results = results_of(node, *op);
@@ -270,6 +295,7 @@ class Expander {
     for (const ir::GraphRef& g : captured) {
       Expander inner(*g, data_, known_sizes_);
       Graph made = inner.run();
+      made.remove_unused();
       if (!inner.missing.empty()) {
         const Missing& m = inner.missing[0];
         fail(Code::unsupported, "inside it {}: {}", m.target, m.reason);
@@ -304,19 +330,16 @@ class Expander {
     return draws(node.attributes.string("target")) && node.in.empty() && std::none_of(node.out.begin(), node.out.end(), [&](ValueId v) { return read_[v]; });
   }
 
-  // What no definition can support: a form that only torch knows, complex numbers, a size that comes from the values of a tensor.
+  // What no definition can support: a form that only torch knows, complex numbers that go into branches and loops, a size that comes from the values of a tensor.
   bool refuse_early(ir::NodeId id) {
     const Node& node = from_.nodes[id];
     if (const ir::Attribute* reason = node.attributes.find("torch_only")) {
       refuse(id, std::get<std::string>(reason->value));
       return true;
     }
-    for (const std::vector<ValueId>* list : {&node.in, &node.out}) {
-      for (ValueId v : *list) {
-        if (!is_complex(from_.type(v).dtype) || has_kernel(node)) continue;
-        refuse(id, "engines have no complex numbers; ingot.compile in Python writes them as pairs of real numbers where it can, those of a file too");
-        return true;
-      }
+    if (node.attributes.find("graphs") != nullptr && ops::has_complex(from_, node)) {
+      refuse(id, "branches and loops take and give no complex numbers");
+      return true;
     }
     // What it reads from data itself is in the sizes of its results alone.
     const std::vector<ir::SymbolId> unknown = unknown_sizes(node);
@@ -361,7 +384,6 @@ class Expander {
   }
 
   void know(ValueId v) {
-    if (is_complex(from_.type(v).dtype)) return;  // no engine takes it
     for (const ir::Dim& d : from_.type(v).dims) {
       if (auto size = ir::linear_size(d)) known_sizes_[size->symbol] = true;
     }
@@ -373,11 +395,11 @@ class Expander {
     // The walk goes on, so that one error names all missing operators; the call stays in the graph.
     std::vector<ir::Type> types;
     for (ValueId v : node.out) {
-      types.push_back(from_.type(v));
+      types.push_back(as_it_lies(from_.type(v), {}));
       know(v);  // torch makes it
     }
     ir::NodeId made = to_.add_node(Op::call, {}, node.attributes, std::move(types));
-    for (size_t i = 0; i < node.out.size(); ++i) values_.define(node.out[i], to_.nodes[made].out[i]);
+    for (size_t i = 0; i < node.out.size(); ++i) values_.define(node.out[i], turned_back(to_.nodes[made].out[i], {}, from_.type(node.out[i])));
   }
 
   // What autocast casts first of all.

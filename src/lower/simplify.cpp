@@ -57,7 +57,21 @@ bool is_permutation(const AffineMap& map, const Dims& from) {
   return true;
 }
 
+// The part that a view reads of a concatenation of single elements along an axis, as torch.stack makes them; the map then counts in that part. Longer parts stay: passes that merge
+// products, and concatenations, read them through views.
+std::optional<ValueId> element_read(const Graph& g, const Node& concat, AffineMap& map) {
+  const auto axis = static_cast<size_t>(concat.attributes.integer("axis"));
+  const std::optional<int64_t> place = map.axes[axis].offset.constant();
+  if (!place || !map.axes[axis].terms.empty() || *place < 0 || *place >= static_cast<int64_t>(concat.in.size())) return std::nullopt;
+  if (!std::all_of(concat.in.begin(), concat.in.end(), [&](ValueId v) { return g.type(v).dims[axis] == Dim(1); })) return std::nullopt;
+  map.axes[axis].offset = 0;
+  return concat.in[static_cast<size_t>(*place)];
+}
+
 ValueId simplify_view(Graph& g, ValueId x, AffineMap map) {
+  if (!map.fill && is(g, x, Op::concat)) {
+    if (const auto part = element_read(g, maker(g, x), map)) return simplify_view(g, *part, std::move(map));
+  }
   const Node& made = maker(g, x);
   if (map.fill && stays_inside(g, g.type(x).dims, map)) map.fill.reset();
   if (made.op == Op::view) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ir/reshape_groups.h"
 #include "lower/rewrite.h"
+#include "ops/complex.h"
 
 namespace ingot::lower {
 
@@ -17,8 +18,10 @@ namespace {
 constexpr std::string_view views =
     " view transpose permute slice select expand unsqueeze squeeze t alias detach split chunk unbind split_with_sizes unflatten expand_as view_as diagonal movedim narrow swapaxes "
     "unfold numpy_T mT swapdims dropout feature_dropout alpha_dropout feature_alpha_dropout lift_fresh detach_ broadcast_to mH adjoint linalg_diagonal unsafe_split unsafe_chunk "
-    "as_strided ";
-constexpr std::string_view perhaps = " reshape contiguous flatten type_as reshape_as ";
+    "as_strided real imag view_as_real view_as_complex conj _conj _neg_view ";
+constexpr std::string_view perhaps = " reshape contiguous flatten type_as reshape_as resolve_conj resolve_neg ";
+// Views of another type than their operand's.
+constexpr std::string_view of_parts = " real imag view_as_real view_as_complex ";
 
 bool is_listed(std::string_view name, std::string_view list) { return list.find(fmt::format(" {} ", name)) != std::string_view::npos; }
 
@@ -107,7 +110,7 @@ void Versions::note_views(NodeId id) {
   if (link == Link::none && name.size() > 1 && name.ends_with('_') && !name.starts_with('_')) link = Link::view;
   if (link == Link::none) return;
   for (ValueId v : node.out) {
-    if (from_.type(v).dtype != from_.type(node.in[0]).dtype) continue;  // a conversion copies
+    if (from_.type(v).dtype != from_.type(node.in[0]).dtype && !is_listed(name, of_parts)) continue;  // a conversion copies
     parent_[v] = node.in[0];
     link_[v] = link;
     version_[v] = version_[root(v)];
@@ -166,6 +169,7 @@ std::vector<ValueId> Versions::written_leaves() const {
 
 // The new value of `base` after `value` was written to a view of it; nullopt where what `view` is of `base` does not show. `uniform`: it is one number.
 std::optional<ValueId> Versions::written_through(ValueId view, ValueId base, Handle value, bool uniform) {
+  if (is_complex(to_.type(base).dtype)) return written_to_parts(view, base, value, uniform);
   AffineMap map = identity_map(value.dims());
   // Puts what is written so far into the tensor `below`, of which `map` is a view.
   auto put = [&](ValueId below) {
@@ -200,6 +204,16 @@ std::optional<ValueId> Versions::written_through(ValueId view, ValueId base, Han
     v = n.in[0];
   }
   return put(base);
+}
+
+// The same of a complex tensor and a complex view.
+std::optional<ValueId> Versions::written_to_parts(ValueId view, ValueId base, Handle value, bool uniform) {
+  if (!is_complex(to_.type(view).dtype)) return std::nullopt;
+  const ops::Complex from = ops::parts(Handle(&to_, view)), whole = ops::parts(Handle(&to_, base)), written = ops::parts(value);
+  const std::optional<ValueId> re = written_through(from.re.id(), whole.re.id(), written.re, uniform);
+  const std::optional<ValueId> im = written_through(from.imaginary().id(), whole.imaginary().id(), written.imaginary(), uniform);
+  if (!re || !im) return std::nullopt;
+  return ops::joined({Handle(&to_, *re), Handle(&to_, *im)}).id();
 }
 
 }  // namespace ingot::lower

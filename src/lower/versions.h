@@ -37,6 +37,7 @@ class Versions {
   ir::ValueId root(ir::ValueId v) const;
   bool read_after(ir::ValueId v, ir::NodeId node) const { return last_read_[v] > node; }
   std::optional<ir::ValueId> written_through(ir::ValueId view, ir::ValueId base, ir::Handle value, bool uniform);
+  std::optional<ir::ValueId> written_to_parts(ir::ValueId view, ir::ValueId base, ir::Handle value, bool uniform);
 
   const ir::Graph& from_;
   ir::Graph& to_;

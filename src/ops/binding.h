@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/complex.h"
 #include "ops/operator.h"
 
 namespace ingot::ops {
@@ -37,6 +38,7 @@ struct Arguments {
   [[noreturn]] void bad(size_t i, const char* wanted) const;
 
   Value tensor(size_t i, const Attribute&) const;
+  Complex complex(size_t i, const Attribute&) const;
   Scalar scalar(size_t i, const Attribute&) const;
   Dim dim(size_t i, const Attribute&) const;
   int64_t integer(size_t i, const Attribute&) const;
@@ -56,6 +58,7 @@ struct As;
     static T from(const Arguments& a, size_t i, const Attribute& v) { return expression; } \
   };
 INGOT_AS(Value, a.tensor(i, v))
+INGOT_AS(Complex, a.complex(i, v))
 INGOT_AS(Scalar, a.scalar(i, v))
 INGOT_AS(Dim, a.dim(i, v))
 INGOT_AS(int64_t, a.integer(i, v))
@@ -92,6 +95,7 @@ struct As<std::vector<T>> {
 };
 
 inline void collect(Results& out, Value v) { out.push_back(v); }
+inline void collect(Results& out, const Complex& z) { out.push_back(z.im ? joined(z) : z.re); }
 inline void collect(Results& out, const std::vector<Value>& v) { out.insert(out.end(), v.begin(), v.end()); }
 inline void collect(Results& out, const std::pair<Value, Value>& v) {
   out.push_back(v.first);
@@ -164,6 +168,9 @@ struct Definition {
   template <class F>
   Definition(const char* text, F f) : Definition(text, Types::unstated, f) {}
 };
+
+// The definition for complex numbers that runs one for real numbers on their parts; none if the operator has no such form.
+std::optional<Operator> on_parts(const Operator& real);
 
 struct Family {
   const char* name;

@@ -8,7 +8,7 @@
 // Arguments bind by name. A body's parameter types say what it takes: Value, std::optional<Value>,
 // std::vector<Value>, std::vector<std::optional<Value>>, Scalar, std::optional<Scalar>, int64_t, Dim, Dims,
 // Axis, Axes, bool, double, std::string, std::optional<...>, DType. A first parameter Graph& is given the graph,
-// a first parameter Recorded the number of results that torch recorded.
+// a first parameter Recorded the number of results that torch recorded. Definitions for complex numbers take Complex too.
 #pragma once
 #include <functional>
 #include <span>
@@ -49,6 +49,8 @@ struct Operator {
 // By target; null if the table has none. Names are "aten.add.Tensor"; other namespaces keep theirs.
 const Operator* find(std::string_view target);
 std::span<const Operator> all();
+// The definition of an operator on complex numbers, or of one that has some inside; null if there is none.
+const Operator* find_complex(std::string_view target);
 
 // An overload of ATen for inference that has no definition.
 struct Absent {

@@ -14,11 +14,16 @@ namespace ingot::ops {
   X(activation) \
   X(comparison) \
   X(creation) \
-  X(shape) X(reduction) X(linear) X(normalization) X(convolution) X(pooling) X(resize) X(indexing) X(distance) X(loss) X(special) X(signal) X(fourier) X(linear_algebra) \
-      X(transformer) X(recurrent) X(unique)
+  X(shape) \
+  X(reduction) \
+  X(linear) X(normalization) X(convolution) X(pooling) X(resize) X(indexing) X(distance) X(loss) X(special) X(signal) X(linear_algebra) X(transformer) X(recurrent) \
+      X(unique)
 #define X(name) std::span<const Definition> name##_definitions();
 INGOT_FAMILIES(X)
 #undef X
+// Those for complex numbers, and for transforms that have some inside.
+std::span<const Definition> complex_definitions();
+std::span<const Definition> transform_definitions();
 
 namespace {
 
@@ -40,7 +45,18 @@ Value Arguments::tensor(size_t i, const Attribute& v) const {
   }
   const auto* ref = std::get_if<ir::Ref>(&v.value);
   if (ref == nullptr || ref->index >= in.size()) bad(i, "a tensor");
+  if (is_complex(graph.type(in[ref->index]).dtype)) bad(i, "real");
   return Value(&graph, in[ref->index]);
+}
+
+// A complex number is a list of its parts.
+Complex Arguments::complex(size_t i, const Attribute& v) const {
+  if (const auto* ref = std::get_if<ir::Ref>(&v.value); ref != nullptr && ref->index < in.size()) {
+    const Value x(&graph, in[ref->index]);
+    return is_complex(x.dtype()) ? parts(x) : Complex{x, std::nullopt};
+  }
+  if (const auto* list = std::get_if<ir::List>(&v.value); list != nullptr && list->size() == 2) return {tensor(i, (*list)[0]), tensor(i, (*list)[1])};
+  return {tensor(i, v), std::nullopt};
 }
 
 Scalar Arguments::scalar(size_t i, const Attribute& v) const {
@@ -197,14 +213,16 @@ struct Table {
   std::vector<Operator> operators;
   std::map<std::string, size_t, std::less<>> by_target;
 
-  Table() {
-#define X(name) add(#name, name##_definitions());
-    INGOT_FAMILIES(X)
-#undef X
+  void index() {
     std::sort(operators.begin(), operators.end(), [](const Operator& a, const Operator& b) { return a.schema.target() < b.schema.target(); });
     for (size_t i = 0; i < operators.size(); ++i) {
       if (!by_target.emplace(operators[i].schema.target(), i).second) fail(Code::internal, "operator {} has two definitions", operators[i].schema.target());
     }
+  }
+
+  const Operator* find(std::string_view target) const {
+    auto found = by_target.find(target);
+    return found == by_target.end() ? nullptr : &operators[found->second];
   }
 
   void add(const char* family, std::span<const Definition> definitions) {
@@ -223,16 +241,36 @@ struct Table {
 };
 
 const Table& table() {
-  static const Table t;
-  return t;
+  static const Table made = [] {
+    Table t;
+#define X(name) t.add(#name, name##_definitions());
+    INGOT_FAMILIES(X)
+#undef X
+    t.index();
+    return t;
+  }();
+  return made;
+}
+
+// For complex numbers.
+const Table& complex_table() {
+  static const Table made = [] {
+    Table t;
+    t.add("complex", complex_definitions());
+    t.add("fourier", transform_definitions());
+    for (const Operator& real : table().operators) {
+      if (auto op = on_parts(real)) t.operators.push_back(*std::move(op));
+    }
+    t.index();
+    return t;
+  }();
+  return made;
 }
 
 }  // namespace
 
-const Operator* find(std::string_view target) {
-  auto found = table().by_target.find(target);
-  return found == table().by_target.end() ? nullptr : &table().operators[found->second];
-}
+const Operator* find(std::string_view target) { return table().find(target); }
+const Operator* find_complex(std::string_view target) { return complex_table().find(target); }
 
 std::span<const Operator> all() { return table().operators; }
 

@@ -62,7 +62,7 @@ double saved_by(const Graph& g, const ir::Node& node, std::string_view target) {
     for (size_t d = 0; d + 2 < dims.size(); ++d) matrices *= static_cast<double>(dims[d].constant().value_or(1));
     return call + matrix * matrices;
   }
-  if (target.starts_with("ingot.fourier")) return 15;  // torch puts complex numbers together and takes them apart
+  if (name.starts_with("_fft") || name.starts_with("fft_") || name == "stft" || name == "istft") return 15;  // torch's transforms dispatch several operators
   return name == "linear" || name == "matmul" || name == "addmm" || name == "bmm" || name == "scaled_dot_product_attention" ? 8 : 5;
 }
 
@@ -140,7 +140,6 @@ class Partitioner {
     std::vector<NodeId> maker(g_.symbols.size(), ir::none_id);
     std::vector<bool> known(g_.symbols.size(), false);
     auto note = [&](ValueId v, NodeId by) {
-      if (is_complex(g_.type(v).dtype)) return;  // segments do not contain complex values
       for (const ir::Dim& d : g_.type(v).dims) {
         if (auto size = ir::linear_size(d); size && !known[size->symbol]) {
           known[size->symbol] = true;
@@ -227,7 +226,7 @@ class Partitioner {
       if (g_.outputs[i].to == ir::Output::To::weight) is_state_[written[i]] = true;
     }
     for (ValueId v = 0; v < g_.values.size(); ++v) {
-      if (g_.producer(v).op == Op::weight || is_complex(g_.type(v).dtype)) continue;
+      if (g_.producer(v).op == Op::weight) continue;
       for (const ir::Dim& d : g_.type(v).dims) {
         auto size = ir::linear_size(d);
         if (size && (carriers_[size->symbol].empty() || carriers_[size->symbol].back() != v)) carriers_[size->symbol].push_back(v);

@@ -28,7 +28,8 @@ const char* file_name_of(ir::DType dtype) {
     case ir::DType::bf16: return "BF16";
     case ir::DType::f32: return "F32";
     case ir::DType::f64: return "F64";
-    case ir::DType::c64: break;
+    case ir::DType::c64:
+    case ir::DType::c128: break;
   }
   fail(Code::internal, "a state of type {}", static_cast<int>(dtype));
 }

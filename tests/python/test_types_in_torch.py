@@ -139,9 +139,9 @@ def test_a_complex_buffer():
 def test_a_complex_input():
     z = torch.randn(4, 8, dtype=torch.complex64)
     with torch.no_grad():
-        check(Spectrum, [z], "has dtype complex64, which is not supported", 1)
-        check(Spectrum, [z.conj()], "has dtype complex64, which is not supported", 1)
-        check(Spectrum, [torch.randn(8, 4, dtype=torch.complex64).t()], "has dtype complex64, which is not supported", 1)
+        check(Spectrum, [z], "", 1)
+        check(Spectrum, [z.conj()], "", 1)
+        check(Spectrum, [torch.randn(8, 4, dtype=torch.complex64).t()], "", 1)
 
 
 def test_a_complex_weight():
@@ -185,12 +185,12 @@ def test_saved(tmp_path):
     ingot.save(compiled, tmp_path / "m.pt2", format="exported_program")
     with torch.no_grad():
         assert_same(ingot.load(tmp_path / "m.pt2")(z), Spectrum()(z), double(Spectrum())(wide(z)))
-    with pytest.raises(ingot.UnsupportedError, match="z has dtype complex64"):
+    with pytest.raises(ingot.UnsupportedError, match="z is complex64, and a plan takes, gives and keeps real tensors"):
         ingot.save(compiled, tmp_path / "m.ingot")
 
 
 def test_a_file(tmp_path):
-    for model, inputs in ((Rotated(), [torch.randn(3, 16)]), (Held(torch.float8_e5m2), [torch.randn(3, 8)]), (Cast(), [torch.ones(3, 8).to(torch.uint16)])):
+    for model, inputs in ((Held(torch.float8_e5m2), [torch.randn(3, 8)]), (Cast(), [torch.ones(3, 8).to(torch.uint16)])):
         torch.export.save(torch.export.export(model.eval(), tuple(inputs)), tmp_path / "m.pt2")
         with torch.no_grad():
             compiled, eager = ingot.compile(str(tmp_path / "m.pt2"), min_block_size=1), model(*inputs)
@@ -199,9 +199,8 @@ def test_a_file(tmp_path):
 
 
 def test_refused_by_name():
-    with pytest.raises(ingot.UnsupportedError) as caught:
-        ingot.compile(Spectrum(), inputs=[torch.randn(4, 8, dtype=torch.complex64)], fallback="error")
-    assert "aten.resolve_conj.default: z has dtype complex64, which is not supported" in caught.value.message
+    z = torch.randn(4, 8, dtype=torch.complex64)
+    assert ingot.compile(Spectrum(), inputs=[z], fallback="error").report.in_torch == 0
     assert ingot.compile(Passes(), inputs=[torch.randn(3, 8, dtype=torch.complex64)] * 2, fallback="error").report.operators == 0  # nothing is missing
     with pytest.raises(ingot.UnsupportedError) as caught:
         ingot.compile(Held(torch.float8_e4m3fn), inputs=[torch.randn(3, 8)], fallback="error")

@@ -35,7 +35,7 @@ TEST(stored, primitives) {
 }
 
 TEST(stored, dtypes) {
-  const auto names = words("b8 u8 i8 i16 i32 i64 f16 bf16 f32 f64 c64");
+  const auto names = words("b8 u8 i8 i16 i32 i64 f16 bf16 f32 f64 c64 c128");
   for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(ir::name_of(static_cast<ir::DType>(i)), names[i]) << "number " << i;
 }
 

@@ -25,5 +25,5 @@ ENABLED_FEATURES = FeatureSet(
 
 
 def has_complex_decomposition() -> bool:
-    """Whether torch's own pass for complex numbers is used. It is not: ingot has one (ingot.complex_numbers)."""
+    """Whether torch's own pass for complex numbers is used. It is not: ingot's compiler makes pairs of real numbers."""
     return ENABLED_FEATURES.complex_decomposition

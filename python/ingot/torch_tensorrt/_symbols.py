@@ -78,7 +78,7 @@ SYMBOLS: list[Symbol] = [
         ("register_torch_trt_decomposition", "works", "applied to the program before ingot captures it"),
         ("get_decompositions", "differs", "torch's decompositions to its core operators, without those of operators that upstream keeps whole, and the user's. They are for scripts: builds expand operators by ingot's own table"),
         ("pre_export_lowering", "differs", "returns the program unchanged"),
-        ("post_lowering", "differs", "runs the user's passes; drops copies of inputs, indices of poolings and guards that nothing needs; complex numbers become pairs of real ones, and writes to slices of open ends scatters"),
+        ("post_lowering", "differs", "runs the user's passes; drops copies of inputs, indices of poolings and guards that nothing needs; writes to slices of open ends become scatters"),
         ("repair_input_aliasing", "works", "copies the inputs; ingot's own builds write inputs in place, as eager does"),
         ("remove_num_users_is_0_nodes", "works", "a pass"),
         ("passes.ATEN_LOWERING_PASSES", "differs", "holds only the user's passes"),

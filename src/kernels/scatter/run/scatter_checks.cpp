@@ -24,7 +24,7 @@ void check_scatter(const Call& call) {
   const auto& args = *static_cast<const ScatterArgs*>(call.constants);
   const TensorRef &updates = call.operands[0], &out = call.operands.back(), &index = call.operands[1];
   int free_axes = out.rank - static_cast<int>(args.axes.size());
-  bool fits = updates.dtype == out.dtype && out.dtype != ir::DType::c64 && out.rank <= max_rank && updates.rank <= max_rank && free_axes >= 0 &&
+  bool fits = updates.dtype == out.dtype && !is_complex(out.dtype) && out.rank <= max_rank && updates.rank <= max_rank && free_axes >= 0 &&
               updates.rank == free_axes + index.rank && args.position <= free_axes;
   for (uint8_t a : args.axes) fits = fits && a < out.rank;
   for (size_t k = 0; k < args.axes.size(); ++k) {
@@ -43,8 +43,8 @@ void check_scatter(const Call& call) {
 void check_scatter_along(const Call& call) {
   const auto& args = *static_cast<const ScatterArgs*>(call.constants);
   const TensorRef &index = call.operands[0], &updates = call.operands[1], &out = call.operands[2];
-  bool fits = index.dtype == ir::DType::i64 && updates.dtype == out.dtype && out.dtype != ir::DType::c64 && out.rank <= max_rank && index.rank == out.rank &&
-              updates.rank == out.rank && args.axes[0] < std::max(out.rank, 1) && std::equal(index.dims, index.dims + index.rank, updates.dims);
+  bool fits = index.dtype == ir::DType::i64 && updates.dtype == out.dtype && !is_complex(out.dtype) && out.rank <= max_rank && index.rank == out.rank && updates.rank == out.rank &&
+              args.axes[0] < std::max(out.rank, 1) && std::equal(index.dims, index.dims + index.rank, updates.dims);
   for (int d = 0; fits && d < out.rank; ++d) fits = d == args.axes[0] || index.dims[d] <= out.dims[d];
   if (!fits) fail(Code::format, "the operands of a scatter_along do not fit");
 }

@@ -15,8 +15,8 @@ std::shared_ptr<const void> load_sort(std::span<const std::byte> constants, size
 void check_sort(const Call& call) {
   const auto& args = *static_cast<const SortArgs*>(call.constants);
   const TensorRef &in = call.operands[0], &values = call.operands[1], &indices = call.operands[2];
-  bool fits = in.dtype == values.dtype && in.dtype != ir::DType::c64 && indices.dtype == ir::DType::i64 && in.rank == values.rank && in.rank == indices.rank &&
-              in.rank <= max_rank && args.axis < std::max(in.rank, 1);
+  bool fits = in.dtype == values.dtype && !is_complex(in.dtype) && indices.dtype == ir::DType::i64 && in.rank == values.rank && in.rank == indices.rank && in.rank <= max_rank &&
+              args.axis < std::max(in.rank, 1);
   for (int d = 0; fits && d < in.rank; ++d) {
     fits = values.dims[d] == indices.dims[d] && (d == args.axis ? values.dims[d] <= in.dims[d] : values.dims[d] == in.dims[d]);
   }

@@ -7,7 +7,6 @@ import operator
 
 import torch
 
-from ..... import complex_numbers
 from ...._said import log
 from .decompose_dynamic_slice_scatter import decompose_dynamic_slice_scatter
 
@@ -47,15 +46,13 @@ def dump_lowering_passes() -> str:
 
 
 def post_lowering(gm: torch.fx.GraphModule, settings=None) -> torch.fx.GraphModule:
-    """The graph without the copies of repair_input_aliasing, the indices of poolings that nothing needs, complex arithmetic, writes to slices of open ends, and torch.export's guards (a build checks inputs itself),
+    """The graph without the copies of repair_input_aliasing, the indices of poolings that nothing needs, writes to slices of open ends, and torch.export's guards (a build checks inputs itself),
     after the user's passes."""
     for node in [n for n in gm.graph.nodes if n.op == "call_module" and n.target == "_guards_fn" and not n.users]:
         gm.graph.erase_node(node)
     _remove_copies_of_inputs(gm)
     _remove_indices_of_pools(gm)
     decompose_dynamic_slice_scatter(gm)
-    if complex_numbers.known_to_torch() and complex_numbers.present(gm.graph):
-        gm = complex_numbers.without_complex(gm)
     return _user_passes(gm, settings)
 
 
