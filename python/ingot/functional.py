@@ -228,7 +228,7 @@ def trace_view(node: Node, stop: Callable[[Node], bool]):
         maker = node.args[0] if node.target is operator.getitem else node
         memory = _storage(node)
         below = next((a for a in maker.all_input_nodes if memory is not None and _storage(a) == memory), None) if maker.op == "call_function" else None
-        if below is None and _is_view(maker.target):  # the value recorded before the graph was functional may have other memory
+        if below is None and is_view(maker.target):  # the value recorded before the graph was functional may have other memory
             below = maker.args[0]
         if below is None:
             break
@@ -237,7 +237,7 @@ def trace_view(node: Node, stop: Callable[[Node], bool]):
     return node, chain[::-1]
 
 
-def _is_view(target) -> bool:
+def is_view(target) -> bool:
     """True if the operator always returns a view. Operators that torch composes of others (reshape, contiguous) may copy."""
     return isinstance(target, torch._ops.OpOverload) and target.is_view and not target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
 
