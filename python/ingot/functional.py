@@ -16,7 +16,7 @@ from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from . import autocast, complex_numbers, composites, devices, effects, hidden_views, identities, overlap, own_writes, read_numbers, reshapes, result_types
+from . import autocast, complex_numbers, composites, devices, effects, hidden_views, identities, overlap, own_writes, read_numbers, region_writes, reshapes, result_types
 from .branches import branches_of, with_checks
 from .errors import InputError, UnsupportedError
 from .overlap import NotFunctional, gives_new, hint, of_memory
@@ -390,10 +390,12 @@ def _functionalised(program, casts):
 def _settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The program, rewritten so that torch sees everything that each write changes."""
     rewritten = (torch.ops.aten.unbind.int, torch.ops.aten.fill_diagonal_.default)
-    if not overlap.has_writes(program.graph) and not any(n.target in rewritten for n in program.graph.nodes) and not hidden_views.of(program.graph):
+    writes = overlap.has_writes(program.graph) or region_writes.may_be(program.graph_module)
+    if not writes and not any(n.target in rewritten for n in program.graph.nodes) and not hidden_views.of(program.graph):
         return program
     module = overlap.copied(program)
     renamed = overlap.unbind(module) | reshapes.fill_diagonals(module.graph)
+    region_writes.settle(module)
     hidden_views.show(module)
     renamed |= overlap.settle(module)
     return overlap.updated(program, module, renamed)
