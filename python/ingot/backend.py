@@ -10,7 +10,7 @@ from torch._functorch.aot_autograd import aot_export_module
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-from . import autocast, composites, devices, effects, grad_modes, hidden_views, identities, numbers, overlap, passes as passes_, recurrent_layers, region_writes
+from . import autocast, both_sides, composites, devices, effects, grad_modes, hidden_views, identities, numbers, overlap, passes as passes_, recurrent_layers, region_writes
 from .assemble import assemble, in_torch
 from .errors import UnsupportedError
 from .functional import NotFunctional, _first_line, from_aot, lays, same_sizes
@@ -18,6 +18,7 @@ from .gradients import with_requirements
 from .watch import Snapshot, Watch
 
 
+@both_sides.captured
 @recurrent_layers.captured
 def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None, passes=(), **ignored):
     """The backend that the entry point group `torch_dynamo_backends` names.

@@ -20,6 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from . import composites
 from .attributes import AttributeWatch, WritesUndone
+from .both_sides import BothSides
 from .branches import Branches
 from .dims import Dims, relations, settle, with_least_sizes
 from .errors import Error, InputError, UnsupportedError
@@ -101,7 +102,7 @@ class _Trace:
 
     def _program(self):
         branches = self._branches = Branches()
-        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, OnlyRaises(), branches, Guards(lambda: branches.found):
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, BothSides(self._module), OnlyRaises(), branches, Guards(lambda: branches.found):
             program = composites.traced(functools.partial(torch.export.export, self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict))
         contiguous.leave_in(program.graph)
         branches.leave_in(program, self._strict)
