@@ -1,10 +1,13 @@
-"""Branches on data whose one side only computes other values for some names, in the model's own code:
+"""What a model's own code asks of data and torch's tracers cannot answer, in a form that they can trace.
+
+A branch whose one side only computes other values for some names: both sides are computed, and torch.where chooses.
 
     if not torch.isfinite(x).all():
         x = torch.clamp(x, -limit, limit)
 
-torch's tracers do not branch on data: ahead of time such a model is refused, and torch.compile breaks the graph. While ingot captures a model, both sides are computed, and
-torch.where chooses. Only statements are taken whose side has no effect but its names (`_sides`); a function is traced in this form, and its own code stays as it is.
+A whole number that is read from a tensor, `int(lengths.max())`: it stays a size that comes from data.
+
+Ahead of time such a model is refused otherwise, and torch.compile breaks the graph at the branch. A function is traced in this form; its own code stays as it is.
 """
 
 from __future__ import annotations
@@ -12,9 +15,11 @@ from __future__ import annotations
 import ast
 import copy
 import functools
+import gc
 import inspect
 import linecache
 import os
+import traceback
 import types
 
 import torch
@@ -39,6 +44,14 @@ class BothSides:
     def __exit__(self, *problem):
         for function, code in self._before.items():
             function.__code__ = code
+
+    def add(self, problem: BaseException) -> bool:
+        """Adds the functions in whose calls torch could not go on. False if none of them has such a form."""
+        codes = {frame.f_code for frame, _ in traceback.walk_tb(problem.__traceback__)}
+        forms = {code: form for code in codes if (form := of_code(code)) is not None}
+        found = {f: forms[code] for code in forms for f in gc.get_referrers(code) if isinstance(f, types.FunctionType) and f.__code__ is code}
+        self._forms |= found
+        return bool(found)
 
 
 def captured(backend):
@@ -75,6 +88,12 @@ def opposite(asked):
     return torch.logical_not(asked) if is_open(asked) else not asked
 
 
+def whole(number):
+    """int(number), but a size stays one."""
+    number = number.item() if is_open(number) else number
+    return number if isinstance(number, torch.SymInt) else int(number)
+
+
 def chosen(asked, then, otherwise):
     """One of two values. Of another shape or type, only Python can choose."""
     tensors = isinstance(then, torch.Tensor) and isinstance(otherwise, torch.Tensor)
@@ -97,13 +116,13 @@ def _forms(file: str) -> dict[tuple[str, int], tuple[types.CodeType, types.CodeT
     """The functions of a file with such statements, by name and first line: their code as it is, and in this form."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
-        functions = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and any(_sides(statement, f) for statement in _own(f))]
+        functions = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and any(_sides(part, f) or _is_whole(part) for part in _own(f))]
         if not functions:
             return {}
         before = _codes(compile(tree, file, "exec", dont_inherit=True))
         for function in functions:
             _Rewriter(function).generic_visit(function)
-            function.body.insert(0, ast.ImportFrom(__name__, [ast.alias(f.__name__, f"_ingot_{f.__name__}") for f in (is_open, opposite, chosen)], 0))
+            function.body.insert(0, ast.ImportFrom(__name__, [ast.alias(f.__name__, f"_ingot_{f.__name__}") for f in (is_open, opposite, chosen, whole)], 0))
         after = _codes(compile(ast.fix_missing_locations(tree), file, "exec", dont_inherit=True))
     except (SyntaxError, ValueError, RecursionError):
         return {}
@@ -168,6 +187,14 @@ def _is_pure(value) -> bool:
     return all(isinstance(part, _ARITHMETIC) or isinstance(part, ast.Call) and _is_of_torch(part.func) and _is_pointwise(part.func.attr) for part in ast.walk(value))
 
 
+def _is_whole(part) -> bool:
+    """Whether it is int() of what a tensor's method or a function of torch returns."""
+    match part:
+        case ast.Call(ast.Name("int"), [ast.Call(function)], []):
+            return _is_of_torch(function)
+    return False
+
+
 def _is_of_torch(function) -> bool:
     return isinstance(function, ast.Attribute) and hasattr(torch if ast.unparse(function.value) == "torch" else torch.Tensor, function.attr)
 
@@ -184,6 +211,10 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit(self, node):
         return node if isinstance(node, _SCOPES) else super().visit(node)
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        return ast.copy_location(ast.Call(ast.Name("_ingot_whole", ast.Load()), node.args, []), node) if _is_whole(node) else node
 
     def visit_If(self, node):
         names = _sides(node, self._function)

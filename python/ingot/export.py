@@ -74,7 +74,7 @@ class _Trace:
     def __init__(self, module, given, device, dynamic_shapes, strict):
         self._module, self._strict = module, strict
         self._examples = pytree.tree_map(lambda value: _example(value, device), (given.positional, given.keywords), is_leaf=is_input)
-        self._dims, self._branches = Dims(), Branches()
+        self._dims, self._branches, self._sides = Dims(), Branches(), BothSides(module)
         self._shapes = self._dims.shapes(given, module.forward) if dynamic_shapes is None else dynamic_shapes
         # torch's fast attention kernels on GPUs would add guards on sizes that are not part of the model; engines have their own kernels.
         self._attention = (lambda: sdpa_kernel(SDPBackend.MATH)) if device.type == "cuda" else contextlib.nullcontext
@@ -86,6 +86,8 @@ class _Trace:
                 program = self._program()
                 break
             except Exception as problem:
+                if isinstance(problem, torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode) and self._sides.add(problem):
+                    continue
                 fixes = relations(_reason(problem)) if isinstance(problem, torch._dynamo.exc.UserError) else {}
                 if not fixes and ("Constraints violated" in str(problem) or _in_symbols(problem)) and (found := self._of_any_size()) is not None:
                     program = found
@@ -102,7 +104,7 @@ class _Trace:
 
     def _program(self):
         branches = self._branches = Branches()
-        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, BothSides(self._module), OnlyRaises(), branches, Guards(lambda: branches.found):
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, OnlyRaises(), branches, Guards(lambda: branches.found):
             program = composites.traced(functools.partial(torch.export.export, self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict))
         contiguous.leave_in(program.graph)
         branches.leave_in(program, self._strict)

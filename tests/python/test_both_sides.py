@@ -180,3 +180,43 @@ def test_a_function_that_is_not_what_its_file_says(tmp_path):
     scope = {}
     exec(compile(text, str(file), "exec"), scope)
     assert both_sides.of_code(scope["f"].__code__) is None
+
+
+def mask_of(lengths):
+    longest = int(lengths.max())
+    return torch.arange(longest).expand(len(lengths), longest) < lengths.unsqueeze(1)
+
+
+class Masked(torch.nn.Module):
+    """As torchaudio's Conformer: the longest of the lengths is a size."""
+
+    def forward(self, x, lengths):
+        return x.masked_fill(~mask_of(lengths).unsqueeze(2), 0).cumsum(1)
+
+
+def test_a_whole_number_that_is_read_stays_a_size():
+    x, code = torch.randn(2, 5, 3), mask_of.__code__
+    compiled = ingot.compile(Masked(), inputs=[x, torch.tensor([5, 2])], min_block_size=1)
+    assert compiled.report.whole and mask_of.__code__ is code
+    for lengths in ([5, 2], [0, 5], [5, 5]):
+        torch.testing.assert_close(compiled(x, torch.tensor(lengths)), Masked()(x, torch.tensor(lengths)))
+    with pytest.raises(ingot.InputError):
+        compiled(x, torch.tensor([3, 2]))  # eager's mask does not fit either
+
+
+class OfAFunction(torch.nn.Module):
+    def forward(self, x):
+        return clamped(x.exp()) + 1
+
+
+def clamped(x):
+    if not torch.isfinite(x).all():
+        x = torch.clamp(x, max=100)
+    return x
+
+
+def test_functions_that_forward_calls():
+    compiled = ingot.compile(OfAFunction(), inputs=[torch.randn(3, 4)], min_block_size=1)
+    assert compiled.report.whole
+    for x in inputs():
+        torch.testing.assert_close(compiled(x), OfAFunction()(x), rtol=1e-5, atol=1e-5)
