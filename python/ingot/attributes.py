@@ -43,12 +43,12 @@ class WritesUndone(TorchDispatchMode):
 class AttributeWatch:
     """Notices numbers that forward changes on its modules. torch.export silently restores them and makes constants of them.
 
-    A second trace starts with the values that the first one left. A number that it does not change again is a cache (the longest sequence so far). A number
-    that it changes is state, which the graph would lose. For one thread at a time (tracing.py).
+    A number that ends as it began counts within the call. A second trace starts with the values that the first one left. A number that it leaves alone is a cache
+    (the longest sequence so far). A number that it changes is state, which the graph would lose. For one thread at a time (tracing.py).
     """
 
     def __init__(self, module, start=None):
-        self.module, self.start, self.changed = module, start or {}, {}
+        self.module, self.start, self.changed, self._before = module, start or {}, {}, {}
         self.modules = {id(m) for m in module.modules()}
 
     def __enter__(self):
@@ -65,6 +65,7 @@ class AttributeWatch:
         def set_attribute(m, name, value):
             have = vars(m).get(name)
             if id(m) in self.modules and isinstance(have, (int, float)) and isinstance(value, (int, float)) and have != value:
+                self._before.setdefault((m, name), have)
                 self.changed[m, name] = value
             original(m, name, value)
 
@@ -75,6 +76,7 @@ class AttributeWatch:
             yield self
         finally:
             torch.nn.Module.__setattr__ = original
+            self.changed = {place: value for place, value in self.changed.items() if value != self._before[place]}
             for (m, name), value in old.items():
                 vars(m)[name] = value
 

@@ -10,7 +10,7 @@ from torch._functorch.aot_autograd import aot_export_module
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-from . import autocast, composites, devices, effects, grad_modes, hidden_views, identities, numbers, overlap, passes as passes_, recurrent_layers
+from . import autocast, both_sides, composites, devices, effects, grad_modes, hidden_views, identities, numbers, overlap, passes as passes_, recurrent_layers, region_writes
 from .assemble import assemble, in_torch
 from .errors import UnsupportedError
 from .functional import NotFunctional, _first_line, from_aot, lays, same_sizes
@@ -18,6 +18,7 @@ from .gradients import with_requirements
 from .watch import Snapshot, Watch
 
 
+@both_sides.captured
 @recurrent_layers.captured
 def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None, passes=(), **ignored):
     """The backend that the entry point group `torch_dynamo_backends` names.
@@ -41,7 +42,7 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
         with _one_fake_mode(fakes):
             functional, signature = _functionalised(_after(passes, numbers.settled(module, fixed), fakes), fakes)
         # A graph without writes keeps its layouts when torch makes it functional, and strides.py corrects them there; Dynamo's own graph has views that it does not correct.
-        writes = any(map(overlap.may_write, module.graph.nodes))
+        writes = any(map(overlap.may_write, module.graph.nodes)) or region_writes.may_be(module)
         before = lays(next(n for n in module.graph.nodes if n.op == "output").args[0], placeholders) if writes else None
         f = from_aot(functional, signature, examples, names, lambda i: _is_weight(placeholders[i], examples[i]), before)
     except NotFunctional as problem:
@@ -99,13 +100,14 @@ def _one_fake_mode(fakes):
 
 
 def _functionalised(module, fakes):
-    repeats = overlap.has_writes(module.graph)
-    if repeats or hidden_views.may_be(module.graph):
+    repeats, in_regions = overlap.has_writes(module.graph), region_writes.may_be(module)
+    if repeats or in_regions or hidden_views.may_be(module.graph):
         try:
             written = overlap.as_aten(module, fakes)
         except Exception as problem:  # of many kinds, most of them assertions
             raise NotFunctional(f"torch cannot trace its writes to repeated tensors: {_first_line(problem)}") from problem
-        if repeats or hidden_views.of(written.graph):  # without these, torch accepts more graphs unchanged, such as vmap
+        if repeats or in_regions or hidden_views.of(written.graph):  # without these, torch accepts more graphs unchanged, such as vmap
+            region_writes.settle(written)
             hidden_views.show(written)
             overlap.settle(written)
             module = written

@@ -132,6 +132,12 @@ class Branches:
         if condition.free_symbols:
             self.found.setdefault(condition, line)
 
+    def line_that_fixes(self, number: int) -> str:
+        """The line of the model at which a size became this number, as in range(n); "" if none is known."""
+        fixing = (line for condition, line in self.found.items() if isinstance(condition, sympy.Eq) and number in condition.args and line)
+        file, _, line = next(fixing, "").rpartition(":")
+        return f"{file}:{line}: `{linecache.getline(file, int(line)).strip()}`" if file else ""
+
     def leave_in(self, program: torch.export.ExportedProgram, strict: bool):
         """Keeps them in the program, for `with_checks`. Takes away guards that are no conditions of the model."""
         environment = _environment(program)

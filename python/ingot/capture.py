@@ -23,7 +23,7 @@ from torch.utils._sympy.functions import Max
 from . import _values, external, plain
 from .branches import CONDITION
 from .errors import InputError, UnsupportedError
-from .functional import order_in_memory
+from .functional import is_view, order_in_memory
 from .overlap import of_memory
 from .read_numbers import READS
 from .reshapes import STRIDED
@@ -517,20 +517,28 @@ def order_of(tensor: torch.Tensor) -> list[int] | None:
 
 
 def _elsewhere(f) -> dict[torch.fx.Node, torch.device]:
-    """Nodes whose results must be on another device than the engine's, and that device. A value made of constants alone may be made anywhere, unless the caller
-    gets it."""
+    """Nodes whose results must be on another device than the engine's, and that device. A value made of constants alone, and a view of an input, may be anywhere, unless the caller or
+    torch reads it there."""
     given = {*f.wanted, *(value for _, value in f.writes)}
-    free = {s.node for s in f.slots if s.kind == "weight"}
-    found = {}
+    constants = {s.node for s in f.slots if s.kind == "weight"}
+    views = {s.node for s in f.slots if s.kind == "input"}  # of inputs, and these
+    found, free = {}, []
     for node in f.module.graph.nodes:
         if node.op != "call_function":
             continue
         there = next((t.device for t in _tensors(node.meta.get("val")) if t.device.type != f.device.type or f.device.index not in (None, t.device.index)), None)
         if there is None:
             continue
-        if node not in given and all(operand in free or not _tensors(operand.meta.get("val")) for operand in node.all_input_nodes):
-            free.add(node)
+        if node not in given and all(operand in constants or not _tensors(operand.meta.get("val")) for operand in node.all_input_nodes):
+            constants.add(node)
+        elif node not in given and is_view(node.target) and node.all_input_nodes[0] in views:
+            views.add(node)
         else:
+            found[node] = there
+            continue
+        free.append((node, there))
+    for node, there in reversed(free):
+        if any(user in found for user in node.users):
             found[node] = there
     return found
 

@@ -62,14 +62,19 @@ class Dims:
         return f"the model needs axis {axis} of {label} to have a size of {size.replace(of, 'n')}; the compiled module takes no other"
 
 
-    def refusal(self, reason) -> InputError | None:
-        """torch's reason in the caller's terms, if it is that the model takes narrower ranges than those given."""
+    def refusal(self, reason, fixed_at) -> InputError | None:
+        """torch's reason in the caller's terms, if it is that the model takes narrower ranges than those given. fixed_at(size): the model's line that fixes a size to this number, or ""."""
         lines = _suggestions(reason)
-        found = [(m, self._places[m[1]]) for line in lines if (m := _RANGE.fullmatch(line)) and m[1] in self._places]
-        if not found or len(found) < len(lines):
+        narrower = [(m, self._places[m[1]]) for line in lines if (m := _RANGE.fullmatch(line)) and m[1] in self._places]
+        fixed = [(m, self._places[m[1]]) for line in lines if (m := _FIXED.fullmatch(line)) and m[1] in self._places]
+        if not lines or len(narrower) + len(fixed) < len(lines):
             return None
-        takes = "; ".join(f"axis {axis} of {label} takes {m[2]} to {m[3]}, not all of {self._made[m[1]].min} to {self._made[m[1]].max}" for m, (label, axis) in found)
-        return InputError(f"the model cannot be captured with these inputs: {takes}", remedy="give the range that it takes; where its code branches on the size, one model for each branch")
+        takes = [f"axis {axis} of {label} takes {m[2]} to {m[3]}, not all of {self._made[m[1]].min} to {self._made[m[1]].max}" for m, (label, axis) in narrower]
+        takes += [f"the model's code fixes axis {axis} of {label} to {m[2]}" for m, (label, axis) in fixed]
+        line = next(filter(None, (fixed_at(int(m[2])) for m, _ in fixed)), "")
+        remedies = ["give the range that it takes; where its code branches on the size, one model for each branch"] * bool(narrower)
+        remedies += ['give that axis one size; or torch.compile(model, backend="ingot"), which compiles anew for another'] * bool(fixed)
+        return InputError(f"the model cannot be captured with these inputs: {'; '.join(takes)}", line, "; ".join(remedies))
 
 
 def _shapes(value, made):
@@ -103,6 +108,7 @@ def _by_parameter(forward, positional, by_keyword):
 _RELATION = re.compile(r"(\w+) = ((?:\d+\*)?[A-Za-z_]\w*(?: [+-] \d+)?)")
 _ROOT = re.compile(r"(\w+) = Dim\('\1', .*\)")
 _RANGE = re.compile(r"(\w+) = Dim\('\1', min=(\d+), max=(\d+)\)")
+_FIXED = re.compile(r"(\w+) = (\d+)")
 
 
 def _suggestions(reason) -> list[str]:

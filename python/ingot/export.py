@@ -20,6 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from . import composites
 from .attributes import AttributeWatch, WritesUndone
+from .both_sides import BothSides
 from .branches import Branches
 from .dims import Dims, relations, settle, with_least_sizes
 from .errors import Error, InputError, UnsupportedError
@@ -73,7 +74,7 @@ class _Trace:
     def __init__(self, module, given, device, dynamic_shapes, strict):
         self._module, self._strict = module, strict
         self._examples = pytree.tree_map(lambda value: _example(value, device), (given.positional, given.keywords), is_leaf=is_input)
-        self._dims = Dims()
+        self._dims, self._branches, self._sides = Dims(), Branches(), BothSides(module)
         self._shapes = self._dims.shapes(given, module.forward) if dynamic_shapes is None else dynamic_shapes
         # torch's fast attention kernels on GPUs would add guards on sizes that are not part of the model; engines have their own kernels.
         self._attention = (lambda: sdpa_kernel(SDPBackend.MATH)) if device.type == "cuda" else contextlib.nullcontext
@@ -85,12 +86,14 @@ class _Trace:
                 program = self._program()
                 break
             except Exception as problem:
+                if isinstance(problem, torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode) and self._sides.add(problem):
+                    continue
                 fixes = relations(_reason(problem)) if isinstance(problem, torch._dynamo.exc.UserError) else {}
                 if not fixes and ("Constraints violated" in str(problem) or _in_symbols(problem)) and (found := self._of_any_size()) is not None:
                     program = found
                     break
                 if not fixes or fixes.keys() <= followed.keys():
-                    if isinstance(problem, torch._dynamo.exc.UserError) and (refusal := self._dims.refusal(_reason(problem))) is not None:
+                    if isinstance(problem, torch._dynamo.exc.UserError) and (refusal := self._dims.refusal(_reason(problem), self._branches.line_that_fixes)) is not None:
                         raise refusal from problem
                     raise
                 followed |= fixes
@@ -100,8 +103,8 @@ class _Trace:
         return program
 
     def _program(self):
-        branches = Branches()
-        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, OnlyRaises(), branches, Guards(lambda: branches.found):
+        branches = self._branches = Branches()
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, OnlyRaises(), branches, Guards(lambda: branches.found):
             program = composites.traced(functools.partial(torch.export.export, self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict))
         contiguous.leave_in(program.graph)
         branches.leave_in(program, self._strict)

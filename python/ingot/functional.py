@@ -16,7 +16,7 @@ from torch._subclasses import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from . import autocast, composites, devices, effects, hidden_views, identities, overlap, own_writes, read_numbers, reshapes, result_types
+from . import autocast, composites, devices, effects, hidden_views, identities, overlap, own_writes, read_numbers, region_writes, reshapes, result_types
 from .branches import branches_of, with_checks
 from .errors import InputError, UnsupportedError
 from .overlap import NotFunctional, gives_new, hint, of_memory
@@ -228,7 +228,7 @@ def trace_view(node: Node, stop: Callable[[Node], bool]):
         maker = node.args[0] if node.target is operator.getitem else node
         memory = _storage(node)
         below = next((a for a in maker.all_input_nodes if memory is not None and _storage(a) == memory), None) if maker.op == "call_function" else None
-        if below is None and _is_view(maker.target):  # the value recorded before the graph was functional may have other memory
+        if below is None and is_view(maker.target):  # the value recorded before the graph was functional may have other memory
             below = maker.args[0]
         if below is None:
             break
@@ -237,7 +237,7 @@ def trace_view(node: Node, stop: Callable[[Node], bool]):
     return node, chain[::-1]
 
 
-def _is_view(target) -> bool:
+def is_view(target) -> bool:
     """True if the operator always returns a view. Operators that torch composes of others (reshape, contiguous) may copy."""
     return isinstance(target, torch._ops.OpOverload) and target.is_view and not target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
 
@@ -395,10 +395,12 @@ def _functionalised(program, casts):
 def _settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The program, rewritten so that torch sees everything that each write changes."""
     rewritten = (torch.ops.aten.unbind.int, torch.ops.aten.fill_diagonal_.default)
-    if not overlap.has_writes(program.graph) and not any(n.target in rewritten for n in program.graph.nodes) and not hidden_views.of(program.graph):
+    writes = overlap.has_writes(program.graph) or region_writes.may_be(program.graph_module)
+    if not writes and not any(n.target in rewritten for n in program.graph.nodes) and not hidden_views.of(program.graph):
         return program
     module = overlap.copied(program)
     renamed = overlap.unbind(module) | reshapes.fill_diagonals(module.graph)
+    region_writes.settle(module)
     hidden_views.show(module)
     renamed |= overlap.settle(module)
     return overlap.updated(program, module, renamed)

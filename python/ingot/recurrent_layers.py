@@ -10,17 +10,15 @@ import torch
 from torch._dynamo import config
 from torch._dynamo.variables.builder import VariableBuilder
 
-from . import composites
+from . import composites, own_traces
 
 _LAYERS = (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN)
-_INSIDE = ("_torchdynamo_orig_backend", "compiler_fn", "__wrapped__", "func")  # what Dynamo, torch.compile, functools.wraps and functools.partial call the function inside
-_backends = []
 _traces = set()  # those in which layers are kept whole
 
 
 def captured(backend):
     """Decorates a backend of torch.compile that takes these layers."""
-    _backends.append(backend)
+    own_traces.register(backend)
     _allow()
     return backend
 
@@ -31,7 +29,7 @@ def _allow():
 
     @functools.wraps(wrap_module)
     def wrap(self, value):
-        if not isinstance(value, _LAYERS) or not any(_backend_of(self) is backend for backend in _backends):
+        if not isinstance(value, _LAYERS) or not own_traces.is_own(self.tx.output):
             return wrap_module(self, value)
         _keep_whole(self.tx.output)
         with config.patch(allow_rnn=True):
@@ -49,10 +47,3 @@ def _keep_whole(output):
         until_it_ends.enter_context(composites.recurrent_layers_whole())
         output.add_cleanup_hook(until_it_ends.close)
 
-
-def _backend_of(builder):
-    """The function that will get the graph of a trace, without what is around it."""
-    function = builder.tx.output.compiler_fn
-    while (inside := next((getattr(function, name) for name in _INSIDE if hasattr(function, name)), None)) is not None:
-        function = inside
-    return function

@@ -120,10 +120,13 @@ TEST(Capture, WeightsStayAsTheyLie) {
 
 TEST(Capture, Expression) {
   auto resolve = [](std::string_view name) { return ir::Dim::symbol(name == "s0" ? 0 : 1); };
-  ir::Dim s0 = ir::Dim::symbol(0);
+  ir::Dim s0 = ir::Dim::symbol(0), s1 = ir::Dim::symbol(1);
   EXPECT_EQ(parse_size("Add(Integer(-1), Mul(Integer(2), Symbol('s0', positive=True, integer=True)))", resolve), ir::Dim(2) * s0 - ir::Dim(1));
   EXPECT_EQ(parse_size("FloorDiv(Symbol('s0', integer=True), Integer(2))", resolve), floordiv(s0, 2));
   EXPECT_EQ(parse_size("Mul(Rational(1, 2), Symbol('s0'))", resolve), floordiv(s0, 2));
+  EXPECT_EQ(parse_size("CeilToInt(IntTrueDiv(Symbol('s0'), Symbol('s1')))", resolve), ceildiv(s0, s1));
+  EXPECT_EQ(parse_size("FloorToInt(Add(IntTrueDiv(Symbol('s0'), Symbol('s1')), Integer(2)))", resolve), floordiv(s0 + ir::Dim(2) * s1, s1));
+  EXPECT_EQ(message([&] { parse_size("CeilToInt(IntTrueDiv(Symbol('s0'), Integer(0)))", resolve); }).find("a size is computed with IntTrueDiv"), 0u);
   EXPECT_EQ(parse_size("Pow(Symbol('s0'), Integer(2))", resolve), s0 * s0);
   EXPECT_EQ(parse_size("TruncToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s0', integer=True))))", resolve), floordiv(ir::Dim(3) * s0, 2));
   EXPECT_EQ(message([&] { parse_size("TruncToInt(Mul(Float('1.1000000000000001', precision=53), ToFloat(Symbol('s0'))))", resolve); }).find("a size is computed with Float"), 0u);

@@ -15,12 +15,18 @@ namespace {
 
 using ir::Dim;
 
-// A product of sizes over a constant: sympy writes s//2 as Mul(Rational(1, 2), s) where it knows that s is even.
+// A quotient of sizes: math.ceil(a / b), and sympy writes s//2 as Mul(Rational(1, 2), s) where it knows that s is even.
 struct Fraction {
   Dim top = 0;
-  int64_t bottom = 1;
+  Dim bottom = 1;
   std::optional<Dim> root = {};  // of a square, what is squared
 };
+
+Dim common_multiple(const Dim& a, const Dim& b) {
+  if (a == b || b == Dim(1)) return a;
+  if (a == Dim(1)) return b;
+  return (a.is_constant() && b.is_constant() ? Dim(a.value() / std::gcd(a.value(), b.value())) : a) * b;
+}
 
 class ExpressionParser {
  public:
@@ -140,7 +146,7 @@ class ExpressionParser {
     return {static_cast<int64_t>(top), bottom};
   }
 
-  static Dim whole(const Fraction& f) { return f.bottom == 1 ? f.top : floordiv(f.top, f.bottom); }
+  static Dim whole(const Fraction& f) { return floordiv(f.top, f.bottom); }
 
   Fraction expression(int depth) {
     if (depth > 64) broken();
@@ -189,28 +195,21 @@ class ExpressionParser {
     if (function == "Add") {
       Fraction sum = parts[0];
       for (size_t i = 1; i < parts.size(); ++i) {
-        int64_t common = std::lcm(sum.bottom, parts[i].bottom);
-        if (common <= 0) broken();
-        sum = {sum.top * Dim(common / sum.bottom) + parts[i].top * Dim(common / parts[i].bottom), common};
+        const Dim common = common_multiple(sum.bottom, parts[i].bottom);
+        sum = {sum.top * floordiv(common, sum.bottom) + parts[i].top * floordiv(common, parts[i].bottom), common};
       }
       return sum;
     }
     if (function == "Mul") {
       Fraction product{1};
-      for (const Fraction& p : parts) {
-        int64_t bottom;
-        if (__builtin_mul_overflow(product.bottom, p.bottom, &bottom)) broken();
-        product = {product.top * p.top, bottom};
-      }
+      for (const Fraction& p : parts) product = {product.top * p.top, product.bottom * p.bottom};
       return product;
     }
-    // math.ceil(a / b): the float64 quotient of whole numbers below 2^53 is rounded up, down or cut as the exact one.
+    // The float64 quotient of whole numbers below 2^53 is rounded up, down or cut as the exact one.
     if (function == "IntTrueDiv") {
-      const auto by = dim(1).constant();
-      int64_t bottom;
-      if (!by || *by <= 0) unsupported(function);
-      if (__builtin_mul_overflow(parts[0].bottom, *by, &bottom)) broken();
-      return {parts[0].top, bottom};
+      const Dim by = dim(1);
+      if (by.constant().value_or(1) <= 0) unsupported(function);
+      return {parts[0].top, parts[0].bottom * by};
     }
     if (function == "Pow" || function == "PowByNatural") {
       auto power = dim(1).constant();
@@ -222,7 +221,7 @@ class ExpressionParser {
     }
     // n ** 0.5 of a square, in which models find the side of a square image. float64 has the root of a square below 2^53.
     if (function == "FloatPow") {
-      if (parts.size() != 2 || !parts[0].root || parts[1].bottom != 2 || !(parts[1].top == Dim(1))) unsupported(function);
+      if (parts.size() != 2 || !parts[0].root || !(parts[1].bottom == Dim(2)) || !(parts[1].top == Dim(1))) unsupported(function);
       return {*parts[0].root};
     }
     auto fold = [&](Dim (*f)(const Dim&, const Dim&)) {

@@ -598,9 +598,10 @@ void Importer::add_read(Json node, Scope& scope) {
     if (kind != "as_sym_int") continue;  // lower refuses what uses it
     Json name = out.only(form);
     if (form != "as_name") continue;
-    const std::optional<ir::SymbolId> read = size_named(scope, name.string()).as_symbol();
-    if (!read) continue;
-    const std::string& symbol = g_.symbols[*read].name;
+    const Dim size = size_named(scope, name.string());
+    const std::optional<ir::SymbolId> read = size.as_symbol();
+    if (!read && (!size.is_constant() || inner_ != 0)) continue;
+    const std::string symbol = read ? g_.symbols[*read].name : fmt::format("read_{}", g_.symbols.size());
     if (std::any_of(g_.outputs.begin(), g_.outputs.end(), [&](const ir::Output& x) { return x.to == ir::Output::To::size && x.name == symbol; })) continue;
     for (auto i : inputs.array()) {
       std::string_view form_of;
@@ -609,6 +610,11 @@ void Importer::add_read(Json node, Scope& scope) {
       const ValueId v = value_named(scope, from.at("name").string());
       if (foreign_.contains(v) || is_float(g_.type(v).dtype)) continue;
       g_.outputs.push_back({v, symbol, {}, ir::Output::To::size});
+      if (read) continue;
+      // The model needs it to be this number, such as the size of a mask made of lengths.
+      const auto number = static_cast<ir::SymbolId>(g_.symbols.size());
+      g_.checks.push_back({Dim::symbol(number), size, ir::Check::equal, g_.current_origin, fmt::format("it needs the number that is read here to be {}", size.value())});
+      g_.symbols.push_back({symbol});
     }
   }
 }

@@ -395,36 +395,31 @@ Value constant_pad(Value x, const Dims& amounts, const Scalar& value) {
 // Each element is read from where it is in x. Negative amounts crop.
 Value mirrored_pad(Value x, const Dims& amounts, const std::string& mode) {
   std::map<Axis, Value> places;
+  const auto& symbols = x.graph().symbols;
+  auto cropped = [&](const Dim& amount) { return known_less(amount, 0, symbols) == Truth::no ? Dim(0) : max(-amount, 0); };
   for (size_t i = 0; i < amounts.size() / 2; ++i) {
     const Axis axis = x.rank() - 1 - static_cast<Axis>(i);
-    auto amount = [&](size_t k) {
-      auto n = amounts[2 * i + k].constant();
-      if (!n) fail(Code::unsupported, "pad: mode \"{}\" by a dynamic amount", mode);
-      return *n;
-    };
-    int64_t before = amount(0), after = amount(1);
-    if (before <= 0 && after <= 0) {
-      x = view(x, slice_map(x.dims(), axis, -before, x.dim(axis) + Dim(before + after), 1));
-      continue;
+    Dim before = amounts[2 * i], after = amounts[2 * i + 1];
+    const Dim front = cropped(before), back = cropped(after);
+    const bool only_crops = known_less(0, before, symbols) == Truth::no && known_less(0, after, symbols) == Truth::no;
+    if ((only_crops || mode == "circular") && !(front == 0 && back == 0)) {  // "circular" wraps around what is left
+      x = view(x, slice_map(x.dims(), axis, front, x.dim(axis) - front - back, 1));
+      before += front;
+      after += back;
     }
-    if (mode == "circular" && (before < 0 || after < 0)) {  // it wraps around what is left after cropping
-      const int64_t front = std::max<int64_t>(-before, 0), back = std::max<int64_t>(-after, 0);
-      x = view(x, slice_map(x.dims(), axis, front, x.dim(axis) - Dim(front + back), 1));
-      before = std::max<int64_t>(before, 0);
-      after = std::max<int64_t>(after, 0);
-    }
+    if (only_crops) continue;
     const Dim size = x.dim(axis);
-    const Dim lowest = mode == "reflect" ? Dim(std::max(before, after) + 1) : mode == "circular" ? Dim(std::max(before, after)) : Dim(1);
-    if (known_less(size, lowest, x.graph().symbols) == Truth::yes) fail(Code::unsupported, "pad: mode \"{}\" by more than there is", mode);
+    const Dim lowest = mode == "reflect" ? max(before, after) + Dim(1) : mode == "circular" ? max(before, after) : Dim(1);
+    if (known_less(size, lowest, symbols) == Truth::yes) fail(Code::unsupported, "pad: mode \"{}\" by more than there is", mode);
     require(x.graph(), lowest, ir::Check::less_equal, size, "the padded axis is long enough for the padding");
-    const Value here = iota(x.graph(), size + Dim(before + after));
+    const Value here = iota(x.graph(), size + before + after);
     const Operand last = size - Dim(1);
     if (mode == "reflect") {
       places.emplace(axis, map(Op::sub, {last, abs(abs(here - before) - last)}));
     } else if (mode == "replicate") {
       places.emplace(axis, minimum(maximum(here - before, 0), last));
     } else {
-      places.emplace(axis, map(Op::mod, {here + Operand(size - Dim(before)), size}));
+      places.emplace(axis, map(Op::mod, {here + Operand(size - before), size}));
     }
   }
   return places.empty() ? x : at_places(x, places);

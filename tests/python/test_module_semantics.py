@@ -591,3 +591,24 @@ def test_weak_references_and_threads(pair):
         assert all(torch.equal(y, expected) for y in found)
     reference = weakref.ref(pair.compiled)
     assert reference() is pair.compiled
+
+
+class Halvings(torch.nn.Module):
+    """Counts within the call, as Funnel does: the number begins anew with each call."""
+
+    def __init__(self):
+        super().__init__()
+        self.halved = None
+
+    def forward(self, x):
+        self.halved = 1
+        for _ in range(2):
+            self.halved *= 2
+            x = x[:, ::2] / self.halved
+        return x
+
+
+def test_a_number_that_counts_within_the_call():
+    model = Halvings()
+    for _ in range(2):  # before a first call it is None, behind it 4
+        assert torch.equal(ingot.compile(model, inputs=[X])(X), model(X))

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import ingot
-from ingot import _library
+from ingot import _library, capture
+from ingot.functional import Functional, Slot
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "bench")]
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"
@@ -237,3 +240,22 @@ def test_numbers_whose_sum_is_a_size(rows):
             x = torch.randn(1, 4)
             for got, eager in zip(compiled(x, n, m), rows(x, n, m), strict=True):
                 torch.testing.assert_close(got, eager)
+
+
+def captured_for_a_gpu(function, *inputs):
+    """What stays in torch of a graph with tensors on a GPU and on the CPU, for a GPU that is not here: the reasons by operator."""
+    with FakeTensorMode():
+        module = make_fx(function)(*(torch.empty(shape, device=device) for shape, device in inputs))
+    *placeholders, output = (n for n in module.graph.nodes if n.op in ("placeholder", "output"))
+    slots = [Slot(node, "input", node.name) for node in placeholders]
+    graph = json.loads(capture.write(Functional(module, slots, list(output.args), []), ("cuda:sm_90",)).json)["graph_module"]["graph"]
+    return {node["target"].removeprefix("torch.ops."): node["metadata"]["torch_only"] for node in graph["nodes"] if "torch_only" in node["metadata"]}
+
+
+def test_views_of_tensors_on_the_cpu_beside_a_gpu():
+    """VideoMAE's table of positions is no buffer and stays on the CPU: `table.detach().type_as(x)`. What torch computes there, and what it reads of that, stays there."""
+    x, table = ((2, 8), "cuda:0"), ((2, 8), "cpu")
+    assert captured_for_a_gpu(lambda x, t: x + t.detach()[1].type_as(x), x, table) == {}
+    there = "its result is on cpu, and the engine runs on cuda:0"
+    assert captured_for_a_gpu(lambda x, t: x + (t.detach() * 2)[1].to(x.device), x, table) == dict.fromkeys(("aten.detach.default", "aten.mul.Tensor", "aten.select.int"), there)
+    assert captured_for_a_gpu(lambda x, t: x + (t + torch.arange(8)).to(x.device), x, table) == dict.fromkeys(("aten.arange.default", "aten.add.Tensor"), there)

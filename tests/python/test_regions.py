@@ -11,6 +11,7 @@ from torch import nn
 from torch._higher_order_ops.while_loop import while_loop
 
 import ingot
+from ingot.backend import ingot_backend
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -377,3 +378,89 @@ def test_slice_by_numbers(kept):
     assert (compiled.report.whole, len(compiled.report.segments)) == ((False, 2) if kept else (True, 1))
     for n in ([1, 2], [1, 0], [7, 9]):
         torch.testing.assert_close(compiled(torch.tensor(n), x), model(torch.tensor(n), x))
+
+
+class Writes(torch.nn.Module):
+    """Counters and a row buffer that regions write; `kind` says which."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+        self.register_buffer("rows", torch.zeros(6, 4))
+        self.register_buffer("calls", torch.zeros(4))
+
+    def forward(self, x, n):
+        return getattr(self, self.kind)(x, n)
+
+    def loop(self, x, n):
+        def turn(i, y):
+            self.rows.index_add_(0, i.reshape(1), y.unsqueeze(0))
+            self.calls.add_(1)
+            return i + 1, y * 0.5 + self.rows[0]
+
+        first = self.rows[1] + 0
+        last = while_loop(lambda i, y: i < n, turn, (torch.zeros((), dtype=torch.int64), x))[1]
+        return first, last, self.rows * 2
+
+    def branch(self, x, n):
+        def more(x):
+            self.calls.add_(x)
+            return x + self.calls
+
+        return torch.cond(n > 2, more, lambda x: x * 2, (x,)), self.calls[1:]
+
+    def branch_in_loop(self, x, n):
+        def turn(i, y):
+            def even(y):
+                self.calls.add_(1)
+                return y + 1
+
+            return i + 1, torch.cond(i % 2 == 0, even, lambda y: y * self.calls, (y,))
+
+        return while_loop(lambda i, y: i < n, turn, (torch.zeros((), dtype=torch.int64), x))[1]
+
+    def given(self, x, n):
+        def turn(i, y):
+            x.mul_(2)
+            return i + 1, y + x
+
+        return while_loop(lambda i, y: i < n, turn, (torch.zeros((), dtype=torch.int64), x * 3))[1]
+
+    def carried(self, x, n):
+        def turn(i, y):
+            y.add_(1)
+            return i + 1, y * self.calls
+
+        return while_loop(lambda i, y: i < n, turn, (torch.zeros((), dtype=torch.int64), x * 2))[1]
+
+    def beside_a_view(self, x, n):
+        row = self.rows[2]
+
+        def more(x):
+            self.rows.add_(1)
+            return x + row
+
+        return torch.cond(n > 2, more, lambda x: x * 2, (x,))
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["aot", "jit"])
+@pytest.mark.parametrize("kind", ["loop", "branch", "branch_in_loop", "given", "carried", "beside_a_view"])
+def test_regions_that_write(kind, jit):
+    """Buffers and inputs. What a loop writes of what it carries, and beside a view of the same memory, torch runs."""
+    torch._dynamo.reset()
+    ours, eager, reports = Writes(kind).eval(), Writes(kind).eval(), []
+    x = torch.randn(4)
+
+    def backend(graph, examples):
+        made = ingot_backend(graph, examples, options={"min_block_size": 1})
+        reports.append(made.report)
+        return made
+
+    with torch.no_grad():
+        compiled = torch.compile(ours, backend=backend) if jit else ingot.compile(ours, inputs=[x.clone(), torch.tensor(3)], min_block_size=1)
+        for n in (3, 0, 2, 5):
+            given, again = x.clone(), x.clone()
+            torch.testing.assert_close(compiled(given, torch.tensor(n)), eager(again, torch.tensor(n)))
+            torch.testing.assert_close((given, *ours.buffers()), (again, *eager.buffers()))
+    (report,) = reports if jit else (compiled.report,)
+    assert report.whole == (kind not in ("carried", "beside_a_view"))

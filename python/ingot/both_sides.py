@@ -1,0 +1,242 @@
+"""What a model's own code asks of data and torch's tracers cannot answer, in a form that they can trace.
+
+A branch whose one side only computes other values for some names: both sides are computed, and torch.where chooses.
+
+    if not torch.isfinite(x).all():
+        x = torch.clamp(x, -limit, limit)
+
+A whole number that is read from a tensor, `int(lengths.max())`: it stays a size that comes from data.
+
+Ahead of time such a model is refused otherwise, and torch.compile breaks the graph at the branch. A function is traced in this form; its own code stays as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import gc
+import inspect
+import linecache
+import os
+import traceback
+import types
+
+import torch
+from torch._dynamo.symbolic_convert import InliningInstructionTranslator
+
+from . import own_traces
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+
+class BothSides:
+    """While torch exports: the forwards of these modules are traced in this form. For one thread at a time (tracing.py)."""
+
+    def __init__(self, module: torch.nn.Module):
+        functions = {inspect.unwrap(type(m).forward) for m in module.modules()}
+        self._forms = {f: form for f in functions if isinstance(f, types.FunctionType) and (form := of_code(f.__code__)) is not None}
+
+    def __enter__(self):
+        self._before = {f: f.__code__ for f in self._forms}
+        for function, form in self._forms.items():
+            function.__code__ = form
+
+    def __exit__(self, *problem):
+        for function, code in self._before.items():
+            function.__code__ = code
+
+    def add(self, problem: BaseException) -> bool:
+        """Adds the functions in whose calls torch could not go on. False if none of them has such a form."""
+        codes = {frame.f_code for frame, _ in traceback.walk_tb(problem.__traceback__)}
+        forms = {code: form for code in codes if (form := of_code(code)) is not None}
+        found = {f: forms[code] for code in forms for f in gc.get_referrers(code) if isinstance(f, types.FunctionType) and f.__code__ is code}
+        self._forms |= found
+        return bool(found)
+
+
+def captured(backend):
+    """Decorates a backend of torch.compile. The functions that Dynamo inlines for it are traced in this form."""
+    own_traces.register(backend)
+    _allow()
+    return backend
+
+
+@functools.cache
+def _allow():
+    build = InliningInstructionTranslator.build_inline_tracer
+
+    @functools.wraps(build)
+    def built(parent, function, *more, **named):
+        if own_traces.is_own(parent.output) and (form := of_code(function.get_code())) is not None:
+            function.get_code = lambda: form
+        return build(parent, function, *more, **named)
+
+    InliningInstructionTranslator.build_inline_tracer = staticmethod(built)
+
+
+# ---- what the form calls
+
+
+def is_open(asked) -> bool:
+    """Whether the truth of a tensor is asked that is known only when the model runs."""
+    if not isinstance(asked, torch.Tensor) or asked.dim() != 0:
+        return False
+    return torch.compiler.is_dynamo_compiling() or torch._subclasses.fake_tensor.is_fake(asked) and getattr(asked, "constant", None) is None
+
+
+def opposite(asked):
+    return torch.logical_not(asked) if is_open(asked) else not asked
+
+
+def whole(number):
+    """int(number), but a size stays one."""
+    number = number.item() if is_open(number) else number
+    return number if isinstance(number, torch.SymInt) else int(number)
+
+
+def chosen(asked, then, otherwise):
+    """One of two values. Of another shape or type, only Python can choose."""
+    tensors = isinstance(then, torch.Tensor) and isinstance(otherwise, torch.Tensor)
+    if tensors and then.dtype == otherwise.dtype and then.device == otherwise.device and then.shape == otherwise.shape:
+        return torch.where(asked if asked.dtype == torch.bool else asked != 0, then, otherwise)
+    return then if asked else otherwise
+
+
+# ---- the form
+
+
+def of_code(code: types.CodeType) -> types.CodeType | None:
+    """The code of a function in this form; None if it has no such statement, or is not what its file says."""
+    plain, form = (None, None) if code.co_filename.startswith(_TORCH) else _forms(code.co_filename).get((code.co_name, code.co_firstlineno), (None, None))
+    return form if plain is not None and (plain.co_code, plain.co_names, plain.co_freevars) == (code.co_code, code.co_names, code.co_freevars) else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _forms(file: str) -> dict[tuple[str, int], tuple[types.CodeType, types.CodeType]]:
+    """The functions of a file with such statements, by name and first line: their code as it is, and in this form."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+        functions = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and any(_sides(part, f) or _is_whole(part) for part in _own(f))]
+        if not functions:
+            return {}
+        before = _codes(compile(tree, file, "exec", dont_inherit=True))
+        for function in functions:
+            _Rewriter(function).generic_visit(function)
+            function.body.insert(0, ast.ImportFrom(__name__, [ast.alias(f.__name__, f"_ingot_{f.__name__}") for f in (is_open, opposite, chosen, whole)], 0))
+        after = _codes(compile(ast.fix_missing_locations(tree), file, "exec", dont_inherit=True))
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    return {place: (before[place], form) for place, form in after.items() if form.co_code != before[place].co_code and form.co_freevars == before[place].co_freevars}
+
+
+def _codes(code: types.CodeType) -> dict[tuple[str, int], types.CodeType]:
+    """The functions in a code, by name and first line."""
+    found = {}
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= {(constant.co_name, constant.co_firstlineno): constant, **_codes(constant)}
+    return found
+
+
+def _own(function: ast.FunctionDef):
+    """What stands in a function, without the functions inside; nothing if it assigns names of others."""
+    found, todo = [], list(function.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            return []
+        found.append(node)
+        todo += () if isinstance(node, _SCOPES) else ast.iter_child_nodes(node)
+    return found
+
+
+def _sides(statement, function) -> list[str]:
+    """The names whose value an `if` decides, if that is all that it does; nothing for other statements."""
+    if not isinstance(statement, ast.If) or statement.orelse or not all(isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name) for s in statement.body):
+        return []
+    if not all(_is_pure(s.value) for s in statement.body) or not any(isinstance(part, ast.Call) and _is_of_torch(part.func) for part in ast.walk(statement.test)):
+        return []
+    here = set(ast.walk(statement))
+    elsewhere = {n.id for n in ast.walk(function) if n not in here and _is_read(n)}
+    names, bound = [], _read(statement.test)
+    for s in statement.body:
+        name = s.targets[0].id
+        bound |= _read(s.value) - set(names)
+        if name in elsewhere and name not in bound:
+            return []  # it might have no value before
+        names.append(name)
+    return [name for name in dict.fromkeys(names) if name in elsewhere]
+
+
+def _is_read(node) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+
+
+def _read(expression) -> set[str]:
+    return {n.id for n in ast.walk(expression) if _is_read(n)}
+
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_ARITHMETIC = (ast.Name, ast.Constant, ast.Attribute, ast.BinOp, ast.UnaryOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.unaryop, ast.keyword, ast.expr_context)
+_OTHERS = ("finfo", "iinfo", "to", "float", "type_as")
+_MAY_RAISE = ("div", "divide", "floor_divide", "remainder", "fmod")  # of integers by zero
+
+
+def _is_pure(value) -> bool:
+    """Arithmetic and pointwise functions of torch, or of tensors, which write nothing and take all values: an index might be wrong where the condition does not hold."""
+    return all(isinstance(part, _ARITHMETIC) or isinstance(part, ast.Call) and _is_of_torch(part.func) and _is_pointwise(part.func.attr) for part in ast.walk(value))
+
+
+def _is_whole(part) -> bool:
+    """Whether it is int() of what a tensor's method or a function of torch returns."""
+    match part:
+        case ast.Call(ast.Name("int"), [ast.Call(function)], []):
+            return _is_of_torch(function)
+    return False
+
+
+def _is_of_torch(function) -> bool:
+    return isinstance(function, ast.Attribute) and hasattr(torch if ast.unparse(function.value) == "torch" else torch.Tensor, function.attr)
+
+
+@functools.cache
+def _is_pointwise(name: str) -> bool:
+    packet = getattr(torch.ops.aten, name, None)
+    return name in _OTHERS or packet is not None and name not in _MAY_RAISE and not name.endswith("_") and any(torch.Tag.pointwise in getattr(packet, o).tags for o in packet.overloads())
+
+
+class _Rewriter(ast.NodeTransformer):
+    def __init__(self, function):
+        self._function, self._count = function, 0
+
+    def visit(self, node):
+        return node if isinstance(node, _SCOPES) else super().visit(node)
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        return ast.copy_location(ast.Call(ast.Name("_ingot_whole", ast.Load()), node.args, []), node) if _is_whole(node) else node
+
+    def visit_If(self, node):
+        names = _sides(node, self._function)
+        self.generic_visit(node)
+        if not names:
+            return node
+        self._count += 1
+        asked, before = f"_ingot_asked_{self._count}", {name: f"_ingot_{name}_{self._count}" for name in names}
+        load, store = lambda name: ast.Name(name, ast.Load()), lambda name: ast.Name(name, ast.Store())
+        both = [ast.Assign([store(before[name])], load(name)) for name in names]
+        both += copy.deepcopy(node.body)
+        both += [ast.Assign([store(name)], ast.Call(load("_ingot_chosen"), [load(asked), load(name), load(before[name])], [])) for name in names]
+        one = ast.If(load(asked), node.body, [])
+        made = [ast.Assign([store(asked)], _opposites(node.test)), ast.If(ast.Call(load("_ingot_is_open"), [load(asked)], []), both, [one])]
+        return [ast.fix_missing_locations(ast.copy_location(statement, node)) for statement in made]
+
+
+def _opposites(test):
+    """A condition in which `not` of a tensor is a tensor: `a and not b`."""
+    match test:
+        case ast.UnaryOp(ast.Not(), part):
+            return ast.Call(ast.Name("_ingot_opposite", ast.Load()), [part], [])
+        case ast.BoolOp(kind, [*parts, last]):
+            return ast.BoolOp(kind, [*parts, _opposites(last)])
+    return test
