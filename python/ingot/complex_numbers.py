@@ -365,6 +365,25 @@ def _viewed(x):
     return _tensor(x.select(-1, 0), x.select(-1, 1))
 
 
+def _view_of_real(x, form):
+    """view(dtype) of real numbers as complex ones; other views are themselves."""
+    if not (isinstance(form, torch.dtype) and form.is_complex):
+        return _aten.view(x, form)
+    return _viewed((x if x.dtype is form.to_real() else x.view(form.to_real())).unflatten(-1, (-1, 2)))
+
+
+def _view_of_pair(z, form):
+    """view(dtype) of complex numbers as real ones, and views of another shape."""
+    if not isinstance(form, torch.dtype):
+        return _tensor(z.re.view(form), z.im.view(form))
+    if form.is_complex:
+        if form is not z.dtype:
+            raise NotImplementedError(f"a view of {z.dtype} as {form}")
+        return z
+    parts = torch.stack((z.re, z.im), -1).flatten(-2)
+    return parts if parts.dtype is form else parts.view(form)
+
+
 def _of_real(x, dims, normalization, onesided):
     return _tensor(*fourier.of_real(x, dims, normalization, onesided))
 
@@ -399,7 +418,7 @@ _MAKERS = {
     _aten._fft_r2c: _of_real,
     _prims.fft_r2c: lambda x, *, dim, onesided: _of_real(x, dim, 0, onesided),
 }
-_CREATORS = {packet: _created(packet) for packet in (_aten.zeros, _aten.ones, _aten.full, _aten.new_zeros, _aten.new_ones, _aten.new_full, _aten._to_copy)}
+_CREATORS = {packet: _created(packet) for packet in (_aten.zeros, _aten.ones, _aten.full, _aten.new_zeros, _aten.new_ones, _aten.new_full, _aten._to_copy)} | {_aten.view: _view_of_real}
 
 
 def _logarithm(base):
@@ -488,6 +507,7 @@ _OWN = {
     _aten.full_like: _filled,
     _aten.ones_like: lambda x, **options: _filled(x, 1, **options),
     _aten.zeros_like: lambda x, **options: _filled(x, 0, **options),
+    _aten.view: _view_of_pair,
     _aten._fft_c2c: _of_pair,
     _aten._fft_c2r: _to_real,
     _prims.fft_c2c: lambda z, *, dim, forward: _of_pair(z, dim, 0, forward),
