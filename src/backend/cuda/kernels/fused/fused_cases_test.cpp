@@ -481,13 +481,14 @@ CompiledCases::CompiledCases(const std::vector<Case>& cases, size_t in_one_sourc
       continue;
     }
     if (count++ == in_one_source) {
-      sources_.emplace_back(prelude());
+      sources_.emplace_back();
       count = 1;
     }
     sources_.back() += e.text;
     source_of_.push_back(sources_.size() - 1);
     at[e.name] = sources_.size() - 1;
   }
+  for (std::string& source : sources_) source = with_prelude(source);
 }
 
 std::string CompiledCases::all_text() const {
