@@ -248,7 +248,7 @@ Value cholesky_or_error(const Value& a, bool upper) {
 // By scaling and squaring: exp(A) = exp(A / 2^s)^(2^s). With a norm of at most 1 Taylor's polynomial of degree 19 is exact in double; its terms by fives are
 // coefficients of a polynomial in A^5 (Paterson and Stockmeyer, SIAM Journal on Computing 2, 1973).
 Value matrix_exp(const Value& given) {
-  check_square(given, "the exponential");
+  check_square(widened(given), "the exponential");
   constexpr int degree = 19, together = 5;
   Graph& g = given.graph();
   const Value a = cast(given, DType::f64), norm = amax(sum(abs(a), {-2}, keep), {-1}, keep);
