@@ -11,10 +11,23 @@ INGOT_FUNCTION double gamma_distance(double a, double x) {
   return r * m - 2 * r * z * series;
 }
 
+// 1 / Gamma(a + 1) for 0 <= a < 10: the power series [5.7.1] of the fraction, and the recurrence.
+INGOT_FUNCTION double gamma_reciprocal(double a) {
+  constexpr double coefficients[] = {
+      1.0, 0.5772156649015329, -0.6558780715202539, -0.04200263503409524, 0.16653861138229148, -0.04219773455554433, -0.009621971527876973,
+      0.0072189432466631, -0.0011651675918590652, -0.00021524167411495098, 0.0001280502823881162, -2.013485478078824e-05, -1.2504934821426706e-06,
+      1.133027231981696e-06, -2.056338416977607e-07, 6.116095104481416e-09, 5.002007644469223e-09, -1.18127457048702e-09, 1.0434267116911005e-10,
+      7.782263439905071e-12, -3.696805618642206e-12, 5.100370287454476e-13, -2.0583260535665066e-14, -5.348122539423018e-15, 1.2267786282382608e-15};
+  double product = 1, sum = 0;
+  for (; a >= 1; --a) product *= a;
+  for (int k = sizeof coefficients / sizeof *coefficients; k-- > 0;) sum = sum * a + coefficients[k];
+  return sum / product;
+}
+
 // x^a exp(-x) / Gamma(a + 1). From a = 10 on the gamma function is Stirling's series [5.11.1].
 INGOT_FUNCTION double gamma_density(double a, double x) {
   constexpr double no_more = 800;  // where x^10 exp(-x) is 0 in double
-  if (a < 10) return x > no_more ? 0 : ::pow(x, a) * ::exp(-x) / ::tgamma(a + 1);
+  if (a < 10) return x > no_more ? 0 : ::pow(x, a) * ::exp(-x) * gamma_reciprocal(a);
   const double z = 1 / (a * a);
   const double stirling = (1.0 / 12 - z * (1.0 / 360 - z * (1.0 / 1260 - z * (1.0 / 1680 - z * (1.0 / 1188 - z * (691.0 / 360360 - z / 156)))))) / a;
   return ::exp(-a * gamma_distance(a, x) - stirling) / ::sqrt(6.283185307179586477 * a);
@@ -30,19 +43,26 @@ INGOT_FUNCTION double gamma_series(double a, double x) {
   return gamma_density(a, x) * sum;
 }
 
-// Q by its continued fraction [8.9.2] with the even part taken, for x above a + 1; by Lentz's method.
+// Q by its continued fraction [8.9.2] with the even part taken, for x above a + 1: numerators and denominators by their recurrence [1.12.5].
 INGOT_FUNCTION double gamma_fraction(double a, double x) {
-  double b = x + 1 - a, c = 1e300, d = 1 / b, h = d;
-  for (double k = 1; k < 1000; ++k) {
-    const double by = k * (a - k);
-    b += 2;
-    d = 1 / (b + by * d);
-    c = b + by / c;
-    const double factor = c * d;
-    h *= factor;
-    if (::fabs(factor - 1) < 1e-16) break;
+  constexpr int between = 4;  // convergents, of which the last is compared with the one before
+  constexpr double large = 1e150;
+  const double density = gamma_density(a, x);
+  if (density == 0) return 0;
+  double b = x + 1 - a, p = 1, q = b, p_before = 0, q_before = 1, y = 1 / b;
+  for (double k = 1; k < 1000;) {
+    for (int n = 0; n < between; ++n, ++k) {
+      const double by = k * (a - k);
+      b += 2;
+      const double next_p = b * p + by * p_before, next_q = b * q + by * q_before;
+      p_before = p, q_before = q, p = next_p, q = next_q;
+    }
+    const double before = y;
+    y = p / q;
+    if (::fabs(y - before) <= 1e-16 * ::fabs(y)) break;
+    if (::fabs(q) > large) p /= large, q /= large, p_before /= large, q_before /= large;
   }
-  return gamma_density(a, x) * a * h;
+  return density * a * y;
 }
 
 // log Gamma(1 + a) for 0 <= a <= 0.5 [5.7.3].
