@@ -167,7 +167,7 @@ def _refusal(problem):
         return InputError(f"tensors on two devices meet in the model: {reason}", line, "move the model and all of its inputs to one device")
     if (unknown := next((said for kind, said in _NEEDS_VALUES.items() if isinstance(problem, kind)), None)) is not None:
         return UnsupportedError(f"torch.export does not take the model: {unknown.format(reason)}", line, JUST_IN_TIME)
-    if isinstance(problem, torch._dynamo.exc.UserError) or isinstance(problem, RuntimeError) and line:
+    if isinstance(problem, torch._dynamo.exc.UserError) or (isinstance(problem, RuntimeError) or _in_shapes(problem)) and line:
         return InputError(
             f"the model cannot be captured with these inputs: {reason}", line, "axes that the model needs to be equal want one name in shared_dims; axes that it fixes want one size"
         )
@@ -195,8 +195,18 @@ def _in_symbols(problem):
 
 def _in_tracer(problem):
     """Whether torch's tracer raised it, which then lacks a form for what the model does (torch.vmap of torch.func.grad)."""
-    innermost = traceback.extract_tb(problem.__traceback__)[-1].filename
-    return innermost.startswith(tuple(os.path.join(os.path.dirname(torch.__file__), room) + os.sep for room in ("_subclasses", "_functorch", "_export", "export", "fx")))
+    return _innermost(problem) in ("_subclasses", "_functorch", "_export", "export", "fx")
+
+
+def _in_shapes(problem):
+    """Whether torch's rules for the shapes of results raised it: operands that eager refuses by a RuntimeError."""
+    return _innermost(problem) in ("_refs", "_prims", "_prims_common", "_decomp", "_meta_registrations.py")
+
+
+def _innermost(problem) -> str | None:
+    """The part of torch that raised it: a folder or file in torch's own folder."""
+    own, innermost = os.path.dirname(torch.__file__) + os.sep, traceback.extract_tb(problem.__traceback__)[-1].filename
+    return innermost.removeprefix(own).split(os.sep)[0] if innermost.startswith(own) else None
 
 
 def _user_line(problem, inner=False):

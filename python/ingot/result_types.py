@@ -47,7 +47,7 @@ _OWN = {
     torch.ops.aten._native_batch_norm_legit_functional.default: _of_batch_norm,
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _of_attention,
     torch.ops.aten.pow.Tensor_Scalar: _of_power,
-    **dict.fromkeys((torch.ops.aten._unique2.default, torch.ops.aten.unique_consecutive.default, torch.ops.aten.unique_dim_consecutive.default), _of_unique),
+    **dict.fromkeys((torch.ops.aten._unique2.default, torch.ops.aten.unique_dim.default, torch.ops.aten.unique_consecutive.default, torch.ops.aten.unique_dim_consecutive.default), _of_unique),
 }
 
 

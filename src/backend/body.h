@@ -30,7 +30,7 @@ struct Instruction {
     reduce,     // `reduction` of in[0] over the row axes; the result is uniform along the row
   };
   Kind kind;
-  ir::DType dtype;             // of the result. f16 and bf16 compute in f32: only load, store and cast have half types
+  ir::DType dtype;             // of the result. f16 and bf16 compute in f32: only load, store, cast and bitcast have half types
   ir::Op op = ir::Op::add;     // map
   std::vector<Reg> in;         // map, reduce; load: the index registers (i64), one per gathered axis
   uint32_t operand = 0;        // load

@@ -200,6 +200,16 @@ Handle cast(Handle x, DType dtype) {
   return Handle(&g, make_node(g, Op::cast, {x.id()}, {{"dtype", dtype}}).id(), x.weak());
 }
 
+Handle bitcast(Handle x, DType dtype) {
+  const DType from = x.dtype();
+  if (is_complex(from) || is_complex(dtype) || size_of(from) != size_of(dtype)) fail(Code::internal, "the bits of {} as {}", name_of(from), name_of(dtype));
+  if (from == dtype) return x;
+  if (!is_float(from) && !is_float(dtype)) return cast(x, dtype);  // keeps the bits
+  if (is_float(from) && is_float(dtype)) return bitcast(bitcast(x, DType::i16), dtype);  // the two half types
+  Graph& g = x.graph();
+  return Handle(&g, make_node(g, Op::bitcast, {x.id()}, {{"dtype", dtype}}).id());
+}
+
 namespace {
 
 // As torch converts a number: what is out of the dtype's range is an error, but for negative numbers as uint8, which wrap.

@@ -108,6 +108,7 @@ Handle to_bool(Handle x);              // x != 0
 inline Handle square(Handle x) { return x * x; }
 Handle clamp(Handle x, const std::optional<Operand>& lo, const std::optional<Operand>& hi);
 Handle cast(Handle x, DType dtype);    // x itself when it has the dtype
+Handle bitcast(Handle x, DType dtype); // a number's bits as one of another type of the same size; bools are bytes
 
 // ---- leaves
 Handle literal(Graph& g, Scalar value, DType dtype);
@@ -123,6 +124,7 @@ Handle transpose(Handle x, Axis a, Axis b);
 Handle expand(Handle x, Dims dims);                    // -1 keeps
 Handle unsqueeze(Handle x, Axis axis);
 Handle squeeze(Handle x, Axis axis);                   // no change unless the size is 1
+Dim from_front(const Dim& place, const Dim& size, std::span<const Symbol>);  // a place along an axis, from its end if it is negative, which may show at run time only
 Handle slice(Handle x, Axis axis, std::optional<Dim> start, std::optional<Dim> end, int64_t step);  // Python's rules
 Handle take(Handle x, Axis axis, Dim index);           // one index of an axis, which goes away (torch.select)
 Handle pad(Handle x, const Dims& before, const Dims& after, Scalar fill);

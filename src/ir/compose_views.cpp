@@ -99,6 +99,12 @@ Handle squeeze(Handle x, Axis axis) {
   return x;
 }
 
+Dim from_front(const Dim& place, const Dim& size, std::span<const Symbol> symbols) {
+  const Range r = place.range(symbols);
+  if (r.min >= 0) return place;
+  return r.max < 0 ? place + size : place + size * min(max(-place, 0), 1);
+}
+
 Handle slice(Handle x, Axis axis, std::optional<Dim> start, std::optional<Dim> end, int64_t step) {
   if (x.rank() == 0) fail(Code::invalid_input, "slice: a 0-d tensor has no axes");
   if (step <= 0) fail(Code::invalid_input, "slice: step {} is not positive", step);
@@ -108,13 +114,7 @@ Handle slice(Handle x, Axis axis, std::optional<Dim> start, std::optional<Dim> e
   // Python's rules: negative counts from the end, then clamped to 0..size.
   auto clamped = [&](const Dim& d) -> Dim {
     if (auto c = d.constant(); c && *c == INT64_MAX) return size;
-    Dim v = d;
-    Range r = v.range(g.symbols);
-    if (r.max < 0) {
-      v = v + size;
-    } else if (r.min < 0) {
-      fail(Code::unsupported, "slice: a bound {} whose sign is not known", v.text(g.symbols));
-    }
+    Dim v = from_front(d, size, g.symbols);
     if (v == size) return size;
     if (known_less(v, 0, g.symbols) != Truth::no) v = max(v, 0);
     if (known_less(size, v, g.symbols) != Truth::no) v = min(v, size);
@@ -134,11 +134,12 @@ Handle take(Handle x, Axis axis, Dim at) {
   axis = x.axis(axis);
   const Graph& g = x.graph();
   Dim size = x.dim(axis);
-  if (at.range(g.symbols).max < 0) at = at + size;
+  at = from_front(at, size, g.symbols);
   if (known_less(at, size, g.symbols) == Truth::no || at.range(g.symbols).max < 0) {
     fail(Code::invalid_input, "select: index {} is outside an axis of size {}", at.text(g.symbols), size.text(g.symbols));
   }
   require(x.graph(), at + Dim(1), Check::less_equal, size, "the selected index exists");
+  require(x.graph(), 0, Check::less_equal, at, "the selected index exists");
   return view(x, select_map(x.dims(), axis, std::move(at)));
 }
 

@@ -63,6 +63,8 @@ constexpr DType complex_type(DType t) { return t == DType::f64 ? DType::c128 : D
 constexpr bool is_bool(DType t) { return t == DType::b8; }
 // Integers without bool.
 constexpr bool is_integer(DType t) { return t >= DType::u8 && t <= DType::i64; }
+// True if one is a float and the other the signed integer of its size: between these Op::bitcast goes.
+constexpr bool has_bits_of(DType a, DType b) { return size_of(a) == size_of(b) && ((is_float(a) && is_integer(b)) || (is_integer(a) && is_float(b))); }
 // The type arithmetic on `t` is carried out in: half types widen to f32, the rest are themselves.
 constexpr DType compute_type(DType t) { return t == DType::f16 || t == DType::bf16 ? DType::f32 : t; }
 

@@ -92,7 +92,9 @@ class Infer {
     Dims dims = broadcast_all(0);
     switch (result_of(op_)) {
       case ResultType::boolean: return {DType::b8, dims};
-      case ResultType::attribute: return {a_.dtype("dtype"), dims};
+      case ResultType::attribute:
+        if (const DType to = a_.dtype("dtype"); op_ == Op::bitcast && !has_bits_of(to, t)) bad("{} has not the bits of {}", name_of(to), name_of(t));
+        return {a_.dtype("dtype"), dims};
       default: return {t, dims};
     }
   }

@@ -27,6 +27,7 @@ Array array(DType t, std::vector<int64_t> dims, const Numbers& values) {
     switch (t) {
       case DType::b8: put(static_cast<uint8_t>(v)); break;
       case DType::u8: put(static_cast<uint8_t>(v)); break;
+      case DType::i16: put(static_cast<int16_t>(v)); break;
       case DType::i32: put(static_cast<int32_t>(v)); break;
       case DType::i64: put(static_cast<int64_t>(v)); break;
       case DType::f16: put(float_to_f16(static_cast<float>(v))); break;
@@ -49,6 +50,8 @@ Numbers numbers(const Array& a) {
     switch (a.dtype) {
       case DType::b8:
       case DType::u8: out.push_back(get(uint8_t{})); break;
+      case DType::i8: out.push_back(get(int8_t{})); break;
+      case DType::i16: out.push_back(get(int16_t{})); break;
       case DType::i32: out.push_back(get(int32_t{})); break;
       case DType::i64: out.push_back(static_cast<double>(get(int64_t{}))); break;
       case DType::f16: out.push_back(f16_to_float(get(uint16_t{}))); break;
@@ -114,7 +117,23 @@ TEST(Reference, FloatArithmetic) {
   expect(unary(Op::signbit, DType::f32, {1, -0.0, -inf}), {0, 1, 1});
 }
 
+TEST(Reference, Bits) {
+  auto bits = [](DType from, DType to, const Numbers& numbers) {
+    Example e;
+    return e.of(bitcast(e.x(from, {static_cast<int64_t>(numbers.size())}, numbers), to));
+  };
+  expect(bits(DType::f32, DType::i32, {1, -0.0, inf}), {0x3f800000, INT32_MIN, 0x7f800000});
+  expect(bits(DType::f16, DType::i16, {1, -2}), {0x3c00, -0x4000});
+  expect(bits(DType::bf16, DType::i16, {1, -2}), {0x3f80, -0x4000});
+  expect(bits(DType::i32, DType::f32, {0x40400000, INT32_MIN}), {3, -0.0});
+  expect(bits(DType::i64, DType::f64, {int64_t{0x3ff} << 52}), {1});
+  expect(bits(DType::u8, DType::i8, {200}), {-56});
+  expect(bits(DType::f16, DType::bf16, {1}), {0.0078125});
+}
+
 TEST(Reference, FloatFunctions) {
+  expect(binary(Op::gammainc, DType::f64, {2, 100, 0.5, 1, 0}, {2, 99, 30, 0, 1}), {0.593994150290162, 0.473304330399461, 1, 0, 1}, 1e-14);
+  expect(binary(Op::gammaincc, DType::f64, {2, 100, 1e-3, -1}, {2, 99, 0.5, 1}), {0.406005849709838, 0.526695669600539, 5.6006665647075e-4, nan}, 1e-13);
   expect(unary(Op::sigmoid, DType::f64, {0, 1000, -1000}), {0.5, 1, 0});
   expect(unary(Op::softplus, DType::f64, {1000, -1000, 0, nan}), {1000, 0, std::log(2.0), nan}, 1e-15);
   expect(unary(Op::gelu, DType::f64, {0, 1, -10}), {0, 0.8413447460685429, -7.619853024160495e-23}, 1e-13);

@@ -1,6 +1,7 @@
 // What every map primitive means, on one element: integers in 64 bits, floats in double; the caller wraps and rounds.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "ir/dtype.h"
+#include "ir/half.h"
 #include "ir/op.h"
 
 namespace ingot::ir {
@@ -58,6 +60,10 @@ inline double erfinv(double y) {
   }
   return x;
 }
+
+#define INGOT_FUNCTION inline
+#include "ir/incomplete_gamma.cuh"
+#undef INGOT_FUNCTION
 
 inline double float_unary(Op op, double x) {
   switch (op) {
@@ -135,6 +141,8 @@ inline double float_binary(Op op, double a, double b) {
     case Op::atan2: return std::atan2(a, b);
     case Op::copysign: return std::copysign(a, b);
     case Op::hypot: return std::hypot(a, b);
+    case Op::gammainc: return incomplete_gamma(a, b, false);
+    case Op::gammaincc: return incomplete_gamma(a, b, true);
     default: fail(Code::internal, "{} has no meaning on floats", name_of(op));
   }
 }
@@ -241,12 +249,25 @@ inline Element cast_element(DType to, DType from, const Element& x) {
   return {0, v >= -end && v < end ? static_cast<int64_t>(v) : least};
 }
 
+// The bits of a float, or the float of such bits; halves are numbers of their type.
+inline Element bitcast_element(DType to, DType from, const Element& x) {
+  const auto single = static_cast<float>(x.f);
+  switch (is_float(from) ? from : to) {
+    case DType::f64: return is_float(from) ? Element{0, std::bit_cast<int64_t>(x.f)} : Element{std::bit_cast<double>(x.i), 0};
+    case DType::f32: return is_float(from) ? Element{0, std::bit_cast<int32_t>(single)} : Element{std::bit_cast<float>(static_cast<int32_t>(x.i)), 0};
+    case DType::f16: return is_float(from) ? Element{0, static_cast<int16_t>(float_to_f16(single))} : Element{f16_to_float(static_cast<uint16_t>(x.i)), 0};
+    case DType::bf16: return is_float(from) ? Element{0, static_cast<int16_t>(float_to_bf16(single))} : Element{bf16_to_float(static_cast<uint16_t>(x.i)), 0};
+    default: fail(Code::internal, "bitcast has no meaning from {} to {}", name_of(from), name_of(to));
+  }
+}
+
 // What the map `op` computes from elements of the types `from`; not yet rounded or wrapped to `to`.
 inline Element map_element(Op op, DType to, std::span<const DType> from, std::span<const Element> in) {
   const bool floating = is_float(from[0]), boolean = result_of(op) == ResultType::boolean;
   switch (op) {
     case Op::select: return in[0].i != 0 ? in[1] : in[2];
     case Op::cast: return cast_element(to, from[0], in[0]);
+    case Op::bitcast: return bitcast_element(to, from[0], in[0]);
     case Op::logical_not: return {0, in[0].i == 0};
     case Op::is_nan: return {0, floating && std::isnan(in[0].f)};
     case Op::is_inf: return {0, floating && std::isinf(in[0].f)};

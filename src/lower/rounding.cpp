@@ -26,6 +26,8 @@ unsigned jumps(const Graph& g, const Node& node) {
     case Op::fmod:
     case Op::pow:
     case Op::atan2:
+    case Op::gammainc:
+    case Op::gammaincc:
     case Op::nextafter: return 0b11;
     case Op::sign:
     case Op::floor:
@@ -45,6 +47,7 @@ unsigned jumps(const Graph& g, const Node& node) {
     case Op::erfinv:
     case Op::lgamma:
     case Op::digamma:
+    case Op::bitcast:
     case Op::sort:
     case Op::topk: return 0b1;
     case Op::cast: return is_float(g.type(node.out[0]).dtype) ? 0 : 0b1;
@@ -63,6 +66,7 @@ bool is_elementwise(const Node& node) {
 bool keeps_halves(Op op) {
   switch (op) {
     case Op::cast:
+    case Op::bitcast:
     case Op::neg:
     case Op::abs:
     case Op::sign:

@@ -242,6 +242,9 @@ std::optional<ValueId> simplify_map(Graph& g, const Node& node, std::vector<Valu
   if (node.op == Op::cast) {
     if (auto v = simplify_cast(g, in[0], node.attributes.dtype("dtype"))) return v;
   }
+  if (node.op == Op::bitcast && is(g, in[0], Op::bitcast)) {
+    if (const ValueId given = maker(g, in[0]).in[0]; g.type(given).dtype == node.attributes.dtype("dtype")) return given;
+  }
   if (dims.empty()) {
     if (auto v = fold(g, node.op, in, node.attributes)) return v;
   }

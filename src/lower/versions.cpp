@@ -31,6 +31,8 @@ std::string_view name_of_target(std::string_view target) {
   return target.substr(first, target.find('.', first) - first);
 }
 
+bool reads_bits(const Node& node) { return node.attributes.string("target") == "aten.view.dtype"; }
+
 AffineMap identity_map(const Dims& dims) { return expand_map(dims, dims); }
 
 // No element is read twice, as far as is known. Each axis of the view takes part in it.
@@ -110,7 +112,7 @@ void Versions::note_views(NodeId id) {
   if (link == Link::none && name.size() > 1 && name.ends_with('_') && !name.starts_with('_')) link = Link::view;
   if (link == Link::none) return;
   for (ValueId v : node.out) {
-    if (from_.type(v).dtype != from_.type(node.in[0]).dtype && !is_listed(name, of_parts)) continue;  // a conversion copies
+    if (from_.type(v).dtype != from_.type(node.in[0]).dtype && !is_listed(name, of_parts) && !reads_bits(node)) continue;  // a conversion copies
     parent_[v] = node.in[0];
     link_[v] = link;
     version_[v] = version_[root(v)];
@@ -198,6 +200,8 @@ std::optional<ValueId> Versions::written_through(ValueId view, ValueId base, Han
       const Dims below = to_.type(n.in[0]).dims;
       value = reshape(Handle(&to_, put(v)), below);
       map = identity_map(below);
+    } else if ((n.op == Op::bitcast || n.op == Op::cast) && size_of(to_.type(n.in[0]).dtype) == size_of(to_.type(v).dtype)) {  // a view of the bits
+      value = bitcast(value, to_.type(n.in[0]).dtype);
     } else {
       return std::nullopt;
     }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/binding.h"
+#include "ops/bits.h"
 
 namespace ingot::ops {
 
@@ -147,7 +148,24 @@ Complex transposed(const Complex& z) { return z.re.rank() < 2 ? z : Complex{tran
 // beta x + alpha a b
 Complex added(const Complex& x, const Complex& a, const Complex& b, const Complex& beta, const Complex& alpha) { return beta * x + alpha * product(a, b); }
 
+// view(dtype), of real numbers as complex ones and back too.
+Complex of_bytes(const Complex& z, DType to) {
+  Value x = z.re;
+  if (z.im) {
+    if (x.rank() == 0) fail(Code::invalid_input, "view of a 0-d complex number as {}, whose size is another", torch_name_of(to));
+    x = flatten(interleaved(joined(z)), -2, -1);
+  }
+  x = of_same_bytes(x, is_complex(to) ? part_type(to) : to);
+  if (!is_complex(to)) return {x, std::nullopt};
+  Dims dims = x.dims();
+  require(x.graph(), mod(dims.back(), 2), ir::Check::equal, 0, "the last axis has whole complex numbers");
+  dims.back() = floordiv(dims.back(), 2);
+  dims.push_back(2);
+  return parts(of_interleaved(reshape(x, dims)));
+}
+
 const Definition complex_rows[] = {
+    {"{view.dtype,view_copy.dtype}(Tensor self, ScalarType dtype)", [](Complex z, DType to) { return of_bytes(z, to); }},
     {"complex(Tensor real, Tensor imag)", Types::same, [](Value re, Value im) { return Complex{re, im}; }},
     {"polar(Tensor abs, Tensor angle)", Types::same, [](Value length, Value angle) { return polar(length, angle); }},
     {"{view_as_complex,view_as_complex_copy}(Tensor self)", [](Value x) { return of_interleaved(x); }},

@@ -48,12 +48,12 @@ Value linspace(Graph& g, const Operand& start, const Operand& end, int64_t steps
   return cast(select(i < Operand(steps / 2), front, back), t);
 }
 
-Value triangle(const Value& x, int64_t diagonal, bool lower) {
+Value triangle(const Value& x, const Dim& diagonal, bool lower) {
   if (x.rank() < 2) fail(Code::invalid_input, "tril, triu: rank {} is below 2", x.rank());
   Graph& g = x.graph();
   Dims dims{x.dim(-2), x.dim(-1)};
   Value column_minus_row = ir::index(g, dims, 1) - ir::index(g, dims, 0);
-  Value keep = lower ? column_minus_row <= diagonal : column_minus_row >= diagonal;
+  Value keep = lower ? column_minus_row <= Operand(diagonal) : column_minus_row >= Operand(diagonal);
   return select(keep, x, literal(g, 0, x.dtype()));
 }
 
@@ -109,8 +109,8 @@ const Definition creation_rows[] = {
      [](Graph& g, int64_t rows, int64_t columns, int64_t offset, std::optional<DType> t) { return triangle_indices(g, rows, columns, offset, true, t.value_or(DType::i64)); }},
     {"triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=4)",
      [](Graph& g, int64_t rows, int64_t columns, int64_t offset, std::optional<DType> t) { return triangle_indices(g, rows, columns, offset, false, t.value_or(DType::i64)); }},
-    {"tril(Tensor self, SymInt diagonal=0)", [](Value x, int64_t d) { return triangle(x, d, true); }},
-    {"triu(Tensor self, SymInt diagonal=0)", [](Value x, int64_t d) { return triangle(x, d, false); }},
+    {"tril(Tensor self, SymInt diagonal=0)", [](Value x, Dim d) { return triangle(x, d, true); }},
+    {"triu(Tensor self, SymInt diagonal=0)", [](Value x, Dim d) { return triangle(x, d, false); }},
 };
 
 }  // namespace

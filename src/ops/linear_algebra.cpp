@@ -1,6 +1,7 @@
 // Factorisations, inverses and solutions of small matrices. Composites that may raise an error (linalg_inv, linalg_solve, linalg_cholesky, ...) have no definition:
 // torch writes them out as these and a check of `info` (_linalg_check_errors).
 #include <cmath>
+#include <optional>
 
 #include "base/assertion.h"
 #include "base/error.h"
@@ -46,6 +47,8 @@ Dims with(Dims batch, std::initializer_list<Dim> own_axes) {
 }
 
 Value turned(const Value& x) { return transpose(x, -2, -1); }
+
+Value identity_like(const Value& a) { return cast(equal(ir::index(a.graph(), a.dims(), a.rank() - 2), ir::index(a.graph(), a.dims(), a.rank() - 1)), a.dtype()); }
 
 std::pair<Value, Value> inv_ex(const Value& a, bool check) {
   check_square(a, "the inverse");
@@ -199,10 +202,7 @@ Value reflected(const Value& a, const Value& tau, Value x, bool last_first) {
   return x;
 }
 
-Value householder_product(const Value& a, const Value& tau) {
-  const Value identity = cast(equal(ir::index(a.graph(), a.dims(), a.rank() - 2), ir::index(a.graph(), a.dims(), a.rank() - 1)), a.dtype());
-  return reflected(a, tau, identity, true);
-}
+Value householder_product(const Value& a, const Value& tau) { return reflected(a, tau, identity_like(a), true); }
 
 std::pair<Value, Value> linalg_qr(const Value& a, const std::string& mode) {
   check_matrix(a, "the QR factors");
@@ -238,6 +238,37 @@ void check_errors(const Value& info, const std::string& function, bool one) {
   g.checks.push_back({number, Dim(0), Check::equal, g.current_origin, fmt::format("{}{}\n{}", one ? one_matrix : matrices, function, text)});
 }
 
+// The Cholesky factor, or the model fails.
+Value cholesky_or_error(const Value& a, bool upper) {
+  const auto [factor, info] = cholesky_ex(a, upper, false);
+  check_errors(info, "cholesky", a.rank() == 2);
+  return factor;
+}
+
+// By scaling and squaring: exp(A) = exp(A / 2^s)^(2^s). With a norm of at most 1 Taylor's polynomial of degree 19 is exact in double; its terms by fives are
+// coefficients of a polynomial in A^5 (Paterson and Stockmeyer, SIAM Journal on Computing 2, 1973).
+Value matrix_exp(const Value& given) {
+  check_square(widened(given), "the exponential");
+  constexpr int degree = 19, together = 5;
+  Graph& g = given.graph();
+  const Value a = cast(given, DType::f64), norm = amax(sum(abs(a), {-2}, keep), {-1}, keep);
+  const Value halvings = select(norm < INFINITY, maximum(floor(log2(norm)) + 1.0, 0.0), 0.0);  // log2(0) is -inf
+  std::vector<Value> powers{identity_like(a), a * exp2(-halvings)};
+  while (powers.size() <= together) powers.push_back(matmul(powers.back(), powers[1]));
+  std::optional<Value> y;
+  for (int first = degree + 1 - together; first >= 0; first -= together) {
+    Value terms = powers[0] / std::tgamma(first + 1);
+    for (int k = 1; k < together; ++k) terms = terms + powers[static_cast<size_t>(k)] / std::tgamma(first + k + 1);
+    y = y ? matmul(*y, powers[together]) + terms : terms;
+  }
+  const Value times = cast(halvings, DType::i64);
+  const Dim most = read_size(amax(pad(reshape(times, {Dim(-1)}), {Dim(0)}, {Dim(1)}, 0), {0}), std::nullopt);
+  const auto turn = [](const Value& turn, const std::vector<Value>& carried, const std::vector<Value>& others) -> std::vector<Value> {
+    return {select(others[0] > turn, matmul(carried[0], carried[0]), carried[0])};
+  };
+  return cast(repeat(g, most, {*y}, {times}, turn)[0], given.dtype());
+}
+
 const Definition linear_algebra_rows[] = {
     {"linalg_inv_ex(Tensor A, *, bool check_errors=False)", [](Value a, bool check) { return inv_ex(a, check); }},
     {"_linalg_det(Tensor A)", [](Value a) { return det(a); }},
@@ -261,6 +292,13 @@ const Definition linear_algebra_rows[] = {
     {"_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False)", Types::same,
      [](Value a, Value b, bool left, bool check) { return solve_ex(a, b, left, check); }},
     {"linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False)", [](Value a, bool upper, bool check) { return cholesky_ex(a, upper, check); }},
+    {"cholesky(Tensor self, bool upper=False)", [](Value a, bool upper) { return cholesky_or_error(a, upper); }},
+    {"cholesky_inverse(Tensor self, bool upper=False)",
+     [](Value factor, bool upper) {
+       check_square(factor, "the inverse");
+       return cholesky_solve(identity_like(factor), factor, upper);
+     }},
+    {"{linalg_matrix_exp,matrix_exp}(Tensor self)", [](Value a) { return matrix_exp(a); }},
     {"cholesky_solve(Tensor self, Tensor input2, bool upper=False)", Types::same, [](Value b, Value factor, bool upper) { return cholesky_solve(b, factor, upper); }},
     {"linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False)", Types::same,
      [](Value a, Value b, bool upper, bool left, bool unit) { return triangular(a, b, upper, left, unit); }},

@@ -103,6 +103,13 @@ Value renorm(const Value& given, double p, int64_t dim, double most) {
   return cast(x * select(size > most, most / (size + 1e-7), 1.0), given.dtype());
 }
 
+// The rows of a table that the indices name, scaled down to a norm of at most `most`.
+Value renormed_rows(const Value& table, const Value& given, double most, double p) {
+  if (!is_float(table.dtype()) || table.rank() != 2) fail(Code::unsupported, "embedding_renorm of {} of rank {}", name_of(table.dtype()), table.rank());
+  const Value index = cast(reshape(given, {Dim(-1)}), DType::i64);
+  return scatter(table, {0}, {index}, 0, false, renorm(gather(table, {0}, {index}, 0, false), p, 0, most), "set");
+}
+
 // ord and dim of torch.linalg.norm: a vector norm over one axis or over all, a matrix norm over two.
 Value linalg_norm(Value x, const std::optional<Scalar>& ord, std::optional<Axes> dim, bool keepdim, std::optional<DType> t) {
   if (t) x = cast(x, *t);
@@ -262,6 +269,8 @@ Value histc(const Value& x, int64_t bins, const Scalar& min, const Scalar& max) 
 }
 
 const Definition reduction_rows[] = {
+    {"embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type)", Types::each,
+     [](Value table, Value index, double most, double p) { return renormed_rows(table, index, most, p); }},
     {"renorm(Tensor self, Scalar p, int dim, Scalar maxnorm)", [](Value x, Scalar p, int64_t d, Scalar most) { return renorm(x, p.to_double(), d, most.to_double()); }},
     {"sum(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return summed(x, {}, false, t); }},
     {"prims::sum(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None)",

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ir/compose_nodes.h"
 #include "ir/strided_layout.h"
+#include "ops/bits.h"
 #include "ops/segments.h"
 
 namespace ingot::ops {
@@ -29,12 +30,7 @@ std::vector<Value> pieces(const Value& x, int64_t dim, const Dims& sizes) {
 
 // A negative start counts from the end.
 Value narrow(const Value& x, int64_t dim, Dim start, const Dim& length) {
-  const Range range = start.range(x.graph().symbols);
-  if (range.max < 0) {
-    start += x.dim(dim);
-  } else if (range.min < 0) {
-    fail(Code::unsupported, "narrow: a start {} whose sign is not known", start.text(x.graph().symbols));
-  }
+  start = from_front(start, x.dim(dim), x.graph().symbols);
   require(x.graph(), start + length, ir::Check::less_equal, x.dim(dim), "the narrowed part lies inside the axis");
   return view(x, slice_map(x.dims(), x.axis(dim), start, length, 1));
 }
@@ -312,6 +308,9 @@ Value as_strided(const Value& x, const Dims& sizes, const Dims& strides, const s
   return gather(flat, {0}, {at}, 0, false);
 }
 
+// The signed integer of a size in bytes; one byte is unsigned.
+DType integer_of_size(size_t bytes) { return bytes == 1 ? DType::u8 : bytes == 2 ? DType::i16 : bytes == 4 ? DType::i32 : DType::i64; }
+
 // Windows, whose elements are the last axis of x, add up along an axis of the given sizes: the reverse of `unfold`.
 Value sum_of_windows(Value x, const Dims& sizes, int64_t dim, int64_t size, int64_t step) {
   if (sizes.empty()) return reshape(x, {});
@@ -437,6 +436,7 @@ AffineMap slice_of(const Value& x, int64_t dim, std::optional<Dim> start, std::o
 
 const Definition shape_rows[] = {
     {"{view,view_copy}(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
+    {"{view.dtype,view_copy.dtype}(Tensor self, ScalarType dtype)", [](Value x, DType t) { return of_same_bytes(x, t); }},
     {"_unsafe_view(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
     {"reshape(Tensor self, SymInt[] shape)", [](Value x, Dims d) { return reshape(x, d); }},
     {"_reshape_copy(Tensor self, SymInt[] size)", [](Value x, Dims d) { return reshape(x, d); }},
@@ -603,6 +603,32 @@ const Definition shape_rows[] = {
 };
 
 }  // namespace
+
+Value of_same_bytes(const Value& x, DType to) {
+  const DType from = x.dtype();
+  if (size_of(from) == size_of(to)) return bitcast(x, to);
+  if (x.rank() == 0) fail(Code::invalid_input, "view of a 0-d {} as {}, whose size is another", torch_name_of(from), torch_name_of(to));
+  Graph& g = x.graph();
+  const DType small = integer_of_size(std::min(size_of(from), size_of(to))), large = integer_of_size(std::max(size_of(from), size_of(to)));
+  const auto parts = static_cast<int64_t>(size_of(large) / size_of(small)), bits = static_cast<int64_t>(8 * size_of(small));
+  Dims dims = x.dims();
+  if (size_of(from) > size_of(to)) {
+    dims.back() *= parts;
+    const Value shifts = cast(iota(g, parts) * bits, large);
+    return bitcast(reshape(cast(map(Op::shift_right, {unsqueeze(bitcast(x, large), x.rank()), shifts}), small), dims), to);
+  }
+  require(g, mod(dims.back(), parts), ir::Check::equal, 0, "the last axis has whole elements of the new type");
+  dims.back() = floordiv(dims.back(), parts);
+  dims.push_back(parts);
+  const Value split = reshape(bitcast(x, small), dims);
+  Value whole;
+  for (int64_t k = 0; k < parts; ++k) {
+    const Value part = map(Op::bit_and, {cast(take(split, -1, k), large), Scalar((int64_t{1} << bits) - 1)});  // without the sign's copies
+    const Value placed = map(Op::shift_left, {part, Scalar(k * bits)});
+    whole = k == 0 ? placed : map(Op::bit_or, {whole, placed});
+  }
+  return bitcast(whole, to);
+}
 
 std::span<const Definition> shape_definitions() { return shape_rows; }
 

@@ -353,6 +353,8 @@ const Definition special_rows[] = {
     {"special_ndtri(Tensor self)", [](Value x) { return of_wide(x, normal_quantile); }},
     {"special_zeta.{,other_scalar,self_scalar}({Tensor,Tensor,Scalar} self, {Tensor,Scalar,Tensor} other)", Types::floats,
      [](Value s, Value q) { return of_wide(s, [&](const Value& wide) { return zeta(wide, in_double(q)); }); }},
+    {"{igamma,special_gammainc}(Tensor self, Tensor other)", Types::only_floats, [](Value a, Value x) { return ir::map(Op::gammainc, {a, x}); }},
+    {"{igammac,special_gammaincc}(Tensor self, Tensor other)", Types::only_floats, [](Value a, Value x) { return ir::map(Op::gammaincc, {a, x}); }},
     {"{polygamma,special_polygamma}(int n, Tensor self)", [](int64_t n, Value x) { return polygamma(x, n); }},
     {"{mvlgamma,special_multigammaln}(Tensor self, int p)", Types::numbers, [](Value x, int64_t p) { return multivariate_lgamma(x, p); }},
     {"special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n)", [](Value x, Scalar n) { return chebyshev_polynomial(x, n, [](const Value& v) { return v; }, false); }},

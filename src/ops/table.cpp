@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "ops/binding.h"
@@ -258,8 +259,10 @@ const Table& complex_table() {
     Table t;
     t.add("complex", complex_definitions());
     t.add("fourier", transform_definitions());
+    std::set<std::string> own;
+    for (const Operator& op : t.operators) own.insert(op.schema.target());
     for (const Operator& real : table().operators) {
-      if (auto op = on_parts(real)) t.operators.push_back(*std::move(op));
+      if (auto op = on_parts(real); op && !own.contains(real.schema.target())) t.operators.push_back(*std::move(op));
     }
     t.index();
     return t;

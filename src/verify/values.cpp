@@ -11,8 +11,8 @@ using namespace ir;
 
 namespace {
 
-// These round: casts of the user, nextafter (a step of its type), and registered kernels, whose operands and results have their types.
-bool keeps_type(Op op) { return is_leaf(op) || op == Op::cast || op == Op::literal || op == Op::nextafter || op == Op::external; }
+// These round: casts of the user, what has given bits, nextafter (a step of its type), and registered kernels, whose operands and results have their types.
+bool keeps_type(Op op) { return is_leaf(op) || op == Op::cast || op == Op::bitcast || op == Op::literal || op == Op::nextafter || op == Op::external; }
 
 }  // namespace
 
@@ -26,6 +26,9 @@ Values::Values(Graph graph, std::vector<int64_t> symbols) : graph_(std::move(gra
       DType& t = graph_.values[v].type.dtype;
       if (is_float(t) && !keeps_type(node.op)) t = DType::f64;
     }
+  }
+  for (const Node& node : graph_.nodes) {  // whose bits are read, they are those of its type
+    if (node.op == Op::bitcast) graph_.values[node.in[0]].type.dtype = types_[node.in[0]];
   }
   for (const Output& o : graph_.outputs) last_[o.value] = graph_.nodes.size();
 }

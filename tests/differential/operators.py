@@ -32,6 +32,7 @@ NEWER = """
     linalg_lu_factor_ex.default linalg_qr.default linalg_slogdet.default linalg_solve_ex.default linalg_solve_triangular.default logdet.default slogdet.default
     triangular_solve.default corrcoef.default cov.default linalg_householder_product.default linalg_lu.default linalg_lu_solve.default lu_unpack.default ormqr.default
     as_strided.default as_strided_copy.default alpha_dropout_.default dropout_.default feature_alpha_dropout.default feature_alpha_dropout_.default feature_dropout_.default
+    embedding_renorm.default cholesky.default cholesky_inverse.default
 """.split()
 
 # Operators whose results cannot be compared in any program, with the reason.
@@ -83,6 +84,11 @@ LEFT_OUT = {
     "aten.empty_permuted.default": "undefined memory",
     "aten._linalg_check_errors.default": "it has no result: tests/python/test_linear_algebra.py",
     **{f"aten.special_bessel_{n}.default": "torch's own error in float64 is up to 9e-7" for n in ("j0", "j1", "y0", "y1")},
+    **dict.fromkeys(("aten.view.dtype", "aten.view_copy.dtype"), "the exact run computes in float64, whose bits are others: tests/python/test_bits.py"),
+    **dict.fromkeys(
+        ("aten.linalg_matrix_exp.default", "aten.matrix_exp.default"), "it is computed in float64, so where float32 overflows eager has NaN, and ingot infinity: tests/python/test_linear_algebra.py"
+    ),
+    **{f"aten.{n}.default": "torch's own error in float64 is up to 2e-9" for n in ("igamma", "igammac", "special_gammainc", "special_gammaincc")},
     **{f"aten.special_{n}chebyshev_polynomial_{kind}.n_scalar": "torch gives undefined memory for NaN" for n in ("", "shifted_") for kind in "tuvw"},
     "aten.special_laguerre_polynomial_l.n_scalar": "torch gives undefined memory for NaN",
     "aten._logcumsumexp.out": "torch writes outside of a result of another size",
@@ -94,7 +100,7 @@ LEFT_OUT = {
     "aten.nonzero.default": "its result is row-major; eager's is the transpose of one, which torch does not record",
     "aten.argwhere.default": "its result is row-major; eager's is the transpose of one, which torch does not record",
     **dict.fromkeys(
-        (f"aten.{n}.default" for n in ("_unique", "_unique2", "unique_consecutive", "unique_dim_consecutive")), "what follows it has sizes that torch.export asks about: tests/python/test_unique.py"
+        (f"aten.{n}.default" for n in ("_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive")), "what follows it has sizes that torch.export asks about: tests/python/test_unique.py"
     ),
     "aten.masked_select.default": "what follows it has sizes that torch.export asks about: tests/python/test_regions.py",
 }

@@ -46,6 +46,11 @@ class Plus(torch.nn.Module):
         return x + 1
 
 
+class Kron(torch.nn.Module):
+    def forward(self, x):
+        return torch.kron(x.t(), x)
+
+
 class Halved(torch.nn.Module):
     def forward(self, x):
         return x.to(torch.float32) / 2
@@ -299,6 +304,15 @@ def test_inputs_the_model_cannot_take():
         "",
         "give one input a parameter, in order or by name in kwarg_inputs",
     )
+
+
+def test_shapes_that_eager_refuses_too():
+    x = torch.randn(2, 3)
+    with pytest.raises(RuntimeError):
+        torch.kron(x.t(), x)
+    message, where, _ = told(ingot.InputError, lambda: ingot.compile(Kron(), inputs=[x]))
+    assert message.startswith("the model cannot be captured with these inputs: Cannot view a tensor with shape")
+    assert where == line("return torch.kron(x.t(), x)")
 
 
 def test_contradicting_ranges():

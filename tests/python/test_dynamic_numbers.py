@@ -3,6 +3,7 @@
 import logging
 
 import numpy
+import pytest
 import torch
 
 from ingot.backend import ingot_backend
@@ -69,3 +70,22 @@ def test_sizes_of_numpy(caplog):
         assert [r.whole for r in reports] == [True] and not caplog.messages
         model.size, model.shift = (numpy.int64(4), 3), numpy.int64(-1)
         torch.testing.assert_close(fast(x), model(x))
+
+
+BY_NUMBERS = {
+    "tril": lambda x, n: torch.tril(x, n) + 1,
+    "triu": lambda x, n: x.triu(n) * 2,
+    "from": lambda x, n: x[n:] + 1,
+    "up to": lambda x, n: x[:, :n] + 1,
+    "two of": lambda x, n: x[n : n + 2] * 2,
+    "narrow": lambda x, n: x.narrow(0, n, 2) + 1,
+    "one of": lambda x, n: x[:, n] + 1,
+}
+
+
+@pytest.mark.parametrize("function", BY_NUMBERS.values(), ids=BY_NUMBERS)
+def test_places_of_either_sign(function):
+    torch._dynamo.reset()
+    compiled, x = torch.compile(function, backend="ingot", options={"fallback": "error"}, dynamic=True), torch.randn(6, 8)
+    for n in (2, 3, -2, -3, 4, -4):
+        assert torch.equal(compiled(x, n), function(x, n))

@@ -26,6 +26,11 @@ FUNCTIONS = {
     "cholesky_ex, upper": lambda a, b: torch.linalg.cholesky_ex(a @ a.mT, upper=True),
     "cholesky_solve": lambda a, b: torch.cholesky_solve(b, torch.tril(a)),
     "cholesky_solve, upper": lambda a, b: torch.cholesky_solve(b, torch.triu(a), upper=True),
+    "cholesky of torch": lambda a, b: torch.cholesky(a @ a.mT),
+    "cholesky of torch, upper": lambda a, b: torch.cholesky(a @ a.mT, upper=True),
+    "cholesky_inverse": lambda a, b: torch.cholesky_inverse(torch.tril(a)),
+    "cholesky_inverse, upper": lambda a, b: torch.cholesky_inverse(torch.triu(a), upper=True),
+    "matrix_exp": lambda a, b: torch.linalg.matrix_exp(a / a.shape[-1]),
     "solve_triangular": lambda a, b: torch.linalg.solve_triangular(a, b, upper=True),
     "solve_triangular from the right": lambda a, b: torch.linalg.solve_triangular(a, b.mT, upper=False, left=False),
     "solve_triangular, unit": lambda a, b: torch.linalg.solve_triangular(a / 64, b, upper=False, unitriangular=True),
@@ -75,7 +80,7 @@ def matrices(batch, n, dtype=torch.float32, columns=3):
 
 def triangles(name, a):
     """Triangular solutions need a diagonal that is not small."""
-    return a + 4 * a.shape[-1] ** 0.5 * torch.eye(a.shape[-1], dtype=a.dtype) if "triangular" in name or "cholesky_solve" in name else a
+    return a + 4 * a.shape[-1] ** 0.5 * torch.eye(a.shape[-1], dtype=a.dtype) if "triangular" in name or "cholesky_solve" in name or "cholesky_inverse" in name else a
 
 
 def run(function, way, a, b):
@@ -176,11 +181,12 @@ def test_batches_that_broadcast(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", ["inv", "solve", "cholesky", "lu_factor"])
+@pytest.mark.parametrize("name", ["inv", "solve", "cholesky", "cholesky of torch", "lu_factor"])
 @pytest.mark.one_in(3)
 def test_the_errors_are_eager_s(name, way):
     """The engine raises what eager raises, wherever the singular matrix is."""
-    function = (lambda a, b: torch.linalg.cholesky(a)) if name == "cholesky" else FUNCTIONS[name]
+    factors = {"cholesky": torch.linalg.cholesky, "cholesky of torch": torch.cholesky}
+    function = (lambda a, b: factors[name](a)) if name in factors else FUNCTIONS[name]
     a, b = matrices((7,), 4)
     a = a @ a.mT
     a[5, 1] = a[5, :, 1] = 0
@@ -192,6 +198,16 @@ def test_the_errors_are_eager_s(name, way):
         assert isinstance(ours.value, type(eager.value)) and ours.value.message == str(eager.value)
     a[5] = torch.eye(4)
     compare(function, run(function, way, a, b)[0], a, b)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_exponentials_of_all_sizes(way):
+    """Each matrix is squared as often as its own norm says."""
+    a, b = matrices((5,), 4)
+    a = a.double() * torch.tensor([0, 1e-9, 0.1, 1, -8]).double()[:, None, None]
+    function = lambda a, b: (torch.linalg.matrix_exp(a), torch.matrix_exp(b @ b.mT / 100)[:0])  # noqa: E731
+    for x in (a, a[:3], a[:1], a[:0]):
+        compare(function, run(function, way, x, b[: len(x)].double())[0], x, b[: len(x)].double())
 
 
 def test_beside_a_part_in_torch_torch_checks():

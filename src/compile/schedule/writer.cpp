@@ -36,6 +36,12 @@ class Writer : BodyWriter {
       std::optional<StridedLayout> layout;
       if (node->op == Op::reshape) layout = through_reshape(target.layout, g_.type(node->in[0]).dims);
       if (node->op == Op::view) layout = before_view(target.layout, node->attributes.map("map"), g_.type(node->in[0]).dims);
+      if (node->op == Op::bitcast && target.dtype == g_.type(value).dtype) {  // the same bits are stored, also those of a NaN
+        target.dtype = g_.type(node->in[0]).dtype;
+        value = node->in[0];
+        itself = false;
+        continue;
+      }
       if (!layout || (has_contiguous_rows(target.layout) && !has_contiguous_rows(*layout) && !is_permutation(*node) && !has_anchor(node->in[0]))) break;
       target.layout = std::move(*layout);
       value = node->in[0];
@@ -274,6 +280,7 @@ class Writer : BodyWriter {
     }
     const Node& node = g_.producer(v);
     const Attributes& a = node.attributes;
+    if (node.op == Op::bitcast) return bits(node, at);
     if (is_map(node.op)) {
       std::vector<Reg> in;
       for (ValueId o : node.in) in.push_back(value(o, broadcast_point(o, at)));
@@ -297,6 +304,19 @@ class Writer : BodyWriter {
       case Op::take_along: return pull_take_along(node, at);
       default: return missing(s_.is_anchor(v) ? with_own_epilogue(v) : v);
     }
+  }
+
+  // What is stored is read as the other type, so that all bits stay, also those of a NaN.
+  Reg bits(const Node& node, const Point& at) {
+    const DType from = g_.type(node.in[0]).dtype, to = g_.type(node.out[0]).dtype;
+    if (auto place = s_.resolve(node.in[0]); place && place->dtype == from) {
+      place->dtype = to;
+      return load(*place, at);
+    }
+    Reg in = value(node.in[0], at);
+    if (compute_type(from) != from) in = map(Op::cast, from, {in});
+    label(node.op);
+    return map(Op::bitcast, to, {in});
   }
 
   // Another kernel's result with the pointwise work on it and constants, like its bias: that kernel's epilogue computes it at no cost.

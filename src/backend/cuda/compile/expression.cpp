@@ -101,6 +101,8 @@ std::string on_float(Op op, bool f64, const std::string& a, const std::string& b
     case Op::erfinv: return called("erfinv");
     case Op::lgamma: return own("lgamma_of");
     case Op::digamma: return own("digamma_of");
+    case Op::gammainc: return fmt::format("incomplete_gamma({}, {}, false)", a, b);
+    case Op::gammaincc: return fmt::format("incomplete_gamma({}, {}, true)", a, b);
     case Op::sigmoid: return own("sigmoid_of");
     case Op::gelu: return own("gelu_of");
     case Op::gelu_tanh: return own("gelu_tanh_of");
@@ -185,6 +187,16 @@ std::string cast(DType to, const Argument& x) {
   return narrow(to) || to == DType::i32 ? fmt::format("(int)({}){}", ir::name_of(to), v) : fmt::format("(i64){}", v);
 }
 
+std::string bitcast(DType to, const Argument& x) {
+  switch (ir::is_float(to) ? to : x.dtype) {
+    case DType::f64: return ir::is_float(to) ? fmt::format("__longlong_as_double({})", x.text) : fmt::format("__double_as_longlong({})", x.text);
+    case DType::f32: return ir::is_float(to) ? fmt::format("__int_as_float((int){})", x.text) : fmt::format("__float_as_int({})", x.text);
+    default:
+      return ir::is_float(to) ? fmt::format("value({}{{(unsigned short){}}})", ir::name_of(to), x.text)
+                              : fmt::format("(int)(i16)memory<{}>({}).bits", ir::name_of(x.dtype), x.text);
+  }
+}
+
 }  // namespace
 
 bool stores_halves(const FusedBody& body) {
@@ -195,6 +207,7 @@ std::string map_expression(Op op, DType dtype, std::span<const Argument> x, bool
   const bool has_version = op == Op::sigmoid || op == Op::silu || op == Op::gelu || op == Op::gelu_tanh;
   if (for_halves && dtype == DType::f32 && has_version) return fmt::format("{}_for_half({})", ir::name_of(op), x[0].text);
   if (op == Op::cast) return cast(dtype, x[0]);
+  if (op == Op::bitcast) return bitcast(dtype, x[0]);
   if (op == Op::select) return fmt::format("{} ? {} : {}", x[0].text, x[1].text, x[2].text);
   if (ir::result_of(op) == ir::ResultType::boolean && op != Op::logical_not) {
     DType t = x[0].dtype;

@@ -152,9 +152,9 @@ class Jobs {
       return *this;
     }
     std::string whole() const {
-      std::string out(prelude());
+      std::string out;
       for (const auto& library : libraries) out += library();
-      return out + text;
+      return with_prelude(out + text);
     }
   };
 

@@ -21,7 +21,8 @@ Element map(Op op, DType to, std::span<const DType> from, std::span<const Elemen
 void check_map(Op op, DType to, std::span<const DType> from) {
   auto refuse = [&] { fail(Code::format, "a body maps types that {} does not take", ir::name_of(op)); };
   if (!ir::is_map(op) || static_cast<int>(from.size()) != ir::arity_of(op)) refuse();
-  if (op == Op::cast) return;
+  if (op == Op::bitcast && !ir::has_bits_of(to, from[0])) refuse();
+  if (op == Op::cast || op == Op::bitcast) return;
   const bool boolean = ir::result_of(op) == ir::ResultType::boolean;
   const bool floating = is_float(boolean ? from[0] : to);
   const auto others = op == Op::select ? from.subspan(1) : from;

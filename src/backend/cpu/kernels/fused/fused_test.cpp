@@ -141,7 +141,7 @@ TEST(fused, primitives) {
   int cases = 0;
   for (size_t o = 0; o < ir::op_count; ++o) {
     Op op = static_cast<Op>(o);
-    if (!ir::is_map(op) || op == Op::cast) continue;
+    if (!ir::is_map(op) || ir::result_of(op) == ir::ResultType::attribute) continue;
     auto arity = static_cast<size_t>(ir::arity_of(op));
     for (DType t : all_types) {
       if (!ir::takes(op, t)) continue;
@@ -206,6 +206,29 @@ TEST(fused, casts) {
         want = rounded(to, want);
         Number got = get(to, out.at({i / 33, i % 33}));
         EXPECT_TRUE(ir::is_float(to) ? got.f == want.f : got.i == want.i) << ir::name_of(from) << " to " << ir::name_of(to) << " of " << n.f << " " << n.i;
+      }
+    }
+  }
+}
+
+TEST(fused, bitcasts) {
+  std::mt19937 random(3);
+  const std::pair<DType, DType> pairs[] = {{DType::f16, DType::i16}, {DType::bf16, DType::i16}, {DType::f32, DType::i32}, {DType::f64, DType::i64}};
+  for (const auto& [number, bits] : pairs) {
+    for (const bool reads : {true, false}) {
+      for (const std::vector<int64_t>& dims : {std::vector<int64_t>{4, 33}, {1, 1}}) {
+        const DType from = reads ? number : bits, to = reads ? bits : number;
+        Tensor x(from, dims), out(to, {4, 33});
+        fill(x, random, false);
+        BodyBuilder k({4}, {33});
+        Reg r = k.load(from);
+        if (reads && number != ir::compute_type(number)) r = k.map(Op::cast, number, {r});
+        k.store(to, k.map(Op::bitcast, to, {r}));
+        FusedStep(k.body, {x.view(), out.view()}, inline_workers()).run();
+        for (int64_t i = 0; i < 4 * 33; ++i) {
+          EXPECT_EQ(std::memcmp(dims[0] == 1 ? x.at({0, 0}) : x.at({i / 33, i % 33}), out.at({i / 33, i % 33}), ir::size_of(to)), 0)
+              << ir::name_of(from) << " to " << ir::name_of(to);
+        }
       }
     }
   }

@@ -167,7 +167,7 @@ std::vector<Case> primitive_cases() {
     std::vector<Op> ops;
     for (size_t o = 0; o < ir::op_count; ++o) {
       Op op = static_cast<Op>(o);
-      if (ir::is_map(op) && op != Op::cast && ir::takes(op, t)) ops.push_back(op);
+      if (ir::is_map(op) && ir::result_of(op) != ir::ResultType::attribute && ir::takes(op, t)) ops.push_back(op);
     }
     for (size_t from = 0; from < ops.size(); from += in_one_body) {
       size_t to = std::min(ops.size(), from + in_one_body);
@@ -188,6 +188,11 @@ std::vector<Case> primitive_cases() {
     Build casts(fmt::format("casts from {}", text(t)), outer, row);
     Reg x = casts.load(t, 5);
     for (DType to : all_types) casts.store(to, casts.k.map(Op::cast, to, {x}));
+    for (DType to : all_types) {
+      if (!ir::has_bits_of(to, t)) continue;
+      Reg bits = ir::compute_type(t) == t ? x : casts.k.map(Op::cast, t, {x});
+      casts.store(to, casts.k.map(Op::bitcast, to, {bits}));
+    }
     out.push_back(casts.done());
   }
   return out;
@@ -476,13 +481,14 @@ CompiledCases::CompiledCases(const std::vector<Case>& cases, size_t in_one_sourc
       continue;
     }
     if (count++ == in_one_source) {
-      sources_.emplace_back(prelude());
+      sources_.emplace_back();
       count = 1;
     }
     sources_.back() += e.text;
     source_of_.push_back(sources_.size() - 1);
     at[e.name] = sources_.size() - 1;
   }
+  for (std::string& source : sources_) source = with_prelude(source);
 }
 
 std::string CompiledCases::all_text() const {

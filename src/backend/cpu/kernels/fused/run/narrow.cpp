@@ -44,6 +44,9 @@ void load_i64(DType memory, int64_t* to, const void* from, int64_t stride, int64
 
 namespace {
 
+// The integers that have the bits of floats of a type.
+Class bits_of(DType t) { return ir::size_of(t) == 2 ? Class::i16 : ir::size_of(t) == 4 ? Class::i32 : Class::i64; }
+
 class Narrower {
  public:
   explicit Narrower(Program& p) : p_(p) {}
@@ -128,6 +131,9 @@ class Narrower {
       default: return;
     }
     if (i.op == ir::Op::cast) {
+      i.cls = class_of(i.dtype);
+    } else if (i.op == ir::Op::bitcast) {
+      if (is_integer(of(0))) convert(i, 0, bits_of(i.dtype));
       i.cls = class_of(i.dtype);
     } else if (i.op == ir::Op::select) {
       if (is_integer(i.cls)) i.cls = class_of(i.dtype), convert(i, 1, i.cls);

@@ -66,12 +66,15 @@ void check_map(const Program& p, const ProgramInstruction& i) {
   if (i.op == ir::Op::select) {
     good = cls(0) == Class::b8 && cls(1) == cls(2) && cls(1) == i.cls;
   } else if (i.op == ir::Op::cast) {
+  } else if (i.op == ir::Op::bitcast) {
+    good = ir::has_bits_of(i.dtype, p.code[i.in[0]].dtype);
   } else if (ir::result_of(i.op) == ir::ResultType::boolean) {
     good = i.cls == Class::b8 && (i.in.size() < 2 || cls(0) == cls(1)) && (i.op != ir::Op::logical_not || cls(0) == Class::b8);
   } else {
     for (size_t k = 0; k < i.in.size(); ++k) good = good && cls(k) == i.cls;
   }
-  if (good && i.op != ir::Op::select && i.op != ir::Op::cast && ir::result_of(i.op) != ir::ResultType::boolean) good = has_meaning(i.op, i.cls);
+  const bool is_same = ir::result_of(i.op) == ir::ResultType::same || ir::result_of(i.op) == ir::ResultType::first;
+  if (good && i.op != ir::Op::select && is_same) good = has_meaning(i.op, i.cls);
   if (!good) fail(Code::format, "fused code mixes types in {}", ir::name_of(i.op));
 }
 

@@ -159,6 +159,10 @@ void Evaluator::apply(const ProgramInstruction& i, uint32_t id, void* to, int64_
   BlockArgument in[3];
   for (size_t k = 0; k < i.in.size(); ++k) in[k] = argument(i.in[k]);
   if (i.op == Op::cast) return ops.cast(p_.code[i.in[0]].cls, i.dtype, to, in[0], count);
+  if (i.op == Op::bitcast) {  // blocks of integers are what floats are in memory
+    const DType from = p_.code[i.in[0]].dtype;
+    return ir::is_float(from) ? ops.store(from, to, 1, in[0], count) : ops.load(i.dtype, to, in[0].data, in[0].uniform ? 0 : 1, count);
+  }
   if (i.op == Op::select) return ops.select(i.cls, to, in, count);
   if (ir::result_of(i.op) == ir::ResultType::boolean && i.op != Op::logical_not) {
     return ops.test(i.op, p_.code[i.in[0]].cls, static_cast<uint8_t*>(to), in, count);
