@@ -21,11 +21,11 @@ DType dtype_of(int64_t code, std::string_view owner) {
     case 6: return DType::f16;
     case 7: return DType::f32;
     case 8: return DType::f64;
+    case 9: return DType::c32;
     case 10: return DType::c64;
     case 11: return DType::c128;
     case 12: return DType::b8;
     case 13: return DType::bf16;
-    case 9: refuse("complex32"); break;
     case 28: refuse("uint16"); break;
     case 34: refuse("uint32"); break;
     case 35: refuse("uint64"); break;

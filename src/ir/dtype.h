@@ -56,10 +56,10 @@ constexpr std::optional<DType> dtype_from_name(std::string_view text) {
 }
 
 constexpr bool is_float(DType t) { return t == DType::f16 || t == DType::bf16 || t == DType::f32 || t == DType::f64; }
-constexpr bool is_complex(DType t) { return t == DType::c64 || t == DType::c128; }
+constexpr bool is_complex(DType t) { return t == DType::c32 || t == DType::c64 || t == DType::c128; }
 // The type of the parts of a complex type, and the complex type whose parts have a type.
-constexpr DType part_type(DType t) { return t == DType::c128 ? DType::f64 : DType::f32; }
-constexpr DType complex_type(DType t) { return t == DType::f64 ? DType::c128 : DType::c64; }
+constexpr DType part_type(DType t) { return t == DType::c128 ? DType::f64 : t == DType::c32 ? DType::f16 : DType::f32; }
+constexpr DType complex_type(DType t) { return t == DType::f64 ? DType::c128 : t == DType::f16 ? DType::c32 : DType::c64; }
 constexpr bool is_bool(DType t) { return t == DType::b8; }
 // Integers without bool.
 constexpr bool is_integer(DType t) { return t >= DType::u8 && t <= DType::i64; }

@@ -24,7 +24,7 @@ DType promote(DType a, DType b) {
     return std::max(a, b);
   }
   if ((a == DType::f16 && b == DType::bf16) || (a == DType::bf16 && b == DType::f16)) return DType::f32;
-  return std::max(a, b);  // f16, bf16 < f32 < f64 in the order of dtype.def
+  return size_of(a) > size_of(b) ? a : b;
 }
 
 DType default_type(const Scalar& s) { return s.is_bool() ? DType::b8 : s.is_integer() ? DType::i64 : DType::f32; }

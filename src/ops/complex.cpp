@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ir/compose_nodes.h"
 #include "ops/binding.h"
 #include "ops/bits.h"
 
@@ -390,7 +391,7 @@ Handle Complex::imaginary() const { return im ? *im : zeros_of(re); }
 Handle joined(const Complex& z) {
   Handle re = z.re, im = z.imaginary();
   const DType t = float_type(result_type(std::vector<Operand>{re, im}));
-  if (size_of(t) == 2) fail(Code::unsupported, "complex numbers of {}", torch_name_of(t));
+  if (t == DType::bf16) fail(Code::unsupported, "complex numbers of {}", torch_name_of(t));
   Graph& g = re.graph();
   const Dims dims = broadcast(re.dims(), im.dims(), g.symbols);
   auto part = [&](const Handle& x) { return expand(cast(x, t), dims).id(); };

@@ -17,8 +17,7 @@ namespace ingot::ops {
   X(creation) \
   X(shape) \
   X(reduction) \
-  X(linear) X(normalization) X(convolution) X(pooling) X(resize) X(indexing) X(distance) X(loss) X(special) X(signal) X(linear_algebra) X(transformer) X(recurrent) \
-      X(unique)
+  X(linear) X(normalization) X(convolution) X(pooling) X(resize) X(indexing) X(distance) X(loss) X(special) X(signal) X(linear_algebra) X(transformer) X(recurrent) X(unique)
 #define X(name) std::span<const Definition> name##_definitions();
 INGOT_FAMILIES(X)
 #undef X

@@ -1,6 +1,7 @@
 // Values that differ from the one before them, and how often each occurs. How many there are comes from data.
 #include <numeric>
 
+#include "base/error.h"
 #include "ops/binding.h"
 #include "ops/nonzero.h"
 

@@ -28,6 +28,7 @@ const char* file_name_of(ir::DType dtype) {
     case ir::DType::bf16: return "BF16";
     case ir::DType::f32: return "F32";
     case ir::DType::f64: return "F64";
+    case ir::DType::c32:
     case ir::DType::c64:
     case ir::DType::c128: break;
   }

@@ -20,7 +20,7 @@ from ingot.errors import DeviceError
 
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"
 CHUNK, CHUNKS = 50, 40  # programs of a chunk, and chunks that run in process; those after them run by every way
-IN_PROCESS, EVERY_WAY = (CHUNKS, 200) if ALL else (8, 25)
+IN_PROCESS, EVERY_WAY = (CHUNKS, 200) if ALL else (4, 25)
 TALLY = Tally()
 long = pytest.mark.skipif(not ALL, reason="INGOT_TEST_ALL=1 runs it: it takes minutes")
 

@@ -16,7 +16,7 @@ from test_ops import ALL, DTYPES, combinations, compile_or_skip
 
 GPUS = "cuda:sm_80,cuda:sm_90"
 SAMPLES = 1000 if ALL else 1
-SHARE = 1 if ALL else 8  # share of the samples that test_ops draws
+SHARE = 1 if ALL else 16  # share of the samples that test_ops draws
 
 DRAWN = [p for p in combinations() if zlib.crc32(p.id[::-1].encode()) % SHARE == 0]
 

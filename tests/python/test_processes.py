@@ -10,6 +10,8 @@ import pytest
 
 SECONDS = 240  # of one program; a child has 30
 
+ALL = bool(os.environ.get("INGOT_TEST_ALL"))
+
 
 def run(code, *arguments, seconds=SECONDS, **environment):
     done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], env={**os.environ, "OMP_NUM_THREADS": "2", **environment}, capture_output=True, text=True, timeout=seconds)
@@ -119,7 +121,7 @@ assert right()
 
 def test_forks_while_threads_call(files):
     """Whatever the threads hold when a child is made is free in it."""
-    count = 100
+    count = 100 if ALL else 30
     said = run(CHILD + MODEL + f"""
 compiled = [ingot.compile(model, inputs=[x]), ingot.load(sys.argv[1] + "/m.pt2"), torch.export.load(sys.argv[1] + "/m.pt2").module()]
 session = ingot.load_engine(sys.argv[1] + "/m.ingot", threads=2).session()
@@ -282,7 +284,8 @@ assert torch.allclose(ingot.compile(program)(tokens), large(tokens), atol=1e-4)
 
 
 def test_ctrl_c_while_running():
-    said = run(INTERRUPTED + """
+    times = 60 if ALL else 20
+    said = run(f"times = {times}\n" + INTERRUPTED + """
 calls = [ingot.compile(large, inputs=[tokens]), ingot.compile(large, inputs=[tokens], torch_executed_ops=["relu"], min_block_size=1)]
 random.seed(0)
 for compiled in calls:
@@ -290,7 +293,7 @@ for compiled in calls:
     def many():
         while True:
             compiled(tokens)
-    for _ in range(60):
+    for _ in range(times):
         ended += after(random.uniform(0.001, 0.02), many)
         assert torch.equal(compiled(tokens), expected)
     def changing():
@@ -298,12 +301,12 @@ for compiled in calls:
             large[0].linear1.weight.add_(0.001)
             large[1].linear2.bias.data = large[1].linear2.bias.data * 1.001
             compiled(tokens)
-    for _ in range(60):
+    for _ in range(times):
         ended += after(random.uniform(0.001, 0.03), changing)
         assert torch.allclose(compiled(tokens), large(tokens), atol=1e-4)
     print(ended)
 """)  # fmt: skip
-    assert said.split() == ["120", "120"]
+    assert said.split() == [str(2 * times)] * 2
 
 
 def test_a_real_signal(files):

@@ -60,6 +60,7 @@ void with_element(ir::DType t, F f) {
     case DType::bf16: return f(HalfElement<ir::bf16_to_float, ir::float_to_bf16>());
     case DType::f32: return f(PlainElement<float>());
     case DType::f64: return f(PlainElement<double>());
+    case DType::c32:
     case DType::c64:
     case DType::c128: fail(Code::format, "a step works on complex elements");
   }
