@@ -20,8 +20,8 @@ def same_bits(ours, eager):
 
 
 def any_nan(x):
-    """A float16 that a GPU's kernel copies stays NaN, but not with the same bits: it goes through float32."""
-    return torch.where(x.isnan(), torch.nan, x) if x.dtype is torch.float16 else x
+    """A half that a GPU's kernel copies stays NaN, but not with the same bits: it goes through float32."""
+    return torch.where(x.isnan(), torch.nan, x) if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def all_bits(dtype, *shape):

@@ -443,6 +443,7 @@ class Writes(torch.nn.Module):
         return torch.cond(n > 2, more, lambda x: x * 2, (x,))
 
 
+@pytest.mark.skipif(torch.__version__.startswith("2.11"), reason="torch 2.11 refuses functions of cond and while_loop that write")
 @pytest.mark.parametrize("jit", [False, True], ids=["aot", "jit"])
 @pytest.mark.parametrize("kind", ["loop", "branch", "branch_in_loop", "given", "carried", "beside_a_view"])
 def test_regions_that_write(kind, jit):
