@@ -114,6 +114,10 @@ def test_types_of_one_operand(row):
     assert not problems, "\n".join(problems)
 
 
+# How far torch's own float64 values are from the true ones, relative to them (mpmath, 700 points). An engine's are within 1.4e-13.
+FAR = dict.fromkeys(("igamma", "igammac", "special_gammainc", "special_gammaincc"), 1.8e-9)
+
+
 def compare(cases) -> list[str]:
     if not cases:
         return []
@@ -134,6 +138,8 @@ def compare(cases) -> list[str]:
         except (RuntimeError, NotImplementedError):  # an operator without float64
             exact = eager
         errors = float64_error(call, call.tensors(), eager) if any(e.dtype is torch.float64 for e in eager) else [0.0] * len(eager)
+        if (far := FAR.get(call.target.split(".")[1])) is not None:
+            errors = [max(error, far * e.nan_to_num(0, 0, 0).norm().item()) for error, e in zip(errors, eager)]
         for e, x, error in zip(eager, exact, errors):
             for backend, flat in made.items():
                 y = next(flat)
