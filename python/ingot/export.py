@@ -140,6 +140,7 @@ def _example(value, device):
 _NEEDS_VALUES = {
     fake_tensor.DataDependentOutputException: "{} reads a value that is known only when the model runs",
     fake_tensor.DynamicOutputShapeException: "the size of the result of {} is known only when the model runs",
+    torch.fx.experimental.symbolic_shapes.PendingUnbackedSymbolNotFound: "a size inside one of its operators is known only when the model runs",
     fake_tensor.UnsupportedOperatorException: "torch does not know the shape of the result of {}",
     fake_tensor.UnsupportedFakeTensorException: "{}",
 }

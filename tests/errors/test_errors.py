@@ -191,6 +191,17 @@ def test_data_dependent_branch(module, text):
     )  # fmt: skip
 
 
+class Combinations(torch.nn.Module):
+    def forward(self, x):
+        return torch.combinations(x)
+
+
+def test_a_size_inside_an_operator_that_comes_from_data():
+    text, where, remedy = told(ingot.UnsupportedError, lambda: ingot.compile(Combinations(), inputs=[torch.zeros(5)]))
+    assert text == "torch.export does not take the model: a size inside one of its operators is known only when the model runs"
+    assert where == line("return torch.combinations") and 'torch.compile(model, backend="ingot")' in remedy
+
+
 class Box:
     def __init__(self, tensor):
         self.tensor = tensor
