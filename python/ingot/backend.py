@@ -10,7 +10,7 @@ from torch._functorch.aot_autograd import aot_export_module
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-from . import autocast, both_sides, composites, devices, effects, grad_modes, hidden_views, identities, numbers, overlap, passes as passes_, recurrent_layers, region_writes
+from . import autocast, both_sides, composites, devices, effects, grad_modes, hidden_views, identities, numbers, overlap, own_traces, passes as passes_, recurrent_layers, region_writes
 from .assemble import assemble, in_torch
 from .errors import UnsupportedError
 from .functional import NotFunctional, _first_line, from_aot, lays, same_sizes
@@ -18,8 +18,15 @@ from .gradients import with_requirements
 from .watch import Snapshot, Watch
 
 
-@both_sides.captured
-@recurrent_layers.captured
+def captured(backend):
+    """Decorates a backend of torch.compile: what Dynamo traces for it has all forms that engines take."""
+    own_traces.register(backend)
+    both_sides.allow()
+    recurrent_layers.allow()
+    return backend
+
+
+@captured
 def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None, passes=(), **ignored):
     """The backend that the entry point group `torch_dynamo_backends` names.
 

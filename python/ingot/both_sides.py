@@ -57,15 +57,9 @@ class BothSides:
         return bool(found)
 
 
-def captured(backend):
-    """Decorates a backend of torch.compile. The functions that Dynamo inlines for it are traced in this form."""
-    own_traces.register(backend)
-    _allow()
-    return backend
-
-
 @functools.cache
-def _allow():
+def allow():
+    """The functions that Dynamo inlines for a backend of ingot's are traced in this form."""
     build = InliningInstructionTranslator.build_inline_tracer
 
     @functools.wraps(build)

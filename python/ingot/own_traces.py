@@ -7,8 +7,7 @@ _backends = []
 
 
 def register(backend):
-    if backend not in _backends:
-        _backends.append(backend)
+    _backends.append(backend)
 
 
 def is_own(output) -> bool:

@@ -16,15 +16,9 @@ _LAYERS = (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN)
 _traces = set()  # those in which layers are kept whole
 
 
-def captured(backend):
-    """Decorates a backend of torch.compile that takes these layers."""
-    own_traces.register(backend)
-    _allow()
-    return backend
-
-
 @functools.cache
-def _allow():
+def allow():
+    """Dynamo's graphs for a backend of ingot's may have these layers."""
     wrap_module = VariableBuilder.wrap_module
 
     @functools.wraps(wrap_module)

@@ -19,9 +19,7 @@ _REGIONS = (torch.ops.higher_order.cond, torch.ops.higher_order.while_loop)
 
 def may_be(module: torch.fx.GraphModule) -> bool:
     """Whether a region of the graph writes in place."""
-    return any(may_write(n) for node in _controls(module) for inner in _regions(module, node).values() for n in inner.graph.nodes) or any(
-        may_be(inner) for node in _controls(module) for inner in _regions(module, node).values()
-    )
+    return any(any(map(may_write, inner.graph.nodes)) or may_be(inner) for node in _controls(module) for inner in _regions(module, node).values())
 
 
 def settle(module: torch.fx.GraphModule):

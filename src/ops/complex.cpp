@@ -72,7 +72,6 @@ Complex operator/(const Complex& a, const Complex& b) {
   return {product.re / length / size, *product.im / length / size};
 }
 
-Complex conjugate(const Complex& z) { return z.im ? Complex{z.re, -*z.im} : z; }
 Value phase(const Complex& z) { return float_map(Op::atan2, {z.imaginary(), z.re}); }
 Complex times_i(const Complex& z) { return {-z.imaginary(), z.re}; }                          // i z
 Complex over_i(const Complex& z) { return {z.imaginary(), -z.re}; }                     // -i z
@@ -387,6 +386,8 @@ std::optional<Operator> on_parts(const Operator& real) {
 std::span<const Definition> complex_definitions() { return complex_rows; }
 
 Handle Complex::imaginary() const { return im ? *im : zeros_of(re); }
+
+Complex conjugate(const Complex& z) { return z.im ? Complex{z.re, -*z.im} : z; }
 
 Handle joined(const Complex& z) {
   Handle re = z.re, im = z.imaginary();

@@ -11,6 +11,7 @@ struct Complex {
   std::optional<ir::Handle> im;  // none: the number is real
   ir::Handle imaginary() const;  // 0 for a real number
 };
+Complex conjugate(const Complex&);
 
 // One value for both parts, of a complex type. It has no kernel: parts() alone reads it, through views too.
 ir::Handle joined(const Complex&);

@@ -156,8 +156,6 @@ Complex sized(Complex z, const Extent& e) {
   return z;
 }
 
-Complex conjugated(const Complex& z) { return {z.re, -z.imaginary()}; }
-
 using Norm = std::optional<std::string>;
 
 // fft, ifft and those of several axes.
@@ -166,7 +164,7 @@ Complex complex_transform(const Complex& given, const Extent& e, const Norm& nor
   const int64_t normalization = normalization_of(norm, forward);
   if (z.im || e.axes.size() > 1) return transform(z, e.axes, forward, normalization);
   const Complex made = transform_of_real(z.re, e.axes, false, normalization);
-  return forward ? made : conjugated(made);
+  return forward ? made : conjugate(made);
 }
 
 // rfft and ihfft: a half of the last axis.
@@ -176,7 +174,7 @@ Complex half_transform(const Complex& given, const Extent& e, const Norm& norm, 
   const int64_t normalization = normalization_of(norm, forward);
   const std::span<const Axis> axes = e.axes;
   if (forward) return transform_of_real(x, axes, true, normalization);
-  return transform(conjugated(transform_of_real(x, axes.last(1), true, normalization)), axes.first(axes.size() - 1), false, normalization);
+  return transform(conjugate(transform_of_real(x, axes.last(1), true, normalization)), axes.first(axes.size() - 1), false, normalization);
 }
 
 // irfft and hfft: real numbers from a half of the last axis.
@@ -187,7 +185,7 @@ Value real_transform(const Complex& given, Extent e, const Norm& norm, bool forw
   const int64_t normalization = normalization_of(norm, forward);
   const std::span<const Axis> axes = e.axes;
   if (!forward) return transform_to_real(z, axes, length, normalization);
-  return transform_to_real(conjugated(transform(z, axes.first(axes.size() - 1), true, normalization)), axes.last(1), length, normalization);
+  return transform_to_real(conjugate(transform(z, axes.first(axes.size() - 1), true, normalization)), axes.last(1), length, normalization);
 }
 
 Complex shifted(const Complex& z, const std::optional<Axes>& axes, bool back) {

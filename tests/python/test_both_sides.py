@@ -59,6 +59,15 @@ def just_in_time(model, reports, dynamic=None):
     return torch.compile(model, backend=backend, dynamic=dynamic)
 
 
+def test_the_drop_in_takes_them_too():
+    from ingot.torch_tensorrt.dynamo.backend import torch_tensorrt_backend
+
+    model = Model().eval()
+    compiled = torch.compile(model, backend=torch_tensorrt_backend, fullgraph=True)
+    for x in inputs():
+        torch.testing.assert_close(compiled(x), model(x))
+
+
 def inputs():
     x = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
     yield from (x, x * 9, -x, x * 0.01)

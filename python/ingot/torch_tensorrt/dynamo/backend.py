@@ -7,7 +7,7 @@ import importlib.util
 import torch
 from torch._dynamo.backends.registry import list_backends, register_backend
 
-from ... import backend as _backend, recurrent_layers
+from ... import backend as _backend
 from ...errors import Error
 from .._said import log, once
 from . import _host_memory, lowering
@@ -18,7 +18,7 @@ from ._settings import CompilationSettings, Settings
 NAMES = ("tensorrt", "torch_tensorrt", "aot_torch_tensorrt_aten")
 
 
-@recurrent_layers.captured
+@_backend.captured
 def torch_tensorrt_backend(gm: torch.fx.GraphModule, sample_inputs, *, options=None, settings: CompilationSettings | None = None, **more):
     """Compiles one graph of Dynamo, after the user's decompositions, converters and passes. options: settings by name (docs/migration.md). A graph that cannot be built runs
     uncompiled, with a warning; with pass_through_build_failures its error is raised."""
