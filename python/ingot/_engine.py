@@ -40,6 +40,7 @@ class Engine:
         self._changing = processes.Lock()
         self.changes = 0  # how often something was changed that a run reads
         self._options = Options(plan.session_options)
+        self.family = object()  # of engines whose weights are forks of one another: see with_values
         self._description = None
         self._weights = self.device = None
         if here:
@@ -51,6 +52,16 @@ class Engine:
         self._weights = _Weights(out)
         check(lib().ingot_weights_device(out, byref(gpu)))
         self.device = "cpu" if gpu.value < 0 else f"cuda:{gpu.value}"
+
+    def with_values(self, state_dict) -> "Engine":
+        """An engine of the same plan with other values for the weights that it has of these, by state-dict name. Both run in the same memory in turn when torch calls them."""
+        out = c_void_p()
+        with self.changing():
+            check(lib().ingot_weights_fork(self._weights.pointer, byref(out)))
+        made = Engine(self._plan, self._keep, here=False)
+        made.family, made._options, made._weights, made.device = self.family, self._options, _Weights(out), self.device
+        made.replace({w["name"]: state_dict[w["name"]] for w in self.inspect()["weights"] if w["name"] in state_dict})
+        return made
 
     @property
     def targets(self) -> str:

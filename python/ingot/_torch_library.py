@@ -16,7 +16,7 @@ class TorchRegistry:
 
     def __init__(self, path: str):
         library = ctypes.CDLL(path)
-        library.ingot_torch_register.argtypes, library.ingot_torch_register.restype = [c_void_p, c_void_p, c_void_p, c_void_p], c_uint64
+        library.ingot_torch_register.argtypes, library.ingot_torch_register.restype = [c_void_p, c_void_p, c_void_p, c_void_p, c_uint64], c_uint64
         library.ingot_torch_unregister.argtypes, library.ingot_torch_unregister.restype = [c_uint64], None
         library.ingot_torch_use.argtypes, library.ingot_torch_use.restype = [c_uint64, c_void_p], None
         library.ingot_torch_plan_words.argtypes, library.ingot_torch_plan_words.restype = [c_uint64, POINTER(c_int64)], None
@@ -28,7 +28,8 @@ class TorchRegistry:
 
     def register(self, engine: Engine) -> int:
         watch = engine.watch.pointer if engine.watch is not None else None
-        number = self._library.ingot_torch_register(engine._plan.pointer, engine._weights.pointer, engine._options.pointer, watch)
+        like = next((number for number, other in list(self._engines.items()) if other.family is engine.family), 0)
+        number = self._library.ingot_torch_register(engine._plan.pointer, engine._weights.pointer, engine._options.pointer, watch, like)
         self._engines[number] = engine
         if engine.active is not None:
             self.use(number, engine.active)

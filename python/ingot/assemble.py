@@ -17,7 +17,7 @@ from .functional import Functional, Node, trace_view
 from .report import Report
 from .runnable import Runnable
 from .sizes import places
-from .ways import Segment, TorchGraph, of_engine
+from .ways import OneCall, Segment, TorchGraph, of_engine
 
 log = logging.getLogger("ingot")
 _SIZE_CHECKS = (torch.ops.aten._assert_scalar.default, torch.ops.aten.sym_constrain_range.default, torch.ops.aten.sym_constrain_range_for_size.default)
@@ -44,10 +44,16 @@ class Assembled(Runnable):
         self.functional, self.engine, self.report, self.options = f, engine, report, options
         self.shown = [s for s in f.slots if s.kind == "state"]  # buffers that calls write are part of the module's state dict
 
+    def with_engine(self, f: Functional, engine) -> "Assembled":
+        """The same with another engine of the same plan, and the graph with its tensors."""
+        return Assembled(f, engine, self.report, self.straight, self.options, None)
+
 
 def _way(f, engine, report, straight, followed):
     if straight or engine is not None and engine.device is None:
         return of_engine(engine)
+    if engine is not None and report.whole and _is_one_call(f):
+        return OneCall(engine, [axes_of(f.orders.get(result)) for result in f.results])
     return TorchGraph(Shell(f, engine, report).build(), f.inputs, f.ranges, [slot for slot, _ in f.writes], followed)
 
 
@@ -120,9 +126,19 @@ def _captured(f: Functional, prepare, options):
 
 def _as_one_call(f: Functional) -> bool:
     """Whether an engine with the whole graph takes and gives just what the model does."""
+    return not f.orders and _is_one_call(f)
+
+
+def axes_of(order: list[int] | None) -> list[int] | None:
+    """The axes of a result in the order of memory that give the result."""
+    return None if order is None else [order.index(axis) for axis in range(len(order))]
+
+
+def _is_one_call(f: Functional) -> bool:
+    """The same up to the order of the results' axes."""
     results = [r for r in f.results if not isinstance(r, Node) or isinstance(r.meta.get("val"), torch.Tensor)]
     return (
-        not f.writes and not f.views and not f.orders and len(results) == len(f.results)
+        not f.writes and not f.views and len(results) == len(f.results)
         and all(isinstance(r, Node) for r in f.results) and f.results == f.wanted and all(s.kind in ("input", "weight") for s in f.slots)
         and all(s.node.meta["val"].device.type == f.device.type and s.lies is None for s in f.inputs)
         and not any(n.meta["val"].is_complex() for n in [*f.results, *(s.node for s in f.inputs)])
@@ -322,10 +338,10 @@ class Shell:
                 part = self.graph.call_function(torch.ops.aten.view_as_complex.default, (part,))
             if name in names:
                 if order := segment.get("orders", [[]] * (i + 1))[i]:  # torch reads it with the strides it recorded
-                    part = self.graph.call_function(torch.ops.aten.permute.default, (part, [order.index(axis) for axis in range(len(order))]))
+                    part = self.graph.call_function(torch.ops.aten.permute.default, (part, axes_of(order)))
             else:  # see capture.permuted
                 order = self.f.orders[node]
-                part = self.graph.call_function(torch.ops.aten.permute.default, (part, [order.index(axis) for axis in range(len(order))]))
+                part = self.graph.call_function(torch.ops.aten.permute.default, (part, axes_of(order)))
             if (value := node.meta.get("val")).device.type != self.f.device.type:  # made from constants: torch expects it on its recorded device
                 part = self.graph.call_function(torch.ops.aten._to_copy.default, (part,), {"device": value.device})
             self.env[node] = part

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import weakref
 
 import torch
 from torch._functorch.aot_autograd import aot_export_module
@@ -15,6 +16,7 @@ from .assemble import assemble, in_torch
 from .errors import UnsupportedError
 from .functional import NotFunctional, _first_line, from_aot, lays, same_sizes
 from .gradients import with_requirements
+from .processes import Lock
 from .watch import Snapshot, Watch
 
 
@@ -166,35 +168,46 @@ def _is_weight(node, example):
 class _Compiled:
     """What Dynamo calls: takes all inputs of the graph, weights included.
 
+    Dynamo runs one graph with the weights of several layers where it breaks the graph inside a layer. Each set of weights is bound once, and kept while its tensors live.
+
     A buffer counts as a weight until it changes. Then something else writes it (another piece of the model, its owner), and from then on it is an input of the
     graph, so that the weights are not prepared anew in each call.
     """
 
     def __init__(self, f, options, examples):
-        self._functional, self._options, self._watch = f, options, Watch()
+        self._functional, self._options, self._lock = f, options, Lock()
         self._assemble(examples)
+        for slot in f.slots[: len(examples)]:
+            slot.tensor = None  # each set has its own
 
     def _assemble(self, examples):
-        for slot, example in zip(self._functional.slots, examples):
-            if slot.kind in ("weight", "state"):
-                slot.tensor = example
-        self._assembled = assembled = assemble(self._functional, self._options)
-        self.engine, self.report = assembled.engine, assembled.report
-        slots = assembled.slots[: len(examples)]
-        # A buffer that the model writes is passed to the graph; Dynamo guards that it is the one it saw.
-        inputs = [i for i, s in enumerate(slots) if s.kind == "input" or (s.kind == "number" and not assembled.straight)]
+        slots = self._functional.slots[: len(examples)]
         self._weights = [i for i, s in enumerate(slots) if s.kind == "weight"]
-        self._names = [slots[i].name for i in self._weights]
-        self._bind([examples[i] for i in self._weights])
-        self._states = [(i, slots[i]) for i in range(len(slots)) if slots[i].kind == "state"]
         self._pick_weights = _picker(self._weights)
+        self._sets: dict[tuple[int, ...], _Bound] = {}  # by the identities of the weights; without those of which a parameter is gone
+        first = self._functional.with_tensors(self._own(examples))
+        self._assembled = assemble(first, self._options)
+        self.engine, self.report = self._assembled.engine, self._assembled.report
+        inputs = [i for i, s in enumerate(slots) if s.kind == "input" or (s.kind == "number" and not self._assembled.straight)]
         self._pick_inputs = _picker(inputs)
-        self._straight = inputs == list(range(len(examples))) and not self._weights and not self._states
+        self._straight = inputs == list(range(len(examples))) and not self._weights and not any(s.kind == "state" for s in slots)
+        self._keep(self._assembled, examples)
 
-    def _bind(self, weights):
-        """Binds the engine's weights and notes their identities, which each call compares."""
-        self._watch.adopt(Snapshot(weights, [True] * len(weights)))
-        self._bound = self._watch.snapshot.tensors
+    def _own(self, args):
+        """The tensors of weights and states by placeholder. Tensors that share the weights' memory stand for these, which are not kept alive."""
+        slots = self._functional.slots[: len(args)]
+        return {s.node: value.detach() if s.kind == "weight" else value for s, value in zip(slots, args) if s.kind in ("weight", "state")}
+
+    def _keep(self, assembled, args) -> "_Bound":
+        weights, compiled = self._pick_weights(args), weakref.ref(self)
+        key = tuple(map(id, weights))
+
+        def gone(parameter):
+            if (alive := compiled()) is not None:
+                alive._sets.pop(key, None)
+
+        bound = self._sets[key] = _Bound(assembled, len(args), weights, gone)
+        return bound
 
     def is_straight(self):
         """True if all arguments are passed on unchanged."""
@@ -210,30 +223,72 @@ class _Compiled:
         return _told(call, self.engine, self.report)
 
     def __call__(self, *args):
-        given = self._pick_weights(args)
-        if not all(map(operator.is_, given, self._bound)) or not self._watch.same():
-            self._follow(args, given)
+        bound = self._sets.get(tuple(map(id, self._pick_weights(args))))
+        if bound is None or not bound.same():
+            with self._lock():
+                bound = self._bound_to(args)
+        return bound.run(args, self._pick_inputs(args))
+
+    def _bound_to(self, args) -> "_Bound":
+        weights = self._pick_weights(args)
+        bound = self._sets.get(tuple(map(id, weights)))
+        if bound is not None and bound.same():  # another thread has bound them meanwhile
+            return bound
+        parameters = [i for i in self._weights if isinstance(args[i], torch.nn.Parameter)]
+        nearest = bound or next((b for b in list(self._sets.values()) if all(args[i] is b.tensor(self._weights.index(i)) for i in parameters)), None)
+        if nearest is None:  # another layer, or new parameters
+            return self._bind(args)
+        buffers = [i for i, new in zip(self._weights, nearest.changed(weights)) if new and i not in parameters]
+        if buffers:
+            for i in buffers:
+                slot = self._functional.slots[i]
+                slot.kind, slot.tensor = "input", None
+            self._assemble(args)
+            return self._sets[tuple(map(id, self._pick_weights(args)))]
+        nearest.follow(weights)
+        return nearest
+
+    def _bind(self, args) -> "_Bound":
+        """Another engine of the same plan, with these weights."""
+        f = self._assembled.functional.with_tensors(self._own(args))
+        values = {s.name: s.tensor for s in f.slots if s.kind == "weight" and s.tensor is not None}
+        engine = self.engine.with_values(values) if self.engine is not None else None
+        return self._keep(self._assembled.with_engine(f, engine), args)
+
+
+class _Bound:
+    """An engine with one set of weights. It does not keep their parameters alive. gone: called when one of these dies."""
+
+    def __init__(self, assembled, count, weights, gone):
+        self._assembled, self._gone, self._watch = assembled, gone, Watch()
+        self._names = [s.name for s in assembled.slots[:count] if s.kind == "weight"]
+        self._states = [(i, s) for i, s in enumerate(assembled.slots[:count]) if s.kind == "state"]
+        self.same = self._watch.same
+        self._adopt(weights)
+
+    def _adopt(self, weights):
+        self._watch.adopt(Snapshot(weights, [True] * len(weights), self._gone))
+
+    def tensor(self, index):
+        return self._watch.snapshot.tensors[index]
+
+    def changed(self, weights) -> list[bool]:
+        return [now is not old or new for now, old, new in zip(weights, self._watch.snapshot.tensors, self._watch.changed())]
+
+    def follow(self, weights):
+        """Brings changes of the weights to the engine."""
+        changed = self.changed(weights)
+        self._watch.mark(False)
+        snapshot = Snapshot(weights, [True] * len(weights), self._gone)  # before the values are read
+        self._assembled.replace({name: tensor.detach() for name, tensor, new in zip(self._names, weights, changed) if new})
+        self._watch.adopt(snapshot)
+
+    def run(self, args, inputs):
         for i, slot in self._states:
             if args[i] is not slot.tensor:
                 slot.tensor = args[i]
                 self._assembled.replace({}, [slot])
-        return self._assembled.run(list(self._pick_inputs(args)))
-
-
-    def _follow(self, args, given):
-        self._watch.mark(False)
-        changed = [now is not old or new for now, old, new in zip(given, self._bound, self._watch.changed())]
-        buffers = [i for i, new in zip(self._weights, changed) if new and not isinstance(args[i], torch.nn.Parameter)]
-        if buffers:
-            for i in buffers:
-                slot = self._assembled.slots[i]
-                slot.kind, slot.tensor = "input", None
-            self._assemble(args)
-            return
-        snapshot = Snapshot(given, [True] * len(given))
-        self._assembled.replace({name: tensor for name, tensor, new in zip(self._names, given, changed) if new})
-        self._watch.adopt(snapshot)
-        self._bound = snapshot.tensors
+        return self._assembled.run(list(inputs))
 
 
 def _picker(indices):

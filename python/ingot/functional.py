@@ -6,6 +6,7 @@ the run. Fake tensors record which values share memory, so that results that are
 
 from __future__ import annotations
 
+import copy
 import operator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -90,6 +91,13 @@ class Functional:
         """The device of its engine: that of its weights and inputs, or of what it makes where none is a tensor."""
         given = [s for s in self.slots if s.tensor is not None or isinstance(s.node.meta.get("val"), torch.Tensor)]
         return devices.of_slots(given or [Slot(n, "value", n.name) for n in self.module.graph.nodes if n.op == "call_function"])
+
+    def with_tensors(self, tensors: dict[Node, torch.Tensor]) -> "Functional":
+        """The graph with other tensors for weights and buffers, by placeholder. They are slots of its own."""
+        new = {slot.node: replace(slot, tensor=tensors.get(slot.node, slot.tensor)) for slot in self.slots}
+        made = copy.copy(self)  # not dataclasses.replace, which would split the views again
+        made.slots, made.writes = list(new.values()), [(new[slot.node], value) for slot, value in self.writes]
+        return made
 
     def complete(self) -> "Functional":
         """The graph with every result as a separate row-major tensor, for an engine without torch."""
@@ -187,7 +195,7 @@ class Functional:
         for base, _ in traced.values():
             shared[base] = shared.get(base, 0) + 1
         for result, (base, chain) in traced.items():
-            if base in given or (chain and (shared[base] > 1 or base in strides or not _is_plain(result, base))):
+            if base in given or (chain and (shared[base] > 1 or base in strides or not _is_whole(result, base))):
                 self.views[result] = View(base, chain)
                 for other in (n for node in chain for n in node.all_input_nodes if n not in (base, *chain)):  # reshape_as reads another tensor's shape
                     if isinstance(other.meta.get("val"), torch.Tensor):
@@ -242,10 +250,12 @@ def is_view(target) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target.is_view and not target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
 
 
-def _is_plain(node: Node, base: Node):
-    """True if the view covers all of its base in row-major order, so it cannot be distinguished from a separate tensor."""
+def _is_whole(node: Node, base: Node):
+    """True if the view covers all of its base, in any order of the axes, so it cannot be distinguished from a separate tensor."""
     value, whole = node.meta["val"], base.meta.get("val")
-    return isinstance(whole, torch.Tensor) and torch._prims_common.is_contiguous_or_false(value) and _zero(value.storage_offset()) and str(_numbers(value)) == str(_numbers(whole))
+    if not isinstance(whole, torch.Tensor) or not _zero(value.storage_offset()) or str(_numbers(value)) != str(_numbers(whole)):
+        return False
+    return torch._prims_common.is_contiguous_or_false(value) or order_in_memory(value.shape, value.stride()) is not None
 
 
 def _numbers(tensor):

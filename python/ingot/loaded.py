@@ -37,10 +37,10 @@ class Loaded(Runnable):
         followed = Followed(slots, [s for s in slots if s.node.users])
         self.device = devices.of_slots(slots)
         graph = _Graph(program, slots, followed, len(signature.output_specs) - len(signature.user_outputs), self.device, trust)
-        straight = graph.is_one_call()
+        axes = graph.as_one_call()
         inputs, written = [s for s in slots if s.kind in ("input", "number")], [s for s in slots if s.name in changed]
-        way = OneCall(graph.engines[0]) if straight else TorchGraph(graph.module(), inputs, program.range_constraints.get, written, followed)
-        super().__init__(slots, graph.engines, way, straight, followed)
+        way = OneCall(graph.engines[0], axes) if axes is not None else TorchGraph(graph.module(), inputs, program.range_constraints.get, written, followed)
+        super().__init__(slots, graph.engines, way, straight=axes is not None, followed=followed)
         self.engine = graph.engines[0] if len(graph.engines) == 1 else None
 
     def _slot(self, node, spec, changed):
@@ -98,9 +98,14 @@ class _Graph:
     def _results(self):
         return next(n for n in self.program.graph.nodes if n.op == "output").args[0][self.written :]
 
-    def is_one_call(self) -> bool:
-        inputs = [s.node for s in self.slots if s.kind in ("input", "number")]
-        return len(self.calls) == 1 and not self.written and self.calls[0] == (inputs, list(self._results()))
+    def as_one_call(self) -> list[list[int] | None] | None:
+        """The axes of the results of OneCall, if one call of an engine is the whole program."""
+        inputs, results = [s.node for s in self.slots if s.kind in ("input", "number")], list(self._results())
+        permuted = [isinstance(r, Node) and r.target is torch.ops.aten.permute.default for r in results]
+        made = [r.args[0] if moved else r for r, moved in zip(results, permuted)]
+        if len(self.calls) != 1 or self.written or self.calls[0] != (inputs, made):
+            return None
+        return [list(r.args[1]) if moved else None for r, moved in zip(results, permuted)]
 
     def module(self) -> torch.fx.GraphModule:
         root, graph, env, weights = torch.nn.Module(), torch.fx.Graph(), {}, {}

@@ -58,32 +58,39 @@ class Watch:
 
 
 class Snapshot:
-    """A snapshot of tensors. counted: for each tensor, True if writes to it matter, False if only its memory does."""
+    """A snapshot of tensors. counted: for each tensor, True if writes to it matter, False if only its memory does.
 
-    def __init__(self, tensors, counted):
-        self.tensors = list(tensors)
-        self._counted = list(counted)
+    gone: None if the snapshot keeps the tensors alive. Otherwise it does not keep parameters alive, and this is called when one dies; compare it no more then."""
+
+    def __init__(self, tensors, counted, gone=None):
+        tensors = list(tensors)
+        self._tensors = [weakref.ref(t, gone) if gone is not None and isinstance(t, torch.nn.Parameter) else functools.partial(_itself, t) for t in tensors]
+        self._counted, self.ids = list(counted), frozenset(map(id, tensors))
         with _disable_current_modes(), torch.inference_mode(False), torch.no_grad():
-            self._alive = [t.detach() for t in self.tensors]  # keeps the memory and torch's write counter alive
-        self._states = [_state(t, c) for t, c in zip(self.tensors, self._counted)]
+            self._alive = [t.detach() for t in tensors]  # keeps the memory and torch's write counter alive
+        self._states = [_state(t, c) for t, c in zip(tensors, self._counted)]
         self.words, self.halves, self.unknown = [], [], False
         layout = _layout()
-        places = [layout and layout.words(t, c) for t, c in zip(self.tensors, self._counted)]
-        if not all(places) and self.tensors:
+        places = [layout and layout.words(t, c) for t, c in zip(tensors, self._counted)]
+        if not all(places) and tensors:
             self.unknown = True
             return
         self.words, self.halves = [[value for place in places for pair in place[i] for value in pair] for i in (0, 1)]
 
-    @functools.cached_property
-    def ids(self) -> frozenset:
-        return frozenset(map(id, self.tensors))
+    @property
+    def tensors(self) -> list:
+        return [tensor() for tensor in self._tensors]
 
     def is_of(self, tensors, counted) -> bool:
         """True if it is one of these very tensors. Then another one would only forget what has changed meanwhile."""
-        return len(tensors) == len(self.tensors) and all(map(operator.is_, tensors, self.tensors)) and counted == self._counted
+        return len(tensors) == len(self._tensors) and all(map(operator.is_, tensors, self.tensors)) and counted == self._counted
 
     def changed(self) -> list[bool]:
         return [_state(t, c) != was for t, c, was in zip(self.tensors, self._counted, self._states)]
+
+
+def _itself(t):
+    return t
 
 
 def _state(t, counted):

@@ -11,6 +11,7 @@ Each has:
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 
 import torch
 
@@ -24,11 +25,29 @@ from .reshapes import check_layout
 
 
 class OneCall:
-    """One call of one engine, which takes the model's tensors and returns its results."""
+    """One call of one engine, which takes the model's tensors and returns its results.
 
-    def __init__(self, engine: Engine):
-        self.engine, self.segments, self.run = engine, ["forward"], _op.Runner(engine)
-        self.plain = self.run.plain
+    axes: for each result None, or the axes of the engine's result that it has: engines give results in the order of memory.
+    """
+
+    def __init__(self, engine: Engine, axes: Sequence[list[int] | None] = ()):
+        self.engine, self.segments, self.runner, self.axes = engine, ["forward"], _op.Runner(engine), list(axes)
+        self.run, self.plain = self.runner, self.runner.plain
+        if any(self.axes):
+            self.run, self.plain = self._viewed(self.run), self._viewed(self.plain)
+
+    def _viewed(self, run):
+        if run is None:
+            return None
+        permuted = [(i, axes) for i, axes in enumerate(self.axes) if axes]
+
+        def call(flat):
+            results = list(run(flat))
+            for i, axes in permuted:
+                results[i] = results[i].permute(axes)
+            return results
+
+        return call
 
     def value(self, name):
         return None

@@ -31,33 +31,44 @@ uint64_t process_word() {
   return word;
 }
 
-void describe(Entry& entry, uint32_t function, Entry::Function& into) {
+void describe(const Pool& pool, uint32_t function, Pool::Function& into) {
   size_t inputs = 0, outputs = 0;
-  check(ingot_plan_count(entry.plan, function, &inputs, &outputs));
+  check(ingot_plan_count(pool.plan, function, &inputs, &outputs));
   for (size_t i = 0; i < inputs; ++i) {
     ingot_binding b;
-    check(ingot_plan_input(entry.plan, function, i, &b));
+    check(ingot_plan_input(pool.plan, function, i, &b));
     into.written_inputs.push_back(b.written != 0);
     into.written += b.written != 0;
     into.orders.emplace_back(b.order, b.order != nullptr ? static_cast<size_t>(b.rank) : 0);
   }
   for (size_t o = 0; o < outputs; ++o) {
     ingot_binding b;
-    check(ingot_plan_output(entry.plan, function, o, &b));
+    check(ingot_plan_output(pool.plan, function, o, &b));
     into.outputs.push_back(b.dtype);
     int open = 0;
-    check(ingot_plan_output_is_open(entry.plan, function, o, &open));
+    check(ingot_plan_output_is_open(pool.plan, function, o, &open));
     into.open.push_back(open != 0);
     into.any_open = into.any_open || open != 0;
   }
-  check(ingot_plan_state_count(entry.plan, function, &into.states));
+  check(ingot_plan_state_count(pool.plan, function, &into.states));
 }
 
 }  // namespace
 
 void Entry::find_device() { check(ingot_weights_device(weights, &gpu)); }
 
+// Idle sessions keep the weights that they have: those of this engine go with it.
 Entry::~Entry() {
+  std::lock_guard lock(pool->mutex);
+  for (auto& [index, function] : pool->functions) {
+    std::erase_if(function.idle, [this](const Pool::Function::Session& session) {
+      if (session.weights == version) ingot_session_release(session.handle);
+      return session.weights == version;
+    });
+  }
+}
+
+Pool::~Pool() {
   for (auto& [index, function] : functions) {
     for (const Function::Session& session : function.idle) ingot_session_release(session.handle);
   }
@@ -83,9 +94,7 @@ std::shared_ptr<Entry> find(const Tensor& plan, const std::vector<Tensor>& weigh
   std::memcpy(head.data(), plan.const_data_ptr(), sizeof head);
   if (head[0] != plan_magic && holds_plan(plan)) {
     auto make = [](ingot_plan* p, ingot_weights* w) -> std::shared_ptr<void> {
-      auto entry = std::make_shared<Entry>();
-      entry->plan = p;
-      entry->weights = w;
+      auto entry = std::make_shared<Entry>(std::make_shared<Pool>(p, nullptr), w);
       entry->find_device();
       return entry;
     };
@@ -96,39 +105,40 @@ std::shared_ptr<Entry> find(const Tensor& plan, const std::vector<Tensor>& weigh
 }
 
 Lease::Lease(Entry& entry, int64_t function) : entry_(entry) {
+  Pool& pool = *entry.pool;
   {
-    std::lock_guard lock(entry.mutex);
-    auto [at, fresh] = entry.functions.try_emplace(function);
+    std::lock_guard lock(pool.mutex);
+    auto [at, fresh] = pool.functions.try_emplace(function);
     function_ = &at->second;
-    if (fresh) describe(entry, static_cast<uint32_t>(function), *function_);
+    if (fresh) describe(pool, static_cast<uint32_t>(function), *function_);
     if (!function_->idle.empty()) {
       session_ = function_->idle.back().handle;
-      uses_ = function_->idle.back().uses;
+      weights_ = function_->idle.back().weights;
       function_->idle.pop_back();
     }
     take_weights();
   }
   if (session_ == nullptr) {
-    check(ingot_session_create(entry.plan, entry.weights, static_cast<uint32_t>(function), entry.options, &session_));
+    check(ingot_session_create(pool.plan, entry.weights, static_cast<uint32_t>(function), pool.options, &session_));
     if (entry.gpu >= 0) check(ingot_session_set_allocator(session_, &gpu_memory(entry.gpu)));
-    std::lock_guard lock(entry.mutex);
+    std::lock_guard lock(pool.mutex);
     take_weights();
   }
   // On a GPU a session keeps no memory between calls, so that it may be used in any stream.
   if (entry.gpu >= 0) check(ingot_session_set_stream(session_, current_stream(entry.gpu)));
 }
 
-// Called under the entry's mutex: whoever changes `used` may release the old weights afterwards, which the session then keeps alive.
+// Called under the pool's mutex: whoever changes `used` may release the old weights afterwards, which the session then keeps alive.
 void Lease::take_weights() {
-  if (session_ == nullptr || uses_ == entry_.uses) return;
+  if (session_ == nullptr || weights_ == entry_.version) return;
   check(ingot_session_set_weights(session_, entry_.used != nullptr ? entry_.used : entry_.weights));
-  uses_ = entry_.uses;
+  weights_ = entry_.version;
 }
 
 Lease::~Lease() {
   if (session_ == nullptr) return;
-  std::lock_guard lock(entry_.mutex);
-  function_->idle.push_back({session_, uses_});
+  std::lock_guard lock(entry_.pool->mutex);
+  function_->idle.push_back({session_, weights_});
 }
 
 }  // namespace ingot_torch
@@ -136,11 +146,15 @@ Lease::~Lease() {
 using namespace ingot_torch;
 
 // For python/ingot: registers a (plan, weights) pair, its session options and its watch (or null). The caller keeps them alive until it unregisters them.
-extern "C" __attribute__((visibility("default"))) uint64_t ingot_torch_register(ingot_plan* plan, ingot_weights* weights, const ingot_options* options, const void* watch) {
-  auto entry = std::make_shared<Entry>();
-  entry->plan = plan;
-  entry->weights = weights;
-  entry->options = options;
+// like: the number of a registered engine of the same plan, whose sessions it shares: its weights are a fork of that engine's, or both are forks. 0: none.
+extern "C" __attribute__((visibility("default"))) uint64_t ingot_torch_register(ingot_plan* plan, ingot_weights* weights, const ingot_options* options, const void* watch,
+                                                                                uint64_t like) {
+  std::shared_ptr<Pool> pool;
+  if (like != 0) {
+    std::shared_lock lock(registry_mutex);
+    if (auto found = registry.find(like); found != registry.end()) pool = found->second->pool;
+  }
+  auto entry = std::make_shared<Entry>(pool != nullptr ? std::move(pool) : std::make_shared<Pool>(plan, options), weights);
   entry->watch = static_cast<const Watch*>(watch);
   if (ingot_weights_device(weights, &entry->gpu) != INGOT_OK) return 0;
   std::unique_lock lock(registry_mutex);
@@ -156,12 +170,14 @@ extern "C" __attribute__((visibility("default"))) void ingot_torch_use(uint64_t 
   auto found = registry.find(id);
   if (found == registry.end()) return;
   Entry& entry = *found->second;
-  std::lock_guard held(entry.mutex);
+  std::lock_guard held(entry.pool->mutex);
+  const uint64_t before = entry.version;
   entry.used = weights;
-  ++entry.uses;
-  for (auto& [index, function] : entry.functions) {
-    for (Entry::Function::Session& session : function.idle) {
-      if (ingot_session_set_weights(session.handle, weights != nullptr ? weights : entry.weights) == INGOT_OK) session.uses = entry.uses;
+  entry.version = ++Entry::versions;
+  for (auto& [index, function] : entry.pool->functions) {
+    for (Pool::Function::Session& session : function.idle) {
+      if (session.weights != before) continue;  // another engine's
+      if (ingot_session_set_weights(session.handle, weights != nullptr ? weights : entry.weights) == INGOT_OK) session.weights = entry.version;
     }
   }
 }

@@ -1,4 +1,4 @@
-// The engines that the ops run: (plan, weights) pairs with their idle sessions.
+// The engines that the ops run: (plan, weights) pairs, and the idle sessions of plans.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -12,20 +12,16 @@
 
 namespace ingot_torch {
 
-// An engine with its idle sessions.
-struct Entry {
-  static inline std::atomic<bool> any = false;  // one was created
+// A plan and its idle sessions, which engines with forks of the same weights share.
+struct Pool {
   ingot_plan* plan = nullptr;
-  ingot_weights* weights = nullptr;
-  const ingot_options* options = nullptr;  // of all its sessions
-  const Watch* watch = nullptr;            // of a registered engine: detects changes of the tensors that its weights were made from
-  int32_t gpu = -1;                        // its GPU; -1: the CPU
+  const ingot_options* options = nullptr;  // of all sessions
   ingot::Mutex mutex;
   // Per function: idle sessions, which inputs are written, the inputs' axis orders, the number of states, and the outputs.
   struct Function {
     struct Session {
       ingot_session* handle;
-      uint64_t uses;  // Entry::uses when it got its weights
+      uint64_t weights;  // Entry::version of the weights that it has
     };
     std::vector<Session> idle;
     std::vector<bool> written_inputs;
@@ -36,10 +32,23 @@ struct Entry {
     bool any_open = false;
   };
   std::unordered_map<int64_t, Function> functions;
-  ingot_weights* used = nullptr;           // for later runs: a fork of `weights`, or null for `weights`
-  uint64_t uses = 0;                       // how often `used` has changed
 
-  Entry() { any = true; }
+  Pool(ingot_plan* of, const ingot_options* with) : plan(of), options(with) {}
+  ~Pool();
+};
+
+// An engine: weights, and the pool of the plan that they are for.
+struct Entry {
+  static inline std::atomic<bool> any = false;  // one was created
+  static inline std::atomic<uint64_t> versions = 0;
+  std::shared_ptr<Pool> pool;
+  ingot_weights* weights = nullptr;
+  const Watch* watch = nullptr;   // of a registered engine: detects changes of the tensors that its weights were made from
+  int32_t gpu = -1;               // its GPU; -1: the CPU
+  ingot_weights* used = nullptr;  // for later runs: a fork of `weights`, or null for `weights`. Guarded by the pool's mutex
+  uint64_t version = ++versions;  // of what its runs read, among those of all entries. Guarded by the pool's mutex
+
+  Entry(std::shared_ptr<Pool> of, ingot_weights* read) : pool(std::move(of)), weights(read) { any = true; }
   // Sets `gpu` from the weights.
   void find_device();
   ~Entry();
@@ -70,9 +79,9 @@ class Lease {
  private:
   void take_weights();
   Entry& entry_;
-  Entry::Function* function_ = nullptr;  // in a map, whose elements do not move
+  Pool::Function* function_ = nullptr;  // in a map, whose elements do not move
   ingot_session* session_ = nullptr;
-  uint64_t uses_ = 0;
+  uint64_t weights_ = 0;                // Entry::version of the session's weights
 };
 
 }  // namespace ingot_torch

@@ -141,7 +141,7 @@ def test_open_sizes(model, open_axes):
         shape[axis] = high[axis] + 1
         with pytest.raises(ingot.InputError) as caught:
             compiled(last(*shape))
-        assert caught.value.message == f"axis {axis} of input 'image' has size {high[axis] + 1}, outside the range {low[axis]}..{high[axis]} the plan was built for"
+        assert caught.value.message == f'axis {axis} of input "image" has size {high[axis] + 1}, outside the range {low[axis]}..{high[axis]} the plan was built for'
 
 
 def test_refusals_speak_of_the_callers_axes(model):
@@ -490,3 +490,28 @@ def test_nothing_is_made_of_kernels_that_lie_along_k(weights):
         except ingot.UnsupportedError as problem:
             pytest.skip(problem.message)  # no NVRTC
         assert len(compiled.engine.inspect()["targets"][0]["derived"]) == made
+
+
+def test_permuted_results_are_one_call(tmp_path):
+    """A result whose axes are in another order in memory takes a view of torch, not a graph of torch around the engine: such a module can be profiled and verified."""
+
+    class Permuted(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(8, 6)
+
+        def forward(self, x):
+            h = self.linear(x)
+            heads = (h * 2).unflatten(-1, (2, 3))
+            return h.transpose(1, 2), heads.permute(2, 0, 1, 3), torch.tanh(h)
+
+    model, x = Permuted().eval(), torch.randn(2, 5, 8)
+    compiled = ingot.compile(model, inputs=[x])
+    ingot.save(compiled, tmp_path / "m.pt2", format="exported_program")
+    opened = ingot.compile(model, inputs=[Input(min_shape=(1, 2, 8), opt_shape=(2, 5, 8), max_shape=(4, 9, 8))])
+    for one in (compiled, ingot.load(tmp_path / "m.pt2"), opened):
+        assert type(one._kind.way).__name__ == "OneCall"
+        for wanted, made in zip(model(x), one(x)):
+            torch.testing.assert_close(made, wanted)
+            assert made.stride() == wanted.stride() and made.storage_offset() == 0
+        assert len(one.profile(x, runs=2)) > 0 and one.verify(x)

@@ -162,7 +162,11 @@ def _of_one_call(kind, settings, profiles):
     """One engine is the whole model."""
     root, graph = torch.nn.Module(), torch.fx.Graph()
     inputs = [graph.placeholder(slot.node.name) for slot in kind.runnable.slots if slot.kind == "input"]
-    root.add_module("_run_on_acc_0", TorchTensorRTModule._of(kind.run, kind.engine, 0, "_run_on_acc_0_engine", settings, profiles))
+    root.add_module("_run_on_acc_0", TorchTensorRTModule._of(kind.way.runner, kind.engine, 0, "_run_on_acc_0_engine", settings, profiles))
     call, count = graph.call_module("_run_on_acc_0", tuple(inputs)), len(kind.engine.outputs())
-    graph.output([call] if count == 1 else [graph.call_function(operator.getitem, (call, i)) for i in range(count)])
+    results = [call] if count == 1 else [graph.call_function(operator.getitem, (call, i)) for i in range(count)]
+    for i, axes in enumerate(kind.way.axes):
+        if axes:
+            results[i] = graph.call_function(torch.ops.aten.permute.default, (results[i], axes))
+    graph.output(results)
     return root, graph
