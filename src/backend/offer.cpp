@@ -47,12 +47,14 @@ bool are_aligned(const Site& site, std::span<const size_t> operands) {
   return std::all_of(operands.begin(), operands.end(), [&](size_t k) { return k < site.aligned.size() && site.aligned[k]; });
 }
 
-void add_waste(const Site& site, double tile_rows, Offers& out) {
-  const auto* gemm = std::get_if<Gemm>(&site.kernel);
-  if (gemm == nullptr || gemm->map || gemm->batch_rank == 0) return;
-  const auto rows = static_cast<double>(gemm->a.dims[gemm->batch_rank].constant().value_or(0));
-  const double waste = rows == 0 ? std::numeric_limits<double>::infinity() : std::ceil(rows / tile_rows) * tile_rows / rows - 1;
-  for (Offer& o : out.offers) o.waste = o.batches_share_tiles ? 0 : waste;
+double padding_of(const Gemm& gemm, double tile_rows) {
+  if (gemm.map || gemm.batch_rank == 0) return 0;
+  const auto rows = static_cast<double>(gemm.a.dims[gemm.batch_rank].constant().value_or(0));
+  return rows == 0 ? std::numeric_limits<double>::infinity() : std::ceil(rows / tile_rows) * tile_rows / rows - 1;
+}
+
+bool wishes(const Offer& offer, Wish::Operand operand, Wish::Axis axis, Wish::Kind kind) {
+  return std::any_of(offer.wishes.begin(), offer.wishes.end(), [&](const Wish& w) { return w.operand == operand && w.axis == axis && w.kind == kind; });
 }
 
 void offer_plain(const Site& site, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers& out, std::vector<CodeUnit> (*code)(const Plain&)) {

@@ -152,24 +152,39 @@ struct EmittedStep {
 inline constexpr double cost_of_a_pass = 2048;  // of a separate step over the result in memory
 inline constexpr double cost_of_a_copy = 480;   // of reading and writing an element of A (an estimate for GPUs)
 
+// How an operand should lie for an offer to be worth its cost. Compile stores or copies it so where that pays.
+struct Wish {
+  enum class Operand : uint8_t { a, b, result };
+  enum class Axis : uint8_t { m, n, k };  // of the GEMM; along K, the image of a convolution has its channels
+  enum class Kind : uint8_t {
+    contiguous,  // neighbours along the axis are neighbours in memory
+    even,        // all along the axis are equally far apart
+    multiple,    // the axis has a multiple of this many elements
+  };
+  Operand operand;
+  Axis axis;
+  Kind kind = Kind::contiguous;
+  int64_t of = 1;  // Kind::multiple
+  bool operator==(const Wish&) const = default;
+};
+
 struct Offer {
   std::string_view implementation;   // "cublaslt", "panels": shown in reports
   double cost = 0;
-  bool side_by_side = false;         // if the last axis of the result is strided, prefer to store it contiguously and copy it
-  bool image_in_place = false;       // reads a convolution's image as it lies; else a copy with channels innermost is made if the graph has one
-  bool lines_apart = false;          // rows of a result may lie in lines apart: a batch of them is one call
-  bool batches_share_tiles = false;  // rows of several batches of a GEMM, which share B, fill its tiles together
-  double waste = 0;                  // of a GEMM's work, the share that is lost in tiles that the rows of one batch do not fill
+  double padding = 0;                // of a GEMM's work, the share that is lost in tiles that the rows of one batch do not fill
   bool takes_body = true;            // else the result is stored, and a separate step computes the body
-  bool by_sums = false;              // a GEMM of few elements is faster as a fused body that reduces over K; the offer emits nothing
-  int64_t channels = 1;              // reads windows of a multiple of this many channels in vectors, others element by element
-  bool b_along_k = false;            // if a constant B must be copied anyway, prefer to store it contiguous along K
+  std::vector<Wish> wishes = {};     // GEMMs and depthwise convolutions
   // B must be packed like this by a separate step; only for a constant B [K, N] of static sizes. If the site's B is packed already: the packing that it reads.
   std::optional<Packing> packing = std::nullopt;
   // The kernel's choices at run time that can be timed for one set of sizes, by name ("algorithm"). RunKernel::tunables lists the choices.
   std::vector<std::string_view> tunables = {};
-  std::function<EmittedStep()> emit = {};  // empty for a sketch
+  // Empty: the site is a sketch, or a GEMM that is faster as a fused body that reduces over K.
+  std::function<EmittedStep()> emit = {};
 };
+bool wishes(const Offer&, Wish::Operand, Wish::Axis, Wish::Kind = Wish::Kind::contiguous);
+// The usual wishes.
+inline constexpr Wish channels_innermost{Wish::Operand::a, Wish::Axis::k}, contiguous_rows{Wish::Operand::result, Wish::Axis::n},
+    even_rows{Wish::Operand::result, Wish::Axis::m, Wish::Kind::even};
 
 // What kept an implementation from making an offer.
 enum class Obstacle : uint8_t {
@@ -242,8 +257,8 @@ struct Compiler {
 };
 const Compiler& compiler_for(const Target&);
 
-// Notes the waste of offers for a GEMM with batches, for tiles of this many rows. The number of a batch's rows must be known, unless batches share tiles.
-void add_waste(const Site&, double tile_rows, Offers&);
+// Offer::padding of tiles of this many rows, none of which has rows of two batches. Infinite if the number of a batch's rows is unknown.
+double padding_of(const Gemm&, double tile_rows);
 
 // Adds an offer if the site is one of these kernels without a body. `code`: gives the step's device code, on backends that have any.
 void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&, std::vector<CodeUnit> (*code)(const Plain&) = nullptr);

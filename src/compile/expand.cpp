@@ -93,7 +93,9 @@ std::optional<Windows> narrow_windows(const Graph& g, const Node& node, const Ba
   }
   if (found.maps.empty()) return std::nullopt;
   for (const backend::Offer& o : backend.offers({sketch_of(g, node)}).offers) {
-    if (o.channels > 1 && found.channels % o.channels != 0) return found;
+    for (const backend::Wish& w : o.wishes) {
+      if (w.operand == backend::Wish::Operand::a && w.kind == backend::Wish::Kind::multiple && found.channels % w.of != 0) return found;
+    }
   }
   return std::nullopt;
 }

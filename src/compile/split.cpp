@@ -211,7 +211,7 @@ class Splitter {
     backend::Gemm sketch = sketch_of(g_, node);
     sketch.constant = true;
     const backend::Offers found = backend_.offers({std::move(sketch)});
-    return std::any_of(found.offers.begin(), found.offers.end(), [](const backend::Offer& o) { return o.b_along_k; });
+    return std::any_of(found.offers.begin(), found.offers.end(), [](const backend::Offer& o) { return wishes(o, backend::Wish::Operand::b, backend::Wish::Axis::k); });
   }
 
   ValueId decoded(const Handle& numbers, ValueId scale, DType type) {

@@ -102,10 +102,11 @@ class ColumnSplitter {
     return to.add(node.op, in, node.attributes, std::move(type));
   }
 
-  // True if a kernel of the backend writes rows that lie in lines apart, at no cost.
+  // True if a kernel of the backend writes rows that lie in lines apart at no cost.
   bool writes_lines(const Node& matmul) const {
     const backend::Offers found = backend_.offers({sketch_of(g_, matmul)});
-    return std::any_of(found.offers.begin(), found.offers.end(), [](const backend::Offer& o) { return o.lines_apart; });
+    return std::any_of(found.offers.begin(), found.offers.end(),
+                       [](const backend::Offer& o) { return !wishes(o, backend::Wish::Operand::result, backend::Wish::Axis::m, backend::Wish::Kind::even); });
   }
 
   const Graph& g_;

@@ -54,14 +54,14 @@ void Scheduler::depthwise_conv(WrittenBody written) {
     operands.insert(operands.end(), written.operands.begin(), written.operands.end());
     d = choose({std::move(site), &written.body, layouts_of(written.operands), are_aligned(operands)});
   }
-  if (const ValueId copy = s_.skipped_copy(product.in[side]); copy != none_id && !d.image_in_place) return need(copy);
+  if (const ValueId copy = s_.skipped_copy(product.in[side]); copy != none_id && d.copies_image()) return need(copy);
   // What the graph computes or is given lies in another order than a weight that prepare has laid out: a copy of it may do.
   if (const ValueId numbers = product.in[1 - side]; !d.choice && windows && !s_.stored[numbers] && is_view(g_.producer(numbers).op)) return need(numbers);
   if (!d.choice) {
     out_.missing.not_depthwise.insert(written.anchor);
     return;
   }
-  if (d.side_by_side && written.contiguous != none_id) return need(written.contiguous);
+  if (d.copies_result() && written.contiguous != none_id) return need(written.contiguous);
   const auto writes = static_cast<uint32_t>(written.body.stores.size());
   push(std::move(*d.choice), std::move(operands), writes, std::move(written.label), node.origin);
 }

@@ -246,16 +246,16 @@ void Scheduler::gemm(WrittenBody written) {
   auto can_store = [&](ValueId v) { return !s_.stored[v]; };
   auto site = [&]() -> backend::Site { return {gemm_site(anchor, reads, written.gated), &written.body, layouts_of(written.operands), are_aligned(reads.operands(written))}; };
   const bool without_batch = reads.prologue || written.gated || s_.pieces(anchor);
-  // A is copied so that its batch axes and M merge, unless the kernel reads images as they lie, or the copy costs more than batches of few rows waste.
+  // A is copied so that its batch axes and M merge, unless the kernel reads images in any order, or the copy costs more than the padding of batches of few rows.
   auto takes_batches = [&] {
     backend::Site whole = site();
     const Answer answer = ask(whole, false);
     if (answer.best == nullptr) return false;
-    if (is_convolution(anchor) && answer.best->image_in_place) return true;
+    if (is_convolution(anchor) && !wishes(*answer.best, backend::Wish::Operand::a, backend::Wish::Axis::k)) return true;
     const bool has_rows = !reads.a.map && reads.a.place.layout.strides.back() == Dim(1);
     const std::optional<int64_t> columns = g_.type(written.anchor).dims.back().constant();
-    if (!has_rows || without_batch || answer.best->by_sums || columns.value_or(0) == 0) return false;
-    return answer.best->waste <= backend::cost_of_a_copy / static_cast<double>(*columns);
+    if (!has_rows || without_batch || !answer.best->emit || columns.value_or(0) == 0) return false;
+    return answer.best->padding <= backend::cost_of_a_copy / static_cast<double>(*columns);
   };
   // If B has no batch, merge the batch axes into M. If A's batch axes lie in another order (batch after sequence), A is stored in row-major order first.
   bool body_prevents = false;  // only the body prevents the merge
@@ -270,8 +270,8 @@ void Scheduler::gemm(WrittenBody written) {
   // Only the body prevents the merge, and the kernels for these sites have no batch: split the body off.
   if (without_batch && !reads.batch.empty() && can_store(written.anchor)) return need(written.anchor);
   Decision d = choose(site(), can_store(written.anchor));
-  if (const ValueId copy = s_.skipped_copy(anchor.in[0]); copy != none_id && !d.image_in_place) return need(copy);
-  if (d.by_sums) return gemm_by_sums(std::move(written), reads.a.place, reads.b.pieces[0]);
+  if (const ValueId copy = s_.skipped_copy(anchor.in[0]); copy != none_id && d.copies_image()) return need(copy);
+  if (d.by_sums()) return gemm_by_sums(std::move(written), reads.a.place, reads.b.pieces[0]);
   if (!d.choice && body_prevents) {
     if (reads.batch.size() == 1 && !uses_row_index(written.body) && !without_batch && merge_rows_by_gathers(reads.a, written)) {
       reads.drop_batch_axis();
@@ -284,7 +284,7 @@ void Scheduler::gemm(WrittenBody written) {
     if (stored != none_id) return need(stored);
     return gemm_by_sums(std::move(written), reads.a.place, reads.b.pieces[0]);
   }
-  if (d.side_by_side && written.contiguous != none_id) return need(written.contiguous);
+  if (d.copies_result() && written.contiguous != none_id) return need(written.contiguous);
   if (reads.prologue) written.label = reads.prologue->label + " + " + written.label;
   push(std::move(*d.choice), reads.operands(written), static_cast<uint32_t>(written.body.stores.size()), std::move(written.label), anchor.origin);
 }

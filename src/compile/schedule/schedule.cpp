@@ -100,11 +100,11 @@ Scheduler::Decision Scheduler::choose(backend::Site site, bool body_may_go) cons
   Answer answer = ask(site, body_may_go);
   const backend::Offer* best = answer.best;
   if (best == nullptr) return {std::nullopt, answer.obstacle};
-  if (best->by_sums) return {std::nullopt, std::nullopt, false, false, true};
-  Decision out{Choice{best->emit(), {name_of(site), best->implementation}}, std::nullopt, best->side_by_side, best->image_in_place};
+  if (!best->emit) return {std::nullopt, std::nullopt, best->wishes};
+  Decision out{Choice{best->emit(), {name_of(site), best->implementation}}, std::nullopt, best->wishes};
   for (const backend::Offer& o : answer.offers.offers) {
     // A rival must not need another storage.
-    const bool same = o.takes_body && !o.by_sums && o.side_by_side == best->side_by_side && o.image_in_place == best->image_in_place && o.packing == best->packing;
+    const bool same = o.takes_body && o.emit && o.wishes == best->wishes && o.packing == best->packing;
     if (c_.backend.settings.rivals && &o != best && same && backend::is_near(o.cost, best->cost)) out.choice->rivals.push_back({o.implementation, o.emit()});
   }
   for (backend::Offer& o : answer.offers.offers) o.emit = nullptr;

@@ -1,5 +1,7 @@
 // The scheduler; each kind of site has its file.
 #pragma once
+#include <algorithm>
+
 #include "compile/schedule/schedule.h"
 #include "compile/schedule/writer.h"
 
@@ -23,11 +25,19 @@ class Scheduler {
     std::optional<backend::Obstacle> obstacle = std::nullopt;
   };
   Answer ask(backend::Site&, bool body_may_go) const;
-  // The cheapest offer, emitted. No choice: `obstacle` says why, or the site is best done `by_sums`.
+  // The cheapest offer, emitted. No choice: `obstacle` says why, or the offer is to sum up in a fused body.
   struct Decision {
     std::optional<Choice> choice;
-    std::optional<backend::Obstacle> obstacle;
-    bool side_by_side = false, image_in_place = false, by_sums = false;  // of the offer: see backend::Offer
+    std::optional<backend::Obstacle> obstacle = std::nullopt;
+    std::optional<std::vector<backend::Wish>> wishes = std::nullopt;  // of the offer, if there is one
+
+    bool by_sums() const { return !choice && wishes; }
+    // True if there is no offer that reads a convolution's image in any order of its axes.
+    bool copies_image() const { return !wishes || has(backend::channels_innermost); }
+    bool copies_result() const { return wishes && has(backend::contiguous_rows); }
+
+   private:
+    bool has(const backend::Wish& w) const { return std::find(wishes->begin(), wishes->end(), w) != wishes->end(); }
   };
   Decision choose(backend::Site, bool body_may_go = false) const;
   // Requires that the value is stored or, if it is already, that it is stored outside a concatenation.

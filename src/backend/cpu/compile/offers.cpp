@@ -21,7 +21,6 @@ Offers offers(const Site& site, const Target&, const Settings& settings) {
 #define X(name) name##_offers(site, settings, out);
 #include "backend/cpu/run/kernels.def"
 #undef X
-  add_waste(site, 128, out);  // about a block of A (kernels/matmul/run/tile.h): for each batch of fewer rows B is read again
   return out;
 }
 

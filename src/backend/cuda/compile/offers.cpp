@@ -36,7 +36,6 @@ Offers offers(const Site& site, const Target& target, const Settings& settings) 
 #define X(name) name##_offers(site, target, settings, out);
 #include "backend/cuda/run/kernels.def"
 #undef X
-  add_waste(site, 128, out);  // the rows of most tiles
   return out;
 }
 

@@ -35,6 +35,9 @@ inline bool are_large_pieces(const Gemm& g) {
   return std::all_of(g.b.begin(), g.b.end(), [&](const StridedLayout& b) { return (column * b.dims[1]).is_constant() && (column * b.dims[1]).value() >= least; });
 }
 
+// The rows of most tiles.
+inline constexpr double rows_of_a_tile = 128;
+
 // How to print the step, or the obstacle. `emit` refers to the function's arguments.
 struct GemmAnswer {
   std::optional<Obstacle> obstacle;

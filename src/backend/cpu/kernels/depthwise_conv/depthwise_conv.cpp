@@ -94,11 +94,11 @@ void depthwise_conv_offers(const Site& site, const Settings&, Offers& out) {
   if (w == nullptr) return;
   constexpr int64_t short_line = 12;  // outputs for which copies into another order cost more
   if (const auto length = along_lines(site, *w); length && *length >= short_line && !goes_along_channels(*w) && !obstacle(*w, true) && !prefers_channels(site, *w)) {
-    out.offers.push_back({.implementation = "vectors along lines", .image_in_place = true, .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
+    out.offers.push_back({.implementation = "vectors along lines", .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
     return;
   }
   if (auto reason = obstacle(*w, false)) return out.refusals.push_back({"channels", Obstacle::types, std::move(*reason)});
-  out.offers.push_back({.implementation = "channels", .side_by_side = true, .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
+  out.offers.push_back({.implementation = "channels", .wishes = {channels_innermost, contiguous_rows}, .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
 }
 
 }  // namespace ingot::backend::cpu

@@ -244,7 +244,7 @@ void direct_conv_offers(const Site& site, const Settings& settings, Offers& out)
       length && *length >= short_line && !obstacle(site, *g, settings) && lines_pay(*g, given->map.has_value(), *sizes_of(*g, *site.body), *length)) {
     out.offers.push_back({.implementation = "vectors along lines",
                           .cost = -2,
-                          .image_in_place = true,
+                          .padding = padding_of(*given, rows_of_a_block),
                           .packing = g->packed ? std::optional(Packing{"matmul_pack", kernels::panels_of(g->type)}) : std::nullopt,
                           .emit = [g, body = site.body] {
                             EmittedStep step = emit_direct_conv(*g, *body);
@@ -266,7 +266,8 @@ void direct_conv_offers(const Site& site, const Settings& settings, Offers& out)
   if (!groups && !few && !out.offers.empty()) return refuse(Obstacle::cost, "columns enough to copy rows for");
   out.offers.push_back({.implementation = "windows in place",
                         .cost = -1,
-                        .side_by_side = true,
+                        .padding = padding_of(*given, rows_of_a_block),
+                        .wishes = {channels_innermost, contiguous_rows},
                         .packing = g->packed ? std::optional(Packing{"matmul_pack", kernels::panels_of(g->type)}) : std::nullopt,
                         .emit = [g, body = site.body] { return emit_direct_conv(*g, *body); }});
 }

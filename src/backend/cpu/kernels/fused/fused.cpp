@@ -32,7 +32,7 @@ bool is_vector(const Gemm& g, const FusedBody& body) {
 
 void fused_offers(const Site& site, const Settings& settings, Offers& out) {
   if (const auto* g = std::get_if<Gemm>(&site.kernel); g != nullptr && site.body != nullptr && is_vector(*g, *site.body)) {
-    out.offers.push_back({.implementation = "sums", .by_sums = true});
+    out.offers.push_back({.implementation = "sums", .wishes = {channels_innermost}});
   }
   if (!std::holds_alternative<Fused>(site.kernel)) return;
   const bool in_order = settings.deterministic == Deterministic::batch && lies_apart(*site.body, site.operands);

@@ -101,11 +101,13 @@ void matmul_offers(const Site& site, const Settings& settings, Offers& out) {
   if (auto refusal = obstacle(*g)) return out.refusals.push_back(std::move(*refusal));
   const bool in_order = settings.deterministic == Deterministic::batch;
   const bool alone = goes_better_alone(site.body);
-  if (alone) out.offers.push_back({.implementation = "panels", .takes_body = false});
+  const double padding = padding_of(*g, rows_of_a_block);
+  const std::vector<Wish> wishes{channels_innermost, contiguous_rows};
+  if (alone) out.offers.push_back({.implementation = "panels", .padding = padding, .takes_body = false, .wishes = wishes});
   out.offers.push_back({.implementation = "panels",
                         .cost = alone ? 2 * cost_of_a_pass : 0,
-                        .side_by_side = true,
-                        .lines_apart = true,
+                        .padding = padding,
+                        .wishes = wishes,
                         .packing = packing_of(*g),
                         .emit = [g, body = site.body, in_order] { return emit_gemm(*g, *body, in_order); }});
 }

@@ -54,7 +54,7 @@ void grouped_conv_offers(const Gemm& g, const Site& site, const Target& target, 
   constexpr std::string_view name = "columns of a group";
   if (!g.convolution) return;
   if (!is_placed(g.a)) {
-    if (has_few_columns(g)) out.offers.push_back({.implementation = name});  // a sketch; of groups, windows are asked for first anyway
+    if (has_few_columns(g)) out.offers.push_back({.implementation = name, .wishes = {even_rows}});  // a sketch; of groups, windows are asked for first anyway
     return;
   }
   if (!g.convolution || !g.map) return;
@@ -65,7 +65,7 @@ void grouped_conv_offers(const Gemm& g, const Site& site, const Target& target, 
   const bool matrices = target.architecture >= 80 && (is_half(g.type) || settings.tf32_convolutions);
   auto print = [&g, &site, matrices](const std::vector<int>& variants) { return emit_grouped_conv(g, *site.body, site.operands, matrices, variants); };
   const double k = static_cast<double>(g.b[0].dims[g.batch_rank].value());
-  out.offers.push_back({.implementation = name, .cost = k, .image_in_place = true, .emit = [print, &g, &site] { return emit(print, g.a, g.b[0], site); }});
+  out.offers.push_back({.implementation = name, .cost = k, .wishes = {even_rows}, .emit = [print, &g, &site] { return emit(print, g.a, g.b[0], site); }});
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ void depthwise_conv_offers(const Site& site, const Target& target, const Setting
   if (auto o = depthwise_conv_obstacle(*w, *site.body, site.operands)) return out.refusals.push_back({name, o->obstacle, std::move(o->reason)});
   // An image whose lines are contiguous is read as it lies.
   auto print = [w, &site](const std::vector<int>& variants) { return emit_depthwise_conv(*w, *site.body, site.operands, variants); };
-  out.offers.push_back({.implementation = name, .image_in_place = true, .emit = [print, w, &site] { return emit(print, w->a, w->b, site); }});
+  out.offers.push_back({.implementation = name, .emit = [print, w, &site] { return emit(print, w->a, w->b, site); }});
 }
 
 }  // namespace ingot::backend::cuda

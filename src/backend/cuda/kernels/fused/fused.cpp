@@ -59,7 +59,7 @@ void add_joined_form(EmittedStep& step, const Site& site) {
 
 void fused_offers(const Site& site, const Target&, const Settings&, Offers& out) {
   if (const auto* g = std::get_if<Gemm>(&site.kernel); g != nullptr && site.body != nullptr && is_small(site, *g, *site.body)) {
-    out.offers.push_back({.implementation = "sums", .by_sums = true});
+    out.offers.push_back({.implementation = "sums", .wishes = {channels_innermost}});
   }
   if (!std::holds_alternative<Fused>(site.kernel)) return;
   out.offers.push_back({.implementation = "text", .emit = [&site] {

@@ -271,8 +271,10 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
     if (auto refused = obstacle(*g, allows_tf32(*g, settings), target.architecture == 90)) {
       out.refusals.push_back(std::move(*refused));
     } else {
+      const Wish whole_vectors{Wish::Operand::a, Wish::Axis::k, Wish::Kind::multiple, together(g->type)};
+      Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .wishes = {channels_innermost, even_rows, whole_vectors}});
       // The large tiles read floats of B only along K.
-      out.offers.push_back({.implementation = name, .channels = together(g->type), .b_along_k = target.architecture == 90 && g->type == ir::DType::f32});
+      if (target.architecture == 90 && g->type == ir::DType::f32) offer.wishes.push_back({Wish::Operand::b, Wish::Axis::k});
     }
     return;
   }
@@ -286,7 +288,8 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
   if (answer.obstacle) return out.refusals.push_back({name, *answer.obstacle, answer.reason});
   auto emit = [whole = std::move(answer.emit), &site, &settings] { return split_code(whole(), site, settings.rivals); };
   // Elsewhere a copy and the library are faster than this kernel.
-  Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .batches_share_tiles = has_large_tiles(*g, target), .emit = std::move(emit)});
+  const double padding = has_large_tiles(*g, target) ? 0 : padding_of(*g, rows_of_a_tile);  // the large tiles hold rows of several batches
+  Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .padding = padding, .wishes = {channels_innermost, even_rows}, .emit = std::move(emit)});
   // Only the large tiles of Hopper can be timed.
   if (target.architecture == 90 && !g->encoding && cost > 0 && !has_few_rows(*g) && (is_half(g->type) || is_along_k(*g))) offer.tunables = {"tile and parts of K"};
 }

@@ -178,7 +178,7 @@ TEST(cuda_product, floats_are_taken_where_tf32_is_allowed) {
     Gemm sketch{DType::f32, unplaced({Dim(M), Dim(64)}), {unplaced({Dim(64), Dim(N)})}};
     sketch.convolution = convolution;
     const Offers found = compiler_for(cuda_target(90)).offers({std::move(sketch)}, cuda_target(90), settings);
-    return std::any_of(found.offers.begin(), found.offers.end(), [](const Offer& o) { return o.implementation == "implicit_gemm" && o.b_along_k; });
+    return std::any_of(found.offers.begin(), found.offers.end(), [](const Offer& o) { return o.implementation == "implicit_gemm" && wishes(o, Wish::Operand::b, Wish::Axis::k); });
   };
   Settings ieee, products, convolutions;
   products.tf32 = true;

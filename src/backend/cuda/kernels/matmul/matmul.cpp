@@ -145,18 +145,19 @@ void matmul_offers(const Site& site, const Target&, const Settings& settings, Of
     if (auto refused = obstacle(*g)) {
       out.refusals.push_back(std::move(*refused));
     } else {
-      out.offers.push_back({.implementation = name});
+      out.offers.push_back({.implementation = name, .wishes = {channels_innermost, even_rows}});
     }
     return;
   }
   GemmAnswer answer = library_gemm(*g, *site.body, site.operands, g->convolution ? settings.tf32_convolutions : settings.tf32);
-  const double cost = static_cast<double>(g->a.dims.back().constant().value_or(int64_t{1} << 40));
+  const double cost = static_cast<double>(g->a.dims.back().constant().value_or(int64_t{1} << 40)), padding = padding_of(*g, rows_of_a_tile);
+  const std::vector<Wish> wishes{channels_innermost, even_rows};
   if (!answer.obstacle) {
-    out.offers.push_back({.implementation = name, .cost = cost, .tunables = {"algorithm"}, .emit = std::move(answer.emit)});
+    out.offers.push_back({.implementation = name, .cost = cost, .padding = padding, .wishes = wishes, .tunables = {"algorithm"}, .emit = std::move(answer.emit)});
     return;
   }
   out.refusals.push_back({name, *answer.obstacle, answer.reason});
-  if (answer.obstacle == Obstacle::body && !g->gated) out.offers.push_back({.implementation = name, .cost = cost, .takes_body = false});
+  if (answer.obstacle == Obstacle::body && !g->gated) out.offers.push_back({.implementation = name, .cost = cost, .padding = padding, .takes_body = false, .wishes = wishes});
 }
 
 }  // namespace ingot::backend::cuda

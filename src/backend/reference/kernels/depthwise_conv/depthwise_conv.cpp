@@ -31,7 +31,7 @@ void depthwise_conv_offers(const Site& site, Offers& out) {
   const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
   if (w == nullptr) return;
   if (auto reason = obstacle(*w)) return out.refusals.push_back({"sums", Obstacle::types, std::move(*reason)});
-  out.offers.push_back({.implementation = "sums", .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
+  out.offers.push_back({.implementation = "sums", .wishes = {channels_innermost}, .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
 }
 
 }  // namespace ingot::backend::reference

@@ -43,7 +43,7 @@ void matmul_offers(const Site& site, Offers& out) {
   const auto* g = std::get_if<Gemm>(&site.kernel);
   if (g == nullptr) return;
   if (auto refusal = obstacle(*g)) return out.refusals.push_back(std::move(*refusal));
-  out.offers.push_back({.implementation = "sums", .emit = [g, body = site.body] { return emit_gemm(*g, *body); }});
+  out.offers.push_back({.implementation = "sums", .wishes = {channels_innermost, even_rows}, .emit = [g, body = site.body] { return emit_gemm(*g, *body); }});
 }
 
 }  // namespace ingot::backend::reference
