@@ -10,6 +10,8 @@ from .errors import DeviceError, InputError
 
 # In the order of ingot_dtype.
 _DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+# Types that plans hold as others: unsigned integers as signed ones with the same bits.
+SIGNED = {"uint16": "int16", "uint32": "int32", "uint64": "int64"}
 
 
 class Tensor(ctypes.Structure):
@@ -22,7 +24,7 @@ class WeightSource(ctypes.Structure):
 
 def dtype_number(dtype) -> int:
     """The ingot_dtype of a dtype of torch."""
-    return _DTYPES.index(str(dtype).removeprefix("torch."))
+    return _DTYPES.index(name_of(dtype))
 
 
 def by_name(weights):
@@ -31,22 +33,34 @@ def by_name(weights):
         raise InputError(f"weights are given by name, and this is of type {type(weights).__name__}", remedy="give model.state_dict()")
 
 
-def real(value):
-    """A tensor of complex numbers as plans have it: a real one with one more axis, for the two parts. Others as they are."""
-    if not hasattr(value, "data_ptr") or not value.dtype.is_complex:
+def name_of(dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def held_otherwise(dtype) -> bool:
+    """Whether plans hold tensors of a type as tensors of another one."""
+    return name_of(dtype) in SIGNED or name_of(dtype).startswith("complex")
+
+
+def held(value):
+    """A tensor or array as plans have it: complex numbers as real ones with one more axis for the two parts, uint16 to uint64 as signed integers. Others as they are."""
+    signed = SIGNED.get(name_of(value.dtype))
+    if not hasattr(value, "data_ptr"):
+        return value if signed is None else value.view(signed)
+    if not held_otherwise(value.dtype):
         return value
     import torch
 
-    return torch.view_as_real(value.detach().resolve_conj())
+    value = value.detach()
+    return torch.view_as_real(value.resolve_conj()) if signed is None else value.view(getattr(torch, signed))
 
 
 def fitting(value, weight: dict):
     """The value of a weight in the layout that the plan describes."""
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
         raise InputError(f"weight {weight['name']!r} is of type {type(value).__name__}, and has to be a tensor or an array")
-    value = real(value)
-    have = (str(value.dtype).removeprefix("torch."), list(value.shape))
-    if have != (weight["dtype"], weight["dims"]):
+    have, value = (name_of(value.dtype), list(value.shape)), held(value)
+    if (name_of(value.dtype), list(value.shape)) != (weight["dtype"], weight["dims"]):
         raise InputError(f"weight {weight['name']!r} is {have[0]} {have[1]}, but the engine was built for {weight['dtype']} {weight['dims']}")
     if not hasattr(value, "data_ptr"):
         return in_order(value, weight.get("order"))

@@ -10,7 +10,7 @@ import os
 
 import torch
 
-from . import _engine, _library, _op, accuracy, autocast, devices, plan_signature, precision, random_numbers, structure
+from . import _engine, _library, _op, _values, accuracy, autocast, devices, plan_signature, precision, random_numbers, structure
 from .arguments import parameters_of, parameters_of_program
 from .assemble import assemble, in_torch, split_dryrun
 from .capture import write
@@ -174,8 +174,8 @@ def _compile_file(path, given: Given | None, options) -> Module:
         set_ranges(model, ranges_of(zip(names, given.leaves)))
         if any(leaf.input is not None and leaf.input.memory_format for leaf in given.leaves):  # torch knows how the program's inputs lie
             match(_program_in(path), given)
-    # torch writes autocast's casts out, and knows the inputs and results that are not tensors, or are complex, which plans have as real tensors with one more axis.
-    if autocast.state() is not None or not _real_tensors_alone(model) or split_dryrun(options)[0] is not None or not Report(model.explain(options)).whole:
+    # torch writes autocast's casts out, and knows the inputs and results that are not tensors, or are tensors that plans hold otherwise.
+    if autocast.state() is not None or not _tensors_as_held(model) or split_dryrun(options)[0] is not None or not Report(model.explain(options)).whole:
         del model
         return _compile_program_in(path, given, options)
     targets = devices.targets(options)
@@ -187,10 +187,10 @@ def _compile_program_in(path, given, options, passes=(), output_names=None) -> M
     return _compile_program(_after(passes, paired(exported, given), given), options, parameters_of_program(exported), output_names)
 
 
-def _real_tensors_alone(model) -> bool:
-    """Whether all inputs and results of a program are real tensors. Then its structure describes its calls completely."""
+def _tensors_as_held(model) -> bool:
+    """Whether all inputs and results of a program are tensors as plans have them. Then its structure describes its calls completely."""
     described = model.describe()
-    if any(tensor["dtype"].startswith("complex") for tensor in (*described["inputs"], *described["outputs"])):
+    if any(_values.held_otherwise(tensor["dtype"]) for tensor in (*described["inputs"], *described["outputs"])):
         return False
     found = plan_signature.read(described["signature"])
     if "in_spec" not in found:

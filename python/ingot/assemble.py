@@ -10,7 +10,7 @@ import os
 import sympy
 import torch
 
-from . import _engine, _library, capture, devices, precision
+from . import _engine, _library, _values, capture, devices, precision
 from .errors import InputError, UnsupportedError
 from .follow import Followed
 from .functional import Functional, Node, trace_view
@@ -141,7 +141,7 @@ def _is_one_call(f: Functional) -> bool:
         not f.writes and not f.views and len(results) == len(f.results)
         and all(isinstance(r, Node) for r in f.results) and f.results == f.wanted and all(s.kind in ("input", "weight") for s in f.slots)
         and all(s.node.meta["val"].device.type == f.device.type and s.lies is None for s in f.inputs)
-        and not any(n.meta["val"].is_complex() for n in [*f.results, *(s.node for s in f.inputs)])
+        and not any(_values.held_otherwise(n.meta["val"].dtype) for n in [*f.results, *(s.node for s in f.inputs)])
     )  # fmt: skip
 
 
@@ -334,8 +334,7 @@ class Shell:
         self.calls[index] = self._segment(index, [self._moved(self.get(node), node, self.f.device) for node in inputs])
         for i, (part, name) in enumerate(zip(self.calls[index], segment["outputs"])):
             node = names[name if name in names else name.removesuffix("_in_memory_order")]
-            if node.meta["val"].is_complex():
-                part = self.graph.call_function(torch.ops.aten.view_as_complex.default, (part,))
+            part = self._as_given(part, node.meta["val"].dtype)
             if name in names:
                 if order := segment.get("orders", [[]] * (i + 1))[i]:  # torch reads it with the strides it recorded
                     part = self.graph.call_function(torch.ops.aten.permute.default, (part, axes_of(order)))
@@ -348,19 +347,31 @@ class Shell:
             self._learn_sizes(node, part)
 
     def _moved(self, made: Node, node: Node, device: torch.device) -> Node:
-        """The value on the engine's device; a number as the sizes of a tensor (see capture.py), complex numbers as real ones with one more axis."""
+        """The value on the engine's device; a number as the sizes of a tensor (see capture.py)."""
         if node in self.numbers:
             sizes = [made]
             if self.numbers[node]:
                 below = self.graph.call_function(operator.neg, (made,))
                 sizes = [self.graph.call_function(torch.sym_max, (n, 0)) for n in (made, below)]
             return self.graph.call_function(torch.ops.aten.empty.memory_format, ([*sizes, 0],), {"dtype": torch.uint8, "device": device})
-        if node.meta["val"].is_complex():
-            made = self.graph.call_function(torch.ops.aten.resolve_conj.default, (made,))  # the caller's tensor may be a lazy conjugate
-            made = self.graph.call_function(torch.ops.aten.view_as_real.default, (made,))
+        made = self._as_held(made, node.meta["val"].dtype)
         if node.meta["val"].device.type == device.type:
             return made
         return self.graph.call_function(torch.ops.aten._to_copy.default, (made,), {"device": device})
+
+    def _as_held(self, made: Node, dtype: torch.dtype) -> Node:
+        """A tensor of this type as plans have it, see _values.held."""
+        if dtype.is_complex:
+            made = self.graph.call_function(torch.ops.aten.resolve_conj.default, (made,))  # the caller's tensor may be a lazy conjugate
+            return self.graph.call_function(torch.ops.aten.view_as_real.default, (made,))
+        signed = _values.SIGNED.get(_values.name_of(dtype))
+        return made if signed is None else self.graph.call_function(torch.ops.aten.view.dtype, (made, getattr(torch, signed)))
+
+    def _as_given(self, made: Node, dtype: torch.dtype) -> Node:
+        """The reverse, of an engine's result."""
+        if dtype.is_complex:
+            return self.graph.call_function(torch.ops.aten.view_as_complex.default, (made,))
+        return self.graph.call_function(torch.ops.aten.view.dtype, (made, dtype)) if _values.name_of(dtype) in _values.SIGNED else made
 
     def _segment(self, index: int, inputs: list[Node]) -> list[Node]:
         """Adds a call of an engine's function at this point of the graph; returns its outputs."""

@@ -34,7 +34,6 @@ _DTYPE_CODE = {k: int(v) for k, v in _DTYPES.items()}
 _LAYOUT_CODE = {k: int(v) for k, v in _LAYOUTS.items()}
 _MEMORY_CODE = {k: int(v) for k, v in _MEMORY_FORMATS.items()}
 SCHEMA_VERSION = _schema.SCHEMA_VERSION
-_NO_ENGINE = (torch.uint16, torch.uint32, torch.uint64)
 
 
 @dataclass
@@ -44,11 +43,6 @@ class Captured:
     json: bytes
     weights: list[tuple[str, torch.Tensor]]  # by state-dict name; the tensors own the bytes
     input_names: list[str]                   # names of the tensor inputs, in order
-
-
-def _is_read(node: torch.fx.Node, part: int) -> bool:
-    """Whether anything reads one of a node's results."""
-    return any(user.target is not operator.getitem or user.args[1] == part and bool(user.users) for user in node.users)
 
 
 def _tensors_behind(node: torch.fx.Node) -> dict[torch.fx.Node, None]:
@@ -345,7 +339,7 @@ class _Writer:
             parts = []
             for i, part in enumerate(meta):
                 name = names.get(i, f"{node.name}_unused_{i}")
-                if part is None or isinstance(part, (int, torch.SymInt)) or part.dtype in _NO_ENGINE and not _is_read(node, i):  # a size is written at its readers
+                if part is None or isinstance(part, (int, torch.SymInt)):  # a size is written at its readers
                     parts.append(None)
                 elif isinstance(part, torch.Tensor):
                     parts.append(self.tensor(name, part))
@@ -478,7 +472,7 @@ def write(f, targets=()) -> Captured:
         if why := plain.why_not(tensor, slot.name):
             raise InputError(f"weight {slot.name!r} {why[0]}", remedy=why[1])
         tensor = _values.in_order(tensor, order_of(tensor) if slot.kind == "weight" else None)
-        weights.append((slot.name, _values.real(tensor)))
+        weights.append((slot.name, _values.held(tensor)))
         writer.tensors[node.name]["strides"] = [{"as_int": s} for s in tensor.stride()]
     slots = {s.node for s in f.slots}
     elsewhere = _elsewhere(f)

@@ -13,8 +13,9 @@ _DTYPES = {  # a user's name -> torch's name
     "i8": "int8", "int8": "int8", "u8": "uint8", "uint8": "uint8", "i16": "int16", "short": "int16", "int16": "int16",
     "i32": "int32", "int": "int32", "int32": "int32", "i64": "int64", "long": "int64", "int64": "int64",
     "b8": "bool", "bool": "bool",
+    **{name: name for name in ("complex64", "complex128", "uint16", "uint32", "uint64")},
     # Operators that read these types run in torch.
-    **{name: name for name in ("complex32", "complex64", "complex128", "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")},
+    **{name: name for name in ("complex32", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")},
 }  # fmt: skip
 
 

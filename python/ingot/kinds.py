@@ -207,20 +207,21 @@ class FromModel(WithWeights):
             raise UnsupportedError(message, remedy=remedy)
         if assembled.straight:
             return self.engine
-        _refuse_complex(assembled.functional)
+        _refuse_held_otherwise(assembled.functional)
         captured = write(assembled.functional.complete(), assembled.options["target"])
-        weights = [(name, _values.in_order(_values.real(assembled.value(name)).cpu(), order_of(recorded))) for name, recorded in captured.weights]
+        weights = [(name, _values.in_order(_values.held(assembled.value(name)).cpu(), order_of(recorded))) for name, recorded in captured.weights]
         model = _library.Model.from_json(captured.json, weights)
         self._prepare(model)
         return _engine.Engine(model.compile({"fallback": "error", **assembled.options}), values=dict(weights), here=False)
 
 
-def _refuse_complex(f):
-    """A plan takes, gives and keeps real tensors alone."""
+def _refuse_held_otherwise(f):
+    """The ends of a plan have the types that it has itself."""
     for name, node in [*((s.name, s.node) for s in f.slots if s.kind in ("input", "state")), *((r.name, r) for r in f.results if isinstance(r, torch.fx.Node))]:
-        if isinstance(value := node.meta.get("val"), torch.Tensor) and value.is_complex():
-            kind = str(value.dtype).removeprefix("torch.")
-            raise UnsupportedError(f"{name} is {kind}, and a plan takes, gives and keeps real tensors", remedy='save it with format="exported_program", or use torch.view_as_real at the ends of the model')
+        if isinstance(value := node.meta.get("val"), torch.Tensor) and _values.held_otherwise(value.dtype):
+            kind = _values.name_of(value.dtype)
+            what, form = ("signed integers", f"view(torch.{_values.SIGNED[kind]})") if kind in _values.SIGNED else ("real tensors", "torch.view_as_real")
+            raise UnsupportedError(f"{name} is {kind}, and a plan takes, gives and keeps {what}", remedy=f'save it with format="exported_program", or use {form} at the ends of the model')
 
 
 class FromProgram(WithWeights):

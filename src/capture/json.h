@@ -28,7 +28,11 @@ class Json {
   simdjson::dom::array array() const { return get<simdjson::dom::array>("a list"); }
   simdjson::dom::object object() const { return get<simdjson::dom::object>("an object"); }
   std::string_view string() const { return get<std::string_view>("a string"); }
-  int64_t integer() const { return get<int64_t>("an integer"); }
+  int64_t integer() const {
+    uint64_t large = 0;
+    if (e_.is_uint64() && e_.get(large) == simdjson::SUCCESS && large > INT64_MAX) fail(Code::unsupported, "the number {} is larger than an int64", large);
+    return get<int64_t>("an integer");
+  }
   bool boolean() const { return get<bool>("a bool"); }
   // torch writes infinities and NaN as strings.
   double number() const {

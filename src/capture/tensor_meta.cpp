@@ -26,9 +26,9 @@ DType dtype_of(int64_t code, std::string_view owner) {
     case 11: return DType::c128;
     case 12: return DType::b8;
     case 13: return DType::bf16;
-    case 28: refuse("uint16"); break;
-    case 34: refuse("uint32"); break;
-    case 35: refuse("uint64"); break;
+    case 28: return DType::u16;
+    case 34: return DType::u32;
+    case 35: return DType::u64;
     case 29: refuse("float8_e4m3fn"); break;
     case 30: refuse("float8_e5m2"); break;
     case 31: refuse("float8_e4m3fnuz"); break;

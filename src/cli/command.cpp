@@ -213,7 +213,7 @@ void Runner::fill(const std::vector<std::string>& given, const std::vector<std::
     const Binding& b = function.inputs[i];
     auto source = sources.find(b.name);
     if (source != sources.end() && !source->second.starts_with("random:")) {
-      inputs.push_back(read_npy(source->second));
+      inputs.push_back(read_npy(source->second, b.dtype));
       continue;
     }
     std::vector<int64_t> dims;

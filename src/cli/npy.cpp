@@ -41,10 +41,10 @@ HostArray HostArray::empty(ingot_dtype dtype, std::vector<int64_t> dims) {
   return a;
 }
 
-HostArray read_npy(const std::string& path) {
+HostArray read_npy(const std::string& path, ingot_dtype wanted) {
   const auto file = read_file(path);
   const std::string_view all(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
-  auto bad = [&](const char* what, const char* remedy = "write it with numpy.save") {
+  auto bad = [&](const char* what, const std::string& remedy = "write it with numpy.save") {
     return Failure{10 + INGOT_FORMAT, path + " is not a .npy file that can be read: " + what + "\n  remedy: " + remedy};
   };
   if (all.size() < 12 || all.compare(0, 6, "\x93NUMPY") != 0) throw bad("it does not start as one");
@@ -63,6 +63,9 @@ HostArray read_npy(const std::string& path) {
     if (code.size() == 3 && code.substr(1) == k.code + 1) found = &k;
   }
   if (found != nullptr && found->size > 1 && code[0] == '>') throw bad("it is big-endian", "write x.astype(x.dtype.newbyteorder(\"<\")) with numpy.save");
+  // uint16 is also what numpy has for the bits of a bfloat16.
+  if (code == "<u4" || code == "<u8" || (code == "<u2" && wanted == INGOT_INT16))
+    throw bad("its integers are unsigned", "write x.view(\"i" + code.substr(2) + "\") with numpy.save: plans hold the bits as signed integers");
   if (found == nullptr) throw bad("its dtype is not supported");
   std::vector<int64_t> dims;
   size_t p = header.find('(', shape), close = header.find(')', shape);

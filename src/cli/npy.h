@@ -19,8 +19,8 @@ struct HostArray {
 
 size_t dtype_size(ingot_dtype);
 const char* dtype_name(ingot_dtype);
-// Both throw Failure with the file's name.
-HostArray read_npy(const std::string& path);
+// Both throw Failure with the file's name. wanted: the type that the plan takes.
+HostArray read_npy(const std::string& path, ingot_dtype wanted);
 void write_npy(const std::string& path, const HostArray& array);  // atomic
 
 }  // namespace ingot::cli

@@ -90,6 +90,8 @@ Scalar converted(const Scalar& s, DType t) {
     case DType::i8: return int64_t{static_cast<int8_t>(v)};
     case DType::i16: return int64_t{static_cast<int16_t>(v)};
     case DType::i32: return int64_t{static_cast<int32_t>(v)};
+    case DType::u16: return int64_t{static_cast<uint16_t>(v)};
+    case DType::u32: return int64_t{static_cast<uint32_t>(v)};
     default: return v;
   }
 }
@@ -185,8 +187,14 @@ double rounded(double v, DType t) {
 
 }  // namespace
 
+Handle cast_node(const Handle& x, DType to) {
+  Graph& g = x.graph();
+  return Handle(&g, make_node(g, Op::cast, {x.id()}, {{"dtype", to}}).id(), x.weak());
+}
+
 Handle cast(Handle x, DType dtype) {
   if (x.dtype() == dtype) return x;
+  if (is_wide_unsigned(x.dtype())) return from_wide_unsigned(x, dtype);
   Graph& g = x.graph();
   const Node& producer = g.producer(x.id());
   if (producer.op == Op::literal && !is_complex(dtype)) {
@@ -197,13 +205,15 @@ Handle cast(Handle x, DType dtype) {
       return Handle(&g, literal(g, converted(value, dtype), dtype).id(), x.weak());
     }
   }
-  return Handle(&g, make_node(g, Op::cast, {x.id()}, {{"dtype", dtype}}).id(), x.weak());
+  return is_wide_unsigned(dtype) ? to_wide_unsigned(x, dtype) : cast_node(x, dtype);
 }
 
 Handle bitcast(Handle x, DType dtype) {
   const DType from = x.dtype();
   if (is_complex(from) || is_complex(dtype) || size_of(from) != size_of(dtype)) fail(Code::internal, "the bits of {} as {}", name_of(from), name_of(dtype));
   if (from == dtype) return x;
+  if (is_wide_unsigned(from) && is_float(dtype)) return bitcast(cast(x, signed_type(from)), dtype);
+  if (is_wide_unsigned(dtype) && is_float(from)) return cast(bitcast(x, signed_type(dtype)), dtype);
   if (!is_float(from) && !is_float(dtype)) return cast(x, dtype);  // keeps the bits
   if (is_float(from) && is_float(dtype)) return bitcast(bitcast(x, DType::i16), dtype);  // the two half types
   Graph& g = x.graph();
@@ -212,7 +222,7 @@ Handle bitcast(Handle x, DType dtype) {
 
 namespace {
 
-// As torch converts a number: what is out of the dtype's range is an error, but for negative numbers as uint8, which wrap.
+// As torch converts a number: what is out of the dtype's range is an error, but for negative numbers as unsigned ones, which wrap.
 void require_fits(const Scalar& s, DType t) {
   if (s.is_bool() || is_bool(t)) return;
   const double v = s.to_double();
@@ -223,6 +233,8 @@ void require_fits(const Scalar& s, DType t) {
     case DType::i8: fits = within(-128, 127); break;
     case DType::i16: fits = within(-32768, 32767); break;
     case DType::i32: fits = within(-2147483648.0, 2147483647); break;
+    case DType::u16: fits = within(-65535, 65535); break;
+    case DType::u32: fits = within(-4294967295.0, 4294967295.0); break;
     case DType::i64: fits = within(-9223372036854775808.0, 9223372036854775807.0); break;
     default: break;
   }
@@ -358,6 +370,10 @@ std::pair<Handle, Handle> sort(Handle x, Axis axis, bool descending, bool stable
     x.axis(axis);
     auto [values, indices] = sort(unsqueeze(x, 0), 0, descending, stable);
     return {squeeze(values, 0), squeeze(indices, 0)};
+  }
+  if (is_wide_unsigned(x.dtype())) {
+    auto [values, indices] = sort(in_order_of_signed(x), axis, descending, stable);
+    return {of_order_of_signed(values, x.dtype()), indices};
   }
   return make_node2(x.graph(), Op::sort, {x.id()}, {{"axis", x.axis(axis)}, {"descending", descending}, {"stable", stable}});
 }

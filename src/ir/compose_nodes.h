@@ -13,5 +13,13 @@ void require(Graph&, const Dim& left, Check::Kind, const Dim& right, const char*
 Dims require_broadcast(Graph&, const std::vector<Dims>& shapes);
 // The number as the dtype holds it: integers wrap, as a cast does.
 Scalar converted(const Scalar&, DType);
+// The node, of types that have one.
+Handle cast_node(const Handle&, DType);
+
+// uint16, uint32 and uint64: conversions from and to other types, and a signed integer for each of the same order.
+Handle from_wide_unsigned(const Handle&, DType to);
+Handle to_wide_unsigned(const Handle&, DType to);
+Handle in_order_of_signed(const Handle&);
+Handle of_order_of_signed(const Handle&, DType unsigned_type);
 
 }  // namespace ingot::ir

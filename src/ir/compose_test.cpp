@@ -154,6 +154,25 @@ TEST_F(Sizes, ViewsCompose) {
   EXPECT_EQ(part.axes[0].terms[0].coefficient, 10);
 }
 
+// What is the same on the bits of signed integers is a node, conversions and orders are made of signed ones, and the rest is refused.
+TEST(Compose, WideUnsignedIntegersAreBits) {
+  for (DType t : {DType::u16, DType::u32, DType::u64}) {
+    Graph g;
+    Handle x = input(g, {4}, t);
+    EXPECT_EQ((x * 3).dtype(), t);
+    EXPECT_EQ((x & x).dtype(), t);
+    EXPECT_EQ(equal(x, 65535).dtype(), DType::b8);
+    EXPECT_EQ(sort(x, 0, false, false).first.dtype(), t);
+    EXPECT_EQ((x + 0.5).dtype(), DType::f32);
+    EXPECT_EQ(sum(x, {0}, drop).dtype(), DType::i64);
+    EXPECT_THROW(x + 1, Error);
+    EXPECT_THROW(x < 3, Error);
+    EXPECT_THROW(reduce("max", x, {0}, drop), Error);
+    EXPECT_THROW(x * input(g, {4}, DType::i64), Error);
+    EXPECT_THROW(verify(g, Level::canonical), Error);
+  }
+}
+
 TEST_F(Sizes, PrimitivesRefuseOtherTypes) {
   Handle i = input(g, {2}, DType::i64), f = input(g, {2});
   EXPECT_THROW(infer(g, Op::exp, {i.id()}, {}), Error);

@@ -61,8 +61,13 @@ constexpr bool is_complex(DType t) { return t == DType::c32 || t == DType::c64 |
 constexpr DType part_type(DType t) { return t == DType::c128 ? DType::f64 : t == DType::c32 ? DType::f16 : DType::f32; }
 constexpr DType complex_type(DType t) { return t == DType::f64 ? DType::c128 : t == DType::f16 ? DType::c32 : DType::c64; }
 constexpr bool is_bool(DType t) { return t == DType::b8; }
+constexpr bool is_wide_unsigned(DType t) { return t == DType::u16 || t == DType::u32 || t == DType::u64; }
+// The signed integer that holds the bits of a wide unsigned one; other types are themselves.
+constexpr DType signed_type(DType t) { return t == DType::u16 ? DType::i16 : t == DType::u32 ? DType::i32 : t == DType::u64 ? DType::i64 : t; }
+// Types of canonical graphs, kernels and plans. A captured graph also has complex numbers, which become pairs, and wide unsigned integers, which become signed ones.
+constexpr bool is_canonical(DType t) { return !is_complex(t) && !is_wide_unsigned(t); }
 // Integers without bool.
-constexpr bool is_integer(DType t) { return t >= DType::u8 && t <= DType::i64; }
+constexpr bool is_integer(DType t) { return (t >= DType::u8 && t <= DType::i64) || is_wide_unsigned(t); }
 // True if one is a float and the other the signed integer of its size: between these Op::bitcast goes.
 constexpr bool has_bits_of(DType a, DType b) { return size_of(a) == size_of(b) && ((is_float(a) && is_integer(b)) || (is_integer(a) && is_float(b))); }
 // The type arithmetic on `t` is carried out in: half types widen to f32, the rest are themselves.

@@ -13,6 +13,9 @@ class Infer {
 
   std::vector<Type> run() {
     if (is_map(op_)) return {map()};
+    for (ValueId v : in_) {
+      if (is_wide_unsigned(g_.type(v).dtype) && !takes_wide_unsigned(op_)) bad("has no meaning on {}", name_of(g_.type(v).dtype));
+    }
     switch (op_) {
       case Op::literal: return {literal()};
       case Op::size: return {size()};

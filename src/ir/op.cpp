@@ -51,7 +51,23 @@ bool is_map(Op op) { return info(op).arity > 0; }
 int arity_of(Op op) { return info(op).arity; }
 ResultType result_of(Op op) { return info(op).result; }
 Operands operands_of(Op op) { return info(op).operands; }
+bool takes_wide_unsigned(Op op) {
+  switch (op) {
+    case Op::select:
+    case Op::eq:
+    case Op::ne:
+    case Op::mul:
+    case Op::bit_and:
+    case Op::bit_or:
+    case Op::bit_xor:
+    case Op::cast:
+    case Op::branch:
+    case Op::loop: return true;
+    default: return moves(op);
+  }
+}
 bool takes(Op op, DType t) {
+  if (is_wide_unsigned(t)) return takes_wide_unsigned(op);
   switch (operands_of(op)) {
     case Operands::any: return true;
     case Operands::real: return !is_complex(t);

@@ -37,6 +37,7 @@ int arity_of(Op);       // of a map; -1 for the rest
 ResultType result_of(Op);
 Operands operands_of(Op);
 bool takes(Op, DType);  // a map: operands of this type; select: what it selects
+bool takes_wide_unsigned(Op);  // the same on the bits of a signed integer
 Cost cost_of(Op);       // of one element
 bool is_leaf(Op);       // an input or a weight
 bool is_generated(Op);  // from sizes and attributes alone

@@ -16,6 +16,7 @@ DType promote(DType a, DType b) {
   if (a == b) return a;
   if (category(a) != category(b)) return category(a) > category(b) ? a : b;
   if (is_integer(a)) {
+    if (is_wide_unsigned(a) || is_wide_unsigned(b)) fail(Code::unsupported, "torch has no common type of {} and {}", torch_name_of(a), torch_name_of(b));
     // u8 and a signed type of its width meet in the next wider signed one.
     if (a == DType::u8 || b == DType::u8) {
       DType other = a == DType::u8 ? b : a;

@@ -87,6 +87,7 @@ class Verifier {
   }
 
   void type(const Type& t) {
+    if (level_ == Level::canonical && !is_canonical(t.dtype)) bad("its result is {}", name_of(t.dtype));
     for (size_t i = 0; i < t.dims.size(); ++i) {
       if (known_less(t.dims[i], 0, g_.symbols) == Truth::yes) bad("axis {} of its result has the size {}", i, t.dims[i].text(g_.symbols));
     }

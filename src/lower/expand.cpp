@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "ir/symbols.h"
 #include "lower/external.h"
+#include "lower/hold_as_signed.h"
 #include "lower/lower.h"
 #include "lower/versions.h"
 #include "ops/complex.h"
@@ -472,6 +473,7 @@ Graph expand_operators(const Graph& captured) {
       if (reason != nullptr) throw Error(Code::unsupported, std::get<std::string>(reason->value)).fix("leave this part to PyTorch");
     }
     out.remove_unused();
+    hold_as_signed(out);
     return out;
   }
   // One line for an operator and reason, with the first places where it stands.

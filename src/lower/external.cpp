@@ -40,12 +40,12 @@ std::vector<ir::Handle> expand_external(ir::Graph& to, const ir::Graph& captured
   ir::List dtypes, dims;
   for (ir::ValueId v : call.out) {
     const ir::Type& t = captured.type(v);
-    if (is_complex(t.dtype)) fail(Code::unsupported, "kernels take no complex numbers");
+    if (!is_canonical(t.dtype)) fail(Code::unsupported, "kernels take no {}", torch_name_of(t.dtype));
     dtypes.push_back(t.dtype);
     dims.push_back(ir::to_attribute(t.dims));
   }
   for (ir::ValueId v : operands) {
-    if (is_complex(to.type(v).dtype)) fail(Code::unsupported, "kernels take no complex numbers");
+    if (!is_canonical(to.type(v).dtype)) fail(Code::unsupported, "kernels take no {}", torch_name_of(to.type(v).dtype));
   }
   made.set("dtypes", std::move(dtypes));
   made.set("dims", std::move(dims));

@@ -1,4 +1,6 @@
 // Comparisons, tests and choices.
+#include <cmath>
+
 #include "base/error.h"
 #include "ops/binding.h"
 
@@ -8,7 +10,9 @@ using namespace ir;
 
 namespace {
 
-Value test(Op op, const Value& x) { return is_float(x.dtype()) ? ir::map(op, {x}) : full(x.graph(), x.dims(), false, DType::b8); }
+Value never(const Value& x) { return full(x.graph(), x.dims(), false, DType::b8); }
+
+Value test(Op op, const Value& x) { return is_float(x.dtype()) ? ir::map(op, {x}) : never(x); }
 
 Value chosen(const Value& condition, const Operand& a, const Operand& b) {
   if (!is_bool(condition.dtype()) && condition.dtype() != DType::u8) fail(Code::unsupported, "where: the condition is {}, not bool", name_of(condition.dtype()));
@@ -29,9 +33,9 @@ const Definition comparison_rows[] = {
     {"isnan(Tensor self)", [](Value x) { return test(Op::is_nan, x); }},
     {"isinf(Tensor self)", [](Value x) { return test(Op::is_inf, x); }},
     {"isfinite(Tensor self)", [](Value x) { return logical_not(test(Op::is_nan, x) | test(Op::is_inf, x)); }},
-    {"isposinf(Tensor self)", [](Value x) { return test(Op::is_inf, x) & (x > 0); }},
-    {"isneginf(Tensor self)", [](Value x) { return test(Op::is_inf, x) & (x < 0); }},
-    {"signbit(Tensor self)", [](Value x) { return is_bool(x.dtype()) ? full(x.graph(), x.dims(), false, DType::b8) : ir::map(Op::signbit, {x}); }},
+    {"isposinf(Tensor self)", [](Value x) { return is_float(x.dtype()) ? equal(x, INFINITY) : never(x); }},
+    {"isneginf(Tensor self)", [](Value x) { return is_float(x.dtype()) ? equal(x, -INFINITY) : never(x); }},
+    {"signbit(Tensor self)", [](Value x) { return is_bool(x.dtype()) || is_wide_unsigned(x.dtype()) ? never(x) : ir::map(Op::signbit, {x}); }},
     {"where.self(Tensor condition, Tensor self, Tensor other)", Types::each, [](Value c, Operand a, Operand b) { return chosen(c, a, b); }},
     {"where.ScalarSelf(Tensor condition, Scalar self, Tensor other)", Types::each, [](Value c, Operand a, Operand b) { return chosen(c, a, b); }},
     {"where.ScalarOther(Tensor condition, Tensor self, Scalar other)", Types::each, [](Value c, Operand a, Operand b) { return chosen(c, a, b); }},

@@ -217,6 +217,8 @@ TEST(Plan, WhatCannotBeRunIsRefused) {
       {"the order of a binding is no permutation", [](Plan& p) { p.functions[0].bindings[0].order = {1, 1}; }},
       {"the order of a binding is no permutation", [](Plan& p) { p.functions[0].bindings[0].order = {2, 1}; }},
       {"the order of a binding is no permutation", [](Plan& p) { p.functions[0].bindings[2].order = {1, 0}; }},
+      {"the plan names an unknown dtype (10)", [](Plan& p) { p.functions[0].bindings[0].dtype = DType::c64; }},
+      {"the plan names an unknown dtype (13)", [](Plan& p) { p.functions[0].bindings[0].dtype = DType::u16; }},
       {"size B has an impossible range", [](Plan& p) { p.functions[0].symbols[0].opt = 65; }},
       {"a buffer names what does not exist", [](Plan& p) { p.functions[0].programs[0].buffers[1].index = 4; }},
       {"a buffer names what does not exist", [](Plan& p) { p.functions[0].programs[0].buffers[3].index = 1; }},

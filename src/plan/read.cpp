@@ -21,7 +21,7 @@ namespace {
 constexpr const char* repair = "give a plan that `ingot compile` or ingot.save wrote; copy or compile a damaged one again";
 
 DType dtype(uint8_t v) {
-  if (v >= ir::dtype_count) fail(Code::format, "the plan names an unknown dtype ({})", v);
+  if (v >= ir::dtype_count || !is_canonical(static_cast<ir::DType>(v))) fail(Code::format, "the plan names an unknown dtype ({})", v);
   return static_cast<DType>(v);
 }
 

@@ -30,7 +30,10 @@ const char* file_name_of(ir::DType dtype) {
     case ir::DType::f64: return "F64";
     case ir::DType::c32:
     case ir::DType::c64:
-    case ir::DType::c128: break;
+    case ir::DType::c128:
+    case ir::DType::u16:
+    case ir::DType::u32:
+    case ir::DType::u64: break;
   }
   fail(Code::internal, "a state of type {}", static_cast<int>(dtype));
 }

@@ -1,4 +1,4 @@
-"""Tensors of types that engines lack (complex, float8, unsigned integers, quantised): operators that read them run in torch, the rest of the model in engines."""
+"""Tensors of types that engines lack (float8, quantised) or hold otherwise (complex): operators that only torch has run in torch, the rest of the model in engines."""
 
 import sys
 from pathlib import Path
@@ -149,7 +149,7 @@ def test_a_complex_weight():
         check(ComplexWeight, [torch.randn(4, 8)], "", 1)
 
 
-@pytest.mark.parametrize("dtype", ["complex32", "complex128", "float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("dtype", ["complex32", "complex128", "float8_e4m3fn", "float8_e5m2"])
 def test_other_types(dtype):
     kind = getattr(torch, dtype)
     x = torch.arange(1, 25).reshape(3, 8).float().to(kind)
@@ -190,7 +190,7 @@ def test_saved(tmp_path):
 
 
 def test_a_file(tmp_path):
-    for model, inputs in ((Held(torch.float8_e5m2), [torch.randn(3, 8)]), (Cast(), [torch.ones(3, 8).to(torch.uint16)])):
+    for model, inputs in ((Held(torch.float8_e5m2), [torch.randn(3, 8)]), (Cast(), [torch.ones(3, 8).to(torch.float8_e4m3fn)])):
         torch.export.save(torch.export.export(model.eval(), tuple(inputs)), tmp_path / "m.pt2")
         with torch.no_grad():
             compiled, eager = ingot.compile(str(tmp_path / "m.pt2"), min_block_size=1), model(*inputs)

@@ -62,7 +62,10 @@ void with_element(ir::DType t, F f) {
     case DType::f64: return f(PlainElement<double>());
     case DType::c32:
     case DType::c64:
-    case DType::c128: fail(Code::format, "a step works on complex elements");
+    case DType::c128:
+    case DType::u16:
+    case DType::u32:
+    case DType::u64: fail(Code::format, "a step works on {} elements", torch_name_of(t));
   }
 }
 

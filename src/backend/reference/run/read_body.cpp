@@ -12,7 +12,7 @@ namespace {
 
 [[noreturn]] void refuse(const char* what) { fail(Code::format, "the body of a step {}", what); }
 
-bool known(DType t) { return static_cast<int>(t) < ir::dtype_count && !is_complex(t); }
+bool known(DType t) { return static_cast<int>(t) < ir::dtype_count && is_canonical(t); }
 
 class Checker {
  public:

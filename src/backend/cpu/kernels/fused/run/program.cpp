@@ -38,7 +38,7 @@ class Reader {
 };
 
 DType dtype(uint8_t v) {
-  if (v >= ir::dtype_count) fail(Code::format, "fused code names an unknown dtype");
+  if (v >= ir::dtype_count || !is_canonical(static_cast<ir::DType>(v))) fail(Code::format, "fused code names an unknown dtype");
   return static_cast<DType>(v);
 }
 
