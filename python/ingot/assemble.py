@@ -146,7 +146,7 @@ def _is_one_call(f: Functional) -> bool:
 
 
 def _carriers(f: Functional) -> list[Node]:
-    """The tensors from which torch reads the sizes among the results that come from data."""
+    """The tensors from which torch reads the sizes that come from data among the results, and in views of results."""
     def symbols(value):
         return value.node.expr.free_symbols if isinstance(value, (torch.SymInt, torch.SymBool, torch.SymFloat)) else set()
 
@@ -154,7 +154,8 @@ def _carriers(f: Functional) -> list[Node]:
         value = node.meta.get("val")
         return set().union(*map(symbols, value.shape)) if isinstance(value, torch.Tensor) else set()
 
-    missing = set().union(*(symbols(r.meta.get("val")) for r in f.results if isinstance(r, Node))) - set().union(*map(axes, [*(s.node for s in f.inputs), *f.wanted]))
+    read = [r for r in f.results if isinstance(r, Node)] + [n for view in f.views.values() for node in view.chain for n in node.all_input_nodes]
+    missing = set().union(*(symbols(n.meta.get("val")) for n in read)) - set().union(*map(axes, [*(s.node for s in f.inputs), *f.wanted]))
     found = []
     for node in f.module.graph.nodes if missing else ():
         if node.op != "call_function" or not missing & (axes(node) | symbols(node.meta.get("val"))):

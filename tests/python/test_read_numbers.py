@@ -84,3 +84,19 @@ def test_just_in_time(name):
         compiled = torch.compile(model, backend=backend)
         close(compiled(x), model(x))
     assert [r.in_torch for r in reports] == [in_torch], "\n".join(map(str, reports))
+
+
+class ViewsBySizesFromData(torch.nn.Module):
+    def forward(self, x, a):
+        y = x * 2
+        return y, y[a[0].item() :], y[:, : a.max().item()], torch.arange(10)[: a[1].item()], *torch.tensor_split(x + 1, a)
+
+
+@pytest.mark.parametrize("compiled", [lambda m, args: ingot.compile(m, inputs=args), lambda m, args: torch.compile(m, backend="ingot")], ids=["ahead of time", "torch.compile"])
+def test_views_of_results_by_sizes_from_data(compiled):
+    model, x = ViewsBySizesFromData(), torch.randn(8, 8)
+    made = compiled(model, (x, torch.tensor([2, 5])))
+    for numbers in ([2, 5], [1, 7], [0, 3]):
+        args = (x, torch.tensor(numbers))
+        for mine, theirs in zip(made(*args), model(*args), strict=True):
+            assert torch.equal(mine, theirs) and mine.stride() == theirs.stride()
