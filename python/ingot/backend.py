@@ -11,7 +11,7 @@ from torch._functorch.aot_autograd import aot_export_module
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-from . import autocast, both_sides, composites, devices, effects, grad_modes, hidden_views, identities, numbers, overlap, own_traces, passes as passes_, recurrent_layers, region_writes
+from . import autocast, both_sides, composites, devices, effects, grad_modes, hidden_views, identities, numbers, overlap, own_traces, passes as passes_, random_numbers, recurrent_layers, region_writes
 from .assemble import assemble, in_torch
 from .errors import UnsupportedError
 from .functional import NotFunctional, _first_line, from_aot, lays, same_sizes
@@ -45,15 +45,21 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
     fakes = [node.meta.get("example_value", value) for node, value in zip(placeholders, example_inputs)]
     options = devices.written(options or {})
     fixed = numbers.of(module, examples)
-    names = [_name(node) for node in placeholders]
+    names, weights = [_name(node) for node in placeholders], [_is_weight(node, example) for node, example in zip(placeholders, examples)]
+    state = ()
     try:
         _refuse_changed_shapes(names, examples, fakes)
         with _one_fake_mode(fakes):
-            functional, signature = _functionalised(_after(passes, numbers.settled(module, fixed), fakes), fakes)
+            written = _after(passes, numbers.settled(module, fixed), fakes)
+            functional, signature = _functionalised(written, fakes)
+            if options.get("fallback") == "error" and random_numbers.remain(functional) and (own := _with_own_numbers(written, fakes)) is not None:
+                written, fake, *state = own
+                fakes, names, weights = [*fakes, fake], [*names, random_numbers.STATE], [*weights, True]
+                functional, signature = _functionalised(written, fakes)
         # A graph without writes keeps its layouts when torch makes it functional, and strides.py corrects them there; Dynamo's own graph has views that it does not correct.
         writes = any(map(overlap.may_write, module.graph.nodes)) or region_writes.may_be(module)
         before = lays(next(n for n in module.graph.nodes if n.op == "output").args[0], placeholders) if writes else None
-        f = from_aot(functional, signature, examples, names, lambda i: _is_weight(placeholders[i], examples[i]), before)
+        f = from_aot(functional, signature, [*examples, *state], names, weights.__getitem__, before)
     except NotFunctional as problem:
         report = in_torch(module.graph, problem.message, options)
 
@@ -62,8 +68,11 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
                 return module(*args)
 
         return _told(with_requirements(call, module.graph, examples), None, report)
-    compiled = _Compiled(f, options, examples)
-    call = numbers.guarded(compiled.straight() if compiled.is_straight() else compiled, module, fixed)
+    compiled = _Compiled(f, options, [*examples, *state])
+    call = compiled.straight() if compiled.is_straight() else compiled
+    if state:
+        call = lambda *args: compiled(*args, *state)  # noqa: E731
+    call = numbers.guarded(call, module, fixed)
     call = with_requirements(call, module.graph, examples)
     return call if call is compiled else _told(call, compiled.engine, compiled.report)
 
@@ -79,6 +88,19 @@ def _after(passes, module, fakes):
     for function in passes:
         module = passes_.checked(function, module)
     return module
+
+
+def _with_own_numbers(module, fakes):
+    """A graph with random numbers of its own: the graph, and the state of its numbers, which is its last input, as a fake tensor and as it is. None if it draws none that engines make."""
+    try:
+        written = overlap.as_aten(module, fakes)
+        if not random_numbers.draws(written):
+            return None
+        state = random_numbers.own_as_input(written)
+        fake = torch._guards.detect_fake_mode(fakes).from_tensor(state)
+        return overlap.as_aten(written, [*fakes, fake]), fake, state
+    except Exception as problem:  # of many kinds
+        raise NotFunctional(f"torch cannot trace its random numbers: {_first_line(problem)}") from problem
 
 
 def _told(call, engine, report):

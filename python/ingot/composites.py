@@ -17,7 +17,7 @@ from torch.export.exported_program import _override_composite_implicit_decomp, d
 from torch.fx.experimental import proxy_tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import _library, autocast, external, flexible_attention, shapes_of_torch
+from . import _library, autocast, external, flexible_attention, recurrent_casts, shapes_of_torch
 
 _aten = torch.ops.aten
 
@@ -53,19 +53,19 @@ def whole(casts=False):
     because autocast casts the operands of its parts."""
     shapes_of_torch.correct()
     kept = {op: _stay for op in (*_with_row(), *filter(_is_cia_op, external.operators())) if not casts or _is_cast(op)}
-    with _override_composite_implicit_decomp(kept | _STATEFUL), flexible_attention.written_out():
+    with _override_composite_implicit_decomp(kept | _STATEFUL), recurrent_layers_whole() if casts else contextlib.nullcontext(), flexible_attention.written_out():
         yield
 
 
 @contextlib.contextmanager
 def recurrent_layers_whole():
-    """While Dynamo traces: recurrent layers have their shapes by a rule, for any number of steps. Under autocast they are run as torch's own code, whose parts autocast casts."""
+    """While torch traces: recurrent layers have their shapes by a rule, for any number of steps, and under autocast casts around them."""
     shapes_of_torch.correct()
-    own_code = {op: _get_decomp_for_cia(op) for op in shapes_of_torch.RECURRENT_LAYERS}
-    with _override_composite_implicit_decomp(dict.fromkeys(own_code, _stay)):
-        for op, own in own_code.items():
+    casts = {op: recurrent_casts.written_out(op) for op in recurrent_casts.LAYERS}
+    with _override_composite_implicit_decomp(dict.fromkeys(casts, _stay)):
+        for op, with_casts in casts.items():
             for key in filter(_is_autograd, op.py_kernels):
-                op.py_kernels[key] = functools.partial(_own_under_autocast, own, op.py_kernels[key])
+                op.py_kernels[key] = functools.partial(_first, with_casts, op.py_kernels[key])
             op._dispatch_cache.clear()
         yield
 
@@ -74,8 +74,9 @@ def _is_autograd(key) -> bool:
     return key.name.startswith("Autograd")
 
 
-def _own_under_autocast(own, otherwise, *args, **kwargs):
-    return (own if any(map(autocast.enabled, autocast.KEYS)) else otherwise)(*args, **kwargs)
+def _first(function, otherwise, *args):
+    made = function(*args)
+    return otherwise(*args) if made is NotImplemented else made
 
 
 def _is_cast(op) -> bool:
@@ -112,7 +113,7 @@ def traced(trace):
     """The result of a tracer that runs the composites' own code for the types of their results. Where one with a row asks about numbers (torch.cov), the tracer runs again and records it as
     it is. Recurrent layers are as well, because their own code fixes the number of steps."""
     shapes_of_torch.correct()
-    asking = dict.fromkeys(shapes_of_torch.RECURRENT_LAYERS, _stay)
+    asking = dict.fromkeys(recurrent_casts.LAYERS, _stay)
     while True:
         try:
             with _typed_without_numbers(asking), _override_composite_implicit_decomp(asking):
@@ -217,7 +218,7 @@ def _keeps_statistics(node) -> bool:
 
 def _with_casts(op, modes):
     """Torch's own decomposition of a composite, whose parts autocast casts where it is on: `modes` knows. Torch's tracers are behind autocast, and would decompose without it."""
-    decompose = _get_decomp_for_cia(op)
+    decompose = recurrent_casts.written_out(op) if op in recurrent_casts.LAYERS else _get_decomp_for_cia(op)
 
     def run(*args, **kwargs):
         with modes.included():

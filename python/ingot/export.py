@@ -17,6 +17,7 @@ from torch._subclasses import fake_tensor
 from torch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
 from torch.fx.experimental import _config
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils.rnn import PackedSequence
 
 from . import composites
 from .attributes import AttributeWatch, WritesUndone
@@ -163,6 +164,12 @@ def _refusal(problem):
     if isinstance(problem, torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode):
         remedy = f"write it with tensor operations such as torch.where, or {WITH_PYTHON}, which leaves this line to Python"
         return UnsupportedError("the model's code branches on a value that is known only when it runs", _user_line(problem, inner=True), remedy)
+    if _in_packed_sequence(problem):
+        return UnsupportedError(
+            "the model packs sequences: how many of them each step has comes from their lengths, which are known only when it runs",
+            _user_line(problem, inner=True),
+            f"give the recurrent layer the padded sequences instead of torch.nn.utils.rnn.pack_padded_sequence, or {WITH_PYTHON}, which leaves the layer to torch",
+        )
     reason = _reason(problem)
     if "found two different devices" in reason:
         return InputError(f"tensors on two devices meet in the model: {reason}", line, "move the model and all of its inputs to one device")
@@ -208,6 +215,15 @@ def _innermost(problem) -> str | None:
     """The part of torch that raised it: a folder or file in torch's own folder."""
     own, innermost = os.path.dirname(torch.__file__) + os.sep, traceback.extract_tb(problem.__traceback__)[-1].filename
     return innermost.removeprefix(own).split(os.sep)[0] if innermost.startswith(own) else None
+
+
+def _in_packed_sequence(problem) -> bool:
+    """Whether torch raised it where it packs sequences, or where a recurrent layer has them."""
+    frames = [(frame.f_code.co_filename, frame) for frame, _ in traceback.walk_tb(problem.__traceback__)]
+    return any(file == _PACKING or file == _RECURRENT and isinstance(frame.f_locals.get("orig_input"), PackedSequence) for file, frame in frames)
+
+
+_PACKING, _RECURRENT = torch.nn.utils.rnn.__file__, torch.nn.modules.rnn.__file__
 
 
 def _user_line(problem, inner=False):

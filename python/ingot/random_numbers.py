@@ -1,13 +1,15 @@
 """Random numbers that an engine makes itself: a pass over an exported graph, for programs in which nothing may stay in torch.
 
 Beside torch, random operators stay torch's: their numbers are those of eager, by torch.manual_seed. An engine by itself has no generator of torch's. There a number is Philox of (key, position in
-its tensor, number of the call), in integer operators that engines have. The key and the number of calls are a buffer of the program, `ingot_random`, which counts each run. The key is drawn from
-torch's generator when the program is compiled.
+its tensor, number of the call), in integer operators that engines have. The key and the number of calls are a buffer of the program, `ingot_random`, which counts each run, and each turn of a loop that
+draws. The key is drawn from torch's generator when the program is compiled.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
+import itertools
 import math
 import operator
 
@@ -31,25 +33,86 @@ def philox(key: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> tuple[to
 
 def own(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """A pass of `ingot.compile(passes=)`: random operators become arithmetic on the buffer `ingot_random`."""
-    graph = gm.graph
-    nodes = [node for node in graph.nodes if _draws(node)]
-    gm.register_buffer(STATE, torch.stack([torch.randint(0, _WORD + 1, ()), torch.zeros((), dtype=torch.int64)]).to(nodes[0].meta["val"].device))
-    with graph.inserting_before(next(iter(graph.nodes))):
-        state = graph.get_attr(STATE)
-    for number, node in enumerate(nodes):
-        with graph.inserting_before(node):
-            arguments = {k: v for k, v in node.kwargs.items() if k not in _PLACEMENT}
-            made = graph.call_function(_MAKERS[node.target], (state, number, *node.args), arguments)
-        made.meta = {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")}
-        node.replace_all_uses_with(made)
-        graph.erase_node(node)
-    with graph.inserting_before(graph.output_node()):
-        graph.call_function(_counted, (state,))
-    gm.recompile()
+    gm.register_buffer(STATE, _first_state(gm))
+    with gm.graph.inserting_before(next(iter(gm.graph.nodes))):
+        _replace_all(gm, gm.graph.get_attr(STATE))
     return gm
 
 
-own.wanted_by = lambda program: any(map(_draws, program.graph.nodes))
+def own_as_input(gm: torch.fx.GraphModule) -> torch.Tensor:
+    """The same for a graph whose weights are its inputs: the buffer, which becomes the last one."""
+    state = _first_state(gm)
+    _replace_all(gm, _last_input(gm.graph))
+    return state
+
+
+def _first_state(gm) -> torch.Tensor:
+    return torch.stack([torch.randint(0, _WORD + 1, ()), torch.zeros((), dtype=torch.int64)]).to(next(filter(_draws, _nodes(gm))).meta["val"].device)
+
+
+def _last_input(graph):
+    last = [n for n in graph.nodes if n.op == "placeholder"][-1:]
+    with graph.inserting_after(*last) if last else graph.inserting_before(next(iter(graph.nodes))):
+        return graph.placeholder(STATE)
+
+
+def _replace_all(gm, state):
+    _replace(gm, state, itertools.count())
+    _count(gm, state)
+
+
+def draws(gm: torch.fx.GraphModule) -> bool:
+    return any(map(_draws, _nodes(gm)))
+
+
+def remain(gm: torch.fx.GraphModule) -> bool:
+    """Whether a graph of ATen's operators draws random numbers, of any kind."""
+    return any(isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags for node in _nodes(gm))
+
+
+own.wanted_by = lambda program: draws(program.graph_module)
+
+
+def _nodes(gm):
+    """Those of a graph and of its regions."""
+    return (node for module in gm.modules() if isinstance(module, torch.fx.GraphModule) for node in module.graph.nodes)
+
+
+def _replace(gm, state, numbers):
+    """numbers: of the operators, each its own."""
+    for node in list(gm.graph.nodes):
+        if _draws(node):
+            with gm.graph.inserting_before(node):
+                arguments = {k: v for k, v in node.kwargs.items() if k not in _PLACEMENT}
+                made = gm.graph.call_function(_MAKERS[node.target], (state, next(numbers), *node.args), arguments)
+            made.meta = {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")}
+            node.replace_all_uses_with(made)
+            gm.graph.erase_node(node)
+        elif isinstance(node.target, torch._ops.HigherOrderOperator):
+            _replace_in_regions(gm, node, state, numbers)
+    gm.recompile()
+
+
+def _replace_in_regions(gm, node, state, numbers):
+    """The regions of an operator get the state as their last input. A loop counts each turn."""
+    regions = {a.target: getattr(gm, a.target) for a in node.args if isinstance(a, torch.fx.Node) and a.op == "get_attr" and isinstance(getattr(gm, a.target), torch.fx.GraphModule)}
+    if not any(map(draws, regions.values())):
+        return
+    for name, region in regions.items():
+        region = torch.fx.GraphModule(region, copy.deepcopy(region.graph))
+        inside = _last_input(region.graph)
+        _replace(region, inside, numbers)
+        if node.target is torch.ops.higher_order.while_loop and name == node.args[1].target:
+            _count(region, inside)
+        setattr(gm, name, region)
+    *others, last = node.args
+    node.args = (*others, (*last, state)) if isinstance(last, (tuple, list)) else (*node.args, state)
+
+
+def _count(gm, state):
+    with gm.graph.inserting_before(gm.graph.output_node()):
+        gm.graph.call_function(_counted, (state,))
+    gm.recompile()
 
 
 def _draws(node) -> bool:
@@ -57,7 +120,7 @@ def _draws(node) -> bool:
 
 
 def _counted(state):
-    state.add_(torch.arange(2, device=state.device))  # one call more
+    state.add_(torch.arange(2, device=state.device))  # one call more, or one turn
 
 
 def _words(state, number, size):

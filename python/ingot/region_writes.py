@@ -1,6 +1,8 @@
-"""Writes in place inside regions of control flow: `torch.cond` and `while_loop` whose functions write a buffer or an input. torch has no functional form for them.
+"""Writes in place inside regions of control flow: `torch.cond` and `while_loop` whose functions write a buffer, an input or what a loop carries. torch has no functional form for them.
 
 A tensor that a region writes becomes one that it returns: each region works on a copy, and the last value is copied to its place behind the node. Engines make no copies of it.
+
+A turn of a loop that writes what the loop carries writes a copy. In eager the first turn has the caller's own tensor: where that is seen later, the loop also writes it, as a tensor that it does not carry.
 """
 
 from __future__ import annotations
@@ -23,16 +25,20 @@ def may_be(module: torch.fx.GraphModule) -> bool:
 
 
 def settle(module: torch.fx.GraphModule):
-    """Does so in a graph of ATen's operators. A loop that writes what it carries stays as it is, for torch."""
+    """Does so in a graph of ATen's operators."""
     for node in _controls(module):
         regions = {name: torch.fx.GraphModule(inner, copy.deepcopy(inner.graph)) for name, inner in _regions(module, node).items()}
-        for inner in regions.values():
+        for name, inner in regions.items():
             settle(inner)
-        operands = _operands(node)
-        written = sorted(set().union(*map(_written, regions.values())))
-        if written and min(written) >= _carried(node):
-            _refuse_shared(operands, written)
-            _return_them(module, node, regions, operands, written)
+            setattr(module, name, inner)
+        if written := _written_in(regions):
+            _refuse_shared(_operands(node), written)
+            if written[0] < _carried(node):
+                written = _copy_carried(node, regions, written)
+            if written:
+                _return_them(module, node, regions, _operands(node), written)
+            for inner in regions.values():
+                inner.recompile()
     module.graph.lint()
     module.recompile()
 
@@ -52,6 +58,10 @@ def _operands(node) -> list:
 
 def _placeholders(graph) -> list[Node]:
     return [n for n in graph.nodes if n.op == "placeholder"]
+
+
+def _written_in(regions) -> list[int]:
+    return sorted(set().union(*map(_written, regions.values())))
 
 
 def _written(inner) -> set[int]:
@@ -78,6 +88,62 @@ def _refuse_shared(operands, written):
         raise NotFunctional("a region of control flow writes a tensor that it also reads by another view")
 
 
+def _copy_carried(node, regions, written) -> list[int]:
+    """Turns write copies of what the loop carries, and the first one also what is still seen. Returns the inputs that are written then, none of which the loop carries."""
+    condition, body = (regions[a.target] for a in node.args[:2])
+    own, others = ([i for i in written if (i < _carried(node)) is carried] for carried in (True, False))
+    if _written(condition).intersection(own):
+        raise NotFunctional("the condition of a loop writes what the loop carries")
+    inputs, operands = _placeholders(body.graph), _operands(node)
+    copies = dict(zip(own, _copied(body.graph, [inputs[i] for i in own], inputs[-1])))
+    if not (seen := [i for i in own if _is_seen(operands[i], node)]):
+        return others
+    with node.graph.inserting_before(node):
+        begins = {i: _made(node.graph, _aten.clone.default, operands[i]) for i in seen}
+        is_first = _made(node.graph, _aten.full.default, [], True, dtype=torch.bool, device=value_of(operands[seen[0]]).device, like=operands[seen[0]])
+    carried = [begins.get(i, a) for i, a in enumerate(node.args[2])]
+    for inner in (condition, body):
+        inputs = _placeholders(inner.graph)
+        first = _input_behind(inputs[len(carried) - 1], is_first)
+        last = inputs[-1] if len(inputs) > len(carried) else first
+        given = {i: (last := _input_behind(last, operands[i])) for i in seen}
+    node.args = (*node.args[:2], (*carried, is_first), (*node.args[3], *(operands[i] for i in seen)))
+    node.meta["val"] = (*value_of(node), value_of(is_first))
+    output = body.graph.output_node()
+    with body.graph.inserting_before(output):
+        for i, own in given.items():
+            _made(body.graph, _aten.copy_.default, own, _made(body.graph, _aten.where.self, first, copies[i], own))
+        output.args = ((*output.args[0], _made(body.graph, _aten.zeros_like.default, first)),)
+    return [*(i + 1 for i in others), *range(len(operands) + 1, len(operands) + 1 + len(seen))]
+
+
+def _is_seen(operand, loop) -> bool:
+    """Whether somebody else has the memory of an operand: the caller of the graph, or a node behind the loop."""
+    memory, behind = of_memory(value_of(operand)), False
+    for node in loop.graph.nodes:
+        if node.op in ("placeholder", "get_attr") and of_memory(value_of(node)) == memory or behind and any(of_memory(value_of(a)) == memory for a in node.all_input_nodes):
+            return True
+        behind |= node is loop
+    return False
+
+
+def _input_behind(before, operand) -> Node:
+    """Another input of a region, behind one that it has."""
+    with before.graph.inserting_after(before):
+        made = before.graph.placeholder(operand.name)
+    made.target = made.name  # its own where the region has one of that name
+    made.meta = {**operand.meta, "val": value_of(operand)}
+    return made
+
+
+def _made(graph, target, *arguments, like=None, **keywords) -> Node:
+    """A call of an operator, with its value. like: the node whose line it gets, of the first argument if none is given."""
+    made, like = graph.call_function(target, arguments, keywords), like or arguments[0]
+    with value_of(like).fake_mode:
+        made.meta = {**like.meta, "val": target(*torch.fx.map_arg(arguments, value_of), **keywords)}
+    return made
+
+
 def _return_them(module, node, regions, operands, written):
     """The written operands become the last carried ones of a loop, and the last results."""
     loop, carried = node.target is torch.ops.higher_order.while_loop, _carried(node)
@@ -88,8 +154,6 @@ def _return_them(module, node, regions, operands, written):
             inputs[before].append(inputs[after])
         if not (loop and name == node.args[0].target):
             _return_copies(inner.graph, [inputs[i] for i in written], inputs[order[-1]])
-        inner.recompile()
-        setattr(module, name, inner)
     given = [operands[i] for i in order]
     node.args = (*node.args[:2], tuple(given[: carried + len(written)]), tuple(given[carried + len(written) :])) if loop else (*node.args[:3], tuple(given))
     node.kwargs = {name: value for name, value in node.kwargs.items() if name != "mutated_arg_indices"}
@@ -105,14 +169,17 @@ def _return_them(module, node, regions, operands, written):
 
 
 def _return_copies(graph, inputs, last):
-    """Each input's place is taken by a copy, which is returned too."""
-    output, copies = graph.output_node(), []
+    """The region works on copies of these inputs, and returns them too."""
+    output = graph.output_node()
+    output.args = ((*output.args[0], *_copied(graph, inputs, last)),)
+
+
+def _copied(graph, inputs, last) -> list[Node]:
+    """Copies that take the inputs' places, behind the last input."""
+    copies = []
     for node in inputs:
         with graph.inserting_after(last):
-            last = made = graph.call_function(_aten.clone.default, (node,))
-        made.meta = dict(node.meta)
-        with value_of(node).fake_mode:
-            made.meta["val"] = value_of(node).clone()
+            last = made = _made(graph, _aten.clone.default, node)
         node.replace_all_uses_with(made, delete_user_cb=lambda user, made=made: user is not made)
         copies.append(made)
-    output.args = ((*output.args[0], *copies),)
+    return copies

@@ -7,6 +7,8 @@ import functools
 import torch
 from torch._subclasses import fake_impls
 
+from . import recurrent_casts
+
 
 def define():
     """Rules for operators that have none: CTC loss, and what a GRU cell is on a GPU."""
@@ -36,7 +38,6 @@ def _recurrent_layers(mode, x, states, params, has_biases, layers, dropout, trai
         return (output.transpose(0, 1) if batch_first else output, *(state.new_empty(state.shape) for state in states))
 
 
-RECURRENT_LAYERS = tuple(getattr(torch.ops.aten, name).input for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"))
 _RULES = {"_ctc_loss": _ctc_loss, "_ctc_loss.Tensor": _ctc_loss, "_thnn_fused_gru_cell": _gru_cell}
 
 
@@ -51,5 +52,5 @@ def correct():
         table.pop(nll_loss, None)
     if nll_loss.py_kernels.pop(torch._C.DispatchKey.Meta, None) is not None:
         nll_loss._dispatch_cache.clear()
-    for layer in RECURRENT_LAYERS:
+    for layer in recurrent_casts.LAYERS:
         fake_impls.register_fast_op_impl(layer)(_recurrent_layers)

@@ -1,4 +1,4 @@
-// Window functions of signal processing, as tensors of numbers computed in float64.
+// Window functions of signal processing, and the frequencies of Fourier transforms, as tensors of numbers computed in float64.
 #include <cmath>
 
 #include "base/error.h"
@@ -42,6 +42,15 @@ Value kaiser(Graph& g, int64_t length, bool periodic, double beta, std::optional
   });
 }
 
+// The frequencies of a transform of n samples, d apart: 0, 1, .. and then, of all frequencies, the negative ones up to -1, over n * d.
+Value frequencies(Graph& g, int64_t n, double d, bool onesided, std::optional<DType> dtype) {
+  const DType t = dtype.value_or(DType::f32);
+  if (!is_float(t)) fail(Code::unsupported, "frequencies of {}", name_of(t));
+  if (n < 0) fail(Code::invalid_input, "frequencies of {} samples", n);
+  const Value i = iota(g, onesided ? n / 2 + 1 : n);
+  return cast(cast(onesided ? i : select(i < literal(g, (n + 1) / 2, DType::i64), i, i - n), DType::f64) * (1.0 / (static_cast<double>(n) * d)), t);
+}
+
 const Definition signal_rows[] = {
     {"bartlett_window(int window_length, *, ScalarType? dtype=None)", [](Graph& g, int64_t n, std::optional<DType> t) { return bartlett(g, n, true, t); }},
     {"bartlett_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None)",
@@ -49,6 +58,8 @@ const Definition signal_rows[] = {
     {"blackman_window(int window_length, *, ScalarType? dtype=None)", [](Graph& g, int64_t n, std::optional<DType> t) { return blackman(g, n, true, t); }},
     {"blackman_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None)",
      [](Graph& g, int64_t n, bool periodic, std::optional<DType> t) { return blackman(g, n, periodic, t); }},
+    {"fft_fftfreq(int n, float d=1.0, *, ScalarType? dtype=None)", [](Graph& g, int64_t n, double d, std::optional<DType> t) { return frequencies(g, n, d, false, t); }},
+    {"fft_rfftfreq(int n, float d=1.0, *, ScalarType? dtype=None)", [](Graph& g, int64_t n, double d, std::optional<DType> t) { return frequencies(g, n, d, true, t); }},
     {"hann_window(int window_length, *, ScalarType? dtype=None)", [](Graph& g, int64_t n, std::optional<DType> t) { return hamming(g, n, true, 0.5, 0.5, t); }},
     {"hann_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None)",
      [](Graph& g, int64_t n, bool periodic, std::optional<DType> t) { return hamming(g, n, periodic, 0.5, 0.5, t); }},

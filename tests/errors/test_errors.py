@@ -202,6 +202,31 @@ def test_a_size_inside_an_operator_that_comes_from_data():
     assert where == line("return torch.combinations") and 'torch.compile(model, backend="ingot")' in remedy
 
 
+class Packs(torch.nn.Module):
+    """As Tacotron2 of torchaudio does."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x, lengths):
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        y = self.layer(packed)[0]
+        return torch.nn.utils.rnn.pad_packed_sequence(y, batch_first=True)[0]
+
+
+@pytest.mark.parametrize("layer", [torch.nn.LSTM, torch.nn.GRU])
+def test_packed_sequences(layer):
+    model = Packs(layer(4, 5, batch_first=True)).eval()
+    text, where, remedy = told(ingot.UnsupportedError, lambda: ingot.compile(model, inputs=[torch.zeros(2, 3, 4), torch.tensor([3, 2])]))
+    assert text == "the model packs sequences: how many of them each step has comes from their lengths, which are known only when it runs"
+    assert where == line("y = self.layer(packed)[0]")
+    assert remedy == (
+        "give the recurrent layer the padded sequences instead of torch.nn.utils.rnn.pack_padded_sequence, or "
+        'compile just in time: torch.compile(model, backend="ingot"), which leaves the layer to torch'
+    )
+
+
 class Box:
     def __init__(self, tensor):
         self.tensor = tensor

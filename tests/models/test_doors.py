@@ -76,7 +76,6 @@ _OTHER_MASK = "transformers makes the mask of attention in another way while Dyn
 KNOWN = {
     **{(model, factor): _OTHER_MASK for model in ("t5", "vit-2-layers", "dinov2-2-layers", "wav2vec2") for factor in ("torch.compile", "grad", "inference_mode", "float16", "bfloat16")},
     **{(model, "torch.compile-dynamic"): "a loop takes an open number of steps" for model in ("lstm", "gru")},
-    ("lstm", "autocast"): "under Dynamo torch's composite takes oneDNN's layer in bfloat16, as eager does, and elsewhere parts of which autocast casts the products",
     **{(model, factor): _OTHER_PATH for model in ("transformer-encoder", "multihead-attention") for factor in ("torch.compile", "grad", "inference_mode", "autocast", "float16", "bfloat16")},
     **{("fnet", dtype): "torch has no Fourier transforms of halves on the CPU" for dtype in ("float16", "bfloat16")},
     ("embeddings", "torch.compile-dynamic"): "the offsets of nn.EmbeddingBag are computed with open sizes",

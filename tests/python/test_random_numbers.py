@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch._higher_order_ops.while_loop import while_loop
 
 import ingot
 from ingot import _library
@@ -19,8 +20,14 @@ class Draws(torch.nn.Module):
         return self.function(x)
 
 
+def both_ways(function, x, way, **options):
+    torch._dynamo.reset()
+    model = Draws(function).eval()
+    return ingot.compile(model, inputs=[x], **options) if way == "ahead of time" else torch.compile(model, backend="ingot", options=options)
+
+
 def engine(function, x, **options):
-    compiled = ingot.compile(Draws(function).eval(), inputs=[x], fallback="error", **options)
+    compiled = both_ways(function, x, "ahead of time", fallback="error", **options)
     assert compiled.report.whole
     return compiled
 
@@ -67,13 +74,15 @@ MOMENTS = {  # a function, the mean and the deviation of its numbers, their boun
 }
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("way", ["ahead of time", "torch.compile"])
 @pytest.mark.parametrize("name", MOMENTS)
 @pytest.mark.one_in(3)
-def test_numbers_of_an_engine(name):
+def test_numbers_of_an_engine(name, way):
     function, mean, deviation, low, high = MOMENTS[name]
     x = torch.ones(300, 401)
     torch.manual_seed(0)
-    compiled = engine(function, x)
+    compiled = both_ways(function, x, way, fallback="error")
     eager, made, again = function(x), compiled(x), compiled(x)
     assert (made.dtype, made.shape) == (eager.dtype, eager.shape)
     assert not torch.equal(made, again), "each run has numbers of its own"
@@ -134,6 +143,149 @@ def test_the_state_can_be_set():
     assert state.tolist() == [before[0].item(), 1]
     state.copy_(before)
     assert torch.equal(compiled(x), first)
+
+
+# ---- in branches and loops
+
+
+def zero():
+    return torch.zeros((), dtype=torch.int64)
+
+
+def rows(x):
+    """Each turn fills one row."""
+    return while_loop(lambda i, y: i < 300, lambda i, y: (i + 1, y.index_copy(0, i.reshape(1), torch.rand(1, 401))), (zero(), x * 0))[1]
+
+
+def branch(x):
+    return torch.cond(x.sum() > 0, lambda x: torch.rand_like(x), lambda x: torch.randn_like(x), (x,))
+
+
+def loop_in_a_branch_in_a_loop(x):
+    """A dropout in eval mode draws nothing."""
+
+    def inner(j, y):
+        return j + 1, torch.rand_like(y)
+
+    def turn(i, y):
+        y = torch.cond(i % 2 == 0, lambda y: while_loop(lambda j, y: j < 2, inner, (zero(), y))[1], lambda y: torch.bernoulli(y * 0 + 0.5), (y,))
+        return i + 1, torch.dropout(y, 0.5, False)
+
+    return while_loop(lambda i, y: i < 3, turn, (zero(), x))[1]
+
+
+def dropout(x):
+    """Two turns of it keep a quarter, four times as large."""
+    return while_loop(lambda i, y: i < 2, lambda i, y: (i + 1, torch.dropout(y, 0.5, True)), (zero(), x))[1]
+
+
+REGIONS = {"rows": (rows, 0.5, 12**-0.5), "branch": (branch, 0.5, 12**-0.5), "nested": (loop_in_a_branch_in_a_loop, 0.5, 12**-0.5), "dropout": (dropout, 1, 3**0.5)}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("way", ["ahead of time", "torch.compile"])
+@pytest.mark.parametrize("name", REGIONS)
+@pytest.mark.one_in(2)
+def test_numbers_of_regions(name, way):
+    function, mean, deviation = REGIONS[name]
+    x = torch.ones(300, 401)
+    torch.manual_seed(5)
+    compiled = both_ways(function, x, way, fallback="error")
+    runs = [compiled(x).double() for _ in range(2)]
+    n = x.numel()
+    for numbers in runs:
+        assert abs(numbers.mean() - mean) < 5 * deviation / math.sqrt(n) and abs(numbers.std() - deviation) < 0.02 * deviation
+        centred = (numbers.flatten() - mean) / deviation
+        for step in (1, 401, 802):  # neighbours, and what other turns drew
+            assert abs((centred[:-step] * centred[step:]).mean()) < 5 / math.sqrt(n)
+    assert abs(((runs[0] - mean) * (runs[1] - mean)).mean()) / deviation**2 < 5 / math.sqrt(n)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("way", ["ahead of time", "torch.compile"])
+@pytest.mark.parametrize("name", REGIONS)
+@pytest.mark.one_in(3)
+def test_beside_torch_regions_have_the_numbers_of_eager(name, way):
+    function, x = REGIONS[name][0], torch.ones(300, 401)
+    compiled = both_ways(function, x, way)
+    compiled(x)  # torch.compile traces in the first call, which draws
+    torch.manual_seed(3)
+    wanted = function(x)
+    torch.manual_seed(3)
+    assert torch.equal(compiled(x), wanted)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("way", ["ahead of time", "torch.compile"])
+def test_a_condition_that_draws(way):
+    """As many turns as heads come first: 4 on average."""
+    torch.manual_seed(8)
+    compiled = both_ways(lambda x: while_loop(lambda i: torch.rand(()) < 0.8, lambda i: (i + 1,), (zero(),))[0] + x, torch.zeros(()), way, fallback="error")
+    turns = torch.stack([compiled(torch.zeros(())) for _ in range(500)])
+    assert abs(turns.mean() - 4) < 5 * 20**0.5 / 500**0.5 and turns.min() == 0
+
+
+@torch.no_grad()
+def test_a_loop_goes_on_with_its_numbers_in_a_file(tmp_path):
+    """The state counts turns, too."""
+    x = torch.ones(300, 401)
+    compiled = engine(rows, x)
+    before = dict(compiled.named_buffers())[STATE].clone()
+    ingot.save(compiled, tmp_path / "rows.ingot")
+    loaded = ingot.load(tmp_path / "rows.ingot")
+    for _ in range(2):
+        assert torch.equal(loaded(x), compiled(x))
+    assert dict(compiled.named_buffers())[STATE].tolist() == [before[0], 2 * 301]
+
+
+@torch.no_grad()
+def test_in_a_region_of_autocast():
+    class Cast(torch.nn.Module):
+        def forward(self, x):
+            with torch.autocast("cpu", torch.bfloat16):
+                return torch.dropout(x @ x, 0.5, True)
+
+    x = torch.full((64, 64), 1 / 64)
+    torch.manual_seed(2)
+    made = ingot.compile(Cast(), inputs=[x], fallback="error")(x)
+    assert made.dtype == torch.bfloat16 and set(made.unique().tolist()) == {0.0, 0.03125} and 0.45 < (made == 0).float().mean() < 0.55
+
+
+# ---- under torch.compile
+
+
+@torch.no_grad()
+def test_torch_compile_has_numbers_of_its_own_where_nothing_may_stay_in_torch():
+    x, made = torch.ones(300, 401), []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        compiled = both_ways(lambda x: torch.nn.functional.dropout(x, 0.5) + torch.rand(x.shape), x, "torch.compile", fallback="error")
+        first, second = compiled(x), compiled(x)
+        assert not torch.equal(first, second)
+        made.append(first)
+    assert torch.equal(made[0], made[1]) and not torch.equal(made[0], made[2])
+    assert abs(made[0].mean() - 1.5) < 0.02 and abs(made[0].std() - (1 + 1 / 12) ** 0.5) < 0.02
+
+
+@torch.no_grad()
+def test_torch_compile_counts_weights_and_writes_beside():
+    class Noisy(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 4)
+            self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+        def forward(self, x):
+            self.calls += 1
+            return self.linear(x) + torch.rand_like(x) * 0
+
+    torch._dynamo.reset()
+    model, x = Noisy(), torch.randn(3, 4)
+    compiled = torch.compile(model, backend="ingot", options={"fallback": "error"})
+    for call in range(3):
+        torch.testing.assert_close(compiled(x), model.linear(x))
+        assert model.calls == call + 1
+        model.linear.weight.mul_(0.5)
 
 
 def test_without_python_the_error_says_what_to_do(tmp_path):

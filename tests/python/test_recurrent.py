@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 
 import ingot
-from ingot import recurrent_layers, shapes_of_torch
+from ingot import recurrent_casts, recurrent_layers
 
 LAYERS = {
     "lstm": (torch.nn.LSTM, {}),
@@ -172,6 +172,63 @@ def test_an_open_number_of_steps_in_half_types(kind, dtype):
                 assert_accurate(made, eager, want, depth=16 * 7)
 
 
+class InRegion(torch.nn.Module):
+    """The layer in a region of autocast inside a model, behind a product of half precision or not."""
+
+    def __init__(self, layer, dense):
+        super().__init__()
+        self.layer, self.dense = layer, torch.nn.Linear(12, 12) if dense else torch.nn.Identity()
+
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.layer(self.dense(x))
+
+
+@pytest.mark.parametrize("way", ["ahead of time", "torch.compile", "region", "behind a product"])
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.one_in(4)
+def test_an_open_number_of_steps_under_autocast(kind, way, tmp_path):
+    """One loop for all lengths, with eager's types."""
+    torch.manual_seed(11)
+    torch._dynamo.reset()
+    make, options = LAYERS[kind]
+    layer = make(12, 16, num_layers=2, bidirectional=True, **options).eval()
+    model = InRegion(layer, way == "behind a product") if way in ("region", "behind a product") else layer
+    wide = copy.deepcopy(model).double()
+    autocast = functools.partial(torch.autocast, "cpu", torch.bfloat16, enabled=model is layer)
+    with torch.no_grad(), autocast():
+        if way == "torch.compile":
+            assert in_torch_of(model, *((sequence(steps, 5, False),) for steps in (7, 3, 20)), dynamic=True) == [0]
+            runs = [torch.compile(model, backend="ingot", dynamic=True)]
+        else:
+            compiled = ingot.compile(model, inputs=[open_sequence(False)], fallback="error")
+            assert any(f.get("regions") for f in compiled.engine.inspect()["functions"])
+            ingot.save(compiled, tmp_path / "layer.ingot")
+            runs = [compiled, ingot.load(tmp_path / "layer.ingot")]
+        for steps, batch in ((7, 5), (3, 2), (20, 9)):
+            x = sequence(steps, batch, False)
+            eager = leaves(model(x))
+            with torch.autocast("cpu", enabled=False):
+                exact = leaves(wide.layer(wide.dense(x.double())) if model is not layer else wide(x.double()))
+            for run in runs:
+                for made, e, want in zip(leaves(run(x)), eager, exact, strict=True):
+                    assert made.dtype == e.dtype
+                    assert_accurate(made, e, want, depth=16 * max(steps, 7))
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_a_known_number_of_steps_under_autocast(kind):
+    torch.manual_seed(12)
+    make, options = LAYERS[kind]
+    layer, x = make(12, 16, **options).eval(), torch.randn(7, 5, 12)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        compiled = ingot.compile(layer, inputs=[x], fallback="error")
+        eager, made = leaves(layer(x)), leaves(compiled(x))
+    assert [t.dtype for t in made] == [t.dtype for t in eager]
+    for y, e, want in zip(made, eager, leaves(copy.deepcopy(layer).double()(x.double())), strict=True):
+        assert_accurate(y, e, want, depth=16 * 7)
+
+
 def test_models_of_open_length(tmp_path):
     """Layers between others, saved and loaded, and step by step."""
     torch.manual_seed(10)
@@ -317,7 +374,7 @@ def test_other_backends_get_what_they_got():
         graphs.append(graph)
         return graph
 
-    kernels = [dict(op.py_kernels) for op in shapes_of_torch.RECURRENT_LAYERS]
+    kernels = [dict(op.py_kernels) for op in recurrent_casts.LAYERS]
 
     class Breaks(torch.nn.Module):
         def __init__(self):
@@ -333,7 +390,7 @@ def test_other_backends_get_what_they_got():
     with pytest.raises(ValueError, match="not this one"):
         torch.compile(Breaks(), backend="ingot")(x)
     torch._dynamo.reset()
-    assert [dict(op.py_kernels) for op in shapes_of_torch.RECURRENT_LAYERS] == kernels and not recurrent_layers._traces
+    assert [dict(op.py_kernels) for op in recurrent_casts.LAYERS] == kernels and not recurrent_layers._traces
     with torch.no_grad():
         torch.compile(layer, backend=other)(x)
         assert not graphs and not torch._dynamo.config.allow_rnn

@@ -1,4 +1,4 @@
-"""Window functions of signal processing, ahead of time and under torch.compile, beside eager in float64."""
+"""Window functions of signal processing and frequencies of Fourier transforms, ahead of time and under torch.compile, beside eager in float64."""
 
 import sys
 from pathlib import Path
@@ -22,6 +22,10 @@ WINDOWS = {
     "hamming, symmetric": lambda n, t: torch.hamming_window(n, periodic=False, dtype=t),
     "hamming, alpha": lambda n, t: torch.hamming_window(n, True, 0.6, dtype=t),
     "hamming, alpha and beta": lambda n, t: torch.hamming_window(n, False, 0.6, 0.3, dtype=t),
+    "fftfreq": lambda n, t: torch.fft.fftfreq(n, dtype=t),
+    "fftfreq, distance": lambda n, t: torch.fft.fftfreq(n, 0.3, dtype=t),
+    "rfftfreq": lambda n, t: torch.fft.rfftfreq(2 * n - 1, dtype=t),
+    "rfftfreq, distance": lambda n, t: torch.fft.rfftfreq(2 * n - 2, 0.3, dtype=t),
     "kaiser": lambda n, t: torch.kaiser_window(n, dtype=t),
     "kaiser, symmetric": lambda n, t: torch.kaiser_window(n, False, dtype=t),
     "kaiser, beta": lambda n, t: torch.kaiser_window(n, True, 5.5, dtype=t),
@@ -42,7 +46,7 @@ class Windowed(torch.nn.Module):
 @pytest.mark.one_in(4)
 def test_window(name, way):
     torch.manual_seed(0)
-    for dtype, length in ((torch.float32, 400), (torch.float32, 7), (torch.float32, 1), (torch.float64, 64), (torch.bfloat16, 33)):
+    for dtype, length in ((torch.float32, 400), (torch.float32, 7), (torch.float32, 2), (torch.float32, 1), (torch.float64, 64), (torch.bfloat16, 33)):
         model, x = Windowed(WINDOWS[name], dtype), torch.randn(3, length, dtype=dtype)
         torch._dynamo.reset()
         with torch.no_grad():
