@@ -5,7 +5,7 @@
 #include <set>
 
 #include "compile/below_views.h"
-#include "compile/expand.h"
+#include "compile/passes/passes.h"
 #include "ir/compose.h"
 #include "ir/replace.h"
 
@@ -189,10 +189,10 @@ class ReductionSplitter {
 
 }  // namespace
 
-Graph split_reductions(Graph g, const Backend& backend) {
+void split_reductions(Graph& g, const Backend& backend) {
   const int64_t wanted = backend::compiler_for(backend.target).reduced_rows;
   // The parts depend on the number of rows, which may be the batch.
-  if (wanted == 1 || backend.settings.deterministic == backend::Deterministic::batch) return g;
+  if (wanted == 1 || backend.settings.deterministic == backend::Deterministic::batch) return;
   const std::vector<std::vector<NodeId>> users = g.users();
   ReductionSplitter splitter(g, users);
   replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) -> std::optional<ValueId> {
@@ -200,7 +200,6 @@ Graph split_reductions(Graph g, const Backend& backend) {
     if (!cut) return std::nullopt;
     return splitter.split(node, Handle(&to, in[0]), *cut);
   });
-  return g;
 }
 
 }  // namespace ingot::compile

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "compile/expand.h"
+#include "compile/passes/passes.h"
 #include "ir/compose.h"
 #include "ir/replace.h"
 
@@ -160,14 +160,13 @@ Handle gathered(const Node& node, const Handle& updates, const std::vector<Windo
 
 }  // namespace
 
-Graph gather_windows(Graph g, const Backend& backend) {
-  if (!backend::compiler_for(backend.target).gathers) return g;
+void scatter_to_gather(Graph& g, const Backend& backend) {
+  if (!backend::compiler_for(backend.target).gathers) return;
   replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) -> std::optional<ValueId> {
     const auto windows = windows_of(g, node);
     if (!windows) return std::nullopt;
     return gathered(node, Handle(&to, in[1]), *windows, g.type(node.out[0]).dims).id();
   });
-  return g;
 }
 
 }  // namespace ingot::compile
