@@ -106,7 +106,8 @@ def test_disable_leaves_passes_of_compile_out(archive, tmp_path):
     build(archive, INGOT_DUMP=str(tmp_path / "with"), arguments=int8)
     assert "i8[" in graphs(tmp_path / "with")[-1][1]
     done, plan = build(archive, INGOT_DUMP=str(tmp_path / "without"), INGOT_DISABLE="encode_weights", arguments=int8)
-    assert done.returncode == 0 and [name for name, _ in graphs(tmp_path / "without")][-1] == passes()[-2] and "i8[" not in graphs(tmp_path / "without")[-1][1]
+    assert done.returncode == 0 and [name for name, _ in graphs(tmp_path / "without")] == ["captured", "expand", *(p for p in passes() if p != "encode_weights")]
+    assert "i8[" not in graphs(tmp_path / "without")[-1][1]
     x, model = torch.randn(4, 8), torch.export.load(archive).module()
     assert torch.allclose(ingot.load(plan)(x), model(x), atol=1e-6)
 
