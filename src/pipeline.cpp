@@ -407,10 +407,9 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compi
     if (std::find(targets.begin(), targets.end(), t.target) != targets.end()) add(timed.known, t.timings);
   }
   check_disabled_passes();
-  Stages stages;
   plan::Plan made;
   try {
-    made = compile::compile(functions, options, {}, record, &timed, stages.of_compile(functions.size(), targets.size()));
+    made = compile::compile(functions, options, {}, record, &timed);
   } catch (Error& e) {
     e.message = fmt::format("the plan has no program for {}{}, and none could be compiled from its graph: {}", names, old.outdated ? " in this format" : "", e.message);
     throw;
