@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/own_file.h"
 #include "compile/compile.h"
+#include "compile/passes/passes.h"
 #include "lower/autocast.h"
 #include "lower/lower.h"
 #include "lower/outline.h"
@@ -23,19 +24,6 @@
 namespace ingot {
 
 namespace {
-
-void dump(std::string_view name, int number, const ir::Graph& g) {
-  const char* folder = std::getenv("INGOT_DUMP");
-  if (folder == nullptr || *folder == '\0') return;
-  std::string path = fmt::format("{}/{:02}_{}.txt", folder, number, name);
-  std::error_code ignored;  // writing the file reports it
-  std::filesystem::create_directories(folder, ignored);
-  try {
-    write_atomically(path, ir::print(g));
-  } catch (const Error& e) {
-    throw Error(Code::io, "INGOT_DUMP: " + e.message).fix("name a folder that can be written, or unset INGOT_DUMP");
-  }
-}
 
 // The level of INGOT_LOG: 0 for none, 1 for "info", 2 for "debug".
 int log_level() {
@@ -53,6 +41,45 @@ void report(std::string_view stage, double seconds, const ir::Graph* g = nullptr
   bool debug = level == 2;
   std::string size = debug && g != nullptr ? fmt::format("  {} nodes", g->nodes.size()) : "";
   std::fprintf(stderr, "ingot: %-24.*s %8.2f ms%s\n", static_cast<int>(stage.size()), stage.data(), seconds * 1e3, size.c_str());
+}
+
+// Reports and dumps the graphs after passes. They are numbered in their order.
+class Stages {
+ public:
+  void dump(std::string_view name, const ir::Graph& g) {
+    const char* folder = std::getenv("INGOT_DUMP");
+    if (folder == nullptr || *folder == '\0') return;
+    const std::string path = fmt::format("{}/{:02}_{}.txt", folder, number_++, name);
+    std::error_code ignored;  // writing the file reports it
+    std::filesystem::create_directories(folder, ignored);
+    try {
+      write_atomically(path, ir::print(g));
+    } catch (const Error& e) {
+      throw Error(Code::io, "INGOT_DUMP: " + e.message).fix("name a folder that can be written, or unset INGOT_DUMP");
+    }
+  }
+  // `part`: the function and the target that the pass ran for, if there are several.
+  void after_pass(std::string_view part, std::string_view pass, double seconds, const ir::Graph& g) {
+    report(pass, seconds, &g);
+    dump(part.empty() ? std::string(pass) : fmt::format("{}_{}", part, pass), g);
+  }
+  // For compile(), which runs its passes for each of these functions and targets.
+  compile::PassObserver of_compile(size_t functions, size_t targets) {
+    return [this, functions, targets](std::string_view function, const Target& target, std::string_view pass, double seconds, const ir::Graph& g) {
+      std::string part(functions > 1 ? function : "");
+      if (targets > 1) part += (part.empty() ? "" : "_") + target.text();
+      after_pass(part, pass, seconds, g);
+    };
+  }
+
+ private:
+  int number_ = 0;
+};
+
+void check_disabled_passes() {
+  std::vector<ir::PassInfo> all(lower::passes().begin(), lower::passes().end());
+  all.insert(all.end(), compile::passes().begin(), compile::passes().end());
+  ir::check_disabled(all);
 }
 
 // A timed build for the GPU at hand. The timings go into the plan; without them it is slower, not wrong.
@@ -200,17 +227,16 @@ std::optional<lower::Autocast> autocast_of(const compile::Options& options) {
   return lower::Autocast{*type, options.list("autocast_exclude")};
 }
 
-ir::Graph lowered(ir::Graph captured, const compile::Options& options, std::string_view name, int& number, const Progress& progress) {
+ir::Graph lowered(ir::Graph captured, const compile::Options& options, std::string_view name, Stages& stages, const Progress& progress) {
   if (const auto settings = autocast_of(options)) {
     captured = lower::autocast(captured, *settings).graph;
-    dump(name.empty() ? "autocast" : fmt::format("{}_autocast", name), number++, captured);
+    stages.dump(name.empty() ? "autocast" : fmt::format("{}_autocast", name), captured);
   }
   double done = 0;
   ir::Graph g = lower::lower(captured, [&](std::string_view pass, double seconds, const ir::Graph& g) {
-    report(pass, seconds, &g);
+    stages.after_pass(name, pass, seconds, g);
     done += 1 / static_cast<double>(lower::passes().size() + 1);
     if (progress && !progress(pass, std::min(done, 1.0))) fail(Code::cancelled, "the build was cancelled after {}", pass);
-    dump(name.empty() ? std::string(pass) : fmt::format("{}_{}", name, pass), number++, g);
   });
   if (options.text("rounding") == "eager") lower::round_results(g);
   return g;
@@ -295,8 +321,9 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
     throw Error(Code::invalid_option, "option accuracy is measured beside the model itself, which runs in torch")
         .fix("ingot.compile(model, ..., accuracy=...) in Python, which leaves what it found in the plan");
   if (progress && !progress("lower", 0)) fail(Code::cancelled, "the build was cancelled");
-  int number = 0;
-  dump("captured", number++, model.graph);
+  check_disabled_passes();
+  Stages stages;
+  stages.dump("captured", model.graph);
   std::vector<compile::NamedGraph> functions;
   constexpr double lowering = 0.3;  // of a build
   if (options.text("fallback") == "error") {
@@ -304,7 +331,7 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
       if (!options.list(name).empty())
         throw Error(Code::invalid_option, fmt::format("{} keeps operators in torch, and fallback=\"error\" lets none run there", name)).fix("leave one of them out");
     }
-    functions.push_back({"forward", lowered(model.graph, options, "", number, between(progress, 0, lowering))});  // refuses everything that is missing at once
+    functions.push_back({"forward", lowered(model.graph, options, "", stages, between(progress, 0, lowering))});  // refuses everything that is missing at once
   } else {
     auto start = now();
     Choice c = choose(model.graph, options);
@@ -312,13 +339,13 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
     if (c.partition.segments.empty() && !c.partition.whole)
       fail(Code::unsupported, "no part of the model gains by an engine:\n{}", partition::report_text(model.graph, c.partition, c.refused, c.settings));
     if (c.partition.whole) {
-      functions.push_back({"forward", lowered(model.graph, options, "", number, between(progress, 0, lowering))});
+      functions.push_back({"forward", lowered(model.graph, options, "", stages, between(progress, 0, lowering))});
     } else {
       const double each = lowering / static_cast<double>(c.partition.segments.size());
       for (size_t i = 0; i < c.partition.segments.size(); ++i) {
         std::string name = fmt::format("segment_{}", i);
         const Progress part = between(progress, each * static_cast<double>(i), each * static_cast<double>(i + 1));
-        functions.push_back({name, lowered(partition::extract(model.graph, c.partition.segments[i]), options, name, number, part)});
+        functions.push_back({name, lowered(partition::extract(model.graph, c.partition.segments[i]), options, name, stages, part)});
       }
     }
   }
@@ -330,7 +357,8 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   return TimedBuild(options,
                     [&](compile::Timed* timed) {
                       record.decisions.clear();
-                      plan::Plan plan = compile::compile(functions, options, between(progress, compiled, 1), debug ? &record : nullptr, timed);
+                      plan::Plan plan = compile::compile(functions, options, between(progress, compiled, 1), debug ? &record : nullptr, timed,
+                                                         stages.of_compile(functions.size(), options.targets().size()));
                       compiled = 1;
                       if (debug) std::fputs(record.decisions.c_str(), stderr);
                       plan.signature = model.signature;
@@ -378,6 +406,7 @@ plan::Plan rebuild(const plan::Plan& old, std::span<const Target> targets, compi
   for (const plan::ForTarget& t : old.targets) {
     if (std::find(targets.begin(), targets.end(), t.target) != targets.end()) add(timed.known, t.timings);
   }
+  check_disabled_passes();
   plan::Plan made;
   try {
     made = compile::compile(functions, options, {}, record, &timed);

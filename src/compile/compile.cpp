@@ -5,9 +5,8 @@
 #include <unordered_set>
 
 #include "base/error.h"
-#include "compile/encode.h"
-#include "compile/expand.h"
 #include "compile/function.h"
+#include "compile/passes/passes.h"
 #include "compile/regions.h"
 #include "compile/split.h"
 
@@ -93,8 +92,8 @@ std::vector<uint32_t> add_weights(plan::Plan& out, std::span<const NamedGraph> f
 }
 
 // Adds the programs of all functions for one target, its prepare function and its device code.
-void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Backend& backend, const WeightEncoding* encoding, const std::vector<uint32_t>& first_origin,
-                const std::function<void(std::string_view, double)>& report, Record* record, Timed* timed) {
+void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Backend& backend, const std::vector<uint32_t>& first_origin,
+                const std::function<void(std::string_view, double)>& report, Record* record, Timed* timed, const PassObserver& observe) {
   const backend::Compiler& compiler = backend::compiler_for(backend.target);
   compiler.check(backend.target, backend.settings);
   plan::ForTarget made;
@@ -109,10 +108,12 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
       parts.emplace_back();
       continue;
     }
-    Graph graph = widen_windows(widen_results(expand_lacking(f.graph, backend), backend), backend);
-    graph = gather_windows(std::move(graph), backend);
-    graph = split_reductions(join_moments(split_columns(std::move(graph), backend), backend), backend);
-    parts.push_back(split(encode_weights(std::move(graph), backend, encoding), backend, static_cast<uint32_t>(derived.size())));
+    Graph graph = f.graph;
+    auto after_pass = [&](std::string_view pass, double seconds, const Graph& g) {
+      if (observe) observe(f.name, backend.target, pass, seconds, g);
+    };
+    run_passes(graph, passes(), after_pass, backend);
+    parts.push_back(split(graph, backend, static_cast<uint32_t>(derived.size())));
     for (const DerivedTensor& d : parts.back().derived) {
       made.derived.push_back({d.name, static_cast<uint64_t>(d.bytes)});
       derived.push_back(d);
@@ -172,17 +173,11 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
   out.targets.push_back(std::move(made));
 }
 
-backend::Settings settings_of(const Options& options) {
-  auto deterministic = options.text("deterministic") == "batch" ? backend::Deterministic::batch : backend::Deterministic::run;
-  return {deterministic, products_by_tf32(options), convolutions_by_tf32(options)};
-}
-
 }  // namespace
 
-plan::Plan compile(std::span<const NamedGraph> functions, const Options& options, const std::function<bool(std::string_view, double)>& progress, Record* record, Timed* timed) {
+plan::Plan compile(std::span<const NamedGraph> functions, const Options& options, const std::function<bool(std::string_view, double)>& progress, Record* record, Timed* timed,
+                   const PassObserver& observe) {
   const std::vector<Target> targets = options.targets();
-  auto settings = settings_of(options);
-  settings.rivals = timed != nullptr && (timed->rivals || !timed->known.empty());
   size_t done = 0;
   auto report = [&](std::string_view stage, double fraction) {
     double all = (static_cast<double>(done) + fraction) / static_cast<double>(targets.size());
@@ -193,8 +188,12 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
   for (const NamedGraph& f : functions) out.functions.emplace_back().name = f.name;
   for (; done < targets.size(); ++done) {
     report("split", 0.1);
-    add_target(out, functions, {targets[done], settings, timed != nullptr ? std::span<const Timing>(timed->known) : std::span<const Timing>()},
-               find_encoding(options.text("weight_dtype")), first_origin, report, record, timed);
+    Backend backend = backend_for(targets[done], options);
+    if (timed != nullptr) {
+      backend.known = timed->known;
+      backend.settings.rivals = timed->rivals || !timed->known.empty();
+    }
+    add_target(out, functions, backend, first_origin, report, record, timed, observe);
   }
   for (size_t i = 0; i < functions.size(); ++i) {
     for (plan::Check& c : out.functions[i].checks) {

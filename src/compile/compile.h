@@ -37,9 +37,12 @@ struct Timed {
   std::vector<plan::TimedStep> steps = {};  // out: all steps that can be timed
 };
 
+// Called after each pass (passes/passes.h) of a function for a target.
+using PassObserver = std::function<void(std::string_view function, const Target&, std::string_view pass, double seconds, const ir::Graph&)>;
+
 // Compiles each graph to a function of one plan. Weights with the same name become one weight. `progress(stage, fraction)` returns false to cancel (Error cancelled).
 plan::Plan compile(std::span<const NamedGraph> functions, const Options&, const std::function<bool(std::string_view, double)>& progress = {}, Record* record = nullptr,
-                   Timed* timed = nullptr);
+                   Timed* timed = nullptr, const PassObserver& observe = {});
 inline plan::Plan compile(const ir::Graph& canonical, const Options& options, const std::function<bool(std::string_view, double)>& progress = {}) {
   NamedGraph one{"forward", canonical};
   return compile(std::span(&one, 1), options, progress);

@@ -3,11 +3,17 @@
 #include <algorithm>
 
 #include "compile/buffer_view.h"
+#include "compile/encodings/encoding.h"
 #include "ir/written.h"
 
 namespace ingot::compile {
 
 using namespace ir;
+
+Backend backend_for(const Target& target, const Options& options) {
+  const auto deterministic = options.text("deterministic") == "batch" ? backend::Deterministic::batch : backend::Deterministic::run;
+  return {target, {deterministic, products_by_tf32(options), convolutions_by_tf32(options)}, {}, find_encoding(options.text("weight_dtype"))};
+}
 
 double cost_of(const backend::Offer& o) { return o.cost + (o.takes_body ? 0 : backend::cost_of_a_pass); }
 

@@ -8,7 +8,8 @@
 
 #include "backend/offer.h"
 #include "base/timing.h"
-#include "compile/encode.h"
+#include "compile/encoded_b.h"
+#include "compile/options.h"
 #include "compile/split.h"
 #include "ir/graph.h"
 
@@ -20,14 +21,20 @@ struct LeafPlaces {
   std::vector<uint32_t> derived;  // per value: index in ForTarget::derived, or none_id
 };
 
+struct WeightEncoding;
+
+// What a program is compiled for: a target and the options of the build that concern it.
 struct Backend {
   Target target;
   backend::Settings settings;
   std::span<const Timing> known = {};  // timings of earlier builds: the fastest implementation of a step
+  const WeightEncoding* weight_encoding = nullptr;  // that option weight_dtype asks for
   backend::Offers offers(const backend::Site& site) const { return backend::compiler_for(target).offers(site, target, settings); }
   // For a sketch (a site without layouts): true if the backend has any offer.
   bool has_offer(const backend::Site& site) const { return !offers(site).offers.empty(); }
 };
+
+Backend backend_for(const Target&, const Options&);
 
 struct Subject {
   const ir::Graph& graph;

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "compile/buffer_view.h"
 #include "compile/context.h"
-#include "compile/encode.h"
+#include "compile/encoded_b.h"
 #include "ir/compose.h"
 #include "ir/constants.h"
 #include "ir/written.h"

@@ -166,6 +166,12 @@ void Graph::remove_unused() {
     if (!needed[n]) continue;
     for (ValueId v : nodes[n].in) need(v);
   }
+  size_t known = 0;
+  bool in_order = true;  // values are numbered as their nodes come
+  for (const Node& node : nodes) {
+    for (ValueId v : node.out) in_order = v == known++ && in_order;
+  }
+  if (in_order && known == values.size() && std::find(needed.begin(), needed.end(), false) == needed.end()) return;
   std::vector<Node> kept_nodes;
   std::vector<Value> kept_values;
   std::vector<ValueId> renamed(values.size(), none_id);

@@ -1,4 +1,4 @@
-// Tests by data: files with cases "== name", a graph's text, "--", what is expected of it; and random values for a graph's inputs and weights.
+// Tests by data: files with cases "== name", options "name=value", a graph's text, "--", what is expected of it; and random values for a graph's inputs and weights.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -16,6 +16,7 @@ namespace ingot::ir {
 
 struct GraphCase {
   std::string name, graph, expected;
+  std::vector<std::pair<std::string, std::string>> options = {};  // of a build
 };
 
 inline std::vector<GraphCase> read_cases(const std::string& path) {
@@ -28,6 +29,8 @@ inline std::vector<GraphCase> read_cases(const std::string& path) {
       after = false;
     } else if (line == "--") {
       after = true;
+    } else if (const size_t sign = line.find('='); !cases.empty() && cases.back().graph.empty() && sign != std::string::npos) {
+      cases.back().options.emplace_back(line.substr(0, sign), line.substr(sign + 1));
     } else if (!cases.empty()) {
       (after ? cases.back().expected : cases.back().graph) += line + "\n";
     }

@@ -1,7 +1,6 @@
 // Lower: a captured graph becomes a canonical one (calls expanded by the operator table, sizes checked against what torch recorded), then
 // passes recognise and simplify patterns: masks, RMSNorm, RoPE, grouped heads, QKV merge.
 #pragma once
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +8,7 @@
 
 #include "base/target.h"
 #include "ir/graph.h"
+#include "ir/pass.h"
 
 namespace ingot::lower {
 
@@ -18,11 +18,8 @@ struct Missing {
   ir::NodeId node = ir::none_id;  // of the captured graph
 };
 
-struct Pass {
-  std::string_view name;
-  void (*run)(ir::Graph&);
-};
-// In the order in which they run. The graph is verified after each; INGOT_DISABLE switches passes off by name.
+using Pass = ir::Pass<>;
+// In the order in which they run (passes.def).
 const std::vector<Pass>& passes();
 
 // Expands every call. Error (unsupported) that lists every missing operator with the user's lines.
@@ -32,8 +29,8 @@ enum class SizesFromData : bool { refused, allowed };
 std::vector<Missing> missing_operators(const ir::Graph& captured, SizesFromData = SizesFromData::allowed);
 // Calls of operators for which the user registered a kernel, though not for all of these targets.
 std::vector<Missing> kernels_not_for(const ir::Graph& captured, std::span<const Target>);
-// expand_operators, then the passes. `observe` is called after each with its name and seconds.
-ir::Graph lower(const ir::Graph& captured, const std::function<void(std::string_view, double, const ir::Graph&)>& observe = {});
+// expand_operators, then the passes. `observe` is called after each.
+ir::Graph lower(const ir::Graph& captured, const ir::PassObserver& observe = {});
 
 // Rounds the half result of every operator of torch, as eager does, where it is not stored either. Of a lowered graph.
 void round_results(ir::Graph&);

@@ -1,21 +1,16 @@
-// Passes tested by data: testdata/PASS.test holds cases "== name", a graph, "--", the graph that the pass makes of it. Each case
-// is also computed before and after by the reference interpreter. INGOT_UPDATE=1 writes what the passes make into the files.
+// Passes tested by data (ir/pass_cases_test.h), and what lower makes of captured graphs.
 #include "lower/lower.h"
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
+#include <set>
 
 #include "base/error.h"
 #include "capture/capture.h"
-#include "ir/graph_cases_test.h"
 #include "ir/half.h"
+#include "ir/pass_cases_test.h"
 
 namespace ingot::lower {
 namespace {
@@ -23,81 +18,50 @@ namespace {
 const std::string folder = std::string(INGOT_SOURCE_DIR) + "/src/lower/testdata/";
 
 // `rounds_less`: half values may differ by a few roundings of what is below 1.
-void expect_same(const std::vector<ir::Array>& x, const std::vector<ir::Array>& y, bool rounds_less = false) {
-  ASSERT_EQ(x.size(), y.size());
-  for (size_t i = 0; i < x.size(); ++i) {
-    ASSERT_EQ(x[i].dims, y[i].dims);
-    ASSERT_EQ(x[i].dtype, y[i].dtype);
-    if (rounds_less && x[i].dtype == ir::DType::f16) {
-      for (int64_t k = 0; k < x[i].numel(); ++k) {
-        uint16_t a, b;
-        std::memcpy(&a, x[i].bytes.data() + 2 * k, 2);
-        std::memcpy(&b, y[i].bytes.data() + 2 * k, 2);
-        ASSERT_NEAR(ir::f16_to_float(a), ir::f16_to_float(b), 4 * 4.9e-4) << "output " << i << " element " << k;
-      }
-      continue;
+void expect_same(const ir::Array& x, const ir::Array& y, bool rounds_less) {
+  ASSERT_EQ(x.dims, y.dims);
+  ASSERT_EQ(x.dtype, y.dtype);
+  if (rounds_less && x.dtype == ir::DType::f16) {
+    for (int64_t k = 0; k < x.numel(); ++k) {
+      uint16_t a, b;
+      std::memcpy(&a, x.bytes.data() + 2 * k, 2);
+      std::memcpy(&b, y.bytes.data() + 2 * k, 2);
+      ASSERT_NEAR(ir::f16_to_float(a), ir::f16_to_float(b), 4 * 4.9e-4) << "element " << k;
     }
-    if (x[i].dtype != ir::DType::f32) {
-      EXPECT_EQ(x[i].bytes, y[i].bytes);
-      continue;
-    }
-    for (int64_t k = 0; k < x[i].numel(); ++k) {
-      float a, b;
-      std::memcpy(&a, x[i].bytes.data() + 4 * k, 4);
-      std::memcpy(&b, y[i].bytes.data() + 4 * k, 4);
-      // Joined sums come in another order: a few roundings of sums of 16 products below 4.
-      ASSERT_NEAR(a, b, 16 * 4 * 4 * 1.2e-7) << "output " << i << " element " << k;
-    }
+    return;
   }
-}
-
-const Pass& pass_named(const std::string& name) {
-  for (const Pass& p : passes()) {
-    if (p.name == name) return p;
+  if (x.dtype != ir::DType::f32) {
+    EXPECT_EQ(x.bytes, y.bytes);
+    return;
   }
-  throw std::runtime_error("no pass " + name);
+  for (int64_t k = 0; k < x.numel(); ++k) {
+    float a, b;
+    std::memcpy(&a, x.bytes.data() + 4 * k, 4);
+    std::memcpy(&b, y.bytes.data() + 4 * k, 4);
+    // Joined sums come in another order: a few roundings of sums of 16 products below 4.
+    ASSERT_NEAR(a, b, 16 * 4 * 4 * 1.2e-7) << "element " << k;
+  }
 }
 
 class PassTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(PassTest, Cases) {
-  const Pass& pass = pass_named(GetParam());
-  std::string path = folder + GetParam() + ".test", updated;
-  const std::vector<ir::GraphCase> cases = ir::read_cases(path);
-  ASSERT_FALSE(cases.empty()) << path;
-  for (const ir::GraphCase& c : cases) {
-    SCOPED_TRACE(c.name);
-    ir::Graph before = ir::parse(c.graph);
-    ir::verify(before, ir::Level::canonical);
-    std::mt19937 random(7);
-    std::vector<int64_t> sizes;
-    for (const ir::Symbol& s : before.symbols) sizes.push_back(s.opt);
-    ir::add_weights(before, random);
-    ir::Graph after = before;
-    pass.run(after);
-    after.remove_unused();
-    ir::verify(after, ir::Level::canonical);
-    std::string text = ir::print(after);
-    updated += "== " + c.name + "\n" + c.graph + "--\n" + text;
-    if (std::getenv("INGOT_UPDATE") == nullptr) {
-      EXPECT_EQ(text, c.expected);
-    }
-    std::vector<ir::Array> inputs;
-    for (const ir::Input& i : before.inputs) inputs.push_back(ir::random_array(before.type(i.value), sizes, random));
-    expect_same(ir::interpret(before, inputs), ir::interpret(after, inputs), GetParam() == "match_attention");
-  }
-  if (std::getenv("INGOT_UPDATE") != nullptr) std::ofstream(path) << updated;
+  const auto pass = std::find_if(passes().begin(), passes().end(), [](const Pass& p) { return p.name == GetParam(); });
+  ASSERT_NE(pass, passes().end());
+  const bool rounds_less = pass->name == "match_attention";
+  ir::test_cases(folder, GetParam(), [&](ir::Graph& g, const auto&) { pass->run(g); }, [&](const ir::Array& x, const ir::Array& y) { expect_same(x, y, rounds_less); });
 }
+INSTANTIATE_TEST_SUITE_P(Data, PassTest, ::testing::ValuesIn(ir::tested_passes(folder)), [](const auto& info) { return info.param; });
 
-std::vector<std::string> files() {
+TEST(Lower, EachPassHasTestData) {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".test") names.push_back(entry.path().stem());
+  std::set<void (*)(ir::Graph&)> seen;
+  for (const Pass& p : passes()) {
+    if (seen.insert(p.run).second) names.emplace_back(p.name);
   }
   std::sort(names.begin(), names.end());
-  return names;
+  EXPECT_EQ(ir::tested_passes(folder), names);
 }
-INSTANTIATE_TEST_SUITE_P(Data, PassTest, ::testing::ValuesIn(files()), [](const auto& info) { return info.param; });
 
 std::string message(const std::function<void()>& f) {
   try {

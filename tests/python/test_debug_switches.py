@@ -29,11 +29,11 @@ def archive(tmp_path_factory):
     return path
 
 
-def build(archive, **switches):
+def build(archive, arguments=(), **switches):
     plan = archive.parent / "model.ingot"
     plan.unlink(missing_ok=True)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("INGOT_LOG", "INGOT_DUMP", "INGOT_DISABLE"))}
-    done = subprocess.run([_library.find("ingot"), "compile", archive, "-o", plan], env={**clean, **switches}, capture_output=True, text=True)
+    done = subprocess.run([_library.find("ingot"), "compile", archive, "-o", plan, *arguments], env={**clean, **switches}, capture_output=True, text=True)
     assert done.stdout == ""
     return done, plan
 
@@ -43,10 +43,11 @@ def graphs(folder):
     return [(f.name[3:-4], "\n".join(line for line in f.read_text().splitlines() if not line.startswith("origin "))) for f in sorted(folder.iterdir())]
 
 
-def passes():
-    """Their names, from the source that lists them."""
-    text = (Path(__file__).resolve().parents[2] / "src/lower/lower.cpp").read_text()
-    return re.findall(r'^      \{"(\w+)", \w+\},', text, re.M)
+def passes(*rooms):
+    """Their names in order, from the files that list them: those of lower, then those of compile."""
+    files = {"lower": "src/lower/passes.def", "compile": "src/compile/passes/passes.def"}
+    texts = [(Path(__file__).resolve().parents[2] / files[room]).read_text() for room in rooms or files]
+    return re.findall(r"^(?:PASS|AGAIN|NEEDED)\((\w+),", "\n".join(texts), re.M)
 
 
 def test_log_times_each_stage(archive):
@@ -74,6 +75,19 @@ def test_dump_writes_the_graph_after_each_pass(archive, tmp_path):
     assert texts[-1] != texts[1]
 
 
+def test_dump_names_functions_and_targets(archive, tmp_path, monkeypatch):
+    """Where there are several. Compile's passes run for each of both."""
+    done, _ = build(archive, INGOT_DUMP=str(tmp_path / "two"), arguments=["--set", "target=cpu,reference"])
+    assert done.returncode == 0
+    expected = ["captured", "expand", *passes("lower"), *(f"{target}_{name}" for target in ("cpu", "reference") for name in passes("compile"))]
+    assert [name for name, _ in graphs(tmp_path / "two")] == expected
+    monkeypatch.setenv("INGOT_DUMP", str(tmp_path / "parts"))
+    ingot.compile(Model().eval(), inputs=[torch.zeros(4, 8)], torch_executed_ops="aten.erf", min_block_size=1)
+    segments = ("segment_0", "segment_1")
+    expected = ["captured", *(f"{s}_{name}" for s in segments for name in ("expand", *passes("lower"))), *(f"{s}_{name}" for s in segments for name in passes("compile"))]
+    assert [name for name, _ in graphs(tmp_path / "parts")] == expected
+
+
 def test_disable_leaves_passes_out(archive, tmp_path):
     with_all, without = tmp_path / "with", tmp_path / "without"
     build(archive, INGOT_DUMP=str(with_all))
@@ -86,8 +100,29 @@ def test_disable_leaves_passes_out(archive, tmp_path):
     assert torch.allclose(ingot.load(plan)(x), model(x), atol=1e-6)
 
 
+def test_disable_leaves_passes_of_compile_out(archive, tmp_path):
+    """Of a build, and where a plan is compiled again from its graph, as `ingot verify` does."""
+    int8 = ["--set", "weight_dtype=int8"]
+    build(archive, INGOT_DUMP=str(tmp_path / "with"), arguments=int8)
+    assert "i8[" in graphs(tmp_path / "with")[-1][1]
+    done, plan = build(archive, INGOT_DUMP=str(tmp_path / "without"), INGOT_DISABLE="encode_weights", arguments=int8)
+    assert done.returncode == 0 and [name for name, _ in graphs(tmp_path / "without")] == ["captured", "expand", *(p for p in passes() if p != "encode_weights")]
+    assert "i8[" not in graphs(tmp_path / "without")[-1][1]
+    x, model = torch.randn(4, 8), torch.export.load(archive).module()
+    assert torch.allclose(ingot.load(plan)(x), model(x), atol=1e-6)
+
+    def verified(**switches):
+        return subprocess.run([_library.find("ingot"), "verify", plan], env={**os.environ, **switches}, capture_output=True, text=True)
+
+    assert verified(INGOT_DISABLE="encode_weights").returncode == 0
+    assert "is not what this ingot compiles from its graph" in verified().stderr
+
+
 @pytest.mark.parametrize("switch, code, text", [
     ({"INGOT_DISABLE": "simplify,match_atention"}, 14, 'ingot: INGOT_DISABLE names "match_atention", which is no pass\n  remedy: did you mean "match_attention"?\n'),
+    ({"INGOT_DISABLE": "encode_weight"}, 14, 'ingot: INGOT_DISABLE names "encode_weight", which is no pass\n  remedy: did you mean "encode_weights"?\n'),
+    ({"INGOT_DISABLE": "cse,expand_attention"}, 14, 'ingot: INGOT_DISABLE names "expand_attention", which cannot be left out: writes attention in primitives if the backend has no kernel for it\n'
+     "  remedy: leave this name out of INGOT_DISABLE\n"),
     ({"INGOT_LOG": "loud"}, 14, 'ingot: INGOT_LOG is "loud"; "info" or "debug" is needed\n  remedy: unset it to hear nothing\n'),
     ({"INGOT_DUMP": "/dev/null/folder"}, 21, "ingot: INGOT_DUMP: cannot write /dev/null/folder/00_captured.txt: Not a directory\n  remedy: name a folder that can be written, or unset INGOT_DUMP\n"),
 ])  # fmt: skip

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "compile/expand.h"
+#include "compile/passes/passes.h"
 #include "ir/compose.h"
 #include "ir/replace.h"
 
@@ -13,7 +13,7 @@ using namespace ir;
 namespace {
 
 using Terms = std::map<uint32_t, int64_t>;  // axis -> coefficient
-constexpr int most_operations = 64;  // that compute a place
+constexpr int max_operations = 64;  // that compute a place
 
 std::optional<int64_t> integer(const Graph& g, ValueId v) {
   while (is_view(g.producer(v).op)) v = g.producer(v).in[0];
@@ -81,7 +81,7 @@ std::optional<std::vector<WindowAxis>> windows_of(const Graph& g, const Node& no
   std::vector<bool> used(dims.size(), false);
   int64_t taps = 1;
   for (size_t k = 0; k < axes.size(); ++k) {
-    int left = most_operations;
+    int left = max_operations;
     const auto terms = terms_of(g, node.in[2 + k], left);
     const auto size = g.type(node.out[0]).dims[static_cast<size_t>(axes[k])].constant();
     const size_t lead = dims.size() - g.type(node.in[2 + k]).dims.size();
@@ -106,8 +106,8 @@ std::optional<std::vector<WindowAxis>> windows_of(const Graph& g, const Node& no
     if (out.back().has_phases() && out.back().dilation > 1) return std::nullopt;
     taps *= out.back().taps();
   }
-  constexpr int64_t most_taps = 64;
-  if (taps > most_taps || std::find(used.begin(), used.end(), false) != used.end()) return std::nullopt;
+  constexpr int64_t max_taps = 64;  // reads of an element
+  if (taps > max_taps || std::find(used.begin(), used.end(), false) != used.end()) return std::nullopt;
   return out;
 }
 
@@ -160,14 +160,13 @@ Handle gathered(const Node& node, const Handle& updates, const std::vector<Windo
 
 }  // namespace
 
-Graph gather_windows(Graph g, const Backend& backend) {
-  if (!backend::compiler_for(backend.target).gathers) return g;
+void scatter_to_gather(Graph& g, const Backend& backend) {
+  if (!backend::compiler_for(backend.target).gathers) return;
   replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) -> std::optional<ValueId> {
     const auto windows = windows_of(g, node);
     if (!windows) return std::nullopt;
     return gathered(node, Handle(&to, in[1]), *windows, g.type(node.out[0]).dims).id();
   });
-  return g;
 }
 
 }  // namespace ingot::compile

@@ -1,9 +1,10 @@
-#include "compile/encode.h"
-
+// Brings B of GEMMs into the form of encoded_b.h: constant float32, float16 and bfloat16 weights if option weight_dtype asks for it, and int8 weights that the model dequantises itself,
+// with a scale per column or none.
 #include <algorithm>
 #include <map>
 
-#include "compile/context.h"
+#include "compile/encodings/encoding.h"
+#include "compile/passes/passes.h"
 #include "ir/constants.h"
 #include "ir/replace.h"
 
@@ -12,26 +13,6 @@ namespace ingot::compile {
 using namespace ir;
 
 namespace {
-
-bool is_widened(const Graph& g, ValueId v) {
-  const Node& n = g.producer(v);
-  return n.op == Op::cast && g.type(n.in[0]).dtype == DType::i8 && is_float(g.type(v).dtype);
-}
-
-// Matches B [K, N] in the form of encode.h.
-std::optional<EncodedB> encoded(const Graph& g, ValueId v) {
-  if (g.type(v).dims.size() != 2) return std::nullopt;
-  EncodedB out{none_id, none_id, {.storage = DType::i8}};
-  if (const Node& n = g.producer(v);
-      n.op == Op::mul && is_widened(g, n.in[0]) && g.type(n.in[0]).dims == g.type(v).dims && g.type(n.in[1]).dims == Dims{1, g.type(v).dims.back()}) {
-    v = n.in[0];
-    out.scale = n.in[1];
-    out.encoding.block = Encoding::Block{0, 1};
-  }
-  if (!is_widened(g, v)) return std::nullopt;
-  out.numbers = g.producer(v).in[0];
-  return out;
-}
 
 // A value seen through a map of indices.
 struct Viewed {
@@ -83,7 +64,7 @@ std::optional<Quantised> quantised(const Graph& g, ValueId v) {
     auto is_numbers = [&](ValueId operand) {
       Viewed x = operand_of(g, at, operand);
       follow_views(g, x);
-      return is_widened(g, x.value);
+      return is_cast_of_int8(g, x.value);
     };
     const size_t numbers = is_numbers(n.in[0]) ? 0 : 1;
     Viewed scale = operand_of(g, at, n.in[1 - numbers]);
@@ -106,7 +87,7 @@ std::optional<Quantised> quantised(const Graph& g, ValueId v) {
   for (ValueId part : parts) {
     Viewed x{part, identity(g.type(part).dims)};
     follow_views(g, x);
-    if (!is_widened(g, x.value)) return std::nullopt;
+    if (!is_cast_of_int8(g, x.value)) return std::nullopt;
     x.value = g.producer(x.value).in[0];
     out.parts.push_back(std::move(x));
   }
@@ -128,8 +109,7 @@ bool reads_windows(const Graph& g, ValueId a) {
 
 class Encoder {
  public:
-  Encoder(const Graph& g, const Backend& backend, const WeightEncoding* wanted)
-      : g_(g), backend_(backend), wanted_(wanted), free_(find_constants(g).free), constant_(find_prepared(g)) {}
+  Encoder(const Graph& g, const Backend& backend) : g_(g), backend_(backend), wanted_(backend.weight_encoding), free_(find_constants(g).free), constant_(find_prepared(g)) {}
 
   // B of a GEMM in the new graph, or none_id to leave it alone.
   ValueId operand_b(Graph& to, const Node& node, const std::vector<ValueId>& renamed) {
@@ -196,38 +176,21 @@ class Encoder {
   const Backend& backend_;
   const WeightEncoding* wanted_;
   const std::vector<bool> free_, constant_;
-  std::map<ValueId, ValueId> made_;          // old B -> new B
+  std::map<ValueId, ValueId> made_;  // old B -> new B
   std::map<std::pair<ValueId, bool>, EncodedWeight> encoded_;  // weights (or transposes) shared by several GEMMs are encoded once
 };
 
 }  // namespace
 
-std::optional<EncodedB> encoded_b(const Graph& g, const Node& matmul) { return matmul.op == Op::matmul ? encoded(g, matmul.in[1]) : std::nullopt; }
-
-std::vector<ValueId> decoding(const Graph& g, const Node& matmul) {
-  if (matmul.op != Op::matmul) return {};
-  ValueId v = matmul.in[1];
-  std::vector<ValueId> out;
-  if (const Node& n = g.producer(v); n.op == Op::cast && is_float(g.type(n.in[0]).dtype)) {
-    out.push_back(v);
-    v = n.in[0];
-  }
-  const auto b = encoded(g, v);
-  if (!b) return {};
-  out.push_back(v);
-  if (b->scale != none_id) out.push_back(g.producer(v).in[0]);
-  return out;
-}
-
-Graph encode_weights(Graph g, const Backend& backend, const WeightEncoding* wanted) {
-  const Graph before = g;
-  Encoder encoder(before, backend, wanted);
+void encode_weights(Graph& g, const Backend& backend) {
+  const bool has_int8 = std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& node) { return node.op == Op::cast && is_cast_of_int8(g, node.out[0]); });
+  if (backend.weight_encoding == nullptr && !has_int8) return;
+  Encoder encoder(g, backend);
   replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>& renamed) -> std::optional<ValueId> {
     const ValueId b = encoder.operand_b(to, node, renamed);
     if (b == none_id) return std::nullopt;
-    return to.nodes[to.add_node(Op::matmul, {in[0], b}, node.attributes, {before.type(node.out[0])})].out[0];
+    return to.nodes[to.add_node(Op::matmul, {in[0], b}, node.attributes, {g.type(node.out[0])})].out[0];
   });
-  return g;
 }
 
 }  // namespace ingot::compile

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "compile/below_views.h"
-#include "compile/expand.h"
+#include "compile/passes/passes.h"
 #include "ir/compose.h"
 #include "ir/replace.h"
 
@@ -15,9 +15,11 @@ using namespace ir;
 
 namespace {
 
-constexpr int64_t long_row = 16384, least_part = 512;  // elements of a block
-constexpr int64_t few = 8;                             // a device that wants this many times the blocks is left idle
-constexpr int64_t longest_read_again = 1 << 19;        // a longer row is not reduced and read again by one kernel
+constexpr int64_t min_row = 16384, min_part = 512;  // elements of a block; of columns side by side `column_factor` as many
+constexpr int64_t column_factor = 4;
+constexpr int64_t idle_factor = 8;                  // a device that wants this many times the blocks is left idle
+constexpr int64_t min_gain = 4;                     // times the blocks, by parts
+constexpr int64_t max_row_read_again = 1 << 19;     // elements; a longer row is not reduced and read again by one kernel
 
 std::optional<int64_t> elements(const Dims& dims) {
   int64_t n = 1;
@@ -41,7 +43,7 @@ Axes axes_of(const Graph& g, const Node& node) {
 
 // True if a result is broadcast to longer rows again, as in a softmax: one kernel may compute all of that.
 bool is_read_along(const Graph& g, const std::vector<std::vector<NodeId>>& users, ValueId v, int64_t rows) {
-  constexpr size_t most = 64;
+  constexpr size_t max_values = 64;
   std::vector<ValueId> todo{v};
   for (size_t k = 0; k < todo.size(); ++k) {
     for (NodeId id : users[todo[k]]) {
@@ -49,7 +51,7 @@ bool is_read_along(const Graph& g, const std::vector<std::vector<NodeId>>& users
       if (!is_view(node.op) && !is_map(node.op)) continue;
       for (ValueId out : node.out) {
         const auto n = elements(g.type(out).dims);
-        if (!n || *n > rows || todo.size() >= most) return true;
+        if (!n || *n > rows || todo.size() >= max_values) return true;
         todo.push_back(out);
       }
     }
@@ -74,11 +76,11 @@ bool reads_reduced(const Graph& g, ValueId v) {
 
 // How many rows lie side by side in memory, which a block reduces together.
 int64_t rows_side_by_side(const Graph& g, const Node& node, const Axes& axes) {
-  constexpr int64_t most = 32;
+  constexpr int64_t max_rows = 32;  // of a block
   const Dims& dims = g.type(node.in[0]).dims;
   const size_t inner = innermost(g, node.in[0], Below::operations).value_or(last_axis(dims).value_or(0));
   if (std::count(axes.begin(), axes.end(), static_cast<Axis>(inner)) != 0) return 1;
-  return std::min(most, dims[inner].constant().value_or(1));
+  return std::min(max_rows, dims[inner].constant().value_or(1));
 }
 
 bool is_arg(const std::string& kind) { return kind == "argmax" || kind == "argmin"; }
@@ -95,20 +97,20 @@ std::optional<Cut> cut_of(const Graph& g, const std::vector<std::vector<NodeId>>
   const bool is_exact = kind == "max" || kind == "min" || kind == "any" || kind == "all", is_sum = kind == "sum" || kind == "prod";
   if (is_arg(kind) ? from.dtype == DType::b8 : from.dtype != to.dtype || !(is_exact || is_sum)) return std::nullopt;
   const auto all = elements(from.dims), rows = elements(to.dims);
-  if (!all || !rows || *rows < 1 || *all < long_row) return std::nullopt;
+  if (!all || !rows || *rows < 1 || *all < min_row) return std::nullopt;
   const Axes axes = axes_of(g, node);
-  const int64_t side_by_side = rows_side_by_side(g, node, axes), blocks = (*rows + side_by_side - 1) / side_by_side, wider = side_by_side > 1 ? 4 : 1;
-  if (few * blocks > wanted || *all / blocks < wider * long_row) return std::nullopt;
-  if (*all / *rows < longest_read_again && (is_read_along(g, users, node.out[0], *rows) || reads_reduced(g, node.in[0]))) return std::nullopt;
-  const int64_t most = std::min(wanted, *all / (wider * least_part));
+  const int64_t side_by_side = rows_side_by_side(g, node, axes), blocks = (*rows + side_by_side - 1) / side_by_side, factor = side_by_side > 1 ? column_factor : 1;
+  if (idle_factor * blocks > wanted || *all / blocks < factor * min_row) return std::nullopt;
+  if (*all / *rows < max_row_read_again && (is_read_along(g, users, node.out[0], *rows) || reads_reduced(g, node.in[0]))) return std::nullopt;
+  const int64_t max_blocks = std::min(wanted, *all / (factor * min_part));
   int64_t made = blocks;
   const bool is_flat = is_arg(kind) && axes.size() > 1;  // counts all elements
   for (Axis axis : axes) {
     const int64_t n = is_flat ? *all : *from.dims[static_cast<size_t>(axis)].constant();
-    int64_t parts = std::min(n, most / made);
+    int64_t parts = std::min(n, max_blocks / made);
     while (n % parts != 0) --parts;
     made *= parts;
-    if (parts < n) return made >= 4 * blocks ? std::optional(Cut{axis, parts}) : std::nullopt;
+    if (parts < n) return made >= min_gain * blocks ? std::optional(Cut{axis, parts}) : std::nullopt;
   }
   return std::nullopt;
 }
@@ -189,10 +191,10 @@ class ReductionSplitter {
 
 }  // namespace
 
-Graph split_reductions(Graph g, const Backend& backend) {
+void split_reductions(Graph& g, const Backend& backend) {
   const int64_t wanted = backend::compiler_for(backend.target).reduced_rows;
   // The parts depend on the number of rows, which may be the batch.
-  if (wanted == 1 || backend.settings.deterministic == backend::Deterministic::batch) return g;
+  if (wanted == 1 || backend.settings.deterministic == backend::Deterministic::batch) return;
   const std::vector<std::vector<NodeId>> users = g.users();
   ReductionSplitter splitter(g, users);
   replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) -> std::optional<ValueId> {
@@ -200,7 +202,6 @@ Graph split_reductions(Graph g, const Backend& backend) {
     if (!cut) return std::nullopt;
     return splitter.split(node, Handle(&to, in[0]), *cut);
   });
-  return g;
 }
 
 }  // namespace ingot::compile

@@ -1,13 +1,12 @@
-// Weights encoded by option weight_dtype, and weights that a model quantised itself.
-#include "compile/encode.h"
-
+// encode_weights: the numbers that weights become, and plans of encoded weights.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "compile/context.h"
+#include "compile/encodings/encoding.h"
 #include "compile/graph_run_test.h"
+#include "compile/passes/passes.h"
 #include "ir/compose.h"
 
 namespace ingot::compile {
@@ -38,7 +37,13 @@ std::vector<float> values(const Array& a) {
   return out;
 }
 
-const Backend cpu{{}, {}};
+// Encoded for the CPU, by option weight_dtype.
+Graph encoded(Graph g, const char* weight_dtype) {
+  Options options;
+  options.set("weight_dtype", weight_dtype);
+  encode_weights(g, backend_for({}, options));
+  return g;
+}
 
 // The weight as the GEMM of the encoded graph reads it.
 std::vector<float> decoded(const std::vector<float>& weight, int64_t n) {
@@ -47,7 +52,7 @@ std::vector<float> decoded(const std::vector<float>& weight, int64_t n) {
   Array given = floats({n, k}, weight);
   g.weights[0].data = given.bytes.data();
   g.weights[0].bytes = given.bytes.size();
-  g = encode_weights(std::move(g), cpu, find_encoding("int8"));
+  g = encoded(std::move(g), "int8");
   ir::verify(g, Level::canonical);
   for (const Node& node : g.nodes) {
     if (node.op == Op::matmul) g.outputs[0] = {node.in[1], "b", {}};
@@ -82,21 +87,20 @@ TEST(Encode, AChannelWithNanOrInfinityIsNanAndItsNeighboursAreNot) {
 }
 
 TEST(Encode, WhatIsConstantAndNoWeightOfAGemmStays) {
-  const WeightEncoding* int8 = find_encoding("int8");
-  ASSERT_NE(int8, nullptr);
+  ASSERT_NE(find_encoding("int8"), nullptr);
   EXPECT_EQ(find_encoding("none"), nullptr);
   // float64, and a product of two inputs.
   Graph wide = linear(DType::f64, 8, 4);
-  EXPECT_EQ(print(encode_weights(wide, cpu, int8)), print(wide));
+  EXPECT_EQ(print(encoded(wide, "int8")), print(wide));
   Graph g;
   const Handle a(&g, g.add_input("a", {DType::f32, {3, 8}})), b(&g, g.add_input("b", {DType::f32, {8, 4}}));
   g.outputs.push_back({matmul(a, b).id(), "y", {}});
-  EXPECT_EQ(print(encode_weights(g, cpu, int8)), print(g));
+  EXPECT_EQ(print(encoded(g, "int8")), print(g));
   // A buffer that the model writes.
   Graph state = linear(DType::f32, 8, 4);
   const Handle w(&state, state.weights[0].value);
   state.outputs.push_back({(w + Operand(1)).id(), "w", {}, Output::To::weight});
-  EXPECT_EQ(print(encode_weights(state, cpu, int8)), print(state));
+  EXPECT_EQ(print(encoded(state, "int8")), print(state));
 }
 
 int count(const Graph& g, Op op) {
@@ -107,10 +111,10 @@ TEST(Encode, AWeightOfTwoGemmsIsEncodedOnceAndPartsOfAConcatenationEachByItself)
   Graph shared = linear(DType::f32, 8, 8);
   const Handle y(&shared, shared.outputs[0].value), w(&shared, shared.weights[0].value);
   shared.outputs[0].value = matmul(y, w).id();  // by rows, not by columns
-  EXPECT_EQ(count(encode_weights(shared, cpu, find_encoding("int8")), Op::round), 2);
+  EXPECT_EQ(count(encoded(shared, "int8"), Op::round), 2);
   shared.outputs[0].value = matmul(y, transpose(w, 0, 1)).id();
   shared.remove_unused();
-  EXPECT_EQ(count(encode_weights(shared, cpu, find_encoding("int8")), Op::round), 1);
+  EXPECT_EQ(count(encoded(shared, "int8"), Op::round), 1);
   Graph joined;
   const Handle x(&joined, joined.add_input("x", {DType::f32, {3, 8}}));
   std::vector<Handle> parts;
@@ -120,12 +124,12 @@ TEST(Encode, AWeightOfTwoGemmsIsEncodedOnceAndPartsOfAConcatenationEachByItself)
     parts.emplace_back(&joined, joined.add_weight(std::move(part), {DType::f32, {4, 8}}));
   }
   joined.outputs.push_back({matmul(x, transpose(concat(parts, 0), 0, 1)).id(), "y", {}});
-  const Graph encoded = encode_weights(joined, cpu, find_encoding("int8"));
-  EXPECT_EQ(count(encoded, Op::round), 2);
-  for (const Node& n : encoded.nodes) {
+  const Graph made = encoded(joined, "int8");
+  EXPECT_EQ(count(made, Op::round), 2);
+  for (const Node& n : made.nodes) {
     if (n.op == Op::concat) {
-      const DType type = encoded.type(n.out[0]).dtype;
-      EXPECT_TRUE(type == DType::i8 || product(encoded.type(n.out[0]).dims) == Dim(8));  // numbers, and scales
+      const DType type = made.type(n.out[0]).dtype;
+      EXPECT_TRUE(type == DType::i8 || product(made.type(n.out[0]).dims) == Dim(8));  // numbers, and scales
     }
   }
 }
@@ -153,10 +157,10 @@ TEST(Encode, WeightsThatAModelEncodedItself) {
     const Handle q(&g, g.add_weight(std::move(numbers), {DType::i8, {6, 8}})), s(&g, g.add_weight(std::move(scale), {DType::f16, {6, 1}}));
     g.outputs.push_back({matmul(x, form.b(q, s)).id(), "y", {}});
     g.remove_unused();
-    const Graph encoded = encode_weights(g, cpu, nullptr);
-    for (const Node& n : encoded.nodes) {
+    const Graph made = encoded(g, "none");
+    for (const Node& n : made.nodes) {
       if (n.op != Op::matmul) continue;
-      const auto b = encoded_b(encoded, n);
+      const auto b = encoded_b(made, n);
       ASSERT_TRUE(b);
       EXPECT_EQ(b->scale != none_id, form.scaled);
       EXPECT_TRUE(is_scaled_by_column(b->encoding));
@@ -183,7 +187,7 @@ TEST(Encode, OtherScalesAreNot) {
   scale.name = "s";
   const Handle q(&g, g.add_weight(std::move(numbers), {DType::i8, {6, 8}})), s(&g, g.add_weight(std::move(scale), {DType::f16, {1, 8}}));
   g.outputs.push_back({matmul(x, transpose(cast(q, DType::f16) * s, 0, 1)).id(), "y", {}});
-  EXPECT_EQ(print(encode_weights(g, cpu, nullptr)), print(g));
+  EXPECT_EQ(print(encoded(g, "none")), print(g));
   std::mt19937 random(1);
   add_weights(g, random);
   run_and_compare(g, std::make_shared<plan::Plan>(compile(g, Options())), random, "cpu");

@@ -1,63 +1,18 @@
-#include "compile/expand.h"
-
+// Makes the channels of what convolutions read a multiple of their kernel's vectors.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "compile/below_views.h"
-#include "compile/buffer_view.h"
-#include "ir/compose.h"
+#include "compile/passes/pad_channels.h"
+#include "compile/passes/passes.h"
+#include "compile/split.h"
 #include "ir/replace.h"
-#include "kernels/definition.h"
 
 namespace ingot::compile {
 
 using namespace ir;
 
 namespace {
-
-bool is_lacking(const Graph& g, const Node& node, const Backend& backend) {
-  if (node.op != Op::attention) return false;  // other kernels are asked for when they are scheduled
-  backend::Attention sketch{g.type(node.in[0]).dtype};
-  sketch.d = g.type(node.in[0]).dims.back();
-  sketch.e = g.type(node.in[2]).dims.back();
-  return !backend.has_offer({std::move(sketch)});
-}
-
-// True if A is a view with overlapping windows.
-bool has_windows(const Graph& g, const Node& matmul) {
-  const Node& rows = g.producer(matmul.in[0]);
-  if (rows.op != Op::reshape) return false;
-  const Node& windows = g.producer(rows.in[0]);
-  return windows.op == Op::view && !windows.attributes.map("map").fill && !is_bijective(windows.attributes.map("map"), g.type(windows.in[0]).dims);
-}
-
-// The next multiple of 8, which matrix instructions and vectors of halves need.
-int64_t whole(int64_t channels) { return (channels + 7) / 8 * 8; }
-
-// `x` with more elements along an axis, which are 0.
-Handle with_zeros(const Handle& x, size_t axis, int64_t count) {
-  Dims none(x.dims().size(), Dim(0)), more = none;
-  more[axis] = count;
-  return pad(x, none, more, 0);
-}
-
-// How many output channels a convolution needs so that a kernel of the backend reads its input in place; nullopt if it has enough, or if none helps.
-std::optional<int64_t> wanted_columns(const Graph& g, const Node& node, const Backend& backend) {
-  if (node.op != Op::matmul || !has_windows(g, node)) return std::nullopt;
-  const auto columns = g.type(node.out[0]).dims.back().constant();
-  // Kernels that read windows in place have one B for all rows; for groups there are others.
-  const Dims& b = g.type(node.in[1]).dims;
-  if (!std::all_of(b.begin(), b.end() - 2, [](const Dim& d) { return d == Dim(1); })) return std::nullopt;
-  if (!columns || *columns == whole(*columns) || *columns == 0) return std::nullopt;
-  auto count = [&](int64_t n) {
-    backend::Gemm sketch = sketch_of(g, node);
-    for (StridedLayout& b : sketch.b) b.dims.back() = n;
-    return backend.offers({std::move(sketch)}).offers.size();
-  };
-  const int64_t more = whole(*columns);
-  return count(more) > count(*columns) ? std::optional(more) : std::nullopt;
-}
 
 // Windows of a value whose channels are its last axis: the views between them, the one that makes the windows first.
 struct Windows {
@@ -78,11 +33,11 @@ bool keeps_channels(const AffineMap& map, const Dim& channels) {
 
 // The windows that the GEMM reads, if they have channels enough for a kernel that reads these in vectors, but not a multiple of its vectors.
 std::optional<Windows> narrow_windows(const Graph& g, const Node& node, const Backend& backend) {
-  constexpr int64_t least_channels = 12;  // fewer would be padded by more than half, and have kernels of their own
-  if (node.op != Op::matmul || !has_windows(g, node)) return std::nullopt;
+  constexpr int64_t min_channels = 12;  // fewer would be padded by more than half, and have kernels of their own
+  if (node.op != Op::matmul || !rows_are_windows(g, node)) return std::nullopt;
   const Node& windows = g.producer(g.producer(node.in[0]).in[0]);
   const Dim channels = g.type(windows.out[0]).dims.back();
-  if (!channels.is_constant() || channels.value() < least_channels || !g.type(node.in[0]).dims.back().is_constant()) return std::nullopt;
+  if (!channels.is_constant() || channels.value() < min_channels || !g.type(node.in[0]).dims.back().is_constant()) return std::nullopt;
   Windows found{windows.out[0], {}, channels.value()};
   while (g.producer(found.value).op == Op::view) {
     const Node& view = g.producer(found.value);
@@ -100,23 +55,26 @@ std::optional<Windows> narrow_windows(const Graph& g, const Node& node, const Ba
   return std::nullopt;
 }
 
-// Makes the channels of what convolutions read a multiple of their kernel's vectors: pointwise work is done on all channels, and zeros take the place of its results
-// on those that were added. Other readers get the channels that were there.
-class ChannelWidener {
+// Pointwise work is done on all channels, and zeros take the place of its results on those that were added. Other readers get the channels that were there.
+class ChannelPadder {
  public:
-  ChannelWidener(const Graph& g, const Backend& backend) : g_(g), prepared_(find_prepared(g)), users_(g.users()), is_output_(g.values.size(), false) {
-    for (const Output& o : g.outputs) is_output_[o.value] = true;
+  ChannelPadder(const Graph& g, const Backend& backend) : g_(g) {
     for (NodeId n = 0; n < g.nodes.size(); ++n) {
       auto windows = narrow_windows(g, g.nodes[n], backend);
       if (!windows) continue;
       wanted_.insert(below_reshapes(windows->value));
       windows_.emplace(g.nodes[n].out[0], std::move(*windows));
     }
+    if (empty()) return;
+    prepared_ = find_prepared(g);
+    users_ = g.users();
+    is_output_.resize(g.values.size(), false);
+    for (const Output& o : g.outputs) is_output_[o.value] = true;
   }
 
   bool empty() const { return windows_.empty(); }
 
-  std::optional<ValueId> widen(Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>& renamed) {
+  std::optional<ValueId> rewrite(Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>& renamed) {
     const ValueId v = node.out[0];
     if (auto found = windows_.find(v); found != windows_.end()) return convolution(to, node, in, renamed, found->second);
     if (!is_map(node.op) || !wanted_.contains(v) || prepared_[v]) return std::nullopt;
@@ -135,7 +93,7 @@ class ChannelWidener {
 
   static Handle zeroed(Graph& to, const Handle& wide, int64_t channels) {
     Dims line(wide.dims().size(), Dim(1));
-    line.back() = whole(channels);
+    line.back() = padded_channels(channels);
     return select(ir::map(Op::lt, {index(to, line, static_cast<Axis>(line.size()) - 1), Operand(Dim(channels))}), wide, 0);
   }
 
@@ -150,7 +108,7 @@ class ChannelWidener {
     return {&to, to.add(node.op, operands, node.attributes, std::move(type))};
   }
 
-  // An operand of pointwise work with whole channels. Those that were added may have any value.
+  // An operand of pointwise work with padded channels, which may have any value.
   Handle wide(Graph& to, const std::vector<ValueId>& renamed, ValueId v, int64_t channels) {
     const Handle x(&to, renamed[v]);
     const Dims& dims = x.dims();
@@ -160,19 +118,19 @@ class ChannelWidener {
     if (!prepared_[v] && users_[v].size() == 1 && !is_output_[v]) {
       if (is_map(node.op)) return pointwise(to, node, renamed, channels);
       if (node.op == Op::reshape && g_.type(node.in[0]).dims.back() == dims.back()) {
-        Dims whole_dims = dims;
-        whole_dims.back() = whole(channels);
-        return reshape(wide(to, renamed, node.in[0], channels), whole_dims);
+        Dims padded_dims = dims;
+        padded_dims.back() = padded_channels(channels);
+        return reshape(wide(to, renamed, node.in[0], channels), padded_dims);
       }
-      // The first columns of a result that has more (widen_results).
+      // The first columns of a result that has more (pad_output_channels).
       const Node& view = to.producer(x.id());
-      if (view.op == Op::view && keeps_channels(view.attributes.map("map"), Dim(channels)) && to.type(view.in[0]).dims.back() == Dim(whole(channels))) {
+      if (view.op == Op::view && keeps_channels(view.attributes.map("map"), Dim(channels)) && to.type(view.in[0]).dims.back() == Dim(padded_channels(channels))) {
         AffineMap map = view.attributes.map("map");
-        map.dims.back() = whole(channels);
+        map.dims.back() = padded_channels(channels);
         if (!map.fill) return ir::view(Handle(&to, view.in[0]), map);
       }
     }
-    const Handle padded = with_zeros(x, dims.size() - 1, whole(channels) - channels);
+    const Handle padded = with_zeros(x, dims.size() - 1, padded_channels(channels) - channels);
     return prepared_[v] ? zeroed(to, padded, channels) : padded;  // a computed value, which prepare makes
   }
 
@@ -183,30 +141,29 @@ class ChannelWidener {
     // Selected, the zeros are part of a value; a view that pads would be followed to what it pads.
     if (found == wide_.end()) found = wide_.emplace(root, zeroed(to, wide(to, renamed, root, c), c)).first;
     Dims dims = g_.type(windows.value).dims;
-    dims.back() = whole(c);
+    dims.back() = padded_channels(c);
     Handle a = reshape(found->second, dims);
     for (auto m = windows.maps.rbegin(); m != windows.maps.rend(); ++m) {
       AffineMap map = *m;
-      map.dims.back() = whole(c);
+      map.dims.back() = padded_channels(c);
       a = view(a, map);
     }
     Dims rows = g_.type(node.in[0]).dims;
     const int64_t places = rows.back().value() / c;
-    rows.back() = places * whole(c);
+    rows.back() = places * padded_channels(c);
     Handle b(&to, in[1]);
     Dims parts = b.dims(), all = b.dims();
     parts[parts.size() - 2] = places;
     parts.insert(parts.end() - 1, Dim(c));
     all[all.size() - 2] = rows.back();
-    b = reshape(with_zeros(reshape(b, parts), parts.size() - 2, whole(c) - c), all);
+    b = reshape(with_zeros(reshape(b, parts), parts.size() - 2, padded_channels(c) - c), all);
     const std::vector<ValueId> operands{reshape(a, rows).id(), b.id()};
     return to.add(node.op, operands, node.attributes, infer(to, node.op, operands, node.attributes)[0]);
   }
 
   const Graph& g_;
-  const std::vector<bool> prepared_;
-  const std::vector<std::vector<NodeId>> users_;
-  std::vector<bool> is_output_;
+  std::vector<bool> prepared_, is_output_;
+  std::vector<std::vector<NodeId>> users_;
   std::unordered_set<ValueId> wanted_;
   std::unordered_map<ValueId, Windows> windows_;  // by the result of the convolution
   std::unordered_map<ValueId, Handle> wide_;      // in the new graph
@@ -214,33 +171,10 @@ class ChannelWidener {
 
 }  // namespace
 
-Graph widen_windows(Graph g, const Backend& backend) {
-  ChannelWidener widener(g, backend);
-  if (widener.empty()) return g;
-  replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>& renamed) { return widener.widen(to, node, in, renamed); });
-  return g;
-}
-
-Graph widen_results(Graph g, const Backend& backend) {
-  replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) -> std::optional<ValueId> {
-    const auto columns = wanted_columns(g, node, backend);
-    if (!columns) return std::nullopt;
-    const Handle b(&to, in[1]);
-    const Dim n = b.dims().back();
-    const std::vector<ValueId> operands{in[0], with_zeros(b, b.dims().size() - 1, *columns - n.value()).id()};
-    const Handle y(&to, to.add(node.op, operands, node.attributes, infer(to, node.op, operands, node.attributes)[0]));
-    return slice(y, -1, Dim(0), n, 1).id();
-  });
-  return g;
-}
-
-Graph expand_lacking(Graph g, const Backend& backend) {
-  auto goes = [&](const Node& n) { return is_lacking(g, n, backend); };
-  if (std::none_of(g.nodes.begin(), g.nodes.end(), goes)) return g;
-  replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) {
-    return goes(node) ? std::optional(kernels::definition_of(node.op)->expand(to, node, in)) : std::nullopt;
-  });
-  return g;
+void pad_input_channels(Graph& g, const Backend& backend) {
+  ChannelPadder padder(g, backend);
+  if (padder.empty()) return;
+  replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>& renamed) { return padder.rewrite(to, node, in, renamed); });
 }
 
 }  // namespace ingot::compile

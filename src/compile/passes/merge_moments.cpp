@@ -3,7 +3,7 @@
 #include <map>
 
 #include "compile/below_views.h"
-#include "compile/expand.h"
+#include "compile/passes/passes.h"
 #include "ir/compose.h"
 #include "ir/replace.h"
 #include "kernels/definition.h"
@@ -119,14 +119,14 @@ std::optional<NodeId> find_sum(const Graph& g, const Node& squares, const Backen
 
 }  // namespace
 
-Graph join_moments(Graph g, const Backend& backend) {
+void merge_moments(Graph& g, const Backend& backend) {
   std::map<ValueId, ValueId> squares_of, sum_of;  // squares -> sum, and the inverse
   for (const Node& node : g.nodes) {
     if (auto sum = node.out.empty() ? std::nullopt : find_sum(g, node, backend); sum && squares_of.try_emplace(g.nodes[*sum].out[0], node.out[0]).second) {
       sum_of[node.out[0]] = g.nodes[*sum].out[0];
     }
   }
-  if (squares_of.empty()) return g;
+  if (squares_of.empty()) return;
   std::map<ValueId, ValueId> made;  // sum -> new squares
   auto shaped = [](Graph& to, ValueId v, const Dims& dims) { return to.type(v).dims == dims ? v : reshape(Handle(&to, v), dims).id(); };
   replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) -> std::optional<ValueId> {
@@ -150,7 +150,6 @@ Graph join_moments(Graph g, const Backend& backend) {
     if (auto found = sum_of.find(v); found != sum_of.end()) return made.at(found->second);
     return std::nullopt;
   });
-  return g;
 }
 
 }  // namespace ingot::compile

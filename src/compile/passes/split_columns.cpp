@@ -1,10 +1,11 @@
 // A product whose columns are joined with others in groups becomes a product for each group. The columns of a transposed convolution's phases are neighbours in its product, but not in an image
 // with more channels: a kernel that writes into that image has columns of one group. Prepare cuts the weights.
 #include <algorithm>
+#include <unordered_map>
 
 #include "compile/below_views.h"
 #include "compile/buffer_view.h"
-#include "compile/expand.h"
+#include "compile/passes/passes.h"
 #include "compile/split.h"
 #include "ir/compose.h"
 #include "ir/replace.h"
@@ -37,23 +38,31 @@ std::optional<Groups> groups_of(const AffineMap& map, const Dims& dims) {
 
 class ColumnSplitter {
  public:
-  ColumnSplitter(const Graph& g, const Backend& backend) : g_(g), backend_(backend), prepared_(find_prepared(g)), users_(g.users()), is_output_(g.values.size(), false) {
+  ColumnSplitter(const Graph& g, const Backend& backend) : g_(g), backend_(backend), users_(g.users()), is_output_(g.values.size(), false) {
     for (const Output& o : g.outputs) is_output_[o.value] = true;
+    for (const Node& node : g.nodes) {
+      if (node.op != Op::view || !is_read_once(node.in[0])) continue;
+      const auto groups = groups_of(node.attributes.map("map"), g.type(node.in[0]).dims);
+      if (groups && is_joined(node.out[0], Dim(groups->columns))) joined_.emplace(node.out[0], *groups);
+    }
+    if (!joined_.empty()) prepared_ = find_prepared(g);
   }
 
+  bool empty() const { return joined_.empty(); }
+
   std::optional<ValueId> split(Graph& to, const Node& node, const std::vector<ValueId>& renamed) {
-    if (node.op != Op::view || !is_read_once(node.in[0])) return std::nullopt;
+    const auto found = node.out.empty() ? joined_.end() : joined_.find(node.out[0]);
+    if (found == joined_.end()) return std::nullopt;
+    const Groups& groups = found->second;
     AffineMap map = node.attributes.map("map");
-    const auto groups = groups_of(map, g_.type(node.in[0]).dims);
-    if (!groups || !is_joined(node.out[0], Dim(groups->columns))) return std::nullopt;
-    map.dims[groups->axis] = 1;
+    map.dims[groups.axis] = 1;
     std::vector<Handle> parts;
-    for (int64_t i = 0; i < groups->count; ++i) {
-      const auto part = columns(to, renamed, node.in[0], i * groups->columns, groups->columns);
+    for (int64_t i = 0; i < groups.count; ++i) {
+      const auto part = columns(to, renamed, node.in[0], i * groups.columns, groups.columns);
       if (!part) return std::nullopt;
       parts.push_back(view(Handle(&to, *part), map));
     }
-    return concat(parts, static_cast<Axis>(groups->axis)).id();
+    return concat(parts, static_cast<Axis>(groups.axis)).id();
   }
 
  private:
@@ -111,17 +120,17 @@ class ColumnSplitter {
 
   const Graph& g_;
   const Backend& backend_;
-  const std::vector<bool> prepared_;
   const std::vector<std::vector<NodeId>> users_;
-  std::vector<bool> is_output_;
+  std::vector<bool> is_output_, prepared_;
+  std::unordered_map<ValueId, Groups> joined_;  // views that split columns into groups, which are joined with others
 };
 
 }  // namespace
 
-Graph split_columns(Graph g, const Backend& backend) {
+void split_columns(Graph& g, const Backend& backend) {
   ColumnSplitter splitter(g, backend);
+  if (splitter.empty()) return;
   replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>&, const std::vector<ValueId>& renamed) { return splitter.split(to, node, renamed); });
-  return g;
 }
 
 }  // namespace ingot::compile
