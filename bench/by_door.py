@@ -22,7 +22,7 @@ import torch
 from architectures import LONGEST, Architecture
 
 import ingot
-from ingot import _library
+from ingot.engine import _library
 from ingot.backend import ingot_backend
 
 MODES = ("no_grad", "grad", "inference_mode", "autocast")

@@ -33,7 +33,7 @@ class Graph:
         self.graph, self.slots, self.parameters = torch.fx.Graph(), [], []
 
     def _leaf(self, name, value, kind):
-        from ingot.functional import Slot
+        from ingot.capture.functional import Slot
 
         node = self.graph.placeholder(name)
         node.meta["val"] = value
@@ -52,7 +52,7 @@ class Graph:
         return node
 
     def functional(self, results):
-        from ingot.functional import Functional
+        from ingot.capture.functional import Functional
 
         self.graph.output(tuple(results))
         return Functional(torch.fx.GraphModule(torch.nn.Module(), self.graph), self.slots, list(results), [])
@@ -174,7 +174,7 @@ def compile_graph(shape, nodes):
     """The compiled graph, and the seconds it took.
 
     Python's collector rests meanwhile, as in `timeit`: a collection takes as long as the process has objects, whoever made them."""
-    from ingot.assemble import assemble
+    from ingot.running.assemble import assemble
 
     g = Graph()
     f = g.functional(SHAPES[shape](g, nodes))
@@ -204,7 +204,9 @@ def _timed(stages, owner, name, label):
 
 def one(shape, nodes):
     """Compiles one graph; prints the total seconds and those of each stage in Python as JSON. INGOT_LOG's lines go to stderr."""
-    from ingot import _engine, _library, assemble, capture
+    from ingot.capture import writer
+    from ingot.engine import _engine, _library
+    from ingot.running import assemble
 
     stages = {}
     _timed(stages, capture, "write", "capture")

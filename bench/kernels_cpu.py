@@ -24,7 +24,7 @@ import torch.nn.functional as F
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import ingot
 from cpu import machine_name
-from ingot import _library
+from ingot.engine import _library
 
 torch.set_grad_enabled(False)
 SHAPES = [(48, 96, 256)]

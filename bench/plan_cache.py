@@ -107,7 +107,7 @@ def one(name, target):
     from images import import_torchvision
 
     import ingot
-    from ingot import _engine, _library
+    from ingot.engine import _engine, _library
 
     import_torchvision()  # transformers imports it
     model, inputs, title = globals()[name]()

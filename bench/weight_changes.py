@@ -10,7 +10,7 @@ import time
 import torch
 
 import ingot
-from ingot import _library, _values
+from ingot.engine import _library, _values
 
 
 def main():

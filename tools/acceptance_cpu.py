@@ -127,7 +127,8 @@ def minilm_lines():
     from accuracy import assert_accurate
 
     import ingot
-    from ingot import _engine, _library, capture, functional
+    from ingot.capture import writer, functional
+    from ingot.engine import _engine, _library
 
     torch.set_grad_enabled(False)
     model = minilm()
@@ -149,7 +150,7 @@ def minilm_lines():
     growth = seen[-1] - seen[0]
     yield "resident memory after further rounds over all sizes", f"{growth:+.1f} MB", "flat (8 MB)", growth < 8
     program = torch.export.export(model, minilm_inputs(8, 32), dynamic_shapes=[{0: torch.export.Dim("B", max=64), 1: torch.export.Dim("S", max=512)}] * 2)
-    captured = capture.write(functional.from_exported(program))
+    captured = writer.write(functional.from_exported(program))
     start = time.perf_counter()
     engine = _engine.Engine(_library.Model.from_json(captured.json, captured.weights).compile({}))
     yield "compile besides capture", f"{time.perf_counter() - start:.2f} s", "2 s", time.perf_counter() - start <= 2
@@ -175,7 +176,7 @@ def minilm_lines():
 
 LOAD = """
 import ctypes, sys, time
-from ingot import _library
+from ingot.engine import _library
 lib = _library.lib()
 out = ctypes.c_void_p()
 start = time.perf_counter()
@@ -189,7 +190,7 @@ def resident():
 """
 TORCH_MEMORY = RESIDENT + """
 import torch, ingot
-from ingot import _op
+from ingot.engine import _op
 _op.library()
 before = resident()
 module = ingot.load(sys.argv[1])
@@ -213,7 +214,7 @@ def overhead():
     import torch
 
     import ingot
-    from ingot import _library, _values
+    from ingot.engine import _library, _values
 
     torch.set_grad_enabled(False)
     module = ingot.compile(minilm(), inputs=dynamic_specs())

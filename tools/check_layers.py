@@ -1,7 +1,8 @@
-"""Checks the include rule: which rooms of src/ and which third-party headers each room may include. Run by `make lint`."""
+"""Checks the include rule: which rooms of src/ and which third-party headers each room may include; and which rooms of python/ingot may import which. Run by `make lint`."""
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -80,7 +81,58 @@ def violations(path: str, text: str) -> list[str]:
     return found
 
 
+# Rooms of python/ingot, from the bottom: a file imports its own room and lower ones, and no files import one another in a circle.
+PYTHON_ROOMS = ["base", "engine", "capture", "precision", "running", "saving", "module"]
+LOWEST, HIGHEST = {"errors", "inputs"}, len(PYTHON_ROOMS)  # files beside the rooms: words that all use; the others are ways in
+
+
+def level_of(module: str) -> int:
+    head = module.split(".")[0]
+    return PYTHON_ROOMS.index(head) if head in PYTHON_ROOMS else -1 if head in LOWEST else HIGHEST
+
+
+def imports_of(module: str, text: str, modules: set[str], is_package: bool) -> set[str]:
+    """The modules of the package that a file imports, wherever in the file it does."""
+    package, found = module.split(".") if is_package else module.split(".")[:-1], set()
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.ImportFrom) or node.level == 0:
+            continue
+        base = ".".join([*package[: len(package) - node.level + 1], *([node.module] if node.module else [])])
+        for name in node.names:
+            inner = f"{base}.{name.name}".lstrip(".")
+            found.add(inner if inner in modules else base)
+    return (found & modules) - {module}
+
+
+def python_violations(files: dict[str, tuple[str, bool]]) -> list[str]:
+    """files: for each module its text, and whether it is a package."""
+    imports = {module: imports_of(module, text, set(files), package) for module, (text, package) in files.items()}
+    found = [f"python/ingot: {module} may not import {other}, which is in a higher room" for module, others in sorted(imports.items()) for other in sorted(others) if level_of(other) > level_of(module)]
+    left = dict(imports)
+    while ends := [module for module, others in left.items() if not others & left.keys()]:
+        for module in ends:
+            del left[module]
+    while behind := [module for module in left if not any(module in others for others in (left[m] for m in left))]:
+        for module in behind:
+            del left[module]
+    return found + ([f"python/ingot: files import one another in a circle: {', '.join(sorted(left))}"] if left else [])
+
+
+def python_files() -> dict[str, tuple[str, bool]]:
+    """The modules of python/ingot without the drop-in, which stands on all of them."""
+    files, root = {}, ROOT / "python/ingot"
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        if parts[0] != "torch_tensorrt" and parts != ("__init__",):
+            package = parts[-1] == "__init__"
+            files[".".join(parts[:-1] if package else parts)] = (path.read_text(), package)
+    return files
+
+
 def self_test():
+    low, high = ("from ..module import kinds\n", False), ("from ..engine import low\nfrom ..errors import Error\n", False)
+    assert python_violations({"engine.low": low, "module.kinds": ("", False)}) and not python_violations({"engine.low": ("", False), "module.kinds": high, "errors": ("", False)})
+    assert python_violations({"base.a": ("from . import b\n", False), "base.b": ("def f():\n    from .a import x\n", False), "base.c": ("from .a import x\n", False)})
     assert violations("base/x.cpp", '#include "ir/graph.h"\n')
     assert violations("runtime/x.cpp", '#include "ir/graph.h"\n') and not violations("runtime/x.cpp", '#include "ir/dtype.h"\n')
     assert violations("runtime/x.cpp", '#include "backend/body.h"\n') and not violations("runtime/x.cpp", '#include "backend/run/device.h"\n')
@@ -99,6 +151,7 @@ def main():
     for path in sorted((ROOT / "src").rglob("*")):
         if path.suffix in (".h", ".cpp", ".inc"):
             found += violations(str(path.relative_to(ROOT / "src")), path.read_text())
+    found += python_violations(python_files())
     print("\n".join(found) or "every room includes only what it may")
     return 1 if found else 0
 

@@ -2,8 +2,8 @@
 
 import sys as _sys
 
-from ._engine import Engine, Session, load_engine
-from ._library import machine, ops, options
+from .engine._engine import Engine, Session, load_engine
+from .engine._library import machine, ops, options
 from .errors import (
     AccuracyError,
     CancelledError,
@@ -19,15 +19,15 @@ from .errors import (
     UnsupportedError,
     VersionError,
 )
+from .engine.profile import Profile
+from .engine.state import State
+from .engine.weights import Weights
 from .inputs import Input
-from .profile import Profile
-from .state import State
-from .weights import Weights
 
 __version__ = "0.1.0"
 _TORCH = {
-    "compile": "ahead_of_time", "explain": "ahead_of_time", "save": "files", "load": "files", "Module": "module", "MutableModule": "mutable", "Report": "report", "ingot_backend": "backend",
-    "verify": "verification", "Autocast": "precision", "register_kernel": "external", "Launch": "external",
+    "compile": "ahead_of_time", "explain": "ahead_of_time", "save": "files", "load": "files", "Module": "module.module", "MutableModule": "mutable", "Report": "running.report", "ingot_backend": "backend",
+    "verify": "module.verification", "Autocast": "capture.autocast_options", "register_kernel": "capture.external", "Launch": "capture.external",
 }
 __all__ = sorted([n for n, value in globals().items() if n[0] != "_" and not isinstance(value, type(_sys))] + list(_TORCH))  # no submodules
 
@@ -49,7 +49,8 @@ def __getattr__(name):
 
 
 def _register_op():
-    from . import _op, fake_quantisation, shapes_of_torch
+    from .capture import fake_quantisation, shapes_of_torch
+    from .engine import _op
 
     fake_quantisation.define()
     shapes_of_torch.define()

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from ._library import find
+from .engine._library import find
 
 
 def main():

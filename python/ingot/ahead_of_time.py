@@ -10,23 +10,27 @@ import os
 
 import torch
 
-from . import _engine, _library, _op, _values, accuracy, autocast, devices, plan_signature, precision, random_numbers, structure
-from .arguments import parameters_of, parameters_of_program
-from .assemble import assemble, in_torch, split_dryrun
-from .capture import write
+from .base import structure
+from .capture import autocast, autocast_options, devices
+from .capture.export import export
+from .capture.fixes import random_numbers
+from .capture.functional import NotFunctional, from_exported
+from .capture.given import Given, read
+from .capture.passes import applied
+from .capture.program import Program, match, paired
+from .capture.ranges import ranges_of, set_ranges
+from .capture.signature import as_text, signature_of
+from .capture.tracing import alone
+from .capture.writer import write
+from .engine import _engine, _library, _op, _values, plan_signature
 from .errors import InputError, OptionError
-from .export import export
-from .functional import NotFunctional, from_exported
-from .given import Given, read
-from .kinds import Exported, FromModel, FromPlan, form_of
-from .module import Module
-from .passes import applied
-from .program import Program, match, paired
-from .ranges import ranges_of, set_ranges
-from .report import Report
-from .signature import as_text, signature_of
-from .torch_archive import load_program, names_cuda
-from .tracing import alone
+from .module.arguments import parameters_of, parameters_of_program
+from .module.kinds import Exported, FromModel, FromPlan, form_of
+from .module.module import Module
+from .precision import accuracy, low_precision
+from .running.assemble import assemble, in_torch, split_dryrun
+from .running.report import Report
+from .saving.torch_archive import load_program, names_cuda
 
 _functional = alone(from_exported)
 
@@ -88,7 +92,7 @@ def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     except NotFunctional as problem:
         return in_torch(program.graph, problem.message, {k: v for k, v in options.items() if k not in ("dryrun", "fallback")})
     flat_of = _form({**signature_of(program, functional), "parameters": parameters}, program).flattened
-    options, functional = precision.settled(split_dryrun(options)[1], functional, flat_of, program)
+    options, functional = low_precision.settled(split_dryrun(options)[1], functional, flat_of, program)
     options = devices.placed(options, functional.device, for_file=True)
     captured = write(functional, options["target"])
     return Report(_library.Model.from_json(captured.json, captured.weights).explain(options))
@@ -144,8 +148,8 @@ def _compile_program(program: Program, options, parameters, output_names=None) -
 
     flat_of = _form(signature, exported).flattened
     given = getattr(options.get("autocast"), "calibration", None)
-    calibration = list(map(precision.reader(f, flat_of), itertools.islice(given or (), accuracy.MOST_SAMPLES))) if "accuracy" in options else []
-    options, f = precision.settled(options, f, flat_of, exported)
+    calibration = list(map(low_precision.reader(f, flat_of), itertools.islice(given or (), accuracy.MOST_SAMPLES))) if "accuracy" in options else []
+    options, f = low_precision.settled(options, f, flat_of, exported)
     bound, options = accuracy.bound_of(options)
 
     def build(options):
@@ -163,9 +167,9 @@ def _form(signature, exported):
 
 
 def _compile_file(path, given: Given | None, options) -> Module:
-    if names_cuda(path) or precision.needs_graph(options) or accuracy.bound_of(options)[0] is not None:  # these need the program in torch
+    if names_cuda(path) or autocast_options.needs_graph(options) or accuracy.bound_of(options)[0] is not None:  # these need the program in torch
         return _compile_program_in(path, given, options)
-    options = precision.plain(options)
+    options = autocast_options.plain(options)
     model = _library.Model.open(path)
     names = model.input_names()
     if given is not None:

@@ -11,13 +11,14 @@ from torch._functorch.aot_autograd import aot_export_module
 from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
-from . import autocast, both_sides, composites, devices, effects, grad_modes, hidden_views, identities, numbers, overlap, own_traces, passes as passes_, random_numbers, recurrent_layers, region_writes
-from .assemble import assemble, in_torch
+from .base.processes import Lock
+from .capture import autocast, composites, devices, passes as passes_
+from .capture.fixes import both_sides, effects, grad_modes, hidden_views, identities, numbers, overlap, own_traces, random_numbers, recurrent_layers, region_writes
+from .capture.functional import NotFunctional, _first_line, from_aot, lays, same_sizes
+from .engine.watch import Snapshot, Watch
 from .errors import UnsupportedError
-from .functional import NotFunctional, _first_line, from_aot, lays, same_sizes
-from .gradients import with_requirements
-from .processes import Lock
-from .watch import Snapshot, Watch
+from .running.assemble import assemble, in_torch
+from .running.gradients import with_requirements
 
 
 def captured(backend):

@@ -6,12 +6,14 @@ import os
 
 import torch
 
-from . import _engine, _op, atomic, torch_archive
-from ._engine import TRUST
+from .base import atomic
+from .engine import _engine, _op
+from .engine._engine import TRUST
 from .errors import FormatError, InputError, OptionError, UnsupportedError
-from .kinds import Exported, FromPlan, FromProgram, Package
-from .loaded import Loaded, holds_plans
-from .module import Module
+from .module.kinds import Exported, FromPlan, FromProgram, Package
+from .module.module import Module
+from .saving import torch_archive
+from .saving.loaded import Loaded, holds_plans
 
 _FORMATS = ("ingot", "exported_program", "aot_inductor")
 _SHOWN = {"ingot": "no archive of torch's", "exported_program": "a program of torch's", "aot_inductor": "an AOTInductor package"}

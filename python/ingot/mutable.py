@@ -10,9 +10,13 @@ from typing import NamedTuple
 import torch
 import torch.utils._pytree as pytree
 
-from . import ahead_of_time, atomic, autocast, processes, torch_archive, watch
+from . import ahead_of_time
+from .base import atomic, processes
+from .capture import autocast
+from .engine import watch
 from .errors import FormatError, InputError
 from .inputs import Input
+from .saving import torch_archive
 
 log = logging.getLogger("ingot")
 _PLAIN = (bool, int, float, str, tuple, type(None))

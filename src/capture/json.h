@@ -41,7 +41,7 @@ class Json {
       if (s == "Infinity") return std::numeric_limits<double>::infinity();
       if (s == "-Infinity") return -std::numeric_limits<double>::infinity();
       if (s == "NaN") return std::numeric_limits<double>::quiet_NaN();
-      if (s == "-NaN") return -std::numeric_limits<double>::quiet_NaN();  // torch writes no sign; python/ingot/capture.py does
+      if (s == "-NaN") return -std::numeric_limits<double>::quiet_NaN();  // torch writes no sign; python/ingot/capture/writer.py does
     }
     return get<double>("a number");
   }

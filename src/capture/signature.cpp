@@ -1,4 +1,4 @@
-// How a call's arguments and results map to the graph's tensors, for Python: what python/ingot/signature.py writes of programs in process.
+// How a call's arguments and results map to the graph's tensors, for Python: what python/ingot/capture/signature.py writes of programs in process.
 #include "capture/signature.h"
 
 #include "base/text.h"

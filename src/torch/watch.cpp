@@ -48,7 +48,7 @@ void Watch::follow() const {
 
 using ingot_torch::Watch;
 
-// Called by python/ingot/watch.py.
+// Called by python/ingot/engine/watch.py.
 extern "C" __attribute__((visibility("default"))) void* ingot_torch_watch_create(Watch::Changed changed) { return new Watch(changed); }
 
 extern "C" __attribute__((visibility("default"))) void ingot_torch_watch_release(void* watch) { delete static_cast<Watch*>(watch); }

@@ -8,7 +8,7 @@
 
 namespace ingot_torch {
 
-// Words of the process's memory with their recorded values, chosen by python/ingot/watch.py: pointers inside a tensor, torch's counter of writes to it, and
+// Words of the process's memory with their recorded values, chosen by python/ingot/engine/watch.py: pointers inside a tensor, torch's counter of writes to it, and
 // samples of its elements.
 // The loads are independent, so 200 weights cost a microsecond, or a few with cold caches.
 class Watch {

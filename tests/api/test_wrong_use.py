@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import _library, _values
+from ingot.engine import _library, _values
 
 HEADER = (Path(__file__).resolve().parents[2] / "include/ingot/ingot.h").read_text()
 FUNCTIONS = {name: parameters for name, parameters in re.findall(r"INGOT_API ingot_status (\w+)\(([^)]*)\)", HEADER)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from random_program import operator
 
-from ingot import _library
+from ingot.engine import _library
 
 # Defined after the fixed seeds were drawn: with them each seed is another program. `--kinds newer=1` draws them too.
 NEWER = """

@@ -17,7 +17,7 @@ from observe import Seen, Thing, observe
 from random_program import Program, module
 
 import ingot
-from ingot import _library
+from ingot.engine import _library
 
 LARGEST = 64  # the largest value of a varying size
 

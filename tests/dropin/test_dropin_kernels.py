@@ -8,7 +8,7 @@ import torch
 import ingot
 import ingot.torch_tensorrt as torch_tensorrt
 import ingot.torch_tensorrt.kernels as ttk
-from ingot import _library
+from ingot.engine import _library
 
 SCALE = """
 extern "C" __global__ void my_scale(const float* x, float alpha, int n, float* y) {

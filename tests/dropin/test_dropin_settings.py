@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import ingot
-from ingot import OptionError, UnsupportedError, precision, torch_tensorrt
+from ingot import OptionError, UnsupportedError, torch_tensorrt
+from ingot.capture import autocast_options
 from ingot.torch_tensorrt import EngineCapability, _said
 from ingot.torch_tensorrt import logging as levels
 from ingot.torch_tensorrt.dynamo import CompilationSettings, _settings
@@ -52,7 +53,7 @@ def test_another_value_means_something_or_is_told(row, caplog):
         assert Settings(given).options() == Settings({}).options()
     read = Settings({**rules, **given})
     options = read.options()
-    ingot._library.Options(precision.plain(options))  # which ingot takes
+    ingot.engine._library.Options(autocast_options.plain(options))  # which ingot takes
     said = [r for r in caplog.records if row.name in r.getMessage()]
     if row.status == "not yet":
         assert [r.levelno for r in said] == [logging.WARNING]

@@ -11,7 +11,7 @@ import torch
 from torch.testing._internal.two_tensor import TwoTensor
 
 import ingot
-from ingot import _values
+from ingot.engine import _values
 
 Input = ingot.Input
 

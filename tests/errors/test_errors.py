@@ -14,7 +14,8 @@ import pytest
 import torch
 
 import ingot
-from ingot import _library, errors
+from ingot import errors
+from ingot.engine import _library
 
 HERE = Path(__file__)
 REPAIR = "give a plan that `ingot compile` or ingot.save wrote; copy or compile a damaged one again"

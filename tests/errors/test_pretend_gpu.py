@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import _library
+from ingot.engine import _library
 
 BUILD = Path(_library.find("libingot.so")).parent
 SITE = next(p for p in sys.path if p.endswith("-packages"))

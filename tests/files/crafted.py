@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 
 import ingot
-from ingot import _library, signature
+from ingot.capture import signature
+from ingot.engine import _library
 
 _MASK = (1 << 64) - 1
 _SECRET = [0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F]

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from crafted import seal, sections
 
 import ingot
-from ingot import _engine, _library
+from ingot.engine import _engine, _library
 
 CLI = _library.find("ingot")
 

@@ -39,8 +39,8 @@ def source():
 
     class Named(Source):
         def __init__(self):
-            from ingot import _library
-            from ingot.kinds import FromModel
+            from ingot.engine import _library
+            from ingot.module.kinds import FromModel
 
             set_signature = _library.Model.set_signature
             _library.Model.set_signature = lambda model, text: (models.append((model, text)), set_signature(model, text))

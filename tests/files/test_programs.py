@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from ingot import _engine, _library
+from ingot.engine import _engine, _library
 
 
 def in_engine(forward, *inputs, folder):

@@ -15,7 +15,7 @@ import torch
 import torch.utils._pytree as pytree
 
 import ingot
-from ingot import structure
+from ingot.base import structure
 
 Pair = collections.namedtuple("Pair", "first second")
 

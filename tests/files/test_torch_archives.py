@@ -13,7 +13,8 @@ import pytest
 import torch
 
 import ingot
-from ingot import _library, torch_archive
+from ingot.engine import _library
+from ingot.saving import torch_archive
 
 
 @pytest.fixture(scope="module")

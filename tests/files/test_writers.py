@@ -11,7 +11,8 @@ import pytest
 import torch
 
 import ingot
-from ingot import _library, atomic
+from ingot.base import atomic
+from ingot.engine import _library
 
 CLI = _library.find("ingot")
 

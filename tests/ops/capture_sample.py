@@ -11,9 +11,11 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from ingot import _engine, _library, composites, reshapes
-from ingot.capture import write
-from ingot.functional import Functional, Slot
+from ingot.capture import composites
+from ingot.capture.fixes import reshapes
+from ingot.engine import _engine, _library
+from ingot.capture.writer import write
+from ingot.capture.functional import Functional, Slot
 
 # torch keeps a stack trace for every node and guard; looking up on disk whether each frame's file has changed was half of a capture.
 linecache.checkcache = lambda filename=None: None

@@ -5,7 +5,7 @@ import torch
 from torch._export.utils import _is_cia_op, _materialize_cpp_cia_ops
 from torch.export.exported_program import default_decompositions
 
-from ingot import _library
+from ingot.engine import _library
 
 pytestmark = pytest.mark.skipif(not torch.__version__.startswith("2.13."), reason="the list is that of torch 2.13")
 ADVICE = "edit src/ops/absent.def"

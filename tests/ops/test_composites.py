@@ -13,7 +13,8 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 import ingot
-from ingot import backend, composites
+from ingot import backend
+from ingot.capture import composites
 
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"
 EVERY = 1 if ALL else 8  # one in so many operators

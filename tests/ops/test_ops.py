@@ -14,7 +14,7 @@ import torch
 from accuracy import assert_accurate, float64_error
 from capture_sample import Call, NotCaptured, run
 from conftest import compared, covered, ran, skipped
-from ingot import _engine, _library
+from ingot.engine import _engine, _library
 from ingot.errors import UnsupportedError
 from skips import reason
 from torch.testing._internal.common_methods_invocations import op_db

@@ -6,7 +6,7 @@ import struct
 import pytest
 import torch
 import transformers.integrations.moe  # noqa: F401  registers transformers' own operators
-from ingot import _library
+from ingot.engine import _library
 
 
 def parameters(text: str) -> dict[str, tuple[str, str | None]]:

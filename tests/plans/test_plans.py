@@ -18,7 +18,7 @@ import torch
 from recorded_models import MODELS, made
 
 import ingot
-from ingot import _library
+from ingot.engine import _library
 
 RECORDED = Path(__file__).parent / "recorded"
 TARGETS = {"cpu": "cpu", "cuda": "cuda:sm_90"}

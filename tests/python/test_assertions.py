@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import ingot
-from ingot._library import find
+from ingot.engine._library import find
 
 GOOD, BAD = torch.ones(2, 4), -torch.ones(2, 4)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import both_sides
+from ingot.capture.fixes import both_sides
 from ingot.backend import ingot_backend
 
 

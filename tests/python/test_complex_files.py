@@ -14,7 +14,7 @@ from calls import Calls
 from test_fourier import MODELS, TRANSFORMS, _exactly, parts
 
 import ingot
-from ingot import _library
+from ingot.engine import _library
 
 
 @pytest.fixture(autouse=True)

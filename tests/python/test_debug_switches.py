@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import _library
+from ingot.engine import _library
 
 
 class Model(torch.nn.Module):

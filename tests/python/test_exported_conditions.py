@@ -112,7 +112,7 @@ def test_files(question, tmp_path):
     program = exported(question)
     torch.export.save(program, tmp_path / "m.pt2")
     ingot.save(ingot.compile(program, fallback="error"), tmp_path / "python.ingot")
-    tool = ingot._library.find("ingot")
+    tool = ingot.engine._library.find("ingot")
     subprocess.run([tool, "compile", tmp_path / "m.pt2", "-o", tmp_path / "tool.ingot"], check=True, capture_output=True)
     agrees(ingot.load(tmp_path / "python.ingot"), program)
     agrees(ingot.load(tmp_path / "tool.ingot"), program, at="")
@@ -128,7 +128,7 @@ def test_what_the_tool_cannot_check(tmp_path):
     """A condition on a fraction: torch runs it, so the tool refuses the file and Python falls back."""
     program = exported("fraction")
     torch.export.save(program, tmp_path / "m.pt2")
-    ran = subprocess.run([ingot._library.find("ingot"), "compile", tmp_path / "m.pt2", "-o", tmp_path / "m.ingot"], capture_output=True, text=True)
+    ran = subprocess.run([ingot.engine._library.find("ingot"), "compile", tmp_path / "m.pt2", "-o", tmp_path / "m.ingot"], capture_output=True, text=True)
     assert ran.returncode and "a condition on sizes cannot be checked" in ran.stderr
     agrees(ingot.compile(tmp_path / "m.pt2"), program, at="")
 

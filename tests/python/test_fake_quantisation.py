@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import fake_quantisation
+from ingot.capture import fake_quantisation
 
 NUMBERS = torch.cat([torch.arange(-460, 460, 0.173), 2.0 ** torch.arange(-14, 9), torch.linspace(-0.03, 0.03, 999), torch.zeros(1)])
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import given
+from ingot.capture import given
 
 
 def test_fixed_and_ranged():

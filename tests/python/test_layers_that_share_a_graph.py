@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import ingot
-from ingot import _engine, backend
+from ingot import backend
+from ingot.engine import _engine
 
 
 class Layer(torch.nn.Module):

@@ -321,7 +321,7 @@ def test_where_there_is_no_engine(model):
 
 def as_on_a_gpu(lows, dtype):
     """What a GPU multiplies, here for the CPU's product."""
-    from ingot.adapters import Factors, _in_type
+    from ingot.module.adapters import Factors, _in_type
 
     return [Factors(*(m[0] for m in _in_type(low.scale * low.up[None], low.down[None], dtype))) for low in lows]
 
@@ -330,7 +330,7 @@ def as_on_a_gpu(lows, dtype):
 @pytest.mark.parametrize("size", [1e-4, 1.0, 40.0])
 def test_one_product_in_the_type_of_the_weight(dtype, size):
     """It is as exact as the sum in float32."""
-    from ingot.adapters import LowRank, merged
+    from ingot.module.adapters import LowRank, merged
 
     g = torch.Generator().manual_seed(1)
     base = torch.randn(48, 64, generator=g).to(dtype)
@@ -344,7 +344,7 @@ def test_one_product_in_the_type_of_the_weight(dtype, size):
 
 
 def test_one_product_of_a_convolution_weight():
-    from ingot.adapters import LowRank, merged
+    from ingot.module.adapters import LowRank, merged
 
     for base in (torch.randn(8, 3, 3, 3), torch.randn(8, 3, 3, 3).to(memory_format=torch.channels_last)):
         down, up = torch.randn(2, 27), torch.randn(8, 2)
@@ -352,7 +352,7 @@ def test_one_product_of_a_convolution_weight():
 
 
 def test_factors_of_equal_shape_are_made_together():
-    from ingot.adapters import LowRank, factors_of, merged
+    from ingot.module.adapters import LowRank, factors_of, merged
 
     for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
         lows = [LowRank(torch.randn(2, 6).half(), torch.randn(5, 2), scale) for scale in (0.5, -2.0, 3.0)]
@@ -365,7 +365,7 @@ def test_factors_of_equal_shape_are_made_together():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_autocast_does_not_change_the_sum(dtype):
-    from ingot.adapters import LowRank, factors_of, merged
+    from ingot.module.adapters import LowRank, factors_of, merged
 
     base, lows = torch.randn(5, 6).to(dtype), [LowRank(torch.randn(2, 6), torch.randn(5, 2), 1.0) for _ in range(2)]
 
@@ -382,7 +382,8 @@ def test_what_a_gpu_is_asked_for(monkeypatch):
     import ctypes
     from types import SimpleNamespace
 
-    from ingot import _values, adapters
+    from ingot.engine import _values
+    from ingot.module import adapters
 
     asked = []
 

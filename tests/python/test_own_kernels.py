@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import _library
+from ingot.engine import _library
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "files"))
 import crafted  # noqa: E402

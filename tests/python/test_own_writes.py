@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import functional
+from ingot.capture import functional
 
 GEN = torch.Generator().manual_seed(0)
 X, Y = torch.randn(4, 3, generator=GEN), torch.randn(4, 3, generator=GEN)

@@ -12,8 +12,9 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import ingot
-from ingot import _library, capture
-from ingot.functional import Functional, Slot
+from ingot.capture import writer
+from ingot.engine import _library
+from ingot.capture.functional import Functional, Slot
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "bench")]
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"
@@ -248,7 +249,7 @@ def captured_for_a_gpu(function, *inputs):
         module = make_fx(function)(*(torch.empty(shape, device=device) for shape, device in inputs))
     *placeholders, output = (n for n in module.graph.nodes if n.op in ("placeholder", "output"))
     slots = [Slot(node, "input", node.name) for node in placeholders]
-    graph = json.loads(capture.write(Functional(module, slots, list(output.args), []), ("cuda:sm_90",)).json)["graph_module"]["graph"]
+    graph = json.loads(writer.write(Functional(module, slots, list(output.args), []), ("cuda:sm_90",)).json)["graph_module"]["graph"]
     return {node["target"].removeprefix("torch.ops."): node["metadata"]["torch_only"] for node in graph["nodes"] if "torch_only" in node["metadata"]}
 
 

@@ -264,7 +264,7 @@ else:
 def test_a_long_build_ends_soon():
     """The build is not waited for: between two passes it looks."""
     run(INTERRUPTED + """
-from ingot import _library
+from ingot.engine import _library
 stages, begin = [], time.perf_counter()
 program = torch.export.export(large, (tokens,))
 real = _library.Model.compile
@@ -312,7 +312,7 @@ for compiled in calls:
 def test_a_real_signal(files):
     """SIGINT from outside ends `ingot.compile` of a waiting program with KeyboardInterrupt."""
     code = MODEL + """
-from ingot import _library
+from ingot.engine import _library
 import signal, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background programs ignore it
 real = _library.Model.compile

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 
 import ingot
-from ingot import recurrent_casts, recurrent_layers
+from ingot.capture.fixes import recurrent_casts, recurrent_layers
 
 LAYERS = {
     "lstm": (torch.nn.LSTM, {}),
@@ -421,7 +421,7 @@ def test_packed_sequences_run_as_before():
 
 
 def test_the_last_states_that_torch_2_11_records_with_an_axis_more():
-    from ingot import result_types
+    from ingot.capture import result_types
 
     layer = torch.nn.LSTM(4, 5, num_layers=2).eval()
     graph = torch.export.export(layer, (torch.zeros(3, 2, 4),)).graph

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import _library
+from ingot.engine import _library
 
 safetensors = pytest.importorskip("safetensors.torch")
 X = torch.randn(3, 16, generator=torch.Generator().manual_seed(0))

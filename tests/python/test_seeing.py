@@ -13,7 +13,8 @@ import pytest
 import torch
 
 import ingot
-from ingot import _library, progress
+from ingot.base import progress
+from ingot.engine import _library
 
 
 class Small(torch.nn.Module):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import ingot
-from ingot import _library
+from ingot.engine import _library
 
 
 class Cache(torch.nn.Module):

@@ -4,7 +4,7 @@ import operator
 
 import pytest
 import torch
-from ingot import _library
+from ingot.engine import _library
 
 import ingot
 

@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 
 import ingot
-from ingot import ahead_of_time, kinds
+from ingot import ahead_of_time
+from ingot.module import kinds
 
 
 def test_one_thread_uses_one_processor():

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import ingot
-from ingot import _library, external, triton_kernel
+from ingot.capture import external, triton_kernel
+from ingot.engine import _library
 
 HERE = importlib.util.find_spec("triton") is not None
 needs_triton = pytest.mark.skipif(not HERE, reason="triton is not installed")

@@ -17,7 +17,7 @@ import models as architectures
 from places import ON_GPU
 
 import ingot
-from ingot import _library
+from ingot.engine import _library
 
 BUILD = Path(_library.find("libingot.so")).parent
 FAULTY = BUILD / "faulty" / "libingot.so"

@@ -3,7 +3,7 @@
 import gc
 from types import SimpleNamespace
 
-from ingot import watch
+from ingot.engine import watch
 
 
 class Watched:

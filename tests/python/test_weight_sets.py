@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import ingot
-from ingot._library import lib, text_of
+from ingot.engine._library import lib, text_of
 
 
 class Mlp(torch.nn.Module):

@@ -14,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 
 import ingot
-from ingot import _library, follow
+from ingot.engine import _library
+from ingot.running import follow
 
 
 class Tied(torch.nn.Module):

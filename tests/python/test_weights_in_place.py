@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 
 import ingot
-from ingot import watch
+from ingot.engine import watch
 
 
 class Everything(torch.nn.Module):

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from calls import Calls
 
 import ingot
-from ingot import _library
+from ingot.engine import _library
 from ingot.backend import ingot_backend
 
 SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}

@@ -31,7 +31,7 @@ import numpy
 import torch
 
 import ingot
-from ingot import _library
+from ingot.engine import _library
 
 COMMAND = os.path.join(os.path.dirname(_library.find("libingot.so")), "ingot")
 KINDS, CHILDREN = 8, 3

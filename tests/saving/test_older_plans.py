@@ -45,7 +45,7 @@ print(problem.message.decode(), problem.remedy.decode(), sep="\\n")
 
 
 def test_the_runtime_alone_refuses_it():
-    done = subprocess.run([sys.executable, "-c", ALONE, ingot._library.find("libingot_runtime.so"), str(PLAN)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", ALONE, ingot.engine._library.find("libingot_runtime.so"), str(PLAN)], capture_output=True, text=True)
     assert done.stdout.splitlines() == [
         "the plan is of an older format, whose programs this runtime does not run",
         "load it once with libingot, which compiles it anew, and save it; or compile the model again with this version",

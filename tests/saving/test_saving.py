@@ -27,7 +27,8 @@ from accuracy import assert_accurate
 from cases import IN_TORCH, Counter, Mlp, case
 
 import ingot
-from ingot import _library, torch_archive
+from ingot.engine import _library
+from ingot.saving import torch_archive
 
 NAMES = ["mlp", "mlp-gelu", "counter", "bert", "gpt2"]
 # A C++ compiler runs for each.
@@ -346,7 +347,7 @@ def execute(plan, weights, x):
     try:
         torch.ops.ingot.execute([x], [], [out], weights, [], plan, 0)
     except RuntimeError as problem:
-        raise ingot._op.translate(problem) from None
+        raise ingot.engine._op.translate(problem) from None
     return out
 
 
@@ -484,7 +485,7 @@ def test_kinds(saved, tmp_path):
 
 def test_a_file_has_every_option_of_its_plan():
     """A file has every option of the table, except those that decide what runs in torch."""
-    from ingot.assemble import of_a_plan
+    from ingot.running.assemble import of_a_plan
 
     table = ingot.options()
     kept = of_a_plan({o["name"]: o["default"] for o in table})

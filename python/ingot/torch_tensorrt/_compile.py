@@ -7,8 +7,11 @@ import os
 
 import torch
 
-from .. import _op, atomic, files, torch_archive
+from .. import files
+from ..base import atomic
+from ..engine import _op
 from ..errors import FormatError, InputError, IoError, OptionError, UnsupportedError
+from ..saving import torch_archive
 from . import _torchscript
 from ._errors import refusal
 from ._said import log, once

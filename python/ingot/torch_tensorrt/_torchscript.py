@@ -16,10 +16,10 @@ import torch
 import torch.utils._pytree as pytree
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
-from .. import _op
-from ..arguments import parameters_of_program
+from ..capture.tracing import alone
+from ..engine import _op
 from ..errors import UnsupportedError
-from ..tracing import alone
+from ..module.arguments import parameters_of_program
 
 _BINARY = {
     operator.add: "+", operator.sub: "-", operator.mul: "*", operator.floordiv: "//", operator.mod: "%", operator.truediv: "/", operator.pow: "**",

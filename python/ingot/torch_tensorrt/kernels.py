@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .. import external
+from ..capture import external
 from ..errors import InputError
 from ._errors import refusal
 

@@ -7,7 +7,8 @@ import tempfile
 
 import torch
 
-from ... import ahead_of_time, export, files, given
+from ... import ahead_of_time, files
+from ...capture import export, given
 from ...errors import InputError, UnsupportedError
 from .._Device import Device
 from .._errors import BindingNameMismatchError, CallError, PartialCompilationError, UnsupportedOperatorException  # noqa: F401

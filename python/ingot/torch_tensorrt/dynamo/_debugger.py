@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from ... import atomic
-from ..._library import drawn
+from ...base import atomic
+from ...engine._library import drawn
 from .. import logging as levels
 from .._said import log, once
 from ..runtime._settings import engines_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from ...report import Report
+from ...running.report import Report
 
 
 def teller(path=None):

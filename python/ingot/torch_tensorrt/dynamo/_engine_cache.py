@@ -75,7 +75,7 @@ class DiskEngineCache(BaseEngineCache):
         return os.path.join(self.engine_cache_dir, hash, "blob.bin")
 
     def save(self, hash, blob, *args, **kwargs):
-        from ... import atomic
+        from ...base import atomic
 
         if len(blob) <= self.total_engine_cache_size:
             os.makedirs(os.path.dirname(self._path(hash)), exist_ok=True)

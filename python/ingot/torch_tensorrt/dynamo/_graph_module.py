@@ -10,8 +10,8 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 
 from ...errors import UnsupportedError
-from ...module import Module
-from ...ways import TorchGraph
+from ...module.module import Module
+from ...running.ways import TorchGraph
 from .. import _torchscript
 from .._profiles import Profiles
 from ..runtime import _modes

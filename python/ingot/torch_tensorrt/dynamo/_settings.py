@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
+from ...capture.autocast_options import Autocast
 from ...errors import InputError, OptionError
-from ...precision import Autocast
 from .._Device import Device
 from .._enums import EngineCapability
 from .._enums import dtype as _dtype

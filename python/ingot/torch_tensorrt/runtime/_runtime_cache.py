@@ -60,7 +60,7 @@ class RuntimeCache:
 
     def save(self, path=None):
         """Writes the bytes that were read; nothing where there are none."""
-        from ... import atomic
+        from ...base import atomic
 
         path, data = path or self.path, self._handle.serialize().numpy().tobytes()
         if path and data:

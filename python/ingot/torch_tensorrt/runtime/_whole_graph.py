@@ -6,8 +6,8 @@ import logging
 
 import torch
 
-from ...processes import Lock
-from ...ways import TorchGraph
+from ...base.processes import Lock
+from ...running.ways import TorchGraph
 from .._said import log, once
 
 _KEPT = 8  # recordings of a module

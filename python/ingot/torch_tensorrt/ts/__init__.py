@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from ...capture.tracing import alone
 from ...errors import InputError, UnsupportedError
-from ...tracing import alone
 from .. import logging
 from .._errors import UnsupportedOperatorException
 from .._Input import Given, Input

@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 import torch
 
-from .... import _library
+from ....engine import _library
 from ....errors import UnsupportedError
 from ..lowering._decompositions import overloads_of
 

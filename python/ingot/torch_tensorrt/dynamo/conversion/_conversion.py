@@ -41,7 +41,7 @@ class TRTInterpreter:
 
     def run(self, strict_type_constraints=False, algorithm_selector=None, **more) -> TRTInterpreterResult:
         """Raises UnsupportedOperatorException for operators without an engine."""
-        from .... import _engine
+        from ....engine import _engine
         from .._compiler import convert_exported_program_to_serialized_trt_engine, inputs_of, traced
 
         module, taken, device = _with_numbers(_without_memory(self.module), self.input_specs), inputs_of(self.input_specs, None, None), Device._from(self.settings.device).to(torch.device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .... import external
+from ....capture import external
 from ....errors import InputError
 from ..._said import once
 

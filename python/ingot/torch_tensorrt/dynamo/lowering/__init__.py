@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import torch
 
+from ....capture.fixes.overlap import as_aten
+from ....capture.passes import applied
+from ....capture.tracing import alone
 from ..._symbols import refused_names
-from ....overlap import as_aten
-from ....passes import applied
-from ....tracing import alone
 from . import passes
 from ._decompositions import get_decompositions, register_torch_trt_decomposition, torch_trt_decompositions
 from .passes import post_lowering, pre_export_lowering, remove_num_users_is_0_nodes, repair_input_aliasing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .... import _engine, _op
+from ....engine import _engine, _op
 from ....errors import InputError, UnsupportedError
 from ..._profiles import Profiles
 

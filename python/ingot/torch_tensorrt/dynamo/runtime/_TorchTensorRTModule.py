@@ -8,7 +8,8 @@ import weakref
 
 import torch
 
-from .... import _engine, _op, random_numbers
+from ....capture.fixes import random_numbers
+from ....engine import _engine, _op
 from ....errors import InputError
 from ..._errors import CallError, refusal
 from ...runtime import _modes

@@ -1,0 +1,1 @@
+"""Files, processes, texts: what every room uses."""

@@ -1,0 +1,240 @@
+"""Which operators torch decomposes while it traces: composites without a row in the operator table, and never one that has a row. The same at every way in.
+
+Torch decomposes composites differently by device, type and mode: batch norm of float32 becomes `cudnn_batch_norm` on a GPU and `_native_batch_norm_legit` elsewhere.
+A composite that stays whole is one operator on every device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import traceback
+
+import torch
+from torch._export.utils import _collect_all_valid_cia_ops_for_aten_namespace, _get_decomp_for_cia, _is_cia_op
+from torch._subclasses import fake_impls, fake_tensor
+from torch.export.exported_program import _override_composite_implicit_decomp, default_decompositions
+from torch.fx.experimental import proxy_tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..engine import _library
+from . import autocast, external, shapes_of_torch
+from .fixes import flexible_attention, recurrent_casts
+
+_aten = torch.ops.aten
+
+
+@functools.cache
+def _rows() -> frozenset[str]:
+    return frozenset(op["name"] for op in _library.ops())
+
+
+def has_row(op) -> bool:
+    """True if engines have the operator: from the operator table, or by a user's kernel."""
+    return str(op) in _rows() or external.of(op) is not None
+
+
+@functools.cache
+def _with_row() -> list:
+    """ATen's composites that have a row."""
+    return [op for op in _collect_all_valid_cia_ops_for_aten_namespace() if str(op) in _rows()]
+
+
+@functools.cache
+def _without_row() -> dict:
+    """Torch's own decompositions of ATen's operators that have no row. Random operators are left out: a decomposition draws other numbers than eager."""
+    return {op: how for op, how in default_decompositions().decomp_table.items() if str(op) not in _rows() and torch.Tag.nondeterministic_seeded not in op.tags}
+
+
+# ---- while torch traces
+
+
+@contextlib.contextmanager
+def whole(casts=False):
+    """While torch traces: composites that have a row are recorded as they are. casts: under autocast. There a composite that autocast does not know, such as einsum, is decomposed,
+    because autocast casts the operands of its parts."""
+    shapes_of_torch.correct()
+    kept = {op: _stay for op in (*_with_row(), *filter(_is_cia_op, external.operators())) if not casts or _is_cast(op)}
+    with _override_composite_implicit_decomp(kept | _STATEFUL), recurrent_layers_whole() if casts else contextlib.nullcontext(), flexible_attention.written_out():
+        yield
+
+
+@contextlib.contextmanager
+def recurrent_layers_whole():
+    """While torch traces: recurrent layers have their shapes by a rule, for any number of steps, and under autocast casts around them."""
+    shapes_of_torch.correct()
+    casts = {op: recurrent_casts.written_out(op) for op in recurrent_casts.LAYERS}
+    with _override_composite_implicit_decomp(dict.fromkeys(casts, _stay)):
+        for op, with_casts in casts.items():
+            for key in filter(_is_autograd, op.py_kernels):
+                op.py_kernels[key] = functools.partial(_first, with_casts, op.py_kernels[key])
+            op._dispatch_cache.clear()
+        yield
+
+
+def _is_autograd(key) -> bool:
+    return key.name.startswith("Autograd")
+
+
+def _first(function, otherwise, *args):
+    made = function(*args)
+    return otherwise(*args) if made is NotImplemented else made
+
+
+def _is_cast(op) -> bool:
+    """True if autocast knows the operator on every device."""
+    return all(op.has_kernel_for_dispatch_key(key) for key in autocast.KEYS.values())
+
+
+def _stay(*args, **kwargs):
+    return NotImplemented  # torch then records the operator itself
+
+
+def _batch_norm(x, weight, bias, mean, variance, training, momentum, epsilon, cudnn_enabled):
+    if not training:
+        return NotImplemented
+    if mean is None:
+        return _aten._native_batch_norm_legit.no_stats(x, weight, bias, training, momentum, epsilon)[0]
+    return _aten._native_batch_norm_legit.default(x, weight, bias, mean, variance, training, momentum, epsilon)[0]
+
+
+def _instance_norm(x, weight, bias, mean, variance, use_input_stats, momentum, epsilon, cudnn_enabled):
+    if not use_input_stats or mean is None:
+        return NotImplemented
+    return _aten.instance_norm.default._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, weight, bias, mean, variance, use_input_stats, momentum, epsilon, cudnn_enabled)
+
+
+# Torch decomposes these even if told to keep them: in training they write running statistics, and a dropout may return its operand (identities.py replaces it then).
+_STATEFUL = {_aten.batch_norm.default: _batch_norm, _aten.instance_norm.default: _instance_norm, _aten.dropout.default: _stay}
+
+
+# ---- composites that ask about numbers, which a trace does not have
+
+
+def traced(trace):
+    """The result of a tracer that runs the composites' own code for the types of their results. Where one with a row asks about numbers (torch.cov), the tracer runs again and records it as
+    it is. Recurrent layers are as well, because their own code fixes the number of steps."""
+    shapes_of_torch.correct()
+    asking = dict.fromkeys(recurrent_casts.LAYERS, _stay)
+    while True:
+        try:
+            with _typed_without_numbers(asking), _override_composite_implicit_decomp(asking):
+                return trace()
+        except fake_tensor.DataDependentOutputException as problem:
+            op = _running(problem)
+            if op in asking or op not in _with_row():
+                raise
+            asking[op] = _stay
+
+
+def _running(problem):
+    """The operator that the tracer was recording; None if there is none."""
+    frames = [frame for frame, _ in traceback.walk_tb(problem.__traceback__) if frame.f_code is proxy_tensor.proxy_call.__code__]
+    return frames[-1].f_locals["func"] if frames else None
+
+
+@contextlib.contextmanager
+def _typed_without_numbers(composites):
+    """While torch traces: a composite whose own code asks about numbers has the type that follows from any answers it accepts. No type of a row depends on numbers."""
+    mine = [op for op in composites if op not in fake_impls.op_implementations_dict]
+    for op in mine:
+        fake_impls.register_op_impl(op)(functools.partial(_typed, _get_decomp_for_cia(op)))
+    try:
+        yield
+    finally:
+        for op in mine:
+            fake_impls._deregister_op_impl(op)
+
+
+def _typed(own_code, mode, op, *args, **kwargs):
+    if any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):  # its parts have types of their own
+        with mode:
+            return own_code(*args, **kwargs)
+    answers: list[bool] = []
+    while True:
+        try:
+            with mode, _Answers(answers):
+                return own_code(*args, **kwargs)
+        except RuntimeError:
+            # The next in the order of binary numbers: the last question that was answered with no gets a yes.
+            while answers and answers[-1]:
+                answers.pop()
+            if not answers:
+                raise
+            answers[-1] = True
+
+
+class _Answers(TorchDispatchMode):
+    """Answers the questions of a composite, whether two tensors are equal: with `answers`, and with no from there on, which it adds."""
+
+    def __init__(self, answers):
+        super().__init__()
+        self._answers, self._asked = answers, 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function is not _aten.equal.default:
+            return function(*args, **(kwargs or {}))
+        self._asked += 1
+        if self._asked > len(self._answers):
+            self._answers.append(False)
+        return self._answers[self._asked - 1]
+
+
+# ---- what is decomposed
+
+
+def decompositions() -> dict:
+    """Torch's own decompositions of ATen's operators that engines do not have, for its tracers."""
+    return {op: how for op, how in _without_row().items() if external.of(op) is None}
+
+
+def in_graph(module: torch.fx.GraphModule) -> bool:
+    """True if the graph or a region of it has an operator that torch is to decompose."""
+    lacking = any(_is_cia_op(op) or op in _without_row() for op in _lacking(module))
+    return lacking or any(map(_keeps_statistics, _nodes(module))) or any(n.target is flexible_attention.OPERATOR for m in _graphs(module) for n in m.graph.nodes)
+
+
+def cast_in_regions(module: torch.fx.GraphModule) -> bool:
+    """True if a region that turns autocast on has a composite whose parts autocast casts: it knows only these."""
+    regions = (getattr(m, n.args[4].target) for m in _graphs(module) for n in m.graph.nodes if n.target is autocast.REGION and n.args[2])
+    return any(_is_cia_op(n.target) and not _is_cast(n.target) for region in regions for n in _nodes(region))
+
+
+def _graphs(module):
+    return (m for m in module.modules() if isinstance(m, torch.fx.GraphModule))
+
+
+def _nodes(module):
+    return (n for m in _graphs(module) for n in m.graph.nodes if isinstance(n.target, torch._ops.OpOverload))
+
+
+def _lacking(module) -> set:
+    """The operators of a graph that engines do not have."""
+    return {n.target for n in _nodes(module) if not has_row(n.target)}
+
+
+def _keeps_statistics(node) -> bool:
+    """True for a norm in training mode that writes running statistics, although its schema does not say so."""
+    return node.target in (_aten.batch_norm.default, _aten.instance_norm.default) and node.args[5] is True and node.args[3] is not None
+
+
+def _with_casts(op, modes):
+    """Torch's own decomposition of a composite, whose parts autocast casts where it is on: `modes` knows. Torch's tracers are behind autocast, and would decompose without it."""
+    decompose = recurrent_casts.written_out(op) if op in recurrent_casts.LAYERS else _get_decomp_for_cia(op)
+
+    def run(*args, **kwargs):
+        with modes.included():
+            return decompose(*args, **kwargs)
+
+    return run
+
+
+def decomposed(program: torch.export.ExportedProgram, casts=False) -> torch.export.ExportedProgram:
+    """The program with these operators decomposed, and without writes in place. Torch itself keeps the composites that have a row here, as far as it takes them for pure.
+    casts: as in `whole`."""
+    table, found = decompositions(), {n.target for n in _nodes(program.graph_module)}
+    modes = autocast.Modes()
+    table |= {op: _with_casts(op, modes) for op in found if _is_cia_op(op) and op not in _STATEFUL and (not has_row(op) or casts and not _is_cast(op))}
+    read_data = _typed_without_numbers(set(_with_row()) & found - table.keys())
+    with modes, read_data, _override_composite_implicit_decomp({_aten.batch_norm.default: _batch_norm}), flexible_attention.written_out():
+        return program.run_decompositions(table | {_aten.instance_norm.default: _instance_norm})

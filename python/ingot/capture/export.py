@@ -1,0 +1,235 @@
+"""Exports a module with the caller's inputs by torch.export, and rewords torch's refusals in the user's terms."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import itertools
+import logging
+import os
+import sysconfig
+import traceback
+
+import torch
+import torch.utils._pytree as pytree
+from torch._subclasses import fake_tensor
+from torch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
+from torch.fx.experimental import _config
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils.rnn import PackedSequence
+
+from ..errors import Error, InputError, UnsupportedError
+from . import composites
+from .attributes import AttributeWatch, WritesUndone
+from .dims import Dims, relations, settle, with_least_sizes
+from .fixes.both_sides import BothSides
+from .fixes.branches import Branches
+from .fixes.only_raises import OnlyRaises
+from .fixes.reshapes import Contiguous
+from .given import Given, is_input
+from .guards import Guards
+from .program import Program, paired
+from .tracing import alone
+
+log = logging.getLogger("ingot")
+
+
+@alone
+def export(module: torch.nn.Module, given: Given, dynamic_shapes, strict) -> Program:
+    """The module as a torch.export program."""
+    try:
+        inspect.signature(module.forward).bind(*given.positional, **given.keywords)
+    except TypeError as problem:
+        raise InputError(f"the inputs do not fit the model's forward: {problem}", remedy="give one input a parameter, in order or by name in kwarg_inputs") from None
+    for leaf in given.leaves:
+        if isinstance(leaf.value, torch.Tensor) and leaf.value.is_nested:
+            raise UnsupportedError(
+                f"{leaf.label} is a nested tensor, which a program for one set of shapes does not take",
+                remedy='give torch.nested.to_padded_tensor(...) and a mask, or compile just in time: torch.compile(model, backend="ingot")',
+            )
+    tensors = (leaf.value for leaf in given.leaves if isinstance(leaf.value, torch.Tensor))
+    device = next((t.device for t in itertools.chain(module.parameters(), module.buffers(), tensors)), torch.get_default_device())
+    trace = _Trace(module, given, device, dynamic_shapes, strict)
+    try:
+        with torch.no_grad(), AttributeWatch(module) as watch:
+            exported = trace()
+        if watch.changed:
+            with torch.no_grad(), watch.again() as second:
+                trace()
+            second.refuse_changes()
+    except Exception as problem:
+        if _interrupted(problem):
+            raise KeyboardInterrupt from problem
+        if (refusal := _refusal(problem)) is None:
+            raise
+        raise refusal from problem
+    program = paired(exported, given)
+    settle(program)
+    return program
+
+
+class _Trace:
+    """torch.export on examples of the inputs. A second trace keeps the sizes that the first one found the model to need."""
+
+    def __init__(self, module, given, device, dynamic_shapes, strict):
+        self._module, self._strict = module, strict
+        self._examples = pytree.tree_map(lambda value: _example(value, device), (given.positional, given.keywords), is_leaf=is_input)
+        self._dims, self._branches, self._sides = Dims(), Branches(), BothSides(module)
+        self._shapes = self._dims.shapes(given, module.forward) if dynamic_shapes is None else dynamic_shapes
+        # torch's fast attention kernels on GPUs would add guards on sizes that are not part of the model; engines have their own kernels.
+        self._attention = (lambda: sdpa_kernel(SDPBackend.MATH)) if device.type == "cuda" else contextlib.nullcontext
+
+    def __call__(self) -> torch.export.ExportedProgram:
+        followed = {}
+        while True:
+            try:
+                program = self._program()
+                break
+            except Exception as problem:
+                if isinstance(problem, torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode) and self._sides.add(problem):
+                    continue
+                fixes = relations(_reason(problem)) if isinstance(problem, torch._dynamo.exc.UserError) else {}
+                if not fixes and ("Constraints violated" in str(problem) or _in_symbols(problem)) and (found := self._of_any_size()) is not None:
+                    program = found
+                    break
+                if not fixes or fixes.keys() <= followed.keys():
+                    if isinstance(problem, torch._dynamo.exc.UserError) and (refusal := self._dims.refusal(_reason(problem), self._branches.line_that_fixes)) is not None:
+                        raise refusal from problem
+                    raise
+                followed |= fixes
+                self._shapes = refine_dynamic_shapes_from_suggested_fixes(with_least_sizes(_reason(problem)), self._shapes)
+        for name, size in followed.items():
+            log.warning("%s", self._dims.relation(name, size))
+        return program
+
+    def _program(self):
+        branches = self._branches = Branches()
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, OnlyRaises(), branches, Guards(lambda: branches.found):
+            program = composites.traced(functools.partial(torch.export.export, self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict))
+        contiguous.leave_in(program.graph)
+        branches.leave_in(program, self._strict)
+        return program
+
+    def _of_any_size(self) -> torch.export.ExportedProgram | None:
+        """The program without torch's assumption that a size which is not 1 in the example never is, which a size such as n * (n - 1) / 2 does not keep. None where the ranges
+        break another guard: such guards are never dropped, because a branch of the model's code may hang on them."""
+        try:
+            with _config.patch(backed_size_oblivious=True):
+                return self._program()
+        except Exception as problem:
+            if isinstance(problem, torch._dynamo.exc.UserError) or _in_symbols(problem):
+                return None
+            raise
+
+
+def _example(value, device):
+    if type(value) is torch.Tensor and value._is_view():
+        return value.data  # torch would add guards on the base of the view, which later calls need not have
+    if not is_input(value):
+        return value
+    if value.value is not None:
+        return value.value
+    # A size of 0 or 1 would be taken for a constant while tracing.
+    shape = [max(opt, min(2, high)) if low != high else opt for low, opt, high in zip(value.min_shape, value.opt_shape, value.max_shape)]
+    return torch.empty(shape, dtype=getattr(torch, value.dtype), device=value.device or device, memory_format=value.memory_format or torch.contiguous_format).zero_()
+
+
+# ---- refusals
+
+# What torch's tracer cannot know, and what its exception's text says of it.
+_NEEDS_VALUES = {
+    fake_tensor.DataDependentOutputException: "{} reads a value that is known only when the model runs",
+    fake_tensor.DynamicOutputShapeException: "the size of the result of {} is known only when the model runs",
+    torch.fx.experimental.symbolic_shapes.PendingUnbackedSymbolNotFound: "a size inside one of its operators is known only when the model runs",
+    fake_tensor.UnsupportedOperatorException: "torch does not know the shape of the result of {}",
+    fake_tensor.UnsupportedFakeTensorException: "{}",
+}
+
+
+def _interrupted(problem) -> bool:
+    """Whether Ctrl-C came first: torch's own clean-up may fail after it."""
+    while problem is not None:
+        if isinstance(problem, KeyboardInterrupt):
+            return True
+        problem = problem.__context__
+    return False
+
+
+def _refusal(problem):
+    """torch's exception in the user's terms; None for one that the model itself raised."""
+    if isinstance(problem, Error):
+        return None
+    line = _user_line(problem)
+    if isinstance(problem, torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode):
+        remedy = f"write it with tensor operations such as torch.where, or {WITH_PYTHON}, which leaves this line to Python"
+        return UnsupportedError("the model's code branches on a value that is known only when it runs", _user_line(problem, inner=True), remedy)
+    if _in_packed_sequence(problem):
+        return UnsupportedError(
+            "the model packs sequences: how many of them each step has comes from their lengths, which are known only when it runs",
+            _user_line(problem, inner=True),
+            f"give the recurrent layer the padded sequences instead of torch.nn.utils.rnn.pack_padded_sequence, or {WITH_PYTHON}, which leaves the layer to torch",
+        )
+    reason = _reason(problem)
+    if "found two different devices" in reason:
+        return InputError(f"tensors on two devices meet in the model: {reason}", line, "move the model and all of its inputs to one device")
+    if (unknown := next((said for kind, said in _NEEDS_VALUES.items() if isinstance(problem, kind)), None)) is not None:
+        return UnsupportedError(f"torch.export does not take the model: {unknown.format(reason)}", line, JUST_IN_TIME)
+    if isinstance(problem, torch._dynamo.exc.UserError) or (isinstance(problem, RuntimeError) or _in_shapes(problem)) and line:
+        return InputError(
+            f"the model cannot be captured with these inputs: {reason}", line, "axes that the model needs to be equal want one name in shared_dims; axes that it fixes want one size"
+        )
+    if line and not _in_symbols(problem):
+        if not _in_tracer(problem) or isinstance(problem, RuntimeError):
+            return None
+        reason = f"its tracer fails there ({type(problem).__name__}: {reason})"
+    # Without a line of the model, torch has no form for what the model takes, keeps or returns.
+    return UnsupportedError(f"torch.export does not take the model: {reason}", line, JUST_IN_TIME)
+
+
+def _reason(problem):
+    return str(problem).split("\n\nThe error above occurred")[0].strip()
+
+
+WITH_PYTHON = 'compile just in time: torch.compile(model, backend="ingot")'
+JUST_IN_TIME = f"leave out what it names (use_cache=False where it is a cache of transformers), or {WITH_PYTHON}"
+
+
+def _in_symbols(problem):
+    """Whether torch's arithmetic of symbolic sizes raised it. Then it is a limit of torch.export, not an exception of the model."""
+    innermost = traceback.extract_tb(problem.__traceback__)[-1].filename
+    return "/sympy/" in innermost or innermost.startswith(os.path.join(os.path.dirname(torch.__file__), "fx", "experimental"))
+
+
+def _in_tracer(problem):
+    """Whether torch's tracer raised it, which then lacks a form for what the model does (torch.vmap of torch.func.grad)."""
+    return _innermost(problem) in ("_subclasses", "_functorch", "_export", "export", "fx")
+
+
+def _in_shapes(problem):
+    """Whether torch's rules for the shapes of results raised it: operands that eager refuses by a RuntimeError."""
+    return _innermost(problem) in ("_refs", "_prims", "_prims_common", "_decomp", "_meta_registrations.py")
+
+
+def _innermost(problem) -> str | None:
+    """The part of torch that raised it: a folder or file in torch's own folder."""
+    own, innermost = os.path.dirname(torch.__file__) + os.sep, traceback.extract_tb(problem.__traceback__)[-1].filename
+    return innermost.removeprefix(own).split(os.sep)[0] if innermost.startswith(own) else None
+
+
+def _in_packed_sequence(problem) -> bool:
+    """Whether torch raised it where it packs sequences, or where a recurrent layer has them."""
+    frames = [(frame.f_code.co_filename, frame) for frame, _ in traceback.walk_tb(problem.__traceback__)]
+    return any(file == _PACKING or file == _RECURRENT and isinstance(frame.f_locals.get("orig_input"), PackedSequence) for file, frame in frames)
+
+
+_PACKING, _RECURRENT = torch.nn.utils.rnn.__file__, torch.nn.modules.rnn.__file__
+
+
+def _user_line(problem, inner=False):
+    """The innermost line of the traceback that is not in torch, Python or ingot, as "file:line: `code`"; a library's line if there is no other, or with `inner`."""
+    own = (os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(__file__)), "<")
+    frames = [f for f in traceback.extract_tb(problem.__traceback__) if not f.filename.startswith(own)]
+    frames = [f for f in frames if "-packages" in f.filename or not f.filename.startswith(sysconfig.get_paths()["stdlib"])]
+    frames = [f for f in frames if inner or "-packages" not in f.filename] or frames
+    return f"{frames[-1].filename}:{frames[-1].lineno}: `{frames[-1].line}`" if frames else ""

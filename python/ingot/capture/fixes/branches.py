@@ -1,0 +1,377 @@
+"""Conditions on sizes on which the model's Python code branches. A traced graph has one branch only, so it is right only where the condition has the answer of the trace.
+
+torch keeps such a condition as a guard, which a graph does not have: `if n * m >= 12`, `if n % 2 == 0`, `torch._check(n <= m)`. Each becomes a check in the graph. Of a model
+that ingot traces, they are recorded while torch traces: what torch's operators ask while their results' shapes are traced is about layouts, or the operators check it again
+when they run. Of a program that the user exported, they are what torch itself checks: the text that the program keeps.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import logging
+import operator
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import sympy
+import torch
+from torch.export.graph_signature import InputKind
+from torch.fx.experimental import symbolic_shapes
+from torch.utils._sympy import functions
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.printers import PythonPrinter
+from torch.utils._sympy.reference import PythonReferenceAnalysis
+from torch.utils._sympy.symbol import SymT, symbol_is_type
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+from ... import errors
+from . import overlap
+from .overlap import NotFunctional, value_of
+
+log = logging.getLogger("ingot")
+_KEPT = "ingot_branches"
+CONDITION = "ingot_condition"  # in a node's meta: what it computes, over symbols that may be 0
+_INPUT_ERROR = errors.code_of(errors.InputError(""))
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_INGOT = str(Path(__file__).resolve().parents[2]) + os.sep
+_PART_OF_MODELS = tuple(_TORCH + name for name in ("nn" + os.sep, "functional.py", "_tensor.py"))  # torch's Python code that models are made of
+_ASK_FOR_OTHERS = (_TORCH + "__init__.py", _TORCH + "overrides.py")  # SymInt.__bool__, torch._check, torch._assert
+_COMPARISONS = {"eq": sympy.Eq, "ne": sympy.Ne, "lt": sympy.Lt, "le": sympy.Le, "gt": sympy.Gt, "ge": sympy.Ge}
+_DYNAMO = os.path.join(_TORCH, "_dynamo") + os.sep
+_INTERPRETER = os.path.join(_TORCH, "fx", "interpreter.py")
+_DYNAMO_BRANCHES = "_dynamo/variables/"  # where Dynamo asks for the model
+REMEDY = "give sizes for which this holds, or compile the model for an example of these sizes"  # as src/runtime/program.cpp
+
+
+@dataclass(frozen=True)
+class Branch:
+    condition: sympy.Basic  # what held in the trace, over sizes of inputs (`_size`)
+    line: str               # 'file:line', or "" if it is not known
+
+
+def _size(index: int, axis: int | None) -> sympy.Symbol:
+    """The size of an axis of an input, by the input's position among all of them. Without an axis: the input itself, an int."""
+    return sympy.Symbol(f"{index}" if axis is None else f"{index}.{axis}", integer=True, nonnegative=True)
+
+
+def _place(size: sympy.Symbol) -> tuple[int, int | None] | None:
+    found = re.fullmatch(r"(\d+)(?:\.(\d+))?", size.name)
+    return found and (int(found[1]), None if found[2] is None else int(found[2]))
+
+
+def _leaves(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
+    nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
+    return [nodes[s.arg.name] for s in program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
+
+
+def _by_symbol(leaves) -> dict[sympy.Symbol, sympy.Basic]:
+    """torch's symbols, each as what it is of an input's size."""
+    found = {}
+    for index, node in enumerate(leaves):
+        value = value_of(node)
+        sizes = enumerate(value.shape) if isinstance(value, torch.Tensor) else [(None, value)]
+        for axis, size in sizes:
+            if isinstance(size, torch.SymInt) and len(size.node.expr.free_symbols) == 1:
+                (symbol,) = size.node.expr.free_symbols
+                slope, offset = size.node.expr.diff(symbol), size.node.expr.subs(symbol, 0)
+                if slope.is_Integer and slope > 0:  # as 2*s0 + 1
+                    found.setdefault(symbol, functions.FloorDiv(_size(index, axis) - offset, slope))
+    return found
+
+
+# ---- recorded while torch traces
+
+
+class Branches:
+    """Records the conditions while torch traces. For one thread at a time (tracing.py)."""
+
+    def __init__(self):
+        self.found: dict[sympy.Basic, str] = {}  # and the line of each
+        self._settled: dict = {}  # what torch compares and settles because its symbols are at least 1, by the result's node
+
+    def __enter__(self):
+        asks = (torch.SymBool, "__bool__"), (torch.SymInt, "__int__"), (torch.SymInt, "__index__"), (symbolic_shapes, "expect_true")  # the last for torch._check
+        compares = [(torch.SymInt, f"__{name}__") for name in _COMPARISONS]
+        self._before = [(place, name, getattr(place, name)) for place, name in (*asks, *compares)]
+        for place, name, answer in self._before:
+            setattr(place, name, self._comparing(answer, _COMPARISONS[name.strip("_")]) if (place, name) in compares else self._noting(answer))
+        return self
+
+    def __exit__(self, *problem):
+        for place, name, answer in self._before:
+            setattr(place, name, answer)
+
+    def _comparing(self, compare, relation):
+        def compared(size, other):
+            made = compare(size, other)
+            if isinstance(made, torch.SymBool) and not getattr(made.node, "expr", made).free_symbols:
+                sides = [sympy.sympify(getattr(getattr(side, "node", None), "expr", side)) for side in (size, other)]
+                if free := {s: _from_zero(s) for side in sides for s in side.free_symbols}:
+                    self._settled[made.node] = relation(*(side.xreplace(free) for side in sides))
+            return made
+
+        return compared
+
+    def _noting(self, answer):
+        def asked(size, *more):
+            expression = getattr(getattr(size, "node", None), "expr", None)  # before the answer, which torch puts in its place
+            made = answer(size, *more)
+            if isinstance(expression, sympy.Basic) and not expression.free_symbols:
+                expression = self._settled.get(size.node, expression)
+            if isinstance(expression, sympy.Basic) and (line := line_of_model(sys._getframe(1))) is not None:
+                condition = sympy.Eq(expression, made) if type(made) is int else expression if made else sympy.Not(expression)
+                self._add(condition, line)
+            return made
+
+        return asked
+
+    def _add(self, condition, line):
+        if condition.free_symbols:
+            self.found.setdefault(condition, line)
+
+    def line_that_fixes(self, number: int) -> str:
+        """The line of the model at which a size became this number, as in range(n); "" if none is known."""
+        fixing = (line for condition, line in self.found.items() if isinstance(condition, sympy.Eq) and number in condition.args and line)
+        file, _, line = next(fixing, "").rpartition(":")
+        return f"{file}:{line}: `{linecache.getline(file, int(line)).strip()}`" if file else ""
+
+    def leave_in(self, program: torch.export.ExportedProgram, strict: bool):
+        """Keeps them in the program, for `with_checks`. Takes away guards that are no conditions of the model."""
+        environment = _environment(program)
+        if environment is None:
+            return
+        for guard in environment.guards if strict else ():
+            if _DYNAMO_BRANCHES in str(guard.sloc):
+                self._add(guard.expr, _line_of(guard.sloc, program))
+        kept, sizes = {}, _by_symbol(_leaves(program))
+        sizes |= {_from_zero(symbol): size for symbol, size in sizes.items()}
+        for condition, line in self.found.items():
+            condition = environment.replace(condition)  # sizes that torch has since found to be equal have one symbol
+            # One on data has a node in the graph.
+            if not condition.free_symbols or not all(symbol_is_type(s, SymT.SIZE) for s in condition.free_symbols):
+                continue
+            # Libraries ask whether a size is 1 for speed (transformers: no mask for one token), and must give the same results. A model's own code means it.
+            if _of_few(condition) and ("-packages" in line or line.startswith(_TORCH) or strict and not line):
+                continue
+            kept.setdefault(condition, Branch(condition.xreplace(sizes), line))
+        program.graph_module.meta[_KEPT] = list(kept.values())
+        if not kept and isinstance(getattr(program, "_guards_code", None), list):
+            # Whether a product of sizes is 0 or 1 is a question about layouts: torch answers it for plain symbols without a guard.
+            program._guards_code = [g for g in program._guards_code if not g.endswith((">= 2", "> 1", "!= 1", "!= 0", ">= 1", "> 0"))]
+
+
+def _from_zero(symbol: sympy.Symbol) -> sympy.Symbol:
+    """torch's symbol without its assumption that no size is 0."""
+    return sympy.Symbol(symbol.name, integer=True, nonnegative=True)
+
+
+def _of_few(condition) -> bool:
+    """Whether only 0 or 1 elements along one axis break the condition: torch takes a size that is neither in the example for one that never is."""
+    return len(condition.free_symbols) == 1 and _implied(condition, {s: ValueRanges(2, int_oo) for s in condition.free_symbols})
+
+
+def _environment(program):
+    return next((v.fake_mode.shape_env for n in program.graph.nodes if n.op == "placeholder" and hasattr(v := value_of(n), "fake_mode")), None)
+
+
+def line_of_model(frame) -> str | None:
+    """The line of the model that asks, "" if it is not known; None if torch or ingot asks for itself."""
+    asks = frame
+    while frame.f_code.co_filename in _ASK_FOR_OTHERS or frame is not asks and frame.f_code.co_name == "__torch_function__":
+        frame = frame.f_back
+    file = frame.f_code.co_filename
+    if file.startswith((_TORCH, _INGOT)) and not file.startswith(_PART_OF_MODELS):
+        if not file.startswith(_DYNAMO) and file != _INTERPRETER:
+            return None
+        asks = torch._guards.TracingContext.extract_stack()  # Dynamo asks for the model, or torch runs what Dynamo wrote down of it
+        return f"{asks[-1].filename}:{asks[-1].lineno}" if asks else ""
+    return "" if file.startswith("<") else f"{file}:{frame.f_lineno}"
+
+
+# ---- read from a program
+
+
+def branches_of(program: torch.export.ExportedProgram) -> list[Branch]:
+    """The conditions of a program. Raises NotFunctional if one has no form here."""
+    kept = program.graph_module.meta.get(_KEPT)
+    if kept is not None:
+        return kept
+    texts, leaves = list(getattr(program, "_guards_code", None) or ()), _leaves(program)
+    return [Branch(_Text(text, leaves).condition, line) for text, line in zip(texts, _lines(program, texts))]
+
+
+def carried(program: torch.export.ExportedProgram, branches: list[Branch]) -> torch.export.ExportedProgram:
+    """The program with these conditions. It was made of one that had them, and takes the same inputs."""
+    program.graph_module.meta[_KEPT] = branches
+    return program
+
+
+class _Text:
+    """A condition in torch's text: "L['x'].size()[0]*L['y'].size()[1] >= 12". The text may come from a file; it is never executed."""
+
+    _COMPARE = {ast.Eq: sympy.Eq, ast.NotEq: sympy.Ne, ast.Lt: sympy.Lt, ast.LtE: sympy.Le, ast.Gt: sympy.Gt, ast.GtE: sympy.Ge}
+    _COMPUTE = {
+        ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Pow: operator.pow,
+        ast.FloorDiv: functions.FloorDiv, ast.Mod: functions.PythonMod, ast.Div: functions.IntTrueDiv,
+    }  # fmt: skip
+    _CALLS = {"max": functions.Max, "min": functions.Min, "math.floor": functions.FloorToInt, "math.ceil": functions.CeilToInt, "math.trunc": functions.TruncToInt}
+
+    def __init__(self, text, leaves):
+        self.text, self._leaves = text, leaves
+        try:
+            self.condition = self._read(ast.parse(text.strip(), mode="eval").body)
+        except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
+            raise self._unknown() from None
+
+    def _unknown(self):
+        return NotFunctional(f"a condition on sizes cannot be checked: {self.text[:200]}")
+
+    def _read(self, node):
+        match node:
+            case ast.Compare(left, [kind], [right]):
+                return self._COMPARE[type(kind)](self._read(left), self._read(right)) if type(kind) in self._COMPARE else self._refuse()
+            case ast.BoolOp(kind, parts):
+                return (sympy.And if isinstance(kind, ast.And) else sympy.Or)(*map(self._read, parts))
+            case ast.UnaryOp(ast.Not(), part):
+                return sympy.Not(self._read(part))
+            case ast.UnaryOp(ast.USub(), part):
+                return -self._read(part)
+            case ast.BinOp(left, ast.Pow(), ast.Constant(int(power))) if 0 <= power <= 8:
+                return self._read(left) ** power
+            case ast.BinOp(left, kind, right) if type(kind) in self._COMPUTE and not isinstance(kind, ast.Pow):
+                return self._COMPUTE[type(kind)](self._read(left), self._read(right))
+            case ast.Call(function, arguments, []) if (name := ast.unparse(function)) in self._CALLS:
+                return self._CALLS[name](*map(self._read, arguments))
+            case ast.Constant(int(value) | float(value)):
+                return sympy.sympify(value)
+            case ast.Subscript(ast.Call(ast.Attribute(path, "size"), [], []), ast.Constant(int(axis))):
+                index = self._leaf(path)
+                value = value_of(self._leaves[index])
+                return _size(index, axis) if isinstance(value, torch.Tensor) and axis < value.dim() else self._refuse()
+            case ast.Subscript():
+                index = self._leaf(node)
+                value = value_of(self._leaves[index])
+                return _size(index, None) if isinstance(value, torch.SymInt) else sympy.Integer(value) if type(value) is int else self._refuse()
+        self._refuse()
+
+    def _refuse(self):
+        raise self._unknown()
+
+    def _leaf(self, path) -> int:
+        """The input that a path such as L['batch']['ids'][0] names: torch calls it batch_ids_0. torch numbers names that come twice, so one with such a second is unknown."""
+        keys = []
+        while not isinstance(path, ast.Name):
+            match path:
+                case ast.Subscript(path, ast.Constant(key)):
+                    keys.append(key)
+                case ast.Attribute(path, key):
+                    keys.append(key)
+                case _:
+                    self._refuse()
+        if len(keys) == 2 and keys[1] == "flat_args":
+            return keys[0] if keys[0] in range(len(self._leaves)) else self._refuse()
+        name = re.sub("[^a-z0-9]", "_", "_".join(map(str, reversed(keys))).lower())
+        names = [leaf.name for leaf in self._leaves]
+        if name not in names or any(re.fullmatch(name + r"_\d+", other) for other in names):
+            self._refuse()
+        return names.index(name)
+
+
+def _lines(program, texts) -> list[str]:
+    """The model's line of each condition; "" where it is not known. A file does not have them."""
+    guards = getattr(_environment(program), "guards", ())
+    if len(guards) != len(texts):
+        return [""] * len(texts)
+    return [_line_of(guard.sloc, program) for guard in guards]
+
+
+def _line_of(place, program) -> str:
+    frame, user = getattr(place, "framework_loc", None), re.search(r"# (\S+):(\d+) in ", str(getattr(place, "maybe_user_loc", "")))
+    if user is not None:  # torch cuts the beginning of the file's name
+        files = re.findall('File "(.*?)", line', "".join(n.meta.get("stack_trace") or "" for n in program.graph.nodes))
+        return f"{next((f for f in files if f.endswith(user[1])), user[1])}:{user[2]}"
+    file = getattr(frame, "filename", "")
+    return f"{file}:{frame.lineno}" if file and (not file.startswith(_TORCH) or file.startswith(_PART_OF_MODELS)) else ""
+
+
+# ---- written into a graph
+
+
+def with_checks(program: torch.export.ExportedProgram, branches: list[Branch], names: dict[str, str]) -> torch.export.ExportedProgram:
+    """The program with a check of each condition before its first call, unless the sizes' ranges imply it. names: the user's names of inputs."""
+    module = overlap.copied(program)
+    nodes = {n.name: n for n in module.graph.nodes if n.op == "placeholder"}
+    leaves = [nodes[leaf.name] for leaf in _leaves(program)]
+    with module.graph.inserting_before(next(n for n in module.graph.nodes if n.op != "placeholder")):
+        for branch in branches:
+            places = {symbol: _place(symbol) for symbol in branch.condition.free_symbols}
+            if None in places.values():
+                raise NotFunctional(f"the model's code branches on {branch.condition}, which does not follow from the inputs' sizes")
+            recorded = {s: _recorded(leaves, *place) for s, place in places.items()}
+            symbols = {s for size in recorded.values() for s in size.free_symbols}
+            condition = branch.condition.xreplace({s: size.xreplace({f: _from_zero(f) for f in symbols}) for s, size in recorded.items()})
+            if _implied(condition, {_from_zero(s): program.range_constraints.get(s, ValueRanges.unknown_int()) for s in symbols}):
+                continue
+            tracer = _Values(module.graph, branch.line)
+            known = {s: _read(leaves[index], axis, tracer) for s, (index, axis) in places.items()}
+            words = {s: sympy.Symbol(_words(leaves[index].name, axis, names), integer=True) for s, (index, axis) in places.items()}
+            held = PythonPrinter().doprint(branch.condition.xreplace(words))
+            if len(places) == 1:  # it narrows the range of one axis
+                log.warning("the model's code branches on a size%s: the compiled module takes only sizes with %s", f" at {branch.line}" if branch.line else "", held)
+            said = f"[ingot:{_INPUT_ERROR}] these input sizes do not fit the model: it was captured for {held}"
+            said += f"\n  at {branch.line}" if branch.line else ""
+            holds = sympy_interp(_Compute, known, branch.condition)
+            holds.node.meta[CONDITION] = condition
+            tracer.create_proxy("call_function", torch.ops.aten._assert_scalar.default, (holds, f"{said}\n  remedy: {REMEDY}"), {})
+    return overlap.updated(program, module, {})
+
+
+def _words(name, axis, names):
+    return names.get(name, name) if axis is None else f"{names.get(name, name)}.shape[{axis}]"
+
+
+def _recorded(leaves, index, axis):
+    value = value_of(leaves[index]) if axis is None else value_of(leaves[index]).shape[axis]
+    return value.node.expr if isinstance(value, torch.SymInt) else sympy.Integer(value)
+
+
+def _implied(condition, ranges) -> bool:
+    if condition in (True, False):
+        return bool(condition)
+    bounds = bound_sympy(condition, ranges)
+    return bounds.lower == sympy.true
+
+
+def _read(leaf, axis, tracer):
+    return torch.fx.Proxy(leaf, tracer) if axis is None else tracer.create_proxy("call_function", torch.ops.aten.sym_size.int, (torch.fx.Proxy(leaf, tracer), axis), {})
+
+
+class _Compute(PythonReferenceAnalysis):
+    """With what torch's own lacks for nodes."""
+
+    int_truediv = truediv = staticmethod(operator.truediv)
+
+    @staticmethod
+    def trunc_to_int(x, dtype):
+        return torch.sym_int(x)
+
+
+class _Values(torch.fx.proxy.GraphAppendingTracer):
+    """Appends nodes with their values and the model's line."""
+
+    def __init__(self, graph, line):
+        super().__init__(graph)
+        file, _, number = line.rpartition(":")
+        self._trace = f'  File "{file}", line {number}, in forward\n    {linecache.getline(file, int(number)).strip()}\n' if line else None
+
+    def create_node(self, kind, target, args, kwargs, *more, **named):
+        node = super().create_node(kind, target, args, kwargs, *more, **named)
+        if self._trace:
+            node.meta["stack_trace"] = self._trace
+        node.meta["val"] = target(*torch.fx.map_arg(args, value_of)) if target is not torch.ops.aten._assert_scalar.default else None
+        return node

@@ -1,0 +1,44 @@
+"""nn.LSTM, nn.GRU and nn.RNN in Dynamo's graphs: it makes none of them unless `torch._dynamo.config.allow_rnn` is on. The setting is on while Dynamo meets such a layer for a backend of
+ingot's, and only then, so that other backends and the user's own setting stay as they are."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+
+import torch
+from torch._dynamo import config
+from torch._dynamo.variables.builder import VariableBuilder
+
+from .. import composites
+from . import own_traces
+
+_LAYERS = (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN)
+_traces = set()  # those in which layers are kept whole
+
+
+@functools.cache
+def allow():
+    """Dynamo's graphs for a backend of ingot's may have these layers."""
+    wrap_module = VariableBuilder.wrap_module
+
+    @functools.wraps(wrap_module)
+    def wrap(self, value):
+        if not isinstance(value, _LAYERS) or not own_traces.is_own(self.tx.output):
+            return wrap_module(self, value)
+        _keep_whole(self.tx.output)
+        with config.patch(allow_rnn=True):
+            return wrap_module(self, value)
+
+    VariableBuilder.wrap_module = wrap
+
+
+def _keep_whole(output):
+    """Until the trace ends, torch's own code of these layers does not run, which would fix the number of steps."""
+    if id(output) not in _traces:
+        _traces.add(id(output))
+        until_it_ends = contextlib.ExitStack()
+        until_it_ends.callback(_traces.discard, id(output))
+        until_it_ends.enter_context(composites.recurrent_layers_whole())
+        output.add_cleanup_hook(until_it_ends.close)
+

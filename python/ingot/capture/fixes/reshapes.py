@@ -1,0 +1,176 @@
+"""Finds what depends on how an input lies in memory: reshapes that are views or copies depending on the operand's strides, where a write shows the difference, and as_strided. The graph
+is right only for the example's layout, so each such input must have it."""
+
+from __future__ import annotations
+
+import torch
+
+from ...errors import InputError
+from .hidden_views import memories_written
+from .overlap import hint, may_write, of_memory, source_of, value_of
+
+Node = torch.fx.Node
+
+STRIDED = (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_copy.default)
+_EITHER = {f"aten::{name}" for name in ("reshape", "reshape_as", "flatten", "ravel", "contiguous", "to")}
+# Operators whose results lie alike, however their operands lie.
+_FIXED = {f"aten::{name}" for name in ("topk", "mm", "bmm", "addmm", "baddbmm", "embedding", "nonzero", "one_hot")}
+_NOTED = "ingot_contiguous"
+
+
+class Contiguous(torch.overrides.TorchFunctionMode):
+    """Notes tensors whose `contiguous()` returned the tensor itself, because a traced graph has no node for that."""
+
+    def __init__(self):
+        super().__init__()
+        self.found: list[torch.Tensor] = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        if function is torch.Tensor.contiguous and made is args[0]:
+            self.found.append(made)
+        return made
+
+    def leave_in(self, graph: torch.fx.Graph):
+        """Marks each placeholder that owns the memory of such a tensor."""
+        memories = set(map(of_memory, self.found))
+        for node in graph.nodes:
+            if node.op == "placeholder" and of_memory(value_of(node)) in memories:
+                node.meta[_NOTED] = True
+
+
+def hang_on(graph: torch.fx.Graph) -> dict[str, dict]:
+    """The placeholders on whose strides the graph's reads or writes depend: {name: layout in the example}."""
+    found, with_gaps = _hang_on(graph)
+    by_address = {owner for node in graph.nodes if _counts_from_start(node) for owner in _given(node.args[0], graph.nodes)}
+    return {n.name: _layout_of(value_of(n), n in with_gaps) | ({"offset": [hint(value_of(n).storage_offset())]} if n in by_address else {}) for n in found}
+
+
+def _counts_from_start(node) -> bool:
+    """True for as_strided with an offset, which counts from the start of the memory. Without one it begins at the operand's first element."""
+    return node.target in STRIDED and (node.args[3] if len(node.args) > 3 else node.kwargs.get("storage_offset")) is not None
+
+
+def _hang_on(graph):
+    """The placeholders of `hang_on`, and those of which a slice or a permuted view is reshaped: there sizes of 1 matter too."""
+    written = memories_written(graph)
+    nodes = list(graph.nodes)
+    found = {n for n in nodes if n.op == "placeholder" and n.meta.get(_NOTED) and of_memory(value_of(n)) in written}
+    with_gaps: set[Node] = set()
+    for i, node in enumerate(nodes):
+        if node.target in STRIDED:  # it depends on the strides
+            found |= _above(node.args[0], nodes)
+        if node.target is torch.ops.aten.fill_diagonal_.default and not is_diagonal(node):
+            found |= _above(node.args[0], nodes)
+        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name in _EITHER and isinstance(value_of(node), torch.Tensor) and not _is_settled(node):
+            memories = {of_memory(value_of(node)), of_memory(value_of(node.args[0]))}
+            if memories & written and _told_apart(node, memories, nodes, i):
+                found |= _above(node.args[0], nodes)
+                if not value_of(node.args[0]).is_contiguous():
+                    with_gaps |= _above(node.args[0], nodes)
+    return found, with_gaps
+
+
+def _is_settled(node) -> bool:
+    """True for a cast to another type or device, which always copies, and for one to the same, which never does: only a wanted memory format asks for strides."""
+    formats = (node.kwargs.get("memory_format"), *(a for a in node.args if isinstance(a, torch.memory_format)))
+    return node.target._schema.name == "aten::to" and all(f in (None, torch.preserve_format) for f in formats)
+
+
+def _told_apart(node, memories, nodes, at):
+    """True if the node's result is written while its operand is still read, or the other way round."""
+    place = {n: i for i, n in enumerate(nodes)}
+    mine, others = {node}, set()
+    for n in nodes:
+        if (memory := of_memory(value_of(n))) in memories and n is not node:
+            (mine if source_of(n, memory) in mine else others).add(n)
+
+    def read(side, after):
+        return any(n.op == "placeholder" or any(place[user] > after for user in n.users) for n in side)
+
+    for i, n in enumerate(nodes[at + 1 :], at + 1):
+        if may_write(n):
+            targets = set(_targets(n))
+            if targets & mine and read(others, i) or targets & others and read(mine, i):
+                return True
+    return False
+
+
+def _targets(node):
+    for i, argument in enumerate(node.target._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            given = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
+            yield from (a for a in (given if isinstance(given, (list, tuple)) else [given]) if isinstance(a, Node))
+
+
+def _above(node, nodes):
+    """The placeholders on whose strides a tensor's strides may depend."""
+    if given := _given(node, nodes):
+        return given
+    found, todo, seen = set(), [node], set()
+    while todo:
+        if (n := todo.pop()) not in seen and of_memory(value_of(n)) is not None:
+            seen.add(n)
+            if not isinstance(n.target, torch._ops.OpOverload) or n.target._schema.name not in _FIXED:
+                todo += n.all_input_nodes
+            if n.op == "placeholder":
+                found.add(n)
+    return found
+
+
+def _given(node, nodes):
+    """The placeholder that owns the memory, if one does."""
+    memory = of_memory(value_of(node))
+    return {n for n in nodes if n.op == "placeholder" and of_memory(value_of(n)) == memory}
+
+
+def is_diagonal(node) -> bool:
+    """True if fill_diagonal_ fills exactly the elements of `diagonal`, for all strides. torch's functional graph has as_strided for it."""
+    wraps = node.args[2] if len(node.args) > 2 else node.kwargs.get("wrap", False)
+    return value_of(node).dim() == 2 and not wraps
+
+
+def fill_diagonals(graph: torch.fx.Graph) -> dict[str, str]:
+    """Replaces calls of fill_diagonal_ by writes to the diagonal. Returns {name of the result: name of the tensor}."""
+    renamed = {}
+    for node in [n for n in graph.nodes if n.target is torch.ops.aten.fill_diagonal_.default and is_diagonal(n)]:
+        itself, number = node.args[0], node.args[1] if len(node.args) > 1 else node.kwargs["fill_value"]
+        with graph.inserting_before(node), value_of(itself).fake_mode:
+            diagonal = graph.call_function(torch.ops.aten.diagonal.default, (itself,))
+            diagonal.meta = {**node.meta, "val": torch.ops.aten.diagonal.default(value_of(itself))}
+            filled = graph.call_function(torch.ops.aten.fill_.Scalar, (diagonal, number))
+            filled.meta = dict(diagonal.meta)
+        node.replace_all_uses_with(itself)
+        graph.erase_node(node)
+        renamed[node.name] = itself.name
+    return renamed
+
+
+def _layout_of(tensor, ones) -> dict:
+    """A tensor's layout as a plan's signature keeps it: the order of its axes, outermost first, or its strides if it has gaps; with `ones` also its axes of size 1."""
+    shape, strides = [hint(s) for s in tensor.shape], [hint(s) for s in tensor.stride()]
+    example = torch.empty_strided(shape, strides, device="meta")
+    order = list(range(len(shape))) if example.is_contiguous() else sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
+    lies = {"order": order} if example.permute(order).is_contiguous() else {"strides": strides}
+    return {**lies, "ones": [axis for axis, size in enumerate(shape) if size == 1]} if ones else lies
+
+
+def rank_of(lies: dict) -> int:
+    return len(lies.get("order", lies.get("strides")))
+
+
+def check_layout(name: str, tensor: torch.Tensor, lies: dict):
+    if tensor.dim() != rank_of(lies) or tensor.numel() == 0:
+        return  # another rank: the engine raises
+    if "strides" in lies:
+        same = all(size == 1 or a == b for size, a, b in zip(tensor.shape, tensor.stride(), lies["strides"]))
+    else:
+        order = lies["order"]
+        same = tensor.is_contiguous() if order == sorted(order) else tensor.permute(order).is_contiguous() and not tensor.is_contiguous()
+    same = same and tensor.storage_offset() == lies.get("offset", [tensor.storage_offset()])[0]
+    if not same or "ones" in lies and lies["ones"] != [axis for axis, size in enumerate(tensor.shape) if size == 1]:
+        raise InputError(
+            f"input {name!r} (sizes {list(tensor.shape)}, strides {list(tensor.stride())}, offset {tensor.storage_offset()}) has another layout in memory than the example that the model was captured with; "
+            "the layout decides what as_strided reads, or whether a reshape beside a write in the model is a view or a copy",
+            remedy="give a tensor of the example's layout, or compile with an example of this layout",
+        )

@@ -1,0 +1,56 @@
+"""Shapes of results that torch's tracers need and torch lacks or gets wrong, so that models with these operators can be captured."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch._subclasses import fake_impls
+
+from .fixes import recurrent_casts
+
+
+def define():
+    """Rules for operators that have none: CTC loss, and what a GRU cell is on a GPU."""
+    for name, rule in _RULES.items():
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "Meta"):
+            torch.library.register_fake(f"aten::{name}", rule)
+
+
+def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
+    """The loss of each sequence [B], and the log-probabilities of the paths [B, T, 2 * longest target + 1], which only a gradient reads."""
+    steps, batch, _ = log_probs.shape
+    return log_probs.new_empty([batch]), log_probs.new_empty([batch, steps, 2 * targets.shape[-1] + 1])
+
+
+def _gru_cell(input_gates, hidden_gates, hidden, input_bias=None, hidden_bias=None):
+    """The hidden state [B, H], and what a gradient reads [B, 5 * H]."""
+    batch, size = hidden.shape
+    return torch.empty_like(hidden), hidden.new_empty([batch, 5 * size])
+
+
+def _recurrent_layers(mode, x, states, params, has_biases, layers, dropout, train, bidirectional, batch_first):
+    """The output and the last states, which have the shapes of the first ones. Torch has no rule: it takes one step after another, and so fixes their number."""
+    states = states if isinstance(states, (list, tuple)) else [states]
+    with mode:
+        steps, batch = x.shape[:2] if not batch_first else (x.shape[1], x.shape[0])
+        output = x.new_empty([steps, batch, states[0].shape[2] * (2 if bidirectional else 1)])
+        return (output.transpose(0, 1) if batch_first else output, *(state.new_empty(state.shape) for state in states))
+
+
+_RULES = {"_ctc_loss": _ctc_loss, "_ctc_loss.Tensor": _ctc_loss, "_thnn_fused_gru_cell": _gru_cell}
+
+
+@functools.cache
+def correct():
+    """Torch takes its Python reference of nll_loss for the shapes of open sizes, but the reference has other arguments: reduction="none" gives the shape of a mean. Without it torch asks
+    the operator's parts. Recurrent layers of open sizes have a rule of their own where a tracer keeps them whole."""
+    from torch._decomp import decomposition_table, meta_table
+
+    nll_loss = torch.ops.aten.nll_loss.default
+    for table in (decomposition_table, meta_table):
+        table.pop(nll_loss, None)
+    if nll_loss.py_kernels.pop(torch._C.DispatchKey.Meta, None) is not None:
+        nll_loss._dispatch_cache.clear()
+    for layer in recurrent_casts.LAYERS:
+        fake_impls.register_fast_op_impl(layer)(_recurrent_layers)

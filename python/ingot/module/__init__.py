@@ -1,0 +1,1 @@
+"""`ingot.Module`: its kinds, arguments and results, LoRA adapters, verification."""

@@ -1,0 +1,1 @@
+"""Torch programs with engines in them, written and loaded, and archives of torch."""
