@@ -494,4 +494,9 @@ std::pair<Handle, Handle> fourier_of_real(Handle x) { return make_node2(x.graph(
 
 Handle fourier_to_real(Handle re, Handle im, Dim length) { return make_node(re.graph(), Op::fourier_to_real, {re.id(), im.id()}, {{"length", std::move(length)}}); }
 
+Handle grid_sample(Handle x, Handle grid, const char* mode, const char* outside, bool corners, bool channels_last) {
+  return make_node(x.graph(), Op::grid_sample, {x.id(), grid.id()},
+                   {{"mode", std::string(mode)}, {"outside", std::string(outside)}, {"corners", corners}, {"channels_last", channels_last}});
+}
+
 }  // namespace ingot::ir

@@ -180,6 +180,9 @@ std::pair<Handle, Handle> fourier(Handle re, Handle im);
 std::pair<Handle, Handle> fourier_of_real(Handle x);
 Handle fourier_to_real(Handle re, Handle im, Dim length);
 
+// Elements of an image at given places, see prim.def.
+Handle grid_sample(Handle x, Handle grid, const char* mode, const char* outside, bool corners, bool channels_last = true);
+
 // A size that is read from a 0-d i64 while the graph runs, at most `bound`: a new symbol, or the next of Graph::expected_sizes.
 Dim read_size(Handle number, const std::optional<Dim>& bound);
 

@@ -48,6 +48,7 @@ class Infer {
       case Op::fourier: return fourier();
       case Op::fourier_of_real: return fourier_of_real();
       case Op::fourier_to_real: return {fourier_to_real()};
+      case Op::grid_sample: return {grid_sample()};
       default: bad("has no rule for its result type");
     }
   }
@@ -304,6 +305,23 @@ class Infer {
     Type t = transformed(2, n);
     same(t.dims.back(), floordiv(n, 2) + 1, "elements of a half");
     return with_last(t, n);
+  }
+
+  Type grid_sample() {
+    count(2);
+    const Type &x = type(0), &grid = type(1);
+    const int64_t n = x.rank() - 2;
+    const std::string &mode = a_.string("mode"), &outside = a_.string("outside");
+    a_.boolean("corners");
+    if (mode != "linear" && mode != "nearest" && !(mode == "cubic" && n == 2)) bad("mode {} of an x of rank {}", mode, x.rank());
+    if (outside != "zeros" && outside != "border" && outside != "reflection") bad("there is no {} outside", outside);
+    if (!is_float(x.dtype) || (grid.dtype != DType::f32 && grid.dtype != DType::f64)) bad("x is {}, the grid {}", name_of(x.dtype), name_of(grid.dtype));
+    if (n < 1 || grid.rank() < 2) bad("x has rank {}, the grid {}", x.rank(), grid.rank());
+    same(grid.dims.back(), n, "places of a point and axes of x");
+    same(x.dims[0], grid.dims[0], "batches");
+    Dims dims(grid.dims.begin(), grid.dims.end() - 1);
+    dims.insert(a_.boolean("channels_last") ? dims.end() : dims.begin() + 1, x.dims[1]);
+    return {x.dtype, dims};
   }
 
   // An affine map from a result to an operand of rank `operand`.

@@ -302,6 +302,20 @@ TEST(Reference, FourierTransforms) {
   for (size_t i = 0; i < want.size(); ++i) expect(numbers(out[i]), want[i], 1e-14);
 }
 
+// An image of 2 x 2 at its centre, between two elements, on an element, and half outside.
+TEST(Reference, ElementsAtPlaces) {
+  Example e;
+  const Handle x = e.x(DType::f64, {1, 1, 2, 2}, {1, 2, 3, 6}), grid = e.x(DType::f64, {1, 4, 2}, {0, 0, 0, -0.5, 0.5, 0.5, 1, 0.5});
+  const std::vector<Array> out =
+      e.all({grid_sample(x, grid, "linear", "zeros", false), grid_sample(x, grid, "nearest", "border", false), grid_sample(x, grid, "linear", "border", true, false),
+             grid_sample(x, grid, "linear", "reflection", false), grid_sample(x, grid, "cubic", "border", false)});
+  expect(numbers(out[0]), {3, 1.5, 6, 3}, 1e-14);
+  expect(numbers(out[1]), {1, 1, 6, 6}, 1e-14);
+  expect(numbers(out[2]), {3, 2.25, 4.375, 5}, 1e-14);
+  expect(numbers(out[3]), {3, 1.5, 6, 6}, 1e-14);
+  EXPECT_NEAR(numbers(out[4])[0], 3, 1e-14);
+}
+
 TEST(Reference, SymbolsComeFromTheInputs) {
   Graph g;
   g.symbols = {{"B", 1, 8, 64}, {"S", 0, 16, 512}};

@@ -50,6 +50,7 @@ unsigned jumps(const Graph& g, const Node& node) {
     case Op::bitcast:
     case Op::sort:
     case Op::topk: return 0b1;
+    case Op::grid_sample: return 0b10;
     case Op::cast: return is_float(g.type(node.out[0]).dtype) ? 0 : 0b1;
     case Op::reduce: return node.attributes.string("kind").starts_with("arg") ? 0b1 : 0;
     default: return is_map(node.op) && result_of(node.op) == ir::ResultType::boolean ? 0b11 : 0;

@@ -234,100 +234,17 @@ Value resized_to(const Value& x, const Sizes& sizes, bool corners, const Given& 
 
 // ---- sampling at given places
 
-enum Outside : int64_t { zeros, border, reflection };
-
-// Numbers between -1 and 1 as places on an axis of that size.
-Value on_axis(const Value& at, const Value& size, bool corners) { return corners ? (at + 1.0) * ((size - 1.0) / 2.0) : (at + 1.0) * (size / 2.0) - 0.5; }
-
-Value inside_axis(Value at, const Value& size, int64_t outside, bool corners) {
-  if (outside == reflection) {
-    const Operand low = corners ? 0.0 : -0.5;
-    const Value span = corners ? maximum(size - 1.0, 1.0) : size;  // of one element every place becomes it below
-    at = abs(at - low);
-    const Value rest = ir::map(Op::fmod, {at, span}), turns = floor(at / span);
-    at = select(equal(ir::map(Op::fmod, {turns, 2.0}), 0.0), rest, span - rest) + low;
-  }
-  return outside == zeros ? at : minimum(maximum(at, 0.0), size - 1.0);
-}
-
-// x [N, C, sizes...] read at whole numbers, one for each axis ([N, out...]), as [N, out..., C]; 0 outside.
-Value read_at(const Value& x, const std::vector<Value>& at, const std::vector<Value>& sizes) {
-  Graph& g = x.graph();
-  Dims line(static_cast<size_t>(at[0].rank()), Dim(1));
-  line[0] = x.dim(0);
-  std::vector<int64_t> axes{0};
-  std::vector<Value> index{reshape(iota(g, x.dim(0)), line)};
-  std::optional<Value> inside;
-  for (size_t i = 0; i < at.size(); ++i) {
-    const Value here = (at[i] >= 0.0) & (at[i] <= sizes[i] - 1.0);
-    inside = inside ? *inside & here : here;
-    axes.push_back(static_cast<int64_t>(2 + i));
-    index.push_back(as_index(select(here, at[i], 0.0), x.dims()[2 + i]));
-  }
-  return select(unsqueeze(*inside, -1), gather(x, axes, index, 0, false), 0.0);
-}
-
-// The 2^n elements around each place.
-Value around(const Value& x, const std::vector<Value>& at, const std::vector<Value>& sizes) {
-  std::optional<Value> sum;
-  for (size_t corner = 0; corner < size_t{1} << at.size(); ++corner) {
-    std::vector<Value> here;
-    std::optional<Value> weight;
-    for (size_t i = 0; i < at.size(); ++i) {
-      const Value low = floor(at[i]);
-      const bool high = (corner >> i & 1) != 0;
-      here.push_back(high ? low + 1.0 : low);
-      const Value part = high ? at[i] - low : (low + 1.0) - at[i];
-      weight = weight ? *weight * part : part;
-    }
-    const Value term = cast(read_at(x, here, sizes), weight->dtype()) * unsqueeze(*weight, -1);
-    sum = sum ? *sum + term : term;
-  }
-  return *sum;
-}
-
-// The 4 x 4 elements around each place; those outside are moved inside one by one.
-Value cubic_around(const Value& x, const std::vector<Value>& at, const std::vector<Value>& sizes, int64_t outside, bool corners) {
-  std::vector<std::vector<Value>> weights, here;
-  for (size_t i = 0; i < 2; ++i) {
-    const Value low = floor(at[i]);
-    weights.push_back(cubic_weights(at[i] - low, -0.75));
-    here.emplace_back();
-    for (int64_t k = 0; k < 4; ++k) here[i].push_back(inside_axis(low + static_cast<double>(k - 1), sizes[i], outside, corners));
-  }
-  std::optional<Value> sum;
-  for (size_t k = 0; k < 4; ++k) {
-    std::optional<Value> line;
-    for (size_t j = 0; j < 4; ++j) {
-      const Value term = cast(read_at(x, {here[0][k], here[1][j]}, sizes), weights[1][j].dtype()) * unsqueeze(weights[1][j], -1);
-      line = line ? *line + term : term;
-    }
-    const Value term = *line * unsqueeze(weights[0][k], -1);
-    sum = sum ? *sum + term : term;
-  }
-  return *sum;
-}
-
 // x [N, C, sizes...] at the places of grid [N, out..., n], whose last axis names the last axis of x first.
-Value grid_sample(const Value& x, const Value& grid, int64_t mode, int64_t outside, bool corners) {
+Value sampled(const Value& x, const Value& grid, int64_t mode, int64_t outside, bool corners) {
+  constexpr const char *modes[] = {"linear", "nearest", "cubic"}, *outsides[] = {"zeros", "border", "reflection"};
   if (!is_float(x.dtype())) fail(Code::unsupported, "grid_sampler of {}", name_of(x.dtype()));
-  const size_t n = static_cast<size_t>(x.rank()) - 2;
+  if (mode < 0 || mode > 2 || outside < 0 || outside > 2) fail(Code::invalid_input, "grid_sampler: mode {} with padding {}; both are 0, 1 or 2", mode, outside);
   require(x.graph(), x.dim(0), Check::equal, grid.dim(0), "grid and input have equal batch sizes");
-  for (size_t i = 0; i < n; ++i) require(x.graph(), 1, Check::less_equal, x.dims()[2 + i], "the sampled input has elements");
-  const Value wide = widened(grid);
-  std::vector<Value> at, sizes;
-  for (size_t i = 0; i < n; ++i) {
-    sizes.push_back(as_number(x.graph(), x.dims()[2 + i], wide.dtype()));
-    at.push_back(on_axis(take(wide, -1, static_cast<int64_t>(n - 1 - i)), sizes[i], corners));
-    if (mode != 2) at[i] = inside_axis(at[i], sizes[i], outside, corners);
-  }
-  if (mode == 1) {
-    for (Value& v : at) v = round(v);
-  }
-  const Value y = mode == 0 ? around(x, at, sizes) : mode == 1 ? read_at(x, at, sizes) : cubic_around(x, at, sizes, outside, corners);
+  for (size_t i = 2; i < x.dims().size(); ++i) require(x.graph(), 1, Check::less_equal, x.dims()[i], "the sampled input has elements");
+  const Value y = ir::grid_sample(x, widened(grid), modes[mode], outsides[outside], corners);
   Axes order{0, y.rank() - 1};
   for (Axis i = 1; i < y.rank() - 1; ++i) order.push_back(i);
-  return cast(permute(y, order), x.dtype());
+  return permute(y, order);
 }
 
 // theta [N, n, n + 1] applied to places between -1 and 1: [N, sizes..., n].
@@ -423,10 +340,10 @@ const Definition resize_rows[] = {
     {"_upsample_bicubic2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None)",
      [](Value x, Dims s, bool corners, Factor h, Factor w) { return resized(x, {h, w}, s, corners, Resize::cubic_antialias); }},
     {"{grid_sampler,grid_sampler_2d,grid_sampler_3d}(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)", Types::same,
-     [](Value x, Value grid, int64_t mode, int64_t outside, bool corners) { return grid_sample(x, grid, mode, outside, corners); }},
+     [](Value x, Value grid, int64_t mode, int64_t outside, bool corners) { return sampled(x, grid, mode, outside, corners); }},
     {"affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners)", [](Value theta, Dims size, bool corners) { return affine_grid(theta, size, corners); }},
     // cuDNN's: linear, with zeros outside, and with the corners of the image at -1 and 1.
-    {"cudnn_grid_sampler(Tensor self, Tensor grid)", Types::same, [](Value x, Value grid) { return grid_sample(x, grid, 0, 0, true); }},
+    {"cudnn_grid_sampler(Tensor self, Tensor grid)", Types::same, [](Value x, Value grid) { return sampled(x, grid, 0, 0, true); }},
     {"cudnn_affine_grid_generator(Tensor theta, int N, int C, int H, int W)",
      [](Value theta, int64_t n, int64_t c, int64_t h, int64_t w) { return affine_grid(theta, {n, c, h, w}, true); }},
     {"pixel_shuffle(Tensor self, int upscale_factor)", [](Value x, int64_t r) { return pixel_shuffle(x, r); }},

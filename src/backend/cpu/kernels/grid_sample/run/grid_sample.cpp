@@ -1,0 +1,135 @@
+// Elements of images at given places on the CPU: blocks of points, each with all its channels.
+#include <algorithm>
+
+#include "backend/cpu/kernels/grid_sample/run/block_grid_sample.h"
+#include "backend/cpu/run/isa.h"
+#include "base/error.h"
+#include "kernels/run/kernel.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+const GridSampleOps& grid_sample_ops() {
+  static const GridSampleOps& chosen = backend::cpu::by_isa(grid_sample_ops_portable, grid_sample_ops_avx2, grid_sample_ops_avx512);
+  return chosen;
+}
+
+// For one set of sizes.
+struct SamplePlan {
+  void (*run)(const SampleBlock&) = nullptr;
+  int64_t block = 0;                 // points at once
+  int64_t tasks = 1;
+  int64_t lines = 1, length = 1;     // of points: of all images; points of each, which are as far from one another
+  int64_t lines_of_image = 1;
+  int inner = 0;                     // how many of the last axes of points make a line
+  bool zeros = false;                // a pixel of zeros is read outside
+};
+
+const GridSampleArgs& args_of(const Call& call) { return *static_cast<const GridSampleArgs*>(call.constants); }
+
+// The axis of the result that has the channels.
+int channel_axis(const Call& call) { return args_of(call).channels_last ? call.operands[2].rank - 1 : 1; }
+
+// The axis of the result for one of the grid's, of points.
+int axis_in_result(const Call& call, int axis) { return args_of(call).channels_last ? axis : axis + 1; }
+
+// True if a step of the axis is as long as all of the one behind it, in the grid and in the result.
+bool continues(const Call& call, int axis) {
+  const TensorRef &grid = call.operands[1], &to = call.operands[2];
+  const int in_result = axis_in_result(call, axis);
+  return grid.strides[axis] == grid.strides[axis + 1] * grid.dims[axis + 1] && to.strides[in_result] == to.strides[in_result + 1] * to.dims[in_result + 1];
+}
+
+std::shared_ptr<const void> load_grid_sample(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  auto args = std::make_shared<GridSampleArgs>(parse_grid_sample(constants));
+  if (operands != 3 || sizes != 0 || args->axes != 2) fail(Code::format, "the operands of a grid_sample step do not fit");
+  return args;
+}
+
+void check_operands(const Call& call) {
+  const TensorRef &x = call.operands[0], &grid = call.operands[1], &to = call.operands[2];
+  bool fits = x.rank == 4 && grid.rank >= 2 && grid.rank <= max_rank && to.rank == grid.rank && grid.dims[grid.rank - 1] == 2;
+  for (const TensorRef& t : call.operands) fits = fits && t.dtype == ir::DType::f32;
+  fits = fits && x.dims[0] == grid.dims[0] && x.dims[0] == to.dims[0] && x.dims[1] == to.dims[channel_axis(call)];
+  for (int axis = 1; fits && axis + 1 < grid.rank; ++axis) fits = grid.dims[axis] == to.dims[axis_in_result(call, axis)];
+  if (!fits) fail(Code::format, "the operands of a grid_sample step do not fit");
+  constexpr int64_t most = 1 << 24;  // places are f32, which has no larger odd numbers
+  for (const int64_t size : {x.dims[2], x.dims[3]}) {
+    if (size < 1 || size > most) fail(Code::invalid_input, "grid_sample: an axis of the image has {} elements; 1 to 16777216 are possible", size);
+  }
+}
+
+Resolved resolve(const Call& call) {
+  check_operands(call);
+  const TensorRef &x = call.operands[0], &grid = call.operands[1];
+  const auto mode = args_of(call).mode;
+  const GridSampleOps& ops = grid_sample_ops();
+  auto plan = std::make_shared<SamplePlan>();
+  const bool together = x.strides[1] == 1 && x.dims[1] >= ops.lanes;  // the channels of a pixel
+  plan->run = together ? ops.pixels : mode == GridSampleArgs::Mode::linear && x.strides[3] == 1 && x.dims[3] >= 2 ? ops.pairs : ops.elements;
+  plan->zeros = together;
+  const int axes = grid.rank - 2;
+  plan->inner = axes == 0 ? 0 : 1;
+  while (plan->inner < axes && continues(call, axes - plan->inner)) ++plan->inner;
+  for (int axis = 1; axis <= axes; ++axis) (axis <= axes - plan->inner ? plan->lines_of_image : plan->length) *= grid.dims[axis];
+  plan->lines = plan->lines_of_image * x.dims[0];
+  constexpr int64_t task_elements = 4096;  // of the result, at least: some 2 us, about what it takes to wake a worker
+  const int64_t wanted = std::clamp<int64_t>(numel(call.operands[2]) / task_elements, 1, 4 * call.workers->count());
+  const int64_t share = (plan->lines * plan->length / wanted + ops.lanes - 1) / ops.lanes * ops.lanes;
+  plan->block = std::clamp<int64_t>(share, ops.lanes, points_at_once(mode == GridSampleArgs::Mode::nearest ? 1 : mode == GridSampleArgs::Mode::linear ? 2 : 4));
+  plan->tasks = std::clamp<int64_t>(plan->lines * ((plan->length + plan->block - 1) / plan->block), 1, wanted);
+  return {together ? static_cast<size_t>(x.dims[1]) * sizeof(float) : 0, plan};
+}
+
+void run(const Call& call) {
+  const auto& plan = *static_cast<const SamplePlan*>(call.prepared);
+  const TensorRef &x = call.operands[0], &grid = call.operands[1], &to = call.operands[2];
+  const int axes = grid.rank - 2, outer = axes - plan.inner;
+  SampleBlock whole;
+  whole.args = &args_of(call);
+  for (int axis : {0, 1}) {
+    whole.size[axis] = x.dims[2 + axis];
+    whole.step[axis] = x.strides[2 + axis];
+  }
+  whole.channels = x.dims[1];
+  whole.channel_step = x.strides[1];
+  if (plan.zeros) {
+    whole.zeros = reinterpret_cast<const float*>(call.scratch);
+    std::fill_n(reinterpret_cast<float*>(call.scratch), x.dims[1], 0.0f);
+  }
+  whole.grid_axis_step = grid.strides[grid.rank - 1];
+  whole.grid_step = plan.inner == 0 ? 0 : grid.strides[axes];
+  whole.to_step = plan.inner == 0 ? 0 : to.strides[axis_in_result(call, axes)];
+  whole.to_channel_step = to.strides[channel_axis(call)];
+  const int64_t blocks = (plan.length + plan.block - 1) / plan.block, units = plan.lines * blocks;
+  if (units == 0 || plan.length == 0 || whole.channels == 0) return;
+  call.workers->run(plan.tasks, [&](int64_t task, int) {
+    for (int64_t unit = units * task / plan.tasks; unit < units * (task + 1) / plan.tasks; ++unit) {
+      const int64_t first = unit % blocks * plan.block;
+      int64_t line = unit / blocks;
+      SampleBlock block = whole;
+      const int64_t image = line / plan.lines_of_image;
+      int64_t from = image * grid.strides[0] + first * whole.grid_step, result = image * to.strides[0] + first * whole.to_step;
+      line %= plan.lines_of_image;
+      for (int axis = outer; axis > 0; line /= grid.dims[axis--]) {
+        from += line % grid.dims[axis] * grid.strides[axis];
+        result += line % grid.dims[axis] * to.strides[axis_in_result(call, axis)];
+      }
+      block.x = reinterpret_cast<const float*>(x.data) + image * x.strides[0];
+      block.grid = reinterpret_cast<const float*>(grid.data) + from;
+      block.to = reinterpret_cast<float*>(to.data) + result;
+      block.points = std::min(plan.block, plan.length - first);
+      plan.run(block);
+    }
+  });
+}
+
+}  // namespace
+
+std::span<const RunKernel> grid_sample_cpu_kernels() {
+  static constexpr RunKernel list[] = {{"grid_sample", load_grid_sample, resolve, run}};
+  return list;
+}
+
+}  // namespace ingot::kernels
