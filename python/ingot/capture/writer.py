@@ -31,7 +31,7 @@ from .functional import is_view, order_in_memory
 from .sizes import linear, places
 from .strides import corrected
 
-_DTYPE_CODE = {k: int(v) for k, v in _DTYPES.items()}
+_DTYPE_CODE = {torch.uint32: 34, torch.uint64: 35, **{k: int(v) for k, v in _DTYPES.items()}}  # the table of torch 2.11 lacks the first two
 _LAYOUT_CODE = {k: int(v) for k, v in _LAYOUTS.items()}
 _MEMORY_CODE = {k: int(v) for k, v in _MEMORY_FORMATS.items()}
 SCHEMA_VERSION = _schema.SCHEMA_VERSION
