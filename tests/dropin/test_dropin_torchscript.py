@@ -11,6 +11,8 @@ from eager import Small, same
 
 import ingot
 import ingot.torch_tensorrt as torch_tensorrt
+from ingot.capture.fixes.read_numbers import READS
+from ingot.torch_tensorrt import ts
 
 ONE = {"min_block_size": 1}
 ROWS = torch_tensorrt.Input(min_shape=(1, 16), opt_shape=(2, 16), max_shape=(8, 16))
@@ -251,3 +253,22 @@ def test_what_torchscript_cannot_hold(tmp_path):
         made = torch_tensorrt.compile(Counter(), inputs=[torch.ones(3)], **ONE, torch_executed_ops=kept)
         with pytest.raises(ingot.UnsupportedError, match=match):
             torch.jit.trace(made, (torch.ones(3),))
+
+
+class SlicesByItsLength(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.randn(1, 64, 8))
+
+    def forward(self, x):
+        length = x.shape[1] + 2
+        return x + self.table[:, 2:length] * (64 - x.shape[1])
+
+
+def test_sizes_are_read_without_tensors():
+    """The converter writes sizes to tensors of one element and reads them back; torch 2.11 then keeps them open."""
+    model, x = SlicesByItsLength(), torch.randn(2, 9, 8)
+    script = torch.jit.trace(model, (x,))
+    program = ts._program(script, (x,), {}, True)
+    assert not [n for n in program.graph.nodes if n.target in READS]
+    torch.testing.assert_close(ts.compile(script, inputs=[x], min_block_size=1)(x), model(x))

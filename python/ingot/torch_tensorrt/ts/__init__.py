@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import operator
+
 import torch
 
+from ...capture.fixes.read_numbers import READS
 from ...capture.tracing import alone
 from ...errors import InputError, UnsupportedError
 from .. import logging
@@ -96,14 +99,47 @@ def _program(module, args, kwargs, required):
         if not isinstance(module, torch.jit.ScriptModule):
             return torch.export.export(module, args, kwargs, strict=False)
         with torch.no_grad():
-            # The converter leaves sizes open and reads them as numbers from tensors; an export of its program has the example's sizes.
-            return torch.export.export(TS2EPConverter(module, args, kwargs).convert().module(), args, kwargs, strict=False)
+            converted = TS2EPConverter(module, args, kwargs).convert().module()
+            _read_directly(converted)
+            return torch.export.export(converted, args, kwargs, strict=False)  # the converter leaves sizes open: this has the example's sizes
     except Exception as problem:  # the converter raises all kinds
         why = f"torch's converter of TorchScript does not take the module: {type(problem).__name__}: {str(problem).strip().splitlines()[0] if str(problem).strip() else ''}"
         if required:
             raise UnsupportedOperatorException(why, remedy="compile the nn.Module that the ScriptModule was made of") from problem
         log.warning("%s; it runs as it was. Compile the nn.Module it was made of", why)
         return None
+
+
+_ARITHMETIC = {torch.ops.aten.add.Tensor: operator.add, torch.ops.aten.sub.Tensor: operator.sub, torch.ops.aten.mul.Tensor: operator.mul}
+
+
+def _read_directly(module: torch.fx.GraphModule):
+    """Integers that the converter writes to tensors of one element, computes with and reads, as TorchScript has sizes: without the tensors."""
+    for node in module.graph.nodes:
+        if node.target not in READS:
+            continue
+        with module.graph.inserting_before(node):
+            number = _integer(module, node.args[0])
+        for user in list(node.users) if number is not None else ():
+            user.args, user.kwargs = torch.fx.node.map_aggregate((user.args, user.kwargs), lambda value: number if value is node else value)
+    module.graph.eliminate_dead_code()
+    module.recompile()
+
+
+def _integer(module, tensor):
+    """The integer, or the node that has it, which the tensor was made of. None for other tensors."""
+    aten, integers = torch.ops.aten, (None, torch.int32, torch.int64)
+    if tensor.target is aten.scalar_tensor.default and tensor.kwargs.get("dtype") in integers and isinstance(tensor.args[0], (int, torch.fx.Node)):
+        return tensor.args[0]
+    if tensor.target is aten._to_copy.default and tensor.kwargs.get("dtype") in integers:
+        return _integer(module, tensor.args[0])
+    if tensor.op == "get_attr" and tensor.target.startswith("lifted_tensor"):  # a number of the model's code
+        value = getattr(module, tensor.target)
+        return int(value) if value.dtype in integers and value.dim() == 0 else None
+    if tensor.target in _ARITHMETIC and not tensor.kwargs and all(isinstance(x, torch.fx.Node) for x in tensor.args):
+        operands = [_integer(module, x) for x in tensor.args]
+        return None if None in operands else module.graph.call_function(_ARITHMETIC[tensor.target], tuple(operands))
+    return None
 
 
 def _known(settings):
