@@ -43,7 +43,8 @@ class Gate:
         within = getattr(self._mine, "within", False)
         if not within:
             with self._free:
-                self._free.wait_for(lambda: not self._changing)
+                while self._changing:
+                    self._free.wait()
                 self._running += 1
             self._mine.within = True
         try:
@@ -53,7 +54,8 @@ class Gate:
                 self._mine.within = False
                 with self._free:
                     self._running -= 1
-                    self._free.notify_all()
+                    if self._changing:  # it waits for the runs
+                        self._free.notify_all()
 
     @contextlib.contextmanager
     def changing(self):

@@ -10,6 +10,7 @@ Each has:
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Sequence
 
@@ -24,6 +25,9 @@ from ..engine import _op
 from ..engine._engine import Engine
 from ..errors import UnsupportedError
 from . import module_state
+
+
+_NOTHING = contextlib.nullcontext()
 
 
 class OneCall:
@@ -124,7 +128,7 @@ class TorchGraph:
         try:
             state = module_state.current()
             forward = self.forward if state is None else state.forward(self, self.forward)
-            with torch.no_grad():
+            with torch.no_grad() if torch.is_grad_enabled() else _NOTHING:
                 if torch.compiler.is_compiling():
                     return forward(*flat)
                 with self.gate.running():
