@@ -22,8 +22,8 @@ import torch
 from architectures import LONGEST, Architecture
 
 import ingot
-from ingot.engine import _library
 from ingot.backend import ingot_backend
+from ingot.engine import _library
 
 MODES = ("no_grad", "grad", "inference_mode", "autocast")
 DTYPES = ("float32", "float16", "bfloat16")

@@ -11,8 +11,8 @@ from ingot.capture import autocast_options
 from ingot.torch_tensorrt import EngineCapability, _said
 from ingot.torch_tensorrt import logging as levels
 from ingot.torch_tensorrt.dynamo import CompilationSettings, _settings
-from ingot.torch_tensorrt.dynamo.partitioning import _resource_partitioner
 from ingot.torch_tensorrt.dynamo._settings import ROWS, TABLE, Settings
+from ingot.torch_tensorrt.dynamo.partitioning import _resource_partitioner
 
 OTHER = {bool: True, int: 7, str: "moderate", float: 0.5}
 

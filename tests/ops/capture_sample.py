@@ -13,9 +13,9 @@ from torch.utils import _pytree as pytree
 
 from ingot.capture import composites
 from ingot.capture.fixes import reshapes
-from ingot.engine import _engine, _library
-from ingot.capture.writer import write
 from ingot.capture.functional import Functional, Slot
+from ingot.capture.writer import write
+from ingot.engine import _engine, _library
 
 # torch keeps a stack trace for every node and guard; looking up on disk whether each frame's file has changed was half of a capture.
 linecache.checkcache = lambda filename=None: None

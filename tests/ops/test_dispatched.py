@@ -9,10 +9,10 @@ import pytest
 import torch
 from accuracy import assert_accurate
 from capture_sample import run
-from ingot.engine import _engine, _library
-from ingot.capture.writer import write
-from ingot.errors import DeviceError
 from ingot.capture.functional import Functional, Slot
+from ingot.capture.writer import write
+from ingot.engine import _engine, _library
+from ingot.errors import DeviceError
 
 aten, F = torch.ops.aten, torch.nn.functional
 POINTS = {"padding": [1, 0], "stride": [1, 2], "dilation": [2, 1], "groups": 2}

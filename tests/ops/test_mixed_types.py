@@ -12,9 +12,9 @@ import pytest
 import torch
 from accuracy import assert_accurate, float64_error
 from capture_sample import run
-from ingot.engine import _engine, _library
-from ingot.capture.writer import write
 from ingot.capture.functional import Functional, Slot
+from ingot.capture.writer import write
+from ingot.engine import _engine, _library
 from mixed_types import calls, calls_of_one
 from torch._subclasses.fake_tensor import FakeTensorMode
 

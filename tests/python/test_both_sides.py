@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import ingot
-from ingot.capture.fixes import both_sides
 from ingot.backend import ingot_backend
+from ingot.capture.fixes import both_sides
 
 
 class Layer(torch.nn.Module):

@@ -13,8 +13,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import ingot
 from ingot.capture import writer
-from ingot.engine import _library
 from ingot.capture.functional import Functional, Slot
+from ingot.engine import _library
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2] / "bench")]
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"

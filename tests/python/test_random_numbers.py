@@ -7,8 +7,8 @@ import torch
 from torch._higher_order_ops.while_loop import while_loop
 
 import ingot
-from ingot.engine import _library
 from ingot.capture.fixes.random_numbers import STATE, philox
+from ingot.engine import _library
 
 
 class Draws(torch.nn.Module):

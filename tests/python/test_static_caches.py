@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from accuracy import assert_accurate
 
 import ingot
-from ingot.engine import _library
 from ingot.backend import ingot_backend
+from ingot.engine import _library
 
 
 class Layer:

@@ -44,7 +44,8 @@ _RULES = {"_ctc_loss": _ctc_loss, "_ctc_loss.Tensor": _ctc_loss, "_thnn_fused_gr
 @functools.cache
 def correct():
     """Torch takes its Python reference of nll_loss for the shapes of open sizes, but the reference has other arguments: reduction="none" gives the shape of a mean. Without it torch asks
-    the operator's parts. Recurrent layers of open sizes have a rule of their own where a tracer keeps them whole."""
+    the operator's parts. Recurrent layers of open sizes have a rule of their own where a tracer keeps them whole. Torch 2.11's parts of an LSTM give its last states
+    an axis too many."""
     from torch._decomp import decomposition_table, meta_table
 
     nll_loss = torch.ops.aten.nll_loss.default
@@ -54,3 +55,17 @@ def correct():
         nll_loss._dispatch_cache.clear()
     for layer in recurrent_casts.LAYERS:
         fake_impls.register_fast_op_impl(layer)(_recurrent_layers)
+    lstm = torch.ops.aten.lstm.input
+    for table, key in ((decomposition_table, lstm), (lstm.py_kernels, torch._C.DispatchKey.CompositeImplicitAutograd), (lstm.py_kernels, torch._C.DispatchKey.Autograd)):
+        if key in table:
+            table[key] = _with_states_of_their_shapes(table[key])
+    lstm._dispatch_cache.clear()
+
+
+def _with_states_of_their_shapes(parts):
+    @functools.wraps(parts)
+    def lstm(x, states, *more):
+        output, *last = parts(x, states, *more)
+        return (output, *(state if state.dim() == first.dim() else state.reshape(first.shape) for state, first in zip(last, states)))
+
+    return lstm
