@@ -287,10 +287,10 @@ class _Bound:
         self._names = [s.name for s in assembled.slots[:count] if s.kind == "weight"]
         self._states = [(i, s) for i, s in enumerate(assembled.slots[:count]) if s.kind == "state"]
         self.same = self._watch.same
-        self._adopt(weights)
+        self._watch.adopt(self._snapshot(weights))
 
-    def _adopt(self, weights):
-        self._watch.adopt(Snapshot(weights, [True] * len(weights), self._gone))
+    def _snapshot(self, weights):
+        return Snapshot(weights, [True] * len(weights), self._gone)
 
     def tensor(self, index):
         return self._watch.snapshot.tensors[index]
@@ -302,7 +302,7 @@ class _Bound:
         """Brings changes of the weights to the engine."""
         changed = self.changed(weights)
         self._watch.mark(False)
-        snapshot = Snapshot(weights, [True] * len(weights), self._gone)  # before the values are read
+        snapshot = self._snapshot(weights)  # before the values are read
         self._assembled.replace({name: tensor.detach() for name, tensor, new in zip(self._names, weights, changed) if new})
         self._watch.adopt(snapshot)
 

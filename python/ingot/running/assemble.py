@@ -54,7 +54,7 @@ class Assembled(Runnable):
 def _way(f, engine, report, straight, followed):
     if straight or engine is not None and engine.device is None:
         return of_engine(engine)
-    if engine is not None and report.whole and _is_one_call(f):
+    if engine is not None and report.whole and _is_one_call_but_for_order(f):
         return OneCall(engine, [axes_of(f.orders.get(result)) for result in f.results])
     return TorchGraph(Shell(f, engine, report).build(), f.inputs, f.ranges, [slot for slot, _ in f.writes], followed)
 
@@ -128,7 +128,7 @@ def _captured(f: Functional, prepare, options):
 
 def _as_one_call(f: Functional) -> bool:
     """Whether an engine with the whole graph takes and gives just what the model does."""
-    return not f.orders and _is_one_call(f)
+    return not f.orders and _is_one_call_but_for_order(f)
 
 
 def axes_of(order: list[int] | None) -> list[int] | None:
@@ -136,7 +136,7 @@ def axes_of(order: list[int] | None) -> list[int] | None:
     return None if order is None else [order.index(axis) for axis in range(len(order))]
 
 
-def _is_one_call(f: Functional) -> bool:
+def _is_one_call_but_for_order(f: Functional) -> bool:
     """The same up to the order of the results' axes."""
     results = [r for r in f.results if not isinstance(r, Node) or isinstance(r.meta.get("val"), torch.Tensor)]
     return (

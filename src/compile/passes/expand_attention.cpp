@@ -1,9 +1,6 @@
 // Writes attention in primitives, by its kernel definition, if the backend has no kernel for it. Other kernels are asked for when they are scheduled.
-#include <algorithm>
-
+#include "compile/passes/expand_kernel.h"
 #include "compile/passes/passes.h"
-#include "ir/replace.h"
-#include "kernels/definition.h"
 
 namespace ingot::compile {
 
@@ -22,11 +19,7 @@ bool is_lacking(const Graph& g, const Node& node, const Backend& backend) {
 }  // namespace
 
 void expand_attention(Graph& g, const Backend& backend) {
-  auto is_expanded = [&](const Node& n) { return is_lacking(g, n, backend); };
-  if (std::none_of(g.nodes.begin(), g.nodes.end(), is_expanded)) return;
-  replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) {
-    return is_expanded(node) ? std::optional(kernels::definition_of(node.op)->expand(to, node, in)) : std::nullopt;
-  });
+  expand_kernel(g, [&](const Node& n) { return is_lacking(g, n, backend); });
 }
 
 }  // namespace ingot::compile

@@ -1,8 +1,6 @@
 // Writes grid_sample in primitives, by its kernel definition, if the backend has no kernel for it.
-#include <algorithm>
-
+#include "compile/passes/expand_kernel.h"
 #include "compile/passes/passes.h"
-#include "ir/replace.h"
 #include "kernels/definition.h"
 
 namespace ingot::compile {
@@ -23,11 +21,7 @@ bool lacks_sampling(const Graph& g, const Node& node, const Backend& backend) {
 }  // namespace
 
 void expand_grid_sample(Graph& g, const Backend& backend) {
-  auto is_expanded = [&](const Node& n) { return lacks_sampling(g, n, backend); };
-  if (std::none_of(g.nodes.begin(), g.nodes.end(), is_expanded)) return;
-  replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) {
-    return is_expanded(node) ? std::optional(kernels::definition_of(node.op)->expand(to, node, in)) : std::nullopt;
-  });
+  expand_kernel(g, [&](const Node& n) { return lacks_sampling(g, n, backend); });
 }
 
 }  // namespace ingot::compile
