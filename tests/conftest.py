@@ -5,7 +5,8 @@ import os
 from collections import defaultdict
 from zlib import crc32
 
-import torch  # noqa: F401  sets up its loggers
+import pytest
+import torch  # sets up its loggers
 
 os.environ["INGOT_CACHE"] = "off"
 ALL = bool(os.environ.get("INGOT_TEST_ALL"))
@@ -32,3 +33,12 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture
+def no_gradients():
+    """Known random numbers, nothing compiled before, and no gradients."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        yield

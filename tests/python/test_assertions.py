@@ -30,12 +30,7 @@ class Checked(torch.nn.Module):
         return (y, y.view(-1)) if self.views else y
 
 
-@pytest.fixture(autouse=True)
-def no_gradients():
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    with torch.no_grad():
-        yield
+pytestmark = pytest.mark.usefixtures("no_gradients")
 
 
 def fails(call, text, kind=ingot.InputError):

@@ -12,13 +12,7 @@ from calls import Calls
 
 import ingot
 
-
-@pytest.fixture(autouse=True)
-def no_gradients():
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    with torch.no_grad():
-        yield
+pytestmark = pytest.mark.usefixtures("no_gradients")
 
 
 def parts(value):

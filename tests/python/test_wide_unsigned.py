@@ -26,18 +26,13 @@ def has_operators() -> bool:
         return False
 
 
-pytestmark = pytest.mark.skipif(not has_operators(), reason="this torch has no product of these types on the CPU")
+pytestmark = [
+    pytest.mark.usefixtures("no_gradients"),
+    pytest.mark.skipif(not has_operators(), reason="this torch has no product of these types on the CPU"),
+]
 
 SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 WIDE_UNSIGNED = pytest.mark.parametrize("kind", SIGNED, ids=[str(t).removeprefix("torch.") for t in SIGNED])
-
-
-@pytest.fixture(autouse=True)
-def no_gradients():
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    with torch.no_grad():
-        yield
 
 
 def values(kind, count=48, seed=0):
