@@ -20,7 +20,7 @@ spec.loader.exec_module(site)
 
 OWN = {path.relative_to(ROOT / "docs").as_posix(): path.read_text() for path in sorted((ROOT / "docs").rglob("*.md"))}
 PAGES = OWN | site.reference()
-FRONT = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md"]
+FRONT = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md", "tests/README.md"]
 
 
 def test_the_options_page_is_made_of_the_table():
@@ -68,7 +68,7 @@ def test_links_lead_somewhere(page):
         assert not target.startswith("http"), f"{page}: {target} is on another site"
         file, _, anchor = target.partition("#")
         found = (ROOT / "docs" / page).parent.joinpath(file).resolve().relative_to(ROOT / "docs").as_posix() if file else page
-        assert found in PAGES, f"{page} links to {target}"
+        assert found in PAGES or file.endswith(".svg") and (ROOT / "docs" / found).is_file(), f"{page} links to {target}"
         if anchor:
             assert anchor in map(slug, re.findall(r"^#+ (.*)$", PAGES[found], re.M)), f"{page} links to {target}"
 
@@ -77,15 +77,26 @@ def test_every_page_is_in_the_navigation():
     text = (ROOT / "mkdocs.yml").read_text()
     nav = yaml.safe_load(text.replace("!!", ""))["nav"]
 
-    pages = {page for page in OWN if not page.startswith("decisions/")}
+    pages = {page for page in OWN if page.split("/")[0] not in site.INSIDE}
+    assert all(site.inside(folder)[0] == "index.md" for folder in site.INSIDE)
     assert site.listed(nav) <= pages and site.listed(nav) | set(site.unlisted(nav)) == pages
     assert "concepts.md" in site.unlisted([{"Home": "index.md"}]) and "index.md" not in site.unlisted([{"Home": "index.md"}])
 
 
-@pytest.mark.parametrize("page", [*FRONT, *(f"docs/{name}" for name in OWN if not name.startswith("decisions/"))])
+@pytest.mark.parametrize("page", [*FRONT, *(f"docs/{name}" for name in OWN if name.split("/")[0] not in site.INSIDE)])
 def test_paths_are_there(page):
-    """Paths from the root in a page's text exist. Decision records are left out: their paths were true when they were written."""
+    """Paths from the root in a page's text exist. Decision records and performance notes are left out: their paths were true when they were written."""
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.S)
     for path in re.findall(r"(?<![\w/.-])(?:src|docs|tests|tools|examples|bench|python|include|cmake)/[\w./-]*\w", text):
         found = (ROOT / path).exists() or re.fullmatch(r"docs/decisions/\d{4}", path) and list(ROOT.glob(path + "-*.md"))
         assert found or list((ROOT / path).parent.glob((ROOT / path).name + "*")), f"{page} names {path}"
+
+
+def test_each_folder_of_tests_has_a_line():
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "tests/README.md").read_text(), re.M)
+    assert rows == sorted(path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__")
+
+
+def test_the_number_of_overloads():
+    found = int(re.search(r"more than (\d+) overloads", OWN["features.md"]).group(1))
+    assert found <= len(ingot.ops()) and f"More than {found} overloads" in (ROOT / "CHANGELOG.md").read_text()
