@@ -231,7 +231,7 @@ def behind(folder: Path) -> list[str]:
         for row in rows(machine, folder).values():
             slower = [ratio for ratio in row.ratios.values() if ratio.over < 0.995]
             lines += [f"| {row.title} | {of.title} | {PEERS[ratio.peer]} | {times(ratio.over)} | {ratio.date} |" for ratio in slower]
-    return ["| model | machine | faster is | ingot's speed beside it | measured |", "|---|---|---|---|---|", *lines]
+    return ["| model | machine | faster is | ingot's speed relative to it | measured |", "|---|---|---|---|---|", *lines]
 
 
 CONVOLUTIONS = (  # machine and command of the newest full sweep of bench/convolutions.py
@@ -273,7 +273,7 @@ def page(folder: Path = RESULTS) -> str:
     for machine, of in MACHINES.items():
         found = rows(machine, folder)
         lines += [f"## {of.title}", ""]
-        for kind, alt in (("", "speed beside the fastest peer"), ("-limit", "part of the hardware's limit"), ("-build", "time to compile")):
+        for kind, alt in (("", "speed compared with the fastest peer"), ("-limit", "part of the hardware's limit"), ("-build", "time to compile")):
             if f"{machine}{kind}.svg" in charts(folder):
                 lines += [f"![{of.title}: {alt}](charts/{machine}{kind}.svg)", ""]
         lines += [*table(machine, found), ""]
@@ -309,7 +309,7 @@ def figures(folder: Path = RESULTS) -> list[str]:
 
 def front(folder: Path = RESULTS) -> str:
     """The table of README.md."""
-    lines = ["| model | machine | ingot | beside the fastest peer | measured |", "|---|---|---|---|---|"]
+    lines = ["| model | machine | ingot | compared with the fastest peer | measured |", "|---|---|---|---|---|"]
     for machine, names in SHOWN.items():
         found = rows(machine, folder)
         for name in names:

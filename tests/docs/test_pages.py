@@ -100,3 +100,11 @@ def test_each_folder_of_tests_has_a_line():
 def test_the_number_of_overloads():
     found = int(re.search(r"more than (\d+) overloads", OWN["features.md"]).group(1))
     assert found <= len(ingot.ops()) and f"More than {found} overloads" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_each_variable_of_the_environment_has_a_line():
+    """What the libraries and the package read, but not what only tests build in."""
+    files = [p for folder in ("src", "python/ingot") for p in (ROOT / folder).rglob("*") if p.suffix in (".cpp", ".py") and not p.stem.endswith("_test")]
+    read = {name for p in files for name in re.findall(r"(?:getenv|environment|environ\.get)\(\"(INGOT_\w+)\"\)", p.read_text())} - {"INGOT_FAULT"}
+    rows = set(re.findall(r"^\| `(INGOT_\w+)=", OWN["environment.md"], re.M))
+    assert read == rows
