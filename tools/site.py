@@ -118,14 +118,22 @@ def prose(text: str) -> str:
     return "\n".join(out)
 
 
+def constructor(node: ast.ClassDef, doc: str) -> ast.FunctionDef | None:
+    """What a caller calls: a dataclass's fields, or `__init__` where the docstring explains its arguments. Other classes are made by functions."""
+    if any("dataclass" in ast.unparse(d) for d in node.decorator_list):
+        fields = [n for n in node.body if isinstance(n, ast.AnnAssign)]
+        text = ", ".join(ast.unparse(f.target) + (f"={ast.unparse(f.value)}" if f.value else "") for f in fields)
+        return ast.parse(f"def __init__(self, {text}): pass").body[0]
+    return next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__" and "Arguments:" in doc), None)
+
+
 def described(name: str, node, level: int = 2) -> list[str]:
     """The heading, the signature and the docstring of a function or a class, and of a class's public methods."""
     doc = ast.get_docstring(node, clean=False) or ""
     lines = [f"{'#' * level} {name.rpartition('.')[2] if level > 2 else SHOWN_AS.get(name, name)}", ""]
     if isinstance(node, ast.ClassDef):
         methods = [n for n in node.body if isinstance(n, ast.FunctionDef)]
-        first = next((m for m in methods if m.name == "__init__"), None)
-        made = first if first is not None and name == "Input" else None
+        made = constructor(node, doc)
         lines += ["```python", signature(f"class ingot.{name}", made, True) if made else f"class ingot.{name}", "```", "", prose(doc), ""]
         for method in methods:
             if not method.name.startswith("_") and ast.get_docstring(method):

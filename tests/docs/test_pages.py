@@ -48,6 +48,12 @@ def test_docstrings_become_lists():
     assert site.split("a, b=(1, 2), c=',', **d") == ["a", "b=(1, 2)", "c=','", "**d"]
 
 
+def test_the_reference_has_constructors():
+    text = "".join(site.reference().values())
+    assert "class ingot.Launch(grid, block=256," in text and re.search(r"class ingot\.Autocast\(\s*dtype=torch.float16", text)
+    assert re.search(r"class ingot\.Input\(\s*shape", text) and re.search(r"class ingot\.MutableModule\(\s*model", text) and "class ingot.Engine\n" in text
+
+
 def test_names_of_pages_become_links():
     pages = {"modules.md", "decisions/0021-weights.md"}
     assert site.linked("see docs/modules.md, docs/decisions/0021.", "tutorials/x.md", pages) == "see [docs/modules.md](../modules.md), [docs/decisions/0021](../decisions/0021-weights.md)."
