@@ -18,7 +18,7 @@ GROUPS = {
     "Engines and sessions": ("load_engine", "Engine", "Session", "State", "Weights"),
     "The machine and the tables": ("machine", "options", "ops"),
 }
-INSIDE = {"decisions": "Decisions", "performance-notes": "Performance notes"}  # for those who change ingot: in the navigation, and not in the search
+INSIDE = {"decisions": "Decisions", "performance-notes": "Performance notes"}  # for those who change ingot: the index is in the navigation, and nothing in the search
 HEADERS = {"C": "include/ingot/ingot.h", "C++": "include/ingot/ingot.hpp"}
 SHOWN_AS = {"ingot_backend": 'torch.compile(model, backend="ingot")'}
 ITEM = re.compile(r"(\*{0,2}[a-z]\w*(?:, \*{0,2}[a-z]\w*)*)(?: \(or (\w+)\))?: (.*)")
@@ -201,11 +201,6 @@ def unlisted(nav) -> list[str]:
     return sorted({p.name for p in (ROOT / "docs").glob("*.md")} - listed(nav))
 
 
-def inside(folder: str) -> list[str]:
-    """The pages of a folder that lists itself, its index first."""
-    return sorted((p.name for p in (ROOT / "docs" / folder).glob("*.md")), key=lambda name: (name != "index.md", name))
-
-
 def on_config(config):
     config.nav[[next(iter(section)) for section in config.nav].index("Guides")]["Guides"] += unlisted(config.nav)
     generated = [{title: f"reference/{title.lower().replace(' ', '-')}.md"} for title in groups()]
@@ -213,7 +208,7 @@ def on_config(config):
         if "Reference" in section:
             section["Reference"] = generated + [{title: f"reference/{title.lower().replace('++', 'pp')}.md"} for title in HEADERS] + section["Reference"]
         if "Inside" in section:
-            section["Inside"] += [{title: [f"{folder}/{name}" for name in inside(folder)]} for folder, title in INSIDE.items()]
+            section["Inside"] += [{title: f"{folder}/index.md"} for folder, title in INSIDE.items()]
     return config
 
 

@@ -54,3 +54,8 @@ def test_numbers_that_are_named_exist():
             assert number in records, f"{file} names docs/decisions/{number}: " + (f"it is a note, in docs/performance-notes/{notes[number]}" if number in notes else "it is not there")
         for page, number in re.findall(r"docs/performance-notes/(\w+\.md), (\d{4})", text):
             assert notes.get(number) == page, f"{file} names {number} of docs/performance-notes/{page}"
+
+
+def test_the_index_of_notes_lists_its_pages():
+    index = (decisions_page.NOTES / "index.md").read_text()
+    assert set(re.findall(r"\]\((\w+\.md)\)", index)) == {path.name for path in decisions_page.NOTES.glob("*.md")} - {"index.md"}
