@@ -120,7 +120,7 @@ def mean(numbers) -> float:
 
 
 def kernels(machine: str, command: str, folder: Path = RESULTS) -> list[float]:
-    """ingot's time over the fastest peer's, of each single operator that the command timed."""
+    """ingot's time over eager's, of each single operator that the command timed."""
     return [line["ratio"] for line in read(machine, folder) if "kernel" in line and line["command"] == command]
 
 
@@ -243,7 +243,7 @@ CONVOLUTIONS = (  # machine and command of the newest full sweep of bench/convol
 
 
 def convolutions(folder: Path) -> list[str]:
-    lines = ["| machine | convolutions | ingot's time over the fastest peer's (geometric mean) | slower than it | command |", "|---|---|---|---|---|"]
+    lines = ["| machine | convolutions | ingot's time over eager's (geometric mean) | slower than eager | command |", "|---|---|---|---|---|"]
     for machine, command in CONVOLUTIONS:
         ratios = kernels(machine, command, folder)
         lines.append(f"| {MACHINES[machine].title} | {len(ratios)} | {mean(ratios):.2f} | {sum(ratio > 1 for ratio in ratios)} | `{command}` |")
@@ -279,7 +279,7 @@ def page(folder: Path = RESULTS) -> str:
         "",
         "## Single convolutions",
         "",
-        "Each convolution alone, and on the CPU also between other layers. Below 1 ingot is faster.",
+        "Each convolution alone, and on the CPU also between other layers, compared with eager PyTorch (oneDNN on a CPU, cuDNN on a GPU). Below 1 ingot is faster.",
         "",
         *convolutions(folder),
         "",
@@ -291,8 +291,8 @@ def page(folder: Path = RESULTS) -> str:
         "- For each model and peer the newest run counts; no run is chosen by its result. A ratio with * is of an older day than the time in its row, so of an older build.",
         "- The *limit* is what the hardware allows: floating-point operations over the measured peak, or bytes of weights over the measured bandwidth, whichever takes longer. Winograd's transformation needs fewer operations than are counted,",
         "  and caches read faster than memory, so a time may be below it.",
-        "- Times to compile are from the model to its second result, in a process of its own.",
-        "- Results are checked in each run: `bench/results` has the error of each peer against float64.",
+        "- On a GPU a time is that between events around a call. Times to compile are from the model to its second result, in a process of its own.",
+        "- Lines of models in `bench/results` have the error of their results against float64.",
         "",
         "`tools/performance_page.py` makes this page and its charts of the lines in `bench/results`, and a test compares them: no figure is typed by hand.",
         "",
