@@ -22,7 +22,7 @@ plan::Plan build(const capture::Model&, const compile::Options&, const std::func
 std::string cache_key(const capture::Model&, const compile::Options&);
 
 // build(), or a plan from the cache with this model's weights (option cache; pipeline_cache.cpp). The cache is not used if the build is to be observed or
-// timed: INGOT_DUMP, INGOT_DISABLE, INGOT_LOG=debug, build_seconds, timing_cache. INGOT_LOG=info reports a hit and, for a miss, the difference from the most
+// timed: INGOT_DUMP, INGOT_DISABLE, INGOT_OFFER, INGOT_LOG=debug, build_seconds, timing_cache. INGOT_LOG=info reports a hit and, for a miss, the difference from the most
 // similar entry. A cache that cannot be read or written is reported once.
 plan::Plan build_or_take(const capture::Model&, const compile::Options&, const std::function<bool(std::string_view, double)>& progress = {});
 

@@ -146,6 +146,8 @@ struct EmittedStep {
   std::shared_ptr<const EmittedStep> whole = {};
   // The step is faster if its result takes the memory of an operand that is read element by element, since the caches hold that.
   bool reuses = false;
+  // Kernels of other offers for the site whose steps are equal but for the kernel: see plan::Step. Compile sets them.
+  std::vector<std::string> alternatives = {};
 };
 
 // Costs compare the offers for one site. The unit is one multiplication per element of the result, at the rate of the fastest library.

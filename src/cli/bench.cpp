@@ -39,7 +39,7 @@ void print_steps(Runner& runner, double seconds) {
     for (auto step : simdjson::dom::array(document["steps"])) {
       std::string kernel = std::string(std::string_view(step["kernel"]));
       std::string sizes;
-      double work = kernel == "matmul" || kernel == "direct_conv" ? 2 : 0;
+      double work = kernel == "matmul" || kernel.starts_with("conv_") ? 2 : 0;
       size_t k = 0;
       for (int64_t size : simdjson::dom::array(step["sizes"])) {
         if (k++ >= 3) break;

@@ -1,6 +1,7 @@
 #include "compile/context.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "compile/buffer_view.h"
 #include "compile/encodings/encoding.h"
@@ -13,6 +14,14 @@ using namespace ir;
 Backend backend_for(const Target& target, const Options& options) {
   const auto deterministic = options.text("deterministic") == "batch" ? backend::Deterministic::batch : backend::Deterministic::run;
   return {target, {deterministic, products_by_tf32(options), convolutions_by_tf32(options)}, {}, find_encoding(options.text("weight_dtype"))};
+}
+
+backend::Offers Backend::offers(const backend::Site& site) const {
+  backend::Offers out = backend::compiler_for(target).offers(site, target, settings);
+  const char* wanted = std::getenv("INGOT_OFFER");
+  auto is_wanted = [&](const backend::Offer& o) { return o.implementation == wanted; };
+  if (wanted != nullptr && std::any_of(out.offers.begin(), out.offers.end(), is_wanted)) std::erase_if(out.offers, [&](const backend::Offer& o) { return !is_wanted(o); });
+  return out;
 }
 
 double cost_of(const backend::Offer& o) { return o.cost + (o.takes_body ? 0 : backend::cost_of_a_pass); }

@@ -29,7 +29,8 @@ struct Backend {
   backend::Settings settings;
   std::span<const Timing> known = {};  // timings of earlier builds: the fastest implementation of a step
   const WeightEncoding* weight_encoding = nullptr;  // that option weight_dtype asks for
-  backend::Offers offers(const backend::Site& site) const { return backend::compiler_for(target).offers(site, target, settings); }
+  // With INGOT_OFFER=NAME, sites for which this implementation makes an offer have no other.
+  backend::Offers offers(const backend::Site& site) const;
   // For a sketch (a site without layouts): true if the backend has any offer.
   bool has_offer(const backend::Site& site) const { return !offers(site).offers.empty(); }
 };

@@ -35,6 +35,7 @@ std::vector<backend::CodeUnit> emit(CompiledFunction compiled, plan::Function& f
   std::vector<backend::CodeUnit> code;
   auto take = [&](plan::Step& step, backend::EmittedStep& emitted) {
     step.kernel = std::move(emitted.kernel);
+    step.alternatives = std::move(emitted.alternatives);
     step.sizes = sizes.refs(emitted.sizes);
     step.constants = std::move(emitted.constants);
     for (backend::CodeUnit& u : emitted.code) code.push_back(std::move(u));

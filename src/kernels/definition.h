@@ -27,7 +27,7 @@ struct OperandName {
 inline constexpr bool any = true;
 
 struct Definition {
-  std::string_view name;                           // RunKernel::name
+  std::string_view name;                           // RunKernel::name, unless `implementations` says others
   std::vector<OperandName> operands;               // of a step, in order
   std::vector<ir::Op> ops = {};                    // the primitives that become such steps; empty: other code finds the sites
   PlainStep (*plain)(const ir::Graph&, const ir::Node&) = nullptr;
@@ -35,6 +35,8 @@ struct Definition {
   ir::ValueId (*expand)(ir::Graph& to, const ir::Node&, const std::vector<ir::ValueId>& in) = nullptr;
   // A random graph that contains the kernel and what may surround it, to compare every implementation with the interpreter.
   ir::Graph (*random_case)(std::mt19937&) = nullptr;
+  // The names of the kernels that implement it, of a family with several.
+  std::vector<std::string_view> implementations = {};
 
   // True if a step may have this number of operands.
   bool takes(size_t count) const;

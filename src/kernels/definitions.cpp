@@ -7,7 +7,9 @@
 namespace ingot::kernels {
 
 #define INGOT_KERNELS(X) \
-  X(fused) X(matmul) X(matmul_pack) X(implicit_gemm) X(direct_conv) X(depthwise_conv) X(attention) X(scan) X(sort) X(scatter) X(scatter_along) X(moments) X(small_matrix) X(fourier) X(grid_sample)
+  X(fused) \
+  X(matmul) X(matmul_pack) X(implicit_gemm) X(conv) X(depthwise_conv) X(attention) X(scan) X(sort) X(scatter) X(scatter_along) X(moments) X(small_matrix) X(fourier) \
+      X(grid_sample)
 #define X(name) extern const Definition name##_definition;
 INGOT_KERNELS(X)
 #undef X
@@ -26,7 +28,7 @@ bool Definition::takes(size_t count) const {
 
 const Definition* definition_of(std::string_view kernel) {
   for (const Definition* d : definitions()) {
-    if (d->name == kernel) return d;
+    if (d->name == kernel || std::find(d->implementations.begin(), d->implementations.end(), kernel) != d->implementations.end()) return d;
   }
   return nullptr;
 }

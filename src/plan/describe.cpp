@@ -134,6 +134,12 @@ void program(Json& j, const Plan& plan, const Function& f, const Program& p) {
     j.open('{');
     j.key("kernel");
     j.text(s.kernel);
+    if (!s.alternatives.empty()) {
+      j.key("alternatives");
+      j.open('[');
+      for (const std::string& k : s.alternatives) j.text(k);
+      j.close(']');
+    }
     j.key("label");
     j.text(s.label);
     j.key("writes");
@@ -360,7 +366,7 @@ struct Printer {
   }
 
   void step(const Function& f, const Program& p, const Step& s, size_t number) {
-    out += fmt::format("  {} {} | {}:", number, s.kernel, s.label);
+    out += fmt::format("  {} {}{}{} | {}:", number, s.kernel, s.alternatives.empty() ? "" : " or ", fmt::join(s.alternatives, " or "), s.label);
     for (size_t k = 0; k < s.operands.size(); ++k) {
       out += k + s.writes == s.operands.size() ? " -> " : k > 0 ? ", " : " ";
       operand(f, p, s.operands[k]);

@@ -7,7 +7,7 @@
 namespace ingot::plan {
 
 inline constexpr std::array<char, 8> file_magic = {'i', 'n', 'g', 'o', 't', 'p', 'l', '\n'};
-inline constexpr uint32_t file_version = 14;
+inline constexpr uint32_t file_version = 15;
 // Oldest readable version: the graphs of such files are read, and their programs are compiled again (Plan::outdated).
 inline constexpr uint32_t oldest_file_version = 5;
 inline constexpr size_t page = 4096;

@@ -58,6 +58,8 @@ struct Step {
   uint32_t origin = UINT32_MAX;        // index in Plan::origins, of the anchor
   std::string label;                   // for display: "matmul + bias + gelu"
   uint32_t writes = 0;                 // operands [operands.size() - writes, end) are written
+  // Kernels that compute the same of the same constants, operands and sizes. The runtime takes the fastest for its sizes, instruction set and threads.
+  std::vector<std::string> alternatives = {};
 };
 
 // A step of a new plan that can be timed: its kernel has choices, or several kernels can do it. Not part of the file.

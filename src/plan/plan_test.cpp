@@ -330,6 +330,7 @@ TEST(Plan, TextsAreUtf8) {
       {"a graph", [](Plan& p, std::string t) { p.functions[0].graph = t; }},
       {"the reason of a check", [](Plan& p, std::string t) { p.functions[0].checks[0].why = t; }},
       {"the kernel of a step", [](Plan& p, std::string t) { p.functions[0].programs[0].steps[0].kernel = t; }},
+      {"an alternative kernel of a step", [](Plan& p, std::string t) { p.functions[0].programs[0].steps[0].alternatives = {t}; }},
       {"the label of a step", [](Plan& p, std::string t) { p.functions[0].programs[0].steps[0].label = t; }},
       {"the name of a weight", [](Plan& p, std::string t) { p.weights[0].name = t; }},
       {"the name of a derived weight", [](Plan& p, std::string t) { p.targets[0].derived[0].name = t; }},

@@ -176,6 +176,7 @@ class Reader {
     each(p.steps(), [&](const fb::Step& s) {
       Step step;
       step.kernel = name(s.kernel(), "the kernel of a step");
+      each(s.alternatives(), [&](const flatbuffers::String& k) { step.alternatives.push_back(name(&k, "an alternative kernel of a step")); });
       each(s.operands(), [&](const fb::Operand& o) { step.operands.push_back({o.buffer(), dtype(o.dtype()), o.offset(), numbers(o.dims()), numbers(o.strides())}); });
       step.sizes = numbers(s.sizes());
       step.constants = bytes(s.constants());

@@ -109,7 +109,8 @@ class Writer {
       }
       auto list = b_.CreateVector(operands);
       auto constants = b_.CreateVector(reinterpret_cast<const uint8_t*>(s.constants.data()), s.constants.size());
-      steps.push_back(fb::CreateStep(b_, b_.CreateString(s.kernel), list, b_.CreateVector(s.sizes), constants, s.origin, b_.CreateString(s.label), s.writes));
+      const auto alternatives = s.alternatives.empty() ? Offset<flatbuffers::Vector<Offset<flatbuffers::String>>>() : b_.CreateVectorOfStrings(s.alternatives);
+      steps.push_back(fb::CreateStep(b_, b_.CreateString(s.kernel), list, b_.CreateVector(s.sizes), constants, s.origin, b_.CreateString(s.label), s.writes, alternatives));
     }
     auto a1 = b_.CreateVector(buffers);
     auto a2 = b_.CreateVector(steps);

@@ -1,6 +1,7 @@
 #include "runtime/program.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 
@@ -30,10 +31,14 @@ LoadedFunction load_function(const plan::Plan& plan, const plan::Function& f, co
   out.backend = &backend;
   for (size_t n = 0; n < p.steps.size(); ++n) {
     const plan::Step& s = p.steps[n];
-    const backend::RunKernel* kernel = backend.find(s.kernel);
-    if (kernel == nullptr) fail(Code::format, "step {} of function \"{}\" needs kernel \"{}\", which this runtime does not have", n, f.name, s.kernel);
+    auto load = [&](const std::string& name) {
+      const backend::RunKernel* kernel = backend.find(name);
+      if (kernel == nullptr) fail(Code::format, "step {} of function \"{}\" needs kernel \"{}\", which this runtime does not have", n, f.name, name);
+      return LoadedFunction::Kernel{kernel, kernel->load(s.constants, s.operands.size(), s.sizes.size())};
+    };
     try {
-      out.steps.push_back({kernel, kernel->load(s.constants, s.operands.size(), s.sizes.size())});
+      LoadedFunction::Step& step = out.steps.emplace_back(load(s.kernel));
+      for (const std::string& name : s.alternatives) step.alternatives.push_back(load(name));
     } catch (Error& e) {
       e.message = fmt::format("step {} of function \"{}\": {}", n, f.name, e.message);
       throw;
@@ -216,9 +221,16 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
       step.operands.push_back(t);
     }
     for (uint32_t x : s.sizes) step.sizes.push_back(out->sizes[x]);
-    backend::Call call{step.operands, step.sizes, loaded.steps[n].constants.get(), nullptr, nullptr, &workers, loaded.backend, nullptr};
+    backend::Call call{step.operands, step.sizes, nullptr, nullptr, nullptr, &workers, loaded.backend, nullptr};
+    auto consider = [&](const LoadedFunction::Kernel& k) {
+      call.constants = k.constants.get();
+      backend::Resolved found = k.kernel->resolve(call);
+      if (step.chosen == nullptr || found.nanoseconds < step.kernel.nanoseconds) step.chosen = &k, step.kernel = std::move(found);
+    };
     try {
-      step.kernel = loaded.steps[n].kernel->resolve(call);
+      consider(loaded.steps[n]);
+      for (const LoadedFunction::Kernel& k : loaded.steps[n].alternatives) consider(k);
+      if (std::isinf(step.kernel.nanoseconds)) fail(Code::format, "no kernel of the step can compute these sizes");
     } catch (Error& e) {
       e.message = fmt::format("step {} (\"{}\"): {}", n, s.label, e.message);
       throw;
@@ -312,7 +324,7 @@ void inject_fault(const LoadedFunction& loaded, const Resolved& r, size_t step, 
 void run_step(const LoadedFunction& loaded, const Resolved& r, size_t step, std::byte* scratch, Workers& workers, backend::Stream& stream) {
   const Resolved::Step& s = r.steps[step];
   try {
-    loaded.steps[step].kernel->run({s.operands, s.sizes, loaded.steps[step].constants.get(), s.kernel.state.get(), scratch, &workers, loaded.backend, &stream});
+    s.chosen->kernel->run({s.operands, s.sizes, s.chosen->constants.get(), s.kernel.state.get(), scratch, &workers, loaded.backend, &stream});
   } catch (Error& e) {
     if (e.code == Code::invalid_input) name_step(e, loaded, step);
     throw;

@@ -21,9 +21,12 @@ struct LoadedFunction {
   const plan::Function* function = nullptr;
   const plan::Program* program = nullptr;
   const backend::Backend* backend = nullptr;
-  struct Step {
+  struct Kernel {
     const backend::RunKernel* kernel;
     std::shared_ptr<const void> constants;
+  };
+  struct Step : Kernel {
+    std::vector<Kernel> alternatives = {};  // see plan::Step
   };
   std::vector<Step> steps;
   std::vector<plan::SymbolSource> symbols;
@@ -63,6 +66,7 @@ struct Resolved {
     std::vector<backend::TensorRef> operands;
     std::vector<int64_t> sizes;
     backend::Resolved kernel;
+    const LoadedFunction::Kernel* chosen = nullptr;  // the step's own kernel, or the alternative that runs
   };
   std::vector<Step> steps;
   std::vector<Patch> patches;

@@ -26,7 +26,8 @@ std::vector<bool> depends_on(const SizeProgram& sizes, const std::vector<bool>& 
 void note_times(const Executor& executor, backend::Stream& stream, std::vector<Timed>& out) {
   const std::vector<int64_t> nanoseconds = stream.nanoseconds();
   const Resolved& r = *executor.last();
-  for (size_t n = 0; n < r.steps.size() && n < nanoseconds.size(); ++n) out.push_back({&executor.loaded(), n, nanoseconds[n], bytes_moved(r.steps[n]), r.steps[n].sizes});
+  for (size_t n = 0; n < r.steps.size() && n < nanoseconds.size(); ++n)
+    out.push_back({&executor.loaded(), n, r.steps[n].chosen->kernel->name, nanoseconds[n], bytes_moved(r.steps[n]), r.steps[n].sizes});
 }
 
 Routine::Routine(const Weights& weights, size_t function) : plan_(weights.plan()), f_(plan_.functions[function]) {

@@ -17,6 +17,7 @@ using OutputMemory = std::function<std::byte*(size_t output, std::span<const int
 struct Timed {
   const LoadedFunction* function;
   size_t step;
+  std::string_view kernel;             // that ran: the step's, or an alternative
   int64_t nanoseconds, bytes;
   std::vector<int64_t> sizes;
 };

@@ -31,7 +31,7 @@ std::string Session::profile() const {
     s += std::exchange(more, true) ? ", {\"label\": " : "{\"label\": ";
     append_json_string(s, step.label);
     s += ", \"kernel\": ";
-    append_json_string(s, step.kernel);
+    append_json_string(s, t.kernel);
     s += ", \"origin\": ";
     append_json_string(s, plan::where(weights_->plan(), step));
     s += fmt::format(", \"nanoseconds\": {}, \"bytes\": {}, \"sizes\": [{}]}}", t.nanoseconds, t.bytes, fmt::join(t.sizes, ", "));
@@ -60,7 +60,7 @@ std::string Session::trace() const {
     s += ",\n";
     slice(process, step_lane, step.label, at, t.nanoseconds);
     s += ", \"cat\": ";
-    append_json_string(s, step.kernel);
+    append_json_string(s, t.kernel);
     s += ", \"args\": {\"origin\": ";
     append_json_string(s, plan::where(weights_->plan(), step));
     s += fmt::format(", \"bytes\": {}, \"sizes\": \"{}\"}}}}", t.bytes, fmt::join(t.sizes, "x"));

@@ -39,7 +39,7 @@ inline bool is_short(const runtime::LoadedFunction& f, const runtime::Resolved& 
       most = std::max(most, n);
     }
     // M and K of a convolution are there again as the extents of its map.
-    const bool twice = std::string_view(f.steps[i].kernel->name) == "direct_conv";
+    const bool twice = std::string_view(f.steps[i].kernel->name).starts_with("conv_");
     for (size_t k = 0; k < s.sizes.size(); ++k) sizes *= twice && (k == 0 || k == 2) ? 1 : std::max(static_cast<double>(s.sizes[k]), 1.0);
     work += std::max(most, sizes);
   }

@@ -96,6 +96,23 @@ Scheduler::Answer Scheduler::ask(backend::Site& site, bool body_may_go) const {
   return out;
 }
 
+namespace {
+
+// The offers whose steps are equal but for the kernel: the runtime chooses among them.
+void set_alternatives(const backend::Offers& offers, const backend::Offer& best, backend::EmittedStep& step) {
+  if (!step.code.empty()) return;  // kernels with code of their own
+  for (const backend::Offer& o : offers.offers) {
+    if (&o == &best || !o.emit || !o.takes_body || o.packing != best.packing) continue;
+    const backend::EmittedStep other = o.emit();
+    if (other.kernel == step.kernel || !other.code.empty() || other.constants != step.constants || other.sizes != step.sizes) continue;
+    step.alternatives.push_back(other.kernel);
+    step.elementwise = std::max(step.elementwise, other.elementwise);
+    step.reuses = step.reuses && other.reuses;
+  }
+}
+
+}  // namespace
+
 Scheduler::Decision Scheduler::choose(backend::Site site, bool body_may_go) const {
   Answer answer = ask(site, body_may_go);
   const backend::Offer* best = answer.best;
@@ -107,6 +124,7 @@ Scheduler::Decision Scheduler::choose(backend::Site site, bool body_may_go) cons
     const bool same = o.takes_body && o.emit && o.wishes == best->wishes && o.packing == best->packing;
     if (c_.backend.settings.rivals && &o != best && same && backend::is_near(o.cost, best->cost)) out.choice->rivals.push_back({o.implementation, o.emit()});
   }
+  set_alternatives(answer.offers, *best, out.choice->step);
   for (backend::Offer& o : answer.offers.offers) o.emit = nullptr;
   out.choice->considered.offers = std::move(answer.offers.offers);
   out.choice->considered.refusals = std::move(answer.offers.refusals);

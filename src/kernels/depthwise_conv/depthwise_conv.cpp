@@ -41,6 +41,7 @@ Graph random_case(std::mt19937& random) {
 }  // namespace
 
 extern const Definition depthwise_conv_definition;
-const Definition depthwise_conv_definition{"depthwise_conv", {{"A"}, {"B"}, {"what the body loads", any}, {"result"}, {"more results", any}}, {}, nullptr, nullptr, random_case};
+const Definition depthwise_conv_definition{
+    "depthwise_conv", {{"A"}, {"B"}, {"what the body loads", any}, {"result"}, {"more results", any}}, {}, nullptr, nullptr, random_case, {"depthwise_conv", "depthwise_lines"}};
 
 }  // namespace ingot::kernels

@@ -59,6 +59,8 @@ struct Tunable {
 struct Resolved {
   size_t scratch = 0;
   std::shared_ptr<const void> state;     // for these sizes: blocking, merged loops
+  // What a run takes here, estimated; infinite: the kernel cannot compute these sizes. Read only for steps with alternatives (plan::Step).
+  double nanoseconds = 0;
 };
 
 struct RunKernel {

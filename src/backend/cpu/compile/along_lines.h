@@ -1,4 +1,4 @@
-// Convolutions whose images and results lie along lines, as [N, C, H, W]: what kernels/direct_conv/run/lines.h can compute.
+// Convolutions whose images and results lie along lines, as [N, C, H, W]: what kernels/conv/lines/run/lines.h can compute.
 #pragma once
 #include <vector>
 

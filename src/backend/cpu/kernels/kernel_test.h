@@ -1,6 +1,7 @@
 // Runs one step on its own memory, for tests: guarded, poisoned, and checked for writes outside its views.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <initializer_list>
 #include <memory>
@@ -135,8 +136,8 @@ inline Workers& three() {
   return *pool;
 }
 
-// Runs the CPU's kernel with scratch full of NaN; throws if it writes past the scratch.
-inline void run_kernel(std::string_view name, std::span<const std::byte> constants, std::span<const TensorRef> operands, std::span<const int64_t> sizes = {},
+// Runs the CPU's kernel with scratch full of NaN; throws if it writes past the scratch. False: the kernel cannot compute these sizes.
+inline bool run_kernel(std::string_view name, std::span<const std::byte> constants, std::span<const TensorRef> operands, std::span<const int64_t> sizes = {},
                        Workers& workers = inline_workers()) {
   const RunKernel* kernel = backend::find_cpu_kernel(name);
   if (kernel == nullptr) throw std::logic_error("the CPU has no such kernel");
@@ -147,6 +148,7 @@ inline void run_kernel(std::string_view name, std::span<const std::byte> constan
   call.constants = loaded.get();
   call.workers = &workers;
   Resolved resolved = kernel->resolve(call);
+  if (std::isinf(resolved.nanoseconds)) return false;
   std::vector<std::byte> scratch(resolved.scratch + 64 + 256, std::byte{0xff});
   auto start = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
   call.scratch = start;
@@ -155,11 +157,12 @@ inline void run_kernel(std::string_view name, std::span<const std::byte> constan
   for (std::byte* p = start + resolved.scratch; p < scratch.data() + scratch.size(); ++p) {
     if (*p != std::byte{0xff}) throw std::logic_error("the kernel wrote behind its scratch");
   }
+  return true;
 }
-inline void run_kernel(std::string_view name, std::span<const std::byte> constants, const std::vector<TestTensor*>& operands, const std::vector<int64_t>& sizes, Workers& workers) {
+inline bool run_kernel(std::string_view name, std::span<const std::byte> constants, const std::vector<TestTensor*>& operands, const std::vector<int64_t>& sizes, Workers& workers) {
   std::vector<TensorRef> refs;
   for (TestTensor* t : operands) refs.push_back(t->ref());
-  run_kernel(name, constants, refs, sizes, workers);
+  return run_kernel(name, constants, refs, sizes, workers);
 }
 
 }  // namespace ingot::kernels

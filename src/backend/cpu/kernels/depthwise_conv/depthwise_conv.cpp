@@ -1,4 +1,4 @@
-// Offers depthwise convolutions with vectors along the channels, or along lines of the image.
+// Offers depthwise convolutions with vectors along the channels (depthwise_conv), or along lines of the image (depthwise_lines).
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -77,8 +77,8 @@ std::optional<std::string> obstacle(const DepthwiseConv& w, bool lines) {
   return std::nullopt;
 }
 
-EmittedStep emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body) {
-  EmittedStep step{"depthwise_conv", {}, {}};
+EmittedStep emit_step(std::string_view kernel, const DepthwiseConv& w, const FusedBody& body) {
+  EmittedStep step{std::string(kernel), {}, {}};
   auto steps = map_steps(w.map, step.sizes);
   Emitted code = emit(body);
   step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
@@ -87,18 +87,27 @@ EmittedStep emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body) {
   return step;
 }
 
+// True if vectors go along lines: then channels make no offer.
+bool goes_along_lines(const Site& site, const DepthwiseConv& w) {
+  constexpr int64_t shortest_line = 12;  // outputs: for shorter lines copies into another order cost less
+  const auto length = along_lines(site, w);
+  return length && *length >= shortest_line && !goes_along_channels(w) && !obstacle(w, true) && !prefers_channels(site, w);
+}
+
 }  // namespace
 
 void depthwise_conv_offers(const Site& site, const Settings&, Offers& out) {
   const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
-  if (w == nullptr) return;
-  constexpr int64_t short_line = 12;  // outputs for which copies into another order cost more
-  if (const auto length = along_lines(site, *w); length && *length >= short_line && !goes_along_channels(*w) && !obstacle(*w, true) && !prefers_channels(site, *w)) {
-    out.offers.push_back({.implementation = "vectors along lines", .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
-    return;
-  }
-  if (auto reason = obstacle(*w, false)) return out.refusals.push_back({"channels", Obstacle::types, std::move(*reason)});
-  out.offers.push_back({.implementation = "channels", .wishes = {channels_innermost, contiguous_rows}, .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
+  if (w == nullptr || goes_along_lines(site, *w)) return;
+  if (auto reason = obstacle(*w, false)) return out.refusals.push_back({"depthwise_conv", Obstacle::types, std::move(*reason)});
+  out.offers.push_back(
+      {.implementation = "depthwise_conv", .wishes = {channels_innermost, contiguous_rows}, .emit = [w, body = site.body] { return emit_step("depthwise_conv", *w, *body); }});
+}
+
+void depthwise_lines_offers(const Site& site, const Settings&, Offers& out) {
+  const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
+  if (w == nullptr || !goes_along_lines(site, *w)) return;
+  out.offers.push_back({.implementation = "depthwise_lines", .emit = [w, body = site.body] { return emit_step("depthwise_lines", *w, *body); }});
 }
 
 }  // namespace ingot::backend::cpu

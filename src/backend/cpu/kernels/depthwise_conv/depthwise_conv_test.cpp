@@ -57,7 +57,7 @@ void check(const Sums& v, Workers& workers) {
   std::vector<TestTensor*> operands = {&x, &weight, &result};
   if (v.end == Sums::bias) operands.insert(operands.end() - 1, &bias);
   if (v.end == Sums::residual) operands.insert(operands.end() - 1, &residual);
-  run_kernel("depthwise_conv", serialise(args_of(v, code.code)), operands, sizes_of(v, height, width, code), workers);
+  EXPECT_TRUE(run_kernel(v.lines ? "depthwise_lines" : "depthwise_conv", serialise(args_of(v, code.code)), operands, sizes_of(v, height, width, code), workers));
   int wrong = 0;
   result.each([&](const std::vector<int64_t>& at) {
     double sum = v.end == Sums::bias ? bias.get({0, 0, 0, at[3]}) : v.end == Sums::residual ? residual.get(at) : 0;
@@ -97,7 +97,7 @@ TEST(depthwise_conv, sums) {
   check({1, 4, 4, 0, 3, 3, 1, 1, 1}, three());
 }
 
-TEST(depthwise_conv, along_lines) {
+TEST(depthwise_lines, all) {
   for (Sums::End end : {Sums::plain, Sums::bias, Sums::relu}) {
     for (int64_t stride : {1, 2, 3, 4}) check({2, 11, 70, 5, 5, 3, stride, 2, 1, end, true}, three());
     check({1, 40, 33, 3, 3, 3, 1, 1, 1, end, true}, three());

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/compile/byte_code.h"
 #include "backend/cpu/compile/offers.h"
+#include "backend/cpu/kernels/conv/site.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
 #include "kernels/matmul/run/matmul_args.h"
 
@@ -66,7 +67,7 @@ bool can_be_packed(const Gemm& g) {
 }
 
 std::optional<Refusal> obstacle(const Gemm& g) {
-  constexpr std::string_view name = "panels";
+  constexpr std::string_view name = "matmul";
   if (g.prologue) return Refusal{name, Obstacle::a, "rows are read from memory"};
   if (g.b.size() > 1) return Refusal{name, Obstacle::b, "B is one matrix"};
   if (g.gated) return Refusal{name, Obstacle::body, "the body sees one column at a time"};
@@ -103,9 +104,12 @@ void matmul_offers(const Site& site, const Settings& settings, Offers& out) {
   const bool alone = goes_better_alone(site.body);
   const double padding = padding_of(*g, rows_of_a_block);
   const std::vector<Wish> wishes{channels_innermost, contiguous_rows};
-  if (alone) out.offers.push_back({.implementation = "panels", .padding = padding, .takes_body = false, .wishes = wishes});
-  out.offers.push_back({.implementation = "panels",
-                        .cost = alone ? 2 * cost_of_a_pass : 0,
+  // Beside kernels of convolutions the cost counts; else there is no other offer.
+  const auto conv = g->type == ir::DType::f32 ? conv_site(site, settings) : nullptr;
+  const double cost = conv != nullptr ? cost_of(*conv, kernels::conv::cost_of_rows(conv->sizes, row_of_costs)) : 0;
+  if (alone) out.offers.push_back({.implementation = "matmul", .cost = cost, .padding = padding, .takes_body = false, .wishes = wishes});
+  out.offers.push_back({.implementation = "matmul",
+                        .cost = cost + (alone ? 2 * cost_of_a_pass : 0),
                         .padding = padding,
                         .wishes = wishes,
                         .packing = packing_of(*g),

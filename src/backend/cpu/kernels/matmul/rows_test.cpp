@@ -3,7 +3,9 @@
 
 #include <array>
 #include "backend/cpu/compile/body_builder_test.h"
+#include "backend/cpu/kernels/conv/conv_test.h"
 #include "backend/cpu/kernels/kernel_test.h"
+#include "backend/cpu/run/isa.h"
 #include "base/error.h"
 #include "kernels/matmul/run/matmul_args.h"
 
@@ -31,8 +33,8 @@ GemmMap map_of(const Convolution& v) {
 
 int64_t elements_of_panels(ir::DType type, int64_t k, int64_t n) { return storage_bytes(panels_of(type), std::array{k, n}) / static_cast<int64_t>(ir::size_of(type)); }
 
-void check(const Convolution& v, bool packed, Workers& workers, std::string_view kernel = "matmul") {
-  if (kernel == "matmul" && v.type == DType::f32) check(v, packed, workers, "direct_conv");  // it takes the same arguments
+// False: the kernel cannot compute it.
+bool check_kernel(const Convolution& v, bool packed, Workers& workers, std::string_view kernel) {
   SCOPED_TRACE(fmt::format("{}: {}x{}x{}x{} by {}x{} to {}, stride {}, pad {}, dilation {}, {}, first {}, batched {}, to {}, packed {}", kernel, v.n, v.h, v.w, v.c, v.r, v.s, v.o,
                            v.stride, v.pad, v.dilation, ir::name_of(v.type), v.channels_first, v.batched, static_cast<int>(v.to), packed));
   const int64_t height = v.out(v.h, v.r), width = v.out(v.w, v.s), k = v.r * v.s * v.c, places = height * width;
@@ -56,7 +58,7 @@ void check(const Convolution& v, bool packed, Workers& workers, std::string_view
   std::vector<int64_t> sizes = {rows.back(), v.o, k, v.n, height, width, v.r, v.s, v.c, 0, -v.pad, -v.pad, 0};
   for (const ir::Dim& d : code.sizes) sizes.push_back(d.value());
   MatmulArgs args{packed, static_cast<uint8_t>(v.batched), code.code, false, map_of(v)};
-  run_kernel(kernel, serialise(args), {&x, packed ? &all : &weight, &out}, sizes, workers);
+  if (!run_kernel(kernel, serialise(args), {&x, packed ? &all : &weight, &out}, sizes, workers)) return false;
 
   int wrong = 0;
   for (int64_t n = 0; n < v.n; ++n) {
@@ -75,6 +77,18 @@ void check(const Convolution& v, bool packed, Workers& workers, std::string_view
   }
   EXPECT_EQ(wrong, 0);
   EXPECT_TRUE(out.untouched_outside());
+  return true;
+}
+
+void check_family(const Convolution& v, bool packed, Workers& workers, ConvKernels& family) {
+  family.each([&](std::string_view kernel) { return check_kernel(v, packed, workers, kernel); });
+}
+
+// By the GEMM, and by the kernels of convolutions, which take the same arguments.
+void check(const Convolution& v, bool packed, Workers& workers) {
+  ConvKernels family;
+  if (v.type == DType::f32) check_family(v, packed, workers, family);
+  check_kernel(v, packed, workers, "matmul");
 }
 
 TEST(mapped_rows, convolutions) {
@@ -93,13 +107,15 @@ TEST(mapped_rows, convolutions) {
       {3, 9, 11, 5, 7, 3, 3, 1, 1, 1, DType::f32, true, true},
       {1, 20, 20, 12, 20, 5, 5, 1, 2},
   };
+  ConvKernels family;
   for (int64_t columns : {1, 3, 4}) {  // vectors along channels
     for (bool packed : {false, true}) {
-      check({2, 9, 11, 32, columns, 9, 9, 1, 4}, packed, *pool, "direct_conv");
-      check({1, 17, 20, 64, columns, 5, 3, 2, 1, 2}, packed, inline_workers(), "direct_conv");
-      check({3, 8, 9, 16, columns, 1, 1, 1, 0}, packed, *pool, "direct_conv");
+      check_family({2, 9, 11, 32, columns, 9, 9, 1, 4}, packed, *pool, family);
+      check_family({1, 17, 20, 64, columns, 5, 3, 2, 1, 2}, packed, inline_workers(), family);
+      check_family({3, 8, 9, 16, columns, 1, 1, 1, 0}, packed, *pool, family);
     }
   }
+  EXPECT_TRUE(family.ran("conv_dots") > 0 || backend::cpu::isa() == backend::cpu::Isa::portable);
   for (int64_t channels : {1, 2, 3, 4, 7, 8, 11, 16, 17, 61}) check({1, 6, 7, channels, 5, 3, 3, 1, 1}, true, *pool);  // runs of so many elements, also cut
   for (const Convolution& v : cases) {
     for (bool packed : {false, true}) {
@@ -110,38 +126,41 @@ TEST(mapped_rows, convolutions) {
   }
 }
 
-TEST(direct_conv, tasks_are_panels_if_there_are_many_weights) {
+TEST(conv, tasks_are_panels_if_there_are_many_weights) {
   auto pool = make_pool(2);
-  check({1, 3, 5, 128, 272, 3, 3, 1, 1}, true, *pool, "direct_conv");
-  check({1, 3, 5, 128, 272, 3, 3, 1, 1}, true, inline_workers(), "direct_conv");
+  ConvKernels family;
+  check_family({1, 3, 5, 128, 272, 3, 3, 1, 1}, true, *pool, family);
+  check_family({1, 3, 5, 128, 272, 3, 3, 1, 1}, true, inline_workers(), family);
 }
 
 // Results along lines, some elements apart: phases of a transposed convolution, or a few columns beside one another.
-TEST(direct_conv, results_apart) {
+TEST(conv, results_apart) {
   auto pool = make_pool(2);
+  ConvKernels family;
   for (const Convolution::To to : {Convolution::rows, Convolution::apart}) {
     for (int64_t o : {1, 2, 3, 4}) {
       for (int64_t width : {5, 14, 16, 31, 70}) {
-        check({1, 7, width, 16, o, 2, 2, 1, 1, 1, DType::f32, true, false, to}, true, inline_workers(), "direct_conv");
-        check({3, 7, width, 5, o, 3, 1, 1, 0, 1, DType::f32, true, true, to}, false, *pool, "direct_conv");
-        check({1, 8, width, 3, o, 1, 1, 1, 0, 1, DType::f32, true, false, to}, true, *pool, "direct_conv");  // all lines are one
-        check({1, 9, width, 40, o, 3, 4, 2, 2, 2, DType::f32, true, false, to}, true, inline_workers(), "direct_conv");
+        check_family({1, 7, width, 16, o, 2, 2, 1, 1, 1, DType::f32, true, false, to}, true, inline_workers(), family);
+        check_family({3, 7, width, 5, o, 3, 1, 1, 0, 1, DType::f32, true, true, to}, false, *pool, family);
+        check_family({1, 8, width, 3, o, 1, 1, 1, 0, 1, DType::f32, true, false, to}, true, *pool, family);  // all lines are one
+        check_family({1, 9, width, 40, o, 3, 4, 2, 2, 2, DType::f32, true, false, to}, true, inline_workers(), family);
       }
     }
   }
 }
 
 // Lines that fill vectors along columns better than those along lines.
-TEST(direct_conv, across_lines) {
+TEST(conv, across_lines) {
   auto pool = make_pool(2);
+  ConvKernels family;
   for (int64_t o : {20, 32, 40, 64}) {
     for (int64_t width : {12, 14, 20, 28, 42, 70}) {
-      check({1, 9, width, 3, o, 3, 3, 1, 1, 1, DType::f32, true, false, Convolution::lines}, true, inline_workers(), "direct_conv");
-      check({1, 9, 2 * width, 17, o, 5, 7, 2, 3, 1, DType::f32, true, false, Convolution::lines}, true, *pool, "direct_conv");
-      check({1, 11, 3 * width, 6, o, 4, 2, 3, 5, 2, DType::f32, true, false, Convolution::lines}, true, *pool, "direct_conv");
+      check_family({1, 9, width, 3, o, 3, 3, 1, 1, 1, DType::f32, true, false, Convolution::lines}, true, inline_workers(), family);
+      check_family({1, 9, 2 * width, 17, o, 5, 7, 2, 3, 1, DType::f32, true, false, Convolution::lines}, true, *pool, family);
+      check_family({1, 11, 3 * width, 6, o, 4, 2, 3, 5, 2, DType::f32, true, false, Convolution::lines}, true, *pool, family);
     }
   }
-  check({1, 40, 28, 64, 32, 3, 3, 1, 1, 1, DType::f32, true, false, Convolution::lines}, true, inline_workers(), "direct_conv");  // several blocks
+  check_family({1, 40, 28, 64, 32, 3, 3, 1, 1, 1, DType::f32, true, false, Convolution::lines}, true, inline_workers(), family);  // several blocks
 }
 
 TEST(mapped_rows, nothing_to_read) {

@@ -5,8 +5,8 @@
 // vectors of several outputs. If the body is a scale, a bias, an activation and a residual, it runs in registers; otherwise it runs row by row.
 #include <algorithm>
 
+#include "backend/cpu/kernels/depthwise_conv/run/problem.h"
 #include "backend/cpu/kernels/depthwise_conv/run/tile.h"
-#include "backend/cpu/kernels/direct_conv/run/line_end.h"
 #include "backend/cpu/kernels/fused/run/program.h"
 #include "backend/cpu/run/isa.h"
 #include "base/error.h"
@@ -18,41 +18,22 @@ const DepthwiseConvTiles& depthwise_conv_tiles() { return backend::cpu::by_isa(d
 
 namespace {
 
+using namespace depthwise;
 using ir::DType;
 
 constexpr double least_work = 40000;  // products: with fewer, other workers take longer to start than to compute
 
-struct Constants {
-  DepthwiseConvArgs args;  // without the body
-  std::shared_ptr<const Program> body;
-  size_t map_sizes() const { return size_t{args.rank} + args.kept + args.summed; }
-};
-
-std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) {
-  auto c = std::make_shared<Constants>();
-  c->args = parse_depthwise_conv(bytes);
-  if (operands < 3 || sizes < c->map_sizes()) fail(Code::format, "a depthwise_conv step has {} operands and {} sizes", operands, sizes);
-  c->body = load_program(c->args.body, operands - 2, sizes - c->map_sizes());
-  c->args.body = {};
-  const Program& p = *c->body;
-  const bool fits = p.domain_rank == c->args.kept && p.row_rank == 1 && !p.has_reductions && (!p.has_accumulator || p.accumulator == Class::f32);
-  if (!fits) fail(Code::format, "a depthwise_conv step's body has another domain");
-  return c;
-}
-
-struct Plan {
-  Bound bound;
-  IndexMap map;
-  std::vector<int64_t> b_strides;      // with outputs together: of the summed indices, in the repeated rows
+// With outputs together, `b_strides` of the summed indices are those in the repeated rows.
+struct Plan : Problem {
+  explicit Plan(Problem p) : Problem(std::move(p)) {}
   WindowTaps taps;
-  int64_t lines = 1, width, channels, tasks;
+  int64_t tasks = 0;
   int64_t pieces = 1;                // of each line, that different tasks compute
   int64_t together = 1;              // outputs side by side that vectors go along; then rows of B, the scale and the bias are repeated as often
   bool direct = false;               // tiles write the result themselves
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // if `simple` is not enough
-  std::shared_ptr<const LinePlan> lines_plan;  // if vectors go along lines; then nothing else is used
-  size_t tap_bytes, line_bytes, repeated_bytes = 0, per_worker;
+  size_t tap_bytes = 0, line_bytes = 0, repeated_bytes = 0, per_worker = 0;
 };
 
 size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -99,45 +80,13 @@ int64_t outputs_together(const Plan& p, const Program& body, size_t kept, int64_
   return places * outputs * p.channels * 4 > most_bytes ? 1 : outputs;
 }
 
-// The step with vectors along lines, if its results are neighbours there.
-std::shared_ptr<const LinePlan> along_lines(const Plan& p, const Constants& c, const Call& call) {
-  const size_t to = c.body->stores[0].operand;
-  LineProblem q;
-  if (!set_line_end(*c.body, q)) return nullptr;
-  q.a = call.operands[0];
-  q.steps = c.args.steps;
-  q.sizes = call.sizes.first(c.map_sizes());
-  for (size_t i = 0; i < c.args.kept; ++i) {
-    q.kept.push_back({p.bound.strides[to][i], q.has_bias ? p.bound.strides[static_cast<size_t>(c.body->simple.bias)][i] : 0, p.b_strides[i]});
-  }
-  q.b_summed.assign(p.b_strides.begin() + c.args.kept, p.b_strides.end());
-  return line_plan(q, call.workers->count());
-}
-
 Resolved resolve(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
-  auto p = std::make_shared<Plan>();
-  const TensorRef &a = call.operands[0], &b = call.operands[1];
+  auto p = std::make_shared<Plan>(checked(call));
+  if (p->is_empty()) return {0, p};
   const size_t kept = c.args.kept, indices = kept + c.args.summed;
   auto refuse = [](const char* what) { fail(Code::format, "depthwise_conv: {}", what); };
-  if (a.dtype != DType::f32 || b.dtype != DType::f32) refuse("the operands are not f32");
-  if (a.rank != c.args.rank || b.rank != static_cast<int>(indices)) refuse("the operands do not have their ranks");
-  p->map = resolve_index_map("depthwise_conv", c.args.steps, a, call.sizes.first(c.map_sizes()));
-  std::vector<int64_t> domain;
-  for (size_t i = 0; i < indices; ++i) {
-    const int64_t extent = p->map.indices[i].extent;
-    if (b.dims[i] != extent && b.dims[i] != 1) refuse("B does not have the sizes of the indices");
-    p->b_strides.push_back(b.dims[i] == extent ? b.strides[i] : 0);
-    if (i < kept) domain.push_back(extent);
-  }
   const IndexMap::Index &across = p->map.indices[kept - 2], &channel = p->map.indices[kept - 1];
-  p->width = across.extent;
-  p->channels = channel.extent;
-  p->bound = bind_program(c.body, call.operands.subspan(2), call.sizes.subspan(c.map_sizes()), domain, false);
-  for (size_t i = 0; i + 2 < kept; ++i) p->lines *= domain[i];
-  if (p->lines * p->width * p->channels == 0) return {0, p};
-  if (channel.step != 1 || p->b_strides[kept - 1] != 1) p->lines_plan = along_lines(*p, c, call);
-  if (p->lines_plan != nullptr) return {scratch_of(*p->lines_plan), p};
   if (channel.extent > 1 && (channel.step != 1 || p->b_strides[kept - 1] != 1)) refuse("channels are not neighbours");
   for (int axis = 0; axis < p->map.axes; ++axis) {
     if (channel.extent > 0 && channel.along[axis] != 0) refuse("channels may lie outside");
@@ -300,12 +249,7 @@ class Line {
 void run(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const auto& p = *static_cast<const Plan*>(call.prepared);
-  if (p.lines == 0 || p.width == 0 || p.channels == 0) return;
-  if (p.lines_plan != nullptr) {
-    auto body = [&](int operand) { return operand < 0 ? nullptr : call.operands[2 + static_cast<size_t>(operand)].data; };
-    return run_lines(*p.lines_plan, call.operands[0].data, call.operands[1].data, body(c.body->simple.bias), body(static_cast<int>(c.body->stores[0].operand)), call.scratch,
-                     *call.workers);
-  }
+  if (p.is_empty()) return;
   // Neighbouring lines go to one worker, as they read the same rows of A.
   call.workers->run(p.tasks, [&](int64_t task, int worker) {
     Line work(call, c, p, worker);
@@ -317,7 +261,7 @@ void run(const Call& call) {
 }  // namespace
 
 std::span<const RunKernel> depthwise_conv_cpu_kernels() {
-  static constexpr RunKernel list[] = {{"depthwise_conv", load, resolve, run}};
+  static constexpr RunKernel list[] = {{"depthwise_conv", depthwise::load, resolve, run}};
   return list;
 }
 

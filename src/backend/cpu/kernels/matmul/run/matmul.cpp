@@ -10,6 +10,8 @@
 #include <bit>
 #include <cstring>
 
+#include "backend/cpu/kernels/conv/run/cost.h"
+#include "backend/cpu/kernels/conv/run/tuning.h"
 #include "backend/cpu/kernels/fused/run/program.h"
 #include "backend/cpu/kernels/matmul/run/pack.h"
 #include "backend/cpu/kernels/matmul/run/rows.h"
@@ -164,6 +166,16 @@ std::optional<SmallProducts> small_products(const Plan& p, const Constants& c, c
   return a.dtype == DType::f32 || solid ? std::optional(out) : std::nullopt;
 }
 
+// Resolved::nanoseconds beside kernels of convolutions, which read the same steps.
+double cost_of(const Plan& p, const Constants& c, const Call& call) {
+  if (!c.map) return 0;
+  const IndexMap map = resolve_index_map("matmul", c.map->steps, call.operands[0], call.sizes.subspan(3, c.map_sizes()));
+  conv::ConvSizes sizes = conv::sizes_of(map, static_cast<size_t>(c.batch_rank), c.map->m_rank, SIZE_MAX, p.n);
+  const std::vector<int64_t>& to = p.bound.strides[c.body->stores[0].operand];
+  if (to.back() != 1 && p.n > 1) sizes.order_cycles = sizes.outputs * static_cast<double>(p.n) * conv::tuning::scattered_result;
+  return conv::cost_of_rows(sizes, {tile_ops().columns / 2, call.workers->count()});
+}
+
 Resolved resolve(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   auto p = std::make_shared<Plan>();
@@ -225,7 +237,7 @@ Resolved resolve(const Call& call) {
   p->decoded_bytes = p->way.decodes() ? static_cast<size_t>(padded(panel_rows(p->way.decoded, p->k_size) * row_bytes(p->way.decoded) + read_ahead)) : 0;
   p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->decoded_bytes + p->bound.scratch)));
   share(*p, c.map.has_value() || a.strides[c.batch_rank + 1] != 1, workers);
-  return {static_cast<size_t>(workers) * p->per_worker, p};
+  return {static_cast<size_t>(workers) * p->per_worker, p, cost_of(*p, c, call)};
 }
 
 // One worker's share of a GEMM: rows [m0, m1), panels [p0, p1).

@@ -1,0 +1,17 @@
+// Offers convolutions of few columns, with vectors along the elements of a tap.
+#include "backend/cpu/kernels/conv/run/tile.h"
+#include "backend/cpu/kernels/conv/site.h"
+
+namespace ingot::backend::cpu {
+
+void conv_dots_offers(const Site& site, const Settings& settings, Offers& out) {
+  const auto s = conv_site(site, settings);
+  if (s == nullptr || s->group_axis != SIZE_MAX || s->sizes.n > kernels::DirectTiles::most_dots) return;
+  const kernels::IndexMap::Index& tap = s->map.indices.back();
+  if (tap.step != 1 || s->map.leaves(tap) || tap.extent % kernels::direct_tiles_avx2.lanes != 0) return;
+  Offer offer = conv_offer("conv_dots", s, kernels::conv::cost_of_dots(s->sizes, row_of_costs), true);
+  offer.wishes = {channels_innermost, contiguous_rows};
+  out.offers.push_back(std::move(offer));
+}
+
+}  // namespace ingot::backend::cpu

@@ -1,0 +1,136 @@
+#include "backend/cpu/kernels/conv/run/cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "backend/cpu/kernels/conv/run/tuning.h"
+
+namespace ingot::kernels::conv {
+
+namespace {
+
+using Index = IndexMap::Index;
+
+// How many i in [0, extent) have 0 <= start + i * step < size.
+int64_t inside_of(int64_t start, int64_t step, int64_t extent, int64_t size) {
+  if (step <= 0) return start >= 0 && start < size ? extent : 0;
+  const int64_t first = start >= 0 ? 0 : (-start + step - 1) / step, last = start >= size ? 0 : (size - start + step - 1) / step;
+  return std::max<int64_t>(0, std::min(last, extent) - std::min(first, extent));
+}
+
+// The share of window elements that are inside A along one axis, which at most one index of results and one of K move along; 1 if there are more.
+double inside_along(const IndexMap& map, int axis, size_t kept) {
+  const Index *result = nullptr, *tap = nullptr;
+  for (size_t i = 0; i < map.indices.size(); ++i) {
+    const Index& index = map.indices[i];
+    if (index.along[axis] == 0 || index.extent <= 1) continue;
+    const Index*& of = i < kept ? result : tap;
+    if (of != nullptr) return 1;
+    of = &index;
+  }
+  const int64_t outputs = result == nullptr ? 1 : result->extent, step = result == nullptr ? 0 : result->along[axis];
+  const int64_t taps = tap == nullptr ? 1 : tap->extent, apart = tap == nullptr ? 0 : tap->along[axis];
+  int64_t all = 0;
+  for (int64_t t = 0; t < taps; ++t) all += inside_of(map.start.along[axis] + t * apart, step, outputs, map.size[axis]);
+  return static_cast<double>(all) / static_cast<double>(outputs * taps);
+}
+
+// Into how many ranges of outputs with the same taps inside A a line falls.
+int64_t ranges_of(const IndexMap& map, const Index& line, size_t kept) {
+  std::set<int64_t> begins{0};
+  for (int axis = 0; axis < map.axes; ++axis) {
+    const int64_t step = line.along[axis];
+    if (step < 1) continue;
+    for (size_t i = kept; i < map.indices.size(); ++i) {
+      const Index& tap = map.indices[i];
+      if (tap.along[axis] == 0) continue;
+      for (int64_t t = 0; t < tap.extent; ++t) {
+        for (const int64_t border : {int64_t{0}, map.size[axis]}) {
+          const int64_t away = border - map.start.along[axis] - t * tap.along[axis], begin = away <= 0 ? 0 : (away + step - 1) / step;
+          if (begin < line.extent) begins.insert(begin);
+        }
+      }
+    }
+  }
+  return std::ssize(begins);
+}
+
+double ceil_div(int64_t n, int64_t by) { return static_cast<double>((n + by - 1) / by); }
+
+// Vectors of products for each element of a window: those in pairs, and the last one if it is alone.
+struct Vectors {
+  double paired, single;
+  Vectors(int64_t n, int64_t lanes) : paired(2 * static_cast<double>(n / (2 * lanes))), single(0) {
+    const int64_t rest = n % (2 * lanes);
+    (rest > lanes ? paired : single) += rest > lanes ? 2 : rest > 0 ? 1 : 0;
+  }
+  double cycles(double of_one = tuning::of_one_vector) const { return paired * tuning::of_two_vectors + single * of_one; }
+  double tiles() const { return paired / 2 + single; }
+};
+
+}  // namespace
+
+ConvSizes sizes_of(const IndexMap& map, size_t batch_rank, size_t m_rank, size_t group, int64_t n) {
+  const size_t kept = batch_rank + m_rank;
+  ConvSizes s;
+  s.n = n;
+  s.outputs = 1;
+  s.groups = group == SIZE_MAX ? 1 : map.indices[group].extent;
+  for (size_t i = 0; i < kept; ++i) s.outputs *= i == group ? 1 : static_cast<double>(map.indices[i].extent);
+  s.k = 1;
+  for (size_t i = kept; i < map.indices.size(); ++i) s.k *= map.indices[i].extent;
+  const auto at = [&](size_t i) { return map.indices.begin() + static_cast<int64_t>(i); };
+  const Index line = collapsed({at(batch_rank), at(kept)}, map.axes).back();
+  s.line = line.extent;
+  s.step = static_cast<int64_t>(line.step);
+  s.ranges = ranges_of(map, line, kept);
+  for (int axis = 0; axis < map.axes; ++axis) s.inside *= inside_along(map, axis, kept);
+  const Index tap = collapsed({at(kept), map.indices.end()}, map.axes).back();
+  s.tap = tap.step == 1 && !map.leaves(tap) ? tap.extent : 1;
+  s.one_place = std::all_of(at(kept), map.indices.end() - 1, [](const Index& i) { return i.extent == 1; });
+  return s;
+}
+
+double nanoseconds(double cycles, const Cpu& cpu) { return cycles / tuning::cycles_per_nanosecond / static_cast<double>(cpu.threads); }
+
+double cost_of_tiles(const ConvSizes& s, const Cpu& cpu) {
+  const Vectors v(s.n, cpu.lanes);
+  const auto groups = static_cast<double>(s.groups), k = static_cast<double>(s.k) * s.inside;
+  const double tiles = s.lines() * groups * v.tiles() * std::max(ceil_div(s.line, tuning::outputs_of_tile), static_cast<double>(s.ranges) / 2);
+  const bool half = s.groups > 1 && 2 * s.n <= cpu.lanes;
+  const double begin = tuning::tile + (s.n % cpu.lanes != 0 && !half ? tuning::part_tile / v.tiles() : 0) + k / static_cast<double>(s.tap) * tuning::tap_of_tile;
+  return nanoseconds(s.outputs * groups * k * v.cycles(half ? tuning::of_half_vector : tuning::of_one_vector) + tiles * begin + s.order_cycles, cpu);
+}
+
+double cost_of_groups(const ConvSizes& s, const Cpu& cpu) {
+  const double vectors = ceil_div(s.n * s.groups, cpu.lanes), k = static_cast<double>(s.k) * s.inside, tiles = s.lines() * vectors * ceil_div(s.line, tuning::outputs_of_tile);
+  return nanoseconds(s.outputs * k * vectors * tuning::of_groups + tiles * (tuning::tile + k / static_cast<double>(s.tap) * tuning::tap_of_tile) + s.order_cycles, cpu);
+}
+
+double cost_of_dots(const ConvSizes& s, const Cpu& cpu) {
+  const auto n = static_cast<double>(s.n);
+  return nanoseconds(
+      s.outputs * (n * static_cast<double>(s.k) * s.inside / static_cast<double>(cpu.lanes) * tuning::of_dots + n * tuning::sum_of_lanes + tuning::output_of_dots) + s.order_cycles,
+      cpu);
+}
+
+double cost_of_lines(const ConvSizes& s, int64_t length, const Cpu& cpu) {
+  const auto k = static_cast<double>(s.k);
+  const double element = s.step == 1 ? tuning::element_of_line : s.step == 2 ? tuning::element_of_two : tuning::element_of_steps;
+  const double vectors = s.outputs / static_cast<double>(std::max<int64_t>(1, length)) * ceil_div(length, cpu.lanes) * static_cast<double>(s.groups) * static_cast<double>(s.n);
+  return nanoseconds(vectors * (k * tuning::of_lines + tuning::vector_of_line + k / static_cast<double>(s.tap) * tuning::tap_of_line) + s.image * element, cpu);
+}
+
+double cost_of_rows(const ConvSizes& s, const Cpu& cpu) {
+  const int64_t panel = 2 * cpu.lanes, rest = s.n % panel;
+  const double panels = ceil_div(s.n, panel) - (rest > 0 && rest <= cpu.lanes ? 0.5 : 0);  // half of a last panel can be left out
+  const auto k = static_cast<double>(s.k), groups = static_cast<double>(s.groups);
+  const double copies = s.mapped ? k / static_cast<double>(s.tap) * tuning::copied_tap + k * tuning::copied_element : s.tap == 1 && s.k > 1 ? k * tuning::copied_element : 0;
+  const double tiles = s.outputs * groups / static_cast<double>(tuning::outputs_of_tile) * ceil_div(s.n, panel);
+  return nanoseconds(s.outputs * groups * (k * 2 * panels * tuning::of_two_vectors + copies) + tiles * tuning::tile_of_rows +
+                         (rest > 0 ? s.outputs * groups / tuning::outputs_of_tile * tuning::part_tile_of_rows : 0) + s.order_cycles,
+                     cpu);
+}
+
+}  // namespace ingot::kernels::conv

@@ -1,0 +1,51 @@
+// What a convolution takes by each kernel of the family, estimated from sizes alone: for offers, and for the choice among a step's alternatives.
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "kernels/run/index_map.h"
+
+namespace ingot::kernels::conv {
+
+inline constexpr double never = std::numeric_limits<double>::infinity();
+
+// The machine that an estimate is for.
+struct Cpu {
+  int64_t lanes;                       // floats in a vector
+  int64_t threads;
+};
+
+// The sizes of a convolution that costs depend on.
+struct ConvSizes {
+  double outputs = 0;                  // of a group: places of all images
+  int64_t line = 1;                    // of them, places whose windows are evenly apart in A
+  int64_t step = 1;                    // from one of them to the next, in A
+  int64_t ranges = 1;                  // of a line, each with taps of its own
+  double inside = 1;                   // the share of window elements that are inside A
+  int64_t groups = 1, n = 0, k = 0;
+  int64_t tap = 1;                     // elements of a window that are neighbours in A
+  bool one_place = false;              // a window is one place, as in a 1 x 1 convolution
+  double image = 0;                    // elements of A
+  bool mapped = true;                  // A is read through a map; else it is a matrix
+  // For kernels with vectors along columns: what it costs, in cycles, that elements of a window or columns of the result are not neighbours in memory.
+  double order_cycles = 0;
+
+  double lines() const { return outputs / static_cast<double>(line > 0 ? line : 1); }
+  double products() const { return outputs * static_cast<double>(groups) * static_cast<double>(n) * static_cast<double>(k); }
+};
+// `indices`: of the map: batch_rank, then m_rank, then those of K. `group`: the index of groups; SIZE_MAX: there is none.
+ConvSizes sizes_of(const IndexMap&, size_t batch_rank, size_t m_rank, size_t group, int64_t n);
+
+// Nanoseconds.
+double cost_of_tiles(const ConvSizes&, const Cpu&);
+double cost_of_groups(const ConvSizes&, const Cpu&);
+double cost_of_dots(const ConvSizes&, const Cpu&);
+// Of lines of this many outputs.
+double cost_of_lines(const ConvSizes&, int64_t length, const Cpu&);
+// Rows of A are copied into panels for the GEMM, if it has a map.
+double cost_of_rows(const ConvSizes&, const Cpu&);
+// Nanoseconds of work that takes so many cycles of one core, shared by the threads.
+double nanoseconds(double cycles, const Cpu&);
+
+}  // namespace ingot::kernels::conv

@@ -1,0 +1,14 @@
+#include <immintrin.h>
+
+#include "backend/cpu/kernels/conv/run/tile.h"
+
+// The code below is for one instruction set.
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,prefer-vector-width=512")
+namespace ingot::kernels {
+
+#define LANES 16
+#define ENDS tile_ends_avx512
+#define TABLE direct_tiles_avx512
+#include "backend/cpu/kernels/conv/run/tile.inc"
+
+}  // namespace ingot::kernels

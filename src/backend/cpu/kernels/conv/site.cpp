@@ -1,0 +1,175 @@
+#include "backend/cpu/kernels/conv/site.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "backend/cpu/compile/byte_code.h"
+#include "backend/cpu/kernels/conv/run/tuning.h"
+#include "kernels/matmul/run/matmul_args.h"
+
+namespace ingot::backend::cpu {
+
+namespace {
+
+using kernels::GemmMap;
+namespace tuning = kernels::conv::tuning;
+
+// A GEMM without a map, written with the map that its strides are.
+Gemm mapped(const Gemm& g) {
+  Gemm out = g;
+  if (g.map) return out;
+  out.map = ir::AffineMap{g.a.dims, {}, std::nullopt};
+  for (uint32_t i = 0; i < g.a.dims.size(); ++i) out.map->axes.push_back({0, {{i, 1}}});
+  return out;
+}
+
+size_t group_axis_of(const Gemm& g) {
+  for (size_t d = 0; !g.packed && d < g.batch_rank; ++d) {
+    if (!(g.b[0].strides[d] == ir::Dim(0)) && !(g.b[0].dims[d] == ir::Dim(1))) return d;
+  }
+  return SIZE_MAX;
+}
+
+std::optional<std::string> groups_obstacle(const Site& site, const Gemm& g, size_t axis, int64_t n) {
+  if (!g.map->dims[axis].constant() || !step_in_memory(*g.map, g.a, axis).constant()) return "groups of unknown sizes";
+  for (size_t d = 0; d < g.batch_rank; ++d) {
+    if (d != axis && !(g.b[0].strides[d] == ir::Dim(0))) return "B differs along several axes";
+  }
+  const size_t last = g.batch_rank + 1;
+  for (const StridedLayout& x : site.operands) {
+    const bool repeats = x.dims[axis] == ir::Dim(1) && x.dims[last] == ir::Dim(1);
+    if (x.dims.size() != last + 1 || (!repeats && n != 1 && !(x.strides[axis] == x.strides[last] * ir::Dim(n)))) return "columns of groups are not neighbours";
+  }
+  for (const Instruction& i : site.body->code) {
+    if (i.kind == Instruction::Kind::index || !i.lower.empty() || !i.in.empty()) {
+      if (i.kind != Instruction::Kind::map) return "the body names places";
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> find_obstacle(const Site& site, const ConvSite& s, const Settings& settings, int64_t n) {
+  const Gemm& g = s.gemm;
+  if (settings.deterministic == Deterministic::batch) return "the order of sums depends on places";
+  if (g.type != ir::DType::f32 || g.encoding || g.prologue || g.gated || g.b.size() > 1) return "for plain products of float32";
+  const size_t k_rank = g.map->dims.size() - g.batch_rank - g.m_rank;
+  if (g.map->axes.size() > GemmMap::max_rank || g.m_rank > GemmMap::max_rank || k_rank > GemmMap::max_rank || g.batch_rank > GemmMap::max_rank) return "too many axes";
+  // Each axis of A with a border is moved along by only one index of outputs.
+  for (const ir::AffineMap::Axis& axis : g.map->axes) {
+    if (std::count_if(axis.terms.begin(), axis.terms.end(), [&](const auto& t) { return t.axis < g.batch_rank + g.m_rank; }) > 1)
+      return "an axis is moved along by several indices";
+  }
+  return s.group_axis == SIZE_MAX ? std::nullopt : groups_obstacle(site, g, s.group_axis, n);
+}
+
+// A GEMM without a map that these kernels may be faster for. matmul copies rows of A once for all columns, so longer sums and more columns are its own; and it has tiles of its own for few rows.
+bool is_taken_without_map(const Site& site, const Gemm& g, int64_t n, int64_t k) {
+  constexpr int64_t longest_sum = 64, most_columns = 128, few_columns = 16, least_rows = 64;
+  if (k > longest_sum || n > most_columns) return false;
+  const bool apart = !(g.a.strides.back() == ir::Dim(1));
+  return g.convolution || ((apart || n < few_columns) && site.usual(g.a.dims[g.batch_rank]).value_or(0) >= least_rows);
+}
+
+// The map at the usual sizes, as the kernels see it.
+kernels::IndexMap usual_map(const Site& site, const Gemm& g, std::span<const int64_t> steps, std::span<const ir::Dim> sizes) {
+  constexpr int64_t unknown = 64;  // a size that the site does not say
+  auto usual = [&](const ir::Dim& d) { return site.usual(d).value_or(unknown); };
+  std::vector<int64_t> numbers, dims, strides;
+  for (const ir::Dim& d : sizes) numbers.push_back(usual(d));
+  for (const ir::Dim& d : g.a.dims) dims.push_back(usual(d));
+  for (const ir::Dim& d : g.a.strides) strides.push_back(usual(d));
+  return kernels::resolve_index_map("a convolution", steps, {nullptr, g.type, static_cast<int>(dims.size()), dims.data(), strides.data()}, numbers);
+}
+
+int64_t product(std::span<const ir::Dim> dims) { return std::accumulate(dims.begin(), dims.end(), ir::Dim(1), std::multiplies<>()).constant().value_or(0); }
+
+// Of the copies that compile makes of the image and the result if they do not lie as kernels with vectors along columns wish.
+double cycles_of_copies(const Site& site, const ConvSite& s) {
+  const Gemm& g = s.gemm;
+  size_t inner = g.map->dims.size() - 1;
+  while (inner > g.batch_rank + g.m_rank && g.map->dims[inner] == ir::Dim(1)) --inner;
+  const bool image = step_in_memory(*g.map, g.a, inner) == ir::Dim(1), result = site.operands[site.body->stores[0].operand].strides.back() == ir::Dim(1) || s.sizes.n == 1;
+  return (image ? 0 : s.sizes.image * tuning::ordered_image) + (result ? 0 : static_cast<double>(s.outputs()) * tuning::ordered_result);
+}
+
+EmittedStep emit_conv(std::string_view kernel, const ConvSite& s, bool once) {
+  const Gemm& g = s.gemm;
+  FusedBody body = *s.body;
+  if (s.group_axis != SIZE_MAX) {  // its axis and the columns become one
+    body.row.back() = body.row.back() * body.outer[s.group_axis];
+    body.outer.erase(body.outer.begin() + static_cast<int64_t>(s.group_axis));
+  }
+  Emitted code = emit(body);
+  std::vector<ir::Dim> map_sizes;
+  auto steps = map_steps(*g.map, map_sizes);
+  const size_t k_rank = g.map->dims.size() - g.batch_rank - g.m_rank;
+  kernels::MatmulArgs args;
+  args.packed = g.packed.has_value();
+  args.batch_rank = static_cast<uint8_t>(g.batch_rank);
+  args.body = code.code;
+  args.map = GemmMap{static_cast<uint8_t>(g.map->axes.size()), static_cast<uint8_t>(g.m_rank), static_cast<uint8_t>(k_rank), std::move(*steps)};
+  const auto first = g.map->dims.begin() + static_cast<int64_t>(g.batch_rank), second = first + static_cast<int64_t>(g.m_rank);
+  EmittedStep step{
+      std::string(kernel),
+      kernels::serialise(args),
+      {std::accumulate(first, second, ir::Dim(1), std::multiplies<>()), s.body->row.back(), std::accumulate(second, g.map->dims.end(), ir::Dim(1), std::multiplies<>())}};
+  step.sizes.insert(step.sizes.end(), map_sizes.begin(), map_sizes.end());
+  step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
+  if (once) step.elementwise = 2;
+  step.reuses = true;
+  return step;
+}
+
+}  // namespace
+
+std::shared_ptr<const ConvSite> conv_site(const Site& site, const Settings& settings, std::optional<std::string>* obstacle) {
+  const auto* given = std::get_if<Gemm>(&site.kernel);
+  if (given == nullptr || !is_placed(given->a) || given->prologue || site.body == nullptr) return nullptr;
+  auto out = std::make_shared<ConvSite>(ConvSite{mapped(*given), site.body, SIZE_MAX, {}, {}});
+  const Gemm& g = out->gemm;
+  const auto first_k = static_cast<std::ptrdiff_t>(g.batch_rank + g.m_rank);
+  const int64_t n = site.body->row.back().constant().value_or(0), k = product(std::span(g.map->dims).subspan(static_cast<size_t>(first_k)));
+  auto refuse = [&](std::string reason) -> std::shared_ptr<const ConvSite> {
+    if (obstacle != nullptr && given->map) *obstacle = std::move(reason);  // for other GEMMs the refusal would be noise
+    return nullptr;
+  };
+  if (n <= 0 || k <= 0) return refuse("K or N is unknown");
+  out->group_axis = group_axis_of(g);
+  if (!given->map && out->group_axis == SIZE_MAX && !is_taken_without_map(site, *given, n, k)) return nullptr;
+  if (!given->map && out->group_axis != SIZE_MAX && !given->constant) return nullptr;
+  if (auto reason = find_obstacle(site, *out, settings, n)) return refuse(std::move(*reason));
+  std::vector<ir::Dim> sizes;
+  const auto steps = map_steps(*g.map, sizes);
+  if (!steps) return refuse("an index goes backwards");
+  out->map = usual_map(site, g, *steps, sizes);
+  out->sizes = kernels::conv::sizes_of(out->map, g.batch_rank, g.m_rank, out->group_axis, n);
+  out->sizes.mapped = given->map.has_value();
+  double image = 1, span = 1;
+  for (size_t j = 0; j < g.a.dims.size(); ++j) {
+    const auto size = static_cast<double>(site.usual(g.a.dims[j]).value_or(1));
+    image *= size;
+    span += (size - 1) * static_cast<double>(site.usual(g.a.strides[j]).value_or(1));
+  }
+  out->sizes.image = std::min(image, span);  // windows may be a view whose elements overlap
+  out->sizes.order_cycles = cycles_of_copies(site, *out);
+  return out;
+}
+
+double cost_of(const ConvSite& s, double nanoseconds) {
+  // The unit of costs: a product per element of the result, at the rate of the fastest kernel.
+  constexpr double one_product = 1;
+  const double of_product = kernels::conv::nanoseconds(one_product / static_cast<double>(2 * row_of_costs.lanes), row_of_costs);
+  return nanoseconds / of_product / std::max<double>(1, static_cast<double>(s.outputs()));
+}
+
+Offer conv_offer(std::string_view kernel, std::shared_ptr<const ConvSite> s, double nanoseconds, bool once) {
+  const Gemm& g = s->gemm;
+  return {.implementation = kernel,
+          .cost = cost_of(*s, nanoseconds),
+          .padding = padding_of(g, rows_of_a_block),
+          .packing = g.packed ? std::optional(Packing{"matmul_pack", kernels::panels_of(g.type)}) : std::nullopt,
+          .emit = [kernel, s, once] { return emit_conv(kernel, *s, once); }};
+}
+
+}  // namespace ingot::backend::cpu

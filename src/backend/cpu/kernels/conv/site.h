@@ -1,0 +1,34 @@
+// What the offers of the convolution family share: a GEMM site as they read it, and the step that all of them make.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backend/cpu/compile/offers.h"
+#include "backend/cpu/kernels/conv/run/cost.h"
+
+namespace ingot::backend::cpu {
+
+struct ConvSite {
+  Gemm gemm;                           // with a map, if need be the one that its strides are
+  const FusedBody* body;
+  size_t group_axis = SIZE_MAX;        // the batch axis along which B differs; SIZE_MAX: none does
+  // At the usual values of open sizes.
+  kernels::IndexMap map;
+  kernels::conv::ConvSizes sizes;
+  int64_t outputs() const { return static_cast<int64_t>(sizes.outputs) * sizes.groups * sizes.n; }
+};
+
+// The target's row of costs: what a plan holds does not depend on the machine that compiles it.
+inline constexpr kernels::conv::Cpu row_of_costs{.lanes = 16, .threads = 1};
+
+// nullptr: the site is of another kind, a sketch, or a GEMM that is no convolution and too large for kernels of this family. `obstacle`: what keeps the family from a site that it
+// would take otherwise; the pointer is null then too.
+std::shared_ptr<const ConvSite> conv_site(const Site&, const Settings&, std::optional<std::string>* obstacle = nullptr);
+
+// Offer::cost of this many nanoseconds.
+double cost_of(const ConvSite&, double nanoseconds);
+// An offer of the kernel, which computes each result once: `once`.
+Offer conv_offer(std::string_view kernel, std::shared_ptr<const ConvSite>, double nanoseconds, bool once);
+
+}  // namespace ingot::backend::cpu
