@@ -3,7 +3,7 @@
     python bench/offers.py [--threads 1] [--only "grouped|1-D"] [--form between,alone] [--rounds 6]
     python bench/offers.py --judge
 
-Sites are those of bench/convolutions.py and random ones. The costs are fitted to the former and to "random 0" to "random 99"; "random 100" to "random 199" only judge them. A model is compiled once as it is, and once for each implementation with INGOT_OFFER=NAME, and all builds are interleaved; a figure is the fastest of
+Sites are those of bench/convolutions.py and random ones. The costs are fitted to the former and to "random 0" to "random 199"; "random 200" to "random 259" only judge them. A model is compiled once as it is, and once for each implementation with INGOT_OFFER=NAME, and all builds are interleaved; a figure is the fastest of
 all rounds. `alone` counts all steps, so the copies too that an offer wishes for; `between`, where compile chooses the layouts, counts the step of the site. Lines of
 bench/results/offers-<machine>.jsonl: the site, the chosen implementation and its nanoseconds where the runtime chooses among the step's alternatives, and of each offer its cost and its nanoseconds.
 
@@ -49,9 +49,9 @@ def random_problem(seed):
     return c, o, kernel, size, {**more, "batch": draw.choice((1, 1, 1, 4))}
 
 
-RANDOM = {f"random {seed}": random_problem(seed) for seed in range(200)}
+RANDOM = {f"random {seed}": random_problem(seed) for seed in range(260)}
 ALL = {**PROBLEMS, **RANDOM}
-FITTED = 100  # of the random sites
+FITTED = 200  # of the random sites
 
 
 def is_held_out(line):

@@ -84,13 +84,15 @@ kernels::IndexMap usual_map(const Site& site, const Gemm& g, std::span<const int
 
 int64_t product(std::span<const ir::Dim> dims) { return std::accumulate(dims.begin(), dims.end(), ir::Dim(1), std::multiplies<>()).constant().value_or(0); }
 
-// Of the copies that compile makes of the image and the result if they do not lie as kernels with vectors along columns wish.
-double cycles_of_copies(const Site& site, const ConvSite& s) {
+// Kernels with vectors along columns wish for images whose channels are neighbours, and for results whose columns are. Where they are not, compile makes copies: these cost, and after them the
+// channels are neighbours.
+void expect_copies(const Site& site, ConvSite& s) {
   const Gemm& g = s.gemm;
   size_t inner = g.map->dims.size() - 1;
   while (inner > g.batch_rank + g.m_rank && g.map->dims[inner] == ir::Dim(1)) --inner;
   const bool image = step_in_memory(*g.map, g.a, inner) == ir::Dim(1), result = site.operands[site.body->stores[0].operand].strides.back() == ir::Dim(1) || s.sizes.n == 1;
-  return (image ? 0 : s.sizes.image * tuning::ordered_image) + (result ? 0 : static_cast<double>(s.outputs()) * tuning::ordered_result);
+  s.sizes.order_cycles = (image ? 0 : s.sizes.image * tuning::ordered_image) + (result ? 0 : static_cast<double>(s.outputs()) * tuning::ordered_result);
+  if (!image && s.sizes.mapped && !s.map.leaves(s.map.indices[inner])) s.sizes.tap = s.map.indices[inner].extent;
 }
 
 EmittedStep emit_conv(std::string_view kernel, const ConvSite& s, bool once) {
@@ -152,7 +154,7 @@ std::shared_ptr<const ConvSite> conv_site(const Site& site, const Settings& sett
     span += (size - 1) * static_cast<double>(site.usual(g.a.strides[j]).value_or(1));
   }
   out->sizes.image = std::min(image, span);  // windows may be a view whose elements overlap
-  out->sizes.order_cycles = cycles_of_copies(site, *out);
+  expect_copies(site, *out);
   return out;
 }
 

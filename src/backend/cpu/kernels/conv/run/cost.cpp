@@ -56,6 +56,20 @@ int64_t ranges_of(const IndexMap& map, const Index& line, size_t kept) {
   return std::ssize(begins);
 }
 
+// The share of the elements along a line that some window reads: with a step, only those at some remainders.
+double copied_of(const IndexMap& map, const Index& line, size_t kept) {
+  const auto step = static_cast<int64_t>(line.step);
+  if (step <= 1) return 1;
+  std::set<int64_t> remainders{0};
+  for (size_t i = kept; i < map.indices.size(); ++i) {
+    const Index& tap = map.indices[i];
+    if (const auto apart = static_cast<int64_t>(tap.step); apart > 0 && apart < step) {
+      for (int64_t t = 0; t < std::min(tap.extent, step); ++t) remainders.insert(t * apart % step);
+    }
+  }
+  return static_cast<double>(remainders.size()) / static_cast<double>(step);
+}
+
 double ceil_div(int64_t n, int64_t by) { return static_cast<double>((n + by - 1) / by); }
 
 // Vectors of products for each element of a window: those in pairs, and the last one if it is alone.
@@ -84,6 +98,7 @@ ConvSizes sizes_of(const IndexMap& map, size_t batch_rank, size_t m_rank, size_t
   const Index line = collapsed({at(batch_rank), at(kept)}, map.axes).back();
   s.line = line.extent;
   s.step = static_cast<int64_t>(line.step);
+  s.copied = copied_of(map, line, kept);
   s.ranges = ranges_of(map, line, kept);
   for (int axis = 0; axis < map.axes; ++axis) s.inside *= inside_along(map, axis, kept);
   const Index tap = collapsed({at(kept), map.indices.end()}, map.axes).back();
@@ -98,9 +113,12 @@ double cost_of_tiles(const ConvSizes& s, const Cpu& cpu) {
   const Vectors v(s.n, cpu.lanes);
   const auto groups = static_cast<double>(s.groups), k = static_cast<double>(s.k) * s.inside;
   const double tiles = s.lines() * groups * v.tiles() * std::max(ceil_div(s.line, tuning::outputs_of_tile), static_cast<double>(s.ranges) / 2);
+  const int64_t panel_bytes = s.k * std::min(s.n, 2 * cpu.lanes) * 4;
+  const double outputs_of_tile = s.outputs * groups * v.tiles() / std::max(1.0, tiles), read = panel_bytes > tuning::l1_of_panel ? tuning::vector_from_l2 : tuning::vector_from_l1;
+  const double waits = std::max(1.0, read / (outputs_of_tile * tuning::of_two_vectors));
   const bool half = s.groups > 1 && 2 * s.n <= cpu.lanes;
   const double begin = tuning::tile + (s.n % cpu.lanes != 0 && !half ? tuning::part_tile / v.tiles() : 0) + k / static_cast<double>(s.tap) * tuning::tap_of_tile;
-  return nanoseconds(s.outputs * groups * k * v.cycles(half ? tuning::of_half_vector : tuning::of_one_vector) + tiles * begin + s.order_cycles, cpu);
+  return nanoseconds(s.outputs * groups * k * v.cycles(half ? tuning::of_half_vector : tuning::of_one_vector) * waits + tiles * begin + s.order_cycles, cpu);
 }
 
 double cost_of_groups(const ConvSizes& s, const Cpu& cpu) {
@@ -118,8 +136,11 @@ double cost_of_dots(const ConvSizes& s, const Cpu& cpu) {
 double cost_of_lines(const ConvSizes& s, int64_t length, const Cpu& cpu) {
   const auto k = static_cast<double>(s.k);
   const double element = s.step == 1 ? tuning::element_of_line : s.step == 2 ? tuning::element_of_two : tuning::element_of_steps;
+  const double runs = s.step <= 2 ? 0 : s.image * s.copied / static_cast<double>(std::max<int64_t>(1, length));  // about as long as a line of outputs
   const double vectors = s.outputs / static_cast<double>(std::max<int64_t>(1, length)) * ceil_div(length, cpu.lanes) * static_cast<double>(s.groups) * static_cast<double>(s.n);
-  return nanoseconds(vectors * (k * tuning::of_lines + tuning::vector_of_line + k / static_cast<double>(s.tap) * tuning::tap_of_line) + s.image * element, cpu);
+  return nanoseconds(
+      vectors * (k * tuning::of_lines + tuning::vector_of_line + k / static_cast<double>(s.tap) * tuning::tap_of_line) + s.image * s.copied * element + runs * tuning::run_of_steps,
+      cpu);
 }
 
 double cost_of_rows(const ConvSizes& s, const Cpu& cpu) {
@@ -127,10 +148,8 @@ double cost_of_rows(const ConvSizes& s, const Cpu& cpu) {
   const double panels = ceil_div(s.n, panel) - (rest > 0 && rest <= cpu.lanes ? 0.5 : 0);  // half of a last panel can be left out
   const auto k = static_cast<double>(s.k), groups = static_cast<double>(s.groups);
   const double copies = s.mapped ? k / static_cast<double>(s.tap) * tuning::copied_tap + k * tuning::copied_element : s.tap == 1 && s.k > 1 ? k * tuning::copied_element : 0;
-  const double tiles = s.outputs * groups / static_cast<double>(tuning::outputs_of_tile) * ceil_div(s.n, panel);
-  return nanoseconds(s.outputs * groups * (k * 2 * panels * tuning::of_two_vectors + copies) + tiles * tuning::tile_of_rows +
-                         (rest > 0 ? s.outputs * groups / tuning::outputs_of_tile * tuning::part_tile_of_rows : 0) + s.order_cycles,
-                     cpu);
+  const double begin = s.n <= cpu.lanes ? tuning::half_tile_of_rows : ceil_div(s.n, panel) * tuning::tile_of_rows;
+  return nanoseconds(s.outputs * groups * (k * 2 * panels * tuning::of_two_vectors + copies + begin / tuning::outputs_of_tile) + s.order_cycles, cpu);
 }
 
 }  // namespace ingot::kernels::conv

@@ -21,6 +21,7 @@ struct ConvSizes {
   double outputs = 0;                  // of a group: places of all images
   int64_t line = 1;                    // of them, places whose windows are evenly apart in A
   int64_t step = 1;                    // from one of them to the next, in A
+  double copied = 1;                   // the share of A that windows read, as far as the line's step decides
   int64_t ranges = 1;                  // of a line, each with taps of its own
   double inside = 1;                   // the share of window elements that are inside A
   int64_t groups = 1, n = 0, k = 0;
