@@ -45,6 +45,7 @@ bool has_cufft() {
 
 Transform::Transform(DevicePtr device) : device_(std::move(device)) {
   Device::Use use(*device_);
+  Unrecorded unrecorded;
   check(library().create(&plan_), "start");
 }
 
