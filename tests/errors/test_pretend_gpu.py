@@ -151,6 +151,13 @@ def test_transforms_are_by_cufft(spectrum, cache, tmp_path):
     assert said == ""
 
 
+def test_a_timed_build_chooses_between_cufft_and_own_kernels(cache, tmp_path):
+    archive = Path(__file__).resolve().parents[2] / "src/capture/testdata/spectrum.pt2"
+    done = command(["compile", archive, "-o", tmp_path / "m.ingot", "--set", "target=cuda:sm_90", "--set", f"timing_cache={tmp_path / 'times'}", "--budget", "20"], cache)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "times").read_text().count("\tfourier for cuda:sm_90: cufft or transforms in shared memory, ") == 2
+
+
 @pytest.mark.skipif(ctypes.util.find_library("cufft") is not None, reason="cuFFT is on this machine")
 def test_without_cufft_transforms_are_by_own_kernels(spectrum, cache, tmp_path):
     (tmp_path / "libcuda.so.1").symlink_to(BUILD / "pretend" / "libcuda.so.1")

@@ -14,14 +14,19 @@ namespace {
 using kernels::CufftArgs;
 using Kind = ir::FourierKind;
 
-// The shortest transforms for which cuFFT is the faster one although a copy goes before or after it. H200, float32, 1 to 64000 rows (cufft.speed of test_backend_cuda), geometric means of the time of ingot's own
-// kernel over cuFFT's with its copies: parts that lie apart at both ends 1.0 to 3.6 from this length on, except 0.93 for 400, and 0.85 to 1.06 below; halves, which are always copied as cuFFT writes over them, 1.05
-// to 4 and 0.85 to 0.96; rows that are not equally far apart 0.92 to 3.3, and 0.6 to 1.2. Without a copy it is 1.8 to 7. A length with a large prime factor is at least 1.4 in each case.
+// Elements of the shortest transforms that cuFFT does although it needs copies: of parts that lie apart at both ends; of halves, which it overwrites, so that they are always copied; and of rows that are not
+// equally far apart. Measured by cufft.speed of test_backend_cuda on an H200, in float32, for 1 to 64000 rows. The own kernel takes, in the geometric mean of these, so many times as long as cuFFT with its copies:
+//            from this length on                shorter
+//   apart    1.0 to 3.6 (0.93 for 400)          0.85 to 1.06
+//   halves   1.05 to 4                          0.85 to 0.96
+//   uneven   0.92 to 3.3                        0.6 to 1.2
+// Without copies it takes 1.8 to 7 times as long, and a length with a large prime factor 1.4 or more in each case.
 constexpr int64_t shortest_apart = 128, shortest_half = 8, shortest_uneven = 512;
 
+// True if y's elements lie one behind x's: both are parts of complex numbers.
 bool is_after(const StridedLayout& x, const StridedLayout& y) { return x.strides == y.strides && y.offset == x.offset + ir::Dim(1); }
 
-// Rows that are equally far apart: their axes are one.
+// True if rows are equally far apart.
 bool is_even(const StridedLayout& x) {
   for (size_t d = 0; d + 2 < x.dims.size(); ++d) {
     if (!is(x.dims[d], 1) && !is(x.dims[d + 1], 1) && !(x.strides[d] == x.strides[d + 1] * x.dims[d + 1])) return false;

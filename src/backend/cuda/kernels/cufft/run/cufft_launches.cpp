@@ -43,7 +43,7 @@ class Launches {
     const Pointer written =
         end({args_.fourier.inputs(), t.to_real, t.to_real || args_.written_beside, t.of_real ? half : p_.length, "_split", offsetof(Parameters, from)}, t.to, sizeof p_.from);
     list_.list[transform].pointers.push_back(written);
-    if (!list_.aligned.empty()) {
+    if (!list_.aligned.empty()) {  // an operand may be at any address
       CudaLaunches own = fourier_cuda_launches(call_, machine);
       list_.any = std::move(own.list);
       list_.scratch = std::max(list_.scratch, own.scratch);
