@@ -143,6 +143,36 @@ class WithPlan : public OnPretendGpu {
   const char* model_path_;
 };
 
+// A stream and memory of the caller, on the device.
+class OfCaller {
+ public:
+  explicit OfCaller(size_t bytes) {
+    of_driver<int(void**, int)>("cuDevicePrimaryCtxRetain")(&context_, 0);
+    of_driver<int(void*)>("cuCtxPushCurrent_v2")(context_);
+    of_driver<int(void**, unsigned)>("cuStreamCreate")(&stream, 1);
+    of_driver<int(uint64_t*, size_t)>("cuMemAlloc_v2")(&memory_, bytes);
+  }
+  ~OfCaller() {
+    of_driver<int(uint64_t)>("cuMemFree_v2")(memory_);
+    of_driver<int(void*)>("cuStreamDestroy_v2")(stream);
+    of_driver<int(void**)>("cuCtxPopCurrent_v2")(&context_);
+    of_driver<int(int)>("cuDevicePrimaryCtxRelease_v2")(0);
+  }
+  OfCaller(const OfCaller&) = delete;
+  void* at(size_t offset) const { return reinterpret_cast<void*>(memory_ + offset); }
+  void* stream = nullptr;
+
+ protected:
+  template <class F>
+  static F* of_driver(const char* name) {
+    return symbol<F>("libcuda.so.1", name);
+  }
+
+ private:
+  void* context_ = nullptr;
+  uint64_t memory_ = 0;
+};
+
 // Runs INGOT_TEST_MODEL on host tensors with this number of rows.
 inline ingot_status run_model(const Session& session, int64_t rows) {
   std::vector<float> numbers(static_cast<size_t>(rows) * 8, 1), answers(static_cast<size_t>(rows) * 4), turned(answers.size());

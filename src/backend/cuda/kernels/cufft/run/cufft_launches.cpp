@@ -7,7 +7,9 @@
 #include "backend/cuda/kernels/fourier/run/fourier_launches.h"
 #include "backend/cuda/run/cufft.h"
 #include "backend/cuda/run/launch.h"
+#include "backend/run/device.h"
 #include "base/error.h"
+#include "base/own_file.h"
 #include "kernels/fourier/run/fourier_checks.h"
 
 namespace ingot::kernels {
@@ -120,7 +122,15 @@ std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t op
 }
 
 // Without the library, ingot's own kernels run.
-Resolved resolve(const Call& call) { return resolve_launches(call, backend::cuda::has_cufft() ? cufft_launches : fourier_cuda_launches); }
+Resolved resolve(const Call& call) {
+  bool here = backend::cuda::has_cufft();
+  // A plan of cuFFT is made with calls that would end the caller's recording.
+  if (here && call.stream != nullptr && call.stream->recorded_by_caller()) {
+    say_once("Fourier transforms of sizes that are first seen while a CUDA graph is captured are by ingot's own kernels. For cuFFT, run once with these sizes before the capture");
+    here = false;
+  }
+  return resolve_launches(call, here ? cufft_launches : fourier_cuda_launches);
+}
 
 }  // namespace
 
