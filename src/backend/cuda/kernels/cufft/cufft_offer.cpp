@@ -15,7 +15,7 @@ using kernels::CufftArgs;
 using Kind = ir::FourierKind;
 
 // Elements of the shortest transforms that cuFFT does although it needs copies: of parts that lie apart at both ends; of halves, which it overwrites, so that they are always copied; and of rows that are not
-// equally far apart. Measured by cufft.speed of test_backend_cuda on an H200, in float32, for 1 to 64000 rows. The own kernel takes, in the geometric mean of these, so many times as long as cuFFT with its copies:
+// equally far apart. Measured by cufft.speed of test_backend_cuda on an H200, in float32, for 2 to 64000 rows. The own kernel takes, in the geometric mean of these, so many times as long as cuFFT with its copies:
 //            from this length on                shorter
 //   apart    1.0 to 3.6 (0.93 for 400)          0.85 to 1.06
 //   halves   1.05 to 4                          0.85 to 0.96
