@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..engine import _library
 from . import autocast, external, shapes_of_torch
-from .fixes import flexible_attention, recurrent_casts
+from .switches import flexible_attention, recurrent_casts
 
 _aten = torch.ops.aten
 

@@ -23,13 +23,13 @@ from ..errors import Error, InputError, UnsupportedError
 from . import composites
 from .attributes import AttributeWatch, WritesUndone
 from .dims import Dims, relations, settle, with_least_sizes
-from .fixes.both_sides import BothSides
-from .fixes.branches import Branches
-from .fixes.only_raises import OnlyRaises
-from .fixes.reshapes import Contiguous
 from .given import Given, is_input
 from .guards import Guards
 from .program import Program, paired
+from .reshapes import Contiguous
+from .switches.both_sides import BothSides
+from .switches.branches import Branches
+from .switches.only_raises import OnlyRaises
 from .tracing import alone
 
 log = logging.getLogger("ingot")

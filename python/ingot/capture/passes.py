@@ -9,7 +9,7 @@ import torch.utils._pytree as pytree
 from torch.export.graph_signature import InputKind
 
 from ..errors import Error, InputError
-from .fixes.branches import branches_of, carried
+from .switches.branches import branches_of, carried
 from .tracing import alone
 from .writer import bound
 

@@ -7,7 +7,7 @@ import functools
 import torch
 from torch._subclasses import fake_impls
 
-from .fixes import recurrent_casts
+from .switches import recurrent_casts
 
 
 def define():

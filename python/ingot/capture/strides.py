@@ -14,7 +14,7 @@ import operator
 import torch
 from torch.utils import _pytree as pytree
 
-from .fixes.overlap import hint, value_of
+from .memory import hint, value_of
 
 _RULE = {1: torch.neg, 2: torch.add, 3: torch.addcmul}
 # Pointwise operators that torch does not tag as such; most are aliases of operators that it tags.

@@ -23,11 +23,11 @@ from torch.utils._sympy.functions import Max
 from ..engine import _values, plain
 from ..errors import InputError, UnsupportedError
 from . import external
-from .fixes.branches import CONDITION
-from .fixes.overlap import of_memory
 from .fixes.read_numbers import READS
-from .fixes.reshapes import STRIDED
+from .fixes.size_checks import CONDITION
 from .functional import is_view, order_in_memory
+from .memory import of_memory
+from .reshapes import STRIDED
 from .sizes import linear, places
 from .strides import corrected
 

@@ -7,7 +7,7 @@ import torch
 from torch.autograd import forward_ad as forward_mode
 
 from ..capture import autocast
-from ..capture.fixes.reshapes import check_layout, rank_of
+from ..capture.reshapes import check_layout, rank_of
 from ..capture.writer import order_of, write
 from ..engine import _engine, _library, _op, _values, plain
 from ..engine.profile import Profile

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from .overlap import copied, updated
+from ..traced import Traced
 
 Node = torch.fx.Node
 _aten = torch.ops.aten
@@ -15,19 +15,12 @@ READS = (_aten.item.default, _aten._local_scalar_dense.default)  # an integer th
 _FULL = {_aten.full.default: 0, _aten.new_full.default: 1}  # the place of the sizes; the number is behind them
 
 
-def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program without such reads."""
-    if not any(map(_is_read, program.graph.nodes)):
-        return program
-    module = copied(program)
-    renamed = settle(module.graph)
-    module.recompile()
-    return updated(program, module, renamed)
+def wanted(traced: Traced) -> bool:
+    return any(map(_is_read, traced.graph.nodes))
 
 
-def settle(graph: torch.fx.Graph) -> dict[str, str]:
-    """Does so in a graph that writes nothing in place. Returns {name of a result: name of the one in its place}."""
-    renamed = {}
+def apply(traced: Traced):
+    graph = traced.editable().graph
     for read in [n for n in graph.nodes if _is_read(n)]:
         for user in list(read.users):
             with graph.inserting_before(user):
@@ -35,10 +28,8 @@ def settle(graph: torch.fx.Graph) -> dict[str, str]:
             if made is not None:
                 user.replace_all_uses_with(made)
                 graph.erase_node(user)
-                renamed[user.name] = made.name
         if not read.users:
             graph.erase_node(read)
-    return renamed
 
 
 def _is_read(node: Node) -> bool:

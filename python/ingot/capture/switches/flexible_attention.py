@@ -12,6 +12,8 @@ import math
 import torch
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 
+from ...base import debug
+
 _module = importlib.import_module("torch._higher_order_ops.flex_attention")  # the package has a function of the module's name
 OPERATOR = _module.flex_attention
 
@@ -19,6 +21,9 @@ OPERATOR = _module.flex_attention
 @contextlib.contextmanager
 def written_out():
     """While torch traces: each flex_attention is written out, and has no derivative."""
+    if debug.is_disabled("flexible_attention"):
+        yield
+        return
     replaced = [(OPERATOR.python_key_table, ProxyTorchDispatchMode, _traced), (OPERATOR.py_kernels, torch._C.DispatchKey.Autograd, _below_autograd)]
     before = [table[key] for table, key, _ in replaced]
     for table, key, ours in replaced:

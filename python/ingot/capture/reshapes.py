@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import torch
 
-from ...errors import InputError
-from .hidden_views import memories_written
-from .overlap import hint, may_write, of_memory, source_of, value_of
+from ..errors import InputError
+from .memory import hint, may_write, memories_written, of_memory, source_of, value_of, written_operands
 
 Node = torch.fx.Node
 
@@ -90,17 +89,10 @@ def _told_apart(node, memories, nodes, at):
 
     for i, n in enumerate(nodes[at + 1 :], at + 1):
         if may_write(n):
-            targets = set(_targets(n))
+            targets = set(written_operands(n))
             if targets & mine and read(others, i) or targets & others and read(mine, i):
                 return True
     return False
-
-
-def _targets(node):
-    for i, argument in enumerate(node.target._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            given = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
-            yield from (a for a in (given if isinstance(given, (list, tuple)) else [given]) if isinstance(a, Node))
 
 
 def _above(node, nodes):
@@ -128,22 +120,6 @@ def is_diagonal(node) -> bool:
     """True if fill_diagonal_ fills exactly the elements of `diagonal`, for all strides. torch's functional graph has as_strided for it."""
     wraps = node.args[2] if len(node.args) > 2 else node.kwargs.get("wrap", False)
     return value_of(node).dim() == 2 and not wraps
-
-
-def fill_diagonals(graph: torch.fx.Graph) -> dict[str, str]:
-    """Replaces calls of fill_diagonal_ by writes to the diagonal. Returns {name of the result: name of the tensor}."""
-    renamed = {}
-    for node in [n for n in graph.nodes if n.target is torch.ops.aten.fill_diagonal_.default and is_diagonal(n)]:
-        itself, number = node.args[0], node.args[1] if len(node.args) > 1 else node.kwargs["fill_value"]
-        with graph.inserting_before(node), value_of(itself).fake_mode:
-            diagonal = graph.call_function(torch.ops.aten.diagonal.default, (itself,))
-            diagonal.meta = {**node.meta, "val": torch.ops.aten.diagonal.default(value_of(itself))}
-            filled = graph.call_function(torch.ops.aten.fill_.Scalar, (diagonal, number))
-            filled.meta = dict(diagonal.meta)
-        node.replace_all_uses_with(itself)
-        graph.erase_node(node)
-        renamed[node.name] = itself.name
-    return renamed
 
 
 def _layout_of(tensor, ones) -> dict:

@@ -10,6 +10,7 @@ import torch
 from torch._dynamo import config
 from torch._dynamo.variables.builder import VariableBuilder
 
+from ...base import debug
 from .. import composites
 from . import own_traces
 
@@ -24,7 +25,7 @@ def allow():
 
     @functools.wraps(wrap_module)
     def wrap(self, value):
-        if not isinstance(value, _LAYERS) or not own_traces.is_own(self.tx.output):
+        if not isinstance(value, _LAYERS) or not own_traces.is_own(self.tx.output) or debug.is_disabled("recurrent_layers"):
             return wrap_module(self, value)
         _keep_whole(self.tx.output)
         with config.patch(allow_rnn=True):

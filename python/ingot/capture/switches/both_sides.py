@@ -27,6 +27,7 @@ import types
 import torch
 from torch._dynamo.symbolic_convert import InliningInstructionTranslator
 
+from ...base import debug
 from . import own_traces
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -36,7 +37,7 @@ class BothSides:
     """While torch exports: the forwards of these modules are traced in this form. For one thread at a time (tracing.py)."""
 
     def __init__(self, module: torch.nn.Module):
-        functions = {inspect.unwrap(type(m).forward) for m in module.modules()}
+        functions = {inspect.unwrap(type(m).forward) for m in module.modules()} if not debug.is_disabled("both_sides") else ()
         self._forms = {f: form for f in functions if isinstance(f, types.FunctionType) and (form := of_code(f.__code__)) is not None}
 
     def __enter__(self):
@@ -50,6 +51,8 @@ class BothSides:
 
     def add(self, problem: BaseException) -> bool:
         """Adds the functions in whose calls torch could not go on. False if none of them has such a form."""
+        if debug.is_disabled("both_sides"):
+            return False
         codes = {frame.f_code for frame, _ in traceback.walk_tb(problem.__traceback__)}
         forms = {code: form for code in codes if (form := of_code(code)) is not None}
         found = {f: forms[code] for code in forms for f in gc.get_referrers(code) if isinstance(f, types.FunctionType) and f.__code__ is code}
@@ -64,7 +67,7 @@ def allow():
 
     @functools.wraps(build)
     def built(parent, function, *more, **named):
-        if own_traces.is_own(parent.output) and (form := of_code(function.get_code())) is not None:
+        if own_traces.is_own(parent.output) and not debug.is_disabled("both_sides") and (form := of_code(function.get_code())) is not None:
             function.get_code = lambda: form
         return build(parent, function, *more, **named)
 
