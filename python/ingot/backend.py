@@ -7,9 +7,6 @@ import operator
 import weakref
 
 import torch
-from torch._functorch.aot_autograd import aot_export_module
-from torch._subclasses import FakeTensor
-from torch._subclasses.functional_tensor import FunctionalTensor
 
 from .base.processes import Lock
 from .capture import autocast, composites, devices, fix, passes as passes_
@@ -22,6 +19,9 @@ from .engine.watch import Snapshot, Watch
 from .errors import UnsupportedError
 from .running.assemble import assemble, in_torch
 from .running.gradients import with_requirements
+from .torch_internals.aot import FunctionalTensor, aot_export_module
+from .torch_internals.tensors import FakeTensor, functorch_depth, functorch_undo_to
+from .torch_internals.tracing import TracingContext, detect_fake_mode
 
 
 def captured(backend):
@@ -100,7 +100,7 @@ def _with_own_numbers(module, fakes):
         fix.run(order.ALONE, traced)
         if (state := traced.random_state) is None:
             return None
-        fake = torch._guards.detect_fake_mode(fakes).from_tensor(state)
+        fake = detect_fake_mode(fakes).from_tensor(state)
         return as_aten(written, [*fakes, fake]), fake, state
     except Exception as problem:  # of many kinds
         raise NotFunctional(f"torch cannot trace its random numbers: {_first_line(problem)}") from problem
@@ -121,8 +121,8 @@ def _refuse_changed_shapes(names, examples, fakes):
 @contextlib.contextmanager
 def _one_fake_mode(fakes):
     """torch 2.10 refuses fake tensors of another mode than the one of its context, and Dynamo makes a new mode for the context. Later releases convert them."""
-    context = torch._guards.TracingContext.try_get()
-    mode = next((t.fake_mode for t in fakes if isinstance(t, torch._subclasses.FakeTensor)), None)
+    context = TracingContext.try_get()
+    mode = next((t.fake_mode for t in fakes if isinstance(t, FakeTensor)), None)
     if context is None or mode is None or torch.__version__ >= (2, 11):
         yield
         return
@@ -143,7 +143,7 @@ def _functionalised(module, fakes):
             fix.run(order.WRITING, traced)
             module = traced.module
     refuse_unexpressible(module.graph)
-    depth = torch._C._functorch.get_dynamic_layer_stack_depth()
+    depth = functorch_depth()
     try:
         with torch.no_grad(), composites.whole(autocast.reaches(module)):
             functional = aot_export_module(module, fakes, trace_joint=False, decompositions=composites.decompositions())
@@ -154,7 +154,7 @@ def _functionalised(module, fakes):
         raise NotFunctional(f"torch cannot express its writes in place as new values: {_first_line(problem)}") from problem
     finally:
         # A trace that fails inside vmap leaves vmap's level on the stack, and Dynamo's guards would look for it in every call.
-        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+        functorch_undo_to(depth)
     return functional
 
 

@@ -8,14 +8,16 @@ import threading
 import torch
 
 from ..errors import InputError
+from ..torch_internals.operators import DispatchKey, OpOverload, enter_autocast, exclude_key, key_is_excluded, name_of
+from ..torch_internals.tensors import autocast_set_by, is_any_autocast_on
 
 enabled = torch.is_autocast_enabled
-anywhere = getattr(torch._C, "_is_any_autocast_enabled", lambda: enabled("cpu"))  # on any device: quicker to ask
+anywhere = is_any_autocast_on
 REGION = torch.ops.higher_order.wrap_with_autocast  # of an exported program: its device, dtype, whether it is on, whether it caches, and its graph
 ANY = object()  # the state of a model that runs alike under every autocast
 
 
-KEYS = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.AutocastCUDA}
+KEYS = {"cpu": DispatchKey.AutocastCPU, "cuda": DispatchKey.AutocastCUDA}
 
 
 def state(kind="cpu"):
@@ -27,7 +29,7 @@ def reaches(module: torch.fx.GraphModule) -> bool:
     """True if autocast is on, or the graph turns it on."""
     if any(map(enabled, KEYS)):
         return True
-    return any(n.target is torch.amp.autocast_mode._enter_autocast for n in _nodes(module))
+    return any(n.target is enter_autocast for n in _nodes(module))
 
 
 class Modes:
@@ -36,29 +38,32 @@ class Modes:
 
     def __enter__(self):
         self._on = {kind for kind in KEYS if enabled(kind)}
-        self._thread, self._set = threading.get_ident(), torch.set_autocast_enabled
-        torch.set_autocast_enabled = self._follow  # what torch.autocast calls
+        self._thread, self._follows = threading.get_ident(), autocast_set_by(self._following)
+        self._follows.__enter__()
         return self
 
     def __exit__(self, *exception):
-        torch.set_autocast_enabled = self._set
+        self._follows.__exit__(None, None, None)
 
-    def _follow(self, *arguments):
-        self._set(*arguments)
-        if threading.get_ident() == self._thread:
-            self._on = {kind for kind in KEYS if enabled(kind)}
+    def _following(self, set_enabled):
+        def follow(*arguments):
+            set_enabled(*arguments)
+            if threading.get_ident() == self._thread:
+                self._on = {kind for kind in KEYS if enabled(kind)}
+
+        return follow
 
     @contextlib.contextmanager
     def included(self):
         """Runs the operators inside under the region's autocast."""
-        excluded = [KEYS[kind] for kind in self._on if torch._C._dispatch_tls_is_dispatch_key_excluded(KEYS[kind])]
+        excluded = [KEYS[kind] for kind in self._on if key_is_excluded(KEYS[kind])]
         for key in excluded:
-            torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
+            exclude_key(key, False)
         try:
             yield
         finally:
             for key in excluded:
-                torch._C._dispatch_tls_set_dispatch_key_excluded(key, True)
+                exclude_key(key, True)
 
 
 _PRODUCTS = {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "conv1d", "conv2d", "conv3d", "convolution", "scaled_dot_product_attention"}
@@ -68,7 +73,7 @@ def recorded(graph: torch.fx.Graph) -> bool:
     """True if the graph was exported under autocast. Its recorded results are those of casts that are not among its nodes, because its module casts as the
     region around a call says."""
     for node in graph.nodes:
-        if isinstance(node.target, torch._ops.OpOverload) and node.target._opname in _PRODUCTS:
+        if isinstance(node.target, OpOverload) and name_of(node.target) in _PRODUCTS:
             values = [n.meta.get("val") for n in (node, *node.all_input_nodes[:1])]
             if all(isinstance(v, torch.Tensor) for v in values) and values[0].dtype != values[1].dtype:
                 return True

@@ -13,11 +13,11 @@ from functools import cached_property
 from typing import Any, Callable
 
 import torch
-from torch._subclasses import FakeTensor
-from torch.fx.experimental.symbolic_shapes import free_symbols
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from ..errors import InputError, UnsupportedError
+from ..torch_internals.operators import OF_VMAP, DispatchKey, HigherOrderOperator, OpOverload, schema_of
+from ..torch_internals.sizes import ValueRanges, free_symbols
+from ..torch_internals.tensors import FakeTensor, address_of, is_contiguous_or_false, is_wrapped_by_functorch
 from . import autocast, composites, devices, fix, reshapes
 from .fixes import order, result_types
 from .memory import gives_new, hint, of_memory, refuse_unexpressible
@@ -248,7 +248,7 @@ def trace_view(node: Node, stop: Callable[[Node], bool]):
 
 def is_view(target) -> bool:
     """True if the operator always returns a view. Operators that torch composes of others (reshape, contiguous) may copy."""
-    return isinstance(target, torch._ops.OpOverload) and target.is_view and not target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
+    return isinstance(target, OpOverload) and target.is_view and not target.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd)
 
 
 def _is_whole(node: Node, base: Node):
@@ -256,7 +256,7 @@ def _is_whole(node: Node, base: Node):
     value, whole = node.meta["val"], base.meta.get("val")
     if not isinstance(whole, torch.Tensor) or not _zero(value.storage_offset()) or str(_numbers(value)) != str(_numbers(whole)):
         return False
-    return torch._prims_common.is_contiguous_or_false(value) or order_in_memory(value.shape, value.stride()) is not None
+    return is_contiguous_or_false(value) or order_in_memory(value.shape, value.stride()) is not None
 
 
 def _numbers(tensor):
@@ -362,7 +362,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
 
 def _refuse_lost_tensors(program):
     """Refuses a program with a constant that is a tensor of the trace: torch.export lost the operators that compute it."""
-    lost = lambda value: isinstance(value, FakeTensor) or isinstance(value, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value)
+    lost = lambda value: isinstance(value, FakeTensor) or isinstance(value, torch.Tensor) and is_wrapped_by_functorch(value)
     if any(map(lost, program.constants.values())):
         raise UnsupportedError(
             "torch.export does not take the model: it loses the operators of torch.func.grad, vjp or jacrev",
@@ -372,12 +372,12 @@ def _refuse_lost_tensors(program):
 
 def lays(values, placeholders, typed=True) -> list[Lay | None]:
     """The layout of each result of a graph that writes in place. `typed`: whether it has the recorded type, which autocast may change."""
-    memory = {m.untyped_storage()._cdata: i for i, n in enumerate(placeholders) if (m := _strided(n)) is not None}
+    memory = {address_of(m.untyped_storage()): i for i, n in enumerate(placeholders) if (m := _strided(n)) is not None}
     right = corrected(placeholders[0].graph) if placeholders else {}
     metas = [(v, _strided(v)) for v in values]
 
     def owner(v, m):
-        return None if gives_new(trace_view(v, gives_new)[0]) else memory.get(m.untyped_storage()._cdata)
+        return None if gives_new(trace_view(v, gives_new)[0]) else memory.get(address_of(m.untyped_storage()))
 
     return [m if m is None else Lay(_hints(m.shape), m.dtype if typed else None, list(right.get(v) or _hints(m.stride())), owner(v, m)) for v, m in metas]
 
@@ -416,11 +416,11 @@ def _first_line(problem):
 
 def _writes_in_place(graph: torch.fx.Graph) -> bool:
     for node in graph.nodes:
-        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+        if isinstance(node.target, OpOverload) and schema_of(node.target).is_mutable:
             return True
-        if isinstance(node.target, torch._ops.HigherOrderOperator):
+        if isinstance(node.target, HigherOrderOperator):
             return True  # its regions may write
-        if getattr(node.target, "__module__", "") == "torch._functorch.predispatch":
+        if getattr(node.target, "__module__", "") == OF_VMAP:
             return True  # vmap: the mapped function writes with tensors that only torch's own trace has
     return False
 

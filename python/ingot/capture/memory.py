@@ -5,8 +5,10 @@ from __future__ import annotations
 import operator
 
 import torch
-from torch.utils import _pytree as pytree
 
+from ..torch_internals.operators import DispatchKey, OpOverload, schema_of
+from ..torch_internals.tensors import address_of
+from ..torch_internals.trees import pytree
 from .traced import NotFunctional
 
 Node = torch.fx.Node
@@ -40,7 +42,7 @@ def of_memory(value):
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return None
     try:
-        return value.untyped_storage()._cdata
+        return address_of(value.untyped_storage())
     except NotImplementedError:  # the operand of torch.vmap shows none
         return None
 
@@ -49,11 +51,11 @@ def gives_new(node) -> bool:
     """True if torch's function for the shape of the node's operator gives a view of an operand, but the operator itself gives a new tensor: its schema shares no
     memory, and it has a kernel of its own."""
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload) or any(r.alias_info for r in target._schema.returns):
+    if not isinstance(target, OpOverload) or any(r.alias_info for r in schema_of(target).returns):
         return False
     memory = of_memory(node.meta.get("val"))
     of_operand = memory is not None and any(of_memory(i.meta.get("val")) == memory for i in node.all_input_nodes)
-    return of_operand and target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CPU)
+    return of_operand and target.has_kernel_for_dispatch_key(DispatchKey.CPU)
 
 
 def source_of(node, memory):
@@ -65,8 +67,8 @@ def source_of(node, memory):
 
 
 def may_write(node):
-    if isinstance(node.target, torch._ops.OpOverload):
-        return node.target._schema.is_mutable
+    if isinstance(node.target, OpOverload):
+        return schema_of(node.target).is_mutable
     name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
     in_place = name.endswith("_") and not name.endswith("__") or name.startswith("_foreach_") or name in _IN_PLACE_METHODS
     return in_place or node.target in _IN_PLACE or node.kwargs.get("out") is not None or node.kwargs.get("inplace") is True
@@ -74,7 +76,7 @@ def may_write(node):
 
 def written_operands(node) -> list[Node]:
     """The operands that a call of ATen's operator writes."""
-    arguments = node.target._schema.arguments
+    arguments = schema_of(node.target).arguments
     given = [(a, node.args[i] if i < len(node.args) else node.kwargs.get(a.name)) for i, a in enumerate(arguments)]
     return [one for a, value in given if a.alias_info is not None and a.alias_info.is_write for one in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(one, Node)]
 
@@ -106,7 +108,7 @@ def _itself(node):
 
 def called(node) -> str:
     """The same for both forms of a graph; an operator of ATen by its name without the overload."""
-    return node.target._schema.name.partition("::")[2] if isinstance(node.target, torch._ops.OpOverload) else name_of_call(node)
+    return schema_of(node.target).name.partition("::")[2] if isinstance(node.target, OpOverload) else name_of_call(node)
 
 
 def name_of_call(node) -> str:

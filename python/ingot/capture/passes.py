@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 
 import torch
-import torch.utils._pytree as pytree
 from torch.export.graph_signature import InputKind
 
 from ..errors import Error, InputError
+from ..torch_internals.trees import pytree
 from .switches.branches import branches_of, carried
 from .tracing import alone
 from .writer import bound

@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 
 from ..errors import InputError
+from ..torch_internals.operators import OpOverload, schema_of
 from .memory import hint, may_write, memories_written, of_memory, source_of, value_of, written_operands
 
 Node = torch.fx.Node
@@ -61,7 +62,7 @@ def _hang_on(graph):
             found |= _above(node.args[0], nodes)
         if node.target is torch.ops.aten.fill_diagonal_.default and not is_diagonal(node):
             found |= _above(node.args[0], nodes)
-        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name in _EITHER and isinstance(value_of(node), torch.Tensor) and not _is_settled(node):
+        if isinstance(node.target, OpOverload) and schema_of(node.target).name in _EITHER and isinstance(value_of(node), torch.Tensor) and not _is_settled(node):
             memories = {of_memory(value_of(node)), of_memory(value_of(node.args[0]))}
             if memories & written and _told_apart(node, memories, nodes, i):
                 found |= _above(node.args[0], nodes)
@@ -73,7 +74,7 @@ def _hang_on(graph):
 def _is_settled(node) -> bool:
     """True for a cast to another type or device, which always copies, and for one to the same, which never does: only a wanted memory format asks for strides."""
     formats = (node.kwargs.get("memory_format"), *(a for a in node.args if isinstance(a, torch.memory_format)))
-    return node.target._schema.name == "aten::to" and all(f in (None, torch.preserve_format) for f in formats)
+    return schema_of(node.target).name == "aten::to" and all(f in (None, torch.preserve_format) for f in formats)
 
 
 def _told_apart(node, memories, nodes, at):
@@ -103,7 +104,7 @@ def _above(node, nodes):
     while todo:
         if (n := todo.pop()) not in seen and of_memory(value_of(n)) is not None:
             seen.add(n)
-            if not isinstance(n.target, torch._ops.OpOverload) or n.target._schema.name not in _FIXED:
+            if not isinstance(n.target, OpOverload) or schema_of(n.target).name not in _FIXED:
                 todo += n.all_input_nodes
             if n.op == "placeholder":
                 found.add(n)

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch._subclasses import FakeTensor
 
 from ..errors import UnsupportedError
+from ..torch_internals.modules import own_buffers
+from ..torch_internals.programs import updated
+from ..torch_internals.tensors import FakeTensor
+from ..torch_internals.tracing import make_fx
 
 Node = torch.fx.Node
 
@@ -84,7 +87,7 @@ class Traced:
         if not self._copied:
             return self._program
         outputs = [_named(spec, value) for spec, value in zip(self.outputs, self.graph.output_node().args[0], strict=True)]
-        return self._program._update(self.module, replace(self._program.graph_signature, input_specs=self.inputs, output_specs=outputs))
+        return updated(self._program, self.module, replace(self._program.graph_signature, input_specs=self.inputs, output_specs=outputs))
 
 
 def _named(spec, value):
@@ -98,13 +101,12 @@ def _named(spec, value):
 
 def as_aten(module: torch.fx.GraphModule, inputs, decompositions=None) -> torch.fx.GraphModule:
     """A graph in ATen's operators, after these decompositions ({operator: function}). In-place writes and source lines are kept."""
-    from torch.fx.experimental.proxy_tensor import make_fx
 
     mode = next((t.fake_mode for t in inputs if isinstance(t, FakeTensor)), None)  # the graph's values are fake like its inputs
     with torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode or contextlib.nullcontext(), constants_allowed(mode):
         made = make_fx(lambda *given: torch.fx.Interpreter(module).run(*given), decompositions, pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
-    for name in list(made._buffers):  # constants in the model's code are not inputs of the graph
-        setattr(made, name, made._buffers.pop(name))
+    for name in list(own_buffers(made)):  # constants in the model's code are not inputs of the graph
+        setattr(made, name, own_buffers(made).pop(name))
     return made
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 
 import torch
-from torch._higher_order_ops.effects import with_effects
 
+from ...torch_internals.aot import with_effects
 from ..traced import NotFunctional, Traced
 
 _CHECKS = {torch.ops.aten._linalg_check_errors.default}

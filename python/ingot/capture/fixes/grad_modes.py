@@ -6,12 +6,11 @@ A graph that computes derivatives (torch.func.grad) needs them: it is right only
 from __future__ import annotations
 
 import torch
-from torch.autograd import grad_mode
 
+from ...torch_internals.operators import OF_DERIVATIVES, enter_inference_mode, exit_inference_mode, set_grad_enabled
 from ..traced import Traced
 
-_SWITCHES = {torch._C._set_grad_enabled, grad_mode._enter_inference_mode, grad_mode._exit_inference_mode}
-_DERIVES = ("torch._functorch", "torch._C._functorch", "torch.autograd")
+_SWITCHES = {set_grad_enabled, enter_inference_mode, exit_inference_mode}
 
 
 def wanted(traced: Traced) -> bool:
@@ -34,9 +33,9 @@ def apply(traced: Traced):
 def _derives(node) -> bool:
     if node.op == "call_method":
         return node.target in ("requires_grad_", "backward")
-    return node.target not in _SWITCHES and (getattr(node.target, "__module__", None) or "").startswith(_DERIVES)
+    return node.target not in _SWITCHES and (getattr(node.target, "__module__", None) or "").startswith(OF_DERIVATIVES)
 
 
 def _switch(graph, before, enabled):
     with graph.inserting_before(before):
-        graph.call_function(torch._C._set_grad_enabled, (enabled,))
+        graph.call_function(set_grad_enabled, (enabled,))

@@ -6,8 +6,9 @@ from __future__ import annotations
 import operator
 
 import torch
-from torch.utils import _pytree as pytree
 
+from ...torch_internals.operators import OpOverload, schema_of
+from ...torch_internals.trees import pytree
 from ..memory import gives_new, may_write, memories_written, name_of_call, of_memory, source_of, value_of
 from ..traced import NotFunctional, Traced
 
@@ -41,7 +42,7 @@ def apply(traced: Traced):
         operand, value = source_of(node, of_memory(value_of(node))), value_of(node)
         order = _order(value, value_of(operand)) if isinstance(value, torch.Tensor) else None
         if order is None:
-            raise NotFunctional(f"it writes in place to the result or operand of {node.target._schema.name.partition('::')[2]}, which share memory")
+            raise NotFunctional(f"it writes in place to the result or operand of {schema_of(node.target).name.partition('::')[2]}, which share memory")
         if order == sorted(order):
             node.target, node.args, node.kwargs = torch.ops.aten.alias.default, (operand,), {}
         else:
@@ -51,7 +52,7 @@ def apply(traced: Traced):
 def _hidden(graph: torch.fx.Graph) -> list[torch.fx.Node]:
     """The ATen operators that hide a view of a written tensor."""
     written = memories_written(graph)
-    return [n for n in graph.nodes if isinstance(n.target, torch._ops.OpOverload) and not any(r.alias_info for r in n.target._schema.returns) and _shared(n, written)]
+    return [n for n in graph.nodes if isinstance(n.target, OpOverload) and not any(r.alias_info for r in schema_of(n.target).returns) and _shared(n, written)]
 
 
 def _order(view, tensor):

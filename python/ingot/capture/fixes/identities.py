@@ -8,6 +8,7 @@ import contextlib
 
 import torch
 
+from ...torch_internals.operators import OpOverload, schema_of
 from ..memory import of_memory, value_of
 from ..traced import Traced
 
@@ -49,7 +50,7 @@ def _operand(node: torch.fx.Node) -> torch.fx.Node | None:
     if node.op not in ("call_function", "call_method") or not node.args or not isinstance(node.args[0], torch.fx.Node):
         return None
     target = node.target
-    name = target._schema.name.partition("::")[2] if isinstance(target, torch._ops.OpOverload) else target if isinstance(target, str) else getattr(target, "__name__", "")
+    name = schema_of(target).name.partition("::")[2] if isinstance(target, OpOverload) else target if isinstance(target, str) else getattr(target, "__name__", "")
     given = value_of(node.args[0])
     if name == "lift" or node.target is torch.ops.aten.detach_.default:  # torch.export detaches torch.tensor([...]), which torch refuses of a functional tensor with views
         return node.args[0]

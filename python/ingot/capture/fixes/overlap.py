@@ -15,6 +15,8 @@ import re
 import torch
 
 from ...errors import UnsupportedError
+from ...torch_internals.operators import OpOverload, schema_of
+from ...torch_internals.trees import pytree
 from ..memory import hint, may_write, of_memory, source_of, value_of
 from ..traced import NotFunctional, Traced
 
@@ -41,7 +43,7 @@ def apply(traced: Traced):
     """Redirects such writes. NotFunctional if the graph cannot express that."""
     module = traced.editable()
     for node in list(module.graph.nodes):
-        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+        if node.op != "call_function" or not isinstance(node.target, OpOverload):
             continue
         for argument, given in _written(node):
             if not any(map(_is_lossy, _way(given))):
@@ -96,7 +98,7 @@ def _is_lossy(node):
 def _written(node):
     """(position or keyword, node) of each tensor that an operator writes."""
     found = []
-    for i, argument in enumerate(node.target._schema.arguments):
+    for i, argument in enumerate(schema_of(node.target).arguments):
         if argument.alias_info is None or not argument.alias_info.is_write:
             continue
         key, given = (i, node.args[i]) if i < len(node.args) else (argument.name, node.kwargs.get(argument.name))
@@ -126,10 +128,10 @@ def _before_repeats(graph, node):
         if overlaps(value):
             raise NotFunctional("it writes to an input whose elements share memory")
         return node
-    name = _name(node) if isinstance(node.target, torch._ops.OpOverload) else "a list of views"
-    if "unfold" in name or not isinstance(node.target, torch._ops.OpOverload):
+    name = _name(node) if isinstance(node.target, OpOverload) else "a list of views"
+    if "unfold" in name or not isinstance(node.target, OpOverload):
         raise NotFunctional(f"it writes in place through {name}, which torch does not express as new values correctly")
-    if node.target._schema.is_mutable:  # the tensor itself
+    if schema_of(node.target).is_mutable:  # the tensor itself
         return _before_repeats(graph, below)
     narrow, axes = _before_repeats(graph, below), repeated(value_of(below))
     rest, keywords = node.args[1:], node.kwargs
@@ -164,7 +166,7 @@ def _call(graph, target, *arguments, **keywords):
 
 
 def _name(node):
-    return node.target._schema.name.partition("::")[2]
+    return schema_of(node.target).name.partition("::")[2]
 
 
 def _refuse(node):
@@ -176,7 +178,7 @@ def _refuse(node):
         device = value.device if torch.cuda.is_available() else "cpu"  # fill_ is refused on CPUs, not on GPUs
         return torch.empty_strided(sizes, strides, dtype=value.dtype, device=device).zero_()
 
-    given, named = torch.utils._pytree.tree_map(real, torch.fx.map_arg((node.args, node.kwargs), value_of))
+    given, named = pytree.tree_map(real, torch.fx.map_arg((node.args, node.kwargs), value_of))
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             node.target(*given, **named)

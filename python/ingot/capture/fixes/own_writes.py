@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 
+from ...torch_internals.operators import OpOverload, overload_of, schema_of
 from ..memory import may_write, of_memory
 from ..traced import Traced
 
@@ -33,14 +34,14 @@ _UNTAGGED = {"hardswish"}  # pointwise operators that torch does not call so
 
 def _functional(target):
     """The pointwise operator that gives as a new value what `target` writes to its first operand; None if there is none."""
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return None
-    schema = target._schema
+    schema = schema_of(target)
     name = schema.name.partition("::")[2]
     written = [a.alias_info is not None and a.alias_info.is_write for a in schema.arguments]
     packet = getattr(torch.ops.aten, name[:-1], None) if target.namespace == "aten" and name.endswith("_") and written[0] and sum(written) == 1 else None
-    made = getattr(packet, target._overloadname, None)
-    return made if made is not None and (torch.Tag.pointwise in made.tags or name[:-1] in _UNTAGGED) and not made._schema.is_mutable else None
+    made = getattr(packet, overload_of(target), None)
+    return made if made is not None and (torch.Tag.pointwise in made.tags or name[:-1] in _UNTAGGED) and not schema_of(made).is_mutable else None
 
 
 _ALIASES = {torch.ops.aten.alias.default, torch.ops.aten.slice.Tensor, torch.ops.aten.detach.default}  # views that may be of everything

@@ -15,6 +15,7 @@ import operator
 
 import torch
 
+from ...torch_internals.operators import HigherOrderOperator, OpOverload
 from ..traced import Traced
 
 STATE = "ingot_random"
@@ -67,7 +68,7 @@ def _replace_all(gm, state):
 
 def remain(gm: torch.fx.GraphModule) -> bool:
     """Whether a graph of ATen's operators draws random numbers, of any kind."""
-    return any(isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags for node in _nodes(gm))
+    return any(isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags for node in _nodes(gm))
 
 
 def _nodes(gm):
@@ -85,7 +86,7 @@ def _replace(gm, state, numbers):
             made.meta = {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")}
             node.replace_all_uses_with(made)
             gm.graph.erase_node(node)
-        elif isinstance(node.target, torch._ops.HigherOrderOperator):
+        elif isinstance(node.target, HigherOrderOperator):
             _replace_in_regions(gm, node, state, numbers)
     gm.recompile()
 

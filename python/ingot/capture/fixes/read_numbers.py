@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 
+from ...torch_internals.operators import OpOverload, packet_of, schema_of
 from ..traced import Traced
 
 Node = torch.fx.Node
@@ -47,10 +48,10 @@ def _full(user: Node, read: Node) -> Node | None:
 
 def _with_tensor(user: Node, read: Node) -> Node | None:
     """The same operator on the tensor, if it has such an overload and its result the same type."""
-    if not isinstance(user.target, torch._ops.OpOverload) or user.kwargs or [a for a in user.all_input_nodes if a is read] != [a for a in user.args if a is read]:
+    if not isinstance(user.target, OpOverload) or user.kwargs or [a for a in user.all_input_nodes if a is read] != [a for a in user.args if a is read]:
         return None
-    other = getattr(user.target._overloadpacket, "Tensor", None)
-    if other is None or len(user.args) != 2 or user.args[1] is not read or not isinstance(user.args[0], Node) or len(other._schema.arguments) < 2 or other._schema.is_mutable:
+    other = getattr(packet_of(user.target), "Tensor", None)
+    if other is None or len(user.args) != 2 or user.args[1] is not read or not isinstance(user.args[0], Node) or len(schema_of(other).arguments) < 2 or schema_of(other).is_mutable:
         return None
     given, tensor = user.args[0].meta["val"], read.args[0].meta["val"]
     if given.dtype.is_floating_point and not given.dim() and given.dtype != tensor.dtype:

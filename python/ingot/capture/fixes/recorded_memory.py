@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from torch._subclasses import FakeTensor, FakeTensorMode
 
+from ...torch_internals.operators import OpOverload, schema_of
+from ...torch_internals.tensors import FakeTensor, FakeTensorMode
 from ..memory import of_memory, source_of, value_of
 from ..traced import NotFunctional, Traced, constants_allowed
 
@@ -34,9 +35,9 @@ def apply(traced: Traced):
 
 
 def _gives_what_it_writes(node):
-    if not isinstance(node.target, torch._ops.OpOverload) or not isinstance(value_of(node), torch.Tensor):
+    if not isinstance(node.target, OpOverload) or not isinstance(value_of(node), torch.Tensor):
         return False
-    return any(r.alias_info is not None and r.alias_info.is_write for r in node.target._schema.returns)
+    return any(r.alias_info is not None and r.alias_info.is_write for r in schema_of(node.target).returns)
 
 
 class _Keep(torch.fx.Interpreter):

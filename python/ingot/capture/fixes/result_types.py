@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from ...torch_internals.operators import schema_of
+from ...torch_internals.tensors import FakeTensor, row_major_strides
+from ...torch_internals.trees import pytree
 from ..traced import Traced
 
 Node = torch.fx.Node
@@ -38,7 +41,7 @@ def _shape_of_norm(x, order, axes, keepdim, *rest):
 
 def _states_of_lstm(recorded, states):
     """The results of an LSTM whose last states have the shapes of the first ones. torch 2.10 and 2.11 record one axis more."""
-    made = [t if t.dim() == state.dim() else _empty(t, state.shape, torch._prims_common.make_contiguous_strides_for(state.shape), t.dtype) for t, state in zip(recorded[1:], states)]
+    made = [t if t.dim() == state.dim() else _empty(t, state.shape, row_major_strides(state.shape), t.dtype) for t, state in zip(recorded[1:], states)]
     return (recorded[0], *made)
 
 
@@ -104,12 +107,12 @@ def _by_rule(node, args, kwargs):
     if node.target is _LSTM:
         return _states_of_lstm(recorded, args[1])
     shape = _shape_of_norm(*_in_order(node.target, args, kwargs))
-    return recorded if len(shape) == recorded.dim() else _empty(recorded, shape, torch._prims_common.make_contiguous_strides_for(shape), recorded.dtype)
+    return recorded if len(shape) == recorded.dim() else _empty(recorded, shape, row_major_strides(shape), recorded.dtype)
 
 
 def _in_order(target, args, kwargs):
     """All arguments, in the order of the schema."""
-    rest = target._schema.arguments[len(args) :]
+    rest = schema_of(target).arguments[len(args) :]
     return [*args, *(kwargs.get(a.name, a.default_value) for a in rest)]
 
 
@@ -119,7 +122,7 @@ def _empty(t, shape, strides, dtype):
 
 
 def _mode(*arguments):
-    return next(t.fake_mode for t in torch.utils._pytree.tree_leaves(arguments) if isinstance(t, torch._subclasses.FakeTensor))
+    return next(t.fake_mode for t in pytree.tree_leaves(arguments) if isinstance(t, FakeTensor))
 
 
 def _types(value):

@@ -10,12 +10,9 @@ import operator
 import sympy
 import torch
 from torch.export.graph_signature import InputKind
-from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.printers import PythonPrinter
-from torch.utils._sympy.reference import PythonReferenceAnalysis
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from ... import errors
+from ...torch_internals.sizes import PythonPrinter, PythonReferenceAnalysis, ValueRanges, sympy_interp
 from ..memory import value_of
 from ..switches.branches import from_zero, is_implied, place_of
 from ..traced import NotFunctional, Traced

@@ -25,9 +25,10 @@ import traceback
 import types
 
 import torch
-from torch._dynamo.symbolic_convert import InliningInstructionTranslator
 
 from ...base import debug
+from ...torch_internals.dynamo import inline_by
+from ...torch_internals.tensors import is_fake
 from . import own_traces
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -63,15 +64,11 @@ class BothSides:
 @functools.cache
 def allow():
     """The functions that Dynamo inlines for a backend of ingot's are traced in this form."""
-    build = InliningInstructionTranslator.build_inline_tracer
+    inline_by(_form_of)
 
-    @functools.wraps(build)
-    def built(parent, function, *more, **named):
-        if own_traces.is_own(parent.output) and not debug.is_disabled("both_sides") and (form := of_code(function.get_code())) is not None:
-            function.get_code = lambda: form
-        return build(parent, function, *more, **named)
 
-    InliningInstructionTranslator.build_inline_tracer = staticmethod(built)
+def _form_of(output, function) -> types.CodeType | None:
+    return of_code(function.get_code()) if own_traces.is_own(output) and not debug.is_disabled("both_sides") else None
 
 
 # ---- what the form calls
@@ -81,7 +78,7 @@ def is_open(asked) -> bool:
     """Whether the truth of a tensor is asked that is known only when the model runs."""
     if not isinstance(asked, torch.Tensor) or asked.dim() != 0:
         return False
-    return torch.compiler.is_dynamo_compiling() or torch._subclasses.fake_tensor.is_fake(asked) and getattr(asked, "constant", None) is None
+    return torch.compiler.is_dynamo_compiling() or is_fake(asked) and getattr(asked, "constant", None) is None
 
 
 def opposite(asked):

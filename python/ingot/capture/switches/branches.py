@@ -19,12 +19,10 @@ from pathlib import Path
 import sympy
 import torch
 from torch.export.graph_signature import InputKind
-from torch.fx.experimental import symbolic_shapes
-from torch.utils._sympy import functions
-from torch.utils._sympy.numbers import int_oo
-from torch.utils._sympy.symbol import SymT, symbol_is_type
-from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
+from ...torch_internals.programs import keep_guards, texts_of_guards
+from ...torch_internals.sizes import SymT, ValueRanges, asked_by, bound_sympy, functions, int_oo, symbol_is_type
+from ...torch_internals.tracing import TracingContext
 from ..memory import value_of
 from ..traced import NotFunctional
 
@@ -86,16 +84,12 @@ class Branches:
         self._settled: dict = {}  # what torch compares and settles because its symbols are at least 1, by the result's node
 
     def __enter__(self):
-        asks = (torch.SymBool, "__bool__"), (torch.SymInt, "__int__"), (torch.SymInt, "__index__"), (symbolic_shapes, "expect_true")  # the last for torch._check
-        compares = [(torch.SymInt, f"__{name}__") for name in _COMPARISONS]
-        self._before = [(place, name, getattr(place, name)) for place, name in (*asks, *compares)]
-        for place, name, answer in self._before:
-            setattr(place, name, self._comparing(answer, _COMPARISONS[name.strip("_")]) if (place, name) in compares else self._noting(answer))
+        self._patch = asked_by(self._noting, lambda compare, name: self._comparing(compare, _COMPARISONS[name]))
+        self._patch.__enter__()
         return self
 
     def __exit__(self, *problem):
-        for place, name, answer in self._before:
-            setattr(place, name, answer)
+        self._patch.__exit__(None, None, None)
 
     def _comparing(self, compare, relation):
         def compared(size, other):
@@ -151,9 +145,8 @@ class Branches:
                 continue
             kept.setdefault(condition, Branch(condition.xreplace(sizes), line))
         program.graph_module.meta[_KEPT] = list(kept.values())
-        if not kept and isinstance(getattr(program, "_guards_code", None), list):
-            # Whether a product of sizes is 0 or 1 is a question about layouts: torch answers it for plain symbols without a guard.
-            program._guards_code = [g for g in program._guards_code if not g.endswith((">= 2", "> 1", "!= 1", "!= 0", ">= 1", "> 0"))]
+        if not kept:  # whether a product of sizes is 0 or 1 is a question about layouts: torch answers it for plain symbols without a guard
+            keep_guards(program, lambda text: not text.endswith((">= 2", "> 1", "!= 1", "!= 0", ">= 1", "> 0")))
 
 
 def from_zero(symbol: sympy.Symbol) -> sympy.Symbol:
@@ -186,7 +179,7 @@ def line_of_model(frame) -> str | None:
     if file.startswith((_TORCH, _INGOT)) and not file.startswith(_PART_OF_MODELS):
         if not file.startswith(_DYNAMO) and file != _INTERPRETER:
             return None
-        asks = torch._guards.TracingContext.extract_stack()  # Dynamo asks for the model, or torch runs what Dynamo wrote down of it
+        asks = TracingContext.extract_stack()  # Dynamo asks for the model, or torch runs what Dynamo wrote down of it
         return f"{asks[-1].filename}:{asks[-1].lineno}" if asks else ""
     return "" if file.startswith("<") else f"{file}:{frame.f_lineno}"
 
@@ -199,7 +192,7 @@ def branches_of(program: torch.export.ExportedProgram) -> list[Branch]:
     kept = program.graph_module.meta.get(_KEPT)
     if kept is not None:
         return kept
-    texts, leaves = list(getattr(program, "_guards_code", None) or ()), leaves_of(program)
+    texts, leaves = texts_of_guards(program), leaves_of(program)
     return [Branch(_Text(text, leaves).condition, line) for text, line in zip(texts, _lines(program, texts))]
 
 

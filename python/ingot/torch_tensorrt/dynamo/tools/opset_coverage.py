@@ -8,6 +8,7 @@ import sys
 
 import torch
 
+from ....torch_internals.operators import OpOverload, OpOverloadPacket
 from ..conversion import DYNAMO_CONVERTERS
 from ..lowering import torch_trt_decompositions
 
@@ -15,12 +16,12 @@ CONVERTED, LOWERED, FALLBACK = "CONVERTED", "LOWERED", "FALLBACK"
 OpsetCoverage = collections.namedtuple("OpsetCoverage", "support_status support_count")
 
 
-def get_aten_ops() -> list[torch._ops.OpOverload]:
+def get_aten_ops() -> list[OpOverload]:
     """The core operators of torch's `aten`."""
     found = []
     for name in dir(torch.ops.aten):
         packet = getattr(torch.ops.aten, name)
-        if isinstance(packet, torch._ops.OpOverloadPacket):
+        if isinstance(packet, OpOverloadPacket):
             found += [o for o in (getattr(packet, n) for n in packet.overloads()) if torch.Tag.core in o.tags]
     return found
 
