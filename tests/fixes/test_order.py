@@ -20,6 +20,7 @@ NAMES = [f.name for f in order.FIXES]
 
 def test_the_list_has_every_file_and_every_fix_a_test():
     assert len(set(NAMES)) == len(NAMES)
+    assert order.ALONE + order.TRACED + order.WRITING + order.FUNCTIONAL == order.FIXES  # in the order of the stages
     assert sorted(NAMES) == sorted(path.stem for path in (HERE / "fixes").glob("*.py") if path.stem not in ("__init__", "order"))
     assert sorted(NAMES) == sorted(path.stem.removeprefix("test_fix_") for path in Path(__file__).parent.glob("test_fix_*.py"))
 
@@ -142,14 +143,14 @@ def test_an_invalid_graph_is_an_error():
         second.append(first)
 
     with pytest.raises(ingot.InternalError, match="the fix turn left an invalid graph"):
-        fix.run([fix.Fix("turn", "", lambda traced: True, turn)], traced)
+        fix.run([fix.Fix(fix.Stage.TRACED, "turn", "", lambda traced: True, turn)], traced)
 
 
 def test_fixes_run_in_order_and_only_if_wanted():
     traced, seen = exported(lambda x: x.sin().cos(), X), []
 
     def made(name, wanted):
-        return fix.Fix(name, "", lambda traced: wanted, lambda traced: seen.append(name))
+        return fix.Fix(fix.Stage.TRACED, name, "", lambda traced: wanted, lambda traced: seen.append(name))
 
     fix.run([made("one", True), made("two", False), made("three", True)], traced)
     assert seen == ["one", "three"] and targets(traced) == ["aten.sin.default", "aten.cos.default"]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 
 from ..errors import IoError, OptionError
-from . import atomic
+from . import atomic, processes
 
-_lock = threading.Lock()
+_lock = processes.Lock()
 _own: dict[str, str] = {}     # what may be left out, and what for
 _needed: set[str] = set()     # those of them that may not
 _given: str | None = None     # INGOT_DISABLE while the library runs, which sees only its own names
@@ -41,7 +40,7 @@ def check_disabled():
 
 
 def _disabled() -> list[str]:
-    with _lock:
+    with _lock():
         return _names(os.environ.get("INGOT_DISABLE", "") if _given is None else _given)
 
 
@@ -49,7 +48,7 @@ def _disabled() -> list[str]:
 def for_library():
     """While the library compiles: INGOT_DISABLE has the library's own names only. It refuses others."""
     global _given, _calls
-    with _lock:
+    with _lock():
         if not _calls and _own.keys() & _names(os.environ.get("INGOT_DISABLE", "")):
             _given = os.environ["INGOT_DISABLE"]
             # With a comma alone the switch is still set, so no plan comes from the cache.
@@ -58,7 +57,7 @@ def for_library():
     try:
         yield
     finally:
-        with _lock:
+        with _lock():
             _calls -= 1
             if not _calls and _given is not None:
                 os.environ["INGOT_DISABLE"], _given = _given, None

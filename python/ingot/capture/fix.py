@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,10 +12,20 @@ from ..errors import InternalError
 from .traced import Traced
 
 
+class Stage(enum.Enum):
+    """What a fix changes. Torch makes a graph functional between the last two."""
+
+    ALONE = "a graph of which nothing may stay in torch, which torch traces again then"
+    TRACED = "a graph as torch traced it: Dynamo's, of Python functions, or an exported program. It may write in place"
+    WRITING = "a graph of ATen's operators that writes in place, or has other operators that torch is to write out"
+    FUNCTIONAL = "a graph that writes nothing in place"
+
+
 @dataclass(frozen=True)
 class Fix:
     """wanted: whether the graph has what the fix is for, which is quick to say. apply: changes the graph; False if it left it as it was."""
 
+    stage: Stage
     name: str
     purpose: str
     wanted: Callable[[Traced], bool]
