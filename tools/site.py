@@ -18,6 +18,7 @@ GROUPS = {
     "Engines and sessions": ("load_engine", "Engine", "Session", "State", "Weights"),
     "The machine and the tables": ("machine", "options", "ops"),
 }
+INSIDE = {"decisions": "Decisions", "performance-notes": "Performance notes"}  # for those who change ingot: the index is in the navigation, and nothing in the search
 HEADERS = {"C": "include/ingot/ingot.h", "C++": "include/ingot/ingot.hpp"}
 SHOWN_AS = {"ingot_backend": 'torch.compile(model, backend="ingot")'}
 ITEM = re.compile(r"(\*{0,2}[a-z]\w*(?:, \*{0,2}[a-z]\w*)*)(?: \(or (\w+)\))?: (.*)")
@@ -117,14 +118,22 @@ def prose(text: str) -> str:
     return "\n".join(out)
 
 
+def constructor(node: ast.ClassDef, doc: str) -> ast.FunctionDef | None:
+    """What a caller calls: a dataclass's fields, or `__init__` where the docstring explains its arguments. Other classes are made by functions."""
+    if any("dataclass" in ast.unparse(d) for d in node.decorator_list):
+        fields = [n for n in node.body if isinstance(n, ast.AnnAssign)]
+        text = ", ".join(ast.unparse(f.target) + (f"={ast.unparse(f.value)}" if f.value else "") for f in fields)
+        return ast.parse(f"def __init__(self, {text}): pass").body[0]
+    return next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__" and "Arguments:" in doc), None)
+
+
 def described(name: str, node, level: int = 2) -> list[str]:
     """The heading, the signature and the docstring of a function or a class, and of a class's public methods."""
     doc = ast.get_docstring(node, clean=False) or ""
     lines = [f"{'#' * level} {name.rpartition('.')[2] if level > 2 else SHOWN_AS.get(name, name)}", ""]
     if isinstance(node, ast.ClassDef):
         methods = [n for n in node.body if isinstance(n, ast.FunctionDef)]
-        first = next((m for m in methods if m.name == "__init__"), None)
-        made = first if first is not None and name == "Input" else None
+        made = constructor(node, doc)
         lines += ["```python", signature(f"class ingot.{name}", made, True) if made else f"class ingot.{name}", "```", "", prose(doc), ""]
         for method in methods:
             if not method.name.startswith("_") and ast.get_docstring(method):
@@ -194,13 +203,12 @@ def unlisted(nav) -> list[str]:
 
 def on_config(config):
     config.nav[[next(iter(section)) for section in config.nav].index("Guides")]["Guides"] += unlisted(config.nav)
-    decisions = sorted(p.name for p in (ROOT / "docs/decisions").glob("*.md"))
     generated = [{title: f"reference/{title.lower().replace(' ', '-')}.md"} for title in groups()]
     for section in config.nav:
         if "Reference" in section:
             section["Reference"] = generated + [{title: f"reference/{title.lower().replace('++', 'pp')}.md"} for title in HEADERS] + section["Reference"]
         if "Inside" in section:
-            section["Inside"].append({"Decisions": [f"decisions/{name}" for name in decisions]})
+            section["Inside"] += [{title: f"{folder}/index.md"} for folder, title in INSIDE.items()]
     return config
 
 
@@ -213,4 +221,6 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
+    if page.file.src_uri.split("/")[0] in INSIDE:
+        page.meta["search"] = {"exclude": True}
     return linked(markdown, page.file.src_uri, {f.src_uri for f in files.documentation_pages()})

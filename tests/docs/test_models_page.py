@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 
 import pytest
@@ -93,3 +94,12 @@ def test_a_crash_is_a_line(monkeypatch):
     assert [found[model] for model in "abc"] == [{"in_torch": 0}] * 3
     assert found["dies"] == {"failed": "the process ended by SIGKILL"} and found["hangs"] == {"failed": "not done after 2 s"}
     assert doors.run(argparse.Namespace(jobs=1, threads=1, cell_seconds=2, seconds=1e-9), todo, None) == todo
+
+
+def test_readme_counts_the_models():
+    """README.md says how many models run wholly, float32 on a CPU, by the two ways that most people take."""
+    text = (ROOT / "README.md").read_text()
+    for door in ("compile", "torch.compile"):
+        marks = [doors.mark(found) for cell, found in LINES.items() if (cell.door, cell.mode, cell.dtype, cell.device) == (door, "no_grad", "float32", "cpu")]
+        whole = f"{sum(mark.split(',')[0] == 'whole' for mark in marks)} of {len(marks)}"  # in several graphs too
+        assert re.search(rf"\b{whole} [\w ]*by `[\w.]*{door}`", text), f"{door}: {whole}"

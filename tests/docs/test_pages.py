@@ -20,7 +20,7 @@ spec.loader.exec_module(site)
 
 OWN = {path.relative_to(ROOT / "docs").as_posix(): path.read_text() for path in sorted((ROOT / "docs").rglob("*.md"))}
 PAGES = OWN | site.reference()
-FRONT = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md"]
+FRONT = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md", "tests/README.md"]
 
 
 def test_the_options_page_is_made_of_the_table():
@@ -48,6 +48,12 @@ def test_docstrings_become_lists():
     assert site.split("a, b=(1, 2), c=',', **d") == ["a", "b=(1, 2)", "c=','", "**d"]
 
 
+def test_the_reference_has_constructors():
+    text = "".join(site.reference().values())
+    assert "class ingot.Launch(grid, block=256," in text and re.search(r"class ingot\.Autocast\(\s*dtype=torch.float16", text)
+    assert re.search(r"class ingot\.Input\(\s*shape", text) and re.search(r"class ingot\.MutableModule\(\s*model", text) and "class ingot.Engine\n" in text
+
+
 def test_names_of_pages_become_links():
     pages = {"modules.md", "decisions/0021-weights.md"}
     assert site.linked("see docs/modules.md, docs/decisions/0021.", "tutorials/x.md", pages) == "see [docs/modules.md](../modules.md), [docs/decisions/0021](../decisions/0021-weights.md)."
@@ -68,7 +74,7 @@ def test_links_lead_somewhere(page):
         assert not target.startswith("http"), f"{page}: {target} is on another site"
         file, _, anchor = target.partition("#")
         found = (ROOT / "docs" / page).parent.joinpath(file).resolve().relative_to(ROOT / "docs").as_posix() if file else page
-        assert found in PAGES, f"{page} links to {target}"
+        assert found in PAGES or file.endswith(".svg") and (ROOT / "docs" / found).is_file(), f"{page} links to {target}"
         if anchor:
             assert anchor in map(slug, re.findall(r"^#+ (.*)$", PAGES[found], re.M)), f"{page} links to {target}"
 
@@ -77,15 +83,34 @@ def test_every_page_is_in_the_navigation():
     text = (ROOT / "mkdocs.yml").read_text()
     nav = yaml.safe_load(text.replace("!!", ""))["nav"]
 
-    pages = {page for page in OWN if not page.startswith("decisions/")}
+    pages = {page for page in OWN if page.split("/")[0] not in site.INSIDE}
+    assert all(f"{folder}/index.md" in OWN for folder in site.INSIDE)
     assert site.listed(nav) <= pages and site.listed(nav) | set(site.unlisted(nav)) == pages
     assert "concepts.md" in site.unlisted([{"Home": "index.md"}]) and "index.md" not in site.unlisted([{"Home": "index.md"}])
 
 
-@pytest.mark.parametrize("page", [*FRONT, *(f"docs/{name}" for name in OWN if not name.startswith("decisions/"))])
+@pytest.mark.parametrize("page", [*FRONT, *(f"docs/{name}" for name in OWN if name.split("/")[0] not in site.INSIDE)])
 def test_paths_are_there(page):
-    """Paths from the root in a page's text exist. Decision records are left out: their paths were true when they were written."""
+    """Paths from the root in a page's text exist. Decision records and performance notes are left out: their paths were true when they were written."""
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.S)
     for path in re.findall(r"(?<![\w/.-])(?:src|docs|tests|tools|examples|bench|python|include|cmake)/[\w./-]*\w", text):
         found = (ROOT / path).exists() or re.fullmatch(r"docs/decisions/\d{4}", path) and list(ROOT.glob(path + "-*.md"))
         assert found or list((ROOT / path).parent.glob((ROOT / path).name + "*")), f"{page} names {path}"
+
+
+def test_each_folder_of_tests_has_a_line():
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "tests/README.md").read_text(), re.M)
+    assert rows == sorted(path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__")
+
+
+def test_the_number_of_overloads():
+    found = int(re.search(r"more than (\d+) overloads", OWN["features.md"]).group(1))
+    assert found <= len(ingot.ops()) and f"More than {found} overloads" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_each_variable_of_the_environment_has_a_line():
+    """What the libraries and the package read, but not what only tests build in."""
+    files = [p for folder in ("src", "python/ingot") for p in (ROOT / folder).rglob("*") if p.suffix in (".cpp", ".py") and not p.stem.endswith("_test")]
+    read = {name for p in files for name in re.findall(r"(?:getenv|environment|environ\.get)\(\"(INGOT_\w+)\"\)", p.read_text())} - {"INGOT_FAULT"}
+    rows = set(re.findall(r"^\| `(INGOT_\w+)=", OWN["environment.md"], re.M))
+    assert read == rows

@@ -1,13 +1,15 @@
-"""Each block of the tutorials, of docs/install.md, docs/index.md and docs/errors.md runs, and prints what the page shows."""
+"""Each block of the tutorials, of README.md and of the pages below runs, and prints what the page shows."""
 
 import os
+import re
 import subprocess
 
 import pytest
 import torch
 from blocks import BUILD, ROOT, matches, run
 
-PAGES = [*sorted((ROOT / "docs/tutorials").glob("*.md")), *(ROOT / "docs" / name for name in ("index.md", "install.md", "errors.md"))]
+OTHERS = ("README.md", *(f"docs/{name}.md" for name in ("index", "install", "errors", "how_fast", "first_kernel", "troubleshooting")))
+PAGES = [*sorted((ROOT / "docs/tutorials").glob("*.md")), *(ROOT / name for name in OTHERS)]
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def test_a_page(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INGOT_CACHE_DIR", str(tmp_path / "cache"))
     environment = {}
-    if "```cpp" in page.read_text():
+    if "```cpp title" in page.read_text():
         lib = request.getfixturevalue("prefix")
         environment = {"PKG_CONFIG_PATH": str(lib / "pkgconfig"), "LD_LIBRARY_PATH": str(lib)}
     torch.manual_seed(0)
@@ -35,3 +37,16 @@ def test_a_page(page, tmp_path, monkeypatch, request):
 
 def test_what_a_page_shows_is_compared():
     assert matches("a b c\n", "a ... c\n") and matches("a\nx\ny\nb\n", "a\n...\nb\n") and not matches("a b d\n", "a ... c\n") and not matches("a\nb c\n", "a ... c\n")
+
+
+def test_excerpts_stand_in_their_files():
+    """Lines of C++ that docs/first_kernel.md shows are those of the file that the text in front of them names last."""
+    page, file, count = (ROOT / "docs/first_kernel.md").read_text(), None, 0
+    for path, code in re.findall(r"`(src/[\w./]+\.(?:cpp|cuh|h))`|^```cpp\n(.*?)^```$", page, re.M | re.S):
+        if path:
+            file = ROOT / path
+        else:
+            lines, count = file.read_text().splitlines(), count + 1
+            for line in code.splitlines():
+                assert line in lines, f"docs/first_kernel.md shows {line!r} of {file.relative_to(ROOT)}"
+    assert count > 10

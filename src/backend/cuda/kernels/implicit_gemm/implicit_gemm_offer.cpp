@@ -111,7 +111,7 @@ std::optional<std::vector<int64_t>> sizes_of(const kernels::GemmMap& map, const 
 }
 
 // Convolutions of volumes with few channels and stride 1 have one kernel, if A's channels are neighbours or copied one by one, and up to this many columns, which
-// fill half of a tile (an estimate from counted bytes; docs/decisions/0073). With 0 they have none.
+// fill half of a tile (an estimate from counted bytes; docs/performance-notes/convolutions_cuda.md, 0073). With 0 they have none.
 constexpr int64_t most_brick_columns = 32;
 
 std::vector<kernels::ImplicitGemmBrick> bricks_of(const Gemm& g, const kernels::GemmMap& map, const Dims& numbers, int64_t columns, bool large) {
@@ -239,7 +239,7 @@ bool has_large_tiles(const Gemm& g, const Target& target) { return target.archit
 // The cost model. One row of halves times a B along K is as fast as reading B. Hopper's large tiles are as fast as the library; for floats they exist only along
 // K, and for one row they waste the others. A few rows of halves cost little more than reading B, which the library does at two thirds of the bandwidth. All other
 // kernels have half the library's rate. Floats of up to 512 terms are faster than the library's: on an H200, 1 x 1 convolutions of a ResNet-50 by 1.05 to 2.9 times
-// (docs/decisions/0065). Halves of many rows whose columns fill tiles of 160, but not of 128, are faster too: 8192 x 320 by 1.1 to 2 times. Batches of few rows, or
+// (docs/performance-notes/gemms_cuda.md, 0065). Halves of many rows whose columns fill tiles of 160, but not of 128, are faster too: 8192 x 320 by 1.1 to 2 times. Batches of few rows, or
 // on several axes, of which the library is called for one alone, are rows of one GEMM here.
 double cost_of(const Gemm& g, const Target& target) {
   const bool floats = g.type == ir::DType::f32, along_k = is_along_k(g);

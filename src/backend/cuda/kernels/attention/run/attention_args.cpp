@@ -70,7 +70,7 @@ constexpr AttentionCudaArgs::Shape shapes[AttentionCudaArgs::measured][3] = {
 };
 
 // Variant 1 for long rows: with heads up to 48 and up to 96 (H200: 0.92 and 0.8 of the other's time at 4096 and 1024 queries); with few keys; without a mask, in
-// boxes (docs/decisions/0077).
+// boxes (docs/performance-notes/attention.md, 0077).
 constexpr AttentionCudaArgs::Shape long_narrow = by_groups(2, 64, 2, true, 2), long_middle = by_groups(2, 128, 2, true, 1), few_narrow = by_groups(2, 80, 2, true, 2);
 constexpr AttentionCudaArgs::Shape boxes_narrow = by_boxes(3, 128, 4), boxes_wide = by_boxes(2, 128, 2);
 
