@@ -66,7 +66,7 @@ class _Writer:
         self.symbols: set[sympy.Symbol] = set()
         self.numbers: dict[sympy.Symbol, sympy.Expr] = {}  # those that may be negative, as the difference of two sizes
         self.unplaced: set = set()  # memories of inputs of which a call may give another part than the example
-        self._expr: dict = {}
+        self._texts: dict = {}
 
     # -- values
 
@@ -76,11 +76,11 @@ class _Writer:
         return {"as_expr": self.expression(value.node.expr)}
 
     def expression(self, expr):
-        text = self._expr.get(expr)
+        text = self._texts.get(expr)
         if text is None:
             made = expr.xreplace(self.numbers).replace(sympy.Abs, lambda e: functions.Max(e, -e))
             self.symbols |= made.free_symbols
-            text = self._expr[expr] = {"expr_str": sympy.srepr(made), "hint": None}
+            text = self._texts[expr] = {"expr_str": sympy.srepr(made), "hint": None}
         return text
 
     def tensor(self, name: str, meta: torch.Tensor):
@@ -271,7 +271,7 @@ class _Writer:
 
     def _inner(self, graph: torch.fx.Graph) -> dict:
         inner = _Writer(self.targets)
-        inner.symbols, inner.numbers, inner._expr = self.symbols, self.numbers, self._expr
+        inner.symbols, inner.numbers, inner._texts = self.symbols, self.numbers, self._texts
         inputs = [inner.argument(n) for n in graph.nodes if n.op == "placeholder"]
         for node in graph.nodes:
             if node.op == "call_function":

@@ -19,6 +19,7 @@ from ..capture.tracing import alone
 from ..engine import _op
 from ..errors import UnsupportedError
 from ..module.arguments import parameters_of_program
+from ..torch_internals.modules import own_children
 from ..torch_internals.operators import OpOverload, schema_of
 from ..torch_internals.saving import kept_script_function, untraced
 from ..torch_internals.trees import pytree
@@ -91,9 +92,9 @@ def _holder(tensors):
         *path, leaf = target.split(".")
         owner = root
         for name in path:
-            if name not in owner._modules:
+            if name not in own_children(owner):
                 owner.add_module(name, IngotModule().eval())
-            owner = owner._modules[name]
+            owner = own_children(owner)[name]
         if isinstance(tensor, torch.nn.Parameter):
             owner.register_parameter(leaf, tensor)
         else:

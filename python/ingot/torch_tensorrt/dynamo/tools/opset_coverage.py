@@ -8,7 +8,8 @@ import sys
 
 import torch
 
-from ....torch_internals.operators import OpOverload, OpOverloadPacket
+from ingot.torch_internals.operators import OpOverload, OpOverloadPacket, schema_of  # by its full name: this runs as a program of the package torch_tensorrt too
+
 from ..conversion import DYNAMO_CONVERTERS
 from ..lowering import torch_trt_decompositions
 
@@ -33,7 +34,7 @@ def get_coverage_status(target) -> str:
 
 def opset_coverage(opset, converter_registry=None, decomposition_registry=None) -> OpsetCoverage:
     """The status of each operator by its name, and the count of each status."""
-    status = {str(target): {"schema": str(getattr(target, "_schema", "")), "status": get_coverage_status(target)} for target in opset}
+    status = {str(target): {"schema": str(schema_of(target)) if isinstance(target, OpOverload) else "", "status": get_coverage_status(target)} for target in opset}
     return OpsetCoverage(status, dict(collections.Counter(entry["status"] for entry in status.values())))
 
 
