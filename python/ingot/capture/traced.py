@@ -101,7 +101,6 @@ def _named(spec, value):
 
 def as_aten(module: torch.fx.GraphModule, inputs, decompositions=None) -> torch.fx.GraphModule:
     """A graph in ATen's operators, after these decompositions ({operator: function}). In-place writes and source lines are kept."""
-
     mode = next((t.fake_mode for t in inputs if isinstance(t, FakeTensor)), None)  # the graph's values are fake like its inputs
     with torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode or contextlib.nullcontext(), constants_allowed(mode):
         made = make_fx(lambda *given: torch.fx.Interpreter(module).run(*given), decompositions, pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)

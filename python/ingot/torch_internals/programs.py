@@ -20,7 +20,7 @@ def updated(program: torch.export.ExportedProgram, module: torch.fx.GraphModule,
 
 
 def texts_of_guards(program: torch.export.ExportedProgram) -> list[str]:
-    """The conditions on sizes that torch checks in each call; none before torch 2.11 or so."""
+    """The conditions on sizes that torch checks in each call, where this torch keeps them. Without them a program that the user exported is not checked for the sizes of a call."""
     return list(getattr(program, "_guards_code", None) or ())
 
 

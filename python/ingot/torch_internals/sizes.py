@@ -23,6 +23,8 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils._sympy.symbol import SymT, symbol_is_type  # whether a symbol is a size or comes from data
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")  # of SymInt
+
 
 def symbol_of(size):
     """The expression of a symbolic size before torch simplifies it; None of a number."""
@@ -36,8 +38,8 @@ def of_any_size():
 
 @contextlib.contextmanager
 def asked_by(asks, compares):
-    """PATCH SymBool.__bool__, SymInt.__int__, SymInt.__index__, symbolic_shapes.expect_true and SymInt's comparisons: asks(the original) or compares(the original, name) is called instead. The
-    conditions on which a model branches are recorded by it. compares is for the names of _COMPARISONS."""
+    """PATCH SymBool.__bool__, SymInt.__int__, SymInt.__index__, symbolic_shapes.expect_true and SymInt's comparisons: asks(the original) or compares(the original, name) is called instead, with a name of
+    COMPARISONS. The conditions on which a model branches are recorded by it."""
     places = [(torch.SymBool, "__bool__"), (torch.SymInt, "__int__"), (torch.SymInt, "__index__"), (symbolic_shapes, "expect_true")]  # the last is what torch._check asks
     before = [(place, name, getattr(place, name), asks) for place, name in places]
     before += [(torch.SymInt, f"__{name}__", getattr(torch.SymInt, f"__{name}__"), lambda original, name=name: compares(original, name)) for name in COMPARISONS]
@@ -48,6 +50,3 @@ def asked_by(asks, compares):
     finally:
         for place, name, original, _ in before:
             setattr(place, name, original)
-
-
-COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
