@@ -37,7 +37,7 @@ SECONDS ?= 600
 ASAN := build/asan
 FUZZERS := importer:archives plan:plans graph:graphs
 fuzz: build ## run the fuzzers (archives, plans, graphs) under address and undefined sanitizers, SECONDS=600 each
-	@cmake --preset asan >/dev/null && cmake --build $(ASAN) -j 2 --target fuzz_importer fuzz_plan fuzz_graph pretend_driver pretend_cublaslt
+	@cmake --preset asan >/dev/null && cmake --build $(ASAN) -j 2 --target fuzz_importer fuzz_plan fuzz_graph pretend_driver pretend_cublaslt pretend_cufft
 	@$(PYTHON) tests/fuzz/seeds.py $(ASAN) --ingot $(BUILD)/ingot
 	@cd $(ASAN) && export INGOT_LIBRARY_PATH=$$PWD/pretend INGOT_PRETEND=memory=16777216 && for f in $(FUZZERS); do ./fuzz_$${f%:*} -max_total_time=$(SECONDS) -timeout=30 -rss_limit_mb=3000 -print_final_stats=1 $${f#*:} || exit 1; done
 

@@ -162,6 +162,7 @@ def errors():
     yield pytest("no GPU, and none of that number", of + "a_driver_without_gpus", of + "no_such_gpu", strict=True)
     yield pytest("the driver is too old", of + "a_driver_that_is_too_old", of + "code_that_is_newer_than_the_driver", strict=True)
     yield pytest("cuBLASLt or NVRTC is missing", of + "cublaslt_is_missing", of + "nvrtc_is_missing", strict=True)
+    yield pytest("cuFFT is missing: own kernels run", of + "without_cufft_transforms_are_by_own_kernels", strict=True)
     yield pytest("no memory when a plan is loaded", of + "out_of_memory", strict=True)
     yield gtest("no memory when it is loaded and when it runs; others go on", "test_gpu", "Gpu.NoMemory*:Gpu.EachAllocationFailsOnce")
     yield pytest("a plan without code for this GPU: compiled from its graph, or an error without a compiler", of + "a_plan_for_another_gpu_is_compiled_from_its_graph", of + "the_runtime_alone_has_no_compiler",

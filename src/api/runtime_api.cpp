@@ -69,8 +69,8 @@ std::string gpus_json() {
   auto problem = [] { return json_texts({{"problem", last.message}, {"remedy", last.remedy}}); };
   auto add = [](std::string& list, const std::string& fields) { list += fmt::format("{}{{{}}}", list.empty() ? "" : ", ", fields); };
   bool driver = false;
-  for (auto [which, name] :
-       {std::pair(backend::GpuLibrary::driver, "driver"), std::pair(backend::GpuLibrary::nvrtc, "NVRTC"), std::pair(backend::GpuLibrary::cublaslt, "cuBLASLt")}) {
+  for (auto [which, name] : {std::pair(backend::GpuLibrary::driver, "driver"), std::pair(backend::GpuLibrary::nvrtc, "NVRTC"), std::pair(backend::GpuLibrary::cublaslt, "cuBLASLt"),
+                             std::pair(backend::GpuLibrary::cufft, "cuFFT")}) {
     backend::FoundLibrary found;
     const bool there = guard([&] { found = backend::find_library(which); }) == INGOT_OK;
     add(libraries, json_texts({{"name", name}}) + ", " + (there ? json_texts({{"version", found.version}, {"path", found.path}}) : problem()));

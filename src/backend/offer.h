@@ -254,6 +254,8 @@ struct Compiler {
   int64_t step_cost = 0;
   // Adding up what each element of a result reads is faster than scattering.
   bool gathers = false;
+  // The parts of complex results are best side by side in memory.
+  bool parts_beside = false;
 };
 const Compiler& compiler_for(const Target&);
 

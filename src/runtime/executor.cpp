@@ -19,8 +19,8 @@ Resolved* Executor::find(std::span<const int64_t> symbols, const Memory& memory)
   return found.resolved.get();
 }
 
-Resolved& Executor::resolve(std::vector<int64_t> symbols, const Memory& memory, Workers& workers) {
-  auto resolved = runtime::resolve(loaded_, plan_, memory, symbols, workers);
+Resolved& Executor::resolve(std::vector<int64_t> symbols, const Memory& memory, Workers& workers, backend::Stream& stream) {
+  auto resolved = runtime::resolve(loaded_, plan_, memory, symbols, workers, &stream);
   ++resolutions_;
   kept_.push_front({std::move(symbols), std::move(resolved), memory.number, nullptr, {}});
   if (kept_.size() > kept_limit) kept_.pop_back();

@@ -17,7 +17,7 @@ class Executor {
   // steps get the weights' addresses from `memory`.
   Resolved* find(std::span<const int64_t> symbols, const Memory& memory);
   // Resolves for symbols that find() does not have, and makes the result current.
-  Resolved& resolve(std::vector<int64_t> symbols, const Memory&, Workers&);
+  Resolved& resolve(std::vector<int64_t> symbols, const Memory&, Workers&, backend::Stream&);
   // The last result of find() or resolve().
   Resolved& current() { return *kept_.front().resolved; }
   const Resolved* last() const { return kept_.empty() ? nullptr : kept_.front().resolved.get(); }

@@ -147,7 +147,8 @@ Error failed_matrix(const plan::Check& c, int64_t number, const plan::Plan& plan
 
 }  // namespace
 
-std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan& plan, const Memory& memory, std::vector<int64_t> symbols, Workers& workers) {
+std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan& plan, const Memory& memory, std::vector<int64_t> symbols, Workers& workers,
+                                  backend::Stream* stream) {
   const plan::Function& f = *loaded.function;
   const plan::Program& p = *loaded.program;
   auto out = std::make_unique<Resolved>();
@@ -216,7 +217,7 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
       step.operands.push_back(t);
     }
     for (uint32_t x : s.sizes) step.sizes.push_back(out->sizes[x]);
-    backend::Call call{step.operands, step.sizes, loaded.steps[n].constants.get(), nullptr, nullptr, &workers, loaded.backend, nullptr};
+    backend::Call call{step.operands, step.sizes, loaded.steps[n].constants.get(), nullptr, nullptr, &workers, loaded.backend, stream};
     try {
       step.kernel = loaded.steps[n].kernel->resolve(call);
     } catch (Error& e) {

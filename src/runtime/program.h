@@ -95,7 +95,7 @@ struct Memory {
 // Bytes of all operands of a step, each counted once, without broadcast axes.
 int64_t bytes_moved(const Resolved::Step&);
 // Resolves the function at these symbols. Its steps get the weights' addresses from `memory`.
-std::unique_ptr<Resolved> resolve(const LoadedFunction&, const plan::Plan&, const Memory& memory, std::vector<int64_t> symbols, Workers&);
+std::unique_ptr<Resolved> resolve(const LoadedFunction&, const plan::Plan&, const Memory& memory, std::vector<int64_t> symbols, Workers&, backend::Stream* stream = nullptr);
 // True if the operand is a streamed weight, whose address is in the ring.
 bool is_streamed(const Resolved&, const Resolved::WeightOperand&);
 // Sets the weights' addresses in the steps; true if one changed, or the streamed weights did. Sizes do not depend on addresses and stay.

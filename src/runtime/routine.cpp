@@ -237,7 +237,7 @@ void Routine::call(const plan::Call& c, Callee& callee, const Run& run) {
   }
   Executor& executor = *callee.straight;
   const Resolved* known = executor.find(symbols, run.memory);
-  if (known == nullptr) known = &executor.resolve(symbols, run.memory, run.workers);
+  if (known == nullptr) known = &executor.resolve(symbols, run.memory, run.workers, run.stream);
   for (size_t i = 0; i < c.values.size(); ++i) check(i, known->binding_dims[i]);
   if (arena_.size() < known->arena_bytes) arena_ = reserve(known->arena_bytes, run.allocator, "the arena of a region");
   if (scratch_.size() < known->scratch_bytes + 64) scratch_ = reserve(known->scratch_bytes + 64, run.allocator, "the scratch memory of a region");

@@ -154,7 +154,7 @@ Resolved& Session::find(std::span<const HostTensor> inputs) {
   Resolved* known = executor_.find(wanted_, set_->memory);
   if (known == nullptr) {
     check_ranges(inputs);
-    known = &executor_.resolve(wanted_, set_->memory, *workers_);
+    known = &executor_.resolve(wanted_, set_->memory, *workers_, *stream_);
   }
   if (const size_t needs = known->arena_bytes + known->scratch_bytes; set_->limit > 0 && needs > set_->arena) {
     if (stream_->recorded_by_caller()) {

@@ -70,20 +70,23 @@ def test_doctor_tells_of_gpus(cache):
     assert lines[5] == f"driver: CUDA 12.4, {BUILD}/pretend/libcuda.so.1"
     assert re.fullmatch(rf"NVRTC: 1[23]\.\d+, {re.escape(SITE)}/.*/libnvrtc.so.1[23]", lines[6])
     assert re.fullmatch(rf"cuBLASLt: \d+, {BUILD}/pretend/libcublasLt.so.13", lines[7])
+    assert lines[8] == f"cuFFT: 12000, {BUILD}/pretend/libcufft.so.12"
     machine = json.loads(command(["doctor", "--json"], cache, "gpus=2,driver=12040,sm=90").stdout)
-    assert [g["architecture"] for g in machine["gpus"]] == ["sm_90"] * 2 and [x["name"] for x in machine["libraries"]] == ["driver", "NVRTC", "cuBLASLt"]
+    assert [g["architecture"] for g in machine["gpus"]] == ["sm_90"] * 2 and [x["name"] for x in machine["libraries"]] == ["driver", "NVRTC", "cuBLASLt", "cuFFT"]
     done = command(["doctor"], cache, "gpus=0")
     assert done.returncode == 0 and done.stdout.splitlines()[3:6] == [
         "GPUs: none", "driver: starting NVIDIA's driver failed: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected",
         "  remedy: no GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES, or run on the CPU"]  # fmt: skip
 
 
-@pytest.mark.skipif(any(ctypes.util.find_library(name) for name in ("cuda", "nvrtc", "cublasLt")), reason="it is on this machine")
+@pytest.mark.skipif(any(ctypes.util.find_library(name) for name in ("cuda", "nvrtc", "cublasLt", "cufft")), reason="it is on this machine")
 def test_doctor_tells_what_is_missing(cache, tmp_path):
     done = command(["doctor"], cache, nvrtc=False, folder=tmp_path)
     lines = done.stdout.splitlines()
     assert done.returncode == 0 and lines[3] == "GPUs: none"
-    for line, name, remedy in zip((4, 6, 8), ("driver: NVIDIA's driver (libcuda.so.1)", "NVRTC: NVRTC (", "cuBLASLt: cuBLASLt ("), ("install NVIDIA's driver", "`pip install nvidia-cuda-nvrtc`", "`pip install nvidia-cublas`")):
+    for line, name, remedy in zip(
+            (4, 6, 8, 10), ("driver: NVIDIA's driver (libcuda.so.1)", "NVRTC: NVRTC (", "cuBLASLt: cuBLASLt (", "cuFFT: cuFFT ("),
+            ("install NVIDIA's driver", "`pip install nvidia-cuda-nvrtc`", "`pip install nvidia-cublas`", "`pip install nvidia-cufft`")):
         assert lines[line].startswith(name) and "was not found on this machine" in lines[line] and lines[line + 1].startswith("  remedy: " + remedy)
 
 
@@ -124,6 +127,45 @@ def test_cublaslt_is_missing(plan, cache, tmp_path):
     assert (done.returncode, done.stderr) == (18, f"ingot: {message}\n  remedy: {remedy}\n")
     if not any((Path(SITE) / "nvidia" / package).exists() for package in ("cublas", "cu13/lib/libcublasLt.so.13")):  # among pip's packages, where Python looks
         assert told(f"ingot.load_engine({str(plan)!r}, device='cuda')", cache, folder=tmp_path) == ("DeviceError", message, "", remedy)
+
+
+@pytest.fixture(scope="module")
+def spectrum(tmp_path_factory, cache):
+    path = tmp_path_factory.mktemp("spectrum") / "gpu.ingot"
+    archive = Path(__file__).resolve().parents[2] / "src/capture/testdata/spectrum.pt2"
+    done = command(["compile", archive, "-o", path, "--set", "target=cuda:sm_90"], cache)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def launched(plan, cache, events, **named):
+    """What a run starts, and what it says."""
+    done = command(["run", plan, "--device", "cuda"], cache, INGOT_PRETEND_EVENTS=str(events), **named)
+    assert done.returncode == 0, done.stderr
+    return [line.split()[1] for line in events.read_text().splitlines() if line.startswith(("launch", "transform"))], done.stderr
+
+
+def test_transforms_are_by_cufft(spectrum, cache, tmp_path):
+    started, said = launched(spectrum, cache, tmp_path / "events")
+    assert started.count("of") == 2 and any(name.startswith("cufft_fourier_to_real_f32") for name in started), started
+    assert said == ""
+
+
+def test_a_timed_build_chooses_between_cufft_and_own_kernels(cache, tmp_path):
+    archive = Path(__file__).resolve().parents[2] / "src/capture/testdata/spectrum.pt2"
+    done = command(["compile", archive, "-o", tmp_path / "m.ingot", "--set", "target=cuda:sm_90", "--set", f"timing_cache={tmp_path / 'times'}", "--budget", "20"], cache)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "times").read_text().count("\tfourier for cuda:sm_90: cufft or transforms in shared memory, ") == 2
+
+
+@pytest.mark.skipif(ctypes.util.find_library("cufft") is not None, reason="cuFFT is on this machine")
+def test_without_cufft_transforms_are_by_own_kernels(spectrum, cache, tmp_path):
+    (tmp_path / "libcuda.so.1").symlink_to(BUILD / "pretend" / "libcuda.so.1")
+    started, said = launched(spectrum, cache, tmp_path / "events", nvrtc=False, folder=tmp_path)
+    assert "of" not in started and any(name.startswith("fourier_to_real_f32") for name in started), started
+    assert said == (
+        "ingot: cuFFT (libcufft.so.12), which computes Fourier transforms on the GPU, was not found on this machine (libcufft.so.12: cannot open shared object file: No such file or "
+        "directory): ingot's own kernels compute them. For faster ones: `pip install nvidia-cufft`, or name the folder that holds it in INGOT_LIBRARY_PATH\n")  # fmt: skip
 
 
 @pytest.mark.skipif(ctypes.util.find_library("nvrtc") is not None, reason="NVRTC is on this machine")

@@ -45,6 +45,10 @@ void pretend_work(void* stream, long long nanoseconds, const char* line) {
   p.note(line);
   (p.recording.contains(stream) ? p.work[stream] : p.values["clock"]) += nanoseconds;
 }
+int pretend_call_fails() {
+  LOCKED;
+  return p.call_fails();
+}
 const char* pretend_events() {
   LOCKED;
   p.shown = p.events;

@@ -1,4 +1,4 @@
-// Control of the pretend driver (driver.cpp) and of the pretend cuBLASLt (cublaslt.cpp): for tests, in any language, by name.
+// Control of the pretend driver (driver.cpp), of the pretend cuBLASLt (cublaslt.cpp) and cuFFT (cufft.cpp): for tests, in any language, by name.
 //
 // Settings, also in the environment (INGOT_PRETEND="sm=80,memory=1000000"):
 //   gpus             how many there are (1). 0: cuInit finds none
@@ -33,6 +33,10 @@ const char* pretend_events();
 void pretend_forget_events();
 // A kernel in this stream: that many nanoseconds pass, or will when what is recorded there is started. `line`: of pretend_events.
 void pretend_work(void* stream, long long nanoseconds, const char* line);
+// Counts a call of another library, and says whether it is the one to fail (fail_call).
+int pretend_call_fails();
+// Of the pretend cuFFT: plans that are alive.
+long long pretend_transforms_live();
 // Of the pretend cuBLASLt: handles that are alive (live), products started, the algorithm of the last one (algorithm).
 long long pretend_products_get(const char* name);
 }

@@ -194,38 +194,17 @@ TEST_F(Streamed, OnTheCpuThereIsNothingToLimit) {
   EXPECT_EQ(memory(owner).limit, 0u);
 }
 
-// A stream and memory of the caller, on the device.
-class Callers {
+class Callers : public OfCaller {
  public:
-  Callers() {
-    of_driver<int(void**, int)>("cuDevicePrimaryCtxRetain")(&context_, 0);
-    of_driver<int(void*)>("cuCtxPushCurrent_v2")(context_);
-    of_driver<int(void**, unsigned)>("cuStreamCreate")(&stream, 1);
-    of_driver<int(uint64_t*, size_t)>("cuMemAlloc_v2")(&memory_, 4096);
-  }
-  ~Callers() {
-    of_driver<int(uint64_t)>("cuMemFree_v2")(memory_);
-    of_driver<int(void*)>("cuStreamDestroy_v2")(stream);
-    of_driver<int(void**)>("cuCtxPopCurrent_v2")(&context_);
-    of_driver<int(int)>("cuDevicePrimaryCtxRelease_v2")(0);
-  }
+  Callers() : OfCaller(4096) {}
   // Returns before its work is done, since nothing of it is on the host.
-  ingot_status run(const Session& session, size_t at) const {
-    auto memory = [&](size_t offset) { return reinterpret_cast<void*>(memory_ + at + offset); };
+  ingot_status run(const Session& session, size_t from) const {
     const int64_t x[] = {rows, 8}, y[] = {rows, 2}, a[] = {rows, 4}, b[] = {4, rows};
-    const ingot_tensor inputs[] = {{memory(0), INGOT_FLOAT32, 2, x, nullptr}, {memory(256), INGOT_FLOAT32, 2, y, nullptr}};
-    const ingot_tensor outputs[] = {{memory(512), INGOT_FLOAT32, 2, a, nullptr}, {memory(768), INGOT_FLOAT32, 2, b, nullptr}, {memory(1024), INGOT_FLOAT32, 0, x, nullptr}};
+    const ingot_tensor inputs[] = {{at(from), INGOT_FLOAT32, 2, x, nullptr}, {at(from + 256), INGOT_FLOAT32, 2, y, nullptr}};
+    const ingot_tensor outputs[] = {
+        {at(from + 512), INGOT_FLOAT32, 2, a, nullptr}, {at(from + 768), INGOT_FLOAT32, 2, b, nullptr}, {at(from + 1024), INGOT_FLOAT32, 0, x, nullptr}};
     return ingot_session_run_with(session.get(), inputs, 2, outputs, 3);
   }
-  void* stream = nullptr;
-
- private:
-  template <class F>
-  static F* of_driver(const char* name) {
-    return symbol<F>("libcuda.so.1", name);
-  }
-  void* context_ = nullptr;
-  uint64_t memory_ = 0;
 };
 
 // What is streamed from goes with the last session that reads it, so runs in every stream must have ended by then.

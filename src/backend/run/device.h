@@ -117,7 +117,7 @@ int cuda_architecture(int ordinal);
 void set_library_folders(std::vector<std::string> folders);
 
 // The GPU libraries of this machine. Error (device) if one is missing, (version) if it is too old.
-enum class GpuLibrary { driver, nvrtc, cublaslt };
+enum class GpuLibrary { driver, nvrtc, cublaslt, cufft };
 struct FoundLibrary {
   std::string path, version;
 };

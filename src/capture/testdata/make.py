@@ -82,6 +82,13 @@ class Selected(torch.nn.Module):
         return torch.cond(x.sum() > 0, lambda rows: self.linear(rows), lambda rows: rows - 1, (rows,))
 
 
+class Spectrum(torch.nn.Module):
+    """A transform from real numbers and one back to them, with parts of complex numbers in between."""
+
+    def forward(self, x):
+        return torch.fft.irfft(torch.fft.rfft(x) * 2)
+
+
 torch.manual_seed(0)
 batch = Dim("B", min=1, max=64)
 save(export(MLP().eval(), (torch.randn(3, 16),), dynamic_shapes={"x": {0: batch}}), "mlp.pt2")
@@ -93,3 +100,4 @@ torch.manual_seed(0)
 save(export(Decoder().eval(), (torch.tensor([3]),)), "decoder.pt2")
 torch.manual_seed(0)
 save(export(Selected().eval(), (torch.randn(3, 4),), dynamic_shapes={"x": {0: batch}}), "selected.pt2")
+save(export(Spectrum().eval(), (torch.randn(3, 256),), dynamic_shapes={"x": {0: batch}}), "spectrum.pt2")

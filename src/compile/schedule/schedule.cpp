@@ -138,7 +138,7 @@ std::string problem_of(const Target& target, std::string_view site, std::span<co
     sizes += fmt::format("{}{}", i == 0 ? "" : " x ", ways[0]->emitted.sizes[i].evaluate(usual));
   }
   const uint64_t hash = hash64(std::as_bytes(std::span(numbers)), hash64(std::as_bytes(std::span(all))));
-  return fmt::format("{} for {}: {} of {}, {:016x}", site, target.text(), names, sizes, hash);
+  return fmt::format("{} for {}: {}{}{}, {:016x}", site, target.text(), names, sizes.empty() ? "" : " of ", sizes, hash);
 }
 
 }  // namespace

@@ -166,6 +166,30 @@ void place_concat_parts(StoragePlan& s) {
   }
 }
 
+// The parts of a complex result without places lie side by side, if the backend computes them so: in the order of the operands', which an inverse transform has swapped.
+void place_parts(StoragePlan& s) {
+  const Graph& g = s.graph();
+  if (!backend::compiler_for(s.context->backend.target).parts_beside) return;
+  for (const Node& node : g.nodes) {
+    if (node.op != Op::fourier && node.op != Op::fourier_of_real) continue;
+    auto is_free = [&](ValueId v) { return s.stored[v] && s.places[v].buffer == UINT32_MAX && !s.required.alone.contains(v); };
+    StridedLayout w = layout_of(s, node.out[0]);
+    if (!is_free(node.out[0]) || !is_free(node.out[1]) || !(w == layout_of(s, node.out[1]))) continue;
+    for (Dim& d : w.strides) d = d * 2;
+    const plan::BufferId both = s.buffers.arena(bytes_of(g.type(node.out[0])) * 2);
+    auto is_placed = [&](ValueId v) { return s.places[s.base_of(v)].buffer != UINT32_MAX; };
+    bool swapped = false;
+    if (node.in.size() == 2 && is_placed(node.in[0]) && is_placed(node.in[1])) {
+      const auto first = s.resolve(node.in[0]), second = s.resolve(node.in[1]);
+      swapped = first && second && first->layout.offset == second->layout.offset + 1;
+    }
+    for (size_t k : {0, 1}) {
+      s.places[node.out[k ^ swapped]] = {both, g.type(node.out[k]).dtype, w};
+      w.offset += 1;
+    }
+  }
+}
+
 }  // namespace
 
 void place(StoragePlan& s) {
@@ -218,6 +242,7 @@ void place(StoragePlan& s) {
     if (bound[i] != UINT32_MAX && !is_leaf(g.producer(o.value).op) && s.places[o.value].buffer == UINT32_MAX) put(o.value, bound[i], row_major(g.type(o.value).dims));
   }
   place_concat_parts(s);
+  place_parts(s);
   for (ValueId v = 0; v < g.values.size(); ++v) {
     if (s.stored[v] && s.places[v].buffer == UINT32_MAX) put(v, s.buffers.arena(bytes_of(g.type(v))), layout_of(s, v));
   }

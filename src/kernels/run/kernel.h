@@ -46,7 +46,7 @@ struct Call {
   std::byte* scratch = nullptr;          // Resolved::scratch bytes, aligned like the backend's memory; contents undefined
   Workers* workers = nullptr;            // for kernels on the host
   const backend::Backend* backend = nullptr;  // for others: the backend that the kernel belongs to,
-  backend::Stream* stream = nullptr;          // and the stream for its work
+  backend::Stream* stream = nullptr;          // and the stream for its work; in resolve that of the run to come, or null
   const Timing* trial = nullptr;         // in resolve: the choice for its problem, in place of known timings
 };
 

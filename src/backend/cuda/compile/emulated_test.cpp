@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 
+#include "backend/cpu/kernels/kernel_test.h"
 #include "backend/cuda/compile/emulated_test.cuh.h"
 #include "backend/cuda/compile/gelu_for_half.cuh.h"
 #include "backend/cuda/compile/matrix_text.h"
@@ -18,6 +19,7 @@
 #include "backend/cuda/kernels/concurrent/run/concurrent_launches.h"
 #include "backend/cuda/kernels/gpu_step_test.h"
 #include "base/error.h"
+#include "kernels/fourier/run/fourier_args.h"
 
 namespace ingot::backend::cuda {
 
@@ -162,13 +164,30 @@ Emulated::~Emulated() {
   if (library_ != nullptr) dlclose(library_);
 }
 
+// What cuFFT does, by the CPU's kernel. It writes over what real numbers are made of, as cuFFT may.
+static void transform_on_host(const kernels::CudaTransform& t, std::byte* from, std::byte* to) {
+  using Kind = ir::FourierKind;
+  const ir::DType type = t.wide ? ir::DType::f64 : ir::DType::f32;
+  const int64_t half = t.length / 2 + 1, given[] = {t.count, t.to_real ? half : t.length}, made[] = {t.count, t.of_real ? half : t.length};
+  std::vector<int64_t> strides[2];
+  std::vector<TensorRef> refs;
+  for (bool writes : {false, true}) {
+    const kernels::CudaTransform::Side& side = writes ? t.to : t.from;
+    const int64_t parts = (writes ? t.to_real : t.of_real) ? 1 : 2;
+    strides[writes] = {side.apart * parts, side.step * parts};
+    for (int64_t k = 0; k < parts; ++k)
+      refs.push_back({(writes ? to : from) + static_cast<size_t>(k ^ int64_t{t.inverse}) * ir::size_of(type), type, 2, writes ? made : given, strides[writes].data()});
+  }
+  kernels::run_kernel("fourier", kernels::serialise(kernels::FourierArgs{t.of_real ? Kind::of_real : t.to_real ? Kind::to_real : Kind::pair}), refs);
+  if (t.to_real) std::memset(from, 0xff, static_cast<size_t>(t.count * half) * 2 * ir::size_of(type));
+}
+
 void Emulated::run(const kernels::CudaLaunches& launches, std::span<const TensorRef> operands, bool late) const {
   using Pointer = kernels::CudaLaunch::Pointer;
   auto emulate = reinterpret_cast<void (*)(void (*)(const void*), const void*, uint32_t, uint32_t, uint32_t, uint32_t, int)>(dlsym(library_, "emulate"));
   std::vector<std::byte> room(launches.scratch + 256);
   std::byte* scratch = room.data() + (256 - reinterpret_cast<uintptr_t>(room.data()) % 256) % 256;
-  bool aligned = std::all_of(launches.aligned.begin(), launches.aligned.end(), [&](size_t i) { return reinterpret_cast<uintptr_t>(operands[i].data) % 16 == 0; });
-  for (const kernels::CudaLaunch& l : aligned ? launches.list : launches.any) {
+  for (const kernels::CudaLaunch& l : launches.fit(operands) ? launches.list : launches.any) {
     constexpr size_t alignment = 64;
     std::vector<std::byte> memory(l.parameters.size() + alignment);
     const std::span<std::byte> parameters(memory.data() + (alignment - reinterpret_cast<uintptr_t>(memory.data()) % alignment), l.parameters.size());
@@ -192,6 +211,12 @@ void Emulated::run(const kernels::CudaLaunches& launches, std::span<const Tensor
       *to = t.rounded ? 1 : 0;
       const int64_t* at = m.data();
       std::memcpy(parameters.data() + t.at, &at, sizeof at);
+    }
+    if (l.kernel.empty()) {
+      std::byte* ends[2];
+      std::memcpy(ends, parameters.data(), sizeof ends);
+      transform_on_host(launches.transform, ends[0], ends[1]);
+      continue;
     }
     std::string name = "start_" + l.kernel;
     auto kernel = reinterpret_cast<void (*)(const void*)>(dlsym(library_, name.c_str()));

@@ -204,6 +204,6 @@ std::vector<DeviceCode> compile(std::span<const CodeUnit> units, const Target& t
 extern const Compiler compiler;
 constexpr int64_t reduced_rows = 1024;  // some blocks for each processor; one block reduces a row
 constexpr int64_t step_cost = int64_t{1} << 26;  // about 2 microseconds
-const Compiler compiler{check, offers, compile, join_steps, reduced_rows, step_cost, true};
+const Compiler compiler{check, offers, compile, join_steps, reduced_rows, step_cost, true, true};
 
 }  // namespace ingot::backend::cuda

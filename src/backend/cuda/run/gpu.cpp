@@ -186,6 +186,11 @@ const Products& Gpu::products() const {
   return *products_;
 }
 
+void Gpu::keep(std::shared_ptr<const void> what) const {
+  std::lock_guard lock(mutex_);
+  kept_.insert(std::move(what));
+}
+
 GpuStream::GpuStream(DevicePtr device, std::unique_ptr<CudaStream> own)
     : device_(std::move(device)), own_(std::move(own)), stream_(own_ ? own_->handle() : nullptr), status_(statuses().take(device_)) {}
 
@@ -224,6 +229,7 @@ void GpuStream::check() {
 }
 
 bool GpuStream::recorded_by_caller() const {
+  if (recorder_ != nullptr && stream_ == recorder_->handle()) return false;
   Device::Use use(*device_);
   int capturing = 0;
   driver().check(driver().capture_status(stream_, &capturing), "asking whether a stream of {} is recorded", device_->properties().name);
@@ -307,6 +313,14 @@ FoundLibrary find_library(GpuLibrary which) {
     library.find(version, "nvrtcVersion");
     if (version(&major, &minor) != 0) fail(Code::device, "NVRTC ({}) does not say its version", library.path());
     return {library.path(), fmt::format("{}.{}", major, minor)};
+  }
+  if (which == GpuLibrary::cufft) {
+    const cuda::SharedLibrary library(cuda::cufft_library);
+    int (*version)(int* version) = nullptr;
+    int number = 0;
+    library.find(version, "cufftGetVersion");
+    if (version(&number) != 0) fail(Code::device, "cuFFT ({}) does not say its version", library.path());
+    return {library.path(), std::to_string(number)};
   }
   const cuda::SharedLibrary library(cuda::cublaslt_library);
   size_t (*version)() = nullptr;

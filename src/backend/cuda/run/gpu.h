@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,8 @@ class Gpu final : public Backend {
   bool has_code(const std::string& kernel) const { return module_of_.contains(kernel); }
   // cuBLASLt, started on first use.
   const Products& products() const;
+  // Keeps for the life of the backend what a caller's recording reads.
+  void keep(std::shared_ptr<const void> what) const;
   // Timing::machine for the choices of ingot's own kernels. Their text is part of Timing::problem.
   const std::string& own_machine() const { return device_->properties().name; }
   // Per problem of ingot's own kernels, the choice that was timed as the fastest on this GPU.
@@ -51,6 +54,7 @@ class Gpu final : public Backend {
   std::map<std::string, std::string, std::less<>> timed_;
   mutable std::mutex mutex_;
   mutable std::unique_ptr<Products> products_;
+  mutable std::set<std::shared_ptr<const void>> kept_;
 };
 
 // The report of a kernel that failed: the kernel writes it once, the host reads it.

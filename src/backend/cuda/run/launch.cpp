@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include "backend/cuda/run/cufft.h"
 #include "backend/cuda/run/gpu.h"
 
 namespace ingot::kernels {
@@ -20,7 +21,9 @@ struct Prepared {
     std::vector<CudaLaunch> list;
     std::vector<Function> functions;
   } usual, any;
-  std::vector<size_t> aligned;
+  CudaPlaces places;
+  std::shared_ptr<const Transform> transform;  // what the usual launch without a kernel does,
+  size_t workspace = 0;                        // and where in scratch its memory is
 };
 
 // Encodes a tensor map (128 bytes of kernel parameters).
@@ -60,22 +63,26 @@ Resolved resolve_launches(const Call& call, CudaLaunches (*launches)(const Call&
   auto out = std::make_shared<Prepared>();
   auto part = [&](std::vector<CudaLaunch>& list) {
     Prepared::Part p;
-    for (const CudaLaunch& l : list) p.functions.push_back(gpu.function(l.kernel));
+    for (const CudaLaunch& l : list) p.functions.push_back(l.kernel.empty() ? Function() : gpu.function(l.kernel));
     p.list = std::move(list);
     return p;
   };
   out->usual = part(made.list);
   // The plan has this code only if an operand may be the caller's memory.
   if (std::all_of(made.any.begin(), made.any.end(), [&](const CudaLaunch& l) { return gpu.has_code(l.kernel); })) out->any = part(made.any);
-  out->aligned = std::move(made.aligned);
-  return {made.scratch, out};
+  if (made.transform.count > 0) {
+    out->transform = std::make_shared<const Transform>(gpu.device(), made.transform);
+    out->workspace = made.reserve(static_cast<int64_t>(out->transform->workspace()));
+  }
+  const size_t scratch = made.scratch;
+  out->places = std::move(made);
+  return {scratch, out};
 }
 
 void run_launches(const Call& call) {
   auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session only
   auto& stream = static_cast<GpuStream&>(*call.stream);
-  bool aligned = std::all_of(prepared.aligned.begin(), prepared.aligned.end(), [&](size_t i) { return reinterpret_cast<Address>(call.operands[i].data) % 16 == 0; });
-  Prepared::Part& part = aligned ? prepared.usual : prepared.any;
+  Prepared::Part& part = prepared.places.fit(call.operands) ? prepared.usual : prepared.any;
   if (part.list.empty() && !prepared.usual.list.empty()) fail(Code::format, "an operand of a step is at an address that is no multiple of 16, for which the plan has no code");
   for (size_t k = 0; k < part.list.size(); ++k) {
     CudaLaunch& l = part.list[k];
@@ -87,6 +94,13 @@ void run_launches(const Call& call) {
       std::memcpy(l.parameters.data() + p.at, &address, sizeof address);
     }
     for (const CudaTiles& t : l.tiles) encode(*stream.device(), t, reinterpret_cast<Address>(call.operands[t.index].data), l.parameters.data() + t.at);
+    if (l.kernel.empty()) {
+      Address at[2];
+      std::memcpy(at, l.parameters.data(), sizeof at);
+      prepared.transform->run(at[0], at[1], reinterpret_cast<Address>(call.scratch + prepared.workspace), stream.handle());
+      if (stream.recorded_by_caller()) static_cast<const Gpu&>(*call.backend).keep(prepared.transform);
+      continue;
+    }
     const bool overlaps = stream.may_overlap() && l.overlaps;
     part.functions[k].launch({l.blocks, l.threads, l.shared, overlaps, l.pieces, l.blocks_y, l.blocks_z, l.threads_y, l.threads_z}, l.parameters, stream.handle(), l.places);
   }

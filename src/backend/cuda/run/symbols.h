@@ -19,7 +19,7 @@ struct LibraryNames {
   std::string_view too_old = {};               // what to do if a function is missing; empty: the same
 };
 
-extern const LibraryNames driver_library, nvrtc_library, cublaslt_library;
+extern const LibraryNames driver_library, nvrtc_library, cublaslt_library, cufft_library;
 
 class SharedLibrary {
  public:

@@ -11,6 +11,16 @@ std::string_view wanted_choice(const Call& call, const CudaMachine& machine, std
   return found == machine.timed->end() ? std::string_view() : found->second;
 }
 
+bool CudaPlaces::fit(std::span<const TensorRef> operands) const {
+  for (size_t i : aligned) {
+    if (reinterpret_cast<uintptr_t>(operands[i].data) % 16 != 0) return false;
+  }
+  for (const auto& [i, k] : behind) {
+    if (operands[k].data != operands[i].data + ir::size_of(operands[i].dtype)) return false;
+  }
+  return true;
+}
+
 size_t CudaLaunches::reserve(int64_t bytes) {
   size_t at = scratch;
   scratch += (static_cast<size_t>(bytes) + 255) / 256 * 256;

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstring>
 #include <map>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/kernels/run/axes.h"
@@ -53,11 +55,31 @@ struct CudaLaunch {
   std::vector<size_t> places;  // offset of each parameter in `parameters`; empty: they are one struct
 };
 
-struct CudaLaunches {
+// Fourier transforms of rows by cuFFT.
+struct CudaTransform {
+  // Of what is read or written: from one element of a row to the next, and from one row to the next, in real or complex numbers.
+  struct Side {
+    int64_t step = 1, apart = 0;
+  };
+  bool inverse = false, of_real = false, to_real = false;  // to_real is inverse too
+  bool wide = false;  // float64
+  int64_t length = 0, count = 0;
+  Side from, to;
+};
+
+// Where operands must be.
+struct CudaPlaces {
+  std::vector<size_t> aligned;  // at a multiple of 16 bytes
+  std::vector<std::pair<size_t, size_t>> behind;  // the second one element behind the first
+  bool fit(std::span<const TensorRef> operands) const;
+};
+
+struct CudaLaunches : CudaPlaces {
   std::vector<CudaLaunch> list;
-  std::vector<size_t> aligned;  // operands that must be aligned to 16 bytes,
-  std::vector<CudaLaunch> any;  // else these launches are used; their code is in the plan if an operand may be at any address
+  std::vector<CudaLaunch> any;  // used if the operands do not fit the places; their code is in the plan if that may be
   size_t scratch = 0;  // in bytes
+  // What the launch of `list` that names no kernel does, if `count` is not 0. Its parameters are the addresses that are read and written.
+  CudaTransform transform;
   // Tunable::problem and Tunable::choices, if there is a choice that can be timed.
   std::string problem;
   std::vector<std::string> choices;

@@ -1,9 +1,12 @@
 // Fourier transforms on CUDA for one set of sizes.
 #pragma once
+#include "backend/cuda/kernels/fourier/run/fourier_cuda_args.h"
 #include "backend/cuda/kernels/run/launches.h"
 
 namespace ingot::kernels {
 
+// What the operands say: axes of the batch, strides along the transform, `length` complex numbers.
+FourierCudaParameters fourier_parameters(std::span<const TensorRef> operands, int64_t length);
 CudaLaunches fourier_cuda_launches(const Call&, const CudaMachine&);
 
 }  // namespace ingot::kernels

@@ -1,0 +1,22 @@
+// What cuFFT's transforms need besides: parts of complex numbers that lie apart are brought together, and results are taken apart.
+#pragma once
+#include <vector>
+
+#include "backend/cuda/kernels/elements.h"
+#include "backend/offer.h"
+#include "kernels/fourier/run/fourier_args.h"
+
+namespace ingot::kernels {
+
+// Comes after fourier_cuda_text().
+std::string_view cufft_cuda_text();
+CudaPart cufft_cuda_part(const FourierArgs&, ir::DType);
+
+}  // namespace ingot::kernels
+
+namespace ingot::backend::cuda {
+
+// A fourier step by cuFFT. Operands have strides.
+EmittedStep cufft_step(const Plain&, const std::vector<StridedLayout>& operands);
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,74 @@
+#include <algorithm>
+
+#include "backend/cuda/compile/offers.h"
+#include "backend/cuda/kernels/cufft/cufft.h"
+#include "backend/cuda/kernels/cufft/run/cufft_args.h"
+#include "backend/cuda/kernels/fourier/fourier.h"
+#include "backend/cuda/kernels/gemm.h"
+#include "ir/fourier.h"
+
+namespace ingot::backend::cuda {
+
+namespace {
+
+using kernels::CufftArgs;
+using Kind = ir::FourierKind;
+
+// Elements of the shortest transforms that cuFFT does although it needs copies: of parts that lie apart at both ends; of halves, which it overwrites, so that they are always copied; and of rows that are not
+// equally far apart. Measured by cufft.speed of test_backend_cuda on an H200, in float32, for 2 to 64000 rows. The own kernel takes, in the geometric mean of these, so many times as long as cuFFT with its copies:
+//            from this length on                shorter
+//   apart    1.0 to 3.6 (0.93 for 400)          0.85 to 1.06
+//   halves   1.05 to 4                          0.85 to 0.96
+//   uneven   0.92 to 3.3                        0.6 to 1.2
+// Without copies it takes 1.8 to 7 times as long, and a length with a large prime factor 1.4 or more in each case.
+constexpr int64_t shortest_apart = 128, shortest_half = 8, shortest_uneven = 512;
+
+// True if y's elements lie one behind x's: both are parts of complex numbers.
+bool is_after(const StridedLayout& x, const StridedLayout& y) { return x.strides == y.strides && y.offset == x.offset + ir::Dim(1); }
+
+// True if rows are equally far apart.
+bool is_even(const StridedLayout& x) {
+  for (size_t d = 0; d + 2 < x.dims.size(); ++d) {
+    if (!is(x.dims[d], 1) && !is(x.dims[d + 1], 1) && !(x.strides[d] == x.strides[d + 1] * x.dims[d + 1])) return false;
+  }
+  return true;
+}
+
+CufftArgs args_of(const kernels::FourierArgs& fourier, const std::vector<StridedLayout>& operands) {
+  CufftArgs out{fourier};
+  auto beside = [&](size_t first, bool turned) { return is_after(operands[first + turned], operands[first + !turned]); };
+  if (fourier.kind == Kind::pair) out.inverse = beside(0, true) || (!beside(0, false) && beside(2, true));
+  out.read_beside = fourier.kind != Kind::of_real && beside(0, out.inverse);
+  out.written_beside = fourier.kind != Kind::to_real && beside(fourier.inputs(), out.inverse);
+  return out;
+}
+
+}  // namespace
+
+EmittedStep cufft_step(const Plain& p, const std::vector<StridedLayout>& operands) {
+  const CufftArgs args = args_of(kernels::parse_fourier(p.constants), operands);
+  const kernels::CudaPart own = kernels::fourier_cuda_part(args.fourier, p.types[0]), ends = kernels::cufft_cuda_part(args.fourier, p.types[0]);
+  return {"cufft",
+          serialise(args),
+          {},
+          {{own.name, own.text, own.kernels, {kernels::axes_cuda_text, kernels::fourier_cuda_text}},
+           {ends.name, ends.text, ends.kernels, {kernels::axes_cuda_text, kernels::fourier_cuda_text, kernels::cufft_cuda_text}}}};
+}
+
+// Preferred to ingot's own kernel, whose offer comes after it.
+void cufft_offers(const Site& site, const Target&, const Settings&, Offers& out) {
+  constexpr std::string_view name = "cufft";
+  const auto* p = std::get_if<Plain>(&site.kernel);
+  if (p == nullptr || p->kernel != "fourier") return;
+  const CufftArgs args = args_of(kernels::parse_fourier(p->constants), site.operands);
+  const Kind kind = args.fourier.kind;
+  const int64_t length = site.usual((kind == Kind::to_real ? site.operands.back() : site.operands[0]).dims.back()).value_or(INT64_MAX);
+  const bool even = std::all_of(site.operands.begin(), site.operands.end(), is_even), apart = kind == Kind::pair && !args.read_beside && !args.written_beside;
+  if (length < (!even ? shortest_uneven : apart ? shortest_apart : kind == Kind::to_real ? shortest_half : 0) && ir::radices_of(length)) {
+    out.refusals.push_back({name, Obstacle::cost, "it needs copies, which take longer than so short a transform"});
+    return;
+  }
+  out.offers.push_back({.implementation = name, .emit = [p, &site] { return cufft_step(*p, site.operands); }});
+}
+
+}  // namespace ingot::backend::cuda

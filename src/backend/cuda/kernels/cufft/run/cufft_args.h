@@ -1,0 +1,29 @@
+// Constants of the "cufft" step: a fourier step (kernels/fourier/run/fourier_args.h), and how the parts of its complex numbers lie. No sizes.
+#pragma once
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/dtype.h"
+#include "kernels/fourier/run/fourier_args.h"
+
+namespace ingot::kernels {
+
+struct CufftArgs {
+  FourierArgs fourier;
+  bool inverse = false;  // of pairs whose parts are swapped at both ends: the inverse transform of what they are without that
+  bool read_beside = false, written_beside = false;  // the parts of an operand, or of a result, lie side by side
+
+  // Operand or result i in the order of the transform by cuFFT.
+  size_t operand(size_t i) const { return inverse ? i ^ 1 : i; }
+};
+std::vector<std::byte> serialise(const CufftArgs&);
+CufftArgs parse_cufft(std::span<const std::byte>);
+// Of the step's own kernels.
+std::string cufft_cuda_name(const FourierArgs&, ir::DType);
+
+// Numbers of a thread that brings parts together or takes them apart. So many loads wait for memory together.
+inline constexpr int cufft_numbers = 4;
+
+}  // namespace ingot::kernels
