@@ -99,7 +99,7 @@ def _soname(path: Path) -> str:
 def wheel(build: Path, out: Path):
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch)
-        shutil.copytree(ROOT / "python/ingot", root / "ingot", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "python/ingot", root / "ingot", ignore=shutil.ignore_patterns("__pycache__", "README.md"))
         shutil.copytree(ROOT / "include", root / "ingot/include")  # users' kernels are compiled with it
         (root / "ingot/lib").mkdir()
         libraries(build, root / "ingot/lib")

@@ -11,15 +11,16 @@ import os
 import torch
 
 from .base import structure
-from .capture import autocast, autocast_options, devices
+from .capture import autocast, autocast_options, devices, fix
 from .capture.export import export
-from .capture.fixes import random_numbers
+from .capture.fixes import order
 from .capture.functional import NotFunctional, from_exported
 from .capture.given import Given, read
 from .capture.passes import applied
 from .capture.program import Program, match, paired
 from .capture.ranges import ranges_of, set_ranges
 from .capture.signature import as_text, signature_of
+from .capture.traced import Traced
 from .capture.tracing import alone
 from .capture.writer import write
 from .engine import _engine, _library, _op, _values, plan_signature
@@ -71,7 +72,7 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     if isinstance(module, (str, os.PathLike)):
         path = os.fspath(module)
         return _compile_file(path, given, options) if not passes and output_names is None else _compile_program_in(path, given, options, passes, output_names)
-    program = _after(_with_own(passes, options), _program_of(module, given, dynamic_shapes, strict), given)
+    program = _after(passes, options, _program_of(module, given, dynamic_shapes, strict), given)
     if isinstance(module, torch.export.ExportedProgram):
         return _compile_program(program, options, parameters_of_program(module), output_names)
     compiled = _compile_program(program, options, parameters_of(module.forward), output_names)
@@ -86,7 +87,7 @@ def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     if isinstance(module, (str, os.PathLike)):
         module = _program_in(module)
     parameters = parameters_of_program(module) if isinstance(module, torch.export.ExportedProgram) else parameters_of(module.forward) if isinstance(module, torch.nn.Module) else []
-    program = _after(_with_own(passes, options), _program_of(module, given, dynamic_shapes, False), given).exported
+    program = _after(passes, options, _program_of(module, given, dynamic_shapes, False), given).exported
     try:
         functional = _functional(program)
     except NotFunctional as problem:
@@ -111,15 +112,17 @@ def _program_of(module, given: Given | None, dynamic_shapes, strict) -> Program:
     )
 
 
-def _with_own(passes, options):
-    """The user's passes, and behind them what a program needs of which nothing may stay in torch."""
-    return (*passes, random_numbers.own) if options.get("fallback") == "error" else tuple(passes)
-
-
-def _after(passes, program: Program, given: Given | None) -> Program:
-    """The program after the user's passes. A pass may have a function `wanted_by` of the program, which says whether there is anything for it to do."""
-    passes = [function for function in passes if getattr(function, "wanted_by", lambda program: True)(program.exported)]
+def _after(passes, options, program: Program, given: Given | None) -> Program:
+    """The program after the user's passes, and behind them what a program needs of which nothing may stay in torch."""
+    if options.get("fallback") == "error" and fix.any_wanted(order.ALONE, Traced.of_program(program.exported)):
+        passes = (*passes, _with_numbers_of_its_own)
     return paired(applied(program.exported, passes), given) if passes else program
+
+
+def _with_numbers_of_its_own(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    traced = Traced(gm)
+    fix.run(order.ALONE, traced)
+    return traced.module
 
 
 def _merge(options, option):
@@ -188,7 +191,7 @@ def _compile_file(path, given: Given | None, options) -> Module:
 
 def _compile_program_in(path, given, options, passes=(), output_names=None) -> Module:
     exported = _program_in(path)
-    return _compile_program(_after(passes, paired(exported, given), given), options, parameters_of_program(exported), output_names)
+    return _compile_program(_after(passes, options, paired(exported, given), given), options, parameters_of_program(exported), output_names)
 
 
 def _tensors_as_held(model) -> bool:

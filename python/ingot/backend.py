@@ -7,18 +7,21 @@ import operator
 import weakref
 
 import torch
-from torch._functorch.aot_autograd import aot_export_module
-from torch._subclasses import FakeTensor
-from torch._subclasses.functional_tensor import FunctionalTensor
 
 from .base.processes import Lock
-from .capture import autocast, composites, devices, passes as passes_
-from .capture.fixes import both_sides, effects, grad_modes, hidden_views, identities, numbers, overlap, own_traces, random_numbers, recurrent_layers, region_writes
-from .capture.functional import NotFunctional, _first_line, from_aot, lays, same_sizes
+from .capture import autocast, composites, devices, fix, passes as passes_
+from .capture.fixes import numbers, order, random_numbers, region_writes
+from .capture.functional import _first_line, from_aot, lays, same_sizes
+from .capture.memory import may_write, refuse_unexpressible
+from .capture.switches import both_sides, own_traces, recurrent_layers
+from .capture.traced import NotFunctional, Traced, as_aten
 from .engine.watch import Snapshot, Watch
 from .errors import UnsupportedError
 from .running.assemble import assemble, in_torch
 from .running.gradients import with_requirements
+from .torch_internals.aot import FunctionalTensor, aot_export_module
+from .torch_internals.tensors import FakeTensor, functorch_depth, functorch_undo_to
+from .torch_internals.tracing import TracingContext, detect_fake_mode
 
 
 def captured(backend):
@@ -38,27 +41,25 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
     inputs of the graph here. In grad mode results require gradients where eager's do, and backward through them raises
     UnsupportedError. Under torch.no_grad() a call is some microseconds quicker.
     """
-    switches = grad_modes.settle(module.graph)
-    if identities.settle(module.graph) or switches:
-        module.recompile()
+    traced = Traced(module, in_aten=False)
+    fix.run(order.TRACED, traced)
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     examples = [_example(node, value) for node, value in zip(placeholders, example_inputs)]
     fakes = [node.meta.get("example_value", value) for node, value in zip(placeholders, example_inputs)]
     options = devices.written(options or {})
-    fixed = numbers.of(module, examples)
     names, weights = [_name(node) for node in placeholders], [_is_weight(node, example) for node, example in zip(placeholders, examples)]
     state = ()
     try:
         _refuse_changed_shapes(names, examples, fakes)
         with _one_fake_mode(fakes):
-            written = _after(passes, numbers.settled(module, fixed), fakes)
+            written = _after(passes, traced.module, fakes)
             functional, signature = _functionalised(written, fakes)
             if options.get("fallback") == "error" and random_numbers.remain(functional) and (own := _with_own_numbers(written, fakes)) is not None:
                 written, fake, *state = own
                 fakes, names, weights = [*fakes, fake], [*names, random_numbers.STATE], [*weights, True]
                 functional, signature = _functionalised(written, fakes)
         # A graph without writes keeps its layouts when torch makes it functional, and strides.py corrects them there; Dynamo's own graph has views that it does not correct.
-        writes = any(map(overlap.may_write, module.graph.nodes)) or region_writes.may_be(module)
+        writes = any(map(may_write, module.graph.nodes)) or region_writes.wanted(traced)
         before = lays(next(n for n in module.graph.nodes if n.op == "output").args[0], placeholders) if writes else None
         f = from_aot(functional, signature, [*examples, *state], names, weights.__getitem__, before)
     except NotFunctional as problem:
@@ -73,7 +74,7 @@ def ingot_backend(module: torch.fx.GraphModule, example_inputs, *, options=None,
     call = compiled.straight() if compiled.is_straight() else compiled
     if state:
         call = lambda *args: compiled(*args, *state)  # noqa: E731
-    call = numbers.guarded(call, module, fixed)
+    call = numbers.guarded(call, module, traced.numbers)
     call = with_requirements(call, module.graph, examples)
     return call if call is compiled else _told(call, compiled.engine, compiled.report)
 
@@ -83,7 +84,7 @@ def _after(passes, module, fakes):
     if not passes:
         return module
     try:
-        module = overlap.as_aten(module, fakes)
+        module = as_aten(module, fakes)
     except Exception as problem:  # of many kinds
         raise NotFunctional(f"torch cannot trace it for the passes: {_first_line(problem)}") from problem
     for function in passes:
@@ -94,12 +95,13 @@ def _after(passes, module, fakes):
 def _with_own_numbers(module, fakes):
     """A graph with random numbers of its own: the graph, and the state of its numbers, which is its last input, as a fake tensor and as it is. None if it draws none that engines make."""
     try:
-        written = overlap.as_aten(module, fakes)
-        if not random_numbers.draws(written):
+        written = as_aten(module, fakes)
+        traced = Traced(written, weights_are_inputs=True)
+        fix.run(order.ALONE, traced)
+        if (state := traced.random_state) is None:
             return None
-        state = random_numbers.own_as_input(written)
-        fake = torch._guards.detect_fake_mode(fakes).from_tensor(state)
-        return overlap.as_aten(written, [*fakes, fake]), fake, state
+        fake = detect_fake_mode(fakes).from_tensor(state)
+        return as_aten(written, [*fakes, fake]), fake, state
     except Exception as problem:  # of many kinds
         raise NotFunctional(f"torch cannot trace its random numbers: {_first_line(problem)}") from problem
 
@@ -119,8 +121,8 @@ def _refuse_changed_shapes(names, examples, fakes):
 @contextlib.contextmanager
 def _one_fake_mode(fakes):
     """torch 2.10 refuses fake tensors of another mode than the one of its context, and Dynamo makes a new mode for the context. Later releases convert them."""
-    context = torch._guards.TracingContext.try_get()
-    mode = next((t.fake_mode for t in fakes if isinstance(t, torch._subclasses.FakeTensor)), None)
+    context = TracingContext.try_get()
+    mode = next((t.fake_mode for t in fakes if isinstance(t, FakeTensor)), None)
     if context is None or mode is None or torch.__version__ >= (2, 11):
         yield
         return
@@ -132,38 +134,33 @@ def _one_fake_mode(fakes):
 
 
 def _functionalised(module, fakes):
-    repeats, in_regions = overlap.has_writes(module.graph), region_writes.may_be(module)
-    if repeats or in_regions or hidden_views.may_be(module.graph):
+    if fix.any_wanted(order.WRITING, Traced(module, in_aten=False)):
         try:
-            written = overlap.as_aten(module, fakes)
+            traced = Traced(as_aten(module, fakes))
         except Exception as problem:  # of many kinds, most of them assertions
             raise NotFunctional(f"torch cannot trace its writes to repeated tensors: {_first_line(problem)}") from problem
-        if repeats or in_regions or hidden_views.of(written.graph):  # without these, torch accepts more graphs unchanged, such as vmap
-            region_writes.settle(written)
-            hidden_views.show(written)
-            overlap.settle(written)
-            module = written
-    hidden_views.refuse(module.graph)
-    depth = torch._C._functorch.get_dynamic_layer_stack_depth()
+        if fix.any_wanted(order.WRITING, traced):  # without these, torch accepts more graphs unchanged, such as vmap
+            fix.run(order.WRITING, traced)
+            module = traced.module
+    refuse_unexpressible(module.graph)
+    depth = functorch_depth()
     try:
         with torch.no_grad(), composites.whole(autocast.reaches(module)):
-            traced = aot_export_module(module, fakes, trace_joint=False, decompositions=composites.decompositions())
-        _refuse_lost_tensors(traced[0])
+            functional = aot_export_module(module, fakes, trace_joint=False, decompositions=composites.decompositions())
+        _refuse_lost_tensors(functional[0])
     except UnsupportedError:
         raise
     except Exception as problem:  # of many kinds, most of them assertions
         raise NotFunctional(f"torch cannot express its writes in place as new values: {_first_line(problem)}") from problem
     finally:
         # A trace that fails inside vmap leaves vmap's level on the stack, and Dynamo's guards would look for it in every call.
-        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
-    graph, signature = traced[0].graph, traced[1]
-    effects.settle(graph, getattr(signature, "input_tokens", ()), getattr(signature, "output_tokens", ()))
-    return traced
+        functorch_undo_to(depth)
+    return functional
 
 
-def _refuse_lost_tensors(traced):
+def _refuse_lost_tensors(functional):
     """Refuses a graph with a constant that is a tensor of the trace itself: torch lost the node that computes it (views of empty tensors that are written, `torch.Tensor(zeros)`)."""
-    if any(n.op == "get_attr" and isinstance(getattr(traced, n.target, None), (FunctionalTensor, FakeTensor)) for n in traced.graph.nodes):
+    if any(n.op == "get_attr" and isinstance(getattr(functional, n.target, None), (FunctionalTensor, FakeTensor)) for n in functional.graph.nodes):
         raise NotFunctional("torch's functional graph loses the operator that computes a tensor")
 
 

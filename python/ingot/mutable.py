@@ -8,7 +8,6 @@ import types
 from typing import NamedTuple
 
 import torch
-import torch.utils._pytree as pytree
 
 from . import ahead_of_time
 from .base import atomic, processes
@@ -17,6 +16,8 @@ from .engine import watch
 from .errors import FormatError, InputError
 from .inputs import Input
 from .saving import torch_archive
+from .torch_internals.modules import own_children, own_hooks
+from .torch_internals.trees import pytree
 
 log = logging.getLogger("ingot")
 _PLAIN = (bool, int, float, str, tuple, type(None))
@@ -281,7 +282,7 @@ class _Attributes:
     """The attributes of a model's modules as they were. `changed` is asked in each call, so it compares what is the same object first; what differs is compared in full then."""
 
     def __init__(self, model):
-        self._modules = [(m, type(m), [(d, dict(d)) for d in (vars(m), m._modules, m._forward_pre_hooks, m._forward_hooks)]) for m in model.modules()]
+        self._modules = [(m, type(m), [(d, dict(d)) for d in (vars(m), own_children(m), *own_hooks(m))]) for m in model.modules()]
         values = [v for m, *_ in self._modules for k, v in vars(m).items() if k not in _BOOKKEEPING]
         self._containers = [(v, _numbers(v)) for v in values if isinstance(v, (dict, list, set))]
 
@@ -345,7 +346,8 @@ def _built_from(model):
 
 def _hooks(module) -> list:
     """The hooks around its forward, in order."""
-    return [*module._forward_pre_hooks.items(), *module._forward_hooks.items()]
+    before, behind = own_hooks(module)
+    return [*before.items(), *behind.items()]
 
 
 def _samples(model) -> dict[int, torch.Tensor]:

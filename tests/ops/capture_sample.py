@@ -11,9 +11,10 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from ingot.capture import composites
-from ingot.capture.fixes import reshapes
+from ingot.capture import composites, fix, reshapes
+from ingot.capture.fixes import order
 from ingot.capture.functional import Functional, Slot
+from ingot.capture.traced import Traced
 from ingot.capture.writer import write
 from ingot.engine import _engine, _library
 
@@ -82,6 +83,7 @@ class Call:
             if node.op == "output":
                 node.args = (tuple(pytree.tree_leaves(node.args[0])),)
         layouts = reshapes.hang_on(module.graph)
+        fix.run(order.FUNCTIONAL, Traced(module))
         slots = [Slot(n, "input", n.name, lies=layouts.get(n.name)) for n in module.graph.nodes if n.op == "placeholder"]
         for node in module.graph.nodes:
             if node.op == "get_attr":

@@ -7,7 +7,7 @@ import torch
 
 import ingot
 from ingot.backend import ingot_backend
-from ingot.capture.fixes import both_sides
+from ingot.capture.switches import both_sides
 
 
 class Layer(torch.nn.Module):

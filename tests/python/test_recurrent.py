@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 
 import ingot
-from ingot.capture.fixes import recurrent_casts, recurrent_layers
+from ingot.capture.switches import recurrent_casts, recurrent_layers
 
 LAYERS = {
     "lstm": (torch.nn.LSTM, {}),
@@ -421,17 +421,20 @@ def test_packed_sequences_run_as_before():
 
 
 def test_the_last_states_that_torch_2_11_records_with_an_axis_more():
-    from ingot.capture import result_types
+    from ingot.capture.fixes import result_types
+    from ingot.capture.traced import Traced
 
     layer = torch.nn.LSTM(4, 5, num_layers=2).eval()
-    graph = torch.export.export(layer, (torch.zeros(3, 2, 4),)).graph
+    module = torch.export.export(layer, (torch.zeros(3, 2, 4),)).graph_module
+    graph = module.graph
     node = next(n for n in graph.nodes if n.target is torch.ops.aten.lstm.input)
     out, *states = node.meta["val"]
     wrong = (out, *(s.unsqueeze(1) for s in states))
     node.meta["val"] = wrong
     for user in node.users:
         user.meta["val"] = wrong[user.args[1]]
-    result_types.correct(graph)
+    assert result_types.wanted(Traced(module))
+    result_types.apply(Traced(module))
     assert [tuple(t.shape) for t in node.meta["val"]] == [(3, 2, 5), (2, 2, 5), (2, 2, 5)]
     assert sorted(tuple(user.meta["val"].shape) for user in node.users) == [(2, 2, 5), (2, 2, 5), (3, 2, 5)]
 

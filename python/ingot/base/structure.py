@@ -24,9 +24,9 @@ import types
 import unicodedata
 
 import torch
-import torch.utils._pytree as pytree
 
 from ..errors import FormatError, UnsupportedError
+from ..torch_internals.trees import pytree
 
 _LEAF = pytree.tree_structure(0)
 _DEEPEST = 50

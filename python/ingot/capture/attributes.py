@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch._subclasses import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from ..errors import UnsupportedError
+from ..torch_internals.modules import setting_attributes_by
+from ..torch_internals.operators import OpOverload, schema_of
+from ..torch_internals.tensors import FakeTensor, TorchDispatchMode, without_modes
 
 
 class WritesUndone(TorchDispatchMode):
@@ -24,13 +25,13 @@ class WritesUndone(TorchDispatchMode):
 
     def __torch_dispatch__(self, operator, types, arguments=(), keywords=None):
         keywords = keywords or {}
-        schema = getattr(operator, "_schema", None)  # none of an operator with regions
+        schema = schema_of(operator) if isinstance(operator, OpOverload) else None  # none of an operator with regions
         for i, argument in enumerate(schema.arguments if schema is not None and schema.is_mutable else ()):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 given = arguments[i] if i < len(arguments) else keywords.get(argument.name)
                 for tensor in given if isinstance(given, (list, tuple)) else [given]:
                     if isinstance(tensor, torch.Tensor) and not isinstance(tensor, FakeTensor):
-                        with _disable_current_modes():  # one of which makes fakes
+                        with without_modes():  # one of which makes fakes
                             self.before.append((tensor, tensor.detach().clone()))
         return operator(*arguments, **keywords)
 
@@ -59,23 +60,24 @@ class AttributeWatch:
         self._active.close()
 
     def _watching(self):
-        original = torch.nn.Module.__setattr__
         old = {(m, name): vars(m)[name] for m, name in self.start}
 
-        def set_attribute(m, name, value):
-            have = vars(m).get(name)
-            if id(m) in self.modules and isinstance(have, (int, float)) and isinstance(value, (int, float)) and have != value:
-                self._before.setdefault((m, name), have)
-                self.changed[m, name] = value
-            original(m, name, value)
+        def noting(set_attribute):
+            def note(m, name, value):
+                have = vars(m).get(name)
+                if id(m) in self.modules and isinstance(have, (int, float)) and isinstance(value, (int, float)) and have != value:
+                    self._before.setdefault((m, name), have)
+                    self.changed[m, name] = value
+                set_attribute(m, name, value)
+
+            return note
 
         try:
             for (m, name), value in self.start.items():
                 vars(m)[name] = value
-            torch.nn.Module.__setattr__ = set_attribute
-            yield self
+            with setting_attributes_by(noting):
+                yield self
         finally:
-            torch.nn.Module.__setattr__ = original
             self.changed = {place: value for place, value in self.changed.items() if value != self._before[place]}
             for (m, name), value in old.items():
                 vars(m)[name] = value

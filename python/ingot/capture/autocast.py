@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import threading
 
 import torch
 
 from ..errors import InputError
-from .fixes import overlap
+from ..torch_internals.operators import DispatchKey, OpOverload, enter_autocast, exclude_key, key_is_excluded, name_of
+from ..torch_internals.tensors import autocast_set_by, is_any_autocast_on
 
 enabled = torch.is_autocast_enabled
-anywhere = getattr(torch._C, "_is_any_autocast_enabled", lambda: enabled("cpu"))  # on any device: quicker to ask
+anywhere = is_any_autocast_on
 REGION = torch.ops.higher_order.wrap_with_autocast  # of an exported program: its device, dtype, whether it is on, whether it caches, and its graph
 ANY = object()  # the state of a model that runs alike under every autocast
 
 
-KEYS = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.AutocastCUDA}
+KEYS = {"cpu": DispatchKey.AutocastCPU, "cuda": DispatchKey.AutocastCUDA}
 
 
 def state(kind="cpu"):
@@ -29,7 +29,7 @@ def reaches(module: torch.fx.GraphModule) -> bool:
     """True if autocast is on, or the graph turns it on."""
     if any(map(enabled, KEYS)):
         return True
-    return any(n.target is torch.amp.autocast_mode._enter_autocast for n in _nodes(module))
+    return any(n.target is enter_autocast for n in _nodes(module))
 
 
 class Modes:
@@ -38,29 +38,32 @@ class Modes:
 
     def __enter__(self):
         self._on = {kind for kind in KEYS if enabled(kind)}
-        self._thread, self._set = threading.get_ident(), torch.set_autocast_enabled
-        torch.set_autocast_enabled = self._follow  # what torch.autocast calls
+        self._thread, self._follows = threading.get_ident(), autocast_set_by(self._following)
+        self._follows.__enter__()
         return self
 
     def __exit__(self, *exception):
-        torch.set_autocast_enabled = self._set
+        self._follows.__exit__(None, None, None)
 
-    def _follow(self, *arguments):
-        self._set(*arguments)
-        if threading.get_ident() == self._thread:
-            self._on = {kind for kind in KEYS if enabled(kind)}
+    def _following(self, set_enabled):
+        def follow(*arguments):
+            set_enabled(*arguments)
+            if threading.get_ident() == self._thread:
+                self._on = {kind for kind in KEYS if enabled(kind)}
+
+        return follow
 
     @contextlib.contextmanager
     def included(self):
         """Runs the operators inside under the region's autocast."""
-        excluded = [KEYS[kind] for kind in self._on if torch._C._dispatch_tls_is_dispatch_key_excluded(KEYS[kind])]
+        excluded = [KEYS[kind] for kind in self._on if key_is_excluded(KEYS[kind])]
         for key in excluded:
-            torch._C._dispatch_tls_set_dispatch_key_excluded(key, False)
+            exclude_key(key, False)
         try:
             yield
         finally:
             for key in excluded:
-                torch._C._dispatch_tls_set_dispatch_key_excluded(key, True)
+                exclude_key(key, True)
 
 
 _PRODUCTS = {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "conv1d", "conv2d", "conv3d", "convolution", "scaled_dot_product_attention"}
@@ -70,53 +73,15 @@ def recorded(graph: torch.fx.Graph) -> bool:
     """True if the graph was exported under autocast. Its recorded results are those of casts that are not among its nodes, because its module casts as the
     region around a call says."""
     for node in graph.nodes:
-        if isinstance(node.target, torch._ops.OpOverload) and node.target._opname in _PRODUCTS:
+        if isinstance(node.target, OpOverload) and name_of(node.target) in _PRODUCTS:
             values = [n.meta.get("val") for n in (node, *node.all_input_nodes[:1])]
             if all(isinstance(v, torch.Tensor) for v in values) and values[0].dtype != values[1].dtype:
                 return True
     return False
 
 
-def with_einsum_casts(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program with casts of einsum's operands as nodes. autocast knows only the products that einsum is made of, and torch's functionalisation computes them
-    without the mode."""
-    if not any(map(_casts_einsum, _nodes(program.graph_module))):
-        return program
-    module = overlap.copied(program)
-    _cast_einsums(module)
-    return overlap.updated(program, module, {})
-
-
 def _nodes(module):
     return (n for m in module.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes)
-
-
-def _casts_einsum(node) -> bool:
-    """True if an operand of an einsum is a float of another type than its result."""
-    return node.target is torch.ops.aten.einsum.default and any(_differs(node, operand) for operand in node.args[1])
-
-
-def _differs(node, operand):
-    return operand.meta["val"].is_floating_point() and operand.meta["val"].dtype != node.meta["val"].dtype
-
-
-def _cast_einsums(module):
-    for name, region in list(module.named_children()):
-        if isinstance(region, torch.fx.GraphModule):  # of the program: copied too
-            setattr(module, name, torch.fx.GraphModule(region, copy.deepcopy(region.graph)))
-            _cast_einsums(getattr(module, name))
-    for node in filter(_casts_einsum, module.graph.nodes):
-        equation, operands, *more = node.args
-        with module.graph.inserting_before(node):
-            node.args = equation, [_cast(module.graph, operand, node) if _differs(node, operand) else operand for operand in operands], *more
-    module.recompile()
-
-
-def _cast(graph, operand, node):
-    dtype = node.meta["val"].dtype
-    made = graph.call_function(torch.ops.aten.to.dtype, (operand, dtype))
-    made.meta = {**node.meta, "val": operand.meta["val"].to(dtype)}
-    return made
 
 
 def without(function):

@@ -11,15 +11,15 @@ import functools
 import traceback
 
 import torch
-from torch._export.utils import _collect_all_valid_cia_ops_for_aten_namespace, _get_decomp_for_cia, _is_cia_op
-from torch._subclasses import fake_impls, fake_tensor
-from torch.export.exported_program import _override_composite_implicit_decomp, default_decompositions
-from torch.fx.experimental import proxy_tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.export.exported_program import default_decompositions
 
 from ..engine import _library
+from ..torch_internals.operators import DispatchKey, OpOverload, call_kernel
+from ..torch_internals.shapes import all_composites, decomposition_of, is_composite, typed_by
+from ..torch_internals.tensors import TorchDispatchMode
+from ..torch_internals.tracing import DataDependentOutputException, composites_by, record_of_operator, with_autograd_kernels
 from . import autocast, external, shapes_of_torch
-from .fixes import flexible_attention, recurrent_casts
+from .switches import flexible_attention, recurrent_casts
 
 _aten = torch.ops.aten
 
@@ -37,7 +37,7 @@ def has_row(op) -> bool:
 @functools.cache
 def _with_row() -> list:
     """ATen's composites that have a row."""
-    return [op for op in _collect_all_valid_cia_ops_for_aten_namespace() if str(op) in _rows()]
+    return [op for op in all_composites() if str(op) in _rows()]
 
 
 @functools.cache
@@ -54,8 +54,8 @@ def whole(casts=False):
     """While torch traces: composites that have a row are recorded as they are. casts: under autocast. There a composite that autocast does not know, such as einsum, is decomposed,
     because autocast casts the operands of its parts."""
     shapes_of_torch.correct()
-    kept = {op: _stay for op in (*_with_row(), *filter(_is_cia_op, external.operators())) if not casts or _is_cast(op)}
-    with _override_composite_implicit_decomp(kept | _STATEFUL), recurrent_layers_whole() if casts else contextlib.nullcontext(), flexible_attention.written_out():
+    kept = {op: _stay for op in (*_with_row(), *filter(is_composite, external.operators())) if not casts or _is_cast(op)}
+    with composites_by(kept | _STATEFUL), recurrent_layers_whole() if casts else contextlib.nullcontext(), flexible_attention.written_out():
         yield
 
 
@@ -64,16 +64,10 @@ def recurrent_layers_whole():
     """While torch traces: recurrent layers have their shapes by a rule, for any number of steps, and under autocast casts around them."""
     shapes_of_torch.correct()
     casts = {op: recurrent_casts.written_out(op) for op in recurrent_casts.LAYERS}
-    with _override_composite_implicit_decomp(dict.fromkeys(casts, _stay)):
+    with composites_by(dict.fromkeys(casts, _stay)):
         for op, with_casts in casts.items():
-            for key in filter(_is_autograd, op.py_kernels):
-                op.py_kernels[key] = functools.partial(_first, with_casts, op.py_kernels[key])
-            op._dispatch_cache.clear()
+            with_autograd_kernels(op, lambda kernel, with_casts=with_casts: functools.partial(_first, with_casts, kernel))
         yield
-
-
-def _is_autograd(key) -> bool:
-    return key.name.startswith("Autograd")
 
 
 def _first(function, otherwise, *args):
@@ -101,7 +95,7 @@ def _batch_norm(x, weight, bias, mean, variance, training, momentum, epsilon, cu
 def _instance_norm(x, weight, bias, mean, variance, use_input_stats, momentum, epsilon, cudnn_enabled):
     if not use_input_stats or mean is None:
         return NotImplemented
-    return _aten.instance_norm.default._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, x, weight, bias, mean, variance, use_input_stats, momentum, epsilon, cudnn_enabled)
+    return call_kernel(_aten.instance_norm.default, DispatchKey.CompositeImplicitAutograd, x, weight, bias, mean, variance, use_input_stats, momentum, epsilon, cudnn_enabled)
 
 
 # Torch decomposes these even if told to keep them: in training they write running statistics, and a dropout may return its operand (identities.py replaces it then).
@@ -118,9 +112,9 @@ def traced(trace):
     asking = dict.fromkeys(recurrent_casts.LAYERS, _stay)
     while True:
         try:
-            with _typed_without_numbers(asking), _override_composite_implicit_decomp(asking):
+            with _typed_without_numbers(asking), composites_by(asking):
                 return trace()
-        except fake_tensor.DataDependentOutputException as problem:
+        except DataDependentOutputException as problem:
             op = _running(problem)
             if op in asking or op not in _with_row():
                 raise
@@ -129,21 +123,15 @@ def traced(trace):
 
 def _running(problem):
     """The operator that the tracer was recording; None if there is none."""
-    frames = [frame for frame, _ in traceback.walk_tb(problem.__traceback__) if frame.f_code is proxy_tensor.proxy_call.__code__]
+    frames = [frame for frame, _ in traceback.walk_tb(problem.__traceback__) if frame.f_code is record_of_operator()]
     return frames[-1].f_locals["func"] if frames else None
 
 
 @contextlib.contextmanager
 def _typed_without_numbers(composites):
     """While torch traces: a composite whose own code asks about numbers has the type that follows from any answers it accepts. No type of a row depends on numbers."""
-    mine = [op for op in composites if op not in fake_impls.op_implementations_dict]
-    for op in mine:
-        fake_impls.register_op_impl(op)(functools.partial(_typed, _get_decomp_for_cia(op)))
-    try:
+    with typed_by({op: functools.partial(_typed, decomposition_of(op)) for op in composites}):
         yield
-    finally:
-        for op in mine:
-            fake_impls._deregister_op_impl(op)
 
 
 def _typed(own_code, mode, op, *args, **kwargs):
@@ -190,14 +178,14 @@ def decompositions() -> dict:
 
 def in_graph(module: torch.fx.GraphModule) -> bool:
     """True if the graph or a region of it has an operator that torch is to decompose."""
-    lacking = any(_is_cia_op(op) or op in _without_row() for op in _lacking(module))
+    lacking = any(is_composite(op) or op in _without_row() for op in _lacking(module))
     return lacking or any(map(_keeps_statistics, _nodes(module))) or any(n.target is flexible_attention.OPERATOR for m in _graphs(module) for n in m.graph.nodes)
 
 
 def cast_in_regions(module: torch.fx.GraphModule) -> bool:
     """True if a region that turns autocast on has a composite whose parts autocast casts: it knows only these."""
     regions = (getattr(m, n.args[4].target) for m in _graphs(module) for n in m.graph.nodes if n.target is autocast.REGION and n.args[2])
-    return any(_is_cia_op(n.target) and not _is_cast(n.target) for region in regions for n in _nodes(region))
+    return any(is_composite(n.target) and not _is_cast(n.target) for region in regions for n in _nodes(region))
 
 
 def _graphs(module):
@@ -205,7 +193,7 @@ def _graphs(module):
 
 
 def _nodes(module):
-    return (n for m in _graphs(module) for n in m.graph.nodes if isinstance(n.target, torch._ops.OpOverload))
+    return (n for m in _graphs(module) for n in m.graph.nodes if isinstance(n.target, OpOverload))
 
 
 def _lacking(module) -> set:
@@ -220,7 +208,7 @@ def _keeps_statistics(node) -> bool:
 
 def _with_casts(op, modes):
     """Torch's own decomposition of a composite, whose parts autocast casts where it is on: `modes` knows. Torch's tracers are behind autocast, and would decompose without it."""
-    decompose = recurrent_casts.written_out(op) if op in recurrent_casts.LAYERS else _get_decomp_for_cia(op)
+    decompose = recurrent_casts.written_out(op) if op in recurrent_casts.LAYERS else decomposition_of(op)
 
     def run(*args, **kwargs):
         with modes.included():
@@ -234,7 +222,7 @@ def decomposed(program: torch.export.ExportedProgram, casts=False) -> torch.expo
     casts: as in `whole`."""
     table, found = decompositions(), {n.target for n in _nodes(program.graph_module)}
     modes = autocast.Modes()
-    table |= {op: _with_casts(op, modes) for op in found if _is_cia_op(op) and op not in _STATEFUL and (not has_row(op) or casts and not _is_cast(op))}
+    table |= {op: _with_casts(op, modes) for op in found if is_composite(op) and op not in _STATEFUL and (not has_row(op) or casts and not _is_cast(op))}
     read_data = _typed_without_numbers(set(_with_row()) & found - table.keys())
-    with modes, read_data, _override_composite_implicit_decomp({_aten.batch_norm.default: _batch_norm}), flexible_attention.written_out():
+    with modes, read_data, composites_by({_aten.batch_norm.default: _batch_norm}), flexible_attention.written_out():
         return program.run_decompositions(table | {_aten.instance_norm.default: _instance_norm})

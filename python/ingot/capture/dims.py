@@ -6,10 +6,10 @@ import inspect
 import re
 
 import torch
-import torch.utils._pytree as pytree
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from ..errors import InputError
+from ..torch_internals.sizes import ValueRanges
+from ..torch_internals.trees import node_type, pytree
 from .given import Given, Leaf, is_input
 from .program import Program
 
@@ -79,7 +79,7 @@ class Dims:
 
 def _shapes(value, made):
     """made() for each leaf, in the structure of the inputs. A registered class (such as a dataclass) becomes the list or tuple that it flattens to, as torch requires."""
-    kind = pytree._get_node_type(value)
+    kind = node_type(value)
     if is_input(value) or kind not in pytree.SUPPORTED_NODES:
         return made()
     children, context = pytree.SUPPORTED_NODES[kind].flatten_fn(value)

@@ -12,24 +12,26 @@ import sysconfig
 import traceback
 
 import torch
-import torch.utils._pytree as pytree
-from torch._subclasses import fake_tensor
 from torch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
-from torch.fx.experimental import _config
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.rnn import PackedSequence
 
 from ..errors import Error, InputError, UnsupportedError
+from ..torch_internals.dynamo import UserError
+from ..torch_internals.sizes import GuardOnDataDependentSymNode, PendingUnbackedSymbolNotFound, of_any_size
+from ..torch_internals.tensors import is_view
+from ..torch_internals.tracing import FOLDERS_OF_SHAPES, FOLDERS_OF_TRACERS, DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException, UnsupportedOperatorException
+from ..torch_internals.trees import pytree
 from . import composites
 from .attributes import AttributeWatch, WritesUndone
 from .dims import Dims, relations, settle, with_least_sizes
-from .fixes.both_sides import BothSides
-from .fixes.branches import Branches
-from .fixes.only_raises import OnlyRaises
-from .fixes.reshapes import Contiguous
 from .given import Given, is_input
 from .guards import Guards
 from .program import Program, paired
+from .reshapes import Contiguous
+from .switches.both_sides import BothSides
+from .switches.branches import Branches
+from .switches.only_raises import OnlyRaises
 from .tracing import alone
 
 log = logging.getLogger("ingot")
@@ -87,14 +89,14 @@ class _Trace:
                 program = self._program()
                 break
             except Exception as problem:
-                if isinstance(problem, torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode) and self._sides.add(problem):
+                if isinstance(problem, GuardOnDataDependentSymNode) and self._sides.add(problem):
                     continue
-                fixes = relations(_reason(problem)) if isinstance(problem, torch._dynamo.exc.UserError) else {}
+                fixes = relations(_reason(problem)) if isinstance(problem, UserError) else {}
                 if not fixes and ("Constraints violated" in str(problem) or _in_symbols(problem)) and (found := self._of_any_size()) is not None:
                     program = found
                     break
                 if not fixes or fixes.keys() <= followed.keys():
-                    if isinstance(problem, torch._dynamo.exc.UserError) and (refusal := self._dims.refusal(_reason(problem), self._branches.line_that_fixes)) is not None:
+                    if isinstance(problem, UserError) and (refusal := self._dims.refusal(_reason(problem), self._branches.line_that_fixes)) is not None:
                         raise refusal from problem
                     raise
                 followed |= fixes
@@ -115,16 +117,16 @@ class _Trace:
         """The program without torch's assumption that a size which is not 1 in the example never is, which a size such as n * (n - 1) / 2 does not keep. None where the ranges
         break another guard: such guards are never dropped, because a branch of the model's code may hang on them."""
         try:
-            with _config.patch(backed_size_oblivious=True):
+            with of_any_size():
                 return self._program()
         except Exception as problem:
-            if isinstance(problem, torch._dynamo.exc.UserError) or _in_symbols(problem):
+            if isinstance(problem, UserError) or _in_symbols(problem):
                 return None
             raise
 
 
 def _example(value, device):
-    if type(value) is torch.Tensor and value._is_view():
+    if type(value) is torch.Tensor and is_view(value):
         return value.data  # torch would add guards on the base of the view, which later calls need not have
     if not is_input(value):
         return value
@@ -139,11 +141,11 @@ def _example(value, device):
 
 # What torch's tracer cannot know, and what its exception's text says of it.
 _NEEDS_VALUES = {
-    fake_tensor.DataDependentOutputException: "{} reads a value that is known only when the model runs",
-    fake_tensor.DynamicOutputShapeException: "the size of the result of {} is known only when the model runs",
-    torch.fx.experimental.symbolic_shapes.PendingUnbackedSymbolNotFound: "a size inside one of its operators is known only when the model runs",
-    fake_tensor.UnsupportedOperatorException: "torch does not know the shape of the result of {}",
-    fake_tensor.UnsupportedFakeTensorException: "{}",
+    DataDependentOutputException: "{} reads a value that is known only when the model runs",
+    DynamicOutputShapeException: "the size of the result of {} is known only when the model runs",
+    PendingUnbackedSymbolNotFound: "a size inside one of its operators is known only when the model runs",
+    UnsupportedOperatorException: "torch does not know the shape of the result of {}",
+    UnsupportedFakeTensorException: "{}",
 }
 
 
@@ -161,7 +163,7 @@ def _refusal(problem):
     if isinstance(problem, Error):
         return None
     line = _user_line(problem)
-    if isinstance(problem, torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode):
+    if isinstance(problem, GuardOnDataDependentSymNode):
         remedy = f"write it with tensor operations such as torch.where, or {WITH_PYTHON}, which leaves this line to Python"
         return UnsupportedError("the model's code branches on a value that is known only when it runs", _user_line(problem, inner=True), remedy)
     if _in_packed_sequence(problem):
@@ -175,7 +177,7 @@ def _refusal(problem):
         return InputError(f"tensors on two devices meet in the model: {reason}", line, "move the model and all of its inputs to one device")
     if (unknown := next((said for kind, said in _NEEDS_VALUES.items() if isinstance(problem, kind)), None)) is not None:
         return UnsupportedError(f"torch.export does not take the model: {unknown.format(reason)}", line, JUST_IN_TIME)
-    if isinstance(problem, torch._dynamo.exc.UserError) or (isinstance(problem, RuntimeError) or _in_shapes(problem)) and line:
+    if isinstance(problem, UserError) or (isinstance(problem, RuntimeError) or _in_shapes(problem)) and line:
         return InputError(
             f"the model cannot be captured with these inputs: {reason}", line, "axes that the model needs to be equal want one name in shared_dims; axes that it fixes want one size"
         )
@@ -203,12 +205,12 @@ def _in_symbols(problem):
 
 def _in_tracer(problem):
     """Whether torch's tracer raised it, which then lacks a form for what the model does (torch.vmap of torch.func.grad)."""
-    return _innermost(problem) in ("_subclasses", "_functorch", "_export", "export", "fx")
+    return _innermost(problem) in FOLDERS_OF_TRACERS
 
 
 def _in_shapes(problem):
     """Whether torch's rules for the shapes of results raised it: operands that eager refuses by a RuntimeError."""
-    return _innermost(problem) in ("_refs", "_prims", "_prims_common", "_decomp", "_meta_registrations.py")
+    return _innermost(problem) in FOLDERS_OF_SHAPES
 
 
 def _innermost(problem) -> str | None:

@@ -10,15 +10,16 @@ from dataclasses import dataclass, replace
 
 import sympy
 import torch
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
 from ..errors import InputError, UnsupportedError
+from ..torch_internals.operators import OpOverload, OpOverloadPacket, of_custom_op, overload_of, schema_of
+from ..torch_internals.sizes import GuardOnDataDependentSymNode, ShapeEnv
 from . import triton_kernel
 from .triton_kernel import TritonKernel
 
 _TYPES = ("Tensor", "int", "SymInt", "float", "bool")
 _FUNCTIONALISED = (torch.ops.higher_order.auto_functionalized, torch.ops.higher_order.auto_functionalized_v2)
-_registered: dict[torch._ops.OpOverload, Kernel] = {}
+_registered: dict[OpOverload, Kernel] = {}
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Shaped:
 class Kernel:
     """A registered kernel. `remove()` takes it back: models compiled from then on run the operator in torch again."""
 
-    op: torch._ops.OpOverload
+    op: OpOverload
     cpu: tuple[str, str, str] | None         # the library's path, the function, the file's SHA-256
     gpu: tuple[str, str, str] | None         # "cuda" or "ptx", the text, the kernel's name in it
     grid: Callable | None
@@ -90,7 +91,7 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        return self.op._schema.name + (f".{self.op._overloadname}" if self.op._overloadname != "default" else "")
+        return schema_of(self.op).name + (f".{overload_of(self.op)}" if overload_of(self.op) != "default" else "")
 
     def remove(self):
         if _registered.get(self.op) is self:
@@ -166,7 +167,7 @@ def captured(kernel: Kernel, values: list, results: list, targets) -> dict:
     texts = {"external_name": kernel.name}
     if kernel.cpu is not None:
         texts["external_cpu"] = list(kernel.cpu)
-    tensors = [a.name for a in kernel.op._schema.arguments if str(a.type) == "Tensor"]
+    tensors = [a.name for a in schema_of(kernel.op).arguments if str(a.type) == "Tensor"]
     sizes = {"external_arguments": len(values), "external_written": [tensors.index(name) for name in kernel.in_place]}
     apart = _SizesApart()
     launch, code = kernel.launch([apart.argument(v) for v in values]), kernel.gpu
@@ -195,7 +196,7 @@ def _compiled(kernel, launch, values, results, targets):
     return replace(launch, block=(made.threads, 1, 1), shared_bytes=made.shared_bytes, number_bytes=4), ("cubin", made.text, made.entry)
 
 
-def operators() -> list[torch._ops.OpOverload]:
+def operators() -> list[OpOverload]:
     """The operators that have a kernel."""
     return list(_registered)
 
@@ -203,14 +204,14 @@ def operators() -> list[torch._ops.OpOverload]:
 def call_of(node: torch.fx.Node) -> Call | None:
     """The node as a call of an operator with a kernel. UnsupportedError if it writes a part of a tensor."""
     if (kernel := of(node.target)) is not None:
-        schema = kernel.op._schema.arguments
+        schema = schema_of(kernel.op).arguments
         given = [node.args[i] if i < len(node.args) else node.kwargs.get(a.name, a.default_value) for i, a in enumerate(schema)]
         return Call(kernel, given, None)
     if node.target not in _FUNCTIONALISED or (kernel := of(node.args[0])) is None:
         return None
     # torch's form of an operator that writes: its results, or None, and then the new value of each base, or of each argument in the older form.
     given, bases = dict(node.kwargs), node.kwargs.get("_all_bases")
-    first, places = max(len(kernel.op._schema.returns), 1), []
+    first, places = max(len(schema_of(kernel.op).returns), 1), []
     for k, name in enumerate(kernel.in_place):
         if bases is not None:
             if [key for key in given if key.startswith(f"_{name}_")] != [f"_{name}_base_index"]:
@@ -220,7 +221,7 @@ def call_of(node: torch.fx.Node) -> Call | None:
         places.append(first + k)
     if len(set(places)) != len(places):
         raise UnsupportedError(f"{kernel.name} writes one tensor as two of its arguments")
-    return Call(kernel, [given.get(a.name, a.default_value) for a in kernel.op._schema.arguments], [*places, *range(len(kernel.op._schema.returns))])
+    return Call(kernel, [given.get(a.name, a.default_value) for a in schema_of(kernel.op).arguments], [*places, *range(len(schema_of(kernel.op).returns))])
 
 
 class _SizesApart:
@@ -249,12 +250,12 @@ class _SizesApart:
         return value.node.expr.xreplace({new: old for old, new in self.known.items()})
 
 
-def _overload_of(op) -> torch._ops.OpOverload:
-    if isinstance(op, torch._ops.OpOverload):
+def _overload_of(op) -> OpOverload:
+    if isinstance(op, OpOverload):
         return op
-    if isinstance(op, torch._ops.OpOverloadPacket):
+    if isinstance(op, OpOverloadPacket):
         return _only(op)
-    if isinstance(found := getattr(op, "_opoverload", None), torch._ops.OpOverload):  # of torch.library.custom_op
+    if (found := of_custom_op(op)) is not None:  # of torch.library.custom_op
         return found
     if not isinstance(op, str):
         raise InputError(f"{op!r} is no operator of torch", remedy='give "namespace::name", torch.ops.namespace.name.default, or what torch.library.custom_op gave')
@@ -266,7 +267,7 @@ def _overload_of(op) -> torch._ops.OpOverload:
     return getattr(packet, overload) if overload else _only(packet)
 
 
-def _only(packet) -> torch._ops.OpOverload:
+def _only(packet) -> OpOverload:
     names = packet.overloads()
     if len(names) != 1 and "default" not in names:
         raise InputError(f"{packet} has several overloads: {', '.join(names)}", remedy="name one of them")
@@ -275,7 +276,7 @@ def _only(packet) -> torch._ops.OpOverload:
 
 def _check_schema(op) -> tuple[str, ...]:
     """The arguments that the operator writes. UnsupportedError if it takes or returns something that no kernel can."""
-    schema = op._schema
+    schema = schema_of(op)
     if op.namespace in ("aten", "prims", "prim", "ingot"):
         raise UnsupportedError(f"{op} is an operator that ingot has or decomposes itself", remedy="define an operator of your own with torch.library.custom_op")
     for a in schema.arguments:

@@ -13,16 +13,17 @@ from functools import cached_property
 from typing import Any, Callable
 
 import torch
-from torch._subclasses import FakeTensor
-from torch.fx.experimental.symbolic_shapes import free_symbols
-from torch.utils._sympy.value_ranges import ValueRanges
 
 from ..errors import InputError, UnsupportedError
-from . import autocast, composites, devices, result_types
-from .fixes import effects, hidden_views, identities, overlap, own_writes, read_numbers, region_writes, reshapes
-from .fixes.branches import branches_of, with_checks
-from .fixes.overlap import NotFunctional, gives_new, hint, of_memory
+from ..torch_internals.operators import OF_VMAP, DispatchKey, HigherOrderOperator, OpOverload, schema_of
+from ..torch_internals.sizes import ValueRanges, free_symbols
+from ..torch_internals.tensors import FakeTensor, address_of, is_contiguous_or_false, is_wrapped_by_functorch
+from . import autocast, composites, devices, fix, reshapes
+from .fixes import order, result_types
+from .memory import gives_new, hint, of_memory, refuse_unexpressible
 from .strides import corrected
+from .switches.branches import branches_of
+from .traced import NotFunctional, Traced
 
 Node = torch.fx.Node
 
@@ -78,7 +79,6 @@ class Functional:
     called: tuple[str | None, ...] = ()       # the names that `wanted` get, where they are the user's
 
     def __post_init__(self):
-        result_types.correct(self.module.graph)
         self._verify()
         self._copy_shared_values()
         self._split_views()
@@ -248,7 +248,7 @@ def trace_view(node: Node, stop: Callable[[Node], bool]):
 
 def is_view(target) -> bool:
     """True if the operator always returns a view. Operators that torch composes of others (reshape, contiguous) may copy."""
-    return isinstance(target, torch._ops.OpOverload) and target.is_view and not target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
+    return isinstance(target, OpOverload) and target.is_view and not target.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd)
 
 
 def _is_whole(node: Node, base: Node):
@@ -256,7 +256,7 @@ def _is_whole(node: Node, base: Node):
     value, whole = node.meta["val"], base.meta.get("val")
     if not isinstance(whole, torch.Tensor) or not _zero(value.storage_offset()) or str(_numbers(value)) != str(_numbers(whole)):
         return False
-    return torch._prims_common.is_contiguous_or_false(value) or order_in_memory(value.shape, value.stride()) is not None
+    return is_contiguous_or_false(value) or order_in_memory(value.shape, value.stride()) is not None
 
 
 def _numbers(tensor):
@@ -306,18 +306,21 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
     from torch.export.graph_signature import InputKind, OutputKind
 
     _refuse_lost_tensors(program)
-    layouts, branches = reshapes.hang_on(program.graph), branches_of(program)
-    before, program = None, identities.settled(program)
-    casts = autocast.reaches(program.graph_module) or autocast.recorded(program.graph) or composites.cast_in_regions(program.graph_module)
-    program = program if casts else own_writes.settled(program)
+    layouts, conditions = reshapes.hang_on(program.graph), branches_of(program)
+    before, casts = None, autocast.reaches(program.graph_module) or autocast.recorded(program.graph) or composites.cast_in_regions(program.graph_module)
+    traced = Traced.of_program(program, casts=casts)
+    fix.run(order.TRACED, traced)
+    program = traced.program()
     if casts or _writes_in_place(program.graph) or composites.in_graph(program.graph_module):
         values = next(n for n in program.graph.nodes if n.op == "output").args[0]
         kinds = [s.kind is OutputKind.USER_OUTPUT for s in program.graph_signature.output_specs]
         before = lays([v for v, user in zip(values, kinds) if user], [n for n in program.graph.nodes if n.op == "placeholder"], typed=not casts and result_types.is_right(program.graph))
-        program = _functionalised(autocast.with_einsum_casts(program), casts)
-    program = read_numbers.settled(program)
-    if branches:
-        program = with_checks(program, branches, chosen or {})
+        fix.run(order.WRITING, traced)
+        refuse_unexpressible(traced.graph)
+        program = _functionalised(traced.program(), casts)
+    traced = Traced.of_program(program, conditions=conditions, names=chosen or {})
+    fix.run(order.FUNCTIONAL, traced)
+    program = traced.program()
     signature = program.graph_signature
     kinds = {InputKind.PARAMETER: "parameter", InputKind.BUFFER: "buffer", InputKind.CONSTANT_TENSOR: "constant"}
     nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
@@ -359,7 +362,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
 
 def _refuse_lost_tensors(program):
     """Refuses a program with a constant that is a tensor of the trace: torch.export lost the operators that compute it."""
-    lost = lambda value: isinstance(value, FakeTensor) or isinstance(value, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value)
+    lost = lambda value: isinstance(value, FakeTensor) or isinstance(value, torch.Tensor) and is_wrapped_by_functorch(value)
     if any(map(lost, program.constants.values())):
         raise UnsupportedError(
             "torch.export does not take the model: it loses the operators of torch.func.grad, vjp or jacrev",
@@ -369,12 +372,12 @@ def _refuse_lost_tensors(program):
 
 def lays(values, placeholders, typed=True) -> list[Lay | None]:
     """The layout of each result of a graph that writes in place. `typed`: whether it has the recorded type, which autocast may change."""
-    memory = {m.untyped_storage()._cdata: i for i, n in enumerate(placeholders) if (m := _strided(n)) is not None}
+    memory = {address_of(m.untyped_storage()): i for i, n in enumerate(placeholders) if (m := _strided(n)) is not None}
     right = corrected(placeholders[0].graph) if placeholders else {}
     metas = [(v, _strided(v)) for v in values]
 
     def owner(v, m):
-        return None if gives_new(trace_view(v, gives_new)[0]) else memory.get(m.untyped_storage()._cdata)
+        return None if gives_new(trace_view(v, gives_new)[0]) else memory.get(address_of(m.untyped_storage()))
 
     return [m if m is None else Lay(_hints(m.shape), m.dtype if typed else None, list(right.get(v) or _hints(m.stride())), owner(v, m)) for v, m in metas]
 
@@ -385,14 +388,12 @@ def _strided(value) -> torch.Tensor | None:
 
 
 def _functionalised(program, casts):
-    program = _with_states(_settled(hidden_views.with_memory(program)))
-    hidden_views.refuse(program.graph)
     open_axes = _open_axes(program.graph)
     # torch traces sizes from 2 on: a size of 1..2 would become the constant 2.
     limits = {symbol: limit for symbol, limit in program.range_constraints.items() if limit.lower < 2 and limit.upper == 2}
     program.range_constraints.update({symbol: ValueRanges(limit.lower, 3) for symbol, limit in limits.items()})
     try:
-        functional = effects.settled(composites.decomposed(program, casts))
+        functional = composites.decomposed(program, casts)
     except Exception as problem:  # of many kinds, most of them assertions
         raise NotFunctional(f"torch cannot express its writes in place as new values: {_first_line(problem)}") from problem
     finally:
@@ -403,55 +404,10 @@ def _functionalised(program, casts):
     return functional
 
 
-def _settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program, rewritten so that torch sees everything that each write changes."""
-    rewritten = (torch.ops.aten.unbind.int, torch.ops.aten.fill_diagonal_.default)
-    writes = overlap.has_writes(program.graph) or region_writes.may_be(program.graph_module)
-    if not writes and not any(n.target in rewritten for n in program.graph.nodes) and not hidden_views.of(program.graph):
-        return program
-    module = overlap.copied(program)
-    renamed = overlap.unbind(module) | reshapes.fill_diagonals(module.graph)
-    region_writes.settle(module)
-    hidden_views.show(module)
-    renamed |= overlap.settle(module)
-    return overlap.updated(program, module, renamed)
-
-
 def _open_axes(graph):
     """The open sizes of each input."""
     axes = ([bool(free_symbols(s)) for s in _strided(n).shape] for n in graph.nodes if n.op == "placeholder" and _strided(n) is not None)
     return [flags for flags in axes if any(flags)]
-
-
-def _with_states(program):
-    """The program in the form that torch can make functional. Written constants (tensors of objects that are not modules, such as caches) become buffers. A tensor with
-    several names, one of them written, gets one name."""
-    from torch.export.graph_signature import InputKind
-
-    nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
-    own = [s for s in program.graph_signature.input_specs if s.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)]
-    values = {**program.constants, **program.state_dict}
-    by_memory = {_storage(nodes[s.arg.name]): s for s in own}
-    written = {id(values[by_memory[m].target]) for n in program.graph.nodes if overlap.may_write(n) for a in n.all_input_nodes if (m := _storage(a)) in by_memory}
-    groups: dict[int, list] = {}
-    for s in own:
-        groups.setdefault(id(values[s.target]), []).append(s)
-    kept, again = {}, {}  # by name of the placeholder: what a spec becomes, and the spec whose tensor it is
-    for tensor, specs in groups.items():
-        if tensor in written:
-            first = min(specs, key=lambda s: s.kind is InputKind.CONSTANT_TENSOR)
-            kept[first.arg.name] = replace(first, kind=InputKind.BUFFER, persistent=False) if first.kind is InputKind.CONSTANT_TENSOR else first
-            again |= {s.arg.name: first for s in specs if s is not first}
-    if not again and all(s is kept.get(s.arg.name, s) for s in own):
-        return program
-    module = overlap.copied(program)
-    nodes = {n.name: n for n in module.graph.nodes if n.op == "placeholder"}
-    for name, spec in again.items():  # the spec comes before: buffers precede constants
-        nodes[name].replace_all_uses_with(nodes[spec.arg.name])
-        module.graph.erase_node(nodes[name])
-    module.recompile()
-    specs = [kept.get(s.arg.name, s) for s in program.graph_signature.input_specs if getattr(s.arg, "name", None) not in again]
-    return program._update(module, replace(program.graph_signature, input_specs=specs))
 
 
 def _first_line(problem):
@@ -460,11 +416,11 @@ def _first_line(problem):
 
 def _writes_in_place(graph: torch.fx.Graph) -> bool:
     for node in graph.nodes:
-        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+        if isinstance(node.target, OpOverload) and schema_of(node.target).is_mutable:
             return True
-        if isinstance(node.target, torch._ops.HigherOrderOperator):
+        if isinstance(node.target, HigherOrderOperator):
             return True  # its regions may write
-        if getattr(node.target, "__module__", "") == "torch._functorch.predispatch":
+        if getattr(node.target, "__module__", "") == OF_VMAP:
             return True  # vmap: the mapped function writes with tensors that only torch's own trace has
     return False
 
@@ -490,8 +446,9 @@ def from_aot(module: torch.fx.GraphModule, signature, examples: list, names: lis
     `before`: the layouts of the results in Dynamo's graph."""
     import re
 
-    read_numbers.settle(module.graph)
-    names_of_results = [getattr(v, "name", None) for v in module.graph.output_node().args[0]]  # the signature has these
+    tokens = tuple(getattr(signature, f"{side}_tokens", ()) for side in ("input", "output"))
+    names_of_results = [name for v in module.graph.output_node().args[0] if (name := getattr(v, "name", None)) not in tokens[1] or name is None]  # the signature has these
+    fix.run(order.FUNCTIONAL, Traced(module, tokens=tokens))
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     shape_env = None
     slots, by_name = [], {}

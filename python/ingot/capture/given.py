@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch.utils._pytree as pytree
 
 from ..errors import InputError
 from ..inputs import Input
+from ..torch_internals.trees import pytree
 
 
 @dataclass(frozen=True)

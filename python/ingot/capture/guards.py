@@ -4,10 +4,9 @@ with the example's remainder. Here a guard counts if it fails for a size of the 
 from __future__ import annotations
 
 import sympy
-from torch.export import _trace
-from torch.fx.experimental.symbolic_shapes import ShapeGuard, StrictMinMaxConstraint
-from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.reference import PythonReferenceAnalysis
+
+from ..torch_internals.sizes import PythonReferenceAnalysis, ShapeGuard, StrictMinMaxConstraint, symbol_of, sympy_interp
+from ..torch_internals.tracing import guards_produced_by
 
 _TRIED = 64  # sizes at each end of a range and around the example
 
@@ -19,11 +18,15 @@ class Guards:
         self._held = held
 
     def __enter__(self):
-        self._before = _trace.produce_guards_and_solve_constraints
-        _trace.produce_guards_and_solve_constraints = self._settled
+        self._patch = guards_produced_by(self._settling)
+        self._patch.__enter__()
 
     def __exit__(self, *problem):
-        _trace.produce_guards_and_solve_constraints = self._before
+        self._patch.__exit__(None, None, None)
+
+    def _settling(self, produce):
+        self._before = produce
+        return self._settled
 
     def _settled(self, fake_mode, **more):
         environment = fake_mode.shape_env
@@ -47,7 +50,7 @@ def _asked(environment) -> dict[sympy.Symbol, tuple[int, int]]:
     found = {}
     for entry in environment.tracked_fakes:
         for size, limit in zip(getattr(entry.fake, "shape", ()), getattr(entry.symbolic_context, "constraint_sizes", None) or ()):
-            symbol = getattr(getattr(size, "node", None), "_expr", None)
+            symbol = symbol_of(size)
             if isinstance(limit, StrictMinMaxConstraint) and isinstance(symbol, sympy.Symbol):
                 found[symbol] = max(limit.vr.lower, 2), limit.vr.upper
     return found

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 
 import torch
-import torch.utils._pytree as pytree
 from torch.export.graph_signature import InputKind
 
 from ..errors import Error, InputError
-from .fixes.branches import branches_of, carried
+from ..torch_internals.trees import pytree
+from .switches.branches import branches_of, carried
 from .tracing import alone
 from .writer import bound
 

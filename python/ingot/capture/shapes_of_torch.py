@@ -5,15 +5,16 @@ from __future__ import annotations
 import functools
 
 import torch
-from torch._subclasses import fake_impls
 
-from .fixes import recurrent_casts
+from ..torch_internals.operators import has_kernel
+from ..torch_internals.shapes import set_shape_rule, with_parts, without_shapes_of_reference
+from .switches import recurrent_casts
 
 
 def define():
     """Rules for operators that have none: CTC loss, and what a GRU cell is on a GPU."""
     for name, rule in _RULES.items():
-        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "Meta"):
+        if not has_kernel(f"aten::{name}", "Meta"):
             torch.library.register_fake(f"aten::{name}", rule)
 
 
@@ -46,20 +47,10 @@ def correct():
     """Torch takes its Python reference of nll_loss for the shapes of open sizes, but the reference has other arguments: reduction="none" gives the shape of a mean. Without it torch asks
     the operator's parts. Recurrent layers of open sizes have a rule of their own where a tracer keeps them whole. Torch 2.11's parts of an LSTM give its last states
     an axis too many."""
-    from torch._decomp import decomposition_table, meta_table
-
-    nll_loss = torch.ops.aten.nll_loss.default
-    for table in (decomposition_table, meta_table):
-        table.pop(nll_loss, None)
-    if nll_loss.py_kernels.pop(torch._C.DispatchKey.Meta, None) is not None:
-        nll_loss._dispatch_cache.clear()
+    without_shapes_of_reference(torch.ops.aten.nll_loss.default)
     for layer in recurrent_casts.LAYERS:
-        fake_impls.register_fast_op_impl(layer)(_recurrent_layers)
-    lstm = torch.ops.aten.lstm.input
-    for table, key in ((decomposition_table, lstm), (lstm.py_kernels, torch._C.DispatchKey.CompositeImplicitAutograd), (lstm.py_kernels, torch._C.DispatchKey.Autograd)):
-        if key in table:
-            table[key] = _with_states_of_their_shapes(table[key])
-    lstm._dispatch_cache.clear()
+        set_shape_rule(layer, _recurrent_layers)
+    with_parts(torch.ops.aten.lstm.input, _with_states_of_their_shapes)
 
 
 def _with_states_of_their_shapes(parts):

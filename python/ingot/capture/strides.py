@@ -12,9 +12,11 @@ from __future__ import annotations
 import operator
 
 import torch
-from torch.utils import _pytree as pytree
 
-from .fixes.overlap import hint, value_of
+from ..torch_internals.operators import OpOverload, schema_of
+from ..torch_internals.tensors import suggested_format
+from ..torch_internals.trees import pytree
+from .memory import hint, value_of
 
 _RULE = {1: torch.neg, 2: torch.add, 3: torch.addcmul}
 # Pointwise operators that torch does not tag as such; most are aliases of operators that it tags.
@@ -33,7 +35,7 @@ def _row_major(made, *operands):
 
 def _suggested(made, operand, *others):
     """Channels last if the operand is, else row-major."""
-    return made.contiguous(memory_format=torch._prims_common.suggest_memory_format(operand)).stride()
+    return made.contiguous(memory_format=suggested_format(operand)).stride()
 
 
 def _of_batch_norm(made, operand, *others):
@@ -89,10 +91,10 @@ def corrected(graph: torch.fx.Graph, written: dict[torch.fx.Node, torch.fx.Node]
             strides = _layout(written[node], found)[1]
             found |= {} if None in strides else {node: strides}
             continue
-        if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
+        if node.op != "call_function" or not isinstance(target, OpOverload):
             continue
-        if target._schema.is_mutable:  # a written tensor keeps its layout
-            if node.args and node.args[0] in found and isinstance(made, torch.Tensor) and target._schema.arguments[0].alias_info is not None:
+        if schema_of(target).is_mutable:  # a written tensor keeps its layout
+            if node.args and node.args[0] in found and isinstance(made, torch.Tensor) and schema_of(target).arguments[0].alias_info is not None:
                 found[node] = found[node.args[0]]
             continue
         own = _OWN.get(_name(node))
@@ -125,7 +127,7 @@ def _differ(strides, made) -> bool:
 
 
 def _name(node) -> str:
-    name = node.target._schema.name
+    name = schema_of(node.target).name
     if name == "aten::pad" and len(node.args[1]) == 6 and (node.args[2] if len(node.args) > 2 else "constant") in ("reflect", "replicate"):
         return "aten::replication_pad3d"
     return "power of a number" if node.target is torch.ops.aten.pow.Scalar else name
@@ -145,7 +147,7 @@ def _of_iterator(node, made, operands, layouts, found):
     metas = []
     for (sizes, strides), dtype in zip(layouts, dtypes):
         meta = torch.empty_strided(sizes, strides, device="meta")
-        condition = dtype is torch.bool and node.target._schema.name == "aten::where"
+        condition = dtype is torch.bool and schema_of(node.target).name == "aten::where"
         metas.append(torch.empty_like(meta) if converts and dtype != common and not condition else meta)
     try:
         return _RULE[len(metas)](*metas).stride()
@@ -154,7 +156,7 @@ def _of_iterator(node, made, operands, layouts, found):
 
 
 def _is_view(target) -> bool:
-    return any(r.alias_info is not None for r in target._schema.returns)
+    return any(r.alias_info is not None for r in schema_of(target).returns)
 
 
 def _of_shape_function(node, made, found):

@@ -6,9 +6,9 @@ import functools
 import os
 import threading
 
-from torch._dynamo import convert_frame  # imported here and not at first use, because two threads cannot import it at once
 
 from ..base import processes
+from ..torch_internals import dynamo  # here and not at first use, because two threads cannot import Dynamo at once
 
 
 def alone(function):
@@ -16,7 +16,7 @@ def alone(function):
 
     @functools.wraps(function)
     def call(*args, **kwargs):
-        with convert_frame.compile_lock:
+        with dynamo.lock():
             before, processes.tracer = processes.tracer, threading.get_ident()
             try:
                 return function(*args, **kwargs)
@@ -28,10 +28,10 @@ def alone(function):
 
 def _free_in_a_child():
     """Frees the lock in a child of fork(): the thread that held it does not exist there."""
-    if convert_frame.compile_lock.acquire(blocking=False):
-        convert_frame.compile_lock.release()
+    if dynamo.lock().acquire(blocking=False):
+        dynamo.lock().release()
     else:
-        convert_frame.compile_lock = threading.RLock()
+        dynamo.renew_lock()
         processes.tracer = None
 
 

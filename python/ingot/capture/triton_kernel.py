@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from ..errors import InputError, UnsupportedError
+from ..torch_internals.operators import OpOverload, schema_of
 
 _POINTERS = {
     torch.bool: "*i1", torch.uint8: "*u8", torch.int8: "*i8", torch.int16: "*i16", torch.int32: "*i32", torch.int64: "*i64", torch.float16: "*fp16", torch.bfloat16: "*bf16",
@@ -35,7 +36,7 @@ class Cubin:
 class TritonKernel:
     """A function of @triton.jit, the values of its constexpr parameters, and compiler settings (num_warps and the like)."""
 
-    op: torch._ops.OpOverload
+    op: OpOverload
     function: object
     constants: dict
     settings: dict
@@ -60,7 +61,7 @@ class TritonKernel:
 
     def _signature(self, values, sizes, results) -> dict[str, str]:
         """The types of the parameters that are no constants: tensors, numbers, Launch.sizes, results."""
-        arguments = list(zip(self.op._schema.arguments, values))
+        arguments = list(zip(schema_of(self.op).arguments, values))
         if other := [t.dtype for t in (*values, *results) if isinstance(t, torch.Tensor) and t.dtype not in _POINTERS]:
             raise UnsupportedError(f"the Triton kernel of {self.op} has a tensor of {other[0]}, which engines do not have")
         types = [_POINTERS[v.dtype] for a, v in arguments if str(a.type) == "Tensor"] + [_NUMBERS[str(a.type)] for a, _ in arguments if str(a.type) != "Tensor"]

@@ -13,28 +13,24 @@ from dataclasses import dataclass
 
 import sympy
 import torch
-from torch._export.serde import schema as _schema
-from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_DTYPE as _DTYPES
-from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_LAYOUT as _LAYOUTS
-from torch._export.serde.serialize import _TORCH_TO_SERIALIZE_MEMORY_FORMAT as _MEMORY_FORMATS
-from torch.fx.node import _side_effectful_functions
-from torch.utils._sympy.functions import Max
 
 from ..engine import _values, plain
 from ..errors import InputError, UnsupportedError
+from ..torch_internals.operators import HigherOrderOperator, OpOverload, schema_of
+from ..torch_internals.programs import DTYPES, LAYOUTS, MEMORY_FORMATS, SCHEMA_VERSION, WITH_EFFECTS
+from ..torch_internals.sizes import functions
 from . import external
-from .fixes.branches import CONDITION
-from .fixes.overlap import of_memory
 from .fixes.read_numbers import READS
-from .fixes.reshapes import STRIDED
+from .fixes.size_checks import CONDITION
 from .functional import is_view, order_in_memory
+from .memory import of_memory
+from .reshapes import STRIDED
 from .sizes import linear, places
 from .strides import corrected
 
-_DTYPE_CODE = {torch.uint32: 34, torch.uint64: 35, **{k: int(v) for k, v in _DTYPES.items()}}  # the table of torch 2.11 lacks the first two
-_LAYOUT_CODE = {k: int(v) for k, v in _LAYOUTS.items()}
-_MEMORY_CODE = {k: int(v) for k, v in _MEMORY_FORMATS.items()}
-SCHEMA_VERSION = _schema.SCHEMA_VERSION
+_DTYPE_CODE = {torch.uint32: 34, torch.uint64: 35, **{k: int(v) for k, v in DTYPES.items()}}  # the table of torch 2.11 lacks the first two
+_LAYOUT_CODE = {k: int(v) for k, v in LAYOUTS.items()}
+_MEMORY_CODE = {k: int(v) for k, v in MEMORY_FORMATS.items()}
 
 
 @dataclass
@@ -70,7 +66,7 @@ class _Writer:
         self.symbols: set[sympy.Symbol] = set()
         self.numbers: dict[sympy.Symbol, sympy.Expr] = {}  # those that may be negative, as the difference of two sizes
         self.unplaced: set = set()  # memories of inputs of which a call may give another part than the example
-        self._expr: dict = {}
+        self._texts: dict = {}
 
     # -- values
 
@@ -80,11 +76,11 @@ class _Writer:
         return {"as_expr": self.expression(value.node.expr)}
 
     def expression(self, expr):
-        text = self._expr.get(expr)
+        text = self._texts.get(expr)
         if text is None:
-            made = expr.xreplace(self.numbers).replace(sympy.Abs, lambda e: Max(e, -e))
+            made = expr.xreplace(self.numbers).replace(sympy.Abs, lambda e: functions.Max(e, -e))
             self.symbols |= made.free_symbols
-            text = self._expr[expr] = {"expr_str": sympy.srepr(made), "hint": None}
+            text = self._texts[expr] = {"expr_str": sympy.srepr(made), "hint": None}
         return text
 
     def tensor(self, name: str, meta: torch.Tensor):
@@ -184,13 +180,13 @@ class _Writer:
     def call(self, node: torch.fx.Node):
         target = node.target
         meta = node.meta.get("val")
-        if isinstance(target, torch._ops.HigherOrderOperator) and target.name() in ("cond", "while_loop"):
+        if isinstance(target, HigherOrderOperator) and target.name() in ("cond", "while_loop"):
             self.nodes.append(self._node(node, f"torch.ops.higher_order.{target.name()}", self._control(node), self._outputs(node, tuple(meta))))
             return
         if (given := external.call_of(node)) is not None:
             self.nodes.append(self._external(node, given))
             return
-        if not isinstance(target, torch._ops.OpOverload):
+        if not isinstance(target, OpOverload):
             if isinstance(meta, (torch.SymInt, torch.SymBool, torch.SymFloat, int, float, bool)):
                 if isinstance(meta, torch.SymInt):
                     self.sym_int(node.name, meta)
@@ -206,7 +202,7 @@ class _Writer:
             self.sym_int(node.name, meta)
             return
         arguments = []
-        schema = target._schema.arguments
+        schema = schema_of(target).arguments
         args, kwargs = self._from_first_element(node) if target in STRIDED else (node.args, node.kwargs)
         for spec, value in zip(schema, args):
             arguments.append({"name": spec.name, "arg": self.argument(value), "kind": 1})
@@ -234,7 +230,7 @@ class _Writer:
 
     def _external(self, node: torch.fx.Node, call: external.Call) -> dict:
         """A call of an operator with a user's kernel: all arguments, and the kernel's data for lower."""
-        schema = call.kernel.op._schema.arguments
+        schema = schema_of(call.kernel.op).arguments
         given = [float(v) if str(a.type) == "float" and isinstance(v, int) else v for a, v in zip(schema, call.given)]
         arguments = [{"name": f"argument_{k}", "arg": self.argument(v), "kind": 1} for k, v in enumerate(given)]
         values = [v.meta["val"] if isinstance(v, torch.fx.Node) else v for v in call.given]
@@ -275,7 +271,7 @@ class _Writer:
 
     def _inner(self, graph: torch.fx.Graph) -> dict:
         inner = _Writer(self.targets)
-        inner.symbols, inner.numbers, inner._expr = self.symbols, self.numbers, self._expr
+        inner.symbols, inner.numbers, inner._texts = self.symbols, self.numbers, self._texts
         inputs = [inner.argument(n) for n in graph.nodes if n.op == "placeholder"]
         for node in graph.nodes:
             if node.op == "call_function":
@@ -346,9 +342,9 @@ class _Writer:
                     parts.append(self.tensor(name, part))
                 else:
                     raise UnsupportedError(f"{node.target} returns a {type(part).__name__}, which is not supported")
-            if not isinstance(node.target, torch._ops.OpOverload):
+            if not isinstance(node.target, OpOverload):
                 return [{"as_tensors": parts}]
-            if isinstance(meta, list) or str(node.target._schema.returns[0].type).startswith("List"):
+            if isinstance(meta, list) or str(schema_of(node.target).returns[0].type).startswith("List"):
                 return [{"as_tensors": parts}]
             return [{"as_none": True} if p is None else {"as_tensor": p} for p in parts]
         if isinstance(meta, (bool, int, float, torch.SymBool, torch.SymFloat)):
@@ -588,6 +584,6 @@ def has_effects(node: torch.fx.Node) -> bool:
     target = node.target
     if node.op != "call_function" or target is torch.ops.aten._assert_tensor_metadata.default or is_assertion(node) and not _is_checked(node):
         return False
-    if isinstance(target, torch._ops.OpOverload):
-        return not target._schema.returns or target in _side_effectful_functions
-    return target in _side_effectful_functions
+    if isinstance(target, OpOverload):
+        return not schema_of(target).returns or target in WITH_EFFECTS
+    return target in WITH_EFFECTS

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Mapping
 from ctypes import POINTER, byref, c_int32, c_int64, c_uint8, c_void_p
 
-from ..base import atomic, processes
+from ..base import atomic, debug, processes
 from ..errors import DeviceError, InputError, OptionError, UnsupportedError
 from . import plan_signature
 from ._library import Handle, Options, OutputMemory, Plan, check, lib, session_options, text_of
@@ -49,7 +49,8 @@ class Engine:
 
     def _place(self):
         out, gpu = c_void_p(), c_int32()
-        check(lib().ingot_weights_create(self._plan.pointer, self._options.pointer, byref(out)))
+        with debug.for_library():  # it compiles a plan for another GPU, or of an older format, anew
+            check(lib().ingot_weights_create(self._plan.pointer, self._options.pointer, byref(out)))
         self._weights = _Weights(out)
         check(lib().ingot_weights_device(out, byref(gpu)))
         self.device = "cpu" if gpu.value < 0 else f"cuda:{gpu.value}"

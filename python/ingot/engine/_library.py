@@ -10,7 +10,7 @@ from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, 
 from pathlib import Path
 
 from .. import errors
-from ..base import atomic, processes
+from ..base import atomic, debug, processes
 from ..base.progress import bar
 from ..errors import IoError, OptionError
 from ._values import Tensor, WeightSource, sources
@@ -273,7 +273,8 @@ class Model(Handle):
                 return int(bool(cancelled or progress is not None and progress(stage.decode(), fraction)))
 
             callback = _Progress(report)
-            processes.interruptible(lambda: check(lib().ingot_compile(self.pointer, given.pointer, callback, None, byref(out))), lambda: cancelled.append(True))
+            with debug.for_library():
+                processes.interruptible(lambda: check(lib().ingot_compile(self.pointer, given.pointer, callback, None, byref(out))), lambda: cancelled.append(True))
         session = {o["name"] for o in options() if o["kind"] == "session"}
         return Plan(out, {k: v for k, v in values.items() if k in session})
 

@@ -7,11 +7,11 @@ import re
 import weakref
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from .. import errors
 from ..base import processes, size_text
 from ..errors import DeviceError, InputError, UnsupportedError
+from ..torch_internals.tensors import IS_PROFILING, PROFILER, FakeTensor, count_of_modes
 from . import _engine, _library, _torch_library, plain
 from .ahead import Ahead
 
@@ -124,7 +124,7 @@ class Runner:
         direct = self._registry.direct(exchange, self._id, self._function) if exchange is not None else None
         run, plan, function, explain = torch.ops.ingot.run.default._op, self._plan, self._function, self._explain
         # Dispatch modes and the profiler need the op. Only a floating-point tensor can be a negative view, which the dispatcher resolves.
-        modes, profiler = torch._C._len_torch_dispatch_stack, torch.autograd.profiler
+        modes, profiler, is_profiling = count_of_modes, PROFILER, IS_PROFILING
         bindings = self._engine.inputs(function)
         floats, count = [i for i, binding in enumerate(bindings) if "float" in binding["dtype"]], len(bindings)
 
@@ -136,7 +136,7 @@ class Runner:
                 watch.follow()
             if ahead:
                 return into()(flat)
-            if direct is not None and not modes() and not profiler._is_profiler_enabled and len(flat) == count:
+            if direct is not None and not modes() and not profiler[is_profiling] and len(flat) == count:
                 for i in floats:
                     if flat[i].is_neg():
                         break

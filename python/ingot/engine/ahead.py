@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from ..torch_internals.tensors import count_of_owners
+
 
 class Ahead:
     """It serves a call with inputs of the same sizes in the same stream; another call gets new memory.
@@ -51,4 +53,4 @@ class Ahead:
 def _free(tensor) -> bool:
     """Whether no other tensor has this memory."""
     memory = tensor.untyped_storage()
-    return torch._C._storage_Use_Count(memory._cdata) == 2  # the tensor, and the object that is asked
+    return count_of_owners(memory) == 2  # the tensor, and the object that is asked

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from ..errors import InputError
+from ..torch_internals.tensors import FakeTensor, is_zero_tensor, no_torch_function
 
-_MEMORY_ONLY = (torch.Tensor.__torch_function__.__func__, torch._C._disabled_torch_function_impl)
+_MEMORY_ONLY = (torch.Tensor.__torch_function__.__func__, no_torch_function)
 
 
 def why_not(tensor: torch.Tensor, name: str) -> tuple[str, str] | None:
@@ -26,7 +26,7 @@ def why_not(tensor: torch.Tensor, name: str) -> tuple[str, str] | None:
 
 
 def _is_nowhere(tensor):
-    if tensor._is_zerotensor():
+    if is_zero_tensor(tensor):
         return True
     try:
         return tensor.data_ptr() == 0

@@ -9,9 +9,10 @@ import weakref
 from typing import Callable, NamedTuple
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import errors
+from ..torch_internals.modules import own_children, own_parameters
+from ..torch_internals.tensors import address_of, count_of_writes, without_modes
 from . import _op
 
 
@@ -67,7 +68,7 @@ class Snapshot:
         tensors = list(tensors)
         self._tensors = [weakref.ref(t, gone) if gone is not None and isinstance(t, torch.nn.Parameter) else functools.partial(_itself, t) for t in tensors]
         self._counted, self.ids = list(counted), frozenset(map(id, tensors))
-        with _disable_current_modes(), torch.inference_mode(False), torch.no_grad():
+        with without_modes(), torch.inference_mode(False), torch.no_grad():
             self._alive = [t.detach() for t in tensors]  # keeps the memory and torch's write counter alive
         self._states = [_state(t, c) for t, c in zip(tensors, self._counted)]
         self.words, self.halves, self.unknown = [], [], False
@@ -96,8 +97,8 @@ def _itself(t):
 
 def _state(t, counted):
     memory = _memory(t)
-    lies = memory and (memory._cdata, memory.data_ptr(), t.storage_offset(), t.shape, t.stride(), t.is_neg())
-    return t._cdata, lies, t._version if counted and not t.is_inference() else None, _samples(t, memory) if counted else None
+    lies = memory and (address_of(memory), memory.data_ptr(), t.storage_offset(), t.shape, t.stride(), t.is_neg())
+    return address_of(t), lies, count_of_writes(t) if counted and not t.is_inference() else None, _samples(t, memory) if counted else None
 
 
 def _samples(t, memory):
@@ -138,18 +139,18 @@ class _Layout(NamedTuple):
 
     def words(self, t, counted):
         """Addresses with their content, each address read through the one before; and the same of the write counter and samples, read last. None if one differs from what it should be."""
-        words = [id(t) + self.tensor, t._cdata]
+        words = [id(t) + self.tensor, address_of(t)]
         memory = _memory(t)
         if memory is not None:
-            words += [t._cdata + self.storage, memory._cdata, memory._cdata + self.data, memory.data_ptr(), t._cdata + self.offset, t.storage_offset()]
-            sizes, places = t._cdata + self.shape, _INLINE
+            words += [address_of(t) + self.storage, address_of(memory), address_of(memory) + self.data, memory.data_ptr(), address_of(t) + self.offset, t.storage_offset()]
+            sizes, places = address_of(t) + self.shape, _INLINE
             if t.dim() > _INLINE:
                 words += [sizes, _word(sizes)]
                 sizes, places = _word(sizes), t.dim()
             for axis, (size, stride) in enumerate(zip(t.shape, t.stride())):
                 words += [sizes + 8 * axis, size, sizes + 8 * (places + axis), stride]
         pairs = list(zip(words[::2], words[1::2]))
-        halves = [(self.count(t._cdata), t._version)] if counted and not t.is_inference() else []
+        halves = [(self.count(address_of(t)), count_of_writes(t))] if counted and not t.is_inference() else []
         if any(_word(at) != value for at, value in pairs) or any(_half_word(at) != value for at, value in halves):
             return None
         return pairs, halves + (_samples(t, memory) if counted else [])
@@ -158,20 +159,20 @@ class _Layout(NamedTuple):
 @functools.cache
 def _layout() -> _Layout | None:
     """The layout of this torch's tensors. None if they have another one; then each tensor is asked through torch."""
-    with _disable_current_modes(), torch.inference_mode(False), torch.no_grad():  # whatever mode the caller is in
+    with without_modes(), torch.inference_mode(False), torch.no_grad():  # whatever mode the caller is in
         t = torch.nn.Parameter(torch.empty(2000, device="cpu"), requires_grad=False)
         memory = t.untyped_storage()
-        tensor = _find(id(t), type(t).__basicsize__ // 8, t._cdata)
-        storage = _find(t._cdata, 8, memory._cdata)
-        data = _find(memory._cdata, 6, memory.data_ptr())
+        tensor = _find(id(t), type(t).__basicsize__ // 8, address_of(t))
+        storage = _find(address_of(t), 8, address_of(memory))
+        data = _find(address_of(memory), 6, memory.data_ptr())
         count = _op.library().count_of
         part = t.as_strided((7, 11), (101, 17), 1009)
-        offset = _find(part._cdata, _WORDS, 1009)
-        shape = next((8 * i for i in range(_WORDS - 2 * _INLINE) if [_word(part._cdata + 8 * (i + j)) for j in (0, 1, _INLINE, _INLINE + 1)] == [7, 11, 101, 17]), None)
-        if None in (tensor, storage, data, offset, shape, count(t._cdata)):
+        offset = _find(address_of(part), _WORDS, 1009)
+        shape = next((8 * i for i in range(_WORDS - 2 * _INLINE) if [_word(address_of(part) + 8 * (i + j)) for j in (0, 1, _INLINE, _INLINE + 1)] == [7, 11, 101, 17]), None)
+        if None in (tensor, storage, data, offset, shape, count(address_of(t))):
             return None
         for _ in range(3):
-            if _half_word(count(t._cdata)) != t._version:
+            if _half_word(count(address_of(t))) != count_of_writes(t):
                 return None
             t.zero_()
         return _Layout(tensor, storage, data, offset, shape, count)
@@ -209,7 +210,7 @@ def _registered(owner, name, value):
     A new place only holds it: slices of lists, graphs."""
     if torch.compiler.is_compiling():  # asked first, as Dynamo guards whatever else is looked at
         return
-    if value is not None and _watches and owner._modules.get(name, owner._parameters.get(name)) is not None:
+    if value is not None and _watches and own_children(owner).get(name, own_parameters(owner).get(name)) is not None:
         written({id(p) for p in value.parameters()} if isinstance(value, torch.nn.Module) else {id(value)})
 
 

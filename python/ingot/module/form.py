@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import torch.utils._pytree as pytree
 
 from ..base import structure
 from ..capture.signature import same_constant, shown, size_function
 from ..engine import _op
 from ..errors import FormatError, InputError, UnsupportedError
+from ..torch_internals.trees import pytree
 from .arguments import Arguments
 
 

@@ -7,6 +7,7 @@ import sys
 import torch
 
 from ..errors import InputError, UnsupportedError
+from ..torch_internals.modules import own_buffers, own_children, own_parameters
 
 
 class NoPart(InputError, AttributeError):
@@ -50,7 +51,7 @@ class InferenceOnly(torch.nn.Module):
         return super()._get_name()
 
     def __setattr__(self, name, value):
-        if isinstance(value, (torch.Tensor, torch.nn.Module)) and name not in self._parameters and name not in self._buffers and name not in self._modules:
+        if isinstance(value, (torch.Tensor, torch.nn.Module)) and all(name not in held for held in (own_parameters(self), own_buffers(self), own_children(self))):
             if any(name == weight.partition(".")[0] for weight in self._weight_names()):
                 raise _not_held(InputError, name)
         super().__setattr__(name, value)

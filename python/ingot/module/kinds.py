@@ -7,7 +7,7 @@ import torch
 from torch.autograd import forward_ad as forward_mode
 
 from ..capture import autocast
-from ..capture.fixes.reshapes import check_layout, rank_of
+from ..capture.reshapes import check_layout, rank_of
 from ..capture.writer import order_of, write
 from ..engine import _engine, _library, _op, _values, plain
 from ..engine.profile import Profile
@@ -18,6 +18,8 @@ from ..running.follow import GivenWeights, hear
 from ..running.ways import no_profile, of_engine
 from ..saving import torch_program
 from ..saving.loaded import Loaded
+from ..torch_internals.modules import own_buffers, own_parameters
+from ..torch_internals.tensors import FORWARD_MODE, LEVEL
 from . import form, lora_target
 from .arguments import Arguments, parameters_of_program
 from .form import Form
@@ -46,7 +48,7 @@ class Engines:
                 break
         if torch.is_grad_enabled() and any(isinstance(t, torch.Tensor) and t.requires_grad for t in flat):
             raise InputError("an input requires gradients, but a compiled module computes none", remedy="call it under torch.no_grad() or torch.inference_mode(), or give a detach()ed tensor")
-        if forward_mode._current_level >= 0 and any(isinstance(t, torch.Tensor) and forward_mode.unpack_dual(t).tangent is not None for t in flat):
+        if FORWARD_MODE[LEVEL] >= 0 and any(isinstance(t, torch.Tensor) and forward_mode.unpack_dual(t).tangent is not None for t in flat):
             raise InputError("an input has a forward-mode tangent, but a compiled module computes no derivatives", remedy="call the model itself")
         return self.form.results(self.run(flat), flat)
 
@@ -333,7 +335,7 @@ class Exported(InTorch):
         """Replaces one of the tensors that torch runs with."""
         path, _, leaf = name.rpartition(".")
         part = self._function.get_submodule(path)
-        for held in (part._parameters, part._buffers):
+        for held in (own_parameters(part), own_buffers(part)):
             if leaf in held and held[leaf] is not tensor:
                 held[leaf] = tensor
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 
 import torch
-import torch.nn.modules.module as _hooks
-from torch.autograd import forward_ad as forward_mode
 
 from ..base import processes
 from ..capture import autocast
@@ -15,9 +13,11 @@ from ..engine.memory import Configured
 from ..engine.profile import Profile
 from ..errors import FormatError, InputError, UnsupportedError
 from ..running import module_state
+from ..torch_internals.modules import HOOKS_OF_ALL, call_of_module, own_hooks
+from ..torch_internals.tensors import FORWARD_MODE, LEVEL, is_tracing
 from .inference_only import InferenceOnly
 
-_CALL = torch.nn.Module._wrapped_call_impl  # torch.nn.Module.__call__ when nobody traces
+_CALL = call_of_module  # torch.nn.Module.__call__ when nobody traces
 
 
 class Module(InferenceOnly):
@@ -78,11 +78,11 @@ class Module(InferenceOnly):
         if not (form.positional and form.plain_outputs and captured in (None, autocast.ANY)):
             return None
         count, single, spec, plain, compiling, unflatten = len(form.inputs), form.single, form.out_spec, torch.Tensor, torch.compiler.is_compiling, form.unflatten
-        casts, tracing = autocast.anywhere if captured is None else bool, torch._C._is_tracing  # bool() is False
-        hooks, before, all_hooks, all_before = self._forward_hooks, self._forward_pre_hooks, _hooks._global_forward_hooks, _hooks._global_forward_pre_hooks
+        casts, tracing = autocast.anywhere if captured is None else bool, is_tracing  # bool() is False
+        (before, hooks), (all_hooks, all_before), forward_mode, level = own_hooks(self), HOOKS_OF_ALL, FORWARD_MODE, LEVEL
 
         def call(args):
-            if hooks or before or all_hooks or all_before or len(args) != count or compiling() or tracing() or casts() or forward_mode._current_level >= 0:
+            if hooks or before or all_hooks or all_before or len(args) != count or compiling() or tracing() or casts() or forward_mode[level] >= 0:
                 return None
             for tensor in args:
                 if type(tensor) is not plain or tensor.requires_grad:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from ..base import debug
 from ..engine import _engine
 from ..engine._library import Options, lib, text_of
 from ..engine._values import Tensor, fill, plain
@@ -75,6 +76,7 @@ def _verify(engine, arrays, bound, bisect) -> Verification:
     plan = engine._readable_plan()
     device = {"device": engine.device} if engine.device.startswith("cuda") else {}
     options = Options({**engine._plan.session_options, **device})
-    text = text_of(lib().ingot_plan_verify_steps, plan.pointer, 0, options.pointer, inputs, len(arrays), float(bound or 0), int(bisect))
+    with debug.for_library():
+        text = text_of(lib().ingot_plan_verify_steps, plan.pointer, 0, options.pointer, inputs, len(arrays), float(bound or 0), int(bisect))
     del keep
     return Verification(**json.loads(text))

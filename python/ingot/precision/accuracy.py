@@ -17,6 +17,7 @@ import torch
 
 from ..capture import autocast_options
 from ..errors import AccuracyError, OptionError
+from ..torch_internals.trees import pytree
 from . import eager_run, low_precision
 
 MOST_GROUPS, MOST_SAMPLES = 16, 4
@@ -126,13 +127,13 @@ class _Measure:
                 if group.name == WEIGHTS:  # only the weight is rounded
                     place = _weight_place(node)
                     return (*args[:place], rounded(args[place]), *args[place + 1 :]), kwargs
-                return torch.utils._pytree.tree_map(rounded, (args, kwargs))
+                return pytree.tree_map(rounded, (args, kwargs))
 
             def after(node, value):
                 if node not in nodes:
                     return value
                 flops.append(_multiplications(node, value))
-                return value if group.name == WEIGHTS else torch.utils._pytree.tree_map(lambda t: _rounded(t, kind), value)
+                return value if group.name == WEIGHTS else pytree.tree_map(lambda t: _rounded(t, kind), value)
 
             group.error = self._error([eager_run.run(self._f, flat, before=before, after=after) for flat in self._samples[:1]])
             group.cost = max(sum(flops), 1.0)

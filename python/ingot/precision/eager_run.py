@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.utils._pytree as pytree
 
 from ..capture.functional import Functional
+from ..torch_internals.trees import pytree
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 

@@ -12,6 +12,7 @@ from ..capture import autocast_rules
 from ..capture.autocast_options import Autocast, named, patterns, plain, torch_type
 from ..capture.checks import size_check
 from ..errors import InputError, OptionError
+from ..torch_internals.operators import OpOverload, name_of
 from . import eager_run
 
 log = logging.getLogger("ingot")
@@ -101,9 +102,9 @@ def _batches(f, flat):
 
 def terms(node) -> int | None:
     """The number of terms in the sum of each element of a matrix product or convolution. None for other nodes and for sizes that vary."""
-    if not isinstance(node.target, torch._ops.OpOverload):
+    if not isinstance(node.target, OpOverload):
         return None
-    name, shapes = node.target._opname, [getattr(n.meta.get("val"), "shape", ()) for n in node.all_input_nodes]
+    name, shapes = name_of(node.target), [getattr(n.meta.get("val"), "shape", ()) for n in node.all_input_nodes]
     if name in ("linear", "matmul", "mm", "bmm", "mv", "dot") and shapes[0]:
         return _number(shapes[0][-1])
     if name in ("addmm", "addmv", "baddbmm", "addbmm"):

@@ -11,6 +11,8 @@ from ..base.processes import Lock
 from ..engine import plain
 from ..engine.watch import Snapshot, Watch
 from ..errors import InputError
+from ..torch_internals.modules import own_buffers, own_parameters
+from ..torch_internals.tensors import is_wrapped_by_functorch
 
 
 class GivenWeights(Watch):
@@ -151,7 +153,7 @@ class Followed(Watch):
 
     def _check(self, slot, now, key):
         tensor, (dtype, shape, device) = now[key], self._wanted[slot.name]
-        if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        if is_wrapped_by_functorch(tensor):
             raise InputError(f"weight {key[1]!r} is one that torch.func transforms, and a compiled module has no derivatives", remedy="call the model itself")
         if not self._odd[slot.name] and (why := plain.why_not(tensor, key[1])):
             raise InputError(f"{'weight' if slot.kind == 'weight' else 'buffer'} {key[1]!r} {why[0]}", remedy=f"{why[1]}, or compile the model again")
@@ -204,7 +206,7 @@ def _tensors(module):
 def _show(module, name, tensor):
     *path, leaf = name.split(".")
     part = module.get_submodule(".".join(path))
-    (part._parameters if leaf in part._parameters else part._buffers)[leaf] = tensor
+    (own_parameters(part) if leaf in own_parameters(part) else own_buffers(part))[leaf] = tensor
 
 
 # ---- what modules register

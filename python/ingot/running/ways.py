@@ -19,7 +19,7 @@ import torch
 from ..base.processes import Gate
 from ..capture import autocast
 from ..capture.checks import memory_check, size_check
-from ..capture.fixes.reshapes import check_layout
+from ..capture.reshapes import check_layout
 from ..capture.functional import Slot
 from ..engine import _op
 from ..engine._engine import Engine

@@ -16,6 +16,7 @@ import torch
 
 from ..base.atomic import REMEDIES, encoded
 from ..errors import FormatError, InputError, IoError
+from ..torch_internals.saving import archive_reader, read_archive
 
 _ZIP = b"PK\x03\x04"
 
@@ -53,8 +54,6 @@ def load_program(path, trust: str = "auto", remedy: str = "") -> torch.export.Ex
     if trust == "code":
         with open(path, "rb") as file:
             return _told(path, lambda: torch.export.load(file))
-    from torch.export.pt2_archive._package import load_pt2
-
     with open(path, "rb") as file:  # one open file for both, so that torch reads exactly what was checked
         reader = _reader(file, path)
         names = _names(reader, path)
@@ -64,7 +63,7 @@ def load_program(path, trust: str = "auto", remedy: str = "") -> torch.export.Ex
             _check(path, name, lambda: _record(reader, name, path), remedy)
         del reader
         file.seek(0)
-        programs = _told(path, lambda: load_pt2(file).exported_programs)
+        programs = _told(path, lambda: read_archive(file).exported_programs)
     if "model" not in programs:
         raise FormatError(f"{path}: the archive holds no exported program")
     return programs["model"]
@@ -89,7 +88,7 @@ def _reader(file, path):
             script = any(map(_is_script, archive.namelist()))
             packed = any(i.compress_type != zipfile.ZIP_STORED or i.file_size > i.compress_size for i in archive.infolist())
         file.seek(0)
-        reader = None if packed or script else torch._C.PyTorchFileReader(file)
+        reader = None if packed or script else archive_reader(file)
     except Exception as problem:  # of many kinds
         raise _no_archive(path, problem) from None
     if script:

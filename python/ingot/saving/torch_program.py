@@ -11,7 +11,6 @@ import copy
 import operator
 
 import torch
-from torch._export.verifier import TrainingIRVerifier
 from torch.export.graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
@@ -30,6 +29,8 @@ from ..capture.functional import Node
 from ..engine import _op
 from ..errors import UnsupportedError
 from ..running.assemble import Assembled, Shell
+from ..torch_internals.saving import verifier
+from ..torch_internals.tracing import detect_fake_mode
 
 
 def exported_program(assembled: Assembled, empty_lists=True) -> torch.export.ExportedProgram:
@@ -101,7 +102,7 @@ class _Program(Shell):
             module_call_graph=[entry],
             example_inputs=self.source.example_inputs,
             constants=constants,
-            verifiers=[TrainingIRVerifier],
+            verifiers=[verifier()],
         )
 
     # -- the graph
@@ -182,7 +183,7 @@ def _argument(value):
 
 def _complete_values(graph):
     """Records fake values and symbolic sizes for the nodes that were added here. The others have theirs from the original graph."""
-    mode = torch._guards.detect_fake_mode([n.meta.get("val") for n in graph.nodes])
+    mode = detect_fake_mode([n.meta.get("val") for n in graph.nodes])
     for node in graph.nodes:
         if "plan" in node.meta:
             plan = node.meta["plan"]

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 
 import torch
-import torch.utils._pytree as pytree
 
 from .. import inputs as _inputs
+from ..torch_internals.trees import pytree
 from ._enums import dtype as _dtype
 from ._enums import memory_format as _memory_format
 from ._profiles import Profiles

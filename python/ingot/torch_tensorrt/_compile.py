@@ -12,6 +12,7 @@ from ..base import atomic
 from ..engine import _op
 from ..errors import FormatError, InputError, IoError, OptionError, UnsupportedError
 from ..saving import torch_archive
+from ..torch_internals.dynamo import is_compiled
 from . import _torchscript
 from ._errors import refusal
 from ._said import log, once
@@ -128,7 +129,7 @@ def save(module, file_path="", *, extra_files=None, output_format="exported_prog
 
 
 def _why_not_saved(module):
-    if isinstance(module, torch._dynamo.eval_frame.OptimizedModule):
+    if is_compiled(module):
         return 'a module of torch.compile is made anew in each process and cannot be saved: torch_tensorrt.compile(model, ir="dynamo", inputs=...) can'
     if isinstance(module, torch.jit.ScriptModule):
         return "a ScriptModule that was not compiled is saved by torch.jit.save"

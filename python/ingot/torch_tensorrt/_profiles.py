@@ -6,7 +6,8 @@ One plan serves the sizes of all profiles, so the choice does not change how a c
 from __future__ import annotations
 
 import torch
-import torch.utils._pytree as pytree
+
+from ..torch_internals.trees import pytree
 
 
 class Profiles:

@@ -13,13 +13,16 @@ import operator
 import re
 
 import torch
-import torch.utils._pytree as pytree
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from ..capture.tracing import alone
 from ..engine import _op
 from ..errors import UnsupportedError
 from ..module.arguments import parameters_of_program
+from ..torch_internals.modules import own_children
+from ..torch_internals.operators import OpOverload, schema_of
+from ..torch_internals.saving import kept_script_function, untraced
+from ..torch_internals.trees import pytree
 
 _BINARY = {
     operator.add: "+", operator.sub: "-", operator.mul: "*", operator.floordiv: "//", operator.mod: "%", operator.truediv: "/", operator.pow: "**",
@@ -50,13 +53,9 @@ def script_module(program: torch.export.ExportedProgram) -> torch.jit.ScriptModu
 
 def traced(kind, args, kwargs):
     """The call of a compiled module while torch.jit.trace records: one call of a script's function, in which open sizes stay open."""
-    tracing = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)  # the script is no part of what is traced
-    try:
+    with untraced():
         program = kind.program(empty_lists=True)
         function, tensors = _function_of(program)
-    finally:
-        torch._C._set_tracing_state(tracing)
     flat = pytree.tree_leaves(kind.form.arguments.bind(args, kwargs))
     return pytree.tree_unflatten(function(*flat, *tensors), program.call_spec.out_spec)
 
@@ -73,9 +72,7 @@ def _function_of(program):
 
 @functools.cache
 def _function_with(text):
-    """The function of this text. torch's own unit keeps it, as it keeps each scripted function: a trace refers to its functions, but does not keep them."""
-    graph = torch.jit.CompilationUnit(text).forward.graph
-    return torch.jit._state._python_cu.create_function("__torch__.ingot.forward", graph, True)  # True: with a number behind the name
+    return kept_script_function("__torch__.ingot.forward", torch.jit.CompilationUnit(text).forward.graph)
 
 
 def _compiled(compile):
@@ -95,9 +92,9 @@ def _holder(tensors):
         *path, leaf = target.split(".")
         owner = root
         for name in path:
-            if name not in owner._modules:
+            if name not in own_children(owner):
                 owner.add_module(name, IngotModule().eval())
-            owner = owner._modules[name]
+            owner = own_children(owner)[name]
         if isinstance(tensor, torch.nn.Parameter):
             owner.register_parameter(leaf, tensor)
         else:
@@ -262,14 +259,14 @@ class _Text:
             return f"{_CALLED[target]}({', '.join(values)})"
         if target is torch.sym_ite:
             return f"{values[1]} if {values[0]} else {values[2]}"
-        if not isinstance(target, torch._ops.OpOverload):
+        if not isinstance(target, OpOverload):
             raise _unsupported(f"torch runs {getattr(target, '__name__', target)} in it")
-        if method := _METHODS.get(target._schema.name):
+        if method := _METHODS.get(schema_of(target).name):
             return f"{values[0]}.{method}({', '.join(values[1:])})"
-        formal = {a.name: str(a.type) for a in target._schema.arguments}
+        formal = {a.name: str(a.type) for a in schema_of(target).arguments}
         given = [self._value(a, type_) for a, type_ in zip(node.args, formal.values())]
         given += [f"{key}={self._value(a, formal.get(key, ''))}" for key, a in node.kwargs.items()]
-        return f"torch.ops.{target.namespace}.{target._schema.name.split('::')[1]}({', '.join(given)})"
+        return f"torch.ops.{target.namespace}.{schema_of(target).name.split('::')[1]}({', '.join(given)})"
 
     def _list(self, nodes):
         return self._value(list(nodes), "List[Tensor]")

@@ -1,1 +1,1 @@
-"""Rewrites of captured graphs, and switches while torch traces: what torch's own graph gets wrong or leaves out."""
+"""Changes of captured graphs: what torch's own graph gets wrong, or what no engine takes. order.py lists them."""

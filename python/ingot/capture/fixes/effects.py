@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import replace
 
 import torch
-from torch._higher_order_ops.effects import with_effects
 
-from .overlap import NotFunctional, copied
+from ...torch_internals.aot import with_effects
+from ..traced import NotFunctional, Traced
 
 _CHECKS = {torch.ops.aten._linalg_check_errors.default}
 for _check in _CHECKS:
     torch.fx.node.has_side_effect(_check)  # releases without tokens take a node without results for dead
 
 
-def settle(graph: torch.fx.Graph, inputs, results):
-    """Removes the tokens, given by the names of their placeholders and of their last values. NotFunctional if an effect is more than a check."""
-    if not inputs:
-        return
+def wanted(traced: Traced) -> bool:
+    return bool(traced.tokens[0])
+
+
+def apply(traced: Traced):
+    """Removes the tokens. NotFunctional if an effect is more than a check."""
+    graph, (inputs, results) = traced.editable().graph, traced.tokens
     for node in [n for n in graph.nodes if n.target is with_effects]:
         _, check, *arguments = node.args
         if check not in _CHECKS:
@@ -32,16 +34,6 @@ def settle(graph: torch.fx.Graph, inputs, results):
         passes_a_token = node.target is with_effects or node.target is operator.getitem and node.args[0].target is with_effects
         if passes_a_token or node.op == "placeholder" and node.name in inputs:
             graph.erase_node(node)
-
-
-def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program without tokens."""
-    signature = program.graph_signature
-    tokens = tuple({s.arg.name for s in specs if s.kind.name == "TOKEN"} for specs in (signature.input_specs, signature.output_specs))
-    if not tokens[0]:
-        return program
-    module = copied(program)
-    settle(module.graph, *tokens)
-    module.recompile()
-    kept = {f"{side}_specs": [s for s in getattr(signature, f"{side}_specs") if s.kind.name != "TOKEN"] for side in ("input", "output")}
-    return program._update(module, replace(signature, **kept))
+    if traced.inputs is not None:
+        traced.inputs, traced.outputs = ([s for s in specs if s.kind.name != "TOKEN"] for specs in (traced.inputs, traced.outputs))
+    traced.tokens = ((), ())

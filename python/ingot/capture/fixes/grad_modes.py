@@ -6,31 +6,36 @@ A graph that computes derivatives (torch.func.grad) needs them: it is right only
 from __future__ import annotations
 
 import torch
-from torch.autograd import grad_mode
 
-_SWITCHES = {torch._C._set_grad_enabled, grad_mode._enter_inference_mode, grad_mode._exit_inference_mode}
-_DERIVES = ("torch._functorch", "torch._C._functorch", "torch.autograd")
+from ...torch_internals.operators import OF_DERIVATIVES, enter_inference_mode, exit_inference_mode, set_grad_enabled
+from ..traced import Traced
+
+_SWITCHES = {set_grad_enabled, enter_inference_mode, exit_inference_mode}
 
 
-def settle(graph: torch.fx.Graph) -> bool:
-    """Takes the switches out; a graph that computes derivatives switches to its mode itself. Returns whether the graph is another one."""
-    if any(_derives(node) for node in graph.nodes):
-        if torch.is_grad_enabled():
-            _switch(graph, next(n for n in graph.nodes if n.op != "placeholder"), True)
-            _switch(graph, graph.output_node(), False)
-        return torch.is_grad_enabled()
-    found = [node for node in graph.nodes if node.target in _SWITCHES]
-    for node in reversed(found):
+def wanted(traced: Traced) -> bool:
+    if traced.in_aten:
+        return False
+    return torch.is_grad_enabled() if any(map(_derives, traced.graph.nodes)) else any(node.target in _SWITCHES for node in traced.graph.nodes)
+
+
+def apply(traced: Traced):
+    """Takes the switches out; a graph that computes derivatives switches to its mode itself."""
+    graph = traced.editable().graph
+    if any(map(_derives, graph.nodes)):
+        _switch(graph, next(n for n in graph.nodes if n.op != "placeholder"), True)
+        _switch(graph, graph.output_node(), False)
+        return
+    for node in reversed([node for node in graph.nodes if node.target in _SWITCHES]):
         graph.erase_node(node)
-    return bool(found)
 
 
 def _derives(node) -> bool:
     if node.op == "call_method":
         return node.target in ("requires_grad_", "backward")
-    return node.target not in _SWITCHES and (getattr(node.target, "__module__", None) or "").startswith(_DERIVES)
+    return node.target not in _SWITCHES and (getattr(node.target, "__module__", None) or "").startswith(OF_DERIVATIVES)
 
 
 def _switch(graph, before, enabled):
     with graph.inserting_before(before):
-        graph.call_function(torch._C._set_grad_enabled, (enabled,))
+        graph.call_function(set_grad_enabled, (enabled,))

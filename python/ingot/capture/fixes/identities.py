@@ -8,24 +8,28 @@ import contextlib
 
 import torch
 
-from .overlap import copied, of_memory, updated, value_of
+from ...torch_internals.operators import OpOverload, schema_of
+from ..memory import of_memory, value_of
+from ..traced import Traced
 
 _DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
 
 
-def settle(graph: torch.fx.Graph) -> dict[str, str]:
-    """Replaces such results in a graph of torch.export or Dynamo. Returns {name of the result: name of the operand}."""
-    renamed, sharing = {}, {}
-    found = [(node, operand) for node in graph.nodes if (operand := _operand(node)) is not None]
-    for node in graph.nodes if found else ():
+def wanted(traced: Traced) -> bool:
+    return any(_operand(node) is not None for node in traced.graph.nodes)
+
+
+def apply(traced: Traced):
+    graph = traced.editable().graph
+    sharing = {}
+    found = [node for node in graph.nodes if _operand(node) is not None]
+    for node in graph.nodes:
         sharing.setdefault(of_memory(value_of(node)), []).append(node)
-    for node, operand in found:
+    for node in found:
         operand = node.args[0]  # it may have been replaced itself
         _say_memory(node, operand, sharing.get(of_memory(value_of(node)), ()))
         node.replace_all_uses_with(operand)
         graph.erase_node(node)
-        renamed[node.name] = operand.name
-    return renamed
 
 
 def _say_memory(node, operand, sharing):
@@ -41,22 +45,12 @@ def _say_memory(node, operand, sharing):
                 other.meta[word] = given.as_strided(value.shape, value.stride(), offset)
 
 
-def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program with the operands in place of the results."""
-    if all(_operand(node) is None for node in program.graph.nodes):
-        return program
-    module = copied(program)
-    renamed = settle(module.graph)
-    module.recompile()
-    return updated(program, module, renamed)
-
-
 def _operand(node: torch.fx.Node) -> torch.fx.Node | None:
     """The operand, if the operator returns it itself."""
     if node.op not in ("call_function", "call_method") or not node.args or not isinstance(node.args[0], torch.fx.Node):
         return None
     target = node.target
-    name = target._schema.name.partition("::")[2] if isinstance(target, torch._ops.OpOverload) else target if isinstance(target, str) else getattr(target, "__name__", "")
+    name = schema_of(target).name.partition("::")[2] if isinstance(target, OpOverload) else target if isinstance(target, str) else getattr(target, "__name__", "")
     given = value_of(node.args[0])
     if name == "lift" or node.target is torch.ops.aten.detach_.default:  # torch.export detaches torch.tensor([...]), which torch refuses of a functional tensor with views
         return node.args[0]

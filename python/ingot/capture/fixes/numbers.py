@@ -7,17 +7,27 @@ import logging
 
 import torch
 
+from ..traced import Traced
+
 log = logging.getLogger("ingot")
 
 
-def of(module: torch.fx.GraphModule, examples: list) -> dict[int, float | int]:
-    """The numbers among a graph's inputs: {place: current value}."""
+def wanted(traced: Traced) -> bool:
+    return bool(_found(traced.graph))
+
+
+def apply(traced: Traced):
+    """The current values become constants of a new graph, so that engines are built for them. The graph itself stays, for other values."""
+    traced.numbers = {place: node.meta["grapharg"].example.item() for place, node in _found(traced.graph).items()}
+    traced.take(_with_constants(traced.module, traced.numbers))
+
+
+def _found(graph: torch.fx.Graph) -> dict[int, torch.fx.Node]:
+    """The numbers among a graph's inputs, by place."""
     found = {}
-    for i, (node, example) in enumerate(zip((n for n in module.graph.nodes if n.op == "placeholder"), examples)):
-        if not getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False):
-            continue
-        if node.users and all(_reads(u) or _among_integers(u, node) for u in node.users):
-            found[i] = example.item()
+    for place, node in enumerate(n for n in graph.nodes if n.op == "placeholder"):
+        if getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False) and node.users and all(_reads(u) or _among_integers(u, node) for u in node.users):
+            found[place] = node
     return found
 
 
@@ -31,10 +41,7 @@ def _among_integers(user: torch.fx.Node, node: torch.fx.Node) -> bool:
     return bool(lists) and node not in (*user.args, *user.kwargs.values()) and all(any(isinstance(a, int) for a in values) for values in lists)
 
 
-def settled(module: torch.fx.GraphModule, numbers: dict[int, float | int]) -> torch.fx.GraphModule:
-    """The graph with these values as constants in place of the numbers, so that engines are built for them."""
-    if not numbers:
-        return module
+def _with_constants(module: torch.fx.GraphModule, numbers: dict[int, float | int]) -> torch.fx.GraphModule:
     graph, made = torch.fx.Graph(), {}
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     values = {placeholders[i]: value for i, value in numbers.items()}

@@ -9,86 +9,59 @@ cannot express that, it runs in torch.
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import operator
 import re
-from dataclasses import replace
 
 import torch
-from torch._subclasses import FakeTensor
 
 from ...errors import UnsupportedError
+from ...torch_internals.operators import OpOverload, schema_of
+from ...torch_internals.trees import pytree
+from ..memory import hint, may_write, of_memory, source_of, value_of
+from ..traced import NotFunctional, Traced
 
 Node = torch.fx.Node
 
-_IN_PLACE = {operator.setitem, operator.iadd, operator.isub, operator.imul, operator.imatmul, operator.itruediv, operator.ifloordiv, operator.imod,
-             operator.ipow, operator.iand, operator.ior, operator.ixor, operator.ilshift, operator.irshift}  # fmt: skip
-_IN_PLACE_METHODS = {f"__{f.__name__}__" for f in _IN_PLACE}
 _ONE_VALUE = {torch.ops.aten.fill_.Scalar, torch.ops.aten.zero_.default}
 _SAME_ARGUMENTS = {"unsqueeze", "permute", "transpose", "swapaxes", "swapdims", "movedim", "t", "numpy_T", "mT", "alias", "detach"}
 _EXPANDS = {"expand", "expand_as", "broadcast_to"}
 _LOSSY = ("unfold", "expand", "broadcast")
 
 
-class NotFunctional(UnsupportedError):
-    """Raised if torch cannot make the graph functional: it runs in torch unchanged."""
+def wanted(traced: Traced) -> bool:
+    """Whether the graph may write through a tensor that overlaps itself or has windows. Reads do not count: a cache is written directly and read through expand."""
+    through: dict[Node, bool] = {}  # whether a tensor overlaps itself or has windows, or is a view of such a tensor
+    for n in traced.graph.nodes:
+        if may_write(n) and any(through[a] for a in n.all_input_nodes):
+            return True
+        below = source_of(n, of_memory(value_of(n)))
+        through[n] = _is_lossy(n) or below is not None and through[below]
+    return False
 
 
-def copied(program: torch.export.ExportedProgram) -> torch.fx.GraphModule:
-    """A copy of the program's graph with the same names: torch would rename input to input_1."""
-    graph = copy.deepcopy(program.graph)
-    for node, original in zip(graph.nodes, program.graph.nodes, strict=True):
-        node.name = original.name
-    return torch.fx.GraphModule(program.graph_module, graph)
-
-
-def updated(program: torch.export.ExportedProgram, module: torch.fx.GraphModule, renamed: dict[str, str]) -> torch.export.ExportedProgram:
-    """The program with the graph of `module`, whose results have other names: {old: new}."""
-    from torch.export.graph_signature import TensorArgument
-
-    outputs = []
-    for spec in program.graph_signature.output_specs:
-        while getattr(spec.arg, "name", None) in renamed:
-            spec = replace(spec, arg=TensorArgument(renamed[spec.arg.name]))
-        outputs.append(spec)
-    return program._update(module, replace(program.graph_signature, output_specs=outputs))
-
-
-def of_memory(value):
-    """Identity of the memory behind a (fake) value; None when it has none."""
-    if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor):
-        value = value[0]
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
-        return None
-    try:
-        return value.untyped_storage()._cdata
-    except NotImplementedError:  # the operand of torch.vmap shows none
-        return None
-
-
-def gives_new(node) -> bool:
-    """True if torch's function for the shape of the node's operator gives a view of an operand, but the operator itself gives a new tensor: its schema shares no
-    memory, and it has a kernel of its own."""
-    target = node.target
-    if not isinstance(target, torch._ops.OpOverload) or any(r.alias_info for r in target._schema.returns):
-        return False
-    memory = of_memory(node.meta.get("val"))
-    of_operand = memory is not None and any(of_memory(i.meta.get("val")) == memory for i in node.all_input_nodes)
-    return of_operand and target.has_kernel_for_dispatch_key(torch._C.DispatchKey.CPU)
-
-
-def hint(size):
-    if isinstance(size, int):
-        return size
-    try:
-        return int(size.node.hint)
-    except (TypeError, AttributeError, ValueError):
-        return None
-
-
-def value_of(node):
-    return node.meta.get("val", node.meta.get("example_value"))
+def apply(traced: Traced):
+    """Redirects such writes. NotFunctional if the graph cannot express that."""
+    module = traced.editable()
+    for node in list(module.graph.nodes):
+        if node.op != "call_function" or not isinstance(node.target, OpOverload):
+            continue
+        for argument, given in _written(node):
+            if not any(map(_is_lossy, _way(given))):
+                continue
+            if overlaps(value_of(given)):
+                _refuse(node)
+                if node.target not in _ONE_VALUE:
+                    raise NotFunctional(f"{_name(node)} writes to a tensor whose elements may share memory")
+            with module.graph.inserting_before(node):
+                target = _before_repeats(module.graph, given)
+            if overlaps(value_of(target)):
+                raise NotFunctional(f"{_name(node)} writes to a tensor whose elements may share memory")
+            if not isinstance(argument, str):
+                node.update_arg(argument, target)
+            else:
+                node.update_kwarg(argument, target)
+            if isinstance(value_of(node), torch.Tensor):
+                node.replace_all_uses_with(given)
 
 
 def repeated(tensor) -> list[int]:
@@ -115,17 +88,6 @@ def overlaps(tensor) -> bool:
     return False
 
 
-def has_writes(graph: torch.fx.Graph) -> bool:
-    """True if the graph may write through a tensor that overlaps itself or has windows. Reads do not count: a cache is written directly and read through expand."""
-    through: dict[Node, bool] = {}  # whether a tensor overlaps itself or has windows, or is a view of such a tensor
-    for n in graph.nodes:
-        if may_write(n) and any(through[a] for a in n.all_input_nodes):
-            return True
-        below = source_of(n, of_memory(value_of(n)))
-        through[n] = _is_lossy(n) or below is not None and through[below]
-    return False
-
-
 def _is_lossy(node):
     """True for a view that torch does not undo correctly."""
     value = value_of(node)
@@ -133,89 +95,10 @@ def _is_lossy(node):
     return overlaps(value) or any(word in str(maker.target) for word in _LOSSY) and source_of(node, of_memory(value)) is not None
 
 
-def may_write(node):
-    if isinstance(node.target, torch._ops.OpOverload):
-        return node.target._schema.is_mutable
-    name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
-    in_place = name.endswith("_") and not name.endswith("__") or name.startswith("_foreach_") or name in _IN_PLACE_METHODS
-    return in_place or node.target in _IN_PLACE or node.kwargs.get("out") is not None or node.kwargs.get("inplace") is True
-
-
-def as_aten(module: torch.fx.GraphModule, inputs, decompositions=None) -> torch.fx.GraphModule:
-    """A graph in ATen's operators, after these decompositions ({operator: function}). In-place writes and source lines are kept."""
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    mode = next((t.fake_mode for t in inputs if isinstance(t, FakeTensor)), None)  # the graph's values are fake like its inputs
-    with torch.no_grad(), torch.fx.traceback.preserve_node_meta(), mode or contextlib.nullcontext(), constants_allowed(mode):
-        made = make_fx(lambda *given: torch.fx.Interpreter(module).run(*given), decompositions, pre_dispatch=True, _allow_non_fake_inputs=True)(*inputs)
-    for name in list(made._buffers):  # constants in the model's code are not inputs of the graph
-        setattr(made, name, made._buffers.pop(name))
-    return made
-
-
-@contextlib.contextmanager
-def constants_allowed(mode):
-    """Lets the graph's constants be real tensors."""
-    before = mode is not None and mode.allow_non_fake_inputs
-    try:
-        if mode is not None:
-            mode.allow_non_fake_inputs = True
-        yield
-    finally:
-        if mode is not None:
-            mode.allow_non_fake_inputs = before
-
-
-def unbind(module: torch.fx.GraphModule) -> dict[str, str]:
-    """Replaces unbind by one select for each part: torch's functionalisation fixes open sizes if a part of unbind is written. {old name: new name}"""
-    renamed = {}
-    for node in [n for n in module.graph.nodes if n.target is torch.ops.aten.unbind.int]:
-        axis = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
-        for part in list(node.users):
-            with module.graph.inserting_before(part):
-                chosen = module.graph.call_function(torch.ops.aten.select.int, (node.args[0], axis, part.args[1]))
-            chosen.meta = {**node.meta, **part.meta}
-            part.replace_all_uses_with(chosen)
-            renamed[part.name] = chosen.name
-            module.graph.erase_node(part)
-        if not node.users:
-            module.graph.erase_node(node)
-    return renamed
-
-
-def settle(module: torch.fx.GraphModule) -> dict[str, str]:
-    """Redirects writes to overlapping tensors in a graph of ATen's operators. Returns {name of a write whose result was used: the tensor that is used instead}."""
-    renamed = {}
-    for node in list(module.graph.nodes):
-        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
-            continue
-        for argument, given in _written(node):
-            if not any(map(_is_lossy, _way(given))):
-                continue
-            if overlaps(value_of(given)):
-                _refuse(node)
-                if node.target not in _ONE_VALUE:
-                    raise NotFunctional(f"{_name(node)} writes to a tensor whose elements may share memory")
-            with module.graph.inserting_before(node):
-                target = _before_repeats(module.graph, given)
-            if overlaps(value_of(target)):
-                raise NotFunctional(f"{_name(node)} writes to a tensor whose elements may share memory")
-            if not isinstance(argument, str):
-                node.update_arg(argument, target)
-            else:
-                node.update_kwarg(argument, target)
-            if isinstance(value_of(node), torch.Tensor):
-                node.replace_all_uses_with(given)
-                renamed[node.name] = given.name
-    module.graph.lint()
-    module.recompile()
-    return renamed
-
-
 def _written(node):
     """(position or keyword, node) of each tensor that an operator writes."""
     found = []
-    for i, argument in enumerate(node.target._schema.arguments):
+    for i, argument in enumerate(schema_of(node.target).arguments):
         if argument.alias_info is None or not argument.alias_info.is_write:
             continue
         key, given = (i, node.args[i]) if i < len(node.args) else (argument.name, node.kwargs.get(argument.name))
@@ -237,14 +120,6 @@ def _way(node):
         yield node
 
 
-def source_of(node, memory):
-    """The operand that owns the memory; for a list of tensors, one of them."""
-    def has(value):
-        return any(map(has, value)) if isinstance(value, (list, tuple)) else of_memory(value) == memory
-
-    return next((a for a in node.all_input_nodes if memory is not None and has(value_of(a))), None)
-
-
 def _before_repeats(graph, node):
     """The tensor before its repeats: with size 1 along each repeated axis."""
     value = value_of(node)
@@ -253,10 +128,10 @@ def _before_repeats(graph, node):
         if overlaps(value):
             raise NotFunctional("it writes to an input whose elements share memory")
         return node
-    name = _name(node) if isinstance(node.target, torch._ops.OpOverload) else "a list of views"
-    if "unfold" in name or not isinstance(node.target, torch._ops.OpOverload):
+    name = _name(node) if isinstance(node.target, OpOverload) else "a list of views"
+    if "unfold" in name or not isinstance(node.target, OpOverload):
         raise NotFunctional(f"it writes in place through {name}, which torch does not express as new values correctly")
-    if node.target._schema.is_mutable:  # the tensor itself
+    if schema_of(node.target).is_mutable:  # the tensor itself
         return _before_repeats(graph, below)
     narrow, axes = _before_repeats(graph, below), repeated(value_of(below))
     rest, keywords = node.args[1:], node.kwargs
@@ -291,7 +166,7 @@ def _call(graph, target, *arguments, **keywords):
 
 
 def _name(node):
-    return node.target._schema.name.partition("::")[2]
+    return schema_of(node.target).name.partition("::")[2]
 
 
 def _refuse(node):
@@ -303,7 +178,7 @@ def _refuse(node):
         device = value.device if torch.cuda.is_available() else "cpu"  # fill_ is refused on CPUs, not on GPUs
         return torch.empty_strided(sizes, strides, dtype=value.dtype, device=device).zero_()
 
-    given, named = torch.utils._pytree.tree_map(real, torch.fx.map_arg((node.args, node.kwargs), value_of))
+    given, named = pytree.tree_map(real, torch.fx.map_arg((node.args, node.kwargs), value_of))
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             node.target(*given, **named)

@@ -7,21 +7,26 @@ from __future__ import annotations
 
 import torch
 
-from .overlap import copied, may_write, of_memory, updated
+from ...torch_internals.operators import OpOverload, overload_of, schema_of
+from ..memory import may_write, of_memory
+from ..traced import Traced
 
 Node = torch.fx.Node
 
 
-def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program without writes in place, if all of them are pointwise operators that write a value of the graph's own before it has a view. Otherwise the program itself."""
-    if not any(map(may_write, program.graph.nodes)) or not all(_functional(n.target) for n in program.graph.nodes if may_write(n)) or _versions(program.graph) is None:
-        return program
-    module = copied(program)
-    renamed = _settle(module.graph, _versions(module.graph))
-    if renamed is None:
-        return program
-    module.recompile()
-    return updated(program, module, renamed)
+def wanted(traced: Traced) -> bool:
+    """Whether all writes are pointwise operators that write a value of the graph's own before it has a view. Under autocast torch's functionalisation is needed anyway."""
+    writes = [n for n in traced.graph.nodes if may_write(n)] if traced.in_aten and not traced.casts else []
+    return bool(writes) and all(_functional(n.target) for n in writes) and _versions(traced.graph) is not None
+
+
+def apply(traced: Traced) -> bool:
+    """False, and the graph stays, if the new values would lie otherwise in memory."""
+    module = traced.copy()
+    if not _settle(module.graph, _versions(module.graph)):
+        return False
+    traced.take(module)
+    return True
 
 
 _UNTAGGED = {"hardswish"}  # pointwise operators that torch does not call so
@@ -29,14 +34,14 @@ _UNTAGGED = {"hardswish"}  # pointwise operators that torch does not call so
 
 def _functional(target):
     """The pointwise operator that gives as a new value what `target` writes to its first operand; None if there is none."""
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return None
-    schema = target._schema
+    schema = schema_of(target)
     name = schema.name.partition("::")[2]
     written = [a.alias_info is not None and a.alias_info.is_write for a in schema.arguments]
     packet = getattr(torch.ops.aten, name[:-1], None) if target.namespace == "aten" and name.endswith("_") and written[0] and sum(written) == 1 else None
-    made = getattr(packet, target._overloadname, None)
-    return made if made is not None and (torch.Tag.pointwise in made.tags or name[:-1] in _UNTAGGED) and not made._schema.is_mutable else None
+    made = getattr(packet, overload_of(target), None)
+    return made if made is not None and (torch.Tag.pointwise in made.tags or name[:-1] in _UNTAGGED) and not schema_of(made).is_mutable else None
 
 
 _ALIASES = {torch.ops.aten.alias.default, torch.ops.aten.slice.Tensor, torch.ops.aten.detach.default}  # views that may be of everything
@@ -69,10 +74,9 @@ def _lies(node):
     return value.dtype, *map(str, (*value.shape, *value.stride(), value.storage_offset()))
 
 
-def _settle(graph, versions) -> dict[str, str] | None:
-    """Makes the writes new values. Returns {name of an older version: name of the last}, or None if the new values would lie otherwise."""
+def _settle(graph, versions) -> bool:
+    """Makes the writes new values. False if these would lie otherwise."""
     now: dict[Node, Node] = {}
-    last: dict[Node, Node] = {}
     for node in graph.nodes:
         read = lambda n: now.get(n, n)  # noqa: E731
         node.args, node.kwargs = torch.fx.map_arg(node.args, read), torch.fx.map_arg(node.kwargs, read)
@@ -81,14 +85,14 @@ def _settle(graph, versions) -> dict[str, str] | None:
         before = _lies(node)
         node.target = _functional(node.target)
         if not _computed(node) or _lies(node) != before:
-            return None
+            return False
         for other in versions[node]:
             if other is node:
                 break
-            now[other] = last[other] = node
+            now[other] = node
         if not any(map(may_write, versions[node][versions[node].index(node) + 1 :])):
             _move_views(node, versions[node])
-    return {old.name: new.name for old, new in last.items()}
+    return True
 
 
 def _computed(node) -> bool:

@@ -1,4 +1,4 @@
-"""Random numbers that an engine makes itself: a pass over an exported graph, for programs in which nothing may stay in torch.
+"""Random numbers that an engine makes itself, in graphs of which nothing may stay in torch. torch traces the graph again, which has Python functions then.
 
 Beside torch, random operators stay torch's: their numbers are those of eager, by torch.manual_seed. An engine by itself has no generator of torch's. There a number is Philox of (key, position in
 its tensor, number of the call), in integer operators that engines have. The key and the number of calls are a buffer of the program, `ingot_random`, which counts each run, and each turn of a loop that
@@ -14,6 +14,9 @@ import math
 import operator
 
 import torch
+
+from ...torch_internals.operators import HigherOrderOperator, OpOverload
+from ..traced import Traced
 
 STATE = "ingot_random"
 _aten = torch.ops.aten
@@ -31,19 +34,21 @@ def philox(key: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> tuple[to
     return low, high
 
 
-def own(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A pass of `ingot.compile(passes=)`: random operators become arithmetic on the buffer `ingot_random`."""
-    gm.register_buffer(STATE, _first_state(gm))
+def wanted(traced: Traced) -> bool:
+    return traced.in_aten and any(map(_draws, _nodes(traced.module)))
+
+
+def apply(traced: Traced):
+    """Random operators become arithmetic on the buffer `ingot_random`. Where the weights are inputs, it is the last input."""
+    gm = traced.editable()
+    state = _first_state(gm)
+    if traced.weights_are_inputs:
+        traced.random_state = state
+        _replace_all(gm, _last_input(gm.graph))
+        return
+    gm.register_buffer(STATE, state)
     with gm.graph.inserting_before(next(iter(gm.graph.nodes))):
         _replace_all(gm, gm.graph.get_attr(STATE))
-    return gm
-
-
-def own_as_input(gm: torch.fx.GraphModule) -> torch.Tensor:
-    """The same for a graph whose weights are its inputs: the buffer, which becomes the last one."""
-    state = _first_state(gm)
-    _replace_all(gm, _last_input(gm.graph))
-    return state
 
 
 def _first_state(gm) -> torch.Tensor:
@@ -61,16 +66,9 @@ def _replace_all(gm, state):
     _count(gm, state)
 
 
-def draws(gm: torch.fx.GraphModule) -> bool:
-    return any(map(_draws, _nodes(gm)))
-
-
 def remain(gm: torch.fx.GraphModule) -> bool:
     """Whether a graph of ATen's operators draws random numbers, of any kind."""
-    return any(isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags for node in _nodes(gm))
-
-
-own.wanted_by = lambda program: draws(program.graph_module)
+    return any(isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags for node in _nodes(gm))
 
 
 def _nodes(gm):
@@ -88,7 +86,7 @@ def _replace(gm, state, numbers):
             made.meta = {k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")}
             node.replace_all_uses_with(made)
             gm.graph.erase_node(node)
-        elif isinstance(node.target, torch._ops.HigherOrderOperator):
+        elif isinstance(node.target, HigherOrderOperator):
             _replace_in_regions(gm, node, state, numbers)
     gm.recompile()
 
@@ -96,7 +94,7 @@ def _replace(gm, state, numbers):
 def _replace_in_regions(gm, node, state, numbers):
     """The regions of an operator get the state as their last input. A loop counts each turn."""
     regions = {a.target: getattr(gm, a.target) for a in node.args if isinstance(a, torch.fx.Node) and a.op == "get_attr" and isinstance(getattr(gm, a.target), torch.fx.GraphModule)}
-    if not any(map(draws, regions.values())):
+    if not any(_draws(n) for region in regions.values() for n in _nodes(region)):
         return
     for name, region in regions.items():
         region = torch.fx.GraphModule(region, copy.deepcopy(region.graph))

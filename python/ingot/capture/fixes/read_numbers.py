@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import torch
 
-from .overlap import copied, updated
+from ...torch_internals.operators import OpOverload, packet_of, schema_of
+from ..traced import Traced
 
 Node = torch.fx.Node
 _aten = torch.ops.aten
@@ -15,19 +16,12 @@ READS = (_aten.item.default, _aten._local_scalar_dense.default)  # an integer th
 _FULL = {_aten.full.default: 0, _aten.new_full.default: 1}  # the place of the sizes; the number is behind them
 
 
-def settled(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program without such reads."""
-    if not any(map(_is_read, program.graph.nodes)):
-        return program
-    module = copied(program)
-    renamed = settle(module.graph)
-    module.recompile()
-    return updated(program, module, renamed)
+def wanted(traced: Traced) -> bool:
+    return any(map(_is_read, traced.graph.nodes))
 
 
-def settle(graph: torch.fx.Graph) -> dict[str, str]:
-    """Does so in a graph that writes nothing in place. Returns {name of a result: name of the one in its place}."""
-    renamed = {}
+def apply(traced: Traced):
+    graph = traced.editable().graph
     for read in [n for n in graph.nodes if _is_read(n)]:
         for user in list(read.users):
             with graph.inserting_before(user):
@@ -35,10 +29,8 @@ def settle(graph: torch.fx.Graph) -> dict[str, str]:
             if made is not None:
                 user.replace_all_uses_with(made)
                 graph.erase_node(user)
-                renamed[user.name] = made.name
         if not read.users:
             graph.erase_node(read)
-    return renamed
 
 
 def _is_read(node: Node) -> bool:
@@ -56,10 +48,10 @@ def _full(user: Node, read: Node) -> Node | None:
 
 def _with_tensor(user: Node, read: Node) -> Node | None:
     """The same operator on the tensor, if it has such an overload and its result the same type."""
-    if not isinstance(user.target, torch._ops.OpOverload) or user.kwargs or [a for a in user.all_input_nodes if a is read] != [a for a in user.args if a is read]:
+    if not isinstance(user.target, OpOverload) or user.kwargs or [a for a in user.all_input_nodes if a is read] != [a for a in user.args if a is read]:
         return None
-    other = getattr(user.target._overloadpacket, "Tensor", None)
-    if other is None or len(user.args) != 2 or user.args[1] is not read or not isinstance(user.args[0], Node) or len(other._schema.arguments) < 2 or other._schema.is_mutable:
+    other = getattr(packet_of(user.target), "Tensor", None)
+    if other is None or len(user.args) != 2 or user.args[1] is not read or not isinstance(user.args[0], Node) or len(schema_of(other).arguments) < 2 or schema_of(other).is_mutable:
         return None
     given, tensor = user.args[0].meta["val"], read.args[0].meta["val"]
     if given.dtype.is_floating_point and not given.dim() and given.dtype != tensor.dtype:

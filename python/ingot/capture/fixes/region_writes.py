@@ -12,24 +12,33 @@ import operator
 
 import torch
 
-from .overlap import NotFunctional, may_write, of_memory, value_of
+from ..memory import may_write, of_memory, value_of, written_operands
+from ..traced import NotFunctional, Traced
 
 Node = torch.fx.Node
 _aten = torch.ops.aten
 _REGIONS = (torch.ops.higher_order.cond, torch.ops.higher_order.while_loop)
 
 
-def may_be(module: torch.fx.GraphModule) -> bool:
+def wanted(traced: Traced) -> bool:
+    return _may_be(traced.module)
+
+
+def apply(traced: Traced):
+    _settle(traced.editable())
+
+
+def _may_be(module) -> bool:
     """Whether a region of the graph writes in place."""
-    return any(any(map(may_write, inner.graph.nodes)) or may_be(inner) for node in _controls(module) for inner in _regions(module, node).values())
+    return any(any(map(may_write, inner.graph.nodes)) or _may_be(inner) for node in _controls(module) for inner in _regions(module, node).values())
 
 
-def settle(module: torch.fx.GraphModule):
-    """Does so in a graph of ATen's operators."""
+def _settle(module):
+    """Does so in a graph of ATen's operators, and in its regions."""
     for node in _controls(module):
         regions = {name: torch.fx.GraphModule(inner, copy.deepcopy(inner.graph)) for name, inner in _regions(module, node).items()}
         for name, inner in regions.items():
-            settle(inner)
+            _settle(inner)
             setattr(module, name, inner)
         if written := _written_in(regions):
             _refuse_shared(_operands(node), written)
@@ -38,9 +47,8 @@ def settle(module: torch.fx.GraphModule):
             if written:
                 _return_them(module, node, regions, _operands(node), written)
             for inner in regions.values():
+                inner.graph.lint()
                 inner.recompile()
-    module.graph.lint()
-    module.recompile()
 
 
 def _controls(module) -> list[Node]:
@@ -66,15 +74,8 @@ def _written_in(regions) -> list[int]:
 
 def _written(inner) -> set[int]:
     """The inputs that a region writes, by number."""
-    memories = {of_memory(value_of(a)) for n in inner.graph.nodes if may_write(n) for a in _targets(n)}
+    memories = {of_memory(value_of(a)) for n in inner.graph.nodes if may_write(n) for a in written_operands(n)}
     return {i for i, n in enumerate(_placeholders(inner.graph)) if of_memory(value_of(n)) in memories - {None}}
-
-
-def _targets(node) -> list[Node]:
-    """The operands that an operator writes."""
-    arguments = node.target._schema.arguments
-    given = [(a, node.args[i] if i < len(node.args) else node.kwargs.get(a.name)) for i, a in enumerate(arguments)]
-    return [one for a, value in given if a.alias_info is not None and a.alias_info.is_write for one in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(one, Node)]
 
 
 def _carried(node) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-import torch.utils._pytree as pytree
 from torch.export.graph_signature import OutputKind, TensorArgument
 
 from ...inputs import Input
+from ...torch_internals.trees import pytree
 from .._errors import BindingNameMismatchError
 from .._Input import Given
 

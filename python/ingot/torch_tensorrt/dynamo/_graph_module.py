@@ -6,12 +6,12 @@ import inspect
 import operator
 
 import torch
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.fx.graph import _PyTreeCodeGen, _PyTreeInfo
 
 from ...errors import UnsupportedError
 from ...module.module import Module
 from ...running.ways import TorchGraph
+from ...torch_internals.codegen import PyTreeCodeGen, PyTreeInfo
+from ...torch_internals.sizes import free_unbacked_symbols
 from .. import _torchscript
 from .._profiles import Profiles
 from ..runtime import _modes
@@ -105,7 +105,7 @@ def graph_module(module: Module, settings, profiles: Profiles, build_again) -> t
     positional, keywords = call.in_spec.children()
     known = [parameter["name"] for parameter, _ in module._kind.form.arguments.by_position]
     names = [known[i] if i < len(known) and known[i] else f"arg_{i}" for i in range(positional.num_children)]
-    graph.set_codegen(_PyTreeCodeGen(_PyTreeInfo([*names, *keywords.context], call.in_spec, call.out_spec)))
+    graph.set_codegen(PyTreeCodeGen(PyTreeInfo([*names, *keywords.context], call.in_spec, call.out_spec)))
     return CompiledModule(root, graph, module, profiles, build_again)
 
 

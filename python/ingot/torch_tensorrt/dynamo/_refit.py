@@ -7,6 +7,7 @@ import copy
 import torch
 
 from ...errors import InputError
+from ...torch_internals.trees import pytree
 from .._Input import Given
 from .._said import log
 from .._symbols import refused_names
@@ -66,6 +67,6 @@ def _verify(made, program, taken: Given):
     run = made.module() if isinstance(made, torch.export.ExportedProgram) else made
     with torch.no_grad():
         ours, theirs = run(*positional, **keywords), program.module()(*positional, **keywords)
-    leaves = [torch.utils._pytree.tree_leaves(v) for v in (ours, theirs)]
+    leaves = [pytree.tree_leaves(v) for v in (ours, theirs)]
     close = min((cosine_similarity(a, b) for a, b in zip(*leaves) if isinstance(a, torch.Tensor)), default=1.0)
     log.log(20 if close > COSINE_THRESHOLD else 30, "refit: the cosine similarity to torch's results is %.6f", close)

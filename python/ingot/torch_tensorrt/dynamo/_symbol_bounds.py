@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.utils._pytree as pytree
 
 from ...errors import InputError
+from ...torch_internals.trees import pytree
 from .._Input import Input
 from .._said import log
 

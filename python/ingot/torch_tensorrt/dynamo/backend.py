@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 
 import torch
-from torch._dynamo.backends.registry import list_backends, register_backend
 
 from ... import backend as _backend
 from ...errors import Error
+from ...torch_internals.dynamo import register_backend
 from .._said import log, once
 from . import _host_memory, lowering
 from ._engine_cache import through
@@ -47,5 +47,4 @@ def register():
     if genuine is not None and type(genuine.loader).__module__ != "ingot_torch_tensorrt":
         return
     for name in NAMES:
-        if name not in list_backends(exclude_tags=()):
-            register_backend(torch_tensorrt_backend, name=name)
+        register_backend(torch_tensorrt_backend, name)

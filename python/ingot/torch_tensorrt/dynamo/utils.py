@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-import torch.utils._pytree as pytree
 
+from ...torch_internals.trees import pytree
 from .._Device import Device
 from .._Input import Given, Input
 from ._symbol_bounds import extract_var_range_info  # noqa: F401

@@ -8,6 +8,7 @@ import torch
 
 from ...base.processes import Lock
 from ...running.ways import TorchGraph
+from ...torch_internals.tensors import count_of_modes
 from .._said import log, once
 
 _KEPT = 8  # recordings of a module
@@ -29,7 +30,7 @@ class Recorder:
         self._recorded: dict = {}  # kind -> its Recording; None after the first call; False: it cannot be recorded
 
     def __call__(self, *flat):
-        if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or torch.cuda.is_current_stream_capturing() or any(map(_of_another_kind, flat)):
+        if torch.compiler.is_compiling() or count_of_modes() or torch.cuda.is_current_stream_capturing() or any(map(_of_another_kind, flat)):
             return self._run(*flat)
         with torch.cuda.device(self._device), self._lock():  # the memory of a recording serves one call at a time
             kind = self._kind(flat)

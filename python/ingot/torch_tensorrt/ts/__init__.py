@@ -9,6 +9,7 @@ import torch
 from ...capture.fixes.read_numbers import READS
 from ...capture.tracing import alone
 from ...errors import InputError, UnsupportedError
+from ...torch_internals.saving import converter
 from .. import logging
 from .._errors import UnsupportedOperatorException
 from .._Input import Given, Input
@@ -91,15 +92,13 @@ def _example(value):
 
 @alone
 def _program(module, args, kwargs, required):
-    from torch._export.converter import TS2EPConverter
-
     if not isinstance(module, (torch.jit.ScriptModule, torch.nn.Module)):
         raise InputError(f"a {type(module).__name__} is no ScriptModule", remedy="torch.jit.script(model) or torch.jit.trace(model, example)")
     try:
         if not isinstance(module, torch.jit.ScriptModule):
             return torch.export.export(module, args, kwargs, strict=False)
         with torch.no_grad():
-            converted = TS2EPConverter(module, args, kwargs).convert().module()
+            converted = converter()(module, args, kwargs).convert().module()
             _read_directly(converted)
             return torch.export.export(converted, args, kwargs, strict=False)  # the converter leaves sizes open: this has the example's sizes
     except Exception as problem:  # the converter raises all kinds

@@ -11,6 +11,7 @@ import torch
 
 from ....engine import _library
 from ....errors import UnsupportedError
+from ....torch_internals.operators import OpOverload, OpOverloadPacket
 from ..lowering._decompositions import overloads_of
 
 REMEDY = "compose torch's operators in it, as a decomposition does, or leave it out: what no engine has runs in torch"
@@ -57,7 +58,7 @@ class ConverterRegistry:
     """registry: OpOverload to the converters registered for it, those of HIGH priority first. Operators that ingot has itself are in `keys` and `in` too."""
 
     def __init__(self):
-        self.registry: dict[torch._ops.OpOverload, list[ConverterSupport]] = {}
+        self.registry: dict[OpOverload, list[ConverterSupport]] = {}
         self.compilation_settings, self.disallowed_targets = None, set()
 
     def set_compilation_settings(self, settings):
@@ -118,7 +119,7 @@ def native_targets() -> frozenset:
                 overload = getattr(overload, part)
         except (AttributeError, RuntimeError):  # of a library that is not loaded
             continue
-        found.add(overload.default if isinstance(overload, torch._ops.OpOverloadPacket) else overload)
+        found.add(overload.default if isinstance(overload, OpOverloadPacket) else overload)
     return frozenset(found)
 
 

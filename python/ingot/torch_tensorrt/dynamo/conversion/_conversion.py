@@ -8,9 +8,10 @@ import math
 import operator
 
 import torch
-import torch.utils._pytree as pytree
 
 from ....errors import InputError
+from ....torch_internals.operators import OpOverload, schema_of
+from ....torch_internals.trees import pytree
 from ... import _enums
 from ..._Device import Device
 from ..._Input import Input
@@ -85,8 +86,8 @@ def _on(module: torch.nn.Module, device: torch.device) -> torch.nn.Module:
         if node.op == "get_attr" and isinstance(value := operator.attrgetter(node.target)(made), torch.Tensor) and value.device != device:
             owner, _, name = node.target.rpartition(".")
             setattr(made.get_submodule(owner), name, value.to(device))
-        elif node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and any(a.name == "device" and a.kwarg_only for a in node.target._schema.arguments):
-            if node.kwargs.get("device") is not None or not any("Tensor" in str(a.type) for a in node.target._schema.arguments):
+        elif node.op == "call_function" and isinstance(node.target, OpOverload) and any(a.name == "device" and a.kwarg_only for a in schema_of(node.target).arguments):
+            if node.kwargs.get("device") is not None or not any("Tensor" in str(a.type) for a in schema_of(node.target).arguments):
                 node.kwargs = {**node.kwargs, "device": device}
     if isinstance(made, torch.fx.GraphModule):
         made.recompile()
@@ -133,9 +134,9 @@ def _with_numbers(module: torch.nn.Module, specs) -> torch.nn.Module:
 
 def _takes_number(user: torch.fx.Node, value: torch.fx.Node) -> bool:
     """Whether an operator of torch takes the value as a number, and nowhere as a tensor."""
-    if not isinstance(user.target, torch._ops.OpOverload):
+    if not isinstance(user.target, OpOverload):
         return False
-    arguments = user.target._schema.arguments
+    arguments = schema_of(user.target).arguments
     given = [*zip(user.args, arguments), *((v, a) for a in arguments if (v := user.kwargs.get(a.name)) is not None)]
     types = [str(a.type) for v, a in given if v is value]
     return bool(types) and all(t.removeprefix("Optional[").removesuffix("]") in ("number", "int", "SymInt", "float", "bool") for t in types)

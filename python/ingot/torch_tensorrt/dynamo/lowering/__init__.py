@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import torch
 
-from ....capture.fixes.overlap import as_aten
 from ....capture.passes import applied
+from ....capture.traced import as_aten
 from ....capture.tracing import alone
 from ..._symbols import refused_names
 from . import passes

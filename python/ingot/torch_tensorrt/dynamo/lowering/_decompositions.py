@@ -7,9 +7,10 @@ from collections.abc import Callable
 import torch
 
 from ....errors import InputError
+from ....torch_internals.operators import OpOverload, OpOverloadPacket, name_of
 from . import _rules as rules
 
-torch_trt_decompositions: dict[torch._ops.OpOverload, Callable] = {}
+torch_trt_decompositions: dict[OpOverload, Callable] = {}
 
 
 def register_torch_trt_decomposition(aten_op, registry=None):
@@ -28,11 +29,11 @@ def register_torch_trt_decomposition(aten_op, registry=None):
     return register
 
 
-def overloads_of(key) -> list[torch._ops.OpOverload]:
+def overloads_of(key) -> list[OpOverload]:
     """An operator as its overloads."""
-    if isinstance(key, torch._ops.OpOverload):
+    if isinstance(key, OpOverload):
         return [key]
-    if isinstance(key, torch._ops.OpOverloadPacket):
+    if isinstance(key, OpOverloadPacket):
         return [getattr(key, name) for name in key.overloads()]
     raise InputError(f"{key!r} is no operator of torch", remedy="give torch.ops.namespace.name.overload")
 
@@ -52,7 +53,7 @@ def get_decompositions(enable_experimental_decompositions=False, decompose_atten
     table = dict(torch.export.default_decompositions().items())
     if not enable_experimental_decompositions:
         whole = {*_WHOLE, *_ATTENTION}
-        table = {overload: rule for overload, rule in table.items() if overload._opname not in whole} | rules.RULES
+        table = {overload: rule for overload, rule in table.items() if name_of(overload) not in whole} | rules.RULES
     if decompose_attention:
         table |= rules.attention(in_float32=use_fp32_acc)
     return {**table, **torch_trt_decompositions}

@@ -12,6 +12,8 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.fx.passes.split_module import split_module
 
+from ....torch_internals.codegen import codegen_of
+from ....torch_internals.operators import OpOverload, OpOverloadPacket, name_of
 from ..._errors import PartialCompilationError
 from ..._symbols import refused_names
 from .._settings import OPEN_SIZES, operator_name
@@ -33,7 +35,7 @@ class TorchTensorRTOperatorSupport(OperatorSupportBase):
     def is_node_supported(self, submodules, node: torch.fx.Node) -> bool:
         if node.op != "call_function":
             return node.op == "get_attr"
-        name = operator_name(node.target) if isinstance(node.target, torch._ops.OpOverload) else getattr(node.target, "__name__", str(node.target))
+        name = operator_name(node.target) if isinstance(node.target, OpOverload) else getattr(node.target, "__name__", str(node.target))
         takes = (node.target in DYNAMO_CONVERTERS or _named(node.target)) and not self._kept & {name, name.rpartition(".")[0]}
         takes = takes and not (getattr(DYNAMO_CONVERTERS.compilation_settings, "fallback_data_dependent_ops", False) and self._requires_output_allocator(node))
         counts = self.supported_operators if takes else self.unsupported_operators
@@ -50,10 +52,10 @@ class TorchTensorRTOperatorSupport(OperatorSupportBase):
 
 def _named(target) -> bool:
     """Whether a function of Python's or torch's that a symbolic trace records is an operator of the table by its name."""
-    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)) or target is operator.getitem:
+    if isinstance(target, (OpOverload, OpOverloadPacket)) or target is operator.getitem:
         return target is operator.getitem
     name = {"truediv": "div", "floordiv": "floor_divide", "mod": "remainder"}.get(getattr(target, "__name__", ""), getattr(target, "__name__", ""))
-    return any(overload._opname == name for overload in native_targets())
+    return any(name_of(overload) == name for overload in native_targets())
 
 
 def get_graph_converter_support(graph_module: torch.fx.GraphModule, torch_executed_ops=()) -> tuple[int, int]:
@@ -85,7 +87,7 @@ def _split(gm: torch.fx.GraphModule, backend_of, min_block_size, require_full_co
     for i, (backend, _) in enumerate(pieces):
         _rename(made, f"submod_{i}", f"_run_on_gpu_{i}" if backend is None else f"_run_on_acc_{backend + '_' if backend else ''}{i}")
     _hold_weights(made)
-    made.graph.set_codegen(gm.graph._codegen)  # the structure of inputs and results
+    made.graph.set_codegen(codegen_of(gm.graph))  # the structure of inputs and results
     made.recompile()
     return made
 

@@ -16,6 +16,7 @@ from torch.fx.passes.splitter_base import Subgraph
 from torch.fx.passes.utils.matcher_utils import SubgraphMatcher
 
 from ....errors import InputError
+from ....torch_internals.operators import OpOverload, name_of
 from ._atomic_subgraphs import ATOMIC_SUBGRAPHS, trace_atomic_graph
 
 _PER_BUILD = 4  # the bytes that a build takes for each byte of weights
@@ -155,7 +156,7 @@ def _replace(gm, call, block, piece_of):
 
 
 def _word(node) -> str:
-    return node.target._opname if isinstance(node.target, torch._ops.OpOverload) else ""
+    return name_of(node.target) if isinstance(node.target, OpOverload) else ""
 
 
 def at_hand(budget) -> float:

@@ -6,10 +6,10 @@ import enum
 import inspect
 
 import torch
-import torch.utils._pytree as pytree
 
 from ....errors import InputError
 from ....mutable import MutableModule, Sizes
+from ....torch_internals.trees import pytree
 from ..._errors import CallError
 from ..._Input import Given
 from ...runtime import weight_streaming

@@ -8,6 +8,8 @@ import sys
 
 import torch
 
+from ingot.torch_internals.operators import OpOverload, OpOverloadPacket, schema_of  # by its full name: this runs as a program of the package torch_tensorrt too
+
 from ..conversion import DYNAMO_CONVERTERS
 from ..lowering import torch_trt_decompositions
 
@@ -15,12 +17,12 @@ CONVERTED, LOWERED, FALLBACK = "CONVERTED", "LOWERED", "FALLBACK"
 OpsetCoverage = collections.namedtuple("OpsetCoverage", "support_status support_count")
 
 
-def get_aten_ops() -> list[torch._ops.OpOverload]:
+def get_aten_ops() -> list[OpOverload]:
     """The core operators of torch's `aten`."""
     found = []
     for name in dir(torch.ops.aten):
         packet = getattr(torch.ops.aten, name)
-        if isinstance(packet, torch._ops.OpOverloadPacket):
+        if isinstance(packet, OpOverloadPacket):
             found += [o for o in (getattr(packet, n) for n in packet.overloads()) if torch.Tag.core in o.tags]
     return found
 
@@ -32,7 +34,7 @@ def get_coverage_status(target) -> str:
 
 def opset_coverage(opset, converter_registry=None, decomposition_registry=None) -> OpsetCoverage:
     """The status of each operator by its name, and the count of each status."""
-    status = {str(target): {"schema": str(getattr(target, "_schema", "")), "status": get_coverage_status(target)} for target in opset}
+    status = {str(target): {"schema": str(schema_of(target)) if isinstance(target, OpOverload) else "", "status": get_coverage_status(target)} for target in opset}
     return OpsetCoverage(status, dict(collections.Counter(entry["status"] for entry in status.values())))
 
 

@@ -92,7 +92,7 @@ void expect_copies(const Site& site, ConvSite& s) {
   while (inner > g.batch_rank + g.m_rank && g.map->dims[inner] == ir::Dim(1)) --inner;
   const bool image = step_in_memory(*g.map, g.a, inner) == ir::Dim(1), result = site.operands[site.body->stores[0].operand].strides.back() == ir::Dim(1) || s.sizes.n == 1;
   s.sizes.order_cycles = (image ? 0 : s.sizes.image * tuning::ordered_image) + (result ? 0 : static_cast<double>(s.outputs()) * tuning::ordered_result);
-  if (!image && s.sizes.mapped && !s.map.leaves(s.map.indices[inner])) s.sizes.tap = s.map.indices[inner].extent;
+  if (!image && s.sizes.mapped) s.sizes.run = s.sizes.tap;
 }
 
 EmittedStep emit_conv(std::string_view kernel, const ConvSite& s, bool once) {

@@ -7,6 +7,7 @@ import operator
 
 import torch
 
+from .....torch_internals.operators import OpOverload, schema_of
 from ...._said import log
 from .decompose_dynamic_slice_scatter import decompose_dynamic_slice_scatter
 
@@ -82,7 +83,7 @@ def _remove_indices_of_pools(gm: torch.fx.GraphModule):
 
 def _only_reads(node) -> bool:
     """Whether it is an operator that writes nothing and gives no view of what it reads."""
-    return isinstance(node.target, torch._ops.OpOverload) and not node.target._schema.is_mutable and not any(result.alias_info for result in node.target._schema.returns)
+    return isinstance(node.target, OpOverload) and not schema_of(node.target).is_mutable and not any(result.alias_info for result in schema_of(node.target).returns)
 
 
 def _user_passes(gm: torch.fx.GraphModule, settings) -> torch.fx.GraphModule:

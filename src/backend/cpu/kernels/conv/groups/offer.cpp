@@ -10,7 +10,7 @@ void conv_groups_offers(const Site& site, const Settings& settings, Offers& out)
   const auto& tiles = kernels::direct_tiles_avx2;
   const auto channels = static_cast<int64_t>(s->map.indices[s->group_axis].step);
   if (s->sizes.n >= tiles.lanes || s->sizes.groups * s->sizes.n < tiles.lanes || tiles.narrow(channels, s->sizes.n) == nullptr) return;
-  if (channels > 1 && s->sizes.tap != channels) return;
+  if (channels > 1 && s->sizes.run != channels) return;
   // If columns do not fill whole vectors, the last ones are computed twice.
   const bool once = s->sizes.groups * s->sizes.n % tiles.lanes == 0;
   Offer offer = conv_offer("conv_groups", s, kernels::conv::cost_of_groups(s->sizes, row_of_costs), once);

@@ -102,8 +102,8 @@ ConvSizes sizes_of(const IndexMap& map, size_t batch_rank, size_t m_rank, size_t
   s.ranges = ranges_of(map, line, kept);
   for (int axis = 0; axis < map.axes; ++axis) s.inside *= inside_along(map, axis, kept);
   const Index tap = collapsed({at(kept), map.indices.end()}, map.axes).back();
-  s.tap = tap.step == 1 && !map.leaves(tap) ? tap.extent : 1;
-  s.one_place = std::all_of(at(kept), map.indices.end() - 1, [](const Index& i) { return i.extent == 1; });
+  s.tap = map.leaves(tap) ? 1 : tap.extent;
+  s.run = tap.step == 1 ? s.tap : 1;
   return s;
 }
 
@@ -134,20 +134,21 @@ double cost_of_dots(const ConvSizes& s, const Cpu& cpu) {
 }
 
 double cost_of_lines(const ConvSizes& s, int64_t length, const Cpu& cpu) {
-  const auto k = static_cast<double>(s.k);
-  const double element = s.step == 1 ? tuning::element_of_line : s.step == 2 ? tuning::element_of_two : tuning::element_of_steps;
-  const double runs = s.step <= 2 ? 0 : s.image * s.copied / static_cast<double>(std::max<int64_t>(1, length));  // about as long as a line of outputs
-  const double vectors = s.outputs / static_cast<double>(std::max<int64_t>(1, length)) * ceil_div(length, cpu.lanes) * static_cast<double>(s.groups) * static_cast<double>(s.n);
-  return nanoseconds(
-      vectors * (k * tuning::of_lines + tuning::vector_of_line + k / static_cast<double>(s.tap) * tuning::tap_of_line) + s.image * s.copied * element + runs * tuning::run_of_steps,
-      cpu);
+  const auto k = static_cast<double>(s.k), n = static_cast<double>(s.n), outputs = static_cast<double>(std::max<int64_t>(1, length));
+  const double vectors = s.outputs / outputs * ceil_div(length, cpu.lanes) * static_cast<double>(s.groups) * n;
+  const double products = k * tuning::of_lines * (1 + 1 / n);  // an element is loaded once for all columns, and a number of B once for several vectors
+  // Lines whose windows never leave the image are read in place.
+  const tuning::Copy copy = s.step > 2 ? tuning::copy_of_steps : s.step == 2 ? tuning::copy_of_two : s.inside < 1 ? tuning::copy_of_line : tuning::Copy{0, 0};
+  const double copied = s.image * s.copied;
+  return nanoseconds(vectors * (products + tuning::vector_of_line + k / static_cast<double>(s.tap) * tuning::tap_of_line) + copied * copy.element + copied / outputs * copy.run,
+                     cpu);
 }
 
 double cost_of_rows(const ConvSizes& s, const Cpu& cpu) {
   const int64_t panel = 2 * cpu.lanes, rest = s.n % panel;
   const double panels = ceil_div(s.n, panel) - (rest > 0 && rest <= cpu.lanes ? 0.5 : 0);  // half of a last panel can be left out
   const auto k = static_cast<double>(s.k), groups = static_cast<double>(s.groups);
-  const double copies = s.mapped ? k / static_cast<double>(s.tap) * tuning::copied_tap + k * tuning::copied_element : s.tap == 1 && s.k > 1 ? k * tuning::copied_element : 0;
+  const double copies = s.mapped ? k / static_cast<double>(s.run) * tuning::copied_tap + k * tuning::copied_element : s.run == 1 && s.k > 1 ? k * tuning::copied_element : 0;
   const double begin = s.n <= cpu.lanes ? tuning::half_tile_of_rows : ceil_div(s.n, panel) * tuning::tile_of_rows;
   return nanoseconds(s.outputs * groups * (k * 2 * panels * tuning::of_two_vectors + copies + begin / tuning::outputs_of_tile) + s.order_cycles, cpu);
 }

@@ -25,8 +25,8 @@ struct ConvSizes {
   int64_t ranges = 1;                  // of a line, each with taps of its own
   double inside = 1;                   // the share of window elements that are inside A
   int64_t groups = 1, n = 0, k = 0;
-  int64_t tap = 1;                     // elements of a window that are neighbours in A
-  bool one_place = false;              // a window is one place, as in a 1 x 1 convolution
+  int64_t tap = 1;                     // elements of a window that are inside A or outside together
+  int64_t run = 1;                     // and of those, as many as are neighbours in A
   double image = 0;                    // elements of A
   bool mapped = true;                  // A is read through a map; else it is a matrix
   // For kernels with vectors along columns: what it costs, in cycles, that elements of a window or columns of the result are not neighbours in memory.

@@ -25,8 +25,10 @@ import traceback
 import types
 
 import torch
-from torch._dynamo.symbolic_convert import InliningInstructionTranslator
 
+from ...base import debug
+from ...torch_internals.dynamo import inline_by
+from ...torch_internals.tensors import is_fake
 from . import own_traces
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -36,7 +38,7 @@ class BothSides:
     """While torch exports: the forwards of these modules are traced in this form. For one thread at a time (tracing.py)."""
 
     def __init__(self, module: torch.nn.Module):
-        functions = {inspect.unwrap(type(m).forward) for m in module.modules()}
+        functions = {inspect.unwrap(type(m).forward) for m in module.modules()} if not debug.is_disabled("both_sides") else ()
         self._forms = {f: form for f in functions if isinstance(f, types.FunctionType) and (form := of_code(f.__code__)) is not None}
 
     def __enter__(self):
@@ -50,6 +52,8 @@ class BothSides:
 
     def add(self, problem: BaseException) -> bool:
         """Adds the functions in whose calls torch could not go on. False if none of them has such a form."""
+        if debug.is_disabled("both_sides"):
+            return False
         codes = {frame.f_code for frame, _ in traceback.walk_tb(problem.__traceback__)}
         forms = {code: form for code in codes if (form := of_code(code)) is not None}
         found = {f: forms[code] for code in forms for f in gc.get_referrers(code) if isinstance(f, types.FunctionType) and f.__code__ is code}
@@ -60,15 +64,11 @@ class BothSides:
 @functools.cache
 def allow():
     """The functions that Dynamo inlines for a backend of ingot's are traced in this form."""
-    build = InliningInstructionTranslator.build_inline_tracer
+    inline_by(_form_of)
 
-    @functools.wraps(build)
-    def built(parent, function, *more, **named):
-        if own_traces.is_own(parent.output) and (form := of_code(function.get_code())) is not None:
-            function.get_code = lambda: form
-        return build(parent, function, *more, **named)
 
-    InliningInstructionTranslator.build_inline_tracer = staticmethod(built)
+def _form_of(output, function) -> types.CodeType | None:
+    return of_code(function.get_code()) if own_traces.is_own(output) and not debug.is_disabled("both_sides") else None
 
 
 # ---- what the form calls
@@ -78,7 +78,7 @@ def is_open(asked) -> bool:
     """Whether the truth of a tensor is asked that is known only when the model runs."""
     if not isinstance(asked, torch.Tensor) or asked.dim() != 0:
         return False
-    return torch.compiler.is_dynamo_compiling() or torch._subclasses.fake_tensor.is_fake(asked) and getattr(asked, "constant", None) is None
+    return torch.compiler.is_dynamo_compiling() or is_fake(asked) and getattr(asked, "constant", None) is None
 
 
 def opposite(asked):

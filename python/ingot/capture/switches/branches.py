@@ -1,6 +1,6 @@
 """Conditions on sizes on which the model's Python code branches. A traced graph has one branch only, so it is right only where the condition has the answer of the trace.
 
-torch keeps such a condition as a guard, which a graph does not have: `if n * m >= 12`, `if n % 2 == 0`, `torch._check(n <= m)`. Each becomes a check in the graph. Of a model
+torch keeps such a condition as a guard, which a graph does not have: `if n * m >= 12`, `if n % 2 == 0`, `torch._check(n <= m)`. fixes/size_checks.py makes checks of them. Of a model
 that ingot traces, they are recorded while torch traces: what torch's operators ask while their results' shapes are traced is about layouts, or the operators check it again
 when they run. Of a program that the user exported, they are what torch itself checks: the text that the program keeps.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import linecache
-import logging
 import operator
 import os
 import re
@@ -20,23 +19,14 @@ from pathlib import Path
 import sympy
 import torch
 from torch.export.graph_signature import InputKind
-from torch.fx.experimental import symbolic_shapes
-from torch.utils._sympy import functions
-from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.numbers import int_oo
-from torch.utils._sympy.printers import PythonPrinter
-from torch.utils._sympy.reference import PythonReferenceAnalysis
-from torch.utils._sympy.symbol import SymT, symbol_is_type
-from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
-from ... import errors
-from . import overlap
-from .overlap import NotFunctional, value_of
+from ...torch_internals.programs import keep_guards, texts_of_guards
+from ...torch_internals.sizes import SymT, ValueRanges, asked_by, bound_sympy, functions, int_oo, symbol_is_type
+from ...torch_internals.tracing import TracingContext
+from ..memory import value_of
+from ..traced import NotFunctional
 
-log = logging.getLogger("ingot")
 _KEPT = "ingot_branches"
-CONDITION = "ingot_condition"  # in a node's meta: what it computes, over symbols that may be 0
-_INPUT_ERROR = errors.code_of(errors.InputError(""))
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _INGOT = str(Path(__file__).resolve().parents[2]) + os.sep
 _PART_OF_MODELS = tuple(_TORCH + name for name in ("nn" + os.sep, "functional.py", "_tensor.py"))  # torch's Python code that models are made of
@@ -45,7 +35,6 @@ _COMPARISONS = {"eq": sympy.Eq, "ne": sympy.Ne, "lt": sympy.Lt, "le": sympy.Le, 
 _DYNAMO = os.path.join(_TORCH, "_dynamo") + os.sep
 _INTERPRETER = os.path.join(_TORCH, "fx", "interpreter.py")
 _DYNAMO_BRANCHES = "_dynamo/variables/"  # where Dynamo asks for the model
-REMEDY = "give sizes for which this holds, or compile the model for an example of these sizes"  # as src/runtime/program.cpp
 
 
 @dataclass(frozen=True)
@@ -54,17 +43,17 @@ class Branch:
     line: str               # 'file:line', or "" if it is not known
 
 
-def _size(index: int, axis: int | None) -> sympy.Symbol:
+def size_of(index: int, axis: int | None) -> sympy.Symbol:
     """The size of an axis of an input, by the input's position among all of them. Without an axis: the input itself, an int."""
     return sympy.Symbol(f"{index}" if axis is None else f"{index}.{axis}", integer=True, nonnegative=True)
 
 
-def _place(size: sympy.Symbol) -> tuple[int, int | None] | None:
+def place_of(size: sympy.Symbol) -> tuple[int, int | None] | None:
     found = re.fullmatch(r"(\d+)(?:\.(\d+))?", size.name)
     return found and (int(found[1]), None if found[2] is None else int(found[2]))
 
 
-def _leaves(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
+def leaves_of(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
     nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
     return [nodes[s.arg.name] for s in program.graph_signature.input_specs if s.kind is InputKind.USER_INPUT]
 
@@ -80,7 +69,7 @@ def _by_symbol(leaves) -> dict[sympy.Symbol, sympy.Basic]:
                 (symbol,) = size.node.expr.free_symbols
                 slope, offset = size.node.expr.diff(symbol), size.node.expr.subs(symbol, 0)
                 if slope.is_Integer and slope > 0:  # as 2*s0 + 1
-                    found.setdefault(symbol, functions.FloorDiv(_size(index, axis) - offset, slope))
+                    found.setdefault(symbol, functions.FloorDiv(size_of(index, axis) - offset, slope))
     return found
 
 
@@ -95,23 +84,19 @@ class Branches:
         self._settled: dict = {}  # what torch compares and settles because its symbols are at least 1, by the result's node
 
     def __enter__(self):
-        asks = (torch.SymBool, "__bool__"), (torch.SymInt, "__int__"), (torch.SymInt, "__index__"), (symbolic_shapes, "expect_true")  # the last for torch._check
-        compares = [(torch.SymInt, f"__{name}__") for name in _COMPARISONS]
-        self._before = [(place, name, getattr(place, name)) for place, name in (*asks, *compares)]
-        for place, name, answer in self._before:
-            setattr(place, name, self._comparing(answer, _COMPARISONS[name.strip("_")]) if (place, name) in compares else self._noting(answer))
+        self._patch = asked_by(self._noting, lambda compare, name: self._comparing(compare, _COMPARISONS[name]))
+        self._patch.__enter__()
         return self
 
     def __exit__(self, *problem):
-        for place, name, answer in self._before:
-            setattr(place, name, answer)
+        self._patch.__exit__(None, None, None)
 
     def _comparing(self, compare, relation):
         def compared(size, other):
             made = compare(size, other)
             if isinstance(made, torch.SymBool) and not getattr(made.node, "expr", made).free_symbols:
                 sides = [sympy.sympify(getattr(getattr(side, "node", None), "expr", side)) for side in (size, other)]
-                if free := {s: _from_zero(s) for side in sides for s in side.free_symbols}:
+                if free := {s: from_zero(s) for side in sides for s in side.free_symbols}:
                     self._settled[made.node] = relation(*(side.xreplace(free) for side in sides))
             return made
 
@@ -141,15 +126,15 @@ class Branches:
         return f"{file}:{line}: `{linecache.getline(file, int(line)).strip()}`" if file else ""
 
     def leave_in(self, program: torch.export.ExportedProgram, strict: bool):
-        """Keeps them in the program, for `with_checks`. Takes away guards that are no conditions of the model."""
+        """Keeps them in the program, for the checks. Takes away guards that are no conditions of the model."""
         environment = _environment(program)
         if environment is None:
             return
         for guard in environment.guards if strict else ():
             if _DYNAMO_BRANCHES in str(guard.sloc):
                 self._add(guard.expr, _line_of(guard.sloc, program))
-        kept, sizes = {}, _by_symbol(_leaves(program))
-        sizes |= {_from_zero(symbol): size for symbol, size in sizes.items()}
+        kept, sizes = {}, _by_symbol(leaves_of(program))
+        sizes |= {from_zero(symbol): size for symbol, size in sizes.items()}
         for condition, line in self.found.items():
             condition = environment.replace(condition)  # sizes that torch has since found to be equal have one symbol
             # One on data has a node in the graph.
@@ -160,19 +145,25 @@ class Branches:
                 continue
             kept.setdefault(condition, Branch(condition.xreplace(sizes), line))
         program.graph_module.meta[_KEPT] = list(kept.values())
-        if not kept and isinstance(getattr(program, "_guards_code", None), list):
-            # Whether a product of sizes is 0 or 1 is a question about layouts: torch answers it for plain symbols without a guard.
-            program._guards_code = [g for g in program._guards_code if not g.endswith((">= 2", "> 1", "!= 1", "!= 0", ">= 1", "> 0"))]
+        if not kept:  # whether a product of sizes is 0 or 1 is a question about layouts: torch answers it for plain symbols without a guard
+            keep_guards(program, lambda text: not text.endswith((">= 2", "> 1", "!= 1", "!= 0", ">= 1", "> 0")))
 
 
-def _from_zero(symbol: sympy.Symbol) -> sympy.Symbol:
+def from_zero(symbol: sympy.Symbol) -> sympy.Symbol:
     """torch's symbol without its assumption that no size is 0."""
     return sympy.Symbol(symbol.name, integer=True, nonnegative=True)
 
 
 def _of_few(condition) -> bool:
     """Whether only 0 or 1 elements along one axis break the condition: torch takes a size that is neither in the example for one that never is."""
-    return len(condition.free_symbols) == 1 and _implied(condition, {s: ValueRanges(2, int_oo) for s in condition.free_symbols})
+    return len(condition.free_symbols) == 1 and is_implied(condition, {s: ValueRanges(2, int_oo) for s in condition.free_symbols})
+
+
+def is_implied(condition, ranges) -> bool:
+    if condition in (True, False):
+        return bool(condition)
+    bounds = bound_sympy(condition, ranges)
+    return bounds.lower == sympy.true
 
 
 def _environment(program):
@@ -188,7 +179,7 @@ def line_of_model(frame) -> str | None:
     if file.startswith((_TORCH, _INGOT)) and not file.startswith(_PART_OF_MODELS):
         if not file.startswith(_DYNAMO) and file != _INTERPRETER:
             return None
-        asks = torch._guards.TracingContext.extract_stack()  # Dynamo asks for the model, or torch runs what Dynamo wrote down of it
+        asks = TracingContext.extract_stack()  # Dynamo asks for the model, or torch runs what Dynamo wrote down of it
         return f"{asks[-1].filename}:{asks[-1].lineno}" if asks else ""
     return "" if file.startswith("<") else f"{file}:{frame.f_lineno}"
 
@@ -201,7 +192,7 @@ def branches_of(program: torch.export.ExportedProgram) -> list[Branch]:
     kept = program.graph_module.meta.get(_KEPT)
     if kept is not None:
         return kept
-    texts, leaves = list(getattr(program, "_guards_code", None) or ()), _leaves(program)
+    texts, leaves = texts_of_guards(program), leaves_of(program)
     return [Branch(_Text(text, leaves).condition, line) for text, line in zip(texts, _lines(program, texts))]
 
 
@@ -252,11 +243,11 @@ class _Text:
             case ast.Subscript(ast.Call(ast.Attribute(path, "size"), [], []), ast.Constant(int(axis))):
                 index = self._leaf(path)
                 value = value_of(self._leaves[index])
-                return _size(index, axis) if isinstance(value, torch.Tensor) and axis < value.dim() else self._refuse()
+                return size_of(index, axis) if isinstance(value, torch.Tensor) and axis < value.dim() else self._refuse()
             case ast.Subscript():
                 index = self._leaf(node)
                 value = value_of(self._leaves[index])
-                return _size(index, None) if isinstance(value, torch.SymInt) else sympy.Integer(value) if type(value) is int else self._refuse()
+                return size_of(index, None) if isinstance(value, torch.SymInt) else sympy.Integer(value) if type(value) is int else self._refuse()
         self._refuse()
 
     def _refuse(self):
@@ -297,81 +288,3 @@ def _line_of(place, program) -> str:
         return f"{next((f for f in files if f.endswith(user[1])), user[1])}:{user[2]}"
     file = getattr(frame, "filename", "")
     return f"{file}:{frame.lineno}" if file and (not file.startswith(_TORCH) or file.startswith(_PART_OF_MODELS)) else ""
-
-
-# ---- written into a graph
-
-
-def with_checks(program: torch.export.ExportedProgram, branches: list[Branch], names: dict[str, str]) -> torch.export.ExportedProgram:
-    """The program with a check of each condition before its first call, unless the sizes' ranges imply it. names: the user's names of inputs."""
-    module = overlap.copied(program)
-    nodes = {n.name: n for n in module.graph.nodes if n.op == "placeholder"}
-    leaves = [nodes[leaf.name] for leaf in _leaves(program)]
-    with module.graph.inserting_before(next(n for n in module.graph.nodes if n.op != "placeholder")):
-        for branch in branches:
-            places = {symbol: _place(symbol) for symbol in branch.condition.free_symbols}
-            if None in places.values():
-                raise NotFunctional(f"the model's code branches on {branch.condition}, which does not follow from the inputs' sizes")
-            recorded = {s: _recorded(leaves, *place) for s, place in places.items()}
-            symbols = {s for size in recorded.values() for s in size.free_symbols}
-            condition = branch.condition.xreplace({s: size.xreplace({f: _from_zero(f) for f in symbols}) for s, size in recorded.items()})
-            if _implied(condition, {_from_zero(s): program.range_constraints.get(s, ValueRanges.unknown_int()) for s in symbols}):
-                continue
-            tracer = _Values(module.graph, branch.line)
-            known = {s: _read(leaves[index], axis, tracer) for s, (index, axis) in places.items()}
-            words = {s: sympy.Symbol(_words(leaves[index].name, axis, names), integer=True) for s, (index, axis) in places.items()}
-            held = PythonPrinter().doprint(branch.condition.xreplace(words))
-            if len(places) == 1:  # it narrows the range of one axis
-                log.warning("the model's code branches on a size%s: the compiled module takes only sizes with %s", f" at {branch.line}" if branch.line else "", held)
-            said = f"[ingot:{_INPUT_ERROR}] these input sizes do not fit the model: it was captured for {held}"
-            said += f"\n  at {branch.line}" if branch.line else ""
-            holds = sympy_interp(_Compute, known, branch.condition)
-            holds.node.meta[CONDITION] = condition
-            tracer.create_proxy("call_function", torch.ops.aten._assert_scalar.default, (holds, f"{said}\n  remedy: {REMEDY}"), {})
-    return overlap.updated(program, module, {})
-
-
-def _words(name, axis, names):
-    return names.get(name, name) if axis is None else f"{names.get(name, name)}.shape[{axis}]"
-
-
-def _recorded(leaves, index, axis):
-    value = value_of(leaves[index]) if axis is None else value_of(leaves[index]).shape[axis]
-    return value.node.expr if isinstance(value, torch.SymInt) else sympy.Integer(value)
-
-
-def _implied(condition, ranges) -> bool:
-    if condition in (True, False):
-        return bool(condition)
-    bounds = bound_sympy(condition, ranges)
-    return bounds.lower == sympy.true
-
-
-def _read(leaf, axis, tracer):
-    return torch.fx.Proxy(leaf, tracer) if axis is None else tracer.create_proxy("call_function", torch.ops.aten.sym_size.int, (torch.fx.Proxy(leaf, tracer), axis), {})
-
-
-class _Compute(PythonReferenceAnalysis):
-    """With what torch's own lacks for nodes."""
-
-    int_truediv = truediv = staticmethod(operator.truediv)
-
-    @staticmethod
-    def trunc_to_int(x, dtype):
-        return torch.sym_int(x)
-
-
-class _Values(torch.fx.proxy.GraphAppendingTracer):
-    """Appends nodes with their values and the model's line."""
-
-    def __init__(self, graph, line):
-        super().__init__(graph)
-        file, _, number = line.rpartition(":")
-        self._trace = f'  File "{file}", line {number}, in forward\n    {linecache.getline(file, int(number)).strip()}\n' if line else None
-
-    def create_node(self, kind, target, args, kwargs, *more, **named):
-        node = super().create_node(kind, target, args, kwargs, *more, **named)
-        if self._trace:
-            node.meta["stack_trace"] = self._trace
-        node.meta["val"] = target(*torch.fx.map_arg(args, value_of)) if target is not torch.ops.aten._assert_scalar.default else None
-        return node

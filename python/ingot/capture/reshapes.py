@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import torch
 
-from ...errors import InputError
-from .hidden_views import memories_written
-from .overlap import hint, may_write, of_memory, source_of, value_of
+from ..errors import InputError
+from ..torch_internals.operators import OpOverload, schema_of
+from .memory import hint, may_write, memories_written, of_memory, source_of, value_of, written_operands
 
 Node = torch.fx.Node
 
@@ -62,7 +62,7 @@ def _hang_on(graph):
             found |= _above(node.args[0], nodes)
         if node.target is torch.ops.aten.fill_diagonal_.default and not is_diagonal(node):
             found |= _above(node.args[0], nodes)
-        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name in _EITHER and isinstance(value_of(node), torch.Tensor) and not _is_settled(node):
+        if isinstance(node.target, OpOverload) and schema_of(node.target).name in _EITHER and isinstance(value_of(node), torch.Tensor) and not _is_settled(node):
             memories = {of_memory(value_of(node)), of_memory(value_of(node.args[0]))}
             if memories & written and _told_apart(node, memories, nodes, i):
                 found |= _above(node.args[0], nodes)
@@ -74,7 +74,7 @@ def _hang_on(graph):
 def _is_settled(node) -> bool:
     """True for a cast to another type or device, which always copies, and for one to the same, which never does: only a wanted memory format asks for strides."""
     formats = (node.kwargs.get("memory_format"), *(a for a in node.args if isinstance(a, torch.memory_format)))
-    return node.target._schema.name == "aten::to" and all(f in (None, torch.preserve_format) for f in formats)
+    return schema_of(node.target).name == "aten::to" and all(f in (None, torch.preserve_format) for f in formats)
 
 
 def _told_apart(node, memories, nodes, at):
@@ -90,17 +90,10 @@ def _told_apart(node, memories, nodes, at):
 
     for i, n in enumerate(nodes[at + 1 :], at + 1):
         if may_write(n):
-            targets = set(_targets(n))
+            targets = set(written_operands(n))
             if targets & mine and read(others, i) or targets & others and read(mine, i):
                 return True
     return False
-
-
-def _targets(node):
-    for i, argument in enumerate(node.target._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            given = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
-            yield from (a for a in (given if isinstance(given, (list, tuple)) else [given]) if isinstance(a, Node))
 
 
 def _above(node, nodes):
@@ -111,7 +104,7 @@ def _above(node, nodes):
     while todo:
         if (n := todo.pop()) not in seen and of_memory(value_of(n)) is not None:
             seen.add(n)
-            if not isinstance(n.target, torch._ops.OpOverload) or n.target._schema.name not in _FIXED:
+            if not isinstance(n.target, OpOverload) or schema_of(n.target).name not in _FIXED:
                 todo += n.all_input_nodes
             if n.op == "placeholder":
                 found.add(n)
@@ -128,22 +121,6 @@ def is_diagonal(node) -> bool:
     """True if fill_diagonal_ fills exactly the elements of `diagonal`, for all strides. torch's functional graph has as_strided for it."""
     wraps = node.args[2] if len(node.args) > 2 else node.kwargs.get("wrap", False)
     return value_of(node).dim() == 2 and not wraps
-
-
-def fill_diagonals(graph: torch.fx.Graph) -> dict[str, str]:
-    """Replaces calls of fill_diagonal_ by writes to the diagonal. Returns {name of the result: name of the tensor}."""
-    renamed = {}
-    for node in [n for n in graph.nodes if n.target is torch.ops.aten.fill_diagonal_.default and is_diagonal(n)]:
-        itself, number = node.args[0], node.args[1] if len(node.args) > 1 else node.kwargs["fill_value"]
-        with graph.inserting_before(node), value_of(itself).fake_mode:
-            diagonal = graph.call_function(torch.ops.aten.diagonal.default, (itself,))
-            diagonal.meta = {**node.meta, "val": torch.ops.aten.diagonal.default(value_of(itself))}
-            filled = graph.call_function(torch.ops.aten.fill_.Scalar, (diagonal, number))
-            filled.meta = dict(diagonal.meta)
-        node.replace_all_uses_with(itself)
-        graph.erase_node(node)
-        renamed[node.name] = itself.name
-    return renamed
 
 
 def _layout_of(tensor, ones) -> dict:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 
 import torch
-from torch._export.utils import _get_decomp_for_cia
 
+from ...torch_internals.shapes import decomposition_of
+from ...torch_internals.trees import pytree
 from .. import autocast
 
 _aten = torch.ops.aten
@@ -16,7 +17,7 @@ LAYERS = tuple(getattr(_aten, name).input for name in ("lstm", "gru", "rnn_tanh"
 def written_out(op):
     """A function in place of the operator, for torch's tracers: where autocast is on, the operator with its casts. NotImplemented, so the operator itself, where it is off."""
     libraries = {"cuda": torch.backends.cudnn.enabled, "cpu": torch.backends.mkldnn.is_available() and torch.backends.mkldnn.enabled}  # torch.export turns oneDNN off
-    return functools.partial(_with_casts, op, _get_decomp_for_cia(op), libraries)
+    return functools.partial(_with_casts, op, decomposition_of(op), libraries)
 
 
 def _with_casts(op, own_code, libraries, x, states, params, *form):
@@ -39,6 +40,6 @@ def _with_casts(op, own_code, libraries, x, states, params, *form):
 
 
 def _called(op, dtype, x, states, params, form):
-    cast = functools.partial(torch.utils._pytree.tree_map, lambda t: t.to(dtype))
+    cast = functools.partial(pytree.tree_map, lambda t: t.to(dtype))
     with torch.autocast(x.device.type, enabled=False):
         return op(cast(x), cast(states), cast(params), *form)

@@ -14,6 +14,10 @@ import sys
 
 import torch
 
+from ...base import debug
+from ...torch_internals.operators import assert_async
+from ...torch_internals.tensors import is_fake
+from ...torch_internals.tracing import truth_answered_by
 from .branches import line_of_model
 
 log = logging.getLogger("ingot")
@@ -23,28 +27,28 @@ class OnlyRaises:
     """While torch exports: such statements become `aten._assert_async`. For one thread at a time (tracing.py)."""
 
     def __enter__(self):
-        ask = torch.Tensor.__bool__
-        torch.Tensor.__bool__ = lambda tensor: _answered(tensor, ask, sys._getframe(1))
+        self._patch = truth_answered_by(lambda ask: lambda tensor: _answered(tensor, ask, sys._getframe(1)))
+        self._patch.__enter__()
 
     def __exit__(self, *problem):
-        del torch.Tensor.__bool__  # the class below it has its own
+        self._patch.__exit__(None, None, None)
 
 
 def _answered(tensor, ask, frame):
     line = line_of_model(frame)
-    found = _refused(*line.rsplit(":", 1)) if line and tensor.numel() == 1 and _is_traced(tensor) else None
+    found = _refused(*line.rsplit(":", 1)) if line and not debug.is_disabled("only_raises") and tensor.numel() == 1 and _is_traced(tensor) else None
     if found is None:
         return ask(tensor)
     answer, said = found
     if tensor.device.type != "cpu":
         log.warning("what the model asserts at %s is not checked: the host would wait for the GPU", line)
     truth = tensor if tensor.dtype is torch.bool else tensor != 0
-    torch._assert_async(truth.reshape(()) if answer else truth.reshape(()).logical_not(), said)
+    assert_async(truth.reshape(()) if answer else truth.reshape(()).logical_not(), said)
     return answer
 
 
 def _is_traced(tensor) -> bool:
-    return torch._subclasses.fake_tensor.is_fake(tensor) and getattr(tensor, "constant", None) is None
+    return is_fake(tensor) and getattr(tensor, "constant", None) is None
 
 
 def _refused(file: str, line: str) -> tuple[bool, str] | None:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from ...torch_internals.operators import schema_of
+from ...torch_internals.tensors import FakeTensor, row_major_strides
+from ...torch_internals.trees import pytree
+from ..traced import Traced
+
 Node = torch.fx.Node
 _HALVES = (torch.float16, torch.bfloat16)
 
@@ -36,7 +41,7 @@ def _shape_of_norm(x, order, axes, keepdim, *rest):
 
 def _states_of_lstm(recorded, states):
     """The results of an LSTM whose last states have the shapes of the first ones. torch 2.10 and 2.11 record one axis more."""
-    made = [t if t.dim() == state.dim() else _empty(t, state.shape, torch._prims_common.make_contiguous_strides_for(state.shape), t.dtype) for t, state in zip(recorded[1:], states)]
+    made = [t if t.dim() == state.dim() else _empty(t, state.shape, row_major_strides(state.shape), t.dtype) for t, state in zip(recorded[1:], states)]
     return (recorded[0], *made)
 
 
@@ -70,31 +75,44 @@ def _given(node):
     return torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
 
 
-def correct(graph: torch.fx.Graph):
+def wanted(traced: Traced) -> bool:
+    return any(_types(_by_rule(node, *_given(node))) != _types(node.meta.get("val")) for node in traced.graph.nodes if _has_rule(node))
+
+
+def apply(traced: Traced):
     changed: set[Node] = set()
-    for node in graph.nodes:
-        recorded = node.meta.get("val")
-        if node.op != "call_function" or node.target not in _OWN and node.target not in _NORMS and node.target is not _LSTM and changed.isdisjoint(node.all_input_nodes):
+    for node in traced.editable().graph.nodes:
+        follows = not changed.isdisjoint(node.all_input_nodes)
+        if node.op != "call_function" or not (follows or _has_rule(node)):
             continue
         args, kwargs = _given(node)
-        if node.target in _OWN:
-            made = _with_own_types(node, args, kwargs)
-        elif node.target in _NORMS and changed.isdisjoint(node.all_input_nodes):
-            shape = _shape_of_norm(*_in_order(node.target, args, kwargs))
-            made = recorded if len(shape) == recorded.dim() else _empty(recorded, shape, torch._prims_common.make_contiguous_strides_for(shape), recorded.dtype)
-        elif node.target is _LSTM:
-            made = _states_of_lstm(recorded, args[1])
+        if _has_rule(node) and not (follows and node.target in _NORMS):
+            made = _by_rule(node, args, kwargs)
         else:
             with _mode(args, kwargs):
                 made = node.target(*args, **kwargs)
-        if _types(made) != _types(recorded):
+        if _types(made) != _types(node.meta.get("val")):
             node.meta["val"] = made
             changed.add(node)
 
 
+def _has_rule(node) -> bool:
+    return node.op == "call_function" and (node.target in _OWN or node.target in _NORMS or node.target is _LSTM)
+
+
+def _by_rule(node, args, kwargs):
+    recorded = node.meta.get("val")
+    if node.target in _OWN:
+        return _with_own_types(node, args, kwargs)
+    if node.target is _LSTM:
+        return _states_of_lstm(recorded, args[1])
+    shape = _shape_of_norm(*_in_order(node.target, args, kwargs))
+    return recorded if len(shape) == recorded.dim() else _empty(recorded, shape, row_major_strides(shape), recorded.dtype)
+
+
 def _in_order(target, args, kwargs):
     """All arguments, in the order of the schema."""
-    rest = target._schema.arguments[len(args) :]
+    rest = schema_of(target).arguments[len(args) :]
     return [*args, *(kwargs.get(a.name, a.default_value) for a in rest)]
 
 
@@ -104,7 +122,7 @@ def _empty(t, shape, strides, dtype):
 
 
 def _mode(*arguments):
-    return next(t.fake_mode for t in torch.utils._pytree.tree_leaves(arguments) if isinstance(t, torch._subclasses.FakeTensor))
+    return next(t.fake_mode for t in pytree.tree_leaves(arguments) if isinstance(t, FakeTensor))
 
 
 def _types(value):

@@ -1,35 +1,31 @@
 """flex_attention: attention whose scores a function of the model changes, and a function masks. While torch traces for an engine, it is written out as products, these functions and a softmax.
 
-Formula: torch._higher_order_ops.flex_attention.math_attention, which eager runs.
+Formula: math_attention beside torch's operator, which eager runs.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import math
 
 import torch
-from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 
-_module = importlib.import_module("torch._higher_order_ops.flex_attention")  # the package has a function of the module's name
-OPERATOR = _module.flex_attention
+from ...base import debug
+from ...torch_internals.flexible import flex_attention
+from ...torch_internals.operators import DispatchKey, below_autograd, replaced, safe_softmax
+from ...torch_internals.tracing import ProxyTorchDispatchMode
+
+OPERATOR = flex_attention
 
 
 @contextlib.contextmanager
 def written_out():
     """While torch traces: each flex_attention is written out, and has no derivative."""
-    replaced = [(OPERATOR.python_key_table, ProxyTorchDispatchMode, _traced), (OPERATOR.py_kernels, torch._C.DispatchKey.Autograd, _below_autograd)]
-    before = [table[key] for table, key, _ in replaced]
-    for table, key, ours in replaced:
-        table[key] = ours
-    OPERATOR._dispatch_cache.clear()
-    try:
+    if debug.is_disabled("flexible_attention"):
         yield
-    finally:
-        for (table, key, _), theirs in zip(replaced, before):
-            table[key] = theirs
-        OPERATOR._dispatch_cache.clear()
+        return
+    with replaced(OPERATOR, [(OPERATOR.python_key_table, ProxyTorchDispatchMode, _traced), (OPERATOR.py_kernels, DispatchKey.Autograd, _below_autograd)]):
+        yield
 
 
 def _traced(mode, *args, **kwargs):
@@ -38,7 +34,7 @@ def _traced(mode, *args, **kwargs):
 
 
 def _below_autograd(*args, **kwargs):
-    with torch._C._AutoDispatchBelowAutograd():
+    with below_autograd():
         return OPERATOR(*args, **kwargs)
 
 
@@ -55,7 +51,7 @@ def _attention(query, key, value, score_mod, block_mask, scale, kernel_options, 
     scores = torch.where(block_mask[-1](*places, *mask_buffers), score_mod(scores, *places, *score_buffers), -math.inf)
     masked = (scores == -math.inf).all(-1)
     sums = torch.where(masked, -math.inf, scores.logsumexp(-1))
-    weights = torch._safe_softmax(scores, -1)
+    weights = safe_softmax(scores, -1)
     return weights.to(query.dtype) @ value, sums / math.log(2), scores.amax(-1) / math.log(2)
 
 

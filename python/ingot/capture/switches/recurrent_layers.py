@@ -1,4 +1,4 @@
-"""nn.LSTM, nn.GRU and nn.RNN in Dynamo's graphs: it makes none of them unless `torch._dynamo.config.allow_rnn` is on. The setting is on while Dynamo meets such a layer for a backend of
+"""nn.LSTM, nn.GRU and nn.RNN in Dynamo's graphs: it makes none of them unless its setting `allow_rnn` is on. The setting is on while Dynamo meets such a layer for a backend of
 ingot's, and only then, so that other backends and the user's own setting stay as they are."""
 
 from __future__ import annotations
@@ -7,9 +7,9 @@ import contextlib
 import functools
 
 import torch
-from torch._dynamo import config
-from torch._dynamo.variables.builder import VariableBuilder
 
+from ...base import debug
+from ...torch_internals.dynamo import allowing_recurrent_layers, wrap_modules_by
 from .. import composites
 from . import own_traces
 
@@ -20,17 +20,18 @@ _traces = set()  # those in which layers are kept whole
 @functools.cache
 def allow():
     """Dynamo's graphs for a backend of ingot's may have these layers."""
-    wrap_module = VariableBuilder.wrap_module
+    wrap_modules_by(_wrapping)
 
-    @functools.wraps(wrap_module)
+
+def _wrapping(wrap_module):
     def wrap(self, value):
-        if not isinstance(value, _LAYERS) or not own_traces.is_own(self.tx.output):
+        if not isinstance(value, _LAYERS) or not own_traces.is_own(self.tx.output) or debug.is_disabled("recurrent_layers"):
             return wrap_module(self, value)
         _keep_whole(self.tx.output)
-        with config.patch(allow_rnn=True):
+        with allowing_recurrent_layers():
             return wrap_module(self, value)
 
-    VariableBuilder.wrap_module = wrap
+    return wrap
 
 
 def _keep_whole(output):

@@ -1,0 +1,66 @@
+"""The fixes of captured graphs in their order, and the switches that are on while torch traces. INGOT_DISABLE knows all of these names.
+
+A fix is a file of this folder with two functions, `wanted(traced)` and `apply(traced)`, and a test, tests/fixes/test_<name>.py. A switch is in a file of capture/switches."""
+
+from __future__ import annotations
+
+from ...base import debug
+from ..fix import Fix, Stage
+from . import (
+    effects,
+    einsum_casts,
+    fill_diagonals,
+    grad_modes,
+    hidden_views,
+    identities,
+    numbers,
+    overlap,
+    own_writes,
+    random_numbers,
+    read_numbers,
+    recorded_memory,
+    region_writes,
+    result_types,
+    size_checks,
+    unbind,
+    written_constants,
+)
+
+
+def _fix(stage: Stage, module, purpose: str, needed: bool = False) -> Fix:
+    """needed: without it some graphs cannot be compiled, so INGOT_DISABLE may not name it."""
+    name = module.__name__.rpartition(".")[2]
+    debug.declare(name, purpose, needed)
+    return Fix(stage, name, purpose, module.wanted, module.apply)
+
+
+FIXES = (
+    _fix(Stage.ALONE, random_numbers, "random operators become arithmetic on a state of the engine's own"),
+    _fix(Stage.TRACED, grad_modes, "takes switches of gradient modes out of Dynamo's graph"),
+    _fix(Stage.TRACED, identities, "operators that return their operand itself are replaced by it, so that writes to either are seen"),
+    _fix(Stage.TRACED, numbers, "numbers that Dynamo passes as tensors become constants, with a check in each call"),
+    _fix(Stage.TRACED, own_writes, "pointwise writes to values that the graph made itself become new values"),
+    _fix(Stage.WRITING, einsum_casts, "casts of einsum's operands under autocast become nodes"),
+    _fix(Stage.WRITING, recorded_memory, "values of a program from a file are recorded anew, with memory that can be compared"),
+    _fix(Stage.WRITING, unbind, "unbind becomes selects, whose parts torch lets be written for open sizes"),
+    _fix(Stage.WRITING, fill_diagonals, "fill_diagonal_ becomes a write to the diagonal"),
+    _fix(Stage.WRITING, region_writes, "what a branch or loop writes becomes a result of it"),
+    _fix(Stage.WRITING, hidden_views, "results that share memory although no schema says so become views"),
+    _fix(Stage.WRITING, overlap, "writes to repeated or overlapping elements go to the tensor behind them"),
+    _fix(Stage.WRITING, written_constants, "written constants become buffers, and each written tensor has one name"),
+    _fix(Stage.FUNCTIONAL, effects, "takes out the tokens that order checks", needed=True),
+    _fix(Stage.FUNCTIONAL, read_numbers, "floats that are read from tensors stay tensors"),
+    _fix(Stage.FUNCTIONAL, size_checks, "conditions on sizes on which the model's code branches become checks"),
+    _fix(Stage.FUNCTIONAL, result_types, "types and shapes that torch's rules record are those that its kernels return"),
+)
+ALONE, TRACED, WRITING, FUNCTIONAL = (tuple(fix for fix in FIXES if fix.stage is stage) for stage in Stage)
+
+# While torch traces. Each asks `debug.is_disabled` itself, since there is no graph yet.
+SWITCHES = {
+    "both_sides": "of a branch on data that only computes other values, both sides are traced",
+    "only_raises": "of a branch on data whose other side only raises, one side is traced, with an assertion",
+    "recurrent_layers": "Dynamo keeps recurrent layers whole",
+    "flexible_attention": "flex_attention is written out as products, the model's functions and a softmax",
+}
+for _name, _purpose in SWITCHES.items():
+    debug.declare(_name, _purpose)

@@ -1,0 +1,61 @@
+"""Dynamo: its lock, its errors, and what it makes of functions and layers."""
+
+from __future__ import annotations
+
+import functools
+import threading
+
+from torch._dynamo import config, convert_frame
+from torch._dynamo.exc import UserError  # what torch.export raises of the user's inputs
+
+
+def lock() -> threading.RLock:
+    """The lock that Dynamo holds while it traces: one thread alone traces, for torch.compile too."""
+    return convert_frame.compile_lock
+
+
+def renew_lock():
+    """PATCH convert_frame.compile_lock: a new one, in a child of fork() in which the thread that held it does not exist."""
+    convert_frame.compile_lock = threading.RLock()
+
+
+def allowing_recurrent_layers():
+    """A context in which Dynamo takes nn.LSTM, nn.GRU and nn.RNN."""
+    return config.patch(allow_rnn=True)
+
+
+def inline_by(code_of):
+    """PATCH InliningInstructionTranslator.build_inline_tracer: code_of(Dynamo's OutputGraph, code) may give other code for a function that Dynamo inlines, or None."""
+    from torch._dynamo.symbolic_convert import InliningInstructionTranslator
+
+    build = InliningInstructionTranslator.build_inline_tracer
+
+    @functools.wraps(build)
+    def built(parent, function, *more, **named):
+        if (code := code_of(parent.output, function)) is not None:
+            function.get_code = lambda: code
+        return build(parent, function, *more, **named)
+
+    InliningInstructionTranslator.build_inline_tracer = staticmethod(built)
+
+
+def wrap_modules_by(make):
+    """PATCH VariableBuilder.wrap_module, which Dynamo calls for each module that a model uses: make(the original) is called instead."""
+    from torch._dynamo.variables.builder import VariableBuilder
+
+    VariableBuilder.wrap_module = functools.wraps(VariableBuilder.wrap_module)(make(VariableBuilder.wrap_module))
+
+
+def is_compiled(module) -> bool:
+    """Whether it is what torch.compile gives for a module."""
+    from torch._dynamo.eval_frame import OptimizedModule
+
+    return isinstance(module, OptimizedModule)
+
+
+def register_backend(function, name: str):
+    """Makes a backend known to torch.compile, unless one has the name."""
+    from torch._dynamo.backends import registry
+
+    if name not in registry.list_backends(exclude_tags=()):
+        registry.register_backend(function, name=name)

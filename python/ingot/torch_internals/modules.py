@@ -1,0 +1,42 @@
+"""torch.nn.Module: its dictionaries of tensors and hooks."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+from torch.nn.modules import module as _module
+
+call_of_module = torch.nn.Module._wrapped_call_impl  # torch.nn.Module.__call__ when nobody traces
+HOOKS_OF_ALL = (_module._global_forward_hooks, _module._global_forward_pre_hooks)  # run around every module's forward: a quick call would leave them out
+
+
+def own_parameters(module: torch.nn.Module) -> dict:
+    """Its own parameters by name, to be replaced in place."""
+    return module._parameters
+
+
+def own_buffers(module: torch.nn.Module) -> dict:
+    """Its own buffers by name."""
+    return module._buffers
+
+
+def own_children(module: torch.nn.Module) -> dict:
+    """Its own parts by name, without a call of named_children, which a look-up in each call cannot pay."""
+    return module._modules
+
+
+def own_hooks(module: torch.nn.Module) -> tuple[dict, dict]:
+    """Its hooks before and after forward."""
+    return module._forward_pre_hooks, module._forward_hooks
+
+
+@contextlib.contextmanager
+def setting_attributes_by(make):
+    """PATCH torch.nn.Module.__setattr__: make(the original) is called instead. Numbers that forward changes are noticed by it."""
+    original = torch.nn.Module.__setattr__
+    torch.nn.Module.__setattr__ = make(original)
+    try:
+        yield
+    finally:
+        torch.nn.Module.__setattr__ = original

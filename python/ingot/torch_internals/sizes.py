@@ -1,0 +1,52 @@
+"""Symbolic sizes: torch's symbols, their ranges and its functions for sympy. Without them no size can be open."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+from torch.fx.experimental import _config, symbolic_shapes
+from torch.fx.experimental.symbolic_shapes import (  # errors of a trace: a branch on data, a size that nothing binds; guards and limits of sizes; where sizes are made
+    GuardOnDataDependentSymNode,
+    PendingUnbackedSymbolNotFound,
+    ShapeEnv,
+    ShapeGuard,
+    StrictMinMaxConstraint,
+    free_symbols,
+    free_unbacked_symbols,
+)
+from torch.utils._sympy import functions  # FloorDiv, Max and the like, as torch writes sizes
+from torch.utils._sympy.interp import sympy_interp  # computes an expression by other means: with nodes, or with numbers
+from torch.utils._sympy.numbers import int_oo  # no upper limit
+from torch.utils._sympy.printers import PythonPrinter  # an expression as Python's text, for messages
+from torch.utils._sympy.reference import PythonReferenceAnalysis
+from torch.utils._sympy.symbol import SymT, symbol_is_type  # whether a symbol is a size or comes from data
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
+
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")  # of SymInt
+
+
+def symbol_of(size):
+    """The expression of a symbolic size before torch simplifies it; None of a number."""
+    return getattr(getattr(size, "node", None), "_expr", None)
+
+
+def of_any_size():
+    """A context in which torch.export does not assume that a size which is not 1 in the example never is."""
+    return _config.patch(backed_size_oblivious=True)
+
+
+@contextlib.contextmanager
+def asked_by(asks, compares):
+    """PATCH SymBool.__bool__, SymInt.__int__, SymInt.__index__, symbolic_shapes.expect_true and SymInt's comparisons: asks(the original) or compares(the original, name) is called instead, with a name of
+    COMPARISONS. The conditions on which a model branches are recorded by it."""
+    places = [(torch.SymBool, "__bool__"), (torch.SymInt, "__int__"), (torch.SymInt, "__index__"), (symbolic_shapes, "expect_true")]  # the last is what torch._check asks
+    before = [(place, name, getattr(place, name), asks) for place, name in places]
+    before += [(torch.SymInt, f"__{name}__", getattr(torch.SymInt, f"__{name}__"), lambda original, name=name: compares(original, name)) for name in COMPARISONS]
+    try:
+        for place, name, original, make in before:
+            setattr(place, name, make(original))
+        yield
+    finally:
+        for place, name, original, _ in before:
+            setattr(place, name, original)

@@ -1,0 +1,57 @@
+"""torch's tracers: torch.export, make_fx, AOTAutograd; what they decompose, and what they ask while they trace."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+from torch._guards import TracingContext, detect_fake_mode  # of the trace that runs; the mode of fake tensors
+from torch._subclasses.fake_tensor import (  # what a trace cannot know, each with a text of its own
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from torch.export import _trace
+from torch.export.exported_program import _override_composite_implicit_decomp as composites_by  # a context: {composite: function in its place}
+from torch.fx.experimental import proxy_tensor
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, make_fx  # the mode that records nodes; a graph of ATen's operators
+
+from . import operators
+from .operators import OpOverload
+
+FOLDERS_OF_TRACERS = ("_subclasses", "_functorch", "_export", "export", "fx")  # torch's folders in which a tracer raises
+FOLDERS_OF_SHAPES = ("_refs", "_prims", "_prims_common", "_decomp", "_meta_registrations.py")  # and in which its rules for shapes do
+
+
+def record_of_operator():
+    """The code that records a call: its frame in a traceback has the operator in `func`."""
+    return proxy_tensor.proxy_call.__code__
+
+
+@contextlib.contextmanager
+def guards_produced_by(make):
+    """PATCH torch.export._trace.produce_guards_and_solve_constraints: make(the original) is called instead. It leaves torch the guards that fail in the ranges asked for."""
+    original = _trace.produce_guards_and_solve_constraints
+    _trace.produce_guards_and_solve_constraints = make(original)
+    try:
+        yield
+    finally:
+        _trace.produce_guards_and_solve_constraints = original
+
+
+@contextlib.contextmanager
+def truth_answered_by(make):
+    """PATCH torch.Tensor.__bool__: make(the original) is called instead. Assertions about data are traced by it."""
+    torch.Tensor.__bool__ = make(torch.Tensor.__bool__)
+    try:
+        yield
+    finally:
+        del torch.Tensor.__bool__  # the class below it has its own
+
+
+def with_autograd_kernels(op: OpOverload, make):
+    """PATCH an operator's kernels for autograd, as long as `composites_by` has it, which puts the first ones back: make(each) takes its place."""
+    for key in [key for key in op.py_kernels if key.name.startswith("Autograd")]:
+        op.py_kernels[key] = make(op.py_kernels[key])
+    operators.kernels_changed(op)
