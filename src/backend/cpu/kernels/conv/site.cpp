@@ -63,12 +63,13 @@ std::optional<std::string> find_obstacle(const Site& site, const ConvSite& s, co
   return s.group_axis == SIZE_MAX ? std::nullopt : groups_obstacle(site, g, s.group_axis, n);
 }
 
-// A GEMM without a map that these kernels may be faster for. matmul copies rows of A once for all columns, so longer sums and more columns are its own; and it has tiles of its own for few rows.
-bool is_taken_without_map(const Site& site, const Gemm& g, int64_t n, int64_t k) {
+// True if matmul is the faster one of those with vectors along columns: it copies rows of A once for all columns, so longer sums and more columns are its own, and it has tiles of its own for
+// few rows.
+bool prefers_matmul(const Site& site, const Gemm& g, int64_t n, int64_t k) {
   constexpr int64_t longest_sum = 64, most_columns = 128, few_columns = 16, least_rows = 64;
-  if (k > longest_sum || n > most_columns) return false;
+  if (k > longest_sum || n > most_columns) return true;
   const bool apart = !(g.a.strides.back() == ir::Dim(1));
-  return g.convolution || ((apart || n < few_columns) && site.usual(g.a.dims[g.batch_rank]).value_or(0) >= least_rows);
+  return !g.convolution && !((apart || n < few_columns) && site.usual(g.a.dims[g.batch_rank]).value_or(0) >= least_rows);
 }
 
 // The map at the usual sizes, as the kernels see it.
@@ -128,7 +129,7 @@ EmittedStep emit_conv(std::string_view kernel, const ConvSite& s, bool once) {
 std::shared_ptr<const ConvSite> conv_site(const Site& site, const Settings& settings, std::optional<std::string>* obstacle) {
   const auto* given = std::get_if<Gemm>(&site.kernel);
   if (given == nullptr || !is_placed(given->a) || given->prologue || site.body == nullptr) return nullptr;
-  auto out = std::make_shared<ConvSite>(ConvSite{mapped(*given), site.body, SIZE_MAX, {}, {}});
+  auto out = std::make_shared<ConvSite>(ConvSite{mapped(*given), site.body, SIZE_MAX, false, {}, {}});
   const Gemm& g = out->gemm;
   const auto first_k = static_cast<std::ptrdiff_t>(g.batch_rank + g.m_rank);
   const int64_t n = site.body->row.back().constant().value_or(0), k = product(std::span(g.map->dims).subspan(static_cast<size_t>(first_k)));
@@ -138,7 +139,8 @@ std::shared_ptr<const ConvSite> conv_site(const Site& site, const Settings& sett
   };
   if (n <= 0 || k <= 0) return refuse("K or N is unknown");
   out->group_axis = group_axis_of(g);
-  if (!given->map && out->group_axis == SIZE_MAX && !is_taken_without_map(site, *given, n, k)) return nullptr;
+  out->prefers_matmul = !given->map && out->group_axis == SIZE_MAX && prefers_matmul(site, *given, n, k);
+  if (out->prefers_matmul && !given->convolution) return nullptr;
   if (!given->map && out->group_axis != SIZE_MAX && !given->constant) return nullptr;
   if (auto reason = find_obstacle(site, *out, settings, n)) return refuse(std::move(*reason));
   std::vector<ir::Dim> sizes;

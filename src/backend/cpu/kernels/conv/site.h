@@ -13,6 +13,7 @@ struct ConvSite {
   Gemm gemm;                           // with a map, if need be the one that its strides are
   const FusedBody* body;
   size_t group_axis = SIZE_MAX;        // the batch axis along which B differs; SIZE_MAX: none does
+  bool prefers_matmul = false;         // of the kernels with vectors along columns matmul takes it
   // At the usual values of open sizes.
   kernels::IndexMap map;
   kernels::conv::ConvSizes sizes;
@@ -22,7 +23,7 @@ struct ConvSite {
 // The target's row of costs: what a plan holds does not depend on the machine that compiles it.
 inline constexpr kernels::conv::Cpu row_of_costs{.lanes = 16, .threads = 1};
 
-// nullptr: the site is of another kind, a sketch, or a GEMM that is no convolution and too large for kernels of this family. `obstacle`: what keeps the family from a site that it
+// nullptr: the site is of another kind, a sketch, or a GEMM that is no convolution and matmul's. `obstacle`: what keeps the family from a site that it
 // would take otherwise; the pointer is null then too.
 std::shared_ptr<const ConvSite> conv_site(const Site&, const Settings&, std::optional<std::string>* obstacle = nullptr);
 

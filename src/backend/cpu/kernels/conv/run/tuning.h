@@ -11,7 +11,7 @@ inline constexpr double cycles_per_nanosecond = 3;  // the same for all kernels:
 inline constexpr double of_two_vectors = 0.51, of_one_vector = 0.47, of_half_vector = 0.34, of_lines = 0.46, of_groups = 0.55, of_dots = 0.55;
 inline constexpr double tile = 80;  // to begin and end a register tile,
 inline constexpr double part_tile = 60;  // and where its last vector of columns is not full
-inline constexpr double tap_of_tile = 1.6;  // to begin a tap in it
+inline constexpr double tap_of_tile = 5;  // to begin a tap in it
 inline constexpr int64_t outputs_of_tile = 14;
 // A tile reads its panel of B once, a vector for each element of a window: from the first-level cache, or from the second one if the panel is larger. Tiles of few outputs wait for it.
 inline constexpr double vector_from_l1 = 1, vector_from_l2 = 2.7;
@@ -29,7 +29,7 @@ inline constexpr double copied_tap = 15, copied_element = 0.35, tile_of_rows = 1
 // A sum of the lanes of a vector, and an output of several of them.
 inline constexpr double sum_of_lanes = 5.5, output_of_dots = 2;
 // Copies into another order of axes that compile makes for an offer: an element of the image, and one of the result.
-inline constexpr double ordered_image = 0.1, ordered_result = 0.4;
+inline constexpr double ordered_image = 0.15, ordered_result = 0.4;
 // Winograd's transformation of a window, for each vector: a product of one of its 16 values, to begin and store such a sum, the outputs; for each vector of channels the image; the weights.
 inline constexpr double of_winograd = 0.55, winograd_sum = 5, winograd_results = 40, winograd_image = 30, winograd_weights = 28;
 // A result whose columns are not neighbours in memory is stored one by one.

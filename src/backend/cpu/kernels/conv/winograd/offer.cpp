@@ -6,7 +6,7 @@ namespace ingot::backend::cpu {
 
 void conv_winograd_offers(const Site& site, const Settings& settings, Offers& out) {
   const auto s = conv_site(site, settings);
-  if (s == nullptr) return;
+  if (s == nullptr || s->prefers_matmul) return;
   const size_t first_k = s->gemm.batch_rank + s->gemm.m_rank;
   const kernels::conv::Lines lines = kernels::conv::lines_of(s->map, s->gemm.batch_rank, s->gemm.m_rank, s->group_axis);
   const int64_t panel = s->sizes.n <= row_of_costs.lanes ? row_of_costs.lanes : 2 * row_of_costs.lanes, panels = s->sizes.groups * ((s->sizes.n + panel - 1) / panel);
