@@ -7,11 +7,12 @@ Sites are those of bench/convolutions.py and random ones. The costs are fitted t
 all rounds. `alone` counts all steps, so the copies too that an offer wishes for; `between`, where compile chooses the layouts, counts the step of the site. Lines of
 bench/results/offers-<machine>.jsonl: the site, the chosen implementation and its nanoseconds where the runtime chooses among the step's alternatives, and of each offer its cost and its nanoseconds.
 
-`--judge` measures nothing: it compiles the sites of the file again, and says what the choices by today's costs lose to the fastest offers. `tests/plans/test_offers.py` holds the result.
+`--judge` measures nothing: it compiles the sites of a file again, and says what the choices by today's costs lose to the fastest offers. `tests/plans/test_offers.py` holds the result.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -140,15 +141,22 @@ def measure(problems, forms, rounds):
             yield {"site": f"{name}, {form}", "chosen": site["chosen"], "ran": ran, "costs": site["costs"], "ns": best}
 
 
+@functools.lru_cache(maxsize=None)
+def chosen_today(site):
+    """The implementation that compile chooses; None: the site has none of these kernels."""
+    name, form = site.rsplit(", ", 1)
+    found = built(ALL[name], form)
+    return found and found[2]["chosen"]
+
+
 def judge(lines):
-    """For each line of the file the share that today's choice loses to the fastest offer."""
+    """For each line the share that today's choice loses to the fastest offer, the most first; then the choice, the fastest and the site."""
     lost = []
     for line in lines:
-        name, form = line["site"].rsplit(", ", 1)
-        found = built(ALL[name], form)
-        if found is not None and len(line["ns"]) > 1 and found[2]["chosen"] in line["ns"]:
-            chosen = found[2]["chosen"]
-            lost.append((line["ns"][chosen] / min(line["ns"].values()) - 1, chosen, min(line["ns"], key=line["ns"].get), line["site"], found[2]["costs"], line["ns"]))
+        chosen = chosen_today(line["site"])
+        if len(line["ns"]) > 1 and chosen in line["ns"]:
+            fastest = min(line["ns"], key=line["ns"].get)
+            lost.append((line["ns"][chosen] / line["ns"][fastest] - 1, chosen, fastest, line["site"]))
     return sorted(lost, reverse=True)
 
 
@@ -169,7 +177,7 @@ def main():
         for kind, held_out in (("fitted", False), ("held-out", True)):
             lost = judge([line for line in lines if is_held_out(line) == held_out])
             near, mean = summary(lost)
-            for share, chosen_name, fastest, site, *_ in lost[:10]:
+            for share, chosen_name, fastest, site in lost[:10]:
                 print(f"{share:7.1%} lost: {chosen_name} instead of {fastest}: {site}")
             print(f"{len(lost)} {kind} sites: within 10 % of the fastest offer {near:.1%}, mean loss {mean:.2%}")
         return

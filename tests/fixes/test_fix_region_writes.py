@@ -1,3 +1,4 @@
+import pytest
 import torch
 from graphs import exported, fixed, is_unwanted, targets
 
@@ -17,6 +18,7 @@ class Counting(torch.nn.Module):
         return torch.cond(x.sum() > 0, add, lambda x: x - 1, (x,)) * self.sums
 
 
+@pytest.mark.skipif(torch.__version__ < "2.12", reason="torch.export refuses branches that write")
 def test_a_branch_returns_what_it_writes():
     with torch.no_grad():
         traced = exported(Counting(), torch.ones(3))

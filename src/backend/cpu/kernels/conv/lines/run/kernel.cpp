@@ -51,7 +51,9 @@ Resolved resolve_lines(const Call& call) {
   auto plan = plan_of(p, c, call);
   if (plan == nullptr) return {0, nullptr, never};
   const size_t scratch = scratch_of(*plan);
-  const double cost = cost_of_lines(sizes_of(p.map, c.batch_rank, c.map.m_rank, p.group_axis, p.n), line_length(*plan), {line_tiles().lanes, call.workers->count()});
+  ConvSizes sizes = sizes_of(p.map, c.batch_rank, c.map.m_rank, p.group_axis, p.n);
+  sizes.image = static_cast<double>(numel(call.operands[0]));
+  const double cost = cost_of_lines(sizes, line_length(*plan), {line_tiles().lanes, call.workers->count()});
   return {scratch, std::move(plan), cost};
 }
 
