@@ -536,9 +536,9 @@ DAMAGED = [
     (lambda b: b[:-1], errors.FormatError, "the plan is cut off: its weights would end at byte {size}, the file has {less}", REPAIR),
     (lambda b: flipped(b, 20), errors.FormatError, "the plan is damaged: its header does not match its checksum", REPAIR),
     (lambda b: flipped(b, 200), errors.FormatError, "the plan is damaged: its metadata does not match its checksum", REPAIR),
-    (lambda b: b[:8] + struct.pack("<I", 15) + b[12:], errors.VersionError, "the plan has format version 15, this ingot reads version 14",
+    (lambda b: b[:8] + struct.pack("<I", 16) + b[12:], errors.VersionError, "the plan has format version 16, this ingot reads version 15",
      "update ingot, or compile the model again with this version"),
-    (lambda b: b[:8] + struct.pack("<I", 1) + b[12:], errors.VersionError, "the plan has format version 1, this ingot reads version 14",
+    (lambda b: b[:8] + struct.pack("<I", 1) + b[12:], errors.VersionError, "the plan has format version 1, this ingot reads version 15",
      "compile the model again with this version"),
 ]  # fmt: skip
 
