@@ -74,7 +74,7 @@ def sites_of(compiled):
     """For each step of the program that a kernel of convolutions could take: its number, the chosen implementation, and the cost of each offer."""
     with tempfile.NamedTemporaryFile(suffix=".ingot") as file:
         ingot.save(compiled, file.name)
-        tool = Path(os.environ.get("INGOT_LIBRARY_DIR", "build/release")) / "ingot"
+        tool = Path(os.environ.get("INGOT_LIBRARY_DIR") or RESULTS.parents[1] / "build/release") / "ingot"
         text = subprocess.run([tool, "inspect", "--offers", file.name], capture_output=True, text=True, check=True).stdout
     found = []
     for number, step in enumerate(re.split(r"\n(?=\S)", text.split("forward for cpu: steps and offers\n")[1])):
