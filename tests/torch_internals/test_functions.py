@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from ingot.torch_internals import aot, codegen, dynamo, flexible, modules, operators, programs, saving, shapes, sizes, tensors, tracing, trees
+from ingot.torch_internals.patched import patched
 
 FOLDER = Path(__file__).resolve().parents[2] / "python/ingot/torch_internals"
 aten = torch.ops.aten
@@ -27,6 +28,23 @@ def test_every_function_has_a_test():
     functions = {node.name for path in FOLDER.glob("*.py") for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
     tests = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     assert not functions - tests, sorted(functions - tests)
+
+
+# ---- patched.py
+
+
+def test_patched():
+    """The original is back whether the context ends or fails."""
+
+    class Owner:
+        number = 1
+
+    with patched(Owner, "number", lambda original: original + 1):
+        assert Owner.number == 2
+    assert Owner.number == 1
+    with pytest.raises(KeyError), patched(Owner, "number", lambda original: original + 2):
+        raise KeyError
+    assert Owner.number == 1
 
 
 # ---- trees.py

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import torch
 from torch.nn.modules import module as _module
+
+from .patched import patched
 
 call_of_module = torch.nn.Module._wrapped_call_impl  # torch.nn.Module.__call__ when nobody traces
 HOOKS_OF_ALL = (_module._global_forward_hooks, _module._global_forward_pre_hooks)  # run around every module's forward: a quick call would leave them out
@@ -31,12 +31,6 @@ def own_hooks(module: torch.nn.Module) -> tuple[dict, dict]:
     return module._forward_pre_hooks, module._forward_hooks
 
 
-@contextlib.contextmanager
 def setting_attributes_by(make):
     """PATCH torch.nn.Module.__setattr__: make(the original) is called instead. Numbers that forward changes are noticed by it."""
-    original = torch.nn.Module.__setattr__
-    torch.nn.Module.__setattr__ = make(original)
-    try:
-        yield
-    finally:
-        torch.nn.Module.__setattr__ = original
+    return patched(torch.nn.Module, "__setattr__", make)

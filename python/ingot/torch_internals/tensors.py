@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, is_fake  # tensors without values, which tracers record
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes as without_modes  # hears every operator; runs outside of all such modes
+
+from .patched import patched
 
 no_torch_function = torch._C._disabled_torch_function_impl           # __torch_function__ of a subclass that changes no operator
 count_of_modes = torch._C._len_torch_dispatch_stack                  # dispatch modes see only what goes through the dispatcher
@@ -59,12 +59,6 @@ def row_major_strides(shape) -> tuple:
     return torch._prims_common.make_contiguous_strides_for(shape)
 
 
-@contextlib.contextmanager
 def autocast_set_by(make):
     """PATCH torch.set_autocast_enabled, which torch.autocast calls: make(the original) is called instead. Which region a trace runs through is known by it."""
-    original = torch.set_autocast_enabled
-    torch.set_autocast_enabled = make(original)
-    try:
-        yield
-    finally:
-        torch.set_autocast_enabled = original
+    return patched(torch, "set_autocast_enabled", make)

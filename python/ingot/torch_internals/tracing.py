@@ -19,6 +19,7 @@ from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, make_fx  
 
 from . import operators
 from .operators import OpOverload
+from .patched import patched
 
 FOLDERS_OF_TRACERS = ("_subclasses", "_functorch", "_export", "export", "fx")  # torch's folders in which a tracer raises
 FOLDERS_OF_SHAPES = ("_refs", "_prims", "_prims_common", "_decomp", "_meta_registrations.py")  # and in which its rules for shapes do
@@ -29,15 +30,9 @@ def record_of_operator():
     return proxy_tensor.proxy_call.__code__
 
 
-@contextlib.contextmanager
 def guards_produced_by(make):
     """PATCH torch.export._trace.produce_guards_and_solve_constraints: make(the original) is called instead. It leaves torch the guards that fail in the ranges asked for."""
-    original = _trace.produce_guards_and_solve_constraints
-    _trace.produce_guards_and_solve_constraints = make(original)
-    try:
-        yield
-    finally:
-        _trace.produce_guards_and_solve_constraints = original
+    return patched(_trace, "produce_guards_and_solve_constraints", make)
 
 
 @contextlib.contextmanager
