@@ -33,7 +33,7 @@ int conform(const kernels::Definition& kernel, const char* target, const char* d
     for (const plan::Program* p : {&plan->targets[0].prepare.programs[0], &plan->functions[0].programs[0]}) {
       for (const plan::Step& s : p->steps) {
         if (s.kernel == "concurrent") continue;  // other kernels' steps, joined
-        const kernels::Definition* of = kernels::definition_of(s.kernel == "cufft" ? "fourier" : s.kernel);  // cufft is another offer for that kernel
+        const kernels::Definition* of = kernels::definition_of(s.kernel);
         if (of == nullptr || !of->takes(s.operands.size())) ADD_FAILURE() << s.kernel << " has no definition with " << s.operands.size() << " operands";
         has |= of == &kernel;
       }

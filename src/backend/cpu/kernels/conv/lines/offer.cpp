@@ -1,5 +1,6 @@
 // Offers convolutions of images and results that lie along lines, with vectors along the lines.
 #include "backend/cpu/compile/along_lines.h"
+#include "backend/cpu/kernels/conv/lines/run/lines.h"
 #include "backend/cpu/kernels/conv/run/tuning.h"
 #include "backend/cpu/kernels/conv/site.h"
 
@@ -9,7 +10,6 @@ namespace {
 
 // Outputs of a line, if images and results lie along lines and vectors may go along them.
 std::optional<int64_t> length_of(const Site& site, const ConvSite& s) {
-  constexpr int64_t max_adjacent_columns = 4;  // their stores are element by element
   const Gemm& g = s.gemm;
   LineResults kept;
   const StridedLayout& to = site.operands[site.body->stores[0].operand];
@@ -22,7 +22,7 @@ std::optional<int64_t> length_of(const Site& site, const ConvSite& s) {
     return out;
   };
   const bool grouped = s.group_axis != SIZE_MAX;
-  if (to.strides.back() == ir::Dim(1) && to.dims.back().constant().value_or(INT64_MAX) > (grouped ? 1 : max_adjacent_columns)) return std::nullopt;
+  if (to.strides.back() == ir::Dim(1) && to.dims.back().constant().value_or(INT64_MAX) > (grouped ? 1 : kernels::max_adjacent_columns)) return std::nullopt;
   kept.steps = steps(to);
   for (const Instruction& i : site.body->code) {
     if (i.kind == Instruction::Kind::load) kept.loads.push_back(steps(site.operands[i.operand]));

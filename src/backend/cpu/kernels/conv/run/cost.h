@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 #include <limits>
-#include <span>
 
 #include "kernels/run/index_map.h"
 
@@ -33,9 +32,8 @@ struct ConvSizes {
   double order_cycles = 0;
 
   double lines() const { return outputs / static_cast<double>(line > 0 ? line : 1); }
-  double products() const { return outputs * static_cast<double>(groups) * static_cast<double>(n) * static_cast<double>(k); }
 };
-// `indices`: of the map: batch_rank, then m_rank, then those of K. `group`: the index of groups; SIZE_MAX: there is none.
+// The map's indices are batch_rank, then m_rank, then those of K. `group`: the index of groups; SIZE_MAX: there is none.
 ConvSizes sizes_of(const IndexMap&, size_t batch_rank, size_t m_rank, size_t group, int64_t n);
 
 // Nanoseconds.

@@ -192,6 +192,16 @@ void share(Windows& p, int64_t workers, bool shares_lines) {
   p.per_worker = p.tap_bytes + p.bias_bytes + p.line_bytes + p.block_bytes + padded(p.bound.scratch);
 }
 
+Resolved resolved(const Call& call, std::shared_ptr<Windows> p, double (*cost)(const ConvSizes&, const Cpu&)) {
+  const auto& c = *static_cast<const Constants*>(call.constants);
+  const int64_t workers = call.workers->count();
+  find_end(*p, c);
+  share(*p, workers);
+  const size_t scratch = scratch_of(*p, workers);
+  const double nanoseconds = cost(p->sizes(c), {p->lanes, workers});
+  return {scratch, std::move(p), nanoseconds};
+}
+
 void reserve_panels(Windows& p, const Constants& c, const TensorRef& b) {
   // True if the panels are B's own memory.
   auto are_there = [&] {
@@ -246,6 +256,14 @@ void run_windows(const Call& call, const Constants& c, const Windows& p) {
     Worker work(call, c, p, worker, std::min(p.units, end - begin));
     for (int64_t u = begin; u < end; u += p.units) work.run(u, std::min(p.units, end - u), columns);
   });
+}
+
+void run_panels(const Call& call) {
+  const auto& c = *static_cast<const Constants*>(call.constants);
+  const auto& p = *static_cast<const Windows*>(call.prepared);
+  if (is_empty(p)) return;
+  pack_panels(call, c, p);
+  run_windows(call, c, p);
 }
 
 }  // namespace conv

@@ -71,13 +71,17 @@ void find_end(Windows&, const Constants&);
 // Tasks, and the memory of a worker: the tiles' own, and `block_bytes`. `shares_lines`: tasks are pieces of lines or groups of panels; else the kernel has tasks of its own.
 void share(Windows&, int64_t workers, bool shares_lines = true);
 inline size_t scratch_of(const Windows& p, int64_t workers) { return p.panel_bytes + static_cast<size_t>(workers) * p.per_worker; }
+// The end of a kernel's resolve, when lines, columns and panels are known: its epilogue, its tasks, and what it takes.
+Resolved resolved(const Call&, std::shared_ptr<Windows>, double (*cost)(const ConvSizes&, const Cpu&));
 
 // Memory for panels of B; none if they are read where B is.
 void reserve_panels(Windows&, const Constants&, const TensorRef& b);
 // Packs them to the start of the scratch.
 void pack_panels(const Call&, const Constants&, const Windows&);
 inline bool is_empty(const Windows& p) { return p.line_count == 0 || p.line.extent == 0 || p.columns.empty(); }
-// Computes all outputs.
+// Computes all outputs, of B in panels or as it was packed to the scratch.
 void run_windows(const Call&, const Constants&, const Windows&);
+// RunKernel::run of kernels whose state is a Windows with B in panels.
+void run_panels(const Call&);
 
 }  // namespace ingot::kernels::conv

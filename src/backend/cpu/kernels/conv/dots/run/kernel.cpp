@@ -44,10 +44,7 @@ Resolved resolve_dots(const Call& call) {
   find_lines(*p, c, {.longest = INT64_MAX});
   p->columns.push_back({0, 0, 0, 1, static_cast<int>(p->n)});
   p->panel_bytes = padded(static_cast<size_t>(p->k * p->n) * 4);
-  find_end(*p, c);
-  const int64_t workers = call.workers->count();
-  share(*p, workers);
-  return {scratch_of(*p, workers), p, cost_of_dots(p->sizes(c), {p->lanes, workers})};
+  return resolved(call, std::move(p), cost_of_dots);
 }
 
 void run_dots(const Call& call) {

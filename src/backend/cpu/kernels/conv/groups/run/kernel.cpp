@@ -48,18 +48,7 @@ Resolved resolve_groups(const Call& call) {
   find_lines(*p, c, {.several_groups = true, .longest = INT64_MAX});
   find_group_columns(*p);
   p->panel_bytes = padded(p->columns.size() * static_cast<size_t>(p->k * p->panel_row) * 4);
-  find_end(*p, c);
-  const int64_t workers = call.workers->count();
-  share(*p, workers);
-  return {scratch_of(*p, workers), p, cost_of_groups(p->sizes(c), {p->lanes, workers})};
-}
-
-void run_groups(const Call& call) {
-  const auto& c = *static_cast<const Constants*>(call.constants);
-  const auto& p = *static_cast<const Windows*>(call.prepared);
-  if (is_empty(p)) return;
-  pack_panels(call, c, p);
-  run_windows(call, c, p);
+  return resolved(call, std::move(p), cost_of_groups);
 }
 
 }  // namespace
@@ -67,7 +56,7 @@ void run_groups(const Call& call) {
 }  // namespace conv
 
 std::span<const RunKernel> conv_groups_cpu_kernels() {
-  static constexpr RunKernel list[] = {{"conv_groups", conv::load, conv::resolve_groups, conv::run_groups}};
+  static constexpr RunKernel list[] = {{"conv_groups", conv::load, conv::resolve_groups, conv::run_panels}};
   return list;
 }
 

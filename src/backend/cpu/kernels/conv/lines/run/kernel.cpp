@@ -14,7 +14,6 @@ namespace {
 
 // Null if results are no neighbours along lines, and no few columns either of which the next output lies behind.
 std::shared_ptr<const LinePlan> plan_of(const Problem& p, const Constants& c, const Call& call) {
-  constexpr int64_t max_adjacent_columns = 4;  // their stores are element by element
   const size_t batch = c.batch_rank;
   LineProblem q;
   if (!set_line_end(*c.body, q)) return nullptr;

@@ -16,18 +16,7 @@ Resolved resolve_tiles(const Call& call) {
   find_lines(*p, c, {.threes = &tiles});
   find_columns(*p);
   reserve_panels(*p, c, call.operands[1]);
-  find_end(*p, c);
-  const int64_t workers = call.workers->count();
-  share(*p, workers);
-  return {scratch_of(*p, workers), p, cost_of_tiles(p->sizes(c), {tiles.lanes, workers})};
-}
-
-void run_tiles(const Call& call) {
-  const auto& c = *static_cast<const Constants*>(call.constants);
-  const auto& p = *static_cast<const Windows*>(call.prepared);
-  if (is_empty(p)) return;
-  pack_panels(call, c, p);
-  run_windows(call, c, p);
+  return resolved(call, std::move(p), cost_of_tiles);
 }
 
 }  // namespace
@@ -35,7 +24,7 @@ void run_tiles(const Call& call) {
 }  // namespace conv
 
 std::span<const RunKernel> conv_tiles_cpu_kernels() {
-  static constexpr RunKernel list[] = {{"conv_tiles", conv::load, conv::resolve_tiles, conv::run_tiles}};
+  static constexpr RunKernel list[] = {{"conv_tiles", conv::load, conv::resolve_tiles, conv::run_panels}};
   return list;
 }
 
