@@ -420,6 +420,27 @@ def test_packed_sequences_run_as_before():
     torch.testing.assert_close(made[1], expected[1])
 
 
+@pytest.mark.parametrize("cell", [torch.nn.LSTM, torch.nn.GRU])
+def test_a_model_that_packs_and_pads_its_sequences(cell):
+    """The layer between runs in torch: of the rest there are graphs."""
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.out = cell(8, 16, batch_first=True), torch.nn.Linear(16, 4)
+
+        def forward(self, x, lengths):
+            packed = torch.nn.utils.rnn.pack_padded_sequence(torch.relu(x), lengths.cpu(), batch_first=True)
+            made, _ = self.layer(packed)
+            made, _ = torch.nn.utils.rnn.pad_packed_sequence(made, batch_first=True, total_length=x.shape[1])
+            return self.out(made)
+
+    model, x, lengths = Model().eval(), torch.randn(3, 7, 8), torch.tensor([6, 4, 2])
+    torch._dynamo.reset()
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(model, backend="ingot")(x, lengths), model(x, lengths))
+
+
 def test_the_last_states_that_torch_2_11_records_with_an_axis_more():
     from ingot.capture.fixes import result_types
     from ingot.capture.traced import Traced

@@ -2,6 +2,7 @@
 
 import ast
 import io
+import sys
 import threading
 from pathlib import Path
 
@@ -259,6 +260,19 @@ def test_own_buffers():
 
 def test_own_children():
     assert list(modules.own_children(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh()))) == ["0", "1"]
+
+
+def test_codes_of_packed_sequences():
+    """Those that packing and padding call."""
+    from torch.nn.utils import rnn
+
+    called = set()
+    sys.setprofile(lambda frame, event, _: called.add(frame.f_code) if event == "call" else None)
+    try:
+        rnn.pad_packed_sequence(rnn.pack_padded_sequence(torch.ones(2, 3, 1), torch.tensor([3, 2]), batch_first=True))
+    finally:
+        sys.setprofile(None)
+    assert modules.codes_of_packed_sequences() <= called and len(modules.codes_of_packed_sequences()) == 2
 
 
 def test_own_hooks():
@@ -619,6 +633,13 @@ def test_inline_by(patches):
 
     dynamo.inline_by(code_of)
     assert compiled(lambda x: inlined(x) + 1, [], torch.ones(1)) == 6 and hasattr(outputs[0], "compiler_fn") and hasattr(outputs[0], "add_cleanup_hook")
+
+
+def test_broken_code(patches):
+    """A graph before the call, one after it, and one of the function, which runs as it is."""
+    dynamo.inline_by(lambda output, function: dynamo.broken_code() if function.get_code() is inlined.__code__ else None)
+    graphs = []
+    assert compiled(lambda x: inlined(x + 1) + 1, graphs, torch.ones(1)) == inlined(torch.full((1,), 2.0)) + 1 and len(graphs) == 3
 
 
 def test_wrap_modules_by(patches):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 
+import torch
 from torch._dynamo import config, convert_frame
 from torch._dynamo.exc import UserError  # what torch.export raises of the user's inputs
 
@@ -37,6 +38,15 @@ def inline_by(code_of):
         return build(parent, function, *more, **named)
 
     InliningInstructionTranslator.build_inline_tracer = staticmethod(built)
+
+
+def broken_code():
+    """For `inline_by`: Dynamo breaks its graph at the call, and the function runs as it is. For functions of at most four parameters whose module knows `torch`."""
+
+    def broken(a=None, b=None, c=None, d=None):
+        torch._dynamo.graph_break()
+
+    return broken.__code__
 
 
 def wrap_modules_by(make):

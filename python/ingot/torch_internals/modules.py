@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch.nn.modules import module as _module
 
@@ -34,3 +36,11 @@ def own_hooks(module: torch.nn.Module) -> tuple[dict, dict]:
 def setting_attributes_by(make):
     """PATCH torch.nn.Module.__setattr__: make(the original) is called instead. Numbers that forward changes are noticed by it."""
     return patched(torch.nn.Module, "__setattr__", make)
+
+
+@functools.cache
+def codes_of_packed_sequences() -> frozenset:
+    """The code of the function that every new PackedSequence calls, and of the one that makes a padded tensor of it."""
+    from torch.nn.utils import rnn
+
+    return frozenset({rnn._packed_sequence_init_args.__code__, rnn.pad_packed_sequence.__code__})

@@ -1,5 +1,6 @@
 """nn.LSTM, nn.GRU and nn.RNN in Dynamo's graphs: it makes none of them unless its setting `allow_rnn` is on. The setting is on while Dynamo meets such a layer for a backend of
-ingot's, and only then, so that other backends and the user's own setting stay as they are."""
+ingot's, and only then, so that other backends and the user's own setting stay as they are. A layer on packed sequences runs in torch, between two graphs: how many sequences a
+step has is data, and torch's traces of such a layer fail (torch 2.11: "its data is not allocated yet")."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import functools
 import torch
 
 from ...base import debug
-from ...torch_internals.dynamo import allowing_recurrent_layers, wrap_modules_by
+from ...torch_internals.dynamo import allowing_recurrent_layers, broken_code, inline_by, wrap_modules_by
+from ...torch_internals.modules import codes_of_packed_sequences
 from .. import composites
 from . import own_traces
 
@@ -21,6 +23,7 @@ _traces = set()  # those in which layers are kept whole
 def allow():
     """Dynamo's graphs for a backend of ingot's may have these layers."""
     wrap_modules_by(_wrapping)
+    inline_by(_breaking)
 
 
 def _wrapping(wrap_module):
@@ -32,6 +35,10 @@ def _wrapping(wrap_module):
             return wrap_module(self, value)
 
     return wrap
+
+
+def _breaking(output, function):
+    return broken_code() if function.get_code() in codes_of_packed_sequences() and own_traces.is_own(output) and not debug.is_disabled("recurrent_layers") else None
 
 
 def _keep_whole(output):
