@@ -123,9 +123,13 @@ def nets():
             return super().forward(x)[0]
 
     class Warped(nn.Module):
+        def __init__(self, mode="bilinear"):
+            super().__init__()
+            self.mode = mode
+
         def forward(self, x):
             grid = nn.functional.affine_grid(x.mean((1, 2, 3)).view(-1, 1, 1) * 0.1 + torch.eye(2, 3, device=x.device, dtype=x.dtype), x.shape, align_corners=False)
-            return nn.functional.grid_sample(x, grid, align_corners=False)
+            return nn.functional.grid_sample(x, grid, self.mode, align_corners=False)
 
     return {
         "batch norm 1-D": (nn.Sequential(nn.Conv1d(3, 8, 3), nn.BatchNorm1d(8), nn.GELU()), (2, 3, 64)),
@@ -141,6 +145,8 @@ def nets():
         "lstm cell": (nn.Sequential(nn.LSTMCell(16, 32)), (3, 16)),
         "weight norm": (torch.nn.utils.parametrizations.weight_norm(nn.Linear(64, 32)), (4, 64)),
         "grid sample": (Warped(), (2, 3, 16, 16)),
+        "cubic grid sample": (Warped("bicubic"), (2, 3, 16, 16)),
+        "cubic grid sample of vectors": (nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), Warped("bicubic"), nn.Conv2d(32, 8, 1)), (2, 3, 16, 16)),
         "transposed convolution": (nn.ConvTranspose2d(8, 4, 4, 2, 1), (2, 8, 16, 16)),
     }
 

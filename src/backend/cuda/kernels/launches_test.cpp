@@ -13,6 +13,7 @@
 #include "backend/cuda/compile/emulated_test.h"
 #include "backend/cuda/kernels/fourier/run/fourier_launches.h"
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
+#include "backend/cuda/kernels/grid_sample/run/grid_sample_launches.h"
 #include "backend/cuda/kernels/scan/run/scan_launches.h"
 #include "backend/cuda/kernels/scatter/run/scatter_launches.h"
 #include "backend/cuda/kernels/small_matrix/run/small_matrix_launches.h"
@@ -22,6 +23,8 @@
 #include "base/parallel.h"
 #include "kernels/fourier/run/fourier_args.h"
 #include "kernels/fourier/run/fourier_checks.h"
+#include "kernels/grid_sample/run/grid_sample_args.h"
+#include "kernels/grid_sample/run/grid_sample_checks.h"
 #include "kernels/scan/run/scan_args.h"
 #include "kernels/scan/run/scan_checks.h"
 #include "kernels/scatter/run/scatter_args.h"
@@ -36,6 +39,7 @@ namespace {
 
 using ir::DType;
 using kernels::FourierArgs;
+using kernels::GridSampleArgs;
 using kernels::ScanArgs;
 using kernels::ScatterArgs;
 using kernels::SmallMatrixArgs;
@@ -302,9 +306,43 @@ std::vector<Step> fourier_steps() {
   return out;
 }
 
+// Points inside, outside and on the edges; channels as planes, in one vector, in several, and in some that no vector fits.
+std::vector<Step> grid_sample_steps() {
+  std::vector<Step> out;
+  using Outside = GridSampleArgs::Outside;
+  auto add = [&](Outside outside, bool corners, bool channels_last, std::vector<int64_t> x, std::vector<int64_t> points, std::vector<size_t> order = {}) {
+    const auto seed = static_cast<uint32_t>(out.size());
+    std::vector<int64_t> grid{x[0]}, to{x[0]};
+    if (!channels_last) to.push_back(x[1]);
+    for (int64_t n : points) grid.push_back(n), to.push_back(n);
+    if (channels_last) to.push_back(x[1]);
+    grid.push_back(2);
+    HostTensor places(DType::f32, grid);
+    for (size_t i = 0; i < static_cast<size_t>(places.elements()); ++i) places.set(i, static_cast<double>((i * 2654435761u + seed) % 193) / 64 - 1.5);
+    Step s{fmt::format("grid_sample {} {} {} of [{}]", static_cast<int>(outside), corners, channels_last, fmt::join(x, ", ")),
+           "grid_sample",
+           serialise(GridSampleArgs{GridSampleArgs::Mode::cubic, outside, corners, channels_last, 2}),
+           {numbers(DType::f32, x, seed, false, order), places, HostTensor(DType::f32, to)}};
+    s.exact = false;
+    out.push_back(std::move(s));
+  };
+  for (Outside outside : {Outside::zeros, Outside::border, Outside::reflection}) {
+    for (bool corners : {false, true}) {
+      add(outside, corners, false, {2, 3, 8, 16}, {5, 13});
+      add(outside, corners, true, {2, 8, 8, 16}, {5, 13}, {0, 2, 3, 1});
+      add(outside, corners, false, {1, 20, 4, 8}, {300}, {0, 2, 3, 1});
+    }
+    add(outside, true, true, {2, 5, 1, 1}, {7}, {0, 2, 3, 1});
+    add(outside, false, false, {3, 4, 1, 2}, {}, {0, 1, 3, 2});
+    add(outside, false, false, {0, 4, 3, 2}, {5});
+    add(outside, false, true, {2, 0, 3, 2}, {5});
+  }
+  return out;
+}
+
 std::vector<Step> steps(bool all) {
   std::vector<Step> out = scan_steps(all);
-  for (auto& more : {sort_steps(all), scatter_steps(all), small_matrix_steps(all), fourier_steps()}) out.insert(out.end(), more.begin(), more.end());
+  for (auto& more : {sort_steps(all), scatter_steps(all), small_matrix_steps(all), fourier_steps(), grid_sample_steps()}) out.insert(out.end(), more.begin(), more.end());
   return out;
 }
 
@@ -447,10 +485,12 @@ TEST(cuda_launches_emulated, run_like_the_cpu) {
       {"scatter", {kernels::load_scatter, kernels::scatter_cuda_launches}},
       {"scatter_along", {kernels::load_scatter_along, kernels::scatter_along_cuda_launches}},
       {"small_matrix", {kernels::load_small_matrix, kernels::small_matrix_cuda_launches}},
-      {"fourier", {kernels::load_fourier, kernels::fourier_cuda_launches}}};
+      {"fourier", {kernels::load_fourier, kernels::fourier_cuda_launches}},
+      {"grid_sample", {kernels::load_grid_sample, kernels::grid_sample_cuda_launches}}};
   size_t compared = 0;
   std::vector<Step> list = some(steps(false), 10);
   for (Step& s : some(fourier_steps(), 3)) list.push_back(std::move(s));  // they share six libraries
+  for (Step& s : some(grid_sample_steps(), 4)) list.push_back(std::move(s));
   for (Step& s : list) {
     SCOPED_TRACE(s.name);
     constexpr size_t most = 40000;  // elements

@@ -4,7 +4,7 @@
 #include "backend/cpu/kernels/grid_sample/run/block_grid_sample.h"
 #include "backend/cpu/run/isa.h"
 #include "base/error.h"
-#include "kernels/run/kernel.h"
+#include "kernels/grid_sample/run/grid_sample_checks.h"
 
 namespace ingot::kernels {
 
@@ -28,36 +28,18 @@ struct SamplePlan {
 
 const GridSampleArgs& args_of(const Call& call) { return *static_cast<const GridSampleArgs*>(call.constants); }
 
-// The axis of the result that has the channels.
-int channel_axis(const Call& call) { return args_of(call).channels_last ? call.operands[2].rank - 1 : 1; }
-
-// The axis of the result for one of the grid's, of points.
-int axis_in_result(const Call& call, int axis) { return args_of(call).channels_last ? axis : axis + 1; }
-
 // True if a step of the axis is as long as all of the one behind it, in the grid and in the result.
 bool continues(const Call& call, int axis) {
   const TensorRef &grid = call.operands[1], &to = call.operands[2];
-  const int in_result = axis_in_result(call, axis);
+  const int in_result = axis_in_result(args_of(call), axis);
   return grid.strides[axis] == grid.strides[axis + 1] * grid.dims[axis + 1] && to.strides[in_result] == to.strides[in_result + 1] * to.dims[in_result + 1];
 }
 
-std::shared_ptr<const void> load_grid_sample(std::span<const std::byte> constants, size_t operands, size_t sizes) {
-  auto args = std::make_shared<GridSampleArgs>(parse_grid_sample(constants));
-  if (operands != 3 || sizes != 0 || args->axes != 2) fail(Code::format, "the operands of a grid_sample step do not fit");
-  return args;
-}
-
 void check_operands(const Call& call) {
-  const TensorRef &x = call.operands[0], &grid = call.operands[1], &to = call.operands[2];
-  bool fits = x.rank == 4 && grid.rank >= 2 && grid.rank <= max_rank && to.rank == grid.rank && grid.dims[grid.rank - 1] == 2;
-  for (const TensorRef& t : call.operands) fits = fits && t.dtype == ir::DType::f32;
-  fits = fits && x.dims[0] == grid.dims[0] && x.dims[0] == to.dims[0] && x.dims[1] == to.dims[channel_axis(call)];
-  for (int axis = 1; fits && axis + 1 < grid.rank; ++axis) fits = grid.dims[axis] == to.dims[axis_in_result(call, axis)];
-  if (!fits) fail(Code::format, "the operands of a grid_sample step do not fit");
-  constexpr int64_t most = 1 << 24;  // places are f32, which has no larger odd numbers
-  for (const int64_t size : {x.dims[2], x.dims[3]}) {
-    if (size < 1 || size > most) fail(Code::invalid_input, "grid_sample: an axis of the image has {} elements; 1 to 16777216 are possible", size);
+  for (const TensorRef& t : call.operands) {
+    if (t.dtype != ir::DType::f32) fail(Code::format, "the operands of a grid_sample step do not fit");
   }
+  check_grid_sample(call);
 }
 
 Resolved resolve(const Call& call) {
@@ -100,8 +82,8 @@ void run(const Call& call) {
   }
   whole.grid_axis_step = grid.strides[grid.rank - 1];
   whole.grid_step = plan.inner == 0 ? 0 : grid.strides[axes];
-  whole.to_step = plan.inner == 0 ? 0 : to.strides[axis_in_result(call, axes)];
-  whole.to_channel_step = to.strides[channel_axis(call)];
+  whole.to_step = plan.inner == 0 ? 0 : to.strides[axis_in_result(args_of(call), axes)];
+  whole.to_channel_step = to.strides[channel_axis(args_of(call), to)];
   const int64_t blocks = (plan.length + plan.block - 1) / plan.block, units = plan.lines * blocks;
   if (units == 0 || plan.length == 0 || whole.channels == 0) return;
   call.workers->run(plan.tasks, [&](int64_t task, int) {
@@ -114,7 +96,7 @@ void run(const Call& call) {
       line %= plan.lines_of_image;
       for (int axis = outer; axis > 0; line /= grid.dims[axis--]) {
         from += line % grid.dims[axis] * grid.strides[axis];
-        result += line % grid.dims[axis] * to.strides[axis_in_result(call, axis)];
+        result += line % grid.dims[axis] * to.strides[axis_in_result(args_of(call), axis)];
       }
       block.x = reinterpret_cast<const float*>(x.data) + image * x.strides[0];
       block.grid = reinterpret_cast<const float*>(grid.data) + from;

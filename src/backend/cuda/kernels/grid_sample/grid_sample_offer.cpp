@@ -1,0 +1,28 @@
+#include "backend/cuda/compile/offers.h"
+#include "backend/cuda/kernels/grid_sample/grid_sample.h"
+
+namespace ingot::backend::cuda {
+
+namespace {
+
+constexpr std::string_view implementation = "a point in each thread";
+
+std::vector<CodeUnit> code(const Plain& p) {
+  kernels::CudaPart part = kernels::grid_sample_cuda_part(kernels::parse_grid_sample(p.constants), p.types[0]);
+  return std::vector<CodeUnit>{{part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::grid_sample_cuda_text}}};
+}
+
+}  // namespace
+
+void grid_sample_offers(const Site& site, const Target&, const Settings&, Offers& out) {
+  const auto* plain = std::get_if<Plain>(&site.kernel);
+  if (plain == nullptr || plain->kernel != "grid_sample") return;
+  const kernels::GridSampleArgs args = kernels::parse_grid_sample(plain->constants);
+  auto refuse = [&](std::string reason) { out.refusals.push_back({implementation, Obstacle::types, std::move(reason)}); };
+  if (args.axes != 2) return refuse("images of two axes only");
+  if (args.mode != kernels::GridSampleArgs::Mode::cubic) return refuse("cubic only: one or four elements are read as fast by a fused body, which goes on with the result");
+  if (plain->types[0] == ir::DType::f64 || plain->types[1] != ir::DType::f32) return refuse("places are float32, images float32 or a half type");
+  offer_plain(site, {"grid_sample"}, implementation, out, code);
+}
+
+}  // namespace ingot::backend::cuda
