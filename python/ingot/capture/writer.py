@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..engine import _values, plain
+from ..engine import _values, plain_tensors
 from ..errors import InputError, UnsupportedError
 from ..torch_internals.operators import OpOverload, schema_of
 from ..torch_internals.programs import SCHEMA_VERSION, WITH_EFFECTS
@@ -104,7 +104,7 @@ def write(f, targets=()) -> Captured:
         if torch_only(slot.name, tensor) is not None:
             continue  # its values stay in torch
         tensor = tensor.detach().resolve_conj()
-        if why := plain.why_not(tensor, slot.name):
+        if why := plain_tensors.why_not(tensor, slot.name):
             raise InputError(f"weight {slot.name!r} {why[0]}", remedy=why[1])
         tensor = _values.in_order(tensor, order_of(tensor) if slot.kind == "weight" else None)
         weights.append((slot.name, _values.held(tensor)))
