@@ -9,7 +9,7 @@ import time
 import torch
 
 import ingot
-from ingot.engine.watch import Snapshot
+from ingot.engine.tensor_changes import Snapshot
 
 ROUNDS, WEIGHTS = 300, 200
 

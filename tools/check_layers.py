@@ -224,8 +224,8 @@ def python_files() -> dict[str, tuple[str, bool]]:
 
 
 def self_test():
-    low, high = ("from ..module import kinds\n", False), ("from ..engine import low\nfrom ..errors import Error\n", False)
-    assert python_violations({"engine.low": low, "module.kinds": ("", False)}) and not python_violations({"engine.low": ("", False), "module.kinds": high, "errors": ("", False)})
+    low, high = ("from ..module import module_kinds\n", False), ("from ..engine import low\nfrom ..errors import Error\n", False)
+    assert python_violations({"engine.low": low, "module.module_kinds": ("", False)}) and not python_violations({"engine.low": ("", False), "module.module_kinds": high, "errors": ("", False)})
     assert python_violations({"base.a": ("from . import b\n", False), "base.b": ("def f():\n    from .a import x\n", False), "base.c": ("from .a import x\n", False)})
     own = {"_mine"}
     for text in ("from torch._export import x", "from torch.fx.node import _x", "import torch.fx.experimental.y", "torch._C.x()", "t._cdata", "getattr(t, '_cdata')", "torch.Tensor.__bool__ = f",

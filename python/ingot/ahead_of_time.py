@@ -1,6 +1,6 @@
 """`ingot.compile` and `ingot.explain`: a model, an exported program or a `.pt2` file becomes an `ingot.Module`.
 
-Four steps: read the caller's inputs (given.py), export the model or match a program with them (export.py, program.py), give ranges (ranges.py), compile.
+Four steps: read the caller's inputs (caller_inputs.py), export the model or match a program with them (export.py, program.py), give ranges (ranges.py), compile.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .capture import autocast, autocast_options, devices, fix
 from .capture.export import export
 from .capture.fixes import order
 from .capture.functional import NotFunctional, from_exported
-from .capture.given import Given, read
+from .capture.caller_inputs import Given, read
 from .capture.passes import applied
 from .capture.program import Program, match, paired
 from .capture.ranges import ranges_of, set_ranges
@@ -26,7 +26,7 @@ from .capture.writer import write
 from .engine import _engine, _library, _op, _values, plan_signature
 from .errors import InputError, OptionError
 from .module.arguments import parameters_of, parameters_of_program
-from .module.kinds import Exported, FromModel, FromPlan, form_of
+from .module.module_kinds import Exported, FromModel, FromPlan, form_of
 from .module.module import Module
 from .precision import accuracy, low_precision
 from .running.assemble import assemble, in_torch, split_dryrun
@@ -93,7 +93,7 @@ def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     except NotFunctional as problem:
         return in_torch(program.graph, problem.message, {k: v for k, v in options.items() if k not in ("dryrun", "fallback")})
     flat_of = _form({**signature_of(program, functional), "parameters": parameters}, program).flattened
-    options, functional = low_precision.settled(split_dryrun(options)[1], functional, flat_of, program)
+    options, functional = low_precision.resolved(split_dryrun(options)[1], functional, flat_of, program)
     options = devices.placed(options, functional.device, for_file=True)
     captured = write(functional, options["target"])
     return Report(_library.Model.from_json(captured.json, captured.weights).explain(options))
@@ -152,7 +152,7 @@ def _compile_program(program: Program, options, parameters, output_names=None) -
     flat_of = _form(signature, exported).flattened
     given = getattr(options.get("autocast"), "calibration", None)
     calibration = list(map(low_precision.reader(f, flat_of), itertools.islice(given or (), accuracy.MOST_SAMPLES))) if "accuracy" in options else []
-    options, f = low_precision.settled(options, f, flat_of, exported)
+    options, f = low_precision.resolved(options, f, flat_of, exported)
     bound, options = accuracy.bound_of(options)
 
     def build(options):

@@ -15,7 +15,7 @@ from .capture.functional import _first_line, from_aot, lays, same_sizes
 from .capture.memory import may_write, refuse_unexpressible
 from .capture.switches import both_sides, own_traces, recurrent_layers
 from .capture.traced import NotFunctional, Traced, as_aten
-from .engine.watch import Snapshot, Watch
+from .engine.tensor_changes import Snapshot, Watch
 from .errors import UnsupportedError
 from .running.assemble import assemble, in_torch
 from .running.gradients import with_requirements

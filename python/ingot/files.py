@@ -10,7 +10,7 @@ from .base import atomic
 from .engine import _engine, _op
 from .engine._engine import TRUST
 from .errors import FormatError, InputError, OptionError, UnsupportedError
-from .module.kinds import Exported, FromPlan, FromProgram, Package
+from .module.module_kinds import Exported, FromPlan, FromProgram, Package
 from .module.module import Module
 from .saving import torch_archive
 from .saving.loaded import Loaded, holds_plans

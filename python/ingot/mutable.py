@@ -12,7 +12,7 @@ import torch
 from . import ahead_of_time
 from .base import atomic, processes
 from .capture import autocast
-from .engine import watch
+from .engine import tensor_changes
 from .errors import FormatError, InputError
 from .inputs import Input
 from .saving import torch_archive
@@ -230,7 +230,7 @@ class MutableModule:
         self._attributes = _Attributes(self.original_model)
         before, self._samples = self._samples, _samples(self.original_model)
         if found := {key for key, sample in self._samples.items() if key in before and not torch.equal(before[key], sample)}:
-            watch.written(found)
+            tensor_changes.written(found)
             self._changed(weights=True)
 
     # -- building

@@ -1,9 +1,11 @@
 #include "compile/options.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <span>
 
 #include "backend/run/registry.h"
 #include "base/error.h"
@@ -13,8 +15,62 @@ namespace ingot::compile {
 
 namespace {
 
+// "cpu,cuda:sm_90": distinct targets. "auto" is the CPU, unless the caller chose otherwise.
+std::optional<std::vector<Target>> parse_targets(std::string_view text) {
+  if (text == "auto") return std::vector<Target>(1);
+  std::vector<Target> targets;
+  for (;;) {
+    const std::string_view one = text.substr(0, text.find(','));
+    const std::optional<Target> target = parse_target(one);
+    if (!target || std::find(targets.begin(), targets.end(), *target) != targets.end()) return std::nullopt;
+    targets.push_back(*target);
+    if (one.size() == text.size()) return targets;
+    text.remove_prefix(one.size() + 1);
+  }
+}
+
+template <class T>
+std::optional<T> parse(std::string_view text) {
+  T value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+// What an option may be, and how a message says it: the words, or a rule.
+struct Values {
+  std::array<std::string_view, 4> words = {};
+  bool (*allow)(std::string_view) = nullptr;
+  std::string_view needed = {};
+};
+
+// The column `values` of options.def.
+namespace allowed {
+constexpr Values any;
+template <class... Words>
+constexpr Values one_of(Words... words) {
+  return {{words...}};
+}
+constexpr Values flag = one_of("true", "false");
+constexpr Values count = {{}, [](std::string_view t) { return parse<int32_t>(t).value_or(-1) >= 0; }, "an integer of 0 or more"};
+constexpr Values number = {{}, [](std::string_view t) { return std::isfinite(parse<double>(t).value_or(NAN)) && *parse<double>(t) >= 0; }, "a number of 0 or more"};
+constexpr Values bytes = {{}, [](std::string_view t) { return parse<int64_t>(t).value_or(-2) >= -1; }, "a number of bytes, 0 (no limit) or -1 (nine tenths of the free memory)"};
+constexpr Values targets = {
+    {}, [](std::string_view t) { return parse_targets(t).has_value(); }, "\"cpu\", a GPU's architecture such as \"cuda:sm_90\", \"reference\", several of them, or \"auto\""};
+constexpr Values device = {
+    {}, [](std::string_view t) { return t == "auto" || backend::find_device(t).devices != nullptr; }, "\"cpu\", \"cuda\", \"cuda:1\", \"reference\" or \"auto\""};
+constexpr Values half_type = {{}, [](std::string_view t) { return t == "none" || autocast_type(t); }, "\"none\", \"float16\" or \"bfloat16\""};
+constexpr Values flag_or_path = {{}, [](std::string_view t) { return !t.empty(); }, "true, false or the path of a file"};
+
+}  // namespace allowed
+
 constexpr Option table[] = {
-#define X(name, type, default_text, kind, sentence) {#name, #type, default_text, #kind, OptionKind::kind, sentence},
+#define X(name, type, values, default_text, kind, sentence) {#name, #type, default_text, #kind, OptionKind::kind, sentence},
+#include "compile/options.def"
+#undef X
+};
+
+constexpr Values values_of[] = {
+#define X(name, type, values, default_text, kind, sentence) allowed::values,
 #include "compile/options.def"
 #undef X
 };
@@ -32,48 +88,18 @@ size_t index_of(std::string_view name) {
   throw problem.fix(near.empty() ? "the options are " + all : fmt::format("did you mean \"{}\"?", near));
 }
 
-// "cpu,cuda:sm_90": distinct targets. "auto" is the CPU, unless the caller chose otherwise.
-std::optional<std::vector<Target>> parse_targets(std::string_view text) {
-  if (text == "auto") return std::vector<Target>(1);
-  std::vector<Target> targets;
-  for (;;) {
-    const std::string_view one = text.substr(0, text.find(','));
-    const std::optional<Target> target = parse_target(one);
-    if (!target || std::find(targets.begin(), targets.end(), *target) != targets.end()) return std::nullopt;
-    targets.push_back(*target);
-    if (one.size() == text.size()) return targets;
-    text.remove_prefix(one.size() + 1);
-  }
+// "a", "b" or "c".
+std::string listed(std::span<const std::string_view> words) {
+  std::string all;
+  for (size_t k = 0; k < words.size(); ++k) all += fmt::format("{}\"{}\"", k == 0 ? "" : k + 1 == words.size() ? " or " : ", ", words[k]);
+  return all;
 }
 
-void check_value(const Option& option, std::string_view text) {
-  auto refuse = [&](std::string_view wanted) { fail(Code::invalid_option, "option {} is \"{}\"; {} is needed", option.name, text, wanted); };
-  if (option.type == "int") {
-    int64_t v;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
-    const bool bytes = option.name == "memory_bytes";
-    if (error != std::errc() || end != text.data() + text.size() || v < (bytes ? -1 : 0) || (!bytes && v > INT32_MAX))
-      refuse(bytes ? "a number of bytes, 0 (no limit) or -1 (nine tenths of the free memory)" : "an integer of 0 or more");
-  }
-  if (option.type == "float") {
-    double v = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
-    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(v) || v < 0) refuse("a number of 0 or more");
-  }
-  if (option.type == "bool" && text != "true" && text != "false") refuse("\"true\" or \"false\"");
-  if (option.name == "target" && !parse_targets(text)) refuse("\"cpu\", a GPU's architecture such as \"cuda:sm_90\", \"reference\", several of them, or \"auto\"");
-  if (option.name == "device" && text != "auto" && backend::find_device(text).devices == nullptr) refuse("\"cpu\", \"cuda\", \"cuda:1\", \"reference\" or \"auto\"");
-  if (option.name == "dryrun" && text.empty()) refuse("true, false or the path of a file");
-  if (option.name == "rounding" && text != "fused" && text != "eager") refuse("\"fused\" or \"eager\"");
-  if (option.name == "deterministic" && text != "run" && text != "batch") refuse("\"run\" or \"batch\"");
-  if ((option.name == "matmul_precision" || option.name == "convolution_precision") && text != "torch" && text != "ieee" && text != "tf32")
-    refuse("\"torch\", \"ieee\" or \"tf32\"");
-  if (option.name == "arena" && text != "session" && text != "call") refuse("\"session\" or \"call\"");
-  if (option.name == "weights" && text != "embed" && text != "strip") refuse("\"embed\" or \"strip\"");
-  if (option.name == "weight_dtype" && text != "none" && text != "int8") refuse("\"none\" or \"int8\"");
-  if (option.name == "autocast" && text != "none" && !autocast_type(text)) refuse("\"none\", \"float16\" or \"bfloat16\"");
-  if (option.name == "cache" && text != "off" && text != "read" && text != "write" && text != "readwrite") refuse("\"off\", \"read\", \"write\" or \"readwrite\"");
-  if (option.name == "fallback" && text != "torch" && text != "error") refuse("\"torch\" or \"error\"");
+void check_value(size_t option, std::string_view text) {
+  const Values& values = values_of[option];
+  const std::span<const std::string_view> words(values.words.begin(), std::find(values.words.begin(), values.words.end(), std::string_view()));
+  const bool allowed = values.allow != nullptr ? values.allow(text) : words.empty() || std::find(words.begin(), words.end(), text) != words.end();
+  if (!allowed) fail(Code::invalid_option, "option {} is \"{}\"; {} is needed", table[option].name, text, values.allow != nullptr ? std::string(values.needed) : listed(words));
 }
 
 }  // namespace
@@ -93,7 +119,7 @@ Options::Options() {
 
 void Options::set(std::string_view name, std::string_view text) {
   size_t i = index_of(name);
-  check_value(table[i], text);
+  check_value(i, text);
   values_[i] = text;
 }
 

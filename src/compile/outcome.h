@@ -17,7 +17,9 @@ class Outcome {
   Outcome(Missing missing) : missing_(missing) {}
   explicit operator bool() const { return result_.has_value(); }
   T& operator*() { return *result_; }
+  const T& operator*() const { return *result_; }
   T* operator->() { return &*result_; }
+  const T* operator->() const { return &*result_; }
   Missing missing() const { return missing_; }
 
  private:

@@ -7,23 +7,24 @@
 #include "base/error.h"
 #include "base/order.h"
 #include "ir/graph.h"
+#include "ir/tokens.h"
 
 namespace ingot::ir {
 
 namespace {
 
-class Parser {
+class Parser : Tokens {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit Parser(std::string_view text) : Tokens(text) {}
 
   Graph run() {
     try {
       word("ingot-graph");
       if (integer() != 1) bad("a version other than 1");
       end_line();
-      while (at_ < text_.size()) line();
+      while (!at_end()) line();
     } catch (const Error& e) {
-      if (located_) throw;
+      if (has_failed()) throw;
       bad(e.message);  // a size expression or an attribute: say which line
     }
     check();
@@ -41,86 +42,6 @@ class Parser {
     }
   }
 
-  [[noreturn]] void bad(std::string_view what) {
-    located_ = true;
-    fail(Code::format, "graph text, line {}: {}", line_, what);
-  }
-
-  void skip() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  char peek() {
-    skip();
-    return at_ < text_.size() ? text_[at_] : '\0';
-  }
-  bool take(std::string_view token) {
-    skip();
-    if (text_.substr(at_, token.size()) != token) return false;
-    at_ += token.size();
-    return true;
-  }
-  void want(std::string_view token) {
-    if (!take(token)) bad(fmt::format("\"{}\" expected", token));
-  }
-  void end_line() {
-    skip();
-    if (at_ < text_.size() && text_[at_] != '\n') bad("unexpected text at the end");
-    ++at_;
-    ++line_;
-  }
-  static bool letter(char c) { return c == '_' || c == '-' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
-  std::string_view name() {
-    skip();
-    size_t begin = at_;
-    while (at_ < text_.size() && letter(text_[at_])) ++at_;
-    if (begin == at_) bad("a name expected");
-    return text_.substr(begin, at_ - begin);
-  }
-  void word(std::string_view w) {
-    if (name() != w) bad(fmt::format("\"{}\" expected", w));
-  }
-  int64_t integer() {
-    skip();
-    int64_t v = 0;
-    auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), v);
-    if (error != std::errc()) bad("an integer expected");
-    at_ = static_cast<size_t>(end - text_.data());
-    return v;
-  }
-  uint32_t small() {
-    int64_t v = integer();
-    if (v < 0 || v >= static_cast<int64_t>(none_id)) bad("a number out of range");
-    return static_cast<uint32_t>(v);
-  }
-  std::string quoted() {
-    want("\"");
-    std::string s;
-    for (;;) {
-      if (at_ >= text_.size()) bad("a text without an end");
-      char c = text_[at_++];
-      if (c == '"') return s;
-      if (c == '\n') bad("a text without an end");
-      if (c != '\\') {
-        s += c;
-        continue;
-      }
-      if (at_ >= text_.size()) bad("a text without an end");
-      c = text_[at_++];
-      if (c == 'n') {
-        s += '\n';
-      } else if (c == 'x') {
-        unsigned v = 0;
-        const char* from = text_.data() + at_;
-        if (at_ + 2 > text_.size()) bad("a text without an end");
-        auto [end, error] = std::from_chars(from, from + 2, v, 16);
-        if (error != std::errc() || end != from + 2) bad("a bad escape");
-        at_ += 2;
-        s += static_cast<char>(v);
-      } else {
-        s += c;
-      }
-    }
-  }
   Dim dim_text(std::string_view t) {
     // Nearly all sizes are plain numbers.
     int64_t v = 0;
@@ -132,21 +53,6 @@ class Parser {
     });
   }
   static Dim dim_text(std::string_view t, const std::function<SymbolId(std::string_view)>& resolve) { return parse_dim(t, resolve); }
-  // Text up to one of `stops` outside parentheses.
-  std::string_view until(std::string_view stops) {
-    skip();
-    size_t begin = at_;
-    int depth = 0;
-    for (bool quoted = false; at_ < text_.size() && text_[at_] != '\n'; ++at_) {
-      char c = text_[at_];
-      if (c == '\'') quoted = !quoted;
-      if (quoted) continue;
-      if (depth == 0 && stops.find(c) != std::string_view::npos) return text_.substr(begin, at_ - begin);
-      depth += c == '(';
-      depth -= c == ')';
-    }
-    bad("an expression without an end");
-  }
   Dims dims() {
     want("[");
     Dims out;
@@ -195,7 +101,7 @@ class Parser {
       return list;
     }
     if (c == '-' || (c >= '0' && c <= '9')) return number();
-    if (text_.substr(at_, 4) == "map(") return map();
+    if (starts_with("map(")) return map();
     std::string_view n = name();
     if (n == "none") return {};
     if (n == "graph") return graph();
@@ -220,14 +126,12 @@ class Parser {
   Attribute number() {
     if (take("-inf")) return -std::numeric_limits<double>::infinity();
     if (take("-nan")) return -std::numeric_limits<double>::quiet_NaN();
-    size_t end = at_;
-    while (end < text_.size() && std::string_view("+-.0123456789e").find(text_[end]) != std::string_view::npos) ++end;
-    std::string_view t = text_.substr(at_, end - at_);
+    const std::string_view t = run_of("+-.0123456789e");
     if (t.find_first_of(".e") == std::string_view::npos) return integer();
     double v = 0;
     auto [stop, error] = std::from_chars(t.data(), t.data() + t.size(), v);
     if (error != std::errc() || stop != t.data() + t.size()) bad("a number expected");
-    at_ = end;
+    skip(t.size());
     return v;
   }
 
@@ -260,84 +164,106 @@ class Parser {
   }
 
   void line() {
-    if (peek() == '%' || peek() == '\n') {
-      if (peek() == '\n') return end_line();
-      return node({});
-    }
-    size_t begin = at_;
-    std::string_view kind = name();
+    if (peek() == '\n') return end_line();
+    if (peek() == '%') return node();
+    const size_t begin = position();
+    const std::string_view kind = name();
     if (kind == "symbol") {
-      Symbol s;
-      dim_text(until(" "), [&](std::string_view n) {
-        s.name = n;
-        return SymbolId{0};
-      });
-      if (s.name.empty()) bad("a name expected");
-      s.min = integer();
-      s.opt = integer();
-      s.max = integer();
-      if (!symbols_.emplace(s.name, static_cast<SymbolId>(g_.symbols.size())).second) bad("a symbol named twice");
-      g_.symbols.push_back(std::move(s));
+      symbol();
     } else if (kind == "origin") {
-      Origin o;
-      o.file = quoted();
-      o.line = static_cast<int>(std::min<uint32_t>(small(), INT32_MAX));
-      o.module = quoted();
-      o.target = quoted();
-      o.node = quoted();
-      o.code = quoted();
-      g_.origins.push_back(std::move(o));
+      new_origin();
     } else if (kind == "output") {
-      Output o;
-      o.value = value();
-      o.name = quoted();
-      Attributes holder;
-      holder.set("order", attribute(0));
-      o.order = holder.integers("order");
-      if (peek() == 't') {
-        if (name() != "to") bad("an output goes \"to\" somewhere");
-        std::string_view where = name();
-        if (where != "input" && where != "weight" && where != "size") bad("an output goes to an input, a weight or a size");
-        o.to = where == "input" ? Output::To::input : where == "weight" ? Output::To::weight : Output::To::size;
-      }
-      g_.outputs.push_back(std::move(o));
+      output();
     } else if (kind == "inputs") {
-      std::vector<Input> ordered;
-      while (peek() == '%') {
-        ValueId v = value();
-        auto found = std::find_if(g_.inputs.begin(), g_.inputs.end(), [&](const Input& i) { return i.value == v; });
-        if (found == g_.inputs.end()) bad("no such input");
-        ordered.push_back(std::move(*found));
-        g_.inputs.erase(found);
-      }
-      if (!g_.inputs.empty()) bad("an input is left out");
-      g_.inputs = std::move(ordered);
+      order_of_inputs();
     } else if (kind == "weight" && peek() == '%') {
-      ValueId v = value();
-      std::string_view how = name();
-      std::string tied = quoted();
-      bool found = false;
-      for (Weight& w : g_.weights) {
-        if (w.value != v) continue;
-        found = true;
-        if (how != "mutated" && how != "constant") bad("\"mutated\" or \"constant\" expected");
-        w.mutated = how == "mutated";
-        w.tied_to = tied;
-      }
-      if (!found) bad("no such weight");
+      weight();
     } else if (kind == "check") {
-      Check c;
-      c.left = angle();
-      c.kind = take("==") ? Check::equal : (want("<="), Check::less_equal);
-      c.right = angle();
-      if (take("@")) c.origin = origin();
-      c.why = quoted();
-      g_.checks.push_back(std::move(c));
+      size_check();
     } else {
-      at_ = begin;
-      return node({});
+      go_back(begin);
+      return node();
     }
     end_line();
+  }
+
+  void symbol() {
+    Symbol s;
+    dim_text(until(" "), [&](std::string_view n) {
+      s.name = n;
+      return SymbolId{0};
+    });
+    if (s.name.empty()) bad("a name expected");
+    s.min = integer();
+    s.opt = integer();
+    s.max = integer();
+    if (!symbols_.emplace(s.name, static_cast<SymbolId>(g_.symbols.size())).second) bad("a symbol named twice");
+    g_.symbols.push_back(std::move(s));
+  }
+
+  void new_origin() {
+    Origin o;
+    o.file = quoted();
+    o.line = static_cast<int>(std::min<uint32_t>(small(), INT32_MAX));
+    o.module = quoted();
+    o.target = quoted();
+    o.node = quoted();
+    o.code = quoted();
+    g_.origins.push_back(std::move(o));
+  }
+
+  void output() {
+    Output o;
+    o.value = value();
+    o.name = quoted();
+    Attributes holder;
+    holder.set("order", attribute(0));
+    o.order = holder.integers("order");
+    if (peek() == 't') {
+      if (name() != "to") bad("an output goes \"to\" somewhere");
+      std::string_view where = name();
+      if (where != "input" && where != "weight" && where != "size") bad("an output goes to an input, a weight or a size");
+      o.to = where == "input" ? Output::To::input : where == "weight" ? Output::To::weight : Output::To::size;
+    }
+    g_.outputs.push_back(std::move(o));
+  }
+
+  void order_of_inputs() {
+    std::vector<Input> ordered;
+    while (peek() == '%') {
+      ValueId v = value();
+      auto found = std::find_if(g_.inputs.begin(), g_.inputs.end(), [&](const Input& i) { return i.value == v; });
+      if (found == g_.inputs.end()) bad("no such input");
+      ordered.push_back(std::move(*found));
+      g_.inputs.erase(found);
+    }
+    if (!g_.inputs.empty()) bad("an input is left out");
+    g_.inputs = std::move(ordered);
+  }
+
+  void weight() {
+    ValueId v = value();
+    std::string_view how = name();
+    std::string tied = quoted();
+    bool found = false;
+    for (Weight& w : g_.weights) {
+      if (w.value != v) continue;
+      found = true;
+      if (how != "mutated" && how != "constant") bad("\"mutated\" or \"constant\" expected");
+      w.mutated = how == "mutated";
+      w.tied_to = tied;
+    }
+    if (!found) bad("no such weight");
+  }
+
+  void size_check() {
+    Check c;
+    c.left = angle();
+    c.kind = take("==") ? Check::equal : (want("<="), Check::less_equal);
+    c.right = angle();
+    if (take("@")) c.origin = origin();
+    c.why = quoted();
+    g_.checks.push_back(std::move(c));
   }
 
   OriginId origin() {
@@ -346,7 +272,8 @@ class Parser {
     return o;
   }
 
-  void node(std::vector<uint32_t> out) {
+  void node() {
+    std::vector<uint32_t> out;
     if (peek() == '%') {
       do {
         want("%");
@@ -412,10 +339,7 @@ class Parser {
     if (!values_.emplace(number, v).second) bad(fmt::format("value %{} is made twice", number));
   }
 
-  std::string_view text_;
-  size_t at_ = 0;
-  int line_ = 1, depth_ = 0;
-  bool located_ = false;  // the error under way names its line
+  int depth_ = 0;  // of graphs inside graphs
   Graph g_;
   std::map<std::string, SymbolId, std::less<>> symbols_;
   std::map<uint32_t, ValueId> values_;

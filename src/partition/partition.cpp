@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <set>
 #include <unordered_map>
-#include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "ir/symbols.h"
 #include "ir/written.h"
+#include "partition/choice.h"
+#include "partition/gain.h"
+#include "partition/schedule.h"
 
 namespace ingot::partition {
 
@@ -20,223 +21,26 @@ using ir::ValueId;
 
 namespace {
 
-// "aten.gelu.default" -> "aten.gelu"
-std::string_view without_overload(std::string_view target) { return target.substr(0, target.rfind('.')); }
-std::string_view without_namespace(std::string_view target) { return target.substr(target.find('.') + 1); }
-
-bool names_operator(std::string_view wanted, std::string_view target, std::string_view node) {
-  if (wanted.starts_with("torch.ops.")) wanted.remove_prefix(10);
-  if (wanted.ends_with(".default") && wanted == target) return true;
-  return wanted == target || wanted == without_overload(target) || wanted == without_namespace(without_overload(target)) || wanted == without_namespace(target) || wanted == node;
-}
-
-bool names_module(std::string_view wanted, const ir::Origin& o) {
-  if (o.module == wanted || (o.module.starts_with(wanted) && o.module.size() > wanted.size() && o.module[wanted.size()] == '.')) return true;
-  for (std::string_view rest = o.classes; !rest.empty();) {
-    std::string_view one = rest.substr(0, rest.find(';'));
-    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-    if (one == wanted || (one.ends_with(wanted) && one.size() > wanted.size() && one[one.size() - wanted.size() - 1] == '.')) return true;
-  }
-  return false;
-}
-
-// Torch calls LAPACK matrix by matrix: its overhead in microseconds for each operator and each matrix, at least. 0, 0: not such an operator.
-std::pair<double, double> saved_by_matrices(std::string_view name) {
-  constexpr std::string_view dear[] = {"linalg_inv_ex",   "_linalg_solve_ex", "linalg_solve_ex", "_linalg_det", "linalg_det", "det",
-                                       "_linalg_slogdet", "linalg_slogdet",   "slogdet",         "logdet",      "linalg_qr"};
-  constexpr std::string_view cheap[] = {"linalg_cholesky_ex", "linalg_lu_factor_ex", "linalg_solve_triangular", "triangular_solve", "cholesky_solve"};
-  if (std::find(std::begin(dear), std::end(dear), name) != std::end(dear)) return {15, 0.3};
-  if (std::find(std::begin(cheap), std::end(cheap), name) != std::end(cheap)) return {4, 0.05};
-  return {0, 0};
-}
-
-// Torch's overhead of calling the operator, in microseconds, which an engine saves. Views cost no memory traffic.
-double saved_by(const Graph& g, const ir::Node& node, std::string_view target) {
-  constexpr std::string_view cheap[] = {"view",  "reshape", "transpose", "permute", "unsqueeze",  "squeeze", "expand",  "select",
-                                        "slice", "t",       "alias",     "detach",  "contiguous", "to",      "dropout", "flatten"};
-  std::string_view name = without_namespace(without_overload(target));
-  if (std::find(std::begin(cheap), std::end(cheap), name) != std::end(cheap)) return 1;
-  if (const auto [call, matrix] = saved_by_matrices(name); call > 0) {
-    double matrices = 1;
-    const ir::Dims& dims = g.type(node.in[0]).dims;
-    for (size_t d = 0; d + 2 < dims.size(); ++d) matrices *= static_cast<double>(dims[d].constant().value_or(1));
-    return call + matrix * matrices;
-  }
-  if (name.starts_with("_fft") || name.starts_with("fft_") || name == "stft" || name == "istft") return 15;  // torch's transforms dispatch several operators
-  return name == "linear" || name == "matmul" || name == "addmm" || name == "bmm" || name == "scaled_dot_product_attention" ? 8 : 5;
-}
-
-// Twice the overhead of calling an engine, per call and per tensor: a segment must gain more than this.
-double cost_of_call(size_t tensors) { return 2 * (5 + 0.25 * static_cast<double>(tensors)); }
-
-class Partitioner {
+// Finds the inputs and outputs of segments.
+class Binder {
  public:
-  Partitioner(const Graph& g, const std::vector<Refused>& refused, const Settings& settings) : g_(g), settings_(settings) {
-    out_.segment_of.assign(g.nodes.size(), in_torch);
-    out_.reason.assign(g.nodes.size(), {});
-    here_.assign(g.nodes.size(), false);
-    for (NodeId n = 0; n < g.nodes.size(); ++n) here_[n] = g.nodes[n].op == Op::call;
-    for (const Refused& r : refused) stay(r.node, r.reason);
-    apply_names();
-    index();
-    find_dependencies();
-  }
-
-  Partition run() {
-    for (;;) {
-      schedule();
-      if (whole() || !drop_small()) break;
+  explicit Binder(const Graph& g) : g_(g), users_(g.users()), is_state_(g.values.size(), false), output_(g.values.size(), g.outputs.size()), carriers_(g.symbols.size()) {
+    const std::vector<ValueId> written = ir::written_by_outputs(g);
+    for (size_t i = g.outputs.size(); i-- > 0;) {
+      output_[g.outputs[i].value] = i;
+      if (g.outputs[i].to == ir::Output::To::weight) is_state_[written[i]] = true;
     }
-    out_.whole = whole();
-    return std::move(out_);
-  }
-
- private:
-  void stay(NodeId n, std::string reason) {
-    if (!here_[n]) return;
-    here_[n] = false;
-    out_.reason[n] = std::move(reason);
-  }
-
-  std::string_view target(NodeId n) const { return g_.nodes[n].attributes.string("target"); }
-  const ir::Origin* origin(NodeId n) const { return g_.nodes[n].origin == ir::none_id ? nullptr : &g_.origins[g_.nodes[n].origin]; }
-
-  void apply_names() {
-    for (const std::string& name : settings_.torch_ops) {
-      bool found = false;
-      for (NodeId n = 0; n < g_.nodes.size(); ++n) {
-        if (g_.nodes[n].op != Op::call || !names_operator(name, target(n), origin(n) ? origin(n)->node : "")) continue;
-        found = true;
-        stay(n, fmt::format("torch_executed_ops names {}", name));
-      }
-      if (!found) {
-        std::vector<std::string_view> names;
-        for (NodeId n = 0; n < g_.nodes.size(); ++n) {
-          if (g_.nodes[n].op == Op::call) names.push_back(target(n));
-        }
-        Error problem(Code::invalid_option, fmt::format("torch_executed_ops names \"{}\", which is no operator or node of this model", name));
-        std::string_view near = nearest(name, names);
-        throw problem.fix(near.empty() ? "`ingot.explain` lists the model's operators" : fmt::format("did you mean \"{}\"?", near));
-      }
-    }
-    for (const std::string& name : settings_.torch_modules) {
-      bool found = false;
-      for (NodeId n = 0; n < g_.nodes.size(); ++n) {
-        if (g_.nodes[n].op != Op::call || origin(n) == nullptr || !names_module(name, *origin(n))) continue;
-        found = true;
-        stay(n, fmt::format("torch_executed_modules names {}", name));
-      }
-      if (!found) {
-        throw Error(Code::invalid_option, fmt::format("torch_executed_modules names \"{}\", which is no module or module class of this model", name))
-            .fix("give the path of a module (\"encoder.layer.0\") or its class (\"BertLayer\")");
-      }
-    }
-  }
-
-  // The nodes that must run before a node: those whose results it reads, and for each size that it uses the first node that
-  // gives it, or whose result is read as this size.
-  void find_dependencies() {
-    before_.resize(g_.nodes.size());
-    std::vector<NodeId> maker(g_.symbols.size(), ir::none_id);
-    std::vector<bool> known(g_.symbols.size(), false);
-    auto note = [&](ValueId v, NodeId by) {
-      for (const ir::Dim& d : g_.type(v).dims) {
-        if (auto size = ir::linear_size(d); size && !known[size->symbol]) {
-          known[size->symbol] = true;
-          maker[size->symbol] = by;
-        }
-      }
-    };
-    for (const ir::Input& i : g_.inputs) note(i.value, ir::none_id);
-    const std::vector<uint32_t> read = ir::read_symbols(g_);
-    for (ir::SymbolId s = 0; s < read.size(); ++s) {
-      if (read[s] == ir::none_id || known[s]) continue;
-      known[s] = true;
-      maker[s] = g_.values[g_.outputs[read[s]].value].producer;
-    }
-    NodeId last_effect = ir::none_id;
-    for (NodeId n = 0; n < g_.nodes.size(); ++n) {
-      const Node& node = g_.nodes[n];
-      if (node.op != Op::call) continue;
-      auto add = [&](NodeId b) {
-        if (b != ir::none_id && b != n && g_.nodes[b].op == Op::call) before_[n].push_back(b);
-      };
-      for (ValueId v : node.in) add(g_.values[v].producer);
-      for (ValueId v : node.out) note(v, n);
-      for (ir::SymbolId s : ir::used_symbols(g_, node)) add(maker[s]);
-      if (!here_[n]) {  // torch's nodes keep their order: random numbers, prints, writes
-        add(last_effect);
-        last_effect = n;
-      }
-    }
-  }
-
-  // Alternates: runs all ready nodes of torch, then all ready nodes that can run here, which form a segment.
-  void schedule() {
-    out_.segments.clear();
-    std::fill(out_.segment_of.begin(), out_.segment_of.end(), in_torch);
-    size_t n = g_.nodes.size();
-    std::vector<uint32_t> waits(n, 0);
-    std::vector<std::vector<NodeId>> after(n);
-    size_t left = 0;
-    for (NodeId i = 0; i < n; ++i) {
-      if (g_.nodes[i].op != Op::call) continue;
-      ++left;
-      waits[i] = static_cast<uint32_t>(before_[i].size());
-      for (NodeId b : before_[i]) after[b].push_back(i);
-    }
-    std::set<NodeId> ready[2];  // torch, here; ordered by position, to keep the program's order
-    for (NodeId i = 0; i < n; ++i) {
-      if (g_.nodes[i].op == Op::call && waits[i] == 0) ready[here_[i]].insert(i);
-    }
-    turn_.assign(n, 0);
-    uint32_t turn = 0;
-    for (bool here = false; left > 0; here = !here) {
-      Segment segment;
-      ++turn;
-      while (!ready[here].empty()) {
-        NodeId i = *ready[here].begin();
-        ready[here].erase(ready[here].begin());
-        --left;
-        turn_[i] = turn;
-        if (here) {
-          segment.nodes.push_back(i);
-          out_.segment_of[i] = static_cast<uint32_t>(out_.segments.size());
-        }
-        for (NodeId a : after[i]) {
-          if (--waits[a] == 0) ready[here_[a]].insert(a);
-        }
-      }
-      if (segment.nodes.empty()) continue;
-      std::sort(segment.nodes.begin(), segment.nodes.end());
-      out_.segments.push_back(std::move(segment));
-    }
-    for (Segment& s : out_.segments) bind(s);
-  }
-
-  // Builds the tables that `bind` uses.
-  void index() {
-    users_ = g_.users();
-    is_state_.assign(g_.values.size(), false);
-    output_.assign(g_.values.size(), g_.outputs.size());
-    carriers_.resize(g_.symbols.size());
-    const std::vector<ValueId> written = ir::written_by_outputs(g_);
-    for (size_t i = g_.outputs.size(); i-- > 0;) {
-      output_[g_.outputs[i].value] = i;
-      if (g_.outputs[i].to == ir::Output::To::weight) is_state_[written[i]] = true;
-    }
-    for (ValueId v = 0; v < g_.values.size(); ++v) {
-      if (g_.producer(v).op == Op::weight) continue;
-      for (const ir::Dim& d : g_.type(v).dims) {
+    for (ValueId v = 0; v < g.values.size(); ++v) {
+      if (g.producer(v).op == Op::weight) continue;
+      for (const ir::Dim& d : g.type(v).dims) {
         auto size = ir::linear_size(d);
         if (size && (carriers_[size->symbol].empty() || carriers_[size->symbol].back() != v)) carriers_[size->symbol].push_back(v);
       }
     }
   }
 
-  void bind(Segment& s) {
-    uint32_t index = static_cast<uint32_t>(&s - out_.segments.data());
-    auto inside = [&](NodeId n) { return g_.nodes[n].op == Op::call && out_.segment_of[n] == index; };
+  void bind(Segment& s, uint32_t index, const Schedule& schedule, const std::vector<bool>& here) const {
+    auto inside = [&](NodeId n) { return g_.nodes[n].op == Op::call && schedule.segment_of[n] == index; };
     std::set<ValueId> seen;
     std::set<ir::SymbolId> used, bound;
     auto take = [&](ValueId v) {
@@ -259,8 +63,8 @@ class Partitioner {
       for (const ir::Dim& d : g_.type(v).dims) d.collect_symbols(in_dims);
       used.insert(in_dims.begin(), in_dims.end());
     }
-    // A size that is no axis of an input needs another input: the first tensor that has it before the segment runs. Without one, the nodes that use it are refused.
-    auto earlier = [&](ValueId v) { return g_.producer(v).op != Op::call || turn_[g_.values[v].producer] < turn_[s.nodes.front()]; };
+    // A size that is not an axis of an input needs another input: the first tensor that has it before the segment runs. Without one, the nodes that use it are refused.
+    auto earlier = [&](ValueId v) { return g_.producer(v).op != Op::call || schedule.turn[g_.values[v].producer] < schedule.turn[s.nodes.front()]; };
     for (ir::SymbolId symbol : used) {
       if (bound.contains(symbol)) continue;
       auto carrier = std::find_if(carriers_[symbol].begin(), carriers_[symbol].end(), earlier);
@@ -275,63 +79,71 @@ class Partitioner {
     }
     std::stable_sort(s.outputs.begin(), s.outputs.end(), [&](ValueId a, ValueId b) { return output_[a] < output_[b]; });
     for (ValueId v : s.outputs) {
-      const bool in_torch_too = std::any_of(users_[v].begin(), users_[v].end(), [&](NodeId n) { return g_.nodes[n].op == Op::call && !here_[n]; });
+      const bool in_torch_too = std::any_of(users_[v].begin(), users_[v].end(), [&](NodeId n) { return g_.nodes[n].op == Op::call && !here[n]; });
       s.orders.push_back(in_torch_too ? g_.values[v].order : std::vector<int64_t>());
     }
     s.gain = 0;
-    for (NodeId n : s.nodes) s.gain += saved_by(g_, g_.nodes[n], target(n));
+    for (NodeId n : s.nodes) s.gain += saved_by(g_, n);
     s.cost = cost_of_call(s.inputs.size() + s.outputs.size());
   }
 
-  bool whole() const {
-    if (out_.segments.size() > 1) return false;
-    for (NodeId n = 0; n < g_.nodes.size(); ++n) {
-      if (g_.nodes[n].op == Op::call && !here_[n]) return false;
-      if (g_.nodes[n].op == Op::input && g_.nodes[n].attributes.find("torch_only") != nullptr) return false;
-    }
-    return true;
-  }
-
-  bool drop_small() {
-    bool dropped = false;
-    auto least = static_cast<size_t>(settings_.min_block_size);
-    for (const Segment& s : out_.segments) {
-      std::string reason;
-      if (least > 0 && s.nodes.size() < least) {
-        reason = fmt::format("it would be in a segment of {} operator{}; min_block_size is {}", s.nodes.size(), s.nodes.size() == 1 ? "" : "s", least);
-      } else if (least == 0 && s.gain <= s.cost) {
-        reason = fmt::format("it would be in a segment of {} operator{}, which gains less ({:.0f} us) than calling an engine costs ({:.0f} us)", s.nodes.size(),
-                             s.nodes.size() == 1 ? "" : "s", s.gain, s.cost);
-      } else if (s.outputs.empty()) {
-        reason = "its results are never read";
-      } else {
-        continue;
-      }
-      for (NodeId n : s.nodes) stay(n, reason);
-      dropped = true;
-    }
-    if (dropped) {
-      before_.clear();
-      find_dependencies();
-    }
-    return dropped;
-  }
-
+ private:
   const Graph& g_;
-  const Settings& settings_;
-  Partition out_;
-  std::vector<bool> here_;  // per node: can run in an engine
-  std::vector<std::vector<NodeId>> before_;
-  std::vector<std::vector<NodeId>> users_;           // per value
-  std::vector<bool> is_state_;                       // per value: a buffer that the model writes
-  std::vector<size_t> output_;                       // per value: the index of the first output with this value, or the number of outputs
-  std::vector<uint32_t> turn_;                       // per node: after which others `schedule` runs it
-  std::vector<std::vector<ValueId>> carriers_;       // per size: values that have it as an axis, except weights
+  const std::vector<std::vector<NodeId>> users_;  // per value
+  std::vector<bool> is_state_;                    // per value: a buffer that the model writes
+  std::vector<size_t> output_;                    // per value: the index of the first output with this value, or the number of outputs
+  std::vector<std::vector<ValueId>> carriers_;    // per size: values that have it as an axis, except weights
 };
+
+bool is_whole(const Graph& g, const Partition& p, const Choice& choice) {
+  if (p.segments.size() > 1) return false;
+  for (NodeId n = 0; n < g.nodes.size(); ++n) {
+    if (g.nodes[n].op == Op::call && !choice.here[n]) return false;
+    if (g.nodes[n].op == Op::input && g.nodes[n].attributes.find("torch_only") != nullptr) return false;
+  }
+  return true;
+}
+
+// Keeps in torch the nodes of segments that do not pay. True if there are some.
+bool drop_small(Choice& choice, const Partition& p, const Settings& settings) {
+  bool dropped = false;
+  auto least = static_cast<size_t>(settings.min_block_size);
+  for (const Segment& s : p.segments) {
+    std::string reason;
+    if (least > 0 && s.nodes.size() < least) {
+      reason = fmt::format("it would be in a segment of {} operator{}; min_block_size is {}", s.nodes.size(), s.nodes.size() == 1 ? "" : "s", least);
+    } else if (least == 0 && s.gain <= s.cost) {
+      reason = fmt::format("it would be in a segment of {} operator{}, which gains less ({:.0f} us) than calling an engine costs ({:.0f} us)", s.nodes.size(),
+                           s.nodes.size() == 1 ? "" : "s", s.gain, s.cost);
+    } else if (s.outputs.empty()) {
+      reason = "its results are never read";
+    } else {
+      continue;
+    }
+    for (NodeId n : s.nodes) choice.stay(n, reason);
+    dropped = true;
+  }
+  return dropped;
+}
 
 }  // namespace
 
-Partition partition(const Graph& captured, const std::vector<Refused>& refused, const Settings& settings) { return Partitioner(captured, refused, settings).run(); }
+Partition partition(const Graph& captured, const std::vector<Refused>& refused, const Settings& settings) {
+  Choice choice(captured, refused);
+  keep_named(choice, captured, settings);
+  const Binder binder(captured);
+  for (;;) {
+    Schedule order = schedule(captured, choice.here);
+    for (uint32_t s = 0; s < order.segments.size(); ++s) binder.bind(order.segments[s], s, order, choice.here);
+    Partition out;
+    out.segment_of = std::move(order.segment_of);
+    out.segments = std::move(order.segments);
+    out.whole = is_whole(captured, out, choice);
+    if (!out.whole && drop_small(choice, out, settings)) continue;
+    out.reason = std::move(choice.reason);
+    return out;
+  }
+}
 
 Graph extract(const Graph& g, const Segment& s) {
   Graph out;

@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/text.h"
-#include "partition/partition.h"
+#include "partition/choice.h"
 
 namespace ingot::partition {
 
@@ -30,7 +30,6 @@ Count count(const Graph& g, const Partition& p) {
   return c;
 }
 
-std::string target(const Graph& g, NodeId n) { return g.nodes[n].attributes.string("target"); }
 std::string where(const Graph& g, NodeId n) { return g.nodes[n].origin == ir::none_id ? "" : g.origins[g.nodes[n].origin].text(); }
 std::string node_name(const Graph& g, NodeId n) { return g.nodes[n].origin == ir::none_id ? "" : g.origins[g.nodes[n].origin].node; }
 
@@ -44,7 +43,7 @@ struct Missing {
 std::vector<Missing> missing_of(const Graph& g, const std::vector<Refused>& refused, const Settings& settings) {
   std::map<std::string, Missing> by_target;
   for (const Refused& r : refused) {
-    Missing& m = by_target[target(g, r.node)];
+    Missing& m = by_target[std::string(target(g, r.node))];
     if (m.nodes.empty()) m.reason = r.reason;
     m.nodes.push_back(r.node);
   }
@@ -112,7 +111,7 @@ std::string text_of(const Graph& g, const Precisions& precisions) {
     low += node.low;
     all += node.low || !node.reason.empty();
     // Nodes that read float32 form one group, whatever value they read.
-    if (!node.reason.empty()) add(groups, target(g, n) + ": " + (node.reason.starts_with("it reads") ? "it reads float32" : node.reason), n);
+    if (!node.reason.empty()) add(groups, std::string(target(g, n)) + ": " + (node.reason.starts_with("it reads") ? "it reads float32" : node.reason), n);
   }
   std::string s = fmt::format("autocast: {} of {} operators in {}, {} cast{} of values\n", low, all, precisions.type, precisions.casts, precisions.casts == 1 ? "" : "s");
   for (const std::string& pattern : precisions.unused) s += fmt::format("  autocast_exclude has \"{}\", which names nothing in this model\n", pattern);
@@ -135,7 +134,7 @@ std::string text_of(const Graph& g, const Partition& p, const std::vector<Missin
   s += "in torch:\n";
   Groups groups;
   for (NodeId n = 0; n < g.nodes.size(); ++n) {
-    if (g.nodes[n].op == Op::call && p.segment_of[n] == in_torch) add(groups, target(g, n) + ": " + p.reason[n], n);
+    if (g.nodes[n].op == Op::call && p.segment_of[n] == in_torch) add(groups, std::string(target(g, n)) + ": " + p.reason[n], n);
   }
   s += text_of(g, groups);
   bool head = false;

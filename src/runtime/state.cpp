@@ -107,7 +107,7 @@ const std::byte* State::begins_with(const Entry& e, MemoryBlock& zeros) const {
 
 MemoryBlock State::room(const plan::Weight& w) const { return reserve(std::max<size_t>(w.bytes, 1), on_device() ? *weights_->backend().memory() : allocator_, w.name); }
 
-void State::settle(Entry& e, MemoryBlock own) {
+void State::keep_memory(Entry& e, MemoryBlock own) {
   e.own = std::move(own);
   e.memory = value_of(e.what, e.own.data(), nullptr);
   e.bound = false;
@@ -124,7 +124,7 @@ const HostTensor& State::memory(size_t entry, backend::Stream& stream) {
   }
   MemoryBlock own = room(e.what);
   stream.copy(own.data(), value, e.what.bytes);
-  settle(e, std::move(own));
+  keep_memory(e, std::move(own));
   return e.memory;
 }
 
@@ -141,7 +141,7 @@ void State::bind(size_t entry, const HostTensor& t) {
   Use use(*this);
   Entry& e = entries_[entry];
   if (t.data == nullptr) {
-    if (e.bound) settle(e, MemoryBlock());
+    if (e.bound) keep_memory(e, MemoryBlock());
     return;
   }
   const bool fits = t.dtype == w.dtype && t.rank == static_cast<int>(w.dims.size()) && std::equal(w.dims.begin(), w.dims.end(), t.dims);
@@ -185,7 +185,7 @@ void State::copy(size_t entry, void* data, size_t bytes, bool out) {
     if (out) return transfer((memory(entry, stream), e), data, out, stream);
     MemoryBlock own = room(e.what);
     stream.copy(own.data(), data, bytes);
-    settle(e, std::move(own));
+    keep_memory(e, std::move(own));
   });
 }
 
@@ -198,7 +198,7 @@ void State::copy_all(std::byte* data, bool out) {
       if (entries_[i].memory.data == nullptr) made[i] = room(entries_[i].what);
     }
     for (size_t i = 0; i < entries_.size(); ++i) {
-      if (made[i].data() != nullptr) settle(entries_[i], std::move(made[i]));
+      if (made[i].data() != nullptr) keep_memory(entries_[i], std::move(made[i]));
       transfer(entries_[i], data, out, stream);
       data += bytes_of(entries_[i].memory);
     }
@@ -227,7 +227,7 @@ std::shared_ptr<State> State::fork() {
       if (entries_[i].memory.data == nullptr) continue;
       MemoryBlock own = room(entries_[i].what);
       transfer(entries_[i], own.data(), true, stream);
-      made->settle(made->entries_[i], std::move(own));
+      made->keep_memory(made->entries_[i], std::move(own));
     }
   });
   return made;
@@ -254,7 +254,7 @@ void State::copy_from(State& other) {
     for (size_t i = 0; i < entries_.size(); ++i) {
       if (idle(i)) continue;
       Entry &to = entries_[i], &from = other.entries_[i];
-      if (made[i].data() != nullptr) settle(to, std::move(made[i]));
+      if (made[i].data() != nullptr) keep_memory(to, std::move(made[i]));
       // A strided tensor of the caller is on the host: copy through it, so that the other side may be anywhere.
       if (lies_in({}, from.memory)) {
         transfer(to, from.memory.data, false, stream);

@@ -111,7 +111,7 @@ class State {
   [[noreturn]] static void no_first_value(const Entry&, const char* remedy);
   const std::byte* begins_with(const Entry&, MemoryBlock& zeros) const;
   MemoryBlock room(const plan::Weight&) const;
-  static void settle(Entry&, MemoryBlock own);
+  static void keep_memory(Entry&, MemoryBlock own);
   void check_reachable(const Entry&) const;
 
   std::shared_ptr<Weights> weights_;

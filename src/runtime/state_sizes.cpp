@@ -144,7 +144,7 @@ void State::grow(const Sizes& sizes) {
     stream.wait();
     for (Larger& l : larger) {
       l.entry->what = std::move(l.what);
-      settle(*l.entry, std::move(l.block));
+      keep_memory(*l.entry, std::move(l.block));
     }
     sizes_ = std::move(all);
   });

@@ -66,8 +66,8 @@ Split split_weights(const WeightReads& reads, size_t limit, size_t arena, size_t
   for (size_t k = 0, kept = 0;; ++k) {
     const size_t ring = 2 * most_of_a_step(reads, streamed), need = kept + std::max(ring + arena, making);
     out.least = std::min(out.least, need);
-    const bool settled = found && out.ring_bytes <= limit / 8;
-    if (need <= limit && !settled && (!found || ring < out.ring_bytes)) {
+    const bool has_small_ring = found && out.ring_bytes <= limit / 8;
+    if (need <= limit && !has_small_ring && (!found || ring < out.ring_bytes)) {
       found = true;
       out.streamed = streamed;
       out.ring_bytes = ring;

@@ -33,7 +33,7 @@ class Weights::Within {
   size_t on_device() const;
   std::shared_ptr<const MemoryBlock> room(size_t w) const;
   // Records where the weight is: its block (null: the caller's memory) and address, on the device or, if it is streamed, on the host.
-  void settle(size_t w, std::shared_ptr<const MemoryBlock> block, const std::byte* at);
+  void assign(size_t w, std::shared_ptr<const MemoryBlock> block, const std::byte* at);
   void place(size_t w);
   void make_derived(size_t w);
   void plan_streaming();
@@ -45,7 +45,7 @@ class Weights::Within {
   Limit limit_;
   const int threads_;
   std::shared_ptr<Set> set_;
-  std::vector<bool> new_weights_, new_derived_, settled_;
+  std::vector<bool> new_weights_, new_derived_, placed_;
   std::shared_ptr<Streaming> streaming_ = std::make_shared<Streaming>();
   std::unique_ptr<backend::Stream> stream_;
   std::unique_ptr<Workers> workers_;
@@ -76,7 +76,7 @@ std::shared_ptr<const MemoryBlock> Weights::Within::room(size_t w) const {
   return std::make_shared<const MemoryBlock>(reserve(reads_.weights[w].bytes, set_->split.streamed[w] ? *of_.backend().pinned() : of_.memory(), "the plan's weights"));
 }
 
-void Weights::Within::settle(size_t w, std::shared_ptr<const MemoryBlock> block, const std::byte* at) {
+void Weights::Within::assign(size_t w, std::shared_ptr<const MemoryBlock> block, const std::byte* at) {
   const ReadWeight& r = reads_.weights[w];
   if (set_->split.streamed[w]) {
     (r.derived ? streaming_->derived : streaming_->weights)[r.index] = at;
@@ -86,11 +86,11 @@ void Weights::Within::settle(size_t w, std::shared_ptr<const MemoryBlock> block,
     set_->memory.weights[r.index] = at;
   }
   set_->kept[w] = std::move(block);
-  settled_[w] = true;
+  placed_[w] = true;
 }
 
 void Weights::Within::place(size_t w) {
-  if (settled_[w]) return;
+  if (placed_[w]) return;
   const ReadWeight& r = reads_.weights[w];
   const bool streamed = set_->split.streamed[w];
   const std::byte* from = nullptr;
@@ -98,7 +98,7 @@ void Weights::Within::place(size_t w) {
   if (!is_new(w)) {
     const Streaming* was = before_->memory.streaming.get();
     from = before_->split.streamed[w] ? (r.derived ? was->derived : was->weights)[r.index] : r.derived ? before_->memory.derived[r.index] : before_->memory.weights[r.index];
-    if (before_->split.streamed[w] == streamed) return settle(w, before_->kept[w], from);
+    if (before_->split.streamed[w] == streamed) return assign(w, before_->kept[w], from);
     bytes = r.derived ? derived()[r.index].bytes : plan().weights[r.index].bytes;
   } else if (!r.derived) {
     from = set_->values[r.index];
@@ -107,7 +107,7 @@ void Weights::Within::place(size_t w) {
     return make_derived(w);
   }
   const bool there = of_.backend().can_access(from);
-  if (!streamed && !r.derived && from == set_->values[r.index] && of_.stays(from)) return settle(w, nullptr, from);
+  if (!streamed && !r.derived && from == set_->values[r.index] && of_.stays(from)) return assign(w, nullptr, from);
   auto block = room(w);
   if (there || !streamed) {
     stream_->copy(block->data(), from, bytes);
@@ -116,7 +116,7 @@ void Weights::Within::place(size_t w) {
     std::memcpy(block->data(), from, bytes);
   }
   if (plan().file && !r.derived && from == plan().weights[r.index].data) plan().file->drop({from, bytes});
-  settle(w, block, block->data());
+  assign(w, block, block->data());
 }
 
 // Computes one derived weight at a time, so that the memory for computing is needed once.
@@ -146,7 +146,7 @@ void Weights::Within::make_derived(size_t w) {
       where.derived[r.index] = pass(derived()[r.index].bytes);
       stream_->copy(where.derived[r.index], streaming_->derived[r.index], derived()[r.index].bytes);
     }
-    if (making.part.derived[r.index] && is_new(n) && !settled_[n]) made.push_back(n);
+    if (making.part.derived[r.index] && is_new(n) && !placed_[n]) made.push_back(n);
   }
   std::vector<std::shared_ptr<const MemoryBlock>> blocks(made.size());
   for (size_t k = 0; k < made.size(); ++k) {
@@ -167,7 +167,7 @@ void Weights::Within::make_derived(size_t w) {
       stream_->copy(blocks[k]->data(), where.derived[d], derived()[d].bytes);
       stream_->wait();
     }
-    settle(made[k], blocks[k], blocks[k]->data());
+    assign(made[k], blocks[k], blocks[k]->data());
   }
   if (!plan().file) return;
   for (size_t i = 0; i < plan().weights.size(); ++i) {
@@ -200,7 +200,7 @@ std::shared_ptr<Weights::Set> Weights::Within::make() {
   set_->arena = limit_.arena;
   set_->split = split_weights(reads_, limit_.bytes == 0 ? SIZE_MAX : limit_.bytes, limit_.arena, of_.most_of_making());
   set_->kept.resize(reads_.weights.size());
-  settled_.resize(reads_.weights.size());
+  placed_.resize(reads_.weights.size());
   set_->memory.weights.resize(plan().weights.size(), nullptr);
   set_->memory.derived.resize(derived().size(), nullptr);
   for (const plan::Derived& d : derived()) set_->memory.derived_bytes.push_back(d.bytes);

@@ -182,7 +182,7 @@ def test_a_result_that_is_a_view_of_what_torch_reads_is_kept():
     with runtime.enable_pre_allocated_outputs(module):
         for x, result in [(X + n, module(X + n)) for n in range(4)]:
             same(result, Parts(True), x)
-    memory = ingot.engine.ahead.Ahead(lambda flat: [torch.empty_like(t) for t in flat], torch.device("cpu"), inner=True)
+    memory = ingot.engine.result_memory.ResultMemory(lambda flat: [torch.empty_like(t) for t in flat], torch.device("cpu"), inner=True)
     kind = memory.kind([X])
     (result,) = memory.take(kind, [X])
     memory.after(kind, [X], [result])

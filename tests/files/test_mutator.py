@@ -40,7 +40,7 @@ def source():
     class Named(Source):
         def __init__(self):
             from ingot.engine import _library
-            from ingot.module.kinds import FromModel
+            from ingot.module.module_kinds import FromModel
 
             set_signature = _library.Model.set_signature
             _library.Model.set_signature = lambda model, text: (models.append((model, text)), set_signature(model, text))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import ingot
-from ingot.capture import given
+from ingot.capture import caller_inputs
 
 
 def test_fixed_and_ranged():
@@ -36,7 +36,7 @@ def test_contradicting_ranges_name_both():
     a = ingot.Input(min_shape=(1,), opt_shape=(2,), max_shape=(8,), name="a", shared_dims={0: "B"})
     b = ingot.Input(min_shape=(1,), opt_shape=(2,), max_shape=(9,), name="b", shared_dims={0: "B"})
     with pytest.raises(ingot.InputError) as caught:
-        given.read([a, b], None, None)
+        caller_inputs.read([a, b], None, None)
     assert caught.value.message == "dimension 'B' has two ranges: axis 0 of input 'a' is 1..2..8, axis 0 of input 'b' is 1..2..9"
 
 

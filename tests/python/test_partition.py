@@ -76,8 +76,8 @@ def test_operators_and_modules_kept_in_torch(model):
     assert torch.allclose(compiled(x), model(x), atol=1e-5) and len(compiled.segments) == 2
     with pytest.raises(ingot.OptionError) as caught:
         ingot.compile(model, inputs=X, torch_executed_ops=["aten.gelo.default"])
-    assert str(caught.value) == 'torch_executed_ops names "aten.gelo.default", which is no operator or node of this model\n  remedy: did you mean "aten.gelu.default"?'
-    with pytest.raises(ingot.OptionError, match='torch_executed_modules names "blocks.7", which is no module or module class of this model'):
+    assert str(caught.value) == 'torch_executed_ops names "aten.gelo.default", which is not an operator or node of this model\n  remedy: did you mean "aten.gelu.default"?'
+    with pytest.raises(ingot.OptionError, match='torch_executed_modules names "blocks.7", which is not a module or module class of this model'):
         ingot.compile(model, inputs=X, torch_executed_modules=["blocks.7"])
 
 

@@ -14,7 +14,7 @@ from accuracy import assert_accurate
 
 import ingot
 from ingot import ahead_of_time
-from ingot.module import kinds
+from ingot.module import module_kinds
 
 
 def test_one_thread_uses_one_processor():
@@ -118,14 +118,14 @@ def test_a_model_that_another_thread_traces(monkeypatch):
             assert started.wait(20)
         return made
 
-    owned, seen = kinds.FromModel.owned_by, []
+    owned, seen = module_kinds.FromModel.owned_by, []
 
     def owned_by(self, of):
         seen.append(type(of.layer.weight))
         owned(self, of)
 
     monkeypatch.setattr(ahead_of_time, "_compile_program", built)
-    monkeypatch.setattr(kinds.FromModel, "owned_by", owned_by)
+    monkeypatch.setattr(module_kinds.FromModel, "owned_by", owned_by)
     compiled = ingot.compile(model, inputs=[x])
     done.set()
     other.join()

@@ -3,7 +3,7 @@
 import gc
 from types import SimpleNamespace
 
-from ingot.engine import watch
+from ingot.engine import tensor_changes
 
 
 class Watched:
@@ -16,16 +16,16 @@ class Watched:
 def test_the_collector_may_free_what_is_watched_at_any_time():
     kept, thresholds = [Watched() for _ in range(50)], gc.get_threshold()
     for each in kept:
-        watch._watches.add(each)
+        tensor_changes._watches.add(each)
     gc.freeze()  # the collector need not look at what other tests left
     try:
         for allocations in range(1, 60):  # the collector runs after so many: one of them is inside
             gc.disable()
             gc.collect()
-            watch._watches.add(Watched())
+            tensor_changes._watches.add(Watched())
             gc.set_threshold(allocations)
             gc.enable()
-            watch.written({1})
+            tensor_changes.written({1})
     finally:
         gc.set_threshold(*thresholds)
         gc.unfreeze()

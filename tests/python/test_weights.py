@@ -15,7 +15,7 @@ from accuracy import assert_accurate
 
 import ingot
 from ingot.engine import _library
-from ingot.running import follow
+from ingot.running import weight_changes
 
 
 class Tied(torch.nn.Module):
@@ -82,10 +82,10 @@ def test_copies_of_the_model_are_not_followed(model):
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         other.load_state_dict(changed(other))
         assert torch.equal(compiled(IDS), before)
-    assert len(follow._followed[model]) == 1
+    assert len(weight_changes._followed[model]) == 1
     del compiled
     gc.collect()
-    assert not follow._followed[model]
+    assert not weight_changes._followed[model]
 
 
 def test_to(model):

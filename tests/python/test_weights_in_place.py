@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 
 import ingot
-from ingot.engine import watch
+from ingot.engine import tensor_changes
 
 
 class Everything(torch.nn.Module):
@@ -329,14 +329,14 @@ def test_tensors_of_inference_mode():
 
 def test_the_short_way_is_there():
     """Without the fast path each call would check each weight in Python."""
-    watch._layout.cache_clear()
+    tensor_changes._layout.cache_clear()
     with torch.inference_mode(), torch._subclasses.FakeTensorMode():
-        assert watch._layout() is not None
-    assert not watch.Snapshot([torch.nn.Parameter(torch.rand(3)), torch.rand(2, 2).t(), torch.empty(0), torch.eye(2).to_sparse()], [True] * 4).unknown
+        assert tensor_changes._layout() is not None
+    assert not tensor_changes.Snapshot([torch.nn.Parameter(torch.rand(3)), torch.rand(2, 2).t(), torch.empty(0), torch.eye(2).to_sparse()], [True] * 4).unknown
 
 
 def test_without_the_short_way(model, options, monkeypatch):
-    monkeypatch.setattr(watch, "_layout", lambda: None)
+    monkeypatch.setattr(tensor_changes, "_layout", lambda: None)
     compiled = ingot.compile(model, inputs=[IDS], **options)
     check(compiled, model)
     with torch.no_grad():
@@ -383,7 +383,7 @@ def test_an_engine_alone(model):
 
 def test_what_a_watch_sees():
     p, q = torch.nn.Parameter(torch.rand(4)), torch.rand(2, 2)
-    seen = watch.Watch()
+    seen = tensor_changes.Watch()
     changes = [
         lambda: p.data.__setattr__("requires_grad", False),
         lambda: p.add_(1),
@@ -396,13 +396,13 @@ def test_what_a_watch_sees():
         lambda: q.untyped_storage().resize_(0),
     ]
     for i, change in enumerate(changes):
-        seen.adopt(watch.Snapshot([p, q], [True, True]))
+        seen.adopt(tensor_changes.Snapshot([p, q], [True, True]))
         assert not seen.snapshot.unknown and seen.same() and seen.snapshot.changed() == [False, False]
         with torch.no_grad():
             change()
         assert seen.same() == (i == 0) and any(seen.snapshot.changed()) == (i > 0), i
     q = torch.rand(4)
-    seen.adopt(watch.Snapshot([q], [False]))  # False: only its address counts
+    seen.adopt(tensor_changes.Snapshot([q], [False]))  # False: only its address counts
     q.add_(1)
     assert seen.same()
 
@@ -413,14 +413,14 @@ def test_what_a_watch_sees():
 ], ids=lambda t: f"{t.dtype} {tuple(t.shape)} {t.stride()}")  # fmt: skip
 def test_elements_that_a_watch_reads(t):
     """The first, the middle and the last, of any strides and dtype."""
-    seen = watch.Watch()
+    seen = tensor_changes.Watch()
     for at in ([0] * t.dim(), [n // 2 for n in t.shape], [n - 1 for n in t.shape]):
-        seen.adopt(watch.Snapshot([t], [True]))
+        seen.adopt(tensor_changes.Snapshot([t], [True]))
         assert not seen.snapshot.unknown and seen.same() and seen.snapshot.changed() == [False]
         t.data[tuple(at)] = 0
         assert not seen.same() and seen.snapshot.changed() == [True]
         t.data[...] = 1
-    assert watch.Snapshot([torch.empty(0)], [True]).changed() == [False]
+    assert tensor_changes.Snapshot([torch.empty(0)], [True]).changed() == [False]
 
 
 @pytest.mark.parametrize("way", ["compile", "torch.compile"])
@@ -488,7 +488,7 @@ MOVES = {
 def test_data_of_the_same_memory(move, asked, monkeypatch):
     """p.data = ... without a change of address, which torch does not count."""
     if asked != "by words":
-        monkeypatch.setattr(watch, "_layout", lambda: None)
+        monkeypatch.setattr(tensor_changes, "_layout", lambda: None)
     shape, part = MOVES[move]
     memory, x = torch.randn(2, *shape), torch.randn(3, 8)
     model = Table(shape).eval()
@@ -584,7 +584,7 @@ def test_graphs_of_a_model_do_not_count_as_writes():
         module(x)
         torch.export.unflatten(torch.export.export(model, (x,))).forward(x)
         ingot.compile(model, inputs=[x], min_block_size=1)
-        followed = [w for w in watch._watches if w.snapshot.ids & {id(p) for p in model.parameters()}]
+        followed = [w for w in tensor_changes._watches if w.snapshot.ids & {id(p) for p in model.parameters()}]
         assert followed and not any(w._written for w in followed)
 
 

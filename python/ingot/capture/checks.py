@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy
 import torch
 
-from ..engine import _op, plain
+from ..engine import _op, plain_tensors
 from ..errors import InputError
 from .functional import Slot
 from .sizes import places
@@ -55,7 +55,7 @@ def size_check(inputs: list[Slot], limits_of, *, any_size: bool = False):
             if not isinstance(tensor, torch.Tensor):
                 raise InputError(f"input {name!r} is of type {type(tensor).__name__}, but the engine takes a tensor there")
             if tensor.is_nested:
-                why, remedy = plain.why_not(tensor, name)
+                why, remedy = plain_tensors.why_not(tensor, name)
                 raise InputError(f"input {name!r} {why}", remedy=remedy)
             if tensor.device != device:
                 raise InputError(f"input {name!r} is on {tensor.device}, but the model was compiled for {device}", remedy=f"give {name}.to('{device}')")

@@ -10,7 +10,7 @@ import torch
 from ..errors import InputError
 from ..torch_internals.sizes import ValueRanges
 from ..torch_internals.trees import node_type, pytree
-from .given import Given, Leaf, is_input
+from .caller_inputs import Given, Leaf, is_input
 from .program import Program
 
 
@@ -42,7 +42,7 @@ class Dims:
                 name += "_"
         if name not in self._made:
             low, _, high = leaf.input.range_of(axis)
-            # torch traces sizes from 2 on: it would turn 0..2 and 1..2 into the constant 2 where two sizes meet. `settle` restores the range.
+            # torch traces sizes from 2 on: it would turn 0..2 and 1..2 into the constant 2 where two sizes meet. `check_open_axes` restores the range.
             self._made[name] = torch.export.Dim(name, min=low, max=max(high, 3) if low < 2 else high)
             self._places[name] = leaf.label, axis
         return self._made[name]
@@ -133,7 +133,7 @@ def with_least_sizes(reason) -> str:
     return reason
 
 
-def settle(program: Program):
+def check_open_axes(program: Program):
     """Refuses an axis that the caller left open and the model fixes. Restores the limits that Dims raised."""
     for entry in program.inputs:
         for axis in entry.input.dynamic_axes if entry.input is not None else ():

@@ -12,7 +12,7 @@ from torch.export.graph_signature import InputKind
 from ..engine import _op
 from ..errors import InputError
 from ..inputs import Input
-from .given import Given, Leaf
+from .caller_inputs import Given, Leaf
 
 
 @dataclass(frozen=True)

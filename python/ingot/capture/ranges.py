@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Iterable
 
 from ..engine._library import Model
-from .given import Leaf
+from .caller_inputs import Leaf
 
 log = logging.getLogger("ingot")
 

@@ -12,8 +12,8 @@ from .. import errors
 from ..base import processes, size_text
 from ..errors import DeviceError, InputError, UnsupportedError
 from ..torch_internals.tensors import IS_PROFILING, PROFILER, FakeTensor, count_of_modes
-from . import _engine, _library, _torch_library, plain
-from .ahead import Ahead
+from . import _engine, _library, _torch_library, plain_tensors
+from .result_memory import ResultMemory
 
 _lock = processes.Lock()
 _registry = None
@@ -109,7 +109,7 @@ class Runner:
         self._allocate = None if self._open else _allocator(engine, function, self._device)
         self._execute = torch.ops.ingot.execute.default
         self._nothing: list = []
-        self.ahead: list = []  # an Ahead, if the results of the next call are allocated after a call; changed in place, because the quick call has this very list
+        self.ahead: list = []  # an ResultMemory, if the results of the next call are allocated after a call; changed in place, because the quick call has this very list
         written = [bool(b.get("written")) for b in engine.inputs(function)]
         # Positions of written tensors in a flat call: written inputs, then the states, which follow all inputs.
         self._state = [i for i, w in enumerate(written) if w] + list(range(len(written), len(written) + len(engine.states(function))))
@@ -164,8 +164,8 @@ class Runner:
         return self._call_open(flat) if self._open else self._into(flat)
 
     def allocate_ahead(self, on: bool, inner: bool):
-        """Whether the results of the next call are allocated right after a call: see Ahead. A call whose sizes are read from data always gets memory while it runs."""
-        self.ahead[:] = [Ahead(self._allocate, self._device, inner)] if on and not self._open else []
+        """Whether the results of the next call are allocated right after a call: see ResultMemory. A call whose sizes are read from data always gets memory while it runs."""
+        self.ahead[:] = [ResultMemory(self._allocate, self._device, inner)] if on and not self._open else []
 
     def _into(self, flat):
         """A call that writes its results to memory that was allocated before it."""
@@ -206,7 +206,7 @@ class Runner:
         for name, value, binding in zip(names, flat, inputs):
             if not isinstance(value, torch.Tensor):
                 return InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there")
-            if not isinstance(value, FakeTensor) and (why := plain.why_not(value, name)):
+            if not isinstance(value, FakeTensor) and (why := plain_tensors.why_not(value, name)):
                 return InputError(f"input {name!r} {why[0]}", remedy=why[1])
             if value.device != self._device:
                 here, remedy = self._device, f"give {name}.to('{self._device}')"

@@ -77,7 +77,7 @@ class TorchRegistry:
 
 
 class TorchWatch:
-    """Compares words of this process's memory before an engine runs; see watch.py. Calls `changed(text, room)` if one differs."""
+    """Compares words of this process's memory before an engine runs; see tensor_changes.py. Calls `changed(text, room)` if one differs."""
 
     def __init__(self, library, changed):
         self._library = library  # keeps Python's lock, because a call is short

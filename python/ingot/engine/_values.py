@@ -64,7 +64,7 @@ def fitting(value, weight: dict):
         raise InputError(f"weight {weight['name']!r} is {have[0]} {have[1]}, but the engine was built for {weight['dtype']} {weight['dims']}")
     if not hasattr(value, "data_ptr"):
         return in_order(value, weight.get("order"))
-    from .plain import why_not
+    from .plain_tensors import why_not
 
     if why := why_not(value, weight["name"]):
         raise InputError(f"weight {weight['name']!r} {why[0]}", remedy=why[1])

@@ -205,7 +205,7 @@ def _view(given, binding, device):
         return out, _values.fill(out, given, binding, "state")
     if not hasattr(given, "data_ptr"):
         raise InputError(f"the value given for state {name!r} is of type {type(given).__name__}, and has to be a tensor or an array")
-    from .plain import why_not
+    from .plain_tensors import why_not
 
     why = why_not(given, name) or (("is a negative view", "give its resolve_neg()") if given.is_neg() else None)
     if why is None and str(given.device) not in ("cpu", device):

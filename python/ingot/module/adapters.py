@@ -10,7 +10,7 @@ import torch
 
 from .. import errors
 from ..base import processes
-from ..engine import _op, _values, plain
+from ..engine import _op, _values, plain_tensors
 from ..engine._library import check, lib
 from ..engine.weights import Weights, fork
 from ..errors import InputError
@@ -150,7 +150,7 @@ class Adapters:
     """
 
     def __init__(self, target):
-        """target: a `lora_target` of kinds.py."""
+        """target: a `lora_target` of module_kinds.py."""
         self._target, self._lock = target, processes.Lock()
         self._added: dict[str, dict[str, list[Factors]]] = {}
         self._sets: dict[tuple[str, ...], list[Merged]] = {}  # by choice, the most recently used last
@@ -275,7 +275,7 @@ def _low_rank(name, base, down, up, scale, transposed) -> LowRank:
         if not isinstance(matrix, torch.Tensor) or not matrix.is_floating_point() or matrix.dim() < 2:
             shown = _short(matrix) if isinstance(matrix, torch.Tensor) else f"of type {type(matrix).__name__}"
             raise InputError(f"{what} of weight {name!r} is {shown}, and has to be a matrix of floating-point numbers")
-        if why := plain.why_not(matrix, name):
+        if why := plain_tensors.why_not(matrix, name):
             raise InputError(f"{what} of weight {name!r} {why[0]}", remedy=why[1])
     if not base.is_floating_point() or base.dim() < 2:
         raise InputError(f"weight {name!r} is {_short(base)}, to which no product of matrices can be added")

@@ -33,7 +33,7 @@ class Module(InferenceOnly):
     """
 
     def __init__(self, kind):
-        """kind: an object of one of the classes in kinds.py."""
+        """kind: an object of one of the classes in module_kinds.py."""
         super().__init__()
         self._kind, self.engine, self.report = kind, kind.engine, kind.report
         for name, tensor in kind.shown():

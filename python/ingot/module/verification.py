@@ -47,7 +47,7 @@ def verify(model, *args, bound: float | None = None, bisect: bool = False, **kwa
 
 
 def _of_module(module, args, kwargs):
-    from ..running.ways import OneCall
+    from ..running.runners import OneCall
 
     kind = getattr(module, "_kind", None)
     if kind is None or not hasattr(module, "engine"):

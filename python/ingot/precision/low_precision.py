@@ -18,7 +18,7 @@ from . import eager_run
 log = logging.getLogger("ingot")
 
 
-def settled(options: dict, f, flat_of=None, program=None):
+def resolved(options: dict, f, flat_of=None, program=None):
     """The options as the library takes them, with the nodes that the rules keep in float32 in autocast_exclude, and the graph, with the types of results that Autocast asks for.
 
     flat_of(args, kwargs): the graph's inputs from the model's. program: the exported program that the graph was made from."""

@@ -16,10 +16,10 @@ from ..capture.sizes import places
 from ..engine import _engine, _library, _values
 from ..errors import InputError, UnsupportedError
 from ..precision import low_precision
-from .follow import Followed
+from .weight_changes import Followed
 from .report import Report
 from .runnable import Runnable
-from .ways import OneCall, Segment, TorchGraph, of_engine
+from .runners import OneCall, Segment, TorchGraph, of_engine
 
 log = logging.getLogger("ingot")
 _SIZE_CHECKS = (torch.ops.aten._assert_scalar.default, torch.ops.aten.sym_constrain_range.default, torch.ops.aten.sym_constrain_range_for_size.default)
@@ -93,7 +93,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
     prepare(model): may set ranges and the signature before the build.
     for_file: see devices.placed.
     follow: look for changes of the weights' tensors before each run; otherwise the caller does."""
-    dryrun, options = split_dryrun(low_precision.settled(options, f)[0])
+    dryrun, options = split_dryrun(low_precision.resolved(options, f)[0])
     options = devices.placed(options, f.device, for_file)
     f.wanted += _carriers(f)
     needed = writer.needed_nodes(f)

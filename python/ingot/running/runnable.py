@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from ..capture.functional import Slot
-from ..engine import plain
+from ..engine import plain_tensors
 from ..engine._engine import Engine
 from ..errors import InputError
-from .ways import Elsewhere, OneCall, TorchGraph
+from .runners import Elsewhere, OneCall, TorchGraph
 
 
 class Runnable:
@@ -18,7 +18,7 @@ class Runnable:
     way: how its engines run.
     run: a function from the flat inputs of a call (slots of kind "input" and "number", in order) to the flat results.
     straight: True if one call of the engine is the whole model.
-    followed: the weights' tensors, if they are the model's own (see follow.py).
+    followed: the weights' tensors, if they are the model's own (see weight_changes.py).
     """
 
     def __init__(self, slots: list[Slot], engines: list[Engine], way: OneCall | TorchGraph | Elsewhere, straight: bool, followed=None):
@@ -51,7 +51,7 @@ class Runnable:
                 value = torch.as_tensor(value)
             except (TypeError, ValueError, RuntimeError) as problem:
                 raise InputError(f"the value given for weight {name!r} cannot become a tensor: {problem}") from None
-            if why := plain.why_not(value, name):
+            if why := plain_tensors.why_not(value, name):
                 raise InputError(f"weight {name!r} {why[0]}", remedy=why[1])
             want = slots[name].tensor
             if (value.dtype, value.shape) != (want.dtype, want.shape):

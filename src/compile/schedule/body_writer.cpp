@@ -23,14 +23,28 @@ void add(Coordinate& to, const Coordinate& c) {
   }
 }
 
+namespace {
+
+Dims concatenated(Dims a, const Dims& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+}  // namespace
+
+BodyWriter::BodyWriter(const Graph& g, const Dims& outer, const Dims& row) : domain(concatenated(outer, row)), symbols_(g.symbols) {
+  out.body.outer = outer;
+  out.body.row = row;
+}
+
 Reg BodyWriter::push(Instruction i) {
-  out_.body.code.push_back(std::move(i));
-  return static_cast<Reg>(out_.body.code.size() - 1);
+  out.body.code.push_back(std::move(i));
+  return static_cast<Reg>(out.body.code.size() - 1);
 }
 
 Reg BodyWriter::map(Op op, DType t, std::vector<Reg> in) {
-  for (size_t k = 0; k < out_.body.code.size(); ++k) {
-    const Instruction& c = out_.body.code[k];
+  for (size_t k = 0; k < out.body.code.size(); ++k) {
+    const Instruction& c = out.body.code[k];
     if (c.kind == Instruction::Kind::map && c.op == op && c.dtype == t && c.in == in) return static_cast<Reg>(k);
   }
   Instruction i{};
@@ -42,8 +56,8 @@ Reg BodyWriter::map(Op op, DType t, std::vector<Reg> in) {
 }
 
 Reg BodyWriter::number(Scalar s, DType t) {
-  for (size_t k = 0; k < out_.body.code.size(); ++k) {
-    const Instruction& c = out_.body.code[k];
+  for (size_t k = 0; k < out.body.code.size(); ++k) {
+    const Instruction& c = out.body.code[k];
     if (c.kind == Instruction::Kind::literal && c.dtype == t && c.number == s) return static_cast<Reg>(k);
   }
   Instruction i{};
@@ -63,8 +77,8 @@ Reg BodyWriter::size(const Dim& d) {
 }
 
 Reg BodyWriter::axis_index(uint32_t axis) {
-  for (size_t k = 0; k < out_.body.code.size(); ++k) {
-    const Instruction& c = out_.body.code[k];
+  for (size_t k = 0; k < out.body.code.size(); ++k) {
+    const Instruction& c = out.body.code[k];
     if (c.kind == Instruction::Kind::index && c.axis == axis) return static_cast<Reg>(k);
   }
   Instruction i{};
@@ -86,36 +100,48 @@ Reg BodyWriter::coordinate(const Coordinate& c) {
   return *sum;
 }
 
+Reg BodyWriter::accumulator(DType type, bool second) {
+  for (size_t k = 0; k < out.body.code.size(); ++k) {
+    const Instruction& c = out.body.code[k];
+    if (c.kind == Instruction::Kind::accumulator && c.half == static_cast<uint32_t>(second)) return static_cast<Reg>(k);
+  }
+  Instruction i{};
+  i.kind = Instruction::Kind::accumulator;
+  i.half = second;
+  i.dtype = type;
+  return push(std::move(i));
+}
+
 StridedLayout BodyWriter::over_domain(const StridedLayout& w, const Point& at) {
-  StridedLayout out{domain_, Dims(domain_.size(), Dim(0)), w.offset};
+  StridedLayout out{domain, Dims(domain.size(), Dim(0)), w.offset};
   for (size_t d = 0; d < at.size(); ++d) {
     out.offset += w.strides[d] * at[d].offset;
     for (const auto& [axis, coefficient] : at[d].terms) out.strides[axis] += w.strides[d] * coefficient;
   }
-  for (size_t d = 0; d < domain_.size(); ++d) {
+  for (size_t d = 0; d < domain.size(); ++d) {
     // An axis that may be empty keeps its size: an empty body may belong to an empty buffer.
-    if (out.strides[d] == Dim(0) && known_less(0, domain_[d], symbols_) == Truth::yes) out.dims[d] = 1;
+    if (out.strides[d] == Dim(0) && known_less(0, domain[d], symbols_) == Truth::yes) out.dims[d] = 1;
   }
   return out;
 }
 
 uint32_t BodyWriter::operand(BufferView place) {
-  for (size_t k = 0; k < out_.operands.size(); ++k) {
-    if (out_.operands[k] == place) {
+  for (size_t k = 0; k < out.operands.size(); ++k) {
+    if (out.operands[k] == place) {
       return static_cast<uint32_t>(k);
     }
   }
-  out_.body.operands.push_back(place.dtype);
-  out_.operands.push_back(std::move(place));
-  return static_cast<uint32_t>(out_.operands.size() - 1);
+  out.body.operands.push_back(place.dtype);
+  out.operands.push_back(std::move(place));
+  return static_cast<uint32_t>(out.operands.size() - 1);
 }
 
 Reg BodyWriter::load(const BufferView& place, const Point& at) {
   BufferView p = place;
   p.layout = over_domain(place.layout, at);
   uint32_t k = operand(std::move(p));
-  for (size_t r = 0; r < out_.body.code.size(); ++r) {
-    const Instruction& c = out_.body.code[r];
+  for (size_t r = 0; r < out.body.code.size(); ++r) {
+    const Instruction& c = out.body.code[r];
     if (c.kind == Instruction::Kind::load && c.operand == k && c.in.empty() && c.lower.empty()) return static_cast<Reg>(r);
   }
   Instruction i{};
@@ -125,34 +151,34 @@ Reg BodyWriter::load(const BufferView& place, const Point& at) {
   return push(std::move(i));
 }
 
-Reg BodyWriter::guarded(const BufferView& place, const Point& at, const Scalar& fill) {
+Reg BodyWriter::guarded(const BufferView& place, const Point& at, const Scalar& fill, ValueId padded) {
   // Each axis of `at` either follows one domain axis or is constant.
   BufferView p = place;
-  StridedLayout w{domain_, Dims(domain_.size(), Dim(0)), place.layout.offset};
-  std::vector<Dim> lower(domain_.size(), Dim(0));
-  std::vector<int64_t> step(domain_.size(), 1);
-  std::vector<bool> taken(domain_.size(), false);
-  for (size_t d = 0; d < domain_.size(); ++d) w.dims[d] = domain_[d];
+  StridedLayout w{domain, Dims(domain.size(), Dim(0)), place.layout.offset};
+  std::vector<Dim> lower(domain.size(), Dim(0));
+  std::vector<int64_t> step(domain.size(), 1);
+  std::vector<bool> taken(domain.size(), false);
+  for (size_t d = 0; d < domain.size(); ++d) w.dims[d] = domain[d];
   for (size_t d = 0; d < at.size(); ++d) {
     const Coordinate& c = at[d];
     if (c.terms.empty()) {
       const auto where = c.offset.constant(), extent = place.layout.dims[d].constant();
       if (where && (*where < 0 || (extent && *where >= *extent))) return number(fill, compute_type(place.dtype));
-      if (!where || known_less(*where, place.layout.dims[d], symbols_) != Truth::yes) return missing(pad_value_);
+      if (!where || known_less(*where, place.layout.dims[d], symbols_) != Truth::yes) return missing(padded);
       w.offset += place.layout.strides[d] * c.offset;
       continue;
     }
     const auto& [axis, coefficient] = *c.terms.begin();
     const auto by = coefficient.constant();
-    if (c.terms.size() != 1 || !by || *by < 1 || *by > backend::most_step || taken[axis]) return missing(pad_value_);
+    if (c.terms.size() != 1 || !by || *by < 1 || *by > backend::most_step || taken[axis]) return missing(padded);
     taken[axis] = true;
     w.strides[axis] = place.layout.strides[d];
     w.dims[axis] = place.layout.dims[d];
     lower[axis] = -c.offset;
     step[axis] = *by;
   }
-  for (size_t d = 0; d < domain_.size(); ++d) {
-    if (!taken[d]) w.dims[d] = domain_[d];
+  for (size_t d = 0; d < domain.size(); ++d) {
+    if (!taken[d]) w.dims[d] = domain[d];
   }
   p.layout = std::move(w);
   Instruction i{};
@@ -169,7 +195,7 @@ Reg BodyWriter::guarded(const BufferView& place, const Point& at, const Scalar& 
 int BodyWriter::stages_of(Reg r) {
   std::vector<int> depth(r + 1, 0);
   for (Reg k = 0; k <= r; ++k) {
-    const Instruction& c = out_.body.code[k];
+    const Instruction& c = out.body.code[k];
     for (Reg in : c.in) depth[k] = std::max(depth[k], depth[in]);
     depth[k] += c.kind == Instruction::Kind::reduce;
   }
@@ -195,7 +221,7 @@ Reg BodyWriter::gathered(const BufferView& table, const std::vector<std::pair<si
 }
 
 Reg BodyWriter::missing(ValueId v) {
-  if (missing_ == none_id) missing_ = v;
+  if (missing_value == none_id) missing_value = v;
   return number(int64_t{0}, DType::i64);
 }
 
@@ -207,9 +233,12 @@ void BodyWriter::label_text(const std::string& text) {
   if (names_.size() < 6 && std::find(names_.begin(), names_.end(), text) == names_.end()) names_.push_back(text);
 }
 
-void BodyWriter::finish() {
-  for (const std::string& n : names_) out_.label += (out_.label.empty() ? "" : " + ") + n;
-  if (out_.label.empty()) out_.label = "copy";
+WrittenBody BodyWriter::finish(DType type, Reg result) {
+  out.body.operands.push_back(type);
+  out.body.stores.push_back({static_cast<uint32_t>(out.operands.size()), result});
+  for (const std::string& n : names_) out.label += (out.label.empty() ? "" : " + ") + n;
+  if (out.label.empty()) out.label = "copy";
+  return std::move(out);
 }
 
 }  // namespace ingot::compile

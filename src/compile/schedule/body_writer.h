@@ -21,9 +21,9 @@ Coordinate scaled(const Coordinate& c, const ir::Dim& by);
 void add(Coordinate& to, const Coordinate& c);
 
 class BodyWriter {
- protected:
+ public:
   using Reg = backend::Reg;
-  explicit BodyWriter(const ir::Graph& g) : symbols_(g.symbols) {}
+  BodyWriter(const ir::Graph& g, const ir::Dims& outer, const ir::Dims& row);
 
   Reg push(backend::Instruction i);
   Reg map(ir::Op op, ir::DType t, std::vector<Reg> in);
@@ -31,25 +31,27 @@ class BodyWriter {
   Reg size(const ir::Dim& d);
   Reg axis_index(uint32_t axis);
   Reg coordinate(const Coordinate& c);
+  // Of the anchor; `second`: of a gated epilogue.
+  Reg accumulator(ir::DType t, bool second);
   StridedLayout over_domain(const StridedLayout& w, const Point& at);
   uint32_t operand(BufferView place);
   Reg load(const BufferView& place, const Point& at);
-  // A load that may be outside the operand and gives `fill` there. Missing (pad_value_) if no guard can express the bounds.
-  Reg guarded(const BufferView& place, const Point& at, const ir::Scalar& fill);
+  // A load that may be outside the operand and gives `fill` there. `padded`, the value that it computes, is missing if no guard can express the bounds.
+  Reg guarded(const BufferView& place, const Point& at, const ir::Scalar& fill, ir::ValueId padded);
   // A load whose gathered axes are indexed by registers; `point` gives the other axes.
   Reg gathered(const BufferView& table, const std::vector<std::pair<size_t, Reg>>& axes, const Point& point);
   // The longest chain of reductions that ends in this register.
   int stages_of(Reg r);
   void label(ir::Op op);
   void label_text(const std::string& text);
-  void finish();
+  // Ends the body with its store, of this type. The caller adds the memory, if it has any, to the operands.
+  WrittenBody finish(ir::DType type, Reg result);
   // Records a value that must be stored before there is a body. The first one counts; the body is then thrown away.
   Reg missing(ir::ValueId v);
 
-  WrittenBody out_;
-  ir::Dims domain_;
-  ir::ValueId pad_value_ = ir::none_id;
-  ir::ValueId missing_ = ir::none_id;
+  WrittenBody out;
+  const ir::Dims domain;  // outer axes, then the row's
+  ir::ValueId missing_value = ir::none_id;
 
  private:
   std::span<const ir::Symbol> symbols_;

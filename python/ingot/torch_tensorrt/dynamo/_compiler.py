@@ -8,7 +8,7 @@ import tempfile
 import torch
 
 from ... import ahead_of_time, files
-from ...capture import export, given
+from ...capture import export, caller_inputs
 from ...errors import InputError, UnsupportedError
 from .._Device import Device
 from .._errors import BindingNameMismatchError, CallError, PartialCompilationError, UnsupportedOperatorException  # noqa: F401
@@ -45,7 +45,7 @@ def trace(mod: torch.nn.Module, inputs=None, *, arg_inputs=None, kwarg_inputs=No
 
 
 def traced(mod: torch.nn.Module, taken: Given, strict=False, dynamic_shapes=None) -> torch.export.ExportedProgram:
-    return export.export(mod, given.read(None, taken.positional, taken.keywords), dynamic_shapes, strict).exported
+    return export.export(mod, caller_inputs.read(None, taken.positional, taken.keywords), dynamic_shapes, strict).exported
 
 
 def compile(exported_program: torch.export.ExportedProgram, inputs=None, *, arg_inputs=None, kwarg_inputs=None, **settings) -> torch.fx.GraphModule:
@@ -108,7 +108,7 @@ def settle_device(module, taken: Given, device):
 
 
 def _exported(module, taken: Given, options) -> torch.export.ExportedProgram:
-    return export.export(module, given.read(None, taken.positional, taken.keywords), options.get("dynamic_shapes"), options.get("strict", False)).exported
+    return export.export(module, caller_inputs.read(None, taken.positional, taken.keywords), options.get("dynamic_shapes"), options.get("strict", False)).exported
 
 
 def convert_exported_program_to_serialized_trt_engine(
@@ -146,7 +146,7 @@ def _lifted(program, taken: Given):
     flat = (*flat, *(tensor for _, _, tensor in lifted))
     made = Given()
     made.positional = flat
-    return export.export(gm, given.read(None, flat, {}), None, False).exported, made
+    return export.export(gm, caller_inputs.read(None, flat, {}), None, False).exported, made
 
 
 def _bytes(module) -> bytes:

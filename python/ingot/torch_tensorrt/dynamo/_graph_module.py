@@ -9,7 +9,7 @@ import torch
 
 from ...errors import UnsupportedError
 from ...module.module import Module
-from ...running.ways import TorchGraph
+from ...running.runners import TorchGraph
 from ...torch_internals.codegen import PyTreeCodeGen, PyTreeInfo
 from ...torch_internals.sizes import free_unbacked_symbols
 from .. import _torchscript

@@ -7,7 +7,7 @@ import logging
 import torch
 
 from ...base.processes import Lock
-from ...running.ways import TorchGraph
+from ...running.runners import TorchGraph
 from ...torch_internals.tensors import count_of_modes
 from .._said import log, once
 

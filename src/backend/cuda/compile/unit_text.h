@@ -29,18 +29,18 @@ class Numbers {
 };
 
 class UnitText {
- protected:
+ public:
   using Number = kernels::FusedCudaArgs::Number;
   using Variant = kernels::FusedCudaArgs::Variant;
 
   UnitText(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Walk& walk, const Variant& variant, Numbers& numbers, std::vector<ir::Dim>& sizes)
-      : b_(body), layouts_(layouts), w_(walk), v_(variant), numbers_(numbers), sizes_(sizes), unit_(variant.vector), index_(variant.wide ? "u64" : "u32") {}
+      : body(body), layouts(layouts), walk(walk), variant(variant), numbers(numbers), sizes(sizes), unit(variant.vector), index(variant.wide ? "u64" : "u32") {}
 
   template <class... A>
   void line(fmt::format_string<A...> text, A&&... a) {
-    out_.append(2 * static_cast<size_t>(depth_), ' ');
-    out_ += fmt::format(text, std::forward<A>(a)...);
-    out_ += '\n';
+    out.append(2 * static_cast<size_t>(depth), ' ');
+    out += fmt::format(text, std::forward<A>(a)...);
+    out += '\n';
   }
   void open(const std::string& head);
   void close();
@@ -54,10 +54,10 @@ class UnitText {
 
   // Declares lane, row, own and the coordinates c<group> of the outer groups. For a tile: lane, and the places o<group> of the tile.
   void find_row();
-  // Declares what units() does for a tile. `turned`: adjacent threads are neighbours along the group `across`, else along the last one.
-  void units_of_tile(bool turned);
-  // Where the thread's unit u is in a tile of shared memory whose inner axis adjacent threads share, or (turned) do not.
-  static std::string place_in_tile(bool turned) { return turned ? "[threadIdx.x % 32u][threadIdx.x / 32u + u * 8u]" : "[threadIdx.x / 32u + u * 8u][threadIdx.x % 32u]"; }
+  // Declares what units() does for a tile. `transposed`: adjacent threads are neighbours along the group `across`, else along the last one.
+  void units_of_tile(bool transposed);
+  // Where the thread's unit u is in a tile of shared memory whose inner axis adjacent threads share, or (transposed) do not.
+  static std::string place_in_tile(bool transposed) { return transposed ? "[threadIdx.x % 32u][threadIdx.x / 32u + u * 8u]" : "[threadIdx.x / 32u + u * 8u][threadIdx.x % 32u]"; }
   // Declares j: the thread's units, their coordinates c<group>[u], and whether each exists (live[u]). Units past the end read the last one again.
   void units(const std::string& first);
   // Offset in elements over the groups [from, to). `load`: an instruction whose guards shift it, or -1. `element`: of element v of the unit.
@@ -66,16 +66,16 @@ class UnitText {
   // The coordinate on the operand; guarded loads are shifted.
   std::string shifted(int load, size_t group, bool element);
 
-  const FusedBody& b_;
-  const std::vector<StridedLayout>& layouts_;
-  const Walk& w_;
-  const Variant& v_;
-  Numbers& numbers_;
-  std::vector<ir::Dim>& sizes_;
-  int unit_;
-  std::string index_;
-  std::string out_;
-  int depth_ = 0;
+  const FusedBody& body;
+  const std::vector<StridedLayout>& layouts;
+  const Walk& walk;
+  const Variant& variant;
+  Numbers& numbers;
+  std::vector<ir::Dim>& sizes;
+  int unit;           // elements of a unit
+  std::string index;  // the type of indices
+  std::string out;    // the text so far
+  int depth = 0;      // of indentation
 
  private:
   void find_tile();

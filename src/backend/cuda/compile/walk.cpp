@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Instruction::Kind;
 
-constexpr size_t most_turned_bytes = 32;  // of the elements of turned operands at one place: tiles of 32 x 33 in 48 KB
+constexpr size_t max_transposed_bytes = 32;  // of the elements of transposed operands at one place: tiles of 32 x 33 in 48 KB
 
 bool is(const ir::Dim& d, int64_t v) { return d.is_constant() && d.value() == v; }
 // True if `d` is known not to be a multiple of `by`.
@@ -37,7 +37,7 @@ class Maker {
     set_levels();
     find_vectors();
     find_columns();
-    find_turned();
+    find_transposed();
     return std::move(w_);
   }
 
@@ -105,7 +105,7 @@ class Maker {
     }
   }
 
-  static bool is_short(const Walk::Group& g) { return g.extent.is_constant() && g.extent.value() < kernels::FusedCudaArgs::least_turned; }
+  static bool is_short(const Walk::Group& g) { return g.extent.is_constant() && g.extent.value() < kernels::FusedCudaArgs::min_transposed_extent; }
 
   // Without rows, the result's contiguous group becomes the last one where tiles do not help: the last group is too short for them (the phases of a pixel shuffle),
   // or the body gathers and nothing is contiguous along it.
@@ -212,16 +212,16 @@ class Maker {
     for (size_t k = 0; k < b_.code.size(); ++k) {
       if (b_.code[k].kind != Kind::load || w_.level[k] == Level::row) continue;
       size_t operand = b_.code[k].operand;
-      bool beside = is(w_.along(operand, before), 1);
+      bool along_before = is(w_.along(operand, before), 1);
       bool along_row = is(w_.along(operand, w_.inner()), 1);
-      (beside && !along_row ? across : other) += 1;
+      (along_before && !along_row ? across : other) += 1;
     }
     w_.columns = across > other;
   }
 
-  // True if the operand can go through tiles of this group and the last one: it is contiguous along the group and apart along the last one, and an element's place
+  // True if the operand can go through tiles of this group and the last one: it is contiguous along the group and strided along the last one, and an element's place
   // depends on its coordinates alone.
-  bool can_be_turned(size_t operand, const Walk::Group& g) const {
+  bool can_be_transposed(size_t operand, const Walk::Group& g) const {
     if (!is(w_.along(operand, g), 1) || !w_.varies(operand, w_.inner()) || is(w_.along(operand, w_.inner()), 1)) return false;
     for (size_t k = 0; k < b_.code.size(); ++k) {
       const Instruction& i = b_.code[k];
@@ -231,18 +231,18 @@ class Maker {
     return true;
   }
 
-  void find_turned() {
-    w_.turned.assign(b_.operands.size(), 0);
+  void find_transposed() {
+    w_.transposed.assign(b_.operands.size(), 0);
     if (w_.rows || w_.groups.size() < 2 || is_short(w_.inner())) return;
     size_t most = 0;
     for (size_t g = 0; g + 1 < w_.groups.size(); ++g) {
       size_t bytes = 0;
-      for (size_t k = 0; k < b_.operands.size() && !is_short(w_.groups[g]); ++k) bytes += can_be_turned(k, w_.groups[g]) ? ir::size_of(b_.operands[k]) : 0;
-      if (bytes <= most || bytes > most_turned_bytes) continue;
+      for (size_t k = 0; k < b_.operands.size() && !is_short(w_.groups[g]); ++k) bytes += can_be_transposed(k, w_.groups[g]) ? ir::size_of(b_.operands[k]) : 0;
+      if (bytes <= most || bytes > max_transposed_bytes) continue;
       most = bytes;
       w_.across = static_cast<int>(g);
     }
-    for (size_t k = 0; k < b_.operands.size() && w_.across >= 0; ++k) w_.turned[k] = can_be_turned(k, w_.groups[static_cast<size_t>(w_.across)]);
+    for (size_t k = 0; k < b_.operands.size() && w_.across >= 0; ++k) w_.transposed[k] = can_be_transposed(k, w_.groups[static_cast<size_t>(w_.across)]);
   }
 
   const FusedBody& b_;

@@ -53,10 +53,10 @@ struct Walk {
   }
   // Most loads are contiguous along the axis before the row's, not along the row.
   bool columns = false;
-  // Without rows: a group before the last along which some operands are contiguous that are not so along the last (`turned`): these go through tiles of both
+  // Without rows: a group before the last along which some operands are contiguous that are not so along the last (`transposed`): these go through tiles of both
   // groups in shared memory. -1: none.
   int across = -1;
-  std::vector<uint8_t> turned;     // operand k
+  std::vector<uint8_t> transposed;  // operand k
 };
 
 // Error (unsupported) for what CUDA code cannot do (an accumulator without an anchor).

@@ -127,9 +127,105 @@ Resolved resolve(const Call& call) {
   return {static_cast<size_t>(workers) * p->per_worker, p};
 }
 
+// Q, K, V and the result, operands 0 to 3, of one batch element.
+class Operands {
+ public:
+  Operands(const Call& call, const Constants& c, const Plan& p) : call_(call), c_(c), p_(p) {}
+
+  // `next`: the element after this one, whose first rows are prefetched.
+  void go_to(int64_t batch, int64_t next) {
+    if (batch != batch_) {
+      locate(batch, at);
+      for (size_t k = 0; k < 4; ++k) base_[k] = begin(operand(k), at);
+    }
+    batch_ = batch;
+    int64_t there[16];
+    locate(next, there);
+    for (size_t k = 0; k < 3; ++k) next_[k] = next == batch ? nullptr : begin(operand(k), there);
+  }
+
+  const TensorRef& operand(size_t k) const { return k == 3 ? call_.operands.back() : call_.operands[k]; }
+  // A row of operand k: Q, K, V or the result.
+  std::byte* address(size_t k, int64_t row) const {
+    const TensorRef& x = operand(k);
+    return base_[k] + row * x.strides[c_.batch_rank] * static_cast<int64_t>(ir::size_of(x.dtype));
+  }
+  void read(size_t k, int64_t row, float* to, int64_t n) const {
+    const TensorRef& x = operand(k);
+    block_ops().load(x.dtype, to, address(k, row), x.strides[c_.batch_rank + 1], n);
+  }
+
+  // Heads of one projection lie far apart, with a few cache lines per row. Hardware prefetchers miss this, so rows are prefetched here: those further
+  // down, and the first ones of the next batch element.
+  static constexpr int64_t ahead = 16, most_ahead = 128;
+  void fetch(size_t k, int64_t row) const { prefetch(k, base_[k], row); }
+  void fetch_of_next(size_t k, int64_t row) const { prefetch(k, next_[k], row); }
+
+  // True if the products can read operand k in place: f32 with contiguous rows.
+  bool direct(size_t k) const { return operand(k).dtype == DType::f32 && operand(k).strides[c_.batch_rank + 1] == 1; }
+  float* floats_at(size_t k, int64_t row) const { return reinterpret_cast<float*>(address(k, row)); }
+
+  int64_t at[16] = {};  // the batch element's coordinates; the mask's row is added
+
+ private:
+  void locate(int64_t batch, int64_t* at) const {
+    for (int b = c_.batch_rank - 1; b >= 0; --b) {
+      at[b] = batch % p_.batch_dims[static_cast<size_t>(b)];
+      batch /= p_.batch_dims[static_cast<size_t>(b)];
+    }
+  }
+  std::byte* begin(const TensorRef& x, const int64_t* at) const {
+    int64_t offset = 0;
+    for (int b = 0; b < c_.batch_rank; ++b) offset += at[b] * x.strides[b];
+    return x.data + offset * static_cast<int64_t>(ir::size_of(x.dtype));
+  }
+  void prefetch(size_t k, const std::byte* base, int64_t row) const {
+    const TensorRef& x = call_.operands[k];
+    if (base == nullptr || x.strides[x.rank - 1] != 1 || row >= x.dims[x.rank - 2]) return;
+    const auto size = static_cast<int64_t>(ir::size_of(x.dtype));
+    const std::byte* at = base + row * x.strides[x.rank - 2] * size;
+    for (int64_t b = 0; b < x.dims[x.rank - 1] * size; b += 64) __builtin_prefetch(at + b, 0, 2);
+  }
+
+  const Call& call_;
+  const Constants& c_;
+  const Plan& p_;
+  int64_t batch_ = -1;
+  std::byte *base_[4] = {}, *next_[3] = {};
+};
+
+// float64: one query at a time.
+void in_float64(const Call& call, const Constants& c, const Plan& p, Operands& x, int64_t s0, int64_t s1, std::byte* mask_scratch, double* scores) {
+  const TensorRef& out = call.operands.back();
+  auto element = [&](size_t k, int64_t row, int64_t column) { return *reinterpret_cast<const double*>(x.address(k, row) + column * x.operand(k).strides[c.batch_rank + 1] * 8); };
+  for (int64_t s = s0; s < s1; ++s) {
+    double m = -std::numeric_limits<double>::infinity(), total = 0;
+    for (int64_t t = 0; t < p.t; ++t) {
+      double sum = 0;
+      for (int64_t d = 0; d < p.d; ++d) sum += element(0, s, d) * element(1, t, d);
+      sum *= c.scale;
+      if (c.causal && t > s) sum = -std::numeric_limits<double>::infinity();
+      scores[t] = sum;
+    }
+    if (p.has_mask) {
+      Evaluator evaluator(p.mask, call.operands.subspan(3, call.operands.size() - 4), mask_scratch);
+      x.at[c.batch_rank] = s;
+      const auto step = static_cast<int64_t>(p.mask.block);
+      for (int64_t t = 0; t < p.t; t += step) evaluator.segment(x.at, t, std::min(step, p.t - t), scores + t, scores + t);
+    }
+    for (int64_t t = 0; t < p.t; ++t) m = std::isnan(scores[t]) ? scores[t] : std::max(m, scores[t]);
+    for (int64_t t = 0; t < p.t; ++t) total += scores[t] = m == -std::numeric_limits<double>::infinity() ? 0 : std::exp(scores[t] - m);
+    for (int64_t e = 0; e < p.e; ++e) {
+      double sum = 0;
+      for (int64_t t = 0; t < p.t; ++t) sum += scores[t] * element(2, t, e);
+      *reinterpret_cast<double*>(x.address(3, s) + e * out.strides[c.batch_rank + 1] * 8) = total == 0 ? 0 : sum / total;
+    }
+  }
+}
+
 class Task {
  public:
-  Task(const Call& call, const Constants& c, const Plan& p, int worker) : call_(call), c_(c), p_(p), tiles_(tile_ops()), block_(block_ops()) {
+  Task(const Call& call, const Constants& c, const Plan& p, int worker) : call_(call), c_(c), p_(p), x_(call, c, p), tiles_(tile_ops()), block_(block_ops()) {
     std::byte* at = call.scratch + static_cast<size_t>(worker) * p.per_worker;
     auto take = [&](size_t bytes) {
       auto* f = reinterpret_cast<float*>(at);
@@ -152,24 +248,17 @@ class Task {
 
   // Computes queries [s0, s1) of one batch element. `next`: the next element, whose first rows are prefetched.
   void run(int64_t batch, int64_t s0, int64_t s1, int64_t next) {
-    if (batch != batch_) {
-      locate(batch, at_);
-      for (size_t k = 0; k < 4; ++k) base_[k] = begin(operand(k), at_);
-    }
-    batch_ = batch;
-    int64_t there[16];
-    locate(next, there);
-    for (size_t k = 0; k < 3; ++k) next_[k] = next == batch ? nullptr : begin(operand(k), there);
-    if (!p_.f32) return plain(s0, s1);
+    x_.go_to(batch, next);
+    if (!p_.f32) return in_float64(call_, c_, p_, x_, s0, s1, mask_scratch_, wide_);
     int64_t rows = s1 - s0;
     std::fill(largest_, largest_ + rows, -std::numeric_limits<float>::infinity());
     std::fill(total_, total_ + rows, 0.0f);
-    for (int64_t i = 0; i < std::min(rows, most_ahead); ++i) fetch(0, next_[0], i);
+    for (int64_t i = 0; i < std::min(rows, Operands::most_ahead); ++i) x_.fetch_of_next(0, i);
     const auto by = static_cast<float>(c_.scale);
-    if (direct(0)) {
-      block_.scale_rows(q_, p_.d, floats_at(0, s0), operand(0).strides[c_.batch_rank], &by, 0, rows, p_.d);
+    if (x_.direct(0)) {
+      block_.scale_rows(q_, p_.d, x_.floats_at(0, s0), x_.operand(0).strides[c_.batch_rank], &by, 0, rows, p_.d);
     } else {
-      for (int64_t i = 0; i < rows; ++i) read(0, s0 + i, q_ + i * p_.d, p_.d);
+      for (int64_t i = 0; i < rows; ++i) x_.read(0, s0 + i, q_ + i * p_.d, p_.d);
       block_.scale_rows(q_, p_.d, q_, p_.d, &by, 0, rows, p_.d);
     }
     bool started = false;
@@ -191,8 +280,8 @@ class Task {
       nothing = nothing || total_[i] == 0;
       total_[i] = 1 / total_[i];
     }
-    if (direct(3) && !nothing) {
-      block_.scale_rows(floats_at(3, s0), out.strides[c_.batch_rank], o_, p_.e_width, total_, 1, rows, p_.e);
+    if (x_.direct(3) && !nothing) {
+      block_.scale_rows(x_.floats_at(3, s0), out.strides[c_.batch_rank], o_, p_.e_width, total_, 1, rows, p_.e);
       return;
     }
     for (int64_t i = 0; i < rows; ++i) {
@@ -202,46 +291,11 @@ class Task {
       } else {
         scale(row, total_[i], p_.e);
       }
-      block_.store(out.dtype, address(3, s0 + i), out.strides[c_.batch_rank + 1], {row, false}, p_.e);
+      block_.store(out.dtype, x_.address(3, s0 + i), out.strides[c_.batch_rank + 1], {row, false}, p_.e);
     }
   }
 
  private:
-  const TensorRef& operand(size_t k) const { return k == 3 ? call_.operands.back() : call_.operands[k]; }
-  void locate(int64_t batch, int64_t* at) const {
-    for (int b = c_.batch_rank - 1; b >= 0; --b) {
-      at[b] = batch % p_.batch_dims[static_cast<size_t>(b)];
-      batch /= p_.batch_dims[static_cast<size_t>(b)];
-    }
-  }
-  std::byte* begin(const TensorRef& x, const int64_t* at) const {
-    int64_t offset = 0;
-    for (int b = 0; b < c_.batch_rank; ++b) offset += at[b] * x.strides[b];
-    return x.data + offset * static_cast<int64_t>(ir::size_of(x.dtype));
-  }
-  // A row of operand k: Q, K, V or the result.
-  std::byte* address(size_t k, int64_t row) const {
-    const TensorRef& x = operand(k);
-    return base_[k] + row * x.strides[c_.batch_rank] * static_cast<int64_t>(ir::size_of(x.dtype));
-  }
-  void read(size_t k, int64_t row, float* to, int64_t n) const {
-    const TensorRef& x = operand(k);
-    block_.load(x.dtype, to, address(k, row), x.strides[c_.batch_rank + 1], n);
-  }
-
-  // Heads of one projection lie far apart, with a few cache lines per row. Hardware prefetchers miss this, so rows are prefetched here: those further
-  // down, and the first ones of the next batch element.
-  static constexpr int64_t ahead = 16, most_ahead = 128;
-  void fetch(size_t k, const std::byte* base, int64_t row) const {
-    const TensorRef& x = call_.operands[k];
-    if (base == nullptr || x.strides[x.rank - 1] != 1 || row >= x.dims[x.rank - 2]) return;
-    const auto size = static_cast<int64_t>(ir::size_of(x.dtype));
-    const std::byte* at = base + row * x.strides[x.rank - 2] * size;
-    for (int64_t b = 0; b < x.dims[x.rank - 1] * size; b += 64) __builtin_prefetch(at + b, 0, 2);
-  }
-  // True if the products can read operand k in place: f32 with contiguous rows.
-  bool direct(size_t k) const { return operand(k).dtype == DType::f32 && operand(k).strides[c_.batch_rank + 1] == 1; }
-  float* floats_at(size_t k, int64_t row) const { return reinterpret_cast<float*>(address(k, row)); }
   void scale(float* row, float by, int64_t n) const {
     const BlockArgument in[] = {{row, false}, {&by, true}};
     block_.map_f32(ir::Op::mul, row, in, n);
@@ -252,23 +306,23 @@ class Task {
     const int64_t width = tiles_.columns;
     const TensorRef& x = call_.operands[1];
     const int64_t element = static_cast<int64_t>(ir::size_of(x.dtype)), column = x.strides[c_.batch_rank + 1];
-    const bool straight = direct(1);
+    const bool straight = x_.direct(1);
     for (int64_t t = t0; t < t1; t += 4) {
       const int64_t count = std::min<int64_t>(4, t1 - t);
       float* panel = k_ + (t - t0) / width * width * p_.d + (t - t0) % width;
       for (int64_t i = 0; i < count; ++i) {
-        if (t + i + ahead < t1) fetch(1, base_[1], t + i + ahead);
-        if (t + i < most_ahead) fetch(1, next_[1], t + i);
+        if (t + i + Operands::ahead < t1) x_.fetch(1, t + i + Operands::ahead);
+        if (t + i < Operands::most_ahead) x_.fetch_of_next(1, t + i);
       }
       if (straight && count == 4) {
-        block_.transpose(panel, width, reinterpret_cast<const float*>(address(1, t)), x.strides[c_.batch_rank], 4, p_.d);
+        block_.transpose(panel, width, reinterpret_cast<const float*>(x_.address(1, t)), x.strides[c_.batch_rank], 4, p_.d);
         continue;
       }
       for (int64_t i = 0; i < count; ++i) {
         float line[256];
         for (int64_t d0 = 0; d0 < p_.d; d0 += 256) {
           const int64_t n = std::min<int64_t>(256, p_.d - d0);
-          block_.load(x.dtype, line, address(1, t + i) + d0 * column * element, column, n);
+          block_.load(x.dtype, line, x_.address(1, t + i) + d0 * column * element, column, n);
           block_.transpose(panel + d0 * width + i, width, line, n, 1, n);
         }
       }
@@ -284,16 +338,16 @@ class Task {
     const int64_t width = tiles_.columns, count = t1 - t0;
     const TensorRef& x = call_.operands[2];
     const int64_t stride = x.strides[c_.batch_rank + 1], size = static_cast<int64_t>(ir::size_of(x.dtype));
-    if (direct(2) && p_.e % width == 0) {
+    if (x_.direct(2) && p_.e % width == 0) {
       constexpr float one = 1;
-      for (int64_t t = 0; t < std::min(t1, most_ahead); ++t) fetch(2, next_[2], t);
-      for (int64_t e = 0; e < p_.e; e += width) block_.scale_rows(v_ + e * count, width, floats_at(2, t0) + e, x.strides[c_.batch_rank], &one, 0, count, width);
+      for (int64_t t = 0; t < std::min(t1, Operands::most_ahead); ++t) x_.fetch_of_next(2, t);
+      for (int64_t e = 0; e < p_.e; e += width) block_.scale_rows(v_ + e * count, width, x_.floats_at(2, t0) + e, x.strides[c_.batch_rank], &one, 0, count, width);
       return;
     }
     for (int64_t t = t0; t < t1; ++t) {
-      if (t + ahead < t1) fetch(2, base_[2], t + ahead);
-      if (t < most_ahead) fetch(2, next_[2], t);
-      const std::byte* row = address(2, t);
+      if (t + Operands::ahead < t1) x_.fetch(2, t + Operands::ahead);
+      if (t < Operands::most_ahead) x_.fetch_of_next(2, t);
+      const std::byte* row = x_.address(2, t);
       for (int64_t e = 0; e < p_.e_width; e += width) {
         float* to = v_ + e * count + (t - t0) * width;
         const int64_t n = std::clamp<int64_t>(p_.e - e, 0, width);
@@ -322,8 +376,8 @@ class Task {
     if (p_.mask_same_rows) {
       // Run the mask on scores of 0: the result is the bias for all scores.
       std::fill(bias_, bias_ + n, 0.0f);
-      at_[c_.batch_rank] = s0;
-      for (int64_t j = 0; j < n; j += step) evaluator.segment(at_, t0 + j, std::min(step, n - j), bias_ + j, bias_ + j);
+      x_.at[c_.batch_rank] = s0;
+      for (int64_t j = 0; j < n; j += step) evaluator.segment(x_.at, t0 + j, std::min(step, n - j), bias_ + j, bias_ + j);
       if (std::all_of(bias_, bias_ + n, [](float b) { return b == 0; })) return;
       for (int64_t i = 0; i < rows; ++i) {
         float* row = s_ + i * p_.s_row;
@@ -334,8 +388,8 @@ class Task {
     }
     for (int64_t i = 0; i < rows; ++i) {
       float* row = s_ + i * p_.s_row;
-      at_[c_.batch_rank] = s0 + i;
-      for (int64_t j = 0; j < n; j += step) evaluator.segment(at_, t0 + j, std::min(step, n - j), row + j, row + j);
+      x_.at[c_.batch_rank] = s0 + i;
+      for (int64_t j = 0; j < n; j += step) evaluator.segment(x_.at, t0 + j, std::min(step, n - j), row + j, row + j);
     }
   }
 
@@ -355,46 +409,15 @@ class Task {
     }
   }
 
-  // float64: one query at a time.
-  void plain(int64_t s0, int64_t s1) {
-    const TensorRef& out = call_.operands.back();
-    auto element = [&](size_t x, int64_t row, int64_t column) { return *reinterpret_cast<const double*>(address(x, row) + column * operand(x).strides[c_.batch_rank + 1] * 8); };
-    for (int64_t s = s0; s < s1; ++s) {
-      double m = -std::numeric_limits<double>::infinity(), total = 0;
-      for (int64_t t = 0; t < p_.t; ++t) {
-        double x = 0;
-        for (int64_t d = 0; d < p_.d; ++d) x += element(0, s, d) * element(1, t, d);
-        x *= c_.scale;
-        if (c_.causal && t > s) x = -std::numeric_limits<double>::infinity();
-        wide_[t] = x;
-      }
-      if (p_.has_mask) {
-        Evaluator evaluator(p_.mask, call_.operands.subspan(3, call_.operands.size() - 4), mask_scratch_);
-        at_[c_.batch_rank] = s;
-        const auto step = static_cast<int64_t>(p_.mask.block);
-        for (int64_t t = 0; t < p_.t; t += step) evaluator.segment(at_, t, std::min(step, p_.t - t), wide_ + t, wide_ + t);
-      }
-      for (int64_t t = 0; t < p_.t; ++t) m = std::isnan(wide_[t]) ? wide_[t] : std::max(m, wide_[t]);
-      for (int64_t t = 0; t < p_.t; ++t) total += wide_[t] = m == -std::numeric_limits<double>::infinity() ? 0 : std::exp(wide_[t] - m);
-      for (int64_t e = 0; e < p_.e; ++e) {
-        double x = 0;
-        for (int64_t t = 0; t < p_.t; ++t) x += wide_[t] * element(2, t, e);
-        *reinterpret_cast<double*>(address(3, s) + e * out.strides[c_.batch_rank + 1] * 8) = total == 0 ? 0 : x / total;
-      }
-    }
-  }
-
   const Call& call_;
   const Constants& c_;
   const Plan& p_;
+  Operands x_;
   const TileOps& tiles_;
   const BlockOps& block_;
   float *q_, *k_, *v_, *s_, *o_, *largest_, *total_, *keep_, *bias_;
   std::byte* mask_scratch_;
   double* wide_;
-  int64_t at_[16] = {};
-  int64_t batch_ = -1;
-  std::byte *base_[4] = {}, *next_[3] = {};
 };
 
 void run(const Call& call) {

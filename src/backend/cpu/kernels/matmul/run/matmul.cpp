@@ -240,17 +240,108 @@ Resolved resolve(const Call& call) {
   return {static_cast<size_t>(workers) * p->per_worker, p, cost_of(*p, c, call)};
 }
 
+// A of the batch at hand, in the form that tiles read.
+class RowsOfA {
+ public:
+  RowsOfA(const Call& call, const Constants& c, const Plan& p, std::byte* copy) : call_(call), c_(c), p_(p), copy_(copy) {}
+
+  // `offset`: of the batch, in elements.
+  void set_batch(int64_t offset) {
+    const TensorRef& a = call_.operands[0];
+    data_ = a.data + offset * static_cast<int64_t>(ir::size_of(a.dtype));
+    if (p_.rows) return;
+    row_ = a.strides[c_.batch_rank];
+    column_ = a.strides[c_.batch_rank + 1];
+  }
+
+  // Rows [m, m + rows), columns [k0, k1) of A in the form that tiles read: f32, or bf16 for dot products, with contiguous columns. In place if
+  // possible, otherwise a copy. `at`: the batch's coordinates. `stride`: bytes between rows.
+  const std::byte* read(int64_t m, int64_t rows, int64_t k0, int64_t k1, const int64_t* at, int64_t& stride) const {
+    const TensorRef& a = call_.operands[0];
+    const auto size = static_cast<int64_t>(ir::size_of(a.dtype));
+    const std::byte* from = data_ + (m * row_ + k0 * column_) * size;
+    const bool aliases = (row_ * size) % 4096 == 0 && p_.k > p_.k_size && rows > 4;
+    if (!p_.rows && a.dtype == p_.way.a && column_ == 1 && !aliases) {
+      stride = row_ * size;
+      return from;
+    }
+    stride = (p_.k_size + 16) * p_.a_size;
+    if (!p_.rows && a.dtype == DType::f32 && p_.f32 && row_ == 1) {
+      block_ops().transpose(reinterpret_cast<float*>(copy_), p_.k_size + 16, reinterpret_cast<const float*>(from), column_, k1 - k0, rows);
+      return copy_;
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      std::byte* to = copy_ + r * stride;
+      const std::byte* row = from + r * row_ * size;
+      if (p_.rows) {
+        p_.rows->copy(a, at, m + r, k0, k1, reinterpret_cast<float*>(to));
+      } else if (a.dtype == p_.way.a && column_ == 1) {
+        std::memcpy(to, row, static_cast<size_t>((k1 - k0) * size));
+      } else if (p_.way.a == DType::bf16) {
+        for (int64_t k = 0; k < k1 - k0; ++k) std::memcpy(to + k * size, row + k * column_ * size, sizeof(uint16_t));
+      } else if (p_.f32 && a.dtype != DType::f32 && column_ == 1) {
+        tile_ops().widen(a.dtype, reinterpret_cast<float*>(to), reinterpret_cast<const uint16_t*>(row), k1 - k0);
+      } else if (p_.panel == DType::i64) {
+        load_i64(a.dtype, reinterpret_cast<int64_t*>(to), row, column_, k1 - k0);
+      } else {
+        block_ops().load(a.dtype, to, row, column_, k1 - k0);
+      }
+    }
+    return copy_;
+  }
+
+ private:
+  const Call& call_;
+  const Constants& c_;
+  const Plan& p_;
+  std::byte* const copy_;
+  const std::byte* data_ = nullptr;
+  int64_t row_ = 0, column_ = 0;
+};
+
+// Panels of B of the batch at hand. They may be held packed, some at a time.
+class PanelsOfB {
+ public:
+  PanelsOfB(const Call& call, const Constants& c, const Plan& p, std::byte* packed, std::byte* decoded) : call_(call), c_(c), p_(p), packed_(packed), decoded_(decoded) {}
+
+  // `offset`: of the batch, in elements.
+  void set_batch(int64_t offset) {
+    const TensorRef& b = call_.operands[1];
+    data_ = b.data + offset * static_cast<int64_t>(ir::size_of(b.dtype));
+  }
+
+  void pack(int64_t p0, int64_t p1) {
+    const TensorRef& b = call_.operands[1];
+    first_panel_ = p0;
+    if (p_.panel == DType::bf16) return pack_pairs(data_, b.strides[c_.batch_rank], b.strides[c_.batch_rank + 1], p_.k, p_.n, p0, p1, packed_);
+    pack_panels(data_, b.dtype, b.strides[c_.batch_rank], b.strides[c_.batch_rank + 1], p_.k, p_.n, p0, p1, packed_);
+  }
+  const std::byte* panel(int64_t p, int64_t k0) const {
+    const std::byte* b = p_.held_panels > 0 ? packed_ : data_;
+    return b + ((p - first_panel_) * p_.panel_rows + k0 / panel_depth(p_.panel)) * p_.row_bytes;
+  }
+  // A K block of a panel in the form that tiles read.
+  const std::byte* panel(int64_t p, int64_t k0, int64_t k1) const {
+    const std::byte* from = panel(p, k0);
+    if (!p_.way.decodes()) return from;
+    const auto* numbers = reinterpret_cast<const int8_t*>(from);
+    (p_.way.decoded == DType::bf16 ? int8_panels().to_bf16 : int8_panels().to_f32)(decoded_, numbers, k1 - k0, numbers + p_.panel_rows * p_.row_bytes);
+    return decoded_;
+  }
+
+ private:
+  const Call& call_;
+  const Constants& c_;
+  const Plan& p_;
+  std::byte *const packed_, *const decoded_;
+  const std::byte* data_ = nullptr;
+  int64_t first_panel_ = 0;  // of those that are packed
+};
+
 // One worker's share of a GEMM: rows [m0, m1), panels [p0, p1).
 class Block {
  public:
-  Block(const Call& call, const Constants& c, const Plan& p, int worker)
-      : call_(call), c_(c), p_(p), ops_(tile_ops()), scratch_(call.scratch + static_cast<size_t>(worker) * p.per_worker) {
-    a_ = scratch_;
-    c_block_ = scratch_ + p.a_bytes;
-    b_ = scratch_ + p.a_bytes + p.c_bytes;
-    decoded_ = scratch_ + p.a_bytes + p.c_bytes + p.b_bytes;
-    body_ = decoded_ + p.decoded_bytes;
-  }
+  Block(const Call& call, const Constants& c, const Plan& p, int worker) : Block(call, c, p, call.scratch + static_cast<size_t>(worker) * p.per_worker) {}
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
   ~Block() {
@@ -267,11 +358,8 @@ class Block {
       if (!p_.rows) a_offset += at_[d] * a.strides[d];
       if (!c_.packed) b_offset += at_[d] * b.strides[d];
     }
-    a_data_ = a.data + a_offset * static_cast<int64_t>(ir::size_of(a.dtype));
-    b_data_ = b.data + b_offset * static_cast<int64_t>(ir::size_of(b.dtype));
-    if (p_.rows) return;
-    a_row_ = a.strides[c_.batch_rank];
-    a_column_ = a.strides[c_.batch_rank + 1];
+    a_.set_batch(a_offset);
+    b_.set_batch(b_offset);
   }
 
   // Rows [m0, m1), panels [p0, p1).
@@ -279,7 +367,7 @@ class Block {
     const int64_t blocks = p_.way.blocks(m1 - m0), held = p_.held_panels > 0 ? p_.held_panels : p1 - p0;
     for (int64_t q0 = p0; q0 < p1; q0 += held) {
       const int64_t q1 = std::min(p1, q0 + held);
-      if (p_.held_panels > 0) pack(q0, q1);
+      if (p_.held_panels > 0) b_.pack(q0, q1);
       for (int64_t i = 0; i < blocks; ++i) {
         const int64_t m = m0 + (m1 - m0) * i / blocks, rows = m0 + (m1 - m0) * (i + 1) / blocks - m;
         rows_of_panels(m, rows, q0, q1);
@@ -288,59 +376,6 @@ class Block {
   }
 
  private:
-  // Rows [m, m + rows), columns [k0, k1) of A in the form that tiles read: f32, or bf16 for dot products, with contiguous columns. In place if
-  // possible, otherwise a copy. `stride`: bytes between rows.
-  const std::byte* a_block(int64_t m, int64_t rows, int64_t k0, int64_t k1, int64_t& stride) {
-    const TensorRef& a = call_.operands[0];
-    const auto size = static_cast<int64_t>(ir::size_of(a.dtype));
-    const std::byte* from = a_data_ + (m * a_row_ + k0 * a_column_) * size;
-    const bool aliases = (a_row_ * size) % 4096 == 0 && p_.k > p_.k_size && rows > 4;
-    if (!p_.rows && a.dtype == p_.way.a && a_column_ == 1 && !aliases) {
-      stride = a_row_ * size;
-      return from;
-    }
-    stride = (p_.k_size + 16) * p_.a_size;
-    if (!p_.rows && a.dtype == DType::f32 && p_.f32 && a_row_ == 1) {
-      block_ops().transpose(reinterpret_cast<float*>(a_), p_.k_size + 16, reinterpret_cast<const float*>(from), a_column_, k1 - k0, rows);
-      return a_;
-    }
-    for (int64_t r = 0; r < rows; ++r) {
-      std::byte* to = a_ + r * stride;
-      const std::byte* row = from + r * a_row_ * size;
-      if (p_.rows) {
-        p_.rows->copy(a, at_, m + r, k0, k1, reinterpret_cast<float*>(to));
-      } else if (a.dtype == p_.way.a && a_column_ == 1) {
-        std::memcpy(to, row, static_cast<size_t>((k1 - k0) * size));
-      } else if (p_.way.a == DType::bf16) {
-        for (int64_t k = 0; k < k1 - k0; ++k) std::memcpy(to + k * size, row + k * a_column_ * size, sizeof(uint16_t));
-      } else if (p_.f32 && a.dtype != DType::f32 && a_column_ == 1) {
-        ops_.widen(a.dtype, reinterpret_cast<float*>(to), reinterpret_cast<const uint16_t*>(row), k1 - k0);
-      } else if (p_.panel == DType::i64) {
-        load_i64(a.dtype, reinterpret_cast<int64_t*>(to), row, a_column_, k1 - k0);
-      } else {
-        block_ops().load(a.dtype, to, row, a_column_, k1 - k0);
-      }
-    }
-    return a_;
-  }
-  void pack(int64_t p0, int64_t p1) {
-    const TensorRef& b = call_.operands[1];
-    first_panel_ = p0;
-    if (p_.panel == DType::bf16) return pack_pairs(b_data_, b.strides[c_.batch_rank], b.strides[c_.batch_rank + 1], p_.k, p_.n, p0, p1, b_);
-    pack_panels(b_data_, b.dtype, b.strides[c_.batch_rank], b.strides[c_.batch_rank + 1], p_.k, p_.n, p0, p1, b_);
-  }
-  const std::byte* panel(int64_t p, int64_t k0) const {
-    const std::byte* b = p_.held_panels > 0 ? b_ : b_data_;
-    return b + ((p - first_panel_) * p_.panel_rows + k0 / panel_depth(p_.panel)) * p_.row_bytes;
-  }
-  // A K block of a panel in the form that tiles read.
-  const std::byte* panel(int64_t p, int64_t k0, int64_t k1) const {
-    const std::byte* from = panel(p, k0);
-    if (!p_.way.decodes()) return from;
-    const auto* numbers = reinterpret_cast<const int8_t*>(from);
-    (p_.way.decoded == DType::bf16 ? int8_panels().to_bf16 : int8_panels().to_f32)(decoded_, numbers, k1 - k0, numbers + p_.panel_rows * p_.row_bytes);
-    return decoded_;
-  }
   void tile(const std::byte* a, int64_t stride, int64_t rows, const std::byte* panel, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead& ahead) const {
     in_sums(k, p_.way.sum, [&](int64_t k0, int64_t n) {
       p_.tiles[rows](a + k0 * p_.a_size, stride / p_.a_size, panel + sum_offset(k0), n, c, ldc, first && k0 == 0, k0 + n == k ? end : nullptr, ahead);
@@ -449,8 +484,8 @@ class Block {
     end.residual_stride = residual.stride;
     end.half_type = s.type;
     end.half_stride = result.stride;
-    // A long epilogue reads its operands after the sums are in memory. Where the residual's memory becomes the result's, these lie beside it.
-    const bool reuses = reuses_operand(), beside = in_result && (p_.program || !end.is_short()) && reuses;
+    // A long epilogue reads its operands after the sums are in memory. Where the residual's memory becomes the result's, the sums are in scratch until then.
+    const bool reuses = reuses_operand(), in_scratch = in_result && (p_.program || !end.is_short()) && reuses;
     Evaluator evaluator(p_.bound, call_.operands.subspan(2), body_);
     auto* scratch = reinterpret_cast<float*>(c_block_);
     for (int64_t q = p0; q < p1; q += per) {
@@ -458,12 +493,12 @@ class Block {
       if (p_.k == 0) std::fill(scratch, scratch + rows * ldc * p_.c_words, 0.0f);
       for (int64_t k0 = 0; k0 < p_.k; k0 += p_.k_size) {
         int64_t k1 = std::min(p_.k, k0 + p_.k_size), lda;
-        const std::byte* a = a_block(m, rows, k0, k1, lda);
+        const std::byte* a = a_.read(m, rows, k0, k1, at_, lda);
         const bool ends = p_.direct && k1 == p_.k;
         for (int64_t p = q; p < q1; ++p) {
-          const std::byte* from = panel(p, k0, k1);
+          const std::byte* from = b_.panel(p, k0, k1);
           const int64_t n = p * ops_.columns;
-          Ahead ahead = following(p + 1 == q1 && k1 < p_.k ? panel(q, k1) : panel(p + 1, p + 1 == q1 ? 0 : k0), tiles);
+          Ahead ahead = following(p + 1 == q1 && k1 < p_.k ? b_.panel(q, k1) : b_.panel(p + 1, p + 1 == q1 ? 0 : k0), tiles);
           if (scale.data != nullptr) end.scale = scale.at(0, n);
           if (bias.data != nullptr) end.bias = bias.at(0, n);
           const bool part = p_.direct && n + ops_.columns > p_.n;
@@ -487,13 +522,13 @@ class Block {
               continue;
             }
             float* c = in_tile ? scratch : scratch + (r0 * ldc + (p - q) * ops_.columns) * p_.c_words;
-            if (in_result) c = part || beside ? scratch + r0 * ops_.columns : reinterpret_cast<float*>(result.at(r0, n));
-            const int64_t c_row = (part && in_result) || beside ? ops_.columns : ldc;
+            if (in_result) c = part || in_scratch ? scratch + r0 * ops_.columns : reinterpret_cast<float*>(result.at(r0, n));
+            const int64_t c_row = (part && in_result) || in_scratch ? ops_.columns : ldc;
             if (part && ends) {
               tile_of_part(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c, c_row, k0 == 0, end, result.at(r0, n), result.stride, ahead);
             } else {
               tile(a + r0 * lda, lda, r1 - r0, from, k1 - k0, c, c_row, k0 == 0, ends ? &end : nullptr, ahead);
-              for (int64_t r = r0; beside && ends && r < r1; ++r) std::memcpy(result.at(r, n), scratch + r * ops_.columns, static_cast<size_t>(ops_.columns) * 4);
+              for (int64_t r = r0; in_scratch && ends && r < r1; ++r) std::memcpy(result.at(r, n), scratch + r * ops_.columns, static_cast<size_t>(ops_.columns) * 4);
             }
           }
         }
@@ -510,15 +545,24 @@ class Block {
     }
   }
 
+  // scratch: A's copy, a block of C, B's panels, a decoded panel, the body's.
+  Block(const Call& call, const Constants& c, const Plan& p, std::byte* scratch)
+      : call_(call),
+        c_(c),
+        p_(p),
+        ops_(tile_ops()),
+        a_(call, c, p, scratch),
+        b_(call, c, p, scratch + p.a_bytes + p.c_bytes, scratch + p.a_bytes + p.c_bytes + p.b_bytes),
+        c_block_(scratch + p.a_bytes),
+        body_(scratch + p.a_bytes + p.c_bytes + p.b_bytes + p.decoded_bytes) {}
+
   const Call& call_;
   const Constants& c_;
   const Plan& p_;
   const TileOps& ops_;
-  std::byte* scratch_;
-  std::byte *a_, *b_, *c_block_, *decoded_, *body_;
-  const std::byte *a_data_ = nullptr, *b_data_ = nullptr;
-  int64_t first_panel_ = 0;  // of those that lie in b_
-  int64_t a_row_ = 0, a_column_ = 0;
+  RowsOfA a_;
+  PanelsOfB b_;
+  std::byte *const c_block_, *const body_;
   int64_t at_[16] = {};
 };
 

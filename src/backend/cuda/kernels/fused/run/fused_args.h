@@ -65,7 +65,7 @@ struct FusedCudaArgs {
     int rows_of_block() const { return mapping == warp ? threads / lanes : mapping == column ? 32 : 1; }
   };
   // A tile's edge, and the least extent for which tiles are used.
-  static constexpr int64_t tile = 32, least_turned = 16;
+  static constexpr int64_t tile = 32, min_transposed_extent = 16;
 
   std::string name;                // kernels are name_0, name_1, ...
   uint8_t rank = 1, row_rank = 1;  // of the domain

@@ -187,7 +187,7 @@ class Resolver {
       case Variant::column: blocks = (rows_ + v.rows_of_block() - 1) / v.rows_of_block(); break;
       case Variant::tile: {
         const int64_t across = extents_[v.across], last = extents_.back();
-        if (std::min(across, last) < FusedCudaArgs::least_turned) return std::nullopt;
+        if (std::min(across, last) < FusedCudaArgs::min_transposed_extent) return std::nullopt;
         auto tiles = [](int64_t extent) { return (extent + FusedCudaArgs::tile - 1) / FusedCudaArgs::tile; };
         blocks = n / (across * last) * tiles(across) * tiles(last);
         break;

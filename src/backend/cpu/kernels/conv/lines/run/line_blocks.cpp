@@ -11,10 +11,76 @@ namespace {
 using Index = LinePlan::Index;
 using Range = LinePlan::Range;
 
+// Where a block is in the image, and the copy of what its windows read.
+class Image {
+ public:
+  Image(const LinePlan& p, const float* a, float* copy) : p_(p), a_(a), to_(copy) {}
+
+  // True if the plane of taps is inside.
+  bool is_inside(const Index& plane) const {
+    for (int j = 0; j < p_.rank; ++j) {
+      const int64_t place = at[j] + plane.along[j];
+      if (j != p_.x.axis && j != p_.y.axis && (place < 0 || place >= p_.size[j])) return false;
+    }
+    return true;
+  }
+
+  // Copies what the block's windows read.
+  void copy(int64_t lines) const {
+    const int64_t height = p_.y.reach(lines), row = p_.row();
+    for (size_t k = 0; k < p_.planes.size(); ++k) {
+      float* to = to_ + static_cast<int64_t>(k) * p_.height * row;
+      int64_t from = 0;
+      const bool inside = is_inside(p_.planes[k]);
+      if (!inside && p_.skips) continue;
+      for (int j = 0; j < p_.rank; ++j) {
+        if (j == p_.x.axis || j == p_.y.axis) continue;
+        from += (at[j] + p_.planes[k].along[j]) * p_.stride[j];
+      }
+      const int64_t top = p_.y.axis >= 0 ? at[p_.y.axis] : 0, size = p_.y.axis >= 0 ? p_.size[p_.y.axis] : 1, step = p_.y.axis >= 0 ? p_.stride[p_.y.axis] : 0;
+      const int64_t first = inside ? std::clamp<int64_t>(-top, 0, height) : height, last = std::clamp<int64_t>(size - top, first, height);
+      std::fill_n(to, first * row, 0.0f);
+      copy_rows(to + first * row, a_ + from + (top + first) * step, step, first, last);
+      std::fill_n(to + last * row, (height - last) * row, 0.0f);
+    }
+  }
+
+  int64_t at[LinePlan::most] = {};  // the block's first window
+
+ private:
+  // Copies rows [first, last) of a plane.
+  void copy_rows(float* to, const float* from, int64_t from_step, int64_t first, int64_t last) const {
+    const int64_t size = p_.size[p_.x.axis], step = p_.x.step, start = at[p_.x.axis];
+    if (step == 1 && p_.all_rows) {
+      const int64_t begin = std::clamp<int64_t>(-start, 0, p_.run), end = std::clamp<int64_t>(size - start, begin, p_.run);
+      return p_.tiles->copy(to, p_.run, from + start, from_step, last - first, begin, end, p_.run);
+    }
+    if (step == 2 && p_.all_rows && p_.phases == 2) return p_.tiles->copy_by_two(to, p_.run, from, from_step, last - first, start, size);
+    for (int64_t y = first; y < last; ++y, to += p_.row(), from += from_step) {
+      if (p_.used_rows[static_cast<size_t>(y)] == 0) continue;
+      float* run = to;
+      for (int64_t phase : p_.used_phases) {
+        const int64_t place = start + phase;  // of element 0
+        const int64_t begin = std::clamp<int64_t>(place >= 0 ? 0 : (-place + step - 1) / step, 0, p_.run);
+        const int64_t end = std::clamp<int64_t>(place >= size ? 0 : (size - place + step - 1) / step, begin, p_.run);
+        std::fill_n(run, begin, 0.0f);
+        p_.tiles->take(run + begin, from + place + begin * step, step, end - begin);
+        std::fill(run + end, run + p_.run, 0.0f);
+        run += p_.run;
+      }
+    }
+  }
+
+  const LinePlan& p_;
+  const float* const a_;
+  float* const to_;
+};
+
 // One worker's blocks, one after another.
 class Blocks {
  public:
-  Blocks(const LinePlan& p, const float* a, const float* b, const float* bias, float* to, std::byte* scratch) : p_(p), a_(a), b_(b), bias_(bias), to_(to) {
+  Blocks(const LinePlan& p, const float* a, const float* b, const float* bias, float* to, std::byte* scratch)
+      : p_(p), image_(p, a, reinterpret_cast<float*>(scratch + p.vector_bytes)), a_(a), b_(b), bias_(bias), to_(to) {
     vectors_ = reinterpret_cast<LineVector*>(scratch);
     copy_ = reinterpret_cast<float*>(scratch + p.vector_bytes);
     packed_ = reinterpret_cast<float*>(scratch + p.vector_bytes + p.copy_bytes);
@@ -25,16 +91,16 @@ class Blocks {
   void run(int64_t unit) {
     const int64_t bx = unit % p_.blocks_x, by = unit / p_.blocks_x % p_.blocks_y;
     int64_t rest = unit / p_.blocks_x / p_.blocks_y, to = 0, bias = 0, b = 0;
-    std::copy_n(p_.offset, p_.rank, at_);
+    std::copy_n(p_.offset, p_.rank, image_.at);
     for (size_t i = p_.outer.size(); i-- > 0; rest /= p_.outer[i].extent) {
       const Index& index = p_.outer[i];
       const int64_t n = rest % index.extent;
       to += n * index.to, bias += n * index.bias, b += n * index.b;
-      for (int j = 0; j < p_.rank; ++j) at_[j] += n * index.along[j];
+      for (int j = 0; j < p_.rank; ++j) image_.at[j] += n * index.along[j];
     }
     const int64_t y0 = by * p_.block_y, lines = std::min(p_.block_y, p_.y.extent - y0), x0 = p_.begin_x(bx), outputs = p_.end_x(bx) - x0;
-    at_[p_.x.axis] += x0 * p_.x.step;
-    if (p_.y.axis >= 0) at_[p_.y.axis] += y0 * p_.y.step;
+    image_.at[p_.x.axis] += x0 * p_.x.step;
+    if (p_.y.axis >= 0) image_.at[p_.y.axis] += y0 * p_.y.step;
     LineTile d;
     d.vectors = vectors_;
     d.taps = p_.tap_offsets.data();
@@ -44,9 +110,9 @@ class Blocks {
     const int64_t line = p_.in_place ? (p_.y.axis >= 0 ? p_.y.step * p_.stride[p_.y.axis] : 0) : p_.y.step * p_.row();
     if (p_.in_place) {
       d.a = a_;
-      for (int j = 0; j < p_.rank; ++j) d.a += at_[j] * p_.stride[j];
+      for (int j = 0; j < p_.rank; ++j) d.a += image_.at[j] * p_.stride[j];
     } else {
-      copy(lines);
+      image_.copy(lines);
       d.a = copy_;
     }
     const int64_t vectors = list(lines, outputs, line);
@@ -135,7 +201,7 @@ class Blocks {
   // Of the taps below one another, those inside A for a line of the block.
   Range rows_inside(int64_t line) const {
     if (!p_.skips || p_.y.taps == 1) return {0, p_.y.taps};
-    const int64_t top = at_[p_.y.axis] + line * p_.y.step, apart = p_.y.dilation, begin = std::min(p_.y.taps, (std::max<int64_t>(0, -top) + apart - 1) / apart);
+    const int64_t top = image_.at[p_.y.axis] + line * p_.y.step, apart = p_.y.dilation, begin = std::min(p_.y.taps, (std::max<int64_t>(0, -top) + apart - 1) / apart);
     return {begin, std::max(begin, std::min(p_.y.taps, (p_.size[p_.y.axis] - top + apart - 1) / apart))};
   }
 
@@ -183,7 +249,7 @@ class Blocks {
     };
     int64_t begin = 0, end = 0;
     for (int64_t k = 0; k < planes; ++k) {
-      if (p_.skips && !is_inside(p_.planes[static_cast<size_t>(k)])) continue;
+      if (p_.skips && !image_.is_inside(p_.planes[static_cast<size_t>(k)])) continue;
       if (const int64_t from = k * of_plane + first * of_row; from != end) {
         add(begin, end);
         begin = from;
@@ -192,57 +258,6 @@ class Blocks {
     }
     add(begin, end);
     if (range_count_ == 0) ranges_[range_count_++] = {0, 0};
-  }
-
-  bool is_inside(const Index& plane) const {
-    for (int j = 0; j < p_.rank; ++j) {
-      const int64_t at = at_[j] + plane.along[j];
-      if (j != p_.x.axis && j != p_.y.axis && (at < 0 || at >= p_.size[j])) return false;
-    }
-    return true;
-  }
-
-  // Copies what the block's windows read.
-  void copy(int64_t lines) {
-    const int64_t height = p_.y.reach(lines), row = p_.row();
-    for (size_t k = 0; k < p_.planes.size(); ++k) {
-      float* to = copy_ + static_cast<int64_t>(k) * p_.height * row;
-      int64_t from = 0;
-      const bool inside = is_inside(p_.planes[k]);
-      if (!inside && p_.skips) continue;
-      for (int j = 0; j < p_.rank; ++j) {
-        if (j == p_.x.axis || j == p_.y.axis) continue;
-        from += (at_[j] + p_.planes[k].along[j]) * p_.stride[j];
-      }
-      const int64_t top = p_.y.axis >= 0 ? at_[p_.y.axis] : 0, size = p_.y.axis >= 0 ? p_.size[p_.y.axis] : 1, step = p_.y.axis >= 0 ? p_.stride[p_.y.axis] : 0;
-      const int64_t first = inside ? std::clamp<int64_t>(-top, 0, height) : height, last = std::clamp<int64_t>(size - top, first, height);
-      std::fill_n(to, first * row, 0.0f);
-      copy_rows(to + first * row, a_ + from + (top + first) * step, step, first, last);
-      std::fill_n(to + last * row, (height - last) * row, 0.0f);
-    }
-  }
-
-  // Copies rows [first, last) of a plane.
-  void copy_rows(float* to, const float* from, int64_t from_step, int64_t first, int64_t last) const {
-    const int64_t size = p_.size[p_.x.axis], step = p_.x.step, start = at_[p_.x.axis];
-    if (step == 1 && p_.all_rows) {
-      const int64_t begin = std::clamp<int64_t>(-start, 0, p_.run), end = std::clamp<int64_t>(size - start, begin, p_.run);
-      return p_.tiles->copy(to, p_.run, from + start, from_step, last - first, begin, end, p_.run);
-    }
-    if (step == 2 && p_.all_rows && p_.phases == 2) return p_.tiles->copy_by_two(to, p_.run, from, from_step, last - first, start, size);
-    for (int64_t y = first; y < last; ++y, to += p_.row(), from += from_step) {
-      if (p_.used_rows[static_cast<size_t>(y)] == 0) continue;
-      float* run = to;
-      for (int64_t phase : p_.used_phases) {
-        const int64_t at = start + phase;  // of element 0
-        const int64_t begin = std::clamp<int64_t>(at >= 0 ? 0 : (-at + step - 1) / step, 0, p_.run);
-        const int64_t end = std::clamp<int64_t>(at >= size ? 0 : (size - at + step - 1) / step, begin, p_.run);
-        std::fill_n(run, begin, 0.0f);
-        p_.tiles->take(run + begin, from + at + begin * step, step, end - begin);
-        std::fill(run + end, run + p_.run, 0.0f);
-        run += p_.run;
-      }
-    }
   }
 
   // Panels of a strided B.
@@ -261,11 +276,11 @@ class Blocks {
   }
 
   const LinePlan& p_;
+  Image image_;
   const float *a_, *b_, *bias_;
   float* to_;
   LineVector* vectors_;
   float *copy_, *packed_, *kept_;
-  int64_t at_[LinePlan::most] = {};
   int64_t packed_from_ = INT64_MIN, lines_ = 0, outputs_ = 0;
   const float* bias_at_ = nullptr;
   Range* ranges_;

@@ -9,20 +9,20 @@ from torch.autograd import forward_ad as forward_mode
 from ..capture import autocast
 from ..capture.reshapes import check_layout, rank_of
 from ..capture.writer import order_of, write
-from ..engine import _engine, _library, _op, _values, plain
+from ..engine import _engine, _library, _op, _values, plain_tensors
 from ..engine.profile import Profile
 from ..errors import FormatError, InputError, UnsupportedError
 from ..running import module_state
 from ..running.assemble import Assembled
-from ..running.follow import GivenWeights, hear
-from ..running.ways import no_profile, of_engine
+from ..running.weight_changes import GivenWeights, report_writes
+from ..running.runners import no_profile, of_engine
 from ..saving import torch_program
 from ..saving.loaded import Loaded
 from ..torch_internals.modules import own_buffers, own_parameters
 from ..torch_internals.tensors import FORWARD_MODE, LEVEL
-from . import form, lora_target
+from . import call_form, lora_target
 from .arguments import Arguments, parameters_of_program
-from .form import Form
+from .call_form import Form
 
 
 class Engines:
@@ -30,8 +30,8 @@ class Engines:
 
     engine: None if there is none, or several.
     report: None for a module from a file.
-    way: see ways.py. run, plain: those of the way, with what the kind adds.
-    form: the form of calls (form.py).
+    way: see runners.py. run, plain: those of the way, with what the kind adds.
+    form: the form of calls (call_form.py).
     captured: the state of autocast when the model was captured.
     device: the device of the model.
     """
@@ -44,7 +44,7 @@ class Engines:
         flat = self.form.flat(args, kwargs)
         for value in flat:
             if type(value) is not torch.Tensor and not torch.compiler.is_compiling():
-                flat = plain.inputs(flat, self.input_names())
+                flat = plain_tensors.inputs(flat, self.input_names())
                 break
         if torch.is_grad_enabled() and any(isinstance(t, torch.Tensor) and t.requires_grad for t in flat):
             raise InputError("an input requires gradients, but a compiled module computes none", remedy="call it under torch.no_grad() or torch.inference_mode(), or give a detach()ed tensor")
@@ -55,11 +55,11 @@ class Engines:
     def profile(self, args, kwargs, runs) -> Profile:
         engine = self.way.profiled()
         names = engine.input_names
-        flat = plain.inputs(self.form.flattened(args, kwargs), names)
+        flat = plain_tensors.inputs(self.form.flattened(args, kwargs), names)
         for value, name in zip(flat, names):
             if not isinstance(value, torch.Tensor):
                 raise InputError(f"input {name!r} is of type {type(value).__name__}, but the engine takes a tensor there")
-            if why := plain.why_not(value, name):
+            if why := plain_tensors.why_not(value, name):
                 raise InputError(f"input {name!r} {why[0]}", remedy=why[1])
         flat = [t.detach().resolve_neg().cpu() for t in flat]
         flat = [t.clone() if binding.get("written") else t for t, binding in zip(flat, engine.inputs())]  # the runs write to copies, as they do to the session's own buffers
@@ -77,7 +77,7 @@ class FromPlan(Engines):
         self.way = of_engine(engine)
         self.states = self._first_states() if engine.device is not None else {}
         self._laid = _laid(engine)
-        self.form = form.of_plan(engine)
+        self.form = call_form.of_plan(engine)
         self.run, self.plain = (self._run, None) if self.states or self._laid else (self.way.run, self.way.plain)
         self.segments = self.way.segments
 
@@ -329,7 +329,7 @@ class Exported(InTorch):
         return [(name, tensor) for name, tensor in self._tensors() if not name.startswith("ingot_plan_")]
 
     def shown_by(self, module):
-        hear(module, self._assign)
+        report_writes(module, self._assign)
 
     def _assign(self, name, tensor):
         """Replaces one of the tensors that torch runs with."""

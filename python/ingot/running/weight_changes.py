@@ -8,8 +8,8 @@ import torch
 import torch.nn.modules.module as registration
 
 from ..base.processes import Lock
-from ..engine import plain
-from ..engine.watch import Snapshot, Watch
+from ..engine import plain_tensors
+from ..engine.tensor_changes import Snapshot, Watch
 from ..errors import InputError
 from ..torch_internals.modules import own_buffers, own_parameters
 from ..torch_internals.tensors import is_wrapped_by_functorch
@@ -51,7 +51,7 @@ class Followed(Watch):
         self._slots = [s for s in slots if s.kind in ("weight", "state")]
         self._by_name = {s.name: s for s in self._slots}
         self._wanted = {s.name: (s.tensor.dtype, s.tensor.shape, s.tensor.device) for s in self._slots}
-        self._odd = {s.name: plain.why_not(s.tensor, s.name) is not None for s in self._slots}  # only torch reads it
+        self._odd = {s.name: plain_tensors.why_not(s.tensor, s.name) is not None for s in self._slots}  # only torch reads it
         self._owners: list[weakref.ref] = []
         self._shows: list[bool] = []
         self._seen = {s.name: {(None, s.name): s.tensor} for s in self._slots}  # for each slot its tensors by owner and name
@@ -81,7 +81,7 @@ class Followed(Watch):
             weakref.finalize(self, _remove, [part.register_load_state_dict_post_hook(hook) for part in owner.modules()])
         _notice(owner, self)
         if shows:
-            hear(owner, lambda name, tensor, self=weakref.ref(self): self() and self().mark())
+            report_writes(owner, lambda name, tensor, self=weakref.ref(self): self() and self().mark())
         if not self.snapshot.is_of(*self._watched(self._seen, self._given)):
             self.adopt(self._snapshot(self._seen, self._given))
 
@@ -149,13 +149,13 @@ class Followed(Watch):
         return [t for t, _ in tensors.values()], [counted for _, counted in tensors.values()]
 
     def _fits(self, slot, tensor):
-        return (self._odd[slot.name] or plain.why_not(tensor, slot.name) is None) and (tensor.dtype, tensor.shape) == self._wanted[slot.name][:2]
+        return (self._odd[slot.name] or plain_tensors.why_not(tensor, slot.name) is None) and (tensor.dtype, tensor.shape) == self._wanted[slot.name][:2]
 
     def _check(self, slot, now, key):
         tensor, (dtype, shape, device) = now[key], self._wanted[slot.name]
         if is_wrapped_by_functorch(tensor):
             raise InputError(f"weight {key[1]!r} is one that torch.func transforms, and a compiled module has no derivatives", remedy="call the model itself")
-        if not self._odd[slot.name] and (why := plain.why_not(tensor, key[1])):
+        if not self._odd[slot.name] and (why := plain_tensors.why_not(tensor, key[1])):
             raise InputError(f"{'weight' if slot.kind == 'weight' else 'buffer'} {key[1]!r} {why[0]}", remedy=f"{why[1]}, or compile the model again")
         if not self._fits(slot, tensor):
             raise InputError(
@@ -215,7 +215,7 @@ _followed: "weakref.WeakKeyDictionary[torch.nn.Module, weakref.WeakSet[Followed]
 _hooked = False
 
 
-class _Heard(dict):
+class _Reporting(dict):
     """A dict of a module's parameters or buffers that calls `changed(name, tensor)` for each write. torch.func.functional_call and others write to these dicts directly."""
 
     def __init__(self, values, changed):
@@ -230,11 +230,11 @@ class _Heard(dict):
         return dict, (dict(self),)  # a copy reports to nobody
 
 
-def hear(owner, changed):
+def report_writes(owner, changed):
     """Calls `changed(name, tensor)` for each parameter and buffer that is set in a compiled module."""
     for path, part in owner.named_modules():
         for kind in ("_parameters", "_buffers"):
-            part.__dict__[kind] = _Heard(part.__dict__[kind], lambda name, tensor, path=path: changed(f"{path}.{name}" if path else name, tensor))
+            part.__dict__[kind] = _Reporting(part.__dict__[kind], lambda name, tensor, path=path: changed(f"{path}.{name}" if path else name, tensor))
 
 
 def _notice(owner, followed):

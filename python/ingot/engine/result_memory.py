@@ -7,7 +7,7 @@ import torch
 from ..torch_internals.tensors import count_of_owners
 
 
-class Ahead:
+class ResultMemory:
     """It serves a call with inputs of the same sizes in the same stream; another call gets new memory.
 
     inner: only later steps of the same model read the results. Their memory is then used again, unless somebody holds one of them: a result of the model may be a view of it.

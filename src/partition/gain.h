@@ -1,0 +1,14 @@
+// What a segment gains and costs, in microseconds per call.
+#pragma once
+#include <cstddef>
+
+#include "ir/graph.h"
+
+namespace ingot::partition {
+
+// Torch's overhead of calling the operator, which an engine saves.
+double saved_by(const ir::Graph&, ir::NodeId);
+// Twice the overhead of calling an engine, per call and per tensor: a segment must gain more than this.
+double cost_of_call(size_t tensors);
+
+}  // namespace ingot::partition
