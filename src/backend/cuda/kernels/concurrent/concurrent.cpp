@@ -5,7 +5,7 @@
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/concurrent/run/concurrent_args.h"
 #include "backend/cuda/kernels/concurrent/run/concurrent_launches.h"
-#include "backend/cuda/kernels/implicit_gemm/implicit_gemm_code.h"
+#include "backend/cuda/kernels/gemm/gemm_code.h"
 #include "backend/cuda/kernels/known_code.h"
 #include "base/error.h"
 

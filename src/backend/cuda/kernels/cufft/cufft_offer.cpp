@@ -4,7 +4,7 @@
 #include "backend/cuda/kernels/cufft/cufft.h"
 #include "backend/cuda/kernels/cufft/run/cufft_args.h"
 #include "backend/cuda/kernels/fourier/fourier.h"
-#include "backend/cuda/kernels/gemm.h"
+#include "backend/cuda/kernels/gemm/gemm.h"
 #include "ir/fourier.h"
 
 namespace ingot::backend::cuda {

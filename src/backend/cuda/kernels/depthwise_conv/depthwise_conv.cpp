@@ -5,7 +5,7 @@
 #include "backend/cuda/kernels/depthwise_conv/depthwise_conv_text.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_launches.h"
-#include "backend/cuda/kernels/gemm.h"
+#include "backend/cuda/kernels/gemm/gemm.h"
 #include "backend/cuda/kernels/known_code.h"
 #include "backend/cuda/kernels/run/launches.h"
 
@@ -50,7 +50,7 @@ bool has_few_columns(const Gemm& g) {
   return g.convolution && n && *n <= most_columns_alone && k && *k <= longest_sum && (!m || *m * *k * *n <= most_alone);
 }
 
-void grouped_conv_offers(const Gemm& g, const Site& site, const Target& target, const Settings& settings, Offers& out) {
+void grouped_convolution_offers(const Gemm& g, const Site& site, const Target& target, const Settings& settings, Offers& out) {
   constexpr std::string_view name = "columns of a group";
   if (!g.convolution) return;
   if (!is_placed(g.a)) {
@@ -58,12 +58,12 @@ void grouped_conv_offers(const Gemm& g, const Site& site, const Target& target, 
     return;
   }
   if (!g.convolution || !g.map) return;
-  if (auto o = grouped_conv_obstacle(g, *site.body, site.operands)) return out.refusals.push_back({name, o->obstacle, std::move(o->reason)});
+  if (auto o = grouped_convolution_obstacle(g, *site.body, site.operands)) return out.refusals.push_back({name, o->obstacle, std::move(o->reason)});
   const bool groups = std::any_of(g.b[0].strides.begin(), g.b[0].strides.begin() + static_cast<int64_t>(g.batch_rank), [](const Dim& s) { return !is(s, 0); });
   if (groups ? g.b[0].dims[g.batch_rank].value() > longest_of_group : !has_few_columns(g))
     return out.refusals.push_back({name, Obstacle::cost, "so many products are faster by matrix instructions"});
   const bool matrices = target.architecture >= 80 && (is_half(g.type) || settings.tf32_convolutions);
-  auto print = [&g, &site, matrices](const std::vector<int>& variants) { return emit_grouped_conv(g, *site.body, site.operands, matrices, variants); };
+  auto print = [&g, &site, matrices](const std::vector<int>& variants) { return emit_grouped_convolution(g, *site.body, site.operands, matrices, variants); };
   const double k = static_cast<double>(g.b[0].dims[g.batch_rank].value());
   out.offers.push_back({.implementation = name, .cost = k, .wishes = {even_rows}, .emit = [print, &g, &site] { return emit(print, g.a, g.b[0], site); }});
 }
@@ -72,7 +72,7 @@ void grouped_conv_offers(const Gemm& g, const Site& site, const Target& target, 
 
 void depthwise_conv_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) {
   constexpr std::string_view name = "channels or lines";
-  if (const auto* g = std::get_if<Gemm>(&site.kernel)) return grouped_conv_offers(*g, site, target, settings, out);
+  if (const auto* g = std::get_if<Gemm>(&site.kernel)) return grouped_convolution_offers(*g, site, target, settings, out);
   const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
   if (w == nullptr) return;
   const bool widened = w->of_a == ir::DType::f16 || w->of_a == ir::DType::bf16;

@@ -8,7 +8,7 @@
 #include "backend/cuda/compile/expression.h"
 #include "backend/cuda/kernels/depthwise_conv/depthwise_conv.cuh.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
-#include "backend/cuda/kernels/gemm.h"
+#include "backend/cuda/kernels/gemm/gemm.h"
 #include "base/error.h"
 #include "base/hash.h"
 

@@ -4,7 +4,7 @@
 #include "backend/cuda/compile/fused_text.h"
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/fused/run/fused_args.h"
-#include "backend/cuda/kernels/gemm.h"
+#include "backend/cuda/kernels/gemm/gemm.h"
 
 namespace ingot::backend::cuda {
 

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "backend/cuda/compile/offers.h"
-#include "backend/cuda/kernels/gemm.h"
+#include "backend/cuda/kernels/gemm/gemm.h"
 #include "backend/cuda/kernels/matmul/run/matmul_args.h"
 
 namespace ingot::backend::cuda {
