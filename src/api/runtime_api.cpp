@@ -6,7 +6,7 @@
 #include "api/handles.h"
 #include "api/plan_for.h"
 #include "backend/cpu/run/isa.h"
-#include "backend/run/device.h"
+#include "backend/run/registry.h"
 #include "base/text.h"
 #include "plan/describe.h"
 #include "plan/regions.h"
@@ -68,17 +68,18 @@ std::string gpus_json() {
   std::string gpus, libraries;
   auto problem = [] { return json_texts({{"problem", last.message}, {"remedy", last.remedy}}); };
   auto add = [](std::string& list, const std::string& fields) { list += fmt::format("{}{{{}}}", list.empty() ? "" : ", ", fields); };
-  bool driver = false;
-  for (auto [which, name] : {std::pair(backend::GpuLibrary::driver, "driver"), std::pair(backend::GpuLibrary::nvrtc, "NVRTC"), std::pair(backend::GpuLibrary::cublaslt, "cuBLASLt"),
-                             std::pair(backend::GpuLibrary::cufft, "cuFFT")}) {
-    backend::FoundLibrary found;
-    const bool there = guard([&] { found = backend::find_library(which); }) == INGOT_OK;
-    add(libraries, json_texts({{"name", name}}) + ", " + (there ? json_texts({{"version", found.version}, {"path", found.path}}) : problem()));
-    driver |= there && which == backend::GpuLibrary::driver;
+  for (const backend::Devices* devices : backend::all_devices()) {
+    bool driver = true;
+    for (const backend::DeviceLibrary& library : devices->libraries) {
+      backend::FoundLibrary found;
+      const bool there = guard([&] { found = library.find(); }) == INGOT_OK;
+      add(libraries, json_texts({{"name", library.name}}) + ", " + (there ? json_texts({{"version", found.version}, {"path", found.path}}) : problem()));
+      driver = driver && (there || &library != devices->libraries.data());
+    }
+    std::vector<backend::DeviceDescription> all;
+    if (devices->describe != nullptr && driver && guard([&] { all = devices->describe(); }) != INGOT_OK) add(gpus, problem());
+    for (const backend::DeviceDescription& g : all) add(gpus, json_texts({{"name", g.name}, {"architecture", g.architecture}}) + fmt::format(", \"memory\": {}", g.memory));
   }
-  std::vector<backend::GpuDescription> all;
-  if (driver && guard([&] { all = backend::describe_gpus(); }) != INGOT_OK) add(gpus, problem());
-  for (const backend::GpuDescription& g : all) add(gpus, json_texts({{"name", g.name}}) + fmt::format(", \"architecture\": \"sm_{}\", \"memory\": {}", g.architecture, g.memory));
   return fmt::format("\"gpus\": [{}], \"libraries\": [{}]", gpus, libraries);
 }
 
