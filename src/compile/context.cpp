@@ -6,6 +6,7 @@
 #include "compile/buffer_view.h"
 #include "compile/encodings/encoding.h"
 #include "ir/written.h"
+#include "kernels/definition.h"
 
 namespace ingot::compile {
 
@@ -81,7 +82,7 @@ std::map<ValueId, size_t> find_depthwise(const Context& c) {
     if (node.op != Op::reduce || node.attributes.string("kind") != "sum" || node.attributes.boolean("keep") || node.attributes.integers("axes").empty()) continue;
     const ValueId v = node.in[0];
     const Node& product = g.producer(v);
-    if (product.op != Op::mul || c.uses[v] != 1 || !c.backend.has_offer({backend::DepthwiseConv{g.type(v).dtype}})) continue;
+    if (product.op != Op::mul || c.uses[v] != 1 || !c.backend.has_offer(site_of(backend::DepthwiseConv{{g.type(v).dtype}}))) continue;
     for (size_t i : {size_t{0}, size_t{1}}) {
       const ValueId windows = product.in[i];
       if (g.type(windows).dims == g.type(v).dims && has_windows(g, windows) && may_be_kernel(g, product.in[1 - i], v)) found[node.out[0]] = i;
@@ -163,14 +164,14 @@ Context::Context(Subject subject) : Subject(std::move(subject)), users(graph.use
     backend::Gemm sketch = sketch_of(graph, graph.nodes[id]);
     sketch.encoding = b->encoding;
     sketch.constant = true;
-    if (backend.has_offer({std::move(sketch)})) encoded.emplace(id, *b);
+    if (backend.has_offer(site_of(std::move(sketch)))) encoded.emplace(id, *b);
   }
 }
 
 bool Context::widens(const Node& node) const {
   if (node.op != Op::cast) return false;
   const DType from = graph.type(node.in[0]).dtype, to = graph.type(node.out[0]).dtype;
-  return (from == DType::f16 || from == DType::bf16) && to == DType::f32 && backend.has_offer({backend::DepthwiseConv{to, from}});
+  return (from == DType::f16 || from == DType::bf16) && to == DType::f32 && backend.has_offer(site_of(backend::DepthwiseConv{{to}, from}));
 }
 
 bool is_one_row(const Dims& dims) {
@@ -193,6 +194,18 @@ backend::Gemm sketch_of(const Graph& g, const Node& matmul) {
   return gemm;
 }
 
+backend::Site sketch_of(const Graph& g, const Node& node, std::span<const std::byte> constants, size_t first) {
+  const kernels::Definition& kernel = *kernels::definition_of(node.op);
+  std::vector<ValueId> values(node.in.begin() + static_cast<std::ptrdiff_t>(first), node.in.end());
+  const std::vector<kernels::Role> roles = kernel.roles(values.size(), node.out.size());
+  values.insert(values.end(), node.out.begin(), node.out.end());
+  backend::Plain plain{kernel.name, constants, {}};
+  for (ValueId v : values) plain.types.push_back(g.type(v).dtype);
+  backend::Site out{std::move(plain)};
+  for (size_t k = 0; k < values.size(); ++k) out.operands.push_back({roles[k], g.type(values[k]).dtype, backend::unplaced(g.type(values[k]).dims)});
+  return out;
+}
+
 std::optional<ValueId> pieces_of(const Graph& g, const Node& matmul, const Backend& backend) {
   if (matmul.op != Op::matmul) return std::nullopt;
   // Layers store [N, K], so B is the transpose of the concatenation.
@@ -212,7 +225,7 @@ std::optional<ValueId> pieces_of(const Graph& g, const Node& matmul, const Backe
     step = w->strides[0];
     sketch.b.push_back(backend::unplaced({k, w->dims[0]}));
   }
-  return backend.has_offer({std::move(sketch)}) ? std::optional(concat.out[0]) : std::nullopt;
+  return backend.has_offer(site_of(std::move(sketch))) ? std::optional(concat.out[0]) : std::nullopt;
 }
 
 }  // namespace ingot::compile

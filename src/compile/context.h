@@ -71,6 +71,8 @@ double cost_of(const backend::Offer&);
 
 // A GEMM as a sketch: its sizes, and B as one matrix.
 backend::Gemm sketch_of(const ir::Graph&, const ir::Node& matmul);
+// A kernel without a body as a sketch. `constants`: of its step (kernels::PlainStep).
+backend::Site sketch_of(const ir::Graph&, const ir::Node&, std::span<const std::byte> constants, size_t first = 0);
 // The weights [N_i, K] whose concatenation is B, if the backend can read them piece by piece: stride 1 along K, one row stride for all.
 std::optional<ir::ValueId> pieces_of(const ir::Graph&, const ir::Node& matmul, const Backend&);
 

@@ -38,11 +38,11 @@ bool goes_along_channels(const DepthwiseConv& w) {
 std::optional<int64_t> along_lines(const Site& site, const DepthwiseConv& w) {
   if (w.map.dims.empty() || site.body == nullptr) return std::nullopt;  // a sketch
   LineResults kept;
-  const StridedLayout& to = site.operands[site.body->stores[0].operand];
+  const StridedLayout& to = site.body_operand(site.body->stores[0].operand);
   if (!is_placed(to) || to.dims.size() != w.kept) return std::nullopt;
   kept.steps = to.strides;
   for (const Instruction& i : site.body->code) {
-    if (i.kind == Instruction::Kind::load) kept.loads.push_back(site.operands[i.operand].strides);
+    if (i.kind == Instruction::Kind::load) kept.loads.push_back(site.body_operand(i.operand).strides);
   }
   kept.loads.emplace_back(w.b.strides.begin(), w.b.strides.begin() + static_cast<int64_t>(w.kept));
   return line_length(w.map, w.a, kept, *site.body);
@@ -52,7 +52,7 @@ std::optional<int64_t> along_lines(const Site& site, const DepthwiseConv& w) {
 // lines without others below them are copied once, and a large image is copied through slow memory. (Measured on an EPYC: 1.2 to 2.6 times, 0.9 to 1.1 where this is false.)
 bool prefers_channels(const Site& site, const DepthwiseConv& w) {
   constexpr int64_t vector = 16, most_elements = 1 << 20;
-  const ir::Dims& steps = site.operands[site.body->stores[0].operand].strides;
+  const ir::Dims& steps = site.body_operand(site.body->stores[0].operand).strides;
   size_t x = w.kept;
   while (x > 0 && (w.map.dims[x - 1] == ir::Dim(1) || !(steps[x - 1] == ir::Dim(1)))) --x;
   const auto window = [&](const ir::AffineMap::Axis& axis) { return axis.terms.size() > 1; };
@@ -97,17 +97,18 @@ bool goes_along_lines(const Site& site, const DepthwiseConv& w) {
 }  // namespace
 
 void depthwise_conv_offers(const Site& site, const Settings&, Offers& out) {
-  const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
+  const auto w = depthwise_of(site);
   if (w == nullptr || goes_along_lines(site, *w)) return;
   if (auto reason = obstacle(*w, false)) return out.refusals.push_back({"depthwise_conv", Obstacle::types, std::move(*reason)});
-  out.offers.push_back(
-      {.implementation = "depthwise_conv", .wishes = {channels_innermost, contiguous_rows}, .emit = [w, body = site.body] { return emit_step("depthwise_conv", *w, *body); }});
+  out.offers.push_back({.implementation = "depthwise_conv", .wishes = {channels_innermost, contiguous_rows, own_memory}, .emit = [w, body = site.body] {
+                          return emit_step("depthwise_conv", *w, *body);
+                        }});
 }
 
 void depthwise_lines_offers(const Site& site, const Settings&, Offers& out) {
-  const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
+  const auto w = depthwise_of(site);
   if (w == nullptr || !goes_along_lines(site, *w)) return;
-  out.offers.push_back({.implementation = "depthwise_lines", .emit = [w, body = site.body] { return emit_step("depthwise_lines", *w, *body); }});
+  out.offers.push_back({.implementation = "depthwise_lines", .wishes = {own_memory}, .emit = [w, body = site.body] { return emit_step("depthwise_lines", *w, *body); }});
 }
 
 }  // namespace ingot::backend::cpu

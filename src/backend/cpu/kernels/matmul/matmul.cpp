@@ -50,11 +50,15 @@ EmittedStep emit_gemm(const Gemm& g, const FusedBody& body, bool in_order) {
   EmittedStep step{"matmul", kernels::serialise(args), {m, body.row.back(), k}};
   step.sizes.insert(step.sizes.end(), map_sizes.begin(), map_sizes.end());
   step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
-  // Float32 sums of several blocks of K are stored in the result before the body reads its operands there.
-  const bool one_sum = g.type == ir::DType::f32 && !g.encoding && k.constant().value_or(INT64_MAX) <= kernels::least_k_block;
-  if (one_sum || body.operands[body.stores[0].operand] != ir::DType::f32) step.elementwise = 2;
-  step.reuses = one_sum;
   return step;
+}
+
+// Float32 sums of several blocks of K are stored in the result before the body reads its operands there.
+std::optional<Wish> wish_for_memory(const Gemm& g, const FusedBody& body) {
+  const ir::Dim k =
+      g.map ? std::accumulate(g.map->dims.begin() + static_cast<int64_t>(g.batch_rank + g.m_rank), g.map->dims.end(), ir::Dim(1), std::multiplies<>()) : g.a.dims.back();
+  if (g.type == ir::DType::f32 && !g.encoding && k.constant().value_or(INT64_MAX) <= kernels::least_k_block) return reused_memory;
+  return body.operands[body.stores[0].operand] == ir::DType::f32 ? std::optional(own_memory) : std::nullopt;
 }
 
 bool is_narrow_float(ir::DType type) { return type == ir::DType::f32 || type == ir::DType::f16 || type == ir::DType::bf16; }
@@ -69,6 +73,7 @@ bool can_be_packed(const Gemm& g) {
 std::optional<Refusal> obstacle(const Gemm& g) {
   constexpr std::string_view name = "matmul";
   if (g.prologue) return Refusal{name, Obstacle::a, "rows are read from memory"};
+  if (g.scale != nullptr || g.row_ends != nullptr) return Refusal{name, Obstacle::b, "B has no scales along K, and all rows have one"};
   if (g.b.size() > 1) return Refusal{name, Obstacle::b, "B is one matrix"};
   if (g.gated) return Refusal{name, Obstacle::body, "the body sees one column at a time"};
   if (g.encoding && !is_taken(*g.encoding)) return Refusal{name, Obstacle::b, "numbers of B are float32, or int8 with a scale for each column"};
@@ -97,13 +102,15 @@ bool goes_better_alone(const FusedBody* body) {
 }  // namespace
 
 void matmul_offers(const Site& site, const Settings& settings, Offers& out) {
-  const auto* g = std::get_if<Gemm>(&site.kernel);
+  const auto g = gemm_of(site);
   if (g == nullptr) return;
   if (auto refusal = obstacle(*g)) return out.refusals.push_back(std::move(*refusal));
   const bool in_order = settings.deterministic == Deterministic::batch;
   const bool alone = goes_better_alone(site.body);
   const double padding = padding_of(*g, rows_of_a_block);
-  const std::vector<Wish> wishes{channels_innermost, contiguous_rows};
+  std::vector<Wish> wishes{channels_innermost, contiguous_rows};
+  const std::optional<Wish> memory = site.body == nullptr ? std::nullopt : wish_for_memory(*g, *site.body);
+  if (memory) wishes.push_back(*memory);
   // Beside kernels of convolutions the cost counts; else there is no other offer.
   const auto conv = g->type == ir::DType::f32 ? conv_site(site, settings) : nullptr;
   const double cost = conv != nullptr ? cost_of(*conv, kernels::conv::cost_of_rows(conv->sizes, row_of_costs)) : 0;

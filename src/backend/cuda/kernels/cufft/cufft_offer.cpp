@@ -60,15 +60,17 @@ void cufft_offers(const Site& site, const Target&, const Settings&, Offers& out)
   constexpr std::string_view name = "cufft";
   const auto* p = std::get_if<Plain>(&site.kernel);
   if (p == nullptr || p->kernel != "fourier") return;
-  const CufftArgs args = args_of(kernels::parse_fourier(p->constants), site.operands);
+  if (is_sketch(site)) return out.offers.push_back({.implementation = name, .wishes = {interleaved_parts}});
+  const std::vector<StridedLayout> layouts = site.layouts();
+  const CufftArgs args = args_of(kernels::parse_fourier(p->constants), layouts);
   const Kind kind = args.fourier.kind;
-  const int64_t length = site.usual((kind == Kind::to_real ? site.operands.back() : site.operands[0]).dims.back()).value_or(INT64_MAX);
-  const bool even = std::all_of(site.operands.begin(), site.operands.end(), is_even), apart = kind == Kind::pair && !args.read_beside && !args.written_beside;
+  const int64_t length = site.usual((kind == Kind::to_real ? layouts.back() : layouts[0]).dims.back()).value_or(INT64_MAX);
+  const bool even = std::all_of(layouts.begin(), layouts.end(), is_even), apart = kind == Kind::pair && !args.read_beside && !args.written_beside;
   if (length < (!even ? shortest_uneven : apart ? shortest_apart : kind == Kind::to_real ? shortest_half : 0) && ir::radices_of(length)) {
     out.refusals.push_back({name, Obstacle::cost, "it needs copies, which take longer than so short a transform"});
     return;
   }
-  out.offers.push_back({.implementation = name, .emit = [p, &site] { return cufft_step(*p, site.operands); }});
+  out.offers.push_back({.implementation = name, .emit = [p, &site] { return cufft_step(*p, site.layouts()); }});
 }
 
 }  // namespace ingot::backend::cuda

@@ -204,7 +204,7 @@ class OnGpu {
     const Target target = cuda_target(Device::open(0)->properties().sm);
     code_ = compiler_for(target).compile(units, target);
     std::vector<CodeImage> images;
-    for (const DeviceCode& c : code_) images.push_back({c.ptx, static_cast<uint32_t>(c.architecture), c.kernels, c.image});
+    for (const DeviceCode& c : code_) images.push_back({c.portable, static_cast<uint32_t>(c.architecture), c.kernels, c.image});
     gpu_ = std::make_unique<Gpu>(0, images);
     stream_ = std::make_unique<GpuStream>(gpu_->device(), std::make_unique<CudaStream>(gpu_->device()));
   }

@@ -108,36 +108,36 @@ std::vector<CodeUnit::Library> gemm_libraries(ir::DType type, bool b_along_k) {
 }
 
 EmittedStep split_code(EmittedStep step, const Site& site, bool timed) {
-  const Gemm& g = std::get<Gemm>(site.kernel);
+  const std::shared_ptr<const Gemm> gemm = gemm_of(site);
+  const Gemm& g = *gemm;
   GemmArgs args = kernels::parse_gemm_cuda(step.constants);
 
   KnownCall known;
   bool is_known = known.add(step.sizes) && !args.has_prologue() && known.add(g.a, args.type);
   for (size_t i = 0; is_known && i < g.b.size(); ++i) is_known = known.add(g.b[i], args.b_type);
-  for (size_t i = 0; is_known && i < site.operands.size(); ++i) is_known = known.add(site.operands[i], args.operands[i].dtype);
+  for (size_t i = 0; is_known && i < site.body->operands.size(); ++i) is_known = known.add(site.body_operand(i), args.operands[i].dtype);
   std::optional<Used> used;
   if (is_known) {
     used.emplace(args, known, site, timed);
-    if (args.tiles != 0) step.whole = std::make_shared<EmittedStep>(step);
+    if (args.tiles != 0) step.as_part = std::make_shared<EmittedStep>(step);
     args.tiles &= used->tiles();
     step.constants = kernels::serialise(args);
   }
 
-  step.alike = args.name;
   step.code = kernels_of(step, args, [&](const std::string& suffix) { return !used || used->contains(suffix); });
   return step;
 }
 
 EmittedStep with_large_kernels(const EmittedStep& step, const std::set<std::string>& kernels) {
   EmittedStep out = step;
-  GemmArgs args = kernels::parse_gemm_cuda(step.whole->constants);
+  GemmArgs args = kernels::parse_gemm_cuda(step.as_part->constants);
   auto suffix_of = [&](const std::string& kernel) { return kernel.substr(args.name.size() + 1); };
   std::set<std::string> suffixes;
   for (const std::string& k : kernels) suffixes.insert(suffix_of(k));
   args.tiles &= tiles_of(suffixes);
   out.constants = kernels::serialise(args);
   std::erase_if(out.code, [&](const CodeUnit& unit) { return is_of_tiles(suffix_of(unit.name)); });
-  for (CodeUnit& unit : kernels_of(*step.whole, args, [&](const std::string& suffix) { return is_of_tiles(suffix) && suffixes.contains(suffix); }))
+  for (CodeUnit& unit : kernels_of(*step.as_part, args, [&](const std::string& suffix) { return is_of_tiles(suffix) && suffixes.contains(suffix); }))
     out.code.push_back(std::move(unit));
   return out;
 }

@@ -42,7 +42,11 @@ struct CodeOfGemm {
   }
   EmittedStep whole(bool large = true) const { return take(implicit_gemm(gemm, body, layouts, large)).step; }
   // `aligned`: of A, B and the result.
-  EmittedStep split(bool timed, bool large = true, std::vector<bool> aligned = {}) const { return split_code(whole(large), {gemm, &body, layouts, std::move(aligned)}, timed); }
+  EmittedStep split(bool timed, bool large = true, const std::vector<bool>& aligned = {}) const {
+    Site site = site_of(gemm, &body, layouts);
+    for (size_t k = 0; k < aligned.size(); ++k) site.operands[k].aligned = aligned[k];
+    return split_code(whole(large), site, timed);
+  }
 
   kernels::CudaLaunches launches(const EmittedStep& step, int multiprocessors, bool tiles, const std::map<std::string, std::string, std::less<>>* timed = nullptr) const {
     const int64_t dims[3][2] = {{m, k}, {k, n}, {m, n}}, strides[3][2] = {{k, 1}, {1, k}, {n, 1}};
@@ -182,7 +186,7 @@ TEST(gemm_code, a_unit_has_the_libraries_that_it_uses) {
       kinds.insert(suffix.substr(0, suffix.find_first_of("0123456789")));
       EXPECT_NO_THROW(compiler_for(target).compile({&unit, 1}, target)) << unit.name;
     }
-    EXPECT_NO_THROW(compiler_for(target).compile(step.code, target)) << step.alike;
+    EXPECT_NO_THROW(compiler_for(target).compile(step.code, target)) << step.kernel;
   }
   for (const char* kind : {"", "any_", "one_", "t", "patch_", "brick", "row", "rows", "any_row", "any_rows", "finish", "any_finish"}) EXPECT_TRUE(kinds.contains(kind)) << kind;
 }

@@ -265,7 +265,6 @@ void check_joined(const std::vector<GemmCase>& sites, Where where) {
   for (const GemmCase& s : sites) {
     Product& one = *made.emplace_back(std::make_unique<Product>(s, where));
     ASSERT_EQ(one.obstacle, std::nullopt);
-    one.step.alike = one.step.code[0].name;
     parts.push_back({one.step, one.body->body.stores.size(), one.tensors});
   }
   run_joined(parts, where, sites[0].shifted ? 1 : 0, sites[0].multiprocessors);

@@ -263,17 +263,18 @@ double cost_of(const Gemm& g, const Target& target) {
 
 void implicit_gemm_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) {
   constexpr std::string_view name = "implicit_gemm";
-  const auto* g = std::get_if<Gemm>(&site.kernel);
+  const auto g = gemm_of(site);
   if (g == nullptr) return;
+  if (g->row_ends != nullptr) return out.refusals.push_back({name, Obstacle::b, "B is one for all rows"});
   if (target.architecture < 80) return out.refusals.push_back({name, Obstacle::types, "these matrix instructions need sm_80"});
   if (!is_placed(g->a)) {
     if (auto refused = obstacle(*g, allows_tf32(*g, settings), target.architecture == 90)) {
       out.refusals.push_back(std::move(*refused));
     } else {
-      const Wish whole_vectors{Wish::Operand::a, Wish::Axis::k, Wish::Kind::multiple, together(g->type)};
+      const Wish whole_vectors{Role::a, Wish::Axis::k, Wish::Kind::multiple, together(g->type)};
       Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .wishes = {channels_innermost, even_rows, whole_vectors}});
       // The large tiles read floats of B only along K.
-      if (target.architecture == 90 && g->type == ir::DType::f32) offer.wishes.push_back({Wish::Operand::b, Wish::Axis::k});
+      if (target.architecture == 90 && g->type == ir::DType::f32) offer.wishes.push_back({Role::b, Wish::Axis::k});
     }
     return;
   }
@@ -283,12 +284,14 @@ void implicit_gemm_offers(const Site& site, const Target& target, const Settings
   const bool beaten =
       std::any_of(out.offers.begin(), out.offers.end(), [&](const Offer& o) { return o.takes_body && o.cost <= cost && !(settings.rivals && is_near(cost, o.cost)); });
   if (beaten) return out.refusals.push_back({name, Obstacle::cost, "not faster than the library, which takes the whole body"});
-  GemmAnswer answer = implicit_gemm(*g, *site.body, site.operands, target.architecture == 90);
+  const auto layouts = std::make_shared<const std::vector<StridedLayout>>(site.body_layouts());
+  GemmAnswer answer = implicit_gemm(*g, *site.body, *layouts, target.architecture == 90);
   if (answer.obstacle) return out.refusals.push_back({name, *answer.obstacle, answer.reason});
-  auto emit = [whole = std::move(answer.emit), &site, &settings] { return split_code(whole(), site, settings.rivals); };
+  auto emit = [whole = std::move(answer.emit), g, layouts, &site, &settings] { return split_code(whole(), site, settings.rivals); };
   // Elsewhere a copy and the library are faster than this kernel.
   const double padding = has_large_tiles(*g, target) ? 0 : padding_of(*g, rows_of_a_tile);  // the large tiles hold rows of several batches
-  Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .padding = padding, .wishes = {channels_innermost, even_rows}, .emit = std::move(emit)});
+  Offer& offer =
+      out.offers.emplace_back(Offer{.implementation = name, .cost = cost, .padding = padding, .wishes = {channels_innermost, even_rows, own_memory}, .emit = std::move(emit)});
   // Only the large tiles of Hopper can be timed.
   if (target.architecture == 90 && !g->encoding && cost > 0 && !is_skinny(*g) && (is_half(g->type) || is_along_k(*g))) offer.tunables = {"tile and parts of K"};
 }

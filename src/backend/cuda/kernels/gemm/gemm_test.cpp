@@ -19,7 +19,7 @@ constexpr int64_t M = 6, N = 8, K = 4;
 
 // D = f(acc), with loads of a bias along N and a residual.
 struct Case {
-  Gemm product{DType::f16, {{Dim(M), Dim(K)}, {Dim(K), Dim(1)}}, {{{Dim(K), Dim(N)}, {Dim(1), Dim(K)}}}, std::nullopt, false, 0};
+  Gemm product{{DType::f16}, {{Dim(M), Dim(K)}, {Dim(K), Dim(1)}}, {{{Dim(K), Dim(N)}, {Dim(1), Dim(K)}}}};
   FusedBody body;
   std::vector<StridedLayout> layouts;
   Reg accumulator;
@@ -175,10 +175,10 @@ TEST(cuda_gemm, what_ingots_own_kernel_takes) {
 // Floats are only multiplied by TF32, so the settings decide: one for convolutions, one for other GEMMs.
 TEST(cuda_gemm, floats_are_taken_where_tf32_is_allowed) {
   auto own = [](bool convolution, Settings settings) {
-    Gemm sketch{DType::f32, unplaced({Dim(M), Dim(64)}), {unplaced({Dim(64), Dim(N)})}};
+    Gemm sketch{{DType::f32}, unplaced({Dim(M), Dim(64)}), {unplaced({Dim(64), Dim(N)})}};
     sketch.convolution = convolution;
-    const Offers found = compiler_for(cuda_target(90)).offers({std::move(sketch)}, cuda_target(90), settings);
-    return std::any_of(found.offers.begin(), found.offers.end(), [](const Offer& o) { return o.implementation == "implicit_gemm" && wishes(o, Wish::Operand::b, Wish::Axis::k); });
+    const Offers found = compiler_for(cuda_target(90)).offers(site_of(std::move(sketch)), cuda_target(90), settings);
+    return std::any_of(found.offers.begin(), found.offers.end(), [](const Offer& o) { return o.implementation == "implicit_gemm" && wishes(o, Role::b, Wish::Axis::k); });
   };
   Settings ieee, products, convolutions;
   products.tf32 = true;
@@ -196,7 +196,7 @@ TEST(cuda_gemm, floats_are_taken_where_tf32_is_allowed) {
     s.store(s.map(Op::silu, {s.accumulator}), {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType::f32);
     Settings settings;
     settings.tf32_convolutions = tf32;
-    const Offers found = compiler_for(cuda_target(90)).offers({s.product, &s.body, s.layouts}, cuda_target(90), settings);
+    const Offers found = compiler_for(cuda_target(90)).offers(site_of(s.product, &s.body, s.layouts), cuda_target(90), settings);
     EXPECT_EQ(std::any_of(found.offers.begin(), found.offers.end(), [](const Offer& o) { return o.implementation == "implicit_gemm"; }), tf32);
     EXPECT_EQ(std::any_of(found.refusals.begin(), found.refusals.end(), [](const Refusal& r) { return r.reason.find("TF32") != std::string::npos; }), !tf32);
   }
@@ -260,14 +260,14 @@ TEST(cuda_gemm, prologues_of_one_row) {
   EXPECT_EQ(apart([](Case& s) { s.product.a.dims[0] = 8; }).obstacle, std::nullopt);
   EXPECT_EQ(apart([](Case& s) { s.product.a.dims[0] = 9; }).obstacle, Obstacle::b);
   EXPECT_EQ(apart([](Case& s) { s.product.b[0].strides = {Dim(N), Dim(1)}; }).obstacle, Obstacle::b);
-  auto offered = [](Gemm sketch) { return !compiler_for(cuda_target(90)).offers({std::move(sketch)}, cuda_target(90), {}).offers.empty(); };
+  auto offered = [](Gemm sketch) { return !compiler_for(cuda_target(90)).offers(site_of(std::move(sketch)), cuda_target(90), {}).offers.empty(); };
   auto takes = [&](DType type, bool one_row, std::vector<int64_t> columns) {
-    Gemm sketch{type, unplaced({Dim(one_row ? 1 : 2), Dim(4096)}), {}};
+    Gemm sketch{{type}, unplaced({Dim(one_row ? 1 : 2), Dim(4096)}), {}};
     for (int64_t n : columns) sketch.b.push_back(unplaced({Dim(4096), Dim(n)}));
     return offered(std::move(sketch));
   };
   auto takes_prologue = [&](DType type, int64_t k) {
-    Gemm sketch{type, unplaced({Dim(1), Dim(k)}), {unplaced({Dim(k), Dim(64)})}};
+    Gemm sketch{{type}, unplaced({Dim(1), Dim(k)}), {unplaced({Dim(k), Dim(64)})}};
     sketch.prologue = Gemm::Prologue{};
     return offered(std::move(sketch));
   };

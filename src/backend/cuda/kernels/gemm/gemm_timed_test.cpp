@@ -42,7 +42,7 @@ struct TimedGemm {
     body.stores = {{0, 0}};
     layouts = {{{m, n}, {n, 1}}};
   }
-  Site site() const { return {gemm, &body, layouts}; }
+  Site site() const { return site_of(gemm, &body, layouts); }
   Offers offers(bool rivals, const char* target = "cuda:sm_90") const {
     Settings settings;
     settings.rivals = rivals;

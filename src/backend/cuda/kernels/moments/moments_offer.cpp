@@ -14,7 +14,7 @@ namespace {
 std::vector<CodeUnit> code(const Plain& p, const kernels::MomentsArgs& args, const Site& site) {
   KnownCall known;
   bool is_known = true;
-  for (size_t k = 0; is_known && k < site.operands.size(); ++k) is_known = known.add(site.operands[k], p.types[k]);
+  for (size_t k = 0; is_known && k < site.operands.size(); ++k) is_known = known.add(site.operands[k].layout, p.types[k]);
   std::set<std::string> used;
   if (is_known) add_kernels(kernels::moments_cuda_launches(known.call(&args), {1, false}), site, used);
   std::vector<CodeUnit> out;
@@ -41,7 +41,7 @@ void moments_offers(const Site& site, const Target&, const Settings&, Offers& ou
   if (p == nullptr || p->kernel != name) return;
   if (!kernels::takes_moments_of(p->types[0])) return out.refusals.push_back({name, Obstacle::types, "for float16, bfloat16 and float32"});
   const kernels::MomentsArgs args = kernels::parse_moments(p->constants);
-  if (is_sketch(site) && !pays(args, site.operands[0].dims)) {
+  if (is_sketch(site) && !pays(args, site.operands[0].layout.dims)) {
     return out.refusals.push_back({name, Obstacle::cost, "a fused body is faster for short rows, and for many"});
   }
   out.offers.push_back(

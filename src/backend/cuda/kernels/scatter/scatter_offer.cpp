@@ -22,6 +22,10 @@ std::vector<CodeUnit> code(const Plain& p) {
 
 }  // namespace
 
-void scatter_offers(const Site& site, const Target&, const Settings&, Offers& out) { offer_plain(site, {"scatter", "scatter_along"}, "scatter", out, code); }
+void scatter_offers(const Site& site, const Target&, const Settings&, Offers& out) {
+  if (const auto* p = std::get_if<Plain>(&site.kernel); p != nullptr && p->kernel == "scatter" && is_sketch(site))
+    return out.refusals.push_back({"scatter", Obstacle::cost, "where a fused body can add up what each element reads, it is faster"});
+  offer_plain(site, {"scatter", "scatter_along"}, "scatter", out, code);
+}
 
 }  // namespace ingot::backend::cuda

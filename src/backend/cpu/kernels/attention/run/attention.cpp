@@ -30,7 +30,7 @@ struct Constants {
 
 std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) {
   AttentionArgs args = parse_attention(bytes);
-  if (operands < 4 || sizes < 4) fail(Code::format, "an attention step has {} operands and {} sizes", operands, sizes);
+  if (operands <= attention_roles.size() || sizes < 4) fail(Code::format, "an attention step has {} operands and {} sizes", operands, sizes);
   auto c = std::make_shared<Constants>();
   c->scale = args.scale;
   c->causal = args.causal;
@@ -38,7 +38,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   c->batch_rank = args.batch_rank;
   if (c->batch_rank + 2 > static_cast<int>(max_domain_rank)) fail(Code::format, "an attention step has batch rank {}", c->batch_rank);
   if (!args.mask.empty()) {
-    c->mask = load_program(args.mask, operands - 4, sizes - 4, false);
+    c->mask = load_program(args.mask, operands - attention_roles.size() - 1, sizes - 4, false);
     bool fits = c->mask->domain_rank == c->batch_rank + 2 && c->mask->row_rank == 1 && !c->mask->has_reductions;
     if (!fits) fail(Code::format, "an attention step's mask has another domain");
   } else if (operands != 4) {
@@ -97,7 +97,7 @@ Resolved resolve(const Call& call) {
     std::vector<int64_t> domain = p->batch_dims;
     domain.push_back(p->s);
     domain.push_back(p->t);
-    p->mask = bind_program(c.mask, call.operands.subspan(3, call.operands.size() - 4), call.sizes.subspan(4), domain, false);
+    p->mask = bind_program(c.mask, mask_operands(call.operands), call.sizes.subspan(4), domain, false);
     p->has_mask = true;
     // Is the mask the same for every query of a batch element (padding)?
     p->mask_same_rows = true;
@@ -317,7 +317,7 @@ class Task {
 
   void apply_mask(int64_t s0, int64_t rows, int64_t t0, int64_t n) {
     if (!p_.has_mask || n == 0) return;
-    Evaluator evaluator(p_.mask, call_.operands.subspan(3, call_.operands.size() - 4), mask_scratch_);
+    Evaluator evaluator(p_.mask, mask_operands(call_.operands), mask_scratch_);
     auto step = static_cast<int64_t>(p_.mask.block);
     if (p_.mask_same_rows) {
       // Run the mask on scores of 0: the result is the bias for all scores.
@@ -369,7 +369,7 @@ class Task {
         wide_[t] = x;
       }
       if (p_.has_mask) {
-        Evaluator evaluator(p_.mask, call_.operands.subspan(3, call_.operands.size() - 4), mask_scratch_);
+        Evaluator evaluator(p_.mask, mask_operands(call_.operands), mask_scratch_);
         at_[c_.batch_rank] = s;
         const auto step = static_cast<int64_t>(p_.mask.block);
         for (int64_t t = 0; t < p_.t; t += step) evaluator.segment(at_, t, std::min(step, p_.t - t), wide_ + t, wide_ + t);

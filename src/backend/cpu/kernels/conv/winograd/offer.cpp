@@ -14,7 +14,7 @@ void conv_winograd_offers(const Site& site, const Settings& settings, Offers& ou
   const auto plan = kernels::winograd_plan(s->map, first_k, lines, {s->sizes.groups, group_step, s->sizes.n, panels, panel, row_of_costs.lanes, row_of_costs.threads});
   if (!plan) return;
   Offer offer = conv_offer("conv_winograd", s, kernels::cost_of_winograd(*plan, row_of_costs) + kernels::conv::nanoseconds(s->sizes.order_cycles, row_of_costs), true);
-  offer.wishes = {channels_innermost, contiguous_rows};
+  offer.wishes.insert(offer.wishes.end(), {channels_innermost, contiguous_rows});
   out.offers.push_back(std::move(offer));
 }
 

@@ -148,20 +148,20 @@ class Line {
       const auto to = static_cast<size_t>(c_.body->stores[0].operand);
       auto row = [&](int operand) { return operand >= 0 ? floats(static_cast<size_t>(operand)) : nullptr; };
       SumEnd end;
-      end.set(p_.simple, p_.simple.slope_operand < 0 ? nullptr : call_.operands[2 + static_cast<size_t>(p_.simple.slope_operand)].data);
+      end.set(p_.simple, p_.simple.slope_operand < 0 ? nullptr : call_.operands[body_operand(static_cast<size_t>(p_.simple.slope_operand))].data);
       end.scale = p_.together > 1 && p_.simple.scale >= 0 ? repeated_ : row(p_.simple.scale);
       end.bias = p_.together > 1 && p_.simple.bias >= 0 ? repeated_ + p_.together * p_.channels : row(p_.simple.bias);
       end.residual = row(p_.simple.residual);
       VectorEnd program;
       if (p_.program) {
-        program = vector_end(*p_.program, p_.bound, call_.operands.subspan(2), at_, p_.channels);
+        program = vector_end(*p_.program, p_.bound, body_operands(call_.operands), at_, p_.channels);
         end.program = &program;
       }
       if (p_.simple.residual >= 0) end.residual_step = p_.bound.strides[static_cast<size_t>(p_.simple.residual)][kept - 2];
       return sums(start, b, end, const_cast<float*>(floats(to)), p_.bound.strides[to][kept - 2]);
     }
     sums(start, b, {}, sums_, p_.channels);
-    Evaluator evaluator(p_.bound, call_.operands.subspan(2), body_);
+    Evaluator evaluator(p_.bound, body_operands(call_.operands), body_);
     const auto block = static_cast<int64_t>(p_.bound.block);
     for (int64_t x = begin_; x < end_; ++x) {
       at_[kept - 2] = x;
@@ -172,7 +172,7 @@ class Line {
  private:
   // An operand of the body at the line's first output.
   const float* floats(size_t operand) const {
-    const auto* data = reinterpret_cast<const float*>(call_.operands[2 + operand].data);
+    const auto* data = reinterpret_cast<const float*>(call_.operands[body_operand(operand)].data);
     for (size_t i = 0; i + 2 < c_.args.kept; ++i) data += at_[i] * p_.bound.strides[operand][i];
     return data;
   }

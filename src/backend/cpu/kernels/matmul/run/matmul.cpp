@@ -43,8 +43,8 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   c->in_order = args.in_order;
   c->batch_rank = args.batch_rank;
   c->map = std::move(args.map);
-  if (operands < 3 || sizes < 3 + c->map_sizes()) fail(Code::format, "a matmul step has {} operands and {} sizes", operands, sizes);
-  c->body = load_program(args.body, operands - 2, sizes - 3 - c->map_sizes());
+  if (operands <= product_roles.size() || sizes < 3 + c->map_sizes()) fail(Code::format, "a matmul step has {} operands and {} sizes", operands, sizes);
+  c->body = load_program(args.body, operands - product_roles.size(), sizes - 3 - c->map_sizes());
   if (c->body->domain_rank != c->batch_rank + 2 || c->body->row_rank != 1 || c->body->has_reductions) fail(Code::format, "a matmul step's body has another domain");
   return c;
 }
@@ -157,7 +157,7 @@ std::optional<SmallProducts> small_products(const Plan& p, const Constants& c, c
   if (c.packed || c.map || c.in_order || !p.f32 || !p.direct || p.program || c.batch_rank == 0 || p.m > most || p.n > most || p.k > most || p.batch < many) return std::nullopt;
   if (!s.valid || s.scale >= 0 || s.bias >= 0 || s.residual >= 0 || s.activation != SimpleEpilogue::none) return std::nullopt;
   const size_t store = c.body->stores[0].operand;
-  const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[2 + store];
+  const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[body_operand(store)];
   const int rank = c.batch_rank;
   const SmallProducts out{p.m, p.k, p.n, a.strides[rank], a.strides[rank + 1], a.strides[rank - 1], b.strides[rank], b.strides[rank - 1], to.strides[rank], to.strides[rank - 1]};
   if (a.dtype != b.dtype || a.dtype != to.dtype || b.strides[rank + 1] != 1 || to.strides[rank + 1] != 1 || (p.n == 1 && p.k > 1)) return std::nullopt;
@@ -205,7 +205,7 @@ Resolved resolve(const Call& call) {
       if (b.dims[d] != domain[static_cast<size_t>(d)]) fail(Code::format, "matmul: A and B have different batch sizes");
     }
   }
-  p->bound = bind_program(c.body, call.operands.subspan(2), call.sizes.subspan(3 + c.map_sizes()), domain, false);
+  p->bound = bind_program(c.body, body_operands(call.operands), call.sizes.subspan(3 + c.map_sizes()), domain, false);
   p->f32 = half_or_float(a.dtype) && (half_or_float(b.dtype) || (c.packed && b.dtype == DType::i8)) && (!c.body->has_accumulator || c.body->accumulator == Class::f32);
   if (!p->f32) {
     if (c.map) fail(Code::format, "matmul: {} read through a map", ir::name_of(a.dtype));
@@ -396,7 +396,7 @@ class Block {
     if (operand < 0) return {};
     const auto k = static_cast<size_t>(operand);
     const std::vector<int64_t>& strides = p_.bound.strides[k];
-    const TensorRef& t = call_.operands[2 + k];
+    const TensorRef& t = call_.operands[body_operand(k)];
     Rows rows{t.data, t.dtype, strides[static_cast<size_t>(c_.batch_rank)]};
     int64_t offset = m * rows.stride;
     for (int d = 0; d < c_.batch_rank; ++d) offset += at_[d] * strides[static_cast<size_t>(d)];
@@ -406,9 +406,9 @@ class Block {
 
   // True if the result lies where an operand of the body does.
   bool reuses_operand() const {
-    const size_t store = c_.body->stores[0].operand, operands = call_.operands.size() - 2;
+    const size_t store = c_.body->stores[0].operand, operands = body_operands(call_.operands).size();
     for (size_t k = 0; k < operands; ++k) {
-      if (k != store && call_.operands[2 + k].data == call_.operands[2 + store].data) return true;
+      if (k != store && call_.operands[body_operand(k)].data == call_.operands[body_operand(store)].data) return true;
     }
     return false;
   }
@@ -434,7 +434,7 @@ class Block {
     VectorEnd program, of_tile;
     if (p_.program) {
       at_[c_.batch_rank] = m;
-      program = vector_end(*p_.program, p_.bound, call_.operands.subspan(2), at_, p_.n);
+      program = vector_end(*p_.program, p_.bound, body_operands(call_.operands), at_, p_.n);
     }
     TileEnd end;
     end.activation = s.activation;
@@ -442,7 +442,7 @@ class Block {
     end.low = s.low;
     end.high = s.high;
     end.hard_swish_by = s.hard_swish_by;
-    end.slope = s.slope_operand < 0 ? s.slope : *reinterpret_cast<const float*>(call_.operands[2 + static_cast<size_t>(s.slope_operand)].data);
+    end.slope = s.slope_operand < 0 ? s.slope : *reinterpret_cast<const float*>(call_.operands[body_operand(static_cast<size_t>(s.slope_operand))].data);
     end.scale_type = scale.type;
     end.bias_type = bias.type;
     end.residual_type = residual.type;
@@ -451,7 +451,7 @@ class Block {
     end.half_stride = result.stride;
     // A long epilogue reads its operands after the sums are in memory. Where the residual's memory becomes the result's, these lie beside it.
     const bool reuses = reuses_operand(), beside = in_result && (p_.program || !end.is_short()) && reuses;
-    Evaluator evaluator(p_.bound, call_.operands.subspan(2), body_);
+    Evaluator evaluator(p_.bound, body_operands(call_.operands), body_);
     auto* scratch = reinterpret_cast<float*>(c_block_);
     for (int64_t q = p0; q < p1; q += per) {
       const int64_t q1 = std::min(p1, q + per), ldc = in_result ? result.stride : in_tile ? ops_.columns : (q1 - q) * ops_.columns;
@@ -526,7 +526,7 @@ class Block {
 void run_small(const Call& call, const Constants& c, const Plan& p, int64_t first, int64_t count) {
   constexpr int64_t most = 2048;
   const SmallProducts& s = *p.small;
-  const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[2 + c.body->stores[0].operand];
+  const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[body_operand(c.body->stores[0].operand)];
   int64_t a_offset = 0, b_offset = 0, c_offset = 0;
   for (int d = c.batch_rank - 1; d >= 0; --d) {
     const int64_t at = first % a.dims[d];

@@ -162,7 +162,6 @@ void check_joined(const std::vector<Site>& sites, Where where) {
   for (Made& m : made) {
     EmittedDepthwiseConv code = emit_grouped_convolution(m.gemm, m.body, m.layouts, sites[0].matrices);
     EmittedStep step{"depthwise_conv", code.arguments, code.sizes, {{code.name, code.text, code.kernels, {depthwise_conv_text}}}};
-    step.alike = code.name;
     parts.push_back({std::move(step), 1, {}});
     for (HostTensor& x : m.tensors) parts.back().tensors.push_back(&x);
   }

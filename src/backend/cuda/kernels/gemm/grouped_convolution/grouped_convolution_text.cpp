@@ -188,9 +188,11 @@ class GroupedPrinter {
   bool is_stored(size_t operand) const {
     return std::any_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return s.operand == operand; });
   }
-  bool lies_along_columns(size_t operand) const { return is(layouts_[2 + operand].strides[s_.batch + 1], 1) && !is(layouts_[2 + operand].dims[s_.batch + 1], 1); }
+  bool lies_along_columns(size_t operand) const {
+    return is(layouts_[kernels::body_operand(operand)].strides[s_.batch + 1], 1) && !is(layouts_[kernels::body_operand(operand)].dims[s_.batch + 1], 1);
+  }
   bool lies_along_rows(size_t operand) const {
-    return !lies_along_columns(operand) && is(layouts_[2 + operand].strides[s_.batch], 1) && !is(layouts_[2 + operand].dims[s_.batch], 1);
+    return !lies_along_columns(operand) && is(layouts_[kernels::body_operand(operand)].strides[s_.batch], 1) && !is(layouts_[kernels::body_operand(operand)].dims[s_.batch], 1);
   }
   // Elements that are stored at once: columns, or outputs of a line.
   int64_t stored_together(size_t operand) const {
@@ -375,9 +377,9 @@ class GroupedPrinter {
 
   // The address of an operand of the body, without columns.
   std::string at(size_t operand, const std::string& row) {
-    std::string out = fmt::format("({}*)p.pointer[{}]", memory_type(b_.operands[operand]), 2 + operand);
+    std::string out = fmt::format("({}*)p.pointer[{}]", memory_type(b_.operands[operand]), kernels::body_operand(operand));
     for (size_t d = 0; d <= s_.batch; ++d) {
-      if (std::string s = text_.stride(2 + operand, d); s != "0ll") out += fmt::format(" + {} * {}", d == s_.batch ? row : fmt::format("c{}", d), s);
+      if (std::string s = text_.stride(kernels::body_operand(operand), d); s != "0ll") out += fmt::format(" + {} * {}", d == s_.batch ? row : fmt::format("c{}", d), s);
     }
     return out;
   }
@@ -389,7 +391,7 @@ class GroupedPrinter {
     for (size_t s = 0; s < b_.stores.size(); ++s) {
       const Store& store = b_.stores[s];
       const std::string_view type = memory_type(b_.operands[store.operand]);
-      const std::string columns = text_.stride(2 + store.operand, s_.batch + 1);
+      const std::string columns = text_.stride(kernels::body_operand(store.operand), s_.batch + 1);
       results += fmt::format("  alignas(16) {} o{}[T][V];\n", type, s);
       declared += fmt::format("    {} x{}[V];\n", value_type(b_.code[store.value].dtype), s);
       keep += fmt::format("    keep<V>(o{}[t], x{});\n", s, s);
@@ -403,7 +405,7 @@ class GroupedPrinter {
       put += "#pragma unroll\n  for (int t = 0; t < T; ++t) {\n" + ends;
       put += together ? fmt::format("    write<V>({} + n0, o{}[t]);\n  }}\n", at(store.operand, "(row + t)"), s)
                       : fmt::format("#pragma unroll\n    for (int v = 0; v < V; ++v) ({})[(n0 + v) * {}] = o{}[t][v];\n  }}\n", at(store.operand, "(row + t)"), columns, s);
-      if (lies_along_columns(store.operand)) text_.take({Number::stride, static_cast<uint8_t>(2 + store.operand), static_cast<uint8_t>(s_.batch + 1)}, 1);
+      if (lies_along_columns(store.operand)) text_.take({Number::stride, static_cast<uint8_t>(kernels::body_operand(store.operand)), static_cast<uint8_t>(s_.batch + 1)}, 1);
     }
     std::vector<std::string> coordinates;
     for (size_t d = 0; d < s_.batch; ++d) coordinates.push_back(fmt::format("c{}", d));

@@ -1,0 +1,67 @@
+// What an operand is to its kernel. A step lists its operands by role, in the order of the kernel's definition (kernels/definition.h).
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace ingot::kernels {
+
+enum class Role : uint8_t {
+  a,            // the factors of a product; B is one matrix, or pieces whose columns are side by side
+  b,
+  prologue,     // what the body that computes A loads, in place of A
+  scale,        // of an encoded B: a number for each block,
+  zero,         // and the number that stands for 0
+  row_ends,     // of a product of experts: where in A the rows of each one end
+  query,
+  key,
+  value,
+  mask,         // what the body that masks the scores loads
+  block_table,  // of a paged cache: for each sequence the blocks that hold its keys and values
+  input,
+  index,
+  update,       // what is scattered
+  overwritten,  // its new value may take its memory: the kernel reads each element before it writes the same one
+  body,         // what the body loads: each element before the result's element at the same place is written
+  output,
+};
+
+constexpr std::string_view name_of(Role role) {
+  constexpr std::string_view names[] = {"A",    "B",           "prologue", "scale", "zero",   "row_ends",    "query", "key",   "value",
+                                        "mask", "block_table", "input",    "index", "update", "overwritten", "body",  "output"};
+  return names[static_cast<size_t>(role)];
+}
+
+// True if a result may take the memory of an operand of this role.
+constexpr bool may_be_overwritten(Role role) { return role == Role::body || role == Role::overwritten; }
+
+// Operands of one role are neighbours.
+struct OperandRange {
+  size_t first = 0, count = 0;
+  constexpr size_t end() const { return first + count; }
+};
+constexpr OperandRange range_of(std::span<const Role> roles, Role role) {
+  OperandRange out;
+  while (out.first < roles.size() && roles[out.first] != role) ++out.first;
+  while (out.end() < roles.size() && roles[out.end()] == role) ++out.count;
+  return out;
+}
+
+// The operands of a step with one A and one B, in front of those of its body.
+inline constexpr std::array product_roles{Role::a, Role::b};
+// Operand `k` of the body, and all of them.
+constexpr size_t body_operand(size_t k) { return product_roles.size() + k; }
+template <class T>
+constexpr std::span<T> body_operands(std::span<T> operands) {
+  return operands.subspan(product_roles.size());
+}
+// The operands of an attention step, in front of what its mask loads, if there are no others; the result is the last one.
+inline constexpr std::array attention_roles{Role::query, Role::key, Role::value};
+template <class T>
+constexpr std::span<T> mask_operands(std::span<T> operands) {
+  return operands.subspan(attention_roles.size(), operands.size() - attention_roles.size() - 1);
+}
+
+}  // namespace ingot::kernels
