@@ -9,28 +9,17 @@
 namespace ingot::kernels {
 
 enum class Role : uint8_t {
-  a,            // the factors of a product; B is one matrix, or pieces whose columns are side by side
-  b,
-  prologue,     // what the body that computes A loads, in place of A
-  scale,        // of an encoded B: a number for each block,
-  zero,         // and the number that stands for 0
-  row_ends,     // of a product of experts: where in A the rows of each one end
-  query,
-  key,
-  value,
-  mask,         // what the body that masks the scores loads
-  block_table,  // of a paged cache: for each sequence the blocks that hold its keys and values
-  input,
-  index,
-  update,       // what is scattered
-  overwritten,  // its new value may take its memory: the kernel reads each element before it writes the same one
-  body,         // what the body loads: each element before the result's element at the same place is written
-  output,
+#define X(role, meaning) role,
+#include "kernels/run/role.def"
+#undef X
 };
 
 constexpr std::string_view name_of(Role role) {
-  constexpr std::string_view names[] = {"A",    "B",           "prologue", "scale", "zero",   "row_ends",    "query", "key",   "value",
-                                        "mask", "block_table", "input",    "index", "update", "overwritten", "body",  "output"};
+  constexpr std::string_view names[] = {
+#define X(role, meaning) #role,
+#include "kernels/run/role.def"
+#undef X
+  };
   return names[static_cast<size_t>(role)];
 }
 
