@@ -100,6 +100,7 @@ struct DepthwiseConv : DepthwiseAttributes {
 // scaled score, and its store has no memory.
 //   block_table  [sequences, blocks of one]: the first batch axis is that of sequences, key is [blocks, batch.., rows of a block, D], value likewise, and key t of
 //                a sequence is row t % rows of the block with number block_table[sequence, t / rows]; T is blocks of one * rows
+//   filled       [sequences]: how many of the T keys a sequence has, from the first on; `causal` queries are those of its last keys
 struct Attention {
   ir::DType type;
   double scale = 1;

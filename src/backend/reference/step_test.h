@@ -1,4 +1,4 @@
-// A site that is written by hand on tensors, and the step of its offer.
+// A site that is written by hand on tensors, and the step of its offer, of the reference or another backend on the host.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -31,13 +31,13 @@ class HandmadeStep {
     const Offers found = compiler_for(target).offers(site, target, {});
     return found.offers.empty() ? found.refusals.at(0).reason : "";
   }
-  void run() {
-    const Offers found = compiler_for(target).offers(site, target, {});
-    if (found.offers.size() != 1) throw std::logic_error("the reference has not one offer");
+  void run(const Target& of = target, const char* name = "reference") {
+    const Offers found = compiler_for(of).offers(site, of, {});
+    if (found.offers.size() != 1) throw std::logic_error("there is not one offer");
     const EmittedStep step = found.offers[0].emit();
     std::vector<int64_t> sizes;
     for (const ir::Dim& d : step.sizes) sizes.push_back(d.value());
-    const auto device = find_device("reference").devices->open(0, {}, {});
+    const auto device = find_device(name).devices->open(0, {}, {});
     const RunKernel* kernel = device->find(step.kernel);
     const auto loaded = kernel->load(step.constants, refs_.size(), sizes.size());
     Call call;

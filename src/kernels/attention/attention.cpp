@@ -51,6 +51,8 @@ Graph random_case(std::mt19937& random) {
 
 extern const Definition attention_definition;
 const Definition attention_definition{
-    "attention", {{Role::query}, {Role::key}, {Role::value}, {Role::mask, any}, {Role::block_table, optional}, {Role::output}}, {Op::attention}, nullptr, expand, random_case};
+    "attention",     {{Role::query}, {Role::key}, {Role::value}, {Role::mask, any}, {Role::block_table, optional}, {Role::filled, optional}, {Role::output}},
+    {Op::attention}, nullptr,
+    expand,          random_case};
 
 }  // namespace ingot::kernels

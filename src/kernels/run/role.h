@@ -46,11 +46,11 @@ template <class T>
 constexpr std::span<T> body_operands(std::span<T> operands) {
   return operands.subspan(product_roles.size());
 }
-// The operands of an attention step, in front of what its mask loads, if there are no others; the result is the last one.
+// The operands of an attention step, in front of what its mask loads; behind that come the optional ones that it has, and the result.
 inline constexpr std::array attention_roles{Role::query, Role::key, Role::value};
 template <class T>
-constexpr std::span<T> mask_operands(std::span<T> operands) {
-  return operands.subspan(attention_roles.size(), operands.size() - attention_roles.size() - 1);
+constexpr std::span<T> mask_operands(std::span<T> operands, size_t optional = 0) {
+  return operands.subspan(attention_roles.size(), operands.size() - attention_roles.size() - optional - 1);
 }
 
 }  // namespace ingot::kernels

@@ -11,6 +11,7 @@
 #include "backend/cpu/kernels/matmul/run/tile.h"
 #include "base/error.h"
 #include "kernels/attention/run/attention_args.h"
+#include "kernels/attention/run/filled.h"
 #include "kernels/fused/run/fused_args.h"
 #include "kernels/run/kernel.h"
 
@@ -22,7 +23,7 @@ using ir::DType;
 
 struct Constants {
   double scale;
-  bool causal;
+  bool causal, filled;
   const TileOps::Tile* tiles;
   int batch_rank;
   std::shared_ptr<const Program> mask;
@@ -30,18 +31,19 @@ struct Constants {
 
 std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) {
   AttentionArgs args = parse_attention(bytes);
-  if (operands <= attention_roles.size() || sizes < 4) fail(Code::format, "an attention step has {} operands and {} sizes", operands, sizes);
+  if (operands <= attention_roles.size() + args.filled || sizes < 4) fail(Code::format, "an attention step has {} operands and {} sizes", operands, sizes);
   auto c = std::make_shared<Constants>();
   c->scale = args.scale;
   c->causal = args.causal;
+  c->filled = args.filled;
   c->tiles = args.in_order ? tile_ops().f32.in_order : tile_ops().f32.tile;
   c->batch_rank = args.batch_rank;
-  if (c->batch_rank + 2 > static_cast<int>(max_domain_rank)) fail(Code::format, "an attention step has batch rank {}", c->batch_rank);
+  if (c->batch_rank + 2 > static_cast<int>(max_domain_rank) || (c->filled && c->batch_rank == 0)) fail(Code::format, "an attention step has batch rank {}", c->batch_rank);
   if (!args.mask.empty()) {
-    c->mask = load_program(args.mask, operands - attention_roles.size() - 1, sizes - 4, false);
+    c->mask = load_program(args.mask, operands - attention_roles.size() - args.filled - 1, sizes - 4, false);
     bool fits = c->mask->domain_rank == c->batch_rank + 2 && c->mask->row_rank == 1 && !c->mask->has_reductions;
     if (!fits) fail(Code::format, "an attention step's mask has another domain");
-  } else if (operands != 4) {
+  } else if (operands != attention_roles.size() + args.filled + 1) {
     fail(Code::format, "an attention step without a mask has {} operands", operands);
   }
   return c;
@@ -87,6 +89,7 @@ Resolved resolve(const Call& call) {
     p->batch_dims.push_back(parts[0]->dims[b]);
     p->batch *= parts[0]->dims[b];
   }
+  if (c.filled) check_filled("attention", call.operands[call.operands.size() - 2], parts[0]->dims[0]);
   DType dtype = parts[0]->dtype;
   p->f32 = dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
   if (!p->f32 && dtype != DType::f64) fail(Code::format, "attention: dtype {}", ir::name_of(dtype));
@@ -97,7 +100,7 @@ Resolved resolve(const Call& call) {
     std::vector<int64_t> domain = p->batch_dims;
     domain.push_back(p->s);
     domain.push_back(p->t);
-    p->mask = bind_program(c.mask, mask_operands(call.operands), call.sizes.subspan(4), domain, false);
+    p->mask = bind_program(c.mask, mask_operands(call.operands, c.filled), call.sizes.subspan(4), domain, false);
     p->has_mask = true;
     // Is the mask the same for every query of a batch element (padding)?
     p->mask_same_rows = true;
@@ -155,6 +158,8 @@ class Task {
     if (batch != batch_) {
       locate(batch, at_);
       for (size_t k = 0; k < 4; ++k) base_[k] = begin(operand(k), at_);
+      keys_ = c_.filled ? filled_keys(call_.operands[call_.operands.size() - 2], at_[0], p_.t) : p_.t;
+      first_ = c_.filled ? keys_ - p_.s : 0;
     }
     batch_ = batch;
     int64_t there[16];
@@ -173,10 +178,10 @@ class Task {
       block_.scale_rows(q_, p_.d, q_, p_.d, &by, 0, rows, p_.d);
     }
     bool started = false;
-    for (int64_t t0 = 0; t0 < p_.t; t0 += key_block) {
-      if (c_.causal && t0 >= s1) break;
-      int64_t t1 = std::min(p_.t, t0 + key_block);
-      if (c_.causal) t1 = std::min(t1, s1);
+    for (int64_t t0 = 0; t0 < keys_; t0 += key_block) {
+      if (c_.causal && t0 >= first_ + s1) break;
+      int64_t t1 = std::min(keys_, t0 + key_block);
+      if (c_.causal) t1 = std::min(t1, first_ + s1);
       keys(t0, t1);
       scores(rows, t1 - t0);
       apply_mask(s0, rows, t0, t1 - t0);
@@ -317,7 +322,7 @@ class Task {
 
   void apply_mask(int64_t s0, int64_t rows, int64_t t0, int64_t n) {
     if (!p_.has_mask || n == 0) return;
-    Evaluator evaluator(p_.mask, mask_operands(call_.operands), mask_scratch_);
+    Evaluator evaluator(p_.mask, mask_operands(call_.operands, c_.filled), mask_scratch_);
     auto step = static_cast<int64_t>(p_.mask.block);
     if (p_.mask_same_rows) {
       // Run the mask on scores of 0: the result is the bias for all scores.
@@ -345,7 +350,7 @@ class Task {
     } else {
       for (int64_t i = 0; i < rows; ++i) {
         float* row = s_ + i * p_.s_row;
-        const int64_t seen = std::clamp<int64_t>(s0 + i - t0 + 1, 0, n);
+        const int64_t seen = std::clamp<int64_t>(first_ + s0 + i - t0 + 1, 0, n);
         block_.softmax_rows(row, p_.s_row, 1, seen, largest_ + i, total_ + i, keep_ + i);
         std::fill(row + seen, row + n, 0.0f);
       }
@@ -361,24 +366,24 @@ class Task {
     auto element = [&](size_t x, int64_t row, int64_t column) { return *reinterpret_cast<const double*>(address(x, row) + column * operand(x).strides[c_.batch_rank + 1] * 8); };
     for (int64_t s = s0; s < s1; ++s) {
       double m = -std::numeric_limits<double>::infinity(), total = 0;
-      for (int64_t t = 0; t < p_.t; ++t) {
+      for (int64_t t = 0; t < keys_; ++t) {
         double x = 0;
         for (int64_t d = 0; d < p_.d; ++d) x += element(0, s, d) * element(1, t, d);
         x *= c_.scale;
-        if (c_.causal && t > s) x = -std::numeric_limits<double>::infinity();
+        if (c_.causal && t > first_ + s) x = -std::numeric_limits<double>::infinity();
         wide_[t] = x;
       }
       if (p_.has_mask) {
-        Evaluator evaluator(p_.mask, mask_operands(call_.operands), mask_scratch_);
+        Evaluator evaluator(p_.mask, mask_operands(call_.operands, c_.filled), mask_scratch_);
         at_[c_.batch_rank] = s;
         const auto step = static_cast<int64_t>(p_.mask.block);
-        for (int64_t t = 0; t < p_.t; t += step) evaluator.segment(at_, t, std::min(step, p_.t - t), wide_ + t, wide_ + t);
+        for (int64_t t = 0; t < keys_; t += step) evaluator.segment(at_, t, std::min(step, keys_ - t), wide_ + t, wide_ + t);
       }
-      for (int64_t t = 0; t < p_.t; ++t) m = std::isnan(wide_[t]) ? wide_[t] : std::max(m, wide_[t]);
-      for (int64_t t = 0; t < p_.t; ++t) total += wide_[t] = m == -std::numeric_limits<double>::infinity() ? 0 : std::exp(wide_[t] - m);
+      for (int64_t t = 0; t < keys_; ++t) m = std::isnan(wide_[t]) ? wide_[t] : std::max(m, wide_[t]);
+      for (int64_t t = 0; t < keys_; ++t) total += wide_[t] = m == -std::numeric_limits<double>::infinity() ? 0 : std::exp(wide_[t] - m);
       for (int64_t e = 0; e < p_.e; ++e) {
         double x = 0;
-        for (int64_t t = 0; t < p_.t; ++t) x += wide_[t] * element(2, t, e);
+        for (int64_t t = 0; t < keys_; ++t) x += wide_[t] * element(2, t, e);
         *reinterpret_cast<double*>(address(3, s) + e * out.strides[c_.batch_rank + 1] * 8) = total == 0 ? 0 : x / total;
       }
     }
@@ -394,6 +399,8 @@ class Task {
   double* wide_;
   int64_t at_[16] = {};
   int64_t batch_ = -1;
+  int64_t keys_ = 0;           // of the batch element,
+  int64_t first_ = 0;          // and the one that the first query stands at
   std::byte *base_[4] = {}, *next_[3] = {};
 };
 

@@ -1,6 +1,6 @@
 // The "attention" step. Operands: Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E], the loads of the mask's body over [batch.., S, T], the block table
 // [sequences, blocks of one] of a paged cache (backend/offer.h: K is [blocks, batch.., rows, D] then), the result [batch.., S, E]. The body maps a score to the masked
-// score. Sizes are the body's.
+// score. Sizes are the body's. In front of the result may be `filled` [sequences], the number of keys that each one has.
 #include "backend/reference/kernels/attention/run/attention_args.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "backend/reference/run/body.h"
 #include "base/error.h"
+#include "kernels/attention/run/filled.h"
 #include "kernels/run/elements.h"
 #include "kernels/run/role.h"
 
@@ -44,12 +45,14 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   auto c = std::make_shared<Constants>();
   FieldReader from{bytes, "the constants of an attention step"};
   attention_fields(from, c->args);
-  const size_t others = attention_roles.size() + c->args.paged + 1;
-  const bool good = c->args.causal <= 1 && c->args.masked <= 1 && c->args.paged <= 1 && c->args.batch + 2 <= max_rank && (c->args.paged == 0 || c->args.batch > 0);
+  const size_t others = attention_roles.size() + c->args.paged + c->args.filled + 1;
+  const bool good = c->args.causal <= 1 && c->args.masked <= 1 && c->args.paged <= 1 && c->args.filled <= 1 && c->args.batch + 2 <= max_rank &&
+                    (c->args.paged + c->args.filled == 0 || c->args.batch > 0);
   if (!good || operands < others || (c->args.masked == 0 && (operands != others || sizes != 0))) fail(Code::format, "the constants of an attention step are damaged");
   c->roles.assign(attention_roles.begin(), attention_roles.end());
   c->roles.insert(c->roles.end(), operands - others, Role::mask);
   if (c->args.paged != 0) c->roles.push_back(Role::block_table);
+  if (c->args.filled != 0) c->roles.push_back(Role::filled);
   c->roles.push_back(Role::output);
   if (c->args.masked == 0) {
     from.end();
@@ -84,6 +87,7 @@ Resolved resolve(const Call& call) {
     if (table.rank != 2 || table.dims[0] != q.dims[0] || (table.dtype != ir::DType::i32 && table.dtype != ir::DType::i64) || k.dims[0] != v.dims[0]) refuse();
     if (__builtin_mul_overflow(z->t, table.dims[1], &z->t)) refuse();
   }
+  if (c.args.filled != 0) check_filled("attention", operand(call, Role::filled), q.dims[0]);
   if (k.dims[batch + 1] != z->d || v.dims[batch] != z->block || out.dims[batch] != z->s || out.dims[batch + 1] != z->e) refuse();
   z->rows.assign(q.dims, q.dims + batch + 1);
   z->count = 1;
@@ -135,23 +139,24 @@ void row(const Call& call, std::span<int64_t> at, double* scores, Evaluator* mas
   const Rows keys(call, k, z.block, at.first(batch), paged), values(call, v, z.block, at.first(batch), paged);
   const int64_t s = at[batch], in_q = offset_of(q, at.first(batch + 1));
   auto number = [](const TensorRef& t, int64_t offset) { return read(t.dtype, element(t, offset)).f; };
+  const int64_t count = c.args.filled != 0 ? filled_keys(operand(call, Role::filled), at[0], z.t) : z.t, first = c.args.filled != 0 ? count - z.s : 0;
   double largest = -INFINITY, total = 0;
-  for (int64_t t = 0; t < z.t; ++t) {
+  for (int64_t t = 0; t < count; ++t) {
     double score = 0;
     const int64_t in_k = keys(t);
     for (int64_t d = 0; d < z.d; ++d) score += number(q, in_q + d * q.strides[batch + 1]) * number(k, in_k + d * k.strides[batch + 1]);
     score *= c.args.scale;
     at[batch + 1] = t;
     if (mask != nullptr) score = mask->element(at, {score}).f;
-    if (c.args.causal != 0 && t > s) score = -INFINITY;
+    if (c.args.causal != 0 && t > first + s) score = -INFINITY;
     scores[t] = score;
     largest = std::isnan(score) ? score : std::max(largest, score);
   }
   // A row without keys gives zeros.
-  for (int64_t t = 0; t < z.t; ++t) total += scores[t] = largest == -INFINITY ? 0 : std::exp(scores[t] - largest);
+  for (int64_t t = 0; t < count; ++t) total += scores[t] = largest == -INFINITY ? 0 : std::exp(scores[t] - largest);
   for (int64_t e = 0; e < z.e; ++e) {
     double sum = 0;
-    for (int64_t t = 0; t < z.t; ++t) sum += scores[t] * number(v, values(t) + e * v.strides[batch + 1]);
+    for (int64_t t = 0; t < count; ++t) sum += scores[t] * number(v, values(t) + e * v.strides[batch + 1]);
     const double result = total == 0 ? 0 : sum / total;
     with_element(out.dtype, [&](auto type) {
       using E = decltype(type);
