@@ -116,7 +116,6 @@ struct Fused {};
 struct Plain {
   std::string_view kernel;
   std::span<const std::byte> constants;
-  std::vector<ir::DType> types;      // of the operands
 };
 
 // A kernel that the user registered. Operands of the step, all row-major: its tensors in any order, then what it
@@ -308,7 +307,7 @@ const Compiler& compiler_for(const Target&);
 double padding_of(const Gemm&, double tile_rows);
 
 // Adds an offer if the site is one of these kernels without a body. `code`: gives the step's device code, on backends that have any.
-void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&, std::vector<CodeUnit> (*code)(const Plain&) = nullptr);
+void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&, std::vector<CodeUnit> (*code)(const Plain&, std::span<const Operand>) = nullptr);
 
 // The constants of a step with a registered kernel, except for the address of its code. Appends its sizes to `sizes`.
 kernels::ExternalArgs external_args(const External&, std::vector<ir::Dim>& sizes);

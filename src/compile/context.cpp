@@ -199,9 +199,7 @@ backend::Site sketch_of(const Graph& g, const Node& node, std::span<const std::b
   std::vector<ValueId> values(node.in.begin() + static_cast<std::ptrdiff_t>(first), node.in.end());
   const std::vector<kernels::Role> roles = kernel.roles(values.size(), node.out.size());
   values.insert(values.end(), node.out.begin(), node.out.end());
-  backend::Plain plain{kernel.name, constants, {}};
-  for (ValueId v : values) plain.types.push_back(g.type(v).dtype);
-  backend::Site out{std::move(plain)};
+  backend::Site out{backend::Plain{kernel.name, constants}};
   for (size_t k = 0; k < values.size(); ++k) out.operands.push_back({roles[k], g.type(values[k]).dtype, backend::unplaced(g.type(values[k]).dims)});
   return out;
 }

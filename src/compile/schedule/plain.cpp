@@ -40,10 +40,9 @@ void Scheduler::plain(NodeId n) {
   for (const BufferView& p : views) {
     if (p.layout.dims.size() > kernels::max_rank) fail(Code::unsupported, "a {} of {} axes; {} are possible", name_of(node.op), p.layout.dims.size(), kernels::max_rank);
   }
-  backend::Plain site{kernel->name, step.constants, {}};
-  for (const BufferView& p : views) site.types.push_back(p.dtype);
+  const backend::Plain site{kernel->name, step.constants};
   StepOperands operands{std::move(views), kernel->roles(node.in.size() - step.first, node.out.size())};
-  Decision d = choose({std::move(site), nullptr, described(operands)});
+  Decision d = choose({site, nullptr, described(operands)});
   if (!d.choice) fail(Code::unsupported, "no backend has a kernel for {}", name_of(node.op));
   push(std::move(*d.choice), std::move(operands), static_cast<uint32_t>(node.out.size()), std::string(name_of(node.op)), node.origin);
   for (ValueId v : node.out) out_.steps.back().results.push_back(itself(v));

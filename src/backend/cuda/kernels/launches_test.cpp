@@ -310,7 +310,7 @@ std::vector<Step> steps(bool all) {
 
 // Its last offer is the one by kernels of ingot's own.
 Site site_of(const Step& s) {
-  Site out{Plain{s.kernel, s.constants, s.types()}};
+  Site out{Plain{s.kernel, s.constants}};
   for (const HostTensor& t : s.tensors) {
     StridedLayout& w = out.operands.emplace_back(Operand{Role::input, t.dtype}).layout;
     for (int64_t d : t.dims) w.dims.emplace_back(d);

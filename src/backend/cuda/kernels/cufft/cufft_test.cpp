@@ -139,12 +139,11 @@ std::vector<Rows> cases() {
 // The step by cuFFT, whatever it costs; its code has ingot's own kernels too.
 EmittedStep step_of(const Rows& r) {
   const std::vector<std::byte> constants = r.constants();
-  Plain plain{"fourier", constants, {}};
-  std::vector<StridedLayout> operands;
+  const Plain plain{"fourier", constants};
+  std::vector<Operand> operands;
   for (const End* end : {&r.from, &r.to}) {
     for (size_t part = 0; part < end->parts; ++part) {
-      StridedLayout& w = operands.emplace_back();
-      plain.types.push_back(r.type);
+      StridedLayout& w = operands.emplace_back(Operand{Role::input, r.type}).layout;
       for (int64_t d : end->dims) w.dims.emplace_back(d);
       for (int64_t d : end->strides) w.strides.emplace_back(d);
       if (end->lie != Lie::apart) w.offset = ir::Dim(static_cast<int64_t>(end->place(part)));

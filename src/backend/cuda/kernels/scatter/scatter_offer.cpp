@@ -7,13 +7,13 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-std::vector<CodeUnit> code(const Plain& p) {
+std::vector<CodeUnit> code(const Plain& p, std::span<const Operand> operands) {
   std::vector<CodeUnit> out;
   auto add = [&](std::vector<kernels::CudaPart> parts, std::string_view (*text)()) {
     for (kernels::CudaPart& part : parts) out.push_back({part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::elements_cuda_text, text}});
   };
   const kernels::ScatterArgs args = kernels::parse_scatter(p.constants);
-  const ir::DType type = p.types.back();
+  const ir::DType type = operands.back().type;
   add(kernels::scatter_at_once_cuda_parts(args, type), kernels::scatter_at_once_cuda_text);
   add(kernels::scatter_cuda_parts(args, type), kernels::scatter_cuda_text);
   if (kernels::scatter_way(args.kind, type) != kernels::ScatterWay::at_once) add(kernels::sort_keys_cuda_parts(), kernels::sort_cuda_text);
