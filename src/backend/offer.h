@@ -4,6 +4,7 @@
 // *offer* is one implementation of it. Compile asks twice: first for sketches, whose operands have sizes but no strides, to learn which values need no
 // memory; then with all layouts. Layouts of a body's operands are over its domain, followed by their gathered axes.
 #pragma once
+#include <any>
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "backend/body.h"
+#include "base/machine.h"
 #include "base/target.h"
 #include "ir/encoding.h"
 #include "ir/strided_layout.h"
@@ -104,6 +106,8 @@ struct Site {
   // anywhere. Empty: not known of any.
   std::vector<bool> aligned = {};
   static constexpr int64_t alignment = 16;
+  // What one implementation of the backend has found out about the site, for the others that are asked after it.
+  mutable std::any read = {};
   std::span<const ir::Symbol> symbols = {};  // usual values and ranges of open sizes; a sketch has none
   // The usual and the largest value of a size; nullopt if the site does not say.
   std::optional<int64_t> usual(const ir::Dim&) const;
@@ -150,9 +154,8 @@ struct EmittedStep {
   std::vector<std::string> alternatives = {};
 };
 
-// Costs compare the offers for one site. The unit is one multiplication per element of the result, at the rate of the fastest library.
-inline constexpr double cost_of_a_pass = 2048;  // of a separate step over the result in memory
-inline constexpr double cost_of_a_copy = 480;   // of reading and writing an element of A (an estimate for GPUs)
+// Multiplications, at the machine's peak, in the time of moving so many bytes to or from its memory.
+inline double products_of_bytes(const Machine& m, double bytes) { return bytes * m.bf16 / m.memory; }
 
 // How an operand should lie for an offer to be worth its cost. Compile stores or copies it so where that pays.
 struct Wish {
@@ -172,7 +175,7 @@ struct Wish {
 
 struct Offer {
   std::string_view implementation;   // "cublaslt", "panels": shown in reports
-  double cost = 0;
+  double cost = 0;                   // beside the site's other offers: on a CPU nanoseconds, on a GPU multiplications for each element of the result
   double padding = 0;                // of a GEMM's work, the share that is lost in tiles that the rows of one batch do not fill
   bool takes_body = true;            // else the result is stored, and a separate step computes the body
   std::vector<Wish> wishes = {};     // GEMMs and depthwise convolutions
@@ -207,6 +210,7 @@ struct Refusal {
 struct Offers {
   std::vector<Offer> offers;         // if costs are equal, the first is preferred
   std::vector<Refusal> refusals;
+  double pass = 0;                   // the cost of a separate step for a body
 };
 
 // Compiled device code.
@@ -229,6 +233,7 @@ struct Settings {
   bool tf32 = false, tf32_convolutions = false;
   // An implementation that another one beats by little (is_near) also makes its offer, so that timing can decide. Only for offers that take the whole body.
   bool rivals = false;
+  Machine machine = machine_for(Target());  // the rates by which costs are estimated
 };
 
 // True if the cost model cannot tell the two apart; then timing decides, if there is time for it.
@@ -250,10 +255,6 @@ struct Compiler {
   std::vector<DeviceCode> (*compile)(std::span<const CodeUnit>, const Target&);
   // One step for independent steps that are alike: it reads what they read, step by step, then writes what they write. Null: the backend has none.
   EmittedStep (*join)(std::span<const Concurrent>) = nullptr;
-  // How many rows a reduction should have so that all of the device works. 1: the device divides rows itself.
-  int64_t reduced_rows = 1;
-  // What a step costs beside its work, in additions that the device does in that time.
-  int64_t step_cost = 0;
   // Adding up what each element of a result reads is faster than scattering.
   bool gathers = false;
   // The parts of complex results are best side by side in memory.
