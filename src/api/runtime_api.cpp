@@ -135,6 +135,16 @@ ingot_plan::ingot_plan(std::shared_ptr<const plan::Plan> of) : plan(std::move(of
   }
 }
 
+namespace {
+
+std::unique_ptr<Workers> pool_to_measure(int32_t threads, double seconds) {
+  if (threads < 0 || threads > 1024 || !(seconds > 0 && seconds <= 60))
+    fail(Code::invalid_input, "threads is {} and seconds {}: 0 to 1024 and up to 60 are possible", threads, seconds);
+  return make_pool(threads);
+}
+
+}  // namespace
+
 extern "C" {
 
 ingot_status ingot_version(int32_t* major, int32_t* minor, int32_t* patch) {
@@ -168,11 +178,22 @@ ingot_status ingot_describe_machine(char** json) {
 ingot_status ingot_measure_machine(int32_t threads, double seconds, char** json) {
   return guard([&] {
     required(json, "json");
-    if (threads < 0 || threads > 1024 || !(seconds > 0 && seconds <= 60))
-      fail(Code::invalid_input, "threads is {} and seconds {}: 0 to 1024 and up to 60 are possible", threads, seconds);
-    std::unique_ptr<Workers> workers = make_pool(threads);
+    std::unique_ptr<Workers> workers = pool_to_measure(threads, seconds);
     backend::MachineLimits limits = backend::measure_limits(*workers, seconds);
     *json = give_text(fmt::format("{{\"flops\": {:.6g}, \"bf16_flops\": {:.6g}, \"bytes_per_second\": {:.6g}}}", limits.flops, limits.bf16_flops, limits.bytes_per_second));
+  });
+}
+
+ingot_status ingot_measure_rates(int32_t threads, double seconds, char** json) {
+  return guard([&] {
+    required(json, "json");
+    std::unique_ptr<Workers> workers = pool_to_measure(threads, seconds);
+    const Machine measured = backend::measure_machine(*workers, seconds);
+    std::string s = "{\"processor\": ";
+    append_json_string(s, backend::cpu_backend().machine());
+    s += ", \"rates\": {";
+    for (const MachineField& f : machine_fields()) s += fmt::format("{}\"{}\": {:.6g}", &f == machine_fields().data() ? "" : ", ", f.name, measured.*f.value);
+    *json = give_text(s + "}}");
   });
 }
 

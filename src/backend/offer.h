@@ -4,6 +4,7 @@
 // *offer* is one implementation of it. Compile asks twice: first for sketches, whose operands have sizes but no strides, to learn which values need no
 // memory; then with all layouts.
 #pragma once
+#include <any>
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "backend/body.h"
+#include "base/machine.h"
 #include "base/target.h"
 #include "ir/encoding.h"
 #include "ir/strided_layout.h"
@@ -141,6 +143,8 @@ struct Site {
   std::variant<Fused, GemmAttributes, DepthwiseAttributes, Attention, Plain, External, Concurrent> kernel;
   const FusedBody* body = nullptr;
   std::vector<Operand> operands = {};        // of the step, in the order of the kernel's definition
+  // What one implementation of the backend has found out about the site, for the others that are asked after it.
+  mutable std::any read = {};
   std::span<const ir::Symbol> symbols = {};  // usual values and ranges of open sizes; a sketch has none
   // The usual and the largest value of a size; nullopt if the site does not say.
   std::optional<int64_t> usual(const ir::Dim&) const;
@@ -194,9 +198,8 @@ struct EmittedStep {
   std::shared_ptr<const EmittedStep> as_part = {};
 };
 
-// Costs compare the offers for one site. The unit is one multiplication per element of the result, at the rate of the fastest library.
-inline constexpr double cost_of_a_pass = 2048;  // of a separate step over the result in memory
-inline constexpr double cost_of_a_copy = 480;   // of reading and writing an element of A (an estimate for GPUs)
+// Multiplications, at the machine's peak, in the time of moving so many bytes to or from its memory.
+inline double products_of_bytes(const Machine& m, double bytes) { return bytes * m.bf16 / m.memory; }
 
 // How an operand should lie for an offer to be worth its cost. Compile stores or copies it so where that pays.
 struct Wish {
@@ -219,7 +222,7 @@ struct Wish {
 
 struct Offer {
   std::string_view implementation;   // "cublaslt", "panels": shown in reports
-  double cost = 0;
+  double cost = 0;                   // beside the site's other offers: on a CPU nanoseconds, on a GPU multiplications for each element of the result
   double padding = 0;                // of a GEMM's work, the share that is lost in tiles that the rows of one batch do not fill
   bool takes_body = true;            // else the result is stored, and a separate step computes the body
   std::vector<Wish> wishes = {};
@@ -263,6 +266,7 @@ struct Refusal {
 struct Offers {
   std::vector<Offer> offers;         // if costs are equal, the first is preferred
   std::vector<Refusal> refusals;
+  double pass = 0;                   // the cost of a separate step for a body
 };
 
 // Compiled device code.
@@ -285,6 +289,7 @@ struct Settings {
   bool tf32 = false, tf32_convolutions = false;
   // An implementation that another one beats by little (is_near) also makes its offer, so that timing can decide. Only for offers that take the whole body.
   bool rivals = false;
+  Machine machine = machine_for(Target());  // the rates by which costs are estimated
 };
 
 // True if the cost model cannot tell the two apart; then timing decides, if there is time for it.
@@ -296,10 +301,6 @@ struct Compiler {
   void (*check)(const Target&, const Settings&);
   Offers (*offers)(const Site&, const Target&, const Settings&);
   std::vector<DeviceCode> (*compile)(std::span<const CodeUnit>, const Target&);
-  // How many rows a reduction should have so that all of the device works. 1: the device divides rows itself.
-  int64_t reduced_rows = 1;
-  // What a step costs beside its work, in additions that the device does in that time.
-  int64_t step_cost = 0;
 };
 const Compiler& compiler_for(const Target&);
 
@@ -307,7 +308,8 @@ const Compiler& compiler_for(const Target&);
 double padding_of(const Gemm&, double tile_rows);
 
 // Adds an offer if the site is one of these kernels without a body. `code`: gives the step's device code, on backends that have any.
-void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&, std::vector<CodeUnit> (*code)(const Plain&, std::span<const Operand>) = nullptr);
+void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&,
+                 std::vector<CodeUnit> (*code)(const Plain&, std::span<const Operand>) = nullptr);
 
 // The constants of a step with a registered kernel, except for the address of its code. Appends its sizes to `sizes`.
 kernels::ExternalArgs external_args(const External&, std::vector<ir::Dim>& sizes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/own_file.h"
 #include "compile/buffer_view.h"
 #include "compile/encodings/encoding.h"
 #include "ir/written.h"
@@ -14,20 +15,32 @@ using namespace ir;
 
 Backend backend_for(const Target& target, const Options& options) {
   const auto deterministic = options.text("deterministic") == "batch" ? backend::Deterministic::batch : backend::Deterministic::run;
-  return {target, {deterministic, products_by_tf32(options), convolutions_by_tf32(options)}, {}, find_encoding(options.text("weight_dtype"))};
+  return {target, {deterministic, products_by_tf32(options), convolutions_by_tf32(options), false, machine_of(target, options)}, {}, find_encoding(options.text("weight_dtype"))};
 }
 
 backend::Offers Backend::offers(const backend::Site& site) const {
   backend::Offers out = backend::compiler_for(target).offers(site, target, settings);
-  const char* wanted = std::getenv("INGOT_OFFER");
-  auto is_wanted = [&](const backend::Offer& o) { return o.implementation == wanted; };
-  if (wanted != nullptr && std::any_of(out.offers.begin(), out.offers.end(), is_wanted)) std::erase_if(out.offers, [&](const backend::Offer& o) { return !is_wanted(o); });
+  if (forced == nullptr) return out;
+  for (const backend::Offer& o : out.offers) forced->others.emplace(o.implementation);
+  auto is_wanted = [&](const backend::Offer& o) { return o.implementation == forced->name; };
+  if (std::any_of(out.offers.begin(), out.offers.end(), is_wanted)) std::erase_if(out.offers, [&](const backend::Offer& o) { return !is_wanted(o); });
   return out;
 }
 
-double cost_of(const backend::Offer& o) { return o.cost + (o.takes_body ? 0 : backend::cost_of_a_pass); }
+std::shared_ptr<ForcedOffer> forced_offer() {
+  const char* name = std::getenv("INGOT_OFFER");
+  return name == nullptr || *name == '\0' ? nullptr : std::make_shared<ForcedOffer>(ForcedOffer{name, {}});
+}
+
+void report(const ForcedOffer& forced) {
+  if (forced.others.contains(forced.name)) return;
+  std::string all;
+  for (const std::string& name : forced.others) all += (all.empty() ? "" : ", ") + name;
+  say_once(fmt::format("INGOT_OFFER={} chooses nothing: no implementation of this name makes an offer here\n  remedy: name one that does: {}", forced.name, all));
+}
 
 const backend::Offer* cheapest(const backend::Offers& offers, bool body_may_go, const std::optional<backend::Packing>& packed) {
+  auto cost_of = [&](const backend::Offer& o) { return o.cost + (o.takes_body ? 0 : offers.pass); };
   const backend::Offer* best = nullptr;
   for (const backend::Offer& o : offers.offers) {
     if ((!o.takes_body && !body_may_go) || (packed && o.packing != packed)) continue;

@@ -73,6 +73,7 @@ void check_value(const Option& option, std::string_view text) {
   if (option.name == "weight_dtype" && text != "none" && text != "int8") refuse("\"none\" or \"int8\"");
   if (option.name == "autocast" && text != "none" && !autocast_type(text)) refuse("\"none\", \"float16\" or \"bfloat16\"");
   if (option.name == "cache" && text != "off" && text != "read" && text != "write" && text != "readwrite") refuse("\"off\", \"read\", \"write\" or \"readwrite\"");
+  if (option.name == "machine" && text != "table" && text != "measured" && !parse_machine(text)) refuse("\"table\", \"measured\", or the numbers in a plan's provenance");
   if (option.name == "fallback" && text != "torch" && text != "error") refuse("\"torch\" or \"error\"");
 }
 
@@ -107,6 +108,11 @@ bool products_by_tf32(const Options& options) { return options.text("matmul_prec
 bool convolutions_by_tf32(const Options& options) {
   const std::string& own = options.text("convolution_precision");
   return own == "torch" ? products_by_tf32(options) : own == "tf32";
+}
+
+Machine machine_of(const Target& target, const Options& options) {
+  const std::optional<Machine> measured = target.kind == Target::Kind::cpu ? parse_machine(options.text("machine")) : std::nullopt;
+  return measured ? *measured : machine_for(target);
 }
 
 const std::string& Options::text(std::string_view name) const { return values_[index_of(name)]; }

@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/function_ref.h"
+#include "base/machine.h"
 #include "base/timing.h"
 #include "kernels/run/kernel.h"
 
@@ -132,5 +133,7 @@ struct MachineLimits {
   double flops = 0, bf16_flops = 0, bytes_per_second = 0;
 };
 MachineLimits measure_limits(Workers& workers, double seconds);
+// The rates of one core of this machine, and how long another worker takes to start: what `ingot doctor --keep` keeps. What cannot be measured here is the table's. Takes about so many seconds.
+Machine measure_machine(Workers& workers, double seconds);
 
 }  // namespace ingot::backend

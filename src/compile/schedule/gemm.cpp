@@ -253,7 +253,8 @@ void Scheduler::gemm(WrittenBody written) {
     const bool has_rows = !reads.a.map && reads.a.place.layout.strides.back() == Dim(1);
     const std::optional<int64_t> columns = g_.type(written.anchor).dims.back().constant();
     if (!has_rows || without_batch || !answer.best->emit || columns.value_or(0) == 0) return false;
-    return answer.best->padding <= backend::cost_of_a_copy / static_cast<double>(*columns);
+    constexpr double copied_bytes = 4;  // of an element of A in a half type, read and written
+    return answer.best->padding <= backend::products_of_bytes(c_.backend.settings.machine, copied_bytes) / static_cast<double>(*columns);
   };
   // If B has no batch, merge the batch axes into M. If A's batch axes lie in another order (batch after sequence), A is stored in row-major order first.
   bool body_prevents = false;  // only the body prevents the merge

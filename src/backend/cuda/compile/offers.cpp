@@ -35,6 +35,8 @@ Offers offers(const Site& site, const Target& target, const Settings& settings) 
 #define X(name) name##_offers(site, target, settings, out);
 #include "backend/cuda/run/kernels.def"
 #undef X
+  constexpr double bytes_of_pass = 16;  // of an element in float32: the stored sum, what the body reads of it and beside it, the result
+  out.pass = products_of_bytes(settings.machine, bytes_of_pass);
   return out;
 }
 
@@ -201,8 +203,6 @@ std::vector<DeviceCode> compile(std::span<const CodeUnit> units, const Target& t
 }  // namespace
 
 extern const Compiler compiler;
-constexpr int64_t reduced_rows = 1024;  // some blocks for each processor; one block reduces a row
-constexpr int64_t step_cost = int64_t{1} << 26;  // about 2 microseconds
-const Compiler compiler{check, offers, compile, reduced_rows, step_cost};
+const Compiler compiler{check, offers, compile};
 
 }  // namespace ingot::backend::cuda

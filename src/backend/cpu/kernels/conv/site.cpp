@@ -124,23 +124,29 @@ EmittedStep emit_conv(std::string_view kernel, const ConvSite& s) {
 
 }  // namespace
 
-std::shared_ptr<const ConvSite> conv_site(const Site& site, const Settings& settings, std::optional<std::string>* obstacle) {
+namespace {
+
+struct Reading {
+  std::shared_ptr<const ConvSite> site;
+  std::optional<std::string> obstacle;
+};
+
+Reading read(const Site& site, const Settings& settings) {
   const auto given = gemm_of(site);
-  if (given == nullptr || !is_placed(given->a) || given->prologue || given->scale != nullptr || given->row_ends != nullptr || site.body == nullptr) return nullptr;
+  if (given == nullptr || !is_placed(given->a) || given->prologue || given->scale != nullptr || given->row_ends != nullptr || site.body == nullptr) return {};
   auto out = std::make_shared<ConvSite>(ConvSite{mapped(*given), site.body, SIZE_MAX, false, {}, {}});
   const Gemm& g = out->gemm;
   const auto first_k = static_cast<std::ptrdiff_t>(g.batch_rank + g.m_rank);
   const int64_t n = site.body->row.back().constant().value_or(0), k = product(std::span(g.map->dims).subspan(static_cast<size_t>(first_k)));
-  auto refuse = [&](std::string_view reason) -> std::shared_ptr<const ConvSite> {
-    if (obstacle != nullptr && given->map) obstacle->emplace(reason);  // for other GEMMs the refusal would be noise
-    return nullptr;
+  auto refuse = [&](std::string reason) {
+    return given->map ? Reading{nullptr, std::move(reason)} : Reading{};  // for other GEMMs the refusal would be noise
   };
   if (n <= 0 || k <= 0) return refuse("K or N is unknown");
   out->group_axis = group_axis_of(g);
   out->prefers_matmul = !given->map && out->group_axis == SIZE_MAX && prefers_matmul(site, *given, n, k);
-  if (out->prefers_matmul && !given->convolution) return nullptr;
-  if (!given->map && out->group_axis != SIZE_MAX && !given->constant) return nullptr;
-  if (auto reason = find_obstacle(site, *out, settings, n)) return refuse(*reason);
+  if (out->prefers_matmul && !given->convolution) return {};
+  if (!given->map && out->group_axis != SIZE_MAX && !given->constant) return {};
+  if (auto reason = find_obstacle(site, *out, settings, n)) return refuse(std::move(*reason));
   std::vector<ir::Dim> sizes;
   const auto steps = map_steps(*g.map, sizes);
   if (!steps) return refuse("an index goes backwards");
@@ -155,20 +161,23 @@ std::shared_ptr<const ConvSite> conv_site(const Site& site, const Settings& sett
   }
   out->sizes.image = std::min(image, span);  // windows may be a view whose elements overlap
   expect_copies(site, *out);
-  return out;
+  return {out, std::nullopt};
 }
 
-double cost_of(const ConvSite& s, double nanoseconds) {
-  // The unit of costs: a product per element of the result, at the rate of the fastest kernel.
-  constexpr double one_product = 1;
-  const double of_product = kernels::conv::nanoseconds(one_product / static_cast<double>(2 * row_of_costs.lanes), row_of_costs);
-  return nanoseconds / of_product / std::max<double>(1, static_cast<double>(s.outputs()));
+}  // namespace
+
+std::shared_ptr<const ConvSite> conv_site(const Site& site, const Settings& settings, std::optional<std::string>* obstacle) {
+  if (!std::holds_alternative<GemmAttributes>(site.kernel)) return nullptr;
+  const auto* found = std::any_cast<Reading>(&site.read);
+  if (found == nullptr) found = &site.read.emplace<Reading>(read(site, settings));
+  if (obstacle != nullptr) *obstacle = found->obstacle;
+  return found->site;
 }
 
 Offer conv_offer(std::string_view kernel, std::shared_ptr<const ConvSite> s, double nanoseconds, bool once) {
   const Gemm& g = s->gemm;
   return {.implementation = kernel,
-          .cost = cost_of(*s, nanoseconds),
+          .cost = nanoseconds,
           .padding = padding_of(g, rows_of_a_block),
           .wishes = {once ? reused_memory : own_memory},
           .packing = g.packed ? std::optional(Packing{"matmul_pack", kernels::panels_of(g.type)}) : std::nullopt,

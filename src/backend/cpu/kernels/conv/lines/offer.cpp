@@ -41,7 +41,7 @@ void conv_lines_offers(const Site& site, const Settings& settings, Offers& out) 
   if (s == nullptr) return;
   const auto length = length_of(site, *s);
   if (!length || *length < kernels::conv::tuning::shortest_line) return;
-  out.offers.push_back(conv_offer("conv_lines", s, kernels::conv::cost_of_lines(s->sizes, *length, row_of_costs), false));  // the last outputs of a line may be computed twice
+  out.offers.push_back(conv_offer("conv_lines", s, kernels::conv::cost_of_lines(s->sizes, *length, cpu_of(settings)), false));  // the last outputs of a line may be computed twice
 }
 
 }  // namespace ingot::backend::cpu

@@ -5,6 +5,7 @@
 #include "backend/cpu/kernels/conv/run/cost.h"
 #include "backend/cpu/kernels/conv/run/problem.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
+#include "backend/cpu/run/isa.h"
 
 namespace ingot::kernels {
 
@@ -52,7 +53,7 @@ Resolved resolve_lines(const Call& call) {
   const size_t scratch = scratch_of(*plan);
   ConvSizes sizes = sizes_of(p.map, c.batch_rank, c.map.m_rank, p.group_axis, p.n);
   sizes.image = static_cast<double>(numel(call.operands[0]));
-  const double cost = cost_of_lines(sizes, line_length(*plan), {line_tiles().lanes, call.workers->count()});
+  const double cost = cost_of_lines(sizes, line_length(*plan), {backend::cpu::machine(), line_tiles().lanes, call.workers->count()});
   return {scratch, std::move(plan), cost};
 }
 
