@@ -59,6 +59,8 @@ constexpr Values targets = {
 constexpr Values device = {
     {}, [](std::string_view t) { return t == "auto" || backend::find_device(t).devices != nullptr; }, "\"cpu\", \"cuda\", \"cuda:1\", \"reference\" or \"auto\""};
 constexpr Values half_type = {{}, [](std::string_view t) { return t == "none" || autocast_type(t); }, "\"none\", \"float16\" or \"bfloat16\""};
+constexpr Values machine = {
+    {}, [](std::string_view t) { return t == "table" || t == "measured" || parse_machine(t); }, "\"table\", \"measured\", or the numbers in a plan's provenance"};
 constexpr Values flag_or_path = {{}, [](std::string_view t) { return !t.empty(); }, "true, false or the path of a file"};
 
 }  // namespace allowed

@@ -24,7 +24,8 @@ namespace {
 // Finds the inputs and outputs of segments.
 class Binder {
  public:
-  explicit Binder(const Graph& g) : g_(g), users_(g.users()), is_state_(g.values.size(), false), output_(g.values.size(), g.outputs.size()), carriers_(g.symbols.size()) {
+  Binder(const Graph& g, const Machine& machine)
+      : g_(g), machine_(machine), users_(g.users()), is_state_(g.values.size(), false), output_(g.values.size(), g.outputs.size()), carriers_(g.symbols.size()) {
     const std::vector<ValueId> written = ir::written_by_outputs(g);
     for (size_t i = g.outputs.size(); i-- > 0;) {
       output_[g.outputs[i].value] = i;
@@ -83,12 +84,13 @@ class Binder {
       s.orders.push_back(in_torch_too ? g_.values[v].order : std::vector<int64_t>());
     }
     s.gain = 0;
-    for (NodeId n : s.nodes) s.gain += saved_by(g_, n);
-    s.cost = cost_of_call(s.inputs.size() + s.outputs.size());
+    for (NodeId n : s.nodes) s.gain += saved_by(g_, n, machine_);
+    s.cost = cost_of_call(s.inputs.size() + s.outputs.size(), machine_);
   }
 
  private:
   const Graph& g_;
+  const Machine& machine_;
   const std::vector<std::vector<NodeId>> users_;  // per value
   std::vector<bool> is_state_;                    // per value: a buffer that the model writes
   std::vector<size_t> output_;                    // per value: the index of the first output with this value, or the number of outputs
@@ -131,7 +133,7 @@ bool drop_small(Choice& choice, const Partition& p, const Settings& settings) {
 Partition partition(const Graph& captured, const std::vector<Refused>& refused, const Settings& settings) {
   Choice choice(captured, refused);
   keep_named(choice, captured, settings);
-  const Binder binder(captured);
+  const Binder binder(captured, settings.machine);
   for (;;) {
     Schedule order = schedule(captured, choice.here);
     for (uint32_t s = 0; s < order.segments.size(); ++s) binder.bind(order.segments[s], s, order, choice.here);

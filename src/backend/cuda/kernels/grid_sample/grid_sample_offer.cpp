@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::string_view implementation = "a point in each thread";
 
-std::vector<CodeUnit> code(const Plain& p) {
-  kernels::CudaPart part = kernels::grid_sample_cuda_part(kernels::parse_grid_sample(p.constants), p.types[0]);
+std::vector<CodeUnit> code(const Plain& p, std::span<const Operand> operands) {
+  kernels::CudaPart part = kernels::grid_sample_cuda_part(kernels::parse_grid_sample(p.constants), operands[0].type);
   return std::vector<CodeUnit>{{part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::grid_sample_cuda_text}}};
 }
 
@@ -21,7 +21,7 @@ void grid_sample_offers(const Site& site, const Target&, const Settings&, Offers
   auto refuse = [&](std::string reason) { out.refusals.push_back({implementation, Obstacle::types, std::move(reason)}); };
   if (args.axes != 2) return refuse("images of two axes only");
   if (args.mode != kernels::GridSampleArgs::Mode::cubic) return refuse("cubic only: one or four elements are read as fast by a fused body, which goes on with the result");
-  if (plain->types[0] == ir::DType::f64 || plain->types[1] != ir::DType::f32) return refuse("places are float32, images float32 or a half type");
+  if (site.operands[0].type == ir::DType::f64 || site.operands[1].type != ir::DType::f32) return refuse("places are float32, images float32 or a half type");
   offer_plain(site, {"grid_sample"}, implementation, out, code);
 }
 

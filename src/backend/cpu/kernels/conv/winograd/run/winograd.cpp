@@ -111,7 +111,7 @@ double cost_of_winograd(const WinogradPlan& p, const conv::Cpu& cpu) {
   const double plane = windows * vectors * (values * (k * of_winograd + winograd_sum) + winograd_results) +
                        windows * static_cast<double>(p.all_channels) / static_cast<double>(cpu.lanes) * winograd_image +
                        (p.keeps_weights ? 1 : static_cast<double>(p.blocks)) * vectors * k * winograd_weights;
-  return conv::nanoseconds(plane * static_cast<double>(p.images * p.planes.outputs), cpu);
+  return cpu.vectors(plane * static_cast<double>(p.images * p.planes.outputs)) / static_cast<double>(cpu.threads);
 }
 
 WinogradBlock::WinogradBlock(const WinogradPlan& p, const WinogradTiles& tiles, float* scratch, const float* zeros) : p_(p), tiles_(tiles), zeros_(zeros) {
