@@ -58,7 +58,7 @@ bool inside(Graph& g, const Affine& f, const Dims& dims, const Dim& size, std::v
     case Truth::yes: return false;
     case Truth::unknown: break;
   }
-  checks.push_back({end, size, ir::Check::less_equal, g.current_origin, "the indices lie inside the table"});
+  checks.push_back({end, size, ir::Check::less_equal, g.current_origin, "the indices are inside the table"});
   return true;
 }
 

@@ -131,7 +131,7 @@ TEST(depthwise_conv, refuses_what_would_read_elsewhere) {
   const Sums v{1, 6, 6, 16, 3, 3, 1, 1, 1};
   using Sizes = std::vector<int64_t>;
   EXPECT_EQ(refusal(v, [](DepthwiseConvArgs&, Sizes&) {}), "taken");
-  EXPECT_NE(refusal(v, [](DepthwiseConvArgs&, Sizes& s) { s[9] = 1; }).find("channels may lie outside"), std::string::npos);
+  EXPECT_NE(refusal(v, [](DepthwiseConvArgs&, Sizes& s) { s[9] = 1; }).find("channels may be outside"), std::string::npos);
   EXPECT_NE(refusal(v, [](DepthwiseConvArgs& a, Sizes&) { a.steps[3 * 6 + 3] = 2; }).find("channels are not neighbours"), std::string::npos);
   EXPECT_NE(refusal(v, [](DepthwiseConvArgs& a, Sizes&) { a.steps[1 * 6 + 2] = 1; }).find("an axis is left along two indices"), std::string::npos);
   EXPECT_NE(refusal(v, [](DepthwiseConvArgs&, Sizes& s) { s[4] = 4; }).find("B does not have the sizes of the indices"), std::string::npos);

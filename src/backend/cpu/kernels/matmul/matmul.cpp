@@ -77,7 +77,7 @@ std::optional<Refusal> obstacle(const Gemm& g) {
   if (!g.map) return std::nullopt;
   if (!is_narrow_float(g.type)) return Refusal{name, Obstacle::a, "a map is followed for float32, float16 and bfloat16"};
   std::vector<ir::Dim> ignored;
-  if (!map_of(g, ignored)) return Refusal{name, Obstacle::a, "neighbours along K are too far apart in memory"};
+  if (!map_of(g, ignored)) return Refusal{name, Obstacle::a, "the stride along K is too large"};
   return std::nullopt;
 }
 

@@ -65,7 +65,7 @@ void find_lines(Windows& p, const Constants& c, const TapRules& rules) {
   std::vector<IndexMap::Index> k(all.begin() + static_cast<int64_t>(first_k), all.end());
   // Elements that are inside or outside together: all of an innermost index, or those of one group if a vector holds several groups.
   auto leaves = [&](const IndexMap::Index& i) { return p.map.leaves(i); };
-  if (p.group_axis != SIZE_MAX && leaves(all[p.group_axis])) refuse("groups may lie outside");
+  if (p.group_axis != SIZE_MAX && leaves(all[p.group_axis])) refuse("groups may be outside");
   while (k.size() > 1 && k.back().extent == 1) k.pop_back();
   if (rules.several_groups) {
     p.inner = p.group_step();

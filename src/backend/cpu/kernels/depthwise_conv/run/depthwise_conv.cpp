@@ -89,7 +89,7 @@ Resolved resolve(const Call& call) {
   const IndexMap::Index &across = p->map.indices[kept - 2], &channel = p->map.indices[kept - 1];
   if (channel.extent > 1 && (channel.step != 1 || p->b_strides[kept - 1] != 1)) refuse("channels are not neighbours");
   for (int axis = 0; axis < p->map.axes; ++axis) {
-    if (channel.extent > 0 && channel.along[axis] != 0) refuse("channels may lie outside");
+    if (channel.extent > 0 && channel.along[axis] != 0) refuse("channels may be outside");
   }
   const std::span<const IndexMap::Index> all(p->map.indices);
   find_end(*p, *c.body);

@@ -310,7 +310,7 @@ void check_instruction(ProgramInstruction& i, Program& p, int stores) {
       if (i.cls != wide_class(p.memory[i.operand])) fail(Code::format, "fused code loads into another type");
       if (i.in.size() != p.gathered[i.operand]) fail(Code::format, "fused code gathers with {} indices", i.in.size());
       for (uint32_t in : i.in) {
-        if (p.code[in].cls != Class::i64) fail(Code::format, "fused code gathers with an index that is no integer");
+        if (p.code[in].cls != Class::i64) fail(Code::format, "fused code gathers with an index that is not an integer");
       }
       if (i.lower.size() == 2 * static_cast<size_t>(p.domain_rank)) {
         i.step.assign(i.lower.begin() + p.domain_rank, i.lower.end());
