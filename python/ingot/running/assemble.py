@@ -141,12 +141,11 @@ def axes_of(order: list[int] | None) -> list[int] | None:
 def _is_one_call_but_for_order(f: Functional) -> bool:
     """The same up to the order of the results' axes."""
     results = [r for r in f.results if not isinstance(r, Node) or isinstance(r.meta.get("val"), torch.Tensor)]
-    return (
-        not f.writes and not f.views and len(results) == len(f.results)
-        and all(isinstance(r, Node) for r in f.results) and f.results == f.wanted and all(s.kind in ("input", "weight") for s in f.slots)
-        and all(s.node.meta["val"].device.type == f.device.type and s.lies is None for s in f.inputs)
-        and not any(_values.held_otherwise(n.meta["val"].dtype) for n in [*f.results, *(s.node for s in f.inputs)])
-    )  # fmt: skip
+    gives_all = len(results) == len(f.results) and all(isinstance(r, Node) for r in f.results) and f.results == f.wanted
+    if f.writes or f.views or not gives_all or not all(s.kind in ("input", "weight") for s in f.slots):
+        return False
+    here = all(s.node.meta["val"].device.type == f.device.type and s.lies is None for s in f.inputs)
+    return here and not any(_values.held_otherwise(n.meta["val"].dtype) for n in [*f.results, *(s.node for s in f.inputs)])
 
 
 def _carriers(f: Functional) -> list[Node]:

@@ -150,9 +150,9 @@ namespace {
 int64_t units_together(const Windows& p) {
   constexpr int64_t half_a_cache = 256 << 10;  // bytes
   if (!p.direct || p.columns.size() < 2) return 1;
-  if (p.column_tasks > 1) return p.line_count * p.pieces;
+  if (p.column_tasks > 1) return p.line_count * p.segments;
   if (p.groups > 1 && p.large && p.k * p.panel_row * std::ssize(p.columns) * 4 <= half_a_cache) return 1;
-  const int64_t bytes = p.line.extent / p.pieces * std::abs(static_cast<int64_t>(p.line.step)) * 4, taps = static_cast<int64_t>(p.taps.memory());
+  const int64_t bytes = p.line.extent / p.segments * std::abs(static_cast<int64_t>(p.line.step)) * 4, taps = static_cast<int64_t>(p.taps.memory());
   return std::clamp<int64_t>(std::min(half_a_cache / std::max<int64_t>(1, bytes), max_list_taps / std::max<int64_t>(1, taps)), 1, max_units);
 }
 
@@ -162,7 +162,7 @@ int64_t units_together(const Windows& p) {
 void choose_tasks(Windows& p, int64_t wanted, int64_t workers) {
   constexpr int64_t max_bytes = 1 << 20;
   constexpr double b_rate = 30e9, products = 9e10, share_of_time = 0.2;
-  const int64_t units = p.line_count * p.pieces, panels = std::ssize(p.columns), all = p.k * p.panel_row * panels * 4;
+  const int64_t units = p.line_count * p.segments, panels = std::ssize(p.columns), all = p.k * p.panel_row * panels * 4;
   const bool together = units <= max_units && units * static_cast<int64_t>(p.taps.memory()) <= max_list_taps;
   const bool divides = p.direct && p.joins_lines && wanted > 1 && together && panels >= wanted, even = units % workers == 0;
   const double seconds = p.products() / products / static_cast<double>(workers);
@@ -177,18 +177,18 @@ void choose_tasks(Windows& p, int64_t wanted, int64_t workers) {
 
 void share(Windows& p, int64_t workers, bool shares_lines) {
   constexpr double least_products = 100000;  // with less, other workers take longer to start than to compute
-  constexpr int64_t shortest_piece = 24, large = 1 << 20;  // outputs; bytes
+  constexpr int64_t min_segment = 24, large = 1 << 20;  // outputs; bytes
   const int64_t wanted = p.products() < least_products ? 1 : workers * 4;
   p.large = p.line_count * p.line.extent * std::abs(static_cast<int64_t>(p.line.step)) * 4 > large;
   if (shares_lines) {
-    if (p.line_count > 0 && p.line_count < wanted) p.pieces = std::clamp<int64_t>(wanted / p.line_count, 1, std::max<int64_t>(1, p.line.extent / shortest_piece));
+    if (p.line_count > 0 && p.line_count < wanted) p.segments = std::clamp<int64_t>(wanted / p.line_count, 1, std::max<int64_t>(1, p.line.extent / min_segment));
     choose_tasks(p, wanted, workers);
     p.units = units_together(p);
   }
   if (p.units == 1) p.taps.keep_sets();
   p.tap_bytes = padded(static_cast<size_t>(p.units) * p.taps.memory() * sizeof(WindowTap));
   p.bias_bytes = p.n % p.lanes == 0 || !p.joins_lines ? 0 : 2 * padded(static_cast<size_t>(p.groups * p.n + 2 * p.lanes) * 4);
-  p.line_bytes = p.direct ? 0 : padded(static_cast<size_t>((p.line.extent / p.pieces + 1) * p.groups * p.n) * 4);
+  p.line_bytes = p.direct ? 0 : padded(static_cast<size_t>((p.line.extent / p.segments + 1) * p.groups * p.n) * 4);
   p.per_worker = p.tap_bytes + p.bias_bytes + p.line_bytes + p.block_bytes + padded(p.bound.scratch);
 }
 
@@ -248,7 +248,7 @@ void pack_panels(const Call& call, const Constants& c, const Windows& p) {
 }
 
 void run_windows(const Call& call, const Constants& c, const Windows& p) {
-  const int64_t panels = std::ssize(p.columns), units = p.line_count * p.pieces;
+  const int64_t panels = std::ssize(p.columns), units = p.line_count * p.segments;
   call.workers->run(p.line_tasks * p.column_tasks, [&](int64_t task, int worker) {
     const int64_t r = task / p.column_tasks, g = task % p.column_tasks, first = panels * g / p.column_tasks;
     const std::span<const Columns> columns(p.columns.data() + first, static_cast<size_t>(panels * (g + 1) / p.column_tasks - first));

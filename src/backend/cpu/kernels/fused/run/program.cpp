@@ -360,8 +360,8 @@ std::shared_ptr<const Program> load_program(std::span<const std::byte> code, siz
   if (p.domain_rank < 1 || p.domain_rank > static_cast<int>(max_domain_rank) || p.row_rank < 1 || p.row_rank > p.domain_rank)
     fail(Code::format, "fused code has an impossible domain");
   size_t in_memory = static_cast<size_t>(p.operands) - (memory_stores ? 0 : 1);
-  if (p.operands < 1 || store_count < 1 || store_count > p.operands || in_memory != operands || (!memory_stores && store_count != 1))
-    fail(Code::format, "fused code has {} operands, its step {}", p.operands, operands);
+  const bool has_stores = store_count >= 1 && store_count <= p.operands && (memory_stores || store_count == 1);
+  if (p.operands < 1 || !has_stores || in_memory != operands) fail(Code::format, "fused code has {} operands, its step {}", p.operands, operands);
   if (p.sizes != sizes) fail(Code::format, "fused code reads {} sizes, its step has {}", p.sizes, sizes);
   if (count < 1 || count > 100000) fail(Code::format, "fused code has {} instructions", count);
   for (int k = 0; k < p.operands; ++k) {
