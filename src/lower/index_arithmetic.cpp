@@ -149,7 +149,8 @@ void index_arithmetic(Graph& g) {
         if (s != 0 && s != 1) plain = false;
       }
     }
-    if (!f || (arithmetic && !(terms == 0 || (terms == 1 && plain && f->offset == Dim(0))))) return v;
+    const bool is_simple = f && (terms == 0 || (terms == 1 && plain && f->offset == Dim(0)));  // a constant, or one index
+    if (!f || (arithmetic && !is_simple)) return v;
     return build(to, *f, type.dims);
   });
 }

@@ -353,8 +353,8 @@ Value columns(Value x, const Axes& kernel, const Axes& dilation, const Axes& pad
 // Columns [N, C * kernel, windows] add up to an image: the reverse of `columns`.
 Value image_of_columns(Value x, const Dims& size, const Axes& kernel, const Axes& dilation, const Axes& padding, const Axes& stride) {
   if (x.rank() == 2) return squeeze(image_of_columns(unsqueeze(x, 0), size, kernel, dilation, padding, stride), 0);
-  if (x.rank() != 3 || size.size() != 2 || kernel.size() != 2 || dilation.size() != 2 || padding.size() != 2 || stride.size() != 2)
-    fail(Code::invalid_input, "col2im: rank {}", x.rank());
+  const bool two_axes = size.size() == 2 && kernel.size() == 2 && dilation.size() == 2 && padding.size() == 2 && stride.size() == 2;
+  if (x.rank() != 3 || !two_axes) fail(Code::invalid_input, "col2im: rank {}", x.rank());
   Graph& g = x.graph();
   Dims counts, whole;
   for (size_t i = 0; i < 2; ++i) {

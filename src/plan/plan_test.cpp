@@ -305,7 +305,7 @@ TEST(Plan, NothingIsBehindTheEndOrBetweenTheSections) {
             fmt::format("the plan is damaged: its weights end at byte 128 of their section, which has 192"));
   bytes.resize(good.size() + page);
   EXPECT_EQ(outcome_of(with_header(bytes, [](Header& h) { h.weights_offset += page; })), "the plan is damaged: its sections are not where they belong");
-  EXPECT_EQ(outcome_of(with_header(bytes, [](Header& h) { h.reserved = 1; })).substr(0, 34), "there is something behind the end ");
+  EXPECT_EQ(outcome_of(with_header(bytes, [](Header& h) { h.reserved = 1; })).substr(0, 33), "there is something after the end ");
   EXPECT_EQ(outcome_of(with_header(good, [](Header& h) { h.reserved = 1; })), "the plan is damaged: there is something where nothing belongs");
   Header h;
   std::memcpy(&h, good.data(), sizeof h);
