@@ -112,7 +112,7 @@ def one(name, target):
     import_torchvision()  # transformers imports it
     model, inputs, title = globals()[name]()
     model = model.eval().requires_grad_(False)
-    with torch.no_grad():  # what is loaded at the first use is no part of it
+    with torch.no_grad():  # what is loaded at the first use is not part of it
         ingot.compile(torch.nn.Linear(8, 8).eval(), inputs=[torch.ones(2, 8)], min_block_size=1, cache="off", target=target)
     seconds, imported = {stage: Clocks() for stage in STAGES}, []
 

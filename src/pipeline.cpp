@@ -318,7 +318,7 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
   auto now = [] { return std::chrono::steady_clock::now(); };
   if (options.text("dryrun") != "false") throw Error(Code::invalid_option, "with dryrun nothing is built").fix("ingot_explain gives the report");
   if (options.number("accuracy") > 0)
-    throw Error(Code::invalid_option, "option accuracy is measured beside the model itself, which runs in torch")
+    throw Error(Code::invalid_option, "option accuracy is measured against the model itself, which runs in torch")
         .fix("ingot.compile(model, ..., accuracy=...) in Python, which leaves what it found in the plan");
   if (progress && !progress("lower", 0)) fail(Code::cancelled, "the build was cancelled");
   check_disabled_passes();
@@ -442,7 +442,7 @@ std::string verify_steps(const std::shared_ptr<const plan::Plan>& plan, size_t f
   record.device_code = false;
   const plan::Plan anew = rebuild(*plan, {&target, 1}, &record);
   if (plan::print_programs(anew, 0) != plan::print_programs(*plan, t)) {
-    throw Error(Code::version, fmt::format("the plan's program for {} is not what this ingot compiles from its graph, so its steps cannot be told apart", target.text()))
+    throw Error(Code::version, fmt::format("the plan's program for {} is not what this ingot compiles from its graph, so its steps cannot be matched", target.text()))
         .fix("verify it with the ingot that compiled it, or compile the model again");
   }
   const compile::Options options = options_of(*plan);

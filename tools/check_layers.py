@@ -194,7 +194,11 @@ def torch_violations(module: str, text: str, own: set[str], internals: set[str] 
                 continue
             if isinstance(node.ctx, (ast.Store, ast.Del)) and path.split(".")[0] in imported:
                 say(node, f"the patch of {path}")
-            elif node not in inner and is_of_torch(path) or is_private(node.attr) and node.attr not in (own if path.startswith(("self.", "cls.")) else own - internals) | OF_PYTHON and not is_of_torch(path) and path not in DOCUMENTED and not any(d.startswith(path + ".") for d in DOCUMENTED):
+                continue
+            allowed = (own if path.startswith(("self.", "cls.")) else own - internals) | OF_PYTHON
+            documented = path in DOCUMENTED or any(d.startswith(path + ".") for d in DOCUMENTED)
+            private = is_private(node.attr) and node.attr not in allowed and not is_of_torch(path) and not documented
+            if private or node not in inner and is_of_torch(path):
                 say(node, path or node.attr)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr", "setattr") and len(node.args) > 1:
             name = node.args[1].value if isinstance(node.args[1], ast.Constant) else ""

@@ -166,7 +166,7 @@ def main():
     name = parser.parse_args().name
     root = Path(__file__).resolve().parents[1]
     if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name):
-        sys.exit(f"{name!r} is no name for a kernel: use lower case letters, digits and single underscores")
+        sys.exit(f"{name!r} is not a name for a kernel: use lower case letters, digits and single underscores")
     if (root / "src/kernels" / name).exists():
         sys.exit(f"src/kernels/{name} is there already")
     words = {"name": name, "Name": "".join(w.capitalize() for w in name.split("_"))}

@@ -12,10 +12,10 @@ import torch
 
 from .base import structure
 from .capture import autocast, autocast_options, devices, fix
+from .capture.caller_inputs import Given, read
 from .capture.export import export
 from .capture.fixes import order
 from .capture.functional import NotFunctional, from_exported
-from .capture.caller_inputs import Given, read
 from .capture.passes import applied
 from .capture.program import Program, match, paired
 from .capture.ranges import ranges_of, set_ranges
@@ -26,8 +26,8 @@ from .capture.writer import write
 from .engine import _engine, _library, _op, _values, plan_signature
 from .errors import InputError, OptionError
 from .module.arguments import parameters_of, parameters_of_program
-from .module.module_kinds import Exported, FromModel, FromPlan, form_of
 from .module.module import Module
+from .module.module_kinds import Exported, FromModel, FromPlan, form_of
 from .precision import accuracy, low_precision
 from .running.assemble import assemble, in_torch, split_dryrun
 from .running.report import Report

@@ -190,7 +190,7 @@ class _Compiled:
 
     Dynamo runs one graph with the weights of several layers where it breaks the graph inside a layer. Each set of weights is bound once, and kept while its tensors live.
 
-    A buffer counts as a weight until it changes. Then something else writes it (another piece of the model, its owner), and from then on it is an input of the
+    A buffer counts as a weight until it changes. Then something else writes it (another part of the model, its owner), and from then on it is an input of the
     graph, so that the weights are not prepared anew in each call.
     """
 

@@ -10,13 +10,13 @@ from .base import atomic
 from .engine import _engine, _op
 from .engine._engine import TRUST
 from .errors import FormatError, InputError, OptionError, UnsupportedError
-from .module.module_kinds import Exported, FromPlan, FromProgram, Package
 from .module.module import Module
+from .module.module_kinds import Exported, FromPlan, FromProgram, Package
 from .saving import torch_archive
 from .saving.loaded import Loaded, holds_plans
 
 _FORMATS = ("ingot", "exported_program", "aot_inductor")
-_SHOWN = {"ingot": "no archive of torch's", "exported_program": "a program of torch's", "aot_inductor": "an AOTInductor package"}
+_SHOWN = {"ingot": "not an archive of torch's", "exported_program": "a program of torch's", "aot_inductor": "an AOTInductor package"}
 
 
 def save(module: Module, path, *, format="ingot", weights=None):

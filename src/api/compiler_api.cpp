@@ -156,7 +156,7 @@ ingot_status ingot_model_set_dim(ingot_model* model, const char* input, int64_t 
 ingot_status ingot_model_set_signature(ingot_model* model, const char* text) {
   return guard([&] {
     std::string signature = &required(text, "text");
-    if (auto bad = find_bad_utf8(signature)) fail(Code::invalid_input, "the signature is no UTF-8 text at its byte {}, and files of plans hold UTF-8", *bad);
+    if (auto bad = find_bad_utf8(signature)) fail(Code::invalid_input, "the signature is not UTF-8 text at its byte {}, and files of plans hold UTF-8", *bad);
     required(model, "model").model.signature = std::move(signature);
   });
 }
@@ -211,7 +211,7 @@ ingot_status ingot_plan_refit(const ingot_plan* plan, const char* const* weights
     required(out, "out");
     std::vector<AdapterFile> added;
     for (const ingot_adapter& a : std::span(adapter_count > 0 ? &required(adapters, "adapters") : nullptr, adapter_count)) {
-      if (!std::isfinite(a.scale)) fail(Code::invalid_input, "the scale of adapter {} is no finite number", &required(a.path, "path"));
+      if (!std::isfinite(a.scale)) fail(Code::invalid_input, "the scale of adapter {} is not a finite number", &required(a.path, "path"));
       added.push_back({&required(a.path, "path"), a.scale});
     }
     *out = new ingot_plan{std::make_shared<plan::Plan>(refit(*required(plan, "plan").plan, texts(weights, count, "weights"), added, allow_missing != 0))};

@@ -30,7 +30,7 @@ std::string random_name() {
 bool is_temporary_name(std::string_view name) { return name.size() == name_start.size() + 32 + name_end.size() && name.starts_with(name_start) && name.ends_with(name_end); }
 
 void write_atomically(const std::string& path, std::span<const std::span<const std::byte>> parts, unsigned mode, Durability durability) {
-  // A pipe or a device, also behind a link, is no file that could be replaced: whoever reads there would wait for ever, and /dev/null is everybody's.
+  // A pipe or a device, also behind a link, is not a file that could be replaced: whoever reads there would wait for ever, and /dev/null is everybody's.
   struct stat there;
   if (::stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) fail_io("write", path, EISDIR);
   if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) fail(Code::io, "cannot write {}: it is not a regular file", path);

@@ -1,4 +1,4 @@
-// fmt's code that is no template, once: as a header alone it is compiled into every file, with a clone of its float printing in each.
+// fmt's code that is not a template, once: as a header alone it is compiled into every file, with a clone of its float printing in each.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

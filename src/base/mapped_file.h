@@ -13,7 +13,7 @@ class MappedFile {
     mapped,  // pages are read when they are used; a file that is cut off or overwritten meanwhile ends the process (SIGBUS) or changes its bytes
     whole,   // read once: what happens to the file afterwards does not matter
   };
-  // Error (io) naming the path when it cannot be opened or is no regular file.
+  // Error (io) naming the path when it cannot be opened or is not a regular file.
   static std::shared_ptr<const MappedFile> open(const std::string& path, Access = Access::mapped);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -91,9 +91,8 @@ size_t remove_leftovers(const std::string& folder, int64_t seconds) {
     if (!is_temporary_name(entry->path().filename().string())) continue;
     struct stat status;
     const std::string path = entry->path().string();
-    if (::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid() && (seconds == 0 || status.st_mtime <= latest) &&
-        ::unlink(path.c_str()) == 0)
-      ++removed;
+    const bool ours = ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
+    if (ours && (seconds == 0 || status.st_mtime <= latest) && ::unlink(path.c_str()) == 0) ++removed;
   }
   return removed;
 }

@@ -22,7 +22,7 @@ struct OwnFile {
   std::string refused;                          // why it is not used, and what to do: a user other than this one and root owns it or could write it
   uint64_t size = 0;                            // the whole file's
 };
-// Reads the file, its first `most` bytes. Error (io) when it cannot be opened or read, or is no regular file.
+// Reads the file, its first `most` bytes. Error (io) when it cannot be opened or read, or is not a regular file.
 OwnFile read_own_file(const std::string& path, uint64_t most = UINT64_MAX);
 
 // Makes the folder, for this user alone, where there is none. Gives the reason when it is not to be used: it cannot be made, another user owns it or

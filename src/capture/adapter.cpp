@@ -141,7 +141,7 @@ class Config {
     if (text.empty()) return;
     const auto error = parser_.parse(text.data(), text.size(), true).get(root_);
     if (error == simdjson::MEMALLOC) throw std::bad_alloc();
-    if (error != simdjson::SUCCESS) throw Error(Code::format, "the adapter's configuration is no JSON object").fix("give the adapter_config.json that PEFT wrote");
+    if (error != simdjson::SUCCESS) throw Error(Code::format, "the adapter's configuration is not a JSON object").fix("give the adapter_config.json that PEFT wrote");
     there_ = true;
     std::string_view kind;
     if (root_["peft_type"].get(kind) == simdjson::SUCCESS && kind != "LORA") fail(Code::unsupported, "the adapter is of type {}, and LORA is what is added to weights", kind);
@@ -161,7 +161,7 @@ class Config {
 
   std::optional<double> alpha(const Key& key) const {
     if (const auto patterns = find(key, "alpha_pattern")) {
-      if (!patterns->is_object()) fail(Code::format, "the adapter's configuration has an alpha_pattern that is no object");
+      if (!patterns->is_object()) fail(Code::format, "the adapter's configuration has an alpha_pattern that is not an object");
       for (auto field : simdjson::dom::object(*patterns)) {
         const std::string_view pattern = field.key;
         if (pattern.find_first_of("\\^$*+?()[]{}|") != pattern.npos)
@@ -187,7 +187,7 @@ class Config {
 
   static double number(simdjson::dom::element e, std::string_view name) {
     double out;
-    if (e.get(out) != simdjson::SUCCESS) fail(Code::format, "the adapter's configuration has a {} that is no number", name);
+    if (e.get(out) != simdjson::SUCCESS) fail(Code::format, "the adapter's configuration has a {} that is not a number", name);
     return out;
   }
 
@@ -208,7 +208,7 @@ std::vector<Module> modules_of(std::span<const std::string> tensors) {
     if (tensors[i].ends_with(".base_layer.weight")) continue;  // PEFT saves a table that has an adapter beside it, as the model has it
     std::optional<Key> key = parse(tensors[i]);
     if (!key) {
-      throw Error(Code::unsupported, fmt::format("the adapter's tensor \"{}\" is no part of a LoRA", tensors[i]))
+      throw Error(Code::unsupported, fmt::format("the adapter's tensor \"{}\" is not part of a LoRA", tensors[i]))
           .fix(
               "names end in lora_A.weight and lora_B.weight, lora.down.weight and lora.up.weight, or lora_down.weight and lora_up.weight; merge what is of another kind into the "
               "weights");
@@ -255,7 +255,7 @@ std::vector<AdapterPart> adapter_parts(std::span<const std::string> tensors, std
     if (!alpha) part.alpha = config.alpha(m.key);
     if (!alpha && !part.alpha && tensors[*down].starts_with(peft_prefix))
       throw Error(Code::invalid_input, fmt::format("the adapter's \"{}\" is PEFT's, whose configuration has the alpha, and there is none", tensors[*down]))
-          .fix("give its adapter_config.json: beside the file, or as config");
+          .fix("give its adapter_config.json: next to the file, or as config");
     out.push_back(std::move(part));
   }
   std::stable_sort(out.begin(), out.end(), [](const AdapterPart& a, const AdapterPart& b) { return a.weight < b.weight; });

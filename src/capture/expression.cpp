@@ -59,7 +59,8 @@ class ExpressionParser {
     bool equal = relation == "Equality" || relation == "Eq", le = relation == "LessThan" || relation == "Le", lt = relation == "StrictLessThan" || relation == "Lt";
     bool ge = relation == "GreaterThan" || relation == "Ge", gt = relation == "StrictGreaterThan" || relation == "Gt";
     bool unequal = relation == "Unequality" || relation == "Ne";
-    if (!equal && !unequal && !le && !lt && !ge && !gt) return std::nullopt;
+    const bool below = le || lt, above = ge || gt;
+    if (!equal && !unequal && !below && !above) return std::nullopt;
     expect('(');
     Dim a = whole(expression(0));
     expect(',');

@@ -556,7 +556,8 @@ void Importer::add_call(Json node, const std::string& target, Scope& scope) {
     std::string_view kind;
     Json out = outputs.child(o).only(kind);
     any = true;
-    if (kind == "as_sym_int" || kind == "as_sym_bool" || kind == "as_sym_float" || kind == "as_int" || kind == "as_bool" || kind == "as_float") continue;
+    constexpr std::string_view scalars[] = {"as_sym_int", "as_sym_bool", "as_sym_float", "as_int", "as_bool", "as_float"};
+    if (std::find(std::begin(scalars), std::end(scalars), kind) != std::end(scalars)) continue;
     sizes_only = false;
     if (kind == "as_tensor") {
       result(out);

@@ -56,7 +56,7 @@ class Header {
     uint64_t size = known != nullptr ? known->bits / 8 : 0;
     for (auto element : shape) {
       int64_t dim;
-      if (element.get(dim) != simdjson::SUCCESS || dim < 0) bad(name, "has a size that is no number of 0 or more");
+      if (element.get(dim) != simdjson::SUCCESS || dim < 0) bad(name, "has a size that is not a number of 0 or more");
       if (__builtin_mul_overflow(size, static_cast<uint64_t>(dim), &size)) bad(name, "has more elements than there can be");
       out.dims.push_back(dim);
     }
@@ -64,7 +64,7 @@ class Header {
     for (auto element : offsets) {
       if (count == 2 || element.get(ends[count++]) != simdjson::SUCCESS) bad(name, "has data_offsets that are not two numbers");
     }
-    if (count != 2 || ends[0] > ends[1] || ends[1] > values_.size()) bad(name, "lies outside of the file");
+    if (count != 2 || ends[0] > ends[1] || ends[1] > values_.size()) bad(name, "is outside of the file");
     if (known != nullptr && ends[1] - ends[0] != size) bad(name, "has other bytes than its dtype and shape say");
     if (known != nullptr) out.dtype = known->dtype;
     out.bytes = values_.subspan(ends[0], ends[1] - ends[0]);
@@ -75,7 +75,7 @@ class Header {
     throw Error(Code::format, fmt::format("{}: tensor \"{}\" {}", path_, name.substr(0, 200), why)).fix("write the file again: it is damaged");
   }
   [[noreturn]] void bad(std::string_view why) const {
-    throw Error(Code::format, fmt::format("{} is no safetensors file: {}", path_, why)).fix("give a file that safetensors wrote");
+    throw Error(Code::format, fmt::format("{} is not a safetensors file: {}", path_, why)).fix("give a file that safetensors wrote");
   }
 
  private:
@@ -92,13 +92,13 @@ TensorFile read_safetensors(const std::string& path) {
   uint64_t length = 0;
   if (bytes.size() < sizeof length) Header(path, {}).bad("it has less than 8 bytes");
   std::memcpy(&length, bytes.data(), sizeof length);
-  if (length > longest_header || length > bytes.size() - sizeof length) Header(path, {}).bad("its header would end behind it");
+  if (length > longest_header || length > bytes.size() - sizeof length) Header(path, {}).bad("its header would end after the file");
   const Header header(path, bytes.subspan(sizeof length + length));
   simdjson::dom::parser parser;
   simdjson::dom::object entries;
   const auto error = parser.parse(reinterpret_cast<const char*>(bytes.data()) + sizeof length, length, true).get(entries);
   if (error == simdjson::MEMALLOC) throw std::bad_alloc();
-  if (error != simdjson::SUCCESS) header.bad("its header is no JSON object");
+  if (error != simdjson::SUCCESS) header.bad("its header is not a JSON object");
   std::unordered_set<std::string_view> names;
   for (auto field : entries) {
     if (!names.insert(field.key).second) header.bad(field.key, "is there twice");

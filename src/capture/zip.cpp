@@ -38,7 +38,7 @@ void Zip::read_directory() {
     bytes = number(end64 + 40, 8);
     at = number(end64 + 48, 8);
   }
-  if (at > size || size - at < bytes) damaged("the zip directory lies outside the file");
+  if (at > size || size - at < bytes) damaged("the zip directory is outside the file");
   for (uint64_t i = 0; i < count; ++i) {
     if (number(at, 4) != entry_mark) damaged(fmt::format("entry {} of the zip directory is broken", i));
     Entry e;
@@ -80,7 +80,7 @@ std::span<const std::byte> Zip::bytes(std::string_view name) const {
   if (e.method != 0 || (e.flags & 1) != 0 || e.packed != e.size) damaged(fmt::format("entry {} is compressed or encrypted, which torch never writes", name));
   if (number(e.header, 4) != local_mark) damaged(fmt::format("entry {} points to nothing", name));
   uint64_t begin = e.header + 30 + number(e.header + 26, 2) + number(e.header + 28, 2);
-  if (begin > data_.size() || data_.size() - begin < e.size) damaged(fmt::format("entry {} of {} bytes lies outside the file", name, e.size));
+  if (begin > data_.size() || data_.size() - begin < e.size) damaged(fmt::format("entry {} of {} bytes is outside the file", name, e.size));
   return data_.subspan(begin, e.size);
 }
 

@@ -106,7 +106,7 @@ void add_bench(CLI::App& app) {
   auto a = std::make_shared<BenchArguments>();
   CLI::App* verb = app.add_subcommand("bench", "Time a plan on random inputs.");
   a->plan.add_to(*verb);
-  verb->add_option("--against", a->against, "another plan, run in turn with the first");
+  verb->add_option("--against", a->against, "another plan, run alternately with the first");
   verb->add_option("--shape", a->shapes, "shape of an input: NAME=2,16");
   verb->add_option("--seconds", a->seconds, "how long")
       ->check(

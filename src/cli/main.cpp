@@ -34,10 +34,10 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "ingot: %s\n", f.text.c_str());
     return f.code;
   } catch (const std::length_error&) {  // a tensor larger than the address space
-    std::fprintf(stderr, "ingot: memory for a tensor of these sizes cannot be had\n");
+    std::fprintf(stderr, "ingot: out of memory for a tensor of these sizes\n");
     return 10 + INGOT_OUT_OF_MEMORY;
   } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "ingot: memory for a tensor of these sizes cannot be had\n");
+    std::fprintf(stderr, "ingot: out of memory for a tensor of these sizes\n");
     return 10 + INGOT_OUT_OF_MEMORY;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "ingot: %s\n", e.what());

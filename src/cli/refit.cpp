@@ -22,7 +22,7 @@ std::pair<std::string, double> adapter(const std::string& text) {
   char* end = nullptr;
   const double scale = std::strtod(text.c_str() + colon + 1, &end);
   if (end == text.c_str() + colon + 1 || *end != '\0') return {text, 1.0};
-  if (!std::isfinite(scale)) throw Failure{usage, "--lora " + text + ": the scale is no finite number"};
+  if (!std::isfinite(scale)) throw Failure{usage, "--lora " + text + ": the scale is not a finite number"};
   return {text.substr(0, colon), scale};
 }
 

@@ -51,7 +51,7 @@ const backend::Offer* cheapest(const backend::Offers& offers, bool body_may_go, 
 
 namespace {
 
-// The layout of v in its weight, through views; nullopt if v is no view of a weight.
+// The layout of v in its weight, through views; nullopt if v is not a view of a weight.
 std::optional<StridedLayout> layout_on_weight(const Graph& g, ValueId v) {
   const Node& n = g.producer(v);
   if (n.op == Op::weight) return row_major(g.type(v).dims);

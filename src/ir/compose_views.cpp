@@ -26,7 +26,7 @@ Handle reshape(Handle x, Dims dims) {
   }
   Dim total = x.numel();
   if (open) {
-    if (known == Dim(0)) fail(Code::invalid_input, "reshape: -1 stands for any size beside a size of 0");
+    if (known == Dim(0)) fail(Code::invalid_input, "reshape: -1 stands for any size if another size is 0");
     dims[*open] = floordiv(total, known);
     known *= dims[*open];
   }

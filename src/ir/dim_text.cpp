@@ -19,7 +19,8 @@ std::string symbol_text(const std::string& name) {
   std::string out = "'";
   for (char c : name) {
     auto u = static_cast<unsigned char>(c);
-    if (is_letter(c) || digit(c) || c == ' ' || c == '-' || c == '.' || u >= 0x80) {
+    const bool as_it_is = is_letter(c) || digit(c) || std::string_view(" -.").find(c) != std::string_view::npos;
+    if (as_it_is || u >= 0x80) {
       out += c;
     } else {
       out += fmt::format("\\{:02x}", u);

@@ -34,7 +34,7 @@ struct Encoding {
 // True if a number takes its type's bytes, row-major, and is its element but for a scale that a whole column shares.
 constexpr bool is_scaled_by_column(const Encoding& e) { return e.bits == 8 * size_of(e.storage) && !e.zero && !e.panels && (!e.block || *e.block == Encoding::Block{0, 1}); }
 
-// Bytes of the numbers of a tensor, in whole bytes a row. INT64_MAX where that is no number of bytes, or a size is negative.
+// Bytes of the numbers of a tensor, in whole bytes a row. INT64_MAX where that is not a number of bytes, or a size is negative.
 constexpr int64_t storage_bytes(const Encoding& e, std::span<const int64_t> dims) {
   int64_t rows = 1, row = dims.empty() ? 1 : dims.back(), tail = 0;
   bool good = row >= 0;

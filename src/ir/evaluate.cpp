@@ -281,7 +281,7 @@ class Evaluator {
     Index to;
     for (const Data* part : in) {
       for (size_t d = 0; d < part->dims.size(); ++d) {
-        if (d != axis && part->dims[d] != out.dims[d]) fail(Code::invalid_input, "concat: parts have sizes {} and {} beside the axis", part->dims[d], out.dims[d]);
+        if (d != axis && part->dims[d] != out.dims[d]) fail(Code::invalid_input, "concat: parts have sizes {} and {} on another axis", part->dims[d], out.dims[d]);
       }
       each(part->dims, [&](const Index& at, size_t n) {
         to = at;

@@ -104,7 +104,7 @@ OriginId Graph::add_origin(Origin origin) {
 namespace {
 
 [[noreturn]] void fail_unknown_leaf(const Output& o) {
-  fail(Code::internal, "graph is broken: it writes to \"{}\", which is no {} of it", o.name, o.to == Output::To::input ? "input" : "weight");
+  fail(Code::internal, "graph is broken: it writes to \"{}\", which is not {} of it", o.name, o.to == Output::To::input ? "an input" : "a weight");
 }
 
 }  // namespace

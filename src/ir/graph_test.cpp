@@ -213,7 +213,7 @@ TEST(Graph, VerifierNamesWhatIsBroken) {
   auto ends = [](const std::string& s, const char* end) { return s.ends_with(end) ? std::string(end) : s; };
   EXPECT_EQ(ends(broken([](Graph& g) { std::swap(g.nodes[3], g.nodes[4]); }), "names another producer"), "names another producer");
   EXPECT_EQ(ends(broken([](Graph& g) { g.nodes.back().in = {999}; }), "operand 999 does not exist"), "operand 999 does not exist");
-  EXPECT_EQ(broken([](Graph& g) { g.outputs[0].order = {0, 0, 1}; }), "graph is broken: the order of output \"values\" is no permutation of its axes");
+  EXPECT_EQ(broken([](Graph& g) { g.outputs[0].order = {0, 0, 1}; }), "graph is broken: the order of output \"values\" is not a permutation of its axes");
   EXPECT_EQ(broken([](Graph& g) { g.inputs.clear(); }), "graph is broken: 0 inputs are listed, 1 exist");
   EXPECT_EQ(broken([](Graph& g) { g.checks.back().left = Dim::symbol(9); }), "graph is broken: size 9 of 2 does not exist");
   EXPECT_EQ(ends(broken([](Graph& g) { g.values[g.nodes[3].out[0]].type.dtype = DType::f64; }), "recorded as f64"), "recorded as f64");

@@ -160,7 +160,7 @@ class Infer {
     return out;
   }
   void condition(const Type& t) {
-    if (t.dtype != DType::b8 || t.rank() != 0) bad("the condition is no 0-d b8");
+    if (t.dtype != DType::b8 || t.rank() != 0) bad("the condition is not a 0-d b8");
   }
 
   std::vector<Type> branch() {

@@ -315,7 +315,7 @@ class Parser : Tokens {
       if (!in.empty() || types.size() != 1) bad("a leaf with operands or several results");
       const std::string& leaf = attributes.string("name");
       std::vector<int64_t> order = attributes.find("order") != nullptr ? attributes.integers("order") : std::vector<int64_t>();
-      if (!order.empty() && !is_permutation(order, types[0].dims.size())) bad(fmt::format("the order of \"{}\" is no permutation of its axes", leaf));
+      if (!order.empty() && !is_permutation(order, types[0].dims.size())) bad(fmt::format("the order of \"{}\" is not a permutation of its axes", leaf));
       ValueId v;
       if (*op == Op::input) {
         v = g_.add_input(leaf, types[0], std::move(order));

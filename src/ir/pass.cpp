@@ -34,7 +34,7 @@ void check_disabled(const std::vector<PassInfo>& all) {
       std::vector<std::string_view> known;
       for (const PassInfo& p : all) known.push_back(p.name);
       const std::string_view near = nearest(name, known);
-      throw Error(Code::invalid_option, fmt::format("INGOT_DISABLE names \"{}\", which is no pass", name))
+      throw Error(Code::invalid_option, fmt::format("INGOT_DISABLE names \"{}\", which is not a pass", name))
           .fix(near.empty() ? fmt::format("the passes are {}", fmt::join(known, ", ")) : fmt::format("did you mean \"{}\"?", near));
     }
     if (pass->needed)

@@ -58,7 +58,7 @@ TEST_F(Passes, AreLeftOutByName) {
   setenv("INGOT_DISABLE", "negate,square", 1);
   EXPECT_EQ(message_of([&] { check_disabled(all); }), "INGOT_DISABLE names \"square\", which cannot be left out: takes the square");
   setenv("INGOT_DISABLE", "root", 1);
-  EXPECT_EQ(message_of([&] { check_disabled(all); }), "INGOT_DISABLE names \"root\", which is no pass");
+  EXPECT_EQ(message_of([&] { check_disabled(all); }), "INGOT_DISABLE names \"root\", which is not a pass");
 }
 
 TEST_F(Passes, AreVerified) {

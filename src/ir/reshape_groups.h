@@ -23,7 +23,7 @@ std::optional<AffineMap> split_map(const Dims& from, const Dims& to);
 std::optional<std::vector<std::vector<size_t>>> merged_axes(const Dims& from, const Dims& to);
 
 // A view of merged axes as a view of what was merged: `map` reads an operand of shape `merged`, the result one of shape `from`. The index of a merged
-// axis is taken apart into indices of its axes. nullopt where these are no affine functions, or are not known to be.
+// axis is taken apart into indices of its axes. nullopt where these are not affine functions, or are not known to be.
 std::optional<AffineMap> before_merge(const AffineMap& map, const Dims& from, const Dims& merged);
 
 }  // namespace ingot::ir

@@ -150,7 +150,7 @@ class Verifier {
       if (input.value >= made_.size() || !made_[input.value]) bad("input \"{}\" does not exist", input.name);
       if (g_.producer(input.value).op != Op::input) bad("input \"{}\" is made by a node", input.name);
       if (!seen.insert(input.value).second) bad("input \"{}\" is listed twice", input.name);
-      if (!input.order.empty() && !is_permutation(input.order, g_.type(input.value).dims.size())) bad("the order of input \"{}\" is no permutation of its axes", input.name);
+      if (!input.order.empty() && !is_permutation(input.order, g_.type(input.value).dims.size())) bad("the order of input \"{}\" is not a permutation of its axes", input.name);
     }
     if (seen.size() != leaves_) bad("{} inputs are listed, {} exist", seen.size(), leaves_);
   }
@@ -162,14 +162,14 @@ class Verifier {
       if (g_.producer(w.value).op != Op::weight) bad("weight \"{}\" is made by a node", w.name);
       if (!seen.insert(w.value).second) bad("weight \"{}\" is listed twice", w.name);
       if (w.value != *seen.rbegin()) bad("weight \"{}\" is not listed in the order of the nodes", w.name);
-      if (!w.order.empty() && !is_permutation(w.order, g_.type(w.value).dims.size())) bad("the order of weight \"{}\" is no permutation of its axes", w.name);
+      if (!w.order.empty() && !is_permutation(w.order, g_.type(w.value).dims.size())) bad("the order of weight \"{}\" is not a permutation of its axes", w.name);
     }
     if (seen.size() != weights_) bad("{} weights are listed, {} exist", seen.size(), weights_);
   }
 
   // The recorded order of an output's axes is a permutation.
   void order(const Output& o) {
-    if (!o.order.empty() && !is_permutation(o.order, g_.type(o.value).dims.size())) bad("the order of output \"{}\" is no permutation of its axes", o.name);
+    if (!o.order.empty() && !is_permutation(o.order, g_.type(o.value).dims.size())) bad("the order of output \"{}\" is not a permutation of its axes", o.name);
   }
 
   static constexpr size_t none = SIZE_MAX;

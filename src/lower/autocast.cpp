@@ -65,7 +65,7 @@ Pattern pattern_of(std::string_view text) {
   try {
     out.text = std::regex(std::string(rest));
   } catch (const std::regex_error&) {
-    throw Error(Code::invalid_option, fmt::format("autocast_exclude has \"{}\", which is no regular expression", text))
+    throw Error(Code::invalid_option, fmt::format("autocast_exclude has \"{}\", which is not a regular expression", text))
         .fix("a pattern cannot hold a comma, which ends it; \\ takes a sign as it is");
   }
   return out;

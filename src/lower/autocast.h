@@ -33,7 +33,7 @@ struct Cast {
 // for those alone.
 std::vector<std::string> names_nothing(const ir::Graph& captured, const std::vector<std::string>& patterns);
 
-// Error (invalid_option) for a pattern that is no regular expression.
+// Error (invalid_option) for a pattern that is not a regular expression.
 Cast autocast(const ir::Graph& captured, const Autocast&);
 
 }  // namespace ingot::lower

@@ -58,7 +58,7 @@ bool inside(Graph& g, const Affine& f, const Dims& dims, const Dim& size, std::v
     case Truth::yes: return false;
     case Truth::unknown: break;
   }
-  checks.push_back({end, size, ir::Check::less_equal, g.current_origin, "the indices lie inside the table"});
+  checks.push_back({end, size, ir::Check::less_equal, g.current_origin, "the indices are inside the table"});
   return true;
 }
 
@@ -149,7 +149,8 @@ void index_arithmetic(Graph& g) {
         if (s != 0 && s != 1) plain = false;
       }
     }
-    if (!f || (arithmetic && !(terms == 0 || (terms == 1 && plain && f->offset == Dim(0))))) return v;
+    const bool is_simple = f && (terms == 0 || (terms == 1 && plain && f->offset == Dim(0)));  // a constant, or one index
+    if (!f || (arithmetic && !is_simple)) return v;
     return build(to, *f, type.dims);
   });
 }

@@ -204,7 +204,7 @@ TEST(Lower, WritesToRepeatedElements) {
       "%7 = call(%6) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[2, 3]\n",
       4);
   const std::string said = message([&] { expand_operators(written("%4 = call(%3) {other=2, self=&0, target=\"aten.add_.Tensor\"} : f32[3, 2, 3]\n")); });
-  EXPECT_NE(said.find("several elements are one place in memory"), std::string::npos) << said;
+  EXPECT_NE(said.find("several elements at one place in memory"), std::string::npos) << said;
 }
 
 }  // namespace

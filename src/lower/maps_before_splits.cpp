@@ -57,7 +57,8 @@ void maps_before_splits(Graph& g) {
     for (size_t i = 0; i < in.size(); ++i) {
       const std::optional<ValueId> product = before_split(to, in[i]);
       const Node& old = maker(g, node.in[i]);
-      if (!product || !(to.type(in[i]).dims == dims) || uses[node.in[i]] != 1 || (old.op == Op::view && uses[old.in[0]] != 1) || !ends_product(to, *product)) continue;
+      const bool one_use = uses[node.in[i]] == 1 && (old.op != Op::view || uses[old.in[0]] == 1);
+      if (!product || !(to.type(in[i]).dims == dims) || !one_use || !ends_product(to, *product)) continue;
       const Dims rows = to.type(*product).dims;
       std::vector<ValueId> operands;
       for (ValueId v : in) {

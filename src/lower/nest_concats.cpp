@@ -29,7 +29,7 @@ std::optional<ValueId> joined(Graph& g, ValueId first, ValueId second, size_t ax
   return ir::view(Handle(&g, a.in[0]), std::move(map)).id();
 }
 
-// A concatenation by its parts, where these are no concatenations along the same axis themselves.
+// A concatenation by its parts, where these are not concatenations along the same axis themselves.
 struct Concat {
   int64_t axis;
   std::vector<ValueId> parts;

@@ -127,7 +127,10 @@ std::optional<ValueId> simplify_reshape(Graph& g, ValueId x, const Dims& dims) {
 bool exact(DType from, DType to) {
   if (from == to || from == DType::b8) return true;
   if (is_integer(from) && is_integer(to)) return size_of(from) < size_of(to) && (from == DType::u8 || to != DType::u8);
-  if (is_integer(from) && is_float(to)) return (size_of(from) == 1 && to != DType::bf16) || (size_of(from) == 2 && size_of(to) >= 4) || (size_of(from) == 4 && to == DType::f64);
+  if (is_integer(from) && is_float(to)) {
+    if (size_of(from) == 1) return to != DType::bf16;
+    return size_of(from) <= 4 && size_of(to) >= 2 * size_of(from);
+  }
   if (is_float(from) && is_float(to)) return size_of(from) < size_of(to);
   return false;
 }
@@ -224,7 +227,8 @@ std::optional<ValueId> simplify_map(Graph& g, const Node& node, std::vector<Valu
       double v = s->to_double();
       bool right = i == 1;
       // x + 0.0 is not x for x = -0.0, so floats keep it.
-      if ((node.op == Op::add && v == 0 && !floats) || (node.op == Op::sub && v == 0 && right && !std::signbit(v))) return other;
+      const bool adds_zero = node.op == Op::add && v == 0 && !floats, subtracts_zero = node.op == Op::sub && v == 0 && right && !std::signbit(v);
+      if (adds_zero || subtracts_zero) return other;
       if ((node.op == Op::mul && v == 1) || (node.op == Op::div && v == 1 && right)) return other;
       if (node.op == Op::bit_and && bools) return v != 0 ? other : in[i] == other ? other : ir::full(g, dims, false, DType::b8).id();
       if (node.op == Op::bit_or && bools) return v == 0 ? other : ir::full(g, dims, true, DType::b8).id();

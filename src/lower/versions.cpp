@@ -181,7 +181,7 @@ std::optional<ValueId> Versions::written_through(ValueId view, ValueId base, Han
       for (const AffineMap::Axis& a : map.axes) moves = moves || std::any_of(a.terms.begin(), a.terms.end(), [&](const auto& t) { return t.axis == axis; });
       if (moves) continue;
       if (!uniform) {
-        fail(Code::unsupported, "it writes in place to a tensor of which several elements are one place in memory (expand); write to a copy of it: .clone()");
+        fail(Code::unsupported, "it writes in place to a tensor with several elements at one place in memory (expand); write to a copy of it: .clone()");
       }
       if (known_less(0, map.dims[axis], to_.symbols) != Truth::yes) fail(Code::unsupported, "it writes in place to an expanded tensor that may be empty");
       value = ir::view(value, slice_map(value.dims(), static_cast<int64_t>(axis), 0, 1, 1));

@@ -28,7 +28,7 @@ constexpr std::string_view on_each_part =
     "lift_fresh_copy _to_copy to type_as slice_scatter select_scatter diagonal_scatter diag_embed fill zero copy embedding index _unsafe_index index_select gather "
     "take_along_dim take where masked_fill index_put scatter scatter_add index_add index_copy index_fill masked_scatter tril triu zeros full empty empty_like "
     "zeros_like full_like new_zeros new_full new_empty scalar_tensor add sub subtract rsub neg negative positive sum mean cumsum dropout ";
-// Operands of these that are no numbers of the result: both parts read them as they are.
+// Operands of these that are not numbers of the result: both parts read them as they are.
 constexpr std::string_view shared_operands = " indices index mask condition repeats ";
 // Factors of the result's parts, of which neither is an imaginary one.
 constexpr std::string_view factors = " alpha beta ";
@@ -407,7 +407,7 @@ Complex parts(const Handle& z) {
     const Complex whole = parts(Handle(&g, n.in[0]));
     return {view(whole.re, n.attributes.map("map")), view(whole.imaginary(), n.attributes.map("map"))};
   }
-  if (n.op != Op::call || n.in.size() != 2 || n.attributes.string("target") != pair_target) fail(Code::internal, "a complex value is no pair of real ones");
+  if (n.op != Op::call || n.in.size() != 2 || n.attributes.string("target") != pair_target) fail(Code::internal, "a complex value is not a pair of real ones");
   return {Handle(&g, n.in[0]), Handle(&g, n.in[1])};
 }
 

@@ -215,7 +215,7 @@ struct Frames {
   Frames(const Value& x, int64_t n, std::optional<int64_t> step, std::optional<int64_t> length, std::optional<Value> given)
       : size(n), hop(step.value_or(n / 4)), window(std::move(given)) {
     const int64_t filled = length.value_or(n);
-    if (size <= 0 || hop <= 0 || filled <= 0 || filled > size) fail(Code::invalid_input, "windows of {} elements in {}, {} apart", filled, size, hop);
+    if (size <= 0 || hop <= 0 || filled <= 0 || filled > size) fail(Code::invalid_input, "windows of {} elements in {}, with a hop of {}", filled, size, hop);
     if (filled == size) return;
     const int64_t before = (size - filled) / 2;
     if (!window) window = full(x.graph(), {Dim(filled)}, 1, x.dtype());

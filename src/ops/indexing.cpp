@@ -141,15 +141,15 @@ Value put_where(const Value& x, Value mask, const Value& rows, bool accumulate, 
 Value put(const Value& x, const std::vector<std::optional<Value>>& indices, const Value& given, bool accumulate) {
   const Value values = same_type(x, given);
   // x[mask] = one value: a select, whose size does not depend on the mask.
-  if (indices.size() == 1 && indices[0] && indices[0]->dtype() == DType::b8 && values.numel() == Dim(1) && indices[0]->rank() <= x.rank()) {
+  const bool by_mask = indices.size() == 1 && indices[0] && indices[0]->dtype() == DType::b8 && indices[0]->rank() <= x.rank();
+  if (by_mask && values.numel() == Dim(1)) {
     Value mask = *indices[0];
     while (mask.rank() < x.rank()) mask = unsqueeze(mask, -1);
     Value one = reshape(values, {});
     return select(mask, accumulate ? x + one : one, x);
   }
-  if (indices.size() == 1 && indices[0] && indices[0]->dtype() == DType::b8 && indices[0]->rank() >= 1 && indices[0]->rank() <= x.rank() &&
-      values.rank() == 1 + x.rank() - indices[0]->rank() && !(values.dim(0) == Dim(1)) &&
-      Dims(values.dims().begin() + 1, values.dims().end()) == Dims(x.dims().begin() + indices[0]->rank(), x.dims().end())) {
+  const bool in_rows = by_mask && indices[0]->rank() >= 1 && values.rank() == 1 + x.rank() - indices[0]->rank() && !(values.dim(0) == Dim(1));
+  if (in_rows && Dims(values.dims().begin() + 1, values.dims().end()) == Dims(x.dims().begin() + indices[0]->rank(), x.dims().end())) {
     return put_where(x, *indices[0], values, accumulate, true);
   }
   Positions p = positions_of(x, indices);

@@ -45,7 +45,7 @@ Value linear(const Value& x, const Value& w, const std::optional<Value>& bias) {
   return bias ? y + *bias : y;
 }
 
-// Names the axes behind "..." of a term, counted from the last one: '9', '8', ... are no letters. Returns their names in order.
+// Names the axes behind "..." of a term, counted from the last one: '9', '8', ... are not letters. Returns their names in order.
 std::string name_ellipsis(std::string& term, int64_t rank) {
   size_t dots = term.find("...");
   const int64_t hidden = rank - static_cast<int64_t>(term.size()) + (dots == std::string::npos ? 0 : 3);

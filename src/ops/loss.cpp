@@ -145,7 +145,7 @@ Value cross_entropy(const Value& x, const Value& target, const std::optional<Val
   const Axis axis = class_axis(x);
   const Value logs = log_softmax(x, axis);
   if (is_float(target.dtype())) {
-    if (ignored >= 0) fail(Code::unsupported, "cross_entropy_loss: ignore_index beside probabilities");
+    if (ignored >= 0) fail(Code::unsupported, "cross_entropy_loss: ignore_index with probabilities");
     return cast(against_probabilities(logs, target, weight, reduction, smoothing), ir::result_type(std::vector<Operand>{x, target}));
   }
   const std::optional<Value> wide = weight ? std::optional(widened(*weight)) : std::nullopt;

@@ -143,7 +143,7 @@ std::pair<Value, Value> max_pool_with_indices(const Value& x, size_t n, const Nu
   std::vector<Value> places = largest(p.windows(x, lowest(x.dtype())), n, Dims(p.on.kernel.begin(), p.on.kernel.end()));
   for (size_t i = 0; i < n; ++i) {
     const Value start = number_along(x.graph(), p.counts[i], i, n) * p.on.stride[i] - p.on.before[i];
-    // Where all elements are as low as the padding, the first one that is no padding.
+    // Where all elements are as low as the padding, the first one that is not padding.
     const Value skipped = ir::map(Op::floordiv, {maximum(0 - start, 0) + (p.on.dilation[i] - 1), p.on.dilation[i]});
     places[i] = maximum(start + places[i] * p.on.dilation[i], start + skipped * p.on.dilation[i]);
   }

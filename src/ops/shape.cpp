@@ -31,7 +31,7 @@ std::vector<Value> pieces(const Value& x, int64_t dim, const Dims& sizes) {
 // A negative start counts from the end.
 Value narrow(const Value& x, int64_t dim, Dim start, const Dim& length) {
   start = from_front(start, x.dim(dim), x.graph().symbols);
-  require(x.graph(), start + length, ir::Check::less_equal, x.dim(dim), "the narrowed part lies inside the axis");
+  require(x.graph(), start + length, ir::Check::less_equal, x.dim(dim), "the narrowed part is inside the axis");
   return view(x, slice_map(x.dims(), x.axis(dim), start, length, 1));
 }
 
@@ -40,7 +40,7 @@ std::vector<Value> split(Recorded recorded, const Value& given, const Dim& size,
   Value x = at_least_1d(given);
   Dim total = x.dim(dim), count = max(ceildiv(total, size), 1);
   const int64_t n = count.is_constant() ? count.value() : static_cast<int64_t>(recorded.results);
-  require(x.graph(), count, ir::Check::equal, n, "the tensor splits into as many pieces as when it was captured");
+  require(x.graph(), count, ir::Check::equal, n, "the tensor splits into as many parts as when it was captured");
   Dims sizes(static_cast<size_t>(n - 1), size);
   sizes.push_back(total - size * Dim(n - 1));
   return pieces(x, dim, sizes);
@@ -293,7 +293,7 @@ Value as_strided(const Value& x, const Dims& sizes, const Dims& strides, const s
   not_negative(part.offset);
   std::for_each(strides.begin(), strides.end(), not_negative);
   end = min(product(sizes), 1) * end;
-  if (known_less(x.numel(), end, g.symbols) == Truth::yes) fail(Code::unsupported, "as_strided reads memory behind the last element of its operand");
+  if (known_less(x.numel(), end, g.symbols) == Truth::yes) fail(Code::unsupported, "as_strided reads memory after the last element of its operand");
   require(g, end, ir::Check::less_equal, x.numel(), "as_strided reads elements of its operand");
   const Value flat = reshape(x, {x.numel()});
   if (std::all_of(strides.begin(), strides.end(), [](const Dim& s) { return s.is_constant(); })) {
@@ -353,8 +353,8 @@ Value columns(Value x, const Axes& kernel, const Axes& dilation, const Axes& pad
 // Columns [N, C * kernel, windows] add up to an image: the reverse of `columns`.
 Value image_of_columns(Value x, const Dims& size, const Axes& kernel, const Axes& dilation, const Axes& padding, const Axes& stride) {
   if (x.rank() == 2) return squeeze(image_of_columns(unsqueeze(x, 0), size, kernel, dilation, padding, stride), 0);
-  if (x.rank() != 3 || size.size() != 2 || kernel.size() != 2 || dilation.size() != 2 || padding.size() != 2 || stride.size() != 2)
-    fail(Code::invalid_input, "col2im: rank {}", x.rank());
+  const bool two_axes = size.size() == 2 && kernel.size() == 2 && dilation.size() == 2 && padding.size() == 2 && stride.size() == 2;
+  if (x.rank() != 3 || !two_axes) fail(Code::invalid_input, "col2im: rank {}", x.rank());
   Graph& g = x.graph();
   Dims counts, whole;
   for (size_t i = 0; i < 2; ++i) {

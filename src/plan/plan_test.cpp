@@ -213,10 +213,10 @@ TEST(Plan, WhatCannotBeRunIsRefused) {
   std::pair<const char*, std::function<void(Plan&)>> damages[] = {
       {"the plan has no function", [](Plan& p) { p.functions.clear(); }},
       {"a binding names a size that does not exist", [](Plan& p) { p.functions[0].bindings[0].dims[0] = 9; }},
-      {"the order of a binding is no permutation", [](Plan& p) { p.functions[0].bindings[0].order.pop_back(); }},
-      {"the order of a binding is no permutation", [](Plan& p) { p.functions[0].bindings[0].order = {1, 1}; }},
-      {"the order of a binding is no permutation", [](Plan& p) { p.functions[0].bindings[0].order = {2, 1}; }},
-      {"the order of a binding is no permutation", [](Plan& p) { p.functions[0].bindings[2].order = {1, 0}; }},
+      {"the order of a binding is not a permutation", [](Plan& p) { p.functions[0].bindings[0].order.pop_back(); }},
+      {"the order of a binding is not a permutation", [](Plan& p) { p.functions[0].bindings[0].order = {1, 1}; }},
+      {"the order of a binding is not a permutation", [](Plan& p) { p.functions[0].bindings[0].order = {2, 1}; }},
+      {"the order of a binding is not a permutation", [](Plan& p) { p.functions[0].bindings[2].order = {1, 0}; }},
       {"the plan names an unknown dtype (10)", [](Plan& p) { p.functions[0].bindings[0].dtype = DType::c64; }},
       {"the plan names an unknown dtype (13)", [](Plan& p) { p.functions[0].bindings[0].dtype = DType::u16; }},
       {"size B has an impossible range", [](Plan& p) { p.functions[0].symbols[0].opt = 65; }},
@@ -241,8 +241,8 @@ TEST(Plan, WhatCannotBeRunIsRefused) {
       {"weight \"b\" of the plan has 12 bytes, its sizes need 16", [](Plan& p) { p.weights[1].dims[0] = 4; }},
       {"weight \"b\" of the plan has impossible sizes", [](Plan& p) { p.weights[1].dims = {-3}; }},
       {"weight \"b\" of the plan has an impossible rank", [](Plan& p) { p.weights[1].dims.assign(65, 1); }},
-      {"the order of weight \"a\" of the plan is no permutation of its axes", [](Plan& p) { p.weights[0].order = {1, 1}; }},
-      {"the order of weight \"b\" of the plan is no permutation of its axes", [](Plan& p) { p.weights[1].order = {1, 0}; }},
+      {"the order of weight \"a\" of the plan is not a permutation of its axes", [](Plan& p) { p.weights[0].order = {1, 1}; }},
+      {"the order of weight \"b\" of the plan is not a permutation of its axes", [](Plan& p) { p.weights[1].order = {1, 0}; }},
       {"weight \"b\" of the plan has impossible sizes", [](Plan& p) { p.weights[1].dims = {INT64_MAX, 3}; }},
       {"a derived weight of the plan has an impossible size", [](Plan& p) { p.targets[0].derived[0].bytes = uint64_t{1} << 62; }},
   };
@@ -296,7 +296,7 @@ TEST(Plan, NothingIsBehindTheEndOrBetweenTheSections) {
     for (size_t more : {1, 64, 4096, 100000}) {
       std::vector<std::byte> bytes = good;
       bytes.resize(good.size() + more);
-      EXPECT_EQ(outcome_of(bytes), fmt::format("there is something behind the end of the plan: it ends at byte {}, the file has {}", good.size(), bytes.size()));
+      EXPECT_EQ(outcome_of(bytes), fmt::format("there is something after the end of the plan: it ends at byte {}, the file has {}", good.size(), bytes.size()));
     }
   }
   std::vector<std::byte> good = bytes_of(sample()), bytes = good;
@@ -305,7 +305,7 @@ TEST(Plan, NothingIsBehindTheEndOrBetweenTheSections) {
             fmt::format("the plan is damaged: its weights end at byte 128 of their section, which has 192"));
   bytes.resize(good.size() + page);
   EXPECT_EQ(outcome_of(with_header(bytes, [](Header& h) { h.weights_offset += page; })), "the plan is damaged: its sections are not where they belong");
-  EXPECT_EQ(outcome_of(with_header(bytes, [](Header& h) { h.reserved = 1; })).substr(0, 34), "there is something behind the end ");
+  EXPECT_EQ(outcome_of(with_header(bytes, [](Header& h) { h.reserved = 1; })).substr(0, 33), "there is something after the end ");
   EXPECT_EQ(outcome_of(with_header(good, [](Header& h) { h.reserved = 1; })), "the plan is damaged: there is something where nothing belongs");
   Header h;
   std::memcpy(&h, good.data(), sizeof h);
@@ -343,7 +343,7 @@ TEST(Plan, TextsAreUtf8) {
     for (const std::string& text : {std::string("ab\xff"), std::string("ab\0c", 4), std::string("ab\xed\xa0\x80")}) {
       Plan p = sample();
       put(p, text);
-      EXPECT_EQ(outcome_of(bytes_of(p)), fmt::format("the plan is damaged: {} is no UTF-8 text at its byte 2", what));
+      EXPECT_EQ(outcome_of(bytes_of(p)), fmt::format("the plan is damaged: {} is not UTF-8 text at its byte 2", what));
     }
   }
 }
@@ -374,7 +374,7 @@ TEST(Plan, EntriesThatLieOverOneAnotherAreRefused) {
     h.metadata_bytes = b.GetSize();
     h.weights_offset = bytes.size();
   });
-  EXPECT_EQ(outcome_of(made), "the plan is damaged: entries of its metadata lie over one another");
+  EXPECT_EQ(outcome_of(made), "the plan is damaged: entries of its metadata overlap");
 }
 
 TEST(Plan, DeviceCodeIsUsedWhenItWasMadeHereOrIsTrusted) {

@@ -44,7 +44,7 @@ class Reader {
     spend(s->size());
     std::string_view found(s->c_str(), s->size());
     // Other programs read names and texts as UTF-8, and up to the first 0.
-    if (std::optional<size_t> at = find_bad_utf8(found)) fail(Code::format, "the plan is damaged: {} is no UTF-8 text at its byte {}", what, *at);
+    if (std::optional<size_t> at = find_bad_utf8(found)) fail(Code::format, "the plan is damaged: {} is not UTF-8 text at its byte {}", what, *at);
     return std::string(found);
   }
 
@@ -87,7 +87,7 @@ class Reader {
     ForTarget out;
     const std::string target = name(t.name(), "the name of a target");
     const std::optional<Target> known = parse_target(target);
-    if (!known) fail(Code::format, "the plan has programs for \"{}\", which is no target", target);
+    if (!known) fail(Code::format, "the plan has programs for \"{}\", which is not a target", target);
     out.target = *known;
     out.prepare = function(t.prepare());
     uint64_t derived = 0;
@@ -121,7 +121,7 @@ class Reader {
     for (int64_t d : out.dims) {
       if (d < 0 || __builtin_mul_overflow(count, d, &count)) fail(Code::format, "weight \"{}\" of the plan has impossible sizes", out.name);
     }
-    if (!out.order.empty() && !is_permutation(out.order, out.dims.size())) fail(Code::format, "the order of weight \"{}\" of the plan is no permutation of its axes", out.name);
+    if (!out.order.empty() && !is_permutation(out.order, out.dims.size())) fail(Code::format, "the order of weight \"{}\" of the plan is not a permutation of its axes", out.name);
     if (static_cast<uint64_t>(count) != out.bytes) fail(Code::format, "weight \"{}\" of the plan has {} bytes, its sizes need {}", out.name, out.bytes, count);
     if (w.source() != static_cast<uint8_t>(Weight::Source::embedded) && w.source() != static_cast<uint8_t>(Weight::Source::host)) {
       fail(Code::format, "weight \"{}\" of the plan comes from an unknown source", out.name);
@@ -129,14 +129,14 @@ class Reader {
     out.source = static_cast<Weight::Source>(w.source());
     if (out.source == Weight::Source::host) return out;
     if (w.offset() % 64 != 0) fail(Code::format, "weight \"{}\" of the plan is not aligned", out.name);
-    if (w.offset() > section.size() || out.bytes > section.size() - w.offset()) fail(Code::format, "weight \"{}\" lies outside the plan", out.name);
+    if (w.offset() > section.size() || out.bytes > section.size() - w.offset()) fail(Code::format, "weight \"{}\" is outside the plan", out.name);
     out.data = section.data() + w.offset();
     return out;
   }
 
  private:
   void spend(size_t bytes) {
-    if (bytes > left_) fail(Code::format, "the plan is damaged: entries of its metadata lie over one another");
+    if (bytes > left_) fail(Code::format, "the plan is damaged: entries of its metadata overlap");
     left_ -= bytes;
   }
 
@@ -207,7 +207,7 @@ void verify_function(const Plan& plan, const Function& f) {
     if (i > 0 && b.kind < f.bindings[i - 1].kind) bad("its bindings are not inputs, then outputs, then states");
     if (b.dims.size() > max_rank) bad("a binding has an impossible rank");
     for (uint32_t d : b.dims) size(d, "a binding");
-    if (!b.order.empty() && (b.kind != Binding::Kind::input || !is_permutation(b.order, b.dims.size()))) bad("the order of a binding is no permutation of an input's axes");
+    if (!b.order.empty() && (b.kind != Binding::Kind::input || !is_permutation(b.order, b.dims.size()))) bad("the order of a binding is not a permutation of an input's axes");
     if (b.kind == Binding::Kind::state) {
       if (b.weight >= plan.weights.size()) bad("a state has no first value");
       const Weight& w = plan.weights[b.weight];
@@ -288,7 +288,7 @@ Sections sections(std::span<const std::byte> bytes) {
   if (h.metadata_offset != sizeof(Header) || h.weights_offset != (metadata_end + page - 1) / page * page)
     fail(Code::format, "the plan is damaged: its sections are not where they belong");
   if (h.weights_offset + h.weights_bytes != bytes.size())
-    fail(Code::format, "there is something behind the end of the plan: it ends at byte {}, the file has {}", h.weights_offset + h.weights_bytes, bytes.size());
+    fail(Code::format, "there is something after the end of the plan: it ends at byte {}, the file has {}", h.weights_offset + h.weights_bytes, bytes.size());
   auto between = bytes.subspan(metadata_end, h.weights_offset - metadata_end);
   const bool zeros = std::all_of(between.begin(), between.end(), [](std::byte b) { return b == std::byte{0}; });
   if (!zeros || h.reserved != 0 || h.unused[0] != 0 || h.unused[1] != 0) fail(Code::format, "the plan is damaged: there is something where nothing belongs");

@@ -104,7 +104,7 @@ TEST(Gpu, StridesOnTheGpuAreRefused) {
   DeviceMemory memory(device, 64);
   Session session(on_gpu(product()), 0, 1);
   Tensor x{std::vector<float>(8), {2, 2}, {1, 2}}, y{std::vector<float>(4), {2, 2}};
-  expect_refused(session, at(x, memory), y.host(), "\"x\" lies on the GPU with strides", "give a contiguous tensor");
+  expect_refused(session, at(x, memory), y.host(), "\"x\" is on the GPU with strides", "give a contiguous tensor");
 }
 
 TEST(Gpu, AnInputIsReadAsItLies) {
@@ -123,7 +123,7 @@ TEST(Gpu, AnInputIsReadAsItLies) {
     session.run({&in, 1}, {&out, 1});
     EXPECT_EQ(y.data, expected);
   }
-  expect_refused(session, at(rows, memory), out, "\"x\" lies on the GPU with other strides", "give a tensor whose axes lie in memory in the order 1, 0");
+  expect_refused(session, at(rows, memory), out, "\"x\" is on the GPU with other strides", "give a tensor whose axes in memory have the order 1, 0");
 }
 
 TEST(Gpu, AWeightIsReadAsItLies) {

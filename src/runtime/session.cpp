@@ -120,7 +120,7 @@ void Session::take_weights() {
 
 void Session::set_weights(std::shared_ptr<Weights> weights) {
   if (!weights->is_fork_of(*weights_)) {
-    throw Error(Code::invalid_input, "these weights are no fork of the session's").fix("make them from the session's weights (ingot_weights_fork), or make a session for them");
+    throw Error(Code::invalid_input, "these weights are not a fork of the session's").fix("make them from the session's weights (ingot_weights_fork), or make a session for them");
   }
   if (weights == weights_) return;
   leave_weights();
@@ -457,7 +457,7 @@ void Session::check_overlap(std::span<const HostTensor> inputs, std::span<const 
     if (written && may_overlap_itself(t)) {
       throw Error(Code::invalid_input,
                   fmt::format("several elements of \"{}\" are one place in memory (expand, overlapping windows), and the model writes to it", f.bindings[b].name))
-          .fix("give a clone() of it, or compile with an example that lies so");
+          .fix("give a clone() of it, or compile with an example of this layout");
     }
     const auto* data = static_cast<const std::byte*>(t.data);
     spans_.push_back({data + low * element, data + (high + 1) * element, b, written});

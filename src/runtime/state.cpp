@@ -61,7 +61,7 @@ size_t State::entry_of(uint32_t weight) const {
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (entries_[i].weight == weight) return i;
   }
-  fail(Code::internal, "weight {} of the plan is no state", weight);
+  fail(Code::internal, "weight {} of the plan is not a state", weight);
 }
 
 size_t State::find(std::string_view name) const {

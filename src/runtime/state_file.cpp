@@ -83,7 +83,7 @@ void load(State& state, const std::string& path) {
   const auto file = MappedFile::open(path, MappedFile::Access::whole);
   const std::span<const std::byte> bytes = file->bytes();
   if (bytes.size() < header.size() || std::memcmp(bytes.data(), header.data(), header.size()) != 0) {
-    throw Error(Code::format, fmt::format("{} is no saved state with the entries of this one", path))
+    throw Error(Code::format, fmt::format("{} is not a saved state with the entries of this one", path))
         .fix("load it into a state of the plan that it was saved from; the entries here are " + entries_of(state));
   }
   if (bytes.size() != header.size() + values) {

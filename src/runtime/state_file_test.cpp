@@ -122,10 +122,10 @@ TEST_F(StateFile, AnyOtherFileChangesNothing) {
     std::string damaged = good;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);
     put(damaged);
-    EXPECT_EQ(refused(*state), path_ + " is no saved state with the entries of this one") << at;
+    EXPECT_EQ(refused(*state), path_ + " is not a saved state with the entries of this one") << at;
   }
   save(*other, path_);
-  EXPECT_EQ(refused(*state), path_ + " is no saved state with the entries of this one");
+  EXPECT_EQ(refused(*state), path_ + " is not a saved state with the entries of this one");
   EXPECT_EQ(values(*state), before);
   put(good);
   State::Use use(*state);

@@ -130,7 +130,7 @@ void State::grow(const Sizes& sizes) {
       for (size_t d = 0; d < what.dims.size(); ++d) {
         if (what.dims[d] < e.what.dims[d]) throw Error(Code::invalid_input, shapes + ", which is smaller").fix("make another state of these sizes");
       }
-      if (e.bound) throw Error(Code::invalid_input, shapes + ", but lies in memory that was bound").fix("bind larger memory to a state of these sizes");
+      if (e.bound) throw Error(Code::invalid_input, shapes + ", but is in memory that was bound").fix("bind larger memory to a state of these sizes");
       larger.push_back({&e, std::move(what), {}});
     }
     for (Larger& l : larger) {

@@ -353,7 +353,7 @@ TEST(State, SizesThatDoNotFit) {
   Session session(weights, 0, 1);
   session.set_state(state);
   EXPECT_EQ(run_with_cache(session, 2, 8), mine);
-  EXPECT_EQ(message([&] { state->grow({{"L", 9}}); }), "entry \"cache\" is [2, 8], and would become [2, 9], but lies in memory that was bound");
+  EXPECT_EQ(message([&] { state->grow({{"L", 9}}); }), "entry \"cache\" is [2, 8], and would become [2, 9], but is in memory that was bound");
   EXPECT_EQ(state->what(0).dims, (std::vector<int64_t>{2, 8}));
   {
     State::Use use(*state);

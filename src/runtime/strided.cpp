@@ -70,8 +70,8 @@ HostTensor value_of(const plan::Weight& w, const void* data, const int64_t* stri
 }
 
 Error lies_otherwise(std::string_view what, Order order) {
-  return Error(Code::unsupported, fmt::format("{} lies on the GPU with {}strides", what, order.empty() ? "" : "other "))
-      .fix(order.empty() ? "give a contiguous tensor" : fmt::format("give a tensor whose axes lie in memory in the order {}", fmt::join(order, ", ")));
+  return Error(Code::unsupported, fmt::format("{} is on the GPU with {}strides", what, order.empty() ? "" : "other "))
+      .fix(order.empty() ? "give a contiguous tensor" : fmt::format("give a tensor whose axes in memory have the order {}", fmt::join(order, ", ")));
 }
 
 // Contiguous runs are copied at once.

@@ -258,7 +258,7 @@ TEST(Weights, ASessionGoesFromSetToSet) {
     FAIL() << "taken";
   } catch (const Error& e) {
     EXPECT_EQ(e.code, Code::invalid_input);
-    EXPECT_EQ(e.message, "these weights are no fork of the session's");
+    EXPECT_EQ(e.message, "these weights are not a fork of the session's");
     EXPECT_NE(e.remedy, "");
   }
   EXPECT_EQ(run(session), 1);

@@ -82,7 +82,7 @@ Data elements(DType dtype, Index dims, const Index& strides, int64_t start, std:
     int64_t offset = start;
     for (size_t d = 0; d < dims.size(); ++d) offset += at[d] * strides[d];
     const auto from = static_cast<size_t>(offset) * size;
-    if (offset < 0 || from + size > buffer.size()) fail(Code::internal, "a value of the plan lies outside of its buffer");
+    if (offset < 0 || from + size > buffer.size()) fail(Code::internal, "a value of the plan is outside of its buffer");
     std::copy_n(buffer.begin() + static_cast<int64_t>(from), size, dense.begin() + n * static_cast<int64_t>(size));
     for (size_t d = dims.size(); d-- > 0 && ++at[d] == dims[d];) at[d] = 0;
   }

@@ -137,7 +137,7 @@ def test_texts(library, tmp_path):
     assert library("ingot_model_from_memory", b"{}", 2, source, 1, byref(c_void_p())) == (3, "argument name is NULL")
     torch.export.save(torch.export.export(Counts(), (torch.ones(3, 8),)), tmp_path / "m.pt2")
     model = library.made("ingot_model_open", bytes(tmp_path / "m.pt2"))
-    assert library("ingot_model_set_signature", model, b"a\xff") == (3, "the signature is no UTF-8 text at its byte 1, and files of plans hold UTF-8")
+    assert library("ingot_model_set_signature", model, b"a\xff") == (3, "the signature is not UTF-8 text at its byte 1, and files of plans hold UTF-8")
     library.library.ingot_model_release(model)
 
 

@@ -44,7 +44,7 @@ TEST(Wrapper, WeightsSideBySide) {
     FAIL() << "taken";
   } catch (const ingot::Error& e) {
     EXPECT_EQ(e.code(), INGOT_INVALID_INPUT);
-    EXPECT_EQ(e.message(), "these weights are no fork of the session's");
+    EXPECT_EQ(e.message(), "these weights are not a fork of the session's");
   }
 }
 

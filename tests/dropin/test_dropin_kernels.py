@@ -86,7 +86,7 @@ WRONG = [
     (lambda: ttk.cuda_kernel_op("dropin::a", ttk.KernelSpec(SCALE, "my_scale", [ttk.InputDecl("x")]), meta_fn=lambda x: x, aot_fn=print, schema="(Tensor x) -> Tensor"), ingot.UnsupportedError, "aot_fn"),
     (lambda: ttk.cuda_kernel_op("dropin::b", ttk.KernelSpec(SCALE, "my_scale")), ingot.InputError, "has no inputs"),
     (lambda: ttk.cuda_kernel_op("dropin::c", ttk.KernelSpec(SCALE, "my_scale", [ttk.InputDecl("x")], [ttk.OutputDecl("y", ttk.SameAs("x"))])), ingot.InputError, "has no geometry"),
-    (lambda: ttk.cuda_kernel_op("noname", ttk.KernelSpec(SCALE, "my_scale", [ttk.InputDecl("x")], [ttk.OutputDecl("y", ttk.SameAs("x"))], geometry=ttk.Elementwise())), ingot.InputError, "is no name of an operator"),
+    (lambda: ttk.cuda_kernel_op("noname", ttk.KernelSpec(SCALE, "my_scale", [ttk.InputDecl("x")], [ttk.OutputDecl("y", ttk.SameAs("x"))], geometry=ttk.Elementwise())), ingot.InputError, "is not a name of an operator"),
     (lambda: ttk.ptx_op("dropin::d", PTX, "twice", lambda x: x, aot_fn=print), ingot.UnsupportedError, "aot_fn"),
 ]
 

@@ -19,7 +19,7 @@ ROWS = torch_tensorrt.Input(min_shape=(1, 16), opt_shape=(2, 16), max_shape=(8, 
 
 
 class Several(torch.nn.Module):
-    """Results in a structure, a part with a name that is no identifier, a keyword, and an argument left out."""
+    """Results in a structure, a part with a name that is not an identifier, a keyword, and an argument left out."""
 
     def __init__(self):
         super().__init__()

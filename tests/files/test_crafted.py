@@ -95,15 +95,15 @@ def test_a_plan_with_something_behind_its_end(source, tmp_path, monkeypatch):
     good = source.plan()
     for tail in (archive.getvalue(), b"\0", bytes(4096)):
         Path("x.ingot").write_bytes(good + tail)
-        message = f"x.ingot: there is something behind the end of the plan: it ends at byte {len(good)}, the file has {len(good) + len(tail)}"
+        message = f"x.ingot: there is something after the end of the plan: it ends at byte {len(good)}, the file has {len(good) + len(tail)}"
         assert refused("x.ingot") == message
         for call in (lambda: ingot.load("x.ingot", trust="code"), lambda: ingot.load("x.ingot", mmap=False), lambda: ingot.load_engine("x.ingot"), lambda: _engine.load_engine(good + tail)):
-            with pytest.raises(ingot.FormatError, match="there is something behind the end of the plan"):
+            with pytest.raises(ingot.FormatError, match="there is something after the end of the plan"):
                 call()
         for verb in ("run", "verify", "inspect", "bench"):
             done = subprocess.run([CLI, verb, "x.ingot"], capture_output=True, text=True)
             assert done.returncode == 15 and message in done.stderr
-    with pytest.raises((ingot.InputError, ingot.FormatError)):  # the archive alone is no program either
+    with pytest.raises((ingot.InputError, ingot.FormatError)):  # the archive alone is not a program either
         Path("x.pt2").write_bytes(archive.getvalue())
         ingot.load("x.pt2")
     assert not Path("sprung").exists()
@@ -130,17 +130,17 @@ FAULTS = {
     "signature.inputs[0].tensor is 1, and 0 comes next": {"inputs": [{"tensor": 1}]},
     "signature.inputs[0].tensor is '0', and 0 comes next": {"inputs": [{"tensor": "0"}]},
     "signature.inputs has 0 tensors, and the engine 1": {"inputs": [{"constant": 0}]},
-    "signature.inputs[1].constant is a list, which is no constant": {"inputs": [{"tensor": 0}, {"constant": []}]},
-    "signature.inputs[1].constant is a int, which is no constant": {"inputs": [{"tensor": 0}, {"constant": 10**4000}]},
+    "signature.inputs[1].constant is a list, which is not a constant": {"inputs": [{"tensor": 0}, {"constant": []}]},
+    "signature.inputs[1].constant is a int, which is not a constant": {"inputs": [{"tensor": 0}, {"constant": 10**4000}]},
     "signature.inputs[1] is of the unknown kind 'number'": {"inputs": [{"tensor": 0}, {"number": "x"}]},
     "signature.outputs[0].tensor is 1, and the engine has 1": {"outputs": [{"tensor": 1}]},
     "signature.outputs[0].tensor is -1, not the number of an output": {"outputs": [{"tensor": -1}]},
     "signature.outputs[0].tensor is 0.0, not the number of an output": {"outputs": [{"tensor": 0.0}]},
     "signature.outputs[0].tensor is True, not the number of an output": {"outputs": [{"tensor": True}]},
     "signature.outputs[0].size is not an object with text and axes": {"outputs": [{"size": {"text": "1"}}]},
-    "signature.outputs[0].size.text is '9**9**9**9', which is no expression over sizes: an operand is missing before '*'": size("9**9**9**9"),
-    "signature.outputs[0].size.text is '__import__(0)', which is no expression over sizes: '__import__' is unknown": size("__import__(0)"),
-    "signature.outputs[0].size.text is 's.x', which is no expression over sizes: '.x' is unknown": size("s.x"),
+    "signature.outputs[0].size.text is '9**9**9**9', which is not an expression over sizes: an operand is missing before '*'": size("9**9**9**9"),
+    "signature.outputs[0].size.text is '__import__(0)', which is not an expression over sizes: '__import__' is unknown": size("__import__(0)"),
+    "signature.outputs[0].size.text is 's.x', which is not an expression over sizes: '.x' is unknown": size("s.x"),
     "signature.outputs[0].size.axes.s is a list, not [input, axis] or [input, axis, factor, offset]": size(axes={"s": [0, -1]}),
     "signature.outputs[0].size.axes.two is a list, not [input, axis] or [input, axis, factor, offset]": size(axes={"two": [0, 0, 2]}),
     "signature.outputs[0].size.axes.zero is a list, not [input, axis] or [input, axis, factor, offset]": size(axes={"zero": [0, 0, 0, 1]}),
@@ -154,13 +154,13 @@ FAULTS = {
     "signature.lies.y is neither an order of axes nor strides, with axes of size 1 or without": {"lies": {"y": {"strides": [0.5], "ones": []}}},
     "signature.lies.z is neither an order of axes nor strides, with axes of size 1 or without": {"lies": {"z": {}}},
     "signature.lies.w is neither an order of axes nor strides, with axes of size 1 or without": {"lies": {"w": {"order": [0], "offset": []}}},
-    "signature.lies.nobody is no input of that many axes": {"lies": {"nobody": {"order": [1, 0]}}},
+    "signature.lies.nobody is not an input of that many axes": {"lies": {"nobody": {"order": [1, 0]}}},
     "signature.parameters is a dict, not a list": {"parameters": {}},
     "signature.parameters[0] is not an object with name and kind": {"parameters": [{"name": "x"}]},
-    "signature.parameters[0].name is 3, which is no name of its own": {"parameters": [{"name": 3, "kind": "either"}]},
-    "signature.parameters[1].name is 'x', which is no name of its own": {"parameters": [{"name": "x", "kind": "either"}] * 2},
+    "signature.parameters[0].name is 3, which is not a name of its own": {"parameters": [{"name": 3, "kind": "either"}]},
+    "signature.parameters[1].name is 'x', which is not a name of its own": {"parameters": [{"name": "x", "kind": "either"}] * 2},
     "signature.parameters[0].kind is a list, which is unknown": {"parameters": [{"name": "x", "kind": []}]},
-    "signature.parameters[0].default is a dict, which is no constant": {"parameters": [{"name": "x", "kind": "either", "default": {}}]},
+    "signature.parameters[0].default is a dict, which is not a constant": {"parameters": [{"name": "x", "kind": "either", "default": {}}]},
     'signature.in: a structure is "*" or an object with "is" and "of"': {"in": None},
     "signature.in: it is not a tuple of arguments and a dict of keywords": {"in": "*"},
     "signature.out: the structure is of the unknown kind 'set'": {"out": {"is": "set", "of": [], "name": ""}},
@@ -169,8 +169,8 @@ FAULTS = {
     "signature.out: its keys are not 1 of str, int, bool": {"out": {"is": "dict", "keys": [None], "of": ["*"]}},
     "signature.out: a key stands there twice": {"out": {"is": "dict", "keys": [1, True], "of": ["*", "*"]}},
     "signature.out: a field of a namedtuple begins with _": {"out": {"is": "namedtuple", "name": "a:B", "keys": ["_x"], "of": ["*"]}},
-    "signature.out: 'class' is no name in Python": {"out": {"is": "namedtuple", "name": "a:B", "keys": ["class"], "of": ["*"]}},
-    "signature.out: 'x=print(1)' is no name in Python": {"out": {"is": "namedtuple", "name": "a:B", "keys": ["x=print(1)"], "of": ["*"]}},
+    "signature.out: 'class' is not a name in Python": {"out": {"is": "namedtuple", "name": "a:B", "keys": ["class"], "of": ["*"]}},
+    "signature.out: 'x=print(1)' is not a name in Python": {"out": {"is": "namedtuple", "name": "a:B", "keys": ["x=print(1)"], "of": ["*"]}},
     "signature.out: torch has no return type 'nothing' of 1 values": {"out": {"is": "return_type", "name": "nothing", "of": ["*"]}},
     "signature.out: torch has no return type 'topk' of 1 values": {"out": {"is": "return_type", "name": "topk", "of": ["*"]}},
     f"signature.out{'.of[0]' * 50}: it is nested more than 50 deep": {"out": deep(60)},
@@ -196,7 +196,7 @@ def test_texts_that_are_no_signature(source, tmp_path):
         loaded = ingot.load(source.write(tmp_path / "x.ingot", text))
         assert loaded(torch.ones(3, 4)).shape == (3, 2)
     for text in ('{"ingot": 1', '{"ingot": 1, "inputs": ' + "[" * 100000, '{"ingot": ' + "9" * 5000 + "}"):
-        assert refused(source.write(tmp_path / "x.ingot", text)) == "the plan's signature is no JSON"
+        assert refused(source.write(tmp_path / "x.ingot", text)) == "the plan's signature is not JSON"
     for spec in ("", "null", "[1]", "[2, {}]", "[1, null]", "[" * 100000, '[1, {"type": "builtins.tuple"}]', of_torch("builtins.dict", "[")):
         assert refused(source.write(tmp_path / "x.ingot", json.dumps({"in_spec": spec, "out_spec": spec}))).startswith("signature.in_spec: ")
     half = json.dumps({**source.signature, "unused": ["\ud800"]})
@@ -222,10 +222,10 @@ def test_texts_that_are_no_utf8(source, tmp_path):
             continue
         bad = seal(good[: at + 1] + b"\xff" + good[at + 2 :])
         (tmp_path / "x.ingot").write_bytes(bad)
-        assert " is no UTF-8 text at its byte " in refused(tmp_path / "x.ingot")
+        assert " is not UTF-8 text at its byte " in refused(tmp_path / "x.ingot")
         for verb in ("run", "verify", "inspect", "bench"):
             done = subprocess.run([CLI, verb, tmp_path / "x.ingot"], capture_output=True, text=True)
-            assert done.returncode == 15 and " is no UTF-8 text at its byte " in done.stderr
+            assert done.returncode == 15 and " is not UTF-8 text at its byte " in done.stderr
     assert seal(good) == good
 
 

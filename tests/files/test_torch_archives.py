@@ -68,7 +68,7 @@ def test_the_format_is_what_the_first_bytes_say(source, program, tmp_path):
     plan = source.write(tmp_path / "plan.pt2")
     assert ingot.load(plan)(torch.ones(3, 4)).shape == (3, 2)
     assert ingot.load(plan, format="ingot")(torch.ones(3, 4)).shape == (3, 2)
-    assert told(ingot.FormatError, lambda: ingot.load(plan, format="exported_program")) == f"{plan} is no archive of torch's, and the format asked for is 'exported_program'"
+    assert told(ingot.FormatError, lambda: ingot.load(plan, format="exported_program")) == f"{plan} is not an archive of torch's, and the format asked for is 'exported_program'"
     assert told(ingot.FormatError, lambda: ingot.load(program, format="ingot")) == f"{program} is a program of torch's, and the format asked for is 'ingot'"
     assert told(ingot.FormatError, lambda: ingot.load(program, format="aot_inductor")) == f"{program} is a program of torch's, and the format asked for is 'aot_inductor'"
     assert told(ingot.OptionError, lambda: ingot.load(program, format="onnx")) == "format 'onnx' is not known"

@@ -105,7 +105,7 @@ def test_what_cannot_be_left_out(monkeypatch):
     with pytest.raises(ingot.OptionError, match='names "effects", which cannot be left out: takes out the tokens'):
         ingot.compile(Dropping().eval(), inputs=[X])
     monkeypatch.setenv("INGOT_DISABLE", "identites")
-    with pytest.raises(ingot.OptionError, match='names "identites", which is no pass'):
+    with pytest.raises(ingot.OptionError, match='names "identites", which is not a pass'):
         ingot.compile(Dropping().eval(), inputs=[X])
 
 

@@ -56,7 +56,7 @@ TEST_F(States, LieOnTheGpuAndAreCopiedThere) {
   t.strides = turned;
   EXPECT_EQ(ingot_state_bind(b.get(), "keys", &t), INGOT_OK);
   Told refused = told(ingot_state_reset(b.get()));
-  EXPECT_EQ(refused.message, "state \"keys\" lies on the GPU with strides");
+  EXPECT_EQ(refused.message, "state \"keys\" is on the GPU with strides");
   EXPECT_EQ(position(b), 7);
 }
 

@@ -119,8 +119,8 @@ def test_disable_leaves_passes_of_compile_out(archive, tmp_path):
 
 
 @pytest.mark.parametrize("switch, code, text", [
-    ({"INGOT_DISABLE": "simplify,match_atention"}, 14, 'ingot: INGOT_DISABLE names "match_atention", which is no pass\n  remedy: did you mean "match_attention"?\n'),
-    ({"INGOT_DISABLE": "encode_weight"}, 14, 'ingot: INGOT_DISABLE names "encode_weight", which is no pass\n  remedy: did you mean "encode_weights"?\n'),
+    ({"INGOT_DISABLE": "simplify,match_atention"}, 14, 'ingot: INGOT_DISABLE names "match_atention", which is not a pass\n  remedy: did you mean "match_attention"?\n'),
+    ({"INGOT_DISABLE": "encode_weight"}, 14, 'ingot: INGOT_DISABLE names "encode_weight", which is not a pass\n  remedy: did you mean "encode_weights"?\n'),
     ({"INGOT_DISABLE": "cse,expand_attention"}, 14, 'ingot: INGOT_DISABLE names "expand_attention", which cannot be left out: writes attention in primitives if the backend has no kernel for it\n'
      "  remedy: leave this name out of INGOT_DISABLE\n"),
     ({"INGOT_LOG": "loud"}, 14, 'ingot: INGOT_LOG is "loud"; "info" or "debug" is needed\n  remedy: unset it to hear nothing\n'),

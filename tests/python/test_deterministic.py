@@ -119,6 +119,6 @@ def test_plan_tells():
 
 
 def test_gpu_refused():
-    with pytest.raises(ingot.UnsupportedError, match='deterministic="batch" is not to be had on cuda:sm_90') as caught:
+    with pytest.raises(ingot.UnsupportedError, match='deterministic="batch" is not available on cuda:sm_90') as caught:
         ingot.compile(torch.nn.Linear(3, 4), inputs=[ingot.Input((2, 3))], target="cpu,cuda:sm_90", deterministic="batch")
     assert 'deterministic="run"' in str(caught.value.remedy)

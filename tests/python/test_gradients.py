@@ -199,7 +199,7 @@ def test_derivatives_just_in_time_are_eagers():
 @pytest.mark.parametrize("transform", [torch.func.grad, torch.func.jacrev, torch.func.hessian, lambda f: torch.vmap(torch.func.grad(f))], ids=["grad", "jacrev", "hessian", "vmap"])
 @pytest.mark.filterwarnings("ignore")
 def test_derivatives_inside_a_model(transform):
-    """torch.export loses them, or fails in its tracer; it is no program then."""
+    """torch.export loses them, or fails in its tracer; it is not a program then."""
 
     class Inside(torch.nn.Module):
         def forward(self, x):

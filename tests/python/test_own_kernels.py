@@ -378,7 +378,7 @@ def lists(xs: list[torch.Tensor]) -> torch.Tensor:
 
 REFUSED = [
     (lambda lib: ingot.register_kernel("own::nothing", cpu=(lib, "scale")), ingot.InputError, "there is no operator 'own::nothing'"),
-    (lambda lib: ingot.register_kernel(print, cpu=(lib, "scale")), ingot.InputError, "is no operator of torch"),
+    (lambda lib: ingot.register_kernel(print, cpu=(lib, "scale")), ingot.InputError, "is not an operator of torch"),
     (lambda lib: ingot.register_kernel(torch.ops.aten.relu, cpu=(lib, "scale")), ingot.UnsupportedError, "is an operator that ingot has"),
     (lambda lib: ingot.register_kernel(lists, cpu=(lib, "scale")), ingot.UnsupportedError, "argument 'xs' of own.lists.default is List"),
     (lambda lib: ingot.register_kernel(turn), ingot.InputError, "has no implementation"),

@@ -254,7 +254,7 @@ def captured_for_a_gpu(function, *inputs):
 
 
 def test_views_of_tensors_on_the_cpu_beside_a_gpu():
-    """VideoMAE's table of positions is no buffer and stays on the CPU: `table.detach().type_as(x)`. What torch computes there, and what it reads of that, stays there."""
+    """VideoMAE's table of positions is not a buffer and stays on the CPU: `table.detach().type_as(x)`. What torch computes there, and what it reads of that, stays there."""
     x, table = ((2, 8), "cuda:0"), ((2, 8), "cpu")
     assert captured_for_a_gpu(lambda x, t: x + t.detach()[1].type_as(x), x, table) == {}
     there = "its result is on cpu, and the engine runs on cuda:0"

@@ -223,7 +223,7 @@ def test_the_command_line_on_a_program_that_writes_in_place(tmp_path):
     judged(got, model, x, torch.bfloat16)
     assert (got - model(x)).abs().max() > 1e-5
     refused = run("compile", tmp_path / "m.pt2", "-o", tmp_path / "n.ingot", "--set", "accuracy=2")
-    assert refused.returncode != 0 and "option accuracy is measured beside the model itself" in refused.stderr and not (tmp_path / "n.ingot").exists()
+    assert refused.returncode != 0 and "option accuracy is measured against the model itself" in refused.stderr and not (tmp_path / "n.ingot").exists()
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_the_command_line_on_a_program_that_writes_in_place(tmp_path):
         (lambda: dict(autocast=7), 'option autocast is 7\n  remedy: torch.float16, torch.bfloat16, ingot.Autocast(...) or "none"'),
         (lambda: dict(autocast="f8"), 'option autocast is "f8"; "none", "float16" or "bfloat16" is needed'),
         (lambda: dict(autocast="f16", autocast_exclude=["a{1,2}"]), "autocast excludes 'a{1,2}', and a comma ends a pattern\n  remedy: give several patterns"),
-        (lambda: dict(autocast="f16", autocast_exclude=["("]), "autocast excludes '(', which is no regular expression: missing ), unterminated subpattern at position 0"),
+        (lambda: dict(autocast="f16", autocast_exclude=["("]), "autocast excludes '(', which is not a regular expression: missing ), unterminated subpattern at position 0"),
         (lambda: dict(autocast=ingot.Autocast(max_output=-1)), "Autocast's max_output is -1\n  remedy: a number above 0; math.inf for any"),
         (lambda: dict(autocast=ingot.Autocast(max_reduction=0)), "Autocast's max_reduction is 0\n  remedy: a number of terms from 1 on, or None for any"),
         (lambda: dict(autocast=ingot.Autocast(results="f16")), "Autocast's results are 'f16'\n  remedy: \"model\" or \"low\""),

@@ -238,7 +238,7 @@ def test_files(tmp_path):
     path.write_bytes(data[:-1])
     with pytest.raises(ingot.FormatError, match="bytes of values, and a state like this one has"):
         b.load(path)
-    with pytest.raises(ingot.FormatError, match="is no saved state with the entries of this one"):
+    with pytest.raises(ingot.FormatError, match="is not a saved state with the entries of this one"):
         b.load(__file__)
     assert b["position"] == 4
 

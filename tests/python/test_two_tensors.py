@@ -25,7 +25,7 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -3.0, 1e-45, -1e-38, 3.4e38, -3
 
 @pytest.mark.parametrize("name", ["pow", "atan2", "hypot", "copysign", "fmod", "remainder", "floor_divide"])
 def test_functions(name):
-    """One unit of the last place beside float64; NaN, infinities, and zeros with their signs as there. The length is no multiple of a vector's."""
+    """One unit of the last place beside float64; NaN, infinities, and zeros with their signs as there. The length is not a multiple of a vector's."""
     f = getattr(torch, name)
     a, b = (t.flatten() for t in torch.meshgrid(torch.tensor(SPECIAL), torch.tensor(SPECIAL), indexing="ij"))
     a = torch.cat([a, torch.rand(1000) * 10, torch.exp(torch.randn(1000) * 20), torch.randn(1003)])

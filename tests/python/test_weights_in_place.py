@@ -19,7 +19,7 @@ from ingot.engine import tensor_changes
 
 class Everything(torch.nn.Module):
     """Weights that are packed (products), joined (query, key, value), folded (batch norm behind a convolution), read where they are (embedding, scale), both
-    (embedding and head), computed from one another, columns of a larger matrix, buffers, tensors that are no parameter."""
+    (embedding and head), computed from one another, columns of a larger matrix, buffers, tensors that are not parameters."""
 
     def __init__(self):
         super().__init__()

@@ -22,7 +22,7 @@ def no_gradients():
 
 
 class Windows(torch.nn.Module):
-    """One block of a Swin transformer on [N, H, W, C]; sizes that are no multiple of the window are padded."""
+    """One block of a Swin transformer on [N, H, W, C]; sizes that are not multiples of the window are padded."""
 
     def __init__(self, channels=16, heads=2, window=4, shift=2, fused=False):
         super().__init__()

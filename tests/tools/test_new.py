@@ -47,7 +47,7 @@ def test_refusals(copy):
     assert "not a schema: 'frac'" in make(copy, "new-op", "SCHEMA=frac", "FAMILY=pointwise")[1]
     assert "no body takes an argument of type Stream" in make(copy, "new-op", "SCHEMA=f(Stream s) -> Tensor", "FAMILY=pointwise")[1]
     assert "src/kernels/scan is there already" in make(copy, "new-kernel", "NAME=scan")[1]
-    assert "'A b' is no name for a kernel" in make(copy, "new-kernel", "NAME=A b")[1]
+    assert "'A b' is not a name for a kernel" in make(copy, "new-kernel", "NAME=A b")[1]
 
 
 def test_kernel_folder(copy):

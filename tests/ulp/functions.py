@@ -90,7 +90,7 @@ class Walk:
         good = self._library.ulp_walk(
             self.name.encode(), ctypes.c_void_p(x.data_ptr()), ctypes.c_int64(x.numel()), pointers, len(given), self._given, first, self._of_ways
         )
-        assert good, f"{self.name} is no function of one float"
+        assert good, f"{self.name} is not a function of one float"
 
     def of_ways(self) -> dict[str, Result]:
         """By instruction set."""

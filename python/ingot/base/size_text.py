@@ -26,7 +26,7 @@ def parse(text: str, names, where: str) -> Expression:
 
     def bad(why):
         shown = text if len(text) <= 80 else text[:80] + "..."
-        return FormatError(f"{where} is {shown!r}, which is no expression over sizes: {why}")
+        return FormatError(f"{where} is {shown!r}, which is not an expression over sizes: {why}")
 
     out: Expression = []
     pending: list[list] = []  # operators, opening brackets ("(", function or None, arguments so far)

@@ -158,7 +158,7 @@ def _namedtuple(name, fields, bad):
     last = qualified.rpartition(".")[2]
     for word in (last, *fields):
         if not word.isidentifier() or keyword.iskeyword(word) or unicodedata.normalize("NFKC", word) != word or len(word) > 200:
-            raise bad(f"{word[:80]!r} is no name in Python")
+            raise bad(f"{word[:80]!r} is not a name in Python")
     if any(field.startswith("_") for field in fields):
         raise bad("a field of a namedtuple begins with _")
     return _made(last, fields)
@@ -221,7 +221,7 @@ def read_of_torch(text: str, where: str) -> pytree.TreeSpec:
             raise ValueError
         found = _translated(data)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise FormatError(f"{where}: it is no structure of torch's") from None
+        raise FormatError(f"{where}: it is not a structure of torch's") from None
     return read(found, where)
 
 

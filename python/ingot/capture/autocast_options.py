@@ -74,7 +74,7 @@ def _pattern(text) -> str:
     try:
         re.compile(text)
     except re.error as problem:
-        raise OptionError(f"autocast excludes {text!r}, which is no regular expression: {problem}") from None
+        raise OptionError(f"autocast excludes {text!r}, which is not a regular expression: {problem}") from None
     return text
 
 

@@ -24,8 +24,8 @@ from ..torch_internals.tracing import FOLDERS_OF_SHAPES, FOLDERS_OF_TRACERS, Dat
 from ..torch_internals.trees import pytree
 from . import composites
 from .attributes import AttributeWatch, WritesUndone
-from .dims import Dims, check_open_axes, relations, with_least_sizes
 from .caller_inputs import Given, is_input
+from .dims import Dims, check_open_axes, relations, with_least_sizes
 from .guards import Guards
 from .program import Program, paired
 from .reshapes import Contiguous

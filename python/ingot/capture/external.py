@@ -258,7 +258,7 @@ def _overload_of(op) -> OpOverload:
     if (found := of_custom_op(op)) is not None:  # of torch.library.custom_op
         return found
     if not isinstance(op, str):
-        raise InputError(f"{op!r} is no operator of torch", remedy='give "namespace::name", torch.ops.namespace.name.default, or what torch.library.custom_op gave')
+        raise InputError(f"{op!r} is not an operator of torch", remedy='give "namespace::name", torch.ops.namespace.name.default, or what torch.library.custom_op gave')
     namespace, _, rest = op.partition("::")
     name, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace or "?"), name, None) if name else None

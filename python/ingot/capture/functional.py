@@ -119,7 +119,7 @@ class Functional:
         inputs = {s.name for s in self.inputs}
         for name in names:
             if not isinstance(name, str) or not name:
-                raise InputError(f"{name!r} is no name of an output", remedy="give strings")
+                raise InputError(f"{name!r} is not a name of an output", remedy="give strings")
             if names.count(name) > 1 or name in inputs:
                 raise InputError(f"an output is named {name!r}, as {'an input' if name in inputs else 'another one'} is", remedy="give it another name")
         self.output_names = names

@@ -74,4 +74,4 @@ def _check(label, asked, takes):
     if str(takes.dtype).removeprefix("torch.") != asked.dtype:
         raise InputError(f"{label} has dtype {asked.dtype}, but the exported program takes {takes.dtype} there")
     if asked.memory_format and not takes.is_contiguous(memory_format=asked.memory_format):
-        raise InputError(f"{label} has memory_format {asked.memory_format}, but the program was exported for another one", remedy="export it with an example that lies so")
+        raise InputError(f"{label} has memory_format {asked.memory_format}, but the program was exported for another one", remedy="export it with an example of this layout")

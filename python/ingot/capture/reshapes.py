@@ -148,6 +148,6 @@ def check_layout(name: str, tensor: torch.Tensor, lies: dict):
     if not same or "ones" in lies and lies["ones"] != [axis for axis, size in enumerate(tensor.shape) if size == 1]:
         raise InputError(
             f"input {name!r} (sizes {list(tensor.shape)}, strides {list(tensor.stride())}, offset {tensor.storage_offset()}) has another layout in memory than the example that the model was captured with; "
-            "the layout decides what as_strided reads, or whether a reshape beside a write in the model is a view or a copy",
+            "the layout decides what as_strided reads, or whether a reshape next to a write in the model is a view or a copy",
             remedy="give a tensor of the example's layout, or compile with an example of this layout",
         )

@@ -60,7 +60,7 @@ class TritonKernel:
         return Cubin(f"sm_{architecture} {_assembled(ptx, architecture, self.op).hex()}", meta.name, 32 * meta.num_warps, meta.shared)
 
     def _signature(self, values, sizes, results) -> dict[str, str]:
-        """The types of the parameters that are no constants: tensors, numbers, Launch.sizes, results."""
+        """The types of the parameters that are not constants: tensors, numbers, Launch.sizes, results."""
         arguments = list(zip(schema_of(self.op).arguments, values))
         if other := [t.dtype for t in (*values, *results) if isinstance(t, torch.Tensor) and t.dtype not in _POINTERS]:
             raise UnsupportedError(f"the Triton kernel of {self.op} has a tensor of {other[0]}, which engines do not have")

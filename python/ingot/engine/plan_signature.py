@@ -19,7 +19,7 @@ def read(text: str) -> dict:
         found = json.loads(text) if text else {}
     except (ValueError, RecursionError):
         if text.startswith('{"ingot":'):
-            raise FormatError("the plan's signature is no JSON") from None
+            raise FormatError("the plan's signature is not JSON") from None
         return {}
     if not isinstance(found, dict):
         return {}
@@ -72,11 +72,11 @@ def _parameters(found):
         if not isinstance(parameter, dict) or not {"name", "kind"} <= parameter.keys() <= {"name", "kind", "optional", "default"}:
             raise FormatError(f"{where} is not an object with name and kind")
         if not _is_name(parameter["name"]) or parameter["name"] in names:
-            raise FormatError(f"{where}.name is {_shown(parameter['name'])}, which is no name of its own")
+            raise FormatError(f"{where}.name is {_shown(parameter['name'])}, which is not a name of its own")
         if parameter["kind"] not in PARAMETER_KINDS:
             raise FormatError(f"{where}.kind is {_shown(parameter['kind'])}, which is unknown")
         if not is_constant(parameter.get("default")):
-            raise FormatError(f"{where}.default is {_shown(parameter['default'])}, which is no constant")
+            raise FormatError(f"{where}.default is {_shown(parameter['default'])}, which is not a constant")
         names.add(parameter["name"])
     return value
 
@@ -139,7 +139,7 @@ def _constant(leaf, where):
     if kind != "constant":
         raise FormatError(f"{where} is of the unknown kind {_shown(kind)}")
     if not is_constant(value):
-        raise FormatError(f"{where}.constant is {_shown(value)}, which is no constant")
+        raise FormatError(f"{where}.constant is {_shown(value)}, which is not a constant")
 
 
 def is_constant(value) -> bool:

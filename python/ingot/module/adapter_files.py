@@ -29,7 +29,7 @@ def read(adapter, config, weights) -> dict[str, tuple]:
     if not any(isinstance(value, torch.Tensor) for value in adapter.values()):
         return {name: _triple(name, value) for name, value in adapter.items()}
     if bad := [name for name, value in adapter.items() if not isinstance(value, torch.Tensor) or not isinstance(name, str)]:
-        raise InputError(f"{bad[0]!r} is no tensor by name, as others of the adapter are", remedy="give all weights as (A, B, scale), or a state dict of tensors")
+        raise InputError(f"{bad[0]!r} is not a tensor by name, as others of the adapter are", remedy="give all weights as (A, B, scale), or a state dict of tensors")
     tensors, names = list(adapter.values()), list(adapter)
     found = {}
     for part in json.loads(text_of(lib().ingot_adapter_describe, _texts(names), len(names), _config(config), _texts(weights), len(weights))):
@@ -93,7 +93,7 @@ def _file(path):
             tensors = {name: file.get_tensor(name) for name in file.keys()}
             metadata = file.metadata() or {}
     except (safetensors.SafetensorError, KeyError, AttributeError, ValueError) as problem:
-        raise FormatError(f"{path} is no safetensors file that can be read: {problem}", remedy="give a file that safetensors wrote") from None
+        raise FormatError(f"{path} is not a safetensors file that can be read: {problem}", remedy="give a file that safetensors wrote") from None
     beside = os.path.join(os.path.dirname(path), "adapter_config.json")
     if os.path.exists(beside):
         return tensors, _bytes(beside)

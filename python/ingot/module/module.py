@@ -25,7 +25,7 @@ class Module(InferenceOnly):
 
     engine: the `ingot.Engine` inside; None if no part of the model runs in one.
     report: the `ingot.Report` of what runs where; None for a loaded file, which runs only in its engine.
-    segments: the pieces of the model that run in the engine.
+    segments: the parts of the model that run in the engine.
 
     Inputs are tensors of the dtypes and ranks that the model was compiled for, with sizes inside the given ranges. Other sizes, dtypes or ranks raise InputError,
     which names the input and what is allowed. Buffers and inputs that the model writes in eager are written here too, in the model's own tensors. Calls from several
@@ -44,7 +44,7 @@ class Module(InferenceOnly):
 
     @property
     def segments(self):
-        """The pieces of the model that run in the engine, in order."""
+        """The parts of the model that run in the engine, in order."""
         return self._kind.segments
 
     def __call__(self, *args, **kwargs):
@@ -82,7 +82,8 @@ class Module(InferenceOnly):
         (before, hooks), (all_hooks, all_before), forward_mode, level = own_hooks(self), HOOKS_OF_ALL, FORWARD_MODE, LEVEL
 
         def call(args):
-            if hooks or before or all_hooks or all_before or len(args) != count or compiling() or tracing() or casts() or forward_mode[level] >= 0:
+            hooked, traced = hooks or before or all_hooks or all_before, compiling() or tracing()
+            if hooked or traced or len(args) != count or casts() or forward_mode[level] >= 0:
                 return None
             for tensor in args:
                 if type(tensor) is not plain or tensor.requires_grad:

@@ -14,8 +14,8 @@ from ..engine.profile import Profile
 from ..errors import FormatError, InputError, UnsupportedError
 from ..running import module_state
 from ..running.assemble import Assembled
-from ..running.weight_changes import GivenWeights, report_writes
 from ..running.runners import no_profile, of_engine
+from ..running.weight_changes import GivenWeights, report_writes
 from ..saving import torch_program
 from ..saving.loaded import Loaded
 from ..torch_internals.modules import own_buffers, own_parameters
@@ -138,7 +138,7 @@ def _laid(engine):
     bindings, found = {b["name"]: (i, b) for i, b in enumerate(engine.inputs())}, []
     for name, lies in engine.signature.get("lies", {}).items():
         if name not in bindings or rank_of(lies) != len(bindings[name][1]["dims"]):
-            raise FormatError(f"signature.lies.{name[:40]} is no input of that many axes")
+            raise FormatError(f"signature.lies.{name[:40]} is not an input of that many axes")
         found.append((bindings[name][0], name, lies))
     return found
 

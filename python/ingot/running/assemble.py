@@ -11,15 +11,17 @@ import sympy
 import torch
 
 from ..capture import autocast_options, devices, writer
+from ..capture.fixes.read_numbers import READS
 from ..capture.functional import Functional, Node, trace_view
+from ..capture.schema import same_part
 from ..capture.sizes import places
 from ..engine import _engine, _library, _values
 from ..errors import InputError, UnsupportedError
 from ..precision import low_precision
-from .weight_changes import Followed
 from .report import Report
 from .runnable import Runnable
 from .runners import OneCall, Segment, TorchGraph, of_engine
+from .weight_changes import Followed
 
 log = logging.getLogger("ingot")
 _SIZE_CHECKS = (torch.ops.aten._assert_scalar.default, torch.ops.aten.sym_constrain_range.default, torch.ops.aten.sym_constrain_range_for_size.default)
@@ -139,12 +141,11 @@ def axes_of(order: list[int] | None) -> list[int] | None:
 def _is_one_call_but_for_order(f: Functional) -> bool:
     """The same up to the order of the results' axes."""
     results = [r for r in f.results if not isinstance(r, Node) or isinstance(r.meta.get("val"), torch.Tensor)]
-    return (
-        not f.writes and not f.views and len(results) == len(f.results)
-        and all(isinstance(r, Node) for r in f.results) and f.results == f.wanted and all(s.kind in ("input", "weight") for s in f.slots)
-        and all(s.node.meta["val"].device.type == f.device.type and s.lies is None for s in f.inputs)
-        and not any(_values.held_otherwise(n.meta["val"].dtype) for n in [*f.results, *(s.node for s in f.inputs)])
-    )  # fmt: skip
+    gives_all = len(results) == len(f.results) and all(isinstance(r, Node) for r in f.results) and f.results == f.wanted
+    if f.writes or f.views or not gives_all or not all(s.kind in ("input", "weight") for s in f.slots):
+        return False
+    here = all(s.node.meta["val"].device.type == f.device.type and s.lies is None for s in f.inputs)
+    return here and not any(_values.held_otherwise(n.meta["val"].dtype) for n in [*f.results, *(s.node for s in f.inputs)])
 
 
 def _carriers(f: Functional) -> list[Node]:
@@ -162,7 +163,7 @@ def _carriers(f: Functional) -> list[Node]:
     for node in f.module.graph.nodes if missing else ():
         if node.op != "call_function" or not missing & (axes(node) | symbols(node.meta.get("val"))):
             continue
-        carrier = node.args[0] if node.target in writer.READS else writer.same_part(node) if axes(node) & missing else None
+        carrier = node.args[0] if node.target in READS else same_part(node) if axes(node) & missing else None
         if isinstance(carrier, Node):
             missing -= axes(node) | symbols(node.meta.get("val"))
             if carrier.op == "call_function" and carrier not in found:
@@ -286,12 +287,12 @@ class Shell:
             return self.env[node]
         if node in self.slots:
             made = self._weight(self.slots[node])
-        elif (first := writer.same_part(node)) is not node:
+        elif (first := same_part(node)) is not node:
             made = self.get(first)
         elif (index := self._segment_with(node)) is not None:
             self._call(index)
             if node not in self.env:
-                raise InputError(f"{node.name} is needed outside its segment, but is no output of it")
+                raise InputError(f"{node.name} is needed outside its segment, but is not an output of it")
             return self.env[node]
         elif isinstance(node.meta.get("val"), torch.SymInt) and (made := self._size(node.meta["val"])) is not None:
             pass

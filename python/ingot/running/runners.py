@@ -1,7 +1,7 @@
 """The ways in which a model's engines run: by one call, as steps of a torch graph, or not here.
 
 Each has:
-    segments: the pieces of the model that run in engines.
+    segments: the parts of the model that run in engines.
     run: a function from flat inputs to flat results. plain: a quicker one for plain tensors only, if there is one.
     value, replace: read and replace weights that it holds besides the engines.
     profiled: the engine that `profile` measures.

@@ -12,9 +12,9 @@ from ..capture.functional import Node, Slot
 from ..capture.signature import inputs_of
 from ..engine import _engine, _op
 from ..errors import UnsupportedError
-from ..running.weight_changes import Followed
 from ..running.runnable import Runnable
 from ..running.runners import OneCall, Segment, TorchGraph
+from ..running.weight_changes import Followed
 
 _PLAN = "ingot_plan_"
 

@@ -128,7 +128,7 @@ def _check(path, name, record, remedy):
                 entries = [e for e in json.loads(record())["config"].values()]
                 pickled = any(e.get("use_pickle") or not str(e["path_name"]).startswith(("weight_", "tensor_")) for e in entries)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                raise FormatError(f"{path}: {name} is no list of weights") from None
+                raise FormatError(f"{path}: {name} is not a list of weights") from None
             if pickled:
                 raise needs_code(path, "holds pickled weights or objects", remedy)
         elif in_folder.endswith(".pt"):

@@ -35,7 +35,7 @@ def converter() -> type:
 
 @contextlib.contextmanager
 def untraced():
-    """What runs inside is no part of what torch.jit.trace records."""
+    """What runs inside is not part of what torch.jit.trace records."""
     state = torch._C._get_tracing_state()
     torch._C._set_tracing_state(None)
     try:

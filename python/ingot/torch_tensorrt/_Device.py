@@ -76,7 +76,7 @@ def _parsed(device):
         raise TypeError(f"a device is a string such as \"cuda:0\" or a torch.device, not {device!r}")
     kind, _, index = device.lower().partition(":")
     if kind not in ("cuda", "gpu", "cpu", "dla") or index and not index.isdigit():
-        raise ValueError(f"{device!r} is no device: give \"cuda:0\" or \"cpu\"")
+        raise ValueError(f"{device!r} is not a device: give \"cuda:0\" or \"cpu\"")
     if kind == "cpu":
         return DeviceType.CPU, -1, -1
     return (DeviceType.DLA, 0, int(index or 0)) if kind == "dla" else (DeviceType.GPU, int(index or 0), -1)

@@ -152,7 +152,7 @@ class Input:
         """An Input of the tensor's shape, dtype and format; the tensor is its example."""
         lies = _lies(t)
         if not disable_memory_format_check and t.dim() and not t.is_contiguous(memory_format=lies):
-            raise ValueError(f"a tensor of strides {t.stride()} lies in none of the formats of Input: give tensor.contiguous()")
+            raise ValueError(f"a tensor of strides {t.stride()} has none of the formats of Input: give tensor.contiguous()")
         return cls(tuple(t.shape), dtype=t.dtype, format=lies, torch_tensor=t)
 
     @classmethod

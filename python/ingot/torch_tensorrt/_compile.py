@@ -180,4 +180,4 @@ def load(file_path="", extra_files=None, *, format=None, **more):
             return torch.export.load(file, extra_files=extra_files)
     except Exception as problem:  # torch's readers raise all kinds on a damaged file
         log.debug("torch.export.load", exc_info=True)
-        raise ValueError(f"{path} is no program that torch.export.load reads: {problem}") from None
+        raise ValueError(f"{path} is not a program that torch.export.load reads: {problem}") from None

@@ -60,7 +60,7 @@ class dtype(Enum):
         """The same, or a TypeError."""
         found = cls.try_from(t, use_default)
         if found is None:
-            raise TypeError(f"{t!r} is no type of torch_tensorrt.dtype; complex tensors are given as they are, without an Input")
+            raise TypeError(f"{t!r} is not a type of torch_tensorrt.dtype; complex tensors are given as they are, without an Input")
         return found
 
     def try_to(self, t, use_default=False):
@@ -131,7 +131,7 @@ class memory_format(Enum):
         """The member for a torch.memory_format or a member, or a TypeError."""
         found = cls.try_from(f)
         if found is None:
-            raise TypeError(f"{f!r} is no memory format: torch.contiguous_format, torch.channels_last, torch.channels_last_3d or a torch_tensorrt.memory_format")
+            raise TypeError(f"{f!r} is not a memory format: torch.contiguous_format, torch.channels_last, torch.channels_last_3d or a torch_tensorrt.memory_format")
         return found
 
     def try_to(self, t):
@@ -164,7 +164,7 @@ class DeviceType(Enum):
         kind = d.type if isinstance(d, torch.device) else str(d).lower().split(":")[0]
         found = {"cuda": cls.GPU, "gpu": cls.GPU, "dla": cls.DLA, "cpu": cls.CPU}.get(kind)
         if found is None:
-            raise ValueError(f"{d!r} is no device of torch_tensorrt: give \"cuda:0\" or \"cpu\"")
+            raise ValueError(f"{d!r} is not a device of torch_tensorrt: give \"cuda:0\" or \"cpu\"")
         return found
 
 
@@ -182,7 +182,7 @@ class EngineCapability(Enum):
         try:
             return cls[str(getattr(c, "name", c)).upper()]
         except KeyError:
-            raise TypeError(f"{c!r} is no EngineCapability: {', '.join(m.name for m in cls)}") from None
+            raise TypeError(f"{c!r} is not an EngineCapability: {', '.join(m.name for m in cls)}") from None
 
 
 class Platform(Enum):

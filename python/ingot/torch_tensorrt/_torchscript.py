@@ -292,7 +292,7 @@ def _function(name, parameters, lines):
 
 
 def _path(target):
-    """The attribute of self with this name; names such as "0" are no identifiers."""
+    """The attribute of self with this name; names such as "0" are not identifiers."""
     text = "self"
     for name in target.split("."):
         text = f"{text}.{name}" if name.isidentifier() and not keyword.iskeyword(name) else f"getattr({text}, {name!r})"

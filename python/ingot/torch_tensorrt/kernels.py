@@ -227,7 +227,7 @@ def _grid(op_name, spec, meta_fn):
 def _defined(op_name: str, schema, meta_fn, eager_fn, grid, **code):
     namespace, _, name = op_name.partition("::")
     if not namespace or not name:
-        raise InputError(f"{op_name!r} is no name of an operator", remedy='"namespace::name"')
+        raise InputError(f"{op_name!r} is not a name of an operator", remedy='"namespace::name"')
     torch.library.define(op_name, schema if schema is not None else torch.library.infer_schema(meta_fn, mutates_args=()))
     torch.library.register_fake(op_name, meta_fn)
     torch.library.impl(op_name, "cuda", eager_fn if eager_fn is not None else _in_an_engine(op_name))

@@ -158,7 +158,8 @@ void place_concat_parts(StoragePlan& s) {
       w.dims = g.type(node.in[i]).dims;
       start += w.dims[axis];
       const Op maker = g.producer(base).op;
-      if (!s.stored[base] || is_leaf(maker) || maker == Op::external || places[base].buffer != UINT32_MAX || times[base] > 1 || s.required.alone.contains(base)) continue;
+      const bool has_own_memory = is_leaf(maker) || maker == Op::external || places[base].buffer != UINT32_MAX;
+      if (!s.stored[base] || has_own_memory || times[base] > 1 || s.required.alone.contains(base)) continue;
       auto below = layout_below(s, node.in[i], std::move(w));
       if (!below || (c.uses[base] > 1 && loses_alignment(*below, g.type(base).dtype))) continue;
       places[base] = {places[whole].buffer, g.type(base).dtype, std::move(*below)};

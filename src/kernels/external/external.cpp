@@ -42,7 +42,7 @@ External external_of(const ir::Node& node) {
   const ir::Attributes& a = node.attributes;
   External out{a.string("name"), a.integers("written"), {}, std::nullopt, std::nullopt};
   const auto* numbers = std::get_if<ir::List>(&a.at("numbers").value);
-  if (numbers == nullptr) fail(Code::format, "the numbers of external kernel {} are no list", out.name);
+  if (numbers == nullptr) fail(Code::format, "the numbers of external kernel {} are not a list", out.name);
   for (const ir::Attribute& n : *numbers) out.numbers.push_back(ir::Attributes{{"number", n}}.scalar("number"));
   if (const ir::Attribute* cpu = a.find("cpu")) {
     std::vector<std::string> code = texts(*cpu, 3, "cpu");

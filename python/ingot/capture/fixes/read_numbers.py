@@ -51,13 +51,14 @@ def _with_tensor(user: Node, read: Node) -> Node | None:
     if not isinstance(user.target, OpOverload) or user.kwargs or [a for a in user.all_input_nodes if a is read] != [a for a in user.args if a is read]:
         return None
     other = getattr(packet_of(user.target), "Tensor", None)
-    if other is None or len(user.args) != 2 or user.args[1] is not read or not isinstance(user.args[0], Node) or len(schema_of(other).arguments) < 2 or schema_of(other).is_mutable:
+    of_tensor_and_number = len(user.args) == 2 and isinstance(user.args[0], Node) and user.args[1] is read
+    if other is None or not of_tensor_and_number or len(schema_of(other).arguments) < 2 or schema_of(other).is_mutable:
         return None
     given, tensor = user.args[0].meta["val"], read.args[0].meta["val"]
     if given.dtype.is_floating_point and not given.dim() and given.dtype != tensor.dtype:
         return None  # the type of two scalars is the wider one
     element = _element(user, read)
-    if not given.dtype.is_floating_point:  # beside integers a number of Python has the default type
+    if not given.dtype.is_floating_point:  # with integers a number of Python has the default type
         element = _cast(user, element, torch.get_default_dtype())
     made = _made(user, other, user.args[0], element)
     if made.meta["val"].dtype == user.meta["val"].dtype:

@@ -126,7 +126,7 @@ class Branches:
         return f"{file}:{line}: `{linecache.getline(file, int(line)).strip()}`" if file else ""
 
     def leave_in(self, program: torch.export.ExportedProgram, strict: bool):
-        """Keeps them in the program, for the checks. Takes away guards that are no conditions of the model."""
+        """Keeps them in the program, for the checks. Takes away guards that are not conditions of the model."""
         environment = _environment(program)
         if environment is None:
             return

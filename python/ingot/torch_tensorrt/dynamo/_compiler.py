@@ -11,8 +11,8 @@ from ... import ahead_of_time, files
 from ...capture import export, caller_inputs
 from ...errors import InputError, UnsupportedError
 from .._Device import Device
-from .._errors import BindingNameMismatchError, CallError, PartialCompilationError, UnsupportedOperatorException  # noqa: F401
 from .._Input import Given
+from .._errors import BindingNameMismatchError, CallError, PartialCompilationError, UnsupportedOperatorException  # noqa: F401
 from . import _debugger, _host_memory, lowering
 from ._binding_names import flat_names as _resolve_pytree_binding_names  # noqa: F401
 from ._binding_names import named

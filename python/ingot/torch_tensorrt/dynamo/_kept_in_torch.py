@@ -22,7 +22,7 @@ _BEFORE = {
     "aten.max_pool2d_with_indices": ("aten.max_pool2d",),
     "aten._adaptive_avg_pool2d": ("aten.adaptive_avg_pool2d",),
 }
-_UNKNOWN = re.compile(r"(torch_executed_(?:ops|modules)) names \"(.*?)\", which is no")
+_UNKNOWN = re.compile(r"(torch_executed_(?:ops|modules)) names \"(.*?)\", which is not")
 
 
 def kept_in_torch(options: dict, build: Callable[[dict], object]):

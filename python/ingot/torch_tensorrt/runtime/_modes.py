@@ -20,7 +20,7 @@ def check(sizes_from_data: bool):
     if cudagraphs.value and sizes_from_data:
         raise RuntimeError(
             "The model contains submodules that require a dynamic output allocator at runtime, which is incompatible with CUDA Graphs. Please disable CUDA Graphs. "
-            "(Sizes that an engine reads from its data are no part of a recording: set_cudagraphs_mode(False) first.)"
+            "(Sizes that an engine reads from its data are not part of a recording: set_cudagraphs_mode(False) first.)"
         )
     if cudagraphs.value and allocator.value:
         raise RuntimeError(

@@ -42,7 +42,7 @@ class RuntimeSettings:
         """The settings with some others; an unknown name is a TypeError."""
         unknown = set(overrides) - {f.name for f in dataclasses.fields(self)}
         if unknown:
-            raise TypeError(f"{sorted(unknown)[0]!r} is no setting of running: {', '.join(f.name for f in dataclasses.fields(self))}")
+            raise TypeError(f"{sorted(unknown)[0]!r} is not a setting of running: {', '.join(f.name for f in dataclasses.fields(self))}")
         return dataclasses.replace(self, **overrides)
 
 

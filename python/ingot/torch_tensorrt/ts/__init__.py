@@ -93,7 +93,7 @@ def _example(value):
 @alone
 def _program(module, args, kwargs, required):
     if not isinstance(module, (torch.jit.ScriptModule, torch.nn.Module)):
-        raise InputError(f"a {type(module).__name__} is no ScriptModule", remedy="torch.jit.script(model) or torch.jit.trace(model, example)")
+        raise InputError(f"a {type(module).__name__} is not a ScriptModule", remedy="torch.jit.script(model) or torch.jit.trace(model, example)")
     try:
         if not isinstance(module, torch.jit.ScriptModule):
             return torch.export.export(module, args, kwargs, strict=False)

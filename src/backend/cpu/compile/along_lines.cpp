@@ -68,7 +68,9 @@ std::optional<int64_t> line_length(const ir::AffineMap& map, const StridedLayout
   if (along == map.axes.size()) return std::nullopt;
   // Outputs may be some elements apart, as windows that strides express are.
   const auto step = a.strides[along].constant();
-  if (!step || *step < 1 || *step > most_step || (*step > 1 && (apart || !is_index(map, a, along)))) return std::nullopt;
+  if (!step || *step < 1 || *step > most_step) return std::nullopt;
+  const bool may_step = !apart && is_index(map, a, along);
+  if (*step > 1 && !may_step) return std::nullopt;
   int64_t rows = 1, all = 1;
   bool has_window = false;
   for (size_t i = 0; i < map.dims.size(); ++i) {

@@ -112,7 +112,7 @@ std::vector<std::vector<std::byte>> compile_once(std::span<const CompileJob> job
     check(n.log(owner.program, log.data()), "nvrtcGetProgramLog");
     if (!job.of.empty()) {
       throw Error(Code::invalid_input, fmt::format("the CUDA source of kernel {} does not compile for sm_{}: {}", job.of, job.sm, excerpt(job.text, log)))
-          .fix("mend it and register the kernel again; CUDA's headers are looked for beside NVRTC (`pip install nvidia-cuda-runtime`) and in CUDA_HOME/include");
+          .fix("mend it and register the kernel again; CUDA's headers are looked for next to NVRTC (`pip install nvidia-cuda-runtime`) and in CUDA_HOME/include");
     }
     fail(Code::internal, "code for sm_{} does not compile: {}: {}", job.sm, n.error_text(error), excerpt(job.text, log));
   }

@@ -26,7 +26,7 @@ void check(const Target& target, const Settings& settings) {
   if (settings.deterministic == Deterministic::run) return;
   throw Error(
       Code::unsupported,
-      fmt::format("deterministic=\"batch\" is not to be had on {}: the library that multiplies matrices there chooses its order of sums by the number of rows", target.text()))
+      fmt::format("deterministic=\"batch\" is not available on {}: the library that multiplies matrices there chooses its order of sums by the number of rows", target.text()))
       .fix("compile for \"cpu\", or with deterministic=\"run\"");
 }
 

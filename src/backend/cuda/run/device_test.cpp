@@ -89,7 +89,7 @@ TEST(cuda_device, modules) {
   SKIP_WITHOUT_GPU;
   DevicePtr device = Device::open(0);
   try {
-    Module m(device, std::as_bytes(std::span("this is no code")));
+    Module m(device, std::as_bytes(std::span("this is not code")));
     FAIL() << "loaded";
   } catch (const Error& e) {
     EXPECT_EQ(e.code, Code::device);

@@ -83,7 +83,7 @@ void run_launches(const Call& call) {
   auto& prepared = *static_cast<Prepared*>(const_cast<void*>(call.prepared));  // of this session only
   auto& stream = static_cast<GpuStream&>(*call.stream);
   Prepared::Part& part = prepared.places.fit(call.operands) ? prepared.usual : prepared.any;
-  if (part.list.empty() && !prepared.usual.list.empty()) fail(Code::format, "an operand of a step is at an address that is no multiple of 16, for which the plan has no code");
+  if (part.list.empty() && !prepared.usual.list.empty()) fail(Code::format, "an operand of a step is at an address that is not a multiple of 16, for which the plan has no code");
   for (size_t k = 0; k < part.list.size(); ++k) {
     CudaLaunch& l = part.list[k];
     for (const CudaLaunch::Pointer& p : l.pointers) {

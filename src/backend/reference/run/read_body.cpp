@@ -76,7 +76,7 @@ class Checker {
     if (gathered > kernels::max_rank || (!first && gathered != b_.gathered[i.operand])) refuse("gathers from an operand in two ways");
     b_.gathered[i.operand] = gathered;
     for (uint32_t in : i.in) {
-      if (is_float(b_.code[in].dtype)) refuse("gathers with an index that is no integer");
+      if (is_float(b_.code[in].dtype)) refuse("gathers with an index that is not an integer");
     }
     const bool guards = !i.lower.empty();
     if ((guards && (i.lower.size() != b_.rank() || gathered > 0)) || (!i.step.empty() && i.step.size() != i.lower.size())) refuse("guards a load wrongly");

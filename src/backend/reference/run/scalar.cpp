@@ -28,7 +28,8 @@ void check_map(Op op, DType to, std::span<const DType> from) {
   const auto others = op == Op::select ? from.subspan(1) : from;
   const bool alike = std::all_of(others.begin(), others.end(), [&](DType t) { return is_float(t) == floating; });
   const bool flags = (op != Op::select && op != Op::logical_not) || !is_float(from[0]);
-  if (!alike || !flags || (boolean && is_float(to)) || (op == Op::nextafter && !floating)) refuse();
+  const bool takes = alike && flags && (op != Op::nextafter || floating);
+  if (!takes || (boolean && is_float(to))) refuse();
   try {
     const Element ones[] = {{1, 1}, {1, 1}, {1, 1}};
     static_cast<void>(map(op, to, from, std::span(ones).first(from.size())));

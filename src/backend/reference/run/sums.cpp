@@ -88,7 +88,7 @@ kernels::Resolved resolve_sums(std::shared_ptr<Sums> s, const kernels::Call& cal
   s->floating = is_float(a.dtype);
   for (const Instruction& i : s->body.body->code) {
     if (i.kind == Kind::accumulator && is_float(i.dtype) != s->floating) fail(Code::format, "the body of a step takes sums of another type");
-    if (i.kind == Kind::reduce) fail(Code::format, "the body behind sums has a reduction");
+    if (i.kind == Kind::reduce) fail(Code::format, "the body after sums has a reduction");
   }
   for (size_t d = 0; d < s->kept.size(); ++d) {
     int64_t count = 1;

@@ -1,5 +1,7 @@
 #include "kernels/grid_sample/run/grid_sample_args.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace ingot::kernels {
@@ -13,8 +15,10 @@ std::vector<std::byte> serialise(const GridSampleArgs& a) {
 }
 
 GridSampleArgs parse_grid_sample(std::span<const std::byte> bytes) {
-  if (bytes.size() != 5 || bytes[0] > static_cast<std::byte>(Mode::cubic) || bytes[1] > static_cast<std::byte>(Outside::reflection) || bytes[2] > std::byte{1} ||
-      bytes[3] > std::byte{1} || bytes[4] == std::byte{0}) {
+  // The largest value of each.
+  constexpr std::byte most[] = {static_cast<std::byte>(Mode::cubic), static_cast<std::byte>(Outside::reflection), std::byte{1}, std::byte{1}, std::byte{255}};
+  const bool inside = bytes.size() == std::size(most) && std::equal(bytes.begin(), bytes.end(), std::begin(most), [](std::byte value, std::byte last) { return value <= last; });
+  if (!inside || bytes[4] == std::byte{0}) {
     fail(Code::format, "a grid_sample step has wrong constants");
   }
   return {static_cast<Mode>(bytes[0]), static_cast<Outside>(bytes[1]), bytes[2] != std::byte{0}, bytes[3] != std::byte{0}, static_cast<uint8_t>(bytes[4])};

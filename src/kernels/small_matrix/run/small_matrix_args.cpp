@@ -29,7 +29,8 @@ SmallMatrixArgs parse_small_matrix(std::span<const std::byte> bytes) {
   const SmallMatrixArgs a{static_cast<Kind>(bytes[0]), static_cast<uint8_t>(bytes[1]), static_cast<uint8_t>(bytes[2]),
                           bytes[3] == std::byte{1},    bytes[4] == std::byte{1},       bytes[5] == std::byte{1}};
   const bool any_form = a.kind == Kind::lu || a.kind == Kind::qr;
-  if (a.rows < 1 || a.columns < 1 || a.rows > ir::max_matrix || a.columns > ir::max_matrix || (!any_form && a.rows != a.columns)) wrong();
+  auto fits = [](int64_t n) { return n >= 1 && n <= ir::max_matrix; };
+  if (!fits(a.rows) || !fits(a.columns) || (!any_form && a.rows != a.columns)) wrong();
   return a;
 }
 

@@ -35,7 +35,7 @@ def overloads_of(key) -> list[OpOverload]:
         return [key]
     if isinstance(key, OpOverloadPacket):
         return [getattr(key, name) for name in key.overloads()]
-    raise InputError(f"{key!r} is no operator of torch", remedy="give torch.ops.namespace.name.overload")
+    raise InputError(f"{key!r} is not an operator of torch", remedy="give torch.ops.namespace.name.overload")
 
 
 # Operators that stay whole: upstream has converters for them, and ingot definitions.

@@ -70,7 +70,7 @@ class TRTEngine:
 
     @property
     def reads_sizes_from_data(self) -> bool:
-        """Whether sizes are known while it runs only: its results then get memory as they come, and its runs are no CUDA graph."""
+        """Whether sizes are known while it runs only: its results then get memory as they come, and its runs are not a CUDA graph."""
         return any(region["reads"] for region in self.ingot_engine.inspect()["functions"][self.function].get("regions", ()))
 
     @property

@@ -23,7 +23,7 @@ struct ConvSite {
 // What costs are for: what a plan holds does not depend on the threads that run it.
 inline kernels::conv::Cpu cpu_of(const Settings& s) { return {s.machine, static_cast<int64_t>(s.machine.lanes), 1}; }
 
-// nullptr: the site is of another kind, a sketch, or a GEMM that is no convolution and matmul's. `obstacle`: what keeps the family from a site that it
+// nullptr: the site is of another kind, a sketch, or a GEMM that is not a convolution and matmul's. `obstacle`: what keeps the family from a site that it
 // would take otherwise; the pointer is null then too.
 std::shared_ptr<const ConvSite> conv_site(const Site&, const Settings&, std::optional<std::string>* obstacle = nullptr);
 

@@ -77,7 +77,7 @@ TEST(depthwise_conv, sums) {
   for (Sums::End end : {Sums::plain, Sums::bias, Sums::relu, Sums::residual}) {
     check({2, 9, 13, 40, 3, 3, 1, 1, 1, end}, three());
     check({1, 5, 7, 130, 7, 7, 1, 3, 1, end}, three());  // every window leaves the image
-    check({1, 7, 7, 132, 3, 3, 1, 1, 1, end}, three());  // three workers share seven lines: tasks are pieces of lines
+    check({1, 7, 7, 132, 3, 3, 1, 1, 1, end}, three());  // three workers share seven lines: tasks are segments of lines
     check({1, 14, 13, 100, 5, 5, 2, 2, 1, end}, three());
   }
   for (int64_t channels : {1, 3, 4, 7, 8, 15, 16, 17, 33, 64, 96, 100, 260}) {
@@ -131,7 +131,7 @@ TEST(depthwise_conv, refuses_what_would_read_elsewhere) {
   const Sums v{1, 6, 6, 16, 3, 3, 1, 1, 1};
   using Sizes = std::vector<int64_t>;
   EXPECT_EQ(refusal(v, [](DepthwiseConvArgs&, Sizes&) {}), "taken");
-  EXPECT_NE(refusal(v, [](DepthwiseConvArgs&, Sizes& s) { s[9] = 1; }).find("channels may lie outside"), std::string::npos);
+  EXPECT_NE(refusal(v, [](DepthwiseConvArgs&, Sizes& s) { s[9] = 1; }).find("channels may be outside"), std::string::npos);
   EXPECT_NE(refusal(v, [](DepthwiseConvArgs& a, Sizes&) { a.steps[3 * 6 + 3] = 2; }).find("channels are not neighbours"), std::string::npos);
   EXPECT_NE(refusal(v, [](DepthwiseConvArgs& a, Sizes&) { a.steps[1 * 6 + 2] = 1; }).find("an axis is left along two indices"), std::string::npos);
   EXPECT_NE(refusal(v, [](DepthwiseConvArgs&, Sizes& s) { s[4] = 4; }).find("B does not have the sizes of the indices"), std::string::npos);

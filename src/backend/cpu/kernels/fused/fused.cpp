@@ -21,7 +21,8 @@ bool lies_apart(const FusedBody& body, const std::vector<StridedLayout>& operand
 // One column or one row of floats, as of a product with a vector: panels would fill a column up to 32, and a row reads each panel once. A row of f16 needs a B whose columns are
 // contiguous; otherwise half types are widened faster in panels.
 bool is_vector(const Gemm& g, const FusedBody& body) {
-  if (!ir::is_float(g.type) || !is_placed(g.a) || g.map || g.prologue || g.gated || g.encoding || g.row_ends != nullptr || g.packed || g.constant || g.b.size() > 1) return false;
+  const bool plain_a = is_placed(g.a) && !g.map && !g.prologue, plain_b = g.b.size() == 1 && !g.encoding && !g.packed && !g.constant && g.row_ends == nullptr;
+  if (!ir::is_float(g.type) || !plain_a || !plain_b || g.gated) return false;
   const bool reduces = std::any_of(body.code.begin(), body.code.end(), [](const Instruction& i) { return i.kind == Instruction::Kind::reduce; });
   const bool columns = g.type == ir::DType::f16 && is_placed(g.b[0]) && g.b[0].strides[0] == ir::Dim(1);
   const bool row = g.a.dims[g.batch_rank] == ir::Dim(1) && (g.type == ir::DType::f32 || g.type == ir::DType::f64 || columns);

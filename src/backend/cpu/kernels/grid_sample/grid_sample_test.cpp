@@ -105,7 +105,7 @@ TEST(grid_sample, many_points) {
   }
 }
 
-// An element that a point does not read may be anything, and a place that is no number gives none.
+// An element that a point does not read may be anything, and a place that is not a number gives none.
 TEST(grid_sample, infinities_and_nan) {
   for (int64_t channels : {1, 16}) {
     for (bool together : {false, true}) {

@@ -86,7 +86,7 @@ std::optional<Refusal> obstacle(const Gemm& g, const std::optional<Map>& map) {
   if (g.encoding && g.encoding->storage == ir::DType::i8 && !g.packed && !can_be_packed(g)) return Refusal{name, Obstacle::b, "int8 numbers are read packed"};
   if (!g.map) return std::nullopt;
   if (!is_narrow_float(g.type)) return Refusal{name, Obstacle::a, "a map is followed for float32, float16 and bfloat16"};
-  if (!map) return Refusal{name, Obstacle::a, "neighbours along K are too far apart in memory"};
+  if (!map) return Refusal{name, Obstacle::a, "the stride along K is too large"};
   return std::nullopt;
 }
 

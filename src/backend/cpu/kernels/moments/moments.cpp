@@ -8,7 +8,7 @@ namespace ingot::backend::cpu {
 namespace {
 
 // Dims are in the order of memory, as far as it is known. True for rows whose elements do not lie side by side, as those of a channels-last image, unless they are short: a fused body
-// reads them in short pieces, three times. The kernel keeps 32 bytes for each row: many rows must be longer. Also true for group norms and long rows, which are read once, in memory
+// reads them in short segments, three times. The kernel keeps 32 bytes for each row: many rows must be longer. Also true for group norms and long rows, which are read once, in memory
 // order. A short row stays in the first-level cache, where a fused body can read it several times.
 bool pays(const kernels::MomentsArgs& args, const ir::Dims& dims) {
   constexpr int64_t some_places = 16, many_rows = 1 << 18, long_group = 256, long_row = 4096, some_rows = 8, any_row = 65536;

@@ -14,11 +14,12 @@ namespace {
 // and their sum, or the library and a step for the epilogue, as their columns are often no multiple of 8.
 bool is_small(const Site& site, const Gemm& g, const FusedBody& body) {
   constexpr int64_t usual_rows = 64, most_rows = 512, most_products = int64_t{1} << 21, narrow = 64;
-  if (!is_half(g.type) || !is_placed(g.a) || g.map || g.prologue || g.gated || g.encoding || g.row_ends != nullptr || g.packed || g.b.size() > 1 || g.batch_rank > 0 ||
-      !is_of_elements(body))
-    return false;
+  const bool plain_a = is_placed(g.a) && !g.map && !g.prologue, plain_b = g.b.size() == 1 && !g.encoding && !g.packed && g.row_ends == nullptr;
+  if (!is_half(g.type) || !plain_a || !plain_b) return false;
+  if (g.gated || g.batch_rank > 0 || !is_of_elements(body)) return false;
   const auto m = site.usual(g.a.dims[0]), most = site.largest(g.a.dims[0]), n = g.b[0].dims[1].constant(), k = g.a.dims[1].constant();
-  if (!m || !most || !n || !k || *m < 1 || *m > usual_rows || *most > most_rows || std::min(*n, *k) > narrow) return false;
+  const bool known = m && most && n && k;
+  if (!known || *m < 1 || *m > usual_rows || *most > most_rows || std::min(*n, *k) > narrow) return false;
   // One row is read fast by its own kernel, if its length and number of columns are whole vectors.
   if (*most == 1 && *n % 8 == 0 && *k % 8 == 0) return false;
   return *m * *n * *k <= most_products && is(g.a.strides[1], 1) && is(g.b[0].strides[0], 1);

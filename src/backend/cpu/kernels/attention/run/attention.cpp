@@ -57,7 +57,7 @@ struct Plan {
   Bound mask;
   bool has_mask = false, mask_same_rows = false;
   bool f32;
-  int64_t query_block, pieces;
+  int64_t query_block, query_blocks;
   int64_t d_panels, e_width, t_width, s_row;  // s_row: floats between rows of scores; not a power of two, or rows would share few cache sets
   size_t q_bytes, k_bytes, v_bytes, s_bytes, o_bytes, state_bytes, per_worker;
 };
@@ -114,7 +114,7 @@ Resolved resolve(const Call& call) {
   const int64_t most_queries = p->s >= 768 ? 196 : 98;  // whole tiles of 14; K and V are packed once per block
   p->query_block = std::min(std::max<int64_t>(p->s, 1), most_queries);
   if (p->batch < 2 * workers && p->s > 16) p->query_block = std::min(p->query_block, std::max<int64_t>(8, round_up((p->s + workers - 1) / workers, 6)));
-  p->pieces = p->s == 0 ? 0 : (p->s + p->query_block - 1) / p->query_block;
+  p->query_blocks = p->s == 0 ? 0 : (p->s + p->query_block - 1) / p->query_block;
   int64_t keys = std::min(key_block, std::max<int64_t>(p->t, 1));
   p->t_width = round_up(keys, width);
   p->s_row = p->t_width + (p->t_width % 128 == 0 ? 16 : 0);
@@ -431,13 +431,13 @@ void run(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const auto& p = *static_cast<const Plan*>(call.prepared);
   // Neighbouring tasks go to one worker: their rows share cache lines and pages.
-  const int64_t tasks = p.batch * p.pieces, chunks = std::min<int64_t>(tasks, 8 * call.workers->count());
+  const int64_t tasks = p.batch * p.query_blocks, chunks = std::min<int64_t>(tasks, 8 * call.workers->count());
   call.workers->run(chunks, [&](int64_t chunk, int worker) {
     Task work(call, c, p, worker);
     const int64_t end = tasks * (chunk + 1) / chunks;
     for (int64_t task = tasks * chunk / chunks; task < end; ++task) {
-      const int64_t piece = task % p.pieces, batch = task / p.pieces;
-      work.run(batch, piece * p.query_block, std::min(p.s, (piece + 1) * p.query_block), std::min(batch + 1, (end - 1) / p.pieces));
+      const int64_t block = task % p.query_blocks, batch = task / p.query_blocks;
+      work.run(batch, block * p.query_block, std::min(p.s, (block + 1) * p.query_block), std::min(batch + 1, (end - 1) / p.query_blocks));
     }
   });
 }

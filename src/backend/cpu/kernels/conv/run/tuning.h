@@ -36,7 +36,7 @@ inline constexpr double scattered_result = 8;
 
 // Products, in the machine's wakes at its peak: with less, other workers take longer to start than to compute (docs/performance-notes/calls_and_threads.md).
 inline constexpr double least_wakes = 1.7;
-inline constexpr int64_t shortest_piece = 24;  // outputs of a line's piece that a task computes: two tiles
+inline constexpr int64_t min_segment = 24;  // outputs of a line's piece that a task computes: two tiles
 // Bytes, of a second-level cache of 1 MB: an image that is larger is read from behind it; half of it holds the lines of several units; all panels of B that stay in it beside A.
 inline constexpr int64_t l2_of_image = 1 << 20, half_l2 = 256 << 10, l2_of_panels = 1 << 20;
 // Of a worker's time, the share that reading all of B may take before tasks go over all lines.

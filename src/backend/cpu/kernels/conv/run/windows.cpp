@@ -65,7 +65,7 @@ void find_lines(Windows& p, const Constants& c, const TapRules& rules) {
   std::vector<IndexMap::Index> k(all.begin() + static_cast<int64_t>(first_k), all.end());
   // Elements that are inside or outside together: all of an innermost index, or those of one group if a vector holds several groups.
   auto leaves = [&](const IndexMap::Index& i) { return p.map.leaves(i); };
-  if (p.group_axis != SIZE_MAX && leaves(all[p.group_axis])) refuse("groups may lie outside");
+  if (p.group_axis != SIZE_MAX && leaves(all[p.group_axis])) refuse("groups may be outside");
   while (k.size() > 1 && k.back().extent == 1) k.pop_back();
   if (rules.several_groups) {
     p.inner = p.group_step();
@@ -149,9 +149,9 @@ namespace {
 // is large, lines follow one another, so that A is read as it lies.
 int64_t units_together(const Windows& p) {
   if (!p.direct || p.columns.size() < 2) return 1;
-  if (p.column_tasks > 1) return p.line_count * p.pieces;
+  if (p.column_tasks > 1) return p.line_count * p.segments;
   if (p.groups > 1 && p.large && p.k * p.panel_row * std::ssize(p.columns) * 4 <= tuning::half_l2) return 1;
-  const int64_t bytes = p.line.extent / p.pieces * std::abs(static_cast<int64_t>(p.line.step)) * 4, taps = static_cast<int64_t>(p.taps.memory());
+  const int64_t bytes = p.line.extent / p.segments * std::abs(static_cast<int64_t>(p.line.step)) * 4, taps = static_cast<int64_t>(p.taps.memory());
   return std::clamp<int64_t>(std::min(tuning::half_l2 / std::max<int64_t>(1, bytes), max_list_taps / std::max<int64_t>(1, taps)), 1, max_units);
 }
 
@@ -160,7 +160,7 @@ int64_t units_together(const Windows& p) {
 // long beside the products, they go over all lines.
 void choose_tasks(Windows& p, int64_t wanted, int64_t workers) {
   const Machine& machine = backend::cpu::machine();
-  const int64_t units = p.line_count * p.pieces, panels = std::ssize(p.columns), all = p.k * p.panel_row * panels * 4;
+  const int64_t units = p.line_count * p.segments, panels = std::ssize(p.columns), all = p.k * p.panel_row * panels * 4;
   const bool together = units <= max_units && units * static_cast<int64_t>(p.taps.memory()) <= max_list_taps;
   const bool divides = p.direct && p.joins_lines && wanted > 1 && together && panels >= wanted, even = units % workers == 0;
   const double nanoseconds = p.products() / machine.f32 / static_cast<double>(workers);
@@ -178,14 +178,14 @@ void share(Windows& p, int64_t workers, bool shares_lines) {
   const int64_t wanted = p.products() < tuning::least_wakes * machine.wake * machine.f32 ? 1 : workers * 4;
   p.large = p.line_count * p.line.extent * std::abs(static_cast<int64_t>(p.line.step)) * 4 > tuning::l2_of_image;
   if (shares_lines) {
-    if (p.line_count > 0 && p.line_count < wanted) p.pieces = std::clamp<int64_t>(wanted / p.line_count, 1, std::max<int64_t>(1, p.line.extent / tuning::shortest_piece));
+    if (p.line_count > 0 && p.line_count < wanted) p.segments = std::clamp<int64_t>(wanted / p.line_count, 1, std::max<int64_t>(1, p.line.extent / tuning::min_segment));
     choose_tasks(p, wanted, workers);
     p.units = units_together(p);
   }
   if (p.units == 1) p.taps.keep_sets();
   p.tap_bytes = padded(static_cast<size_t>(p.units) * p.taps.memory() * sizeof(WindowTap));
   p.bias_bytes = p.n % p.lanes == 0 || !p.joins_lines ? 0 : 2 * padded(static_cast<size_t>(p.groups * p.n + 2 * p.lanes) * 4);
-  p.line_bytes = p.direct ? 0 : padded(static_cast<size_t>((p.line.extent / p.pieces + 1) * p.groups * p.n) * 4);
+  p.line_bytes = p.direct ? 0 : padded(static_cast<size_t>((p.line.extent / p.segments + 1) * p.groups * p.n) * 4);
   p.per_worker = p.tap_bytes + p.bias_bytes + p.line_bytes + p.block_bytes + padded(p.bound.scratch);
 }
 
@@ -245,7 +245,7 @@ void pack_panels(const Call& call, const Constants& c, const Windows& p) {
 }
 
 void run_windows(const Call& call, const Constants& c, const Windows& p) {
-  const int64_t panels = std::ssize(p.columns), units = p.line_count * p.pieces;
+  const int64_t panels = std::ssize(p.columns), units = p.line_count * p.segments;
   call.workers->run(p.line_tasks * p.column_tasks, [&](int64_t task, int worker) {
     const int64_t r = task / p.column_tasks, g = task % p.column_tasks, first = panels * g / p.column_tasks;
     const std::span<const Columns> columns(p.columns.data() + first, static_cast<size_t>(panels * (g + 1) / p.column_tasks - first));

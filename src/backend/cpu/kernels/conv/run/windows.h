@@ -41,9 +41,9 @@ struct Windows : Problem {
   bool joins_lines = true;             // outputs of several lines may be one tile
   std::vector<Columns> columns;
   int64_t panel_row = 0, b_row = 0;    // columns of a panel; from an element of a tap to the next in B
-  int64_t line_count = 1, pieces = 1;  // a line is cut into pieces that different tasks compute
+  int64_t line_count = 1, segments = 1;  // a line is cut into segments that different tasks compute
   int64_t line_tasks = 1, column_tasks = 1;
-  int64_t units = 1;                   // pieces of lines that share each read of a panel of B
+  int64_t units = 1;                   // segments of lines that share each read of a panel of B
   bool large = false;                  // A comes from behind the second-level cache
   int64_t next_line = 0;               // elements of A from a line to the next
   bool direct = false;                 // tiles write the result themselves
@@ -68,7 +68,7 @@ void find_lines(Windows&, const Constants&, const TapRules&);
 void find_columns(Windows&);
 // Chooses an epilogue that runs in the tiles, if there is one.
 void find_end(Windows&, const Constants&);
-// Tasks, and the memory of a worker: the tiles' own, and `block_bytes`. `shares_lines`: tasks are pieces of lines or groups of panels; else the kernel has tasks of its own.
+// Tasks, and the memory of a worker: the tiles' own, and `block_bytes`. `shares_lines`: tasks are segments of lines or groups of panels; else the kernel has tasks of its own.
 void share(Windows&, int64_t workers, bool shares_lines = true);
 inline size_t scratch_of(const Windows& p, int64_t workers) { return p.panel_bytes + static_cast<size_t>(workers) * p.per_worker; }
 // The end of a kernel's resolve, when lines, columns and panels are known: its epilogue, its tasks, and what it takes.

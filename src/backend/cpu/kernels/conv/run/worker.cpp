@@ -45,12 +45,12 @@ float* Worker::floats(int k) const {
 }
 
 void Worker::set(Unit& u, int64_t index) {
-  const int64_t piece = index % p_.pieces;
+  const int64_t segment = index % p_.segments;
   u.start = p_.map.start;
-  u.x0 = p_.line.extent * piece / p_.pieces;
-  u.x1 = p_.line.extent * (piece + 1) / p_.pieces;
+  u.x0 = p_.line.extent * segment / p_.segments;
+  u.x1 = p_.line.extent * (segment + 1) / p_.segments;
   const size_t batch = c_.domain_batch();
-  int64_t rest = index / p_.pieces, m = u.x0, step = p_.line.extent;
+  int64_t rest = index / p_.segments, m = u.x0, step = p_.line.extent;
   for (size_t i = p_.lines.size(); i-- > 0; rest /= p_.lines[i].extent) {
     const int64_t at = rest % p_.lines[i].extent;
     u.start.move(p_.lines[i], at, p_.map.axes);
@@ -165,7 +165,7 @@ void ask_for(DirectTile& d, const std::byte* next, int64_t bytes) {
 void Worker::join_lines(std::span<Unit> units, const WindowTaps::Run& run) const {
   constexpr int64_t longest_end = 3;  // outputs
   for (Unit& u : units) u.together = 1;
-  if (run.end - run.begin > longest_end || !run.ends.empty() || p_.program || !p_.joins_lines || p_.pieces > 1) return;
+  if (run.end - run.begin > longest_end || !run.ends.empty() || p_.program || !p_.joins_lines || p_.segments > 1) return;
   auto follows = [&](const Unit& a, const Unit& b) {
     auto same = [](const WindowTap& x, const WindowTap& y) { return x.a == y.a && x.b == y.b && x.length == y.length; };
     return std::equal(a.tile.taps, a.tile.taps + a.tile.count, b.tile.taps, b.tile.taps + b.tile.count, same);

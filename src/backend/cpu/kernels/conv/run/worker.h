@@ -11,7 +11,7 @@ extern const float zeros[max_zeros];
 
 class Worker {
  public:
-  // A piece of a line: its outputs [x0, x1). `tile` has `to` and `residual` of the first one.
+  // A segment of a line: its outputs [x0, x1). `tile` has `to` and `residual` of the first one.
   struct Unit {
     WindowTaps::Lists lists;
     IndexMap::Position start;
@@ -31,7 +31,7 @@ class Worker {
   float* block() const { return block_; }
   const float* panel(const Columns& columns) const { return panels_ + columns.b; }
   Unit& unit() { return units_[0]; }
-  // Moves the unit to this piece of a line.
+  // Moves the unit to this segment of a line.
   void set(Unit& u, int64_t index);
   // The same, for tiles that write the result.
   void begin(Unit& u, int64_t index);

@@ -27,7 +27,7 @@ struct Plan : Problem {
   explicit Plan(Problem p) : Problem(std::move(p)) {}
   WindowTaps taps;
   int64_t tasks = 0;
-  int64_t pieces = 1;                // of each line, that different tasks compute
+  int64_t segments = 1;                // of each line, that different tasks compute
   int64_t together = 1;              // outputs side by side that vectors go along; then rows of B, the scale and the bias are repeated as often
   bool direct = false;               // tiles write the result themselves
   SimpleEpilogue simple;
@@ -89,7 +89,7 @@ Resolved resolve(const Call& call) {
   const IndexMap::Index &across = p->map.indices[kept - 2], &channel = p->map.indices[kept - 1];
   if (channel.extent > 1 && (channel.step != 1 || p->b_strides[kept - 1] != 1)) refuse("channels are not neighbours");
   for (int axis = 0; axis < p->map.axes; ++axis) {
-    if (channel.extent > 0 && channel.along[axis] != 0) refuse("channels may lie outside");
+    if (channel.extent > 0 && channel.along[axis] != 0) refuse("channels may be outside");
   }
   const std::span<const IndexMap::Index> all(p->map.indices);
   find_end(*p, *c.body);
@@ -107,11 +107,11 @@ Resolved resolve(const Call& call) {
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->lines * p->width) * static_cast<double>(p->channels) * static_cast<double>(p->taps.places());
   p->tasks = std::min<int64_t>(p->lines, work < least_work() || workers == 1 ? 1 : workers * 4);  // a task makes its lists of taps anew
-  // Few lines that do not divide evenly among the workers: tasks are pieces of lines. Not of outputs together, whose order of sums would depend on where a piece ends.
+  // Few lines that do not divide evenly among the workers: tasks are segments of lines. Not of outputs together, whose order of sums would depend on where a segment ends.
   const int64_t most_lines = (p->lines + workers - 1) / workers;
   if (p->direct && p->together == 1 && p->tasks > 1 && static_cast<double>(most_lines * workers) > static_cast<double>(p->lines) * (1 + tuning::most_uneven)) {
-    p->pieces = std::clamp<int64_t>(workers, 1, std::max<int64_t>(1, p->width / 3));
-    p->tasks = std::min(p->lines * p->pieces, workers * 4);
+    p->segments = std::clamp<int64_t>(workers, 1, std::max<int64_t>(1, p->width / 3));
+    p->tasks = std::min(p->lines * p->segments, workers * 4);
   }
   p->tap_bytes = padded(p->taps.memory() * sizeof(WindowTap));
   p->line_bytes = p->direct ? 0 : padded(static_cast<size_t>(p->width * p->channels) * 4);
@@ -129,12 +129,12 @@ class Line {
     if (p.together > 1) repeat_rows();
   }
 
-  // One piece of a line.
+  // One segment of a line.
   void run(int64_t unit) {
-    const int64_t piece = unit % p_.pieces;
-    int64_t line = unit / p_.pieces;
-    begin_ = p_.width * piece / p_.pieces;
-    end_ = p_.width * (piece + 1) / p_.pieces;
+    const int64_t segment = unit % p_.segments;
+    int64_t line = unit / p_.segments;
+    begin_ = p_.width * segment / p_.segments;
+    end_ = p_.width * (segment + 1) / p_.segments;
     const size_t kept = c_.args.kept;
     IndexMap::Position start = p_.map.start;
     int64_t b = 0;
@@ -242,7 +242,7 @@ class Line {
   WindowTaps::Lists taps_;
   float *sums_, *repeated_;
   std::byte* body_;
-  int64_t begin_ = 0, end_ = 0;  // of the piece
+  int64_t begin_ = 0, end_ = 0;  // of the segment
   int64_t at_[16] = {};
 };
 
@@ -253,7 +253,7 @@ void run(const Call& call) {
   // Neighbouring lines go to one worker, as they read the same rows of A.
   call.workers->run(p.tasks, [&](int64_t task, int worker) {
     Line work(call, c, p, worker);
-    const int64_t units = p.lines * p.pieces;
+    const int64_t units = p.lines * p.segments;
     for (int64_t unit = units * task / p.tasks; unit < units * (task + 1) / p.tasks; ++unit) work.run(unit);
   });
 }

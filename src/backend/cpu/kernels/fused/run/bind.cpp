@@ -97,10 +97,11 @@ void list_work(Bound& b, const Program& p) {
     if (i.kind == Kind::load) {
       DType t = p.memory[i.operand];
       bool same = lies_as_blocks(t) || (t == DType::b8 && i.operand >= p.operands);  // computed bools are 0 or 1
-      const bool beside = is_solid(b, p, i.operand), one_row = p.row_rank == 1 || b.line != 0;
+      const bool solid = is_solid(b, p, i.operand), one_row = p.row_rank == 1 || b.line != 0;
       const bool along_indices = std::all_of(i.in.begin(), i.in.end(), [&](uint32_t in) { return b.uniform[in] != 0; });
-      if (one_row && same && i.lower.empty() && along_indices && (b.uniform[k] || beside)) b.straight[k] = i.in.empty() ? Bound::always : Bound::looked_up;
-      if (p.row_rank == 1 && same && !i.lower.empty() && beside && b.step[k].back() == 1) b.straight[k] = Bound::inside;
+      const bool always_inside = i.lower.empty() && along_indices;
+      if (one_row && same && always_inside && (b.uniform[k] || solid)) b.straight[k] = i.in.empty() ? Bound::always : Bound::looked_up;
+      if (p.row_rank == 1 && same && !i.lower.empty() && solid && b.step[k].back() == 1) b.straight[k] = Bound::inside;
       fixed = b.straight[k] == Bound::always;
       for (int a = 0; a < p.domain_rank - p.row_rank; ++a) fixed = fixed && b.strides[i.operand][static_cast<size_t>(a)] == 0;
     }
@@ -258,7 +259,7 @@ Bound bind_program(std::shared_ptr<const Program> program, std::span<const Tenso
 
 bool may_join_lines(const Bound& b, const Program& p) {
   constexpr int64_t longest = 128, longest_solid = 1024;  // starting an instruction takes longer than this many elements; and if no line is copied
-  if (p.has_reductions || p.has_accumulator || b.across != 0 || !b.staged.empty() || p.row_rank != 1 || p.domain_rank < 2 || p.code.size() < 2) return false;
+  if (!b.is_elementwise(p) || p.domain_rank < 2 || p.code.size() < 2) return false;
   const int64_t line = b.domain.back(), lines = b.domain[b.domain.size() - 2];
   if (line < 2 || line > longest_solid || lines < 2) return false;
   auto fits = [&](size_t operand) {
@@ -335,7 +336,8 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
     // Only the last instruction: nothing is read afterwards from memory that the store may share.
     bool last = st.reg + 1 == p.code.size();
     const bool writes = i.kind == Kind::map || (i.kind == Kind::load && b.straight[st.reg] == Bound::never && b.repeats[st.reg] == 0);
-    if (writes && same && last && uses == 1 && contiguous && !b.uniform[st.reg]) b.in_place[st.reg] = static_cast<uint8_t>(s + 1);
+    const bool one_reader = last && uses == 1;
+    if (writes && same && one_reader && contiguous && !b.uniform[st.reg]) b.in_place[st.reg] = static_cast<uint8_t>(s + 1);
   }
   b.copies = only_copies(b, p);
   b.program = std::move(own);

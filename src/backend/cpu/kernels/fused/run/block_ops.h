@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backend/cpu/kernels/fused/run/row_pieces.h"
+#include "backend/cpu/kernels/fused/run/row_segments.h"
 #include "backend/cpu/kernels/fused/run/row_steps.h"
 #include "ir/dtype.h"
 #include "ir/op.h"
@@ -126,7 +126,7 @@ struct BlockOps {
   // Runs all steps of a body on `columns` elements of each of `count` rows.
   void (*run_rows)(const RowSteps&, const RowPointers*, int count, int64_t columns);
   // Copies rows of elements of 1, 2, 4 or 8 bytes; `fill`: the bits of what is outside.
-  void (*copy_rows)(size_t element, uint64_t fill, const RowPiece*, size_t pieces, const RowPlaces&);
+  void (*copy_rows)(size_t element, uint64_t fill, const RowSegment*, size_t segments, const RowPlaces&);
   void (*extreme_rows)(bool up, float* to, const float* const* from, int count, int64_t columns);  // one row: the greatest or least of `count` rows; NaN if there is one
 };
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels/fused/run/cut.h"
-#include "backend/cpu/kernels/fused/run/piece_copy.h"
 #include "backend/cpu/kernels/fused/run/row_body.h"
 #include "backend/cpu/kernels/fused/run/row_copy.h"
+#include "backend/cpu/kernels/fused/run/segment_copy.h"
 #include "backend/cpu/kernels/fused/run/stage.h"
 #include "backend/cpu/kernels/fused/run/transposed_copy.h"
 #include "base/error.h"
@@ -17,20 +17,20 @@ namespace {
 // How a part is distributed.
 struct Walk {
   int64_t rows = 1, length = 1;   // outer elements; elements of a row
-  int64_t pieces = 1, piece = 0;  // per row, if it may be split, and elements of each
+  int64_t segments = 1, segment_size = 0;  // per row, if it may be split, and elements of each
   int64_t tasks = 1;
   int64_t together = 1;           // rows of a staged tile, or those that read the same turned tiles
   int64_t sums = 1, sum_tasks = 1;  // parts of each row's first sum, or of all its reductions; tasks that take them, before the others
   size_t part_bytes = 0;          // of what a part gives
-  // The first of a task's pieces; that of the task after the last is their number.
-  int64_t first(int64_t task) const { return rows * pieces * task / tasks; }
+  // The first of a task's segments; that of the task after the last is their number.
+  int64_t first(int64_t task) const { return rows * segments * task / tasks; }
 };
 
 struct Schedule {
   Cut cut;
   std::vector<Walk> walks;        // per part
   std::optional<TransposedCopy> copy;  // runs the only part, if it is a copy
-  std::optional<PieceCopy> pieces;     // runs the last part
+  std::optional<SegmentCopy> by_segments;  // runs the last part
   std::optional<RowCopy> rows;         // runs the last part
   std::optional<RowBody> body;         // runs the last part
   size_t scratch = 0;             // bytes per worker
@@ -61,24 +61,24 @@ Walk walk_of(const Bound& b, int64_t workers) {
   if (!b.staged.empty()) {
     w.together = std::min(StageTile::rows, b.domain[static_cast<size_t>(row) - 1]);
     w.rows = w.rows / b.domain[static_cast<size_t>(row) - 1] * ((b.domain[static_cast<size_t>(row) - 1] + w.together - 1) / w.together);
-    w.piece = std::min<int64_t>(StageTile::columns, static_cast<int64_t>(b.block));
-    w.pieces = std::max<int64_t>(1, (w.length + w.piece - 1) / w.piece);
+    w.segment_size = std::min<int64_t>(StageTile::columns, static_cast<int64_t>(b.block));
+    w.segments = std::max<int64_t>(1, (w.length + w.segment_size - 1) / w.segment_size);
   } else if (!p.has_reductions || b.across != 0) {
     w.sums = sums_across(b);
-    w.piece = static_cast<int64_t>(b.block);
-    if (b.line != 0) w.piece = w.piece / b.line * b.line;
-    // Few rows with long reductions: shorter pieces, so that each thread gets some.
-    const int64_t fair = w.rows * w.length * b.places >= 30000 ? (w.rows * w.length / (2 * workers) + 15) / 16 * 16 : w.piece;
-    if (b.across != 0 && workers > 1 && w.sums == 1) w.piece = std::clamp<int64_t>(fair, std::min<int64_t>(32, w.piece), w.piece);
-    if (!b.turned.empty()) w.piece = std::min(w.piece, TurnedTile(b).rows);
+    w.segment_size = static_cast<int64_t>(b.block);
+    if (b.line != 0) w.segment_size = w.segment_size / b.line * b.line;
+    // Few rows with long reductions: shorter segments, so that each thread gets some.
+    const int64_t fair = w.rows * w.length * b.places >= 30000 ? (w.rows * w.length / (2 * workers) + 15) / 16 * 16 : w.segment_size;
+    if (b.across != 0 && workers > 1 && w.sums == 1) w.segment_size = std::clamp<int64_t>(fair, std::min<int64_t>(32, w.segment_size), w.segment_size);
+    if (!b.turned.empty()) w.segment_size = std::min(w.segment_size, TurnedTile(b).rows);
     w.together = rows_of_tiles(b);
-    w.pieces = std::max<int64_t>(1, (w.length + w.piece - 1) / w.piece);
+    w.segments = std::max<int64_t>(1, (w.length + w.segment_size - 1) / w.segment_size);
     w.part_bytes = static_cast<size_t>(w.length) * sizeof(double);
   } else {
     w.sums = parts_of_row(b);
     w.part_bytes = b.reductions.size() * Evaluator::state_bytes;
   }
-  int64_t units = w.rows * w.pieces;
+  int64_t units = w.rows * w.segments;
   int64_t work = w.rows * (b.staged.empty() ? 1 : w.together) * w.length * b.places * static_cast<int64_t>(p.code.size());
   if (w.sums > 1) {
     w.sum_tasks = std::min(w.rows * w.sums, workers * 4);
@@ -100,10 +100,10 @@ void run_staged(const Bound& b, const Walk& w, std::span<const TensorRef> operan
   const int64_t groups = (b.domain[row] + w.together - 1) / w.together, end = w.first(task + 1);
   int64_t at[16] = {};
   for (int64_t u = w.first(task); u < end; ++u) {
-    int64_t outer = u / w.pieces / groups;
+    int64_t outer = u / w.segments / groups;
     for (size_t a = row; a-- > 0; outer /= b.domain[a]) at[a] = outer % b.domain[a];
-    const int64_t column = u % w.pieces * w.piece, columns = std::min(w.piece, w.length - column);
-    const int64_t first = u / w.pieces % groups * w.together, rows = std::min(w.together, b.domain[row] - first);
+    const int64_t column = u % w.segments * w.segment_size, columns = std::min(w.segment_size, w.length - column);
+    const int64_t first = u / w.segments % groups * w.together, rows = std::min(w.together, b.domain[row] - first);
     at[row] = first;
     bring_tile(b, operands, at, rows, column, columns, scratch + (b.scratch + 63) / 64 * 64, own);
     for (; at[row] < first + rows; ++at[row]) evaluator.segment(at, column, columns, nullptr);
@@ -141,12 +141,12 @@ void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task,
   const int64_t end = w.first(task + 1);
   int64_t at[16] = {};
   for (int64_t u = w.first(task); u < end; ++u) {
-    const int64_t piece = w.pieces == 1 ? 0 : u % w.pieces;
-    find_row(b, w.pieces == 1 ? u : u / w.pieces, at);
+    const int64_t segment = w.segments == 1 ? 0 : u % w.segments;
+    find_row(b, w.segments == 1 ? u : u / w.segments, at);
     if (b.across != 0) {
       const auto* first = reinterpret_cast<const double*>(sums);
-      const std::span<const double> parts(first + (w.sums > 1 ? u / w.pieces * w.sums * w.length : 0), static_cast<size_t>(w.sums > 1 ? w.sums * w.length : 0));
-      evaluator.across(at, piece * w.piece, std::min(w.piece, w.length - piece * w.piece), parts);
+      const std::span<const double> parts(first + (w.sums > 1 ? u / w.segments * w.sums * w.length : 0), static_cast<size_t>(w.sums > 1 ? w.sums * w.length : 0));
+      evaluator.across(at, segment * w.segment_size, std::min(w.segment_size, w.length - segment * w.segment_size), parts);
     } else if (w.sums > 1) {
       evaluator.row_of_parts(at, w.sums, sums + static_cast<size_t>(u * w.sums) * w.part_bytes);
     } else if (b.rows_together != 0) {
@@ -157,9 +157,9 @@ void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task,
     } else if (p.has_reductions) {
       evaluator.row(at);
     } else if (b.copies) {
-      evaluator.copy(at, piece * w.piece, std::min(w.piece, w.length - piece * w.piece));
+      evaluator.copy(at, segment * w.segment_size, std::min(w.segment_size, w.length - segment * w.segment_size));
     } else {
-      evaluator.segment(at, piece * w.piece, std::min(w.piece, w.length - piece * w.piece), nullptr);
+      evaluator.segment(at, segment * w.segment_size, std::min(w.segment_size, w.length - segment * w.segment_size), nullptr);
     }
   }
 }
@@ -174,8 +174,8 @@ void run_turned(const Bound& b, const Walk& w, std::span<const TensorRef> operan
   int64_t at[16] = {};
   const int64_t first = w.first(task), end = w.first(task + 1);
   for (int64_t u = first; u < end; ++u) {
-    const int64_t tile = u / w.together, begin = tile % w.pieces * w.piece, n = std::min(w.piece, w.length - begin);
-    find_row(b, tile / w.pieces * w.together + u % w.together, at);
+    const int64_t tile = u / w.together, begin = tile % w.segments * w.segment_size, n = std::min(w.segment_size, w.length - begin);
+    find_row(b, tile / w.segments * w.together + u % w.together, at);
     if (u == first || u % w.together == 0) bring_rows(b, operands, at, begin, n, tiles, own);
     evaluator.across(at, begin, n);
     return_rows(b, operands, at, begin, n, tiles);
@@ -231,7 +231,7 @@ Resolved resolve(const Call& call) {
   s->rows = row_copy(s->cut.parts.back().bound);
   s->body = row_body(s->cut.parts.back().bound);
   fill_known(*s, call.operands);
-  s->pieces = piece_copy(s->cut, workers);
+  s->by_segments = segment_copy(s->cut, workers);
   s->held = (static_cast<size_t>(workers) * s->scratch + 63) / 64 * 64;
   s->sums = (s->held + pointers_of(s->cut) + s->cut.bytes + 63) / 64 * 64;
   size_t sums = 0;
@@ -252,9 +252,9 @@ void run(const Call& call) {
   for (size_t n = 0; n < s.cut.parts.size(); ++n) {
     const Cut::Part& part = s.cut.parts[n];
     if (part.known) continue;
-    if (n + 1 == s.cut.parts.size() && s.pieces) {
-      const int64_t units = s.pieces->units, tasks = s.pieces->tasks;
-      return call.workers->run(tasks, [&](int64_t task, int) { s.pieces->run(call.operands, units * task / tasks, units * (task + 1) / tasks); });
+    if (n + 1 == s.cut.parts.size() && s.by_segments) {
+      const int64_t units = s.by_segments->units, tasks = s.by_segments->tasks;
+      return call.workers->run(tasks, [&](int64_t task, int) { s.by_segments->run(call.operands, units * task / tasks, units * (task + 1) / tasks); });
     }
     if (n + 1 == s.cut.parts.size() && (s.rows || s.body)) {
       const int64_t rows = last.rows, tasks = std::min(last.tasks, rows);

@@ -310,7 +310,7 @@ void check_instruction(ProgramInstruction& i, Program& p, int stores) {
       if (i.cls != wide_class(p.memory[i.operand])) fail(Code::format, "fused code loads into another type");
       if (i.in.size() != p.gathered[i.operand]) fail(Code::format, "fused code gathers with {} indices", i.in.size());
       for (uint32_t in : i.in) {
-        if (p.code[in].cls != Class::i64) fail(Code::format, "fused code gathers with an index that is no integer");
+        if (p.code[in].cls != Class::i64) fail(Code::format, "fused code gathers with an index that is not an integer");
       }
       if (i.lower.size() == 2 * static_cast<size_t>(p.domain_rank)) {
         i.step.assign(i.lower.begin() + p.domain_rank, i.lower.end());
@@ -360,8 +360,8 @@ std::shared_ptr<const Program> load_program(std::span<const std::byte> code, siz
   if (p.domain_rank < 1 || p.domain_rank > static_cast<int>(max_domain_rank) || p.row_rank < 1 || p.row_rank > p.domain_rank)
     fail(Code::format, "fused code has an impossible domain");
   size_t in_memory = static_cast<size_t>(p.operands) - (memory_stores ? 0 : 1);
-  if (p.operands < 1 || store_count < 1 || store_count > p.operands || in_memory != operands || (!memory_stores && store_count != 1))
-    fail(Code::format, "fused code has {} operands, its step {}", p.operands, operands);
+  const bool has_stores = store_count >= 1 && store_count <= p.operands && (memory_stores || store_count == 1);
+  if (p.operands < 1 || !has_stores || in_memory != operands) fail(Code::format, "fused code has {} operands, its step {}", p.operands, operands);
   if (p.sizes != sizes) fail(Code::format, "fused code reads {} sizes, its step has {}", p.sizes, sizes);
   if (count < 1 || count > 100000) fail(Code::format, "fused code has {} instructions", count);
   for (int k = 0; k < p.operands; ++k) {

@@ -159,6 +159,8 @@ struct Bound {
   size_t block = 0;                           // elements per slot
   size_t scratch = 0;                         // bytes per worker
 
+  // True if the program computes each element by itself, along one axis, from operands in their own memory.
+  bool is_elementwise(const Program& p) const { return !p.has_reductions && !p.has_accumulator && p.row_rank == 1 && across == 0 && staged.empty(); }
   // True if the operand is one element for the whole domain.
   bool is_one(int operand) const {
     const std::vector<int64_t>& of = strides[static_cast<size_t>(operand)];
@@ -246,8 +248,8 @@ class Evaluator {
   const std::byte* whole(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n) const;
   void load_lines(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t begin, int64_t n);
   void write_lines(const ProgramStore&, const int64_t* at, int64_t begin, int64_t n);
-  void load_piece(const ProgramInstruction&, uint32_t id, const int64_t* at, const int64_t* row, int64_t n, void* to, int64_t done);
-  void gather_piece(const ProgramInstruction&, int64_t offset, int64_t n, void* to, int64_t done);
+  void load_segment(const ProgramInstruction&, uint32_t id, const int64_t* at, const int64_t* row, int64_t n, void* to, int64_t done);
+  void gather_segment(const ProgramInstruction&, int64_t offset, int64_t n, void* to, int64_t done);
   int64_t index_at(const ProgramInstruction&, size_t k, int64_t e) const;
   void find_places(const ProgramInstruction&, Value&, int64_t* to, int64_t n);
   int64_t uniform_places(const ProgramInstruction&) const;

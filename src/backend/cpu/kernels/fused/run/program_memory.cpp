@@ -23,7 +23,7 @@ const std::byte* Evaluator::whole(const ProgramInstruction& i, uint32_t id, cons
 }
 
 // Loads n elements that are contiguous along the innermost axis, from row coordinates `row`.
-void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64_t* at, const int64_t* row, int64_t n, void* to, int64_t done) {
+void Evaluator::load_segment(const ProgramInstruction& i, uint32_t id, const int64_t* at, const int64_t* row, int64_t n, void* to, int64_t done) {
   const DType type = p_.memory[i.operand];
   const std::byte* const from = data(i.operand);
   const std::vector<int64_t>&strides = b_.strides[i.operand], &dims = b_.dims[i.operand];
@@ -73,7 +73,7 @@ void Evaluator::load_piece(const ProgramInstruction& i, uint32_t id, const int64
   bool all_uniform = true;
   for (uint32_t reg : i.in) all_uniform = all_uniform && b_.uniform[reg];
   offset += uniform_places(i);
-  if (!all_uniform) return gather_piece(i, offset, n, out, done);
+  if (!all_uniform) return gather_segment(i, offset, n, out, done);
   ops.load(type, out, from + offset * static_cast<int64_t>(memory), stride, n);
 }
 
@@ -128,7 +128,7 @@ int64_t Evaluator::uniform_places(const ProgramInstruction& i) const {
 }
 
 // Loads n elements at individual offsets, starting at element `done` of the block. `offset`: of the block's first element, without its indices.
-void Evaluator::gather_piece(const ProgramInstruction& i, int64_t offset, int64_t n, void* to, int64_t done) {
+void Evaluator::gather_segment(const ProgramInstruction& i, int64_t offset, int64_t n, void* to, int64_t done) {
   const DType type = p_.memory[i.operand];
   const int64_t stride = b_.strides[i.operand][static_cast<size_t>(p_.domain_rank) - 1];
   const std::byte* const from = data(i.operand) + offset * static_cast<int64_t>(ir::size_of(type));
@@ -156,7 +156,7 @@ void Evaluator::load(const ProgramInstruction& i, uint32_t id, const int64_t* at
   int64_t row[16];
   if (p_.row_rank == 1) {
     row[0] = begin;
-    return load_piece(i, id, at, row, n, to, 0);
+    return load_segment(i, id, at, row, n, to, 0);
   }
   const int64_t* extent = b_.domain.data() + (p_.domain_rank - p_.row_rank);
   for (int64_t done = 0; done < n;) {
@@ -167,7 +167,7 @@ void Evaluator::load(const ProgramInstruction& i, uint32_t id, const int64_t* at
       rest /= size;
     }
     int64_t run = std::min(n - done, std::max<int64_t>(extent[p_.row_rank - 1], 1) - row[p_.row_rank - 1]);
-    load_piece(i, id, at, row, run, to, done);
+    load_segment(i, id, at, row, run, to, done);
     done += run;
   }
 }
@@ -259,8 +259,8 @@ void Evaluator::write(size_t s, const int64_t* at, int64_t begin, int64_t n) {
       rest /= extent[a];
     }
     int64_t run = std::min(n - done, extent[p_.row_rank - 1] - inner);
-    BlockArgument piece{static_cast<const std::byte*>(x.data) + static_cast<size_t>(done) * element, x.uniform};
-    ops.store(type, into + offset * static_cast<int64_t>(memory), strides[static_cast<size_t>(p_.domain_rank - 1)], piece, run);
+    BlockArgument part{static_cast<const std::byte*>(x.data) + static_cast<size_t>(done) * element, x.uniform};
+    ops.store(type, into + offset * static_cast<int64_t>(memory), strides[static_cast<size_t>(p_.domain_rank - 1)], part, run);
     done += run;
   }
 }

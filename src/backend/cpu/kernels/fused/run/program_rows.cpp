@@ -32,7 +32,8 @@ bool may_reduce(const Bound& b, const Program& p, uint32_t k) {
 void join_rows(Bound& b, const Program& p) {
   constexpr int64_t longest = 1024, elements = 2048;
   const int outer = p.domain_rank - p.row_rank;
-  if (!p.has_reductions || p.has_accumulator || b.across != 0 || b.in_order || p.row_rank != 1 || outer == 0 || !b.staged.empty()) return;
+  const bool along_rows = p.has_reductions && b.across == 0 && p.row_rank == 1 && outer > 0;
+  if (!along_rows || p.has_accumulator || b.in_order || !b.staged.empty()) return;
   const auto axis = static_cast<size_t>(outer) - 1;
   const int64_t length = b.domain.back();
   if (length < 2 || length > longest) return;

@@ -181,7 +181,7 @@ bool may_be_row_body(const Bound& b, const Program& p) {
 
 std::optional<RowBody> row_body(const Bound& b) {
   const Program& p = *b.program;
-  if (p.has_reductions || p.has_accumulator || p.row_rank != 1 || b.across != 0 || !b.staged.empty() || b.copies) return std::nullopt;
+  if (!b.is_elementwise(p) || b.copies) return std::nullopt;
   return Maker(b).make();
 }
 

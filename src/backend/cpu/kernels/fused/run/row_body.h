@@ -18,7 +18,7 @@ struct RowBody {
   // If the body is the greatest or least of loads: their operands of the walk, in order, then the store's. `steps` is unused.
   std::vector<uint8_t> extreme;
   bool greatest = false;
-  std::optional<float> fill;  // of excluded loads that are no infinity, so that they count; only in short rows
+  std::optional<float> fill;  // of excluded loads, if it is finite, so that it counts; only in short rows
 
   // Runs rows [begin, end). `held`: data of the extra operands after the step's own. Error (invalid_input) for an index out of range.
   void run(std::span<const TensorRef> operands, std::byte* const* held, int64_t begin, int64_t end) const;

@@ -18,7 +18,7 @@ std::optional<RowCopy> row_copy(const Bound& b) {
 void RowCopy::run(std::span<const TensorRef> operands, std::byte* const* held, int64_t begin, int64_t end) const {
   constexpr int64_t most = 128;
   const BlockOps& ops = block_ops();
-  const RowPiece whole{.to = 0, .from = 0, .n = static_cast<int64_t>(bytes / element), .step = 1};
+  const RowSegment whole{.to = 0, .from = 0, .n = static_cast<int64_t>(bytes / element), .step = 1};
   const int64_t to_step = walk.extents.empty() ? 0 : walk.operands[1].strides.back();
   RowWalk::At at(walk, operands, held, begin);
   int64_t offsets[most];

@@ -31,7 +31,8 @@ bool may_stage(const Bound& b, const Program& p, const ProgramInstruction& load,
 
 void stage_operands(Bound& b, Program& p) {
   const int last = p.domain_rank - 1;
-  if (p.has_reductions || b.across != 0 || p.row_rank != 1 || last < 1 || p.code.size() < 2 || p.operands > StageTile::most_operands) return;
+  const bool reduces = p.has_reductions || b.across != 0;
+  if (reduces || p.row_rank != 1 || last < 1 || p.code.size() < 2 || p.operands > StageTile::most_operands) return;
   if (std::find(b.domain.begin(), b.domain.end(), 0) != b.domain.end()) return;
   std::vector<int> along(static_cast<size_t>(p.operands), -1);
   std::vector<uint8_t> stays(static_cast<size_t>(p.operands), 0);
@@ -101,8 +102,8 @@ void turn_rows(Bound& b, Program& p) {
 bool may_turn_looked_up(const Bound& b, const Program& p, const ProgramInstruction& i) {
   constexpr int64_t longest = 512;
   const auto rank = static_cast<size_t>(p.domain_rank);
-  if (i.kind != Kind::load || i.in.size() != 1 || !i.lower.empty() || i.operand >= p.operands || p.memory[i.operand] != ir::DType::f32 || b.strides[i.operand].size() != rank + 1)
-    return false;
+  const bool looks_up = i.kind == Kind::load && i.in.size() == 1 && i.lower.empty() && i.operand < p.operands;
+  if (!looks_up || p.memory[i.operand] != ir::DType::f32 || b.strides[i.operand].size() != rank + 1) return false;
   return b.strides[i.operand][rank] == 1 && b.dims[i.operand][rank] > 1 && b.dims[i.operand][rank] <= longest;
 }
 

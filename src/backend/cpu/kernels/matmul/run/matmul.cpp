@@ -156,13 +156,15 @@ int64_t panels_at_a_time(const Plan& p) {
 std::optional<SmallProducts> small_products(const Plan& p, const Constants& c, const Call& call) {
   constexpr int64_t most = SmallProducts::most, many = 8;
   const SimpleEpilogue& s = p.simple;
-  if (c.packed || c.map || c.in_order || !p.f32 || !p.direct || p.program || c.batch_rank == 0 || p.m > most || p.n > most || p.k > most || p.batch < many) return std::nullopt;
+  const bool plain = p.f32 && p.direct && !p.program && !c.packed && !c.map && !c.in_order, small = p.m <= most && p.n <= most && p.k <= most;
+  if (!plain || !small || c.batch_rank == 0 || p.batch < many) return std::nullopt;
   if (!s.valid || s.scale >= 0 || s.bias >= 0 || s.residual >= 0 || s.activation != SimpleEpilogue::none) return std::nullopt;
   const size_t store = c.body->stores[0].operand;
   const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[body_operand(store)];
   const int rank = c.batch_rank;
   const SmallProducts out{p.m, p.k, p.n, a.strides[rank], a.strides[rank + 1], a.strides[rank - 1], b.strides[rank], b.strides[rank - 1], to.strides[rank], to.strides[rank - 1]};
-  if (a.dtype != b.dtype || a.dtype != to.dtype || b.strides[rank + 1] != 1 || to.strides[rank + 1] != 1 || (p.n == 1 && p.k > 1)) return std::nullopt;
+  const bool one_type = a.dtype == b.dtype && a.dtype == to.dtype, contiguous = b.strides[rank + 1] == 1 && to.strides[rank + 1] == 1;
+  if (!one_type || !contiguous || (p.n == 1 && p.k > 1)) return std::nullopt;
   const bool solid =
       out.a_column == 1 && out.a_row == p.k && out.a_batch == p.m * p.k && out.b_row == p.n && out.b_batch == p.k * p.n && out.c_row == p.n && out.c_batch == p.m * p.n;
   return a.dtype == DType::f32 || solid ? std::optional(out) : std::nullopt;
@@ -218,7 +220,8 @@ Resolved resolve(const Call& call) {
   if (c.packed) p->panel = b.dtype;
   // Two bf16 inputs are multiplied as they are, if the machine can.
   const bool dots = tile_ops().bf16_dots.tile != nullptr || tile_ops().bf16_matrix.tile != nullptr;
-  if (!c.packed && !c.map && p->f32 && a.dtype == DType::bf16 && b.dtype == DType::bf16 && dots) p->panel = DType::bf16;
+  const bool both_bf16 = p->f32 && a.dtype == DType::bf16 && b.dtype == DType::bf16;
+  if (both_bf16 && dots && !c.packed && !c.map) p->panel = DType::bf16;
   if (!p->f32) p->panel = c.body->accumulator == Class::f64 ? DType::f64 : DType::i64, p->c_words = 2;
   p->way = way_of(a.dtype, p->panel, c.map.has_value(), c.in_order, p->m);
   p->a_size = static_cast<int64_t>(ir::size_of(p->way.a));

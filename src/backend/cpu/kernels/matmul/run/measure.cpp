@@ -140,10 +140,10 @@ MachineLimits measure_limits(Workers& workers, double seconds) {
     workers.run(count, [&](int64_t w, int) {
       const auto* p = reinterpret_cast<const float*>(memory[static_cast<size_t>(w)].data());
       // Several streams at a time: a single prefetcher does not saturate the memory.
-      constexpr int64_t places = 4, part = floats / places, piece = 1024;
+      constexpr int64_t places = 4, part = floats / places, chunk = 1024;
       double sum = 0;
-      for (int64_t i = 0; i < part; i += piece) {
-        for (int64_t k = 0; k < places; ++k) sum += static_cast<double>(kernels::block_ops().sum_f32(p + k * part + i, piece));
+      for (int64_t i = 0; i < part; i += chunk) {
+        for (int64_t k = 0; k < places; ++k) sum += static_cast<double>(kernels::block_ops().sum_f32(p + k * part + i, chunk));
       }
       done[static_cast<size_t>(w)] = sum;
     });

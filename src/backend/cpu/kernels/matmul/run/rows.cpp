@@ -13,14 +13,14 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// First layers have runs of a few elements, too short for a call: copies two overlapping pieces of a fixed size.
-template <size_t piece>
+// First layers have runs of a few elements, too short for a call: copies two overlapping segments of a fixed size.
+template <size_t segment>
 void copy_ends(float* to, const float* from, int64_t count) {
-  std::byte head[piece * 4], tail[piece * 4];
-  std::memcpy(head, from, piece * 4);
-  std::memcpy(tail, from + count - static_cast<int64_t>(piece), piece * 4);
-  std::memcpy(to, head, piece * 4);
-  std::memcpy(to + count - static_cast<int64_t>(piece), tail, piece * 4);
+  std::byte head[segment * 4], tail[segment * 4];
+  std::memcpy(head, from, segment * 4);
+  std::memcpy(tail, from + count - static_cast<int64_t>(segment), segment * 4);
+  std::memcpy(to, head, segment * 4);
+  std::memcpy(to + count - static_cast<int64_t>(segment), tail, segment * 4);
 }
 
 void copy_floats(float* to, const float* from, int64_t count) {

@@ -16,7 +16,7 @@ namespace {
 
 using ir::DType;
 
-constexpr int64_t most_columns = 4096, chunk_elements = 65536, most_parts = 1 << 16, wide = 64, piece_elements = 4096;
+constexpr int64_t most_columns = 4096, chunk_elements = 65536, most_parts = 1 << 16, wide = 64, segment_elements = 4096;
 
 struct Axis {
   int64_t extent, stride;
@@ -107,7 +107,7 @@ Resolved resolve(const Call& call) {
   p->chunk = std::max(p->chunk, (p->places * p->blocks + most_parts - 1) / most_parts);
   p->chunks = (p->places + p->chunk - 1) / p->chunk;
   p->part_bytes = padded(p->columns * 16);
-  p->widened = in.dtype == DType::f32 && p->columns > 1 ? 0 : padded(std::max(piece_elements, p->columns) * 4);
+  p->widened = in.dtype == DType::f32 && p->columns > 1 ? 0 : padded(std::max(segment_elements, p->columns) * 4);
   p->totals = padded(p->results * 16);
   return {p->totals + static_cast<size_t>(p->blocks * p->chunks) * p->part_bytes + static_cast<size_t>(call.workers->count()) * p->widened, p};
 }
@@ -141,14 +141,14 @@ void add_chunk(const Plan& p, const TensorRef& in, int64_t part, double* sums, f
   const BlockOps& ops = block_ops();
   if (in.dtype == DType::f32 && p.place_step == p.columns) return add_places(p, sums, floats, places, true);
   if (in.dtype == DType::f32 && p.columns > 1) return ops.take_moments(sums, sums + p.columns, floats, p.place_step, places, true, p.columns);
-  const int64_t piece = std::max<int64_t>(1, piece_elements / p.columns);
-  for (int64_t done = 0; done < places; done += piece) {
-    const int64_t n = std::min(piece, places - done);
-    const std::byte* of_piece = data + done * p.place_step * size;
+  const int64_t segment = std::max<int64_t>(1, segment_elements / p.columns);
+  for (int64_t done = 0; done < places; done += segment) {
+    const int64_t n = std::min(segment, places - done);
+    const std::byte* of_segment = data + done * p.place_step * size;
     if (p.columns == 1 || p.place_step == p.columns) {
-      ops.load(in.dtype, widened, of_piece, p.columns == 1 ? p.place_step : 1, n * p.columns);
+      ops.load(in.dtype, widened, of_segment, p.columns == 1 ? p.place_step : 1, n * p.columns);
     } else {
-      for (int64_t k = 0; k < n; ++k) ops.load(in.dtype, widened + k * p.columns, of_piece + k * p.place_step * size, 1, p.columns);
+      for (int64_t k = 0; k < n; ++k) ops.load(in.dtype, widened + k * p.columns, of_segment + k * p.place_step * size, 1, p.columns);
     }
     add_places(p, sums, widened, n, done == 0);
   }

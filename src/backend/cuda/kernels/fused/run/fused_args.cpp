@@ -60,7 +60,8 @@ void check(const FusedCudaArgs& a) {
   require(!a.variants.empty(), "variants");
   for (const auto& v : a.variants) {
     using Variant = FusedCudaArgs::Variant;
-    require(v.mapping <= Variant::tile && v.vector >= 1 && v.vector <= 16 && v.units >= 1 && v.threads >= 32 && v.threads <= 1024 && v.threads % 32 == 0, "variant");
+    const bool whole_warps = v.threads >= 32 && v.threads <= 1024 && v.threads % 32 == 0;
+    require(v.mapping <= Variant::tile && v.vector >= 1 && v.vector <= 16 && v.units >= 1 && whole_warps, "variant");
     require(!v.fitted || v.mapping == Variant::block, "threads");
     if (v.mapping == Variant::warp) require(v.lanes >= 1 && v.lanes <= 32 && (v.lanes & (v.lanes - 1)) == 0, "lanes");
     if (v.mapping == Variant::column) require(v.lanes * 32 == v.threads, "columns");

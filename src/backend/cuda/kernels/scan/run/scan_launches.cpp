@@ -33,7 +33,8 @@ CudaLaunches scan_cuda_launches(const Call& call, const CudaMachine& machine) {
   constexpr int64_t many_lines = 2048, short_line = 64, plenty = 1 << 17, least_columns = 16, parts = scan_column_threads / 32, longest_part = 256;
   const int64_t blocks = divided_up(p.lines, 32);
   p.chunk = divided_up(p.length, parts);
-  if (p.in_step != 1 && p.length > short_line && p.lines >= least_columns && p.lines < plenty && (p.chunk <= longest_part || blocks >= machine.multiprocessors)) {
+  const bool adjacent_lines = p.in_step != 1 && p.lines >= least_columns && p.lines < plenty;
+  if (adjacent_lines && p.length > short_line && (p.chunk <= longest_part || blocks >= machine.multiprocessors)) {
     list.add(name + "_columns", blocks, scan_column_threads, p, pointers);
     list.overlap();
     return list;

@@ -13,7 +13,7 @@ namespace conv {
 
 namespace {
 
-// Null if results are no neighbours along lines, and no few columns either of which the next output lies behind.
+// Null if results are not neighbours along lines, and no few columns either of which the next output lies behind.
 std::shared_ptr<const LinePlan> plan_of(const Problem& p, const Constants& c, const Call& call) {
   const size_t batch = c.batch_rank;
   LineProblem q;

@@ -172,7 +172,8 @@ class Planner {
         const int axis = only_axis(kept_[i], p_.rank);
         Along along{axis, kept_[i].extent, 0, kept_[i].to, 1, 0};
         size_t of_window = none;
-        if (axis < 0 || axis == p_.x.axis || !alone(i, axis) || !window(axis, along, of_window) || (shares && of_window == none)) continue;
+        const bool is_free = axis >= 0 && axis != p_.x.axis && alone(i, axis);
+        if (!is_free || !window(axis, along, of_window) || (shares && of_window == none)) continue;
         along.step = kept_[i].along[axis];
         y_ = i;
         y_window_ = of_window;
@@ -275,7 +276,8 @@ void lay_out(LinePlan& p) {
 // Computes neighbouring lines together, if windows of neighbouring lines share all but one line.
 void choose_column(LinePlan& p) {
   const auto* taps = std::find(std::begin(LineColumn::taps), std::end(LineColumn::taps), p.y.taps);
-  if (p.columns > 1 || p.taps_apart == 0 || p.y.step != 1 || p.y.dilation != 1 || taps == std::end(LineColumn::taps) || std::ssize(p.taps) > longest_sum) return;
+  const bool one_column = p.columns == 1 && p.taps_apart != 0, shares_lines = p.y.step == 1 && p.y.dilation == 1;
+  if (!one_column || !shares_lines || taps == std::end(LineColumn::taps) || std::ssize(p.taps) > longest_sum) return;
   // As few lines twice as possible.
   auto all = [&](int64_t rows) { return (p.block_y + rows - 1) / rows * rows; };
   for (const int& rows : LineColumn::rows) {

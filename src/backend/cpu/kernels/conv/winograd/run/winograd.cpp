@@ -11,7 +11,7 @@ namespace {
 using Index = IndexMap::Index;
 
 constexpr int64_t values = 16;         // of a window
-constexpr int64_t most_depth = 8, most_pieces = 16;
+constexpr int64_t most_depth = 8, max_channel_blocks = 16;
 // Lines of the first-level cache that hold the 16 values of a window must not all be the same.
 int64_t apart(int64_t elements) { return (elements + 15) / 16 * 16 + 16; }
 
@@ -65,7 +65,8 @@ std::optional<WinogradPlan> winograd_plan(const IndexMap& map, size_t first_k, c
   if (inside < 3 || inside > 4 || before < 1) return std::nullopt;
   const Index &channel = summed[inside - 1], &x = summed[inside - 2], &y = summed[inside - 3], &line = of.line, &lines = of.before[before - 1];
   if (x.extent != 3 || y.extent != 3 || !moves_alike(x, line, axes) || !moves_alike(y, lines, axes)) return std::nullopt;
-  if (channel.step != 1 || map.leaves(channel) || q.groups * channel.extent < q.lanes || q.groups * channel.extent > most_pieces * longest_sum || share_axis(line, lines, axes))
+  if (channel.step != 1 || map.leaves(channel) || q.groups * channel.extent < q.lanes || q.groups * channel.extent > max_channel_blocks * longest_sum ||
+      share_axis(line, lines, axes))
     return std::nullopt;
   if (q.groups > 1 && q.group_step != channel.extent) return std::nullopt;
   WinogradPlan p;
@@ -147,15 +148,15 @@ int64_t WinogradBlock::sums_apart(int vectors, int lanes) const { return apart(w
 const float* WinogradBlock::sums(int64_t z, int64_t index, int64_t channel, int vectors, const DirectTiles::Tile* by_windows, int64_t most, int lanes) {
   const int64_t width = int64_t{vectors} * lanes, matrix = p_.channels * p_.panel_row, parts = (windows_ + most - 1) / most;
   // Sums of sums, as with windows in place, if the channels divide evenly.
-  int64_t pieces = (p_.channels + longest_sum - 1) / longest_sum;
-  if (p_.channels % pieces != 0) pieces = 1;
-  WindowTap taps[most_depth * most_pieces];
+  int64_t channel_blocks = (p_.channels + longest_sum - 1) / longest_sum;
+  if (p_.channels % channel_blocks != 0) channel_blocks = 1;
+  WindowTap taps[most_depth * max_channel_blocks];
   DirectTile d;
   d.taps = taps;
-  d.inner = p_.channels / pieces;
+  d.inner = p_.channels / channel_blocks;
   for (int64_t t = 0; t < p_.depth; ++t) {
     if (!p_.planes.has(z + t)) continue;
-    for (int64_t i = 0; i < pieces; ++i) taps[d.count++] = {(z + t) % p_.depth * p_.plane_size + i * d.inner, t * matrix + i * d.inner * width};
+    for (int64_t i = 0; i < channel_blocks; ++i) taps[d.count++] = {(z + t) % p_.depth * p_.plane_size + i * d.inner, t * matrix + i * d.inner * width};
   }
   d.a_step = p_.row;
   d.b_row = d.to_step = width;

@@ -1,4 +1,4 @@
-// A copy each of whose rows is made of the same few pieces of an operand's row: paddings, rolls, flips, slices. The places are known when the step is bound.
+// A copy each of whose rows is made of the same few segments of an operand's row: paddings, rolls, flips, slices. The places are known when the step is bound.
 #pragma once
 #include <optional>
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace ingot::kernels {
 
-struct PieceCopy {
+struct SegmentCopy {
   struct Axis {                    // an outer one
     int64_t extent, to, from;      // strides in bytes
     std::vector<int64_t> table;    // offsets in bytes in place of `from`, or `outside`; may be empty
@@ -19,13 +19,13 @@ struct PieceCopy {
   uint64_t fill = 0;               // the bits of what is outside
   int64_t base = 0;                // bytes
   std::vector<Axis> outer;         // the innermost last; never empty
-  std::vector<std::vector<RowPiece>> parts;  // of each row, for different tasks
+  std::vector<std::vector<RowSegment>> parts;  // of each row, for different tasks
   int64_t rows = 1, units = 1, tasks = 1;
 
   void run(std::span<const TensorRef> operands, int64_t begin, int64_t end) const;  // of the units
 };
 
-// The last part of a cut, whose known parts are computed. nullopt: it does something else, or its rows have too many pieces.
-std::optional<PieceCopy> piece_copy(const Cut&, int64_t workers);
+// The last part of a cut, whose known parts are computed. nullopt: it does something else, or its rows have too many segments.
+std::optional<SegmentCopy> segment_copy(const Cut&, int64_t workers);
 
 }  // namespace ingot::kernels

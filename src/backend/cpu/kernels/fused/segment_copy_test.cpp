@@ -1,5 +1,5 @@
 // Random copies: each axis of the operand is read as it is, backwards, through a guard, or at clamped indices.
-#include "backend/cpu/kernels/fused/run/piece_copy.h"
+#include "backend/cpu/kernels/fused/run/segment_copy.h"
 
 #include <gtest/gtest.h>
 
@@ -90,7 +90,7 @@ class RandomCopy {
   BodyBuilder k_;
 };
 
-TEST(piece_copy, random_copies) {
+TEST(segment_copy, random_copies) {
   for (unsigned seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(seed);
     RandomCopy copy(seed);
@@ -104,8 +104,8 @@ TEST(piece_copy, random_copies) {
   }
 }
 
-// Padded rows are one piece between two that are filled; tasks share a long one.
-TEST(piece_copy, of_a_padding) {
+// Padded rows are one segment between two that are filled; tasks share a long one.
+TEST(segment_copy, of_a_padding) {
   auto parts = [](int64_t rows, int64_t columns) {
     BodyBuilder k({rows}, {columns + 2});
     const Reg x = k.load(DType::f32);
@@ -118,7 +118,7 @@ TEST(piece_copy, of_a_padding) {
     std::byte nothing{};
     const std::vector<TensorRef> operands{{&nothing, DType::f32, 2, in, in_strides}, {&nothing, DType::f32, 2, out, out_strides}};
     const kernels::Cut cut = kernels::cut_program(*kernels::load_program(code.code, 2, sizes.size()), operands, sizes, {rows, columns + 2});
-    return kernels::piece_copy(cut, 2).value().parts;
+    return kernels::segment_copy(cut, 2).value().parts;
   };
   ASSERT_EQ(parts(100, 64).size(), 1u);
   ASSERT_EQ(parts(100, 64)[0].size(), 3u);

@@ -1,4 +1,4 @@
-#include "backend/cpu/kernels/fused/run/piece_copy.h"
+#include "backend/cpu/kernels/fused/run/segment_copy.h"
 
 #include <algorithm>
 
@@ -6,22 +6,22 @@ namespace ingot::kernels {
 
 namespace {
 
-class Maker {
+class SegmentFinder {
  public:
-  explicit Maker(const Cut& cut) : cut_(cut), b_(cut.parts.back().bound), p_(*b_.program), last_(b_.domain.size() - 1) {}
+  explicit SegmentFinder(const Cut& cut) : cut_(cut), b_(cut.parts.back().bound), p_(*b_.program), last_(b_.domain.size() - 1) {}
 
-  std::optional<PieceCopy> make(int64_t workers) {
+  std::optional<SegmentCopy> make(int64_t workers) {
     if (!is_copy() || !find_tables()) return std::nullopt;
     out_.element = ir::size_of(p_.memory[out_.store]);
     const auto size = static_cast<int64_t>(out_.element);
     if (last_ == 0) out_.outer.push_back({1, 0, 0, {}});
     for (size_t a = 0; a < last_; ++a) {
-      PieceCopy::Axis axis{b_.domain[a], b_.strides[out_.store][a] * size, b_.strides[out_.load][a] * size, {}};
+      SegmentCopy::Axis axis{b_.domain[a], b_.strides[out_.store][a] * size, b_.strides[out_.load][a] * size, {}};
       if (limits(b_, id_, load(), static_cast<int>(a)) || !tables_[a].empty()) {
         if (axis.extent > most_places) return std::nullopt;
         for (int64_t c = 0; c < axis.extent; ++c) {
           const int64_t place = place_of(a, c);
-          axis.table.push_back(place == PieceCopy::outside ? place : place * size);
+          axis.table.push_back(place == SegmentCopy::outside ? place : place * size);
         }
       }
       out_.rows *= axis.extent;
@@ -29,7 +29,7 @@ class Maker {
     }
     out_.base = constant_ * size;
     find_fill();
-    if (!find_pieces()) return std::nullopt;
+    if (!find_segments()) return std::nullopt;
     divide(workers);
     return std::move(out_);
   }
@@ -39,7 +39,7 @@ class Maker {
   const ProgramInstruction& load() const { return p_.code[id_]; }
 
   bool is_copy() {
-    if (p_.has_reductions || p_.has_accumulator || p_.stores.size() != 1 || p_.row_rank != 1 || b_.across != 0 || b_.line != 0 || !b_.staged.empty()) return false;
+    if (!b_.is_elementwise(p_) || p_.stores.size() != 1 || b_.line != 0) return false;
     out_.store = p_.stores[0].operand;
     id_ = p_.stores[0].reg;
     if (load().kind != Kind::load || b_.strides.size() <= out_.store || std::find(b_.domain.begin(), b_.domain.end(), 0) != b_.domain.end()) return false;
@@ -79,7 +79,7 @@ class Maker {
     const int64_t stride = b_.strides[out_.load][axis], more = tables_[axis].empty() ? 0 : tables_[axis][static_cast<size_t>(c)];
     if (load().lower.empty()) return c * stride + more;
     c = c * b_.step[id_][axis] - b_.lower[id_][axis];
-    return c < 0 || c >= b_.dims[out_.load][axis] ? PieceCopy::outside : c * stride + more;
+    return c < 0 || c >= b_.dims[out_.load][axis] ? SegmentCopy::outside : c * stride + more;
   }
 
   void find_fill() {
@@ -89,7 +89,7 @@ class Maker {
     block_ops().store(p_.memory[out_.store], &out_.fill, 1, {value, true}, 1);
   }
 
-  bool find_pieces() {
+  bool find_segments() {
     const int64_t length = b_.domain[last_], stride = b_.strides[out_.load][last_];
     if (tables_[last_].empty() && !limits(b_, id_, load(), static_cast<int>(last_))) {
       out_.parts = {{{.to = 0, .from = 0, .n = length, .step = stride}}};
@@ -97,37 +97,37 @@ class Maker {
     }
     if (length > most_places) return false;
     out_.parts.resize(1);
-    std::vector<RowPiece>& pieces = out_.parts[0];
+    std::vector<RowSegment>& segments = out_.parts[0];
     for (int64_t c = 0; c < length; ++c) {
       const int64_t place = place_of(last_, c);
-      RowPiece* piece = pieces.empty() ? nullptr : &pieces.back();
-      if (place == PieceCopy::outside) {
-        if (piece == nullptr || !piece->fills) pieces.push_back({.to = c, .from = 0, .n = 0, .step = 0, .fills = true});
-        ++pieces.back().n;
-      } else if (piece != nullptr && !piece->fills && (piece->n == 1 || place == piece->from + piece->n * piece->step)) {
-        piece->step = place - (piece->from + (piece->n - 1) * piece->step);
-        ++piece->n;
+      RowSegment* segment = segments.empty() ? nullptr : &segments.back();
+      if (place == SegmentCopy::outside) {
+        if (segment == nullptr || !segment->fills) segments.push_back({.to = c, .from = 0, .n = 0, .step = 0, .fills = true});
+        ++segments.back().n;
+      } else if (segment != nullptr && !segment->fills && (segment->n == 1 || place == segment->from + segment->n * segment->step)) {
+        segment->step = place - (segment->from + (segment->n - 1) * segment->step);
+        ++segment->n;
       } else {
-        pieces.push_back({.to = c, .from = place, .n = 1, .step = 1});
+        segments.push_back({.to = c, .from = place, .n = 1, .step = 1});
       }
     }
-    return pieces.size() <= 4 || static_cast<int64_t>(pieces.size()) * 8 <= length;
+    return segments.size() <= 4 || static_cast<int64_t>(segments.size()) * 8 <= length;
   }
 
   // Few long rows are divided among the tasks.
   void divide(int64_t workers) {
     constexpr int64_t least = 4096, alone = 1 << 16;  // elements of a part; bytes that one thread copies sooner than others are started
     const int64_t length = b_.domain[last_], count = std::clamp<int64_t>(4 * workers / out_.rows, 1, std::max<int64_t>(length / least, 1));
-    const std::vector<RowPiece> whole = std::move(out_.parts[0]);
+    const std::vector<RowSegment> whole = std::move(out_.parts[0]);
     out_.parts.assign(static_cast<size_t>(count), {});
     for (int64_t k = 0; k < count; ++k) {
       const int64_t begin = length * k / count, end = length * (k + 1) / count;
-      for (const RowPiece& piece : whole) {
-        const int64_t first = std::max(begin, piece.to), last = std::min(end, piece.to + piece.n);
+      for (const RowSegment& segment : whole) {
+        const int64_t first = std::max(begin, segment.to), last = std::min(end, segment.to + segment.n);
         if (first >= last) continue;
-        RowPiece cut = piece;
+        RowSegment cut = segment;
         cut.to = first;
-        cut.from += (first - piece.to) * piece.step;
+        cut.from += (first - segment.to) * segment.step;
         cut.n = last - first;
         out_.parts[static_cast<size_t>(k)].push_back(cut);
       }
@@ -143,21 +143,21 @@ class Maker {
   uint32_t id_ = 0;
   int64_t constant_ = 0;
   std::vector<std::vector<int64_t>> tables_;  // per axis
-  PieceCopy out_{};
+  SegmentCopy out_{};
 };
 
 }  // namespace
 
-std::optional<PieceCopy> piece_copy(const Cut& cut, int64_t workers) { return Maker(cut).make(workers); }
+std::optional<SegmentCopy> segment_copy(const Cut& cut, int64_t workers) { return SegmentFinder(cut).make(workers); }
 
-void PieceCopy::run(std::span<const TensorRef> operands, int64_t begin, int64_t end) const {
+void SegmentCopy::run(std::span<const TensorRef> operands, int64_t begin, int64_t end) const {
   const BlockOps& ops = block_ops();
   const Axis& inner = outer.back();
   const auto count = static_cast<int64_t>(parts.size());
   int64_t at[max_rank] = {};
   for (int64_t unit = begin; unit < end;) {
     int64_t row = unit / count, to = 0, from = base;
-    const std::vector<RowPiece>& pieces = parts[static_cast<size_t>(unit % count)];
+    const std::vector<RowSegment>& segments = parts[static_cast<size_t>(unit % count)];
     bool excluded = false;
     for (size_t a = outer.size(); a-- > 0; row /= outer[a].extent) {
       const Axis& axis = outer[a];
@@ -174,7 +174,7 @@ void PieceCopy::run(std::span<const TensorRef> operands, int64_t begin, int64_t 
       places.from = operands[load].data + from + (inner.table.empty() ? first * inner.from : 0);
       places.table = inner.table.empty() ? nullptr : inner.table.data() + first;
     }
-    ops.copy_rows(element, fill, pieces.data(), pieces.size(), places);
+    ops.copy_rows(element, fill, segments.data(), segments.size(), places);
     unit += rows_here;
   }
 }

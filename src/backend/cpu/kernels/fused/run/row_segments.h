@@ -1,4 +1,4 @@
-// Rows that are copied piece by piece (piece_copy.h).
+// Rows that are copied segment by segment (segment_copy.h).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace ingot::kernels {
 
 // Elements `to` to `to + n` of a row: from[k * step], or the fill value.
-struct RowPiece {
+struct RowSegment {
   int64_t to = 0, from = 0, n = 0, step = 0;
   bool fills = false;
 };
