@@ -154,10 +154,10 @@ int64_t panels_at_a_time(const Plan& p) {
 
 // Many small products of one float type whose result is only stored. Half types are widened where they lie one after another.
 std::optional<SmallProducts> small_products(const Plan& p, const Constants& c, const Call& call) {
-  constexpr int64_t most = SmallProducts::most, many = 8;
+  constexpr int64_t most = SmallProducts::most;
   const SimpleEpilogue& s = p.simple;
   const bool plain = p.f32 && p.direct && !p.program && !c.packed && !c.map && !c.in_order, small = p.m <= most && p.n <= most && p.k <= most;
-  if (!plain || !small || c.batch_rank == 0 || p.batch < many) return std::nullopt;
+  if (!plain || !small || c.batch_rank == 0 || p.batch < tuning::small_products) return std::nullopt;
   if (!s.valid || s.scale >= 0 || s.bias >= 0 || s.residual >= 0 || s.activation != SimpleEpilogue::none) return std::nullopt;
   const size_t store = c.body->stores[0].operand;
   const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[body_operand(store)];
