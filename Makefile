@@ -70,8 +70,9 @@ docs: $(DOCS)/installed ## build the documentation site in build/site (open buil
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 	@echo build/site/index.html
 
-lint: ## check the include rule
+lint: ## check the include rule, and where the numbers are by which kernels are chosen
 	@python3 tools/check_layers.py
+	@python3 tools/check_constants.py
 
 format: ## run clang-format on all C++ files
 	@git ls-files '*.cpp' '*.h' '*.inc' | xargs clang-format-19 -i

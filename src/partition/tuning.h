@@ -5,13 +5,12 @@
 
 namespace ingot::partition::tuning {
 
-inline constexpr double view = 0.2;
-inline constexpr double product = 1.6;
-inline constexpr double transform = 3;  // dispatches several operators
-// Torch calls LAPACK matrix by matrix: the whole call, and each matrix. Solvers and determinants factor first.
+// Dispatches of a view, a matrix product, and a transform, which dispatches several operators.
+inline constexpr double view = 0.2, product = 1.6, transform = 3;
+// Torch calls LAPACK matrix by matrix: dispatches of the whole call, and of each matrix. Solvers and determinants factor first.
 struct Matrices {
   double call, matrix;
 };
-inline constexpr Matrices solver{3, 0.06}, factor{0.8, 0.01};
+inline constexpr Matrices solver{3, 0.06}, factor{0.8, 0.01};  // dispatches
 
 }  // namespace ingot::partition::tuning

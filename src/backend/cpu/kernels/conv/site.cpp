@@ -66,10 +66,9 @@ std::optional<std::string> find_obstacle(const Site& site, const ConvSite& s, co
 // True if matmul is the faster one of those with vectors along columns: it copies rows of A once for all columns, so longer sums and more columns are its own, and it has tiles of its own for
 // few rows.
 bool prefers_matmul(const Site& site, const Gemm& g, int64_t n, int64_t k) {
-  constexpr int64_t longest_sum = 64, most_columns = 128, few_columns = 16, least_rows = 64;
-  if (k > longest_sum || n > most_columns) return true;
+  if (k > tuning::longest_sum_of_tiles || n > tuning::columns_of_tiles) return true;
   const bool apart = !(g.a.strides.back() == ir::Dim(1));
-  return !g.convolution && !((apart || n < few_columns) && site.usual(g.a.dims[g.batch_rank]).value_or(0) >= least_rows);
+  return !g.convolution && !((apart || n < tuning::columns_of_vector) && site.usual(g.a.dims[g.batch_rank]).value_or(0) >= tuning::rows_of_tiles);
 }
 
 // The map at the usual sizes, as the kernels see it.

@@ -112,11 +112,10 @@ Reading read(const Site& site, const DepthwiseConv& w, const Settings& settings)
   s.n = 1;
   s.k = static_cast<int64_t>(product(dims.subspan(w.kept), site));
   s.image = product(w.a.dims, site);
-  if (!out.along_channels) s.order_cycles = kernels::depthwise::cycles_of_copies(s);
-  out.channels = kernels::depthwise::cost_of_channels(s, cpu_of(settings));
+  out.channels = kernels::depthwise::cost_of_channels(s, !out.along_channels, cpu_of(settings));
   if (!out.line) return out;
   set_line(w, site.body_operand(site.body->stores[0].operand).strides, s);
-  out.lines = kernels::conv::cost_of_lines(s, *out.line, cpu_of(settings));
+  out.lines = kernels::depthwise::cost_of_lines(s, *out.line, cpu_of(settings));
   return out;
 }
 

@@ -7,11 +7,14 @@
 #include "backend/cpu/compile/offers.h"
 #include "backend/cpu/kernels/conv/site.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
+#include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "kernels/matmul/run/matmul_args.h"
 
 namespace ingot::backend::cpu {
 
 namespace {
+
+namespace tuning = kernels::matmul::tuning;
 
 struct Map {
   kernels::GemmMap map;
@@ -29,9 +32,8 @@ std::optional<Map> map_of(const Gemm& p) {
   if (!steps) return std::nullopt;
   size_t inner = indices - 1;
   while (inner > p.batch_rank + p.m_rank && from.dims[inner] == ir::Dim(1)) --inner;
-  constexpr int64_t near = 4;
   const std::optional<int64_t> step = step_in_memory(from, p.a, inner).constant();
-  if (!step || *step < 1 || *step > near) return std::nullopt;
+  if (!step || *step < 1 || *step > tuning::nearest_channels) return std::nullopt;
   return Map{{static_cast<uint8_t>(from.axes.size()), static_cast<uint8_t>(p.m_rank), static_cast<uint8_t>(k_rank), std::move(*steps)}, std::move(sizes)};
 }
 
@@ -98,8 +100,7 @@ std::optional<Packing> packing_of(const Gemm& g) {
 
 // True for a body that reads inside a border, with few columns: it is interpreted row by row, which costs more than a pass of its own.
 bool goes_better_alone(const FusedBody* body) {
-  constexpr int64_t few = 16;
-  if (body == nullptr || body->row.back().constant().value_or(few) >= few) return false;
+  if (body == nullptr || body->row.back().constant().value_or(tuning::interpreted_columns) >= tuning::interpreted_columns) return false;
   return std::any_of(body->code.begin(), body->code.end(), [](const Instruction& i) { return !i.lower.empty(); });
 }
 

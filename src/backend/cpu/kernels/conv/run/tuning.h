@@ -44,4 +44,15 @@ inline constexpr double share_of_reading = 0.2;
 // Of the third-level cache's rate, what panels of B come at while other workers read them too (docs/performance-notes/calls_and_threads.md: 30 GB/s).
 inline constexpr double rate_of_l3 = 0.32;
 
+// Elements of a tap that is merged with its neighbours, and of what they become: shorter ones cost more between them than in them (docs/performance-notes/convolutions_cpu.md).
+inline constexpr int64_t short_tap = 16, merged_tap = 64;
+
+// Bytes of a block of Winograd's transformed image and sums, and of all weights that are transformed once and kept: parts of a second-level cache of 1 MB. Windows of a block, at least: two
+// register tiles (docs/performance-notes/convolutions_cpu.md).
+inline constexpr int64_t l2_of_winograd = 832 << 10, kept_weights = 288 << 10, windows_of_block = 28;
+
+// Products of a matrix without windows that vectors along columns may take: terms of a sum, columns, and where columns do not fill a vector the rows that make up for it
+// (docs/performance-notes/convolutions_cpu.md). Beyond them no times of these kernels were recorded.
+inline constexpr int64_t longest_sum_of_tiles = 64, columns_of_tiles = 128, columns_of_vector = 16, rows_of_tiles = 64;
+
 }  // namespace ingot::kernels::conv::tuning

@@ -99,9 +99,8 @@ void find_lines(Windows& p, const Constants& c, const TapRules& rules) {
   if (!p.taps.fits) refuse("an axis is left along two indices");
   if (rules.threes != nullptr) find_threes(p, *rules.threes);
   // Taps of few elements, as of a first layer's three channels, cost more between them than in them.
-  constexpr int64_t short_tap = 16, merged_tap = 64;
-  if (p.threes.by_outputs == nullptr && !rules.several_groups && p.inner <= short_tap && (near || !single)) {
-    p.taps.merge(p.inner * p.inner_step, p.inner * p.panel_row, merged_tap / p.inner);
+  if (p.threes.by_outputs == nullptr && !rules.several_groups && p.inner <= tuning::short_tap && (near || !single)) {
+    p.taps.merge(p.inner * p.inner_step, p.inner * p.panel_row, tuning::merged_tap / p.inner);
   }
 }
 

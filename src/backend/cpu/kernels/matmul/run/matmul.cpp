@@ -154,9 +154,10 @@ int64_t panels_at_a_time(const Plan& p) {
 
 // Many small products of one float type whose result is only stored. Half types are widened where they lie one after another.
 std::optional<SmallProducts> small_products(const Plan& p, const Constants& c, const Call& call) {
-  constexpr int64_t most = SmallProducts::most, many = 8;
+  constexpr int64_t most = SmallProducts::most;
   const SimpleEpilogue& s = p.simple;
-  if (c.packed || c.map || c.in_order || !p.f32 || !p.direct || p.program || c.batch_rank == 0 || p.m > most || p.n > most || p.k > most || p.batch < many) return std::nullopt;
+  if (c.packed || c.map || c.in_order || !p.f32 || !p.direct || p.program || c.batch_rank == 0 || p.m > most || p.n > most || p.k > most || p.batch < tuning::small_products)
+    return std::nullopt;
   if (!s.valid || s.scale >= 0 || s.bias >= 0 || s.residual >= 0 || s.activation != SimpleEpilogue::none) return std::nullopt;
   const size_t store = c.body->stores[0].operand;
   const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[body_operand(store)];

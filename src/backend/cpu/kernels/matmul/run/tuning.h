@@ -18,4 +18,9 @@ inline constexpr int64_t copy_columns = 256;  // of a group of panels, for which
 inline constexpr int64_t packed_for_few = 256 << 10, packed_for_many = 1024 << 10;
 inline constexpr int64_t least_packed_panels = 8;
 
+inline constexpr int64_t small_products = 8;  // products of small matrices, from which they go without panels (gemms_cpu.md)
+// Elements from a channel to the next where an image is read through a map: in a first layer the few channels may be interleaved; farther apart each costs a cache line (convolutions_cpu.md).
+inline constexpr int64_t nearest_channels = 4;
+inline constexpr int64_t interpreted_columns = 16;  // columns under which a body that reads inside a border costs more in the step than a pass of its own (convolutions_cpu.md)
+
 }  // namespace ingot::kernels::matmul::tuning

@@ -37,11 +37,11 @@ WinogradPlan::Axis axis_of(const IndexMap& map, const Index& i, int64_t taps) {
 
 // Blocks, and how workers share them.
 void choose_blocks(WinogradPlan& p, int64_t lanes, int64_t images, int64_t workers) {
-  constexpr int64_t most_bytes = 832 << 10, most_kept = 288 << 10, least_windows = 28;
+  using namespace conv::tuning;
   const int64_t row_bytes = p.depth * values * p.windows_x * p.row * 4;
-  p.keeps_weights = p.panels * p.panel_size * 4 <= most_kept;
-  const int64_t room = p.keeps_weights ? most_bytes - p.panels * p.panel_size * 4 : most_bytes;
-  const int64_t rows = std::clamp<int64_t>(std::max(room / row_bytes, (least_windows + p.windows_x - 1) / p.windows_x), 1, p.windows_y);
+  p.keeps_weights = p.panels * p.panel_size * 4 <= kept_weights;
+  const int64_t room = p.keeps_weights ? l2_of_winograd - p.panels * p.panel_size * 4 : l2_of_winograd;
+  const int64_t rows = std::clamp<int64_t>(std::max(room / row_bytes, (windows_of_block + p.windows_x - 1) / p.windows_x), 1, p.windows_y);
   p.by_columns = workers > 1 && images == 1 && p.planes.outputs == 1 && rows == p.windows_y && p.panels >= workers;
   // Blocks for all workers.
   const int64_t wanted = p.by_columns ? 1 : (workers + images - 1) / images;
