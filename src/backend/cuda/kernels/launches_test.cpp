@@ -51,12 +51,6 @@ struct Step {
   std::vector<HostTensor> tensors;
   size_t writes = 1;
   bool exact = true;
-
-  std::vector<DType> types() const {
-    std::vector<DType> out;
-    for (const HostTensor& t : tensors) out.push_back(t.dtype);
-    return out;
-  }
 };
 
 std::vector<DType> dtypes(bool all) {
