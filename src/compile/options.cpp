@@ -46,6 +46,14 @@ std::optional<std::vector<Target>> parse_targets(std::string_view text) {
   }
 }
 
+// The CPU of this name in the table of machines; null: there is none.
+const Machine* row_of(std::string_view name) {
+  for (const KnownMachine& k : known_machines()) {
+    if (k.name == name && name.starts_with("cpu:")) return &k.machine;
+  }
+  return nullptr;
+}
+
 void check_value(const Option& option, std::string_view text) {
   auto refuse = [&](std::string_view wanted) { fail(Code::invalid_option, "option {} is \"{}\"; {} is needed", option.name, text, wanted); };
   if (option.type == "int") {
@@ -73,7 +81,8 @@ void check_value(const Option& option, std::string_view text) {
   if (option.name == "weight_dtype" && text != "none" && text != "int8") refuse("\"none\" or \"int8\"");
   if (option.name == "autocast" && text != "none" && !autocast_type(text)) refuse("\"none\", \"float16\" or \"bfloat16\"");
   if (option.name == "cache" && text != "off" && text != "read" && text != "write" && text != "readwrite") refuse("\"off\", \"read\", \"write\" or \"readwrite\"");
-  if (option.name == "machine" && text != "table" && text != "measured" && !parse_machine(text)) refuse("\"table\", \"measured\", or the numbers in a plan's provenance");
+  if (option.name == "machine" && text != "table" && text != "measured" && !parse_machine(text) && row_of(text) == nullptr)
+    refuse("\"table\", \"measured\", a row of the table such as \"cpu:avx2\", or the numbers in a plan's provenance");
   if (option.name == "fallback" && text != "torch" && text != "error") refuse("\"torch\" or \"error\"");
 }
 
@@ -111,8 +120,10 @@ bool convolutions_by_tf32(const Options& options) {
 }
 
 Machine machine_of(const Target& target, const Options& options) {
-  const std::optional<Machine> measured = target.kind == Target::Kind::cpu ? parse_machine(options.text("machine")) : std::nullopt;
-  return measured ? *measured : machine_for(target);
+  const std::string& text = options.text("machine");
+  if (target.kind != Target::Kind::cpu || text == "table") return machine_for(target);
+  if (const Machine* row = row_of(text)) return *row;
+  return parse_machine(text).value_or(machine_for(target));
 }
 
 const std::string& Options::text(std::string_view name) const { return values_[index_of(name)]; }
