@@ -211,7 +211,7 @@ void Scheduler::push(Choice choice, StepOperands operands, uint32_t writes, std:
       step.considered.timed = true;
       auto fastest = std::find_if(step.rivals.begin(), step.rivals.end(), [&](const Rival& r) { return r.implementation == t.choice; });
       if (fastest != step.rivals.end()) std::swap(chosen, *fastest);
-      chosen.emitted.alternatives.clear();  // the runtime's estimates know less than a timing
+      chosen.alternatives.clear();  // the runtime's estimates know less than a timing
     }
     step.considered.chosen = chosen.implementation;
     step.emitted = std::move(chosen.emitted);
