@@ -257,13 +257,17 @@ class _Writer:
         return {"as_sym_int": {"as_name": name}}
 
     def _control(self, node: torch.fx.Node) -> list[dict]:
-        """The arguments of torch.cond or while_loop: tensors and graphs."""
+        """The arguments of torch.cond or while_loop: tensors and graphs. A size that Dynamo hands to the regions is left out: they know it by its expression."""
         arguments = []
+        if node.target is torch.ops.higher_order.while_loop and any(isinstance(v, int) or _is_size(v) for v in node.args[2]):
+            raise UnsupportedError("a loop that carries a Python integer")
         for value in node.args:
+            if isinstance(value, (list, tuple)):
+                value = [v for v in value if not _is_size(v)]
             if isinstance(value, torch.fx.Node) and value.op == "get_attr":
                 graph = self._inner(getattr(node.graph.owning_module, value.target).graph)
                 arguments.append({"name": "", "arg": {"as_graph": {"name": value.target, "graph": graph}}, "kind": 1})
-            elif isinstance(value, (list, tuple)) and not value:
+            elif isinstance(value, list) and not value:
                 arguments.append({"name": "", "arg": {"as_tensors": []}, "kind": 1})
             else:
                 arguments.append({"name": "", "arg": self.argument(value), "kind": 1})
@@ -272,7 +276,7 @@ class _Writer:
     def _inner(self, graph: torch.fx.Graph) -> dict:
         inner = _Writer(self.targets)
         inner.symbols, inner.numbers, inner._texts = self.symbols, self.numbers, self._texts
-        inputs = [inner.argument(n) for n in graph.nodes if n.op == "placeholder"]
+        inputs = [inner.argument(n) for n in graph.nodes if n.op == "placeholder" and not _is_size(n)]
         for node in graph.nodes:
             if node.op == "call_function":
                 inner.call(node)
@@ -544,6 +548,10 @@ def numbers_as_sizes(f) -> dict[torch.fx.Node, bool]:
 def _may_be_negative(limits) -> bool:
     least = None if limits is None else bound(limits.lower)
     return least is None or least < 0
+
+
+def _is_size(value) -> bool:
+    return isinstance(value, torch.fx.Node) and isinstance(value.meta.get("val"), torch.SymInt)
 
 
 def _tensors(value) -> list[torch.Tensor]:
