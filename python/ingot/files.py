@@ -102,6 +102,9 @@ def load(path, *, device=None, format=None, trust="auto", mmap=True, weights=Non
 
 
 def save_exported_program(program, path):
+    for result in program.graph_signature.output_specs:
+        if isinstance(text := getattr(result.arg, "value", None), str):
+            raise UnsupportedError(f"the model returns the text {text!r}, which torch writes to a file but does not read from one", remedy='leave it out, or save with format="ingot"')
     _write(path, lambda temporary: torch.export.save(program, temporary))
 
 

@@ -118,6 +118,15 @@ def test_or_refuses_what_torch_has_no_name_for(tmp_path, name, format):
     assert not list(tmp_path.iterdir())
 
 
+def test_or_refuses_text_which_torch_does_not_read(tmp_path):
+    module, x = compiled(lambda x: (x + 1, "text")), torch.randn(3, 4)
+    with pytest.raises(ingot.UnsupportedError, match="returns the text 'text'"):
+        ingot.save(module, tmp_path / "x.pt2", format="exported_program")
+    assert not list(tmp_path.iterdir())
+    ingot.save(module, tmp_path / "x.ingot")
+    same(ingot.load(tmp_path / "x.ingot")(x), module(x))
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_a_plan_does_not_keep_is_refused_at_save(tmp_path, name):
     make, message = REFUSED[name]

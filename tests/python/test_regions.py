@@ -221,6 +221,57 @@ def test_torch_compile(kind):
                 same(compiled(x), eager(x))
 
 
+class SizesInside(nn.Module):
+    """A branch and a loop in it that compute with the size of a tensor which neither reads."""
+
+    def forward(self, x, y, turns):
+        rows = y.shape[0]
+
+        def grown(x):
+            return while_loop(lambda i, z: i < turns, lambda i, z: (i + 1, z * 0.5 + torch.arange(rows).sum() + rows), (torch.zeros((), dtype=torch.int64), x))[1]
+
+        return torch.cond(x.sum() > 0, grown, lambda x: x + torch.ones(rows).sum(), (x,))
+
+
+def test_sizes_that_dynamo_hands_to_regions():
+    torch.compiler.reset()
+    reports, model = [], SizesInside()
+
+    def backend(graph, examples):
+        made = ingot_backend(graph, examples)
+        reports.append(made.report)
+        return made
+
+    compiled = torch.compile(model, backend=backend, dynamic=True)
+    for rows, sign, turns in ((3, 1, 4), (5, -1, 2), (4, 1, 0)):
+        given = sign * torch.rand(6, 4), torch.rand(rows, 2), torch.tensor(turns)
+        same(compiled(*given), model(*given))
+    assert len(reports) == 1 and reports[0].whole, reports
+
+
+class ByRows(nn.Module):
+    def __init__(self, rows):
+        super().__init__()
+        self.rows = rows
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: x * 5 if x.shape[0] == self.rows else x * 3, lambda x: x - 1, (x,))
+
+
+@pytest.mark.parametrize("low", [0, 1])
+def test_a_range_that_begins_with_few_rows(low):
+    rows = ingot.Input(min_shape=(low, 4), opt_shape=(5, 4), max_shape=(9, 4))
+    for model in (Branch().eval(), Loop().eval(), ByRows(20)):
+        compiled = ingot.compile(model, inputs=[rows], fallback="error")
+        for n in range(low, 4):
+            same(compiled(torch.ones(n, 4)), model(torch.ones(n, 4)))
+    for few in (1, 3):  # what the code of a region asks about a size is checked
+        compiled = ingot.compile(ByRows(few), inputs=[rows], fallback="error")
+        same(compiled(torch.ones(2, 4)), 3 * torch.ones(2, 4))
+        with pytest.raises(ingot.InputError, match=f"captured for x.shape\\[0\\] != {few}"):
+            compiled(torch.ones(few, 4))
+
+
 @pytest.mark.parametrize("kind", [Selected, TwoReads, Branch, NestedBranch, Loop, LoopThatFillsRows, LoopThatKeepsTheFormer, LoopOfLoops, Outer])
 def test_the_reference_agrees(kind):
     """The interpreter on the whole graph, and every step of the plan by itself."""

@@ -317,6 +317,19 @@ def test_of_any_size():
     assert not torch.fx.experimental._config.backed_size_oblivious
 
 
+def test_regions_of_any_size():
+    rows, before = [], torch.compile
+
+    @torch._dynamo.disable
+    def traced(x):
+        rows.append(torch.fx.experimental._config.backed_size_oblivious)
+        return x + 1
+
+    with sizes.regions_of_any_size():
+        assert torch.compile(traced, backend="eager", fullgraph=False)(torch.ones(3)).sum() == 6
+    assert rows == [True] and torch.compile is before and not torch.fx.experimental._config.backed_size_oblivious
+
+
 def test_asked_by():
     asked, compared, before = [], [], (torch.SymBool.__bool__, torch.SymInt.__eq__, torch.SymInt.__int__, torch.SymInt.__index__)
 

@@ -107,13 +107,17 @@ class Calls:
         return entry
 
     def _control(self, node: torch.fx.Node) -> list[dict]:
-        """The arguments of torch.cond or while_loop: tensors and graphs."""
+        """The arguments of torch.cond or while_loop: tensors and graphs. A size that Dynamo hands to the regions is left out: they know it by its expression."""
         arguments = []
+        if node.target is torch.ops.higher_order.while_loop and any(isinstance(v, int) or _is_size(v) for v in node.args[2]):
+            raise UnsupportedError("a loop that carries a Python integer")
         for value in node.args:
+            if isinstance(value, (list, tuple)):
+                value = [v for v in value if not _is_size(v)]
             if isinstance(value, torch.fx.Node) and value.op == "get_attr":
                 graph = self._inner(getattr(node.graph.owning_module, value.target).graph)
                 arguments.append({"name": "", "arg": {"as_graph": {"name": value.target, "graph": graph}}, "kind": 1})
-            elif isinstance(value, (list, tuple)) and not value:
+            elif isinstance(value, list) and not value:
                 arguments.append({"name": "", "arg": {"as_tensors": []}, "kind": 1})
             else:
                 arguments.append({"name": "", "arg": self.values.argument(value), "kind": 1})
@@ -121,7 +125,7 @@ class Calls:
 
     def _inner(self, graph: torch.fx.Graph) -> dict:
         inner = Calls(self._targets, Values(self.values))
-        inputs = [inner.values.argument(n) for n in graph.nodes if n.op == "placeholder"]
+        inputs = [inner.values.argument(n) for n in graph.nodes if n.op == "placeholder" and not _is_size(n)]
         for node in graph.nodes:
             if node.op == "call_function":
                 inner.call(node)
@@ -225,3 +229,7 @@ class Calls:
 
 def _type_name(kind) -> str:
     return kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _is_size(value) -> bool:
+    return isinstance(value, torch.fx.Node) and isinstance(value.meta.get("val"), torch.SymInt)

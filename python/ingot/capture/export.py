@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from ..errors import Error, InputError, UnsupportedError
 from ..torch_internals.dynamo import UserError
-from ..torch_internals.sizes import GuardOnDataDependentSymNode, PendingUnbackedSymbolNotFound, of_any_size
+from ..torch_internals.sizes import GuardOnDataDependentSymNode, PendingUnbackedSymbolNotFound, of_any_size, regions_of_any_size
 from ..torch_internals.tensors import is_view
 from ..torch_internals.tracing import FOLDERS_OF_SHAPES, FOLDERS_OF_TRACERS, DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException, UnsupportedOperatorException
 from ..torch_internals.trees import pytree
@@ -29,6 +29,7 @@ from .dims import Dims, check_open_axes, relations, with_least_sizes
 from .guards import Guards
 from .program import Program, paired
 from .reshapes import Contiguous
+from .switches import asked_masks
 from .switches.both_sides import BothSides
 from .switches.branches import Branches
 from .switches.only_raises import OnlyRaises
@@ -107,7 +108,7 @@ class _Trace:
 
     def _program(self):
         branches = self._branches = Branches()
-        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, OnlyRaises(), branches, Guards(lambda: branches.found):
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, asked_masks.as_told(), OnlyRaises(), branches, regions_of_any_size(), Guards(lambda: branches.found):
             program = composites.traced(functools.partial(torch.export.export, self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict))
         contiguous.leave_in(program.graph)
         branches.leave_in(program, self._strict)

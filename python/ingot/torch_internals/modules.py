@@ -6,6 +6,7 @@ import functools
 
 import torch
 from torch.nn.modules import module as _module
+from torch.nn.modules.transformer import _detect_is_causal_mask as asks_whether_causal  # by the values of a mask
 
 from .patched import patched
 

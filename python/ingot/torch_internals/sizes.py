@@ -23,6 +23,8 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 from torch.utils._sympy.symbol import SymT, symbol_is_type  # whether a symbol is a size or comes from data
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
+from .patched import patched
+
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")  # of SymInt
 
 
@@ -34,6 +36,24 @@ def symbol_of(size):
 def of_any_size():
     """A context in which torch.export does not assume that a size which is not 1 in the example never is."""
     return _config.patch(backed_size_oblivious=True)
+
+
+def regions_of_any_size():
+    """PATCH torch.compile, by which torch.cond, while_loop and the like trace their functions inside torch.export: they do not assume it either, so that a range may begin with 1."""
+
+    def compiling(original):
+        def compiled(*what, **how):
+            function = original(*what, **how)
+
+            def called(*arguments, **keywords):
+                with of_any_size():
+                    return function(*arguments, **keywords)
+
+            return called
+
+        return compiled
+
+    return patched(torch, "compile", compiling)
 
 
 @contextlib.contextmanager

@@ -59,6 +59,7 @@ ALONE, TRACED, WRITING, FUNCTIONAL = (tuple(fix for fix in FIXES if fix.stage is
 SWITCHES = {
     "both_sides": "of a branch on data that only computes other values, both sides are traced",
     "only_raises": "of a branch on data whose other side only raises, one side is traced, with an assertion",
+    "asked_masks": "whether a mask of nn.Transformer is causal is not asked of its values",
     "recurrent_layers": "Dynamo keeps recurrent layers whole",
     "flexible_attention": "flex_attention is written out as products, the model's functions and a softmax",
 }
