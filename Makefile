@@ -70,8 +70,9 @@ docs: $(DOCS)/installed ## build the documentation site in build/site (open buil
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
 	@echo build/site/index.html
 
-lint: ## check the include rule, that long classes share little state, and that long conditions have names
+lint: ## check the include rule, where the numbers are by which kernels are chosen, that long classes share little state, and that long conditions have names
 	@python3 tools/check_layers.py
+	@python3 tools/check_constants.py
 	@python3 tools/check_classes.py
 	@python3 tools/check_conditions.py
 

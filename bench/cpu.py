@@ -241,7 +241,7 @@ def machine_name():
     for line in open("/proc/cpuinfo"):
         if line.startswith("model name"):
             flags = open("/proc/cpuinfo").read()
-            level = "avx512" if "avx512f" in flags else "avx2" if "avx2" in flags else "portable"
+            level = os.environ.get("INGOT_ISA") or ("avx512" if "avx512f" in flags else "avx2" if "avx2" in flags else "portable")
             return "-".join(line.split(":")[1].split()).lower().replace("(r)", "").replace("@", "at") + f"-{os.cpu_count()}cores-{level}"
     return platform.machine()
 

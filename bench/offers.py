@@ -1,11 +1,14 @@
 """The time of every offer for a site beside the cost that chose one: what the costs of kernels are judged by.
 
-    python bench/offers.py [--threads 1] [--only "grouped|1-D"] [--form between,alone] [--rounds 6]
-    python bench/offers.py --judge
+    python bench/offers.py [--threads 1] [--only "grouped|1-D"] [--form between,alone] [--rounds 12] [--jobs 2]
+    INGOT_ISA=avx2 python bench/offers.py
+    python bench/offers.py --device cuda --seconds 420
+    python bench/offers.py --judge [--device cuda]
 
-Sites are those of bench/convolutions.py and random ones. The costs are fitted to the former and to "random 0" to "random 199"; "random 200" to "random 259" only judge them. A model is compiled once as it is, and once for each implementation with INGOT_OFFER=NAME, and all builds are interleaved; a figure is the fastest of
+Sites are those of bench/convolutions.py, random ones, and matrix products. The costs are fitted to "random 0" to "random 199" and the named ones; "random 200" to "random 259" only judge them. A model is compiled once as it is, and once for each implementation with INGOT_OFFER=NAME, in `--jobs` processes, and all builds are interleaved; a figure is the fastest of
 all rounds. `alone` counts all steps, so the copies too that an offer wishes for; `between`, where compile chooses the layouts, counts the step of the site. Lines of
 bench/results/offers-<machine>.jsonl: the site, the chosen implementation and its nanoseconds where the runtime chooses among the step's alternatives, and of each offer its cost and its nanoseconds.
+A site that the file has already is not measured again, so a run that was stopped goes on; `--seconds` ends it in time.
 
 `--judge` measures nothing: it compiles the sites of a file again, and says what the choices by today's costs lose to the fastest offers. `tests/plans/test_offers.py` holds the result.
 """
@@ -15,12 +18,15 @@ from __future__ import annotations
 import functools
 import json
 import math
+import multiprocessing
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import torch
@@ -51,6 +57,8 @@ def random_problem(seed):
 
 
 RANDOM = {f"random {seed}": random_problem(seed) for seed in range(260)}
+# Rows, results and terms of matrix products: batches of 1 to 4096 by the layers of language, vision and recommendation models.
+PRODUCTS = {f"product {m} x {n} x {k}": (m, n, k) for m in (1, 8, 64, 512, 4096) for n, k in ((16, 64), (64, 16), (64, 64), (128, 48), (320, 320), (768, 768), (3072, 768), (768, 3072), (1000, 2048), (4096, 4096))}
 ALL = {**PROBLEMS, **RANDOM}
 FITTED = 200  # of the random sites
 
@@ -60,28 +68,48 @@ def is_held_out(line):
     return seed is not None and int(seed[1]) >= FITTED
 
 
-def compiled_with(name, model, x):
+def model_of(name, form, dtype):
+    """The module, which is a layer alone or between others, and its input."""
+    torch.manual_seed(0)
+    if name in PRODUCTS:
+        m, n, k = PRODUCTS[name]
+        model, x = torch.nn.Linear(k, n).eval(), torch.randn(m, k)
+    else:
+        model, x, _ = layers(ALL[name], form)
+    return model.to(dtype), x.to(dtype)
+
+
+def compiled_with(offer, model, x, target="cpu"):
     """The module compiled with this implementation wherever it makes an offer; None: as it is."""
-    if name is not None:
-        os.environ["INGOT_OFFER"] = name
+    if offer is not None:
+        os.environ["INGOT_OFFER"] = offer
     try:
-        return ingot.compile(model, inputs=[x])
+        return ingot.compile(model, inputs=[x], target=target, device="cuda" if target.startswith("cuda") else "cpu")
     finally:
         os.environ.pop("INGOT_OFFER", None)
 
 
+def sites_in(path, offer=None):
+    """For each step of a plan with several implementations: its number, the chosen implementation, and the cost of each, None where it is refused for its cost."""
+    tool = Path(os.environ.get("INGOT_LIBRARY_DIR") or RESULTS.parents[1] / "build/release") / "ingot"
+    environment = {**os.environ, **({"INGOT_OFFER": offer} if offer else {})}
+    text = subprocess.run([tool, "inspect", "--offers", path], capture_output=True, text=True, check=True, env=environment).stdout
+    found = []
+    for number, step in enumerate(re.split(r"\n(?=\S)", re.split(r"^forward for .*: steps and offers\n", text, flags=re.M)[1])):
+        costs = {name: float(cost) for _, name, cost in re.findall(r"^    ([* ]) (\w+): cost ([-\d.e+inf]+)", step, re.M)}
+        costs |= {name: None for name in re.findall(r"^    - (\w+): .*\(cost\)$", step, re.M)}
+        if any(name.startswith("depthwise_") for name in costs):  # where images are copied, the step has one offer alone
+            costs = {name: costs.get(name) for name in ("depthwise_conv", "depthwise_lines")}
+        chosen = re.search(r"^    \* (\w+): ", step, re.M)
+        if len(costs) > 1 or (offer is not None and costs):
+            found.append({"step": number, "chosen": chosen and chosen[1], "costs": costs})
+    return found
+
+
 def sites_of(compiled):
-    """For each step of the program that a kernel of convolutions could take: its number, the chosen implementation, and the cost of each offer."""
     with tempfile.NamedTemporaryFile(suffix=".ingot") as file:
         ingot.save(compiled, file.name)
-        tool = Path(os.environ.get("INGOT_LIBRARY_DIR") or RESULTS.parents[1] / "build/release") / "ingot"
-        text = subprocess.run([tool, "inspect", "--offers", file.name], capture_output=True, text=True, check=True).stdout
-    found = []
-    for number, step in enumerate(re.split(r"\n(?=\S)", text.split("forward for cpu: steps and offers\n")[1])):
-        offers = re.findall(r"^    ([* ]) (\w+): cost ([-\d.e+inf]+)", step, re.M)
-        if any(name.startswith("conv_") for _, name, _ in offers):
-            found.append({"step": number, "chosen": next((name for mark, name, _ in offers if mark == "*"), None), "costs": {name: float(cost) for _, name, cost in offers}})
-    return found
+        return sites_in(file.name)
 
 
 def measure_steps(compiled, x):
@@ -108,52 +136,98 @@ def time_of(steps, of, form):
     return sum(ns for ns, _ in steps) if form == "alone" else sum(ns for ns, sizes in steps if sizes == of)
 
 
-def built(problem, form):
-    """The model as it is, its input and its site; None: it has none."""
-    torch.manual_seed(0)
-    model, x, _ = layers(problem, form)
-    usual = compiled_with(None, model, x)
-    sites = sites_of(usual)
+def build(job):
+    """Compiles a site as it is and with each implementation: the plans' paths by implementation, None for the first, and the steps with several offers."""
+    name, form, dtype, target, folder = job
+    model, x = model_of(name, form, dtype)
+    paths = {}
+
+    def add(offer):
+        paths[offer] = os.path.join(folder, f"{len(paths)}.ingot")
+        ingot.save(compiled_with(offer, model, x, target), paths[offer])
+
+    os.makedirs(folder)
+    add(None)
+    sites = sites_in(paths[None])
+    for offer in sorted({offer for site in sites for offer in site["costs"]}):
+        add(offer)
+    return name, form, dtype, paths, sites
+
+
+def largest_site(sites, compiled, target):
+    """The layer's own site: of the largest cost, which on a GPU is for each element of the result."""
+    steps = compiled.engine.inspect()["functions"][0]["programs"][0]["steps"]
+
+    def cost(site):
+        elements = math.prod(steps[site["step"]]["writes"][0]["dims"]) if target.startswith("cuda") else 1
+        return elements * max(cost for cost in site["costs"].values() if cost is not None)
+
+    return max(sites, key=cost)
+
+
+def measured(built, rounds, device):
+    """A line of the results; None: no step has several offers that can be told apart."""
+    name, form, dtype, paths, sites = built
     if not sites:
         return None
-    # The layer's own site: of the largest work.
-    steps = measure_steps(usual, x)(1)
-    site = max(sites, key=lambda s: math.prod(steps[s["step"]][1]))
-    return model, x, site, steps[site["step"]][1]
+    _, x = model_of(name, form, dtype)
+    plans = {offer: ingot.load(path, device=device) for offer, path in paths.items()}
+    calls = {offer: measure_steps(plan, x) for offer, plan in plans.items()}
+    site = largest_site(sites, plans[None], device)
+    sizes = calls[None](1)[site["step"]][1]
+    calls = {offer: call for offer, call in calls.items() if offer is None or offer in site["costs"]}
+    best = {}
+    for _ in range(rounds):
+        for offer, call in calls.items():
+            best[offer] = min(best.get(offer, math.inf), time_of(call(5), sizes, form))
+    if not all(best.values()):
+        return None  # a build has no step of these sizes
+    ran = best.pop(None)
+    return {"site": site_name(name, form, dtype), "chosen": site["chosen"], "ran": ran, "costs": site["costs"], "ns": best}
 
 
-def measure(problems, forms, rounds):
-    for name, problem in problems:
-        for form in forms:
-            found = built(problem, form)
-            if found is None:
-                continue
-            model, x, site, sizes = found
-            calls = {n: measure_steps(compiled_with(n, model, x), x) for n in site["costs"]}
-            calls["as chosen"] = measure_steps(compiled_with(None, model, x), x)
-            best = {}
-            for _ in range(rounds):
-                for n, call in calls.items():
-                    best[n] = min(best.get(n, math.inf), time_of(call(5), sizes, form))
-            if not all(best.values()):
-                continue  # a build has no step of these sizes
-            ran = best.pop("as chosen")
-            yield {"site": f"{name}, {form}", "chosen": site["chosen"], "ran": ran, "costs": site["costs"], "ns": best}
+def site_name(name, form, dtype):
+    return f"{name}, {form}" + ("" if dtype is torch.float32 else f", {str(dtype).removeprefix('torch.')}")
+
+
+def site_named(text):
+    name, form, *dtype = text.split(", ")
+    return name, form, getattr(torch, dtype[0]) if dtype else torch.float32
+
+
+def measure(wanted, arguments, target, end):
+    """Lines of these sites, until the time is over: processes compile, this one measures."""
+    folder = tempfile.mkdtemp()
+    jobs = [(name, form, dtype, target, os.path.join(folder, str(i))) for i, (name, form, dtype) in enumerate(wanted)]
+    try:
+        with multiprocessing.get_context("spawn").Pool(arguments.jobs, maxtasksperchild=50) as pool:
+            for found in pool.imap(build, jobs):
+                if time.monotonic() > end:
+                    print("the time is over: run the command again to go on")
+                    pool.terminate()
+                    return
+                if line := measured(found, arguments.rounds, arguments.device):
+                    yield line
+                shutil.rmtree(os.path.dirname(found[3][None]))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @functools.lru_cache(maxsize=None)
-def chosen_today(site):
-    """The implementation that compile chooses; None: the site has none of these kernels."""
-    name, form = site.rsplit(", ", 1)
-    found = built(ALL[name], form)
-    return found and found[2]["chosen"]
+def chosen_today(site, offers, target="cpu"):
+    """The implementation that compile chooses for the layer's own step, which has these offers; None: no step has them."""
+    name, form, dtype = site_named(site)
+    model, x = model_of(name, form, dtype)
+    compiled = compiled_with(None, model, x, target)
+    sites = [site for site in sites_of(compiled) if site["costs"].keys() == set(offers)]
+    return largest_site(sites, compiled, target)["chosen"] if sites else None
 
 
-def judge(lines):
+def judge(lines, target="cpu"):
     """For each line the share that today's choice loses to the fastest offer, the most first; then the choice, the fastest and the site."""
     lost = []
     for line in lines:
-        chosen = chosen_today(line["site"])
+        chosen = chosen_today(line["site"], tuple(sorted(line["ns"])), target)
         if len(line["ns"]) > 1 and chosen in line["ns"]:
             fastest = min(line["ns"], key=line["ns"].get)
             lost.append((line["ns"][chosen] / line["ns"][fastest] - 1, chosen, fastest, line["site"]))
@@ -165,26 +239,41 @@ def summary(lost):
     return sum(share <= 0.1 for share in shares) / len(shares), sum(shares) / len(shares)
 
 
+def gpu():
+    """The target of the GPU here, and its name in files."""
+    major, minor = torch.cuda.get_device_capability()
+    return f"cuda:sm_{major}{minor}", torch.cuda.get_device_name().lower().replace(" ", "-")
+
+
 def main():
     parser = problems_parser(__doc__.split("\n")[0])
     parser.add_argument("--judge", action="store_true", help="compile and compare with the times of the file")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--jobs", type=int, default=None, help="processes that compile; of a GPU all cores, else 1, as they disturb what is measured beside them")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="end after so long")
     arguments = parser.parse_args()
+    arguments.jobs = arguments.jobs or (os.cpu_count() if arguments.device == "cuda" else 1)
+    end = time.monotonic() + arguments.seconds
     torch.set_num_threads(arguments.threads)
     os.environ["INGOT_CACHE"] = "off"
-    path = RESULTS / f"offers-{machine_name()}.jsonl"
+    target, machine = gpu() if arguments.device == "cuda" else ("cpu", machine_name())
+    path = RESULTS / f"offers-{machine}.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     if arguments.judge:
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
         for kind, held_out in (("fitted", False), ("held-out", True)):
-            lost = judge([line for line in lines if is_held_out(line) == held_out])
+            lost = judge([line for line in lines if is_held_out(line) == held_out], target)
             near, mean = summary(lost)
             for share, chosen_name, fastest, site in lost[:10]:
                 print(f"{share:7.1%} lost: {chosen_name} instead of {fastest}: {site}")
             print(f"{len(lost)} {kind} sites: within 10 % of the fastest offer {near:.1%}, mean loss {mean:.2%}")
         return
-    wanted = [(name, problem) for name, problem in ALL.items() if re.search(arguments.only, name)]
-    for line in measure(wanted, arguments.form.split(","), arguments.rounds):
+    dtypes = (torch.float16, torch.float32) if arguments.device == "cuda" else (torch.float32,)
+    every = [(name, form, dtype) for name in [*ALL, *PRODUCTS] if re.search(arguments.only, name) for form in arguments.form.split(",") if form == "alone" or name not in PRODUCTS for dtype in dtypes]
+    have = {line["site"] for line in lines}
+    wanted = [site for site in every if site_name(*site) not in have]
+    for line in measure(wanted, arguments, target, end):
         fastest = min(line["ns"], key=line["ns"].get)
-        text = ", ".join(f"{n} {t / 1e3:.1f} ({line['costs'][n]:.0f})" for n, t in line["ns"].items())
+        text = ", ".join(f"{n} {t / 1e3:.1f} ({line['costs'][n]})" for n, t in line["ns"].items())
         print(f"{line['ran'] / line['ns'][fastest]:6.2f} {line['chosen']:14} {line['site']}: {text}", flush=True)
         if not arguments.dry:
             with open(path, "a") as file:

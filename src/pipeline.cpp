@@ -183,7 +183,7 @@ std::vector<ir::NodeId> originals(const ir::Graph& part, const partition::Segmen
 
 Choice choose(const ir::Graph& g, const compile::Options& options) {
   Choice c;
-  c.settings = {options.integer("min_block_size"), options.list("torch_executed_ops"), options.list("torch_executed_modules")};
+  c.settings = {options.integer("min_block_size"), options.list("torch_executed_ops"), options.list("torch_executed_modules"), compile::machine_of(Target(), options)};
   auto refuse = [&](lower::SizesFromData data) {
     c.refused.clear();
     for (lower::Missing& m : lower::missing_operators(g, data)) c.refused.push_back({m.node, std::move(m.reason)});

@@ -17,6 +17,12 @@ namespace ingot {
 // One function "forward" if the whole graph runs in an engine; otherwise one per segment, "segment_0" and so on (option fallback).
 plan::Plan build(const capture::Model&, const compile::Options&, const std::function<bool(std::string_view, double)>& progress = {});
 
+// The options with the kept rates of this machine in place of machine="measured"; a file that cannot be used is named once, and the table's rates hold. build() and
+// cache_key() expect this.
+compile::Options with_measured_machine(compile::Options);
+// Where `ingot doctor --measure --keep` writes them.
+std::string measured_machine_path();
+
 // Everything that a plan depends on except weights' values, as lines: the library, each option that changes plans, the signature,
 // the graph with its sizes and the user's lines.
 std::string cache_key(const capture::Model&, const compile::Options&);

@@ -34,7 +34,7 @@ ALLOWED = {
 THIRD_PARTY = {
     "fmt": None,  # any room
     "flatbuffers": {"plan"},
-    "simdjson": {"capture", "cli"},
+    "simdjson": {"capture", "cli", "pipeline"},
     "CLI": {"cli"},
     "torch": {"torch"},
     "gtest": None,

@@ -33,7 +33,7 @@ ir::Graph random_case(std::mt19937& random) {{
 
 // The empty braces list the primitives that become such steps, by their lines in ir/prim.def.
 extern const Definition {name}_definition;
-const Definition {name}_definition{{"{name}", {{{{"in"}}, {{"out"}}}}, {{}}, plain, nullptr, random_case}};
+const Definition {name}_definition{{"{name}", {{{{Role::input}}, {{Role::output}}}}, {{}}, plain, nullptr, random_case}};
 
 }}  // namespace ingot::kernels
 ''',

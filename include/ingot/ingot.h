@@ -118,6 +118,10 @@ INGOT_API ingot_status ingot_describe_machine(char** json);
  * float32), bytes_per_second (read)}. Uses 256 MiB per thread. Release with ingot_string_release. */
 INGOT_API ingot_status ingot_measure_machine(int32_t threads, double seconds, char** json);
 
+/* Measures for about `seconds` what option machine="measured" chooses by: {processor, rates: {f32: multiply-adds a nanosecond of one core, ..}}, the text of the file that
+ * `ingot doctor --measure --keep` writes. Release with ingot_string_release. */
+INGOT_API ingot_status ingot_measure_rates(int32_t threads, double seconds, char** json);
+
 /* ---- options */
 
 INGOT_API ingot_status ingot_options_create(ingot_options** out);

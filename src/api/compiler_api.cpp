@@ -200,7 +200,7 @@ ingot_status ingot_compile(const ingot_model* model, const ingot_options* option
     if (progress != nullptr) {
       report = [&](std::string_view stage, double fraction) { return progress(std::string(stage).c_str(), fraction, user) == 0; };
     }
-    auto plan = std::make_shared<plan::Plan>(build_or_take(required(model, "model").model, options != nullptr ? options->values : defaults, report));
+    auto plan = std::make_shared<plan::Plan>(build_or_take(required(model, "model").model, with_measured_machine(options != nullptr ? options->values : defaults), report));
     *out = new ingot_plan{std::move(plan)};
   });
 }
@@ -236,7 +236,7 @@ ingot_status ingot_adapter_describe(const char* const* tensors, size_t count, co
 ingot_status ingot_explain(const ingot_model* model, const ingot_options* options, char** json) {
   return guard([&] {
     compile::Options defaults;
-    required(json, "json") = give_text(explain(required(model, "model").model, options != nullptr ? options->values : defaults));
+    required(json, "json") = give_text(explain(required(model, "model").model, with_measured_machine(options != nullptr ? options->values : defaults)));
   });
 }
 

@@ -6,7 +6,7 @@
 #include "api/handles.h"
 #include "api/plan_for.h"
 #include "backend/cpu/run/isa.h"
-#include "backend/run/device.h"
+#include "backend/run/registry.h"
 #include "base/text.h"
 #include "plan/describe.h"
 #include "plan/regions.h"
@@ -68,17 +68,18 @@ std::string gpus_json() {
   std::string gpus, libraries;
   auto problem = [] { return json_texts({{"problem", last.message}, {"remedy", last.remedy}}); };
   auto add = [](std::string& list, const std::string& fields) { list += fmt::format("{}{{{}}}", list.empty() ? "" : ", ", fields); };
-  bool driver = false;
-  for (auto [which, name] : {std::pair(backend::GpuLibrary::driver, "driver"), std::pair(backend::GpuLibrary::nvrtc, "NVRTC"), std::pair(backend::GpuLibrary::cublaslt, "cuBLASLt"),
-                             std::pair(backend::GpuLibrary::cufft, "cuFFT")}) {
-    backend::FoundLibrary found;
-    const bool there = guard([&] { found = backend::find_library(which); }) == INGOT_OK;
-    add(libraries, json_texts({{"name", name}}) + ", " + (there ? json_texts({{"version", found.version}, {"path", found.path}}) : problem()));
-    driver |= there && which == backend::GpuLibrary::driver;
+  for (const backend::Devices* devices : backend::all_devices()) {
+    bool driver = true;
+    for (const backend::DeviceLibrary& library : devices->libraries) {
+      backend::FoundLibrary found;
+      const bool there = guard([&] { found = library.find(); }) == INGOT_OK;
+      add(libraries, json_texts({{"name", library.name}}) + ", " + (there ? json_texts({{"version", found.version}, {"path", found.path}}) : problem()));
+      driver = driver && (there || &library != devices->libraries.data());
+    }
+    std::vector<backend::DeviceDescription> all;
+    if (devices->describe != nullptr && driver && guard([&] { all = devices->describe(); }) != INGOT_OK) add(gpus, problem());
+    for (const backend::DeviceDescription& g : all) add(gpus, json_texts({{"name", g.name}, {"architecture", g.architecture}}) + fmt::format(", \"memory\": {}", g.memory));
   }
-  std::vector<backend::GpuDescription> all;
-  if (driver && guard([&] { all = backend::describe_gpus(); }) != INGOT_OK) add(gpus, problem());
-  for (const backend::GpuDescription& g : all) add(gpus, json_texts({{"name", g.name}}) + fmt::format(", \"architecture\": \"sm_{}\", \"memory\": {}", g.architecture, g.memory));
   return fmt::format("\"gpus\": [{}], \"libraries\": [{}]", gpus, libraries);
 }
 
@@ -134,6 +135,16 @@ ingot_plan::ingot_plan(std::shared_ptr<const plan::Plan> of) : plan(std::move(of
   }
 }
 
+namespace {
+
+std::unique_ptr<Workers> pool_to_measure(int32_t threads, double seconds) {
+  if (threads < 0 || threads > 1024 || !(seconds > 0 && seconds <= 60))
+    fail(Code::invalid_input, "threads is {} and seconds {}: 0 to 1024 and up to 60 are possible", threads, seconds);
+  return make_pool(threads);
+}
+
+}  // namespace
+
 extern "C" {
 
 ingot_status ingot_version(int32_t* major, int32_t* minor, int32_t* patch) {
@@ -167,11 +178,22 @@ ingot_status ingot_describe_machine(char** json) {
 ingot_status ingot_measure_machine(int32_t threads, double seconds, char** json) {
   return guard([&] {
     required(json, "json");
-    if (threads < 0 || threads > 1024 || !(seconds > 0 && seconds <= 60))
-      fail(Code::invalid_input, "threads is {} and seconds {}: 0 to 1024 and up to 60 are possible", threads, seconds);
-    std::unique_ptr<Workers> workers = make_pool(threads);
+    std::unique_ptr<Workers> workers = pool_to_measure(threads, seconds);
     backend::MachineLimits limits = backend::measure_limits(*workers, seconds);
     *json = give_text(fmt::format("{{\"flops\": {:.6g}, \"bf16_flops\": {:.6g}, \"bytes_per_second\": {:.6g}}}", limits.flops, limits.bf16_flops, limits.bytes_per_second));
+  });
+}
+
+ingot_status ingot_measure_rates(int32_t threads, double seconds, char** json) {
+  return guard([&] {
+    required(json, "json");
+    std::unique_ptr<Workers> workers = pool_to_measure(threads, seconds);
+    const Machine measured = backend::measure_machine(*workers, seconds);
+    std::string s = "{\"processor\": ";
+    append_json_string(s, backend::cpu_backend().machine());
+    s += ", \"rates\": {";
+    for (const MachineField& f : machine_fields()) s += fmt::format("{}\"{}\": {:.6g}", &f == machine_fields().data() ? "" : ", ", f.name, measured.*f.value);
+    *json = give_text(s + "}}");
   });
 }
 

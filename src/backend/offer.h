@@ -2,8 +2,9 @@
 //
 // A *site* is a kernel of a graph with everything that could be fused into it: the epilogue, maps and the prologue of an operand, pieces of a weight. An
 // *offer* is one implementation of it. Compile asks twice: first for sketches, whose operands have sizes but no strides, to learn which values need no
-// memory; then with all layouts. Layouts of a body's operands are over its domain, followed by their gathered axes.
+// memory; then with all layouts.
 #pragma once
+#include <any>
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
@@ -16,14 +17,34 @@
 #include <vector>
 
 #include "backend/body.h"
+#include "base/machine.h"
 #include "base/target.h"
 #include "ir/encoding.h"
 #include "ir/strided_layout.h"
 #include "kernels/external/external.h"
+#include "kernels/run/role.h"
 
 namespace ingot::backend {
 
 using ir::StridedLayout;
+using kernels::Role;
+
+// An operand of a step, as it lies or would lie in memory.
+struct Operand {
+  enum class Source : uint8_t {
+    computed,  // by a step, or given by the caller
+    constant,  // no step of the function writes it
+    state,     // memory that the model writes and keeps
+  };
+  Role role;
+  ir::DType type = ir::DType::f32;       // in memory
+  StridedLayout layout;                  // of a body's operand: over the body's domain, followed by its gathered axes
+  std::optional<ir::Encoding> encoding = std::nullopt;  // if its numbers are not of the kernel's type
+  Source source = Source::computed;
+  // True if it starts at a multiple of `alignment` bytes in each run, as the plan's own memory does. A caller's memory may start anywhere.
+  bool aligned = false;
+  static constexpr int64_t alignment = 16;
+};
 
 // How B is packed by a step of the backend: from a matrix to one axis.
 struct Packing {
@@ -32,14 +53,14 @@ struct Packing {
   bool operator==(const Packing&) const = default;
 };
 
-// C = A B with A [batch.., M, K], B [batch.., K, N]. Batch axes of A and B have the result's sizes, with stride 0 where they broadcast. The body is the
-// epilogue: its accumulator is C. Operands of the step: A (or those of its prologue), the pieces of B, then the body's.
-struct Gemm {
+// What a GEMM does with its operands: C = A B with A [batch.., M, K], B [batch.., K, N]. Batch axes of A and B have the result's sizes, with stride 0 where they
+// broadcast. The body is the epilogue: its accumulator is C.
+//   b         one matrix, or pieces side by side along N with equal strides, without batch axes
+//   scale     [K / block, N], zero likewise: of a B with a block of its encoding along K. A scale per column is no operand: the body multiplies the sum by it
+//   row_ends  [experts]: B is [experts, K, N], and row m of A is multiplied by the first expert e with m < row_ends[e]
+struct GemmAttributes {
   ir::DType type;                    // of A in memory, and of B
-  StridedLayout a;
-  std::vector<StridedLayout> b;      // one matrix, or pieces side by side along N with equal strides; without batch axes
   std::optional<Packing> packed = std::nullopt;  // B is the output of this packing step
-  bool constant = false;             // no step of the function writes B
   size_t batch_rank = 0;
   // Implicit GEMM (a convolution): A is read through this map from the indices batch.., m (m_rank of them), k (the rest) to `a`, with 0 outside `a`.
   std::optional<ir::AffineMap> map = std::nullopt;
@@ -47,28 +68,41 @@ struct Gemm {
   bool convolution = false;          // the settings have a separate precision for convolutions
   // Gated epilogue: the body has half as many columns as B, and reads column n of both halves (Instruction::half).
   bool gated = false;
-  // A has one row, computed inside the kernel by this body and stored nowhere. In a sketch there is no body yet.
+  // A has one row, computed inside the kernel by this body and stored nowhere: the step has what the body loads in place of A. In a sketch there is no body yet.
   struct Prologue {
     const FusedBody* body = nullptr;
-    std::vector<StridedLayout> operands = {};
+    std::vector<StridedLayout> operands = {};  // of the body: its loads, and the row
+    StridedLayout row = {};                    // A
   };
   std::optional<Prologue> prologue = std::nullopt;
-  // Encoding of B, if its numbers are not of A's type. A scale per column is not an operand of the kernel: the body multiplies the sum by it.
-  std::optional<ir::Encoding> encoding = std::nullopt;
 };
 
-// A depthwise convolution: the result at the kept indices is the sum of A times B over the other indices. Operands of the step: A, B,
-// then the body's, whose accumulator is the sum.
-struct DepthwiseConv {
+// A GEMM with its operands by name, as its kernels read it: gemm_of(site).
+struct Gemm : GemmAttributes {
+  StridedLayout a = {};
+  std::vector<StridedLayout> b = {};
+  bool constant = false;             // all of B is
+  std::optional<ir::Encoding> encoding = std::nullopt;  // of B
+  const Operand *scale = nullptr, *zero = nullptr, *row_ends = nullptr;
+};
+
+// A depthwise convolution: the result at the kept indices is the sum of A times B over the other indices. The body's accumulator is the sum.
+struct DepthwiseAttributes {
   ir::DType type;                    // of the sum, and of B
-  ir::DType of_a = type;             // in memory; a half type is widened when read
   size_t kept = 0;
   ir::AffineMap map = {};            // from kept.., summed.. to `a`, with 0 outside `a`
+};
+// With its operands by name: depthwise_of(site).
+struct DepthwiseConv : DepthwiseAttributes {
+  ir::DType of_a = type;             // in memory; a half type is widened when read
   StridedLayout a = {}, b = {};      // b: over all indices, stride 0 where b does not depend on one
 };
 
-// softmax(scale Q K^T, masked) V with Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E]. The optional body is the mask: its accumulator is the scaled
-// score, and its store has no memory. Operands of the step: Q, K, V, the mask's loads, the result; the site's operands are these too.
+// softmax(scale Q K^T, masked) V with query [batch.., S, D], key [batch.., T, D], value [batch.., T, E]. The optional body is the mask: its accumulator is the
+// scaled score, and its store has no memory.
+//   block_table  [sequences, blocks of one]: the first batch axis is that of sequences, key is [blocks, batch.., rows of a block, D], value likewise, and key t of
+//                a sequence is row t % rows of the block with number block_table[sequence, t / rows]; T is blocks of one * rows
+//   filled       [sequences]: how many of the T keys a sequence has, from the first on; `causal` queries are those of its last keys
 struct Attention {
   ir::DType type;
   double scale = 1;
@@ -84,7 +118,6 @@ struct Fused {};
 struct Plain {
   std::string_view kernel;
   std::span<const std::byte> constants;
-  std::vector<ir::DType> types;      // of the operands
 };
 
 // A kernel that the user registered. Operands of the step, all row-major: its tensors in any order, then what it
@@ -93,36 +126,59 @@ struct External {
   const kernels::External* kernel;
   std::vector<uint32_t> inputs;      // per tensor of the kernel: the operand of the step
   uint32_t results = 0;              // without the new values of tensors that it updates in place
-  size_t elementwise = SIZE_MAX;     // EmittedStep::elementwise
+};
+
+struct EmittedStep;
+// Independent steps of one kernel, as one step: it reads what they read, step by step, then writes what they write.
+struct Concurrent {
+  struct Part {
+    const EmittedStep* step;
+    size_t writes;
+    std::vector<Operand> operands;
+  };
+  std::vector<Part> parts;
 };
 
 struct Site {
-  std::variant<Fused, Gemm, DepthwiseConv, Attention, Plain, External> kernel;
+  std::variant<Fused, GemmAttributes, DepthwiseAttributes, Attention, Plain, External, Concurrent> kernel;
   const FusedBody* body = nullptr;
-  std::vector<StridedLayout> operands = {};
-  // Per operand of the step: true if it starts at a multiple of `alignment` bytes in each run, as the plan's own memory does. A caller's memory may start
-  // anywhere. Empty: not known of any.
-  std::vector<bool> aligned = {};
-  static constexpr int64_t alignment = 16;
+  std::vector<Operand> operands = {};        // of the step, in the order of the kernel's definition
+  // What one implementation of the backend has found out about the site, for the others that are asked after it.
+  mutable std::any read = {};
   std::span<const ir::Symbol> symbols = {};  // usual values and ranges of open sizes; a sketch has none
   // The usual and the largest value of a size; nullopt if the site does not say.
   std::optional<int64_t> usual(const ir::Dim&) const;
   std::optional<int64_t> largest(const ir::Dim&) const;
+
+  std::span<const Operand> of(Role) const;   // all of this role
+  const Operand* find(Role) const;           // the first one; null: there is none
+  // Operand `k` of the body, and all of them.
+  const StridedLayout& body_operand(size_t k) const;
+  std::vector<StridedLayout> body_layouts() const;
+  std::vector<StridedLayout> layouts() const;  // of all operands
 };
-// True if all of these operands of the step start at aligned addresses in each run.
+// The site's operands by name. Null: it is of another kind.
+std::shared_ptr<const Gemm> gemm_of(const Site&);
+std::shared_ptr<const DepthwiseConv> depthwise_of(const Site&);
+// The inverse: a sketch, or a site written by hand.
+Site site_of(Gemm, const FusedBody* body = nullptr, const std::vector<StridedLayout>& body_layouts = {});
+Site site_of(DepthwiseConv, const FusedBody* body = nullptr, const std::vector<StridedLayout>& body_layouts = {});
+// The body's operands: what it loads, then what it stores.
+void add_body(Site&, const std::vector<StridedLayout>& layouts);
+// True if these operands of the step start at aligned addresses in each run.
 bool are_aligned(const Site&, std::span<const size_t> operands);
 // "gemm", "scan": used in messages.
 std::string_view name_of(const Site&);
 // False for operands of a sketch, which have no strides.
 inline bool is_placed(const StridedLayout& x) { return x.strides.size() == x.dims.size(); }
-inline bool is_sketch(const Site& site) { return !site.operands.empty() && !is_placed(site.operands[0]); }
+inline bool is_sketch(const Site& site) { return !site.operands.empty() && !is_placed(site.operands[0].layout); }
 inline StridedLayout unplaced(ir::Dims dims) { return {std::move(dims), {}, 0}; }
 
 // Device code of a step as text. Units of equal name have equal text and are compiled once.
 struct CodeUnit {
-  // user, user_ptx, user_cubin: registered by the user; compiled unchanged, or used as PTX or as a cubin. `kernels` then has one name,
-  // NAME:ENTRY, where ENTRY is the name in the text.
-  enum class From : uint8_t { ingot, user, user_ptx, user_cubin };
+  // The last three are registered by the user. Source is compiled unchanged; code that the driver translates, or machine code, is used as it is: `kernels` then
+  // has one name, NAME:ENTRY, where ENTRY is the name in the text.
+  enum class From : uint8_t { ingot, user_source, user_portable, user_machine };
   using Library = std::string_view (*)();
   std::string name, text;
   std::vector<std::string> kernels;
@@ -138,33 +194,27 @@ struct EmittedStep {
   std::vector<std::byte> constants;
   std::vector<ir::Dim> sizes;
   std::vector<CodeUnit> code = {};
-  // Operands from this index on are read element by element, before the result's element at the same place is written.
-  size_t elementwise = SIZE_MAX;
-  // Steps with equal names here can be one step, if they are independent (Compiler::join); empty: not this one.
-  std::string alike = {};
-  // The step in the form in which it is joined, with code that it would not launch alone; null: there is no other.
-  std::shared_ptr<const EmittedStep> whole = {};
-  // The step is faster if its result takes the memory of an operand that is read element by element, since the caches hold that.
-  bool reuses = false;
-  // Kernels of other offers for the site whose steps are equal but for the kernel: see plan::Step. Compile sets them.
-  std::vector<std::string> alternatives = {};
+  // The step in the form in which it is a part of others (Concurrent), with code that it would not launch alone; null: it has no other form.
+  std::shared_ptr<const EmittedStep> as_part = {};
 };
 
-// Costs compare the offers for one site. The unit is one multiplication per element of the result, at the rate of the fastest library.
-inline constexpr double cost_of_a_pass = 2048;  // of a separate step over the result in memory
-inline constexpr double cost_of_a_copy = 480;   // of reading and writing an element of A (an estimate for GPUs)
+// Multiplications, at the machine's peak, in the time of moving so many bytes to or from its memory.
+inline double products_of_bytes(const Machine& m, double bytes) { return bytes * m.bf16 / m.memory; }
 
 // How an operand should lie for an offer to be worth its cost. Compile stores or copies it so where that pays.
 struct Wish {
-  enum class Operand : uint8_t { a, b, result };
-  enum class Axis : uint8_t { m, n, k };  // of the GEMM; along K, the image of a convolution has its channels
+  enum class Axis : uint8_t { m, n, k, none };  // of the GEMM; along K, the image of a convolution has its channels
   enum class Kind : uint8_t {
-    contiguous,  // neighbours along the axis are neighbours in memory
-    even,        // all along the axis are equally far apart
-    multiple,    // the axis has a multiple of this many elements
+    contiguous,   // neighbours along the axis are neighbours in memory
+    even,         // all along the axis are equally far apart
+    multiple,     // the axis has a multiple of this many elements
+    interleaved,  // of two outputs: the elements of one lie between those of the other, as the parts of complex numbers
+    // Of an output. It may take the memory of an operand that its role says may be overwritten, and then
+    own_memory,   // required: it has none of theirs, since not each element is read before the same one is written,
+    reused_memory,  // or preferred: it has, since the caches hold that.
   };
-  Operand operand;
-  Axis axis;
+  Role operand;
+  Axis axis = Axis::none;
   Kind kind = Kind::contiguous;
   int64_t of = 1;  // Kind::multiple
   bool operator==(const Wish&) const = default;
@@ -172,10 +222,10 @@ struct Wish {
 
 struct Offer {
   std::string_view implementation;   // "cublaslt", "panels": shown in reports
-  double cost = 0;
+  double cost = 0;                   // beside the site's other offers: on a CPU nanoseconds, on a GPU multiplications for each element of the result
   double padding = 0;                // of a GEMM's work, the share that is lost in tiles that the rows of one batch do not fill
   bool takes_body = true;            // else the result is stored, and a separate step computes the body
-  std::vector<Wish> wishes = {};     // GEMMs and depthwise convolutions
+  std::vector<Wish> wishes = {};
   // B must be packed like this by a separate step; only for a constant B [K, N] of static sizes. If the site's B is packed already: the packing that it reads.
   std::optional<Packing> packing = std::nullopt;
   // The kernel's choices at run time that can be timed for one set of sizes, by name ("algorithm"). RunKernel::tunables lists the choices.
@@ -183,20 +233,29 @@ struct Offer {
   // Empty: the site is a sketch, or a GEMM that is faster as a fused body that reduces over K.
   std::function<EmittedStep()> emit = {};
 };
-bool wishes(const Offer&, Wish::Operand, Wish::Axis, Wish::Kind = Wish::Kind::contiguous);
+bool wishes(const Offer&, Role, Wish::Axis, Wish::Kind = Wish::Kind::contiguous);
+bool has(std::span<const Wish>, const Wish&);
 // The usual wishes.
-inline constexpr Wish channels_innermost{Wish::Operand::a, Wish::Axis::k}, contiguous_rows{Wish::Operand::result, Wish::Axis::n},
-    even_rows{Wish::Operand::result, Wish::Axis::m, Wish::Kind::even};
+inline constexpr Wish channels_innermost{Role::a, Wish::Axis::k}, contiguous_rows{Role::output, Wish::Axis::n}, even_rows{Role::output, Wish::Axis::m, Wish::Kind::even};
+inline constexpr Wish interleaved_parts{Role::output, Wish::Axis::none, Wish::Kind::interleaved};
+inline constexpr Wish own_memory{Role::output, Wish::Axis::none, Wish::Kind::own_memory}, reused_memory{Role::output, Wish::Axis::none, Wish::Kind::reused_memory};
 
 // What kept an implementation from making an offer.
-enum class Obstacle : uint8_t {
-  types,     // cannot be removed: use another implementation or a fused body
-  a,
-  b,
-  c,      // the first, second or third operand: storing it row-major may help
-  body,      // the body: splitting it off may help
-  cost,      // cannot be removed: another offer is cheaper
+struct Obstacle {
+  enum class Kind : uint8_t {
+    types,    // cannot be removed: use another implementation or a fused body
+    operand,  // storing it row-major may help
+    body,     // splitting it off may help
+    cost,     // cannot be removed: another offer is cheaper
+  };
+  Kind kind;
+  Role operand = Role::output;
+  bool operator==(const Obstacle&) const = default;
+  static constexpr Obstacle of(Role role);
+  static const Obstacle types, a, b, body, cost;
 };
+constexpr Obstacle Obstacle::of(Role role) { return {Kind::operand, role}; }
+inline constexpr Obstacle Obstacle::types{Kind::types}, Obstacle::a = of(Role::a), Obstacle::b = of(Role::b), Obstacle::body{Kind::body}, Obstacle::cost{Kind::cost};
 
 struct Refusal {
   std::string_view implementation;
@@ -207,11 +266,12 @@ struct Refusal {
 struct Offers {
   std::vector<Offer> offers;         // if costs are equal, the first is preferred
   std::vector<Refusal> refusals;
+  double pass = 0;                   // the cost of a separate step for a body
 };
 
 // Compiled device code.
 struct DeviceCode {
-  bool ptx = false;                  // true: PTX, else machine code
+  bool portable = false;             // the driver translates it for its device; else machine code
   int architecture = 0;
   std::vector<std::string> kernels;
   std::vector<std::byte> image;
@@ -229,18 +289,11 @@ struct Settings {
   bool tf32 = false, tf32_convolutions = false;
   // An implementation that another one beats by little (is_near) also makes its offer, so that timing can decide. Only for offers that take the whole body.
   bool rivals = false;
+  Machine machine = machine_for(Target());  // the rates by which costs are estimated
 };
 
 // True if the cost model cannot tell the two apart; then timing decides, if there is time for it.
 inline bool is_near(double cost, double least) { return cost <= 2 * least; }
-
-// One of some steps that could run side by side: it reads operands, then writes the last ones.
-struct Concurrent {
-  const EmittedStep* step;
-  size_t operands, writes;
-  std::vector<StridedLayout> layouts = {};  // of the operands, and their types; empty: unknown
-  std::vector<ir::DType> dtypes = {};
-};
 
 // The compile-time half of a backend. All functions are pure. A backend is one line of run/backends.def.
 struct Compiler {
@@ -248,16 +301,6 @@ struct Compiler {
   void (*check)(const Target&, const Settings&);
   Offers (*offers)(const Site&, const Target&, const Settings&);
   std::vector<DeviceCode> (*compile)(std::span<const CodeUnit>, const Target&);
-  // One step for independent steps that are alike: it reads what they read, step by step, then writes what they write. Null: the backend has none.
-  EmittedStep (*join)(std::span<const Concurrent>) = nullptr;
-  // How many rows a reduction should have so that all of the device works. 1: the device divides rows itself.
-  int64_t reduced_rows = 1;
-  // What a step costs beside its work, in additions that the device does in that time.
-  int64_t step_cost = 0;
-  // Adding up what each element of a result reads is faster than scattering.
-  bool gathers = false;
-  // The parts of complex results are best side by side in memory.
-  bool parts_beside = false;
 };
 const Compiler& compiler_for(const Target&);
 
@@ -265,7 +308,8 @@ const Compiler& compiler_for(const Target&);
 double padding_of(const Gemm&, double tile_rows);
 
 // Adds an offer if the site is one of these kernels without a body. `code`: gives the step's device code, on backends that have any.
-void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&, std::vector<CodeUnit> (*code)(const Plain&) = nullptr);
+void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&,
+                 std::vector<CodeUnit> (*code)(const Plain&, std::span<const Operand>) = nullptr);
 
 // The constants of a step with a registered kernel, except for the address of its code. Appends its sizes to `sizes`.
 kernels::ExternalArgs external_args(const External&, std::vector<ir::Dim>& sizes);

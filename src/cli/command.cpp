@@ -40,8 +40,8 @@ auto with_exit_code(auto&& act) {
 
 }  // namespace
 
-void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
-  with_exit_code([&] { write_atomically(path, parts); });
+void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts, unsigned mode) {
+  with_exit_code([&] { write_atomically(path, parts, mode); });
 }
 
 void write_text(const std::string& path, const std::string& text) {

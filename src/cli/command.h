@@ -22,7 +22,7 @@ struct Failure {
   std::string text;
 };
 void write_text(const std::string& path, const std::string& text);  // throws Failure
-void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts);  // see base/atomic_file.h; throws Failure
+void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts, unsigned mode = 0666);  // see base/atomic_file.h; throws Failure
 std::shared_ptr<const MappedFile> read_file(const std::string& path);  // whole; throws Failure
 void check(ingot_status status);  // throws Failure with the last error
 

@@ -3,8 +3,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <vector>
 
+#include "base/own_file.h"
 #include "command.h"
 
 namespace ingot::cli {
@@ -68,6 +70,19 @@ void print_overloads(ingot_status (*describe)(char**), const char* column, const
   std::printf("%zu of %zu overloads\n", shown, list.size());
 }
 
+// Measures this machine's rates and writes them where option machine=measured reads them: the path.
+std::string keep_rates(int threads) {
+  const std::string path = cache_folder("machine.json");
+  if (path.empty()) throw Failure{10 + INGOT_IO, "there is no folder for caches: set INGOT_CACHE_DIR"};
+  if (const auto problem = make_own_folder(std::filesystem::path(path).parent_path().string())) throw Failure{10 + INGOT_IO, *problem};
+  char* text = nullptr;
+  check(ingot_measure_rates(threads, 2, &text));
+  const std::string rates = take(text) + "\n";
+  const std::span<const std::byte> whole = std::as_bytes(std::span(rates.data(), rates.size()));
+  write_file(path, {&whole, 1}, own_file_mode);
+  return path;
+}
+
 }  // namespace
 
 void add_ops(CLI::App& app) {
@@ -84,10 +99,12 @@ void add_ops(CLI::App& app) {
 void add_doctor(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
   auto measure = std::make_shared<bool>(false);
+  auto keep = std::make_shared<bool>(false);
   auto threads = std::make_shared<int>(0);
   CLI::App* verb = app.add_subcommand("doctor", "What this machine offers and what was found.");
   verb->add_flag("--json", *json, "as JSON");
-  verb->add_flag("--measure", *measure, "multiply-adds and bytes a second, measured for two seconds");
+  CLI::Option* measuring = verb->add_flag("--measure", *measure, "multiply-adds and bytes a second, measured for two seconds");
+  verb->add_flag("--keep", *keep, "measure for two seconds more what option machine=measured chooses by, and keep it beside the cache of plans")->needs(measuring);
   verb->add_option("--threads", *threads, "of the measurement; 0 = all that may be used")->check(not_negative);
   verb->callback([=] {
     char* text = nullptr;
@@ -97,6 +114,7 @@ void add_doctor(CLI::App& app) {
       check(ingot_measure_machine(*threads, 2, &text));
       limits = take(text);
     }
+    const std::string kept = *keep ? keep_rates(*threads) : "";
     if (*json) {
       if (*measure) machine = machine.substr(0, machine.size() - 1) + ", \"limits\": " + limits + "}";
       std::puts(machine.c_str());
@@ -113,6 +131,7 @@ void add_doctor(CLI::App& app) {
       std::printf("float32 peak: %.1f GFLOP/s\nbfloat16 peak: %.1f GFLOP/s\nread bandwidth: %.1f GB/s\n", double(l["flops"]) * 1e-9, double(l["bf16_flops"]) * 1e-9,
                   double(l["bytes_per_second"]) * 1e-9);
     }
+    if (*keep) std::printf("kept for machine=measured: %s\n", kept.c_str());
   });
 }
 

@@ -167,7 +167,7 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
   report("code", 0.9);
   if (record != nullptr && !record->device_code) code.clear();
   for (backend::DeviceCode& c : compiler.compile(code, backend.target)) {
-    auto form = c.ptx ? plan::DeviceCode::Form::ptx : plan::DeviceCode::Form::cubin;
+    auto form = c.portable ? plan::DeviceCode::Form::ptx : plan::DeviceCode::Form::cubin;
     made.code.push_back({form, static_cast<uint32_t>(c.architecture), std::move(c.kernels), std::move(c.image)});
   }
   out.targets.push_back(std::move(made));
@@ -186,15 +186,18 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
   plan::Plan out;
   std::vector<uint32_t> first_origin = add_weights(out, functions);
   for (const NamedGraph& f : functions) out.functions.emplace_back().name = f.name;
+  const std::shared_ptr<ForcedOffer> forced = forced_offer();
   for (; done < targets.size(); ++done) {
     report("split", 0.1);
     Backend backend = backend_for(targets[done], options);
+    backend.forced = forced;
     if (timed != nullptr) {
       backend.known = timed->known;
       backend.settings.rivals = timed->rivals || !timed->known.empty();
     }
     add_target(out, functions, backend, first_origin, report, record, timed, observe);
   }
+  if (forced != nullptr) compile::report(*forced);
   for (size_t i = 0; i < functions.size(); ++i) {
     for (plan::Check& c : out.functions[i].checks) {
       if (c.origin != none_id) c.origin += first_origin[i];

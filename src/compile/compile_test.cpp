@@ -381,12 +381,13 @@ TEST(Compile, TheCheapestOfferIsTheOneRule) {
   const backend::Packing panels{"panels", {}}, tiles{"tiles", {}};
   const backend::Offers offers{{Offer{.implementation = "a", .cost = 3, .packing = panels}, Offer{.implementation = "b", .cost = 2, .packing = tiles},
                                 Offer{.implementation = "c", .cost = 2, .packing = panels}, Offer{.implementation = "d", .cost = 1, .takes_body = false}},
-                               {}};
+                               {},
+                               10};
   EXPECT_EQ(cheapest(offers, true)->implementation, "b");
   EXPECT_EQ(cheapest(offers, true)->packing, tiles);
   EXPECT_EQ(cheapest(offers, true, panels)->implementation, "c");
   EXPECT_EQ(cheapest(offers, true, backend::Packing{"another", {}}), nullptr);
-  const backend::Offers dear{{Offer{.implementation = "a", .cost = 3 + backend::cost_of_a_pass}, Offer{.implementation = "d", .cost = 1, .takes_body = false}}, {}};
+  const backend::Offers dear{{Offer{.implementation = "a", .cost = 13}, Offer{.implementation = "d", .cost = 1, .takes_body = false}}, {}, 10};
   EXPECT_EQ(cheapest(dear, true)->implementation, "d");
   EXPECT_EQ(cheapest(dear, false)->implementation, "a");
 }

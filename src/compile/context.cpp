@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/own_file.h"
 #include "compile/buffer_view.h"
 #include "compile/encodings/encoding.h"
 #include "ir/written.h"
+#include "kernels/definition.h"
 
 namespace ingot::compile {
 
@@ -13,20 +15,32 @@ using namespace ir;
 
 Backend backend_for(const Target& target, const Options& options) {
   const auto deterministic = options.text("deterministic") == "batch" ? backend::Deterministic::batch : backend::Deterministic::run;
-  return {target, {deterministic, products_by_tf32(options), convolutions_by_tf32(options)}, {}, find_encoding(options.text("weight_dtype"))};
+  return {target, {deterministic, products_by_tf32(options), convolutions_by_tf32(options), false, machine_of(target, options)}, {}, find_encoding(options.text("weight_dtype"))};
 }
 
 backend::Offers Backend::offers(const backend::Site& site) const {
   backend::Offers out = backend::compiler_for(target).offers(site, target, settings);
-  const char* wanted = std::getenv("INGOT_OFFER");
-  auto is_wanted = [&](const backend::Offer& o) { return o.implementation == wanted; };
-  if (wanted != nullptr && std::any_of(out.offers.begin(), out.offers.end(), is_wanted)) std::erase_if(out.offers, [&](const backend::Offer& o) { return !is_wanted(o); });
+  if (forced == nullptr) return out;
+  for (const backend::Offer& o : out.offers) forced->others.emplace(o.implementation);
+  auto is_wanted = [&](const backend::Offer& o) { return o.implementation == forced->name; };
+  if (std::any_of(out.offers.begin(), out.offers.end(), is_wanted)) std::erase_if(out.offers, [&](const backend::Offer& o) { return !is_wanted(o); });
   return out;
 }
 
-double cost_of(const backend::Offer& o) { return o.cost + (o.takes_body ? 0 : backend::cost_of_a_pass); }
+std::shared_ptr<ForcedOffer> forced_offer() {
+  const char* name = std::getenv("INGOT_OFFER");
+  return name == nullptr || *name == '\0' ? nullptr : std::make_shared<ForcedOffer>(ForcedOffer{name, {}});
+}
+
+void report(const ForcedOffer& forced) {
+  if (forced.others.contains(forced.name)) return;
+  std::string all;
+  for (const std::string& name : forced.others) all += (all.empty() ? "" : ", ") + name;
+  say_once(fmt::format("INGOT_OFFER={} chooses nothing: no implementation of this name makes an offer here\n  remedy: name one that does: {}", forced.name, all));
+}
 
 const backend::Offer* cheapest(const backend::Offers& offers, bool body_may_go, const std::optional<backend::Packing>& packed) {
+  auto cost_of = [&](const backend::Offer& o) { return o.cost + (o.takes_body ? 0 : offers.pass); };
   const backend::Offer* best = nullptr;
   for (const backend::Offer& o : offers.offers) {
     if ((!o.takes_body && !body_may_go) || (packed && o.packing != packed)) continue;
@@ -81,7 +95,7 @@ std::map<ValueId, size_t> find_depthwise(const Context& c) {
     if (node.op != Op::reduce || node.attributes.string("kind") != "sum" || node.attributes.boolean("keep") || node.attributes.integers("axes").empty()) continue;
     const ValueId v = node.in[0];
     const Node& product = g.producer(v);
-    if (product.op != Op::mul || c.uses[v] != 1 || !c.backend.has_offer({backend::DepthwiseConv{g.type(v).dtype}})) continue;
+    if (product.op != Op::mul || c.uses[v] != 1 || !c.backend.has_offer(site_of(backend::DepthwiseConv{{g.type(v).dtype}}))) continue;
     for (size_t i : {size_t{0}, size_t{1}}) {
       const ValueId windows = product.in[i];
       if (g.type(windows).dims == g.type(v).dims && has_windows(g, windows) && may_be_kernel(g, product.in[1 - i], v)) found[node.out[0]] = i;
@@ -163,14 +177,14 @@ Context::Context(Subject subject) : Subject(std::move(subject)), users(graph.use
     backend::Gemm sketch = sketch_of(graph, graph.nodes[id]);
     sketch.encoding = b->encoding;
     sketch.constant = true;
-    if (backend.has_offer({std::move(sketch)})) encoded.emplace(id, *b);
+    if (backend.has_offer(site_of(std::move(sketch)))) encoded.emplace(id, *b);
   }
 }
 
 bool Context::widens(const Node& node) const {
   if (node.op != Op::cast) return false;
   const DType from = graph.type(node.in[0]).dtype, to = graph.type(node.out[0]).dtype;
-  return (from == DType::f16 || from == DType::bf16) && to == DType::f32 && backend.has_offer({backend::DepthwiseConv{to, from}});
+  return (from == DType::f16 || from == DType::bf16) && to == DType::f32 && backend.has_offer(site_of(backend::DepthwiseConv{{to}, from}));
 }
 
 bool is_one_row(const Dims& dims) {
@@ -193,6 +207,16 @@ backend::Gemm sketch_of(const Graph& g, const Node& matmul) {
   return gemm;
 }
 
+backend::Site sketch_of(const Graph& g, const Node& node, std::span<const std::byte> constants, size_t first) {
+  const kernels::Definition& kernel = *kernels::definition_of(node.op);
+  std::vector<ValueId> values(node.in.begin() + static_cast<std::ptrdiff_t>(first), node.in.end());
+  const std::vector<kernels::Role> roles = kernel.roles(values.size(), node.out.size());
+  values.insert(values.end(), node.out.begin(), node.out.end());
+  backend::Site out{backend::Plain{kernel.name, constants}};
+  for (size_t k = 0; k < values.size(); ++k) out.operands.push_back({roles[k], g.type(values[k]).dtype, backend::unplaced(g.type(values[k]).dims)});
+  return out;
+}
+
 std::optional<ValueId> pieces_of(const Graph& g, const Node& matmul, const Backend& backend) {
   if (matmul.op != Op::matmul) return std::nullopt;
   // Layers store [N, K], so B is the transpose of the concatenation.
@@ -212,7 +236,7 @@ std::optional<ValueId> pieces_of(const Graph& g, const Node& matmul, const Backe
     step = w->strides[0];
     sketch.b.push_back(backend::unplaced({k, w->dims[0]}));
   }
-  return backend.has_offer({std::move(sketch)}) ? std::optional(concat.out[0]) : std::nullopt;
+  return backend.has_offer(site_of(std::move(sketch))) ? std::optional(concat.out[0]) : std::nullopt;
 }
 
 }  // namespace ingot::compile

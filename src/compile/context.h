@@ -1,6 +1,7 @@
 // The input of the three phases: a function's graph, the plan entries of its leaves, and the backend.
 #pragma once
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -23,13 +24,23 @@ struct LeafPlaces {
 
 struct WeightEncoding;
 
+// INGOT_OFFER=NAME: sites for which this implementation makes an offer have no other.
+struct ForcedOffer {
+  std::string name;
+  std::set<std::string> others;  // all implementations that made an offer
+};
+// Null if it is not set.
+std::shared_ptr<ForcedOffer> forced_offer();
+// Says so if the implementation made no offer.
+void report(const ForcedOffer&);
+
 // What a program is compiled for: a target and the options of the build that concern it.
 struct Backend {
   Target target;
   backend::Settings settings;
   std::span<const Timing> known = {};  // timings of earlier builds: the fastest implementation of a step
   const WeightEncoding* weight_encoding = nullptr;  // that option weight_dtype asks for
-  // With INGOT_OFFER=NAME, sites for which this implementation makes an offer have no other.
+  std::shared_ptr<ForcedOffer> forced = nullptr;
   backend::Offers offers(const backend::Site& site) const;
   // For a sketch (a site without layouts): true if the backend has any offer.
   bool has_offer(const backend::Site& site) const { return !offers(site).offers.empty(); }
@@ -67,10 +78,11 @@ bool is_plain_view(const ir::Graph&, ir::ValueId);
 // The cheapest offer that reads B with this packing; among equal costs the first; null if there is none. An offer without the body costs a pass more, and is
 // considered only if the body may be split off.
 const backend::Offer* cheapest(const backend::Offers&, bool body_may_go, const std::optional<backend::Packing>& packed = std::nullopt);
-double cost_of(const backend::Offer&);
 
 // A GEMM as a sketch: its sizes, and B as one matrix.
 backend::Gemm sketch_of(const ir::Graph&, const ir::Node& matmul);
+// A kernel without a body as a sketch. `constants`: of its step (kernels::PlainStep).
+backend::Site sketch_of(const ir::Graph&, const ir::Node&, std::span<const std::byte> constants, size_t first = 0);
 // The weights [N_i, K] whose concatenation is B, if the backend can read them piece by piece: stride 1 along K, one row stride for all.
 std::optional<ir::ValueId> pieces_of(const ir::Graph&, const ir::Node& matmul, const Backend&);
 

@@ -33,9 +33,9 @@ std::vector<backend::CodeUnit> emit(CompiledFunction compiled, plan::Function& f
   plan::Program program;
   for (const PlannedBuffer& b : compiled.schedule.buffers.list) program.buffers.push_back({b.kind, b.index, sizes.ref(b.bytes), 0, 0});
   std::vector<backend::CodeUnit> code;
-  auto take = [&](plan::Step& step, backend::EmittedStep& emitted) {
+  auto take = [&](plan::Step& step, backend::EmittedStep& emitted, std::vector<std::string>& alternatives) {
     step.kernel = std::move(emitted.kernel);
-    step.alternatives = std::move(emitted.alternatives);
+    step.alternatives = std::move(alternatives);
     step.sizes = sizes.refs(emitted.sizes);
     step.constants = std::move(emitted.constants);
     for (backend::CodeUnit& u : emitted.code) code.push_back(std::move(u));
@@ -43,7 +43,7 @@ std::vector<backend::CodeUnit> emit(CompiledFunction compiled, plan::Function& f
   for (ScheduledStep& s : compiled.schedule.steps) {
     plan::Step step;
     for (const BufferView& p : s.operands) step.operands.push_back({p.buffer, p.dtype, sizes.ref(p.layout.offset), sizes.refs(p.layout.dims), sizes.refs(p.layout.strides)});
-    take(step, s.emitted);
+    take(step, s.emitted, s.alternatives);
     step.origin = s.origin;
     step.label = std::move(s.label);
     step.writes = s.writes;
@@ -51,7 +51,7 @@ std::vector<backend::CodeUnit> emit(CompiledFunction compiled, plan::Function& f
                                           [&](const backend::Offer& o) { return o.implementation == s.considered.chosen && !o.tunables.empty(); });
     if (timed != nullptr && (can_be_timed || !s.problem.empty())) {
       plan::TimedStep& t = timed->emplace_back(plan::TimedStep{0, 0, program.steps.size(), {{std::string(s.considered.chosen), step}}, s.problem});
-      for (Rival& r : s.rivals) take(t.ways.emplace_back(plan::TimedStep::Way{std::string(r.implementation), step}).step, r.emitted);
+      for (Rival& r : s.rivals) take(t.ways.emplace_back(plan::TimedStep::Way{std::string(r.implementation), step}).step, r.emitted, r.alternatives);
     }
     program.steps.push_back(std::move(step));
   }

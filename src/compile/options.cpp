@@ -59,6 +59,8 @@ constexpr Values targets = {
 constexpr Values device = {
     {}, [](std::string_view t) { return t == "auto" || backend::find_device(t).devices != nullptr; }, "\"cpu\", \"cuda\", \"cuda:1\", \"reference\" or \"auto\""};
 constexpr Values half_type = {{}, [](std::string_view t) { return t == "none" || autocast_type(t); }, "\"none\", \"float16\" or \"bfloat16\""};
+constexpr Values machine = {
+    {}, [](std::string_view t) { return t == "table" || t == "measured" || parse_machine(t); }, "\"table\", \"measured\", or the numbers in a plan's provenance"};
 constexpr Values flag_or_path = {{}, [](std::string_view t) { return !t.empty(); }, "true, false or the path of a file"};
 
 }  // namespace allowed
@@ -133,6 +135,11 @@ bool products_by_tf32(const Options& options) { return options.text("matmul_prec
 bool convolutions_by_tf32(const Options& options) {
   const std::string& own = options.text("convolution_precision");
   return own == "torch" ? products_by_tf32(options) : own == "tf32";
+}
+
+Machine machine_of(const Target& target, const Options& options) {
+  const std::optional<Machine> measured = target.kind == Target::Kind::cpu ? parse_machine(options.text("machine")) : std::nullopt;
+  return measured ? *measured : machine_for(target);
 }
 
 const std::string& Options::text(std::string_view name) const { return values_[index_of(name)]; }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/machine.h"
 #include "base/target.h"
 #include "ir/dtype.h"
 
@@ -48,5 +49,7 @@ std::optional<ir::DType> autocast_type(std::string_view text);
 // True if float32 GEMMs, or convolutions, use TF32 on a GPU.
 bool products_by_tf32(const Options&);
 bool convolutions_by_tf32(const Options&);
+// The rates by which a target's plans are chosen: those of option machine if they are for it, else the table's.
+Machine machine_of(const Target&, const Options&);
 
 }  // namespace ingot::compile

@@ -210,8 +210,8 @@ class Splitter {
   bool lies_along_k(const Node& node) const {
     backend::Gemm sketch = sketch_of(g_, node);
     sketch.constant = true;
-    const backend::Offers found = backend_.offers({std::move(sketch)});
-    return std::any_of(found.offers.begin(), found.offers.end(), [](const backend::Offer& o) { return wishes(o, backend::Wish::Operand::b, backend::Wish::Axis::k); });
+    const backend::Offers found = backend_.offers(site_of(std::move(sketch)));
+    return std::any_of(found.offers.begin(), found.offers.end(), [](const backend::Offer& o) { return wishes(o, kernels::Role::b, backend::Wish::Axis::k); });
   }
 
   ValueId decoded(const Handle& numbers, ValueId scale, DType type) {
@@ -227,7 +227,7 @@ class Splitter {
     backend::Gemm sketch = sketch_of(g_, node);
     sketch.constant = true;
     if (encoded) sketch.encoding = encoded->encoding;
-    const backend::Offers offers = backend_.offers({std::move(sketch)});
+    const backend::Offers offers = backend_.offers(site_of(std::move(sketch)));
     const backend::Offer* best = cheapest(offers, true);
     return best == nullptr ? std::nullopt : best->packing;
   }

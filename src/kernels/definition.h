@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "kernels/run/role.h"
 
 namespace ingot::kernels {
 
@@ -19,16 +20,17 @@ struct PlainStep {
   std::vector<std::optional<ir::Dims>> read_as = {};  // per operand of the step: the dims to which it broadcasts
 };
 
-// One operand of a step, or any number of them.
-struct OperandName {
-  std::string_view name;
-  bool any = false;
+// Operands of a step by role. A role may be listed twice: once and any number of further ones.
+struct RoleOf {
+  enum class Times : uint8_t { once, optional, any };
+  Role role;
+  Times times = Times::once;
 };
-inline constexpr bool any = true;
+inline constexpr RoleOf::Times optional = RoleOf::Times::optional, any = RoleOf::Times::any;
 
 struct Definition {
   std::string_view name;                           // RunKernel::name, unless `implementations` says others
-  std::vector<OperandName> operands;               // of a step, in order
+  std::vector<RoleOf> operands;                    // of a step, in order; what a body loads and stores comes last
   std::vector<ir::Op> ops = {};                    // the primitives that become such steps; empty: other code finds the sites
   PlainStep (*plain)(const ir::Graph&, const ir::Node&) = nullptr;
   // Expands the kernel to other primitives, for backends that lack it. Null: they must have it, or a fused body computes it.
@@ -40,6 +42,8 @@ struct Definition {
 
   // True if a step may have this number of operands.
   bool takes(size_t count) const;
+  // The roles of a step's operands without a body: the listed ones in order, of which one that repeats takes what the others leave; then the outputs.
+  std::vector<Role> roles(size_t inputs, size_t outputs) const;
 };
 
 std::span<const Definition* const> definitions();

@@ -21,8 +21,23 @@ std::span<const Definition* const> definitions() {
 }
 
 bool Definition::takes(size_t count) const {
-  const auto one = static_cast<size_t>(std::count_if(operands.begin(), operands.end(), [](const OperandName& o) { return !o.any; }));
-  return one == operands.size() ? count == one : count >= one;
+  using Times = RoleOf::Times;
+  auto are = [&](Times times) { return static_cast<size_t>(std::count_if(operands.begin(), operands.end(), [&](const RoleOf& o) { return o.times == times; })); };
+  const size_t once = are(Times::once);
+  return count >= once && (are(Times::any) > 0 || count <= once + are(Times::optional));
+}
+
+std::vector<Role> Definition::roles(size_t inputs, size_t outputs) const {
+  auto left = static_cast<size_t>(std::count_if(operands.begin(), operands.end(), [](const RoleOf& o) { return o.times == RoleOf::Times::once && o.role != Role::output; }));
+  std::vector<Role> out;
+  for (const RoleOf& o : operands) {
+    if (o.role == Role::output) break;
+    if (o.times == RoleOf::Times::once) --left;
+    const size_t most = o.times == RoleOf::Times::any ? SIZE_MAX : 1;
+    out.insert(out.end(), std::min(most, inputs - std::min(inputs, out.size() + left)), o.role);
+  }
+  out.insert(out.end(), outputs, Role::output);
+  return out;
 }
 
 const Definition* definition_of(std::string_view kernel) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -39,7 +40,7 @@ class Binder {
     }
   }
 
-  void bind(Segment& s, uint32_t index, const Schedule& schedule, const std::vector<bool>& here) const {
+  void bind(Segment& s, uint32_t index, const Schedule& schedule, const std::vector<bool>& here, const Machine& machine) const {
     auto inside = [&](NodeId n) { return g_.nodes[n].op == Op::call && schedule.segment_of[n] == index; };
     std::set<ValueId> seen;
     std::set<ir::SymbolId> used, bound;
@@ -83,8 +84,8 @@ class Binder {
       s.orders.push_back(in_torch_too ? g_.values[v].order : std::vector<int64_t>());
     }
     s.gain = 0;
-    for (NodeId n : s.nodes) s.gain += saved_by(g_, n);
-    s.cost = cost_of_call(s.inputs.size() + s.outputs.size());
+    for (NodeId n : s.nodes) s.gain += saved_by(g_, n, machine);
+    s.cost = cost_of_call(s.inputs.size() + s.outputs.size(), machine);
   }
 
  private:
@@ -134,7 +135,7 @@ Partition partition(const Graph& captured, const std::vector<Refused>& refused, 
   const Binder binder(captured);
   for (;;) {
     Schedule order = schedule(captured, choice.here);
-    for (uint32_t s = 0; s < order.segments.size(); ++s) binder.bind(order.segments[s], s, order, choice.here);
+    for (uint32_t s = 0; s < order.segments.size(); ++s) binder.bind(order.segments[s], s, order, choice.here, settings.machine);
     Partition out;
     out.segment_of = std::move(order.segment_of);
     out.segments = std::move(order.segments);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/machine.h"
 #include "ir/graph.h"
 
 namespace ingot::partition {
@@ -17,6 +18,7 @@ struct Settings {
   int64_t min_block_size = 0;              // minimum number of nodes of a segment; 0 = decide by estimated gain
   std::vector<std::string> torch_ops;      // operators ("aten.gelu.default", "aten.gelu", "gelu") or node names kept in torch
   std::vector<std::string> torch_modules;  // module paths ("encoder.layer.0") or classes ("BertLayer") kept in torch
+  Machine machine = machine_for(Target());
 };
 
 // A node that cannot run here, with the reason.

@@ -131,7 +131,7 @@ class Weights {
   void run_prepare(const LoadedFunction&, const Memory&, Workers&, backend::Stream&) const;
   void drop_pages(const Change&) const;
   size_t padded(size_t bytes) const { return padded_bytes(bytes, backend().alignment()); }
-  // True if programs read the value where it is. Kernels of a GPU take weights to be aligned (backend::Site::aligned).
+  // True if programs read the value where it is. Kernels of a GPU take weights to be aligned (backend::Operand::aligned).
   bool stays(const std::byte* value) const { return backend().can_access(value) && reinterpret_cast<uintptr_t>(value) % 16 == 0; }
   Allocator& memory() const { return backend().memory() != nullptr ? *backend().memory() : allocator_; }
 

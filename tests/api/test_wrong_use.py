@@ -83,7 +83,7 @@ def tensor(array, dtype=8, **other):
 @pytest.mark.parametrize("name", [n for n in FUNCTIONS if n != "ingot_set_library_folders"])  # which takes none
 def test_null(library, name):
     status, message = library(name, *(None if kind in (c_void_p, c_char_p) else kind(0) for kind in types_of(FUNCTIONS[name])))
-    assert status == 3 and (message.startswith("argument ") or name == "ingot_measure_machine" and message.endswith("are possible"))
+    assert status == 3 and (message.startswith("argument ") or name in ("ingot_measure_machine", "ingot_measure_rates") and message.endswith("are possible"))
 
 
 X, Y = np.ones((3, 8), np.float32), np.zeros((3, 8), np.float32)
@@ -172,8 +172,9 @@ def test_products_are_added_on_a_gpu(library, plan):
 
 def test_measuring_has_limits(library):
     for threads, seconds in ((-1, 1.0), (2**31 - 1, 0.01), (1, float("nan")), (1, float("inf"))):
-        status, message = library("ingot_measure_machine", threads, seconds, byref(c_void_p()))
-        assert status == 3 and message.endswith("0 to 1024 and up to 60 are possible")
+        for name in ("ingot_measure_machine", "ingot_measure_rates"):
+            status, message = library(name, threads, seconds, byref(c_void_p()))
+            assert status == 3 and message.endswith("0 to 1024 and up to 60 are possible")
 
 
 def test_a_failure_leaves_the_results_alone(library, plan):

@@ -53,6 +53,7 @@ _SIGNATURES = {
     "ingot_set_library_folders": [POINTER(c_char_p), c_size_t],
     "ingot_describe_machine": [POINTER(c_void_p)],
     "ingot_measure_machine": [c_int32, c_double, POINTER(c_void_p)],
+    "ingot_measure_rates": [c_int32, c_double, POINTER(c_void_p)],
     "ingot_ops_describe": [POINTER(c_void_p)],
     "ingot_ops_describe_absent": [POINTER(c_void_p)],
     "ingot_model_open": [c_char_p, POINTER(c_void_p)],

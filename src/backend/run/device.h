@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/function_ref.h"
+#include "base/machine.h"
 #include "base/timing.h"
 #include "kernels/run/kernel.h"
 
@@ -20,23 +21,23 @@ using kernels::Resolved;
 using kernels::RunKernel;
 using kernels::TensorRef;
 
-// Recorded work of a stream (a CUDA graph), to be replayed with the same addresses.
+// Recorded work of a stream, to be replayed with the same addresses.
 class Recording {
  public:
   virtual ~Recording() = default;
 };
 
-// A point in a stream's work (a CUDA event).
+// A point in a stream's work.
 class Point {
  public:
   virtual ~Point() = default;
 };
 
-// Runs a session's work in order: a CUDA stream; on the CPU each call runs at once. For one caller at a time.
+// Runs a session's work in order; on the host each call runs at once. For one caller at a time.
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Uses the caller's stream from now on (a CUstream; null is the default stream).
+  // Uses the caller's stream from now on, in the form that the device's driver has; null is the default stream.
   virtual void set_stream(void* stream) = 0;
   // Copies from the host, to the host, or on the device. Data copied to the host is there after wait(). The source may be reused at once.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
@@ -99,40 +100,40 @@ const RunKernel* find_cpu_kernel(std::string_view name);
 
 // Device code of a plan for one architecture; it must outlive the construction of the backend.
 struct CodeImage {
-  bool ptx = false;
+  bool portable = false;  // the driver translates it for its device; else machine code
   uint32_t architecture = 0;
   std::span<const std::string> kernels;
   std::span<const std::byte> image;
-  // Machine code runs on its own generation from its own version on; PTX on every newer GPU.
-  bool runs_on(int sm) const {
+  // Machine code runs on its own generation from its own version on; portable code on every later device.
+  bool runs_on(int device) const {
     auto of = static_cast<int>(architecture);
-    return of <= sm && (ptx || of / 10 == sm / 10);
+    return of <= device && (portable || of / 10 == device / 10);
   }
 };
-// An NVIDIA GPU. It uses the fastest alternatives that `timings` has for this GPU model. Error (device) without a driver or GPU, (invalid_input) if there is
-// no GPU of this number, (version) if the code is newer than the driver.
-std::shared_ptr<const Backend> open_cuda(int ordinal, std::span<const CodeImage> code, std::span<const Timing> timings = {});
-int cuda_architecture(int ordinal);
-// Folders to search for GPU libraries after the system's own places: see cuda/symbols.h.
+
+// Folders to search for the libraries of devices after the system's own places.
 void set_library_folders(std::vector<std::string> folders);
 
-// The GPU libraries of this machine. Error (device) if one is missing, (version) if it is too old.
-enum class GpuLibrary { driver, nvrtc, cublaslt, cufft };
+// A library that a backend finds on the machine.
 struct FoundLibrary {
   std::string path, version;
 };
-FoundLibrary find_library(GpuLibrary which);
-struct GpuDescription {
-  std::string name;
-  int architecture;  // 90 is sm_90
+struct DeviceLibrary {
+  std::string_view name;   // in reports
+  FoundLibrary (*find)();  // Error (device) if it is missing, (version) if it is too old
+};
+// A device of the machine, for reports.
+struct DeviceDescription {
+  std::string name, architecture;
   size_t memory;
 };
-std::vector<GpuDescription> describe_gpus();
 
 // Peak rates of this machine with these workers: multiply-adds in registers (2 operations each) for f32 and for bf16 accumulated in f32, and reads from memory.
 struct MachineLimits {
   double flops = 0, bf16_flops = 0, bytes_per_second = 0;
 };
 MachineLimits measure_limits(Workers& workers, double seconds);
+// The rates of one core of this machine, and how long another worker takes to start: what `ingot doctor --keep` keeps. What cannot be measured here is the table's. Takes about so many seconds.
+Machine measure_machine(Workers& workers, double seconds);
 
 }  // namespace ingot::backend

@@ -6,7 +6,7 @@ namespace ingot::backend {
 
 class Host final : public Backend {
  public:
-  explicit Host(const RunKernel* (*find)(std::string_view)) : find_(find) {}
+  Host(const RunKernel* (*find)(std::string_view), std::string machine) : find_(find), machine_(std::move(machine)) {}
   const RunKernel* find(std::string_view kernel) const override { return find_(kernel); }
   Allocator* memory() const override { return nullptr; }
   size_t alignment() const override { return 64; }
@@ -14,11 +14,12 @@ class Host final : public Backend {
   std::unique_ptr<Stream> new_stream() const override;
   void synchronize() const override {}
   int ordinal() const override { return -1; }
-  std::string machine() const override { return "host"; }
+  std::string machine() const override { return machine_; }
   Room room() const override { return {SIZE_MAX / 2, 0}; }
 
  private:
   const RunKernel* (*find_)(std::string_view);
+  std::string machine_;
 };
 
 }  // namespace ingot::backend

@@ -18,8 +18,12 @@ struct Devices {
   std::optional<int> (*find)(std::string_view name);
   // The target to compile for to use this device. Error (device) if there is no such device.
   Target (*target)(int number);
-  // `code` and `timings`: the plan's, for that target.
+  // `code` and `timings`: the plan's, for that target. The device uses the fastest choices that `timings` has for its model. Error (device) without a driver or a
+  // device, (invalid_input) if there is no device of this number, (version) if the code is newer than the driver.
   std::shared_ptr<const Backend> (*open)(int number, std::span<const CodeImage> code, std::span<const Timing> timings);
+  // What the devices need on the machine. The first library is the driver: without it `describe` is not called.
+  std::span<const DeviceLibrary> libraries = {};
+  std::vector<DeviceDescription> (*describe)() = nullptr;
 };
 
 // In the order in which "auto" tries them: it takes the first one for which a plan has a program.

@@ -128,7 +128,7 @@ class Encoder {
     backend::Gemm sketch = sketch_of(g_, node);
     sketch.encoding = wanted_->encoding;
     sketch.constant = true;
-    if (!backend_.has_offer({std::move(sketch)})) decoded = cast(decoded, type);
+    if (!backend_.has_offer(site_of(std::move(sketch)))) decoded = cast(decoded, type);
     return made->second = decoded.id();
   }
 

@@ -11,11 +11,8 @@ namespace {
 
 bool lacks_sampling(const Graph& g, const Node& node, const Backend& backend) {
   if (node.op != Op::grid_sample) return false;
-  const kernels::Definition& kernel = *kernels::definition_of(node.op);
-  const std::vector<std::byte> constants = kernel.plain(g, node).constants;
-  backend::Plain sketch{kernel.name, constants, {}};
-  for (ValueId v : {node.in[0], node.in[1], node.out[0]}) sketch.types.push_back(g.type(v).dtype);
-  return !backend.has_offer({std::move(sketch)});
+  const kernels::PlainStep step = kernels::definition_of(node.op)->plain(g, node);
+  return !backend.has_offer(sketch_of(g, node, step.constants));
 }
 
 }  // namespace

@@ -93,8 +93,7 @@ bool is_offered(const Graph& g, ValueId x, std::vector<int64_t> axes, const Back
   sketch.attributes = {{"axes", to_attribute(axes)}};
   const kernels::Definition& moments = *kernels::definition_of(Op::moments);
   const kernels::PlainStep step = moments.plain(in_order, sketch);
-  backend::Plain plain{moments.name, step.constants, {g.type(x).dtype, DType::f32, DType::f32}};
-  return backend.has_offer({std::move(plain), nullptr, {backend::unplaced(dims)}});
+  return backend.has_offer({backend::Plain{moments.name, step.constants}, nullptr, {{kernels::Role::input, g.type(x).dtype, backend::unplaced(dims)}}});
 }
 
 // Finds the sum of which `squares` uses the mean, if the backend has a kernel for both.

@@ -47,9 +47,9 @@ std::optional<Windows> narrow_windows(const Graph& g, const Node& node, const Ba
     found.maps.push_back(std::move(map));
   }
   if (found.maps.empty()) return std::nullopt;
-  for (const backend::Offer& o : backend.offers({sketch_of(g, node)}).offers) {
+  for (const backend::Offer& o : backend.offers(site_of(sketch_of(g, node))).offers) {
     for (const backend::Wish& w : o.wishes) {
-      if (w.operand == backend::Wish::Operand::a && w.kind == backend::Wish::Kind::multiple && found.channels % w.of != 0) return found;
+      if (w.operand == kernels::Role::a && w.kind == backend::Wish::Kind::multiple && found.channels % w.of != 0) return found;
     }
   }
   return std::nullopt;

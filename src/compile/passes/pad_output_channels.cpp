@@ -23,7 +23,7 @@ std::optional<int64_t> wanted_columns(const Graph& g, const Node& node, const Ba
   auto count_offers = [&](int64_t n) {
     backend::Gemm sketch = sketch_of(g, node);
     for (StridedLayout& part : sketch.b) part.dims.back() = n;
-    return backend.offers({std::move(sketch)}).offers.size();
+    return backend.offers(site_of(std::move(sketch))).offers.size();
   };
   const int64_t more = padded_channels(*columns);
   return count_offers(more) > count_offers(*columns) ? std::optional(more) : std::nullopt;

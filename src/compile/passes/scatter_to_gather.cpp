@@ -5,6 +5,7 @@
 #include "compile/passes/passes.h"
 #include "ir/compose.h"
 #include "ir/replace.h"
+#include "kernels/definition.h"
 
 namespace ingot::compile {
 
@@ -158,13 +159,18 @@ Handle gathered(const Node& node, const Handle& updates, const std::vector<Windo
   return out;
 }
 
+// True if the backend's kernel scatters faster than a fused body adds up what each element reads.
+bool scatters(const Graph& g, const Node& node, const Backend& backend) {
+  const kernels::PlainStep step = kernels::definition_of(node.op)->plain(g, node);
+  return backend.has_offer(sketch_of(g, node, step.constants, step.first));
+}
+
 }  // namespace
 
 void scatter_to_gather(Graph& g, const Backend& backend) {
-  if (!backend::compiler_for(backend.target).gathers) return;
   replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) -> std::optional<ValueId> {
     const auto windows = windows_of(g, node);
-    if (!windows) return std::nullopt;
+    if (!windows || scatters(g, node, backend)) return std::nullopt;
     return gathered(node, Handle(&to, in[1]), *windows, g.type(node.out[0]).dims).id();
   });
 }

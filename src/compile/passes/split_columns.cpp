@@ -113,9 +113,9 @@ class ColumnSplitter {
 
   // True if a kernel of the backend writes rows that lie in lines apart at no cost.
   bool writes_lines(const Node& matmul) const {
-    const backend::Offers found = backend_.offers({sketch_of(g_, matmul)});
+    const backend::Offers found = backend_.offers(site_of(sketch_of(g_, matmul)));
     return std::any_of(found.offers.begin(), found.offers.end(),
-                       [](const backend::Offer& o) { return !wishes(o, backend::Wish::Operand::result, backend::Wish::Axis::m, backend::Wish::Kind::even); });
+                       [](const backend::Offer& o) { return !wishes(o, kernels::Role::output, backend::Wish::Axis::m, backend::Wish::Kind::even); });
   }
 
   const Graph& g_;

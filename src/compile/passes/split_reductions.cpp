@@ -192,7 +192,7 @@ class ReductionSplitter {
 }  // namespace
 
 void split_reductions(Graph& g, const Backend& backend) {
-  const int64_t wanted = backend::compiler_for(backend.target).reduced_rows;
+  const auto wanted = static_cast<int64_t>(backend.settings.machine.rows);
   // The parts depend on the number of rows, which may be the batch.
   if (wanted == 1 || backend.settings.deterministic == backend::Deterministic::batch) return;
   const std::vector<std::vector<NodeId>> users = g.users();

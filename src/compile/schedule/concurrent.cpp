@@ -23,11 +23,13 @@ ValueId concat_of(const Context& c, const ScheduledStep& s) {
   return out;
 }
 
-bool are_alike(const ScheduledStep& x, const ScheduledStep& y) {
-  return !x.emitted.alike.empty() && x.emitted.alike == y.emitted.alike && x.emitted.kernel == y.emitted.kernel && x.rivals.empty() && y.rivals.empty();
-}
-
 }  // namespace
+
+// True if the backend has one step for both, if they are independent. Asked without operands: a sketch.
+bool Scheduler::are_alike(const ScheduledStep& x, const ScheduledStep& y) const {
+  if (x.emitted.kernel != y.emitted.kernel || !x.rivals.empty() || !y.rivals.empty()) return false;
+  return c_.backend.has_offer({backend::Concurrent{{{&x.emitted, x.writes, {}}, {&y.emitted, y.writes, {}}}}});
+}
 
 // True if neither step reads or overwrites what the other one writes.
 bool Scheduler::are_independent(const ScheduledStep& x, const ScheduledStep& y) const {
@@ -83,8 +85,6 @@ void Scheduler::bring_together() {
 // Neighbouring steps that the backend finds alike, and of which none depends on another one, become one step: phases of a transposed convolution, branches of a block.
 // Each alone seldom fills a GPU.
 void Scheduler::join_steps() {
-  const auto join = backend::compiler_for(c_.backend.target).join;
-  if (join == nullptr) return;
   bring_together();
   constexpr size_t most = 16;
   std::vector<ScheduledStep> joined;
@@ -99,22 +99,22 @@ void Scheduler::join_steps() {
       joined.push_back(std::move(from[0]));
       continue;
     }
-    std::vector<backend::Concurrent> parts;
-    ScheduledStep whole{{}, {}, 0, fmt::format("{} times {}", count, from[0].label), from[0].origin, from[0].considered};
+    backend::Concurrent parts;
+    ScheduledStep whole{{}, {}, {}, 0, fmt::format("{} times {}", count, from[0].label), from[0].origin, from[0].considered};
     for (backend::Offer& o : whole.considered.offers) o.tunables.clear();
     for (const bool written : {false, true}) {
       for (const ScheduledStep& s : from.first(count)) {
-        const auto writes = s.operands.end() - static_cast<int64_t>(s.writes);
-        whole.operands.insert(whole.operands.end(), written ? writes : s.operands.begin(), written ? s.operands.end() : writes);
+        const size_t reads = s.operands.size() - s.writes;
+        for (size_t k = written ? reads : 0; k < (written ? s.operands.size() : reads); ++k) whole.operands.push_back(s.operands[k]), whole.roles.push_back(s.roles[k]);
       }
     }
     for (ScheduledStep& s : from.first(count)) {
-      backend::Concurrent& part = parts.emplace_back(backend::Concurrent{&s.emitted, s.operands.size(), s.writes});
-      for (const BufferView& p : s.operands) part.layouts.push_back(p.layout), part.dtypes.push_back(p.dtype);
+      parts.parts.push_back({&s.emitted, s.writes, described({s.operands, s.roles})});
       whole.writes += s.writes;
       whole.results.insert(whole.results.end(), s.results.begin(), s.results.end());
     }
-    whole.emitted = join(parts);
+    const backend::Site site{std::move(parts)};
+    whole.emitted = c_.backend.offers(site).offers.at(0).emit();
     joined.push_back(std::move(whole));
   }
   out_.steps = std::move(joined);

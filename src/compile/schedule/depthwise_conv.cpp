@@ -27,7 +27,7 @@ void Scheduler::depthwise_conv(WrittenBody written) {
   }
   StridedLayout b{{}, {}, with.layout.offset};
   std::vector<uint32_t> position(dims.size());
-  backend::DepthwiseConv site{g_.type(node.in[0]).dtype};
+  backend::DepthwiseAttributes site{g_.type(node.in[0]).dtype};
   site.kept = dims.size() - summed.size();
   const size_t lead = dims.size() - with.layout.dims.size();
   for (size_t i = 0; i < order.size(); ++i) {
@@ -40,19 +40,17 @@ void Scheduler::depthwise_conv(WrittenBody written) {
   }
   with.layout = std::move(b);
   Decision d;
-  std::vector<BufferView> operands;
+  StepOperands operands;
   if (windows) {
     site.map.axes = windows->map.axes;
     for (AffineMap::Axis& axis : site.map.axes) {
       for (AffineMap::Term& t : axis.terms) t.axis = position[t.axis];
       std::sort(axis.terms.begin(), axis.terms.end(), [](const auto& x, const auto& y) { return x.axis < y.axis; });
     }
-    site.a = windows->place.layout;
-    site.of_a = windows->place.dtype;
-    site.b = with.layout;
-    operands = {std::move(windows->place), std::move(with)};
-    operands.insert(operands.end(), written.operands.begin(), written.operands.end());
-    d = choose({std::move(site), &written.body, layouts_of(written.operands), are_aligned(operands)});
+    operands.add(kernels::Role::a, std::move(windows->place));
+    operands.add(kernels::Role::b, std::move(with));
+    operands.add_body(written);
+    d = choose({std::move(site), &written.body, described(operands)});
   }
   if (const ValueId copy = s_.skipped_copy(product.in[side]); copy != none_id && d.copies_image()) return need(copy);
   // What the graph computes or is given lies in another order than a weight that prepare has laid out: a copy of it may do.

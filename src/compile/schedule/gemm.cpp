@@ -183,12 +183,12 @@ struct Scheduler::GemmReads {
     first.dims.erase(first.dims.begin() + static_cast<int64_t>(batch.size()));
     first.strides.erase(first.strides.begin() + static_cast<int64_t>(batch.size()));
   }
-  // Of the step: these, then the body's.
-  std::vector<BufferView> operands(const WrittenBody& written) const {
-    std::vector<BufferView> out{a.place};
-    if (prologue) out.assign(prologue->operands.begin(), prologue->operands.end() - 1);
-    out.insert(out.end(), b.pieces.begin(), b.pieces.end());
-    out.insert(out.end(), written.operands.begin(), written.operands.end());
+  StepOperands operands(const WrittenBody& written) const {
+    using kernels::Role;
+    StepOperands out;
+    prologue ? out.add(Role::prologue, std::span(prologue->operands).first(prologue->operands.size() - 1)) : out.add(Role::a, a.place);
+    out.add(Role::b, b.pieces);
+    out.add_body(written);
     return out;
   }
 };
@@ -214,26 +214,24 @@ Outcome<Scheduler::GemmReads> Scheduler::gemm_reads(NodeId id) {
   return out;
 }
 
-backend::Gemm Scheduler::gemm_site(const Node& gemm, const GemmReads& reads, bool gated) const {
+backend::Site Scheduler::gemm_site(const Node& gemm, const GemmReads& reads, const WrittenBody& written) const {
   const std::vector<BufferView>& pieces = reads.b.pieces;
-  backend::Gemm site;
+  backend::GemmAttributes site;
+  std::optional<Encoding> encoding;
   site.type = g_.type(gemm.in[0]).dtype;
   site.convolution = is_convolution(gemm);
   if (const EncodedB* encoded = s_.encoded(gemm)) {
-    site.encoding = encoded->encoding;
+    encoding = encoded->encoding;
   } else if (pieces[0].dtype != site.type) {
-    site.encoding = ir::Encoding{.storage = pieces[0].dtype};
+    encoding = ir::Encoding{.storage = pieces[0].dtype};
   }
-  site.a = reads.a.place.layout;
-  site.b = layouts_of(pieces);
   site.packed = reads.b.packed;
-  site.constant = std::all_of(pieces.begin(), pieces.end(), [&](const BufferView& p) { return is_constant(p); });
   site.batch_rank = reads.batch.size();
   site.map = reads.a.map;
   site.m_rank = reads.a.m_rank;
-  site.gated = gated;
-  if (reads.prologue) site.prologue = {&reads.prologue->body, layouts_of(reads.prologue->operands)};
-  return site;
+  site.gated = written.gated;
+  if (reads.prologue) site.prologue = {&reads.prologue->body, layouts_of(reads.prologue->operands), reads.a.place.layout};
+  return {std::move(site), &written.body, described(reads.operands(written), encoding)};
 }
 
 void Scheduler::gemm(WrittenBody written) {
@@ -244,18 +242,19 @@ void Scheduler::gemm(WrittenBody written) {
   GemmReads reads = std::move(*found);
   // Storing a value may remove an obstacle; a value that is stored already cannot be stored differently.
   auto can_store = [&](ValueId v) { return !s_.stored[v]; };
-  auto site = [&]() -> backend::Site { return {gemm_site(anchor, reads, written.gated), &written.body, layouts_of(written.operands), are_aligned(reads.operands(written))}; };
+  auto site = [&] { return gemm_site(anchor, reads, written); };
   const bool without_batch = reads.prologue || written.gated || s_.pieces(anchor);
   // A is copied so that its batch axes and M merge, unless the kernel reads images in any order, or the copy costs more than the padding of batches of few rows.
   auto takes_batches = [&] {
     backend::Site whole = site();
     const Answer answer = ask(whole, false);
     if (answer.best == nullptr) return false;
-    if (is_convolution(anchor) && !wishes(*answer.best, backend::Wish::Operand::a, backend::Wish::Axis::k)) return true;
+    if (is_convolution(anchor) && !wishes(*answer.best, kernels::Role::a, backend::Wish::Axis::k)) return true;
     const bool has_rows = !reads.a.map && reads.a.place.layout.strides.back() == Dim(1);
     const std::optional<int64_t> columns = g_.type(written.anchor).dims.back().constant();
     if (!has_rows || without_batch || !answer.best->emit || columns.value_or(0) == 0) return false;
-    return answer.best->padding <= backend::cost_of_a_copy / static_cast<double>(*columns);
+    constexpr double copied_bytes = 4;  // of an element of A in a half type, read and written
+    return answer.best->padding <= backend::products_of_bytes(c_.backend.settings.machine, copied_bytes) / static_cast<double>(*columns);
   };
   // If B has no batch, merge the batch axes into M. If A's batch axes lie in another order (batch after sequence), A is stored in row-major order first.
   bool body_prevents = false;  // only the body prevents the merge
@@ -366,7 +365,10 @@ void Scheduler::pack(size_t output) {
     w.strides.erase(w.strides.begin());
   }
   Choice choice{{std::string(c_.derived[output].packing->kernel), {}, {w.dims[0], w.dims[1]}}, {}};
-  push(std::move(choice), {std::move(*b), packed(static_cast<uint32_t>(output))}, 1, "pack", none_id);
+  StepOperands operands;
+  operands.add(kernels::Role::b, std::move(*b));
+  operands.add(kernels::Role::output, packed(static_cast<uint32_t>(output)));
+  push(std::move(choice), std::move(operands), 1, "pack", none_id);
 }
 
 }  // namespace ingot::compile

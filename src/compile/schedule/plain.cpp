@@ -29,20 +29,20 @@ void Scheduler::plain(NodeId n) {
   if (kernel == nullptr || kernel->plain == nullptr) fail(Code::unsupported, "there is no kernel for {}", name_of(node.op));
   const kernels::PlainStep step = kernel->plain(g_, node);
   if (step.first > 0) root(s_.part_root.at({n, 0}));  // copies the base into the result
-  std::vector<BufferView> operands;
+  std::vector<BufferView> views;
   for (size_t i = step.first; i < node.in.size(); ++i) {
     auto place = s_.require(node.in[i]);
     if (!place) return need(place.missing());
-    const size_t k = operands.size();
-    operands.push_back(k < step.read_as.size() && step.read_as[k] ? broadcast_to(std::move(*place), *step.read_as[k]) : std::move(*place));
+    const size_t k = views.size();
+    views.push_back(k < step.read_as.size() && step.read_as[k] ? broadcast_to(std::move(*place), *step.read_as[k]) : std::move(*place));
   }
-  for (ValueId v : node.out) operands.push_back(s_.places[v]);
-  for (const BufferView& p : operands) {
+  for (ValueId v : node.out) views.push_back(s_.places[v]);
+  for (const BufferView& p : views) {
     if (p.layout.dims.size() > kernels::max_rank) fail(Code::unsupported, "a {} of {} axes; {} are possible", name_of(node.op), p.layout.dims.size(), kernels::max_rank);
   }
-  backend::Plain site{kernel->name, step.constants, {}};
-  for (const BufferView& p : operands) site.types.push_back(p.dtype);
-  Decision d = choose({std::move(site), nullptr, layouts_of(operands), are_aligned(operands)});
+  const backend::Plain site{kernel->name, step.constants};
+  StepOperands operands{std::move(views), kernel->roles(node.in.size() - step.first, node.out.size())};
+  Decision d = choose({site, nullptr, described(operands)});
   if (!d.choice) fail(Code::unsupported, "no backend has a kernel for {}", name_of(node.op));
   push(std::move(*d.choice), std::move(operands), static_cast<uint32_t>(node.out.size()), std::string(name_of(node.op)), node.origin);
   for (ValueId v : node.out) out_.steps.back().results.push_back(itself(v));

@@ -23,7 +23,7 @@ void Scheduler::reuse_operands() {
     if (!is_arena(from.buffer) || last[from.buffer] != i || !(buffers[from.buffer].bytes == buffers[to.buffer].bytes)) return false;
     for (size_t o = 0; o + 1 < s.operands.size(); ++o) {
       const BufferView& read = s.operands[o];
-      if (read.buffer == from.buffer && (o < s.emitted.elementwise || read.dtype != to.dtype || !has_same_elements(read.layout, to.layout))) return false;
+      if (read.buffer == from.buffer && (!s.may_overwrite(o) || read.dtype != to.dtype || !has_same_elements(read.layout, to.layout))) return false;
     }
     return true;
   };
@@ -33,9 +33,9 @@ void Scheduler::reuse_operands() {
     ScheduledStep& s = out_.steps[i];
     for (BufferView& o : s.operands) o.buffer = now[o.buffer];
     const plan::BufferId result = s.operands.back().buffer;
-    if (s.emitted.reuses && s.writes == 1 && s.rivals.empty() && is_arena(result) && first[result] == i) {
-      for (size_t k = s.emitted.elementwise; k < s.operands.size() - 1; ++k) {
-        if (!may_reuse(s, i, k)) continue;
+    if (s.reuses_memory && s.writes == 1 && s.rivals.empty() && is_arena(result) && first[result] == i) {
+      for (size_t k = 0; k < s.operands.size() - 1; ++k) {
+        if (!s.may_overwrite(k) || !may_reuse(s, i, k)) continue;
         const plan::BufferId taken = s.operands[k].buffer;
         s.operands.back().buffer = now[result] = taken;
         last[taken] = last[result];

@@ -18,6 +18,22 @@ std::vector<StridedLayout> layouts_of(const std::vector<BufferView>& places) {
   return out;
 }
 
+void StepOperands::add(kernels::Role role, BufferView view) {
+  views.push_back(std::move(view));
+  roles.push_back(role);
+}
+
+void StepOperands::add(kernels::Role role, std::span<const BufferView> all) {
+  views.insert(views.end(), all.begin(), all.end());
+  roles.insert(roles.end(), all.size(), role);
+}
+
+void StepOperands::add_body(const WrittenBody& written) {
+  const size_t loads = written.operands.size() - written.body.stores.size();
+  add(kernels::Role::body, std::span(written.operands).first(loads));
+  add(kernels::Role::output, std::span(written.operands).subspan(loads));
+}
+
 Schedule make_schedule(const StoragePlan& s) { return Scheduler(s).run(); }
 
 Schedule Scheduler::run() {
@@ -81,7 +97,7 @@ void Scheduler::need(ValueId v) {
 Scheduler::Answer Scheduler::ask(backend::Site& site, bool body_may_go) const {
   site.symbols = g_.symbols;
   Answer out{c_.backend.offers(site)};
-  const auto* gemm = std::get_if<backend::Gemm>(&site.kernel);
+  const auto* gemm = std::get_if<backend::GemmAttributes>(&site.kernel);
   out.best = cheapest(out.offers, body_may_go, gemm != nullptr ? gemm->packed : std::nullopt);
   if (out.best != nullptr && !out.best->takes_body) {
     out.best = nullptr;
@@ -99,16 +115,28 @@ Scheduler::Answer Scheduler::ask(backend::Site& site, bool body_may_go) const {
 namespace {
 
 // The offers whose steps are equal but for the kernel: the runtime chooses among them.
-void set_alternatives(const backend::Offers& offers, const backend::Offer& best, backend::EmittedStep& step) {
-  if (!step.code.empty()) return;  // kernels with code of their own
+std::vector<const backend::Offer*> alternatives_of(const backend::Offers& offers, const backend::Offer& best, const backend::EmittedStep& step, std::vector<std::string>& kernels) {
+  std::vector<const backend::Offer*> out;
+  if (!step.code.empty()) return out;  // kernels with code of their own
   for (const backend::Offer& o : offers.offers) {
     if (&o == &best || !o.emit || !o.takes_body || o.packing != best.packing) continue;
     const backend::EmittedStep other = o.emit();
     if (other.kernel == step.kernel || !other.code.empty() || other.constants != step.constants || other.sizes != step.sizes) continue;
-    step.alternatives.push_back(other.kernel);
-    step.elementwise = std::max(step.elementwise, other.elementwise);
-    step.reuses = step.reuses && other.reuses;
+    kernels.push_back(other.kernel);
+    out.push_back(&o);
   }
+  return out;
+}
+
+bool wishes_for_memory(const backend::Wish& w) { return w.kind == backend::Wish::Kind::own_memory || w.kind == backend::Wish::Kind::reused_memory; }
+
+// True if both want their operands to lie alike.
+bool want_one_layout(const backend::Offer& x, const backend::Offer& y) {
+  auto layouts = [](std::vector<backend::Wish> all) {
+    std::erase_if(all, wishes_for_memory);
+    return all;
+  };
+  return layouts(x.wishes) == layouts(y.wishes);
 }
 
 }  // namespace
@@ -119,12 +147,17 @@ Scheduler::Decision Scheduler::choose(backend::Site site, bool body_may_go) cons
   if (best == nullptr) return {std::nullopt, answer.obstacle};
   if (!best->emit) return {std::nullopt, std::nullopt, best->wishes};
   Decision out{Choice{best->emit(), {name_of(site), best->implementation}}, std::nullopt, best->wishes};
+  std::vector<const backend::Offer*> ways{best};  // in which the step may run
   for (const backend::Offer& o : answer.offers.offers) {
     // A rival must not need another storage.
-    const bool same = o.takes_body && o.emit && o.wishes == best->wishes && o.packing == best->packing;
-    if (c_.backend.settings.rivals && &o != best && same && backend::is_near(o.cost, best->cost)) out.choice->rivals.push_back({o.implementation, o.emit()});
+    const bool same = o.takes_body && o.emit && want_one_layout(o, *best) && o.packing == best->packing;
+    if (!c_.backend.settings.rivals || &o == best || !same || !backend::is_near(o.cost, best->cost)) continue;
+    out.choice->rivals.push_back({o.implementation, o.emit()});
+    ways.push_back(&o);
   }
-  set_alternatives(answer.offers, *best, out.choice->step);
+  for (const backend::Offer* o : alternatives_of(answer.offers, *best, out.choice->step, out.choice->alternatives)) ways.push_back(o);
+  out.choice->own_memory = std::any_of(ways.begin(), ways.end(), [](const backend::Offer* o) { return has(o->wishes, backend::own_memory); });
+  out.choice->reuses_memory = std::all_of(ways.begin(), ways.end(), [](const backend::Offer* o) { return has(o->wishes, backend::reused_memory); });
   for (backend::Offer& o : answer.offers.offers) o.emit = nullptr;
   out.choice->considered.offers = std::move(answer.offers.offers);
   out.choice->considered.refusals = std::move(answer.offers.refusals);
@@ -162,10 +195,14 @@ std::string problem_of(const Target& target, std::string_view site, std::span<co
 }  // namespace
 
 // Appends a step. If a timing is known for it, the offer that was the fastest makes the step.
-void Scheduler::push(Choice choice, std::vector<BufferView> operands, uint32_t writes, std::string label, OriginId origin) {
-  ScheduledStep step{std::move(choice.step), std::move(operands), writes, std::move(label), origin, std::move(choice.considered), {}, std::move(choice.rivals)};
+void Scheduler::push(Choice choice, StepOperands operands, uint32_t writes, std::string label, OriginId origin) {
+  ScheduledStep step{std::move(choice.step), std::move(operands.views), std::move(operands.roles), writes, std::move(label), origin, std::move(choice.considered)};
+  step.alternatives = std::move(choice.alternatives);
+  step.own_memory = choice.own_memory;
+  step.reuses_memory = choice.reuses_memory;
+  step.rivals = std::move(choice.rivals);
   if (!step.rivals.empty()) {
-    Rival chosen{step.considered.chosen, std::move(step.emitted)};
+    Rival chosen{step.considered.chosen, std::move(step.emitted), std::move(step.alternatives)};
     std::vector<const Rival*> ways{&chosen};
     for (const Rival& r : step.rivals) ways.push_back(&r);
     step.problem = problem_of(c_.backend.target, step.considered.site, ways, step.operands, g_.symbols);
@@ -177,6 +214,7 @@ void Scheduler::push(Choice choice, std::vector<BufferView> operands, uint32_t w
     }
     step.considered.chosen = chosen.implementation;
     step.emitted = std::move(chosen.emitted);
+    step.alternatives = std::move(chosen.alternatives);
   }
   out_.steps.push_back(std::move(step));
 }
@@ -212,12 +250,23 @@ bool Scheduler::same_memory(const BufferView& a, const BufferView& b) const {
   return buffer && a.layout == b.layout;
 }
 
-// See backend::Site::aligned. The runtime aligns all memory but that of bindings, which are the caller's.
-std::vector<bool> Scheduler::are_aligned(const std::vector<BufferView>& operands) const {
-  std::vector<bool> out;
-  for (const BufferView& p : operands) {
-    const Dim bytes = p.layout.offset * Dim(static_cast<int64_t>(size_of(p.dtype)));
-    out.push_back(out_.buffers.list[p.buffer].kind != plan::Buffer::Kind::binding && mod(bytes, backend::Site::alignment) == Dim(0));
+// See backend::Operand::aligned. The runtime aligns all memory but that of bindings, which are the caller's.
+bool Scheduler::is_aligned(const BufferView& p) const {
+  const Dim bytes = p.layout.offset * Dim(static_cast<int64_t>(size_of(p.dtype)));
+  return out_.buffers.list[p.buffer].kind != plan::Buffer::Kind::binding && mod(bytes, backend::Operand::alignment) == Dim(0);
+}
+
+std::vector<backend::Operand> Scheduler::described(const StepOperands& operands, const std::optional<Encoding>& encoding) const {
+  using Source = backend::Operand::Source;
+  std::vector<backend::Operand> out;
+  for (size_t k = 0; k < operands.views.size(); ++k) {
+    const BufferView& p = operands.views[k];
+    backend::Operand& o = out.emplace_back(backend::Operand{operands.roles[k], p.dtype, p.layout});
+    if (o.role == kernels::Role::b) o.encoding = encoding;
+    const PlannedBuffer& buffer = out_.buffers.list[p.buffer];
+    const bool state = buffer.kind == plan::Buffer::Kind::binding && s_.bindings[buffer.index].kind == plan::Binding::Kind::state;
+    o.source = is_constant(p) ? Source::constant : state ? Source::state : Source::computed;
+    o.aligned = is_aligned(p);
   }
   return out;
 }
@@ -297,13 +346,18 @@ void drop_unused_unit_axes(WrittenBody& written) {
 void Scheduler::fused(WrittenBody written, OriginId origin) {
   drop_unused_unit_axes(written);
   auto writes = static_cast<uint32_t>(written.body.stores.size());
-  Decision d = choose({backend::Fused{}, &written.body, layouts_of(written.operands), are_aligned(written.operands)});
+  StepOperands operands;
+  operands.add_body(written);
+  Decision d = choose({backend::Fused{}, &written.body, described(operands)});
   if (!d.choice) fail(Code::unsupported, "no backend has a kernel for a fused body");
-  push(std::move(*d.choice), std::move(written.operands), writes, std::move(written.label), origin);
+  push(std::move(*d.choice), std::move(operands), writes, std::move(written.label), origin);
 }
 
 std::string print(const Schedule& schedule, const Graph& g) {
-  static constexpr std::string_view obstacles[] = {"its types", "first operand", "second operand", "third operand", "the body", "cost"};
+  auto text = [](const backend::Obstacle& o) -> std::string_view {
+    constexpr std::string_view kinds[] = {"its types", "", "the body", "cost"};
+    return o.kind == backend::Obstacle::Kind::operand ? kernels::name_of(o.operand) : kinds[static_cast<size_t>(o.kind)];
+  };
   std::string out;
   for (const ScheduledStep& s : schedule.steps) {
     out += fmt::format("{} | {}", s.emitted.kernel, s.label);
@@ -316,7 +370,7 @@ std::string print(const Schedule& schedule, const Graph& g) {
       for (const std::string_view& what : o.tunables) out += fmt::format("{}{}", &what == o.tunables.data() ? ", can be timed: " : ", ", what);
       out += chosen && s.considered.timed ? ", the fastest when it was timed\n" : "\n";
     }
-    for (const backend::Refusal& r : s.considered.refusals) out += fmt::format("    - {}: {} ({})\n", r.implementation, r.reason, obstacles[static_cast<size_t>(r.obstacle)]);
+    for (const backend::Refusal& r : s.considered.refusals) out += fmt::format("    - {}: {} ({})\n", r.implementation, r.reason, text(r.obstacle));
   }
   return out;
 }

@@ -17,7 +17,11 @@ class Scheduler {
     backend::EmittedStep step;
     Considered considered;
     std::vector<Rival> rivals = {};
+    std::vector<std::string> alternatives = {};
+    bool own_memory = false, reuses_memory = false;
   };
+  // A site's operands: these, as they lie. `encoding`: of B.
+  std::vector<backend::Operand> described(const StepOperands&, const std::optional<ir::Encoding>& encoding = std::nullopt) const;
   // The offers for a site, of which nothing is emitted yet. If `body_may_go`, offers without the body count too, at the cost of a pass over the result.
   struct Answer {
     backend::Offers offers;
@@ -43,7 +47,7 @@ class Scheduler {
   // Requires that the value is stored or, if it is already, that it is stored outside a concatenation.
   void need(ir::ValueId v);
   void need(Missing m) { need(m.value); }
-  void push(Choice choice, std::vector<BufferView> operands, uint32_t writes, std::string label, ir::OriginId origin);
+  void push(Choice choice, StepOperands operands, uint32_t writes, std::string label, ir::OriginId origin);
 
   void node(ir::NodeId n);
   void root(uint32_t r);
@@ -57,7 +61,7 @@ class Scheduler {
   Outcome<OperandB> operand_b(ir::NodeId gemm, const ir::Dims& batch);
   struct GemmReads;
   Outcome<GemmReads> gemm_reads(ir::NodeId gemm);
-  backend::Gemm gemm_site(const ir::Node& gemm, const GemmReads&, bool gated) const;
+  backend::Site gemm_site(const ir::Node& gemm, const GemmReads&, const WrittenBody&) const;
   // The value to store so that an offer can take the GEMM; none_id if storing cannot help. `instead`: the value to store if no kernel has the prologue or the map of A.
   ir::ValueId stored_for(std::optional<backend::Obstacle>, const ir::Node& gemm, ir::ValueId anchor, ir::ValueId instead) const;
   void gemm_by_sums(WrittenBody written, const BufferView& a, const BufferView& b);
@@ -72,10 +76,11 @@ class Scheduler {
   std::set<size_t> conflicts() const;
   void reuse_operands();
   bool are_independent(const ScheduledStep&, const ScheduledStep&) const;
+  bool are_alike(const ScheduledStep&, const ScheduledStep&) const;
   void bring_together();
   void join_steps();
   bool same_memory(const BufferView& a, const BufferView& b) const;
-  std::vector<bool> are_aligned(const std::vector<BufferView>& operands) const;
+  bool is_aligned(const BufferView&) const;
   bool is_constant(const BufferView& p) const;
   BufferView packed(uint32_t derived);
   StepResult itself(ir::ValueId v) const { return {v, s_.places[v], v, s_.places[v]}; }

@@ -35,7 +35,7 @@ std::set<size_t> Scheduler::conflicts() const {
         auto written = versions.find(s.operands[w].buffer);
         if (written == versions.end() || written->second.output != i || written->second.age >= age) continue;
         // The body that writes an element may read it, because it reads before it writes.
-        conflict = k < s.emitted.elementwise || !has_same_elements(o.layout, s.operands[w].layout);
+        conflict = !s.may_overwrite(k) || !has_same_elements(o.layout, s.operands[w].layout);
       }
       if (!conflict) continue;
       found.insert(i);

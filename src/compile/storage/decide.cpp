@@ -107,10 +107,12 @@ bool is_worth_a_step(const StoragePlan& s, ValueId v, int cost, const std::set<u
   constexpr int least = 6;     // in additions
   const Graph& g = s.graph();
   if (homes.empty() || cost < least) return false;
-  const int64_t own = elements(g.type(v).dims, unknown), step = backend::compiler_for(s.context->backend.target).step_cost;
+  const int64_t own = elements(g.type(v).dims, unknown);
+  const Machine& machine = s.context->backend.settings.machine;
+  const double step = machine.launch * machine.f32;  // in additions
   for (uint32_t home : homes) {
     const int64_t size = elements(g.type(s.roots[home].value).dims, unknown);
-    if (size < enough || size < larger * own || cost * size < step) return false;
+    if (size < enough || size < larger * own || static_cast<double>(cost * size) < step) return false;
   }
   std::vector<ValueId> seen{v};
   for (size_t k = 0; k < seen.size(); ++k) {

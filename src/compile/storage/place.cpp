@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "compile/storage/phases.h"
+#include "kernels/definition.h"
 
 namespace ingot::compile {
 
@@ -167,15 +168,21 @@ void place_concat_parts(StoragePlan& s) {
   }
 }
 
+// True if an offer wishes for the parts of its complex result between each other.
+bool wants_interleaved_parts(const StoragePlan& s, const Node& node) {
+  const kernels::PlainStep step = kernels::definition_of(node.op)->plain(s.graph(), node);
+  const backend::Offers found = s.context->backend.offers(sketch_of(s.graph(), node, step.constants));
+  return std::any_of(found.offers.begin(), found.offers.end(), [](const backend::Offer& o) { return has(o.wishes, backend::interleaved_parts); });
+}
+
 // The parts of a complex result without places lie side by side, if the backend computes them so: in the order of the operands', which an inverse transform has swapped.
 void place_parts(StoragePlan& s) {
   const Graph& g = s.graph();
-  if (!backend::compiler_for(s.context->backend.target).parts_beside) return;
   for (const Node& node : g.nodes) {
     if (node.op != Op::fourier && node.op != Op::fourier_of_real) continue;
     auto is_free = [&](ValueId v) { return s.stored[v] && s.places[v].buffer == UINT32_MAX && !s.required.alone.contains(v); };
     StridedLayout w = layout_of(s, node.out[0]);
-    if (!is_free(node.out[0]) || !is_free(node.out[1]) || !(w == layout_of(s, node.out[1]))) continue;
+    if (!is_free(node.out[0]) || !is_free(node.out[1]) || !(w == layout_of(s, node.out[1])) || !wants_interleaved_parts(s, node)) continue;
     for (Dim& d : w.strides) d = d * 2;
     const plan::BufferId both = s.buffers.arena(bytes_of(g.type(node.out[0])) * 2);
     auto is_placed = [&](ValueId v) { return s.places[s.base_of(v)].buffer != UINT32_MAX; };

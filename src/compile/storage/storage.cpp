@@ -80,7 +80,7 @@ bool StoragePlan::has_prologue(const Node& matmul) const {
   if (!is_one_row(graph().type(matmul.out[0]).dims) || context->is_prepare || stored[base] || !is_inlined(graph().producer(base))) return false;
   backend::Gemm sketch = this->sketch(matmul);
   sketch.prologue = backend::Gemm::Prologue{};
-  return context->backend.has_offer({std::move(sketch)});
+  return context->backend.has_offer(site_of(std::move(sketch)));
 }
 
 std::optional<ValueId> StoragePlan::pieces(const Node& matmul) const {
@@ -107,7 +107,7 @@ bool StoragePlan::may_be_gated(ValueId gemm, const Dims& dims) const {
   if (!half || context->is_prepare) return false;
   backend::Gemm sketch = this->sketch(node);
   sketch.gated = true;
-  return context->backend.has_offer({std::move(sketch)});
+  return context->backend.has_offer(site_of(std::move(sketch)));
 }
 
 std::optional<Followed> StoragePlan::follow(ValueId v, bool as_windows) const {

@@ -50,6 +50,9 @@ Graph random_case(std::mt19937& random) {
 }  // namespace
 
 extern const Definition attention_definition;
-const Definition attention_definition{"attention", {{"Q"}, {"K"}, {"V"}, {"what the mask loads", any}, {"result"}}, {Op::attention}, nullptr, expand, random_case};
+const Definition attention_definition{
+    "attention",     {{Role::query}, {Role::key}, {Role::value}, {Role::mask, any}, {Role::block_table, optional}, {Role::filled, optional}, {Role::output}},
+    {Op::attention}, nullptr,
+    expand,          random_case};
 
 }  // namespace ingot::kernels

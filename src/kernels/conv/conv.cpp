@@ -45,7 +45,7 @@ Graph random_case(std::mt19937& random) {
 }  // namespace
 
 extern const Definition conv_definition;
-const Definition conv_definition{"conv",      {{"A"}, {"B"}, {"what the body loads", any}, {"result"}, {"more results", any}}, {}, nullptr, nullptr,
+const Definition conv_definition{"conv",      {{Role::a}, {Role::b}, {Role::body, any}, {Role::output}, {Role::output, any}}, {}, nullptr, nullptr,
                                  random_case, {"conv_tiles", "conv_lines", "conv_winograd", "conv_dots", "conv_groups"}};
 
 }  // namespace ingot::kernels

@@ -42,6 +42,6 @@ Graph random_case(std::mt19937& random) {
 
 extern const Definition depthwise_conv_definition;
 const Definition depthwise_conv_definition{
-    "depthwise_conv", {{"A"}, {"B"}, {"what the body loads", any}, {"result"}, {"more results", any}}, {}, nullptr, nullptr, random_case, {"depthwise_conv", "depthwise_lines"}};
+    "depthwise_conv", {{Role::a}, {Role::b}, {Role::body, any}, {Role::output}, {Role::output, any}}, {}, nullptr, nullptr, random_case, {"depthwise_conv", "depthwise_lines"}};
 
 }  // namespace ingot::kernels

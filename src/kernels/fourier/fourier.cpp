@@ -41,7 +41,8 @@ ir::Graph random_case(std::mt19937& random) {
 }  // namespace
 
 extern const Definition fourier_definition;
-const Definition fourier_definition{"fourier",   {{"a"}, {"b, results", any}}, {ir::Op::fourier, ir::Op::fourier_of_real, ir::Op::fourier_to_real}, plain, nullptr,
-                                    random_case, {"fourier", "cufft"}};
+const Definition fourier_definition{
+    "fourier",           {{Role::input}, {Role::input, any}, {Role::output, any}}, {ir::Op::fourier, ir::Op::fourier_of_real, ir::Op::fourier_to_real}, plain, nullptr, random_case,
+    {"fourier", "cufft"}};
 
 }  // namespace ingot::kernels

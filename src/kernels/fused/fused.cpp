@@ -30,6 +30,6 @@ Graph random_case(std::mt19937& random) {
 }  // namespace
 
 extern const Definition fused_definition;
-const Definition fused_definition{"fused", {{"what the body loads", any}, {"result"}, {"more results", any}}, {}, nullptr, nullptr, random_case};
+const Definition fused_definition{"fused", {{Role::body, any}, {Role::output}, {Role::output, any}}, {}, nullptr, nullptr, random_case};
 
 }  // namespace ingot::kernels

@@ -207,6 +207,6 @@ Graph random_case(std::mt19937& random) {
 }  // namespace
 
 extern const Definition grid_sample_definition;
-const Definition grid_sample_definition{"grid_sample", {{"x"}, {"grid"}, {"result"}}, {Op::grid_sample}, plain, expand, random_case};
+const Definition grid_sample_definition{"grid_sample", {{Role::input}, {Role::index}, {Role::output}}, {Op::grid_sample}, plain, expand, random_case};
 
 }  // namespace ingot::kernels

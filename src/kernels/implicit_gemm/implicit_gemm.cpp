@@ -40,11 +40,7 @@ Graph random_case(std::mt19937& random) {
 
 extern const Definition implicit_gemm_definition;
 const Definition implicit_gemm_definition{
-    "implicit_gemm",
-    {{"A, or what its prologue loads", any}, {"B"}, {"more pieces of B", any}, {"what the body loads", any}, {"result"}, {"more results", any}},
-    {},
-    nullptr,
-    nullptr,
+    "implicit_gemm", {{Role::a, optional}, {Role::prologue, any}, {Role::b}, {Role::b, any}, {Role::body, any}, {Role::output}, {Role::output, any}}, {}, nullptr, nullptr,
     random_case};
 
 }  // namespace ingot::kernels

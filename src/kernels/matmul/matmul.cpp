@@ -32,8 +32,20 @@ Graph random_case(std::mt19937& random) {
 }  // namespace
 
 extern const Definition matmul_definition;
-const Definition matmul_definition{
-    "matmul",   {{"A, or what its prologue loads", any}, {"B"}, {"more pieces of B", any}, {"what the body loads", any}, {"result"}, {"more results", any}}, {}, nullptr, nullptr,
-    random_case};
+const Definition matmul_definition{"matmul",
+                                   {{Role::a, optional},
+                                    {Role::prologue, any},
+                                    {Role::b},
+                                    {Role::b, any},
+                                    {Role::scale, optional},
+                                    {Role::zero, optional},
+                                    {Role::row_ends, optional},
+                                    {Role::body, any},
+                                    {Role::output},
+                                    {Role::output, any}},
+                                   {},
+                                   nullptr,
+                                   nullptr,
+                                   random_case};
 
 }  // namespace ingot::kernels

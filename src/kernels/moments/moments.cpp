@@ -31,6 +31,6 @@ ir::Graph random_case(std::mt19937& random) {
 }  // namespace
 
 extern const Definition moments_definition;
-const Definition moments_definition{"moments", {{"in"}, {"sums"}, {"squares"}}, {ir::Op::moments}, plain, nullptr, random_case};
+const Definition moments_definition{"moments", {{Role::input}, {Role::output}, {Role::output}}, {ir::Op::moments}, plain, nullptr, random_case};
 
 }  // namespace ingot::kernels

@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "base/timing.h"
 #include "ir/dtype.h"
+#include "kernels/run/role.h"
 
 namespace ingot::backend {
 class Backend;

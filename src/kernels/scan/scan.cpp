@@ -26,6 +26,6 @@ ir::Graph random_case(std::mt19937& random) {
 }  // namespace
 
 extern const Definition scan_definition;
-const Definition scan_definition{"scan", {{"in"}, {"out"}}, {ir::Op::scan}, plain, nullptr, random_case};
+const Definition scan_definition{"scan", {{Role::input}, {Role::output}}, {ir::Op::scan}, plain, nullptr, random_case};
 
 }  // namespace ingot::kernels

@@ -64,9 +64,7 @@ ir::Graph random_case_along(std::mt19937& random) {
 }  // namespace
 
 extern const Definition scatter_definition, scatter_along_definition;
-const Definition scatter_definition{
-    "scatter", {{"updates"}, {"index"}, {"an index for each further axis", any}, {"result, which holds the base"}}, {ir::Op::scatter}, plain, nullptr, random_case};
-const Definition scatter_along_definition{"scatter_along",  {{"index"}, {"updates"}, {"result, which holds the base"}}, {ir::Op::scatter_along}, plain_along, nullptr,
-                                          random_case_along};
+const Definition scatter_definition{"scatter", {{Role::update}, {Role::index}, {Role::index, any}, {Role::output}}, {ir::Op::scatter}, plain, nullptr, random_case};
+const Definition scatter_along_definition{"scatter_along", {{Role::index}, {Role::update}, {Role::output}}, {ir::Op::scatter_along}, plain_along, nullptr, random_case_along};
 
 }  // namespace ingot::kernels

@@ -89,7 +89,7 @@ ir::Graph random_case(std::mt19937& random) {
 
 extern const Definition small_matrix_definition;
 const Definition small_matrix_definition{"small_matrix",
-                                         {{"a"}, {"b, results", any}},
+                                         {{Role::input}, {Role::input, any}, {Role::output, any}},
                                          {ir::Op::lu, ir::Op::solve, ir::Op::inverse, ir::Op::determinant, ir::Op::cholesky, ir::Op::solve_triangular, ir::Op::qr},
                                          plain,
                                          nullptr,

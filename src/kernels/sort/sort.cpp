@@ -27,6 +27,6 @@ ir::Graph random_case(std::mt19937& random) {
 }  // namespace
 
 extern const Definition sort_definition;
-const Definition sort_definition{"sort", {{"in"}, {"values"}, {"indices"}}, {ir::Op::sort, ir::Op::topk}, plain, nullptr, random_case};
+const Definition sort_definition{"sort", {{Role::input}, {Role::output}, {Role::output}}, {ir::Op::sort, ir::Op::topk}, plain, nullptr, random_case};
 
 }  // namespace ingot::kernels

@@ -1,3 +1,4 @@
+#include "backend/cpu/run/isa.h"
 #include "backend/run/host.h"
 #include "backend/run/registry.h"
 
@@ -20,7 +21,7 @@ const RunKernel* find_cpu_kernel(std::string_view name) {
 }
 
 const Backend& cpu_backend() {
-  static const Host host(find_cpu_kernel);
+  static const Host host(find_cpu_kernel, fmt::format("{}, {}", cpu::processor(), cpu::name_of(cpu::isa())));
   return host;
 }
 

@@ -1,5 +1,8 @@
 #include "backend/cpu/run/isa.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -50,6 +53,26 @@ Isa isa() {
 
 Isa best_isa() { return find(Isa::amx_bf16); }
 
+const Machine& machine() {
+  static const Machine& found = machine_named(std::string("cpu:") + name_of(isa()));
+  return found;
+}
+
 const char* name_of(Isa i) { return names[static_cast<int>(i)]; }
+
+std::string processor() {
+  char name[49] = {};
+#if defined(__x86_64__)
+  constexpr unsigned first_of_name = 0x80000002;  // three leaves of CPUID, 16 letters each
+  for (unsigned i = 0; i < 3; ++i) {
+    unsigned words[4] = {};
+    if (__get_cpuid(first_of_name + i, &words[0], &words[1], &words[2], &words[3]) != 0) std::memcpy(name + sizeof words * i, words, sizeof words);
+  }
+#endif
+  std::string_view all(name);
+  while (all.starts_with(' ')) all.remove_prefix(1);
+  while (all.ends_with(' ')) all.remove_suffix(1);
+  return std::string(all);
+}
 
 }  // namespace ingot::backend::cpu

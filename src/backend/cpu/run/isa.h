@@ -1,5 +1,8 @@
 // The instruction set that kernels use on this machine.
 #pragma once
+#include <string>
+
+#include "base/machine.h"
 
 namespace ingot::backend::cpu {
 
@@ -11,6 +14,10 @@ Isa isa();
 // Without regard to INGOT_ISA.
 Isa best_isa();
 const char* name_of(Isa);
+// The processor's own name: "AMD EPYC".
+std::string processor();
+// The rates of this instruction set, by which steps are divided and alternatives chosen.
+const Machine& machine();
 
 // What this machine runs, of code for three instruction sets.
 template <class Table>

@@ -9,7 +9,6 @@
 #include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/compile/nvrtc.h"
 #include "backend/cuda/compile/prelude.h"
-#include "backend/cuda/kernels/concurrent/concurrent.h"
 #include "base/error.h"
 #include "base/own_file.h"
 
@@ -36,6 +35,8 @@ Offers offers(const Site& site, const Target& target, const Settings& settings) 
 #define X(name) name##_offers(site, target, settings, out);
 #include "backend/cuda/run/kernels.def"
 #undef X
+  constexpr double bytes_of_pass = 16;  // of an element in float32: the stored sum, what the body reads of it and beside it, the result
+  out.pass = products_of_bytes(settings.machine, bytes_of_pass);
   return out;
 }
 
@@ -189,9 +190,9 @@ std::vector<DeviceCode> compile(std::span<const CodeUnit> units, const Target& t
   for (const auto& [name, unit] : distinct) {
     switch (unit.from) {
       case CodeUnit::From::ingot: jobs.add(unit); break;
-      case CodeUnit::From::user: jobs.add_users(unit); break;
-      case CodeUnit::From::user_ptx: given.push_back(taken(unit, target)); break;
-      case CodeUnit::From::user_cubin: given.push_back(taken_cubin(unit, target)); break;
+      case CodeUnit::From::user_source: jobs.add_users(unit); break;
+      case CodeUnit::From::user_portable: given.push_back(taken(unit, target)); break;
+      case CodeUnit::From::user_machine: given.push_back(taken_cubin(unit, target)); break;
     }
   }
   std::vector<DeviceCode> out = jobs.run();
@@ -202,8 +203,6 @@ std::vector<DeviceCode> compile(std::span<const CodeUnit> units, const Target& t
 }  // namespace
 
 extern const Compiler compiler;
-constexpr int64_t reduced_rows = 1024;  // some blocks for each processor; one block reduces a row
-constexpr int64_t step_cost = int64_t{1} << 26;  // about 2 microseconds
-const Compiler compiler{check, offers, compile, join_steps, reduced_rows, step_cost, true, true};
+const Compiler compiler{check, offers, compile};
 
 }  // namespace ingot::backend::cuda

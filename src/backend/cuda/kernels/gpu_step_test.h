@@ -6,7 +6,7 @@
 
 #include "backend/cuda/compile/emulated_test.h"
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
-#include "backend/cuda/kernels/gemm.h"
+#include "backend/cuda/kernels/gemm/gemm.h"
 #include "backend/cuda/run/gpu.h"
 
 namespace ingot::backend::cuda {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/cuda/kernels/gemm.h"
+#include "backend/cuda/kernels/gemm/gemm.h"
 
 namespace ingot::backend::cuda {
 

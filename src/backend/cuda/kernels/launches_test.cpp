@@ -47,12 +47,6 @@ struct Step {
   std::vector<HostTensor> tensors;
   size_t writes = 1;
   bool exact = true;
-
-  std::vector<DType> types() const {
-    std::vector<DType> out;
-    for (const HostTensor& t : tensors) out.push_back(t.dtype);
-    return out;
-  }
 };
 
 std::vector<DType> dtypes(bool all) {
@@ -310,9 +304,9 @@ std::vector<Step> steps(bool all) {
 
 // Its last offer is the one by kernels of ingot's own.
 Site site_of(const Step& s) {
-  Site out{Plain{s.kernel, s.constants, s.types()}};
+  Site out{Plain{s.kernel, s.constants}};
   for (const HostTensor& t : s.tensors) {
-    StridedLayout& w = out.operands.emplace_back();
+    StridedLayout& w = out.operands.emplace_back(Operand{Role::input, t.dtype}).layout;
     for (int64_t d : t.dims) w.dims.emplace_back(d);
     for (int64_t d : t.strides) w.strides.emplace_back(d);
   }
@@ -411,7 +405,7 @@ TEST(cuda_launches, every_kernel_compiles) {
   for (int sm : everything() ? std::vector<int>{80, 90} : std::vector<int>{80}) {
     auto start = std::chrono::steady_clock::now();
     size_t kernels = 0;
-    for (const DeviceCode& c : compiled(steps(everything()), sm)) kernels += c.ptx ? 0 : c.kernels.size();
+    for (const DeviceCode& c : compiled(steps(everything()), sm)) kernels += c.portable ? 0 : c.kernels.size();
     std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     fmt::print("sm_{}: {} kernels in {:.1f} s\n", sm, kernels, took.count());
     EXPECT_GT(kernels, 45u);
@@ -424,7 +418,7 @@ TEST(cuda_launches, run_like_the_cpu_and_the_same_each_time) {
   std::vector<Step> list = steps(everything());
   std::vector<DeviceCode> code = compiled(list, Device::open(0)->properties().sm);
   std::vector<CodeImage> images;
-  for (const DeviceCode& c : code) images.push_back({c.ptx, static_cast<uint32_t>(c.architecture), c.kernels, c.image});
+  for (const DeviceCode& c : code) images.push_back({c.portable, static_cast<uint32_t>(c.architecture), c.kernels, c.image});
   Gpu gpu(0, images);
   size_t compared = 0;
   for (const Step& s : list) {
@@ -491,7 +485,7 @@ TEST(cuda_launches, an_index_out_of_range_is_told_and_not_written) {
   for (size_t e = 0; e < 3; ++e) s.tensors[1].set(e, index[e]);
   std::vector<DeviceCode> code = compiled({s}, Device::open(0)->properties().sm);
   std::vector<CodeImage> images;
-  for (const DeviceCode& c : code) images.push_back({c.ptx, static_cast<uint32_t>(c.architecture), c.kernels, c.image});
+  for (const DeviceCode& c : code) images.push_back({c.portable, static_cast<uint32_t>(c.architecture), c.kernels, c.image});
   Gpu gpu(0, images);
   try {
     run_on_gpu(s, gpu, 1);

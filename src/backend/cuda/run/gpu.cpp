@@ -132,10 +132,10 @@ Gpu::Gpu(int ordinal, std::span<const CodeImage> code, std::span<const Timing> t
   int sm = device_->properties().sm, cuda = compiled_by(code);
   // Machine code is whole for its architecture: beside it, PTX of ingot's own kernels is for later GPUs. Those of users have names with a colon.
   auto is_of_user = [](const CodeImage& c) { return std::any_of(c.kernels.begin(), c.kernels.end(), [](const std::string& k) { return k.find(':') != std::string::npos; }); };
-  const bool has_machine_code = std::any_of(code.begin(), code.end(), [&](const CodeImage& c) { return !c.ptx && c.runs_on(sm) && !is_of_user(c); });
-  for (bool ptx : {false, true}) {
+  const bool has_machine_code = std::any_of(code.begin(), code.end(), [&](const CodeImage& c) { return !c.portable && c.runs_on(sm) && !is_of_user(c); });
+  for (bool portable : {false, true}) {
     for (const CodeImage& c : code) {
-      if (c.ptx != ptx || !c.runs_on(sm) || (ptx && has_machine_code && !is_of_user(c))) continue;
+      if (c.portable != portable || !c.runs_on(sm) || (portable && has_machine_code && !is_of_user(c))) continue;
       bool needed = std::any_of(c.kernels.begin(), c.kernels.end(), [&](const std::string& k) { return !module_of_.contains(k); });
       if (!needed) continue;
       modules_.push_back(std::make_unique<Module>(device_, c.image, cuda, static_cast<int>(c.architecture)));
@@ -293,50 +293,5 @@ std::vector<int64_t> GpuStream::nanoseconds() {
 }
 
 }  // namespace cuda
-
-std::shared_ptr<const Backend> open_cuda(int ordinal, std::span<const CodeImage> code, std::span<const Timing> timings) {
-  return std::make_shared<cuda::Gpu>(ordinal, code, timings);
-}
-
-void set_library_folders(std::vector<std::string> folders) { cuda::set_folders(std::move(folders)); }
-
-FoundLibrary find_library(GpuLibrary which) {
-  if (which == GpuLibrary::driver) {
-    int version = 0;
-    cuda::driver().check(cuda::driver().driver_version(&version), "reading the driver's version");
-    return {cuda::SharedLibrary(cuda::driver_library).path(), "CUDA " + cuda::cuda_text(version)};
-  }
-  if (which == GpuLibrary::nvrtc) {
-    const cuda::SharedLibrary library(cuda::nvrtc_library);
-    int (*version)(int* major, int* minor) = nullptr;
-    int major = 0, minor = 0;
-    library.find(version, "nvrtcVersion");
-    if (version(&major, &minor) != 0) fail(Code::device, "NVRTC ({}) does not say its version", library.path());
-    return {library.path(), fmt::format("{}.{}", major, minor)};
-  }
-  if (which == GpuLibrary::cufft) {
-    const cuda::SharedLibrary library(cuda::cufft_library);
-    int (*version)(int* version) = nullptr;
-    int number = 0;
-    library.find(version, "cufftGetVersion");
-    if (version(&number) != 0) fail(Code::device, "cuFFT ({}) does not say its version", library.path());
-    return {library.path(), std::to_string(number)};
-  }
-  const cuda::SharedLibrary library(cuda::cublaslt_library);
-  size_t (*version)() = nullptr;
-  library.find(version, "cublasLtGetVersion");
-  return {library.path(), std::to_string(version())};
-}
-
-std::vector<GpuDescription> describe_gpus() {
-  std::vector<GpuDescription> out;
-  for (int i = 0; i < cuda::device_count(); ++i) {
-    const cuda::DeviceProperties p = cuda::Device::open(i)->properties();
-    out.push_back({p.name, p.sm, p.memory});
-  }
-  return out;
-}
-
-int cuda_architecture(int ordinal) { return cuda::Device::open(ordinal)->properties().sm; }
 
 }  // namespace ingot::backend

@@ -32,7 +32,7 @@ const Devices devices{
     false,
     [](std::string_view name) { return name == "reference" ? std::optional(0) : std::nullopt; },
     [](int) { return target; },
-    [](int, std::span<const CodeImage>, std::span<const Timing>) { return std::shared_ptr<const Backend>(std::make_shared<Host>(find_kernel)); },
+    [](int, std::span<const CodeImage>, std::span<const Timing>) { return std::shared_ptr<const Backend>(std::make_shared<Host>(find_kernel, "reference")); },
 };
 
 }  // namespace ingot::backend::reference

@@ -6,13 +6,14 @@ namespace ingot::backend::cpu {
 
 namespace {
 
-EmittedStep emit_attention(const Attention& a, const FusedBody* mask, bool in_order) {
+EmittedStep emit_attention(const Attention& a, const FusedBody* mask, bool in_order, bool filled) {
   Emitted code;
   if (mask != nullptr) code = emit(*mask);
   kernels::AttentionArgs args;
   args.scale = a.scale;
   args.causal = a.causal;
   args.in_order = in_order;
+  args.filled = filled;
   args.batch_rank = static_cast<uint8_t>(a.batch_rank);
   args.mask = code.code;
   EmittedStep step{"attention", kernels::serialise(args), {a.s, a.t, a.d, a.e}};
@@ -25,8 +26,9 @@ EmittedStep emit_attention(const Attention& a, const FusedBody* mask, bool in_or
 void attention_offers(const Site& site, const Settings& settings, Offers& out) {
   const auto* a = std::get_if<Attention>(&site.kernel);
   if (a == nullptr) return;
+  if (site.find(Role::block_table) != nullptr) return out.refusals.push_back({"online softmax", Obstacle::types, "keys are read in one piece, not by blocks"});
   const bool in_order = settings.deterministic == Deterministic::batch;
-  out.offers.push_back({.implementation = "online softmax", .emit = [a, mask = site.body, in_order] { return emit_attention(*a, mask, in_order); }});
+  out.offers.push_back({.implementation = "online softmax", .emit = [a, &site, in_order] { return emit_attention(*a, site.body, in_order, site.find(Role::filled) != nullptr); }});
 }
 
 }  // namespace ingot::backend::cpu

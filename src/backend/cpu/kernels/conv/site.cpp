@@ -37,7 +37,7 @@ std::optional<std::string> groups_obstacle(const Site& site, const Gemm& g, size
     if (d != axis && !(g.b[0].strides[d] == ir::Dim(0))) return "B differs along several axes";
   }
   const size_t last = g.batch_rank + 1;
-  for (const StridedLayout& x : site.operands) {
+  for (const StridedLayout& x : site.body_layouts()) {
     const bool repeats = x.dims[axis] == ir::Dim(1) && x.dims[last] == ir::Dim(1);
     if (x.dims.size() != last + 1 || (!repeats && n != 1 && !(x.strides[axis] == x.strides[last] * ir::Dim(n)))) return "columns of groups are not neighbours";
   }
@@ -66,10 +66,9 @@ std::optional<std::string> find_obstacle(const Site& site, const ConvSite& s, co
 // True if matmul is the faster one of those with vectors along columns: it copies rows of A once for all columns, so longer sums and more columns are its own, and it has tiles of its own for
 // few rows.
 bool prefers_matmul(const Site& site, const Gemm& g, int64_t n, int64_t k) {
-  constexpr int64_t longest_sum = 64, most_columns = 128, few_columns = 16, least_rows = 64;
-  if (k > longest_sum || n > most_columns) return true;
+  if (k > tuning::longest_sum_of_tiles || n > tuning::columns_of_tiles) return true;
   const bool apart = !(g.a.strides.back() == ir::Dim(1));
-  return !g.convolution && !((apart || n < few_columns) && site.usual(g.a.dims[g.batch_rank]).value_or(0) >= least_rows);
+  return !g.convolution && !((apart || n < tuning::columns_of_vector) && site.usual(g.a.dims[g.batch_rank]).value_or(0) >= tuning::rows_of_tiles);
 }
 
 // The map at the usual sizes, as the kernels see it.
@@ -91,12 +90,12 @@ void expect_copies(const Site& site, ConvSite& s) {
   const Gemm& g = s.gemm;
   size_t inner = g.map->dims.size() - 1;
   while (inner > g.batch_rank + g.m_rank && g.map->dims[inner] == ir::Dim(1)) --inner;
-  const bool image = step_in_memory(*g.map, g.a, inner) == ir::Dim(1), result = site.operands[site.body->stores[0].operand].strides.back() == ir::Dim(1) || s.sizes.n == 1;
+  const bool image = step_in_memory(*g.map, g.a, inner) == ir::Dim(1), result = site.body_operand(site.body->stores[0].operand).strides.back() == ir::Dim(1) || s.sizes.n == 1;
   s.sizes.order_cycles = (image ? 0 : s.sizes.image * tuning::ordered_image) + (result ? 0 : static_cast<double>(s.outputs()) * tuning::ordered_result);
   if (!image && s.sizes.mapped) s.sizes.run = s.sizes.tap;
 }
 
-EmittedStep emit_conv(std::string_view kernel, const ConvSite& s, bool once) {
+EmittedStep emit_conv(std::string_view kernel, const ConvSite& s) {
   const Gemm& g = s.gemm;
   FusedBody body = *s.body;
   if (s.group_axis != SIZE_MAX) {  // its axis and the columns become one
@@ -119,29 +118,34 @@ EmittedStep emit_conv(std::string_view kernel, const ConvSite& s, bool once) {
       {std::accumulate(first, second, ir::Dim(1), std::multiplies<>()), s.body->row.back(), std::accumulate(second, g.map->dims.end(), ir::Dim(1), std::multiplies<>())}};
   step.sizes.insert(step.sizes.end(), map_sizes.begin(), map_sizes.end());
   step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
-  if (once) step.elementwise = 2;
-  step.reuses = true;
   return step;
 }
 
 }  // namespace
 
-std::shared_ptr<const ConvSite> conv_site(const Site& site, const Settings& settings, std::optional<std::string>* obstacle) {
-  const auto* given = std::get_if<Gemm>(&site.kernel);
-  if (given == nullptr || !is_placed(given->a) || given->prologue || site.body == nullptr) return nullptr;
+namespace {
+
+struct Reading {
+  std::shared_ptr<const ConvSite> site;
+  std::optional<std::string> obstacle;
+};
+
+Reading read(const Site& site, const Settings& settings) {
+  const auto given = gemm_of(site);
+  if (given == nullptr || site.body == nullptr || !is_placed(given->a) || given->prologue) return {};
+  if (given->scale != nullptr || given->row_ends != nullptr) return {};
   auto out = std::make_shared<ConvSite>(ConvSite{mapped(*given), site.body, SIZE_MAX, false, {}, {}});
   const Gemm& g = out->gemm;
   const auto first_k = static_cast<std::ptrdiff_t>(g.batch_rank + g.m_rank);
   const int64_t n = site.body->row.back().constant().value_or(0), k = product(std::span(g.map->dims).subspan(static_cast<size_t>(first_k)));
-  auto refuse = [&](std::string reason) -> std::shared_ptr<const ConvSite> {
-    if (obstacle != nullptr && given->map) *obstacle = std::move(reason);  // for other GEMMs the refusal would be noise
-    return nullptr;
+  auto refuse = [&](std::string reason) {
+    return given->map ? Reading{nullptr, std::move(reason)} : Reading{};  // for other GEMMs the refusal would be noise
   };
   if (n <= 0 || k <= 0) return refuse("K or N is unknown");
   out->group_axis = group_axis_of(g);
   out->prefers_matmul = !given->map && out->group_axis == SIZE_MAX && prefers_matmul(site, *given, n, k);
-  if (out->prefers_matmul && !given->convolution) return nullptr;
-  if (!given->map && out->group_axis != SIZE_MAX && !given->constant) return nullptr;
+  if (out->prefers_matmul && !given->convolution) return {};
+  if (!given->map && out->group_axis != SIZE_MAX && !given->constant) return {};
   if (auto reason = find_obstacle(site, *out, settings, n)) return refuse(std::move(*reason));
   std::vector<ir::Dim> sizes;
   const auto steps = map_steps(*g.map, sizes);
@@ -157,23 +161,27 @@ std::shared_ptr<const ConvSite> conv_site(const Site& site, const Settings& sett
   }
   out->sizes.image = std::min(image, span);  // windows may be a view whose elements overlap
   expect_copies(site, *out);
-  return out;
+  return {out, std::nullopt};
 }
 
-double cost_of(const ConvSite& s, double nanoseconds) {
-  // The unit of costs: a product per element of the result, at the rate of the fastest kernel.
-  constexpr double one_product = 1;
-  const double of_product = kernels::conv::nanoseconds(one_product / static_cast<double>(2 * row_of_costs.lanes), row_of_costs);
-  return nanoseconds / of_product / std::max<double>(1, static_cast<double>(s.outputs()));
+}  // namespace
+
+std::shared_ptr<const ConvSite> conv_site(const Site& site, const Settings& settings, std::optional<std::string>* obstacle) {
+  if (!std::holds_alternative<GemmAttributes>(site.kernel)) return nullptr;
+  const auto* found = std::any_cast<Reading>(&site.read);
+  if (found == nullptr) found = &site.read.emplace<Reading>(read(site, settings));
+  if (obstacle != nullptr) *obstacle = found->obstacle;
+  return found->site;
 }
 
 Offer conv_offer(std::string_view kernel, std::shared_ptr<const ConvSite> s, double nanoseconds, bool once) {
   const Gemm& g = s->gemm;
   return {.implementation = kernel,
-          .cost = cost_of(*s, nanoseconds),
+          .cost = nanoseconds,
           .padding = padding_of(g, rows_of_a_block),
+          .wishes = {once ? reused_memory : own_memory},
           .packing = g.packed ? std::optional(Packing{"matmul_pack", kernels::panels_of(g.type)}) : std::nullopt,
-          .emit = [kernel, s, once] { return emit_conv(kernel, *s, once); }};
+          .emit = [kernel, s] { return emit_conv(kernel, *s); }};
 }
 
 }  // namespace ingot::backend::cpu

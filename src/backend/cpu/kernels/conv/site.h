@@ -20,15 +20,13 @@ struct ConvSite {
   int64_t outputs() const { return static_cast<int64_t>(sizes.outputs) * sizes.groups * sizes.n; }
 };
 
-// The target's row of costs: what a plan holds does not depend on the machine that compiles it.
-inline constexpr kernels::conv::Cpu row_of_costs{.lanes = 16, .threads = 1};
+// What costs are for: what a plan holds does not depend on the threads that run it.
+inline kernels::conv::Cpu cpu_of(const Settings& s) { return {s.machine, static_cast<int64_t>(s.machine.lanes), 1}; }
 
 // nullptr: the site is of another kind, a sketch, or a GEMM that is not a convolution and matmul's. `obstacle`: what keeps the family from a site that it
 // would take otherwise; the pointer is null then too.
 std::shared_ptr<const ConvSite> conv_site(const Site&, const Settings&, std::optional<std::string>* obstacle = nullptr);
 
-// Offer::cost of this many nanoseconds.
-double cost_of(const ConvSite&, double nanoseconds);
 // An offer of the kernel, which computes each result once: `once`.
 Offer conv_offer(std::string_view kernel, std::shared_ptr<const ConvSite>, double nanoseconds, bool once);
 

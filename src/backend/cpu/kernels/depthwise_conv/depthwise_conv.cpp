@@ -6,6 +6,8 @@
 #include "backend/cpu/compile/along_lines.h"
 #include "backend/cpu/compile/byte_code.h"
 #include "backend/cpu/compile/offers.h"
+#include "backend/cpu/kernels/conv/site.h"
+#include "backend/cpu/kernels/depthwise_conv/run/cost.h"
 #include "kernels/depthwise_conv/run/depthwise_conv_args.h"
 
 namespace ingot::backend::cpu {
@@ -38,30 +40,14 @@ bool goes_along_channels(const DepthwiseConv& w) {
 std::optional<int64_t> along_lines(const Site& site, const DepthwiseConv& w) {
   if (w.map.dims.empty() || site.body == nullptr) return std::nullopt;  // a sketch
   LineResults kept;
-  const StridedLayout& to = site.operands[site.body->stores[0].operand];
+  const StridedLayout& to = site.body_operand(site.body->stores[0].operand);
   if (!is_placed(to) || to.dims.size() != w.kept) return std::nullopt;
   kept.steps = to.strides;
   for (const Instruction& i : site.body->code) {
-    if (i.kind == Instruction::Kind::load) kept.loads.push_back(site.operands[i.operand].strides);
+    if (i.kind == Instruction::Kind::load) kept.loads.push_back(site.body_operand(i.operand).strides);
   }
   kept.loads.emplace_back(w.b.strides.begin(), w.b.strides.begin() + static_cast<int64_t>(w.kept));
   return line_length(w.map, w.a, kept, *site.body);
-}
-
-// True if copies of the image and the result into channels last are faster than vectors along lines: with a stride, lines are copied too, element by element. Few channels fill no vector,
-// lines without others below them are copied once, and a large image is copied through slow memory. (Measured on an EPYC: 1.2 to 2.6 times, 0.9 to 1.1 where this is false.)
-bool prefers_channels(const Site& site, const DepthwiseConv& w) {
-  constexpr int64_t vector = 16, most_elements = 1 << 20;
-  const ir::Dims& steps = site.operands[site.body->stores[0].operand].strides;
-  size_t x = w.kept;
-  while (x > 0 && (w.map.dims[x - 1] == ir::Dim(1) || !(steps[x - 1] == ir::Dim(1)))) --x;
-  const auto window = [&](const ir::AffineMap::Axis& axis) { return axis.terms.size() > 1; };
-  const bool strided = std::any_of(w.map.axes.begin(), w.map.axes.end(), [&](const ir::AffineMap::Axis& axis) {
-    return std::any_of(axis.terms.begin(), axis.terms.end(), [&](const ir::AffineMap::Term& t) { return t.axis + 1 == x && t.coefficient > 1; });
-  });
-  const ir::Dim image = std::accumulate(w.a.dims.begin(), w.a.dims.end(), ir::Dim(1), std::multiplies<>());
-  return strided && std::count_if(w.map.axes.begin(), w.map.axes.end(), window) > 1 && w.map.dims[w.kept - 1].constant().value_or(vector) >= vector &&
-         image.constant().value_or(0) <= most_elements;
 }
 
 std::optional<std::string> obstacle(const DepthwiseConv& w, bool lines) {
@@ -87,27 +73,78 @@ EmittedStep emit_step(std::string_view kernel, const DepthwiseConv& w, const Fus
   return step;
 }
 
-// True if vectors go along lines: then channels make no offer.
-bool goes_along_lines(const Site& site, const DepthwiseConv& w) {
-  constexpr int64_t shortest_line = 12;  // outputs: for shorter lines copies into another order cost less
-  const auto length = along_lines(site, w);
-  return length && *length >= shortest_line && !goes_along_channels(w) && !obstacle(w, true) && !prefers_channels(site, w);
+// What both kernels' offers ask of a site, once.
+struct Reading {
+  bool along_channels = false;
+  std::optional<int64_t> line;             // outputs of a line, if depthwise_lines can compute it
+  std::optional<std::string> obstacle;     // to depthwise_conv
+  double channels = 0, lines = 0;          // nanoseconds: of vectors along channels, and where images do not lie so, of their copies; of vectors along lines
+};
+
+double product(std::span<const ir::Dim> dims, const Site& site) {
+  double out = 1;
+  for (const ir::Dim& d : dims) out *= static_cast<double>(site.usual(d).value_or(1));
+  return out;
+}
+
+// The step from one output of a line to the next in the image, and whether windows leave it: then lines are copied.
+void set_line(const DepthwiseConv& w, const ir::Dims& steps, kernels::conv::ConvSizes& s) {
+  size_t x = w.kept;
+  while (x > 1 && (w.map.dims[x - 1] == ir::Dim(1) || !(steps[x - 1] == ir::Dim(1)))) --x;
+  for (const ir::AffineMap::Axis& axis : w.map.axes) {
+    for (const ir::AffineMap::Term& t : axis.terms) {
+      if (t.axis + 1 == x) s.step = std::max<int64_t>(s.step, t.coefficient);
+    }
+    if (!(axis.offset == ir::Dim(0))) s.inside = 0;  // of no window it is known more exactly
+  }
+}
+
+Reading read(const Site& site, const DepthwiseConv& w, const Settings& settings) {
+  Reading out;
+  out.obstacle = obstacle(w, false);
+  if (w.map.dims.empty() || site.body == nullptr || w.kept < 2) return out;
+  out.along_channels = goes_along_channels(w);
+  if (!out.along_channels && !obstacle(w, true)) out.line = along_lines(site, w);
+  const std::span<const ir::Dim> dims(w.map.dims);
+  kernels::conv::ConvSizes s;
+  s.outputs = product(dims.first(w.kept - 1), site);
+  s.groups = site.usual(dims[w.kept - 1]).value_or(1);
+  s.n = 1;
+  s.k = static_cast<int64_t>(product(dims.subspan(w.kept), site));
+  s.image = product(w.a.dims, site);
+  out.channels = kernels::depthwise::cost_of_channels(s, !out.along_channels, cpu_of(settings));
+  if (!out.line) return out;
+  set_line(w, site.body_operand(site.body->stores[0].operand).strides, s);
+  out.lines = kernels::depthwise::cost_of_lines(s, *out.line, cpu_of(settings));
+  return out;
+}
+
+const Reading& reading(const Site& site, const DepthwiseConv& w, const Settings& settings) {
+  const auto* found = std::any_cast<Reading>(&site.read);
+  return found != nullptr ? *found : site.read.emplace<Reading>(read(site, w, settings));
 }
 
 }  // namespace
 
-void depthwise_conv_offers(const Site& site, const Settings&, Offers& out) {
-  const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
-  if (w == nullptr || goes_along_lines(site, *w)) return;
-  if (auto reason = obstacle(*w, false)) return out.refusals.push_back({"depthwise_conv", Obstacle::types, std::move(*reason)});
-  out.offers.push_back(
-      {.implementation = "depthwise_conv", .wishes = {channels_innermost, contiguous_rows}, .emit = [w, body = site.body] { return emit_step("depthwise_conv", *w, *body); }});
+void depthwise_conv_offers(const Site& site, const Settings& settings, Offers& out) {
+  const auto w = depthwise_of(site);
+  if (w == nullptr) return;
+  const Reading& r = reading(site, *w, settings);
+  Offer offer{.implementation = "depthwise_conv", .cost = r.channels, .wishes = {channels_innermost, contiguous_rows, own_memory}};
+  if (!r.obstacle) {
+    offer.emit = [w, body = site.body] { return emit_step("depthwise_conv", *w, *body); };
+  } else if (!r.line) {
+    return out.refusals.push_back({"depthwise_conv", Obstacle::types, *r.obstacle});
+  }
+  out.offers.push_back(std::move(offer));  // where lines could do, copies into another order of axes may too
 }
 
-void depthwise_lines_offers(const Site& site, const Settings&, Offers& out) {
-  const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
-  if (w == nullptr || !goes_along_lines(site, *w)) return;
-  out.offers.push_back({.implementation = "depthwise_lines", .emit = [w, body = site.body] { return emit_step("depthwise_lines", *w, *body); }});
+void depthwise_lines_offers(const Site& site, const Settings& settings, Offers& out) {
+  const auto w = depthwise_of(site);
+  if (w == nullptr || !reading(site, *w, settings).line) return;
+  out.offers.push_back({.implementation = "depthwise_lines", .cost = reading(site, *w, settings).lines, .wishes = {own_memory}, .emit = [w, body = site.body] {
+                          return emit_step("depthwise_lines", *w, *body);
+                        }});
 }
 
 }  // namespace ingot::backend::cpu

@@ -21,7 +21,7 @@ bool lies_apart(const FusedBody& body, const std::vector<StridedLayout>& operand
 // One column or one row of floats, as of a product with a vector: panels would fill a column up to 32, and a row reads each panel once. A row of f16 needs a B whose columns are
 // contiguous; otherwise half types are widened faster in panels.
 bool is_vector(const Gemm& g, const FusedBody& body) {
-  const bool plain_a = is_placed(g.a) && !g.map && !g.prologue, plain_b = g.b.size() == 1 && !g.encoding && !g.packed && !g.constant;
+  const bool plain_a = is_placed(g.a) && !g.map && !g.prologue && g.row_ends == nullptr, plain_b = g.b.size() == 1 && !g.encoding && !g.packed && !g.constant;
   if (!ir::is_float(g.type) || !plain_a || !plain_b || g.gated) return false;
   const bool reduces = std::any_of(body.code.begin(), body.code.end(), [](const Instruction& i) { return i.kind == Instruction::Kind::reduce; });
   const bool columns = g.type == ir::DType::f16 && is_placed(g.b[0]) && g.b[0].strides[0] == ir::Dim(1);
@@ -32,17 +32,16 @@ bool is_vector(const Gemm& g, const FusedBody& body) {
 }  // namespace
 
 void fused_offers(const Site& site, const Settings& settings, Offers& out) {
-  if (const auto* g = std::get_if<Gemm>(&site.kernel); g != nullptr && site.body != nullptr && is_vector(*g, *site.body)) {
+  if (const auto g = gemm_of(site); g != nullptr && site.body != nullptr && is_vector(*g, *site.body)) {
     out.offers.push_back({.implementation = "sums", .wishes = {channels_innermost}});
   }
   if (!std::holds_alternative<Fused>(site.kernel)) return;
-  const bool in_order = settings.deterministic == Deterministic::batch && lies_apart(*site.body, site.operands);
+  const bool in_order = settings.deterministic == Deterministic::batch && lies_apart(*site.body, site.body_layouts());
   out.offers.push_back({.implementation = "byte code", .emit = [body = site.body, in_order] {
                           Emitted code = emit(*body, in_order);
                           EmittedStep step{"fused", std::move(code.code), std::move(code.sizes)};
                           step.sizes.insert(step.sizes.end(), body->outer.begin(), body->outer.end());
                           step.sizes.insert(step.sizes.end(), body->row.begin(), body->row.end());
-                          step.elementwise = 0;
                           return step;
                         }});
 }

@@ -10,7 +10,7 @@ void grid_sample_offers(const Site& site, const Settings&, Offers& out) {
   if (plain == nullptr || plain->kernel != "grid_sample") return;
   auto refuse = [&](std::string reason) { out.refusals.push_back({"blocks of points", Obstacle::types, std::move(reason)}); };
   if (kernels::parse_grid_sample(plain->constants).axes != 2) return refuse("images of two axes only");
-  if (std::any_of(plain->types.begin(), plain->types.end(), [](ir::DType t) { return t != ir::DType::f32; })) return refuse("float32 only");
+  if (std::any_of(site.operands.begin(), site.operands.end(), [](const Operand& o) { return o.type != ir::DType::f32; })) return refuse("float32 only");
   offer_plain(site, {"grid_sample"}, "blocks of points", out);
 }
 

@@ -35,8 +35,8 @@ void moments_offers(const Site& site, const Settings&, Offers& out) {
   constexpr std::string_view name = "moments";
   const auto* p = std::get_if<Plain>(&site.kernel);
   if (p == nullptr || p->kernel != name) return;
-  if (!kernels::takes_moments_of(p->types[0])) return out.refusals.push_back({name, Obstacle::types, "for float16, bfloat16 and float32"});
-  if (is_sketch(site) && !pays(kernels::parse_moments(p->constants), site.operands[0].dims)) {
+  if (!kernels::takes_moments_of(site.operands[0].type)) return out.refusals.push_back({name, Obstacle::types, "for float16, bfloat16 and float32"});
+  if (is_sketch(site) && !pays(kernels::parse_moments(p->constants), site.operands[0].layout.dims)) {
     return out.refusals.push_back({name, Obstacle::cost, "a fused body is faster for short rows"});
   }
   offer_plain(site, {name}, "columns", out);

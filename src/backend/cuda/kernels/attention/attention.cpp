@@ -26,7 +26,7 @@ void split(EmittedStep& step, const Site& site, const Target& target) {
   kernels::AttentionCudaArgs args = kernels::parse_attention_cuda(step.constants);
   KnownCall known;
   bool is_known = known.add(step.sizes);
-  for (size_t k = 0; is_known && k < site.operands.size(); ++k) is_known = known.add(site.operands[k], args.operands[k].dtype);
+  for (size_t k = 0; is_known && k < site.operands.size(); ++k) is_known = known.add(site.operands[k].layout, args.operands[k].dtype);
   std::set<std::string> used;
   auto note = [&](int multiprocessors, bool tiles) { add_kernels(kernels::attention_cuda_launches(known.call(&args), {multiprocessors, tiles}), site, used); };
   if (is_known && target.architecture == 90) {
@@ -51,14 +51,17 @@ void attention_offers(const Site& site, const Target& target, const Settings&, O
   const auto* a = std::get_if<Attention>(&site.kernel);
   if (a == nullptr) return;
   // Rows of a head are read in place.
-  for (size_t i = 0; i < 3 && i < site.operands.size(); ++i) {
-    const ir::Dim& step = site.operands[i].strides.back();
-    if (!step.is_constant() || step.value() != 1)
-      return out.refusals.push_back({"tensor cores", static_cast<Obstacle>(static_cast<size_t>(Obstacle::a) + i), "a head's elements are not contiguous"});
+  for (const Role role : kernels::attention_roles) {
+    const Operand* o = site.find(role);
+    if (o == nullptr || !is_placed(o->layout)) continue;
+    const ir::Dim& step = o->layout.strides.back();
+    if (!step.is_constant() || step.value() != 1) return out.refusals.push_back({"tensor cores", Obstacle::of(role), "a head's elements are not contiguous"});
   }
+  if (site.find(Role::block_table) != nullptr || site.find(Role::filled) != nullptr)
+    return out.refusals.push_back({"tensor cores", Obstacle::types, "keys are read in one piece, and all of them"});
   if (auto reason = obstacle(*a, target)) return out.refusals.push_back({"tensor cores", Obstacle::types, std::move(*reason)});
   out.offers.push_back({.implementation = "tensor cores", .emit = [a, &site, &target] {
-                          EmittedAttention code = emit_attention(*a, site.body, site.operands);
+                          EmittedAttention code = emit_attention(*a, site.body, site.layouts());
                           EmittedStep step{"attention", std::move(code.arguments), {a->s, a->t, a->d, a->e}};
                           step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
                           std::vector<CodeUnit::Library> libraries = matrix_libraries(a->type, {true, false});

@@ -5,7 +5,10 @@
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/concurrent/run/concurrent_args.h"
 #include "backend/cuda/kernels/concurrent/run/concurrent_launches.h"
-#include "backend/cuda/kernels/implicit_gemm/implicit_gemm_code.h"
+#include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
+#include "backend/cuda/kernels/fused/run/fused_args.h"
+#include "backend/cuda/kernels/gemm/gemm_code.h"
+#include "backend/cuda/kernels/gemm/run/gemm_args.h"
 #include "backend/cuda/kernels/known_code.h"
 #include "base/error.h"
 
@@ -42,34 +45,34 @@ CodeUnit in_rows(CodeUnit unit, const kernels::ConcurrentArgs& args) {
 namespace {
 
 // `emitted`: each step in the form whose constants count.
-kernels::ConcurrentArgs args_of(std::span<const Concurrent> steps, std::span<const EmittedStep* const> emitted) {
-  kernels::ConcurrentArgs args{steps[0].step->kernel, steps[0].step->alike, {}, {}};
+kernels::ConcurrentArgs args_of(std::span<const Concurrent::Part> steps, std::span<const EmittedStep* const> emitted) {
+  kernels::ConcurrentArgs args{steps[0].step->kernel, name_as_part(*steps[0].step), {}, {}};
   for (size_t k = 0; k < steps.size(); ++k) {
-    const Concurrent& s = steps[k];
+    const Concurrent::Part& s = steps[k];
     const std::vector<std::byte>& constants = emitted[k]->constants;
     args.steps.push_back(
-        {static_cast<uint16_t>(s.operands), static_cast<uint16_t>(s.writes), static_cast<uint16_t>(s.step->sizes.size()), static_cast<uint32_t>(constants.size())});
+        {static_cast<uint16_t>(s.operands.size()), static_cast<uint16_t>(s.writes), static_cast<uint16_t>(s.step->sizes.size()), static_cast<uint32_t>(constants.size())});
     args.constants.insert(args.constants.end(), constants.begin(), constants.end());
   }
   return args;
 }
 
 // The kernels that the steps launch together, which may be others than each launches alone. Empty if that depends on sizes that are not known.
-std::set<std::string> launched_together(std::span<const Concurrent> steps) {
+std::set<std::string> launched_together(std::span<const Concurrent::Part> steps) {
   KnownCall known;
-  bool is_known = std::all_of(steps.begin(), steps.end(), [](const Concurrent& s) { return s.step->whole != nullptr && s.layouts.size() == s.operands; });
+  bool is_known = std::all_of(steps.begin(), steps.end(), [](const Concurrent::Part& s) { return s.step->as_part != nullptr; });
   size_t operands = 0;
   for (const bool written : {false, true}) {
-    for (const Concurrent& s : steps) {
-      for (size_t k = written ? s.operands - s.writes : 0; is_known && k < (written ? s.operands : s.operands - s.writes); ++k, ++operands)
-        is_known = known.add(s.layouts[k], s.dtypes[k]);
+    for (const Concurrent::Part& s : steps) {
+      const size_t reads = s.operands.size() - s.writes;
+      for (size_t k = written ? reads : 0; is_known && k < (written ? s.operands.size() : reads); ++k, ++operands) is_known = known.add(s.operands[k].layout, s.operands[k].type);
     }
   }
   ir::Dims sizes;
   std::vector<const EmittedStep*> wholes;
-  for (const Concurrent& s : steps) {
+  for (const Concurrent::Part& s : steps) {
     sizes.insert(sizes.end(), s.step->sizes.begin(), s.step->sizes.end());
-    wholes.push_back(s.step->whole.get());
+    wholes.push_back(s.step->as_part.get());
   }
   if (!is_known || !known.add(sizes)) return {};
   const kernels::ConcurrentArgs args = args_of(steps, wholes);
@@ -85,17 +88,31 @@ std::set<std::string> launched_together(std::span<const Concurrent> steps) {
 
 }  // namespace
 
-// Steps are joined after they are scheduled; no site asks for it.
-void concurrent_offers(const Site&, const Target&, const Settings&, Offers&) {}
+std::string name_as_part(const EmittedStep& step) {
+  if (step.kernel == "fused") return step.as_part == nullptr ? "" : kernels::parse_fused_cuda(step.as_part->constants).name;
+  if (step.kernel == "depthwise_conv") return kernels::parse_depthwise_conv_cuda(step.constants).name;
+  if (step.kernel == "implicit_gemm") return kernels::parse_gemm_cuda(step.constants).name;
+  return "";
+}
 
-EmittedStep join_steps(std::span<const Concurrent> steps) {
+// Steps of one code run in one launch: alone, few of them fill a GPU.
+void concurrent_offers(const Site& site, const Target&, const Settings&, Offers& out) {
+  const auto* steps = std::get_if<Concurrent>(&site.kernel);
+  if (steps == nullptr) return;
+  const std::string name = name_as_part(*steps->parts[0].step);
+  const bool alike = !name.empty() && std::all_of(steps->parts.begin(), steps->parts.end(), [&](const Concurrent::Part& p) { return name_as_part(*p.step) == name; });
+  if (!alike) return out.refusals.push_back({"rows of blocks", Obstacle::types, "the steps have other code"});
+  out.offers.push_back({.implementation = "rows of blocks", .emit = [steps] { return join_steps(steps->parts); }});
+}
+
+EmittedStep join_steps(std::span<const Concurrent::Part> steps) {
   // Fused steps have one form for all launches beside others; of a GEMM's, the sizes choose the kernels.
   const bool fused = steps[0].step->kernel == "fused";
   const std::set<std::string> launched = fused ? std::set<std::string>() : launched_together(steps);
   std::vector<EmittedStep> made;  // with the code that they launch together
   std::vector<const EmittedStep*> parts;
   made.reserve(steps.size());
-  for (const Concurrent& s : steps) parts.push_back(fused ? s.step->whole.get() : launched.empty() ? s.step : &made.emplace_back(with_large_kernels(*s.step, launched)));
+  for (const Concurrent::Part& s : steps) parts.push_back(fused ? s.step->as_part.get() : launched.empty() ? s.step : &made.emplace_back(with_large_kernels(*s.step, launched)));
   const kernels::ConcurrentArgs args = args_of(steps, parts);
   EmittedStep out{"concurrent", {}, {}};
   for (const EmittedStep* step : parts) {

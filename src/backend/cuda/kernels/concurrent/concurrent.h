@@ -4,7 +4,9 @@
 
 namespace ingot::backend::cuda {
 
-// See Compiler::join.
-EmittedStep join_steps(std::span<const Concurrent>);
+// Steps with equal names here can be one step; empty: not this one.
+std::string name_as_part(const EmittedStep&);
+// See backend::Concurrent.
+EmittedStep join_steps(std::span<const Concurrent::Part>);
 
 }  // namespace ingot::backend::cuda

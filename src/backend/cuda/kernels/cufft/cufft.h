@@ -17,6 +17,6 @@ CudaPart cufft_cuda_part(const FourierArgs&, ir::DType);
 namespace ingot::backend::cuda {
 
 // A fourier step by cuFFT. Operands have strides.
-EmittedStep cufft_step(const Plain&, const std::vector<StridedLayout>& operands);
+EmittedStep cufft_step(const Plain&, std::span<const Operand>);
 
 }  // namespace ingot::backend::cuda

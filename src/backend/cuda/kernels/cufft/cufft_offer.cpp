@@ -4,7 +4,7 @@
 #include "backend/cuda/kernels/cufft/cufft.h"
 #include "backend/cuda/kernels/cufft/run/cufft_args.h"
 #include "backend/cuda/kernels/fourier/fourier.h"
-#include "backend/cuda/kernels/gemm.h"
+#include "backend/cuda/kernels/gemm/gemm.h"
 #include "ir/fourier.h"
 
 namespace ingot::backend::cuda {
@@ -34,9 +34,9 @@ bool is_even(const StridedLayout& x) {
   return true;
 }
 
-CufftArgs args_of(const kernels::FourierArgs& fourier, const std::vector<StridedLayout>& operands) {
+CufftArgs args_of(const kernels::FourierArgs& fourier, std::span<const Operand> operands) {
   CufftArgs out{fourier};
-  auto beside = [&](size_t first, bool turned) { return is_after(operands[first + turned], operands[first + !turned]); };
+  auto beside = [&](size_t first, bool turned) { return is_after(operands[first + turned].layout, operands[first + !turned].layout); };
   if (fourier.kind == Kind::pair) out.inverse = beside(0, true) || (!beside(0, false) && beside(2, true));
   out.read_beside = fourier.kind != Kind::of_real && beside(0, out.inverse);
   out.written_beside = fourier.kind != Kind::to_real && beside(fourier.inputs(), out.inverse);
@@ -45,9 +45,9 @@ CufftArgs args_of(const kernels::FourierArgs& fourier, const std::vector<Strided
 
 }  // namespace
 
-EmittedStep cufft_step(const Plain& p, const std::vector<StridedLayout>& operands) {
+EmittedStep cufft_step(const Plain& p, std::span<const Operand> operands) {
   const CufftArgs args = args_of(kernels::parse_fourier(p.constants), operands);
-  const kernels::CudaPart own = kernels::fourier_cuda_part(args.fourier, p.types[0]), ends = kernels::cufft_cuda_part(args.fourier, p.types[0]);
+  const kernels::CudaPart own = kernels::fourier_cuda_part(args.fourier, operands[0].type), ends = kernels::cufft_cuda_part(args.fourier, operands[0].type);
   return {"cufft",
           serialise(args),
           {},
@@ -60,10 +60,12 @@ void cufft_offers(const Site& site, const Target&, const Settings&, Offers& out)
   constexpr std::string_view name = "cufft";
   const auto* p = std::get_if<Plain>(&site.kernel);
   if (p == nullptr || p->kernel != "fourier") return;
+  if (is_sketch(site)) return out.offers.push_back({.implementation = name, .wishes = {interleaved_parts}});
   const CufftArgs args = args_of(kernels::parse_fourier(p->constants), site.operands);
   const Kind kind = args.fourier.kind;
-  const int64_t length = site.usual((kind == Kind::to_real ? site.operands.back() : site.operands[0]).dims.back()).value_or(INT64_MAX);
-  const bool even = std::all_of(site.operands.begin(), site.operands.end(), is_even), apart = kind == Kind::pair && !args.read_beside && !args.written_beside;
+  const int64_t length = site.usual((kind == Kind::to_real ? site.operands.back() : site.operands[0]).layout.dims.back()).value_or(INT64_MAX);
+  const bool even = std::all_of(site.operands.begin(), site.operands.end(), [](const Operand& o) { return is_even(o.layout); }),
+             apart = kind == Kind::pair && !args.read_beside && !args.written_beside;
   if (length < (!even ? shortest_uneven : apart ? shortest_apart : kind == Kind::to_real ? shortest_half : 0) && ir::radices_of(length)) {
     out.refusals.push_back({name, Obstacle::cost, "it needs copies, which take longer than so short a transform"});
     return;

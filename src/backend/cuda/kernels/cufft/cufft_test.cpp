@@ -139,12 +139,11 @@ std::vector<Rows> cases() {
 // The step by cuFFT, whatever it costs; its code has ingot's own kernels too.
 EmittedStep step_of(const Rows& r) {
   const std::vector<std::byte> constants = r.constants();
-  Plain plain{"fourier", constants, {}};
-  std::vector<StridedLayout> operands;
+  const Plain plain{"fourier", constants};
+  std::vector<Operand> operands;
   for (const End* end : {&r.from, &r.to}) {
     for (size_t part = 0; part < end->parts; ++part) {
-      StridedLayout& w = operands.emplace_back();
-      plain.types.push_back(r.type);
+      StridedLayout& w = operands.emplace_back(Operand{Role::input, r.type}).layout;
       for (int64_t d : end->dims) w.dims.emplace_back(d);
       for (int64_t d : end->strides) w.strides.emplace_back(d);
       if (end->lie != Lie::apart) w.offset = ir::Dim(static_cast<int64_t>(end->place(part)));
@@ -204,7 +203,7 @@ class OnGpu {
     const Target target = cuda_target(Device::open(0)->properties().sm);
     code_ = compiler_for(target).compile(units, target);
     std::vector<CodeImage> images;
-    for (const DeviceCode& c : code_) images.push_back({c.ptx, static_cast<uint32_t>(c.architecture), c.kernels, c.image});
+    for (const DeviceCode& c : code_) images.push_back({c.portable, static_cast<uint32_t>(c.architecture), c.kernels, c.image});
     gpu_ = std::make_unique<Gpu>(0, images);
     stream_ = std::make_unique<GpuStream>(gpu_->device(), std::make_unique<CudaStream>(gpu_->device()));
   }

@@ -5,7 +5,7 @@
 #include "backend/cuda/kernels/depthwise_conv/depthwise_conv_text.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_launches.h"
-#include "backend/cuda/kernels/gemm.h"
+#include "backend/cuda/kernels/gemm/gemm.h"
 #include "backend/cuda/kernels/known_code.h"
 #include "backend/cuda/kernels/run/launches.h"
 
@@ -17,10 +17,8 @@ namespace {
 
 EmittedStep step_of(EmittedDepthwiseConv code) {
   EmittedStep step{"depthwise_conv", std::move(code.arguments), std::move(code.sizes)};
-  step.alike = code.name;
   step.code.push_back({std::move(code.name), std::move(code.text), std::move(code.kernels), {depthwise_conv_text}});
   if (code.matrices) step.code[0].libraries = {matrix_instructions, matrix_text, depthwise_conv_text};
-  step.elementwise = 2;
   return step;
 }
 
@@ -30,7 +28,8 @@ EmittedStep emit(const std::function<EmittedDepthwiseConv(const std::vector<int>
   const kernels::DepthwiseConvCudaArgs args = kernels::parse_depthwise_conv_cuda(step.constants);
   KnownCall known;
   bool is_known = known.add(step.sizes) && known.add(a, args.operands[0].dtype) && known.add(b, args.operands[1].dtype);
-  for (size_t k = 0; is_known && k < site.operands.size(); ++k) is_known = known.add(site.operands[k], args.operands[2 + k].dtype);
+  const std::vector<StridedLayout> layouts = site.body_layouts();
+  for (size_t k = 0; is_known && k < layouts.size(); ++k) is_known = known.add(layouts[k], args.operands[kernels::body_operand(k)].dtype);
   if (!is_known) return step;
   std::set<std::string> used;
   add_kernels(kernels::depthwise_conv_cuda_launches(known.call(&args), {}), site, used);
@@ -50,37 +49,38 @@ bool has_few_columns(const Gemm& g) {
   return g.convolution && n && *n <= most_columns_alone && k && *k <= longest_sum && (!m || *m * *k * *n <= most_alone);
 }
 
-void grouped_conv_offers(const Gemm& g, const Site& site, const Target& target, const Settings& settings, Offers& out) {
+void grouped_convolution_offers(const std::shared_ptr<const Gemm>& gemm, const Site& site, const Target& target, const Settings& settings, Offers& out) {
   constexpr std::string_view name = "columns of a group";
+  const Gemm& g = *gemm;
   if (!g.convolution) return;
   if (!is_placed(g.a)) {
     if (has_few_columns(g)) out.offers.push_back({.implementation = name, .wishes = {even_rows}});  // a sketch; of groups, windows are asked for first anyway
     return;
   }
   if (!g.convolution || !g.map) return;
-  if (auto o = grouped_conv_obstacle(g, *site.body, site.operands)) return out.refusals.push_back({name, o->obstacle, std::move(o->reason)});
+  if (auto o = grouped_convolution_obstacle(g, *site.body, site.body_layouts())) return out.refusals.push_back({name, o->obstacle, std::move(o->reason)});
   const bool groups = std::any_of(g.b[0].strides.begin(), g.b[0].strides.begin() + static_cast<int64_t>(g.batch_rank), [](const Dim& s) { return !is(s, 0); });
   if (groups ? g.b[0].dims[g.batch_rank].value() > longest_of_group : !has_few_columns(g))
     return out.refusals.push_back({name, Obstacle::cost, "so many products are faster by matrix instructions"});
   const bool matrices = target.architecture >= 80 && (is_half(g.type) || settings.tf32_convolutions);
-  auto print = [&g, &site, matrices](const std::vector<int>& variants) { return emit_grouped_conv(g, *site.body, site.operands, matrices, variants); };
+  auto print = [gemm, &site, matrices](const std::vector<int>& variants) { return emit_grouped_convolution(*gemm, *site.body, site.body_layouts(), matrices, variants); };
   const double k = static_cast<double>(g.b[0].dims[g.batch_rank].value());
-  out.offers.push_back({.implementation = name, .cost = k, .wishes = {even_rows}, .emit = [print, &g, &site] { return emit(print, g.a, g.b[0], site); }});
+  out.offers.push_back({.implementation = name, .cost = k, .wishes = {even_rows}, .emit = [print, gemm, &site] { return emit(print, gemm->a, gemm->b[0], site); }});
 }
 
 }  // namespace
 
 void depthwise_conv_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) {
   constexpr std::string_view name = "channels or lines";
-  if (const auto* g = std::get_if<Gemm>(&site.kernel)) return grouped_conv_offers(*g, site, target, settings, out);
-  const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
+  if (const auto g = gemm_of(site)) return grouped_convolution_offers(g, site, target, settings, out);
+  const auto w = depthwise_of(site);
   if (w == nullptr) return;
   const bool widened = w->of_a == ir::DType::f16 || w->of_a == ir::DType::bf16;
   if (w->type != ir::DType::f32 || !(w->of_a == w->type || widened)) return out.refusals.push_back({name, Obstacle::types, "sums are float32, of that or a half type"});
   if (w->map.dims.empty()) return out.offers.push_back({.implementation = name});  // a sketch
-  if (auto o = depthwise_conv_obstacle(*w, *site.body, site.operands)) return out.refusals.push_back({name, o->obstacle, std::move(o->reason)});
+  if (auto o = depthwise_conv_obstacle(*w, *site.body, site.body_layouts())) return out.refusals.push_back({name, o->obstacle, std::move(o->reason)});
   // An image whose lines are contiguous is read as it lies.
-  auto print = [w, &site](const std::vector<int>& variants) { return emit_depthwise_conv(*w, *site.body, site.operands, variants); };
+  auto print = [w, &site](const std::vector<int>& variants) { return emit_depthwise_conv(*w, *site.body, site.body_layouts(), variants); };
   out.offers.push_back({.implementation = name, .emit = [print, w, &site] { return emit(print, w->a, w->b, site); }});
 }
 

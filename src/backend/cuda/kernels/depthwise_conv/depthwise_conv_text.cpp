@@ -8,7 +8,7 @@
 #include "backend/cuda/compile/expression.h"
 #include "backend/cuda/kernels/depthwise_conv/depthwise_conv.cuh.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
-#include "backend/cuda/kernels/gemm.h"
+#include "backend/cuda/kernels/gemm/gemm.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -169,7 +169,7 @@ class Printer {
 
   // True if the body's operand is contiguous along lines, not along channels.
   bool lies_along_lines(size_t operand) const {
-    const StridedLayout& x = layouts_[2 + operand];
+    const StridedLayout& x = layouts_[kernels::body_operand(operand)];
     return is(x.strides[across()], 1) && !is(x.dims[across()], 1) && !is(x.strides[channel()], 1);
   }
   bool stores_along_lines() const {
@@ -202,7 +202,7 @@ class Printer {
   }
   // Elements of the body's operand per access: channels, or outputs of a line.
   uint8_t in_access_of_body(size_t operand) const {
-    const StridedLayout& x = layouts_[2 + operand];
+    const StridedLayout& x = layouts_[kernels::body_operand(operand)];
     const size_t along = lines_ ? across() : channel();
     if (turned_store(operand)) return args_.tile;
     if (is(x.dims[along], 1) || !is(x.strides[along], 1)) return 1;
@@ -211,9 +211,9 @@ class Printer {
   // True if the body's operand is loaded or stored in vectors.
   bool together(size_t operand) {
     const size_t along = lines_ ? across() : channel();
-    const StridedLayout& x = layouts_[2 + operand];
+    const StridedLayout& x = layouts_[kernels::body_operand(operand)];
     if (is(x.dims[along], 1) || !is(x.strides[along], 1)) return false;
-    text_.take({Number::stride, static_cast<uint8_t>(2 + operand), static_cast<uint8_t>(along)}, 1);
+    text_.take({Number::stride, static_cast<uint8_t>(kernels::body_operand(operand)), static_cast<uint8_t>(along)}, 1);
     return true;
   }
   // True if a thread's outputs of a line are stored together, channel after channel.
@@ -347,14 +347,14 @@ class Printer {
 
   // The address of an operand at the line's output `o`, without channels.
   std::string at(size_t operand, const std::string& o) {
-    std::string out = fmt::format("({}*)p.pointer[{}]", memory_type(b_.operands[operand]), 2 + operand);
+    std::string out = fmt::format("({}*)p.pointer[{}]", memory_type(b_.operands[operand]), kernels::body_operand(operand));
     for (size_t i = 0; i < channel(); ++i) {
-      if (std::string s = text_.stride(2 + operand, i); s != "0ll") out += fmt::format(" + {} * {}", i == across() ? o : fmt::format("c{}", i), s);
+      if (std::string s = text_.stride(kernels::body_operand(operand), i); s != "0ll") out += fmt::format(" + {} * {}", i == across() ? o : fmt::format("c{}", i), s);
     }
     return out;
   }
   std::string at_channel(size_t operand, const std::string& o) {
-    const std::string s = text_.stride(2 + operand, channel());
+    const std::string s = text_.stride(kernels::body_operand(operand), channel());
     return at(operand, o) + (s == "0ll" ? "" : fmt::format(" + c{} * {}", channel(), s));
   }
   // Runs `code` for the outputs `first + t` that the line has, every `step`.
@@ -374,13 +374,13 @@ class Printer {
       if (lines_) {
         // Of channels, or of outputs.
         const bool several = together(i.operand);
-        const int64_t each = several ? access(2 + i.operand) : 1;
+        const int64_t each = several ? access(kernels::body_operand(i.operand)) : 1;
         before += fmt::format("  alignas(16) {} m{}[{}];\n", type, k, several ? args_.tile : 1);
         const std::string load = fmt::format("  read<{}>(m{}{}, {});\n", each, k, several ? " + t" : "", at_channel(i.operand, "o"));
-        before += several || text_.stride(2 + i.operand, across()) != "0ll" ? for_outputs(load, each) : load;
+        before += several || text_.stride(kernels::body_operand(i.operand), across()) != "0ll" ? for_outputs(load, each) : load;
         brought[k] = fmt::format("value(m{}[{}])", k, several ? "t" : "0");
       } else if (together(i.operand)) {
-        const bool is_same = text_.stride(2 + i.operand, across()) == "0ll";
+        const bool is_same = text_.stride(kernels::body_operand(i.operand), across()) == "0ll";
         (is_same ? before : held) += fmt::format("  alignas(16) {} m{}[V];\n  read<V>(m{}, {} + c{});\n", type, k, k, at(i.operand, "o"), channel());
         brought[k] = fmt::format("value(m{}[v])", k);
       }
@@ -391,18 +391,19 @@ class Printer {
       held += fmt::format("  {} x{}[V];\n", value_type(b_.code[store.value].dtype), s);
       keep += fmt::format("  keep<V>(o{}[t], x{});\n", s, s);
       if (lines_) {
-        const int64_t each = together(store.operand) ? access(2 + store.operand) : 1;
+        const int64_t each = together(store.operand) ? access(kernels::body_operand(store.operand)) : 1;
         put += for_outputs(fmt::format("  write<{}>({}, o{}[t]);\n", each, at_channel(store.operand, "o"), s), each);
       } else if (vectors_ && turned_store(store.operand)) {
-        text_.take({Number::stride, static_cast<uint8_t>(2 + store.operand), static_cast<uint8_t>(across())}, 1);
+        text_.take({Number::stride, static_cast<uint8_t>(kernels::body_operand(store.operand)), static_cast<uint8_t>(across())}, 1);
         put += fmt::format("#pragma unroll\n  for (int v = 0; v < V; ++v) {{\n  alignas(16) {} line[{}];\n#pragma unroll\n  for (int t = 0; t < {}; ++t) line[t] = o{}[t][v];\n",
                            memory_type(b_.operands[store.operand]), args_.tile, args_.tile, s);
-        put += fmt::format("  write<{}>({} + (c{} + v) * {}, line);\n  }}\n", args_.tile, at(store.operand, "first"), channel(), text_.stride(2 + store.operand, channel()));
+        put += fmt::format("  write<{}>({} + (c{} + v) * {}, line);\n  }}\n", args_.tile, at(store.operand, "first"), channel(),
+                           text_.stride(kernels::body_operand(store.operand), channel()));
       } else if (together(store.operand)) {
         put += for_outputs(fmt::format("  write<V>({} + c{}, o{}[t]);\n", at(store.operand, "o"), channel(), s));
       } else {
-        put += for_outputs(
-            fmt::format("  for (int v = 0; v < V; ++v) ({})[(c{} + v) * {}] = o{}[t][v];\n", at(store.operand, "o"), channel(), text_.stride(2 + store.operand, channel()), s));
+        put += for_outputs(fmt::format("  for (int v = 0; v < V; ++v) ({})[(c{} + v) * {}] = o{}[t][v];\n", at(store.operand, "o"), channel(),
+                                       text_.stride(kernels::body_operand(store.operand), channel()), s));
       }
     }
     std::vector<std::string> coordinates;

@@ -38,8 +38,9 @@ std::optional<DepthwiseObstacle> depthwise_conv_obstacle(const DepthwiseConv&, c
 // The same for a convolution as a GEMM through a map, if it has groups of few columns, or few columns in all: a thread sums a few adjacent outputs of a line for
 // some columns of its group. All sizes must be known. `matrices`: the target has matrix instructions for A's type, by which a warp multiplies sixteen outputs of a line by
 // all columns of a group if channels and columns are whole pieces of them.
-std::optional<DepthwiseObstacle> grouped_conv_obstacle(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts);
-EmittedDepthwiseConv emit_grouped_conv(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts, bool matrices, const std::vector<int>& variants = {0, 1});
+std::optional<DepthwiseObstacle> grouped_convolution_obstacle(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts);
+EmittedDepthwiseConv emit_grouped_convolution(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts, bool matrices,
+                                              const std::vector<int>& variants = {0, 1});
 // Without groups, and for each group.
 inline constexpr int64_t most_columns_alone = 4, most_columns_of_group = 16;
 

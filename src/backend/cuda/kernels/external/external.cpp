@@ -14,7 +14,7 @@ CodeUnit code_of(const kernels::External& kernel) {
   const auto hash = sha256(std::as_bytes(std::span(gpu.text)));
   for (std::byte b : std::span(hash).first(12)) name += fmt::format("{:02x}", static_cast<unsigned>(b));
   name += ":" + gpu.entry;
-  constexpr CodeUnit::From from[] = {CodeUnit::From::user, CodeUnit::From::user_ptx, CodeUnit::From::user_cubin};
+  constexpr CodeUnit::From from[] = {CodeUnit::From::user_source, CodeUnit::From::user_portable, CodeUnit::From::user_machine};
   return {name, gpu.text, {name}, {}, from[static_cast<size_t>(gpu.form)], kernel.name};
 }
 
@@ -31,7 +31,7 @@ EmittedStep emit(const External& site) {
   sizes.insert(sizes.end(), gpu.grid.begin(), gpu.grid.end());
   sizes.push_back(gpu.shared);
   sizes.insert(sizes.end(), gpu.sizes.begin(), gpu.sizes.end());
-  return {"external", serialise(args), std::move(sizes), {std::move(code)}, site.elementwise};
+  return {"external", serialise(args), std::move(sizes), {std::move(code)}};
 }
 
 }  // namespace

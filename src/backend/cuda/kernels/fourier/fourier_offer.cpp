@@ -5,8 +5,8 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-std::vector<CodeUnit> code(const Plain& p) {
-  kernels::CudaPart part = kernels::fourier_cuda_part(kernels::parse_fourier(p.constants), p.types[0]);
+std::vector<CodeUnit> code(const Plain& p, std::span<const Operand> operands) {
+  kernels::CudaPart part = kernels::fourier_cuda_part(kernels::parse_fourier(p.constants), operands[0].type);
   return std::vector<CodeUnit>{{part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::fourier_cuda_text}}};
 }
 

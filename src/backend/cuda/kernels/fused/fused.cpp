@@ -4,7 +4,7 @@
 #include "backend/cuda/compile/fused_text.h"
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/fused/run/fused_args.h"
-#include "backend/cuda/kernels/gemm.h"
+#include "backend/cuda/kernels/gemm/gemm.h"
 
 namespace ingot::backend::cuda {
 
@@ -14,7 +14,7 @@ namespace {
 // and their sum, or the library and a step for the epilogue, as their columns are often no multiple of 8.
 bool is_small(const Site& site, const Gemm& g, const FusedBody& body) {
   constexpr int64_t usual_rows = 64, most_rows = 512, most_products = int64_t{1} << 21, narrow = 64;
-  const bool plain_a = is_placed(g.a) && !g.map && !g.prologue, plain_b = g.b.size() == 1 && !g.encoding && !g.packed;
+  const bool plain_a = is_placed(g.a) && !g.map && !g.prologue && g.row_ends == nullptr, plain_b = g.b.size() == 1 && !g.encoding && !g.packed;
   if (!is_half(g.type) || !plain_a || !plain_b) return false;
   if (g.gated || g.batch_rank > 0 || !is_of_elements(body)) return false;
   const auto m = site.usual(g.a.dims[0]), most = site.largest(g.a.dims[0]), n = g.b[0].dims[1].constant(), k = g.a.dims[1].constant();
@@ -31,7 +31,6 @@ EmittedStep step_of(Emitted code, const FusedBody& body) {
   step.sizes.insert(step.sizes.end(), body.row.begin(), body.row.end());
   auto kernels = numbered(code.name, kernels::parse_fused_cuda(step.constants).variants.size());
   step.code.push_back({std::move(code.name), std::move(code.text), std::move(kernels)});
-  step.elementwise = 0;
   return step;
 }
 
@@ -43,30 +42,35 @@ bool may_join(const Site& site) {
   double bytes = 0;
   for (size_t k = 0; k < b.operands.size(); ++k) {
     double elements = 1;
-    for (const ir::Dim& d : site.operands[k].dims) elements *= static_cast<double>(site.usual(d).value_or(INT64_MAX));
+    for (const ir::Dim& d : site.operands[k].layout.dims) elements *= static_cast<double>(site.usual(d).value_or(INT64_MAX));
     bytes += elements * static_cast<double>(ir::size_of(b.operands[k]));
   }
   return bytes <= most_bytes;
 }
 
+std::vector<bool> aligned(const Site& site) {
+  std::vector<bool> out;
+  for (const Operand& o : site.operands) out.push_back(o.aligned);
+  return out;
+}
+
 // Adds the form of the step for any number of rows, in which it can run beside others.
 void add_joined_form(EmittedStep& step, const Site& site) {
-  auto whole = std::make_shared<EmittedStep>(step_of(emit(*site.body, site.operands, {}, site.aligned, true), *site.body));
+  auto whole = std::make_shared<EmittedStep>(step_of(emit(*site.body, site.body_layouts(), {}, aligned(site), true), *site.body));
   const kernels::FusedCudaArgs args = kernels::parse_fused_cuda(whole->constants);
   if (std::any_of(args.variants.begin(), args.variants.end(), [](const kernels::FusedCudaArgs::Variant& v) { return v.kept > 0; })) return;
-  step.alike = args.name;
-  step.whole = std::move(whole);
+  step.as_part = std::move(whole);
 }
 
 }  // namespace
 
 void fused_offers(const Site& site, const Target&, const Settings&, Offers& out) {
-  if (const auto* g = std::get_if<Gemm>(&site.kernel); g != nullptr && site.body != nullptr && is_small(site, *g, *site.body)) {
+  if (const auto g = gemm_of(site); g != nullptr && site.body != nullptr && is_small(site, *g, *site.body)) {
     out.offers.push_back({.implementation = "sums", .wishes = {channels_innermost}});
   }
   if (!std::holds_alternative<Fused>(site.kernel)) return;
   out.offers.push_back({.implementation = "text", .emit = [&site] {
-                          EmittedStep step = step_of(emit(*site.body, site.operands, {}, site.aligned), *site.body);
+                          EmittedStep step = step_of(emit(*site.body, site.body_layouts(), {}, aligned(site)), *site.body);
                           if (may_join(site)) add_joined_form(step, site);
                           return step;
                         }});

@@ -61,7 +61,9 @@ TEST(cuda_fused_emulated, turned_operands_go_through_tiles) {
 // The step that compile makes of a case whose operands' addresses are aligned, or not known.
 EmittedStep step_of(const Case& c, bool aligned) {
   const FusedBody body = c.emitted_body();
-  Site site{Fused{}, &body, c.layouts(), std::vector<bool>(c.tensors.size(), aligned)};
+  Site site{Fused{}, &body};
+  add_body(site, c.layouts());
+  for (Operand& o : site.operands) o.aligned = aligned;
   std::vector<ir::Symbol> symbols;
   for (int64_t usual : c.symbols()) {
     symbols.emplace_back();
@@ -97,8 +99,8 @@ void check_joined(const std::vector<Case>& cases, Where where, bool shifted) {
   for (size_t k = 0; k < cases.size(); ++k) {
     parts.push_back({step_of(cases[k], !shifted), cases[k].body.stores.size(), {}});
     for (HostTensor& t : tensors[k]) parts.back().tensors.push_back(&t);
-    EXPECT_EQ(parts[k].step.alike, parts[0].step.alike);
-    EXPECT_FALSE(parts[k].step.alike.empty());
+    EXPECT_EQ(name_as_part(parts[k].step), name_as_part(parts[0].step));
+    EXPECT_FALSE(name_as_part(parts[k].step).empty());
   }
   run_joined(parts, where, shifted ? 1 : 0, 4);
   for (size_t k = 0; k < cases.size(); ++k) expect_results(cases[k], tensors[k]);
@@ -119,9 +121,9 @@ TEST(cuda_fused, joined_steps_equal_the_cpu) {
 // What the joined cases launch on 132 multiprocessors.
 std::vector<kernels::CudaLaunch> joined_launches(const std::vector<Case>& cases) {
   std::vector<EmittedStep> made;
-  std::vector<Concurrent> parts;
+  std::vector<Concurrent::Part> parts;
   for (const Case& c : cases) made.push_back(step_of(c, true));
-  for (size_t k = 0; k < cases.size(); ++k) parts.push_back({&made[k], cases[k].tensors.size(), cases[k].body.stores.size()});
+  for (size_t k = 0; k < cases.size(); ++k) parts.push_back({&made[k], cases[k].body.stores.size(), std::vector<Operand>(cases[k].tensors.size(), {Role::body})});
   const EmittedStep joined = join_steps(parts);
   EXPECT_EQ(joined.code.size(), 1);
   std::vector<TensorRef> operands;
@@ -156,9 +158,9 @@ TEST(cuda_fused, joined_steps_are_rows_of_one_launch) {
 // The number of threads of a row of open length depends on the length.
 TEST(cuda_fused, rows_of_other_lengths_keep_their_threads) {
   const std::vector<Case> cases = {row_sum_case(DType::f32, 64, 2048), row_sum_case(DType::f32, 64, 8192)};
-  const std::string alike = step_of(cases[0], true).alike;
+  const std::string alike = name_as_part(step_of(cases[0], true));
   ASSERT_NE(alike, "");
-  ASSERT_EQ(alike, step_of(cases[1], true).alike);
+  ASSERT_EQ(alike, name_as_part(step_of(cases[1], true)));
   const auto launches = joined_launches(cases);
   ASSERT_EQ(launches.size(), 2);
   EXPECT_LT(launches[0].threads, launches[1].threads);
@@ -168,7 +170,7 @@ TEST(cuda_fused, only_short_reductions_of_small_tensors_are_joined) {
   auto alike = [](Case c, int64_t rows) {
     c.body.outer[0] = rows;
     for (HostTensor& t : c.tensors) t.dims[0] = t.dims[0] == 1 ? 1 : rows;
-    return step_of(c, true).alike;
+    return name_as_part(step_of(c, true));
   };
   const Case norm = layer_norm_case(DType::f16, 3, 1536, false);
   EXPECT_FALSE(alike(norm, 5000).empty());

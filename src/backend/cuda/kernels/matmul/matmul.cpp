@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "backend/cuda/compile/offers.h"
-#include "backend/cuda/kernels/gemm.h"
+#include "backend/cuda/kernels/gemm/gemm.h"
 #include "backend/cuda/kernels/matmul/run/matmul_args.h"
 
 namespace ingot::backend::cuda {
@@ -92,7 +92,7 @@ constexpr size_t most_pieces = 201;
 
 GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& layouts, bool tf32) {
   if (!ir::is_float(g.type)) return refusal(Obstacle::types, "for floating-point numbers");
-  if (g.encoding) return refusal(Obstacle::b, "B is of A's type");
+  if (g.encoding || g.row_ends != nullptr) return refusal(Obstacle::b, "B is of A's type, and one for all rows");
   if (g.map || g.prologue) return refusal(Obstacle::a, "A is read from memory, as a matrix");
   if (g.gated) return refusal(Obstacle::body, "the body sees one column at a time");
   if (!is_matrix(g.a)) return refusal(Obstacle::a, "A is contiguous along no axis");
@@ -115,7 +115,6 @@ GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<
   args->tf32 = tf32 && g.type == DType::f32;
   return {std::nullopt, {}, [&g, &body, args = *args] {
             EmittedStep step{"matmul", kernels::serialise(args), {g.a.dims[g.batch_rank], body.row.back(), g.a.dims.back()}};
-            step.elementwise = 2;
             return step;
           }};
 }
@@ -126,7 +125,7 @@ namespace {
 std::optional<Refusal> obstacle(const Gemm& g) {
   constexpr std::string_view name = "cublaslt";
   if (!ir::is_float(g.type)) return Refusal{name, Obstacle::types, "for floating-point numbers"};
-  if (g.encoding) return Refusal{name, Obstacle::b, "B is of A's type"};
+  if (g.encoding || g.row_ends != nullptr) return Refusal{name, Obstacle::b, "B is of A's type, and one for all rows"};
   if (g.map || g.prologue) return Refusal{name, Obstacle::a, "A is read from memory, as a matrix"};
   if (g.gated) return Refusal{name, Obstacle::body, "the body sees one column at a time"};
   if (g.b.size() > 1 && (has_one_row(g) && is_half(g.type))) return Refusal{name, Obstacle::b, "one row by pieces is read once by ingot's kernel"};
@@ -139,7 +138,7 @@ std::optional<Refusal> obstacle(const Gemm& g) {
 // Cost 1 per multiplication; a body that it does not take costs a pass.
 void matmul_offers(const Site& site, const Target&, const Settings& settings, Offers& out) {
   constexpr std::string_view name = "cublaslt";
-  const auto* g = std::get_if<Gemm>(&site.kernel);
+  const auto g = gemm_of(site);
   if (g == nullptr) return;
   if (!is_placed(g->a)) {
     if (auto refused = obstacle(*g)) {
@@ -149,11 +148,12 @@ void matmul_offers(const Site& site, const Target&, const Settings& settings, Of
     }
     return;
   }
-  GemmAnswer answer = library_gemm(*g, *site.body, site.operands, g->convolution ? settings.tf32_convolutions : settings.tf32);
+  GemmAnswer answer = library_gemm(*g, *site.body, site.body_layouts(), g->convolution ? settings.tf32_convolutions : settings.tf32);
   const double cost = static_cast<double>(g->a.dims.back().constant().value_or(int64_t{1} << 40)), padding = padding_of(*g, rows_of_a_tile);
   const std::vector<Wish> wishes{channels_innermost, even_rows};
   if (!answer.obstacle) {
-    out.offers.push_back({.implementation = name, .cost = cost, .padding = padding, .wishes = wishes, .tunables = {"algorithm"}, .emit = std::move(answer.emit)});
+    out.offers.push_back(
+        {.implementation = name, .cost = cost, .padding = padding, .wishes = wishes, .tunables = {"algorithm"}, .emit = [g, emit = std::move(answer.emit)] { return emit(); }});
     return;
   }
   out.refusals.push_back({name, *answer.obstacle, answer.reason});

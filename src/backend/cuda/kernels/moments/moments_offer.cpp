@@ -11,14 +11,14 @@ namespace ingot::backend::cuda {
 namespace {
 
 // If all sizes are known, only the kernels that are launched, which are the same on all GPUs.
-std::vector<CodeUnit> code(const Plain& p, const kernels::MomentsArgs& args, const Site& site) {
+std::vector<CodeUnit> code(const kernels::MomentsArgs& args, const Site& site) {
   KnownCall known;
   bool is_known = true;
-  for (size_t k = 0; is_known && k < site.operands.size(); ++k) is_known = known.add(site.operands[k], p.types[k]);
+  for (size_t k = 0; is_known && k < site.operands.size(); ++k) is_known = known.add(site.operands[k].layout, site.operands[k].type);
   std::set<std::string> used;
   if (is_known) add_kernels(kernels::moments_cuda_launches(known.call(&args), {1, false}), site, used);
   std::vector<CodeUnit> out;
-  for (kernels::CudaPart& part : kernels::moments_cuda_parts(p.types[0])) {
+  for (kernels::CudaPart& part : kernels::moments_cuda_parts(site.operands[0].type)) {
     CodeUnit unit{part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::moments_cuda_text}};
     for (CodeUnit& one : cut(unit, [&](const std::string& kernel) { return !is_known || used.contains(kernel); })) out.push_back(std::move(one));
   }
@@ -39,13 +39,13 @@ void moments_offers(const Site& site, const Target&, const Settings&, Offers& ou
   constexpr std::string_view name = "moments";
   const auto* p = std::get_if<Plain>(&site.kernel);
   if (p == nullptr || p->kernel != name) return;
-  if (!kernels::takes_moments_of(p->types[0])) return out.refusals.push_back({name, Obstacle::types, "for float16, bfloat16 and float32"});
+  if (!kernels::takes_moments_of(site.operands[0].type)) return out.refusals.push_back({name, Obstacle::types, "for float16, bfloat16 and float32"});
   const kernels::MomentsArgs args = kernels::parse_moments(p->constants);
-  if (is_sketch(site) && !pays(args, site.operands[0].dims)) {
+  if (is_sketch(site) && !pays(args, site.operands[0].layout.dims)) {
     return out.refusals.push_back({name, Obstacle::cost, "a fused body is faster for short rows, and for many"});
   }
   out.offers.push_back(
-      {.implementation = name, .emit = [p, args, &site] { return EmittedStep{std::string(p->kernel), {p->constants.begin(), p->constants.end()}, {}, code(*p, args, site)}; }});
+      {.implementation = name, .emit = [p, args, &site] { return EmittedStep{std::string(p->kernel), {p->constants.begin(), p->constants.end()}, {}, code(args, site)}; }});
 }
 
 }  // namespace ingot::backend::cuda

@@ -5,8 +5,8 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-std::vector<CodeUnit> code(const Plain& p) {
-  kernels::CudaPart part = kernels::scan_cuda_part(kernels::parse_scan(p.constants), p.types[0]);
+std::vector<CodeUnit> code(const Plain& p, std::span<const Operand> operands) {
+  kernels::CudaPart part = kernels::scan_cuda_part(kernels::parse_scan(p.constants), operands[0].type);
   return std::vector<CodeUnit>{{part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::elements_cuda_text, kernels::scan_cuda_text}}};
 }
 

@@ -5,8 +5,8 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-std::vector<CodeUnit> code(const Plain& p) {
-  kernels::CudaPart part = kernels::small_matrix_cuda_part(kernels::parse_small_matrix(p.constants), p.types[0]);
+std::vector<CodeUnit> code(const Plain& p, std::span<const Operand> operands) {
+  kernels::CudaPart part = kernels::small_matrix_cuda_part(kernels::parse_small_matrix(p.constants), operands[0].type);
   return std::vector<CodeUnit>{{part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::small_matrix_cuda_text}}};
 }
 

@@ -5,9 +5,9 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-std::vector<CodeUnit> code(const Plain& p) {
+std::vector<CodeUnit> code(const Plain&, std::span<const Operand> operands) {
   std::vector<CodeUnit> out;
-  for (kernels::CudaPart& part : kernels::sort_cuda_parts(p.types[0]))
+  for (kernels::CudaPart& part : kernels::sort_cuda_parts(operands[0].type))
     out.push_back({part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::elements_cuda_text, kernels::sort_cuda_text}});
   return out;
 }

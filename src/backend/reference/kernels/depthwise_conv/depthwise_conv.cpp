@@ -28,10 +28,10 @@ EmittedStep emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body) {
 }  // namespace
 
 void depthwise_conv_offers(const Site& site, Offers& out) {
-  const auto* w = std::get_if<DepthwiseConv>(&site.kernel);
+  const auto w = depthwise_of(site);
   if (w == nullptr) return;
   if (auto reason = obstacle(*w)) return out.refusals.push_back({"sums", Obstacle::types, std::move(*reason)});
-  out.offers.push_back({.implementation = "sums", .wishes = {channels_innermost}, .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
+  out.offers.push_back({.implementation = "sums", .wishes = {channels_innermost, own_memory}, .emit = [w, body = site.body] { return emit_depthwise_conv(*w, *body); }});
 }
 
 }  // namespace ingot::backend::reference

@@ -9,7 +9,6 @@ void fused_offers(const Site& site, Offers& out) {
                           FieldWriter constants;
                           write_body(*body, constants, step.sizes);
                           step.constants = std::move(constants.out);
-                          step.elementwise = 0;
                           return step;
                         }});
 }

@@ -11,6 +11,7 @@
 #include "backend/cpu/kernels/matmul/run/tile.h"
 #include "base/error.h"
 #include "kernels/attention/run/attention_args.h"
+#include "kernels/attention/run/filled.h"
 #include "kernels/fused/run/fused_args.h"
 #include "kernels/run/kernel.h"
 
@@ -22,7 +23,7 @@ using ir::DType;
 
 struct Constants {
   double scale;
-  bool causal;
+  bool causal, filled;
   const TileOps::Tile* tiles;
   int batch_rank;
   std::shared_ptr<const Program> mask;
@@ -30,18 +31,19 @@ struct Constants {
 
 std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) {
   AttentionArgs args = parse_attention(bytes);
-  if (operands < 4 || sizes < 4) fail(Code::format, "an attention step has {} operands and {} sizes", operands, sizes);
+  if (operands <= attention_roles.size() + args.filled || sizes < 4) fail(Code::format, "an attention step has {} operands and {} sizes", operands, sizes);
   auto c = std::make_shared<Constants>();
   c->scale = args.scale;
   c->causal = args.causal;
+  c->filled = args.filled;
   c->tiles = args.in_order ? tile_ops().f32.in_order : tile_ops().f32.tile;
   c->batch_rank = args.batch_rank;
-  if (c->batch_rank + 2 > static_cast<int>(max_domain_rank)) fail(Code::format, "an attention step has batch rank {}", c->batch_rank);
+  if (c->batch_rank + 2 > static_cast<int>(max_domain_rank) || (c->filled && c->batch_rank == 0)) fail(Code::format, "an attention step has batch rank {}", c->batch_rank);
   if (!args.mask.empty()) {
-    c->mask = load_program(args.mask, operands - 4, sizes - 4, false);
+    c->mask = load_program(args.mask, operands - attention_roles.size() - args.filled - 1, sizes - 4, false);
     bool fits = c->mask->domain_rank == c->batch_rank + 2 && c->mask->row_rank == 1 && !c->mask->has_reductions;
     if (!fits) fail(Code::format, "an attention step's mask has another domain");
-  } else if (operands != 4) {
+  } else if (operands != attention_roles.size() + args.filled + 1) {
     fail(Code::format, "an attention step without a mask has {} operands", operands);
   }
   return c;
@@ -87,6 +89,7 @@ Resolved resolve(const Call& call) {
     p->batch_dims.push_back(parts[0]->dims[b]);
     p->batch *= parts[0]->dims[b];
   }
+  if (c.filled) check_filled("attention", call.operands[call.operands.size() - 2], parts[0]->dims[0]);
   DType dtype = parts[0]->dtype;
   p->f32 = dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
   if (!p->f32 && dtype != DType::f64) fail(Code::format, "attention: dtype {}", ir::name_of(dtype));
@@ -97,7 +100,7 @@ Resolved resolve(const Call& call) {
     std::vector<int64_t> domain = p->batch_dims;
     domain.push_back(p->s);
     domain.push_back(p->t);
-    p->mask = bind_program(c.mask, call.operands.subspan(3, call.operands.size() - 4), call.sizes.subspan(4), domain, false);
+    p->mask = bind_program(c.mask, mask_operands(call.operands, c.filled), call.sizes.subspan(4), domain, false);
     p->has_mask = true;
     // Is the mask the same for every query of a batch element (padding)?
     p->mask_same_rows = true;
@@ -137,6 +140,8 @@ class Operands {
     if (batch != batch_) {
       locate(batch, at);
       for (size_t k = 0; k < 4; ++k) base_[k] = begin(operand(k), at);
+      keys = c_.filled ? filled_keys(call_.operands[call_.operands.size() - 2], at[0], p_.t) : p_.t;
+      first = c_.filled ? keys - p_.s : 0;
     }
     batch_ = batch;
     int64_t there[16];
@@ -166,6 +171,8 @@ class Operands {
   float* floats_at(size_t k, int64_t row) const { return reinterpret_cast<float*>(address(k, row)); }
 
   int64_t at[16] = {};  // the batch element's coordinates; the mask's row is added
+  int64_t keys = 0;     // of the batch element,
+  int64_t first = 0;    // and the one that the first query stands at
 
  private:
   void locate(int64_t batch, int64_t* at) const {
@@ -200,24 +207,24 @@ void in_float64(const Call& call, const Constants& c, const Plan& p, Operands& x
   auto element = [&](size_t k, int64_t row, int64_t column) { return *reinterpret_cast<const double*>(x.address(k, row) + column * x.operand(k).strides[c.batch_rank + 1] * 8); };
   for (int64_t s = s0; s < s1; ++s) {
     double m = -std::numeric_limits<double>::infinity(), total = 0;
-    for (int64_t t = 0; t < p.t; ++t) {
+    for (int64_t t = 0; t < x.keys; ++t) {
       double sum = 0;
       for (int64_t d = 0; d < p.d; ++d) sum += element(0, s, d) * element(1, t, d);
       sum *= c.scale;
-      if (c.causal && t > s) sum = -std::numeric_limits<double>::infinity();
+      if (c.causal && t > x.first + s) sum = -std::numeric_limits<double>::infinity();
       scores[t] = sum;
     }
     if (p.has_mask) {
-      Evaluator evaluator(p.mask, call.operands.subspan(3, call.operands.size() - 4), mask_scratch);
+      Evaluator evaluator(p.mask, mask_operands(call.operands, c.filled), mask_scratch);
       x.at[c.batch_rank] = s;
       const auto step = static_cast<int64_t>(p.mask.block);
-      for (int64_t t = 0; t < p.t; t += step) evaluator.segment(x.at, t, std::min(step, p.t - t), scores + t, scores + t);
+      for (int64_t t = 0; t < x.keys; t += step) evaluator.segment(x.at, t, std::min(step, x.keys - t), scores + t, scores + t);
     }
-    for (int64_t t = 0; t < p.t; ++t) m = std::isnan(scores[t]) ? scores[t] : std::max(m, scores[t]);
-    for (int64_t t = 0; t < p.t; ++t) total += scores[t] = m == -std::numeric_limits<double>::infinity() ? 0 : std::exp(scores[t] - m);
+    for (int64_t t = 0; t < x.keys; ++t) m = std::isnan(scores[t]) ? scores[t] : std::max(m, scores[t]);
+    for (int64_t t = 0; t < x.keys; ++t) total += scores[t] = m == -std::numeric_limits<double>::infinity() ? 0 : std::exp(scores[t] - m);
     for (int64_t e = 0; e < p.e; ++e) {
       double sum = 0;
-      for (int64_t t = 0; t < p.t; ++t) sum += scores[t] * element(2, t, e);
+      for (int64_t t = 0; t < x.keys; ++t) sum += scores[t] * element(2, t, e);
       *reinterpret_cast<double*>(x.address(3, s) + e * out.strides[c.batch_rank + 1] * 8) = total == 0 ? 0 : sum / total;
     }
   }
@@ -262,10 +269,10 @@ class Task {
       block_.scale_rows(q_, p_.d, q_, p_.d, &by, 0, rows, p_.d);
     }
     bool started = false;
-    for (int64_t t0 = 0; t0 < p_.t; t0 += key_block) {
-      if (c_.causal && t0 >= s1) break;
-      int64_t t1 = std::min(p_.t, t0 + key_block);
-      if (c_.causal) t1 = std::min(t1, s1);
+    for (int64_t t0 = 0; t0 < x_.keys; t0 += key_block) {
+      if (c_.causal && t0 >= x_.first + s1) break;
+      int64_t t1 = std::min(x_.keys, t0 + key_block);
+      if (c_.causal) t1 = std::min(t1, x_.first + s1);
       keys(t0, t1);
       scores(rows, t1 - t0);
       apply_mask(s0, rows, t0, t1 - t0);
@@ -371,7 +378,7 @@ class Task {
 
   void apply_mask(int64_t s0, int64_t rows, int64_t t0, int64_t n) {
     if (!p_.has_mask || n == 0) return;
-    Evaluator evaluator(p_.mask, call_.operands.subspan(3, call_.operands.size() - 4), mask_scratch_);
+    Evaluator evaluator(p_.mask, mask_operands(call_.operands, c_.filled), mask_scratch_);
     auto step = static_cast<int64_t>(p_.mask.block);
     if (p_.mask_same_rows) {
       // Run the mask on scores of 0: the result is the bias for all scores.
@@ -399,7 +406,7 @@ class Task {
     } else {
       for (int64_t i = 0; i < rows; ++i) {
         float* row = s_ + i * p_.s_row;
-        const int64_t seen = std::clamp<int64_t>(s0 + i - t0 + 1, 0, n);
+        const int64_t seen = std::clamp<int64_t>(x_.first + s0 + i - t0 + 1, 0, n);
         block_.softmax_rows(row, p_.s_row, 1, seen, largest_ + i, total_ + i, keep_ + i);
         std::fill(row + seen, row + n, 0.0f);
       }

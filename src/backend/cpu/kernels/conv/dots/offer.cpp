@@ -9,8 +9,8 @@ void conv_dots_offers(const Site& site, const Settings& settings, Offers& out) {
   if (s == nullptr || s->prefers_matmul || s->group_axis != SIZE_MAX || s->sizes.n > kernels::DirectTiles::most_dots) return;
   const kernels::IndexMap::Index& tap = s->map.indices.back();
   if (tap.step != 1 || s->map.leaves(tap) || tap.extent % kernels::direct_tiles_avx2.lanes != 0) return;
-  Offer offer = conv_offer("conv_dots", s, kernels::conv::cost_of_dots(s->sizes, row_of_costs), true);
-  offer.wishes = {channels_innermost, contiguous_rows};
+  Offer offer = conv_offer("conv_dots", s, kernels::conv::cost_of_dots(s->sizes, cpu_of(settings)), true);
+  offer.wishes.insert(offer.wishes.end(), {channels_innermost, contiguous_rows});
   out.offers.push_back(std::move(offer));
 }
 

@@ -13,8 +13,8 @@ void conv_groups_offers(const Site& site, const Settings& settings, Offers& out)
   if (channels > 1 && s->sizes.run != channels) return;
   // If columns do not fill whole vectors, the last ones are computed twice.
   const bool once = s->sizes.groups * s->sizes.n % tiles.lanes == 0;
-  Offer offer = conv_offer("conv_groups", s, kernels::conv::cost_of_groups(s->sizes, row_of_costs), once);
-  offer.wishes = {channels_innermost, contiguous_rows};
+  Offer offer = conv_offer("conv_groups", s, kernels::conv::cost_of_groups(s->sizes, cpu_of(settings)), once);
+  offer.wishes.insert(offer.wishes.end(), {channels_innermost, contiguous_rows});
   out.offers.push_back(std::move(offer));
 }
 

@@ -12,7 +12,7 @@ namespace {
 std::optional<int64_t> length_of(const Site& site, const ConvSite& s) {
   const Gemm& g = s.gemm;
   LineResults kept;
-  const StridedLayout& to = site.operands[site.body->stores[0].operand];
+  const StridedLayout& to = site.body_operand(site.body->stores[0].operand);
   if (!is_placed(to) || to.dims.size() != g.batch_rank + 2) return std::nullopt;
   auto steps = [&](const StridedLayout& x) {
     std::vector<ir::Dim> out(x.strides.begin(), x.strides.begin() + static_cast<int64_t>(g.batch_rank));
@@ -25,7 +25,7 @@ std::optional<int64_t> length_of(const Site& site, const ConvSite& s) {
   if (to.strides.back() == ir::Dim(1) && to.dims.back().constant().value_or(INT64_MAX) > (grouped ? 1 : kernels::max_adjacent_columns)) return std::nullopt;
   kept.steps = steps(to);
   for (const Instruction& i : site.body->code) {
-    if (i.kind == Instruction::Kind::load) kept.loads.push_back(steps(site.operands[i.operand]));
+    if (i.kind == Instruction::Kind::load) kept.loads.push_back(steps(site.body_operand(i.operand)));
   }
   if (grouped) {
     kept.loads.emplace_back(kept.steps.size(), ir::Dim(0));
@@ -41,7 +41,7 @@ void conv_lines_offers(const Site& site, const Settings& settings, Offers& out) 
   if (s == nullptr) return;
   const auto length = length_of(site, *s);
   if (!length || *length < kernels::conv::tuning::shortest_line) return;
-  out.offers.push_back(conv_offer("conv_lines", s, kernels::conv::cost_of_lines(s->sizes, *length, row_of_costs), false));  // the last outputs of a line may be computed twice
+  out.offers.push_back(conv_offer("conv_lines", s, kernels::conv::cost_of_lines(s->sizes, *length, cpu_of(settings)), false));  // the last outputs of a line may be computed twice
 }
 
 }  // namespace ingot::backend::cpu

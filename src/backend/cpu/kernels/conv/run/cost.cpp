@@ -83,7 +83,7 @@ struct Vectors {
     const int64_t rest = n % (2 * lanes);
     (rest > lanes ? paired : single) += rest > lanes ? 2 : rest > 0 ? 1 : 0;
   }
-  double cycles(double of_one = tuning::of_one_vector) const { return paired * tuning::of_two_vectors + single * of_one; }
+  double products(double of_one = tuning::of_one_vector) const { return paired * tuning::of_two_vectors + single * of_one; }
   double tiles() const { return paired / 2 + single; }
 };
 
@@ -111,30 +111,34 @@ ConvSizes sizes_of(const IndexMap& map, size_t batch_rank, size_t m_rank, size_t
   return s;
 }
 
-double nanoseconds(double cycles, const Cpu& cpu) { return cycles / tuning::cycles_per_nanosecond / static_cast<double>(cpu.threads); }
+double cost_of_order(const ConvSizes& s, const Cpu& cpu) { return cpu.cycles(s.order_cycles) / static_cast<double>(cpu.threads); }
 
 double cost_of_tiles(const ConvSizes& s, const Cpu& cpu) {
   const Vectors v(s.n, cpu.lanes);
   const auto groups = static_cast<double>(s.groups), k = static_cast<double>(s.k) * s.inside;
   const double tiles = s.lines() * groups * v.tiles() * std::max(ceil_div(s.line, tuning::outputs_of_tile), static_cast<double>(s.ranges) / 2);
+  // A tile reads its panel of B once, a vector for each element of a window. Tiles of few outputs wait for it.
   const int64_t panel_bytes = s.k * std::min(s.n, 2 * cpu.lanes) * 4;
-  const double outputs_of_tile = s.outputs * groups * v.tiles() / std::max(1.0, tiles), read = panel_bytes > tuning::l1_of_panel ? tuning::vector_from_l2 : tuning::vector_from_l1;
-  const double waits = std::max(1.0, read / (outputs_of_tile * tuning::of_two_vectors));
+  const double outputs_of_tile = s.outputs * groups * v.tiles() / std::max(1.0, tiles);
+  const double read = cpu.machine.lanes * 4 / (panel_bytes > tuning::l1_of_panel ? tuning::rate_of_l2 * cpu.machine.l2 : tuning::rate_of_l1 * cpu.machine.l1);
+  const double waits = std::max(1.0, read / (outputs_of_tile * cpu.vectors(tuning::of_two_vectors)));
   const bool half = s.groups > 1 && 2 * s.n <= cpu.lanes;
   const double begin = tuning::tile + (s.n % cpu.lanes != 0 && !half ? tuning::part_tile / v.tiles() : 0) + k / static_cast<double>(s.tap) * tuning::tap_of_tile;
-  return nanoseconds(s.outputs * groups * k * v.cycles(half ? tuning::of_half_vector : tuning::of_one_vector) * waits + tiles * begin + s.order_cycles, cpu);
+  const double products = cpu.vectors(s.outputs * groups * k * v.products(half ? tuning::of_half_vector : tuning::of_one_vector));
+  return (products * waits + cpu.cycles(tiles * begin)) / static_cast<double>(cpu.threads) + cost_of_order(s, cpu);
 }
 
 double cost_of_groups(const ConvSizes& s, const Cpu& cpu) {
   const double vectors = ceil_div(s.n * s.groups, cpu.lanes), k = static_cast<double>(s.k) * s.inside, tiles = s.lines() * vectors * ceil_div(s.line, tuning::outputs_of_tile);
-  return nanoseconds(s.outputs * k * vectors * tuning::of_groups + tiles * (tuning::tile + k / static_cast<double>(s.tap) * tuning::tap_of_tile) + s.order_cycles, cpu);
+  const double begin = tuning::tile + k / static_cast<double>(s.tap) * tuning::tap_of_tile;
+  return (cpu.vectors(s.outputs * k * vectors * tuning::of_groups) + cpu.cycles(tiles * begin)) / static_cast<double>(cpu.threads) + cost_of_order(s, cpu);
 }
 
 double cost_of_dots(const ConvSizes& s, const Cpu& cpu) {
   const auto n = static_cast<double>(s.n);
-  return nanoseconds(
-      s.outputs * (n * static_cast<double>(s.k) * s.inside / static_cast<double>(cpu.lanes) * tuning::of_dots + n * tuning::sum_of_lanes + tuning::output_of_dots) + s.order_cycles,
-      cpu);
+  const double products = s.outputs * n * static_cast<double>(s.k) * s.inside / static_cast<double>(cpu.lanes),
+               ends = s.outputs * (n * tuning::sum_of_lanes + tuning::output_of_dots);
+  return (cpu.vectors(products * tuning::of_dots) + cpu.cycles(ends)) / static_cast<double>(cpu.threads) + cost_of_order(s, cpu);
 }
 
 double cost_of_lines(const ConvSizes& s, int64_t length, const Cpu& cpu) {
@@ -144,8 +148,9 @@ double cost_of_lines(const ConvSizes& s, int64_t length, const Cpu& cpu) {
   // Lines whose windows never leave the image are read in place.
   const tuning::Copy copy = s.step > 2 ? tuning::copy_of_steps : s.step == 2 ? tuning::copy_of_two : s.inside < 1 ? tuning::copy_of_line : tuning::Copy{0, 0};
   const double copied = s.image * s.copied;
-  return nanoseconds(vectors * (products + tuning::vector_of_line + k / static_cast<double>(s.tap) * tuning::tap_of_line) + copied * copy.element + copied / outputs * copy.run,
-                     cpu);
+  return (cpu.vectors(vectors * (products + tuning::vector_of_line + k / static_cast<double>(s.tap) * tuning::tap_of_line)) +
+          cpu.cycles(copied * copy.element + copied / outputs * copy.run)) /
+         static_cast<double>(cpu.threads);
 }
 
 double cost_of_rows(const ConvSizes& s, const Cpu& cpu) {
@@ -154,7 +159,8 @@ double cost_of_rows(const ConvSizes& s, const Cpu& cpu) {
   const auto k = static_cast<double>(s.k), groups = static_cast<double>(s.groups);
   const double copies = s.mapped ? k / static_cast<double>(s.run) * tuning::copied_tap + k * tuning::copied_element : s.run == 1 && s.k > 1 ? k * tuning::copied_element : 0;
   const double begin = s.n <= cpu.lanes ? tuning::half_tile_of_rows : ceil_div(s.n, panel) * tuning::tile_of_rows;
-  return nanoseconds(s.outputs * groups * (k * 2 * panels * tuning::of_two_vectors + copies + begin / tuning::outputs_of_tile) + s.order_cycles, cpu);
+  const double products = cpu.vectors(k * 2 * panels * tuning::of_two_vectors);
+  return s.outputs * groups * (products + cpu.cycles(copies + begin / tuning::outputs_of_tile)) / static_cast<double>(cpu.threads) + cost_of_order(s, cpu);
 }
 
 }  // namespace ingot::kernels::conv

@@ -3,16 +3,21 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/machine.h"
 #include "kernels/run/index_map.h"
 
 namespace ingot::kernels::conv {
 
 inline constexpr double never = std::numeric_limits<double>::infinity();
 
-// The machine that an estimate is for.
+// What an estimate is for.
 struct Cpu {
-  int64_t lanes;                       // floats in a vector
+  const Machine& machine;
+  int64_t lanes;                       // floats in a vector of the kernel's tiles
   int64_t threads;
+  // Nanoseconds of one core: products of so many vectors, if they were all it did; so many cycles.
+  double vectors(double count) const { return count * machine.lanes / machine.f32; }
+  double cycles(double count) const { return count / machine.clock; }
 };
 
 // The sizes of a convolution that costs depend on.
@@ -44,7 +49,7 @@ double cost_of_dots(const ConvSizes&, const Cpu&);
 double cost_of_lines(const ConvSizes&, int64_t length, const Cpu&);
 // Rows of A are copied into panels for the GEMM, if it has a map.
 double cost_of_rows(const ConvSizes&, const Cpu&);
-// Nanoseconds of work that takes so many cycles of one core, shared by the threads.
-double nanoseconds(double cycles, const Cpu&);
+// Of copies that compile makes for a kernel with vectors along columns, or of stores one by one: ConvSizes::order_cycles.
+double cost_of_order(const ConvSizes&, const Cpu&);
 
 }  // namespace ingot::kernels::conv

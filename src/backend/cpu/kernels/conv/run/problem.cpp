@@ -13,8 +13,8 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   MatmulArgs args = parse_matmul(bytes);
   if (!args.map) fail(Code::format, "a convolution has no map");
   auto c = std::make_shared<Constants>(Constants{args.packed, args.batch_rank, std::move(*args.map), nullptr, false});
-  if (operands < 3 || sizes < 3 + c->map_sizes()) fail(Code::format, "a convolution has {} operands and {} sizes", operands, sizes);
-  c->body = load_program(args.body, operands - 2, sizes - 3 - c->map_sizes());
+  if (operands <= product_roles.size() || sizes < 3 + c->map_sizes()) fail(Code::format, "a convolution has {} operands and {} sizes", operands, sizes);
+  c->body = load_program(args.body, operands - product_roles.size(), sizes - 3 - c->map_sizes());
   const Program& p = *c->body;
   const auto rank = static_cast<size_t>(p.domain_rank);
   c->grouped = rank == c->batch_rank + 1;
@@ -118,8 +118,8 @@ Problem checked(const Call& call) {
   domain.push_back(p.groups * p.n);
   std::vector<Joined> axes;
   std::vector<TensorRef> joined;
-  if (c.grouped) join_groups(p, c, call.operands.subspan(2), axes, joined);
-  p.bound = bind_program(c.body, c.grouped ? std::span<const TensorRef>(joined) : call.operands.subspan(2), call.sizes.subspan(3 + c.map_sizes()), domain, false);
+  if (c.grouped) join_groups(p, c, body_operands(call.operands), axes, joined);
+  p.bound = bind_program(c.body, c.grouped ? std::span<const TensorRef>(joined) : body_operands(call.operands), call.sizes.subspan(3 + c.map_sizes()), domain, false);
   return p;
 }
 

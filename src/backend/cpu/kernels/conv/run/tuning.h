@@ -1,38 +1,58 @@
-// The numbers behind the costs of convolutions, in cycles of one core. Fitted to the times in bench/results/offers-*.jsonl (`python bench/offers.py`): AMD EPYC with AVX-512, two cores, one
-// thread, 29 November 2026. `tests/plans/test_offers.py` says what choices by them lose.
+// The numbers behind the costs of convolutions; rates are the machine's (base/machine.h). Where no other source is named, they are fitted to bench/results/offers-amd-epyc-2cores-avx512.jsonl:
+// AMD EPYC (Zen 4, 3.69 GHz) with AVX-512, one thread, `python bench/offers.py`, 29 November 2026. `tests/plans/test_offers.py` says what choices by them lose.
 #pragma once
 #include <cstdint>
 
 namespace ingot::kernels::conv::tuning {
 
-inline constexpr double cycles_per_nanosecond = 3;  // the same for all kernels: it decides nothing between them
+// Vectors of products at the machine's peak that take as long as one product of a vector: where a tile has two vectors of columns, or one, or half of one (of AVX2, for groups); along lines;
+// of several groups; along the elements of a tap.
+inline constexpr double of_two_vectors = 1.02, of_one_vector = 0.94, of_half_vector = 0.68, of_lines = 0.92, of_groups = 1.1, of_dots = 1.1;
+// The same for Winograd's transformation of a window: a product of one of its 16 values, to begin and store such a sum, the outputs; for each vector of channels the image; the weights.
+inline constexpr double of_winograd = 1.1, winograd_sum = 10, winograd_results = 80, winograd_image = 60, winograd_weights = 56;
+// The same along lines: a vector of outputs of a column, and each of its taps.
+inline constexpr double vector_of_line = 7, tap_of_line = 0.3;
 
-// Each vector of products, where a tile has two vectors of columns, or one, or half of one (of AVX2, for groups); along lines; of several groups; along the elements of a tap.
-inline constexpr double of_two_vectors = 0.51, of_one_vector = 0.47, of_half_vector = 0.34, of_lines = 0.46, of_groups = 0.55, of_dots = 0.55;
-inline constexpr double tile = 80;  // to begin and end a register tile,
-inline constexpr double part_tile = 60;  // and where its last vector of columns is not full
-inline constexpr double tap_of_tile = 5;  // to begin a tap in it
+// Cycles: to begin and end a register tile, and where its last vector of columns is not full; to begin a tap in it.
+inline constexpr double tile = 160, part_tile = 120, tap_of_tile = 10;
 inline constexpr int64_t outputs_of_tile = 14;
-// A tile reads its panel of B once, a vector for each element of a window: from the first-level cache, or from the second one if the panel is larger. Tiles of few outputs wait for it.
-inline constexpr double vector_from_l1 = 1, vector_from_l2 = 2.7;
+// Of a cache's rate, what reaches a tile that waits for its panel.
+inline constexpr double rate_of_l1 = 0.66, rate_of_l2 = 0.373;
 inline constexpr int64_t l1_of_panel = 24 << 10;  // bytes: what the image leaves of a first-level cache of 32 KB
-// Along lines: a vector of outputs of a column, and each of its taps.
-inline constexpr double vector_of_line = 3.5, tap_of_line = 0.15;
-// Of the image's copy: an element, and a run of elements at one remainder of the outputs' step, which is about as long as a line of outputs. With steps of 1, 2, and more.
+// Cycles of the copy of an image along lines: an element, and a run of elements at one remainder of the outputs' step, which is about as long as a line of outputs. With steps of 1, 2, and more.
 struct Copy {
   double element, run;
 };
-inline constexpr Copy copy_of_line{0.19, 15}, copy_of_two{0.35, 2}, copy_of_steps{0.35, 20};
+inline constexpr Copy copy_of_line{0.38, 30}, copy_of_two{0.7, 4}, copy_of_steps{0.7, 40};
 inline constexpr int64_t shortest_line = 12;  // outputs: vectors along shorter lines are mostly empty
-// Rows of windows that are copied for the GEMM: each run of neighbours, and each element. Its tiles, and those of half a panel.
-inline constexpr double copied_tap = 15, copied_element = 0.35, tile_of_rows = 122, half_tile_of_rows = 120;
-// A sum of the lanes of a vector, and an output of several of them.
-inline constexpr double sum_of_lanes = 5.5, output_of_dots = 2;
-// Copies into another order of axes that compile makes for an offer: an element of the image, and one of the result.
-inline constexpr double ordered_image = 0.15, ordered_result = 0.4;
-// Winograd's transformation of a window, for each vector: a product of one of its 16 values, to begin and store such a sum, the outputs; for each vector of channels the image; the weights.
-inline constexpr double of_winograd = 0.55, winograd_sum = 5, winograd_results = 40, winograd_image = 30, winograd_weights = 28;
-// A result whose columns are not neighbours in memory is stored one by one.
-inline constexpr double scattered_result = 4;
+// Cycles of rows of windows that are copied for the GEMM: each run of neighbours, and each element. Its tiles, and those of half a panel.
+inline constexpr double copied_tap = 30, copied_element = 0.7, tile_of_rows = 244, half_tile_of_rows = 240;
+// Cycles of a sum of the lanes of a vector, and of an output of several of them.
+inline constexpr double sum_of_lanes = 11, output_of_dots = 4;
+// Cycles of copies into another order of axes that compile makes for an offer: an element of the image, and one of the result.
+inline constexpr double ordered_image = 0.3, ordered_result = 0.8;
+// Cycles of a result whose columns are not neighbours in memory: it is stored alone.
+inline constexpr double scattered_result = 8;
+
+// Products, in the machine's wakes at its peak: with less, other workers take longer to start than to compute (docs/performance-notes/calls_and_threads.md).
+inline constexpr double least_wakes = 1.7;
+inline constexpr int64_t min_segment = 24;  // outputs of a line's segment that a task computes: two tiles
+// Bytes, of a second-level cache of 1 MB: an image that is larger is read from behind it; half of it holds the lines of several units; all panels of B that stay in it beside A.
+inline constexpr int64_t l2_of_image = 1 << 20, half_l2 = 256 << 10, l2_of_panels = 1 << 20;
+// Of a worker's time, the share that reading all of B may take before tasks go over all lines.
+inline constexpr double share_of_reading = 0.2;
+// Of the third-level cache's rate, what panels of B come at while other workers read them too (docs/performance-notes/calls_and_threads.md: 30 GB/s).
+inline constexpr double rate_of_l3 = 0.32;
+
+// Elements of a tap that is merged with its neighbours, and of what they become: shorter ones cost more between them than in them (docs/performance-notes/convolutions_cpu.md).
+inline constexpr int64_t short_tap = 16, merged_tap = 64;
+
+// Bytes of a block of Winograd's transformed image and sums, and of all weights that are transformed once and kept: parts of a second-level cache of 1 MB. Windows of a block, at least: two
+// register tiles (docs/performance-notes/convolutions_cpu.md).
+inline constexpr int64_t l2_of_winograd = 832 << 10, kept_weights = 288 << 10, windows_of_block = 28;
+
+// Products of a matrix without windows that vectors along columns may take: terms of a sum, columns, and where columns do not fill a vector the rows that make up for it
+// (docs/performance-notes/convolutions_cpu.md). Beyond them no times of these kernels were recorded.
+inline constexpr int64_t longest_sum_of_tiles = 64, columns_of_tiles = 128, columns_of_vector = 16, rows_of_tiles = 64;
 
 }  // namespace ingot::kernels::conv::tuning

@@ -99,9 +99,8 @@ void find_lines(Windows& p, const Constants& c, const TapRules& rules) {
   if (!p.taps.fits) refuse("an axis is left along two indices");
   if (rules.threes != nullptr) find_threes(p, *rules.threes);
   // Taps of few elements, as of a first layer's three channels, cost more between them than in them.
-  constexpr int64_t short_tap = 16, merged_tap = 64;
-  if (p.threes.by_outputs == nullptr && !rules.several_groups && p.inner <= short_tap && (near || !single)) {
-    p.taps.merge(p.inner * p.inner_step, p.inner * p.panel_row, merged_tap / p.inner);
+  if (p.threes.by_outputs == nullptr && !rules.several_groups && p.inner <= tuning::short_tap && (near || !single)) {
+    p.taps.merge(p.inner * p.inner_step, p.inner * p.panel_row, tuning::merged_tap / p.inner);
   }
 }
 
@@ -148,40 +147,37 @@ namespace {
 // How many units to process together: their part of A fits half of a second-level cache, next to a panel of B. Groups read channels of their own: if the panels of all are small and A
 // is large, lines follow one another, so that A is read as it lies.
 int64_t units_together(const Windows& p) {
-  constexpr int64_t half_a_cache = 256 << 10;  // bytes
   if (!p.direct || p.columns.size() < 2) return 1;
   if (p.column_tasks > 1) return p.line_count * p.segments;
-  if (p.groups > 1 && p.large && p.k * p.panel_row * std::ssize(p.columns) * 4 <= half_a_cache) return 1;
+  if (p.groups > 1 && p.large && p.k * p.panel_row * std::ssize(p.columns) * 4 <= tuning::half_l2) return 1;
   const int64_t bytes = p.line.extent / p.segments * std::abs(static_cast<int64_t>(p.line.step)) * 4, taps = static_cast<int64_t>(p.taps.memory());
-  return std::clamp<int64_t>(std::min(half_a_cache / std::max<int64_t>(1, bytes), max_list_taps / std::max<int64_t>(1, taps)), 1, max_units);
+  return std::clamp<int64_t>(std::min(tuning::half_l2 / std::max<int64_t>(1, bytes), max_list_taps / std::max<int64_t>(1, taps)), 1, max_units);
 }
 
 // Tasks are ranges of lines. Tasks are groups of panels, over all lines, if workers cannot have the same number of lines. If all panels of B are more than stays in a second-level cache
 // beside A, each range of lines would read them again from farther away: then a worker's lines are one range, and tasks are groups of panels over it. If even so reading B takes
 // long beside the products, they go over all lines.
 void choose_tasks(Windows& p, int64_t wanted, int64_t workers) {
-  constexpr int64_t max_bytes = 1 << 20;
-  constexpr double b_rate = 30e9, products = 9e10, share_of_time = 0.2;
+  const Machine& machine = backend::cpu::machine();
   const int64_t units = p.line_count * p.segments, panels = std::ssize(p.columns), all = p.k * p.panel_row * panels * 4;
   const bool together = units <= max_units && units * static_cast<int64_t>(p.taps.memory()) <= max_list_taps;
   const bool divides = p.direct && p.joins_lines && wanted > 1 && together && panels >= wanted, even = units % workers == 0;
-  const double seconds = p.products() / products / static_cast<double>(workers);
+  const double nanoseconds = p.products() / machine.f32 / static_cast<double>(workers);
   p.line_tasks = std::min(units, wanted);
   p.column_tasks = 1;
-  if (!divides || (even && all <= max_bytes)) return;
-  p.line_tasks = even && static_cast<double>(all) / b_rate < share_of_time * seconds ? workers : 1;
+  if (!divides || (even && all <= tuning::l2_of_panels)) return;
+  p.line_tasks = even && static_cast<double>(all) / (tuning::rate_of_l3 * machine.l3) < tuning::share_of_reading * nanoseconds ? workers : 1;
   p.column_tasks = wanted / p.line_tasks;
 }
 
 }  // namespace
 
 void share(Windows& p, int64_t workers, bool shares_lines) {
-  constexpr double least_products = 100000;  // with less, other workers take longer to start than to compute
-  constexpr int64_t min_segment = 24, large = 1 << 20;  // outputs; bytes
-  const int64_t wanted = p.products() < least_products ? 1 : workers * 4;
-  p.large = p.line_count * p.line.extent * std::abs(static_cast<int64_t>(p.line.step)) * 4 > large;
+  const Machine& machine = backend::cpu::machine();
+  const int64_t wanted = p.products() < tuning::least_wakes * machine.wake * machine.f32 ? 1 : workers * 4;
+  p.large = p.line_count * p.line.extent * std::abs(static_cast<int64_t>(p.line.step)) * 4 > tuning::l2_of_image;
   if (shares_lines) {
-    if (p.line_count > 0 && p.line_count < wanted) p.segments = std::clamp<int64_t>(wanted / p.line_count, 1, std::max<int64_t>(1, p.line.extent / min_segment));
+    if (p.line_count > 0 && p.line_count < wanted) p.segments = std::clamp<int64_t>(wanted / p.line_count, 1, std::max<int64_t>(1, p.line.extent / tuning::min_segment));
     choose_tasks(p, wanted, workers);
     p.units = units_together(p);
   }
@@ -198,7 +194,7 @@ Resolved resolved(const Call& call, std::shared_ptr<Windows> p, double (*cost)(c
   find_end(*p, c);
   share(*p, workers);
   const size_t scratch = scratch_of(*p, workers);
-  const double nanoseconds = cost(p->sizes(c), {p->lanes, workers});
+  const double nanoseconds = cost(p->sizes(c), {backend::cpu::machine(), p->lanes, workers});
   return {scratch, std::move(p), nanoseconds};
 }
 

@@ -41,7 +41,7 @@ class Worker {
   void in_place(Unit& u, const Columns& columns, int64_t begin, int64_t end) const;
 
  private:
-  std::span<const TensorRef> operands() const { return call_.operands.subspan(2); }
+  std::span<const TensorRef> operands() const { return body_operands(call_.operands); }
   const TensorRef& operand(int k) const { return operands()[static_cast<size_t>(k)]; }
   float* floats(int k) const;
   void by_lines(int64_t index);

@@ -8,8 +8,8 @@ void conv_tiles_offers(const Site& site, const Settings& settings, Offers& out) 
   const auto s = conv_site(site, settings, &obstacle);
   if (obstacle) out.refusals.push_back({"conv_tiles", Obstacle::types, std::move(*obstacle)});
   if (s == nullptr || s->prefers_matmul) return;
-  Offer offer = conv_offer("conv_tiles", s, kernels::conv::cost_of_tiles(s->sizes, row_of_costs), true);
-  offer.wishes = {channels_innermost, contiguous_rows};
+  Offer offer = conv_offer("conv_tiles", s, kernels::conv::cost_of_tiles(s->sizes, cpu_of(settings)), true);
+  offer.wishes.insert(offer.wishes.end(), {channels_innermost, contiguous_rows});
   out.offers.push_back(std::move(offer));
 }
 

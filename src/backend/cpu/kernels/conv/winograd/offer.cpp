@@ -9,12 +9,13 @@ void conv_winograd_offers(const Site& site, const Settings& settings, Offers& ou
   if (s == nullptr || s->prefers_matmul) return;
   const size_t first_k = s->gemm.batch_rank + s->gemm.m_rank;
   const kernels::conv::Lines lines = kernels::conv::lines_of(s->map, s->gemm.batch_rank, s->gemm.m_rank, s->group_axis);
-  const int64_t panel = s->sizes.n <= row_of_costs.lanes ? row_of_costs.lanes : 2 * row_of_costs.lanes, panels = s->sizes.groups * ((s->sizes.n + panel - 1) / panel);
+  const kernels::conv::Cpu cpu = cpu_of(settings);
+  const int64_t panel = s->sizes.n <= cpu.lanes ? cpu.lanes : 2 * cpu.lanes, panels = s->sizes.groups * ((s->sizes.n + panel - 1) / panel);
   const int64_t group_step = s->group_axis == SIZE_MAX ? 0 : static_cast<int64_t>(s->map.indices[s->group_axis].step);
-  const auto plan = kernels::winograd_plan(s->map, first_k, lines, {s->sizes.groups, group_step, s->sizes.n, panels, panel, row_of_costs.lanes, row_of_costs.threads});
+  const auto plan = kernels::winograd_plan(s->map, first_k, lines, {s->sizes.groups, group_step, s->sizes.n, panels, panel, cpu.lanes, cpu.threads});
   if (!plan) return;
-  Offer offer = conv_offer("conv_winograd", s, kernels::cost_of_winograd(*plan, row_of_costs) + kernels::conv::nanoseconds(s->sizes.order_cycles, row_of_costs), true);
-  offer.wishes = {channels_innermost, contiguous_rows};
+  Offer offer = conv_offer("conv_winograd", s, kernels::cost_of_winograd(*plan, cpu) + kernels::conv::cost_of_order(s->sizes, cpu), true);
+  offer.wishes.insert(offer.wishes.end(), {channels_innermost, contiguous_rows});
   out.offers.push_back(std::move(offer));
 }
 

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/kernels/depthwise_conv/run/problem.h"
 #include "backend/cpu/kernels/depthwise_conv/run/tile.h"
+#include "backend/cpu/kernels/depthwise_conv/run/tuning.h"
 #include "backend/cpu/kernels/fused/run/program.h"
 #include "backend/cpu/run/isa.h"
 #include "base/error.h"
@@ -21,8 +22,6 @@ namespace {
 using namespace depthwise;
 using ir::DType;
 
-constexpr double least_work = 40000;  // products: with fewer, other workers take longer to start than to compute
-
 // With outputs together, `b_strides` of the summed indices are those in the repeated rows.
 struct Plan : Problem {
   explicit Plan(Problem p) : Problem(std::move(p)) {}
@@ -35,6 +34,8 @@ struct Plan : Problem {
   std::optional<VectorProgram> program;  // if `simple` is not enough
   size_t tap_bytes = 0, line_bytes = 0, repeated_bytes = 0, per_worker = 0;
 };
+
+double least_work() { return tuning::least_wakes * backend::cpu::machine().wake * backend::cpu::machine().f32; }
 
 size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -66,7 +67,6 @@ void find_end(Plan& p, const Program& body) {
 
 // How many outputs fill whole pairs of vectors; 1 if channels alone do, or if outputs or what is read for them do not lie side by side.
 int64_t outputs_together(const Plan& p, const Program& body, size_t kept, int64_t places) {
-  constexpr int64_t most_bytes = 24 << 10;  // of repeated rows: they stay in a first-level cache
   const int64_t pair = 2 * int64_t{depthwise_conv_tiles().lanes};
   auto beside = [&](int operand) { return operand < 0 || p.bound.strides[static_cast<size_t>(operand)][kept - 2] == p.channels; };
   if (!p.direct || p.program || 2 * p.channels >= pair || p.map.indices[kept - 2].step != static_cast<uint64_t>(p.channels)) return 1;
@@ -77,7 +77,7 @@ int64_t outputs_together(const Plan& p, const Program& body, size_t kept, int64_
   int64_t outputs = pair;
   while (outputs % 2 == 0 && outputs / 2 * p.channels % pair == 0) outputs /= 2;
   outputs = std::min(outputs, p.width);
-  return places * outputs * p.channels * 4 > most_bytes ? 1 : outputs;
+  return places * outputs * p.channels * 4 > tuning::repeated_bytes ? 1 : outputs;
 }
 
 Resolved resolve(const Call& call) {
@@ -106,10 +106,10 @@ Resolved resolve(const Call& call) {
   if (!p->taps.fits) refuse("an axis is left along two indices");
   const int64_t workers = call.workers->count();
   const double work = static_cast<double>(p->lines * p->width) * static_cast<double>(p->channels) * static_cast<double>(p->taps.places());
-  p->tasks = std::min<int64_t>(p->lines, work < least_work || workers == 1 ? 1 : workers * 4);  // a task makes its lists of taps anew
+  p->tasks = std::min<int64_t>(p->lines, work < least_work() || workers == 1 ? 1 : workers * 4);  // a task makes its lists of taps anew
   // Few lines that do not divide evenly among the workers: tasks are segments of lines. Not of outputs together, whose order of sums would depend on where a segment ends.
   const int64_t most_lines = (p->lines + workers - 1) / workers;
-  if (p->direct && p->together == 1 && p->tasks > 1 && most_lines * workers * 20 > p->lines * 21) {
+  if (p->direct && p->together == 1 && p->tasks > 1 && static_cast<double>(most_lines * workers) > static_cast<double>(p->lines) * (1 + tuning::most_uneven)) {
     p->segments = std::clamp<int64_t>(workers, 1, std::max<int64_t>(1, p->width / 3));
     p->tasks = std::min(p->lines * p->segments, workers * 4);
   }
@@ -148,20 +148,20 @@ class Line {
       const auto to = static_cast<size_t>(c_.body->stores[0].operand);
       auto row = [&](int operand) { return operand >= 0 ? floats(static_cast<size_t>(operand)) : nullptr; };
       SumEnd end;
-      end.set(p_.simple, p_.simple.slope_operand < 0 ? nullptr : call_.operands[2 + static_cast<size_t>(p_.simple.slope_operand)].data);
+      end.set(p_.simple, p_.simple.slope_operand < 0 ? nullptr : call_.operands[body_operand(static_cast<size_t>(p_.simple.slope_operand))].data);
       end.scale = p_.together > 1 && p_.simple.scale >= 0 ? repeated_ : row(p_.simple.scale);
       end.bias = p_.together > 1 && p_.simple.bias >= 0 ? repeated_ + p_.together * p_.channels : row(p_.simple.bias);
       end.residual = row(p_.simple.residual);
       VectorEnd program;
       if (p_.program) {
-        program = vector_end(*p_.program, p_.bound, call_.operands.subspan(2), at_, p_.channels);
+        program = vector_end(*p_.program, p_.bound, body_operands(call_.operands), at_, p_.channels);
         end.program = &program;
       }
       if (p_.simple.residual >= 0) end.residual_step = p_.bound.strides[static_cast<size_t>(p_.simple.residual)][kept - 2];
       return sums(start, b, end, const_cast<float*>(floats(to)), p_.bound.strides[to][kept - 2]);
     }
     sums(start, b, {}, sums_, p_.channels);
-    Evaluator evaluator(p_.bound, call_.operands.subspan(2), body_);
+    Evaluator evaluator(p_.bound, body_operands(call_.operands), body_);
     const auto block = static_cast<int64_t>(p_.bound.block);
     for (int64_t x = begin_; x < end_; ++x) {
       at_[kept - 2] = x;
@@ -172,7 +172,7 @@ class Line {
  private:
   // An operand of the body at the line's first output.
   const float* floats(size_t operand) const {
-    const auto* data = reinterpret_cast<const float*>(call_.operands[2 + operand].data);
+    const auto* data = reinterpret_cast<const float*>(call_.operands[body_operand(operand)].data);
     for (size_t i = 0; i + 2 < c_.args.kept; ++i) data += at_[i] * p_.bound.strides[operand][i];
     return data;
   }

@@ -7,8 +7,8 @@ namespace ingot::kernels::depthwise {
 std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) {
   auto c = std::make_shared<Constants>();
   c->args = parse_depthwise_conv(bytes);
-  if (operands < 3 || sizes < c->map_sizes()) fail(Code::format, "a depthwise convolution has {} operands and {} sizes", operands, sizes);
-  c->body = load_program(c->args.body, operands - 2, sizes - c->map_sizes());
+  if (operands <= product_roles.size() || sizes < c->map_sizes()) fail(Code::format, "a depthwise convolution has {} operands and {} sizes", operands, sizes);
+  c->body = load_program(c->args.body, operands - product_roles.size(), sizes - c->map_sizes());
   c->args.body = {};
   const Program& p = *c->body;
   const bool fits = p.domain_rank == c->args.kept && p.row_rank == 1 && !p.has_reductions && (!p.has_accumulator || p.accumulator == Class::f32);
@@ -34,7 +34,7 @@ Problem checked(const Call& call) {
   }
   p.width = p.map.indices[kept - 2].extent;
   p.channels = p.map.indices[kept - 1].extent;
-  p.bound = bind_program(c.body, call.operands.subspan(2), call.sizes.subspan(c.map_sizes()), domain, false);
+  p.bound = bind_program(c.body, body_operands(call.operands), call.sizes.subspan(c.map_sizes()), domain, false);
   for (size_t i = 0; i + 2 < kept; ++i) p.lines *= domain[i];
   return p;
 }

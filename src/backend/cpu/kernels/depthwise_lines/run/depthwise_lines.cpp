@@ -34,7 +34,7 @@ void run_lines_of_channels(const Call& call) {
   const auto& c = *static_cast<const depthwise::Constants*>(call.constants);
   const auto* plan = static_cast<const LinePlan*>(call.prepared);
   if (plan == nullptr) return;  // there is nothing to compute
-  auto body = [&](int operand) { return operand < 0 ? nullptr : call.operands[2 + static_cast<size_t>(operand)].data; };
+  auto body = [&](int operand) { return operand < 0 ? nullptr : call.operands[body_operand(static_cast<size_t>(operand))].data; };
   run_lines(*plan, call.operands[0].data, call.operands[1].data, body(c.body->simple.bias), body(static_cast<int>(c.body->stores[0].operand)), call.scratch, *call.workers);
 }
 

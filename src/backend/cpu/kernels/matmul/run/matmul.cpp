@@ -16,6 +16,8 @@
 #include "backend/cpu/kernels/matmul/run/pack.h"
 #include "backend/cpu/kernels/matmul/run/rows.h"
 #include "backend/cpu/kernels/matmul/run/tile_i8.h"
+#include "backend/cpu/kernels/matmul/run/tuning.h"
+#include "backend/cpu/run/isa.h"
 #include "base/error.h"
 #include "kernels/matmul/run/matmul_args.h"
 #include "kernels/run/kernel.h"
@@ -43,15 +45,15 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   c->in_order = args.in_order;
   c->batch_rank = args.batch_rank;
   c->map = std::move(args.map);
-  if (operands < 3 || sizes < 3 + c->map_sizes()) fail(Code::format, "a matmul step has {} operands and {} sizes", operands, sizes);
-  c->body = load_program(args.body, operands - 2, sizes - 3 - c->map_sizes());
+  if (operands <= product_roles.size() || sizes < 3 + c->map_sizes()) fail(Code::format, "a matmul step has {} operands and {} sizes", operands, sizes);
+  c->body = load_program(args.body, operands - product_roles.size(), sizes - 3 - c->map_sizes());
   if (c->body->domain_rank != c->batch_rank + 2 || c->body->row_rank != 1 || c->body->has_reductions) fail(Code::format, "a matmul step's body has another domain");
   return c;
 }
 
-constexpr int64_t n_segment = 512, own_rows = 48, copy_columns = 256, read_ahead = 4096;  // read_ahead: bytes after a panel that tiles may prefetch
-constexpr double few_percent = 0.05;  // of rows that a worker may have above the mean before its rows end inside a tile
-constexpr double least_work = 60000, task_work = 1e6;  // products: of a step for several workers, and of a task
+namespace tuning = matmul::tuning;
+
+constexpr int64_t n_segment = 512, read_ahead = 4096;  // read_ahead: bytes after a panel that tiles may prefetch
 
 struct Plan {
   Bound bound;
@@ -106,59 +108,59 @@ void find_end(Plan& p, const Program& body) {
   s.type = body.memory[body.stores[0].operand];
 }
 
-// By what one worker of several reads more than its share, in seconds: all of B if it has rows of its own; all of A, and results from which later steps want rows, if it has panels.
+// By what one worker of several reads more than its share, in nanoseconds: all of B if it has rows of its own; all of A, and results from which later steps want rows, if it has panels.
 // Panels come from the third-level cache, and mostly ahead of their use; A and the result from the cache of another core.
 bool rows_pay(const Plan& p, int64_t workers) {
-  constexpr double of_packing = 8e9, of_others = 8e9, products = 9e10;
-  const double of_b = p.held_panels > 0 ? of_packing : 30e9;
+  const Machine& machine = backend::cpu::machine();
+  const double of_b = p.held_panels > 0 ? tuning::rate_of_packing * machine.l3 : tuning::rate_of_l3 * machine.l3;
   auto uneven = [&](int64_t parts) { return static_cast<double>((parts + workers - 1) / workers * workers) / static_cast<double>(parts) - 1; };
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
-  const double share = m * n * k / products / static_cast<double>(workers);
+  const double share = m * n * k / machine.f32 / static_cast<double>(workers);
   const double b_bytes = static_cast<double>(p.panels * p.panel_rows * p.row_bytes), others = (m * k + m * n) * 4;
   const int64_t tiles = (p.m + p.way.tiles->rows - 1) / p.way.tiles->rows;
-  return share * std::min(uneven(tiles), few_percent) + b_bytes / of_b < share * uneven(p.panels) + others / of_others;
+  return share * std::min(uneven(tiles), tuning::most_uneven) + b_bytes / of_b < share * uneven(p.panels) + others / machine.other_core;
 }
 
 // Tasks are blocks of rows times groups of panels. Each worker gets rows of its own if they pay, since the steps before and after use the same rows on the same core. A task takes
 // 10 us or more, so that a late worker leaves little to wait for; waking another takes about 2.
 void share(Plan& p, bool copies, int64_t workers) {
   p.row_tasks = p.column_tasks = p.row_unit = 1;
-  constexpr int64_t even = 4;  // GEMMs of a batch for each worker that keep all of them busy
-  if (p.batch % workers == 0 || p.batch > even * workers) return;
+  if (p.batch % workers == 0 || static_cast<double>(p.batch) > tuning::batches_of_worker * static_cast<double>(workers)) return;
+  const Machine& machine = backend::cpu::machine();
   const double work = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   const int64_t row_blocks = p.way.blocks(p.m), tiles = (p.m + p.way.tiles->rows - 1) / p.way.tiles->rows;
-  const bool divides = workers > 1 && work >= least_work;
+  const bool divides = workers > 1 && work >= tuning::least_wakes * machine.wake * machine.f32;
   // One worker has one task: each end of one stops the stream of B.
-  auto most = static_cast<int64_t>(std::clamp(work / task_work, 1.0, workers == 1 ? 1.0 : 4.0 * static_cast<double>(workers)));
+  auto most = static_cast<int64_t>(std::clamp(work / (tuning::wakes_of_task * machine.wake * machine.f32), 1.0, workers == 1 ? 1.0 : 4.0 * static_cast<double>(workers)));
   if (divides) most = (most + workers - 1) / workers * workers;  // as many for each
-  const bool by_rows = divides && tiles >= workers && !p.way.matrix && (p.way.decodes() ? p.m >= own_rows * workers : rows_pay(p, workers));
+  const bool by_rows = divides && tiles >= workers && !p.way.matrix && (p.way.decodes() ? p.m >= tuning::own_rows * workers : rows_pay(p, workers));
   if (by_rows) p.row_tasks = p.held_panels > 0 ? workers : std::min((row_blocks + workers - 1) / workers * workers, most);
   if (!by_rows && (p.way.matrix || p.panels < most)) p.row_tasks = std::min(row_blocks, most);
   p.column_tasks = std::clamp<int64_t>(most / p.row_tasks, 1, p.panels);
   // With a map, or if A's columns lie apart, each group of panels copies its rows again: use only as many groups as have enough columns to pay for it, or as the workers need.
-  if (copies) p.column_tasks = std::min(p.column_tasks, std::max(p.n / copy_columns, (workers + p.row_tasks - 1) / p.row_tasks));
+  if (copies) p.column_tasks = std::min(p.column_tasks, std::max(p.n / tuning::copy_columns, (workers + p.row_tasks - 1) / p.row_tasks));
   if (divides && p.row_tasks * p.column_tasks < workers && p.panels < workers) p.row_tasks = std::clamp<int64_t>(p.m / p.way.tiles->rows, 1, workers);
   const int64_t unit = p.way.tiles->rows, whole = (tiles + workers - 1) / workers * unit;
-  p.row_unit = by_rows && static_cast<double>(whole * workers) > static_cast<double>(p.m) * (1 + few_percent) ? 1 : unit;
+  p.row_unit = by_rows && static_cast<double>(whole * workers) > static_cast<double>(p.m) * (1 + tuning::most_uneven) ? 1 : unit;
 }
 
 // How many panels of a B that is not packed a worker packs before it multiplies them: few rows read each once, from the second-level cache; many rows read them again and again, and their
 // blocks of A once for each group.
 int64_t panels_at_a_time(const Plan& p) {
-  constexpr int64_t of_few = 256 * 1024, of_many = 1024 * 1024, least = 8;
   const int64_t bytes = std::max<int64_t>(1, p.panel_rows * p.row_bytes);
-  return std::clamp<int64_t>(p.m <= few_rows ? of_few / bytes : std::max(least, of_many / bytes), 1, std::max<int64_t>(1, p.panels));
+  return std::clamp<int64_t>(p.m <= few_rows ? tuning::packed_for_few / bytes : std::max(tuning::least_packed_panels, tuning::packed_for_many / bytes), 1,
+                             std::max<int64_t>(1, p.panels));
 }
 
 // Many small products of one float type whose result is only stored. Half types are widened where they lie one after another.
 std::optional<SmallProducts> small_products(const Plan& p, const Constants& c, const Call& call) {
-  constexpr int64_t most = SmallProducts::most, many = 8;
+  constexpr int64_t most = SmallProducts::most;
   const SimpleEpilogue& s = p.simple;
   const bool plain = p.f32 && p.direct && !p.program && !c.packed && !c.map && !c.in_order, small = p.m <= most && p.n <= most && p.k <= most;
-  if (!plain || !small || c.batch_rank == 0 || p.batch < many) return std::nullopt;
+  if (!plain || !small || c.batch_rank == 0 || p.batch < tuning::small_products) return std::nullopt;
   if (!s.valid || s.scale >= 0 || s.bias >= 0 || s.residual >= 0 || s.activation != SimpleEpilogue::none) return std::nullopt;
   const size_t store = c.body->stores[0].operand;
-  const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[2 + store];
+  const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[body_operand(store)];
   const int rank = c.batch_rank;
   const SmallProducts out{p.m, p.k, p.n, a.strides[rank], a.strides[rank + 1], a.strides[rank - 1], b.strides[rank], b.strides[rank - 1], to.strides[rank], to.strides[rank - 1]};
   const bool one_type = a.dtype == b.dtype && a.dtype == to.dtype, contiguous = b.strides[rank + 1] == 1 && to.strides[rank + 1] == 1;
@@ -175,7 +177,7 @@ double cost_of(const Plan& p, const Constants& c, const Call& call) {
   conv::ConvSizes sizes = conv::sizes_of(map, static_cast<size_t>(c.batch_rank), c.map->m_rank, SIZE_MAX, p.n);
   const std::vector<int64_t>& to = p.bound.strides[c.body->stores[0].operand];
   if (to.back() != 1 && p.n > 1) sizes.order_cycles = sizes.outputs * static_cast<double>(p.n) * conv::tuning::scattered_result;
-  return conv::cost_of_rows(sizes, {tile_ops().columns / 2, call.workers->count()});
+  return conv::cost_of_rows(sizes, {backend::cpu::machine(), tile_ops().columns / 2, call.workers->count()});
 }
 
 Resolved resolve(const Call& call) {
@@ -207,7 +209,7 @@ Resolved resolve(const Call& call) {
       if (b.dims[d] != domain[static_cast<size_t>(d)]) fail(Code::format, "matmul: A and B have different batch sizes");
     }
   }
-  p->bound = bind_program(c.body, call.operands.subspan(2), call.sizes.subspan(3 + c.map_sizes()), domain, false);
+  p->bound = bind_program(c.body, body_operands(call.operands), call.sizes.subspan(3 + c.map_sizes()), domain, false);
   p->f32 = half_or_float(a.dtype) && (half_or_float(b.dtype) || (c.packed && b.dtype == DType::i8)) && (!c.body->has_accumulator || c.body->accumulator == Class::f32);
   if (!p->f32) {
     if (c.map) fail(Code::format, "matmul: {} read through a map", ir::name_of(a.dtype));
@@ -434,7 +436,7 @@ class Block {
     if (operand < 0) return {};
     const auto k = static_cast<size_t>(operand);
     const std::vector<int64_t>& strides = p_.bound.strides[k];
-    const TensorRef& t = call_.operands[2 + k];
+    const TensorRef& t = call_.operands[body_operand(k)];
     Rows rows{t.data, t.dtype, strides[static_cast<size_t>(c_.batch_rank)]};
     int64_t offset = m * rows.stride;
     for (int d = 0; d < c_.batch_rank; ++d) offset += at_[d] * strides[static_cast<size_t>(d)];
@@ -444,9 +446,9 @@ class Block {
 
   // True if the result lies where an operand of the body does.
   bool reuses_operand() const {
-    const size_t store = c_.body->stores[0].operand, operands = call_.operands.size() - 2;
+    const size_t store = c_.body->stores[0].operand, operands = body_operands(call_.operands).size();
     for (size_t k = 0; k < operands; ++k) {
-      if (k != store && call_.operands[2 + k].data == call_.operands[2 + store].data) return true;
+      if (k != store && call_.operands[body_operand(k)].data == call_.operands[body_operand(store)].data) return true;
     }
     return false;
   }
@@ -472,7 +474,7 @@ class Block {
     VectorEnd program, of_tile;
     if (p_.program) {
       at_[c_.batch_rank] = m;
-      program = vector_end(*p_.program, p_.bound, call_.operands.subspan(2), at_, p_.n);
+      program = vector_end(*p_.program, p_.bound, body_operands(call_.operands), at_, p_.n);
     }
     TileEnd end;
     end.activation = s.activation;
@@ -480,7 +482,7 @@ class Block {
     end.low = s.low;
     end.high = s.high;
     end.hard_swish_by = s.hard_swish_by;
-    end.slope = s.slope_operand < 0 ? s.slope : *reinterpret_cast<const float*>(call_.operands[2 + static_cast<size_t>(s.slope_operand)].data);
+    end.slope = s.slope_operand < 0 ? s.slope : *reinterpret_cast<const float*>(call_.operands[body_operand(static_cast<size_t>(s.slope_operand))].data);
     end.scale_type = scale.type;
     end.bias_type = bias.type;
     end.residual_type = residual.type;
@@ -489,7 +491,7 @@ class Block {
     end.half_stride = result.stride;
     // A long epilogue reads its operands after the sums are in memory. Where the residual's memory becomes the result's, the sums are in scratch until then.
     const bool reuses = reuses_operand(), in_scratch = in_result && (p_.program || !end.is_short()) && reuses;
-    Evaluator evaluator(p_.bound, call_.operands.subspan(2), body_);
+    Evaluator evaluator(p_.bound, body_operands(call_.operands), body_);
     auto* scratch = reinterpret_cast<float*>(c_block_);
     for (int64_t q = p0; q < p1; q += per) {
       const int64_t q1 = std::min(p1, q + per), ldc = in_result ? result.stride : in_tile ? ops_.columns : (q1 - q) * ops_.columns;
@@ -573,7 +575,7 @@ class Block {
 void run_small(const Call& call, const Constants& c, const Plan& p, int64_t first, int64_t count) {
   constexpr int64_t most = 2048;
   const SmallProducts& s = *p.small;
-  const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[2 + c.body->stores[0].operand];
+  const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[body_operand(c.body->stores[0].operand)];
   int64_t a_offset = 0, b_offset = 0, c_offset = 0;
   for (int d = c.batch_rank - 1; d >= 0; --d) {
     const int64_t at = first % a.dims[d];

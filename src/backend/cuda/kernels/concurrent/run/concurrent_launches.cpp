@@ -6,7 +6,7 @@
 #include "backend/cuda/kernels/concurrent/run/concurrent_args.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_launches.h"
 #include "backend/cuda/kernels/fused/run/fused_launches.h"
-#include "backend/cuda/kernels/implicit_gemm/run/implicit_gemm_launches.h"
+#include "backend/cuda/kernels/gemm/run/gemm_launches.h"
 #include "backend/cuda/run/launch.h"
 #include "base/error.h"
 
@@ -21,7 +21,7 @@ struct Kind {
   CudaLaunches (*launches)(const Call&, const CudaMachine&);
   WantedChoices (*choices)(std::span<const Call>, const CudaMachine&);  // of all steps together; null or no choices: each chooses for its share of the multiprocessors
 };
-constexpr Kind kinds[] = {{"implicit_gemm", load_implicit_gemm_cuda, implicit_gemm_cuda_launches, implicit_gemm_cuda_choices},
+constexpr Kind kinds[] = {{"implicit_gemm", load_gemm_cuda, gemm_cuda_launches, gemm_cuda_choices},
                           {"depthwise_conv", load_depthwise_conv_cuda, depthwise_conv_cuda_launches, nullptr},
                           {"fused", load_fused_cuda, fused_cuda_launches, nullptr}};
 

@@ -22,7 +22,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   depthwise_conv_fields(from, c->args);
   const DepthwiseConvConstants& a = c->args;
   const bool good = a.kept >= 1 && a.kept <= max_rank && a.summed <= max_rank && a.rank >= 1;
-  c->body = read_sums(from, "depthwise_conv", good, c->map(), a.kept, operands, sizes);
+  c->body = read_sums(from, "depthwise_conv", good, c->map(), a.kept, product_roles, operands, sizes);
   return c;
 }
 
@@ -30,14 +30,15 @@ Resolved resolve(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const TensorRef &a = call.operands[0], &b = call.operands[1];
   auto s = std::make_shared<Sums>();
-  s->body = bind(c.body, call.operands.subspan(2), call.sizes.subspan(c.map().sizes()));
+  s->roles.assign(product_roles.begin(), product_roles.end());
+  s->body = bind(c.body, call.operands.subspan(s->roles.size()), call.sizes.subspan(c.map().sizes()));
   const size_t kept = c.args.kept, indices = kept + c.args.summed;
   if (a.rank != static_cast<int>(c.args.rank) || b.rank != static_cast<int>(indices)) fail(Code::format, "depthwise_conv: an operand does not have its rank");
   s->map = resolve_index_map("depthwise_conv", c.args.steps, a, call.sizes.first(c.map().sizes()));
   for (size_t i = 0; i < indices; ++i) {
     const IndexMap::Index& index = s->map.indices[i];
     if (b.dims[i] != index.extent && b.dims[i] != 1) fail(Code::format, "depthwise_conv: B does not have the sizes of the indices");
-    const SumIndex with_b{index, b.dims[i] == index.extent ? b.strides[i] : 0};
+    const SumIndex with_b{index, {.number = b.dims[i] == index.extent ? b.strides[i] : 0}};
     i < kept ? s->kept.push_back({with_b}) : s->summed.push_back(with_b);
   }
   return resolve_sums(std::move(s), call);

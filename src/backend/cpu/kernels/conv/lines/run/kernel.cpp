@@ -5,6 +5,7 @@
 #include "backend/cpu/kernels/conv/run/cost.h"
 #include "backend/cpu/kernels/conv/run/problem.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
+#include "backend/cpu/run/isa.h"
 
 namespace ingot::kernels {
 
@@ -17,10 +18,10 @@ std::shared_ptr<const LinePlan> plan_of(const Problem& p, const Constants& c, co
   const size_t batch = c.batch_rank;
   LineProblem q;
   if (!set_line_end(*c.body, q)) return nullptr;
-  const TensorRef &to = call.operands[2 + c.body->stores[0].operand], &b = call.operands[1];
+  const TensorRef &to = call.operands[body_operand(c.body->stores[0].operand)], &b = call.operands[1];
   auto steps = [](const TensorRef& t, size_t d) { return t.dims[d] == 1 ? 0 : t.strides[d]; };
   if (to.strides[batch + 1] == 1 && p.n > (c.grouped ? 1 : max_adjacent_columns)) return nullptr;
-  const TensorRef* bias = q.has_bias ? &call.operands[2 + static_cast<size_t>(c.body->simple.bias)] : nullptr;
+  const TensorRef* bias = q.has_bias ? &call.operands[body_operand(static_cast<size_t>(c.body->simple.bias))] : nullptr;
   if (bias != nullptr && bias->dims[batch] != 1 && bias->strides[batch] != 0) return nullptr;
   const std::span<const int64_t> sizes = call.sizes.subspan(3, c.map_sizes());
   q.a = call.operands[0];
@@ -52,13 +53,13 @@ Resolved resolve_lines(const Call& call) {
   const size_t scratch = scratch_of(*plan);
   ConvSizes sizes = sizes_of(p.map, c.batch_rank, c.map.m_rank, p.group_axis, p.n);
   sizes.image = static_cast<double>(numel(call.operands[0]));
-  const double cost = cost_of_lines(sizes, line_length(*plan), {line_tiles().lanes, call.workers->count()});
+  const double cost = cost_of_lines(sizes, line_length(*plan), {backend::cpu::machine(), line_tiles().lanes, call.workers->count()});
   return {scratch, std::move(plan), cost};
 }
 
 void run_lines(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
-  auto body = [&](int operand) { return operand < 0 ? nullptr : call.operands[2 + static_cast<size_t>(operand)].data; };
+  auto body = [&](int operand) { return operand < 0 ? nullptr : call.operands[body_operand(static_cast<size_t>(operand))].data; };
   kernels::run_lines(*static_cast<const LinePlan*>(call.prepared), call.operands[0].data, call.operands[1].data, body(c.body->simple.bias),
                      body(static_cast<int>(c.body->stores[0].operand)), call.scratch, *call.workers);
 }

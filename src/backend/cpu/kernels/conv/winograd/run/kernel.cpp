@@ -5,6 +5,7 @@
 #include "backend/cpu/kernels/conv/run/windows.h"
 #include "backend/cpu/kernels/conv/run/worker.h"
 #include "backend/cpu/kernels/conv/winograd/run/winograd.h"
+#include "backend/cpu/run/isa.h"
 
 namespace ingot::kernels {
 
@@ -23,17 +24,19 @@ Resolved resolve_winograd(const Call& call) {
   Windows p(checked(call));
   const DirectTiles& tiles = direct_tiles(c.grouped, p.n);
   use_tiles(p, c, tiles);
-  find_lines(p, c, {.threes = &tiles});
   find_columns(p);
-  reserve_panels(p, c, call.operands[1]);
-  find_end(p, c);
   const int64_t workers = call.workers->count();
-  const auto plan = winograd_plan(p.map, c.batch_rank + c.map.m_rank, {p.lines, p.line}, {p.groups, p.group_step(), p.n, std::ssize(p.columns), p.panel_row, tiles.lanes, workers});
-  if (!p.direct || !plan) return {0, nullptr, never};
+  const Lines lines = lines_of(p.map, c.batch_rank, c.map.m_rank, p.group_axis);
+  const auto plan = winograd_plan(p.map, c.batch_rank + c.map.m_rank, lines, {p.groups, p.group_step(), p.n, std::ssize(p.columns), p.panel_row, tiles.lanes, workers});
+  if (!plan) return {0, nullptr, never};
+  find_end(p, c);
+  if (!p.direct) return {0, nullptr, never};
+  find_lines(p, c, {.threes = &tiles});
+  reserve_panels(p, c, call.operands[1]);
   p.block_bytes = padded(plan->bytes());
   share(p, workers, false);
   const size_t scratch = scratch_of(p, workers);
-  return {scratch, std::make_shared<WinogradStep>(WinogradStep{std::move(p), tiles, *plan}), cost_of_winograd(*plan, {tiles.lanes, workers})};
+  return {scratch, std::make_shared<WinogradStep>(WinogradStep{std::move(p), tiles, *plan}), cost_of_winograd(*plan, {backend::cpu::machine(), tiles.lanes, workers})};
 }
 
 // One worker's blocks of windows.

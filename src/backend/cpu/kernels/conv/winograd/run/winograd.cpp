@@ -37,11 +37,11 @@ WinogradPlan::Axis axis_of(const IndexMap& map, const Index& i, int64_t taps) {
 
 // Blocks, and how workers share them.
 void choose_blocks(WinogradPlan& p, int64_t lanes, int64_t images, int64_t workers) {
-  constexpr int64_t most_bytes = 832 << 10, most_kept = 288 << 10, least_windows = 28;
+  using namespace conv::tuning;
   const int64_t row_bytes = p.depth * values * p.windows_x * p.row * 4;
-  p.keeps_weights = p.panels * p.panel_size * 4 <= most_kept;
-  const int64_t room = p.keeps_weights ? most_bytes - p.panels * p.panel_size * 4 : most_bytes;
-  const int64_t rows = std::clamp<int64_t>(std::max(room / row_bytes, (least_windows + p.windows_x - 1) / p.windows_x), 1, p.windows_y);
+  p.keeps_weights = p.panels * p.panel_size * 4 <= kept_weights;
+  const int64_t room = p.keeps_weights ? l2_of_winograd - p.panels * p.panel_size * 4 : l2_of_winograd;
+  const int64_t rows = std::clamp<int64_t>(std::max(room / row_bytes, (windows_of_block + p.windows_x - 1) / p.windows_x), 1, p.windows_y);
   p.by_columns = workers > 1 && images == 1 && p.planes.outputs == 1 && rows == p.windows_y && p.panels >= workers;
   // Blocks for all workers.
   const int64_t wanted = p.by_columns ? 1 : (workers + images - 1) / images;
@@ -112,7 +112,7 @@ double cost_of_winograd(const WinogradPlan& p, const conv::Cpu& cpu) {
   const double plane = windows * vectors * (values * (k * of_winograd + winograd_sum) + winograd_results) +
                        windows * static_cast<double>(p.all_channels) / static_cast<double>(cpu.lanes) * winograd_image +
                        (p.keeps_weights ? 1 : static_cast<double>(p.blocks)) * vectors * k * winograd_weights;
-  return conv::nanoseconds(plane * static_cast<double>(p.images * p.planes.outputs), cpu);
+  return cpu.vectors(plane * static_cast<double>(p.images * p.planes.outputs)) / static_cast<double>(cpu.threads);
 }
 
 WinogradBlock::WinogradBlock(const WinogradPlan& p, const WinogradTiles& tiles, float* scratch, const float* zeros) : p_(p), tiles_(tiles), zeros_(zeros) {

@@ -1,0 +1,140 @@
+#include "backend/cuda/kernels/gemm/tiles/run/tile_maps_args.h"
+
+#include <cstddef>
+#include <numeric>
+
+namespace ingot::kernels {
+
+namespace {
+
+using P = GemmParameters;
+
+// True for a stride in bytes that a tensor map can have.
+bool is_usable(int64_t stride) { return stride > 0 && stride % 16 == 0 && stride < int64_t{1} << 39; }
+
+// A as a matrix. False if the copying unit cannot describe it.
+bool describe_rows(const P& p, int64_t channels, int64_t size, CudaTiles& a) {
+  const int64_t step = p.m_extent[3] == 1 ? channels * size : p.m_step[3] * size;
+  if (p.origin[0] != 0 || p.origin[1] != 0 || !is_usable(step)) return false;
+  const auto c = static_cast<uint64_t>(channels);
+  a.dims = {c, 1, static_cast<uint64_t>(p.m)};
+  a.strides = {c * static_cast<uint64_t>(size), static_cast<uint64_t>(step)};
+  return true;
+}
+
+// A as an image or a volume, whose pixels are read in the order of their positions: axes with guards, and axes of windows that never leave A. Also sets the positions in
+// `p`. False if the copying unit cannot describe it.
+bool describe_pixels(bool volume, P& p, int64_t channels, int64_t size, CudaTiles& a) {
+  // Positions (n, h, w) or (n, d, h, w).
+  const int axes = volume ? 3 : 2, images = 3 - axes;  // m_extent[images]: n
+  const int64_t furthest = axes == 2 ? 128 : 16, most_taps = axes == 2 ? 255 : 31;  // limits of a tensor map
+  a.pixels = true;
+  a.rank = 2 + axes;
+  int64_t unit[3], inside[3], step[3], tap[3], first[3];  // of w, h, d
+  bool watched[3] = {};                                   // guards that belong to an axis
+  bool windows = false;                                   // on an axis without a guard
+  for (int axis = 0; axis < axes; ++axis) {
+    const int m = 3 - axis, k = 2 - axis;
+    int g = 0;
+    while (g < 3 && p.m_guard[g][m] == 0 && p.k_guard[g][k] == 0) ++g;
+    if (g == 3) {
+      const int64_t move = p.m_extent[m] == 1 ? 0 : p.m_step[m], to_tap = p.k_extent[k] == 1 ? 0 : p.k_step[k];
+      unit[axis] = std::gcd(move, to_tap);
+      step[axis] = move == 0 ? 1 : move / unit[axis];
+      tap[axis] = to_tap == 0 ? 0 : to_tap / unit[axis];
+      inside[axis] = 1 + step[axis] * (p.m_extent[m] - 1) + tap[axis] * (p.k_extent[k] - 1);
+      first[axis] = 0;
+      windows = windows || to_tap != 0;
+      if (move < 0 || to_tap < 0 || (move == 0 && p.m_extent[m] != 1) || step[axis] > 8 || tap[axis] * (p.k_extent[k] - 1) > most_taps) return false;
+      continue;
+    }
+    if (watched[g]) return false;
+    watched[g] = true;
+    for (int i = 0; i < 4; ++i) {
+      if ((i != m && p.m_guard[g][i] != 0) || (i != k && p.k_guard[g][i] != 0)) return false;
+    }
+    step[axis] = p.m_extent[m] == 1 ? 1 : p.m_guard[g][m];
+    tap[axis] = p.k_extent[k] == 1 ? 0 : p.k_guard[g][k];
+    first[axis] = p.origin[g];
+    inside[axis] = p.inside[g];
+    if (p.m_extent[m] != 1) {
+      unit[axis] = step[axis] == 0 ? 0 : p.m_step[m] / step[axis];
+    } else {
+      unit[axis] = tap[axis] == 0 ? 0 : p.k_step[k] / tap[axis];
+    }
+    if (step[axis] < 1 || step[axis] > 8 || tap[axis] < 0 || first[axis] < -furthest || first[axis] >= furthest) return false;
+    if (p.m_extent[m] != 1 && p.m_step[m] != unit[axis] * step[axis]) return false;
+    if (p.k_extent[k] != 1 && p.k_step[k] != unit[axis] * tap[axis]) return false;
+    if (tap[axis] * (p.k_extent[k] - 1) > most_taps) return false;
+    a.offset -= first[axis] * unit[axis] * size;
+  }
+  // A guard that belongs to no axis must depend on no index, and always be inside.
+  for (int g = 0; g < 3; ++g) {
+    if (!watched[g] && (p.origin[g] < 0 || p.origin[g] >= p.inside[g])) return false;
+    for (int i = 0; i < 4 && !watched[g]; ++i) {
+      if (p.m_guard[g][i] != 0 || p.k_guard[g][i] != 0) return false;
+    }
+  }
+  // Unused strides may have any valid value.
+  if (unit[0] == 0) unit[0] = channels;
+  for (int axis = 1; axis < axes; ++axis) {
+    if (unit[axis] == 0) unit[axis] = unit[axis - 1] * inside[axis - 1];
+  }
+  const int64_t image = p.m_extent[images] == 1 ? unit[axes - 1] * inside[axes - 1] : p.m_step[images];
+  // What looks like windows are windows only if pixels, lines and planes do not overlap.
+  for (int axis = 0; windows && axis <= axes; ++axis) {
+    if ((axis == axes ? image : unit[axis]) < (axis == 0 ? channels : unit[axis - 1] * inside[axis - 1])) return false;
+  }
+  if (!is_usable(image * size) || a.offset < 0 || a.offset % 16 != 0) return false;
+  a.dims[0] = static_cast<uint64_t>(channels);
+  for (int axis = 0; axis < axes; ++axis) {
+    if (!is_usable(unit[axis] * size)) return false;
+    const int64_t last = first[axis] + (p.m_extent[3 - axis] - 1) * step[axis], beyond = last - (inside[axis] - 1);
+    if (beyond < -furthest || beyond >= furthest) return false;
+    a.dims[static_cast<size_t>(axis) + 1] = static_cast<uint64_t>(inside[axis]);
+    a.strides[static_cast<size_t>(axis)] = static_cast<uint64_t>(unit[axis] * size);
+    a.lower[static_cast<size_t>(axis)] = p.first[axis] = static_cast<int>(first[axis]);
+    a.upper[static_cast<size_t>(axis)] = static_cast<int>(beyond);
+    a.steps[static_cast<size_t>(axis) + 1] = static_cast<uint32_t>(step[axis]);
+    p.step[axis] = static_cast<int>(step[axis]);
+    p.tap_step[axis] = static_cast<int>(tap[axis]);
+  }
+  a.dims[static_cast<size_t>(axes) + 1] = static_cast<uint64_t>(p.m_extent[images]);
+  a.strides[static_cast<size_t>(axes)] = static_cast<uint64_t>(image * size);
+  return true;
+}
+
+}  // namespace
+
+int64_t depth_of(const GemmArgs& args) { return gemm_row_bytes / static_cast<int64_t>(ir::size_of(args.type)); }
+
+std::optional<TileMaps> tiles_of(const GemmArgs& args, P& p) {
+  const auto size = static_cast<int64_t>(ir::size_of(args.type));
+  const int64_t channels = p.k_inner, taps = int64_t{p.k_extent[0]} * p.k_extent[1] * p.k_extent[2], b_step = p.b_step * size, depth = depth_of(args);
+  TileMaps t;
+  t.a.dtype = t.b.dtype = args.type;
+  t.a.rounded = t.b.rounded = size == 4;
+  t.taps = taps;
+  t.chunks = divided_up(channels, depth);
+  // With few channels the tiles would be mostly zeros.
+  if (args.b_type != args.type || (size == 4 && !args.b_along_k) || channels == 0 || (taps > 1 && 4 * channels < 3 * t.chunks * depth)) return std::nullopt;
+  if (!is_usable(b_step)) return std::nullopt;
+  t.b.at = offsetof(P, b_tiles);
+  t.b.index = 1;
+  const auto c = static_cast<uint64_t>(channels), n = static_cast<uint64_t>(args.gated ? 2 * p.n : p.n), count = static_cast<uint64_t>(taps);
+  if (args.b_along_k) {
+    t.b.dims = {c, count, n};
+    t.b.strides = {c * size, static_cast<uint64_t>(b_step)};
+  } else {
+    t.b.dims = {n, c, count};
+    t.b.strides = {static_cast<uint64_t>(b_step), c * static_cast<uint64_t>(b_step)};
+  }
+  t.a.at = offsetof(P, a_tiles);
+  t.a.index = 0;
+  t.a.offset = p.base * size;
+  const bool matrix = args.map.m_rank == 1 && args.map.k_rank == 1 && args.map.rank == 2;
+  if (!(matrix ? describe_rows(p, channels, size, t.a) : describe_pixels(args.is_volume(), p, channels, size, t.a))) return std::nullopt;
+  return t;
+}
+
+}  // namespace ingot::kernels

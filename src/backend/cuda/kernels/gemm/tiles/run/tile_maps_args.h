@@ -1,0 +1,22 @@
+// The operands of Hopper's tile kernels as tensor maps: A as a matrix, an image or a volume, and B.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "backend/cuda/kernels/gemm/run/gemm_args.h"
+#include "backend/cuda/kernels/run/launches.h"
+
+namespace ingot::kernels {
+
+// Elements of K in a row of a tile.
+int64_t depth_of(const GemmArgs&);
+
+// The tensor maps of A and B, and the walk along K: `taps` taps of `chunks` rows of a tile.
+struct TileMaps {
+  CudaTiles a, b;
+  int64_t taps, chunks;
+};
+// Also sets the positions of pixels in the parameters. nullopt if the copying unit cannot describe A or B.
+std::optional<TileMaps> tiles_of(const GemmArgs&, GemmParameters&);
+
+}  // namespace ingot::kernels

@@ -1,0 +1,75 @@
+"""The lint of the numbers by which kernels are chosen: what it finds, and that the tree passes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import check_constants
+
+GOOD = """// The numbers of a kernel: AMD EPYC, `python bench/offers.py`, 29 November 2026.
+#pragma once
+inline constexpr double tile = 80, part = 60;  // cycles
+// Bytes of a panel.
+inline constexpr int64_t panel = 24 << 10;
+"""
+
+
+def test_the_tree_passes():
+    done = subprocess.run([sys.executable, ROOT / "tools/check_constants.py"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    "text, names",
+    [
+        ("constexpr int64_t few = 16, many = 32;", ["few", "many"]),
+        ("  static constexpr double rate = 3e10;", ["rate"]),
+        ("inline constexpr Copy line{0.19, 15}, two{0.35, 2};", ["line", "two"]),
+        ("constexpr int64_t most = max_rank;", []),
+        ("// constexpr int64_t few = 16;", []),
+        ("double f(int n) { return 16 * n; }", []),
+    ],
+)
+def test_named_numbers(text, names):
+    assert check_constants.named_numbers(text) == names
+
+
+def test_powers_are_found():
+    assert check_constants.POWER.findall("a * 9e10 + 30e9 + 1e-9 + 0x4e41 + name1e5") == ["9e10", "30e9"]
+
+
+@pytest.mark.parametrize(
+    "old, new, problem",
+    [
+        ("", "", None),
+        ("  // cycles", "", "tile, part: the comment has no unit"),
+        ("// Bytes of a panel.", "// Large.", "panel: the comment has no unit"),
+        ("AMD EPYC, ", "", "it names no machine and no command"),
+        ("`python bench/offers.py`, ", "", "it names no machine and no command"),
+    ],
+)
+def test_a_tuning_file_says_where_its_numbers_come_from(old, new, problem):
+    problems = check_constants.problems_of_tuning(GOOD.replace(old, new) if old else GOOD)
+    assert problems == [] if problem is None else problem in problems
+
+
+def test_more_and_fewer_are_both_reported():
+    assert list(check_constants.compare({"src/a": 2}, {"src/a": 2})) == []
+    assert "2 named numbers outside tuning.h, 1 are allowed" in next(check_constants.compare({"src/a": 2}, {"src/a": 1}))
+    assert "--write" in next(check_constants.compare({}, {"src/a": 1}))
+    assert "1 numbers like 9e10" in next(check_constants.compare({"src/a.cpp": 1}, {}))
+
+
+def test_new_numbers_are_counted_by_folder(tmp_path):
+    folder = tmp_path / "src/backend/cpu/kernels/matmul/run"
+    folder.mkdir(parents=True)
+    (folder / "a.cpp").write_text("constexpr int64_t few = 16;\nconst double rate = 9e10;\n")
+    (folder / "a_test.cpp").write_text("constexpr int64_t few = 16;\n")
+    (folder / "tuning.h").write_text(GOOD)
+    assert check_constants.counts(tmp_path) == ({"src/backend/cpu/kernels/matmul": 1}, {"src/backend/cpu/kernels/matmul/run/a.cpp": 1}, [])
