@@ -20,7 +20,7 @@ MAX_MEMBERS = 8
 KNOWN = {
     "src/backend/cpu/kernels/fused/run/program.h: Evaluator",
     "src/backend/cuda/kernels/depthwise_conv/depthwise_conv_text.cpp: Printer",
-    "src/backend/cuda/kernels/depthwise_conv/grouped_conv_text.cpp: GroupedPrinter",
+    "src/backend/cuda/kernels/gemm/grouped_convolution/grouped_convolution_text.cpp: GroupedPrinter",
     "src/capture/importer.h: Importer",
     "src/runtime/routine.h: Routine",
     "src/runtime/session.h: Session",

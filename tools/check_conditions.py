@@ -15,7 +15,7 @@ from check_classes import ROOT, without_texts
 
 MAX_TERMS = 5
 # Where longer ones remain.
-KNOWN = ("src/backend/cuda/kernels/implicit_gemm/", "src/backend/cuda/kernels/gemm/", "src/backend/cuda/kernels/depthwise_conv/", "src/backend/reference/kernels/attention/")
+KNOWN = ("src/backend/cuda/kernels/gemm/", "src/backend/cuda/kernels/depthwise_conv/", "src/backend/reference/kernels/attention/")
 
 
 def in_parentheses(text: str, begin: int) -> str:

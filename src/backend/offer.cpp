@@ -143,11 +143,13 @@ bool wishes(const Offer& offer, Role operand, Wish::Axis axis, Wish::Kind kind) 
   return std::any_of(offer.wishes.begin(), offer.wishes.end(), [&](const Wish& w) { return w.operand == operand && w.axis == axis && w.kind == kind; });
 }
 
-void offer_plain(const Site& site, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers& out, std::vector<CodeUnit> (*code)(const Plain&, std::span<const Operand>)) {
+void offer_plain(const Site& site, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers& out,
+                 std::vector<CodeUnit> (*code)(const Plain&, std::span<const Operand>)) {
   const auto* p = std::get_if<Plain>(&site.kernel);
   if (p == nullptr || std::find(kernels.begin(), kernels.end(), p->kernel) == kernels.end()) return;
   out.offers.push_back({.implementation = implementation, .emit = [p, code, &site] {
-                          return EmittedStep{std::string(p->kernel), {p->constants.begin(), p->constants.end()}, {}, code == nullptr ? std::vector<CodeUnit>() : code(*p, site.operands)};
+                          return EmittedStep{
+                              std::string(p->kernel), {p->constants.begin(), p->constants.end()}, {}, code == nullptr ? std::vector<CodeUnit>() : code(*p, site.operands)};
                         }});
 }
 

@@ -71,8 +71,9 @@ std::optional<Machine> parse_machine(std::string_view text) {
     if (error != std::errc() || at != number.data() + number.size() || !std::isfinite(m.*f.value) || m.*f.value < 0) return std::nullopt;
     text.remove_prefix(std::min(text.size(), end + 1));
   }
-  if (!text.empty() || m.lanes < 1 || m.f32 <= 0 || m.bf16 <= 0 || m.l1 <= 0 || m.l2 <= 0 || m.l3 <= 0 || m.memory <= 0 || m.clock <= 0 || m.other_core <= 0) return std::nullopt;
-  return m;
+  constexpr double Machine::* divisors[] = {&Machine::f32, &Machine::bf16, &Machine::l1, &Machine::l2, &Machine::l3, &Machine::memory, &Machine::clock, &Machine::other_core};
+  const bool divides = std::all_of(std::begin(divisors), std::end(divisors), [&](double Machine::* rate) { return m.*rate > 0; });
+  return text.empty() && divides && m.lanes >= 1 ? std::optional(m) : std::nullopt;
 }
 
 }  // namespace ingot

@@ -184,10 +184,6 @@ def _may_be_negative(limits) -> bool:
     return least is None or least < 0
 
 
-def _is_size(value) -> bool:
-    return isinstance(value, torch.fx.Node) and isinstance(value.meta.get("val"), torch.SymInt)
-
-
 def _tensors(value) -> list[torch.Tensor]:
     return [t for t in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(t, torch.Tensor)]
 

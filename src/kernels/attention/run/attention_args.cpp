@@ -22,8 +22,9 @@ std::vector<std::byte> serialise(const AttentionArgs& args) {
 }
 
 AttentionArgs parse_attention(std::span<const std::byte> bytes) {
-  if (bytes.size() < head || bytes[0] != std::byte{1} || bytes[1] > std::byte{1} || bytes[3] > std::byte{1} || bytes[4] > std::byte{1} || bytes[5] > std::byte{1})
-    fail(Code::format, "the arguments of an attention step are damaged");
+  auto is_flag = [&](size_t at) { return bytes[at] <= std::byte{1}; };
+  const bool flags = bytes.size() >= head && is_flag(1) && is_flag(3) && is_flag(4) && is_flag(5);
+  if (!flags || bytes[0] != std::byte{1}) fail(Code::format, "the arguments of an attention step are damaged");
   AttentionArgs args;
   args.causal = bytes[1] == std::byte{1};
   args.in_order = bytes[4] == std::byte{1};

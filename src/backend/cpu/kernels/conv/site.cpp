@@ -132,7 +132,8 @@ struct Reading {
 
 Reading read(const Site& site, const Settings& settings) {
   const auto given = gemm_of(site);
-  if (given == nullptr || !is_placed(given->a) || given->prologue || given->scale != nullptr || given->row_ends != nullptr || site.body == nullptr) return {};
+  if (given == nullptr || site.body == nullptr || !is_placed(given->a) || given->prologue) return {};
+  if (given->scale != nullptr || given->row_ends != nullptr) return {};
   auto out = std::make_shared<ConvSite>(ConvSite{mapped(*given), site.body, SIZE_MAX, false, {}, {}});
   const Gemm& g = out->gemm;
   const auto first_k = static_cast<std::ptrdiff_t>(g.batch_rank + g.m_rank);

@@ -64,7 +64,8 @@ void cufft_offers(const Site& site, const Target&, const Settings&, Offers& out)
   const CufftArgs args = args_of(kernels::parse_fourier(p->constants), site.operands);
   const Kind kind = args.fourier.kind;
   const int64_t length = site.usual((kind == Kind::to_real ? site.operands.back() : site.operands[0]).layout.dims.back()).value_or(INT64_MAX);
-  const bool even = std::all_of(site.operands.begin(), site.operands.end(), [](const Operand& o) { return is_even(o.layout); }), apart = kind == Kind::pair && !args.read_beside && !args.written_beside;
+  const bool even = std::all_of(site.operands.begin(), site.operands.end(), [](const Operand& o) { return is_even(o.layout); }),
+             apart = kind == Kind::pair && !args.read_beside && !args.written_beside;
   if (length < (!even ? shortest_uneven : apart ? shortest_apart : kind == Kind::to_real ? shortest_half : 0) && ir::radices_of(length)) {
     out.refusals.push_back({name, Obstacle::cost, "it needs copies, which take longer than so short a transform"});
     return;

@@ -8,10 +8,8 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr int64_t min_elements = 512;        // of a domain that is cut
 constexpr int64_t max_held_bytes = 8 << 20;  // of all parts
 constexpr int64_t max_known_elements = 1 << 15;  // of a part that is computed when the program is cut
-constexpr int64_t min_work_saved = 2000;     // operations: about the time to start the part's own loop
 
 // Per instruction: it depends on memory.
 std::vector<uint8_t> reads_memory(const Program& p) {
@@ -39,7 +37,8 @@ struct Set {
 // True if holding the set saves more than it costs. `n`: its elements; `again`: how often each is computed besides the first time.
 bool pays(const Set& set, int64_t n, int64_t again) {
   if (again < 1 || set.kept == 0 || set.work * again < (set.reads ? 4 : 2) * set.kept) return false;
-  return set.reads ? set.work * again * n >= min_work_saved : n <= max_known_elements;
+  // 2000 operations are about the time to start the part's own loop.
+  return set.reads ? set.work * again * n >= 2000 : n <= max_known_elements;
 }
 
 }  // namespace
@@ -58,7 +57,7 @@ Parts choose_parts(const Bound& b, const Program& p, const std::vector<Axes>& ax
   Parts parts;
   parts.of.assign(p.code.size(), in_no_part);
   const int64_t total = elements_of(b, in_no_part);
-  if (total < min_elements) return parts;
+  if (total < 512) return parts;  // elements: nothing is gained
   const std::vector<uint8_t> reads = reads_memory(p);
   std::map<Axes, Set> sets;
   for (uint32_t k = 0; k < p.code.size(); ++k) {
