@@ -5,7 +5,7 @@
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/concurrent/run/concurrent_args.h"
 #include "backend/cuda/kernels/concurrent/run/concurrent_launches.h"
-#include "backend/cuda/kernels/gemm/gemm_code.h"
+#include "backend/cuda/kernels/gemm/gemm_step.h"
 #include "backend/cuda/kernels/known_code.h"
 #include "base/error.h"
 
@@ -95,7 +95,7 @@ EmittedStep join_steps(std::span<const Concurrent> steps) {
   std::vector<EmittedStep> made;  // with the code that they launch together
   std::vector<const EmittedStep*> parts;
   made.reserve(steps.size());
-  for (const Concurrent& s : steps) parts.push_back(fused ? s.step->whole.get() : launched.empty() ? s.step : &made.emplace_back(with_large_kernels(*s.step, launched)));
+  for (const Concurrent& s : steps) parts.push_back(fused ? s.step->whole.get() : launched.empty() ? s.step : &made.emplace_back(with_large_tiles(*s.step, launched)));
   const kernels::ConcurrentArgs args = args_of(steps, parts);
   EmittedStep out{"concurrent", {}, {}};
   for (const EmittedStep* step : parts) {
