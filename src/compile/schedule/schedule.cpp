@@ -114,14 +114,23 @@ Scheduler::Answer Scheduler::ask(backend::Site& site, bool body_may_go) const {
 
 namespace {
 
+bool has_known_sizes(const backend::EmittedStep& step) {
+  return std::all_of(step.sizes.begin(), step.sizes.end(), [](const Dim& d) { return d.is_constant(); });
+}
+
+bool has_equal_code(const backend::EmittedStep& x, const backend::EmittedStep& y) {
+  return std::equal(x.code.begin(), x.code.end(), y.code.begin(), y.code.end(),
+                    [](const backend::CodeUnit& a, const backend::CodeUnit& b) { return a.name == b.name && a.kernels == b.kernels; });
+}
+
 // The offers whose steps are equal but for the kernel: the runtime chooses among them.
 std::vector<const backend::Offer*> alternatives_of(const backend::Offers& offers, const backend::Offer& best, const backend::EmittedStep& step, std::vector<std::string>& kernels) {
   std::vector<const backend::Offer*> out;
-  if (!step.code.empty()) return out;  // kernels with code of their own
+  if (!step.code.empty() && has_known_sizes(step)) return out;  // its code is for these sizes
   for (const backend::Offer& o : offers.offers) {
     if (&o == &best || !o.emit || !o.takes_body || o.packing != best.packing) continue;
     const backend::EmittedStep other = o.emit();
-    if (other.kernel == step.kernel || !other.code.empty() || other.constants != step.constants || other.sizes != step.sizes) continue;
+    if (other.kernel == step.kernel || other.constants != step.constants || other.sizes != step.sizes || !has_equal_code(other, step)) continue;
     kernels.push_back(other.kernel);
     out.push_back(&o);
   }
@@ -211,7 +220,7 @@ void Scheduler::push(Choice choice, StepOperands operands, uint32_t writes, std:
       step.considered.timed = true;
       auto fastest = std::find_if(step.rivals.begin(), step.rivals.end(), [&](const Rival& r) { return r.implementation == t.choice; });
       if (fastest != step.rivals.end()) std::swap(chosen, *fastest);
-      chosen.alternatives.clear();  // the runtime's estimates know less than a timing
+      if (has_known_sizes(chosen.emitted)) chosen.alternatives.clear();  // the runtime's estimates know less than a timing
     }
     step.considered.chosen = chosen.implementation;
     step.emitted = std::move(chosen.emitted);
