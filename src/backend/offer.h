@@ -194,6 +194,8 @@ struct EmittedStep {
   std::vector<std::byte> constants;
   std::vector<ir::Dim> sizes;
   std::vector<CodeUnit> code = {};
+  // Kernels that can run it in place of `kernel`, with these constants and this code: see plan::Step.
+  std::vector<std::string> alternatives = {};
   // The step in the form in which it is a part of others (Concurrent), with code that it would not launch alone; null: it has no other form.
   std::shared_ptr<const EmittedStep> as_part = {};
 };
@@ -287,7 +289,7 @@ struct Settings {
   Deterministic deterministic = Deterministic::run;
   // Float32 GEMMs, or convolutions, may round their operands to TF32 (10 mantissa bits) if the target has it.
   bool tf32 = false, tf32_convolutions = false;
-  // An implementation that another one beats by little (is_near) also makes its offer, so that timing can decide. Only for offers that take the whole body.
+  // Offers that another one beats by little (is_near) keep the code of all their choices, so that timing can decide. Only for offers that take the whole body.
   bool rivals = false;
   Machine machine = machine_for(Target());  // the rates by which costs are estimated
 };

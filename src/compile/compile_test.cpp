@@ -239,7 +239,7 @@ TEST(Compile, OnePlanForBoth) {
       bool bodies = false, of_hopper = false;
       for (const plan::Step& s : plan->functions[0].programs[1].steps) {
         bodies = bodies || s.kernel != "matmul";
-        of_hopper = of_hopper || s.kernel == "implicit_gemm" || s.kernel == "attention";
+        of_hopper = of_hopper || s.kernel.starts_with("gemm_") || s.kernel == "attention";
       }
       EXPECT_EQ(kernels > 0, bodies && !(ptx && of_hopper));
     }
@@ -310,7 +310,7 @@ output %8 "y" []
 )",
                                                           from)),
                                     for_targets("cuda:sm_90"));
-    ASSERT_EQ(steps_of(made), "fused | sum + sub\nimplicit_gemm | matmul + tanh\nfused | sum + sub\n");
+    ASSERT_EQ(steps_of(made), "fused | sum + sub\ngemm_tiles | matmul + tanh\nfused | sum + sub\n");
     const std::set<std::string> code = code_of(made, 1);
     EXPECT_EQ(code.contains("any_1"), from % 8 != 0);
     EXPECT_TRUE(std::any_of(code.begin(), code.end(), [](const std::string& k) { return k.starts_with("t"); }));
@@ -419,23 +419,23 @@ TEST(Compile, AmongOffersThatAreNearTheFastestIsChosen) {
   const plan::TimedStep& step = wanted.steps[0];
   ASSERT_EQ(step.ways.size(), 2u);
   EXPECT_EQ(step.ways[0].implementation + " " + step.ways[0].step.kernel, "cublaslt matmul");
-  EXPECT_EQ(step.ways[1].implementation + " " + step.ways[1].step.kernel, "implicit_gemm implicit_gemm");
-  EXPECT_TRUE(step.problem.starts_with("gemm for cuda:sm_90: cublaslt or implicit_gemm of 4 x 64 x 64, ")) << step.problem;
-  for (const char* fastest : {"cublaslt", "implicit_gemm", "a name that nobody has"}) {
+  EXPECT_EQ(step.ways[1].implementation + " " + step.ways[1].step.kernel, "gemm_tiles gemm_tiles");
+  EXPECT_TRUE(step.problem.starts_with("gemm for cuda:sm_90: cublaslt or gemm_tiles of 4 x 64 x 64, ")) << step.problem;
+  for (const char* fastest : {"cublaslt", "gemm_tiles", "a name that nobody has"}) {
     SCOPED_TRACE(fastest);
-    const bool own = std::string(fastest) == "implicit_gemm";
-    Timed known{{{"a machine", "another problem", "implicit_gemm"}, {"a machine", step.problem, fastest}}, true};
+    const bool own = std::string(fastest) == "gemm_tiles";
+    Timed known{{{"a machine", "another problem", "gemm_tiles"}, {"a machine", step.problem, fastest}}, true};
     Record record;
     const plan::Plan made = compiled(halves, &known, &record);
     ASSERT_EQ(known.steps.size(), 1u);
     EXPECT_EQ(known.steps[0].ways.size(), 1u);  // the choice between the offers is not timed again
     EXPECT_EQ(known.steps[0].problem, step.problem);
-    EXPECT_EQ(made.functions[0].programs[0].steps[0].kernel, own ? "implicit_gemm" : "matmul");
+    EXPECT_EQ(made.functions[0].programs[0].steps[0].kernel, own ? "gemm_tiles" : "matmul");
     EXPECT_EQ(kernels(made) > 0, own);
-    EXPECT_NE(record.decisions.find(std::string("* ") + (own ? "implicit_gemm" : "cublaslt") + ": cost 64, can be timed: "), std::string::npos) << record.decisions;
+    EXPECT_NE(record.decisions.find(std::string("* ") + (own ? "gemm_tiles: cost 64.64" : "cublaslt: cost 64") + ", can be timed: "), std::string::npos) << record.decisions;
     EXPECT_NE(record.decisions.find(", the fastest when it was timed\n"), std::string::npos) << record.decisions;
   }
-  Timed none{{{"a machine", "another problem", "implicit_gemm"}}, false};
+  Timed none{{{"a machine", "another problem", "gemm_tiles"}}, false};
   EXPECT_EQ(plan::write(compiled(halves, &none)), plan::write(usual));
   // If only one offer takes the site, only the choices of its kernel can be timed.
   Timed single{{}, true};

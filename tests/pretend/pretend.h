@@ -10,7 +10,7 @@
 //                    `refused_algorithm` (-1: none) is refused when it is used
 //   cublaslt         its version (130000)
 //   shut_down        1: the process ends, and no context can be made current any more (error 4)
-//   launch_time      nanoseconds of each kernel (1000); those of implicit_gemm's large tile `fast_tile` (-1: none) take half of it
+//   launch_time      nanoseconds of each kernel (1000); those of gemm_tiles' tile `fast_tile` (-1: none) take half of it
 //   fail_call        the k-th call that makes, copies, starts or waits for something fails with error 719; 0: none does
 // What has happened:
 //   allocations, frees, live_bytes   of device memory; peak_bytes: the most that was live since it was set

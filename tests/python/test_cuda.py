@@ -561,7 +561,7 @@ def test_timed_products(tmp_path, dtype):
     assert timings == loaded.engine.inspect()["targets"][0]["timings"] == ingot.compile(model, **given).engine.inspect()["targets"][0]["timings"]
     name = torch.cuda.get_device_name()
     for t in timings:  # a tile of ingot's own kernel, an algorithm of the library, or which of the two
-        assert t["machine"] == name if t["choice"].startswith("implicit_gemm ") else t["machine"].startswith(name + ", cuBLASLt ")
+        assert t["machine"] == name if t["choice"].startswith("gemm_tiles ") else t["machine"].startswith(name + ", cuBLASLt ")
     assert timings or dtype is not torch.float32  # others may all be done by ingot's own kernels
 
 

@@ -7,6 +7,7 @@
 #include "backend/cuda/compile/emulated_test.h"
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
 #include "backend/cuda/kernels/gemm/gemm.h"
+#include "backend/cuda/kernels/gemm/gemm_step.h"
 #include "backend/cuda/run/gpu.h"
 
 namespace ingot::backend::cuda {
@@ -44,6 +45,13 @@ struct Taken {
   EmittedStep step;
 };
 inline Taken take(const GemmAnswer& a) { return {a.obstacle, a.obstacle ? EmittedStep{} : a.emit()}; }
+
+// A step of all of ingot's own implementations that may compute the GEMM; `hopper`: also those for sm_90a. `tiles`: see GemmSite.
+inline Taken own_gemm(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& layouts, bool hopper, uint16_t tiles = all_tiles) {
+  const GemmSiteAnswer found = gemm_site(g, body, layouts, hopper, tiles);
+  if (found.site == nullptr) return {found.obstacle, {}};
+  return {std::nullopt, whole_gemm(*found.site)};
+}
 
 std::vector<ir::Dim> dims_of(const std::vector<int64_t>&);
 // The map of an image [n, h, w, c] to windows of r x r at height x width positions: rows (n, y, x), K (r, s, c).

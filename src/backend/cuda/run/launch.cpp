@@ -2,6 +2,7 @@
 #include "backend/cuda/run/launch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include <fmt/ranges.h>
@@ -60,6 +61,8 @@ std::vector<Tunable> tunables_of_launches(const Call& call, CudaLaunches (*launc
 Resolved resolve_launches(const Call& call, CudaLaunches (*launches)(const Call&, const CudaMachine&)) {
   const auto& gpu = static_cast<const Gpu&>(*call.backend);
   CudaLaunches made = launches(call, machine_of(gpu));
+  const double nanoseconds = made.nanoseconds;
+  if (std::isinf(nanoseconds)) return {0, nullptr, nanoseconds};
   auto out = std::make_shared<Prepared>();
   auto part = [&](std::vector<CudaLaunch>& list) {
     Prepared::Part p;
@@ -76,7 +79,7 @@ Resolved resolve_launches(const Call& call, CudaLaunches (*launches)(const Call&
   }
   const size_t scratch = made.scratch;
   out->places = std::move(made);
-  return {scratch, out};
+  return {scratch, out, nanoseconds};
 }
 
 void run_launches(const Call& call) {

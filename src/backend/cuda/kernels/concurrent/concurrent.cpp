@@ -7,7 +7,7 @@
 #include "backend/cuda/kernels/concurrent/run/concurrent_launches.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
 #include "backend/cuda/kernels/fused/run/fused_args.h"
-#include "backend/cuda/kernels/gemm/gemm_code.h"
+#include "backend/cuda/kernels/gemm/gemm_step.h"
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
 #include "backend/cuda/kernels/known_code.h"
 #include "base/error.h"
@@ -91,7 +91,7 @@ std::set<std::string> launched_together(std::span<const Concurrent::Part> steps)
 std::string name_as_part(const EmittedStep& step) {
   if (step.kernel == "fused") return step.as_part == nullptr ? "" : kernels::parse_fused_cuda(step.as_part->constants).name;
   if (step.kernel == "depthwise_conv") return kernels::parse_depthwise_conv_cuda(step.constants).name;
-  if (step.kernel == "implicit_gemm") return kernels::parse_gemm_cuda(step.constants).name;
+  if (step.kernel.starts_with("gemm_")) return kernels::parse_gemm_cuda(step.constants).name;
   return "";
 }
 
@@ -112,7 +112,7 @@ EmittedStep join_steps(std::span<const Concurrent::Part> steps) {
   std::vector<EmittedStep> made;  // with the code that they launch together
   std::vector<const EmittedStep*> parts;
   made.reserve(steps.size());
-  for (const Concurrent::Part& s : steps) parts.push_back(fused ? s.step->as_part.get() : launched.empty() ? s.step : &made.emplace_back(with_large_kernels(*s.step, launched)));
+  for (const Concurrent::Part& s : steps) parts.push_back(fused ? s.step->as_part.get() : launched.empty() ? s.step : &made.emplace_back(with_large_tiles(*s.step, launched)));
   const kernels::ConcurrentArgs args = args_of(steps, parts);
   EmittedStep out{"concurrent", {}, {}};
   for (const EmittedStep* step : parts) {

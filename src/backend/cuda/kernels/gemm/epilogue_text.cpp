@@ -7,7 +7,6 @@
 #include "backend/cuda/compile/element_text.h"
 #include "backend/cuda/compile/expression.h"
 #include "backend/cuda/kernels/gemm/gemm.h"
-#include "backend/cuda/kernels/gemm/gemm_text.h"
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
 #include "base/error.h"
 #include "base/hash.h"
@@ -24,52 +23,51 @@ class Printer {
  public:
   Printer(const FusedBody& body, const std::vector<StridedLayout>& layouts) : b_(body), layouts_(layouts), column_(body.outer.size()), text_(layouts, 0, false) {}
 
-  EmittedGemm run(const GemmKernels& of) {
-    const EmittedPrologue* row = of.row;
-    args_.pieces = static_cast<uint8_t>(of.pieces);
-    args_.gated = of.gated;
-    args_.few_rows = of.few_rows;
-    args_.type = of.type;
+  GemmText run(const GemmSite& site, std::span<const GemmCompiler* const> implementations) {
+    const EmittedPrologue* prologue = site.prologue ? &*site.prologue : nullptr;
+    args_.pieces = static_cast<uint8_t>(site.gemm.b.size());
+    args_.gated = site.gemm.gated;
+    skinny_ = site.skinny;
+    args_.type = site.gemm.type;
     std::string finish = finish_text();
-    args_.b_type = of.b_type;
-    args_.map = of.map;
-    args_.b_along_k = of.b_along_k;
-    args_.patches = of.patches;
-    args_.bricks = of.bricks;
-    args_.tiles = of.large ? of.tiles : 0;
+    args_.b_type = site.gemm.encoding ? site.gemm.encoding->storage : site.gemm.type;
+    args_.map = site.map;
+    args_.b_along_k = site.b_along_k;
     args_.stores = static_cast<uint8_t>(b_.stores.size());
     args_.row_rank = static_cast<uint8_t>(column_);
     args_.sizes = static_cast<uint32_t>(text_.sizes().size());
     for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], static_cast<uint8_t>(layouts_[k].dims.size() - column_ - 1)});
     args_.numbers = text_.numbers();
     args_.known = text_.known();
-    if (row != nullptr) {
-      args_.sources = row->sources;
-      args_.row = row->length;
+    if (prologue != nullptr) {
+      args_.sources = prologue->sources;
+      args_.row = prologue->length;
     }
-    EmittedGemm out;
-    std::string more = row == nullptr ? "" : "@Made made; ";
-    if (args_.few_rows && args_.pieces > 1) more = fmt::format("u64 piece[{}]; int piece_from[{}]; ", args_.pieces, args_.pieces);
-    out.text = fmt::format("{}struct @P {{ GemmParameters map; u64 status; void* pointer[{}]; i64 number[{}]; {}}};\n", row == nullptr ? "" : row->text, b_.operands.size(),
-                           std::max<size_t>(1, args_.numbers.size()), more) +
+    GemmText out;
+    std::string more = prologue == nullptr ? "" : "@Made made; ";
+    if (skinny_ && args_.pieces > 1) more = fmt::format("u64 piece[{}]; int piece_from[{}]; ", args_.pieces, args_.pieces);
+    out.text = fmt::format("{}struct @P {{ GemmParameters map; u64 status; void* pointer[{}]; i64 number[{}]; {}}};\n", prologue == nullptr ? "" : prologue->text,
+                           b_.operands.size(), std::max<size_t>(1, args_.numbers.size()), more) +
                finish;
-    const bool matrix = of.map.m_rank == 1 && of.map.k_rank == 1 && of.map.rank == 2;
-    const int pixels = matrix ? 0 : args_.is_volume() ? 3 : 2;
-    for (const kernels::GemmKernel& k : kernels::implicit_gemm_cuda_kernels(args_, of.b_constant, of.large, b_.row.back().value(), pixels)) {
-      if ((row != nullptr || (of.gated && !of.large) || of.pieces > 1) && !k.one_row) continue;
-      out.kernels.push_back("@" + k.suffix);
-      out.text += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n",
-                              k.cluster > 1 ? fmt::format("__cluster_dims__({}) ", k.cluster) : "", k.bounds, k.suffix);
-      out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n}}\n", k.call, k.aligned, row == nullptr ? "" : fmt::format(", @Front<{}>{{p.made}}", k.aligned));
+    for (const GemmCompiler* c : implementations) {
+      PrintedGemm printed = c->print(site, args_, form_);
+      args_.implementations.push_back({std::string(c->run.kernel), std::move(printed.args)});
+      for (GemmKernel& k : printed.kernels) {
+        // Kernels for any address are the same for several implementations.
+        if (std::any_of(out.kernels.begin(), out.kernels.end(), [&](const GemmText::Kernel& other) { return other.name == "@" + k.suffix; })) continue;
+        out.text += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n",
+                                k.cluster > 1 ? fmt::format("__cluster_dims__({}) ", k.cluster) : "", k.bounds, k.suffix);
+        out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n}}\n", k.call, k.vectors, prologue == nullptr ? "" : fmt::format(", @Front<{}>{{p.made}}", k.vectors));
+        out.kernels.push_back({"@" + k.suffix, std::move(k.libraries)});
+      }
     }
-    args_.name = fmt::format("implicit_gemm_{:016x}", hash64(std::as_bytes(std::span(out.text.data(), out.text.size()))));
+    args_.name = fmt::format("gemm_{:016x}", hash64(std::as_bytes(std::span(out.text.data(), out.text.size()))));
     auto named = [&](std::string& text) {
       for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) text.replace(at, 1, args_.name + "_");
     };
     named(out.text);
-    for (std::string& k : out.kernels) named(k);
-    out.name = args_.name;
-    out.arguments = kernels::serialise(args_);
+    for (GemmText::Kernel& k : out.kernels) named(k.name);
+    out.args = std::move(args_);
     out.sizes = text_.sizes();
     return out;
   }
@@ -164,10 +162,10 @@ class Printer {
     if (how == Along::same) {
       out.same_from += fmt::format("    same.m{}[0] = *({});\n", k, from);
     } else {
-      const size_t bytes = ir::size_of(b_.operands[i.operand]), before = args_.column_bytes;
-      const bool early = bytes >= 2 && before + bytes <= Args::most_column_bytes;
+      const size_t bytes = ir::size_of(b_.operands[i.operand]), before = form_.column_bytes;
+      const bool early = bytes >= 2 && before + bytes <= kernels::TilesArgs::most_column_bytes;
       if (early) {
-        args_.column_bytes = static_cast<uint8_t>(before + bytes);
+        form_.column_bytes = static_cast<uint8_t>(before + bytes);
         out.fetched += fmt::format("      (({}*)(room + {} * Width))[c] = ({})[at];\n", type, before, from);
       }
       out.same_from += fmt::format("    at.template constants<Together, {}>(same.m{}, {});\n", early ? static_cast<int>(before) : -1, k, from);
@@ -202,8 +200,8 @@ class Printer {
     }
     out.held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
     const std::string own = fmt::format("at.template bring<Together>(held.m{}, {}, {});\n", k, from, rows);
-    if (args_.boxed_in == Args::none && in_boxes(i.operand, how)) {
-      args_.boxed_in = static_cast<uint8_t>(i.operand);
+    if (form_.boxed_in == kernels::TilesArgs::none && in_boxes(i.operand, how)) {
+      form_.boxed_in = static_cast<uint8_t>(i.operand);
       out.held_from += fmt::format("    if constexpr (U::tiled) {{\n      from_boxes(held.m{}, tile);\n    }} else {{\n      {}    }}\n", k, own);
     } else {
       out.reads_far = true;
@@ -222,8 +220,8 @@ class Printer {
     out.put += fmt::format("    alignas(16) {} o{}[8];\n#pragma unroll\n    for (int v = 0; v < 8; v += 2) put2(o{} + v, x{}[v], x{}[v + 1]);\n", type, s, s, s, s);
     const std::string own = how == Along::neighbours ? fmt::format("at.template put<Together>({}, o{});\n", to, s)
                                                      : fmt::format("at.put_apart({}, {}, o{});\n", to, text_.stride(store.operand, column_), s);
-    if (args_.boxed_out == Args::none && in_boxes(store.operand, how)) {
-      args_.boxed_out = static_cast<uint8_t>(store.operand);
+    if (form_.boxed_out == kernels::TilesArgs::none && in_boxes(store.operand, how)) {
+      form_.boxed_out = static_cast<uint8_t>(store.operand);
       out.put += fmt::format("    if constexpr (U::tiled) {{\n      to_boxes(tile, o{});\n    }} else {{\n      {}    }}\n", s, own);
     } else {
       out.put += "    " + own;
@@ -242,7 +240,8 @@ class Printer {
     return "template <class U>\nstruct @Same {\n" + f.same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + f.held +
            "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
            fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {}, reads_far = {};\n  static constexpr int column_bytes = {}, halves = {}, apart = {};\n",
-                       args_.boxed_in != Args::none, args_.boxed_out != Args::none, f.reads_far, args_.column_bytes, args_.gated ? 2 : 1, args_.pieces) +
+                       form_.boxed_in != kernels::TilesArgs::none, form_.boxed_out != kernels::TilesArgs::none, f.reads_far, form_.column_bytes, args_.gated ? 2 : 1,
+                       args_.pieces) +
            boxed_row_text() + column_text() +
            "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
            "  template <int Width>\n  __device__ __forceinline__ void fetch_columns(char* room, int from, int end) const {\n    for (int c = threadIdx.x % 128; c < Width; c += "
@@ -261,7 +260,7 @@ class Printer {
 
   // The address of a column of B, for few rows: of the last piece that begins at it or before.
   std::string column_text() {
-    if (!args_.few_rows) return "";
+    if (!skinny_) return "";
     const std::string head = "  template <class B>\n  __device__ __forceinline__ const B* column_of(i64 c) const {\n";
     if (args_.pieces == 1) return head + "    return (const B*)p.map.b + c * p.map.b_step;\n  }\n";
     return head +
@@ -274,19 +273,21 @@ class Printer {
   // The address of an element of an operand that is stored in boxes.
   std::string boxed_row_text() {
     const std::string head = "  __device__ __forceinline__ void* boxed_row(i64 s, i64 t) const { return ";
-    if (args_.boxed_out == Args::none) return head + "0; }\n";
-    return head + fmt::format("({}*)p.pointer[{}] + s * {} + t; }}\n", memory_type(b_.operands[args_.boxed_out]), args_.boxed_out, text_.stride(args_.boxed_out, column_ - 1));
+    if (form_.boxed_out == kernels::TilesArgs::none) return head + "0; }\n";
+    return head + fmt::format("({}*)p.pointer[{}] + s * {} + t; }}\n", memory_type(b_.operands[form_.boxed_out]), form_.boxed_out, text_.stride(form_.boxed_out, column_ - 1));
   }
 
   const FusedBody& b_;
   const std::vector<StridedLayout>& layouts_;
   const size_t column_;  // the axis of columns: the ones before it are rows
   ElementText text_;
+  bool skinny_ = false;
   Args args_;
+  EpilogueForm form_;
 };
 
 }  // namespace
 
-EmittedGemm emit_gemm_text(const GemmKernels& of, const FusedBody& body, const std::vector<StridedLayout>& layouts) { return Printer(body, layouts).run(of); }
+GemmText print_gemm(const GemmSite& site, std::span<const GemmCompiler* const> implementations) { return Printer(site.body, site.operands).run(site, implementations); }
 
 }  // namespace ingot::backend::cuda

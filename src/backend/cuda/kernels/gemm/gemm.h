@@ -1,4 +1,4 @@
-// Shared by the GEMM kernels: cuBLASLt's (matmul) and ingot's own (implicit_gemm).
+// Shared by cuBLASLt's GEMMs (matmul) and ingot's own.
 #pragma once
 #include <algorithm>
 
@@ -48,9 +48,7 @@ inline GemmAnswer refusal(Obstacle obstacle, std::string reason) { return {obsta
 
 // For cuBLASLt.
 GemmAnswer library_gemm(const Gemm&, const FusedBody&, const std::vector<StridedLayout>&, bool tf32 = false);
-// For ingot's kernel, from sm_80 on: half precision, and float32 by TF32. It takes any body of single elements and reads A through maps. `large`: with the
-// kernels for Hopper. `tiles`: which of its large tiles, one bit each (kernels::GemmArgs::tiles); fewer than all are for measurements.
+// All of Hopper's tiles, one bit each (kernels::TilesArgs::tiles).
 inline constexpr uint16_t all_tiles = UINT16_MAX;
-GemmAnswer implicit_gemm(const Gemm&, const FusedBody&, const std::vector<StridedLayout>&, bool large, uint16_t tiles = all_tiles);
 
 }  // namespace ingot::backend::cuda

@@ -10,8 +10,8 @@
 #include "backend/cuda/compile/emulated_test.h"
 #include "backend/cuda/kernels/gemm/gemm.h"
 #include "backend/cuda/kernels/gemm/gemm_sites_test.h"
-#include "backend/cuda/kernels/gemm/gemm_text.h"
-#include "backend/cuda/kernels/gemm/run/gemm_launches.h"
+#include "backend/cuda/kernels/gemm/gemm_step.h"
+#include "backend/cuda/kernels/gemm/run/implementation.h"
 #include "backend/cuda/kernels/gpu_step_test.h"
 
 namespace ingot::backend::cuda {
@@ -237,7 +237,7 @@ struct Product {
       for (HostTensor& t : prologue->tensors) tensors.push_back(&t);
     }
     for (HostTensor& t : pieces) tensors.push_back(&t);
-    Taken own = take(implicit_gemm(p, body->body, body->layouts, where >= Where::early_groups, s.tiles));
+    Taken own = own_gemm(p, body->body, body->layouts, where >= Where::early_groups, s.tiles);
     obstacle = own.obstacle;
     step = std::move(own.step);
     for (HostTensor& t : body->tensors) tensors.push_back(&t);
@@ -284,7 +284,7 @@ TEST(cuda_gemm_emulated, few_channels_have_kernels_of_their_own) {
     }
     p.map = s.map;
     p.m_rank = s.m_rank;
-    const Taken own = take(implicit_gemm(p, body.body, body.layouts, true));
+    const Taken own = own_gemm(p, body.body, body.layouts, true);
     std::vector<TensorRef> operands;
     auto add = [&](HostTensor& t) { operands.push_back({t.bytes.data(), t.dtype, static_cast<int>(t.dims.size()), t.dims.data(), t.strides.data()}); };
     add(s.a), add(s.b);
@@ -305,19 +305,19 @@ TEST(cuda_gemm_emulated, few_channels_have_kernels_of_their_own) {
   large.r = large.s = 13, large.h = 30;
   many.c = 16;
   whole.r = whole.s = whole.stride = 8, whole.pad = 0;
-  EXPECT_EQ(launched(few_channels(nchw)), "patch_0");
-  EXPECT_EQ(launched(few_channels(nhwc)), "patch_0");
+  EXPECT_EQ(launched(few_channels(nchw)), "image_0");
+  EXPECT_EQ(launched(few_channels(nhwc)), "image_0");
   FewChannels floats = nchw;
   floats.type = DType::f32;
-  EXPECT_EQ(launched(few_channels(floats)), "patch_0");
-  EXPECT_EQ(launched(few_channels(nchw), false), "patch_0");
-  EXPECT_EQ(launched(few_channels(nhwc), false), "patch_1");
+  EXPECT_EQ(launched(few_channels(floats)), "image_0");
+  EXPECT_EQ(launched(few_channels(nchw), false), "image_0");
+  EXPECT_EQ(launched(few_channels(nhwc), false), "image_1");
   EXPECT_EQ(launched(few_channels(large)), "any_1");
   EXPECT_EQ(launched(few_channels(many)), "one_1");
   EXPECT_EQ(launched(few_channels(whole)), "1");
   for (const GemmCase& s : volume_cases()) {
     if (!s.rows.empty()) continue;  // of batches, which `launched` does not make
-    EXPECT_EQ(launched(s), "brick") << s.name;
+    EXPECT_EQ(launched(s), "volume") << s.name;
   }
   EXPECT_EQ(launched(convolution(37, 19, 24, 3, 1, 1, 16, true)), "1");  // images have none
 }

@@ -7,7 +7,7 @@
 #include "backend/cuda/compile/local_bytes_test.h"
 #include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/compile/prelude.h"
-#include "backend/cuda/kernels/gemm/gemm_text.h"
+#include "backend/cuda/kernels/gemm/gemm_step.h"
 #include "backend/cuda/kernels/gpu_step_test.h"
 
 namespace ingot::backend::cuda {
@@ -53,7 +53,7 @@ Taken residual_convolution(DType type, int64_t channels, bool volume) {
   set(5, Kind::map, Op::relu, {4}, 0);
   body.stores = {{2, 5}};
   const StridedLayout whole{{rows, channels}, {channels, 1}};
-  return take(implicit_gemm(gemm, body, {{{1, channels}, {0, 1}}, whole, whole}, true));
+  return own_gemm(gemm, body, {{{1, channels}, {0, 1}}, whole, whole}, true);
 }
 
 // The result is the sum itself.
@@ -103,7 +103,7 @@ TEST(cuda_gemm, im2col_3d_spills_no_registers) {
   for (const std::vector<std::byte>& code : compile(jobs).code) {
     size_t bricks = 0;
     for (const auto& [kernel, bytes] : local_bytes(code)) {
-      if (!kernel.ends_with("_brick")) continue;
+      if (!kernel.ends_with("_volume")) continue;
       ++bricks;
       EXPECT_EQ(bytes, 0u) << kernel;
     }
@@ -122,7 +122,7 @@ TEST(cuda_gemm, skinny_spills_no_registers) {
     gemm.b = {{{4096, 512}, {1, 4096}}};
     gemm.m_rank = 1;
     gemm.constant = true;
-    const Taken own = take(implicit_gemm(gemm, sum_alone(rows, 512), {{{rows, 512}, {512, 1}}}, true));
+    const Taken own = own_gemm(gemm, sum_alone(rows, 512), {{{rows, 512}, {512, 1}}}, true);
     ASSERT_EQ(own.obstacle, std::nullopt);
     const std::vector<CompileJob> jobs{{std::string(prelude()) + matrix_texts() + text_with_libraries(own.step.code[0]), 90, CompileJob::Form::cubin, true}};
     const auto code = compile(jobs).code;

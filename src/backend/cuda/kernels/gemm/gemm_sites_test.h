@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
+#include "backend/cuda/kernels/gemm/gemm.h"
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
 #include "ir/graph.h"
 
@@ -29,7 +30,7 @@ struct GemmCase {
   bool infinity = false;        // A has an infinite element. Windows without it are finite
   bool shifted = false;         // operands have odd addresses
   int multiprocessors = 1;      // with many, tiles are small and blocks share K
-  uint16_t tiles = kernels::GemmArgs::all_tiles;
+  uint16_t tiles = all_tiles;
   Prologue prologue = Prologue::none;
   bool gated = false;           // gated epilogue
   std::vector<int64_t> pieces = {};  // columns of each piece of B; empty: B is one matrix

@@ -9,9 +9,9 @@
 #include <random>
 
 #include "backend/cuda/kernels/gemm/gemm.h"
-#include "backend/cuda/kernels/gemm/gemm_text.h"
+#include "backend/cuda/kernels/gemm/gemm_step.h"
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
-#include "backend/cuda/kernels/gemm/run/gemm_launches.h"
+#include "backend/cuda/kernels/gemm/run/implementation.h"
 #include "backend/cuda/kernels/gpu_step_test.h"
 #include "base/error.h"
 
@@ -190,7 +190,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
     for (int tile = -1; tile < tiles; ++tile) {
       if (tile >= 0 && !kernels::large_tiles[tile].takes(s.n, false, s.type == DType::f32)) continue;
       if (s.few() && tile >= 0) operands.back() = other.ref();
-      const Taken own = take(implicit_gemm(p, body_of(gelu), layouts, true, tile < 0 ? all_tiles : static_cast<uint16_t>(1u << tile)));
+      const Taken own = own_gemm(p, body_of(gelu), layouts, true, tile < 0 ? all_tiles : static_cast<uint16_t>(1u << tile));
       ASSERT_EQ(own.obstacle, std::nullopt);
       GpuStep r(own.step, text_with_libraries(own.step.code[0]), own.step.code[0].kernels, operands, sizes_of(own.step));
       double seconds = seconds_of(device, stream, r);

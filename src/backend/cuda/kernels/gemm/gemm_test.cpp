@@ -138,13 +138,13 @@ TEST(cuda_gemm, what_ingots_own_kernel_takes) {
     s.product.b = {{{Dim(16), Dim(N)}, {Dim(1), Dim(16)}}};
     change(s);
     body(s);
-    return take(implicit_gemm(s.product, s.body, s.layouts, true));
+    return own_gemm(s.product, s.body, s.layouts, true);
   };
   auto gelu = [](Case& s) { s.store(s.map(Op::gelu, {s.map(Op::add, {s.accumulator, s.load({{Dim(M), Dim(1)}, {Dim(1), Dim(0)}})})})); };
   auto same = [](Case&) {};
   Taken taken = own(same, gelu);
   ASSERT_EQ(taken.obstacle, std::nullopt);
-  EXPECT_EQ(taken.step.kernel, "implicit_gemm");
+  EXPECT_EQ(taken.step.kernel, "gemm_skinny");
   kernels::GemmArgs args = kernels::parse_gemm_cuda(taken.step.constants);
   EXPECT_TRUE(args.b_along_k);
   EXPECT_EQ(args.together, std::vector<uint8_t>{1});
@@ -178,7 +178,7 @@ TEST(cuda_gemm, floats_are_taken_where_tf32_is_allowed) {
     Gemm sketch{{DType::f32}, unplaced({Dim(M), Dim(64)}), {unplaced({Dim(64), Dim(N)})}};
     sketch.convolution = convolution;
     const Offers found = compiler_for(cuda_target(90)).offers(site_of(std::move(sketch)), cuda_target(90), settings);
-    return std::any_of(found.offers.begin(), found.offers.end(), [](const Offer& o) { return o.implementation == "implicit_gemm" && wishes(o, Role::b, Wish::Axis::k); });
+    return std::any_of(found.offers.begin(), found.offers.end(), [](const Offer& o) { return o.implementation.starts_with("gemm_") && wishes(o, Role::b, Wish::Axis::k); });
   };
   Settings ieee, products, convolutions;
   products.tf32 = true;
@@ -197,7 +197,7 @@ TEST(cuda_gemm, floats_are_taken_where_tf32_is_allowed) {
     Settings settings;
     settings.tf32_convolutions = tf32;
     const Offers found = compiler_for(cuda_target(90)).offers(site_of(s.product, &s.body, s.layouts), cuda_target(90), settings);
-    EXPECT_EQ(std::any_of(found.offers.begin(), found.offers.end(), [](const Offer& o) { return o.implementation == "implicit_gemm"; }), tf32);
+    EXPECT_EQ(std::any_of(found.offers.begin(), found.offers.end(), [](const Offer& o) { return o.implementation.starts_with("gemm_"); }), tf32);
     EXPECT_EQ(std::any_of(found.refusals.begin(), found.refusals.end(), [](const Refusal& r) { return r.reason.find("TF32") != std::string::npos; }), !tf32);
   }
 }
@@ -222,7 +222,7 @@ TEST(cuda_gemm, prologues_of_one_row) {
     s.layouts.pop_back();
     s.body.operands.pop_back();
     s.body.stores = {{0, s.accumulator}};
-    return take(implicit_gemm(s.product, s.body, s.layouts, true));
+    return own_gemm(s.product, s.body, s.layouts, true);
   };
   Taken taken = own([](Case&) {});
   ASSERT_EQ(taken.obstacle, std::nullopt);
@@ -289,7 +289,7 @@ TEST(cuda_gemm, damaged_arguments_of_the_own_kernel) {
   row.body.row = {Dim(16)};
   row.store(row.load({{Dim(1), Dim(16)}, {Dim(0), Dim(1)}}), {{Dim(1), Dim(16)}, {Dim(0), Dim(1)}});
   s.product.prologue = {&row.body, row.layouts};
-  std::vector<std::byte> good = take(implicit_gemm(s.product, s.body, s.layouts, false)).step.constants;
+  std::vector<std::byte> good = own_gemm(s.product, s.body, s.layouts, false).step.constants;
   int refused = 0;
   for (size_t at = 0; at < good.size(); ++at) {
     for (int v = 0; v < 256; v += 5) {

@@ -78,6 +78,7 @@ struct CudaLaunches : CudaPlaces {
   std::vector<CudaLaunch> list;
   std::vector<CudaLaunch> any;  // used if the operands do not fit the places; their code is in the plan if that may be
   size_t scratch = 0;  // in bytes
+  double nanoseconds = 0;  // Resolved::nanoseconds
   // What the launch of `list` that names no kernel does, if `count` is not 0. Its parameters are the addresses that are read and written.
   CudaTransform transform;
   // Tunable::problem and Tunable::choices, if there is a choice that can be timed.

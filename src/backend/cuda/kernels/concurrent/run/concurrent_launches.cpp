@@ -6,7 +6,8 @@
 #include "backend/cuda/kernels/concurrent/run/concurrent_args.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_launches.h"
 #include "backend/cuda/kernels/fused/run/fused_launches.h"
-#include "backend/cuda/kernels/gemm/run/gemm_launches.h"
+#include "backend/cuda/kernels/gemm/run/implementation.h"
+#include "backend/cuda/kernels/gemm/tiles/run/tiles.h"
 #include "backend/cuda/run/launch.h"
 #include "base/error.h"
 
@@ -21,9 +22,11 @@ struct Kind {
   CudaLaunches (*launches)(const Call&, const CudaMachine&);
   WantedChoices (*choices)(std::span<const Call>, const CudaMachine&);  // of all steps together; null or no choices: each chooses for its share of the multiprocessors
 };
-constexpr Kind kinds[] = {{"implicit_gemm", load_gemm_cuda, gemm_cuda_launches, gemm_cuda_choices},
-                          {"depthwise_conv", load_depthwise_conv_cuda, depthwise_conv_cuda_launches, nullptr},
-                          {"fused", load_fused_cuda, fused_cuda_launches, nullptr}};
+constexpr Kind kinds[] = {
+#define X(name) {"gemm_" #name, load_gemm_cuda, gemm_cuda_launches, gemm_tiles_choices},
+#include "backend/cuda/kernels/gemm/run/implementations.def"
+#undef X
+    {"depthwise_conv", load_depthwise_conv_cuda, depthwise_conv_cuda_launches, nullptr}, {"fused", load_fused_cuda, fused_cuda_launches, nullptr}};
 
 struct Loaded {
   ConcurrentArgs args;

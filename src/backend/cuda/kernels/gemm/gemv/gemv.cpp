@@ -1,9 +1,47 @@
-#include "backend/cuda/kernels/gemm/gemm_text.h"
+// Offers GEMMs of one row of halves by a B along K, which may be in pieces, with a prologue that computes the row.
+#include "backend/cuda/kernels/gemm/gemv/gemv.h"
 
+#include "backend/cuda/kernels/elements.h"
+#include "backend/cuda/kernels/gemm/gemm_compiler.h"
 #include "backend/cuda/kernels/gemm/gemv/gemv.cuh.h"
+#include "backend/cuda/kernels/gemm/gemv/run/gemv_args.h"
+#include "base/error.h"
 
 namespace ingot::kernels {
 
-std::string_view gemv_cuda_text() { return gemv_cuh; }
+extern const GemmImplementation gemm_gemv;
 
 }  // namespace ingot::kernels
+
+namespace ingot::backend::cuda {
+
+std::string_view gemv_text() { return gemv_cuh; }
+
+namespace {
+
+bool takes(const Gemm& g, bool) { return is_half(g.type) && (has_one_row(g) || (is_placed(g.a) && !rows_of(g).is_constant())); }
+
+bool may(const GemmSite& site) {
+  ir::Dim rows = 1;
+  for (size_t i = 0; i < site.map.m_rank; ++i) rows *= site.extents[i];
+  return site.b_along_k && site.gemm.type != ir::DType::f32 && site.gemm.b.size() <= kernels::max_gemv_pieces && (is(rows, 1) || !rows.is_constant());
+}
+
+PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const EpilogueForm&) {
+  PrintedGemm out;
+  for (bool aligned : {true, false}) {
+    out.kernels.push_back({aligned ? "row" : "any_row", fmt::format("{}, {}", kernels::gemv_threads, kernels::gemv_blocks),
+                           fmt::format("gemv_along_k<{}, {}, {}, {}>", kernels::cuda_type(args.type), kernels::cuda_type(args.b_type), aligned, site.gemm.constant),
+                           gemm_libraries(args, false, {gemv_text}), aligned});
+  }
+  return out;
+}
+
+}  // namespace
+
+extern const GemmCompiler gemm_gemv;
+const GemmCompiler gemm_gemv{kernels::gemm_gemv, takes, may, print};
+
+void gemm_gemv_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) { offer_gemm(gemm_gemv, site, target, settings, out); }
+
+}  // namespace ingot::backend::cuda

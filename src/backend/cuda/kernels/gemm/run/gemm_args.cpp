@@ -16,7 +16,7 @@ constexpr size_t most_gathered = 16;
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.all(a.type, a.b_type, a.map.rank, a.map.m_rank, a.map.k_rank, a.b_along_k, a.tiles, a.column_bytes, a.boxed_in, a.boxed_out, a.stores, a.row_rank, a.sizes);
+  s.all(a.type, a.b_type, a.map.rank, a.map.m_rank, a.map.k_rank, a.b_along_k, a.stores, a.row_rank, a.sizes);
   auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
   s.list(a.map.steps, [&](auto& step) { s.field(step); });
   s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
@@ -25,8 +25,6 @@ void fields(S& s, A& a) {
     number(k.number);
     s.field(k.value);
   });
-  s.list(a.patches, [&](auto& x) { s.all(x.channels, x.kernel[0], x.kernel[1], x.stride[0], x.stride[1], x.pad[0], x.pad[1], x.last, x.wide); });
-  s.list(a.bricks, [&](auto& x) { s.all(x.channels, x.kernel[0], x.kernel[1], x.kernel[2], x.last, x.wide, x.deep, x.high, x.lines); });
   s.list(a.together, [&](auto& k) { s.field(k); });
   s.list(a.merged, [&](auto& k) { s.field(k); });
   auto numbers = [&](auto& list) { s.list(list, [&](auto& n) { s.field(n); }); };
@@ -35,25 +33,24 @@ void fields(S& s, A& a) {
     numbers(o.dims);
     numbers(o.strides);
   });
-  s.all(a.row, a.pieces, a.few_rows, a.gated);
+  s.all(a.row, a.pieces, a.gated);
+  s.list(a.implementations, [&](auto& i) {
+    s.text(i.kernel);
+    s.list(i.args, [&](auto& byte) { s.field(byte); });
+  });
 }
 
 void check(const GemmArgs& a) {
-  auto require = [](bool good, const char* what) {
-    if (!good) fail(Code::format, "the arguments of an implicit_gemm step are damaged: {}", what);
-  };
+  auto require = require_gemm_args;
   auto possible = [](uint8_t rank) { return rank >= 1 && rank <= GemmMap::max_rank; };
   const bool floats = a.type == ir::DType::f32;
   require(floats || a.type == ir::DType::f16 || a.type == ir::DType::bf16, "type");
   require(!floats || (a.b_type == a.type && a.pieces == 1 && !a.gated && !a.has_prologue()), "what is for halves alone");
   const bool int8 = a.b_type == ir::DType::i8;
-  require(a.b_type == a.type || (int8 && a.b_along_k && a.patches.empty() && a.bricks.empty() && a.pieces == 1 && a.row % 16 == 0), "type of B");
+  require(a.b_type == a.type || (int8 && a.b_along_k && a.pieces == 1 && a.row % 16 == 0), "type of B");
   require(possible(a.map.rank) && possible(a.map.m_rank) && possible(a.map.k_rank) && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank), "map");
   require(std::all_of(a.map.steps.begin(), a.map.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; }), "map");
-  for (const Im2col2d& s : a.patches) require(is_possible(s), "patch");
-  for (const Im2col3d& s : a.bricks) require(a.bricks.size() == 1 && is_possible(s), "brick");
   require(a.row_rank >= 1 && a.row_rank <= GemmMap::max_rank && (a.row_rank == 1 || (a.pieces == 1 && !a.gated && !a.has_prologue())), "rows");
-  require(a.column_bytes <= GemmArgs::most_column_bytes, "columns");
   require(a.sizes <= 250 && a.operands.size() <= 250 && a.stores >= 1 && a.stores <= a.operands.size(), "operands");
   for (size_t k = 0; k < a.operands.size(); ++k) {
     const auto& o = a.operands[k];
@@ -69,28 +66,25 @@ void check(const GemmArgs& a) {
   for (const auto& k : a.known) require(number(k.number), "number");
   for (uint8_t k : a.together) require(k < a.operands.size() && a.operands[k].gathered <= 1, "operand");
   for (uint8_t k : a.merged) require(k < a.operands.size(), "operand");
-  for (uint8_t k : {a.boxed_in, a.boxed_out}) {
-    require(k == GemmArgs::none || (std::find(a.together.begin(), a.together.end(), k) != a.together.end() && ir::size_of(a.operands[k].dtype) == ir::size_of(a.type) &&
-                                    a.operands[k].gathered == 0 && (a.row_rank == 1 || std::find(a.merged.begin(), a.merged.end(), k) != a.merged.end())),
-            "box");
-  }
   require(a.sources.size() <= 250 && (!a.has_prologue() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= max_prologue_k)), "the row");
   require(!a.gated || a.b_along_k, "gated columns");
-  require(!a.few_rows || (a.b_along_k && a.b_type == a.type && !floats && !a.has_prologue() && (a.pieces == 1 || !a.gated)), "few rows");
-  require(a.pieces >= 1 && a.pieces <= (a.few_rows ? max_skinny_pieces : max_gemv_pieces) && (a.pieces == 1 || a.b_along_k), "columns");
+  require(a.pieces >= 1 && a.pieces <= max_gemm_pieces && (a.pieces == 1 || a.b_along_k), "columns");
+  require(!a.implementations.empty(), "implementations");
   for (const auto& o : a.sources) require(static_cast<int>(o.dtype) < ir::dtype_count && o.dims.size() == o.strides.size(), "operand of the row");
 }
 
 }  // namespace
+
+void require_gemm_args(bool good, const char* what) {
+  if (!good) fail(Code::format, "the arguments of a GEMM step are damaged: {}", what);
+}
 
 std::vector<std::byte> serialise(const GemmArgs& a) {
   return to_bytes(magic, a, [](auto& stream, auto& args) { fields(stream, args); });
 }
 
 GemmArgs parse_gemm_cuda(std::span<const std::byte> bytes) {
-  auto a = from_bytes<GemmArgs>(bytes, magic, "the arguments of an implicit_gemm step", [](auto& stream, auto& args) { fields(stream, args); });
-  for (Im2col2d& s : a.patches) s.size = a.type == ir::DType::f32 ? 4 : 2;
-  for (Im2col3d& s : a.bricks) s.size = a.type == ir::DType::f32 ? 4 : 2;
+  auto a = from_bytes<GemmArgs>(bytes, magic, "the arguments of a GEMM step", [](auto& stream, auto& args) { fields(stream, args); });
   check(a);
   return a;
 }

@@ -1,9 +1,49 @@
-#include "backend/cuda/kernels/gemm/gemm_text.h"
-
+// Offers GEMMs by tiles of Hopper's groups of warps, which its copying unit fills: A as a matrix, an image or a volume.
+#include "backend/cuda/kernels/elements.h"
+#include "backend/cuda/kernels/gemm/gemm_compiler.h"
+#include "backend/cuda/kernels/gemm/tiles/run/tiles_args.h"
 #include "backend/cuda/kernels/gemm/tiles/tiles.cuh.h"
+#include "base/error.h"
 
 namespace ingot::kernels {
 
-std::string_view tiles_cuda_text() { return tiles_cuh; }
+extern const GemmImplementation gemm_tiles;
 
 }  // namespace ingot::kernels
+
+namespace ingot::backend::cuda {
+
+namespace {
+
+static_assert(all_tiles == kernels::TilesArgs::all_tiles);
+
+std::string_view library() { return tiles_cuh; }
+
+bool takes(const Gemm& g, bool hopper) { return hopper && !g.encoding && !g.prologue && g.b.size() == 1; }
+
+bool may(const GemmSite& site) { return site.hopper && site.has_any_rows() && !site.one_row && !site.gemm.encoding && kernels::has_tiles_of(site.gemm.type, site.b_along_k); }
+
+PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const EpilogueForm& form) {
+  const kernels::TilesArgs own{site.tiles, form.column_bytes, form.boxed_in, form.boxed_out};
+  PrintedGemm out{kernels::serialise(own), {}};
+  for (size_t k = 0; k < std::size(kernels::large_tiles); ++k) {
+    const kernels::LargeTile& t = kernels::large_tiles[k];
+    if ((own.tiles >> k & 1) == 0 || !t.takes(site.columns(), args.gated, args.type == ir::DType::f32)) continue;
+    out.kernels.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
+                           fmt::format("gemm_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}, {}>", kernels::cuda_type(args.type), t.rows, t.columns,
+                                       t.stages_beside(own.boxed_bytes(args.type)), t.in_turn, t.cluster, args.b_along_k, site.pixels(), site.gemm.constant),
+                           gemm_libraries(args, true, {library}), true, t.cluster});
+  }
+  add_finish(out, args, true);
+  add_for_any_address(out, args, site);
+  return out;
+}
+
+}  // namespace
+
+extern const GemmCompiler gemm_tiles;
+const GemmCompiler gemm_tiles{kernels::gemm_tiles, takes, may, print, "tile and parts of K"};
+
+void gemm_tiles_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) { offer_gemm(gemm_tiles, site, target, settings, out); }
+
+}  // namespace ingot::backend::cuda

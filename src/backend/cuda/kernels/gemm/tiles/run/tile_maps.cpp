@@ -1,4 +1,4 @@
-#include "backend/cuda/kernels/gemm/tiles/run/tile_maps_args.h"
+#include "backend/cuda/kernels/gemm/tiles/run/tile_maps.h"
 
 #include <cstddef>
 #include <numeric>
@@ -106,8 +106,6 @@ bool describe_pixels(bool volume, P& p, int64_t channels, int64_t size, CudaTile
 
 }  // namespace
 
-int64_t depth_of(const GemmArgs& args) { return gemm_row_bytes / static_cast<int64_t>(ir::size_of(args.type)); }
-
 std::optional<TileMaps> tiles_of(const GemmArgs& args, P& p) {
   const auto size = static_cast<int64_t>(ir::size_of(args.type));
   const int64_t channels = p.k_inner, taps = int64_t{p.k_extent[0]} * p.k_extent[1] * p.k_extent[2], b_step = p.b_step * size, depth = depth_of(args);
@@ -132,8 +130,7 @@ std::optional<TileMaps> tiles_of(const GemmArgs& args, P& p) {
   t.a.at = offsetof(P, a_tiles);
   t.a.index = 0;
   t.a.offset = p.base * size;
-  const bool matrix = args.map.m_rank == 1 && args.map.k_rank == 1 && args.map.rank == 2;
-  if (!(matrix ? describe_rows(p, channels, size, t.a) : describe_pixels(args.is_volume(), p, channels, size, t.a))) return std::nullopt;
+  if (!(args.is_matrix() ? describe_rows(p, channels, size, t.a) : describe_pixels(args.is_volume(), p, channels, size, t.a))) return std::nullopt;
   return t;
 }
 

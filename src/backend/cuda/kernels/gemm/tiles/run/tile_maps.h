@@ -8,9 +8,6 @@
 
 namespace ingot::kernels {
 
-// Elements of K in a row of a tile.
-int64_t depth_of(const GemmArgs&);
-
 // The tensor maps of A and B, and the walk along K: `taps` taps of `chunks` rows of a tile.
 struct TileMaps {
   CudaTiles a, b;

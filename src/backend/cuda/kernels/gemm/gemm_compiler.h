@@ -1,0 +1,51 @@
+// An implementation of a GEMM as compile sees it: which sites it may compute, and its kernels around the epilogue. Its folder has one, and its offers.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/cuda/kernels/gemm/gemm_site.h"
+#include "backend/cuda/kernels/gemm/run/implementation.h"
+#include "backend/cuda/kernels/gemm/tiles/run/tiles_args.h"
+
+namespace ingot::backend::cuda {
+
+// A kernel around a GEMM's epilogue: `call`(parameters, a function of the row, the first column and the sums of eight adjacent columns).
+struct GemmKernel {
+  std::string suffix, bounds, call;
+  std::vector<CodeUnit::Library> libraries;
+  bool vectors = true;  // the epilogue accesses its operands in vectors of eight
+  int cluster = 1;      // blocks in a cluster
+};
+
+// What the printed epilogue can do for kernels that copy its operands.
+struct EpilogueForm {
+  uint8_t column_bytes = 0;  // see kernels::TilesArgs
+  uint8_t boxed_in = kernels::TilesArgs::none, boxed_out = kernels::TilesArgs::none;
+};
+
+struct PrintedGemm {
+  std::vector<std::byte> args = {};  // of the implementation
+  std::vector<GemmKernel> kernels = {};
+};
+
+struct GemmCompiler {
+  const kernels::GemmImplementation& run;
+  bool (*takes)(const Gemm&, bool hopper);  // as far as types, the form of the GEMM and known sizes say: also of sketches
+  bool (*may)(const GemmSite&);             // it can compute the site at some sizes
+  PrintedGemm (*print)(const GemmSite&, const kernels::GemmArgs&, const EpilogueForm&);
+  std::string_view tunable = {};
+};
+// All, in the order of implementations.def.
+std::vector<const GemmCompiler*> gemm_compilers();
+// Adds the implementation's offer, or the refusal.
+void offer_gemm(const GemmCompiler&, const Site&, const Target&, const Settings&, Offers&);
+
+// What kernels of this type use before `own`: matrix instructions, with those of groups of warps if it multiplies by them, and what all GEMMs use.
+std::vector<CodeUnit::Library> gemm_libraries(const kernels::GemmArgs&, bool of_groups, std::vector<CodeUnit::Library> own = {});
+// The kernel that adds partial sums of K.
+void add_finish(PrintedGemm&, const kernels::GemmArgs&, bool vectors);
+// The kernels for operands at any address, which read A through the map.
+void add_for_any_address(PrintedGemm&, const kernels::GemmArgs&, const GemmSite&);
+
+}  // namespace ingot::backend::cuda

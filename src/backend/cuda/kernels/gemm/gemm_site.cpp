@@ -1,0 +1,190 @@
+// What ingot's own kernels ask of a GEMM: A as a map, B along K or N, the sizes.
+#include "backend/cuda/kernels/gemm/gemm_site.h"
+
+#include <algorithm>
+
+#include "backend/cuda/compile/element_text.h"
+#include "backend/cuda/kernels/gemm/gemv/run/gemv_args.h"
+#include "backend/cuda/kernels/gemm/im2col_2d/im2col_2d.h"
+#include "backend/cuda/kernels/gemm/skinny/run/skinny_args.h"
+
+namespace ingot::backend::cuda {
+
+using ir::Dim;
+using ir::Dims;
+
+namespace {
+
+// True if the map certainly stays inside this axis of A.
+bool stays_inside(const ir::AffineMap& map, const StridedLayout& a, size_t axis) {
+  const ir::AffineMap::Axis& along = map.axes[axis];
+  if (!(along.offset == Dim(0)) || along.terms.size() > 1) return false;
+  if (along.terms.empty()) return true;
+  const Dim &extent = map.dims[along.terms[0].axis], &size = a.dims[axis];
+  if (along.terms[0].coefficient == 1 && extent == size) return true;
+  return extent.is_constant() && size.is_constant() && (extent.value() - 1) * along.terms[0].coefficient < size.value();
+}
+
+bool takes(ir::DType type, bool tf32) { return is_half(type) || (type == ir::DType::f32 && tf32); }
+// Number of elements of A or B that are read at once.
+int64_t together(ir::DType type) { return 16 / static_cast<int64_t>(ir::size_of(type)); }
+
+bool is_int8(const Gemm& g) { return g.encoding->storage == ir::DType::i8 && is_scaled_by_column(*g.encoding); }
+// The kernel for one row loads sixteen int8 at once.
+bool reads_row(const Gemm& g) { return !g.encoding || (g.a.dims.back().is_constant() && g.a.dims.back().value() % 16 == 0); }
+// Up to this many rows, this kernel's lower speed costs less than decoding B for the library (an estimate, not measured).
+constexpr int64_t most_encoded_rows = 1024;
+
+// True if all batches have the same B: they are rows of one GEMM, which the body sees as several axes.
+bool has_one_b(const Gemm& g) {
+  const StridedLayout& b = g.b[0];
+  return std::all_of(b.strides.begin(), b.strides.begin() + static_cast<int64_t>(g.batch_rank), [](const Dim& s) { return is(s, 0); });
+}
+size_t row_rank(const Gemm& g) { return g.batch_rank + g.m_rank; }
+
+// A matrix A written as a map, if its rows are laid out as the kernel reads them.
+std::optional<ir::AffineMap> map_of_matrix(const Gemm& g) {
+  const Dim& k = g.a.dims.back();
+  const size_t last = g.a.dims.size() - 1;
+  if (!lies(g.a, last, last - 1) || !k.is_constant() || k.value() == 0 || k.value() % together(g.type) != 0) return std::nullopt;
+  ir::AffineMap map{g.a.dims, {}, std::nullopt};
+  for (size_t axis = 0; axis <= last; ++axis) map.axes.push_back({0, {{static_cast<uint32_t>(axis), 1}}});
+  return map;
+}
+
+// The map in the form of the kernel's constants; appends its numbers to `sizes`. nullopt if the kernel cannot follow it.
+std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap& map, Dims& sizes) {
+  constexpr size_t most = kernels::GemmMap::max_rank, together = 4;
+  const size_t indices = map.dims.size();
+  const size_t rows = row_rank(g);
+  if (!has_one_b(g) || map.axes.size() > most || rows > most || indices - rows > most) return std::nullopt;
+  size_t of_m = 0, of_k = 0, guards = 0;
+  for (size_t i = 0; i < indices; ++i) {
+    if (!is(map.dims[i], 1)) ++(i < rows ? of_m : of_k);
+  }
+  for (size_t j = 0; j < map.axes.size(); ++j) guards += !stays_inside(map, g.a, j);
+  auto steps = map_steps(map, sizes);
+  // The kernels for volumes check three axes that the map may leave; the others check two.
+  const bool volume = rows > 3 || indices - rows > 3;
+  if (of_m > together || of_k > together || guards > (volume ? 3 : 2) || !steps) return std::nullopt;
+  return kernels::GemmMap{static_cast<uint8_t>(map.axes.size()), static_cast<uint8_t>(rows), static_cast<uint8_t>(indices - rows), std::move(*steps)};
+}
+
+// True if a copy of A as a matrix costs less than reading it through the map: the map reads each element once, and one by one; from the copy the kernel reads
+// 16 bytes at a time.
+bool is_better_in_rows(const Gemm& g, const kernels::GemmMap& map) {
+  const Dims& dims = g.map->dims;
+  auto count = [](const Dims& d) {
+    Dim n = 1;
+    for (const Dim& x : d) n *= x;
+    return n;
+  };
+  const Dim all = count(dims);
+  if (!all.is_constant() || !(all == count(g.a.dims)) || !dims.back().is_constant()) return false;
+  int64_t columns = 1;
+  for (size_t i = row_rank(g); i < dims.size(); ++i) columns *= dims[i].constant().value_or(0);
+  Dim stride = 0;
+  for (size_t j = 0; j < g.a.dims.size(); ++j) stride += Dim(map.steps[j * dims.size() + dims.size() - 1]) * g.a.strides[j];
+  const int64_t each = together(g.type);
+  const bool pieces = is(stride, 1) && dims.back().value() % each == 0;
+  return !pieces && columns % each == 0;
+}
+
+}  // namespace
+
+bool in_eights(const Dim& d) { return d.is_constant() && d.value() > 0 && d.value() % 8 == 0; }
+
+bool is_skinny(const Gemm& g) {
+  const auto rows = rows_of(g).constant();
+  return rows && *rows > 1 && *rows <= kernels::max_skinny_rows && !g.map && !g.prologue && !g.encoding && is_half(g.type) && in_eights(g.a.dims.back()) && has_one_b(g);
+}
+
+std::optional<std::vector<int64_t>> GemmSite::map_sizes() const {
+  const size_t indices = size_t{map.m_rank} + map.k_rank;
+  std::vector<int64_t> sizes;
+  for (const Dim& d : numbers) {
+    if (!d.is_constant() && sizes.size() >= indices) return std::nullopt;
+    sizes.push_back(d.is_constant() ? d.value() : -1);
+  }
+  return sizes;
+}
+
+GemmSiteAnswer gemm_site(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& layouts, bool hopper, uint16_t tiles) {
+  auto refusal = [](Obstacle obstacle, std::string reason) { return GemmSiteAnswer{nullptr, obstacle, std::move(reason)}; };
+  const Dim& n = body.row.back();
+  const auto from = g.map ? g.map : map_of_matrix(g);
+  auto out = std::make_shared<GemmSite>(GemmSite{g, body, layouts, hopper, tiles});
+  auto map = from ? arguments_of(g, *from, out->numbers) : std::nullopt;
+  if (!takes(g.type, true)) return refusal(Obstacle::types, std::string(gemm_types));
+  const bool floats = g.type == ir::DType::f32;
+  if (!map) return refusal(Obstacle::a, "the kernel cannot follow A's map or rows");
+  if (body.row.size() != 1 || !in_eights(n)) return refusal(Obstacle::types, "the result's columns are not a multiple of 8");
+  out->map = std::move(*map);
+  out->extents = from->dims;
+  if (g.map && tiles == all_tiles && is_better_in_rows(g, out->map) && im2col_2d_of(*out).empty()) {
+    return refusal(Obstacle::a, "A is read once and in runs of less than 16 bytes: a copy of it as rows costs less");
+  }
+  const StridedLayout& b = g.b[0];
+  const size_t inner = g.batch_rank + 1, outer = g.batch_rank;
+  const bool along_k = out->b_along_k = !lies(b, inner, outer) && lies(b, outer, inner);
+  if (!along_k && !lies(b, inner, outer)) return refusal(Obstacle::b, "B is contiguous along no axis");
+  if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
+    return refusal(Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix along K");
+  const bool one_row = out->one_row = has_one_row(g) && along_k && reads_row(g) && !floats;
+  const bool skinny = out->skinny = is_skinny(g) && along_k && (g.b.size() == 1 || (!g.gated && g.b.size() <= kernels::max_skinny_pieces));
+  if (g.b.size() > 1 && !skinny && !(one_row && g.b.size() <= kernels::max_gemv_pieces)) return refusal(Obstacle::b, "pieces of B are read only for one or a few rows, along K");
+  const bool gates_rows = out->gates_rows = hopper && along_k && !g.map && !g.encoding && !floats && g.b.size() == 1 && row_rank(g) == 1;
+  if (!is_of_elements(body) || (g.gated && !one_row && !skinny && !gates_rows)) return refusal(Obstacle::body, "the body does not compute single elements");
+  // Only printing the prologue shows whether a block can compute it.
+  if (g.prologue && one_row) out->prologue = emit_prologue(*g.prologue->body, g.prologue->operands);
+  if (g.prologue && !out->prologue) return refusal(Obstacle::a, "a block cannot compute the prologue's row");
+  return {std::move(out), {}, {}};
+}
+
+// The obstacle of a sketch. The sizes that a prologue, pieces of B and a gated epilogue need must be known.
+std::optional<Refusal> sketch_refusal(const Gemm& g, bool tf32, bool hopper) {
+  constexpr std::string_view name = "gemm_implicit";
+  if (!takes(g.type, tf32)) return Refusal{name, Obstacle::types, std::string(gemm_types)};
+  const bool floats = g.type == ir::DType::f32;
+  const Dim& k = g.a.dims.back();
+  if (!in_eights(g.b[0].dims.back())) return Refusal{name, Obstacle::types, "the result's columns are not a multiple of 8"};
+  if (g.encoding) {
+    if (floats || !is_int8(g) || g.b.size() > 1) return Refusal{name, Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix"};
+    if (!in_eights(k) || !in_eights(g.b[0].dims[1])) return Refusal{name, Obstacle::types, "sizes of an encoded weight must be multiples of 8"};
+    const Dim rows = rows_of(g);
+    if (rows.is_constant() && rows.value() > most_encoded_rows) return Refusal{name, Obstacle::cost, "for so many rows it costs less to decode B"};
+    if ((g.prologue || g.gated) && !reads_row(g)) return Refusal{name, Obstacle::a, "K must be a multiple of 16 for one row"};
+  }
+  const bool skinny = is_skinny(g), one_row = has_one_row(g) && !floats;
+  if ((g.prologue && !one_row) || (g.b.size() > 1 && !one_row && !skinny)) return Refusal{name, Obstacle::a, "only for one row of half precision"};
+  if (g.gated && (floats || (!has_one_row(g) && !skinny && (!hopper || g.encoding || g.map || !in_eights(k)))))
+    return Refusal{name, Obstacle::body, "a gated epilogue of many rows is for half precision on sm_90"};
+  if (g.prologue && !(in_eights(k) && k.value() <= kernels::max_prologue_k)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
+  const bool columns = std::all_of(g.b.begin(), g.b.end(), [](const StridedLayout& b) { return in_eights(b.dims[1]); });
+  const size_t most_pieces = skinny ? kernels::max_skinny_pieces : kernels::max_gemv_pieces;
+  if (g.b.size() > 1 && skinny && (g.gated || !are_large_pieces(g))) return Refusal{name, Obstacle::b, "pieces of less than 8 MiB are faster as one matrix"};
+  if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= most_pieces && columns)) return Refusal{name, Obstacle::b, "too many pieces, or sizes that are not multiples of 8"};
+  if (g.gated && !(g.b[0].dims[1].is_constant() && g.b[0].dims[1].value() % 16 == 0)) return Refusal{name, Obstacle::body, "half of the columns is not a multiple of 8"};
+  return std::nullopt;
+}
+
+bool takes_gemms_of(ir::DType type, const Gemm& g, const Settings& settings) { return takes(type, g.convolution ? settings.tf32_convolutions : settings.tf32); }
+
+kernels::GemmSizes GemmSite::sizes() const {
+  ir::Dim rows = 1, k = 1;
+  for (size_t i = 0; i < extents.size(); ++i) (i < map.m_rank ? rows : k) *= extents[i];
+  size_t batches = 0;
+  for (size_t d = 0; d < gemm.batch_rank; ++d) batches += !is(gemm.a.dims[d], 1);
+  using kernels::gemm::tuning::max_batch_rows;
+  kernels::GemmSizes out;
+  out.m = rows.constant().value_or(2);
+  out.n = gemm.b[0].dims.back().constant().value_or(1);
+  out.k = k.constant().value_or(int64_t{1} << 40);
+  out.floats = gemm.type == ir::DType::f32;
+  out.through_map = gemm.map.has_value();
+  out.has_tiles = hopper && kernels::has_tiles_of(gemm.type, b_along_k);
+  out.batches = !gemm.map && batches > 0 && (batches > 1 || gemm.a.dims[gemm.batch_rank].constant().value_or(max_batch_rows) < max_batch_rows);
+  return out;
+}
+
+}  // namespace ingot::backend::cuda

@@ -1,0 +1,23 @@
+// A GEMM's step, with its code as units that are compiled side by side.
+#pragma once
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+
+#include "backend/cuda/kernels/gemm/gemm_compiler.h"
+
+namespace ingot::backend::cuda {
+
+// The step of these implementations, with all of their kernels in one unit.
+EmittedStep whole_gemm(const GemmSite&, std::span<const GemmCompiler* const>);
+// The step of all that may compute the site; the first is the step's kernel.
+EmittedStep whole_gemm(const GemmSite&);
+// The step of one implementation. If all sizes are known, it has the kernels that a launch of these sizes and addresses uses, and no others, and the arguments say which tiles there are
+// (TilesArgs::tiles); nullopt: the implementation cannot compute them. Else it has all its kernels, and those of the other implementations that may compute the site at some sizes
+// (EmittedStep::alternatives). `timed`: all choices that may be timed keep their kernels.
+std::optional<EmittedStep> gemm_step(const GemmCompiler&, const GemmSite&, const Site&, bool timed);
+// A step of gemm_step() with these large tiles in place of those that it launches alone. It has EmittedStep::as_part.
+EmittedStep with_large_tiles(const EmittedStep&, const std::set<std::string>& kernels);
+
+}  // namespace ingot::backend::cuda

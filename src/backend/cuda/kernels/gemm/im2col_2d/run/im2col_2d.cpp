@@ -1,0 +1,93 @@
+// Kernels: name_image_0.., one for each layout of A.
+#include <algorithm>
+
+#include "backend/cuda/kernels/gemm/im2col_2d/run/im2col_2d_args.h"
+#include "backend/cuda/kernels/gemm/run/implementation.h"
+#include "backend/cuda/kernels/gemm/run/through_map.h"
+#include "backend/cuda/kernels/gemm/run/tuning.h"
+#include "base/error.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+using Layouts = std::vector<Im2col2d>;
+
+std::shared_ptr<const void> parse(std::span<const std::byte> bytes, const GemmArgs& g) { return std::make_shared<Layouts>(parse_im2col_2d(bytes, g)); }
+
+// The kernel that matches A's layout, and its parameters.
+struct Found {
+  size_t kernel = 0;
+  GemmParameters p;
+};
+std::optional<Found> find(const GemmCall& c, const Layouts& layouts) {
+  const GemmArgs& args = c.args;
+  const Call& call = c.call;
+  GemmParameters p = c.p;
+  const size_t indices = size_t{args.map.m_rank} + args.map.k_rank;
+  const TensorRef& a = call.operands[0];
+  const auto sizes = call.sizes.subspan(3, indices + args.map.rank);
+  const auto walk = im2col_2d_axes(args.map, sizes);
+  if (!walk) return std::nullopt;
+  auto extent = [&](int index) { return sizes[static_cast<size_t>(index)]; };
+  auto along = [&](int axis, int index) { return args.map.steps[static_cast<size_t>(axis) * indices + static_cast<size_t>(index)]; };
+  // The map never leaves the other axes.
+  for (int j = 0; j < a.rank; ++j) {
+    int64_t last = 0;
+    for (size_t i = 0; i < indices; ++i) last += along(j, static_cast<int>(i)) * std::max<int64_t>(sizes[i] - 1, 0);
+    if (j != walk->h && j != walk->w && last >= a.dims[j]) return std::nullopt;
+  }
+  const Im2col2d& n = walk->numbers;
+  for (size_t k = 0; k < layouts.size(); ++k) {
+    const Im2col2d& s = layouts[k];
+    bool same = s.channels == n.channels && (s.last == 0 || (walk->c >= 0 && a.strides[walk->c] == 1)) && a.strides[walk->w] == s.inner();
+    for (int d = 0; d < 2; ++d) same = same && s.kernel[d] == n.kernel[d] && s.stride[d] == n.stride[d] && s.pad[d] == n.pad[d];
+    const int64_t line = a.dims[walk->w] * s.inner(), y = extent(walk->y), x = extent(walk->x);
+    constexpr int64_t most = INT32_MAX / 2;
+    if (!same || line > most || p.b_step > most / std::max<int64_t>(1, args.b_along_k ? p.n : p.k) || (y + s.down) * s.stride[0] > most || (x + s.across) * s.step() > most)
+      continue;
+    int64_t image = 0;
+    for (int j = 0; walk->image >= 0 && j < a.rank; ++j) image += along(j, walk->image) * a.strides[j];
+    p.m_extent[0] = walk->image < 0 ? 1 : static_cast<int>(extent(walk->image));
+    p.m_extent[1] = static_cast<int>(y);
+    p.m_extent[2] = static_cast<int>(x);
+    p.m_step[0] = image;
+    p.k_step[0] = walk->c < 0 || s.last != 0 ? 0 : a.strides[walk->c];
+    p.k_step[1] = a.strides[walk->h];
+    p.inside[0] = static_cast<int>(a.dims[walk->h]);
+    p.inside[1] = static_cast<int>(line);
+    p.whole = line % s.each() == 0 && image % s.each() == 0 && p.k_step[0] % s.each() == 0 && p.k_step[1] % s.each() == 0;
+    return Found{k, p};
+  }
+  return std::nullopt;
+}
+
+// Where A can be read in whole pieces, other implementations are faster.
+std::optional<CudaLaunches> launches(const GemmCall& c, const void* own) {
+  const auto& layouts = *static_cast<const Layouts*>(own);
+  const auto found = c.others_aligned && !c.a_aligned ? find(c, layouts) : std::nullopt;
+  if (!found) return std::nullopt;
+  GemmLaunches out(c);
+  if (!c.is_empty()) {
+    const Im2col2d& s = layouts[found->kernel];
+    out.p = found->p;
+    out.add_persistent(fmt::format("image_{}", found->kernel), s, int64_t{out.p.m_extent[0]} * divided_up(out.p.m_extent[1], s.down) * divided_up(out.p.m_extent[2], s.across),
+                       divided_up(out.p.n, int64_t{32} * s.wide));
+  }
+  out.list.aligned = c.aligned(found->p.whole != 0, false);
+  return with_any_address(std::move(out.list), c);
+}
+
+double cost(const GemmSizes& s) { return gemm::tuning::im2col * static_cast<double>(s.k); }
+
+}  // namespace
+
+extern const GemmImplementation gemm_im2col_2d;
+constexpr GemmImplementation gemm_im2col_2d{"gemm_im2col_2d", parse, launches, cost};
+
+std::span<const RunKernel> gemm_im2col_2d_cuda_kernels() {
+  static constexpr RunKernel list[] = {gemm_kernel<gemm_im2col_2d>()};
+  return list;
+}
+
+}  // namespace ingot::kernels

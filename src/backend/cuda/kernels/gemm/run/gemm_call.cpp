@@ -1,0 +1,195 @@
+#include "backend/cuda/kernels/gemm/run/gemm_call.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "kernels/run/index_map.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+using Pointer = CudaLaunch::Pointer;
+using P = GemmParameters;
+
+void require(bool good, const char* what) {
+  if (!good) fail(Code::format, "the operands of a GEMM step do not fit: {}", what);
+}
+
+// Checks that the constants and the operands agree.
+void check(const GemmArgs& args, const Call& call) {
+  const int64_t m = call.sizes[0], n = call.sizes[1], k = call.sizes[2];
+  const TensorRef &a = call.operands[0], &b = call.operands[args.left()];
+  require(args.has_prologue() || a.dtype == args.type, "types");
+  int64_t columns = 0;
+  const int last = args.row_rank;  // the axis of columns
+  for (size_t i = args.left(); i < args.behind(); ++i) {
+    const TensorRef& part = call.operands[i];
+    require(part.dtype == args.b_type && part.rank == last + 1 && part.dims[last - 1] == k &&
+                (args.pieces == 1 || (part.dims[1] % 8 == 0 && part.strides[0] == b.strides[0] && part.strides[1] == b.strides[1])),
+            "the right matrices");
+    for (int axis = 0; axis < last - 1; ++axis) require(part.dims[axis] == 1 || part.strides[axis] == 0, "the right matrices");
+    columns += part.dims[last];
+  }
+  require((args.has_prologue() || a.rank == args.map.rank) && columns == (args.gated ? 2 : 1) * n, "matrices");
+  require(!args.has_prologue() || k == args.row, "the row");
+  for (size_t i = 0; i < args.sources.size(); ++i) {
+    const TensorRef& t = call.operands[i];
+    const GemmArgs::Source& o = args.sources[i];
+    require(t.dtype == o.dtype && static_cast<size_t>(t.rank) == o.dims.size(), "the operands of the prologue");
+    for (size_t d = 0; d < o.dims.size(); ++d) require(t.dims[d] == o.dims[d] && (t.dims[d] <= 1 || t.strides[d] == o.strides[d]), "the operands of the prologue");
+  }
+  const int64_t along = b.strides[args.b_along_k ? last - 1 : last], apart = b.strides[args.b_along_k ? last : last - 1];
+  require(((args.b_along_k ? k : n) <= 1 || along == 1) && apart >= 0, "the right matrix");
+  require(m >= 0 && n >= 0 && k >= 0 && n % 8 == 0 && m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX, "sizes");
+  const TensorRef& result = call.operands.back();
+  int64_t rows = 1;
+  for (int axis = 0; axis < last && axis < result.rank; ++axis) rows *= result.dims[axis];
+  require(rows == m, "the body's rows");
+  for (size_t i = 0; i < args.operands.size(); ++i) {
+    const TensorRef& t = call.operands[args.behind() + i];
+    require(t.dtype == args.operands[i].dtype && t.rank == last + 1 + args.operands[i].gathered, "the body's types");
+    bool store = i + args.stores >= args.operands.size();
+    const bool merged = std::find(args.merged.begin(), args.merged.end(), i) != args.merged.end();
+    for (int axis = last - 2; merged && axis >= 0; --axis) require(t.dims[axis] == 1 || t.strides[axis] == t.dims[axis + 1] * t.strides[axis + 1], "the body's rows");
+    for (int axis = 0; axis <= last; ++axis) require(t.dims[axis] == (axis == last ? n : result.dims[axis]) || (!store && t.dims[axis] == 1), "the body's sizes");
+  }
+}
+
+// The map as the kernel iterates over it, without extents of 1. All its counters fit 32 bits.
+void walk(const GemmArgs& args, const Call& call, P& p) {
+  if (args.has_prologue()) {
+    // The prologue's row is in shared memory, contiguous.
+    std::fill_n(p.m_extent, 4, 1);
+    std::fill_n(p.k_extent, 3, 1);
+    p.k_extent[3] = p.k_inner = static_cast<int>(p.k);
+    p.k_step[3] = 1;
+    return;
+  }
+  const size_t indices = size_t{args.map.m_rank} + args.map.k_rank;
+  const TensorRef& a = call.operands[0];
+  auto sizes = call.sizes.subspan(3, indices + args.map.rank);
+  for (size_t j = 0; j < args.map.rank; ++j) {
+    const int64_t offset = sizes[indices + j];
+    require(offset >= -INT32_MAX && offset <= INT32_MAX && a.dims[j] <= INT32_MAX, "the map's offsets");
+  }
+  for (size_t i = 0; i < indices; ++i) require(sizes[i] >= 0 && sizes[i] <= INT32_MAX, "extents");
+  const IndexMap map = resolve_index_map("gemm", args.map.steps, a, sizes);
+  const int guards = args.is_volume() ? 3 : 2, outermost = args.is_volume() ? 0 : 1;
+  if (map.axes > guards) fail(Code::unsupported, "a product reads beyond its operand on {} axes, which is not possible on a GPU", map.axes);
+  // Each read stays inside A, although the sum of some of its parts may be outside.
+  p.base = static_cast<long>(map.start.offset);
+  for (int g = 0; g < 3; ++g) {
+    int64_t reach = g < map.axes ? map.start.along[g] : 0;
+    for (size_t i = 0; g < map.axes && i < indices; ++i) reach += map.indices[i].along[g] * std::max<int64_t>(map.indices[i].extent - 1, 0);
+    require(reach <= INT32_MAX, "the map's reach");
+    p.origin[g] = g < map.axes ? static_cast<int>(map.start.along[g]) : 0;
+    p.inside[g] = g < map.axes ? static_cast<int>(map.size[g]) : 1;
+  }
+  auto part = [&](std::span<const IndexMap::Index> of, int* extents, long* steps, int(*guarded)[4]) {
+    std::fill_n(extents, 4, 1);
+    int at = 4;
+    for (size_t i = of.size(); i-- > 0;) {
+      const IndexMap::Index& index = of[i];
+      if (index.extent == 1) continue;
+      if (--at < outermost) fail(Code::unsupported, "a product through a map of more than {} indices is not possible on a GPU", 4 - outermost);
+      extents[at] = static_cast<int>(index.extent);
+      steps[at] = static_cast<long>(index.step);
+      for (int g = 0; g < map.axes; ++g) guarded[g][at] = static_cast<int>(index.along[g]);
+    }
+  };
+  const auto of_k = map.indices.begin() + args.map.m_rank;
+  part(collapsed({map.indices.begin(), of_k}, map.axes), p.m_extent, p.m_step, p.m_guard);
+  part({of_k, map.indices.end()}, p.k_extent, p.k_step, p.k_guard);
+  auto times = [](const int* e) { return static_cast<int64_t>(e[0]) * e[1] * e[2] * e[3]; };
+  require(times(p.m_extent) == p.m && times(p.k_extent) == p.k, "the map's extents");
+  const int64_t each = args.together_of_a(), inner = divided_up(p.k_extent[3], each) * each;
+  p.k = inner * p.k_extent[0] * p.k_extent[1] * p.k_extent[2];
+  require(p.k <= INT32_MAX, "sizes");
+  p.k_inner = static_cast<int>(std::max<int64_t>(inner, each));
+}
+
+}  // namespace
+
+GemmCall::GemmCall(const GemmArgs& a, const Call& c, const CudaMachine& m)
+    : args(a), call(c), machine(m), first(a.behind()), numbers{c.operands.subspan(first), c.sizes.last(a.sizes)}, sources{c.operands.first(a.sources.size()), {}} {
+  check(args, call);
+  numbers.check(args.known, "a GEMM");
+  p.m = call.sizes[0];
+  p.n = call.sizes[1];
+  p.k = call.sizes[2];
+  p.b_step = call.operands[args.left()].strides[args.b_along_k ? args.row_rank : args.row_rank - 1];
+  p.splits = p.turns = 1;
+  int64_t from = 0;
+  for (size_t i = 1; i < args.pieces && i <= std::size(p.beside_from); ++i) {
+    from += call.operands[args.left() + i - 1].dims[1];
+    p.beside_from[i - 1] = static_cast<int>(from);
+  }
+  walk(args, call, p);
+  // True if the innermost index of K consists of whole pieces of adjacent elements, all of them inside A.
+  in_pieces = p.k_extent[3] == p.k_inner && p.k_step[3] == 1 && std::all_of(std::begin(p.k_guard), std::end(p.k_guard), [](const auto& of) { return of[3] == 0; });
+  const int64_t each = args.together_of_a();
+  a_aligned = p.base % each == 0 && in_pieces;
+  for (int i = 0; i < 4; ++i) a_aligned = a_aligned && p.m_step[i] % each == 0 && (i == 3 || p.k_step[i] % each == 0);
+  b_aligned = p.b_step % args.b_together() == 0;
+  others_aligned = true;
+  for (size_t k = 0; k < args.sources.size(); ++k) {
+    if (args.sources[k].together) in_vectors.push_back(k);
+  }
+  for (uint8_t k : args.together) {
+    const TensorRef& x = numbers.operands[k];
+    for (int axis = 0; axis < x.rank; ++axis) others_aligned = others_aligned && (axis == args.row_rank || x.dims[axis] == 1 || x.strides[axis] % 8 == 0);
+    in_vectors.push_back(first + k);
+  }
+}
+
+bool GemmCall::has_one_k() const { return in_pieces && p.k == p.k_inner; }
+
+std::vector<size_t> GemmCall::aligned(bool with_a, bool with_b) const {
+  std::vector<size_t> out = in_vectors;
+  if (with_a) out.push_back(0);
+  for (size_t i = args.left(); with_b && i < first; ++i) out.push_back(i);
+  return out;
+}
+
+std::string GemmCall::problem() const {
+  std::vector<int64_t> layouts(call.sizes.begin(), call.sizes.end());
+  for (const TensorRef& t : call.operands) {
+    layouts.insert(layouts.end(), t.dims, t.dims + t.rank);
+    layouts.insert(layouts.end(), t.strides, t.strides + t.rank);
+  }
+  return fmt::format("{}: {} x {} x {}, layouts {:016x}", args.name, call.sizes[0], call.sizes[1], call.sizes[2], hash64(std::as_bytes(std::span(layouts))));
+}
+
+GemmLaunches::GemmLaunches(const GemmCall& c, std::string_view prefix)
+    : p(c.p), pointers{{Pointer::operand, offsetof(P, a), 0}, {Pointer::operand, offsetof(P, b), c.args.left()}}, call_(c), prefix_(prefix) {}
+
+CudaLaunch& GemmLaunches::add(std::string_view kernel, int64_t blocks, int threads, int shared, const Append& append) {
+  const GemmArgs& args = call_.args;
+  std::vector<std::byte> parameters(sizeof p);
+  std::memcpy(parameters.data(), &p, sizeof p);
+  std::vector<Pointer> own = pointers;
+  call_.numbers.append(parameters, own, args.numbers, call_.first);
+  if (args.has_prologue()) call_.sources.append(parameters, own, {}, 0);
+  if (append) append(parameters, own);
+  parameters.resize(static_cast<size_t>(divided_up(static_cast<int64_t>(parameters.size()), alignof(P))) * alignof(P));
+  list.add_bytes(fmt::format("{}_{}{}", args.name, prefix_, kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), std::move(own));
+  CudaLaunch& made = list.list.back();
+  made.shared = static_cast<uint32_t>(shared);
+  made.overlaps = true;
+  return made;
+}
+
+void GemmLaunches::share_k(int64_t turns, int64_t splits) {
+  p.turns = static_cast<int>(std::max<int64_t>(1, divided_up(turns, splits)));
+  p.splits = static_cast<int>(std::max<int64_t>(1, divided_up(turns, p.turns)));
+  if (p.splits > 1) pointers.push_back({Pointer::scratch, offsetof(P, parts), 0, list.reserve(4 * p.splits * p.m * p.n)});
+}
+
+void GemmLaunches::finish() {
+  if (p.splits > 1) add("finish", divided_up(p.m * p.n / 8, gemm_finish_threads), gemm_finish_threads, 0);
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,89 @@
+#include "backend/cuda/kernels/gemm/run/implementation.h"
+
+#include <algorithm>
+
+#include "backend/cuda/kernels/gemm/run/tuning.h"
+#include "base/error.h"
+
+namespace ingot::kernels {
+
+#define X(name) extern const GemmImplementation gemm_##name;
+#include "backend/cuda/kernels/gemm/run/implementations.def"
+#undef X
+
+namespace {
+
+constexpr const GemmImplementation* all[] = {
+#define X(name) &gemm_##name,
+#include "backend/cuda/kernels/gemm/run/implementations.def"
+#undef X
+};
+
+LoadedGemm load_common(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  LoadedGemm out{parse_gemm_cuda(constants), {}};
+  const GemmArgs& args = out.args;
+  const size_t wanted = args.behind() + args.operands.size(), numbers = size_t{3} + args.map.m_rank + args.map.k_rank + args.map.rank + args.sizes;
+  if (operands != wanted || sizes != numbers) fail(Code::format, "a GEMM step has {} operands and {} sizes, its arguments {} and {}", operands, sizes, wanted, numbers);
+  return out;
+}
+
+// The cheapest implementation of those loaded that can compute the call, with its launches.
+struct Chosen {
+  const GemmImplementation* implementation = nullptr;
+  CudaLaunches launches;
+};
+Chosen choose(const Call& call, const CudaMachine& machine) {
+  const auto& loaded = *static_cast<const LoadedGemm*>(call.constants);
+  const GemmCall c(loaded.args, call, machine);
+  const GemmSizes sizes{.m = c.p.m,
+                        .n = c.p.n,
+                        .k = c.p.k,
+                        .floats = loaded.args.type == ir::DType::f32,
+                        .through_map = !loaded.args.is_matrix(),
+                        .has_tiles = machine.tiles && has_tiles_of(loaded.args.type, loaded.args.b_along_k)};
+  Chosen out;
+  double least = std::numeric_limits<double>::infinity();
+  for (const LoadedGemm::One& one : loaded.implementations) {
+    const double cost = one.implementation->cost(sizes);
+    if (out.implementation != nullptr && cost >= least) continue;
+    auto launches = one.implementation->launches(c, one.args.get());
+    if (!launches) continue;
+    least = cost;
+    out = {one.implementation, std::move(*launches)};
+  }
+  out.launches.nanoseconds = out.implementation == nullptr ? std::numeric_limits<double>::infinity()
+                                                           : least * static_cast<double>(c.p.m) * static_cast<double>(c.p.n) * gemm::tuning::nanoseconds_of_product;
+  return out;
+}
+
+}  // namespace
+
+std::span<const GemmImplementation* const> gemm_implementations() { return all; }
+
+std::shared_ptr<const void> load_gemm(const GemmImplementation& implementation, std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  auto out = std::make_shared<LoadedGemm>(load_common(constants, operands, sizes));
+  for (const GemmArgs::Implementation& i : out->args.implementations) {
+    if (i.kernel == implementation.kernel) out->implementations.push_back({&implementation, implementation.parse(i.args, out->args)});
+  }
+  require_gemm_args(out->implementations.size() == 1, "implementations");
+  return out;
+}
+
+std::shared_ptr<const void> load_gemm_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  auto out = std::make_shared<LoadedGemm>(load_common(constants, operands, sizes));
+  for (const GemmArgs::Implementation& i : out->args.implementations) {
+    const auto found = std::find_if(std::begin(all), std::end(all), [&](const GemmImplementation* x) { return x->kernel == i.kernel; });
+    require_gemm_args(found != std::end(all), "implementations");
+    out->implementations.push_back({*found, (*found)->parse(i.args, out->args)});
+  }
+  return out;
+}
+
+CudaLaunches gemm_cuda_launches(const Call& call, const CudaMachine& machine) { return choose(call, machine).launches; }
+
+std::string_view gemm_cuda_choice(const Call& call, const CudaMachine& machine) {
+  const Chosen chosen = choose(call, machine);
+  return chosen.implementation == nullptr ? std::string_view() : chosen.implementation->kernel;
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,60 @@
+// The implementations of a GEMM as the runtime uses them. Each has a folder and a line in implementations.def.
+#pragma once
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "backend/cuda/kernels/gemm/run/gemm_call.h"
+#include "backend/cuda/run/launch.h"
+
+namespace ingot::kernels {
+
+// What a GEMM's cost depends on.
+struct GemmSizes {
+  int64_t m = 0, n = 0, k = 0;
+  bool floats = false, through_map = false;
+  bool has_tiles = false;  // the GPU has tiles of groups of warps for this type and layout of B
+  bool batches = false;  // the library would multiply batches of few rows, or on several axes, one by one
+};
+
+struct GemmImplementation {
+  std::string_view kernel;  // RunKernel::name
+  // Its own arguments; null if it has none. Error (format).
+  std::shared_ptr<const void> (*parse)(std::span<const std::byte>, const GemmArgs&);
+  // nullopt: it cannot compute the call.
+  std::optional<CudaLaunches> (*launches)(const GemmCall&, const void* args);
+  double (*cost)(const GemmSizes&);  // Offer::cost
+};
+// All, in the order of implementations.def.
+std::span<const GemmImplementation* const> gemm_implementations();
+
+// A step's arguments, and those of the implementations that may compute it here.
+struct LoadedGemm {
+  struct One {
+    const GemmImplementation* implementation;
+    std::shared_ptr<const void> args;
+  };
+  GemmArgs args;
+  std::vector<One> implementations;
+};
+// RunKernel::load of one implementation, or of all that the step has; the result is a LoadedGemm.
+std::shared_ptr<const void> load_gemm(const GemmImplementation&, std::span<const std::byte> constants, size_t operands, size_t sizes);
+std::shared_ptr<const void> load_gemm_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes);
+// The launches of the cheapest one of those loaded; CudaLaunches::nanoseconds is infinite if none can compute the call.
+CudaLaunches gemm_cuda_launches(const Call&, const CudaMachine&);
+// The name of the kernel that gemm_cuda_launches takes; empty: none.
+std::string_view gemm_cuda_choice(const Call&, const CudaMachine&);
+
+template <const GemmImplementation& implementation>
+std::shared_ptr<const void> load_gemm_of(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  return load_gemm(implementation, constants, operands, sizes);
+}
+template <const GemmImplementation& implementation>
+constexpr RunKernel gemm_kernel() {
+  return {implementation.kernel, load_gemm_of<implementation>, resolved<gemm_cuda_launches>, run_launches, tunables<gemm_cuda_launches>};
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,42 @@
+// What ingot's own GEMM kernels cost: multiplications along K for each element of the result, of which cuBLASLt takes one in the time of 1 (Offer::cost). The same numbers choose among the
+// alternatives of a step with open sizes.
+#pragma once
+#include <cstdint>
+
+namespace ingot::kernels::gemm::tuning {
+
+// The time of a multiplication of cuBLASLt, the same for all: it decides nothing between them.
+inline constexpr double nanoseconds_of_product = 4e-6;  // halves on an H200
+
+// Hopper's tiles are as fast as the library, which has more of them. H200: docs/performance-notes/gemms_cuda.md, `INGOT_MEASURE=1 test_backend_cuda --gtest_filter=cuda_gemm_speed*`.
+inline constexpr double tiles = 1.01;
+// They are faster for floats with short sums (1 x 1 convolutions of a ResNet-50 by 1.05 to 2.9 times: docs/performance-notes/gemms_cuda.md, 0065), for halves of many rows whose columns fill
+// tiles of 160 but not of 128 (8192 x 320 by 1.1 to 2 times), and for batches of few rows, or on several axes, of which the library is called for one alone.
+inline constexpr double tiles_ahead = 0.9;
+inline constexpr int64_t max_short_sum = 512;  // terms
+inline constexpr int64_t min_filling_rows = 4096;
+inline constexpr int64_t max_batch_rows = 128;  // rows of a batch that the library's tiles do not fill
+inline constexpr double tiles_one_row = 1.9;  // of floats: 63 of a tile's 64 rows are not used (not measured; less than `implicit`)
+
+// Matrix instructions of single warps have half the library's rate; on Hopper, beside instructions of groups of warps, less (not measured: so much that they are not timed against tiles).
+inline constexpr double implicit = 2, implicit_beside_tiles = 2.5;
+inline constexpr double implicit_batches = 0.95;  // batches that the library multiplies one by one
+
+// One row of halves times a B along K is as fast as reading B, which the library needs too. Two to eight rows cost little more; the library reads B at two thirds of the bandwidth. H100 and H200:
+// docs/performance-notes/gemms_cuda.md, `bench/llm.py`.
+inline constexpr double gemv = 0, skinny = 0.67;
+
+// Images and volumes of few channels, each element of which is read once for all windows of a block: docs/performance-notes/convolutions_cuda.md.
+inline constexpr double im2col = 0.9;
+// Columns of results of volumes up to which that pays: they fill half of a tile (an estimate from counted bytes: 0073 there).
+inline constexpr int64_t max_im2col_3d_columns = 32;
+
+// Of the model by which the tiles choose their size and the parts of K, fitted on an H200 (docs/performance-notes/gemms_cuda.md): microseconds to begin, and to add up parts of K; sums that are
+// added in a microsecond. The largest number of parts, and the fewest steps along K in each.
+inline constexpr double launch_microseconds = 2, finish_microseconds = 2.4, parts_per_microsecond = 4e6;
+inline constexpr int64_t max_splits = 16, min_turns_of_split = 4;
+// Choices that the model finds at most this much slower are timed, and at most so many.
+inline constexpr double max_timed_ratio = 2;
+inline constexpr size_t max_timed_choices = 8;
+
+}  // namespace ingot::kernels::gemm::tuning

@@ -1,0 +1,63 @@
+// Kernels: name_rows, and name_any_rows for unaligned operands. With several pieces of B, each one's address and first column come behind the other parameters.
+#include "backend/cuda/kernels/gemm/skinny/run/skinny_args.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cuda/kernels/gemm/run/implementation.h"
+#include "backend/cuda/kernels/gemm/run/through_map.h"
+#include "backend/cuda/kernels/gemm/run/tuning.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+using Pointer = CudaLaunch::Pointer;
+
+std::shared_ptr<const void> parse(std::span<const std::byte> bytes, const GemmArgs& g) {
+  require_gemm_args(bytes.empty() && g.b_along_k && g.b_type == g.type && g.type != ir::DType::f32 && !g.has_prologue() && (g.pieces == 1 || !g.gated), "a few rows");
+  return nullptr;
+}
+
+CudaLaunches launches_by(const GemmCall& c, bool vectors) {
+  const GemmArgs& args = c.args;
+  auto append_pieces = [&](std::vector<std::byte>& parameters, std::vector<Pointer>& pointers) {
+    size_t at = parameters.size();
+    for (size_t i = 0; i < args.pieces; ++i, at += sizeof(uint64_t)) pointers.push_back({Pointer::operand, at, args.left() + i});
+    parameters.resize(at + args.pieces * sizeof(int32_t));
+    for (size_t i = 0, from = 0; i < args.pieces; ++i, at += sizeof(int32_t)) {
+      const auto first = static_cast<int32_t>(from);
+      std::memcpy(parameters.data() + at, &first, sizeof first);
+      from += static_cast<size_t>(c.call.operands[args.left() + i].dims[args.row_rank]);
+    }
+  };
+  GemmLaunches out(c, vectors ? "" : "any_");
+  if (c.is_empty()) return std::move(out.list);
+  out.add("rows", std::min(c.p.n / 8, int64_t{gemv_blocks} * c.machine.multiprocessors), gemv_threads, (args.gated ? 2 : 1) * skinny_shared,
+          args.pieces > 1 ? GemmLaunches::Append(append_pieces) : GemmLaunches::Append())
+      .overlaps = false;
+  return std::move(out.list);
+}
+
+std::optional<CudaLaunches> launches(const GemmCall& c, const void*) {
+  const bool guarded = std::any_of(std::begin(c.p.m_guard), std::end(c.p.m_guard), [](const auto& of) { return std::any_of(of, of + 4, [](int step) { return step != 0; }); });
+  if (c.p.m <= 1 || c.p.m > max_skinny_rows || !c.has_one_k() || guarded || c.p.k % c.args.b_together() != 0) return std::nullopt;
+  if (!c.a_aligned || !c.b_aligned || !c.others_aligned) return launches_by(c, false);
+  CudaLaunches out = launches_by(c, true);
+  out.aligned = c.aligned(true, true);
+  return with_any_address(std::move(out), launches_by(c, false));
+}
+
+double cost(const GemmSizes& s) { return gemm::tuning::skinny * static_cast<double>(s.k); }
+
+}  // namespace
+
+extern const GemmImplementation gemm_skinny;
+constexpr GemmImplementation gemm_skinny{"gemm_skinny", parse, launches, cost};
+
+std::span<const RunKernel> gemm_skinny_cuda_kernels() {
+  static constexpr RunKernel list[] = {gemm_kernel<gemm_skinny>()};
+  return list;
+}
+
+}  // namespace ingot::kernels

@@ -1,0 +1,42 @@
+// Offers GEMMs of two to eight rows of halves by a B along K, which may be in pieces.
+#include "backend/cuda/kernels/elements.h"
+#include "backend/cuda/kernels/gemm/gemm_compiler.h"
+#include "backend/cuda/kernels/gemm/gemv/gemv.h"
+#include "backend/cuda/kernels/gemm/skinny/run/skinny_args.h"
+#include "backend/cuda/kernels/gemm/skinny/skinny.cuh.h"
+#include "base/error.h"
+
+namespace ingot::kernels {
+
+extern const GemmImplementation gemm_skinny;
+
+}  // namespace ingot::kernels
+
+namespace ingot::backend::cuda {
+
+namespace {
+
+std::string_view library() { return skinny_cuh; }
+
+bool takes(const Gemm& g, bool) { return is_skinny(g); }
+
+bool may(const GemmSite& site) { return site.skinny; }
+
+PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const EpilogueForm&) {
+  PrintedGemm out;
+  for (bool aligned : {true, false}) {
+    out.kernels.push_back({aligned ? "rows" : "any_rows", fmt::format("{}, {}", kernels::gemv_threads, kernels::gemv_blocks),
+                           fmt::format("skinny_gemm_along_k<{}, {}, {}>", kernels::cuda_type(args.type), aligned, site.gemm.constant),
+                           gemm_libraries(args, false, {gemv_text, library}), aligned});
+  }
+  return out;
+}
+
+}  // namespace
+
+extern const GemmCompiler gemm_skinny;
+const GemmCompiler gemm_skinny{kernels::gemm_skinny, takes, may, print};
+
+void gemm_skinny_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) { offer_gemm(gemm_skinny, site, target, settings, out); }
+
+}  // namespace ingot::backend::cuda

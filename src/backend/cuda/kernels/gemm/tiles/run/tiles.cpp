@@ -1,0 +1,219 @@
+// Chooses the large tile and the number of blocks that share K, by a model in microseconds fitted to measurements on an H200.
+#include "backend/cuda/kernels/gemm/tiles/run/tiles.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <numeric>
+
+#include "backend/cuda/kernels/gemm/run/implementation.h"
+#include "backend/cuda/kernels/gemm/run/through_map.h"
+#include "backend/cuda/kernels/gemm/run/tuning.h"
+#include "backend/cuda/kernels/gemm/tiles/run/tile_maps.h"
+#include "backend/cuda/kernels/gemm/tiles/run/tiles_args.h"
+#include "base/error.h"
+
+namespace ingot::kernels {
+
+namespace {
+
+using namespace gemm::tuning;
+
+// The large tile and the number of blocks that share K.
+struct Choice {
+  size_t tile = 0;
+  int64_t splits = 1;
+  double microseconds = 0;
+  int stages = 0;
+  int64_t blocks = 0, turns = 0;  // steps along K of each block
+  std::string text() const {
+    const LargeTile& t = large_tiles[tile];
+    return fmt::format("gemm_tiles {} x {}, {} stages, {} in turn, K by {}", t.rows, t.columns, stages, t.in_turn, splits);
+  }
+};
+// The time of this many blocks of a tile, each of which takes so many steps along K.
+double microseconds_of(const LargeTile& t, bool floats, int64_t blocks, int64_t turns, int multiprocessors) {
+  const LargeTile::Cost& cost = floats ? t.floats : t.halves;
+  const int64_t rounds = divided_up(blocks, multiprocessors);
+  const double work = static_cast<double>(turns) * (rounds == 1 ? cost.alone : cost.turn), n = static_cast<double>(rounds), behind = cost.behind;
+  // Alternating groups: one multiplies while others run the epilogue.
+  return launch_microseconds + (t.in_turn > 0 ? n * std::max(work, (work + behind) / t.in_turn) + behind : n * (work + behind));
+}
+
+// All choices, the cheapest first.
+std::vector<Choice> choices_of(const GemmParameters& p, int64_t turns, int multiprocessors, const GemmArgs& gemm, const TilesArgs& args) {
+  const bool floats = gemm.type == ir::DType::f32;
+  const int boxed = args.boxed_bytes(gemm.type);
+  std::vector<Choice> out;
+  for (size_t k = 0; k < std::size(large_tiles); ++k) {
+    const LargeTile& t = large_tiles[k];
+    if ((args.tiles >> k & 1) == 0 || t.shared(args.column_bytes, boxed) > large_tile_shared || !t.takes(p.n, gemm.gated, floats)) continue;
+    const int64_t blocks = t.grid(p.m, p.n, gemm.gated);
+    for (int64_t splits = 1; splits <= (t.in_turn > 0 || gemm.gated ? 1 : max_splits) && splits <= std::max<int64_t>(1, turns / min_turns_of_split); ++splits) {
+      const double shared = splits == 1 ? 0 : finish_microseconds + static_cast<double>(p.m * p.n * splits) * 8 / parts_per_microsecond,
+                   of_tile = microseconds_of(t, floats, blocks * splits, divided_up(turns, splits), multiprocessors);
+      out.push_back({k, splits, of_tile + shared, t.stages_beside(boxed), blocks * splits, divided_up(turns, splits)});
+    }
+  }
+  if (out.empty()) out.emplace_back();
+  std::stable_sort(out.begin(), out.end(), [](const Choice& x, const Choice& y) { return x.microseconds < y.microseconds; });
+  return out;
+}
+
+// The tensor maps of the epilogue's operands that are copied in boxes. False if the copying unit cannot describe one.
+bool add_boxes(const GemmCall& c, const TilesArgs& args, std::vector<CudaTiles>& out) {
+  auto add = [&](uint8_t k, size_t at) {
+    if (k == TilesArgs::none) return true;
+    const TensorRef& x = c.numbers.operands[k];
+    const auto size = static_cast<int64_t>(ir::size_of(c.args.type));
+    const int64_t step = (c.p.m == 1 ? c.p.n : x.strides[c.args.row_rank - 1]) * size;
+    if (std::accumulate(x.dims, x.dims + c.args.row_rank, int64_t{1}, std::multiplies()) != c.p.m || step <= 0 || step % 16 != 0 || step >= int64_t{1} << 39) return false;
+    CudaTiles t;
+    t.at = at;
+    t.index = c.first + k;
+    t.dtype = c.args.type;
+    t.dims = {static_cast<uint64_t>(c.p.n), 1, static_cast<uint64_t>(c.p.m)};
+    t.strides = {static_cast<uint64_t>(step), static_cast<uint64_t>(step)};
+    t.box = {static_cast<uint32_t>(gemm_row_bytes / size), 1, 64};
+    out.push_back(t);
+    return true;
+  };
+  return add(args.boxed_in, offsetof(GemmParameters, in_tiles)) && add(args.boxed_out, offsetof(GemmParameters, out_tiles));
+}
+
+// A call that the tiles can compute.
+struct Problem {
+  GemmParameters p;
+  TileMaps maps;
+  std::vector<CudaTiles> boxes;  // of the epilogue
+  std::vector<Choice> choices;
+};
+std::optional<Problem> problem_of(const GemmCall& c, const TilesArgs& args) {
+  if (!c.a_aligned || !c.b_aligned || !c.others_aligned || !c.machine.tiles) return std::nullopt;
+  Problem out{c.p, {}, {}, {}};
+  if (!add_boxes(c, args, out.boxes)) return std::nullopt;
+  auto maps = tiles_of(c.args, out.p);
+  if (!maps) return std::nullopt;
+  out.maps = std::move(*maps);
+  out.p.taps = static_cast<int>(out.maps.taps);
+  out.p.chunks = static_cast<int>(out.maps.chunks);
+  out.choices = choices_of(c.p, out.maps.taps * out.maps.chunks, c.machine.multiprocessors, c.args, args);
+  return out;
+}
+
+// The wanted choice (see wanted_choice), else the one that the model prefers. Those that the model finds nearly as fast can be timed.
+Choice choose(const GemmCall& c, const std::vector<Choice>& all, CudaLaunches& list) {
+  list.problem = c.problem();
+  for (const Choice& choice : all) {
+    if (list.choices.size() < max_timed_choices && choice.microseconds <= max_timed_ratio * all[0].microseconds) list.choices.push_back(choice.text());
+  }
+  const std::string_view wanted = wanted_choice(c.call, c.machine, list.problem);
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Choice& choice) { return !wanted.empty() && choice.text() == wanted; });
+  return found == all.end() ? all[0] : *found;
+}
+
+std::shared_ptr<const void> parse(std::span<const std::byte> bytes, const GemmArgs& gemm) { return std::make_shared<TilesArgs>(parse_tiles_args(bytes, gemm)); }
+
+std::optional<CudaLaunches> launches(const GemmCall& c, const void* own) {
+  const auto& args = *static_cast<const TilesArgs*>(own);
+  auto problem = problem_of(c, args);
+  if (!problem) return std::nullopt;
+  GemmLaunches out(c);
+  if (!c.is_empty()) {
+    out.p = problem->p;
+    const Choice choice = choose(c, problem->choices, out.list);
+    const LargeTile& t = large_tiles[choice.tile];
+    out.share_k(problem->maps.taps * problem->maps.chunks, choice.splits);
+    const auto depth = static_cast<uint32_t>(depth_of(c.args));
+    const auto rows = static_cast<uint32_t>(t.rows), columns = static_cast<uint32_t>(t.results(c.args.gated)), cluster = static_cast<uint32_t>(t.cluster);
+    CudaTiles &a = problem->maps.a, &b = problem->maps.b;
+    a.box = a.pixels ? std::array<uint32_t, 4>{depth, rows} : std::array<uint32_t, 4>{depth, 1, rows};
+    b.box = c.args.b_along_k ? std::array<uint32_t, 4>{depth, 1, columns / cluster} : std::array<uint32_t, 4>{64, depth / cluster, 1};
+    const int64_t blocks = t.grid(out.p.m, out.p.n, c.args.gated) * out.p.splits;
+    CudaLaunch& made = out.add(fmt::format("t{}", choice.tile), t.in_turn > 0 ? std::min<int64_t>(blocks, c.machine.multiprocessors / t.cluster * t.cluster) : blocks, t.threads(),
+                               t.shared(args.column_bytes, args.boxed_bytes(c.args.type)));
+    made.pieces = static_cast<uint32_t>(std::min<int64_t>(blocks, INT32_MAX));
+    made.spare = true;
+    made.tiles = std::move(problem->boxes);
+    made.tiles.push_back(a);
+    made.tiles.push_back(b);
+    out.finish();
+  }
+  out.list.aligned = c.aligned(true, true);
+  return with_any_address(std::move(out.list), c);
+}
+
+double cost(const GemmSizes& s) {
+  const bool fills = !s.floats && !s.through_map && s.m >= min_filling_rows && s.n % 160 == 0 && s.n % 128 != 0;
+  const bool short_sum = s.floats && s.k <= max_short_sum;
+  const double each = s.floats && s.m == 1 ? tiles_one_row : s.batches || fills || short_sum ? tiles_ahead : gemm::tuning::tiles;
+  return each * static_cast<double>(s.k);
+}
+
+}  // namespace
+
+extern const GemmImplementation gemm_tiles;
+constexpr GemmImplementation gemm_tiles{"gemm_tiles", parse, launches, cost};
+
+WantedChoices gemm_tiles_choices(std::span<const Call> calls, const CudaMachine& machine) {
+  struct Part {
+    std::string problem;
+    std::vector<Choice> choices;
+    bool floats;
+  };
+  auto parts_on = [&](int multiprocessors) {
+    std::vector<Part> out;
+    for (const Call& call : calls) {
+      const auto& loaded = *static_cast<const LoadedGemm*>(call.constants);
+      const CudaMachine part{multiprocessors, machine.tiles};
+      const GemmCall c(loaded.args, call, part);
+      Part& made = out.emplace_back(Part{c.problem(), {}, loaded.args.type == ir::DType::f32});
+      for (const LoadedGemm::One& one : loaded.implementations) {
+        if (one.implementation != &gemm_tiles) continue;
+        if (auto problem = problem_of(c, *static_cast<const TilesArgs*>(one.args.get()))) made.choices = std::move(problem->choices);
+      }
+    }
+    return out;
+  };
+  const std::vector<Part> parts = parts_on(machine.multiprocessors);
+  if (std::any_of(parts.begin(), parts.end(), [](const Part& p) { return p.choices.empty(); })) return {};
+  // One after another, each with the tile that is best for it.
+  double least = 0;
+  std::vector<Choice> best;
+  for (const Part& p : parts) {
+    least += p.choices[0].microseconds;
+    best.push_back(p.choices[0]);
+  }
+  // Side by side, with tiles of one size.
+  for (const Choice& c : parts[0].choices) {
+    std::vector<Choice> same;
+    int64_t blocks = 0, turns = 0;
+    for (const Part& p : parts) {
+      const auto found = std::find_if(p.choices.begin(), p.choices.end(), [&](const Choice& x) { return x.tile == c.tile && x.splits == 1; });
+      if (found == p.choices.end()) break;
+      same.push_back(*found);
+      blocks += found->blocks;
+      turns = std::max(turns, found->turns);
+    }
+    const double all = same.size() == parts.size() ? microseconds_of(large_tiles[c.tile], parts[0].floats, blocks, turns, machine.multiprocessors) : least;
+    if (all < least) least = all, best = std::move(same);
+  }
+  // Each on its share of the machine, which may also share K.
+  double shared = 0;
+  const std::vector<Part> on_shares = parts_on(std::max(1, machine.multiprocessors / static_cast<int>(calls.size())));
+  for (const Part& p : on_shares) {
+    const bool alike = p.choices[0].tile == on_shares[0].choices[0].tile && p.choices[0].blocks == on_shares[0].choices[0].blocks;
+    shared = alike ? std::max(shared, p.choices[0].microseconds) : least;
+    if (!alike) break;
+  }
+  WantedChoices out;
+  for (size_t k = 0; k < parts.size(); ++k) out[parts[k].problem] = shared < least ? on_shares[k].choices[0].text() : best[k].text();
+  return out;
+}
+
+std::span<const RunKernel> gemm_tiles_cuda_kernels() {
+  static constexpr RunKernel list[] = {gemm_kernel<gemm_tiles>()};
+  return list;
+}
+
+}  // namespace ingot::kernels

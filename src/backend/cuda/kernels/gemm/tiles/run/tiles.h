@@ -1,0 +1,13 @@
+// Hopper's tiles for several GEMMs at once.
+#pragma once
+#include <span>
+
+#include "backend/cuda/kernels/run/launches.h"
+
+namespace ingot::kernels {
+
+// What independent GEMMs choose that are launched together: tiles of one size side by side, each the best for it one after another, or each as on its share of the
+// multiprocessors. Empty if one of them has no large tiles.
+WantedChoices gemm_tiles_choices(std::span<const Call>, const CudaMachine&);
+
+}  // namespace ingot::kernels

@@ -1,0 +1,66 @@
+// "gemm_tiles": tiles of Hopper's groups of warps, which its copying unit (TMA) fills.
+#pragma once
+#include "backend/cuda/kernels/gemm/run/gemm_args.h"
+
+namespace ingot::kernels {
+
+// Groups of four warps multiply 64 rows each, or alternate on whole tiles (`in_turn`); one more warp copies tiles.
+struct LargeTile {
+  // Microseconds on an H100 or H200: a step along K for a block that shares the multiprocessor, for a block that has it alone, and a tile's epilogue.
+  struct Cost {
+    double turn, alone, behind;
+  };
+  int rows, columns, stages, blocks;  // blocks: per multiprocessor
+  Cost halves, floats;
+  int in_turn = 0;  // number of alternating groups, each with its own tile of results; 0: results replace a stage
+  int cluster = 1;  // blocks with the same columns, of which each copies a share of B to all
+  constexpr int threads() const { return (in_turn > 0 ? in_turn * 128 : rows * 2) + 32; }
+  // Bytes: the tiles, two barriers per stage, two per alternating group, and each group's column operands. `element`: bytes of a result in boxes.
+  constexpr int shared(int column_bytes, int element) const {
+    const int groups = in_turn > 0 ? in_turn : rows / 64;
+    return shared_of(stages_beside(element), element) + groups * columns * column_bytes;
+  }
+  // Fewer than `stages` where alternating groups' results are floats, which take twice the room.
+  constexpr int stages_beside(int element) const;
+  constexpr int shared_of(int count, int element) const { return count * gemm_stage_bytes(rows, columns) + in_turn * rows * columns * element + 16 * (count + in_turn); }
+  // Blocks that compute a result of m x n, without the parts of K.
+  constexpr int64_t grid(int64_t m, int64_t n, bool gated) const {
+    const int64_t high = int64_t{rows} * cluster, wide = results(gated);
+    return (m + high - 1) / high * cluster * ((n + wide - 1) / wide);
+  }
+  // Columns of the result: half of them if the epilogue is gated.
+  constexpr int results(bool gated) const { return gated ? columns / 2 : columns; }
+  // A tile whose columns of the result are not a multiple of 64 is only for results of whole tiles. Some have no room for floats.
+  constexpr bool takes(int64_t n, bool gated, bool of_floats) const { return (results(gated) % 64 == 0 || n % results(gated) == 0) && !(of_floats && floats.turn == 0); }
+};
+inline constexpr LargeTile large_tiles[] = {{128, 128, 5, 1, {0.40, 0.40, 3}, {0.488, 0.349, 3.218}, 2},
+                                            {128, 128, 3, 2, {0.33, 0.6, 2.0}, {0.199, 0.419, 2.799}},
+                                            {128, 64, 4, 2, {0.30, 0.39, 1.4}, {0.165, 0.324, 1.741}},
+                                            {64, 64, 6, 2, {0.17, 0.17, 1.1}, {0.101, 0.204, 1.333}},
+                                            {128, 64, 5, 1, {0.30, 0.30, 3}, {0.194, 0.169, 3.723}, 3},
+                                            {128, 160, 5, 1, {0.47, 0.44, 2.5}, {0.47, 0.47, 2.5}, 0, 2},
+                                            {128, 192, 5, 1, {0.505, 0.48, 4.4}, {}},
+                                            {128, 256, 4, 1, {0.66, 0.54, 6}, {}}};
+inline constexpr int large_tile_shared = 227 << 10;  // bytes: the most that a block may have
+constexpr int LargeTile::stages_beside(int element) const {
+  int count = stages;
+  while (shared_of(count, element) > large_tile_shared) --count;
+  return count;
+}
+
+struct TilesArgs {
+  static constexpr uint16_t all_tiles = UINT16_MAX;
+  static constexpr uint8_t none = 255;
+  static constexpr size_t most_column_bytes = 64;
+  uint16_t tiles = all_tiles;  // bit k: the plan has code for large tile k
+  uint8_t column_bytes = 0;    // bytes per column of operands that are constant over rows; they are loaded before the kernel multiplies
+  uint8_t boxed_in = none, boxed_out = none;  // operands of the epilogue of A's size that the copying unit moves: one load, one store
+
+  // Of an element of results in TMA boxes.
+  int boxed_bytes(ir::DType type) const { return boxed_in == none && boxed_out == none ? 2 : static_cast<int>(ir::size_of(type)); }
+};
+std::vector<std::byte> serialise(const TilesArgs&);
+// Error (format).
+TilesArgs parse_tiles_args(std::span<const std::byte>, const GemmArgs&);
+
+}  // namespace ingot::kernels
