@@ -162,15 +162,9 @@ def build(job):
     return name, form, dtype, paths, sites
 
 
-def largest_site(sites, compiled, target):
-    """The layer's own site: of the largest cost, which on a GPU is for each element of the result."""
-    steps = compiled.engine.inspect()["functions"][0]["programs"][0]["steps"]
-
-    def cost(site):
-        elements = math.prod(steps[site["step"]]["writes"][0]["dims"]) if target.startswith("cuda") else 1
-        return elements * max(cost for cost in site["costs"].values() if cost is not None)
-
-    return max(sites, key=cost)
+def largest_site(sites, steps):
+    """The layer's own site: of the largest work. `steps`: their nanoseconds and M, N and K."""
+    return max(sites, key=lambda s: math.prod(steps[s["step"]][1]))
 
 
 def measured(built, rounds, device):
@@ -179,10 +173,10 @@ def measured(built, rounds, device):
     if not sites:
         return None
     _, x = model_of(name, form, dtype)
-    plans = {offer: ingot.load(path, device=device) for offer, path in paths.items()}
-    calls = {offer: measure_steps(plan, x) for offer, plan in plans.items()}
-    site = largest_site(sites, plans[None], device)
-    sizes = calls[None](1)[site["step"]][1]
+    calls = {offer: measure_steps(ingot.load(path, device=device), x) for offer, path in paths.items()}
+    steps = calls[None](1)
+    site = largest_site(sites, steps)
+    sizes = steps[site["step"]][1]
     calls = {offer: call for offer, call in calls.items() if offer is None or offer in site["costs"]}
     best = {}
     for _ in range(rounds):
@@ -228,7 +222,11 @@ def chosen_today(site, offers, target, machine):
     model, x = model_of(name, form, dtype)
     compiled = compiled_with(None, model, x, target, machine)
     sites = [site for site in sites_of(compiled) if site["costs"].keys() == set(offers)]
-    return largest_site(sites, compiled, target)["chosen"] if sites else None
+    if len(sites) < 2:
+        return sites[0]["chosen"] if sites else None
+    if target != "cpu" and not torch.cuda.is_available():
+        return None  # which of them is the layer's is not known without a run
+    return largest_site(sites, measure_steps(compiled, x)(1))["chosen"]
 
 
 def row_of(path):
@@ -283,7 +281,7 @@ def main():
             print(f"{len(lost)} {kind} sites: within 10 % of the fastest offer {near:.1%}, mean loss {mean:.2%}")
         return
     dtypes = (torch.float16, torch.float32) if arguments.device == "cuda" else (torch.float32,)
-    every = [(name, form, dtype) for name in [*ALL, *PRODUCTS] if re.search(arguments.only, name) for form in arguments.form.split(",") if form == "alone" or name not in PRODUCTS for dtype in dtypes]
+    every = [(name, form, dtype) for name in [*PRODUCTS, *ALL] if re.search(arguments.only, name) for form in arguments.form.split(",") if form == "alone" or name not in PRODUCTS for dtype in dtypes]
     have = {line["site"] for line in lines}
     wanted = [site for site in every if site_name(*site) not in have]
     for line in measure(wanted, arguments, target, end):
