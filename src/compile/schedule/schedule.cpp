@@ -161,7 +161,8 @@ Scheduler::Decision Scheduler::choose(backend::Site site, bool body_may_go) cons
     // A rival must not need another storage.
     const bool same = o.takes_body && o.emit && want_one_layout(o, *best) && o.packing == best->packing;
     if (!c_.backend.settings.rivals || c_.backend.forced != nullptr || &o == best || !same || !backend::is_near(o.cost, best->cost)) continue;
-    out.choice->rivals.push_back({o.implementation, o.emit()});
+    Rival& rival = out.choice->rivals.emplace_back(Rival{o.implementation, o.emit()});
+    alternatives_of(answer.offers, o, rival.emitted, rival.alternatives);
     ways.push_back(&o);
   }
   for (const backend::Offer* o : alternatives_of(answer.offers, *best, out.choice->step, out.choice->alternatives)) ways.push_back(o);

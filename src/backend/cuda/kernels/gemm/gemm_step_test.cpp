@@ -42,16 +42,11 @@ struct CodeOfGemm {
   }
   EmittedStep whole(bool large = true) const { return own_gemm(gemm, body, layouts, large).step; }
   // `aligned`: of A, B and the result.
-<<<<<<< HEAD:src/backend/cuda/kernels/gemm/gemm_code_test.cpp
+  // The cheapest implementation's.
   EmittedStep split(bool timed, bool large = true, const std::vector<bool>& aligned = {}) const {
+    const GemmSiteAnswer found = gemm_site(gemm, body, layouts, large);
     Site site = site_of(gemm, &body, layouts);
     for (size_t k = 0; k < aligned.size(); ++k) site.operands[k].aligned = aligned[k];
-    return split_code(whole(large), site, timed);
-=======
-  // The cheapest implementation's.
-  EmittedStep split(bool timed, bool large = true, std::vector<bool> aligned = {}) const {
-    const GemmSiteAnswer found = gemm_site(gemm, body, layouts, large);
-    const Site site{gemm, &body, layouts, std::move(aligned)};
     std::optional<EmittedStep> best;
     double least = std::numeric_limits<double>::infinity();
     for (const GemmCompiler* c : gemm_compilers()) {
@@ -61,7 +56,6 @@ struct CodeOfGemm {
       if (step) best = std::move(step), least = cost;
     }
     return best.value();
->>>>>>> gemm:src/backend/cuda/kernels/gemm/gemm_step_test.cpp
   }
 
   kernels::CudaLaunches launches(const EmittedStep& step, int multiprocessors, bool tiles, const std::map<std::string, std::string, std::less<>>* timed = nullptr) const {
