@@ -59,7 +59,15 @@ def random_problem(seed):
 RANDOM = {f"random {seed}": random_problem(seed) for seed in range(260)}
 # Rows, results and terms of matrix products: batches of 1 to 4096 by the layers of language, vision and recommendation models.
 PRODUCTS = {f"product {m} x {n} x {k}": (m, n, k) for m in (1, 8, 64, 512, 4096) for n, k in ((16, 64), (64, 16), (64, 64), (128, 48), (320, 320), (768, 768), (3072, 768), (768, 3072), (1000, 2048), (4096, 4096))}
-ALL = {**PROBLEMS, **RANDOM}
+# Depthwise convolutions by what decides between their kernels: channels that fill vectors, steps, short lines.
+DEPTHWISE = {
+    f"depthwise {k}x{k} /{step} {c} of {size}": (c, c, k, (size, size), {"groups": c, "stride": step, "padding": k // 2})
+    for c in (8, 32, 128)
+    for k in (3, 5)
+    for step in (1, 2)
+    for size in (14, 56)
+}
+ALL = {**PROBLEMS, **RANDOM, **DEPTHWISE}
 FITTED = 200  # of the random sites
 
 
@@ -79,12 +87,12 @@ def model_of(name, form, dtype):
     return model.to(dtype), x.to(dtype)
 
 
-def compiled_with(offer, model, x, target="cpu"):
+def compiled_with(offer, model, x, target="cpu", machine="table"):
     """The module compiled with this implementation wherever it makes an offer; None: as it is."""
     if offer is not None:
         os.environ["INGOT_OFFER"] = offer
     try:
-        return ingot.compile(model, inputs=[x], target=target, device="cuda" if target.startswith("cuda") else "cpu")
+        return ingot.compile(model, inputs=[x], target=target, machine=machine, device="cuda" if target.startswith("cuda") and torch.cuda.is_available() else "auto")
     finally:
         os.environ.pop("INGOT_OFFER", None)
 
@@ -154,15 +162,9 @@ def build(job):
     return name, form, dtype, paths, sites
 
 
-def largest_site(sites, compiled, target):
-    """The layer's own site: of the largest cost, which on a GPU is for each element of the result."""
-    steps = compiled.engine.inspect()["functions"][0]["programs"][0]["steps"]
-
-    def cost(site):
-        elements = math.prod(steps[site["step"]]["writes"][0]["dims"]) if target.startswith("cuda") else 1
-        return elements * max(cost for cost in site["costs"].values() if cost is not None)
-
-    return max(sites, key=cost)
+def largest_site(sites, steps):
+    """The layer's own site: of the largest work. `steps`: their nanoseconds and M, N and K."""
+    return max(sites, key=lambda s: math.prod(steps[s["step"]][1]))
 
 
 def measured(built, rounds, device):
@@ -171,10 +173,10 @@ def measured(built, rounds, device):
     if not sites:
         return None
     _, x = model_of(name, form, dtype)
-    plans = {offer: ingot.load(path, device=device) for offer, path in paths.items()}
-    calls = {offer: measure_steps(plan, x) for offer, plan in plans.items()}
-    site = largest_site(sites, plans[None], device)
-    sizes = calls[None](1)[site["step"]][1]
+    calls = {offer: measure_steps(ingot.load(path, device=device), x) for offer, path in paths.items()}
+    steps = calls[None](1)
+    site = largest_site(sites, steps)
+    sizes = steps[site["step"]][1]
     calls = {offer: call for offer, call in calls.items() if offer is None or offer in site["costs"]}
     best = {}
     for _ in range(rounds):
@@ -214,20 +216,31 @@ def measure(wanted, arguments, target, end):
 
 
 @functools.lru_cache(maxsize=None)
-def chosen_today(site, offers, target="cpu"):
+def chosen_today(site, offers, target, machine):
     """The implementation that compile chooses for the layer's own step, which has these offers; None: no step has them."""
     name, form, dtype = site_named(site)
     model, x = model_of(name, form, dtype)
-    compiled = compiled_with(None, model, x, target)
+    compiled = compiled_with(None, model, x, target, machine)
     sites = [site for site in sites_of(compiled) if site["costs"].keys() == set(offers)]
-    return largest_site(sites, compiled, target)["chosen"] if sites else None
+    if len(sites) < 2:
+        return sites[0]["chosen"] if sites else None
+    if target != "cpu" and not torch.cuda.is_available():
+        return None  # which of them is the layer's is not known without a run
+    return largest_site(sites, measure_steps(compiled, x)(1))["chosen"]
 
 
-def judge(lines, target="cpu"):
+def row_of(path):
+    """The target of a file of results, and the row of the table of machines whose choices it judges: on a CPU that of its instruction set."""
+    if "nvidia" in path.name:
+        return "cuda:sm_90", "table"
+    return "cpu", "cpu:avx2" if path.stem.endswith("avx2") else "table"
+
+
+def judge(lines, target="cpu", machine="table"):
     """For each line the share that today's choice loses to the fastest offer, the most first; then the choice, the fastest and the site."""
     lost = []
     for line in lines:
-        chosen = chosen_today(line["site"], tuple(sorted(line["ns"])), target)
+        chosen = chosen_today(line["site"], tuple(sorted(line["ns"])), target, machine)
         if len(line["ns"]) > 1 and chosen in line["ns"]:
             fastest = min(line["ns"], key=line["ns"].get)
             lost.append((line["ns"][chosen] / line["ns"][fastest] - 1, chosen, fastest, line["site"]))
@@ -261,14 +274,14 @@ def main():
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     if arguments.judge:
         for kind, held_out in (("fitted", False), ("held-out", True)):
-            lost = judge([line for line in lines if is_held_out(line) == held_out], target)
+            lost = judge([line for line in lines if is_held_out(line) == held_out], *row_of(path))
             near, mean = summary(lost)
             for share, chosen_name, fastest, site in lost[:10]:
                 print(f"{share:7.1%} lost: {chosen_name} instead of {fastest}: {site}")
             print(f"{len(lost)} {kind} sites: within 10 % of the fastest offer {near:.1%}, mean loss {mean:.2%}")
         return
     dtypes = (torch.float16, torch.float32) if arguments.device == "cuda" else (torch.float32,)
-    every = [(name, form, dtype) for name in [*ALL, *PRODUCTS] if re.search(arguments.only, name) for form in arguments.form.split(",") if form == "alone" or name not in PRODUCTS for dtype in dtypes]
+    every = [(name, form, dtype) for name in [*PRODUCTS, *ALL] if re.search(arguments.only, name) for form in arguments.form.split(",") if form == "alone" or name not in PRODUCTS for dtype in dtypes]
     have = {line["site"] for line in lines}
     wanted = [site for site in every if site_name(*site) not in have]
     for line in measure(wanted, arguments, target, end):

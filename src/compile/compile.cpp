@@ -195,6 +195,7 @@ plan::Plan compile(std::span<const NamedGraph> functions, const Options& options
       backend.known = timed->known;
       backend.settings.rivals = timed->rivals || !timed->known.empty();
     }
+    if (forced != nullptr) backend.settings.rivals = true;  // an implementation that is only a little slower can be forced too
     add_target(out, functions, backend, first_origin, report, record, timed, observe);
   }
   if (forced != nullptr) compile::report(*forced);

@@ -36,6 +36,14 @@ std::optional<T> parse(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
+// The CPU of this name in the table of machines; null: there is none.
+const Machine* row_of(std::string_view name) {
+  for (const KnownMachine& k : known_machines()) {
+    if (k.name == name && name.starts_with("cpu:")) return &k.machine;
+  }
+  return nullptr;
+}
+
 // What an option may be, and how a message says it: the words, or a rule.
 struct Values {
   std::array<std::string_view, 4> words = {};
@@ -59,8 +67,9 @@ constexpr Values targets = {
 constexpr Values device = {
     {}, [](std::string_view t) { return t == "auto" || backend::find_device(t).devices != nullptr; }, "\"cpu\", \"cuda\", \"cuda:1\", \"reference\" or \"auto\""};
 constexpr Values half_type = {{}, [](std::string_view t) { return t == "none" || autocast_type(t); }, "\"none\", \"float16\" or \"bfloat16\""};
-constexpr Values machine = {
-    {}, [](std::string_view t) { return t == "table" || t == "measured" || parse_machine(t); }, "\"table\", \"measured\", or the numbers in a plan's provenance"};
+constexpr Values machine = {{},
+                            [](std::string_view t) { return t == "table" || t == "measured" || row_of(t) != nullptr || parse_machine(t); },
+                            "\"table\", \"measured\", a row of the table such as \"cpu:avx2\", or the numbers in a plan's provenance"};
 constexpr Values flag_or_path = {{}, [](std::string_view t) { return !t.empty(); }, "true, false or the path of a file"};
 
 }  // namespace allowed
@@ -138,8 +147,10 @@ bool convolutions_by_tf32(const Options& options) {
 }
 
 Machine machine_of(const Target& target, const Options& options) {
-  const std::optional<Machine> measured = target.kind == Target::Kind::cpu ? parse_machine(options.text("machine")) : std::nullopt;
-  return measured ? *measured : machine_for(target);
+  const std::string& text = options.text("machine");
+  if (target.kind != Target::Kind::cpu || text == "table") return machine_for(target);
+  if (const Machine* row = row_of(text)) return *row;
+  return parse_machine(text).value_or(machine_for(target));
 }
 
 const std::string& Options::text(std::string_view name) const { return values_[index_of(name)]; }

@@ -413,7 +413,6 @@ def test_offers_say_what_was_timed(halves, cache, tmp_path):
 @pytest.mark.parametrize("pretend, target, why", [
     ("gpus=0", "cuda:sm_90", "starting NVIDIA's driver failed: CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"),
     ("sm=80", "cuda:sm_90", "the plan has no program for this GPU (sm_80): it was compiled for cuda:sm_90"),
-    ("", "cpu", "the plan is not for a GPU"),
 ])  # fmt: skip
 def test_without_a_gpu_nothing_is_timed(plan, cache, tmp_path, pretend, target, why):
     for made, more in (("one", []), ("other", ["--set", "build_seconds=9"])):
@@ -442,7 +441,7 @@ def test_timing_from_python(cache, tmp_path):
     done = python(TIMED.format(made=made, times=str(times)), cache, "algorithms=4,fastest=2", INGOT_LOG="info", INGOT_LIBRARY_PATH=SITE)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "option 'build_seconds' is for compiling, not for running\n"
-    assert "ingot: timed 1 products" in done.stderr and "ingot: nothing is timed: the plan is not for a GPU" in done.stderr
+    assert "ingot: timed 1 products" in done.stderr and "ingot: timed 0 products" in done.stderr
     assert choices(made, cache) == {"cublaslt 2"} and times.read_text().startswith("ingot timings 1\nPretend GPU, cuBLASLt 130000\tproduct of f32 to f32: a 8x8 ")
 
 

@@ -76,7 +76,7 @@ def test_a_file_that_others_can_write_is_not_used(measured, tmp_path):
 
 
 def test_other_values_are_refused():
-    with pytest.raises(ingot.errors.OptionError, match='option machine is "fast"; "table", "measured", or the numbers'):
+    with pytest.raises(ingot.errors.OptionError, match='option machine is "fast"; "table", "measured", a row of the table'):
         ingot.compile(torch.nn.Linear(4, 4).eval(), inputs=[torch.zeros(2, 4)], machine="fast")
 
 
@@ -84,3 +84,21 @@ def test_an_offer_that_does_not_exist_is_reported(tmp_path):
     env = {**os.environ, "INGOT_OFFER": "matmull"}
     done = subprocess.run([sys.executable, "-c", BUILD, "table", str(tmp_path / "a.ingot")], env=env, capture_output=True, text=True, check=True)
     assert "INGOT_OFFER=matmull chooses nothing" in done.stderr and "name one that does: matmul" in done.stderr
+
+
+def test_convolutions_are_timed_on_the_cpu(tmp_path):
+    """build_seconds: the kernel that was the fastest is the step's only one, and known timings give the same plan without timing."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(16, 64, 3, padding=1)).eval()
+    x, times = torch.randn(1, 8, 20, 20), tmp_path / "times"
+
+    def steps(**options):
+        compiled = ingot.compile(model, inputs=[x], cache="off", **options)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-3, atol=1e-4)
+        plan = compiled.engine.inspect()["functions"][0]["programs"][0]["steps"]
+        return [(step["kernel"], step.get("alternatives", [])) for step in plan if step["kernel"].startswith("conv_") or step["kernel"] == "matmul"]
+
+    usual, timed = steps(), steps(build_seconds=20, timing_cache=str(times))
+    assert len(usual[-1][1]) == 2 and timed[-1][1] == []  # three offers are near one another
+    assert "gemm for cpu: " in times.read_text()
+    assert steps(timing_cache=str(times)) == timed

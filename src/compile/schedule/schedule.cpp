@@ -151,7 +151,8 @@ Scheduler::Decision Scheduler::choose(backend::Site site, bool body_may_go) cons
   for (const backend::Offer& o : answer.offers.offers) {
     // A rival must not need another storage.
     const bool same = o.takes_body && o.emit && want_one_layout(o, *best) && o.packing == best->packing;
-    if (!c_.backend.settings.rivals || &o == best || !same || !backend::is_near(o.cost, best->cost)) continue;
+    const bool wanted = c_.backend.settings.rivals && c_.backend.forced == nullptr && &o != best;
+    if (!wanted || !same || !backend::is_near(o.cost, best->cost)) continue;
     out.choice->rivals.push_back({o.implementation, o.emit()});
     ways.push_back(&o);
   }
@@ -211,6 +212,7 @@ void Scheduler::push(Choice choice, StepOperands operands, uint32_t writes, std:
       step.considered.timed = true;
       auto fastest = std::find_if(step.rivals.begin(), step.rivals.end(), [&](const Rival& r) { return r.implementation == t.choice; });
       if (fastest != step.rivals.end()) std::swap(chosen, *fastest);
+      chosen.alternatives.clear();  // the runtime's estimates know less than a timing
     }
     step.considered.chosen = chosen.implementation;
     step.emitted = std::move(chosen.emitted);

@@ -9,6 +9,7 @@
 #include "backend/cpu/kernels/conv/conv_test.h"
 #include "backend/cpu/kernels/conv/winograd/run/winograd.h"
 #include "backend/cpu/kernels/kernel_test.h"
+#include "backend/cpu/run/isa.h"
 #include "base/error.h"
 #include "kernels/matmul/run/matmul_args.h"
 
@@ -189,7 +190,7 @@ TEST(winograd, where_it_can) {
 TEST(winograd, pays_for_windows_that_are_mostly_inside) {
   auto ratio = [](Problem p) {
     const IndexMap map = resolve_index_map("a convolution", steps, p.x.ref(), map_sizes(p.v));
-    const conv::Cpu cpu{Problem::lanes(p.v.o), 1};
+    const conv::Cpu cpu{backend::cpu::machine(), Problem::lanes(p.v.o), 1};
     return cost_of_winograd(*p.plan(1), cpu) / conv::cost_of_tiles(conv::sizes_of(map, 0, 4, SIZE_MAX, p.v.o), cpu);
   };
   EXPECT_LT(ratio(Problem({1, 1, 56, 56, 64, 64})), 0.8);
