@@ -97,7 +97,7 @@ void run_printed(const PrintedStep& p, const std::vector<HostTensor*>& tensors, 
 
 void run_joined(std::span<const PrintedPart> parts, Where where, size_t shift, int multiprocessors) {
   std::vector<Concurrent::Part> steps;
-  for (const PrintedPart& p : parts) steps.push_back({&p.step, p.writes, std::vector<Operand>(p.tensors.size(), {Role::body})});
+  for (const PrintedPart& p : parts) steps.push_back({&p.step, p.writes, std::vector<Operand>(p.tensors.size(), {Role::body, ir::DType::f32, {}})});
   EmittedStep joined = join_steps(steps);
   std::vector<HostTensor*> tensors;
   for (bool written : {false, true}) {

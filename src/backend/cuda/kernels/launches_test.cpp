@@ -306,7 +306,7 @@ std::vector<Step> steps(bool all) {
 Site site_of(const Step& s) {
   Site out{Plain{s.kernel, s.constants}};
   for (const HostTensor& t : s.tensors) {
-    StridedLayout& w = out.operands.emplace_back(Operand{Role::input, t.dtype}).layout;
+    StridedLayout& w = out.operands.emplace_back(Operand{Role::input, t.dtype, {}}).layout;
     for (int64_t d : t.dims) w.dims.emplace_back(d);
     for (int64_t d : t.strides) w.strides.emplace_back(d);
   }

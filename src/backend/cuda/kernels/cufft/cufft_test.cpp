@@ -143,7 +143,7 @@ EmittedStep step_of(const Rows& r) {
   std::vector<Operand> operands;
   for (const End* end : {&r.from, &r.to}) {
     for (size_t part = 0; part < end->parts; ++part) {
-      StridedLayout& w = operands.emplace_back(Operand{Role::input, r.type}).layout;
+      StridedLayout& w = operands.emplace_back(Operand{Role::input, r.type, {}}).layout;
       for (int64_t d : end->dims) w.dims.emplace_back(d);
       for (int64_t d : end->strides) w.strides.emplace_back(d);
       if (end->lie != Lie::apart) w.offset = ir::Dim(static_cast<int64_t>(end->place(part)));

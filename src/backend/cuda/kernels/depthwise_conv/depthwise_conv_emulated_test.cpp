@@ -108,7 +108,7 @@ Made make(const Site& s) {
     }
     return l;
   };
-  m.conv = {DType::f32, s.type, kept, {}, layout(m.tensors[0], of_a), layout(m.tensors[1], extents)};
+  m.conv = {{DType::f32, kept}, s.type, layout(m.tensors[0], of_a), layout(m.tensors[1], extents)};
   m.conv.map.dims.assign(extents.begin(), extents.end());
   for (size_t d = kept; d < weights.size(); ++d) m.conv.map.dims.push_back(weights[d]);
   const auto channel = static_cast<uint32_t>(kept - 1);

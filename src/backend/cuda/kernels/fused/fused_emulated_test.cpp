@@ -123,7 +123,7 @@ std::vector<kernels::CudaLaunch> joined_launches(const std::vector<Case>& cases)
   std::vector<EmittedStep> made;
   std::vector<Concurrent::Part> parts;
   for (const Case& c : cases) made.push_back(step_of(c, true));
-  for (size_t k = 0; k < cases.size(); ++k) parts.push_back({&made[k], cases[k].body.stores.size(), std::vector<Operand>(cases[k].tensors.size(), {Role::body})});
+  for (size_t k = 0; k < cases.size(); ++k) parts.push_back({&made[k], cases[k].body.stores.size(), std::vector<Operand>(cases[k].tensors.size(), {Role::body, DType::f32, {}})});
   const EmittedStep joined = join_steps(parts);
   EXPECT_EQ(joined.code.size(), 1);
   std::vector<TensorRef> operands;
