@@ -25,6 +25,8 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from .patched import patched
 
+square_root = torch._sym_sqrt  # of a size: what math.sqrt becomes in Dynamo's graphs
+
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")  # of SymInt
 
 

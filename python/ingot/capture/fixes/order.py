@@ -22,6 +22,7 @@ from . import (
     region_writes,
     result_types,
     size_checks,
+    size_numbers,
     unbind,
     written_constants,
 )
@@ -50,6 +51,7 @@ FIXES = (
     _fix(Stage.WRITING, written_constants, "written constants become buffers, and each written tensor has one name"),
     _fix(Stage.FUNCTIONAL, effects, "takes out the tokens that order checks", needed=True),
     _fix(Stage.FUNCTIONAL, read_numbers, "floats that are read from tensors stay tensors"),
+    _fix(Stage.FUNCTIONAL, size_numbers, "floats that are computed from sizes become tensors"),
     _fix(Stage.FUNCTIONAL, size_checks, "conditions on sizes on which the model's code branches become checks"),
     _fix(Stage.FUNCTIONAL, result_types, "types and shapes that torch's rules record are those that its kernels return"),
 )
