@@ -45,6 +45,6 @@ const Definition implicit_gemm_definition{"implicit_gemm",
                                           nullptr,
                                           nullptr,
                                           random_case,
-                                          {"gemm_im2col_2d", "gemm_im2col_3d", "gemm_gemv", "gemm_skinny", "gemm_tiles", "gemm_implicit"}};
+                                          {"gemm_im2col_2d", "gemm_im2col_3d", "gemm_gemv", "gemm_skinny", "gemm_tiles", "gemm_implicit", "gemm_grouped_convolution"}};
 
 }  // namespace ingot::kernels
