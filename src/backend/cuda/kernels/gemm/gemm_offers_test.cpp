@@ -46,13 +46,12 @@ struct Asked {
       for (Dim& stride : gemm.a.strides) stride = Dim::symbol(1);
     } else {
       gemm.a.dims[0] = body.outer[0] = layouts[0].dims[0] = Dim::symbol(0);
+      gemm.a.strides[0] = s.k;  // a tensor of one row has none
+      layouts[0].strides[0] = s.n;
     }
   }
-  Offers offers(const Target& target) const {
-    Settings settings;
-    settings.tf32 = settings.tf32_convolutions = true;
-    return compiler_for(target).offers({gemm, &body, layouts}, target, settings);
-  }
+  // The offers refer to the site.
+  Site site() const { return {gemm, &body, layouts}; }
   // The kernel that the runtime would take.
   std::string ran(const EmittedStep& step, const kernels::CudaMachine& machine) const {
     std::vector<TensorRef> operands;
@@ -76,13 +75,16 @@ TEST(gemm_offers, what_runs_is_what_was_offered) {
     }
   }
   std::map<std::string, int> ran, alternatives;
+  Settings settings;
+  settings.tf32 = settings.tf32_convolutions = true;
   for (const char* name : {"cuda:sm_80", "cuda:sm_90"}) {
     const Target target = *parse_target(name);
     for (const GemmCase& s : cases) {
       for (bool open : {false, true}) {
         SCOPED_TRACE(s.name + " for " + name + (open ? ", open" : ""));
         const Asked asked(s, open);
-        const Offers found = asked.offers(target);
+        const Site site = asked.site();
+        const Offers found = compiler_for(target).offers(site, target, settings);
         std::set<std::string> offered;
         for (const Offer& o : found.offers) offered.insert(std::string(o.implementation));
         for (const Offer& o : found.offers) {
