@@ -123,15 +123,16 @@ double cost_of_tiles(const ConvSizes& s, const Cpu& cpu) {
   const double read = cpu.machine.lanes * 4 / (panel_bytes > tuning::l1_of_panel ? tuning::rate_of_l2 * cpu.machine.l2 : tuning::rate_of_l1 * cpu.machine.l1);
   const double waits = std::max(1.0, read / (outputs_of_tile * cpu.vectors(tuning::of_two_vectors)));
   const bool half = s.groups > 1 && 2 * s.n <= cpu.lanes;
-  const double begin = tuning::tile + (s.n % cpu.lanes != 0 && !half ? tuning::part_tile / v.tiles() : 0) + k / static_cast<double>(s.tap) * tuning::tap_of_tile;
+  const double begin =
+      cpu.vectors(tuning::tile + (s.n % cpu.lanes != 0 && !half ? tuning::part_tile / v.tiles() : 0)) + cpu.cycles(k / static_cast<double>(s.tap) * tuning::tap_of_tile);
   const double products = cpu.vectors(s.outputs * groups * k * v.products(half ? tuning::of_half_vector : tuning::of_one_vector));
-  return (products * waits + cpu.cycles(tiles * begin)) / static_cast<double>(cpu.threads) + cost_of_order(s, cpu);
+  return (products * waits + tiles * begin) / static_cast<double>(cpu.threads) + cost_of_order(s, cpu);
 }
 
 double cost_of_groups(const ConvSizes& s, const Cpu& cpu) {
   const double vectors = ceil_div(s.n * s.groups, cpu.lanes), k = static_cast<double>(s.k) * s.inside, tiles = s.lines() * vectors * ceil_div(s.line, tuning::outputs_of_tile);
-  const double begin = tuning::tile + k / static_cast<double>(s.tap) * tuning::tap_of_tile;
-  return (cpu.vectors(s.outputs * k * vectors * tuning::of_groups) + cpu.cycles(tiles * begin)) / static_cast<double>(cpu.threads) + cost_of_order(s, cpu);
+  const double begin = cpu.vectors(tuning::tile) + cpu.cycles(k / static_cast<double>(s.tap) * tuning::tap_of_tile);
+  return (cpu.vectors(s.outputs * k * vectors * tuning::of_groups) + tiles * begin) / static_cast<double>(cpu.threads) + cost_of_order(s, cpu);
 }
 
 double cost_of_dots(const ConvSizes& s, const Cpu& cpu) {
@@ -159,8 +160,8 @@ double cost_of_rows(const ConvSizes& s, const Cpu& cpu) {
   const auto k = static_cast<double>(s.k), groups = static_cast<double>(s.groups);
   const double copies = s.mapped ? k / static_cast<double>(s.run) * tuning::copied_tap + k * tuning::copied_element : s.run == 1 && s.k > 1 ? k * tuning::copied_element : 0;
   const double begin = s.n <= cpu.lanes ? tuning::half_tile_of_rows : ceil_div(s.n, panel) * tuning::tile_of_rows;
-  const double products = cpu.vectors(k * 2 * panels * tuning::of_two_vectors);
-  return s.outputs * groups * (products + cpu.cycles(copies + begin / tuning::outputs_of_tile)) / static_cast<double>(cpu.threads) + cost_of_order(s, cpu);
+  const double products = cpu.vectors(k * 2 * panels * tuning::of_two_vectors + begin / tuning::outputs_of_tile);
+  return s.outputs * groups * (products + cpu.cycles(copies)) / static_cast<double>(cpu.threads) + cost_of_order(s, cpu);
 }
 
 }  // namespace ingot::kernels::conv

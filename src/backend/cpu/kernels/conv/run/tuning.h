@@ -13,9 +13,13 @@ inline constexpr double of_winograd = 1.1, winograd_sum = 10, winograd_results =
 // The same along lines: a vector of outputs of a column, and each of its taps.
 inline constexpr double vector_of_line = 7, tap_of_line = 0.3;
 
-// Cycles: to begin and end a register tile, and where its last vector of columns is not full; to begin a tap in it.
-inline constexpr double tile = 160, part_tile = 120, tap_of_tile = 10;
-inline constexpr int64_t outputs_of_tile = 14;
+// The same to begin and end a register tile, and where its last vector of columns is not full.
+inline constexpr double tile = 160, part_tile = 120;
+// The same of a tile of the GEMM, and of half a panel.
+inline constexpr double tile_of_rows = 244, half_tile_of_rows = 240;
+
+inline constexpr double tap_of_tile = 10;  // cycles, to begin a tap in a tile
+inline constexpr int64_t outputs_of_tile = 14;  // outputs: of the largest tile
 // Of a cache's rate, what reaches a tile that waits for its panel.
 inline constexpr double rate_of_l1 = 0.66, rate_of_l2 = 0.373;
 inline constexpr int64_t l1_of_panel = 24 << 10;  // bytes: what the image leaves of a first-level cache of 32 KB
@@ -25,8 +29,8 @@ struct Copy {
 };
 inline constexpr Copy copy_of_line{0.38, 30}, copy_of_two{0.7, 4}, copy_of_steps{0.7, 40};
 inline constexpr int64_t shortest_line = 12;  // outputs: vectors along shorter lines are mostly empty
-// Cycles of rows of windows that are copied for the GEMM: each run of neighbours, and each element. Its tiles, and those of half a panel.
-inline constexpr double copied_tap = 30, copied_element = 0.7, tile_of_rows = 244, half_tile_of_rows = 240;
+// Cycles of rows of windows that are copied for the GEMM: each run of neighbours, and each element.
+inline constexpr double copied_tap = 30, copied_element = 0.7;
 // Cycles of a sum of the lanes of a vector, and of an output of several of them.
 inline constexpr double sum_of_lanes = 11, output_of_dots = 4;
 // Cycles of copies into another order of axes that compile makes for an offer: an element of the image, and one of the result.
