@@ -90,7 +90,7 @@ std::set<std::string> launched_together(std::span<const Concurrent::Part> steps)
 
 std::string name_as_part(const EmittedStep& step) {
   if (step.kernel == "fused") return step.as_part == nullptr ? "" : kernels::parse_fused_cuda(step.as_part->constants).name;
-  if (step.kernel == "depthwise_conv") return kernels::parse_depthwise_conv_cuda(step.constants).name;
+  if (step.kernel == "depthwise_conv" || step.kernel == "gemm_grouped_convolution") return kernels::parse_depthwise_conv_cuda(step.constants).name;
   if (step.kernel.starts_with("gemm_")) return kernels::parse_gemm_cuda(step.constants).name;
   return "";
 }

@@ -55,6 +55,9 @@ int64_t coefficient(const ir::AffineMap::Axis&, size_t index);
 // True if the map certainly stays inside this axis of A.
 bool stays_inside(const ir::AffineMap&, const StridedLayout& a, size_t axis);
 std::string_view depthwise_conv_text();
+// The step of this kernel. `print`: of these variants. If all sizes are known, kernels that no launch of these sizes and addresses uses are not printed.
+EmittedStep emit_windows(std::string_view kernel, const std::function<EmittedDepthwiseConv(const std::vector<int>&)>& print, const StridedLayout& a, const StridedLayout& b,
+                         const Site&);
 // A pure function. The convolution must have no obstacle. `variants`: the kernels to print, 0 for vectors of channels and 1 for single ones.
 EmittedDepthwiseConv emit_depthwise_conv(const DepthwiseConv&, const FusedBody&, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants = {0, 1});
 

@@ -417,7 +417,7 @@ TEST(cuda_gemm, volumes_and_lines_equal_sums) {
   for (const GemmCase& s : other_rank_cases()) check(s, Where::gpu);
 }
 
-TEST(cuda_gemm_emulated, bricks_equal_sums) {
+TEST(cuda_gemm_emulated, im2col_3d_equals_sums) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const GemmCase& s : some(volume_cases(), 16)) {
     check(s, Where::late);
@@ -426,7 +426,7 @@ TEST(cuda_gemm_emulated, bricks_equal_sums) {
   }
 }
 
-TEST(cuda_gemm, bricks_equal_sums) {
+TEST(cuda_gemm, im2col_3d_equals_sums) {
   if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const GemmCase& s : volume_cases()) check(s, Where::gpu);
 }

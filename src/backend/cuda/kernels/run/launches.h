@@ -1,4 +1,4 @@
-// Steps that are lists of launches (attention, implicit_gemm, scan, sort, scatter), decided by a pure function for each set of sizes.
+// Steps that are lists of launches (attention, GEMMs, scan, sort, scatter), decided by a pure function for each set of sizes.
 #pragma once
 #include <array>
 #include <cstddef>

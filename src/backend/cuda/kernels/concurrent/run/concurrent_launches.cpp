@@ -26,7 +26,9 @@ constexpr Kind kinds[] = {
 #define X(name) {"gemm_" #name, load_gemm_cuda, gemm_cuda_launches, gemm_tiles_choices},
 #include "backend/cuda/kernels/gemm/run/implementations.def"
 #undef X
-    {"depthwise_conv", load_depthwise_conv_cuda, depthwise_conv_cuda_launches, nullptr}, {"fused", load_fused_cuda, fused_cuda_launches, nullptr}};
+    {"depthwise_conv", load_depthwise_conv_cuda, depthwise_conv_cuda_launches, nullptr},
+    {"gemm_grouped_convolution", load_depthwise_conv_cuda, depthwise_conv_cuda_launches, nullptr},
+    {"fused", load_fused_cuda, fused_cuda_launches, nullptr}};
 
 struct Loaded {
   ConcurrentArgs args;

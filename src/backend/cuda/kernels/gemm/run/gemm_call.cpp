@@ -123,7 +123,7 @@ GemmCall::GemmCall(const GemmArgs& a, const Call& c, const CudaMachine& m)
   p.b_step = call.operands[args.left()].strides[args.b_along_k ? args.row_rank : args.row_rank - 1];
   p.splits = p.turns = 1;
   int64_t from = 0;
-  for (size_t i = 1; i < args.pieces && i <= std::size(p.beside_from); ++i) {
+  for (size_t i = 1; i < args.pieces && args.pieces <= std::size(p.beside_from) + 1; ++i) {
     from += call.operands[args.left() + i - 1].dims[1];
     p.beside_from[i - 1] = static_cast<int>(from);
   }

@@ -8,7 +8,7 @@ namespace ingot::kernels::gemm::tuning {
 // The time of a multiplication of cuBLASLt, the same for all: it decides nothing between them.
 inline constexpr double nanoseconds_of_product = 4e-6;  // halves on an H200
 
-// Hopper's tiles are as fast as the library, which has more of them. H200: docs/performance-notes/gemms_cuda.md, `INGOT_MEASURE=1 test_backend_cuda --gtest_filter=cuda_gemm_speed*`.
+// Hopper's tiles are as fast as the library, which has more of them. H200: docs/performance-notes/gemms_cuda.md, `INGOT_MEASURE=1 test_backend_cuda --gtest_filter=cuda_gemm.speed`.
 inline constexpr double tiles = 1.01;
 // They are faster for floats with short sums (1 x 1 convolutions of a ResNet-50 by 1.05 to 2.9 times: docs/performance-notes/gemms_cuda.md, 0065), for halves of many rows whose columns fill
 // tiles of 160 but not of 128 (8192 x 320 by 1.1 to 2 times), and for batches of few rows, or on several axes, of which the library is called for one alone.
@@ -30,6 +30,10 @@ inline constexpr double gemv = 0, skinny = 0.67;
 inline constexpr double im2col = 0.9;
 // Columns of results of volumes up to which that pays: they fill half of a tile (an estimate from counted bytes: 0073 there).
 inline constexpr int64_t max_im2col_3d_columns = 32;
+
+// Convolutions in groups and of few columns, by sums of single threads (estimates, of what the other ways copy or multiply for nothing): terms of a sum of one thread, and of those that share it;
+// products of a convolution without groups.
+inline constexpr int64_t max_sum_of_group = 512, max_shared_sum = 1024, max_products_alone = int64_t{1} << 26;
 
 // Of the model by which the tiles choose their size and the parts of K, fitted on an H200 (docs/performance-notes/gemms_cuda.md): microseconds to begin, and to add up parts of K; sums that are
 // added in a microsecond. The largest number of parts, and the fewest steps along K in each.

@@ -1,0 +1,47 @@
+// Offers convolutions in groups of few columns, and those of few columns in all: a thread or a warp sums some outputs of a line.
+#include <algorithm>
+
+#include "backend/cuda/compile/offers.h"
+#include "backend/cuda/kernels/depthwise_conv/depthwise_conv_text.h"
+#include "backend/cuda/kernels/gemm/gemm.h"
+#include "backend/cuda/kernels/gemm/run/tuning.h"
+
+namespace ingot::backend::cuda {
+
+using ir::Dim;
+
+namespace {
+
+using namespace kernels::gemm::tuning;
+
+// True if sums by single threads cost less than what the other ways to multiply by so few columns copy, or multiply for nothing (estimates).
+bool has_few_columns(const Gemm& g) {
+  Dim rows = g.map ? Dim(1) : rows_of(g);
+  for (size_t i = 0; g.map && i < g.batch_rank + g.m_rank; ++i) rows *= g.map->dims[i];
+  const auto n = g.b[0].dims.back().constant(), k = g.b[0].dims[g.b[0].dims.size() - 2].constant(), m = rows.constant();
+  return g.convolution && n && *n <= most_columns_alone && k && *k <= max_shared_sum && (!m || *m * *k * *n <= max_products_alone);
+}
+
+}  // namespace
+
+void gemm_grouped_convolution_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) {
+  constexpr std::string_view name = "gemm_grouped_convolution";
+  const auto gemm = gemm_of(site);
+  if (gemm == nullptr || !gemm->convolution) return;
+  const Gemm& g = *gemm;
+  if (!is_placed(g.a)) {
+    if (has_few_columns(g)) out.offers.push_back({.implementation = name, .wishes = {even_rows}});  // a sketch; of groups, windows are asked for first anyway
+    return;
+  }
+  if (!g.map) return;
+  if (auto o = grouped_convolution_obstacle(g, *site.body, site.body_layouts())) return out.refusals.push_back({name, o->obstacle, std::move(o->reason)});
+  const bool groups = std::any_of(g.b[0].strides.begin(), g.b[0].strides.begin() + static_cast<int64_t>(g.batch_rank), [](const Dim& s) { return !is(s, 0); });
+  if (groups ? g.b[0].dims[g.batch_rank].value() > max_sum_of_group : !has_few_columns(g))
+    return out.refusals.push_back({name, Obstacle::cost, "so many products are faster by matrix instructions"});
+  const bool matrices = target.architecture >= 80 && (is_half(g.type) || settings.tf32_convolutions);
+  auto print = [gemm, &site, matrices](const std::vector<int>& variants) { return emit_grouped_convolution(*gemm, *site.body, site.body_layouts(), matrices, variants); };
+  const double k = static_cast<double>(g.b[0].dims[g.batch_rank].value());
+  out.offers.push_back({.implementation = name, .cost = k, .wishes = {even_rows}, .emit = [print, gemm, &site] { return emit_windows(name, print, gemm->a, gemm->b[0], site); }});
+}
+
+}  // namespace ingot::backend::cuda
