@@ -1,7 +1,7 @@
 """Checks the numbers by which kernels are chosen, planned and divided. Run by `make lint`.
 
-Rates are base/machine.cpp's. Other numbers are in the `tuning.h` of their folder: each says its unit, and it or the head of the file names the machine and the command, or the note, that it
-comes from. A named number elsewhere in backend/, compile/ and partition/ is counted, and so is one like 9e10: constants_left.txt has how many each folder or file may still have. Its sum may only
+Rates are base/machine.cpp's. Other numbers are in the `tuning.h` of their folder: each, or the head of the file, says the unit, and the machine and the command, or the note, that it
+comes from; an estimate says that it is one. A named number elsewhere in backend/, compile/ and partition/ is counted, and so is one like 9e10: constants_left.txt has how many each folder or file may still have. Its sum may only
 fall: `python tools/check_constants.py --write` writes it anew, after files have moved or numbers have gone.
 """
 
@@ -19,9 +19,10 @@ LEFT = ROOT / "tools/constants_left.txt"
 CONSTANT = re.compile(r"\bconstexpr\b[^;{}()]*?\b(?:double|float|int|int64_t|uint64_t|uint32_t|size_t|Copy|Matrices)\s+(\w+[^;]*);", re.S)
 NAMED = re.compile(r"(?:^|,)\s*(\w+)\s*(?:=\s*|\{)\s*-?\d")
 POWER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?e\d+(?![\w.])")
-UNIT = re.compile(r"\b(bytes?|cycles?|nanoseconds?|microseconds?|outputs?|elements?|rows?|columns?|products?|vectors?|shares?|wakes?|dispatch(?:es)?|lines?|panels?|windows?|matrices|GEMMs|taps?|terms|images?|lanes|operators)\b", re.I)
+UNIT = re.compile(r"\b(bytes?|cycles?|nanoseconds?|microseconds?|outputs?|elements?|rows?|columns?|products?|vectors?|shares?|wakes?|dispatch(?:es)?|lines?|panels?|windows?|matrices|GEMMs|taps?|terms|images?|lanes|operators|multiplications|parts|sums|steps|choices)\b", re.I)
 MACHINE = re.compile(r"\b(EPYC|Xeon|H100|H200|A100)\b")
-SOURCE = re.compile(r"`[^`]+`|docs/performance-notes/\w+\.md|docs/decisions|bench/results/")
+# Where a number comes from. One that is an estimate says so.
+SOURCE = re.compile(r"`[^`]+`|docs/performance-notes/\w+\.md|docs/decisions|bench/results/|\bestimates?\b|\bnot measured\b|decides nothing")
 
 
 def without_comments(text):
@@ -48,7 +49,7 @@ def problems_of_tuning(text):
         names = named_numbers(code)
         about = " ".join([*comment, trailing])
         # Constants of one paragraph share its comment.
-        if names and not UNIT.search(about):
+        if names and not UNIT.search(about + head):
             found.append(f"{', '.join(names)}: the comment has no unit")
         if names and not (SOURCE.search(about + head) or any(note in about for note in notes)):
             found.append(f"{', '.join(names)}: neither its comment nor the head of the file names a command or a note")

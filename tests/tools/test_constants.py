@@ -50,6 +50,7 @@ def test_powers_are_found():
         ("", "", None),
         ("  // cycles", "", "tile, part: the comment has no unit"),
         ("// Bytes of a panel.", "// Large.", "panel: the comment has no unit"),
+        ("inline constexpr int64_t panel", "\n// Of bytes.\ninline constexpr int64_t panel", None),
         ("AMD EPYC, ", "", "it names no machine and no command"),
         ("`python bench/offers.py`, ", "", "it names no machine and no command"),
     ],

@@ -101,6 +101,29 @@ TEST(ReferenceMatmul, ScalesAndTheirEncodingBelongTogether) {
   EXPECT_EQ(refusal(with_zero, true), "scales and zeros of groups are operands");
 }
 
+// No other backend has a kernel that reads them; none takes them for an ordinary product.
+TEST(ReferenceMatmul, OthersRefuseScalesOfGroupsAndExperts) {
+  TestTensor a(DType::f16, {16, 32}), b(DType::i8, {32, 8}), scale(DType::f16, {4, 8}), of_experts(DType::f16, {2, 32, 8}), ends(DType::i64, {2}),
+      bias(DType::f32, {1, 8}, {}, {0});
+  TestTensor y(DType::f32, {16, 8});
+  const FusedBody body = sum_plus_bias({16}, 8);
+  for (const bool experts : {false, true}) {
+    HandmadeStep step;
+    step.site.kernel = GemmAttributes{DType::f16};
+    step.site.body = &body;
+    step.add(Role::a, a);
+    if (experts) {
+      step.add(Role::b, of_experts).add(Role::row_ends, ends);
+    } else {
+      step.add(Role::b, b, ir::Encoding{.storage = DType::i8, .block = ir::Encoding::Block{8, 1}}).add(Role::scale, scale);
+    }
+    step.add(Role::body, bias).add(Role::output, y);
+    EXPECT_EQ(step.refusal(), "");
+    for (const Target& other : {Target(), cuda_target(90)})
+      EXPECT_TRUE(compiler_for(other).offers(step.site, other, {}).offers.empty()) << other.text() << (experts ? ", experts" : "");
+  }
+}
+
 // What a damaged plan could say is refused when sizes are known.
 TEST(ReferenceMatmul, OperandsThatDoNotFitAreRefused) {
   const FusedBody body = sum_plus_bias({2}, 3);
