@@ -46,6 +46,8 @@ struct Asked {
       for (Dim& stride : gemm.a.strides) stride = Dim::symbol(1);
     } else {
       gemm.a.dims[0] = body.outer[0] = layouts[0].dims[0] = Dim::symbol(0);
+      gemm.a.strides[0] = s.k;  // a tensor of one row has none
+      layouts[0].strides[0] = s.n;
     }
   }
   // The steps of ingot's own implementations.

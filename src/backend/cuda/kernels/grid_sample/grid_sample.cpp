@@ -13,9 +13,10 @@ constexpr std::string_view parameters_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_GRID_
 }  // namespace
 
 std::string_view grid_sample_cuda_text() {
-  static const std::string all = std::string(parameters_text) +
-                                 fmt::format("\nconstexpr int sample_threads = {};\nenum SampleOutside {{ sample_zeros, sample_border, sample_reflection }};\n", sample_threads) +
-                                 std::string(grid_sample_cuh);
+  static const std::string all =
+      std::string(parameters_text) +
+      fmt::format("\nconstexpr int sample_threads = {};\nenum SampleOutside {{ sample_zeros, sample_border, sample_reflection }};\n", sample::tuning::block) +
+      std::string(grid_sample_cuh);
   return all;
 }
 
@@ -27,7 +28,7 @@ CudaPart grid_sample_cuda_part(const GridSampleArgs& args, ir::DType type) {
     out.text += fmt::format(
         "extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ SampleCudaParameters p) {{\n  after_others();\n  grid_sample_cubic<{}, {}, {}, "
         "{}>(p);\n}}\n",
-        sample_threads, out.kernels.back(), cuda_type(type), static_cast<int>(args.outside), args.corners, vectors ? sample_vector(type) : 1);
+        sample::tuning::block, out.kernels.back(), cuda_type(type), static_cast<int>(args.outside), args.corners, vectors ? sample_vector(type) : 1);
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #pragma once
 #include <string>
 
+#include "backend/cuda/kernels/grid_sample/run/tuning.h"
 #include "backend/cuda/kernels/run/axes.h"
 #include "ir/dtype.h"
 #include "kernels/grid_sample/run/grid_sample_args.h"
@@ -23,7 +24,6 @@ namespace ingot::kernels {
 
 INGOT_CUDA_GRID_SAMPLE
 
-inline constexpr int sample_threads = 128;
 inline constexpr const char *sample_points = "_points", *sample_vectors = "_vectors";
 
 // Channels in 16 bytes.

@@ -13,9 +13,6 @@ namespace {
 
 using Parameters = SampleCudaParameters;
 
-// Threads of each multiprocessor that keep it busy: channels are shared out until there are so many.
-constexpr int64_t busy_threads = 1024;
-
 // True if vectors of channels begin at multiples of their length.
 bool has_vectors(const TensorRef& x) {
   const int64_t vector = sample_vector(x.dtype);
@@ -46,12 +43,12 @@ CudaLaunches grid_sample_cuda_launches(const Call& call, const CudaMachine& mach
   auto add = [&](const char* form, int64_t channels_of_share) {
     p.channels_of_share = channels_of_share;
     p.shares = divided_up(p.channels, channels_of_share);
-    list.add(grid_sample_cuda_name(args, x.dtype) + form, divided_up(p.points * p.shares, sample_threads), sample_threads, p,
+    list.add(grid_sample_cuda_name(args, x.dtype) + form, divided_up(p.points * p.shares, sample::tuning::block), sample::tuning::block, p,
              {{CudaLaunch::Pointer::operand, offsetof(Parameters, x), 0},
               {CudaLaunch::Pointer::operand, offsetof(Parameters, grid), 1},
               {CudaLaunch::Pointer::operand, offsetof(Parameters, to), 2}});
   };
-  const int64_t wanted = divided_up(machine.multiprocessors * busy_threads, p.points);
+  const int64_t wanted = divided_up(machine.multiprocessors * sample::tuning::busy_points, p.points);
   add(sample_points, divided_up(p.channels, std::clamp<int64_t>(wanted, 1, p.channels)));
   if (has_vectors(x)) {
     std::swap(list.list, list.any);
