@@ -1,6 +1,7 @@
 #include "backend/cuda/kernels/concurrent/run/concurrent_launches.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "backend/cuda/kernels/concurrent/run/concurrent_args.h"
@@ -119,6 +120,11 @@ CudaLaunches concurrent_cuda_launches(const Call& call, const CudaMachine& machi
   for (const OneCall& c : calls) {
     auto of_whole = [&](size_t k) { return c.of_whole[k]; };
     CudaLaunches& made = of_steps.emplace_back(loaded.kind->launches(c.call, own));
+    if (std::isinf(made.nanoseconds)) {  // a part cannot be computed
+      CudaLaunches none;
+      none.nanoseconds = made.nanoseconds;
+      return none;
+    }
     const size_t scratch = out.reserve(static_cast<int64_t>(made.scratch));
     for (std::vector<CudaLaunch>* list : {&made.list, &made.any}) {
       most = std::max(most, list->size());
