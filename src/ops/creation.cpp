@@ -94,7 +94,7 @@ const Definition creation_rows[] = {
      [](Value x, Dims d, Scalar v, std::optional<DType> t) { return full(x.graph(), d, v, t.value_or(x.dtype())); }},
     {"new_empty(Tensor self, SymInt[] size, *, ScalarType? dtype=None)", [](Value x, Dims d, std::optional<DType> t) { return full(x.graph(), d, 0, t.value_or(x.dtype())); }},
     {"scalar_tensor(Scalar s, *, ScalarType? dtype=None)",
-     [](Graph& g, Scalar s, std::optional<DType> t) { return full(g, {}, s, t.value_or(s.is_float() ? DType::f32 : type_of(s))); }},
+     [](Graph& g, Scalar s, std::optional<DType> t) { return full(g, {}, s, t.value_or(DType::f32)); }},
     {"arange(Scalar end, *, ScalarType? dtype=None)", [](Graph& g, Scalar end, std::optional<DType> t) { return arange(g, 0, end, 1, t); }},
     {"arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None)", [](Graph& g, Scalar start, Scalar end, std::optional<DType> t) { return arange(g, start, end, 1, t); }},
     {"arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None)",

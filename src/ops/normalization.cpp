@@ -10,9 +10,15 @@ using namespace ir;
 
 namespace {
 
+// The type of the result. Of integers eager computes only in a type that the call names.
+DType type_of_softmax(const Value& x, std::optional<DType> t) {
+  if (!t && !is_float(x.dtype())) fail(Code::unsupported, "a softmax of {} without a dtype of its result", name_of(x.dtype()));
+  return t.value_or(x.dtype());
+}
+
 // Half values are normalised in f32 and rounded once.
 Value softmax(Value x, int64_t dim, std::optional<DType> t) {
-  DType result = t.value_or(float_type(x.dtype()));
+  const DType result = type_of_softmax(x, t);
   x = widened(cast(x, result));
   if (x.rank() == 0) return cast(exp(x - x), result);  // of an infinity NaN
   if (x.dim(dim) == Dim(0)) return cast(x, result);
@@ -21,7 +27,7 @@ Value softmax(Value x, int64_t dim, std::optional<DType> t) {
 }
 
 Value log_softmax(Value x, int64_t dim, std::optional<DType> t) {
-  DType result = t.value_or(float_type(x.dtype()));
+  const DType result = type_of_softmax(x, t);
   x = widened(cast(x, result));
   if (x.rank() == 0) return cast(x - x, result);
   if (x.dim(dim) == Dim(0)) return cast(x, result);

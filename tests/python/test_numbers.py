@@ -80,3 +80,32 @@ def test_a_fixed_number_is_known_by_its_type_value_and_sign(number, tmp_path):
             if other is not number and (type(other), str(other), math.copysign(1, other)) != (type(number), str(number), math.copysign(1, number)):
                 with pytest.raises(ingot.InputError, match="but the model was compiled with"):
                     call(x, other)
+
+
+def test_a_size_as_a_tensor_is_a_float():
+    class Scaled(torch.nn.Module):
+        def forward(self, x):
+            return x * torch.scalar_tensor(x.shape[0]), torch.scalar_tensor(x.shape[1])
+
+    compiled = ingot.compile(Scaled(), inputs=[ingot.Input(min_shape=(1, 2), opt_shape=(3, 2), max_shape=(9, 2))], fallback="error")
+    for n in (1, 3, 9):
+        for made, expected in zip(compiled(torch.ones(n, 2)), Scaled()(torch.ones(n, 2)), strict=True):
+            assert made.dtype == expected.dtype and torch.equal(made, expected)
+
+
+@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
+def test_a_softmax_of_integers_needs_a_type(function):
+    """As in eager, which refuses it too."""
+
+    class Of(torch.nn.Module):
+        def __init__(self, dtype):
+            super().__init__()
+            self.dtype = dtype
+
+        def forward(self, x):
+            return function(x, -1, dtype=self.dtype)
+
+    x = torch.tensor([[1, 2, 3]])
+    with pytest.raises(ingot.UnsupportedError, match="a softmax of i64 without a dtype of its result"):
+        ingot.compile(Of(None), inputs=[x], fallback="error")
+    torch.testing.assert_close(ingot.compile(Of(torch.float32), inputs=[x], fallback="error")(x), Of(torch.float32)(x))
