@@ -167,7 +167,7 @@ std::unique_ptr<Resolved> resolve(const LoadedFunction& loaded, const plan::Plan
     if (c.why.starts_with(assertion)) throw failed_assertion(c, plan);
     if (c.why.starts_with(one_matrix) || c.why.starts_with(matrices)) throw failed_matrix(c, l, plan);
     Error problem(Code::invalid_input, fmt::format("these input sizes do not fit the model: {} ({} {} {})", c.why, l, c.equal ? "is not" : "is more than", r));
-    if (c.origin != UINT32_MAX) problem.at(fmt::format("{}:{}", plan.origins[c.origin].file, plan.origins[c.origin].line));
+    if (c.origin != UINT32_MAX && !plan.origins[c.origin].file.empty()) problem.at(fmt::format("{}:{}", plan.origins[c.origin].file, plan.origins[c.origin].line));
     throw problem.fix("give sizes for which this holds, or compile the model for an example of these sizes");
   }
   for (const plan::Binding& b : f.bindings) {

@@ -20,6 +20,7 @@ from . import (
     random_numbers,
     read_numbers,
     recorded_memory,
+    region_conditions,
     region_writes,
     result_types,
     size_checks,
@@ -54,6 +55,7 @@ FIXES = (
     _fix(Stage.FUNCTIONAL, effects, "takes out the tokens that order checks", needed=True),
     _fix(Stage.FUNCTIONAL, read_numbers, "floats that are read from tensors stay tensors"),
     _fix(Stage.FUNCTIONAL, size_numbers, "floats that are computed from sizes become tensors"),
+    _fix(Stage.FUNCTIONAL, region_conditions, "conditions on sizes that choose a region of torch.cond become tensors"),
     _fix(Stage.FUNCTIONAL, size_checks, "conditions on sizes on which the model's code branches become checks"),
     _fix(Stage.FUNCTIONAL, result_types, "types and shapes that torch's rules record are those that its kernels return"),
 )

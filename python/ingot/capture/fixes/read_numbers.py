@@ -81,6 +81,7 @@ def made(user: Node, target, *args, **kwargs) -> Node:
     """A call of an operator in front of the user, with its value and the user's line."""
     node = user.graph.call_function(target, args, kwargs)
     node.meta = dict(user.meta)
-    with user.meta["val"].fake_mode:
+    value = user.meta["val"]
+    with (value[0] if isinstance(value, (list, tuple)) else value).fake_mode:
         node.meta["val"] = target(*torch.fx.map_arg(args, lambda n: n.meta["val"]), **kwargs)
     return node
