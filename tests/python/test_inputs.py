@@ -150,6 +150,6 @@ def test_names_of_results(tmp_path):
     assert [o["name"] for o in whole.engine.outputs()] == ["y"]
     parts = ingot.compile(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Sigmoid()), inputs=[x], output_names=["y"], min_block_size=1, torch_executed_ops=["relu"])
     torch.testing.assert_close(parts(x), torch.sigmoid(torch.relu(x)))
-    for names, text in ((["a"], "1 output names are given, but the model has 2"), (["a", "a"], "as another one is"), (["a", "x"], "as an input is"), ([1, "a"], "no name of an output"), (["add", "relu"], "another value of the graph")):
+    for names, text in ((["a"], "1 output names are given, but the model has 2"), (["a", "a"], "as another one is"), (["a", "x"], "as an input is"), ([1, "a"], "not a name of an output"), (["add", "relu"], "another value of the graph")):
         with pytest.raises(ingot.InputError, match=text):
             ingot.save(ingot.compile(Two(), inputs=[x], output_names=names, min_block_size=1), tmp_path / "no.ingot")

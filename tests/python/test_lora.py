@@ -260,7 +260,7 @@ WRONG = {
     "no triple": ({"q.weight": (A, B)}, r"not \(A, B, scale\)"),
     "nothing": ({}, "empty"),
     "a number": (3, "an adapter is int"),
-    "mixed": ({"q.lora_A.weight": A, "q.lora_B.weight": 3}, "no tensor by name"),
+    "mixed": ({"q.lora_A.weight": A, "q.lora_B.weight": 3}, "not a tensor by name"),
     "half a pair": ({"unet.q.lora_A.weight": A}, "without its other matrix"),
     "no module": ({"unet.w.lora_A.weight": A, "unet.w.lora_B.weight": B}, "module .*w.* that the model has not"),
     "one too many": ({"q.lora_A.weight": A, "q.lora_B.weight": B, "q.lora_A.a.weight": A}, "one matrix of one module"),
@@ -313,7 +313,7 @@ def test_where_there_is_no_engine(model):
         assert "merge the adapter" in problem.remedy
     else:
         torch.testing.assert_close(module(torch.eye(4)), torch.linalg.eigvalsh(torch.eye(4) + 2))
-    with pytest.raises(ingot.FormatError, match="no safetensors file"):
+    with pytest.raises(ingot.FormatError, match="not a safetensors file"):
         compiled(model).add_lora("a", __file__)
     with pytest.raises(ingot.IoError, match="nowhere"):
         compiled(model).add_lora("a", "/nowhere.safetensors")

@@ -128,7 +128,7 @@ def test_adapters_that_do_not_fit(folder):
         ({"0.lora_down.weight": a}, "without its other matrix"),
         ({"7.lora_down.weight": a, "7.lora_up.weight": b}, 'module "7" that the model has not'),
         ({"0.lora_down.weight": torch.zeros(0, 16), "0.lora_up.weight": torch.zeros(32, 0)}, "do not make a matrix"),
-        ({"0.hada_w1_a": a}, "no part of a LoRA"),
+        ({"0.hada_w1_a": a}, "not part of a LoRA"),
     ]:
         safetensors.save_file(tensors, folder / "odd.safetensors")
         done = refit(folder, "model.ingot", "--lora", "odd.safetensors", out="never.ingot")
