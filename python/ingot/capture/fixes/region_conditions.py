@@ -43,8 +43,7 @@ def _has_form(value) -> bool:
 
 
 def _tensor(user: Node, value, device) -> Node:
-    if isinstance(value, Node) and value.target in _LOGIC:
-        return made(user, _LOGIC[value.target], *(_tensor(user, a, device) for a in value.args))
-    if isinstance(value, Node) and value.target in _COMPARISONS:
-        return made(user, _COMPARISONS[value.target], *(_tensor(user, a, device) for a in value.args))
+    form = (_COMPARISONS | _LOGIC).get(value.target) if isinstance(value, Node) else None
+    if form is not None:
+        return made(user, form, *(_tensor(user, a, device) for a in value.args))
     return made(user, _aten.full.default, [], value, dtype=torch.bool if isinstance(value, bool) else torch.int64, device=device)

@@ -51,6 +51,9 @@ void add_finish(PrintedGemm& out, const kernels::GemmArgs& args, bool vectors) {
   out.kernels.push_back({vectors ? "finish" : "any_finish", std::to_string(kernels::gemm_finish_threads), "finish_gemm", gemm_libraries(args, false), vectors});
 }
 
+namespace {
+
+// Adds the implementation's offer, or the refusal.
 void offer_gemm(const GemmCompiler& c, const Site& site, const Target& target, const Settings& settings, Offers& out) {
   const std::string_view name = c.run.kernel;
   const auto g = gemm_of(site);
@@ -89,5 +92,13 @@ void offer_gemm(const GemmCompiler& c, const Site& site, const Target& target, c
                                                .emit = std::move(emit)});
   if (!c.tunable.empty()) offer.tunables = {c.tunable};
 }
+
+}  // namespace
+
+// The offers of cuda/run/kernels.def.
+#define X(name) \
+  void gemm_##name##_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) { offer_gemm(gemm_##name, site, target, settings, out); }
+#include "backend/cuda/kernels/gemm/run/implementations.def"
+#undef X
 
 }  // namespace ingot::backend::cuda

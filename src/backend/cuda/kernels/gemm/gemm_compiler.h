@@ -38,8 +38,6 @@ struct GemmCompiler {
 };
 // All, in the order of implementations.def.
 std::vector<const GemmCompiler*> gemm_compilers();
-// Adds the implementation's offer, or the refusal.
-void offer_gemm(const GemmCompiler&, const Site&, const Target&, const Settings&, Offers&);
 
 // What kernels of this type use before `own`: matrix instructions, with those of groups of warps if it multiplies by them, and what all GEMMs use.
 std::vector<CodeUnit::Library> gemm_libraries(const kernels::GemmArgs&, bool of_groups, std::vector<CodeUnit::Library> own = {});

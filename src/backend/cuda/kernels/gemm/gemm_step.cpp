@@ -148,9 +148,11 @@ std::optional<EmittedStep> gemm_step(const GemmCompiler& c, const GemmSite& site
     step.code = units_of(whole, printed, [&](const std::string& kernel) { return used.contains(suffix_of(kernel, printed.args)); });
     return step;
   }
-  printed = print_gemm(site, all_of(site));
-  step = step_of(site, printed);
-  step.kernel = c.run.kernel;
+  if (const std::vector<const GemmCompiler*> all = all_of(site); all.size() > 1) {
+    printed = print_gemm(site, all);
+    step = step_of(site, printed);
+    step.kernel = c.run.kernel;
+  }
   step.code = units_of(CodeUnit(step.code[0]), printed, [](const std::string&) { return true; });
   return step;
 }

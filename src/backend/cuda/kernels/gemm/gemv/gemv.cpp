@@ -42,6 +42,4 @@ PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const Epi
 extern const GemmCompiler gemm_gemv;
 const GemmCompiler gemm_gemv{kernels::gemm_gemv, takes, may, print};
 
-void gemm_gemv_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) { offer_gemm(gemm_gemv, site, target, settings, out); }
-
 }  // namespace ingot::backend::cuda

@@ -66,6 +66,4 @@ PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const Epi
 extern const GemmCompiler gemm_im2col_3d;
 const GemmCompiler gemm_im2col_3d{kernels::gemm_im2col_3d, takes, may, print};
 
-void gemm_im2col_3d_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) { offer_gemm(gemm_im2col_3d, site, target, settings, out); }
-
 }  // namespace ingot::backend::cuda

@@ -57,6 +57,4 @@ void add_for_any_address(PrintedGemm& out, const kernels::GemmArgs& args, const 
 extern const GemmCompiler gemm_implicit;
 const GemmCompiler gemm_implicit{kernels::gemm_implicit, takes, may, print};
 
-void gemm_implicit_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) { offer_gemm(gemm_implicit, site, target, settings, out); }
-
 }  // namespace ingot::backend::cuda

@@ -27,6 +27,15 @@ LoadedGemm load_common(std::span<const std::byte> constants, size_t operands, si
   return out;
 }
 
+template <const GemmImplementation& implementation>
+std::shared_ptr<const void> load_gemm_of(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  return load_gemm(implementation, constants, operands, sizes);
+}
+template <const GemmImplementation& implementation>
+constexpr RunKernel gemm_kernel() {
+  return {implementation.kernel, load_gemm_of<implementation>, resolved<gemm_cuda_launches>, run_launches, tunables<gemm_cuda_launches>};
+}
+
 // The cheapest implementation of those loaded that can compute the call, with its launches.
 struct Chosen {
   const GemmImplementation* implementation = nullptr;
@@ -57,6 +66,15 @@ Chosen choose(const Call& call, const CudaMachine& machine) {
 }
 
 }  // namespace
+
+// The kernels of cuda/run/kernels.def.
+#define X(name) \
+  std::span<const RunKernel> gemm_##name##_cuda_kernels() { \
+    static const RunKernel list[] = {gemm_kernel<gemm_##name>()}; \
+    return list; \
+  }
+#include "backend/cuda/kernels/gemm/run/implementations.def"
+#undef X
 
 std::span<const GemmImplementation* const> gemm_implementations() { return all; }
 

@@ -48,13 +48,4 @@ CudaLaunches gemm_cuda_launches(const Call&, const CudaMachine&);
 // The name of the kernel that gemm_cuda_launches takes; empty: none.
 std::string_view gemm_cuda_choice(const Call&, const CudaMachine&);
 
-template <const GemmImplementation& implementation>
-std::shared_ptr<const void> load_gemm_of(std::span<const std::byte> constants, size_t operands, size_t sizes) {
-  return load_gemm(implementation, constants, operands, sizes);
-}
-template <const GemmImplementation& implementation>
-constexpr RunKernel gemm_kernel() {
-  return {implementation.kernel, load_gemm_of<implementation>, resolved<gemm_cuda_launches>, run_launches, tunables<gemm_cuda_launches>};
-}
-
 }  // namespace ingot::kernels

@@ -37,6 +37,4 @@ PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const Epi
 extern const GemmCompiler gemm_skinny;
 const GemmCompiler gemm_skinny{kernels::gemm_skinny, takes, may, print};
 
-void gemm_skinny_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) { offer_gemm(gemm_skinny, site, target, settings, out); }
-
 }  // namespace ingot::backend::cuda

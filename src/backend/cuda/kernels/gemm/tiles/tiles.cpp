@@ -44,6 +44,4 @@ PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const Epi
 extern const GemmCompiler gemm_tiles;
 const GemmCompiler gemm_tiles{kernels::gemm_tiles, takes, may, print, "tile and parts of K"};
 
-void gemm_tiles_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) { offer_gemm(gemm_tiles, site, target, settings, out); }
-
 }  // namespace ingot::backend::cuda

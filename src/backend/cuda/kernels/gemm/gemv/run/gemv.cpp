@@ -44,9 +44,4 @@ double cost(const GemmSizes& s) { return s.m <= 1 ? gemm::tuning::gemv * static_
 extern const GemmImplementation gemm_gemv;
 constexpr GemmImplementation gemm_gemv{"gemm_gemv", parse, launches, cost};
 
-std::span<const RunKernel> gemm_gemv_cuda_kernels() {
-  static constexpr RunKernel list[] = {gemm_kernel<gemm_gemv>()};
-  return list;
-}
-
 }  // namespace ingot::kernels

@@ -85,9 +85,4 @@ double cost(const GemmSizes& s) { return gemm::tuning::im2col * static_cast<doub
 extern const GemmImplementation gemm_im2col_2d;
 constexpr GemmImplementation gemm_im2col_2d{"gemm_im2col_2d", parse, launches, cost};
 
-std::span<const RunKernel> gemm_im2col_2d_cuda_kernels() {
-  static constexpr RunKernel list[] = {gemm_kernel<gemm_im2col_2d>()};
-  return list;
-}
-
 }  // namespace ingot::kernels

@@ -63,9 +63,4 @@ double cost(const GemmSizes& s) { return gemm::tuning::im2col * static_cast<doub
 extern const GemmImplementation gemm_im2col_3d;
 constexpr GemmImplementation gemm_im2col_3d{"gemm_im2col_3d", parse, launches, cost};
 
-std::span<const RunKernel> gemm_im2col_3d_cuda_kernels() {
-  static constexpr RunKernel list[] = {gemm_kernel<gemm_im2col_3d>()};
-  return list;
-}
-
 }  // namespace ingot::kernels

@@ -29,9 +29,4 @@ double cost(const GemmSizes& s) {
 extern const GemmImplementation gemm_implicit;
 constexpr GemmImplementation gemm_implicit{"gemm_implicit", parse, launches, cost};
 
-std::span<const RunKernel> gemm_implicit_cuda_kernels() {
-  static constexpr RunKernel list[] = {gemm_kernel<gemm_implicit>()};
-  return list;
-}
-
 }  // namespace ingot::kernels

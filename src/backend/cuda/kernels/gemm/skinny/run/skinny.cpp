@@ -55,9 +55,4 @@ double cost(const GemmSizes& s) { return gemm::tuning::skinny * static_cast<doub
 extern const GemmImplementation gemm_skinny;
 constexpr GemmImplementation gemm_skinny{"gemm_skinny", parse, launches, cost};
 
-std::span<const RunKernel> gemm_skinny_cuda_kernels() {
-  static constexpr RunKernel list[] = {gemm_kernel<gemm_skinny>()};
-  return list;
-}
-
 }  // namespace ingot::kernels

@@ -211,9 +211,4 @@ WantedChoices gemm_tiles_choices(std::span<const Call> calls, const CudaMachine&
   return out;
 }
 
-std::span<const RunKernel> gemm_tiles_cuda_kernels() {
-  static constexpr RunKernel list[] = {gemm_kernel<gemm_tiles>()};
-  return list;
-}
-
 }  // namespace ingot::kernels
