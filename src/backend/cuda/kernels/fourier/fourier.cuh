@@ -150,17 +150,17 @@ __device__ __forceinline__ Complex<T>* stages_in_block(const FourierCudaParamete
   }
   return from;
 }
-// p.group transforms in a block; or, once, the filter of the convolution.
+// p.group transforms in a block; or, once, the filter of the convolution. A thread loads and stores for one transform and computes for one, which differ if p.across.
 template <class T, int Kind, bool Filter>
 __device__ __forceinline__ void fourier_in_block(const FourierCudaParameters& p) {
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   const int threads = fourier_threads / p.group, thread = threadIdx.x % threads, place = threadIdx.x / threads;
-  const i64 row = (i64)blockIdx.x * p.group + place;
+  const int moved = p.across ? threadIdx.x % p.group : place, mover = p.across ? threadIdx.x / p.group : thread;
+  const i64 row = (i64)blockIdx.x * p.group + moved;
   const bool inside = row < p.count;
   const FourierRow<T, Kind> of(p, inside ? row : 0);
-  Complex<T>* const memory = (Complex<T>*)tiles_of_block;
-  Complex<T>*a = memory + place * p.whole, *b = memory + (p.group + place) * p.whole;
-  for (i64 k = thread; k < p.whole; k += threads) a[k] = Filter ? of.first_of_filter(k) : of.first(k);
+  Complex<T>*const memory = (Complex<T>*)tiles_of_block, *const a = memory + place * p.pitch, *const b = memory + (p.group + place) * p.pitch;
+  for (i64 k = mover; k < p.whole; k += threads) memory[moved * p.pitch + k] = Filter ? of.first_of_filter(k) : of.first(k);
   __syncthreads();
   Complex<T>* made = stages_in_block(p, a, b, thread, threads);
   if (Filter) {
@@ -173,7 +173,8 @@ __device__ __forceinline__ void fourier_in_block(const FourierCudaParameters& p)
     made = stages_in_block(p, made, made == a ? b : a, thread, threads);
   }
   if (!inside) return;
-  for (i64 k = thread; k < of.stores(); k += threads) of.store(made, k);
+  made = memory + ((made == a ? 0 : p.group) + moved) * p.pitch;
+  for (i64 k = mover; k < of.stores(); k += threads) of.store(made, k);
 }
 // The same by launches, in scratch.
 template <class T, int Kind, bool Filter>
