@@ -71,7 +71,7 @@ template <class M, bool Cubic, int Outside, bool Corners, int V>
 __device__ __forceinline__ void grid_sample(const SampleCudaParameters& p) {
   const i64 n = (i64)blockIdx.x * sample_threads + threadIdx.x, inner = V > 1 ? p.shares : p.points;
   if (n >= p.points * p.shares) return;
-  const i64 outer = n / inner, point = V > 1 ? outer : n - outer * inner, share = V > 1 ? n - outer * inner : outer;
+  const i64 outer = (n | inner) >> 32 == 0 ? (i64)((u32)n / (u32)inner) : n / inner, point = V > 1 ? outer : n - outer * inner, share = V > 1 ? n - outer * inner : outer;
   i64 offset[3] = {0, 0, 0};
   walk(p.axes, point, offset);
   const f32* grid = (const f32*)p.grid + offset[1];

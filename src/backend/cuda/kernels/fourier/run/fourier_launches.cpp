@@ -19,7 +19,7 @@ constexpr int64_t shared_bytes = 48 << 10;     // of a block, without asking for
 // numbers take 1.1 to 1.4 times as long for 64000 rows of 16 to 256, and twice as many 1.3 to 1.6 times for 64 rows of 32 to 512.
 constexpr int64_t group_elements = 512;  // complex numbers
 constexpr int max_group_transforms = 64;
-// Transforms of a block that lie across: their elements at one place fill 64 bytes of float32 pairs, two sectors of memory.
+// Transforms of a block that lie across: their elements at one place fill 64 bytes of float32 pairs, two sectors of memory. Other numbers were not measured.
 constexpr int across_transforms = 8;
 
 // True if neighbouring transforms lie closer together than the elements of one, as the columns of an image do.
@@ -57,13 +57,23 @@ class Launches {
 
  private:
   void in_blocks() {
+    choose_group();
     if (filter_) {
       Parameters once = p_;
       once.count = once.group = 1;
+      once.across = 0;
       once.pitch = static_cast<int>(p_.whole);
       add("filter", 1, once, {at_roots(), at_filter()});
       list_.list.back().shared = static_cast<uint32_t>(2 * p_.whole * complex_);
     }
+    std::vector<Pointer> pointers = operands_;
+    pointers.push_back(at_roots());
+    if (filter_) pointers.push_back(at_filter());
+    add("block", divided_up(p_.count, p_.group), p_, pointers);
+    list_.list.back().shared = static_cast<uint32_t>(2 * p_.group * p_.pitch * complex_);
+  }
+
+  void choose_group() {
     // Across, a transform begins in another bank of shared memory than the one before.
     p_.across = lie_across(p_, operands_.size()) && 2 * (p_.whole + 1) * complex_ <= shared_bytes;
     p_.pitch = static_cast<int>(p_.whole) + p_.across;
@@ -72,11 +82,6 @@ class Launches {
     };
     p_.group = 1;
     while (fits(2 * p_.group) && p_.group < p_.count) p_.group *= 2;
-    std::vector<Pointer> pointers = operands_;
-    pointers.push_back(at_roots());
-    if (filter_) pointers.push_back(at_filter());
-    add("block", divided_up(p_.count, p_.group), p_, pointers);
-    list_.list.back().shared = static_cast<uint32_t>(2 * p_.group * p_.pitch * complex_);
   }
 
   void through_scratch() {
