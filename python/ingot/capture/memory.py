@@ -83,7 +83,12 @@ def written_operands(node) -> list[Node]:
 
 def memories_written(graph) -> set:
     """Identities of all memory that the graph may write."""
-    return {m for n in graph.nodes if may_write(n) for a in n.all_input_nodes for v in pytree.tree_leaves(value_of(a)) if (m := of_memory(v)) is not None}
+    return {m for n in graph.nodes if may_write(n) for a in _perhaps_written(n) for v in pytree.tree_leaves(value_of(a)) if (m := of_memory(v)) is not None}
+
+
+def _perhaps_written(node) -> list[Node]:
+    """Python's operators write their left operand alone."""
+    return [node.args[0]] if node.target in _IN_PLACE and isinstance(node.args[0], Node) else node.all_input_nodes
 
 
 def refuse_unexpressible(graph: torch.fx.Graph):
