@@ -66,6 +66,15 @@ def source_of(node, memory):
     return next((a for a in node.all_input_nodes if memory is not None and has(value_of(a))), None)
 
 
+def einsum_of_one(node) -> tuple[str, str] | None:
+    """The letters of an einsum's operand and result, if it only turns one operand's axes and takes diagonals: in torch that is a view, although the schema does not say so."""
+    if node.target is not torch.ops.aten.einsum.default or len(node.args[1]) != 1:
+        return None
+    letters, arrow, result = node.args[0].replace(" ", "").partition("->")
+    result = result if arrow else "".join(sorted(letters))
+    return (letters, result) if "." not in letters and sorted(set(letters)) == sorted(result) else None
+
+
 def may_write(node):
     if isinstance(node.target, OpOverload):
         return schema_of(node.target).is_mutable
