@@ -602,3 +602,18 @@ def test_saved_loops_that_write_what_they_carry(kind, tmp_path):
 def same_leaves(ours, theirs):
     for a, b in zip(*map(torch.utils._pytree.tree_leaves, (ours, theirs)), strict=True):
         torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("condition", [lambda x: x.sum() > 0, lambda x: x.shape[0] > 4], ids=["data", "sizes"])
+@pytest.mark.parametrize("least", [0, 1])
+def test_other_axes_keep_their_range(condition, least):
+    class Chosen(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(condition(x), lambda x: x * 2, lambda x: x + 1, (x,))
+
+    compiled = ingot.compile(Chosen(), inputs=[ingot.Input(min_shape=(least, least), opt_shape=(4, 3), max_shape=(8, 8))])
+    assert compiled.report.whole
+    for rows in (least, 5):
+        for columns in (least, 1, 2, 8):
+            x = torch.rand(rows, columns)
+            assert compiled(x).equal(Chosen()(x)), (rows, columns)
