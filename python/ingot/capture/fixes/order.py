@@ -67,6 +67,7 @@ SWITCHES = {
     "only_raises": "of a branch on data whose other side only raises, one side is traced, with an assertion",
     "asked_masks": "whether a mask of nn.Transformer is causal is not asked of its values",
     "written_places": "writes to places that are integer tensors without axes are made by an operator while torch.export traces",
+    "square_roots": "math.sqrt of an open size stays open while torch.export traces",
     "recurrent_layers": "Dynamo keeps recurrent layers whole",
     "flexible_attention": "flex_attention is written out as products, the model's functions and a softmax",
 }
