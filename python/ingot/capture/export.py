@@ -77,7 +77,8 @@ class _Trace:
 
     def __init__(self, module, given, device, dynamic_shapes, strict):
         self._module, self._strict = module, strict
-        self._examples = pytree.tree_map(lambda value: _example(value, device), (given.positional, given.keywords), is_leaf=is_input)
+        seen = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
+        self._examples = pytree.tree_map(lambda value: _once(_example(value, device), seen), (given.positional, given.keywords), is_leaf=is_input)
         self._dims, self._branches, self._sides, self._roots = Dims(), Branches(), BothSides(module), square_roots.SquareRoots()
         self._shapes = self._dims.shapes(given, module.forward) if dynamic_shapes is None else dynamic_shapes
         # torch's fast attention kernels on GPUs would add guards on sizes that are not part of the model; engines have their own kernels.
@@ -127,6 +128,14 @@ class _Trace:
             if isinstance(problem, UserError) or _in_symbols(problem):
                 return None
             raise
+
+
+def _once(value, seen: set[int]):
+    """torch takes a tensor that it is given twice, or that the model has too, for one input, also in later calls. Another tensor of the same memory is another input."""
+    if isinstance(value, torch.Tensor) and id(value) in seen:
+        return value.data
+    seen.add(id(value))
+    return value
 
 
 def _example(value, device):
