@@ -88,5 +88,10 @@ def test_what_stays(model):
     assert "aten.index.Tensor" not in targets(traced) or targets(traced) == before
 
 
+def test_inside_of_vmap(no_gradients):
+    one, x, i = lambda x, i: x[i] + x, torch.randn(3, 5), torch.tensor([1, 4, 0])
+    torch.testing.assert_close(torch.compile(torch.vmap(one), backend="ingot")(x, i), torch.vmap(one)(x, i))
+
+
 def test_other_graphs():
     assert is_unwanted("picked_elements")

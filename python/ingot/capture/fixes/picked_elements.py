@@ -7,6 +7,7 @@ import operator
 
 import torch
 
+from ...torch_internals.tensors import FakeTensor
 from .. import places
 from ..memory import memories_written, of_memory, value_of
 from ..traced import Traced
@@ -70,7 +71,8 @@ def _picks(node: Node) -> bool:
 
 
 def _is_number(item) -> bool:
-    return isinstance(item, Node) and places.is_number(value_of(item))
+    """Inside of torch.vmap such a tensor has axes that it does not show: torch itself takes elements there."""
+    return isinstance(item, Node) and isinstance(value_of(item), FakeTensor) and places.is_number(value_of(item))
 
 
 def _taken(node: Node) -> Node:
