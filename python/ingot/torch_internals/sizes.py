@@ -25,7 +25,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from .patched import patched
 
-square_root = torch._sym_sqrt  # of a size: what math.sqrt becomes in Dynamo's graphs
+square_root = torch._sym_sqrt  # of a size: what math.sqrt becomes in Dynamo's graphs, and in exported programs
 
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")  # of SymInt
 

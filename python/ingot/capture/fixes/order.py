@@ -42,7 +42,7 @@ FIXES = (
     _fix(Stage.TRACED, grad_modes, "takes switches of gradient modes out of Dynamo's graph"),
     _fix(Stage.TRACED, identities, "operators that return their operand itself are replaced by it, so that writes to either are seen"),
     _fix(Stage.TRACED, numbers, "numbers that Dynamo passes as tensors become constants, with a check in each call"),
-    _fix(Stage.TRACED, picked_elements, "elements at integer tensors without axes are taken by an operator"),
+    _fix(Stage.TRACED, picked_elements, "elements at integer tensors without axes are taken and written by an operator"),
     _fix(Stage.TRACED, own_writes, "pointwise writes to values that the graph made itself become new values"),
     _fix(Stage.WRITING, einsum_casts, "casts of einsum's operands under autocast become nodes"),
     _fix(Stage.WRITING, recorded_memory, "values of a program from a file are recorded anew, with memory that can be compared"),
@@ -66,6 +66,8 @@ SWITCHES = {
     "both_sides": "of a branch on data that only computes other values, both sides are traced",
     "only_raises": "of a branch on data whose other side only raises, one side is traced, with an assertion",
     "asked_masks": "whether a mask of nn.Transformer is causal is not asked of its values",
+    "written_places": "writes to places that are integer tensors without axes are made by an operator while torch.export traces",
+    "square_roots": "math.sqrt of an open size stays open while torch.export traces",
     "recurrent_layers": "Dynamo keeps recurrent layers whole",
     "flexible_attention": "flex_attention is written out as products, the model's functions and a softmax",
 }
