@@ -12,9 +12,6 @@ namespace {
 
 using Index = IndexMap::Index;
 
-// Taps along an axis that are looked at one by one: a plan from elsewhere may have any number.
-constexpr int64_t max_counted = 4096;
-
 // How many i in [0, extent) have 0 <= start + i * step < size.
 int64_t inside_of(int64_t start, int64_t step, int64_t extent, int64_t size) {
   if (step <= 0) return start >= 0 && start < size ? extent : 0;
@@ -34,7 +31,7 @@ double inside_along(const IndexMap& map, int axis, size_t kept) {
   }
   const int64_t outputs = result == nullptr ? 1 : result->extent, step = result == nullptr ? 0 : result->along[axis];
   const int64_t taps = tap == nullptr ? 1 : tap->extent, apart = tap == nullptr ? 0 : tap->along[axis];
-  if (taps > max_counted) return 1;
+  if (taps > tuning::max_counted) return 1;
   int64_t all = 0;
   for (int64_t t = 0; t < taps; ++t) all += inside_of(map.start.along[axis] + t * apart, step, outputs, map.size[axis]);
   return static_cast<double>(all) / static_cast<double>(outputs * taps);
@@ -49,7 +46,7 @@ int64_t ranges_of(const IndexMap& map, const Index& line, size_t kept) {
     for (size_t i = kept; i < map.indices.size(); ++i) {
       const Index& tap = map.indices[i];
       if (tap.along[axis] == 0) continue;
-      for (int64_t t = 0; t < std::min(tap.extent, max_counted); ++t) {
+      for (int64_t t = 0; t < std::min(tap.extent, tuning::max_counted); ++t) {
         for (const int64_t border : {int64_t{0}, map.size[axis]}) {
           const int64_t away = border - map.start.along[axis] - t * tap.along[axis], begin = away <= 0 ? 0 : (away + step - 1) / step;
           if (begin < line.extent) begins.insert(begin);
@@ -68,7 +65,7 @@ double copied_of(const IndexMap& map, const Index& line, size_t kept) {
   for (size_t i = kept; i < map.indices.size(); ++i) {
     const Index& tap = map.indices[i];
     if (const auto apart = static_cast<int64_t>(tap.step); apart > 0 && apart < step) {
-      for (int64_t t = 0; t < std::min({tap.extent, step, max_counted}); ++t) remainders.insert(t * apart % step);
+      for (int64_t t = 0; t < std::min({tap.extent, step, tuning::max_counted}); ++t) remainders.insert(t * apart % step);
     }
   }
   return static_cast<double>(remainders.size()) / static_cast<double>(step);

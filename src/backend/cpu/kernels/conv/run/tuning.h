@@ -59,4 +59,39 @@ inline constexpr int64_t l2_of_winograd = 832 << 10, kept_weights = 288 << 10, w
 // (docs/performance-notes/convolutions_cpu.md). Beyond them no times of these kernels were recorded.
 inline constexpr int64_t longest_sum_of_tiles = 64, columns_of_tiles = 128, columns_of_vector = 16, rows_of_tiles = 64;
 
+// Along lines. Outputs of the longest sum, in taps, and the taps whose places are listed; elements from an output of a line, or from what it reads, to the next: bounds of a plan's memory and
+// time, not measured.
+inline constexpr int64_t max_line_taps = 1 << 16, max_line_rows = 4096, max_line_step = 8;
+// Columns of a result that may be neighbours in memory, since their stores are element by element: the last layers of 1 to 3 columns that docs/performance-notes/convolutions_cpu.md measures.
+inline constexpr int64_t max_adjacent_columns = 4;
+// An image is copied, though no window leaves it, where more than so many tiles of columns read more than so many taps from many places (convolutions_cpu.md: 1 x 1 of 256 channels; the numbers
+// are estimates).
+inline constexpr int64_t reading_tiles = 4, copied_taps = 32;
+// Taps from which a tile leaves out planes, and across the lines, that are outside the image, and of one plane, for sums that are kept and taken up again: estimates.
+inline constexpr int64_t skipping_taps = 64, taps_of_range = 16;
+// Bytes of a block's copy: of one column it is read once, and stays in a first-level cache of 32 KB; else in a quarter of a second-level cache of 1 MB. With more than the last, lines do not go
+// (convolutions_cpu.md; the bound is an estimate).
+inline constexpr size_t l1_of_block = 24 << 10, l2_of_block = 256 << 10, max_block = 4 << 20;
+// Products, in the machine's wakes at its peak: a step with less is one task (docs/performance-notes/calls_and_threads.md: 10 microseconds and less do not pay on an EPYC).
+inline constexpr double least_wakes_of_lines = 6.8;
+// Vectors of a line's block at least: enough for tiles of two or three vectors each (an estimate).
+inline constexpr int64_t vectors_of_block = 6;
+// Of the vectors along lines, the share that vectors along columns must save to be taken: an estimate.
+inline constexpr double share_of_empty = 0.05;
+
+// Elements of A that the taps of a sum may be apart to be read as one run; outputs of the ends of lines that are computed for all lines together (convolutions_cpu.md, with paddings of 3); products
+// between two requests for cache lines, so that these do not come all at once (an estimate).
+inline constexpr int64_t longest_step = 16, longest_end = 3, products_of_request = 16;
+// Taps of all lines that are computed together, places of a line with taps of their own, lines together, elements of zeros: bounds of a worker's memory, not measured.
+inline constexpr int64_t max_list_taps = 4096, max_places = 1 << 16, max_units = 16, max_zeros = 2048;
+// Taps along an axis that are looked at one by one for a cost: a plan from elsewhere may have any number. It decides nothing: no convolution of bench/ has more than 16.
+inline constexpr int64_t max_counted = 4096;
+
+// Winograd: channels in sums of 128 terms, elements in multiples of which rows of channels would share sets of a cache, bytes of one row of windows, which a block cannot cut: not measured, a row
+// must fit a third-level cache of 32 MB.
+inline constexpr int64_t max_channel_blocks = 16, elements_of_page = 1024, max_row_of_windows = 8 << 20;
+
+// What an open size counts as, in elements, where the site does not say: not measured.
+inline constexpr int64_t unknown_size = 64;
+
 }  // namespace ingot::kernels::conv::tuning
