@@ -1,38 +1,40 @@
-// The numbers behind the costs of convolutions; rates are the machine's (base/machine.h). Where no other source is named, they are fitted to bench/results/offers-amd-epyc-2cores-avx512.jsonl:
-// AMD EPYC (Zen 4, 3.69 GHz) with AVX-512, one thread, `python bench/offers.py`, 29 November 2026. `tests/plans/test_offers.py` says what choices by them lose.
+// The numbers behind the costs of convolutions; rates are the machine's (base/machine.h). Where no other source is named, they are fitted together to bench/results/offers-*.jsonl: AMD EPYC (Zen 4,
+// 3.69 GHz) with AVX-512, and an Intel Xeon with AVX2 and with AVX-512, one thread, `python bench/offers.py`, 29 November 2026. What depends on the width of vectors is in the formulas (cost.cpp): tiles
+// have 14 outputs with AVX-512 and 6 with AVX2. `tests/plans/test_offers.py` says what choices by them lose.
 #pragma once
 #include <cstdint>
 
 namespace ingot::kernels::conv::tuning {
 
 // Vectors of products at the machine's peak that take as long as one product of a vector: where a tile has two vectors of columns, or one, or half of one (of AVX2, for groups); along lines;
-// of several groups; along the elements of a tap.
-inline constexpr double of_two_vectors = 1.02, of_one_vector = 0.94, of_half_vector = 0.68, of_lines = 0.92, of_groups = 1.1, of_dots = 1.1;
-// The same for Winograd's transformation of a window: a product of one of its 16 values, to begin and store such a sum, the outputs; for each vector of channels the image; the weights.
-inline constexpr double of_winograd = 1.1, winograd_sum = 10, winograd_results = 80, winograd_image = 60, winograd_weights = 56;
+// of several groups; along the elements of a tap. Along lines and taps, also as a vector that is loaded for several products.
+inline constexpr double of_two_vectors = 1.02, of_one_vector = 0.95, of_half_vector = 0.83, of_lines = 0.414, of_groups = 0.83, of_dots = 0.9, load_of_lines = 1.29,
+                        load_of_dots = 0.45;
+// The same for Winograd's transformation of a window: a product of one of its 16 values, to store such a sum, to begin a tile of them, the outputs; for each vector of channels the image; the weights.
+inline constexpr double of_winograd = 0.8, winograd_sum = 2.3, winograd_tile = 95, winograd_results = 118, winograd_image = 205, winograd_weights = 62;
 // The same along lines: a vector of outputs of a column, and each of its taps.
-inline constexpr double vector_of_line = 7, tap_of_line = 0.3;
+inline constexpr double vector_of_line = 11.5, tap_of_line = 0.185;
 
-// The same to begin and end a register tile, and where its last vector of columns is not full.
-inline constexpr double tile = 160, part_tile = 120;
-// The same of a tile of the GEMM, and of half a panel.
-inline constexpr double tile_of_rows = 244, half_tile_of_rows = 240;
+// The same to begin a register tile, to end each vector of its outputs, and where its last vector of columns is not full. A tile of groups has 6 outputs.
+inline constexpr double tile = 33, vector_of_tile = 5.5, part_tile = 104, tile_of_groups = 85;
+// The same of a tile of the GEMM, and of half a panel; of each vector of a row.
+inline constexpr double tile_of_rows = 220, half_tile_of_rows = 145, vector_of_row = 1.54;
 
-inline constexpr double tap_of_tile = 10;  // cycles, to begin a tap in a tile
-inline constexpr int64_t outputs_of_tile = 14;  // outputs: of the largest tile
-// Of a cache's rate, what reaches a tile that waits for its panel.
-inline constexpr double rate_of_l1 = 0.66, rate_of_l2 = 0.373;
+inline constexpr double tap_of_tile = 9.4;  // cycles, to begin a tap in a tile
+// Of the rate at which `ingot doctor --measure` sums a cache's lines, what reaches a tile that waits for its panel. Above 1: a core reads faster than that sum.
+inline constexpr double rate_of_l1 = 1.3, rate_of_l2 = 0.526;
 inline constexpr int64_t l1_of_panel = 24 << 10;  // bytes: what the image leaves of a first-level cache of 32 KB
+inline constexpr int64_t cache_line = 64;  // bytes, of an EPYC and a Xeon (`lscpu`)
 // Cycles of the copy of an image along lines: an element, and a run of elements at one remainder of the outputs' step, which is about as long as a line of outputs. With steps of 1, 2, and more.
 struct Copy {
   double element, run;
 };
-inline constexpr Copy copy_of_line{0.38, 30}, copy_of_two{0.7, 4}, copy_of_steps{0.7, 40};
+inline constexpr Copy copy_of_line{0.374, 17.7}, copy_of_two{0.404, 2.8}, copy_of_steps{0.535, 9.2};
 inline constexpr int64_t shortest_line = 12;  // outputs: vectors along shorter lines are mostly empty
 // Cycles of rows of windows that are copied for the GEMM: each run of neighbours, and each element.
-inline constexpr double copied_tap = 30, copied_element = 0.7;
-// Cycles of a sum of the lanes of a vector, and of an output of several of them.
-inline constexpr double sum_of_lanes = 11, output_of_dots = 4;
+inline constexpr double copied_tap = 23, copied_element = 0.6;
+// Cycles of a halving of the lanes of a sum, and of an output of several of them.
+inline constexpr double sum_of_lanes = 2.55, output_of_dots = 11.9;
 // Cycles of copies into another order of axes that compile makes for an offer: an element of the image, and one of the result.
 inline constexpr double ordered_image = 0.3, ordered_result = 0.8;
 // Cycles of a result whose columns are not neighbours in memory: it is stored alone.

@@ -17,6 +17,8 @@ const DirectTiles& direct_tiles(bool grouped, int64_t columns) {
   return isa == avx2 || (grouped && columns <= direct_tiles_avx2.lanes) ? direct_tiles_avx2 : direct_tiles_avx512;
 }
 
+const DirectTiles& direct_tiles_of(int64_t lanes) { return lanes == 16 ? direct_tiles_avx512 : lanes == 8 ? direct_tiles_avx2 : direct_tiles_portable; }
+
 namespace conv {
 
 using ir::DType;

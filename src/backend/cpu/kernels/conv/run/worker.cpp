@@ -153,10 +153,9 @@ struct Start {
 };
 
 void ask_for(DirectTile& d, const std::byte* next, int64_t bytes) {
-  constexpr int64_t line = 64;  // bytes
   if (d.inner < tuning::products_of_request) return;
   d.next = next;
-  d.next_lines = (bytes / line + d.count) / std::max<int64_t>(1, d.count);
+  d.next_lines = (bytes / tuning::cache_line + d.count) / std::max<int64_t>(1, d.count);
 }
 
 }  // namespace

@@ -108,7 +108,9 @@ double cost_of_winograd(const WinogradPlan& p, const conv::Cpu& cpu) {
   using namespace conv::tuning;
   const auto k = static_cast<double>(p.depth * p.channels), vectors = static_cast<double>(p.all_channels / p.channels * ((p.columns + cpu.lanes - 1) / cpu.lanes));
   const auto windows = static_cast<double>(p.windows_x * p.windows_y);
-  const double plane = windows * vectors * (values * (k * of_winograd + winograd_sum) + winograd_results) +
+  // Sums are computed by the register tiles of two vectors, with a window for each output.
+  const double sum = winograd_sum + winograd_tile / (2 * direct_tiles_of(cpu.lanes).outputs_of_two);
+  const double plane = windows * vectors * (values * (k * of_winograd + sum) + winograd_results) +
                        windows * static_cast<double>(p.all_channels) / static_cast<double>(cpu.lanes) * winograd_image +
                        (p.keeps_weights ? 1 : static_cast<double>(p.blocks)) * vectors * k * winograd_weights;
   return cpu.vectors(plane * static_cast<double>(p.images * p.planes.outputs)) / static_cast<double>(cpu.threads);
