@@ -152,7 +152,7 @@ def build(job):
     paths = {}
 
     def add(offer):
-        paths[offer] = os.path.join(folder, f"{len(paths)}.ingot")
+        paths[offer] = os.path.join(folder, f"{offer}.ingot")
         ingot.save(compiled_with(offer, model, x, target), paths[offer])
 
     os.makedirs(folder)
@@ -160,6 +160,8 @@ def build(job):
     sites = sites_in(paths[None])
     for offer in sorted({offer for site in sites for offer in site["costs"]}):
         add(offer)
+        if not any(site["chosen"] == offer for site in sites_in(paths[offer], offer)):
+            paths.pop(offer)  # an offer that is refused for its cost cannot always be forced
     return name, form, dtype, paths, sites
 
 
