@@ -131,6 +131,20 @@ bool are_aligned(const Site& site, std::span<const size_t> operands) {
   return std::all_of(operands.begin(), operands.end(), [&](size_t k) { return k < site.operands.size() && site.operands[k].aligned; });
 }
 
+double results_of(const Site& site) {
+  if (site.body == nullptr) return 0;
+  double results = 1;
+  for (const std::vector<ir::Dim>& dims : {site.body->outer, site.body->row}) {
+    for (const ir::Dim& d : dims) results *= static_cast<double>(site.usual(d).value_or(1));
+  }
+  return results;
+}
+
+double pass_of(const Site& site, const Machine& machine) {
+  constexpr double bytes = 16;  // of an element in float32: the stored sum, what the body reads of it and beside it, the result
+  return site.body == nullptr ? 0 : machine.launch + results_of(site) * bytes / machine.memory;
+}
+
 double padding_of(const Gemm& gemm, double tile_rows) {
   if (gemm.map || gemm.batch_rank == 0) return 0;
   const auto rows = static_cast<double>(gemm.a.dims[gemm.batch_rank].constant().value_or(0));

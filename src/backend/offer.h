@@ -222,7 +222,7 @@ struct Wish {
 
 struct Offer {
   std::string_view implementation;   // "cublaslt", "panels": shown in reports
-  double cost = 0;                   // beside the site's other offers: on a CPU nanoseconds, on a GPU multiplications for each element of the result
+  double cost = 0;                   // nanoseconds, beside the site's other offers
   double padding = 0;                // of a GEMM's work, the share that is lost in tiles that the rows of one batch do not fill
   bool takes_body = true;            // else the result is stored, and a separate step computes the body
   std::vector<Wish> wishes = {};
@@ -303,6 +303,11 @@ struct Compiler {
   std::vector<DeviceCode> (*compile)(std::span<const CodeUnit>, const Target&);
 };
 const Compiler& compiler_for(const Target&);
+
+// Elements of the site's result at the usual values of open sizes; 0: the site has no body.
+double results_of(const Site&);
+// Nanoseconds of a separate step for the site's body: Offers::pass.
+double pass_of(const Site&, const Machine&);
 
 // Offer::padding of tiles of this many rows, none of which has rows of two batches. Infinite if the number of a batch's rows is unknown.
 double padding_of(const Gemm&, double tile_rows);

@@ -15,7 +15,4 @@ inline constexpr double rows_of_a_block = 128;
 // The stride in memory, in elements, of one step along an index of the map.
 ir::Dim step_in_memory(const ir::AffineMap& map, const StridedLayout& a, size_t index);
 
-// Nanoseconds of a separate step for the site's body.
-double pass_of(const Site&, const Machine&);
-
 }  // namespace ingot::backend::cpu

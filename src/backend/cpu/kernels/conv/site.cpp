@@ -73,8 +73,7 @@ bool prefers_matmul(const Site& site, const Gemm& g, int64_t n, int64_t k) {
 
 // The map at the usual sizes, as the kernels see it.
 kernels::IndexMap usual_map(const Site& site, const Gemm& g, std::span<const int64_t> steps, std::span<const ir::Dim> sizes) {
-  constexpr int64_t unknown = 64;  // a size that the site does not say
-  auto usual = [&](const ir::Dim& d) { return site.usual(d).value_or(unknown); };
+  auto usual = [&](const ir::Dim& d) { return site.usual(d).value_or(tuning::unknown_size); };
   std::vector<int64_t> numbers, dims, strides;
   for (const ir::Dim& d : sizes) numbers.push_back(usual(d));
   for (const ir::Dim& d : g.a.dims) dims.push_back(usual(d));

@@ -64,7 +64,7 @@ EmittedStep emit_gemm(const Gemm& g, const std::optional<Map>& map, const FusedB
 std::optional<Wish> wish_for_memory(const Gemm& g, const FusedBody& body) {
   const ir::Dim k =
       g.map ? std::accumulate(g.map->dims.begin() + static_cast<int64_t>(g.batch_rank + g.m_rank), g.map->dims.end(), ir::Dim(1), std::multiplies<>()) : g.a.dims.back();
-  if (g.type == ir::DType::f32 && !g.encoding && k.constant().value_or(INT64_MAX) <= kernels::least_k_block) return reused_memory;
+  if (g.type == ir::DType::f32 && !g.encoding && k.constant().value_or(INT64_MAX) <= tuning::k_block) return reused_memory;
   return body.operands[body.stores[0].operand] == ir::DType::f32 ? std::optional(own_memory) : std::nullopt;
 }
 

@@ -135,7 +135,7 @@ std::optional<Refusal> obstacle(const Gemm& g) {
 
 }  // namespace
 
-// Cost 1 per multiplication; a body that it does not take costs a pass.
+// One per multiplication for each element of the result; a body that it does not take costs a pass.
 void matmul_offers(const Site& site, const Target&, const Settings& settings, Offers& out) {
   constexpr std::string_view name = "cublaslt";
   const auto g = gemm_of(site);

@@ -1,5 +1,5 @@
-// What ingot's own GEMM kernels cost: multiplications along K for each element of the result, of which cuBLASLt takes one in the time of 1 (Offer::cost). The same numbers choose among the
-// alternatives of a step with open sizes.
+// What ingot's own GEMM kernels cost: multiplications along K for each element of the result, of which cuBLASLt takes one in the time of 1. Offer::cost is these at the machine's rate
+// (cuda/compile/offers.cpp). The same numbers choose among the alternatives of a step with open sizes.
 #pragma once
 #include <cstdint>
 
