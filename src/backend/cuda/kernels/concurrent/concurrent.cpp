@@ -8,6 +8,7 @@
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
 #include "backend/cuda/kernels/fused/run/fused_args.h"
 #include "backend/cuda/kernels/gemm/gemm_step.h"
+#include "backend/cuda/kernels/gemm/grouped_convolution/run/grouped_convolution_args.h"
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
 #include "backend/cuda/kernels/known_code.h"
 #include "base/error.h"
@@ -90,7 +91,8 @@ std::set<std::string> launched_together(std::span<const Concurrent::Part> steps)
 
 std::string name_as_part(const EmittedStep& step) {
   if (step.kernel == "fused") return step.as_part == nullptr ? "" : kernels::parse_fused_cuda(step.as_part->constants).name;
-  if (step.kernel == "depthwise_conv" || step.kernel == "gemm_grouped_convolution") return kernels::parse_depthwise_conv_cuda(step.constants).name;
+  if (step.kernel == "depthwise_conv") return kernels::parse_depthwise_conv_cuda(step.constants).name;
+  if (step.kernel == "gemm_grouped_convolution") return kernels::parse_grouped_convolution(step.constants).name;
   if (step.kernel.starts_with("gemm_")) return kernels::parse_gemm_cuda(step.constants).name;
   return "";
 }

@@ -122,14 +122,14 @@ Made make(const Site& s) {
 void run(const Site& s, Made& m, Where where) {
   const auto obstacle = depthwise_conv_obstacle(m.conv, m.body, m.layouts);
   ASSERT_FALSE(obstacle) << obstacle->reason;
-  EmittedDepthwiseConv code = emit_depthwise_conv(m.conv, m.body, m.layouts);
+  PrintedWindows code = emit_depthwise_conv(m.conv, m.body, m.layouts);
   std::vector<int64_t> sizes;
   for (const Dim& d : code.sizes) sizes.push_back(d.evaluate(m.symbols));
   std::vector<HostTensor*> pointers;
   for (HostTensor& x : m.tensors) pointers.push_back(&x);
   run_printed({{"depthwise_conv", code.arguments, {}},
                code.name,
-               std::string(depthwise_conv_text()) + code.text,
+               std::string(windows_text()) + code.text,
                code.kernels,
                kernels::load_depthwise_conv_cuda,
                kernels::depthwise_conv_cuda_launches},
@@ -245,7 +245,7 @@ TEST(cuda_depthwise_conv_operands, are_checked) {
     Site s{"3 x 3", DType::f16, 1, 5, 6, 8, 3, 3};
     s.body = true;
     Made m = make(s);
-    EmittedDepthwiseConv code = emit_depthwise_conv(m.conv, m.body, m.layouts);
+    PrintedWindows code = emit_depthwise_conv(m.conv, m.body, m.layouts);
     spoil(m);
     std::vector<int64_t> sizes;
     for (const Dim& d : code.sizes) sizes.push_back(d.value());

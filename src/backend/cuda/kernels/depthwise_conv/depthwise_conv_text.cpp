@@ -6,11 +6,9 @@
 
 #include "backend/cuda/compile/element_text.h"
 #include "backend/cuda/compile/expression.h"
-#include "backend/cuda/kernels/depthwise_conv/depthwise_conv.cuh.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
 #include "backend/cuda/kernels/gemm/gemm.h"
 #include "base/error.h"
-#include "base/hash.h"
 
 namespace ingot::backend::cuda {
 
@@ -18,69 +16,6 @@ using Args = kernels::DepthwiseConvCudaArgs;
 using Number = kernels::CudaNumber;
 using Axis = ir::AffineMap::Axis;
 using ir::Dim;
-
-int64_t coefficient(const Axis& axis, size_t index) {
-  for (const ir::AffineMap::Term& t : axis.terms) {
-    if (t.axis == index) return t.coefficient;
-  }
-  return 0;
-}
-
-bool stays_inside(const ir::AffineMap& map, const StridedLayout& a, size_t j) {
-  const Axis& axis = map.axes[j];
-  if (!axis.offset.is_constant() || axis.offset.value() < 0) return false;
-  Dim left = a.dims[j] - Dim(1) - axis.offset;
-  for (const ir::AffineMap::Term& t : axis.terms) left = left - Dim(t.coefficient) * (map.dims[t.axis] - Dim(1));
-  return left.constant().value_or(-1) >= 0;
-}
-
-std::optional<DepthwiseLine> find_line(const ir::AffineMap& map, size_t kept) {
-  const size_t across = kept - 2;
-  DepthwiseLine line;
-  for (size_t j = 0; j < map.axes.size(); ++j) {
-    if (coefficient(map.axes[j], across) == 0) continue;
-    if (line.axis != DepthwiseLine::none) return std::nullopt;
-    line.axis = j;
-    for (const ir::AffineMap::Term& t : map.axes[j].terms) {
-      if (t.axis == across) {
-        line.step = t.coefficient;
-      } else if (t.axis < kept || line.tap != DepthwiseLine::none) {
-        return std::nullopt;
-      } else {
-        line.tap = t.axis;
-        line.tap_step = t.coefficient;
-      }
-    }
-  }
-  for (size_t j = 0; j < map.axes.size() && line.tap != DepthwiseLine::none; ++j) {
-    if (j != line.axis && coefficient(map.axes[j], line.tap) != 0) return std::nullopt;
-  }
-  return line;
-}
-
-std::vector<int64_t> places_of(const DepthwiseLine& line, int64_t outputs, int64_t taps) {
-  std::vector<int64_t> out;
-  for (int64_t t = 0; t < outputs; ++t) {
-    for (int64_t k = 0; k < taps; ++k) out.push_back(t * line.step + k * line.tap_step);
-  }
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
-}
-
-EmittedDepthwiseConv finished(EmittedDepthwiseConv out, std::string_view kernel, std::string printed, size_t pointers, const ElementText& text, const std::vector<int>& variants,
-                              Args args) {
-  out.text = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", pointers, std::max<size_t>(1, text.numbers().size())) + std::move(printed);
-  out.name = args.name = fmt::format("{}_{:016x}", kernel, hash64(std::as_bytes(std::span(out.text.data(), out.text.size()))));
-  for (size_t at = 0; (at = out.text.find('@', at)) != std::string::npos;) out.text.replace(at, 1, out.name + "_");
-  out.sizes.insert(out.sizes.end(), text.sizes().begin(), text.sizes().end());
-  args.sizes = static_cast<uint32_t>(out.sizes.size());
-  args.numbers = text.numbers();
-  args.known = text.known();
-  for (int variant : variants) out.kernels.push_back(fmt::format("{}_{}", out.name, variant));
-  out.arguments = kernels::serialise(args);
-  return out;
-}
 
 namespace {
 
@@ -97,15 +32,15 @@ std::optional<size_t> axis_of_channels(const DepthwiseConv& w) {
   return w.b.dims[channel] == w.map.dims[channel] ? found : std::nullopt;
 }
 
-std::optional<DepthwiseLine> line_of(const DepthwiseConv& w) {
+std::optional<WindowLine> line_of(const DepthwiseConv& w) {
   const size_t across = w.kept - 2;
   return is(w.b.dims[across], 1) || is(w.b.strides[across], 0) ? find_line(w.map, w.kept) : std::nullopt;
 }
 
 // True if neighbours along the line are neighbours in A, in what is stored, and in what the body loads for each of them.
-bool goes_along_lines(const DepthwiseConv& w, const DepthwiseLine& line, const std::vector<StridedLayout>& body_layouts) {
+bool goes_along_lines(const DepthwiseConv& w, const WindowLine& line, const std::vector<StridedLayout>& body_layouts) {
   const size_t across = w.kept - 2;
-  if (line.axis == DepthwiseLine::none || line.step < 1 || !is(w.a.strides[line.axis], 1) || !w.map.axes[line.axis].offset.is_constant()) return false;
+  if (line.axis == WindowLine::none || line.step < 1 || !is(w.a.strides[line.axis], 1) || !w.map.axes[line.axis].offset.is_constant()) return false;
   return std::all_of(body_layouts.begin(), body_layouts.end(),
                      [&](const StridedLayout& x) { return is(x.dims[across], 1) || is(x.strides[across], 1) || is(x.strides[across], 0); });
 }
@@ -125,22 +60,15 @@ class Printer {
         turns_(!lines_ && stores_along_lines()),
         text_(layouts_, site.map.dims.size() + site.map.axes.size(), true) {}
 
-  EmittedDepthwiseConv run(const std::vector<int>& variants) {
-    EmittedDepthwiseConv out;
-    args_.steps = *map_steps(w_.map, out.sizes);
-    args_.rank = static_cast<uint8_t>(w_.map.axes.size());
-    args_.kept = static_cast<uint8_t>(w_.kept);
-    args_.summed = static_cast<uint8_t>(w_.map.dims.size() - w_.kept);
-    args_.stores = static_cast<uint8_t>(b_.stores.size());
+  PrintedWindows run(const std::vector<int>& variants) {
+    PrintedWindows out;
+    take_map(w_.map, w_.kept, w_.a, b_, args_, out.sizes);
     args_.lines = lines_;
     args_.vector = lines_ ? 1 : channels_together;
     args_.tile = static_cast<uint8_t>(outputs_together());
     args_.operands = {{w_.of_a, lines_ ? in_access(w_.of_a, w_.a.dims[line_.axis], args_.tile * line_.step) : args_.vector},
                       {w_.type, !lines_ && is(w_.b.strides[channel()], 1) ? args_.vector : uint8_t{1}}};
     for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], in_access_of_body(k)});
-    for (size_t j = 0; j < w_.map.axes.size(); ++j) {
-      if (stays_inside(w_.map, w_.a, j)) args_.unguarded.push_back(static_cast<uint8_t>(j));
-    }
     std::string text;
     for (int variant : variants) {
       vectors_ = variant == 0;
@@ -148,7 +76,9 @@ class Printer {
                           variant, vectors_ ? args_.vector : 1);
       text += place_text() + sums_text() + body_text() + "}\n";
     }
-    return finished(std::move(out), "depthwise_conv", std::move(text), layouts_.size(), text_, variants, args_);
+    name_windows(out, "depthwise_conv", std::move(text), layouts_.size(), text_, variants, args_);
+    out.arguments = kernels::serialise(args_);
+    return out;
   }
 
  private:
@@ -161,7 +91,7 @@ class Printer {
 
   size_t channel() const { return w_.kept - 1; }
   size_t across() const { return w_.kept - 2; }
-  int64_t taps() const { return line_.tap == DepthwiseLine::none ? 1 : w_.map.dims[line_.tap].value(); }
+  int64_t taps() const { return line_.tap == WindowLine::none ? 1 : w_.map.dims[line_.tap].value(); }
   std::string extent(size_t index) { return text_.number({Number::size, static_cast<uint8_t>(index), 0}, w_.map.dims[index]); }
   bool guarded(size_t j) const { return std::find(args_.unguarded.begin(), args_.unguarded.end(), j) == args_.unguarded.end(); }
   bool of_channels(size_t j) const { return coefficient(w_.map.axes[j], channel()) != 0; }
@@ -183,7 +113,7 @@ class Printer {
 
   // Adjacent outputs per thread.
   int64_t outputs_together() const {
-    if (line_.axis == DepthwiseLine::none) return 1;
+    if (line_.axis == WindowLine::none) return 1;
     Dim all = 1;
     for (size_t i = 0; i < w_.kept; ++i) all *= w_.map.dims[i];
     const int64_t width = std::max<int64_t>(1, w_.map.dims[across()].constant().value_or(most_outputs));
@@ -275,7 +205,7 @@ class Printer {
       std::string loads, products;
       for (int64_t row = first; row < std::min(rows, first + together); ++row) {
         std::vector<std::string> held;
-        loads += row_loads(row, printed && !others.empty() ? others.back() : DepthwiseLine::none, at, held);
+        loads += row_loads(row, printed && !others.empty() ? others.back() : WindowLine::none, at, held);
         products += row_products(row, at, held);
       }
       out += "  {\n" + loads + products + "  }\n";
@@ -287,7 +217,7 @@ class Printer {
   // one element of a vector along the line.
   std::string row_loads(int64_t row, size_t index, const std::vector<int64_t>& at, std::vector<std::string>& held) {
     std::string out, a = fmt::format("(const {}*)p.pointer[0]", memory_type(w_.of_a)), b = "weights", inside;
-    if (index != DepthwiseLine::none) out += fmt::format("    constexpr int c{} = {};\n", index, row);
+    if (index != WindowLine::none) out += fmt::format("    constexpr int c{} = {};\n", index, row);
     for (size_t j = 0; j < w_.map.axes.size(); ++j) {
       if (of_channels(j)) {
         a += fmt::format(" + c{} * {}", channel(), text_.stride(0, j));
@@ -306,8 +236,8 @@ class Printer {
     }
     if (inside.empty()) inside = "true";
     out += fmt::format("    const bool in_image = {};\n    const {}* const line = {};\n    const f32* const taps = {};\n", inside, memory_type(w_.of_a), a, b);
-    const bool asks = line_.axis != DepthwiseLine::none && (guarded(line_.axis) || !full_tiles());
-    const std::string step = line_.axis == DepthwiseLine::none ? "0ll" : text_.stride(0, line_.axis);
+    const bool asks = line_.axis != WindowLine::none && (guarded(line_.axis) || !full_tiles());
+    const std::string step = line_.axis == WindowLine::none ? "0ll" : text_.stride(0, line_.axis);
     // Vectors along a line begin at multiples of their size, so all of a vector lies inside the line or none.
     const int64_t each = lines_ ? access(0) : 1, offset = lines_ ? w_.map.axes[line_.axis].offset.value() : 0;
     std::vector<int64_t> starts;
@@ -322,7 +252,7 @@ class Printer {
       out += fmt::format("    read_constant_if<{}>(held{}[{}], line + {} * {}, {});\n", vector, row, n, starts[n], step, place);
     }
     for (int64_t k = 0; k < taps(); ++k) {
-      const std::string from = fmt::format("w{}[{}], taps + {} * {}", row, k, k, line_.tap == DepthwiseLine::none ? "0ll" : text_.stride(1, line_.tap));
+      const std::string from = fmt::format("w{}[{}], taps + {} * {}", row, k, k, line_.tap == WindowLine::none ? "0ll" : text_.stride(1, line_.tap));
       const bool whole = lines_ || args_.operands[1].vector > 1;
       out += whole ? fmt::format("    read_constant<V>({});\n", from) : fmt::format("    read_apart<V>({}, {});\n", from, text_.stride(1, channel()));
     }
@@ -416,7 +346,7 @@ class Printer {
   const DepthwiseConv& w_;
   const FusedBody& b_;
   const std::vector<StridedLayout> layouts_;
-  DepthwiseLine line_;
+  WindowLine line_;
   const bool lines_;     // threads are neighbours along lines, not along channels
   const bool turns_;     // threads are neighbours along channels, but a result lies along lines
   bool vectors_ = true;  // of the variant that is printed
@@ -426,28 +356,26 @@ class Printer {
 
 }  // namespace
 
-std::string_view depthwise_conv_text() { return depthwise_conv_cuh; }
-
-std::optional<DepthwiseObstacle> depthwise_conv_obstacle(const DepthwiseConv& w, const FusedBody& body, const std::vector<StridedLayout>& layouts) {
+std::optional<WindowObstacle> depthwise_conv_obstacle(const DepthwiseConv& w, const FusedBody& body, const std::vector<StridedLayout>& layouts) {
   const size_t rank = w.map.axes.size(), summed = w.map.dims.size() - w.kept;
-  if (rank > Args::max_rank || w.kept < 2 || w.kept > Args::max_rank || summed > Args::max_rank) return DepthwiseObstacle{Obstacle::types, "too many axes"};
+  if (rank > Args::max_rank || w.kept < 2 || w.kept > Args::max_rank || summed > Args::max_rank) return WindowObstacle{Obstacle::types, "too many axes"};
   std::vector<Dim> ignored;
-  if (!map_steps(w.map, ignored)) return DepthwiseObstacle{Obstacle::types, "an index goes backwards"};
+  if (!map_steps(w.map, ignored)) return WindowObstacle{Obstacle::types, "an index goes backwards"};
   const auto of_channels = axis_of_channels(w);
   const auto line = line_of(w);
-  if (!of_channels) return DepthwiseObstacle{Obstacle::types, "channels are not an axis"};
-  if (!line) return DepthwiseObstacle{Obstacle::types, "a line of outputs is not read along one axis"};
+  if (!of_channels) return WindowObstacle{Obstacle::types, "channels are not an axis"};
+  if (!line) return WindowObstacle{Obstacle::types, "a line of outputs is not read along one axis"};
   int64_t taps = 1;
   for (size_t i = w.kept; i < w.map.dims.size(); ++i) taps *= std::clamp<int64_t>(w.map.dims[i].constant().value_or(INT32_MAX), 0, Args::max_taps + 1);
-  if (taps < 1 || taps > Args::max_taps) return DepthwiseObstacle{Obstacle::types, "the kernel is too large, or of unknown size"};
+  if (taps < 1 || taps > Args::max_taps) return WindowObstacle{Obstacle::types, "the kernel is too large, or of unknown size"};
   const bool gathers = std::any_of(layouts.begin(), layouts.end(), [&](const StridedLayout& x) { return x.dims.size() != w.kept; });
-  if (gathers || !is_of_elements(body) || body.row.size() != 1) return DepthwiseObstacle{Obstacle::body, "the body does not compute single elements, or gathers"};
+  if (gathers || !is_of_elements(body) || body.row.size() != 1) return WindowObstacle{Obstacle::body, "the body does not compute single elements, or gathers"};
   if (!is(w.a.strides[*of_channels], 1) && !goes_along_lines(w, *line, layouts))
-    return DepthwiseObstacle{Obstacle::types, "neither channels nor outputs of a line are neighbours in all operands"};
+    return WindowObstacle{Obstacle::types, "neither channels nor outputs of a line are neighbours in all operands"};
   return std::nullopt;
 }
 
-EmittedDepthwiseConv emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants) {
+PrintedWindows emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants) {
   std::vector<StridedLayout> layouts{w.a, w.b};
   layouts.insert(layouts.end(), body_layouts.begin(), body_layouts.end());
   return Printer(w, body, std::move(layouts)).run(variants);

@@ -7,6 +7,7 @@
 #include "backend/cuda/kernels/concurrent/run/concurrent_args.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_launches.h"
 #include "backend/cuda/kernels/fused/run/fused_launches.h"
+#include "backend/cuda/kernels/gemm/grouped_convolution/run/grouped_convolution.h"
 #include "backend/cuda/kernels/gemm/run/implementation.h"
 #include "backend/cuda/kernels/gemm/tiles/run/tiles.h"
 #include "backend/cuda/run/launch.h"
@@ -28,7 +29,7 @@ constexpr Kind kinds[] = {
 #include "backend/cuda/kernels/gemm/run/implementations.def"
 #undef X
     {"depthwise_conv", load_depthwise_conv_cuda, depthwise_conv_cuda_launches, nullptr},
-    {"gemm_grouped_convolution", load_depthwise_conv_cuda, depthwise_conv_cuda_launches, nullptr},
+    {"gemm_grouped_convolution", load_grouped_convolution, grouped_convolution_launches, nullptr},
     {"fused", load_fused_cuda, fused_cuda_launches, nullptr}};
 
 struct Loaded {

@@ -1,19 +1,18 @@
-// Convolutions in groups, and those of few columns, as CUDA C++: see depthwise_conv_text.h.
+#include "backend/cuda/kernels/gemm/grouped_convolution/grouped_convolution_text.h"
+
 #include <algorithm>
 #include <bit>
 #include <numeric>
 
 #include "backend/cuda/compile/element_text.h"
 #include "backend/cuda/compile/expression.h"
-#include "backend/cuda/kernels/depthwise_conv/depthwise_conv_text.h"
-#include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
+#include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/kernels/gemm/gemm.h"
-#include "base/error.h"
-#include "base/hash.h"
+#include "backend/cuda/kernels/gemm/grouped_convolution/run/grouped_convolution_args.h"
 
 namespace ingot::backend::cuda {
 
-using Args = kernels::DepthwiseConvCudaArgs;
+using Args = kernels::GroupedConvolutionArgs;
 using Number = kernels::CudaNumber;
 using ir::Dim;
 
@@ -26,7 +25,7 @@ struct GroupedSum {
   ir::AffineMap map;
   size_t batch = 0, kept = 2;
   size_t group = none;               // the batch index along which B differs
-  DepthwiseLine along = {};          // the last index of rows, and an index of K
+  WindowLine along = {};          // the last index of rows, and an index of K
   size_t channel = none;             // the index of K along which A is contiguous
   int64_t together = 1;              // channels per access
 
@@ -102,21 +101,13 @@ class GroupedPrinter {
     args_.matrices = matrices && is_for_matrices();
   }
 
-  EmittedDepthwiseConv run(const std::vector<int>& variants) {
-    EmittedDepthwiseConv out;
-    args_.grouped = true;
+  PrintedWindows run(const std::vector<int>& variants) {
+    PrintedWindows out;
+    take_map(s_.map, s_.kept, g_.a, b_, args_, out.sizes);
     args_.batch = static_cast<uint8_t>(s_.batch);
-    args_.steps = *map_steps(s_.map, out.sizes);
-    args_.rank = static_cast<uint8_t>(s_.map.axes.size());
-    args_.kept = static_cast<uint8_t>(s_.kept);
-    args_.summed = static_cast<uint8_t>(s_.map.dims.size() - s_.kept);
-    args_.stores = static_cast<uint8_t>(b_.stores.size());
     choose();
     args_.operands = {{g_.type, static_cast<uint8_t>(s_.together)}, {g_.type, static_cast<uint8_t>(of_b_together())}};
     for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], static_cast<uint8_t>(stored_together(k))});
-    for (size_t j = 0; j < s_.map.axes.size(); ++j) {
-      if (stays_inside(s_.map, g_.a, j)) args_.unguarded.push_back(static_cast<uint8_t>(j));
-    }
     std::string text;
     for (int variant : variants) {
       vectors_ = variant == 0;
@@ -124,8 +115,10 @@ class GroupedPrinter {
                           variant, args_.tile, args_.vector, s_.together);
       text += place_text() + (by_matrices() ? products_text() : sums_text()) + body_text() + "}\n";
     }
-    out.matrices = args_.matrices;
-    return finished(std::move(out), "grouped_convolution", std::move(text), layouts_.size(), text_, variants, args_);
+    if (args_.matrices) out.libraries = {matrix_instructions, matrix_text, windows_text};
+    name_windows(out, "grouped_convolution", std::move(text), layouts_.size(), text_, variants, args_);
+    out.arguments = kernels::serialise(args_);
+    return out;
   }
 
  private:
@@ -427,22 +420,21 @@ class GroupedPrinter {
 
 }  // namespace
 
-std::optional<DepthwiseObstacle> grouped_convolution_obstacle(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& layouts) {
-  auto types = [](const char* why) { return DepthwiseObstacle{Obstacle::types, why}; };
+std::optional<WindowObstacle> grouped_convolution_obstacle(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& layouts) {
+  auto types = [](const char* why) { return WindowObstacle{Obstacle::types, why}; };
   if (!is_half(g.type) && g.type != ir::DType::f32) return types("for float32 and half types");
-  if (!g.map) return DepthwiseObstacle{Obstacle::a, "A is not read through a map"};
-  if (g.packed || g.encoding || g.prologue || g.gated || g.b.size() != 1) return DepthwiseObstacle{Obstacle::b, "B is one matrix for each group, in A's type"};
+  if (!g.map) return WindowObstacle{Obstacle::a, "A is not read through a map"};
+  if (g.packed || g.encoding || g.prologue || g.gated || g.b.size() != 1) return WindowObstacle{Obstacle::b, "B is one matrix for each group, in A's type"};
   const auto s = sum_of(g);
   std::vector<Dim> ignored;
   if (!s || !map_steps(s->map, ignored)) return types("sizes are open, or the map cannot be followed");
-  if (s->extent(s->column()) > (s->group == none ? most_columns_alone : most_columns_of_group)) return DepthwiseObstacle{Obstacle::cost, "columns enough for matrix instructions"};
+  if (s->extent(s->column()) > (s->group == none ? most_columns_alone : most_columns_of_group)) return WindowObstacle{Obstacle::cost, "columns enough for matrix instructions"};
   const bool gathers = std::any_of(layouts.begin(), layouts.end(), [&](const StridedLayout& x) { return x.dims.size() != g.batch_rank + 2; });
-  if (gathers || !is_of_elements(body) || body.row.size() != 1) return DepthwiseObstacle{Obstacle::body, "the body does not compute single elements, or gathers"};
+  if (gathers || !is_of_elements(body) || body.row.size() != 1) return WindowObstacle{Obstacle::body, "the body does not compute single elements, or gathers"};
   return std::nullopt;
 }
 
-EmittedDepthwiseConv emit_grouped_convolution(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& body_layouts, bool matrices,
-                                              const std::vector<int>& variants) {
+PrintedWindows emit_grouped_convolution(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& body_layouts, bool matrices, const std::vector<int>& variants) {
   std::vector<StridedLayout> layouts{g.a, g.b[0]};
   layouts.insert(layouts.end(), body_layouts.begin(), body_layouts.end());
   return GroupedPrinter(g, body, std::move(layouts), matrices).run(variants);
