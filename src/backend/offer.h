@@ -194,8 +194,8 @@ struct EmittedStep {
   std::vector<std::byte> constants;
   std::vector<ir::Dim> sizes;
   std::vector<CodeUnit> code = {};
-  // The step in the form in which it is a part of others (Concurrent), with code that it would not launch alone; null: it has no other form.
-  std::shared_ptr<const EmittedStep> as_part = {};
+  // What the backend needs to make the step a part of others (Concurrent), since the site is gone by then; empty: it cannot be one.
+  std::any as_part = {};
 };
 
 // Multiplications, at the machine's peak, in the time of moving so many bytes to or from its memory.

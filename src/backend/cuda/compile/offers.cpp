@@ -14,12 +14,6 @@
 
 namespace ingot::backend::cuda {
 
-std::vector<std::string> numbered(const std::string& name, size_t count) {
-  std::vector<std::string> out;
-  for (size_t k = 0; k < count; ++k) out.push_back(fmt::format("{}_{}", name, k));
-  return out;
-}
-
 namespace {
 
 void check(const Target& target, const Settings& settings) {

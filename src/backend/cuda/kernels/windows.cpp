@@ -5,7 +5,6 @@
 
 #include "backend/cuda/kernels/known_code.h"
 #include "backend/cuda/kernels/windows.cuh.h"
-#include "base/hash.h"
 
 namespace ingot::backend::cuda {
 
@@ -74,25 +73,16 @@ void take_map(const ir::AffineMap& map, size_t kept, const StridedLayout& a, con
   }
 }
 
-void name_windows(PrintedWindows& out, std::string_view kernel, std::string printed, size_t pointers, const ElementText& text, const std::vector<int>& variants,
-                  kernels::WindowArgs& args) {
-  out.text = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", pointers, std::max<size_t>(1, text.numbers().size())) + std::move(printed);
-  out.name = args.name = fmt::format("{}_{:016x}", kernel, hash64(std::as_bytes(std::span(out.text.data(), out.text.size()))));
-  for (size_t at = 0; (at = out.text.find('@', at)) != std::string::npos;) out.text.replace(at, 1, out.name + "_");
-  out.sizes.insert(out.sizes.end(), text.sizes().begin(), text.sizes().end());
-  args.sizes = static_cast<uint32_t>(out.sizes.size());
+void finish_windows(PrintedKernels& printed, const ElementText& text, size_t pointers, kernels::WindowArgs& args, std::vector<Dim>& sizes) {
+  printed.shared = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", pointers, std::max<size_t>(1, text.numbers().size()));
+  sizes.insert(sizes.end(), text.sizes().begin(), text.sizes().end());
+  args.sizes = static_cast<uint32_t>(sizes.size());
   args.numbers = text.numbers();
   args.known = text.known();
-  for (int variant : variants) out.kernels.push_back(fmt::format("{}_{}", out.name, variant));
 }
 
-EmittedStep emit_windows(const WindowKernel& kernel, const std::function<PrintedWindows(const std::vector<int>&)>& print, const Site& site) {
-  auto step_of = [&](PrintedWindows code) {
-    EmittedStep step{std::string(kernel.name), std::move(code.arguments), std::move(code.sizes)};
-    step.code.push_back({std::move(code.name), std::move(code.text), std::move(code.kernels), std::move(code.libraries)});
-    return step;
-  };
-  EmittedStep step = step_of(print({0, 1}));
+EmittedStep step_of_used(const WindowKernel& kernel, const std::function<EmittedStep(const std::vector<int>&)>& print, const Site& site) {
+  EmittedStep step = print({0, 1});
   KnownCall known;
   bool is_known = known.add(step.sizes);
   for (const Operand& o : site.operands) is_known = is_known && known.add(o.layout, o.type);
@@ -101,7 +91,7 @@ EmittedStep emit_windows(const WindowKernel& kernel, const std::function<Printed
   const auto args = kernel.load(step.constants, site.operands.size(), step.sizes.size());
   add_kernels(kernel.launches(known.call(args.get()), {}), site, used);
   if (used.size() != 1) return step;
-  return step_of(print({used.contains(step.code[0].kernels[0]) ? 0 : 1}));
+  return print({used.contains(step.code[0].kernels[0]) ? 0 : 1});
 }
 
 }  // namespace ingot::backend::cuda

@@ -2,11 +2,12 @@
 // of a line in registers, so that each load of A and B serves several sums; the body is printed after the sums.
 #pragma once
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "backend/cuda/compile/element_text.h"
+#include "backend/cuda/compile/printed_kernels.h"
+#include "backend/cuda/kernels/concurrent/part.h"
 #include "backend/cuda/kernels/run/launches.h"
 #include "backend/cuda/kernels/run/windows_args.h"
 #include "backend/offer.h"
@@ -14,15 +15,6 @@
 namespace ingot::backend::cuda {
 
 std::string_view windows_text();
-
-struct PrintedWindows {
-  std::string name;
-  std::vector<std::string> kernels;
-  std::string text;                  // comes after prelude() and the libraries
-  std::vector<CodeUnit::Library> libraries = {windows_text};
-  std::vector<std::byte> arguments;  // the kernel's
-  std::vector<ir::Dim> sizes;        // of the step
-};
 
 // How the line (the range of the index before the last kept one) and its taps move through A.
 struct WindowLine {
@@ -47,16 +39,28 @@ struct WindowObstacle {
 
 // Sets the arguments that the map and the body give, and their part of `sizes`.
 void take_map(const ir::AffineMap&, size_t kept, const StridedLayout& a, const FusedBody&, kernels::WindowArgs&, std::vector<ir::Dim>& sizes);
-// Names the kernels by a hash of their text, where @ stands for the name. `out` has the sizes of the map; the caller adds the arguments.
-void name_windows(PrintedWindows& out, std::string_view kernel, std::string printed, size_t pointers, const ElementText&, const std::vector<int>& variants, kernels::WindowArgs&);
+// Adds the struct of parameters, and the arguments and sizes that the text decides.
+void finish_windows(PrintedKernels&, const ElementText&, size_t pointers, kernels::WindowArgs&, std::vector<ir::Dim>& sizes);
 
-// The step of a kernel.
+// The step, which can be a part of others. `args`: the kernel's, with all but its name.
+template <class Args>
+EmittedStep window_step(std::string_view kernel, std::string_view prefix, const PrintedKernels& printed, Args args, const std::vector<ir::Dim>& sizes) {
+  const std::string name = printed.name(prefix);
+  auto in_form = [&](ParametersOf of) {
+    args.name = name_of(name, of);
+    return EmittedStep{std::string(kernel), serialise(args), sizes, {printed.unit(name, of)}};
+  };
+  EmittedStep step = in_form(ParametersOf::step);
+  step.as_part = as_part({name, in_form(ParametersOf::rows)});
+  return step;
+}
+
 struct WindowKernel {
-  std::string_view name;
   decltype(kernels::RunKernel::load) load;
   kernels::CudaLaunches (*launches)(const kernels::Call&, const kernels::CudaMachine&);
 };
-// `print`: of these variants, 0 for vectors and 1 for single elements. If all sizes are known, kernels that no launch of these sizes and addresses uses are not printed.
-EmittedStep emit_windows(const WindowKernel&, const std::function<PrintedWindows(const std::vector<int>& variants)>& print, const Site&);
+// The step that `print` gives of all variants: 0 for vectors and 1 for single elements. If all sizes are known, kernels that no launch of these sizes and addresses uses are
+// not printed.
+EmittedStep step_of_used(const WindowKernel&, const std::function<EmittedStep(const std::vector<int>& variants)>& print, const Site&);
 
 }  // namespace ingot::backend::cuda

@@ -14,9 +14,8 @@ void depthwise_conv_offers(const Site& site, const Target&, const Settings&, Off
   if (auto o = depthwise_conv_obstacle(*w, *site.body, site.body_layouts())) return out.refusals.push_back({name, o->obstacle, std::move(o->reason)});
   // An image whose lines are contiguous is read as it lies.
   auto print = [w, &site](const std::vector<int>& variants) { return emit_depthwise_conv(*w, *site.body, site.body_layouts(), variants); };
-  out.offers.push_back({.implementation = name, .emit = [print, &site] {
-                          return emit_windows({"depthwise_conv", kernels::load_depthwise_conv_cuda, kernels::depthwise_conv_cuda_launches}, print, site);
-                        }});
+  out.offers.push_back(
+      {.implementation = name, .emit = [print, &site] { return step_of_used({kernels::load_depthwise_conv_cuda, kernels::depthwise_conv_cuda_launches}, print, site); }});
 }
 
 }  // namespace ingot::backend::cuda

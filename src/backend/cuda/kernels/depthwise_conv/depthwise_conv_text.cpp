@@ -60,25 +60,24 @@ class Printer {
         turns_(!lines_ && stores_along_lines()),
         text_(layouts_, site.map.dims.size() + site.map.axes.size(), true) {}
 
-  PrintedWindows run(const std::vector<int>& variants) {
-    PrintedWindows out;
-    take_map(w_.map, w_.kept, w_.a, b_, args_, out.sizes);
+  EmittedStep run(const std::vector<int>& variants) {
+    std::vector<Dim> sizes;
+    take_map(w_.map, w_.kept, w_.a, b_, args_, sizes);
     args_.lines = lines_;
     args_.vector = lines_ ? 1 : channels_together;
     args_.tile = static_cast<uint8_t>(outputs_together());
     args_.operands = {{w_.of_a, lines_ ? in_access(w_.of_a, w_.a.dims[line_.axis], args_.tile * line_.step) : args_.vector},
                       {w_.type, !lines_ && is(w_.b.strides[channel()], 1) ? args_.vector : uint8_t{1}}};
     for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], in_access_of_body(k)});
-    std::string text;
+    PrintedKernels printed;
     for (int variant : variants) {
       vectors_ = variant == 0;
-      text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) @{}(const __grid_constant__ @P p) {{\n  constexpr int V = {};\n", Args::threads, blocks_together,
-                          variant, vectors_ ? args_.vector : 1);
-      text += place_text() + sums_text() + body_text() + "}\n";
+      std::string body = fmt::format("  constexpr int V = {};\n", vectors_ ? args_.vector : 1);
+      body += place_text() + sums_text() + body_text();
+      printed.kernels.push_back({std::to_string(variant), fmt::format("__launch_bounds__({}, {})", Args::threads, blocks_together), std::move(body), {windows_text}});
     }
-    name_windows(out, "depthwise_conv", std::move(text), layouts_.size(), text_, variants, args_);
-    out.arguments = kernels::serialise(args_);
-    return out;
+    finish_windows(printed, text_, layouts_.size(), args_, sizes);
+    return window_step("depthwise_conv", "depthwise_conv", printed, args_, sizes);
   }
 
  private:
@@ -375,7 +374,7 @@ std::optional<WindowObstacle> depthwise_conv_obstacle(const DepthwiseConv& w, co
   return std::nullopt;
 }
 
-PrintedWindows emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants) {
+EmittedStep emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants) {
   std::vector<StridedLayout> layouts{w.a, w.b};
   layouts.insert(layouts.end(), body_layouts.begin(), body_layouts.end());
   return Printer(w, body, std::move(layouts)).run(variants);

@@ -7,6 +7,6 @@ namespace ingot::backend::cuda {
 
 std::optional<WindowObstacle> depthwise_conv_obstacle(const DepthwiseConv&, const FusedBody&, const std::vector<StridedLayout>& body_layouts);
 // A pure function. The convolution must have no obstacle. `variants`: the kernels to print, 0 for vectors of channels and 1 for single ones.
-PrintedWindows emit_depthwise_conv(const DepthwiseConv&, const FusedBody&, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants = {0, 1});
+EmittedStep emit_depthwise_conv(const DepthwiseConv&, const FusedBody&, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants = {0, 1});
 
 }  // namespace ingot::backend::cuda

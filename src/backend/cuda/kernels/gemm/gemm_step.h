@@ -1,9 +1,7 @@
 // A GEMM's step, with its code as units that are compiled side by side.
 #pragma once
 #include <optional>
-#include <set>
 #include <span>
-#include <string>
 
 #include "backend/cuda/kernels/gemm/gemm_compiler.h"
 
@@ -17,7 +15,5 @@ EmittedStep whole_gemm(const GemmSite&);
 // (TilesArgs::tiles); nullopt: the implementation cannot compute them. Else it has all its kernels, and those of the other implementations that may compute the site at some sizes
 // so that steps of their offers differ in nothing but the kernel. `timed`: all choices that may be timed keep their kernels.
 std::optional<EmittedStep> gemm_step(const GemmCompiler&, const GemmSite&, const Site&, bool timed);
-// A step of gemm_step() with these large tiles in place of those that it launches alone. It has EmittedStep::as_part.
-EmittedStep with_large_tiles(const EmittedStep&, const std::set<std::string>& kernels);
 
 }  // namespace ingot::backend::cuda

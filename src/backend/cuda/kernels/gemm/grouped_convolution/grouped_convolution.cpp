@@ -43,7 +43,7 @@ void gemm_grouped_convolution_offers(const Site& site, const Target& target, con
   auto print = [gemm, &site, matrices](const std::vector<int>& variants) { return emit_grouped_convolution(*gemm, *site.body, site.body_layouts(), matrices, variants); };
   const double k = static_cast<double>(g.b[0].dims[g.batch_rank].value());
   out.offers.push_back({.implementation = name, .cost = k, .wishes = {even_rows}, .emit = [print, &site] {
-                          return emit_windows({name, kernels::load_grouped_convolution, kernels::grouped_convolution_launches}, print, site);
+                          return step_of_used({kernels::load_grouped_convolution, kernels::grouped_convolution_launches}, print, site);
                         }});
 }
 

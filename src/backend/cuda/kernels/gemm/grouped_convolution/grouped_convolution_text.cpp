@@ -101,24 +101,24 @@ class GroupedPrinter {
     args_.matrices = matrices && is_for_matrices();
   }
 
-  PrintedWindows run(const std::vector<int>& variants) {
-    PrintedWindows out;
-    take_map(s_.map, s_.kept, g_.a, b_, args_, out.sizes);
+  EmittedStep run(const std::vector<int>& variants) {
+    std::vector<Dim> sizes;
+    take_map(s_.map, s_.kept, g_.a, b_, args_, sizes);
     args_.batch = static_cast<uint8_t>(s_.batch);
     choose();
     args_.operands = {{g_.type, static_cast<uint8_t>(s_.together)}, {g_.type, static_cast<uint8_t>(of_b_together())}};
     for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], static_cast<uint8_t>(stored_together(k))});
-    std::string text;
+    PrintedKernels printed;
+    const std::vector<CodeUnit::Library> libraries =
+        args_.matrices ? std::vector<CodeUnit::Library>{matrix_instructions, matrix_text, windows_text} : std::vector<CodeUnit::Library>{windows_text};
     for (int variant : variants) {
       vectors_ = variant == 0;
-      text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 4) @{}(const __grid_constant__ @P p) {{\n  constexpr int T = {}, V = {}, C = {};\n", Args::threads,
-                          variant, args_.tile, args_.vector, s_.together);
-      text += place_text() + (by_matrices() ? products_text() : sums_text()) + body_text() + "}\n";
+      std::string body = fmt::format("  constexpr int T = {}, V = {}, C = {};\n", args_.tile, args_.vector, s_.together);
+      body += place_text() + (by_matrices() ? products_text() : sums_text()) + body_text();
+      printed.kernels.push_back({std::to_string(variant), fmt::format("__launch_bounds__({}, 4)", Args::threads), std::move(body), libraries});
     }
-    if (args_.matrices) out.libraries = {matrix_instructions, matrix_text, windows_text};
-    name_windows(out, "grouped_convolution", std::move(text), layouts_.size(), text_, variants, args_);
-    out.arguments = kernels::serialise(args_);
-    return out;
+    finish_windows(printed, text_, layouts_.size(), args_, sizes);
+    return window_step("gemm_grouped_convolution", "grouped_convolution", printed, args_, sizes);
   }
 
  private:
@@ -434,7 +434,7 @@ std::optional<WindowObstacle> grouped_convolution_obstacle(const Gemm& g, const 
   return std::nullopt;
 }
 
-PrintedWindows emit_grouped_convolution(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& body_layouts, bool matrices, const std::vector<int>& variants) {
+EmittedStep emit_grouped_convolution(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& body_layouts, bool matrices, const std::vector<int>& variants) {
   std::vector<StridedLayout> layouts{g.a, g.b[0]};
   layouts.insert(layouts.end(), body_layouts.begin(), body_layouts.end());
   return GroupedPrinter(g, body, std::move(layouts), matrices).run(variants);

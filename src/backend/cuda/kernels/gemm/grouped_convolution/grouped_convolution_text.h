@@ -11,6 +11,6 @@ inline constexpr int64_t most_columns_alone = 4, most_columns_of_group = 16;
 std::optional<WindowObstacle> grouped_convolution_obstacle(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts);
 // A pure function. The GEMM must have no obstacle. `matrices`: the target has matrix instructions for A's type, by which a warp multiplies sixteen outputs of a line by all
 // columns of a group, if channels and columns are multiples of what an instruction takes.
-PrintedWindows emit_grouped_convolution(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts, bool matrices, const std::vector<int>& variants = {0, 1});
+EmittedStep emit_grouped_convolution(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts, bool matrices, const std::vector<int>& variants = {0, 1});
 
 }  // namespace ingot::backend::cuda
