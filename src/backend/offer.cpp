@@ -131,10 +131,13 @@ bool are_aligned(const Site& site, std::span<const size_t> operands) {
   return std::all_of(operands.begin(), operands.end(), [&](size_t k) { return k < site.operands.size() && site.operands[k].aligned; });
 }
 
-double padding_of(const Gemm& gemm, double tile_rows) {
-  if (gemm.map || gemm.batch_rank == 0) return 0;
-  const auto rows = static_cast<double>(gemm.a.dims[gemm.batch_rank].constant().value_or(0));
-  return rows == 0 ? std::numeric_limits<double>::infinity() : std::ceil(rows / tile_rows) * tile_rows / rows - 1;
+void wish_for_merged_rows(std::vector<Wish>& wishes, const Site& site, const Gemm& gemm, double tile_rows, const Machine& machine) {
+  if (gemm.map || gemm.batch_rank == 0 || site.body == nullptr) return;
+  constexpr double copied_bytes = 4;  // of an element of A in a half type, read and written
+  const auto rows = static_cast<double>(gemm.a.dims[gemm.batch_rank].constant().value_or(0)), columns = static_cast<double>(site.body->row.back().constant().value_or(0));
+  const bool is_known = rows > 0 && columns > 0;
+  const double padding = is_known ? std::ceil(rows / tile_rows) * tile_rows / rows - 1 : 0;  // the share of the work that is lost
+  if (!is_known || padding > products_of_bytes(machine, copied_bytes) / columns) wishes.push_back(merged_rows);
 }
 
 bool has(std::span<const Wish> all, const Wish& wish) { return std::find(all.begin(), all.end(), wish) != all.end(); }

@@ -223,7 +223,6 @@ struct Wish {
 struct Offer {
   std::string_view implementation;   // "cublaslt", "panels": shown in reports
   double cost = 0;                   // beside the site's other offers: on a CPU nanoseconds, on a GPU multiplications for each element of the result
-  double padding = 0;                // of a GEMM's work, the share that is lost in tiles that the rows of one batch do not fill
   bool takes_body = true;            // else the result is stored, and a separate step computes the body
   std::vector<Wish> wishes = {};
   // B must be packed like this by a separate step; only for a constant B [K, N] of static sizes. If the site's B is packed already: the packing that it reads.
@@ -237,6 +236,7 @@ bool wishes(const Offer&, Role, Wish::Axis, Wish::Kind = Wish::Kind::contiguous)
 bool has(std::span<const Wish>, const Wish&);
 // The usual wishes.
 inline constexpr Wish channels_innermost{Role::a, Wish::Axis::k}, contiguous_rows{Role::output, Wish::Axis::n}, even_rows{Role::output, Wish::Axis::m, Wish::Kind::even};
+inline constexpr Wish merged_rows{Role::a, Wish::Axis::m, Wish::Kind::even};  // the rows of all batches are those of one matrix
 inline constexpr Wish interleaved_parts{Role::output, Wish::Axis::none, Wish::Kind::interleaved};
 inline constexpr Wish own_memory{Role::output, Wish::Axis::none, Wish::Kind::own_memory}, reused_memory{Role::output, Wish::Axis::none, Wish::Kind::reused_memory};
 
@@ -304,8 +304,8 @@ struct Compiler {
 };
 const Compiler& compiler_for(const Target&);
 
-// Offer::padding of tiles of this many rows, none of which has rows of two batches. Infinite if the number of a batch's rows is unknown.
-double padding_of(const Gemm&, double tile_rows);
+// Wishes for `merged_rows` if tiles of this many rows, none of which has rows of two batches, multiply for nothing for longer than a copy of A takes.
+void wish_for_merged_rows(std::vector<Wish>&, const Site&, const Gemm&, double tile_rows, const Machine&);
 
 // Adds an offer if the site is one of these kernels without a body. `code`: gives the step's device code, on backends that have any.
 void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&,

@@ -26,6 +26,7 @@ void check(const Target& target, const Settings& settings) {
 
 Offers offers(const Site& site, const Target& target, const Settings& settings) {
   Offers out;
+  site.read.reset();  // sites change between questions
 #define X(name) name##_offers(site, target, settings, out);
 #include "backend/cuda/run/kernels.def"
 #undef X

@@ -127,6 +127,14 @@ bool is_known(const GemmSite& site, const Site& question, const EmittedStep& ste
   return out;
 }
 
+// True if sizes or strides are open, so that a call is certainly not known.
+bool has_open_sizes(const GemmSite& site) {
+  auto is_open = [](const ir::Dims& dims) { return !std::all_of(dims.begin(), dims.end(), [](const ir::Dim& d) { return d.is_constant(); }); };
+  auto is_open_layout = [&](const StridedLayout& x) { return is_open(x.dims) || is_open(x.strides); };
+  return site.prologue || is_open(site.numbers) || is_open_layout(site.gemm.a) || std::any_of(site.gemm.b.begin(), site.gemm.b.end(), is_open_layout) ||
+         std::any_of(site.operands.begin(), site.operands.end(), is_open_layout);
+}
+
 // Those that may compute the site at some sizes.
 std::vector<const GemmCompiler*> all_of(const GemmSite& site) {
   std::vector<const GemmCompiler*> out = gemm_compilers();
@@ -150,7 +158,20 @@ EmittedStep whole_gemm(const GemmSite& site, std::span<const GemmCompiler* const
 
 EmittedStep whole_gemm(const GemmSite& site) { return whole_gemm(site, all_of(site)); }
 
-std::optional<EmittedStep> gemm_step(const GemmCompiler& c, const GemmSite& site, const Site& question, bool timed) {
+std::optional<EmittedStep> gemm_step(const GemmCompiler& c, const GemmSite& site, const Site& question, bool timed, OpenGemm& of_all) {
+  auto for_open_sizes = [&] {
+    if (!of_all) of_all = std::make_shared<const GemmText>(print_gemm(site, all_of(site)));
+    auto in_form = [&](ParametersOf of) {
+      EmittedStep out = step_of(site, *of_all, of);
+      out.kernel = c.run.kernel;
+      add_units(out, *of_all, of, [](const std::string&) { return true; });
+      return out;
+    };
+    EmittedStep step = in_form(ParametersOf::step);
+    step.as_part = as_part({of_all->args.name, in_form(ParametersOf::rows)});
+    return step;
+  };
+  if (has_open_sizes(site)) return for_open_sizes();
   const GemmCompiler* own[] = {&c};
   GemmText printed = print_gemm(site, own);
   EmittedStep step = step_of(site, printed, ParametersOf::step);
@@ -171,16 +192,7 @@ std::optional<EmittedStep> gemm_step(const GemmCompiler& c, const GemmSite& site
     step.as_part = as_part(std::move(part));
     return step;
   }
-  if (const std::vector<const GemmCompiler*> all = all_of(site); all.size() > 1) printed = print_gemm(site, all);
-  auto in_form = [&](ParametersOf of) {
-    EmittedStep out = step_of(site, printed, of);
-    out.kernel = c.run.kernel;
-    add_units(out, printed, of, [](const std::string&) { return true; });
-    return out;
-  };
-  step = in_form(ParametersOf::step);
-  step.as_part = as_part({printed.args.name, in_form(ParametersOf::rows)});
-  return step;
+  return for_open_sizes();
 }
 
 }  // namespace ingot::backend::cuda

@@ -20,7 +20,7 @@ bool has_few_columns(const Gemm& g) {
   Dim rows = g.map ? Dim(1) : rows_of(g);
   for (size_t i = 0; g.map && i < g.batch_rank + g.m_rank; ++i) rows *= g.map->dims[i];
   const auto n = g.b[0].dims.back().constant(), k = g.b[0].dims[g.b[0].dims.size() - 2].constant(), m = rows.constant();
-  return g.convolution && n && *n <= most_columns_alone && k && *k <= max_shared_sum && (!m || *m * *k * *n <= max_products_alone);
+  return g.convolution && n && *n <= max_columns_alone && k && *k <= max_shared_sum && (!m || *m * *k * *n <= max_products_alone);
 }
 
 }  // namespace

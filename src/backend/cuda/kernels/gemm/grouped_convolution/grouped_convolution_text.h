@@ -4,9 +4,6 @@
 
 namespace ingot::backend::cuda {
 
-// Without groups, and for each group.
-inline constexpr int64_t most_columns_alone = 4, most_columns_of_group = 16;
-
 // All sizes must be known.
 std::optional<WindowObstacle> grouped_convolution_obstacle(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts);
 // A pure function. The GEMM must have no obstacle. `matrices`: the target has matrix instructions for A's type, by which a warp multiplies sixteen outputs of a line by all
