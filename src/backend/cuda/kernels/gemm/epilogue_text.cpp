@@ -129,7 +129,9 @@ class Printer {
   // The rows per batch, if a load's only index is row / rows (like a bias per image) and the operand is contiguous along N; else nullopt.
   std::optional<ir::Dim> rows_of_batch(const Instruction& i) {
     const StridedLayout& x = layouts_[i.operand];
-    if (column_ != 1 || i.in.size() != 1 || x.dims.size() != 3 || !is(x.strides[1], 1) || is(x.dims[1], 1) || !is(x.dims[0], 1)) return std::nullopt;
+    if (column_ != 1 || i.in.size() != 1 || x.dims.size() != 3) return std::nullopt;
+    const bool differs_by_batch_alone = is(x.dims[0], 1) && is(x.strides[1], 1) && !is(x.dims[1], 1);
+    if (!differs_by_batch_alone) return std::nullopt;
     const Instruction& by = b_.code[i.in[0]];
     if (by.kind != Kind::map || by.op != ir::Op::floordiv) return std::nullopt;
     const Instruction &row = b_.code[by.in[0]], &rows = b_.code[by.in[1]];

@@ -69,8 +69,8 @@ std::optional<GroupedSum> sum_of(const Gemm& g) {
   GroupedSum s{.map = {}, .batch = g.batch_rank, .kept = rows + 1};
   const ir::AffineMap& given = *g.map;
   const StridedLayout& b = g.b[0];
-  if (!are_known(given.dims) || !are_known(g.a.dims) || !are_known(g.a.strides) || !are_known(b.dims) || !are_known(b.strides) || g.m_rank == 0 || given.dims.size() <= rows)
-    return std::nullopt;
+  const bool all_known = are_known(given.dims) && are_known(g.a.dims) && are_known(g.a.strides) && are_known(b.dims) && are_known(b.strides);
+  if (!all_known || g.m_rank == 0 || given.dims.size() <= rows) return std::nullopt;
   s.map.dims.assign(given.dims.begin(), given.dims.begin() + static_cast<int64_t>(rows));
   s.map.dims.push_back(b.dims.back());
   s.map.dims.insert(s.map.dims.end(), given.dims.begin() + static_cast<int64_t>(rows), given.dims.end());
