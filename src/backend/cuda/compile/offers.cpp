@@ -14,12 +14,6 @@
 
 namespace ingot::backend::cuda {
 
-std::vector<std::string> numbered(const std::string& name, size_t count) {
-  std::vector<std::string> out;
-  for (size_t k = 0; k < count; ++k) out.push_back(fmt::format("{}_{}", name, k));
-  return out;
-}
-
 namespace {
 
 void check(const Target& target, const Settings& settings) {
@@ -43,6 +37,7 @@ double nanoseconds_of_products(const Site& site, const Settings& settings) {
 
 Offers offers(const Site& site, const Target& target, const Settings& settings) {
   Offers out;
+  site.read.reset();  // sites change between questions
 #define X(name) name##_offers(site, target, settings, out);
 #include "backend/cuda/run/kernels.def"
 #undef X

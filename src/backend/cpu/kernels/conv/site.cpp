@@ -177,7 +177,6 @@ Offer conv_offer(std::string_view kernel, std::shared_ptr<const ConvSite> s, dou
   const Gemm& g = s->gemm;
   return {.implementation = kernel,
           .cost = nanoseconds,
-          .padding = padding_of(g, rows_of_a_block),
           .wishes = {once ? reused_memory : own_memory},
           .packing = g.packed ? std::optional(Packing{"matmul_pack", kernels::panels_of(g.type)}) : std::nullopt,
           .emit = [kernel, s] { return emit_conv(kernel, *s); }};

@@ -129,15 +129,14 @@ void matmul_offers(const Site& site, const Settings& settings, Offers& out) {
   if (auto refusal = obstacle(*g, map)) return out.refusals.push_back(std::move(*refusal));
   const bool in_order = settings.deterministic == Deterministic::batch;
   const bool alone = goes_better_alone(site.body);
-  const double padding = padding_of(*g, rows_of_a_block);
   std::vector<Wish> wishes{channels_innermost, contiguous_rows};
+  wish_for_merged_rows(wishes, site, *g, rows_of_a_block, settings.machine);
   const std::optional<Wish> memory = site.body == nullptr ? std::nullopt : wish_for_memory(*g, *site.body);
   if (memory) wishes.push_back(*memory);
   const double cost = cost_of(site, *g, settings);
-  if (alone) out.offers.push_back({.implementation = "matmul", .cost = cost, .padding = padding, .takes_body = false, .wishes = wishes});
+  if (alone) out.offers.push_back({.implementation = "matmul", .cost = cost, .takes_body = false, .wishes = wishes});
   out.offers.push_back({.implementation = "matmul",
                         .cost = cost + (alone ? 2 * out.pass : 0),
-                        .padding = padding,
                         .wishes = wishes,
                         .packing = packing_of(*g),
                         .emit = [g, map = std::move(map), body = site.body, in_order] { return emit_gemm(*g, map, *body, in_order); }});

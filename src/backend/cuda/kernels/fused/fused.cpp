@@ -3,6 +3,7 @@
 #include "backend/cuda/compile/element_text.h"
 #include "backend/cuda/compile/fused_text.h"
 #include "backend/cuda/compile/offers.h"
+#include "backend/cuda/kernels/concurrent/part.h"
 #include "backend/cuda/kernels/fused/run/fused_args.h"
 #include "backend/cuda/kernels/gemm/gemm.h"
 
@@ -29,8 +30,7 @@ EmittedStep step_of(Emitted code, const FusedBody& body) {
   EmittedStep step{"fused", std::move(code.arguments), std::move(code.sizes)};
   step.sizes.insert(step.sizes.end(), body.outer.begin(), body.outer.end());
   step.sizes.insert(step.sizes.end(), body.row.begin(), body.row.end());
-  auto kernels = numbered(code.name, kernels::parse_fused_cuda(step.constants).variants.size());
-  step.code.push_back({std::move(code.name), std::move(code.text), std::move(kernels)});
+  step.code.push_back(std::move(code.code));
   return step;
 }
 
@@ -54,12 +54,12 @@ std::vector<bool> aligned(const Site& site) {
   return out;
 }
 
-// Adds the form of the step for any number of rows, in which it can run beside others.
-void add_joined_form(EmittedStep& step, const Site& site) {
-  auto whole = std::make_shared<EmittedStep>(step_of(emit(*site.body, site.body_layouts(), {}, aligned(site), true), *site.body));
-  const kernels::FusedCudaArgs args = kernels::parse_fused_cuda(whole->constants);
-  if (std::any_of(args.variants.begin(), args.variants.end(), [](const kernels::FusedCudaArgs::Variant& v) { return v.kept > 0; })) return;
-  step.as_part = std::move(whole);
+// The step for any number of rows, in which it can run beside others; empty if it keeps rows in shared memory.
+std::any part_for_any_rows(const Site& site) {
+  EmittedStep step = step_of(emit(*site.body, site.body_layouts(), {}, aligned(site), ParametersOf::rows), *site.body);
+  const kernels::FusedCudaArgs args = kernels::parse_fused_cuda(step.constants);
+  if (std::any_of(args.variants.begin(), args.variants.end(), [](const kernels::FusedCudaArgs::Variant& v) { return v.kept > 0; })) return {};
+  return as_part({args.name, std::move(step)});
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ void fused_offers(const Site& site, const Target&, const Settings&, Offers& out)
   if (!std::holds_alternative<Fused>(site.kernel)) return;
   out.offers.push_back({.implementation = "text", .emit = [&site] {
                           EmittedStep step = step_of(emit(*site.body, site.body_layouts(), {}, aligned(site)), *site.body);
-                          if (may_join(site)) add_joined_form(step, site);
+                          if (may_join(site)) step.as_part = part_for_any_rows(site);
                           return step;
                         }});
 }

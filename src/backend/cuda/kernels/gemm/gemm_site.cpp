@@ -46,7 +46,7 @@ size_t row_rank(const Gemm& g) { return g.batch_rank + g.m_rank; }
 std::optional<ir::AffineMap> map_of_matrix(const Gemm& g) {
   const Dim& k = g.a.dims.back();
   const size_t last = g.a.dims.size() - 1;
-  if (!lies(g.a, last, last - 1) || !k.is_constant() || k.value() == 0 || k.value() % together(g.type) != 0) return std::nullopt;
+  if (!has_contiguous_rows(g.a, last, last - 1) || !k.is_constant() || k.value() == 0 || k.value() % together(g.type) != 0) return std::nullopt;
   ir::AffineMap map{g.a.dims, {}, std::nullopt};
   for (size_t axis = 0; axis <= last; ++axis) map.axes.push_back({0, {{static_cast<uint32_t>(axis), 1}}});
   return map;
@@ -126,8 +126,8 @@ GemmSiteAnswer gemm_site(const Gemm& g, const FusedBody& body, const std::vector
   }
   const StridedLayout& b = g.b[0];
   const size_t inner = g.batch_rank + 1, outer = g.batch_rank;
-  const bool along_k = out->b_along_k = !lies(b, inner, outer) && lies(b, outer, inner);
-  if (!along_k && !lies(b, inner, outer)) return refusal(Obstacle::b, "B is contiguous along no axis");
+  const bool along_k = out->b_along_k = !has_contiguous_rows(b, inner, outer) && has_contiguous_rows(b, outer, inner);
+  if (!along_k && !has_contiguous_rows(b, inner, outer)) return refusal(Obstacle::b, "B is contiguous along no axis");
   if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
     return refusal(Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix along K");
   const bool one_row = out->one_row = has_one_row(g) && along_k && reads_row(g) && !floats;
@@ -143,7 +143,7 @@ GemmSiteAnswer gemm_site(const Gemm& g, const FusedBody& body, const std::vector
 
 // The obstacle of a sketch. The sizes that a prologue, pieces of B and a gated epilogue need must be known.
 std::optional<Refusal> sketch_refusal(const Gemm& g, bool tf32, bool hopper) {
-  constexpr std::string_view name = "gemm_implicit";
+  constexpr std::string_view name = "gemm";  // all implementations
   if (!takes(g.type, tf32)) return Refusal{name, Obstacle::types, std::string(gemm_types)};
   const bool floats = g.type == ir::DType::f32;
   const Dim& k = g.a.dims.back();
@@ -157,8 +157,8 @@ std::optional<Refusal> sketch_refusal(const Gemm& g, bool tf32, bool hopper) {
   }
   const bool skinny = is_skinny(g), one_row = has_one_row(g) && !floats;
   if ((g.prologue && !one_row) || (g.b.size() > 1 && !one_row && !skinny)) return Refusal{name, Obstacle::a, "only for one row of half precision"};
-  if (g.gated && (floats || (!has_one_row(g) && !skinny && (!hopper || g.encoding || g.map || !in_eights(k)))))
-    return Refusal{name, Obstacle::body, "a gated epilogue of many rows is for half precision on sm_90"};
+  const bool gates_rows = hopper && !g.encoding && !g.map && in_eights(k), gates = !floats && (has_one_row(g) || skinny || gates_rows);
+  if (g.gated && !gates) return Refusal{name, Obstacle::body, "a gated epilogue of many rows is for half precision on sm_90"};
   if (g.prologue && !(in_eights(k) && k.value() <= kernels::max_prologue_k)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
   const bool columns = std::all_of(g.b.begin(), g.b.end(), [](const StridedLayout& b) { return in_eights(b.dims[1]); });
   const size_t most_pieces = skinny ? kernels::max_skinny_pieces : kernels::max_gemv_pieces;

@@ -13,7 +13,7 @@ using ir::DType;
 using ir::Op;
 using kernels::MatmulCudaArgs;
 
-bool lies(const StridedLayout& x, size_t inner, size_t outer) {
+bool has_contiguous_rows(const StridedLayout& x, size_t inner, size_t outer) {
   if (!is(x.strides[inner], 1) && !is(x.dims[inner], 1)) return false;
   if (is(x.dims[outer], 1)) return true;
   const Dim &apart = x.strides[outer], &n = x.dims[inner];
@@ -24,7 +24,7 @@ namespace {
 
 bool is_matrix(const StridedLayout& x) {
   size_t last = x.dims.size() - 1;
-  return lies(x, last, last - 1) || lies(x, last - 1, last);
+  return has_contiguous_rows(x, last, last - 1) || has_contiguous_rows(x, last - 1, last);
 }
 
 // Matches D = activation(alpha acc + residual + bias), backwards from the store.
@@ -72,7 +72,7 @@ class Matcher {
     size_t last = b_.outer.size();
     bool row = true, whole = true;
     for (size_t d = 0; d < last; ++d) row = row && is(x.strides[d], 0);
-    whole = is(x.strides[last], 1) && last > 0 && !is(x.strides[last - 1], 0) && lies(x, last, last - 1);
+    whole = is(x.strides[last], 1) && last > 0 && !is(x.strides[last - 1], 0) && has_contiguous_rows(x, last, last - 1);
     row = row && is(x.strides[last], 1);
     auto operand = static_cast<uint8_t>(1 + i.operand);
     uint8_t& place = row ? args_.bias : args_.residual;
@@ -105,9 +105,10 @@ GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<
   bool epilogue = args->bias != 0 || args->activation != MatmulCudaArgs::none;
   const StridedLayout& d = layouts[body.stores[0].operand];
   size_t last = d.dims.size() - 1;
-  if (epilogue && (g.type == DType::f64 || !lies(d, last, last - 1))) return refusal(Obstacle::body, "no epilogue for this type, or rows of the result that are not contiguous");
+  if (epilogue && (g.type == DType::f64 || !has_contiguous_rows(d, last, last - 1)))
+    return refusal(Obstacle::body, "no epilogue for this type, or rows of the result that are not contiguous");
   if (!is_matrix(d)) return refusal(Obstacle::types, "the result is contiguous along no axis");
-  if (args->residual != 0 && !lies(d, last, last - 1)) return refusal(Obstacle::body, "rows of the result are not contiguous");
+  if (args->residual != 0 && !has_contiguous_rows(d, last, last - 1)) return refusal(Obstacle::body, "rows of the result are not contiguous");
   // Unused loads cannot be operands.
   if (body.operands.size() != size_t{1} + (args->bias != 0) + (args->residual != 0)) return refusal(Obstacle::body, "the body loads more");
   args->batch_rank = static_cast<uint8_t>(g.batch_rank);
@@ -149,15 +150,15 @@ void matmul_offers(const Site& site, const Target&, const Settings& settings, Of
     return;
   }
   GemmAnswer answer = library_gemm(*g, *site.body, site.body_layouts(), g->convolution ? settings.tf32_convolutions : settings.tf32);
-  const double cost = static_cast<double>(g->a.dims.back().constant().value_or(int64_t{1} << 40)), padding = padding_of(*g, rows_of_a_tile);
-  const std::vector<Wish> wishes{channels_innermost, even_rows};
+  const double cost = static_cast<double>(g->a.dims.back().constant().value_or(int64_t{1} << 40));
+  std::vector<Wish> wishes{channels_innermost, even_rows};
+  wish_for_merged_rows(wishes, site, *g, rows_of_a_tile, settings.machine);
   if (!answer.obstacle) {
-    out.offers.push_back(
-        {.implementation = name, .cost = cost, .padding = padding, .wishes = wishes, .tunables = {"algorithm"}, .emit = [g, emit = std::move(answer.emit)] { return emit(); }});
+    out.offers.push_back({.implementation = name, .cost = cost, .wishes = wishes, .tunables = {"algorithm"}, .emit = [g, emit = std::move(answer.emit)] { return emit(); }});
     return;
   }
   out.refusals.push_back({name, *answer.obstacle, answer.reason});
-  if (answer.obstacle == Obstacle::body && !g->gated) out.offers.push_back({.implementation = name, .cost = cost, .padding = padding, .takes_body = false, .wishes = wishes});
+  if (answer.obstacle == Obstacle::body && !g->gated) out.offers.push_back({.implementation = name, .cost = cost, .takes_body = false, .wishes = wishes});
 }
 
 }  // namespace ingot::backend::cuda

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "backend/cuda/kernels/fourier/run/fourier_cuda_args.h"
+#include "backend/cuda/kernels/fourier/run/tuning.h"
 #include "backend/cuda/run/launch.h"
 #include "kernels/fourier/run/fourier_checks.h"
 
@@ -14,13 +15,7 @@ namespace {
 using Pointer = CudaLaunch::Pointer;
 using Parameters = FourierCudaParameters;
 
-constexpr int64_t shared_bytes = 48 << 10;     // of a block, without asking for more
-// Transforms of a block, where they are short. H200, float32: of 64 instead of 32, many rows of 2 or 4 numbers take 0.5 to 0.8 of the time, longer ones the same; 128 lose up to half for 4. Half as many
-// numbers take 1.1 to 1.4 times as long for 64000 rows of 16 to 256, and twice as many 1.3 to 1.6 times for 64 rows of 32 to 512.
-constexpr int64_t group_elements = 512;  // complex numbers
-constexpr int max_group_transforms = 64;
-// Transforms of a block that lie across: their elements at one place fill 64 bytes of float32 pairs, two sectors of memory. Other numbers were not measured.
-constexpr int across_transforms = 8;
+using namespace fourier_tuning;
 
 // True if neighbouring transforms lie closer together than the elements of one, as the columns of an image do.
 bool lie_across(const Parameters& p, size_t operands) {
