@@ -88,6 +88,22 @@ def test_what_stays(model):
     assert "aten.index.Tensor" not in targets(traced) or targets(traced) == before
 
 
+class Counts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("counts", torch.zeros(10, dtype=torch.int64))
+
+    def forward(self, i):
+        self.counts[i[0]] += 1  # Dynamo breaks its graph in the middle of this statement
+        return self.counts * 2
+
+
+def test_a_view_of_the_tensor_is_written_to_it(no_gradients):
+    compiled, model = torch.compile(Counts(), backend="ingot"), Counts()
+    for i in (3, 3, 7):
+        assert compiled(torch.tensor([i, 1])).equal(model(torch.tensor([i, 1])))
+
+
 def test_inside_of_vmap(no_gradients):
     one, x, i = lambda x, i: x[i] + x, torch.randn(3, 5), torch.tensor([1, 4, 0])
     torch.testing.assert_close(torch.compile(torch.vmap(one), backend="ingot")(x, i), torch.vmap(one)(x, i))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from .memory import of_memory
+
 _ALL = slice(None)
 _WHOLE_NUMBERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -42,5 +44,6 @@ def write(tensor: torch.Tensor, index, value) -> torch.Tensor:
     axes = view.dim() - sum(i is not None for i in indices)
     value = value.to(tensor.device, tensor.dtype) if isinstance(value, torch.Tensor) else torch.full((), value, dtype=tensor.dtype, device=tensor.device)
     value = value.reshape(value.shape[max(value.dim() - axes, 0) :])  # torch drops ones in front; other sizes there are an error of reshape's
+    value = value.clone() if of_memory(value) == of_memory(tensor) else value  # the operator refuses what it writes
     torch.ops.aten.index_put_.default(view, indices, value)
     return tensor

@@ -7,6 +7,7 @@ from __future__ import annotations
 from ...base import debug
 from ..fix import Fix, Stage
 from . import (
+    copied_types,
     effects,
     einsum_casts,
     fill_diagonals,
@@ -48,6 +49,7 @@ FIXES = (
     _fix(Stage.WRITING, recorded_memory, "values of a program from a file are recorded anew, with memory that can be compared"),
     _fix(Stage.WRITING, unbind, "unbind becomes selects, whose parts torch lets be written for open sizes"),
     _fix(Stage.WRITING, fill_diagonals, "fill_diagonal_ becomes a write to the diagonal"),
+    _fix(Stage.WRITING, copied_types, "what is copied to a tensor of another type is cast before"),
     _fix(Stage.WRITING, region_writes, "what a branch or loop writes becomes a result of it"),
     _fix(Stage.WRITING, hidden_views, "results that share memory although no schema says so become views"),
     _fix(Stage.WRITING, overlap, "writes to repeated or overlapping elements go to the tensor behind them"),

@@ -83,6 +83,7 @@ class Branches:
 
     def __init__(self):
         self.found: dict[sympy.Basic, str] = {}  # and the line of each
+        self._fixing: dict[sympy.Basic, str] = {}  # what an operator's numbers fix, and the line of each
         self._settled: dict = {}  # what torch compares and settles because its symbols are at least 1, by the result's node
 
     def __enter__(self):
@@ -106,13 +107,17 @@ class Branches:
 
     def _noting(self, answer):
         def asked(size, *more):
-            expression = getattr(getattr(size, "node", None), "expr", None)  # before the answer, which torch puts in its place
+            node = getattr(size, "node", size)
+            expression = getattr(node, "expr", None)  # before the answer, which torch puts in its place
             made = answer(size, *more)
             if isinstance(expression, sympy.Basic) and not expression.free_symbols:
-                expression = self._settled.get(size.node, expression)
-            if isinstance(expression, sympy.Basic) and (line := line_of_model(sys._getframe(1))) is not None:
+                expression = self._settled.get(node, expression)
+            frame = sys._getframe(1)
+            while node is size and frame.f_code.co_name == "__torch_function__":  # between an operator and what it asks
+                frame = frame.f_back
+            if isinstance(expression, sympy.Basic) and (line := line_of_model(frame)) is not None:
                 condition = sympy.Eq(expression, made) if type(made) is int else expression if made else sympy.Not(expression)
-                self._add(condition, line)
+                self._fixing.setdefault(condition, line) if node is size else self._add(condition, line)
             return made
 
         return asked
@@ -123,7 +128,7 @@ class Branches:
 
     def line_that_fixes(self, number: int) -> str:
         """The line of the model at which a size became this number, as in range(n); "" if none is known."""
-        fixing = (line for condition, line in self.found.items() if isinstance(condition, sympy.Eq) and number in condition.args and line)
+        fixing = (line for condition, line in (*self.found.items(), *self._fixing.items()) if isinstance(condition, sympy.Eq) and number in condition.args and line)
         file, _, line = next(fixing, "").rpartition(":")
         return f"{file}:{line}: `{linecache.getline(file, int(line)).strip()}`" if file else ""
 
