@@ -6,6 +6,7 @@
 
 #include "backend/cpu/compile/byte_code.h"
 #include "backend/cpu/kernels/conv/run/tuning.h"
+#include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "kernels/matmul/run/matmul_args.h"
 
 namespace ingot::backend::cpu {
@@ -177,7 +178,7 @@ Offer conv_offer(std::string_view kernel, std::shared_ptr<const ConvSite> s, dou
   const Gemm& g = s->gemm;
   return {.implementation = kernel,
           .cost = nanoseconds,
-          .padding = padding_of(g, rows_of_a_block),
+          .padding = padding_of(g, kernels::matmul::tuning::rows_of_block),
           .wishes = {once ? reused_memory : own_memory},
           .packing = g.packed ? std::optional(Packing{"matmul_pack", kernels::panels_of(g.type)}) : std::nullopt,
           .emit = [kernel, s] { return emit_conv(kernel, *s); }};

@@ -129,7 +129,7 @@ void matmul_offers(const Site& site, const Settings& settings, Offers& out) {
   if (auto refusal = obstacle(*g, map)) return out.refusals.push_back(std::move(*refusal));
   const bool in_order = settings.deterministic == Deterministic::batch;
   const bool alone = goes_better_alone(site.body);
-  const double padding = padding_of(*g, rows_of_a_block);
+  const double padding = padding_of(*g, tuning::rows_of_block);
   std::vector<Wish> wishes{channels_innermost, contiguous_rows};
   const std::optional<Wish> memory = site.body == nullptr ? std::nullopt : wish_for_memory(*g, *site.body);
   if (memory) wishes.push_back(*memory);

@@ -5,16 +5,15 @@
 #include "backend/cpu/kernels/fused/run/cut.h"
 #include "backend/cpu/kernels/fused/run/row_body.h"
 #include "backend/cpu/kernels/fused/run/stage.h"
+#include "backend/cpu/kernels/fused/run/tuning.h"
 
 namespace ingot::kernels {
 
 namespace {
 
-// Approximate nanoseconds per element; only differences between axes matter.
-constexpr double per_block = 12;  // to start an instruction
-constexpr double per_row = 3;     // to start a copy, or an instruction of a row body
-constexpr double staged = 0.25;   // to transpose it first
-constexpr double of_line = 0.25;  // to copy it line by line
+using namespace fused_tuning;
+
+// Nanoseconds of an element.
 double of_stride(int64_t stride) { return stride == 0 ? 0 : std::abs(stride) == 1 ? 0.1 : std::abs(stride) <= 16 ? 0.6 : 1.5; }
 
 // Per value: does it change along the axis?
@@ -104,7 +103,6 @@ bool may_run_across(const Program& p) {
 
 // True if reading along a row jumps: no load has contiguous elements there, or one has them a cache line apart, as in a sum of a matrix's rows with weights.
 bool is_apart(const Bound& b, const Program& p) {
-  constexpr int64_t line = 16;
   int64_t least = 0, most = 0;  // strides along the row, of loads that change along it
   for (const ProgramInstruction& i : p.code) {
     if (i.kind != Kind::load) continue;
@@ -112,19 +110,18 @@ bool is_apart(const Bound& b, const Program& p) {
     if (stride != 0) least = least == 0 ? stride : std::min(least, stride);
     most = std::max(most, stride);
   }
-  return least > 1 || most >= line;
+  return least > 1 || most >= cache_line;
 }
 
 // True for short rows of contiguous floats: tiles of them are transposed, and many are reduced at once. Depends on a row alone.
 bool may_turn(const Bound& b, const Program& p, int64_t length, bool only_reduces) {
-  constexpr int64_t least = 4, longest_joined = 12, longest_stored = 48;
   // Of reductions that join_rows has, several longer rows are computed together; of others, rows along which something is stored are faster one by one.
   const bool joins = std::all_of(p.code.begin(), p.code.end(), [](const ProgramInstruction& i) {
     return i.kind != Kind::reduce || i.reduction == Reduction::sum || i.reduction == Reduction::prod || i.reduction == Reduction::max || i.reduction == Reduction::min;
   });
   const int64_t longest = joins ? longest_joined : only_reduces ? longest_turned : longest_stored;
   const auto last = static_cast<size_t>(p.domain_rank) - 1;
-  if (p.row_rank != 1 || length < least || length > longest) return false;
+  if (p.row_rank != 1 || length < shortest_row || length > longest) return false;
   auto lies_so = [&](size_t operand) { return p.memory[operand] == ir::DType::f32 && b.strides[operand][last] == 1; };
   for (const ProgramInstruction& i : p.code) {
     if (i.kind == Kind::place || (i.kind == Kind::reduce && i.cls != Class::f32)) return false;
@@ -166,7 +163,6 @@ void choose_reduced(Bound& b, Program& p) {
     least = cost;
     best = a;
   }
-  constexpr int64_t least_rows = 16;
   if (turns) best = static_cast<int>(std::max_element(b.domain.begin(), b.domain.begin() + outer) - b.domain.begin());
   b.in_order = true;
   const bool worth = turns ? b.domain[static_cast<size_t>(best)] >= least_rows : only_reduces ? least < along : least * p.stages < along;
