@@ -6,6 +6,7 @@
 
 #include "backend/cpu/compile/byte_code.h"
 #include "backend/cpu/kernels/conv/run/tuning.h"
+#include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "kernels/matmul/run/matmul_args.h"
 
 namespace ingot::backend::cpu {

@@ -130,7 +130,7 @@ void matmul_offers(const Site& site, const Settings& settings, Offers& out) {
   const bool in_order = settings.deterministic == Deterministic::batch;
   const bool alone = goes_better_alone(site.body);
   std::vector<Wish> wishes{channels_innermost, contiguous_rows};
-  wish_for_merged_rows(wishes, site, *g, rows_of_a_block, settings.machine);
+  wish_for_merged_rows(wishes, site, *g, tuning::rows_of_block, settings.machine);
   const std::optional<Wish> memory = site.body == nullptr ? std::nullopt : wish_for_memory(*g, *site.body);
   if (memory) wishes.push_back(*memory);
   const double cost = cost_of(site, *g, settings);

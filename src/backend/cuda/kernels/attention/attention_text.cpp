@@ -8,6 +8,7 @@
 #include "backend/cuda/kernels/attention/attention.cuh.h"
 #include "backend/cuda/kernels/attention/attention_by_boxes.cuh.h"
 #include "backend/cuda/kernels/attention/run/attention_args.h"
+#include "backend/cuda/kernels/attention/run/tuning.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -67,13 +68,14 @@ class Printer {
 
   Args::Rows rows(int only) const {
     const uint16_t head = std::max(args_.depth, args_.width);
+    using namespace kernels::attention_cuda_tuning;
     const bool plain = mask_ == nullptr && !a_.causal, boxes = plain && a_.scale > 0 && batch_ <= Args::most_box_axes && head <= Args::widest_in_boxes;
     if (only != Args::by_sizes) return boxes ? Args::in_boxes : Args::short_rows;
     const int64_t s = a_.s.constant().value_or(0), t = a_.t.constant().value_or(0);
-    if (s < Args::long_queries) return Args::short_rows;
-    if (t > 0 && t <= Args::one_iteration) return Args::few_keys;
-    if (!plain || t < Args::many_keys) return Args::long_rows;
-    return boxes && (head <= 48 || head > 64 || s >= Args::very_long_queries) ? Args::in_boxes : Args::unmasked;
+    if (s < long_queries) return Args::short_rows;
+    if (t > 0 && t <= one_iteration) return Args::few_keys;
+    if (!plain || t < many_keys) return Args::long_rows;
+    return boxes && (head <= 48 || head > 64 || s >= very_long_queries) ? Args::in_boxes : Args::unmasked;
   }
 
   const Instruction& code(Reg r) const { return mask_->code[r]; }

@@ -4,6 +4,7 @@
 #include "backend/cuda/kernels/known_code.h"
 #include "backend/cuda/kernels/moments/moments.h"
 #include "backend/cuda/kernels/moments/run/moments_launches.h"
+#include "backend/cuda/kernels/moments/run/tuning.h"
 #include "kernels/moments/run/moments_args.h"
 
 namespace ingot::backend::cuda {
@@ -27,7 +28,7 @@ std::vector<CodeUnit> code(const kernels::MomentsArgs& args, const Site& site) {
 
 // True for few long rows: a fused body gives each one block, which leaves most multiprocessors idle, and rereads what it cannot keep.
 bool pays(const kernels::MomentsArgs& args, const ir::Dims& dims) {
-  constexpr int64_t long_row = 8192, many_rows = 1024;
+  using namespace kernels::moments_cuda_tuning;
   int64_t rows = 1, length = 1;
   for (size_t d = 0; d < dims.size(); ++d) (args.reduced[d] != 0 ? length : rows) *= dims[d].constant().value_or(1);
   return length >= long_row && rows < many_rows;

@@ -19,7 +19,6 @@ struct TurnedTile {
   size_t bytes;         // of an operand's tile
   explicit TurnedTile(const Bound& b);
 };
-constexpr int64_t longest_turned = 128;
 
 // Finds the operands of short rows that are transposed.
 void turn_rows(Bound&, Program&);
