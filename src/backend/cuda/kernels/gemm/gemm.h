@@ -18,7 +18,7 @@ inline std::optional<std::vector<int64_t>> known_sizes(const ir::Dims& dims) {
   return out;
 }
 // True if the inner axis is contiguous and the outer stride is large enough for it, as far as sizes are known.
-bool has_contiguous_rows(const StridedLayout&, size_t inner, size_t outer);
+bool lies(const StridedLayout&, size_t inner, size_t outer);
 // The rows of A in memory.
 inline ir::Dim rows_of(const Gemm& g) {
   ir::Dim rows = 1;

@@ -46,7 +46,7 @@ size_t row_rank(const Gemm& g) { return g.batch_rank + g.m_rank; }
 std::optional<ir::AffineMap> map_of_matrix(const Gemm& g) {
   const Dim& k = g.a.dims.back();
   const size_t last = g.a.dims.size() - 1;
-  if (!has_contiguous_rows(g.a, last, last - 1) || !k.is_constant() || k.value() == 0 || k.value() % together(g.type) != 0) return std::nullopt;
+  if (!lies(g.a, last, last - 1) || !k.is_constant() || k.value() == 0 || k.value() % together(g.type) != 0) return std::nullopt;
   ir::AffineMap map{g.a.dims, {}, std::nullopt};
   for (size_t axis = 0; axis <= last; ++axis) map.axes.push_back({0, {{static_cast<uint32_t>(axis), 1}}});
   return map;
@@ -126,8 +126,8 @@ GemmSiteAnswer gemm_site(const Gemm& g, const FusedBody& body, const std::vector
   }
   const StridedLayout& b = g.b[0];
   const size_t inner = g.batch_rank + 1, outer = g.batch_rank;
-  const bool along_k = out->b_along_k = !has_contiguous_rows(b, inner, outer) && has_contiguous_rows(b, outer, inner);
-  if (!along_k && !has_contiguous_rows(b, inner, outer)) return refusal(Obstacle::b, "B is contiguous along no axis");
+  const bool along_k = out->b_along_k = !lies(b, inner, outer) && lies(b, outer, inner);
+  if (!along_k && !lies(b, inner, outer)) return refusal(Obstacle::b, "B is contiguous along no axis");
   if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
     return refusal(Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix along K");
   const bool one_row = out->one_row = has_one_row(g) && along_k && reads_row(g) && !floats;

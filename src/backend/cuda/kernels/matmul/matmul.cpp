@@ -13,7 +13,7 @@ using ir::DType;
 using ir::Op;
 using kernels::MatmulCudaArgs;
 
-bool has_contiguous_rows(const StridedLayout& x, size_t inner, size_t outer) {
+bool lies(const StridedLayout& x, size_t inner, size_t outer) {
   if (!is(x.strides[inner], 1) && !is(x.dims[inner], 1)) return false;
   if (is(x.dims[outer], 1)) return true;
   const Dim &apart = x.strides[outer], &n = x.dims[inner];
@@ -24,7 +24,7 @@ namespace {
 
 bool is_matrix(const StridedLayout& x) {
   size_t last = x.dims.size() - 1;
-  return has_contiguous_rows(x, last, last - 1) || has_contiguous_rows(x, last - 1, last);
+  return lies(x, last, last - 1) || lies(x, last - 1, last);
 }
 
 // Matches D = activation(alpha acc + residual + bias), backwards from the store.
@@ -72,7 +72,7 @@ class Matcher {
     size_t last = b_.outer.size();
     bool row = true, whole = true;
     for (size_t d = 0; d < last; ++d) row = row && is(x.strides[d], 0);
-    whole = is(x.strides[last], 1) && last > 0 && !is(x.strides[last - 1], 0) && has_contiguous_rows(x, last, last - 1);
+    whole = is(x.strides[last], 1) && last > 0 && !is(x.strides[last - 1], 0) && lies(x, last, last - 1);
     row = row && is(x.strides[last], 1);
     auto operand = static_cast<uint8_t>(1 + i.operand);
     uint8_t& place = row ? args_.bias : args_.residual;
@@ -105,10 +105,9 @@ GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<
   bool epilogue = args->bias != 0 || args->activation != MatmulCudaArgs::none;
   const StridedLayout& d = layouts[body.stores[0].operand];
   size_t last = d.dims.size() - 1;
-  if (epilogue && (g.type == DType::f64 || !has_contiguous_rows(d, last, last - 1)))
-    return refusal(Obstacle::body, "no epilogue for this type, or rows of the result that are not contiguous");
+  if (epilogue && (g.type == DType::f64 || !lies(d, last, last - 1))) return refusal(Obstacle::body, "no epilogue for this type, or rows of the result that are not contiguous");
   if (!is_matrix(d)) return refusal(Obstacle::types, "the result is contiguous along no axis");
-  if (args->residual != 0 && !has_contiguous_rows(d, last, last - 1)) return refusal(Obstacle::body, "rows of the result are not contiguous");
+  if (args->residual != 0 && !lies(d, last, last - 1)) return refusal(Obstacle::body, "rows of the result are not contiguous");
   // Unused loads cannot be operands.
   if (body.operands.size() != size_t{1} + (args->bias != 0) + (args->residual != 0)) return refusal(Obstacle::body, "the body loads more");
   args->batch_rank = static_cast<uint8_t>(g.batch_rank);

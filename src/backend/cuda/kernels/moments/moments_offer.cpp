@@ -20,8 +20,8 @@ std::vector<CodeUnit> code(const kernels::MomentsArgs& args, const Site& site) {
   if (is_known) add_kernels(kernels::moments_cuda_launches(known.call(&args), {1, false}), site, used);
   std::vector<CodeUnit> out;
   for (kernels::CudaPart& part : kernels::moments_cuda_parts(site.operands[0].type)) {
-    CodeUnit unit{part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::moments_cuda_text}};
-    for (CodeUnit& one : cut(unit, [&](const std::string& kernel) { return !is_known || used.contains(kernel); })) out.push_back(std::move(one));
+    if (is_known && !used.contains(part.name)) continue;
+    out.push_back({std::move(part.name), std::move(part.text), std::move(part.kernels), {kernels::axes_cuda_text, kernels::moments_cuda_text}});
   }
   return out;
 }

@@ -1,6 +1,6 @@
 #include "backend/cuda/kernels/run/windows_args.h"
 
-#include <algorithm>
+#include "backend/cuda/kernels/run/number_fields.h"
 
 namespace ingot::kernels {
 
@@ -10,15 +10,10 @@ template <class S, class A>
 void list_fields(S& s, A& a) {
   s.text(a.name);
   s.all(a.rank, a.kept, a.summed, a.stores, a.vector, a.tile, a.sizes);
-  auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
   s.list(a.steps, [&](auto& step) { s.field(step); });
   s.list(a.unguarded, [&](auto& axis) { s.field(axis); });
   s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.vector); });
-  s.list(a.numbers, number);
-  s.list(a.known, [&](auto& k) {
-    number(k.number);
-    s.field(k.value);
-  });
+  number_fields(s, a.numbers, a.known);
 }
 
 }  // namespace
@@ -42,12 +37,9 @@ void check_windows(const WindowArgs& a, std::string_view kernel, size_t rank_of_
   for (const auto& o : a.operands) require(static_cast<int>(o.dtype) < ir::dtype_count && o.vector >= 1 && o.vector <= 16, "operand");
   const ir::DType type = a.operands[0].dtype;
   require(type == ir::DType::f32 || type == ir::DType::f16 || type == ir::DType::bf16, "type");
-  auto number = [&](const CudaNumber& n) {
-    if (n.kind == CudaNumber::size) return n.a < a.sizes;
-    return n.kind <= CudaNumber::dim && n.a < a.operands.size() && n.b < (n.a == 0 ? a.rank : n.a == 1 ? rank_of_b : rank_of_body);
-  };
-  for (const auto& n : a.numbers) require(number(n), "number");
-  for (const auto& k : a.known) require(number(k.number), "number");
+  std::vector<size_t> ranks(a.operands.size(), rank_of_body);
+  ranks[0] = a.rank, ranks[1] = rank_of_b;
+  require(do_exist(a.numbers, a.known, a.sizes, ranks), "number");
 }
 
 void check_window_counts(const WindowArgs& a, std::string_view kernel, size_t operands, size_t sizes) {

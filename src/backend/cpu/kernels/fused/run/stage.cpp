@@ -147,7 +147,7 @@ int64_t places_of(const Bound& b, const Bound::Staged& s) { return s.strides.siz
 
 }  // namespace
 
-void bring_rows(const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, std::byte* scratch, std::span<TensorRef> local) {
+void stage_rows(const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, std::byte* scratch, std::span<TensorRef> local) {
   const TurnedTile tile(b);
   for (size_t k = 0; k < b.turned.size(); ++k, scratch += tile.bytes) {
     const Bound::Staged& s = b.turned[k];
@@ -165,7 +165,7 @@ void return_rows(const Bound& b, std::span<const TensorRef> operands, const int6
   }
 }
 
-void bring_tile(const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t rows, int64_t column, int64_t columns, std::byte* scratch,
+void stage_tile(const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t rows, int64_t column, int64_t columns, std::byte* scratch,
                 std::span<TensorRef> local) {
   const size_t last = b.domain.size() - 1;
   for (const Bound::Staged& s : b.staged) {
