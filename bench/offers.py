@@ -92,7 +92,8 @@ def compiled_with(offer, model, x, target="cpu", machine="table"):
     if offer is not None:
         os.environ["INGOT_OFFER"] = offer
     try:
-        return ingot.compile(model, inputs=[x], target=target, machine=machine, device="cuda" if target.startswith("cuda") and torch.cuda.is_available() else "auto")
+        device = "cuda" if target.startswith("cuda") and torch.cuda.is_available() else "cpu"
+        return ingot.compile(model.to(device), inputs=[x.to(device)], target=target, machine=machine)
     finally:
         os.environ.pop("INGOT_OFFER", None)
 
