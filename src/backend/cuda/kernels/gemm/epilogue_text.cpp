@@ -27,6 +27,7 @@ class Printer {
     const EmittedPrologue* prologue = site.prologue ? &*site.prologue : nullptr;
     args_.pieces = static_cast<uint8_t>(site.gemm.b.size());
     args_.gated = site.gemm.gated;
+    args_.experts = site.gemm.row_ends != nullptr;
     skinny_ = site.skinny;
     args_.type = site.gemm.type;
     std::string finish = finish_text();
@@ -46,6 +47,7 @@ class Printer {
     GemmText out;
     std::string more = prologue == nullptr ? "" : "@Made made; ";
     if (skinny_ && args_.pieces > 1) more = fmt::format("u64 piece[{}]; int piece_from[{}]; ", args_.pieces, args_.pieces);
+    if (args_.experts) more = "Experts experts; ";
     out.text = fmt::format("{}struct @P {{ GemmParameters map; u64 status; void* pointer[{}]; i64 number[{}]; {}}};\n", prologue == nullptr ? "" : prologue->text,
                            b_.operands.size(), std::max<size_t>(1, args_.numbers.size()), more) +
                finish;
@@ -57,7 +59,8 @@ class Printer {
         if (std::any_of(out.kernels.begin(), out.kernels.end(), [&](const GemmText::Kernel& other) { return other.name == "@" + k.suffix; })) continue;
         out.text += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n",
                                 k.cluster > 1 ? fmt::format("__cluster_dims__({}) ", k.cluster) : "", k.bounds, k.suffix);
-        out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n}}\n", k.call, k.vectors, prologue == nullptr ? "" : fmt::format(", @Front<{}>{{p.made}}", k.vectors));
+        const std::string last = prologue != nullptr ? fmt::format(", @Front<{}>{{p.made}}", k.vectors) : args_.experts ? ", p.experts" : "";
+        out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n}}\n", k.call, k.vectors, last);
         out.kernels.push_back({"@" + k.suffix, std::move(k.libraries)});
       }
     }

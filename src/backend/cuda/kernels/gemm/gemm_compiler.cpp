@@ -27,7 +27,7 @@ std::string_view gemm_text() {
 }
 
 // The implementation that says what keeps all of them from a site.
-constexpr std::string_view general = "gemm_implicit";
+std::string_view general(const Gemm& g) { return g.row_ends != nullptr ? "gemm_ragged" : "gemm_implicit"; }
 
 }  // namespace
 
@@ -57,12 +57,13 @@ namespace {
 void offer_gemm(const GemmCompiler& c, const Site& site, const Target& target, const Settings& settings, Offers& out) {
   const std::string_view name = c.run.kernel;
   const auto g = gemm_of(site);
-  const bool hopper = target.architecture == 90, is_general = name == general;
-  if (g == nullptr || !(is_general || c.takes(*g, hopper))) return;
+  const bool hopper = target.architecture == 90;
+  if (g == nullptr || !c.suits(*g)) return;
+  const bool is_general = name == general(*g);
+  if (!is_general && !c.takes(*g, hopper)) return;
   auto refuse = [&](Obstacle obstacle, std::string reason) {
     if (is_general) out.refusals.push_back({name, obstacle, std::move(reason)});
   };
-  if (g->row_ends != nullptr) return refuse(Obstacle::b, "B is one for all rows");
   if (target.architecture < 80) return refuse(Obstacle::types, "these matrix instructions need sm_80");
   if (!is_placed(g->a)) {
     if (auto refused = sketch_refusal(*g, takes_gemms_of(ir::DType::f32, *g, settings), hopper)) return refuse(refused->obstacle, std::move(refused->reason));
