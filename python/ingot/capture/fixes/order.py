@@ -66,6 +66,7 @@ SWITCHES = {
     "both_sides": "of a branch on data that only computes other values, both sides are traced",
     "only_raises": "of a branch on data whose other side only raises, one side is traced, with an assertion",
     "asked_masks": "whether a mask of nn.Transformer is causal is not asked of its values",
+    "experts_together": "experts of transformers that a loop computes one by one are computed together",
     "recurrent_layers": "Dynamo keeps recurrent layers whole",
     "flexible_attention": "flex_attention is written out as products, the model's functions and a softmax",
 }
