@@ -4,7 +4,7 @@
 
 The layer is transformers' own (routing, gather, products, gate, weighted sum), of bfloat16 and random weights. A line of JSON for each number of tokens: milliseconds of a call (calls one after
 another, peers in turn, median of rounds), the distance from eager's result by norm beside that of float32, and the limit: the experts' weights that are read over the measured bandwidth, or the
-products over the measured peak, whichever is longer. --steps: what each step of ingot's plan takes. --whole: a model of six such layers.
+products over the measured peak, whichever is longer. "seconds" are those to the fourth result. --steps: what each step of ingot's plan takes. --whole: a model of six such layers.
 """
 
 from __future__ import annotations
@@ -85,12 +85,13 @@ def seconds_of(f, times):
 
 
 def machine():
-    """Products a second of a large matrix product, and bytes a second that are read."""
+    """Products a second of a large matrix product, and bytes a second that a copy reads and writes."""
     import torch
 
     a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
-    memory = torch.empty(1 << 30, dtype=torch.int32, device="cuda")
-    return 8192**3 / seconds_of(lambda: a @ a, 20), 4 * (1 << 30) / seconds_of(lambda: memory.sum(), 10)
+    bytes_of_copy = 4 << 30
+    memory, copy_of_it = (torch.zeros(bytes_of_copy // 4, dtype=torch.float32, device="cuda") for _ in range(2))
+    return 8192**3 / seconds_of(lambda: a @ a, 20), 2 * bytes_of_copy / seconds_of(lambda: copy_of_it.copy_(memory), 20)
 
 
 def limit(shape, tokens, chosen, rates):
@@ -108,19 +109,24 @@ def row(args, tokens, rates):
     torch.manual_seed(0)
     module = (model_of if args.whole else layer_of)(args.shape).eval().requires_grad_(False).to("cuda", torch.bfloat16)
     x = torch.randint(3, 1000, (1, tokens), device="cuda") if args.whole else torch.randn(1, tokens, SHAPES[args.shape]["hidden_size"], device="cuda", dtype=torch.bfloat16)
-    chosen = []
+    chosen, seconds = [], {}
     gate = (module.model.model.layers[0].mlp if args.whole else module.block).gate
     hook = gate.register_forward_hook(lambda _, __, out: chosen.extend((out[-1] if isinstance(out, tuple) else out).flatten().tolist()))
     with torch.no_grad():
         eager = module(x)
         hook.remove()
         exact = copy.deepcopy(module).float()(x if args.whole else x.float()) if tokens <= 256 else None
+        begin = time.perf_counter()
         ways = {"eager": module, "inductor": torch.compile(module, mode="reduce-overhead"), "ingot": ingot.compile(module, [x])}
+        seconds["ingot"] = time.perf_counter() - begin
         line = dict(row=f"{args.shape}{', six layers' if args.whole else ''}, {tokens} tokens", gpu=torch.cuda.get_device_name())
         times = {way: [] for way in ways}
         for way, f in ways.items():
+            begin = time.perf_counter()
             for _ in range(4):
                 out = f(x)
+            torch.cuda.synchronize()
+            seconds[way] = seconds.get(way, 0) + time.perf_counter() - begin
             line[f"{way}_far"] = float((out.double() - (eager if exact is None else exact).double()).norm() / eager.double().norm())
         for _ in range(ROUNDS):
             for way, f in ways.items():
@@ -129,11 +135,11 @@ def row(args, tokens, rates):
         line[way] = round(statistics.median(times[way]), 4)
     if not args.whole:
         line["limit"] = round(limit(args.shape, tokens, chosen if max(chosen) < SHAPES[args.shape]["num_experts"] else range(SHAPES[args.shape]["num_experts"]), rates) * 1e3, 4)
+    line["seconds"] = {way: round(s, 1) for way, s in seconds.items()}
     line["ratio"] = round(min(line["eager"], line["inductor"]) / line["ingot"], 3)
     print(json.dumps(line), flush=True)
     if args.steps:
-        ways["ingot"].save("/tmp/experts.ingot")
-        os.system("ingot bench /tmp/experts.ingot --steps")
+        print(ways["ingot"].profile(x, runs=20), flush=True)
 
 
 def main():

@@ -8,11 +8,16 @@ struct RaggedPlace {
 template <int BM>
 __device__ __forceinline__ RaggedPlace find_rows(const Experts& experts, int rows, int tiles_n) {
   const int lane = threadIdx.x % 32;
+  auto end_of = [&](int e) {
+    if (e >= experts.count) return (i64)rows;
+    return experts.bytes == 4 ? (i64)((const int*)experts.ends)[e] : ((const i64*)experts.ends)[e];
+  };
   int before = 0, last = 0;
+  i64 next = end_of(lane);
   for (int first = 0; first <= experts.count; first += 32) {
     const int e = first + lane;
-    i64 end = rows;
-    if (e < experts.count) end = experts.bytes == 4 ? (i64)((const int*)experts.ends)[e] : ((const i64*)experts.ends)[e];
+    const i64 end = next;
+    next = end_of(e + 32);
     const int own_end = end < 0 ? 0 : end > rows ? rows : (int)end, neighbour = __shfl_up_sync(0xffffffffu, own_end, 1), begin = lane == 0 ? last : neighbour;
     const int own = own_end > begin && e <= experts.count ? (own_end - begin + BM - 1) / BM * tiles_n : 0;
     int sum = own;

@@ -2,10 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "backend/cpu/compile/body_builder_test.h"
 #include "backend/cuda/available_test.h"
 #include "backend/cuda/compile/emulated_test.h"
+#include "backend/cuda/compile/local_bytes_test.h"
+#include "backend/cuda/compile/matrix_text.h"
+#include "backend/cuda/compile/prelude.h"
 #include "backend/cuda/kernels/gemm/gemm_sites_test.h"
 #include "backend/cuda/kernels/gemm/run/implementation.h"
 #include "backend/cuda/kernels/gpu_step_test.h"
@@ -25,45 +29,58 @@ struct Experts {
   size_t shift = 0;             // of addresses, in elements
 };
 
-// The epilogue: (sum + bias[n]) * residual[m, n], or gated silu(sum) * the other half's sum * residual.
+// Tensors, and the step. The epilogue: (sum + bias[n]) * residual[m, n]; gated it is silu(sum) * the other half's sum in place of the sum.
+struct Product {
+  HostTensor a, b, ends, bias, residual, y;
+  cpu::BodyBuilder body;
+  Taken made;
+
+  Product(const Experts& s, bool hopper)
+      : a(s.type, {s.m, s.k}),
+        b(s.type, {static_cast<int64_t>(s.row_ends.size()), s.k, s.gated ? 2 * s.n : s.n}, s.along_k ? std::vector<size_t>{0, 2, 1} : std::vector<size_t>{}),
+        ends(s.ends, {static_cast<int64_t>(s.row_ends.size())}),
+        bias(s.type, {1, s.n}),
+        residual(s.type, {s.m, s.n}),
+        y(s.type, {s.m, s.n}),
+        body({s.m}, {s.n}) {
+    uint32_t seed = 0;
+    for (HostTensor* t : {&a, &b, &bias, &residual}) t->fill(++seed, true);
+    for (size_t e = 0; e < s.row_ends.size(); ++e) ends.set(e, static_cast<double>(s.row_ends[e]));
+    Instruction sum{};
+    sum.kind = Instruction::Kind::accumulator;
+    sum.dtype = DType::f32;
+    Reg value = body.push(sum);
+    const Reg of_bias = body.load(s.type), of_residual = body.load(s.type);
+    if (s.gated) {
+      sum.half = 1;
+      value = body.map(Op::mul, DType::f32, {body.map(Op::silu, DType::f32, {value}), body.push(sum)});
+    }
+    body.store(s.type, body.map(Op::mul, DType::f32, {body.map(Op::add, DType::f32, {value, of_bias}), of_residual}));
+    const Operand row_ends{Role::row_ends, s.ends, layout_of(ends)};
+    Gemm g;
+    g.type = s.type;
+    g.gated = s.gated;
+    g.a = layout_of(a);
+    g.b = {layout_of(b)};
+    g.row_ends = &row_ends;
+    made = own_gemm(g, body.body, {layout_of(bias), layout_of(residual), layout_of(y)}, hopper);
+  }
+  Product(const Product&) = delete;
+};
+
 void check(const Experts& s, Where where) {
-  const auto experts = static_cast<int64_t>(s.row_ends.size()), columns = s.gated ? 2 * s.n : s.n;
+  const auto experts = static_cast<int64_t>(s.row_ends.size());
   SCOPED_TRACE(fmt::format("{} experts, {} x {} x {}, {}{}{}, way {}", experts, s.m, s.n, s.k, ir::name_of(s.type), s.along_k ? ", along K" : "", s.gated ? ", gated" : "",
                            static_cast<int>(where)));
-  HostTensor a(s.type, {s.m, s.k}), b(s.type, {experts, s.k, columns}, s.along_k ? std::vector<size_t>{0, 2, 1} : std::vector<size_t>{}), ends(s.ends, {experts}),
-      bias(s.type, {1, s.n}), residual(s.type, {s.m, s.n}), y(s.type, {s.m, s.n});
-  uint32_t seed = 0;
-  for (HostTensor* t : {&a, &b, &bias, &residual}) t->fill(++seed, true);
-  for (int64_t e = 0; e < experts; ++e) ends.set(static_cast<size_t>(e), static_cast<double>(s.row_ends[static_cast<size_t>(e)]));
-
-  cpu::BodyBuilder body({s.m}, {s.n});
-  Instruction sum{};
-  sum.kind = Instruction::Kind::accumulator;
-  sum.dtype = DType::f32;
-  Reg value = body.push(sum);
-  const Reg of_bias = body.load(s.type), of_residual = body.load(s.type);
-  if (s.gated) {
-    sum.half = 1;
-    value = body.map(Op::mul, DType::f32, {body.map(Op::silu, DType::f32, {value}), body.push(sum)});
-  }
-  body.store(s.type, body.map(Op::mul, DType::f32, {body.map(Op::add, DType::f32, {value, of_bias}), of_residual}));
-  const std::vector<StridedLayout> layouts{layout_of(bias), layout_of(residual), layout_of(y)};
-
-  const Operand row_ends{Role::row_ends, s.ends, layout_of(ends)};
-  Gemm g;
-  g.type = s.type;
-  g.gated = s.gated;
-  g.a = layout_of(a);
-  g.b = {layout_of(b)};
-  g.row_ends = &row_ends;
-  const Taken made = own_gemm(g, body.body, layouts, where >= Where::early_groups);
-  ASSERT_EQ(made.obstacle, std::nullopt);
-  ASSERT_EQ(made.step.kernel, "gemm_ragged");
+  Product p(s, where >= Where::early_groups);
+  ASSERT_EQ(p.made.obstacle, std::nullopt);
+  ASSERT_EQ(p.made.step.kernel, "gemm_ragged");
   std::vector<int64_t> sizes;
-  for (const Dim& d : made.step.sizes) sizes.push_back(d.value());
-  const CodeUnit& code = made.step.code[0];
-  run_printed({made.step, code.name, text_with_libraries(code), code.kernels, kernels::load_gemm_cuda, kernels::gemm_cuda_launches}, {&a, &b, &ends, &bias, &residual, &y}, sizes,
-              where, s.shift, 1);
+  for (const Dim& d : p.made.step.sizes) sizes.push_back(d.value());
+  const CodeUnit& code = p.made.step.code[0];
+  run_printed({p.made.step, code.name, text_with_libraries(code), code.kernels, kernels::load_gemm_cuda, kernels::gemm_cuda_launches},
+              {&p.a, &p.b, &p.ends, &p.bias, &p.residual, &p.y}, sizes, where, s.shift, 1);
+  const HostTensor &a = p.a, &b = p.b, &bias = p.bias, &residual = p.residual, &y = p.y;
 
   auto number = [&](double x) {  // as it is multiplied
     GemmCase of = plain(1, 8, 8, true, s.type);
@@ -126,6 +143,25 @@ TEST(cuda_experts, equal_sums) {
   for (const Experts& s : cases()) check(s, Where::gpu);
   check({{100, 1000, 1000, 1900}, 2000, 1536, 2048, true, true, DType::bf16}, Where::gpu);
   check({{100, 1000, 1000, 1900}, 2000, 2048, 768, true, false, DType::bf16}, Where::gpu);
+}
+
+TEST(cuda_experts, tiles_spill_no_registers) {
+  if (std::getenv("INGOT_TEST_ALL") == nullptr) GTEST_SKIP() << "INGOT_TEST_ALL=1 compiles all shapes";
+  if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;
+  std::vector<CompileJob> jobs;
+  for (const bool gated : {false, true}) {
+    const Product p({{64, 128}, 128, 256, 128, true, gated, DType::bf16}, true);
+    ASSERT_EQ(p.made.obstacle, std::nullopt);
+    jobs.push_back({std::string(prelude()) + matrix_texts() + text_with_libraries(p.made.step.code[0]), 90, CompileJob::Form::cubin, true});
+  }
+  for (const std::vector<std::byte>& code : compile(jobs).code) {
+    size_t found = 0;
+    for (const auto& [kernel, bytes] : local_bytes(code)) {
+      ++found;
+      EXPECT_TRUE(bytes == 0 || kernel.find("_any_") != std::string::npos) << kernel << ": " << bytes;
+    }
+    EXPECT_EQ(found, 6u);  // three tiles of warps, two of the copying unit, one for any address
+  }
 }
 
 }  // namespace
