@@ -140,7 +140,7 @@ TEST(cuda_experts_emulated, equal_sums) {
 
 TEST(cuda_experts, equal_sums) {
   if (std::string why = gpu_missing(); !why.empty()) GTEST_SKIP() << why;
-  for (const Experts& s : cases()) check(s, Where::gpu);
+  for (const Experts& s : some(cases(), 3)) check(s, Where::gpu);
   check({{100, 1000, 1000, 1900}, 2000, 1536, 2048, true, true, DType::bf16}, Where::gpu);
   check({{100, 1000, 1000, 1900}, 2000, 2048, 768, true, false, DType::bf16}, Where::gpu);
 }
