@@ -92,7 +92,8 @@ def compiled_with(offer, model, x, target="cpu", machine="table"):
     if offer is not None:
         os.environ["INGOT_OFFER"] = offer
     try:
-        return ingot.compile(model, inputs=[x], target=target, machine=machine, device="cuda" if target.startswith("cuda") and torch.cuda.is_available() else "auto")
+        device = "cuda" if target.startswith("cuda") and torch.cuda.is_available() else "cpu"
+        return ingot.compile(model.to(device), inputs=[x.to(device)], target=target, machine=machine)
     finally:
         os.environ.pop("INGOT_OFFER", None)
 
@@ -151,7 +152,7 @@ def build(job):
     paths = {}
 
     def add(offer):
-        paths[offer] = os.path.join(folder, f"{len(paths)}.ingot")
+        paths[offer] = os.path.join(folder, f"{offer}.ingot")
         ingot.save(compiled_with(offer, model, x, target), paths[offer])
 
     os.makedirs(folder)
@@ -159,6 +160,8 @@ def build(job):
     sites = sites_in(paths[None])
     for offer in sorted({offer for site in sites for offer in site["costs"]}):
         add(offer)
+        if not any(site["chosen"] == offer for site in sites_in(paths[offer], offer)):
+            paths.pop(offer)  # an offer that is refused for its cost cannot always be forced
     return name, form, dtype, paths, sites
 
 
@@ -223,16 +226,17 @@ def measure(wanted, arguments, target, end):
 
 @functools.lru_cache(maxsize=None)
 def chosen_today(site, offers, target, machine):
-    """The implementation that compile chooses for the layer's own step, which has these offers; None: no step has them."""
+    """The implementation that compile chooses for the layer's own step, which has these offers. None: no step has them. A layer alone may have others now, where an image is copied or no longer is: a
+    line counts all steps of it."""
     name, form, dtype = site_named(site)
     model, x = model_of(name, form, dtype)
     compiled = compiled_with(None, model, x, target, machine)
-    sites = [site for site in sites_of(compiled) if site["costs"].keys() == set(offers)]
-    if len(sites) < 2:
-        return sites[0]["chosen"] if sites else None
-    if target != "cpu" and not torch.cuda.is_available():
-        return None  # which of them is the layer's is not known without a run
-    return largest_site(sites, measure_steps(compiled, x)(1))["chosen"]
+    sites = sites_of(compiled)
+    same = [site for site in sites if site["costs"].keys() == set(offers)] or (sites if form == "alone" else [])
+    if not same or target == "cpu":
+        return largest_site(same, measure_steps(compiled, x)(1))["chosen"] if same else None
+    # On a GPU, which is not needed here, costs are for its multiplications.
+    return max(same, key=lambda site: min(cost for cost in site["costs"].values() if cost is not None))["chosen"]
 
 
 def row_of(path):
@@ -246,7 +250,7 @@ def judge(lines, target="cpu", machine="table"):
     """For each line the share that today's choice loses to the fastest offer, the most first; then the choice, the fastest and the site."""
     lost = []
     for line in lines:
-        chosen = chosen_today(line["site"], tuple(sorted(line["ns"])), target, machine)
+        chosen = chosen_today(line["site"], tuple(sorted(line["costs"])), target, machine)
         if len(line["ns"]) > 1 and chosen in line["ns"]:
             fastest = min(line["ns"], key=line["ns"].get)
             lost.append((line["ns"][chosen] / line["ns"][fastest] - 1, chosen, fastest, line["site"]))

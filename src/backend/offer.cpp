@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/tuning.h"
+
 namespace ingot::backend {
 
 std::optional<std::vector<int64_t>> map_steps(const ir::AffineMap& map, std::vector<ir::Dim>& sizes) {
@@ -131,10 +133,23 @@ bool are_aligned(const Site& site, std::span<const size_t> operands) {
   return std::all_of(operands.begin(), operands.end(), [&](size_t k) { return k < site.operands.size() && site.operands[k].aligned; });
 }
 
-double padding_of(const Gemm& gemm, double tile_rows) {
-  if (gemm.map || gemm.batch_rank == 0) return 0;
-  const auto rows = static_cast<double>(gemm.a.dims[gemm.batch_rank].constant().value_or(0));
-  return rows == 0 ? std::numeric_limits<double>::infinity() : std::ceil(rows / tile_rows) * tile_rows / rows - 1;
+double results_of(const Site& site) {
+  if (site.body == nullptr) return 0;
+  double results = 1;
+  for (const std::vector<ir::Dim>& dims : {site.body->outer, site.body->row}) {
+    for (const ir::Dim& d : dims) results *= static_cast<double>(site.usual(d).value_or(1));
+  }
+  return results;
+}
+
+double pass_of(const Site& site, const Machine& machine) { return site.body == nullptr ? 0 : machine.launch + results_of(site) * tuning::pass_bytes / machine.memory; }
+
+void wish_for_merged_rows(std::vector<Wish>& wishes, const Site& site, const Gemm& gemm, double tile_rows, const Machine& machine) {
+  if (gemm.map || gemm.batch_rank == 0 || site.body == nullptr) return;
+  const auto rows = static_cast<double>(gemm.a.dims[gemm.batch_rank].constant().value_or(0)), columns = static_cast<double>(site.body->row.back().constant().value_or(0));
+  const bool is_known = rows > 0 && columns > 0;
+  const double padding = is_known ? std::ceil(rows / tile_rows) * tile_rows / rows - 1 : 0;  // the share of the work that is lost
+  if (!is_known || padding > products_of_bytes(machine, tuning::copied_bytes) / columns) wishes.push_back(merged_rows);
 }
 
 bool has(std::span<const Wish> all, const Wish& wish) { return std::find(all.begin(), all.end(), wish) != all.end(); }

@@ -194,8 +194,8 @@ struct EmittedStep {
   std::vector<std::byte> constants;
   std::vector<ir::Dim> sizes;
   std::vector<CodeUnit> code = {};
-  // The step in the form in which it is a part of others (Concurrent), with code that it would not launch alone; null: it has no other form.
-  std::shared_ptr<const EmittedStep> as_part = {};
+  // What the backend needs to make the step a part of others (Concurrent), since the site is gone by then; empty: it cannot be one.
+  std::any as_part = {};
 };
 
 // Multiplications, at the machine's peak, in the time of moving so many bytes to or from its memory.
@@ -222,8 +222,7 @@ struct Wish {
 
 struct Offer {
   std::string_view implementation;   // "cublaslt", "panels": shown in reports
-  double cost = 0;                   // beside the site's other offers: on a CPU nanoseconds, on a GPU multiplications for each element of the result
-  double padding = 0;                // of a GEMM's work, the share that is lost in tiles that the rows of one batch do not fill
+  double cost = 0;                   // nanoseconds, beside the site's other offers
   bool takes_body = true;            // else the result is stored, and a separate step computes the body
   std::vector<Wish> wishes = {};
   // B must be packed like this by a separate step; only for a constant B [K, N] of static sizes. If the site's B is packed already: the packing that it reads.
@@ -237,6 +236,7 @@ bool wishes(const Offer&, Role, Wish::Axis, Wish::Kind = Wish::Kind::contiguous)
 bool has(std::span<const Wish>, const Wish&);
 // The usual wishes.
 inline constexpr Wish channels_innermost{Role::a, Wish::Axis::k}, contiguous_rows{Role::output, Wish::Axis::n}, even_rows{Role::output, Wish::Axis::m, Wish::Kind::even};
+inline constexpr Wish merged_rows{Role::a, Wish::Axis::m, Wish::Kind::even};  // the rows of all batches are those of one matrix
 inline constexpr Wish interleaved_parts{Role::output, Wish::Axis::none, Wish::Kind::interleaved};
 inline constexpr Wish own_memory{Role::output, Wish::Axis::none, Wish::Kind::own_memory}, reused_memory{Role::output, Wish::Axis::none, Wish::Kind::reused_memory};
 
@@ -304,8 +304,13 @@ struct Compiler {
 };
 const Compiler& compiler_for(const Target&);
 
-// Offer::padding of tiles of this many rows, none of which has rows of two batches. Infinite if the number of a batch's rows is unknown.
-double padding_of(const Gemm&, double tile_rows);
+// Elements of the site's result at the usual values of open sizes; 0: the site has no body.
+double results_of(const Site&);
+// Nanoseconds of a separate step for the site's body: Offers::pass.
+double pass_of(const Site&, const Machine&);
+
+// Wishes for `merged_rows` if tiles of this many rows, none of which has rows of two batches, multiply for nothing for longer than a copy of A takes.
+void wish_for_merged_rows(std::vector<Wish>&, const Site&, const Gemm&, double tile_rows, const Machine&);
 
 // Adds an offer if the site is one of these kernels without a body. `code`: gives the step's device code, on backends that have any.
 void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&,

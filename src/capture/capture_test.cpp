@@ -129,7 +129,13 @@ TEST(Capture, Expression) {
   EXPECT_EQ(message([&] { parse_size("CeilToInt(IntTrueDiv(Symbol('s0'), Integer(0)))", resolve); }).find("a size is computed with IntTrueDiv"), 0u);
   EXPECT_EQ(parse_size("Pow(Symbol('s0'), Integer(2))", resolve), s0 * s0);
   EXPECT_EQ(parse_size("TruncToInt(Mul(Float('1.5', precision=53), ToFloat(Symbol('s0', integer=True))))", resolve), floordiv(ir::Dim(3) * s0, 2));
-  EXPECT_EQ(message([&] { parse_size("TruncToInt(Mul(Float('1.1000000000000001', precision=53), ToFloat(Symbol('s0'))))", resolve); }).find("a size is computed with Float"), 0u);
+  EXPECT_EQ(parse_size("TruncToInt(Mul(Float('1.1000000000000001', precision=53), ToFloat(Symbol('s0'))))", resolve), floordiv(ir::Dim(11) * s0, 10));
+  for (const char* rounded :
+       {"TruncToInt(Mul(Float('0.69999999999999996', precision=53), ToFloat(Symbol('s0'))))", "CeilToInt(Mul(Float('1.7', precision=53), ToFloat(Symbol('s0'))))",
+        "TruncToInt(Add(Float('1.7', precision=53), ToFloat(Symbol('s0'))))", "TruncToInt(Mul(Float('1.7', precision=53), Float('1.1', precision=53), Symbol('s0')))",
+        "TruncToInt(Mul(Float('1.7', precision=53), IntTrueDiv(Symbol('s0'), Integer(3))))", "TruncToInt(IntTrueDiv(Float('1.7', precision=53), Symbol('s0')))"}) {
+    EXPECT_EQ(message([&] { parse_size(rounded, resolve); }).find("a size is computed with Float"), 0u) << rounded;
+  }
   for (const char* broken : {"", "Add(", "Symbol('s0'", "Integer(x)", "Add()", "Mod(Integer(3))", "Integer(1)x", "Integer(99999999999999999999)", "Float('1.5')",
                              "Float('x', precision=53)", "Float('1.5"}) {
     EXPECT_THROW(parse_size(broken, resolve), Error) << broken;

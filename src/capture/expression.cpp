@@ -20,6 +20,7 @@ struct Fraction {
   Dim top = 0;
   Dim bottom = 1;
   std::optional<Dim> root = {};  // of a square, what is squared
+  double factor = 1;             // a float64 that is no fraction, by which the quotient is multiplied
 };
 
 Dim common_multiple(const Dim& a, const Dim& b) {
@@ -128,7 +129,7 @@ class ExpressionParser {
     return resolve_(name);
   }
 
-  // Float('1.5', precision=53) as the fraction it is; one with a long denominator would overflow, and torch rounds its products.
+  // Float('1.5', precision=53) as the fraction it is. torch rounds products with one whose denominator is long.
   Fraction number() {
     if (!take('\'')) broken();
     size_t end = text_.find('\'', at_);
@@ -143,11 +144,23 @@ class ExpressionParser {
     int64_t bottom = 1;
     while (bottom < 4096 && v * static_cast<double>(bottom) != std::trunc(v * static_cast<double>(bottom))) bottom *= 2;
     double top = v * static_cast<double>(bottom);
-    if (top != std::trunc(top) || !(std::fabs(top) < 1e9)) unsupported("Float");
+    if (!(std::fabs(top) < 1e9)) unsupported("Float");
+    if (top != std::trunc(top)) return {.top = 1, .factor = v};
     return {static_cast<int64_t>(top), bottom};
   }
 
-  static Dim whole(const Fraction& f) { return floordiv(f.top, f.bottom); }
+  Dim whole(const Fraction& f) const {
+    if (f.factor == 1) return floordiv(f.top, f.bottom);
+    const std::optional<Dim> product = f.bottom == Dim(1) ? scaled(f.top, f.factor) : std::nullopt;
+    if (!product) unsupported("Float");
+    return *product;
+  }
+
+  // The parts of what is computed exactly.
+  const Fraction& exact(const Fraction& f) const {
+    if (f.factor != 1) unsupported("Float");
+    return f;
+  }
 
   Fraction expression(int depth) {
     if (depth > 64) broken();
@@ -194,23 +207,26 @@ class ExpressionParser {
     if (parts.empty()) broken();
     auto dim = [&](size_t i) { return i < parts.size() ? whole(parts[i]) : (broken(), Dim(0)); };
     if (function == "Add") {
-      Fraction sum = parts[0];
+      Fraction sum = exact(parts[0]);
       for (size_t i = 1; i < parts.size(); ++i) {
-        const Dim common = common_multiple(sum.bottom, parts[i].bottom);
+        const Dim common = common_multiple(sum.bottom, exact(parts[i]).bottom);
         sum = {sum.top * floordiv(common, sum.bottom) + parts[i].top * floordiv(common, parts[i].bottom), common};
       }
       return sum;
     }
     if (function == "Mul") {
       Fraction product{1};
-      for (const Fraction& p : parts) product = {product.top * p.top, product.bottom * p.bottom};
+      for (const Fraction& p : parts) {
+        if (p.factor != 1) exact(product);
+        product = {.top = product.top * p.top, .bottom = product.bottom * p.bottom, .factor = product.factor * p.factor};
+      }
       return product;
     }
     // The float64 quotient of whole numbers below 2^53 is rounded up, down or cut as the exact one.
     if (function == "IntTrueDiv") {
       const Dim by = dim(1);
       if (by.constant().value_or(1) <= 0) unsupported(function);
-      return {parts[0].top, parts[0].bottom * by};
+      return {exact(parts[0]).top, parts[0].bottom * by};
     }
     if (function == "Pow" || function == "PowByNatural") {
       auto power = dim(1).constant();
@@ -235,7 +251,7 @@ class ExpressionParser {
     if (function == "ModularIndexing") return {mod(floordiv(dim(0), dim(1)), dim(2))};
     if (function == "Max") return fold([](const Dim& a, const Dim& b) { return max(a, b); });
     if (function == "Min") return fold([](const Dim& a, const Dim& b) { return min(a, b); });
-    if (function == "CeilToInt" || function == "ceiling") return {-floordiv(-parts[0].top, parts[0].bottom)};
+    if (function == "CeilToInt" || function == "ceiling") return {-floordiv(-exact(parts[0]).top, parts[0].bottom)};
     if (function == "TruncToInt" || function == "FloorToInt" || function == "floor" || function == "Identity") return {dim(0)};
     if (function == "ToFloat") return parts[0];
     unsupported(function);

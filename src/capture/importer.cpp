@@ -64,13 +64,13 @@ Model Importer::run(Json program) {
   add_guards(program, signature, scope);
   add_nodes(graph, scope);
   add_outputs(graph, signature, scope);
-  settle_writes();
+  find_writes();
   model_.signature = signature_text(module);
   return std::move(model_);
 }
 
 // Says whether the graph writes in place. A weight that may be written is row-major, as states are.
-void Importer::settle_writes() {
+void Importer::find_writes() {
   std::vector<bool> written(g_.values.size(), false);
   for (const ir::Node& n : g_.nodes) {
     if (n.op != ir::Op::call || !in_place(n.attributes.string("target"))) continue;

@@ -74,7 +74,7 @@ class Importer {
   std::string in_words(const Condition&) const;
   bool on_axis(ir::SymbolId) const;
   std::string in_words(const ir::Dim&) const;
-  void settle_writes();
+  void find_writes();
   std::pair<TensorMeta, std::string> leaf(const Json& meta);
   void leave_to_torch(ir::ValueId, std::string reason);
 

@@ -1,6 +1,7 @@
 #include "ir/dim.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -298,6 +299,20 @@ Dim product(const Dims& dims) {
   Dim p = 1;
   for (const Dim& d : dims) p *= d;
   return p;
+}
+
+std::optional<Dim> scaled(const Dim& size, double factor) {
+  constexpr int64_t max_bottom = 4096, max_top = 1'000'000'000;
+  for (int64_t bottom = 1; bottom <= max_bottom && factor > 0; ++bottom) {
+    const double top = std::round(factor * static_cast<double>(bottom));
+    if (!(top < max_top)) return std::nullopt;
+    if (top / static_cast<double>(bottom) != factor) continue;
+    // A factor below the fraction makes products below whole numbers. float64 rounds all of them up only if the factor is at most 2^-54 of itself too small.
+    const double missing = std::fma(-factor, static_cast<double>(bottom), top);
+    if (std::ldexp(missing, 54) > top) return std::nullopt;
+    return floordiv(size * Dim(static_cast<int64_t>(top)), bottom);
+  }
+  return std::nullopt;
 }
 
 bool operator==(const Dim& a, const Dim& b) { return compare(a, b) == 0; }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "base/error.h"
@@ -126,6 +127,27 @@ Sample grow(std::mt19937& random, const std::vector<int64_t>& values, int depth)
   d.value = d.dim.evaluate(values);
   if (pick(2) == 0) return {floordiv(a.dim, d.dim), div(a.value, d.value)};
   return {mod(a.dim, d.dim), a.value - div(a.value, d.value) * d.value};
+}
+
+TEST(Dim, ProductsWithFloats) {
+  int followed = 0;
+  for (int hundredths = 1; hundredths < 1000; ++hundredths) {
+    const double factor = hundredths / 100.0;
+    const std::optional<Dim> made = scaled(Dim::symbol(0), factor);
+    bool all = true;
+    for (int64_t size = 0; size < 20000; ++size) {
+      const bool same = made && made->evaluate(std::vector<int64_t>{size}) == static_cast<int64_t>(static_cast<double>(size) * factor);
+      all = all && same;
+    }
+    EXPECT_EQ(all, made.has_value()) << factor;
+    followed += all;
+  }
+  EXPECT_GT(followed, 750);
+  const Dim size = Dim::symbol(0);
+  EXPECT_EQ(scaled(size, 1.5), floordiv(size * Dim(3), 2));
+  EXPECT_EQ(scaled(size, 1 / 3.0), floordiv(size, 3));
+  EXPECT_EQ(scaled(size, 2), size * Dim(2));
+  for (double factor : {0.7, 0.0, -0.5, 1e10, M_PI, 1 / 5000.0, std::nan(""), HUGE_VAL}) EXPECT_FALSE(scaled(size, factor)) << factor;
 }
 
 TEST(Dim, NormalFormKeepsTheValue) {

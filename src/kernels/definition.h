@@ -37,7 +37,7 @@ struct Definition {
   ir::ValueId (*expand)(ir::Graph& to, const ir::Node&, const std::vector<ir::ValueId>& in) = nullptr;
   // A random graph that contains the kernel and what may surround it, to compare every implementation with the interpreter.
   ir::Graph (*random_case)(std::mt19937&) = nullptr;
-  // The names of the kernels that implement it, of a family with several.
+  // The names of the kernels that implement it, if there are others than its own. "conv_*": all whose names begin so, so that one more needs no change here.
   std::vector<std::string_view> implementations = {};
 
   // True if a step may have this number of operands.

@@ -34,10 +34,11 @@ constexpr std::string_view shared_operands = " indices index mask condition repe
 constexpr std::string_view factors = " alpha beta ";
 // Names of operators that are linear in each of their first two operands.
 constexpr std::string_view linear_in_two = " mm bmm matmul mv dot inner outer ger tensordot einsum ";
-// Names of operators that read the magnitudes alone, of those that ask whether numbers are 0, and of those that add up what they say of each part.
-constexpr std::string_view of_magnitudes = " linalg_vector_norm norm ";
+// Names of operators that read the magnitudes alone, of those that ask whether numbers are 0, and of those whose first result adds up what they say of each part, or their squares.
+constexpr std::string_view of_magnitudes = " linalg_vector_norm linalg_norm linalg_matrix_norm norm ";
 constexpr std::string_view of_truth = " any all logical_not logical_and logical_or logical_xor count_nonzero nonzero argwhere ";
-constexpr std::string_view sums_of_parts = " var ";
+constexpr std::string_view sums_of_parts = " var var_mean ";
+constexpr std::string_view lengths_of_parts = " std std_mean ";
 
 bool is_listed(std::string_view name, std::string_view list) { return list.find(fmt::format(" {} ", name)) != std::string_view::npos; }
 
@@ -63,20 +64,25 @@ Complex operator*(const Complex& a, const Complex& b) {
 
 Value magnitude(const Complex& z) { return z.im ? ir::map(Op::hypot, {z.re, *z.im}) : abs(z.re); }
 
-// A quotient whose parts neither overflow nor vanish on the way.
+// A quotient whose parts neither overflow nor vanish on the way, with infinities and NaNs where torch has them. A real divisor divides each part.
 Complex operator/(const Complex& a, const Complex& b) {
   if (!b.im) return a.im ? Complex{a.re / b.re, *a.im / b.re} : Complex{a.re / b.re, std::nullopt};
-  const Value larger = maximum(abs(b.re), abs(*b.im)), size = select(equal(larger, 0), 1, larger);
-  const Value c = b.re / size, d = *b.im / size, length = c * c + d * d;
-  const Complex product = a * Complex{c, -d};
-  return {product.re / length / size, *product.im / length / size};
+  const Value length = abs(b.re), wide = length >= abs(*b.im), none = equal(b.re, 0) & equal(*b.im, 0);
+  const Value larger = select(wide, b.re, *b.im), smaller = select(wide, *b.im, b.re), ratio = smaller / larger, scale = 1 / (larger + smaller * ratio);
+  const Value x = a.re, y = a.imaginary(), re = select(wide, x, y) + select(wide, y, x) * ratio, im = select(wide, y, -x) + select(wide, -x, y) * ratio;
+  return {select(none, x / length, re * scale), select(none, y / length, im * scale)};
 }
 
 Value phase(const Complex& z) { return float_map(Op::atan2, {z.imaginary(), z.re}); }
-Complex times_i(const Complex& z) { return {-z.imaginary(), z.re}; }                          // i z
-Complex over_i(const Complex& z) { return {z.imaginary(), -z.re}; }                     // -i z
+Complex times_i(const Complex& z) { return {-z.imaginary(), z.re}; }  // i z
+Complex over_i(const Complex& z) { return {z.imaginary(), -z.re}; }  // -i z
 Complex polar(const Value& length, const Value& angle) { return {length * cos(angle), length * sin(angle)}; }
-Complex exponential(const Complex& z) { return polar(exp(z.re), z.imaginary()); }
+
+// An infinite length times 0 or no number is what C says of exp: exp(inf + 0i) = inf + 0i, exp(-inf + nan i) = 0.
+Complex exponential(const Complex& z) {
+  const Value length = exp(z.re), angle = z.imaginary(), turns = ir::map(Op::is_nan, {angle - angle});
+  return {select(turns & ir::map(Op::is_inf, {z.re}), length, length * cos(angle)), select(equal(angle, 0), angle, select(turns & equal(length, 0), 0, length * sin(angle)))};
+}
 Complex logarithm(const Complex& z) { return {log(magnitude(z)), phase(z)}; }
 Complex scaled(const Complex& z, double by) { return {z.re * by, z.imaginary() * by}; }
 Complex sine_hyperbolic(const Complex& z) { return {sinh(z.re) * cos(z.imaginary()), cosh(z.re) * sin(z.imaginary())}; }
@@ -143,6 +149,64 @@ Complex product(const Complex& a, const Complex& b) {
   return {part(a.re, b.re) - part(*a.im, *b.im), part(a.re, *b.im) + part(*a.im, b.re)};
 }
 
+// The operator of each part.
+template <class F>
+Complex each(const Complex& z, F f) {
+  return {f(z.re), f(z.imaginary())};
+}
+
+int64_t known_length(const Complex& z, Axis axis) {
+  if (!z.re.dim(axis).is_constant()) fail(Code::unsupported, "products of complex numbers along an axis of open size");
+  return z.re.dim(axis).value();
+}
+
+Complex between(const Complex& z, Axis axis, int64_t start, int64_t end) {
+  return each(z, [&](const Value& x) { return slice(x, axis, Dim(start), Dim(end), 1); });
+}
+Complex joined_along(Axis axis, const Complex& a, const Complex& b) { return {concat({a.re, b.re}, axis), concat({a.imaginary(), b.imaginary()}, axis)}; }
+
+Complex cast_to(const Complex& z, std::optional<DType> t) {
+  if (!t) return z;
+  if (!is_complex(*t)) fail(Code::unsupported, "products of complex numbers as {}", torch_name_of(*t));
+  return each(z, [&](const Value& x) { return cast(x, part_type(*t)); });
+}
+
+// The product of all numbers along an axis: of halves, until one is left.
+Complex multiplied(Complex z, Axis axis, bool keepdim) {
+  axis = z.re.axis(axis);
+  int64_t left = known_length(z, axis);
+  if (left == 0) {
+    Dims dims = z.re.dims();
+    dims[static_cast<size_t>(axis)] = 1;
+    const Value one = full(z.re.graph(), dims, 1, z.re.dtype());
+    z = {one, zeros_of(one)};
+  }
+  while (left > 1) {
+    const int64_t half = left / 2;
+    const Complex made = between(z, axis, 0, half) * between(z, axis, half, 2 * half);
+    z = left % 2 == 0 ? made : joined_along(axis, made, between(z, axis, left - 1, left));
+    left -= half;
+  }
+  return keepdim ? z : each(z, [&](const Value& x) { return squeeze(x, axis); });
+}
+
+// The products of all numbers up to each: times the number 1, 2, 4, .. places before.
+Complex multiplied_up(Complex z, Axis axis) {
+  if (z.re.rank() == 0) return z;
+  axis = z.re.axis(axis);
+  const int64_t length = known_length(z, axis);
+  for (int64_t step = 1; step < length; step *= 2) {
+    z = joined_along(axis, between(z, axis, 0, step), between(z, axis, step, length) * between(z, axis, 0, length - step));
+  }
+  return z;
+}
+
+// Ones on the diagonal.
+Complex unit_matrix(Graph& g, const Dim& rows, const Dim& columns, std::optional<DType> t) {
+  const Value ones = cast(equal(ir::index(g, {rows, columns}, 0), ir::index(g, {rows, columns}, 1)), part_type(t.value_or(DType::c64)));
+  return {ones, zeros_of(ones)};
+}
+
 Complex transposed(const Complex& z) { return z.re.rank() < 2 ? z : Complex{transpose(z.re, -2, -1), transpose(z.imaginary(), -2, -1)}; }
 
 // beta x + alpha a b
@@ -199,6 +263,7 @@ const Definition complex_rows[] = {
      }},
     {"pow.{Tensor_Tensor,Scalar}({Tensor,Scalar} self, Tensor exponent)", Types::each, [](Complex z, Complex e) { return complex_power(z, e, std::nullopt); }},
     {"exp(Tensor self)", [](Complex z) { return exponential(z); }},
+    {"exp2(Tensor self)", [](Complex z) { return exponential(scaled(z, M_LN2)); }},
     {"log(Tensor self)", [](Complex z) { return logarithm(z); }},
     {"log2(Tensor self)", [](Complex z) { return scaled(logarithm(z), 1 / M_LN2); }},
     {"expm1(Tensor self)",
@@ -248,6 +313,13 @@ const Definition complex_rows[] = {
        const Value one = full(z.re.graph(), z.re.dims(), 1, real ? *t : t ? part_type(*t) : z.re.dtype());
        return real ? Complex{one, std::nullopt} : Complex{one, zeros_of(one)};
      }},
+    {"eye(SymInt n, *, ScalarType? dtype=None)", [](Graph& g, Dim n, std::optional<DType> t) { return unit_matrix(g, n, n, t); }},
+    {"eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None)", [](Graph& g, Dim n, Dim m, std::optional<DType> t) { return unit_matrix(g, n, m, t); }},
+    {"prod(Tensor self, *, ScalarType? dtype=None)",
+     [](Complex z, std::optional<DType> t) { return multiplied(each(cast_to(z, t), [](const Value& x) { return flatten(unsqueeze(x, 0), 0, -1); }), 0, false); }},
+    {"prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None)",
+     [](Complex z, int64_t axis, bool keepdim, std::optional<DType> t) { return multiplied(cast_to(z, t), axis, keepdim); }},
+    {"cumprod(Tensor self, int dim, *, ScalarType? dtype=None)", [](Complex z, int64_t axis, std::optional<DType> t) { return multiplied_up(cast_to(z, t), axis); }},
     {"linear(Tensor input, Tensor weight, Tensor? bias=None)", Types::each,
      [](Complex x, Complex w, std::optional<Complex> b) {
        const Complex made = product(x, transposed(w));
@@ -360,8 +432,22 @@ struct OnParts {
     return reduced([](const Complex& z) { return not_equal(z.re, 0) | not_equal(z.imaginary(), 0); });
   }
 
+  // The first result from that of each part; others, the means, are numbers themselves.
+  template <class F>
+  Results spread(F whole) const {
+    Results out = run([](int) { return Part::real; });
+    const Results im = run([](int) { return Part::imaginary; });
+    out[0] = whole(out[0], im[0]);
+    for (size_t i = 1; i < out.size(); ++i) out[i] = joined({out[i], im[i]});
+    return out;
+  }
+
   Results sums() const {
-    return {run([](int) { return Part::real; })[0] + run([](int) { return Part::imaginary; })[0]};
+    return spread([](const Value& re, const Value& im) { return re + im; });
+  }
+
+  Results lengths() const {
+    return spread([](const Value& re, const Value& im) { return magnitude({re, im}); });
   }
 };
 
@@ -380,6 +466,7 @@ std::optional<Operator> on_parts(const Operator& real) {
   if (is_listed(real.schema.name, of_magnitudes)) return made(&OnParts::magnitudes);
   if (is_listed(real.schema.name, of_truth)) return made(&OnParts::truths);
   if (is_listed(real.schema.name, sums_of_parts)) return made(&OnParts::sums);
+  if (is_listed(real.schema.name, lengths_of_parts)) return made(&OnParts::lengths);
   return std::nullopt;
 }
 

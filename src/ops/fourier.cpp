@@ -38,21 +38,11 @@ std::pair<Value, Value> fourier(const Value& re, const Value& im, bool forward, 
   return {made(forward ? first : second), made(forward ? second : first)};
 }
 
-std::pair<Value, Value> fourier_of_real(const Value& x, bool onesided, int64_t normalization, const Dim& count) {
+std::pair<Value, Value> fourier_of_real(const Value& x, int64_t normalization, const Dim& count) {
   check(x, x.dim(-1));
   const auto [re, im] = ir::fourier_of_real(widened(x));
-  // The other half has the conjugates, in reverse.
-  auto whole = [&](const Value& part, double sign) {
-    const Value made = cast(scaled(part, normalization, count), x.dtype());
-    if (onesided) return made;
-    AffineMap map{made.dims(), {}, std::nullopt};
-    for (uint32_t d = 0; d < map.dims.size(); ++d) map.axes.push_back({0, {{d, 1}}});
-    const Dim last = floordiv(x.dim(-1) - 1, 2);
-    map.dims.back() = last;
-    map.axes.back() = {last, {{static_cast<uint32_t>(map.dims.size() - 1), -1}}};
-    return concat({made, view(made, map) * sign}, -1);
-  };
-  return {whole(re, 1), whole(im, -1)};
+  auto made = [&](const Value& part) { return cast(scaled(part, normalization, count), x.dtype()); };
+  return {made(re), made(im)};
 }
 
 Value fourier_to_real(const Value& re, const Value& im, const Dim& length, int64_t normalization, const Dim& count) {
@@ -77,6 +67,16 @@ Value from_end(const Value& x, Axis axis) {
   return permute(x, order);
 }
 
+// Elements `count` down to 1 of an axis.
+AffineMap reversed_part(const Value& x, Axis axis, const Dim& count) {
+  AffineMap map{x.dims(), {}, std::nullopt};
+  for (uint32_t d = 0; d < map.dims.size(); ++d) map.axes.push_back({0, {{d, 1}}});
+  const auto at = static_cast<uint32_t>(axis);
+  map.dims[at] = count;
+  map.axes[at] = {count, {{at, -1}}};
+  return map;
+}
+
 Dim count_of(const Value& x, std::span<const Axis> axes) {
   Dim n = 1;
   for (Axis a : axes) n *= x.dim(a);
@@ -88,17 +88,28 @@ Complex along_axis(const Complex& z, Axis axis, bool forward, int64_t normalizat
   return {from_end(re, axis), from_end(im, axis)};
 }
 
+// The last axis first: its numbers are neighbours in memory most often.
 Complex transform(Complex z, std::span<const Axis> axes, bool forward, int64_t normalization) {
   const Dim count = count_of(z.re, axes);
-  for (Axis a : axes) z = along_axis(z, a, forward, std::exchange(normalization, 0), count);
+  for (size_t i = axes.size(); i-- > 0;) z = along_axis(z, axes[i], forward, std::exchange(normalization, 0), count);
   return z;
 }
 
-// Forward, of the last of the axes only the first half if `onesided`.
-Complex transform_of_real(const Value& x, std::span<const Axis> axes, bool onesided, int64_t normalization) {
+// Forward, of the last of the axes only the first half.
+Complex half_of_real(const Value& x, std::span<const Axis> axes, int64_t normalization) {
   const Axis last = axes.back();
-  const auto [re, im] = fourier_of_real(to_end(x, last), onesided, normalization, count_of(x, axes));
+  const auto [re, im] = fourier_of_real(to_end(x, last), normalization, count_of(x, axes));
   return transform({from_end(re, last), from_end(im, last)}, axes.first(axes.size() - 1), true, 0);
+}
+
+// Forward. Along the last axis the other half has the conjugates, in reverse.
+Complex transform_of_real(const Value& x, std::span<const Axis> axes, int64_t normalization) {
+  const Axis last = axes.back();
+  const Complex half = half_of_real(x, axes.last(1), 0);
+  // Both parts at once, as complex numbers lie in memory.
+  const Value z = scaled(interleaved(joined(half)), normalization, count_of(x, axes)), one = full(x.graph(), {Dim(1)}, 1, z.dtype());
+  const Value whole = concat({z, view(z, reversed_part(z, last, floordiv(x.dim(last) - 1, 2))) * concat({one, -one}, 0)}, last);
+  return transform(parts(of_interleaved(whole)), axes.first(axes.size() - 1), true, 0);
 }
 
 // The inverse transform of a half, `length` elements along the last of the axes.
@@ -158,13 +169,23 @@ Complex sized(Complex z, const Extent& e) {
 
 using Norm = std::optional<std::string>;
 
+// True if it is the number 0, repeated: the imaginary part of what torch made complex before it calls _fft_c2c.
+bool is_zero(const Value& x) {
+  const Graph& g = x.graph();
+  const Node* made = &g.producer(x.id());
+  while (made->op == Op::view && !made->attributes.map("map").fill) made = &g.producer(made->in[0]);
+  return made->op == Op::literal && made->attributes.scalar("value").to_double() == 0;
+}
+
 // fft, ifft and those of several axes.
-Complex complex_transform(const Complex& given, const Extent& e, const Norm& norm, bool forward) {
-  const Complex z = sized(given, e);
-  const int64_t normalization = normalization_of(norm, forward);
-  if (z.im || e.axes.size() > 1) return transform(z, e.axes, forward, normalization);
-  const Complex made = transform_of_real(z.re, e.axes, false, normalization);
+Complex complex_transform(const Complex& z, std::span<const Axis> axes, bool forward, int64_t normalization) {
+  if (z.im && !is_zero(*z.im)) return transform(z, axes, forward, normalization);
+  const Complex made = transform_of_real(z.re, axes, normalization);
   return forward ? made : conjugate(made);
+}
+
+Complex complex_transform(const Complex& given, const Extent& e, const Norm& norm, bool forward) {
+  return complex_transform(sized(given, e), e.axes, forward, normalization_of(norm, forward));
 }
 
 // rfft and ihfft: a half of the last axis.
@@ -173,8 +194,8 @@ Complex half_transform(const Complex& given, const Extent& e, const Norm& norm, 
   const Value x = sized(given, e).re;
   const int64_t normalization = normalization_of(norm, forward);
   const std::span<const Axis> axes = e.axes;
-  if (forward) return transform_of_real(x, axes, true, normalization);
-  return transform(conjugate(transform_of_real(x, axes.last(1), true, normalization)), axes.first(axes.size() - 1), false, normalization);
+  if (forward) return half_of_real(x, axes, normalization);
+  return transform(conjugate(half_of_real(x, axes.last(1), normalization)), axes.first(axes.size() - 1), false, normalization);
 }
 
 // irfft and hfft: real numbers from a half of the last axis.
@@ -232,7 +253,7 @@ Complex short_time_transform(Value x, const Frames& frames, const std::optional<
   x = called("aten.unfold.default", "self", x, {{"dimension", -1}, {"size", frames.size}, {"step", frames.hop}});
   if (frames.window) x = x * *frames.window;
   const Axes last{2};
-  const Complex z = transform_of_real(x, last, onesided, normalized ? 1 : 0);
+  const Complex z = onesided ? half_of_real(x, last, normalized ? 1 : 0) : transform_of_real(x, last, normalized ? 1 : 0);
   auto part = [&](const Value& v) {
     const Value y = transpose(v, 1, 2);
     return alone ? squeeze(y, 0) : y;
@@ -281,9 +302,12 @@ Value spectra(const Value& x, const Frames& frames, const std::optional<std::str
 
 const Definition transform_rows[] = {
     {"_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward)",
-     [](Complex z, Axes axes, int64_t normalization, bool forward) { return transform(z, extent_of(z.re, std::nullopt, axes).axes, forward, normalization); }},
+     [](Complex z, Axes axes, int64_t normalization, bool forward) { return complex_transform(z, extent_of(z.re, std::nullopt, axes).axes, forward, normalization); }},
     {"_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided)",
-     [](Value x, Axes axes, int64_t normalization, bool onesided) { return transform_of_real(x, extent_of(x, std::nullopt, axes).axes, onesided, normalization); }},
+     [](Value x, Axes axes, int64_t normalization, bool onesided) {
+       const Axes along = extent_of(x, std::nullopt, axes).axes;
+       return onesided ? half_of_real(x, along, normalization) : transform_of_real(x, along, normalization);
+     }},
     {"_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size)",
      [](Complex z, Axes axes, int64_t normalization, Dim length) { return transform_to_real(z, extent_of(z.re, std::nullopt, axes).axes, length, normalization); }},
     {"fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None)",

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "ops/binding.h"
+#include "ops/bits.h"
 
 namespace ingot::ops {
 
@@ -33,6 +34,20 @@ Value divide(const Value& a, const Operand& b, const std::optional<std::string>&
     return ir::map(Op::truncdiv, {a, b});
   }
   fail(Code::unsupported, "div: rounding_mode \"{}\"", *mode);
+}
+
+// x 2^e for whole e, in float64: by its bits, which have exponents to 1022. Of float64 it takes three factors.
+Value times_power_of_two(const Value& x, const Value& e) {
+  constexpr int64_t exponent_of_one = 1023, fraction_bits = 52, max_factor = 1000;
+  const DType t = to_float(x).dtype();
+  const int64_t factors = t == DType::f64 ? 3 : 1;
+  Value left = minimum(maximum(cast(e, DType::i64), -factors * max_factor), factors * max_factor), made = cast(x, DType::f64);
+  for (int64_t i = factors; i > 0; --i) {
+    const Value here = i == 1 ? left : ir::map(Op::truncdiv, {left, i});
+    made = made * of_same_bytes(ir::map(Op::shift_left, {here + exponent_of_one, fraction_bits}), DType::f64);
+    left = left - here;
+  }
+  return cast(made, t);
 }
 
 Value power(const Value& x, const Scalar& e) {
@@ -153,7 +168,7 @@ const Definition pointwise_rows[] = {
     {"ldexp.Tensor(Tensor self, Tensor other)", Types::each,
      [](Value x, Value e) {
        if (is_bool(e.dtype())) fail(Code::unsupported, "ldexp by a power that is a bool");
-       return x * ir::map(Op::pow, {2.0, e});
+       return is_float(e.dtype()) ? x * ir::map(Op::pow, {2.0, e}) : times_power_of_two(x, e);
      }},
     {"logaddexp(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return logaddexp(a, b); }},
     {"logaddexp2(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return logaddexp2(a, b); }},

@@ -1,4 +1,5 @@
 // Reductions and scans.
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -133,6 +134,8 @@ Value linalg_norm(Value x, const std::optional<Scalar>& ord, std::optional<Axes>
 
 Value logsumexp(Value x, const Axes& dim, bool keepdim) {
   x = to_float(x);
+  const bool none = std::any_of(dim.begin(), dim.end(), [&](Axis a) { return x.rank() > 0 && x.dim(a) == Dim(0); });
+  if (none) return log(sum(exp(x), dim, Keep(keepdim)));  // of no elements there is no largest
   Value m = amax(x, dim, keep);
   Value shift = select(ir::map(Op::is_inf, {m}), 0.0, m);
   Value s = log(sum(exp(x - shift), dim, keep)) + shift;

@@ -192,13 +192,10 @@ Value resized(const Value& given, const Factors& factors, const Dims& sizes, boo
 // ---- sizes and factors
 
 // floor(size * factor).
-Dim scaled(const Dim& size, double factor) {
+Dim size_of(const Dim& size, double factor) {
   if (auto known = size.constant()) return static_cast<int64_t>(static_cast<double>(*known) * factor);
-  int64_t bottom = 1;
-  while (bottom < 4096 && factor * static_cast<double>(bottom) != std::trunc(factor * static_cast<double>(bottom))) bottom *= 2;
-  const double top = factor * static_cast<double>(bottom);
-  if (top != std::trunc(top) || !(std::fabs(top) < 1e9)) fail(Code::unsupported, "upsample of a dynamic size by {}", factor);
-  return floordiv(size * Dim(static_cast<int64_t>(top)), bottom);
+  if (auto made = scaled(size, factor)) return *made;
+  fail(Code::unsupported, "upsample of a dynamic size by {}, whose products float64 rounds to both sides of whole numbers", factor);
 }
 
 struct Target {
@@ -213,7 +210,7 @@ Target target_of(const Value& x, const std::optional<Dims>& sizes, const std::op
   if (!sizes && (!factors || factors->size() != n)) fail(Code::invalid_input, "upsample: neither sizes nor factors");
   for (size_t i = 0; i < n; ++i) {
     if (factors && i < factors->size()) t.factors[i] = (*factors)[i];
-    if (!sizes) t.sizes.push_back(scaled(x.dims()[2 + i], (*factors)[i]));
+    if (!sizes) t.sizes.push_back(size_of(x.dims()[2 + i], (*factors)[i]));
   }
   return t;
 }

@@ -8,7 +8,7 @@ from blocks import ROOT
 
 # Words that the field does not have, or has with several meanings.
 SPECIAL = (
-    "anchor apart arena block box brick chunk class column eager fragment gated leaf line obstacle offer packing panel patch phase piece place prepare prologue refusal residual ring rival root row sketch state tap "
+    "anchor apart arena block box chunk class column eager fragment gated leaf line obstacle offer packing panel patch phase piece place prepare prologue refusal residual ring rival root row sketch state tap "
     "tile together turned unit whole window wish"
 ).split()
 ROWS = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs/concepts.md").read_text(), re.M)

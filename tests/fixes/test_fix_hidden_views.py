@@ -16,10 +16,26 @@ def test_they_become_views():
     assert hidden_views.wanted(of_dynamo(model, x))
 
 
-def test_a_diagonal_has_no_such_view():
-    traced = exported(lambda x: (y := x.sin(), torch.einsum("ii->i", y).add_(1))[0], torch.randn(3, 3))
+EQUATIONS = ["ii->i", "bii->ib", "iibj->jbi", "iijj->ij", "iii", "cab"]
+
+
+@pytest.mark.parametrize("equation", EQUATIONS)
+def test_diagonals(equation):
+    model = lambda x: (y := x.sin(), torch.einsum(equation, y).add_(1))[0]
+    x = torch.randn([3 if letter in "ij" else 2 for letter in equation.partition("->")[0]])
+    if equation == "iii":  # what is written without an arrow has each letter once
+        assert not hidden_views.wanted(exported(model, x))
+        return
+    traced = exported(model, x)
+    fixed("hidden_views", traced)
+    assert "aten.einsum.default" not in targets(traced)
+    assert traced.program().module()(x).equal(model(x))
+
+
+def test_an_expanded_view_is_refused():
+    traced = exported(lambda x: (y := x.sin(), torch.broadcast_tensors(y, x.expand(2, 3, 3))[0].add_(1))[0], torch.randn(3, 3))
     assert hidden_views.wanted(traced)
-    with pytest.raises(NotFunctional, match="result or operand of einsum"):
+    with pytest.raises(NotFunctional, match="result or operand of broadcast_tensors"):
         hidden_views.apply(traced)
 
 

@@ -51,6 +51,27 @@ def test_square_roots_of_dynamo(no_gradients):
     assert [r.whole for r in reports] == [True]
 
 
+def test_square_roots_ahead_of_time(no_gradients):
+    attend = lambda q: (q @ q.mT / math.sqrt(q.shape[-1])).softmax(-1) * math.sqrt(q.shape[0] / 2)
+    compiled = ingot.compile(Of(attend), inputs=[ingot.Input(min_shape=(1, 5, 1), opt_shape=(2, 5, 8), max_shape=(4, 5, 16))], fallback="error")
+    for shape in ((1, 5, 1), (2, 5, 8), (3, 5, 13)):
+        q = torch.randn(shape)
+        torch.testing.assert_close(compiled(q), attend(q))
+
+
+@pytest.mark.parametrize("fixing", [lambda x: x.new_ones(int(math.sqrt(x.shape[0] * 4))), lambda x: x * math.log(x.shape[0])], ids=["a root that is a size", "log"])
+def test_what_still_fixes_a_size_is_named(fixing):
+    model = Of(lambda x: (x / math.sqrt(x.shape[1]), fixing(x)))
+    with pytest.raises(ingot.InputError, match="the model's code fixes axis 0 of inputs\\[0\\] to 4"):
+        ingot.compile(model, inputs=[ingot.Input(min_shape=(2, 6), opt_shape=(4, 6), max_shape=(20, 6))])
+
+
+def test_square_roots_are_left_out(monkeypatch):
+    monkeypatch.setenv("INGOT_DISABLE", "square_roots")
+    with pytest.raises(ingot.InputError, match="fixes axis 0"):
+        ingot.compile(Of(lambda x: x / math.sqrt(x.shape[0])), inputs=[ingot.Input(min_shape=(2, 6), opt_shape=(4, 6), max_shape=(20, 6))])
+
+
 def test_numbers_that_are_read():
     assert not size_numbers.wanted(exported(lambda x: x * x[0].item(), torch.rand(3)))
 

@@ -99,6 +99,9 @@ OPERATORS = {
     "writes": _writes,
     "comparisons": lambda z, w: ((z == w).float(), (z != z.conj()).float(), z.isnan().float(), torch.linalg.vector_norm(z, dim=1)),
     "linear": lambda z, w: torch.nn.functional.linear(z, w, w[0]),
+    "running products": lambda z, w: (z.prod(1), w.prod(0, keepdim=True), z.prod(), z[:, :3].prod(1), z[:, :0].prod(1), w.cumprod(1), z[:3].cumprod(0), z[0, 0].cumprod(0), z.real.prod(0, dtype=torch.complex64)),
+    "spread": lambda z, w: (z.std(), w.std(0), *torch.var_mean(z, 1), *torch.std_mean(w, 0, correction=0), z.norm(), torch.linalg.norm(z, dim=1), torch.linalg.norm(w, 1), torch.linalg.matrix_norm(z)),
+    "powers of two and units": lambda z, w: (z.exp2(), torch.eye(4, dtype=z.dtype) @ z, torch.eye(2, 4, dtype=z.dtype) @ w),
 }
 
 
@@ -122,6 +125,29 @@ def test_what_functions_do_at_the_ends_of_the_range(tmp_path):
     for a, b in zip(run(compiled(model, (z,), tmp_path), (z,)), model(z)):
         finite = parts(b).isfinite()
         assert torch.allclose(a[finite], parts(b)[finite], rtol=1e-5, atol=0 if a.dim() == 1 else 1e-35)
+
+
+ENDS = [0.0, -0.0, 1.0, -2.0, float("inf"), -float("inf"), float("nan")]
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_infinities_and_nans_are_where_torch_has_them(dtype, tmp_path):
+    every = torch.tensor([complex(a, b) for a in ENDS for b in ENDS], dtype=dtype)
+    z, w = every[:, None].expand(49, 49).contiguous(), every.expand(49, 49).contiguous()
+    model = Calls(lambda z, w: (z / w, w.reciprocal(), z.exp(), z * w))
+    for ours, theirs in zip(run(compiled(model, (z, w), tmp_path), (z, w)), model(z, w)):
+        theirs = parts(theirs)
+        assert torch.equal(ours.isnan(), theirs.isnan())
+        assert torch.allclose(ours, theirs, rtol=1e-5, equal_nan=True)
+
+
+def test_products_of_open_sizes_stay_in_torch():
+    model = Calls(lambda z: z.prod(0) + z.cumprod(0)[-1])
+    made = ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 3), opt_shape=(4, 3), max_shape=(8, 3), dtype=torch.complex64)])
+    assert {n["target"] for n in made.report.nodes if "axis of open size" in n["reason"]} == {"aten.prod.dim_int", "aten.cumprod.default"}
+    for n in (1, 7):
+        z = torch.randn(n, 3, dtype=torch.complex64)
+        assert torch.allclose(made(z), model(z), atol=1e-5)
 
 
 def test_python_keeps_complex_inputs_and_results_of_a_file(tmp_path):

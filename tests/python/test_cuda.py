@@ -145,6 +145,7 @@ def nets():
         "lstm cell": (nn.Sequential(nn.LSTMCell(16, 32)), (3, 16)),
         "weight norm": (torch.nn.utils.parametrizations.weight_norm(nn.Linear(64, 32)), (4, 64)),
         "grid sample": (Warped(), (2, 3, 16, 16)),
+        "grid sample of vectors": (nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), Warped(), nn.Conv2d(32, 8, 1)), (2, 3, 16, 16)),
         "cubic grid sample": (Warped("bicubic"), (2, 3, 16, 16)),
         "cubic grid sample of vectors": (nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), Warped("bicubic"), nn.Conv2d(32, 8, 1)), (2, 3, 16, 16)),
         "transposed convolution": (nn.ConvTranspose2d(8, 4, 4, 2, 1), (2, 8, 16, 16)),

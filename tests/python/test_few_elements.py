@@ -49,7 +49,14 @@ CASES = {
     "segment_reduce of nothing": (lambda x, n: torch.segment_reduce(x, "max", lengths=n), numbers(0, 2), torch.tensor([0, 0])),
     "bincount": (lambda x: torch.bincount(x, minlength=3), torch.tensor([1, 5, 1])),
     "lcm with 0": (torch.lcm, torch.tensor([0, 4, -6]), torch.tensor([3, 0, 4])),
+    "logsumexp of nothing": (lambda x: (x.logsumexp(0), x.logsumexp((0, 1), keepdim=True), x.logsumexp(1)), numbers(0, 3)),
     "ldexp to 0": (torch.ldexp, torch.tensor([1.0, 2.0]), torch.tensor([3, -200])),
+    "ldexp at its ends": (torch.ldexp, torch.tensor([2.0**-149, 1e-30, 0.0, -0.0, float("inf"), float("nan"), 1.0, -3.0]), torch.tensor([276, 150, 5000, -9, 3, 4, 128, 127])),
+    "ldexp of float64": (torch.ldexp, torch.tensor([2.0**-1074, 1.0, 3.0, 1.5], dtype=torch.float64), torch.tensor([2000, -1000, 1022, 7000])),
+    "ldexp of float16": (torch.ldexp, torch.tensor([2.0**-10, 1.0, 3.0]).half(), torch.tensor([20, 17, -2], dtype=torch.int32)),
+    "ldexp of bfloat16": (torch.ldexp, torch.tensor([2.0**-100, 1.0]).bfloat16(), torch.tensor([200, -3])),
+    "ldexp of integers": (torch.ldexp, torch.tensor([3, -5]), torch.tensor([2, -1])),
+    "ldexp by floats": (torch.ldexp, torch.tensor([3.0, -5.0]), torch.tensor([2.5, -1.0])),
 }
 
 

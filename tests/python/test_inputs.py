@@ -153,3 +153,48 @@ def test_names_of_results(tmp_path):
     for names, text in ((["a"], "1 output names are given, but the model has 2"), (["a", "a"], "as another one is"), (["a", "x"], "as an input is"), ([1, "a"], "not a name of an output"), (["add", "relu"], "another value of the graph")):
         with pytest.raises(ingot.InputError, match=text):
             ingot.save(ingot.compile(Two(), inputs=[x], output_names=names, min_block_size=1), tmp_path / "no.ingot")
+
+
+class Written(torch.nn.Module):
+    def forward(self, x, y):
+        x.add_(1)
+        return y * 2
+
+
+class Weighted(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.randn(3))
+
+    def forward(self, x):
+        return x * 2 + self.weight
+
+
+def test_one_tensor_for_two_inputs(no_gradients):
+    a, x, y = torch.randn(3), torch.randn(3), torch.randn(3)
+    class Mixed(torch.nn.Module):
+        def forward(self, x, y, m=None):
+            return x * 2 + y - m["a"]
+
+    model = Mixed()
+    compiled = ingot.compile(model, inputs=[a, a], kwarg_inputs={"m": {"a": a}})
+    torch.testing.assert_close(compiled(x, y, m={"a": y * 3}), model(x, y, m={"a": y * 3}))
+    torch.testing.assert_close(compiled(a, a, m={"a": a}), model(a, a, m={"a": a}))
+
+
+@pytest.mark.parametrize("given", ["a tensor for each", "one tensor"])
+def test_one_tensor_for_an_input_that_is_written(given, no_gradients):
+    a = torch.randn(3)
+    compiled, x, y = ingot.compile(Written(), inputs=[a, a]), torch.randn(3), torch.randn(3)
+    x, y = (x, x) if given == "one tensor" else (x, y)
+    theirs, same = x.clone(), y.clone()
+    expected = Written()(theirs, theirs if y is x else same)
+    torch.testing.assert_close(compiled(x, y), expected)
+    torch.testing.assert_close(x, theirs)
+
+
+def test_a_buffer_of_the_model_as_input(no_gradients):
+    model = Weighted()
+    compiled, x = ingot.compile(model, inputs=[model.weight]), torch.randn(3)
+    torch.testing.assert_close(compiled(x), model(x))
+    torch.testing.assert_close(compiled(model.weight), model(model.weight))

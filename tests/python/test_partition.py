@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from calls import Calls
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -202,16 +203,26 @@ def test_an_argument_that_is_called_target():
     assert {"aten.cross_entropy_loss.default", "aten.mse_loss.default"} <= {n["target"] for n in compiled.report.nodes if n["segment"] is None}
 
 
-@pytest.mark.parametrize("scale", [1.5, 1.1])
+@pytest.mark.parametrize("scale", [1.5, 1.1, 0.7])
 def test_sizes_that_torch_computes_in_floats(scale):
     class Twice(torch.nn.Module):
         def forward(self, x):
             return torch.nn.functional.interpolate(torch.nn.functional.interpolate(x, scale_factor=scale), scale_factor=3.0).tanh()
 
     compiled = ingot.compile(Twice(), inputs=[ingot.Input(min_shape=(2, 3, 4), opt_shape=(2, 3, 9), max_shape=(2, 3, 64))])
+    assert compiled.report.whole == (scale != 0.7)  # whose products float64 rounds to both sides of whole numbers
     for length in (4, 5, 9, 63, 64):
         x = torch.randn(2, 3, length)
         torch.testing.assert_close(compiled(x), Twice()(x))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "area"])
+def test_scales_that_are_computed_anew(mode):
+    model = Calls(lambda x: torch.nn.functional.interpolate(x, scale_factor=1.7, recompute_scale_factor=True, mode=mode))
+    compiled = ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 3, 1, 1), opt_shape=(2, 3, 8, 8), max_shape=(4, 3, 64, 64))], fallback="error")
+    for size in ((1, 3, 1, 1), (2, 3, 8, 10), (1, 3, 30, 64)):
+        x = torch.randn(size)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-5)
 
 
 def in_torch(x):

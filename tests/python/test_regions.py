@@ -602,3 +602,39 @@ def test_saved_loops_that_write_what_they_carry(kind, tmp_path):
 def same_leaves(ours, theirs):
     for a, b in zip(*map(torch.utils._pytree.tree_leaves, (ours, theirs)), strict=True):
         torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("condition", [lambda x: x.sum() > 0, lambda x: x.shape[0] > 4], ids=["data", "sizes"])
+@pytest.mark.parametrize("least", [0, 1])
+def test_other_axes_keep_their_range(condition, least):
+    class Chosen(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(condition(x), lambda x: x * 2, lambda x: x + 1, (x,))
+
+    compiled = ingot.compile(Chosen(), inputs=[ingot.Input(min_shape=(least, least), opt_shape=(4, 3), max_shape=(8, 8))])
+    assert compiled.report.whole
+    for rows in (least, 5):
+        for columns in (least, 1, 2, 8):
+            x = torch.rand(rows, columns)
+            assert compiled(x).equal(Chosen()(x)), (rows, columns)
+
+
+class Scanned(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.before, self.after = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        state, each = torch._higher_order_ops.scan(lambda c, x: (torch.tanh(c + x), c * x), torch.zeros(4, 8), self.before(x).relu().softmax(-1))
+        return self.after(state).softmax(-1), each
+
+
+def test_a_scan_runs_in_torch_between_engines():
+    x = torch.randn(5, 4, 8)
+    model = Scanned()
+    compiled = ingot.compile(model, inputs=[x], min_block_size=1)
+    left = {node["target"]: node["reason"] for node in compiled.report.nodes if node["segment"] is None}
+    assert left.pop("scan") == "it is not a torch operator but a region or a Python function"
+    assert all(target.startswith("<built-in function getitem>") for target in left)
+    for made, expected in zip(compiled(x), model(x), strict=True):
+        torch.testing.assert_close(made, expected)

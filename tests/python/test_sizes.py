@@ -516,3 +516,10 @@ def test_pads_by_amounts_that_sizes_decide(mode):
             x = torch.randn(2, 3, n)
             assert torch.equal(compiled(x), function(x)) and torch.equal(ahead(x), function(x)), n
         assert ahead.report.whole and all(r.whole for r in reports)
+
+
+@pytest.mark.parametrize("fixing", [lambda x: torch.linspace(0, 1, x.shape[0])[:, None] * x, lambda x: torch.nn.functional.avg_pool1d(x.T, x.shape[0])], ids=["linspace", "avg_pool"])
+def test_an_operator_that_takes_no_open_number_is_named(fixing):
+    model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: fixing(x)})()
+    with pytest.raises(ingot.InputError, match=r"the model's code fixes axis 0 of inputs\[0\] to 5\n.*test_sizes\.py:\d+"):
+        ingot.compile(model, inputs=[ingot.Input(min_shape=(2, 4), opt_shape=(5, 4), max_shape=(9, 4))])

@@ -29,7 +29,7 @@ from .dims import Dims, check_open_axes, relations, with_least_sizes
 from .guards import Guards
 from .program import Program, paired
 from .reshapes import Contiguous
-from .switches import asked_masks, experts_together
+from .switches import asked_masks, experts_together, square_roots, written_places
 from .switches.both_sides import BothSides
 from .switches.branches import Branches
 from .switches.only_raises import OnlyRaises
@@ -77,8 +77,9 @@ class _Trace:
 
     def __init__(self, module, given, device, dynamic_shapes, strict):
         self._module, self._strict = module, strict
-        self._examples = pytree.tree_map(lambda value: _example(value, device), (given.positional, given.keywords), is_leaf=is_input)
-        self._dims, self._branches, self._sides = Dims(), Branches(), BothSides(module)
+        seen = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
+        self._examples = pytree.tree_map(lambda value: _once(_example(value, device), seen), (given.positional, given.keywords), is_leaf=is_input)
+        self._dims, self._branches, self._sides, self._roots = Dims(), Branches(), BothSides(module), square_roots.SquareRoots()
         self._shapes = self._dims.shapes(given, module.forward) if dynamic_shapes is None else dynamic_shapes
         # torch's fast attention kernels on GPUs would add guards on sizes that are not part of the model; engines have their own kernels.
         self._attention = (lambda: sdpa_kernel(SDPBackend.MATH)) if device.type == "cuda" else contextlib.nullcontext
@@ -88,7 +89,8 @@ class _Trace:
         while True:
             try:
                 program = self._program()
-                break
+                if not (square_roots.decide(self._branches.found) and self._roots.give_up()):
+                    break
             except Exception as problem:
                 if isinstance(problem, GuardOnDataDependentSymNode) and self._sides.add(problem):
                     continue
@@ -97,6 +99,8 @@ class _Trace:
                     program = found
                     break
                 if not fixes or fixes.keys() <= followed.keys():
+                    if self._roots.give_up():
+                        continue
                     if isinstance(problem, UserError) and (refusal := self._dims.refusal(_reason(problem), self._branches.line_that_fixes)) is not None:
                         raise refusal from problem
                     raise
@@ -108,7 +112,7 @@ class _Trace:
 
     def _program(self):
         branches = self._branches = Branches()
-        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, asked_masks.as_told(), experts_together.together(), OnlyRaises(), branches, regions_of_any_size(), Guards(lambda: branches.found):
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, asked_masks.as_told(), experts_together.together(), written_places.by_an_operator(), self._roots, OnlyRaises(), branches, regions_of_any_size(), Guards(lambda: branches.found):
             program = composites.traced(functools.partial(torch.export.export, self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict))
         contiguous.leave_in(program.graph)
         branches.leave_in(program, self._strict)
@@ -124,6 +128,14 @@ class _Trace:
             if isinstance(problem, UserError) or _in_symbols(problem):
                 return None
             raise
+
+
+def _once(value, seen: set[int]):
+    """torch takes a tensor that it is given twice, or that the model has too, for one input, also in later calls. Another tensor of the same memory is another input."""
+    if isinstance(value, torch.Tensor) and id(value) in seen:
+        return value.data
+    seen.add(id(value))
+    return value
 
 
 def _example(value, device):

@@ -20,7 +20,7 @@ from ..torch_internals.sizes import ValueRanges, free_symbols
 from ..torch_internals.tensors import FakeTensor, address_of, is_contiguous_or_false, is_wrapped_by_functorch
 from . import autocast, composites, devices, fix, reshapes
 from .fixes import order, result_types
-from .memory import gives_new, hint, of_memory, refuse_unexpressible
+from .memory import einsum_of_one, gives_new, hint, of_memory, refuse_unexpressible
 from .strides import corrected
 from .switches.branches import branches_of
 from .traced import NotFunctional, Traced
@@ -236,14 +236,22 @@ def trace_view(node: Node, stop: Callable[[Node], bool]):
         # A part of a list (split, unbind) is a view if the list is a list of views.
         maker = node.args[0] if node.target is operator.getitem else node
         memory = _storage(node)
-        below = next((a for a in maker.all_input_nodes if memory is not None and _storage(a) == memory), None) if maker.op == "call_function" else None
-        if below is None and is_view(maker.target):  # the value recorded before the graph was functional may have other memory
-            below = maker.args[0]
+        below = next((a for a in _operands(maker, node) if memory is not None and _storage(a) == memory), None) if maker.op == "call_function" else None
+        if below is None and (is_view(maker.target) or einsum_of_one(maker) is not None):  # the value recorded before the graph was functional may have other memory
+            below = maker.all_input_nodes[0]
         if below is None:
             break
         chain += [node] if maker is node else [node, maker]
         node = below
     return node, chain[::-1]
+
+
+def _operands(maker: Node, result: Node) -> list[Node]:
+    """What the result may be a view of. Of as many operands as results (meshgrid, broadcast_tensors) it is the one in its place."""
+    given = maker.args[0] if maker.args else None
+    if maker is not result and isinstance(given, (list, tuple)) and len(given) == len(maker.meta.get("val", ())) and isinstance(given[result.args[1]], Node):
+        return [given[result.args[1]]]
+    return maker.all_input_nodes
 
 
 def is_view(target) -> bool:

@@ -66,6 +66,15 @@ def source_of(node, memory):
     return next((a for a in node.all_input_nodes if memory is not None and has(value_of(a))), None)
 
 
+def einsum_of_one(node) -> tuple[str, str] | None:
+    """The letters of an einsum's operand and result, if it only turns one operand's axes and takes diagonals: in torch that is a view, although the schema does not say so."""
+    if node.target is not torch.ops.aten.einsum.default or len(node.args[1]) != 1:
+        return None
+    letters, arrow, result = node.args[0].replace(" ", "").partition("->")
+    result = result if arrow else "".join(sorted(letters))
+    return (letters, result) if "." not in letters and sorted(set(letters)) == sorted(result) else None
+
+
 def may_write(node):
     if isinstance(node.target, OpOverload):
         return schema_of(node.target).is_mutable
@@ -83,7 +92,12 @@ def written_operands(node) -> list[Node]:
 
 def memories_written(graph) -> set:
     """Identities of all memory that the graph may write."""
-    return {m for n in graph.nodes if may_write(n) for a in n.all_input_nodes for v in pytree.tree_leaves(value_of(a)) if (m := of_memory(v)) is not None}
+    return {m for n in graph.nodes if may_write(n) for a in _perhaps_written(n) for v in pytree.tree_leaves(value_of(a)) if (m := of_memory(v)) is not None}
+
+
+def _perhaps_written(node) -> list[Node]:
+    """Python's operators write their left operand alone."""
+    return [node.args[0]] if node.target in _IN_PLACE and isinstance(node.args[0], Node) else node.all_input_nodes
 
 
 def refuse_unexpressible(graph: torch.fx.Graph):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import operator
+import types
 import os
 
 import sympy
@@ -61,6 +62,10 @@ def _way(f, engine, report, straight, followed):
     return TorchGraph(Shell(f, engine, report).build(), f.inputs, f.ranges, [slot for slot, _ in f.writes], followed)
 
 
+def _name(target) -> str:
+    return target.__name__ if isinstance(target, types.FunctionType) else str(target)
+
+
 def in_torch(graph: torch.fx.Graph, reason: str, options: dict) -> Report:
     """The report of a graph that runs in torch as a whole. Raises UnsupportedError with fallback="error"."""
     if options.get("fallback", "torch") == "error":
@@ -68,7 +73,7 @@ def in_torch(graph: torch.fx.Graph, reason: str, options: dict) -> Report:
     dryrun, options = split_dryrun(autocast_options.plain(options))
     _library.Options(options)  # refuses unknown names
     nodes = [n for n in graph.nodes if n.op in ("call_function", "call_method", "call_module")]
-    entries = [{"name": n.name, "target": str(n.target), "segment": None, "reason": reason, "origin": ""} for n in nodes]
+    entries = [{"name": n.name, "target": _name(n.target), "segment": None, "reason": reason, "origin": ""} for n in nodes]
     text = f"0 of {len(nodes)} operators in 0 engine segments; the model runs in torch: {reason}\n"
     report = Report({"operators": len(nodes), "in_engine": 0, "whole": False, "segments": [], "missing": [], "nodes": entries, "text": text})
     if dryrun is not None:

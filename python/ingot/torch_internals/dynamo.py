@@ -26,7 +26,7 @@ def allowing_recurrent_layers():
 
 
 def inline_by(code_of):
-    """PATCH InliningInstructionTranslator.build_inline_tracer: code_of(Dynamo's OutputGraph, code) may give other code for a function that Dynamo inlines, or None."""
+    """PATCH InliningInstructionTranslator.build_inline_tracer: code_of(Dynamo's OutputGraph, function) may give other code for a function that Dynamo inlines, or None."""
     from torch._dynamo.symbolic_convert import InliningInstructionTranslator
 
     build = InliningInstructionTranslator.build_inline_tracer

@@ -6,6 +6,7 @@ import contextlib
 
 import torch
 from torch.fx.experimental import _config, symbolic_shapes
+from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import (  # errors of a trace: a branch on data, a size that nothing binds; guards and limits of sizes; where sizes are made
     GuardOnDataDependentSymNode,
     PendingUnbackedSymbolNotFound,
@@ -25,7 +26,7 @@ from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from .patched import patched
 
-square_root = torch._sym_sqrt  # of a size: what math.sqrt becomes in Dynamo's graphs
+square_root = torch._sym_sqrt  # of a size: what math.sqrt becomes in Dynamo's graphs, and in exported programs
 
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")  # of SymInt
 
@@ -60,9 +61,10 @@ def regions_of_any_size():
 
 @contextlib.contextmanager
 def asked_by(asks, compares):
-    """PATCH SymBool.__bool__, SymInt.__int__, SymInt.__index__, symbolic_shapes.expect_true and SymInt's comparisons: asks(the original) or compares(the original, name) is called instead, with a name of
+    """PATCH SymBool.__bool__, SymInt.__int__, SymInt.__index__, SymNode.guard_int, symbolic_shapes.expect_true and SymInt's comparisons: asks(the original) or compares(the original, name) is called instead, with a name of
     COMPARISONS. The conditions on which a model branches are recorded by it."""
-    places = [(torch.SymBool, "__bool__"), (torch.SymInt, "__int__"), (torch.SymInt, "__index__"), (symbolic_shapes, "expect_true")]  # the last is what torch._check asks
+    places = [(torch.SymBool, "__bool__"), (torch.SymInt, "__int__"), (torch.SymInt, "__index__"), (SymNode, "guard_int"), (symbolic_shapes, "expect_true")]
+    # guard_int is what an operator asks whose argument has no symbolic form (linspace), expect_true what torch._check asks.
     before = [(place, name, getattr(place, name), asks) for place, name in places]
     before += [(torch.SymInt, f"__{name}__", getattr(torch.SymInt, f"__{name}__"), lambda original, name=name: compares(original, name)) for name in COMPARISONS]
     try:

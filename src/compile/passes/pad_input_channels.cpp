@@ -5,6 +5,7 @@
 
 #include "compile/passes/pad_channels.h"
 #include "compile/passes/passes.h"
+#include "compile/passes/tuning.h"
 #include "compile/split.h"
 #include "ir/replace.h"
 
@@ -33,11 +34,10 @@ bool keeps_channels(const AffineMap& map, const Dim& channels) {
 
 // The windows that the GEMM reads, if they have channels enough for a kernel that reads these in vectors, but not a multiple of its vectors.
 std::optional<Windows> narrow_windows(const Graph& g, const Node& node, const Backend& backend) {
-  constexpr int64_t min_channels = 12;  // fewer would be padded by more than half, and have kernels of their own
   if (node.op != Op::matmul || !rows_are_windows(g, node)) return std::nullopt;
   const Node& windows = g.producer(g.producer(node.in[0]).in[0]);
   const Dim channels = g.type(windows.out[0]).dims.back();
-  if (!channels.is_constant() || channels.value() < min_channels || !g.type(node.in[0]).dims.back().is_constant()) return std::nullopt;
+  if (!channels.is_constant() || channels.value() < tuning::min_channels || !g.type(node.in[0]).dims.back().is_constant()) return std::nullopt;
   Windows found{windows.out[0], {}, channels.value()};
   while (g.producer(found.value).op == Op::view) {
     const Node& view = g.producer(found.value);

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "compile/passes/passes.h"
+#include "compile/passes/tuning.h"
 #include "ir/compose.h"
 #include "ir/replace.h"
 #include "kernels/definition.h"
@@ -14,7 +15,6 @@ using namespace ir;
 namespace {
 
 using Terms = std::map<uint32_t, int64_t>;  // axis -> coefficient
-constexpr int max_operations = 64;  // that compute a place
 
 std::optional<int64_t> integer(const Graph& g, ValueId v) {
   while (is_view(g.producer(v).op)) v = g.producer(v).in[0];
@@ -82,7 +82,7 @@ std::optional<std::vector<WindowAxis>> windows_of(const Graph& g, const Node& no
   std::vector<bool> used(dims.size(), false);
   int64_t taps = 1;
   for (size_t k = 0; k < axes.size(); ++k) {
-    int left = max_operations;
+    int left = tuning::max_operations;
     const auto terms = terms_of(g, node.in[2 + k], left);
     const auto size = g.type(node.out[0]).dims[static_cast<size_t>(axes[k])].constant();
     const size_t lead = dims.size() - g.type(node.in[2 + k]).dims.size();
@@ -107,8 +107,7 @@ std::optional<std::vector<WindowAxis>> windows_of(const Graph& g, const Node& no
     if (out.back().has_phases() && out.back().dilation > 1) return std::nullopt;
     taps *= out.back().taps();
   }
-  constexpr int64_t max_taps = 64;  // reads of an element
-  if (taps > max_taps || std::find(used.begin(), used.end(), false) != used.end()) return std::nullopt;
+  if (taps > tuning::max_taps || std::find(used.begin(), used.end(), false) != used.end()) return std::nullopt;
   return out;
 }
 

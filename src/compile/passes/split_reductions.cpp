@@ -6,6 +6,7 @@
 
 #include "compile/below_views.h"
 #include "compile/passes/passes.h"
+#include "compile/passes/tuning.h"
 #include "ir/compose.h"
 #include "ir/replace.h"
 
@@ -14,12 +15,6 @@ namespace ingot::compile {
 using namespace ir;
 
 namespace {
-
-constexpr int64_t min_row = 16384, min_part = 512;  // elements of a block; of columns side by side `column_factor` as many
-constexpr int64_t column_factor = 4;
-constexpr int64_t idle_factor = 8;                  // a device that wants this many times the blocks is left idle
-constexpr int64_t min_gain = 4;                     // times the blocks, by parts
-constexpr int64_t max_row_read_again = 1 << 19;     // elements; a longer row is not reduced and read again by one kernel
 
 std::optional<int64_t> elements(const Dims& dims) {
   int64_t n = 1;
@@ -76,11 +71,10 @@ bool reads_reduced(const Graph& g, ValueId v) {
 
 // How many rows lie side by side in memory, which a block reduces together.
 int64_t rows_side_by_side(const Graph& g, const Node& node, const Axes& axes) {
-  constexpr int64_t max_rows = 32;  // of a block
   const Dims& dims = g.type(node.in[0]).dims;
   const size_t inner = innermost(g, node.in[0], Below::operations).value_or(last_axis(dims).value_or(0));
   if (std::count(axes.begin(), axes.end(), static_cast<Axis>(inner)) != 0) return 1;
-  return std::min(max_rows, dims[inner].constant().value_or(1));
+  return std::min(tuning::columns_of_block, dims[inner].constant().value_or(1));
 }
 
 bool is_arg(const std::string& kind) { return kind == "argmax" || kind == "argmin"; }
@@ -97,12 +91,12 @@ std::optional<Cut> cut_of(const Graph& g, const std::vector<std::vector<NodeId>>
   const bool is_exact = kind == "max" || kind == "min" || kind == "any" || kind == "all", is_sum = kind == "sum" || kind == "prod";
   if (is_arg(kind) ? from.dtype == DType::b8 : from.dtype != to.dtype || !(is_exact || is_sum)) return std::nullopt;
   const auto all = elements(from.dims), rows = elements(to.dims);
-  if (!all || !rows || *rows < 1 || *all < min_row) return std::nullopt;
+  if (!all || !rows || *rows < 1 || *all < tuning::min_row) return std::nullopt;
   const Axes axes = axes_of(g, node);
-  const int64_t side_by_side = rows_side_by_side(g, node, axes), blocks = (*rows + side_by_side - 1) / side_by_side, factor = side_by_side > 1 ? column_factor : 1;
-  if (idle_factor * blocks > wanted || *all / blocks < factor * min_row) return std::nullopt;
-  if (*all / *rows < max_row_read_again && (is_read_along(g, users, node.out[0], *rows) || reads_reduced(g, node.in[0]))) return std::nullopt;
-  const int64_t max_blocks = std::min(wanted, *all / (factor * min_part));
+  const int64_t side_by_side = rows_side_by_side(g, node, axes), blocks = (*rows + side_by_side - 1) / side_by_side, factor = side_by_side > 1 ? tuning::column_factor : 1;
+  if (tuning::idle_factor * blocks > wanted || *all / blocks < factor * tuning::min_row) return std::nullopt;
+  if (*all / *rows < tuning::max_row_read_again && (is_read_along(g, users, node.out[0], *rows) || reads_reduced(g, node.in[0]))) return std::nullopt;
+  const int64_t max_blocks = std::min(wanted, *all / (factor * tuning::min_part));
   int64_t made = blocks;
   const bool is_flat = is_arg(kind) && axes.size() > 1;  // counts all elements
   for (Axis axis : axes) {
@@ -110,7 +104,7 @@ std::optional<Cut> cut_of(const Graph& g, const std::vector<std::vector<NodeId>>
     int64_t parts = std::min(n, max_blocks / made);
     while (n % parts != 0) --parts;
     made *= parts;
-    if (parts < n) return made >= min_gain * blocks ? std::optional(Cut{axis, parts}) : std::nullopt;
+    if (parts < n) return made >= tuning::min_gain * blocks ? std::optional(Cut{axis, parts}) : std::nullopt;
   }
   return std::nullopt;
 }

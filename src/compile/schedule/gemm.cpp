@@ -1,6 +1,7 @@
 // GEMMs: the prologue of A, the forms of B, and the epilogue.
 #include <algorithm>
 
+#include "base/error.h"
 #include "compile/schedule/scheduler.h"
 
 namespace ingot::compile {
@@ -257,17 +258,14 @@ void Scheduler::gemm(WrittenBody written) {
   auto can_store = [&](ValueId v) { return !s_.stored[v]; };
   auto site = [&] { return gemm_site(anchor, reads, written); };
   const bool without_batch = reads.prologue || written.gated || s_.pieces(anchor);
-  // A is copied so that its batch axes and M merge, unless the kernel reads images in any order, or the copy costs more than the padding of batches of few rows.
+  // A is copied so that its batch axes and M merge, unless the kernel reads images in any order, or does not wish for it.
   auto takes_batches = [&] {
     backend::Site whole = site();
     const Answer answer = ask(whole, false);
     if (answer.best == nullptr) return false;
     if (is_convolution(anchor) && !wishes(*answer.best, kernels::Role::a, backend::Wish::Axis::k)) return true;
     const bool has_rows = !reads.a.map && reads.a.place.layout.strides.back() == Dim(1);
-    const std::optional<int64_t> columns = g_.type(written.anchor).dims.back().constant();
-    if (!has_rows || without_batch || !answer.best->emit || columns.value_or(0) == 0) return false;
-    constexpr double copied_bytes = 4;  // of an element of A in a half type, read and written
-    return answer.best->padding <= backend::products_of_bytes(c_.backend.settings.machine, copied_bytes) / static_cast<double>(*columns);
+    return has_rows && !without_batch && answer.best->emit && !has(answer.best->wishes, backend::merged_rows);
   };
   // If B has no batch, merge the batch axes into M. If A's batch axes lie in another order (batch after sequence), A is stored in row-major order first.
   bool body_prevents = false;  // only the body prevents the merge

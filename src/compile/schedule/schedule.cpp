@@ -137,12 +137,11 @@ std::vector<const backend::Offer*> alternatives_of(const backend::Offers& offers
   return out;
 }
 
-bool wishes_for_memory(const backend::Wish& w) { return w.kind == backend::Wish::Kind::own_memory || w.kind == backend::Wish::Kind::reused_memory; }
-
-// True if both want their operands to lie alike.
+// True if both want their operands to have one layout. Whether rows of batches are merged is decided before.
 bool want_one_layout(const backend::Offer& x, const backend::Offer& y) {
-  auto layouts = [](std::vector<backend::Wish> all) {
-    std::erase_if(all, wishes_for_memory);
+  using backend::Wish;
+  auto layouts = [](std::vector<Wish> all) {
+    std::erase_if(all, [](const Wish& w) { return w.kind == Wish::Kind::own_memory || w.kind == Wish::Kind::reused_memory || w == backend::merged_rows; });
     return all;
   };
   return layouts(x.wishes) == layouts(y.wishes);

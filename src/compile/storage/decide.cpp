@@ -3,6 +3,7 @@
 #include <set>
 
 #include "compile/storage/phases.h"
+#include "compile/storage/tuning.h"
 #include "kernels/fused/run/fused_args.h"
 
 namespace ingot::compile {
@@ -11,8 +12,7 @@ using namespace ir;
 
 namespace {
 
-// Costs saturate here.
-constexpr int dear = 1000;
+using namespace storage_tuning;
 
 // Cost of one element, in units of an addition.
 int own_cost(Op op) {
@@ -30,7 +30,6 @@ int own_cost(Op op) {
 
 // Bounds on a body. They limit the work of writing it and the depth of the writer's recursion.
 constexpr size_t most_reads = kernels::max_operands - 10;  // operands of its operations, each of which may be a load; a GEMM has some operands of its own
-constexpr size_t most_values = 500;                        // including views
 
 struct Size {
   size_t reads = 0, values = 0;
@@ -44,7 +43,7 @@ int64_t elements(const Dims& dims, int64_t unknown) {
 }
 
 // True if writing the value and reading it again takes time. Unknown sizes count as 1.
-bool is_large(const Dims& dims) { return elements(dims, 1) >= int64_t{1} << 15; }
+bool is_large(const Dims& dims) { return elements(dims, 1) >= large_value; }
 
 // Per value: the cost of computing it once more from what is stored so far. A cheap value is recomputed by each user instead of stored.
 // `decide` walks from users to operands, so the cost below a value is still true when it gets there. A reduction that a large value
@@ -63,8 +62,6 @@ std::vector<int> costs(const StoragePlan& s) {
 
 // True if pointwise work on one kernel's result of the same layout gives the value: the kernel can compute it in its epilogue at no cost.
 bool is_epilogue(const StoragePlan& s, ValueId v) {
-  constexpr int64_t unknown = 32;
-  constexpr size_t most = 32;  // values to search
   const Graph& g = s.graph();
   const ir::Type& type = g.type(v);
   ir::NodeId anchor = none_id, newest = 0;  // newest stored operand; it must not depend on the anchor
@@ -79,11 +76,11 @@ bool is_epilogue(const StoragePlan& s, ValueId v) {
     }
     if (s.is_anchor(at)) {
       const ir::Type& of = g.type(at);
-      if (anchor != none_id || elements(of.dims, unknown) != elements(type.dims, unknown) || size_of(of.dtype) < size_of(type.dtype)) return false;
+      if (anchor != none_id || elements(of.dims, unknown_size) != elements(type.dims, unknown_size) || size_of(of.dtype) < size_of(type.dtype)) return false;
       anchor = g.values[at].producer;
       continue;
     }
-    if ((!ir::is_map(node.op) && !is_plain_view(g, at)) || seen.size() > most) return false;
+    if ((!ir::is_map(node.op) && !is_plain_view(g, at)) || seen.size() > max_searched) return false;
     for (ValueId in : node.in) {
       if (std::find(seen.begin(), seen.end(), in) == seen.end()) seen.push_back(in);
     }
@@ -93,32 +90,29 @@ bool is_epilogue(const StoragePlan& s, ValueId v) {
 
 // True if much larger bodies would recompute the value many times, like the scale of squeeze-and-excitation.
 bool is_repeated(const StoragePlan& s, ValueId v, const std::set<uint32_t>& homes) {
-  constexpr int64_t unknown = 32, several = 8;
   const Graph& g = s.graph();
-  return !homes.empty() &&
-         std::all_of(homes.begin(), homes.end(), [&](uint32_t home) { return elements(g.type(s.roots[home].value).dims, unknown) >= several * elements(g.type(v).dims, unknown); });
+  return !homes.empty() && std::all_of(homes.begin(), homes.end(), [&](uint32_t home) {
+    return elements(g.type(s.roots[home].value).dims, unknown_size) >= repeated * elements(g.type(v).dims, unknown_size);
+  });
 }
 
 // True if a step of its own costs less than recomputing the value for each element of much larger bodies, like the factor and the addend of a normalisation's
 // channels. Its operands must be in memory: a reduction inside a body stays there.
 bool is_worth_a_step(const StoragePlan& s, ValueId v, int cost, const std::set<uint32_t>& homes) {
-  constexpr int64_t unknown = 32, enough = int64_t{1} << 18, larger = 64;
-  constexpr size_t most = 32;  // values to search
-  constexpr int least = 6;     // in additions
   const Graph& g = s.graph();
-  if (homes.empty() || cost < least) return false;
-  const int64_t own = elements(g.type(v).dims, unknown);
+  if (homes.empty() || cost < min_additions) return false;
+  const int64_t own = elements(g.type(v).dims, unknown_size);
   const Machine& machine = s.context->backend.settings.machine;
   const double step = machine.launch * machine.f32;  // in additions
   for (uint32_t home : homes) {
-    const int64_t size = elements(g.type(s.roots[home].value).dims, unknown);
-    if (size < enough || size < larger * own || static_cast<double>(cost * size) < step) return false;
+    const int64_t size = elements(g.type(s.roots[home].value).dims, unknown_size);
+    if (size < min_body || size < larger_body * own || static_cast<double>(cost * size) < step) return false;
   }
   std::vector<ValueId> seen{v};
   for (size_t k = 0; k < seen.size(); ++k) {
     const Node& node = g.producer(seen[k]);
     if (s.stored[seen[k]] || is_leaf(node.op)) continue;
-    if ((!ir::is_map(node.op) && !is_plain_view(g, seen[k]) && !is_generated(node.op)) || seen.size() > most) return false;
+    if ((!ir::is_map(node.op) && !is_plain_view(g, seen[k]) && !is_generated(node.op)) || seen.size() > max_searched) return false;
     for (ValueId in : node.in) {
       if (std::find(seen.begin(), seen.end(), in) == seen.end()) seen.push_back(in);
     }
@@ -230,7 +224,7 @@ void decide(StoragePlan& s) {
     if (is_plain_view(g, node.out[0])) return {0, 1};
     return {static_cast<size_t>(std::count_if(node.in.begin(), node.in.end(), [&](ValueId in) { return !free(in); })), 1};
   };
-  auto full = [&](uint32_t root, const Size& more) { return sizes[root].reads + more.reads > most_reads || sizes[root].values + more.values > most_values; };
+  auto full = [&](uint32_t root, const Size& more) { return sizes[root].reads + more.reads > most_reads || sizes[root].values + more.values > max_values; };
   auto inline_into = [&](uint32_t root, const Size& more) {
     sizes.resize(s.roots.size());
     sizes[root].reads += more.reads;

@@ -41,7 +41,7 @@ Graph random_case(std::mt19937& random) {
 }  // namespace
 
 extern const Definition depthwise_conv_definition;
-const Definition depthwise_conv_definition{
-    "depthwise_conv", {{Role::a}, {Role::b}, {Role::body, any}, {Role::output}, {Role::output, any}}, {}, nullptr, nullptr, random_case, {"depthwise_conv", "depthwise_lines"}};
+const Definition depthwise_conv_definition{"depthwise_conv", {{Role::a}, {Role::b}, {Role::body, any}, {Role::output}, {Role::output, any}}, {}, nullptr, nullptr, random_case,
+                                           {"depthwise_*"}};
 
 }  // namespace ingot::kernels

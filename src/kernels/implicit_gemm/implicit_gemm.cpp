@@ -39,8 +39,12 @@ Graph random_case(std::mt19937& random) {
 }  // namespace
 
 extern const Definition implicit_gemm_definition;
-const Definition implicit_gemm_definition{
-    "implicit_gemm", {{Role::a, optional}, {Role::prologue, any}, {Role::b}, {Role::b, any}, {Role::body, any}, {Role::output}, {Role::output, any}}, {}, nullptr, nullptr,
-    random_case,     {"gemm_im2col_2d", "gemm_im2col_3d", "gemm_gemv", "gemm_skinny", "gemm_tiles", "gemm_implicit", "gemm_grouped_convolution"}};
+const Definition implicit_gemm_definition{"implicit_gemm",
+                                          {{Role::a, optional}, {Role::prologue, any}, {Role::b}, {Role::b, any}, {Role::body, any}, {Role::output}, {Role::output, any}},
+                                          {},
+                                          nullptr,
+                                          nullptr,
+                                          random_case,
+                                          {"gemm_*"}};
 
 }  // namespace ingot::kernels

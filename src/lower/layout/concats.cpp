@@ -35,10 +35,16 @@ std::optional<ValueId> joined_in_order(Graph& g, const Node& node, const std::ve
   return ir::view(ir::concat(parts, static_cast<ir::Axis>(joined)), std::move(back)).id();
 }
 
+bool is_transform(const Graph& g, ValueId v) {
+  while (g.producer(v).op == Op::view) v = g.producer(v).in[0];
+  return g.producer(v).op == Op::fourier || g.producer(v).op == Op::fourier_of_real;
+}
+
 }  // namespace
 
 std::optional<ValueId> concat_in_order(Layouts& layouts, Graph& to, const Node& node, const std::vector<ValueId>& in) {
   const Dims& dims = layouts.graph.type(node.out[0]).dims;
+  if (layouts.outputs.contains(node.out[0]) && std::all_of(in.begin(), in.end(), [&](ValueId v) { return is_transform(to, v); })) return std::nullopt;
   return dims.size() < 3 ? std::nullopt : joined_in_order(to, node, in, dims);
 }
 

@@ -1,4 +1,4 @@
-"""Hidden views: results that share memory with an operand although no schema says so. Examples are einsum that only permutes, sum_to_size of the same size, and
+"""Hidden views: results that share memory with an operand although no schema says so. Examples are einsum that only permutes or takes a diagonal, sum_to_size of the same size, and
 broadcast_tensors; identities.py handles others. torch's functionalisation takes them for new tensors and loses writes to either of the two, so they become views that it knows."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import torch
 
 from ...torch_internals.operators import OpOverload, schema_of
 from ...torch_internals.trees import pytree
-from ..memory import gives_new, may_write, memories_written, name_of_call, of_memory, source_of, value_of
+from ..memory import einsum_of_one, gives_new, may_write, memories_written, name_of_call, of_memory, source_of, value_of
 from ..traced import NotFunctional, Traced
 
 # Views that functionalisation knows, by name.
@@ -39,6 +39,9 @@ def apply(traced: Traced):
         if node.target in _PARTS:
             node.target = _PARTS[node.target]
             continue
+        if (letters := einsum_of_one(node)) is not None:
+            _turn(node, *letters)
+            continue
         operand, value = source_of(node, of_memory(value_of(node))), value_of(node)
         order = _order(value, value_of(operand)) if isinstance(value, torch.Tensor) else None
         if order is None:
@@ -47,6 +50,21 @@ def apply(traced: Traced):
             node.target, node.args, node.kwargs = torch.ops.aten.alias.default, (operand,), {}
         else:
             node.target, node.args, node.kwargs = torch.ops.aten.permute.default, (operand, order), {}
+
+
+def _turn(node: torch.fx.Node, letters: str, result: str):
+    """Makes an einsum of one operand its diagonals, in the result's order."""
+    operand = node.args[1][0]
+    for letter in result:
+        if letters.count(letter) > 1:
+            first = letters.index(letter)
+            second = letters.index(letter, first + 1)
+            with node.graph.inserting_before(node):
+                diagonal = node.graph.call_function(torch.ops.aten.diagonal.default, (operand, 0, first, second))
+            with value_of(operand).fake_mode:
+                diagonal.meta = {**node.meta, "val": diagonal.target(value_of(operand), *diagonal.args[1:])}
+            operand, letters = diagonal, letters[:first] + letters[first + 1 : second] + letters[second + 1 :] + letter
+    node.target, node.args, node.kwargs = torch.ops.aten.permute.default, (operand, [letters.index(letter) for letter in result]), {}
 
 
 def _hidden(graph: torch.fx.Graph) -> list[torch.fx.Node]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from ...base import debug
 from ..fix import Fix, Stage
 from . import (
+    copied_types,
     effects,
     einsum_casts,
     fill_diagonals,
@@ -42,12 +43,13 @@ FIXES = (
     _fix(Stage.TRACED, grad_modes, "takes switches of gradient modes out of Dynamo's graph"),
     _fix(Stage.TRACED, identities, "operators that return their operand itself are replaced by it, so that writes to either are seen"),
     _fix(Stage.TRACED, numbers, "numbers that Dynamo passes as tensors become constants, with a check in each call"),
-    _fix(Stage.TRACED, picked_elements, "elements at integer tensors without axes are taken by an operator"),
+    _fix(Stage.TRACED, picked_elements, "elements at integer tensors without axes are taken and written by an operator"),
     _fix(Stage.TRACED, own_writes, "pointwise writes to values that the graph made itself become new values"),
     _fix(Stage.WRITING, einsum_casts, "casts of einsum's operands under autocast become nodes"),
     _fix(Stage.WRITING, recorded_memory, "values of a program from a file are recorded anew, with memory that can be compared"),
     _fix(Stage.WRITING, unbind, "unbind becomes selects, whose parts torch lets be written for open sizes"),
     _fix(Stage.WRITING, fill_diagonals, "fill_diagonal_ becomes a write to the diagonal"),
+    _fix(Stage.WRITING, copied_types, "what is copied to a tensor of another type is cast before"),
     _fix(Stage.WRITING, region_writes, "what a branch or loop writes becomes a result of it"),
     _fix(Stage.WRITING, hidden_views, "results that share memory although no schema says so become views"),
     _fix(Stage.WRITING, overlap, "writes to repeated or overlapping elements go to the tensor behind them"),
@@ -67,6 +69,8 @@ SWITCHES = {
     "only_raises": "of a branch on data whose other side only raises, one side is traced, with an assertion",
     "asked_masks": "whether a mask of nn.Transformer is causal is not asked of its values",
     "experts_together": "experts of transformers that a loop computes one by one are computed together",
+    "written_places": "writes to places that are integer tensors without axes are made by an operator while torch.export traces",
+    "square_roots": "math.sqrt of an open size stays open while torch.export traces",
     "recurrent_layers": "Dynamo keeps recurrent layers whole",
     "flexible_attention": "flex_attention is written out as products, the model's functions and a softmax",
 }

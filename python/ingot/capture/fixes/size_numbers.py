@@ -9,14 +9,15 @@ import torch
 
 from ...torch_internals.operators import OpOverload
 from ...torch_internals.sizes import square_root
+from ..size_tensors import is_computed, tensor_of
 from ..traced import Traced
 from .read_numbers import READS, made, take_tensors
 
 Node = torch.fx.Node
 _aten = torch.ops.aten
-_ARITHMETIC = {
+_OPERATORS = {
     operator.add: _aten.add.Tensor, operator.sub: _aten.sub.Tensor, operator.mul: _aten.mul.Tensor, operator.truediv: _aten.div.Tensor, operator.pow: _aten.pow.Tensor_Tensor,
-    operator.neg: _aten.neg.default, square_root: _aten.sqrt.default,
+    operator.neg: _aten.neg.default, square_root: _aten.sqrt.default, torch.sym_float: None,
 }  # fmt: skip
 
 
@@ -26,9 +27,9 @@ def wanted(traced: Traced) -> bool:
 
 def apply(traced: Traced):
     """False if nothing was to be changed."""
-    numbers = [n for n in traced.editable().graph.nodes if _is_taken(n) and _is_computed(n)]
+    numbers = [n for n in traced.editable().graph.nodes if _is_taken(n) and is_computed(n, _OPERATORS)]
     for number in numbers:
-        take_tensors(number, lambda user, number=number: _beside(user, _tensor(user, number)))
+        take_tensors(number, lambda user, number=number: _beside(user, tensor_of(user, number, _OPERATORS, lambda _: {"dtype": torch.float64, "device": user.meta["val"].device})))
     return bool(numbers)
 
 
@@ -37,22 +38,8 @@ def _is_taken(node: Node) -> bool:
     return isinstance(node.meta.get("val"), torch.SymFloat) and node.target not in READS and any(isinstance(user.target, OpOverload) for user in node.users)
 
 
-def _is_computed(value) -> bool:
-    """Whether it follows from sizes by arithmetic that tensors have."""
-    if not isinstance(value, Node) or isinstance(value.meta.get("val"), (int, torch.SymInt)):
-        return isinstance(value, (int, float, Node))
-    return value.op == "call_function" and (value.target in _ARITHMETIC or value.target is torch.sym_float) and all(map(_is_computed, value.args))
-
-
 def _beside(user: Node, number: Node) -> Node:
     """Beside a scalar of float32 the number is rounded to that type, as eager does; the type of two tensors without axes would be the wider one."""
     given = user.args[0].meta["val"] if isinstance(user.args[0], Node) else None
     scalar = isinstance(given, torch.Tensor) and not given.dim() and given.dtype is torch.float32
     return made(user, _aten._to_copy.default, number, dtype=torch.float32) if scalar else number
-
-
-def _tensor(user: Node, value) -> Node:
-    if isinstance(value, Node) and isinstance(value.meta.get("val"), torch.SymFloat):
-        operands = [_tensor(user, a) for a in value.args]
-        return operands[0] if value.target is torch.sym_float else made(user, _ARITHMETIC[value.target], *operands)
-    return made(user, _aten.full.default, [], value, dtype=torch.float64, device=user.meta["val"].device)

@@ -4,12 +4,10 @@ which gives the same results."""
 from __future__ import annotations
 
 import contextlib
-import functools
 
 from ...base import debug
-from ...torch_internals.dynamo import inline_by
 from ...torch_internals.modules import asks_whether_causal
-from . import own_traces
+from . import inlined
 
 
 def _as_told(mask, is_causal=None, size=None):
@@ -29,8 +27,7 @@ def as_told():
         asks_whether_causal.__code__ = before
 
 
-@functools.cache
 def allow():
     """Nor while Dynamo traces for a backend of ingot's."""
     asked = asks_whether_causal.__code__
-    inline_by(lambda output, function: _as_told.__code__ if function.get_code() is asked and own_traces.is_own(output) and not debug.is_disabled("asked_masks") else None)
+    inlined.add("asked_masks", lambda code: _as_told.__code__ if code is asked else None)

@@ -27,9 +27,8 @@ import types
 import torch
 
 from ...base import debug
-from ...torch_internals.dynamo import inline_by
 from ...torch_internals.tensors import is_fake
-from . import own_traces
+from . import inlined
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 
@@ -61,14 +60,9 @@ class BothSides:
         return bool(found)
 
 
-@functools.cache
 def allow():
     """The functions that Dynamo inlines for a backend of ingot's are traced in this form."""
-    inline_by(_form_of)
-
-
-def _form_of(output, function) -> types.CodeType | None:
-    return of_code(function.get_code()) if own_traces.is_own(output) and not debug.is_disabled("both_sides") else None
+    inlined.add("both_sides", of_code)
 
 
 # ---- what the form calls

@@ -33,6 +33,8 @@ _PART_OF_MODELS = tuple(_TORCH + name for name in ("nn" + os.sep, "functional.py
 _ASK_FOR_OTHERS = (_TORCH + "__init__.py", _TORCH + "overrides.py")  # SymInt.__bool__, torch._check, torch._assert
 _COMPARISONS = {"eq": sympy.Eq, "ne": sympy.Ne, "lt": sympy.Lt, "le": sympy.Le, "gt": sympy.Gt, "ge": sympy.Ge}
 _DYNAMO = os.path.join(_TORCH, "_dynamo") + os.sep
+_REGIONS_OF_DYNAMO = os.path.join(_DYNAMO, "variables", "higher_order_ops.py")  # asks for torch.cond, scan and the like
+_CHECKS_OF_DYNAMO = os.path.join(_DYNAMO, "guards.py")
 _INTERPRETER = os.path.join(_TORCH, "fx", "interpreter.py")
 _DYNAMO_BRANCHES = "_dynamo/variables/"  # where Dynamo asks for the model
 
@@ -81,6 +83,7 @@ class Branches:
 
     def __init__(self):
         self.found: dict[sympy.Basic, str] = {}  # and the line of each
+        self._fixing: dict[sympy.Basic, str] = {}  # what an operator's numbers fix, and the line of each
         self._settled: dict = {}  # what torch compares and settles because its symbols are at least 1, by the result's node
 
     def __enter__(self):
@@ -104,13 +107,17 @@ class Branches:
 
     def _noting(self, answer):
         def asked(size, *more):
-            expression = getattr(getattr(size, "node", None), "expr", None)  # before the answer, which torch puts in its place
+            node = getattr(size, "node", size)
+            expression = getattr(node, "expr", None)  # before the answer, which torch puts in its place
             made = answer(size, *more)
             if isinstance(expression, sympy.Basic) and not expression.free_symbols:
-                expression = self._settled.get(size.node, expression)
-            if isinstance(expression, sympy.Basic) and (line := line_of_model(sys._getframe(1))) is not None:
+                expression = self._settled.get(node, expression)
+            frame = sys._getframe(1)
+            while node is size and frame.f_code.co_name == "__torch_function__":  # between an operator and what it asks
+                frame = frame.f_back
+            if isinstance(expression, sympy.Basic) and (line := line_of_model(frame)) is not None:
                 condition = sympy.Eq(expression, made) if type(made) is int else expression if made else sympy.Not(expression)
-                self._add(condition, line)
+                self._fixing.setdefault(condition, line) if node is size else self._add(condition, line)
             return made
 
         return asked
@@ -121,7 +128,7 @@ class Branches:
 
     def line_that_fixes(self, number: int) -> str:
         """The line of the model at which a size became this number, as in range(n); "" if none is known."""
-        fixing = (line for condition, line in self.found.items() if isinstance(condition, sympy.Eq) and number in condition.args and line)
+        fixing = (line for condition, line in (*self.found.items(), *self._fixing.items()) if isinstance(condition, sympy.Eq) and number in condition.args and line)
         file, _, line = next(fixing, "").rpartition(":")
         return f"{file}:{line}: `{linecache.getline(file, int(line)).strip()}`" if file else ""
 
@@ -177,11 +184,14 @@ def line_of_model(frame) -> str | None:
         frame = frame.f_back
     file = frame.f_code.co_filename
     if file.startswith((_TORCH, _INGOT)) and not file.startswith(_PART_OF_MODELS):
-        if not file.startswith(_DYNAMO) and file != _INTERPRETER:
+        if not file.startswith(_DYNAMO) and file != _INTERPRETER or file == _REGIONS_OF_DYNAMO:
             return None
         asks = TracingContext.extract_stack()  # Dynamo asks for the model, or torch runs what Dynamo wrote down of it
         return f"{asks[-1].filename}:{asks[-1].lineno}" if asks else ""
-    return "" if file.startswith("<") else f"{file}:{frame.f_lineno}"
+    if file.startswith("<"):
+        checks = frame.f_back is not None and frame.f_back.f_code.co_filename == _CHECKS_OF_DYNAMO  # of a function of torch.cond or while_loop: what they check was asked before
+        return None if checks else ""
+    return f"{file}:{frame.f_lineno}"
 
 
 # ---- read from a program

@@ -4,12 +4,10 @@ computed together, as transformers does by default (`experts_implementation="gro
 from __future__ import annotations
 
 import contextlib
-import functools
 import sys
 
 from ...base import debug
-from ...torch_internals.dynamo import inline_by
-from . import own_traces
+from . import inlined
 
 
 def _together(self, experts_implementation, default):
@@ -38,13 +36,11 @@ def together():
         experts.get_interface = before
 
 
-@functools.cache
 def allow():
     """And while Dynamo traces for a backend of ingot's."""
 
-    def code_of(output, function):
+    def code_of(code):
         experts = _interface()
-        is_asked = experts is not None and function.get_code() is experts.get_interface.__code__
-        return _together.__code__ if is_asked and own_traces.is_own(output) and not debug.is_disabled("experts_together") else None
+        return _together.__code__ if experts is not None and code is experts.get_interface.__code__ else None
 
-    inline_by(code_of)
+    inlined.add("experts_together", code_of)

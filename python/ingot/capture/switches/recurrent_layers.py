@@ -10,10 +10,10 @@ import functools
 import torch
 
 from ...base import debug
-from ...torch_internals.dynamo import allowing_recurrent_layers, broken_code, inline_by, wrap_modules_by
+from ...torch_internals.dynamo import allowing_recurrent_layers, broken_code, wrap_modules_by
 from ...torch_internals.modules import codes_of_packed_sequences
 from .. import composites
-from . import own_traces
+from . import inlined, own_traces
 
 _LAYERS = (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN)
 _traces = set()  # those in which layers are kept whole
@@ -23,7 +23,7 @@ _traces = set()  # those in which layers are kept whole
 def allow():
     """Dynamo's graphs for a backend of ingot's may have these layers."""
     wrap_modules_by(_wrapping)
-    inline_by(_breaking)
+    inlined.add("recurrent_layers", lambda code: broken_code() if code in codes_of_packed_sequences() else None)
 
 
 def _wrapping(wrap_module):
@@ -35,10 +35,6 @@ def _wrapping(wrap_module):
             return wrap_module(self, value)
 
     return wrap
-
-
-def _breaking(output, function):
-    return broken_code() if function.get_code() in codes_of_packed_sequences() and own_traces.is_own(output) and not debug.is_disabled("recurrent_layers") else None
 
 
 def _keep_whole(output):

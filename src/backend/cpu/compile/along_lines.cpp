@@ -2,9 +2,13 @@
 
 #include <algorithm>
 
+#include "backend/cpu/kernels/conv/run/tuning.h"
+
 namespace ingot::backend::cpu {
 
 namespace {
+
+namespace tuning = kernels::conv::tuning;
 
 // True for the sum, perhaps with a bias, perhaps within bounds: the epilogues of line tiles.
 bool is_short(const FusedBody& body) {
@@ -43,7 +47,6 @@ bool is_index(const ir::AffineMap& map, const StridedLayout& a, size_t axis) {
 }  // namespace
 
 std::optional<int64_t> line_length(const ir::AffineMap& map, const StridedLayout& a, const LineResults& kept, const FusedBody& body) {
-  constexpr int64_t most_rows = 4096, most_taps = 1 << 16, most_step = 8;
   const ir::Dim one(1);
   if (!is_short(body)) return std::nullopt;
   size_t x = kept.steps.size();
@@ -52,7 +55,7 @@ std::optional<int64_t> line_length(const ir::AffineMap& map, const StridedLayout
   for (size_t i = kept.steps.size(); apart && i > 0 && x == 0; --i) {
     if (!(map.dims[i - 1] == one) && kept.steps[i - 1].constant().value_or(0) > 1) x = i;
   }
-  if (x-- == 0 || kept.steps[x].constant().value_or(1) > most_step) return std::nullopt;
+  if (x-- == 0 || kept.steps[x].constant().value_or(1) > tuning::max_line_step) return std::nullopt;
   const auto length = map.dims[x].constant();
   if (!length) return std::nullopt;
   for (const std::vector<ir::Dim>& steps : kept.loads) {
@@ -68,7 +71,7 @@ std::optional<int64_t> line_length(const ir::AffineMap& map, const StridedLayout
   if (along == map.axes.size()) return std::nullopt;
   // Outputs may be some elements apart, as windows that strides express are.
   const auto step = a.strides[along].constant();
-  if (!step || *step < 1 || *step > most_step) return std::nullopt;
+  if (!step || *step < 1 || *step > tuning::max_line_step) return std::nullopt;
   const bool may_step = !apart && is_index(map, a, along);
   if (*step > 1 && !may_step) return std::nullopt;
   int64_t rows = 1, all = 1;
@@ -82,7 +85,7 @@ std::optional<int64_t> line_length(const ir::AffineMap& map, const StridedLayout
     const auto extent = map.dims[i].constant();
     if (!extent) return std::nullopt;
     all *= *extent;
-    if (all > most_taps || all == 0) return std::nullopt;
+    if (all > tuning::max_line_taps || all == 0) return std::nullopt;
     if (!here || *extent == 1) {
       rows *= *extent;
       continue;
@@ -93,7 +96,7 @@ std::optional<int64_t> line_length(const ir::AffineMap& map, const StridedLayout
     if (has_window) return std::nullopt;
     has_window = true;
   }
-  return rows <= most_rows ? length : std::nullopt;
+  return rows <= tuning::max_line_rows ? length : std::nullopt;
 }
 
 }  // namespace ingot::backend::cpu

@@ -12,16 +12,6 @@ ir::Dim step_in_memory(const ir::AffineMap& map, const StridedLayout& a, size_t 
   return step;
 }
 
-double pass_of(const Site& site, const Machine& machine) {
-  constexpr double bytes = 16;  // of an element in float32: the stored sum, what the body reads of it and beside it, the result
-  if (site.body == nullptr) return 0;
-  double results = 1;
-  for (const std::vector<ir::Dim>& dims : {site.body->outer, site.body->row}) {
-    for (const ir::Dim& d : dims) results *= static_cast<double>(site.usual(d).value_or(1));
-  }
-  return machine.launch + results * bytes / machine.memory;
-}
-
 namespace {
 
 void check(const Target&, const Settings&) {}

@@ -9,13 +9,7 @@ namespace ingot::backend::cpu {
 #include "backend/cpu/run/kernels.def"
 #undef X
 
-// The rows of a GEMM that read B together, about a block of A (kernels/matmul/run/tile.h): for each batch of fewer rows B is read again.
-inline constexpr double rows_of_a_block = 128;
-
 // The stride in memory, in elements, of one step along an index of the map.
 ir::Dim step_in_memory(const ir::AffineMap& map, const StridedLayout& a, size_t index);
-
-// Nanoseconds of a separate step for the site's body.
-double pass_of(const Site&, const Machine&);
 
 }  // namespace ingot::backend::cpu

@@ -5,7 +5,6 @@
 
 #include "backend/cuda/compile/kernel_text.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "kernels/fused/run/fused_args.h"
 
 namespace ingot::backend::cuda {
@@ -176,13 +175,9 @@ bool may_be_unaligned(const FusedBody& body, const std::vector<StridedLayout>& l
   return false;
 }
 
-void replace_all(std::string& text, std::string_view from, const std::string& to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
-}
-
 }  // namespace
 
-Emitted emit(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Tuning& tuning, const std::vector<bool>& aligned, bool any_rows) {
+Emitted emit(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Tuning& tuning, const std::vector<bool>& aligned, ParametersOf of) {
   size_t rank = body.outer.size() + body.row.size();
   if (rank < 1 || rank > kernels::max_domain_rank || body.operands.size() > kernels::max_operands) {
     fail(Code::unsupported, "a fused body with {} axes and {} operands is too large", rank, body.operands.size());
@@ -198,20 +193,20 @@ Emitted emit(const FusedBody& body, const std::vector<StridedLayout>& layouts, c
   }
   for (const Walk::Group& g : walk.groups) args.groups.push_back({g.first, g.last});
   args.variants = Chooser(body, walk, tuning, may_be_unaligned(body, layouts, walk, aligned)).run();
-  Numbers numbers(args, any_rows);
+  Numbers numbers(args, of == ParametersOf::rows);
   Emitted out;
-  std::string text;
-  for (size_t v = 0; v < args.variants.size(); ++v) text += kernel_text(body, layouts, walk, args.variants[v], v, numbers, out.sizes);
+  PrintedKernels printed;
+  for (size_t v = 0; v < args.variants.size(); ++v) {
+    const Variant& variant = args.variants[v];
+    printed.kernels.push_back({std::to_string(v), fmt::format("__launch_bounds__({})", variant.threads), kernel_text(body, layouts, walk, variant, numbers, out.sizes)});
+  }
   args.sizes = static_cast<uint32_t>(out.sizes.size());
   size_t bytes = 8 * (1 + body.operands.size() + args.numbers.size());
   if (bytes > parameter_bytes)
     fail(Code::unsupported, "a fused body with {} operands and {} sizes and strides has more parameters than a kernel may have", body.operands.size(), args.numbers.size());
-  text = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", body.operands.size(), std::max<size_t>(1, args.numbers.size())) + text;
-  // The name is a hash of the text, so that equal bodies share a kernel.
-  args.name = fmt::format("fused_{:016x}", hash64(std::as_bytes(std::span(text.data(), text.size()))));
-  replace_all(text, "@", args.name + "_");
-  out.name = args.name;
-  out.text = std::move(text);
+  printed.shared = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", body.operands.size(), std::max<size_t>(1, args.numbers.size()));
+  out.code = printed.unit(printed.name("fused"), of);
+  args.name = out.code.name;
   out.arguments = kernels::serialise(args);
   return out;
 }

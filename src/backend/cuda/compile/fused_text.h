@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/body.h"
+#include "backend/cuda/compile/printed_kernels.h"
 #include "backend/cuda/compile/walk.h"
 
 namespace ingot::backend::cuda {
@@ -17,15 +18,14 @@ struct Tuning {
 };
 
 struct Emitted {
-  std::string name;                  // kernels are name_0, name_1, ...; equal bodies have equal names
-  std::string text;                  // comes after prelude(); texts of several bodies may follow each other
+  CodeUnit code;                     // kernels are name_0, name_1, ...; equal bodies have equal names
   std::vector<std::byte> arguments;  // of the step: kernels::FusedCudaArgs
   std::vector<ir::Dim> sizes;        // of the step; the domain's extents follow
 };
 
 // A pure function: equal bodies and layouts give equal text. Operands of the step are the body's: loads, then stores. Error (unsupported) if a primitive is
-// not defined for its dtype or there are too many operands. `aligned`: see Site::aligned; the text has no kernel that no size and address can want. `any_rows`: for a
+// not defined for its dtype or there are too many operands. `aligned`: see Site::aligned; the text has no kernel that no size and address can want. `of` rows: for a
 // body that reduces; the text is the same for all numbers of rows and strides between them, and spare blocks end at once.
-Emitted emit(const FusedBody&, const std::vector<StridedLayout>&, const Tuning& = {}, const std::vector<bool>& aligned = {}, bool any_rows = false);
+Emitted emit(const FusedBody&, const std::vector<StridedLayout>&, const Tuning& = {}, const std::vector<bool>& aligned = {}, ParametersOf of = ParametersOf::step);
 
 }  // namespace ingot::backend::cuda

@@ -166,14 +166,11 @@ void statements(ValueText& t, const std::string& to = "") {
 
 }  // namespace
 
-std::string kernel_text(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Walk& walk, const Variant& variant, size_t index, Numbers& numbers,
-                        std::vector<ir::Dim>& sizes) {
+std::string kernel_text(const FusedBody& body, const std::vector<StridedLayout>& layouts, const Walk& walk, const Variant& variant, Numbers& numbers, std::vector<ir::Dim>& sizes) {
   ValueText t(body, layouts, walk, variant, numbers, sizes);
-  t.line("extern \"C\" __global__ void __launch_bounds__({}) @{}(const __grid_constant__ @P p) {{", variant.threads, index);
-  ++t.depth;
+  t.depth = 1;
   t.line("after_others();");
   statements(t);
-  t.close();
   return std::move(t.out);
 }
 

@@ -10,9 +10,8 @@
 
 namespace ingot::backend::cuda {
 
-// The kernel is called @N, where N is the variant's index; its name is filled in when all text is known. Appends to `sizes`, the symbolic sizes so far.
-std::string kernel_text(const FusedBody&, const std::vector<StridedLayout>&, const Walk&, const kernels::FusedCudaArgs::Variant&, size_t index, Numbers&,
-                        std::vector<ir::Dim>& sizes);
+// PrintedKernels::Kernel::body of one variant. Appends to `sizes`, the symbolic sizes so far.
+std::string kernel_text(const FusedBody&, const std::vector<StridedLayout>&, const Walk&, const kernels::FusedCudaArgs::Variant&, Numbers&, std::vector<ir::Dim>& sizes);
 
 // Prints a body of one row as statements for all threads of a block: `p` and the thread's index are in scope, and the result is stored to `to`.
 std::string row_text(const FusedBody&, const std::vector<StridedLayout>&, const Walk&, const kernels::FusedCudaArgs::Variant&, const std::string& to, Numbers&,

@@ -9,7 +9,4 @@ namespace ingot::backend::cuda {
 #include "backend/cuda/run/kernels.def"
 #undef X
 
-// "name_0", "name_1", ..
-std::vector<std::string> numbered(const std::string& name, size_t count);
-
 }  // namespace ingot::backend::cuda

@@ -44,17 +44,4 @@ void add_kernels(const kernels::CudaLaunches& launches, const Site& site, std::s
   for (const kernels::CudaLaunch& l : launches.any) used.insert(l.kernel);
 }
 
-std::vector<CodeUnit> cut(const CodeUnit& whole, const std::function<bool(const std::string& kernel)>& is_used) {
-  constexpr std::string_view begin = "extern \"C\" __global__";
-  std::vector<CodeUnit> out;
-  size_t at = whole.text.find(begin);
-  const std::string shared = whole.text.substr(0, at);
-  for (const std::string& kernel : whole.kernels) {
-    const size_t next = std::min(whole.text.find(begin, at + 1), whole.text.size());
-    if (is_used(kernel)) out.push_back({.name = kernel, .text = whole.text.substr(at, next - at), .kernels = {kernel}, .libraries = whole.libraries, .shared = shared});
-    at = next;
-  }
-  return out;
-}
-
 }  // namespace ingot::backend::cuda

@@ -1,6 +1,5 @@
 // The part of a step's code that its launches use, if all sizes are known. Lists of launches are pure functions of sizes, so no GPU is needed to know it.
 #pragma once
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -32,8 +31,5 @@ inline constexpr int hoppers_multiprocessors[] = {78, 114, 132};
 
 // Adds the kernels of these launches: also those for any address, if an operand may be at one.
 void add_kernels(const kernels::CudaLaunches&, const Site&, std::set<std::string>& used);
-
-// Cuts a unit into one for each kernel that is used; they are compiled side by side. A unit has its kernel's name, so steps with equal bodies share it.
-std::vector<CodeUnit> cut(const CodeUnit& whole, const std::function<bool(const std::string& kernel)>& is_used);
 
 }  // namespace ingot::backend::cuda

@@ -14,6 +14,7 @@
 #include "backend/cuda/kernels/fourier/run/fourier_launches.h"
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
 #include "backend/cuda/kernels/grid_sample/run/grid_sample_launches.h"
+#include "backend/cuda/kernels/grid_sample/run/tuning.h"
 #include "backend/cuda/kernels/scan/run/scan_launches.h"
 #include "backend/cuda/kernels/scatter/run/scatter_launches.h"
 #include "backend/cuda/kernels/small_matrix/run/small_matrix_launches.h"
@@ -295,6 +296,7 @@ std::vector<Step> fourier_steps() {
       add(kind, t, {0}, 12);
       add(kind, t, {5, 4}, 22, {2, 0, 1});
       add(kind, t, {2, 2}, 3500, {1, 2, 0});
+      for (int64_t n : {1, 2, 37, 64, 97, 360, 1024, 3072}) add(kind, t, {2, 13}, n, {0, 2, 1});  // columns
     }
   }
   return out;
@@ -303,9 +305,12 @@ std::vector<Step> fourier_steps() {
 // Points inside, outside and on the edges; channels as planes, in one vector, in several, and in some that no vector fits.
 std::vector<Step> grid_sample_steps() {
   std::vector<Step> out;
+  using Mode = GridSampleArgs::Mode;
   using Outside = GridSampleArgs::Outside;
+  Mode mode = Mode::cubic;
   auto add = [&](Outside outside, bool corners, bool channels_last, std::vector<int64_t> x, std::vector<int64_t> points, std::vector<size_t> order = {}) {
     const auto seed = static_cast<uint32_t>(out.size());
+    if (mode == Mode::linear) x[1] = std::min(x[1], kernels::sample::tuning::linear_channels);
     std::vector<int64_t> grid{x[0]}, to{x[0]};
     if (!channels_last) to.push_back(x[1]);
     for (int64_t n : points) grid.push_back(n), to.push_back(n);
@@ -313,23 +318,26 @@ std::vector<Step> grid_sample_steps() {
     grid.push_back(2);
     HostTensor places(DType::f32, grid);
     for (size_t i = 0; i < static_cast<size_t>(places.elements()); ++i) places.set(i, static_cast<double>((i * 2654435761u + seed) % 193) / 64 - 1.5);
-    Step s{fmt::format("grid_sample {} {} {} of [{}]", static_cast<int>(outside), corners, channels_last, fmt::join(x, ", ")),
+    Step s{fmt::format("grid_sample {} {} {} {} of [{}]", static_cast<int>(mode), static_cast<int>(outside), corners, channels_last, fmt::join(x, ", ")),
            "grid_sample",
-           serialise(GridSampleArgs{GridSampleArgs::Mode::cubic, outside, corners, channels_last, 2}),
+           serialise(GridSampleArgs{mode, outside, corners, channels_last, 2}),
            {numbers(DType::f32, x, seed, false, order), places, HostTensor(DType::f32, to)}};
     s.exact = false;
     out.push_back(std::move(s));
   };
-  for (Outside outside : {Outside::zeros, Outside::border, Outside::reflection}) {
-    for (bool corners : {false, true}) {
-      add(outside, corners, false, {2, 3, 8, 16}, {5, 13});
-      add(outside, corners, true, {2, 8, 8, 16}, {5, 13}, {0, 2, 3, 1});
-      add(outside, corners, false, {1, 20, 4, 8}, {300}, {0, 2, 3, 1});
+  for (Mode each : {Mode::cubic, Mode::linear}) {
+    mode = each;
+    for (Outside outside : {Outside::zeros, Outside::border, Outside::reflection}) {
+      for (bool corners : {false, true}) {
+        add(outside, corners, false, {2, 3, 8, 16}, {5, 13});
+        add(outside, corners, true, {2, 8, 8, 16}, {5, 13}, {0, 2, 3, 1});
+        add(outside, corners, false, {1, 20, 4, 8}, {300}, {0, 2, 3, 1});
+      }
+      add(outside, true, true, {2, 5, 1, 1}, {7}, {0, 2, 3, 1});
+      add(outside, false, false, {3, 4, 1, 2}, {}, {0, 1, 3, 2});
+      add(outside, false, false, {0, 4, 3, 2}, {5});
+      add(outside, false, true, {2, 0, 3, 2}, {5});
     }
-    add(outside, true, true, {2, 5, 1, 1}, {7}, {0, 2, 3, 1});
-    add(outside, false, false, {3, 4, 1, 2}, {}, {0, 1, 3, 2});
-    add(outside, false, false, {0, 4, 3, 2}, {5});
-    add(outside, false, true, {2, 0, 3, 2}, {5});
   }
   return out;
 }

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/compile/byte_code.h"
 #include "backend/cpu/kernels/conv/run/tuning.h"
+#include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "kernels/matmul/run/matmul_args.h"
 
 namespace ingot::backend::cpu {
@@ -73,8 +74,7 @@ bool prefers_matmul(const Site& site, const Gemm& g, int64_t n, int64_t k) {
 
 // The map at the usual sizes, as the kernels see it.
 kernels::IndexMap usual_map(const Site& site, const Gemm& g, std::span<const int64_t> steps, std::span<const ir::Dim> sizes) {
-  constexpr int64_t unknown = 64;  // a size that the site does not say
-  auto usual = [&](const ir::Dim& d) { return site.usual(d).value_or(unknown); };
+  auto usual = [&](const ir::Dim& d) { return site.usual(d).value_or(tuning::unknown_size); };
   std::vector<int64_t> numbers, dims, strides;
   for (const ir::Dim& d : sizes) numbers.push_back(usual(d));
   for (const ir::Dim& d : g.a.dims) dims.push_back(usual(d));
@@ -178,7 +178,6 @@ Offer conv_offer(std::string_view kernel, std::shared_ptr<const ConvSite> s, dou
   const Gemm& g = s->gemm;
   return {.implementation = kernel,
           .cost = nanoseconds,
-          .padding = padding_of(g, rows_of_a_block),
           .wishes = {once ? reused_memory : own_memory},
           .packing = g.packed ? std::optional(Packing{"matmul_pack", kernels::panels_of(g.type)}) : std::nullopt,
           .emit = [kernel, s] { return emit_conv(kernel, *s); }};

@@ -64,7 +64,7 @@ EmittedStep emit_gemm(const Gemm& g, const std::optional<Map>& map, const FusedB
 std::optional<Wish> wish_for_memory(const Gemm& g, const FusedBody& body) {
   const ir::Dim k =
       g.map ? std::accumulate(g.map->dims.begin() + static_cast<int64_t>(g.batch_rank + g.m_rank), g.map->dims.end(), ir::Dim(1), std::multiplies<>()) : g.a.dims.back();
-  if (g.type == ir::DType::f32 && !g.encoding && k.constant().value_or(INT64_MAX) <= kernels::least_k_block) return reused_memory;
+  if (g.type == ir::DType::f32 && !g.encoding && k.constant().value_or(INT64_MAX) <= tuning::k_block) return reused_memory;
   return body.operands[body.stores[0].operand] == ir::DType::f32 ? std::optional(own_memory) : std::nullopt;
 }
 
@@ -129,15 +129,14 @@ void matmul_offers(const Site& site, const Settings& settings, Offers& out) {
   if (auto refusal = obstacle(*g, map)) return out.refusals.push_back(std::move(*refusal));
   const bool in_order = settings.deterministic == Deterministic::batch;
   const bool alone = goes_better_alone(site.body);
-  const double padding = padding_of(*g, rows_of_a_block);
   std::vector<Wish> wishes{channels_innermost, contiguous_rows};
+  wish_for_merged_rows(wishes, site, *g, tuning::rows_of_block, settings.machine);
   const std::optional<Wish> memory = site.body == nullptr ? std::nullopt : wish_for_memory(*g, *site.body);
   if (memory) wishes.push_back(*memory);
   const double cost = cost_of(site, *g, settings);
-  if (alone) out.offers.push_back({.implementation = "matmul", .cost = cost, .padding = padding, .takes_body = false, .wishes = wishes});
+  if (alone) out.offers.push_back({.implementation = "matmul", .cost = cost, .takes_body = false, .wishes = wishes});
   out.offers.push_back({.implementation = "matmul",
                         .cost = cost + (alone ? 2 * out.pass : 0),
-                        .padding = padding,
                         .wishes = wishes,
                         .packing = packing_of(*g),
                         .emit = [g, map = std::move(map), body = site.body, in_order] { return emit_gemm(*g, map, *body, in_order); }});

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "backend/cpu/compile/offers.h"
+#include "backend/cpu/kernels/moments/run/tuning.h"
 #include "kernels/moments/run/moments_args.h"
 
 namespace ingot::backend::cpu {
@@ -11,7 +12,7 @@ namespace {
 // reads them in short segments, three times. The kernel keeps 32 bytes for each row: many rows must be longer. Also true for group norms and long rows, which are read once, in memory
 // order. A short row stays in the first-level cache, where a fused body can read it several times.
 bool pays(const kernels::MomentsArgs& args, const ir::Dims& dims) {
-  constexpr int64_t some_places = 16, many_rows = 1 << 18, long_group = 256, long_row = 4096, some_rows = 8, any_row = 65536;
+  using namespace kernels::moments::tuning;
   int64_t rows = 1, length = 1, axes = 0;
   bool apart = false, known = true;
   for (size_t d = 0; d < dims.size(); ++d) {
@@ -19,14 +20,14 @@ bool pays(const kernels::MomentsArgs& args, const ir::Dims& dims) {
     if (dims[d] == ir::Dim(1)) continue;
     if (args.reduced[d] != 0) {
       known = known && dims[d].constant();
-      length *= dims[d].constant().value_or(some_places);
+      length *= dims[d].constant().value_or(spread_row);
     } else {
       apart = apart || length != 1;
       rows = std::min(many_rows, rows * std::min(many_rows, dims[d].constant().value_or(apart ? many_rows : 1)));  // an open size before them is the batch
     }
   }
-  if (apart) return length >= (rows < many_rows ? some_places : long_group);
-  return known && (axes > 1 ? length >= long_group : length >= any_row || (length >= long_row && rows >= some_rows));
+  if (apart) return length >= (rows < many_rows ? spread_row : spread_row_of_many);
+  return known && (axes > 1 ? length >= group : length >= single_row || (length >= long_row && rows >= long_rows));
 }
 
 }  // namespace

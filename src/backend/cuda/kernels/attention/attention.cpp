@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <set>
 
-#include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/attention/attention_text.h"
 #include "backend/cuda/kernels/attention/run/attention_args.h"
@@ -21,8 +20,8 @@ std::optional<std::string> obstacle(const Attention& a, const Target& target) {
   return std::nullopt;
 }
 
-// The code of a step: each variant is a unit. If all sizes are known, those that no launch of these sizes and addresses uses are left out.
-void split(EmittedStep& step, const Site& site, const Target& target) {
+// Adds the code to a step: each variant is a unit. If all sizes are known, those that no launch of these sizes and addresses uses are left out.
+void add_code(EmittedStep& step, const EmittedAttention& code, const Site& site, const Target& target) {
   kernels::AttentionCudaArgs args = kernels::parse_attention_cuda(step.constants);
   KnownCall known;
   bool is_known = known.add(step.sizes);
@@ -42,7 +41,10 @@ void split(EmittedStep& step, const Site& site, const Target& target) {
     if (printed != 0) args.printed = printed;
     step.constants = kernels::serialise(args);
   }
-  step.code = cut(step.code.at(0), [&](const std::string& kernel) { return !is_known || used.contains(kernel); });
+  for (size_t k = 0; k < code.printed.kernels.size(); ++k) {
+    CodeUnit unit = code.printed.unit(code.name, ParametersOf::step, k);
+    if (!is_known || used.contains(unit.name)) step.code.push_back(std::move(unit));
+  }
 }
 
 }  // namespace
@@ -61,13 +63,10 @@ void attention_offers(const Site& site, const Target& target, const Settings&, O
     return out.refusals.push_back({"tensor cores", Obstacle::types, "keys are read in one piece, and all of them"});
   if (auto reason = obstacle(*a, target)) return out.refusals.push_back({"tensor cores", Obstacle::types, std::move(*reason)});
   out.offers.push_back({.implementation = "tensor cores", .emit = [a, &site, &target] {
-                          EmittedAttention code = emit_attention(*a, site.body, site.layouts());
-                          EmittedStep step{"attention", std::move(code.arguments), {a->s, a->t, a->d, a->e}};
+                          const EmittedAttention code = emit_attention(*a, site.body, site.layouts());
+                          EmittedStep step{"attention", code.arguments, {a->s, a->t, a->d, a->e}};
                           step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
-                          std::vector<CodeUnit::Library> libraries = matrix_libraries(a->type, {true, false});
-                          libraries.push_back(attention_text);
-                          step.code.push_back({std::move(code.name), std::move(code.text), std::move(code.kernels), std::move(libraries)});
-                          split(step, site, target);
+                          add_code(step, code, site, target);
                           return step;
                         }});
 }

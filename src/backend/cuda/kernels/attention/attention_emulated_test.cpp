@@ -74,8 +74,9 @@ void check(const Site& site, Where where) {
   for (const Dim& d : code.sizes) sizes.push_back(d.value());
   std::vector<HostTensor*> pointers;
   for (HostTensor& x : tensors) pointers.push_back(&x);
+  const CodeUnit unit = code.printed.unit(code.name, ParametersOf::step);
   run_printed(
-      {{"attention", code.arguments, {}}, code.name, std::string(attention_text()) + code.text, code.kernels, kernels::load_attention_cuda, kernels::attention_cuda_launches},
+      {{"attention", code.arguments, {}}, code.name, std::string(attention_text()) + unit.text, unit.kernels, kernels::load_attention_cuda, kernels::attention_cuda_launches},
       pointers, sizes, where, site.shifted ? 1 : 0, site.multiprocessors);
 
   auto at = [](const HostTensor& x, int64_t b, int64_t h, int64_t row, int64_t column) {
@@ -184,8 +185,9 @@ TEST(cuda_attention, boxes_spill_no_registers) {
     a.batch_rank = 1;
     a.s = 2048, a.t = keys, a.d = a.e = head;
     const StridedLayout rows{{Dim(8), Dim(2048), Dim(head)}, {Dim(2048 * head), Dim(head), Dim(1)}, Dim(0)};
+    const EmittedAttention code = emit_attention(a, nullptr, {rows, rows, rows, rows});
     jobs.push_back(
-        {std::string(prelude()) + matrix_texts() + std::string(attention_text()) + emit_attention(a, nullptr, {rows, rows, rows, rows}).text, 90, CompileJob::Form::cubin, true});
+        {std::string(prelude()) + matrix_texts() + std::string(attention_text()) + code.printed.unit(code.name, ParametersOf::step).text, 90, CompileJob::Form::cubin, true});
   }
   for (const std::vector<std::byte>& code : compile(jobs).code) {
     size_t kernels = 0;

@@ -89,10 +89,12 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
   a.s = s.s, a.t = s.t, a.d = s.d, a.e = s.d;
   const int sm = device->properties().sm;
   std::vector<EmittedAttention> codes;
+  std::vector<CodeUnit> units;
   std::vector<CompileJob> jobs;
   for (int v = 0; v < Args::measured; ++v) {
     codes.push_back(emit_attention(a, nullptr, layouts, v));
-    jobs.push_back({std::string(prelude()) + matrix_texts() + std::string(attention_text()) + codes.back().text, sm, CompileJob::Form::cubin, true});
+    units.push_back(codes.back().printed.unit(codes.back().name, ParametersOf::step));
+    jobs.push_back({std::string(prelude()) + matrix_texts() + std::string(attention_text()) + units.back().text, sm, CompileJob::Form::cubin, true});
   }
   const Compiled compiled = compile(jobs);
   const double flops = 4.0 * static_cast<double>(s.b * s.h * s.s * s.t * s.d) * (s.causal ? 0.5 : 1);
@@ -108,7 +110,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
   for (int v : order) {
     const auto k = static_cast<size_t>(v);
     Ready r;
-    r.gpu = std::make_unique<Gpu>(0, std::vector<CodeImage>{{false, static_cast<uint32_t>(sm), codes[k].kernels, compiled.code[k]}});
+    r.gpu = std::make_unique<Gpu>(0, std::vector<CodeImage>{{false, static_cast<uint32_t>(sm), units[k].kernels, compiled.code[k]}});
     r.stream = std::make_unique<GpuStream>(r.gpu->device());
     const RunKernel& kernel = *r.gpu->find("attention");
     r.constants = kernel.load(codes[k].arguments, operands.size(), sizes.size());

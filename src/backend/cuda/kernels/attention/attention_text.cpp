@@ -5,11 +5,12 @@
 
 #include "backend/cuda/compile/element_text.h"
 #include "backend/cuda/compile/expression.h"
+#include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/kernels/attention/attention.cuh.h"
 #include "backend/cuda/kernels/attention/attention_by_boxes.cuh.h"
 #include "backend/cuda/kernels/attention/run/attention_args.h"
+#include "backend/cuda/kernels/attention/run/tuning.h"
 #include "base/error.h"
-#include "base/hash.h"
 
 namespace ingot::backend::cuda {
 
@@ -36,25 +37,21 @@ class Printer {
     args_.rows = rows(only);
     args_.columns = mask_ != nullptr && adds_to_columns(mask_->stores[0].value);
     std::string element = mask_text();
-    std::string kernels;
-    std::vector<int> printed;
+    EmittedAttention out;
+    std::vector<CodeUnit::Library> libraries = matrix_libraries(type_, {true, false});
+    libraries.push_back(attention_text);
     for (int v = 0; v < Args::measured; ++v) {
       if (only == Args::by_sizes ? v >= Args::variants : v != only && v != Args::any_address) continue;
-      kernels += kernel(v);
-      printed.push_back(v);
+      const Args::Shape shape = args_.shape(v);
+      out.printed.kernels.push_back({std::to_string(v), fmt::format("__launch_bounds__({}, INGOT_BLOCKS({}))", shape.threads(), shape.blocks), kernel(v), libraries});
     }
-    EmittedAttention out;
     args_.sizes = static_cast<uint32_t>(4 + text_.sizes().size());
     args_.numbers = text_.numbers();
     args_.known = text_.known();
-    std::string text = fmt::format("struct {}@P {{ {}u64 status; void* pointer[{}]; i64 number[{}]; }};\n", args_.boxes() ? "alignas(64) " : "",
-                                   args_.boxes() ? "unsigned long boxes[3][16]; " : "", layouts_.size(), std::max<size_t>(1, args_.numbers.size())) +
-                       element + kernels;
-    args_.name = fmt::format("attention_{:016x}", hash64(std::as_bytes(std::span(text.data(), text.size()))));
-    for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) text.replace(at, 1, args_.name + "_");
-    out.name = args_.name;
-    for (int v : printed) out.kernels.push_back(fmt::format("{}_{}", args_.name, v));
-    out.text = std::move(text);
+    out.printed.shared = fmt::format("struct {}@P {{ {}u64 status; void* pointer[{}]; i64 number[{}]; }};\n", args_.boxes() ? "alignas(64) " : "",
+                                     args_.boxes() ? "unsigned long boxes[3][16]; " : "", layouts_.size(), std::max<size_t>(1, args_.numbers.size())) +
+                         element;
+    out.name = args_.name = out.printed.name("attention");
     out.arguments = kernels::serialise(args_);
     out.sizes = text_.sizes();
     return out;
@@ -67,13 +64,14 @@ class Printer {
 
   Args::Rows rows(int only) const {
     const uint16_t head = std::max(args_.depth, args_.width);
+    using namespace kernels::attention_cuda_tuning;
     const bool plain = mask_ == nullptr && !a_.causal, boxes = plain && a_.scale > 0 && batch_ <= Args::most_box_axes && head <= Args::widest_in_boxes;
     if (only != Args::by_sizes) return boxes ? Args::in_boxes : Args::short_rows;
     const int64_t s = a_.s.constant().value_or(0), t = a_.t.constant().value_or(0);
-    if (s < Args::long_queries) return Args::short_rows;
-    if (t > 0 && t <= Args::one_iteration) return Args::few_keys;
-    if (!plain || t < Args::many_keys) return Args::long_rows;
-    return boxes && (head <= 48 || head > 64 || s >= Args::very_long_queries) ? Args::in_boxes : Args::unmasked;
+    if (s < long_queries) return Args::short_rows;
+    if (t > 0 && t <= one_iteration) return Args::few_keys;
+    if (!plain || t < many_keys) return Args::long_rows;
+    return boxes && (head <= 48 || head > 64 || s >= very_long_queries) ? Args::in_boxes : Args::unmasked;
   }
 
   const Instruction& code(Reg r) const { return mask_->code[r]; }
@@ -143,8 +141,7 @@ class Printer {
     const uint32_t queries = shape.queries();
     std::string_view h = memory_type(type_);
     size_t result = layouts_.size() - 1;
-    std::string out =
-        fmt::format("extern \"C\" __global__ void __launch_bounds__({}, INGOT_BLOCKS({})) @{}(const __grid_constant__ @P p) {{\n", shape.threads(), shape.blocks, variant);
+    std::string out;
     if (shape.boxes) out += "#ifdef INGOT_WARPGROUPS\n" + by_boxes(shape) + "#else\n";
     out += "  after_others();\n";
     std::string s = text_.number({Number::size, 0, 0}, a_.s), t = text_.number({Number::size, 1, 0}, a_.t);
@@ -181,8 +178,7 @@ class Printer {
     }
     const Args::Shape alone = shape.alone();
     call("attend", fmt::format("{}, {}, {}, {}", alone.warps, alone.splits, alone.keys, variant != Args::any_address));
-    out += shape.groups > 0 ? "#endif\n}\n" : "}\n";
-    return out;
+    return shape.groups > 0 ? out + "#endif\n" : out;
   }
 
   const Attention& a_;

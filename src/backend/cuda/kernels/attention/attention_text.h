@@ -4,20 +4,20 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/compile/printed_kernels.h"
 #include "backend/cuda/kernels/attention/run/attention_args.h"
 #include "backend/offer.h"
 
 namespace ingot::backend::cuda {
 
 struct EmittedAttention {
+  PrintedKernels printed;
   std::string name;                  // kernels are name_0, name_1, ...
-  std::vector<std::string> kernels;  // those that were printed
-  std::string text;                  // comes after prelude(), the texts of matrix instructions and attention_text()
   std::vector<std::byte> arguments;  // kernels::AttentionCudaArgs
   std::vector<ir::Dim> sizes;        // of the step; after S, T, D and E
 };
 
-// Comes after the texts of matrix instructions.
+// What all kernels use; comes after prelude() and the texts of matrix instructions.
 std::string_view attention_text();
 // `layouts`: of Q, K, V, the mask's loads and the result. `only`: use this kernel wherever addresses allow it, for measurements; otherwise sizes decide. A
 // pure function. Error (unsupported) for masks that no element function expresses.

@@ -4,9 +4,7 @@
 
 namespace ingot::backend::cuda {
 
-// Steps with equal names here can be one step; empty: not this one.
-std::string name_as_part(const EmittedStep&);
-// See backend::Concurrent.
+// See backend::Concurrent. Each step has a part, of one name.
 EmittedStep join_steps(std::span<const Concurrent::Part>);
 
 }  // namespace ingot::backend::cuda

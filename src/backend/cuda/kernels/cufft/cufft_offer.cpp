@@ -3,6 +3,7 @@
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/cufft/cufft.h"
 #include "backend/cuda/kernels/cufft/run/cufft_args.h"
+#include "backend/cuda/kernels/cufft/run/tuning.h"
 #include "backend/cuda/kernels/fourier/fourier.h"
 #include "backend/cuda/kernels/gemm/gemm.h"
 #include "ir/fourier.h"
@@ -14,17 +15,18 @@ namespace {
 using kernels::CufftArgs;
 using Kind = ir::FourierKind;
 
-// Elements of the shortest transforms that cuFFT does although it needs copies: of parts that lie apart at both ends; of halves, which it overwrites, so that they are always copied; and of rows that are not
-// equally far apart. Measured by cufft.speed of test_backend_cuda on an H200, in float32, for 2 to 64000 rows. The own kernel takes, in the geometric mean of these, so many times as long as cuFFT with its copies:
-//            from this length on                shorter
-//   apart    1.0 to 3.6 (0.93 for 400)          0.85 to 1.06
-//   halves   1.05 to 4                          0.85 to 0.96
-//   uneven   0.92 to 3.3                        0.6 to 1.2
-// Without copies it takes 1.8 to 7 times as long, and a length with a large prime factor 1.4 or more in each case.
-constexpr int64_t shortest_apart = 128, shortest_half = 8, shortest_uneven = 512;
+using namespace kernels::cufft_tuning;
 
 // True if y's elements lie one behind x's: both are parts of complex numbers.
 bool is_after(const StridedLayout& x, const StridedLayout& y) { return x.strides == y.strides && y.offset == x.offset + ir::Dim(1); }
+
+// True if neighbouring transforms lie closer together than the elements of one.
+bool is_column(const StridedLayout& x) {
+  const size_t rank = x.dims.size();
+  if (rank < 2) return false;
+  const auto apart = x.strides[rank - 2].constant(), step = x.strides[rank - 1].constant();
+  return apart && step && *apart < *step;
+}
 
 // True if rows are equally far apart.
 bool is_even(const StridedLayout& x) {
@@ -66,7 +68,8 @@ void cufft_offers(const Site& site, const Target&, const Settings&, Offers& out)
   const int64_t length = site.usual((kind == Kind::to_real ? site.operands.back() : site.operands[0]).layout.dims.back()).value_or(INT64_MAX);
   const bool even = std::all_of(site.operands.begin(), site.operands.end(), [](const Operand& o) { return is_even(o.layout); }),
              apart = kind == Kind::pair && !args.read_beside && !args.written_beside;
-  if (length < (!even ? shortest_uneven : apart ? shortest_apart : kind == Kind::to_real ? shortest_half : 0) && ir::radices_of(length)) {
+  const bool columns = std::all_of(site.operands.begin(), site.operands.end(), [](const Operand& o) { return is_column(o.layout); });
+  if (length < (!even ? (columns ? shortest_columns : shortest_uneven) : apart ? shortest_apart : kind == Kind::to_real ? shortest_half : 0) && ir::radices_of(length)) {
     out.refusals.push_back({name, Obstacle::cost, "it needs copies, which take longer than so short a transform"});
     return;
   }

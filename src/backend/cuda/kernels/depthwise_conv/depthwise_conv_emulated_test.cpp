@@ -122,18 +122,14 @@ Made make(const Site& s) {
 void run(const Site& s, Made& m, Where where) {
   const auto obstacle = depthwise_conv_obstacle(m.conv, m.body, m.layouts);
   ASSERT_FALSE(obstacle) << obstacle->reason;
-  EmittedDepthwiseConv code = emit_depthwise_conv(m.conv, m.body, m.layouts);
+  EmittedStep code = emit_depthwise_conv(m.conv, m.body, m.layouts);
   std::vector<int64_t> sizes;
   for (const Dim& d : code.sizes) sizes.push_back(d.evaluate(m.symbols));
   std::vector<HostTensor*> pointers;
   for (HostTensor& x : m.tensors) pointers.push_back(&x);
-  run_printed({{"depthwise_conv", code.arguments, {}},
-               code.name,
-               std::string(depthwise_conv_text()) + code.text,
-               code.kernels,
-               kernels::load_depthwise_conv_cuda,
-               kernels::depthwise_conv_cuda_launches},
-              pointers, sizes, where, s.shifted ? 1 : 0, 4);
+  run_printed(
+      {code, code.code[0].name, std::string(windows_text()) + code.code[0].text, code.code[0].kernels, kernels::load_depthwise_conv_cuda, kernels::depthwise_conv_cuda_launches},
+      pointers, sizes, where, s.shifted ? 1 : 0, 4);
 }
 
 void check(const Site& s, Where where) {
@@ -245,14 +241,14 @@ TEST(cuda_depthwise_conv_operands, are_checked) {
     Site s{"3 x 3", DType::f16, 1, 5, 6, 8, 3, 3};
     s.body = true;
     Made m = make(s);
-    EmittedDepthwiseConv code = emit_depthwise_conv(m.conv, m.body, m.layouts);
+    EmittedStep code = emit_depthwise_conv(m.conv, m.body, m.layouts);
     spoil(m);
     std::vector<int64_t> sizes;
     for (const Dim& d : code.sizes) sizes.push_back(d.value());
     std::vector<TensorRef> operands;
     for (HostTensor& x : m.tensors) operands.push_back({x.bytes.data(), x.dtype, static_cast<int>(x.dims.size()), x.dims.data(), x.strides.data()});
     Call call;
-    auto constants = kernels::load_depthwise_conv_cuda(code.arguments, operands.size(), sizes.size());
+    auto constants = kernels::load_depthwise_conv_cuda(code.constants, operands.size(), sizes.size());
     call.operands = operands;
     call.sizes = sizes;
     call.constants = constants.get();

@@ -6,11 +6,9 @@
 
 #include "backend/cuda/compile/element_text.h"
 #include "backend/cuda/compile/expression.h"
-#include "backend/cuda/kernels/depthwise_conv/depthwise_conv.cuh.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
 #include "backend/cuda/kernels/gemm/gemm.h"
 #include "base/error.h"
-#include "base/hash.h"
 
 namespace ingot::backend::cuda {
 
@@ -18,69 +16,6 @@ using Args = kernels::DepthwiseConvCudaArgs;
 using Number = kernels::CudaNumber;
 using Axis = ir::AffineMap::Axis;
 using ir::Dim;
-
-int64_t coefficient(const Axis& axis, size_t index) {
-  for (const ir::AffineMap::Term& t : axis.terms) {
-    if (t.axis == index) return t.coefficient;
-  }
-  return 0;
-}
-
-bool stays_inside(const ir::AffineMap& map, const StridedLayout& a, size_t j) {
-  const Axis& axis = map.axes[j];
-  if (!axis.offset.is_constant() || axis.offset.value() < 0) return false;
-  Dim left = a.dims[j] - Dim(1) - axis.offset;
-  for (const ir::AffineMap::Term& t : axis.terms) left = left - Dim(t.coefficient) * (map.dims[t.axis] - Dim(1));
-  return left.constant().value_or(-1) >= 0;
-}
-
-std::optional<DepthwiseLine> find_line(const ir::AffineMap& map, size_t kept) {
-  const size_t across = kept - 2;
-  DepthwiseLine line;
-  for (size_t j = 0; j < map.axes.size(); ++j) {
-    if (coefficient(map.axes[j], across) == 0) continue;
-    if (line.axis != DepthwiseLine::none) return std::nullopt;
-    line.axis = j;
-    for (const ir::AffineMap::Term& t : map.axes[j].terms) {
-      if (t.axis == across) {
-        line.step = t.coefficient;
-      } else if (t.axis < kept || line.tap != DepthwiseLine::none) {
-        return std::nullopt;
-      } else {
-        line.tap = t.axis;
-        line.tap_step = t.coefficient;
-      }
-    }
-  }
-  for (size_t j = 0; j < map.axes.size() && line.tap != DepthwiseLine::none; ++j) {
-    if (j != line.axis && coefficient(map.axes[j], line.tap) != 0) return std::nullopt;
-  }
-  return line;
-}
-
-std::vector<int64_t> places_of(const DepthwiseLine& line, int64_t outputs, int64_t taps) {
-  std::vector<int64_t> out;
-  for (int64_t t = 0; t < outputs; ++t) {
-    for (int64_t k = 0; k < taps; ++k) out.push_back(t * line.step + k * line.tap_step);
-  }
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
-}
-
-EmittedDepthwiseConv finished(EmittedDepthwiseConv out, std::string_view kernel, std::string printed, size_t pointers, const ElementText& text, const std::vector<int>& variants,
-                              Args args) {
-  out.text = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", pointers, std::max<size_t>(1, text.numbers().size())) + std::move(printed);
-  out.name = args.name = fmt::format("{}_{:016x}", kernel, hash64(std::as_bytes(std::span(out.text.data(), out.text.size()))));
-  for (size_t at = 0; (at = out.text.find('@', at)) != std::string::npos;) out.text.replace(at, 1, out.name + "_");
-  out.sizes.insert(out.sizes.end(), text.sizes().begin(), text.sizes().end());
-  args.sizes = static_cast<uint32_t>(out.sizes.size());
-  args.numbers = text.numbers();
-  args.known = text.known();
-  for (int variant : variants) out.kernels.push_back(fmt::format("{}_{}", out.name, variant));
-  out.arguments = kernels::serialise(args);
-  return out;
-}
 
 namespace {
 
@@ -97,15 +32,15 @@ std::optional<size_t> axis_of_channels(const DepthwiseConv& w) {
   return w.b.dims[channel] == w.map.dims[channel] ? found : std::nullopt;
 }
 
-std::optional<DepthwiseLine> line_of(const DepthwiseConv& w) {
+std::optional<WindowLine> line_of(const DepthwiseConv& w) {
   const size_t across = w.kept - 2;
   return is(w.b.dims[across], 1) || is(w.b.strides[across], 0) ? find_line(w.map, w.kept) : std::nullopt;
 }
 
 // True if neighbours along the line are neighbours in A, in what is stored, and in what the body loads for each of them.
-bool goes_along_lines(const DepthwiseConv& w, const DepthwiseLine& line, const std::vector<StridedLayout>& body_layouts) {
+bool goes_along_lines(const DepthwiseConv& w, const WindowLine& line, const std::vector<StridedLayout>& body_layouts) {
   const size_t across = w.kept - 2;
-  if (line.axis == DepthwiseLine::none || line.step < 1 || !is(w.a.strides[line.axis], 1) || !w.map.axes[line.axis].offset.is_constant()) return false;
+  if (line.axis == WindowLine::none || line.step < 1 || !is(w.a.strides[line.axis], 1) || !w.map.axes[line.axis].offset.is_constant()) return false;
   return std::all_of(body_layouts.begin(), body_layouts.end(),
                      [&](const StridedLayout& x) { return is(x.dims[across], 1) || is(x.strides[across], 1) || is(x.strides[across], 0); });
 }
@@ -114,84 +49,63 @@ int64_t divided_up(int64_t n, int64_t by) { return (n + by - 1) / by; }
 // n / by, rounded down.
 int64_t divided_down(int64_t n, int64_t by) { return n >= 0 ? n / by : -divided_up(-n, by); }
 
-class Printer {
- public:
-  Printer(const DepthwiseConv& site, const FusedBody& body, std::vector<StridedLayout> layouts)
-      : w_(site),
-        b_(body),
-        layouts_(std::move(layouts)),
-        line_(*line_of(site)),
-        lines_(!is(site.a.strides[*axis_of_channels(site)], 1)),
-        turns_(!lines_ && stores_along_lines()),
-        text_(layouts_, site.map.dims.size() + site.map.axes.size(), true) {}
+// How a thread sums: which outputs and channels it has, and what it accesses at once.
+struct DepthwiseForm {
+  const DepthwiseConv& conv;
+  const FusedBody& body;
+  const std::vector<StridedLayout> layouts;
+  const WindowLine line;
+  Args args = {};
+  bool turns = false;   // threads are neighbours along channels, but a result is contiguous along lines
+  bool vectors = true;  // of the variant that is printed
 
-  EmittedDepthwiseConv run(const std::vector<int>& variants) {
-    EmittedDepthwiseConv out;
-    args_.steps = *map_steps(w_.map, out.sizes);
-    args_.rank = static_cast<uint8_t>(w_.map.axes.size());
-    args_.kept = static_cast<uint8_t>(w_.kept);
-    args_.summed = static_cast<uint8_t>(w_.map.dims.size() - w_.kept);
-    args_.stores = static_cast<uint8_t>(b_.stores.size());
-    args_.lines = lines_;
-    args_.vector = lines_ ? 1 : channels_together;
-    args_.tile = static_cast<uint8_t>(outputs_together());
-    args_.operands = {{w_.of_a, lines_ ? in_access(w_.of_a, w_.a.dims[line_.axis], args_.tile * line_.step) : args_.vector},
-                      {w_.type, !lines_ && is(w_.b.strides[channel()], 1) ? args_.vector : uint8_t{1}}};
-    for (size_t k = 0; k < b_.operands.size(); ++k) args_.operands.push_back({b_.operands[k], in_access_of_body(k)});
-    for (size_t j = 0; j < w_.map.axes.size(); ++j) {
-      if (stays_inside(w_.map, w_.a, j)) args_.unguarded.push_back(static_cast<uint8_t>(j));
-    }
-    std::string text;
-    for (int variant : variants) {
-      vectors_ = variant == 0;
-      text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) @{}(const __grid_constant__ @P p) {{\n  constexpr int V = {};\n", Args::threads, blocks_together,
-                          variant, vectors_ ? args_.vector : 1);
-      text += place_text() + sums_text() + body_text() + "}\n";
-    }
-    return finished(std::move(out), "depthwise_conv", std::move(text), layouts_.size(), text_, variants, args_);
+  // Outputs and channels per thread, and threads that keep a large GPU busy. With more outputs a thread loads taps and inputs less often, but a small image is then the work of a
+  // few multiprocessors, which wait for memory.
+  static constexpr int64_t most_outputs = 8, busy = int64_t{132} * 256;
+  static constexpr uint8_t channels_together = 4;
+
+  void choose() {
+    args.lines = !is(conv.a.strides[*axis_of_channels(conv)], 1);
+    turns = !args.lines && stores_along_lines();
+    args.vector = args.lines ? 1 : channels_together;
+    args.tile = static_cast<uint8_t>(outputs_together());
+    args.operands = {{conv.of_a, args.lines ? in_access(conv.of_a, conv.a.dims[line.axis], args.tile * line.step) : args.vector},
+                     {conv.type, !args.lines && is(conv.b.strides[channel()], 1) ? args.vector : uint8_t{1}}};
+    for (size_t k = 0; k < body.operands.size(); ++k) args.operands.push_back({body.operands[k], in_access_of_body(k)});
   }
 
- private:
-  // Outputs and channels per thread, products that are printed one after another, registers for what is loaded together, and threads that keep a large GPU busy.
-  // With more outputs a thread loads taps and inputs less often, but a small image is then the work of a few multiprocessors, which wait for memory.
-  static constexpr int64_t most_outputs = 8, most_printed = 400, most_held = 90, busy = int64_t{132} * 256;
-  static constexpr uint8_t channels_together = 4;
-  // Per multiprocessor. Told so, the compiler uses registers for loads that overlap; else it delays loads until as many threads as possible fit.
-  static constexpr int blocks_together = 4;
-
-  size_t channel() const { return w_.kept - 1; }
-  size_t across() const { return w_.kept - 2; }
-  int64_t taps() const { return line_.tap == DepthwiseLine::none ? 1 : w_.map.dims[line_.tap].value(); }
-  std::string extent(size_t index) { return text_.number({Number::size, static_cast<uint8_t>(index), 0}, w_.map.dims[index]); }
-  bool guarded(size_t j) const { return std::find(args_.unguarded.begin(), args_.unguarded.end(), j) == args_.unguarded.end(); }
-  bool of_channels(size_t j) const { return coefficient(w_.map.axes[j], channel()) != 0; }
-  bool full_tiles() const { return w_.map.dims[across()].is_constant() && w_.map.dims[across()].value() % args_.tile == 0; }
+  size_t channel() const { return conv.kept - 1; }
+  size_t across() const { return conv.kept - 2; }
+  int64_t taps() const { return line.tap == WindowLine::none ? 1 : conv.map.dims[line.tap].value(); }
+  bool guarded(size_t j) const { return std::find(args.unguarded.begin(), args.unguarded.end(), j) == args.unguarded.end(); }
+  bool of_channels(size_t j) const { return coefficient(conv.map.axes[j], channel()) != 0; }
+  bool full_tiles() const { return conv.map.dims[across()].is_constant() && conv.map.dims[across()].value() % args.tile == 0; }
 
   // True if the body's operand is contiguous along lines, not along channels.
   bool lies_along_lines(size_t operand) const {
-    const StridedLayout& x = layouts_[kernels::body_operand(operand)];
+    const StridedLayout& x = layouts[kernels::body_operand(operand)];
     return is(x.strides[across()], 1) && !is(x.dims[across()], 1) && !is(x.strides[channel()], 1);
   }
   bool stores_along_lines() const {
-    return std::any_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return lies_along_lines(s.operand); });
+    return std::any_of(body.stores.begin(), body.stores.end(), [&](const Store& s) { return lies_along_lines(s.operand); });
   }
   // Channels of adjacent threads if results lie along lines: as many as fill 32 bytes of A, the least that memory moves. The next threads have the next outputs of the line.
   int64_t channels_beside() const {
-    const int64_t channels = w_.map.dims[channel()].constant().value_or(1);
-    return std::gcd(channels, 32 / static_cast<int64_t>(ir::size_of(w_.of_a)));
+    const int64_t channels = conv.map.dims[channel()].constant().value_or(1);
+    return std::gcd(channels, 32 / static_cast<int64_t>(ir::size_of(conv.of_a)));
   }
 
   // Adjacent outputs per thread.
   int64_t outputs_together() const {
-    if (line_.axis == DepthwiseLine::none) return 1;
+    if (line.axis == WindowLine::none) return 1;
     Dim all = 1;
-    for (size_t i = 0; i < w_.kept; ++i) all *= w_.map.dims[i];
-    const int64_t width = std::max<int64_t>(1, w_.map.dims[across()].constant().value_or(most_outputs));
+    for (size_t i = 0; i < conv.kept; ++i) all *= conv.map.dims[i];
+    const int64_t width = std::max<int64_t>(1, conv.map.dims[across()].constant().value_or(most_outputs));
     int64_t most = most_outputs;
-    if (all.is_constant()) most = std::clamp<int64_t>(all.value() / ((lines_ ? 1 : channels_together) * busy), 1, most_outputs);
+    if (all.is_constant()) most = std::clamp<int64_t>(all.value() / ((args.lines ? 1 : channels_together) * busy), 1, most_outputs);
     // Along lines, whole vectors. Else a line is divided into equal parts: 14 outputs are 7 and 7.
-    if (lines_) return std::max<int64_t>(std::min<int64_t>(4, std::bit_ceil(static_cast<uint64_t>(width))), std::bit_floor(static_cast<uint64_t>(std::min(most, width))));
-    const int64_t stored = turns_ ? std::gcd(w_.map.dims[across()].constant().value_or(1), 4) : 1;  // outputs that can be stored together
+    if (args.lines) return std::max<int64_t>(std::min<int64_t>(4, std::bit_ceil(static_cast<uint64_t>(width))), std::bit_floor(static_cast<uint64_t>(std::min(most, width))));
+    const int64_t stored = turns ? std::gcd(conv.map.dims[across()].constant().value_or(1), 4) : 1;  // outputs that can be stored together
     if (stored > 1) return std::min<int64_t>(stored, std::max<int64_t>(2, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(most)))));
     return divided_up(width, divided_up(width, most));
   }
@@ -202,80 +116,109 @@ class Printer {
   }
   // Elements of the body's operand per access: channels, or outputs of a line.
   uint8_t in_access_of_body(size_t operand) const {
-    const StridedLayout& x = layouts_[kernels::body_operand(operand)];
-    const size_t along = lines_ ? across() : channel();
-    if (turned_store(operand)) return args_.tile;
+    const StridedLayout& x = layouts[kernels::body_operand(operand)];
+    const size_t along = args.lines ? across() : channel();
+    if (turned_store(operand)) return args.tile;
     if (is(x.dims[along], 1) || !is(x.strides[along], 1)) return 1;
-    return lines_ ? in_access(b_.operands[operand], w_.map.dims[along], args_.tile) : args_.vector;
+    return args.lines ? in_access(body.operands[operand], conv.map.dims[along], args.tile) : args.vector;
   }
+  // True if a thread's outputs of a line are stored together, channel after channel.
+  bool turned_store(size_t operand) const {
+    const bool stored = std::any_of(body.stores.begin(), body.stores.end(), [&](const Store& s) { return s.operand == operand; });
+    return turns && stored && lies_along_lines(operand) && args.tile > 1 && full_tiles();
+  }
+  int64_t access(size_t operand) const { return vectors ? args.operands[operand].vector : 1; }
+};
+
+class Printer {
+ public:
+  Printer(const DepthwiseConv& conv, const FusedBody& body, std::vector<StridedLayout> layouts)
+      : f_{conv, body, std::move(layouts), *line_of(conv)}, text_(f_.layouts, conv.map.dims.size() + conv.map.axes.size(), true) {}
+
+  EmittedStep run(const std::vector<int>& variants) {
+    std::vector<Dim> sizes;
+    take_map(f_.conv.map, f_.conv.kept, f_.conv.a, f_.body, f_.args, sizes);
+    f_.choose();
+    PrintedKernels printed;
+    for (int variant : variants) {
+      f_.vectors = variant == 0;
+      std::string body = fmt::format("  constexpr int V = {};\n", f_.vectors ? f_.args.vector : 1);
+      body += place_text() + sums_text() + body_text();
+      printed.kernels.push_back({std::to_string(variant), fmt::format("__launch_bounds__({}, {})", Args::threads, blocks_together), std::move(body), {windows_text}});
+    }
+    finish_windows(printed, text_, f_.layouts.size(), f_.args, sizes);
+    return window_step("depthwise_conv", "depthwise_conv", printed, f_.args, sizes);
+  }
+
+ private:
+  // Products that are printed one after another, and registers for what is loaded together.
+  static constexpr int64_t most_printed = 400, most_held = 90;
+  // Per multiprocessor. Told so, the compiler uses registers for loads that overlap; else it delays loads until as many threads as possible fit.
+  static constexpr int blocks_together = 4;
+
+  std::string extent(size_t index) { return text_.number({Number::size, static_cast<uint8_t>(index), 0}, f_.conv.map.dims[index]); }
   // True if the body's operand is loaded or stored in vectors.
   bool together(size_t operand) {
-    const size_t along = lines_ ? across() : channel();
-    const StridedLayout& x = layouts_[kernels::body_operand(operand)];
+    const size_t along = f_.args.lines ? f_.across() : f_.channel();
+    const StridedLayout& x = f_.layouts[kernels::body_operand(operand)];
     if (is(x.dims[along], 1) || !is(x.strides[along], 1)) return false;
     text_.take({Number::stride, static_cast<uint8_t>(kernels::body_operand(operand)), static_cast<uint8_t>(along)}, 1);
     return true;
   }
-  // True if a thread's outputs of a line are stored together, channel after channel.
-  bool turned_store(size_t operand) const {
-    const bool stored = std::any_of(b_.stores.begin(), b_.stores.end(), [&](const Store& s) { return s.operand == operand; });
-    return turns_ && stored && lies_along_lines(operand) && args_.tile > 1 && full_tiles();
-  }
-  int64_t access(size_t operand) const { return vectors_ ? args_.operands[operand].vector : 1; }
-
   // Prints which outputs and channels the thread has, and where their windows start along A's axes.
   std::string place_text() {
     std::string out = "  [[maybe_unused]] u64* const status = (u64*)p.status;\n  let_next_start();\n";
     out += fmt::format("  u32 rest = blockIdx.x * {}u + threadIdx.x;\n", Args::threads);
-    std::string vector = fmt::format("  const u32 vectors = (u32){} / V;\n  const int c{} = (int)(rest % vectors) * V;\n  rest /= vectors;\n", extent(channel()), channel());
-    if (turns_) {
-      out += fmt::format("  constexpr u32 beside = {} > V ? {} / V : 1;\n  const u32 own = rest % beside;\n  rest /= beside;\n", channels_beside(), channels_beside());
-      vector = fmt::format("  const u32 vectors = (u32){} / V / beside;\n  const int c{} = (int)(rest % vectors * beside + own) * V;\n  rest /= vectors;\n", extent(channel()),
-                           channel());
+    std::string vector = fmt::format("  const u32 vectors = (u32){} / V;\n  const int c{} = (int)(rest % vectors) * V;\n  rest /= vectors;\n", extent(f_.channel()), f_.channel());
+    if (f_.turns) {
+      out += fmt::format("  constexpr u32 beside = {} > V ? {} / V : 1;\n  const u32 own = rest % beside;\n  rest /= beside;\n", f_.channels_beside(), f_.channels_beside());
+      vector = fmt::format("  const u32 vectors = (u32){} / V / beside;\n  const int c{} = (int)(rest % vectors * beside + own) * V;\n  rest /= vectors;\n", extent(f_.channel()),
+                           f_.channel());
     }
-    if (!lines_ && !turns_) out += vector;
-    out += fmt::format("  const int width = (int){};\n  const u32 tiles = (u32)(width + {}) / {};\n", extent(across()), args_.tile - 1, args_.tile);
-    out += fmt::format("  const int first = (int)(rest % tiles) * {};\n  rest /= tiles;\n", args_.tile);
-    if (lines_ || turns_) out += vector;
-    for (size_t i = across(); i-- > 1;) out += fmt::format("  const int c{} = (int)(rest % (u32){});\n  rest /= (u32){};\n", i, extent(i), extent(i));
-    if (across() > 0) out += "  const int c0 = (int)rest;\n";
-    for (size_t j = 0; j < w_.map.axes.size(); ++j) {
-      if (of_channels(j)) continue;
-      out += fmt::format("  const int a{} = (int){}", j, text_.number({Number::size, static_cast<uint8_t>(w_.map.dims.size() + j), 0}, w_.map.axes[j].offset));
-      for (const ir::AffineMap::Term& t : w_.map.axes[j].terms) {
-        if (t.axis < w_.kept) out += fmt::format(" + {} * {}", t.axis == across() ? "first" : fmt::format("c{}", t.axis), t.coefficient);
+    if (!f_.args.lines && !f_.turns) out += vector;
+    out += fmt::format("  const int width = (int){};\n  const u32 tiles = (u32)(width + {}) / {};\n", extent(f_.across()), f_.args.tile - 1, f_.args.tile);
+    out += fmt::format("  const int first = (int)(rest % tiles) * {};\n  rest /= tiles;\n", f_.args.tile);
+    if (f_.args.lines || f_.turns) out += vector;
+    for (size_t i = f_.across(); i-- > 1;) out += fmt::format("  const int c{} = (int)(rest % (u32){});\n  rest /= (u32){};\n", i, extent(i), extent(i));
+    if (f_.across() > 0) out += "  const int c0 = (int)rest;\n";
+    for (size_t j = 0; j < f_.conv.map.axes.size(); ++j) {
+      if (f_.of_channels(j)) continue;
+      out += fmt::format("  const int a{} = (int){}", j, text_.number({Number::size, static_cast<uint8_t>(f_.conv.map.dims.size() + j), 0}, f_.conv.map.axes[j].offset));
+      for (const ir::AffineMap::Term& t : f_.conv.map.axes[j].terms) {
+        if (t.axis < f_.conv.kept) out += fmt::format(" + {} * {}", t.axis == f_.across() ? "first" : fmt::format("c{}", t.axis), t.coefficient);
       }
       out += ";\n";
     }
-    return out + fmt::format("  wait_for_others();\n  if (rest >= (u32){}) return;\n", across() > 0 ? extent(0) : "1");
+    return out + fmt::format("  wait_for_others();\n  if (rest >= (u32){}) return;\n", f_.across() > 0 ? extent(0) : "1");
   }
 
   std::string sums_text() {
-    std::string out = fmt::format("  f32 sums[{}][V] = {{}};\n  const f32* const weights = (const f32*)p.pointer[1] + c{} * {}", args_.tile, channel(), text_.stride(1, channel()));
-    for (size_t i = 0; i < across(); ++i) {
+    std::string out =
+        fmt::format("  f32 sums[{}][V] = {{}};\n  const f32* const weights = (const f32*)p.pointer[1] + c{} * {}", f_.args.tile, f_.channel(), text_.stride(1, f_.channel()));
+    for (size_t i = 0; i < f_.across(); ++i) {
       if (std::string s = text_.stride(1, i); s != "0ll") out += fmt::format(" + c{} * {}", i, s);
     }
     out += ";\n";
     // The other summed indices, outermost first. The rows of taps along the innermost of them are printed one after another if they are few.
     std::vector<size_t> others;
-    for (size_t i = w_.kept; i < w_.map.dims.size(); ++i) {
-      if (i != line_.tap) others.push_back(i);
+    for (size_t i = f_.conv.kept; i < f_.conv.map.dims.size(); ++i) {
+      if (i != f_.line.tap) others.push_back(i);
     }
-    const int64_t rows = others.empty() ? 1 : w_.map.dims[others.back()].value();
-    const bool printed = rows * taps() * args_.tile * args_.vector <= most_printed;
+    const int64_t rows = others.empty() ? 1 : f_.conv.map.dims[others.back()].value();
+    const bool printed = rows * f_.taps() * f_.args.tile * f_.args.vector <= most_printed;
     for (size_t i : others) {
-      if (!printed || i != others.back()) out += fmt::format("#pragma unroll 1\n  for (int c{} = 0; c{} < {}; ++c{})\n", i, i, w_.map.dims[i].value(), i);
+      if (!printed || i != others.back()) out += fmt::format("#pragma unroll 1\n  for (int c{} = 0; c{} < {}; ++c{})\n", i, i, f_.conv.map.dims[i].value(), i);
     }
     out += "  {\n";
     // As many rows are loaded together as registers hold, so that their loads overlap.
-    const std::vector<int64_t> at = places_of(line_, args_.tile, taps());
-    const int64_t registers = divided_up(static_cast<int64_t>(at.size() * ir::size_of(w_.of_a)) * args_.vector, 4) + taps() * args_.vector;
+    const std::vector<int64_t> at = places_of(f_.line, f_.args.tile, f_.taps());
+    const int64_t registers = divided_up(static_cast<int64_t>(at.size() * ir::size_of(f_.conv.of_a)) * f_.args.vector, 4) + f_.taps() * f_.args.vector;
     const int64_t together = printed ? std::clamp<int64_t>(most_held / registers, 1, rows) : 1;
     for (int64_t first = 0; first < (printed ? rows : 1); first += together) {
       std::string loads, products;
       for (int64_t row = first; row < std::min(rows, first + together); ++row) {
         std::vector<std::string> held;
-        loads += row_loads(row, printed && !others.empty() ? others.back() : DepthwiseLine::none, at, held);
+        loads += row_loads(row, printed && !others.empty() ? others.back() : WindowLine::none, at, held);
         products += row_products(row, at, held);
       }
       out += "  {\n" + loads + products + "  }\n";
@@ -286,57 +229,57 @@ class Printer {
   // Loads the places of a row and its taps. `index`: the summed index that is `row` as printed, if any. `held` says where each place is then: its channels, or
   // one element of a vector along the line.
   std::string row_loads(int64_t row, size_t index, const std::vector<int64_t>& at, std::vector<std::string>& held) {
-    std::string out, a = fmt::format("(const {}*)p.pointer[0]", memory_type(w_.of_a)), b = "weights", inside;
-    if (index != DepthwiseLine::none) out += fmt::format("    constexpr int c{} = {};\n", index, row);
-    for (size_t j = 0; j < w_.map.axes.size(); ++j) {
-      if (of_channels(j)) {
-        a += fmt::format(" + c{} * {}", channel(), text_.stride(0, j));
+    std::string out, a = fmt::format("(const {}*)p.pointer[0]", memory_type(f_.conv.of_a)), b = "weights", inside;
+    if (index != WindowLine::none) out += fmt::format("    constexpr int c{} = {};\n", index, row);
+    for (size_t j = 0; j < f_.conv.map.axes.size(); ++j) {
+      if (f_.of_channels(j)) {
+        a += fmt::format(" + c{} * {}", f_.channel(), text_.stride(0, j));
         continue;
       }
       out += fmt::format("    const int y{} = a{}", j, j);
-      for (const ir::AffineMap::Term& t : w_.map.axes[j].terms) {
-        if (t.axis >= w_.kept && t.axis != line_.tap) out += fmt::format(" + c{} * {}", t.axis, t.coefficient);
+      for (const ir::AffineMap::Term& t : f_.conv.map.axes[j].terms) {
+        if (t.axis >= f_.conv.kept && t.axis != f_.line.tap) out += fmt::format(" + c{} * {}", t.axis, t.coefficient);
       }
       out += ";\n";
-      if (guarded(j) && j != line_.axis) inside += fmt::format("{}(u32)y{} < (u32){}", inside.empty() ? "" : " && ", j, text_.dim(0, j));
+      if (f_.guarded(j) && j != f_.line.axis) inside += fmt::format("{}(u32)y{} < (u32){}", inside.empty() ? "" : " && ", j, text_.dim(0, j));
       if (std::string s = text_.stride(0, j); s != "0ll") a += fmt::format(" + y{} * {}", j, s);
     }
-    for (size_t i = w_.kept; i < w_.map.dims.size(); ++i) {
-      if (std::string s = text_.stride(1, i); i != line_.tap && s != "0ll") b += fmt::format(" + c{} * {}", i, s);
+    for (size_t i = f_.conv.kept; i < f_.conv.map.dims.size(); ++i) {
+      if (std::string s = text_.stride(1, i); i != f_.line.tap && s != "0ll") b += fmt::format(" + c{} * {}", i, s);
     }
     if (inside.empty()) inside = "true";
-    out += fmt::format("    const bool in_image = {};\n    const {}* const line = {};\n    const f32* const taps = {};\n", inside, memory_type(w_.of_a), a, b);
-    const bool asks = line_.axis != DepthwiseLine::none && (guarded(line_.axis) || !full_tiles());
-    const std::string step = line_.axis == DepthwiseLine::none ? "0ll" : text_.stride(0, line_.axis);
+    out += fmt::format("    const bool in_image = {};\n    const {}* const line = {};\n    const f32* const taps = {};\n", inside, memory_type(f_.conv.of_a), a, b);
+    const bool asks = f_.line.axis != WindowLine::none && (f_.guarded(f_.line.axis) || !f_.full_tiles());
+    const std::string step = f_.line.axis == WindowLine::none ? "0ll" : text_.stride(0, f_.line.axis);
     // Vectors along a line begin at multiples of their size, so all of a vector lies inside the line or none.
-    const int64_t each = lines_ ? access(0) : 1, offset = lines_ ? w_.map.axes[line_.axis].offset.value() : 0;
+    const int64_t each = f_.args.lines ? f_.access(0) : 1, offset = f_.args.lines ? f_.conv.map.axes[f_.line.axis].offset.value() : 0;
     std::vector<int64_t> starts;
     for (int64_t place : at) {
       const int64_t start = divided_down(place + offset, each) * each - offset;
       if (starts.empty() || starts.back() != start) starts.push_back(start);
-      held.push_back(fmt::format("held{}[{}]{}", row, starts.size() - 1, lines_ ? fmt::format(" + {}", place - start) : ""));
+      held.push_back(fmt::format("held{}[{}]{}", row, starts.size() - 1, f_.args.lines ? fmt::format(" + {}", place - start) : ""));
     }
-    const std::string vector = lines_ ? fmt::format("{}", each) : "V";
+    const std::string vector = f_.args.lines ? fmt::format("{}", each) : "V";
     for (size_t n = 0; n < starts.size(); ++n) {
-      const std::string place = asks ? fmt::format("in_image && (u32)(y{} + {}) < (u32){}", line_.axis, starts[n], text_.dim(0, line_.axis)) : "in_image";
+      const std::string place = asks ? fmt::format("in_image && (u32)(y{} + {}) < (u32){}", f_.line.axis, starts[n], text_.dim(0, f_.line.axis)) : "in_image";
       out += fmt::format("    read_constant_if<{}>(held{}[{}], line + {} * {}, {});\n", vector, row, n, starts[n], step, place);
     }
-    for (int64_t k = 0; k < taps(); ++k) {
-      const std::string from = fmt::format("w{}[{}], taps + {} * {}", row, k, k, line_.tap == DepthwiseLine::none ? "0ll" : text_.stride(1, line_.tap));
-      const bool whole = lines_ || args_.operands[1].vector > 1;
-      out += whole ? fmt::format("    read_constant<V>({});\n", from) : fmt::format("    read_apart<V>({}, {});\n", from, text_.stride(1, channel()));
+    for (int64_t k = 0; k < f_.taps(); ++k) {
+      const std::string from = fmt::format("w{}[{}], taps + {} * {}", row, k, k, f_.line.tap == WindowLine::none ? "0ll" : text_.stride(1, f_.line.tap));
+      const bool whole = f_.args.lines || f_.args.operands[1].vector > 1;
+      out += whole ? fmt::format("    read_constant<V>({});\n", from) : fmt::format("    read_apart<V>({}, {});\n", from, text_.stride(1, f_.channel()));
     }
-    return fmt::format("    alignas(16) {} held{}[{}][{}];\n    alignas(16) f32 w{}[{}][V];\n    {{\n", memory_type(w_.of_a), row, starts.size(), vector, row, taps()) + out +
-           "    }\n";
+    return fmt::format("    alignas(16) {} held{}[{}][{}];\n    alignas(16) f32 w{}[{}][V];\n    {{\n", memory_type(f_.conv.of_a), row, starts.size(), vector, row, f_.taps()) +
+           out + "    }\n";
   }
 
   // The products of a row. Each input of the line is widened just before its first one.
   std::string row_products(int64_t row, const std::vector<int64_t>& at, const std::vector<std::string>& held) const {
     std::string out = fmt::format("    f32 x{}[{}][V];\n", row, at.size());
     std::vector<bool> wide(at.size(), false);
-    for (int64_t k = 0; k < taps(); ++k) {
-      for (int64_t t = 0; t < args_.tile; ++t) {
-        const auto n = static_cast<size_t>(std::lower_bound(at.begin(), at.end(), t * line_.step + k * line_.tap_step) - at.begin());
+    for (int64_t k = 0; k < f_.taps(); ++k) {
+      for (int64_t t = 0; t < f_.args.tile; ++t) {
+        const auto n = static_cast<size_t>(std::lower_bound(at.begin(), at.end(), t * f_.line.step + k * f_.line.tap_step) - at.begin());
         if (!wide[n]) out += fmt::format("    widen<V>(x{}[{}], {});\n", row, n, held[n]);
         wide[n] = true;
         out += fmt::format("    add_products<V>(sums[{}], x{}[{}], w{}[{}]);\n", t, row, n, row, k);
@@ -347,107 +290,98 @@ class Printer {
 
   // The address of an operand at the line's output `o`, without channels.
   std::string at(size_t operand, const std::string& o) {
-    std::string out = fmt::format("({}*)p.pointer[{}]", memory_type(b_.operands[operand]), kernels::body_operand(operand));
-    for (size_t i = 0; i < channel(); ++i) {
-      if (std::string s = text_.stride(kernels::body_operand(operand), i); s != "0ll") out += fmt::format(" + {} * {}", i == across() ? o : fmt::format("c{}", i), s);
+    std::string out = fmt::format("({}*)p.pointer[{}]", memory_type(f_.body.operands[operand]), kernels::body_operand(operand));
+    for (size_t i = 0; i < f_.channel(); ++i) {
+      if (std::string s = text_.stride(kernels::body_operand(operand), i); s != "0ll") out += fmt::format(" + {} * {}", i == f_.across() ? o : fmt::format("c{}", i), s);
     }
     return out;
   }
   std::string at_channel(size_t operand, const std::string& o) {
-    const std::string s = text_.stride(kernels::body_operand(operand), channel());
-    return at(operand, o) + (s == "0ll" ? "" : fmt::format(" + c{} * {}", channel(), s));
+    const std::string s = text_.stride(kernels::body_operand(operand), f_.channel());
+    return at(operand, o) + (s == "0ll" ? "" : fmt::format(" + c{} * {}", f_.channel(), s));
   }
   // Runs `code` for the outputs `first + t` that the line has, every `step`.
   std::string for_outputs(const std::string& code, int64_t step = 1) {
-    const std::string ends = full_tiles() ? "" : "  if (first + t >= width) break;\n";
-    return fmt::format("#pragma unroll\n  for (int t = 0; t < {}; t += {}) {{\n{}  const int o = first + t;\n{}  }}\n", args_.tile, step, ends, code);
+    const std::string ends = f_.full_tiles() ? "" : "  if (first + t >= width) break;\n";
+    return fmt::format("#pragma unroll\n  for (int t = 0; t < {}; t += {}) {{\n{}  const int o = first + t;\n{}  }}\n", f_.args.tile, step, ends, code);
   }
 
   // All loads come before the first store: the result may share an operand's memory, element by element.
   std::string body_text() {
     std::string before, held, keep, results, put;
-    std::vector<std::string> brought(b_.code.size());
-    for (size_t k = 0; k < b_.code.size(); ++k) {
-      const Instruction& i = b_.code[k];
+    std::vector<std::string> brought(f_.body.code.size());
+    for (size_t k = 0; k < f_.body.code.size(); ++k) {
+      const Instruction& i = f_.body.code[k];
       if (i.kind != Instruction::Kind::load) continue;
-      const std::string_view type = memory_type(b_.operands[i.operand]);
-      if (lines_) {
+      const std::string_view type = memory_type(f_.body.operands[i.operand]);
+      if (f_.args.lines) {
         // Of channels, or of outputs.
         const bool several = together(i.operand);
-        const int64_t each = several ? access(kernels::body_operand(i.operand)) : 1;
-        before += fmt::format("  alignas(16) {} m{}[{}];\n", type, k, several ? args_.tile : 1);
+        const int64_t each = several ? f_.access(kernels::body_operand(i.operand)) : 1;
+        before += fmt::format("  alignas(16) {} m{}[{}];\n", type, k, several ? f_.args.tile : 1);
         const std::string load = fmt::format("  read<{}>(m{}{}, {});\n", each, k, several ? " + t" : "", at_channel(i.operand, "o"));
-        before += several || text_.stride(kernels::body_operand(i.operand), across()) != "0ll" ? for_outputs(load, each) : load;
+        before += several || text_.stride(kernels::body_operand(i.operand), f_.across()) != "0ll" ? for_outputs(load, each) : load;
         brought[k] = fmt::format("value(m{}[{}])", k, several ? "t" : "0");
       } else if (together(i.operand)) {
-        const bool is_same = text_.stride(kernels::body_operand(i.operand), across()) == "0ll";
-        (is_same ? before : held) += fmt::format("  alignas(16) {} m{}[V];\n  read<V>(m{}, {} + c{});\n", type, k, k, at(i.operand, "o"), channel());
+        const bool is_same = text_.stride(kernels::body_operand(i.operand), f_.across()) == "0ll";
+        (is_same ? before : held) += fmt::format("  alignas(16) {} m{}[V];\n  read<V>(m{}, {} + c{});\n", type, k, k, at(i.operand, "o"), f_.channel());
         brought[k] = fmt::format("value(m{}[v])", k);
       }
     }
-    for (size_t s = 0; s < b_.stores.size(); ++s) {
-      const Store& store = b_.stores[s];
-      results += fmt::format("  alignas(16) {} o{}[{}][V];\n", memory_type(b_.operands[store.operand]), s, args_.tile);
-      held += fmt::format("  {} x{}[V];\n", value_type(b_.code[store.value].dtype), s);
+    for (size_t s = 0; s < f_.body.stores.size(); ++s) {
+      const Store& store = f_.body.stores[s];
+      results += fmt::format("  alignas(16) {} o{}[{}][V];\n", memory_type(f_.body.operands[store.operand]), s, f_.args.tile);
+      held += fmt::format("  {} x{}[V];\n", value_type(f_.body.code[store.value].dtype), s);
       keep += fmt::format("  keep<V>(o{}[t], x{});\n", s, s);
-      if (lines_) {
-        const int64_t each = together(store.operand) ? access(kernels::body_operand(store.operand)) : 1;
+      if (f_.args.lines) {
+        const int64_t each = together(store.operand) ? f_.access(kernels::body_operand(store.operand)) : 1;
         put += for_outputs(fmt::format("  write<{}>({}, o{}[t]);\n", each, at_channel(store.operand, "o"), s), each);
-      } else if (vectors_ && turned_store(store.operand)) {
-        text_.take({Number::stride, static_cast<uint8_t>(kernels::body_operand(store.operand)), static_cast<uint8_t>(across())}, 1);
+      } else if (f_.vectors && f_.turned_store(store.operand)) {
+        text_.take({Number::stride, static_cast<uint8_t>(kernels::body_operand(store.operand)), static_cast<uint8_t>(f_.across())}, 1);
         put += fmt::format("#pragma unroll\n  for (int v = 0; v < V; ++v) {{\n  alignas(16) {} line[{}];\n#pragma unroll\n  for (int t = 0; t < {}; ++t) line[t] = o{}[t][v];\n",
-                           memory_type(b_.operands[store.operand]), args_.tile, args_.tile, s);
-        put += fmt::format("  write<{}>({} + (c{} + v) * {}, line);\n  }}\n", args_.tile, at(store.operand, "first"), channel(),
-                           text_.stride(kernels::body_operand(store.operand), channel()));
+                           memory_type(f_.body.operands[store.operand]), f_.args.tile, f_.args.tile, s);
+        put += fmt::format("  write<{}>({} + (c{} + v) * {}, line);\n  }}\n", f_.args.tile, at(store.operand, "first"), f_.channel(),
+                           text_.stride(kernels::body_operand(store.operand), f_.channel()));
       } else if (together(store.operand)) {
-        put += for_outputs(fmt::format("  write<V>({} + c{}, o{}[t]);\n", at(store.operand, "o"), channel(), s));
+        put += for_outputs(fmt::format("  write<V>({} + c{}, o{}[t]);\n", at(store.operand, "o"), f_.channel(), s));
       } else {
-        put += for_outputs(fmt::format("  for (int v = 0; v < V; ++v) ({})[(c{} + v) * {}] = o{}[t][v];\n", at(store.operand, "o"), channel(),
-                                       text_.stride(kernels::body_operand(store.operand), channel()), s));
+        put += for_outputs(fmt::format("  for (int v = 0; v < V; ++v) ({})[(c{} + v) * {}] = o{}[t][v];\n", at(store.operand, "o"), f_.channel(),
+                                       text_.stride(kernels::body_operand(store.operand), f_.channel()), s));
       }
     }
     std::vector<std::string> coordinates;
-    for (size_t i = 0; i < w_.kept; ++i) coordinates.push_back(i == across() ? "o" : i == channel() ? fmt::format("(c{} + v)", i) : fmt::format("c{}", i));
-    std::string code = text_.code(b_, 2, coordinates, {"sums[t][v]"}, brought, stores_halves(b_));
-    for (size_t s = 0; s < b_.stores.size(); ++s) code += fmt::format("  x{}[v] = r{};\n", s, b_.stores[s].value);
+    for (size_t i = 0; i < f_.conv.kept; ++i) coordinates.push_back(i == f_.across() ? "o" : i == f_.channel() ? fmt::format("(c{} + v)", i) : fmt::format("c{}", i));
+    std::string code = text_.code(f_.body, 2, coordinates, {"sums[t][v]"}, brought, stores_halves(f_.body));
+    for (size_t s = 0; s < f_.body.stores.size(); ++s) code += fmt::format("  x{}[v] = r{};\n", s, f_.body.stores[s].value);
     return before + results + for_outputs(held + "#pragma unroll\n  for (int v = 0; v < V; ++v) {\n" + code + "  }\n" + keep) + put;
   }
 
-  const DepthwiseConv& w_;
-  const FusedBody& b_;
-  const std::vector<StridedLayout> layouts_;
-  DepthwiseLine line_;
-  const bool lines_;     // threads are neighbours along lines, not along channels
-  const bool turns_;     // threads are neighbours along channels, but a result lies along lines
-  bool vectors_ = true;  // of the variant that is printed
+  DepthwiseForm f_;
   ElementText text_;
-  Args args_;
 };
 
 }  // namespace
 
-std::string_view depthwise_conv_text() { return depthwise_conv_cuh; }
-
-std::optional<DepthwiseObstacle> depthwise_conv_obstacle(const DepthwiseConv& w, const FusedBody& body, const std::vector<StridedLayout>& layouts) {
+std::optional<WindowObstacle> depthwise_conv_obstacle(const DepthwiseConv& w, const FusedBody& body, const std::vector<StridedLayout>& layouts) {
   const size_t rank = w.map.axes.size(), summed = w.map.dims.size() - w.kept;
-  if (rank > Args::max_rank || w.kept < 2 || w.kept > Args::max_rank || summed > Args::max_rank) return DepthwiseObstacle{Obstacle::types, "too many axes"};
+  if (rank > Args::max_rank || w.kept < 2 || w.kept > Args::max_rank || summed > Args::max_rank) return WindowObstacle{Obstacle::types, "too many axes"};
   std::vector<Dim> ignored;
-  if (!map_steps(w.map, ignored)) return DepthwiseObstacle{Obstacle::types, "an index goes backwards"};
+  if (!map_steps(w.map, ignored)) return WindowObstacle{Obstacle::types, "an index goes backwards"};
   const auto of_channels = axis_of_channels(w);
   const auto line = line_of(w);
-  if (!of_channels) return DepthwiseObstacle{Obstacle::types, "channels are not an axis"};
-  if (!line) return DepthwiseObstacle{Obstacle::types, "a line of outputs is not read along one axis"};
+  if (!of_channels) return WindowObstacle{Obstacle::types, "channels are not an axis"};
+  if (!line) return WindowObstacle{Obstacle::types, "a line of outputs is not read along one axis"};
   int64_t taps = 1;
   for (size_t i = w.kept; i < w.map.dims.size(); ++i) taps *= std::clamp<int64_t>(w.map.dims[i].constant().value_or(INT32_MAX), 0, Args::max_taps + 1);
-  if (taps < 1 || taps > Args::max_taps) return DepthwiseObstacle{Obstacle::types, "the kernel is too large, or of unknown size"};
+  if (taps < 1 || taps > Args::max_taps) return WindowObstacle{Obstacle::types, "the kernel is too large, or of unknown size"};
   const bool gathers = std::any_of(layouts.begin(), layouts.end(), [&](const StridedLayout& x) { return x.dims.size() != w.kept; });
-  if (gathers || !is_of_elements(body) || body.row.size() != 1) return DepthwiseObstacle{Obstacle::body, "the body does not compute single elements, or gathers"};
+  if (gathers || !is_of_elements(body) || body.row.size() != 1) return WindowObstacle{Obstacle::body, "the body does not compute single elements, or gathers"};
   if (!is(w.a.strides[*of_channels], 1) && !goes_along_lines(w, *line, layouts))
-    return DepthwiseObstacle{Obstacle::types, "neither channels nor outputs of a line are neighbours in all operands"};
+    return WindowObstacle{Obstacle::types, "neither channels nor outputs of a line are neighbours in all operands"};
   return std::nullopt;
 }
 
-EmittedDepthwiseConv emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants) {
+EmittedStep emit_depthwise_conv(const DepthwiseConv& w, const FusedBody& body, const std::vector<StridedLayout>& body_layouts, const std::vector<int>& variants) {
   std::vector<StridedLayout> layouts{w.a, w.b};
   layouts.insert(layouts.end(), body_layouts.begin(), body_layouts.end());
   return Printer(w, body, std::move(layouts)).run(variants);

@@ -99,10 +99,10 @@ __device__ __forceinline__ void fourier_roots(const FourierCudaParameters& p) {
   const i64 k = (i64)blockIdx.x * fourier_threads + threadIdx.x;
   if (k < p.whole) ((Complex<T>*)p.roots)[k] = root_of_unity<T>(k, p.whole);
 }
-// Butterfly i of a stage: elements p + parts * k, of `step` neighbours each.
-template <int R, class T>
-__device__ __forceinline__ void stage_by(const Complex<T>* from, Complex<T>* to, const Complex<T>* roots, i64 i, i64 parts, i64 step, int radix) {
-  const i64 p = i / step, q = i - p * step;
+// Butterfly i of a stage: elements p + parts * k, of `step` neighbours each. Index: i32 in a block's memory, i64 in scratch.
+template <int R, class T, class Index>
+__device__ __forceinline__ void stage_by(const Complex<T>* from, Complex<T>* to, const Complex<T>* roots, Index i, Index parts, Index step, int radix) {
+  const Index p = i / step, q = i - p * step;
   T re[R], im[R], cos[R > 5 ? R : 1], sin[R > 5 ? R : 1];
   for (int k = 0; k < radix; ++k) {
     const Complex<T> v = from[q + step * (p + parts * k)];
@@ -120,12 +120,12 @@ __device__ __forceinline__ void stage_by(const Complex<T>* from, Complex<T>* to,
   for (int k = 1; k < radix; ++k) place[step * k] = product_of(Complex<T>{re[k], im[k]}, roots[p * k * step]);
 }
 // Called: it is long, and few lengths need it.
-template <class T>
-__device__ __noinline__ void stage_by_any(const Complex<T>* from, Complex<T>* to, const Complex<T>* roots, i64 i, i64 parts, i64 step, int radix) {
+template <class T, class Index>
+__device__ __noinline__ void stage_by_any(const Complex<T>* from, Complex<T>* to, const Complex<T>* roots, Index i, Index parts, Index step, int radix) {
   stage_by<max_radix>(from, to, roots, i, parts, step, radix);
 }
-template <class T>
-__device__ __forceinline__ void fourier_stage(const Complex<T>* from, Complex<T>* to, const Complex<T>* roots, i64 i, i64 parts, i64 step, int radix) {
+template <class T, class Index>
+__device__ __forceinline__ void fourier_stage(const Complex<T>* from, Complex<T>* to, const Complex<T>* roots, Index i, Index parts, Index step, int radix) {
   switch (radix) {
     case 2: stage_by<2>(from, to, roots, i, parts, step, 2); break;
     case 3: stage_by<3>(from, to, roots, i, parts, step, 3); break;
@@ -137,11 +137,11 @@ __device__ __forceinline__ void fourier_stage(const Complex<T>* from, Complex<T>
 // All stages in shared memory, by some threads of a block for each of its transforms. Gives the array that the last one wrote.
 template <class T>
 __device__ __forceinline__ Complex<T>* stages_in_block(const FourierCudaParameters& p, Complex<T>* from, Complex<T>* to, int thread, int threads) {
-  i64 parts = p.whole, step = 1;
+  i32 parts = (i32)p.whole, step = 1;
   for (int s = 0; s < p.stages; ++s) {
     const int radix = p.radix[s];
     parts /= radix;
-    for (i64 i = thread; i < parts * step; i += threads) fourier_stage(from, to, (const Complex<T>*)p.roots, i, parts, step, radix);
+    for (i32 i = thread; i < parts * step; i += threads) fourier_stage(from, to, (const Complex<T>*)p.roots, i, parts, step, radix);
     step *= radix;
     __syncthreads();
     Complex<T>* const kept = from;
@@ -150,30 +150,33 @@ __device__ __forceinline__ Complex<T>* stages_in_block(const FourierCudaParamete
   }
   return from;
 }
-// p.group transforms in a block; or, once, the filter of the convolution.
+// p.group transforms in a block; or, once, the filter of the convolution. A thread loads and stores for one transform and computes for one, which differ if p.across.
 template <class T, int Kind, bool Filter>
 __device__ __forceinline__ void fourier_in_block(const FourierCudaParameters& p) {
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   const int threads = fourier_threads / p.group, thread = threadIdx.x % threads, place = threadIdx.x / threads;
-  const i64 row = (i64)blockIdx.x * p.group + place;
+  const int moved = p.across ? threadIdx.x % p.group : place, mover = p.across ? threadIdx.x / p.group : thread;
+  const i64 row = (i64)blockIdx.x * p.group + moved;
   const bool inside = row < p.count;
+  const i32 whole = (i32)p.whole;
   const FourierRow<T, Kind> of(p, inside ? row : 0);
-  Complex<T>* const memory = (Complex<T>*)tiles_of_block;
-  Complex<T>*a = memory + place * p.whole, *b = memory + (p.group + place) * p.whole;
-  for (i64 k = thread; k < p.whole; k += threads) a[k] = Filter ? of.first_of_filter(k) : of.first(k);
+  Complex<T>*const memory = (Complex<T>*)tiles_of_block, *const a = memory + place * p.pitch, *const b = memory + (p.group + place) * p.pitch;
+  for (i32 k = mover; k < whole; k += threads) memory[moved * p.pitch + k] = Filter ? of.first_of_filter(k) : of.first(k);
   __syncthreads();
   Complex<T>* made = stages_in_block(p, a, b, thread, threads);
   if (Filter) {
-    for (i64 k = thread; k < p.whole; k += threads) ((Complex<T>*)p.filter)[k] = made[k];
+    for (i32 k = thread; k < whole; k += threads) ((Complex<T>*)p.filter)[k] = made[k];
     return;
   }
   if (p.whole != p.n) {
-    for (i64 k = thread; k < p.whole; k += threads) made[k] = swapped(product_of(made[k], ((const Complex<T>*)p.filter)[k]));
+    for (i32 k = thread; k < whole; k += threads) made[k] = swapped(product_of(made[k], ((const Complex<T>*)p.filter)[k]));
     __syncthreads();
     made = stages_in_block(p, made, made == a ? b : a, thread, threads);
   }
   if (!inside) return;
-  for (i64 k = thread; k < of.stores(); k += threads) of.store(made, k);
+  made = memory + ((made == a ? 0 : p.group) + moved) * p.pitch;
+  const i32 stores = (i32)of.stores();
+  for (i32 k = mover; k < stores; k += threads) of.store(made, k);
 }
 // The same by launches, in scratch.
 template <class T, int Kind, bool Filter>
@@ -186,7 +189,7 @@ __device__ __forceinline__ void fourier_load(const FourierCudaParameters& p) {
 template <class T>
 __device__ __forceinline__ void fourier_one_stage(const FourierCudaParameters& p) {
   const i64 each = p.parts * p.neighbours, i = (i64)blockIdx.x * fourier_threads + threadIdx.x, row = i / each;
-  if (row < p.count) fourier_stage((const Complex<T>*)p.from + row * p.whole, (Complex<T>*)p.to + row * p.whole, (const Complex<T>*)p.roots, i - row * each, p.parts, p.neighbours, p.radix[0]);
+  if (row < p.count) fourier_stage<T, i64>((const Complex<T>*)p.from + row * p.whole, (Complex<T>*)p.to + row * p.whole, (const Complex<T>*)p.roots, i - row * each, p.parts, p.neighbours, p.radix[0]);
 }
 template <class T>
 __device__ __forceinline__ void fourier_middle(const FourierCudaParameters& p) {

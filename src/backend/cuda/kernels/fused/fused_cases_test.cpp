@@ -476,7 +476,7 @@ CompiledCases::CompiledCases(const std::vector<Case>& cases, size_t in_one_sourc
   for (const Case& c : cases) {
     emitted_.push_back(emit(c.emitted_body(), c.layouts(), c.tuning));
     const Emitted& e = emitted_.back();
-    if (auto found = at.find(e.name); found != at.end()) {
+    if (auto found = at.find(e.code.name); found != at.end()) {
       source_of_.push_back(found->second);
       continue;
     }
@@ -484,9 +484,9 @@ CompiledCases::CompiledCases(const std::vector<Case>& cases, size_t in_one_sourc
       sources_.emplace_back();
       count = 1;
     }
-    sources_.back() += e.text;
+    sources_.back() += e.code.text;
     source_of_.push_back(sources_.size() - 1);
-    at[e.name] = sources_.size() - 1;
+    at[e.code.name] = sources_.size() - 1;
   }
   for (std::string& source : sources_) source = with_prelude(source);
 }
@@ -510,7 +510,7 @@ void CompiledCases::load(const DevicePtr& device) {
   for (const auto& c : code_) modules_.push_back(std::make_unique<Module>(device, c));
 }
 
-Function CompiledCases::function(size_t k, uint32_t variant) const { return modules_[source_of_[k]]->function(fmt::format("{}_{}", emitted_[k].name, variant)); }
+Function CompiledCases::function(size_t k, uint32_t variant) const { return modules_[source_of_[k]]->function(fmt::format("{}_{}", emitted_[k].code.name, variant)); }
 
 DeviceCase::DeviceCase(const Case& c, const Emitted& e, const DevicePtr& device, bool shifted, bool only_wide)
     : case_(c), args_(kernels::parse_fused_cuda(e.arguments)), status_(device, 24) {

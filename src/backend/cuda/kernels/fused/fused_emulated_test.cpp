@@ -7,6 +7,7 @@
 #include "backend/cuda/compile/emulated_test.h"
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/concurrent/concurrent.h"
+#include "backend/cuda/kernels/concurrent/part.h"
 #include "backend/cuda/kernels/concurrent/run/concurrent_launches.h"
 
 namespace ingot::backend::cuda {
@@ -47,7 +48,7 @@ void check(const Case& c) {
   }
   kernels::CudaLaunches one;
   one.add_bytes(grid.kernel(args), grid.blocks, grid.threads, launch.parameters, {});
-  Emulated(e.text, std::vector<std::string>{one.list[0].kernel}, false).run(one, refs, false);
+  Emulated(e.code.text, std::vector<std::string>{one.list[0].kernel}, false).run(one, refs, false);
   expect_results(c, tensors);
 }
 
@@ -76,6 +77,9 @@ EmittedStep step_of(const Case& c, bool aligned) {
 }
 
 // Norms of other numbers of rows and images. The text is one; the longest is not always the first.
+// Empty: the step can be no part.
+std::string name_of_part(const EmittedStep& step) { return part_of(step) == nullptr ? "" : part_of(step)->name; }
+
 std::vector<std::vector<Case>> joined_cases() {
   const std::vector<size_t> apart = {1, 0, 2}, columns = {0, 2, 1};
   std::vector<std::vector<Case>> out;
@@ -99,8 +103,8 @@ void check_joined(const std::vector<Case>& cases, Where where, bool shifted) {
   for (size_t k = 0; k < cases.size(); ++k) {
     parts.push_back({step_of(cases[k], !shifted), cases[k].body.stores.size(), {}});
     for (HostTensor& t : tensors[k]) parts.back().tensors.push_back(&t);
-    EXPECT_EQ(name_as_part(parts[k].step), name_as_part(parts[0].step));
-    EXPECT_FALSE(name_as_part(parts[k].step).empty());
+    EXPECT_EQ(name_of_part(parts[k].step), name_of_part(parts[0].step));
+    EXPECT_FALSE(name_of_part(parts[k].step).empty());
   }
   run_joined(parts, where, shifted ? 1 : 0, 4);
   for (size_t k = 0; k < cases.size(); ++k) expect_results(cases[k], tensors[k]);
@@ -158,9 +162,9 @@ TEST(cuda_fused, joined_steps_are_rows_of_one_launch) {
 // The number of threads of a row of open length depends on the length.
 TEST(cuda_fused, rows_of_other_lengths_keep_their_threads) {
   const std::vector<Case> cases = {row_sum_case(DType::f32, 64, 2048), row_sum_case(DType::f32, 64, 8192)};
-  const std::string alike = name_as_part(step_of(cases[0], true));
+  const std::string alike = name_of_part(step_of(cases[0], true));
   ASSERT_NE(alike, "");
-  ASSERT_EQ(alike, name_as_part(step_of(cases[1], true)));
+  ASSERT_EQ(alike, name_of_part(step_of(cases[1], true)));
   const auto launches = joined_launches(cases);
   ASSERT_EQ(launches.size(), 2);
   EXPECT_LT(launches[0].threads, launches[1].threads);
@@ -170,7 +174,7 @@ TEST(cuda_fused, only_short_reductions_of_small_tensors_are_joined) {
   auto alike = [](Case c, int64_t rows) {
     c.body.outer[0] = rows;
     for (HostTensor& t : c.tensors) t.dims[0] = t.dims[0] == 1 ? 1 : rows;
-    return name_as_part(step_of(c, true));
+    return name_of_part(step_of(c, true));
   };
   const Case norm = layer_norm_case(DType::f16, 3, 1536, false);
   EXPECT_FALSE(alike(norm, 5000).empty());

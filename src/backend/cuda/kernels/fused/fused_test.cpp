@@ -35,12 +35,12 @@ TEST(cuda_fused, equal_bodies_have_equal_text) {
 TEST(cuda_fused, what_is_constant_stands_in_the_text) {
   Case c = softmax_case(DType::f16, 128, 1024);
   Emitted e = emit(c.emitted_body(), c.layouts());
-  EXPECT_NE(e.text.find("read<8>"), std::string::npos);
-  EXPECT_EQ(e.text.find("p.number["), e.text.npos) << e.text;
+  EXPECT_NE(e.code.text.find("read<8>"), std::string::npos);
+  EXPECT_EQ(e.code.text.find("p.number["), e.code.text.npos) << e.code.text;
   c.symbolic = true;
   e = emit(c.emitted_body(), c.layouts());
-  EXPECT_NE(e.text.find("read<8>"), std::string::npos);
-  EXPECT_NE(e.text.find("p.number["), std::string::npos);
+  EXPECT_NE(e.code.text.find("read<8>"), std::string::npos);
+  EXPECT_NE(e.code.text.find("p.number["), std::string::npos);
   EXPECT_TRUE(e.sizes.empty());
 }
 

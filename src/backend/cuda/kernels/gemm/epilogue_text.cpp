@@ -9,7 +9,6 @@
 #include "backend/cuda/kernels/gemm/gemm.h"
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
 #include "base/error.h"
-#include "base/hash.h"
 
 namespace ingot::backend::cuda {
 
@@ -48,28 +47,23 @@ class Printer {
     std::string more = prologue == nullptr ? "" : "@Made made; ";
     if (skinny_ && args_.pieces > 1) more = fmt::format("u64 piece[{}]; int piece_from[{}]; ", args_.pieces, args_.pieces);
     if (args_.experts) more = "Experts experts; ";
-    out.text = fmt::format("{}struct @P {{ GemmParameters map; u64 status; void* pointer[{}]; i64 number[{}]; {}}};\n", prologue == nullptr ? "" : prologue->text,
-                           b_.operands.size(), std::max<size_t>(1, args_.numbers.size()), more) +
-               finish;
+    out.printed.shared = fmt::format("{}struct @P {{ GemmParameters map; u64 status; void* pointer[{}]; i64 number[{}]; {}}};\n", prologue == nullptr ? "" : prologue->text,
+                                     b_.operands.size(), std::max<size_t>(1, args_.numbers.size()), more) +
+                         finish;
+    std::vector<PrintedKernels::Kernel>& kernels = out.printed.kernels;
     for (const GemmCompiler* c : implementations) {
       PrintedGemm printed = c->print(site, args_, form_);
       args_.implementations.push_back({std::string(c->run.kernel), std::move(printed.args)});
       for (GemmKernel& k : printed.kernels) {
         // Kernels for any address are the same for several implementations.
-        if (std::any_of(out.kernels.begin(), out.kernels.end(), [&](const GemmText::Kernel& other) { return other.name == "@" + k.suffix; })) continue;
-        out.text += fmt::format("extern \"C\" __global__ void {}__launch_bounds__({}) @{}(const __grid_constant__ @P p) {{\n",
-                                k.cluster > 1 ? fmt::format("__cluster_dims__({}) ", k.cluster) : "", k.bounds, k.suffix);
+        if (std::any_of(kernels.begin(), kernels.end(), [&](const PrintedKernels::Kernel& other) { return other.suffix == k.suffix; })) continue;
+        const std::string cluster = k.cluster > 1 ? fmt::format("__cluster_dims__({}) ", k.cluster) : "";
         const std::string last = prologue != nullptr ? fmt::format(", @Front<{}>{{p.made}}", k.vectors) : args_.experts ? ", p.experts" : "";
-        out.text += fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n}}\n", k.call, k.vectors, last);
-        out.kernels.push_back({"@" + k.suffix, std::move(k.libraries)});
+        std::string call = fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n", k.call, k.vectors, last);
+        kernels.push_back({std::move(k.suffix), fmt::format("{}__launch_bounds__({})", cluster, k.bounds), std::move(call), std::move(k.libraries)});
       }
     }
-    args_.name = fmt::format("gemm_{:016x}", hash64(std::as_bytes(std::span(out.text.data(), out.text.size()))));
-    auto named = [&](std::string& text) {
-      for (size_t at = 0; (at = text.find('@', at)) != std::string::npos;) text.replace(at, 1, args_.name + "_");
-    };
-    named(out.text);
-    for (GemmText::Kernel& k : out.kernels) named(k.name);
+    args_.name = out.printed.name("gemm");
     out.args = std::move(args_);
     out.sizes = text_.sizes();
     return out;
@@ -138,7 +132,9 @@ class Printer {
   // The rows per batch, if a load's only index is row / rows (like a bias per image) and the operand is contiguous along N; else nullopt.
   std::optional<ir::Dim> rows_of_batch(const Instruction& i) {
     const StridedLayout& x = layouts_[i.operand];
-    if (column_ != 1 || i.in.size() != 1 || x.dims.size() != 3 || !is(x.strides[1], 1) || is(x.dims[1], 1) || !is(x.dims[0], 1)) return std::nullopt;
+    if (column_ != 1 || i.in.size() != 1 || x.dims.size() != 3) return std::nullopt;
+    const bool differs_by_batch_alone = is(x.dims[0], 1) && is(x.strides[1], 1) && !is(x.dims[1], 1);
+    if (!differs_by_batch_alone) return std::nullopt;
     const Instruction& by = b_.code[i.in[0]];
     if (by.kind != Kind::map || by.op != ir::Op::floordiv) return std::nullopt;
     const Instruction &row = b_.code[by.in[0]], &rows = b_.code[by.in[1]];

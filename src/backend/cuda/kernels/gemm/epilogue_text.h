@@ -4,18 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/compile/printed_kernels.h"
 #include "backend/cuda/kernels/gemm/gemm_compiler.h"
 
 namespace ingot::backend::cuda {
 
 struct GemmText {
-  struct Kernel {
-    std::string name;
-    std::vector<CodeUnit::Library> libraries;
-  };
-  std::string text;  // comes after prelude() and the libraries
-  std::vector<Kernel> kernels;
-  kernels::GemmArgs args;
+  PrintedKernels printed;
+  kernels::GemmArgs args;      // its name is that of the kernels of a step alone
   std::vector<ir::Dim> sizes;  // of the body
 };
 // One text serves all sizes. A pure function.

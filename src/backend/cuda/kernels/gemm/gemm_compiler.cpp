@@ -26,9 +26,6 @@ std::string_view gemm_text() {
   return all;
 }
 
-// The implementation that says what keeps all of them from a site.
-std::string_view general(const Gemm& g) { return g.row_ends != nullptr ? "gemm_ragged" : "gemm_implicit"; }
-
 }  // namespace
 
 std::vector<const GemmCompiler*> gemm_compilers() {
@@ -53,44 +50,64 @@ void add_finish(PrintedGemm& out, const kernels::GemmArgs& args, bool vectors) {
 
 namespace {
 
-// Adds the implementation's offer, or the refusal.
+// What a site is to all implementations: made for the first of them that is asked, and kept with the question.
+struct GemmReading {
+  std::shared_ptr<const Gemm> gemm;        // null: the site is no GEMM
+  std::shared_ptr<const GemmSite> site;    // null: refused, or a sketch
+  std::optional<Refusal> refusal = {};     // by all of them
+  OpenGemm of_all = {};
+};
+
+constexpr std::string_view family = "gemm";
+
+GemmReading read(const Site& site, const Target& target, const Settings& settings) {
+  GemmReading out{gemm_of(site), nullptr};
+  auto refuse = [&](Obstacle obstacle, std::string reason) { out.refusal = Refusal{family, obstacle, std::move(reason)}; };
+  if (out.gemm == nullptr) return out;
+  const Gemm& g = *out.gemm;
+  const bool hopper = target.architecture == 90;
+  if (target.architecture < 80) {
+    refuse(Obstacle::types, "these matrix instructions need sm_80");
+  } else if (!is_placed(g.a)) {
+    out.refusal = sketch_refusal(g, takes_gemms_of(ir::DType::f32, g, settings), hopper);
+  } else if (!takes_gemms_of(g.type, g, settings)) {
+    refuse(Obstacle::types, std::string(gemm_types));
+  } else {
+    GemmSiteAnswer answer = gemm_site(g, *site.body, site.body_layouts(), hopper);
+    out.site = std::move(answer.site);
+    if (out.site == nullptr) refuse(answer.obstacle, std::move(answer.reason));
+  }
+  return out;
+}
+
+// Adds the implementation's offer, or its refusal.
 void offer_gemm(const GemmCompiler& c, const Site& site, const Target& target, const Settings& settings, Offers& out) {
   const std::string_view name = c.run.kernel;
-  const auto g = gemm_of(site);
-  const bool hopper = target.architecture == 90;
-  if (g == nullptr || !c.suits(*g)) return;
-  const bool is_general = name == general(*g);
-  if (!is_general && !c.takes(*g, hopper)) return;
-  auto refuse = [&](Obstacle obstacle, std::string reason) {
-    if (is_general) out.refusals.push_back({name, obstacle, std::move(reason)});
-  };
-  if (target.architecture < 80) return refuse(Obstacle::types, "these matrix instructions need sm_80");
-  if (!is_placed(g->a)) {
-    if (auto refused = sketch_refusal(*g, takes_gemms_of(ir::DType::f32, *g, settings), hopper)) return refuse(refused->obstacle, std::move(refused->reason));
-    if (!c.takes(*g, hopper)) return;
-    const Wish whole_vectors{Role::a, Wish::Axis::k, Wish::Kind::multiple, 16 / static_cast<int64_t>(ir::size_of(g->type))};
+  auto* kept = std::any_cast<GemmReading>(&site.read);
+  if (kept == nullptr) {
+    kept = &site.read.emplace<GemmReading>(read(site, target, settings));
+    if (kept->refusal) out.refusals.push_back(*kept->refusal);
+  }
+  const GemmReading& reading = *kept;
+  if (reading.gemm == nullptr || reading.refusal || !c.suits(*reading.gemm) || !c.takes(*reading.gemm, target.architecture == 90)) return;
+  const Gemm& g = *reading.gemm;
+  if (!is_placed(g.a)) {
+    const Wish whole_vectors{Role::a, Wish::Axis::k, Wish::Kind::multiple, 16 / static_cast<int64_t>(ir::size_of(g.type))};
     Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .wishes = {channels_innermost, even_rows, whole_vectors}});
     // Hopper's tiles read floats of B only along K.
-    if (hopper && g->type == ir::DType::f32) offer.wishes.push_back({Role::b, Wish::Axis::k});
+    if (target.architecture == 90 && g.type == ir::DType::f32) offer.wishes.push_back({Role::b, Wish::Axis::k});
     return;
   }
-  if (!takes_gemms_of(g->type, *g, settings)) return refuse(Obstacle::types, std::string(gemm_types));
-  GemmSiteAnswer answer = gemm_site(*g, *site.body, site.body_layouts(), hopper);
-  if (answer.site == nullptr) return refuse(answer.obstacle, std::move(answer.reason));
-  if (!c.may(*answer.site)) return;
-  std::function<EmittedStep()> emit = [&c, of = answer.site, &site, &settings] { return *gemm_step(c, *of, site, settings.rivals); };
-  if (!is_general) {
-    auto step = gemm_step(c, *answer.site, site, settings.rivals);
-    if (!step) return out.refusals.push_back({name, Obstacle::types, "the kernel cannot read these layouts"});
-    emit = [made = std::make_shared<const EmittedStep>(std::move(*step))] { return *made; };
-  }
-  // Elsewhere a copy and the library are faster than these kernels; the tiles hold rows of several batches.
-  const bool has_tiles = answer.site->sizes().has_tiles && !(g->type == ir::DType::f32 && has_one_row(*g));
+  if (!c.may(*reading.site)) return;
+  auto step = gemm_step(c, *reading.site, site, settings.rivals, kept->of_all);
+  if (!step) return out.refusals.push_back({name, Obstacle::types, "the kernel cannot read these layouts"});
   Offer& offer = out.offers.emplace_back(Offer{.implementation = name,
-                                               .cost = c.run.cost(answer.site->sizes()),
-                                               .padding = has_tiles ? 0 : padding_of(*g, rows_of_a_tile),
+                                               .cost = c.run.cost(reading.site->sizes()),
                                                .wishes = {channels_innermost, even_rows, own_memory},
-                                               .emit = std::move(emit)});
+                                               .emit = [made = std::make_shared<const EmittedStep>(std::move(*step))] { return *made; }});
+  // Elsewhere a copy and the library are faster than these kernels; the tiles hold rows of several batches.
+  const bool has_tiles = reading.site->sizes().has_tiles && !(g.type == ir::DType::f32 && has_one_row(g));
+  if (!has_tiles) wish_for_merged_rows(offer.wishes, site, g, rows_of_a_tile, settings.machine);
   if (!c.tunable.empty()) offer.tunables = {c.tunable};
 }
 

@@ -1,4 +1,4 @@
-// Hopper's tiles and bricks keep sums and what follows in registers: what is in local memory instead is read and written for each tile. Needs NVRTC, and no GPU.
+// Hopper's tiles and patches keep sums and what follows in registers: what is in local memory instead is read and written for each tile. Needs NVRTC, and no GPU.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -101,13 +101,13 @@ TEST(cuda_gemm, im2col_3d_spills_no_registers) {
     jobs.push_back({std::string(prelude()) + matrix_texts() + text_with_libraries(own.step.code[0]), 90, CompileJob::Form::cubin, true});
   }
   for (const std::vector<std::byte>& code : compile(jobs).code) {
-    size_t bricks = 0;
+    size_t patches = 0;
     for (const auto& [kernel, bytes] : local_bytes(code)) {
       if (!kernel.ends_with("_volume")) continue;
-      ++bricks;
+      ++patches;
       EXPECT_EQ(bytes, 0u) << kernel;
     }
-    EXPECT_EQ(bricks, 1u);
+    EXPECT_EQ(patches, 1u);
   }
 }
 

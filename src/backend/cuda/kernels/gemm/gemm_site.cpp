@@ -160,7 +160,7 @@ std::optional<Refusal> experts_refusal(const Gemm& g) {
 
 // The obstacle of a sketch. The sizes that a prologue, pieces of B and a gated epilogue need must be known.
 std::optional<Refusal> sketch_refusal(const Gemm& g, bool tf32, bool hopper) {
-  constexpr std::string_view name = "gemm_implicit";
+  constexpr std::string_view name = "gemm";  // all implementations
   if (!takes(g.type, tf32)) return Refusal{name, Obstacle::types, std::string(gemm_types)};
   const bool floats = g.type == ir::DType::f32;
   const Dim& k = g.a.dims.back();
@@ -175,8 +175,8 @@ std::optional<Refusal> sketch_refusal(const Gemm& g, bool tf32, bool hopper) {
   if (g.row_ends != nullptr) return experts_refusal(g);
   const bool skinny = is_skinny(g), one_row = has_one_row(g) && !floats;
   if ((g.prologue && !one_row) || (g.b.size() > 1 && !one_row && !skinny)) return Refusal{name, Obstacle::a, "only for one row of half precision"};
-  if (g.gated && (floats || (!has_one_row(g) && !skinny && (!hopper || g.encoding || g.map || !in_eights(k)))))
-    return Refusal{name, Obstacle::body, "a gated epilogue of many rows is for half precision on sm_90"};
+  const bool gates_rows = hopper && !g.encoding && !g.map && in_eights(k), gates = !floats && (has_one_row(g) || skinny || gates_rows);
+  if (g.gated && !gates) return Refusal{name, Obstacle::body, "a gated epilogue of many rows is for half precision on sm_90"};
   if (g.prologue && !(in_eights(k) && k.value() <= kernels::max_prologue_k)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
   const bool columns = std::all_of(g.b.begin(), g.b.end(), [](const StridedLayout& b) { return in_eights(b.dims[1]); });
   const size_t most_pieces = skinny ? kernels::max_skinny_pieces : kernels::max_gemv_pieces;

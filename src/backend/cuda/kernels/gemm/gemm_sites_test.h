@@ -63,7 +63,7 @@ std::vector<GemmCase> skinny_cases();
 std::vector<GemmCase> float_cases();
 // B is int8: tiles, K shared by blocks, one row, a prologue, a gated epilogue.
 std::vector<GemmCase> encoded_cases();
-// Volumes of few channels and stride 1: channels that do and do not fill pieces, windows and padding of any size, several bricks for a block.
+// Volumes of few channels and stride 1: channels that do and do not fill pieces, windows and padding of any size, several patches for a block.
 std::vector<GemmCase> volume_cases();
 // Rows of several axes in the body: matrices and images, by every kind of kernel.
 std::vector<GemmCase> row_axes_cases();

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "backend/cuda/kernels/concurrent/part.h"
 #include "backend/cuda/kernels/gemm/epilogue_text.h"
 #include "backend/cuda/kernels/known_code.h"
 
@@ -39,27 +40,36 @@ void keep_tiles(GemmArgs& args, const std::set<std::string>& suffixes) {
   }
 }
 
-EmittedStep step_of(const GemmSite& site, const GemmText& printed) {
-  const std::vector<GemmArgs::Implementation>& implementations = printed.args.implementations;
-  EmittedStep step{implementations[0].kernel, kernels::serialise(printed.args), {1, site.columns(), 1}};
+// The step without its code.
+EmittedStep step_of(const GemmSite& site, const GemmText& printed, ParametersOf of) {
+  GemmArgs args = printed.args;
+  args.name = name_of(args.name, of);
+  EmittedStep step{args.implementations[0].kernel, kernels::serialise(args), {1, site.columns(), 1}};
   for (size_t i = 0; i < site.extents.size(); ++i) step.sizes[i < site.map.m_rank ? 0 : 2] *= site.extents[i];
   step.sizes.insert(step.sizes.end(), site.numbers.begin(), site.numbers.end());
   step.sizes.insert(step.sizes.end(), printed.sizes.begin(), printed.sizes.end());
-  CodeUnit& unit = step.code.emplace_back(CodeUnit{printed.args.name, printed.text, {}});
-  for (const GemmText::Kernel& k : printed.kernels) {
-    unit.kernels.push_back(k.name);
-    for (const CodeUnit::Library& library : k.libraries) {
-      if (std::find(unit.libraries.begin(), unit.libraries.end(), library) == unit.libraries.end()) unit.libraries.push_back(library);
-    }
-  }
   return step;
 }
 
-// The unit of all kernels as one for each kernel that is used, by name, with the libraries that it uses.
-std::vector<CodeUnit> units_of(const CodeUnit& whole, const GemmText& printed, const std::function<bool(const std::string& kernel)>& is_used) {
-  std::vector<CodeUnit> out = cut(whole, is_used);
-  for (CodeUnit& unit : out)
-    unit.libraries = std::find_if(printed.kernels.begin(), printed.kernels.end(), [&](const GemmText::Kernel& k) { return k.name == unit.name; })->libraries;
+// A unit for each kernel that is used, by suffix.
+void add_units(EmittedStep& step, const GemmText& printed, ParametersOf of, const std::function<bool(const std::string& suffix)>& is_used) {
+  for (size_t k = 0; k < printed.printed.kernels.size(); ++k) {
+    if (is_used(printed.printed.kernels[k].suffix)) step.code.push_back(printed.printed.unit(printed.args.name, of, k));
+  }
+}
+
+// A step that is a part of others, with these large tiles alone.
+EmittedStep with_large_tiles(const EmittedStep& part, const std::set<std::string>& kernels) {
+  EmittedStep out = part;
+  GemmArgs args = kernels::parse_gemm_cuda(part.constants);
+  std::set<std::string> suffixes;
+  for (const std::string& k : kernels) suffixes.insert(suffix_of(k, args));
+  keep_tiles(args, suffixes);
+  out.constants = kernels::serialise(args);
+  std::erase_if(out.code, [&](const CodeUnit& unit) {
+    const std::string suffix = suffix_of(unit.name, args);
+    return tile_of(suffix) && !suffixes.contains(suffix);
+  });
   return out;
 }
 
@@ -118,6 +128,14 @@ bool is_known(const GemmSite& site, const Site& question, const EmittedStep& ste
   return out;
 }
 
+// True if sizes or strides are open, so that a call is certainly not known.
+bool has_open_sizes(const GemmSite& site) {
+  auto is_open = [](const ir::Dims& dims) { return !std::all_of(dims.begin(), dims.end(), [](const ir::Dim& d) { return d.is_constant(); }); };
+  auto is_open_layout = [&](const StridedLayout& x) { return is_open(x.dims) || is_open(x.strides); };
+  return site.prologue || is_open(site.numbers) || is_open_layout(site.gemm.a) || std::any_of(site.gemm.b.begin(), site.gemm.b.end(), is_open_layout) ||
+         std::any_of(site.operands.begin(), site.operands.end(), is_open_layout);
+}
+
 // Those that may compute the site at some sizes.
 std::vector<const GemmCompiler*> all_of(const GemmSite& site) {
   std::vector<const GemmCompiler*> out = gemm_compilers();
@@ -127,50 +145,55 @@ std::vector<const GemmCompiler*> all_of(const GemmSite& site) {
 
 }  // namespace
 
-EmittedStep whole_gemm(const GemmSite& site, std::span<const GemmCompiler* const> implementations) { return step_of(site, print_gemm(site, implementations)); }
+EmittedStep whole_gemm(const GemmSite& site, std::span<const GemmCompiler* const> implementations) {
+  const GemmText printed = print_gemm(site, implementations);
+  auto in_form = [&](ParametersOf of) {
+    EmittedStep step = step_of(site, printed, of);
+    step.code.push_back(printed.printed.unit(printed.args.name, of));
+    return step;
+  };
+  EmittedStep step = in_form(ParametersOf::step);
+  step.as_part = as_part({printed.args.name, in_form(ParametersOf::rows)});
+  return step;
+}
 
 EmittedStep whole_gemm(const GemmSite& site) { return whole_gemm(site, all_of(site)); }
 
-std::optional<EmittedStep> gemm_step(const GemmCompiler& c, const GemmSite& site, const Site& question, bool timed) {
+std::optional<EmittedStep> gemm_step(const GemmCompiler& c, const GemmSite& site, const Site& question, bool timed, OpenGemm& of_all) {
+  auto for_open_sizes = [&] {
+    if (!of_all) of_all = std::make_shared<const GemmText>(print_gemm(site, all_of(site)));
+    auto in_form = [&](ParametersOf of) {
+      EmittedStep out = step_of(site, *of_all, of);
+      out.kernel = c.run.kernel;
+      add_units(out, *of_all, of, [](const std::string&) { return true; });
+      return out;
+    };
+    EmittedStep step = in_form(ParametersOf::step);
+    step.as_part = as_part({of_all->args.name, in_form(ParametersOf::rows)});
+    return step;
+  };
+  if (has_open_sizes(site)) return for_open_sizes();
   const GemmCompiler* own[] = {&c};
   GemmText printed = print_gemm(site, own);
-  EmittedStep step = step_of(site, printed);
+  EmittedStep step = step_of(site, printed, ParametersOf::step);
   KnownCall known;
   if (is_known(site, question, step, printed.args, known)) {
     const auto loaded = kernels::load_gemm_cuda(step.constants, known.operands().size(), step.sizes.size());
     const kernels::Call call = known.call(loaded.get());
     const Used used(printed.args, call, question, site.hopper, timed);
     if (!used.is_possible()) return std::nullopt;
-    const CodeUnit whole = std::move(step.code[0]);
-    step.code = units_of(whole, printed, [](const std::string&) { return true; });
-    if (c.run.kernel == tiles_kernel) step.as_part = std::make_shared<EmittedStep>(step);
+    // With others it may launch other tiles than alone.
+    const bool has_tiles = c.run.kernel == tiles_kernel;
+    Part part{printed.args.name, step_of(site, printed, ParametersOf::rows), has_tiles ? with_large_tiles : nullptr};
+    add_units(part.step, printed, ParametersOf::rows, [&](const std::string& suffix) { return used.contains(suffix) && !(has_tiles && tile_of(suffix)); });
+    if (has_tiles) add_units(part.step, printed, ParametersOf::rows, [](const std::string& suffix) { return tile_of(suffix).has_value(); });
     keep_tiles(printed.args, used.kernels());
     step.constants = kernels::serialise(printed.args);
-    step.code = units_of(whole, printed, [&](const std::string& kernel) { return used.contains(suffix_of(kernel, printed.args)); });
+    add_units(step, printed, ParametersOf::step, [&](const std::string& suffix) { return used.contains(suffix); });
+    step.as_part = as_part(std::move(part));
     return step;
   }
-  if (const std::vector<const GemmCompiler*> all = all_of(site); all.size() > 1) {
-    printed = print_gemm(site, all);
-    step = step_of(site, printed);
-    step.kernel = c.run.kernel;
-  }
-  step.code = units_of(CodeUnit(step.code[0]), printed, [](const std::string&) { return true; });
-  return step;
-}
-
-EmittedStep with_large_tiles(const EmittedStep& step, const std::set<std::string>& kernels) {
-  EmittedStep out = step;
-  GemmArgs args = kernels::parse_gemm_cuda(step.as_part->constants);
-  std::set<std::string> suffixes;
-  for (const std::string& k : kernels) suffixes.insert(suffix_of(k, args));
-  keep_tiles(args, suffixes);
-  out.constants = kernels::serialise(args);
-  std::erase_if(out.code, [&](const CodeUnit& unit) { return tile_of(suffix_of(unit.name, args)).has_value(); });
-  for (const CodeUnit& unit : step.as_part->code) {
-    const std::string suffix = suffix_of(unit.name, args);
-    if (tile_of(suffix) && suffixes.contains(suffix)) out.code.push_back(unit);
-  }
-  return out;
+  return for_open_sizes();
 }
 
 }  // namespace ingot::backend::cuda

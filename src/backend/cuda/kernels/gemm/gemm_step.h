@@ -1,11 +1,10 @@
 // A GEMM's step, with its code as units that are compiled side by side.
 #pragma once
+#include <memory>
 #include <optional>
-#include <set>
 #include <span>
-#include <string>
 
-#include "backend/cuda/kernels/gemm/gemm_compiler.h"
+#include "backend/cuda/kernels/gemm/epilogue_text.h"
 
 namespace ingot::backend::cuda {
 
@@ -13,11 +12,11 @@ namespace ingot::backend::cuda {
 EmittedStep whole_gemm(const GemmSite&, std::span<const GemmCompiler* const>);
 // The step of all that may compute the site; the first is the step's kernel.
 EmittedStep whole_gemm(const GemmSite&);
+// The text of all implementations that may compute a site of open sizes; null: not printed yet. It is the same for the offers of all of them.
+using OpenGemm = std::shared_ptr<const GemmText>;
 // The step of one implementation. If all sizes are known, it has the kernels that a launch of these sizes and addresses uses, and no others, and the arguments say which tiles there are
 // (TilesArgs::tiles); nullopt: the implementation cannot compute them. Else it has all its kernels, and those of the other implementations that may compute the site at some sizes
 // so that steps of their offers differ in nothing but the kernel. `timed`: all choices that may be timed keep their kernels.
-std::optional<EmittedStep> gemm_step(const GemmCompiler&, const GemmSite&, const Site&, bool timed);
-// A step of gemm_step() with these large tiles in place of those that it launches alone. It has EmittedStep::as_part.
-EmittedStep with_large_tiles(const EmittedStep&, const std::set<std::string>& kernels);
+std::optional<EmittedStep> gemm_step(const GemmCompiler&, const GemmSite&, const Site&, bool timed, OpenGemm&);
 
 }  // namespace ingot::backend::cuda

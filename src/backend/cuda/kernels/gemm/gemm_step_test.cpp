@@ -49,10 +49,11 @@ struct CodeOfGemm {
     for (size_t k = 0; k < aligned.size(); ++k) site.operands[k].aligned = aligned[k];
     std::optional<EmittedStep> best;
     double least = std::numeric_limits<double>::infinity();
+    OpenGemm text;
     for (const GemmCompiler* c : gemm_compilers()) {
       const double cost = c->may(*found.site) ? c->run.cost(found.site->sizes()) : least;
       if (cost >= least) continue;
-      auto step = gemm_step(*c, *found.site, site, timed);
+      auto step = gemm_step(*c, *found.site, site, timed, text);
       if (step) best = std::move(step), least = cost;
     }
     return best.value();

@@ -26,9 +26,10 @@ CudaPart grid_sample_cuda_part(const GridSampleArgs& args, ir::DType type) {
   for (const bool vectors : {false, true}) {
     out.kernels.push_back(out.name + (vectors ? sample_vectors : sample_points));
     out.text += fmt::format(
-        "extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ SampleCudaParameters p) {{\n  after_others();\n  grid_sample_cubic<{}, {}, {}, "
+        "extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ SampleCudaParameters p) {{\n  after_others();\n  grid_sample<{}, {}, {}, {}, "
         "{}>(p);\n}}\n",
-        sample::tuning::block, out.kernels.back(), cuda_type(type), static_cast<int>(args.outside), args.corners, vectors ? sample_vector(type) : 1);
+        sample::tuning::block, out.kernels.back(), cuda_type(type), args.mode == GridSampleArgs::Mode::cubic, static_cast<int>(args.outside), args.corners,
+        vectors ? sample_vector(type) : 1);
   }
   return out;
 }

@@ -20,7 +20,10 @@ void grid_sample_offers(const Site& site, const Target&, const Settings&, Offers
   const kernels::GridSampleArgs args = kernels::parse_grid_sample(plain->constants);
   auto refuse = [&](std::string reason) { out.refusals.push_back({implementation, Obstacle::types, std::move(reason)}); };
   if (args.axes != 2) return refuse("images of two axes only");
-  if (args.mode != kernels::GridSampleArgs::Mode::cubic) return refuse("cubic only: one or four elements are read as fast by a fused body, which goes on with the result");
+  using Mode = kernels::GridSampleArgs::Mode;
+  const bool few_channels = site.usual(site.operands[0].layout.dims[1]).value_or(INT64_MAX) <= kernels::sample::tuning::linear_channels;
+  if (args.mode != Mode::cubic && !(args.mode == Mode::linear && few_channels))
+    return refuse("a fused body reads one element, or four of many channels, as fast, and goes on with the result");
   if (site.operands[0].type == ir::DType::f64 || site.operands[1].type != ir::DType::f32) return refuse("places are float32, images float32 or a half type");
   offer_plain(site, {"grid_sample"}, implementation, out, code);
 }

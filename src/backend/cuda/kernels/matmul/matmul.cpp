@@ -135,7 +135,7 @@ std::optional<Refusal> obstacle(const Gemm& g) {
 
 }  // namespace
 
-// Cost 1 per multiplication; a body that it does not take costs a pass.
+// One per multiplication for each element of the result; a body that it does not take costs a pass.
 void matmul_offers(const Site& site, const Target&, const Settings& settings, Offers& out) {
   constexpr std::string_view name = "cublaslt";
   const auto g = gemm_of(site);
@@ -149,15 +149,15 @@ void matmul_offers(const Site& site, const Target&, const Settings& settings, Of
     return;
   }
   GemmAnswer answer = library_gemm(*g, *site.body, site.body_layouts(), g->convolution ? settings.tf32_convolutions : settings.tf32);
-  const double cost = static_cast<double>(g->a.dims.back().constant().value_or(int64_t{1} << 40)), padding = padding_of(*g, rows_of_a_tile);
-  const std::vector<Wish> wishes{channels_innermost, even_rows};
+  const double cost = static_cast<double>(g->a.dims.back().constant().value_or(int64_t{1} << 40));
+  std::vector<Wish> wishes{channels_innermost, even_rows};
+  wish_for_merged_rows(wishes, site, *g, rows_of_a_tile, settings.machine);
   if (!answer.obstacle) {
-    out.offers.push_back(
-        {.implementation = name, .cost = cost, .padding = padding, .wishes = wishes, .tunables = {"algorithm"}, .emit = [g, emit = std::move(answer.emit)] { return emit(); }});
+    out.offers.push_back({.implementation = name, .cost = cost, .wishes = wishes, .tunables = {"algorithm"}, .emit = [g, emit = std::move(answer.emit)] { return emit(); }});
     return;
   }
   out.refusals.push_back({name, *answer.obstacle, answer.reason});
-  if (answer.obstacle == Obstacle::body && !g->gated) out.offers.push_back({.implementation = name, .cost = cost, .padding = padding, .takes_body = false, .wishes = wishes});
+  if (answer.obstacle == Obstacle::body && !g->gated) out.offers.push_back({.implementation = name, .cost = cost, .takes_body = false, .wishes = wishes});
 }
 
 }  // namespace ingot::backend::cuda

@@ -18,21 +18,21 @@ std::string_view moments_cuda_text() {
 }
 
 std::vector<CudaPart> moments_cuda_parts(ir::DType type) {
-  CudaPart sums, merge;
-  sums.name = moments_cuda_name(type);
-  merge.name = moments_merge_cuda_name;
-  auto add = [](CudaPart& part, const std::string& name, const std::string& call) {
-    part.kernels.push_back(name);
-    part.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ MomentsCudaParameters p) {{ {}(p); }}\n", moments_threads, name, call);
+  std::vector<CudaPart> out;
+  auto add = [&](const std::string& name, const std::string& call) {
+    out.push_back(
+        {name,
+         fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ MomentsCudaParameters p) {{ {}(p); }}\n", moments_threads, name, call),
+         {name}});
   };
   const std::string_view of = cuda_type(type);
+  const std::string sums = moments_cuda_name(type);
   for (int vector : {1, 16 / static_cast<int>(ir::size_of(type))}) {
-    for (int unit = 1; unit <= vector; unit *= 2)
-      add(sums, fmt::format("{}_columns_{}_{}", sums.name, vector, unit), fmt::format("moments_of_columns<{}, {}, {}>", of, vector, unit));
+    for (int unit = 1; unit <= vector; unit *= 2) add(fmt::format("{}_columns_{}_{}", sums, vector, unit), fmt::format("moments_of_columns<{}, {}, {}>", of, vector, unit));
   }
-  add(sums, sums.name + "_rows", fmt::format("moments_of_rows<{}>", of));
-  add(merge, merge.name, "merge_moments");
-  return {sums, merge};
+  add(sums + "_rows", fmt::format("moments_of_rows<{}>", of));
+  add(moments_merge_cuda_name, "merge_moments");
+  return out;
 }
 
 }  // namespace ingot::kernels

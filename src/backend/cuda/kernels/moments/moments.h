@@ -5,6 +5,7 @@
 namespace ingot::kernels {
 
 std::string_view moments_cuda_text();
+// One for each kernel.
 std::vector<CudaPart> moments_cuda_parts(ir::DType);
 
 }  // namespace ingot::kernels

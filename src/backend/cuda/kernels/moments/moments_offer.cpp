@@ -4,6 +4,7 @@
 #include "backend/cuda/kernels/known_code.h"
 #include "backend/cuda/kernels/moments/moments.h"
 #include "backend/cuda/kernels/moments/run/moments_launches.h"
+#include "backend/cuda/kernels/moments/run/tuning.h"
 #include "kernels/moments/run/moments_args.h"
 
 namespace ingot::backend::cuda {
@@ -19,15 +20,15 @@ std::vector<CodeUnit> code(const kernels::MomentsArgs& args, const Site& site) {
   if (is_known) add_kernels(kernels::moments_cuda_launches(known.call(&args), {1, false}), site, used);
   std::vector<CodeUnit> out;
   for (kernels::CudaPart& part : kernels::moments_cuda_parts(site.operands[0].type)) {
-    CodeUnit unit{part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::moments_cuda_text}};
-    for (CodeUnit& one : cut(unit, [&](const std::string& kernel) { return !is_known || used.contains(kernel); })) out.push_back(std::move(one));
+    if (is_known && !used.contains(part.name)) continue;
+    out.push_back({std::move(part.name), std::move(part.text), std::move(part.kernels), {kernels::axes_cuda_text, kernels::moments_cuda_text}});
   }
   return out;
 }
 
 // True for few long rows: a fused body gives each one block, which leaves most multiprocessors idle, and rereads what it cannot keep.
 bool pays(const kernels::MomentsArgs& args, const ir::Dims& dims) {
-  constexpr int64_t long_row = 8192, many_rows = 1024;
+  using namespace kernels::moments_cuda_tuning;
   int64_t rows = 1, length = 1;
   for (size_t d = 0; d < dims.size(); ++d) (args.reduced[d] != 0 ? length : rows) *= dims[d].constant().value_or(1);
   return length >= long_row && rows < many_rows;

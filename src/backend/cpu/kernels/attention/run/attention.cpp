@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "backend/cpu/kernels/attention/run/tuning.h"
 #include "backend/cpu/kernels/fused/run/program.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
 #include "base/error.h"
@@ -19,6 +20,7 @@ namespace ingot::kernels {
 
 namespace {
 
+namespace tuning = attention::tuning;
 using ir::DType;
 
 struct Constants {
@@ -48,8 +50,6 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   }
   return c;
 }
-
-constexpr int64_t key_block = 512;
 
 struct Plan {
   int64_t s, t, d, e, batch;
@@ -111,11 +111,11 @@ Resolved resolve(const Call& call) {
   }
   int64_t workers = call.workers->count();
   const int64_t width = tile_ops().columns;
-  const int64_t most_queries = p->s >= 768 ? 196 : 98;  // whole tiles of 14; K and V are packed once per block
-  p->query_block = std::min(std::max<int64_t>(p->s, 1), most_queries);
-  if (p->batch < 2 * workers && p->s > 16) p->query_block = std::min(p->query_block, std::max<int64_t>(8, round_up((p->s + workers - 1) / workers, 6)));
+  p->query_block = std::min(std::max<int64_t>(p->s, 1), p->s >= tuning::rows_for_large ? tuning::large_query_block : tuning::query_block);
+  if (p->batch < tuning::batches_of_worker * workers && p->s > tuning::divided_rows)
+    p->query_block = std::min(p->query_block, std::max(tuning::least_rows, round_up((p->s + workers - 1) / workers, tuning::rows_of_tile)));
   p->query_blocks = p->s == 0 ? 0 : (p->s + p->query_block - 1) / p->query_block;
-  int64_t keys = std::min(key_block, std::max<int64_t>(p->t, 1));
+  int64_t keys = std::min(tuning::key_block, std::max<int64_t>(p->t, 1));
   p->t_width = round_up(keys, width);
   p->s_row = p->t_width + (p->t_width % 128 == 0 ? 16 : 0);
   p->e_width = round_up(std::max<int64_t>(p->e, 1), width);
@@ -160,9 +160,7 @@ class Operands {
     block_ops().load(x.dtype, to, address(k, row), x.strides[c_.batch_rank + 1], n);
   }
 
-  // Heads of one projection lie far apart, with a few cache lines per row. Hardware prefetchers miss this, so rows are prefetched here: those further
-  // down, and the first ones of the next batch element.
-  static constexpr int64_t ahead = 16, most_ahead = 128;
+  // Rows further down, and the first ones of the next batch element (tuning.h: ahead).
   void fetch(size_t k, int64_t row) const { prefetch(k, base_[k], row); }
   void fetch_of_next(size_t k, int64_t row) const { prefetch(k, next_[k], row); }
 
@@ -260,7 +258,7 @@ class Task {
     int64_t rows = s1 - s0;
     std::fill(largest_, largest_ + rows, -std::numeric_limits<float>::infinity());
     std::fill(total_, total_ + rows, 0.0f);
-    for (int64_t i = 0; i < std::min(rows, Operands::most_ahead); ++i) x_.fetch_of_next(0, i);
+    for (int64_t i = 0; i < std::min(rows, tuning::max_ahead); ++i) x_.fetch_of_next(0, i);
     const auto by = static_cast<float>(c_.scale);
     if (x_.direct(0)) {
       block_.scale_rows(q_, p_.d, x_.floats_at(0, s0), x_.operand(0).strides[c_.batch_rank], &by, 0, rows, p_.d);
@@ -269,9 +267,9 @@ class Task {
       block_.scale_rows(q_, p_.d, q_, p_.d, &by, 0, rows, p_.d);
     }
     bool started = false;
-    for (int64_t t0 = 0; t0 < x_.keys; t0 += key_block) {
+    for (int64_t t0 = 0; t0 < x_.keys; t0 += tuning::key_block) {
       if (c_.causal && t0 >= x_.first + s1) break;
-      int64_t t1 = std::min(x_.keys, t0 + key_block);
+      int64_t t1 = std::min(x_.keys, t0 + tuning::key_block);
       if (c_.causal) t1 = std::min(t1, x_.first + s1);
       keys(t0, t1);
       scores(rows, t1 - t0);
@@ -318,8 +316,8 @@ class Task {
       const int64_t count = std::min<int64_t>(4, t1 - t);
       float* panel = k_ + (t - t0) / width * width * p_.d + (t - t0) % width;
       for (int64_t i = 0; i < count; ++i) {
-        if (t + i + Operands::ahead < t1) x_.fetch(1, t + i + Operands::ahead);
-        if (t + i < Operands::most_ahead) x_.fetch_of_next(1, t + i);
+        if (t + i + tuning::ahead < t1) x_.fetch(1, t + i + tuning::ahead);
+        if (t + i < tuning::max_ahead) x_.fetch_of_next(1, t + i);
       }
       if (straight && count == 4) {
         block_.transpose(panel, width, reinterpret_cast<const float*>(x_.address(1, t)), x.strides[c_.batch_rank], 4, p_.d);
@@ -347,13 +345,13 @@ class Task {
     const int64_t stride = x.strides[c_.batch_rank + 1], size = static_cast<int64_t>(ir::size_of(x.dtype));
     if (x_.direct(2) && p_.e % width == 0) {
       constexpr float one = 1;
-      for (int64_t t = 0; t < std::min(t1, Operands::most_ahead); ++t) x_.fetch_of_next(2, t);
+      for (int64_t t = 0; t < std::min(t1, tuning::max_ahead); ++t) x_.fetch_of_next(2, t);
       for (int64_t e = 0; e < p_.e; e += width) block_.scale_rows(v_ + e * count, width, x_.floats_at(2, t0) + e, x.strides[c_.batch_rank], &one, 0, count, width);
       return;
     }
     for (int64_t t = t0; t < t1; ++t) {
-      if (t + Operands::ahead < t1) x_.fetch(2, t + Operands::ahead);
-      if (t < Operands::most_ahead) x_.fetch_of_next(2, t);
+      if (t + tuning::ahead < t1) x_.fetch(2, t + tuning::ahead);
+      if (t < tuning::max_ahead) x_.fetch_of_next(2, t);
       const std::byte* row = x_.address(2, t);
       for (int64_t e = 0; e < p_.e_width; e += width) {
         float* to = v_ + e * count + (t - t0) * width;

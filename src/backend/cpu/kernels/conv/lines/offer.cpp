@@ -22,7 +22,7 @@ std::optional<int64_t> length_of(const Site& site, const ConvSite& s) {
     return out;
   };
   const bool grouped = s.group_axis != SIZE_MAX;
-  if (to.strides.back() == ir::Dim(1) && to.dims.back().constant().value_or(INT64_MAX) > (grouped ? 1 : kernels::max_adjacent_columns)) return std::nullopt;
+  if (to.strides.back() == ir::Dim(1) && to.dims.back().constant().value_or(INT64_MAX) > (grouped ? 1 : kernels::conv::tuning::max_adjacent_columns)) return std::nullopt;
   kept.steps = steps(to);
   for (const Instruction& i : site.body->code) {
     if (i.kind == Instruction::Kind::load) kept.loads.push_back(steps(site.body_operand(i.operand)));

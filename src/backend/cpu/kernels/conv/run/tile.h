@@ -68,6 +68,8 @@ struct DirectTiles {
 
 // Tiles of the widest vectors, or, for groups, of those that so many columns fill.
 const DirectTiles& direct_tiles(bool grouped, int64_t columns);
+// Tiles of vectors of this width.
+const DirectTiles& direct_tiles_of(int64_t lanes);
 extern const DirectTiles direct_tiles_portable, direct_tiles_avx2, direct_tiles_avx512;
 
 }  // namespace ingot::kernels

@@ -17,13 +17,13 @@ const DirectTiles& direct_tiles(bool grouped, int64_t columns) {
   return isa == avx2 || (grouped && columns <= direct_tiles_avx2.lanes) ? direct_tiles_avx2 : direct_tiles_avx512;
 }
 
+const DirectTiles& direct_tiles_of(int64_t lanes) { return lanes == 16 ? direct_tiles_avx512 : lanes == 8 ? direct_tiles_avx2 : direct_tiles_portable; }
+
 namespace conv {
 
 using ir::DType;
 
 namespace {
-
-constexpr int64_t max_list_taps = 4096, max_places = 1 << 16;
 
 // Tiles for taps that come in threes, if their sums are not longer than others.
 void find_threes(Windows& p, const DirectTiles& tiles) {
@@ -88,14 +88,13 @@ void find_lines(Windows& p, const Constants& c, const TapRules& rules) {
       k.pop_back();
     }
   }
-  constexpr int64_t longest_step = 16;
-  const bool single = !rules.several_groups && p.inner == 1, near = !k.empty() && k.back().step >= 1 && k.back().step <= longest_step;
+  const bool single = !rules.several_groups && p.inner == 1, near = !k.empty() && k.back().step >= 1 && k.back().step <= tuning::longest_step;
   if (single && near) p.inner_step = static_cast<int64_t>(k.back().step);
   std::vector<int64_t> b_steps(k.size());
   int64_t row = p.inner * p.panel_row;
   for (size_t i = k.size(); i-- > 0; row *= k[i].extent) b_steps[i] = row;
-  const bool joins_ends = !rules.several_groups && (single || p.inner_step == 1) && p.inner <= max_zeros;
-  p.taps = WindowTaps("a convolution", p.map, p.lines, p.line, k, b_steps, max_places, joins_ends);
+  const bool joins_ends = !rules.several_groups && (single || p.inner_step == 1) && p.inner <= tuning::max_zeros;
+  p.taps = WindowTaps("a convolution", p.map, p.lines, p.line, k, b_steps, tuning::max_places, joins_ends);
   if (!p.taps.fits) refuse("an axis is left along two indices");
   if (rules.threes != nullptr) find_threes(p, *rules.threes);
   // Taps of few elements, as of a first layer's three channels, cost more between them than in them.
@@ -151,7 +150,7 @@ int64_t units_together(const Windows& p) {
   if (p.column_tasks > 1) return p.line_count * p.segments;
   if (p.groups > 1 && p.large && p.k * p.panel_row * std::ssize(p.columns) * 4 <= tuning::half_l2) return 1;
   const int64_t bytes = p.line.extent / p.segments * std::abs(static_cast<int64_t>(p.line.step)) * 4, taps = static_cast<int64_t>(p.taps.memory());
-  return std::clamp<int64_t>(std::min(tuning::half_l2 / std::max<int64_t>(1, bytes), max_list_taps / std::max<int64_t>(1, taps)), 1, max_units);
+  return std::clamp<int64_t>(std::min(tuning::half_l2 / std::max<int64_t>(1, bytes), tuning::max_list_taps / std::max<int64_t>(1, taps)), 1, tuning::max_units);
 }
 
 // Tasks are ranges of lines. Tasks are groups of panels, over all lines, if workers cannot have the same number of lines. If all panels of B are more than stays in a second-level cache
@@ -160,7 +159,7 @@ int64_t units_together(const Windows& p) {
 void choose_tasks(Windows& p, int64_t wanted, int64_t workers) {
   const Machine& machine = backend::cpu::machine();
   const int64_t units = p.line_count * p.segments, panels = std::ssize(p.columns), all = p.k * p.panel_row * panels * 4;
-  const bool together = units <= max_units && units * static_cast<int64_t>(p.taps.memory()) <= max_list_taps;
+  const bool together = units <= tuning::max_units && units * static_cast<int64_t>(p.taps.memory()) <= tuning::max_list_taps;
   const bool divides = p.direct && p.joins_lines && wanted > 1 && together && panels >= wanted, even = units % workers == 0;
   const double nanoseconds = p.products() / machine.f32 / static_cast<double>(workers);
   p.line_tasks = std::min(units, wanted);

@@ -14,8 +14,6 @@
 
 namespace ingot::kernels::conv {
 
-inline constexpr int64_t max_units = 16, max_zeros = 2048;
-
 // Columns that are computed together.
 struct Columns {
   int64_t first, a, b;  // in the result; start of their group in A; their panel

@@ -5,7 +5,7 @@
 
 namespace ingot::kernels::conv {
 
-extern const float zeros[max_zeros] = {};
+extern const float zeros[tuning::max_zeros] = {};
 
 Worker::Worker(const Call& call, const Constants& c, const Windows& p, int worker, int64_t units) : call_(call), c_(c), p_(p) {
   std::byte* scratch = call.scratch + p.panel_bytes + static_cast<size_t>(worker) * p.per_worker;
@@ -153,19 +153,17 @@ struct Start {
 };
 
 void ask_for(DirectTile& d, const std::byte* next, int64_t bytes) {
-  constexpr int64_t line = 64, least_products = 16;  // at a tap, so that lines are not asked for all at once
-  if (d.inner < least_products) return;
+  if (d.inner < tuning::products_of_request) return;
   d.next = next;
-  d.next_lines = (bytes / line + d.count) / std::max<int64_t>(1, d.count);
+  d.next_lines = (bytes / tuning::cache_line + d.count) / std::max<int64_t>(1, d.count);
 }
 
 }  // namespace
 
 // A few outputs at the end of a line have taps of their own and fill no tile. Those of lines below one another do, if they have the same taps.
 void Worker::join_lines(std::span<Unit> units, const WindowTaps::Run& run) const {
-  constexpr int64_t longest_end = 3;  // outputs
   for (Unit& u : units) u.together = 1;
-  if (run.end - run.begin > longest_end || !run.ends.empty() || p_.program || !p_.joins_lines || p_.segments > 1) return;
+  if (run.end - run.begin > tuning::longest_end || !run.ends.empty() || p_.program || !p_.joins_lines || p_.segments > 1) return;
   auto follows = [&](const Unit& a, const Unit& b) {
     auto same = [](const WindowTap& x, const WindowTap& y) { return x.a == y.a && x.b == y.b && x.length == y.length; };
     return std::equal(a.tile.taps, a.tile.taps + a.tile.count, b.tile.taps, b.tile.taps + b.tile.count, same);

@@ -2,12 +2,13 @@
 #pragma once
 #include <span>
 
+#include "backend/cpu/kernels/conv/run/tuning.h"
 #include "backend/cpu/kernels/conv/run/windows.h"
 
 namespace ingot::kernels::conv {
 
 // What a tile reads for taps outside A.
-extern const float zeros[max_zeros];
+extern const float zeros[tuning::max_zeros];
 
 class Worker {
  public:
@@ -58,7 +59,7 @@ class Worker {
   float *sums_, *block_;
   std::byte* body_;
   union {  // only as many are constructed as are used: all of them are a third of a first-level cache
-    Unit units_[max_units];
+    Unit units_[tuning::max_units];
   };
   std::span<const Columns> columns_;
   int64_t at_[max_rank] = {};

@@ -10,8 +10,6 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr int64_t side_by_side_bytes = 1 << 20;  // of the rows that are transformed side by side, so that they stay in the second-level cache
-
 const FourierOps& fourier_ops() {
   static const FourierOps& chosen = backend::cpu::by_isa(fourier_ops_portable, fourier_ops_avx2, fourier_ops_avx512);
   return chosen;
@@ -29,8 +27,8 @@ std::shared_ptr<const Prepared> prepared_of(const Call& call, int64_t n) {
   auto tables = std::make_shared<const ir::FourierTables<T>>(static_cast<const FourierArgs*>(call.constants)->kind, n);
   const int64_t row_bytes = 4 * tables->room() * static_cast<int64_t>(sizeof(T)), lanes = fourier_ops().lanes(call.operands[0].dtype);
   auto out = std::make_shared<Prepared>();
-  out->rows = row_bytes * lanes > side_by_side_bytes ? 1 : std::clamp<int64_t>(count_of_transforms(call.operands[0]), 1, lanes);
-  out->scratch_of_worker = static_cast<size_t>((row_bytes * out->rows + 4 * gap_elements * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64);
+  out->rows = row_bytes * lanes > fourier_tuning::side_by_side_bytes ? 1 : std::clamp<int64_t>(count_of_transforms(call.operands[0]), 1, lanes);
+  out->scratch_of_worker = static_cast<size_t>((row_bytes * out->rows + 4 * fourier_tuning::gap_elements * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64);
   out->tables = std::move(tables);
   return out;
 }
@@ -55,8 +53,7 @@ void run(const Call& call) {
     all.data[i] = t.data;
     all.step[i] = t.strides[t.rank - 1];
   }
-  constexpr int64_t task_elements = 8192;  // at least, of a worker. Two workers of an AMD EPYC were as fast with 1024 and with 65536
-  const int64_t tasks = std::clamp<int64_t>(numel(first) / task_elements, 1, std::min<int64_t>(groups, 4 * call.workers->count()));
+  const int64_t tasks = std::clamp<int64_t>(numel(first) / fourier_tuning::task_elements, 1, std::min<int64_t>(groups, 4 * call.workers->count()));
   call.workers->run(tasks, [&](int64_t task, int worker) {
     FourierRows part = all;
     part.scratch = call.scratch + static_cast<size_t>(worker) * prepared.scratch_of_worker;

@@ -3,15 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/cpu/kernels/fourier/run/tuning.h"
 #include "ir/dtype.h"
 #include "ir/fourier.h"
 
 namespace ingot::kernels {
 
 inline constexpr int64_t max_rows = 16;  // at a time
-// Elements between the arrays of a transform: those of a power of two would lie in the same sets of the first-level cache.
-// With it 64 transforms of 4096 real f32 take 0.83 of the time (AMD EPYC, AVX2, one thread); lengths that are not a power of two are as fast without.
-inline constexpr int64_t gap_elements = 80;
 
 // Some rows of a step. Operands are numbered as in fourier_args.h.
 struct FourierRows {
@@ -21,7 +19,7 @@ struct FourierRows {
   std::byte* data[4] = {};
   int64_t first[4][max_rows] = {};  // each row's first element
   int64_t step[4] = {};              // from an element to the next
-  std::byte* scratch = nullptr;      // 4 * (tables.room() * rows + gap_elements) elements
+  std::byte* scratch = nullptr;      // 4 * (tables.room() * rows + fourier_tuning::gap_elements) elements
 };
 
 struct FourierOps {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/fused/run/tuning.h"
 #include "base/error.h"
 #include "kernels/fused/run/fused_args.h"
 
@@ -132,13 +133,13 @@ bool names_axis(const Bound& b, const Program& p, int axis) {
 
 // More if few blocks share the first-level cache, and of narrow integers, for which an instruction is short.
 int64_t elements_of_block(const Bound& b, const Program& p) {
-  constexpr int64_t elements = 512, bytes = 4096;
-  if (p.has_accumulator) return elements;
+  using namespace fused_tuning;
+  if (p.has_accumulator) return block_elements;
   size_t least = 8;
   for (uint32_t k : b.active) {
     if (is_integer(p.code[k].cls) && b.uniform[k] == 0) least = std::min(least, size_of(p.code[k].cls));
   }
-  return std::max(p.slots <= 1 ? 4 * elements : elements, bytes / static_cast<int64_t>(least));
+  return std::max(p.slots <= 1 ? few_values * block_elements : block_elements, block_bytes / static_cast<int64_t>(least));
 }
 
 }  // namespace
@@ -258,13 +259,12 @@ Bound bind_program(std::shared_ptr<const Program> program, std::span<const Tenso
 }
 
 bool may_join_lines(const Bound& b, const Program& p) {
-  constexpr int64_t longest = 128, longest_solid = 1024;  // starting an instruction takes longer than this many elements; and if no line is copied
   if (!b.is_elementwise(p) || p.domain_rank < 2 || p.code.size() < 2) return false;
   const int64_t line = b.domain.back(), lines = b.domain[b.domain.size() - 2];
-  if (line < 2 || line > longest_solid || lines < 2) return false;
+  if (line < 2 || line > fused_tuning::longest_solid_line || lines < 2) return false;
   auto fits = [&](size_t operand) {
     const int64_t* strides = b.strides[operand].data() + p.domain_rank - 2;
-    return line <= longest || strides[0] == 0 || (strides[0] == line && strides[1] == 1);
+    return line <= fused_tuning::longest_line || strides[0] == 0 || (strides[0] == line && strides[1] == 1);
   };
   for (const ProgramInstruction& i : p.code) {
     if (i.kind == Kind::place || (i.kind == Kind::index && i.axis >= p.domain_rank - 2)) return false;

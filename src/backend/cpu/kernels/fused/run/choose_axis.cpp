@@ -5,16 +5,13 @@
 #include "backend/cpu/kernels/fused/run/cut.h"
 #include "backend/cpu/kernels/fused/run/row_body.h"
 #include "backend/cpu/kernels/fused/run/stage.h"
+#include "backend/cpu/kernels/fused/run/tuning.h"
 
 namespace ingot::kernels {
 
 namespace {
 
-// Approximate nanoseconds per element; only differences between axes matter.
-constexpr double per_block = 12;  // to start an instruction
-constexpr double per_row = 3;     // to start a copy, or an instruction of a row body
-constexpr double staged = 0.25;   // to transpose it first
-constexpr double of_line = 0.25;  // to copy it line by line
+// Nanoseconds of an element.
 double of_stride(int64_t stride) { return stride == 0 ? 0 : std::abs(stride) == 1 ? 0.1 : std::abs(stride) <= 16 ? 0.6 : 1.5; }
 
 // Per value: does it change along the axis?
@@ -36,10 +33,10 @@ double cost_along(const Bound& b, const Program& p, int axis) {
   const int64_t total = elements_of(b, all_axes);
   const bool lines = axis == p.domain_rank - 1 && may_join_lines(b, p);
   const auto length = static_cast<double>(std::clamp<int64_t>(b.domain[a] * (lines ? b.domain[a - 1] : 1), 1, 512));
-  auto of_operand = [&](size_t operand) { return lines && b.strides[operand][a - 1] != b.domain[a] ? of_line : of_stride(b.strides[operand][a]); };
+  auto of_operand = [&](size_t operand) { return lines && b.strides[operand][a - 1] != b.domain[a] ? fused_tuning::of_line : of_stride(b.strides[operand][a]); };
   double cost = 0;
   const bool copies = p.code.size() == 1 && !p.stores.empty() && p.memory[p.code[0].operand] == p.memory[p.stores[0].operand];
-  const double start = copies || (axis == p.domain_rank - 1 && may_be_row_body(b, p)) ? per_row : per_block;
+  const double start = copies || (axis == p.domain_rank - 1 && may_be_row_body(b, p)) ? fused_tuning::per_row : fused_tuning::per_block;
   for (size_t k = 0; k < p.code.size(); ++k) {
     const ProgramInstruction& i = p.code[k];
     if (i.kind == Kind::literal || i.kind == Kind::size || i.kind == Kind::index) continue;
@@ -56,7 +53,7 @@ double cost_along(const Bound& b, const Program& p, int axis) {
     if (i.kind != Kind::load) continue;
     const bool gathers = std::any_of(i.in.begin(), i.in.end(), [&](uint32_t in) { return varies[in] != 0; });
     const bool is_turned = p.has_reductions && b.strides[i.operand][a] > 1 && may_turn_looked_up(b, p, i);
-    cost += gathers ? 0.5 : is_turned || may_stage(b, p, i, axis) ? staged : of_operand(i.operand);
+    cost += gathers ? 0.5 : is_turned || may_stage(b, p, i, axis) ? fused_tuning::staged : of_operand(i.operand);
   }
   for (const ProgramStore& s : p.stores) cost += start / length + of_operand(s.operand);
   return cost;
@@ -104,7 +101,6 @@ bool may_run_across(const Program& p) {
 
 // True if reading along a row jumps: no load has contiguous elements there, or one has them a cache line apart, as in a sum of a matrix's rows with weights.
 bool is_apart(const Bound& b, const Program& p) {
-  constexpr int64_t line = 16;
   int64_t least = 0, most = 0;  // strides along the row, of loads that change along it
   for (const ProgramInstruction& i : p.code) {
     if (i.kind != Kind::load) continue;
@@ -112,19 +108,18 @@ bool is_apart(const Bound& b, const Program& p) {
     if (stride != 0) least = least == 0 ? stride : std::min(least, stride);
     most = std::max(most, stride);
   }
-  return least > 1 || most >= line;
+  return least > 1 || most >= fused_tuning::cache_line;
 }
 
 // True for short rows of contiguous floats: tiles of them are transposed, and many are reduced at once. Depends on a row alone.
 bool may_turn(const Bound& b, const Program& p, int64_t length, bool only_reduces) {
-  constexpr int64_t least = 4, longest_joined = 12, longest_stored = 48;
   // Of reductions that join_rows has, several longer rows are computed together; of others, rows along which something is stored are faster one by one.
   const bool joins = std::all_of(p.code.begin(), p.code.end(), [](const ProgramInstruction& i) {
     return i.kind != Kind::reduce || i.reduction == Reduction::sum || i.reduction == Reduction::prod || i.reduction == Reduction::max || i.reduction == Reduction::min;
   });
-  const int64_t longest = joins ? longest_joined : only_reduces ? longest_turned : longest_stored;
+  const int64_t longest = joins ? fused_tuning::longest_joined : only_reduces ? fused_tuning::longest_turned : fused_tuning::longest_stored;
   const auto last = static_cast<size_t>(p.domain_rank) - 1;
-  if (p.row_rank != 1 || length < least || length > longest) return false;
+  if (p.row_rank != 1 || length < fused_tuning::shortest_row || length > longest) return false;
   auto lies_so = [&](size_t operand) { return p.memory[operand] == ir::DType::f32 && b.strides[operand][last] == 1; };
   for (const ProgramInstruction& i : p.code) {
     if (i.kind == Kind::place || (i.kind == Kind::reduce && i.cls != Class::f32)) return false;
@@ -154,8 +149,8 @@ void choose_reduced(Bound& b, Program& p) {
   double along = 0;
   for (const ProgramInstruction& i : p.code) {
     if (i.kind == Kind::literal || i.kind == Kind::size) continue;
-    along += per_block / static_cast<double>(std::min<int64_t>(length, 512));
-    if (i.kind == Kind::load) along += of_stride(b.strides[i.operand][static_cast<size_t>(last)]) + (p.row_rank > 1 ? per_block / extent : 0);
+    along += fused_tuning::per_block / static_cast<double>(std::min<int64_t>(length, 512));
+    if (i.kind == Kind::load) along += of_stride(b.strides[i.operand][static_cast<size_t>(last)]) + (p.row_rank > 1 ? fused_tuning::per_block / extent : 0);
     if (i.kind == Kind::reduce) along += 1;
   }
   int best = 0;
@@ -166,10 +161,9 @@ void choose_reduced(Bound& b, Program& p) {
     least = cost;
     best = a;
   }
-  constexpr int64_t least_rows = 16;
   if (turns) best = static_cast<int>(std::max_element(b.domain.begin(), b.domain.begin() + outer) - b.domain.begin());
   b.in_order = true;
-  const bool worth = turns ? b.domain[static_cast<size_t>(best)] >= least_rows : only_reduces ? least < along : least * p.stages < along;
+  const bool worth = turns ? b.domain[static_cast<size_t>(best)] >= fused_tuning::least_rows : only_reduces ? least < along : least * p.stages < along;
   if (!worth) return;
   reorder_axes(b, p, with_last(p, static_cast<size_t>(best)));
   b.across = p.row_rank;

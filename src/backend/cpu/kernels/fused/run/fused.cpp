@@ -105,7 +105,7 @@ void run_staged(const Bound& b, const Walk& w, std::span<const TensorRef> operan
     const int64_t column = u % w.segments * w.segment_size, columns = std::min(w.segment_size, w.length - column);
     const int64_t first = u / w.segments % groups * w.together, rows = std::min(w.together, b.domain[row] - first);
     at[row] = first;
-    bring_tile(b, operands, at, rows, column, columns, scratch + (b.scratch + 63) / 64 * 64, own);
+    stage_tile(b, operands, at, rows, column, columns, scratch + (b.scratch + 63) / 64 * 64, own);
     for (; at[row] < first + rows; ++at[row]) evaluator.segment(at, column, columns, nullptr);
   }
 }
@@ -176,7 +176,7 @@ void run_turned(const Bound& b, const Walk& w, std::span<const TensorRef> operan
   for (int64_t u = first; u < end; ++u) {
     const int64_t tile = u / w.together, begin = tile % w.segments * w.segment_size, n = std::min(w.segment_size, w.length - begin);
     find_row(b, tile / w.segments * w.together + u % w.together, at);
-    if (u == first || u % w.together == 0) bring_rows(b, operands, at, begin, n, tiles, own);
+    if (u == first || u % w.together == 0) stage_rows(b, operands, at, begin, n, tiles, own);
     evaluator.across(at, begin, n);
     return_rows(b, operands, at, begin, n, tiles);
   }

@@ -4,12 +4,11 @@
 #include <bit>
 #include <map>
 
+#include "backend/cpu/kernels/fused/run/tuning.h"
+
 namespace ingot::kernels {
 
 namespace {
-
-constexpr int64_t max_held_bytes = 8 << 20;  // of all parts
-constexpr int64_t max_known_elements = 1 << 15;  // of a part that is computed when the program is cut
 
 // Per instruction: it depends on memory.
 std::vector<uint8_t> reads_memory(const Program& p) {
@@ -38,7 +37,7 @@ struct Set {
 bool pays(const Set& set, int64_t n, int64_t again) {
   if (again < 1 || set.kept == 0 || set.work * again < (set.reads ? 4 : 2) * set.kept) return false;
   // 2000 operations are about the time to start the part's own loop.
-  return set.reads ? set.work * again * n >= 2000 : n <= max_known_elements;
+  return set.reads ? set.work * again * n >= 2000 : n <= fused_tuning::max_known_elements;
 }
 
 }  // namespace
@@ -73,7 +72,7 @@ Parts choose_parts(const Bound& b, const Program& p, const std::vector<Axes>& ax
   int64_t bytes = 0;
   for (const auto& [of, set] : sets) {
     const int64_t n = elements_of(b, of), needed = n * set.kept * 8;
-    if (!pays(set, n, total / n - 1) || bytes + needed > max_held_bytes) continue;
+    if (!pays(set, n, total / n - 1) || bytes + needed > fused_tuning::max_held_bytes) continue;
     bytes += needed;
     parts.sets.push_back(of);
   }

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/fused/run/tuning.h"
 
 namespace ingot::kernels {
 
@@ -97,12 +98,12 @@ void take_some_rows(double* so_far, const SummedRows& rows, const std::byte* whe
 // The number of parts depends on the places of a sum and on the length of the innermost axis, not on threads or on other rows, so that results do not either. Where the innermost
 // axis may be the batch, deterministic="batch" asks for sums in order.
 int64_t sums_across(const Bound& b) {
-  constexpr int64_t places_of_part = 49, most_parts = 16, least = 16384;
-  if (b.program->in_order || !b.turned.empty() || b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < least) return 1;
+  using namespace fused_tuning;
+  if (b.program->in_order || !b.turned.empty() || b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < elements_in_parts) return 1;
   const std::optional<PlainSum> sum = plain_sum(b, 0);
   if (!sum || sum->at != nullptr || sum->when != nullptr) return 1;
   int64_t parts = b.places < places_of_part ? 1 : 2;
-  while (parts < most_parts && b.places >= 2 * parts * places_of_part) parts *= 2;
+  while (parts < max_parts && b.places >= 2 * parts * places_of_part) parts *= 2;
   return parts;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backend/cpu/kernels/fused/run/tuning.h"
+
 namespace ingot::kernels {
 
 namespace {
@@ -116,8 +118,7 @@ class SegmentFinder {
 
   // Few long rows are divided among the tasks.
   void divide(int64_t workers) {
-    constexpr int64_t least = 4096, alone = 1 << 16;  // elements of a part; bytes that one thread copies sooner than others are started
-    const int64_t length = b_.domain[last_], count = std::clamp<int64_t>(4 * workers / out_.rows, 1, std::max<int64_t>(length / least, 1));
+    const int64_t length = b_.domain[last_], count = std::clamp<int64_t>(4 * workers / out_.rows, 1, std::max<int64_t>(length / fused_tuning::copied_part, 1));
     const std::vector<RowSegment> whole = std::move(out_.parts[0]);
     out_.parts.assign(static_cast<size_t>(count), {});
     for (int64_t k = 0; k < count; ++k) {
@@ -133,7 +134,7 @@ class SegmentFinder {
       }
     }
     out_.units = out_.rows * count;
-    out_.tasks = out_.rows * length * static_cast<int64_t>(out_.element) < alone ? 1 : std::min(out_.units, 4 * workers);
+    out_.tasks = out_.rows * length * static_cast<int64_t>(out_.element) < fused_tuning::copied_alone ? 1 : std::min(out_.units, 4 * workers);
   }
 
   const Cut& cut_;

@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "backend/cpu/kernels/fused/run/tuning.h"
+
 namespace ingot::kernels {
 
 namespace {
 
-constexpr int64_t least_stride = 8, least_rows = 4, least_columns = 16;
-
 // The axis along which the operand is contiguous, if it is not `axis`; else -1.
 int axis_along(const Bound& b, size_t operand, int axis) {
   const std::vector<int64_t>& strides = b.strides[operand];
-  if (std::abs(strides[static_cast<size_t>(axis)]) < least_stride || b.domain[static_cast<size_t>(axis)] < least_columns) return -1;
+  if (std::abs(strides[static_cast<size_t>(axis)]) < fused_tuning::staged_stride || b.domain[static_cast<size_t>(axis)] < fused_tuning::staged_columns) return -1;
   for (int a = 0; a < static_cast<int>(b.domain.size()); ++a) {
-    if (a != axis && strides[static_cast<size_t>(a)] == 1 && b.domain[static_cast<size_t>(a)] >= least_rows) return a;
+    if (a != axis && strides[static_cast<size_t>(a)] == 1 && b.domain[static_cast<size_t>(a)] >= fused_tuning::staged_rows) return a;
   }
   return -1;
 }
@@ -66,16 +66,15 @@ void stage_operands(Bound& b, Program& p) {
 }
 
 TurnedTile::TurnedTile(const Bound& b) {
-  constexpr int64_t elements = 8192;  // a tile stays in the first-level cache
   const int64_t places = std::max<int64_t>(b.turned_places, 1);
-  rows = std::clamp<int64_t>(elements / places / 16 * 16, 16, 512);
+  rows = std::clamp<int64_t>(fused_tuning::staged_elements / places / 16 * 16, 16, 512);
   pitch = rows + 16;
   bytes = static_cast<size_t>(places * pitch) * sizeof(float);
 }
 
 void turn_rows(Bound& b, Program& p) {
   const auto last = static_cast<size_t>(p.domain_rank) - 1;
-  if (b.across != 1 || p.row_rank != 1 || p.operands > StageTile::most_operands || b.places > longest_turned || b.domain[last] < least_columns) return;
+  if (b.across != 1 || p.row_rank != 1 || p.operands > StageTile::most_operands || b.places > fused_tuning::longest_turned || b.domain[last] < fused_tuning::staged_columns) return;
   std::vector<uint8_t> written(static_cast<size_t>(p.operands), 0), stays = written;
   for (const ProgramStore& s : p.stores) {
     if (s.operand < p.operands) written[s.operand] = 1;
@@ -88,7 +87,8 @@ void turn_rows(Bound& b, Program& p) {
   for (bool stores : {false, true}) {
     for (size_t k = 0; k < written.size() && b.turned_places == b.places; ++k) {
       std::vector<int64_t>& strides = b.strides[k];
-      const bool lies_so = strides.size() > last && strides[last - 1] == 1 && strides[last] >= least_stride && b.dims[k][last - 1] == b.places && p.memory[k] == ir::DType::f32;
+      const bool lies_so =
+          strides.size() > last && strides[last - 1] == 1 && strides[last] >= fused_tuning::staged_stride && b.dims[k][last - 1] == b.places && p.memory[k] == ir::DType::f32;
       if ((written[k] != 0) != stores || stays[k] != 0 || !lies_so) continue;
       b.turned.push_back({static_cast<uint16_t>(k), strides});
       std::fill(strides.begin(), strides.end(), 0);
@@ -100,16 +100,15 @@ void turn_rows(Bound& b, Program& p) {
 }
 
 bool may_turn_looked_up(const Bound& b, const Program& p, const ProgramInstruction& i) {
-  constexpr int64_t longest = 512;
   const auto rank = static_cast<size_t>(p.domain_rank);
   const bool looks_up = i.kind == Kind::load && i.in.size() == 1 && i.lower.empty() && i.operand < p.operands;
   if (!looks_up || p.memory[i.operand] != ir::DType::f32 || b.strides[i.operand].size() != rank + 1) return false;
-  return b.strides[i.operand][rank] == 1 && b.dims[i.operand][rank] > 1 && b.dims[i.operand][rank] <= longest;
+  return b.strides[i.operand][rank] == 1 && b.dims[i.operand][rank] > 1 && b.dims[i.operand][rank] <= fused_tuning::longest_looked_up;
 }
 
 void turn_looked_up(Bound& b, const Program& p, std::span<const Axes> axes) {
   const auto last = static_cast<size_t>(p.domain_rank) - 1;
-  if (b.across == 0 || p.operands > StageTile::most_operands || b.domain[last] < least_columns) return;
+  if (b.across == 0 || p.operands > StageTile::most_operands || b.domain[last] < fused_tuning::staged_columns) return;
   std::vector<int> loads(static_cast<size_t>(p.operands), 0);
   for (const ProgramInstruction& i : p.code) {
     if (i.kind == Kind::load) ++loads[i.operand];
@@ -118,7 +117,7 @@ void turn_looked_up(Bound& b, const Program& p, std::span<const Axes> axes) {
     const ProgramInstruction& i = p.code[k];
     if (!may_turn_looked_up(b, p, i) || loads[i.operand] != 1 || elements_of(b, axes[k]) != elements_of(b, all_axes)) continue;
     std::vector<int64_t>& strides = b.strides[i.operand];
-    bool one_row = strides[last] >= least_stride;  // for all elements of the reduction
+    bool one_row = strides[last] >= fused_tuning::staged_stride;  // for all elements of the reduction
     for (size_t a = last - static_cast<size_t>(b.across); a < last; ++a) one_row = one_row && strides[a] == 0;
     if (!one_row) continue;
     b.turned.push_back({i.operand, strides});
@@ -148,7 +147,7 @@ int64_t places_of(const Bound& b, const Bound::Staged& s) { return s.strides.siz
 
 }  // namespace
 
-void bring_rows(const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, std::byte* scratch, std::span<TensorRef> local) {
+void stage_rows(const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, std::byte* scratch, std::span<TensorRef> local) {
   const TurnedTile tile(b);
   for (size_t k = 0; k < b.turned.size(); ++k, scratch += tile.bytes) {
     const Bound::Staged& s = b.turned[k];
@@ -166,7 +165,7 @@ void return_rows(const Bound& b, std::span<const TensorRef> operands, const int6
   }
 }
 
-void bring_tile(const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t rows, int64_t column, int64_t columns, std::byte* scratch,
+void stage_tile(const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t rows, int64_t column, int64_t columns, std::byte* scratch,
                 std::span<TensorRef> local) {
   const size_t last = b.domain.size() - 1;
   for (const Bound::Staged& s : b.staged) {

@@ -19,7 +19,6 @@ struct TurnedTile {
   size_t bytes;         // of an operand's tile
   explicit TurnedTile(const Bound& b);
 };
-constexpr int64_t longest_turned = 128;
 
 // Finds the operands of short rows that are transposed.
 void turn_rows(Bound&, Program&);
@@ -29,7 +28,7 @@ void turn_looked_up(Bound&, const Program&, std::span<const Axes> axes);
 // True for a load of floats at one computed place of a contiguous axis that is not too long.
 bool may_turn_looked_up(const Bound&, const Program&, const ProgramInstruction& load);
 // Transposes rows [begin, begin + n) along the last axis into the scratch, and the results back. `local`: the step's operands, changed to point there.
-void bring_rows(const Bound&, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, std::byte* scratch, std::span<TensorRef> local);
+void stage_rows(const Bound&, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, std::byte* scratch, std::span<TensorRef> local);
 void return_rows(const Bound&, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, const std::byte* scratch);
 
 // True for a load that can be staged if blocks run along `axis`: f32, addressed by strides alone.
@@ -38,7 +37,7 @@ bool may_stage(const Bound&, const Program&, const ProgramInstruction& load, int
 void stage_operands(Bound&, Program&);
 // Transposes the tile that starts at outer coordinates `at` and `column` into the scratch after the evaluator's. `local`:
 // the step's operands, changed to point there.
-void bring_tile(const Bound&, std::span<const TensorRef> operands, const int64_t* at, int64_t rows, int64_t column, int64_t columns, std::byte* scratch,
+void stage_tile(const Bound&, std::span<const TensorRef> operands, const int64_t* at, int64_t rows, int64_t column, int64_t columns, std::byte* scratch,
                 std::span<TensorRef> local);
 
 }  // namespace ingot::kernels

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "backend/cpu/kernels/fused/run/tuning.h"
+
 namespace ingot::kernels {
 
 namespace {
 
-constexpr int64_t row_block = 32, column_block = 64;  // 16 KB of either memory
-
-int64_t blocks(int64_t rows) { return (rows + row_block - 1) / row_block; }
+int64_t blocks(int64_t rows) { return (rows + fused_tuning::transposed_rows - 1) / fused_tuning::transposed_rows; }
 
 }  // namespace
 
@@ -59,9 +59,9 @@ void TransposedCopy::run(std::span<const TensorRef> operands, int64_t begin, int
       source += at * outer[a].from;
       target += at * outer[a].to;
     }
-    const int64_t r = u % of_rows * row_block, rows = std::min(row_block, row.extent - r);
-    for (int64_t c = 0; c < column.extent; c += column_block) {
-      ops.transpose(to + target + r + c * column.to, column.to, from + source + r * row.from + c, row.from, rows, std::min(column_block, column.extent - c));
+    const int64_t r = u % of_rows * fused_tuning::transposed_rows, rows = std::min(fused_tuning::transposed_rows, row.extent - r);
+    for (int64_t c = 0; c < column.extent; c += fused_tuning::transposed_columns) {
+      ops.transpose(to + target + r + c * column.to, column.to, from + source + r * row.from + c, row.from, rows, std::min(fused_tuning::transposed_columns, column.extent - c));
     }
   }
 }

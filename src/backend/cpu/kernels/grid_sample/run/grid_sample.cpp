@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels/grid_sample/run/block_grid_sample.h"
+#include "backend/cpu/kernels/grid_sample/run/tuning.h"
 #include "backend/cpu/run/isa.h"
 #include "base/error.h"
 #include "kernels/grid_sample/run/grid_sample_checks.h"
@@ -56,8 +57,7 @@ Resolved resolve(const Call& call) {
   while (plan->inner < axes && continues(call, axes - plan->inner)) ++plan->inner;
   for (int axis = 1; axis <= axes; ++axis) (axis <= axes - plan->inner ? plan->lines_of_image : plan->length) *= grid.dims[axis];
   plan->lines = plan->lines_of_image * x.dims[0];
-  constexpr int64_t task_elements = 4096;  // of the result, at least: some 2 us, about what it takes to wake a worker
-  const int64_t wanted = std::clamp<int64_t>(numel(call.operands[2]) / task_elements, 1, 4 * call.workers->count());
+  const int64_t wanted = std::clamp<int64_t>(numel(call.operands[2]) / grid_sample_tuning::task_elements, 1, 4 * call.workers->count());
   const int64_t share = (plan->lines * plan->length / wanted + ops.lanes - 1) / ops.lanes * ops.lanes;
   plan->block = std::clamp<int64_t>(share, ops.lanes, points_at_once(mode == GridSampleArgs::Mode::nearest ? 1 : mode == GridSampleArgs::Mode::linear ? 2 : 4));
   plan->tasks = std::clamp<int64_t>(plan->lines * ((plan->length + plan->block - 1) / plan->block), 1, wanted);

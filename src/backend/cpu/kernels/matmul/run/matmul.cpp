@@ -53,7 +53,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
 
 namespace tuning = matmul::tuning;
 
-constexpr int64_t n_segment = 512, read_ahead = 4096;  // read_ahead: bytes after a panel that tiles may prefetch
+constexpr int64_t read_ahead = 4096;  // bytes after a panel that tiles may prefetch
 
 struct Plan {
   Bound bound;
@@ -148,7 +148,7 @@ void share(Plan& p, bool copies, int64_t workers) {
 // blocks of A once for each group.
 int64_t panels_at_a_time(const Plan& p) {
   const int64_t bytes = std::max<int64_t>(1, p.panel_rows * p.row_bytes);
-  return std::clamp<int64_t>(p.m <= few_rows ? tuning::packed_for_few / bytes : std::max(tuning::least_packed_panels, tuning::packed_for_many / bytes), 1,
+  return std::clamp<int64_t>(p.m <= tuning::narrow_rows ? tuning::packed_for_few / bytes : std::max(tuning::least_packed_panels, tuning::packed_for_many / bytes), 1,
                              std::max<int64_t>(1, p.panels));
 }
 
@@ -235,7 +235,7 @@ Resolved resolve(const Call& call) {
   const int64_t unit = c.in_order && !p->way.matrix ? p->way.sum : 32;  // in order, blocks of K are whole sums
   p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + unit - 1) / unit * unit : unit;
   p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (p->k_size + 16) * std::max<int64_t>(p->a_size, 4)));
-  const int64_t c_columns = p->direct && p->simple.type == DType::f32 ? ops.columns : n_segment + ops.columns;
+  const int64_t c_columns = p->direct && p->simple.type == DType::f32 ? ops.columns : tuning::columns_of_block + ops.columns;
   p->c_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * c_columns * 8));
   p->held_panels = c.packed ? 0 : panels_at_a_time(*p);
   p->b_bytes = p->held_panels == 0 ? 0 : static_cast<size_t>(padded(storage_bytes(panels_of(p->panel), std::array{p->k, p->held_panels * ops.columns})));
@@ -468,7 +468,7 @@ class Block {
   void rows_of_panels(int64_t m, int64_t rows, int64_t p0, int64_t p1) {
     const SimpleEpilogue& s = p_.simple;
     const bool in_result = p_.direct && s.type == DType::f32, in_tile = p_.direct && !in_result && p_.k <= p_.k_size;
-    const int64_t tiles = tile_count(rows), per = in_result || in_tile ? p1 - p0 : std::max<int64_t>(1, n_segment / ops_.columns);
+    const int64_t tiles = tile_count(rows), per = in_result || in_tile ? p1 - p0 : std::max<int64_t>(1, tuning::columns_of_block / ops_.columns);
     const Rows result = rows_of(c_.body->stores[0].operand, m), scale = p_.direct ? rows_of(s.scale, m) : Rows{}, bias = p_.direct ? rows_of(s.bias, m) : Rows{},
                residual = p_.direct ? rows_of(s.residual, m) : Rows{};
     VectorEnd program, of_tile;

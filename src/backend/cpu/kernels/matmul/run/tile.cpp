@@ -1,14 +1,14 @@
 // Chooses the tiles for this machine and for each GEMM.
 #include "backend/cpu/kernels/matmul/run/tile_i8.h"
 
+#include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "backend/cpu/run/isa.h"
 
 namespace ingot::kernels {
 
 using ir::DType;
 
-// From this many rows on, decoding for matrix registers pays.
-constexpr int64_t few_for_matrix = 6;
+using namespace matmul::tuning;
 
 const TileOps& tile_ops() {
   static const TileOps ops = [] {
@@ -35,17 +35,12 @@ const Int8Panels& int8_panels() {
 
 namespace {
 
-// Size of a K block with many rows, which is one sum. In order, all sums have this length.
-constexpr int64_t k_many = least_k_block;
-// Of one sum with few rows.
-constexpr int64_t few_rows_sum = 512;
-
 // With few rows, an int8 panel is read directly; with more, blocks of it are decoded first. In order, all row counts use the same tiles.
 Way way_of_int8(DType a, bool mapped, bool in_order, int64_t m) {
   const bool pairs = a == DType::bf16 && !mapped && int8_panels().to_bf16 != nullptr, matrix = pairs && tile_ops().bf16_matrix.tile != nullptr;
-  if (m <= (matrix ? few_for_matrix : few_rows) && !(in_order && pairs)) {
-    Way way{&int8_panels().tiles, DType::f32, 126, few_rows, 4096, k_many};
-    if (in_order) way.sum = k_many;
+  if (m <= (matrix ? decoded_rows : narrow_rows) && !(in_order && pairs)) {
+    Way way{&int8_panels().tiles, DType::f32, 126, narrow_rows, 4096, k_block};
+    if (in_order) way.sum = k_block;
     return way;
   }
   const DType decoded = pairs ? DType::bf16 : DType::f32;
@@ -61,19 +56,19 @@ Way way_of_int8(DType a, bool mapped, bool in_order, int64_t m) {
 Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
   const TileOps& ops = tile_ops();
   auto summed = [&](Way way, int64_t sum) {
-    way.sum = in_order ? k_many : sum;
+    way.sum = in_order ? k_block : sum;
     return way;
   };
-  if (panel == DType::f64 || panel == DType::i64) return {panel == DType::f64 ? &ops.f64 : &ops.i64, panel, 48, few_rows, k_many, k_many, false, DType::i8, k_many};
+  if (panel == DType::f64 || panel == DType::i64) return {panel == DType::f64 ? &ops.f64 : &ops.i64, panel, 48, narrow_rows, k_block, k_block, false, DType::i8, k_block};
   if (panel == DType::i8) return way_of_int8(a, mapped, in_order, m);
   if (a == DType::bf16 && panel == DType::bf16 && !mapped) {
     if (ops.bf16_matrix.tile != nullptr && (in_order || m > 2)) return {&ops.bf16_matrix, DType::bf16, 256, 128, 4096, 2048, true};
-    if (ops.bf16_dots.tile != nullptr) return summed({&ops.bf16_dots, DType::bf16, 126, few_rows, 4096, 1024}, INT64_MAX);
+    if (ops.bf16_dots.tile != nullptr) return summed({&ops.bf16_dots, DType::bf16, 126, narrow_rows, 4096, 1024}, INT64_MAX);
   }
-  if (panel == DType::bf16) return summed({&ops.bf16, DType::f32, 126, few_rows, 4096, k_many}, INT64_MAX);
-  if (panel == DType::f16) return summed({&ops.f16, DType::f32, 126, few_rows, 4096, k_many}, INT64_MAX);
+  if (panel == DType::bf16) return summed({&ops.bf16, DType::f32, 126, narrow_rows, 4096, k_block}, INT64_MAX);
+  if (panel == DType::f16) return summed({&ops.f16, DType::f32, 126, narrow_rows, 4096, k_block}, INT64_MAX);
   // One row sums four places of a panel at a time, two and three rows sum two. Half types are rounded more coarsely, so their sums may be longer.
-  return summed({&ops.f32, DType::f32, 126, few_rows, 2048, k_many}, m > few_rows ? k_many : m == 1 ? 4 * few_rows_sum : m <= 3 ? 2 * few_rows_sum : few_rows_sum);
+  return summed({&ops.f32, DType::f32, 126, narrow_rows, 2048, k_block}, m > narrow_rows ? k_block : m == 1 ? 4 * narrow_sum : m <= 3 ? 2 * narrow_sum : narrow_sum);
 }
 
 }  // namespace ingot::kernels

@@ -52,10 +52,6 @@ extern const TileOps tile_ops_portable, tile_ops_avx2, tile_ops_avx512;
 // With the columns of tile_ops_avx512.
 extern const TileOps::Tiles bf16_dots_avx512_bf16, bf16_matrix_amx;
 
-constexpr int64_t few_rows = 32;
-// A sum of float32 with at most this many products is in one block of K: it is stored once.
-constexpr int64_t least_k_block = 384;
-
 // Which tiles multiply A by a panel, and the blocks that suit them. Many rows: a block of A (126 x 384 floats) stays in the second-level cache and a
 // panel's part in the first. Few rows: panels are read once and whole, and the next is fetched while this one is used.
 struct Way {

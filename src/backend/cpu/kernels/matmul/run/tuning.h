@@ -23,4 +23,16 @@ inline constexpr int64_t small_products = 8;  // products of small matrices, fro
 inline constexpr int64_t nearest_channels = 4;
 inline constexpr int64_t interpreted_columns = 16;  // columns under which a body that reads inside a border costs more in the step than a pass of its own (convolutions_cpu.md)
 
+// Rows up to which a block is narrow: panels are read once and whole, and with int8 numbers read as they are; rows from which decoding int8 for matrix registers pays (gemms_cpu.md).
+inline constexpr int64_t narrow_rows = 32, decoded_rows = 6;
+// Terms of a block of K with many rows, and of one sum: 126 rows of A by 384 are 190 KB of a second-level cache of 1 MB, and a panel of 32 columns by 384 is 48 KB. 192, 256, 320 and 512 terms change
+// products of 49 and 196 rows by -10 to 3 % (docs/performance-notes/convolutions_cpu.md, 0072). A sum of float32 with at most so many is stored once.
+inline constexpr int64_t k_block = 384;
+// Rows that read B together, about a block of A: for each batch of fewer rows B is read again. Not measured.
+inline constexpr double rows_of_block = 128;
+// Terms of one sum with few rows: longer ones are less accurate. Not measured by itself.
+inline constexpr int64_t narrow_sum = 512;
+// Columns of a block of the result that is not written in place, in a first-level cache beside A's rows; not measured.
+inline constexpr int64_t columns_of_block = 512;
+
 }  // namespace ingot::kernels::matmul::tuning

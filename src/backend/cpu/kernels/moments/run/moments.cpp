@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backend/cpu/kernels/fused/run/block_ops.h"
+#include "backend/cpu/kernels/moments/run/tuning.h"
 #include "kernels/moments/run/moments_args.h"
 #include "kernels/run/kernel.h"
 
@@ -14,9 +15,8 @@ namespace ingot::kernels {
 
 namespace {
 
+namespace tuning = moments::tuning;
 using ir::DType;
-
-constexpr int64_t most_columns = 4096, chunk_elements = 65536, most_parts = 1 << 16, wide = 64, segment_elements = 4096;
 
 struct Axis {
   int64_t extent, stride;
@@ -66,7 +66,7 @@ void cut(Plan& p, std::vector<Axis> axes) {
   }
   int64_t dense = 1;
   size_t first = axes.size();  // of the columns
-  while (first > place + 1 && first > 0 && axes[first - 1].stride == dense && dense * axes[first - 1].extent <= most_columns) dense *= axes[--first].extent;
+  while (first > place + 1 && first > 0 && axes[first - 1].stride == dense && dense * axes[first - 1].extent <= tuning::max_columns) dense *= axes[--first].extent;
   p.of_column.assign(static_cast<size_t>(dense), 0);
   p.columns = dense;
   for (int64_t c = 0; c < dense; ++c) {
@@ -102,12 +102,12 @@ Resolved resolve(const Call& call) {
   }
   if (p->results == 0 || p->count == 0) return {0, p};
   cut(*p, axes_in_memory(in, args));
-  p->chunk = std::max<int64_t>(1, chunk_elements / p->columns);
+  p->chunk = std::max<int64_t>(1, tuning::part_elements / p->columns);
   // Bounds the number of parts by their memory.
-  p->chunk = std::max(p->chunk, (p->places * p->blocks + most_parts - 1) / most_parts);
+  p->chunk = std::max(p->chunk, (p->places * p->blocks + tuning::max_parts - 1) / tuning::max_parts);
   p->chunks = (p->places + p->chunk - 1) / p->chunk;
   p->part_bytes = padded(p->columns * 16);
-  p->widened = in.dtype == DType::f32 && p->columns > 1 ? 0 : padded(std::max(segment_elements, p->columns) * 4);
+  p->widened = in.dtype == DType::f32 && p->columns > 1 ? 0 : padded(std::max(tuning::segment_elements, p->columns) * 4);
   p->totals = padded(p->results * 16);
   return {p->totals + static_cast<size_t>(p->blocks * p->chunks) * p->part_bytes + static_cast<size_t>(call.workers->count()) * p->widened, p};
 }
@@ -115,13 +115,13 @@ Resolved resolve(const Call& call) {
 // Places are contiguous: with few columns, several places are taken at a time.
 void add_places(const Plan& p, double* sums, const float* from, int64_t places, bool first) {
   const BlockOps& ops = block_ops();
-  const int64_t times = wide / p.columns, whole = times > 1 ? places / times : 0;
+  const int64_t times = tuning::lanes_of_pass / p.columns, whole = times > 1 ? places / times : 0;
   if (whole > 0) {
-    double s[2 * wide];
-    ops.take_moments(s, s + wide, from, times * p.columns, whole, true, times * p.columns);
+    double s[2 * tuning::lanes_of_pass];
+    ops.take_moments(s, s + tuning::lanes_of_pass, from, times * p.columns, whole, true, times * p.columns);
     for (int64_t c = 0; c < p.columns; ++c) {
       double sum = first ? 0 : sums[c], square = first ? 0 : sums[p.columns + c];
-      for (int64_t t = 0; t < times; ++t) sum += s[t * p.columns + c], square += s[wide + t * p.columns + c];
+      for (int64_t t = 0; t < times; ++t) sum += s[t * p.columns + c], square += s[tuning::lanes_of_pass + t * p.columns + c];
       sums[c] = sum, sums[p.columns + c] = square;
     }
     from += whole * times * p.columns;
@@ -141,7 +141,7 @@ void add_chunk(const Plan& p, const TensorRef& in, int64_t part, double* sums, f
   const BlockOps& ops = block_ops();
   if (in.dtype == DType::f32 && p.place_step == p.columns) return add_places(p, sums, floats, places, true);
   if (in.dtype == DType::f32 && p.columns > 1) return ops.take_moments(sums, sums + p.columns, floats, p.place_step, places, true, p.columns);
-  const int64_t segment = std::max<int64_t>(1, segment_elements / p.columns);
+  const int64_t segment = std::max<int64_t>(1, tuning::segment_elements / p.columns);
   for (int64_t done = 0; done < places; done += segment) {
     const int64_t n = std::min(segment, places - done);
     const std::byte* of_segment = data + done * p.place_step * size;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels/small_matrix/run/tile_small_matrix.h"
+#include "backend/cpu/kernels/small_matrix/run/tuning.h"
 #include "backend/cpu/run/isa.h"
 #include "kernels/run/elements.h"
 #include "kernels/small_matrix/run/small_matrix_checks.h"
@@ -41,9 +42,8 @@ void run(const Call& call) {
     all.row[i] = axes == 2 ? t.strides[batch] : 0;
     all.column[i] = axes == 2 ? t.strides[batch + 1] : axes == 1 ? t.strides[batch] : 0;
   }
-  constexpr int64_t work_of_task = 20000;  // multiplications, in vectors
   const int64_t work = vectors * args.rows * args.columns * (args.columns + columns);
-  const int64_t tasks = std::clamp<int64_t>(work / work_of_task, 1, std::min<int64_t>(std::max<int64_t>(vectors, 1), 4 * call.workers->count()));
+  const int64_t tasks = std::clamp<int64_t>(work / small_matrix_tuning::work_of_task, 1, std::min<int64_t>(std::max<int64_t>(vectors, 1), 4 * call.workers->count()));
   call.workers->run(tasks, [&](int64_t task, int worker) {
     MatricesOfVector m = all;
     m.scratch = call.scratch + static_cast<size_t>(worker) * scratch_of_worker(call);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/fields.h"
+#include "backend/cuda/kernels/run/number_fields.h"
 
 namespace ingot::kernels {
 
@@ -15,13 +15,8 @@ template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
   s.all(a.batch_rank, a.depth, a.width, a.columns, a.only, a.printed, a.rows, a.sizes);
-  auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
   s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
-  s.list(a.numbers, number);
-  s.list(a.known, [&](auto& k) {
-    number(k.number);
-    s.field(k.value);
-  });
+  number_fields(s, a.numbers, a.known);
 }
 
 void check(const AttentionCudaArgs& a) {
@@ -39,12 +34,9 @@ void check(const AttentionCudaArgs& a) {
   for (const auto& o : a.operands) require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= most_rank, "operand");
   for (size_t k : {size_t{0}, size_t{1}, size_t{2}, a.operands.size() - 1}) require(a.operands[k].gathered == 0 && a.operands[k].dtype == a.operands[0].dtype, "operand");
   require(a.operands[0].dtype == ir::DType::f16 || a.operands[0].dtype == ir::DType::bf16, "type");
-  auto number = [&](const AttentionCudaArgs::Number& n) {
-    if (n.kind == AttentionCudaArgs::Number::size) return n.a < a.sizes;
-    return n.kind <= AttentionCudaArgs::Number::dim && n.a < a.operands.size() && n.b < a.batch_rank + 2 + a.operands[n.a].gathered;
-  };
-  for (const auto& n : a.numbers) require(number(n), "number");
-  for (const auto& k : a.known) require(number(k.number), "number");
+  std::vector<size_t> ranks;
+  for (const auto& o : a.operands) ranks.push_back(size_t{a.batch_rank} + 2 + o.gathered);
+  require(do_exist(a.numbers, a.known, a.sizes, ranks), "number");
 }
 
 constexpr AttentionCudaArgs::Shape by_warps(uint32_t warps, uint32_t splits, uint32_t keys) { return {0, warps, splits, keys, 2, false, 1}; }

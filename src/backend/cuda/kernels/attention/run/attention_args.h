@@ -51,13 +51,12 @@ struct AttentionCudaArgs {
   bool columns = false;           // the mask adds one number per key: groups keep these numbers in shared memory
   uint8_t only = by_sizes;        // the variant to use for all sizes
   uint8_t printed = 3;            // if sizes decide: bit v: the plan has code for variant v (0 or 1)
-  // If they are known: short or long rows (at least `long_queries` queries); long ones with at most `one_iteration` keys, or with at least `many_keys` and no
+  // If they are known: short or long rows (at least `long_queries` queries, tuning.h); long ones with at most `one_iteration` keys, or with at least `many_keys` and no
   // mask; and those of which heads are copied as boxes on Hopper. Then the kernels' parameters begin with the tensor maps of Q, K and V.
   enum Rows : uint8_t { short_rows, long_rows, few_keys, unmasked, in_boxes } rows = short_rows;
   bool boxes() const { return rows == in_boxes; }
   static constexpr uint8_t most_box_axes = 2;  // axes of heads in a tensor map
   static constexpr uint16_t widest_in_boxes = 128;
-  static constexpr int64_t long_queries = 512, very_long_queries = 1088, one_iteration = 80, many_keys = 256;
   uint32_t sizes = 0;
   std::vector<Operand> operands;
   std::vector<Number> numbers;

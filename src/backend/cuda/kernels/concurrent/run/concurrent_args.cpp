@@ -6,12 +6,11 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x41434e43;  // "CNCA"
+constexpr uint32_t magic = 0x42434e43;  // "CNCB"
 
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.kernel);
-  s.text(a.name);
   s.list(a.steps, [&](auto& step) { s.all(step.operands, step.writes, step.sizes, step.bytes); });
   s.list(a.constants, [&](auto& byte) { s.field(byte); });
 }

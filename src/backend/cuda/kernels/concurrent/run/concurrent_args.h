@@ -16,11 +16,8 @@ struct ConcurrentArgs {
     uint32_t bytes;  // of its constants
   };
   std::string kernel;  // RunKernel::name of each step
-  std::string name;    // with which the names of their device kernels begin
   std::vector<Step> steps;
   std::vector<std::byte> constants;  // step by step
-  // Of the kernels that take the parameters of several steps. It has another beginning, for the same end.
-  std::string name_of_rows() const { return name + "_rows"; }
 };
 std::vector<std::byte> serialise(const ConcurrentArgs&);
 // Error (format).

@@ -7,6 +7,7 @@
 #include "backend/cuda/kernels/concurrent/run/concurrent_args.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_launches.h"
 #include "backend/cuda/kernels/fused/run/fused_launches.h"
+#include "backend/cuda/kernels/gemm/grouped_convolution/run/grouped_convolution.h"
 #include "backend/cuda/kernels/gemm/run/implementation.h"
 #include "backend/cuda/kernels/gemm/tiles/run/tiles.h"
 #include "backend/cuda/run/launch.h"
@@ -28,7 +29,7 @@ constexpr Kind kinds[] = {
 #include "backend/cuda/kernels/gemm/run/implementations.def"
 #undef X
     {"depthwise_conv", load_depthwise_conv_cuda, depthwise_conv_cuda_launches, nullptr},
-    {"gemm_grouped_convolution", load_depthwise_conv_cuda, depthwise_conv_cuda_launches, nullptr},
+    {"gemm_grouped_convolution", load_grouped_convolution, grouped_convolution_launches, nullptr},
     {"fused", load_fused_cuda, fused_cuda_launches, nullptr}};
 
 struct Loaded {
@@ -65,8 +66,7 @@ std::vector<OneCall> calls_of(const Loaded& loaded, const Call& call) {
 }
 
 // Adds a launch as a row of one in `list` from `first` on that has the same form and room for it, or as the first row of another.
-void add_row(const ConcurrentArgs& args, std::vector<CudaLaunch>& list, size_t first, CudaLaunch l) {
-  l.kernel.replace(0, args.name.size(), args.name_of_rows());
+void add_row(std::vector<CudaLaunch>& list, size_t first, CudaLaunch l) {
   const size_t bytes = l.parameters.size(), room = std::max<size_t>(1, concurrent_parameters / bytes);
   auto fits = [&](const CudaLaunch& row) {
     return row.kernel == l.kernel && (row.blocks == l.blocks || (row.spare && l.spare)) && row.threads == l.threads && row.shared == l.shared && row.blocks_y < room &&
@@ -129,7 +129,6 @@ CudaLaunches concurrent_cuda_launches(const Call& call, const CudaMachine& machi
     for (std::vector<CudaLaunch>* list : {&made.list, &made.any}) {
       most = std::max(most, list->size());
       for (CudaLaunch& l : *list) {
-        if (!l.kernel.starts_with(args.name)) fail(Code::format, "the parts of a concurrent step have kernels of other names");
         for (CudaLaunch::Pointer& p : l.pointers) {
           if (p.what == CudaLaunch::Pointer::operand) p.index = of_whole(p.index);
           if (p.what == CudaLaunch::Pointer::scratch) p.offset += scratch;
@@ -147,8 +146,8 @@ CudaLaunches concurrent_cuda_launches(const Call& call, const CudaMachine& machi
     for (CudaLaunches& made : of_steps) {
       // A step that needs no aligned operand has the same launches for all addresses.
       const std::vector<CudaLaunch>& other = made.aligned.empty() ? made.list : made.any;
-      if (has_any && n < other.size() && !out.aligned.empty()) add_row(args, out.any, any, other[n]);
-      if (n < made.list.size()) add_row(args, out.list, usual, std::move(made.list[n]));
+      if (has_any && n < other.size() && !out.aligned.empty()) add_row(out.any, any, other[n]);
+      if (n < made.list.size()) add_row(out.list, usual, std::move(made.list[n]));
     }
   }
   return out;

@@ -19,6 +19,8 @@
     long count, length, n, whole; \
     long parts, neighbours; \
     int group; /* transforms of a block */ \
+    int across; /* 1: threads side by side load and store the same element of neighbouring transforms */ \
+    int pitch; /* complex numbers from one transform of a block to the next */ \
     int stages; \
     int radix[40]; \
     CudaAxes<4> axes; /* of the batch */ \

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "backend/cuda/kernels/fourier/run/fourier_cuda_args.h"
+#include "backend/cuda/kernels/fourier/run/tuning.h"
 #include "backend/cuda/run/launch.h"
 #include "kernels/fourier/run/fourier_checks.h"
 
@@ -14,11 +15,16 @@ namespace {
 using Pointer = CudaLaunch::Pointer;
 using Parameters = FourierCudaParameters;
 
-constexpr int64_t shared_bytes = 48 << 10;     // of a block, without asking for more
-// Transforms of a block, where they are short. H200, float32: of 64 instead of 32, many rows of 2 or 4 numbers take 0.5 to 0.8 of the time, longer ones the same; 128 lose up to half for 4. Half as many
-// numbers take 1.1 to 1.4 times as long for 64000 rows of 16 to 256, and twice as many 1.3 to 1.6 times for 64 rows of 32 to 512.
-constexpr int64_t group_elements = 512;  // complex numbers
-constexpr int max_group_transforms = 64;
+using namespace fourier_tuning;
+
+// True if neighbouring transforms lie closer together than the elements of one, as the columns of an image do.
+bool lie_across(const Parameters& p, size_t operands) {
+  if (p.axes.rank == 0) return false;
+  for (size_t i = 0; i < operands; ++i) {
+    if (p.axes.strides[i][p.axes.rank - 1] >= p.step[i]) return false;
+  }
+  return true;
+}
 
 // The launches of one step.
 class Launches {
@@ -46,19 +52,31 @@ class Launches {
 
  private:
   void in_blocks() {
+    choose_group();
     if (filter_) {
       Parameters once = p_;
       once.count = once.group = 1;
+      once.across = 0;
+      once.pitch = static_cast<int>(p_.whole);
       add("filter", 1, once, {at_roots(), at_filter()});
       list_.list.back().shared = static_cast<uint32_t>(2 * p_.whole * complex_);
     }
-    p_.group = 1;
-    while (2 * p_.group <= max_group_transforms && 2 * p_.group * p_.whole <= group_elements && p_.group < p_.count) p_.group *= 2;
     std::vector<Pointer> pointers = operands_;
     pointers.push_back(at_roots());
     if (filter_) pointers.push_back(at_filter());
     add("block", divided_up(p_.count, p_.group), p_, pointers);
-    list_.list.back().shared = static_cast<uint32_t>(2 * p_.group * p_.whole * complex_);
+    list_.list.back().shared = static_cast<uint32_t>(2 * p_.group * p_.pitch * complex_);
+  }
+
+  void choose_group() {
+    // Across, a transform begins in another bank of shared memory than the one before.
+    p_.across = lie_across(p_, operands_.size()) && 2 * (p_.whole + 1) * complex_ <= shared_bytes;
+    p_.pitch = static_cast<int>(p_.whole) + p_.across;
+    auto fits = [&](int group) {
+      return group <= max_group_transforms && (group * p_.whole <= group_elements || (p_.across && group <= across_transforms && 2 * group * p_.pitch * complex_ <= shared_bytes));
+    };
+    p_.group = 1;
+    while (fits(2 * p_.group) && p_.group < p_.count) p_.group *= 2;
   }
 
   void through_scratch() {

@@ -2,8 +2,9 @@
 #include <algorithm>
 
 #include "backend/cuda/compile/offers.h"
-#include "backend/cuda/kernels/depthwise_conv/depthwise_conv_text.h"
 #include "backend/cuda/kernels/gemm/gemm.h"
+#include "backend/cuda/kernels/gemm/grouped_convolution/grouped_convolution_text.h"
+#include "backend/cuda/kernels/gemm/grouped_convolution/run/grouped_convolution.h"
 #include "backend/cuda/kernels/gemm/run/tuning.h"
 
 namespace ingot::backend::cuda {
@@ -19,7 +20,7 @@ bool has_few_columns(const Gemm& g) {
   Dim rows = g.map ? Dim(1) : rows_of(g);
   for (size_t i = 0; g.map && i < g.batch_rank + g.m_rank; ++i) rows *= g.map->dims[i];
   const auto n = g.b[0].dims.back().constant(), k = g.b[0].dims[g.b[0].dims.size() - 2].constant(), m = rows.constant();
-  return g.convolution && n && *n <= most_columns_alone && k && *k <= max_shared_sum && (!m || *m * *k * *n <= max_products_alone);
+  return g.convolution && n && *n <= max_columns_alone && k && *k <= max_shared_sum && (!m || *m * *k * *n <= max_products_alone);
 }
 
 }  // namespace
@@ -41,7 +42,9 @@ void gemm_grouped_convolution_offers(const Site& site, const Target& target, con
   const bool matrices = target.architecture >= 80 && (is_half(g.type) || settings.tf32_convolutions);
   auto print = [gemm, &site, matrices](const std::vector<int>& variants) { return emit_grouped_convolution(*gemm, *site.body, site.body_layouts(), matrices, variants); };
   const double k = static_cast<double>(g.b[0].dims[g.batch_rank].value());
-  out.offers.push_back({.implementation = name, .cost = k, .wishes = {even_rows}, .emit = [print, gemm, &site] { return emit_windows(name, print, gemm->a, gemm->b[0], site); }});
+  out.offers.push_back({.implementation = name, .cost = k, .wishes = {even_rows}, .emit = [print, &site] {
+                          return step_of_used({kernels::load_grouped_convolution, kernels::grouped_convolution_launches}, print, site);
+                        }});
 }
 
 }  // namespace ingot::backend::cuda

@@ -8,8 +8,8 @@
 #include "backend/cpu/compile/body_builder_test.h"
 #include "backend/cuda/available_test.h"
 #include "backend/cuda/compile/emulated_test.h"
-#include "backend/cuda/kernels/depthwise_conv/depthwise_conv_text.h"
-#include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_launches.h"
+#include "backend/cuda/kernels/gemm/grouped_convolution/grouped_convolution_text.h"
+#include "backend/cuda/kernels/gemm/grouped_convolution/run/grouped_convolution.h"
 
 namespace ingot::backend::cuda {
 namespace {
@@ -138,18 +138,14 @@ void check(const Site& s, Where where) {
   Made m = make(s);
   const auto obstacle = grouped_convolution_obstacle(m.gemm, m.body, m.layouts);
   ASSERT_FALSE(obstacle) << obstacle->reason;
-  EmittedDepthwiseConv code = emit_grouped_convolution(m.gemm, m.body, m.layouts, s.matrices);
+  EmittedStep code = emit_grouped_convolution(m.gemm, m.body, m.layouts, s.matrices);
   std::vector<int64_t> sizes;
   for (const Dim& d : code.sizes) sizes.push_back(d.value());
   std::vector<HostTensor*> pointers;
   for (HostTensor& x : m.tensors) pointers.push_back(&x);
-  run_printed({{"depthwise_conv", code.arguments, {}},
-               code.name,
-               std::string(depthwise_conv_text()) + code.text,
-               code.kernels,
-               kernels::load_depthwise_conv_cuda,
-               kernels::depthwise_conv_cuda_launches},
-              pointers, sizes, where, s.shifted ? 1 : 0, 4);
+  run_printed(
+      {code, code.code[0].name, std::string(windows_text()) + code.code[0].text, code.code[0].kernels, kernels::load_grouped_convolution, kernels::grouped_convolution_launches},
+      pointers, sizes, where, s.shifted ? 1 : 0, 4);
   expect_sums(s, m);
 }
 
@@ -160,9 +156,8 @@ void check_joined(const std::vector<Site>& sites, Where where) {
   for (const Site& s : sites) made.push_back(make(s));
   std::vector<PrintedPart> parts;
   for (Made& m : made) {
-    EmittedDepthwiseConv code = emit_grouped_convolution(m.gemm, m.body, m.layouts, sites[0].matrices);
-    EmittedStep step{"depthwise_conv", code.arguments, code.sizes, {{code.name, code.text, code.kernels, {depthwise_conv_text}}}};
-    parts.push_back({std::move(step), 1, {}});
+    EmittedStep code = emit_grouped_convolution(m.gemm, m.body, m.layouts, sites[0].matrices);
+    parts.push_back({std::move(code), 1, {}});
     for (HostTensor& x : m.tensors) parts.back().tensors.push_back(&x);
   }
   run_joined(parts, where, sites[0].shifted ? 1 : 0, 4);

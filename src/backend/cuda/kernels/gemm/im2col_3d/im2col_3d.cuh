@@ -7,11 +7,11 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
   constexpr Im2col3d s = Shape::numbers();
   constexpr int each = s.each(), per = s.per(), pieces = s.pieces(), steps = s.steps(), wide = s.wide, threads = s.threads(), lines = s.lines, deep = s.deep, down = s.down(),
                 across = s.across, kd = s.kernel[0], kh = s.kernel[1], words = s.weights(), channels = s.channels, of_line = s.of_line(), line_places = s.line(), plane = s.plane(),
-                places = s.places(), pitch = s.pitch(), brick = s.brick();
+                places = s.places(), pitch = s.pitch(), patch = s.patch();
   constexpr bool narrow = s.narrow();
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   u32* const weights = (u32*)tiles_of_block;
-  H* const bricks = (H*)(weights + words);
+  H* const patches = (H*)(weights + words);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quarter = lane % 4;
   const int sides = (int)((p.n + 16 * wide - 1) / (16 * wide)), n0 = blockIdx.x % sides * 16 * wide;
   const int tiles_x = (p.m_extent[3] + across - 1) / across, tiles_y = (p.m_extent[2] + down - 1) / down, tiles_z = (p.m_extent[1] + deep - 1) / deep;
@@ -25,7 +25,7 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
     z0 = rest % tiles_z * deep;
     image = rest / tiles_z;
   };
-  auto copy_brick = [&](int tile, H* to) {
+  auto copy_patch = [&](int tile, H* to) {
     if (tile < tiles) {
       locate(tile);
       const H* const from = (const H*)p.a + p.base + (i64)image * p.m_step[0];
@@ -74,7 +74,7 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
   if (Constant) after_others();
   const int stride = gridDim.x / sides;
   int tile = blockIdx.x / sides, side = 0;
-  copy_brick(tile, bricks);
+  copy_patch(tile, patches);
   const int upper = lane & 1, own_column = quarter / 2 * 8;
   typename Finish::template SameOf<EightOfRow> same[wide];
 #pragma unroll
@@ -86,14 +86,14 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
   for (; tile < tiles; tile += stride, side ^= 1) {
     wait_copies<0>();
     __syncthreads();
-    copy_brick(tile + stride, bricks + (side ^ 1) * brick);
+    copy_patch(tile + stride, patches + (side ^ 1) * patch);
     locate(tile);
     const int z = z0 + own_z;
     if (z >= p.m_extent[1] || y0 + own_y >= p.m_extent[2]) continue;
     f32 sums[lines][wide][2][4];
 #pragma unroll
     for (int e = 0; e < lines * wide * 8; ++e) sums[e / (wide * 8)][e / 8 % wide][e / 4 % 2][e % 4] = 0.0f;
-    u32 from = shared_address(bricks + side * brick) + ((own_z * (down + kh - 1) + own_y) * line_places + lane % 16) * 16;
+    u32 from = shared_address(patches + side * patch) + ((own_z * (down + kh - 1) + own_y) * line_places + lane % 16) * 16;
     const u32* b_at = weights + lane * 4;
 #pragma unroll 1
     for (int d = 0; d < kd; ++d, from += plane * 16) {

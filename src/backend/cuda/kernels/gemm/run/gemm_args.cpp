@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "backend/cuda/kernels/run/number_fields.h"
 #include "base/error.h"
-#include "base/fields.h"
 
 namespace ingot::kernels {
 
@@ -17,14 +17,9 @@ template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
   s.all(a.type, a.b_type, a.map.rank, a.map.m_rank, a.map.k_rank, a.b_along_k, a.stores, a.row_rank, a.sizes);
-  auto number = [&](auto& n) { s.all(n.kind, n.a, n.b); };
   s.list(a.map.steps, [&](auto& step) { s.field(step); });
   s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
-  s.list(a.numbers, number);
-  s.list(a.known, [&](auto& k) {
-    number(k.number);
-    s.field(k.value);
-  });
+  number_fields(s, a.numbers, a.known);
   s.list(a.together, [&](auto& k) { s.field(k); });
   s.list(a.merged, [&](auto& k) { s.field(k); });
   auto numbers = [&](auto& list) { s.list(list, [&](auto& n) { s.field(n); }); };
@@ -57,13 +52,10 @@ void check(const GemmArgs& a) {
     bool store = k + a.stores >= a.operands.size();
     require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= (store ? 0 : most_gathered), "operand");
   }
-  auto number = [&](const CudaNumber& n) {
-    if (n.kind == CudaNumber::size) return n.a < a.sizes;
-    return n.kind <= CudaNumber::dim && n.a < a.operands.size() && n.b < a.row_rank + 1 + a.operands[n.a].gathered;
-  };
   require(a.numbers.size() <= 400, "numbers");
-  for (const auto& n : a.numbers) require(number(n), "number");
-  for (const auto& k : a.known) require(number(k.number), "number");
+  std::vector<size_t> ranks;
+  for (const auto& o : a.operands) ranks.push_back(size_t{a.row_rank} + 1 + o.gathered);
+  require(do_exist(a.numbers, a.known, a.sizes, ranks), "number");
   for (uint8_t k : a.together) require(k < a.operands.size() && a.operands[k].gathered <= 1, "operand");
   for (uint8_t k : a.merged) require(k < a.operands.size(), "operand");
   require(a.sources.size() <= 250 && (!a.has_prologue() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= max_prologue_k)), "the row");

@@ -27,7 +27,7 @@ struct GemmImplementation {
   std::shared_ptr<const void> (*parse)(std::span<const std::byte>, const GemmArgs&);
   // nullopt: it cannot compute the call.
   std::optional<CudaLaunches> (*launches)(const GemmCall&, const void* args);
-  double (*cost)(const GemmSizes&);  // Offer::cost
+  double (*cost)(const GemmSizes&);  // multiplications for each element of the result
 };
 // All, in the order of implementations.def.
 std::span<const GemmImplementation* const> gemm_implementations();

@@ -1,5 +1,5 @@
-// What ingot's own GEMM kernels cost: multiplications along K for each element of the result, of which cuBLASLt takes one in the time of 1 (Offer::cost). The same numbers choose among the
-// alternatives of a step with open sizes.
+// What ingot's own GEMM kernels cost: multiplications along K for each element of the result, of which cuBLASLt takes one in the time of 1. Offer::cost is these at the machine's rate
+// (cuda/compile/offers.cpp). The same numbers choose among the alternatives of a step with open sizes.
 #pragma once
 #include <cstdint>
 
@@ -37,8 +37,9 @@ inline constexpr double im2col = 0.9;
 inline constexpr int64_t max_im2col_3d_columns = 32;
 
 // Convolutions in groups and of few columns, by sums of single threads (estimates, of what the other ways copy or multiply for nothing): terms of a sum of one thread, and of those that share it;
-// products of a convolution without groups.
+// products of a convolution without groups. Columns without groups, and of each group: more are enough for matrix instructions.
 inline constexpr int64_t max_sum_of_group = 512, max_shared_sum = 1024, max_products_alone = int64_t{1} << 26;
+inline constexpr int64_t max_columns_alone = 4, max_columns_of_group = 16;
 
 // Of the model by which the tiles choose their size and the parts of K, fitted on an H200 (docs/performance-notes/gemms_cuda.md): microseconds to begin, and to add up parts of K; sums that are
 // added in a microsecond. The largest number of parts, and the fewest steps along K in each.

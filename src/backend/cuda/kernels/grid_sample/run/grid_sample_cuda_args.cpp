@@ -6,7 +6,8 @@ namespace ingot::kernels {
 
 std::string grid_sample_cuda_name(const GridSampleArgs& args, ir::DType type) {
   constexpr const char* outsides[] = {"zeros", "border", "reflection"};
-  return fmt::format("grid_sample_cubic_{}{}_{}", outsides[static_cast<size_t>(args.outside)], args.corners ? "_corners" : "", ir::name_of(type));
+  return fmt::format("grid_sample_{}_{}{}_{}", args.mode == GridSampleArgs::Mode::cubic ? "cubic" : "linear", outsides[static_cast<size_t>(args.outside)],
+                     args.corners ? "_corners" : "", ir::name_of(type));
 }
 
 }  // namespace ingot::kernels

@@ -1,4 +1,4 @@
-// Parameters and names of the CUDA kernels for cubic sampling.
+// Parameters and names of the CUDA kernels for sampling, linear or cubic.
 //
 // Two forms. `sample_points`: neighbouring threads have neighbouring points, each with a share of the channels. `sample_vectors`, for channels that are neighbours
 // in memory: neighbouring threads have vectors of 16 bytes of one point's channels.

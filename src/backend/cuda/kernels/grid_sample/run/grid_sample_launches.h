@@ -1,4 +1,4 @@
-// Cubic sampling on CUDA for one set of sizes.
+// Sampling on CUDA for one set of sizes.
 #pragma once
 #include "backend/cuda/kernels/run/launches.h"
 

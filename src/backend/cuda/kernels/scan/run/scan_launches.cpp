@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "backend/cuda/kernels/scan/run/scan_args.h"
+#include "backend/cuda/kernels/scan/run/tuning.h"
 #include "backend/cuda/run/launch.h"
 #include "kernels/scan/run/scan_checks.h"
 
@@ -30,10 +31,11 @@ CudaLaunches scan_cuda_launches(const Call& call, const CudaMachine& machine) {
   using Pointer = CudaLaunch::Pointer;
   std::vector<Pointer> pointers = {{Pointer::operand, offsetof(ScanCudaParameters, in), 0}, {Pointer::operand, offsetof(ScanCudaParameters, out), 1}};
   // If lines are adjacent in memory, threads of adjacent lines load adjacent elements.
-  constexpr int64_t many_lines = 2048, short_line = 64, plenty = 1 << 17, least_columns = 16, parts = scan_column_threads / 32, longest_part = 256;
+  using namespace scan_tuning;
+  constexpr int64_t parts = scan_column_threads / 32;
   const int64_t blocks = divided_up(p.lines, 32);
   p.chunk = divided_up(p.length, parts);
-  const bool adjacent_lines = p.in_step != 1 && p.lines >= least_columns && p.lines < plenty;
+  const bool adjacent_lines = p.in_step != 1 && p.lines >= min_columns && p.lines < max_columns;
   if (adjacent_lines && p.length > short_line && (p.chunk <= longest_part || blocks >= machine.multiprocessors)) {
     list.add(name + "_columns", blocks, scan_column_threads, p, pointers);
     list.overlap();

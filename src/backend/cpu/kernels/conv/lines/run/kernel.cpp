@@ -4,6 +4,7 @@
 #include "backend/cpu/kernels/conv/lines/run/lines.h"
 #include "backend/cpu/kernels/conv/run/cost.h"
 #include "backend/cpu/kernels/conv/run/problem.h"
+#include "backend/cpu/kernels/conv/run/tuning.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
 #include "backend/cpu/run/isa.h"
 
@@ -20,7 +21,7 @@ std::shared_ptr<const LinePlan> plan_of(const Problem& p, const Constants& c, co
   if (!set_line_end(*c.body, q)) return nullptr;
   const TensorRef &to = call.operands[body_operand(c.body->stores[0].operand)], &b = call.operands[1];
   auto steps = [](const TensorRef& t, size_t d) { return t.dims[d] == 1 ? 0 : t.strides[d]; };
-  if (to.strides[batch + 1] == 1 && p.n > (c.grouped ? 1 : max_adjacent_columns)) return nullptr;
+  if (to.strides[batch + 1] == 1 && p.n > (c.grouped ? 1 : tuning::max_adjacent_columns)) return nullptr;
   const TensorRef* bias = q.has_bias ? &call.operands[body_operand(static_cast<size_t>(c.body->simple.bias))] : nullptr;
   if (bias != nullptr && bias->dims[batch] != 1 && bias->strides[batch] != 0) return nullptr;
   const std::span<const int64_t> sizes = call.sizes.subspan(3, c.map_sizes());

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels/conv/lines/run/line_plan.h"
+#include "backend/cpu/kernels/conv/run/tuning.h"
 #include "backend/cpu/kernels/fused/run/block_ops.h"
 
 namespace ingot::kernels {
@@ -133,7 +134,7 @@ class Blocks {
       d.count = static_cast<int>(vectors * (g + 1) / groups - first);
       return first;
     };
-    if (p_.columns <= wide || std::ssize(p_.taps) < LinePlan::many_taps) {
+    if (p_.columns <= wide || std::ssize(p_.taps) < conv::tuning::skipping_taps) {
       for (int64_t n = 0; n < p_.columns; n += wide) {
         set_columns(d, n, result);
         for (int64_t r = 0; r < range_count_; ++r) {

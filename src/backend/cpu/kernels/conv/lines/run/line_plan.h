@@ -42,7 +42,6 @@ struct LinePlan {
   std::vector<Tap> taps;
   std::vector<int64_t> tap_offsets;    // in A or in its copy
   bool skips = false;                  // the taps of planes outside A are left out, across also those of lines; else they are zeros in the copy
-  static constexpr int64_t many_taps = 64;
   struct Range {
     int64_t begin, end;                // taps that are one sum
   };

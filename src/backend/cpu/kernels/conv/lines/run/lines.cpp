@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "backend/cpu/kernels/conv/lines/run/line_plan.h"
+#include "backend/cpu/kernels/conv/run/tuning.h"
 #include "backend/cpu/run/isa.h"
 
 namespace ingot::kernels {
@@ -13,13 +14,13 @@ const LineTiles& line_tiles() { return backend::cpu::by_isa(line_tiles_portable,
 
 namespace {
 
+namespace tuning = conv::tuning;
+
 constexpr int most = LinePlan::most;
 constexpr size_t none = SIZE_MAX;
 using Index = LinePlan::Index;
 using Along = LinePlan::Along;
 using Tap = LinePlan::Tap;
-
-constexpr int64_t most_apart = 8;
 
 size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -87,7 +88,7 @@ class Planner {
     for (const bool apart : {false, true}) {
       for (size_t i = kept_.size(); i-- > 0 && x_ == none;) {
         const int axis = only_axis(kept_[i], p_.rank);
-        if (kept_[i].extent > 1 && (apart ? kept_[i].to > 1 && kept_[i].to <= most_apart && axis >= 0 && p_.stride[axis] == 1 : kept_[i].to == 1)) x_ = i;
+        if (kept_[i].extent > 1 && (apart ? kept_[i].to > 1 && kept_[i].to <= tuning::max_line_step && axis >= 0 && p_.stride[axis] == 1 : kept_[i].to == 1)) x_ = i;
       }
     }
     return x_ != none;
@@ -199,10 +200,9 @@ class Planner {
 
   // True if A is read again for many columns, from many places: it is better copied to one place.
   bool reads_often() const {
-    constexpr int64_t several = 4, many = 32;
     int64_t taps = 1;
     for (const Index& i : summed_) taps *= i.extent;
-    return p_.columns > several * p_.tiles->most_columns && taps > many;
+    return p_.columns > tuning::reading_tiles * p_.tiles->most_columns && taps > tuning::copied_taps;
   }
 
   // All lines as one.
@@ -298,19 +298,21 @@ void choose_column(LinePlan& p) {
 bool goes_across(const LinePlan& p) {
   if (p.tiles->across == nullptr || p.in_place || p.panel != 2 * p.lanes()) return false;
   auto whole = [](int64_t n, int64_t of) { return (n + of - 1) / of * of; };
-  return 20 * whole(p.x.extent, p.tiles->outputs_across) * whole(p.columns, p.panel) < 19 * whole(p.x.extent, p.lanes()) * whole(p.columns, p.tiles->most_columns);
+  const int64_t across = whole(p.x.extent, p.tiles->outputs_across) * whole(p.columns, p.panel), along = whole(p.x.extent, p.lanes()) * whole(p.columns, p.tiles->most_columns);
+  return static_cast<double>(across) < (1 - tuning::share_of_empty) * static_cast<double>(along);
 }
 
 // Chooses blocks whose part of A stays in a second-level cache, or in the first one where it is read once only.
 bool choose_blocks(LinePlan& p) {
   p.across = goes_across(p);
   const int64_t lanes = p.vector();
-  const size_t enough = p.columns == 1 ? 24 << 10 : 256 << 10, too_many = 4 << 20;
+  const size_t enough = p.columns == 1 ? tuning::l1_of_block : tuning::l2_of_block;
   double work = static_cast<double>(p.x.extent * p.y.extent) * static_cast<double>(p.columns) * static_cast<double>(p.taps.size());
   int64_t outer = 1;
   for (const Index& i : p.outer) outer *= i.extent;
   work *= static_cast<double>(outer);
-  const int64_t wanted = p.workers == 1 || work < 400000 ? 1 : 4 * p.workers;  // waking a thread does not pay below 10 us of work
+  const Machine& machine = backend::cpu::machine();
+  const int64_t wanted = p.workers == 1 || work < tuning::least_wakes_of_lines * machine.wake * machine.f32 ? 1 : 4 * p.workers;
   auto few = [&] { return p.blocks_x * p.blocks_y * outer < wanted; };
   auto count = [&] {
     p.blocks_y = (p.y.extent + p.block_y - 1) / p.block_y;
@@ -318,7 +320,7 @@ bool choose_blocks(LinePlan& p) {
   };
   p.block_x = p.x.extent;
   p.block_y = p.y.extent;
-  const int64_t unit = 6 * lanes;      // enough for a few tiles
+  const int64_t unit = tuning::vectors_of_block * lanes;
   int64_t parts = 1;
   auto halve_x = [&] {
     parts *= 2;
@@ -342,7 +344,7 @@ bool choose_blocks(LinePlan& p) {
     count();
     for (lay_out(p); (p.copy_bytes > enough || few()) && p.block_y > 1; lay_out(p), count()) p.block_y = (p.block_y + 1) / 2;
     for (; (p.copy_bytes > enough || few()) && p.block_x > 2 * unit; lay_out(p), count()) halve_x();
-    if (p.copy_bytes > too_many) return false;
+    if (p.copy_bytes > tuning::max_block) return false;
   }
   p.units = p.blocks_x * p.blocks_y * outer;
   p.tasks = std::min(p.units, wanted);
@@ -351,8 +353,8 @@ bool choose_blocks(LinePlan& p) {
   p.vector_bytes = padded(static_cast<size_t>(vectors) * sizeof(LineVector));
   constexpr int64_t most_together = 8;  // vectors of a tile
   const int64_t tiles = (p.columns + p.tiles->most_columns - 1) / p.tiles->most_columns;
-  const int64_t of_plane = std::ssize(p.taps) / std::ssize(p.planes), short_range = 16;  // taps for which sums would be kept and taken up again
-  p.skips = !p.in_place && p.column == nullptr && std::ssize(p.taps) >= LinePlan::many_taps && of_plane >= short_range &&
+  const int64_t of_plane = std::ssize(p.taps) / std::ssize(p.planes);
+  p.skips = !p.in_place && p.column == nullptr && std::ssize(p.taps) >= tuning::skipping_taps && of_plane >= tuning::taps_of_range &&
             std::is_sorted(p.taps.begin(), p.taps.end(), [](const Tap& a, const Tap& b) { return std::tie(a.plane, a.y) < std::tie(b.plane, b.y); });
   p.range_bytes = padded((p.planes.size() + p.taps.size() / longest_sum + 1) * sizeof(LinePlan::Range));
   const int64_t kept = p.across ? 2 * p.panel : tiles > 1 ? tiles * most_together : p.skips || std::ssize(p.taps) > longest_sum ? std::max(vectors, most_together) : most_together;
@@ -372,12 +374,11 @@ std::shared_ptr<const LinePlan> line_plan(const LineProblem& q, int workers) {
   p->workers = workers;
   p->columns = q.columns, p->to_column = q.to_column, p->bias_column = q.bias_column, p->panel = q.panel, p->b_column = q.b_column;
   p->has_bias = q.has_bias, p->clamps = q.clamps, p->low = q.low, p->high = q.high;
-  constexpr int64_t most_taps = 1 << 16;
   int64_t taps = 1;
   const size_t indices = q.sizes.size() - static_cast<size_t>(q.a.rank);
   for (size_t i = 0; i < indices; ++i) {
     if (q.sizes[i] == 0) return nullptr;
-    if (i >= q.kept.size() && (taps *= q.sizes[i]) > most_taps) return nullptr;
+    if (i >= q.kept.size() && (taps *= q.sizes[i]) > tuning::max_line_taps) return nullptr;
   }
   if (q.columns == 0 || q.a.rank > most || (q.has_bias && q.columns > 1 && q.bias_column != 1)) return nullptr;
   Planner planner(q, *p);

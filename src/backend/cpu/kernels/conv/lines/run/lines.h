@@ -12,9 +12,6 @@
 
 namespace ingot::kernels {
 
-// Columns of a result that may be neighbours in memory: their stores are element by element.
-inline constexpr int64_t max_adjacent_columns = 4;
-
 // What a kernel multiplies, in terms of its own operands.
 struct LineProblem {
   struct Kept {

@@ -11,7 +11,7 @@ namespace {
 using Index = IndexMap::Index;
 
 constexpr int64_t values = 16;         // of a window
-constexpr int64_t most_depth = 8, max_channel_blocks = 16;
+constexpr int64_t most_depth = 8;           // planes of a kernel
 // Lines of the first-level cache that hold the 16 values of a window must not all be the same.
 int64_t apart(int64_t elements) { return (elements + 15) / 16 * 16 + 16; }
 
@@ -65,7 +65,7 @@ std::optional<WinogradPlan> winograd_plan(const IndexMap& map, size_t first_k, c
   if (inside < 3 || inside > 4 || before < 1) return std::nullopt;
   const Index &channel = summed[inside - 1], &x = summed[inside - 2], &y = summed[inside - 3], &line = of.line, &lines = of.before[before - 1];
   if (x.extent != 3 || y.extent != 3 || !moves_alike(x, line, axes) || !moves_alike(y, lines, axes)) return std::nullopt;
-  if (channel.step != 1 || map.leaves(channel) || q.groups * channel.extent < q.lanes || q.groups * channel.extent > max_channel_blocks * longest_sum ||
+  if (channel.step != 1 || map.leaves(channel) || q.groups * channel.extent < q.lanes || q.groups * channel.extent > conv::tuning::max_channel_blocks * longest_sum ||
       share_axis(line, lines, axes))
     return std::nullopt;
   if (q.groups > 1 && q.group_step != channel.extent) return std::nullopt;
@@ -96,9 +96,8 @@ std::optional<WinogradPlan> winograd_plan(const IndexMap& map, size_t first_k, c
   p.windows_x = (p.places.outputs + 1) / 2;
   p.windows_y = (p.rows.outputs + 1) / 2;
   if (images * p.windows_x * p.windows_y * p.planes.outputs == 0 || p.panels == 0) return std::nullopt;
-  constexpr int64_t page = 1024, most_row = 8 << 20;  // elements; bytes of one row of windows, which a block cannot cut
-  p.row = p.all_channels % page == 0 ? p.all_channels + 16 : p.all_channels;
-  if (p.depth * values * p.windows_x * p.row * 4 > most_row) return std::nullopt;
+  p.row = p.all_channels % conv::tuning::elements_of_page == 0 ? p.all_channels + 16 : p.all_channels;
+  if (p.depth * values * p.windows_x * p.row * 4 > conv::tuning::max_row_of_windows) return std::nullopt;
   p.weights_apart = apart(p.depth * p.channels * p.panel_row);
   p.panel_size = values * p.weights_apart;
   choose_blocks(p, q.lanes, images, q.workers);
@@ -109,7 +108,9 @@ double cost_of_winograd(const WinogradPlan& p, const conv::Cpu& cpu) {
   using namespace conv::tuning;
   const auto k = static_cast<double>(p.depth * p.channels), vectors = static_cast<double>(p.all_channels / p.channels * ((p.columns + cpu.lanes - 1) / cpu.lanes));
   const auto windows = static_cast<double>(p.windows_x * p.windows_y);
-  const double plane = windows * vectors * (values * (k * of_winograd + winograd_sum) + winograd_results) +
+  // Sums are computed by the register tiles of two vectors, with a window for each output.
+  const double sum = winograd_sum + winograd_tile / (2 * direct_tiles_of(cpu.lanes).outputs_of_two);
+  const double plane = windows * vectors * (values * (k * of_winograd + sum) + winograd_results) +
                        windows * static_cast<double>(p.all_channels) / static_cast<double>(cpu.lanes) * winograd_image +
                        (p.keeps_weights ? 1 : static_cast<double>(p.blocks)) * vectors * k * winograd_weights;
   return cpu.vectors(plane * static_cast<double>(p.images * p.planes.outputs)) / static_cast<double>(cpu.threads);
@@ -150,7 +151,7 @@ const float* WinogradBlock::sums(int64_t z, int64_t index, int64_t channel, int 
   // Sums of sums, as with windows in place, if the channels divide evenly.
   int64_t channel_blocks = (p_.channels + longest_sum - 1) / longest_sum;
   if (p_.channels % channel_blocks != 0) channel_blocks = 1;
-  WindowTap taps[most_depth * max_channel_blocks];
+  WindowTap taps[most_depth * conv::tuning::max_channel_blocks];
   DirectTile d;
   d.taps = taps;
   d.inner = p_.channels / channel_blocks;

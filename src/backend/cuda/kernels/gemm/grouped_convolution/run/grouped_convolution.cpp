@@ -1,6 +1,7 @@
-// "gemm_grouped_convolution": a GEMM through a map, whose batches are groups. Its launches are those of sums over windows (depthwise_conv).
-#include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
-#include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_launches.h"
+#include "backend/cuda/kernels/gemm/grouped_convolution/run/grouped_convolution.h"
+
+#include "backend/cuda/kernels/gemm/grouped_convolution/run/grouped_convolution_args.h"
+#include "backend/cuda/kernels/run/windows.h"
 #include "backend/cuda/run/launch.h"
 #include "base/error.h"
 
@@ -8,16 +9,44 @@ namespace ingot::kernels {
 
 namespace {
 
-std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t operands, size_t sizes) {
-  auto out = load_depthwise_conv_cuda(constants, operands, sizes);
-  if (!static_cast<const DepthwiseConvCudaArgs*>(out.get())->grouped) fail(Code::format, "the arguments of a grouped convolution have no groups");
-  return out;
+using Args = GroupedConvolutionArgs;
+
+// The product of the sizes of these indices.
+int64_t extent(std::span<const int64_t> sizes, size_t from, size_t to) {
+  int64_t n = 1;
+  for (size_t i = from; i < to; ++i) {
+    if (__builtin_mul_overflow(n, sizes[i], &n)) fail(Code::format, "the operands of a gemm_grouped_convolution step do not fit: extents");
+  }
+  return n;
 }
 
 }  // namespace
 
+std::shared_ptr<const void> load_grouped_convolution(std::span<const std::byte> constants, size_t operands, size_t sizes) {
+  auto args = std::make_shared<Args>(parse_grouped_convolution(constants));
+  check_window_counts(*args, "gemm_grouped_convolution", operands, sizes);
+  return args;
+}
+
+CudaLaunches grouped_convolution_launches(const Call& call, const CudaMachine&) {
+  const Args& a = *static_cast<const Args*>(call.constants);
+  constexpr const char* step = "a gemm_grouped_convolution";
+  std::vector<int64_t> of_b(call.sizes.begin(), call.sizes.begin() + a.batch), of_body = of_b;
+  const int64_t width = call.sizes[a.line()], columns = call.sizes[a.last()];
+  of_b.insert(of_b.end(), {extent(call.sizes, a.kept, a.indices()), columns});
+  of_body.insert(of_body.end(), {extent(call.sizes, a.batch, a.last()), columns});
+  check_window_operands(a, step, of_b, of_body, call);
+  const int64_t single = divided_up(width, a.tile) * (columns / a.vector) * a.lanes;
+  WindowThreads threads{a.matrices ? divided_up(width, Args::rows_of_matrix) * 32 : single, single, {}};
+  for (const TensorRef& x : call.operands) {
+    uint32_t& axes = threads.vector_axes.emplace_back(0);
+    for (int axis = 0; axis < x.rank; ++axis) axes |= static_cast<uint32_t>(x.strides[axis] == 1) << axis;
+  }
+  return window_launches(a, step, threads, call);
+}
+
 std::span<const RunKernel> gemm_grouped_convolution_cuda_kernels() {
-  static constexpr RunKernel list[] = {{"gemm_grouped_convolution", load, resolved<depthwise_conv_cuda_launches>, run_launches}};
+  static constexpr RunKernel list[] = {{"gemm_grouped_convolution", load_grouped_convolution, resolved<grouped_convolution_launches>, run_launches}};
   return list;
 }
 

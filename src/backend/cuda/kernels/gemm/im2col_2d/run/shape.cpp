@@ -40,7 +40,9 @@ std::optional<Im2col2dAxes> im2col_2d_axes(const GemmMap& map, std::span<const i
   if (k.size() == 3 && ((out.c = axis_of(k[0])) < 0 || step(out.c, k[0]) != 1)) return std::nullopt;
   for (int d = 0; d < 2; ++d) {
     const int tap = k[k.size() - 2 + static_cast<size_t>(d)], axis = axis_of(tap), place = axis < 0 ? -1 : index_of(axis);
-    if (place < 0 || axis == out.c || axis_of(place) != axis || step(axis, tap) != 1 || step(axis, place) > 64 || offset(axis) > 0 || offset(axis) < -64) return std::nullopt;
+    if (place < 0 || axis == out.c || axis_of(place) != axis) return std::nullopt;
+    const bool fits = step(axis, tap) == 1 && step(axis, place) <= 64 && offset(axis) <= 0 && offset(axis) >= -64;
+    if (!fits) return std::nullopt;
     (d == 0 ? out.h : out.w) = axis;
     (d == 0 ? out.y : out.x) = place;
     n.kernel[d] = static_cast<int>(size(tap));

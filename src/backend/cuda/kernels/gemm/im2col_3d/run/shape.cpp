@@ -102,10 +102,10 @@ void spread(Im2col3d& s, std::span<const int64_t, 4> extents, int64_t columns, i
 bool is_possible(const Im2col3d& s) {
   auto within = [](int v, int from, int to) { return v >= from && v <= to; };
   // The copying unit's pieces are full with more channels. Windows along fewer axes read an element too few times.
-  if (!(s.size == 2 || s.size == 4) || !within(s.channels, 1, 95 / s.size) || !within(s.wide, 1, 2) || !within(s.deep, 1, 4) || !within(s.high, 1, 2) ||
-      !within(s.deep * s.high, 4, 8) || !within(s.lines, 1, 4) || !within(s.last, 0, 1))
-    return false;
-  if (!within(s.kernel[0], 2, 7) || !within(s.kernel[1], 2, 5) || !within(s.kernel[2], 2, 7)) return false;
+  const bool few_channels = (s.size == 2 || s.size == 4) && within(s.channels, 1, 95 / s.size),
+             window = within(s.kernel[0], 2, 7) && within(s.kernel[1], 2, 5) && within(s.kernel[2], 2, 7);
+  const bool block = within(s.wide, 1, 2) && within(s.deep, 1, 4) && within(s.high, 1, 2) && within(s.deep * s.high, 4, 8) && within(s.lines, 1, 4) && within(s.last, 0, 1);
+  if (!few_channels || !window || !block) return false;
   constexpr int most_steps = 16;
   return s.steps() <= most_steps && s.shared() <= im2col_3d_shared;
 }

@@ -6,7 +6,7 @@
 #include "backend/cuda/kernels/run/axes.h"
 #include "kernels/matmul/run/matmul_args.h"
 
-// A block computes `deep` x `down` x `across` places of the result. The part of the volume that they read, a brick, is in shared memory once, so each element of A
+// A block computes `deep` x `down` x `across` places of the result. The part of the volume that they read, a patch, is in shared memory once, so each element of A
 // is copied once for all windows of the block, instead of once for each. A place's channels are in pieces of 16 bytes, missing ones are zeros; all first pieces
 // come first, then all second pieces, .. K goes through the planes and lines of a window, and along a line through its pieces, two in a step.
 #define INGOT_CUDA_IM2COL_3D \
@@ -25,13 +25,13 @@
     constexpr int steps() const { return (of_line() + 1) / 2; } \
     constexpr int down() const { return high * lines; } \
     constexpr int threads() const { return deep * high * 32; } \
-    constexpr int line() const { return across + kernel[2] - 1; } /* places of a brick */ \
+    constexpr int line() const { return across + kernel[2] - 1; } /* places of a patch */ \
     constexpr int plane() const { return line() * (down() + kernel[1] - 1); } \
     constexpr int places() const { return plane() * (deep + kernel[0] - 1); } \
     constexpr int pitch() const { return pieces() == 1 ? places() : (places() + 7) / 8 * 8 + (pieces() == 2 ? 4 : pieces() <= 4 ? 2 : 1); } /* of pieces, for their banks */ \
-    constexpr int brick() const { return pieces() * pitch() * each(); } /* elements */ \
+    constexpr int patch() const { return pieces() * pitch() * each(); } /* elements */ \
     constexpr int weights() const { return kernel[0] * kernel[1] * steps() * wide * 128; } /* words: the fragments of B */ \
-    constexpr int shared() const { return weights() * 4 + 2 * brick() * size; } /* bytes */ \
+    constexpr int shared() const { return weights() * 4 + 2 * patch() * size; } /* bytes */ \
     constexpr int blocks() const { /* on a multiprocessor, of 512 threads with 128 registers */ \
       const int fit = (227 << 10) / (shared() + 1024), most = 512 / threads(); \
       return fit < 1 ? 1 : fit < most ? fit : most; \

@@ -45,7 +45,8 @@ bool describe_pixels(bool volume, P& p, int64_t channels, int64_t size, CudaTile
       inside[axis] = 1 + step[axis] * (p.m_extent[m] - 1) + tap[axis] * (p.k_extent[k] - 1);
       first[axis] = 0;
       windows = windows || to_tap != 0;
-      if (move < 0 || to_tap < 0 || (move == 0 && p.m_extent[m] != 1) || step[axis] > 8 || tap[axis] * (p.k_extent[k] - 1) > most_taps) return false;
+      const bool goes_forward = move >= 0 && to_tap >= 0 && (move > 0 || p.m_extent[m] == 1);
+      if (!goes_forward || step[axis] > 8 || tap[axis] * (p.k_extent[k] - 1) > most_taps) return false;
       continue;
     }
     if (watched[g]) return false;
@@ -114,8 +115,9 @@ std::optional<TileMaps> tiles_of(const GemmArgs& args, P& p) {
   t.a.rounded = t.b.rounded = size == 4;
   t.taps = taps;
   t.chunks = divided_up(channels, depth);
-  // With few channels the tiles would be mostly zeros.
-  if (args.b_type != args.type || (size == 4 && !args.b_along_k) || channels == 0 || (taps > 1 && 4 * channels < 3 * t.chunks * depth)) return std::nullopt;
+  if (args.b_type != args.type || (size == 4 && !args.b_along_k)) return std::nullopt;
+  const bool mostly_zeros = taps > 1 && 4 * channels < 3 * t.chunks * depth;  // few channels do not fill the tiles
+  if (channels == 0 || mostly_zeros) return std::nullopt;
   if (!is_usable(b_step)) return std::nullopt;
   t.b.at = offsetof(P, b_tiles);
   t.b.index = 1;

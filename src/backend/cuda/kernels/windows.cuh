@@ -1,4 +1,4 @@
-// Parts of a depthwise convolution: V adjacent channels.
+// Parts of kernels that sum windows of an image: V adjacent channels or columns.
 template <int V>
 __device__ __forceinline__ void read_apart(f32* to, const f32* at, i64 step) {
 #pragma unroll

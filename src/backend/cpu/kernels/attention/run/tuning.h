@@ -1,0 +1,17 @@
+// The numbers behind blocks of attention on the CPU: for caches of 32 KB and 1 MB a core, as an AMD EPYC and an Intel Xeon have. None was measured against others on its own; models with
+// attention beside their peers are in bench/results/ (`python bench/cpu.py --rows gpt2,distilbert,vit`).
+#pragma once
+#include <cstdint>
+
+namespace ingot::kernels::attention::tuning {
+
+// Rows of keys that a task reads together: with heads of 64, keys and values of a block take 256 KB of a second-level cache. Not measured.
+inline constexpr int64_t key_block = 512;
+// Rows of queries of a task, whole tiles of 14: keys and values are packed once for each, so long rows of queries have larger ones. Not measured.
+inline constexpr int64_t query_block = 98, large_query_block = 196, rows_for_large = 768;
+// With fewer batch elements than so many for each worker, queries are divided too: rows from which, rows at least, in multiples of rows of a tile with AVX2. Not measured.
+inline constexpr int64_t batches_of_worker = 2, divided_rows = 16, least_rows = 8, rows_of_tile = 6;
+// Heads of one projection lie far apart, with a few cache lines a row, which hardware prefetchers miss: rows that are asked for before they are read, and of the next batch element. Not measured.
+inline constexpr int64_t ahead = 16, max_ahead = 128;
+
+}  // namespace ingot::kernels::attention::tuning

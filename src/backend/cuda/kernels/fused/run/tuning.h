@@ -1,0 +1,13 @@
+// Where fused bodies take what matrix instructions or a launch of its own would compute otherwise. H100 and H200, `ingot bench --steps` (docs/performance-notes/gemms_cuda.md: squeeze-and-excitation of
+// EfficientNet); the bounds are estimates.
+#pragma once
+#include <cstdint>
+
+namespace ingot::kernels::fused_cuda_tuning {
+
+// GEMMs of so few elements that launches take most of their time: rows usually and at most, products, terms or columns of the narrower side.
+inline constexpr int64_t small_rows = 64, max_small_rows = 512, small_products = int64_t{1} << 21, narrow = 64;
+// Bytes of rows that are reduced beside others in one launch: of more, a launch saved, about 2 of 13 microseconds on an H100, does not count.
+inline constexpr double joined_bytes = 32 << 20;
+
+}  // namespace ingot::kernels::fused_cuda_tuning
