@@ -203,8 +203,16 @@ backend::Gemm sketch_of(const Graph& g, const Node& matmul) {
   gemm.convolution = is_convolution(matmul);
   // With one row in all, the batch axes are dropped.
   gemm.a = backend::unplaced(is_one_row(c) ? Dims{1, a.back()} : a);
-  gemm.b = {backend::unplaced({b[b.size() - 2], b.back()})};
+  gemm.b = {backend::unplaced(matmul.op == Op::matmul ? Dims{b[b.size() - 2], b.back()} : b)};
   return gemm;
+}
+
+backend::Site sketch_of(const Graph& g, const Node& matmul, backend::Gemm gemm) {
+  if (matmul.op == Op::matmul) return site_of(std::move(gemm));
+  const Type& ends = g.type(matmul.in[2]);
+  const backend::Operand row_ends{kernels::Role::row_ends, ends.dtype, backend::unplaced(ends.dims)};
+  gemm.row_ends = &row_ends;
+  return site_of(std::move(gemm));
 }
 
 backend::Site sketch_of(const Graph& g, const Node& node, std::span<const std::byte> constants, size_t first) {

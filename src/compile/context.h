@@ -81,6 +81,8 @@ const backend::Offer* cheapest(const backend::Offers&, bool body_may_go, const s
 
 // A GEMM as a sketch: its sizes, and B as one matrix.
 backend::Gemm sketch_of(const ir::Graph&, const ir::Node& matmul);
+// With the other operands of its node.
+backend::Site sketch_of(const ir::Graph&, const ir::Node& matmul, backend::Gemm);
 // A kernel without a body as a sketch. `constants`: of its step (kernels::PlainStep).
 backend::Site sketch_of(const ir::Graph&, const ir::Node&, std::span<const std::byte> constants, size_t first = 0);
 // The weights [N_i, K] whose concatenation is B, if the backend can read them piece by piece: stride 1 along K, one row stride for all.

@@ -173,8 +173,9 @@ class Splitter {
     d.name = (packing ? "packed." : "derived.") + std::to_string(found->second);
     d.packing = packing;
     if (packing) {
-      const int64_t matrix[] = {t.dims[t.dims.size() - 2].value(), t.dims.back().value()};
-      d.bytes = storage_bytes(packing->encoding, matrix);
+      std::vector<int64_t> sizes;
+      for (const Dim& dim : t.dims) sizes.push_back(dim.value());
+      d.bytes = storage_bytes(packing->encoding, sizes);
     } else {
       d.bytes = bytes_of(t).value();
     }
@@ -221,13 +222,13 @@ class Splitter {
 
   // The packing that the cheapest offer wants for the GEMM's constant B, if any. The schedule then chooses among offers that read this packing.
   std::optional<backend::Packing> packing_of(const Node& node, const std::optional<EncodedB>& encoded) const {
-    if (node.op != Op::matmul || !constant_[encoded ? encoded->numbers : node.in[1]]) return std::nullopt;
+    if (!is_product(node) || !constant_[encoded ? encoded->numbers : node.in[1]]) return std::nullopt;
     const Dims& b = g_.type(node.in[1]).dims;
-    if (!std::all_of(b.begin(), b.end() - 2, [](const Dim& d) { return d == Dim(1); })) return std::nullopt;
+    if (node.op == Op::matmul && !std::all_of(b.begin(), b.end() - 2, [](const Dim& d) { return d == Dim(1); })) return std::nullopt;
     backend::Gemm sketch = sketch_of(g_, node);
     sketch.constant = true;
     if (encoded) sketch.encoding = encoded->encoding;
-    const backend::Offers offers = backend_.offers(site_of(std::move(sketch)));
+    const backend::Offers offers = backend_.offers(sketch_of(g_, node, std::move(sketch)));
     const backend::Offer* best = cheapest(offers, true);
     return best == nullptr ? std::nullopt : best->packing;
   }
@@ -237,14 +238,16 @@ class Splitter {
     if (auto packing = packing_of(node, encoded)) {
       const ValueId matrix = encoded ? encoded->numbers : node.in[1];
       uint32_t index = derive(matrix, packing);
-      ValueId a = main(node.in[0]);
+      std::vector<ValueId> in(node.in.size());
+      for (size_t i = 0; i < in.size(); ++i) in[i] = i == 1 ? none_id : main(node.in[i]);
       const ValueId scale = encoded && encoded->scale != none_id ? main(encoded->scale) : none_id;
       out_.main.current_origin = node.origin;
       out_.main.current_group = node.group;
       // A packed operand is a leaf in the operand's place, so that type inference still works.
       ValueId b = leaf_of(matrix, index);
       if (encoded) b = decoded({&out_.main, b}, scale, g_.type(node.in[1]).dtype);
-      NodeId id = out_.main.add_node(node.op, {a, b}, node.attributes, {g_.type(node.out[0])});
+      in[1] = b;
+      NodeId id = out_.main.add_node(node.op, std::move(in), node.attributes, {g_.type(node.out[0])});
       in_main_[node.out[0]] = out_.main.nodes[id].out[0];
       out_.packed_operand.resize(id + 1, none_id);
       out_.packed_operand[id] = index;

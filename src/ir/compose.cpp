@@ -418,6 +418,14 @@ Handle matmul(Handle a, Handle b, Attributes attributes) {
   return y;
 }
 
+Handle ragged_matmul(Handle a, Handle b, Handle row_ends) {
+  Graph& g = a.graph();
+  Handle y = make_node(g, Op::ragged_matmul, {a.id(), b.id(), row_ends.id()}, {});
+  require(g, row_ends.dim(0), Check::equal, b.dim(0), "each group has a matrix");
+  require(g, a.dim(1), Check::equal, b.dim(1), "the inner sizes of a grouped product are equal");
+  return y;
+}
+
 Handle attention(Handle q, Handle k, Handle v, std::optional<Handle> mask, double scale, bool causal) {
   std::vector<ValueId> in{q.id(), k.id(), v.id()};
   if (mask) in.push_back(mask->id());

@@ -117,7 +117,7 @@ class Drawing {
     Box b;
     const bool called = n.op == Op::call, given = n.op == Op::input;
     b.lines = {given ? "input " + cut(g_.values[n.out[0]].name) : called ? cut(n.attributes.string("target")) : std::string(name_of(n.op))};
-    b.kind = given ? "end" : n.op == Op::matmul || n.op == Op::attention ? "dear" : "plain";
+    b.kind = given ? "end" : is_product(n) || n.op == Op::attention ? "dear" : "plain";
     for (ValueId v : n.out) b.lines.push_back(type(v));
     for (ValueId v : n.in) read(b, v);
     if (n.origin != none_id) b.tooltip = g_.origins[n.origin].text();

@@ -109,6 +109,7 @@ class Evaluator {
       case Op::moments: return moments(a.integers("axes"), *in[0], *out[0], *out[1]);
       case Op::update: return update(a.map("map"), *in[0], *in[1], *out[0]);
       case Op::matmul: return matmul(*in[0], *in[1], *out[0]);
+      case Op::ragged_matmul: return ragged_matmul(*in[0], *in[1], *in[2], *out[0]);
       case Op::attention: return attention(a, in, *out[0]);
       case Op::lu:
       case Op::solve:
@@ -451,6 +452,27 @@ class Evaluator {
         }
       }
     });
+  }
+
+  void ragged_matmul(const Data& a, const Data& b, const Data& ends, Data& out) {
+    if (b.dims[1] != a.dims[1] || b.dims[0] != ends.dims[0])
+      fail(Code::invalid_input, "ragged_matmul: {} x {} matrices of {} rows, for rows of {} elements and {} ends", b.dims[0], b.dims[2], b.dims[1], a.dims[1], ends.dims[0]);
+    const auto k_size = static_cast<size_t>(a.dims[1]), n = static_cast<size_t>(out.dims[1]);
+    size_t g = 0;
+    for (size_t row = 0; row < static_cast<size_t>(out.dims[0]); ++row) {
+      while (g < ends.i.size() && static_cast<int64_t>(row) >= ends.i[g]) ++g;
+      if (g == ends.i.size()) return;
+      for (size_t k = 0; k < k_size; ++k) {
+        const size_t i = row * k_size + k, j = (g * k_size + k) * n;
+        for (size_t c = 0; c < n; ++c) {
+          if (out.floating()) {
+            out.f[row * n + c] += a.f[i] * b.f[j + c];
+          } else {
+            out.i[row * n + c] = wrap(out.i[row * n + c] + static_cast<__int128>(a.i[i]) * b.i[j + c]);
+          }
+        }
+      }
+    }
   }
 
   void attention(const Attributes& a, const std::vector<const Data*>& in, Data& out) {

@@ -162,6 +162,8 @@ struct Node {
   uint32_t group = 0;
 };
 
+// A product of matrices: one for all rows, or one for each group of them.
+inline bool is_product(const Node& n) { return n.op == Op::matmul || n.op == Op::ragged_matmul; }
 // True for a product that is a convolution: its precision is chosen by itself.
 inline bool is_convolution(const Node& matmul) {
   const auto* found = matmul.attributes.find("convolution");

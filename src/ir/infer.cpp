@@ -34,6 +34,7 @@ class Infer {
       case Op::topk: return topk();
       case Op::update: return {update()};
       case Op::matmul: return {matmul()};
+      case Op::ragged_matmul: return {ragged_matmul()};
       case Op::attention: return {attention()};
       case Op::branch: return branch();
       case Op::loop: return loop();
@@ -500,6 +501,17 @@ class Infer {
     dims.push_back(a.dims[a.dims.size() - 2]);
     dims.push_back(b.dims.back());
     return {a.dtype, dims};
+  }
+
+  Type ragged_matmul() {
+    count(3);
+    const Type &a = type(0), &b = type(1), &ends = type(2);
+    if (a.rank() != 2 || b.rank() != 3 || ends.rank() != 1) bad("operands of rank {}, {} and {}; 2, 3 and 1 are needed", a.rank(), b.rank(), ends.rank());
+    if (a.dtype != b.dtype) bad("operands have dtypes {} and {}", name_of(a.dtype), name_of(b.dtype));
+    if (ends.dtype != DType::i32 && ends.dtype != DType::i64) bad("the ends of rows are {}, not i32 or i64", name_of(ends.dtype));
+    same(a.dims[1], b.dims[1], "the inner sizes");
+    same(b.dims[0], ends.dims[0], "the numbers of experts");
+    return {a.dtype, {a.dims[0], b.dims[2]}};
   }
 
   Type attention() {

@@ -82,22 +82,7 @@ Value encoder_layer(const Value& x, const Layer& l) {
 // ---- a matrix for each group of rows
 
 // Row i of x [S, K] times the matrix of its group: w [G, K, N]. Group g ends before row ends[g]; rows behind the last are 0.
-Value grouped(const Value& x, const Value& w, const Value& ends) {
-  Graph& g = x.graph();
-  const Dim rows = x.dim(0), groups = w.dim(0);
-  require(g, ends.dim(0), Check::equal, groups, "each group has a matrix");
-  require(g, x.dim(1), Check::equal, w.dim(1), "the inner sizes of a grouped product are equal");
-  const Value group = sum(unsqueeze(iota(g, rows), 1) >= unsqueeze(cast(ends, DType::i64), 0), {1});
-  // With few groups, one product with all matrices: its rows hold x at their group and 0 elsewhere. Each matrix is read once.
-  if (groups.constant().value_or(INT64_MAX) <= 8) {
-    const Value mine = equal(reshape(group, {rows, Dim(1), Dim(1)}), ir::index(g, {Dim(1), groups, Dim(1)}, 1));
-    const Value apart = select(mine, unsqueeze(x, 1), 0.0);
-    return matmul(reshape(apart, {rows, groups * x.dim(1)}), reshape(w, {groups * w.dim(1), w.dim(2)}));
-  }
-  const Value of_row = gather(w, {0}, {minimum(group, Operand(groups - Dim(1)))}, 0, false);
-  const Value y = sum(widened(unsqueeze(x, 1)) * widened(transpose(of_row, 1, 2)), {-1});
-  return cast(select(unsqueeze(group < Operand(groups), 1), y, 0.0), x.dtype());
-}
+Value grouped(const Value& x, const Value& w, const Value& ends) { return ragged_matmul(x, w, ends); }
 
 Value grouped_mm(const Value& a, const Value& b, const std::optional<Value>& ends, const std::optional<Value>& bias, std::optional<DType> t) {
   if (bias) fail(Code::unsupported, "_grouped_mm with a bias");

@@ -1,6 +1,7 @@
 // GEMMs: the prologue of A, the forms of B, and the epilogue.
 #include <algorithm>
 
+#include "base/error.h"
 #include "compile/schedule/scheduler.h"
 
 namespace ingot::compile {
@@ -143,6 +144,12 @@ Outcome<Scheduler::OperandB> Scheduler::operand_b(NodeId id, const Dims& batch) 
     b.pieces[0] = with_batch(b.pieces[0], batch);
     return b;
   }
+  if (gemm.op == Op::ragged_matmul) {
+    auto matrices = s_.require(gemm.in[1]);
+    if (!matrices) return matrices.missing();
+    b.pieces = {std::move(*matrices)};
+    return b;
+  }
   const EncodedB* encoded = s_.encoded(gemm);
   auto matrix = s_.require(encoded != nullptr ? encoded->numbers : gemm.in[1]);
   if (!matrix) return matrix.missing();
@@ -172,6 +179,7 @@ struct Scheduler::GemmReads {
   std::optional<WrittenBody> prologue;  // computes A
   OperandB b;
   Dims batch;
+  std::vector<BufferView> row_ends = {};
 
   // True if all batches share B.
   bool has_one_b() const { return b.packed || b.pieces[0].layout.strides[batch.size() - 1] == Dim(0); }
@@ -188,6 +196,7 @@ struct Scheduler::GemmReads {
     StepOperands out;
     prologue ? out.add(Role::prologue, std::span(prologue->operands).first(prologue->operands.size() - 1)) : out.add(Role::a, a.place);
     out.add(Role::b, b.pieces);
+    out.add(Role::row_ends, row_ends);
     out.add_body(written);
     return out;
   }
@@ -211,6 +220,11 @@ Outcome<Scheduler::GemmReads> Scheduler::gemm_reads(NodeId id) {
   auto right = operand_b(id, out.batch);
   if (!right) return right.missing();
   out.b = std::move(*right);
+  if (gemm.op == Op::ragged_matmul) {
+    auto ends = s_.require(gemm.in[2]);
+    if (!ends) return ends.missing();
+    out.row_ends = {std::move(*ends)};
+  }
   return out;
 }
 
@@ -278,6 +292,7 @@ void Scheduler::gemm(WrittenBody written) {
   if (!d.choice) {
     const ValueId stored = stored_for(d.obstacle, anchor, written.anchor, reads.prologue ? s_.base_of(anchor.in[0]) : reads.a.copied);
     if (stored != none_id) return need(stored);
+    if (anchor.op == Op::ragged_matmul) fail(Code::unsupported, "no backend has a kernel for these products of experts");
     return gemm_by_sums(std::move(written), reads.a.place, reads.b.pieces[0]);
   }
   if (d.copies_result() && written.contiguous != none_id) return need(written.contiguous);
@@ -357,11 +372,11 @@ void Scheduler::pack(size_t output) {
   auto b = s_.require(g_.outputs[output].value);
   if (!b) return need(b.missing());
   StridedLayout& w = b->layout;
-  while (w.dims.size() > 2) {  // leading axes of size 1
+  while (w.dims.size() > 2 && w.dims[0] == Dim(1)) {
     w.dims.erase(w.dims.begin());
     w.strides.erase(w.strides.begin());
   }
-  Choice choice{{std::string(c_.derived[output].packing->kernel), {}, {w.dims[0], w.dims[1]}}, {}};
+  Choice choice{{std::string(c_.derived[output].packing->kernel), {}, w.dims}, {}};
   StepOperands operands;
   operands.add(kernels::Role::b, std::move(*b));
   operands.add(kernels::Role::output, packed(static_cast<uint32_t>(output)));

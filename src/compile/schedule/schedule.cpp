@@ -317,7 +317,7 @@ void Scheduler::root(uint32_t r) {
   } else {
     const ValueId base = is_plain_view(g_, root.value) ? s_.base_of(g_.producer(root.value).in[0]) : root.value;
     if (itself && base != root.value && !s_.stored[base] && has_strided_rows(written->operands.back().layout)) written->contiguous = base;
-    g_.producer(written->anchor).op == Op::matmul ? gemm(std::move(*written)) : depthwise_conv(std::move(*written));
+    is_product(g_.producer(written->anchor)) ? gemm(std::move(*written)) : depthwise_conv(std::move(*written));
   }
   if (out_.steps.size() > before) out_.steps.back().results = {{root.value, std::move(target), root.target, s_.places[root.target]}};
 }

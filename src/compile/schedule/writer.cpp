@@ -75,7 +75,8 @@ Outcome<WrittenBody> write_root(const StoragePlan& s, ValueId value, const Buffe
   if (domain->anchor != none_id) {
     p.anchor = p.out.anchor = domain->anchor;
     p.out.gated = domain->gated;
-    p.out.label = s.graph().producer(domain->anchor).op == Op::matmul ? "matmul" : "depthwise_conv";
+    const Node& anchor = s.graph().producer(domain->anchor);
+    p.out.label = is_product(anchor) ? name_of(anchor.op) : "depthwise_conv";
   }
   const Reg result = root.itself ? p.compute(root.value, domain->root) : p.pull(root.value, domain->root);
   if (p.missing_value != none_id) return Missing{p.missing_value};

@@ -146,6 +146,9 @@ void seed(StoragePlan& s) {
           store_base(node.in[1]);
         }
         break;
+      case Op::ragged_matmul:
+        for (ValueId in : node.in) store_base(in);
+        break;
       case Op::attention:
         for (size_t i = 0; i < 3; ++i) store_base(node.in[i]);
         stored[node.out[0]] = true;

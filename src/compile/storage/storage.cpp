@@ -77,7 +77,7 @@ ValueId StoragePlan::base_of_a(ValueId v, bool as_windows) const {
 
 bool StoragePlan::has_prologue(const Node& matmul) const {
   const ValueId a = matmul.in[0], base = base_of(a);
-  if (!is_one_row(graph().type(matmul.out[0]).dims) || context->is_prepare || stored[base] || !is_inlined(graph().producer(base))) return false;
+  if (matmul.op != Op::matmul || !is_one_row(graph().type(matmul.out[0]).dims) || context->is_prepare || stored[base] || !is_inlined(graph().producer(base))) return false;
   backend::Gemm sketch = this->sketch(matmul);
   sketch.prologue = backend::Gemm::Prologue{};
   return context->backend.has_offer(site_of(std::move(sketch)));
@@ -103,11 +103,11 @@ bool StoragePlan::may_be_gated(ValueId gemm, const Dims& dims) const {
   const Node& node = graph().producer(gemm);
   const Dims& whole = graph().type(gemm).dims;
   const bool half =
-      node.op == Op::matmul && !dims.empty() && dims.size() == whole.size() && std::equal(dims.begin(), dims.end() - 1, whole.begin()) && whole.back() == dims.back() * Dim(2);
+      is_product(node) && !dims.empty() && dims.size() == whole.size() && std::equal(dims.begin(), dims.end() - 1, whole.begin()) && whole.back() == dims.back() * Dim(2);
   if (!half || context->is_prepare) return false;
   backend::Gemm sketch = this->sketch(node);
   sketch.gated = true;
-  return context->backend.has_offer(site_of(std::move(sketch)));
+  return context->backend.has_offer(sketch_of(graph(), node, std::move(sketch)));
 }
 
 std::optional<Followed> StoragePlan::follow(ValueId v, bool as_windows) const {

@@ -8,8 +8,22 @@ using namespace ir;
 
 namespace {
 
+// Products of experts, of which some have no rows, and some rows no expert.
+Graph experts_case(std::mt19937& random) {
+  RandomCase c(random);
+  const DType type = c.one_of({DType::f32, DType::f16});
+  const Dim m = c.size(), n = c.one_in(2) ? Dim(8 * (1 + c.below(4))) : Dim(c.size()), k = c.one_in(2) ? Dim(8 * (1 + c.below(4))) : Dim(c.size()),
+            experts = c.one_of<int64_t>({1, 2, 3, 12});
+  const Handle counts = map(Op::mod, {c.input("counts", DType::i64, {experts}), 5});
+  const Handle a = c.input("a", type, {m, k}), b = c.one_in(2) ? c.input("b", type, {experts, k, n}) : transpose(c.weight("w", type, {experts, n, k}), 1, 2);
+  const Handle ends = scan("sum", counts, 0);
+  c.output("y", c.ended(ragged_matmul(a, b, c.one_in(2) ? ends : cast(ends, DType::i32))));
+  return c.take();
+}
+
 // A linear layer, whose weight is encoded one time in three, or a product of two computed values, with an epilogue.
 Graph random_case(std::mt19937& random) {
+  if (random() % 4 == 0) return experts_case(random);
   RandomCase c(random);
   const DType type = c.one_of({DType::f32, DType::f16});
   const Dim m = c.one_in(3) ? Dim(1) : Dim(c.size()), n = c.one_in(2) ? Dim(8 * (1 + c.below(4))) : Dim(c.size()), k = c.one_in(20) ? Dim(0) : Dim(c.size());
@@ -29,6 +43,23 @@ Graph random_case(std::mt19937& random) {
   return c.take();
 }
 
+// Products of experts. With few experts, one product with all matrices: its rows hold a at their expert and 0 elsewhere, and each matrix is read once. Else the matrix of each row is
+// gathered.
+ValueId expand_ragged(Graph& to, const Node&, const std::vector<ValueId>& in) {
+  constexpr int64_t few = 8;
+  const Handle a(&to, in[0]), b(&to, in[1]), ends(&to, in[2]);
+  const Dim rows = a.dim(0), experts = b.dim(0);
+  const Handle expert = sum(unsqueeze(iota(to, rows), 1) >= unsqueeze(cast(ends, DType::i64), 0), {1});
+  if (experts.constant().value_or(INT64_MAX) <= few) {
+    const Handle mine = equal(reshape(expert, {rows, Dim(1), Dim(1)}), ir::index(to, {Dim(1), experts, Dim(1)}, 1));
+    const Handle apart = select(mine, unsqueeze(a, 1), 0.0);
+    return matmul(reshape(apart, {rows, experts * a.dim(1)}), reshape(b, {experts * b.dim(1), b.dim(2)})).id();
+  }
+  const Handle of_row = gather(b, {0}, {minimum(expert, Operand(experts - Dim(1)))}, 0, false);
+  const Handle y = sum(cast(unsqueeze(a, 1), compute_type(a.dtype())) * cast(transpose(of_row, 1, 2), compute_type(a.dtype())), {-1});
+  return cast(select(unsqueeze(expert < Operand(experts), 1), y, 0.0), a.dtype()).id();
+}
+
 }  // namespace
 
 extern const Definition matmul_definition;
@@ -43,9 +74,10 @@ const Definition matmul_definition{"matmul",
                                     {Role::body, any},
                                     {Role::output},
                                     {Role::output, any}},
-                                   {},
+                                   {Op::ragged_matmul},
                                    nullptr,
-                                   nullptr,
-                                   random_case};
+                                   expand_ragged,
+                                   random_case,
+                                   {"ragged", "gemm_ragged", "gemm_ragged_tiles"}};
 
 }  // namespace ingot::kernels

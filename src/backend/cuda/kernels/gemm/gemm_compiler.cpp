@@ -66,9 +66,7 @@ GemmReading read(const Site& site, const Target& target, const Settings& setting
   if (out.gemm == nullptr) return out;
   const Gemm& g = *out.gemm;
   const bool hopper = target.architecture == 90;
-  if (g.row_ends != nullptr) {
-    refuse(Obstacle::b, "B is one for all rows");
-  } else if (target.architecture < 80) {
+  if (target.architecture < 80) {
     refuse(Obstacle::types, "these matrix instructions need sm_80");
   } else if (!is_placed(g.a)) {
     out.refusal = sketch_refusal(g, takes_gemms_of(ir::DType::f32, g, settings), hopper);
@@ -91,7 +89,7 @@ void offer_gemm(const GemmCompiler& c, const Site& site, const Target& target, c
     if (kept->refusal) out.refusals.push_back(*kept->refusal);
   }
   const GemmReading& reading = *kept;
-  if (reading.gemm == nullptr || reading.refusal || !c.takes(*reading.gemm, target.architecture == 90)) return;
+  if (reading.gemm == nullptr || reading.refusal || !c.suits(*reading.gemm) || !c.takes(*reading.gemm, target.architecture == 90)) return;
   const Gemm& g = *reading.gemm;
   if (!is_placed(g.a)) {
     const Wish whole_vectors{Role::a, Wish::Axis::k, Wish::Kind::multiple, 16 / static_cast<int64_t>(ir::size_of(g.type))};

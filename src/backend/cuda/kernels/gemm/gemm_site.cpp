@@ -96,7 +96,8 @@ bool in_eights(const Dim& d) { return d.is_constant() && d.value() > 0 && d.valu
 
 bool is_skinny(const Gemm& g) {
   const auto rows = rows_of(g).constant();
-  return rows && *rows > 1 && *rows <= kernels::max_skinny_rows && !g.map && !g.prologue && !g.encoding && is_half(g.type) && in_eights(g.a.dims.back()) && has_one_b(g);
+  return g.row_ends == nullptr && rows && *rows > 1 && *rows <= kernels::max_skinny_rows && !g.map && !g.prologue && !g.encoding && is_half(g.type) && in_eights(g.a.dims.back()) &&
+         has_one_b(g);
 }
 
 std::optional<std::vector<int64_t>> GemmSite::map_sizes() const {
@@ -125,21 +126,37 @@ GemmSiteAnswer gemm_site(const Gemm& g, const FusedBody& body, const std::vector
     return refusal(Obstacle::a, "A is read once and in runs of less than 16 bytes: a copy of it as rows costs less");
   }
   const StridedLayout& b = g.b[0];
-  const size_t inner = g.batch_rank + 1, outer = g.batch_rank;
+  const bool experts = g.row_ends != nullptr;
+  const size_t outer = g.batch_rank + (experts ? 1 : 0), inner = outer + 1;
   const bool along_k = out->b_along_k = !lies(b, inner, outer) && lies(b, outer, inner);
   if (!along_k && !lies(b, inner, outer)) return refusal(Obstacle::b, "B is contiguous along no axis");
   if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
     return refusal(Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix along K");
-  const bool one_row = out->one_row = has_one_row(g) && along_k && reads_row(g) && !floats;
+  const bool one_row = out->one_row = !experts && has_one_row(g) && along_k && reads_row(g) && !floats;
   const bool skinny = out->skinny = is_skinny(g) && along_k && (g.b.size() == 1 || (!g.gated && g.b.size() <= kernels::max_skinny_pieces));
   if (g.b.size() > 1 && !skinny && !(one_row && g.b.size() <= kernels::max_gemv_pieces)) return refusal(Obstacle::b, "pieces of B are read only for one or a few rows, along K");
-  const bool gates_rows = out->gates_rows = hopper && along_k && !g.map && !g.encoding && !floats && g.b.size() == 1 && row_rank(g) == 1;
+  const bool gates_rows = out->gates_rows = (hopper || experts) && along_k && !g.map && !g.encoding && !floats && g.b.size() == 1 && row_rank(g) == 1;
   if (!is_of_elements(body) || (g.gated && !one_row && !skinny && !gates_rows)) return refusal(Obstacle::body, "the body does not compute single elements");
   // Only printing the prologue shows whether a block can compute it.
   if (g.prologue && one_row) out->prologue = emit_prologue(*g.prologue->body, g.prologue->operands);
   if (g.prologue && !out->prologue) return refusal(Obstacle::a, "a block cannot compute the prologue's row");
   return {std::move(out), {}, {}};
 }
+
+namespace {
+
+std::optional<Refusal> experts_refusal(const Gemm& g) {
+  constexpr std::string_view name = "gemm_ragged";
+  if (g.encoding || g.scale != nullptr || g.prologue || g.map || g.b.size() > 1)
+    return Refusal{name, Obstacle::types, "matrices of experts are of A's type, and A is a matrix in memory"};
+  const Dim& k = g.a.dims.back();
+  if (!k.is_constant() || k.value() == 0 || k.value() % together(g.type) != 0) return Refusal{name, Obstacle::types, "rows are no multiple of 16 bytes"};
+  if (g.gated && (g.type == ir::DType::f32 || g.b[0].dims.back().value() % 16 != 0))
+    return Refusal{name, Obstacle::body, "a gated epilogue is for halves of columns in eights, of half precision"};
+  return std::nullopt;
+}
+
+}  // namespace
 
 // The obstacle of a sketch. The sizes that a prologue, pieces of B and a gated epilogue need must be known.
 std::optional<Refusal> sketch_refusal(const Gemm& g, bool tf32, bool hopper) {
@@ -155,6 +172,7 @@ std::optional<Refusal> sketch_refusal(const Gemm& g, bool tf32, bool hopper) {
     if (rows.is_constant() && rows.value() > most_encoded_rows) return Refusal{name, Obstacle::cost, "for so many rows it costs less to decode B"};
     if ((g.prologue || g.gated) && !reads_row(g)) return Refusal{name, Obstacle::a, "K must be a multiple of 16 for one row"};
   }
+  if (g.row_ends != nullptr) return experts_refusal(g);
   const bool skinny = is_skinny(g), one_row = has_one_row(g) && !floats;
   if ((g.prologue && !one_row) || (g.b.size() > 1 && !one_row && !skinny)) return Refusal{name, Obstacle::a, "only for one row of half precision"};
   const bool gates_rows = hopper && !g.encoding && !g.map && in_eights(k), gates = !floats && (has_one_row(g) || skinny || gates_rows);
@@ -182,6 +200,7 @@ kernels::GemmSizes GemmSite::sizes() const {
   out.k = k.constant().value_or(int64_t{1} << 40);
   out.floats = gemm.type == ir::DType::f32;
   out.through_map = gemm.map.has_value();
+  if (gemm.row_ends != nullptr) out.experts = gemm.b[0].dims[0].constant().value_or(1);
   out.has_tiles = hopper && kernels::has_tiles_of(gemm.type, b_along_k);
   out.batches = !gemm.map && batches > 0 && (batches > 1 || gemm.a.dims[gemm.batch_rank].constant().value_or(max_batch_rows) < max_batch_rows);
   return out;

@@ -123,6 +123,7 @@ class Used {
 bool is_known(const GemmSite& site, const Site& question, const EmittedStep& step, const GemmArgs& args, KnownCall& known) {
   bool out = known.add(step.sizes) && !site.prologue && known.add(site.gemm.a, args.type);
   for (size_t i = 0; out && i < site.gemm.b.size(); ++i) out = known.add(site.gemm.b[i], args.b_type);
+  if (out && args.experts) out = known.add(site.gemm.row_ends->layout, site.gemm.row_ends->type);
   for (size_t i = 0; out && i < question.body->operands.size(); ++i) out = known.add(question.body_operand(i), args.operands[i].dtype);
   return out;
 }
@@ -138,7 +139,7 @@ bool has_open_sizes(const GemmSite& site) {
 // Those that may compute the site at some sizes.
 std::vector<const GemmCompiler*> all_of(const GemmSite& site) {
   std::vector<const GemmCompiler*> out = gemm_compilers();
-  std::erase_if(out, [&](const GemmCompiler* c) { return !c->may(site); });
+  std::erase_if(out, [&](const GemmCompiler* c) { return !c->suits(site.gemm) || !c->may(site); });
   return out;
 }
 

@@ -101,21 +101,22 @@ TEST(ReferenceMatmul, ScalesAndTheirEncodingBelongTogether) {
   EXPECT_EQ(refusal(with_zero, true), "scales and zeros of groups are operands");
 }
 
-// No other backend has a kernel that reads them; none takes them for an ordinary product.
-TEST(ReferenceMatmul, OthersRefuseScalesOfGroupsAndExperts) {
-  TestTensor a(DType::f16, {16, 32}), b(DType::i8, {32, 8}), scale(DType::f16, {4, 8}), of_experts(DType::f16, {2, 32, 8}), ends(DType::i64, {2}),
-      bias(DType::f32, {1, 8}, {}, {0});
+// No other backend has a kernel that reads them, of experts or not; none takes them for an ordinary product.
+TEST(ReferenceMatmul, OthersRefuseScalesOfGroups) {
+  TestTensor a(DType::f16, {16, 32}), b(DType::i8, {32, 8}), scale(DType::f16, {4, 8}), of_experts(DType::i8, {2, 32, 8}), scales_of_experts(DType::f16, {2, 4, 8}),
+      ends(DType::i64, {2}), bias(DType::f32, {1, 8}, {}, {0});
   TestTensor y(DType::f32, {16, 8});
   const FusedBody body = sum_plus_bias({16}, 8);
+  const ir::Encoding encoding{.storage = DType::i8, .block = ir::Encoding::Block{8, 1}};
   for (const bool experts : {false, true}) {
     HandmadeStep step;
     step.site.kernel = GemmAttributes{DType::f16};
     step.site.body = &body;
     step.add(Role::a, a);
     if (experts) {
-      step.add(Role::b, of_experts).add(Role::row_ends, ends);
+      step.add(Role::b, of_experts, encoding).add(Role::scale, scales_of_experts).add(Role::row_ends, ends);
     } else {
-      step.add(Role::b, b, ir::Encoding{.storage = DType::i8, .block = ir::Encoding::Block{8, 1}}).add(Role::scale, scale);
+      step.add(Role::b, b, encoding).add(Role::scale, scale);
     }
     step.add(Role::body, bias).add(Role::output, y);
     EXPECT_EQ(step.refusal(), "");

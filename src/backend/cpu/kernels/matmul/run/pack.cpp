@@ -58,7 +58,7 @@ void pack_numbers(const std::byte* matrix, int64_t row, int64_t column, int64_t 
   auto* to = reinterpret_cast<T*>(packed);
   const int64_t width = tile_ops().columns, rows = (k + depth - 1) / depth;
   for (int64_t p = p0; p < p1; ++p) {
-    T* panel = to + p * rows * depth * width;
+    T* panel = to + (p - p0) * rows * depth * width;
     // Strips along K stay in cache for either order of the matrix.
     for (int64_t r0 = 0; r0 < rows; r0 += 32) {
       const int64_t r1 = std::min(rows, r0 + 32);
@@ -103,20 +103,23 @@ void run_pack(const Call& call) {
   const TileOps& ops = tile_ops();
   int64_t k = call.sizes[0], n = call.sizes[1], panels = (n + ops.columns - 1) / ops.columns;
   call.workers->run(panels, [&](int64_t p, int) {
-    if (to.dtype == DType::f32 || to.dtype == DType::f64) {
-      pack_panels(b.data, b.dtype, b.strides[0], b.strides[1], k, n, p, p + 1, to.data + p * k * row_bytes(to.dtype));
-    } else {
-      const auto pack = to.dtype == DType::bf16 ? pack_numbers<uint16_t, panel_depth(DType::bf16)>
-                        : to.dtype == DType::i8 ? pack_numbers<int8_t, panel_depth(DType::i8)>
-                                                : pack_numbers<uint16_t, panel_depth(DType::f16)>;
-      pack(b.data, b.strides[0], b.strides[1], k, n, p, p + 1, to.data);
-    }
+    std::byte* const panel = to.data + p * panel_rows(to.dtype, k) * row_bytes(to.dtype);
+    if (to.dtype == b.dtype) return pack_own_type(b.data, b.dtype, b.strides[0], b.strides[1], k, n, p, p + 1, panel);
+    pack_panels(b.data, b.dtype, b.strides[0], b.strides[1], k, n, p, p + 1, panel);
   });
   // The room after the panels, which tiles may read ahead: equal weights are equal in each byte, so that a process can keep them once.
   std::fill(to.data + panels * panel_rows(to.dtype, k) * row_bytes(to.dtype), to.data + to.dims[0] * static_cast<int64_t>(ir::size_of(to.dtype)), std::byte{});
 }
 
 }  // namespace
+
+void pack_own_type(const std::byte* data, DType type, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, std::byte* to) {
+  if (type == DType::f32 || type == DType::f64) return pack_panels(data, type, row, column, k, n, p0, p1, to);
+  const auto pack = type == DType::bf16 ? pack_numbers<uint16_t, panel_depth(DType::bf16)>
+                    : type == DType::i8 ? pack_numbers<int8_t, panel_depth(DType::i8)>
+                                        : pack_numbers<uint16_t, panel_depth(DType::f16)>;
+  pack(data, row, column, k, n, p0, p1, to);
+}
 
 void pack_pairs(const std::byte* data, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, std::byte* to) {
   constexpr int depth = panel_depth(DType::bf16);

@@ -16,6 +16,9 @@ void pack_pairs(const std::byte* data, int64_t row, int64_t column, int64_t k, i
 // Packs panels [p0, p1) as f32, or as doubles or integers of 64 bits; `to`: where the first begins. `row`, `column`: strides of the matrix in elements.
 void pack_panels(const std::byte* data, ir::DType dtype, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, std::byte* to);
 
+// The same in the matrix's own type, of floats or int8.
+void pack_own_type(const std::byte* data, ir::DType type, int64_t row, int64_t column, int64_t k, int64_t n, int64_t p0, int64_t p1, std::byte* to);
+
 extern const RunKernel matmul_pack_kernel;
 
 }  // namespace ingot::kernels

@@ -25,13 +25,19 @@ void check(const GemmArgs& args, const Call& call) {
   require(args.has_prologue() || a.dtype == args.type, "types");
   int64_t columns = 0;
   const int last = args.row_rank;  // the axis of columns
-  for (size_t i = args.left(); i < args.behind(); ++i) {
+  const int of_experts = args.experts ? 1 : 0;  // an axis in front of B's others
+  if (args.experts) {
+    const TensorRef& ends = call.operands[args.row_ends()];
+    require((ends.dtype == ir::DType::i32 || ends.dtype == ir::DType::i64) && ends.rank == 1 && ends.dims[0] == b.dims[0] && (ends.dims[0] <= 1 || ends.strides[0] == 1),
+            "the ends of rows");
+  }
+  for (size_t i = args.left(); i < args.row_ends(); ++i) {
     const TensorRef& part = call.operands[i];
-    require(part.dtype == args.b_type && part.rank == last + 1 && part.dims[last - 1] == k &&
+    require(part.dtype == args.b_type && part.rank == last + 1 + of_experts && part.dims[last - 1 + of_experts] == k &&
                 (args.pieces == 1 || (part.dims[1] % 8 == 0 && part.strides[0] == b.strides[0] && part.strides[1] == b.strides[1])),
             "the right matrices");
     for (int axis = 0; axis < last - 1; ++axis) require(part.dims[axis] == 1 || part.strides[axis] == 0, "the right matrices");
-    columns += part.dims[last];
+    columns += part.dims[last + of_experts];
   }
   require((args.has_prologue() || a.rank == args.map.rank) && columns == (args.gated ? 2 : 1) * n, "matrices");
   require(!args.has_prologue() || k == args.row, "the row");
@@ -41,7 +47,7 @@ void check(const GemmArgs& args, const Call& call) {
     require(t.dtype == o.dtype && static_cast<size_t>(t.rank) == o.dims.size(), "the operands of the prologue");
     for (size_t d = 0; d < o.dims.size(); ++d) require(t.dims[d] == o.dims[d] && (t.dims[d] <= 1 || t.strides[d] == o.strides[d]), "the operands of the prologue");
   }
-  const int64_t along = b.strides[args.b_along_k ? last - 1 : last], apart = b.strides[args.b_along_k ? last : last - 1];
+  const int64_t along = b.strides[of_experts + (args.b_along_k ? last - 1 : last)], apart = b.strides[of_experts + (args.b_along_k ? last : last - 1)];
   require(((args.b_along_k ? k : n) <= 1 || along == 1) && apart >= 0, "the right matrix");
   require(m >= 0 && n >= 0 && k >= 0 && n % 8 == 0 && m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX, "sizes");
   const TensorRef& result = call.operands.back();
@@ -120,7 +126,7 @@ GemmCall::GemmCall(const GemmArgs& a, const Call& c, const CudaMachine& m)
   p.m = call.sizes[0];
   p.n = call.sizes[1];
   p.k = call.sizes[2];
-  p.b_step = call.operands[args.left()].strides[args.b_along_k ? args.row_rank : args.row_rank - 1];
+  p.b_step = call.operands[args.left()].strides[(args.experts ? 1 : 0) + (args.b_along_k ? args.row_rank : args.row_rank - 1)];
   p.splits = p.turns = 1;
   int64_t from = 0;
   for (size_t i = 1; i < args.pieces && args.pieces <= std::size(p.beside_from) + 1; ++i) {
@@ -150,7 +156,7 @@ bool GemmCall::has_one_k() const { return in_pieces && p.k == p.k_inner; }
 std::vector<size_t> GemmCall::aligned(bool with_a, bool with_b) const {
   std::vector<size_t> out = in_vectors;
   if (with_a) out.push_back(0);
-  for (size_t i = args.left(); with_b && i < first; ++i) out.push_back(i);
+  for (size_t i = args.left(); with_b && i < args.row_ends(); ++i) out.push_back(i);
   return out;
 }
 

@@ -49,7 +49,8 @@ Chosen choose(const Call& call, const CudaMachine& machine) {
                         .k = c.p.k,
                         .floats = loaded.args.type == ir::DType::f32,
                         .through_map = !loaded.args.is_matrix(),
-                        .has_tiles = machine.tiles && has_tiles_of(loaded.args.type, loaded.args.b_along_k)};
+                        .has_tiles = machine.tiles && has_tiles_of(loaded.args.type, loaded.args.b_along_k),
+                        .experts = loaded.args.experts ? call.operands[loaded.args.row_ends()].dims[0] : 1};
   Chosen out;
   double least = std::numeric_limits<double>::infinity();
   for (const LoadedGemm::One& one : loaded.implementations) {

@@ -17,6 +17,7 @@ struct GemmSizes {
   int64_t m = 0, n = 0, k = 0;
   bool floats = false, through_map = false;
   bool has_tiles = false;  // the GPU has tiles of groups of warps for this type and layout of B
+  int64_t experts = 1;     // matrices, among which the rows are shared
   bool batches = false;  // the library would multiply batches of few rows, or on several axes, one by one
 };
 

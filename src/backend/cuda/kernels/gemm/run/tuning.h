@@ -26,6 +26,11 @@ inline constexpr double implicit_batches = 0.95;  // batches that the library mu
 // docs/performance-notes/gemms_cuda.md, `bench/llm.py`.
 inline constexpr double gemv = 0, skinny = 0.67;
 
+// Products of experts: warps that copy tiles themselves, and tiles that Hopper's copying unit fills. Up to this many rows of an expert, as the mean says, tiles have 16 rows, or 64; with more
+// 128. With few rows only reading B counts (estimates: of the work in a tile that is not full, and of reading B again for each tile).
+inline constexpr double ragged = 2, ragged_tiles = 1, ragged_tiles_of_few = 3;
+inline constexpr int64_t max_rows_of_16 = 12, max_rows_of_64 = 96;
+
 // Images and volumes of few channels, each element of which is read once for all windows of a block: docs/performance-notes/convolutions_cuda.md.
 inline constexpr double im2col = 0.9;
 // Columns of results of volumes up to which that pays: they fill half of a tile (an estimate from counted bytes: 0073 there).
