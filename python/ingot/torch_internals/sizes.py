@@ -60,25 +60,24 @@ def regions_of_any_size():
 
         return compiled
 
+    def by_example(original):
+        def ordered(strides, shape_env=None):
+            hints = [getattr(getattr(stride, "node", None), "hint", stride) for stride in strides]
+            return original(hints) if all(isinstance(hint, int) for hint in hints) else original(strides, shape_env)
+
+        return ordered
+
     def merging(original):
         def merged(*outputs, **more):
             from torch._inductor import ir  # as torch does there
 
-            with patched(ir, "get_stride_order", _by_example):
+            with patched(ir, "get_stride_order", by_example):
                 return original(*outputs, **more)
 
         return merged
 
     with patched(torch, "compile", compiling), patched(sys.modules["torch._higher_order_ops.cond"], "_merge_output", merging):
         yield
-
-
-def _by_example(original):
-    def ordered(strides, shape_env=None):
-        hints = [getattr(getattr(stride, "node", None), "hint", stride) for stride in strides]
-        return original(hints) if all(isinstance(hint, int) for hint in hints) else original(strides, shape_env)
-
-    return ordered
 
 
 @contextlib.contextmanager
