@@ -118,6 +118,20 @@ TEST(Capture, WeightsStayAsTheyLie) {
   EXPECT_EQ(g.weights[2].tied_to, "turned");
 }
 
+TEST(Capture, ConditionsOnFractions) {
+  auto resolve = [](std::string_view name) { return ir::Dim::symbol(name == "s0" ? 0 : 1); };
+  const auto holds = [&](const char* text, std::vector<int64_t> sizes) { return broken(*parse_condition(text, resolve)).evaluate(sizes) == 0; };
+  const char* less = "Le(IntTrueDiv(Symbol('s0'), Symbol('s1')), Float('1.75', precision=53))";
+  EXPECT_TRUE(holds(less, {7, 4}));
+  EXPECT_FALSE(holds(less, {15, 8}));
+  const char* more = "StrictGreaterThan(IntTrueDiv(Symbol('s0'), Symbol('s1')), Float('0.5', precision=53))";
+  EXPECT_TRUE(holds(more, {3, 4}));
+  EXPECT_FALSE(holds(more, {2, 4}));
+  EXPECT_EQ(
+      message([&] { parse_condition("Lt(Float('0.29999999999999999', precision=53), IntTrueDiv(Symbol('s0'), Symbol('s1')))", resolve); }).find("a size is computed with Float"),
+      0u);
+}
+
 TEST(Capture, Expression) {
   auto resolve = [](std::string_view name) { return ir::Dim::symbol(name == "s0" ? 0 : 1); };
   ir::Dim s0 = ir::Dim::symbol(0), s1 = ir::Dim::symbol(1);

@@ -63,10 +63,11 @@ class ExpressionParser {
     const bool below = le || lt, above = ge || gt;
     if (!equal && !unequal && !below && !above) return std::nullopt;
     expect('(');
-    Dim a = whole(expression(0));
+    const Fraction left = exact(expression(0));
     expect(',');
-    Dim b = whole(expression(0));
+    const Fraction right = exact(expression(0));
     expect(')');
+    Dim a = left.top * right.bottom, b = right.top * left.bottom;
     if (!holds) {
       std::swap(equal, unequal);
       std::tie(le, gt, lt, ge) = std::tuple(gt, le, ge, lt);

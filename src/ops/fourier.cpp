@@ -245,15 +245,20 @@ struct Frames {
 };
 
 // [signals, elements], or one signal alone, to [signals, frequencies, frames]. `padding`: the mode in which half a window is put around the signal, if any is.
-Complex short_time_transform(Value x, const Frames& frames, const std::optional<std::string>& padding, bool normalized, bool onesided) {
-  const bool alone = x.rank() == 1;
-  if (alone) x = unsqueeze(x, 0);
-  if (x.rank() != 2) fail(Code::invalid_input, "stft of a tensor of rank {}", x.rank());
-  if (padding) x = squeeze(called("aten.pad.default", "self", unsqueeze(x, 0), {{"pad", to_attribute(Axes{frames.size / 2, frames.size / 2})}, {"mode", *padding}}), 0);
-  x = called("aten.unfold.default", "self", x, {{"dimension", -1}, {"size", frames.size}, {"step", frames.hop}});
-  if (frames.window) x = x * *frames.window;
+Complex short_time_transform(const Complex& given, const Frames& frames, const std::optional<std::string>& padding, bool normalized, bool onesided) {
+  if (given.im && onesided) fail(Code::invalid_input, "stft of complex numbers to half of the frequencies");
+  const bool alone = given.re.rank() == 1;
+  auto framed = [&](Value x) {
+    if (alone) x = unsqueeze(x, 0);
+    if (x.rank() != 2) fail(Code::invalid_input, "stft of a tensor of rank {}", x.rank());
+    if (padding) x = squeeze(called("aten.pad.default", "self", unsqueeze(x, 0), {{"pad", to_attribute(Axes{frames.size / 2, frames.size / 2})}, {"mode", *padding}}), 0);
+    x = called("aten.unfold.default", "self", x, {{"dimension", -1}, {"size", frames.size}, {"step", frames.hop}});
+    return frames.window ? x * *frames.window : x;
+  };
   const Axes last{2};
-  const Complex z = onesided ? half_of_real(x, last, normalized ? 1 : 0) : transform_of_real(x, last, normalized ? 1 : 0);
+  const int64_t normalization = normalized ? 1 : 0;
+  const Complex x{framed(given.re), given.im ? std::optional(framed(*given.im)) : std::nullopt};
+  const Complex z = onesided ? half_of_real(x.re, last, normalization) : complex_transform(x, last, true, normalization);
   auto part = [&](const Value& v) {
     const Value y = transpose(v, 1, 2);
     return alone ? squeeze(y, 0) : y;
@@ -295,8 +300,8 @@ using Flag = std::optional<bool>;
 
 Extent one_axis(const Complex& z, const Size& size, Axis axis) { return extent_of(z.re, size ? Lengths({*size}) : std::nullopt, Axes{axis}); }
 
-Value spectra(const Value& x, const Frames& frames, const std::optional<std::string>& padding, bool normalized, Flag onesided, Flag return_complex) {
-  const Value z = joined(short_time_transform(x, frames, padding, normalized, onesided.value_or(true)));
+Value spectra(const Complex& x, const Frames& frames, const std::optional<std::string>& padding, bool normalized, Flag onesided, Flag return_complex) {
+  const Value z = joined(short_time_transform(x, frames, padding, normalized, onesided.value_or(!x.im)));
   return return_complex.value_or(false) ? z : interleaved(z);
 }
 
@@ -352,13 +357,13 @@ const Definition transform_rows[] = {
      "bool? "
      "onesided=None, bool? return_complex=None)",
      Types::each,
-     [](Value x, int64_t n, Count hop, Count length, std::optional<Value> window, bool centre, std::string mode, bool normalized, Flag onesided, Flag return_complex) {
-       return spectra(x, Frames(x, n, hop, length, window), centre ? std::optional(mode) : std::nullopt, normalized, onesided, return_complex);
+     [](Complex x, int64_t n, Count hop, Count length, std::optional<Value> window, bool centre, std::string mode, bool normalized, Flag onesided, Flag return_complex) {
+       return spectra(x, Frames(x.re, n, hop, length, window), centre ? std::optional(mode) : std::nullopt, normalized, onesided, return_complex);
      }},
     {"stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None)",
      Types::each,
-     [](Value x, int64_t n, Count hop, Count length, std::optional<Value> window, bool normalized, Flag onesided, Flag return_complex) {
-       return spectra(x, Frames(x, n, hop, length, window), std::nullopt, normalized, onesided, return_complex);
+     [](Complex x, int64_t n, Count hop, Count length, std::optional<Value> window, bool normalized, Flag onesided, Flag return_complex) {
+       return spectra(x, Frames(x.re, n, hop, length, window), std::nullopt, normalized, onesided, return_complex);
      }},
     {"istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, bool normalized=False, bool? onesided=None, int? "
      "length=None, bool "

@@ -141,6 +141,18 @@ def test_infinities_and_nans_are_where_torch_has_them(dtype, tmp_path):
         assert torch.allclose(ours, theirs, rtol=1e-5, equal_nan=True)
 
 
+def test_windows_of_complex_signals(tmp_path):
+    def model(z):
+        window = torch.hann_window(12, dtype=z.real.dtype)
+        spectra = torch.stft(z, 16, 4, 12, window, return_complex=True)
+        return spectra, torch.stft(z[0], 16, 8, center=False, normalized=True, onesided=False, return_complex=True), torch.istft(spectra, 16, 4, 12, window, return_complex=True)
+
+    z = torch.randn(2, 64, dtype=torch.complex64)
+    ours, theirs, exact = run(compiled(Calls(model), (z,), tmp_path), (z,)), model(z), model(z.to(torch.complex128))
+    for a, b, c in zip(ours, theirs, exact, strict=True):
+        assert_accurate(a, parts(b), parts(c), 240)
+
+
 def test_products_of_open_sizes_stay_in_torch():
     model = Calls(lambda z: z.prod(0) + z.cumprod(0)[-1])
     made = ingot.compile(model, inputs=[ingot.Input(min_shape=(1, 3), opt_shape=(4, 3), max_shape=(8, 3), dtype=torch.complex64)])

@@ -1,6 +1,7 @@
 """Each function of torch_internals does what ingot needs of it. A test is named after its function."""
 
 import ast
+import contextlib
 import io
 import sys
 import threading
@@ -328,6 +329,37 @@ def test_regions_of_any_size():
     with sizes.regions_of_any_size():
         assert torch.compile(traced, backend="eager", fullgraph=False)(torch.ones(3)).sum() == 6
     assert rows == [True] and torch.compile is before and not torch.fx.experimental._config.backed_size_oblivious
+
+
+def test_branches_order_strides_by_the_example():
+    from torch._inductor import ir
+
+    class Chosen(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x + 1, (x,))
+
+    def ordered():
+        seen, auto = [], torch.export.Dim.AUTO
+        with patched(ir, "get_stride_order", lambda original: lambda strides, environment=None: (seen.extend(strides), original(strides, environment))[1]):
+            with contextlib.nullcontext() if plain else sizes.regions_of_any_size():
+                torch.export.export(Chosen(), (torch.ones(4, 3),), dynamic_shapes=({0: auto, 1: auto},), strict=False)
+        return seen
+
+    plain = True
+    assert any(isinstance(stride, torch.SymInt) for stride in ordered())
+    plain = False
+    assert {type(stride) for stride in ordered()} == {int}
+
+
+def test_operators_ask_for_plain_numbers():
+    class Spaced(torch.nn.Module):
+        def forward(self, x):
+            return torch.linspace(0, 1, x.shape[0]) * x
+
+    asked, before = [], sizes.SymNode.guard_int
+    with sizes.asked_by(lambda original: lambda size, *more: (asked.append(type(size)), original(size, *more))[1], lambda original, name: original):
+        exported(Spaced(), 4, dynamic_shapes=({0: torch.export.Dim.AUTO},))
+    assert sizes.SymNode in asked and sizes.SymNode.guard_int is before
 
 
 def test_asked_by():

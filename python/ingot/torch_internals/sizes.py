@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 
 import torch
+import torch._higher_order_ops
 from torch.fx.experimental import _config, symbolic_shapes
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import (  # errors of a trace: a branch on data, a size that nothing binds; guards and limits of sizes; where sizes are made
@@ -41,8 +43,10 @@ def of_any_size():
     return _config.patch(backed_size_oblivious=True)
 
 
+@contextlib.contextmanager
 def regions_of_any_size():
-    """PATCH torch.compile, by which torch.cond, while_loop and the like trace their functions inside torch.export: they do not assume it either, so that a range may begin with 1."""
+    """PATCH torch.compile, by which torch.cond, while_loop and the like trace their functions inside torch.export: they do not assume it either, so that a range may begin with 1.
+    PATCH _merge_output, by which torch.cond finds the strides of what both branches give: it orders strides by the example's sizes, without a guard that sizes are 2 or more."""
 
     def compiling(original):
         def compiled(*what, **how):
@@ -56,7 +60,24 @@ def regions_of_any_size():
 
         return compiled
 
-    return patched(torch, "compile", compiling)
+    def by_example(original):
+        def ordered(strides, shape_env=None):
+            hints = [getattr(getattr(stride, "node", None), "hint", stride) for stride in strides]
+            return original(hints) if all(isinstance(hint, int) for hint in hints) else original(strides, shape_env)
+
+        return ordered
+
+    def merging(original):
+        def merged(*outputs, **more):
+            from torch._inductor import ir  # as torch does there
+
+            with patched(ir, "get_stride_order", by_example):
+                return original(*outputs, **more)
+
+        return merged
+
+    with patched(torch, "compile", compiling), patched(sys.modules["torch._higher_order_ops.cond"], "_merge_output", merging):
+        yield
 
 
 @contextlib.contextmanager

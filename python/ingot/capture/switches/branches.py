@@ -34,7 +34,6 @@ _ASK_FOR_OTHERS = (_TORCH + "__init__.py", _TORCH + "overrides.py")  # SymInt.__
 _COMPARISONS = {"eq": sympy.Eq, "ne": sympy.Ne, "lt": sympy.Lt, "le": sympy.Le, "gt": sympy.Gt, "ge": sympy.Ge}
 _DYNAMO = os.path.join(_TORCH, "_dynamo") + os.sep
 _REGIONS_OF_DYNAMO = os.path.join(_DYNAMO, "variables", "higher_order_ops.py")  # asks for torch.cond, scan and the like
-_CHECKS_OF_DYNAMO = os.path.join(_DYNAMO, "guards.py")
 _INTERPRETER = os.path.join(_TORCH, "fx", "interpreter.py")
 _DYNAMO_BRANCHES = "_dynamo/variables/"  # where Dynamo asks for the model
 
@@ -188,10 +187,7 @@ def line_of_model(frame) -> str | None:
             return None
         asks = TracingContext.extract_stack()  # Dynamo asks for the model, or torch runs what Dynamo wrote down of it
         return f"{asks[-1].filename}:{asks[-1].lineno}" if asks else ""
-    if file.startswith("<"):
-        checks = frame.f_back is not None and frame.f_back.f_code.co_filename == _CHECKS_OF_DYNAMO  # of a function of torch.cond or while_loop: what they check was asked before
-        return None if checks else ""
-    return f"{file}:{frame.f_lineno}"
+    return "" if file.startswith("<") else f"{file}:{frame.f_lineno}"
 
 
 # ---- read from a program
