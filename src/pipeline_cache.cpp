@@ -89,8 +89,8 @@ std::string cache_key(const capture::Model& model, const compile::Options& optio
 plan::Plan build_or_take(const capture::Model& model, const compile::Options& options, const std::function<bool(std::string_view, double)>& progress) {
   const std::string& use = options.text("cache");
   const char* log = std::getenv("INGOT_LOG");
-  const bool looked_into = (log != nullptr && std::string_view(log) == "debug") || is_set("INGOT_DUMP") || is_set("INGOT_DISABLE") || is_set("INGOT_OFFER") || options.number("build_seconds") > 0 ||
-                           !options.text("timing_cache").empty();
+  const bool looked_into = (log != nullptr && std::string_view(log) == "debug") || is_set("INGOT_DUMP") || is_set("INGOT_DISABLE") || is_set("INGOT_OFFER") ||
+                           options.number("build_seconds") > 0 || !options.text("timing_cache").empty();
   if (use == "off" || looked_into || options.text("dryrun") != "false") return build(model, options, progress);
   const std::string& folder = options.text("cache_dir");
   const Store store(folder.empty() ? cache_folder("built") : folder, static_cast<uint64_t>(options.number("cache_bytes")));

@@ -18,11 +18,11 @@ namespace ingot::kernels {
 
 namespace {
 
+using ragged::tuning::read_ahead, ragged::tuning::segment;
+
 using ir::DType;
 
 constexpr std::array roles{Role::a, Role::b, Role::row_ends};
-constexpr int64_t segment = 512;  // columns whose sums are kept until the epilogue, at most
-constexpr int64_t read_ahead = 4096;  // bytes behind a panel that tiles may prefetch
 
 template <class... A>
 void require(bool good, fmt::format_string<A...> text, A&&... arguments) {

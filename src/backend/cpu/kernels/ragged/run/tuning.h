@@ -1,10 +1,12 @@
-// The numbers behind tasks of products of experts on the CPU.
+// The numbers behind tasks of products of experts on the CPU: estimates, not measured, on an EPYC or elsewhere.
 #pragma once
 #include <cstdint>
 
 namespace ingot::kernels::ragged::tuning {
 
-// Panels of a task: with fewer, reading A's rows again for each task costs more than idle workers (an estimate, not measured).
+// Panels of a task: with fewer, reading A's rows again for each task costs more than idle workers.
 inline constexpr int64_t least_panels = 4;
+inline constexpr int64_t segment = 512;      // columns whose sums are kept until the epilogue, at most
+inline constexpr int64_t read_ahead = 4096;  // bytes after a panel that tiles may prefetch
 
 }  // namespace ingot::kernels::ragged::tuning

@@ -41,7 +41,7 @@ PrintedGemm print(const GemmSite&, const kernels::GemmArgs& args, const Epilogue
 
 }  // namespace
 
-void add_ragged_for_any_address(PrintedGemm& out, const kernels::GemmArgs& args) { add(out, args, kernels::ragged_warp_tiles[kernels::any_ragged_tile], false); }
+void add_ragged_for_any_address(PrintedGemm& out, const kernels::GemmArgs& args) { add(out, args, kernels::any_address_tile, false); }
 
 extern const GemmCompiler gemm_ragged;
 const GemmCompiler gemm_ragged{kernels::gemm_ragged, takes, may, print, {}, true};

@@ -35,7 +35,7 @@ CudaLaunches ragged_by_warps(const GemmCall& c, bool vectors) {
   GemmLaunches out(c, vectors ? "" : "any_");
   if (c.is_empty()) return std::move(out.list);
   const int64_t mean = mean_rows(c.p.m, experts_of(c).count);
-  const RaggedTile& t = ragged_warp_tiles[!vectors ? any_ragged_tile : mean <= max_rows_of_16 ? 0 : mean <= max_rows_of_64 ? 1 : 2];
+  const RaggedTile& t = !vectors ? any_address_tile : ragged_warp_tiles[mean <= max_rows_of_16 ? 0 : mean <= max_rows_of_64 ? 1 : 2];
   const int64_t columns = t.columns / (c.args.gated ? 2 : 1);
   out.add("r" + std::to_string(t.rows), tiles_of_experts(c, t.rows) * divided_up(c.p.n, columns), t.threads(c.args.gated), t.shared(), append_experts(c));
   return std::move(out.list);

@@ -35,6 +35,6 @@ struct RaggedTile {
   int shared() const { return stages * gemm_row_bytes * (rows + columns); }
 };
 inline constexpr RaggedTile ragged_warp_tiles[] = {{16, 128, 4}, {64, 128, 3}, {128, 128, 3}};
-inline constexpr size_t any_ragged_tile = 1;  // for operands at any address
+inline constexpr const RaggedTile& any_address_tile = ragged_warp_tiles[1];  // for operands at any address
 
 }  // namespace ingot::kernels
