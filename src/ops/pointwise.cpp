@@ -168,7 +168,7 @@ const Definition pointwise_rows[] = {
     {"ldexp.Tensor(Tensor self, Tensor other)", Types::each,
      [](Value x, Value e) {
        if (is_bool(e.dtype())) fail(Code::unsupported, "ldexp by a power that is a bool");
-       return is_float(e.dtype()) ? x * ir::map(Op::pow, {2.0, e}) : times_power_of_two(x, e);
+       return is_float(x.dtype()) && !is_float(e.dtype()) ? times_power_of_two(x, e) : x * ir::map(Op::pow, {2.0, e});
      }},
     {"logaddexp(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return logaddexp(a, b); }},
     {"logaddexp2(Tensor self, Tensor other)", Types::common, [](Value a, Value b) { return logaddexp2(a, b); }},

@@ -68,9 +68,12 @@ def source_of(node, memory):
 
 def einsum_of_one(node) -> tuple[str, str] | None:
     """The letters of an einsum's operand and result, if it only turns one operand's axes and takes diagonals: in torch that is a view, although the schema does not say so."""
-    if node.target is not torch.ops.aten.einsum.default or len(node.args[1]) != 1:
+    if node.target is not torch.ops.aten.einsum.default:
         return None
-    letters, arrow, result = node.args[0].replace(" ", "").partition("->")
+    given = dict(zip(("equation", "tensors"), node.args)) | node.kwargs
+    if len(given["tensors"]) != 1:
+        return None
+    letters, arrow, result = given["equation"].replace(" ", "").partition("->")
     result = result if arrow else "".join(sorted(letters))
     return (letters, result) if "." not in letters and sorted(set(letters)) == sorted(result) else None
 

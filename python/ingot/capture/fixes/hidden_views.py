@@ -54,7 +54,7 @@ def apply(traced: Traced):
 
 def _turn(node: torch.fx.Node, letters: str, result: str):
     """Makes an einsum of one operand its diagonals, in the result's order."""
-    operand = node.args[1][0]
+    operand = (node.args[1] if len(node.args) > 1 else node.kwargs["tensors"])[0]
     for letter in result:
         if letters.count(letter) > 1:
             first = letters.index(letter)
