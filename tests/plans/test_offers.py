@@ -28,9 +28,10 @@ OTHERS = sorted(path.name for path in (BENCH / "results").glob("offers-*.jsonl")
 def test_choices_by_cost_lose_little(machine, kind):
     """bench/offers.py --judge: the bars are within 10 % of the fastest offer at 95 % of the sites, and 3 % in the mean."""
     lines = [json.loads(line) for line in (BENCH / "results" / machine).read_text().splitlines()]
-    lost = offers.judge([line for line in lines if kind == "all" or offers.is_held_out(line) == (kind == "held-out")], *offers.row_of(Path(machine)))
+    lines = [line for line in lines if kind == "all" or offers.is_held_out(line) == (kind == "held-out")]
+    lost = offers.judge(lines, *offers.row_of(Path(machine)))
     near, mean = offers.summary(lost)
-    assert len(lost) >= 100, "sites with several offers"
+    assert len(lost) >= max(100, 0.9 * len(lines)), "a choice that the file has no time of is not judged"
     worst = "\n".join(f"{share:.1%} lost: {chosen} instead of {fastest}: {site}" for share, chosen, fastest, site in lost[:10])
     assert near >= 0.95 and mean <= 0.03, f"{near:.1%} near the fastest, mean loss {mean:.2%}\n{worst}"
 
