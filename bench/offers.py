@@ -20,6 +20,7 @@ A site that the file has already is not measured again, so a run that was stoppe
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
@@ -109,21 +110,30 @@ def forcing(offer, without=None):
     return {**({"INGOT_OFFER": offer} if offer else {}), **({"INGOT_DISABLE": without} if without else {})}
 
 
-def compiled_with(forced, model, x, target="cpu", machine="table"):
-    """The module compiled with these variables of `forcing`."""
-    os.environ.update(forced)
+def compiled(model, x, target="cpu", machine="table"):
+    device = "cuda" if target.startswith("cuda") and torch.cuda.is_available() else "cpu"
+    return ingot.compile(model.to(device), inputs=[x.to(device)], target=target, machine=machine)
+
+
+@contextlib.contextmanager
+def environment(variables):
+    os.environ.update(variables)
     try:
-        device = "cuda" if target.startswith("cuda") and torch.cuda.is_available() else "cpu"
-        return ingot.compile(model.to(device), inputs=[x.to(device)], target=target, machine=machine)
+        yield
     finally:
-        for name in forced:
+        for name in variables:
             del os.environ[name]
 
 
-def sites_in(path, forced={}):
-    """For each step of a plan with several implementations, or with any where one is forced: its number, the chosen implementation, and the cost of each, None where it is refused for its cost."""
+def inspected(*arguments, **variables):
     tool = Path(os.environ.get("INGOT_LIBRARY_DIR") or RESULTS.parents[1] / "build/release") / "ingot"
-    text = subprocess.run([tool, "inspect", "--offers", path], capture_output=True, text=True, check=True, env={**os.environ, **forced}).stdout
+    return subprocess.run([tool, "inspect", *arguments], capture_output=True, text=True, check=True, env={**os.environ, **variables}).stdout
+
+
+def sites_in(path, forced={}, target=None):
+    """For each step of a plan with several implementations, or with any where one is forced or another target asked for: its number, the chosen implementation, and the cost of each, None where it is
+    refused for its cost."""
+    text = inspected("--offers", path, *(["--target", target] if target else []), **forced)
     found = []
     for number, step in enumerate(re.split(r"\n(?=\S)", re.split(r"^forward for .*: steps and offers\n", text, flags=re.M)[1])):
         costs = {name: float(cost) for _, name, cost in re.findall(r"^    ([* ]) (\w+): cost ([-\d.e+inf]+)", step, re.M)}
@@ -131,20 +141,28 @@ def sites_in(path, forced={}):
         if " for cpu" in text and any(name.startswith("depthwise_") for name in costs):  # where images are copied, the step has one offer alone
             costs = {name: costs.get(name) for name in ("depthwise_conv", "depthwise_lines")}
         chosen = re.search(r"^    \* (\w+): ", step, re.M)
-        if len(costs) > 1 or (forced and costs):
+        if len(costs) > 1 or ((forced or target) and costs):
             found.append({"step": number, "chosen": chosen and chosen[1], "costs": costs})
     return found
 
 
-def sites_of(compiled):
+KERNELS = {"cublaslt": "matmul"}  # of implementations with another name
+
+
+def kernels_in(path):
+    """The kernels of the plan's steps, as they are in the file; of several alternatives the first."""
+    return set(re.findall(r"^ +\d+  (\w+)", inspected("--steps", path), re.M))
+
+
+def sites_of(module, target=None):
     with tempfile.NamedTemporaryFile(suffix=".ingot") as file:
-        ingot.save(compiled, file.name)
-        return sites_in(file.name)
+        ingot.save(module, file.name)
+        return sites_in(file.name, target=target)
 
 
-def measure_steps(compiled, x):
+def measure_steps(module, x):
     """A function that returns the nanoseconds of each step, and its M, N and K: of the fastest of `n` calls."""
-    session = compiled.engine.session()
+    session = module.engine.session()
     arrays, made = [x], session.run(x)
 
     def steps():
@@ -176,8 +194,9 @@ def build(job):
     def add(offer, without=None):
         """True if the implementation was chosen: one that is refused for its cost cannot always be forced."""
         path, forced = os.path.join(folder, f"{offer}.ingot"), forcing(offer, without)
-        ingot.save(compiled_with(forced, model, x, target), path)
-        if offer is None or any(site["chosen"] == offer for site in sites_in(path, forced)):
+        with environment(forced):  # saving compiles again for an image whose axes lie in another order
+            ingot.save(compiled(model, x, target), path)
+        if offer is None or (any(site["chosen"] == offer for site in sites_in(path, forced)) and KERNELS.get(offer, offer) in kernels_in(path)):
             paths[offer] = path
         return offer in paths
 
@@ -190,7 +209,8 @@ def build(job):
         if target != "cpu" and offer == sites[0]["chosen"]:
             paths[offer] = paths[None]
             continue
-        add(offer) or target == "cpu" or add(offer, PADDING)
+        if not add(offer) and target != "cpu":
+            add(offer, PADDING)
     return name, form, dtype, paths, sites
 
 
@@ -292,12 +312,13 @@ def chosen_today(site, offers, target, machine):
     line counts all steps of it."""
     name, form, dtype = site_named(site)
     model, x = model_of(name, form, dtype)
-    compiled = compiled_with({}, model, x, target, machine)
-    sites = sites_of(compiled)
+    if target != "cpu":  # no device code is needed to ask for offers; a layer alone has one step of these implementations
+        sites = [site for site in sites_of(compiled(model, x), target) if site["chosen"] in offers]
+        return costliest(sites)["chosen"] if sites else None
+    made = compiled(model, x, target, machine)
+    sites = sites_of(made)
     same = [site for site in sites if site["costs"].keys() == set(offers)] or (sites if form == "alone" else [])
-    if not same or target == "cpu":
-        return largest_site(same, measure_steps(compiled, x)(1))["chosen"] if same else None
-    return costliest(same)["chosen"]
+    return largest_site(same, measure_steps(made, x)(1))["chosen"] if same else None
 
 
 def row_of(path):
