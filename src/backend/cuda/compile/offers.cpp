@@ -9,6 +9,7 @@
 #include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/compile/nvrtc.h"
 #include "backend/cuda/compile/prelude.h"
+#include "backend/cuda/kernels/gemm/run/tuning.h"
 #include "base/error.h"
 #include "base/own_file.h"
 
@@ -24,15 +25,16 @@ void check(const Target& target, const Settings& settings) {
       .fix("compile for \"cpu\", or with deterministic=\"run\"");
 }
 
-// Nanoseconds of a multiplication for each element of the result, in which the kernels count their costs (gemm/run/tuning.h), at the rate of the instructions that the settings allow.
-double nanoseconds_of_products(const Site& site, const Settings& settings) {
+// How much longer a GEMM takes than on an H200, for which kernels count their costs (gemm/run/tuning.h): by the rates of the instructions that the settings allow.
+double times_of_h200(const Site& site, const Settings& settings) {
+  using kernels::gemm::tuning::peak;
   const auto* g = std::get_if<GemmAttributes>(&site.kernel);
   if (g == nullptr) return 1;
   const Machine& machine = settings.machine;
-  const bool tf32 = g->convolution ? settings.tf32_convolutions : settings.tf32;
+  if (ir::size_of(g->type) == 2) return peak / machine.bf16;
   // TF32 has half of the rate of halves from sm_80 on.
-  const double rate = ir::size_of(g->type) == 2 ? machine.bf16 : g->type == ir::DType::f32 && tf32 ? std::max(machine.f32, machine.bf16 / 2) : machine.f32;
-  return results_of(site) / rate;
+  const bool tf32 = g->type == ir::DType::f32 && (g->convolution ? settings.tf32_convolutions : settings.tf32);
+  return peak / 2 / (tf32 ? std::max(machine.f32, machine.bf16 / 2) : machine.f32);
 }
 
 Offers offers(const Site& site, const Target& target, const Settings& settings) {
@@ -41,8 +43,8 @@ Offers offers(const Site& site, const Target& target, const Settings& settings) 
 #define X(name) name##_offers(site, target, settings, out);
 #include "backend/cuda/run/kernels.def"
 #undef X
-  const double each = nanoseconds_of_products(site, settings);
-  for (Offer& o : out.offers) o.cost *= each;
+  const double times = times_of_h200(site, settings);
+  for (Offer& o : out.offers) o.cost *= times;
   out.pass = pass_of(site, settings.machine);
   return out;
 }

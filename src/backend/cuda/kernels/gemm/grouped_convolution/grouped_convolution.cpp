@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "backend/cuda/compile/offers.h"
-#include "backend/cuda/kernels/gemm/gemm.h"
+#include "backend/cuda/kernels/gemm/gemm_site.h"
 #include "backend/cuda/kernels/gemm/grouped_convolution/grouped_convolution_text.h"
 #include "backend/cuda/kernels/gemm/grouped_convolution/run/grouped_convolution.h"
 #include "backend/cuda/kernels/gemm/run/tuning.h"
@@ -14,6 +14,12 @@ using ir::Dim;
 namespace {
 
 using namespace kernels::gemm::tuning;
+
+// Nanoseconds on an H200.
+double cost_of(const kernels::GemmSizes& s) {
+  const auto k = static_cast<double>(s.k);
+  return grouped_launch + grouped_term * k + static_cast<double>(s.m) * static_cast<double>(s.n) * k / grouped_products;
+}
 
 // True if sums by single threads cost less than what the other ways to multiply by so few columns copy, or multiply for nothing (estimates).
 bool has_few_columns(const Gemm& g) {
@@ -31,7 +37,10 @@ void gemm_grouped_convolution_offers(const Site& site, const Target& target, con
   if (gemm == nullptr || !gemm->convolution) return;
   const Gemm& g = *gemm;
   if (!is_placed(g.a)) {
-    if (has_few_columns(g)) out.offers.push_back({.implementation = name, .wishes = {even_rows}});  // a sketch; of groups, windows are asked for first anyway
+    if (has_few_columns(g))
+      out.offers.push_back({.implementation = name,
+                            .cost = cost_of(gemm_sizes(site, g, target.architecture == 90)),
+                            .wishes = {even_rows}});  // a sketch; of groups, windows are asked for first anyway
     return;
   }
   if (!g.map) return;
@@ -41,8 +50,7 @@ void gemm_grouped_convolution_offers(const Site& site, const Target& target, con
     return out.refusals.push_back({name, Obstacle::cost, "so many products are faster by matrix instructions"});
   const bool matrices = target.architecture >= 80 && (is_half(g.type) || settings.tf32_convolutions);
   auto print = [gemm, &site, matrices](const std::vector<int>& variants) { return emit_grouped_convolution(*gemm, *site.body, site.body_layouts(), matrices, variants); };
-  const double k = static_cast<double>(g.b[0].dims[g.batch_rank].value());
-  out.offers.push_back({.implementation = name, .cost = k, .wishes = {even_rows}, .emit = [print, &site] {
+  out.offers.push_back({.implementation = name, .cost = cost_of(gemm_sizes(site, g, target.architecture == 90)), .wishes = {even_rows}, .emit = [print, &site] {
                           return step_of_used({kernels::load_grouped_convolution, kernels::grouped_convolution_launches}, print, site);
                         }});
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cuda/kernels/gemm/run/tuning.h"
+#include "backend/cuda/kernels/gemm/tiles/run/tiles.h"
 #include "base/error.h"
 
 namespace ingot::kernels {
@@ -61,8 +62,7 @@ Chosen choose(const Call& call, const CudaMachine& machine) {
     least = cost;
     out = {one.implementation, std::move(*launches)};
   }
-  out.launches.nanoseconds = out.implementation == nullptr ? std::numeric_limits<double>::infinity()
-                                                           : least * static_cast<double>(c.p.m) * static_cast<double>(c.p.n) * gemm::tuning::nanoseconds_of_product;
+  out.launches.nanoseconds = least;
   return out;
 }
 
@@ -78,6 +78,14 @@ Chosen choose(const Call& call, const CudaMachine& machine) {
 #undef X
 
 std::span<const GemmImplementation* const> gemm_implementations() { return all; }
+
+double cost_of_work(double times, const GemmSizes& s) { return gemm::tuning::launch + times * work_of(s); }
+
+double cost_of_library(const GemmSizes& s) {
+  using namespace gemm::tuning;
+  const bool fills = !s.floats && !s.through_map && s.m >= min_filling_rows && s.n % 160 == 0 && s.n % 128 != 0;
+  return launch_of_library + (s.batches || fills ? library_behind : s.floats ? library_of_floats : library) * work_of(s);
+}
 
 std::shared_ptr<const void> load_gemm(const GemmImplementation& implementation, std::span<const std::byte> constants, size_t operands, size_t sizes) {
   auto out = std::make_shared<LoadedGemm>(load_common(constants, operands, sizes));

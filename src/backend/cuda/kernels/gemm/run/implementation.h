@@ -12,7 +12,7 @@
 
 namespace ingot::kernels {
 
-// What a GEMM's cost depends on.
+// What a GEMM's cost depends on. With open sizes: the usual ones.
 struct GemmSizes {
   int64_t m = 0, n = 0, k = 0;
   bool floats = false, through_map = false;
@@ -27,8 +27,12 @@ struct GemmImplementation {
   std::shared_ptr<const void> (*parse)(std::span<const std::byte>, const GemmArgs&);
   // nullopt: it cannot compute the call.
   std::optional<CudaLaunches> (*launches)(const GemmCall&, const void* args);
-  double (*cost)(const GemmSizes&);  // multiplications for each element of the result
+  double (*cost)(const GemmSizes&);  // nanoseconds on an H200
 };
+// A launch, and so many times the work of tiles: the form of most costs.
+double cost_of_work(double times, const GemmSizes&);
+// cuBLASLt's.
+double cost_of_library(const GemmSizes&);
 // All, in the order of implementations.def.
 std::span<const GemmImplementation* const> gemm_implementations();
 

@@ -1,20 +1,21 @@
-// What ingot's own GEMM kernels cost: multiplications along K for each element of the result, of which cuBLASLt takes one in the time of 1. Offer::cost is these at the machine's rate
-// (cuda/compile/offers.cpp). The same numbers choose among the alternatives of a step with open sizes.
+// What GEMMs cost on CUDA: nanoseconds on an H200, a launch and work. Work is in that of Hopper's tiles as their model says (work_of in gemm/tiles/run/tiles.h): rounds of tiles over the
+// multiprocessors, steps along K in each, and an epilogue. For other GPUs costs are in proportion to their peaks (cuda/compile/offers.cpp). The same numbers choose among the alternatives of a step with open sizes.
 #pragma once
 #include <cstdint>
 
 namespace ingot::kernels::gemm::tuning {
 
-// The time of a multiplication of cuBLASLt, the same for all: it decides nothing between them.
-inline constexpr double nanoseconds_of_product = 4e-6;  // halves on an H200
+// A GEMM between others in a CUDA graph, of ingot's kernels and of cuBLASLt; the library's work, of halves and of floats. H200, `python bench/offers.py --device cuda`: of 58 GEMMs of halves the tiles are
+// 0.4 to 1 microsecond ahead up to 4 microseconds, and 0.02 to 0.3 behind over 6.
+inline constexpr double launch = 2000, launch_of_library = 2450, library = 0.9, library_of_floats = 1;
+// Products in a nanosecond at the peak for which this holds: halves on an H200 (data sheet, as base/machine.cpp has it); floats by TF32 half as many. Its multiprocessors.
+inline constexpr double peak = 494500;
+inline constexpr int multiprocessors = 132;
 
-// Hopper's tiles are as fast as the library, which has more of them. H200: docs/performance-notes/gemms_cuda.md, `INGOT_MEASURE=1 test_backend_cuda --gtest_filter=cuda_gemm.speed`.
-inline constexpr double tiles = 1.01;
-// They are faster for floats with short sums (1 x 1 convolutions of a ResNet-50 by 1.05 to 2.9 times: docs/performance-notes/gemms_cuda.md, 0065), for halves of many rows whose columns fill
-// tiles of 160 but not of 128 (8192 x 320 by 1.1 to 2 times), and for batches of few rows, or on several axes, of which the library is called for one alone.
-inline constexpr double tiles_ahead = 0.9;
-inline constexpr int64_t max_short_sum = 512;  // terms
-inline constexpr int64_t min_filling_rows = 4096;
+// The library's work where it has no good tiles: halves of many rows whose columns fill tiles of 160 but not of 128 (8192 x 320 by 1.1 to 2 times: docs/performance-notes/gemms_cuda.md), and batches of few
+// rows, or on several axes, of which it is called for one alone.
+inline constexpr double library_behind = 1.1;
+inline constexpr int64_t min_filling_rows = 8192;
 inline constexpr int64_t max_batch_rows = 128;  // rows of a batch that the library's tiles do not fill
 inline constexpr double tiles_one_row = 1.9;  // of floats: 63 of a tile's 64 rows are not used (not measured; less than `implicit`)
 
@@ -40,6 +41,10 @@ inline constexpr int64_t max_im2col_3d_columns = 32;
 // products of a convolution without groups. Columns without groups, and of each group: more are enough for matrix instructions.
 inline constexpr int64_t max_sum_of_group = 512, max_shared_sum = 1024, max_products_alone = int64_t{1} << 26;
 inline constexpr int64_t max_columns_alone = 4, max_columns_of_group = 16;
+
+// Their time: a launch, each term of a sum, which its thread adds one after another, and products in a nanosecond. H200, `python bench/offers.py --device cuda`, 106 convolutions of one to four columns and
+// up to 600 terms: terms of an image in channels_last take 3, of one in the order of torch 11; a sketch has no layout.
+inline constexpr double grouped_launch = 1000, grouped_term = 6, grouped_products = 4000;
 
 // Of the model by which the tiles choose their size and the parts of K, fitted on an H200 (docs/performance-notes/gemms_cuda.md): microseconds to begin, and to add up parts of K; sums that are
 // added in a microsecond. The largest number of parts, and the fewest steps along K in each.
