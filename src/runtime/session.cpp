@@ -30,7 +30,7 @@ void grow(MemoryBlock& block, size_t bytes, Allocator& allocator, std::string_vi
 
 }  // namespace
 
-Session::Session(std::shared_ptr<Weights> weights, size_t function, int threads, Allocator& allocator)
+Session::Session(std::shared_ptr<Weights> weights, size_t function, const Threads& threads, Allocator& allocator)
     : weights_(std::move(weights)),
       loaded_(weights_->function(function)),
       allocator_(allocator),

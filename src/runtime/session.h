@@ -16,7 +16,7 @@ namespace ingot::runtime {
 // For one caller at a time.
 class Session {
  public:
-  Session(std::shared_ptr<Weights> weights, size_t function, int threads, Allocator& allocator = system_allocator());
+  Session(std::shared_ptr<Weights> weights, size_t function, const Threads& threads, Allocator& allocator = system_allocator());
   ~Session();
   // Dims of every output for these inputs. Range and shape errors as in run(). For an output whose sizes are read from
   // data: their upper bounds, or -1 without one.
