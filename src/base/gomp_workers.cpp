@@ -1,22 +1,17 @@
-// Sections on torch's own threads.
+#include "base/gomp_workers.h"
+
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <string>
 
 #include "base/fork.h"
-#include "base/neighbours.h"
-#include "base/parallel.h"
 #include "base/section.h"
 
 namespace ingot {
 
 namespace {
-
-// A caller that waits so long for the others waits for the system's scheduler, whose slices are 1 to 4 ms.
-constexpr auto long_wait = std::chrono::milliseconds(1);
 
 // torch's own threads: GOMP_parallel of the libgomp that is loaded already, so that two pools do not fight for the cores. In a child of fork() libgomp waits for
 // the parent's threads for ever, if it has had any: there the caller works alone.
@@ -24,7 +19,8 @@ class GompWorkers final : public Workers {
  public:
   using Parallel = void (*)(void (*)(void*), void*, unsigned, unsigned);
   using Number = int (*)();
-  GompWorkers(Parallel parallel, Number self, Number in_parallel, int threads) : parallel_(parallel), self_(self), in_parallel_(in_parallel), threads_(threads) {}
+  GompWorkers(Parallel parallel, Number self, Number in_parallel, int threads, LostCores& lost)
+      : parallel_(parallel), self_(self), in_parallel_(in_parallel), threads_(threads), lost_(lost) {}
   int count() const override { return threads_; }
   void run(int64_t tasks, FunctionRef<void(int64_t, int)> fn) override {
     if (tasks <= 0) return;
@@ -36,19 +32,21 @@ class GompWorkers final : public Workers {
     struct Shared {
       Section* section;
       Number self;
-      Neighbours::Clock::time_point done{};  // when the caller's own work was
-    } shared{&section, self_};
+      LostCores* lost;
+      LostCores::Clock::time_point done{};  // when the caller's own work was
+    } shared{&section, self_, &lost_};
+    const auto begin = LostCores::Clock::now();
     parallel_(
         [](void* data) {
           auto* s = static_cast<Shared*>(data);
           const int self = s->self();
           s->section->work(self);
-          const auto now = Neighbours::Clock::now();
-          neighbours().look(now);
+          const auto now = LostCores::Clock::now();
+          if (const auto lost = without_core(now); lost.count() > 0) s->lost->add(lost, now);
           if (self == 0) s->done = now;
         },
         &shared, static_cast<unsigned>(threads_), 0);
-    if (const auto now = Neighbours::Clock::now(); now - shared.done > long_wait) neighbours().lost_core(now);
+    lost_.add_wait(begin, shared.done, LostCores::Clock::now());
     section.rethrow();
   }
 
@@ -56,11 +54,12 @@ class GompWorkers final : public Workers {
   Parallel parallel_;
   Number self_, in_parallel_;
   int threads_;
+  LostCores& lost_;
 };
 
 }  // namespace
 
-std::unique_ptr<Workers> find_gomp_workers(int threads) {
+std::unique_ptr<Workers> find_gomp_workers(int threads, LostCores& lost) {
   // Wheels of torch carry a copy with a mangled name, found through the symbol of a library already loaded.
   void* library = ::dlopen("libgomp.so.1", RTLD_NOW | RTLD_NOLOAD);
   std::string path;
@@ -78,7 +77,7 @@ std::unique_ptr<Workers> find_gomp_workers(int threads) {
   auto inside = reinterpret_cast<GompWorkers::Number>(::dlsym(library, "omp_in_parallel"));
   auto most = reinterpret_cast<GompWorkers::Number>(::dlsym(library, "omp_get_max_threads"));
   if (parallel == nullptr || self == nullptr || inside == nullptr || most == nullptr) return nullptr;
-  return std::make_unique<GompWorkers>(parallel, self, inside, threads > 0 ? threads : std::max(1, most()));
+  return std::make_unique<GompWorkers>(parallel, self, inside, threads > 0 ? threads : std::max(1, most()), lost);
 }
 
 }  // namespace ingot

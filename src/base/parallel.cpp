@@ -1,9 +1,14 @@
 #include "base/parallel.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
 #include <utility>
 
-#include "base/neighbours.h"
+#include "base/error.h"
+#include "base/gomp_workers.h"
+#include "base/lost_cores.h"
 
 namespace ingot {
 
@@ -17,19 +22,34 @@ class InlineWorkers final : public Workers {
   }
 };
 
+// Of this process: its models share torch's threads.
+constinit LostCores lost_by_torchs_threads;
+
 // torch's threads wait for one another in loops that keep the cores, so a section of theirs takes a slice of the scheduler when one of them has none.
 class TorchOrOwn final : public Workers {
  public:
   TorchOrOwn(std::unique_ptr<Workers> torchs, std::unique_ptr<Workers> own) : torchs_(std::move(torchs)), own_(std::move(own)) {}
   int count() const override { return own_->count(); }
   void run(int64_t tasks, FunctionRef<void(int64_t, int)> fn) override {
-    Workers& chosen = tasks > 1 && neighbours().busy(Neighbours::Clock::now()) ? *own_ : *torchs_;
+    Workers& chosen = tasks > 1 && lost_by_torchs_threads.busy(LostCores::Clock::now()) ? *own_ : *torchs_;
     chosen.run(tasks, fn);
   }
 
  private:
   std::unique_ptr<Workers> torchs_, own_;
 };
+
+// INGOT_WAIT, -1 without it; Error (invalid_option) if it is no number of microseconds.
+int wait_of_environment() {
+  const char* given = std::getenv("INGOT_WAIT");
+  if (given == nullptr) return -1;
+  int value = -1;
+  const char* const end = given + std::strlen(given);
+  if (const auto [to, problem] = std::from_chars(given, end, value); problem != std::errc() || to != end || value < 0 || value > max_wait_us)
+    throw Error(Code::invalid_option, fmt::format("INGOT_WAIT is \"{}\"", given))
+        .fix(fmt::format("give the microseconds that a waiting thread keeps its core, 0 to {}", max_wait_us));
+  return value;
+}
 
 }  // namespace
 
@@ -39,11 +59,12 @@ Workers& inline_workers() {
 }
 
 std::unique_ptr<Workers> make_workers(const Threads& threads) {
-  std::unique_ptr<Workers> torchs = find_gomp_workers(threads.count);
-  if (torchs == nullptr) return make_pool(threads.count, threads.wait_us);
-  const int count = threads.count > 0 ? threads.count : std::min(torchs->count(), usable_threads());
-  if (count != torchs->count()) torchs = find_gomp_workers(count);
-  return std::make_unique<TorchOrOwn>(std::move(torchs), make_pool(count, threads.wait_us));
+  const int wait_us = threads.wait_us >= 0 ? threads.wait_us : wait_of_environment();
+  std::unique_ptr<Workers> torchs = find_gomp_workers(threads.count, lost_by_torchs_threads);
+  const int count = threads.count > 0 ? threads.count : torchs == nullptr ? usable_threads() : std::min(torchs->count(), usable_threads());
+  if (torchs == nullptr || wait_us >= 0) return make_pool(count, wait_us);
+  if (count != torchs->count()) torchs = find_gomp_workers(count, lost_by_torchs_threads);
+  return std::make_unique<TorchOrOwn>(std::move(torchs), make_pool(count, spin_of_busy_us));
 }
 
 }  // namespace ingot

@@ -6,19 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <charconv>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "base/fork.h"
-#include "base/neighbours.h"
+#include "base/lost_cores.h"
 #include "base/parallel.h"
 #include "base/section.h"
 
@@ -26,12 +22,12 @@ namespace ingot {
 
 namespace {
 
-using Clock = Neighbours::Clock;
+using Clock = LostCores::Clock;
 using std::chrono::microseconds;
 
-// Microseconds that a thread spins before it sleeps, on quiet cores and while other programs want them.
-constexpr int spin_us = 200, spin_of_busy_us = 5;
-// Two looks at the clock that are so far apart have had another program between them: the 32 rounds take 1 to 5 us.
+// Microseconds that a thread spins before it sleeps: longer than the gap between two steps of a model, and than most between two calls.
+constexpr int spin_us = 200;
+// Two looks at the clock that are so far apart had another program between them: 32 rounds take 1 to 5 us.
 constexpr auto lost_core = microseconds(100);
 constexpr int rounds_of_a_look = 32;
 
@@ -46,7 +42,7 @@ void futex_wake_all(std::atomic<uint32_t>& word) { ::syscall(SYS_futex, reinterp
 
 // Spins until ready() or for as long as it may; true if ready.
 template <class Ready>
-bool spin(Ready ready, int wait_us) {
+bool spin(Ready ready, int wait_us, LostCores& lost) {
   auto rounds = [&] {
     for (int i = 0; i < rounds_of_a_look; ++i) {
       if (ready()) return true;
@@ -56,12 +52,11 @@ bool spin(Ready ready, int wait_us) {
   };
   if (rounds()) return true;
   const Clock::time_point begin = Clock::now();
-  neighbours().look(begin);
   for (Clock::time_point before = begin, now = begin;; before = now) {
     if (rounds()) return true;
     now = Clock::now();
-    if (now - before > lost_core) neighbours().lost_core(now);
-    if (now - begin >= microseconds(neighbours().busy(now) ? std::min(wait_us, spin_of_busy_us) : wait_us)) return false;
+    if (now - before > lost_core) lost.add(now - before, now);
+    if (now - begin >= microseconds(lost.busy(now) ? std::min(wait_us, spin_of_busy_us) : wait_us)) return false;
   }
 }
 
@@ -76,9 +71,9 @@ class alignas(64) Slot {
     inside_.store(open_bit, std::memory_order_release);
   }
   // All tasks are taken. Who still sleeps has none: a short section does not wait for it to wake.
-  void close() {
+  void close(LostCores& lost) {
     uint32_t now = inside_.fetch_and(~open_bit, std::memory_order_acquire) & ~open_bit;
-    if (now != 0 && !spin([&] { return inside_.load(std::memory_order_acquire) == 0; }, wait_us_)) {
+    if (now != 0 && !spin([&] { return inside_.load(std::memory_order_acquire) == 0; }, wait_us_, lost)) {
       while (((now = inside_.fetch_or(asleep, std::memory_order_acquire)) & ~asleep) != 0) futex_wait(inside_, now | asleep);
     }
     taken_.clear(std::memory_order_release);
@@ -143,9 +138,12 @@ class Crew {
     generation_.fetch_add(1, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) > 0) futex_wake_all(generation_);
     in_section = true;
+    const Clock::time_point begin = Clock::now();
     section.work(0);
+    const Clock::time_point done = Clock::now();
     in_section = false;
-    slot->close();
+    slot->close(lost_);
+    lost_.add_wait(begin, done, Clock::now());
     section.rethrow();
   }
 
@@ -156,7 +154,7 @@ class Crew {
     in_section = true;
     int wait_us = spin_us;
     for (uint32_t seen = 0;;) {
-      spin([&] { return generation_.load(std::memory_order_acquire) != seen; }, wait_us);
+      spin([&] { return generation_.load(std::memory_order_acquire) != seen; }, wait_us, lost_);
       while (generation_.load(std::memory_order_acquire) == seen) {
         sleepers_.fetch_add(1, std::memory_order_seq_cst);
         if (generation_.load(std::memory_order_seq_cst) == seen) futex_wait(generation_, seen);
@@ -172,6 +170,7 @@ class Crew {
   alignas(64) std::atomic<uint32_t> generation_{0};  // grows with each section
   std::atomic<int> sleepers_{0}, used_{0};           // used_: slots that ever had a section
   std::atomic<bool> stop_{false};
+  LostCores lost_;
   std::vector<std::thread> threads_;
 };
 
@@ -189,17 +188,6 @@ std::shared_ptr<Crew> crew_of_process(int threads) {
   }
   crew->grow(threads);
   return crew;
-}
-
-// INGOT_WAIT; Error (invalid_option) if it is no number of microseconds.
-int default_wait_us() {
-  const char* given = std::getenv("INGOT_WAIT");
-  if (given == nullptr) return spin_us;
-  int value = -1;
-  const char* const end = given + std::strlen(given);
-  if (const auto [to, problem] = std::from_chars(given, end, value); problem != std::errc() || to != end || value < 0 || value > max_wait_us)
-    throw Error(Code::invalid_option, fmt::format("INGOT_WAIT is \"{}\"", given)).fix(fmt::format("give the microseconds that a waiting thread keeps its core, 0 to {}", max_wait_us));
-  return value;
 }
 
 class Pool final : public Workers {
@@ -228,8 +216,6 @@ class Pool final : public Workers {
 
 }  // namespace
 
-std::unique_ptr<Workers> make_pool(int threads, int wait_us) {
-  return std::make_unique<Pool>(threads > 0 ? threads : usable_threads(), wait_us >= 0 ? wait_us : default_wait_us());
-}
+std::unique_ptr<Workers> make_pool(int threads, int wait_us) { return std::make_unique<Pool>(threads > 0 ? threads : usable_threads(), wait_us >= 0 ? wait_us : spin_us); }
 
 }  // namespace ingot
