@@ -316,6 +316,9 @@ void wish_for_merged_rows(std::vector<Wish>&, const Site&, const Gemm&, double t
 void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&,
                  std::vector<CodeUnit> (*code)(const Plain&, std::span<const Operand>) = nullptr);
 
+// For kernels that transform along one axis: true, and refused, if the site is a Fourier transform along several. Compile writes it as transforms along one.
+bool refuse_several_axes(const Site&, std::string_view implementation, Offers&);
+
 // The constants of a step with a registered kernel, except for the address of its code. Appends its sizes to `sizes`.
 kernels::ExternalArgs external_args(const External&, std::vector<ir::Dim>& sizes);
 // If the site is a registered kernel: adds an offer for its host function, or a refusal if it has none.

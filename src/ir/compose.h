@@ -176,10 +176,11 @@ std::pair<Handle, Handle> cholesky(Handle a);  // L, info
 Handle solve_triangular(Handle a, Handle b, bool upper, bool unit);
 std::pair<Handle, Handle> qr(Handle a, bool complete);
 
-// Fourier transforms along the last axis, see prim.def.
-std::pair<Handle, Handle> fourier(Handle re, Handle im);
-std::pair<Handle, Handle> fourier_of_real(Handle x);
-Handle fourier_to_real(Handle re, Handle im, Dim length);
+// Fourier transforms along the last axis, or several, see prim.def. The first: along how many.
+int64_t fourier_axes(const Attributes&);
+std::pair<Handle, Handle> fourier(Handle re, Handle im, int64_t axes = 1);
+std::pair<Handle, Handle> fourier_of_real(Handle x, int64_t axes = 1);
+Handle fourier_to_real(Handle re, Handle im, Dim length, int64_t axes = 1);
 
 // Elements of an image at given places, see prim.def.
 Handle grid_sample(Handle x, Handle grid, const char* mode, const char* outside, bool corners, bool channels_last = true);

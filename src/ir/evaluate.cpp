@@ -120,7 +120,7 @@ class Evaluator {
       case Op::qr: return evaluate_matrices(node, in, out);
       case Op::fourier:
       case Op::fourier_of_real:
-      case Op::fourier_to_real: return evaluate_fourier(node.op, in, out);
+      case Op::fourier_to_real: return evaluate_fourier(node, in, out);
       case Op::grid_sample: return evaluate_grid_sample(a, *in[0], *in[1], *out[0]);
       case Op::external: fail(Code::unsupported, "the reference has no meaning for kernel {}, which is its maker's", a.string("name"));
       default: fail(Code::unsupported, "the reference has no meaning for {}", name_of(node.op));

@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/compose.h"
+#include "ir/fourier.h"
 #include "ir/graph.h"
 
 namespace ingot::ir {
@@ -281,11 +283,17 @@ class Infer {
     count(operands);
     const Type& t = type(0);
     if (t.dtype != DType::f32 && t.dtype != DType::f64) bad("is for f32 and f64, not {}", name_of(t.dtype));
-    if (t.rank() == 0) bad("has no axis");
+    const int64_t axes = ir::fourier_axes(a_);
+    if (axes < 1 || axes > max_fourier_axes) bad("is along {} axes", axes);
+    if (t.rank() < axes) bad("has no axis");
     if (operands == 2 && (type(1).dtype != t.dtype || type(1).rank() != t.rank()))
       bad("the parts are {} of rank {} and {} of rank {}", name_of(t.dtype), t.rank(), name_of(type(1).dtype), type(1).rank());
     for (size_t d = 0; operands == 2 && d < t.dims.size(); ++d) same(t.dims[d], type(1).dims[d], "sizes of the parts");
-    if (known_less(n, 1, g_.symbols) == Truth::yes) bad("has {} elements", n.text(g_.symbols));
+    auto not_empty = [&](const Dim& length) {
+      if (known_less(length, 1, g_.symbols) == Truth::yes) bad("has {} elements", length.text(g_.symbols));
+    };
+    not_empty(n);
+    for (int64_t i = 2; i <= axes; ++i) not_empty(t.dims[static_cast<size_t>(t.rank() - i)]);
     return t;
   }
   static Type with_last(Type t, Dim n) {

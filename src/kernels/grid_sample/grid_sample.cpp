@@ -187,7 +187,9 @@ class Sampling {
   std::vector<Handle> places_;  // per axis of x: [N, out...]
 };
 
-ValueId expand(Graph& to, const Node& node, const std::vector<ValueId>& in) { return Sampling(Handle(&to, in[0]), Handle(&to, in[1]), args_of(node, to.type(in[0]))).run().id(); }
+std::vector<ValueId> expand(Graph& to, const Node& node, const std::vector<ValueId>& in) {
+  return {Sampling(Handle(&to, in[0]), Handle(&to, in[1]), args_of(node, to.type(in[0]))).run().id()};
+}
 
 Graph random_case(std::mt19937& random) {
   RandomCase c(random);

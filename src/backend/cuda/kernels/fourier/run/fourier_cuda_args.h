@@ -18,6 +18,7 @@
     long step[4]; /* strides along the transform */ \
     long count, length, n, whole; \
     long parts, neighbours; \
+    long others[2]; /* by cuFFT along several axes: the lengths of the others, the outer one first */ \
     int group; /* transforms of a block */ \
     int across; /* 1: threads side by side load and store the same element of neighbouring transforms */ \
     int pitch; /* complex numbers from one transform of a block to the next */ \
