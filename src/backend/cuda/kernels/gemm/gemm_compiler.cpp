@@ -2,6 +2,7 @@
 
 #include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/kernels/elements.h"
+#include "backend/cuda/kernels/gemm/copied_tiles.cuh.h"
 #include "backend/cuda/kernels/gemm/gemm.cuh.h"
 #include "backend/cuda/kernels/gemm/gemm_step.h"
 #include "base/error.h"
@@ -42,6 +43,8 @@ std::vector<CodeUnit::Library> gemm_libraries(const kernels::GemmArgs& args, boo
   out.insert(out.end(), own.begin(), own.end());
   return out;
 }
+
+std::string_view copied_tiles_text() { return copied_tiles_cuh; }
 
 void add_finish(PrintedGemm& out, const kernels::GemmArgs& args, bool vectors) {
   if (args.gated) return;  // a gated epilogue has no parts of K

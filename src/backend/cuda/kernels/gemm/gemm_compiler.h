@@ -44,6 +44,8 @@ std::vector<const GemmCompiler*> gemm_compilers();
 
 // What kernels of this type use before `own`: matrix instructions, with those of groups of warps if it multiplies by them, and what all GEMMs use.
 std::vector<CodeUnit::Library> gemm_libraries(const kernels::GemmArgs&, bool of_groups, std::vector<CodeUnit::Library> own = {});
+// GEMMs whose threads copy tiles themselves: the loop over K, and the epilogue of what a warp has of a tile.
+std::string_view copied_tiles_text();
 // The kernel that adds partial sums of K.
 void add_finish(PrintedGemm&, const kernels::GemmArgs&, bool vectors);
 // The kernels for operands at any address, which read A through the map.
