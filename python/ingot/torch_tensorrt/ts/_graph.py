@@ -36,9 +36,9 @@ def graph_module(script: torch.jit.ScriptModule, args: tuple, keywords: dict) ->
     """The module with the script's arguments, parameters and buffers. args, keywords: examples, of which the converter takes only the kinds."""
     arguments = script.forward.schema.arguments[1:]  # without self
     made = script_graph(script, (*args, *(keywords.get(a.name, a.default_value) for a in arguments[len(args) :])))
-    for node, argument in zip(made.graph.find_nodes(op="placeholder"), arguments):
-        node.target = argument.name
-        node.args = (argument.default_value,) if argument.has_default_value() else ()
+    if len({a.name for a in arguments}) == len(arguments):  # a trace may give two the same name
+        for node, argument in zip(made.graph.find_nodes(op="placeholder"), arguments):
+            node.target, node.args = argument.name, (argument.default_value,) if argument.has_default_value() else ()
     for part in made.modules():
         if isinstance(part, torch.fx.GraphModule):  # a branch is one too
             _numbers_by_python(part)
