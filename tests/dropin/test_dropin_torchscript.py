@@ -331,6 +331,28 @@ def test_a_size_that_a_script_fixes():
         torch_tensorrt.compile(script, inputs=[ROWS], **ONE)
 
 
+class Doubles(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return x * 2
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient * 2
+
+
+class CallsAFunction(torch.nn.Module):
+    def forward(self, x):
+        return Doubles.apply(x) + 1
+
+
+def test_a_trace_with_a_function_of_autograd(caplog):
+    """torch would crash where it runs the converted call."""
+    script = torch.jit.trace(CallsAFunction(), torch.ones(2, 16))
+    assert torch_tensorrt.compile(script, inputs=[ROWS], **ONE) is script
+    assert "the trace calls a torch.autograd.Function, whose code it does not hold" in caplog.text
+
+
 def test_sizes_are_read_without_tensors():
     """The converter writes sizes to tensors of one element and reads them back; torch 2.11 then keeps them open."""
     model, x = SlicesByItsLength(), torch.randn(2, 9, 8)

@@ -12,6 +12,7 @@ import operator
 import torch
 
 from ...capture.fixes.read_numbers import READS
+from ...errors import UnsupportedError
 from ...torch_internals.operators import OpOverload, OpOverloadPacket, packet_of, schema_of
 from ...torch_internals.saving import script_graph
 
@@ -41,8 +42,14 @@ def graph_module(script: torch.jit.ScriptModule, args: tuple, keywords: dict) ->
             node.target, node.args = argument.name, (argument.default_value,) if argument.has_default_value() else ()
     for part in made.modules():
         if isinstance(part, torch.fx.GraphModule):  # a branch is one too
+            _check(part)
             _numbers_by_python(part)
     return made.train(script.training)
+
+
+def _check(module: torch.fx.GraphModule):
+    if module.graph.find_nodes(op="call_function", target=torch.ops.prim.PythonOp.default):  # torch would crash when it runs
+        raise UnsupportedError("the trace calls a torch.autograd.Function, whose code it does not hold")
 
 
 def _numbers_by_python(module: torch.fx.GraphModule):
