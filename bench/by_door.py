@@ -84,8 +84,11 @@ class Case:
 
     @cached_property
     def exported(self) -> torch.export.ExportedProgram:
-        with self.context():
-            return torch.export.export(self.module, self.inputs, strict=False)
+        try:
+            with self.context():
+                return torch.export.export(self.module, self.inputs, strict=False)
+        except Exception as problem:  # of many kinds
+            raise Refused(f"torch.export does not take it: {first_line(problem)}") from problem
 
     def depth(self) -> int:
         """The longest accumulation: the sums of all weights one behind another."""
@@ -214,7 +217,10 @@ def _saved(case, build) -> Made:
 def _torchscript(case, build) -> Made:
     import ingot.torch_tensorrt as torch_tensorrt
 
-    script = torch.jit.trace(case.module, case.inputs, check_trace=False, strict=False)
+    try:
+        script = torch.jit.trace(case.module, case.inputs, check_trace=False, strict=False)
+    except Exception as problem:  # of many kinds
+        raise Refused(f"torch.jit.trace does not take it: {first_line(problem)}") from problem
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"
         torch_tensorrt.ts.compile(script, inputs=list(case.inputs), min_block_size=1, dryrun=str(path))
@@ -229,8 +235,9 @@ def _torchscript(case, build) -> Made:
 
 
 def _decomposed(case, build) -> Made:
+    exported = case.exported
     try:
-        program = case.exported.run_decompositions()
+        program = exported.run_decompositions()
     except Exception as problem:  # of many kinds
         raise Refused(f"torch's run_decompositions does not take it: {first_line(problem)}") from problem
     return _ahead(program, None, build)

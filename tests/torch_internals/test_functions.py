@@ -571,9 +571,10 @@ def test_read_archive():
     assert "model" in saving.read_archive(archive()).exported_programs
 
 
-def test_converter():
+def test_script_graph():
     script = torch.jit.trace(Doubling(), torch.ones(3))
-    assert saving.converter()(script, (torch.ones(3),)).convert().module()(torch.ones(3)).equal(torch.full((3,), 2.0))
+    graph = saving.script_graph(script, (torch.ones(3),))
+    assert graph(torch.ones(5)).equal(torch.full((5,), 2.0)) and graph.state_dict().keys() == script.state_dict().keys()
 
 
 def test_untraced():
