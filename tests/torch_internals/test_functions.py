@@ -331,6 +331,21 @@ def test_regions_of_any_size():
     assert rows == [True] and torch.compile is before and not torch.fx.experimental._config.backed_size_oblivious
 
 
+def test_regions_are_traced_anew():
+    """A trace of fixed sizes is not asked whether it fits open ones, which would fix these."""
+
+    class Chosen(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x + 1, (x,))
+
+    torch._dynamo.reset()
+    model, rows = Chosen(), torch.export.Dim("rows", min=2, max=9)
+    with sizes.regions_of_any_size():
+        torch.export.export(model, (torch.ones(4, 3),))
+        program = torch.export.export(model, (torch.ones(4, 3),), dynamic_shapes=({0: rows},))
+    assert isinstance(program.graph.output_node().args[0][0].meta["val"].shape[0], torch.SymInt)
+
+
 def test_branches_order_strides_by_the_example():
     from torch._inductor import ir
 
