@@ -60,7 +60,7 @@ def flat(tree):
 
 def same(ours, theirs):
     for a, b in zip(flat(ours), flat(theirs), strict=True):
-        assert a.stride() == b.stride()
+        assert [s for s, n in zip(a.stride(), a.shape) if n > 1] == [s for s, n in zip(b.stride(), b.shape) if n > 1]
         torch.testing.assert_close(a, b)
 
 
@@ -98,7 +98,7 @@ def test_torch_compile(kind, no_gradients):
 
 def test_an_associative_scan_becomes_a_loop():
     """On the CPU torch traces only `combine_mode="generic"`, which it writes out itself."""
-    step = torch.fx.symbolic_trace(lambda a, b: (a * b,))
+    step = torch.fx.symbolic_trace(lambda a, b: (a * b,))  # of ATen's operators below
     fake = torch._subclasses.FakeTensorMode()
     with fake:
         x = torch.empty(6, 3)
@@ -106,8 +106,8 @@ def test_an_associative_scan_becomes_a_loop():
         if node.op == "call_function":
             node.target = torch.ops.aten.mul.Tensor
         node.meta["val"] = x[0]
-    module = torch.fx.GraphModule({"step": step}, torch.fx.Graph())
-    graph = module.graph
+    module = torch.fx.GraphModule({}, torch.fx.Graph())
+    module.step, graph = step, module.graph
     given = graph.placeholder("x")
     made = graph.call_function(torch.ops.higher_order.associative_scan, (graph.get_attr("step"), [given], ()))
     given.meta["val"], made.meta["val"] = x, (x,)

@@ -453,6 +453,21 @@ def test_guards_produced_by():
     assert called and "fake_mode" in called[0] and torch.export._trace.produce_guards_and_solve_constraints is before
 
 
+def test_functions_replaced_by():
+    model = type("Sine", (torch.nn.Module,), {"forward": lambda self, x: torch.sin(x)})()
+    cosine = lambda original: lambda self, function, args, kwargs: original(self, torch.cos if function is torch.sin else function, args, kwargs)
+    with tracing.functions_replaced_by(cosine):
+        program = torch.export.export(model, (torch.ones(3),), strict=False)
+    assert [n.target for n in program.graph.nodes if n.op == "call_function"] == [aten.cos.default]
+
+
+def test_mapped_along_first_axis():
+    model = type("Mapped", (torch.nn.Module,), {"forward": lambda self, x: torch.vmap(lambda a: a.sin(), out_dims=1)(x)})()
+    x = torch.ones(3, 4)
+    with tracing.mapped_along_first_axis():
+        assert torch.equal(torch.export.export(model, (x,)).module()(x), model(x))
+
+
 def test_truth_answered_by():
     asked, x = [], torch.ones(())
     with tracing.truth_answered_by(lambda ask: lambda tensor: (asked.append(tensor), ask(tensor))[1]):
@@ -700,6 +715,26 @@ def test_broken_code(patches):
     dynamo.inline_by(lambda output, function: dynamo.broken_code() if function.get_code() is inlined.__code__ else None)
     graphs = []
     assert compiled(lambda x: inlined(x + 1) + 1, graphs, torch.ones(1)) == inlined(torch.full((1,), 2.0)) + 1 and len(graphs) == 3
+
+
+def test_call_functions_by():
+    """In the place of a function that gets an open size; what the other function itself calls stays."""
+    from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
+
+    before, seen = TorchInGraphFunctionVariable.call_function, []
+
+    def counted(start, end, steps):
+        return torch.arange(steps) * 2.0 + torch.linspace(start, end, 4).sum()
+
+    try:
+        dynamo.call_functions_by(lambda output, function: counted if function is torch.linspace else None)
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda x: x + torch.linspace(0, 1, x.shape[0]) + torch.linspace(0, 1, 1), backend=lambda graph, _: seen.append(graph) or graph, dynamic=True)
+        assert torch.equal(compiled(torch.zeros(3)), torch.arange(3) * 2.0 + 2) and torch.equal(compiled(torch.zeros(5)), torch.arange(5) * 2.0 + 2)
+    finally:
+        TorchInGraphFunctionVariable.call_function = before
+        torch._dynamo.reset()
+    assert len(seen) == 1 and [n.args[2] for n in seen[0].graph.nodes if n.target is torch.linspace] == [4, 1]
 
 
 def test_wrap_modules_by(patches):

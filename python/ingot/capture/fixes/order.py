@@ -72,6 +72,7 @@ SWITCHES = {
     "asked_masks": "whether a mask of nn.Transformer is causal is not asked of its values",
     "experts_together": "experts of transformers that a loop computes one by one are computed together",
     "written_places": "writes to places that are integer tensors without axes are made by an operator while torch.export traces",
+    "mapped": "elements at mapped indices, and results mapped along other axes, inside torch.vmap while torch.export traces",
     "open_numbers": "linspace, windows, indices of triangles, one_hot and pools over whole axes take open sizes",
     "square_roots": "math.sqrt of an open size stays open while torch.export traces",
     "recurrent_layers": "Dynamo keeps recurrent layers whole",

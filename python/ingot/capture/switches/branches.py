@@ -8,6 +8,7 @@ when they run. Of a program that the user exported, they are what torch itself c
 from __future__ import annotations
 
 import ast
+import itertools
 import linecache
 import operator
 import os
@@ -126,8 +127,11 @@ class Branches:
             self.found.setdefault(condition, line)
 
     def line_that_fixes(self, number: int) -> str:
-        """The line of the model at which a size became this number, as in range(n); "" if none is known."""
-        fixing = (line for condition, line in (*self.found.items(), *self._fixing.items()) if isinstance(condition, sympy.Eq) and number in condition.args and line)
+        """The line of the model at which a size became this number, as in range(n), or what it computes from the size became one; "" if none is known."""
+        equal = [(condition, line) for condition, line in (*self.found.items(), *self._fixing.items()) if isinstance(condition, sympy.Eq) and line]
+        of_size = (line for condition, line in equal if number in condition.args)
+        computed = (line for condition, line in equal if len(s := condition.free_symbols) == 1 and condition.xreplace(dict.fromkeys(s, sympy.Integer(number))) == sympy.true)
+        fixing = itertools.chain(of_size, computed)
         file, _, line = next(fixing, "").rpartition(":")
         return f"{file}:{line}: `{linecache.getline(file, int(line)).strip()}`" if file else ""
 
