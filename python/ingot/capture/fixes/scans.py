@@ -67,14 +67,12 @@ def _loop(before: _Writer, region: Node, *given):
     carried = rows = [before.call(_aten.select.int, x, 0, 0) for x in elements]
     if begin:
         carried, rows = before.step(step, [*begin[0], *rows, *more], len(begin[0]))
-    length = before.call(_aten.sym_size.int, elements[0], 0)
-    results = [before.call(_aten.expand.default, row, [length, *[-1] * row.meta["val"].dim()]) for row in rows]
+    results = [before.call(_aten.expand.default, row, [before.length(elements[0]), *[-1] * row.meta["val"].dim()]) for row in rows]
     number = before.call(_aten.full.default, [], 1, dtype=torch.int64, device=elements[0].meta["val"].device)
     inputs = [number, *carried, *results, *elements, *more]
 
     def goes_on(inside: _Writer, number, *others):
-        length = inside.call(_aten.sym_size.int, others[len(carried) + len(results)], 0)
-        return inside.call(_aten.lt.Scalar, number, length)
+        return inside.call(_aten.lt.Scalar, number, inside.length(others[len(carried) + len(results)]))
 
     def turn(inside: _Writer, number, *others):
         at = inside.call(_aten.reshape.default, number, [1])
@@ -105,6 +103,11 @@ class _Writer:
                 value = target(*torch.fx.map_arg(args, lambda n: n.meta["val"]), **kwargs)
         made.meta = {**self._scan.meta, "val": value}
         return made
+
+    def length(self, elements: Node):
+        """The number of steps."""
+        known = elements.meta["val"].shape[0]
+        return known if isinstance(known, int) else self.call(_aten.sym_size.int, elements, 0)
 
     def step(self, step: torch.fx.GraphModule, given: list, carries: int) -> tuple[list[Node], list[Node]]:
         """The calls of one step: what it carries on, and its other results."""
