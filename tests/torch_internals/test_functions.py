@@ -331,6 +331,15 @@ def test_regions_of_any_size():
     assert rows == [True] and torch.compile is before and not torch.fx.experimental._config.backed_size_oblivious
 
 
+def test_of_own_code():
+    def scaled(x, by=2, *, more=1):
+        return x * by + more
+
+    other = sizes.of_own_code(scaled)
+    assert other(3) == 7 and other(3, 3, more=0) == 9 and other.__code__ is not scaled.__code__
+    assert sizes.of_own_code(len) is len
+
+
 def test_regions_are_traced_anew():
     """A trace of fixed sizes is not asked whether it fits open ones, which would fix these."""
 
@@ -726,6 +735,7 @@ def test_call_functions_by():
     def counted(start, end, steps):
         return torch.arange(steps) * 2.0 + torch.linspace(start, end, 4).sum()
 
+    counted.__code__ = counted.__code__.replace(co_filename="another.py")
     try:
         dynamo.call_functions_by(lambda output, function: counted if function is torch.linspace else None)
         torch._dynamo.reset()

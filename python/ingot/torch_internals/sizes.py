@@ -52,7 +52,7 @@ def regions_of_any_size():
 
     def compiling(original):
         def compiled(model=None, **how):
-            function = original(_of_own_code(model), **how)
+            function = original(of_own_code(model), **how)
 
             def called(*arguments, **keywords):
                 with of_any_size():
@@ -82,7 +82,7 @@ def regions_of_any_size():
         yield
 
 
-def _of_own_code(function):
+def of_own_code(function):
     """The function again, of which Dynamo has no trace."""
     if not isinstance(function, types.FunctionType):
         return function
