@@ -216,12 +216,12 @@ def chosen(only, part):
     return [(name, problem) for name, problem in PROBLEMS.items() if re.search(only, name)][k - 1 :: n]
 
 
-def recorded(call):
-    """A measure like `peer`, of a recorded graph of eight calls: seconds on the GPU for each."""
+def recorded(call, together=8):
+    """A measure like `peer`, of a recorded graph of so many calls: seconds on the GPU for each."""
     for _ in range(3):
         call()
     torch.cuda.synchronize()
-    graph, together = torch.cuda.CUDAGraph(), 8
+    graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for _ in range(together):
             call()

@@ -2,12 +2,17 @@
 
     python bench/offers.py [--threads 1] [--only "grouped|1-D"] [--form between,alone] [--rounds 12] [--jobs 2]
     INGOT_ISA=avx2 python bench/offers.py
-    python bench/offers.py --device cuda --seconds 420
+    python bench/offers.py --types bfloat16
+    python bench/offers.py --device cuda --seconds 280
     python bench/offers.py --judge [--device cuda]
 
 Sites are those of bench/convolutions.py, random ones, and matrix products. The costs are fitted to "random 0" to "random 199" and the named ones; "random 200" to "random 259" only judge them. A model is compiled once as it is, and once for each implementation with INGOT_OFFER=NAME, in `--jobs` processes, and all builds are interleaved; a figure is the fastest of
-all rounds. `alone` counts all steps, so the copies too that an offer wishes for; `between`, where compile chooses the layouts, counts the step of the site. Lines of
-bench/results/offers-<machine>.jsonl: the site, the chosen implementation and its nanoseconds where the runtime chooses among the step's alternatives, and of each offer its cost and its nanoseconds.
+all rounds. `alone` counts all steps, so the copies too that an offer wishes for; `between`, where compile chooses the layouts, counts the step of the site.
+
+On a GPU a figure is the time of all steps, in a CUDA graph of so many calls that its beginning does not count; weights are in the caches where they fit. The forms are `alone` and
+`channels_last`, which is alone with an image in that order.
+
+Lines of bench/results/offers-<machine>.jsonl: the site, the chosen implementation and its nanoseconds where the runtime chooses among the step's alternatives, and of each offer its cost and its nanoseconds.
 A site that the file has already is not measured again, so a run that was stopped goes on; `--seconds` ends it in time.
 
 `--judge` measures nothing: it compiles the sites of a file again, and says what the choices by today's costs lose to the fastest offers. `tests/plans/test_offers.py` holds the result.
@@ -15,6 +20,7 @@ A site that the file has already is not measured again, so a run that was stoppe
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
@@ -33,9 +39,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import ingot
-from convolutions import PROBLEMS, layers
+from convolutions import PROBLEMS, layers, recorded
 from cpu import machine_name
-from kernels_cpu import problems_parser
+from kernels_cpu import interleave, problems_parser
 
 from ingot.engine import _library
 
@@ -83,48 +89,81 @@ def model_of(name, form, dtype):
         m, n, k = PRODUCTS[name]
         model, x = torch.nn.Linear(k, n).eval(), torch.randn(m, k)
     else:
-        model, x, _ = layers(ALL[name], form)
+        model, x, _ = layers(ALL[name], "between" if form == "between" else "alone")
+        if form == "channels_last":
+            x = x.contiguous(memory_format=CHANNELS_LAST[x.dim()])
     return model.to(dtype), x.to(dtype)
 
 
-def compiled_with(offer, model, x, target="cpu", machine="table"):
-    """The module compiled with this implementation wherever it makes an offer; None: as it is."""
-    if offer is not None:
-        os.environ["INGOT_OFFER"] = offer
+CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def has_form(name, form):
+    """False for products between others, and where an image has no order of channels."""
+    if form == "channels_last":
+        return name not in PRODUCTS and len(ALL[name][3]) + 2 in CHANNELS_LAST
+    return form == "alone" or name not in PRODUCTS
+
+
+def forcing(offer, without=None):
+    """The variables with which this implementation is chosen wherever it makes an offer (None: as it is), and a pass is left out."""
+    return {**({"INGOT_OFFER": offer} if offer else {}), **({"INGOT_DISABLE": without} if without else {})}
+
+
+def compiled(model, x, target="cpu", machine="table"):
+    device = "cuda" if target.startswith("cuda") and torch.cuda.is_available() else "cpu"
+    return ingot.compile(model.to(device), inputs=[x.to(device)], target=target, machine=machine)
+
+
+@contextlib.contextmanager
+def environment(variables):
+    os.environ.update(variables)
     try:
-        device = "cuda" if target.startswith("cuda") and torch.cuda.is_available() else "cpu"
-        return ingot.compile(model.to(device), inputs=[x.to(device)], target=target, machine=machine)
+        yield
     finally:
-        os.environ.pop("INGOT_OFFER", None)
+        for name in variables:
+            del os.environ[name]
 
 
-def sites_in(path, offer=None):
-    """For each step of a plan with several implementations: its number, the chosen implementation, and the cost of each, None where it is refused for its cost."""
+def inspected(*arguments, **variables):
     tool = Path(os.environ.get("INGOT_LIBRARY_DIR") or RESULTS.parents[1] / "build/release") / "ingot"
-    environment = {**os.environ, **({"INGOT_OFFER": offer} if offer else {})}
-    text = subprocess.run([tool, "inspect", "--offers", path], capture_output=True, text=True, check=True, env=environment).stdout
+    return subprocess.run([tool, "inspect", *arguments], capture_output=True, text=True, check=True, env={**os.environ, **variables}).stdout
+
+
+def sites_in(path, forced={}, target=None):
+    """For each step of a plan with several implementations, or with any where one is forced or another target asked for: its number, the chosen implementation, and the cost of each, None where it is
+    refused for its cost."""
+    text = inspected("--offers", path, *(["--target", target] if target else []), **forced)
     found = []
     for number, step in enumerate(re.split(r"\n(?=\S)", re.split(r"^forward for .*: steps and offers\n", text, flags=re.M)[1])):
         costs = {name: float(cost) for _, name, cost in re.findall(r"^    ([* ]) (\w+): cost ([-\d.e+inf]+)", step, re.M)}
         costs |= {name: None for name in re.findall(r"^    - (\w+): .*\(cost\)$", step, re.M)}
-        if any(name.startswith("depthwise_") for name in costs):  # where images are copied, the step has one offer alone
+        if " for cpu" in text and any(name.startswith("depthwise_") for name in costs):  # where images are copied, the step has one offer alone
             costs = {name: costs.get(name) for name in ("depthwise_conv", "depthwise_lines")}
         chosen = re.search(r"^    \* (\w+): ", step, re.M)
-        if len(costs) > 1 or (offer is not None and costs):
+        if len(costs) > 1 or ((forced or target) and costs):
             found.append({"step": number, "chosen": chosen and chosen[1], "costs": costs})
     return found
 
 
-def sites_of(compiled):
+KERNELS = {"cublaslt": "matmul"}  # of implementations with another name
+
+
+def kernels_in(path):
+    """The kernels of the plan's steps, as they are in the file; of several alternatives the first."""
+    return set(re.findall(r"^ +\d+  (\w+)", inspected("--steps", path), re.M))
+
+
+def sites_of(module, target=None):
     with tempfile.NamedTemporaryFile(suffix=".ingot") as file:
-        ingot.save(compiled, file.name)
-        return sites_in(file.name)
+        ingot.save(module, file.name)
+        return sites_in(file.name, target=target)
 
 
-def measure_steps(compiled, x):
+def measure_steps(module, x):
     """A function that returns the nanoseconds of each step, and its M, N and K: of the fastest of `n` calls."""
-    session = compiled.engine.session()
-    arrays, made = [x.numpy()], session.run(x.numpy())
+    session = module.engine.session()
+    arrays, made = [x], session.run(x)
 
     def steps():
         return json.loads(_library.text_of(_library.lib().ingot_session_profile, session.pointer, 1))["steps"]
@@ -146,22 +185,32 @@ def time_of(steps, of, form):
 
 
 def build(job):
-    """Compiles a site as it is and with each implementation: the plans' paths by implementation, None for the first, and the steps with several offers."""
+    """Compiles a site as it is and with each implementation: the plans' paths by implementation, None for the first, and the steps with several offers. On a GPU that is the layer's own, and the plan as
+    it is runs the chosen one."""
     name, form, dtype, target, folder = job
     model, x = model_of(name, form, dtype)
     paths = {}
 
-    def add(offer):
-        paths[offer] = os.path.join(folder, f"{offer}.ingot")
-        ingot.save(compiled_with(offer, model, x, target), paths[offer])
+    def add(offer, without=None):
+        """True if the implementation was chosen: one that is refused for its cost cannot always be forced."""
+        path, forced = os.path.join(folder, f"{offer}.ingot"), forcing(offer, without)
+        with environment(forced):  # saving compiles again for an image whose axes lie in another order
+            ingot.save(compiled(model, x, target), path)
+        if offer is None or (any(site["chosen"] == offer for site in sites_in(path, forced)) and KERNELS.get(offer, offer) in kernels_in(path)):
+            paths[offer] = path
+        return offer in paths
 
     os.makedirs(folder)
     add(None)
     sites = sites_in(paths[None])
+    if target != "cpu":
+        sites = [costliest(sites)] if sites else []
     for offer in sorted({offer for site in sites for offer in site["costs"]}):
-        add(offer)
-        if not any(site["chosen"] == offer for site in sites_in(paths[offer], offer)):
-            paths.pop(offer)  # an offer that is refused for its cost cannot always be forced
+        if target != "cpu" and offer == sites[0]["chosen"]:
+            paths[offer] = paths[None]
+            continue
+        if not add(offer) and target != "cpu":
+            add(offer, PADDING)
     return name, form, dtype, paths, sites
 
 
@@ -170,11 +219,38 @@ def largest_site(sites, steps):
     return max(sites, key=lambda s: math.prod(steps[s["step"]][1]))
 
 
+def costliest(sites):
+    """The layer's own site, where no time is known: the one whose cheapest offer costs most."""
+    return max(sites, key=lambda site: min((cost for cost in site["costs"].values() if cost is not None), default=0))
+
+
+# Columns are padded for implementations that need it, so that others make no offer.
+PADDING = "pad_output_channels"
+# A CUDA graph takes so long, if no more calls than this are enough: its launch takes some microseconds. Seconds.
+GRAPH, MOST_CALLS = 3e-4, 64
+
+
+def measured_on_gpu(built, rounds):
+    """A line of the results; None: no step has several offers that can be forced."""
+    name, form, dtype, paths, sites = built
+    forced = {offer: path for offer, path in paths.items() if offer is not None}
+    if len(forced) < 2:
+        return None
+    x, measures = model_of(name, form, dtype)[1].to("cuda"), {}
+    for offer, path in forced.items():
+        call = functools.partial(ingot.load(path, device="cuda"), x)
+        measures[offer] = recorded(call, max(1, min(MOST_CALLS, round(GRAPH / recorded(call, 1)(5)))))
+    ns = {offer: round(seconds * 1e9) for offer, seconds in interleave(measures, rounds, 1).items()}
+    return {"site": site_name(name, form, dtype), "chosen": sites[0]["chosen"], "ran": ns[sites[0]["chosen"]], "costs": sites[0]["costs"], "ns": ns}
+
+
 def measured(built, rounds, device):
     """A line of the results; None: no step has several offers that can be told apart."""
     name, form, dtype, paths, sites = built
     if not sites:
         return None
+    if device == "cuda":
+        return measured_on_gpu(built, rounds)
     _, x = model_of(name, form, dtype)
     calls = {}
     for offer, path in paths.items():
@@ -206,13 +282,19 @@ def site_named(text):
     return name, form, getattr(torch, dtype[0]) if dtype else torch.float32
 
 
+def compiles_alone():
+    """A process that compiles leaves the GPU to the one that measures."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    torch.set_num_threads(1)
+
+
 def measure(wanted, arguments, target, end):
     """Lines of these sites, until the time is over: processes compile, this one measures."""
     folder = tempfile.mkdtemp()
     jobs = [(name, form, dtype, target, os.path.join(folder, str(i))) for i, (name, form, dtype) in enumerate(wanted)]
     try:
-        with multiprocessing.get_context("spawn").Pool(arguments.jobs, maxtasksperchild=50) as pool:
-            for found in pool.imap(build, jobs):
+        with multiprocessing.get_context("spawn").Pool(arguments.jobs, compiles_alone, maxtasksperchild=50) as pool:
+            for found in pool.imap_unordered(build, jobs):
                 if time.monotonic() > end:
                     print("the time is over: run the command again to go on")
                     pool.terminate()
@@ -230,13 +312,13 @@ def chosen_today(site, offers, target, machine):
     line counts all steps of it."""
     name, form, dtype = site_named(site)
     model, x = model_of(name, form, dtype)
-    compiled = compiled_with(None, model, x, target, machine)
-    sites = sites_of(compiled)
+    if target != "cpu":  # no device code is needed to ask for offers; a layer alone has one step of these implementations
+        sites = [site for site in sites_of(compiled(model, x), target) if site["chosen"] in offers]
+        return costliest(sites)["chosen"] if sites else None
+    made = compiled(model, x, target, machine)
+    sites = sites_of(made)
     same = [site for site in sites if site["costs"].keys() == set(offers)] or (sites if form == "alone" else [])
-    if not same or target == "cpu":
-        return largest_site(same, measure_steps(compiled, x)(1))["chosen"] if same else None
-    # On a GPU, which is not needed here, costs are for its multiplications.
-    return max(same, key=lambda site: min(cost for cost in site["costs"].values() if cost is not None))["chosen"]
+    return largest_site(same, measure_steps(made, x)(1))["chosen"] if same else None
 
 
 def row_of(path):
@@ -272,14 +354,19 @@ def main():
     parser = problems_parser(__doc__.split("\n")[0])
     parser.add_argument("--judge", action="store_true", help="compile and compare with the times of the file")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--jobs", type=int, default=None, help="processes that compile; of a GPU all cores, else 1, as they disturb what is measured beside them")
+    parser.add_argument("--types", default=None, help="float32,bfloat16; of a GPU float16,float32 if none are given, else float32")
+    parser.add_argument("--jobs", type=int, default=None, help="processes that compile; of a GPU all cores but one, else 1, as they disturb what is measured beside them")
     parser.add_argument("--seconds", type=float, default=math.inf, help="end after so long")
+    parser.set_defaults(form=None)
     arguments = parser.parse_args()
-    arguments.jobs = arguments.jobs or (os.cpu_count() if arguments.device == "cuda" else 1)
+    on_gpu = arguments.device == "cuda"
+    arguments.jobs = arguments.jobs or (max(1, os.cpu_count() - 1) if on_gpu else 1)
+    forms = (arguments.form or ("alone,channels_last" if on_gpu else "between,alone")).split(",")
+    dtypes = [getattr(torch, name) for name in (arguments.types or ("float16,float32" if on_gpu else "float32")).split(",")]
     end = time.monotonic() + arguments.seconds
     torch.set_num_threads(arguments.threads)
     os.environ["INGOT_CACHE"] = "off"
-    target, machine = gpu() if arguments.device == "cuda" else ("cpu", machine_name())
+    target, machine = gpu() if on_gpu else ("cpu", machine_name())
     path = RESULTS / f"offers-{machine}.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     if arguments.judge:
@@ -290,8 +377,10 @@ def main():
                 print(f"{share:7.1%} lost: {chosen_name} instead of {fastest}: {site}")
             print(f"{len(lost)} {kind} sites: within 10 % of the fastest offer {near:.1%}, mean loss {mean:.2%}")
         return
-    dtypes = (torch.float16, torch.float32) if arguments.device == "cuda" else (torch.float32,)
-    every = [(name, form, dtype) for name in [*PRODUCTS, *ALL] if re.search(arguments.only, name) for form in arguments.form.split(",") if form == "alone" or name not in PRODUCTS for dtype in dtypes]
+    every = [(name, form, dtype) for name in [*PRODUCTS, *ALL] if re.search(arguments.only, name) for form in forms if has_form(name, form) for dtype in dtypes]
+    if on_gpu:  # a part of them is a fair sample; depthwise convolutions have one implementation
+        every = [site for site in every if site[0] not in DEPTHWISE and not site[0].startswith("depthwise")]
+        random.Random(0).shuffle(every)
     have = {line["site"] for line in lines}
     wanted = [site for site in every if site_name(*site) not in have]
     for line in measure(wanted, arguments, target, end):
