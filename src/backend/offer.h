@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "backend/body.h"
+#include "backend/tuning.h"
 #include "base/machine.h"
 #include "base/target.h"
 #include "ir/encoding.h"
@@ -43,7 +44,7 @@ struct Operand {
   Source source = Source::computed;
   // True if it starts at a multiple of `alignment` bytes in each run, as the plan's own memory does. A caller's memory may start anywhere.
   bool aligned = false;
-  static constexpr int64_t alignment = 16;
+  static constexpr int64_t alignment = tuning::vector_bytes;
 };
 
 // How B is packed by a step of the backend: from a matrix to one axis.

@@ -14,7 +14,7 @@ bool follows_any_order(const Graph& g, ValueId v) {
   return op == Op::fourier || op == Op::fourier_of_real || op == Op::fourier_to_real;
 }
 
-// A concatenation, if most of what is joined lies in one order.
+// A concatenation, if most of its parts have one order in memory.
 std::optional<ValueId> joined_in_order(Graph& g, const Node& node, const std::vector<ValueId>& in, const Dims& dims) {
   const auto axis = static_cast<size_t>(node.attributes.integer("axis"));
   std::optional<Order> order;

@@ -24,7 +24,7 @@ const Library& library() {
 }
 
 void check(int status, const char* what) {
-  constexpr int no_memory = 2;  // CUFFT_ALLOC_FAILED
+  enum Result : int { no_memory = 2 };  // of cufft.h
   if (status != 0) fail(status == no_memory ? Code::out_of_memory : Code::device, "cuFFT's {} failed: status {}", what, status);
 }
 

@@ -8,6 +8,7 @@
 #include "backend/cuda/compile/expression.h"
 #include "backend/cuda/kernels/gemm/gemm.h"
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
+#include "backend/cuda/kernels/gemm/tiles/run/tuning.h"
 #include "base/error.h"
 
 namespace ingot::backend::cuda {
@@ -162,7 +163,7 @@ class Printer {
       out.same_from += fmt::format("    same.m{}[0] = *({});\n", k, from);
     } else {
       const size_t bytes = ir::size_of(b_.operands[i.operand]), before = form_.column_bytes;
-      const bool early = bytes >= 2 && before + bytes <= kernels::TilesArgs::most_column_bytes;
+      const bool early = bytes >= 2 && before + bytes <= kernels::gemm::tiles_tuning::max_column_bytes;
       if (early) {
         form_.column_bytes = static_cast<uint8_t>(before + bytes);
         out.fetched += fmt::format("      (({}*)(room + {} * Width))[c] = ({})[at];\n", type, before, from);

@@ -8,6 +8,7 @@
 #include "backend/cuda/kernels/concurrent/part.h"
 #include "backend/cuda/kernels/gemm/epilogue_text.h"
 #include "backend/cuda/kernels/known_code.h"
+#include "backend/cuda/run/hardware.h"
 
 namespace ingot::backend::cuda {
 
@@ -81,8 +82,8 @@ class Used {
       // GPUs with other numbers take the best of these tiles.
       for (int multiprocessors : hoppers_multiprocessors) note({multiprocessors, true});
     } else {
-      constexpr int one = 1, more_than_any = 1 << 20;  // the tiles of single warps are chosen by their number alone
-      for (int multiprocessors : {one, more_than_any}) note({multiprocessors, false});
+      // The tiles of single warps are chosen by their number alone.
+      for (int multiprocessors : {1, hardware::max_multiprocessors}) note({multiprocessors, false});
     }
     complete();
   }

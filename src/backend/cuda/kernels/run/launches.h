@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels/run/axes.h"
+#include "backend/cuda/kernels/run/tuning.h"
 #include "kernels/run/kernel.h"
 
 namespace ingot::kernels {
@@ -31,8 +32,6 @@ struct CudaTiles {
   std::array<uint32_t, 5> steps{1, 1, 1, 1, 1};
   std::array<int, 3> lower{}, upper{};
 };
-
-inline constexpr size_t most_parameters = 128;  // per kernel
 
 struct CudaLaunch {
   struct Pointer {

@@ -10,6 +10,7 @@
 #include "backend/cuda/kernels/gemm/grouped_convolution/run/grouped_convolution.h"
 #include "backend/cuda/kernels/gemm/run/implementation.h"
 #include "backend/cuda/kernels/gemm/tiles/run/tiles.h"
+#include "backend/cuda/run/hardware.h"
 #include "backend/cuda/run/launch.h"
 #include "base/error.h"
 
@@ -67,7 +68,7 @@ std::vector<OneCall> calls_of(const Loaded& loaded, const Call& call) {
 
 // Adds a launch as a row of one in `list` from `first` on that has the same form and room for it, or as the first row of another.
 void add_row(std::vector<CudaLaunch>& list, size_t first, CudaLaunch l) {
-  const size_t bytes = l.parameters.size(), room = std::max<size_t>(1, concurrent_parameters / bytes);
+  const size_t bytes = l.parameters.size(), room = std::max<size_t>(1, backend::cuda::hardware::parameter_bytes / bytes);
   auto fits = [&](const CudaLaunch& row) {
     return row.kernel == l.kernel && (row.blocks == l.blocks || (row.spare && l.spare)) && row.threads == l.threads && row.shared == l.shared && row.blocks_y < room &&
            row.parameters.size() == room * bytes;

@@ -5,6 +5,7 @@
 #pragma once
 #include <string>
 
+#include "backend/cuda/kernels/fourier/run/tuning.h"
 #include "backend/cuda/kernels/run/axes.h"
 #include "ir/dtype.h"
 #include "kernels/fourier/run/fourier_args.h"
@@ -31,7 +32,7 @@ namespace ingot::kernels {
 
 INGOT_CUDA_FOURIER
 
-inline constexpr int fourier_threads = 128;
+inline constexpr int fourier_threads = fourier_tuning::threads;
 
 std::string fourier_cuda_name(const FourierArgs&, ir::DType);
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/kernels/gemm/run/tuning.h"
 #include "backend/cuda/kernels/run/axes.h"
 #include "backend/cuda/kernels/run/numbers_args.h"
 #include "ir/dtype.h"
@@ -93,10 +94,8 @@ void require_gemm_args(bool good, const char* what);
 #define INGOT_CUDA_GEMM_STAGE \
   constexpr int gemm_stage_bytes(int rows, int columns) { return (rows + (columns + 63) / 64 * 64) * 128; }
 INGOT_CUDA_GEMM_STAGE
-inline constexpr int gemm_row_bytes = 128, gemm_stages = 3;  // bytes of K per row or column of a tile; stages in shared memory
-inline constexpr int gemm_finish_threads = 256, gemv_threads = 256;
-inline constexpr int64_t max_prologue_k = 8192;  // elements: every block computes the whole row
-inline constexpr size_t max_gemm_pieces = 128;  // of B: kernels have 4096 bytes of parameters
+inline constexpr int gemm_row_bytes = gemm::tuning::row_bytes, gemm_stages = gemm::tuning::stages;
+inline constexpr int gemm_finish_threads = gemm::tuning::finish_threads, gemv_threads = gemm::tuning::row_threads;
 
 // The matrix instructions of groups of warps read floats only along K.
 inline bool has_tiles_of(ir::DType type, bool b_along_k) { return type != ir::DType::f32 || b_along_k; }

@@ -41,6 +41,21 @@ inline constexpr int64_t max_im2col_3d_columns = 32;
 inline constexpr int64_t max_sum_of_group = 512, max_shared_sum = 1024, max_products_alone = int64_t{1} << 26;
 inline constexpr int64_t max_columns_alone = 4, max_columns_of_group = 16;
 
+// Bytes of K in a row or column of a tile, a row of a TMA box with its swizzle of 128 bytes; stages of tiles of single warps in shared memory. Threads of a block that adds up parts of K, and of one that
+// multiplies a row, or a few (docs/performance-notes/gemms_cuda.md; not measured by themselves).
+inline constexpr int row_bytes = 128, stages = 3, finish_threads = 256, row_threads = 256;
+// Rows of most tiles, to which rows are merged; steps along K of a part that single warps multiply, at least (an estimate).
+inline constexpr double rows_of_tile = 128;
+inline constexpr int64_t min_steps_of_warps = 2;
+// Bytes of each matrix of a concatenated B from which B is read part by part: the copy of small ones needs little memory, and the library multiplies by one at a time. An estimate.
+inline constexpr int64_t min_part_bytes = int64_t{8} << 20;
+// Rows up to which the lower speed of single warps costs less than decoding B for the library. An estimate.
+inline constexpr int64_t max_encoded_rows = 1024;
+// Elements of the longest row that a prologue computes, since every block computes it whole; matrices of a concatenated B, whose addresses are parameters of a kernel; indices of rows, and of K, that a map
+// may have; gathered axes of an operand: bounds of the kernels.
+inline constexpr int64_t max_prologue_row = 8192;
+inline constexpr size_t max_parts_of_b = 128, max_map_indices = 4, max_gathered_axes = 16;
+
 // Of the model by which the tiles choose their size and the parts of K, fitted on an H200 (docs/performance-notes/gemms_cuda.md): microseconds to begin, and to add up parts of K; sums that are
 // added in a microsecond. The largest number of parts, and the fewest steps along K in each.
 inline constexpr double launch_microseconds = 2, finish_microseconds = 2.4, parts_per_microsecond = 4e6;
