@@ -207,6 +207,13 @@ int64_t parts_of_row(const Bound&);
 // True if memory of this type has the form of blocks, so that it is copied or used in place. False for bools, which may be any non-zero byte in memory.
 inline bool has_block_layout(ir::DType t) { return t == ir::DType::f32 || t == ir::DType::f64 || ir::is_integer(t); }
 
+// Where the operands of a bound program are: the step's own, then extra ones.
+struct OperandData {
+  std::span<const TensorRef> own;
+  std::byte* const* held;
+  std::byte* operator[](uint32_t operand) const { return operand < own.size() ? own[operand].data : held[operand - own.size()]; }
+};
+
 // The state of one worker while it evaluates a bound program.
 class Evaluator {
   struct Value {                // the current value of an instruction
@@ -274,21 +281,19 @@ class Evaluator {
   void finish(const ProgramInstruction&, uint32_t id);
   void write(size_t store, const int64_t* at, int64_t begin, int64_t n);
   std::byte* slot(uint32_t id) const { return block(p_.code[id].slot); }
-  std::byte* block(int slot) const { return scratch_ + (p_.code.size() * state_bytes + 127) / 64 * 64 + static_cast<size_t>(slot) * b_.block * 8; }
+  std::byte* block(int slot) const { return reinterpret_cast<std::byte*>(values_) + (p_.code.size() * state_bytes + 127) / 64 * 64 + static_cast<size_t>(slot) * b_.block * 8; }
   // Offset of the operand's element at the outer coordinates `at`, in elements, counting the first `axes` axes.
   int64_t offset_of(uint32_t operand, const int64_t* at, int axes) const {
     int64_t offset = 0;
     for (int a = 0; a < axes; ++a) offset += at[a] * b_.strides[operand][static_cast<size_t>(a)];
     return offset;
   }
-  std::byte* data(uint32_t operand) const { return operand < operands_.size() ? operands_[operand].data : held_[operand - operands_.size()]; }
+  std::byte* data(uint32_t operand) const { return operands_[operand]; }
 
   const Bound& b_;
   const Program& p_;
-  std::span<const TensorRef> operands_;
-  std::byte* scratch_;
-  std::byte* const* held_;
-  Value* values_;
+  const OperandData operands_;
+  Value* const values_;         // at the beginning of the worker's scratch memory; the blocks come after them
   const void* accumulator_ = nullptr;
   bool direct_ = true;          // stores may write directly to memory
   // Which row's values arguments are, if rows are together: those of one, or one value for each row.
