@@ -357,6 +357,10 @@ Handle scatter(Handle base, std::vector<int64_t> axes, std::vector<Handle> indic
   return make_node(base.graph(), Op::scatter, std::move(in), {{"axes", to_attribute(axes)}, {"position", position}, {"wrap", wrap}, {"kind", kind}});
 }
 
+Handle reduce_segments(Handle x, Handle order, Handle ends, const char* kind) {
+  return make_node(x.graph(), Op::reduce_segments, {x.id(), order.id(), ends.id()}, {{"kind", kind}});
+}
+
 Handle scatter_along(Handle base, Axis axis, Handle at, Handle updates, const char* kind) {
   axis = base.axis(axis);
   if (base.rank() == 0 && at.rank() == 0 && updates.rank() == 0) {

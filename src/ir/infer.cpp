@@ -37,6 +37,7 @@ class Infer {
       case Op::update: return {update()};
       case Op::matmul: return {matmul()};
       case Op::ragged_matmul: return {ragged_matmul()};
+      case Op::reduce_segments: return {reduce_segments()};
       case Op::attention: return {attention()};
       case Op::branch: return branch();
       case Op::loop: return loop();
@@ -509,6 +510,19 @@ class Infer {
     dims.push_back(a.dims[a.dims.size() - 2]);
     dims.push_back(b.dims.back());
     return {a.dtype, dims};
+  }
+
+  Type reduce_segments() {
+    count(3);
+    const std::string& kind = a_.string("kind");
+    if (kind != "add" && kind != "mul" && kind != "min" && kind != "max") bad("unknown kind \"{}\"", kind);
+    Type out = type(0);
+    if (!is_float(out.dtype) || out.rank() == 0) bad("rows are {} of rank {}", name_of(out.dtype), out.rank());
+    for (size_t i : {1, 2}) {
+      if (type(i).dtype != DType::i64 || type(i).rank() != 1) bad("operand {} is {} of rank {}", i, name_of(type(i).dtype), type(i).rank());
+    }
+    out.dims[0] = type(2).dims[0];
+    return out;
   }
 
   Type ragged_matmul() {
