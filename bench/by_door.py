@@ -10,6 +10,7 @@ import contextlib
 import copy
 import functools
 import json
+import logging
 import re
 import tempfile
 from collections import Counter
@@ -214,6 +215,24 @@ def _saved(case, build) -> Made:
     return made
 
 
+class _Warnings(logging.Handler):
+    """What the drop-in warns of while it compiles."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record):
+        self.texts.append(record.getMessage())
+
+    def __enter__(self):
+        logging.getLogger("torch_tensorrt").addHandler(self)
+        return self
+
+    def __exit__(self, *exception):
+        logging.getLogger("torch_tensorrt").removeHandler(self)
+
+
 def _torchscript(case, build) -> Made:
     import ingot.torch_tensorrt as torch_tensorrt
 
@@ -221,11 +240,11 @@ def _torchscript(case, build) -> Made:
         script = torch.jit.trace(case.module, case.inputs, check_trace=False, strict=False)
     except Exception as problem:  # of many kinds
         raise Refused(f"torch.jit.trace does not take it: {first_line(problem)}") from problem
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _Warnings() as said:
         path = Path(folder) / "report.json"
         torch_tensorrt.ts.compile(script, inputs=list(case.inputs), min_block_size=1, dryrun=str(path))
         if not path.exists():
-            raise Refused("torch's converter of TorchScript does not take it")
+            raise Refused(said.texts[-1].split("; it runs as it was")[0])
         made = Made([json.loads(path.read_text())])
     if build:
         made.call = torch_tensorrt.ts.compile(script, inputs=list(case.inputs), min_block_size=1)

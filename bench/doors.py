@@ -470,6 +470,8 @@ def reasons(here: dict) -> list[str]:
     for cell in sorted(here):
         line = here[cell]
         said = [f"`{target}`: {entry['reason']}" for target, entry in line.get("torch", {}).items()] + [f"{k}: {line[k]}" for k in ("refused", "failed") if k in line]
+        if "not_run" in line and line["not_run"].startswith("torch"):  # its own part of the door
+            said.append(f"not run: {line['not_run']}")
         for one in said:
             found.setdefault(one.replace("|", "\\|"), {}).setdefault(cell.model, []).append(cell.door)
     return [f"- {one}. " + "; ".join(f"{model} ({', '.join(doors)})" for model, doors in of.items()) for one, of in sorted(found.items(), key=lambda item: -len(item[1]))]

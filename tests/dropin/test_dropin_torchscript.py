@@ -1,6 +1,7 @@
 """Compiled modules as TorchScript: saved, loaded here and in fresh processes, traced."""
 
 import io
+import math
 import subprocess
 import sys
 
@@ -280,6 +281,14 @@ class Mixes(torch.nn.Module):
         return rows, y[:, :, halves : h - 1, : 2 * w - w], x.new_zeros(n % 2 + 1, h + w - 3)
 
 
+class RoundsSizes(torch.nn.Module):
+    """A size by a quotient that is rounded up, as vision models of transformers have it in a trace."""
+
+    def forward(self, x):
+        rows = (torch.ceil(x.shape[1] / torch.tensor(4)) * 4).to(torch.int64) if torch.jit.is_tracing() else math.ceil(x.shape[1] / 4) * 4
+        return x.new_ones(x.shape[0], rows) * x[:, :1, 0]
+
+
 class WithADefault(torch.nn.Module):
     def forward(self, x, scale: float = 3.0):
         return x.reshape(x.size(1), max(x.size(0), 2) - x.size(0) + x.size(0)) * scale if x.dim() == 3 else x.reshape(-1, x.size(0)) * scale
@@ -308,6 +317,15 @@ def test_ranges_of_a_script(form):
             close(engine(*given), model(*given))
     with pytest.raises(ingot.InputError, match="axis 2 of input 'x' has size 21, outside the range 2..20"):
         made(*mixed(2, 21, 4))
+
+
+def test_sizes_that_a_trace_rounds():
+    model = RoundsSizes()
+    x = torch_tensorrt.Input(min_shape=(2, 1, 3), opt_shape=(2, 9, 3), max_shape=(2, 32, 3))
+    made = torch_tensorrt.compile(torch.jit.trace(model, torch.ones(2, 9, 3)), inputs=[x], **ONE, require_full_compilation=True)
+    for n in (1, 9, 21, 32):
+        given = torch.linspace(-1, 1, 6 * n).reshape(2, n, 3)
+        close(made(given), model(given))
 
 
 def test_defaults_of_a_script():

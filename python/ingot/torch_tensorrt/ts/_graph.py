@@ -17,7 +17,7 @@ from ...torch_internals.operators import OpOverload, OpOverloadPacket, packet_of
 from ...torch_internals.saving import script_graph
 
 _aten = torch.ops.aten
-_INTEGERS = (None, torch.int32, torch.int64)
+_INTEGERS, _CODES = (None, torch.int32, torch.int64), (3, 4)  # types, and TorchScript's numbers of them
 
 # Operators of numbers by the name of ATen's.
 _OF_NUMBERS = {
@@ -31,6 +31,8 @@ _OF_PYTHON = {max: torch.sym_max, min: torch.sym_min}  # Python's compare, and s
 _OF_TENSORS = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "rsub": lambda a, b: b - a, "floor_divide": operator.floordiv, "remainder": operator.mod, "neg": operator.neg,
 }  # fmt: skip
+
+_QUOTIENTS = {"floor": operator.floordiv, "ceil": lambda a, b: -(-a // b)}  # exact for sizes below 2^24, as float32's quotients are
 
 
 def graph_module(script: torch.jit.ScriptModule, args: tuple, keywords: dict) -> torch.fx.GraphModule:
@@ -85,22 +87,31 @@ def _name(node) -> str | None:
 
 def _integer(module, tensor):
     """The integer, or the node that has it, which the tensor was made of. None for other tensors."""
-    if isinstance(tensor, int):
+    if isinstance(tensor, int) or tensor is None:
         return tensor
     if tensor.op == "get_attr":  # a number of the model's code
         value = getattr(module, tensor.target, None)
         return int(value) if isinstance(value, torch.Tensor) and tensor.target.startswith("lifted_tensor") and value.dtype in _INTEGERS and value.dim() == 0 else None
-    name = _name(tensor)
-    if name == "scalar_tensor" and tensor.kwargs.get("dtype") in _INTEGERS and isinstance(tensor.args[0], (int, torch.fx.Node)):
-        return tensor.args[0]
-    if name == "_to_copy" and tensor.kwargs.get("dtype") in _INTEGERS:
-        return _integer(module, tensor.args[0])
-    if name == "div" and tensor.kwargs.get("rounding_mode") in ("floor", "trunc"):  # the same for sizes, which are not negative
-        name, rest = "floor_divide", {}
-    else:
-        rest = tensor.kwargs
-    factors = [*tensor.args[2:], *rest.values()]  # alpha
-    if name not in _OF_TENSORS or any(factor != 1 for factor in factors) or not all(isinstance(x, (int, torch.fx.Node)) for x in tensor.args[:2]):
+    name, args, keywords = _name(tensor), tensor.args, tensor.kwargs
+    if name == "scalar_tensor" and keywords.get("dtype") in _INTEGERS and isinstance(args[0], (int, torch.fx.Node)):
+        return args[0]
+    if name in ("to", "_to_copy"):
+        return _integer(module, args[0]) if (keywords.get("dtype") if name == "_to_copy" else args[1]) in _INTEGERS + _CODES else None
+    if name in ("floor", "ceil") and _name(args[0]) == "div" and not args[0].kwargs:
+        return _call(module, _QUOTIENTS[name], *args[0].args)
+    if name == "div" and keywords.get("rounding_mode") == "floor":
+        return _call(module, operator.floordiv, *args)
+    if name == "clamp" and not keywords:
+        low, high = (*args[1:], None, None)[:2]
+        raised = _integer(module, args[0]) if low is None else _call(module, torch.sym_max, args[0], low)
+        return raised if high is None or raised is None else module.graph.call_function(torch.sym_min, (raised, high))
+    factors = [*args[2:], *keywords.values()]  # alpha
+    return _call(module, _OF_TENSORS[name], *args[:2]) if name in _OF_TENSORS and all(factor == 1 for factor in factors) else None
+
+
+def _call(module, function, *tensors):
+    """The function of integers that tensors were made of; None if one was made of something else."""
+    if not all(isinstance(x, (int, torch.fx.Node)) for x in tensors):
         return None
-    operands = [_integer(module, x) for x in tensor.args[:2]]
-    return None if None in operands else module.graph.call_function(_OF_TENSORS[name], tuple(operands))
+    operands = [_integer(module, x) for x in tensors]
+    return None if None in operands else module.graph.call_function(function, tuple(operands))
