@@ -1,5 +1,6 @@
 import torch
 from graphs import fixed, is_unwanted, of_dynamo, targets
+from torch._higher_order_ops import scan, while_loop
 
 from ingot.capture.fixes import numbers
 
@@ -35,3 +36,26 @@ def test_the_value_becomes_a_constant():
 
 def test_other_graphs():
     assert is_unwanted("numbers")
+
+
+class InRegions(torch.nn.Module):
+    """A norm in a branch, in a loop and in the step of a scan, whose epsilon Dynamo passes into the regions."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(4)
+
+    def forward(self, x):
+        chosen = torch.cond(x.sum() > 0, lambda x: self.norm(x), lambda x: x * 2, (x,))
+        turned = while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, self.norm(x) + 1), (torch.zeros((), dtype=torch.int64), x))[1]
+        return chosen, turned, scan(lambda h, x: ((y := self.norm(h + x)), y * 2), x[0], x)
+
+
+def test_numbers_in_regions(no_gradients):
+    torch._dynamo.reset()
+    model, x = InRegions().eval(), torch.randn(3, 4)
+    compiled = torch.compile(model, backend="ingot", dynamic=True, options={"fallback": "error"})
+    for x in (x, torch.ones(5, 4)):
+        torch.testing.assert_close(compiled(x), model(x))
+    model.norm.eps = 0.5  # another value than the compiled one
+    torch.testing.assert_close(compiled(x), model(x))
