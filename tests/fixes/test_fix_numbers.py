@@ -1,3 +1,4 @@
+import pytest
 import torch
 from graphs import fixed, is_unwanted, of_dynamo, targets
 from torch._higher_order_ops import scan, while_loop
@@ -38,22 +39,31 @@ def test_other_graphs():
     assert is_unwanted("numbers")
 
 
-class InRegions(torch.nn.Module):
-    """A norm in a branch, in a loop and in the step of a scan, whose epsilon Dynamo passes into the regions."""
+class InRegion(torch.nn.Module):
+    """A norm in a region, into which Dynamo passes its epsilon."""
 
-    def __init__(self):
+    def __init__(self, function):
         super().__init__()
-        self.norm = torch.nn.LayerNorm(4)
+        self.norm, self.function = torch.nn.LayerNorm(4), function
 
     def forward(self, x):
-        chosen = torch.cond(x.sum() > 0, lambda x: self.norm(x), lambda x: x * 2, (x,))
-        turned = while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, self.norm(x) + 1), (torch.zeros((), dtype=torch.int64), x))[1]
-        return chosen, turned, scan(lambda h, x: ((y := self.norm(h + x)), y * 2), x[0], x)
+        return self.function(self.norm, x)
 
 
-def test_numbers_in_regions(no_gradients):
+REGIONS = {
+    "branch": lambda norm, x: torch.cond(x.sum() > 0, lambda x: norm(x), lambda x: x * 2, (x,)),
+    "loop": lambda norm, x: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, norm(x) + 1), (torch.zeros((), dtype=torch.int64), x))[1],
+    "scan": lambda norm, x: scan(lambda h, x: ((y := norm(h + x)), y * 2), x[0], x)[1],
+    "branch in a loop": lambda norm, x: while_loop(
+        lambda i, x: i < 3, lambda i, x: (i + 1, torch.cond(x.sum() > 0, lambda x: norm(x), lambda x: x * 2, (x,)) + 1), (torch.zeros((), dtype=torch.int64), x)
+    )[1],
+}
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_numbers_in_regions(name, no_gradients):
     torch._dynamo.reset()
-    model, x = InRegions().eval(), torch.randn(3, 4)
+    model, x = InRegion(REGIONS[name]).eval(), torch.randn(3, 4)
     compiled = torch.compile(model, backend="ingot", dynamic=True, options={"fallback": "error"})
     for x in (x, torch.ones(5, 4)):
         torch.testing.assert_close(compiled(x), model(x))
