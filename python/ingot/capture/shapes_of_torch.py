@@ -39,17 +39,25 @@ def _recurrent_layers(mode, x, states, params, has_biases, layers, dropout, trai
         return (output.transpose(0, 1) if batch_first else output, *(state.new_empty(state.shape) for state in states))
 
 
+def _cdist(mode, a, b, p=2.0, compute_mode=None):
+    """The distances of each pair. Torch's own code asks whether there are more than 25 vectors, of which it computes otherwise."""
+    with mode:
+        return a.new_empty([*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-2]])
+
+
 _RULES = {"_ctc_loss": _ctc_loss, "_ctc_loss.Tensor": _ctc_loss, "_thnn_fused_gru_cell": _gru_cell}
+_COMPOSITES = {torch.ops.aten.cdist.default: _cdist, **dict.fromkeys(recurrent_casts.LAYERS, _recurrent_layers)}
+ASKING_ABOUT_SIZES = tuple(_COMPOSITES)
 
 
 @functools.cache
 def correct():
     """Torch takes its Python reference of nll_loss for the shapes of open sizes, but the reference has other arguments: reduction="none" gives the shape of a mean. Without it torch asks
-    the operator's parts. Recurrent layers of open sizes have a rule of their own where a tracer keeps them whole. Torch 2.11's parts of an LSTM give its last states
+    the operator's parts. Composites whose own code asks about sizes have rules of their own where a tracer keeps them whole. Torch 2.11's parts of an LSTM give its last states
     an axis too many."""
     without_shapes_of_reference(torch.ops.aten.nll_loss.default)
-    for layer in recurrent_casts.LAYERS:
-        set_shape_rule(layer, _recurrent_layers)
+    for composite, rule in _COMPOSITES.items():
+        set_shape_rule(composite, rule)
     with_parts(torch.ops.aten.lstm.input, _with_states_of_their_shapes)
 
 
