@@ -111,7 +111,7 @@ TEST(Gpu, AnInputIsReadAsItLies) {
   SKIP_WITHOUT_ALL;
   Session session(on_gpu(compiled("%0 = input() {name=\"x\", order=[1, 0]} : f32[2, B]\n%1 = view(%0) {map=map([B, 2] <- [<0> + 1*i1, <0> + 1*i0])} : f32[B, 2]\n"
                                   "%2 = add(%1, %1) {} : f32[B, 2]\noutput %2 \"y\" []\n")),
-                  0, 1);
+                  0, {1});
   Tensor columns{{0, 2, 4, 1, 3, 5}, {3, 2}, {1, 3}}, rows{{0, 1, 2, 3, 4, 5}, {3, 2}}, y{std::vector<float>(6), {3, 2}};
   const std::vector<float> expected{0, 2, 4, 6, 8, 10};
   DevicePtr device = Device::open(0);
@@ -166,7 +166,7 @@ TEST(Gpu, AnIndexOutOfRangeIsToldAndTheSessionGoesOn) {
   Session session(on_gpu(compiled("%0 = input() {name=\"ids\"} : i64[B]\n%1 = weight() {name=\"table\"} : f32[3, 2]\n"
                                   "%2 = gather(%1, %0) {axes=[0], position=0, wrap=true} : f32[B, 2]\noutput %2 \"y\" []\n",
                                   {{0, 1, 2, 3, 4, 5}})),
-                  0, 1);
+                  0, {1});
   std::vector<int64_t> ids{2, 3}, dims{2};
   Tensor y{std::vector<float>(4), {2, 2}};
   HostTensor in{ids.data(), ir::DType::i64, 1, dims.data(), nullptr}, out = y.host();
@@ -358,7 +358,7 @@ TEST(Gpu, StreamedWeightsGiveTheSameBits) {
     return y.data;
   };
   auto compare = [&] {
-    Session plain(all, 0, {1}), streamed(some, 0, 1), unrecorded(some, 0, 1);
+    Session plain(all, 0, {1}), streamed(some, 0, {1}), unrecorded(some, 0, {1});
     unrecorded.set_recording(false);
     for (int k = 0; k < 20; ++k) {
       const auto first = static_cast<float>(k);

@@ -202,7 +202,7 @@ TEST(State, ASessionThatIsGivenOneTakesNoMemoryForItsOwn) {
   Counting given, memory;
   auto state = made(weights, given);
   EXPECT_EQ(given.count, 2);
-  Session session(weights, 0, {1}, memory), other(weights, 0, 1, memory);
+  Session session(weights, 0, {1}, memory), other(weights, 0, {1}, memory);
   session.set_state(state);
   run(session, {1, 1});
   const int before = memory.count;
