@@ -35,9 +35,8 @@ struct GemmCompiler {
   bool (*may)(const GemmSite&);             // it can compute the site at some sizes
   PrintedGemm (*print)(const GemmSite&, const kernels::GemmArgs&, const EpilogueForm&);
   std::string_view tunable = {};
-  bool of_experts = false;                  // it computes GEMMs with row ends, and no others
   // As far as what is common to all says: `takes` or `may` says the rest.
-  bool suits(const Gemm& g) const { return of_experts == (g.row_ends != nullptr); }
+  bool suits(const Gemm& g) const { return run.of_experts == (g.row_ends != nullptr); }
 };
 // All, in the order of implementations.def.
 std::vector<const GemmCompiler*> gemm_compilers();

@@ -44,6 +44,6 @@ PrintedGemm print(const GemmSite&, const kernels::GemmArgs& args, const Epilogue
 void add_ragged_for_any_address(PrintedGemm& out, const kernels::GemmArgs& args) { add(out, args, kernels::any_address_tile, false); }
 
 extern const GemmCompiler gemm_ragged;
-const GemmCompiler gemm_ragged{kernels::gemm_ragged, takes, may, print, {}, true};
+const GemmCompiler gemm_ragged{kernels::gemm_ragged, takes, may, print};
 
 }  // namespace ingot::backend::cuda

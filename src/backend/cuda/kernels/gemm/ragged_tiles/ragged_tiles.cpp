@@ -35,6 +35,6 @@ PrintedGemm print(const GemmSite&, const kernels::GemmArgs& args, const Epilogue
 }  // namespace
 
 extern const GemmCompiler gemm_ragged_tiles;
-const GemmCompiler gemm_ragged_tiles{kernels::gemm_ragged_tiles, takes, may, print, {}, true};
+const GemmCompiler gemm_ragged_tiles{kernels::gemm_ragged_tiles, takes, may, print};
 
 }  // namespace ingot::backend::cuda

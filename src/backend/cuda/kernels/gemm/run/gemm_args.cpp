@@ -28,7 +28,7 @@ void fields(S& s, A& a) {
     numbers(o.dims);
     numbers(o.strides);
   });
-  s.all(a.row, a.pieces, a.gated, a.experts);
+  s.all(a.row, a.pieces, a.gated);
   s.list(a.implementations, [&](auto& i) {
     s.text(i.kernel);
     s.list(i.args, [&](auto& byte) { s.field(byte); });
@@ -59,7 +59,6 @@ void check(const GemmArgs& a) {
   for (uint8_t k : a.together) require(k < a.operands.size() && a.operands[k].gathered <= 1, "operand");
   for (uint8_t k : a.merged) require(k < a.operands.size(), "operand");
   require(a.sources.size() <= 250 && (!a.has_prologue() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= gemm::tuning::max_prologue_row)), "the row");
-  require(!a.experts || (a.pieces == 1 && a.row_rank == 1 && !a.has_prologue()), "experts");
   require(!a.gated || a.b_along_k, "gated columns");
   require(a.pieces >= 1 && a.pieces <= gemm::tuning::max_parts_of_b && (a.pieces == 1 || a.b_along_k), "columns");
   require(!a.implementations.empty(), "implementations");

@@ -28,6 +28,7 @@ struct GemmImplementation {
   // nullopt: it cannot compute the call.
   std::optional<CudaLaunches> (*launches)(const GemmCall&, const void* args);
   double (*cost)(const GemmSizes&);  // multiplications for each element of the result
+  bool of_experts = false;           // it computes products of experts, which have row ends, and no others
 };
 // All, in the order of implementations.def.
 std::span<const GemmImplementation* const> gemm_implementations();
