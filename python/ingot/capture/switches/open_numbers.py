@@ -19,7 +19,7 @@ from . import own_traces
 class _Calls(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if any(isinstance(leaf, torch.SymInt) for leaf in pytree.tree_leaves((args, kwargs))):
+        if any(isinstance(leaf, (torch.SymInt, torch.SymFloat)) for leaf in pytree.tree_leaves((args, kwargs))):
             function = _WRITTEN.get(function, function)
         return function(*args, **kwargs)
 
