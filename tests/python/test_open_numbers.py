@@ -21,6 +21,7 @@ def of(function):
 FUNCTIONS = {
     "linspace": lambda x: torch.linspace(-1, 1, x.shape[0]) * x[:, 0],
     "linspace half": lambda x: torch.linspace(0.1, 3, x.shape[0] // 2 + 1, dtype=torch.bfloat16),
+    "linspace to a size": lambda x: (torch.linspace(0, x.shape[0] - 1, x.shape[0]), torch.linspace(-x.shape[0] / 2, x.shape[0] / 2, 5)),
     "logspace": lambda x: torch.logspace(0, 2, x.shape[0]),
     "bartlett": lambda x: torch.bartlett_window(x.shape[0]),
     "hann": lambda x: torch.hann_window(x.shape[0], periodic=False, dtype=torch.float64),

@@ -19,7 +19,7 @@ from . import own_traces
 class _Calls(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if any(isinstance(leaf, torch.SymInt) for leaf in pytree.tree_leaves((args, kwargs))):
+        if any(isinstance(leaf, (torch.SymInt, torch.SymFloat)) for leaf in pytree.tree_leaves((args, kwargs))):
             function = _WRITTEN.get(function, function)
         return function(*args, **kwargs)
 
@@ -62,7 +62,8 @@ def _logspace(start, end, steps, base=10.0, *, dtype=None, device=None, **more):
 
 
 def _window(torchs, arguments, formula, dtype=None, device=None, **more):
-    """arguments: what torch's function takes. formula: of the place in the window, from 0 at its first element to 1 at its last. In float64: i0 of a number near 12 has seven digits in float32 only if the number has eight."""
+    """arguments: what torch's function takes. formula: of the place in the window, from 0 at its first element to 1 at its last. All is computed in float64: i0 of a number near 12 has
+    seven digits only if the number has eight."""
     (window_length, periodic, *_), made = arguments, dtype or torch.get_default_dtype()
     if more or made not in (torch.float32, torch.float64):
         return torchs(*arguments, dtype=dtype, device=device, **more)
