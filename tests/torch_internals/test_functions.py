@@ -524,6 +524,17 @@ def test_typed_by():
         exported(Covariance(), (2, 3))
 
 
+def test_set_rule():
+    from torch._subclasses import FakeTensorMode, fake_impls
+
+    with FakeTensorMode() as mode:
+        shapes.set_rule(aten.sinc.default, lambda mode, operator, x: x.new_empty(7))
+        try:
+            assert torch.sinc(mode.from_tensor(torch.ones(2))).shape == (7,)
+        finally:
+            del fake_impls.op_implementations_dict[aten.sinc.default]
+
+
 def test_set_shape_rule():
     from torch._subclasses import fake_impls
 
