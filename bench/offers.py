@@ -110,9 +110,9 @@ def forcing(offer, without=None):
     return {**({"INGOT_OFFER": offer} if offer else {}), **({"INGOT_DISABLE": without} if without else {})}
 
 
-def compiled(model, x, target="cpu", machine="table"):
+def compiled(model, x, target="cpu", **options):
     device = "cuda" if target.startswith("cuda") and torch.cuda.is_available() else "cpu"
-    return ingot.compile(model.to(device), inputs=[x.to(device)], target=target, machine=machine)
+    return ingot.compile(model.to(device), inputs=[x.to(device)], target=target, **options)
 
 
 @contextlib.contextmanager
@@ -312,10 +312,10 @@ def chosen_today(site, offers, target, machine):
     line counts all steps of it."""
     name, form, dtype = site_named(site)
     model, x = model_of(name, form, dtype)
-    if target != "cpu":  # no device code is needed to ask for offers; a layer alone has one step of these implementations
-        sites = [site for site in sites_of(compiled(model, x), target) if site["chosen"] in offers]
+    if target != "cpu":  # no device code is needed to ask for offers; a layer alone has one step of these implementations. TF32: as torch has it for convolutions on a GPU
+        sites = [site for site in sites_of(compiled(model, x, convolution_precision="tf32"), target) if site["chosen"] in offers]
         return costliest(sites)["chosen"] if sites else None
-    made = compiled(model, x, target, machine)
+    made = compiled(model, x, target, machine=machine)
     sites = sites_of(made)
     same = [site for site in sites if site["costs"].keys() == set(offers)] or (sites if form == "alone" else [])
     return largest_site(same, measure_steps(made, x)(1))["chosen"] if same else None

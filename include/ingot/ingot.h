@@ -242,8 +242,9 @@ INGOT_API ingot_status ingot_plan_describe(const ingot_plan* plan, char** json);
 /* The programs of each target as text: buffers, and every step with its operands' layouts. Release with ingot_string_release. */
 INGOT_API ingot_status ingot_plan_programs(const ingot_plan* plan, char** text);
 /* [compiler] Compiles the plan's graphs again and reports the decisions as text: which values have memory and why, and for every step the backend's offers, their
- * costs, the chosen one (*), and the reasons of refusals. Release with ingot_string_release. */
-INGOT_API ingot_status ingot_plan_offers(const ingot_plan* plan, char** text);
+ * costs, the chosen one (*), and the reasons of refusals. `target`: as in the option of that name; null: those of the plan. No device code is made.
+ * Release with ingot_string_release. */
+INGOT_API ingot_status ingot_plan_offers(const ingot_plan* plan, const char* target, char** text);
 /* The canonical graph of a function as text; release with ingot_string_release. */
 INGOT_API ingot_status ingot_plan_graph(const ingot_plan* plan, uint32_t function, char** text);
 /* [compiler] Draws a graph's text (from ingot_plan_graph or a file of INGOT_DUMP). Format "svg", or "onnx" for viewers such as Netron (types, sizes and attributes

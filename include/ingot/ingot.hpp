@@ -198,7 +198,8 @@ class Plan {
   std::string describe() const { return detail::text(ingot_plan_describe, handle_.get()); }
   std::string graph(uint32_t function = 0) const { return detail::text(ingot_plan_graph, handle_.get(), function); }
   std::string programs() const { return detail::text(ingot_plan_programs, handle_.get()); }
-  std::string offers() const { return detail::text(ingot_plan_offers, handle_.get()); }
+  // `target`: null for those of the plan.
+  std::string offers(const char* target = nullptr) const { return detail::text(ingot_plan_offers, handle_.get(), target); }
   // [compiler] The error of each step against the reference interpreter, as JSON (docs/verify.md). `stop`: stops at the first step over its bound.
   std::string verify_steps(std::span<const Tensor> inputs, const Options& options = {}, double bound = 0, bool stop = false, uint32_t function = 0) const {
     std::vector<ingot_tensor> in;

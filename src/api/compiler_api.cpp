@@ -99,13 +99,15 @@ ingot_status ingot_graph_draw(const char* text, const char* format, uint8_t** by
   });
 }
 
-ingot_status ingot_plan_offers(const ingot_plan* plan, char** text) {
+ingot_status ingot_plan_offers(const ingot_plan* plan, const char* target, char** text) {
   return guard([&] {
     required(text, "text");
     const plan::Plan& given = *required(plan, "plan").plan;
     compile::Record record;
     record.device_code = false;
-    rebuild(given, targets_of(given), &record);
+    compile::Options wanted;
+    if (target != nullptr) wanted.set("target", target);
+    rebuild(given, target != nullptr ? wanted.targets() : targets_of(given), &record);
     for (const plan::ForTarget& t : given.targets) {
       if (!t.timings.empty()) record.decisions += fmt::format("timed for {}\n", t.target.text());
       for (const Timing& x : t.timings) record.decisions += fmt::format("    {} for {} ({})\n", x.choice, x.problem, x.machine);

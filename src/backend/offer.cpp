@@ -155,6 +155,10 @@ void wish_for_merged_rows(std::vector<Wish>& wishes, const Site& site, const Gem
 
 bool has(std::span<const Wish> all, const Wish& wish) { return std::find(all.begin(), all.end(), wish) != all.end(); }
 
+bool requires_copy(const Offer& offer) {
+  return std::any_of(offer.wishes.begin(), offer.wishes.end(), [](const Wish& w) { return w.required; });
+}
+
 bool wishes(const Offer& offer, Role operand, Wish::Axis axis, Wish::Kind kind) {
   return std::any_of(offer.wishes.begin(), offer.wishes.end(), [&](const Wish& w) { return w.operand == operand && w.axis == axis && w.kind == kind; });
 }

@@ -218,6 +218,7 @@ struct Wish {
   Axis axis = Axis::none;
   Kind kind = Kind::contiguous;
   int64_t of = 1;  // Kind::multiple
+  bool required = false;  // else preferred. An offer whose operands do not lie as it requires has no `emit`, and the cost that it has after the copy, with that of the copy
   bool operator==(const Wish&) const = default;
 };
 
@@ -230,13 +231,15 @@ struct Offer {
   std::optional<Packing> packing = std::nullopt;
   // The kernel's choices at run time that can be timed for one set of sizes, by name ("algorithm"). RunKernel::tunables lists the choices.
   std::vector<std::string_view> tunables = {};
-  // Empty: the site is a sketch, or a GEMM that is faster as a fused body that reduces over K.
+  // Empty: the site is a sketch, a GEMM that is faster as a fused body that reduces over K, or one whose operands have to be copied first (Wish::required).
   std::function<EmittedStep()> emit = {};
 };
 bool wishes(const Offer&, Role, Wish::Axis, Wish::Kind = Wish::Kind::contiguous);
 bool has(std::span<const Wish>, const Wish&);
+bool requires_copy(const Offer&);  // it has a required wish
 // The usual wishes.
 inline constexpr Wish channels_innermost{Role::a, Wish::Axis::k}, contiguous_rows{Role::output, Wish::Axis::n}, even_rows{Role::output, Wish::Axis::m, Wish::Kind::even};
+inline constexpr Wish copied_channels_innermost{Role::a, Wish::Axis::k, Wish::Kind::contiguous, 1, true};
 inline constexpr Wish merged_rows{Role::a, Wish::Axis::m, Wish::Kind::even};  // the rows of all batches are those of one matrix
 inline constexpr Wish interleaved_parts{Role::output, Wish::Axis::none, Wish::Kind::interleaved};
 inline constexpr Wish own_memory{Role::output, Wish::Axis::none, Wish::Kind::own_memory}, reused_memory{Role::output, Wish::Axis::none, Wish::Kind::reused_memory};

@@ -10,6 +10,7 @@ namespace {
 
 struct InspectArguments {
   std::string plan, graph;
+  std::string target;  // of --offers
   bool programs = false, offers = false, steps = false, memory = false, weights = false, json = false;
 };
 
@@ -75,7 +76,7 @@ void inspect(const InspectArguments& a) {
   if (!a.graph.empty()) return show_graph(plan.get(), a.graph);
   if (a.programs || a.offers) {
     char* text = nullptr;
-    check(a.offers ? ingot_plan_offers(plan.get(), &text) : ingot_plan_programs(plan.get(), &text));
+    check(a.offers ? ingot_plan_offers(plan.get(), a.target.empty() ? nullptr : a.target.c_str(), &text) : ingot_plan_programs(plan.get(), &text));
     std::fputs(take(text).c_str(), stdout);
     return;
   }
@@ -156,7 +157,8 @@ void add_inspect(CLI::App& app) {
       ->expected(0, 1)
       ->default_str("-");
   verb->add_flag("--programs", a->programs, "each target's buffers and steps in full: the layouts of all operands, sizes, a hash of the constants");
-  verb->add_flag("--offers", a->offers, "what compiling decides: the values with memory, and each step's offers, costs and refusals");
+  CLI::Option* offers = verb->add_flag("--offers", a->offers, "what compiling decides: the values with memory, and each step's offers, costs and refusals");
+  verb->add_option("--target", a->target, "what it would decide for this target")->needs(offers);
   verb->add_flag("--steps", a->steps, "the steps: kernel, what is fused, what is written, where in the model");
   verb->add_flag("--memory", a->memory, "scratch buffers and their lives");
   verb->add_flag("--weights", a->weights, "the weights");

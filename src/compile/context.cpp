@@ -18,8 +18,9 @@ Backend backend_for(const Target& target, const Options& options) {
   return {target, {deterministic, products_by_tf32(options), convolutions_by_tf32(options), false, machine_of(target, options)}, {}, find_encoding(options.text("weight_dtype"))};
 }
 
-backend::Offers Backend::offers(const backend::Site& site) const {
+backend::Offers Backend::offers(const backend::Site& site, bool image_may_be_copied) const {
   backend::Offers out = backend::compiler_for(target).offers(site, target, settings);
+  if (!image_may_be_copied) std::erase_if(out.offers, backend::requires_copy);
   if (forced == nullptr) return out;
   for (const backend::Offer& o : out.offers) forced->others.emplace(o.implementation);
   auto is_wanted = [&](const backend::Offer& o) { return o.implementation == forced->name; };

@@ -41,7 +41,8 @@ struct Backend {
   std::span<const Timing> known = {};  // timings of earlier builds: the fastest implementation of a step
   const WeightEncoding* weight_encoding = nullptr;  // that option weight_dtype asks for
   std::shared_ptr<ForcedOffer> forced = nullptr;
-  backend::Offers offers(const backend::Site& site) const;
+  // Those that require a copy of the image only if `image_may_be_copied`.
+  backend::Offers offers(const backend::Site& site, bool image_may_be_copied = false) const;
   // For a sketch (a site without layouts): true if the backend has any offer.
   bool has_offer(const backend::Site& site) const { return !offers(site).offers.empty(); }
 };

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -34,6 +35,18 @@ def test_choices_by_cost_lose_little(machine, kind):
     assert len(lost) >= max(100, 0.9 * len(lines)), "a choice that the file has no time of is not judged"
     worst = "\n".join(f"{share:.1%} lost: {chosen} instead of {fastest}: {site}" for share, chosen, fastest, site in lost[:10])
     assert near >= 0.95 and mean <= 0.03, f"{near:.1%} near the fastest, mean loss {mean:.2%}\n{worst}"
+
+
+def test_offers_for_another_target():
+    """Of a plan for the CPU, without device code: `ingot inspect --offers --target`."""
+    model = torch.nn.Linear(320, 320).to(torch.float16).eval()
+    compiled = ingot.compile(model, inputs=[torch.randn(64, 320, dtype=torch.float16)], target="cpu")
+    assert [site["chosen"] for site in offers.sites_of(compiled)] == []  # the CPU has one implementation
+    (site,) = offers.sites_of(compiled, "cuda:sm_90")
+    assert site["costs"].keys() >= {"cublaslt", "gemm_tiles", "gemm_implicit"}
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        offers.sites_of(compiled, "cuda:none")
+    assert "cuda:none" in failed.value.stderr
 
 
 def kernels_that_may_run(compiled):

@@ -61,7 +61,7 @@ def test_log_times_each_stage(archive):
         assert done.returncode == 0 and all(told)
         assert bool(decisions) == (level == "debug")  # stored values with reasons, steps with their offers
         if decisions:
-            assert "forward for cpu: storage" in decisions and any(re.fullmatch(r"    \* matmul: cost [\d.]+, B packed", text) for text in decisions)
+            assert "forward for cpu: storage" in decisions and any(re.fullmatch(r"    \* matmul: cost [\d.]+, B packed, can be timed: blocks", text) for text in decisions)
         assert [m[1] for m in told] == ["expand", *passes(), "compile"]
         assert ("nodes" in done.stderr) == (level == "debug")
 

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -87,12 +89,20 @@ class Backend {
   virtual int ordinal() const = 0;
   // Timing::machine of this device: the model and library versions on which times depend.
   virtual std::string machine() const = 0;
+  // Per problem of its kernels' own choices, the one that was timed as the fastest on this device.
+  using TimedChoices = std::map<std::string, std::string, std::less<>>;
+  virtual const TimedChoices& timed() const;
   // For timing, in bytes: the memory that can be allocated, and the size of the device's cache.
   struct Room {
     size_t free = 0, cache = 0;
   };
   virtual Room room() const = 0;
 };
+
+// True if a kernel has to ask which of its choices this call wants.
+bool has_choices(const Call&);
+// The choice that the call wants for a problem of its kernel: that on trial, or the one that was timed as the fastest; empty: the usual one.
+std::string_view wanted_choice(const Call&, std::string_view problem);
 
 // The host backend, with the kernels listed in cpu/run/kernels.def.
 const Backend& cpu_backend();

@@ -36,6 +36,26 @@ class HostStream final : public Stream {
 
 }  // namespace
 
+const Backend::TimedChoices& Backend::timed() const {
+  static const TimedChoices none;
+  return none;
+}
+
+bool has_choices(const Call& call) { return call.trial != nullptr || (call.backend != nullptr && !call.backend->timed().empty()); }
+
+std::string_view wanted_choice(const Call& call, std::string_view problem) {
+  if (call.trial != nullptr && call.trial->problem == problem) return call.trial->choice;
+  if (call.backend == nullptr) return {};
+  const auto found = call.backend->timed().find(problem);
+  return found == call.backend->timed().end() ? std::string_view() : found->second;
+}
+
+Host::Host(const RunKernel* (*find)(std::string_view), std::string machine, std::span<const Timing> timings) : find_(find), machine_(std::move(machine)) {
+  for (const Timing& t : timings) {
+    if (t.machine == machine_) timed_[t.problem] = t.choice;
+  }
+}
+
 std::unique_ptr<Stream> Host::new_stream() const { return std::make_unique<HostStream>(); }
 
 }  // namespace ingot::backend

@@ -6,7 +6,8 @@ namespace ingot::backend {
 
 class Host final : public Backend {
  public:
-  Host(const RunKernel* (*find)(std::string_view), std::string machine) : find_(find), machine_(std::move(machine)) {}
+  // `timings`: those of other machines are ignored.
+  Host(const RunKernel* (*find)(std::string_view), std::string machine, std::span<const Timing> timings = {});
   const RunKernel* find(std::string_view kernel) const override { return find_(kernel); }
   Allocator* memory() const override { return nullptr; }
   size_t alignment() const override { return 64; }
@@ -15,11 +16,13 @@ class Host final : public Backend {
   void synchronize() const override {}
   int ordinal() const override { return -1; }
   std::string machine() const override { return machine_; }
+  const TimedChoices& timed() const override { return timed_; }
   Room room() const override { return {SIZE_MAX / 2, 0}; }
 
  private:
   const RunKernel* (*find_)(std::string_view);
   std::string machine_;
+  TimedChoices timed_;
 };
 
 }  // namespace ingot::backend

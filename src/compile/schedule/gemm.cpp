@@ -257,11 +257,12 @@ void Scheduler::gemm(WrittenBody written) {
   // Storing a value may remove an obstacle; a value that is stored already cannot be stored differently.
   auto can_store = [&](ValueId v) { return !s_.stored[v]; };
   auto site = [&] { return gemm_site(anchor, reads, written); };
+  const ValueId image = s_.skipped_copy(anchor.in[0]);
   const bool without_batch = reads.prologue || written.gated || s_.pieces(anchor);
   // A is copied so that its batch axes and M merge, unless the kernel reads images in any order, or does not wish for it.
   auto takes_batches = [&] {
     backend::Site whole = site();
-    const Answer answer = ask(whole, false);
+    const Answer answer = ask(whole, false, image != none_id);
     if (answer.best == nullptr) return false;
     if (is_convolution(anchor) && !wishes(*answer.best, kernels::Role::a, backend::Wish::Axis::k)) return true;
     const bool has_rows = !reads.a.map && reads.a.place.layout.strides.back() == Dim(1);
@@ -279,8 +280,8 @@ void Scheduler::gemm(WrittenBody written) {
   }
   // Only the body prevents the merge, and the kernels for these sites have no batch: split the body off.
   if (without_batch && !reads.batch.empty() && can_store(written.anchor)) return need(written.anchor);
-  Decision d = choose(site(), can_store(written.anchor));
-  if (const ValueId copy = s_.skipped_copy(anchor.in[0]); copy != none_id && d.copies_image()) return need(copy);
+  Decision d = choose(site(), can_store(written.anchor), image != none_id);
+  if (image != none_id && d.copies_image()) return need(image);
   if (d.by_sums()) return gemm_by_sums(std::move(written), reads.a.place, reads.b.pieces[0]);
   if (!d.choice && body_prevents) {
     if (reads.batch.size() == 1 && !uses_row_index(written.body) && !without_batch && merge_rows_by_gathers(reads.a, written)) {

@@ -95,9 +95,9 @@ void Scheduler::need(ValueId v) {
   out_.missing.alone.insert(v);
 }
 
-Scheduler::Answer Scheduler::ask(backend::Site& site, bool body_may_go) const {
+Scheduler::Answer Scheduler::ask(backend::Site& site, bool body_may_go, bool image_may_be_copied) const {
   site.symbols = g_.symbols;
-  Answer out{c_.backend.offers(site)};
+  Answer out{c_.backend.offers(site, image_may_be_copied)};
   const auto* gemm = std::get_if<backend::GemmAttributes>(&site.kernel);
   out.best = cheapest(out.offers, body_may_go, gemm != nullptr ? gemm->packed : std::nullopt);
   if (out.best != nullptr && !out.best->takes_body) {
@@ -150,8 +150,8 @@ bool want_one_layout(const backend::Offer& x, const backend::Offer& y) {
 
 }  // namespace
 
-Scheduler::Decision Scheduler::choose(backend::Site site, bool body_may_go) const {
-  Answer answer = ask(site, body_may_go);
+Scheduler::Decision Scheduler::choose(backend::Site site, bool body_may_go, bool image_may_be_copied) const {
+  Answer answer = ask(site, body_may_go, image_may_be_copied);
   const backend::Offer* best = answer.best;
   if (best == nullptr) return {std::nullopt, answer.obstacle};
   if (!best->emit) return {std::nullopt, std::nullopt, best->wishes};

@@ -22,13 +22,13 @@ class Scheduler {
   };
   // A site's operands: these, with their layouts. `encoding`: of B.
   std::vector<backend::Operand> described(const StepOperands&, const std::optional<ir::Encoding>& encoding = std::nullopt) const;
-  // The offers for a site; nothing is emitted yet. If `body_may_go`, offers without the body count too, at the cost of a pass over the result.
+  // The offers for a site, of which nothing is emitted yet. If `body_may_go`, offers without the body count too, at the cost of a pass over the result; if `image_may_be_copied`, those that require it.
   struct Answer {
     backend::Offers offers;
     const backend::Offer* best = nullptr;  // the cheapest; null: `obstacle` says why there is none, or that the body must be split off
     std::optional<backend::Obstacle> obstacle = std::nullopt;
   };
-  Answer ask(backend::Site&, bool body_may_go) const;
+  Answer ask(backend::Site&, bool body_may_go, bool image_may_be_copied = false) const;
   // The cheapest offer, emitted. No choice: `obstacle` says why, or the offer is to sum up in a fused body.
   struct Decision {
     std::optional<Choice> choice;
@@ -37,13 +37,13 @@ class Scheduler {
 
     bool by_sums() const { return !choice && wishes; }
     // True if there is no offer that reads a convolution's image in any order of its axes.
-    bool copies_image() const { return !wishes || has(backend::channels_innermost); }
+    bool copies_image() const { return !wishes || has(backend::channels_innermost) || has(backend::copied_channels_innermost); }
     bool copies_result() const { return wishes && has(backend::contiguous_rows); }
 
    private:
     bool has(const backend::Wish& w) const { return std::find(wishes->begin(), wishes->end(), w) != wishes->end(); }
   };
-  Decision choose(backend::Site, bool body_may_go = false) const;
+  Decision choose(backend::Site, bool body_may_go = false, bool image_may_be_copied = false) const;
   // Requires that the value is stored or, if it is already, that it is stored outside a concatenation.
   void need(ir::ValueId v);
   void need(Missing m) { need(m.value); }

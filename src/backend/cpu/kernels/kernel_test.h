@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/run/device.h"
+#include "backend/run/host.h"
 #include "base/parallel.h"
 #include "ir/half.h"
 
@@ -136,9 +137,16 @@ inline Workers& three() {
   return *pool;
 }
 
+// What a kernel may choose for a call.
+struct Choosing {
+  std::span<const Timing> timings = {};  // of its plan
+  std::vector<Tunable> tunables = {};    // found: what can be timed,
+  size_t scratch = 0;                    // and the scratch of what was chosen
+};
+
 // Runs the CPU's kernel with scratch full of NaN; throws if it writes past the scratch. False: the kernel cannot compute these sizes.
 inline bool run_kernel(std::string_view name, std::span<const std::byte> constants, std::span<const TensorRef> operands, std::span<const int64_t> sizes = {},
-                       Workers& workers = inline_workers()) {
+                       Workers& workers = inline_workers(), Choosing* choosing = nullptr) {
   const RunKernel* kernel = backend::find_cpu_kernel(name);
   if (kernel == nullptr) throw std::logic_error("the CPU has no such kernel");
   auto loaded = kernel->load(constants, operands.size(), sizes.size());
@@ -147,7 +155,10 @@ inline bool run_kernel(std::string_view name, std::span<const std::byte> constan
   call.sizes = sizes;
   call.constants = loaded.get();
   call.workers = &workers;
+  const backend::Host device(backend::find_cpu_kernel, backend::cpu_backend().machine(), choosing != nullptr ? choosing->timings : std::span<const Timing>());
+  call.backend = &device;
   Resolved resolved = kernel->resolve(call);
+  if (choosing != nullptr) choosing->tunables = kernel->tunables != nullptr ? kernel->tunables(call) : std::vector<Tunable>(), choosing->scratch = resolved.scratch;
   if (std::isinf(resolved.nanoseconds)) return false;
   std::vector<std::byte> scratch(resolved.scratch + 64 + 256, std::byte{0xff});
   auto start = reinterpret_cast<std::byte*>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
@@ -159,10 +170,11 @@ inline bool run_kernel(std::string_view name, std::span<const std::byte> constan
   }
   return true;
 }
-inline bool run_kernel(std::string_view name, std::span<const std::byte> constants, const std::vector<TestTensor*>& operands, const std::vector<int64_t>& sizes, Workers& workers) {
+inline bool run_kernel(std::string_view name, std::span<const std::byte> constants, const std::vector<TestTensor*>& operands, const std::vector<int64_t>& sizes, Workers& workers,
+                       Choosing* choosing = nullptr) {
   std::vector<TensorRef> refs;
   for (TestTensor* t : operands) refs.push_back(t->ref());
-  return run_kernel(name, constants, refs, sizes, workers);
+  return run_kernel(name, constants, refs, sizes, workers, choosing);
 }
 
 }  // namespace ingot::kernels

@@ -20,8 +20,20 @@ const RunKernel* find_cpu_kernel(std::string_view name) {
   return nullptr;
 }
 
+namespace {
+
+std::string machine_name() { return fmt::format("{}, {}", cpu::processor(), cpu::name_of(cpu::isa())); }
+
+// The one that plans without timings share, or one that knows what was timed.
+std::shared_ptr<const Backend> open_cpu(int, std::span<const CodeImage>, std::span<const Timing> timings) {
+  if (timings.empty()) return {&cpu_backend(), [](const Backend*) {}};
+  return std::make_shared<const Host>(find_cpu_kernel, machine_name(), timings);
+}
+
+}  // namespace
+
 const Backend& cpu_backend() {
-  static const Host host(find_cpu_kernel, fmt::format("{}, {}", cpu::processor(), cpu::name_of(cpu::isa())));
+  static const Host host(find_cpu_kernel, machine_name());
   return host;
 }
 
@@ -29,12 +41,7 @@ namespace cpu {
 
 extern const Devices devices;
 const Devices devices{
-    Target::Kind::cpu,
-    "the CPU",
-    false,
-    [](std::string_view name) { return name == "cpu" ? std::optional(0) : std::nullopt; },
-    [](int) { return Target(); },
-    [](int, std::span<const CodeImage>, std::span<const Timing>) { return std::shared_ptr<const Backend>(&cpu_backend(), [](const Backend*) {}); },
+    Target::Kind::cpu, "the CPU", false, [](std::string_view name) { return name == "cpu" ? std::optional(0) : std::nullopt; }, [](int) { return Target(); }, open_cpu,
 };
 
 }  // namespace cpu

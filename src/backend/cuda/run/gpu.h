@@ -42,8 +42,7 @@ class Gpu final : public Backend {
   void keep(std::shared_ptr<const void> what) const;
   // Timing::machine for the choices of ingot's own kernels. Their text is part of Timing::problem.
   const std::string& own_machine() const { return device_->properties().name; }
-  // Per problem of ingot's own kernels, the choice that was timed as the fastest on this GPU.
-  const std::map<std::string, std::string, std::less<>>& timed() const { return timed_; }
+  const TimedChoices& timed() const override { return timed_; }
 
  private:
   DevicePtr device_;
@@ -51,7 +50,7 @@ class Gpu final : public Backend {
   std::vector<std::unique_ptr<Module>> modules_;
   std::map<std::string, const Module*, std::less<>> module_of_;
   std::vector<Timing> timings_;
-  std::map<std::string, std::string, std::less<>> timed_;
+  TimedChoices timed_;
   mutable std::mutex mutex_;
   mutable std::unique_ptr<Products> products_;
   mutable std::set<std::shared_ptr<const void>> kept_;

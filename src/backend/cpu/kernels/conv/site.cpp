@@ -84,13 +84,39 @@ kernels::IndexMap usual_map(const Site& site, const Gemm& g, std::span<const int
 
 int64_t product(std::span<const ir::Dim> dims) { return std::accumulate(dims.begin(), dims.end(), ir::Dim(1), std::multiplies<>()).constant().value_or(0); }
 
+// The index of K along which an image has its channels.
+size_t channel_index(const Gemm& g) {
+  size_t inner = g.map->dims.size() - 1;
+  while (inner > g.batch_rank + g.m_rank && g.map->dims[inner] == ir::Dim(1)) --inner;
+  return inner;
+}
+
+// The site's image, after compile has copied it: the axes of groups and channels come last.
+Gemm with_copied_image(const ConvSite& s) {
+  Gemm out = s.gemm;
+  auto moves = [&](size_t axis, size_t index) {
+    const std::vector<ir::AffineMap::Term>& terms = out.map->axes[axis].terms;
+    return std::any_of(terms.begin(), terms.end(), [&](const auto& t) { return t.axis == index; });
+  };
+  std::vector<size_t> order(out.a.dims.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const size_t channel = channel_index(out);
+  auto place = [&](size_t axis) { return moves(axis, channel) ? 2 : s.group_axis != SIZE_MAX && moves(axis, s.group_axis) ? 1 : 0; };
+  std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return place(x) < place(y); });
+  ir::Dim step = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    out.a.strides[order[i]] = step;
+    step *= out.a.dims[order[i]];
+  }
+  return out;
+}
+
 // Kernels with vectors along columns wish for images whose channels are neighbours, and for results whose columns are. Where they are not, compile makes copies: these cost, and after them the
 // channels are neighbours.
 void expect_copies(const Site& site, ConvSite& s) {
   const Gemm& g = s.gemm;
-  size_t inner = g.map->dims.size() - 1;
-  while (inner > g.batch_rank + g.m_rank && g.map->dims[inner] == ir::Dim(1)) --inner;
-  const bool image = step_in_memory(*g.map, g.a, inner) == ir::Dim(1), result = site.body_operand(site.body->stores[0].operand).strides.back() == ir::Dim(1) || s.sizes.n == 1;
+  const bool image = step_in_memory(*g.map, g.a, channel_index(g)) == ir::Dim(1),
+             result = site.body_operand(site.body->stores[0].operand).strides.back() == ir::Dim(1) || s.sizes.n == 1;
   s.sizes.order_cycles = (image ? 0 : s.sizes.image * tuning::ordered_image) + (result ? 0 : static_cast<double>(s.outputs()) * tuning::ordered_result);
   if (!image && s.sizes.mapped) s.sizes.run = s.sizes.tap;
 }
@@ -161,6 +187,8 @@ Reading read(const Site& site, const Settings& settings) {
   }
   out->sizes.image = std::min(image, span);  // windows may be a view whose elements overlap
   expect_copies(site, *out);
+  const bool apart = !(step_in_memory(*g.map, g.a, channel_index(g)) == ir::Dim(1));
+  if (apart && given->map) out->after_copy = usual_map(site, with_copied_image(*out), *steps, sizes);
   return {out, std::nullopt};
 }
 

@@ -17,6 +17,7 @@ struct ConvSite {
   // At the usual values of open sizes.
   kernels::IndexMap map;
   kernels::conv::ConvSizes sizes;
+  std::optional<kernels::IndexMap> after_copy = std::nullopt;  // the map of an image that compile copies so that its channels are neighbours, where they are not
   int64_t outputs() const { return static_cast<int64_t>(sizes.outputs) * sizes.groups * sizes.n; }
 };
 

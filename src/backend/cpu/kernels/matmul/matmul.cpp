@@ -88,7 +88,7 @@ std::optional<Refusal> obstacle(const Gemm& g, const std::optional<Map>& map) {
   if (g.encoding && g.encoding->storage == ir::DType::i8 && !g.packed && !can_be_packed(g)) return Refusal{name, Obstacle::b, "int8 numbers are read packed"};
   if (!g.map) return std::nullopt;
   if (!is_narrow_float(g.type)) return Refusal{name, Obstacle::a, "a map is followed for float32, float16 and bfloat16"};
-  if (!map) return Refusal{name, Obstacle::a, "the stride along K is too large"};
+  if (!map && is_placed(g.a)) return Refusal{name, Obstacle::a, "the stride along K is too large"};
   return std::nullopt;
 }
 
@@ -125,7 +125,7 @@ double cost_of(const Site& site, const Gemm& g, const Settings& settings) {
 void matmul_offers(const Site& site, const Settings& settings, Offers& out) {
   const auto g = gemm_of(site);
   if (g == nullptr) return;
-  auto map = g->map ? map_of(*g) : std::nullopt;
+  auto map = g->map && is_placed(g->a) ? map_of(*g) : std::nullopt;
   if (auto refusal = obstacle(*g, map)) return out.refusals.push_back(std::move(*refusal));
   const bool in_order = settings.deterministic == Deterministic::batch;
   const bool alone = goes_better_alone(site.body);
@@ -139,6 +139,7 @@ void matmul_offers(const Site& site, const Settings& settings, Offers& out) {
                         .cost = cost + (alone ? 2 * out.pass : 0),
                         .wishes = wishes,
                         .packing = packing_of(*g),
+                        .tunables = {"blocks"},
                         .emit = [g, map = std::move(map), body = site.body, in_order] { return emit_gemm(*g, map, *body, in_order); }});
 }
 

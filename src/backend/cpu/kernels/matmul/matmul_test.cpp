@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <set>
 #include <thread>
 
 #include "backend/cpu/compile/body_builder_test.h"
@@ -58,7 +59,7 @@ std::vector<int64_t> matrices(std::vector<int64_t> batch, int64_t rows, int64_t 
   return batch;
 }
 
-void check(const Case& c, Workers& workers) {
+void check(const Case& c, Workers& workers, Choosing* choosing = nullptr) {
   SCOPED_TRACE(text(c));
   const size_t rank = c.batch.size() + 2;
   TestTensor a(c.type, matrices(c.batch, c.m, c.k), order(rank, c.a_transposed), c.a_broadcast, c.pad);
@@ -116,7 +117,7 @@ void check(const Case& c, Workers& workers) {
     run_kernel("matmul_pack", {}, {&b, &packed}, {c.k, c.n}, workers);
     operands[1] = &packed;
   }
-  run_kernel("matmul", serialise(MatmulArgs{c.packed, static_cast<uint8_t>(c.batch.size()), code.code}), operands, sizes, workers);
+  run_kernel("matmul", serialise(MatmulArgs{c.packed, static_cast<uint8_t>(c.batch.size()), code.code}), operands, sizes, workers, choosing);
 
   const std::vector<double> rows = a.values(), columns = b.values();
   int64_t element = 0;
@@ -393,6 +394,37 @@ TEST(matmul, sizes_beyond_the_blocks) {
       for (End end : {End::plain, End::residual, End::scaled_by_column}) check({.m = m, .n = n, .k = k, .packed = packed, .end = end}, three());
     }
   }
+}
+
+// A plan's timing chooses how a product is cut, which changes no result here. Timings of other machines, and choices that no kernel has, change nothing.
+TEST(matmul, each_blocking_that_can_be_timed) {
+  for (auto [m, n, k] : {std::array<int64_t, 3>{300, 600, 900}, {1, 1030, 2500}, {200, 40, 60}}) {
+    for (bool packed : {false, true}) {
+      const Case c{.m = m, .n = n, .k = k, .packed = packed, .end = End::residual};
+      Choosing usual;
+      check(c, three(), &usual);
+      ASSERT_EQ(usual.tunables.size(), 1u);
+      const Tunable& found = usual.tunables[0];
+      std::set<size_t> scratches;
+      for (const std::string& choice : found.choices) {
+        const Timing timing{found.machine, found.problem, choice};
+        Choosing timed{{&timing, 1}};
+        check(c, three(), &timed);
+        EXPECT_EQ(timed.tunables[0].choices, found.choices);
+        EXPECT_TRUE(timed.scratch != usual.scratch || choice == found.choices[0]) << choice;
+        scratches.insert(timed.scratch);
+      }
+      EXPECT_GE(scratches.size(), 2u);
+      for (const Timing& other : {Timing{"another machine", found.problem, found.choices[1]}, Timing{found.machine, found.problem, "unheard of"}}) {
+        Choosing ignored{{&other, 1}};
+        check(c, three(), &ignored);
+        EXPECT_EQ(ignored.scratch, usual.scratch);
+      }
+    }
+  }
+  Choosing none;
+  check({.m = 20, .n = 20, .k = 20, .packed = true}, three(), &none);
+  EXPECT_TRUE(none.tunables.empty());
 }
 
 TEST(matmul, transposed_and_padded_operands) {

@@ -19,7 +19,9 @@
 #include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "backend/cpu/run/hardware.h"
 #include "backend/cpu/run/isa.h"
+#include "backend/run/device.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "kernels/matmul/run/matmul_args.h"
 #include "kernels/run/kernel.h"
 
@@ -54,6 +56,14 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
 
 namespace tuning = matmul::tuning;
 
+// How a product is cut: what can be timed.
+struct Blocking {
+  int64_t rows;  // of a block, about
+  int64_t sums;  // blocks of K
+  int64_t panels;  // of a B that is not packed: how many a worker packs before their products; 0: B is packed already
+  std::string text() const { return fmt::format("matmul {} rows, K by {}, {} panels packed", rows, sums, panels); }
+};
+
 struct Plan {
   Bound bound;
   int64_t m, n, k, batch;
@@ -67,8 +77,9 @@ struct Plan {
   int64_t a_size = 4;  // bytes per element of A as tiles read it
   int64_t c_words = 1;  // floats in the memory of a sum
   bool direct;  // tiles run the epilogue and store into the result themselves
+  std::vector<Blocking> choices;  // the usual one first
+  Blocking blocking;
   int64_t k_size;  // of a K block
-  int64_t held_panels;  // of B, which a worker packs before their products; 0: B is packed already
   int64_t row_tasks, column_tasks;
   int64_t row_unit;  // of tasks, in rows
   size_t a_bytes, c_bytes, b_bytes, decoded_bytes, per_worker;
@@ -111,7 +122,7 @@ void find_end(Plan& p, const Program& body) {
 // Panels come from the third-level cache, and mostly ahead of their use; A and the result from the cache of another core.
 bool rows_pay(const Plan& p, int64_t workers) {
   const Machine& machine = backend::cpu::machine();
-  const double of_b = p.held_panels > 0 ? tuning::rate_of_packing * machine.l3 : tuning::rate_of_l3 * machine.l3;
+  const double of_b = p.blocking.panels > 0 ? tuning::rate_of_packing * machine.l3 : tuning::rate_of_l3 * machine.l3;
   auto uneven = [&](int64_t parts) { return static_cast<double>((parts + workers - 1) / workers * workers) / static_cast<double>(parts) - 1; };
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const double share = m * n * k / machine.f32 / static_cast<double>(workers);
@@ -133,7 +144,7 @@ void share(Plan& p, bool copies, int64_t workers) {
   auto most = static_cast<int64_t>(std::clamp(work / (tuning::wakes_of_task * machine.wake * machine.f32), 1.0, workers == 1 ? 1.0 : 4.0 * static_cast<double>(workers)));
   if (divides) most = (most + workers - 1) / workers * workers;  // as many for each
   const bool by_rows = divides && tiles >= workers && !p.way.matrix && (p.way.decodes() ? p.m >= tuning::own_rows * workers : rows_pay(p, workers));
-  if (by_rows) p.row_tasks = p.held_panels > 0 ? workers : std::min((row_blocks + workers - 1) / workers * workers, most);
+  if (by_rows) p.row_tasks = p.blocking.panels > 0 ? workers : std::min((row_blocks + workers - 1) / workers * workers, most);
   if (!by_rows && (p.way.matrix || p.panels < most)) p.row_tasks = std::min(row_blocks, most);
   p.column_tasks = std::clamp<int64_t>(most / p.row_tasks, 1, p.panels);
   // With a map, or if A's columns lie apart, each group of panels copies its rows again: use only as many groups as have enough columns to pay for it, or as the workers need.
@@ -167,6 +178,43 @@ std::optional<SmallProducts> small_products(const Plan& p, const Constants& c, c
   const bool solid =
       out.a_column == 1 && out.a_row == p.k && out.a_batch == p.m * p.k && out.b_row == p.n && out.b_batch == p.k * p.n && out.c_row == p.n && out.c_batch == p.m * p.n;
   return a.dtype == DType::f32 || solid ? std::optional(out) : std::nullopt;
+}
+
+// The usual blocking, and others that can be timed: K in one block more or less, unless that is one block, as then a result may lie in the memory of what its body reads; blocks of half as many rows,
+// which leave more of a cache to B; B packed for twice or half as many columns at a time.
+std::vector<Blocking> blockings_of(const Plan& p, const Constants& c) {
+  const int64_t sums = std::max<int64_t>(1, (p.k + p.way.k_size(p.m) - 1) / p.way.k_size(p.m));
+  const Blocking usual{p.way.rows, sums, c.packed ? 0 : panels_at_a_time(p)};
+  std::vector<Blocking> out{usual};
+  if (p.small || p.way.matrix) return out;
+  if (sums > 1 && !c.in_order) {
+    for (int64_t other : {sums - 1, sums + 1}) out.push_back({usual.rows, other, usual.panels});
+  }
+  if (p.way.blocks(p.m) > 1) out.push_back({usual.rows / 2, sums, usual.panels});
+  if (usual.panels > 0 && usual.panels < p.panels) out.push_back({usual.rows, sums, std::min(p.panels, 2 * usual.panels)});
+  if (usual.panels > 1) out.push_back({usual.rows, sums, usual.panels / 2});
+  return out;
+}
+
+// Tunable::problem: sizes, types and layouts, on which the best blocking depends.
+std::string problem_of(const Constants& c, const Call& call) {
+  std::vector<int64_t> layouts(call.sizes.begin(), call.sizes.end());
+  for (const TensorRef& t : call.operands) {
+    layouts.push_back(static_cast<int64_t>(t.dtype));
+    layouts.insert(layouts.end(), t.dims, t.dims + t.rank);
+    layouts.insert(layouts.end(), t.strides, t.strides + t.rank);
+  }
+  if (c.map) layouts.insert(layouts.end(), c.map->steps.begin(), c.map->steps.end());
+  return fmt::format("matmul {} x {} x {}{}, layouts {:016x}", call.sizes[0], call.sizes[1], call.sizes[2], c.in_order ? " in order" : "",
+                     hash64(std::as_bytes(std::span(layouts))));
+}
+
+// The blocking that was timed as the fastest, or that is being timed; else the usual one.
+Blocking blocking_of(const Plan& p, const Constants& c, const Call& call) {
+  if (p.choices.size() == 1 || !backend::has_choices(call)) return p.choices[0];
+  const std::string_view wanted = backend::wanted_choice(call, problem_of(c, call));
+  const auto found = std::find_if(p.choices.begin(), p.choices.end(), [&](const Blocking& b) { return b.text() == wanted; });
+  return found == p.choices.end() ? p.choices[0] : *found;
 }
 
 // Resolved::nanoseconds beside kernels of convolutions, which read the same steps.
@@ -230,18 +278,28 @@ Resolved resolve(const Call& call) {
   find_end(*p, *c.body);
   p->small = small_products(*p, c, call);
   int64_t workers = call.workers->count();
-  const int64_t blocks = (p->k + p->way.k_size(p->m) - 1) / p->way.k_size(p->m);
+  p->choices = blockings_of(*p, c);
+  p->blocking = blocking_of(*p, c, call);
+  p->way.rows = p->blocking.rows;
   const int64_t unit = c.in_order && !p->way.matrix ? p->way.sum : 32;  // in order, blocks of K are whole sums
-  p->k_size = blocks > 0 ? ((p->k + blocks - 1) / blocks + unit - 1) / unit * unit : unit;
+  p->k_size = std::max<int64_t>(1, ((p->k + p->blocking.sums - 1) / p->blocking.sums + unit - 1) / unit) * unit;
   p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (p->k_size + 16) * std::max<int64_t>(p->a_size, 4)));
   const int64_t c_columns = p->direct && p->simple.type == DType::f32 ? ops.columns : tuning::columns_of_block + ops.columns;
   p->c_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * c_columns * 8));
-  p->held_panels = c.packed ? 0 : panels_at_a_time(*p);
-  p->b_bytes = p->held_panels == 0 ? 0 : static_cast<size_t>(padded(storage_bytes(panels_of(p->panel), std::array{p->k, p->held_panels * ops.columns})));
+  p->b_bytes = p->blocking.panels == 0 ? 0 : static_cast<size_t>(padded(storage_bytes(panels_of(p->panel), std::array{p->k, p->blocking.panels * ops.columns})));
   p->decoded_bytes = p->way.decodes() ? static_cast<size_t>(padded(panel_rows(p->way.decoded, p->k_size) * row_bytes(p->way.decoded) + tuning::read_ahead)) : 0;
   p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->decoded_bytes + p->bound.scratch)));
   share(*p, c.map.has_value() || a.strides[c.batch_rank + 1] != 1, workers);
   return {static_cast<size_t>(workers) * p->per_worker, p, cost_of(*p, c, call)};
+}
+
+std::vector<Tunable> tunables(const Call& call) {
+  const auto& c = *static_cast<const Constants*>(call.constants);
+  const Resolved usual = resolve(call);
+  std::vector<std::string> choices;
+  for (const Blocking& b : static_cast<const Plan*>(usual.state.get())->choices) choices.push_back(b.text());
+  if (choices.size() == 1) return {};
+  return {{call.backend->machine(), problem_of(c, call), std::move(choices)}};
 }
 
 // A of the batch at hand, in the form that tiles read.
@@ -321,7 +379,7 @@ class PanelsOfB {
     pack_panels(data_, b.dtype, b.strides[c_.batch_rank], b.strides[c_.batch_rank + 1], p_.k, p_.n, p0, p1, packed_);
   }
   const std::byte* panel(int64_t p, int64_t k0) const {
-    const std::byte* b = p_.held_panels > 0 ? packed_ : data_;
+    const std::byte* b = p_.blocking.panels > 0 ? packed_ : data_;
     return b + ((p - first_panel_) * p_.panel_rows + k0 / panel_depth(p_.panel)) * p_.row_bytes;
   }
   // A K block of a panel in the form that tiles read.
@@ -368,10 +426,10 @@ class Block {
 
   // Rows [m0, m1), panels [p0, p1).
   void run(int64_t m0, int64_t m1, int64_t p0, int64_t p1) {
-    const int64_t blocks = p_.way.blocks(m1 - m0), held = p_.held_panels > 0 ? p_.held_panels : p1 - p0;
+    const int64_t blocks = p_.way.blocks(m1 - m0), held = p_.blocking.panels > 0 ? p_.blocking.panels : p1 - p0;
     for (int64_t q0 = p0; q0 < p1; q0 += held) {
       const int64_t q1 = std::min(p1, q0 + held);
-      if (p_.held_panels > 0) b_.pack(q0, q1);
+      if (p_.blocking.panels > 0) b_.pack(q0, q1);
       for (int64_t i = 0; i < blocks; ++i) {
         const int64_t m = m0 + (m1 - m0) * i / blocks, rows = m0 + (m1 - m0) * (i + 1) / blocks - m;
         rows_of_panels(m, rows, q0, q1);
@@ -622,7 +680,7 @@ void run(const Call& call) {
 }  // namespace
 
 std::span<const RunKernel> matmul_cpu_kernels() {
-  static const RunKernel list[] = {{"matmul", load, resolve, run}, matmul_pack_kernel};
+  static const RunKernel list[] = {{"matmul", load, resolve, run, tunables}, matmul_pack_kernel};
   return list;
 }
 
