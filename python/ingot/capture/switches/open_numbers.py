@@ -19,8 +19,9 @@ from . import own_traces
 class _Calls(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if any(isinstance(leaf, (torch.SymInt, torch.SymFloat)) for leaf in pytree.tree_leaves((args, kwargs))):
-            function = _WRITTEN.get(function, function)
+        written = _WRITTEN.get(function)
+        if written is not None and any(isinstance(leaf, (torch.SymInt, torch.SymFloat)) for leaf in pytree.tree_leaves((args, kwargs))):
+            return written(*args, **kwargs)
         return function(*args, **kwargs)
 
 
