@@ -32,20 +32,18 @@ class GompWorkers final : public Workers {
     struct Shared {
       Section* section;
       Number self;
-      LostCores* lost;
       LostCores::Clock::time_point done{};  // when the caller's own work was
-    } shared{&section, self_, &lost_};
+    } shared{&section, self_};
     const auto begin = LostCores::Clock::now();
     parallel_(
         [](void* data) {
           auto* s = static_cast<Shared*>(data);
           const int self = s->self();
           s->section->work(self);
-          const auto now = LostCores::Clock::now();
-          if (const auto lost = without_core(now); lost.count() > 0) s->lost->add(lost, now);
-          if (self == 0) s->done = now;
+          if (self == 0) s->done = LostCores::Clock::now();
         },
         &shared, static_cast<unsigned>(threads_), 0);
+    lost_.add_without_core(shared.done);
     lost_.add_wait(begin, shared.done, LostCores::Clock::now());
     section.rethrow();
   }

@@ -17,9 +17,9 @@ constexpr auto a_slice = milliseconds(1);
 constexpr int longest_imbalance = 3;  // the others' work over the caller's
 // A thread asks the system at most once in this time: the question takes 0.84 us (AMD EPYC, Linux 6.18).
 constexpr auto between_questions = milliseconds(1);
-// Lost in a window: a niced neighbour takes a tenth, an equal one a third to a half.
-constexpr auto window = milliseconds(20), much = milliseconds(4);
-// A trial of torch's threads on a busy machine takes some 20 ms: a fiftieth of this.
+// Lost in a window. A neighbour that is niced by 10 takes a slice of 3 ms in 30, an equal one half of a core's time; in a short window the slice alone would look like an equal one.
+constexpr auto window = milliseconds(50), much = milliseconds(15);
+// A trial of torch's threads on a busy machine takes some 30 ms, 3 % of this.
 constexpr auto busy_for = milliseconds(1000);
 
 // getrusage has this too, but as it was at the last tick of the system.
@@ -51,14 +51,14 @@ void LostCores::add_wait(Clock::time_point begin, Clock::time_point done, Clock:
   if (now - done > std::max<Clock::duration>(a_slice, longest_imbalance * (done - begin))) add(now - done, now);
 }
 
-LostCores::Clock::duration without_core(LostCores::Clock::time_point now) {
-  thread_local LostCores::Clock::time_point asked{};
-  thread_local LostCores::Clock::duration worked{};
+void LostCores::add_without_core(Clock::time_point now) {
+  thread_local Clock::time_point asked{};
+  thread_local Clock::duration worked{};
   thread_local long slept = -1;
-  if (now - asked < between_questions) return {};
-  const LostCores::Clock::duration work = time_on_cores(), lost = now - std::exchange(asked, now) - (work - std::exchange(worked, work));
+  if (now - asked < between_questions) return;
+  const Clock::duration work = time_on_cores(), lost = now - std::exchange(asked, now) - (work - std::exchange(worked, work));
   const long sleeps = times_slept();
-  return std::exchange(slept, sleeps) != sleeps || lost < a_slice ? LostCores::Clock::duration{} : lost;
+  if (std::exchange(slept, sleeps) == sleeps && lost >= a_slice) add(lost, now);
 }
 
 }  // namespace ingot

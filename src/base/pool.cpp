@@ -27,8 +27,7 @@ using std::chrono::microseconds;
 
 // Microseconds that a thread spins before it sleeps: longer than the gap between two steps of a model, and than most between two calls.
 constexpr int spin_us = 200;
-// Two looks at the clock that are so far apart had another program between them: 32 rounds take 1 to 5 us.
-constexpr auto lost_core = microseconds(100);
+// Looks whether there is work between two looks at the clock, some 1 to 5 us.
 constexpr int rounds_of_a_look = 32;
 
 inline void pause() {
@@ -42,7 +41,7 @@ void futex_wake_all(std::atomic<uint32_t>& word) { ::syscall(SYS_futex, reinterp
 
 // Spins until ready() or for as long as it may; true if ready.
 template <class Ready>
-bool spin(Ready ready, int wait_us, LostCores& lost) {
+bool spin(Ready ready, int wait_us, const LostCores& lost) {
   auto rounds = [&] {
     for (int i = 0; i < rounds_of_a_look; ++i) {
       if (ready()) return true;
@@ -51,11 +50,9 @@ bool spin(Ready ready, int wait_us, LostCores& lost) {
     return false;
   };
   if (rounds()) return true;
-  const Clock::time_point begin = Clock::now();
-  for (Clock::time_point before = begin, now = begin;; before = now) {
+  for (const Clock::time_point begin = Clock::now();;) {
     if (rounds()) return true;
-    now = Clock::now();
-    if (now - before > lost_core) lost.add(now - before, now);
+    const Clock::time_point now = Clock::now();
     if (now - begin >= microseconds(lost.busy(now) ? std::min(wait_us, spin_of_busy_us) : wait_us)) return false;
   }
 }
@@ -71,7 +68,7 @@ class alignas(64) Slot {
     inside_.store(open_bit, std::memory_order_release);
   }
   // All tasks are taken. Who still sleeps has none: a short section does not wait for it to wake.
-  void close(LostCores& lost) {
+  void close(const LostCores& lost) {
     uint32_t now = inside_.fetch_and(~open_bit, std::memory_order_acquire) & ~open_bit;
     if (now != 0 && !spin([&] { return inside_.load(std::memory_order_acquire) == 0; }, wait_us_, lost)) {
       while (((now = inside_.fetch_or(asleep, std::memory_order_acquire)) & ~asleep) != 0) futex_wait(inside_, now | asleep);

@@ -9,9 +9,11 @@ MODELS = {
     "a view": lambda x, y: torch.cond(x.sum() > 0, lambda a, b: a[0], lambda a, b: b.mT[:, 1] * 1, (x, y)),
     "a result twice": lambda x, y: torch.cond(x.sum() > 0, lambda a, b: ((s := a + b), s), lambda a, b: (a * 2, b * 2), (x, y)),
 }
+ALLOWED = pytest.mark.skipif(torch.__version__ < "2.12", reason="Dynamo of torch 2.11 refuses branches that give an input")
 X, Y = torch.rand(3, 4), torch.rand(3, 4)
 
 
+@ALLOWED
 @pytest.mark.parametrize("capture", [exported, of_dynamo])
 def test_they_are_copied(capture, no_gradients):
     traced = capture(MODELS["an input"], X, Y)
@@ -20,6 +22,7 @@ def test_they_are_copied(capture, no_gradients):
     assert [sum("clone" in str(n.target) for n in region.graph.nodes) for region in regions] == [1, 1]
 
 
+@ALLOWED
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("door", ["compile", "torch.compile", "exported"])
 def test_results(name, door, no_gradients):
