@@ -60,7 +60,7 @@ inline Threads workers_of(const ingot_options* options) {
   if (options == nullptr) return {};
   return {static_cast<int>(options->values.integer("threads")), static_cast<int>(options->values.integer("wait"))};
 }
-inline int threads_of(const ingot_options* options) { return options == nullptr ? 0 : static_cast<int>(options->values.integer("threads")); }
+inline int threads_of(const ingot_options* options) { return workers_of(options).count; }
 inline ingot_memory memory_of(const runtime::Weights::Usage& u) { return {u.resident, u.streamed, u.ring, u.arena, u.limit, u.least}; }
 
 }  // namespace ingot::api

@@ -75,7 +75,7 @@ std::unique_ptr<Workers> find_gomp_workers(int threads, LostCores& lost) {
   auto inside = reinterpret_cast<GompWorkers::Number>(::dlsym(library, "omp_in_parallel"));
   auto most = reinterpret_cast<GompWorkers::Number>(::dlsym(library, "omp_get_max_threads"));
   if (parallel == nullptr || self == nullptr || inside == nullptr || most == nullptr) return nullptr;
-  return std::make_unique<GompWorkers>(parallel, self, inside, threads > 0 ? threads : std::max(1, most()), lost);
+  return std::make_unique<GompWorkers>(parallel, self, inside, threads > 0 ? threads : std::clamp(most(), 1, usable_threads()), lost);
 }
 
 }  // namespace ingot

@@ -1,6 +1,5 @@
 #include "base/parallel.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -61,9 +60,9 @@ Workers& inline_workers() {
 std::unique_ptr<Workers> make_workers(const Threads& threads) {
   const int wait_us = threads.wait_us >= 0 ? threads.wait_us : wait_of_environment();
   std::unique_ptr<Workers> torchs = find_gomp_workers(threads.count, lost_by_torchs_threads);
-  const int count = threads.count > 0 ? threads.count : torchs == nullptr ? usable_threads() : std::min(torchs->count(), usable_threads());
-  if (torchs == nullptr || wait_us >= 0) return make_pool(count, wait_us);
-  if (count != torchs->count()) torchs = find_gomp_workers(count, lost_by_torchs_threads);
+  if (torchs == nullptr) return make_pool(threads.count, wait_us);
+  const int count = torchs->count();
+  if (wait_us >= 0) return make_pool(count, wait_us);
   return std::make_unique<TorchOrOwn>(std::move(torchs), make_pool(count, spin_of_busy_us));
 }
 

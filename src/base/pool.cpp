@@ -75,19 +75,17 @@ class alignas(64) Slot {
     }
     taken_.clear(std::memory_order_release);
   }
-  // What a thread of the pool does with a section: works in it if it is open and wants that many. True if it worked; then wait_us is the section's.
-  bool work(int worker, int& wait_us) {
+  // What a thread of the pool does with a section: works in it if it is open and wants that many. Then wait_us is the section's.
+  void work(int worker, int& wait_us) {
     uint32_t now = inside_.load(std::memory_order_relaxed);
     do {
-      if ((now & open_bit) == 0) return false;
+      if ((now & open_bit) == 0) return;
     } while (!inside_.compare_exchange_weak(now, now + 1, std::memory_order_acquire, std::memory_order_relaxed));
-    const bool wanted = worker < workers_;
-    if (wanted) {
+    if (worker < workers_) {
       wait_us = wait_us_;
       section_->work(worker);
     }
     if (inside_.fetch_sub(1, std::memory_order_acq_rel) == (asleep | 1)) futex_wake_all(inside_);
-    return wanted;
   }
 
  private:
