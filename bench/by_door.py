@@ -10,6 +10,7 @@ import contextlib
 import copy
 import functools
 import json
+import logging
 import re
 import tempfile
 from collections import Counter
@@ -84,8 +85,11 @@ class Case:
 
     @cached_property
     def exported(self) -> torch.export.ExportedProgram:
-        with self.context():
-            return torch.export.export(self.module, self.inputs, strict=False)
+        try:
+            with self.context():
+                return torch.export.export(self.module, self.inputs, strict=False)
+        except Exception as problem:  # of many kinds
+            raise Refused(f"torch.export does not take it: {first_line(problem)}") from problem
 
     def depth(self) -> int:
         """The longest accumulation: the sums of all weights one behind another."""
@@ -211,15 +215,36 @@ def _saved(case, build) -> Made:
     return made
 
 
+class _Warnings(logging.Handler):
+    """What the drop-in warns of while it compiles."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record):
+        self.texts.append(record.getMessage())
+
+    def __enter__(self):
+        logging.getLogger("torch_tensorrt").addHandler(self)
+        return self
+
+    def __exit__(self, *exception):
+        logging.getLogger("torch_tensorrt").removeHandler(self)
+
+
 def _torchscript(case, build) -> Made:
     import ingot.torch_tensorrt as torch_tensorrt
 
-    script = torch.jit.trace(case.module, case.inputs, check_trace=False, strict=False)
-    with tempfile.TemporaryDirectory() as folder:
+    try:
+        script = torch.jit.trace(case.module, case.inputs, check_trace=False, strict=False)
+    except Exception as problem:  # of many kinds
+        raise Refused(f"torch.jit.trace does not take it: {first_line(problem)}") from problem
+    with tempfile.TemporaryDirectory() as folder, _Warnings() as said:
         path = Path(folder) / "report.json"
         torch_tensorrt.ts.compile(script, inputs=list(case.inputs), min_block_size=1, dryrun=str(path))
         if not path.exists():
-            raise Refused("torch's converter of TorchScript does not take it")
+            raise Refused(said.texts[-1].split("; it runs as it was")[0])
         made = Made([json.loads(path.read_text())])
     if build:
         made.call = torch_tensorrt.ts.compile(script, inputs=list(case.inputs), min_block_size=1)
@@ -229,8 +254,9 @@ def _torchscript(case, build) -> Made:
 
 
 def _decomposed(case, build) -> Made:
+    exported = case.exported
     try:
-        program = case.exported.run_decompositions()
+        program = exported.run_decompositions()
     except Exception as problem:  # of many kinds
         raise Refused(f"torch's run_decompositions does not take it: {first_line(problem)}") from problem
     return _ahead(program, None, build)

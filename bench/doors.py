@@ -419,7 +419,7 @@ def page(folder: Path = HERE / "results") -> str:
         "",
         'Weights are random and sizes small (`bench/architectures.py`). "whole": nothing stays in torch. "3 in torch": so many operators do; the reasons are below the table. "2 graphs": torch.compile',
         'breaks the model into so many, and Python runs between. "no graph": torch.compile leaves all to Python. "refused": an error, below the table. "failed": a wrong result, or the process',
-        'ended. "–": not run (a package is not installed, eager or torch\'s own part of the door does not take the model, or nobody has run it on this device yet).',
+        'ended. "–": not run (a package is not installed, eager or torch\'s own part of the door does not take the model, or nobody has run it on this device yet; what torch said stands below the table).',
         "",
         "| door | what it is |",
         "|---|---|",
@@ -470,6 +470,8 @@ def reasons(here: dict) -> list[str]:
     for cell in sorted(here):
         line = here[cell]
         said = [f"`{target}`: {entry['reason']}" for target, entry in line.get("torch", {}).items()] + [f"{k}: {line[k]}" for k in ("refused", "failed") if k in line]
+        if "not_run" in line and line["not_run"].startswith("torch"):  # its own part of the door
+            said.append(f"not run: {line['not_run']}")
         for one in said:
             found.setdefault(one.replace("|", "\\|"), {}).setdefault(cell.model, []).append(cell.door)
     return [f"- {one}. " + "; ".join(f"{model} ({', '.join(doors)})" for model, doors in of.items()) for one, of in sorted(found.items(), key=lambda item: -len(item[1]))]

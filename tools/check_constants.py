@@ -1,8 +1,8 @@
 """Checks the numbers by which kernels are chosen, planned and divided. Run by `make lint`.
 
-Rates are base/machine.cpp's. Other numbers are in the `tuning.h` of their folder: each, or the head of the file, says the unit, and the machine and the command, or the note, that it
-comes from; an estimate says that it is one. A named number elsewhere in backend/, compile/ and partition/ is counted, and so is one like 9e10: constants_left.txt has how many each folder or file may still have. Its sum may only
-fall: `python tools/check_constants.py --write` writes it anew, after files have moved or numbers have gone.
+Rates are base/machine.cpp's. Other numbers of backend/, compile/, lower/ and partition/ are in the `tuning.h` of their folder: each, or the head of the file, says the unit, and the machine and the command, or
+the note, that it comes from; an estimate says that it is one. Facts that nobody chooses (a cache line, a warp, what a driver allows) are in a `hardware.h`, with a unit and the document that they are
+from. Elsewhere a named number, or one like 9e10, is refused, but for 0, 1, and bits of a format or of a function, which are written in hexadecimal.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("src/backend", "src/compile", "src/partition")
-# How many named numbers each folder still has outside tuning.h (sizes of tiles, bounds of formats, numbers that were never measured), and numbers like 9e10 each file (conversions of units).
-LEFT = ROOT / "tools/constants_left.txt"
+ROOMS = ("src/backend", "src/compile", "src/lower", "src/partition")
 
-CONSTANT = re.compile(r"\bconstexpr\b[^;{}()]*?\b(?:double|float|int|int64_t|uint64_t|uint32_t|size_t|Copy|Matrices)\s+(\w+[^;]*);", re.S)
-NAMED = re.compile(r"(?:^|,)\s*(\w+)\s*(?:=\s*|\{)\s*-?\d")
+CONSTANT = re.compile(r"\bconstexpr\b[^;{}()]*?\b(?:double|float|int|unsigned|u?int(?:8|16|32|64)_t|size_t|Copy|Matrices)\s+(\w+[^;]*);", re.S)
+NAMED = re.compile(r"(?:^|,)\s*(\w+)\s*(?:=\s*|\{)\s*((?:\w+\{)?-?\d[^,;]*)")
+TRIVIAL = re.compile(r"[01](?:\.0*)?f?|-?0x[^,;]*")
 POWER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?e\d+(?![\w.])")
-UNIT = re.compile(r"\b(bytes?|cycles?|nanoseconds?|microseconds?|outputs?|elements?|rows?|columns?|products?|vectors?|shares?|wakes?|dispatch(?:es)?|lines?|panels?|windows?|matrices|GEMMs|taps?|terms|images?|lanes|operators|multiplications|parts|sums|steps|choices)\b", re.I)
+UNIT = re.compile(r"\b(bytes?|cycles?|nanoseconds?|microseconds?|outputs?|elements?|rows?|columns?|products?|vectors?|shares?|wakes?|dispatch(?:es)?|lines?|panels?|windows?|matrices|GEMMs|taps?|terms|images?|lanes|operators|multiplications|parts|sums|steps|choices|threads?|registers?|blocks?|units|updates|axes|operands|radians|algorithms|multiprocessors)\b", re.I)
+DOCUMENT = re.compile(r"\b(Guide|Manual|cuda\.h|data sheets?)\b")
 MACHINE = re.compile(r"\b(EPYC|Xeon|H100|H200|A100)\b")
 # Where a number comes from. One that is an estimate says so.
 SOURCE = re.compile(r"`[^`]+`|docs/performance-notes/\w+\.md|docs/decisions|bench/results/|\bestimates?\b|\bnot measured\b|decides nothing")
@@ -31,7 +31,7 @@ def without_comments(text):
 
 def named_numbers(text):
     """The names of numeric constants of a file."""
-    return [name for group in CONSTANT.findall(without_comments(text)) for name in NAMED.findall(group)]
+    return [name for group in CONSTANT.findall(without_comments(text)) for name, value in NAMED.findall(group) if not TRIVIAL.fullmatch(value.strip())]
 
 
 def problems_of_tuning(text):
@@ -58,57 +58,36 @@ def problems_of_tuning(text):
     return found
 
 
-def folder_of(path):
-    """The folder whose tuning.h the file's numbers belong in."""
-    parts = path.parts
-    if "kernels" in parts:
-        at = parts.index("kernels")
-        return "/".join(parts[: at + 2] if len(parts) > at + 2 else parts[: at + 1])
-    return "/".join(parts[:-1])
+def problems_of_hardware(text):
+    """What the comments of a hardware.h lack."""
+    found = [] if DOCUMENT.search(text.split("#pragma once")[0]) else ["it names no document"]
+    for line in text.split("#pragma once")[-1].splitlines():
+        code, _, trailing = line.partition("//")
+        if (names := named_numbers(code)) and not UNIT.search(trailing):
+            found.append(f"{', '.join(names)}: the comment has no unit")
+    return found
 
 
-def counts(root=ROOT):
-    """Named numbers by folder and powers by file, outside tuning.h and tests."""
-    numbers, powers, tuning = {}, {}, []
+def problems(root=ROOT):
+    found = []
     for room in ROOMS:
         for path in sorted((root / room).rglob("*")):
             if path.suffix not in (".h", ".cpp", ".inc") or re.search(r"_test\.", path.name):
                 continue
             text, name = path.read_text(), path.relative_to(root)
-            if path.name == "tuning.h":
-                tuning += [f"{name}: {problem}" for problem in problems_of_tuning(text)]
+            if path.name in CHECKS:
+                found += [f"{name}: {problem}" for problem in CHECKS[path.name](text)]
                 continue
-            if count := len(named_numbers(text)):
-                numbers[folder_of(name)] = numbers.get(folder_of(name), 0) + count
-            if count := len(POWER.findall(without_comments(text))):
-                powers[str(name)] = count
-    return numbers, powers, tuning
+            if names := named_numbers(text):
+                found.append(f"{name}: {', '.join(names)}: numbers are in tuning.h, or in hardware.h if they are facts")
+            if powers := POWER.findall(without_comments(text)):
+                found.append(f"{name}: {', '.join(powers)}: rates are in base/machine.cpp, other numbers in tuning.h")
+    return found
 
 
-def left(path=LEFT):
-    return {name: int(count) for count, name in (line.split() for line in path.read_text().splitlines())}
-
-
-def compare(found, allowed):
-    for name in sorted(found.keys() | allowed.keys()):
-        have, may = found.get(name, 0), allowed.get(name, 0)
-        what = "numbers like 9e10" if "." in name else "named numbers outside tuning.h"
-        if have > may:
-            yield f"{name}: {have} {what}, {may} are allowed: put new ones into tuning.h"
-        elif have < may:
-            yield f"{name}: {have} {what}, where there were {may}: run tools/check_constants.py --write"
-
-
-def main(arguments):
-    numbers, powers, problems = counts()
-    found, allowed = numbers | powers, left()
-    if "--write" in arguments and not problems and sum(found.values()) <= sum(allowed.values()):
-        LEFT.write_text("".join(f"{count} {name}\n" for name, count in sorted(found.items())))
-        allowed = found
-    problems += compare(found, allowed)
-    print("\n".join(problems) if problems else f"numbers are in tuning.h, except for {sum(numbers.values())}")
-    return 1 if problems else 0
-
+CHECKS = {"tuning.h": problems_of_tuning, "hardware.h": problems_of_hardware}
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    found = problems()
+    print("\n".join(found) if found else "numbers are in tuning.h")
+    sys.exit(1 if found else 0)

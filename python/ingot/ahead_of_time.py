@@ -24,7 +24,7 @@ from .capture.traced import Traced
 from .capture.tracing import alone
 from .capture.writer import write
 from .engine import _engine, _library, _op, _values, plan_signature
-from .errors import InputError, OptionError
+from .errors import InputError, OptionError, UnsupportedError
 from .module.arguments import parameters_of, parameters_of_program
 from .module.module import Module
 from .module.module_kinds import Exported, FromModel, FromPlan, form_of
@@ -102,6 +102,11 @@ def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
 def _program_of(module, given: Given | None, dynamic_shapes, strict) -> Program:
     if isinstance(module, torch.export.ExportedProgram):
         return match(module, given)
+    if isinstance(module, torch.jit.ScriptModule):
+        raise UnsupportedError(
+            "a ScriptModule has no Python code that torch.export could trace",
+            remedy="compile the module that was scripted, or use ingot.torch_tensorrt.compile(module, inputs=...), which makes a program of it",
+        )
     if isinstance(module, torch.nn.Module):
         if given is None:
             raise InputError("inputs are needed to capture a module", remedy="ingot.compile(model, inputs=[ingot.Input((1, 3, 224, 224))])")

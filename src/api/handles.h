@@ -56,7 +56,11 @@ namespace ingot::api {
 // Error (invalid_input) if there is no such function.
 const plan::Function& function_of(const ingot_plan& plan, uint32_t function);
 void read_tensors(const ingot_tensor* tensors, size_t count, std::vector<runtime::HostTensor>& out);
-inline int threads_of(const ingot_options* options) { return options == nullptr ? 0 : static_cast<int>(options->values.integer("threads")); }
+inline Threads workers_of(const ingot_options* options) {
+  if (options == nullptr) return {};
+  return {static_cast<int>(options->values.integer("threads")), static_cast<int>(options->values.integer("wait"))};
+}
+inline int threads_of(const ingot_options* options) { return workers_of(options).count; }
 inline ingot_memory memory_of(const runtime::Weights::Usage& u) { return {u.resident, u.streamed, u.ring, u.arena, u.limit, u.least}; }
 
 }  // namespace ingot::api

@@ -31,7 +31,7 @@ ingot_status ingot_session_create(const ingot_plan* plan, ingot_weights* weights
     required(out, "out");
     function_of(required(plan, "plan"), function);
     if (required(weights, "weights").given != plan->plan) fail(Code::invalid_input, "these weights were made from another plan");
-    *out = new ingot_session{weights->weights->shared_plan(), runtime::Session(weights->weights, function, threads_of(options)), {}, {}, {}, {}};
+    *out = new ingot_session{weights->weights->shared_plan(), runtime::Session(weights->weights, function, workers_of(options)), {}, {}, {}, {}};
     if (options == nullptr) return;
     (*out)->session.set_recording(options->values.text("cuda_graphs") == "true");
     (*out)->session.set_keeping(options->values.text("arena") == "session");

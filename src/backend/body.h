@@ -15,8 +15,6 @@ namespace ingot::backend {
 
 using Reg = uint32_t;  // the result of an instruction: its index in FusedBody::code
 
-inline constexpr int64_t most_step = int64_t{1} << 20;  // of guarded loads
-
 enum class Reduction : uint8_t { sum, prod, max, min, any, all, argmax, argmin };
 
 struct Instruction {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backend/tuning.h"
+#include "kernels/fourier/run/fourier_args.h"
 
 namespace ingot::backend {
 
@@ -170,6 +171,13 @@ void offer_plain(const Site& site, std::initializer_list<std::string_view> kerne
                           return EmittedStep{
                               std::string(p->kernel), {p->constants.begin(), p->constants.end()}, {}, code == nullptr ? std::vector<CodeUnit>() : code(*p, site.operands)};
                         }});
+}
+
+bool refuse_several_axes(const Site& site, std::string_view implementation, Offers& out) {
+  const auto* p = std::get_if<Plain>(&site.kernel);
+  const bool several = p != nullptr && p->kernel == "fourier" && kernels::parse_fourier(p->constants).axes > 1;
+  if (several) out.refusals.push_back({implementation, Obstacle::types, "it transforms along one axis"});
+  return several;
 }
 
 kernels::ExternalArgs external_args(const External& site, std::vector<ir::Dim>& sizes) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "backend/body.h"
+#include "backend/tuning.h"
 #include "base/machine.h"
 #include "base/target.h"
 #include "ir/encoding.h"
@@ -43,7 +44,7 @@ struct Operand {
   Source source = Source::computed;
   // True if it starts at a multiple of `alignment` bytes in each run, as the plan's own memory does. A caller's memory may start anywhere.
   bool aligned = false;
-  static constexpr int64_t alignment = 16;
+  static constexpr int64_t alignment = tuning::vector_bytes;
 };
 
 // How B is packed by a step of the backend: from a matrix to one axis.
@@ -318,6 +319,9 @@ void wish_for_merged_rows(std::vector<Wish>&, const Site&, const Gemm&, double t
 // Adds an offer if the site is one of these kernels without a body. `code`: gives the step's device code, on backends that have any.
 void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&,
                  std::vector<CodeUnit> (*code)(const Plain&, std::span<const Operand>) = nullptr);
+
+// For kernels that transform along one axis: true, and refused, if the site is a Fourier transform along several. Compile writes it as transforms along one.
+bool refuse_several_axes(const Site&, std::string_view implementation, Offers&);
 
 // The constants of a step with a registered kernel, except for the address of its code. Appends its sizes to `sizes`.
 kernels::ExternalArgs external_args(const External&, std::vector<ir::Dim>& sizes);

@@ -1,9 +1,12 @@
 // What offers of all backends assume of memory, of an EPYC as of an H200: not measured, an estimate by counting what a step of its kind moves.
 #pragma once
+#include <cstdint>
 
 namespace ingot::backend::tuning {
 
 inline constexpr double pass_bytes = 16;  // bytes of an element that a separate step for a body moves in float32: the stored sum, written and read, one more operand, the result
 inline constexpr double copied_bytes = 4;  // bytes of an element of A that a copy moves in a half type: read and written
+
+inline constexpr int64_t vector_bytes = 16;  // bytes that a thread of a GPU reads at once, the widest load there is, from an address that is a multiple of them
 
 }  // namespace ingot::backend::tuning

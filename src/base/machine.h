@@ -10,6 +10,8 @@
 
 namespace ingot {
 
+inline constexpr double nanoseconds_of_second = 1e9;
+
 // A CPU's rates are those of one core; a GPU's those of the whole. A rate is for a nanosecond, a time in nanoseconds.
 struct Machine {
 #define X(name, meaning) double name = 0;

@@ -17,13 +17,24 @@ class Workers {
   virtual void run(int64_t tasks, FunctionRef<void(int64_t task, int worker)> fn) = 0;
 };
 
+inline constexpr int max_wait_us = 1'000'000;
+// Microseconds that a waiting thread keeps its core while other programs want it: a tenth of what it takes to fall asleep and wake (50 us).
+inline constexpr int spin_of_busy_us = 5;
+
+struct Threads {
+  int count = 0;     // 0: torch's number inside torch, at most what the process may use
+  int wait_us = -1;  // microseconds that a waiting thread keeps its core before it sleeps; -1: INGOT_WAIT in the environment, else as is best
+};
+
 // The calling thread alone.
 Workers& inline_workers();
-// A pool of its own: threads spin briefly, then sleep. A caller that finds it busy runs on its own thread. 0 = as many as the process may use.
-std::unique_ptr<Workers> make_pool(int threads);
-// torch's libgomp when it is loaded in this process, else null.
-std::unique_ptr<Workers> find_gomp_workers(int threads);
-// Threads this process may use: affinity and cgroup.
+// make_pool's outside torch, and where wait_us or INGOT_WAIT is given. Else inside torch its threads, which keep the cores for some milliseconds after each operator of torch; make_pool's
+// while other programs want the cores, because torch's threads wait in loops that keep a core.
+std::unique_ptr<Workers> make_workers(const Threads&);
+// Threads of ingot's own, which all pools of the process share; they start with the first section. A thread that waits keeps its core for `wait_us` (-1: 200), and for spin_of_busy_us while
+// other programs want the cores; then it sleeps. Nobody waits for a thread that has not begun. 0 threads = as many as the process may use.
+std::unique_ptr<Workers> make_pool(int threads, int wait_us = -1);
+// Threads this process may use: affinity, and the quotas of its control groups.
 int usable_threads();
 
 }  // namespace ingot

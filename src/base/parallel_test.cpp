@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <time.h>
+
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -48,6 +51,56 @@ TEST(Workers, BusyPoolServesOthersOnTheirOwnThread) {
   }
   for (auto& caller : callers) caller.join();
   EXPECT_EQ(total.load(), 8 * 500 * 10);
+}
+
+TEST(Workers, CallersShareTheThreads) {
+  auto one = make_pool(3), other = make_pool(2);
+  std::atomic<int64_t> total{0};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 12; ++i) {  // more than the crew has slots
+    callers.emplace_back([&, i] {
+      Workers& pool = i % 2 == 0 ? *one : *other;
+      for (int k = 0; k < 300; ++k) {
+        pool.run(7, [&](int64_t task, int worker) {
+          ASSERT_LT(worker, pool.count());
+          total += task;
+        });
+      }
+    });
+  }
+  for (auto& caller : callers) caller.join();
+  EXPECT_EQ(total.load(), 12 * 300 * 21);
+}
+
+double seconds_of_core(int clock) {
+  timespec spent{};
+  ::clock_gettime(clock, &spent);
+  return static_cast<double>(spent.tv_sec) + 1e-9 * static_cast<double>(spent.tv_nsec);
+}
+
+TEST(Workers, WhoWaitsSleeps) {
+  constexpr auto long_task = std::chrono::milliseconds(100);
+  auto pool = make_pool(2);
+  for (int round = 0; round < 3; ++round) {
+    std::atomic<bool> begun{false};
+    double before = 0, after = 0;
+    pool->run(2, [&](int64_t, int worker) {
+      if (worker == 0) {  // the caller waits for the other, which sleeps in its task
+        for (int i = 0; i < 1000 && !begun; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        before = seconds_of_core(CLOCK_PROCESS_CPUTIME_ID);
+      } else {
+        begun = true;
+        std::this_thread::sleep_for(long_task);
+      }
+    });
+    after = seconds_of_core(CLOCK_PROCESS_CPUTIME_ID);
+    if (begun) {
+      EXPECT_LT(after - before, 0.02);
+    }
+  }
+  const double before = seconds_of_core(CLOCK_PROCESS_CPUTIME_ID);
+  std::this_thread::sleep_for(long_task);
+  EXPECT_LT(seconds_of_core(CLOCK_PROCESS_CPUTIME_ID) - before, 0.02);
 }
 
 TEST(Workers, NestedRunsOnTheWorker) {

@@ -14,6 +14,7 @@
 namespace ingot::capture {
 
 using ir::Dim;
+using ir::Graph;
 using ir::SymbolId;
 using ir::Truth;
 using ir::ValueId;
@@ -68,12 +69,10 @@ std::string leaf_at(std::string_view path, const std::vector<std::string>& leave
   return known && std::none_of(leaves.begin(), leaves.end(), numbered) ? name : "";
 }
 
-}  // namespace
-
 // Whether the size of an axis gives the symbol.
-bool Importer::on_axis(SymbolId symbol) const {
-  for (const ir::Input& input : g_.inputs) {
-    for (const Dim& d : g_.type(input.value).dims) {
+bool on_axis(const Graph& g, SymbolId symbol) {
+  for (const ir::Input& input : g.inputs) {
+    for (const Dim& d : g.type(input.value).dims) {
       if (auto size = ir::linear_size(d); size && size->symbol == symbol) return true;
     }
   }
@@ -81,11 +80,11 @@ bool Importer::on_axis(SymbolId symbol) const {
 }
 
 // A size in words of the inputs: "x.shape[0]*y.shape[1]".
-std::string Importer::in_words(const Dim& d) const {
-  std::vector<ir::Symbol> named = g_.symbols;  // Dim::text would quote the words
+std::string in_words(const Graph& g, const Dim& d) {
+  std::vector<ir::Symbol> named = g.symbols;  // Dim::text would quote the words
   std::vector<std::string> words(named.size());
-  for (const ir::Input& input : g_.inputs) {
-    const ir::Dims& dims = g_.type(input.value).dims;
+  for (const ir::Input& input : g.inputs) {
+    const ir::Dims& dims = g.type(input.value).dims;
     for (size_t axis = 0; axis < dims.size(); ++axis) {
       const auto size = ir::linear_size(dims[axis]);
       if (!size || !words[size->symbol].empty()) continue;
@@ -102,26 +101,28 @@ std::string Importer::in_words(const Dim& d) const {
   return text;
 }
 
-std::string Importer::in_words(const Condition& c) const {
-  if (c.either.empty()) return fmt::format("{} {} {}", in_words(c.left), c.equal ? "==" : c.unequal ? "!=" : "<=", in_words(c.right));
+std::string in_words(const Graph& g, const Condition& c) {
+  if (c.either.empty()) return fmt::format("{} {} {}", in_words(g, c.left), c.equal ? "==" : c.unequal ? "!=" : "<=", in_words(g, c.right));
   std::string text;
   for (const std::vector<Condition>& part : c.either) {
     std::string all;
-    for (const Condition& one : part) all += (all.empty() ? "" : " and ") + (one.either.empty() ? in_words(one) : "(" + in_words(one) + ")");
+    for (const Condition& one : part) all += (all.empty() ? "" : " and ") + (one.either.empty() ? in_words(g, one) : "(" + in_words(g, one) + ")");
     text += (text.empty() ? "" : " or ") + all;
   }
   return text;
 }
 
+}  // namespace
+
 // One that the ranges imply needs no check. Error (unsupported) if it depends on a number that is given with each call: engines take tensors.
 void Importer::add_condition(Condition c, ir::OriginId origin) {
-  const std::string held = in_words(c);
+  const std::string held = in_words(g_, c);
   if (!c.either.empty()) c = {broken({c}), 0, true, false};
   std::vector<SymbolId> used;
   c.left.collect_symbols(used);
   c.right.collect_symbols(used);
   for (SymbolId s : used) {
-    if (numbers_.contains(s) && !on_axis(s)) throw Error(Code::unsupported, "a condition on sizes depends on a number that is given with each call");
+    if (sizes_.is_number(s) && !on_axis(g_, s)) throw Error(Code::unsupported, "a condition on sizes depends on a number that is given with each call");
   }
   if (c.unequal) std::tie(c.left, c.right) = unequal(c.left, c.right, g_.symbols);
   if (c.equal ? known_equal(c.left, c.right, g_.symbols) == Truth::yes : known_less(c.right, c.left, g_.symbols) == Truth::no) return;
@@ -142,7 +143,7 @@ void Importer::add_check(Json node, const Scope& scope) {
     if (of != "as_expr") return;
     std::string_view text = condition.at("expr_str").string();
     if (text == "true") return;
-    auto conditions = parse_condition(text, [&](std::string_view s) { return Dim::symbol(symbol(s)); });
+    auto conditions = parse_condition(text, [&](std::string_view s) { return Dim::symbol(sizes_.symbol(s)); });
     if (!conditions) throw Error(Code::unsupported, fmt::format("a condition on sizes cannot be checked: {}", text.substr(0, 200)));
     for (Condition& c : *conditions) add_condition(std::move(c), g_.current_origin);
     return;

@@ -57,7 +57,7 @@ Model Importer::run(Json program) {
     throw Error(Code::version, fmt::format("the model's graph has schema version {}; this ingot reads version {}", major, known_major), {},
                 "Save the model with torch 2.10 to 2.15, or use an ingot made for that torch.");
   }
-  ranges(program);
+  sizes_.read_ranges(program);
   Json module = program.at("graph_module"), graph = module.at("graph"), signature = module.at("signature");
   Scope scope = scope_of(graph);
   add_inputs(graph, signature, scope);
@@ -87,58 +87,6 @@ void Importer::find_writes() {
   }
 }
 
-void Importer::ranges(Json program) {
-  auto all = program.find("range_constraints");
-  if (!all) return;
-  for (auto field : all->object()) {
-    Json r(field.value, field.key);
-    ir::Range range;
-    if (auto v = r.find("min_val")) range.min = std::max<int64_t>(0, v->integer());
-    if (auto v = r.find("max_val")) range.max = v->integer();
-    if (range.max >= (int64_t{1} << 62)) range.max = INT64_MAX;
-    if (range.min > range.max) fail(Code::format, "the model's JSON is damaged: size {} has range {}..{}", std::string_view(field.key), range.min, range.max);
-    ranges_[std::string(field.key)] = range;
-  }
-}
-
-ir::SymbolId Importer::symbol(std::string_view name) {
-  if (auto found = symbols_.find(name); found != symbols_.end()) return found->second;
-  auto id = static_cast<ir::SymbolId>(g_.symbols.size());
-  ir::Symbol s{std::string(name)};
-  if (auto r = ranges_.find(name); r != ranges_.end()) {
-    s.min = r->second.min;
-    s.max = r->second.max;
-  }
-  s.opt = std::clamp<int64_t>(1, s.min, s.max);
-  g_.symbols.push_back(std::move(s));
-  symbols_.emplace(std::string(name), id);
-  return id;
-}
-
-Dim Importer::expression(std::string_view srepr) {
-  auto [at, fresh] = expressions_.try_emplace(std::string(srepr));
-  if (fresh) at->second = parse_size(srepr, [&](std::string_view name) { return Dim::symbol(symbol(name)); });
-  return at->second;
-}
-
-Dim Importer::size(Json s) {
-  std::string_view kind;
-  Json v = s.only(kind);
-  if (kind == "as_int") return v.integer();
-  if (kind != "as_expr") fail(Code::format, "the model's JSON is damaged: a size is given as {}", kind);
-  Dim d = expression(v.at("expr_str").string());
-  // The size of the example is the size to build for.
-  if (auto linear = ir::linear_size(d)) {
-    if (auto hint = v.find("hint"); hint && hint->is_object()) {
-      std::string_view hint_kind;
-      Json h = hint->only(hint_kind);
-      ir::Symbol& symbol = g_.symbols[linear->symbol];
-      if (hint_kind == "as_int") symbol.opt = std::clamp(linear->symbol_at(h.integer()), symbol.min, symbol.max);
-    }
-  }
-  return d;
-}
-
 TensorMeta Importer::meta(Json m) {
   TensorMeta out;
   if (auto reason = m.find(torch_only)) throw Error(Code::unsupported, std::string(reason->string()));
@@ -147,15 +95,15 @@ TensorMeta Importer::meta(Json m) {
     throw Error(Code::unsupported, fmt::format("{} is sparse or opaque; only strided tensors are supported", m.name())).fix("convert it with .to_dense()");
   Json sizes = m.at("sizes");
   for (auto s : sizes.array()) {
-    Dim d = size(sizes.child(s));
+    Dim d = sizes_.size(sizes.child(s));
     if (auto c = d.constant(); c && *c < 0) fail(Code::format, "the model's JSON is damaged: a tensor has size {}", *c);
     out.type.dims.push_back(std::move(d));
   }
   if (out.type.dims.size() > 64) fail(Code::format, "the model's JSON is damaged: a tensor has {} axes", out.type.dims.size());
   if (auto strides = m.find("strides")) {
-    for (auto s : strides->array()) out.strides.push_back(size(strides->child(s)));
+    for (auto s : strides->array()) out.strides.push_back(sizes_.size(strides->child(s)));
   }
-  if (auto offset = m.find("storage_offset")) out.offset = size(*offset);
+  if (auto offset = m.find("storage_offset")) out.offset = sizes_.size(*offset);
   return out;
 }
 
@@ -189,7 +137,7 @@ Dim Importer::size_named(const Scope& scope, std::string_view name) {
   if (auto known = scope.known_sizes.find(name); known != scope.known_sizes.end()) return known->second;
   auto found = scope.sizes.find(name);
   if (found == scope.sizes.end()) fail(Code::format, "the model's JSON is damaged: size \"{}\" is not described", name);
-  return size(found->second);
+  return sizes_.size(found->second);
 }
 
 void Importer::add_inputs(Json graph, Json signature, Scope& scope) {
@@ -213,8 +161,7 @@ void Importer::add_inputs(Json graph, Json signature, Scope& scope) {
       if (arg_kind == "as_sym_int") {
         // Found from the tensors' sizes; lower refuses what uses it when no tensor has it.
         if (auto name = given.find("as_name")) {
-          const Dim number = scope.known_sizes[name->string()] = size_named(scope, name->string());
-          if (auto symbol = number.as_symbol()) numbers_.insert(*symbol);
+          sizes_.note_number(scope.known_sizes[name->string()] = size_named(scope, name->string()));
         }
         continue;
       }

@@ -1,8 +1,6 @@
 // torch.export's JSON -> captured graph: names to values, sizes to Dims, nodes to calls.
 #pragma once
 #include <functional>
-#include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -10,6 +8,7 @@
 #include "capture/capture.h"
 #include "capture/expression.h"
 #include "capture/json.h"
+#include "capture/sizes.h"
 #include "capture/tensor_meta.h"
 
 namespace ingot::capture {
@@ -40,13 +39,9 @@ class Importer {
   };
 
   Scope scope_of(Json graph);
-  ir::Dim size(Json sym_int);
-  ir::Dim expression(std::string_view srepr);
-  ir::SymbolId symbol(std::string_view name);
   ir::Dim size_named(const Scope&, std::string_view name);
   ir::ValueId value_named(const Scope&, std::string_view name);
   const Json& meta_named(const Scope&, std::string_view name);
-  void ranges(Json program);
   void add_inputs(Json graph, Json signature, Scope&);
   void add_outputs(Json graph, Json signature, const Scope&);
   void add_nodes(Json graph, Scope&);
@@ -71,9 +66,6 @@ class Importer {
   void add_assertion(Json node, const Scope&);
   void add_guards(Json program, Json signature, const Scope&);
   void add_condition(Condition, ir::OriginId);
-  std::string in_words(const Condition&) const;
-  bool on_axis(ir::SymbolId) const;
-  std::string in_words(const ir::Dim&) const;
   void find_writes();
   std::pair<TensorMeta, std::string> leaf(const Json& meta);
   void leave_to_torch(ir::ValueId, std::string reason);
@@ -82,11 +74,8 @@ class Importer {
   From from_;
   Model model_;
   ir::Graph& g_ = model_.graph;
-  std::map<std::string, ir::SymbolId, std::less<>> symbols_;
-  std::map<std::string, ir::Range, std::less<>> ranges_;
-  std::unordered_map<std::string, ir::Dim> expressions_;  // parsed once: the same text stands on many values
+  Sizes sizes_{g_};
   std::unordered_map<ir::ValueId, std::string> foreign_;  // values of no type that engines have, and which
-  std::set<ir::SymbolId> numbers_;  // inputs that are ints
   int depth_ = 0;
   int inner_ = 0;  // how many regions of control flow are around the node at hand
 };

@@ -142,8 +142,7 @@ void Importer::inline_region(Json node, std::string_view target, Scope& scope) {
   }
   if (!graph) fail(Code::format, "the model's JSON is damaged: {} has no graph", target);
   if (enabled) {
-    throw Error(Code::unsupported, "the model enables autocast inside forward, which is not supported yet", {},
-                "Cast the tensors explicitly, or remove the autocast block before export.");
+    throw Error(Code::unsupported, "a region of torch.autocast, whose casts are not in the program");
   }
   if (++depth_ > 16) fail(Code::format, "the model's JSON is damaged: regions are nested too deeply");
   inner = scope_of(*graph);

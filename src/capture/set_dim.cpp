@@ -1,5 +1,7 @@
 // Ranges and names that the user gives to dynamic axes after capture.
 #include <algorithm>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -34,12 +36,7 @@ void rename(Attribute& a, const std::vector<SymbolId>& to) {
   }
 }
 
-// Symbol `gone` becomes `kept` everywhere; the ids above it move down by one.
-void unite(Graph& g, SymbolId kept, SymbolId gone) {
-  std::vector<SymbolId> to(g.symbols.size());
-  for (SymbolId s = 0; s < to.size(); ++s) to[s] = s > gone ? s - 1 : s;
-  to[gone] = to[kept];
-  g.symbols.erase(g.symbols.begin() + gone);
+void rename_all(Graph& g, const std::vector<SymbolId>& to) {
   for (ir::Value& v : g.values) {
     for (Dim& d : v.type.dims) d = renamed(d, to);
   }
@@ -55,6 +52,32 @@ void unite(Graph& g, SymbolId kept, SymbolId gone) {
     c.left = renamed(c.left, to);
     c.right = renamed(c.right, to);
   }
+}
+
+// The graphs inside get the symbols of the graph around them, whose numbers they use.
+void share_symbols(Graph& g, const std::vector<SymbolId>* to) {
+  for (ir::Node& n : g.nodes) {
+    if (n.attributes.find("graphs") == nullptr) continue;
+    ir::List graphs;
+    for (const ir::GraphRef& inside : n.attributes.graphs("graphs")) {
+      Graph made = *inside;
+      if (to != nullptr) rename_all(made, *to);
+      made.symbols = g.symbols;
+      share_symbols(made, to);
+      graphs.push_back(ir::GraphRef(std::make_shared<const Graph>(std::move(made))));
+    }
+    n.attributes.set("graphs", std::move(graphs));
+  }
+}
+
+// Symbol `gone` becomes `kept` everywhere; the ids above it move down by one.
+void unite(Graph& g, SymbolId kept, SymbolId gone) {
+  std::vector<SymbolId> to(g.symbols.size());
+  for (SymbolId s = 0; s < to.size(); ++s) to[s] = s > gone ? s - 1 : s;
+  to[gone] = to[kept];
+  g.symbols.erase(g.symbols.begin() + gone);
+  rename_all(g, to);
+  share_symbols(g, &to);
 }
 
 // "input_ids axis 0", for messages.
@@ -145,6 +168,7 @@ void set_dim(Model& model, std::string_view input_name, int64_t axis, int64_t mi
   symbol.opt = usual;
   symbol.max = high;
   model.ranged.insert(symbol.name);
+  share_symbols(g, nullptr);
 }
 
 }  // namespace ingot::capture

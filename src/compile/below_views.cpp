@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compile/context.h"
+#include "compile/tuning.h"
 #include "ir/reshape_groups.h"
 
 namespace ingot::compile {
@@ -57,10 +58,9 @@ std::optional<size_t> axis_above(const Graph& g, ValueId v, size_t axis) {
 }  // namespace
 
 std::optional<size_t> innermost(const Graph& g, ValueId v, Below below) {
-  constexpr size_t most = 256;  // what is asked of every reduction must not walk a long graph each time
-  std::vector<ValueId> above;   // from v down
+  std::vector<ValueId> above;  // from v down
   for (ValueId in; (in = operand_in_order(g, v, below)) != none_id; v = in) {
-    if (above.size() == most) return std::nullopt;
+    if (above.size() == bounds::max_views) return std::nullopt;
     above.push_back(v);
   }
   std::optional<size_t> axis = last_axis(g.type(v).dims);

@@ -1,4 +1,4 @@
-// What lies below the views of a value, and in which order.
+// What is below the views of a value, and in which order.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -16,7 +16,7 @@ enum class Below {
   views,       // views and reshapes of a stored value
   operations,  // also operations on elements, which whoever reads the value computes itself
 };
-// The axis of the value along which elements are neighbours in memory, if what lies below is stored row-major. nullopt where the graph does not tell.
+// The axis of the value along which elements are neighbours in memory, if what is below is stored row-major. nullopt where the graph does not tell.
 std::optional<size_t> innermost(const ir::Graph&, ir::ValueId, Below);
 // The last axis that has elements side by side: that of a value stored row-major.
 std::optional<size_t> last_axis(const ir::Dims&);

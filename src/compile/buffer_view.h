@@ -28,7 +28,7 @@ struct BufferView {
   StridedLayout layout;
   bool operator==(const BufferView&) const = default;
 };
-// True if every element lies at the same place in both.
+// True if every element is at the same place in both.
 bool has_same_elements(const StridedLayout& a, const StridedLayout& b);
 // [batch.., M, K] or [batch.., K, N] as an operand of a GEMM with the given batch axes: missing axes and axes of size 1 get stride 0.
 BufferView with_batch(BufferView place, const ir::Dims& batch);

@@ -207,7 +207,7 @@ TEST(Compile, TheReferenceChecksItsConstants) {
       if (constants.empty()) continue;
       constants[random() % constants.size()] ^= static_cast<std::byte>(change % 2 == 0 ? 1 << random() % 8 : random() % 256);
       try {
-        runtime::Session(std::make_shared<runtime::Weights>(damaged, 1), 0, 1).run(in, out);
+        runtime::Session(std::make_shared<runtime::Weights>(damaged, 1), 0, {1}).run(in, out);
         ++taken;
       } catch (const Error& e) {
         EXPECT_NE(e.code, Code::internal) << e.message;

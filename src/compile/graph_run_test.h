@@ -47,7 +47,7 @@ inline void expect_close(const ir::Array& found, const ir::Array& wanted, bool t
 }
 
 inline void run_and_compare(const ir::Graph& g, std::shared_ptr<const plan::Plan> plan, std::mt19937& random, std::string_view device = "auto", bool tf32 = false) {
-  runtime::Session session(std::make_shared<runtime::Weights>(plan, 1, system_allocator(), device), 0, 1);
+  runtime::Session session(std::make_shared<runtime::Weights>(plan, 1, system_allocator(), device), 0, {1});
   for (bool usual : {true, false}) {
     std::vector<int64_t> sizes;
     for (const ir::Symbol& s : g.symbols) sizes.push_back(usual ? s.opt : s.min);

@@ -31,7 +31,7 @@ struct Split {
 // For an encoded weight prepare computes integers and scales, but never the floats that GEMMs decode from them.
 std::vector<bool> find_prepared(const ir::Graph&);
 
-// Asks the backend which weights GEMMs read packed and which concatenations piece by piece. Indices of derived tensors count
+// Asks the backend which weights GEMMs read packed and which concatenations part by part. Indices of derived tensors count
 // from `first`: they are shared by all functions.
 Split split(const ir::Graph&, const Backend&, uint32_t first = 0);
 

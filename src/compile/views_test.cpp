@@ -111,7 +111,7 @@ void run_plan(uint32_t seed, RandomViews::Kind kind, bool lowered) {
       g.remove_unused();
     }
     auto plan = std::make_shared<const plan::Plan>(compile(g, {}));
-    runtime::Session session(std::make_shared<runtime::Weights>(plan, 1), 0, 1);
+    runtime::Session session(std::make_shared<runtime::Weights>(plan, 1), 0, {1});
     for (size_t s = 0; s < chain.settings.size(); ++s) {
       auto host = [](ir::Array& a) { return runtime::HostTensor{a.bytes.data(), a.dtype, static_cast<int>(a.dims.size()), a.dims.data(), nullptr}; };
       std::vector<ir::Array> inputs = chain.inputs(s), outputs;

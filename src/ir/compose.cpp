@@ -357,6 +357,10 @@ Handle scatter(Handle base, std::vector<int64_t> axes, std::vector<Handle> indic
   return make_node(base.graph(), Op::scatter, std::move(in), {{"axes", to_attribute(axes)}, {"position", position}, {"wrap", wrap}, {"kind", kind}});
 }
 
+Handle reduce_segments(Handle x, Handle order, Handle ends, const char* kind) {
+  return make_node(x.graph(), Op::reduce_segments, {x.id(), order.id(), ends.id()}, {{"kind", kind}});
+}
+
 Handle scatter_along(Handle base, Axis axis, Handle at, Handle updates, const char* kind) {
   axis = base.axis(axis);
   if (base.rank() == 0 && at.rank() == 0 && updates.rank() == 0) {
@@ -496,11 +500,24 @@ std::pair<Handle, Handle> qr(Handle a, bool complete) { return make_node2(a.grap
 
 // ---- Fourier transforms
 
-std::pair<Handle, Handle> fourier(Handle re, Handle im) { return make_node2(re.graph(), Op::fourier, {re.id(), im.id()}, {}); }
+namespace {
 
-std::pair<Handle, Handle> fourier_of_real(Handle x) { return make_node2(x.graph(), Op::fourier_of_real, {x.id()}, {}); }
+Attributes along(int64_t axes, Attributes attributes = {}) {
+  if (axes > 1) attributes.set("axes", axes);
+  return attributes;
+}
 
-Handle fourier_to_real(Handle re, Handle im, Dim length) { return make_node(re.graph(), Op::fourier_to_real, {re.id(), im.id()}, {{"length", std::move(length)}}); }
+}  // namespace
+
+int64_t fourier_axes(const Attributes& a) { return a.find("axes") == nullptr ? 1 : a.integer("axes"); }
+
+std::pair<Handle, Handle> fourier(Handle re, Handle im, int64_t axes) { return make_node2(re.graph(), Op::fourier, {re.id(), im.id()}, along(axes)); }
+
+std::pair<Handle, Handle> fourier_of_real(Handle x, int64_t axes) { return make_node2(x.graph(), Op::fourier_of_real, {x.id()}, along(axes)); }
+
+Handle fourier_to_real(Handle re, Handle im, Dim length, int64_t axes) {
+  return make_node(re.graph(), Op::fourier_to_real, {re.id(), im.id()}, along(axes, {{"length", std::move(length)}}));
+}
 
 Handle grid_sample(Handle x, Handle grid, const char* mode, const char* outside, bool corners, bool channels_last) {
   return make_node(x.graph(), Op::grid_sample, {x.id(), grid.id()},

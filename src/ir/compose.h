@@ -146,6 +146,7 @@ Handle gather(Handle table, std::vector<int64_t> axes, std::vector<Handle> indic
 Handle take_along(Handle table, Axis axis, Handle index);
 Handle scatter(Handle base, std::vector<int64_t> axes, std::vector<Handle> indices, int64_t position, bool wrap, Handle updates, const char* kind);
 Handle scatter_along(Handle base, Axis axis, Handle index, Handle updates, const char* kind);
+Handle reduce_segments(Handle x, Handle order, Handle ends, const char* kind);  // rows of x in an order, combined segment by segment, see prim.def
 std::pair<Handle, Handle> sort(Handle x, Axis axis, bool descending, bool stable);
 std::pair<Handle, Handle> moments(Handle x, const Axes& axes);        // sums, sums of squared differences from the mean
 std::pair<Handle, Handle> topk(Handle x, Dim k, Axis axis, bool largest, bool sorted);
@@ -176,10 +177,11 @@ std::pair<Handle, Handle> cholesky(Handle a);  // L, info
 Handle solve_triangular(Handle a, Handle b, bool upper, bool unit);
 std::pair<Handle, Handle> qr(Handle a, bool complete);
 
-// Fourier transforms along the last axis, see prim.def.
-std::pair<Handle, Handle> fourier(Handle re, Handle im);
-std::pair<Handle, Handle> fourier_of_real(Handle x);
-Handle fourier_to_real(Handle re, Handle im, Dim length);
+// Fourier transforms along the last axis, or several, see prim.def. The first: along how many.
+int64_t fourier_axes(const Attributes&);
+std::pair<Handle, Handle> fourier(Handle re, Handle im, int64_t axes = 1);
+std::pair<Handle, Handle> fourier_of_real(Handle x, int64_t axes = 1);
+Handle fourier_to_real(Handle re, Handle im, Dim length, int64_t axes = 1);
 
 // Elements of an image at given places, see prim.def.
 Handle grid_sample(Handle x, Handle grid, const char* mode, const char* outside, bool corners, bool channels_last = true);

@@ -110,6 +110,7 @@ class Evaluator {
       case Op::update: return update(a.map("map"), *in[0], *in[1], *out[0]);
       case Op::matmul: return matmul(*in[0], *in[1], *out[0]);
       case Op::ragged_matmul: return ragged_matmul(*in[0], *in[1], *in[2], *out[0]);
+      case Op::reduce_segments: return reduce_segments(a.string("kind"), *in[0], *in[1], *in[2], *out[0]);
       case Op::attention: return attention(a, in, *out[0]);
       case Op::lu:
       case Op::solve:
@@ -120,7 +121,7 @@ class Evaluator {
       case Op::qr: return evaluate_matrices(node, in, out);
       case Op::fourier:
       case Op::fourier_of_real:
-      case Op::fourier_to_real: return evaluate_fourier(node.op, in, out);
+      case Op::fourier_to_real: return evaluate_fourier(node, in, out);
       case Op::grid_sample: return evaluate_grid_sample(a, *in[0], *in[1], *out[0]);
       case Op::external: fail(Code::unsupported, "the reference has no meaning for kernel {}, which is its maker's", a.string("name"));
       default: fail(Code::unsupported, "the reference has no meaning for {}", name_of(node.op));
@@ -452,6 +453,18 @@ class Evaluator {
         }
       }
     });
+  }
+
+  static void reduce_segments(const std::string& kind, const Data& x, const Data& order, const Data& ends, Data& out) {
+    const auto width = static_cast<size_t>(out.numel() / std::max<int64_t>(1, out.dims[0]));
+    std::fill(out.f.begin(), out.f.end(), kind == "add" ? 0.0 : kind == "mul" ? 1.0 : kind == "min" ? INFINITY : -INFINITY);
+    for (size_t segment = 0, k = 0; segment < ends.i.size(); ++segment) {
+      if (ends.i[segment] < static_cast<int64_t>(k) || ends.i[segment] > order.dims[0]) fail(Code::invalid_input, "reduce_segments: a segment ends at {}", ends.i[segment]);
+      for (; static_cast<int64_t>(k) < ends.i[segment]; ++k) {
+        const auto row = static_cast<size_t>(along(order, k, x.dims[0]));
+        for (size_t e = 0; e < width; ++e) accumulate(kind, out, segment * width + e, x, row * width + e);
+      }
+    }
   }
 
   void ragged_matmul(const Data& a, const Data& b, const Data& ends, Data& out) {

@@ -43,7 +43,7 @@ Index sizes_of(const Dims&, std::span<const int64_t> symbols);
 // Linear algebra of small matrices, for evaluate_node.
 void evaluate_matrices(const Node&, const std::vector<const Data*>& in, const std::vector<Data*>& out);
 // Fourier transforms, for evaluate_node.
-void evaluate_fourier(Op, const std::vector<const Data*>& in, const std::vector<Data*>& out);
+void evaluate_fourier(const Node&, const std::vector<const Data*>& in, const std::vector<Data*>& out);
 // Elements at given places, for evaluate_node.
 void evaluate_grid_sample(const Attributes&, const Data& x, const Data& grid, Data& out);
 // Computes the results of `node` from `values` (by value id) and stores them there.

@@ -12,6 +12,8 @@ namespace ingot::ir {
 
 // The primitives fourier, fourier_of_real and fourier_to_real.
 enum class FourierKind : uint8_t { pair, of_real, to_real };
+// Axes of one transform: as many as a library of the GPU (cuFFT) has in one plan.
+inline constexpr int64_t max_fourier_axes = 3;
 
 // Radices of the stages. A length with a larger prime factor is done by Bluestein's algorithm.
 inline constexpr int max_radix = 31;

@@ -1,6 +1,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/compose.h"
+#include "ir/fourier.h"
 #include "ir/graph.h"
 
 namespace ingot::ir {
@@ -35,6 +37,7 @@ class Infer {
       case Op::update: return {update()};
       case Op::matmul: return {matmul()};
       case Op::ragged_matmul: return {ragged_matmul()};
+      case Op::reduce_segments: return {reduce_segments()};
       case Op::attention: return {attention()};
       case Op::branch: return branch();
       case Op::loop: return loop();
@@ -281,11 +284,17 @@ class Infer {
     count(operands);
     const Type& t = type(0);
     if (t.dtype != DType::f32 && t.dtype != DType::f64) bad("is for f32 and f64, not {}", name_of(t.dtype));
-    if (t.rank() == 0) bad("has no axis");
+    const int64_t axes = ir::fourier_axes(a_);
+    if (axes < 1 || axes > max_fourier_axes) bad("is along {} axes", axes);
+    if (t.rank() < axes) bad("has no axis");
     if (operands == 2 && (type(1).dtype != t.dtype || type(1).rank() != t.rank()))
       bad("the parts are {} of rank {} and {} of rank {}", name_of(t.dtype), t.rank(), name_of(type(1).dtype), type(1).rank());
     for (size_t d = 0; operands == 2 && d < t.dims.size(); ++d) same(t.dims[d], type(1).dims[d], "sizes of the parts");
-    if (known_less(n, 1, g_.symbols) == Truth::yes) bad("has {} elements", n.text(g_.symbols));
+    auto not_empty = [&](const Dim& length) {
+      if (known_less(length, 1, g_.symbols) == Truth::yes) bad("has {} elements", length.text(g_.symbols));
+    };
+    not_empty(n);
+    for (int64_t i = 2; i <= axes; ++i) not_empty(t.dims[static_cast<size_t>(t.rank() - i)]);
     return t;
   }
   static Type with_last(Type t, Dim n) {
@@ -501,6 +510,19 @@ class Infer {
     dims.push_back(a.dims[a.dims.size() - 2]);
     dims.push_back(b.dims.back());
     return {a.dtype, dims};
+  }
+
+  Type reduce_segments() {
+    count(3);
+    const std::string& kind = a_.string("kind");
+    if (kind != "add" && kind != "mul" && kind != "min" && kind != "max") bad("unknown kind \"{}\"", kind);
+    Type out = type(0);
+    if (!is_float(out.dtype) || out.rank() == 0) bad("rows are {} of rank {}", name_of(out.dtype), out.rank());
+    for (size_t i : {1, 2}) {
+      if (type(i).dtype != DType::i64 || type(i).rank() != 1) bad("operand {} is {} of rank {}", i, name_of(type(i).dtype), type(i).rank());
+    }
+    out.dims[0] = type(2).dims[0];
+    return out;
   }
 
   Type ragged_matmul() {

@@ -302,6 +302,22 @@ TEST(Reference, FourierTransforms) {
   for (size_t i = 0; i < want.size(); ++i) expect(numbers(out[i]), want[i], 1e-14);
 }
 
+// Along two axes: as along one after the other.
+TEST(Reference, FourierTransformsOfTwoAxes) {
+  Example e;
+  const Handle x = e.x(DType::f64, {2, 3}, {1, 2, 3, 5, 8, 13}), y = e.x(DType::f64, {2, 3}, {0, 1, 0, -1, 2, 0});
+  auto turned = [](const Handle& v) { return transpose(v, 0, 1); };
+  const auto [re, im] = fourier(x, y, 2);
+  const auto [row_re, row_im] = fourier(x, y);
+  const auto [want_re, want_im] = fourier(turned(row_re), turned(row_im));
+  const auto [half_re, half_im] = fourier_of_real(x, 2);
+  const std::vector<Array> out = e.all({re, im, turned(want_re), turned(want_im), half_re, fourier_to_real(half_re, half_im, 3, 2)});
+  expect(numbers(out[0]), numbers(out[2]), 1e-14);
+  expect(numbers(out[1]), numbers(out[3]), 1e-14);
+  expect(numbers(out[4]), {32, -7, -20, 4}, 1e-14);
+  expect(numbers(out[5]), {6, 12, 18, 30, 48, 78}, 1e-14);  // without a factor
+}
+
 // An image of 2 x 2 at its centre, between two elements, on an element, and half outside.
 TEST(Reference, ElementsAtPlaces) {
   Example e;

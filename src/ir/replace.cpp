@@ -5,6 +5,13 @@
 namespace ingot::ir {
 
 bool replace_nodes(Graph& g, const Replace& f) {
+  return replace_results(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>& renamed) {
+    const std::optional<ValueId> result = f(to, node, in, renamed);
+    return result ? std::vector{*result} : std::vector<ValueId>();
+  });
+}
+
+bool replace_results(Graph& g, const ReplaceAll& f) {
   Graph to;
   to.symbols = g.symbols;
   to.origins = g.origins;
@@ -31,10 +38,13 @@ bool replace_nodes(Graph& g, const Replace& f) {
     std::vector<ValueId> in;
     in.reserve(node.in.size());
     for (ValueId v : node.in) in.push_back(renamed[v]);
-    if (auto result = f(to, node, in, renamed)) {
-      const Type &was = g.type(node.out[0]), &is = to.type(*result);
+    const std::vector<ValueId> results = f(to, node, in, renamed);
+    for (size_t i = 0; i < results.size(); ++i) {
+      const Type &was = g.type(node.out[i]), &is = to.type(results[i]);
       if (!(was.dtype == is.dtype) || was.dims.size() != is.dims.size()) fail(Code::internal, "a pass replaces {} by a value of another type", name_of(node.op));
-      renamed[node.out[0]] = *result;
+      renamed[node.out[i]] = results[i];
+    }
+    if (!results.empty()) {
       changed = true;
       continue;
     }

@@ -14,4 +14,8 @@ using Replace = std::function<std::optional<ValueId>(Graph& to, const Node& node
 // What ends up unused goes. True when anything has changed.
 bool replace_nodes(Graph& g, const Replace& f);
 
+// The same for nodes of several results: a value in place of each, or none to copy the node.
+using ReplaceAll = std::function<std::vector<ValueId>(Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>& renamed)>;
+bool replace_results(Graph& g, const ReplaceAll& f);
+
 }  // namespace ingot::ir

@@ -33,8 +33,8 @@ struct Definition {
   std::vector<RoleOf> operands;                    // of a step, in order; what a body loads and stores comes last
   std::vector<ir::Op> ops = {};                    // the primitives that become such steps; empty: other code finds the sites
   PlainStep (*plain)(const ir::Graph&, const ir::Node&) = nullptr;
-  // Expands the kernel to other primitives, for backends that lack it. Null: they must have it, or a fused body computes it.
-  ir::ValueId (*expand)(ir::Graph& to, const ir::Node&, const std::vector<ir::ValueId>& in) = nullptr;
+  // Expands the kernel to other primitives, a value for each result, for backends that lack it. Null: they must have it, or a fused body computes it.
+  std::vector<ir::ValueId> (*expand)(ir::Graph& to, const ir::Node&, const std::vector<ir::ValueId>& in) = nullptr;
   // A random graph that contains the kernel and what may surround it, to compare every implementation with the interpreter.
   ir::Graph (*random_case)(std::mt19937&) = nullptr;
   // The names of the kernels that implement it, if there are others than its own. "conv_*": all whose names begin so, so that one more needs no change here.

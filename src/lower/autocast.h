@@ -1,6 +1,6 @@
 // Autocast: low precision for the calls of a captured graph that gain by it (option autocast).
 //
-// Products, convolutions and attention compute in the low type. Pointwise calls and views behind them follow: a call has the widest type of what it reads, as in torch. All
+// Products, convolutions and attention compute in the low type. Pointwise calls and views after them follow: a call has the widest type of what it reads, as in torch. All
 // others stay in float32 (softmax, norms, sums, exp). Inputs, results and what the model writes keep their types: casts stand inside.
 #pragma once
 #include <string>
@@ -25,7 +25,7 @@ struct Cast {
   ir::Graph graph;
   std::vector<Precision> nodes;  // of the graph before
   std::vector<ir::NodeId> original;  // per node of the new graph: the call it is of the graph before; none_id for casts, inputs and weights
-  size_t casts = 0;              // of values that are no weights: prepare casts these
+  size_t casts = 0;              // of values that are not weights: prepare casts these
 };
 
 // Those of `patterns` that name no call of the graph. A pattern is for the whole of a node's name, of its operator's ("aten.linear.default", "aten.linear", "linear"), of

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/reshape_groups.h"
+#include "lower/tuning.h"
 
 namespace ingot::lower {
 
@@ -19,9 +20,6 @@ std::set<uint32_t> axes_of(const AffineMap& map) {
 }
 
 namespace {
-
-constexpr size_t most_branches = 16;
-constexpr int depth_limit = 48;
 
 // Terms along axes of size 1 say nothing.
 AffineMap without_ones(AffineMap map) {
@@ -108,11 +106,11 @@ bool Branches::visit(ValueId v, const Place& place, bool negative, std::vector<F
     constants.push_back({negative, std::move(factors)});
     return true;
   }
-  if (branches.size() == most_branches || depth > depth_limit) return false;
+  if (branches.size() == tuning::max_branches || depth > tuning::max_branch_steps) return false;
   const Node& n = maker(g_, v);
   if (uses_[v] == 1) {
     if (n.op == Op::add || n.op == Op::sub) return operands(n, place, negative, factors, depth);
-    if (auto below = behind_view(n, place)) return visit(n.in[0], *below, negative, std::move(factors), depth + 1);
+    if (auto below = after_view(n, place)) return visit(n.in[0], *below, negative, std::move(factors), depth + 1);
     for (size_t i = 0; n.op == Op::mul && i < 2; ++i) {
       if (!weights_.contain(g_, n.in[1 - i])) continue;
       factors.push_back(factor_of(g_, n.in[1 - i], place));
@@ -127,14 +125,14 @@ bool Branches::visit(ValueId v, const Place& place, bool negative, std::vector<F
       return true;
     }
   }
-  // Numbers behind the reshape that merges have no axes of the sum.
+  // Numbers after the reshape that merges have no axes of the sum.
   if (std::any_of(b.factors.begin(), b.factors.end(), [](const Factor& f) { return !f.place.whole; })) return false;
   read(b, v, place.fine);
   branches.push_back(std::move(b));
   return true;
 }
 
-std::optional<Place> Branches::behind_view(const Node& n, const Place& place) {
+std::optional<Place> Branches::after_view(const Node& n, const Place& place) {
   if (n.op == Op::view && !n.attributes.map("map").fill) {
     const AffineMap& map = n.attributes.map("map");
     return Place{compose(place.fine, map), place.whole ? std::optional(compose(*place.whole, map)) : std::nullopt};
@@ -143,13 +141,13 @@ std::optional<Place> Branches::behind_view(const Node& n, const Place& place) {
   const Dims &from = g_.type(n.in[0]).dims, &to = g_.type(n.out[0]).dims;
   auto fine = ir::before_merge(place.fine, from, to);
   if (!fine) {
-    take_apart(place.fine, from, to);
+    split_axes(place.fine, from, to);
     return std::nullopt;
   }
   return Place{std::move(*fine), place.whole ? ir::before_merge(*place.whole, from, to) : std::nullopt};
 }
 
-void Branches::take_apart(const AffineMap& map, const Dims& from, const Dims& to) {
+void Branches::split_axes(const AffineMap& map, const Dims& from, const Dims& to) {
   const auto merged = ir::merged_axes(from, to);
   for (size_t m = 0; merged && !finer_ && m < map.axes.size(); ++m) {
     const AffineMap::Axis& axis = map.axes[m];
@@ -219,7 +217,7 @@ bool Branches::product(Branch& b, const Node& node) {
   if (!kernel(b, w, of, form)) return false;
   if (shaped.op != Op::reshape) return read(b, a, map);
   auto before = ir::before_merge(map, parts, g_.type(a).dims);
-  if (!before) take_apart(map, parts, g_.type(a).dims);
+  if (!before) split_axes(map, parts, g_.type(a).dims);
   return before && read(b, shaped.in[0], *before);
 }
 

@@ -9,12 +9,12 @@
 
 namespace ingot::lower {
 
-// Axes are those of the sum, then those that a branch sums over; -1 is an axis of size 1. An axis of the sum that a convolution has merged is taken apart into finer ones.
+// Axes are those of the sum, then those that a branch sums over; -1 is an axis of size 1. An axis of the sum that a convolution has merged is split into finer ones.
 
 // From the axes of the sum to those of a value.
 struct Place {
   ir::AffineMap fine;
-  std::optional<ir::AffineMap> whole;  // the same from axes that are not taken apart; nullopt where a reshape has merged such axes
+  std::optional<ir::AffineMap> whole;  // the same from axes that are not split; nullopt where a reshape has merged such axes
 };
 
 // A weight, as elements are multiplied with it.
@@ -23,7 +23,7 @@ struct Factor {
   Place place;
 };
 
-// What a branch reads: the elements at `map` of a value. With `guard`, places beyond the value's bounds are read as 0. Behind a guard, a place `beyond` stands for no element of this value.
+// What a branch reads: the elements at `map` of a value. With `guard`, places beyond the value's bounds are read as 0. After a guard, a place `beyond` stands for no element of this value.
 struct Reading {
   ValueId value;
   ir::AffineMap map;
@@ -58,7 +58,7 @@ std::set<uint32_t> axes_of(const ir::AffineMap&);
 class Branches {
  public:
   Branches(const Graph& g, WeightValues& weights, const std::vector<int>& uses) : g_(g), weights_(weights), uses_(uses) {}
-  // False where an addition is no sum of branches, or of too many.
+  // False where an addition is not a sum of branches, or of too many.
   bool find(const Node& sum);
 
   std::vector<Branch> branches;
@@ -68,9 +68,9 @@ class Branches {
   bool find_in(const Node& sum, const Dims& in);
   bool operands(const Node& sum, const Place& place, bool negative, const std::vector<Factor>& factors, int depth);
   bool visit(ValueId v, const Place& place, bool negative, std::vector<Factor> factors, int depth);
-  std::optional<Place> behind_view(const Node& n, const Place& place);
+  std::optional<Place> after_view(const Node& n, const Place& place);
   // Notes that an axis of the sum is one of a reshape, which has merged it.
-  void take_apart(const ir::AffineMap& map, const Dims& from, const Dims& to);
+  void split_axes(const ir::AffineMap& map, const Dims& from, const Dims& to);
   // A depthwise convolution, as ops/convolution.cpp writes it.
   bool windows(Branch& b, const Node& sum);
   // A convolution as a product, or a linear layer.
@@ -82,7 +82,7 @@ class Branches {
   const Graph& g_;
   WeightValues& weights_;
   const std::vector<int>& uses_;
-  Dims axes_;  // of the sum, taken apart
+  Dims axes_;  // of the sum, split
   std::optional<Dims> finer_;  // axes with which more branches are seen
 };
 

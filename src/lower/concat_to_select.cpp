@@ -6,13 +6,11 @@
 
 #include "lower/passes.h"
 #include "lower/rewrite.h"
+#include "lower/tuning.h"
 
 namespace ingot::lower {
 
 namespace {
-
-constexpr size_t parts_limit = 4;
-constexpr size_t readers_limit = 3;
 
 // The part in the concatenated shape, shifted along the axis. Outside of the part any element may be read: the select discards it.
 Handle shifted(Graph& g, ValueId part, const ir::AffineMap& map, int depth = 0) {
@@ -49,18 +47,18 @@ void concat_to_select(Graph& g) {
   auto users = g.users();
   std::vector<bool> is_output(g.values.size(), false);
   for (const ir::Output& o : g.outputs) is_output[o.value] = true;
-  // A few pointwise operations, directly or behind views that are read in place.
+  // A few pointwise operations, directly or after views that are read in place.
   auto fuses = [&](auto&& self, ValueId v, int depth, size_t& readers) -> bool {
     if (is_output[v] || users[v].empty() || depth > 3) return false;
     for (ir::NodeId u : users[v]) {
       const Node& n = g.nodes[u];
-      if (is_map(n.op) ? ++readers > readers_limit : n.op != Op::view || !self(self, n.out[0], depth + 1, readers)) return false;
+      if (is_map(n.op) ? ++readers > tuning::max_chosen_readers : n.op != Op::view || !self(self, n.out[0], depth + 1, readers)) return false;
     }
     return true;
   };
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     size_t readers = 0;
-    if (node.op != Op::concat || in.size() > parts_limit || in.size() < 2 || !fuses(fuses, node.out[0], 0, readers)) return std::nullopt;
+    if (node.op != Op::concat || in.size() > tuning::max_chosen_parts || in.size() < 2 || !fuses(fuses, node.out[0], 0, readers)) return std::nullopt;
     if (std::all_of(in.begin(), in.end(), [&](ValueId v) { return weights.contain(to, v); })) return std::nullopt;  // made once, by prepare
     if (std::any_of(in.begin(), in.end(), [&](ValueId v) { return is(to, v, Op::concat); })) return std::nullopt;   // that is stored, inside this one
     std::set<ValueId> products;

@@ -1,14 +1,12 @@
-// Sums of a histogram's counts from the first bin on, as the ends of rows that are sorted by bin: how many elements lie in a bin or before it. They are counted in one reduction, not added up in
+// Sums of a histogram's counts from the first bin on, as the ends of rows that are sorted by bin: how many elements are in a bin or before it. They are counted in one reduction, not added up in
 // memory and then summed.
 #include "lower/passes.h"
 #include "lower/rewrite.h"
+#include "lower/tuning.h"
 
 namespace ingot::lower {
 
 namespace {
-
-// Elements times bins: the reduction compares each pair. An estimate: it takes 20 us on an H200, in place of four steps of some 3 us. Floats count so far exactly.
-constexpr int64_t max_pairs = int64_t{1} << 22;
 
 // The value before casts that keep whole numbers of up to max_pairs.
 ValueId without_casts(const Graph& g, ValueId v) {
@@ -56,7 +54,7 @@ void counts_up_to(Graph& g) {
     const Handle index(&to, scatter.in[2]);
     const bool is_histogram = is_number(to, scatter.in[0], 0) && is_number(to, scatter.in[1], 1) && index.rank() == 1 && is_bin_or_none(to, index.id(), *bins);
     const auto elements = index.dims()[0].constant();
-    if (!is_histogram || !elements || *elements * *bins > max_pairs) return std::nullopt;
+    if (!is_histogram || !elements || *elements * *bins > tuning::max_pairs) return std::nullopt;
     const Handle below = unsqueeze(index, 0) <= unsqueeze(iota(to, *bins), 1);
     return cast(sum(below, {1}), to.type(in[0]).dtype).id();
   });

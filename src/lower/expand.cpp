@@ -13,20 +13,28 @@ using ir::Graph;
 
 namespace {
 
+// What torch.export writes for torch.vmap: steps of torch's interpreter, which run in Python.
+bool of_vmap(std::string_view target) { return target.starts_with("torch._functorch.predispatch."); }
+
+std::string said(const Missing& m) { return of_vmap(m.target) ? "torch.vmap: its batches are not in the program" : fmt::format("{}: {}", m.target, m.reason); }
+
+// Whether run_decompositions replaces it by operators that are in the table.
+bool is_written_out(const Missing& m) { return of_vmap(m.target) || m.target == "higher_order.wrap_with_autocast"; }
+
 // One error for all operators that are missing.
 [[noreturn]] void refuse_model(const std::vector<Missing>& all) {
   // One line for an operator and reason, with the first places where it stands.
   std::string text;
   std::vector<std::string> seen;
   for (const Missing& m : all) {
-    std::string key = m.target + ": " + m.reason;
+    std::string key = said(m);
     if (std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
     seen.push_back(key);
     text += "\n  " + key;
     size_t places = 0, more = 0;
     std::vector<std::string> origins;
     for (const Missing& other : all) {
-      if (other.target != m.target || other.reason != m.reason || other.origin.empty()) continue;
+      if (said(other) != key || other.origin.empty()) continue;
       if (std::find(origins.begin(), origins.end(), other.origin) != origins.end()) continue;
       origins.push_back(other.origin);
       if (places < 3) {
@@ -38,7 +46,9 @@ namespace {
     }
     if (more > 0) text += fmt::format("\n    and {} more places", more);
   }
-  std::string remedy = "Replace them in the model, or leave this part to PyTorch.";
+  std::string remedy = std::all_of(all.begin(), all.end(), is_written_out)
+                           ? "Save program.run_decompositions(), which writes it out; or ingot.compile(torch.export.load(file)) in Python, which takes it as it is."
+                           : "Replace them in the model, or leave this part to PyTorch.";
   if (std::any_of(all.begin(), all.end(), [](const Missing& m) { return draws(m.target); }))
     remedy += " Random numbers outside of branches and loops: ingot.compile(program, fallback=\"error\") in Python makes a plan that draws its own; or give them as an input.";
   throw Error(Code::unsupported, fmt::format("{} operator{} of the model {} not supported:{}", seen.size(), seen.size() == 1 ? "" : "s", seen.size() == 1 ? "is" : "are", text),

@@ -33,7 +33,7 @@ void experts_of_rows(Graph& g) {
     // As an element of a table: an index that is outside is still an error.
     const Handle expert = gather(iota(to, experts), {0}, {index}, 0, wraps);
     const Handle order = sort(expert, 0, false, true).second, ends = sum(unsqueeze(expert, 1) <= unsqueeze(iota(to, experts), 0), {0});
-    const Handle back = scatter(full(to, {rows}, 0, ir::DType::i64), {0}, {order}, 0, false, iota(to, rows), "add");  // no two meet
+    const Handle back = scatter(full(to, {rows}, 0, ir::DType::i64), {0}, {order}, 0, false, iota(to, rows), "set");
     const Handle y = gather(ragged_matmul(gather(x, {0}, {order}, 0, false), w, ends), {0}, {back}, 0, false);
     return reshape(y, {rows, left ? a.dim(1) : Dim(1), left ? Dim(1) : b.dim(2)}).id();
   });

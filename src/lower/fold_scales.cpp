@@ -5,6 +5,7 @@
 
 #include "lower/passes.h"
 #include "lower/rewrite.h"
+#include "lower/tuning.h"
 
 namespace ingot::lower {
 
@@ -47,7 +48,7 @@ std::optional<Handle> scaled_sum(Graph& g, WeightValues& weights, const Node& su
   return std::nullopt;
 }
 
-// [K, N] times a number for each column. Behind a convolution's reshape of a permuted weight, the permuted weight is scaled: prepare does both in one step.
+// [K, N] times a number for each column. After a convolution's reshape of a permuted weight, the permuted weight is scaled: prepare does both in one step.
 Handle scaled_columns(Graph& g, ValueId weight, const Handle& by) {
   const Node shaped = maker(g, weight);
   if (shaped.op == Op::reshape && !g.type(shaped.in[0]).dims.empty() && g.type(shaped.in[0]).dims.back() == g.type(weight).dims.back()) {
@@ -86,13 +87,12 @@ bool keeps_rows(const Graph& g, const Node& n) {
 
 // (x * gate) W with one gate for all rows: x (gate^T * W). In float32, as half types would round the weight once more. `path`: from A to the product with the gate.
 std::optional<Handle> gated_weight(Graph& g, WeightValues& weights, const Node& product, std::vector<Node> path) {
-  constexpr int64_t many = 4;  // rows for each column: the scaled weight is packed in each run
   const ir::Type a = g.type(product.in[0]), weight = g.type(product.in[1]);
   if (a.dtype != ir::DType::f32 || !(weight.dtype == a.dtype) || weight.dims.size() != 2 || !weights.contain(g, product.in[1])) return std::nullopt;
   int64_t rows = 1;
   for (size_t d = 0; d + 1 < a.dims.size(); ++d) rows *= a.dims[d].constant().value_or(0);
   const std::optional<int64_t> columns = weight.dims[1].constant();
-  if (!columns || rows < many * *columns) return std::nullopt;
+  if (!columns || rows < tuning::min_rows_of_column * *columns) return std::nullopt;
   const Node times = path.back();
   path.pop_back();
   for (size_t i : {size_t{0}, size_t{1}}) {

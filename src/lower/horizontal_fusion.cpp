@@ -4,14 +4,13 @@
 
 #include "lower/passes.h"
 #include "lower/rewrite.h"
+#include "lower/tuning.h"
 
 namespace ingot::lower {
 
 namespace {
 
 using ir::AffineMap;
-
-constexpr int depth_limit = 16;
 
 // Builds the value whose slices along an axis are a and b.
 class Union {
@@ -25,7 +24,7 @@ class Union {
       bool same_everywhere = da.size() < from_end || da[da.size() - from_end] == Dim(1);
       return same_everywhere ? std::optional(a) : std::nullopt;
     }
-    if (depth > depth_limit || da.size() != db.size() || da.size() < from_end || !(g_.type(a).dtype == g_.type(b).dtype)) return std::nullopt;
+    if (depth > tuning::max_fused_steps || da.size() != db.size() || da.size() < from_end || !(g_.type(a).dtype == g_.type(b).dtype)) return std::nullopt;
     size_t axis = da.size() - from_end;
     for (size_t i = 0; i < da.size(); ++i) {
       if (i != axis && !(da[i] == db[i])) return std::nullopt;

@@ -1,4 +1,4 @@
-// Pointwise work behind a concatenation of results of products and sums is done on each part: f(concat(a, b), c) is concat(f(a, c), f(b, c)). A product's kernel
+// Pointwise work after a concatenation of results of products and sums is done on each part: f(concat(a, b), c) is concat(f(a, c), f(b, c)). A product's kernel
 // then does it, a batch normalisation goes into the weights, and compile places the parts inside the concatenation. A view of one part alone reads that part.
 #include <algorithm>
 #include <set>
@@ -11,7 +11,7 @@ namespace ingot::lower {
 
 namespace {
 
-// True if most work of a step that makes this value is a product or a sum, and nobody else reads what lies between.
+// True if most work of a step that makes this value is a product or a sum, and nobody else reads what is between.
 bool ends_product(const Graph& g, const std::vector<int>& uses, ValueId v) { return uses[v] == 1 && product_below(g, v, &uses).has_value(); }
 
 // True for a slice of a larger value: it is copied into the concatenation anyway. What others read whole is computed there.

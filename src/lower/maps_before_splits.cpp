@@ -1,4 +1,4 @@
-// Pointwise work behind a view that splits the rows of a product, [N, H*W, C] -> [N, H, W, C], is done before the split: in the product's own axes its kernel does it. Other operands are seen merged.
+// Pointwise work after a view that splits the rows of a product, [N, H*W, C] -> [N, H, W, C], is done before the split: in the product's own axes its kernel does it. Other operands are seen merged.
 #include <algorithm>
 
 #include "ir/reshape_groups.h"
@@ -23,7 +23,7 @@ std::optional<ValueId> before_split(const Graph& g, ValueId v) {
   return split && *split == map ? std::optional(n.in[0]) : std::nullopt;
 }
 
-// True if a value is a product, or pointwise work of its shape behind one.
+// True if a value is a product, or pointwise work of its shape on one.
 bool ends_product(const Graph& g, ValueId v) {
   for (;;) {
     const Node& n = maker(g, v);

@@ -5,12 +5,11 @@
 
 #include "lower/passes.h"
 #include "lower/rewrite.h"
+#include "lower/tuning.h"
 
 namespace ingot::lower {
 
 namespace {
-
-constexpr int tree_limit = 16;
 
 struct Candidate {
   Op op;
@@ -24,7 +23,6 @@ const Candidate candidates[] = {
 };
 
 double point(int i) { return -9.3 + 0.387 * i + 0.001 * i * i / 7; }
-constexpr int points = 48;
 
 // The operations above a root, as a tree over one value and numbers.
 class Tree {
@@ -61,7 +59,7 @@ class Tree {
     for (const auto& [known, number] : computed_) {
       if (known == v) return number;
     }
-    if (depth > tree_limit) return std::nullopt;
+    if (depth > tuning::max_activation_steps) return std::nullopt;
     std::optional<double> y = compute(v, depth);
     if (y) computed_.emplace_back(v, *y);
     return y;
@@ -92,7 +90,7 @@ class Tree {
   }
 
   void collect(ValueId v, int depth) {
-    if (depth > tree_limit || values_.size() > 48 || number_of(g_, v)) return;
+    if (depth > tuning::max_activation_steps || values_.size() > tuning::max_activation_values || number_of(g_, v)) return;
     if (g_.type(v).dtype != dtype_ || !(g_.type(v).dims == dims_)) return;
     if (std::find(values_.begin(), values_.end(), v) != values_.end()) return;
     values_.push_back(v);
@@ -113,7 +111,7 @@ std::optional<ValueId> recognise(Graph& g, ValueId root) {
     if (x == root || !tree.at(root, x, point(0))) continue;
     for (const Candidate& c : candidates) {
       bool same = true;
-      for (int i = 0; same && i < points; ++i) {
+      for (int i = 0; same && i < tuning::compared_points; ++i) {
         auto y = tree.at(root, x, point(i));
         double want = c.f(point(i));
         same = y && std::abs(*y - want) <= 1e-9 * (1 + std::abs(want));

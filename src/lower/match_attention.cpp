@@ -8,6 +8,7 @@
 #include "ir/reshape_groups.h"
 #include "lower/passes.h"
 #include "lower/rewrite.h"
+#include "lower/tuning.h"
 
 namespace ingot::lower {
 
@@ -119,7 +120,7 @@ bool same_matrix(const Graph& g, ValueId x, ValueId y) {
   return a.size() >= 2 && b.size() >= 2 && a.back() == b.back() && a[a.size() - 2] == b[b.size() - 2];
 }
 
-// True if `y` has the sizes of `x`, perhaps behind axes of size 1: a mask of more axes adds these.
+// True if `y` has the sizes of `x`, perhaps after axes of size 1: a mask of more axes adds these.
 bool same_but_units(const Dims& x, const Dims& y) {
   return x.size() <= y.size() && std::equal(x.rbegin(), x.rend(), y.rbegin()) &&
          std::all_of(y.begin(), y.end() - static_cast<int64_t>(x.size()), [](const Dim& d) { return d == Dim(1); });
@@ -150,7 +151,7 @@ std::optional<Scores> scores_of(Graph& g, ValueId v, int depth = 0) {
       auto fill = number_of(g, n.in[3 - i]);
       if (!fill || std::holds_alternative<Dim>(fill->value)) continue;
       double low = fill->to_double();
-      if (!(low <= -1e9 || (low <= -60000 && g.type(v).dtype == ir::DType::f16))) continue;
+      if (!(low <= tuning::masked_score || (low <= tuning::masked_half_score && g.type(v).dtype == ir::DType::f16))) continue;
       Handle condition(&g, n.in[0]), zero = ir::literal(g, 0.0, g.type(v).dtype), lowest = ir::literal(g, low, g.type(v).dtype);
       if (auto s = masked(n.in[i], (i == 1 ? ir::select(condition, zero, lowest) : ir::select(condition, lowest, zero)).id())) return s;
     }

@@ -1,18 +1,17 @@
-// Branches that are linear in one value and are added up become one: x*a + x*b is x*(a + b). A convolution beside a smaller one of equal stride, a batch normalisation of its input or the
+// Branches that are linear in one value and are added up become one: x*a + x*b is x*(a + b). A convolution and a smaller one of equal stride, a batch normalisation of its input or the
 // input itself is one convolution (the blocks of RepVGG, MobileOne and FastViT as they are trained). Prepare adds up the weights.
 #include <algorithm>
 #include <numeric>
 
 #include "lower/branches.h"
 #include "lower/passes.h"
+#include "lower/tuning.h"
 
 namespace ingot::lower {
 
 namespace {
 
 using ir::AffineMap;
-
-constexpr int64_t most_places = 4096;  // of a small kernel in a large one that are tried
 
 // ---- which branch is a part of which
 
@@ -21,7 +20,7 @@ struct Fit {
   std::vector<size_t> axis;  // for each summed axis of the small one; `none` for one of size 1
   std::vector<int64_t> first;  // for each summed axis of the large one
   std::vector<int64_t> count;
-  std::optional<int> channel, column;  // of elements beside a product: its summed axis of channels, and the axis of the sum that is equal to it
+  std::optional<int> channel, column;  // of elements next to a product: its summed axis of channels, and the axis of the sum that is equal to it
 };
 constexpr size_t none = SIZE_MAX;
 
@@ -88,7 +87,7 @@ bool find_place(const AffineMap& small, const AffineMap& large, size_t axes, Fit
   int64_t places = 1;
   for (size_t k = 0; k < fit.first.size(); ++k) {
     most.push_back(large.dims[axes + k].value() - fit.count[k]);
-    if (most.back() > 0 && (places *= most.back() + 1) > most_places) return false;
+    if (most.back() > 0 && (places *= most.back() + 1) > tuning::max_kernel_places) return false;
   }
   for (int64_t place = 0; place < places; ++place) {
     int64_t rest = place;
@@ -190,7 +189,7 @@ class Sum {
     }
   }
 
-  // True if a bias has a number for each element of a row of `one`, before and behind the views of a branch. A view may be a part of the rows.
+  // True if a bias has a number for each element of a row of `one`, before and after the views of a branch. A view may be a part of the rows.
   bool is_row_of(const Handle& bias, const Handle& one, const Place& place) const {
     if (bias.rank() != 1 || !place.whole || !(one.dims().back() == dims_.back())) return false;
     const AffineMap::Axis& last = place.whole->axes.back();
@@ -277,7 +276,7 @@ class Sum {
     return ir::pad(ir::expand(w, sizes), before, after, 0.0);
   }
 
-  // Elements beside a product: each channel goes to its own column.
+  // Elements next to a product: each channel goes to its own column.
   Handle diagonal(const Handle& w, const Branch& in, const Fit& fit) {
     auto at = [&](int axis) { return std::find(in.form.begin(), in.form.end(), axis) - in.form.begin(); };
     Dims square(in.form.size(), Dim(1));

@@ -1,5 +1,5 @@
-// A reshape that merges axes behind a permutation gives them in the order of the model, [N, C, H, W]. Where the innermost parts of its axes lie in another order
-// in memory (the results of a transposed or a grouped convolution: [N, H, phases, W, phases, C]), it merges in that order, and the permutation stands behind it,
+// A reshape that merges axes after a permutation gives them in the order of the model, [N, C, H, W]. Where the innermost parts of its axes have another order
+// in memory (the results of a transposed or a grouped convolution: [N, H, phases, W, phases, C]), it merges in that order, and the permutation follows it,
 // where layouts are propagated from.
 #include <algorithm>
 #include <numeric>
@@ -40,7 +40,7 @@ std::optional<ValueId> merged_in_order(Graph& g, ValueId x, const Dims& dims) {
   const auto groups = ir::merged_axes(from, dims);
   const auto places = places_of(made.attributes.map("map"));
   if (!groups || !places || dims.size() < 3) return std::nullopt;
-  // Where the innermost part of each axis lies.
+  // The place of the innermost part of each axis.
   std::vector<std::pair<size_t, int64_t>> key(dims.size(), {0, INT64_MIN});
   for (size_t j = 0; j < dims.size(); ++j) {
     const std::vector<size_t>& group = (*groups)[j];

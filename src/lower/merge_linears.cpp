@@ -11,7 +11,7 @@ namespace {
 
 struct Member {
   ir::NodeId matmul;
-  ir::NodeId bias = ir::none_id;  // the addition behind it
+  ir::NodeId bias = ir::none_id;  // the addition after it
   ValueId bias_value = ir::none_id;
 };
 

@@ -1,4 +1,4 @@
-// A concatenation that contains the parts of an earlier one, one after another, is made of that one: concat(a, b, c) beside concat(a, b) is concat(concat(a, b), c).
+// A concatenation that contains the parts of an earlier one, one after another, reads that one: next to concat(a, b), concat(a, b, c) is concat(concat(a, b), c).
 // Compile places parts of a concatenation inside it, so what a dense block joins again and again is written once, by the kernels that make it. Parts that are
 // neighbouring slices of one value are one slice, or the value itself.
 #include <algorithm>

@@ -49,7 +49,7 @@ class Levels {
       for (size_t s = 0; s < read.size(); ++s) {
         if (read[s] == none_id) continue;
         const ir::NodeId maker = g_.values[g_.outputs[read[s]].value].producer;
-        // Inputs are in memory before anything runs. A weight is brought there by the first region.
+        // Inputs are in memory before anything runs. A weight is loaded by the first region.
         const uint32_t made = g_.nodes[maker].op == Op::input ? 0 : std::max<uint32_t>(of_[maker], 1);
         const uint32_t level = std::min(made + 1, unknown);
         changed = changed || level != of_symbol_[s];

@@ -1,4 +1,4 @@
-// Outline: graphs with sizes from data, branches or loops become regions (ir/regions.h). Behind all passes: they see the whole graph.
+// Outline: graphs with sizes from data, branches or loops become regions (ir/regions.h). It runs after all passes: they see the whole graph.
 #pragma once
 #include <vector>
 
@@ -6,7 +6,7 @@
 
 namespace ingot::lower {
 
-// Gives each function that needs them its regions, and puts the functions that these call behind all others, a caller before what it calls.
+// Gives each function that needs them its regions, and puts the functions that these call after all others, a caller before what it calls.
 void outline(std::vector<ir::NamedGraph>& functions);
 
 }  // namespace ingot::lower

@@ -45,7 +45,7 @@ bool only_broadcasts(const Graph& g, const Node& view);
 // True if a view of `operand` with a fill can be read by comparing one index with each axis. Steps, permuted axes, windows, and a place on an axis that may be
 // empty read a padded tensor in memory instead.
 bool is_guardable(const Graph& g, ValueId operand, const ir::AffineMap& map);
-// True if every index lies in an operand of these sizes, so that no fill is read.
+// True if every index is inside an operand of these sizes, so that no fill is read.
 bool stays_inside(const Graph& g, const Dims& operand, const ir::AffineMap& map);
 // Which values of a graph are made from weights and literals alone, so that prepare computes them. None depends on a dynamic size or on a buffer that the model
 // writes. The graph may grow between two calls.
@@ -64,7 +64,7 @@ class WeightValues {
   std::vector<bool> known_;
 };
 
-// The matmul or reduction that `v` is the result of, behind at most `depth` views and pointwise operations; nullopt if there is none, or if `uses` has other readers on
+// The matmul or reduction that `v` is the result of, through at most `depth` views and pointwise operations; nullopt if there is none, or if `uses` has other readers on
 // the way.
 std::optional<ValueId> product_below(const Graph& g, ValueId v, const std::vector<int>* uses = nullptr, int depth = 10);
 

@@ -271,7 +271,7 @@ void simplify(Graph& g) {
       v = simplify_map(to, node, in, g.type(node.out[0]).dims);
     }
     if (!v) return v;
-    // Building the same node again is no change: the node is copied, so that its name and id stay.
+    // Building the same node again changes nothing: the node is copied, so that its name and id stay.
     const Node& made = maker(to, *v);
     if (to.nodes.size() == before + 1 && made.op == node.op && made.in == in && made.attributes == node.attributes) {
       to.nodes.pop_back();

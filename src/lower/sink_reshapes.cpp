@@ -1,4 +1,4 @@
-// A linear layer that flattens its input, [B, S, K] -> [B*S, K], works on [B, S, K] instead: the reshape moves behind it and behind the pointwise operations that
+// A linear layer that flattens its input, [B, S, K] -> [B*S, K], works on [B, S, K] instead: the reshape moves after it and after the pointwise operations that
 // follow, until it meets the reshape that restores the axes, and both disappear.
 #include <algorithm>
 

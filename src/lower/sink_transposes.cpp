@@ -1,5 +1,5 @@
 // A linear layer between a transpose of its input's rows and the inverse one (torch's MultiheadAttention, whose batch axis follows the sequence) works on the rows
-// in memory order: the transpose moves behind it and behind the pointwise operations that follow, where it meets its inverse.
+// in memory order: the transpose moves after it and after the pointwise operations that follow, where it meets its inverse.
 #include <algorithm>
 #include <numeric>
 
@@ -33,12 +33,12 @@ std::optional<Axes> turn_of(const Graph& g, ValueId v) {
 
 // A matrix [.., K] whose row axes are in another order than in memory.
 struct Turned {
-  ValueId source;   // what was turned,
+  ValueId source;   // what was transposed,
   Axes in_order;    // its axes, with the row axes in memory order
   Axes rows;        // axis i of the matrix is this one of those
 };
 
-// `v` may merge its last axes behind the permutation (heads).
+// `v` may merge its last axes after the permutation (heads).
 std::optional<Turned> turned(const Graph& g, ValueId v) {
   const Dims& dims = g.type(v).dims;
   ValueId inner = v;
@@ -69,7 +69,7 @@ bool for_columns(const Graph& g, WeightValues& weights, ValueId v) {
   return weights.contain(g, v) && (dims.empty() || std::all_of(dims.begin(), dims.end() - 1, [](const Dim& d) { return d == Dim(1); }));
 }
 
-// If a value is only permuted by the inverse of `rows`, behind pointwise operations: the values of these.
+// If a value is only permuted by the inverse of `rows`, after pointwise operations: the values of these.
 std::optional<std::vector<ValueId>> turned_back(const Graph& g, WeightValues& weights, const std::vector<std::vector<ir::NodeId>>& users, ValueId v, const Axes& rows) {
   std::vector<ValueId> between;
   for (const Dims& dims = g.type(v).dims; users[v].size() == 1;) {

@@ -94,7 +94,7 @@ ValueId Versions::read(ValueId v) {
   return current_[v];
 }
 
-// Of a tensor to its own type: `to` gives the tensor itself, unless it is told more than where it lies already.
+// Of a tensor to its own type: `to` gives the tensor itself, unless it is told more than where it is already.
 Versions::Link Versions::link_of_conversion(const Node& node) {
   if (const ir::Attribute* copy = node.attributes.find("copy"); copy != nullptr && copy->value == ir::Attribute(true).value) return Link::none;
   const ir::Attribute* format = node.attributes.find("memory_format");
@@ -173,7 +173,7 @@ std::vector<ValueId> Versions::written_leaves() const {
 std::optional<ValueId> Versions::written_through(ValueId view, ValueId base, Handle value, bool uniform) {
   if (is_complex(to_.type(base).dtype)) return written_to_parts(view, base, value, uniform);
   AffineMap map = identity_map(value.dims());
-  // Puts what is written so far into the tensor `below`, of which `map` is a view.
+  // Puts what is written so far into the tensor `below`; `map` is a view of it.
   auto put = [&](ValueId below) {
     const Dims dims = to_.type(below).dims;
     for (size_t axis = 0; axis < map.dims.size(); ++axis) {

@@ -498,8 +498,26 @@ Complex parts(const Handle& z) {
   return {Handle(&g, n.in[0]), Handle(&g, n.in[1])};
 }
 
+// The tensor of which these are both parts, if there is one: of_interleaved() took them from it.
+static std::optional<Handle> whole_of(const Complex& z) {
+  Graph& g = z.re.graph();
+  const ValueId second = z.imaginary().id();
+  const Node &re = g.producer(z.re.id()), &im = g.producer(second);
+  if (re.op != Op::view || im.op != Op::view || re.in != im.in) return std::nullopt;
+  const Handle whole(&g, re.in[0]);
+  AffineMap part{z.re.dims(), {}, std::nullopt};
+  for (uint32_t d = 0; d < part.dims.size(); ++d) part.axes.push_back({0, {{d, 1}}});
+  for (int64_t which : {0, 1}) {
+    AffineMap map = part;
+    map.axes.push_back({which, {}});
+    if (!((which == 0 ? re : im).attributes.map("map") == map)) return std::nullopt;
+  }
+  return whole.dim(-1) == Dim(2) ? std::optional(whole) : std::nullopt;
+}
+
 Handle interleaved(const Handle& complex) {
   const Complex z = parts(complex);
+  if (const auto whole = whole_of(z)) return *whole;
   return concat({unsqueeze(z.re, -1), unsqueeze(z.imaginary(), -1)}, -1);
 }
 

@@ -1,9 +1,11 @@
-// Discrete Fourier transforms: torch.fft, stft and istft, which are transforms along one axis after another.
+// Discrete Fourier transforms: torch.fft, stft and istft.
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "base/error.h"
 #include "ir/compose_nodes.h"
+#include "ir/fourier.h"
 #include "ops/binding.h"
 #include "ops/complex.h"
 
@@ -30,41 +32,44 @@ void check(const Value& x, const Dim& length) {
   require(x.graph(), Dim(1), Check::less_equal, length, "a Fourier transform has elements");
 }
 
-// The inverse transform is the transform with the parts swapped, before and after.
-std::pair<Value, Value> fourier(const Value& re, const Value& im, bool forward, int64_t normalization, const Dim& count) {
-  check(re, re.dim(-1));
-  const auto [first, second] = forward ? ir::fourier(widened(re), widened(im)) : ir::fourier(widened(im), widened(re));
-  auto made = [&](const Value& part) { return cast(scaled(part, normalization, count), re.dtype()); };
+// The axes behind the others, in this order; and where they were.
+Value to_end(const Value& x, const Axes& axes) {
+  Axes order;
+  for (Axis i = 0; i < x.rank(); ++i) {
+    if (std::find(axes.begin(), axes.end(), i) == axes.end()) order.push_back(i);
+  }
+  order.insert(order.end(), axes.begin(), axes.end());
+  return permute(x, order);
+}
+
+Value from_end(const Value& x, const Axes& axes) {
+  Axes order(static_cast<size_t>(x.rank()), -1);
+  Axis others = 0;
+  for (size_t i = 0; i < axes.size(); ++i) order[static_cast<size_t>(axes[i])] = x.rank() - static_cast<Axis>(axes.size() - i);
+  for (Axis& at : order) {
+    if (at < 0) at = others++;
+  }
+  return permute(x, order);
+}
+
+// The transform of up to ir::max_fourier_axes axes. The inverse one is the same with the parts swapped, before and after.
+Complex along_axes(const Complex& z, Axes axes, bool forward, int64_t normalization, const Dim& count) {
+  std::sort(axes.begin(), axes.end());  // as they lie in memory most often
+  for (Axis a : axes) check(z.re, z.re.dim(a));
+  auto given = [&](const Value& x) { return widened(to_end(x, axes)); };
+  const Value re = given(z.re), im = given(z.imaginary());
+  const auto [first, second] = forward ? ir::fourier(re, im, std::ssize(axes)) : ir::fourier(im, re, std::ssize(axes));
+  auto made = [&](const Value& part) { return from_end(cast(scaled(part, normalization, count), z.re.dtype()), axes); };
   return {made(forward ? first : second), made(forward ? second : first)};
 }
 
-std::pair<Value, Value> fourier_of_real(const Value& x, int64_t normalization, const Dim& count) {
-  check(x, x.dim(-1));
-  const auto [re, im] = ir::fourier_of_real(widened(x));
-  auto made = [&](const Value& part) { return cast(scaled(part, normalization, count), x.dtype()); };
-  return {made(re), made(im)};
-}
-
-Value fourier_to_real(const Value& re, const Value& im, const Dim& length, int64_t normalization, const Dim& count) {
-  check(re, length);
-  return cast(scaled(ir::fourier_to_real(widened(re), widened(im), length), normalization, count), re.dtype());
-}
-
-// torch's transforms of several axes, which it composes of those along one.
-
-Value to_end(const Value& x, Axis axis) {
-  Axes order;
-  for (Axis i = 0; i < x.rank(); ++i) {
-    if (i != axis) order.push_back(i);
-  }
-  order.push_back(axis);
-  return permute(x, order);
-}
-
-Value from_end(const Value& x, Axis axis) {
-  Axes order;
-  for (Axis i = 0; i < x.rank(); ++i) order.push_back(i < axis ? i : i == axis ? x.rank() - 1 : i - 1);
-  return permute(x, order);
+// The axes of one transform whose last axis is special: the last of `axes`, behind some others in the order of memory. `axes` keeps those that are left.
+Axes take_last(std::span<const Axis>& axes) {
+  const size_t n = std::min(axes.size(), static_cast<size_t>(max_fourier_axes));
+  Axes out(axes.end() - static_cast<std::ptrdiff_t>(n), axes.end());
+  std::sort(out.begin(), out.end() - 1);
+  axes = axes.first(axes.size() - n);
+  return out;
 }
 
 // Elements `count` down to 1 of an axis.
@@ -77,48 +82,51 @@ AffineMap reversed_part(const Value& x, Axis axis, const Dim& count) {
   return map;
 }
 
-Dim count_of(const Value& x, std::span<const Axis> axes) {
+Dim numbers_of(const Value& x, std::span<const Axis> axes) {
   Dim n = 1;
   for (Axis a : axes) n *= x.dim(a);
   return n;
 }
 
-Complex along_axis(const Complex& z, Axis axis, bool forward, int64_t normalization, const Dim& count) {
-  const auto [re, im] = fourier(to_end(z.re, axis), to_end(z.imaginary(), axis), forward, normalization, count);
-  return {from_end(re, axis), from_end(im, axis)};
-}
-
-// The last axis first: its numbers are neighbours in memory most often.
+// The last axes first: their numbers are neighbours in memory most often.
 Complex transform(Complex z, std::span<const Axis> axes, bool forward, int64_t normalization) {
-  const Dim count = count_of(z.re, axes);
-  for (size_t i = axes.size(); i-- > 0;) z = along_axis(z, axes[i], forward, std::exchange(normalization, 0), count);
+  const Dim count = numbers_of(z.re, axes);
+  while (!axes.empty()) z = along_axes(z, take_last(axes), forward, std::exchange(normalization, 0), count);
   return z;
 }
 
 // Forward, of the last of the axes only the first half.
 Complex half_of_real(const Value& x, std::span<const Axis> axes, int64_t normalization) {
-  const Axis last = axes.back();
-  const auto [re, im] = fourier_of_real(to_end(x, last), normalization, count_of(x, axes));
-  return transform({from_end(re, last), from_end(im, last)}, axes.first(axes.size() - 1), true, 0);
+  const Dim count = numbers_of(x, axes);
+  for (Axis a : axes) check(x, x.dim(a));
+  const Axes taken = take_last(axes);
+  const auto [re, im] = ir::fourier_of_real(widened(to_end(x, taken)), std::ssize(taken));
+  auto made = [&](const Value& part) { return from_end(cast(scaled(part, normalization, count), x.dtype()), taken); };
+  return transform({made(re), made(im)}, axes, true, 0);
 }
 
-// Forward. Along the last axis the other half has the conjugates, in reverse.
+// Forward. The other half along the last axis has the conjugates, in reverse along each axis: element k of the transform is the conjugate of element -k.
 Complex transform_of_real(const Value& x, std::span<const Axis> axes, int64_t normalization) {
   const Axis last = axes.back();
-  const Complex half = half_of_real(x, axes.last(1), 0);
+  const Complex half = half_of_real(x, axes, 0);
   // Both parts at once, as complex numbers lie in memory.
-  const Value z = scaled(interleaved(joined(half)), normalization, count_of(x, axes)), one = full(x.graph(), {Dim(1)}, 1, z.dtype());
-  const Value whole = concat({z, view(z, reversed_part(z, last, floordiv(x.dim(last) - 1, 2))) * concat({one, -one}, 0)}, last);
-  return transform(parts(of_interleaved(whole)), axes.first(axes.size() - 1), true, 0);
+  const Value z = scaled(interleaved(joined(half)), normalization, numbers_of(x, axes)), one = full(x.graph(), {Dim(1)}, 1, z.dtype());
+  Value other = view(z, reversed_part(z, last, floordiv(x.dim(last) - 1, 2))) * concat({one, -one}, 0);
+  for (Axis a : axes.first(axes.size() - 1)) other = concat({slice(other, a, Dim(0), Dim(1), 1), view(other, reversed_part(other, a, other.dim(a) - 1))}, a);
+  return parts(of_interleaved(concat({z, other}, last)));
 }
 
 // The inverse transform of a half, `length` elements along the last of the axes.
 Value transform_to_real(const Complex& given, std::span<const Axis> axes, const Dim& length, int64_t normalization) {
-  const std::span<const Axis> others = axes.first(axes.size() - 1);
-  const Complex z = transform(given, others, false, 0);
   const Axis last = axes.back();
-  auto half = [&](const Value& x) { return to_end(slice(x, last, Dim(0), floordiv(length, 2) + 1, 1), last); };
-  return from_end(fourier_to_real(half(z.re), half(z.imaginary()), length, normalization, count_of(given.re, others) * length), last);
+  const Dim count = numbers_of(given.re, axes.first(axes.size() - 1)) * length;
+  check(given.re, length);
+  const Axes taken = take_last(axes);
+  for (size_t i = 0; i + 1 < taken.size(); ++i) check(given.re, given.re.dim(taken[i]));
+  const Complex z = transform(given, axes, false, 0);
+  auto half = [&](const Value& x) { return widened(to_end(slice(x, last, Dim(0), floordiv(length, 2) + 1, 1), taken)); };
+  const Value made = ir::fourier_to_real(half(z.re), half(z.imaginary()), length, std::ssize(taken));
+  return from_end(cast(scaled(made, normalization, count), given.re.dtype()), taken);
 }
 
 // The normalisation that a name of torch.fft means in this direction.
@@ -193,9 +201,8 @@ Complex half_transform(const Complex& given, const Extent& e, const Norm& norm, 
   if (given.im) fail(Code::invalid_input, "a Fourier transform of real numbers, of complex ones");
   const Value x = sized(given, e).re;
   const int64_t normalization = normalization_of(norm, forward);
-  const std::span<const Axis> axes = e.axes;
-  if (forward) return half_of_real(x, axes, normalization);
-  return transform(conjugate(half_of_real(x, axes.last(1), normalization)), axes.first(axes.size() - 1), false, normalization);
+  const Complex half = half_of_real(x, e.axes, normalization);
+  return forward ? half : conjugate(half);
 }
 
 // irfft and hfft: real numbers from a half of the last axis.
@@ -204,9 +211,7 @@ Value real_transform(const Complex& given, Extent e, const Norm& norm, bool forw
   e.sizes.back() = floordiv(length, 2) + 1;
   const Complex z = sized(given, e);
   const int64_t normalization = normalization_of(norm, forward);
-  const std::span<const Axis> axes = e.axes;
-  if (!forward) return transform_to_real(z, axes, length, normalization);
-  return transform_to_real(conjugate(transform(z, axes.first(axes.size() - 1), true, normalization)), axes.last(1), length, normalization);
+  return transform_to_real(forward ? conjugate(z) : z, e.axes, length, normalization);
 }
 
 Complex shifted(const Complex& z, const std::optional<Axes>& axes, bool back) {

@@ -77,7 +77,7 @@ int64_t Arguments::integer(size_t i, const Attribute& v) const {
   if (auto* b = std::get_if<bool>(&v.value)) return *b;
   Dim d = dim(i, v);
   if (auto c = d.constant()) return *c;
-  bad(i, "known at compile time");
+  bad(i, "known at compile time: it follows from a size that is open. Give the axis that it follows from one size");
 }
 
 double Arguments::number(size_t i, const Attribute& v) const { return scalar(i, v).to_double(); }

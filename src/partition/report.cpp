@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "partition/choice.h"
+#include "partition/tuning.h"
 
 namespace ingot::partition {
 
@@ -53,8 +54,7 @@ std::vector<Missing> missing_of(const Graph& g, const std::vector<Refused>& refu
     out.push_back(std::move(m));
   }
   std::stable_sort(out.begin(), out.end(), [](const Missing& a, const Missing& b) { return a.nodes.size() > b.nodes.size(); });
-  constexpr size_t worked_out = 16;  // each needs a partition of its own
-  for (size_t i = 0; i < out.size() && i < worked_out; ++i) {
+  for (size_t i = 0; i < out.size() && i < tuning::max_explained_operators; ++i) {
     std::vector<Refused> without;
     for (const Refused& r : refused) {
       if (target(g, r.node) != out[i].target) without.push_back(r);

@@ -2,6 +2,7 @@
 // factors. On an AMD EPYC (Zen 4, one thread) calls on tensors of one element take, beside an addition's 1.2 us: a view 0.7, a product 1.0 to 1.6, a transform 2.3, a Cholesky factor 1.3, an
 // inverse 10 and each further matrix of it 0.05 (`timeit` of torch.add, Tensor.view, linear, torch.fft.rfft, torch.linalg.cholesky_ex, torch.linalg.inv_ex).
 #pragma once
+#include <cstddef>
 
 namespace ingot::partition::tuning {
 
@@ -12,5 +13,8 @@ struct Matrices {
   double call, matrix;
 };
 inline constexpr Matrices solver{3, 0.06}, factor{0.8, 0.01};  // dispatches
+
+// Operators of which the report says how many segments there were with them: each needs a partition of its own (a bound of time, not measured).
+inline constexpr size_t max_explained_operators = 16;
 
 }  // namespace ingot::partition::tuning

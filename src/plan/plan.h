@@ -128,7 +128,7 @@ struct Region {
   std::vector<Call> calls;             // straight: one, or none if the region only reads sizes; branch: if true, if false; loop: condition, body; counted: body
   std::vector<Carried> carried;
   std::vector<Read> reads;             // after the calls
-  SizeRef count = UINT32_MAX;          // of the turns of a loop without a condition
+  SizeRef count = UINT32_MAX;          // of the iterations of a loop without a condition
 };
 
 struct Function {

@@ -51,7 +51,7 @@ void expect_product(const std::vector<float>& y, const std::vector<float>& x, si
 
 TEST(Gpu, MemoryOfTheHostWithAnyStrides) {
   SKIP_WITHOUT_ALL;
-  Session session(on_gpu(product()), 0, 1);
+  Session session(on_gpu(product()), 0, {1});
   Tensor x{{1, 0, 2, 0, 0, 1}, {3, 2}, {1, 3}};  // columns of three
   for (int run = 0; run < 5; ++run) {
     Tensor y{std::vector<float>(6), {3, 2}};
@@ -67,7 +67,7 @@ TEST(Gpu, MemoryOfTheGpuInTheCallersStream) {
   SKIP_WITHOUT_ALL;
   DevicePtr device = Device::open(0);
   CudaStream stream(device);
-  Session session(on_gpu(product()), 0, 1);
+  Session session(on_gpu(product()), 0, {1});
   session.set_stream(stream.handle());
   std::vector<DeviceMemory> in, out;
   for (int k = 0; k < 2; ++k) {
@@ -102,7 +102,7 @@ TEST(Gpu, StridesOnTheGpuAreRefused) {
   SKIP_WITHOUT_ALL;
   DevicePtr device = Device::open(0);
   DeviceMemory memory(device, 64);
-  Session session(on_gpu(product()), 0, 1);
+  Session session(on_gpu(product()), 0, {1});
   Tensor x{std::vector<float>(8), {2, 2}, {1, 2}}, y{std::vector<float>(4), {2, 2}};
   expect_refused(session, at(x, memory), y.host(), "\"x\" is on the GPU with strides", "give a contiguous tensor");
 }
@@ -111,7 +111,7 @@ TEST(Gpu, AnInputIsReadAsItLies) {
   SKIP_WITHOUT_ALL;
   Session session(on_gpu(compiled("%0 = input() {name=\"x\", order=[1, 0]} : f32[2, B]\n%1 = view(%0) {map=map([B, 2] <- [<0> + 1*i1, <0> + 1*i0])} : f32[B, 2]\n"
                                   "%2 = add(%1, %1) {} : f32[B, 2]\noutput %2 \"y\" []\n")),
-                  0, 1);
+                  0, {1});
   Tensor columns{{0, 2, 4, 1, 3, 5}, {3, 2}, {1, 3}}, rows{{0, 1, 2, 3, 4, 5}, {3, 2}}, y{std::vector<float>(6), {3, 2}};
   const std::vector<float> expected{0, 2, 4, 6, 8, 10};
   DevicePtr device = Device::open(0);
@@ -132,7 +132,7 @@ TEST(Gpu, AWeightIsReadAsItLies) {
       on_gpu(compiled("%0 = input() {name=\"x\"} : f32[3, 2]\n%1 = weight() {name=\"w\", order=[1, 0]} : f32[2, 3]\n"
                       "%2 = view(%1) {map=map([3, 2] <- [<0> + 1*i1, <0> + 1*i0])} : f32[3, 2]\n%3 = mul(%0, %2) {} : f32[3, 2]\noutput %3 \"y\" []\n",
                       {{0, 2, 4, 1, 3, 5}}));
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   DeviceMemory memory(Device::open(0), 64);
   const std::vector<float> rows{5, 4, 3, 2, 1, 0}, columns{5, 3, 1, 4, 2, 0, 0, 6, 8, 10, 7, 9, 11};
   memory.copy_from(columns.data(), columns.size() * 4, nullptr);
@@ -166,7 +166,7 @@ TEST(Gpu, AnIndexOutOfRangeIsToldAndTheSessionGoesOn) {
   Session session(on_gpu(compiled("%0 = input() {name=\"ids\"} : i64[B]\n%1 = weight() {name=\"table\"} : f32[3, 2]\n"
                                   "%2 = gather(%1, %0) {axes=[0], position=0, wrap=true} : f32[B, 2]\noutput %2 \"y\" []\n",
                                   {{0, 1, 2, 3, 4, 5}})),
-                  0, 1);
+                  0, {1});
   std::vector<int64_t> ids{2, 3}, dims{2};
   Tensor y{std::vector<float>(4), {2, 2}};
   HostTensor in{ids.data(), ir::DType::i64, 1, dims.data(), nullptr}, out = y.host();
@@ -189,7 +189,7 @@ TEST(Gpu, OtherWeightsFromEitherSide) {
   SKIP_WITHOUT_ALL;
   DevicePtr device = Device::open(0);
   auto weights = on_gpu(product());
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   Tensor x{{1, 10}, {1, 2}}, y{std::vector<float>(2), {1, 2}};
   HostTensor in = x.host(), out = y.host();
   session.run({&in, 1}, {&out, 1});
@@ -226,7 +226,7 @@ TEST(Gpu, AStateGoesFromStreamToStream) {
   DevicePtr device = Device::open(0);
   CudaStream first(device), second(device);
   auto weights = on_gpu(counting());
-  Session one(weights, 0, 1), other(weights, 0, 1);
+  Session one(weights, 0, {1}), other(weights, 0, {1});
   Session* const sessions[] = {&one, &other};
   auto state = std::make_shared<State>(weights, system_allocator(), State::Of::shared);
   state->begin();
@@ -262,7 +262,7 @@ TEST(Gpu, AStateOfItsOwnSizesGrowsThere) {
   compile::Options options;
   options.set("target", "cuda:sm_90");
   auto weights = on_gpu(std::make_shared<plan::Plan>(compile::compile(g, options)));
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   auto state = std::make_shared<State>(weights, system_allocator(), State::Of::shared, State::Sizes{{"L", 2}});
   session.set_state(state);
   auto run = [&](int64_t b, int64_t l) {
@@ -279,7 +279,7 @@ TEST(Gpu, AStateOfItsOwnSizesGrowsThere) {
 
 TEST(Gpu, StateStaysThere) {
   SKIP_WITHOUT_ALL;
-  Session session(on_gpu(counting()), 0, 1);
+  Session session(on_gpu(counting()), 0, {1});
   Tensor x{{10, 100}, {2}}, y{std::vector<float>(2), {2}};
   HostTensor in = x.host(), out = y.host();
   for (int run = 1; run <= 5; ++run) {
@@ -306,7 +306,7 @@ TEST(Gpu, SessionsOfManyThreads) {
     threads.emplace_back([&, n] {
       DevicePtr device = Device::open(0);
       CudaStream stream(device);
-      Session session(weights, 0, 1);
+      Session session(weights, 0, {1});
       session.set_stream(stream.handle());
       for (int run = 0; run < 50; ++run) {
         auto rows = static_cast<size_t>(1 + (n + run) % 5);
@@ -323,7 +323,7 @@ TEST(Gpu, SessionsOfManyThreads) {
 
 TEST(Gpu, StepsAreTimed) {
   SKIP_WITHOUT_ALL;
-  Session session(on_gpu(product()), 0, 1);
+  Session session(on_gpu(product()), 0, {1});
   Tensor x{{1, 2}, {1, 2}}, y{std::vector<float>(2), {1, 2}};
   HostTensor in = x.host(), out = y.host();
   session.set_profiling(true);
@@ -358,7 +358,7 @@ TEST(Gpu, StreamedWeightsGiveTheSameBits) {
     return y.data;
   };
   auto compare = [&] {
-    Session plain(all, 0, 1), streamed(some, 0, 1), unrecorded(some, 0, 1);
+    Session plain(all, 0, {1}), streamed(some, 0, {1}), unrecorded(some, 0, {1});
     unrecorded.set_recording(false);
     for (int k = 0; k < 20; ++k) {
       const auto first = static_cast<float>(k);

@@ -6,23 +6,15 @@
 #include <vector>
 
 #include "runtime/executor.h"
+#include "runtime/profile.h"
+#include "runtime/region_values.h"
+#include "runtime/run_blocks.h"
 #include "runtime/weights.h"
 
 namespace ingot::runtime {
 
 // Gives memory for a result whose sizes are read from data. `output`: its index among the results. The device must be able to access it.
 using OutputMemory = std::function<std::byte*(size_t output, std::span<const int64_t> dims)>;
-
-// The time of one step in a profiled run.
-struct Timed {
-  const LoadedFunction* function;
-  size_t step;
-  std::string_view kernel;             // that ran: the step's, or an alternative
-  int64_t nanoseconds, bytes;
-  std::vector<int64_t> sizes;
-};
-// Appends the steps that the stream has timed since the last call.
-void note_times(const Executor&, backend::Stream&, std::vector<Timed>& out);
 
 class Routine {
  public:
@@ -43,13 +35,13 @@ class Routine {
   // `symbols`: those known from inputs; those read from data have the values that bound() gave them.
   void run(std::span<std::byte* const> bindings, std::span<const size_t> room, std::span<const int64_t> symbols, const Run&);
   // The dims of a result after a run.
-  std::span<const int64_t> dims(size_t binding) const { return slots_[binding].dims; }
+  std::span<const int64_t> dims(size_t binding) const { return values_[binding].dims; }
 
   // True if the sizes of a binding are read from data.
-  bool is_open(size_t binding) const { return open_[binding]; }
+  bool is_open(size_t binding) const { return values_.open_sizes().open[binding]; }
   // Sets the symbols that are read from data to their upper bounds. A binding whose sizes have no bound is not is_bounded().
-  void bound(std::vector<int64_t>& symbols) const;
-  bool is_bounded(size_t binding) const { return bounded_[binding]; }
+  void bound(std::vector<int64_t>& symbols) const { values_.open_sizes().bound(symbols); }
+  bool is_bounded(size_t binding) const { return values_.open_sizes().bounded[binding]; }
 
   // Frees the memory that is kept between runs.
   void give_back() noexcept;
@@ -65,17 +57,6 @@ class Routine {
     std::unique_ptr<Executor> straight;
     std::unique_ptr<Routine> routine;
   };
-  struct Slot {
-    std::byte* data = nullptr;
-    size_t room = 0;
-    std::vector<int64_t> dims;
-    uint32_t block = UINT32_MAX;  // index in blocks_; only for intermediate values
-  };
-  void place_blocks();
-  void evaluate_sizes();
-  void set_dims(uint32_t value);
-  size_t bytes_of(uint32_t value) const;
-  ir::DType dtype_of(uint32_t value) const;
   void make_room(uint32_t value, const Run&);
   void call(const plan::Call&, Callee&, const Run&);
   void loop(const plan::Region&, std::vector<Callee>&, const Run&);
@@ -85,11 +66,8 @@ class Routine {
   const plan::Plan& plan_;
   const plan::Function& f_;
   std::vector<std::vector<Callee>> callees_;  // per region and call
-  std::vector<bool> open_, bounded_;          // per binding
-  std::vector<int64_t> symbols_, sizes_;
-  std::vector<Slot> slots_;                   // per value
-  std::vector<MemoryBlock> blocks_;           // each for values that are never needed at the same time
-  MemoryBlock arena_, scratch_, ring_;
+  RegionValues values_;
+  RunBlocks blocks_;  // of the straight functions, which run one after another
   std::vector<Timed> timed_;
 };
 

@@ -91,7 +91,7 @@ Graph running_sums() {
 }
 
 TEST(Routine, ASizeIsRead) {
-  Session session(std::make_shared<Weights>(compiled(positive_rows()), 1), 0, 1);
+  Session session(std::make_shared<Weights>(compiled(positive_rows()), 1), 0, {1});
   EXPECT_TRUE(session.is_open(0));
   EXPECT_FALSE(session.is_open(1));
   for (int round = 0; round < 2; ++round) {
@@ -112,7 +112,7 @@ TEST(Routine, ASizeIsRead) {
 }
 
 TEST(Routine, TheCallerGivesMemoryOnceTheSizeIsKnown) {
-  Session session(std::make_shared<Weights>(compiled(positive_rows()), 1), 0, 1);
+  Session session(std::make_shared<Weights>(compiled(positive_rows()), 1), 0, {1});
   std::vector<float> made;
   session.set_output_memory([&](size_t output, std::span<const int64_t> dims) {
     EXPECT_EQ(output, 0u);
@@ -128,7 +128,7 @@ TEST(Routine, TheCallerGivesMemoryOnceTheSizeIsKnown) {
 }
 
 TEST(Routine, LittleMemoryIsRefused) {
-  Session session(std::make_shared<Weights>(compiled(positive_rows()), 1), 0, 1);
+  Session session(std::make_shared<Weights>(compiled(positive_rows()), 1), 0, {1});
   Tensor x{{1, 2, 1, 3, 5, 6}, {3, 2}}, sum{{0}, {}}, rows{std::vector<float>(2), {1, 2}};
   HostTensor in = x.host(), out[] = {rows.host(), sum.host()};
   EXPECT_EQ(refused([&] { session.run({&in, 1}, out); }).message, "result \"rows\" needs 24 bytes, and the tensor given for it has 8");
@@ -139,7 +139,7 @@ TEST(Routine, LittleMemoryIsRefused) {
 
 TEST(Routine, ALoopTakesAsManyTurnsAsTheDataSays) {
   Counting memory;
-  Session session(std::make_shared<Weights>(compiled(counting()), 1), 0, 1, memory);
+  Session session(std::make_shared<Weights>(compiled(counting()), 1), 0, {1}, memory);
   auto run = [&](float limit) {
     Tensor x{{0.5f, 10}, {2}}, l{{limit}, {}}, end{{0, 0}, {2}}, turns{{-1}, {}};
     HostTensor in[] = {x.host(), l.host()}, out[] = {end.host(), turns.host()};
@@ -163,7 +163,7 @@ TEST(Routine, ALoopWritesRowsInPlace) {
   ASSERT_EQ(loop->carried.size(), 3u);  // the turn, the sum, the rows
   EXPECT_EQ(loop->calls.size(), 1u) << "sizes say how many turns there are";
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(loop->carried[i].next == loop->carried[i].value, i == 2) << i;
-  Session session(std::make_shared<Weights>(plan, 1), 0, 1);
+  Session session(std::make_shared<Weights>(plan, 1), 0, {1});
   for (int64_t n : {4, 1, 9}) {
     Tensor x{{}, {n, 2}}, sums{std::vector<float>(static_cast<size_t>(2 * n), -7), {n, 2}};
     std::vector<float> expected;
@@ -203,7 +203,7 @@ TEST(Routine, DamagedWritesInPlace) {
 
 TEST(Routine, MemoryThatIsNotThereIsAnErrorAndTheNextRunIsRight) {
   Counting memory;
-  Session session(std::make_shared<Weights>(compiled(counting()), 1), 0, 1, memory);
+  Session session(std::make_shared<Weights>(compiled(counting()), 1), 0, {1}, memory);
   Tensor x{{0, 1}, {2}}, l{{3}, {}}, end{{0, 0}, {2}}, turns{{-1}, {}};
   HostTensor in[] = {x.host(), l.host()}, out[] = {end.host(), turns.host()};
   memory.fails = true;
@@ -225,7 +225,7 @@ TEST(Routine, DamagedRegions) {
     }
     try {
       plan::verify(*plan);
-      Session session(std::make_shared<Weights>(plan, 1), 0, 1);
+      Session session(std::make_shared<Weights>(plan, 1), 0, {1});
       Tensor x{{1, 2, -1, 3, 5, 6}, {3, 2}}, sum{{0}, {}}, rows{std::vector<float>(6), {3, 2}};
       HostTensor in = x.host(), out[] = {rows.host(), sum.host()};
       session.run({&in, 1}, out);

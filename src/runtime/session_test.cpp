@@ -46,7 +46,7 @@ std::vector<float> scaled_by_hand(const Tensor& x, const Tensor& v) {
 }
 
 TEST(Session, EverySizeAndAgain) {
-  Session session(std::make_shared<Weights>(scaled(), 1), 0, 1);
+  Session session(std::make_shared<Weights>(scaled(), 1), 0, {1});
   for (int round = 0; round < 2; ++round) {
     for (int64_t b = 1; b <= 64; ++b) {  // twice as many as are kept
       Tensor x = numbers({b, 3}), v = numbers({b, 3}, 5);
@@ -60,7 +60,7 @@ TEST(Session, EverySizeAndAgain) {
 TEST(Session, NothingIsAllocatedAfterTheFirstRunOfASize) {
   Counting memory;
   auto weights = std::make_shared<Weights>(product(), 1);
-  Session session(weights, 0, 1, memory);
+  Session session(weights, 0, {1}, memory);
   Tensor x = numbers({5, 2}), turned = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, {5, 2}, {1, 5}};
   run(session, {x});
   run(session, {turned});
@@ -73,7 +73,7 @@ TEST(Session, NothingIsAllocatedAfterTheFirstRunOfASize) {
 }
 
 TEST(Session, StridedInputsAreGathered) {
-  Session session(std::make_shared<Weights>(scaled(), 1), 0, 1);
+  Session session(std::make_shared<Weights>(scaled(), 1), 0, {1});
   Tensor x = numbers({2, 3}), v = numbers({2, 3}, 5);
   Tensor turned{{0, 3, 1, 4, 2, 5}, {2, 3}, {1, 2}};
   Tensor same_rows{{5, 6, 7}, {2, 3}, {0, 1}};
@@ -102,7 +102,7 @@ std::shared_ptr<const plan::Plan> scaled_by_columns() {
 
 TEST(Session, AnInputIsReadAsItLies) {
   Counting memory;
-  Session session(std::make_shared<Weights>(scaled_by_columns(), 1), 0, 1, memory);
+  Session session(std::make_shared<Weights>(scaled_by_columns(), 1), 0, {1}, memory);
   Tensor x = numbers({2, 3}), v = numbers({2, 3}, 5), columns{{0, 3, 1, 4, 2, 5}, {2, 3}, {1, 2}};
   EXPECT_EQ(run(session, {columns, v}), scaled_by_hand(x, v));
   const int before = memory.count;
@@ -123,7 +123,7 @@ TEST(Session, AnInputIsWrittenAsItLies) {
       "%0 = input() {name=\"x\", order=[1, 0]} : f32[3, B]\n%1 = add(%0, %0) {} : f32[3, B]\n%2 = view(%0) {map=map([B] <- [<0>, <0> + 1*i0])} : f32[B]\n"
       "output %2 \"first\" []\noutput %1 \"x\" [] to input\n",
       {});
-  Session session(std::make_shared<Weights>(plan, 1), 0, 1);
+  Session session(std::make_shared<Weights>(plan, 1), 0, {1});
   for (std::vector<int64_t> strides : {std::vector<int64_t>{1, 2}, {3, 1}, {4, 1}}) {
     Tensor x{std::vector<float>(8), {2, 3}, strides}, first = numbers({2});
     auto at = [&](int64_t i, int64_t j) -> float& { return x.data[static_cast<size_t>(i * strides[0] + j * strides[1])]; };
@@ -136,7 +136,7 @@ TEST(Session, AnInputIsWrittenAsItLies) {
 }
 
 TEST(Session, WrongInputsLeaveItUsable) {
-  Session session(std::make_shared<Weights>(scaled(), 1), 0, 1);
+  Session session(std::make_shared<Weights>(scaled(), 1), 0, {1});
   Tensor x = numbers({2, 3}), v = numbers({2, 3}, 5), y = numbers({2, 3});
   auto attempt = [&](std::vector<HostTensor> in, std::vector<HostTensor> out) {
     std::string said = refused([&] { session.run(in, out); }).message;
@@ -166,7 +166,7 @@ TEST(Session, WrongInputsLeaveItUsable) {
 
 TEST(Session, NoMemoryLeavesItUsable) {
   Counting memory;
-  Session session(std::make_shared<Weights>(product(), 1), 0, 1, memory);
+  Session session(std::make_shared<Weights>(product(), 1), 0, {1}, memory);
   memory.fails = true;
   EXPECT_THROW(run(session, {numbers({3, 2})}), std::bad_alloc);
   memory.fails = false;
@@ -174,7 +174,7 @@ TEST(Session, NoMemoryLeavesItUsable) {
 }
 
 TEST(Session, TellsTheTimeOfEachStep) {
-  Session session(std::make_shared<Weights>(product(), 1), 0, 1);
+  Session session(std::make_shared<Weights>(product(), 1), 0, {1});
   run(session, {numbers({3, 2})});
   EXPECT_EQ(session.profile(), "{\"steps\": [], \"call_nanoseconds\": 0, \"resolutions\": 1}");
   session.set_profiling(true);
@@ -184,7 +184,7 @@ TEST(Session, TellsTheTimeOfEachStep) {
 
 TEST(Weights, SetAndCommit) {
   auto weights = std::make_shared<Weights>(product(), 1);
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   const Tensor x = numbers({1, 2}, 1);
   EXPECT_EQ(run(session, {x}), (std::vector<float>{7, 10}));
   std::vector<float> ones(4, 1);
@@ -196,7 +196,7 @@ TEST(Weights, SetAndCommit) {
   EXPECT_EQ(run(session, {x}), (std::vector<float>{3, 3}));
   EXPECT_EQ(run(session, {x}), (std::vector<float>{3, 3}));
   EXPECT_NE(weights->current(), old);
-  Session later(weights, 0, 1);
+  Session later(weights, 0, {1});
   EXPECT_EQ(run(later, {x}), (std::vector<float>{3, 3}));
 }
 
@@ -209,7 +209,7 @@ TEST(Weights, AreReadAsTheyLie) {
   EXPECT_EQ(plan->weights[0].dims, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(plan->weights[0].order, (std::vector<uint8_t>{1, 0}));
   auto weights = std::make_shared<Weights>(plan, 1);
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   const Tensor ones{std::vector<float>(6, 1), {2, 3}};
   EXPECT_EQ(run(session, {ones}), (std::vector<float>{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(weights->current()->memory.weights[0], plan->weights[0].data);
@@ -226,7 +226,7 @@ TEST(Weights, AreReadAsTheyLie) {
 
 TEST(Weights, WhatDoesNotFitIsRefusedAndChangesNothing) {
   auto weights = std::make_shared<Weights>(product(), 1);
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   std::vector<float> ones(9, 1);
   EXPECT_EQ(refused([&] { weights->set("nope", ones.data(), 16, true); }).message, "the plan has no weight \"nope\"");
   EXPECT_EQ(refused([&] { weights->set("w", ones.data(), 36, true); }).message, "weight \"w\" has 16 bytes, but 36 are given");
@@ -237,7 +237,7 @@ TEST(Weights, WhatDoesNotFitIsRefusedAndChangesNothing) {
 TEST(Weights, ACommitWithoutMemoryChangesNothing) {
   Counting memory;
   auto weights = std::make_shared<Weights>(product(), 1, memory);
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   const std::vector<float> ones(4, 1);
   weights->set("w", ones.data(), 16, false);
   memory.fails = true;
@@ -256,7 +256,7 @@ TEST(Weights, SwappedWhileSessionsRun) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 2; ++i) {
     threads.emplace_back([&] {
-      Session session(weights, 0, 1);
+      Session session(weights, 0, {1});
       while (!stop) {
         std::vector<float> y = run(session, {numbers({1, 2}, 1)});
         bool fits = y == std::vector<float>{7, 10} || (y[0] == y[1] && static_cast<int>(y[0]) % 3 == 0);

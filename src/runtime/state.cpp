@@ -26,28 +26,35 @@ State::State(std::shared_ptr<Weights> weights, Allocator& allocator, Of of, Size
   for (Entry& e : entries_) e.memory = value_of(e.what, nullptr, nullptr);
 }
 
-State::Use::Claim::Claim(State& state) : state_(state) {
-  if (!state.used_.exchange(true, std::memory_order_acquire)) return;
+void StateUsers::enter() {
+  if (!used_.exchange(true, std::memory_order_acquire)) return;
   throw Error(Code::invalid_input, "the state is in use: another run or call with it has not returned")
       .fix("use it in one session after another, or give each session a state of its own (ingot_state_fork)");
 }
 
-State::Use::Use(State& state, const backend::Stream* stream) : state_(state), claim_(state) {
-  if (stream == nullptr || state.of_ == Of::one_session || !state.on_device() || stream->recorded_by_caller()) return;
-  if (state.lost_) {
-    state.weights_->backend().synchronize();
-  } else if (state.last_ != nullptr) {
-    stream->come_after(*state.last_);
+void StateUsers::begin(const backend::Backend& device, const backend::Stream& stream) {
+  if (lost_) {
+    device.synchronize();
+  } else if (last_ != nullptr) {
+    stream.come_after(*last_);
   }
-  if (state.last_ == nullptr) state.last_ = stream->new_point();
-  state.lost_ = true;
+  if (last_ == nullptr) last_ = stream.new_point();
+  lost_ = true;
+}
+
+void StateUsers::set_end(const backend::Stream& stream) {
+  stream.set(*last_);
+  lost_ = false;
+}
+
+State::Use::Use(State& state, const backend::Stream* stream) : state_(state), claim_(state.users_) {
+  if (stream == nullptr || state.of_ == Of::one_session || !state.on_device() || stream->recorded_by_caller()) return;
+  state.users_.begin(state.weights_->backend(), *stream);
   stream_ = stream;
 }
 
 void State::Use::finish() {
-  if (stream_ == nullptr) return;
-  stream_->set(*state_.last_);
-  state_.lost_ = false;
+  if (stream_ != nullptr) state_.users_.set_end(*stream_);
 }
 
 size_t State::input(std::string_view name) const {

@@ -12,6 +12,22 @@
 
 namespace ingot::runtime {
 
+// The users of a state: one at a time, and the work of each in a stream comes after that of the ones before.
+class StateUsers {
+ public:
+  // Error (invalid_input) if another user has not left.
+  void enter();
+  void leave() { used_.store(false, std::memory_order_release); }
+  // The stream's later work comes after all earlier work with the state. Until the user has called set_end, the next one waits for the whole device.
+  void begin(const backend::Backend&, const backend::Stream&);
+  void set_end(const backend::Stream& stream);
+
+ private:
+  std::atomic<bool> used_ = false;
+  std::unique_ptr<backend::Point> last_;  // after the last work
+  bool lost_ = false;                     // there may be later work
+};
+
 // Has an entry for each weight that some function of the plan writes and, in a shared state, for each row-major input that some function writes (a cache of
 // dynamic length). Functions that write the same weight, or an input of the same name, share its entry. An entry gets memory and its first value (the
 // weight's current one; zeros for an input) when it is first used. The caller may bind memory to it instead.
@@ -39,13 +55,13 @@ class State {
     // Marks the state as in use.
     class Claim {
      public:
-      explicit Claim(State&);
-      ~Claim() { state_.used_.store(false, std::memory_order_release); }
+      explicit Claim(StateUsers& users) : users_(users) { users.enter(); }
+      ~Claim() { users_.leave(); }
       Claim(const Claim&) = delete;
       Claim& operator=(const Claim&) = delete;
 
      private:
-      State& state_;
+      StateUsers& users_;
     };
     State& state_;
     const Claim claim_;
@@ -119,10 +135,7 @@ class State {
   const Of of_;
   Sizes sizes_;
   std::vector<Entry> entries_;
-  std::atomic<bool> used_ = false;
-  // The point after the last work with a shared state. `lost_`: there may be later work, so wait for the device.
-  std::unique_ptr<backend::Point> last_;
-  bool lost_ = false;
+  StateUsers users_;
 };
 
 }  // namespace ingot::runtime

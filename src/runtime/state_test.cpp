@@ -75,7 +75,7 @@ TEST(State, AnEntryForEachWeightThatIsWritten) {
 
 TEST(State, InterleavedThroughOneSession) {
   auto weights = std::make_shared<Weights>(counting(), 1);
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   auto a = made(weights), b = made(weights);
   for (int i = 1; i <= 3; ++i) {
     session.set_state(a);
@@ -90,7 +90,7 @@ TEST(State, InterleavedThroughOneSession) {
 
 TEST(State, FunctionsShareIt) {
   auto weights = std::make_shared<Weights>(counting(), 1);
-  Session add(weights, 0, 1), count(weights, 1, 1);
+  Session add(weights, 0, {1}), count(weights, 1, {1});
   auto state = made(weights);
   add.set_state(state);
   count.set_state(state);
@@ -104,7 +104,7 @@ TEST(State, FunctionsShareIt) {
 
 TEST(State, ForksAndCopiesLiveOnByThemselves) {
   auto weights = std::make_shared<Weights>(counting(), 1);
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   auto a = made(weights);
   session.set_state(a);
   run(session, {10, 10});
@@ -139,7 +139,7 @@ TEST(State, ASessionsOwnBeginsWithTheWeightsItHas) {
   const Values other{7, 8};
   fork->set("total", other.data(), 8, true);
   fork->commit(1);
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   session.set_weights(fork);
   EXPECT_EQ(run(session, {1, 1}), (Values{8, 9}));
   session.set_weights(weights);
@@ -153,7 +153,7 @@ TEST(State, ASessionsOwnBeginsWithTheWeightsItHas) {
 TEST(State, OfTheCallersMemory) {
   auto weights = std::make_shared<Weights>(counting(), 1);
   Counting memory;
-  Session session(weights, 0, 1, memory);
+  Session session(weights, 0, {1}, memory);
   auto state = made(weights, memory);
   session.set_state(state);
   Values wide{1, -1, 2, -1};
@@ -183,7 +183,7 @@ TEST(State, OfTheCallersMemory) {
 
 TEST(State, ItsMemoryIsGivenOut) {
   auto weights = std::make_shared<Weights>(counting(), 1);
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   auto state = made(weights);
   session.set_state(state);
   HostTensor t = state->tensor(state->find("total"));
@@ -202,7 +202,7 @@ TEST(State, ASessionThatIsGivenOneTakesNoMemoryForItsOwn) {
   Counting given, memory;
   auto state = made(weights, given);
   EXPECT_EQ(given.count, 2);
-  Session session(weights, 0, 1, memory), other(weights, 0, 1, memory);
+  Session session(weights, 0, {1}, memory), other(weights, 0, {1}, memory);
   session.set_state(state);
   run(session, {1, 1});
   const int before = memory.count;
@@ -214,7 +214,7 @@ TEST(State, ASessionThatIsGivenOneTakesNoMemoryForItsOwn) {
 
 TEST(State, WhatDoesNotFitIsRefusedAndChangesNothing) {
   auto weights = std::make_shared<Weights>(counting(), 1), others = std::make_shared<Weights>(counting(), 1);
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   auto state = made(weights), foreign = made(others);
   session.set_state(state);
   Values three(3);
@@ -245,7 +245,7 @@ TEST(State, WithoutMemoryNothingChanges) {
 
 TEST(State, OneUserAtATime) {
   auto weights = std::make_shared<Weights>(counting(), 1);
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   auto state = made(weights);
   session.set_state(state);
   {
@@ -269,7 +269,7 @@ TEST(State, ThreadsThatFightForOne) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      Session session(weights, 0, 1);
+      Session session(weights, 0, {1});
       session.set_state(state);
       for (int k = 0; k < 200; ++k) {
         try {
@@ -308,7 +308,7 @@ Values run_with_cache(Session& session, int64_t b, int64_t l) {
 TEST(State, HasSizesOfItsOwn) {
   auto weights = std::make_shared<Weights>(with_cache(), 1);
   Counting memory;
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   State::Sizes sizes{{"L", 3}};
   auto a = std::make_shared<State>(weights, memory, State::Of::shared, sizes), b = made(weights);
   a->begin();
@@ -350,7 +350,7 @@ TEST(State, SizesThatDoNotFit) {
   const int64_t dims[] = {2, 8};
   state->bind(0, {mine.data(), ir::DType::f32, 2, dims, nullptr});
   Counting memory;  // outlives the session, which keeps its state
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   session.set_state(state);
   EXPECT_EQ(run_with_cache(session, 2, 8), mine);
   EXPECT_EQ(message([&] { state->grow({{"L", 9}}); }), "entry \"cache\" is [2, 8], and would become [2, 9], but is in memory that was bound");

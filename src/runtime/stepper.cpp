@@ -10,7 +10,7 @@ namespace ingot::runtime {
 using plan::Buffer;
 
 Stepper::Stepper(std::shared_ptr<const plan::Plan> plan, std::string_view device, int threads)
-    : plan_(std::move(plan)), placement_(place(*plan_, device)), workers_(make_workers(threads)), stream_(placement_.backend->new_stream()) {
+    : plan_(std::move(plan)), placement_(place(*plan_, device)), workers_(make_workers({threads})), stream_(placement_.backend->new_stream()) {
   for (const plan::Weight& w : plan_->weights) {
     if (w.data == nullptr && w.bytes > 0) {
       throw Error(Code::invalid_input, fmt::format("weight \"{}\" has no data: the plan was saved without it", w.name)).fix("verify a plan that has the values of its weights");

@@ -11,11 +11,6 @@
 
 namespace ingot::runtime {
 
-std::unique_ptr<Workers> make_workers(int threads) {
-  if (auto shared = find_gomp_workers(threads)) return shared;
-  return make_pool(threads);
-}
-
 Weights::Weights(std::shared_ptr<const plan::Plan> of, int threads, Allocator& allocator, std::string_view device, int64_t limit)
     : loaded_(std::make_shared<Loaded>()), allocator_(allocator) {
   loaded_->plan = std::move(of);
@@ -280,7 +275,7 @@ std::shared_ptr<Weights::Set> Weights::make(const Given& given, const Set* befor
   std::unique_ptr<backend::Stream> stream = backend().new_stream();
   place_weights(*set, whole ? nullptr : before, *change, *stream);
   place_derived(*set, before, *change);
-  if (!change->part.loaded.steps.empty()) prepare(*set, *change, *make_workers(threads), *stream);
+  if (!change->part.loaded.steps.empty()) prepare(*set, *change, *make_workers({threads}), *stream);
   stream->wait();
   if (backend().memory() == nullptr) share_equal(*set, *change);
   drop_pages(*change);

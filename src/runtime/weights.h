@@ -147,7 +147,4 @@ class Weights {
   std::atomic<uint64_t> commits_ = 0;
 };
 
-// Uses torch's threads inside torch, so that two pools do not compete for the cores.
-std::unique_ptr<Workers> make_workers(int threads);
-
 }  // namespace ingot::runtime

@@ -75,7 +75,7 @@ size_t shared(const Weights::Set& a, const Weights::Set& b) {
 
 TEST(Weights, OneThatChangesIsMadeAnewAlone) {
   auto weights = std::make_shared<Weights>(chain(), 1);
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   auto before = weights->current();
   ASSERT_EQ(before->memory.derived.size(), count);
   EXPECT_EQ(run(session), 1);
@@ -92,13 +92,13 @@ TEST(Weights, OneThatChangesIsMadeAnewAlone) {
   EXPECT_EQ(run(session), 7);
   EXPECT_EQ(shared(*before, *weights->current()), count - 1);
   EXPECT_TRUE(std::find(weights->current()->memory.derived.begin(), weights->current()->memory.derived.end(), place) != weights->current()->memory.derived.end());
-  Session later(weights, 0, 1);
+  Session later(weights, 0, {1});
   EXPECT_EQ(run(later), 7);
 }
 
 TEST(Weights, ManyThatChangeAreMadeInOneBlock) {
   auto weights = std::make_shared<Weights>(chain(), 1);
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   auto before = weights->current();
   for (size_t i = 0; i < count; ++i) set(*weights, i, i < 2 ? 3 : 1);
   weights->commit(1);
@@ -109,7 +109,7 @@ TEST(Weights, ManyThatChangeAreMadeInOneBlock) {
 
 TEST(Weights, ACommitOfNothingTakesBorrowedMemoryAnew) {
   auto weights = std::make_shared<Weights>(chain(), 1);
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   std::vector<float> mine(side * side);
   for (float factor : {2.0f, 3.0f}) {
     for (size_t k = 0; k < side; ++k) mine[k * side + k] = factor;
@@ -123,7 +123,7 @@ TEST(Weights, ACommitOfNothingTakesBorrowedMemoryAnew) {
 TEST(Weights, AnyOrderOfChanges) {
   auto plan = chain();
   auto weights = std::make_shared<Weights>(plan, 1);
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   std::vector<float> factors(count, 1);
   std::vector<std::shared_ptr<const Weights::Set>> held;
   uint32_t random = 1;
@@ -151,7 +151,7 @@ TEST(Weights, AChangeIsNeverSeenHalf) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
-      Session session(weights, 0, 1);
+      Session session(weights, 0, {1});
       while (!stop) {
         const float y = run(session);
         wrong += y != 6 && y != 1;
@@ -172,7 +172,7 @@ TEST(Weights, AChangeIsNeverSeenHalf) {
 // A commit gives the steps other addresses, and nothing else.
 TEST(Weights, ACommitKeepsWhatIsResolved) {
   auto weights = std::make_shared<Weights>(chain(), 1);
-  Session session(weights, 0, 1);
+  Session session(weights, 0, {1});
   for (size_t batch : {4, 7}) EXPECT_EQ(run(session, batch), 1);
   const uint64_t number = weights->current()->memory.number;
   for (int round = 0; round < 4; ++round) {
@@ -201,7 +201,7 @@ TEST(Weights, ForksShareWhatIsEqual) {
   second->commit(1);
   EXPECT_LE(memory.now, all + value + made + 128);
   EXPECT_EQ(shared(*first->current(), *second->current()), count - 1);
-  Session one(first, 0, 1), other(second, 0, 1);
+  Session one(first, 0, {1}), other(second, 0, {1});
   EXPECT_EQ(run(one), 1);
   EXPECT_EQ(run(other), 5);
   // Also where most of them change.
@@ -226,7 +226,7 @@ TEST(Weights, AForkOutlivesWhatItIsAForkOf) {
     set(first, 2, 100);  // not committed, so not the fork's
     second = first.fork();
   }
-  Session session(second, 0, 1);
+  Session session(second, 0, {1});
   EXPECT_EQ(run(session), 7);
   set(*second, 4, 2);
   second->commit(1);
@@ -241,7 +241,7 @@ TEST(Weights, ASessionGoesFromSetToSet) {
   auto first = std::make_shared<Weights>(chain(), 1), second = first->fork(), third = second->fork(), foreign = std::make_shared<Weights>(chain(), 1);
   set(*second, 3, 5);
   second->commit(1);
-  Session session(first, 0, 1);
+  Session session(first, 0, {1});
   for (int round = 0; round < 3; ++round) {
     session.set_weights(first);
     EXPECT_EQ(run(session), 1);
@@ -275,7 +275,7 @@ TEST(Weights, AnyOrderOfForks) {
   {
     std::vector<One> all{{std::make_shared<Weights>(chain(), 1, memory), std::vector<float>(count, 1)}};
     alone = memory.now;
-    Session session(all[0].weights, 0, 1);
+    Session session(all[0].weights, 0, {1});
     uint32_t random = 1;
     auto below = [&](size_t n) { return (random = random * 1664525 + 1013904223) / 65536 % n; };
     for (int round = 0; round < 300; ++round) {
@@ -316,7 +316,7 @@ TEST(Weights, ForksThatChangeWhileSessionsSwitch) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&, t] {
-      Session session(first, 0, 1);
+      Session session(first, 0, {1});
       for (int i = t; !stop; ++i) {
         const bool other = i % 2 == 1;
         session.set_weights(other ? second : first);
@@ -388,7 +388,7 @@ TEST(Weights, EnginesOfTheSameWeightsHaveThemPreparedOnce) {
   EXPECT_EQ(bytes.now, one);
   auto third = std::make_shared<Weights>(large_chain(true), 1, bytes);
   EXPECT_LT(bytes.now, one + one * 2 / 3);
-  Session a(first, 0, 1), b(second, 0, 1), c(third, 0, 1);
+  Session a(first, 0, {1}), b(second, 0, {1}), c(third, 0, {1});
   EXPECT_EQ(run_large(a), 6);
   EXPECT_EQ(run_large(b), 6);
   EXPECT_EQ(run_large(c), 24);
@@ -417,7 +417,7 @@ TEST(Weights, EnginesThatComeAndGoAtOnceShareValues) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 10; ++i) {
         auto weights = std::make_shared<Weights>(plan, 1);
-        Session session(weights, 0, 1);
+        Session session(weights, 0, {1});
         wrong += run_large(session) != 24;
         set_large(*weights, "w0", static_cast<float>(3 + (i + t) % 3));
         wrong += run_large(session) != 12.0f * static_cast<float>(3 + (i + t) % 3);

@@ -158,7 +158,7 @@ void Weights::Within::make_derived(size_t w) {
     const bool stays = std::any_of(made.begin(), made.end(), [&](size_t n) { return reads_.weights[n].index == d && !set_->split.streamed[n]; });
     if (making.part.derived[d] && !stays) where.derived[d] = pass(derived()[d].bytes);
   }
-  if (workers_ == nullptr) workers_ = make_workers(threads_);
+  if (workers_ == nullptr) workers_ = make_workers({threads_});
   of_.run_prepare(making.part.loaded, where, *workers_, *stream_);
   for (size_t k = 0; k < made.size(); ++k) {
     const uint32_t d = reads_.weights[made[k]].index;
@@ -223,7 +223,7 @@ std::shared_ptr<Weights::Set> Weights::Within::make() {
 void Weights::find_makings() const {
   if (!loaded_->makings.empty()) return;
   const std::vector<ReadWeight>& all = loaded_->reads.weights;
-  const std::unique_ptr<Workers> workers = make_workers(1);
+  const std::unique_ptr<Workers> workers = make_workers({1});
   std::vector<std::shared_ptr<const Making>> makings(derived().size());
   for (const ReadWeight& w : all) {
     if (!w.derived) continue;
@@ -256,7 +256,7 @@ void Weights::find_makings() const {
 
 // Memory of a run at the usual sizes: the most of any function.
 size_t Weights::usual_bytes() const {
-  const std::unique_ptr<Workers> workers = make_workers(1);
+  const std::unique_ptr<Workers> workers = make_workers({1});
   size_t most = 0;
   for (const LoadedFunction& f : loaded_->functions) most = std::max(most, runtime::usual_bytes(f, plan(), loaded_->weight_bytes, loaded_->derived_bytes, *workers));
   return most;

@@ -1,6 +1,7 @@
 """Compiled modules as TorchScript: saved, loaded here and in fresh processes, traced."""
 
 import io
+import math
 import subprocess
 import sys
 
@@ -265,10 +266,115 @@ class SlicesByItsLength(torch.nn.Module):
         return x + self.table[:, 2:length] * (64 - x.shape[1])
 
 
+class Mixes(torch.nn.Module):
+    """Sizes by every operator of numbers, a default, and arguments in an order of the caller's."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.linear = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.Linear(8, 4)
+
+    def forward(self, x, scale):
+        y = torch.relu(self.convolution(x))
+        n, c, h, w = y.shape
+        halves = h // 2
+        rows = self.linear(y.view(n, c, h * w).transpose(1, 2)).softmax(-1) * scale
+        return rows, y[:, :, halves : h - 1, : 2 * w - w], x.new_zeros(n % 2 + 1, h + w - 3)
+
+
+class RoundsSizes(torch.nn.Module):
+    """A size by a quotient that is rounded up, as vision models of transformers have it in a trace."""
+
+    def forward(self, x):
+        rows = (torch.ceil(x.shape[1] / torch.tensor(4)) * 4).to(torch.int64) if torch.jit.is_tracing() else math.ceil(x.shape[1] / 4) * 4
+        return x.new_ones(x.shape[0], rows) * x[:, :1, 0]
+
+
+class WithADefault(torch.nn.Module):
+    def forward(self, x, scale: float = 3.0):
+        return x.reshape(x.size(1), max(x.size(0), 2) - x.size(0) + x.size(0)) * scale if x.dim() == 3 else x.reshape(-1, x.size(0)) * scale
+
+
+def mixed(n, h, w):
+    return torch.linspace(-1, 1, n * 3 * h * w).reshape(n, 3, h, w), torch.linspace(1, 2, n).reshape(n, 1, 1)
+
+
+@pytest.mark.parametrize("form", ["trace", "script"])
+def test_ranges_of_a_script(form):
+    """A ScriptModule takes every size of its Inputs, and no other."""
+    torch.manual_seed(0)
+    model = Mixes().eval()
+    script = torch.jit.trace(model, mixed(3, 6, 8)) if form == "trace" else torch.jit.script(model)
+    x = torch_tensorrt.Input(min_shape=(1, 3, 2, 2), opt_shape=(3, 3, 6, 8), max_shape=(6, 3, 20, 12), shared_dims={0: "n"})
+    scale = torch_tensorrt.Input(min_shape=(1, 1, 1), opt_shape=(3, 1, 1), max_shape=(6, 1, 1), shared_dims={0: "n"})
+    made = torch_tensorrt.compile(script, inputs=[x, scale], **ONE, require_full_compilation=True)
+    by_name = torch_tensorrt.ts.compile(script, inputs=[x], kwarg_inputs={"scale": scale}, **ONE)
+    engine = ts.embed_engine_in_new_module(ts.convert_method_to_trt_engine(script, inputs=[x, scale]))
+    for sizes in ((1, 2, 2), (3, 6, 8), (6, 20, 12), (2, 5, 2)):
+        given = mixed(*sizes)
+        with torch.no_grad():
+            close(made(*given), model(*given))
+            close(by_name(given[0], scale=given[1]), model(*given))
+            close(engine(*given), model(*given))
+    with pytest.raises(ingot.InputError, match="axis 2 of input 'x' has size 21, outside the range 2..20"):
+        made(*mixed(2, 21, 4))
+
+
+def test_sizes_that_a_trace_rounds():
+    model = RoundsSizes()
+    x = torch_tensorrt.Input(min_shape=(2, 1, 3), opt_shape=(2, 9, 3), max_shape=(2, 32, 3))
+    made = torch_tensorrt.compile(torch.jit.trace(model, torch.ones(2, 9, 3)), inputs=[x], **ONE, require_full_compilation=True)
+    for n in (1, 9, 21, 32):
+        given = torch.linspace(-1, 1, 6 * n).reshape(2, n, 3)
+        close(made(given), model(given))
+
+
+def test_defaults_of_a_script():
+    script, rows = torch.jit.script(WithADefault()), torch_tensorrt.Input(min_shape=(1, 6), opt_shape=(4, 6), max_shape=(9, 6))
+    for more, scale in (([], 3.0), ([2.0], 2.0)):
+        made = torch_tensorrt.compile(script, inputs=[rows, *more], **ONE, require_full_compilation=True)
+        for n in (1, 4, 9):
+            x = torch.linspace(-1, 1, n * 6).reshape(n, 6)
+            assert torch.equal(made(x, *more), script(x, scale))
+
+
+def test_a_size_that_a_script_fixes():
+    """An axis that is to vary and that a trace has as a number is one clear error."""
+
+    class Fixed(torch.nn.Module):
+        def forward(self, x):
+            return x.reshape(8, 4) + 1
+
+    script = torch.jit.trace(Fixed(), torch.ones(2, 16))
+    with pytest.raises(ingot.InputError, match="axis 0 of input|axis 0 of x|axis 0 of inputs"):
+        torch_tensorrt.compile(script, inputs=[ROWS], **ONE)
+
+
+class Doubles(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return x * 2
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient * 2
+
+
+class CallsAFunction(torch.nn.Module):
+    def forward(self, x):
+        return Doubles.apply(x) + 1
+
+
+def test_a_trace_with_a_function_of_autograd(caplog):
+    """torch would crash where it runs the converted call."""
+    script = torch.jit.trace(CallsAFunction(), torch.ones(2, 16))
+    assert torch_tensorrt.compile(script, inputs=[ROWS], **ONE) is script
+    assert "the trace calls a torch.autograd.Function, whose code it does not hold" in caplog.text
+
+
 def test_sizes_are_read_without_tensors():
     """The converter writes sizes to tensors of one element and reads them back; torch 2.11 then keeps them open."""
     model, x = SlicesByItsLength(), torch.randn(2, 9, 8)
     script = torch.jit.trace(model, (x,))
-    program = ts._program(script, (x,), {}, True)
+    program = ts._program(script, (x,), {}, {}, True)
     assert not [n for n in program.graph.nodes if n.target in READS]
     torch.testing.assert_close(ts.compile(script, inputs=[x], min_block_size=1)(x), model(x))

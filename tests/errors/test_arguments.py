@@ -115,6 +115,8 @@ ADD = lambda: program(Add(), torch.zeros(X), torch.zeros(X))  # noqa: E731
 COMPILE = {
     "both lists": (ingot.InputError, lambda: ingot.compile(Add(), inputs=[Input(X)], arg_inputs=[Input(X)]), "give either inputs or arg_inputs, not both: they are the same thing", ""),
     "no inputs": (ingot.InputError, lambda: ingot.compile(Add()), "inputs are needed to capture a module", "ingot.compile(model, inputs=[ingot.Input((1, 3, 224, 224))])"),
+    "a script": (ingot.UnsupportedError, lambda: ingot.compile(torch.jit.script(torch.nn.Linear(2, 2)), inputs=[Input((2, 2))]), "a ScriptModule has no Python code that torch.export could trace",
+        "compile the module that was scripted, or use ingot.torch_tensorrt.compile(module, inputs=...), which makes a program of it"),
     "no module": (ingot.InputError, lambda: ingot.compile(len, inputs=[]), "a module of type builtin_function_or_method cannot be compiled",
                   "pass an nn.Module, a torch.export.ExportedProgram or the path of a .pt2 file"),
     "option twice": (ingot.OptionError, lambda: ingot.compile(Add(), inputs=[], options={"min_block_size": 1}, min_block_size=2),

@@ -47,9 +47,9 @@ class Plus(torch.nn.Module):
         return x + 1
 
 
-class Kron(torch.nn.Module):
+class Viewed(torch.nn.Module):
     def forward(self, x):
-        return torch.kron(x.t(), x)
+        return x.t().view(6)
 
 
 class Halved(torch.nn.Module):
@@ -145,6 +145,55 @@ def test_every_missing_operator_with_its_lines():
         line("a = torch.special.airy_ai"),
         "Replace them in the model, or leave this part to PyTorch.",
     )
+
+
+class ByVmap(torch.nn.Module):
+    def forward(self, x):
+        return torch.vmap(lambda row: row.softmax(-1).sum())(x)
+
+
+class CastsInside(torch.nn.Module):
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            y = x @ x
+        return y.float() + 1
+
+
+@pytest.mark.parametrize("model, reason", [
+    (ByVmap(), f"torch.vmap: its batches are not in the program\n    at {line('torch.vmap(lambda row')}"),
+    (CastsInside(), "higher_order.wrap_with_autocast: a region of torch.autocast, whose casts are not in the program"),
+])  # fmt: skip
+def test_a_file_with_what_python_writes_out(tmp_path, model, reason):
+    """One error, with what helps: both remedies make the plan."""
+    x = torch.arange(16.0).reshape(4, 4) % 3  # bfloat16 holds its products exactly
+    program = torch.export.export(model, (x,))
+    torch.export.save(program, tmp_path / "m.pt2")
+    code, text = cli("compile", tmp_path / "m.pt2", "-o", tmp_path / "m.ingot")
+    assert code != 0 and text.strip() == (
+        f"ingot: 1 operator of the model is not supported:\n  {reason}\n"
+        "  remedy: Save program.run_decompositions(), which writes it out; or ingot.compile(torch.export.load(file)) in Python, which takes it as it is."
+    )
+    torch.testing.assert_close(ingot.compile(torch.export.load(tmp_path / "m.pt2"), fallback="error")(x), model(x))
+    torch.export.save(program.run_decompositions(), tmp_path / "m.pt2")
+    assert cli("compile", tmp_path / "m.pt2", "-o", tmp_path / "m.ingot")[0] == 0
+    torch.testing.assert_close(ingot.load(tmp_path / "m.ingot")(x), model(x))
+
+
+class AsManyGroups(torch.nn.Module):
+    def forward(self, x, kernel):
+        return torch.nn.functional.conv1d(x, kernel, groups=x.shape[1])
+
+
+def test_a_number_that_follows_from_an_open_size():
+    x, kernel = (ingot.Input(min_shape=low, opt_shape=opt, max_shape=high, shared_dims={axis: "C"}) for low, opt, high, axis in (((2, 2, 9), (2, 4, 9), (2, 8, 9), 1), ((2, 1, 3), (4, 1, 3), (8, 1, 3), 0)))
+    assert told(ingot.UnsupportedError, lambda: ingot.compile(AsManyGroups(), inputs=[x, kernel], fallback="error"))[0] == (
+        "1 operator of the model is not supported:\n"
+        "  aten.conv1d.default: aten.conv1d.default: argument groups is not known at compile time: it follows from a size that is open. Give the axis that it follows from one size\n"
+        f"    at {line('conv1d(x, kernel, groups')}"
+    )
+    fixed = ingot.compile(AsManyGroups(), inputs=[torch.rand(2, 4, 9), torch.rand(4, 1, 3)], fallback="error")
+    x, kernel = torch.rand(2, 4, 9), torch.rand(4, 1, 3)
+    torch.testing.assert_close(fixed(x, kernel), AsManyGroups()(x, kernel))
 
 
 class Spectrum(torch.nn.Module):
@@ -346,10 +395,10 @@ def test_inputs_the_model_cannot_take():
 def test_shapes_that_eager_refuses_too():
     x = torch.randn(2, 3)
     with pytest.raises(RuntimeError):
-        torch.kron(x.t(), x)
-    message, where, _ = told(ingot.InputError, lambda: ingot.compile(Kron(), inputs=[x]))
+        x.t().view(6)
+    message, where, _ = told(ingot.InputError, lambda: ingot.compile(Viewed(), inputs=[x]))
     assert message.startswith("the model cannot be captured with these inputs: Cannot view a tensor with shape")
-    assert where == line("return torch.kron(x.t(), x)")
+    assert where == line("return x.t().view(6)")
 
 
 def test_contradicting_ranges():

@@ -151,6 +151,18 @@ def test_transforms_are_by_cufft(spectrum, cache, tmp_path):
     assert said == ""
 
 
+def test_two_axes_are_one_transform(cache, tmp_path):
+    class Low(torch.nn.Module):
+        def forward(self, x):
+            return torch.fft.irfft2(torch.fft.rfft2(x) * 0.5)
+
+    torch.export.save(torch.export.export(Low(), (torch.randn(2, 6, 8),)), tmp_path / "low.pt2")
+    done = command(["compile", tmp_path / "low.pt2", "-o", tmp_path / "m.ingot", "--set", "target=cuda:sm_90"], cache)
+    assert done.returncode == 0, done.stderr
+    started, _ = launched(tmp_path / "m.ingot", cache, tmp_path / "events")
+    assert started.count("of") == 2 and not any(name.startswith("fourier_") for name in started), started
+
+
 def test_a_timed_build_chooses_between_cufft_and_own_kernels(cache, tmp_path):
     archive = Path(__file__).resolve().parents[2] / "src/capture/testdata/spectrum.pt2"
     done = command(["compile", archive, "-o", tmp_path / "m.ingot", "--set", "target=cuda:sm_90", "--set", f"timing_cache={tmp_path / 'times'}", "--budget", "20"], cache)

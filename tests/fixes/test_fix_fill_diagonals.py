@@ -18,3 +18,16 @@ def test_one_that_wraps_stays():
 
 def test_other_graphs():
     assert is_unwanted("fill_diagonals")
+
+
+def test_a_method_in_dynamos_graph(no_gradients):
+    """The diagonal of an input: without the fix torch's graph has as_strided of it, which runs in torch."""
+
+    def model(x):
+        x.fill_diagonal_(3)
+        return x.tril_() * 2
+
+    compiled = torch.compile(model, backend="ingot", options={"fallback": "error"})
+    x = torch.randn(3, 4)
+    y = x.clone()
+    assert compiled(x).equal(model(y)) and x.equal(y)

@@ -1,5 +1,7 @@
+import pytest
 import torch
 from graphs import fixed, is_unwanted, of_dynamo, targets
+from torch._higher_order_ops import scan, while_loop
 
 from ingot.capture.fixes import numbers
 
@@ -35,3 +37,35 @@ def test_the_value_becomes_a_constant():
 
 def test_other_graphs():
     assert is_unwanted("numbers")
+
+
+class InRegion(torch.nn.Module):
+    """A norm in a region, into which Dynamo passes its epsilon."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.norm, self.function = torch.nn.LayerNorm(4), function
+
+    def forward(self, x):
+        return self.function(self.norm, x)
+
+
+REGIONS = {
+    "branch": lambda norm, x: torch.cond(x.sum() > 0, lambda x: norm(x), lambda x: x * 2, (x,)),
+    "loop": lambda norm, x: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, norm(x) + 1), (torch.zeros((), dtype=torch.int64), x))[1],
+    "scan": lambda norm, x: scan(lambda h, x: ((y := norm(h + x)), y * 2), x[0], x)[1],
+    "branch in a loop": lambda norm, x: while_loop(
+        lambda i, x: i < 3, lambda i, x: (i + 1, torch.cond(x.sum() > 0, lambda x: norm(x), lambda x: x * 2, (x,)) + 1), (torch.zeros((), dtype=torch.int64), x)
+    )[1],
+}
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_numbers_in_regions(name, no_gradients):
+    torch._dynamo.reset()
+    model, x = InRegion(REGIONS[name]).eval(), torch.randn(3, 4)
+    compiled = torch.compile(model, backend="ingot", dynamic=True, options={"fallback": "error"})
+    for x in (x, torch.ones(5, 4)):
+        torch.testing.assert_close(compiled(x), model(x))
+    model.norm.eps = 0.5  # another value than the compiled one
+    torch.testing.assert_close(compiled(x), model(x))

@@ -80,7 +80,7 @@ inline void run_session(const plan::Plan& plan, size_t function, std::string_vie
     }
   }
   auto weights = std::make_shared<runtime::Weights>(std::make_shared<plan::Plan>(plan), 1, little, device);
-  runtime::Session session(weights, function, 1, little);
+  runtime::Session session(weights, function, {1}, little);
   const plan::Function& f = plan.functions[function];
   std::vector<int64_t> usual, sizes(f.sizes.code.size());
   for (const plan::Symbol& s : f.symbols) usual.push_back(s.opt);

@@ -93,11 +93,12 @@ int cufftXtMakePlanMany(int plan, int rank, long long* lengths, long long*, long
                         int) {
   static const auto allocate = driver_function<int(Address*, size_t)>("cuMemAlloc_v2");
   return with(plan, [&](Kept& k) {
-    if (k.made || k.automatic || rank != 1) return invalid_value;
+    if (k.made || k.automatic || rank < 1 || rank > 3) return invalid_value;
     constexpr int out_of_memory = 2;  // of the driver
     if (int error = allocate(&k.table, table_bytes); error != 0) return error == out_of_memory ? no_memory : failed;
     k.made = true;
-    k.numbers = lengths[0] * count;
+    k.numbers = count;
+    for (int i = 0; i < rank; ++i) k.numbers *= lengths[i];
     *workspace = workspace_bytes;
     return success;
   });

@@ -46,6 +46,32 @@ def test_float64():
         assert (ours - theirs).abs().max() <= 8 * torch.finfo(torch.float64).eps * theirs.abs().max()
 
 
+SEVERAL = {
+    "fft2": (torch.complex64, torch.fft.fft2),
+    "fft2 of real": (torch.float32, lambda x: torch.fft.fft2(x, norm="ortho")),
+    "ifft2 of real": (torch.float32, torch.fft.ifft2),
+    "ifftn": (torch.complex64, torch.fft.ifftn),
+    "fftn of real": (torch.float32, lambda x: torch.fft.fftn(x, dim=(0, 2, 3))),
+    "four axes": (torch.float32, lambda x: torch.fft.rfftn(x, norm="forward")),
+    "back from four axes": (torch.complex64, lambda z: torch.fft.irfftn(z, s=(3, 4, 5, 9))),
+    "first axes": (torch.complex64, lambda z: torch.fft.fftn(z, dim=(1, 0))),
+    "last axis outside": (torch.float32, lambda x: torch.fft.rfft2(x, dim=(3, 1))),
+    "back, last axis outside": (torch.complex64, lambda z: torch.fft.irfft2(z, dim=(3, 1), norm="ortho")),
+    "hermitian": (torch.complex64, lambda z: torch.fft.hfft2(z, s=(4, 7))),
+    "to hermitian": (torch.float32, lambda x: torch.fft.ihfftn(x, dim=(1, 2, 3), norm="ortho")),
+    "cut and filled up": (torch.complex64, lambda z: torch.fft.fft2(z, s=(3, 11))),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_axes(name):
+    dtype, function = SEVERAL[name]
+    x = torch.randn(3, 4, 5, 6, dtype=dtype)
+    wide = x.to(torch.complex128 if dtype.is_complex else torch.float64)
+    ours = ingot.compile(Calls(function), inputs=[x], fallback="error")(x)
+    assert_accurate(parts(ours), parts(function(x)), parts(function(wide)), x.numel())
+
+
 class Spectrogram(torch.nn.Module):
     """The logarithm of a mel spectrogram, as audio models begin with."""
 

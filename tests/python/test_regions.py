@@ -272,6 +272,29 @@ def test_a_range_that_begins_with_few_rows(low):
             compiled(torch.ones(few, 4))
 
 
+class OfTwo(nn.Module):
+    def forward(self, x, y):
+        chosen = torch.cond(x.sum() > 0, lambda x, y: x + y, lambda x, y: x - y, (x, y))
+        return chosen, while_loop(lambda i, z: i < 3, lambda i, z: (i + 1, z * 0.5 + y), (torch.zeros((), dtype=torch.int64), x))[1]
+
+
+def test_sizes_with_names_are_those_of_regions():
+    """Regions know a size by the name that the caller gives it, also where the name makes two sizes one."""
+    rows = {"min_shape": (2, 4), "opt_shape": (5, 4), "max_shape": (9, 4), "shared_dims": {0: "rows"}}
+    compiled = ingot.compile(OfTwo(), inputs=[ingot.Input(**rows), ingot.Input(**rows)], fallback="error")
+    for n in (2, 9):
+        for x, y in (inputs(n, 2)[:2], inputs(n, 2)[-2:]):
+            same(compiled(x, y), OfTwo()(x, y))
+
+
+def test_ranges_behind_one_size():
+    """A region that was traced for one size does not keep the next trace of it from open sizes."""
+    model = Branch().eval()
+    ingot.compile(model, inputs=[torch.ones(5, 4)], fallback="error")
+    compiled = ingot.compile(model, inputs=[ingot.Input(min_shape=(2, 4), opt_shape=(5, 4), max_shape=(9, 4))], fallback="error")
+    same(compiled(torch.ones(7, 4)), model(torch.ones(7, 4)))
+
+
 @pytest.mark.parametrize("kind", [Selected, TwoReads, Branch, NestedBranch, Loop, LoopThatFillsRows, LoopThatKeepsTheFormer, LoopOfLoops, Outer])
 def test_the_reference_agrees(kind):
     """The interpreter on the whole graph, and every step of the plan by itself."""
@@ -629,12 +652,9 @@ class Scanned(torch.nn.Module):
         return self.after(state).softmax(-1), each
 
 
-def test_a_scan_runs_in_torch_between_engines():
-    x = torch.randn(5, 4, 8)
-    model = Scanned()
-    compiled = ingot.compile(model, inputs=[x], min_block_size=1)
-    left = {node["target"]: node["reason"] for node in compiled.report.nodes if node["segment"] is None}
-    assert left.pop("scan") == "it is not a torch operator but a region or a Python function"
-    assert all(target.startswith("<built-in function getitem>") for target in left)
+def test_a_scan_is_a_loop():
+    """More of it: tests/fixes/test_fix_scans.py."""
+    x, model = torch.randn(5, 4, 8), Scanned()
+    compiled = ingot.compile(model, inputs=[x], fallback="error")
     for made, expected in zip(compiled(x), model(x), strict=True):
         torch.testing.assert_close(made, expected)

@@ -142,7 +142,7 @@ TEST(Rebuild, AKernelWithoutCodeIsToldWithWhatToDo) {
   set_gpu(90);
   try {
     runtime::Weights weights(std::make_shared<plan::Plan>(plan), 1, system_allocator(), "cuda");
-    runtime::Session session(std::shared_ptr<runtime::Weights>(&weights, [](auto*) {}), 0, 1);
+    runtime::Session session(std::shared_ptr<runtime::Weights>(&weights, [](auto*) {}), 0, {1});
     int64_t x[] = {3, 8}, y[] = {3, 2};
     runtime::HostTensor inputs[] = {{nullptr, ir::DType::f32, 2, x, nullptr}, {nullptr, ir::DType::f32, 2, y, nullptr}};
     session.resolve(inputs);

@@ -331,6 +331,30 @@ def test_regions_of_any_size():
     assert rows == [True] and torch.compile is before and not torch.fx.experimental._config.backed_size_oblivious
 
 
+def test_of_own_code():
+    def scaled(x, by=2, *, more=1):
+        return x * by + more
+
+    other = sizes.of_own_code(scaled)
+    assert other(3) == 7 and other(3, 3, more=0) == 9 and other.__code__ is not scaled.__code__
+    assert sizes.of_own_code(len) is len
+
+
+def test_regions_are_traced_anew():
+    """A trace of fixed sizes is not asked whether it fits open ones, which would fix these."""
+
+    class Chosen(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x + 1, (x,))
+
+    torch._dynamo.reset()
+    model, rows = Chosen(), torch.export.Dim("rows", min=2, max=9)
+    with sizes.regions_of_any_size():
+        torch.export.export(model, (torch.ones(4, 3),))
+        program = torch.export.export(model, (torch.ones(4, 3),), dynamic_shapes=({0: rows},))
+    assert isinstance(program.graph.output_node().args[0][0].meta["val"].shape[0], torch.SymInt)
+
+
 def test_branches_order_strides_by_the_example():
     from torch._inductor import ir
 
@@ -438,6 +462,21 @@ def test_guards_produced_by():
     assert called and "fake_mode" in called[0] and torch.export._trace.produce_guards_and_solve_constraints is before
 
 
+def test_functions_replaced_by():
+    model = type("Sine", (torch.nn.Module,), {"forward": lambda self, x: torch.sin(x)})()
+    cosine = lambda original: lambda self, function, args, kwargs: original(self, torch.cos if function is torch.sin else function, args, kwargs)
+    with tracing.functions_replaced_by(cosine):
+        program = torch.export.export(model, (torch.ones(3),), strict=False)
+    assert [n.target for n in program.graph.nodes if n.op == "call_function"] == [aten.cos.default]
+
+
+def test_mapped_along_first_axis():
+    model = type("Mapped", (torch.nn.Module,), {"forward": lambda self, x: torch.vmap(lambda a: a.sin(), out_dims=1)(x)})()
+    x = torch.ones(3, 4)
+    with tracing.mapped_along_first_axis():
+        assert torch.equal(torch.export.export(model, (x,)).module()(x), model(x))
+
+
 def test_truth_answered_by():
     asked, x = [], torch.ones(())
     with tracing.truth_answered_by(lambda ask: lambda tensor: (asked.append(tensor), ask(tensor))[1]):
@@ -483,6 +522,17 @@ def test_typed_by():
     assert [n.meta["val"].shape for n in program.graph.nodes if n.target is op] == [(7,)]
     with tracing.composites_by({op: keep}), pytest.raises(tracing.DataDependentOutputException):
         exported(Covariance(), (2, 3))
+
+
+def test_set_rule():
+    from torch._subclasses import FakeTensorMode, fake_impls
+
+    with FakeTensorMode() as mode:
+        shapes.set_rule(aten.sinc.default, lambda mode, operator, x: x.new_empty(7))
+        try:
+            assert torch.sinc(mode.from_tensor(torch.ones(2))).shape == (7,)
+        finally:
+            del fake_impls.op_implementations_dict[aten.sinc.default]
 
 
 def test_set_shape_rule():
@@ -571,9 +621,10 @@ def test_read_archive():
     assert "model" in saving.read_archive(archive()).exported_programs
 
 
-def test_converter():
+def test_script_graph():
     script = torch.jit.trace(Doubling(), torch.ones(3))
-    assert saving.converter()(script, (torch.ones(3),)).convert().module()(torch.ones(3)).equal(torch.full((3,), 2.0))
+    graph = saving.script_graph(script, (torch.ones(3),))
+    assert graph(torch.ones(5)).equal(torch.full((5,), 2.0)) and graph.state_dict().keys() == script.state_dict().keys()
 
 
 def test_untraced():
@@ -685,6 +736,27 @@ def test_broken_code(patches):
     dynamo.inline_by(lambda output, function: dynamo.broken_code() if function.get_code() is inlined.__code__ else None)
     graphs = []
     assert compiled(lambda x: inlined(x + 1) + 1, graphs, torch.ones(1)) == inlined(torch.full((1,), 2.0)) + 1 and len(graphs) == 3
+
+
+def test_call_functions_by():
+    """In the place of a function that gets an open size; what the other function itself calls stays."""
+    from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
+
+    before, seen = TorchInGraphFunctionVariable.call_function, []
+
+    def counted(start, end, steps):
+        return torch.arange(steps) * 2.0 + torch.linspace(start, end, 4).sum()
+
+    counted.__code__ = counted.__code__.replace(co_filename="another.py")
+    try:
+        dynamo.call_functions_by(lambda output, function: counted if function is torch.linspace else None)
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda x: x + torch.linspace(0, 1, x.shape[0]) + torch.linspace(0, 1, 1), backend=lambda graph, _: seen.append(graph) or graph, dynamic=True)
+        assert torch.equal(compiled(torch.zeros(3)), torch.arange(3) * 2.0 + 2) and torch.equal(compiled(torch.zeros(5)), torch.arange(5) * 2.0 + 2)
+    finally:
+        TorchInGraphFunctionVariable.call_function = before
+        torch._dynamo.reset()
+    assert len(seen) == 1 and [n.args[2] for n in seen[0].graph.nodes if n.target is torch.linspace] == [4, 1]
 
 
 def test_wrap_modules_by(patches):

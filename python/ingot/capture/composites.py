@@ -55,7 +55,7 @@ def whole(casts=False):
     because autocast casts the operands of its parts."""
     shapes_of_torch.correct()
     kept = {op: _stay for op in (*_with_row(), *filter(is_composite, external.operators())) if not casts or _is_cast(op)}
-    with composites_by(kept | _STATEFUL), recurrent_layers_whole() if casts else contextlib.nullcontext(), flexible_attention.written_out():
+    with composites_by(kept | _STATEFUL | _OF_OPEN_SIZES), recurrent_layers_whole() if casts else contextlib.nullcontext(), flexible_attention.written_out():
         yield
 
 
@@ -102,14 +102,25 @@ def _instance_norm(x, weight, bias, mean, variance, use_input_stats, momentum, e
 _STATEFUL = {_aten.batch_norm.default: _batch_norm, _aten.instance_norm.default: _instance_norm, _aten.dropout.default: _stay}
 
 
+def _kron(a, b):
+    axes = max(a.dim(), b.dim())
+    a, b = (x.reshape([*[1] * (axes - x.dim()), *x.shape]) for x in (a, b))
+    pairs = a.reshape([n for size in a.shape for n in (size, 1)]) * b.reshape([n for size in b.shape for n in (1, size)])
+    return pairs.reshape([m * n for m, n in zip(a.shape, b.shape)])
+
+
+# Torch's own code of these takes plain numbers for sizes, and has no row.
+_OF_OPEN_SIZES = {_aten.kron.default: _kron}
+
+
 # ---- composites that ask about numbers, which a trace does not have
 
 
 def traced(trace):
     """The result of a tracer that runs the composites' own code for the types of their results. Where one with a row asks about numbers (torch.cov), the tracer runs again and records it as
-    it is. Recurrent layers are as well, because their own code fixes the number of steps."""
+    it is. So are those whose own code asks about sizes, or fixes them, although their results do not hang on it."""
     shapes_of_torch.correct()
-    asking = dict.fromkeys(recurrent_casts.LAYERS, _stay)
+    asking = dict.fromkeys(shapes_of_torch.ASKING_ABOUT_SIZES, _stay) | _OF_OPEN_SIZES
     while True:
         try:
             with _typed_without_numbers(asking), composites_by(asking):
@@ -208,7 +219,7 @@ def _keeps_statistics(node) -> bool:
 
 def _with_casts(op, modes):
     """Torch's own decomposition of a composite, whose parts autocast casts where it is on: `modes` knows. Torch's tracers are behind autocast, and would decompose without it."""
-    decompose = recurrent_casts.written_out(op) if op in recurrent_casts.LAYERS else decomposition_of(op)
+    decompose = recurrent_casts.written_out(op) if op in recurrent_casts.LAYERS else _OF_OPEN_SIZES.get(op) or decomposition_of(op)
 
     def run(*args, **kwargs):
         with modes.included():

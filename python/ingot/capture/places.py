@@ -37,6 +37,12 @@ def takes_all(items) -> bool:
     return all(item is ... or item == _ALL for item in items)
 
 
+def read(tensor: torch.Tensor, index, is_number=is_number) -> torch.Tensor:
+    """tensor[index]."""
+    others, indices = apart(tensor.dim(), items_of(index), is_number)
+    return torch.ops.aten.index.Tensor(tensor if takes_all(others) else tensor[others], indices)
+
+
 def write(tensor: torch.Tensor, index, value) -> torch.Tensor:
     """tensor[index] = value."""
     others, indices = apart(tensor.dim(), items_of(index))

@@ -7,15 +7,16 @@ import functools
 import torch
 
 from ..torch_internals.operators import has_kernel
-from ..torch_internals.shapes import set_shape_rule, with_parts, without_shapes_of_reference
+from ..torch_internals.shapes import set_rule, set_shape_rule, with_parts, without_shapes_of_reference
 from .switches import recurrent_casts
 
 
 def define():
-    """Rules for operators that have none: CTC loss, and what a GRU cell is on a GPU."""
+    """Rules for operators that have none, or too narrow a one: CTC loss, what a GRU cell is on a GPU, products of groups in float32 and float16."""
     for name, rule in _RULES.items():
         if not has_kernel(f"aten::{name}", "Meta"):
             torch.library.register_fake(f"aten::{name}", rule)
+    set_rule(torch.ops.aten._grouped_mm.default, _grouped_mm)
 
 
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
@@ -39,17 +40,32 @@ def _recurrent_layers(mode, x, states, params, has_biases, layers, dropout, trai
         return (output.transpose(0, 1) if batch_first else output, *(state.new_empty(state.shape) for state in states))
 
 
+def _cdist(mode, a, b, p=2.0, compute_mode=None):
+    """The distances of each pair. Torch's own code asks whether there are more than 25 vectors, of which it computes otherwise."""
+    with mode:
+        return a.new_empty([*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-2]])
+
+
+def _grouped_mm(mode, operator, a, b, offs=None, bias=None, out_dtype=None):
+    """A product for each group of rows, of columns, or of the inner axis, or for each matrix."""
+    groups = offs.shape[:1] if a.dim() == b.dim() == 2 else a.shape[:1] if a.dim() == b.dim() == 3 else ()
+    with mode:
+        return a.new_empty([*groups, a.shape[-2], b.shape[-1]], dtype=out_dtype)
+
+
 _RULES = {"_ctc_loss": _ctc_loss, "_ctc_loss.Tensor": _ctc_loss, "_thnn_fused_gru_cell": _gru_cell}
+_COMPOSITES = {torch.ops.aten.cdist.default: _cdist, **dict.fromkeys(recurrent_casts.LAYERS, _recurrent_layers)}
+ASKING_ABOUT_SIZES = tuple(_COMPOSITES)
 
 
 @functools.cache
 def correct():
     """Torch takes its Python reference of nll_loss for the shapes of open sizes, but the reference has other arguments: reduction="none" gives the shape of a mean. Without it torch asks
-    the operator's parts. Recurrent layers of open sizes have a rule of their own where a tracer keeps them whole. Torch 2.11's parts of an LSTM give its last states
+    the operator's parts. Composites whose own code asks about sizes have rules of their own where a tracer keeps them whole. Torch 2.11's parts of an LSTM give its last states
     an axis too many."""
     without_shapes_of_reference(torch.ops.aten.nll_loss.default)
-    for layer in recurrent_casts.LAYERS:
-        set_shape_rule(layer, _recurrent_layers)
+    for composite, rule in _COMPOSITES.items():
+        set_shape_rule(composite, rule)
     with_parts(torch.ops.aten.lstm.input, _with_states_of_their_shapes)
 
 

@@ -13,7 +13,7 @@ import operator
 
 import torch
 
-from ..torch_internals.operators import OpOverload, schema_of
+from ..torch_internals.operators import OpOverload, overload_of, schema_of
 from ..torch_internals.tensors import suggested_format
 from ..torch_internals.trees import pytree
 from .memory import hint, value_of
@@ -26,7 +26,7 @@ _UNTAGGED = frozenset(
 
 
 def _like_operand(made, operand, *others):
-    return torch.empty_like(operand).stride()
+    return operand.clone().stride()
 
 
 def _row_major(made, *operands):
@@ -65,6 +65,12 @@ _OWN = {
     "aten::isin": _row_major,
     "aten::max_pool1d": _row_major,
     "aten::index_fill": _like_operand,
+    "aten::clone": _like_operand,
+    "aten::hardtanh": _like_operand,
+    "aten::relu6": _like_operand,
+    "aten::nan_to_num": _like_operand,
+    "aten::deg2rad": _like_operand,
+    "aten::rad2deg": _like_operand,
     "aten::zero": _like_operand,
     "aten::log_sigmoid": _row_major,
     "aten::masked_fill": _row_major,
@@ -108,7 +114,7 @@ def corrected(graph: torch.fx.Graph, written: dict[torch.fx.Node, torch.fx.Node]
             continue
         if target.overloadpacket is torch.ops.aten.to:  # it uses only the type of the other tensor
             operands = operands[:1]
-        layouts = [_layout(n, found) for n in operands]
+        layouts = [_layout(n, found) for n in operands] + [([], ())] * _wrapped_numbers(node)
         sizes, recorded = _numbers(made.shape), tuple(_numbers(made.stride()))
         if None in recorded or None in sizes or any(None in numbers for layout in layouts for numbers in layout):
             continue
@@ -136,7 +142,9 @@ def _name(node) -> str:
 def _of_iterator(node, made, operands, layouts, found):
     """The strides that TensorIterator gives; None if the recorded ones are right."""
     dtypes = [value_of(n).dtype for n in operands]
-    if len(operands) not in _RULE or len(operands) == 1 and operands[0] not in found:
+    if len(layouts) not in _RULE or len(layouts) == 1 and operands[0] not in found:
+        return None
+    if len(operands) == 1 and operands[0] not in found and 1 not in layouts[0][0]:  # with a number: it moves nothing but strides along axes of size 1
         return None
     if len(operands) > 1 and found.keys().isdisjoint(operands) and all(layout == layouts[0] for layout in layouts) and all(dtype == made.dtype for dtype in dtypes):
         return None
@@ -145,7 +153,7 @@ def _of_iterator(node, made, operands, layouts, found):
         common = torch.result_type(*(torch.empty([1] * len(sizes), dtype=dtype, device="meta") for (sizes, _), dtype in zip(layouts, dtypes)))
     converts = len(operands) > 1 and made.device.type == "cpu"
     metas = []
-    for (sizes, strides), dtype in zip(layouts, dtypes):
+    for (sizes, strides), dtype in zip(layouts, dtypes + [common] * (len(layouts) - len(dtypes))):
         meta = torch.empty_strided(sizes, strides, device="meta")
         condition = dtype is torch.bool and schema_of(node.target).name == "aten::where"
         metas.append(torch.empty_like(meta) if converts and dtype != common and not condition else meta)
@@ -153,6 +161,17 @@ def _of_iterator(node, made, operands, layouts, found):
         return _RULE[len(metas)](*metas).stride()
     except RuntimeError:
         return None  # operands with other roles, such as prelu's weight
+
+
+def _wrapped_numbers(node) -> int:
+    """How many operands are numbers that eager makes tensors without axes of, as add and lt do and clamp does not. The rule for several operands then gives the strides."""
+    with_numbers = overload_of(node.target).lower() in ("scalar", "n_scalar", "x_scalar", "other_scalar", "self_scalar", "scalar_other", "scalar_self")
+    formal = [str(a.type) == "Tensor" or with_numbers and a.name != "alpha" for a in schema_of(node.target).arguments]
+    return sum(wrapped and _is_number(value) for value, wrapped in zip(node.args, formal))
+
+
+def _is_number(value) -> bool:
+    return isinstance(value_of(value) if isinstance(value, torch.fx.Node) else value, (bool, int, float, torch.SymBool, torch.SymInt, torch.SymFloat))
 
 
 def _is_view(target) -> bool:

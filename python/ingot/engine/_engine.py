@@ -14,6 +14,7 @@ from . import plan_signature
 from ._library import Handle, Options, OutputMemory, Plan, check, lib, session_options, text_of
 from ._values import Tensor, broadcast, by_name, fill, fitting, is_writeable, native, numpy_type, on_host, plain
 from .profile import Profile
+from .readers import Readers
 
 TRUST = {"auto": 0, "data": 1, "code": 2}  # values of ingot_trust
 
@@ -39,6 +40,7 @@ class Engine:
         self._values: dict = {}  # weights given later, by name; the library reads them in place
         self.forks = weakref.WeakSet()  # see new_weights
         self._changing = processes.Lock()
+        self.readers = Readers()
         self.changes = 0  # how often something was changed that a run reads
         self._options = Options(plan.session_options)
         self.family = object()  # of engines whose weights are forks of one another: see with_values
@@ -198,7 +200,7 @@ class Engine:
             self._values.update(staged)
             for fork in list(self.forks):
                 fork.follow(staged)
-            del before
+            self.readers.replaced(before)
             self._release([name for name, _ in staged if getattr(self._built_from.get(name), "is_cuda", False)])
         return taken
 
@@ -357,8 +359,13 @@ class Session(Handle):
         If all arrays are on the GPU, the call is work in CUDA's default stream and returns before it is done. Raises InputError for arrays that do not fit and for
         sizes outside of the range.
         """
-        if weights is None:
-            weights = self._engine.active
+        reading = self._engine.readers.begin()
+        try:
+            return self._run_with(self._engine.active if weights is None else weights, arrays, out, state)
+        finally:
+            self._engine.readers.end(reading)
+
+    def _run_with(self, weights, arrays, out, state):
         if weights is not None:
             from .weights import of_engine
 

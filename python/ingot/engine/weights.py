@@ -37,7 +37,9 @@ class Weights:
         _, staged = self._engine.staged(state_dict, strict)
         with self._engine.changing():
             self.take(staged)
+            before = [self.given.get(name) for name, _ in staged]
             self.given.update(staged)
+            self._engine.readers.replaced(before)
 
     def take(self, staged):
         commit(self.pointer, staged)

@@ -49,6 +49,28 @@ def broken_code():
     return broken.__code__
 
 
+def call_functions_by(other_of):
+    """PATCH TorchInGraphFunctionVariable.call_function: other_of(Dynamo's OutputGraph, a function of torch) may give a function in Python, which Dynamo traces instead where an open size is
+    among the arguments, or None. What that function's file calls is torch's own."""
+    from torch._dynamo.variables import SymNodeVariable, UserFunctionVariable
+    from torch._dynamo.variables.lists import BaseListVariable
+    from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
+
+    call = TorchInGraphFunctionVariable.call_function
+
+    def has_size(value):
+        return isinstance(value, SymNodeVariable) or isinstance(value, BaseListVariable) and any(map(has_size, value.items))
+
+    @functools.wraps(call)
+    def called(self, tx, args, kwargs):
+        other = other_of(tx.output, self.value)
+        if other is None or tx.f_code.co_filename == other.__code__.co_filename or not any(map(has_size, (*args, *kwargs.values()))):
+            return call(self, tx, args, kwargs)
+        return tx.inline_user_function_return(UserFunctionVariable(other), args, kwargs)
+
+    TorchInGraphFunctionVariable.call_function = called
+
+
 def wrap_modules_by(make):
     """PATCH VariableBuilder.wrap_module, which Dynamo calls for each module that a model uses: make(the original) is called instead."""
     from torch._dynamo.variables.builder import VariableBuilder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import types
 
 import torch
 
@@ -26,11 +27,21 @@ def read_archive(file):
     return load_pt2(file)
 
 
-def converter() -> type:
-    """From TorchScript to an exported program."""
+def script_graph(script: torch.jit.ScriptModule, args: tuple) -> torch.fx.GraphModule:
+    """A ScriptModule as a graph: the work of torch's converter to exported programs before it exports, where it would assume that no size is 0 or 1."""
     from torch._export.converter import TS2EPConverter
 
-    return TS2EPConverter
+    class Converter(TS2EPConverter):
+        def retrace_as_exported_program(self, graph, constants):
+            for name in {n for n, _ in graph.named_buffers()} & constants.keys():  # they are not in the script's state
+                owner, _, leaf = name.rpartition(".")
+                graph.get_submodule(owner).register_buffer(leaf, constants[name], persistent=False)
+            self.graph = graph
+            return types.SimpleNamespace(state_dict=self.ts_model.state_dict())
+
+    converter = Converter(script, args)
+    converter.convert()
+    return converter.graph
 
 
 @contextlib.contextmanager

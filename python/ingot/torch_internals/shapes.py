@@ -28,6 +28,11 @@ def typed_by(rules):
             fake_impls._deregister_op_impl(op)
 
 
+def set_rule(op: OpOverload, rule):
+    """PATCH the rules for shapes and types of fake tensors: rule(mode, operator, *arguments) for good, where torch's own refuses what its kernels take."""
+    fake_impls.op_implementations_dict[op] = rule
+
+
 def set_shape_rule(op: OpOverload, rule):
     """PATCH the quick rules for shapes of fake tensors: rule(mode, *arguments). Recurrent layers of open sizes have their shapes by it."""
     fake_impls.register_fast_op_impl(op)(rule)

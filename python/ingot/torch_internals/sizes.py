@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import types
 
 import torch
 import torch._higher_order_ops
@@ -45,12 +46,13 @@ def of_any_size():
 
 @contextlib.contextmanager
 def regions_of_any_size():
-    """PATCH torch.compile, by which torch.cond, while_loop and the like trace their functions inside torch.export: they do not assume it either, so that a range may begin with 1.
+    """PATCH torch.compile, by which torch.cond, while_loop and the like trace their functions inside torch.export: they do not assume it either, so that a range may begin with 1. Each trace is a new
+    one: Dynamo would ask whether an earlier trace fits, and the answer fixes open sizes to those of that trace.
     PATCH _merge_output, by which torch.cond finds the strides of what both branches give: it orders strides by the example's sizes, without a guard that sizes are 2 or more."""
 
     def compiling(original):
-        def compiled(*what, **how):
-            function = original(*what, **how)
+        def compiled(model=None, **how):
+            function = original(of_own_code(model), **how)
 
             def called(*arguments, **keywords):
                 with of_any_size():
@@ -78,6 +80,15 @@ def regions_of_any_size():
 
     with patched(torch, "compile", compiling), patched(sys.modules["torch._higher_order_ops.cond"], "_merge_output", merging):
         yield
+
+
+def of_own_code(function):
+    """The function again, of which Dynamo has no trace."""
+    if not isinstance(function, types.FunctionType):
+        return function
+    made = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    made.__kwdefaults__, made.__dict__ = function.__kwdefaults__, dict(function.__dict__)
+    return made
 
 
 @contextlib.contextmanager

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 
 import torch
+from torch._export import non_strict_utils
+from torch._functorch import vmap
 from torch._guards import TracingContext, detect_fake_mode  # of the trace that runs; the mode of fake tensors
 from torch._subclasses.fake_tensor import (  # what a trace cannot know, each with a text of its own
     DataDependentOutputException,
@@ -33,6 +35,26 @@ def record_of_operator():
 def guards_produced_by(make):
     """PATCH torch.export._trace.produce_guards_and_solve_constraints: make(the original) is called instead. It leaves torch the guards that fail in the ranges asked for."""
     return patched(_trace, "produce_guards_and_solve_constraints", make)
+
+
+def functions_replaced_by(make):
+    """PATCH _NonStrictTorchFunctionHandler._override: make(the original) is called instead, with a function of torch, its arguments and keywords. It gives what torch.export calls instead of these."""
+    return patched(non_strict_utils._NonStrictTorchFunctionHandler, "_override", make)
+
+
+@contextlib.contextmanager
+def mapped_along_first_axis():
+    """PATCH torch._functorch.vmap._remove_batch_dim: results of torch.vmap are mapped along the first axis, and moved then. torch.export loses what moves them inside."""
+
+    def moving(original):
+        def removed(mapped, level, size, axis):
+            made = original(mapped, level, size, 0)
+            return made.movedim(0, axis) if axis else made
+
+        return removed
+
+    with patched(vmap, "_remove_batch_dim", moving):
+        yield
 
 
 @contextlib.contextmanager

@@ -161,7 +161,7 @@ SYMBOLS: list[Symbol] = [
     ),
     *_group(
         "ts.",
-        ("compile", "differs", "returns a GraphModule, for torch_tensorrt.save. torch's converter makes a program of a ScriptModule, for one set of sizes; one that it cannot convert runs uncompiled, with a warning. An nn.Module is compiled as by torch_tensorrt.compile"),
+        ("compile", "differs", "returns a GraphModule, for torch_tensorrt.save. torch's converter makes a graph of a ScriptModule, and sizes with a range are open; one that it cannot convert runs uncompiled, with a warning. An nn.Module is compiled as by torch_tensorrt.compile"),
         ("convert_method_to_trt_engine", "differs", "returns the bytes of a plan"),
         ("check_method_op_support", "differs", "compares the names of the operators"),
         ("embed_engine_in_new_module", "differs", "returns a TorchTensorRTModule"),

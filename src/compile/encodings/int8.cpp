@@ -2,6 +2,8 @@
 // half types 127 w is exact, so ties are seen as ties.
 //
 // A channel of zeros has scale 0 and integers 0. A channel with an infinity or NaN has that as its scale, so every result from it is NaN.
+#include <limits>
+
 #include "compile/encodings/encoding.h"
 
 namespace ingot::compile {
@@ -10,7 +12,7 @@ using namespace ir;
 
 namespace {
 
-constexpr double largest = 127;
+constexpr double largest = std::numeric_limits<int8_t>::max();
 
 EncodedWeight encode(const Handle& rows) {
   const Handle most = amax(abs(rows), {1}, keep);

@@ -1,4 +1,4 @@
-// Brings B of GEMMs into the form of encoded_b.h: constant float32, float16 and bfloat16 weights if option weight_dtype asks for it, and int8 weights that the model dequantises itself,
+// Gives B of GEMMs the form of encoded_b.h: constant float32, float16 and bfloat16 weights if option weight_dtype asks for it, and int8 weights that the model dequantises itself,
 // with a scale per column or none.
 #include <algorithm>
 #include <map>

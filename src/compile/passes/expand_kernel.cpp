@@ -11,8 +11,8 @@ using namespace ir;
 
 void expand_kernel(Graph& g, const std::function<bool(const Node&)>& is_lacking) {
   if (std::none_of(g.nodes.begin(), g.nodes.end(), is_lacking)) return;
-  replace_nodes(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) {
-    return is_lacking(node) ? std::optional(kernels::definition_of(node.op)->expand(to, node, in)) : std::nullopt;
+  replace_results(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in, const std::vector<ValueId>&) {
+    return is_lacking(node) ? kernels::definition_of(node.op)->expand(to, node, in) : std::vector<ValueId>();
   });
 }
 

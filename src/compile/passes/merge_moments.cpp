@@ -96,7 +96,7 @@ bool is_offered(const Graph& g, ValueId x, std::vector<int64_t> axes, const Back
   return backend.has_offer({backend::Plain{moments.name, step.constants}, nullptr, {{kernels::Role::input, g.type(x).dtype, backend::unplaced(dims)}}});
 }
 
-// Finds the sum of which `squares` uses the mean, if the backend has a kernel for both.
+// Finds the sum whose mean `squares` uses, if the backend has a kernel for both.
 std::optional<NodeId> find_sum(const Graph& g, const Node& squares, const Backend& backend) {
   if (!is_sum(squares)) return std::nullopt;
   const Node& square = g.producer(squares.in[0]);

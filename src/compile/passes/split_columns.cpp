@@ -111,7 +111,7 @@ class ColumnSplitter {
     return to.add(node.op, in, node.attributes, std::move(type));
   }
 
-  // True if a kernel of the backend writes rows that lie in lines apart at no cost.
+  // True if a kernel of the backend writes rows with gaps between lines at no cost.
   bool writes_lines(const Node& matmul) const {
     const backend::Offers found = backend_.offers(site_of(sketch_of(g_, matmul)));
     return std::any_of(found.offers.begin(), found.offers.end(),

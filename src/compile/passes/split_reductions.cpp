@@ -38,7 +38,6 @@ Axes axes_of(const Graph& g, const Node& node) {
 
 // True if a result is broadcast to longer rows again, as in a softmax: one kernel may compute all of that.
 bool is_read_along(const Graph& g, const std::vector<std::vector<NodeId>>& users, ValueId v, int64_t rows) {
-  constexpr size_t max_values = 64;
   std::vector<ValueId> todo{v};
   for (size_t k = 0; k < todo.size(); ++k) {
     for (NodeId id : users[todo[k]]) {
@@ -46,7 +45,7 @@ bool is_read_along(const Graph& g, const std::vector<std::vector<NodeId>>& users
       if (!is_view(node.op) && !is_map(node.op)) continue;
       for (ValueId out : node.out) {
         const auto n = elements(g.type(out).dims);
-        if (!n || *n > rows || todo.size() >= max_values) return true;
+        if (!n || *n > rows || todo.size() >= tuning::max_readers) return true;
         todo.push_back(out);
       }
     }
@@ -69,7 +68,7 @@ bool reads_reduced(const Graph& g, ValueId v) {
   return false;
 }
 
-// How many rows lie side by side in memory, which a block reduces together.
+// How many rows are neighbours in memory, which a block reduces together.
 int64_t rows_side_by_side(const Graph& g, const Node& node, const Axes& axes) {
   const Dims& dims = g.type(node.in[0]).dims;
   const size_t inner = innermost(g, node.in[0], Below::operations).value_or(last_axis(dims).value_or(0));

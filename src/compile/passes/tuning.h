@@ -14,6 +14,8 @@ inline constexpr int64_t columns_of_block = 32;  // columns side by side that a 
 // Elements of a scatter's place: operations that compute it, and reads of an element of the gather that takes its place. Bounds of compile time, not measured.
 inline constexpr int max_operations = 64;
 inline constexpr int64_t max_taps = 64;
+// Values that are looked at to find whether a result is broadcast to longer rows again, in elements of a list: a bound of compile time, not measured. With more, it counts as broadcast.
+inline constexpr size_t max_readers = 64;
 // Columns of images are padded to a multiple of what kernels for halves read at once, 16 bytes; with fewer columns more than half would be zeros, and there are kernels of their own: an estimate.
 inline constexpr int64_t channels_read_at_once = 8, min_channels = 12;
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/fused/run/fused_args.h"
+
 namespace ingot::compile {
 
 using namespace ir;
@@ -170,7 +172,7 @@ Reg BodyWriter::guarded(const BufferView& place, const Point& at, const Scalar& 
     }
     const auto& [axis, coefficient] = *c.terms.begin();
     const auto by = coefficient.constant();
-    if (c.terms.size() != 1 || !by || *by < 1 || *by > backend::most_step || taken[axis]) return missing(padded);
+    if (c.terms.size() != 1 || !by || *by < 1 || *by > kernels::max_guard_step || taken[axis]) return missing(padded);
     taken[axis] = true;
     w.strides[axis] = place.layout.strides[d];
     w.dims[axis] = place.layout.dims[d];

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "compile/schedule/scheduler.h"
+#include "compile/schedule/tuning.h"
 
 namespace ingot::compile {
 
@@ -10,7 +11,7 @@ using namespace ir;
 
 namespace {
 
-// The outermost concatenation of which a step computes a part; none_id if it computes none.
+// The outermost concatenation that a step computes a part of; none_id if it computes none.
 ValueId concat_of(const Context& c, const ScheduledStep& s) {
   if (s.results.size() != 1 || s.results[0].value == s.results[0].of || c.graph.producer(s.results[0].of).op != Op::concat) return none_id;
   ValueId out = s.results[0].of;
@@ -52,21 +53,20 @@ bool Scheduler::are_independent(const ScheduledStep& x, const ScheduledStep& y) 
 
 // Moves steps that are alike and do not depend on each other next to one another: layers of two branches, whose steps follow each other branch by branch. What the moved
 // steps need comes in front of them.
-void Scheduler::bring_together() {
-  constexpr size_t window = 16, most_needed = 8;
+void Scheduler::gather_alike() {
   std::vector<ScheduledStep>& steps = out_.steps;
   for (size_t first = 0, end; first < steps.size(); first = end) {
     end = first + 1;  // of the steps that are together
-    for (size_t j = end; j < std::min(steps.size(), first + window) && steps[j].emitted.kernel != "external"; ++j) {
+    for (size_t j = end; j < std::min(steps.size(), first + schedule_tuning::looked_at_steps) && steps[j].emitted.kernel != "external"; ++j) {
       if (!are_alike(steps[first], steps[j])) continue;
-      std::vector<bool> needed(j + 1 - first);  // by place behind the first
+      std::vector<bool> needed(j + 1 - first);  // by place after the first
       needed[j - first] = true;
       for (size_t k = j; k-- > first;) {
         for (size_t n = k + 1; n <= j && !needed[k - first]; ++n) needed[k - first] = needed[n - first] && !are_independent(steps[k], steps[n]);
       }
       const auto those = needed.begin() + static_cast<int64_t>(end - first);
       const auto count = static_cast<size_t>(std::count(those, needed.end() - 1, true));
-      if (std::find(needed.begin(), those, true) != those || count > most_needed) continue;
+      if (std::find(needed.begin(), those, true) != those || count > schedule_tuning::max_moved_steps) continue;
       // What is needed, the steps that are together, this one, the others.
       auto part_of = [&](size_t k) { return k < end ? 1 : k == j ? 2 : needed[k - first] ? 0 : 3; };
       std::vector<ScheduledStep> in_order;
@@ -82,16 +82,15 @@ void Scheduler::bring_together() {
   }
 }
 
-// Neighbouring steps that the backend finds alike, and of which none depends on another one, become one step: phases of a transposed convolution, branches of a block.
+// Neighbouring steps that the backend finds alike, and that do not depend on one another, become one step: phases of a transposed convolution, branches of a block.
 // Each alone seldom fills a GPU.
 void Scheduler::join_steps() {
-  bring_together();
-  constexpr size_t most = 16;
+  gather_alike();
   std::vector<ScheduledStep> joined;
   for (size_t i = 0, end; i < out_.steps.size(); i = end) {
     const std::span<ScheduledStep> from = std::span(out_.steps).subspan(i);
     size_t count = 1;
-    while (count < std::min(most, from.size()) && are_alike(from[0], from[count]) &&
+    while (count < std::min(schedule_tuning::max_joined_steps, from.size()) && are_alike(from[0], from[count]) &&
            std::all_of(from.begin(), from.begin() + static_cast<int64_t>(count), [&](const ScheduledStep& s) { return are_independent(s, from[count]); }))
       ++count;
     end = i + count;

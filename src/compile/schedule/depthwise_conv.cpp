@@ -53,7 +53,7 @@ void Scheduler::depthwise_conv(WrittenBody written) {
     d = choose({std::move(site), &written.body, described(operands)});
   }
   if (const ValueId copy = s_.skipped_copy(product.in[side]); copy != none_id && d.copies_image()) return need(copy);
-  // What the graph computes or is given lies in another order than a weight that prepare has laid out: a copy of it may do.
+  // What the graph computes or is given has another order than a weight that prepare has laid out: a copy of it may do.
   if (const ValueId numbers = product.in[1 - side]; !d.choice && windows && !s_.stored[numbers] && is_view(g_.producer(numbers).op)) return need(numbers);
   if (!d.choice) {
     out_.missing.not_depthwise.insert(written.anchor);

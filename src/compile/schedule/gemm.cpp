@@ -268,7 +268,7 @@ void Scheduler::gemm(WrittenBody written) {
     const bool has_rows = !reads.a.map && reads.a.place.layout.strides.back() == Dim(1);
     return has_rows && !without_batch && answer.best->emit && !has(answer.best->wishes, backend::merged_rows);
   };
-  // If B has no batch, merge the batch axes into M. If A's batch axes lie in another order (batch after sequence), A is stored in row-major order first.
+  // If B has no batch, merge the batch axes into M. If A's batch axes have another order (batch after sequence), A is stored in row-major order first.
   bool body_prevents = false;  // only the body prevents the merge
   while (!reads.batch.empty() && reads.has_one_b()) {
     Merge merged = uses_row_index(written.body) ? Merge::body_prevents : merge_rows(reads.a, written.operands, reads.batch.size());

@@ -147,7 +147,7 @@ Reg pull_reduce(Puller& p, const Node& node, const Point& at) {
   return r;
 }
 
-// What lies before the axis stays as it is, so that the error names the index that was given.
+// What precedes the axis stays as it is, so that the error names the index that was given.
 Reg wrapped(Puller& p, Reg index, const Dim& extent) {
   const Reg zero = p.number(int64_t{0}, DType::i64), from_end = p.map(Op::add, DType::i64, {index, p.size(extent)});
   const Reg inside = p.map(Op::select, DType::i64, {p.map(Op::lt, DType::b8, {from_end, zero}), index, from_end});

@@ -17,7 +17,7 @@ void Scheduler::reuse_operands() {
     for (const BufferView& o : out_.steps[i].operands) first[o.buffer] = std::min(first[o.buffer], i), last[o.buffer] = i;
   }
   auto is_arena = [&](plan::BufferId b) { return buffers[b].kind == plan::Buffer::Kind::arena; };
-  // True if the step's result may lie where its operand `k` is.
+  // True if the step's result may be stored where its operand `k` is.
   auto may_reuse = [&](const ScheduledStep& s, size_t i, size_t k) {
     const BufferView &from = s.operands[k], &to = s.operands.back();
     if (!is_arena(from.buffer) || last[from.buffer] != i || !(buffers[from.buffer].bytes == buffers[to.buffer].bytes)) return false;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "compile/schedule/scheduler.h"
+#include "compile/schedule/tuning.h"
 #include "kernels/fused/run/fused_args.h"
 
 namespace ingot::compile {
@@ -234,7 +235,7 @@ void Scheduler::node(NodeId n) {
   if (node.op == Op::attention) return attention(n);
   if (node.op == Op::external) return external(n);
   if (node.op == Op::concat) {
-    if (!s_.stored[node.out[0]]) return;  // read piece by piece, or not made
+    if (!s_.stored[node.out[0]]) return;  // read part by part, or not materialised
     for (uint32_t i = 0; i < node.in.size(); ++i) {
       if (!s_.parts_in_place.contains({n, i})) root(s_.part_root.at({n, i}));
     }
@@ -285,10 +286,9 @@ namespace {
 
 // True if the last axis is strided, and the value is large enough that a copy is worth its step.
 bool has_strided_rows(const StridedLayout& x) {
-  constexpr int64_t enough = 2048;
   int64_t n = 1;
-  for (const Dim& d : x.dims) n *= d.constant().value_or(enough);
-  return !(x.strides.back() == Dim(1)) && !(x.dims.back() == Dim(1)) && n >= enough;
+  for (const Dim& d : x.dims) n *= d.constant().value_or(schedule_tuning::min_copied_elements);
+  return !(x.strides.back() == Dim(1)) && !(x.dims.back() == Dim(1)) && n >= schedule_tuning::min_copied_elements;
 }
 
 }  // namespace

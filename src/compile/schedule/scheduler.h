@@ -20,7 +20,7 @@ class Scheduler {
     std::vector<std::string> alternatives = {};
     bool own_memory = false, reuses_memory = false;
   };
-  // A site's operands: these, as they lie. `encoding`: of B.
+  // A site's operands: these, with their layouts. `encoding`: of B.
   std::vector<backend::Operand> described(const StepOperands&, const std::optional<ir::Encoding>& encoding = std::nullopt) const;
   // The offers for a site, of which nothing is emitted yet. If `body_may_go`, offers without the body count too, at the cost of a pass over the result; if `image_may_be_copied`, those that require it.
   struct Answer {
@@ -53,7 +53,7 @@ class Scheduler {
   void root(uint32_t r);
   void fused(WrittenBody written, ir::OriginId origin);
   void gemm(WrittenBody written);
-  // B of a GEMM: one matrix, the pieces of a concatenated weight, or a packed weight.
+  // B of a GEMM: one matrix, the parts of a concatenated weight, or a packed weight.
   struct OperandB {
     std::vector<BufferView> pieces = {};
     std::optional<backend::Packing> packed = std::nullopt;
@@ -77,7 +77,7 @@ class Scheduler {
   void reuse_operands();
   bool are_independent(const ScheduledStep&, const ScheduledStep&) const;
   bool are_alike(const ScheduledStep&, const ScheduledStep&) const;
-  void bring_together();
+  void gather_alike();
   void join_steps();
   bool same_memory(const BufferView& a, const BufferView& b) const;
   bool is_aligned(const BufferView&) const;

@@ -16,7 +16,7 @@ std::set<size_t> Scheduler::conflicts() const {
     size_t output, age;
   };
   std::unordered_map<plan::BufferId, Version> versions;
-  std::unordered_map<size_t, size_t> begun;  // per output: the newest version of which something is written
+  std::unordered_map<size_t, size_t> begun;  // per output: the newest version that is partly written
   for (const auto& [i, entries] : s_.in_place) {
     for (size_t n = 0; n < entries.size(); ++n) versions[entries[n]] = {i, n};
     versions[s_.places[c_.written[i]].buffer] = {i, entries.size()};

@@ -20,16 +20,16 @@ int own_cost(Op op) {
     case Cost::none: return 0;
     case Cost::cheap: return 1;
     case Cost::division:
-    case Cost::root: return 3;
-    case Cost::lookup: return 4;
-    case Cost::function: return 10;
+    case Cost::root: return root_additions;
+    case Cost::lookup: return lookup_additions;
+    case Cost::function: return function_additions;
     case Cost::dear: return dear;
   }
   return dear;
 }
 
 // Bounds on a body. They limit the work of writing it and the depth of the writer's recursion.
-constexpr size_t most_reads = kernels::max_operands - 10;  // operands of its operations, each of which may be a load; a GEMM has some operands of its own
+constexpr size_t most_reads = kernels::max_operands - storage_tuning::operands_of_kernel;  // operands of its operations, each of which may be a load
 
 struct Size {
   size_t reads = 0, values = 0;
@@ -238,7 +238,7 @@ void decide(StoragePlan& s) {
     for (ValueId v : node.out) {
       if (s.stored[v]) continue;
       bool several = homes[v].size() > 1 && !is_plain_view(g, v) && !free(v);
-      if (several && (s.is_anchor(v) || cost[v] > 6)) s.stored[v] = true;
+      if (several && (s.is_anchor(v) || cost[v] > max_repeated_additions)) s.stored[v] = true;
       if (s.is_anchor(v) && homes[v].empty()) s.stored[v] = true;
       const bool widens = node.op == Op::cast && size_of(g.type(node.in[0]).dtype) < size_of(g.type(v).dtype);  // the narrow operand is stored instead
       if (ir::is_map(node.op) && !widens && (is_repeated(s, v, homes[v]) || reduced[v]) && is_epilogue(s, v)) s.stored[v] = true;

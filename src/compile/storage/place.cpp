@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "backend/tuning.h"
 #include "compile/storage/phases.h"
 #include "kernels/definition.h"
 
@@ -123,9 +124,8 @@ std::optional<StridedLayout> layout_below(const StoragePlan& s, ValueId part, St
 
 // True if rows are read in vectors of 16 bytes with the old layout but not with this one.
 bool loses_alignment(const StridedLayout& w, DType type) {
-  constexpr int64_t vector = 16;
   const auto size = static_cast<int64_t>(size_of(type));
-  auto is_odd = [&](const Dim& elements) { return elements.constant().value_or(0) * size % vector != 0; };
+  auto is_odd = [&](const Dim& elements) { return elements.constant().value_or(0) * size % backend::tuning::vector_bytes != 0; };
   if (w.dims.empty() || is_odd(w.dims.back())) return false;
   if (is_odd(w.offset)) return true;
   for (size_t a = 0; a + 1 < w.dims.size(); ++a) {
@@ -175,7 +175,7 @@ bool wants_interleaved_parts(const StoragePlan& s, const Node& node) {
   return std::any_of(found.offers.begin(), found.offers.end(), [](const backend::Offer& o) { return has(o.wishes, backend::interleaved_parts); });
 }
 
-// The parts of a complex result without places lie side by side, if the backend computes them so: in the order of the operands', which an inverse transform has swapped.
+// The parts of a complex result without places are neighbours in memory, if the backend computes them so: in the order of the operands', which an inverse transform has swapped.
 void place_parts(StoragePlan& s) {
   const Graph& g = s.graph();
   for (const Node& node : g.nodes) {

@@ -19,7 +19,7 @@ namespace ingot::compile {
 struct Requirements {
   std::set<ir::ValueId> stored;         // values that need memory
   std::set<ir::ValueId> alone;          // not computed inside a concatenation: a reader needs a layout that a part does not have
-  std::set<ir::ValueId> not_depthwise;  // sums for which the backend turned out to have no kernel
+  std::set<ir::ValueId> not_depthwise;  // sums for which the backend has no kernel, as the schedule found
   std::set<size_t> copied;              // outputs computed elsewhere and copied, because a step still reads what they overwrite
   size_t size() const { return stored.size() + alone.size() + not_depthwise.size() + copied.size(); }
 };
@@ -105,9 +105,9 @@ struct StoragePlan {
   bool is_inlined(const ir::Node& node) const { return ir::is_inlined(node.op) && !depthwise.contains(node.out[0]); }
   // True if A may be one row that the kernel computes in its prologue. Every block repeats the prologue, so what has to be stored stays outside it.
   bool has_prologue(const ir::Node& matmul) const;
-  // True for a concatenated weight that the GEMM reads piece by piece. It is never materialised.
+  // True for a concatenated weight that the GEMM reads part by part. It is never materialised.
   bool is_unmaterialised(ir::ValueId concat) const { return context->pieces.contains(concat) && !required.stored.contains(concat); }
-  // True for a copy of an image that is not made, unless a kernel turns out to want it: its reader reads the image.
+  // True for a copy of an image that is not made, unless a kernel wants it: its reader reads the image.
   bool is_read_through(ir::ValueId v) const { return context->image_copies.contains(v) && !required.stored.contains(v); }
   // The copy that the views on the way to `v` would read; none_id if there is none.
   ir::ValueId skipped_copy(ir::ValueId v) const;

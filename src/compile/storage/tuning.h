@@ -7,9 +7,11 @@ namespace ingot::compile::storage_tuning {
 
 // In additions, the cost of an element at which costs saturate: such a value is never computed again. It decides nothing beyond that.
 inline constexpr int dear = 1000;
+// Operators of an element in additions: a division or root, a lookup, a function; additions up to which several bodies compute a value again. They are estimates.
+inline constexpr int root_additions = 3, lookup_additions = 4, function_additions = 10, max_repeated_additions = 6;
 // Elements that an open size counts as. Not measured.
 inline constexpr int64_t unknown_size = 32;
-// Elements from which writing a value and reading it again takes time beside a launch. An estimate: 128 KB are 6 microseconds of an EPYC's memory.
+// Elements from which writing a value and reading it again takes time compared with a launch. An estimate: 128 KB are 6 microseconds of an EPYC's memory.
 inline constexpr int64_t large_value = 1 << 15;
 // A value is stored if all bodies that read it have so many times its elements, as the scale of squeeze-and-excitation. An estimate.
 inline constexpr int64_t repeated = 8;
@@ -19,5 +21,8 @@ inline constexpr int min_additions = 6;  // operators of an element: an estimate
 inline constexpr int64_t min_body = int64_t{1} << 18, larger_body = 64;  // elements; times: estimates
 // Values that are searched for a stored one, and of a body, with views: bounds of compile time and of the recursion that writes a body, in elements of a list. Not measured.
 inline constexpr size_t max_searched = 32, max_values = 500;
+
+// Operands that a kernel has in addition to its body's, at most: a GEMM's roles. A bound, not measured.
+inline constexpr size_t operands_of_kernel = 10;
 
 }  // namespace ingot::compile::storage_tuning

@@ -11,7 +11,7 @@ using namespace ir;
 namespace {
 
 // Two GEMMs and a softmax. Scores and probabilities are f32 (f64 for f64).
-ValueId expand(Graph& to, const Node& node, const std::vector<ValueId>& in) {
+std::vector<ValueId> expand(Graph& to, const Node& node, const std::vector<ValueId>& in) {
   Handle q(&to, in[0]), k(&to, in[1]), v(&to, in[2]);
   DType type = q.dtype(), exact = compute_type(type);
   Handle scores = cast(matmul(q, transpose(k, -1, -2)), exact) * node.attributes.number("scale");
@@ -28,7 +28,7 @@ ValueId expand(Graph& to, const Node& node, const std::vector<ValueId>& in) {
   Handle largest = amax(scores, {-1}, keep);
   Handle e = exp(scores - select(equal(largest, low), 0.0, largest));
   Handle total = sum(e, {-1}, keep);
-  return matmul(cast(e / select(equal(total, 0.0), 1.0, total), type), v).id();
+  return {matmul(cast(e / select(equal(total, 0.0), 1.0, total), type), v).id()};
 }
 
 Graph random_case(std::mt19937& random) {

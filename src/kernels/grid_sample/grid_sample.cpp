@@ -159,7 +159,7 @@ class Sampling {
     std::array<std::vector<Handle>, 2> weights;
     std::array<std::vector<Tap>, 2> taps;
     for (size_t i = 0; i < 2; ++i) {
-      constexpr double a = -0.75;
+      constexpr double a = cubic_coefficient;
       const auto axis = static_cast<int64_t>(i);
       const Handle low = floor(places_[i]), t = places_[i] - low;
       auto near = [&](const Handle& x) { return ((x * (a + 2) - (a + 3)) * x * x) + 1.0; };
@@ -187,7 +187,9 @@ class Sampling {
   std::vector<Handle> places_;  // per axis of x: [N, out...]
 };
 
-ValueId expand(Graph& to, const Node& node, const std::vector<ValueId>& in) { return Sampling(Handle(&to, in[0]), Handle(&to, in[1]), args_of(node, to.type(in[0]))).run().id(); }
+std::vector<ValueId> expand(Graph& to, const Node& node, const std::vector<ValueId>& in) {
+  return {Sampling(Handle(&to, in[0]), Handle(&to, in[1]), args_of(node, to.type(in[0]))).run().id()};
+}
 
 Graph random_case(std::mt19937& random) {
   RandomCase c(random);

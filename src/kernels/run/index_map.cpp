@@ -7,7 +7,7 @@
 namespace ingot::kernels {
 
 IndexMap resolve_index_map(const char* step, std::span<const int64_t> steps, const TensorRef& a, std::span<const int64_t> sizes) {
-  constexpr int64_t large = int64_t{1} << 40;
+  constexpr int64_t large = max_map_extent;
   auto refuse = [&](const char* what) { fail(Code::format, "{}: {}", step, what); };
   const auto rank = static_cast<size_t>(a.rank);
   if (rank == 0 || rank > IndexMap::most || sizes.size() <= rank || steps.size() != rank * (sizes.size() - rank))

@@ -31,6 +31,8 @@ struct TensorRef {
 };
 
 inline constexpr int max_rank = 16;
+// Bounds of what a step may ask for, far from 64-bit overflow: elements of a domain, elements along the indices of a map, and from where a guard may begin.
+inline constexpr int64_t max_domain_elements = int64_t{1} << 42, max_map_extent = int64_t{1} << 40, max_guard_lower = int64_t{1} << 46;
 
 // Elements of the outer axes: all but the last `inner`.
 inline int64_t numel(const TensorRef& t, int inner = 0) {

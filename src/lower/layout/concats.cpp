@@ -7,13 +7,20 @@ namespace ingot::lower {
 
 namespace {
 
-// A concatenation, if most of what is joined lies in one order.
+// True if it is, or is a view of, what a step writes with any strides. It has no order to follow: the step writes into the concatenation.
+bool follows_any_order(const Graph& g, ValueId v) {
+  while (g.producer(v).op == Op::view) v = g.producer(v).in[0];
+  const Op op = g.producer(v).op;
+  return op == Op::fourier || op == Op::fourier_of_real || op == Op::fourier_to_real;
+}
+
+// A concatenation, if most of its parts have one order in memory.
 std::optional<ValueId> joined_in_order(Graph& g, const Node& node, const std::vector<ValueId>& in, const Dims& dims) {
   const auto axis = static_cast<size_t>(node.attributes.integer("axis"));
   std::optional<Order> order;
   std::vector<AffineMap> maps;
   for (ValueId v : in) {
-    const std::optional<Order> own = order_of(g, v);
+    const std::optional<Order> own = follows_any_order(g, v) ? std::nullopt : order_of(g, v);
     if (!own || !is_transposed(*own, g.type(v).dims)) continue;
     if (order && *order != *own) return std::nullopt;
     order = own;
@@ -35,16 +42,10 @@ std::optional<ValueId> joined_in_order(Graph& g, const Node& node, const std::ve
   return ir::view(ir::concat(parts, static_cast<ir::Axis>(joined)), std::move(back)).id();
 }
 
-bool is_transform(const Graph& g, ValueId v) {
-  while (g.producer(v).op == Op::view) v = g.producer(v).in[0];
-  return g.producer(v).op == Op::fourier || g.producer(v).op == Op::fourier_of_real;
-}
-
 }  // namespace
 
 std::optional<ValueId> concat_in_order(Layouts& layouts, Graph& to, const Node& node, const std::vector<ValueId>& in) {
   const Dims& dims = layouts.graph.type(node.out[0]).dims;
-  if (layouts.outputs.contains(node.out[0]) && std::all_of(in.begin(), in.end(), [&](ValueId v) { return is_transform(to, v); })) return std::nullopt;
   return dims.size() < 3 ? std::nullopt : joined_in_order(to, node, in, dims);
 }
 

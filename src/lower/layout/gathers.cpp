@@ -5,12 +5,13 @@
 
 #include "ir/reshape_groups.h"
 #include "lower/layout/merges.h"
+#include "lower/tuning.h"
 
 namespace ingot::lower {
 
 namespace {
 
-// Elements chosen along one axis, as resampling does: the axes of the index stand where that axis lies in memory.
+// Elements chosen along one axis, as resampling does: the axes of the index take the place of that axis in memory.
 std::optional<ValueId> chosen_in_order(Graph& g, const Node& node, const std::vector<ValueId>& in) {
   const std::optional<Order> order = order_of(g, in[0]);
   const std::vector<int64_t> axes = node.attributes.integers("axes");
@@ -40,13 +41,12 @@ std::optional<ValueId> chosen_in_order(Graph& g, const Node& node, const std::ve
 
 // True if pointwise work and chosen elements alone stand between a value and the model's results.
 bool ends_outside(const Graph& g, const std::vector<std::vector<ir::NodeId>>& users, ValueId v) {
-  constexpr size_t most = 64;  // values that are looked at
   std::vector<ValueId> seen{v};
   for (size_t k = 0; k < seen.size(); ++k) {
     for (ir::NodeId user : users[seen[k]]) {
       const Node& node = g.nodes[user];
       const bool goes_on = is_map(node.op) || node.op == Op::view || node.op == Op::reshape || (node.op == Op::gather && node.in[0] == seen[k]);
-      if (!goes_on || seen.size() == most) return false;
+      if (!goes_on || seen.size() == tuning::max_layout_values) return false;
       if (std::find(seen.begin(), seen.end(), node.out[0]) == seen.end()) seen.push_back(node.out[0]);
     }
   }

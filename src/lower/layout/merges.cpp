@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/reshape_groups.h"
+#include "lower/tuning.h"
 
 namespace ingot::lower {
 
@@ -10,9 +11,8 @@ namespace {
 
 // True if pointwise work computes the value with the result of a reduction, as a normalisation does.
 bool has_reduction(const Graph& g, ValueId v) {
-  constexpr size_t most = 64;  // values that are looked at
   std::vector<ValueId> seen{v};
-  for (size_t k = 0; k < seen.size() && seen.size() < most; ++k) {
+  for (size_t k = 0; k < seen.size() && seen.size() < tuning::max_layout_values; ++k) {
     const Node& node = maker(g, seen[k]);
     if (node.op == Op::reduce) return true;
     if (!is_map(node.op) && node.op != Op::view && node.op != Op::reshape) continue;

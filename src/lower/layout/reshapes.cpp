@@ -84,13 +84,13 @@ std::optional<ValueId> merged_in_order(Graph& g, ValueId x, const Dims& to) {
     left.push_back(static_cast<size_t>(part - parts->begin()));
     seen[left.back()] = true;
     merged.push_back(to[left.back()]);
-    // They are neighbours in memory, if in another order (the channels of a shuffle): then the copy that merges them leaves the others as they lie.
+    // They are neighbours in memory, if in another order (the channels of a shuffle): then the copy that merges them leaves the others in place.
     const size_t end = i + part->size();
     if (end > order->size() || !std::is_permutation(part->begin(), part->end(), order->begin() + static_cast<int64_t>(i))) return std::nullopt;
     memory.insert(memory.end(), part->begin(), part->end());
     i = end;
   }
-  for (size_t j = 0; j < to.size(); ++j) {  // of size 1: beside the axis before it, as in order_of
+  for (size_t j = 0; j < to.size(); ++j) {  // of size 1: next to the axis before it, as in order_of
     if (seen[j]) continue;
     const auto at = j == 0 ? left.begin() : std::find(left.begin(), left.end(), j - 1) + 1;
     merged.insert(merged.begin() + (at - left.begin()), Dim(1));

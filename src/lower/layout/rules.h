@@ -2,7 +2,6 @@
 #pragma once
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "lower/layout/order.h"
@@ -11,13 +10,10 @@ namespace ingot::lower {
 
 // What rules know besides the node: the graph before, who reads its values, which values come from weights alone, and what was copied.
 struct Layouts {
-  explicit Layouts(const Graph& g) : graph(g), users(g.users()), weights(g) {
-    for (const ir::Output& o : g.outputs) outputs.insert(o.value);
-  }
+  explicit Layouts(const Graph& g) : graph(g), users(g.users()), weights(g) {}
 
   const Graph& graph;
   const std::vector<std::vector<ir::NodeId>> users;
-  std::set<ValueId> outputs;
   WeightValues weights;
   std::map<ValueId, ValueId> copies;
 };
@@ -33,7 +29,7 @@ std::optional<ValueId> view_in_order(Layouts&, Graph&, const Node&, const std::v
 std::optional<ValueId> reduce_in_order(Layouts&, Graph&, const Node&, const std::vector<ValueId>& in);
 // A reshape of a view that merges neighbours in memory, of elements that repeat too.
 std::optional<ValueId> reshape_in_order(Layouts&, Graph&, const Node&, const std::vector<ValueId>& in);
-// A concatenation, if most of its operands have one order. One that leaves the graph is row-major all the same: results of Fourier transforms, which are written with any strides, go there directly.
+// A concatenation, if most of its operands have one order. What a step writes with any strides (a Fourier transform) has none.
 std::optional<ValueId> concat_in_order(Layouts&, Graph&, const Node&, const std::vector<ValueId>& in);
 // Elements chosen along an axis, as resampling does.
 std::optional<ValueId> gather_in_order(Layouts&, Graph&, const Node&, const std::vector<ValueId>& in);

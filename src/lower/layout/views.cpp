@@ -1,4 +1,5 @@
 #include "lower/layout/rules.h"
+#include "lower/tuning.h"
 
 #include <algorithm>
 
@@ -44,8 +45,7 @@ std::optional<ValueId> with_channels_last(Graph& g, size_t first, size_t rank, V
   const Dims dims = g.type(x).dims;
   Dim channels = 1;
   for (size_t a = 1; a < first; ++a) channels *= dims[a];
-  constexpr int64_t few = 4;
-  if (channels.constant().value_or(few) < few) return std::nullopt;
+  if (channels.constant().value_or(tuning::min_channels_last) < tuning::min_channels_last) return std::nullopt;
   if (const auto order = order_of(g, x); order && is_transposed(*order, dims)) return std::nullopt;
   const Node made = maker(g, x);
   const bool pads = made.op == Op::view && made.attributes.map("map").fill;

@@ -10,7 +10,7 @@ from ..traced import Traced
 
 
 def wanted(traced: Traced) -> bool:
-    return bool(_found(traced.graph))
+    return bool(_found(traced.graph)) or not traced.in_aten and any(n.op == "call_method" and n.target == "fill_diagonal_" for n in traced.graph.nodes)
 
 
 def apply(traced: Traced):

@@ -8,6 +8,7 @@ when they run. Of a program that the user exported, they are what torch itself c
 from __future__ import annotations
 
 import ast
+import itertools
 import linecache
 import operator
 import os
@@ -30,7 +31,8 @@ _KEPT = "ingot_branches"
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _INGOT = str(Path(__file__).resolve().parents[2]) + os.sep
 _PART_OF_MODELS = tuple(_TORCH + name for name in ("nn" + os.sep, "functional.py", "_tensor.py"))  # torch's Python code that models are made of
-_ASK_FOR_OTHERS = (_TORCH + "__init__.py", _TORCH + "overrides.py")  # SymInt.__bool__, torch._check, torch._assert
+_OPEN_NUMBERS = str(Path(__file__).with_name("open_numbers.py"))
+_ASK_FOR_OTHERS = (_TORCH + "__init__.py", _TORCH + "overrides.py", _OPEN_NUMBERS)  # SymInt.__bool__, torch._check, torch._assert; functions in the place of torch's
 _COMPARISONS = {"eq": sympy.Eq, "ne": sympy.Ne, "lt": sympy.Lt, "le": sympy.Le, "gt": sympy.Gt, "ge": sympy.Ge}
 _DYNAMO = os.path.join(_TORCH, "_dynamo") + os.sep
 _REGIONS_OF_DYNAMO = os.path.join(_DYNAMO, "variables", "higher_order_ops.py")  # asks for torch.cond, scan and the like
@@ -126,8 +128,11 @@ class Branches:
             self.found.setdefault(condition, line)
 
     def line_that_fixes(self, number: int) -> str:
-        """The line of the model at which a size became this number, as in range(n); "" if none is known."""
-        fixing = (line for condition, line in (*self.found.items(), *self._fixing.items()) if isinstance(condition, sympy.Eq) and number in condition.args and line)
+        """The line of the model at which a size became this number, as in range(n), or what it computes from the size became one; "" if none is known."""
+        equal = [(condition, line) for condition, line in (*self.found.items(), *self._fixing.items()) if isinstance(condition, sympy.Eq) and line]
+        of_size = (line for condition, line in equal if number in condition.args)
+        computed = (line for condition, line in equal if len(s := condition.free_symbols) == 1 and condition.xreplace(dict.fromkeys(s, sympy.Integer(number))) == sympy.true)
+        fixing = itertools.chain(of_size, computed)
         file, _, line = next(fixing, "").rpartition(":")
         return f"{file}:{line}: `{linecache.getline(file, int(line)).strip()}`" if file else ""
 

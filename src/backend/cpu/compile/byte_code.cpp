@@ -8,7 +8,6 @@
 namespace ingot::backend::cpu {
 
 using ir::DType;
-static_assert(most_step == kernels::max_guard_step);
 
 namespace {
 

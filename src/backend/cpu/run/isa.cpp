@@ -15,7 +15,11 @@ namespace ingot::backend::cpu {
 
 namespace {
 
-constexpr const char* names[] = {"portable", "avx2", "avx512", "avx512_bf16", "amx_bf16"};
+constexpr const char* names[] = {
+#define X(name) #name,
+#include "backend/cpu/run/isa.def"
+#undef X
+};
 
 #if defined(__x86_64__)
 // Linux grants AMX tile registers on request only. The grant holds for all threads and child processes.
@@ -28,7 +32,7 @@ bool may_use_tiles() {
 Isa find(Isa most) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (most < Isa::avx2 || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return Isa::portable;
+  if (most < Isa::avx2 || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) return Isa::portable;
   if (most < Isa::avx512 || !__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
     return Isa::avx2;
   if (most < Isa::avx512_bf16 || !__builtin_cpu_supports("avx512bf16")) return Isa::avx512;

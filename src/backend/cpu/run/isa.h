@@ -6,7 +6,11 @@
 
 namespace ingot::backend::cpu {
 
-enum class Isa { portable, avx2, avx512, avx512_bf16, amx_bf16 };  // each includes all before it
+enum class Isa {
+#define X(name) name,
+#include "backend/cpu/run/isa.def"
+#undef X
+};
 
 // The best one that the processor and the operating system support, detected once.
 // INGOT_ISA=portable|avx2|avx512|avx512_bf16|amx_bf16 limits it (for debugging).

@@ -164,22 +164,51 @@ Emulated::~Emulated() {
   if (library_ != nullptr) dlclose(library_);
 }
 
-// What cuFFT does, by the CPU's kernel. It writes over what real numbers are made of, as cuFFT may.
+void transform_by_cpu(const kernels::FourierArgs& args, const std::vector<TensorRef>& operands) {
+  using Kind = ir::FourierKind;
+  auto along = [](Kind kind, std::vector<TensorRef> list, int axis) {
+    std::vector<std::vector<int64_t>> memory;
+    for (TensorRef& t : list) {
+      for (const int64_t** of : {&t.dims, &t.strides}) {
+        auto& turned = memory.emplace_back(*of, *of + t.rank);
+        std::swap(turned[static_cast<size_t>(axis)], turned.back());
+        *of = turned.data();
+      }
+    }
+    kernels::run_kernel("fourier", kernels::serialise(kernels::FourierArgs{kind}), list);
+  };
+  const int last = operands[0].rank - 1;
+  auto along_others = [&](const TensorRef& re, const TensorRef& im) {
+    for (int axis = last + 1 - static_cast<int>(args.axes); axis < last; ++axis) along(Kind::pair, {re, im, re, im}, axis);
+  };
+  if (args.kind == Kind::to_real) along_others(operands[1], operands[0]);
+  along(args.kind, operands, last);
+  if (args.kind != Kind::to_real) along_others(operands[args.inputs()], operands[args.inputs() + 1]);
+}
+
+// What cuFFT does. It writes over what real numbers are made of, as cuFFT may.
 static void transform_on_host(const kernels::CudaTransform& t, std::byte* from, std::byte* to) {
   using Kind = ir::FourierKind;
   const ir::DType type = t.wide ? ir::DType::f64 : ir::DType::f32;
-  const int64_t half = t.length / 2 + 1, given[] = {t.count, t.to_real ? half : t.length}, made[] = {t.count, t.of_real ? half : t.length};
-  std::vector<int64_t> strides[2];
+  std::vector<int64_t> dims[2], strides[2];
   std::vector<TensorRef> refs;
   for (bool writes : {false, true}) {
     const kernels::CudaTransform::Side& side = writes ? t.to : t.from;
-    const int64_t parts = (writes ? t.to_real : t.of_real) ? 1 : 2;
-    strides[writes] = {side.apart * parts, side.step * parts};
-    for (int64_t k = 0; k < parts; ++k)
-      refs.push_back({(writes ? to : from) + static_cast<size_t>(k ^ int64_t{t.inverse}) * ir::size_of(type), type, 2, writes ? made : given, strides[writes].data()});
+    const bool real = writes ? t.to_real : t.of_real, half = writes ? t.of_real : t.to_real;
+    const int64_t parts = real ? 1 : 2;
+    dims[writes] = {t.count};
+    dims[writes].insert(dims[writes].end(), t.lengths.begin(), t.lengths.end());
+    if (half) dims[writes].back() = t.lengths.back() / 2 + 1;
+    strides[writes].assign(dims[writes].size(), side.step * parts);
+    for (size_t d = dims[writes].size() - 1; d-- > 1;) strides[writes][d] = strides[writes][d + 1] * side.embedding[d];
+    strides[writes][0] = side.apart * parts;
+    for (int64_t k = 0; k < parts; ++k) {
+      refs.push_back({(writes ? to : from) + static_cast<size_t>(k ^ int64_t{t.inverse}) * ir::size_of(type), type, static_cast<int>(dims[writes].size()), dims[writes].data(),
+                      strides[writes].data()});
+    }
   }
-  kernels::run_kernel("fourier", kernels::serialise(kernels::FourierArgs{t.of_real ? Kind::of_real : t.to_real ? Kind::to_real : Kind::pair}), refs);
-  if (t.to_real) std::memset(from, 0xff, static_cast<size_t>(t.count * half) * 2 * ir::size_of(type));
+  transform_by_cpu({t.of_real ? Kind::of_real : t.to_real ? Kind::to_real : Kind::pair, static_cast<int64_t>(t.lengths.size())}, refs);
+  if (t.to_real) std::memset(from, 0xff, static_cast<size_t>(numel(refs[0])) * 2 * ir::size_of(type));
 }
 
 void Emulated::run(const kernels::CudaLaunches& launches, std::span<const TensorRef> operands, bool late) const {

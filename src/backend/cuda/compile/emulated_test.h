@@ -10,6 +10,7 @@
 
 #include "backend/cuda/kernels/fused/fused_cases_test.h"
 #include "backend/cuda/kernels/run/launches.h"
+#include "kernels/fourier/run/fourier_args.h"
 
 namespace ingot::backend::cuda {
 
@@ -59,6 +60,9 @@ class Emulated {
   std::map<std::string, uint32_t> clusters_;  // blocks in a cluster, by kernel
   void* library_ = nullptr;
 };
+
+// Transforms along the step's axes by the CPU's kernel, an axis at a time. Operands of transforms to real numbers along several axes are written over.
+void transform_by_cpu(const kernels::FourierArgs&, const std::vector<TensorRef>& operands);
 
 // The host's compiler takes seconds for the kernels of a case: one in `of` cases, or all with INGOT_TEST_ALL=1.
 template <class Case>

@@ -4,6 +4,9 @@
 #include <bit>
 
 #include "backend/cuda/compile/kernel_text.h"
+#include "backend/cuda/compile/tuning.h"
+#include "backend/cuda/kernels/fused/run/tuning.h"
+#include "backend/cuda/run/hardware.h"
 #include "base/error.h"
 #include "kernels/fused/run/fused_args.h"
 
@@ -14,12 +17,7 @@ using Variant = Args::Variant;
 
 namespace {
 
-constexpr int64_t narrow_limit = int64_t{1} << 31;
-constexpr int most_elements = 32;   // of a row that one thread keeps in registers
-constexpr int warp_row = 512;       // elements of the longest row of known length for a warp: for 1024, a block is 4% faster
-constexpr int least_threads = 128;  // of a block with a row: fewer do not fill a multiprocessor
-constexpr size_t parameter_bytes = 4096;
-constexpr size_t static_shared = 4096;  // the launcher's fused_static_shared
+constexpr int64_t narrow_limit = int64_t{INT32_MAX} + 1;
 
 ir::Dim extent_of(const Walk& w, size_t from, size_t to) {
   ir::Dim n = 1;
@@ -29,7 +27,7 @@ ir::Dim extent_of(const Walk& w, size_t from, size_t to) {
 
 class Chooser {
  public:
-  // `any_address`: a kernel for units of several elements needs one for single elements beside it.
+  // `any_address`: a kernel for units of several elements needs another one for single elements.
   Chooser(const FusedBody& body, const Walk& walk, const Tuning& tuning, bool any_address) : b_(body), w_(walk), t_(tuning), any_address_(any_address || walk.unit == 1) {}
 
   std::vector<Variant> run() {
@@ -77,12 +75,12 @@ class Chooser {
     int units = loads <= 1 ? 4 : loads == 2 ? 2 : 1;
     ir::Dim n = extent_of(w_, 0, w_.groups.size());
     // Small tensors: one unit per thread, so that all multiprocessors have work.
-    if (n.is_constant() && n.value() / unit < int64_t{256} * 132 * 8) units = 1;
+    if (n.is_constant() && n.value() / unit < hardware::h200_multiprocessors * compile_tuning::units_of_points) units = 1;
     add(Variant::points, unit, tuned(t_.units, units), tuned(t_.threads, 256)).wide = wide;
   }
 
   void tiles() {
-    constexpr int threads = 256;
+    constexpr int threads = compile_tuning::tile_threads;
     add(Variant::tile, 1, static_cast<int>(Args::tile * Args::tile) / threads, threads).across = static_cast<uint8_t>(w_.across);
   }
 
@@ -90,10 +88,10 @@ class Chooser {
   void columns(bool wide) {
     const ir::Dim length = extent_of(w_, w_.outer, w_.groups.size());
     const int64_t n = std::max<int64_t>(1, length.constant().value_or(INT64_MAX)), rows = extent_of(w_, 0, w_.outer).constant().value_or(INT64_MAX);
-    constexpr int64_t resident = int64_t{132} * 1024;  // threads
+    constexpr int64_t resident = hardware::h200_multiprocessors * compile_tuning::threads_of_columns;
     int together = 8;
     while (together < 32 && n >= 64 * together && rows <= resident / (2 * together)) together *= 2;
-    if (n <= most_elements && !(length == ir::Dim(0))) {  // registers hold a row that is not empty
+    if (n <= compile_tuning::max_elements_of_thread && !(length == ir::Dim(0))) {  // registers hold a row that is not empty
       Variant& v = add(Variant::warp, 1, static_cast<int>(n), 128);
       v.lanes = 1;
       v.wide = wide;
@@ -116,7 +114,7 @@ class Chooser {
     size_t bytes = 0, reductions = 0;
     for (size_t k : kept_loads(b_, w_)) bytes += ir::size_of(b_.operands[b_.code[k].operand]);
     for (const Instruction& i : b_.code) reductions += i.kind == Instruction::Kind::reduce;
-    if (bytes == 0 || reductions * 32 * 16 > static_shared) return;
+    if (bytes == 0 || reductions * 32 * 16 > kernels::fused_cuda_tuning::static_shared) return;
     Variant& added = add(Variant::block, unit, tuned(t_.units, 1), tuned(t_.threads, 1024));
     added.reread = true;
     added.kept = static_cast<uint16_t>(bytes);
@@ -130,7 +128,7 @@ class Chooser {
     // Per thread 32 bytes of f32 or 64 of f16 (H200: the best or within 2% of it for softmax and norms of 4096).
     int units = std::max(1, (widest >= 4 ? 8 : 32) / unit);
     if (!length.is_constant()) {
-      lanes(unit, 32, std::max(1, most_elements / unit));
+      lanes(unit, 32, std::max(1, compile_tuning::max_elements_of_thread / unit));
       add(Variant::block, unit, std::max(1, (widest >= 4 ? 16 : 32) / unit), 512).fitted = true;
       keep(unit);
       reread(unit, false);
@@ -140,14 +138,14 @@ class Chooser {
     if (n <= 32) {
       // Few lanes per row, so that each has as much in flight as above: for 12 vectors, four lanes with three.
       int count = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(n)));
-      const int64_t rows = extent_of(w_, 0, w_.outer).constant().value_or(0), plenty = int64_t{132} * 2048;
-      while (unit > 1 && count > 1 && (n + count / 2 - 1) / (count / 2) * unit <= most_elements && rows * (count / 2) >= plenty) count /= 2;
+      const int64_t rows = extent_of(w_, 0, w_.outer).constant().value_or(0), plenty = hardware::h200_multiprocessors * compile_tuning::threads_of_rows;
+      while (unit > 1 && count > 1 && (n + count / 2 - 1) / (count / 2) * unit <= compile_tuning::max_elements_of_thread && rows * (count / 2) >= plenty) count /= 2;
       return lanes(unit, count, static_cast<int>((n + count - 1) / count));
     }
-    if (n * unit <= tuned(t_.warp_row, warp_row)) return lanes(unit, 32, static_cast<int>((n + 31) / 32));
-    while (units > 1 && n < int64_t{least_threads} * units) units /= 2;
+    if (n * unit <= tuned(t_.warp_row, compile_tuning::warp_row)) return lanes(unit, 32, static_cast<int>((n + 31) / 32));
+    while (units > 1 && n < int64_t{compile_tuning::min_row_threads} * units) units /= 2;
     units = tuned(t_.units, units);
-    while (n > int64_t{512} * units && 2 * units * unit <= most_elements) units *= 2;
+    while (n > int64_t{512} * units && 2 * units * unit <= compile_tuning::max_elements_of_thread) units *= 2;
     if (n > int64_t{1024} * units) {
       keep(unit);
       reread(unit, false);
@@ -202,7 +200,7 @@ Emitted emit(const FusedBody& body, const std::vector<StridedLayout>& layouts, c
   }
   args.sizes = static_cast<uint32_t>(out.sizes.size());
   size_t bytes = 8 * (1 + body.operands.size() + args.numbers.size());
-  if (bytes > parameter_bytes)
+  if (bytes > hardware::parameter_bytes)
     fail(Code::unsupported, "a fused body with {} operands and {} sizes and strides has more parameters than a kernel may have", body.operands.size(), args.numbers.size());
   printed.shared = fmt::format("struct @P {{ u64 status; void* pointer[{}]; i64 number[{}]; }};\n", body.operands.size(), std::max<size_t>(1, args.numbers.size()));
   out.code = printed.unit(printed.name("fused"), of);

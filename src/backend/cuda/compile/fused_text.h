@@ -1,4 +1,4 @@
-// Prints a fused body as CUDA C++: one text with a few kernels, of which the launcher takes the first that fits the sizes.
+// Prints a fused body as CUDA C++: one text with a few kernels. The launcher takes the first that fits the sizes.
 #pragma once
 #include <cstddef>
 #include <string>

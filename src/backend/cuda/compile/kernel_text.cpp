@@ -5,6 +5,7 @@
 #include "backend/cuda/compile/expression.h"
 #include "backend/cuda/compile/reduction_text.h"
 #include "backend/cuda/compile/store_text.h"
+#include "backend/cuda/compile/tuning.h"
 #include "backend/cuda/compile/value_text.h"
 
 namespace ingot::backend::cuda {
@@ -13,9 +14,6 @@ using Variant = kernels::FusedCudaArgs::Variant;
 using Kind = Instruction::Kind;
 
 namespace {
-
-// Loads that only later stages need are issued early if they take no more registers than this.
-constexpr int early_registers = 32;
 
 // The loops over a thread's units and elements. Consecutive values share a loop; their arrays are declared before it.
 class Loops {
@@ -68,7 +66,7 @@ bool is_early(const ValueText& t, size_t k, int& registers) {
   if (first_stage == 0) return true;
   int elements = t.variant.units * (t.walk.level[k] == Level::element ? t.unit : 1);
   registers += std::max(1, elements * static_cast<int>(ir::size_of(t.body.operands[t.body.code[k].operand])) / 4);
-  return registers <= early_registers;
+  return registers <= compile_tuning::early_registers;
 }
 
 // The loads that are issued early, by instruction.

@@ -1,5 +1,5 @@
 // Matrix instructions as CUDA C++, the building blocks of GEMMs and attention. All tiles in shared memory have one layout: rows of 64
-// halves (128 bytes), with the 16-byte piece c of row r at place c ^ (r % 8), so that eight rows of a matrix are in different banks.
+// halves (128 bytes), with the 16-byte vector c of row r at place c ^ (r % 8), so that eight rows of a matrix are in different banks.
 // Hopper's instructions call it the 128-byte swizzle.
 #pragma once
 #include <initializer_list>

@@ -9,7 +9,7 @@
 #include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/compile/nvrtc.h"
 #include "backend/cuda/compile/prelude.h"
-#include "backend/cuda/kernels/gemm/run/tuning.h"
+#include "backend/cuda/compile/tuning.h"
 #include "base/error.h"
 #include "base/own_file.h"
 
@@ -27,14 +27,13 @@ void check(const Target& target, const Settings& settings) {
 
 // How much longer a GEMM takes than on an H200, for which kernels count their costs (gemm/run/tuning.h): by the rates of the instructions that the settings allow.
 double times_of_h200(const Site& site, const Settings& settings) {
-  using kernels::gemm::tuning::peak;
   const auto* g = std::get_if<GemmAttributes>(&site.kernel);
   if (g == nullptr) return 1;
-  const Machine& machine = settings.machine;
-  if (ir::size_of(g->type) == 2) return peak / machine.bf16;
+  const Machine &machine = settings.machine, &h200 = machine_named("cuda:sm_90");
+  if (ir::size_of(g->type) == 2) return h200.bf16 / machine.bf16;
   // TF32 has half of the rate of halves from sm_80 on.
   const bool tf32 = g->type == ir::DType::f32 && (g->convolution ? settings.tf32_convolutions : settings.tf32);
-  return peak / 2 / (tf32 ? std::max(machine.f32, machine.bf16 / 2) : machine.f32);
+  return h200.bf16 / 2 / (tf32 ? std::max(machine.f32, machine.bf16 / 2) : machine.f32);
 }
 
 Offers offers(const Site& site, const Target& target, const Settings& settings) {
@@ -112,16 +111,17 @@ bool has_matrices(const CodeUnit& unit) { return std::find(unit.libraries.begin(
 class Jobs {
  public:
   // `as_ptx`: also makes PTX of ingot's own kernels. `units`: how many there will be.
-  Jobs(const Target& target, bool as_ptx, size_t units) : target_(target), as_ptx_(as_ptx), together_(units > 32 ? 8 : 4) {}
+  Jobs(const Target& target, bool as_ptx, size_t units)
+      : target_(target), as_ptx_(as_ptx), together_(units > compile_tuning::min_units_for_large_calls ? compile_tuning::units_of_large_call : compile_tuning::units_of_call) {}
 
-  // A few units per call: each call reads the prelude again, one after another, and the rest of it runs beside other calls. Products of groups of warps take
+  // A few units per call: each call reads the prelude again, one after another, and the rest of it runs at the same time as other calls. Products of groups of warps take
   // longest, and have a call each.
   void add(const CodeUnit& unit) {
     const bool special = has_matrices(unit);
     if (has_group_products(unit)) return push(Group{}.with(unit).whole(), unit.kernels, special, {}, as_ptx_);
     Group& group = groups_[special];
     group.with(unit);
-    if (group.count == (special ? 4 : together_)) flush(special);
+    if (group.count == (special ? compile_tuning::units_of_call : together_)) flush(special);
   }
 
   // A user's source is compiled unchanged and alone.

@@ -7,7 +7,7 @@
 namespace ingot::backend::cuda {
 
 std::string_view prelude();
-// The same with `kernels` behind it. What few of them call, and NVRTC would read for 7 ms, is in it only if they call it.
+// The same, followed by `kernels`. What few of them call, and NVRTC would read for 7 ms, is in it only if they call it.
 std::string with_prelude(std::string_view kernels);
 
 }  // namespace ingot::backend::cuda

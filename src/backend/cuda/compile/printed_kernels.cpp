@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backend/cuda/kernels/concurrent/run/concurrent_args.h"
+#include "backend/cuda/run/hardware.h"
 #include "base/hash.h"
 
 namespace ingot::backend::cuda {
@@ -11,7 +11,7 @@ namespace {
 
 std::string_view rows_text() {
   static const std::string text = fmt::format(
-      "// The parameters of steps that run side by side: each has a row of blocks.\ntemplate <class P> struct Rows {{ P of[{} / sizeof(P)]; }};\n", kernels::concurrent_parameters);
+      "// The parameters of steps that run side by side: each has a row of blocks.\ntemplate <class P> struct Rows {{ P of[{} / sizeof(P)]; }};\n", hardware::parameter_bytes);
   return text;
 }
 

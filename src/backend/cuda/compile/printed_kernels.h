@@ -24,7 +24,7 @@ struct PrintedKernels {
 
   // A prefix and a hash of the text, so that equal texts have equal names.
   std::string name(std::string_view prefix) const;
-  // All kernels as one unit; kernel `k` as a unit, which is compiled beside others.
+  // All kernels as one unit; kernel `k` as a unit, which is compiled with others.
   CodeUnit unit(const std::string& name, ParametersOf) const;
   CodeUnit unit(const std::string& name, ParametersOf, size_t k) const;
 };

@@ -10,7 +10,7 @@ namespace {
 
 std::string alias(size_t k) { return fmt::format("R{}", k); }
 
-// The type that reduces; `of_unit`: the values of one unit, of which each is added to the row's.
+// The type that reduces; `of_unit`: the values of one unit, each of which is added to the row's.
 std::string reduction(const ValueText& t, const Instruction& i, bool of_unit) {
   std::string_view from = value_type(t.body.code[i.in[0]].dtype);
   bool f32 = from == "f32", f64 = from == "f64";

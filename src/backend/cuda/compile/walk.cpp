@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/compile/tuning.h"
 #include "backend/cuda/kernels/fused/run/fused_args.h"
 #include "base/error.h"
 
@@ -10,8 +11,6 @@ namespace ingot::backend::cuda {
 namespace {
 
 using Kind = Instruction::Kind;
-
-constexpr size_t max_transposed_bytes = 32;  // of the elements of transposed operands at one place: tiles of 32 x 33 in 48 KB
 
 bool is(const ir::Dim& d, int64_t v) { return d.is_constant() && d.value() == v; }
 // True if `d` is known not to be a multiple of `by`.
@@ -180,13 +179,11 @@ class Maker {
     return true;
   }
 
-  // True if several loads have an index of their own for each element. In units, neighbours that a thread reads one after another would be far apart in time, and
-  // no longer in the cache.
+  // True if several loads have an index of their own for each element.
   bool gathers_elements() const {
-    constexpr int several = 4;
     return std::count_if(b_.code.begin(), b_.code.end(), [&](const Instruction& i) {
              return i.kind == Kind::load && std::any_of(i.in.begin(), i.in.end(), [&](Reg r) { return w_.level[r] == Level::element; });
-           }) >= several;
+           }) >= compile_tuning::min_gathered_loads;
   }
 
   void find_vectors() {
@@ -238,7 +235,7 @@ class Maker {
     for (size_t g = 0; g + 1 < w_.groups.size(); ++g) {
       size_t bytes = 0;
       for (size_t k = 0; k < b_.operands.size() && !is_short(w_.groups[g]); ++k) bytes += can_be_transposed(k, w_.groups[g]) ? ir::size_of(b_.operands[k]) : 0;
-      if (bytes <= most || bytes > max_transposed_bytes) continue;
+      if (bytes <= most || bytes > compile_tuning::max_transposed_bytes) continue;
       most = bytes;
       w_.across = static_cast<int>(g);
     }

@@ -276,7 +276,7 @@ std::vector<Step> fourier_steps() {
       dims.push_back(last);
       return dims;
     };
-    const FourierArgs args{kind};
+    const FourierArgs args{kind, 1, order == std::vector<size_t>{0, 2, 1}};  // the last of these cases are columns
     const int64_t half = n / 2 + 1, given = kind == Kind::to_real ? half : n, made = kind == Kind::of_real ? half : n;
     Step s{fmt::format("fourier {} {} [{}] of {}", static_cast<int>(kind), ir::name_of(t), fmt::join(batch, ", "), n), "fourier", serialise(args), {}};
     for (size_t i = 0; i < args.operands(); ++i) {

@@ -44,14 +44,15 @@ void finish_windows(PrintedKernels&, const ElementText&, size_t pointers, kernel
 
 // The step, which can be a part of others. `args`: the kernel's, with all but its name.
 template <class Args>
-EmittedStep window_step(std::string_view kernel, std::string_view prefix, const PrintedKernels& printed, Args args, const std::vector<ir::Dim>& sizes) {
+EmittedStep window_step(std::string_view kernel, std::string_view prefix, const PrintedKernels& printed, const Args& args, const std::vector<ir::Dim>& sizes) {
   const std::string name = printed.name(prefix);
-  auto in_form = [&](ParametersOf of) {
-    args.name = name_of(name, of);
-    return EmittedStep{std::string(kernel), serialise(args), sizes, {printed.unit(name, of)}};
+  auto in_form = [=](ParametersOf of) {
+    Args own = args;
+    own.name = name_of(name, of);
+    return EmittedStep{std::string(kernel), serialise(own), sizes, {printed.unit(name, of)}};
   };
   EmittedStep step = in_form(ParametersOf::step);
-  step.as_part = as_part({name, in_form(ParametersOf::rows)});
+  step.as_part = as_part({name, [in_form] { return in_form(ParametersOf::rows); }});
   return step;
 }
 

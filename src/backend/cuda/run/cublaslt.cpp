@@ -44,13 +44,14 @@ const Library& library() {
     found.find(t.version, "cublasLtGetVersion");
 #define X(name, symbol, arguments) found.find(t.name, #symbol);
 #include "backend/cuda/run/cublaslt.def"
+#include "backend/cuda/run/tuning.h"
     return t;
   }();
   return l;
 }
 
 void check(int status, const char* what) {
-  constexpr int no_memory = 3;
+  enum Status : int { no_memory = 3 };  // of cublasLt.h
   if (status == 0) return;
   fail(status == no_memory ? Code::out_of_memory : Code::device, "cuBLASLt's {} failed: {}", what, library().status_text(status));
 }
@@ -73,7 +74,7 @@ std::optional<size_t> rank_of(std::string_view choice) {
   if (!choice.starts_with(offer_word)) return std::nullopt;
   const char *from = choice.data() + offer_word.size(), *end = choice.data() + choice.size();
   auto [read, error] = std::from_chars(from, end, rank);
-  return error == std::errc() && read == end && rank < Products::offers ? std::optional(rank) : std::nullopt;
+  return error == std::errc() && read == end && rank < gpu_tuning::timed_algorithms ? std::optional(rank) : std::nullopt;
 }
 
 }  // namespace
@@ -83,7 +84,7 @@ std::string Problem::text() const {
   auto type = [](int32_t t) { return ir::name_of(static_cast<ir::DType>(t)); };
   return fmt::format("product of {} to {}: a {}, b {}, c {}, d {}, batches {}, alignment {}, activation {}, bias {}, residual {}, tf32 {}{}", type(in), type(out), matrix(a),
                      matrix(b), matrix(c), matrix(d), batches, alignment, activation, bias, residual, tf32,
-                     workspace == usual_workspace ? "" : fmt::format(", workspace {}", workspace));
+                     workspace == gpu_tuning::workspace_bytes ? "" : fmt::format(", workspace {}", workspace));
 }
 
 void need_cublaslt() { library(); }
@@ -133,24 +134,23 @@ std::vector<Algorithm> Products::ask(const Problem& p, const Product& product, s
 
 Tunable Products::tunable(const Problem& p, const Product& product) const {
   Tunable out{machine_, p.text(), {}};
-  const size_t count = ask(p, product, offers).size();
+  const size_t count = ask(p, product, gpu_tuning::timed_algorithms).size();
   for (size_t rank = 0; rank < count; ++rank) out.choices.push_back(fmt::format("{}{}", offer_word, rank));
   return out;
 }
 
 Algorithm Products::choose(const Problem& p, const Product& product, const Timing* trial) const {
   if (trial != nullptr && trial->machine == machine_ && trial->problem == p.text()) {
-    const std::vector<Algorithm> list = ask(p, product, offers);
+    const std::vector<Algorithm> list = ask(p, product, gpu_tuning::timed_algorithms);
     const std::optional<size_t> rank = rank_of(trial->choice);
     return list[rank && *rank < list.size() ? *rank : 0];
   }
   std::lock_guard lock(mutex_);
   if (auto found = known_.find(p); found != known_.end()) return found->second;
   auto timed = ranks_.empty() ? ranks_.end() : ranks_.find(p.text());
-  std::vector<Algorithm> list = ask(p, product, timed == ranks_.end() ? 1 : offers);
+  std::vector<Algorithm> list = ask(p, product, timed == ranks_.end() ? 1 : gpu_tuning::timed_algorithms);
   const Algorithm& fastest = list[timed != ranks_.end() && timed->second < list.size() ? timed->second : 0];
-  constexpr size_t most = 4096;
-  if (known_.size() >= most) known_.clear();
+  if (known_.size() >= gpu_tuning::max_known_problems) known_.clear();
   known_[p] = fastest;
   return fastest;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/cuda/run/device.h"
+#include "backend/cuda/run/tuning.h"
 #include "base/timing.h"
 #include "ir/dtype.h"
 #include "kernels/run/kernel.h"
@@ -20,7 +21,7 @@ using kernels::Tunable;
 
 struct Problem {
   enum Activation : int32_t { none, relu, gelu_tanh };
-  // op(X) has rows x columns elements; X is stored in columns, `leading` elements apart, or transposed.
+  // op(X) has rows x columns elements; X is stored in columns with stride `leading`, or transposed.
   struct Matrix {
     int64_t rows = 0, columns = 0, leading = 1, batch = 0;  // batch: elements from one matrix to the next
     int64_t transposed = 0;
@@ -31,8 +32,7 @@ struct Problem {
   int64_t alignment = 16;  // of all pointers, at least
   int32_t in = 0, out = 0; // ir::DType of A and B; of C and D
   int32_t activation = none, bias = 0, residual = 0, tf32 = 0;
-  static constexpr int64_t usual_workspace = int64_t{32} << 20;
-  int64_t workspace = usual_workspace;  // bytes, at most
+  int64_t workspace = gpu_tuning::workspace_bytes;  // bytes, at most
   auto operator<=>(const Problem&) const = default;
   std::string text() const;  // all fields
 };
@@ -70,9 +70,6 @@ class Product {
 // The GEMMs of a device. Threads share it.
 class Products {
  public:
-  // How many algorithms the library is asked for when they are timed. A rank is an index in this list.
-  static constexpr size_t offers = 8;
-
   // Error (device) if cuBLASLt is missing. `timings`: those of this machine() choose the algorithm of a problem.
   Products(DevicePtr device, std::span<const Timing> timings);
   ~Products();

@@ -24,7 +24,7 @@ const Library& library() {
 }
 
 void check(int status, const char* what) {
-  constexpr int no_memory = 2;  // CUFFT_ALLOC_FAILED
+  enum Result : int { no_memory = 2 };  // of cufft.h
   if (status != 0) fail(status == no_memory ? Code::out_of_memory : Code::device, "cuFFT's {} failed: status {}", what, status);
 }
 
@@ -56,9 +56,10 @@ Transform::Transform(DevicePtr device, const kernels::CudaTransform& t) : Transf
   check(library().allocate(plan_, 0), "setting");
   // Constants of library_types.h.
   const int real = t.wide ? 1 : 0, complex = t.wide ? 5 : 4;
-  long long length = t.length;
-  check(library().make(plan_, 1, &length, &length, t.from.step, t.from.apart, t.of_real ? real : complex, &length, t.to.step, t.to.apart, t.to_real ? real : complex, t.count,
-                       &workspace_, complex),
+  auto numbers = [](const std::vector<int64_t>& of) { return std::vector<long long>(of.begin(), of.end()); };
+  std::vector<long long> lengths = numbers(t.lengths), from = numbers(t.from.embedding), to = numbers(t.to.embedding);
+  check(library().make(plan_, static_cast<int>(lengths.size()), lengths.data(), from.data(), t.from.step, t.from.apart, t.of_real ? real : complex, to.data(), t.to.step,
+                       t.to.apart, t.to_real ? real : complex, t.count, &workspace_, complex),
         "plan");
 }
 

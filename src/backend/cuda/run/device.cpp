@@ -6,18 +6,28 @@
 #include <mutex>
 
 #include "backend/cuda/kernels/run/launches.h"
+#include "backend/cuda/run/hardware.h"
+#include "backend/cuda/run/tuning.h"
 
 namespace ingot::backend::cuda {
 
 namespace {
 
-// Constants of cuda.h: of devices,
-constexpr int multiprocessor_count = 16, l2_bytes = 38, threads_per_multiprocessor = 39, capability_major = 75, capability_minor = 76;
-constexpr int shared_per_multiprocessor = 81, shared_per_block = 97;
-// of functions, of loading modules, of events and streams.
-constexpr int local_size = 3, register_count = 4, dynamic_shared = 8;
-constexpr int error_log = 5, error_log_bytes = 6;
-constexpr unsigned event_untimed = 2, stream_apart = 1;  // stream_apart: not synchronised with the default stream
+// Constants of cuda.h.
+enum DeviceAttribute : int {
+  multiprocessor_count = 16,
+  l2_bytes = 38,
+  threads_per_multiprocessor = 39,
+  capability_major = 75,
+  capability_minor = 76,
+  shared_per_multiprocessor = 81,
+  shared_per_block = 97
+};
+enum FunctionAttribute : int { local_size = 3, register_count = 4, dynamic_shared = 8 };
+enum ModuleOption : int { error_log = 5, error_log_bytes = 6 };
+enum LaunchOption : int { programmatic_serialization = 6 };
+enum EventFlag : unsigned { event_timed = 0, event_untimed = 2 };
+enum StreamFlag : unsigned { non_blocking = 1 };  // not synchronised with the default stream
 
 }  // namespace
 
@@ -85,7 +95,8 @@ Device::Use::Use(const Device& device) {
   // Usually it is current already, and asking is cheaper than pushing.
   if (driver().context_current(&now) == 0 && now == device.context_) return;
   const int error = driver().context_push(device.context_);
-  constexpr int shut_down = 4;  // the process ends and the driver has freed everything: destructors have nothing to do, and other calls return this error themselves
+  // The process ends and the driver has freed everything: destructors have nothing to do, and other calls return this error themselves.
+  enum Result : int { shut_down = 4 };
   if (error == shut_down) return;
   driver().check(error, "using {}", device.properties_.name);
   pushed_ = true;
@@ -144,7 +155,7 @@ void copy_on_device(const Device& device, Address to, Address from, size_t bytes
 
 CudaStream::CudaStream(DevicePtr device) : device_(std::move(device)) {
   Device::Use use(*device_);
-  driver().check(driver().stream_create(&handle_, stream_apart), "making a stream on {}", device_->properties().name);
+  driver().check(driver().stream_create(&handle_, non_blocking), "making a stream on {}", device_->properties().name);
 }
 
 CudaStream::~CudaStream() {
@@ -164,7 +175,7 @@ void CudaStream::wait(const Event& event) const {
 
 Event::Event(DevicePtr device, bool timed) : device_(std::move(device)) {
   Device::Use use(*device_);
-  driver().check(driver().event_create(&handle_, timed ? 0 : event_untimed), "making an event on {}", device_->properties().name);
+  driver().check(driver().event_create(&handle_, timed ? event_timed : event_untimed), "making an event on {}", device_->properties().name);
 }
 
 Event::~Event() {
@@ -192,11 +203,10 @@ double Event::seconds(const Event& from, const Event& to) {
 void Function::launch(const LaunchShape& shape, std::span<const std::byte> parameters, StreamHandle stream, std::span<const size_t> places) const {
   Device::Use use(*device_);
   const Driver& d = driver();
-  constexpr uint32_t shared_without_asking = 48 << 10;
-  if (shape.shared > shared_without_asking) {
+  if (shape.shared > hardware::shared_without_asking) {
     d.check(d.function_set_attribute(handle_, dynamic_shared, static_cast<int>(shape.shared)), "giving {} bytes of shared memory to {}", shape.shared, name_);
   }
-  std::array<void*, kernels::most_parameters> pointers{const_cast<std::byte*>(parameters.data())};  // only read
+  std::array<void*, kernels::launch_tuning::max_parameters> pointers{const_cast<std::byte*>(parameters.data())};  // only read
   for (size_t k = 0; k < places.size(); ++k) pointers.at(k) = const_cast<std::byte*>(parameters.data()) + places[k];
   LaunchConfig config;
   config.gx = shape.grid;
@@ -208,15 +218,11 @@ void Function::launch(const LaunchShape& shape, std::span<const std::byte> param
   config.shared = shape.shared;
   config.stream = stream;
   LaunchAttribute overlaps;
-  constexpr int programmatic_serialization = 6;
   overlaps.id = programmatic_serialization;
   overlaps.yes = 1;
   config.attributes = &overlaps;
-  // Work of many waves gains nothing by overlapping, and the next kernel's waiting blocks take its room (H200, ResNet-50
-  // at batch 32: 1.68 ms with, 1.62 without).
-  constexpr uint32_t waves = 4;
-  const bool few = std::max(shape.grid, shape.pieces) <= waves * static_cast<uint32_t>(device_->properties().multiprocessors);
-  config.attribute_count = shape.overlaps && waits_ && few ? 1 : 0;
+  const bool few_waves = std::max(shape.grid, shape.pieces) <= gpu_tuning::max_overlapped_waves * static_cast<uint32_t>(device_->properties().multiprocessors);
+  config.attribute_count = shape.overlaps && waits_ && few_waves ? 1 : 0;
   d.check(d.launch(&config, handle_, pointers.data(), nullptr), "starting {} with {} blocks of {} threads on {}", name_, shape.grid, shape.block, device_->properties().name);
 }
 

@@ -7,7 +7,9 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-constexpr int oldest = 11040, not_initialized = 3;
+// The oldest CUDA that a driver may be for.
+enum Version : int { oldest_version = 11040 };
+enum : int { not_initialized = 3 };  // of cuda.h
 
 // After a fork the parent's driver must not be called: it may wait for threads that do not exist here. These stubs replace its functions.
 template <class F>
@@ -30,7 +32,7 @@ Driver load() {
   Driver d{};
   library.find(d.driver_version, "cuDriverGetVersion");
   int version = 0;
-  if (d.driver_version(&version) == 0 && version < oldest) {
+  if (d.driver_version(&version) == 0 && version < oldest_version) {
     throw Error(Code::version, fmt::format("{} ({}) is one for CUDA {}: it is too old", driver_library.name, library.path(), cuda_text(version)))
         .fix(std::string(driver_library.too_old));
   }
@@ -45,7 +47,7 @@ Driver load() {
 std::string cuda_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
 void Driver::failed(int error, const std::string& what) const {
-  constexpr int no_memory = 2, no_device = 100, no_binary = 209;
+  enum Result : int { no_memory = 2, no_device = 100, no_binary = 209 };
   if (error == not_initialized && fork_count() > 0) {
     throw Error(Code::device, fmt::format("{} failed: this process was forked from one that had used CUDA, which does not work in a child", what))
         .fix("start it anew: multiprocessing.get_context(\"spawn\"), or fork before CUDA is used");

@@ -5,6 +5,8 @@
 #include <deque>
 
 #include "backend/cuda/run/symbols.h"
+#include "backend/cuda/run/tuning.h"
+#include "base/machine.h"
 
 namespace ingot::kernels {
 #define X(name) std::span<const RunKernel> name##_cuda_kernels();
@@ -18,7 +20,11 @@ namespace cuda {
 
 namespace {
 
-constexpr unsigned for_all_contexts = 1, mapped = 2;  // flags of cuMemHostAlloc
+// Constants of cuda.h.
+enum HostMemoryFlag : unsigned { for_all_contexts = 1, mapped = 2 };
+enum MemoryType : unsigned { on_device = 2 };
+enum PointerAttribute : int { memory_type = 2, device_ordinal = 9 };
+enum CaptureMode : int { of_this_thread = 1 };
 
 // Memory that the driver allocates: on the device, or pinned on the host.
 class DriverMemory final : public Allocator {
@@ -73,8 +79,8 @@ class Statuses {
  public:
   Status* take(const DevicePtr& device) {
     std::lock_guard lock(mutex_);
-    constexpr size_t resting = 4096, together = 512;
-    if (free_.size() <= resting && fresh_.empty()) {
+    constexpr size_t together = gpu_tuning::allocated_statuses;
+    if (free_.size() <= gpu_tuning::resting_statuses && fresh_.empty()) {
       Device::Use use(*device);
       Unrecorded unrecorded;
       void* memory = nullptr;
@@ -130,7 +136,7 @@ Gpu::Gpu(int ordinal, std::span<const CodeImage> code, std::span<const Timing> t
     if (t.machine == own_machine()) timed_[t.problem] = t.choice;
   }
   int sm = device_->properties().sm, cuda = compiled_by(code);
-  // Machine code is whole for its architecture: beside it, PTX of ingot's own kernels is for later GPUs. Those of users have names with a colon.
+  // Machine code is whole for its architecture; PTX of ingot's own kernels is for later GPUs. Those of users have names with a colon.
   auto is_of_user = [](const CodeImage& c) { return std::any_of(c.kernels.begin(), c.kernels.end(), [](const std::string& k) { return k.find(':') != std::string::npos; }); };
   const bool has_machine_code = std::any_of(code.begin(), code.end(), [&](const CodeImage& c) { return !c.portable && c.runs_on(sm) && !is_of_user(c); });
   for (bool portable : {false, true}) {
@@ -158,8 +164,7 @@ const RunKernel* Gpu::find(std::string_view name) const {
 
 bool Gpu::can_access(const void* pointer) const {
   if (pointer == nullptr) return false;
-  constexpr int asked[] = {2, 9};  // memory type, device ordinal
-  constexpr unsigned on_device = 2;
+  constexpr int asked[] = {memory_type, device_ordinal};
   unsigned type = 0;  // unchanged for addresses that the driver does not know
   int ordinal = -1;
   void* values[] = {&type, &ordinal};
@@ -240,7 +245,6 @@ std::unique_ptr<Recording> GpuStream::record(FunctionRef<void()> work) {
   Device::Use use(*device_);
   const Driver& d = driver();
   if (!recorder_) recorder_ = std::make_unique<CudaStream>(device_);
-  constexpr int of_this_thread = 1;
   std::shared_lock together(recordings());
   StreamHandle outside = stream_;
   stream_ = recorder_->handle();
@@ -287,7 +291,7 @@ void GpuStream::mark() {
 std::vector<int64_t> GpuStream::nanoseconds() {
   std::vector<int64_t> out;
   if (marks_ > 0) events_[marks_ - 1]->synchronize();
-  for (size_t i = 1; i < marks_; ++i) out.push_back(static_cast<int64_t>(Event::seconds(*events_[i - 1], *events_[i]) * 1e9));
+  for (size_t i = 1; i < marks_; ++i) out.push_back(static_cast<int64_t>(Event::seconds(*events_[i - 1], *events_[i]) * nanoseconds_of_second));
   marks_ = 0;
   return out;
 }

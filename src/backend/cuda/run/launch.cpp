@@ -9,6 +9,7 @@
 
 #include "backend/cuda/run/cufft.h"
 #include "backend/cuda/run/gpu.h"
+#include "backend/cuda/run/hardware.h"
 
 namespace ingot::kernels {
 
@@ -30,8 +31,12 @@ struct Prepared {
 // Encodes a tensor map (128 bytes of kernel parameters).
 void encode(const Device& device, const CudaTiles& t, Address address, std::byte* to) {
   Device::Use use(device);
-  constexpr int two_bytes = 1, four_bytes = 2, tf32 = 11, no_interleave = 0, rows_of_128_bytes = 3, lines_of_128_bytes = 2, zeros = 0;  // constants of cuda.h
-  alignas(64) std::byte map[128];
+  // Constants of cuda.h.
+  enum ElementType : int { two_bytes = 1, four_bytes = 2, tf32 = 11 };
+  enum Swizzle : int { rows_of_128_bytes = 3 };
+  enum Promotion : int { lines_of_128_bytes = 2 };
+  enum Others : int { no_interleave = 0, zeros = 0 };
+  alignas(64) std::byte map[hardware::tensor_map_bytes];
   address += static_cast<Address>(t.offset);
   const auto rank = static_cast<unsigned>(t.rank);
   const int type = t.rounded ? tf32 : t.dtype == ir::DType::f32 ? four_bytes : two_bytes;

@@ -80,7 +80,7 @@ SharedLibrary::SharedLibrary(const LibraryNames& names) : names_(names) {
     path_ = path_of(handle_, name);
     return true;
   };
-  // torch brings its own copies of libraries; a second copy in a process causes trouble.
+  // torch has its own copies of libraries; a second copy in a process causes trouble.
   for (std::string_view soname : names.sonames) {
     if (take(std::string(soname), RTLD_NOW | RTLD_NOLOAD)) return;
   }

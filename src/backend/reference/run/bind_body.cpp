@@ -2,12 +2,11 @@
 
 #include "backend/reference/run/body.h"
 #include "base/error.h"
+#include "kernels/fused/run/fused_args.h"
 
 namespace ingot::backend::reference {
 
 namespace {
-
-constexpr int64_t most_elements = int64_t{1} << 42, most_step = int64_t{1} << 20, most_lower = int64_t{1} << 46;
 
 [[noreturn]] void refuse(const char* what) { fail(Code::format, "the operands of a step do not fit its body: {}", what); }
 
@@ -15,10 +14,10 @@ constexpr int64_t most_elements = int64_t{1} << 42, most_step = int64_t{1} << 20
 void check_guards(const Body& body, std::span<const int64_t> sizes) {
   for (const Instruction& i : body.code) {
     for (uint32_t s : i.lower) {
-      if (sizes[s] < -most_lower || sizes[s] > most_lower) refuse("a guard begins too far away");
+      if (sizes[s] < -kernels::max_guard_lower || sizes[s] > kernels::max_guard_lower) refuse("a guard begins too far away");
     }
     for (uint32_t s : i.step) {
-      if (sizes[s] < 1 || sizes[s] > most_step) refuse("a guarded load has an impossible step");
+      if (sizes[s] < 1 || sizes[s] > kernels::max_guard_step) refuse("a guarded load has an impossible step");
     }
   }
 }
@@ -34,7 +33,7 @@ Bound bind(const Body& body, std::span<const TensorRef> operands, std::span<cons
   int64_t elements = 1;
   for (size_t a = 0; a < b.domain.size(); ++a) {
     const int64_t n = b.domain[a];
-    if (n < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(n, 1), &elements) || elements > most_elements) refuse("its domain is impossible");
+    if (n < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(n, 1), &elements) || elements > kernels::max_domain_elements) refuse("its domain is impossible");
     (a < body.outer ? b.rows : b.length) *= n;
   }
   check_guards(body, sizes);

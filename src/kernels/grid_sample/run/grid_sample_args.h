@@ -9,6 +9,9 @@
 
 namespace ingot::kernels {
 
+// The coefficient of cubic sampling, as torch has it.
+inline constexpr float cubic_coefficient = -0.75f;
+
 struct GridSampleArgs {
   enum class Mode : uint8_t { linear, nearest, cubic } mode = Mode::linear;
   enum class Outside : uint8_t { zeros, border, reflection } outside = Outside::zeros;

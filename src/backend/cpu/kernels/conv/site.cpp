@@ -91,6 +91,8 @@ size_t channel_index(const Gemm& g) {
   return inner;
 }
 
+bool has_contiguous_channels(const Gemm& g) { return step_in_memory(*g.map, g.a, channel_index(g)) == ir::Dim(1); }
+
 // The site's image, after compile has copied it: the axes of groups and channels come last.
 Gemm with_copied_image(const ConvSite& s) {
   Gemm out = s.gemm;
@@ -115,8 +117,7 @@ Gemm with_copied_image(const ConvSite& s) {
 // channels are neighbours.
 void expect_copies(const Site& site, ConvSite& s) {
   const Gemm& g = s.gemm;
-  const bool image = step_in_memory(*g.map, g.a, channel_index(g)) == ir::Dim(1),
-             result = site.body_operand(site.body->stores[0].operand).strides.back() == ir::Dim(1) || s.sizes.n == 1;
+  const bool image = has_contiguous_channels(g), result = site.body_operand(site.body->stores[0].operand).strides.back() == ir::Dim(1) || s.sizes.n == 1;
   s.sizes.order_cycles = (image ? 0 : s.sizes.image * tuning::ordered_image) + (result ? 0 : static_cast<double>(s.outputs()) * tuning::ordered_result);
   if (!image && s.sizes.mapped) s.sizes.run = s.sizes.tap;
 }
@@ -187,8 +188,7 @@ Reading read(const Site& site, const Settings& settings) {
   }
   out->sizes.image = std::min(image, span);  // windows may be a view whose elements overlap
   expect_copies(site, *out);
-  const bool apart = !(step_in_memory(*g.map, g.a, channel_index(g)) == ir::Dim(1));
-  if (apart && given->map) out->after_copy = usual_map(site, with_copied_image(*out), *steps, sizes);
+  if (given->map && !has_contiguous_channels(g)) out->after_copy = usual_map(site, with_copied_image(*out), *steps, sizes);
   return {out, std::nullopt};
 }
 

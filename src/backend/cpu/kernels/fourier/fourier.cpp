@@ -2,6 +2,9 @@
 
 namespace ingot::backend::cpu {
 
-void fourier_offers(const Site& site, const Settings&, Offers& out) { offer_plain(site, {"fourier"}, "rows side by side", out); }
+void fourier_offers(const Site& site, const Settings&, Offers& out) {
+  constexpr std::string_view name = "rows side by side";
+  if (!refuse_several_axes(site, name, out)) offer_plain(site, {"fourier"}, name, out);
+}
 
 }  // namespace ingot::backend::cpu

@@ -100,7 +100,8 @@ TEST(fourier, operands_that_do_not_fit_are_refused) {
   EXPECT_THROW(run(Kind::of_real, {&a, &half, &b}), Error);
   EXPECT_THROW(run(Kind::to_real, {&a, &half, &a}), Error);
   EXPECT_THROW(run(Kind::pair, {&none, &none, &none, &none}), Error);
-  EXPECT_THROW(parse_fourier(std::vector<std::byte>{std::byte{3}}), Error);
+  EXPECT_THROW(run_kernel("fourier", serialise(FourierArgs{Kind::pair, 2}), {&a, &b, &a, &b}, {}, inline_workers()), Error);
+  for (std::byte wrong : {std::byte{3}, std::byte{0b1100}, std::byte{0b100000}}) EXPECT_THROW(parse_fourier(std::vector{wrong}), Error);
   EXPECT_THROW(parse_fourier({}), Error);
 }
 

@@ -400,15 +400,15 @@ TEST(fused, load_beside_a_row_of_nothing) {
     BodyBuilder k({2}, row);
     Reg a = k.load(h), b = k.load(f), c = k.load(f);
     k.store(f, k.map(Op::add, f, {k.reduce(Reduction::sum, f, k.map(Op::mul, f, {b, c})), a}));
-    auto turned = z.view();
-    std::reverse(turned.strides.begin(), turned.strides.end());  // so that the axes are not merged
-    FusedStep(k.body, {x.view(), y.view(), turned, out.view()}, inline_workers()).run();
+    auto transposed = z.view();
+    std::reverse(transposed.strides.begin(), transposed.strides.end());  // so that the axes are not merged
+    FusedStep(k.body, {x.view(), y.view(), transposed, out.view()}, inline_workers()).run();
     EXPECT_EQ(doubles(out), doubles(x));
   }
 }
 
-// `turned`: rows are strided, so that many are reduced at once.
-void reductions(int64_t rows, bool turned) {
+// `transposed`: rows are strided, so that many are reduced at once.
+void reductions(int64_t rows, bool transposed) {
   std::mt19937 random(3);
   for (DType t : {DType::b8, DType::i32, DType::i64, DType::f32, DType::f64}) {
     for (int kind = 0; kind <= static_cast<int>(Reduction::argmin); ++kind) {
@@ -418,7 +418,7 @@ void reductions(int64_t rows, bool turned) {
       for (int64_t n : {0, 1, 5, 64, 700}) {
         if (n == 0 && (arg || ((r == Reduction::max || r == Reduction::min) && !ir::is_float(t)))) continue;  // refused before
         Tensor x(t, {rows, n}), out(arg ? DType::i64 : t, {rows, 1});
-        if (turned) x.strides = {1, rows};
+        if (transposed) x.strides = {1, rows};
         fill(x, random, true);
         for (int64_t c = 0; c < n; ++c) {
           for (int64_t row = 0; row < rows; ++row)
@@ -640,14 +640,14 @@ TEST(fused, parts_over_some_axes) {
   const auto f = DType::f32;
   for (DType of_index : {DType::i64, DType::i32, DType::u8}) {
     for (DType of_table : {DType::f32, DType::f16, DType::f64, DType::i16, DType::b8}) {
-      for (bool turned : {false, true}) {
+      for (bool transposed : {false, true}) {
         const int64_t h = 13, w = 45, c = 70;
         Tensor index(of_index, {1, w, 1}), weight(f, {h, w, 1}), table(of_table, {h, 1, c, 31}), out(f, {h, w, c});
         for (int64_t j = 0; j < w; ++j) put(of_index, index.at({0, j, 0}), {0, j * 7 % 31});
         fill_plain(weight, 1);
         std::mt19937 random(7);
         fill(table, random, true);
-        if (turned) out.strides = {w * c, 1, w};
+        if (transposed) out.strides = {w * c, 1, w};
         BodyBuilder k({h, w}, {c});
         Reg i = k.load(of_index), s = k.load(f);
         Reg number = k.map(Op::cast, f, {k.map(Op::add, DType::i64, {k.map(Op::mul, DType::i64, {k.index(0), k.number(int64_t{3}, DType::i64)}), k.index(1)})});

@@ -411,7 +411,6 @@ TEST(matmul, each_blocking_that_can_be_timed) {
         Choosing timed{{&timing, 1}};
         check(c, three(), &timed);
         EXPECT_EQ(timed.tunables[0].choices, found.choices);
-        EXPECT_TRUE(timed.scratch != usual.scratch || choice == found.choices[0]) << choice;
         scratches.insert(timed.scratch);
       }
       EXPECT_GE(scratches.size(), 2u);

@@ -53,10 +53,10 @@ bool suits(const VectorProgram& v, const Bound& b) {
 }  // namespace
 
 std::optional<VectorProgram> vector_program(const Program& p, const Bound& b) {
-  if (!p.has_accumulator || p.has_reductions || p.accumulator != Class::f32 || p.code.size() + p.stores.size() > VectorProgram::most_steps) return std::nullopt;
+  if (!p.has_accumulator || p.has_reductions || p.accumulator != Class::f32 || p.code.size() + p.stores.size() > VectorProgram::max_steps) return std::nullopt;
   VectorProgram out;
   auto operand = [&](int of_body) -> std::optional<uint8_t> {
-    if (out.operand_count == VectorProgram::most_operands || !is_loaded(p.memory[static_cast<size_t>(of_body)])) return std::nullopt;
+    if (out.operand_count == VectorProgram::max_operands || !is_loaded(p.memory[static_cast<size_t>(of_body)])) return std::nullopt;
     out.operands[out.operand_count] = of_body;
     return static_cast<uint8_t>(out.operand_count++);
   };

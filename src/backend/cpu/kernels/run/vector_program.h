@@ -8,6 +8,7 @@
 #include <span>
 
 #include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/run/tuning.h"
 #include "ir/half.h"
 
 namespace ingot::kernels {
@@ -21,10 +22,10 @@ struct VectorProgram {
     uint8_t operand;         // of a load or a store: index in `operands`
     float number;
   };
-  static constexpr size_t most_steps = 48, most_operands = 12;
+  static constexpr size_t max_steps = run_tuning::max_end_steps, max_operands = run_tuning::max_end_operands;
   size_t count = 0, operand_count = 0;
-  Step steps[most_steps];
-  int operands[most_operands];  // of the body
+  Step steps[max_steps];
+  int operands[max_operands];  // of the body
   uint8_t result = 0;           // the step with the value of the first store; other stores are steps
 };
 // The program of a body bound to these sizes and strides. Each operand must be contiguous along columns, or one element for all of them. nullopt if some
@@ -40,7 +41,7 @@ struct VectorOperand {
 };
 struct VectorEnd {
   const VectorProgram* program = nullptr;
-  VectorOperand operands[VectorProgram::most_operands];
+  VectorOperand operands[VectorProgram::max_operands];
   int64_t columns = 0;        // of the tile: nothing is read or stored past them
 
   // The same for a part of the tile that starts at this row and column.

@@ -7,8 +7,6 @@
 
 namespace ingot::kernels {
 
-constexpr size_t most_kept = size_t{1} << 15;  // half a megabyte
-
 WindowTaps::WindowTaps(const char* step, const IndexMap& map, std::span<const IndexMap::Index> before, const IndexMap::Index& line, std::span<const IndexMap::Index> inside,
                        std::span<const int64_t> b_steps, int64_t most, bool joins_ends)
     : axes_(map.axes) {
@@ -71,14 +69,14 @@ WindowTaps::WindowTaps(const char* step, const IndexMap& map, std::span<const In
     first_.push_back(memory_);
     memory_ += 1 + run.places.size();
   }
-  if (memory_ > most_kept) {
+  if (memory_ > run_tuning::max_listed_taps) {
     first_.clear();
     memory_ = 1 + places_.size();
   }
 }
 
 void WindowTaps::keep_sets() {
-  if (!first_.empty()) sets_ = std::clamp<size_t>(most_kept / std::max<size_t>(1, memory_), 1, most_sets);
+  if (!first_.empty()) sets_ = std::clamp<size_t>(run_tuning::max_listed_taps / std::max<size_t>(1, memory_), 1, run_tuning::max_tap_lists);
 }
 
 void WindowTaps::Lists::fill(size_t run, const IndexMap::Position& start, WindowTap* to) const {
@@ -97,7 +95,7 @@ void WindowTaps::Lists::fill(size_t run, const IndexMap::Position& start, Window
     if (taps_->most_merged_ > 1 && next != to + 1) {
       WindowTap& last = next[-1];
       const int64_t n = last.length;
-      if (n < taps_->most_merged_ && last.ends == tap.ends && last.a + n * taps_->beside_a_ == tap.a && last.b + n * taps_->beside_b_ == tap.b) {
+      if (n < taps_->most_merged_ && last.ends == tap.ends && last.a + n * taps_->merged_step_a_ == tap.a && last.b + n * taps_->merged_step_b_ == tap.b) {
         ++last.length;
         continue;
       }

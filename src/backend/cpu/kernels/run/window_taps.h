@@ -5,12 +5,13 @@
 #include <span>
 #include <vector>
 
+#include "backend/cpu/kernels/run/tuning.h"
 #include "kernels/run/index_map.h"
 
 namespace ingot::kernels {
 
 // A tap of the window: its offset in A from the line's start, and in B, for the first output. `ends`: it is outside for the first or last output of the run.
-// `length`: as many taps, one behind another in A and in B.
+// `length`: as many taps, one after another in A and in B.
 struct WindowTap {
   enum Ends : uint32_t { none, first, last };
   int64_t a, b;
@@ -19,7 +20,6 @@ struct WindowTap {
 
 class WindowTaps {
  public:
-  static constexpr size_t most_sets = 8;
   // Outputs [begin, end) of a line have the same taps, as far as the line's own index decides.
   struct Run {
     int64_t begin, end;
@@ -28,7 +28,7 @@ class WindowTaps {
   };
 
   // `line`: the index along the line. `before`: the indices over lines; `fits` is false if one of them moves along an axis along which `line` also moves and
-  // which has a border. `inside`: the indices of the taps, `b_steps` apart in B. Error (format), naming `step`, if there are more than `most` taps.
+  // which has a border. `inside`: the indices of the taps, with strides `b_steps` in B. Error (format), naming `step`, if there are more than `most` taps.
   // `joins_ends`: a single output at the end of a run with fewer taps than the run is joined to it.
   WindowTaps() = default;
   WindowTaps(const char* step, const IndexMap& map, std::span<const IndexMap::Index> before, const IndexMap::Index& line, std::span<const IndexMap::Index> inside,
@@ -36,10 +36,10 @@ class WindowTaps {
   // Keeps lists of more lines than the last one, in more memory.
   void keep_sets();
 
-  // Taps of a list that lie `a` apart in A and `b` in B become one, of `most` taps at most.
-  void merge(int64_t a, int64_t b, int64_t most) { beside_a_ = a, beside_b_ = b, most_merged_ = most; }
+  // Taps of a list at distances `a` in A and `b` in B become one, of `most` taps at most.
+  void merge(int64_t a, int64_t b, int64_t most) { merged_step_a_ = a, merged_step_b_ = b, most_merged_ = most; }
 
-  // True if all lists are made of threes: taps that are `a` apart along the line, of which at most the first is outside for the first output, and the last for the last.
+  // True if all lists consist of threes: taps at a distance of `a` along the line. Only the first of them may be outside for the first output, and only the last for the last output.
   bool in_threes(int64_t a) const;
 
   bool fits = true;
@@ -59,8 +59,8 @@ class WindowTaps {
     void fill(size_t run, const IndexMap::Position& start, WindowTap* to) const;
     const WindowTaps* taps_ = nullptr;
     WindowTap* memory_ = nullptr;  // per list: its length, then its taps
-    size_t made_ = 0, last_ = 0;           // sets; the one of the last line
-    size_t between_[most_sets][IndexMap::most];  // per set that is made and axis: between which cuts its lines are
+    size_t made_ = 0, last_ = 0;  // sets; the one of the last line
+    size_t between_[run_tuning::max_tap_lists][IndexMap::most];  // per set that is made and axis: between which cuts its lines are
   };
   size_t memory() const { return memory_ * sets_; }  // of Lists, in number of taps
 
@@ -74,13 +74,13 @@ class WindowTaps {
 
   std::vector<Place> places_;
   std::vector<Run> runs_;
-  std::vector<size_t> first_;         // start of each run's list in memory; empty: too large to keep
-  size_t memory_ = 0, sets_ = 1;      // of a set of lists
-  int64_t beside_a_ = 0, beside_b_ = 0, most_merged_ = 1;
+  std::vector<size_t> first_;  // start of each run's list in memory; empty: too large to keep
+  size_t memory_ = 0, sets_ = 1;  // of a set of lists
+  int64_t merged_step_a_ = 0, merged_step_b_ = 0, most_merged_ = 1;
   int axes_ = 0;
   struct Lines {
     int64_t begin, end;
-  } inside_[IndexMap::most] = {};     // per axis: the positions of lines of which all taps are inside
+  } inside_[IndexMap::most] = {};  // per axis: the positions of lines whose taps are all inside
   int64_t size_[IndexMap::most] = {};
   bool across_[IndexMap::most] = {};  // axes along which the line's index moves; the indices before it move along the others
   std::vector<int64_t> cuts_[IndexMap::most];  // of the other axes: where the taps of a line change

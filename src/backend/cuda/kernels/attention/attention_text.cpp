@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numbers>
 
 #include "backend/cuda/compile/element_text.h"
 #include "backend/cuda/compile/expression.h"
@@ -59,18 +60,18 @@ class Printer {
 
  private:
   using Number = Args::Number;
-  static constexpr double log2_e = 1.4426950408889634;
+  static constexpr double log2_e = std::numbers::log2e;
   std::string coordinate(size_t axis) const { return axis < batch_ ? fmt::format("c{}", axis) : axis == batch_ ? "s" : "t"; }
 
   Args::Rows rows(int only) const {
     const uint16_t head = std::max(args_.depth, args_.width);
     using namespace kernels::attention_cuda_tuning;
-    const bool plain = mask_ == nullptr && !a_.causal, boxes = plain && a_.scale > 0 && batch_ <= Args::most_box_axes && head <= Args::widest_in_boxes;
+    const bool plain = mask_ == nullptr && !a_.causal, boxes = plain && a_.scale > 0 && batch_ <= Args::max_box_axes && head <= Args::max_boxed_head;
     if (only != Args::by_sizes) return boxes ? Args::in_boxes : Args::short_rows;
     const int64_t s = a_.s.constant().value_or(0), t = a_.t.constant().value_or(0);
     if (s < long_queries) return Args::short_rows;
     if (t > 0 && t <= one_iteration) return Args::few_keys;
-    if (!plain || t < many_keys) return Args::long_rows;
+    if (!plain || t < min_boxed_keys) return Args::long_rows;
     return boxes && (head <= 48 || head > 64 || s >= very_long_queries) ? Args::in_boxes : Args::unmasked;
   }
 
@@ -115,7 +116,7 @@ class Printer {
     return out + fmt::format("  return (f32)r{};\n}}\n", mask_->stores[0].value);
   }
 
-  // The kernel's text for shapes with boxes: how many heads there are and where each lies.
+  // The kernel's text for shapes with TMA boxes: how many heads there are, and the place of each.
   std::string by_boxes(const Args::Shape& shape) {
     const size_t operands[4] = {0, 1, 2, layouts_.size() - 1};
     const std::string_view h = memory_type(type_);

@@ -13,11 +13,11 @@ namespace ingot::backend::cuda {
 namespace {
 
 // `emitted`: each step as a part.
-kernels::ConcurrentArgs args_of(std::span<const Concurrent::Part> steps, std::span<const EmittedStep* const> emitted) {
+kernels::ConcurrentArgs args_of(std::span<const Concurrent::Part> steps, std::span<const EmittedStep> emitted) {
   kernels::ConcurrentArgs args{steps[0].step->kernel, {}, {}};
   for (size_t k = 0; k < steps.size(); ++k) {
     const Concurrent::Part& s = steps[k];
-    const std::vector<std::byte>& constants = emitted[k]->constants;
+    const std::vector<std::byte>& constants = emitted[k].constants;
     args.steps.push_back(
         {static_cast<uint16_t>(s.operands.size()), static_cast<uint16_t>(s.writes), static_cast<uint16_t>(s.step->sizes.size()), static_cast<uint32_t>(constants.size())});
     args.constants.insert(args.constants.end(), constants.begin(), constants.end());
@@ -26,7 +26,7 @@ kernels::ConcurrentArgs args_of(std::span<const Concurrent::Part> steps, std::sp
 }
 
 // The kernels that the steps launch together, which may be others than each launches alone. Empty if that depends on sizes that are not known.
-std::set<std::string> launched_together(std::span<const Concurrent::Part> steps) {
+std::set<std::string> launched_together(std::span<const Concurrent::Part> steps, std::span<const EmittedStep> emitted) {
   KnownCall known;
   bool is_known = true;
   size_t operands = 0;
@@ -37,13 +37,9 @@ std::set<std::string> launched_together(std::span<const Concurrent::Part> steps)
     }
   }
   ir::Dims sizes;
-  std::vector<const EmittedStep*> parts;
-  for (const Concurrent::Part& s : steps) {
-    sizes.insert(sizes.end(), s.step->sizes.begin(), s.step->sizes.end());
-    parts.push_back(&part_of(*s.step)->step);
-  }
+  for (const Concurrent::Part& s : steps) sizes.insert(sizes.end(), s.step->sizes.begin(), s.step->sizes.end());
   if (!is_known || !known.add(sizes)) return {};
-  const auto loaded = kernels::load_concurrent_cuda(kernels::serialise(args_of(steps, parts)), operands, sizes.size());
+  const auto loaded = kernels::load_concurrent_cuda(kernels::serialise(args_of(steps, emitted)), operands, sizes.size());
   std::set<std::string> out;
   for (int multiprocessors : hoppers_multiprocessors) {
     for (const kernels::CudaLaunch& l : kernels::concurrent_cuda_launches(known.call(loaded.get()), {multiprocessors, true}).list) out.insert(l.kernel);
@@ -68,18 +64,14 @@ void concurrent_offers(const Site& site, const Target&, const Settings&, Offers&
 
 EmittedStep join_steps(std::span<const Concurrent::Part> steps) {
   const bool by_sizes = std::all_of(steps.begin(), steps.end(), [](const Concurrent::Part& s) { return part_of(*s.step)->with_kernels != nullptr; });
-  const std::set<std::string> launched = by_sizes ? launched_together(steps) : std::set<std::string>();
-  std::vector<EmittedStep> made;  // with the code that they launch together
-  std::vector<const EmittedStep*> parts;
-  made.reserve(steps.size());
-  for (const Concurrent::Part& s : steps) {
-    const Part& part = *part_of(*s.step);
-    parts.push_back(launched.empty() ? &part.step : &made.emplace_back(part.with_kernels(part.step, launched)));
-  }
+  std::vector<EmittedStep> parts;
+  for (const Concurrent::Part& s : steps) parts.push_back(part_of(*s.step)->emit());
+  const std::set<std::string> launched = by_sizes ? launched_together(steps, parts) : std::set<std::string>();
+  for (size_t k = 0; !launched.empty() && k < steps.size(); ++k) parts[k] = part_of(*steps[k].step)->with_kernels(parts[k], launched);
   EmittedStep out{"concurrent", kernels::serialise(args_of(steps, parts)), {}};
-  for (const EmittedStep* step : parts) {
-    out.sizes.insert(out.sizes.end(), step->sizes.begin(), step->sizes.end());
-    for (const CodeUnit& unit : step->code) {
+  for (const EmittedStep& step : parts) {
+    out.sizes.insert(out.sizes.end(), step.sizes.begin(), step.sizes.end());
+    for (const CodeUnit& unit : step.code) {
       const bool known = std::any_of(out.code.begin(), out.code.end(), [&](const CodeUnit& u) { return u.name == unit.name; });
       if (!known) out.code.push_back(unit);
     }

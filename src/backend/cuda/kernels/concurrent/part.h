@@ -1,5 +1,6 @@
 // What a step on CUDA keeps so that it can become a part of another (EmittedStep::as_part).
 #pragma once
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -10,7 +11,7 @@ namespace ingot::backend::cuda {
 
 struct Part {
   std::string name;  // steps whose parts have equal names have equal code, so they can be one step
-  EmittedStep step;  // its kernels take the parameters of several steps (ParametersOf::rows)
+  std::function<EmittedStep()> emit;  // its kernels take the parameters of several steps (ParametersOf::rows). Only steps that are joined are printed so
   // Where sizes choose among its kernels: the step with those of these names that the parts launch together, and the choices that lead to them. Null: it has all.
   EmittedStep (*with_kernels)(const EmittedStep&, const std::set<std::string>& launched) = nullptr;
 };

@@ -16,7 +16,7 @@ CudaPart cufft_cuda_part(const FourierArgs&, ir::DType);
 
 namespace ingot::backend::cuda {
 
-// A fourier step by cuFFT. Operands have strides.
-EmittedStep cufft_step(const Plain&, std::span<const Operand>);
+// A fourier step by cuFFT, of a placed site.
+EmittedStep cufft_step(const Site&, const Plain&);
 
 }  // namespace ingot::backend::cuda

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
+#include <numeric>
 #include <random>
+#include <utility>
 
 #include "backend/cpu/kernels/kernel_test.h"
 #include "backend/cuda/available_test.h"
@@ -39,16 +42,23 @@ struct End {
   std::vector<int64_t> dims, strides;
   size_t second = 0, bytes = 0;  // where the imaginary part begins, and all of it
 
-  End(DType t, Lie how, bool real, int64_t count, int64_t numbers) : type(t), lie(how), parts(real ? 1 : 2) {
+  End(DType t, Lie how, bool real, int64_t count, std::vector<int64_t> others, int64_t numbers) : type(t), lie(how), parts(real ? 1 : 2) {
     const int64_t p = lie == Lie::apart ? 1 : static_cast<int64_t>(parts);
+    int64_t all = count * numbers;
     if (lie == Lie::blocks) {
       dims = {2, count / 2, numbers};
       strides = {numbers * (count / 2) * p, p, (count / 2) * p};
     } else {
-      dims = {count, numbers};
-      strides = lie == Lie::columns ? std::vector<int64_t>{p, count * p} : std::vector<int64_t>{numbers * p, p};
+      dims = std::move(others);
+      dims.insert(dims.begin(), count);
+      dims.push_back(numbers);
+      strides.resize(dims.size());
+      int64_t step = lie == Lie::columns ? count * p : p;
+      for (size_t d = dims.size() - 1; d > 0; --d) strides[d] = std::exchange(step, step * dims[d]);
+      strides[0] = lie == Lie::columns ? p : step;
+      all = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
     }
-    bytes = static_cast<size_t>(count * numbers) * parts * ir::size_of(t);
+    bytes = static_cast<size_t>(all) * parts * ir::size_of(t);
     second = lie == Lie::apart ? bytes / 2 : ir::size_of(t);
   }
   size_t place(size_t part) const { return lie == Lie::turned ? parts - 1 - part : part; }
@@ -62,22 +72,25 @@ struct Rows {
   DType type;
   int64_t count, length;
   Lie from_lie, to_lie;
+  std::vector<int64_t> others;  // lengths along the other axes
   End from, to;
 
-  Rows(Kind k, DType t, int64_t rows, int64_t n, Lie read, Lie written)
+  Rows(Kind k, DType t, int64_t rows, int64_t n, Lie read, Lie written, std::vector<int64_t> outer = {})
       : kind(k),
         type(t),
         count(rows),
         length(n),
         from_lie(read),
         to_lie(written),
-        from(t, read, k == Kind::of_real, rows, k == Kind::to_real ? n / 2 + 1 : n),
-        to(t, written, k == Kind::to_real, rows, k == Kind::of_real ? n / 2 + 1 : n) {}
+        others(std::move(outer)),
+        from(t, read, k == Kind::of_real, rows, others, k == Kind::to_real ? n / 2 + 1 : n),
+        to(t, written, k == Kind::to_real, rows, others, k == Kind::of_real ? n / 2 + 1 : n) {}
   std::string name() const {
-    return fmt::format("{} {} {} x {} from {} to {}", names_of_kinds[static_cast<size_t>(kind)], ir::name_of(type), count, length, names_of_lies[static_cast<size_t>(from_lie)],
-                       names_of_lies[static_cast<size_t>(to_lie)]);
+    return fmt::format("{} {} {} x [{}] x {} from {} to {}", names_of_kinds[static_cast<size_t>(kind)], ir::name_of(type), count, fmt::join(others, ", "), length,
+                       names_of_lies[static_cast<size_t>(from_lie)], names_of_lies[static_cast<size_t>(to_lie)]);
   }
-  std::vector<std::byte> constants() const { return serialise(FourierArgs{kind}); }
+  FourierArgs args() const { return {kind, 1 + std::ssize(others)}; }
+  std::vector<std::byte> constants() const { return serialise(args()); }
   std::vector<TensorRef> refs(std::byte* read, std::byte* written) const {
     std::vector<TensorRef> out;
     from.add(out, read);
@@ -97,7 +110,7 @@ struct Rows {
   }
   std::vector<std::byte> by_cpu(std::vector<std::byte> read) const {
     std::vector<std::byte> out(to.bytes);
-    kernels::run_kernel("fourier", constants(), refs(read.data(), out.data()));
+    transform_by_cpu(args(), refs(read.data(), out.data()));
     return out;
   }
   // The root mean square of the difference, relative to that of the numbers.
@@ -129,6 +142,13 @@ std::vector<Rows> cases() {
           for (Lie written : {Lie::apart, Lie::beside, Lie::turned}) out.emplace_back(kind, t, 6, n, read, written);
         }
       }
+      for (const std::vector<int64_t>& others : {std::vector<int64_t>{5}, {8}, {1}, {4, 3}, {1, 6}}) {
+        for (int64_t n : {1, 6, 7}) {
+          for (Lie read : {Lie::apart, Lie::beside, Lie::turned, Lie::columns}) {
+            for (Lie written : {Lie::apart, Lie::beside, Lie::turned, Lie::columns}) out.emplace_back(kind, t, 3, n, read, written, others);
+          }
+        }
+      }
       for (Lie lie : {Lie::columns, Lie::blocks}) out.emplace_back(kind, t, 6, 60, lie, lie);
       out.emplace_back(kind, t, 1, 2048, Lie::beside, Lie::beside);
     }
@@ -140,16 +160,16 @@ std::vector<Rows> cases() {
 EmittedStep step_of(const Rows& r) {
   const std::vector<std::byte> constants = r.constants();
   const Plain plain{"fourier", constants};
-  std::vector<Operand> operands;
+  Site site{plain};
   for (const End* end : {&r.from, &r.to}) {
     for (size_t part = 0; part < end->parts; ++part) {
-      StridedLayout& w = operands.emplace_back(Operand{Role::input, r.type, {}}).layout;
+      StridedLayout& w = site.operands.emplace_back(Operand{Role::input, r.type, {}}).layout;
       for (int64_t d : end->dims) w.dims.emplace_back(d);
       for (int64_t d : end->strides) w.strides.emplace_back(d);
       if (end->lie != Lie::apart) w.offset = ir::Dim(static_cast<int64_t>(end->place(part)));
     }
   }
-  return cufft_step(plain, operands);
+  return cufft_step(site, plain);
 }
 
 // On the host. Each kind and type is one library.
@@ -160,11 +180,11 @@ TEST(cufft_emulated, reads_and_writes_like_the_cpu) {
   for (const Rows& r : cases()) {
     SCOPED_TRACE(r.name());
     const EmittedStep step = step_of(r);
-    std::unique_ptr<Emulated>& library = libraries[step.code[1].name];
+    std::unique_ptr<Emulated>& library = libraries[step.code.back().name + (r.others.empty() ? "" : " along several axes")];
     if (!library) {
       std::string text;
       std::vector<std::string> names;
-      for (const auto& l : step.code[1].libraries) text += l();
+      for (const auto& l : step.code.back().libraries) text += l();
       for (const CodeUnit& u : step.code) text += u.text, names.insert(names.end(), u.kernels.begin(), u.kernels.end());
       library = std::make_unique<Emulated>(text, names, false);
     }

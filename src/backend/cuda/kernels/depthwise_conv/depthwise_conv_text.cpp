@@ -7,7 +7,10 @@
 #include "backend/cuda/compile/element_text.h"
 #include "backend/cuda/compile/expression.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
+#include "backend/cuda/kernels/depthwise_conv/run/tuning.h"
 #include "backend/cuda/kernels/gemm/gemm.h"
+#include "backend/cuda/kernels/run/tuning.h"
+#include "backend/cuda/run/hardware.h"
 #include "base/error.h"
 
 namespace ingot::backend::cuda {
@@ -59,15 +62,13 @@ struct DepthwiseForm {
   bool turns = false;   // threads are neighbours along channels, but a result is contiguous along lines
   bool vectors = true;  // of the variant that is printed
 
-  // Outputs and channels per thread, and threads that keep a large GPU busy. With more outputs a thread loads taps and inputs less often, but a small image is then the work of a
-  // few multiprocessors, which wait for memory.
-  static constexpr int64_t most_outputs = 8, busy = int64_t{132} * 256;
-  static constexpr uint8_t channels_together = 4;
+  // Threads that keep a large GPU busy.
+  static constexpr int64_t busy = hardware::h200_multiprocessors * kernels::depthwise_cuda_tuning::threads_of_multiprocessor;
 
   void choose() {
     args.lines = !is(conv.a.strides[*axis_of_channels(conv)], 1);
     turns = !args.lines && stores_along_lines();
-    args.vector = args.lines ? 1 : channels_together;
+    args.vector = args.lines ? 1 : kernels::depthwise_cuda_tuning::channels_of_thread;
     args.tile = static_cast<uint8_t>(outputs_together());
     args.operands = {{conv.of_a, args.lines ? in_access(conv.of_a, conv.a.dims[line.axis], args.tile * line.step) : args.vector},
                      {conv.type, !args.lines && is(conv.b.strides[channel()], 1) ? args.vector : uint8_t{1}}};
@@ -89,7 +90,7 @@ struct DepthwiseForm {
   bool stores_along_lines() const {
     return std::any_of(body.stores.begin(), body.stores.end(), [&](const Store& s) { return lies_along_lines(s.operand); });
   }
-  // Channels of adjacent threads if results lie along lines: as many as fill 32 bytes of A, the least that memory moves. The next threads have the next outputs of the line.
+  // Channels of adjacent threads if results are contiguous along lines: as many as fill 32 bytes of A, the least that memory moves. The next threads have the next outputs of the line.
   int64_t channels_beside() const {
     const int64_t channels = conv.map.dims[channel()].constant().value_or(1);
     return std::gcd(channels, 32 / static_cast<int64_t>(ir::size_of(conv.of_a)));
@@ -100,9 +101,11 @@ struct DepthwiseForm {
     if (line.axis == WindowLine::none) return 1;
     Dim all = 1;
     for (size_t i = 0; i < conv.kept; ++i) all *= conv.map.dims[i];
-    const int64_t width = std::max<int64_t>(1, conv.map.dims[across()].constant().value_or(most_outputs));
-    int64_t most = most_outputs;
-    if (all.is_constant()) most = std::clamp<int64_t>(all.value() / ((args.lines ? 1 : channels_together) * busy), 1, most_outputs);
+    const int64_t width = std::max<int64_t>(1, conv.map.dims[across()].constant().value_or(kernels::depthwise_cuda_tuning::max_outputs_of_thread));
+    int64_t most = kernels::depthwise_cuda_tuning::max_outputs_of_thread;
+    if (all.is_constant())
+      most = std::clamp<int64_t>(all.value() / ((args.lines ? 1 : kernels::depthwise_cuda_tuning::channels_of_thread) * busy), 1,
+                                 kernels::depthwise_cuda_tuning::max_outputs_of_thread);
     // Along lines, whole vectors. Else a line is divided into equal parts: 14 outputs are 7 and 7.
     if (args.lines) return std::max<int64_t>(std::min<int64_t>(4, std::bit_ceil(static_cast<uint64_t>(width))), std::bit_floor(static_cast<uint64_t>(std::min(most, width))));
     const int64_t stored = turns ? std::gcd(conv.map.dims[across()].constant().value_or(1), 4) : 1;  // outputs that can be stored together
@@ -110,7 +113,7 @@ struct DepthwiseForm {
     return divided_up(width, divided_up(width, most));
   }
 
-  // Elements per access along a line of this size, where threads are `advance` elements apart.
+  // Elements per access along a line of this size, where threads have a stride of `advance` elements.
   static uint8_t in_access(ir::DType type, const Dim& size, int64_t advance) {
     return static_cast<uint8_t>(std::gcd(std::gcd(16 / static_cast<int64_t>(ir::size_of(type)), advance), size.constant().value_or(0)));
   }
@@ -144,18 +147,16 @@ class Printer {
       f_.vectors = variant == 0;
       std::string body = fmt::format("  constexpr int V = {};\n", f_.vectors ? f_.args.vector : 1);
       body += place_text() + sums_text() + body_text();
-      printed.kernels.push_back({std::to_string(variant), fmt::format("__launch_bounds__({}, {})", Args::threads, blocks_together), std::move(body), {windows_text}});
+      printed.kernels.push_back({std::to_string(variant),
+                                 fmt::format("__launch_bounds__({}, {})", Args::threads, kernels::depthwise_cuda_tuning::blocks_of_multiprocessor),
+                                 std::move(body),
+                                 {windows_text}});
     }
     finish_windows(printed, text_, f_.layouts.size(), f_.args, sizes);
     return window_step("depthwise_conv", "depthwise_conv", printed, f_.args, sizes);
   }
 
  private:
-  // Products that are printed one after another, and registers for what is loaded together.
-  static constexpr int64_t most_printed = 400, most_held = 90;
-  // Per multiprocessor. Told so, the compiler uses registers for loads that overlap; else it delays loads until as many threads as possible fit.
-  static constexpr int blocks_together = 4;
-
   std::string extent(size_t index) { return text_.number({Number::size, static_cast<uint8_t>(index), 0}, f_.conv.map.dims[index]); }
   // True if the body's operand is loaded or stored in vectors.
   bool together(size_t operand) {
@@ -205,7 +206,7 @@ class Printer {
       if (i != f_.line.tap) others.push_back(i);
     }
     const int64_t rows = others.empty() ? 1 : f_.conv.map.dims[others.back()].value();
-    const bool printed = rows * f_.taps() * f_.args.tile * f_.args.vector <= most_printed;
+    const bool printed = rows * f_.taps() * f_.args.tile * f_.args.vector <= kernels::launch_tuning::max_printed_products;
     for (size_t i : others) {
       if (!printed || i != others.back()) out += fmt::format("#pragma unroll 1\n  for (int c{} = 0; c{} < {}; ++c{})\n", i, i, f_.conv.map.dims[i].value(), i);
     }
@@ -213,7 +214,7 @@ class Printer {
     // As many rows are loaded together as registers hold, so that their loads overlap.
     const std::vector<int64_t> at = places_of(f_.line, f_.args.tile, f_.taps());
     const int64_t registers = divided_up(static_cast<int64_t>(at.size() * ir::size_of(f_.conv.of_a)) * f_.args.vector, 4) + f_.taps() * f_.args.vector;
-    const int64_t together = printed ? std::clamp<int64_t>(most_held / registers, 1, rows) : 1;
+    const int64_t together = printed ? std::clamp<int64_t>(kernels::depthwise_cuda_tuning::held_registers / registers, 1, rows) : 1;
     for (int64_t first = 0; first < (printed ? rows : 1); first += together) {
       std::string loads, products;
       for (int64_t row = first; row < std::min(rows, first + together); ++row) {
@@ -251,7 +252,7 @@ class Printer {
     out += fmt::format("    const bool in_image = {};\n    const {}* const line = {};\n    const f32* const taps = {};\n", inside, memory_type(f_.conv.of_a), a, b);
     const bool asks = f_.line.axis != WindowLine::none && (f_.guarded(f_.line.axis) || !f_.full_tiles());
     const std::string step = f_.line.axis == WindowLine::none ? "0ll" : text_.stride(0, f_.line.axis);
-    // Vectors along a line begin at multiples of their size, so all of a vector lies inside the line or none.
+    // Vectors along a line begin at multiples of their size, so a vector is inside the line or outside.
     const int64_t each = f_.args.lines ? f_.access(0) : 1, offset = f_.args.lines ? f_.conv.map.axes[f_.line.axis].offset.value() : 0;
     std::vector<int64_t> starts;
     for (int64_t place : at) {
@@ -372,8 +373,8 @@ std::optional<WindowObstacle> depthwise_conv_obstacle(const DepthwiseConv& w, co
   if (!of_channels) return WindowObstacle{Obstacle::types, "channels are not an axis"};
   if (!line) return WindowObstacle{Obstacle::types, "a line of outputs is not read along one axis"};
   int64_t taps = 1;
-  for (size_t i = w.kept; i < w.map.dims.size(); ++i) taps *= std::clamp<int64_t>(w.map.dims[i].constant().value_or(INT32_MAX), 0, Args::max_taps + 1);
-  if (taps < 1 || taps > Args::max_taps) return WindowObstacle{Obstacle::types, "the kernel is too large, or of unknown size"};
+  for (size_t i = w.kept; i < w.map.dims.size(); ++i) taps *= std::clamp<int64_t>(w.map.dims[i].constant().value_or(INT32_MAX), 0, kernels::depthwise_cuda_tuning::max_taps + 1);
+  if (taps < 1 || taps > kernels::depthwise_cuda_tuning::max_taps) return WindowObstacle{Obstacle::types, "the kernel is too large, or of unknown size"};
   const bool gathers = std::any_of(layouts.begin(), layouts.end(), [&](const StridedLayout& x) { return x.dims.size() != w.kept; });
   if (gathers || !is_of_elements(body) || body.row.size() != 1) return WindowObstacle{Obstacle::body, "the body does not compute single elements, or gathers"};
   if (!is(w.a.strides[*of_channels], 1) && !goes_along_lines(w, *line, layouts))

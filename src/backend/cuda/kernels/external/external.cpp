@@ -23,7 +23,8 @@ EmittedStep emit(const External& site) {
   std::vector<ir::Dim> sizes;
   kernels::ExternalArgs args = external_args(site, sizes);
   const size_t parameters = args.inputs.size() + args.numbers.size() + gpu.sizes.size() + args.results;
-  if (parameters > kernels::most_parameters) fail(Code::unsupported, "kernel {} has {} parameters, and {} are possible", args.name, parameters, kernels::most_parameters);
+  if (parameters > kernels::launch_tuning::max_parameters)
+    fail(Code::unsupported, "kernel {} has {} parameters, and {} are possible", args.name, parameters, kernels::launch_tuning::max_parameters);
   CodeUnit code = code_of(*site.kernel);
   args.entry = code.name;
   for (size_t d = 0; d < 3; ++d) args.block[d] = static_cast<uint32_t>(gpu.block[d]);

@@ -59,7 +59,7 @@ std::any part_for_any_rows(const Site& site) {
   EmittedStep step = step_of(emit(*site.body, site.body_layouts(), {}, aligned(site), ParametersOf::rows), *site.body);
   const kernels::FusedCudaArgs args = kernels::parse_fused_cuda(step.constants);
   if (std::any_of(args.variants.begin(), args.variants.end(), [](const kernels::FusedCudaArgs::Variant& v) { return v.kept > 0; })) return {};
-  return as_part({args.name, std::move(step)});
+  return as_part({args.name, [step = std::move(step)] { return step; }});
 }
 
 }  // namespace

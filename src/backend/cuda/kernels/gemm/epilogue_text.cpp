@@ -8,6 +8,7 @@
 #include "backend/cuda/compile/expression.h"
 #include "backend/cuda/kernels/gemm/gemm.h"
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
+#include "backend/cuda/kernels/gemm/tiles/run/tuning.h"
 #include "base/error.h"
 
 namespace ingot::backend::cuda {
@@ -26,7 +27,7 @@ class Printer {
     const EmittedPrologue* prologue = site.prologue ? &*site.prologue : nullptr;
     args_.pieces = static_cast<uint8_t>(site.gemm.b.size());
     args_.gated = site.gemm.gated;
-    args_.experts = site.gemm.row_ends != nullptr;
+    const bool experts = site.gemm.row_ends != nullptr;
     skinny_ = site.skinny;
     args_.type = site.gemm.type;
     std::string finish = finish_text();
@@ -46,7 +47,7 @@ class Printer {
     GemmText out;
     std::string more = prologue == nullptr ? "" : "@Made made; ";
     if (skinny_ && args_.pieces > 1) more = fmt::format("u64 piece[{}]; int piece_from[{}]; ", args_.pieces, args_.pieces);
-    if (args_.experts) more = "Experts experts; ";
+    if (experts) more = "Experts experts; ";
     out.printed.shared = fmt::format("{}struct @P {{ GemmParameters map; u64 status; void* pointer[{}]; i64 number[{}]; {}}};\n", prologue == nullptr ? "" : prologue->text,
                                      b_.operands.size(), std::max<size_t>(1, args_.numbers.size()), more) +
                          finish;
@@ -58,7 +59,7 @@ class Printer {
         // Kernels for any address are the same for several implementations.
         if (std::any_of(kernels.begin(), kernels.end(), [&](const PrintedKernels::Kernel& other) { return other.suffix == k.suffix; })) continue;
         const std::string cluster = k.cluster > 1 ? fmt::format("__cluster_dims__({}) ", k.cluster) : "";
-        const std::string last = prologue != nullptr ? fmt::format(", @Front<{}>{{p.made}}", k.vectors) : args_.experts ? ", p.experts" : "";
+        const std::string last = prologue != nullptr ? fmt::format(", @Front<{}>{{p.made}}", k.vectors) : experts ? ", p.experts" : "";
         std::string call = fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n", k.call, k.vectors, last);
         kernels.push_back({std::move(k.suffix), fmt::format("{}__launch_bounds__({})", cluster, k.bounds), std::move(call), std::move(k.libraries)});
       }
@@ -162,7 +163,7 @@ class Printer {
       out.same_from += fmt::format("    same.m{}[0] = *({});\n", k, from);
     } else {
       const size_t bytes = ir::size_of(b_.operands[i.operand]), before = form_.column_bytes;
-      const bool early = bytes >= 2 && before + bytes <= kernels::TilesArgs::most_column_bytes;
+      const bool early = bytes >= 2 && before + bytes <= kernels::gemm::tiles_tuning::max_column_bytes;
       if (early) {
         form_.column_bytes = static_cast<uint8_t>(before + bytes);
         out.fetched += fmt::format("      (({}*)(room + {} * Width))[c] = ({})[at];\n", type, before, from);

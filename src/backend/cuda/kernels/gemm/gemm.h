@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 
+#include "backend/cuda/kernels/gemm/run/tuning.h"
 #include "backend/offer.h"
 
 namespace ingot::backend::cuda {
@@ -30,13 +31,10 @@ inline bool has_one_row(const Gemm& g) { return g.a.dims.size() == 2 && is(g.a.d
 bool is_skinny(const Gemm&);
 // True if B is better read in pieces than concatenated. The copy of small pieces needs little memory, and the library multiplies by one piece at a time.
 inline bool are_large_pieces(const Gemm& g) {
-  constexpr int64_t least = int64_t{8} << 20;
   const ir::Dim column = g.a.dims.back() * ir::Dim(static_cast<int64_t>(ir::size_of(g.type)));
-  return std::all_of(g.b.begin(), g.b.end(), [&](const StridedLayout& b) { return (column * b.dims[1]).is_constant() && (column * b.dims[1]).value() >= least; });
+  return std::all_of(g.b.begin(), g.b.end(),
+                     [&](const StridedLayout& b) { return (column * b.dims[1]).is_constant() && (column * b.dims[1]).value() >= kernels::gemm::tuning::min_part_bytes; });
 }
-
-// The rows of most tiles.
-inline constexpr double rows_of_a_tile = 128;
 
 // How to print the step, or the obstacle. `emit` refers to the function's arguments.
 struct GemmAnswer {

@@ -2,6 +2,7 @@
 
 #include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/kernels/elements.h"
+#include "backend/cuda/kernels/gemm/copied_tiles.cuh.h"
 #include "backend/cuda/kernels/gemm/gemm.cuh.h"
 #include "backend/cuda/kernels/gemm/gemm_step.h"
 #include "base/error.h"
@@ -42,6 +43,8 @@ std::vector<CodeUnit::Library> gemm_libraries(const kernels::GemmArgs& args, boo
   out.insert(out.end(), own.begin(), own.end());
   return out;
 }
+
+std::string_view copied_tiles_text() { return copied_tiles_cuh; }
 
 void add_finish(PrintedGemm& out, const kernels::GemmArgs& args, bool vectors) {
   if (args.gated) return;  // a gated epilogue has no parts of K
@@ -109,7 +112,7 @@ void offer_gemm(const GemmCompiler& c, const Site& site, const Target& target, c
                                                .emit = [made = std::make_shared<const EmittedStep>(std::move(*step))] { return *made; }});
   // Elsewhere a copy and the library are faster than these kernels; the tiles hold rows of several batches.
   const bool has_tiles = sizes.has_tiles && !(g.type == ir::DType::f32 && has_one_row(g));
-  if (!has_tiles) wish_for_merged_rows(offer.wishes, site, g, rows_of_a_tile, settings.machine);
+  if (!has_tiles) wish_for_merged_rows(offer.wishes, site, g, kernels::gemm::tuning::rows_of_tile, settings.machine);
   if (!c.tunable.empty()) offer.tunables = {c.tunable};
 }
 

@@ -35,15 +35,16 @@ struct GemmCompiler {
   bool (*may)(const GemmSite&);             // it can compute the site at some sizes
   PrintedGemm (*print)(const GemmSite&, const kernels::GemmArgs&, const EpilogueForm&);
   std::string_view tunable = {};
-  bool of_experts = false;                  // it computes GEMMs with row ends, and no others
   // As far as what is common to all says: `takes` or `may` says the rest.
-  bool suits(const Gemm& g) const { return of_experts == (g.row_ends != nullptr); }
+  bool suits(const Gemm& g) const { return run.of_experts == (g.row_ends != nullptr); }
 };
 // All, in the order of implementations.def.
 std::vector<const GemmCompiler*> gemm_compilers();
 
 // What kernels of this type use before `own`: matrix instructions, with those of groups of warps if it multiplies by them, and what all GEMMs use.
 std::vector<CodeUnit::Library> gemm_libraries(const kernels::GemmArgs&, bool of_groups, std::vector<CodeUnit::Library> own = {});
+// GEMMs whose threads copy tiles themselves: the loop over K, and the epilogue of what a warp has of a tile.
+std::string_view copied_tiles_text();
 // The kernel that adds partial sums of K.
 void add_finish(PrintedGemm&, const kernels::GemmArgs&, bool vectors);
 // The kernels for operands at any address, which read A through the map.

@@ -32,8 +32,6 @@ int64_t together(ir::DType type) { return 16 / static_cast<int64_t>(ir::size_of(
 bool is_int8(const Gemm& g) { return g.encoding->storage == ir::DType::i8 && is_scaled_by_column(*g.encoding); }
 // The kernel for one row loads sixteen int8 at once.
 bool reads_row(const Gemm& g) { return !g.encoding || (g.a.dims.back().is_constant() && g.a.dims.back().value() % 16 == 0); }
-// Up to this many rows, this kernel's lower speed costs less than decoding B for the library (an estimate, not measured).
-constexpr int64_t most_encoded_rows = 1024;
 
 // True if all batches have the same B: they are rows of one GEMM, which the body sees as several axes.
 bool has_one_b(const Gemm& g) {
@@ -54,7 +52,7 @@ std::optional<ir::AffineMap> map_of_matrix(const Gemm& g) {
 
 // The map in the form of the kernel's constants; appends its numbers to `sizes`. nullopt if the kernel cannot follow it.
 std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap& map, Dims& sizes) {
-  constexpr size_t most = kernels::GemmMap::max_rank, together = 4;
+  constexpr size_t most = kernels::GemmMap::max_rank, together = kernels::gemm::tuning::max_map_indices;
   const size_t indices = map.dims.size();
   const size_t rows = row_rank(g);
   if (!has_one_b(g) || map.axes.size() > most || rows > most || indices - rows > most) return std::nullopt;
@@ -96,8 +94,8 @@ bool in_eights(const Dim& d) { return d.is_constant() && d.value() > 0 && d.valu
 
 bool is_skinny(const Gemm& g) {
   const auto rows = rows_of(g).constant();
-  return g.row_ends == nullptr && rows && *rows > 1 && *rows <= kernels::max_skinny_rows && !g.map && !g.prologue && !g.encoding && is_half(g.type) && in_eights(g.a.dims.back()) &&
-         has_one_b(g);
+  return g.row_ends == nullptr && rows && *rows > 1 && *rows <= kernels::gemm::gemv_tuning::max_skinny_rows && !g.map && !g.prologue && !g.encoding && is_half(g.type) &&
+         in_eights(g.a.dims.back()) && has_one_b(g);
 }
 
 std::optional<std::vector<int64_t>> GemmSite::map_sizes() const {
@@ -133,8 +131,9 @@ GemmSiteAnswer gemm_site(const Gemm& g, const FusedBody& body, const std::vector
   if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
     return refusal(Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix along K");
   const bool one_row = out->one_row = !experts && has_one_row(g) && along_k && reads_row(g) && !floats;
-  const bool skinny = out->skinny = is_skinny(g) && along_k && (g.b.size() == 1 || (!g.gated && g.b.size() <= kernels::max_skinny_pieces));
-  if (g.b.size() > 1 && !skinny && !(one_row && g.b.size() <= kernels::max_gemv_pieces)) return refusal(Obstacle::b, "pieces of B are read only for one or a few rows, along K");
+  const bool skinny = out->skinny = is_skinny(g) && along_k && (g.b.size() == 1 || (!g.gated && g.b.size() <= kernels::gemm::tuning::max_parts_of_b));
+  if (g.b.size() > 1 && !skinny && !(one_row && g.b.size() <= kernels::gemm::gemv_tuning::max_parts_of_b))
+    return refusal(Obstacle::b, "pieces of B are read only for one or a few rows, along K");
   const bool gates_rows = out->gates_rows = (hopper || experts) && along_k && !g.map && !g.encoding && !floats && g.b.size() == 1 && row_rank(g) == 1;
   if (!is_of_elements(body) || (g.gated && !one_row && !skinny && !gates_rows)) return refusal(Obstacle::body, "the body does not compute single elements");
   // Only printing the prologue shows whether a block can compute it.
@@ -169,7 +168,7 @@ std::optional<Refusal> sketch_refusal(const Gemm& g, bool tf32, bool hopper) {
     if (floats || !is_int8(g) || g.b.size() > 1) return Refusal{name, Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix"};
     if (!in_eights(k) || !in_eights(g.b[0].dims[1])) return Refusal{name, Obstacle::types, "sizes of an encoded weight must be multiples of 8"};
     const Dim rows = rows_of(g);
-    if (rows.is_constant() && rows.value() > most_encoded_rows) return Refusal{name, Obstacle::cost, "for so many rows it costs less to decode B"};
+    if (rows.is_constant() && rows.value() > kernels::gemm::tuning::max_encoded_rows) return Refusal{name, Obstacle::cost, "for so many rows it costs less to decode B"};
     if ((g.prologue || g.gated) && !reads_row(g)) return Refusal{name, Obstacle::a, "K must be a multiple of 16 for one row"};
   }
   if (g.row_ends != nullptr) return experts_refusal(g);
@@ -177,9 +176,9 @@ std::optional<Refusal> sketch_refusal(const Gemm& g, bool tf32, bool hopper) {
   if ((g.prologue && !one_row) || (g.b.size() > 1 && !one_row && !skinny)) return Refusal{name, Obstacle::a, "only for one row of half precision"};
   const bool gates_rows = hopper && !g.encoding && !g.map && in_eights(k), gates = !floats && (has_one_row(g) || skinny || gates_rows);
   if (g.gated && !gates) return Refusal{name, Obstacle::body, "a gated epilogue of many rows is for half precision on sm_90"};
-  if (g.prologue && !(in_eights(k) && k.value() <= kernels::max_prologue_k)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
+  if (g.prologue && !(in_eights(k) && k.value() <= kernels::gemm::tuning::max_prologue_row)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
   const bool columns = std::all_of(g.b.begin(), g.b.end(), [](const StridedLayout& b) { return in_eights(b.dims[1]); });
-  const size_t most_pieces = skinny ? kernels::max_skinny_pieces : kernels::max_gemv_pieces;
+  const size_t most_pieces = skinny ? kernels::gemm::tuning::max_parts_of_b : kernels::gemm::gemv_tuning::max_parts_of_b;
   if (g.b.size() > 1 && skinny && (g.gated || !are_large_pieces(g))) return Refusal{name, Obstacle::b, "pieces of less than 8 MiB are faster as one matrix"};
   if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= most_pieces && columns)) return Refusal{name, Obstacle::b, "too many pieces, or sizes that are not multiples of 8"};
   if (g.gated && !(g.b[0].dims[1].is_constant() && g.b[0].dims[1].value() % 16 == 0)) return Refusal{name, Obstacle::body, "half of the columns is not a multiple of 8"};

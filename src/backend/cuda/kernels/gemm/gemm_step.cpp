@@ -8,6 +8,7 @@
 #include "backend/cuda/kernels/concurrent/part.h"
 #include "backend/cuda/kernels/gemm/epilogue_text.h"
 #include "backend/cuda/kernels/known_code.h"
+#include "backend/cuda/run/hardware.h"
 
 namespace ingot::backend::cuda {
 
@@ -41,13 +42,18 @@ void keep_tiles(GemmArgs& args, const std::set<std::string>& suffixes) {
 }
 
 // The step without its code.
-EmittedStep step_of(const GemmSite& site, const GemmText& printed, ParametersOf of) {
-  GemmArgs args = printed.args;
-  args.name = name_of(args.name, of);
-  EmittedStep step{args.implementations[0].kernel, kernels::serialise(args), {1, site.columns(), 1}};
+EmittedStep step_of(const GemmSite& site, const GemmText& printed) {
+  EmittedStep step{printed.args.implementations[0].kernel, kernels::serialise(printed.args), {1, site.columns(), 1}};
   for (size_t i = 0; i < site.extents.size(); ++i) step.sizes[i < site.map.m_rank ? 0 : 2] *= site.extents[i];
   step.sizes.insert(step.sizes.end(), site.numbers.begin(), site.numbers.end());
   step.sizes.insert(step.sizes.end(), printed.sizes.begin(), printed.sizes.end());
+  return step;
+}
+
+EmittedStep as_rows(EmittedStep step, const GemmText& printed) {
+  GemmArgs args = printed.args;
+  args.name = name_of(args.name, ParametersOf::rows);
+  step.constants = kernels::serialise(args);
   return step;
 }
 
@@ -81,13 +87,12 @@ class Used {
       // GPUs with other numbers take the best of these tiles.
       for (int multiprocessors : hoppers_multiprocessors) note({multiprocessors, true});
     } else {
-      constexpr int one = 1, more_than_any = 1 << 20;  // the tiles of single warps are chosen by their number alone
-      for (int multiprocessors : {one, more_than_any}) note({multiprocessors, false});
+      // The tiles of single warps are chosen by their number alone.
+      for (int multiprocessors : {1, hardware::max_multiprocessors}) note({multiprocessors, false});
     }
     complete();
   }
   bool is_possible() const { return possible_; }
-  bool contains(const std::string& suffix) const { return kernels_.contains(suffix); }
   const std::set<std::string>& kernels() const { return kernels_; }
 
  private:
@@ -123,7 +128,7 @@ class Used {
 bool is_known(const GemmSite& site, const Site& question, const EmittedStep& step, const GemmArgs& args, KnownCall& known) {
   bool out = known.add(step.sizes) && !site.prologue && known.add(site.gemm.a, args.type);
   for (size_t i = 0; out && i < site.gemm.b.size(); ++i) out = known.add(site.gemm.b[i], args.b_type);
-  if (out && args.experts) out = known.add(site.gemm.row_ends->layout, site.gemm.row_ends->type);
+  if (out && site.gemm.row_ends != nullptr) out = known.add(site.gemm.row_ends->layout, site.gemm.row_ends->type);
   for (size_t i = 0; out && i < question.body->operands.size(); ++i) out = known.add(question.body_operand(i), args.operands[i].dtype);
   return out;
 }
@@ -146,14 +151,16 @@ std::vector<const GemmCompiler*> all_of(const GemmSite& site) {
 }  // namespace
 
 EmittedStep whole_gemm(const GemmSite& site, std::span<const GemmCompiler* const> implementations) {
-  const GemmText printed = print_gemm(site, implementations);
-  auto in_form = [&](ParametersOf of) {
-    EmittedStep step = step_of(site, printed, of);
-    step.code.push_back(printed.printed.unit(printed.args.name, of));
-    return step;
+  const auto text = std::make_shared<const GemmText>(print_gemm(site, implementations));
+  const std::string& name = text->args.name;
+  EmittedStep step = step_of(site, *text);
+  auto rows = [text, bare = step] {
+    EmittedStep out = as_rows(bare, *text);
+    out.code.push_back(text->printed.unit(text->args.name, ParametersOf::rows));
+    return out;
   };
-  EmittedStep step = in_form(ParametersOf::step);
-  step.as_part = as_part({printed.args.name, in_form(ParametersOf::rows)});
+  step.code.push_back(text->printed.unit(name, ParametersOf::step));
+  step.as_part = as_part({name, std::move(rows)});
   return step;
 }
 
@@ -162,35 +169,41 @@ EmittedStep whole_gemm(const GemmSite& site) { return whole_gemm(site, all_of(si
 std::optional<EmittedStep> gemm_step(const GemmCompiler& c, const GemmSite& site, const Site& question, bool timed, OpenGemm& of_all) {
   auto for_open_sizes = [&] {
     if (!of_all) of_all = std::make_shared<const GemmText>(print_gemm(site, all_of(site)));
-    auto in_form = [&](ParametersOf of) {
-      EmittedStep out = step_of(site, *of_all, of);
-      out.kernel = c.run.kernel;
-      add_units(out, *of_all, of, [](const std::string&) { return true; });
+    auto any = [](const std::string&) { return true; };
+    EmittedStep step = step_of(site, *of_all);
+    step.kernel = c.run.kernel;
+    auto rows = [text = of_all, bare = step, any] {
+      EmittedStep out = as_rows(bare, *text);
+      add_units(out, *text, ParametersOf::rows, any);
       return out;
     };
-    EmittedStep step = in_form(ParametersOf::step);
-    step.as_part = as_part({of_all->args.name, in_form(ParametersOf::rows)});
+    add_units(step, *of_all, ParametersOf::step, any);
+    step.as_part = as_part({of_all->args.name, std::move(rows)});
     return step;
   };
   if (has_open_sizes(site)) return for_open_sizes();
   const GemmCompiler* own[] = {&c};
-  GemmText printed = print_gemm(site, own);
-  EmittedStep step = step_of(site, printed, ParametersOf::step);
+  const auto text = std::make_shared<const GemmText>(print_gemm(site, own));
+  EmittedStep step = step_of(site, *text);
   KnownCall known;
-  if (is_known(site, question, step, printed.args, known)) {
+  if (is_known(site, question, step, text->args, known)) {
     const auto loaded = kernels::load_gemm_cuda(step.constants, known.operands().size(), step.sizes.size());
     const kernels::Call call = known.call(loaded.get());
-    const Used used(printed.args, call, question, site.hopper, timed);
+    const Used used(text->args, call, question, site.hopper, timed);
     if (!used.is_possible()) return std::nullopt;
     // With others it may launch other tiles than alone.
     const bool has_tiles = c.run.kernel == tiles_kernel;
-    Part part{printed.args.name, step_of(site, printed, ParametersOf::rows), has_tiles ? with_large_tiles : nullptr};
-    add_units(part.step, printed, ParametersOf::rows, [&](const std::string& suffix) { return used.contains(suffix) && !(has_tiles && tile_of(suffix)); });
-    if (has_tiles) add_units(part.step, printed, ParametersOf::rows, [](const std::string& suffix) { return tile_of(suffix).has_value(); });
-    keep_tiles(printed.args, used.kernels());
-    step.constants = kernels::serialise(printed.args);
-    add_units(step, printed, ParametersOf::step, [&](const std::string& suffix) { return used.contains(suffix); });
-    step.as_part = as_part(std::move(part));
+    auto rows = [text, bare = step, kernels = used.kernels(), has_tiles] {
+      EmittedStep out = as_rows(bare, *text);
+      add_units(out, *text, ParametersOf::rows, [&](const std::string& suffix) { return kernels.contains(suffix) && !(has_tiles && tile_of(suffix)); });
+      if (has_tiles) add_units(out, *text, ParametersOf::rows, [](const std::string& suffix) { return tile_of(suffix).has_value(); });
+      return out;
+    };
+    GemmArgs args = text->args;
+    keep_tiles(args, used.kernels());
+    step.constants = kernels::serialise(args);
+    add_units(step, *text, ParametersOf::step, [&](const std::string& suffix) { return used.kernels().contains(suffix); });
+    step.as_part = as_part({args.name, std::move(rows), has_tiles ? with_large_tiles : nullptr});
     return step;
   }
   return for_open_sizes();

@@ -256,7 +256,7 @@ TEST(cuda_gemm, prologues_of_one_row) {
   Taken three = apart([](Case&) {});
   ASSERT_EQ(three.obstacle, std::nullopt);
   EXPECT_EQ(three.step.code[0].kernels.size(), 2u);
-  EXPECT_EQ(kernels::parse_gemm_cuda(three.step.constants).behind(), 4u);
+  EXPECT_EQ(kernels::parse_gemm_cuda(three.step.constants).b_end(), 4u);
   EXPECT_EQ(apart([](Case& s) { s.product.a.dims[0] = 8; }).obstacle, std::nullopt);
   EXPECT_EQ(apart([](Case& s) { s.product.a.dims[0] = 9; }).obstacle, Obstacle::b);
   EXPECT_EQ(apart([](Case& s) { s.product.b[0].strides = {Dim(N), Dim(1)}; }).obstacle, Obstacle::b);

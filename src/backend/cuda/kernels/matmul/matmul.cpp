@@ -5,6 +5,7 @@
 #include "backend/cuda/compile/offers.h"
 #include "backend/cuda/kernels/gemm/gemm_site.h"
 #include "backend/cuda/kernels/matmul/run/matmul_args.h"
+#include "backend/cuda/kernels/matmul/run/tuning.h"
 
 namespace ingot::backend::cuda {
 
@@ -86,8 +87,6 @@ class Matcher {
   MatmulCudaArgs args_;
 };
 
-constexpr size_t most_pieces = 201;
-
 }  // namespace
 
 GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& layouts, bool tf32) {
@@ -96,7 +95,8 @@ GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<
   if (g.map || g.prologue) return refusal(Obstacle::a, "A is read from memory, as a matrix");
   if (g.gated) return refusal(Obstacle::body, "the body sees one column at a time");
   if (!is_matrix(g.a)) return refusal(Obstacle::a, "A is contiguous along no axis");
-  if (!is_matrix(g.b[0]) || (g.b.size() > 1 && g.batch_rank > 0) || g.b.size() > most_pieces) return refusal(Obstacle::b, "B is contiguous along no axis, or has too many pieces");
+  if (!is_matrix(g.b[0]) || (g.b.size() > 1 && g.batch_rank > 0) || g.b.size() > kernels::matmul_cuda_tuning::max_parts_of_b)
+    return refusal(Obstacle::b, "B is contiguous along no axis, or has too many pieces");
   auto args = Matcher(body, layouts).run();
   if (!args) return refusal(Obstacle::body, "the library's epilogues are a factor, a bias, a residual, ReLU and GELU (tanh)");
   DType stored = body.operands[body.stores[0].operand];
@@ -151,7 +151,7 @@ void matmul_offers(const Site& site, const Target& target, const Settings& setti
   }
   GemmAnswer answer = library_gemm(*g, *site.body, site.body_layouts(), g->convolution ? settings.tf32_convolutions : settings.tf32);
   std::vector<Wish> wishes{channels_innermost, even_rows};
-  wish_for_merged_rows(wishes, site, *g, rows_of_a_tile, settings.machine);
+  wish_for_merged_rows(wishes, site, *g, kernels::gemm::tuning::rows_of_tile, settings.machine);
   if (!answer.obstacle) {
     out.offers.push_back({.implementation = name, .cost = cost, .wishes = wishes, .tunables = {"algorithm"}, .emit = [g, emit = std::move(answer.emit)] { return emit(); }});
     return;

@@ -13,17 +13,17 @@ constexpr std::string_view parameters_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_MOMEN
 }  // namespace
 
 std::string_view moments_cuda_text() {
-  static const std::string all = std::string(parameters_text) + fmt::format("\nconstexpr int moments_threads = {};\n", moments_threads) + std::string(moments_cuh);
+  static const std::string all = std::string(parameters_text) + fmt::format("\nconstexpr int moments_threads = {};\n", moments_cuda_tuning::threads) + std::string(moments_cuh);
   return all;
 }
 
 std::vector<CudaPart> moments_cuda_parts(ir::DType type) {
   std::vector<CudaPart> out;
   auto add = [&](const std::string& name, const std::string& call) {
-    out.push_back(
-        {name,
-         fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ MomentsCudaParameters p) {{ {}(p); }}\n", moments_threads, name, call),
-         {name}});
+    out.push_back({name,
+                   fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ MomentsCudaParameters p) {{ {}(p); }}\n",
+                               moments_cuda_tuning::threads, name, call),
+                   {name}});
   };
   const std::string_view of = cuda_type(type);
   const std::string sums = moments_cuda_name(type);

@@ -31,7 +31,7 @@ bool pays(const kernels::MomentsArgs& args, const ir::Dims& dims) {
   using namespace kernels::moments_cuda_tuning;
   int64_t rows = 1, length = 1;
   for (size_t d = 0; d < dims.size(); ++d) (args.reduced[d] != 0 ? length : rows) *= dims[d].constant().value_or(1);
-  return length >= long_row && rows < many_rows;
+  return length >= min_row && rows < max_rows;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels/run/axes.h"
+#include "backend/cuda/kernels/run/tuning.h"
 #include "kernels/run/kernel.h"
 
 namespace ingot::kernels {
@@ -32,8 +33,6 @@ struct CudaTiles {
   std::array<int, 3> lower{}, upper{};
 };
 
-inline constexpr size_t most_parameters = 128;  // per kernel
-
 struct CudaLaunch {
   struct Pointer {
     enum What : uint8_t { status, operand, scratch } what;
@@ -55,15 +54,18 @@ struct CudaLaunch {
   std::vector<size_t> places;  // offset of each parameter in `parameters`; empty: they are one struct
 };
 
-// Fourier transforms of rows by cuFFT.
+// Fourier transforms of rows, images or volumes by cuFFT.
 struct CudaTransform {
-  // Of what is read or written: from one element of a row to the next, and from one row to the next, in real or complex numbers.
+  // Of what is read or written, in real or complex numbers: from one element along the last axis to the next, and from one row, image or volume to the next. For each axis: how many
+  // places along it lie between two neighbours along the axis outside it, in elements along it.
   struct Side {
     int64_t step = 1, apart = 0;
+    std::vector<int64_t> embedding = {1};  // that of the first one counts nowhere
   };
   bool inverse = false, of_real = false, to_real = false;  // to_real is inverse too
   bool wide = false;  // float64
-  int64_t length = 0, count = 0;
+  std::vector<int64_t> lengths;  // along each axis
+  int64_t count = 0;
   Side from, to;
 };
 

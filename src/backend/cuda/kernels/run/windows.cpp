@@ -15,7 +15,7 @@ void require(const char* step, bool good, const char* what) {
 
 // For each axis of A: coordinates must fit 32 bits, also for outputs past a line's end, and stay inside the axis if the kernel does not check.
 void check_map(const WindowArgs& a, const char* step, const Call& call) {
-  constexpr int64_t most = int64_t{1} << 30;
+  constexpr int64_t most = int64_t{INT32_MAX} / 2 + 1;
   const TensorRef& x = call.operands[0];
   const size_t indices = a.indices();
   for (size_t j = 0; j < a.rank; ++j) {

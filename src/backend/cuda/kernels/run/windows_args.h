@@ -9,14 +9,16 @@
 #include <vector>
 
 #include "backend/cuda/kernels/run/numbers_args.h"
+#include "backend/cuda/kernels/run/tuning.h"
 #include "base/fields.h"
 #include "ir/dtype.h"
+#include "kernels/depthwise_conv/run/depthwise_conv_args.h"
 
 namespace ingot::kernels {
 
 struct WindowArgs {
-  static constexpr int max_rank = 8;        // of A; of kept and of summed indices
-  static constexpr uint32_t threads = 128;  // of a block
+  static constexpr int max_rank = DepthwiseConvArgs::max_rank;               // of A; of kept and of summed indices
+  static constexpr uint32_t threads = launch_tuning::window_threads;  // of a block
   struct Operand {
     ir::DType dtype;
     uint8_t vector = 1;              // elements per access in name_0: channels, or neighbours of a line

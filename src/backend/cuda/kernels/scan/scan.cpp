@@ -1,6 +1,7 @@
 #include "backend/cuda/kernels/scan/scan.h"
 
 #include "backend/cuda/kernels/scan/run/scan_args.h"
+#include "backend/cuda/kernels/scan/run/tuning.h"
 #include "backend/cuda/kernels/scan/scan.cuh.h"
 #include "base/error.h"
 
@@ -13,9 +14,10 @@ constexpr std::string_view parameters_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_SCAN)
 }  // namespace
 
 std::string_view scan_cuda_text() {
-  static const std::string all = std::string(parameters_text) +
-                                 fmt::format("\nconstexpr int scan_threads = {}, scan_items = {}, scan_column_threads = {};\n", scan_threads, scan_items, scan_column_threads) +
-                                 std::string(scan_cuh);
+  static const std::string all =
+      std::string(parameters_text) +
+      fmt::format("\nconstexpr int scan_threads = {}, scan_items = {}, scan_column_threads = {};\n", scan_tuning::threads, scan_tuning::items, scan_tuning::column_threads) +
+      std::string(scan_cuh);
   return all;
 }
 
@@ -29,10 +31,10 @@ CudaPart scan_cuda_part(const ScanArgs& args, ir::DType type) {
     out.text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ ScanCudaParameters p) {{\n  after_others();\n  {};\n}}\n", threads,
                             out.kernels.back(), call);
   };
-  kernel("lines", scan_threads, fmt::format("scan_a_line{}(p)", of));
-  kernel("columns", scan_column_threads, fmt::format("scan_columns{}(p)", of));
-  kernel("blocks", scan_threads, fmt::format("scan_a_chunk{}(p, true)", of));
-  kernel("totals", scan_threads, fmt::format("scan_a_chunk{}(p, false)", of));
+  kernel("lines", scan_tuning::threads, fmt::format("scan_a_line{}(p)", of));
+  kernel("columns", scan_tuning::column_threads, fmt::format("scan_columns{}(p)", of));
+  kernel("blocks", scan_tuning::threads, fmt::format("scan_a_chunk{}(p, true)", of));
+  kernel("totals", scan_tuning::threads, fmt::format("scan_a_chunk{}(p, false)", of));
   return out;
 }
 

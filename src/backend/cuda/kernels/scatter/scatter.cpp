@@ -20,7 +20,7 @@ void add_kernel(CudaPart& part, const std::string& name, std::string_view parame
       fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ {} p) {{\n  after_others();\n  {}(p);\n}}\n", threads, name, parameters, call);
 }
 
-void add_sorted(CudaPart& part, const std::string& name, const std::string& call) { add_kernel(part, name, "ScatterCudaParameters", scatter_threads, call); }
+void add_sorted(CudaPart& part, const std::string& name, const std::string& call) { add_kernel(part, name, "ScatterCudaParameters", scatter_cuda_tuning::threads, call); }
 
 std::vector<CudaPart> sorted_parts(const ScatterArgs& args, ir::DType type) {
   CudaPart keys = part_of(scatter_keys_cuda_name), out = part_of(scatter_cuda_name(args.kind, type));
@@ -38,15 +38,15 @@ std::vector<CudaPart> sorted_parts(const ScatterArgs& args, ir::DType type) {
 }  // namespace
 
 std::string_view scatter_cuda_text() {
-  static const std::string all = std::string(parameters_text) + fmt::format("\nconstexpr int scatter_threads = {};\n", scatter_threads) + std::string(scatter_cuh);
+  static const std::string all = std::string(parameters_text) + fmt::format("\nconstexpr int scatter_threads = {};\n", scatter_cuda_tuning::threads) + std::string(scatter_cuh);
   return all;
 }
 
 std::string_view scatter_at_once_cuda_text() {
-  static const std::string all =
-      std::string(at_once_parameters_text) +
-      fmt::format("\nconstexpr int scatter_at_once_threads = {}, scatter_few = {}, scatter_few_threads = {};\n", scatter_threads, scatter_few, scatter_few_threads) +
-      std::string(scatter_at_once_cuh);
+  static const std::string all = std::string(at_once_parameters_text) +
+                                 fmt::format("\nconstexpr int scatter_at_once_threads = {}, scatter_few = {}, scatter_few_threads = {};\n", scatter_cuda_tuning::threads,
+                                             scatter_cuda_tuning::max_shared_destinations, scatter_cuda_tuning::shared_threads) +
+                                 std::string(scatter_at_once_cuh);
   return all;
 }
 
@@ -62,8 +62,8 @@ std::vector<CudaPart> scatter_at_once_cuda_parts(const ScatterArgs& args, ir::DT
   auto add = [&](const std::string& name, int threads, const std::string& call) { add_kernel(out, name, "ScatterAtOnceParameters", threads, call); };
   auto add_both = [&](const std::string& name, std::string_view what, std::string_view kind) {
     const std::string of = fmt::format("<{}<{}>, {}, {}, {}>", what, cuda_type(type), cuda_type(type), kind, args.axes.size());
-    add(name, scatter_threads, "scatter_at_once" + of);
-    add(name + "_few", scatter_few_threads, "scatter_to_few" + of);
+    add(name, scatter_cuda_tuning::threads, "scatter_at_once" + of);
+    add(name + "_few", scatter_cuda_tuning::shared_threads, "scatter_to_few" + of);
   };
   if (way == ScatterWay::at_once) {
     add_both(out.name, "Itself", kinds[static_cast<size_t>(args.kind)]);
@@ -71,9 +71,9 @@ std::vector<CudaPart> scatter_at_once_cuda_parts(const ScatterArgs& args, ir::DT
   }
   add_both(out.name + "_exponents", "Exponent", "combine_max");
   add_both(out.name + "_units", "Units", "combine_sum");
-  add(out.name + "_finish", scatter_threads, fmt::format("finish_sums<{}>", cuda_type(type)));
+  add(out.name + "_finish", scatter_cuda_tuning::threads, fmt::format("finish_sums<{}>", cuda_type(type)));
   CudaPart clear = part_of(scatter_clear_cuda_name);
-  add_kernel(clear, clear.name, "ScatterAtOnceParameters", scatter_threads, "clear_sums");
+  add_kernel(clear, clear.name, "ScatterAtOnceParameters", scatter_cuda_tuning::threads, "clear_sums");
   return {clear, out};
 }
 

@@ -27,7 +27,8 @@ std::string function_of(const SmallMatrixArgs& a, std::string_view numbers) {
 }  // namespace
 
 std::string_view small_matrix_cuda_text() {
-  static const std::string all = std::string(parameters_text) + fmt::format("\nconstexpr int matrix_threads = {};\n", matrix_threads) + std::string(small_matrix_cuh);
+  static const std::string all =
+      std::string(parameters_text) + fmt::format("\nconstexpr int matrix_threads = {};\n", small_matrix_cuda_tuning::threads) + std::string(small_matrix_cuh);
   return all;
 }
 
@@ -37,7 +38,7 @@ CudaPart small_matrix_cuda_part(const SmallMatrixArgs& args, ir::DType type) {
   out.kernels = {out.name};
   const std::string call = function_of(args, fmt::format("{}, {}, {}, {}", matrix_group(args), cuda_type(type), args.rows, args.columns));
   out.text = fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ SmallMatrixCudaParameters p) {{\n  after_others();\n  {}(p);\n}}\n",
-                         matrix_threads, out.name, call);
+                         small_matrix_cuda_tuning::threads, out.name, call);
   return out;
 }
 

@@ -1,5 +1,5 @@
-// The numbers behind blocks of attention on the CPU: for caches of 32 KB and 1 MB a core, as an AMD EPYC and an Intel Xeon have. None was measured against others on its own; models with
-// attention beside their peers are in bench/results/ (`python bench/cpu.py --rows gpt2,distilbert,vit`).
+// The numbers of the blocks of attention on the CPU: for caches of 32 KB and 1 MB a core, as an AMD EPYC and an Intel Xeon have. None was measured against others on its own; models with
+// attention, and their peers, are in bench/results/ (`python bench/cpu.py --rows gpt2,distilbert,vit`).
 #pragma once
 #include <cstdint>
 
@@ -11,7 +11,7 @@ inline constexpr int64_t key_block = 512;
 inline constexpr int64_t query_block = 98, large_query_block = 196, rows_for_large = 768;
 // With fewer batch elements than so many for each worker, queries are divided too: rows from which, rows at least, in multiples of rows of a tile with AVX2. Not measured.
 inline constexpr int64_t batches_of_worker = 2, divided_rows = 16, least_rows = 8, rows_of_tile = 6;
-// Heads of one projection lie far apart, with a few cache lines a row, which hardware prefetchers miss: rows that are asked for before they are read, and of the next batch element. Not measured.
+// A head of a projection has rows of a few cache lines with a large stride, which hardware prefetchers miss: rows that are prefetched ahead, and rows of the next batch element. Not measured.
 inline constexpr int64_t ahead = 16, max_ahead = 128;
 
 }  // namespace ingot::kernels::attention::tuning

@@ -8,6 +8,7 @@
 #include "backend/cpu/kernels/conv/run/tile.h"
 #include "backend/cpu/kernels/conv/run/tuning.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
+#include "backend/cpu/run/hardware.h"
 
 namespace ingot::kernels::conv {
 
@@ -154,7 +155,7 @@ double cost_of_lines(const ConvSizes& s, int64_t length, const Cpu& cpu) {
   const auto k = static_cast<double>(s.k), n = static_cast<double>(s.n), outputs = static_cast<double>(std::max<int64_t>(1, length));
   const double vectors = s.outputs / outputs * ceil_div(length, cpu.lanes) * static_cast<double>(s.groups);
   // An element is loaded once for the columns of a tile. A vector begins at any element: the wider it is, the more often it lies in two lines of the cache.
-  const double loads = ceil_div(s.n, line_columns_of(cpu.lanes)) * (1 + static_cast<double>(cpu.lanes - 1) * sizeof(float) / tuning::cache_line);
+  const double loads = ceil_div(s.n, line_columns_of(cpu.lanes)) * (1 + static_cast<double>(cpu.lanes - 1) * sizeof(float) / backend::cpu::hardware::cache_line);
   const double products = k * (n * tuning::of_lines + loads * tuning::load_of_lines);
   // Lines whose windows never leave the image are read in place.
   const tuning::Copy copy = s.step > 2 ? tuning::copy_of_steps : s.step == 2 ? tuning::copy_of_two : s.inside < 1 ? tuning::copy_of_line : tuning::Copy{0, 0};

@@ -51,7 +51,7 @@ void check_extents(const Problem& p, const Constants& c) {
   int64_t lengths[2] = {1, 1};
   for (size_t i = first_m; i < all.size(); ++i) {
     int64_t& length = lengths[i >= first_k];
-    if (all[i].extent > 0 && length > (int64_t{1} << 40) / all[i].extent) refuse("the map's extents are impossible");
+    if (all[i].extent > 0 && length > max_map_extent / all[i].extent) refuse("the map's extents are impossible");
     length *= all[i].extent;
   }
   if (lengths[0] != p.m || lengths[1] != p.k) refuse("the map's extents are not those of the product");

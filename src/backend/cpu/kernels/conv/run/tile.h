@@ -6,13 +6,13 @@
 #include <cstring>
 #include <utility>
 
+#include "backend/cpu/kernels/conv/run/tuning.h"
 #include "backend/cpu/kernels/run/sum_end.h"
 #include "backend/cpu/kernels/run/window_taps.h"
 
 namespace ingot::kernels {
 
-// After about this many products a tile saves its sums and starts again at zero: sums of sums are more accurate than one long sum.
-constexpr int64_t longest_sum = 128;
+using conv::tuning::longest_sum;
 
 // Adjacent outputs of a line, and some columns of B.
 struct DirectTile {
@@ -47,12 +47,12 @@ struct WinogradTiles {
 };
 
 struct DirectTiles {
-  static constexpr int outputs_of_groups = 6;
+  static constexpr int outputs_of_groups = conv::tuning::outputs_of_groups;
   int lanes, outputs_of_two, outputs_of_one;
   using Tile = void (*)(const DirectTile&);
   const Tile *two, *one;          // by number of outputs; for two vectors of columns, for one. All columns read the same elements of A
   // For one vector of columns, if taps come in threes that are side by side (WindowTaps::in_threes), with outputs one tap apart or two. From `least` outputs on; null: none.
-  static constexpr int taps_of_threes = 3;
+  static constexpr int taps_of_threes = conv::tuning::taps_of_threes;
   struct Threes {
     const Tile* by_outputs = nullptr;
     int64_t least = 0, most = 0;
@@ -61,7 +61,7 @@ struct DirectTiles {
   const Tile* (*narrow)(int64_t channels, int64_t columns);
   WinogradTiles winograd;
   // Tiles of 1 to most_dots columns, by number of columns, with vectors along the elements of a tap: a multiple of lanes. B is [columns][K], `b_row` apart. Null: none.
-  static constexpr int64_t most_dots = 4;
+  static constexpr int64_t most_dots = conv::tuning::max_columns_of_dots;
   const Tile* const* dots;
   int outputs_of_dots;
 };

@@ -25,7 +25,6 @@ inline constexpr double tap_of_tile = 9.4;  // cycles, to begin a tap in a tile
 // Of the rate at which `ingot doctor --measure` sums a cache's lines, what reaches a tile that waits for its panel. Above 1: a core reads faster than that sum.
 inline constexpr double rate_of_l1 = 1.3, rate_of_l2 = 0.526;
 inline constexpr int64_t l1_of_panel = 24 << 10;  // bytes: what the image leaves of a first-level cache of 32 KB
-inline constexpr int64_t cache_line = 64;  // bytes, of an EPYC and a Xeon (`lscpu`)
 // Cycles of the copy of an image along lines: an element, and a run of elements at one remainder of the outputs' step, which is about as long as a line of outputs. With steps of 1, 2, and more.
 struct Copy {
   double element, run;
@@ -93,6 +92,21 @@ inline constexpr int64_t max_counted = 4096;
 // Winograd: channels in sums of 128 terms, elements in multiples of which rows of channels would share sets of a cache, bytes of one row of windows, which a block cannot cut: not measured, a row
 // must fit a third-level cache of 32 MB.
 inline constexpr int64_t max_channel_blocks = 16, elements_of_page = 1024, max_row_of_windows = 8 << 20;
+
+// Products of a vector that are one sum: after so many a tile saves its sums and starts again at zero, since sums of sums are more accurate than one long sum (docs/decisions/0051: of 384 terms they
+// would be 1 % faster).
+inline constexpr int64_t longest_sum = 128;
+// Outputs of the largest tile of several groups; taps that tiles of threes take at once, a line of a 3 x 3 kernel; columns of tiles along the elements of a tap, and outputs of the largest of these, with
+// AVX-512 and with less: what the registers hold.
+inline constexpr int outputs_of_groups = 6, taps_of_threes = 3, max_columns_of_dots = 4, outputs_of_wide_dots = 6, outputs_of_dots = 3;
+// Along lines: vectors of outputs of the largest tile; outputs of a tile whose vectors are along columns, with AVX-512; axes of the image, a bound of a plan's memory.
+inline constexpr int64_t max_vectors_of_line = 8;
+inline constexpr int outputs_across = 14, max_axes = 8;
+// Columns of a panel whose rows are copied as one vector of AVX2.
+inline constexpr int64_t columns_of_narrow_panel = 8;
+// Winograd: elements along a side of a window of F(2 x 2, 3 x 3), a fact of the transformation; planes of a kernel, a bound of a worker's memory.
+inline constexpr int64_t side_of_window = 4;
+inline constexpr int64_t max_planes = 8;
 
 // What an open size counts as, in elements, where the site does not say: not measured.
 inline constexpr int64_t unknown_size = 64;

@@ -216,7 +216,7 @@ void pack(const Windows& p, const TensorRef& b, size_t batch_rank, const Columns
   int64_t source[32];
   for (int64_t j = 0; j < columns.count; ++j) source[j] = (columns.first + j) / p.n * of_group + (columns.first + j) % p.n * column;
   // One vector a row is read whole as long as it ends in the group's part of B: columns that are not stored may hold any numbers.
-  constexpr int64_t lanes = 8;
+  constexpr int64_t lanes = tuning::columns_of_narrow_panel;
   int64_t k = 0;
   if (contiguous && p.panel_row == lanes) {
     for (const int64_t end = (p.k - 1) * row + columns.count - lanes; k < p.k && k * row <= end; ++k, from += row, to += lanes) std::memcpy(to, from + source[0], lanes * 4);

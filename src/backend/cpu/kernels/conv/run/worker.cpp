@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/run/hardware.h"
+
 namespace ingot::kernels::conv {
 
 extern const float zeros[tuning::max_zeros] = {};
@@ -155,7 +157,7 @@ struct Start {
 void ask_for(DirectTile& d, const std::byte* next, int64_t bytes) {
   if (d.inner < tuning::products_of_request) return;
   d.next = next;
-  d.next_lines = (bytes / tuning::cache_line + d.count) / std::max<int64_t>(1, d.count);
+  d.next_lines = (bytes / backend::cpu::hardware::cache_line + d.count) / std::max<int64_t>(1, d.count);
 }
 
 }  // namespace

@@ -2,11 +2,10 @@
 
 #include "backend/cpu/kernels/depthwise_conv/run/tile.h"
 
-// The code below is for one instruction set.
-#pragma GCC target("avx2,fma")
+#include "backend/cpu/run/isa/avx2.inc"
+
 namespace ingot::kernels {
 
-#define LANES 8
 #define ENDS tile_ends_avx2
 #define TABLE depthwise_conv_tiles_avx2
 #include "backend/cpu/kernels/depthwise_conv/run/tile.inc"

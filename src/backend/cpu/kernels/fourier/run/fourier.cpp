@@ -75,7 +75,7 @@ void run(const Call& call) {
 }  // namespace
 
 std::span<const RunKernel> fourier_cpu_kernels() {
-  static constexpr RunKernel list[] = {{"fourier", load_fourier, resolve, run}};
+  static constexpr RunKernel list[] = {{"fourier", load_fourier_of_one_axis, resolve, run}};
   return list;
 }
 

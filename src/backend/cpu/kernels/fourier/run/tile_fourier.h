@@ -9,7 +9,7 @@
 
 namespace ingot::kernels {
 
-inline constexpr int64_t max_rows = 16;  // at a time
+inline constexpr int64_t max_rows = fourier_tuning::rows_at_once;
 
 // Some rows of a step. Operands are numbered as in fourier_args.h.
 struct FourierRows {

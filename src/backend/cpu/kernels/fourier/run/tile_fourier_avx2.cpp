@@ -2,11 +2,10 @@
 
 #include <utility>
 
-// Headers above are compiled for every machine; the code below for one instruction set.
-#pragma GCC target("avx2,fma")
+#include "backend/cpu/run/isa/avx2.inc"
+
 namespace ingot::kernels {
 
-#define INGOT_VECTOR_BYTES 32
 #define INGOT_TABLE fourier_ops_avx2
 #include "backend/cpu/kernels/fourier/run/tile_fourier.inc"
 

@@ -2,9 +2,10 @@
 
 #include <utility>
 
+#include "backend/cpu/run/isa/portable.inc"
+
 namespace ingot::kernels {
 
-#define INGOT_VECTOR_BYTES 16
 #define INGOT_TABLE fourier_ops_portable
 #include "backend/cpu/kernels/fourier/run/tile_fourier.inc"
 

@@ -43,7 +43,7 @@ void assign_slots(const Bound& b, Program& p) {
     // An instruction must not write to its own operands' blocks: its loops assume no overlap.
     if (k > 0) free.insert(free.end(), released[k - 1].begin(), released[k - 1].end());
     ProgramInstruction& i = p.code[k];
-    if (b.rows_together != 0 && b.together[k].kind == Together::exp_sum && i.kind == Kind::reduce) {  // written before its turn
+    if (b.rows_together != 0 && b.together[k].kind == Together::exp_sum && i.kind == Kind::reduce) {  // written early, by its exponential
       i.slot = p.slots++;
       continue;
     }
@@ -97,7 +97,7 @@ void list_work(Bound& b, const Program& p) {
     bool fixed = false;
     if (i.kind == Kind::load) {
       DType t = p.memory[i.operand];
-      bool same = lies_as_blocks(t) || (t == DType::b8 && i.operand >= p.operands);  // computed bools are 0 or 1
+      bool same = has_block_layout(t) || (t == DType::b8 && i.operand >= p.operands);  // computed bools are 0 or 1
       const bool solid = is_solid(b, p, i.operand), one_row = p.row_rank == 1 || b.line != 0;
       const bool along_indices = std::all_of(i.in.begin(), i.in.end(), [&](uint32_t in) { return b.uniform[in] != 0; });
       const bool always_inside = i.lower.empty() && along_indices;
@@ -139,7 +139,7 @@ int64_t elements_of_block(const Bound& b, const Program& p) {
   for (uint32_t k : b.active) {
     if (is_integer(p.code[k].cls) && b.uniform[k] == 0) least = std::min(least, size_of(p.code[k].cls));
   }
-  return std::max(p.slots <= 1 ? few_values * block_elements : block_elements, block_bytes / static_cast<int64_t>(least));
+  return std::max(p.slots <= 1 ? blocks_of_one_value * block_elements : block_elements, block_bytes / static_cast<int64_t>(least));
 }
 
 }  // namespace
@@ -201,7 +201,8 @@ Bound check_operands(const Program& given, std::span<const TensorRef> operands, 
   b.domain = std::move(domain);
   int64_t elements = 1;
   for (int64_t n : b.domain) {
-    if (n < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(n, 1), &elements) || elements > (int64_t{1} << 42)) fail(Code::format, "a fused step has an impossible domain");
+    if (n < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(n, 1), &elements) || elements > max_domain_elements)
+      fail(Code::format, "a fused step has an impossible domain");
   }
   b.sizes.assign(sizes.begin(), sizes.end());
   for (size_t k = 0; k < operands.size(); ++k) {
@@ -328,7 +329,7 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
     if (b.strides.size() <= st.operand) continue;
     const ProgramInstruction& i = p.code[st.reg];
     DType m = p.memory[st.operand];
-    bool same = lies_as_blocks(m) || m == DType::b8;
+    bool same = has_block_layout(m) || m == DType::b8;
     int uses = 0;
     for (const ProgramInstruction& other : p.code) uses += static_cast<int>(std::count(other.in.begin(), other.in.end(), st.reg));
     for (const ProgramStore& other : p.stores) uses += other.reg == st.reg;

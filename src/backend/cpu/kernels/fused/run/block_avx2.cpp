@@ -10,11 +10,10 @@
 #include "ir/half.h"
 #include "ir/scalar_functions.h"
 
-// Headers above are compiled for every machine; the code below for one instruction set.
-#pragma GCC target("avx2,fma,f16c")
+#include "backend/cpu/run/isa/avx2.inc"
+
 namespace ingot::kernels {
 
-#define INGOT_VECTOR_BYTES 32
 #define INGOT_TABLE block_ops_avx2
 #include "backend/cpu/kernels/fused/run/block_ops.inc"
 

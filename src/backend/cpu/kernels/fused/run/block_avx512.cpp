@@ -10,11 +10,10 @@
 #include "ir/half.h"
 #include "ir/scalar_functions.h"
 
-// Headers above are compiled for every machine; the code below for one instruction set.
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c,prefer-vector-width=512")
+#include "backend/cpu/run/isa/avx512.inc"
+
 namespace ingot::kernels {
 
-#define INGOT_VECTOR_BYTES 64
 #define INGOT_TABLE block_ops_avx512
 #include "backend/cpu/kernels/fused/run/block_ops.inc"
 

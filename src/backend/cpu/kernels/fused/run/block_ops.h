@@ -6,6 +6,7 @@
 
 #include "backend/cpu/kernels/fused/run/row_segments.h"
 #include "backend/cpu/kernels/fused/run/row_steps.h"
+#include "backend/cpu/kernels/fused/run/tuning.h"
 #include "ir/dtype.h"
 #include "ir/op.h"
 
@@ -119,7 +120,7 @@ struct BlockOps {
   void (*multiply_add)(float* d, const BlockArgument* in, int64_t n);      // a * b + c
   void (*extreme)(ir::Op, float* d, const BlockArgument* in, int count, int64_t n);  // the maximum or minimum of `count` values; NaN if there is one
   void (*divide)(float* d, const float* x, float s, int64_t n);            // x / s, s >= 1
-  // Rows of n floats, `step` apart, where d is contiguous; m, to and sums: one number for each row.
+  // Rows of n floats with stride `step`, where d is contiguous; m, to and sums: one number for each row.
   void (*by_rows)(ByRow, float* d, const float* x, int64_t step, const float* m, int64_t n, int64_t rows);
   void (*fold_rows)(Reduction, float* to, const float* x, int64_t step, int64_t n, int64_t rows);  // sum, max or min
   void (*exp_sum_rows)(float* d, const float* x, int64_t step, const float* m, float* sums, int64_t n, int64_t rows);

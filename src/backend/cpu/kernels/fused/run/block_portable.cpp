@@ -11,9 +11,10 @@
 #include "ir/scalar_functions.h"
 
 // Headers above are compiled for every machine; the code below for one instruction set.
+#include "backend/cpu/run/isa/portable.inc"
+
 namespace ingot::kernels {
 
-#define INGOT_VECTOR_BYTES 16
 #define INGOT_TABLE block_ops_portable
 #include "backend/cpu/kernels/fused/run/block_ops.inc"
 

@@ -52,8 +52,8 @@ double cost_along(const Bound& b, const Program& p, int axis) {
     cost += start / length;
     if (i.kind != Kind::load) continue;
     const bool gathers = std::any_of(i.in.begin(), i.in.end(), [&](uint32_t in) { return varies[in] != 0; });
-    const bool is_turned = p.has_reductions && b.strides[i.operand][a] > 1 && may_turn_looked_up(b, p, i);
-    cost += gathers ? 0.5 : is_turned || may_stage(b, p, i, axis) ? fused_tuning::staged : of_operand(i.operand);
+    const bool is_transposed = p.has_reductions && b.strides[i.operand][a] > 1 && may_transpose_looked_up(b, p, i);
+    cost += gathers ? 0.5 : is_transposed || may_stage(b, p, i, axis) ? fused_tuning::staged : of_operand(i.operand);
   }
   for (const ProgramStore& s : p.stores) cost += start / length + of_operand(s.operand);
   return cost;
@@ -99,8 +99,8 @@ bool may_run_across(const Program& p) {
   return true;
 }
 
-// True if reading along a row jumps: no load has contiguous elements there, or one has them a cache line apart, as in a sum of a matrix's rows with weights.
-bool is_apart(const Bound& b, const Program& p) {
+// True if reading along a row jumps: no load has contiguous elements there, or one has a stride of a cache line or more, as in a sum of a matrix's rows with weights.
+bool has_strided_rows(const Bound& b, const Program& p) {
   int64_t least = 0, most = 0;  // strides along the row, of loads that change along it
   for (const ProgramInstruction& i : p.code) {
     if (i.kind != Kind::load) continue;
@@ -112,20 +112,20 @@ bool is_apart(const Bound& b, const Program& p) {
 }
 
 // True for short rows of contiguous floats: tiles of them are transposed, and many are reduced at once. Depends on a row alone.
-bool may_turn(const Bound& b, const Program& p, int64_t length, bool only_reduces) {
+bool may_transpose(const Bound& b, const Program& p, int64_t length, bool only_reduces) {
   // Of reductions that join_rows has, several longer rows are computed together; of others, rows along which something is stored are faster one by one.
   const bool joins = std::all_of(p.code.begin(), p.code.end(), [](const ProgramInstruction& i) {
     return i.kind != Kind::reduce || i.reduction == Reduction::sum || i.reduction == Reduction::prod || i.reduction == Reduction::max || i.reduction == Reduction::min;
   });
-  const int64_t longest = joins ? fused_tuning::longest_joined : only_reduces ? fused_tuning::longest_turned : fused_tuning::longest_stored;
+  const int64_t longest = joins ? fused_tuning::longest_joined : only_reduces ? fused_tuning::longest_transposed : fused_tuning::longest_stored;
   const auto last = static_cast<size_t>(p.domain_rank) - 1;
   if (p.row_rank != 1 || length < fused_tuning::shortest_row || length > longest) return false;
-  auto lies_so = [&](size_t operand) { return p.memory[operand] == ir::DType::f32 && b.strides[operand][last] == 1; };
+  auto is_contiguous_row = [&](size_t operand) { return p.memory[operand] == ir::DType::f32 && b.strides[operand][last] == 1; };
   for (const ProgramInstruction& i : p.code) {
     if (i.kind == Kind::place || (i.kind == Kind::reduce && i.cls != Class::f32)) return false;
-    if (i.kind == Kind::load && b.strides[i.operand][last] != 0 && (!i.lower.empty() || !i.in.empty() || !lies_so(i.operand))) return false;
+    if (i.kind == Kind::load && b.strides[i.operand][last] != 0 && (!i.lower.empty() || !i.in.empty() || !is_contiguous_row(i.operand))) return false;
   }
-  return std::all_of(p.stores.begin(), p.stores.end(), [&](const ProgramStore& s) { return b.dims[s.operand][last] == 1 || lies_so(s.operand); });
+  return std::all_of(p.stores.begin(), p.stores.end(), [&](const ProgramStore& s) { return b.dims[s.operand][last] == 1 || is_contiguous_row(s.operand); });
 }
 
 void choose_reduced(Bound& b, Program& p) {
@@ -143,8 +143,8 @@ void choose_reduced(Bound& b, Program& p) {
   const int last = p.domain_rank - 1;
   const bool is_short = length < 64 || (p.row_rank > 1 && b.domain[static_cast<size_t>(last)] < 32);
   // Depends on the row alone, so that the order of its sums does not depend on the number of rows.
-  const bool turns = may_turn(b, p, length, only_reduces);
-  if (!(p.in_order || is_apart(b, p) || (only_reduces && is_short) || turns)) return;
+  const bool transposes = may_transpose(b, p, length, only_reduces);
+  if (!(p.in_order || has_strided_rows(b, p) || (only_reduces && is_short) || transposes)) return;
   const auto extent = static_cast<double>(std::clamp<int64_t>(b.domain[static_cast<size_t>(last)], 1, 512));
   double along = 0;
   for (const ProgramInstruction& i : p.code) {
@@ -161,9 +161,9 @@ void choose_reduced(Bound& b, Program& p) {
     least = cost;
     best = a;
   }
-  if (turns) best = static_cast<int>(std::max_element(b.domain.begin(), b.domain.begin() + outer) - b.domain.begin());
+  if (transposes) best = static_cast<int>(std::max_element(b.domain.begin(), b.domain.begin() + outer) - b.domain.begin());
   b.in_order = true;
-  const bool worth = turns ? b.domain[static_cast<size_t>(best)] >= fused_tuning::least_rows : only_reduces ? least < along : least * p.stages < along;
+  const bool worth = transposes ? b.domain[static_cast<size_t>(best)] >= fused_tuning::min_rows : only_reduces ? least < along : least * p.stages < along;
   if (!worth) return;
   reorder_axes(b, p, with_last(p, static_cast<size_t>(best)));
   b.across = p.row_rank;

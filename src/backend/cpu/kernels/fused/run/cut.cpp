@@ -110,9 +110,9 @@ void add_last_part(Cut& cut, const std::vector<HeldValue>& held, const Whole& wh
   part.bound.places = whole.bound.places;
   part.bound.once = whole.bound.once;
   part.bound.in_order = whole.bound.in_order;
-  part.bound.turned = whole.bound.turned;
-  part.bound.turned_loads = whole.bound.turned_loads;
-  part.bound.turned_places = whole.bound.turned_places;
+  part.bound.transposed = whole.bound.transposed;
+  part.bound.transposed_loads = whole.bound.transposed_loads;
+  part.bound.transposed_places = whole.bound.transposed_places;
   part.program->row_rank = p.row_rank;
   part.program->has_reductions = p.has_reductions;
   std::vector<uint8_t> needed(p.code.size(), 0);
@@ -138,8 +138,8 @@ Cut cut_program(const Program& given, std::span<const TensorRef> operands, std::
   merge_axes(b, p);
   choose_axis(b, p);
   split_places(b, p);
-  const std::vector<Axes> axes = axes_of(b, p);  // a turned operand's strides no longer tell on which outer axes its elements depend
-  turn_looked_up(b, p, axes);
+  const std::vector<Axes> axes = axes_of(b, p);  // a transposed operand's strides no longer tell on which outer axes its elements depend
+  transpose_looked_up(b, p, axes);
   Parts parts = choose_parts(b, p, axes);
   const Whole whole{std::move(b), std::move(p), std::move(parts)};
   Cut cut;

@@ -19,7 +19,7 @@ struct Walk {
   int64_t rows = 1, length = 1;   // outer elements; elements of a row
   int64_t segments = 1, segment_size = 0;  // per row, if it may be split, and elements of each
   int64_t tasks = 1;
-  int64_t together = 1;           // rows of a staged tile, or those that read the same turned tiles
+  int64_t together = 1;           // rows of a staged tile, or rows that read the same transposed tiles
   int64_t sums = 1, sum_tasks = 1;  // parts of each row's first sum, or of all its reductions; tasks that take them, before the others
   size_t part_bytes = 0;          // of what a part gives
   // The first of a task's segments; that of the task after the last is their number.
@@ -38,13 +38,13 @@ struct Schedule {
   size_t sums = 0;                // offset of the parts of sums
 };
 
-// Innermost rows that read the same elements of all turned operands, at other places.
+// Innermost rows that read the same elements of all transposed operands, at other places.
 int64_t rows_of_tiles(const Bound& b) {
   int64_t rows = 1;
-  if (b.turned.size() != b.turned_loads) return rows;
-  for (int a = b.program->domain_rank - b.program->row_rank - b.across - 1; a >= 0 && !b.turned.empty(); --a) {
+  if (b.transposed.size() != b.transposed_loads) return rows;
+  for (int a = b.program->domain_rank - b.program->row_rank - b.across - 1; a >= 0 && !b.transposed.empty(); --a) {
     const auto axis = static_cast<size_t>(a);
-    if (std::any_of(b.turned.begin(), b.turned.end(), [&](const Bound::Staged& s) { return s.strides[axis] != 0; })) break;
+    if (std::any_of(b.transposed.begin(), b.transposed.end(), [&](const Bound::Staged& s) { return s.strides[axis] != 0; })) break;
     rows *= b.domain[axis];
   }
   return rows;
@@ -70,7 +70,7 @@ Walk walk_of(const Bound& b, int64_t workers) {
     // Few rows with long reductions: shorter segments, so that each thread gets some.
     const int64_t fair = w.rows * w.length * b.places >= 30000 ? (w.rows * w.length / (2 * workers) + 15) / 16 * 16 : w.segment_size;
     if (b.across != 0 && workers > 1 && w.sums == 1) w.segment_size = std::clamp<int64_t>(fair, std::min<int64_t>(32, w.segment_size), w.segment_size);
-    if (!b.turned.empty()) w.segment_size = std::min(w.segment_size, TurnedTile(b).rows);
+    if (!b.transposed.empty()) w.segment_size = std::min(w.segment_size, TransposedTile(b).rows);
     w.together = rows_of_tiles(b);
     w.segments = std::max<int64_t>(1, (w.length + w.segment_size - 1) / w.segment_size);
     w.part_bytes = static_cast<size_t>(w.length) * sizeof(double);
@@ -92,7 +92,7 @@ Walk walk_of(const Bound& b, int64_t workers) {
 
 // Runs one task of a part with staged operands: tiles of rows by columns.
 void run_staged(const Bound& b, const Walk& w, std::span<const TensorRef> operands, std::byte* scratch, std::byte* const* held, int64_t task) {
-  TensorRef local[StageTile::most_operands];
+  TensorRef local[StageTile::max_operands];
   const std::span<TensorRef> own(local, operands.size());
   std::copy(operands.begin(), operands.end(), local);
   Evaluator evaluator(b, own, scratch, held);
@@ -165,8 +165,8 @@ void run_task(const Bound& b, const Walk& w, Evaluator& evaluator, int64_t task,
 }
 
 // Runs one task of a part with short rows, tile by tile.
-void run_turned(const Bound& b, const Walk& w, std::span<const TensorRef> operands, std::byte* scratch, std::byte* const* held, int64_t task) {
-  TensorRef local[StageTile::most_operands];
+void run_transposed(const Bound& b, const Walk& w, std::span<const TensorRef> operands, std::byte* scratch, std::byte* const* held, int64_t task) {
+  TensorRef local[StageTile::max_operands];
   const std::span<TensorRef> own(local, operands.size());
   std::copy(operands.begin(), operands.end(), local);
   Evaluator evaluator(b, own, scratch, held);
@@ -224,7 +224,7 @@ Resolved resolve(const Call& call) {
   const int64_t workers = call.workers->count();
   for (const Cut::Part& part : s->cut.parts) {
     s->walks.push_back(walk_of(part.bound, workers));
-    const size_t tiles = part.bound.staged.size() * StageTile::bytes + part.bound.turned.size() * TurnedTile(part.bound).bytes;
+    const size_t tiles = part.bound.staged.size() * StageTile::bytes + part.bound.transposed.size() * TransposedTile(part.bound).bytes;
     s->scratch = std::max(s->scratch, (part.bound.scratch + 63) / 64 * 64 + tiles);
   }
   if (s->cut.parts.size() == 1) s->copy = transposed_copy(s->cut.parts[0].bound);
@@ -267,7 +267,7 @@ void run(const Call& call) {
     if (s.walks[n].sums > 1) take_sums(part.bound, s.walks[n], call.operands, call.scratch, s.scratch, held, sums, *call.workers);
     call.workers->run(s.walks[n].tasks, [&](int64_t task, int worker) {
       std::byte* scratch = call.scratch + static_cast<size_t>(worker) * s.scratch;
-      if (!part.bound.turned.empty()) return run_turned(part.bound, s.walks[n], call.operands, scratch, held, task);
+      if (!part.bound.transposed.empty()) return run_transposed(part.bound, s.walks[n], call.operands, scratch, held, task);
       if (!part.bound.staged.empty()) return run_staged(part.bound, s.walks[n], call.operands, scratch, held, task);
       Evaluator evaluator(part.bound, call.operands, scratch, held);
       run_task(part.bound, s.walks[n], evaluator, task, sums);

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/fused/run/tuning.h"
 #include "base/error.h"
 
 namespace ingot::kernels {
@@ -31,7 +32,7 @@ DType dtype_of(Class c) {
 }
 
 void load_i64(DType memory, int64_t* to, const void* from, int64_t stride, int64_t n) {
-  constexpr int64_t most = 512;
+  constexpr int64_t most = fused_tuning::widened_elements;
   int64_t given[most];  // in their own type
   const auto size = static_cast<int64_t>(ir::size_of(memory));
   if (memory == DType::i64) return block_ops().load(memory, to, from, stride, n);

@@ -136,7 +136,7 @@ Bound PartProgram::finish(std::vector<ProgramStore> stores) {
   program->stores = std::move(stores);
   if (bound.across == 0) merge_axes(bound, *program);
   stage_operands(bound, *program);
-  turn_rows(bound, *program);
+  transpose_rows(bound, *program);
   join_lines(bound, *program);
   for (ProgramInstruction& i : program->code) {
     for (uint32_t in : i.in) i.stage = std::max(i.stage, program->code[in].stage + (program->code[in].kind == Kind::reduce));

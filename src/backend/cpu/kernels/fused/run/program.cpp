@@ -298,7 +298,7 @@ ProgramInstruction read_instruction(Reader& r, const Program& p) {
   return i;
 }
 
-// Checks an instruction behind those of the program; notes what it says of the program. `stores`: how many operands are stored.
+// Checks an instruction after those of the program; notes what it says of the program. `stores`: how many operands are stored.
 void check_instruction(ProgramInstruction& i, Program& p, int stores) {
   switch (i.kind) {
     case Kind::map:

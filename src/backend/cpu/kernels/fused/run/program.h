@@ -139,7 +139,7 @@ struct Bound {
   // Short rows that follow one another along the last outer axis: an instruction runs over as many of them before the next one starts. 0: rows are computed one by one.
   int64_t rows_together = 0;
   std::vector<uint8_t> differs;               // per instruction, if rows are together: has it another value in each row?
-  std::vector<int64_t> row_bytes;             // and how far these are apart
+  std::vector<int64_t> row_bytes;             // and their stride
   bool in_order = false;                      // sums are taken one element after another, as across rows
   bool copies = false;                        // memory is copied unchanged, block by block
   // Operands that are contiguous along the second-to-last axis: tiles of them are transposed into scratch, which strides[operand] then refers to (stage.h).
@@ -149,9 +149,9 @@ struct Bound {
   };
   std::vector<Staged> staged;
   // Reductions across rows whose elements are contiguous: tiles of these rows are transposed into scratch, and results back from there. Loads, then stores.
-  std::vector<Staged> turned;
-  size_t turned_loads = 0;
-  int64_t turned_places = 0;                  // the most elements of such a row
+  std::vector<Staged> transposed;
+  size_t transposed_loads = 0;
+  int64_t transposed_places = 0;                  // the most elements of such a row
   // A short last axis, or a longer one whose lines follow one another, is joined with the one before it: a row has both axes (row_rank 2), and blocks are whole
   // lines of this many elements. 0: not joined.
   int64_t line = 0;
@@ -205,11 +205,28 @@ int64_t sums_across(const Bound&);
 int64_t parts_of_row(const Bound&);
 
 // True if memory of this type has the form of blocks, so that it is copied or used in place. False for bools, which may be any non-zero byte in memory.
-inline bool lies_as_blocks(ir::DType t) { return t == ir::DType::f32 || t == ir::DType::f64 || ir::is_integer(t); }
+inline bool has_block_layout(ir::DType t) { return t == ir::DType::f32 || t == ir::DType::f64 || ir::is_integer(t); }
+
+// Where the operands of a bound program are: the step's own, then extra ones.
+struct OperandData {
+  std::span<const TensorRef> own;
+  std::byte* const* held;
+  std::byte* operator[](uint32_t operand) const { return operand < own.size() ? own[operand].data : held[operand - own.size()]; }
+};
 
 // The state of one worker while it evaluates a bound program.
 class Evaluator {
+  struct Value {                // the current value of an instruction
+    const void* data;
+    uint64_t scalar;            // a uniform value
+    double sum;                 // of a running reduction
+    int64_t best;
+    uint64_t scalar2;           // the best value so far of an integer argmax
+    bool started;
+  };
+
  public:
+  static constexpr size_t state_bytes = sizeof(Value);
   // `held`: data of the extra operands after the step's own.
   Evaluator(const Bound& bound, std::span<const TensorRef> operands, std::byte* scratch, std::byte* const* held = nullptr);
   // Evaluates the row at outer coordinates `at`, with its reductions.
@@ -219,7 +236,6 @@ class Evaluator {
   // The reductions of one part of the row, whose state goes to `to` (state_bytes for each), and what follows when all parts are taken.
   void part_of_row(const int64_t* at, int64_t part, int64_t parts, std::byte* to);
   void row_of_parts(const int64_t* at, int64_t parts, const std::byte* states);
-  static constexpr size_t state_bytes = 48;
   // Evaluates elements [begin, begin + n) along the last axis, with their reductions across rows. Changes `at` along the reduced axes.
   // `sums`: all parts of the first sum, one after the other, if it was taken in parts.
   void across(int64_t* at, int64_t begin, int64_t n, std::span<const double> sums = {});
@@ -232,7 +248,6 @@ class Evaluator {
   void segment(const int64_t* at, int64_t begin, int64_t n, const void* accumulator, void* out = nullptr);
 
  private:
-  struct Value;
   BlockArgument argument(uint32_t reg) const;
   void apply(const ProgramInstruction&, uint32_t id, void* to, int64_t n);
   void load_rows(const ProgramInstruction&, uint32_t id, const int64_t* at, int64_t count);
@@ -266,33 +281,23 @@ class Evaluator {
   void finish(const ProgramInstruction&, uint32_t id);
   void write(size_t store, const int64_t* at, int64_t begin, int64_t n);
   std::byte* slot(uint32_t id) const { return block(p_.code[id].slot); }
-  std::byte* block(int slot) const { return scratch_ + (p_.code.size() * state_bytes + 127) / 64 * 64 + static_cast<size_t>(slot) * b_.block * 8; }
+  std::byte* block(int slot) const { return reinterpret_cast<std::byte*>(values_) + (p_.code.size() * state_bytes + 127) / 64 * 64 + static_cast<size_t>(slot) * b_.block * 8; }
   // Offset of the operand's element at the outer coordinates `at`, in elements, counting the first `axes` axes.
   int64_t offset_of(uint32_t operand, const int64_t* at, int axes) const {
     int64_t offset = 0;
     for (int a = 0; a < axes; ++a) offset += at[a] * b_.strides[operand][static_cast<size_t>(a)];
     return offset;
   }
-  std::byte* data(uint32_t operand) const { return operand < operands_.size() ? operands_[operand].data : held_[operand - operands_.size()]; }
+  std::byte* data(uint32_t operand) const { return operands_[operand]; }
 
   const Bound& b_;
   const Program& p_;
-  std::span<const TensorRef> operands_;
-  std::byte* scratch_;
-  std::byte* const* held_;
-  struct Value {                // the current value of an instruction
-    const void* data;
-    uint64_t scalar;            // a uniform value
-    double sum;                 // of a running reduction
-    int64_t best;
-    uint64_t scalar2;           // the best value so far of an integer argmax
-    bool started;
-  };
-  Value* values_;
+  const OperandData operands_;
+  Value* const values_;         // at the beginning of the worker's scratch memory; the blocks come after them
   const void* accumulator_ = nullptr;
   bool direct_ = true;          // stores may write directly to memory
   // Which row's values arguments are, if rows are together: those of one, or one value for each row.
-  static constexpr int64_t only_row = -1, each_row = -2;
+  enum : int64_t { only_row = -1, each_row = -2 };
   int64_t row_ = only_row;
 };
 

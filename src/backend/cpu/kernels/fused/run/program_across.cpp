@@ -75,9 +75,9 @@ std::optional<PlainSum> plain_sum(const Bound& b, int stage) {
 
 constexpr float one = 1;
 
-// Sums rows of which some are left out: the places of the others are listed first.
+// Sums some of the rows: their places are listed first.
 void take_some_rows(double* so_far, const SummedRows& rows, const std::byte* when, int64_t when_step, int64_t places, bool first, int64_t n) {
-  constexpr int64_t most = 64;
+  constexpr int64_t most = fused_tuning::listed_rows;
   int64_t at[most];
   float by[most];
   for (int64_t done = 0; done < places || first;) {
@@ -99,7 +99,7 @@ void take_some_rows(double* so_far, const SummedRows& rows, const std::byte* whe
 // axis may be the batch, deterministic="batch" asks for sums in order.
 int64_t sums_across(const Bound& b) {
   using namespace fused_tuning;
-  if (b.program->in_order || !b.turned.empty() || b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < elements_in_parts) return 1;
+  if (b.program->in_order || !b.transposed.empty() || b.across != 1 || b.program->row_rank != 1 || b.places * b.domain.back() < elements_in_parts) return 1;
   const std::optional<PlainSum> sum = plain_sum(b, 0);
   if (!sum || sum->at != nullptr || sum->when != nullptr) return 1;
   int64_t parts = b.places < places_of_part ? 1 : 2;

@@ -13,9 +13,7 @@ using ir::DType;
 using ir::Op;
 
 Evaluator::Evaluator(const Bound& bound, std::span<const TensorRef> operands, std::byte* scratch, std::byte* const* held)
-    : b_(bound), p_(*bound.program), operands_(operands), scratch_(scratch), held_(held) {
-  static_assert(sizeof(Value) <= state_bytes);
-  values_ = reinterpret_cast<Value*>(scratch);
+    : b_(bound), p_(*bound.program), operands_{operands, held}, values_(reinterpret_cast<Value*>(scratch)) {
   // Literals never change.
   for (uint32_t k = 0; k < p_.code.size(); ++k) {
     const ProgramInstruction& i = p_.code[k];

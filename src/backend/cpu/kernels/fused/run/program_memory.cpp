@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/fused/run/tuning.h"
 #include "base/error.h"
 
 namespace ingot::kernels {
@@ -139,7 +140,7 @@ void Evaluator::gather_segment(const ProgramInstruction& i, int64_t offset, int6
     if (!b_.uniform[in]) places[varying++] = static_cast<const int64_t*>(values_[in].data) + done;
   }
   if (varying == 1 && stride == 0) return ops.gather(type, to, from, places[0], n);
-  constexpr int64_t most = 256;
+  constexpr int64_t most = fused_tuning::gathered_elements;
   int64_t sums[most];
   const size_t element = size_of(i.cls);
   for (int64_t start = 0; start < n; start += most) {
@@ -183,7 +184,7 @@ void Evaluator::load_lines(const ProgramInstruction& i, uint32_t id, const int64
   const DType type = p_.memory[i.operand];
   const auto memory = static_cast<int64_t>(ir::size_of(type)), stride = strides[before + 1];
   const size_t bytes = static_cast<size_t>(b_.line) * size_of(i.cls);
-  const bool same = stride == 1 && lies_as_blocks(type);
+  const bool same = stride == 1 && has_block_layout(type);
   auto* to = static_cast<std::byte*>(repeats ? slot(id) : target(id, at, begin));
   v.data = to;
   auto line = [&](const std::byte* from) {
@@ -274,7 +275,7 @@ void Evaluator::write_lines(const ProgramStore& st, const int64_t* at, int64_t b
   const int64_t offset = offset_of(st.operand, at, before) + begin / b_.line * strides[before];
   BlockArgument x = argument(st.reg);
   const size_t bytes = x.uniform ? 0 : static_cast<size_t>(b_.line) * size_of(p_.code[st.reg].cls);
-  const bool same = !x.uniform && stride == 1 && lies_as_blocks(type);
+  const bool same = !x.uniform && stride == 1 && has_block_layout(type);
   std::byte* to = data(st.operand) + offset * memory;
   for (int64_t done = 0; done < n; done += b_.line, to += strides[before] * memory) {
     if (same) {

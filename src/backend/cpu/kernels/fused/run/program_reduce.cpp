@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/fused/run/tuning.h"
 #include "ir/scalar_functions.h"
 
 namespace ingot::kernels {
@@ -203,12 +204,11 @@ void Evaluator::finish(const ProgramInstruction& i, uint32_t id) {
 
 // The number of parts depends on the row's length, not on threads or on other rows, so that results do not either.
 int64_t parts_of_row(const Bound& b) {
-  constexpr int64_t part = 8192, most = 16;
   const Program& p = *b.program;
   if (!p.has_reductions || b.across != 0 || b.in_order) return 1;
   int64_t length = 1;
   for (int a = p.domain_rank - p.row_rank; a < p.domain_rank; ++a) length *= b.domain[static_cast<size_t>(a)];
-  if (length < 2 * part) return 1;
+  if (length < 2 * fused_tuning::part_of_row) return 1;
   for (uint32_t k : b.reductions) {
     if (p.code[k].stage != 0) return 1;
   }
@@ -218,7 +218,7 @@ int64_t parts_of_row(const Bound& b) {
       if (b.dims[s.operand][static_cast<size_t>(a)] != 1) return 1;
     }
   }
-  return std::min(most, length / part);
+  return std::min(fused_tuning::max_parts, length / fused_tuning::part_of_row);
 }
 
 void Evaluator::part_of_row(const int64_t* at, int64_t part, int64_t parts, std::byte* to) {

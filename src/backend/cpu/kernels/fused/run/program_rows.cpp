@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/fused/run/tuning.h"
 
 namespace ingot::kernels {
 
@@ -30,13 +31,12 @@ bool may_reduce(const Bound& b, const Program& p, uint32_t k) {
 }  // namespace
 
 void join_rows(Bound& b, const Program& p) {
-  constexpr int64_t longest = 1024, elements = 2048;
   const int outer = p.domain_rank - p.row_rank;
   const bool along_rows = p.has_reductions && b.across == 0 && p.row_rank == 1 && outer > 0;
   if (!along_rows || p.has_accumulator || b.in_order || !b.staged.empty()) return;
   const auto axis = static_cast<size_t>(outer) - 1;
   const int64_t length = b.domain.back();
-  if (length < 2 || length > longest) return;
+  if (length < 2 || length > fused_tuning::longest_row_of_block) return;
   std::vector<uint8_t> differs(p.code.size(), 0);
   std::vector<int64_t> row_bytes(p.code.size(), 0);
   for (uint32_t k = 0; k < p.code.size(); ++k) {
@@ -65,10 +65,10 @@ void join_rows(Bound& b, const Program& p) {
       default: return;
     }
     const auto size = static_cast<int64_t>(size_of(i.cls));
-    const bool there = i.kind == Kind::load && b.uniform[k] == 0 && lies_as_blocks(p.memory[i.operand]) && b.strides[i.operand].back() == 1;
+    const bool there = i.kind == Kind::load && b.uniform[k] == 0 && has_block_layout(p.memory[i.operand]) && b.strides[i.operand].back() == 1;
     if (differs[k] != 0) row_bytes[k] = b.uniform[k] != 0 ? size : size * (there ? b.strides[i.operand][axis] : length);
   }
-  b.rows_together = std::min(std::max<int64_t>(elements / length, 2), b.domain[axis]);
+  b.rows_together = std::min(std::max<int64_t>(fused_tuning::elements_of_rows / length, 2), b.domain[axis]);
   b.differs = std::move(differs);
   b.row_bytes = std::move(row_bytes);
 }
@@ -80,20 +80,20 @@ void Evaluator::load_rows(const ProgramInstruction& i, uint32_t id, const int64_
   const DType type = p_.memory[i.operand];
   const std::vector<int64_t>& strides = b_.strides[i.operand];
   const auto size = static_cast<int64_t>(ir::size_of(type));
-  const int64_t apart = strides[static_cast<size_t>(p_.domain_rank) - 2], step = strides.back();
+  const int64_t row_stride = strides[static_cast<size_t>(p_.domain_rank) - 2], step = strides.back();
   const std::byte* from = data(i.operand) + offset_of(i.operand, at, p_.domain_rank - 1) * size;
   const BlockOps& ops = block_ops();
   Value& v = values_[id];
-  const bool same = lies_as_blocks(type), each = b_.uniform[id] != 0;
-  if (same && (each ? apart : step) == 1) {
+  const bool same = has_block_layout(type), each = b_.uniform[id] != 0;
+  if (same && (each ? row_stride : step) == 1) {
     v.data = from;
     return;
   }
   std::byte* to = slot(id);
   v.data = to;
-  if (each) return ops.load(type, to, from, apart, count);
-  if (step == 1 && apart == length) return ops.load(type, to, from, 1, count * length);
-  for (int64_t r = 0; r < count; ++r, from += apart * size, to += b_.row_bytes[id]) ops.load(type, to, from, step, length);
+  if (each) return ops.load(type, to, from, row_stride, count);
+  if (step == 1 && row_stride == length) return ops.load(type, to, from, 1, count * length);
+  for (int64_t r = 0; r < count; ++r, from += row_stride * size, to += b_.row_bytes[id]) ops.load(type, to, from, step, length);
 }
 
 // True if the block is the memory to which it is stored.
@@ -172,8 +172,8 @@ void Evaluator::reduce_rows(const ProgramInstruction& i, uint32_t id, int64_t co
   const bool has_middle = together.in[1] != Together::none;
   const auto* from = static_cast<const std::byte*>(values_[x].data);
   const std::byte* other = has_middle ? static_cast<const std::byte*>(values_[together.in[1]].data) : nullptr;
-  const int64_t apart = b_.row_bytes[x], other_apart = has_middle ? b_.row_bytes[together.in[1]] : 0;
-  for (int64_t r = 0; r < count; ++r, from += apart, other += other_apart) {
+  const int64_t row_stride = b_.row_bytes[x], other_stride = has_middle ? b_.row_bytes[together.in[1]] : 0;
+  for (int64_t r = 0; r < count; ++r, from += row_stride, other += other_stride) {
     if (i.cls == Class::f64) {
       const double middle = has_middle ? *reinterpret_cast<const double*>(other) : 0;
       const double sum = together.kind == Together::square_sum ? ops.wide_square_sum(c, from, middle, n) : ops.wide_sum(c, from, n);
@@ -197,19 +197,19 @@ void Evaluator::write_rows(size_t s, const int64_t* at, int64_t count) {
   const DType type = p_.memory[st.operand];
   const std::vector<int64_t>& strides = b_.strides[st.operand];
   const auto size = static_cast<int64_t>(ir::size_of(type));
-  const int64_t length = b_.domain.back(), apart = strides[static_cast<size_t>(p_.domain_rank) - 2];
+  const int64_t length = b_.domain.back(), row_stride = strides[static_cast<size_t>(p_.domain_rank) - 2];
   std::byte* to = data(st.operand) + offset_of(st.operand, at, p_.domain_rank - 1) * size;
   const BlockOps& ops = block_ops();
   if (b_.dims[st.operand].back() == 1 && length > 1) {  // one element for each row
     row_ = each_row;
-    ops.store(type, to, apart, argument(st.reg), count);
+    ops.store(type, to, row_stride, argument(st.reg), count);
     row_ = only_row;
     return;
   }
-  if (b_.uniform[st.reg] == 0 && b_.differs[st.reg] != 0 && apart == length && strides.back() == 1 &&
+  if (b_.uniform[st.reg] == 0 && b_.differs[st.reg] != 0 && row_stride == length && strides.back() == 1 &&
       b_.row_bytes[st.reg] == length * static_cast<int64_t>(size_of(p_.code[st.reg].cls)))
     return ops.store(type, to, 1, argument(st.reg), count * length);
-  for (row_ = 0; row_ < count; ++row_, to += apart * size) ops.store(type, to, strides.back(), argument(st.reg), length);
+  for (row_ = 0; row_ < count; ++row_, to += row_stride * size) ops.store(type, to, strides.back(), argument(st.reg), length);
   row_ = only_row;
 }
 

@@ -4,15 +4,14 @@
 #include <array>
 #include <limits>
 
+#include "backend/cpu/kernels/fused/run/tuning.h"
+
 namespace ingot::kernels {
 
 namespace {
 
 using ir::Op;
 using Step = RowSteps::Step;
-
-static_assert(RowWalk::most_operands == RowSteps::most_operands);
-constexpr int64_t longest = 128;  // columns; for longer rows a pass per instruction is as fast
 
 std::optional<RowSteps::Kind> kind_of(Op op) {
   switch (op) {
@@ -34,7 +33,7 @@ class Maker {
   explicit Maker(const Bound& b) : b_(b), p_(*b.program), out_{.walk = RowWalk(b), .steps = {}, .columns = b.domain.back(), .extreme = {}, .fill = {}} {}
 
   std::optional<RowBody> make() {
-    if (p_.code.size() + p_.stores.size() + std::size(neutral) > RowSteps::most) return std::nullopt;
+    if (p_.code.size() + p_.stores.size() + std::size(neutral) > RowSteps::max_steps) return std::nullopt;
     for (float f : neutral) push({.kind = RowSteps::number, .number = f});
     size_t maps = 0;
     for (uint32_t k = 0; k < p_.code.size(); ++k) {
@@ -44,13 +43,13 @@ class Maker {
       push(*step);
     }
     for (const ProgramStore& s : p_.stores) {
-      const bool beside = b_.strides[s.operand].back() == 1 && b_.dims[s.operand].back() == out_.columns;
-      if (!beside || p_.memory[s.operand] != ir::DType::f32 || p_.code[s.reg].cls != Class::f32 || !out_.walk.add_store(b_, s)) return std::nullopt;
+      const bool contiguous = b_.strides[s.operand].back() == 1 && b_.dims[s.operand].back() == out_.columns;
+      if (!contiguous || p_.memory[s.operand] != ir::DType::f32 || p_.code[s.reg].cls != Class::f32 || !out_.walk.add_store(b_, s)) return std::nullopt;
       push({.kind = RowSteps::store, .count = 1, .in = {id(s.reg)}, .operand = last_operand()});
     }
     if (maps == 0) return std::nullopt;
     find_extreme();
-    return out_.columns <= longest || !out_.extreme.empty() ? std::optional(std::move(out_)) : std::nullopt;
+    return out_.columns <= fused_tuning::longest_row_body || !out_.extreme.empty() ? std::optional(std::move(out_)) : std::nullopt;
   }
 
  private:
@@ -68,7 +67,7 @@ class Maker {
         if (k + 1 != all.count || s.in[0] != chain) return;
         loads.push_back(s.operand);
         if (fill && *fill != (out_.greatest ? -infinity : infinity)) {
-          if (out_.columns > longest) return;
+          if (out_.columns > fused_tuning::longest_row_body) return;
           out_.fill = fill;
         }
         out_.extreme = std::move(loads);
@@ -100,7 +99,7 @@ class Maker {
 
   static constexpr float infinity = std::numeric_limits<float>::infinity();
   static constexpr float neutral[] = {0, -0.0f, 1};
-  static constexpr uint8_t zero = 0, minus_zero = 1, one = 2;
+  enum : uint8_t { zero, minus_zero, one };
   static uint8_t id(uint32_t instruction) { return static_cast<uint8_t>(instruction + std::size(neutral)); }
 
   void push(const Step& s) { out_.steps.steps[out_.steps.count++] = s; }
@@ -165,7 +164,7 @@ class Maker {
 }  // namespace
 
 bool may_be_row_body(const Bound& b, const Program& p) {
-  if (p.has_reductions || p.has_accumulator || p.row_rank != 1 || b.domain.back() > longest) return false;
+  if (p.has_reductions || p.has_accumulator || p.row_rank != 1 || b.domain.back() > fused_tuning::longest_row_body) return false;
   const auto last = static_cast<size_t>(p.domain_rank) - 1;
   auto fits = [&](size_t operand) { return p.memory[operand] == ir::DType::f32 && (b.strides[operand][last] == 0 || b.strides[operand][last] == 1); };
   bool maps = false;
@@ -188,8 +187,8 @@ std::optional<RowBody> row_body(const Bound& b) {
 // An excluded load changes nothing, or counts as one of a row of `fill`.
 void RowBody::run_extreme(RowWalk::At& at, int64_t rows) const {
   const BlockOps& ops = block_ops();
-  const float* from[RowWalk::most_operands];
-  float filled[longest];
+  const float* from[RowSteps::max_operands];
+  float filled[fused_tuning::longest_row_body];
   if (fill) std::fill_n(filled, columns, *fill);
   for (int64_t r = 0; r < rows; ++r, at.next()) {
     int count = 0;
@@ -211,9 +210,9 @@ void RowBody::run(std::span<const TensorRef> operands, std::byte* const* held, i
   const BlockOps& ops = block_ops();
   RowWalk::At at(walk, operands, held, begin);
   if (!extreme.empty()) return run_extreme(at, end - begin);
-  RowPointers pointers[rows_at_once];
+  RowPointers pointers[RowSteps::rows_at_once];
   for (int64_t row = begin; row < end;) {
-    const int count = static_cast<int>(std::min<int64_t>(rows_at_once, end - row));
+    const int count = static_cast<int>(std::min<int64_t>(RowSteps::rows_at_once, end - row));
     for (int r = 0; r < count; ++r, ++row, at.next()) {
       for (size_t k = 0; k < walk.operands.size(); ++k) pointers[r].of[k] = at.pointer(k);
     }

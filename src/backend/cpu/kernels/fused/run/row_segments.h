@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/cpu/kernels/fused/run/tuning.h"
+
 namespace ingot::kernels {
 
 // Elements `to` to `to + n` of a row: from[k * step], or the fill value.
@@ -19,7 +21,7 @@ struct RowPlaces {
   int64_t from_step;
   const int64_t* table;            // of offsets from `from`, in place of from_step; INT64_MIN: the row is filled. May be null
   int64_t rows;
-  bool anywhere = false;           // the table's rows lie far from one another
+  bool anywhere = false;           // the table's rows are far from one another
 };
 
 }  // namespace ingot::kernels

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/cpu/kernels/fused/run/tuning.h"
+
 namespace ingot::kernels {
 
 struct RowSteps {
@@ -33,15 +35,15 @@ struct RowSteps {
     bool one = false;               // a load of one element for all columns
     float number = 0;               // of a load: the fill value
   };
-  static constexpr size_t most = 64, most_operands = 24;
+  static constexpr size_t max_steps = fused_tuning::max_row_steps, max_operands = fused_tuning::max_row_operands;
+  static constexpr int rows_at_once = fused_tuning::rows_at_once;
   size_t count = 0;
-  Step steps[most];
+  Step steps[max_steps];
 };
 
 // Addresses of a row's operands; null: outside the operand.
 struct RowPointers {
-  std::byte* of[RowSteps::most_operands];
+  std::byte* of[RowSteps::max_operands];
 };
-constexpr int rows_at_once = 4;
 
 }  // namespace ingot::kernels

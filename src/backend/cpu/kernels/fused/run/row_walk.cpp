@@ -19,7 +19,7 @@ bool RowWalk::add_index(const Bound& b, uint32_t instruction, int64_t extent, in
   if (i.kind != Kind::load || !i.in.empty() || !i.lower.empty() || b.uniform[instruction] == 0 || b.program->memory[i.operand] != ir::DType::i64) return false;
   const std::vector<int64_t>& strides = b.strides[i.operand];
   indices.push_back({i.operand, {strides.begin(), strides.begin() + static_cast<int64_t>(extents.size())}, extent, step});
-  return indices.size() <= most_indices;
+  return indices.size() <= max_indices;
 }
 
 bool RowWalk::add_load(const Bound& b, uint32_t instruction) {
@@ -52,7 +52,7 @@ bool RowWalk::add_load(const Bound& b, uint32_t instruction) {
   }
   o.indices = indices.size() - o.first_index;
   operands.push_back(std::move(o));
-  return last <= most_axes && operands.size() <= most_operands;
+  return last <= max_axes && operands.size() <= max_operands;
 }
 
 bool RowWalk::add_store(const Bound& b, const ProgramStore& store) {
@@ -60,7 +60,7 @@ bool RowWalk::add_store(const Bound& b, const ProgramStore& store) {
   Operand o{store.operand, 0, {}, indices.size(), 0};
   for (size_t a = 0; a < extents.size(); ++a) o.strides.push_back(b.strides[store.operand][a] * size);
   operands.push_back(std::move(o));
-  return extents.size() <= most_axes && operands.size() <= most_operands;
+  return extents.size() <= max_axes && operands.size() <= max_operands;
 }
 
 RowWalk::At::At(const RowWalk& walk, std::span<const TensorRef> operands, std::byte* const* held, int64_t row)

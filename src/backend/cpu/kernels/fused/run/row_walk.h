@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/fused/run/tuning.h"
 
 namespace ingot::kernels {
 
@@ -26,7 +27,7 @@ struct RowWalk {
     std::vector<int64_t> strides;  // in bytes, per axis of rows
     size_t first_index = 0, indices = 0;
   };
-  static constexpr size_t most_axes = 16, most_operands = 24, most_indices = 16;
+  static constexpr size_t max_axes = fused_tuning::max_row_axes, max_operands = fused_tuning::max_row_operands, max_indices = fused_tuning::max_row_indices;
   std::vector<int64_t> extents;    // of the axes of rows
   std::vector<Operand> operands;
   std::vector<std::vector<Guard>> guards;  // per axis of rows
@@ -55,15 +56,15 @@ struct RowWalk {
     void move(size_t axis, int64_t by);
     void find_outside(size_t axis);
     const RowWalk& walk_;
-    int64_t at_[most_axes] = {};
-    uint32_t outside_[most_axes] = {};  // a bit for each operand that a guard along the axis excludes
+    int64_t at_[max_axes] = {};
+    uint32_t outside_[max_axes] = {};  // a bit for each operand that a guard along the axis excludes
     uint32_t excluded_ = 0;             // along any axis
-    std::byte* operands_[most_operands];
-    const int64_t* indices_[most_indices];
+    std::byte* operands_[max_operands];
+    const int64_t* indices_[max_indices];
     struct Steps {                 // along one axis, for operands whose address changes
-      int64_t operands[most_operands], indices[most_indices];
+      int64_t operands[max_operands], indices[max_indices];
     };
-    Steps steps_[most_axes];
+    Steps steps_[max_axes];
     const size_t operand_count_, index_count_;
   };
 

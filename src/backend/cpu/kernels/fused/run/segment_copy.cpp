@@ -20,7 +20,7 @@ class SegmentFinder {
     for (size_t a = 0; a < last_; ++a) {
       SegmentCopy::Axis axis{b_.domain[a], b_.strides[out_.store][a] * size, b_.strides[out_.load][a] * size, {}};
       if (limits(b_, id_, load(), static_cast<int>(a)) || !tables_[a].empty()) {
-        if (axis.extent > most_places) return std::nullopt;
+        if (axis.extent > fused_tuning::max_listed_places) return std::nullopt;
         for (int64_t c = 0; c < axis.extent; ++c) {
           const int64_t place = place_of(a, c);
           axis.table.push_back(place == SegmentCopy::outside ? place : place * size);
@@ -37,7 +37,6 @@ class SegmentFinder {
   }
 
  private:
-  static constexpr int64_t most_places = 1 << 16;
   const ProgramInstruction& load() const { return p_.code[id_]; }
 
   bool is_copy() {
@@ -97,7 +96,7 @@ class SegmentFinder {
       out_.parts = {{{.to = 0, .from = 0, .n = length, .step = stride}}};
       return true;
     }
-    if (length > most_places) return false;
+    if (length > fused_tuning::max_listed_places) return false;
     out_.parts.resize(1);
     std::vector<RowSegment>& segments = out_.parts[0];
     for (int64_t c = 0; c < length; ++c) {

@@ -32,7 +32,7 @@ bool may_stage(const Bound& b, const Program& p, const ProgramInstruction& load,
 void stage_operands(Bound& b, Program& p) {
   const int last = p.domain_rank - 1;
   const bool reduces = p.has_reductions || b.across != 0;
-  if (reduces || p.row_rank != 1 || last < 1 || p.code.size() < 2 || p.operands > StageTile::most_operands) return;
+  if (reduces || p.row_rank != 1 || last < 1 || p.code.size() < 2 || p.operands > StageTile::max_operands) return;
   if (std::find(b.domain.begin(), b.domain.end(), 0) != b.domain.end()) return;
   std::vector<int> along(static_cast<size_t>(p.operands), -1);
   std::vector<uint8_t> stays(static_cast<size_t>(p.operands), 0);
@@ -65,16 +65,17 @@ void stage_operands(Bound& b, Program& p) {
   }
 }
 
-TurnedTile::TurnedTile(const Bound& b) {
-  const int64_t places = std::max<int64_t>(b.turned_places, 1);
+TransposedTile::TransposedTile(const Bound& b) {
+  const int64_t places = std::max<int64_t>(b.transposed_places, 1);
   rows = std::clamp<int64_t>(fused_tuning::staged_elements / places / 16 * 16, 16, 512);
   pitch = rows + 16;
   bytes = static_cast<size_t>(places * pitch) * sizeof(float);
 }
 
-void turn_rows(Bound& b, Program& p) {
+void transpose_rows(Bound& b, Program& p) {
   const auto last = static_cast<size_t>(p.domain_rank) - 1;
-  if (b.across != 1 || p.row_rank != 1 || p.operands > StageTile::most_operands || b.places > fused_tuning::longest_turned || b.domain[last] < fused_tuning::staged_columns) return;
+  if (b.across != 1 || p.row_rank != 1 || p.operands > StageTile::max_operands || b.places > fused_tuning::longest_transposed || b.domain[last] < fused_tuning::staged_columns)
+    return;
   std::vector<uint8_t> written(static_cast<size_t>(p.operands), 0), stays = written;
   for (const ProgramStore& s : p.stores) {
     if (s.operand < p.operands) written[s.operand] = 1;
@@ -82,59 +83,59 @@ void turn_rows(Bound& b, Program& p) {
   for (const ProgramInstruction& i : p.code) {
     if ((i.kind == Kind::load || i.kind == Kind::place) && i.operand < p.operands && !is_plain(p, i)) stays[i.operand] = 1;
   }
-  // A tile that holds looked-up rows has their size; others beside them are read in place.
-  if (b.turned.empty()) b.turned_places = b.places;
+  // A tile that holds looked-up rows has their size; other rows are read in place.
+  if (b.transposed.empty()) b.transposed_places = b.places;
   for (bool stores : {false, true}) {
-    for (size_t k = 0; k < written.size() && b.turned_places == b.places; ++k) {
+    for (size_t k = 0; k < written.size() && b.transposed_places == b.places; ++k) {
       std::vector<int64_t>& strides = b.strides[k];
-      const bool lies_so =
+      const bool is_strided =
           strides.size() > last && strides[last - 1] == 1 && strides[last] >= fused_tuning::staged_stride && b.dims[k][last - 1] == b.places && p.memory[k] == ir::DType::f32;
-      if ((written[k] != 0) != stores || stays[k] != 0 || !lies_so) continue;
-      b.turned.push_back({static_cast<uint16_t>(k), strides});
+      if ((written[k] != 0) != stores || stays[k] != 0 || !is_strided) continue;
+      b.transposed.push_back({static_cast<uint16_t>(k), strides});
       std::fill(strides.begin(), strides.end(), 0);
       strides[last] = 1;
-      strides[last - 1] = TurnedTile(b).pitch;
+      strides[last - 1] = TransposedTile(b).pitch;
     }
-    if (!stores) b.turned_loads = b.turned.size();
+    if (!stores) b.transposed_loads = b.transposed.size();
   }
 }
 
-bool may_turn_looked_up(const Bound& b, const Program& p, const ProgramInstruction& i) {
+bool may_transpose_looked_up(const Bound& b, const Program& p, const ProgramInstruction& i) {
   const auto rank = static_cast<size_t>(p.domain_rank);
   const bool looks_up = i.kind == Kind::load && i.in.size() == 1 && i.lower.empty() && i.operand < p.operands;
   if (!looks_up || p.memory[i.operand] != ir::DType::f32 || b.strides[i.operand].size() != rank + 1) return false;
   return b.strides[i.operand][rank] == 1 && b.dims[i.operand][rank] > 1 && b.dims[i.operand][rank] <= fused_tuning::longest_looked_up;
 }
 
-void turn_looked_up(Bound& b, const Program& p, std::span<const Axes> axes) {
+void transpose_looked_up(Bound& b, const Program& p, std::span<const Axes> axes) {
   const auto last = static_cast<size_t>(p.domain_rank) - 1;
-  if (b.across == 0 || p.operands > StageTile::most_operands || b.domain[last] < fused_tuning::staged_columns) return;
+  if (b.across == 0 || p.operands > StageTile::max_operands || b.domain[last] < fused_tuning::staged_columns) return;
   std::vector<int> loads(static_cast<size_t>(p.operands), 0);
   for (const ProgramInstruction& i : p.code) {
     if (i.kind == Kind::load) ++loads[i.operand];
   }
   for (uint32_t k = 0; k < p.code.size(); ++k) {
     const ProgramInstruction& i = p.code[k];
-    if (!may_turn_looked_up(b, p, i) || loads[i.operand] != 1 || elements_of(b, axes[k]) != elements_of(b, all_axes)) continue;
+    if (!may_transpose_looked_up(b, p, i) || loads[i.operand] != 1 || elements_of(b, axes[k]) != elements_of(b, all_axes)) continue;
     std::vector<int64_t>& strides = b.strides[i.operand];
     bool one_row = strides[last] >= fused_tuning::staged_stride;  // for all elements of the reduction
     for (size_t a = last - static_cast<size_t>(b.across); a < last; ++a) one_row = one_row && strides[a] == 0;
     if (!one_row) continue;
-    b.turned.push_back({i.operand, strides});
-    b.turned_places = std::max(b.turned_places, b.dims[i.operand].back());
+    b.transposed.push_back({i.operand, strides});
+    b.transposed_places = std::max(b.transposed_places, b.dims[i.operand].back());
   }
-  for (const Bound::Staged& s : b.turned) {
+  for (const Bound::Staged& s : b.transposed) {
     std::vector<int64_t>& strides = b.strides[s.operand];
     std::fill(strides.begin(), strides.end(), 0);
     strides[last] = 1;
-    strides.back() = TurnedTile(b).pitch;
+    strides.back() = TransposedTile(b).pitch;
   }
-  b.turned_loads = b.turned.size();
+  b.transposed_loads = b.transposed.size();
 }
 
 namespace {
 
-// Where the rows from `begin` on lie.
+// The memory of the rows from `begin` on.
 float* rows_at(const Bound& b, const Bound::Staged& s, std::span<const TensorRef> operands, const int64_t* at, int64_t begin) {
   const size_t last = b.domain.size() - 1;
   int64_t from = begin * s.strides[last];
@@ -148,19 +149,19 @@ int64_t places_of(const Bound& b, const Bound::Staged& s) { return s.strides.siz
 }  // namespace
 
 void stage_rows(const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, std::byte* scratch, std::span<TensorRef> local) {
-  const TurnedTile tile(b);
-  for (size_t k = 0; k < b.turned.size(); ++k, scratch += tile.bytes) {
-    const Bound::Staged& s = b.turned[k];
-    if (k < b.turned_loads)
+  const TransposedTile tile(b);
+  for (size_t k = 0; k < b.transposed.size(); ++k, scratch += tile.bytes) {
+    const Bound::Staged& s = b.transposed[k];
+    if (k < b.transposed_loads)
       block_ops().transpose(reinterpret_cast<float*>(scratch), tile.pitch, rows_at(b, s, operands, at, begin), s.strides[b.domain.size() - 1], n, places_of(b, s));
     local[s.operand].data = scratch - begin * static_cast<int64_t>(sizeof(float));
   }
 }
 
 void return_rows(const Bound& b, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, const std::byte* scratch) {
-  const TurnedTile tile(b);
-  for (size_t k = b.turned_loads; k < b.turned.size(); ++k) {
-    const Bound::Staged& s = b.turned[k];
+  const TransposedTile tile(b);
+  for (size_t k = b.transposed_loads; k < b.transposed.size(); ++k) {
+    const Bound::Staged& s = b.transposed[k];
     block_ops().transpose(rows_at(b, s, operands, at, begin), s.strides.back(), reinterpret_cast<const float*>(scratch + k * tile.bytes), tile.pitch, b.places, n);
   }
 }

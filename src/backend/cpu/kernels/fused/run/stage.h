@@ -4,29 +4,31 @@
 #include <span>
 
 #include "backend/cpu/kernels/fused/run/cut.h"
+#include "backend/cpu/kernels/fused/run/tuning.h"
 
 namespace ingot::kernels {
 
 struct StageTile {
-  static constexpr int64_t rows = 16, columns = 256, pitch = columns + 16;  // along the second-to-last axis, along the last; floats between rows
+  // Along the second-to-last axis, along the last; floats between rows, with a cache line more than a power of two.
+  static constexpr int64_t rows = fused_tuning::staged_tile_rows, columns = fused_tuning::staged_tile_columns, pitch = columns + fused_tuning::cache_line;
   static constexpr size_t bytes = rows * pitch * 4;
-  static constexpr int most_operands = 32;  // of the step
+  static constexpr int max_operands = fused_tuning::max_staged_operands;  // of the step
 };
 
 // Short rows that are reduced across: a tile has this many of them.
-struct TurnedTile {
+struct TransposedTile {
   int64_t rows, pitch;  // pitch: floats between the places of a row
   size_t bytes;         // of an operand's tile
-  explicit TurnedTile(const Bound& b);
+  explicit TransposedTile(const Bound& b);
 };
 
 // Finds the operands of short rows that are transposed.
-void turn_rows(Bound&, Program&);
+void transpose_rows(Bound&, Program&);
 // The same for operands in whose rows elements are looked up, as in a pooling with unequal windows. axes: of each instruction. Before the program is cut: it
 // changes the offsets of elements.
-void turn_looked_up(Bound&, const Program&, std::span<const Axes> axes);
+void transpose_looked_up(Bound&, const Program&, std::span<const Axes> axes);
 // True for a load of floats at one computed place of a contiguous axis that is not too long.
-bool may_turn_looked_up(const Bound&, const Program&, const ProgramInstruction& load);
+bool may_transpose_looked_up(const Bound&, const Program&, const ProgramInstruction& load);
 // Transposes rows [begin, begin + n) along the last axis into the scratch, and the results back. `local`: the step's operands, changed to point there.
 void stage_rows(const Bound&, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, std::byte* scratch, std::span<TensorRef> local);
 void return_rows(const Bound&, std::span<const TensorRef> operands, const int64_t* at, int64_t begin, int64_t n, const std::byte* scratch);

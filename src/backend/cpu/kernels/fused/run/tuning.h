@@ -1,4 +1,4 @@
-// The numbers behind the blocks of fused bodies on the CPU: AMD EPYC and Intel Xeon, `ingot bench --steps` (docs/performance-notes/fused_bodies.md). Where a line names no other source it is an estimate,
+// The numbers of the blocks of fused bodies on the CPU: AMD EPYC and Intel Xeon, `ingot bench --steps` (docs/performance-notes/fused_bodies.md). Where a line names no other source it is an estimate,
 // of cases that differ by factors.
 #pragma once
 #include <cstdint>
@@ -9,16 +9,16 @@ namespace ingot::kernels::fused_tuning {
 // Nanoseconds to start an instruction of a block; a copy, or an instruction of a row body. Of an element: to transpose it first, to copy it line by line.
 inline constexpr double per_block = 12, per_row = 3, staged = 0.25, of_line = 0.25;
 inline constexpr int64_t cache_line = 16;  // elements of 4 bytes: a row that steps over more is read a cache line for each
-// Elements of rows that are transposed in tiles: the shortest; the longest that are computed together; the longest along which something is stored. Rows of which there must be as many.
-inline constexpr int64_t shortest_row = 4, longest_joined = 12, longest_stored = 48, least_rows = 16;
+// Elements of rows that are transposed in tiles: the shortest; the longest that are computed together; the longest along which something is stored. Such rows that there must be, at least.
+inline constexpr int64_t shortest_row = 4, longest_joined = 12, longest_stored = 48, min_rows = 16;
 
-inline constexpr int64_t longest_turned = 128;  // elements: the longest of such rows that are only reduced
+inline constexpr int64_t longest_transposed = 128;  // elements: the longest of such rows that are only reduced
 
-// Elements of a block: each of its values takes 2 KB of a first-level cache of 32 KB; with few values four times as many. Bytes at least, of narrow integers, for which an instruction is short.
-inline constexpr int64_t block_elements = 512, few_values = 4, block_bytes = 4096;
+// Elements of a block: each of its values takes 2 KB of a first-level cache of 32 KB; where there is one value at most, four times as many. Bytes at least, of narrow integers, for which an instruction is short.
+inline constexpr int64_t block_elements = 512, blocks_of_one_value = 4, block_bytes = 4096;
 // Elements of a line that is joined with others in a block, since starting an instruction takes longer than so many; and if no line is copied for that.
 inline constexpr int64_t longest_line = 128, longest_solid_line = 1024;
-// An operand is transposed in tiles if its elements are so far apart, and there are so many rows and columns. Elements of a tile, which stays in a first-level cache; of a longest row that is looked up.
+// An operand is transposed in tiles from this stride, and from these numbers of rows and columns, on. Elements of a tile, which stays in a first-level cache; of a longest row that is looked up.
 inline constexpr int64_t staged_stride = 8, staged_rows = 4, staged_columns = 16, staged_elements = 8192, longest_looked_up = 512;
 // Elements of a block that is transposed: rows and columns, 16 KB of either memory.
 inline constexpr int64_t transposed_rows = 32, transposed_columns = 64;
@@ -30,5 +30,33 @@ inline constexpr int64_t copied_part = 4096;
 inline constexpr int64_t copied_alone = 1 << 16;
 // Parts of a program that are computed once and held: bytes of all; elements of one that is computed when the program is cut.
 inline constexpr int64_t max_held_bytes = 8 << 20, max_known_elements = 1 << 15;
+
+// Blocks go through buffers on the stack, of 1 to 8 KB of a first-level cache of 32 KB: elements that are converted by way of 32 bits; widened to 64 bits; read at computed offsets; rows that are
+// summed, or copied, from a list of places. Not measured by themselves.
+inline constexpr int64_t converted_elements = 1024, widened_elements = 512, gathered_elements = 256, listed_rows = 64, copied_rows = 128;
+// Elements of a loop of fixed length, which the compiler vectorises (fused_bodies.md, 0081: one loop of each operation).
+inline constexpr int64_t loop_elements = 64;
+// Elements that are added up in vectors of float32 before their sum is added in double; factors that are multiplied at once, two vectors of double.
+inline constexpr int64_t summed_elements = 512, multiplied_at_once = 16;
+// Rows that are read at once where columns are summed: so many cache lines are in flight, and the first-level cache holds them. Rows that are looked up are fetched so many rows before.
+inline constexpr int64_t rows_summed_at_once = 16, rows_ahead = 6;
+// Bytes of a row that is copied in vectors where it is; more are left to memcpy.
+inline constexpr int64_t max_inline_copy = 4096;
+// Elements of a part of a long row that is reduced in parts (fused_bodies.md, 0081: rows of 16,384 elements or more).
+inline constexpr int64_t part_of_row = 8192;
+// Elements of the longest row that is reduced together with others, and of all rows of such a block.
+inline constexpr int64_t longest_row_of_block = 1024, elements_of_rows = 2048;
+// Columns of a row that runs all instructions in registers: for longer rows a pass of each instruction is as fast (docs/performance-notes/convolutions_cpu.md, 0053). Rows that run together.
+inline constexpr int64_t longest_row_body = 128;
+inline constexpr int rows_at_once = 4;
+// Steps, operands, axes and indices of such a row: bounds of a worker's memory.
+inline constexpr size_t max_row_steps = 64, max_row_operands = 24, max_row_axes = 16, max_row_indices = 16;
+// Elements of an axis whose places are listed when a copy is bound: a bound of a plan's memory.
+inline constexpr int64_t max_listed_places = 1 << 16;
+// Rows and columns of a tile of a transposed operand, 16 KB; operands of a step that has such tiles, a bound of a worker's memory.
+inline constexpr int64_t staged_tile_rows = 16, staged_tile_columns = 256;
+inline constexpr int max_staged_operands = 32;
+// Radians up to which sines are computed in vectors: by then n times 33 bits of pi / 2 has 53 bits (fused_bodies.md, 0081).
+inline constexpr double max_angle = 1000000;
 
 }  // namespace ingot::kernels::fused_tuning

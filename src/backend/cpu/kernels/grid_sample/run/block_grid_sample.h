@@ -7,7 +7,7 @@
 
 namespace ingot::kernels {
 
-// Points of a block, of which each reads taps x taps elements: their tables stay in the first-level cache, and writes of many channels follow one another.
+// Points of a block, each of which reads taps x taps elements: their tables stay in the first-level cache, and writes of many channels follow one another.
 constexpr int64_t points_at_once(int taps) { return taps == 1 ? 512 : taps == 2 ? 256 : 64; }
 inline constexpr int64_t max_points = points_at_once(1);
 

@@ -6,11 +6,10 @@
 #include <cstring>
 #include <utility>
 
-// Headers above are compiled for every machine; the code below for one instruction set.
-#pragma GCC target("avx2,fma")
+#include "backend/cpu/run/isa/avx2.inc"
+
 namespace ingot::kernels {
 
-#define INGOT_VECTOR_BYTES 32
 #define INGOT_TABLE grid_sample_ops_avx2
 #include "backend/cpu/kernels/grid_sample/run/block_grid_sample.inc"
 

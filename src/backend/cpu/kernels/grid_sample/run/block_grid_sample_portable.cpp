@@ -4,9 +4,10 @@
 #include <cstring>
 #include <utility>
 
+#include "backend/cpu/run/isa/portable.inc"
+
 namespace ingot::kernels {
 
-#define INGOT_VECTOR_BYTES 16
 #define INGOT_TABLE grid_sample_ops_portable
 #include "backend/cpu/kernels/grid_sample/run/block_grid_sample.inc"
 

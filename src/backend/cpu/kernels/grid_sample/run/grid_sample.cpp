@@ -29,7 +29,7 @@ struct SamplePlan {
 
 const GridSampleArgs& args_of(const Call& call) { return *static_cast<const GridSampleArgs*>(call.constants); }
 
-// True if a step of the axis is as long as all of the one behind it, in the grid and in the result.
+// True if the axis and the next one are one in memory, in the grid and in the result.
 bool continues(const Call& call, int axis) {
   const TensorRef &grid = call.operands[1], &to = call.operands[2];
   const int in_result = axis_in_result(args_of(call), axis);

@@ -17,6 +17,7 @@
 #include "backend/cpu/kernels/matmul/run/rows.h"
 #include "backend/cpu/kernels/matmul/run/tile_i8.h"
 #include "backend/cpu/kernels/matmul/run/tuning.h"
+#include "backend/cpu/run/hardware.h"
 #include "backend/cpu/run/isa.h"
 #include "backend/run/device.h"
 #include "base/error.h"
@@ -62,8 +63,6 @@ struct Blocking {
   int64_t panels;  // of a B that is not packed: how many a worker packs before their products; 0: B is packed already
   std::string text() const { return fmt::format("matmul {} rows, K by {}, {} panels packed", rows, sums, panels); }
 };
-
-constexpr int64_t read_ahead = 4096;  // bytes after a panel that tiles may prefetch
 
 struct Plan {
   Bound bound;
@@ -165,7 +164,7 @@ int64_t panels_at_a_time(const Plan& p) {
 
 // Many small products of one float type whose result is only stored. Half types are widened where they lie one after another.
 std::optional<SmallProducts> small_products(const Plan& p, const Constants& c, const Call& call) {
-  constexpr int64_t most = SmallProducts::most;
+  constexpr int64_t most = tuning::max_small;
   const SimpleEpilogue& s = p.simple;
   const bool plain = p.f32 && p.direct && !p.program && !c.packed && !c.map && !c.in_order, small = p.m <= most && p.n <= most && p.k <= most;
   if (!plain || !small || c.batch_rank == 0 || p.batch < tuning::small_products) return std::nullopt;
@@ -288,7 +287,7 @@ Resolved resolve(const Call& call) {
   const int64_t c_columns = p->direct && p->simple.type == DType::f32 ? ops.columns : tuning::columns_of_block + ops.columns;
   p->c_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * c_columns * 8));
   p->b_bytes = p->blocking.panels == 0 ? 0 : static_cast<size_t>(padded(storage_bytes(panels_of(p->panel), std::array{p->k, p->blocking.panels * ops.columns})));
-  p->decoded_bytes = p->way.decodes() ? static_cast<size_t>(padded(panel_rows(p->way.decoded, p->k_size) * row_bytes(p->way.decoded) + read_ahead)) : 0;
+  p->decoded_bytes = p->way.decodes() ? static_cast<size_t>(padded(panel_rows(p->way.decoded, p->k_size) * row_bytes(p->way.decoded) + tuning::read_ahead)) : 0;
   p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->decoded_bytes + p->bound.scratch)));
   share(*p, c.map.has_value() || a.strides[c.batch_rank + 1] != 1, workers);
   return {static_cast<size_t>(workers) * p->per_worker, p, cost_of(*p, c, call)};
@@ -458,7 +457,7 @@ class Block {
   // A tile of a last panel that is not full: its epilogue must not read past the columns, and only these are stored.
   void tile_of_part(const std::byte* a, int64_t stride, int64_t rows, const std::byte* panel, int64_t k, float* c, int64_t ldc, bool first, const TileEnd& end, std::byte* to,
                     int64_t to_stride, Ahead& ahead) const {
-    constexpr int64_t widest = 32, most_rows = 32;
+    constexpr int64_t widest = run_tuning::vectors_of_panel * backend::cpu::hardware::max_lanes, most_rows = run_tuning::max_tile_rows;
     const int64_t count = p_.n % ops_.columns;
     alignas(64) std::byte scale[widest * 4] = {}, bias[widest * 4] = {}, residual[most_rows * widest * 4];
     TileEnd part = end;
@@ -631,7 +630,7 @@ class Block {
 
 // `count` small products that follow one another along the last batch axis, from number `first` on.
 void run_small(const Call& call, const Constants& c, const Plan& p, int64_t first, int64_t count) {
-  constexpr int64_t most = 2048;
+  constexpr int64_t most = tuning::widened_elements;
   const SmallProducts& s = *p.small;
   const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[body_operand(c.body->stores[0].operand)];
   int64_t a_offset = 0, b_offset = 0, c_offset = 0;

@@ -9,9 +9,11 @@
 
 #include "backend/cpu/kernels/fused/run/block_ops.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
+#include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "backend/cpu/run/isa.h"
 #include "backend/run/device.h"
 #include "base/buffer.h"
+#include "base/machine.h"
 
 namespace ingot::backend {
 
@@ -40,8 +42,8 @@ double fastest(double seconds, FunctionRef<void()> work) {
 // Nanoseconds of a cycle: of additions that wait for one another.
 double cycle(double seconds) {
 #if defined(__x86_64__)
-  constexpr int64_t additions = 100000;
-  return 1e9 / static_cast<double>(additions) * fastest(seconds, [] {
+  using kernels::matmul::tuning::additions;
+  return nanoseconds_of_second / static_cast<double>(additions) * fastest(seconds, [] {
            int64_t sum = 0;
            for (int64_t i = 0; i < additions; i += 10) {
              asm volatile("add $1, %0; add $1, %0; add $1, %0; add $1, %0; add $1, %0; add $1, %0; add $1, %0; add $1, %0; add $1, %0; add $1, %0" : "+r"(sum));
@@ -55,13 +57,12 @@ double cycle(double seconds) {
 
 // Nanoseconds until all workers are at work: each waits for the others, but not for one that the system does not let run.
 double wake(Workers& workers, double seconds) {
-  constexpr double patience = 1e-3;
   std::atomic<int> begun = 0;
-  return 1e9 * fastest(seconds, [&] {
+  return nanoseconds_of_second * fastest(seconds, [&] {
            begun = 0;
            workers.run(workers.count(), [&](int64_t, int) {
              ++begun;
-             for (const auto start = Clock::now(); begun < workers.count() && seconds_since(start) < patience;) continue;
+             for (const auto start = Clock::now(); begun < workers.count() && seconds_since(start) < kernels::matmul::tuning::patience;) continue;
            });
          });
 }
@@ -70,14 +71,13 @@ double wake(Workers& workers, double seconds) {
 
 Machine measure_machine(Workers& workers, double seconds) {
   Machine m = cpu::machine();
-  constexpr double parts = 8;
-  const double share = seconds / parts;
+  using namespace kernels::matmul::tuning;
+  const double share = seconds * share_of_number;
   const kernels::TileOps& ops = kernels::tile_ops();
-  constexpr int64_t rounds = 100000, operations = 2;
   auto products = [&](const kernels::TileOps::Tiles& tiles) {  // a nanosecond
     double done = 0;
     const double time = fastest(share, [&] { done = tiles.multiply_adds(rounds); });
-    return done / operations / (time * 1e9);
+    return done / 2 / (time * nanoseconds_of_second);  // a product and a sum
   };
   m.clock = 1 / cycle(share);
   m.f32 = products(ops.f32);
@@ -87,26 +87,24 @@ Machine measure_machine(Workers& workers, double seconds) {
     const int64_t bytes = ::sysconf(name);
     return bytes > 0 ? bytes : otherwise;
   };
-  constexpr int64_t usual_l1 = 32 << 10, usual_l2 = 1 << 20, usual_l3 = 32 << 20, most = 256 << 20;
   const int64_t l1 = size_of(_SC_LEVEL1_DCACHE_SIZE, usual_l1), l2 = size_of(_SC_LEVEL2_CACHE_SIZE, usual_l2), l3 = size_of(_SC_LEVEL3_CACHE_SIZE, usual_l3);
-  const MemoryBlock memory(static_cast<size_t>(most), system_allocator());
+  const MemoryBlock memory(static_cast<size_t>(memory_bytes), system_allocator());
   auto* floats = reinterpret_cast<float*>(memory.data());
-  std::fill(floats, floats + most / 4, 1.0f);
+  std::fill(floats, floats + memory_bytes / 4, 1.0f);
   volatile float sink = 0;
   auto rate = [&](int64_t bytes) {  // bytes a nanosecond
-    constexpr int64_t piece = 1024;
-    const int64_t count = std::clamp(bytes, piece * 4, most) / 4 / piece * piece, repeats = std::max<int64_t>(1, (1 << 20) / (count * 4));
+    const int64_t count = std::clamp(bytes, summed_elements * 4, memory_bytes) / 4 / summed_elements * summed_elements, repeats = std::max<int64_t>(1, (1 << 20) / (count * 4));
     const double time = fastest(share, [&] {
       for (int64_t r = 0; r < repeats; ++r) {
-        for (int64_t i = 0; i < count; i += piece) sink = kernels::block_ops().sum_f32(floats + i, piece);
+        for (int64_t i = 0; i < count; i += summed_elements) sink = kernels::block_ops().sum_f32(floats + i, summed_elements);
       }
     });
-    return static_cast<double>(count * 4 * repeats) / (time * 1e9);
+    return static_cast<double>(count * 4 * repeats) / (time * nanoseconds_of_second);
   };
   m.l1 = rate(l1 / 2);
   m.l2 = rate(l2 / 2);
   m.l3 = rate(std::min(l3 / 2, 8 * l2));
-  m.memory = rate(most);
+  m.memory = rate(memory_bytes);
   static_cast<void>(sink);
   if (workers.count() > 1) m.wake = wake(workers, share);
   return m;
@@ -114,8 +112,9 @@ Machine measure_machine(Workers& workers, double seconds) {
 
 MachineLimits measure_limits(Workers& workers, double seconds) {
   const int64_t count = workers.count();
-  // Larger than any last-level cache, and touched so that it is mapped.
-  constexpr int64_t floats = int64_t{64} << 20;
+  using namespace kernels::matmul::tuning;
+  // Touched so that it is mapped.
+  constexpr int64_t floats = memory_bytes / 4;
   std::vector<MemoryBlock> memory;
   for (int64_t w = 0; w < count; ++w) memory.emplace_back(floats * 4, system_allocator());
   workers.run(count, [&](int64_t w, int) {
@@ -129,7 +128,7 @@ MachineLimits measure_limits(Workers& workers, double seconds) {
   for (auto start = Clock::now(); seconds_since(start) < seconds;) {
     auto flops = [&](const kernels::TileOps::Tiles& tiles, double known) {
       const auto t = Clock::now();
-      workers.run(count, [&](int64_t w, int) { done[static_cast<size_t>(w)] = tiles.multiply_adds(1000000); });
+      workers.run(count, [&](int64_t w, int) { done[static_cast<size_t>(w)] = tiles.multiply_adds(rounds_of_limit); });
       double operations = 0;
       for (double d : done) operations += d;
       return std::max(known, operations / seconds_since(t));
@@ -139,11 +138,10 @@ MachineLimits measure_limits(Workers& workers, double seconds) {
     const auto t = Clock::now();
     workers.run(count, [&](int64_t w, int) {
       const auto* p = reinterpret_cast<const float*>(memory[static_cast<size_t>(w)].data());
-      // Several streams at a time: a single prefetcher does not saturate the memory.
-      constexpr int64_t places = 4, part = floats / places, chunk = 1024;
+      constexpr int64_t part = floats / streams;
       double sum = 0;
-      for (int64_t i = 0; i < part; i += chunk) {
-        for (int64_t k = 0; k < places; ++k) sum += static_cast<double>(kernels::block_ops().sum_f32(p + k * part + i, chunk));
+      for (int64_t i = 0; i < part; i += summed_elements) {
+        for (int64_t k = 0; k < streams; ++k) sum += static_cast<double>(kernels::block_ops().sum_f32(p + k * part + i, summed_elements));
       }
       done[static_cast<size_t>(w)] = sum;
     });

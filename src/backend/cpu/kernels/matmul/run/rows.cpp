@@ -44,11 +44,10 @@ MappedRows::MappedRows(const GemmMap& map, int batch_rank, const TensorRef& a, s
     refuse("the operand read through a map does not have the map's rank");
   IndexMap resolved = resolve_index_map("matmul", map.steps, a, sizes);
   std::vector<Index>& all = resolved.indices;
-  constexpr int64_t large = int64_t{1} << 40;
   int64_t lengths[2] = {1, 1};
   for (size_t i = static_cast<size_t>(batch_rank); i < all.size(); ++i) {
     int64_t& length = lengths[i >= static_cast<size_t>(batch_rank + map.m_rank)];
-    if (all[i].extent > 0 && length > large / all[i].extent) refuse("the map's extents are impossible");
+    if (all[i].extent > 0 && length > max_map_extent / all[i].extent) refuse("the map's extents are impossible");
     length *= all[i].extent;
   }
   if (lengths[0] != m || lengths[1] != k) refuse("the map's extents are not those of the product");

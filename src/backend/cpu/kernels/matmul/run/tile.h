@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "backend/cpu/kernels/run/tile_end.h"
+#include "backend/cpu/run/hardware.h"
 
 namespace ingot::kernels {
 
@@ -16,7 +18,6 @@ struct Ahead {
 
 // Many products of small matrices: sizes, and distances in floats.
 struct SmallProducts {
-  static constexpr int64_t most = 16;  // rows, columns, and products of a sum
   int64_t m, k, n;
   int64_t a_row, a_column, a_batch, b_row, b_batch, c_row, c_batch;
 };

@@ -4,11 +4,10 @@
 
 #include "backend/cpu/kernels/matmul/run/tile.h"
 
-// The code below is for one instruction set.
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,amx-tile,amx-bf16,avx2,fma,f16c,prefer-vector-width=512")
+#include "backend/cpu/run/isa/amx_bf16.inc"
+
 namespace ingot::kernels {
 
-#define LANES 16
 #define VECTORS 2
 #define ENDS tile_ends_avx512
 #include "backend/cpu/kernels/matmul/run/tile.inc"
@@ -18,7 +17,7 @@ namespace {
 // A tile register has 16 rows of 64 bytes: for A 16 rows by 32 numbers, for the panel 16 rows (32 of B) by 16 columns, for the sums 16
 // rows by 16 columns. Registers 0 to 3 are the sums (upper left, upper right, lower left, lower right), 4 and 5 A's upper and lower
 // rows, 6 and 7 the panel's left and right columns.
-constexpr int side = 16, step = 32;
+constexpr int side = backend::cpu::hardware::matrix_rows, step = backend::cpu::hardware::matrix_row_bytes / static_cast<int>(sizeof(uint16_t));
 
 // The operand of LDTILECFG.
 struct alignas(64) Configuration {
@@ -66,7 +65,7 @@ __attribute__((always_inline)) inline void multiply(const uint16_t* a, int64_t a
 
 template <bool tall>
 void product(int rows, const uint16_t* a, int64_t lda, const uint16_t* b, int64_t k, float* c, int64_t ldc, bool first, const TileEnd* end, Ahead ahead) {
-  constexpr int row = 64, far = 4096;  // numbers in a row of the panel; prefetch distance in bytes
+  constexpr int row = step + step, far = matmul::tuning::far_half;  // numbers in a row of the panel; prefetch distance in bytes
   if (configured != rows) configure(rows);
   const int64_t a_bytes = lda * 2, c_bytes = ldc * 4;
   asm volatile("" : : : "memory");  // the compiler does not know what tiles read

@@ -2,11 +2,10 @@
 
 #include "backend/cpu/kernels/matmul/run/tile.h"
 
-// The code below is for one instruction set.
-#pragma GCC target("avx2,fma,f16c")
+#include "backend/cpu/run/isa/avx2.inc"
+
 namespace ingot::kernels {
 
-#define LANES 8
 #define VECTORS 2
 #define ENDS tile_ends_avx2
 #include "backend/cpu/kernels/matmul/run/tile.inc"

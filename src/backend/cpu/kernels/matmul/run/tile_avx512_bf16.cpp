@@ -2,11 +2,10 @@
 
 #include "backend/cpu/kernels/matmul/run/tile.h"
 
-// The code below is for one instruction set.
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,avx2,fma,f16c,prefer-vector-width=512")
+#include "backend/cpu/run/isa/avx512_bf16.inc"
+
 namespace ingot::kernels {
 
-#define LANES 16
 #define VECTORS 2
 #define ENDS tile_ends_avx512
 #include "backend/cpu/kernels/matmul/run/tile.inc"
@@ -17,7 +16,7 @@ namespace {
 struct Bf16Dots {
   using A = uint16_t;
   using B = uint16_t;
-  static constexpr int depth = 2, products = 2, few = 2;
+  static constexpr int depth = pair, products = pair, few = matmul::tuning::max_rows_of_half_places;
   static void step(V& s, V a, V b) { s = (V)_mm512_dpbf16_ps((__m512)s, (__m512bh)a, (__m512bh)b); }
   template <int R>
   __attribute__((always_inline)) static void add_pairs(const A* a, int64_t lda, const B* b, Sums<R>& sum, size_t bytes) {

@@ -2,11 +2,10 @@
 
 #include "backend/cpu/kernels/matmul/run/tile_i8.h"
 
-// The code below is for one instruction set.
-#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c,prefer-vector-width=512")
+#include "backend/cpu/run/isa/avx512.inc"
+
 namespace ingot::kernels {
 
-#define LANES 16
 #define VECTORS 2
 #define ENDS tile_ends_avx512
 #include "backend/cpu/kernels/matmul/run/tile.inc"

@@ -4,9 +4,10 @@
 
 // The code below is for one instruction set.
 
+#include "backend/cpu/run/isa/portable.inc"
+
 namespace ingot::kernels {
 
-#define LANES 4
 #define VECTORS 2
 #define ENDS tile_ends_portable
 #include "backend/cpu/kernels/matmul/run/tile.inc"

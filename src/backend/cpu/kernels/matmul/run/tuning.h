@@ -35,4 +35,27 @@ inline constexpr int64_t narrow_sum = 512;
 // Columns of a block of the result that is not written in place, in a first-level cache beside A's rows; not measured.
 inline constexpr int64_t columns_of_block = 512;
 
+// Bytes after a panel that tiles may prefetch: the farthest of the distances below (an estimate).
+inline constexpr int64_t read_ahead = 4096;
+// Rows up to which tiles read several places of a panel of float32 at a time, and of narrower types (gemms_cpu.md, 0003: 28 GB/s instead of 24 with one place).
+inline constexpr int max_rows_of_places = 3, max_rows_of_half_places = 2;
+// Bytes ahead at each place that such tiles prefetch, of half types and int8 (31 GB/s instead of 26: tile.inc). Bytes ahead that other tiles prefetch, of half types; of float32 in rows of the panel.
+inline constexpr int prefetched_half = 1024, prefetched_int8 = 2048, far_half = 4096, far_rows = 128;
+// Rows of a panel that the loop of a tile takes at once (an estimate).
+inline constexpr int unrolled_rows = 4;
+// Rows and terms from which a tile prefetches the lines of its results: EPYC, MiniLM on 16 tokens takes 1.07 times as long if all tiles do (gemms_cpu.md).
+inline constexpr int min_prefetched_rows = 12, min_prefetched_sum = 64;
+// Rows of the largest tile of float64 and of integers, with AVX-512; half as many with less: what the registers hold.
+inline constexpr int max_wide_rows = 6;
+// Rows, columns and terms of matrices that are multiplied without panels, and elements of them that are widened at once, 8 KB of a first-level cache: estimates.
+inline constexpr int64_t max_small = 16, widened_elements = 2048;
+
+// How `ingot doctor --measure` measures: additions that wait for one another, rounds of products in registers, seconds that a worker waits for the others, and the share of the time for each number.
+inline constexpr int64_t additions = 100000, rounds = 100000, rounds_of_limit = 1000000;
+inline constexpr double patience = 0.001, share_of_number = 0.125;  // seconds; the rest are estimates of what a timing needs
+// Bytes of the caches where the system does not tell (EPYC: 32 KB, 1 MB, 32 MB), and of memory, more than any last-level cache. Elements that are summed at once, and streams that a core reads at a
+// time, since one prefetcher does not saturate the memory.
+inline constexpr int64_t usual_l1 = 32 << 10, usual_l2 = 1 << 20, usual_l3 = 32 << 20, memory_bytes = 256 << 20;
+inline constexpr int64_t summed_elements = 1024, streams = 4;
+
 }  // namespace ingot::kernels::matmul::tuning

@@ -61,7 +61,7 @@ void scan_few(const ScanBlock& b, int64_t line, int64_t begin, NumberOf<T>* tota
 
 // Lines side by side: a step of all of them is one loop.
 template <class Op, class T>
-void scan_beside(const ScanBlock& b, int64_t begin, NumberOf<T>* __restrict totals) {
+void scan_adjacent(const ScanBlock& b, int64_t begin, NumberOf<T>* __restrict totals) {
   T* to = static_cast<T*>(b.to) + begin * b.to_step;
   const T* from = static_cast<const T*>(b.from) + begin * b.from_step;
   for (int64_t i = begin; i < b.length; ++i, to += b.to_step, from += b.from_step) {
@@ -81,7 +81,7 @@ void scan(const ScanBlock& b, void* so_far, bool first) {
     if constexpr (std::is_same_v<Op, Sum>) totals[l] = totals[l] + Number{};  // -0.0 + 0 is 0.0
     static_cast<T*>(b.to)[l * b.to_line] = static_cast<T>(totals[l]);
   }
-  if (b.from_line == 1 && b.to_line == 1 && b.lines > 4) return scan_beside<Op, T>(b, first, totals);
+  if (b.from_line == 1 && b.to_line == 1 && b.lines > 4) return scan_adjacent<Op, T>(b, first, totals);
   int64_t line = 0;
   for (; line + 4 <= b.lines; line += 4) scan_few<Op, 4, T>(b, line, first, totals);
   for (; line < b.lines; ++line) scan_few<Op, 1, T>(b, line, first, totals);

@@ -3,13 +3,14 @@
 #include <cstdint>
 
 #include "backend/cpu/kernels/fused/run/block_ops.h"
+#include "backend/cpu/kernels/scan/run/tuning.h"
 #include "kernels/scan/run/scan_args.h"
 
 namespace ingot::kernels {
 
 // Lines that go together, because each step of one line waits for the step before. Strides in elements.
 struct ScanBlock {
-  static constexpr int64_t most = 32;  // lines
+  static constexpr int64_t max_lines = scan_cpu_tuning::max_lines;
   void* to;
   const void* from;
   int64_t to_step, from_step, to_line, from_line;  // along a line, and from line to line

@@ -20,7 +20,7 @@ Class scanned_as(DType t) { return ir::is_float(t) ? t == DType::f64 ? Class::f6
 
 // Elements of other types than blocks have, some steps at a time.
 void scan_converted(ScanArgs::Kind kind, DType type, const ScanBlock& b, void* totals) {
-  constexpr int64_t elements = 2048;
+  constexpr int64_t elements = scan_cpu_tuning::converted_elements;
   alignas(64) int64_t block[elements];  // or floats
   const BlockOps& ops = block_ops();
   const Class c = scanned_as(type);
@@ -32,7 +32,7 @@ void scan_converted(ScanArgs::Kind kind, DType type, const ScanBlock& b, void* t
   for (int64_t begin = 0; begin < b.length; begin += steps) {
     const int64_t n = std::min(steps, b.length - begin);
     const ScanBlock here{block, block, along ? 1 : b.lines, along ? 1 : b.lines, along ? n : 1, along ? n : 1, n, b.lines};
-    auto each = [&](auto fn) {  // of what is contiguous in the block: where it lies there, and along the lines
+    auto each = [&](auto fn) {  // of what is contiguous in the block: its place there, and along the lines
       if (along) {
         for (int64_t l = 0; l < b.lines; ++l) fn(reinterpret_cast<std::byte*>(block) + l * n * own, begin, l, n);
       } else {
@@ -41,8 +41,8 @@ void scan_converted(ScanArgs::Kind kind, DType type, const ScanBlock& b, void* t
     };
     each([&](std::byte* there, int64_t step, int64_t line, int64_t count) {
       const std::byte* from = static_cast<const std::byte*>(b.from) + (step * b.from_step + line * b.from_line) * memory;
-      const int64_t apart = along ? b.from_step : b.from_line;
-      c == Class::i64 ? load_i64(type, reinterpret_cast<int64_t*>(there), from, apart, count) : ops.load(type, there, from, apart, count);
+      const int64_t step_between = along ? b.from_step : b.from_line;
+      c == Class::i64 ? load_i64(type, reinterpret_cast<int64_t*>(there), from, step_between, count) : ops.load(type, there, from, step_between, count);
     });
     scan_block(kind, c, here, totals, begin == 0);
     each([&](std::byte* there, int64_t step, int64_t line, int64_t count) {
@@ -67,12 +67,14 @@ void run(const Call& call) {
   if (in.rank > 0) all.from_step = in.strides[axis], all.to_step = out.strides[axis];
   if (across >= 0) all.from_line = in.strides[across], all.to_line = out.strides[across];
   // Enough groups for all threads.
-  const int64_t outer = numel(in) / all.length / lines, wanted = 4 * call.workers->count();
-  const int64_t group = std::clamp<int64_t>((lines * outer / wanted + 3) / 4 * 4, 4, ScanBlock::most), groups = (lines + group - 1) / group;
-  const int64_t units = outer * groups, tasks = numel(in) < 20000 ? 1 : std::min(units, wanted);
+  const int64_t outer = numel(in) / all.length / lines, wanted = scan_cpu_tuning::tasks_of_worker * call.workers->count();
+  const int64_t group = std::clamp((lines * outer / wanted + scan_cpu_tuning::least_lines - 1) / scan_cpu_tuning::least_lines * scan_cpu_tuning::least_lines,
+                                   scan_cpu_tuning::least_lines, ScanBlock::max_lines),
+                groups = (lines + group - 1) / group;
+  const int64_t units = outer * groups, tasks = numel(in) < scan_cpu_tuning::min_divided ? 1 : std::min(units, wanted);
   const bool plain = in.dtype == DType::f32 || in.dtype == DType::f64 || in.dtype == DType::i64;
   call.workers->run(tasks, [&](int64_t task, int) {
-    int64_t totals[ScanBlock::most];  // or doubles
+    int64_t totals[ScanBlock::max_lines];  // or doubles
     for (int64_t unit = units * task / tasks; unit < units * (task + 1) / tasks; ++unit) {
       int64_t rest = unit / groups;
       const int64_t first = unit % groups * group;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "backend/cpu/kernels/fused/run/block_ops.h"
+#include "backend/cpu/kernels/scatter/run/tuning.h"
 #include "kernels/run/elements.h"
 #include "kernels/scatter/run/scatter_checks.h"
 
@@ -155,7 +156,7 @@ const Put& put_of(ScatterArgs::Kind kind, ir::DType type) {
 // Scatters a line of updates whose element i goes to i * to_step and the places of its indices.
 void put_line(const Put& put, const ScatterArgs& args, std::span<const Index> indices, std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step, int64_t n,
               size_t size) {
-  constexpr int64_t most = 256;
+  constexpr int64_t most = scatter_cpu_tuning::elements_at_once;
   int64_t places[most];
   for (int64_t begin = 0; begin < n; begin += most) {
     const int64_t count = std::min(most, n - begin);
@@ -211,7 +212,7 @@ class Scatter {
            line_.from_step == 1 && line_.to_step == 1;
   }
   void add_lines(int64_t begin, int64_t end, int64_t first, int64_t last) const {
-    constexpr int64_t most = 256;
+    constexpr int64_t most = scatter_cpu_tuning::elements_at_once;
     double sums[most];
     const int64_t *at = reinterpret_cast<const int64_t*>(first_.data), step = first_.strides[0], rows = updates_.strides[0];
     const auto* from = reinterpret_cast<const float*>(updates_.data);

@@ -2,8 +2,8 @@
 
 #include "backend/cpu/kernels/sort/run/block_keys.h"
 
-// Headers above are compiled for every machine; the code below for one instruction set.
-#pragma GCC target("avx2,fma,f16c")
+#include "backend/cpu/run/isa/avx2.inc"
+
 namespace ingot::kernels {
 
 #define INGOT_TABLE key_ops_avx2

@@ -2,6 +2,8 @@
 
 #include "backend/cpu/kernels/sort/run/block_keys.h"
 
+#include "backend/cpu/run/isa/portable.inc"
+
 namespace ingot::kernels {
 
 #define INGOT_TABLE key_ops_portable

@@ -9,7 +9,6 @@ namespace ingot::kernels {
 namespace {
 
 constexpr uint32_t magic = 0x36444341;  // "ACD6"
-constexpr size_t most_rank = 20;
 
 template <class S, class A>
 void fields(S& s, A& a) {
@@ -23,15 +22,15 @@ void check(const AttentionCudaArgs& a) {
   auto require = [](bool good, const char* what) {
     if (!good) fail(Code::format, "the arguments of an attention step for CUDA are damaged: {}", what);
   };
-  require(a.batch_rank <= most_rank - 2 && attention_cuda_head(a.depth) && attention_cuda_head(a.width), "sizes");
+  require(a.batch_rank <= AttentionCudaArgs::max_rank - 2 && attention_cuda_head(a.depth) && attention_cuda_head(a.width), "sizes");
   require(a.only < AttentionCudaArgs::measured || a.only == AttentionCudaArgs::by_sizes, "variant");
   require(a.printed >= 1 && a.printed <= 3, "variants");
   require(a.rows <= AttentionCudaArgs::in_boxes, "rows");
   require(
-      !a.boxes() || (std::max(a.depth, a.width) <= AttentionCudaArgs::widest_in_boxes && a.batch_rank <= AttentionCudaArgs::most_box_axes && !a.columns && a.operands.size() == 4),
+      !a.boxes() || (std::max(a.depth, a.width) <= AttentionCudaArgs::max_boxed_head && a.batch_rank <= AttentionCudaArgs::max_box_axes && !a.columns && a.operands.size() == 4),
       "boxes");
   require(a.sizes >= 4 && a.sizes <= 250 && a.operands.size() >= 4 && a.operands.size() <= 250, "operands");
-  for (const auto& o : a.operands) require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= most_rank, "operand");
+  for (const auto& o : a.operands) require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= AttentionCudaArgs::max_rank, "operand");
   for (size_t k : {size_t{0}, size_t{1}, size_t{2}, a.operands.size() - 1}) require(a.operands[k].gathered == 0 && a.operands[k].dtype == a.operands[0].dtype, "operand");
   require(a.operands[0].dtype == ir::DType::f16 || a.operands[0].dtype == ir::DType::bf16, "type");
   std::vector<size_t> ranks;

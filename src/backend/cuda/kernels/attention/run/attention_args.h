@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/kernels/attention/run/tuning.h"
 #include "backend/cuda/kernels/run/numbers_args.h"
 #include "ir/dtype.h"
 
@@ -42,7 +43,7 @@ struct AttentionCudaArgs {
     uint32_t shared(uint32_t depth, uint32_t width) const;
   };
   // name_0 and name_1: rows at 16-byte addresses, for few and for many queries; name_2: any address; the others are only for measurements.
-  static constexpr int variants = 3, any_address = 2, measured = 11, by_sizes = 255;
+  enum : int { any_address = 2, variants = 3, measured = 11, by_sizes = 255 };
   Shape shape(int variant) const;
 
   std::string name;
@@ -51,12 +52,13 @@ struct AttentionCudaArgs {
   bool columns = false;           // the mask adds one number per key: groups keep these numbers in shared memory
   uint8_t only = by_sizes;        // the variant to use for all sizes
   uint8_t printed = 3;            // if sizes decide: bit v: the plan has code for variant v (0 or 1)
-  // If they are known: short or long rows (at least `long_queries` queries, tuning.h); long ones with at most `one_iteration` keys, or with at least `many_keys` and no
-  // mask; and those of which heads are copied as boxes on Hopper. Then the kernels' parameters begin with the tensor maps of Q, K and V.
+  // If they are known: short or long rows (at least `long_queries` queries, tuning.h); long ones with at most `one_iteration` keys, or with at least `min_boxed_keys` and no
+  // mask; and those whose heads are copied as TMA boxes on Hopper. Then the kernels' parameters begin with the tensor maps of Q, K and V.
   enum Rows : uint8_t { short_rows, long_rows, few_keys, unmasked, in_boxes } rows = short_rows;
   bool boxes() const { return rows == in_boxes; }
-  static constexpr uint8_t most_box_axes = 2;  // axes of heads in a tensor map
-  static constexpr uint16_t widest_in_boxes = 128;
+  static constexpr uint8_t max_box_axes = attention_cuda_tuning::max_box_axes;  // axes of heads in a tensor map
+  static constexpr uint16_t max_boxed_head = attention_cuda_tuning::max_boxed_head;
+  static constexpr size_t max_rank = attention_cuda_tuning::max_rank;
   uint32_t sizes = 0;
   std::vector<Operand> operands;
   std::vector<Number> numbers;

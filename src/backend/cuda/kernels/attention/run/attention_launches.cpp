@@ -4,7 +4,9 @@
 #include <optional>
 
 #include "backend/cuda/kernels/attention/run/attention_args.h"
+#include "backend/cuda/kernels/attention/run/tuning.h"
 #include "backend/cuda/kernels/run/numbers.h"
+#include "backend/cuda/run/hardware.h"
 #include "backend/cuda/run/launch.h"
 #include "base/error.h"
 
@@ -35,14 +37,12 @@ void check(const Args& args, const Call& call) {
   }
 }
 
-constexpr size_t map_bytes = 128;
-
 // The tensor map of Q, K or V (operand k) in boxes of `rows`. Nothing if the copying unit cannot describe it.
 std::optional<CudaTiles> boxes_of(const Call& call, size_t k, uint32_t rows) {
   const TensorRef& x = call.operands[k];
   const int64_t element = static_cast<int64_t>(ir::size_of(x.dtype)), least = 16, most = int64_t{1} << 40;
   CudaTiles t;
-  t.at = k * map_bytes;
+  t.at = k * backend::cuda::hardware::tensor_map_bytes;
   t.index = k;
   t.dtype = x.dtype;
   t.rank = 4;
@@ -86,7 +86,7 @@ CudaLaunches attention_cuda_launches(const Call& call, const CudaMachine& machin
     for (int axis = 0; axis + 1 < x.rank; ++axis) together = together && (x.dims[axis] == 1 || x.strides[axis] % 8 == 0);
   }
   std::vector<CudaLaunch::Pointer> pointers;
-  std::vector<std::byte> parameters(args.boxes() ? 3 * map_bytes : 0);
+  std::vector<std::byte> parameters(args.boxes() ? 3 * backend::cuda::hardware::tensor_map_bytes : 0);
   numbers.append(parameters, pointers, args.numbers, 0);
   auto shared = [&](int variant) {
     const Args::Shape shape = args.shape(variant);
@@ -114,14 +114,13 @@ CudaLaunches attention_cuda_launches(const Call& call, const CudaMachine& machin
   if (together) {
     out.aligned = {0, 1, 2, call.operands.size() - 1};
     const int wanted = many < enough ? 0 : 1, variant = args.only != Args::by_sizes ? args.only : (args.printed >> wanted & 1) != 0 ? wanted : 1 - wanted;
-    constexpr int64_t most_shared = 160 << 10;  // a mask of more keys is read for each score instead
     const bool boxes = machine.tiles && args.shape(variant).boxes;
     auto can_be_boxes = [&] {
       bool can = call.sizes[1] > 0 && batches * queries <= INT32_MAX;
       for (size_t k = 0; k < 3; ++k) can = can && boxes_of(call, k, 64);
       return can;
     };
-    out.list = launch((boxes ? can_be_boxes() : shared(variant) <= most_shared) ? variant : Args::any_address);
+    out.list = launch((boxes ? can_be_boxes() : shared(variant) <= attention_cuda_tuning::max_shared) ? variant : Args::any_address);
   } else {
     out.list = std::move(out.any);
   }

@@ -23,7 +23,4 @@ std::vector<std::byte> serialise(const ConcurrentArgs&);
 // Error (format).
 ConcurrentArgs parse_concurrent(std::span<const std::byte>);
 
-// Bytes of parameters that a kernel has on any GPU. A launch has room for as many steps as fit.
-inline constexpr size_t concurrent_parameters = 4096;
-
 }  // namespace ingot::kernels

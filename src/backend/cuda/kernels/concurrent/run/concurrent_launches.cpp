@@ -5,36 +5,35 @@
 #include <cstring>
 
 #include "backend/cuda/kernels/concurrent/run/concurrent_args.h"
-#include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_launches.h"
-#include "backend/cuda/kernels/fused/run/fused_launches.h"
-#include "backend/cuda/kernels/gemm/grouped_convolution/run/grouped_convolution.h"
-#include "backend/cuda/kernels/gemm/run/implementation.h"
-#include "backend/cuda/kernels/gemm/tiles/run/tiles.h"
+#include "backend/cuda/kernels/concurrent/run/part_launches.h"
+#include "backend/cuda/run/hardware.h"
 #include "backend/cuda/run/launch.h"
 #include "base/error.h"
 
 namespace ingot::kernels {
 
+#define X(name)
+#define JOINED(name) extern const PartLaunches name##_part;
+#include "backend/cuda/run/kernels.def"
+#undef X
+
 namespace {
 
-// A kernel whose steps can run side by side.
-struct Kind {
-  std::string_view name;
-  decltype(RunKernel::load) load;
-  CudaLaunches (*launches)(const Call&, const CudaMachine&);
-  WantedChoices (*choices)(std::span<const Call>, const CudaMachine&);  // of all steps together; null or no choices: each chooses for its share of the multiprocessors
-};
-constexpr Kind kinds[] = {
-#define X(name) {"gemm_" #name, load_gemm_cuda, gemm_cuda_launches, gemm_tiles_choices},
-#include "backend/cuda/kernels/gemm/run/implementations.def"
+// The kernels whose steps can be parts, by RunKernel::name.
+const PartLaunches* find_parts(std::string_view kernel) {
+  static constexpr std::pair<std::string_view, const PartLaunches*> all[] = {
+#define X(name)
+#define JOINED(name) {#name, &name##_part},
+#include "backend/cuda/run/kernels.def"
 #undef X
-    {"depthwise_conv", load_depthwise_conv_cuda, depthwise_conv_cuda_launches, nullptr},
-    {"gemm_grouped_convolution", load_grouped_convolution, grouped_convolution_launches, nullptr},
-    {"fused", load_fused_cuda, fused_cuda_launches, nullptr}};
+  };
+  const auto found = std::find_if(std::begin(all), std::end(all), [&](const auto& x) { return x.first == kernel; });
+  return found == std::end(all) ? nullptr : found->second;
+}
 
 struct Loaded {
   ConcurrentArgs args;
-  const Kind* kind = nullptr;
+  const PartLaunches* parts = nullptr;  // of the kernel
   std::vector<std::shared_ptr<const void>> constants;  // of each step
 };
 
@@ -67,7 +66,7 @@ std::vector<OneCall> calls_of(const Loaded& loaded, const Call& call) {
 
 // Adds a launch as a row of one in `list` from `first` on that has the same form and room for it, or as the first row of another.
 void add_row(std::vector<CudaLaunch>& list, size_t first, CudaLaunch l) {
-  const size_t bytes = l.parameters.size(), room = std::max<size_t>(1, concurrent_parameters / bytes);
+  const size_t bytes = l.parameters.size(), room = std::max<size_t>(1, backend::cuda::hardware::parameter_bytes / bytes);
   auto fits = [&](const CudaLaunch& row) {
     return row.kernel == l.kernel && (row.blocks == l.blocks || (row.spare && l.spare)) && row.threads == l.threads && row.shared == l.shared && row.blocks_y < room &&
            row.parameters.size() == room * bytes;
@@ -92,11 +91,11 @@ void add_row(std::vector<CudaLaunch>& list, size_t first, CudaLaunch l) {
 std::shared_ptr<const void> load_concurrent_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
   auto out = std::make_shared<Loaded>();
   out->args = parse_concurrent(constants);
-  out->kind = std::find_if(std::begin(kinds), std::end(kinds), [&](const Kind& k) { return k.name == out->args.kernel; });
-  if (out->kind == std::end(kinds)) fail(Code::format, "the parts of a concurrent step have an unknown kernel");
+  out->parts = find_parts(out->args.kernel);
+  if (out->parts == nullptr) fail(Code::format, "the parts of a concurrent step have an unknown kernel");
   std::span<const std::byte> left = out->args.constants;
   for (const ConcurrentArgs::Step& s : out->args.steps) {
-    out->constants.push_back(out->kind->load(left.first(s.bytes), s.operands, s.sizes));
+    out->constants.push_back(out->parts->load(left.first(s.bytes), s.operands, s.sizes));
     left = left.subspan(s.bytes);
     operands -= s.operands;
     sizes -= s.sizes;
@@ -112,14 +111,14 @@ CudaLaunches concurrent_cuda_launches(const Call& call, const CudaMachine& machi
   const std::vector<OneCall> calls = calls_of(loaded, call);
   std::vector<Call> plain;
   for (const OneCall& c : calls) plain.push_back(c.call);
-  const WantedChoices wanted = loaded.kind->choices == nullptr ? WantedChoices() : loaded.kind->choices(plain, machine);
+  const WantedChoices wanted = loaded.parts->choices == nullptr ? WantedChoices() : loaded.parts->choices(plain, machine);
   const CudaMachine own = wanted.empty() ? CudaMachine{std::max(1, machine.multiprocessors / static_cast<int>(args.steps.size())), machine.tiles, machine.timed}
                                          : CudaMachine{machine.multiprocessors, machine.tiles, &wanted};
   std::vector<CudaLaunches> of_steps;
   size_t most = 0;
   for (const OneCall& c : calls) {
     auto of_whole = [&](size_t k) { return c.of_whole[k]; };
-    CudaLaunches& made = of_steps.emplace_back(loaded.kind->launches(c.call, own));
+    CudaLaunches& made = of_steps.emplace_back(loaded.parts->launches(c.call, own));
     if (std::isinf(made.nanoseconds)) {  // a part cannot be computed
       CudaLaunches none;
       none.nanoseconds = made.nanoseconds;

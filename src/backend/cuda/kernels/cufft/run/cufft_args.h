@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/kernels/cufft/run/tuning.h"
 #include "ir/dtype.h"
 #include "kernels/fourier/run/fourier_args.h"
 
@@ -23,7 +24,6 @@ CufftArgs parse_cufft(std::span<const std::byte>);
 // Of the step's own kernels.
 std::string cufft_cuda_name(const FourierArgs&, ir::DType);
 
-// Numbers of a thread that brings parts together or takes them apart. So many loads wait for memory together.
-inline constexpr int cufft_numbers = 4;
+inline constexpr int cufft_numbers = cufft_tuning::numbers_of_thread;
 
 }  // namespace ingot::kernels

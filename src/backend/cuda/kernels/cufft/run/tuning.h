@@ -16,4 +16,7 @@ inline constexpr int64_t shortest_columns = 1536;
 // Elements of the shortest transforms: of parts that lie apart at both ends; of halves, which it overwrites, so that they are always copied; and of rows that are not equally far apart.
 inline constexpr int64_t shortest_apart = 128, shortest_half = 8, shortest_uneven = 512;
 
+// Elements, complex numbers, of a thread that joins the parts of numbers or splits them: so many loads wait for memory together. Not measured by itself.
+inline constexpr int numbers_of_thread = 4;
+
 }  // namespace ingot::kernels::cufft_tuning

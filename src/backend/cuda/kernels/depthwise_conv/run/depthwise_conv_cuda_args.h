@@ -8,8 +8,6 @@
 namespace ingot::kernels {
 
 struct DepthwiseConvCudaArgs : WindowArgs {
-  static constexpr int64_t max_taps = 169;  // 13 x 13
-
   bool lines = false;                // threads are neighbours along lines of A, not along channels
 };
 

@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_launches.h"
 
+#include "backend/cuda/kernels/concurrent/run/part_launches.h"
 #include "backend/cuda/kernels/depthwise_conv/run/depthwise_conv_cuda_args.h"
 #include "backend/cuda/kernels/run/windows.h"
 #include "backend/cuda/run/launch.h"
@@ -28,6 +29,9 @@ CudaLaunches depthwise_conv_cuda_launches(const Call& call, const CudaMachine&) 
   }
   return window_launches(a, step, threads, call);
 }
+
+extern const PartLaunches depthwise_conv_part;
+const PartLaunches depthwise_conv_part{load_depthwise_conv_cuda, depthwise_conv_cuda_launches};
 
 std::span<const RunKernel> depthwise_conv_cuda_kernels() {
   static constexpr RunKernel list[] = {{"depthwise_conv", load_depthwise_conv_cuda, resolved<depthwise_conv_cuda_launches>, run_launches}};

@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels/external/run/external_launches.h"
 
+#include "backend/cuda/run/hardware.h"
 #include "backend/cuda/run/launch.h"
 #include "backend/run/device.h"
 #include "base/error.h"
@@ -36,14 +37,15 @@ class Parameters {
   CudaLaunch& l_;
 };
 
-constexpr size_t sizes_of_launch = 4;  // the grid, shared memory
+constexpr const char* names_of_sizes[] = {"blocks along x", "blocks along y", "blocks along z", "bytes of shared memory"};
+constexpr size_t sizes_of_launch = std::size(names_of_sizes);
 
 void shape(CudaLaunch& l, const ExternalArgs& a, std::span<const int64_t> launch) {
-  constexpr int64_t most[] = {INT32_MAX, 65535, 65535, 227 << 10};
-  constexpr const char* names[] = {"blocks along x", "blocks along y", "blocks along z", "bytes of shared memory"};
+  using namespace backend::cuda::hardware;
+  constexpr int64_t most[] = {INT32_MAX, max_blocks_across, max_blocks_across, hopper_shared_of_block};
   for (size_t k = 0; k < sizes_of_launch; ++k) {
     if (launch[k] < (k < 3 ? 1 : 0) || launch[k] > most[k]) {
-      throw Error(Code::invalid_input, fmt::format("the grid of kernel {} asks for {} {} at these sizes, and 1 to {} are possible", a.name, launch[k], names[k], most[k]))
+      throw Error(Code::invalid_input, fmt::format("the grid of kernel {} asks for {} {} at these sizes, and 1 to {} are possible", a.name, launch[k], names_of_sizes[k], most[k]))
           .fix("mend the function `grid` of ingot.register_kernel");
     }
   }
@@ -68,7 +70,7 @@ std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t op
   const bool fits = sizes >= first_of_launch(*a) + sizes_of_launch && a->block[0] * a->block[1] * a->block[2] <= 1024;
   if (!fits) fail(Code::format, "the launch of external kernel {} does not fit its step", a->name);
   const size_t parameters = a->inputs.size() + a->numbers.size() + (sizes - first_of_launch(*a) - sizes_of_launch) + a->results;
-  if (parameters > most_parameters) fail(Code::format, "external kernel {} has {} parameters", a->name, parameters);
+  if (parameters > launch_tuning::max_parameters) fail(Code::format, "external kernel {} has {} parameters", a->name, parameters);
   return a;
 }
 

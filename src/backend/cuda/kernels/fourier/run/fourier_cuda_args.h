@@ -5,6 +5,7 @@
 #pragma once
 #include <string>
 
+#include "backend/cuda/kernels/fourier/run/tuning.h"
 #include "backend/cuda/kernels/run/axes.h"
 #include "ir/dtype.h"
 #include "kernels/fourier/run/fourier_args.h"
@@ -18,6 +19,7 @@
     long step[4]; /* strides along the transform */ \
     long count, length, n, whole; \
     long parts, neighbours; \
+    long others[2]; /* by cuFFT along several axes: the lengths of the others, the outer one first */ \
     int group; /* transforms of a block */ \
     int across; /* 1: threads side by side load and store the same element of neighbouring transforms */ \
     int pitch; /* complex numbers from one transform of a block to the next */ \
@@ -30,7 +32,7 @@ namespace ingot::kernels {
 
 INGOT_CUDA_FOURIER
 
-inline constexpr int fourier_threads = 128;
+inline constexpr int fourier_threads = fourier_tuning::threads;
 
 std::string fourier_cuda_name(const FourierArgs&, ir::DType);
 

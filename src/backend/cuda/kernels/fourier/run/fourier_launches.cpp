@@ -1,7 +1,9 @@
 #include "backend/cuda/kernels/fourier/run/fourier_launches.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <utility>
 
 #include "backend/cuda/kernels/fourier/run/fourier_cuda_args.h"
 #include "backend/cuda/kernels/fourier/run/tuning.h"
@@ -17,37 +19,52 @@ using Parameters = FourierCudaParameters;
 
 using namespace fourier_tuning;
 
-// True if neighbouring transforms lie closer together than the elements of one, as the columns of an image do.
-bool lie_across(const Parameters& p, size_t operands) {
-  if (p.axes.rank == 0) return false;
-  for (size_t i = 0; i < operands; ++i) {
-    if (p.axes.strides[i][p.axes.rank - 1] >= p.step[i]) return false;
-  }
-  return true;
-}
+// One part of the numbers that are read or written: an operand of the step, or scratch.
+struct Numbers {
+  std::array<int64_t, max_rank> dims{}, strides{};
+  int rank = 0;
+  ir::DType dtype = ir::DType::f32;
+  Pointer where{};
 
-// The launches of one step.
+  Numbers(const TensorRef& t, size_t operand) : rank(t.rank), dtype(t.dtype), where{Pointer::operand, 0, operand} {
+    std::copy_n(t.dims, rank, dims.begin());
+    std::copy_n(t.strides, rank, strides.begin());
+  }
+  TensorRef ref() const { return {nullptr, dtype, rank, dims.data(), strides.data()}; }
+  // With this axis in the last place.
+  Numbers turned(int axis) const {
+    Numbers out = *this;
+    std::swap(out.dims[static_cast<size_t>(axis)], out.dims[static_cast<size_t>(rank - 1)]);
+    std::swap(out.strides[static_cast<size_t>(axis)], out.strides[static_cast<size_t>(rank - 1)]);
+    return out;
+  }
+};
+using Parts = std::vector<Numbers>;
+
+// Adds the launches of transforms along the last axis.
 class Launches {
  public:
-  Launches(const Call& call, int64_t length)
-      : args_(*static_cast<const FourierArgs*>(call.constants)), name_(fourier_cuda_name(args_, call.operands[0].dtype)), p_(fourier_parameters(call.operands, length)) {
-    const TensorRef& first = call.operands[0];
-    for (size_t i = 0; i < call.operands.size(); ++i) operands_.push_back({Pointer::operand, offsetof(Parameters, at) + i * sizeof p_.at[0], i});
+  Launches(const FourierArgs& args, const Parts& parts, int64_t length, CudaLaunches& list) : args_(args), name_(fourier_cuda_name(args, parts[0].dtype)), list_(list) {
+    std::vector<TensorRef> refs;
+    for (const Numbers& part : parts) {
+      operands_.push_back(part.where);
+      operands_.back().at = offsetof(Parameters, at) + refs.size() * sizeof p_.at[0];
+      refs.push_back(part.ref());
+    }
+    p_ = fourier_parameters(refs, length);
     p_.n = args_.kind != ir::FourierKind::pair && length % 2 == 0 ? length / 2 : length;
     const auto radices = ir::radices_of(p_.n);
     p_.whole = radices ? p_.n : ir::power_for(p_.n);
     for (int r : radices ? *radices : *ir::radices_of(p_.whole)) p_.radix[p_.stages++] = r;
-    complex_ = 2 * static_cast<int64_t>(ir::size_of(first.dtype));
+    complex_ = 2 * static_cast<int64_t>(ir::size_of(parts[0].dtype));
   }
 
-  CudaLaunches run() {
-    if (p_.count == 0) return list_;
+  void run() {
+    if (p_.count == 0) return;
     roots_ = list_.reserve(p_.whole * complex_);
     add("roots", divided_up(p_.whole, fourier_threads), p_, {at_roots()});
     if (p_.whole != p_.n) filter_ = list_.reserve(p_.whole * complex_);
     2 * p_.whole* complex_ <= shared_bytes ? in_blocks() : through_scratch();
-    list_.overlap();
-    return list_;
   }
 
  private:
@@ -70,7 +87,7 @@ class Launches {
 
   void choose_group() {
     // Across, a transform begins in another bank of shared memory than the one before.
-    p_.across = lie_across(p_, operands_.size()) && 2 * (p_.whole + 1) * complex_ <= shared_bytes;
+    p_.across = args_.columns && 2 * (p_.whole + 1) * complex_ <= shared_bytes;
     p_.pitch = static_cast<int>(p_.whole) + p_.across;
     auto fits = [&](int group) {
       return group <= max_group_transforms && (group * p_.whole <= group_elements || (p_.across && group <= across_transforms && 2 * group * p_.pitch * complex_ <= shared_bytes));
@@ -132,16 +149,65 @@ class Launches {
   int64_t complex_ = 8;  // bytes
   size_t roots_ = 0;  // in scratch
   std::optional<size_t> filter_;
+  CudaLaunches& list_;
+};
+
+// Along one axis after another. Each block or thread has read its numbers before it writes them, so that transforms along the other axes write over what they read.
+class Transforms {
+ public:
+  explicit Transforms(const Call& call) : args_(*static_cast<const FourierArgs*>(call.constants)), length_(check_fourier(call)) {
+    for (size_t i = 0; i < call.operands.size(); ++i) (i < args_.inputs() ? from_ : to_).emplace_back(call.operands[i], i);
+  }
+
+  CudaLaunches run() {
+    const bool to_real = args_.kind == Kind::to_real;
+    if (to_real && args_.axes > 1) {
+      const Parts kept = in_scratch(from_);
+      for (int64_t i = 2; i <= args_.axes; ++i) along_other(i, i == 2 ? from_ : kept, kept, true);
+      from_ = kept;
+    }
+    along(args_, from_, to_, length_);
+    for (int64_t i = 2; !to_real && i <= args_.axes; ++i) along_other(i, to_, to_, false);
+    list_.overlap();
+    return std::move(list_);
+  }
+
+ private:
+  using Kind = ir::FourierKind;
+
+  void along(const FourierArgs& args, Parts from, const Parts& to, int64_t length) {
+    from.insert(from.end(), to.begin(), to.end());
+    Launches(args, from, length, list_).run();
+  }
+  // Complex numbers along the axis in place `last` from the end; inverse transforms have the parts swapped.
+  void along_other(int64_t last, const Parts& from, const Parts& to, bool inverse) {
+    const int axis = from[0].rank - static_cast<int>(last);
+    auto turned = [&](const Parts& parts) { return Parts{parts[inverse].turned(axis), parts[!inverse].turned(axis)}; };
+    along({Kind::pair, 1, !args_.columns}, turned(from), turned(to), from[0].dims[static_cast<size_t>(axis)]);
+  }
+  // As many numbers, row-major.
+  Parts in_scratch(Parts parts) {
+    for (Numbers& part : parts) {
+      int64_t elements = 1;
+      for (int d = part.rank - 1; d >= 0; --d) part.strides[static_cast<size_t>(d)] = std::exchange(elements, elements * part.dims[static_cast<size_t>(d)]);
+      part.where = {Pointer::scratch, 0, 0, list_.reserve(elements * static_cast<int64_t>(ir::size_of(part.dtype)))};
+    }
+    return parts;
+  }
+
+  const FourierArgs& args_;
+  const int64_t length_;
+  Parts from_, to_;
   CudaLaunches list_;
 };
 
 }  // namespace
 
-FourierCudaParameters fourier_parameters(std::span<const TensorRef> operands, int64_t length) {
+FourierCudaParameters fourier_parameters(std::span<const TensorRef> operands, int64_t length, int inner) {
   FourierCudaParameters p{};
   const TensorRef& first = operands[0];
   JoinedAxes axes(4);
-  for (int d = 0; d + 1 < first.rank; ++d) {
+  for (int d = 0; d + inner < first.rank; ++d) {
     std::vector<int64_t> steps(4, 0);
     for (size_t i = 0; i < operands.size(); ++i) steps[i] = operands[i].strides[d];
     axes.add(first.dims[d], steps);
@@ -150,10 +216,11 @@ FourierCudaParameters fourier_parameters(std::span<const TensorRef> operands, in
   p.axes = axes.get<4>();
   p.count = axes.points;
   p.length = p.n = p.whole = length;
+  p.others[0] = p.others[1] = 1;
   return p;
 }
 
-CudaLaunches fourier_cuda_launches(const Call& call, const CudaMachine&) { return Launches(call, check_fourier(call)).run(); }
+CudaLaunches fourier_cuda_launches(const Call& call, const CudaMachine&) { return Transforms(call).run(); }
 
 std::span<const RunKernel> fourier_cuda_kernels() {
   static constexpr RunKernel list[] = {{"fourier", load_fourier, resolved<fourier_cuda_launches>, run_launches}};

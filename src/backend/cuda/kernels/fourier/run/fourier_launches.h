@@ -5,8 +5,8 @@
 
 namespace ingot::kernels {
 
-// What the operands say: axes of the batch, strides along the transform, `length` complex numbers.
-FourierCudaParameters fourier_parameters(std::span<const TensorRef> operands, int64_t length);
+// What the operands say: axes of the batch, which are all but the last `inner`, strides along the last one, `length` complex numbers.
+FourierCudaParameters fourier_parameters(std::span<const TensorRef> operands, int64_t length, int inner = 1);
 CudaLaunches fourier_cuda_launches(const Call&, const CudaMachine&);
 
 }  // namespace ingot::kernels

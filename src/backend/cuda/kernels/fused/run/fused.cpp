@@ -1,4 +1,5 @@
 // "fused" on CUDA: picks the kernel that fits the sizes, and launches it.
+#include "backend/cuda/kernels/concurrent/run/part_launches.h"
 #include "backend/cuda/kernels/fused/run/fused_args.h"
 #include "backend/cuda/kernels/fused/run/fused_launches.h"
 #include "backend/cuda/run/gpu.h"
@@ -37,6 +38,9 @@ void run(const Call& call) {
 }
 
 }  // namespace
+
+extern const PartLaunches fused_part;
+const PartLaunches fused_part{load_fused_cuda, fused_cuda_launches};
 
 std::span<const RunKernel> fused_cuda_kernels() {
   static constexpr RunKernel list[] = {{"fused", load_fused_cuda, resolve, run}};

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/kernels/fused/run/tuning.h"
 #include "ir/dtype.h"
 
 namespace ingot::kernels {
@@ -64,8 +65,7 @@ struct FusedCudaArgs {
     uint8_t across = 0;     // of a tile
     int rows_of_block() const { return mapping == warp ? threads / lanes : mapping == column ? 32 : 1; }
   };
-  // A tile's edge, and the least extent for which tiles are used.
-  static constexpr int64_t tile = 32, min_transposed_extent = 16;
+  static constexpr int64_t tile = fused_cuda_tuning::tile, min_transposed_extent = fused_cuda_tuning::min_transposed_extent;
 
   std::string name;                // kernels are name_0, name_1, ...
   uint8_t rank = 1, row_rank = 1;  // of the domain

@@ -14,7 +14,7 @@ namespace {
 using Number = FusedCudaArgs::Number;
 using Variant = FusedCudaArgs::Variant;
 
-constexpr int64_t narrow_limit = int64_t{1} << 31;  // 32-bit indices count below this
+constexpr int64_t narrow_limit = int64_t{INT32_MAX} + 1;  // 32-bit indices count below this
 
 // The smallest shift and its factor with x * factor >> shift == x / d for all x < 2^31. With 2^l >= d the factor's relative error is below 2^l
 // / 2^(31 + l), so the error of the result is below 1.
@@ -39,7 +39,7 @@ class Resolver {
     domain_.assign(extents.begin(), extents.end());
     int64_t elements = 1;
     for (int64_t n : domain_) {
-      if (n < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(n, 1), &elements) || elements > (int64_t{1} << 42))
+      if (n < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(n, 1), &elements) || elements > max_domain_elements)
         fail(Code::format, "a fused step has an impossible domain");
     }
     take_operands();
@@ -199,7 +199,7 @@ class Resolver {
       if (n < 1 || n > lanes * v.units) return std::nullopt;
     }
     int64_t shared = n * v.vector * v.kept;
-    if (v.kept > 0 && shared + static_cast<int64_t>(fused_static_shared) > static_cast<int64_t>(shared_)) return std::nullopt;
+    if (v.kept > 0 && shared + static_cast<int64_t>(fused_cuda_tuning::static_shared) > static_cast<int64_t>(shared_)) return std::nullopt;
     if (blocks >= narrow_limit) return std::nullopt;
     return FusedLaunch::Grid{index, static_cast<uint32_t>(blocks), static_cast<uint32_t>(threads), static_cast<uint32_t>(shared)};
   }

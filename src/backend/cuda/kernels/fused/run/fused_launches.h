@@ -29,9 +29,6 @@ struct FusedLaunch {
   const Grid& bind(std::span<const TensorRef> operands, uint64_t status);
 };
 
-// Most static shared memory of generated kernels that request more when they are launched.
-inline constexpr size_t fused_static_shared = 4096;
-
 // Data pointers are not read. `shared_block`: bytes of shared memory that a block of the device can have. Error (format) if the operands contradict the
 // constants or the domain, (unsupported) if they are too large for the kernels' indices.
 FusedLaunch resolve_fused_cuda(const FusedCudaArgs&, std::span<const TensorRef> operands, std::span<const int64_t> sizes, size_t shared_block);

@@ -24,7 +24,7 @@ bool takes(const Gemm& g, bool) { return is_half(g.type) && (has_one_row(g) || (
 bool may(const GemmSite& site) {
   ir::Dim rows = 1;
   for (size_t i = 0; i < site.map.m_rank; ++i) rows *= site.extents[i];
-  return site.b_along_k && site.gemm.type != ir::DType::f32 && site.gemm.b.size() <= kernels::max_gemv_pieces && (is(rows, 1) || !rows.is_constant());
+  return site.b_along_k && site.gemm.type != ir::DType::f32 && site.gemm.b.size() <= kernels::gemm::gemv_tuning::max_parts_of_b && (is(rows, 1) || !rows.is_constant());
 }
 
 PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const EpilogueForm&) {

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/compile/kernel_text.h"
 #include "backend/cuda/kernels/gemm/gemm.h"
+#include "backend/cuda/kernels/gemm/gemv/run/tuning.h"
 #include "kernels/fused/run/fused_args.h"
 
 namespace ingot::backend::cuda {
@@ -15,18 +16,18 @@ namespace {
 
 // All threads of the block take units of the row. A short row that is reduced stays in registers; otherwise a few units are loaded at a time.
 Args::Variant units_of(const FusedBody& b, const Walk& w, int64_t length, int unit) {
-  constexpr int64_t threads = kernels::gemv_threads, most_elements = 32, most_registers = 32;
+  constexpr int64_t threads = kernels::gemv_threads;
   int64_t bytes = 0;
   for (size_t k = 0; k < b.code.size(); ++k) {
     if (b.code[k].kind == Instruction::Kind::load && w.level[k] == Level::element) bytes += static_cast<int64_t>(ir::size_of(b.operands[b.code[k].operand]));
   }
   auto over = [](int64_t n, int64_t by) { return (n + by - 1) / by; };
-  const int64_t each = over(length / unit, threads), together = std::max<int64_t>(1, most_registers / std::max<int64_t>(1, over(bytes * unit, 4)));
+  const int64_t each = over(length / unit, threads), together = std::max<int64_t>(1, kernels::gemm::gemv_tuning::loaded_registers / std::max<int64_t>(1, over(bytes * unit, 4)));
   Args::Variant v;
   v.mapping = Args::Variant::block;
   v.threads = static_cast<uint16_t>(threads);
   v.vector = static_cast<uint8_t>(unit);
-  v.reread = !w.rows || each * unit > most_elements;
+  v.reread = !w.rows || each * unit > kernels::gemm::gemv_tuning::max_elements_of_thread;
   v.units = static_cast<uint8_t>(v.reread ? over(each, over(each, together)) : each);
   return v;
 }

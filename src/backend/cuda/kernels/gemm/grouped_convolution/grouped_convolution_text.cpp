@@ -9,7 +9,10 @@
 #include "backend/cuda/compile/matrix_text.h"
 #include "backend/cuda/kernels/gemm/gemm.h"
 #include "backend/cuda/kernels/gemm/grouped_convolution/run/grouped_convolution_args.h"
+#include "backend/cuda/kernels/gemm/grouped_convolution/run/tuning.h"
 #include "backend/cuda/kernels/gemm/run/tuning.h"
+#include "backend/cuda/kernels/run/tuning.h"
+#include "backend/cuda/run/hardware.h"
 
 namespace ingot::backend::cuda {
 
@@ -105,14 +108,12 @@ struct GroupedForm {
   bool vectors = true;  // of the variant that is printed
 
   // Threads that keep a large GPU busy.
-  static constexpr int64_t busy = int64_t{132} * 192;
-  static constexpr int most_lanes = 8;
+  static constexpr int64_t busy = hardware::h200_multiprocessors * kernels::gemm::grouped_tuning::threads_of_multiprocessor;
 
   // True if a warp can multiply sixteen outputs of a line by all columns of its group: whole pieces of 16 bytes of adjacent channels, and results for eight lanes.
   bool is_for_matrices() const {
-    constexpr int64_t least_line = 4;
     return sum.group != none && sum.channel != none && sum.step_in_k(sum.channel) == 1 && sum.together * static_cast<int64_t>(ir::size_of(gemm.type)) == 16 &&
-           sum.along.axis != none && sum.extent(sum.line()) >= least_line && sum.extent(sum.column()) % 8 == 0;
+           sum.along.axis != none && sum.extent(sum.line()) >= kernels::gemm::grouped_tuning::min_outputs_of_line && sum.extent(sum.column()) % 8 == 0;
   }
   bool by_matrices() const { return args.matrices && vectors; }
 
@@ -137,7 +138,7 @@ struct GroupedForm {
     // Few columns of many channels are too few threads: adjacent ones share each sum, and read adjacent channels.
     if (sum.group != none || sum.channel == none) return;
     const int64_t pieces = sum.extent(sum.channel) / sum.together;
-    while (args.lanes < most_lanes && pieces % (args.lanes * 2) == 0 && all / (most * args.tile) * args.lanes < 4 * busy) args.lanes *= 2;
+    while (args.lanes < kernels::gemm::grouped_tuning::max_threads_of_sum && pieces % (args.lanes * 2) == 0 && all / (most * args.tile) * args.lanes < 4 * busy) args.lanes *= 2;
   }
 
   int64_t groups() const { return sum.group == none ? 1 : sum.extent(sum.group); }
@@ -206,8 +207,6 @@ class GroupedPrinter {
   }
 
  private:
-  static constexpr int64_t most_printed = 400;  // products that are printed one after another
-
   // Prints which outputs and columns the thread has. Adjacent threads have the columns of a group, then a few groups, then the next outputs.
   std::string place_text() {
     std::string out = "  [[maybe_unused]] u64* const status = (u64*)p.status;\n  let_next_start();\n";
@@ -250,7 +249,7 @@ class GroupedPrinter {
       if (i != f_.sum.along.tap && i != f_.sum.channel) order.push_back(i);
     }
     if (f_.sum.channel != none) order.push_back(f_.sum.channel);
-    int64_t left = std::max<int64_t>(1, most_printed / (f_.taps() * f_.sum.together * f_.args.vector * f_.args.tile));
+    int64_t left = std::max<int64_t>(1, kernels::launch_tuning::max_printed_products / (f_.taps() * f_.sum.together * f_.args.vector * f_.args.tile));
     std::string out;
     for (size_t k = order.size(); k-- > 0;) {
       const bool shared = order[k] == f_.sum.channel && f_.args.lanes > 1;

@@ -6,6 +6,7 @@
 #include "backend/cuda/kernels/elements.h"
 #include "backend/cuda/kernels/gemm/gemm_compiler.h"
 #include "backend/cuda/kernels/gemm/im2col_2d/im2col_2d.cuh.h"
+#include "backend/cuda/kernels/gemm/im2col_2d/run/tuning.h"
 #include "base/error.h"
 
 namespace ingot::kernels {
@@ -45,7 +46,8 @@ namespace {
 constexpr std::string_view shape_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_IM2COL_2D);
 
 std::string_view library() {
-  static const std::string all = std::string(shape_text) + std::string(im2col_2d_cuh);
+  static const std::string all = fmt::format("\nconstexpr int im2col_2d_down = {}, im2col_2d_across = {};\n", kernels::im2col_2d_down, kernels::im2col_2d_across) +
+                                 std::string(shape_text) + std::string(im2col_2d_cuh);
   return all;
 }
 

@@ -6,6 +6,8 @@
 #include "backend/cuda/kernels/gemm/gemm_compiler.h"
 #include "backend/cuda/kernels/gemm/im2col_3d/im2col_3d.cuh.h"
 #include "backend/cuda/kernels/gemm/im2col_3d/run/im2col_3d_args.h"
+#include "backend/cuda/kernels/gemm/im2col_3d/run/tuning.h"
+#include "backend/cuda/run/hardware.h"
 #include "base/error.h"
 
 namespace ingot::kernels {
@@ -21,7 +23,7 @@ namespace {
 constexpr std::string_view shape_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_IM2COL_3D);
 
 std::string_view library() {
-  static const std::string all = std::string(shape_text) + std::string(im2col_3d_cuh);
+  static const std::string all = fmt::format("\nconstexpr int im2col_3d_across = {};\n", kernels::im2col_3d_across) + std::string(shape_text) + std::string(im2col_3d_cuh);
   return all;
 }
 
@@ -37,7 +39,7 @@ std::optional<kernels::Im2col3d> im2col_3d_of(const GemmSite& site) {
   s.size = static_cast<int>(ir::size_of(g.type));
   s.wide = columns > 16 ? 2 : 1;
   auto extent = [&](int index) { return index < 0 ? int64_t{1} : (*sizes)[static_cast<size_t>(index)]; };
-  const int most_shared = site.hopper ? kernels::im2col_3d_shared : 96 << 10;  // every GPU has as much
+  const int most_shared = site.hopper ? kernels::gemm::im2col_3d_tuning::shared_bytes : hardware::shared_of_block;
   spread(s, std::array{extent(walk->image), extent(walk->place[0]), extent(walk->place[1]), extent(walk->place[2])}, columns, most_shared);
   const bool neighbours = walk->channel >= 0 && is(g.a.strides[static_cast<size_t>(walk->channel)], 1);
   if (columns > kernels::gemm::tuning::max_im2col_3d_columns || s.shared() > most_shared || !is_possible(s) || !(neighbours || s.narrow())) return std::nullopt;

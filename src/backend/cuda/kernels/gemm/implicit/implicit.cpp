@@ -30,7 +30,7 @@ GemmKernel kernel_of(std::string suffix, size_t k, bool a_in_vectors, bool other
   return {std::move(suffix), fmt::format("{}, INGOT_BLOCKS({})", t.threads, of_warps[k].blocks),
           fmt::format("gemm_through_map<{}, {}, {}, {}, {}, {}, {}, {}>", kernels::cuda_type(args.type), kernels::cuda_type(args.b_type), t.rows, t.columns, of_warps[k].tile,
                       args.b_along_k, a_in_vectors, site.pixels() == 3),
-          gemm_libraries(args, true, {library}), others_in_vectors};
+          gemm_libraries(args, true, {copied_tiles_text, library}), others_in_vectors};
 }
 
 // With a gated epilogue, tiles of Hopper take the place of sketches' offers.

@@ -25,7 +25,7 @@ void add(PrintedGemm& out, const kernels::GemmArgs& args, const kernels::RaggedT
   out.kernels.push_back({fmt::format("{}r{}", aligned ? "" : "any_", t.rows), std::to_string(t.threads(args.gated)),
                          fmt::format("ragged_gemm<{}, {}, {}, {}, {}, {}, {}, {}>", kernels::cuda_type(args.type), t.rows, t.columns, t.warp_rows(args.gated),
                                      t.warp_columns(args.gated), t.stages, args.b_along_k, aligned),
-                         gemm_libraries(args, true, {ragged_text}), aligned});
+                         gemm_libraries(args, true, {copied_tiles_text, ragged_text}), aligned});
 }
 
 bool takes(const Gemm& g, bool) { return g.row_ends != nullptr; }
@@ -44,6 +44,6 @@ PrintedGemm print(const GemmSite&, const kernels::GemmArgs& args, const Epilogue
 void add_ragged_for_any_address(PrintedGemm& out, const kernels::GemmArgs& args) { add(out, args, kernels::any_address_tile, false); }
 
 extern const GemmCompiler gemm_ragged;
-const GemmCompiler gemm_ragged{kernels::gemm_ragged, takes, may, print, {}, true};
+const GemmCompiler gemm_ragged{kernels::gemm_ragged, takes, may, print};
 
 }  // namespace ingot::backend::cuda

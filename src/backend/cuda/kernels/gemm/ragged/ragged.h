@@ -4,7 +4,7 @@
 
 namespace ingot::backend::cuda {
 
-// How a block finds its expert, and the epilogue of a tile.
+// How a block finds its expert; after copied_tiles_text().
 std::string_view ragged_text();
 // The kernel for operands at any address.
 void add_ragged_for_any_address(PrintedGemm&, const kernels::GemmArgs&);

@@ -26,7 +26,7 @@ PrintedGemm print(const GemmSite&, const kernels::GemmArgs& args, const Epilogue
   for (const kernels::RaggedLargeTile& t : kernels::ragged_large_tiles) {
     out.kernels.push_back({fmt::format("g{}", t.rows), fmt::format("{}, {}", t.threads(), t.blocks),
                            fmt::format("ragged_gemm_by_tiles<{}, {}, {}, {}, {}>", kernels::cuda_type(args.type), t.rows, t.columns, t.stages, args.b_along_k),
-                           gemm_libraries(args, true, {ragged_text, library})});
+                           gemm_libraries(args, true, {copied_tiles_text, ragged_text, library})});
   }
   add_ragged_for_any_address(out, args);
   return out;
@@ -35,6 +35,6 @@ PrintedGemm print(const GemmSite&, const kernels::GemmArgs& args, const Epilogue
 }  // namespace
 
 extern const GemmCompiler gemm_ragged_tiles;
-const GemmCompiler gemm_ragged_tiles{kernels::gemm_ragged_tiles, takes, may, print, {}, true};
+const GemmCompiler gemm_ragged_tiles{kernels::gemm_ragged_tiles, takes, may, print};
 
 }  // namespace ingot::backend::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "backend/cuda/kernels/gemm/run/tuning.h"
 #include "backend/cuda/kernels/run/number_fields.h"
 #include "base/error.h"
 
@@ -11,7 +12,6 @@ namespace ingot::kernels {
 namespace {
 
 constexpr uint32_t magic = 0x4143504d;  // "MPCA"
-constexpr size_t most_gathered = 16;
 
 template <class S, class A>
 void fields(S& s, A& a) {
@@ -28,7 +28,7 @@ void fields(S& s, A& a) {
     numbers(o.dims);
     numbers(o.strides);
   });
-  s.all(a.row, a.pieces, a.gated, a.experts);
+  s.all(a.row, a.pieces, a.gated);
   s.list(a.implementations, [&](auto& i) {
     s.text(i.kernel);
     s.list(i.args, [&](auto& byte) { s.field(byte); });
@@ -50,7 +50,7 @@ void check(const GemmArgs& a) {
   for (size_t k = 0; k < a.operands.size(); ++k) {
     const auto& o = a.operands[k];
     bool store = k + a.stores >= a.operands.size();
-    require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= (store ? 0 : most_gathered), "operand");
+    require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= (store ? 0 : gemm::tuning::max_gathered_axes), "operand");
   }
   require(a.numbers.size() <= 400, "numbers");
   std::vector<size_t> ranks;
@@ -58,10 +58,9 @@ void check(const GemmArgs& a) {
   require(do_exist(a.numbers, a.known, a.sizes, ranks), "number");
   for (uint8_t k : a.together) require(k < a.operands.size() && a.operands[k].gathered <= 1, "operand");
   for (uint8_t k : a.merged) require(k < a.operands.size(), "operand");
-  require(a.sources.size() <= 250 && (!a.has_prologue() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= max_prologue_k)), "the row");
-  require(!a.experts || (a.pieces == 1 && a.row_rank == 1 && !a.has_prologue()), "experts");
+  require(a.sources.size() <= 250 && (!a.has_prologue() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= gemm::tuning::max_prologue_row)), "the row");
   require(!a.gated || a.b_along_k, "gated columns");
-  require(a.pieces >= 1 && a.pieces <= max_gemm_pieces && (a.pieces == 1 || a.b_along_k), "columns");
+  require(a.pieces >= 1 && a.pieces <= gemm::tuning::max_parts_of_b && (a.pieces == 1 || a.b_along_k), "columns");
   require(!a.implementations.empty(), "implementations");
   for (const auto& o : a.sources) require(static_cast<int>(o.dtype) < ir::dtype_count && o.dims.size() == o.strides.size(), "operand of the row");
 }

@@ -4,11 +4,12 @@
 // axes). Sizes: M, N, K, the extents of the map's indices (m.., k..), the offset along each axis of A (as in the CPU's "matmul" with a map), then the
 // body's. N is a multiple of 8. M may be several axes of the body's operands, as the axes before the last two are of A without a map and of B, which repeats
 // there. A prologue computes A, which has one row, in the kernel: its loads take A's place. With a gated epilogue B is [K, 2 N].
-// With one or a few rows, B may be several operands, side by side along N. Of experts, B is [experts, K, N], and the ends of the experts' rows come behind it.
+// With one or a few rows, B may be several operands, side by side along N. Of experts, B is [experts, K, N], and the ends of the experts' rows come after it.
 #pragma once
 #include <string>
 #include <vector>
 
+#include "backend/cuda/kernels/gemm/run/tuning.h"
 #include "backend/cuda/kernels/run/axes.h"
 #include "backend/cuda/kernels/run/numbers_args.h"
 #include "ir/dtype.h"
@@ -71,7 +72,6 @@ struct GemmArgs {
   int64_t row = 0;  // length of the prologue's row
   uint8_t pieces = 1;  // number of B's operands, side by side along N
   bool gated = false;  // gated epilogue: the body has half of B's columns and reads both halves (silu(gate) * up)
-  bool experts = false;  // each row is multiplied by the matrix of its expert
   std::vector<Implementation> implementations;  // one, or several among which sizes decide
   // True if there are more indices than an image's rows (n, h, w) and K (h, w, c) have.
   bool is_volume() const { return map.m_rank > 3 || map.k_rank > 3; }
@@ -80,8 +80,7 @@ struct GemmArgs {
   int64_t together_of_a() const { return 16 / static_cast<int64_t>(ir::size_of(type)); }  // elements that are read at once
   int64_t b_together() const { return 16 / static_cast<int64_t>(ir::size_of(b_type)); }
   size_t left() const { return has_prologue() ? sources.size() : 1; }  // number of operands before B
-  size_t row_ends() const { return left() + pieces; }
-  size_t behind() const { return row_ends() + (experts ? 1 : 0); }  // index of the body's first operand
+  size_t b_end() const { return left() + pieces; }  // index of the row ends of experts, if there are any, else of the body's first operand
 };
 std::vector<std::byte> serialise(const GemmArgs&);
 // Checks every index, and of the implementations nothing. Error (format).
@@ -93,10 +92,8 @@ void require_gemm_args(bool good, const char* what);
 #define INGOT_CUDA_GEMM_STAGE \
   constexpr int gemm_stage_bytes(int rows, int columns) { return (rows + (columns + 63) / 64 * 64) * 128; }
 INGOT_CUDA_GEMM_STAGE
-inline constexpr int gemm_row_bytes = 128, gemm_stages = 3;  // bytes of K per row or column of a tile; stages in shared memory
-inline constexpr int gemm_finish_threads = 256, gemv_threads = 256;
-inline constexpr int64_t max_prologue_k = 8192;  // elements: every block computes the whole row
-inline constexpr size_t max_gemm_pieces = 128;  // of B: kernels have 4096 bytes of parameters
+inline constexpr int gemm_row_bytes = gemm::tuning::row_bytes, gemm_stages = gemm::tuning::stages;
+inline constexpr int gemm_finish_threads = gemm::tuning::finish_threads, gemv_threads = gemm::tuning::row_threads;
 
 // The matrix instructions of groups of warps read floats only along K.
 inline bool has_tiles_of(ir::DType type, bool b_along_k) { return type != ir::DType::f32 || b_along_k; }

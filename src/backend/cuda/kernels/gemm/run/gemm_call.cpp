@@ -19,19 +19,19 @@ void require(bool good, const char* what) {
 }
 
 // Checks that the constants and the operands agree.
-void check(const GemmArgs& args, const Call& call) {
+void check(const GemmArgs& args, const Call& call, size_t first) {
   const int64_t m = call.sizes[0], n = call.sizes[1], k = call.sizes[2];
   const TensorRef &a = call.operands[0], &b = call.operands[args.left()];
   require(args.has_prologue() || a.dtype == args.type, "types");
   int64_t columns = 0;
   const int last = args.row_rank;  // the axis of columns
-  const int of_experts = args.experts ? 1 : 0;  // an axis in front of B's others
-  if (args.experts) {
-    const TensorRef& ends = call.operands[args.row_ends()];
+  const int of_experts = first > args.b_end() ? 1 : 0;  // an axis in front of B's others
+  if (of_experts == 1) {
+    const TensorRef& ends = call.operands[args.b_end()];
     require((ends.dtype == ir::DType::i32 || ends.dtype == ir::DType::i64) && ends.rank == 1 && ends.dims[0] == b.dims[0] && (ends.dims[0] <= 1 || ends.strides[0] == 1),
             "the ends of rows");
   }
-  for (size_t i = args.left(); i < args.row_ends(); ++i) {
+  for (size_t i = args.left(); i < args.b_end(); ++i) {
     const TensorRef& part = call.operands[i];
     require(part.dtype == args.b_type && part.rank == last + 1 + of_experts && part.dims[last - 1 + of_experts] == k &&
                 (args.pieces == 1 || (part.dims[1] % 8 == 0 && part.strides[0] == b.strides[0] && part.strides[1] == b.strides[1])),
@@ -55,7 +55,7 @@ void check(const GemmArgs& args, const Call& call) {
   for (int axis = 0; axis < last && axis < result.rank; ++axis) rows *= result.dims[axis];
   require(rows == m, "the body's rows");
   for (size_t i = 0; i < args.operands.size(); ++i) {
-    const TensorRef& t = call.operands[args.behind() + i];
+    const TensorRef& t = call.operands[first + i];
     require(t.dtype == args.operands[i].dtype && t.rank == last + 1 + args.operands[i].gathered, "the body's types");
     bool store = i + args.stores >= args.operands.size();
     const bool merged = std::find(args.merged.begin(), args.merged.end(), i) != args.merged.end();
@@ -120,13 +120,18 @@ void walk(const GemmArgs& args, const Call& call, P& p) {
 }  // namespace
 
 GemmCall::GemmCall(const GemmArgs& a, const Call& c, const CudaMachine& m)
-    : args(a), call(c), machine(m), first(a.behind()), numbers{c.operands.subspan(first), c.sizes.last(a.sizes)}, sources{c.operands.first(a.sources.size()), {}} {
-  check(args, call);
+    : args(a),
+      call(c),
+      machine(m),
+      first(c.operands.size() - a.operands.size()),
+      numbers{c.operands.subspan(first), c.sizes.last(a.sizes)},
+      sources{c.operands.first(a.sources.size()), {}} {
+  check(args, call, first);
   numbers.check(args.known, "a GEMM");
   p.m = call.sizes[0];
   p.n = call.sizes[1];
   p.k = call.sizes[2];
-  p.b_step = call.operands[args.left()].strides[(args.experts ? 1 : 0) + (args.b_along_k ? args.row_rank : args.row_rank - 1)];
+  p.b_step = call.operands[args.left()].strides[(has_experts() ? 1 : 0) + (args.b_along_k ? args.row_rank : args.row_rank - 1)];
   p.splits = p.turns = 1;
   int64_t from = 0;
   for (size_t i = 1; i < args.pieces && args.pieces <= std::size(p.beside_from) + 1; ++i) {
@@ -156,7 +161,7 @@ bool GemmCall::has_one_k() const { return in_pieces && p.k == p.k_inner; }
 std::vector<size_t> GemmCall::aligned(bool with_a, bool with_b) const {
   std::vector<size_t> out = in_vectors;
   if (with_a) out.push_back(0);
-  for (size_t i = args.left(); with_b && i < args.row_ends(); ++i) out.push_back(i);
+  for (size_t i = args.left(); with_b && i < args.b_end(); ++i) out.push_back(i);
   return out;
 }
 

@@ -25,6 +25,7 @@ struct GemmCall {
       others_aligned;  // by strides: pieces of A, of B, and eight elements of the operands that the epilogue accesses in vectors are at multiples of 16 bytes
   std::vector<size_t> in_vectors;  // the operands that the prologue and the epilogue access in vectors
 
+  bool has_experts() const { return first > args.b_end(); }
   bool is_empty() const { return p.m == 0 || p.n == 0; }
   // True if K is one index of whole pieces.
   bool has_one_k() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/kernels/concurrent/run/part_launches.h"
 #include "backend/cuda/kernels/gemm/run/tuning.h"
 #include "backend/cuda/kernels/gemm/tiles/run/tiles.h"
 #include "base/error.h"
@@ -20,10 +21,18 @@ constexpr const GemmImplementation* all[] = {
 #undef X
 };
 
-LoadedGemm load_common(std::span<const std::byte> constants, size_t operands, size_t sizes) {
-  LoadedGemm out{parse_gemm_cuda(constants), {}};
-  const GemmArgs& args = out.args;
-  const size_t wanted = args.behind() + args.operands.size(), numbers = size_t{3} + args.map.m_rank + args.map.k_rank + args.map.rank + args.sizes;
+// Loads the step's implementations that `find` gives; null: it is left out.
+template <class Find>
+std::shared_ptr<const void> load_implementations(std::span<const std::byte> constants, size_t operands, size_t sizes, const Find& find) {
+  auto out = std::make_shared<LoadedGemm>(LoadedGemm{parse_gemm_cuda(constants), {}});
+  const GemmArgs& args = out->args;
+  for (const GemmArgs::Implementation& i : args.implementations) {
+    if (const GemmImplementation* x = find(i.kernel)) out->implementations.push_back({x, x->parse(i.args, args)});
+  }
+  auto of_experts = [](const LoadedGemm::One& one) { return one.implementation->of_experts; };
+  const auto experts = static_cast<size_t>(std::count_if(out->implementations.begin(), out->implementations.end(), of_experts));
+  require_gemm_args(!out->implementations.empty() && (experts == 0 || experts == out->implementations.size()), "implementations");
+  const size_t wanted = args.b_end() + (experts == 0 ? 0 : 1) + args.operands.size(), numbers = size_t{3} + args.map.m_rank + args.map.k_rank + args.map.rank + args.sizes;
   if (operands != wanted || sizes != numbers) fail(Code::format, "a GEMM step has {} operands and {} sizes, its arguments {} and {}", operands, sizes, wanted, numbers);
   return out;
 }
@@ -51,7 +60,7 @@ Chosen choose(const Call& call, const CudaMachine& machine) {
                         .floats = loaded.args.type == ir::DType::f32,
                         .through_map = !loaded.args.is_matrix(),
                         .has_tiles = machine.tiles && has_tiles_of(loaded.args.type, loaded.args.b_along_k),
-                        .experts = loaded.args.experts ? call.operands[loaded.args.row_ends()].dims[0] : 1};
+                        .experts = c.has_experts() ? call.operands[loaded.args.b_end()].dims[0] : 1};
   Chosen out;
   double least = std::numeric_limits<double>::infinity();
   for (const LoadedGemm::One& one : loaded.implementations) {
@@ -68,8 +77,10 @@ Chosen choose(const Call& call, const CudaMachine& machine) {
 
 }  // namespace
 
-// The kernels of cuda/run/kernels.def.
+// The kernels of cuda/run/kernels.def. As parts they are chosen among at run time, whichever the step names.
 #define X(name) \
+  extern const PartLaunches gemm_##name##_part; \
+  const PartLaunches gemm_##name##_part{load_gemm_cuda, gemm_cuda_launches, gemm_tiles_choices}; \
   std::span<const RunKernel> gemm_##name##_cuda_kernels() { \
     static const RunKernel list[] = {gemm_kernel<gemm_##name>()}; \
     return list; \
@@ -88,22 +99,15 @@ double cost_of_library(const GemmSizes& s) {
 }
 
 std::shared_ptr<const void> load_gemm(const GemmImplementation& implementation, std::span<const std::byte> constants, size_t operands, size_t sizes) {
-  auto out = std::make_shared<LoadedGemm>(load_common(constants, operands, sizes));
-  for (const GemmArgs::Implementation& i : out->args.implementations) {
-    if (i.kernel == implementation.kernel) out->implementations.push_back({&implementation, implementation.parse(i.args, out->args)});
-  }
-  require_gemm_args(out->implementations.size() == 1, "implementations");
-  return out;
+  return load_implementations(constants, operands, sizes, [&](std::string_view kernel) { return kernel == implementation.kernel ? &implementation : nullptr; });
 }
 
 std::shared_ptr<const void> load_gemm_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes) {
-  auto out = std::make_shared<LoadedGemm>(load_common(constants, operands, sizes));
-  for (const GemmArgs::Implementation& i : out->args.implementations) {
-    const auto found = std::find_if(std::begin(all), std::end(all), [&](const GemmImplementation* x) { return x->kernel == i.kernel; });
+  return load_implementations(constants, operands, sizes, [](std::string_view kernel) {
+    const auto found = std::find_if(std::begin(all), std::end(all), [&](const GemmImplementation* x) { return x->kernel == kernel; });
     require_gemm_args(found != std::end(all), "implementations");
-    out->implementations.push_back({*found, (*found)->parse(i.args, out->args)});
-  }
-  return out;
+    return *found;
+  });
 }
 
 CudaLaunches gemm_cuda_launches(const Call& call, const CudaMachine& machine) { return choose(call, machine).launches; }

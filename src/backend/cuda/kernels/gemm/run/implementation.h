@@ -28,6 +28,7 @@ struct GemmImplementation {
   // nullopt: it cannot compute the call.
   std::optional<CudaLaunches> (*launches)(const GemmCall&, const void* args);
   double (*cost)(const GemmSizes&);  // nanoseconds on an H200
+  bool of_experts = false;           // it computes products of experts, which have row ends, and no others
 };
 // A launch, and so many times the work of tiles: the form of most costs.
 double cost_of_work(double times, const GemmSizes&);

@@ -8,10 +8,6 @@ namespace ingot::kernels::gemm::tuning {
 // A GEMM between others in a CUDA graph, of ingot's kernels and of cuBLASLt; the library's work, of halves and of floats. H200, `python bench/offers.py --device cuda`: of 58 GEMMs of halves the tiles are
 // 0.4 to 1 microsecond ahead up to 4 microseconds, and 0.02 to 0.3 behind over 6.
 inline constexpr double launch = 2000, launch_of_library = 2450, library = 0.9, library_of_floats = 1;
-// Products in a nanosecond at the peak for which this holds: halves on an H200 (data sheet, as base/machine.cpp has it); floats by TF32 half as many. Its multiprocessors.
-inline constexpr double peak = 494500;
-inline constexpr int multiprocessors = 132;
-
 // The library's work where it has no good tiles: halves of many rows whose columns fill tiles of 160 but not of 128 (8192 x 320 by 1.1 to 2 times: docs/performance-notes/gemms_cuda.md), and batches of few
 // rows, or on several axes, of which it is called for one alone.
 inline constexpr double library_behind = 1.1;
@@ -45,6 +41,21 @@ inline constexpr int64_t max_columns_alone = 4, max_columns_of_group = 16;
 // Their time: a launch, each term of a sum, which its thread adds one after another, and products in a nanosecond. H200, `python bench/offers.py --device cuda`, 106 convolutions of one to four columns and
 // up to 600 terms: terms of an image in channels_last take 3, of one in the order of torch 11; a sketch has no layout.
 inline constexpr double grouped_launch = 1000, grouped_term = 6, grouped_products = 4000;
+
+// Bytes of K in a row or column of a tile, a row of a TMA box with its swizzle of 128 bytes; stages of tiles of single warps in shared memory. Threads of a block that adds up parts of K, and of one that
+// multiplies a row, or a few (docs/performance-notes/gemms_cuda.md; not measured by themselves).
+inline constexpr int row_bytes = 128, stages = 3, finish_threads = 256, row_threads = 256;
+// Rows of most tiles, to which rows are merged; steps along K of a part that single warps multiply, at least (an estimate).
+inline constexpr double rows_of_tile = 128;
+inline constexpr int64_t min_steps_of_warps = 2;
+// Bytes of each matrix of a concatenated B from which B is read part by part: the copy of small ones needs little memory, and the library multiplies by one at a time. An estimate.
+inline constexpr int64_t min_part_bytes = int64_t{8} << 20;
+// Rows up to which the lower speed of single warps costs less than decoding B for the library. An estimate.
+inline constexpr int64_t max_encoded_rows = 1024;
+// Elements of the longest row that a prologue computes, since every block computes it whole; matrices of a concatenated B, whose addresses are parameters of a kernel; indices of rows, and of K, that a map
+// may have; gathered axes of an operand: bounds of the kernels.
+inline constexpr int64_t max_prologue_row = 8192;
+inline constexpr size_t max_parts_of_b = 128, max_map_indices = 4, max_gathered_axes = 16;
 
 // Of the model by which the tiles choose their size and the parts of K, fitted on an H200 (docs/performance-notes/gemms_cuda.md): microseconds to begin, and to add up parts of K; sums that are
 // added in a microsecond. The largest number of parts, and the fewest steps along K in each.

@@ -246,7 +246,7 @@ Resolved resolve_within(int64_t most_workspace, const Call& call) {
   return {out->zeros + workspace, out};
 }
 
-Resolved resolve(const Call& call) { return resolve_within(Problem::usual_workspace, call); }
+Resolved resolve(const Call& call) { return resolve_within(gpu_tuning::workspace_bytes, call); }
 // Without workspace, so that nobody has to wait until the memory is free.
 Resolved resolve_sum(const Call& call) { return resolve_within(0, call); }
 

@@ -6,7 +6,7 @@
 
 namespace ingot::kernels {
 
-constexpr size_t length = 16;  // version, fields of a byte, zeros, alpha
+constexpr size_t length = sizeof(uint64_t) + sizeof(double);  // version, fields of a byte, zeros; alpha
 
 std::vector<std::byte> serialise(const MatmulCudaArgs& args) {
   std::vector<std::byte> out(length);

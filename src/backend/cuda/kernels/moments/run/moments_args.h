@@ -5,6 +5,7 @@
 #pragma once
 #include <string>
 
+#include "backend/cuda/kernels/moments/run/tuning.h"
 #include "backend/cuda/kernels/run/axes.h"
 #include "ir/dtype.h"
 
@@ -24,8 +25,6 @@
 namespace ingot::kernels {
 
 INGOT_CUDA_MOMENTS
-
-inline constexpr int moments_threads = 256;
 
 // Kernels: name_columns_V_U (V: elements per load, U: elements per part), name_rows, and moments_merge.
 std::string moments_cuda_name(ir::DType);

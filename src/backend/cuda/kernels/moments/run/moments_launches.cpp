@@ -50,8 +50,8 @@ int64_t together(const Columns& c, size_t bytes) {
 // The number of blocks side by side for which most threads have a vector of a row to load.
 int64_t best_tiles(int64_t vectors) {
   int64_t best = 1, most = 0;
-  for (int64_t tiles = divided_up(vectors, moments_threads), end = tiles + 4; tiles < end; ++tiles) {
-    const int64_t width = divided_up(vectors, tiles), busy = moments_threads / width * vectors / tiles;
+  for (int64_t tiles = divided_up(vectors, moments_cuda_tuning::threads), end = tiles + 4; tiles < end; ++tiles) {
+    const int64_t width = divided_up(vectors, tiles), busy = moments_cuda_tuning::threads / width * vectors / tiles;
     if (busy > most) most = busy, best = tiles;
   }
   return best;
@@ -106,15 +106,15 @@ CudaLaunches moments_cuda_launches(const Call& call, const CudaMachine& machine)
       q.from = rows.get<1>();
       q.elements = elements.get<1>();
     }
-    const int64_t work = 4 * (q.columns > 0 ? moments_threads / q.width : int64_t{moments_threads});  // per block: four loads per thread
+    const int64_t work = 4 * (q.columns > 0 ? moments_cuda_tuning::threads / q.width : int64_t{moments_cuda_tuning::threads});  // per block: four loads per thread
     q.chunk = std::max(work, divided_up(q.length, std::max<int64_t>(1, wanted / std::max<int64_t>(1, outer * q.tiles))));
     q.chunks = std::max<int64_t>(1, divided_up(q.length, q.chunk));
     std::vector<Pointer> here = pointers;
     here.push_back({Pointer::scratch, offsetof(P, parts), 0, one.reserve(8 * outer * q.chunks * width)});
-    one.add(kernel, outer * q.chunks * q.tiles, moments_threads, q, here);
+    one.add(kernel, outer * q.chunks * q.tiles, moments_cuda_tuning::threads, q, here);
     here.push_back({Pointer::operand, offsetof(P, sums), 1});
     here.push_back({Pointer::operand, offsetof(P, squares), 2});
-    one.add(moments_merge_cuda_name, q.rows, moments_threads, q, here);
+    one.add(moments_merge_cuda_name, q.rows, moments_cuda_tuning::threads, q, here);
     return one;
   };
   const auto columns = columns_of(args, in);

@@ -20,9 +20,6 @@ namespace ingot::kernels {
 
 INGOT_CUDA_SCAN
 
-inline constexpr int scan_threads = 256, scan_items = 8, scan_column_threads = 1024;
-inline constexpr int64_t scan_tile = scan_threads * scan_items;
-
 // Kernels: name_lines (a thread per line), name_columns (a block per 32 lines), name_blocks (a block per chunk) and name_totals.
 std::string scan_cuda_name(ScanArgs::Kind, ir::DType);
 

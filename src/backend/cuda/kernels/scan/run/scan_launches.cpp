@@ -32,28 +32,28 @@ CudaLaunches scan_cuda_launches(const Call& call, const CudaMachine& machine) {
   std::vector<Pointer> pointers = {{Pointer::operand, offsetof(ScanCudaParameters, in), 0}, {Pointer::operand, offsetof(ScanCudaParameters, out), 1}};
   // If lines are adjacent in memory, threads of adjacent lines load adjacent elements.
   using namespace scan_tuning;
-  constexpr int64_t parts = scan_column_threads / 32;
+  constexpr int64_t parts = scan_tuning::column_threads / 32;
   const int64_t blocks = divided_up(p.lines, 32);
   p.chunk = divided_up(p.length, parts);
   const bool adjacent_lines = p.in_step != 1 && p.lines >= min_columns && p.lines < max_columns;
-  if (adjacent_lines && p.length > short_line && (p.chunk <= longest_part || blocks >= machine.multiprocessors)) {
-    list.add(name + "_columns", blocks, scan_column_threads, p, pointers);
+  if (adjacent_lines && p.length > max_thread_line && (p.chunk <= longest_part || blocks >= machine.multiprocessors)) {
+    list.add(name + "_columns", blocks, scan_tuning::column_threads, p, pointers);
     list.overlap();
     return list;
   }
-  if (p.lines >= many_lines && (p.length <= short_line || p.in_step != 1)) {
-    list.add(name + "_lines", divided_up(p.lines, scan_threads), scan_threads, p, pointers);
+  if (p.lines >= min_lines && (p.length <= max_thread_line || p.in_step != 1)) {
+    list.add(name + "_lines", divided_up(p.lines, scan_tuning::threads), scan_tuning::threads, p, pointers);
     list.overlap();
     return list;
   }
   int64_t wanted = divided_up(int64_t{4} * machine.multiprocessors, p.lines);
-  p.chunk = divided_up(divided_up(p.length, std::max<int64_t>(1, wanted)), scan_tile) * scan_tile;
+  p.chunk = divided_up(divided_up(p.length, std::max<int64_t>(1, wanted)), scan_tuning::tile) * scan_tuning::tile;
   p.chunks = divided_up(p.length, p.chunk);
   if (p.chunks > 1) {
     pointers.push_back({Pointer::scratch, offsetof(ScanCudaParameters, totals), 0, list.reserve(8 * p.lines * p.chunks)});
-    list.add(name + "_totals", p.lines * p.chunks, scan_threads, p, pointers);
+    list.add(name + "_totals", p.lines * p.chunks, scan_tuning::threads, p, pointers);
   }
-  list.add(name + "_blocks", p.lines * p.chunks, scan_threads, p, pointers);
+  list.add(name + "_blocks", p.lines * p.chunks, scan_tuning::threads, p, pointers);
   list.overlap();
   return list;
 }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "backend/cuda/kernels/run/axes.h"
+#include "backend/cuda/kernels/scatter/run/tuning.h"
 #include "ir/dtype.h"
 #include "kernels/scatter/run/scatter_args.h"
 
@@ -43,11 +44,6 @@ namespace ingot::kernels {
 
 INGOT_CUDA_SCATTER
 INGOT_CUDA_SCATTER_AT_ONCE
-
-inline constexpr size_t most_scattered = 8;
-inline constexpr int scatter_threads = 256;
-
-inline constexpr int scatter_few = 2048, scatter_few_threads = 512;  // destinations that a block holds in shared memory, and its threads
 
 // How updates of a kind and type are combined.
 enum class ScatterWay : uint8_t {

@@ -15,19 +15,19 @@ using P = ScatterAtOnceParameters;
 // An axis of destinations: one that updates and result share, or one that an index chooses on.
 struct Destinations {
   int64_t size, step;
-  int64_t number = 1;  // apart, in numbers of destinations
+  int64_t number = 1;  // stride, in numbers of destinations
 };
 
 // Fills in the parameters of kernels that use the numbers of destinations, or (`offsets`) where these are.
 void set_axes(P& p, const ScatterAtOnce& s, const std::vector<const ScatterAxis*>& order, const std::vector<Destinations>& places, bool offsets) {
-  JoinedAxes axes(2 + most_scattered);
+  JoinedAxes axes(2 + scatter_cuda_tuning::max_indices);
   auto step = [&](size_t place) { return offsets ? places[place].step : places[place].number; };
   for (const ScatterAxis* a : order) {
     std::vector<int64_t> steps{a->updates, a->out ? step(s.extent.size() + static_cast<size_t>(a - s.axes.data())) : 0};
     steps.insert(steps.end(), a->index.begin(), a->index.end());
     axes.add(a->size, steps);
   }
-  p.axes = axes.get<2 + most_scattered>();
+  p.axes = axes.get<2 + scatter_cuda_tuning::max_indices>();
   int64_t farthest = p.count;  // offset of a tensor
   for (const auto& strides : axes.strides) {
     int64_t reach = 0;
@@ -40,7 +40,7 @@ void set_axes(P& p, const ScatterAtOnce& s, const std::vector<const ScatterAxis*
     p.step[k] = step(k);
     chosen += (s.extent[k] - 1) * step(k);
   }
-  constexpr int64_t narrow_limit = int64_t{1} << 30;  // of each of the parts of a destination's offset
+  constexpr int64_t narrow_limit = int64_t{INT32_MAX} / 2 + 1;  // of each of the parts of a destination's offset
   p.narrow = farthest < narrow_limit && chosen < narrow_limit;
 }
 
@@ -58,7 +58,7 @@ std::optional<CudaLaunches> scatter_at_once_cuda_launches(const ScatterAtOnce& s
     p.count *= a.size;
     points *= a.out ? 1 : a.size;
   }
-  // Destinations are numbered as they lie, and updates are read as they lie.
+  // Destinations are numbered, and updates are read, in the order of memory.
   std::vector<Destinations*> as_they_lie;
   for (Destinations& d : places) as_they_lie.push_back(&d);
   std::stable_sort(as_they_lie.begin(), as_they_lie.end(), [](const Destinations* a, const Destinations* b) { return a->step > b->step; });
@@ -72,17 +72,16 @@ std::optional<CudaLaunches> scatter_at_once_cuda_launches(const ScatterAtOnce& s
   for (const ScatterAxis& a : s.axes) order.push_back(&a);
   std::stable_sort(order.begin(), order.end(), [](const ScatterAxis* a, const ScatterAxis* b) { return std::pair(a->updates, a->index[0]) > std::pair(b->updates, b->index[0]); });
 
-  constexpr int64_t most_places = 4, most_points = INT32_MAX;  // per update: clearing and finishing cost as much as sorting
-  if (s.way == ScatterWay::in_units && (p.places > most_places * p.count || points > most_points)) return std::nullopt;
+  if (s.way == ScatterWay::in_units && (p.places > scatter_cuda_tuning::max_places_of_update * p.count || points > INT32_MAX)) return std::nullopt;
   CudaLaunches list;
-  const bool few = p.places <= scatter_few && p.count >= 2 * p.places;
+  const bool few = p.places <= scatter_cuda_tuning::max_shared_destinations && p.count >= scatter_cuda_tuning::min_updates_of_destination * p.places;
   std::vector<Pointer> pointers = {{Pointer::status, offsetof(P, status)}, {Pointer::operand, offsetof(P, updates), s.updates}, {Pointer::operand, offsetof(P, out), s.out}};
   for (size_t k = 0; k < s.extent.size(); ++k) pointers.push_back({Pointer::operand, offsetof(P, index) + 8 * k, s.first_index + k});
-  auto add = [&](const std::string& kernel, int64_t work) { list.add(kernel, divided_up(work, scatter_threads), scatter_threads, p, pointers); };
+  auto add = [&](const std::string& kernel, int64_t work) { list.add(kernel, divided_up(work, scatter_cuda_tuning::threads), scatter_cuda_tuning::threads, p, pointers); };
   auto add_updates = [&](const std::string& kernel) {
     if (!few) return add(kernel, p.count);
-    constexpr int64_t each = 8;  // updates of a thread, at least
-    list.add(kernel + "_few", std::min(divided_up(p.count, each * scatter_few_threads), int64_t{4} * machine.multiprocessors), scatter_few_threads, p, pointers);
+    using namespace scatter_cuda_tuning;
+    list.add(kernel + "_few", std::min(divided_up(p.count, updates_of_thread * shared_threads), blocks_of_multiprocessor * machine.multiprocessors), shared_threads, p, pointers);
   };
   if (s.way == ScatterWay::at_once) {
     set_axes(p, s, order, places, !few);

@@ -12,7 +12,7 @@ namespace ingot::kernels {
 // An axis of the updates: strides of the updates, of the indices, and of the result if it has the axis too.
 struct ScatterAxis {
   int64_t size, updates;
-  std::array<int64_t, most_scattered> index{};
+  std::array<int64_t, scatter_cuda_tuning::max_indices> index{};
   std::optional<int64_t> out = std::nullopt;
 };
 struct ScatterAtOnce {

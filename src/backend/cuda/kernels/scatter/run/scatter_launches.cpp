@@ -26,7 +26,7 @@ CudaLaunches sorted_launches(const ScatterArgs& args, P p, ir::DType type, std::
   p.room = p.points;
   auto with_keys = pointers;
   with_keys.push_back({Pointer::scratch, offsetof(P, keys), 0, keys});
-  list.add(scatter_keys_cuda_name, divided_up(p.lines * p.points, scatter_threads), scatter_threads, p, with_keys);
+  list.add(scatter_keys_cuda_name, divided_up(p.lines * p.points, scatter_cuda_tuning::threads), scatter_cuda_tuning::threads, p, with_keys);
   if (p.points > 1) {
     SortedKeys sorted = sort_keys_cuda(list, keys, p.lines, p.points);
     p.room = sorted.room;
@@ -36,13 +36,11 @@ CudaLaunches sorted_launches(const ScatterArgs& args, P p, ir::DType type, std::
   }
   std::string name = scatter_cuda_name(args.kind, type);
   if (args.kind == ScatterArgs::Kind::set) {
-    list.add(name, divided_up(p.lines * p.points * p.elements, scatter_threads), scatter_threads, p, with_keys);
+    list.add(name, divided_up(p.lines * p.points * p.elements, scatter_cuda_tuning::threads), scatter_cuda_tuning::threads, p, with_keys);
     list.overlap();
     return list;
   }
-  // Short chunks, but no more threads than keep a GPU busy, since each has two numbers in scratch.
-  constexpr int64_t least_chunk = 32, most_threads = int64_t{1} << 19;
-  int64_t chunks = std::clamp<int64_t>(most_threads / (p.lines * p.elements), 1, divided_up(p.points, least_chunk));
+  int64_t chunks = std::clamp<int64_t>(scatter_cuda_tuning::max_chunk_threads / (p.lines * p.elements), 1, divided_up(p.points, scatter_cuda_tuning::min_chunk));
   p.chunk = divided_up(p.points, chunks);
   p.chunks = divided_up(p.points, p.chunk);
   int64_t threads = p.lines * p.chunks * p.elements;
@@ -50,8 +48,8 @@ CudaLaunches sorted_launches(const ScatterArgs& args, P p, ir::DType type, std::
     with_keys.push_back({Pointer::scratch, offsetof(P, begun), 0, list.reserve(8 * threads)});
     with_keys.push_back({Pointer::scratch, offsetof(P, ended), 0, list.reserve(8 * threads)});
   }
-  list.add(name + "_chunks", divided_up(threads, scatter_threads), scatter_threads, p, with_keys);
-  if (p.chunks > 1) list.add(name + "_rest", divided_up(threads, scatter_threads), scatter_threads, p, with_keys);
+  list.add(name + "_chunks", divided_up(threads, scatter_cuda_tuning::threads), scatter_cuda_tuning::threads, p, with_keys);
+  if (p.chunks > 1) list.add(name + "_rest", divided_up(threads, scatter_cuda_tuning::threads), scatter_cuda_tuning::threads, p, with_keys);
   list.overlap();
   return list;
 }
@@ -84,12 +82,13 @@ CudaLaunches scatter_cuda_launches(const Call& call, const CudaMachine& machine)
   const auto& args = *static_cast<const ScatterArgs*>(call.constants);
   const TensorRef &updates = call.operands[0], &out = call.operands.back(), &first = call.operands[1];
   if (empty(out) || empty(updates)) return {};  // strides of an empty tensor mean nothing
-  if (args.axes.size() > most_scattered) fail(Code::unsupported, "a scatter by {} indices is not possible on a GPU: {} are", args.axes.size(), most_scattered);
+  if (args.axes.size() > scatter_cuda_tuning::max_indices)
+    fail(Code::unsupported, "a scatter by {} indices is not possible on a GPU: {} are", args.axes.size(), scatter_cuda_tuning::max_indices);
   P p{};
   p.indices = static_cast<int>(args.axes.size());
   p.wrap = args.wrap;
   std::vector<Pointer> pointers = {{Pointer::operand, offsetof(P, updates), 0}, {Pointer::operand, offsetof(P, out), call.operands.size() - 1}};
-  JoinedAxes points(1 + most_scattered), elements(2);
+  JoinedAxes points(1 + scatter_cuda_tuning::max_indices), elements(2);
   std::vector<ScatterAxis> axes;
   for (size_t k = 0; k < args.axes.size(); ++k) {
     set_index(p, k, out.dims[args.axes[k]], out.strides[args.axes[k]]);
@@ -126,7 +125,7 @@ CudaLaunches scatter_along_cuda_launches(const Call& call, const CudaMachine& ma
   P p{};
   p.indices = 1;
   p.wrap = args.wrap;
-  JoinedAxes lines(3), points(1 + most_scattered);
+  JoinedAxes lines(3), points(1 + scatter_cuda_tuning::max_indices);
   std::vector<ScatterAxis> axes;
   for (int d = 0; d < out.rank; ++d) {
     if (d == args.axes[0]) continue;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backend/cuda/kernels/run/axes.h"
+#include "backend/cuda/kernels/small_matrix/run/tuning.h"
 #include "ir/dtype.h"
 #include "kernels/small_matrix/run/small_matrix_args.h"
 
@@ -20,8 +21,6 @@
 namespace ingot::kernels {
 
 INGOT_CUDA_SMALL_MATRIX
-
-inline constexpr int matrix_threads = 128;
 
 // Threads of a matrix: a power of two.
 int matrix_group(const SmallMatrixArgs&);

@@ -33,7 +33,7 @@ CudaLaunches small_matrix_cuda_launches(const Call& call, const CudaMachine&) {
   p.axes = axes.get<4>();
   CudaLaunches list;
   if (p.count == 0) return list;
-  list.add(small_matrix_cuda_name(args, a.dtype), divided_up(p.count, matrix_threads / matrix_group(args)), matrix_threads, p, pointers);
+  list.add(small_matrix_cuda_name(args, a.dtype), divided_up(p.count, small_matrix_cuda_tuning::threads / matrix_group(args)), small_matrix_cuda_tuning::threads, p, pointers);
   list.overlap();
   return list;
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backend/cuda/kernels/run/axes.h"
+#include "backend/cuda/kernels/sort/run/tuning.h"
 #include "ir/dtype.h"
 
 // Keys and positions of line n start at n * `room`; a run has `capacity` elements, the last one `last`.
@@ -24,17 +25,9 @@ namespace ingot::kernels {
 
 INGOT_CUDA_SORT
 
-inline constexpr int sort_threads = 256, sort_items = 8;             // per tile
-inline constexpr int64_t sort_tile = sort_threads * sort_items;
-// A short line: a block of these threads, each with some items.
-struct SortLine {
-  int threads, items;
-};
-inline constexpr SortLine sort_lines[] = {{32, 4}, {64, 4}, {64, 8}, {128, 8}, {sort_threads, sort_items}};
-
 // Kernels: name_line_<threads x items> (a block per line), name_tiles and name_take.
 std::string sort_cuda_name(ir::DType);
-std::string sort_line_cuda_name(ir::DType, const SortLine&);
+std::string sort_line_cuda_name(ir::DType, const sort_cuda_tuning::Line&);
 // For 64-bit keys from another kernel: name_tiles.
 inline constexpr const char* sort_keys_cuda_name = "sort_keys";
 // Merges keys of this many bytes; the kernel's own name.

@@ -17,21 +17,21 @@ using Pointer = CudaLaunch::Pointer;
 // Sorts tiles, then merges until one run is left. `source`: the operand of `in`.
 SortedKeys sort_tiles(CudaLaunches& list, SortCudaParameters& p, const std::string& tiles_kernel, size_t key_bytes, const Pointer& source) {
   if (p.length > int64_t{UINT32_MAX}) fail(Code::unsupported, "a sort over {} elements is too large for a GPU", p.length);
-  p.tiles = divided_up(p.length, sort_tile);
-  p.capacity = p.capacity_to = std::min(p.k, sort_tile);
+  p.tiles = divided_up(p.length, sort_cuda_tuning::tile);
+  p.capacity = p.capacity_to = std::min(p.k, sort_cuda_tuning::tile);
   p.runs = p.tiles;
-  p.last = std::min(p.length - (p.tiles - 1) * sort_tile, p.capacity);
+  p.last = std::min(p.length - (p.tiles - 1) * sort_cuda_tuning::tile, p.capacity);
   p.room = p.tiles * p.capacity;
   auto rooms = [&] { return SortedKeys{list.reserve(p.lines * p.room * static_cast<int64_t>(key_bytes)), list.reserve(p.lines * p.room * 4), p.room}; };
   SortedKeys now = rooms(), other;
   if (p.tiles > 1) other = rooms();
-  list.add(tiles_kernel, p.lines * p.tiles, sort_threads, p,
+  list.add(tiles_kernel, p.lines * p.tiles, sort_cuda_tuning::threads, p,
            {source, {Pointer::scratch, offsetof(SortCudaParameters, keys_to), 0, now.keys}, {Pointer::scratch, offsetof(SortCudaParameters, order_to), 0, now.order}});
   while (p.runs > 1) {
     int64_t pairs = divided_up(p.runs, 2);
     p.capacity_to = std::min(2 * p.capacity, p.k);
-    p.blocks = divided_up(p.capacity_to, sort_tile);
-    list.add(sort_merge_cuda_name(key_bytes), p.lines * pairs * p.blocks, sort_threads, p,
+    p.blocks = divided_up(p.capacity_to, sort_cuda_tuning::tile);
+    list.add(sort_merge_cuda_name(key_bytes), p.lines * pairs * p.blocks, sort_cuda_tuning::threads, p,
              {{Pointer::scratch, offsetof(SortCudaParameters, keys), 0, now.keys},
               {Pointer::scratch, offsetof(SortCudaParameters, order), 0, now.order},
               {Pointer::scratch, offsetof(SortCudaParameters, keys_to), 0, other.keys},
@@ -69,8 +69,8 @@ CudaLaunches sort_cuda_launches(const Call& call, const CudaMachine&) {
   std::string name = sort_cuda_name(in.dtype);
   Pointer source{Pointer::operand, offsetof(SortCudaParameters, in), 0};
   std::vector<Pointer> pointers = {source, {Pointer::operand, offsetof(SortCudaParameters, values), 1}, {Pointer::operand, offsetof(SortCudaParameters, indices), 2}};
-  if (p.length <= sort_tile) {
-    const SortLine* line = std::begin(sort_lines);
+  if (p.length <= sort_cuda_tuning::tile) {
+    const sort_cuda_tuning::Line* line = std::begin(sort_cuda_tuning::lines);
     while (line->threads * line->items < p.length) ++line;
     list.add(sort_line_cuda_name(in.dtype, *line), p.lines, static_cast<uint32_t>(line->threads), p, pointers);
     list.overlap();
@@ -78,7 +78,7 @@ CudaLaunches sort_cuda_launches(const Call& call, const CudaMachine&) {
   }
   SortedKeys sorted = sort_tiles(list, p, name + "_tiles", sort_key_bytes(in.dtype), source);
   pointers.push_back({Pointer::scratch, offsetof(SortCudaParameters, order), 0, sorted.order});
-  list.add(name + "_take", divided_up(p.lines * p.k, sort_threads), sort_threads, p, pointers);
+  list.add(name + "_take", divided_up(p.lines * p.k, sort_cuda_tuning::threads), sort_cuda_tuning::threads, p, pointers);
   list.overlap();
   return list;
 }

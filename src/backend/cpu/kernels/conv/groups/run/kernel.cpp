@@ -3,6 +3,7 @@
 
 #include "backend/cpu/kernels/conv/run/cost.h"
 #include "backend/cpu/kernels/conv/run/windows.h"
+#include "backend/cpu/run/hardware.h"
 
 namespace ingot::kernels {
 
@@ -14,7 +15,7 @@ namespace {
 const DirectTiles::Tile* find_tiles(const Problem& p, const Constants& c, int64_t& lanes) {
   if (p.group_axis == SIZE_MAX) return nullptr;
   // Pairs of columns that read one channel each fill the widest vectors.
-  constexpr int64_t widest = 16;
+  constexpr int64_t widest = backend::cpu::hardware::max_lanes;
   const int64_t channels = p.group_step();
   const bool pairs = p.n == 2 && channels == 1 && p.groups % (widest / 2) == 0;
   const DirectTiles& tiles = direct_tiles(true, pairs ? widest : p.n);

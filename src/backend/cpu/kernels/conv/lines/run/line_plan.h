@@ -5,11 +5,12 @@
 
 #include "backend/cpu/kernels/conv/lines/run/line_tile.h"
 #include "backend/cpu/kernels/conv/lines/run/lines.h"
+#include "backend/cpu/kernels/conv/run/tuning.h"
 
 namespace ingot::kernels {
 
 struct LinePlan {
-  static constexpr int most = 8;       // axes of A
+  static constexpr int most = conv::tuning::max_axes;  // axes of A
   // An index of results, or a summed one: its steps along the axes of A, in the result, the bias and B.
   struct Index {
     int64_t extent, to, bias, b;

@@ -351,13 +351,15 @@ bool choose_blocks(LinePlan& p) {
   const int64_t vectors = p.block_y * p.vectors(p.in_place ? 2 * p.block_x : p.block_x);
   choose_column(p);
   p.vector_bytes = padded(static_cast<size_t>(vectors) * sizeof(LineVector));
-  constexpr int64_t most_together = 8;  // vectors of a tile
   const int64_t tiles = (p.columns + p.tiles->most_columns - 1) / p.tiles->most_columns;
   const int64_t of_plane = std::ssize(p.taps) / std::ssize(p.planes);
   p.skips = !p.in_place && p.column == nullptr && std::ssize(p.taps) >= tuning::skipping_taps && of_plane >= tuning::taps_of_range &&
             std::is_sorted(p.taps.begin(), p.taps.end(), [](const Tap& a, const Tap& b) { return std::tie(a.plane, a.y) < std::tie(b.plane, b.y); });
   p.range_bytes = padded((p.planes.size() + p.taps.size() / longest_sum + 1) * sizeof(LinePlan::Range));
-  const int64_t kept = p.across ? 2 * p.panel : tiles > 1 ? tiles * most_together : p.skips || std::ssize(p.taps) > longest_sum ? std::max(vectors, most_together) : most_together;
+  const int64_t kept = p.across                                      ? 2 * p.panel
+                       : tiles > 1                                   ? tiles * tuning::max_vectors_of_line
+                       : p.skips || std::ssize(p.taps) > longest_sum ? std::max(vectors, tuning::max_vectors_of_line)
+                                                                     : tuning::max_vectors_of_line;
   p.kept_bytes = padded(static_cast<size_t>(kept * p.lanes() * p.tiles->most_columns) * 4);
   if (p.panel == 0) {
     const int64_t wide = p.tiles->most_columns, columns = (p.columns + wide - 1) / wide * wide;

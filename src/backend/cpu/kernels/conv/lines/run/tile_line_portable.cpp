@@ -2,9 +2,10 @@
 
 #include "backend/cpu/kernels/conv/lines/run/line_tile.h"
 
+#include "backend/cpu/run/isa/portable.inc"
+
 namespace ingot::kernels {
 
-#define LANES 4
 #define TABLE line_tiles_portable
 #include "backend/cpu/kernels/conv/lines/run/line_tile.inc"
 

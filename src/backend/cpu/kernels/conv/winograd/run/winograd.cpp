@@ -10,8 +10,7 @@ namespace {
 
 using Index = IndexMap::Index;
 
-constexpr int64_t values = 16;         // of a window
-constexpr int64_t most_depth = 8;           // planes of a kernel
+constexpr int64_t values = conv::tuning::side_of_window * conv::tuning::side_of_window;  // of a window
 // Lines of the first-level cache that hold the 16 values of a window must not all be the same.
 int64_t apart(int64_t elements) { return (elements + 15) / 16 * 16 + 16; }
 
@@ -73,7 +72,7 @@ std::optional<WinogradPlan> winograd_plan(const IndexMap& map, size_t first_k, c
   size_t outer = before - 1;  // indices before the planes
   if (inside == 4) {
     const Index& z = summed[0];
-    if (before < 2 || z.extent > most_depth || !moves_alike(z, of.before[before - 2], axes)) return std::nullopt;
+    if (before < 2 || z.extent > conv::tuning::max_planes || !moves_alike(z, of.before[before - 2], axes)) return std::nullopt;
     p.depth = z.extent;
     p.planes = axis_of(map, of.before[--outer], p.depth);
     if (share_axis(z, line, axes) || share_axis(z, lines, axes)) return std::nullopt;
@@ -151,7 +150,7 @@ const float* WinogradBlock::sums(int64_t z, int64_t index, int64_t channel, int 
   // Sums of sums, as with windows in place, if the channels divide evenly.
   int64_t channel_blocks = (p_.channels + longest_sum - 1) / longest_sum;
   if (p_.channels % channel_blocks != 0) channel_blocks = 1;
-  WindowTap taps[most_depth * conv::tuning::max_channel_blocks];
+  WindowTap taps[conv::tuning::max_planes * conv::tuning::max_channel_blocks];
   DirectTile d;
   d.taps = taps;
   d.inner = p_.channels / channel_blocks;

@@ -11,7 +11,7 @@ namespace ingot::kernels {
 namespace {
 
 std::shared_ptr<const void> parse(std::span<const std::byte> bytes, const GemmArgs& g) {
-  require_gemm_args(bytes.empty() && g.b_along_k && g.type != ir::DType::f32 && g.pieces <= max_gemv_pieces, "one row");
+  require_gemm_args(bytes.empty() && g.b_along_k && g.type != ir::DType::f32 && g.pieces <= gemm::gemv_tuning::max_parts_of_b, "one row");
   return nullptr;
 }
 
@@ -30,7 +30,7 @@ CudaLaunches launches_by(const GemmCall& c, bool vectors) {
 }
 
 std::optional<CudaLaunches> launches(const GemmCall& c, const void*) {
-  if (c.p.m > 1 || !c.has_one_k() || c.p.k % c.args.b_together() != 0 || (c.args.b_type != c.args.type && c.p.k > max_gemv_k)) return std::nullopt;
+  if (c.p.m > 1 || !c.has_one_k() || c.p.k % c.args.b_together() != 0 || (c.args.b_type != c.args.type && c.p.k > gemm::gemv_tuning::max_row)) return std::nullopt;
   if (!c.b_aligned || !c.others_aligned) return launches_by(c, false);
   CudaLaunches out = launches_by(c, true);
   out.aligned = c.aligned(c.a_aligned && !c.args.has_prologue(), true);

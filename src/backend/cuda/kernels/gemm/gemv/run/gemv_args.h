@@ -1,13 +1,15 @@
 // "gemm_gemv": one row of halves times a B that is contiguous along K. "gemm_skinny" shares its blocks.
 #pragma once
+#include "backend/cuda/kernels/gemm/gemv/run/tuning.h"
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
+#include "backend/cuda/run/hardware.h"
 
 namespace ingot::kernels {
 
-inline constexpr int gemv_blocks = 2;  // per multiprocessor
-inline constexpr int gemv_shared = 2 * gemv_threads / 32 * 8 * 4;  // bytes per half of gated columns, in addition to the prologue's row
-inline constexpr size_t max_gemv_pieces = 4;  // of B
-inline constexpr int gemv_ring = 2 * 8 * 16 * gemv_threads;  // bytes: two iterations of int8
-inline constexpr int64_t max_gemv_k = 24576;  // elements that fit shared memory besides the above, for two blocks
+inline constexpr int gemv_blocks = gemm::gemv_tuning::blocks_of_multiprocessor;
+// Bytes per half of gated columns, in addition to the prologue's row: sums of two groups of columns.
+inline constexpr int gemv_shared = static_cast<int>(sizeof(float[2][gemv_threads / backend::cuda::hardware::warp][gemm::gemv_tuning::columns_of_block]));
+// Bytes of B in int8 that are in flight.
+inline constexpr int gemv_ring = gemm::gemv_tuning::iterations_in_flight * gemm::gemv_tuning::columns_of_block * backend::cuda::hardware::vector_bytes * gemv_threads;
 
 }  // namespace ingot::kernels

@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels/gemm/grouped_convolution/run/grouped_convolution.h"
 
+#include "backend/cuda/kernels/concurrent/run/part_launches.h"
 #include "backend/cuda/kernels/gemm/grouped_convolution/run/grouped_convolution_args.h"
 #include "backend/cuda/kernels/run/windows.h"
 #include "backend/cuda/run/launch.h"
@@ -44,6 +45,9 @@ CudaLaunches grouped_convolution_launches(const Call& call, const CudaMachine&) 
   }
   return window_launches(a, step, threads, call);
 }
+
+extern const PartLaunches gemm_grouped_convolution_part;
+const PartLaunches gemm_grouped_convolution_part{load_grouped_convolution, grouped_convolution_launches};
 
 std::span<const RunKernel> gemm_grouped_convolution_cuda_kernels() {
   static constexpr RunKernel list[] = {{"gemm_grouped_convolution", load_grouped_convolution, resolved<grouped_convolution_launches>, run_launches}};

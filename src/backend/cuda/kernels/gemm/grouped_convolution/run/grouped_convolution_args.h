@@ -4,11 +4,12 @@
 // those of all indices, the map's offsets for each axis of A, then the body's.
 #pragma once
 #include "backend/cuda/kernels/run/windows_args.h"
+#include "backend/cuda/run/hardware.h"
 
 namespace ingot::kernels {
 
 struct GroupedConvolutionArgs : WindowArgs {
-  static constexpr int rows_of_matrix = 16;
+  static constexpr int rows_of_matrix = backend::cuda::hardware::matrix_rows;
 
   uint8_t batch = 0;                 // batch axes of the GEMM
   bool matrices = false;             // name_0 has a warp for 16 outputs of a line and all columns, by matrix instructions

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "backend/cuda/run/hardware.h"
+
 namespace ingot::kernels {
 
 std::optional<Im2col2dAxes> im2col_2d_axes(const GemmMap& map, std::span<const int64_t> sizes) {
@@ -67,8 +69,7 @@ bool is_possible(const Im2col2d& s) {
   for (int d = 0; d < 2; ++d) {
     if (!within(s.kernel[d], 2, 64) || !within(s.stride[d], 1, 64) || !within(s.pad[d], 0, 64)) return false;
   }
-  constexpr int most_steps = 20, most_shared = 96 << 10;
-  return s.steps() <= most_steps && s.shared() <= most_shared;
+  return s.steps() <= gemm::im2col_2d_tuning::max_steps && s.shared() <= backend::cuda::hardware::shared_of_block;
 }
 
 }  // namespace ingot::kernels

@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 
+#include "backend/cuda/kernels/gemm/im2col_2d/run/tuning.h"
 #include "backend/cuda/kernels/run/axes.h"
 #include "kernels/matmul/run/matmul_args.h"
 
@@ -12,7 +13,7 @@
 // floats. If a run starts between two words, `lead` unused halves come first.
 #define INGOT_CUDA_IM2COL_2D \
   struct Im2col2d { \
-    static constexpr int down = 8, across = 16; \
+    static constexpr int down = im2col_2d_down, across = im2col_2d_across; \
     int channels, kernel[2], stride[2], pad[2]; /* h, w */ \
     int last;                                   /* a place's channels are neighbours, else its columns are */ \
     int wide;                                   /* 32 columns of the result times this are a block's */ \
@@ -55,6 +56,8 @@
 
 namespace ingot::kernels {
 
+// Names that the text for CUDA has too.
+inline constexpr int im2col_2d_down = gemm::im2col_2d_tuning::down, im2col_2d_across = gemm::im2col_2d_tuning::across;
 INGOT_CUDA_IM2COL_2D
 
 // The roles of a map's indices and axes: K is (channel, h, w), or (h, w) if there is one channel.

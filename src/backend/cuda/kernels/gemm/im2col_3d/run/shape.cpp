@@ -89,13 +89,12 @@ void spread(Im2col3d& s, std::span<const int64_t, 4> extents, int64_t columns, i
     int deep, high, lines;
   };
   static constexpr Shape shapes[] = {{4, 2, 4}, {2, 2, 4}, {2, 2, 2}, {2, 2, 1}};
-  constexpr int64_t enough = 96;  // of the 132 multiprocessors of an H200
   auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   for (const Shape& t : shapes) {
     s.deep = t.deep, s.high = t.high, s.lines = t.lines;
     if (s.shared() > most_shared) continue;
     if (std::any_of(extents.begin(), extents.end(), [](int64_t n) { return n < 0; })) return;
-    if (extents[0] * up(extents[1], s.deep) * up(extents[2], s.down()) * up(extents[3], s.across) * up(columns, int64_t{16} * s.wide) >= enough) return;
+    if (extents[0] * up(extents[1], s.deep) * up(extents[2], s.down()) * up(extents[3], s.across) * up(columns, int64_t{16} * s.wide) >= gemm::im2col_3d_tuning::min_blocks) return;
   }
 }
 
@@ -106,8 +105,7 @@ bool is_possible(const Im2col3d& s) {
              window = within(s.kernel[0], 2, 7) && within(s.kernel[1], 2, 5) && within(s.kernel[2], 2, 7);
   const bool block = within(s.wide, 1, 2) && within(s.deep, 1, 4) && within(s.high, 1, 2) && within(s.deep * s.high, 4, 8) && within(s.lines, 1, 4) && within(s.last, 0, 1);
   if (!few_channels || !window || !block) return false;
-  constexpr int most_steps = 16;
-  return s.steps() <= most_steps && s.shared() <= im2col_3d_shared;
+  return s.steps() <= gemm::im2col_3d_tuning::max_steps && s.shared() <= gemm::im2col_3d_tuning::shared_bytes;
 }
 
 }  // namespace ingot::kernels

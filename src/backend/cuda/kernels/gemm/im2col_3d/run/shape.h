@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 
+#include "backend/cuda/kernels/gemm/im2col_3d/run/tuning.h"
 #include "backend/cuda/kernels/run/axes.h"
 #include "kernels/matmul/run/matmul_args.h"
 
@@ -11,7 +12,7 @@
 // come first, then all second pieces, .. K goes through the planes and lines of a window, and along a line through its pieces, two in a step.
 #define INGOT_CUDA_IM2COL_3D \
   struct Im2col3d { \
-    static constexpr int across = 16; \
+    static constexpr int across = im2col_3d_across; \
     int channels, kernel[3]; /* d, h, w */ \
     int last;                /* K is (d, h, w, channel), else (channel, d, h, w) */ \
     int wide;                /* 16 columns of the result times this are a block's */ \
@@ -32,8 +33,8 @@
     constexpr int patch() const { return pieces() * pitch() * each(); } /* elements */ \
     constexpr int weights() const { return kernel[0] * kernel[1] * steps() * wide * 128; } /* words: the fragments of B */ \
     constexpr int shared() const { return weights() * 4 + 2 * patch() * size; } /* bytes */ \
-    constexpr int blocks() const { /* on a multiprocessor, of 512 threads with 128 registers */ \
-      const int fit = (227 << 10) / (shared() + 1024), most = 512 / threads(); \
+    constexpr int blocks() const { /* on a multiprocessor, of 64 K registers, with 128 for a thread */ \
+      const int fit = (227 << 10) / (shared() + 1024), most = (64 << 10) / (128 * threads()); \
       return fit < 1 ? 1 : fit < most ? fit : most; \
     } \
     constexpr int k(int z, int y, int x, int c) const { /* the row of B */ \
@@ -44,9 +45,8 @@
 
 namespace ingot::kernels {
 
+inline constexpr int im2col_3d_across = gemm::im2col_3d_tuning::across;  // a name that the text for CUDA has too
 INGOT_CUDA_IM2COL_3D
-
-inline constexpr int im2col_3d_shared = 220 << 10;  // bytes: the most that a block may have, on Hopper
 
 // The roles of a map's indices and axes, -1 for what there is not: a single volume, a single channel.
 struct Im2col3dAxes {

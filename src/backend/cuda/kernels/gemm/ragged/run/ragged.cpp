@@ -14,12 +14,12 @@ namespace ingot::kernels {
 using namespace gemm::tuning;
 
 Experts experts_of(const GemmCall& c) {
-  const TensorRef &b = c.call.operands[c.args.left()], &ends = c.call.operands[c.args.row_ends()];
+  const TensorRef &b = c.call.operands[c.args.left()], &ends = c.call.operands[c.args.b_end()];
   return {0, static_cast<long>(b.strides[0]), static_cast<int>(b.dims[0]), static_cast<int>(ir::size_of(ends.dtype))};
 }
 
 GemmLaunches::Append append_experts(const GemmCall& c) {
-  return [experts = experts_of(c), index = c.args.row_ends()](std::vector<std::byte>& parameters, std::vector<CudaLaunch::Pointer>& pointers) {
+  return [experts = experts_of(c), index = c.args.b_end()](std::vector<std::byte>& parameters, std::vector<CudaLaunch::Pointer>& pointers) {
     const size_t at = parameters.size();
     pointers.push_back({CudaLaunch::Pointer::operand, at + offsetof(Experts, ends), index});
     parameters.resize(at + sizeof experts);
@@ -47,7 +47,7 @@ bool is_aligned(const GemmCall& c) {
 }
 
 void require_experts(std::span<const std::byte> own, const GemmArgs& g) {
-  require_gemm_args(own.empty() && g.experts && g.is_matrix() && !g.has_prologue() && g.pieces == 1 && g.b_type == g.type, "products of experts");
+  require_gemm_args(own.empty() && g.is_matrix() && g.row_rank == 1 && !g.has_prologue() && g.pieces == 1 && g.b_type == g.type, "products of experts");
 }
 
 namespace {
@@ -69,6 +69,6 @@ double cost(const GemmSizes& s) { return cost_of_work(ragged, s); }
 }  // namespace
 
 extern const GemmImplementation gemm_ragged;
-constexpr GemmImplementation gemm_ragged{"gemm_ragged", parse, launches, cost};
+constexpr GemmImplementation gemm_ragged{"gemm_ragged", parse, launches, cost, true};
 
 }  // namespace ingot::kernels

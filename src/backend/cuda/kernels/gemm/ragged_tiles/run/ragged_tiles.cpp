@@ -73,6 +73,6 @@ double cost(const GemmSizes& s) { return cost_of_work(mean_rows(s.m, s.experts) 
 }  // namespace
 
 extern const GemmImplementation gemm_ragged_tiles;
-constexpr GemmImplementation gemm_ragged_tiles{"gemm_ragged_tiles", parse, launches, cost};
+constexpr GemmImplementation gemm_ragged_tiles{"gemm_ragged_tiles", parse, launches, cost, true};
 
 }  // namespace ingot::kernels

@@ -41,7 +41,7 @@ CudaLaunches launches_by(const GemmCall& c, bool vectors) {
 
 std::optional<CudaLaunches> launches(const GemmCall& c, const void*) {
   const bool guarded = std::any_of(std::begin(c.p.m_guard), std::end(c.p.m_guard), [](const auto& of) { return std::any_of(of, of + 4, [](int step) { return step != 0; }); });
-  if (c.p.m <= 1 || c.p.m > max_skinny_rows || !c.has_one_k() || guarded || c.p.k % c.args.b_together() != 0) return std::nullopt;
+  if (c.p.m <= 1 || c.p.m > gemm::gemv_tuning::max_skinny_rows || !c.has_one_k() || guarded || c.p.k % c.args.b_together() != 0) return std::nullopt;
   if (!c.a_aligned || !c.b_aligned || !c.others_aligned) return launches_by(c, false);
   CudaLaunches out = launches_by(c, true);
   out.aligned = c.aligned(true, true);

@@ -4,8 +4,6 @@
 
 namespace ingot::kernels {
 
-inline constexpr int64_t max_skinny_rows = 8;
-inline constexpr size_t max_skinny_pieces = max_gemm_pieces;  // of B
-inline constexpr int skinny_shared = 8 * gemv_shared;         // bytes per half of gated columns
+inline constexpr int skinny_shared = static_cast<int>(gemm::gemv_tuning::max_skinny_rows) * gemv_shared;  // bytes per half of gated columns
 
 }  // namespace ingot::kernels

@@ -1,6 +1,7 @@
 // "gemm_tiles": tiles of Hopper's groups of warps, which its copying unit (TMA) fills.
 #pragma once
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
+#include "backend/cuda/run/hardware.h"
 
 namespace ingot::kernels {
 
@@ -41,7 +42,7 @@ inline constexpr LargeTile large_tiles[] = {{128, 128, 5, 1, {0.40, 0.40, 3}, {0
                                             {128, 160, 5, 1, {0.47, 0.44, 2.5}, {0.47, 0.47, 2.5}, 0, 2},
                                             {128, 192, 5, 1, {0.505, 0.48, 4.4}, {}},
                                             {128, 256, 4, 1, {0.66, 0.54, 6}, {}}};
-inline constexpr int large_tile_shared = 227 << 10;  // bytes: the most that a block may have
+inline constexpr int large_tile_shared = backend::cuda::hardware::hopper_shared_of_block;
 constexpr int LargeTile::stages_beside(int element) const {
   int count = stages;
   while (shared_of(count, element) > large_tile_shared) --count;
@@ -50,8 +51,7 @@ constexpr int LargeTile::stages_beside(int element) const {
 
 struct TilesArgs {
   static constexpr uint16_t all_tiles = UINT16_MAX;
-  static constexpr uint8_t none = 255;
-  static constexpr size_t most_column_bytes = 64;
+  static constexpr uint8_t none = UINT8_MAX;
   uint16_t tiles = all_tiles;  // bit k: the plan has code for large tile k
   uint8_t column_bytes = 0;    // bytes per column of operands that are constant over rows; they are loaded before the kernel multiplies
   uint8_t boxed_in = none, boxed_out = none;  // operands of the epilogue of A's size that the copying unit moves: one load, one store

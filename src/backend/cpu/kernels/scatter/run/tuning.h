@@ -1,0 +1,10 @@
+// How lines of a scatter are cut on the CPU. AMD EPYC, `python bench/operators.py` (docs/performance-notes/operators.md); the number is an estimate.
+#pragma once
+#include <cstdint>
+
+namespace ingot::kernels::scatter_cpu_tuning {
+
+// Elements of a line whose places are found, or sums are kept, at once: 2 KB of a first-level cache of 32 KB.
+inline constexpr int64_t elements_at_once = 256;
+
+}  // namespace ingot::kernels::scatter_cpu_tuning

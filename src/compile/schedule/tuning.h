@@ -1,0 +1,13 @@
+// The numbers by which steps are ordered, joined and copied; the launch of a step and rates are the target's (base/machine.h). EPYC and H200; they are estimates.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace ingot::compile::schedule_tuning {
+
+// Steps among which those that are alike are looked for, steps that are moved for one of them, and steps of one launch: bounds of compile time, and of a launch's parameters.
+inline constexpr size_t looked_at_steps = 16, max_moved_steps = 8, max_joined_steps = 16;
+// Elements of a weight or operand with strided rows from which a copy is worth its step: 8 KB of float32.
+inline constexpr int64_t min_copied_elements = 2048;
+
+}  // namespace ingot::compile::schedule_tuning

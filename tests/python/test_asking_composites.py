@@ -1,0 +1,28 @@
+"""Composites whose own code in torch asks about sizes, or takes them for plain numbers, with open sizes: one plan for all."""
+
+import pytest
+import torch
+
+import ingot
+
+FUNCTIONS = {
+    "cdist": lambda a, b: (torch.cdist(a, b), torch.cdist(a[None], b.expand(2, -1, -1), p=1.0)),  # torch computes otherwise from 26 vectors on
+    "kron": lambda a, b: (torch.kron(a, b), torch.kron(a[0], b)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("door", ["compile", "torch.compile"])
+def test_open_sizes(name, door, no_gradients):
+    torch._dynamo.reset()
+    function = FUNCTIONS[name]
+    if door == "compile":
+        rows = {"min_shape": (1, 3), "opt_shape": (5, 3), "max_shape": (40, 3)}
+        model = type("Model", (torch.nn.Module,), {"forward": lambda self, a, b: function(a, b)})()
+        call = ingot.compile(model, inputs=[ingot.Input(**rows), ingot.Input(**rows)], fallback="error")
+    else:
+        call = torch.compile(function, backend="ingot", dynamic=True, options={"fallback": "error"})
+    for m, n in ((5, 4), (30, 29), (2, 40)):
+        a, b = torch.randn(m, 3), torch.randn(n, 3)
+        for ours, theirs in zip(call(a, b), function(a, b), strict=True):
+            torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
