@@ -161,7 +161,8 @@ double work_of(const GemmSizes& s) {
   double least = std::numeric_limits<double>::infinity();
   for (const LargeTile& t : large_tiles) {
     if (!t.takes(s.n, false, s.floats)) continue;
-    for (int64_t splits = 1; splits <= splits_of(t, false, turns); ++splits) least = std::min(least, microseconds_of(t, s.floats, false, s.m, s.n, turns, splits, static_cast<int>(backend::cuda::hardware::h200_multiprocessors)));
+    for (int64_t splits = 1; splits <= splits_of(t, false, turns); ++splits)
+      least = std::min(least, microseconds_of(t, s.floats, false, s.m, s.n, turns, splits, static_cast<int>(backend::cuda::hardware::h200_multiprocessors)));
   }
   return (least - launch_microseconds) * 1000;
 }
