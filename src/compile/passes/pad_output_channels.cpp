@@ -21,6 +21,22 @@ double image_copies(const Graph& g, const std::vector<std::vector<NodeId>>& user
   return copy.op == Op::concat && copy.in.size() == 1 ? 1 / static_cast<double>(users[v].size()) : 0;
 }
 
+// The windows as a map of the value that kernels read: without views, padding and a copy, which they may skip.
+AffineMap windows_of_image(const Graph& g, const Node& node) {
+  const Node& windows = g.producer(g.producer(node.in[0]).in[0]);
+  AffineMap map = windows.attributes.map("map");
+  for (ValueId v = windows.in[0];;) {
+    const Node& from = g.producer(v);
+    if (from.op != Op::view && !(from.op == Op::concat && from.in.size() == 1)) return map;
+    if (from.op == Op::view) {
+      AffineMap inner = from.attributes.map("map");
+      inner.fill.reset();
+      map = compose(map, inner);
+    }
+    v = from.in[0];
+  }
+}
+
 // How many indices of the windows are those of rows: the others are K.
 size_t rows_in(const AffineMap& windows, const Dim& k) {
   size_t rank = windows.dims.size();
@@ -50,7 +66,7 @@ std::optional<int64_t> wanted_columns(const Graph& g, const std::vector<std::vec
   auto offers_with = [&](int64_t n) {
     backend::Gemm sketch = sketch_of(g, node);
     for (StridedLayout& part : sketch.b) part.dims.back() = n;
-    sketch.map = g.producer(g.producer(node.in[0]).in[0]).attributes.map("map");
+    sketch.map = windows_of_image(g, node);
     sketch.m_rank = rows_in(*sketch.map, g.type(node.in[0]).dims.back());
     return backend.offers(site_of(std::move(sketch)));
   };

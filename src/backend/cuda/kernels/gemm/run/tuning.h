@@ -38,9 +38,9 @@ inline constexpr int64_t max_im2col_3d_columns = 32;
 inline constexpr int64_t max_sum_of_group = 512, max_shared_sum = 1024, max_products_alone = int64_t{1} << 26;
 inline constexpr int64_t max_columns_alone = 4, max_columns_of_group = 16;
 
-// Their time: a launch, each term of a sum, which its thread adds one after another, and products in a nanosecond. H200, `python bench/offers.py --device cuda`, 106 convolutions of one to four columns and
-// up to 600 terms: terms of an image in channels_last take 3, of one in the order of torch 11; a sketch has no layout.
-inline constexpr double grouped_launch = 1000, grouped_term = 6, grouped_products = 4000;
+// Their time: nanoseconds of a launch, and of each term that one thread adds after another; products in a nanosecond. H200, `python bench/offers.py --device cuda`, 103 convolutions of one to four columns and
+// up to 600 terms, of which half are between 0.9 and 1.1 of their times.
+inline constexpr double grouped_launch = 1000, grouped_term = 15, grouped_products = 4000;
 
 // Bytes of K in a row or column of a tile, a row of a TMA box with its swizzle of 128 bytes; stages of tiles of single warps in shared memory. Threads of a block that adds up parts of K, and of one that
 // multiplies a row, or a few (docs/performance-notes/gemms_cuda.md; not measured by themselves).
