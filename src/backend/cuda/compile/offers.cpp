@@ -25,25 +25,12 @@ void check(const Target& target, const Settings& settings) {
       .fix("compile for \"cpu\", or with deterministic=\"run\"");
 }
 
-// How much longer a GEMM takes than on an H200, for which kernels count their costs (gemm/run/tuning.h): by the rates of the instructions that the settings allow.
-double times_of_h200(const Site& site, const Settings& settings) {
-  const auto* g = std::get_if<GemmAttributes>(&site.kernel);
-  if (g == nullptr) return 1;
-  const Machine &machine = settings.machine, &h200 = machine_named("cuda:sm_90");
-  if (ir::size_of(g->type) == 2) return h200.bf16 / machine.bf16;
-  // TF32 has half of the rate of halves from sm_80 on.
-  const bool tf32 = g->type == ir::DType::f32 && (g->convolution ? settings.tf32_convolutions : settings.tf32);
-  return h200.bf16 / 2 / (tf32 ? std::max(machine.f32, machine.bf16 / 2) : machine.f32);
-}
-
 Offers offers(const Site& site, const Target& target, const Settings& settings) {
   Offers out;
   site.read.reset();  // sites change between questions
 #define X(name) name##_offers(site, target, settings, out);
 #include "backend/cuda/run/kernels.def"
 #undef X
-  const double times = times_of_h200(site, settings);
-  for (Offer& o : out.offers) o.cost *= times;
   out.pass = pass_of(site, settings.machine);
   return out;
 }

@@ -37,7 +37,7 @@ struct GemmSite {
   std::optional<std::vector<int64_t>> map_sizes() const;
 };
 // What costs depend on; also of sketches. Open sizes are the usual ones, but two rows at least, as gemm_gemv computes one alone.
-kernels::GemmSizes gemm_sizes(const Site&, const Gemm&, bool hopper);
+kernels::GemmSizes gemm_sizes(const Site&, const Gemm&, const Target&, const Settings&);
 
 struct GemmSiteAnswer {
   std::shared_ptr<const GemmSite> site;  // null: refused

@@ -140,7 +140,7 @@ void matmul_offers(const Site& site, const Target& target, const Settings& setti
   constexpr std::string_view name = "cublaslt";
   const auto g = gemm_of(site);
   if (g == nullptr) return;
-  const double cost = kernels::cost_of_library(gemm_sizes(site, *g, target.architecture == 90));
+  const double cost = kernels::cost_of_library(gemm_sizes(site, *g, target, settings));
   if (!is_placed(g->a)) {
     if (auto refused = obstacle(*g)) {
       out.refusals.push_back(std::move(*refused));

@@ -58,9 +58,8 @@ void gemm_grouped_convolution_offers(const Site& site, const Target& target, con
   const Gemm& g = *gemm;
   if (!is_placed(g.a)) {
     if (has_few_columns(g) && (!g.map || reads_windows(*g.map, g.batch_rank + g.m_rank)))
-      out.offers.push_back({.implementation = name,
-                            .cost = cost_of(g, gemm_sizes(site, g, target.architecture == 90)),
-                            .wishes = {even_rows}});  // a sketch; of groups, windows are asked for first anyway
+      out.offers.push_back(
+          {.implementation = name, .cost = cost_of(g, gemm_sizes(site, g, target, settings)), .wishes = {even_rows}});  // a sketch; of groups, windows are asked for first anyway
     return;
   }
   if (!g.map) return;
@@ -70,7 +69,7 @@ void gemm_grouped_convolution_offers(const Site& site, const Target& target, con
     return out.refusals.push_back({name, Obstacle::cost, "so many products are faster by matrix instructions"});
   const bool matrices = target.architecture >= 80 && (is_half(g.type) || settings.tf32_convolutions);
   auto print = [gemm, &site, matrices](const std::vector<int>& variants) { return emit_grouped_convolution(*gemm, *site.body, site.body_layouts(), matrices, variants); };
-  out.offers.push_back({.implementation = name, .cost = cost_of(g, gemm_sizes(site, g, target.architecture == 90)), .wishes = {even_rows}, .emit = [print, &site] {
+  out.offers.push_back({.implementation = name, .cost = cost_of(g, gemm_sizes(site, g, target, settings)), .wishes = {even_rows}, .emit = [print, &site] {
                           return step_of_used({kernels::load_grouped_convolution, kernels::grouped_convolution_launches}, print, site);
                         }});
 }

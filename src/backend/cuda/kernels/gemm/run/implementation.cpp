@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cuda/kernels/concurrent/run/part_launches.h"
+#include "backend/cuda/kernels/gemm/gemv/run/tuning.h"
 #include "backend/cuda/kernels/gemm/run/tuning.h"
 #include "backend/cuda/kernels/gemm/tiles/run/tiles.h"
 #include "base/error.h"
@@ -90,12 +91,13 @@ Chosen choose(const Call& call, const CudaMachine& machine) {
 
 std::span<const GemmImplementation* const> gemm_implementations() { return all; }
 
-double cost_of_work(double times, const GemmSizes& s) { return gemm::tuning::launch + times * work_of(s); }
+double cost_of_work(double times, const GemmSizes& s) { return gemm::tuning::launch + std::max(times * work_of(s), s.reading); }
 
 double cost_of_library(const GemmSizes& s) {
   using namespace gemm::tuning;
   const bool fills = !s.floats && !s.through_map && s.m >= min_filling_rows && s.n % 160 == 0 && s.n % 128 != 0;
-  return launch_of_library + (s.batches || fills ? library_behind : s.floats ? library_of_floats : library) * work_of(s);
+  const double times = s.batches || fills ? library_behind : s.floats ? library_of_floats : library;
+  return launch_of_library + std::max(times * work_of(s), s.m <= gemm::gemv_tuning::max_skinny_rows ? library_reading * s.reading : s.reading);
 }
 
 std::shared_ptr<const void> load_gemm(const GemmImplementation& implementation, std::span<const std::byte> constants, size_t operands, size_t sizes) {

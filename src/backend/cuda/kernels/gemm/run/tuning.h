@@ -1,5 +1,5 @@
-// What GEMMs cost on CUDA: nanoseconds on an H200, a launch and work. Work is in that of Hopper's tiles as their model says (work_of in gemm/tiles/run/tiles.h): rounds of tiles over the
-// multiprocessors, steps along K in each, and an epilogue. For other GPUs costs are in proportion to their peaks (cuda/compile/offers.cpp). The same numbers choose among the alternatives of a step with open sizes.
+// What GEMMs cost on CUDA: nanoseconds of a launch, and the longer of work and of reading B from memory. Work is in that of Hopper's tiles as their model says (work_of in gemm/tiles/run/tiles.h): rounds of
+// tiles over the multiprocessors, steps along K in each, and an epilogue; for other GPUs in proportion to their peaks (GemmSizes::slower). The same numbers choose among the alternatives of a step with open sizes.
 #pragma once
 #include <cstdint>
 
@@ -19,9 +19,9 @@ inline constexpr double tiles_one_row = 1.9;  // of floats: 63 of a tile's 64 ro
 inline constexpr double implicit = 2, implicit_beside_tiles = 2.5;
 inline constexpr double implicit_batches = 0.95;  // batches that the library multiplies one by one
 
-// One row of halves times a B along K is as fast as reading B, which the library needs too. Two to eight rows cost little more; the library reads B at two thirds of the bandwidth. H100 and H200:
+// One to eight rows of halves times a B along K are as fast as reading B; for so few rows the library takes half again as long, at two thirds of the bandwidth. H100 and H200:
 // docs/performance-notes/gemms_cuda.md, `bench/llm.py`.
-inline constexpr double gemv = 0, skinny = 0.67;
+inline constexpr double library_reading = 1.5;
 
 // Products of experts: warps that copy tiles themselves, and tiles that Hopper's copying unit fills. Up to this many rows of an expert, as the mean says, tiles have 16 rows, or 64; with more
 // 128. With few rows only reading B counts (estimates: of the work in a tile that is not full, and of reading B again for each tile).

@@ -164,7 +164,7 @@ double work_of(const GemmSizes& s) {
     for (int64_t splits = 1; splits <= splits_of(t, false, turns); ++splits)
       least = std::min(least, microseconds_of(t, s.floats, false, s.m, s.n, turns, splits, static_cast<int>(backend::cuda::hardware::h200_multiprocessors)));
   }
-  return (least - launch_microseconds) * 1000;
+  return (least - launch_microseconds) * 1000 * s.slower;
 }
 
 WantedChoices gemm_tiles_choices(std::span<const Call> calls, const CudaMachine& machine) {
