@@ -35,8 +35,8 @@ bool reads_windows(const ir::AffineMap& map, size_t rows) {
   using Axis = ir::AffineMap::Axis;
   if (std::any_of(map.axes.begin(), map.axes.end(), [](const Axis& axis) { return !is(axis.offset, 0); })) return true;
   const auto of_k = std::count_if(map.dims.begin() + static_cast<int64_t>(rows), map.dims.end(), [](const Dim& d) { return !is(d, 1); });
-  const bool skips = std::any_of(map.axes.begin(), map.axes.end(), [](const Axis& axis) {
-    return std::any_of(axis.terms.begin(), axis.terms.end(), [](const ir::AffineMap::Term& t) { return t.coefficient != 1; });
+  const bool skips = std::any_of(map.axes.begin(), map.axes.end(), [&](const Axis& axis) {
+    return std::any_of(axis.terms.begin(), axis.terms.end(), [&](const ir::AffineMap::Term& t) { return t.coefficient != 1 && !is(map.dims[t.axis], 1); });
   });
   return (of_k > 1 || skips) && map.dims.size() <= size_t{kernels::WindowArgs::max_rank};
 }
