@@ -5,9 +5,11 @@
 
 namespace ingot::kernels::gemm::tuning {
 
-// A GEMM between others in a CUDA graph, of ingot's kernels and of cuBLASLt; the library's work, of halves and of floats. H200, `python bench/offers.py --device cuda`: of 58 GEMMs of halves the tiles are
-// 0.4 to 1 microsecond ahead up to 4 microseconds, and 0.02 to 0.3 behind over 6.
-inline constexpr double launch = 2000, launch_of_library = 2450, library = 0.9, library_of_floats = 1;
+// A GEMM between others in a CUDA graph, of ingot's kernels and of cuBLASLt, in nanoseconds; the library's work, of halves and of floats. H200, `python bench/offers.py --device cuda`: of 58 GEMMs of halves the
+// tiles are 0.4 to 1 microsecond ahead up to 4 microseconds, and 0.02 to 0.3 behind over 6. Floats take as long, but less in the library where sums have more terms than these and columns fill its tiles of
+// 128: 1 x 1 of 2048 to 512 channels 6.9 microseconds, by tiles 10.7.
+inline constexpr double launch = 2000, launch_of_library = 2450, library = 0.9, library_of_floats = 1, library_of_long_sums = 0.8;
+inline constexpr int64_t max_short_sum = 512;  // terms
 // The library's work where it has no good tiles: halves of many rows whose columns fill tiles of 160 but not of 128 (8192 x 320 by 1.1 to 2 times: docs/performance-notes/gemms_cuda.md), and batches of few
 // rows, or on several axes, of which it is called for one alone.
 inline constexpr double library_behind = 1.1;
