@@ -120,7 +120,7 @@ def lib():
     if _lib is None:
         with _lock():
             if _lib is None:
-                loaded = ctypes.CDLL(find("libingot.so"), mode=ctypes.RTLD_GLOBAL)
+                loaded = ctypes.CDLL(find("libingot.so.0"), mode=ctypes.RTLD_GLOBAL)
                 for name, arguments in _SIGNATURES.items():
                     function = getattr(loaded, name)
                     function.argtypes, function.restype = arguments, c_int

@@ -1,0 +1,26 @@
+# `cmake --install build/release --prefix DIR`: everything finds everything else wherever DIR is. `find_package(ingot)` gives ingot::runtime and ingot::compiler;
+# pkg-config ingot_runtime and ingot.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(INGOT_HEADERS "${CMAKE_SOURCE_DIR}/include/ingot/ingot.h" "${CMAKE_SOURCE_DIR}/include/ingot/ingot.hpp" "${CMAKE_SOURCE_DIR}/include/ingot/kernel.h")
+set(INGOT_CONFIG_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/ingot")
+install(TARGETS ${libraries} EXPORT ingot LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(FILES ${INGOT_HEADERS} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/ingot")
+install(EXPORT ingot NAMESPACE ingot:: FILE ingotConfig.cmake DESTINATION "${INGOT_CONFIG_DIR}")
+write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/ingotConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/ingotConfigVersion.cmake" DESTINATION "${INGOT_CONFIG_DIR}")
+file(RELATIVE_PATH INGOT_PREFIX "/root/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/root")
+foreach(library ${libraries})
+  get_target_property(INGOT_LIBRARY ${library} OUTPUT_NAME)
+  if(NOT INGOT_LIBRARY)
+    set(INGOT_LIBRARY ${library})
+  endif()
+  configure_file("${CMAKE_SOURCE_DIR}/cmake/pkgconfig.in" ${INGOT_LIBRARY}.pc @ONLY)
+  install(FILES "${CMAKE_CURRENT_BINARY_DIR}/${INGOT_LIBRARY}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endforeach()
+
+# What a wheel has in ingot/ besides Python: `pip install` asks for this component. A wheel holds no links, so `-lingot_runtime` finds a linker script.
+file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/libingot_runtime.so" "INPUT(libingot_runtime.so.${INGOT_SOVERSION})\n")
+install(TARGETS ${libraries} LIBRARY DESTINATION lib COMPONENT python EXCLUDE_FROM_ALL NAMELINK_SKIP)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/libingot_runtime.so" DESTINATION lib COMPONENT python EXCLUDE_FROM_ALL)
+install(FILES ${INGOT_HEADERS} DESTINATION include/ingot COMPONENT python EXCLUDE_FROM_ALL)
