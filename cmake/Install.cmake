@@ -19,8 +19,27 @@ foreach(library ${libraries})
   install(FILES "${CMAKE_CURRENT_BINARY_DIR}/${INGOT_LIBRARY}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endforeach()
 
+# simdjson lies beside libingot in a tarball (`make dist`).
+if(NOT INGOT_RUNTIME_ONLY)
+  install(IMPORTED_RUNTIME_ARTIFACTS simdjson::simdjson LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT dist EXCLUDE_FROM_ALL)
+endif()
+
 # What a wheel has in ingot/ besides Python: `pip install` asks for this component. A wheel holds no links, so `-lingot_runtime` finds a linker script.
 file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/libingot_runtime.so" "INPUT(libingot_runtime.so.${INGOT_SOVERSION})\n")
 install(TARGETS ${libraries} LIBRARY DESTINATION lib COMPONENT python EXCLUDE_FROM_ALL NAMELINK_SKIP)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/libingot_runtime.so" DESTINATION lib COMPONENT python EXCLUDE_FROM_ALL)
 install(FILES ${INGOT_HEADERS} DESTINATION include/ingot COMPONENT python EXCLUDE_FROM_ALL)
+if(DEFINED SKBUILD_METADATA_DIR)
+  # The versions of what is compiled in, from its headers.
+  file(STRINGS "${INGOT_INCLUDE_libfmt-dev}/fmt/core.h" line REGEX "define FMT_VERSION ")
+  string(REGEX REPLACE ".*FMT_VERSION ([0-9]+)0([0-9])0([0-9])$" "\\1.\\2.\\3" INGOT_VERSION_fmt "${line}")
+  file(STRINGS "${INGOT_INCLUDE_libflatbuffers-dev}/flatbuffers/base.h" lines REGEX "define FLATBUFFERS_VERSION_(MAJOR|MINOR|REVISION) ")
+  string(REGEX REPLACE "[^;]* ([0-9]+)" "\\1" lines "${lines}")
+  string(REPLACE ";" "." INGOT_VERSION_flatbuffers "${lines}")
+  file(STRINGS "${INGOT_INCLUDE_libcli11-dev}/CLI/Version.hpp" line REGEX "define CLI11_VERSION ")
+  string(REGEX REPLACE ".*\"([0-9.]+)\".*" "\\1" INGOT_VERSION_CLI11 "${line}")
+  set(INGOT_VERSION_simdjson "${simdjson_VERSION}")
+  set(AT "@")
+  configure_file("${CMAKE_SOURCE_DIR}/cmake/sbom.cdx.json.in" "${CMAKE_CURRENT_BINARY_DIR}/torch-ingot.cdx.json" @ONLY)
+  install(FILES "${CMAKE_CURRENT_BINARY_DIR}/torch-ingot.cdx.json" DESTINATION "${SKBUILD_METADATA_DIR}/sboms" COMPONENT python EXCLUDE_FROM_ALL)
+endif()
