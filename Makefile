@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 export INGOT_CACHE = off# tests and benchmarks always compile, and use no cached plan
 
-.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda bench bench-kernels bench-cuda bench-images bench-images-cuda doors doors-all doors-cuda wheel quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
+.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda bench bench-kernels bench-cuda bench-images bench-images-cuda doors doors-all doors-cuda wheel dist quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -122,9 +122,12 @@ OUT ?= bench/results
 doors-cuda: ## on an NVIDIA GPU with 16 cores, torch.compile in float32 first, for 8 minutes; lines in OUT=bench/results
 	@$(PYTHON) bench/doors.py --device cuda --jobs 14 --seconds 460 --out $(OUT)
 
-wheel: build ## write dist/ingot-*.whl, and the wheel for the name torch_tensorrt
+wheel: build ## write dist/torch_ingot-*.whl, and the wheel for the name torch_tensorrt
 	@$(PYTHON) tools/make_wheel.py --build $(BUILD)
 	@$(PYTHON) tools/make_wheel.py --torch-tensorrt
+
+dist: libraries ## write dist/ingot-*.tar.gz: libraries, headers and the command, for any folder of a machine with this glibc or later
+	@$(PYTHON) tools/make_wheel.py --build $(BUILD) --tarball
 
 quickstart: libraries ## run a real model: from PyTorch to a plan to answers
 	@INGOT_CLI=$(BUILD)/ingot $(PYTHON) examples/python/quickstart.py

@@ -87,7 +87,7 @@ def one(name, state, folder):
     model, inputs, title = globals()[name]()
     model = model.eval().requires_grad_(False)
     weights = sum(t.nbytes for t in {t.data_ptr(): t for t in (*model.parameters(), *model.buffers())}.values())
-    command = os.environ.get("INGOT_CLI") or str(os.path.join(os.path.dirname(ingot.engine._library.find("libingot.so")), "ingot"))
+    command = os.environ.get("INGOT_CLI") or str(os.path.join(os.path.dirname(ingot.engine._library.find("libingot.so.0")), "ingot"))
     with torch.no_grad():
         ingot.compile(torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU()).eval(), inputs=[torch.ones(2, 8)], min_block_size=1, cache="off")
         with Peak() as peak:

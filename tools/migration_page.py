@@ -16,7 +16,7 @@ PAGE = ROOT / "docs/migration.md"
 HEAD = """# From Torch-TensorRT
 
 `import ingot.torch_tensorrt as torch_tensorrt` gives Torch-TensorRT's Python API (of version 2.14) on ingot: its scripts run unchanged on a CPU or an NVIDIA GPU, without
-TensorRT. With the wheel `ingot-torch-tensorrt`, `import torch_tensorrt` does the same, unless NVIDIA's package is installed, which then keeps the name.
+TensorRT. With the wheel `torch-ingot-tensorrt`, `import torch_tensorrt` does the same, unless NVIDIA's package is installed, which then keeps the name.
 
 Engines are ingot's. Files and bytes that hold engines of TensorRT have to be made again from the model. A compiled module follows the model's own weights, so changing them needs no
 refit; docs/modules.md states all that it promises.

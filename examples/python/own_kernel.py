@@ -13,7 +13,7 @@ import torch
 
 import ingot
 
-HEADERS = Path(__file__).resolve().parents[2] / "include"
+HEADERS = ingot.include_path()
 CLI = os.environ.get("INGOT_CLI", "ingot")
 
 C = r"""

@@ -3,7 +3,7 @@
 import sys as _sys
 
 from .engine._engine import Engine, Session, load_engine
-from .engine._library import machine, ops, options
+from .engine._library import include_path, library_path, machine, ops, options
 from .errors import (
     AccuracyError,
     CancelledError,
@@ -43,9 +43,24 @@ def __getattr__(name):
             if problem.name != "torch":
                 raise
             raise ModuleNotFoundError(
-                f"ingot.{name} needs PyTorch, which is not installed: pip install ingot[torch]. Without it, ingot.load_engine(path) runs a .ingot file", name="torch"
+                f"ingot.{name} needs PyTorch, which is not installed: pip install torch-ingot[torch]. Without it, ingot.load_engine(path) runs a .ingot file", name="torch"
             ) from None
     raise AttributeError(f"module 'ingot' has no attribute {name!r}")
+
+
+def _others_of_the_name():
+    """Warns where another project's distribution `ingot` is installed too: both write into the folder ingot, and what was installed last is imported."""
+    import glob
+    import os
+
+    site = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for info in glob.glob(os.path.join(glob.escape(site), "ingot-*.dist-info")):
+        import warnings
+
+        version = os.path.basename(info)[len("ingot-") : -len(".dist-info")]
+        warnings.warn(
+            f"ingot: the distribution 'ingot' {version}, another project's, is installed beside torch-ingot, and both have a folder named ingot: files of one may be the other's. "
+            "pip uninstall ingot, then pip install --force-reinstall --no-deps torch-ingot", RuntimeWarning, stacklevel=3)  # fmt: skip
 
 
 def _register_op():
@@ -81,6 +96,7 @@ class _WhenTorchComes:
         return spec
 
 
+_others_of_the_name()
 if "torch" in _sys.modules:
     _register_op()
 else:

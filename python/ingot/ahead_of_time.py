@@ -5,13 +5,14 @@ Four steps: read the caller's inputs (caller_inputs.py), export the model or mat
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import os
 
 import torch
 
 from .base import structure
-from .capture import autocast, autocast_options, devices, fix
+from .capture import autocast, autocast_options, devices, fix, training
 from .capture.caller_inputs import Given, read
 from .capture.export import export
 from .capture.fixes import order
@@ -72,7 +73,9 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     if isinstance(module, (str, os.PathLike)):
         path = os.fspath(module)
         return _compile_file(path, given, options) if not passes and output_names is None else _compile_program_in(path, given, options, passes, output_names)
-    program = _after(passes, options, _program_of(module, given, dynamic_shapes, strict), given)
+    if given is None and not isinstance(module, torch.export.ExportedProgram):
+        _refuse_unknown(option)
+    program = _after(passes, options, _program_of(module, given, dynamic_shapes, strict, options), given)
     if isinstance(module, torch.export.ExportedProgram):
         return _compile_program(program, options, parameters_of_program(module), output_names)
     compiled = _compile_program(program, options, parameters_of(module.forward), output_names)
@@ -87,7 +90,7 @@ def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     if isinstance(module, (str, os.PathLike)):
         module = _program_in(module)
     parameters = parameters_of_program(module) if isinstance(module, torch.export.ExportedProgram) else parameters_of(module.forward) if isinstance(module, torch.nn.Module) else []
-    program = _after(passes, options, _program_of(module, given, dynamic_shapes, False), given).exported
+    program = _after(passes, options, _program_of(module, given, dynamic_shapes, False, options), given).exported
     try:
         functional = _functional(program)
     except NotFunctional as problem:
@@ -99,7 +102,7 @@ def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     return Report(_library.Model.from_json(captured.json, captured.weights).explain(options))
 
 
-def _program_of(module, given: Given | None, dynamic_shapes, strict) -> Program:
+def _program_of(module, given: Given | None, dynamic_shapes, strict, options) -> Program:
     if isinstance(module, torch.export.ExportedProgram):
         return match(module, given)
     if isinstance(module, torch.jit.ScriptModule):
@@ -107,9 +110,12 @@ def _program_of(module, given: Given | None, dynamic_shapes, strict) -> Program:
             "a ScriptModule has no Python code that torch.export could trace",
             remedy="compile the module that was scripted, or use ingot.torch_tensorrt.compile(module, inputs=...), which makes a program of it",
         )
+    if isinstance(module, Module):
+        raise InputError("the model is an ingot.Module: it is compiled already", remedy="call it, save it by ingot.save, or compile the model that it was made of")
     if isinstance(module, torch.nn.Module):
         if given is None:
             raise InputError("inputs are needed to capture a module", remedy="ingot.compile(model, inputs=[ingot.Input((1, 3, 224, 224))])")
+        training.warn(module, options)
         return export(module, given, dynamic_shapes, strict)
     raise InputError(
         f"a module of type {type(module).__name__} cannot be compiled",
@@ -128,6 +134,16 @@ def _with_numbers_of_its_own(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     traced = Traced(gm)
     fix.run(order.ALONE, traced)
     return traced.module
+
+
+def _refuse_unknown(option):
+    """Names a keyword that compile does not have, before the inputs that it may have been meant to give are missed."""
+    known = {described["name"] for described in _library.options()}
+    own = ("inputs", "arg_inputs", "kwarg_inputs", "dynamic_shapes", "strict", "passes", "output_names", "options")
+    for name in option:
+        if name not in known:
+            near = difflib.get_close_matches(name, [*own, *known], n=1, cutoff=0.5)
+            raise OptionError(f"there is no option {name!r}", remedy=f"did you mean {near[0]!r}?" if near else "ingot.options() lists them")
 
 
 def _merge(options, option):

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import torch
 
 from .base import atomic
 from .engine import _engine, _op
 from .engine._engine import TRUST
-from .errors import FormatError, InputError, OptionError, UnsupportedError
+from .errors import DeviceError, FormatError, InputError, IoError, OptionError, UnsupportedError
 from .module.module import Module
 from .module.module_kinds import Exported, FromPlan, FromProgram, Package
 from .saving import torch_archive
 from .saving.loaded import Loaded, holds_plans
 
 _FORMATS = ("ingot", "exported_program", "aot_inductor")
+_FOREIGN = {".onnx": "models of ONNX", ".pt": "what torch.save writes", ".pth": "what torch.save writes", ".ts": "TorchScript", ".engine": "engines of TensorRT", ".safetensors": "weights alone"}
 _SHOWN = {"ingot": "not an archive of torch's", "exported_program": "a program of torch's", "aot_inductor": "an AOTInductor package"}
 
 
-def save(module: Module, path, *, format="ingot", weights=None):
+def save(module: Module, path, *, format=None, weights=None):
     """Writes a compiled module to a file.
 
-    format: "ingot", "exported_program" or "aot_inductor": see below.
+    format: "ingot", "exported_program" or "aot_inductor": see below. None: "exported_program" for a name that ends in `.pt2`, otherwise "ingot"; an ending of other
+        programs' files (`.onnx`, `.pt`) is refused.
     weights: "embed" writes the values of weights and buffers. "strip" (format "ingot" only) leaves them out; give them to `ingot.load`. None: with format
         "ingot" the option `weights` of the build decides, otherwise "embed".
 
@@ -45,6 +48,7 @@ def save(module: Module, path, *, format="ingot", weights=None):
     """
     if not isinstance(module, Module):
         raise InputError(f"only an ingot.Module can be saved, not a {type(module).__name__}", remedy="compile it first: ingot.compile(model, inputs=[...])")
+    format = _format_of(path) if format is None else format
     if format not in _FORMATS:
         raise OptionError(f"format {format!r} is not known", remedy=", ".join(f'"{name}"' for name in _FORMATS))
     if weights not in (None, "embed", "strip"):
@@ -59,6 +63,13 @@ def save(module: Module, path, *, format="ingot", weights=None):
         save_exported_program(kind.program(empty_lists=True), path)
     else:
         save_aot_inductor(kind.program(empty_lists=False), path)
+
+
+def _format_of(path) -> str:
+    ending = os.path.splitext(os.fsdecode(path))[1].lower()
+    if ending in _FOREIGN:
+        raise OptionError(f"ingot.save writes no {ending} files, which are {_FOREIGN[ending]}", remedy='name it .ingot, or .pt2 for torch.export.load; format="ingot" writes a plan under any name')
+    return "exported_program" if ending == ".pt2" else "ingot"
 
 
 def load(path, *, device=None, format=None, trust="auto", mmap=True, weights=None, **runtime_option) -> Module:
@@ -105,12 +116,30 @@ def save_exported_program(program, path):
     for result in program.graph_signature.output_specs:
         if isinstance(text := getattr(result.arg, "value", None), str):
             raise UnsupportedError(f"the model returns the text {text!r}, which torch writes to a file but does not read from one", remedy='leave it out, or save with format="ingot"')
+    _check_room(path, program)
     _write(path, lambda temporary: torch.export.save(program, temporary))
+
+
+def _check_room(path, program):
+    """torch ends the process where a disk is full while it writes an archive."""
+    folder = os.path.dirname(os.path.abspath(os.fsdecode(path)))
+    needed = sum(tensor.nbytes for tensor in (*program.state_dict.values(), *program.constants.values()) if isinstance(tensor, torch.Tensor))
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return  # a folder that cannot be written either, which the writer reports
+    if free < needed:
+        raise IoError(f"{os.fspath(path)} needs at least {needed} bytes, and its disk has {free} bytes left", remedy="free room, or save elsewhere")
 
 
 def save_aot_inductor(program, path):
     with torch.no_grad():
-        _write(path, lambda temporary: torch._inductor.aoti_compile_and_package(program, package_path=temporary))
+        try:
+            _write(path, lambda temporary: torch._inductor.aoti_compile_and_package(program, package_path=temporary))
+        except Exception as problem:  # Inductor wraps its exceptions
+            if "InvalidCxxCompiler" not in repr(problem) and "No working C++ compiler" not in str(problem):
+                raise
+            raise DeviceError("an AOTInductor package needs a C++ compiler, and torch found none that works", remedy="apt install g++ (dnf install gcc-c++), or name one in CXX") from None
 
 
 def _write(path, make):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from .errors import InputError
 
 _DTYPES = {  # a user's name -> torch's name
-    "f16": "float16", "half": "float16", "float16": "float16", "bf16": "bfloat16", "bfloat16": "bfloat16",
+    "fp16": "float16", "fp32": "float32", "fp64": "float64", "f16": "float16", "half": "float16", "float16": "float16", "bf16": "bfloat16", "bfloat16": "bfloat16",
     "f32": "float32", "float": "float32", "float32": "float32", "f64": "float64", "double": "float64", "float64": "float64",
     "i8": "int8", "int8": "int8", "u8": "uint8", "uint8": "uint8", "i16": "int16", "short": "int16", "int16": "int16",
     "i32": "int32", "int": "int32", "int32": "int32", "i64": "int64", "long": "int64", "int64": "int64",

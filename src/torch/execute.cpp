@@ -1,8 +1,5 @@
 // The dispatcher ops ingot::execute, ingot::run and ingot::call, which run a function of a plan on torch tensors. They use LibTorch's stable ABI only, so that one
 // binary serves every Python and every torch from 2.10 on.
-#include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/ops.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -19,7 +16,7 @@ using namespace ingot_torch;
 
 // AOTInductor's executor cannot pass an empty list: a single empty uint8 tensor stands for it.
 void drop_nothing(std::vector<Tensor>& list) {
-  if (list.size() == 1 && list[0].numel() == 0 && list[0].scalar_type() == ScalarType::Byte) list.clear();
+  if (list.size() == 1 && list[0].numel() == 0 && list[0].is_bytes()) list.clear();
 }
 
 // On a GPU the session takes tensors in the plan's axis order only. Others are copied by torch in the current stream, and written copies are copied back.
@@ -30,13 +27,13 @@ class Given {
     const ingot_tensor own = ingot_torch::view(t, written, gpu_);
     if (gpu_ < 0 || lies_in(order, own.rank, own.dims, own.strides)) return own;
     Tensor copy = empty_in(order, own.rank, own.dims, own.dtype, gpu_, "a copy of a tensor");
-    torch::stable::copy_(copy, t);
+    copy_into(copy, t);
     copies_.push_back({t, copy, written});
     return ingot_torch::view(copy, written, gpu_);
   }
   void put_back() {
     for (Copy& c : copies_) {
-      if (c.written) torch::stable::copy_(c.given, c.copy);
+      if (c.written) copy_into(c.given, c.copy);
     }
   }
 
@@ -151,25 +148,23 @@ std::vector<Tensor> run(std::vector<Tensor> inputs, Tensor plan, int64_t functio
 // For TorchScript, which does not see writes to tensors in a list: it writes none of its tensors. The new values of `state` follow the outputs. Its schema says
 // that it writes the lists, because torch's stable ABI moves the tensors out of them. Otherwise TorchScript would pass one list to several calls.
 std::vector<Tensor> call(std::vector<Tensor> inputs, std::vector<Tensor> state, std::vector<Tensor> weights, Tensor plan, int64_t function) {
-  for (Tensor& t : state) t = torch::stable::clone(t);
+  for (Tensor& t : state) t = clone(t);
   std::vector<Tensor> out = run_on(find(plan, weights), inputs, state, function);
   out.insert(out.end(), state.begin(), state.end());
   return out;
 }
 
-STABLE_TORCH_LIBRARY(ingot, m) {
-  m.def("run(Tensor[] inputs, Tensor plan, int function) -> Tensor[]");
-  m.def("call(Tensor[](a!) inputs, Tensor[](b!) state, Tensor[](c!) weights, Tensor plan, int function) -> Tensor[]");
-  m.def("run_with(Tensor[] inputs, Tensor(a!)[] state, Tensor plan, int function) -> Tensor[]");
-  m.def(
-      "execute(Tensor[] inputs, Tensor(a!)[] state, Tensor(b!)[] outputs, Tensor[] weights, SymInt[] sizes, "
-      "Tensor plan, int function) -> ()");
-}
-STABLE_TORCH_LIBRARY_IMPL(ingot, CompositeExplicitAutograd, m) {
-  m.impl("execute", TORCH_BOX(&execute));
-  m.impl("run", TORCH_BOX(&run));
-  m.impl("call", TORCH_BOX(&call));
-  m.impl("run_with", TORCH_BOX(&run_with));
-}
+struct Registered {
+  Operators schemas{"ingot"};
+  Operators kernels{"ingot", "CompositeExplicitAutograd"};
+  Registered() {
+    schemas.schema("run(Tensor[] inputs, Tensor plan, int function) -> Tensor[]")
+        .schema("call(Tensor[](a!) inputs, Tensor[](b!) state, Tensor[](c!) weights, Tensor plan, int function) -> Tensor[]")
+        .schema("run_with(Tensor[] inputs, Tensor(a!)[] state, Tensor plan, int function) -> Tensor[]")
+        .schema("execute(Tensor[] inputs, Tensor(a!)[] state, Tensor(b!)[] outputs, Tensor[] weights, SymInt[] sizes, Tensor plan, int function) -> ()");
+    kernels.kernel<execute>("execute").kernel<run>("run").kernel<call>("call").kernel<run_with>("run_with");
+  }
+};
+const Registered registered;
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace ingot_torch {
 namespace {
 
 // The part of torch's C interface that a torch without CUDA lacks. It is looked up, so that one library serves both.
-using CurrentStream = AOTITorchError (*)(int32_t gpu, void** stream);
+using CurrentStream = TorchStatus (*)(int32_t gpu, void** stream);
 
 CurrentStream find_current_stream() {
   void* torch = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);  // RTLD_DEFAULT does not find it
@@ -23,7 +23,7 @@ CurrentStream find_current_stream() {
 // Device memory is allocated as a tensor of bytes, so that torch counts it and reuses it in stream order.
 struct Taken {
   std::mutex mutex;
-  std::unordered_map<void*, AtenTensorHandle> tensors;
+  std::unordered_map<void*, TensorHandle> tensors;
 };
 Taken& taken() {
   static auto* all = new Taken;  // never destroyed: late calls are possible
@@ -32,11 +32,11 @@ Taken& taken() {
 
 void* take(void* user, size_t bytes) {
   const int64_t size = static_cast<int64_t>(bytes), stride = 1;
-  AtenTensorHandle tensor = nullptr;
+  TensorHandle tensor = nullptr;
   void* data = nullptr;
   auto gpu = static_cast<int32_t>(reinterpret_cast<intptr_t>(user));
-  if (aoti_torch_empty_strided(1, &size, &stride, aoti_torch_dtype_uint8(), aoti_torch_device_type_cuda(), gpu, &tensor) != AOTI_TORCH_SUCCESS) return nullptr;
-  if (aoti_torch_get_data_ptr(tensor, &data) != AOTI_TORCH_SUCCESS || data == nullptr) {
+  if (aoti_torch_empty_strided(1, &size, &stride, aoti_torch_dtype_uint8(), aoti_torch_device_type_cuda(), gpu, &tensor) != 0) return nullptr;
+  if (aoti_torch_get_data_ptr(tensor, &data) != 0 || data == nullptr) {
     aoti_torch_delete_tensor_object(tensor);
     return nullptr;
   }
@@ -46,7 +46,7 @@ void* take(void* user, size_t bytes) {
 }
 
 void give(void*, void* memory, size_t) {
-  AtenTensorHandle tensor = nullptr;
+  TensorHandle tensor = nullptr;
   {
     std::lock_guard lock(taken().mutex);
     auto found = taken().tensors.find(memory);
@@ -63,7 +63,7 @@ constexpr size_t most_gpus = 64;
 void* current_stream(int32_t gpu) {
   static const CurrentStream ask = find_current_stream();
   void* stream = nullptr;
-  if (ask == nullptr || ask(gpu, &stream) != AOTI_TORCH_SUCCESS)
+  if (ask == nullptr || ask(gpu, &stream) != 0)
     raise(INGOT_DEVICE, "torch does not say which CUDA stream is the current one", "use a torch that was built for CUDA: https://pytorch.org/get-started");
   return stream;
 }

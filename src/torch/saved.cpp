@@ -15,8 +15,6 @@
 
 #include "torch/saved.h"
 
-#include <torch/csrc/stable/ops.h>
-
 #include "base/fork.h"
 #include "torch/versions.h"
 
@@ -41,8 +39,8 @@ int32_t gpu_of(const Tensor& t) { return t.is_cuda() ? t.get_device_index() : -1
 // Another tensor of the same storage.
 Tensor alias_of(const Tensor& tensor) {
   const auto sizes = tensor.sizes(), strides = tensor.strides();
-  AtenTensorHandle handle = nullptr;
-  if (aoti_torch__reinterpret_tensor(tensor.get(), static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), tensor.storage_offset(), &handle) != AOTI_TORCH_SUCCESS) {
+  TensorHandle handle = nullptr;
+  if (aoti_torch__reinterpret_tensor(tensor.get(), static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), tensor.storage_offset(), &handle) != 0) {
     raise(INGOT_INVALID_INPUT, "ingot::execute: a weight has no memory that can be kept");
   }
   return Tensor(handle);
@@ -199,7 +197,9 @@ void check_weights(const Plan& plan, const std::vector<Tensor>& given) {
 }
 
 Value value_of(const Tensor& tensor, const Description& weight) {
-  Value v{tensor, alias_of(tensor)};
+  Value v;
+  v.tensor = tensor;
+  v.memory = alias_of(tensor);
   v.data = tensor.const_data_ptr();
   v.version = version_of(tensor);
   v.gpu = gpu_of(tensor);
@@ -247,7 +247,7 @@ std::shared_ptr<Prepared> prepare(std::shared_ptr<const Plan> plan, const std::v
     Tensor t = given[i];
     if (!value.in_order && value.gpu >= 0) {
       t = made->copied.emplace_back(empty_in(w.order, static_cast<int32_t>(w.dims.size()), w.dims.data(), w.dtype, value.gpu, "a copy of weight " + w.name));
-      torch::stable::copy_(t, given[i]);
+      copy_into(t, given[i]);
     }
     if (w.bytes > 0) check(ingot_weights_set(made->weights, w.name.c_str(), t.const_data_ptr(), w.bytes, t.strides().data(), 0));
   }
@@ -336,7 +336,7 @@ std::shared_ptr<Program> find(const Tensor& plan, const std::vector<Tensor>& wei
 }  // namespace
 
 bool holds_plan(const Tensor& plan) {
-  return plan.is_cpu() && plan.scalar_type() == ScalarType::Byte && plan.is_contiguous() && plan.numel() >= static_cast<int64_t>(header_bytes) &&
+  return plan.is_cpu() && plan.is_bytes() && plan.is_contiguous() && plan.numel() >= static_cast<int64_t>(header_bytes) &&
          std::memcmp(plan.const_data_ptr(), magic.data(), magic.size()) == 0;
 }
 

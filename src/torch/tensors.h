@@ -1,21 +1,17 @@
 // Converts torch's tensors and errors to the C API's.
 #pragma once
-#include <torch/csrc/stable/tensor.h>
-#include <torch/headeronly/core/ScalarType.h>
-
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "ingot/ingot.h"
+#include "torch/stable.h"
 
 namespace ingot_torch {
-
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
 
 // The status is part of the text: python/ingot turns it back into the error's class.
 [[noreturn]] inline void raise(ingot_status status, const std::string& message, const std::string& remedy = "") {
@@ -28,22 +24,6 @@ inline void check(ingot_status status) {
   std::string text = error->message;
   if (*error->origin != '\0') text += std::string("\n  at ") + error->origin;
   raise(status, text, error->remedy);
-}
-
-inline ingot_dtype dtype_of(ScalarType type) {
-  switch (type) {
-    case ScalarType::Bool: return INGOT_BOOL;
-    case ScalarType::Byte: return INGOT_UINT8;
-    case ScalarType::Char: return INGOT_INT8;
-    case ScalarType::Short: return INGOT_INT16;
-    case ScalarType::Int: return INGOT_INT32;
-    case ScalarType::Long: return INGOT_INT64;
-    case ScalarType::Half: return INGOT_FLOAT16;
-    case ScalarType::BFloat16: return INGOT_BFLOAT16;
-    case ScalarType::Float: return INGOT_FLOAT32;
-    case ScalarType::Double: return INGOT_FLOAT64;
-    default: raise(INGOT_INVALID_INPUT, "ingot::execute: a tensor has a dtype that ingot does not support");
-  }
 }
 
 inline int32_t torch_number_of(ingot_dtype type) {
@@ -61,6 +41,19 @@ inline int32_t torch_number_of(ingot_dtype type) {
   }
 }
 
+inline ingot_dtype dtype_of(int32_t torch_number) {
+  static const auto known = [] {
+    std::array<std::optional<ingot_dtype>, 64> by_number;
+    for (ingot_dtype type : {INGOT_BOOL, INGOT_UINT8, INGOT_INT8, INGOT_INT16, INGOT_INT32, INGOT_INT64, INGOT_FLOAT16, INGOT_BFLOAT16, INGOT_FLOAT32, INGOT_FLOAT64}) {
+      by_number.at(static_cast<size_t>(torch_number_of(type))) = type;
+    }
+    return by_number;
+  }();
+  const auto i = static_cast<size_t>(torch_number);
+  if (i >= known.size() || !known[i]) raise(INGOT_INVALID_INPUT, "ingot::execute: a tensor has a dtype that ingot does not support");
+  return *known[i];
+}
+
 // "the CPU", "cuda:0"
 inline std::string device_text(int32_t gpu) { return gpu < 0 ? "the CPU" : "cuda:" + std::to_string(gpu); }
 
@@ -73,7 +66,7 @@ inline ingot_tensor view(const Tensor& tensor, bool written, int32_t gpu) {
   }
   ingot_tensor out{};
   out.data = written ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr());
-  out.dtype = dtype_of(tensor.scalar_type());
+  out.dtype = dtype_of(tensor.torch_number());
   auto sizes = tensor.sizes();
   auto strides = tensor.strides();
   out.rank = static_cast<int32_t>(sizes.size());
@@ -109,8 +102,8 @@ inline Tensor empty_in(Order order, int32_t rank, const int64_t* dims, ingot_dty
     next *= dims[d] > 1 ? dims[d] : 1;
   }
   const int32_t device = gpu < 0 ? aoti_torch_device_type_cpu() : aoti_torch_device_type_cuda();
-  AtenTensorHandle handle = nullptr;
-  if (aoti_torch_empty_strided(rank, dims, strides.data(), torch_number_of(type), device, std::max(gpu, 0), &handle) != AOTI_TORCH_SUCCESS) {
+  TensorHandle handle = nullptr;
+  if (aoti_torch_empty_strided(rank, dims, strides.data(), torch_number_of(type), device, std::max(gpu, 0), &handle) != 0) {
     raise(INGOT_OUT_OF_MEMORY, "no memory for " + what);
   }
   return Tensor(handle);

@@ -37,7 +37,7 @@ class Library:
 
     def __init__(self):
         _library.lib()
-        self.library = ctypes.CDLL(_library.find("libingot.so"))
+        self.library = ctypes.CDLL(_library.find("libingot.so.0"))
         self.library.ingot_last_error.restype = ctypes.POINTER(_library.Error)
 
     def __call__(self, name, *arguments):

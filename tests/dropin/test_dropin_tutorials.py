@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
-import ingot_torch_tensorrt
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python/dropin"))
+import ingot_torch_tensorrt  # noqa: E402
 
 SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.py"))
 

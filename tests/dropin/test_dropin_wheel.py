@@ -1,4 +1,4 @@
-"""The wheel ingot-torch-tensorrt: it gives the name torch_tensorrt, and leaves it to the genuine package."""
+"""The wheel torch-ingot-tensorrt: it gives the name torch_tensorrt, and leaves it to the genuine package."""
 
 import os
 import subprocess
@@ -101,7 +101,7 @@ def test_the_wheel_is_small_and_the_same_each_time(wheel, tmp_path):
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
-        assert b"Requires-Dist: ingot[torch]" in archive.read(next(n for n in archive.namelist() if n.endswith("METADATA")))
+        assert b"Requires-Dist: torch-ingot[torch]==" in archive.read(next(n for n in archive.namelist() if n.endswith("METADATA")))
 
 
 @pytest.mark.skipif(not os.environ.get("INGOT_TEST_ALL"), reason="makes a virtual environment: INGOT_TEST_ALL=1")
@@ -113,5 +113,5 @@ def test_pip_installs_and_removes_it(wheel, tmp_path):
     subprocess.run([*pip, "install", "--no-index", "--no-deps", wheel], check=True)
     found = "import importlib.util as u; print(u.find_spec('torch_tensorrt') is not None)"
     assert subprocess.run([python, "-c", found], capture_output=True, text=True, env=environment).stdout == "True\n"
-    subprocess.run([*pip, "uninstall", "-y", "ingot-torch-tensorrt"], check=True)
+    subprocess.run([*pip, "uninstall", "-y", "torch-ingot-tensorrt"], check=True)
     assert subprocess.run([python, "-c", found], capture_output=True, text=True, env=environment).stdout == "False\n"

@@ -264,7 +264,7 @@ def test_libraries_that_are_missing(tmp_path):
     code = "import ingot\ntry: ingot.ops()\nexcept ingot.Error as e: print(type(e).__name__, e)"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "one" / "two"), "INGOT_LIBRARY_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.stdout == "IoError libingot.so was not found\n  remedy: build it (`make build`), install the wheel, or set INGOT_LIBRARY_DIR to its folder\n", done.stderr
+    assert done.stdout == "IoError libingot.so.0 was not found\n  remedy: build it (`make build`), install the wheel, or set INGOT_LIBRARY_DIR to its folder\n", done.stderr
 
 
 # ---- arguments of sessions and profiles

@@ -14,7 +14,7 @@ import torch
 import ingot
 from ingot.engine import _library
 
-BUILD = Path(_library.find("libingot.so")).parent
+BUILD = Path(_library.find("libingot.so.0")).parent
 SITE = next(p for p in sys.path if p.endswith("-packages"))
 LOAD = "ingot.load_engine({path!r}, device='cuda').session()"
 DRIVER = "NVIDIA's driver (libcuda.so.1)"

@@ -521,7 +521,7 @@ int main(int, char** argv) {
 
 def test_the_runtime_alone_runs_it(block, saved, tmp_path):
     """libingot_runtime: no compiler, no Python."""
-    folder = Path(_library.find("libingot.so")).parent
+    folder = Path(_library.find("libingot.so.0")).parent
     (tmp_path / "run.cpp").write_text(RUNTIME)
     subprocess.run(["c++", "-std=c++20", "-O0", f"-I{ROOT}/include", tmp_path / "run.cpp", "-o", tmp_path / "run", f"-L{folder}", "-lingot_runtime"], check=True)
     printed = subprocess.run([tmp_path / "run", saved], capture_output=True, text=True, check=True, env={**os.environ, "LD_LIBRARY_PATH": str(folder)}).stdout

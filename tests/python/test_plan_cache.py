@@ -22,7 +22,7 @@ from places import ON_GPU
 
 import ingot
 
-COMMAND = str(Path(ingot.engine._library.find("libingot.so")).parent / "ingot")
+COMMAND = str(Path(ingot.engine._library.find("libingot.so.0")).parent / "ingot")
 ARCHIVE = Path(__file__).resolve().parents[2] / "src/capture/testdata/varied.pt2"
 X = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
 

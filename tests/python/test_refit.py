@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 
 
 def refit(folder, plan, *arguments, out="out.ingot"):
-    command = str(Path(_library.find("libingot.so")).parent / "ingot")
+    command = str(Path(_library.find("libingot.so.0")).parent / "ingot")
     return subprocess.run([command, "refit", plan, *map(str, arguments), "-o", out], capture_output=True, text=True, cwd=folder)
 
 

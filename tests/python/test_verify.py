@@ -19,8 +19,8 @@ from places import ON_GPU
 import ingot
 from ingot.engine import _library
 
-BUILD = Path(_library.find("libingot.so")).parent
-FAULTY = BUILD / "faulty" / "libingot.so"
+BUILD = Path(_library.find("libingot.so.0")).parent
+FAULTY = BUILD / "faulty" / "libingot.so.0"
 
 
 def cli(*arguments, fault=None):

@@ -12,7 +12,7 @@ import torch
 import ingot
 from ingot.engine import _library
 
-BUILD = Path(_library.find("libingot.so")).parent
+BUILD = Path(_library.find("libingot.so.0")).parent
 SITE = next(p for p in sys.path if p.endswith("-packages"))
 pretended = pytest.mark.skipif(not (BUILD / "pretend").exists(), reason="the libraries were built without tests")
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")

@@ -25,7 +25,7 @@ for name in ("compile", "explain", "load", "save", "Module", "ingot_backend"):
         getattr(ingot, name)
     except ModuleNotFoundError as problem:
         assert problem.name == "torch" and problem.__cause__ is None
-        assert str(problem) == f"ingot.{name} needs PyTorch, which is not installed: pip install ingot[torch]. Without it, ingot.load_engine(path) runs a .ingot file", problem
+        assert str(problem) == f"ingot.{name} needs PyTorch, which is not installed: pip install torch-ingot[torch]. Without it, ingot.load_engine(path) runs a .ingot file", problem
     else:
         raise SystemExit(name)
 try:
@@ -59,5 +59,5 @@ def test_another_missing_module_is_told_as_it_is(monkeypatch):
 
 
 def test_the_extra_is_the_wheels():
-    text = (Path(__file__).resolve().parents[2] / "tools/make_wheel.py").read_text()
-    assert "Provides-Extra: torch" in text
+    text = (Path(__file__).resolve().parents[2] / "pyproject.toml").read_text()
+    assert '[project.optional-dependencies]\ntorch = ["torch' in text

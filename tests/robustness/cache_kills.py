@@ -33,7 +33,7 @@ import torch
 import ingot
 from ingot.engine import _library
 
-COMMAND = os.path.join(os.path.dirname(_library.find("libingot.so")), "ingot")
+COMMAND = os.path.join(os.path.dirname(_library.find("libingot.so.0")), "ingot")
 KINDS, CHILDREN = 8, 3
 RIGHT, WRONG, FAILED = 0, 3, 4
 UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)

@@ -462,6 +462,21 @@ def test_guards_produced_by():
     assert called and "fake_mode" in called[0] and torch.export._trace.produce_guards_and_solve_constraints is before
 
 
+def test_long_texts_told_to(capfd):
+    class Slice(torch.nn.Module):
+        def forward(self, x):
+            return x[: int(x.sum().item())]
+
+    told = []
+    with tracing.long_texts_told_to(told.append):
+        with pytest.raises(Exception):
+            exported(Slice())
+        with pytest.raises(RuntimeError):
+            exported(torch.nn.Linear(4, 4))
+    assert any("aten.sum" in text for text in told) and any("failed while attempting to run meta" in text for text in told)
+    assert capfd.readouterr().err == "" and "print" not in vars(torch.export._trace)
+
+
 def test_functions_replaced_by():
     model = type("Sine", (torch.nn.Module,), {"forward": lambda self, x: torch.sin(x)})()
     cosine = lambda original: lambda self, function, args, kwargs: original(self, torch.cos if function is torch.sin else function, args, kwargs)
@@ -575,6 +590,12 @@ def test_updated():
     program = exported()
     made = programs.updated(program, program.graph_module, program.graph_signature)
     assert made is not program and made.module()(torch.ones(3)).equal(torch.full((3,), 2.0))
+
+
+def test_without_warnings_of_trees(recwarn):
+    with programs.without_warnings_of_trees():
+        exported().run_decompositions({})
+    assert not [w for w in recwarn if "LeafSpec" in str(w.message)]
 
 
 def test_texts_of_guards():

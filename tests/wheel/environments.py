@@ -67,7 +67,7 @@ def main():
     parser.add_argument("--tests", default=TESTS, help='paths with commas, "" for none')
     parser.add_argument("--folder", type=Path, default=None, help="where environments and logs are; by default a temporary folder")
     args = parser.parse_args()
-    wheels = [next(args.wheels.resolve().glob(name)) for name in ("ingot-[0-9]*.whl", "ingot_torch_tensorrt-*.whl")]
+    wheels = [next(args.wheels.resolve().glob(name)) for name in ("torch_ingot-[0-9]*.whl", "torch_ingot_tensorrt-*.whl")]
     top = args.folder or Path(tempfile.mkdtemp())
     print("| Python | torch | first use | tests |\n|---|---|---|---|")
     good = True

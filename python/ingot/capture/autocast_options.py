@@ -12,6 +12,7 @@ import torch
 from ..errors import OptionError
 
 TYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
+_NAMES = {"f16": "float16", "fp16": "float16", "half": "float16", "bf16": "bfloat16"}  # as users write them
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Autocast:
 
 def torch_type(name) -> torch.dtype | None:
     """The dtype that option autocast names."""
-    return {"float16": torch.float16, "f16": torch.float16, "bfloat16": torch.bfloat16, "bf16": torch.bfloat16}.get(name)
+    return {name: kind for kind, name in TYPES.items()}.get(_NAMES.get(name, name))
 
 
 def _pattern(text) -> str:
@@ -91,7 +92,9 @@ def written(options: dict) -> dict:
         made["autocast"] = Autocast(given).options()["autocast"]
     elif given is None:
         made.pop("autocast", None)
-    elif not isinstance(given, (str, Autocast)):
+    elif isinstance(given, str):
+        made["autocast"] = _NAMES.get(given, given)
+    elif not isinstance(given, Autocast):
         raise OptionError(f"option autocast is {given!r}", remedy='torch.float16, torch.bfloat16, ingot.Autocast(...) or "none"')
     if options.get("accuracy", 0) in (None, "none"):
         del made["accuracy"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 
 from ..errors import InputError
 from ..inputs import Input
@@ -43,11 +46,39 @@ def read(inputs, arg_inputs, kwarg_inputs) -> Given | None:
     positional = arg_inputs if inputs is None else inputs
     if positional is None and not kwarg_inputs:
         return None
-    positional, keywords = tuple(positional or ()), dict(kwarg_inputs or {})
+    positional, keywords = _positional(positional), _keywords(kwarg_inputs)
     flat, _ = pytree.tree_flatten_with_path((positional, keywords), is_leaf=is_input)
     leaves = [Leaf(_label(path, value), value) for path, value in flat]
     _check_shared(leaves)
     return Given(positional, keywords, leaves)
+
+
+def _positional(given) -> tuple:
+    """The positional inputs: what a caller has several of, or the one that he gave alone."""
+    if given is None:
+        return ()
+    if is_input(given) or isinstance(given, torch.Tensor):
+        return (given,)
+    if isinstance(given, Mapping):
+        named = ", ".join(map(repr, itertools.islice(given, 3)))
+        raise InputError(f"inputs is a {type(given).__name__} with the names {named}: inputs are given in order, as a list", remedy="kwarg_inputs=batch gives the inputs of a model by name")
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError(f"inputs is {given!r}: a list of inputs is needed", remedy="inputs=[ingot.Input((1, 3, 224, 224))]")
+    return tuple(given)
+
+
+def _keywords(given) -> dict[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise InputError(f"kwarg_inputs is a {type(given).__name__}: inputs by name are needed", remedy='kwarg_inputs={"input_ids": ids}; inputs in order are inputs=[ids]')
+    return dict(given or {})
+
+
+def only_sizes(given: Given) -> InputError | None:
+    """For a model that does not take its inputs: the refusal of inputs that are numbers alone, as somebody writes who gives a shape for an input."""
+    if not given.leaves or not all(type(leaf.value) is int for leaf in given.leaves):
+        return None
+    shape = tuple(leaf.value for leaf in given.leaves)
+    return InputError(f"the inputs are numbers alone, {shape}: sizes are not an input", remedy=f"inputs=[ingot.Input({shape})]")
 
 
 def _label(path, value):

@@ -15,6 +15,7 @@ from torch.export.exported_program import default_decompositions
 
 from ..engine import _library
 from ..torch_internals.operators import DispatchKey, OpOverload, call_kernel
+from ..torch_internals.programs import without_warnings_of_trees
 from ..torch_internals.shapes import all_composites, decomposition_of, is_composite, typed_by
 from ..torch_internals.tensors import TorchDispatchMode
 from ..torch_internals.tracing import DataDependentOutputException, composites_by, record_of_operator, with_autograd_kernels
@@ -235,5 +236,5 @@ def decomposed(program: torch.export.ExportedProgram, casts=False) -> torch.expo
     modes = autocast.Modes()
     table |= {op: _with_casts(op, modes) for op in found if is_composite(op) and op not in _STATEFUL and (not has_row(op) or casts and not _is_cast(op))}
     read_data = _typed_without_numbers(set(_with_row()) & found - table.keys())
-    with modes, read_data, composites_by({_aten.batch_norm.default: _batch_norm}), flexible_attention.written_out():
+    with modes, read_data, composites_by({_aten.batch_norm.default: _batch_norm}), flexible_attention.written_out(), without_warnings_of_trees():
         return program.run_decompositions(table | {_aten.instance_norm.default: _instance_norm})

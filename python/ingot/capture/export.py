@@ -8,6 +8,7 @@ import inspect
 import itertools
 import logging
 import os
+import re
 import sysconfig
 import traceback
 
@@ -20,11 +21,11 @@ from ..errors import Error, InputError, UnsupportedError
 from ..torch_internals.dynamo import UserError
 from ..torch_internals.sizes import GuardOnDataDependentSymNode, PendingUnbackedSymbolNotFound, of_any_size, regions_of_any_size
 from ..torch_internals.tensors import is_view
-from ..torch_internals.tracing import FOLDERS_OF_SHAPES, FOLDERS_OF_TRACERS, DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException, UnsupportedOperatorException
+from ..torch_internals.tracing import FOLDERS_OF_SHAPES, FOLDERS_OF_TRACERS, DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException, UnsupportedOperatorException, long_texts_told_to
 from ..torch_internals.trees import pytree
 from . import composites
 from .attributes import AttributeWatch, WritesUndone
-from .caller_inputs import Given, is_input
+from .caller_inputs import Given, is_input, only_sizes
 from .dims import Dims, check_open_axes, relations, with_least_sizes
 from .guards import Guards
 from .program import Program, paired
@@ -44,6 +45,8 @@ def export(module: torch.nn.Module, given: Given, dynamic_shapes, strict) -> Pro
     try:
         inspect.signature(module.forward).bind(*given.positional, **given.keywords)
     except TypeError as problem:
+        if (sizes := only_sizes(given)) is not None:
+            raise sizes from None
         raise InputError(f"the inputs do not fit the model's forward: {problem}", remedy="give one input a parameter, in order or by name in kwarg_inputs") from None
     for leaf in given.leaves:
         if isinstance(leaf.value, torch.Tensor) and leaf.value.is_nested:
@@ -55,7 +58,7 @@ def export(module: torch.nn.Module, given: Given, dynamic_shapes, strict) -> Pro
     device = next((t.device for t in itertools.chain(module.parameters(), module.buffers(), tensors)), torch.get_default_device())
     trace = _Trace(module, given, device, dynamic_shapes, strict)
     try:
-        with torch.no_grad(), AttributeWatch(module) as watch:
+        with torch.no_grad(), long_texts_told_to(log.debug), AttributeWatch(module) as watch:
             exported = trace()
         if watch.changed:
             with torch.no_grad(), watch.again() as second:
@@ -64,7 +67,7 @@ def export(module: torch.nn.Module, given: Given, dynamic_shapes, strict) -> Pro
     except Exception as problem:
         if _interrupted(problem):
             raise KeyboardInterrupt from problem
-        if (refusal := _refusal(problem)) is None:
+        if (refusal := only_sizes(given) or _refusal(problem, given)) is None:
             raise
         raise refusal from problem
     program = paired(exported, given)
@@ -171,13 +174,14 @@ def _interrupted(problem) -> bool:
     return False
 
 
-def _refusal(problem):
+def _refusal(problem, given: Given):
     """torch's exception in the user's terms; None for one that the model itself raised."""
     if isinstance(problem, Error):
         return None
     line = _user_line(problem)
     if isinstance(problem, GuardOnDataDependentSymNode):
-        remedy = f"write it with tensor operations such as torch.where, or {WITH_PYTHON}, which leaves this line to Python"
+        do = "write it with tensor operations such as torch.where" if _BRANCH.search(line) else "give the number as `.long().item()` and its bounds by torch._check (docs/regions.md)"
+        remedy = f"{do}, or {WITH_PYTHON}, which leaves this line to Python"
         return UnsupportedError("the model's code branches on a value that is known only when it runs", _user_line(problem, inner=True), remedy)
     if _in_packed_sequence(problem):
         return UnsupportedError(
@@ -190,6 +194,10 @@ def _refusal(problem):
         return InputError(f"tensors on two devices meet in the model: {reason}", line, "move the model and all of its inputs to one device")
     if (unknown := next((said for kind, said in _NEEDS_VALUES.items() if isinstance(problem, kind)), None)) is not None:
         return UnsupportedError(f"torch.export does not take the model: {unknown.format(reason)}", line, JUST_IN_TIME)
+    if "numpy() is not supported" in reason:
+        return UnsupportedError("the model leaves torch for NumPy, whose functions cannot be traced", line, f"write it with functions of torch, or {WITH_PYTHON}, which leaves this line to Python")
+    if isinstance(problem, RuntimeError) and _by_a_rule_for_shapes(problem) and not any(leaf.input is not None and leaf.input.dynamic_axes for leaf in given.leaves):
+        return InputError(f"the model fails on these inputs: {reason}", line, "give inputs that the model takes in eager PyTorch, where these fail too")
     if isinstance(problem, UserError) or (isinstance(problem, RuntimeError) or _in_shapes(problem)) and line:
         return InputError(
             f"the model cannot be captured with these inputs: {reason}", line, "axes that the model needs to be equal want one name in shared_dims; axes that it fixes want one size"
@@ -200,6 +208,9 @@ def _refusal(problem):
         reason = f"its tracer fails there ({type(problem).__name__}: {reason})"
     # Without a line of the model, torch has no form for what the model takes, keeps or returns.
     return UnsupportedError(f"torch.export does not take the model: {reason}", line, JUST_IN_TIME)
+
+
+_BRANCH = re.compile(r"`(if|elif|while|assert)\b|\bif\b.*\belse\b")  # in a line as _user_line gives it
 
 
 def _reason(problem):
@@ -224,6 +235,13 @@ def _in_tracer(problem):
 def _in_shapes(problem):
     """Whether torch's rules for the shapes of results raised it: operands that eager refuses by a RuntimeError."""
     return _innermost(problem) in FOLDERS_OF_SHAPES
+
+
+def _by_a_rule_for_shapes(problem):
+    """The same, also where the rule asks torch._check."""
+    frames = [frame.filename for frame in traceback.extract_tb(problem.__traceback__) if frame.filename != torch.__file__]
+    own = os.path.dirname(torch.__file__) + os.sep
+    return frames[-1].startswith(own) and frames[-1].removeprefix(own).split(os.sep)[0] in FOLDERS_OF_SHAPES
 
 
 def _innermost(problem) -> str | None:

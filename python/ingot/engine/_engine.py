@@ -105,6 +105,10 @@ class Engine:
         """Names of the functions, without those that only regions of others run."""
         return [f["name"] for f in self.inspect()["functions"] if not f.get("called")]
 
+    def __repr__(self):
+        names = (", ".join(f"{binding['name']}: {binding['dtype']}" for binding in bindings) for bindings in (self.inputs(), self.outputs()))
+        return "Engine(inputs=[{}], outputs=[{}], device={!r})".format(*names, self.device)
+
     def inputs(self, function: int = 0) -> list[dict]:
         """Name, dtype and dims (numbers, or text for dynamic sizes) of every input."""
         return self.inspect()["functions"][function]["inputs"]
@@ -346,12 +350,12 @@ class Session(Handle):
 
         return OutputMemory(give)
 
-    def run(self, *arrays, out=None, state=None, weights=None):
+    def run(self, *arrays, out=None, state=None, weights=None, **named):
         """Runs the function once and returns the list of its outputs, as numpy arrays.
 
         arrays: the inputs, with the dtypes and shapes in `Engine.inputs`, in this order: anything that numpy.asarray takes (bfloat16 as uint16) and torch tensors; if the
             engine runs on a GPU, also torch tensors and arrays with `__cuda_array_interface__` (CuPy, Numba) on that GPU, which are read and written in place. An array
-            that the model writes (`written` there) is changed in place.
+            that the model writes (`written` there) is changed in place. Or by name: run(ids=x, mask=y), or run({"ids": x, "mask": y}).
         out: arrays or tensors for the outputs, which are then returned; None allocates numpy arrays.
         state: holds everything else that the model writes (`Engine.new_state`); without it the session uses a state of its own. Leave written inputs that the
             state has out of the arrays.
@@ -360,11 +364,35 @@ class Session(Handle):
         If all arrays are on the GPU, the call is work in CUDA's default stream and returns before it is done. Raises InputError for arrays that do not fit and for
         sizes outside of the range.
         """
+        if named or arrays and isinstance(arrays[-1], Mapping):
+            arrays = self._by_name(arrays, named, state)
         reading = self._engine.readers.begin()
         try:
             return self._run_with(self._engine.active if weights is None else weights, arrays, out, state)
         finally:
             self._engine.readers.end(reading)
+
+    def _by_name(self, arrays, named, state):
+        """The arrays in order. `arrays`: none, a mapping, or None and a mapping (as ONNX Runtime's sessions take them)."""
+        given = dict(named)
+        if arrays:
+            if len(arrays) > 2 or len(arrays) == 2 and arrays[0] is not None or not isinstance(arrays[-1], Mapping):
+                raise InputError("inputs are given in order and by name at once", remedy="session.run(x, mask) or session.run(ids=x, mask=mask)")
+            given |= arrays[-1]
+        names = [binding["name"] for binding in self._engine.inputs(self._function)]
+        for name in given:
+            if name not in names:
+                import difflib
+
+                near = difflib.get_close_matches(str(name), names, n=1)
+                raise InputError(f"the engine has no input {name!r}; its inputs are {', '.join(names)}", remedy=f"did you mean {near[0]!r}?" if near else "")
+        missing = [name for name in names if name not in given and not (state is not None and self._is_written(name))]
+        if missing:
+            raise InputError(f"input {missing[0]!r} is missing; the engine's inputs are {', '.join(names)}")
+        return tuple(given[name] for name in names if name in given)
+
+    def _is_written(self, name) -> bool:
+        return any(binding["name"] == name and binding.get("written") for binding in self._engine.inputs(self._function))
 
     def _run_with(self, weights, arrays, out, state):
         if weights is not None:

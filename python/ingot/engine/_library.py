@@ -21,14 +21,27 @@ _lib = None
 
 
 def find(name: str) -> str:
-    """The path of one of ingot's libraries: in the package (wheel), in $INGOT_LIBRARY_DIR, or in a build folder of the repository."""
-    folders = [os.environ.get("INGOT_LIBRARY_DIR"), _PACKAGE / "lib", _PACKAGE.parents[1] / "build" / "release"]
+    """The path of one of ingot's libraries: in $INGOT_LIBRARY_DIR, in the package (a wheel, or an editable install's second folder), or in the repository's build folder."""
+    folders = [os.environ.get("INGOT_LIBRARY_DIR"), *(Path(p) / "lib" for p in sys.modules["ingot"].__path__), _PACKAGE.parents[1] / "build" / "release"]
     for folder in folders:
         if folder:
             for path in (Path(folder) / name, Path(folder) / "lib" / name):
                 if path.exists():
                     return str(path)
     raise IoError(f"{name} was not found", remedy="build it (`make build`), install the wheel, or set INGOT_LIBRARY_DIR to its folder")
+
+
+def library_path() -> str:
+    """The folder of libingot_runtime.so, for programs in C and C++: `-L` and, when they run, LD_LIBRARY_PATH or a run path. Raises IoError if it is not there."""
+    return os.path.dirname(find("libingot_runtime.so"))
+
+
+def include_path() -> str:
+    """The folder for `-I`, with ingot/ingot.h, ingot/ingot.hpp and ingot/kernel.h. Raises IoError if it is not there."""
+    for folder in (*(Path(p) / "include" for p in sys.modules["ingot"].__path__), _PACKAGE.parents[1] / "include"):
+        if (folder / "ingot" / "ingot.h").exists():
+            return str(folder)
+    raise IoError("ingot's headers were not found", remedy="install the wheel, or use ingot from a checkout")
 
 
 class Error(ctypes.Structure):
@@ -120,7 +133,7 @@ def lib():
     if _lib is None:
         with _lock():
             if _lib is None:
-                loaded = ctypes.CDLL(find("libingot.so"), mode=ctypes.RTLD_GLOBAL)
+                loaded = ctypes.CDLL(find("libingot.so.0"), mode=ctypes.RTLD_GLOBAL)
                 for name, arguments in _SIGNATURES.items():
                     function = getattr(loaded, name)
                     function.argtypes, function.restype = arguments, c_int

@@ -35,7 +35,10 @@ def kind_of(path) -> str:
     if not start.startswith(_ZIP):
         return "ingot"  # or an unknown file, which the reader of plans reports
     with open(path, "rb") as file:
-        return "aot_inductor" if any("/data/aotinductor/" in "/" + name.lower() for name in _names(_reader(file, path), path)) else "exported_program"
+        names = ["/" + name.lower() for name in _names(_reader(file, path), path)]
+    if any(name.endswith("/data.pkl") for name in names) and not any("/code/" in name or "models/" in name or name.endswith("program.json") for name in names):
+        raise FormatError(f"{path} is a checkpoint that torch.save wrote, with weights and no program", remedy="load its weights into the model (model.load_state_dict(torch.load(path))), then compile the model")
+    return "aot_inductor" if any("/data/aotinductor/" in name for name in names) else "exported_program"
 
 
 def names_cuda(path) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+
 import torch
 from torch._export.serde import schema as _schema
 from torch._export.serde.serialize import (  # codes of types, layouts and memory formats in archives
@@ -16,7 +19,16 @@ SCHEMA_VERSION = _schema.SCHEMA_VERSION  # of torch's archives
 
 def updated(program: torch.export.ExportedProgram, module: torch.fx.GraphModule, signature) -> torch.export.ExportedProgram:
     """The program with another graph and signature. Without it each fix would export again."""
-    return program._update(module, signature)
+    with without_warnings_of_trees():
+        return program._update(module, signature)
+
+
+@contextlib.contextmanager
+def without_warnings_of_trees():
+    """torch copies its trees in a way of which it warns itself, in code that ingot calls."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`isinstance\\(treespec, LeafSpec\\)` is deprecated", FutureWarning)
+        yield
 
 
 def texts_of_guards(program: torch.export.ExportedProgram) -> list[str]:

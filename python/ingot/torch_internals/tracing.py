@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 
 import torch
 from torch._export import non_strict_utils
@@ -40,6 +41,27 @@ def guards_produced_by(make):
 def functions_replaced_by(make):
     """PATCH _NonStrictTorchFunctionHandler._override: make(the original) is called instead, with a function of torch, its arguments and keywords. It gives what torch.export calls instead of these."""
     return patched(non_strict_utils._NonStrictTorchFunctionHandler, "_override", make)
+
+
+@contextlib.contextmanager
+def long_texts_told_to(tell):
+    """PATCH torch.export._trace.print: tell(text) gets the graph that torch.export prints where it fails, and the traceback that its fake tensors log of a shape that does not fit."""
+
+    def told(*values, file=None):
+        tell(" ".join(map(str, values)))
+
+    def filtered(record):
+        tell(record.getMessage())
+        return False
+
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    _trace.print = told
+    logger.addFilter(filtered)
+    try:
+        yield
+    finally:
+        logger.removeFilter(filtered)
+        del _trace.print
 
 
 @contextlib.contextmanager

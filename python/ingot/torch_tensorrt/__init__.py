@@ -1,6 +1,6 @@
 """Torch-TensorRT's API on ingot: scripts that `import torch_tensorrt` run unchanged, on CPUs and NVIDIA GPUs, without TensorRT.
 
-Use it by `import ingot.torch_tensorrt as torch_tensorrt`, or by the wheel ingot-torch-tensorrt, which gives it the name if NVIDIA's package is not installed. Engines are ingot's.
+Use it by `import ingot.torch_tensorrt as torch_tensorrt`, or by the wheel torch-ingot-tensorrt, which gives it the name if NVIDIA's package is not installed. Engines are ingot's.
 docs/migration.md lists the differences, name by name and setting by setting.
 """
 

@@ -1,0 +1,5 @@
+"""`python -m ingot`: the command `ingot`."""
+
+from ._cli import main
+
+main()

@@ -1,0 +1,45 @@
+"""The package's name and the files beside it: what pyproject.toml, messages and pages say."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import ingot
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = {".py", ".md", ".toml", ".sh", ".cpp", ".h", ".hpp", ".txt", ".cmake", ".yml", ""}
+
+
+def test_nothing_recommends_another_projects_package():
+    """`ingot` on PyPI is somebody else's: ours is torch-ingot, in every message, page and dependency."""
+    names = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True).stdout.split("\0")
+    found = []
+    for name in filter(None, names):
+        path = ROOT / name
+        if path.suffix in TEXT and path.is_file() and path != Path(__file__).resolve():
+            for line in re.findall(r"^.*(?:pip install[^\n`]* [\"']?ingot(?:\[|\b(?![-_/.]))|Requires-Dist: ingot|\"ingot\[).*$", path.read_text(errors="replace"), re.M):
+                if "pip install ingot` installs another" not in line:
+                    found.append(f"{name}: {line.strip()}")
+    assert not found
+
+
+def test_versions_are_one():
+    dropin = (ROOT / "python/dropin/pyproject.toml").read_text()
+    assert f'version = "{ingot.__version__}"' in dropin and f'"torch-ingot[torch]=={ingot.__version__}"' in dropin
+
+
+def test_headers_and_the_runtime_are_found():
+    assert (Path(ingot.include_path()) / "ingot/kernel.h").exists() and (Path(ingot.library_path()) / "libingot_runtime.so").exists()
+
+
+def test_a_package_of_the_same_name_is_named(tmp_path):
+    """Another project's `ingot` writes into the same folder; importing ours beside it says so."""
+    (tmp_path / "ingot").symlink_to(ROOT / "python/ingot")
+    program = "import ingot"
+    for other, warned in ((False, 0), (True, 1)):
+        if other:
+            (tmp_path / "ingot-0.0.1.dist-info").mkdir()
+        done = subprocess.run([sys.executable, "-P", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {program}"], capture_output=True, text=True, check=True)
+        assert done.stderr.count("the distribution 'ingot' 0.0.1, another project's, is installed beside torch-ingot") == warned, done.stderr
+        assert not other or "pip uninstall ingot" in done.stderr
