@@ -54,7 +54,8 @@ std::optional<std::string> find_obstacle(const Site& site, const ConvSite& s, co
   const Gemm& g = s.gemm;
   if (settings.deterministic == Deterministic::batch) return "the order of sums depends on places";
   const bool other = g.type == ir::DType::bf16 || g.type == ir::DType::f64;
-  if ((g.type != ir::DType::f32 && !other) || g.encoding || g.prologue || g.gated || g.b.size() > 1) return "for plain products of float32, bfloat16 and float64";
+  const bool known = g.type == ir::DType::f32 || other;
+  if (!known || g.encoding || g.prologue || g.gated || g.b.size() > 1) return "for plain products of float32, bfloat16 and float64";
   const size_t k_rank = g.map->dims.size() - g.batch_rank - g.m_rank;
   if (g.map->axes.size() > GemmMap::max_rank || g.m_rank > GemmMap::max_rank || k_rank > GemmMap::max_rank || g.batch_rank > GemmMap::max_rank) return "too many axes";
   // Each axis of A with a border is moved along by only one index of outputs.

@@ -4,10 +4,10 @@
 
 namespace ingot::kernels::conv::rows_tuning {
 
-// Cycles to copy a run of neighbours, and each vector of 64 bytes of it. AMD EPYC (Zen 5, AVX-512), one thread, `ingot bench PLAN --steps` of single convolutions, 30 November 2026.
+// Cycles to copy a run of neighbours, and each vector of 64 bytes of it: estimates, checked by times of both offers of five convolutions (docs/decisions/0125), not fitted.
 inline constexpr double copied_run = 12, copied_vector = 2;
-// Cycles of a tile of products besides these, and of each vector of results.
-inline constexpr double tile = 150, vector_of_results = 6;
+// Cycles of a tile of products besides these, and of each vector of results: estimates likewise.
+inline constexpr double tile = 60, vector_of_results = 1.5;
 // Runs of a window: a bound of a plan's memory, not measured.
 inline constexpr int64_t max_runs = 1 << 16;
 // Elements after each copied row, so that rows do not share sets of a cache: 32 bytes or more.
