@@ -24,9 +24,11 @@ namespace {
 using ir::DType;
 
 struct Plan : Problem {
-  Plan(Problem p, const Constants& c, DType of) : Problem(std::move(p)), type(of), rows(map, c.batch_rank, c.map.m_rank, static_cast<int64_t>(ir::size_of(of))) {}
+  Plan(Problem p, const Constants& c, DType of, int64_t joined)
+      : Problem(std::move(p)), type(of), joined(joined), rows(map, c.batch_rank, c.map.m_rank, static_cast<int64_t>(ir::size_of(of))) {}
 
   DType type;
+  int64_t joined;  // groups that are computed as one, whose B has zeros where the rows of one group meet the columns of another
   WindowRows rows;
   Way way = {};
   int64_t batch = 1, panels = 0, panel_bytes = 0;  // of a group
@@ -37,6 +39,24 @@ struct Plan : Problem {
   std::optional<VectorProgram> program;  // the epilogue in a tile; null: it runs on row segments of the sums
   size_t packed_bytes = 0, a_bytes = 0, row_copy_bytes = 0, c_bytes = 0, per_worker = 0;
 };
+
+// Groups of few columns fill a panel together: the tiles compute as much as for one of them, and rows are copied once for all. Returns how many; the problem is then that of the joined groups.
+int64_t join_groups(Problem& p) {
+  IndexMap::Index& channel = p.map.indices.back();
+  if (p.group_axis == SIZE_MAX || channel.step != 1 || channel.extent != p.group_step() || p.map.leaves(channel)) return 1;
+  int64_t joined = 1;
+  for (int64_t g = 2; g <= p.groups && g * p.n <= tile_ops().columns; ++g) {
+    if (p.groups % g == 0) joined = g;
+  }
+  IndexMap::Index& group = p.map.indices[p.group_axis];
+  group.extent /= joined;
+  group.step *= static_cast<uint64_t>(joined);
+  channel.extent *= joined;
+  p.groups /= joined;
+  p.n *= joined;
+  p.k *= joined;
+  return joined;
+}
 
 // Tasks are blocks of rows, and groups of panels where rows are not enough.
 void share(Plan& p, int64_t workers) {
@@ -52,7 +72,10 @@ Resolved resolve_rows(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const DType type = call.operands[0].dtype;
   if (!ir::is_float(type)) refuse("A is not of floats");
-  auto p = std::make_shared<Plan>(checked(call, type), c, type);
+  Problem problem = checked(call, type);
+  const ConvSizes sizes = sizes_of(problem.map, c.batch_rank, c.map.m_rank, problem.group_axis, problem.n);
+  const int64_t joined = join_groups(problem);
+  auto p = std::make_shared<Plan>(std::move(problem), c, type, joined);
   if (!p->rows.fits()) return {0, nullptr, never};
   const TileOps& ops = tile_ops();
   for (size_t d = 0; d < c.batch_rank; ++d) p->batch *= d == p->group_axis ? 1 : p->map.indices[d].extent;
@@ -76,7 +99,6 @@ Resolved resolve_rows(const Call& call) {
   const int64_t of_task = (p->panels + p->column_tasks - 1) / p->column_tasks;
   p->c_bytes = padded(static_cast<size_t>((p->block_rows * (sums > 1 ? of_task : 1) + run_tuning::max_tile_rows) * ops.columns * 4 * p->c_words));
   p->per_worker = p->a_bytes + p->row_copy_bytes + p->c_bytes + padded(p->bound.scratch);
-  ConvSizes sizes = sizes_of(p->map, c.batch_rank, c.map.m_rank, p->group_axis, p->n);
   const double nanoseconds = cost_of_copied_rows(sizes, type, {backend::cpu::machine(), ops.columns / 2, workers});
   return {p->packed_bytes + static_cast<size_t>(workers) * p->per_worker, std::move(p), nanoseconds};
 }
@@ -234,12 +256,31 @@ class Part {
   int64_t at_[max_rank] = {};
 };
 
+// The panel of joined groups, from the first one on.
+void pack_joined(const Call& call, const Constants& c, const Plan& p, int64_t first, std::byte* to) {
+  const TensorRef& b = call.operands[1];
+  const size_t size = ir::size_of(b.dtype);
+  const int64_t channels = p.map.indices.back().extent / p.joined, k = p.k / p.joined, n = p.n / p.joined, depth = panel_depth(b.dtype), width = tile_ops().columns;
+  std::memset(to, 0, static_cast<size_t>(p.panel_bytes));
+  for (int64_t g = 0; g < p.joined; ++g) {
+    const std::byte* const from = b.data + (first + g) * b.strides[p.group_axis] * static_cast<int64_t>(size);
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t row = (i / channels * p.joined + g) * channels + i % channels;
+      std::byte* const out = to + ((row / depth * width + g * n) * depth + row % depth) * static_cast<int64_t>(size);
+      for (int64_t j = 0; j < n; ++j) {
+        std::memcpy(out + j * depth * static_cast<int64_t>(size), from + (i * b.strides[c.batch_rank] + j * b.strides[c.batch_rank + 1]) * static_cast<int64_t>(size), size);
+      }
+    }
+  }
+}
+
 void pack(const Call& call, const Constants& c, const Plan& p) {
   const TensorRef& b = call.operands[1];
   const int64_t of_group = p.group_axis == SIZE_MAX ? 0 : b.strides[p.group_axis] * static_cast<int64_t>(ir::size_of(b.dtype));
   call.workers->run(p.groups * p.panels, [&](int64_t t, int) {
     const std::byte* const from = b.data + t / p.panels * of_group;
     std::byte* const to = call.scratch + t * p.panel_bytes;
+    if (p.joined > 1) return pack_joined(call, c, p, t * p.joined, to);
     const int64_t row = b.strides[c.batch_rank], column = b.strides[c.batch_rank + 1], panel = t % p.panels;
     if (b.dtype == DType::bf16) return pack_pairs(from, row, column, p.k, p.n, panel, panel + 1, to);
     pack_own_type(from, b.dtype, row, column, p.k, p.n, panel, panel + 1, to);
@@ -266,8 +307,10 @@ double cost_of_copied_rows(const ConvSizes& s, ir::DType type, const Cpu& cpu) {
   const double lanes = static_cast<double>(cpu.lanes), vectors = 2 * std::ceil(static_cast<double>(s.n) / (2 * lanes)), k = static_cast<double>(s.k);
   const double rate = type == DType::bf16 ? cpu.machine.bf16 : type == DType::f64 ? cpu.machine.f32 / 2 : cpu.machine.f32;
   const double bytes = static_cast<double>(ir::size_of(type)), rows = static_cast<double>(std::max(1, (cpu.lanes == 16 ? tile_ops_avx512 : tile_ops_avx2).f32.rows));
-  const double copies = k / static_cast<double>(s.run) * rows_tuning::copied_run + k * bytes / 64 * rows_tuning::copied_vector;
-  const double ends = vectors * (rows_tuning::tile / rows + rows_tuning::vector_of_results);
+  // Groups that fill a panel together are copied, and end, once.
+  const double joined = std::clamp(std::floor(2 * lanes / static_cast<double>(s.n)), 1.0, static_cast<double>(s.groups));
+  const double copies = k / static_cast<double>(s.run) / joined * rows_tuning::copied_run + k * bytes / 64 * rows_tuning::copied_vector;
+  const double ends = vectors / joined * (rows_tuning::tile / rows + rows_tuning::vector_of_results);
   return s.outputs * static_cast<double>(s.groups) * (k * vectors * lanes / rate + cpu.cycles(copies + ends)) / static_cast<double>(cpu.threads) + cost_of_order(s, cpu);
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 // Runs are short: two copies of a fixed size that overlap are faster than a call.
 template <size_t size>
-void copy_ends(std::byte* to, const std::byte* from, size_t bytes) {
+inline void copy_ends(std::byte* to, const std::byte* from, size_t bytes) {
   std::byte head[size], tail[size];
   std::memcpy(head, from, size);
   std::memcpy(tail, from + bytes - size, size);
@@ -19,7 +19,7 @@ void copy_ends(std::byte* to, const std::byte* from, size_t bytes) {
   std::memcpy(to + bytes - size, tail, size);
 }
 
-void copy_run(std::byte* to, const std::byte* from, size_t bytes) {
+inline void copy_run(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes > 128) {
     std::memcpy(to, from, bytes);
   } else if (bytes >= 64) {
@@ -33,8 +33,15 @@ void copy_run(std::byte* to, const std::byte* from, size_t bytes) {
   } else if (bytes >= 4) {
     copy_ends<4>(to, from, bytes);
   } else {
-    std::memcpy(to, from, bytes);
+    std::memcpy(to, from, sizeof(uint16_t));
   }
+}
+
+template <class T>
+void gather(std::byte* to, const std::byte* from, const std::vector<int64_t>& places) {
+  auto* const out = reinterpret_cast<T*>(to);
+  const auto* const in = reinterpret_cast<const T*>(from);
+  for (size_t i = 0; i < places.size(); ++i) out[i] = in[places[i]];
 }
 
 }  // namespace
@@ -46,7 +53,10 @@ WindowRows::WindowRows(const IndexMap& map, size_t batch_rank, size_t m_rank, in
   for (auto k = first_k; k != map.indices.end(); ++k) {
     for (int b = 0; b < axes_; ++b) reach_[b] += k->along[b] * std::max<int64_t>(0, k->extent - 1);
   }
+  gather_ = size == sizeof(uint16_t) ? gather<uint16_t> : size == sizeof(uint32_t) ? gather<uint32_t> : gather<uint64_t>;
   fits_ = list(collapsed({first_k, map.indices.end()}, axes_), cut_) && list(collapsed({first_k, map.indices.end()}, 0), inside_);
+  if (inside_.length > 1) return;
+  for (const Position& p : inside_.starts) places_.push_back(static_cast<int64_t>(p.offset));
 }
 
 bool WindowRows::list(std::vector<Index> k, Runs& to) const {
@@ -97,6 +107,15 @@ void WindowRows::copy_row(const std::byte* a, const Position& row, int64_t k0, i
     }
     return false;
   };
+  const auto whole = static_cast<size_t>(runs.length * size_);
+  if (inside && k0 == 0 && k1 == std::ssize(places_)) return gather_(to, a + static_cast<int64_t>(row.offset) * size_, places_);
+  if (inside && k0 == 0 && k1 == runs.length * std::ssize(runs.starts)) {
+    for (const Position& run : runs.starts) {
+      copy_run(to, a + static_cast<int64_t>(row.offset + run.offset) * size_, whole);
+      to += whole;
+    }
+    return;
+  }
   for (int64_t k = k0, i = k0 / runs.length, begin = k0 % runs.length; k < k1; ++i, begin = 0) {
     const int64_t count = std::min(k1 - k, runs.length - begin);
     const Position& run = runs.starts[static_cast<size_t>(i)];

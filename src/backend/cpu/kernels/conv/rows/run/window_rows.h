@@ -10,7 +10,7 @@ namespace ingot::kernels::conv {
 
 class WindowRows {
  public:
-  // The map's indices are batch_rank, then m_rank, then those of K. `size`: bytes of an element.
+  // The map's indices are batch_rank, then m_rank, then those of K. `size`: bytes of an element: 2, 4 or 8.
   WindowRows(const IndexMap&, size_t batch_rank, size_t m_rank, int64_t size);
 
   bool fits() const { return fits_; }  // false: windows have more runs than are listed
@@ -38,6 +38,8 @@ class WindowRows {
   int64_t reach_[IndexMap::most] = {};   // of a window
   std::vector<Index> m_;
   Runs cut_, inside_;                    // of windows that may leave A: what is inside or outside together; of others
+  std::vector<int64_t> places_;          // elements of a window inside A, if none are neighbours
+  void (*gather_)(std::byte* to, const std::byte* from, const std::vector<int64_t>& places);
   bool fits_ = true;
 };
 
