@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LIBRARY = "libingot_runtime.so"
+LIBRARY = "libingot_runtime.so.0"  # as the build names it
 SECTIONS = ("text", "rodata", "data", "eh_frame", "gcc_except_table")
 # An input section of a linker's map: its name, on a line of its own where it is long, then address, size and file.
 INPUT = re.compile(r"^ (\.\S+)?\s+0x[0-9a-f]+\s+0x([0-9a-f]+)\s+(\S.*)$")

@@ -1,6 +1,7 @@
 """ingot: an inference compiler and runtime for PyTorch models."""
 
 import sys as _sys
+from typing import TYPE_CHECKING
 
 from .engine._engine import Engine, Session, load_engine
 from .engine._library import include_path, library_path, machine, ops, options
@@ -24,28 +25,46 @@ from .engine.state import State
 from .engine.weights import Weights
 from .inputs import Input
 
+if TYPE_CHECKING:  # for editors and type checkers, to whom names that are imported at first use would be Any
+    from .ahead_of_time import compile, explain
+    from .backend import ingot_backend
+    from .capture.autocast_options import Autocast
+    from .capture.external import Launch, register_kernel
+    from .files import load, save
+    from .module.module import Module
+    from .module.verification import verify
+    from .mutable import MutableModule
+    from .running.report import Report
+
 __version__ = "0.1.0"
 _TORCH = {
     "compile": "ahead_of_time", "explain": "ahead_of_time", "save": "files", "load": "files", "Module": "module.module", "MutableModule": "mutable", "Report": "running.report", "ingot_backend": "backend",
     "verify": "module.verification", "Autocast": "capture.autocast_options", "register_kernel": "capture.external", "Launch": "capture.external",
 }
-__all__ = sorted([n for n, value in globals().items() if n[0] != "_" and not isinstance(value, type(_sys))] + list(_TORCH))  # no submodules
+__all__ = [
+    "AccuracyError", "Autocast", "CancelledError", "DeviceError", "Engine", "Error", "FormatError", "Input", "InputError", "InternalError", "IoError",
+    "Launch", "MemoryError", "Module", "MutableModule", "OptionError", "Profile", "Report", "Session", "SingularError", "State", "UnsupportedError",
+    "VersionError", "Weights", "compile", "explain", "include_path", "ingot_backend", "library_path", "load", "load_engine", "machine", "ops",
+    "options", "register_kernel", "save", "verify",
+]  # fmt: skip
 
 
-def __getattr__(name):
-    # Names that need torch are imported at first use, because engines run without torch.
-    if name in _TORCH:
-        import importlib
+if not TYPE_CHECKING:  # to a type checker, with it every name would be there
 
-        try:
-            return getattr(importlib.import_module(f".{_TORCH[name]}", __name__), name)
-        except ModuleNotFoundError as problem:
-            if problem.name != "torch":
-                raise
-            raise ModuleNotFoundError(
-                f"ingot.{name} needs PyTorch, which is not installed: pip install torch-ingot[torch]. Without it, ingot.load_engine(path) runs a .ingot file", name="torch"
-            ) from None
-    raise AttributeError(f"module 'ingot' has no attribute {name!r}")
+    def __getattr__(name):
+        # Names that need torch are imported at first use, because engines run without torch.
+        if name in _TORCH:
+            import importlib
+
+            try:
+                return getattr(importlib.import_module(f".{_TORCH[name]}", __name__), name)
+            except ModuleNotFoundError as problem:
+                if problem.name != "torch":
+                    raise
+                raise ModuleNotFoundError(
+                    f"ingot.{name} needs PyTorch, which is not installed: pip install torch-ingot[torch]. Without it, ingot.load_engine(path) runs a .ingot file", name="torch"
+                ) from None
+        raise AttributeError(f"module 'ingot' has no attribute {name!r}")
 
 
 def _others_of_the_name():

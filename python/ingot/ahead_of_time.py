@@ -8,6 +8,8 @@ from __future__ import annotations
 import difflib
 import itertools
 import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -34,10 +36,30 @@ from .running.assemble import assemble, in_torch, split_dryrun
 from .running.report import Report
 from .saving.torch_archive import load_program, names_cuda
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .inputs import Input
+    from .option_types import Options
+
+    Inputs = torch.Tensor | Input | Sequence[torch.Tensor | Input | int | float | bool | None | Sequence[Any] | Mapping[Any, Any]]
+
 _functional = alone(from_exported)
 
 
-def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, strict=False, passes=(), output_names=None, options=None, **option):
+def compile(
+    module: torch.nn.Module | torch.export.ExportedProgram | str | os.PathLike[str],
+    inputs: Inputs | None = None,
+    *,
+    arg_inputs: Inputs | None = None,
+    kwarg_inputs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    strict: bool = False,
+    passes: Sequence[Callable[[torch.fx.GraphModule], torch.fx.GraphModule | None]] = (),
+    output_names: Sequence[str] | None = None,
+    options: Options | None = None,
+    **option: Unpack[Options],
+) -> Module:
     """Compiles a model ahead of time.
 
     Arguments:
@@ -83,7 +105,17 @@ def compile(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_
     return compiled
 
 
-def explain(module, inputs=None, *, arg_inputs=None, kwarg_inputs=None, dynamic_shapes=None, passes=(), options=None, **option) -> Report:
+def explain(
+    module: torch.nn.Module | torch.export.ExportedProgram | str | os.PathLike[str],
+    inputs: Inputs | None = None,
+    *,
+    arg_inputs: Inputs | None = None,
+    kwarg_inputs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    passes: Sequence[Callable[[torch.fx.GraphModule], torch.fx.GraphModule | None]] = (),
+    options: Options | None = None,
+    **option: Unpack[Options],
+) -> Report:
     """An `ingot.Report`: what `ingot.compile` with the same arguments would run where, and why. Nothing is built."""
     options = _merge(options, option)
     given = read(inputs, arg_inputs, kwarg_inputs)

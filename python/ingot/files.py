@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,12 +18,17 @@ from .module.module_kinds import Exported, FromPlan, FromProgram, Package
 from .saving import torch_archive
 from .saving.loaded import Loaded, holds_plans
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .option_types import RunOptions
+
 _FORMATS = ("ingot", "exported_program", "aot_inductor")
 _FOREIGN = {".onnx": "models of ONNX", ".pt": "what torch.save writes", ".pth": "what torch.save writes", ".ts": "TorchScript", ".engine": "engines of TensorRT", ".safetensors": "weights alone"}
 _SHOWN = {"ingot": "not an archive of torch's", "exported_program": "a program of torch's", "aot_inductor": "an AOTInductor package"}
 
 
-def save(module: Module, path, *, format=None, weights=None):
+def save(module: Module, path: str | os.PathLike[str], *, format: str | None = None, weights: str | None = None) -> None:
     """Writes a compiled module to a file.
 
     format: "ingot", "exported_program" or "aot_inductor": see below. None: "exported_program" for a name that ends in `.pt2`, otherwise "ingot"; an ending of other
@@ -72,7 +79,16 @@ def _format_of(path) -> str:
     return "exported_program" if ending == ".pt2" else "ingot"
 
 
-def load(path, *, device=None, format=None, trust="auto", mmap=True, weights=None, **runtime_option) -> Module:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    device: str | torch.device | None = None,
+    format: str | None = None,
+    trust: str = "auto",
+    mmap: bool = True,
+    weights: Mapping[str, Any] | None = None,
+    **runtime_option: Unpack[RunOptions],
+) -> Module:
     """Loads a file of any format that `ingot.save` or `ingot compile` wrote.
 
     A `.ingot` file takes milliseconds: weights are mapped, not read. **Loading one never runs code from the file**, and imports nothing that it names.

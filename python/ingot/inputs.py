@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .errors import InputError
+
+if TYPE_CHECKING:
+    import torch
 
 _DTYPES = {  # a user's name -> torch's name
     "fp16": "float16", "fp32": "float32", "fp64": "float64", "f16": "float16", "half": "float16", "float16": "float16", "bf16": "bfloat16", "bfloat16": "bfloat16",
@@ -38,8 +42,20 @@ class Input:
     Raises InputError when ranks differ, a size is negative, or min <= opt <= max is broken.
     """
 
-    def __init__(self, shape=None, *, min_shape=None, opt_shape=None, max_shape=None, dtype=None, name=None,
-                 shared_dims: Mapping[int, str] | None = None, device=None, value=None, memory_format=None):  # fmt: skip
+    def __init__(
+        self,
+        shape: Sequence[int] | None = None,
+        *,
+        min_shape: Sequence[int] | None = None,
+        opt_shape: Sequence[int] | None = None,
+        max_shape: Sequence[int] | None = None,
+        dtype: Any = None,
+        name: str | None = None,
+        shared_dims: Mapping[int, str] | None = None,
+        device: str | torch.device | None = None,
+        value: int | float | bool | None = None,
+        memory_format: torch.memory_format | None = None,
+    ) -> None:
         self.name, self.device, self.value = name, device, value
         label = f"input {name!r}" if name else "an input"
         ranged = [s for s in (min_shape, opt_shape, max_shape) if s is not None]
@@ -90,7 +106,7 @@ class Input:
         return tuple(sizes)
 
     @classmethod
-    def from_tensor(cls, tensor, *, name=None) -> "Input":
+    def from_tensor(cls, tensor: torch.Tensor, *, name: str | None = None) -> "Input":
         """An Input with the tensor's shape, dtype and memory format."""
         import torch
 
@@ -110,7 +126,7 @@ class Input:
         """The (min, opt, max) sizes of an axis."""
         return self.min_shape[axis], self.opt_shape[axis], self.max_shape[axis]
 
-    def example(self, which: str = "opt"):
+    def example(self, which: str = "opt") -> torch.Tensor:
         """A torch tensor of the min, opt or max shape: zeros for integers and bools, random normal for floats."""
         import torch
 

@@ -83,6 +83,18 @@ def test_errors_are_told_in_full(example, plan):
     assert done.returncode == 1 and "cannot open /nowhere.ingot" in done.stderr
 
 
+def test_cmake_finds_it(prefix, lib, plan, tmp_path):
+    """find_package gives both libraries; a program needs the runtime by its versioned name."""
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(user C CXX)\nset(CMAKE_CXX_STANDARD 20)\nfind_package(ingot 0.1 REQUIRED)\n"
+        f"add_executable(run_plan {ROOT}/examples/c/run_plan.c)\ntarget_link_libraries(run_plan ingot::runtime)\nif(NOT TARGET ingot::compiler)\n  message(FATAL_ERROR missing)\nendif()\n"
+    )
+    output_of("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    output_of("cmake", "--build", tmp_path / "build")
+    assert output_of(tmp_path / "build/run_plan", plan, "3,16").startswith("output 0 [3, 4]")
+    assert "libingot_runtime.so.0" in output_of("readelf", "-d", tmp_path / "build/run_plan") and (lib / "libingot_runtime.so").is_symlink()
+
+
 def test_the_runtime_stands_alone(lib):
     needed = output_of("ldd", lib / "libingot_runtime.so")
     assert "libc.so" in needed and "torch" not in needed and "python" not in needed and "libingot.so" not in needed

@@ -43,3 +43,19 @@ def test_a_package_of_the_same_name_is_named(tmp_path):
         done = subprocess.run([sys.executable, "-P", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {program}"], capture_output=True, text=True, check=True)
         assert done.stderr.count("the distribution 'ingot' 0.0.1, another project's, is installed beside torch-ingot") == warned, done.stderr
         assert not other or "pip uninstall ingot" in done.stderr
+
+
+def configured(folder, *settings):
+    command = ["cmake", "-G", "Ninja", "-S", ROOT, "-B", folder, "-DCMAKE_DISABLE_FIND_PACKAGE_simdjson=ON", *settings]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_what_a_build_lacks_is_named(tmp_path):
+    done = configured(tmp_path)
+    assert done.returncode and "apt install libsimdjson-dev" in done.stderr and "dnf install simdjson-devel" in done.stderr, done.stderr
+
+
+def test_the_runtime_alone_needs_less(tmp_path):
+    done = configured(tmp_path, "-DINGOT_RUNTIME_ONLY=ON")
+    assert done.returncode == 0, done.stderr
+    assert "simdjson" not in (tmp_path / "build.ninja").read_text() and "libingot_runtime.so.0:" in (tmp_path / "build.ninja").read_text()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import POINTER, byref, c_int32, c_int64, c_uint8, c_void_p
+from typing import TYPE_CHECKING, Any
 
 from ..base import atomic, debug, processes
 from ..errors import DeviceError, InputError, OptionError, UnsupportedError
@@ -15,6 +17,13 @@ from ._library import Handle, Options, OutputMemory, Plan, check, lib, session_o
 from ._values import Tensor, broadcast, by_name, fill, fitting, is_writeable, native, numpy_type, on_host, plain
 from .profile import Profile
 from .readers import Readers
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..option_types import SessionOptions
+    from .state import State
+    from .weights import Weights
 
 TRUST = {"auto": 0, "data": 1, "code": 2}  # values of ingot_trust
 
@@ -154,7 +163,7 @@ class Engine:
         if self.watch is not None:
             self.watch.follow()
 
-    def save(self, path, *, weights=None):
+    def save(self, path: str | os.PathLike[str], *, weights: str | None = None) -> None:
         """Writes the plan, atomically.
 
         weights: "embed" writes their current values, "strip" leaves them out (`load_engine(path, weights=...)` takes them), None does what the option `weights`
@@ -257,7 +266,7 @@ class Engine:
             raise self.not_here()
         return of_weights(self._weights.pointer)
 
-    def session(self, function: int = 0, **runtime_option) -> "Session":
+    def session(self, function: int = 0, **runtime_option: Unpack[SessionOptions]) -> "Session":
         """A session: one caller at a time. Option memory_bytes limits the weights, which all sessions share: see `configure`."""
         if function not in range(len(self.functions)):
             raise InputError(f"there is no function {function!r}: the plan has {len(self.functions)}, counted from 0")
@@ -350,7 +359,7 @@ class Session(Handle):
 
         return OutputMemory(give)
 
-    def run(self, *arrays, out=None, state=None, weights=None, **named):
+    def run(self, *arrays: Any, out: Sequence[Any] | None = None, state: "State | None" = None, weights: "Weights | None" = None, **named: Any) -> list[Any]:
         """Runs the function once and returns the list of its outputs, as numpy arrays.
 
         arrays: the inputs, with the dtypes and shapes in `Engine.inputs`, in this order: anything that numpy.asarray takes (bfloat16 as uint16) and torch tensors; if the
@@ -511,7 +520,14 @@ class _States(Mapping):
         check(lib().ingot_session_state(self._session.pointer, index, given.ctypes.data, given.nbytes, 1))
 
 
-def load_engine(path_or_bytes, *, weights=None, trust="auto", mmap=True, **runtime_option) -> Engine:
+def load_engine(
+    path_or_bytes: str | bytes | os.PathLike[str],
+    *,
+    weights: Mapping[str, Any] | None = None,
+    trust: str = "auto",
+    mmap: bool = True,
+    **runtime_option: Unpack[SessionOptions],
+) -> Engine:
     """An engine from a `.ingot` file (mapped) or its bytes, without torch. Nothing in the file runs, except its GPU code as far as `trust` allows.
 
     weights: {state-dict name: array or tensor} instead of the file's values, not copied. Needed for a plan that was saved without values. Names that the plan

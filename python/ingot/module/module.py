@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -47,7 +49,7 @@ class Module(InferenceOnly):
         """The parts of the model that run in the engine, in order."""
         return self._kind.segments
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         quick = self._quick
         if quick is not None and not kwargs and (result := quick(args)) is not None:
             return result
@@ -130,7 +132,7 @@ class Module(InferenceOnly):
             raise UnsupportedError("a compiled module is neither copied nor pickled", remedy="ingot.save it and ingot.load the file; for a copy with other weights compile the model again")
         return super().__reduce_ex__(protocol)
 
-    def update_weights(self, state_dict, *, strict=True):
+    def update_weights(self, state_dict: Mapping[str, Any], *, strict: bool = True) -> Any:
         """Replaces weights by state-dict name; results of the next call use them. With strict, unknown names are an InputError.
 
         Tensors are read in place and followed like the model's own. If one of the model's tensors changes later, the model's tensor is used again. In a saved program
@@ -139,7 +141,7 @@ class Module(InferenceOnly):
         _values.by_name(state_dict)
         self._kind.update_weights(state_dict, strict)
 
-    def configure(self, **runtime_option):
+    def configure(self, **runtime_option: Any) -> None:
         """Changes memory_bytes for each engine of the module: see `ingot.Engine.configure`. In a `with` statement the old limits return at the end of the block."""
         return Configured(self._kind.engines(), runtime_option)
 

@@ -1,0 +1,24 @@
+# A user's program without a mistake: a strict type checker finds none.
+import torch
+
+import ingot
+from ingot.option_types import Options
+
+model = torch.nn.Linear(16, 4).eval()
+ranged = ingot.Input(min_shape=(1, 16), opt_shape=(8, 16), max_shape=(64, 16), name="x")
+compiled = ingot.compile(model, inputs=[ranged], threads=2, target=["cpu", "cuda:sm_90"], autocast=torch.float16)
+options: Options = {"fallback": "error", "cache": "off", "build_seconds": 0.5}
+again: ingot.Module = ingot.compile(model, torch.randn(3, 16), options=options)
+by_name = ingot.compile(model, kwarg_inputs={"input": torch.randn(3, 16)})
+ingot.save(compiled, "model.ingot", weights="strip")
+loaded = ingot.load("model.ingot", device="cpu", threads=1)
+result = loaded(torch.randn(3, 16))
+engine = ingot.load_engine("model.ingot", device="cpu")
+session: ingot.Session = engine.session(threads=1)
+(array,) = session.run(x=[[1.0]])
+report: str = str(ingot.explain(model, [ranged]))
+folders: list[str] = [ingot.include_path(), ingot.library_path()]
+try:
+    ingot.compile(model, [ranged], fallback="error")
+except ingot.UnsupportedError as problem:
+    print(problem.message, problem.remedy)
