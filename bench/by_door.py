@@ -262,12 +262,13 @@ def _decomposed(case, build) -> Made:
     return _ahead(program, None, build)
 
 
+TORCH_COMPILE = {"torch.compile": None, "torch.compile-dynamic": True}  # the doors, and torch.compile's `dynamic`
+
 # The doors: functions of a case and of whether to build.
 DOORS: dict[str, Callable[[Case, bool], Made]] = {
-    "torch.compile": lambda case, build: _just_in_time(case, build, None),
+    **{door: functools.partial(_just_in_time, dynamic=dynamic) for door, dynamic in TORCH_COMPILE.items()},
     "compile": lambda case, build: _ahead(case.module, list(case.inputs), build),
     "compile-open": lambda case, build: _ahead(case.module, case.open_inputs(), build),
-    "torch.compile-dynamic": lambda case, build: _just_in_time(case, build, True),
     "exported": lambda case, build: _ahead(case.exported, None, build),
     "decomposed": _decomposed,
     "pt2": _file,
@@ -279,6 +280,12 @@ DOORS: dict[str, Callable[[Case, bool], Made]] = {
 def enter(case: Case, door: str, build: bool) -> Made:
     with case.context():
         return DOORS[door](case, build)
+
+
+def torch_alone(case: Case, door: str):
+    """torch's own part of a door of torch.compile: Dynamo's trace, whose graph runs as it is."""
+    with case.context():
+        torch.compile(case.module, backend="eager", dynamic=TORCH_COMPILE[door])(*case.inputs)
 
 
 def first_line(problem: BaseException) -> str:

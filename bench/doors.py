@@ -8,7 +8,8 @@
 
 A cell is a model by a door in a mode, a type and on a device. Its line in bench/results/doors-<machine>.jsonl has the operators that stay in torch with their reasons, segments, graphs,
 seconds to build, the error beside eager's (tests/accuracy.py), time over eager's, the date and the commit. Errors and times are without TF32. Lines of a GPU up to
-commit b66f0f5a were measured with it: `with_tf32` says that such an error is over the bound. A later line replaces an earlier one of the same cell. Models run in worker processes with limits of time and memory: a crash is a line. Lines are written as they come,
+commit b66f0f5a were measured with it: `with_tf32` says that such an error is over the bound. A later line replaces an earlier one of the same cell. Models run in worker processes with limits of time and memory: a crash is a line.
+If a cell of torch.compile is not done in time, torch's own part (Dynamo, with backend="eager") is tried alone, to say whose time it is. Lines are written as they come,
 so that a run that is stopped keeps what it has, and `--resume` and `--left` go on.
 """
 
@@ -44,6 +45,7 @@ MEMORY_BYTES = 12 << 30  # of a process on the CPU
 DOOR_NAMES = ("torch.compile", "compile", "compile-open", "torch.compile-dynamic", "exported", "decomposed", "pt2", "saved", "torchscript")
 BUILT_DOORS = ("torch.compile", "compile")  # by these, a short run builds, and measures errors and times
 NEED_A_BUILD = ("saved",)
+TRACED_BY_DYNAMO = ("torch.compile", "torch.compile-dynamic")
 SECOND_DTYPE = {"cpu": "bfloat16", "cuda": "float16"}
 
 
@@ -87,12 +89,19 @@ def worker(arguments):
             cases[key] = Case(ARCHITECTURES[cell.model], cell.mode, cell.dtype, cell.device)
         start = time.perf_counter()
         try:
-            found = measured(cases[key], cell.door, task["build"], arguments.times)
+            found = alone_in_torch(cases[key], cell.door) if task["control"] else measured(cases[key], cell.door, task["build"], arguments.times)
         except Exception as problem:  # the line says it
             from by_door import first_line
 
             found = {"failed": first_line(problem)}
         print(json.dumps({**found, "seconds": round(time.perf_counter() - start, 2)}), file=answers, flush=True)
+
+
+def alone_in_torch(case, door) -> dict:
+    from by_door import torch_alone
+
+    torch_alone(case, door)
+    return {}
 
 
 def measured(case, door, build, times) -> dict:
@@ -212,12 +221,13 @@ class Worker:
     def __init__(self, arguments):
         environment = {**os.environ, "OMP_NUM_THREADS": str(arguments.threads), "INGOT_CACHE": "off", "PYTHONWARNINGS": "ignore"}
         self.process = subprocess.Popen(worker_command(arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, bufsize=1)
-        self.task, self.since = None, 0.0
+        self.task, self.since, self.control = None, 0.0, False
 
-    def give(self, cell: Cell, build: bool):
-        self.task, self.since = (cell, build), time.monotonic()
+    def give(self, cell: Cell, build: bool, control=False):
+        """control: torch's own part of the door alone."""
+        self.task, self.since, self.control = (cell, build), time.monotonic(), control
         try:
-            self.process.stdin.write(json.dumps({**dataclasses.asdict(cell), "build": build}) + "\n")
+            self.process.stdin.write(json.dumps({**dataclasses.asdict(cell), "build": build, "control": control}) + "\n")
         except BrokenPipeError:
             pass  # its end is found by the next read
 
@@ -231,7 +241,7 @@ class Worker:
             return {"failed": f"the process ended by {signal.Signals(-status).name}" if status < 0 else f"the process ended with status {status}"}
         if time.monotonic() - self.since > seconds:
             self.stop()
-            return {"failed": f"not done after {seconds:g} s"}
+            return {"late": seconds}
         return None
 
     def stop(self):
@@ -266,11 +276,14 @@ def run(arguments, todo, write):
             found = w.answer(arguments.cell_seconds)
             if found is None:
                 continue
-            write(w.task[0], found)
-            w.task = None
+            task, w.task = w.task, None
             if w.process.poll() is not None:
                 workers[i] = Worker(arguments)
                 batches[id(workers[i])] = batches.pop(id(w), [])
+            if "late" in found and task[0].door in TRACED_BY_DYNAMO and not w.control:
+                workers[i].give(*task, control=True)
+            else:
+                write(task[0], timely(found, arguments.cell_seconds) if w.control else late(found))
         if all(w.task is None for w in workers) and not waiting and not any(batches.get(id(w)) for w in workers):
             break
         select.select([w.process.stdout for w in workers if w.task is not None], [], [], 0.5)
@@ -278,6 +291,19 @@ def run(arguments, todo, write):
     for w in workers:
         w.stop()
     return left
+
+
+def late(found: dict) -> dict:
+    return {"failed": f"not done after {found['late']:g} s"} if "late" in found else found
+
+
+def timely(control: dict, seconds: float) -> dict:
+    """The line of a cell of torch.compile that was not done in time, from what torch did alone."""
+    if "late" in control:
+        return {"not_run": f"torch's own trace takes over {seconds:g} s"}
+    if "failed" in control:
+        return {"not_run": f"torch's own trace fails: {control['failed']}"}
+    return {"failed": f"not done after {seconds:g} s; torch's own trace takes {control['seconds']:g} s"}
 
 
 # ---- the lines
@@ -419,7 +445,7 @@ def page(folder: Path = HERE / "results") -> str:
         "",
         'Weights are random and sizes small (`bench/architectures.py`). "whole": nothing stays in torch. "3 in torch": so many operators do; the reasons are below the table. "2 graphs": torch.compile',
         'breaks the model into so many, and Python runs between. "no graph": torch.compile leaves all to Python. "refused": an error, below the table. "failed": a wrong result, or the process',
-        'ended. "–": not run (a package is not installed, eager or torch\'s own part of the door does not take the model, or nobody has run it on this device yet; what torch said stands below the table).',
+        'ended. "–": not run (a package is not installed, eager or torch\'s own part of the door does not take the model or takes over three minutes, or nobody has run it on this device yet; what torch said stands below the table).',
         "",
         "| door | what it is |",
         "|---|---|",

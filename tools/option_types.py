@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     import torch
 
-    from .capture.autocast_options import Autocast
+    from .autocast_options import Autocast
 """
 TYPES = {"string": "str", "int": "int", "float": "float", "bool": "bool", "list": "str | Sequence[str]"}
 WIDER = {  # what Python takes besides text

@@ -327,7 +327,9 @@ typedef void* (*ingot_output_memory)(void* user, size_t output, const int64_t* d
 INGOT_API ingot_status ingot_session_set_output_memory(ingot_session* session, ingot_output_memory give, void* user);
 /* On a GPU, later runs are work in this CUDA stream of the caller (a CUstream or cudaStream_t; NULL, the default, is the default stream). A run whose tensors are
  * all on the GPU returns before it is done; the next run, or ingot_session_wait, reports its errors (an index out of range). While the caller captures the stream, a
- * run is captured with it. Ignored on the CPU. */
+ * run is captured with it, in memory of its own if the session keeps its memory: the graph holds that, the plan's code, the weights that ingot copied or prepared, and
+ * the state. It may be launched after the session and the weights are released, but what the caller lent must still be there: tensors, memory of ingot_weights_set,
+ * and an allocator. Ignored on the CPU. */
 INGOT_API ingot_status ingot_session_set_stream(ingot_session* session, void* stream);
 /* Memory from the caller. `allocate` returns NULL if there is none; for a GPU it returns memory of that GPU, aligned to 256 bytes. */
 typedef struct ingot_allocator {

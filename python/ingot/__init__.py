@@ -28,7 +28,7 @@ from .inputs import Input
 if TYPE_CHECKING:  # for editors and type checkers, to whom names that are imported at first use would be Any
     from .ahead_of_time import compile, explain
     from .backend import ingot_backend
-    from .capture.autocast_options import Autocast
+    from .autocast_options import Autocast
     from .capture.external import Launch, register_kernel
     from .files import load, save
     from .module.module import Module
@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # for editors and type checkers, to whom names that are impor
 __version__ = "0.1.0"
 _TORCH = {
     "compile": "ahead_of_time", "explain": "ahead_of_time", "save": "files", "load": "files", "Module": "module.module", "MutableModule": "mutable", "Report": "running.report", "ingot_backend": "backend",
-    "verify": "module.verification", "Autocast": "capture.autocast_options", "register_kernel": "capture.external", "Launch": "capture.external",
+    "verify": "module.verification", "Autocast": "autocast_options", "register_kernel": "capture.external", "Launch": "capture.external",
 }
 __all__ = [
     "AccuracyError", "Autocast", "CancelledError", "DeviceError", "Engine", "Error", "FormatError", "Input", "InputError", "InternalError", "IoError",

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from . import autocast_options
 from .base import structure
-from .capture import autocast, autocast_options, devices, fix, training
+from .capture import autocast, devices, fix, training
 from .capture.caller_inputs import Given, read
 from .capture.export import export
 from .capture.fixes import order

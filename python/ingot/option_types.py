@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     import torch
 
-    from .capture.autocast_options import Autocast
+    from .autocast_options import Autocast
 
 
 class RunOptions(TypedDict, total=False):

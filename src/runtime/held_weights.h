@@ -18,6 +18,7 @@ class HeldWeights {
   const std::shared_ptr<Weights>& shared() const { return weights_; }
   // Only after take().
   const Weights::Set& set() const { return *set_; }
+  const std::shared_ptr<const Weights::Set>& shared_set() const { return set_; }
   size_t ring_bytes() const { return set_->memory.streaming != nullptr ? set_->memory.streaming->ring_bytes : 0; }
   // Copies streamed weights; null until there are some.
   CopyStream* copy_stream() const { return copy_stream_.get(); }

@@ -40,7 +40,8 @@ void Runner::run_now(const Call& c, const HeldWeights& weights, Allocator& from)
 }
 
 void Runner::run_in(const RunMemory& memory, const Call& c, const HeldWeights& weights) {
-  executor_.run(c.bindings, memory, *workers_, *stream_, weights.copy_stream(), records() && !stream_->recorded_by_caller(), settings_.profiling);
+  recorded_by_caller_ = on_device_ && stream_->recorded_by_caller();
+  executor_.run(c.bindings, memory, *workers_, *stream_, weights.copy_stream(), records() && !recorded_by_caller_, settings_.profiling);
   if (!settings_.profiling) return;
   profile_.timed.clear();
   note_times(executor_, *stream_, profile_.timed);

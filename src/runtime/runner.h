@@ -47,6 +47,10 @@ class Runner {
   // Number of resolve() calls.
   size_t resolutions() const { return routine_ != nullptr ? routine_->resolutions() : executor_.resolutions(); }
   size_t arena_bytes() const { return blocks_.arena_bytes(); }
+  // True if the caller recorded the last run into a graph of its own.
+  bool recorded_by_caller() const { return recorded_by_caller_; }
+  // The memory of the last run: it is the caller's recording's from now on, and later runs get other memory.
+  RunBlocks give_blocks() { return std::move(blocks_); }
   // Of the last profiled run.
   const Profile& profile() const { return profile_; }
   void give_back() noexcept;
@@ -65,6 +69,7 @@ class Runner {
   RunBlocks blocks_;
   Settings settings_;
   const bool on_device_;
+  bool recorded_by_caller_ = false;
   Profile profile_;
 };
 

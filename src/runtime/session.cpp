@@ -145,6 +145,19 @@ void Session::take_states() {
   }
 }
 
+// The caller's recording runs when this session, its weights and its module may be gone. It holds what kernels use then: their code, the weights of this run, the
+// state, and memory for this run alone.
+void Session::keep_for_recording() {
+  struct Kept {
+    std::shared_ptr<const backend::Backend> backend;  // first: its allocators are the others'
+    std::shared_ptr<const Weights::Set> set;
+    std::shared_ptr<State> state;
+    RunBlocks blocks;
+  };
+  std::shared_ptr<State> state = loaded_.states > 0 ? state_.shared() : nullptr;
+  runner_.stream().keep(std::make_shared<const Kept>(weights_.weights().shared_backend(), weights_.shared_set(), std::move(state), runner_.give_blocks()));
+}
+
 // True if the caller's host memory is read or written after the work. The caller may change it when run() returns, and pinned memory is read later.
 bool Session::give_results(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs) {
   backend::Stream& stream = runner_.stream();
@@ -183,7 +196,11 @@ std::byte* Session::make_late_output(size_t output, std::span<const int64_t> dim
 void Session::work(std::span<const HostTensor> outputs) {
   static const OutputMemory none;
   const Routine* routine = runner_.routine();
-  if (routine == nullptr) return runner_.run({pointers_, {}, {}, none}, weights_, memory());
+  if (routine == nullptr) {
+    runner_.run({pointers_, {}, {}, none}, weights_, memory());
+    if (runner_.recorded_by_caller()) keep_for_recording();
+    return;
+  }
   room_.assign(pointers_.size(), 0);
   for (size_t o = 0; o < outputs.size(); ++o) room_[loaded_.inputs + o] = outputs[o].data != nullptr ? bytes_of(outputs[o]) : 0;
   OutputMemory late;

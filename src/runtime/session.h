@@ -74,6 +74,7 @@ class Session {
   void take_outputs(std::span<const HostTensor> outputs, const Resolved&);
   void take_states();
   void work(std::span<const HostTensor> outputs);
+  void keep_for_recording();
   bool give_results(std::span<const HostTensor> inputs, std::span<const HostTensor> outputs);
   std::byte* make_late_output(size_t output, std::span<const int64_t> dims);
   size_t late_bytes(size_t output) const;

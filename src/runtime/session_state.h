@@ -13,6 +13,7 @@ class SessionState {
  public:
   SessionState(const std::shared_ptr<Weights>&, const LoadedFunction&, Allocator&);
   State& current() const { return *current_; }
+  const std::shared_ptr<State>& shared() const { return current_; }
   // Null: the session's own. Error (invalid_input) if it is of another plan or device than the weights.
   void set(std::shared_ptr<State>, const Weights&);
   void set_weights(const std::shared_ptr<Weights>& weights) { own_->set_weights(weights); }

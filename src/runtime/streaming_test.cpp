@@ -148,6 +148,7 @@ class BookStream final : public backend::Stream {
   void wait() override {}
   void check() override {}
   bool recorded_by_caller() const override { return false; }
+  void keep(std::shared_ptr<const void>) const override {}
   std::unique_ptr<backend::Recording> record(FunctionRef<void()>) override { return nullptr; }
   void replay(const backend::Recording&) override {}
   void mark() override {}

@@ -71,6 +71,7 @@ class Stream final : public backend::Stream {
   void wait() override {}
   void check() override {}
   bool recorded_by_caller() const override { return false; }
+  void keep(std::shared_ptr<const void>) const override {}
   std::unique_ptr<backend::Recording> record(FunctionRef<void()>) override { return nullptr; }
   void replay(const backend::Recording&) override {}
   std::unique_ptr<backend::Point> new_point() const override { return nullptr; }

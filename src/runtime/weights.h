@@ -28,6 +28,7 @@ class Weights {
   const plan::Plan& plan() const { return *loaded_->plan; }
   const std::shared_ptr<const plan::Plan>& shared_plan() const { return loaded_->plan; }
   const backend::Backend& backend() const { return *loaded_->placement.backend; }
+  std::shared_ptr<const backend::Backend> shared_backend() const { return {loaded_, &backend()}; }
   // One block for all derived tensors, so that huge pages back small ones too. A changed derived tensor gets other
   // memory, and returns here at its next change.
   struct Home {

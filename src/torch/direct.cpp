@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/huge_pages.h"
 #include "base/function_ref.h"
 #include "torch/engines.h"
 
@@ -193,6 +194,10 @@ void* run(const Exchange& exchange, uint64_t engine, int64_t function, void* arg
     like.dtype = data_type(lease.outputs()[o]);
     Managed* memory = nullptr;
     if (exchange.allocate(&like, &memory, nullptr, [](void*, const char*, const char*) {}) != 0) memory = nullptr;
+    if (memory == nullptr || gpu >= 0) return memory;
+    size_t bytes = like.dtype.bits / 8;
+    for (int32_t d = 0; d < rank; ++d) bytes *= static_cast<size_t>(dims[d]);
+    ingot::ask_for_huge_pages(static_cast<char*>(memory->view.data) + memory->view.byte_offset, bytes);
     return memory;
   };
   auto give = [&](size_t o, Managed* memory) {

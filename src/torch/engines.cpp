@@ -4,10 +4,13 @@
 #include "torch/engines.h"
 
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <random>
 #include <shared_mutex>
+#include <thread>
+#include <utility>
 
 #include "torch/gpu.h"
 #include "torch/saved.h"
@@ -74,6 +77,25 @@ Pool::~Pool() {
   }
 }
 
+Pool::Calls& Pool::calls() {
+  if (calls_.forks != ingot::fork_count()) calls_ = {};
+  return calls_;
+}
+
+void Pool::wait() {
+  constexpr std::chrono::microseconds between_looks{50};  // a call of a small model takes less, and one of a large model hundreds of times as long
+  std::lock_guard alone(waiting);
+  size_t before = 0;
+  {
+    std::lock_guard lock(mutex);
+    before = std::exchange(calls().turn, 1 - calls().turn);
+  }
+  for (;; std::this_thread::sleep_for(between_looks)) {
+    std::lock_guard lock(mutex);
+    if (calls().count[before] == 0) return;
+  }
+}
+
 std::shared_ptr<Entry> registered(uint64_t number) {
   std::shared_ptr<Entry> entry;
   {
@@ -117,15 +139,28 @@ Lease::Lease(Entry& entry, int64_t function) : entry_(entry) {
       function_->idle.pop_back();
     }
     take_weights();
+    turn_ = pool.calls().turn;
+    ++pool.calls().count[turn_];
   }
+  try {
+    prepare(static_cast<uint32_t>(function));
+  } catch (...) {
+    std::lock_guard lock(pool.mutex);
+    --pool.calls().count[turn_];
+    throw;
+  }
+}
+
+void Lease::prepare(uint32_t function) {
+  Pool& pool = *entry_.pool;
   if (session_ == nullptr) {
-    check(ingot_session_create(pool.plan, entry.weights, static_cast<uint32_t>(function), pool.options, &session_));
-    if (entry.gpu >= 0) check(ingot_session_set_allocator(session_, &gpu_memory(entry.gpu)));
+    check(ingot_session_create(pool.plan, entry_.weights, function, pool.options, &session_));
+    if (entry_.gpu >= 0) check(ingot_session_set_allocator(session_, &gpu_memory(entry_.gpu)));
     std::lock_guard lock(pool.mutex);
     take_weights();
   }
   // On a GPU a session keeps no memory between calls, so that it may be used in any stream.
-  if (entry.gpu >= 0) check(ingot_session_set_stream(session_, current_stream(entry.gpu)));
+  if (entry_.gpu >= 0) check(ingot_session_set_stream(session_, current_stream(entry_.gpu)));
 }
 
 // Called under the pool's mutex: whoever changes `used` may release the old weights afterwards, which the session then keeps alive.
@@ -136,8 +171,8 @@ void Lease::take_weights() {
 }
 
 Lease::~Lease() {
-  if (session_ == nullptr) return;
   std::lock_guard lock(entry_.pool->mutex);
+  --entry_.pool->calls().count[turn_];
   function_->idle.push_back({session_, weights_});
 }
 
@@ -180,6 +215,16 @@ extern "C" __attribute__((visibility("default"))) void ingot_torch_use(uint64_t 
       if (ingot_session_set_weights(session.handle, weights != nullptr ? weights : entry.weights) == INGOT_OK) session.weights = entry.version;
     }
   }
+}
+
+// Until calls of the engine, and of those that share its sessions, have ended, as far as they are under way now. Values that were replaced before may be freed then.
+extern "C" __attribute__((visibility("default"))) void ingot_torch_wait(uint64_t id) {
+  std::shared_ptr<Pool> pool;
+  {
+    std::shared_lock lock(registry_mutex);
+    if (auto found = registry.find(id); found != registry.end()) pool = found->second->pool;
+  }
+  if (pool != nullptr) pool->wait();
 }
 
 extern "C" __attribute__((visibility("default"))) void ingot_torch_unregister(uint64_t id) {

@@ -1,5 +1,6 @@
 // The engines that the ops run: (plan, weights) pairs, and the idle sessions of plans.
 #pragma once
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -33,8 +34,24 @@ struct Pool {
   };
   std::unordered_map<int64_t, Function> functions;
 
+  // Calls under way, which may read values that are replaced meanwhile. Those that begin now are counted in calls[turn], so that a wait for those before ends
+  // however many begin.
+  struct Calls {
+    std::array<size_t, 2> count{};
+    size_t turn = 0;
+    uint32_t forks = ingot::fork_count();
+  };
+  ingot::LongMutex waiting;  // one wait at a time
+  // Only under the mutex. In a child the other threads' calls are not there.
+  Calls& calls();
+  // Until the calls that are under way now have ended.
+  void wait();
+
   Pool(ingot_plan* of, const ingot_options* with) : plan(of), options(with) {}
   ~Pool();
+
+ private:
+  Calls calls_;
 };
 
 // An engine: weights, and the pool of the plan that they are for.
@@ -77,11 +94,13 @@ class Lease {
   ingot_session* get() const { return session_; }
 
  private:
+  void prepare(uint32_t function);
   void take_weights();
   Entry& entry_;
   Pool::Function* function_ = nullptr;  // in a map, whose elements do not move
   ingot_session* session_ = nullptr;
   uint64_t weights_ = 0;                // Entry::version of the session's weights
+  size_t turn_ = 0;                     // where the call is counted
 };
 
 }  // namespace ingot_torch

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/huge_pages.h"
 #include "ingot/ingot.h"
 #include "torch/stable.h"
 
@@ -106,7 +107,13 @@ inline Tensor empty_in(Order order, int32_t rank, const int64_t* dims, ingot_dty
   if (aoti_torch_empty_strided(rank, dims, strides.data(), torch_number_of(type), device, std::max(gpu, 0), &handle) != 0) {
     raise(INGOT_OUT_OF_MEMORY, "no memory for " + what);
   }
-  return Tensor(handle);
+  Tensor made(handle);
+  void* data = nullptr;
+  int64_t bytes = 0;
+  if (gpu < 0 && aoti_torch_get_data_ptr(handle, &data) == AOTI_TORCH_SUCCESS && aoti_torch_get_storage_size(handle, &bytes) == AOTI_TORCH_SUCCESS) {
+    ingot::ask_for_huge_pages(data, static_cast<size_t>(bytes));
+  }
+  return made;
 }
 
 // An output without memory whose sizes are not known yet.

@@ -76,10 +76,14 @@ def test_lines_replace_older_ones(tmp_path):
 WORKER = """
 import json, os, signal, sys, time
 for text in sys.stdin:
-    model = json.loads(text)["model"]
+    task = json.loads(text)
+    model = task["model"]
+    if task["control"] and model != "hangs in torch":
+        print(json.dumps({"failed": "no"} if model == "fails in torch" else {"seconds": 0.5}), flush=True)
+        continue
     if model == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
-    if model == "hangs":
+    if model.startswith("hangs") or model == "fails in torch":
         time.sleep(60)
     print(json.dumps({"in_torch": 0}), flush=True)
 """
@@ -94,6 +98,18 @@ def test_a_crash_is_a_line(monkeypatch):
     assert [found[model] for model in "abc"] == [{"in_torch": 0}] * 3
     assert found["dies"] == {"failed": "the process ended by SIGKILL"} and found["hangs"] == {"failed": "not done after 2 s"}
     assert doors.run(argparse.Namespace(jobs=1, threads=1, cell_seconds=2, seconds=1e-9), todo, None) == todo
+
+
+def test_time_that_torch_takes_alone(monkeypatch):
+    """A cell of torch.compile that is not done in time says whether Dynamo alone would be."""
+    monkeypatch.setattr(doors, "worker_command", lambda arguments: [sys.executable, "-c", WORKER])
+    found, arguments = {}, argparse.Namespace(jobs=2, threads=1, cell_seconds=2, seconds=None)
+    todo = [(Cell(model, "torch.compile-dynamic"), False) for model in ("a", "hangs", "hangs in torch", "fails in torch", "c")]
+    assert doors.run(arguments, todo, lambda cell, line: found.update({cell.model: line})) == []
+    assert found == {
+        "a": {"in_torch": 0}, "c": {"in_torch": 0}, "hangs": {"failed": "not done after 2 s; torch's own trace takes 0.5 s"},
+        "hangs in torch": {"not_run": "torch's own trace takes over 2 s"}, "fails in torch": {"not_run": "torch's own trace fails: no"},
+    }  # fmt: skip
 
 
 def test_readme_counts_the_models():

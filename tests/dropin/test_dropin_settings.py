@@ -7,7 +7,7 @@ import torch
 
 import ingot
 from ingot import OptionError, UnsupportedError, torch_tensorrt
-from ingot.capture import autocast_options
+from ingot import autocast_options
 from ingot.torch_tensorrt import EngineCapability, _said
 from ingot.torch_tensorrt import logging as levels
 from ingot.torch_tensorrt.dynamo import CompilationSettings, _settings

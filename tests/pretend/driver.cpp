@@ -255,7 +255,7 @@ int cuModuleGetFunction(FunctionHandle* function, ModuleHandle module, const cha
   for (const std::string& k : kernels) there = there || k == name;
   if (!there) return not_found;
   *function = p.fresh<FunctionHandle>();
-  p.functions[*function] = name;
+  p.functions[*function] = {name, module};
   p.note(std::string("kernel ") + name);
   return success;
 }
@@ -282,7 +282,8 @@ int cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, void**
   if (p.call_fails()) return launch_failed;
   auto found = p.functions.find(function);
   if (found == p.functions.end() || config->gx == 0 || config->bx == 0) return p.mistake(invalid_handle, "a kernel that is not there, or without threads, is started");
-  const std::string& name = found->second;
+  const std::string& name = found->second.name;
+  if (!p.modules.contains(found->second.module)) return p.mistake(invalid_handle, "a kernel of a module that was unloaded is started");
   const bool fast = name.ends_with("_t" + std::to_string(p.values["fast_tile"]));
   const bool recorded = p.recording.contains(config->stream);
   (recorded ? p.work[config->stream] : p.values["clock"]) += p.values["launch_time"] / (fast ? 2 : 1);
@@ -291,10 +292,11 @@ int cuLaunchKernelEx(const LaunchConfig* config, FunctionHandle function, void**
     // It depends on more than the kernel before it, and only on kernels can one depend so.
     if (joined && config->attribute_count > 0) return p.mistake(invalid_value, "a kernel that overlaps others is right behind work of another stream");
     ++p.reached[config->stream].given;
+    p.loaded[p.recording[config->stream]].insert(found->second.module);
     return success;
   }
   ++p.values["launches"];
-  p.note("launch " + found->second);
+  p.note("launch " + name);
   return success;
 }
 
@@ -350,8 +352,10 @@ int cuStreamEndCapture(StreamHandle stream, GraphHandle* graph) {
     return true;
   });
   if (!complete) return p.mistake(invalid_value, "a recording ends before a stream that is in it has come back");
-  *graph = p.fresh<GraphHandle>();
+  *graph = p.graph_of.contains(stream) ? p.graph_of[stream] : p.fresh<GraphHandle>();
+  p.graph_of.erase(stream);
   p.graphs.insert(*graph);
+  p.loaded[*graph] = std::exchange(p.loaded[stream], {});
   p.work[*graph] = std::exchange(p.work[stream], 0);
   p.copied[*graph] = std::exchange(p.copied[stream], {});
   ++p.values["live"];
@@ -363,11 +367,48 @@ int cuStreamIsCapturing(StreamHandle stream, int* status) {
   *status = p.recording.contains(stream) ? 1 : 0;
   return success;
 }
+int cuStreamGetCaptureInfo_v2(StreamHandle stream, int* status, uint64_t*, GraphHandle* graph, const void* const**, size_t*) {
+  LOCKED;
+  if (p.call_fails()) return launch_failed;
+  const auto found = p.recording.find(stream);
+  *status = found != p.recording.end() ? 1 : 0;
+  if (found == p.recording.end()) return success;
+  GraphHandle& known = p.graph_of[found->second];
+  if (known == nullptr) known = p.fresh<GraphHandle>();
+  *graph = known;
+  return success;
+}
+int cuUserObjectCreate(UserObjectHandle* object, void* what, void (*destroy)(void*), unsigned references, unsigned) {
+  LOCKED;
+  if (p.call_fails()) return launch_failed;
+  *object = p.fresh<UserObjectHandle>();
+  p.user_objects[*object] = {what, destroy, references};
+  ++p.values["live"];
+  return success;
+}
+int cuUserObjectRelease(UserObjectHandle object, unsigned references) {
+  LOCKED;
+  if (!p.user_objects.contains(object)) return p.mistake(invalid_handle, "an object that is not there is given back");
+  p.release(object, references);
+  return success;
+}
+int cuGraphRetainUserObject(GraphHandle graph, UserObjectHandle object, unsigned references, unsigned flags) {
+  LOCKED;
+  if (p.call_fails()) return launch_failed;
+  if (references != 1 || flags != 1 || !p.user_objects.contains(object)) return p.mistake(invalid_value, "a graph is given more than the one reference that there is");
+  p.held[graph].push_back(object);
+  return success;
+}
 int cuGraphInstantiateWithFlags(GraphExecHandle* exec, GraphHandle graph, unsigned long long) {
   LOCKED;
   if (!p.graphs.contains(graph)) return p.mistake(invalid_handle, "a recording that is gone is prepared");
   int error = make(exec, p.execs);
-  if (error == success) p.work[*exec] = p.work[graph], p.copied[*exec] = p.copied[graph];
+  if (error != success) return error;
+  p.work[*exec] = p.work[graph];
+  p.copied[*exec] = p.copied[graph];
+  p.loaded[*exec] = p.loaded[graph];
+  p.held[*exec] = p.held[graph];
+  for (void* object : p.held[*exec]) ++p.user_objects.at(object).references;
   return error;
 }
 int cuGraphLaunch(GraphExecHandle exec, StreamHandle stream) {
@@ -378,6 +419,9 @@ int cuGraphLaunch(GraphExecHandle exec, StreamHandle stream) {
     const auto found = p.memory.find(address);
     if (found == p.memory.end() || found->second.number != number) return p.mistake(invalid_value, "a recording copies from memory that was freed since");
   }
+  for (void* module : p.loaded[exec]) {
+    if (!p.modules.contains(module)) return p.mistake(invalid_handle, "a recording starts kernels of a module that was unloaded");
+  }
   p.give_work(stream, p.copied[exec]);
   ++p.values["replays"];
   p.values["clock"] += p.work[exec];
@@ -385,10 +429,12 @@ int cuGraphLaunch(GraphExecHandle exec, StreamHandle stream) {
 }
 int cuGraphExecDestroy(GraphExecHandle exec) {
   LOCKED;
+  p.release_held(exec);
   return drop(exec, p.execs, "a recording");
 }
 int cuGraphDestroy(GraphHandle graph) {
   LOCKED;
+  p.release_held(graph);
   return drop(graph, p.graphs, "a graph");
 }
 

@@ -143,6 +143,18 @@ class WithPlan : public OnPretendGpu {
   const char* model_path_;
 };
 
+// Work that a caller recorded in its own stream, as it runs it later.
+class CallersGraph {
+ public:
+  CallersGraph(void* exec, void* stream) : exec_(exec), stream_(stream) {}
+  ~CallersGraph() { symbol<int(void*)>("libcuda.so.1", "cuGraphExecDestroy")(exec_); }
+  CallersGraph(const CallersGraph&) = delete;
+  int replay() const { return symbol<int(void*, void*)>("libcuda.so.1", "cuGraphLaunch")(exec_, stream_); }
+
+ private:
+  void *exec_, *stream_;
+};
+
 // A stream and memory of the caller, on the device.
 class OfCaller {
  public:
@@ -159,6 +171,19 @@ class OfCaller {
     of_driver<int(int)>("cuDevicePrimaryCtxRelease_v2")(0);
   }
   OfCaller(const OfCaller&) = delete;
+  // What `run` adds to the stream; null: it fails, or the driver does.
+  template <class F>
+  std::unique_ptr<CallersGraph> record(F run) const {
+    void *graph = nullptr, *exec = nullptr;
+    if (of_driver<int(void*, int)>("cuStreamBeginCapture_v2")(stream, 0) != 0) return nullptr;
+    const ingot_status status = run();
+    of_driver<int(void*, void**)>("cuStreamEndCapture")(stream, &graph);
+    const int error = of_driver<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&exec, graph, 0);
+    of_driver<int(void*)>("cuGraphDestroy")(graph);
+    if (error != 0) return nullptr;
+    auto out = std::make_unique<CallersGraph>(exec, stream);
+    return status == INGOT_OK ? std::move(out) : nullptr;
+  }
   void* at(size_t offset) const { return reinterpret_cast<void*>(memory_ + offset); }
   void* stream = nullptr;
 

@@ -43,6 +43,71 @@ TEST_F(Gpu, APlanRuns) {
   EXPECT_NE(std::string(events()).find("module cubin sm_90\n"), std::string::npos) << events();
 }
 
+// INGOT_TEST_MODEL on the caller's device memory.
+class Callers : public OfCaller {
+ public:
+  Callers() : OfCaller(5 * each) {}
+  ingot_status run(const Session& session) const {
+    const int64_t rows = 5, x[] = {rows, 8}, y[] = {rows, 2}, a[] = {rows, 4}, b[] = {4, rows};
+    const ingot_tensor inputs[] = {{at(0), INGOT_FLOAT32, 2, x, nullptr}, {at(each), INGOT_FLOAT32, 2, y, nullptr}};
+    const ingot_tensor outputs[] = {{at(2 * each), INGOT_FLOAT32, 2, a, nullptr}, {at(3 * each), INGOT_FLOAT32, 2, b, nullptr}, {at(4 * each), INGOT_FLOAT32, 0, x, nullptr}};
+    return ingot_session_run_with(session.get(), inputs, 2, outputs, 3);
+  }
+
+ private:
+  static constexpr size_t each = 1024;
+};
+
+// Its code, its prepared weights and its scratch memory stay until the recording is gone, and no longer.
+TEST_F(Gpu, ACallersRecordingOutlivesItsSession) {
+  for (const bool warm : {false, true}) {
+    const long long before = taken();
+    {
+      const Callers callers;
+      start();
+      good(ingot_session_set_stream(session.get(), callers.stream));
+      if (warm) good(callers.run(session));
+      std::unique_ptr<CallersGraph> graph = callers.record([&] { return callers.run(session); });
+      ASSERT_NE(graph, nullptr);
+      const long long recorded = get("live_bytes");
+      float bias[8] = {};
+      good(ingot_weights_set(weights.get(), "a.bias", bias, sizeof bias, nullptr, 1));
+      good(ingot_weights_commit(weights.get()));
+      good(callers.run(session));  // in memory of its own
+      EXPECT_GT(get("live_bytes"), recorded);
+      session.reset();
+      weights.reset();
+      EXPECT_EQ(get("live_bytes"), recorded);
+      EXPECT_EQ(graph->replay(), 0) << events();
+      EXPECT_EQ(get("mistakes"), 0) << events();
+    }
+    start();  // what the recording held goes with the next stream
+    session.reset();
+    weights.reset();
+    EXPECT_EQ(taken(), before);
+  }
+}
+
+TEST_F(Gpu, ARecordingThatCannotHoldWhatItRunsFails) {
+  const Callers callers;
+  fail_each(
+      "fail_call",
+      [&] {
+        attempt("weights", INGOT_DEVICE, [&] { return make(plan, weights); });
+        attempt("session", INGOT_DEVICE, [&] { return make(plan, weights, session); });
+        good(ingot_session_set_stream(session.get(), callers.stream));
+        attempt("recording", INGOT_DEVICE, [&] {
+          const std::unique_ptr<CallersGraph> graph = callers.record([&] { return callers.run(session); });
+          return graph != nullptr ? INGOT_OK : INGOT_DEVICE;
+        });
+        session.reset();
+        weights.reset();
+        attempt("weights again", INGOT_DEVICE, [&] { return make(plan, weights); });  // what recordings held goes with the next stream
+        weights.reset();
+      },
+      7);
+}
+
 // Two sums of a matrix [6, 4] and a product of rank 2.
 ingot_status add_products(const Weights& weights) {
   static float up[12], down[8], base[24], sums[48];

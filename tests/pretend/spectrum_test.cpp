@@ -61,32 +61,33 @@ class Callers : public OfCaller {
     const ingot_tensor in{at(0), INGOT_FLOAT32, 2, dims, nullptr}, out{at(bytes), INGOT_FLOAT32, 2, dims, nullptr};
     return ingot_session_run_with(session.get(), &in, 1, &out, 1);
   }
-  // In a recording, which is thrown away.
-  ingot_status run_recorded(const Session& session, int64_t rows) const {
-    void* graph = nullptr;
-    of_driver<int(void*, int)>("cuStreamBeginCapture_v2")(stream, 0);
-    const ingot_status status = run(session, rows);
-    of_driver<int(void*, void**)>("cuStreamEndCapture")(stream, &graph);
-    of_driver<int(void*)>("cuGraphDestroy")(graph);
-    return status;
+  std::unique_ptr<CallersGraph> recorded(const Session& session, int64_t rows) const {
+    return record([&] { return run(session, rows); });
   }
 
  private:
   static constexpr size_t bytes = 64 * static_cast<size_t>(length) * sizeof(float);
 };
 
-// The tables of plans that a caller recorded stay, whatever sizes come after.
+// The tables of plans that a caller recorded stay as long as the recording, whatever sizes come after.
 TEST_F(Spectrum, ACallersRecordingKeepsItsPlans) {
   const Callers callers;
   start();
   good(ingot_session_set_stream(session.get(), callers.stream));
   good(callers.run(session, 3));
-  good(callers.run_recorded(session, 3));
+  std::unique_ptr<CallersGraph> graph = callers.recorded(session, 3);
+  ASSERT_NE(graph, nullptr);
   EXPECT_EQ(transforms(), 4u);
   for (int64_t rows = 4; rows <= 64; ++rows) good(callers.run(session, rows));
   EXPECT_EQ(live_transforms(), 2 * (32 + 1));
   session.reset();
+  weights.reset();
   EXPECT_EQ(live_transforms(), 2);
+  EXPECT_EQ(graph->replay(), 0);
+  graph.reset();
+  start();  // what the recording held goes with the next stream
+  EXPECT_EQ(live_transforms(), 0);
+  session.reset();
   weights.reset();
 }
 
@@ -94,10 +95,12 @@ TEST_F(Spectrum, SizesFirstSeenInACallersRecordingAreByOwnKernels) {
   const Callers callers;
   start();
   good(ingot_session_set_stream(session.get(), callers.stream));
-  good(callers.run_recorded(session, 3));
+  std::unique_ptr<CallersGraph> graph = callers.recorded(session, 3);
+  ASSERT_NE(graph, nullptr);
   EXPECT_EQ(transforms(), 0u);
   EXPECT_NE(std::string(events()).find("kernel fourier_to_real_f32_block"), std::string::npos) << events();
   EXPECT_EQ(live_transforms(), 0);
+  graph.reset();
   session.reset();
   weights.reset();
 }

@@ -90,13 +90,26 @@ class Pretend {
   std::set<void*> joined;  // streams that have waited for an event since their last kernel
   std::map<void*, Mark> marks;  // of events that were recorded in recorded streams
   std::set<void*> graphs, execs;
+  std::map<void*, GraphHandle> graph_of;  // of streams that are recorded, once someone asked
+  struct UserObject {
+    void* what;
+    void (*destroy)(void*);
+    long long references;
+  };
+  std::map<void*, UserObject> user_objects;
+  std::map<void*, std::vector<void*>> held;  // user objects of graphs and of what is made of them
+  std::map<void*, std::set<void*>> loaded;   // modules whose kernels are in recorded streams, in recordings, and in what is made of them
   std::map<void*, long long> work;   // nanoseconds, of streams that are recorded, of graphs and of what is made of them
   std::map<void*, long long> times;  // of events
   struct Module {
     std::vector<std::string> kernels;
   };
   std::map<void*, Module> modules;
-  std::map<void*, std::string> functions;  // as long as their module
+  struct Function {
+    std::string name;
+    void* module;
+  };
+  std::map<void*, Function> functions;
   char context_of[most_gpus] = {};         // their addresses are the contexts
   int retained[most_gpus] = {};
 
@@ -138,6 +151,19 @@ class Pretend {
     if (!fails("fail_call")) return false;
     under_way.clear();  // a driver that fails does no more work
     return true;
+  }
+  // `destroy` must not call the driver: the mutex is held.
+  void release(void* object, long long references) {
+    UserObject& one = user_objects.at(object);
+    if ((one.references -= references) > 0) return;
+    one.destroy(one.what);
+    user_objects.erase(object);
+    --values["live"];
+  }
+  void release_held(void* of) {
+    for (void* object : held[of]) release(object, 1);
+    held.erase(of);
+    loaded.erase(of);
   }
   // A handle that is no other one, now or later.
   template <class T>

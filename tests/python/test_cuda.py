@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import gc
 import os
 import subprocess
 import sys
@@ -303,6 +304,29 @@ def test_recorded_by_the_caller(warm):
         graph.replay()
         check(model, result, x)
         assert torch.equal(twice, result * 2)
+
+
+@pytest.mark.parametrize("way", ["ingot.compile", "torch.compile", "operator", "weights replaced"])
+def test_a_recording_outlives_its_module(way):
+    """The code and the prepared weights that it runs stay, while other modules take and free memory."""
+    model, x = layers(), noise(8, 64)
+    compiled = torch.compile(model, backend=ingot_backend) if way == "torch.compile" else ingot.compile(model, inputs=[x])
+    call = torch.export.export(compiled, (x,)).module() if way == "operator" else compiled
+    call(x)
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad(), torch.cuda.graph(graph):
+        result = call(x)
+    if way == "weights replaced":
+        compiled.update_weights({name: value * 2 for name, value in model.state_dict().items()})
+    del compiled, call
+    torch._dynamo.reset()
+    gc.collect()
+    for seed in range(3):
+        other = ingot.compile(layers(), inputs=[x])  # takes memory that would have been freed
+        other(noise(8, 64, seed=10 + seed))
+        x.copy_(noise(8, 64, seed=seed))
+        graph.replay()
+        check(model, result, x)
 
 
 # ---- parts in torch, writes in place

@@ -8,7 +8,7 @@ import torch
 
 from ..engine import _library
 from ..errors import InputError, OptionError
-from . import autocast_options
+from .. import autocast_options
 
 CPU = torch.device("cpu")
 HOST = ("cpu", "reference")  # targets whose engines run on tensors of the CPU

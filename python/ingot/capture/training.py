@@ -5,22 +5,23 @@ from __future__ import annotations
 import logging
 
 import torch
-from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.dropout import _DropoutNd
 
 from ..errors import UnsupportedError
 
 log = logging.getLogger("ingot")
 _MOST_NAMES = 3  # of modules in a message
+_nn = torch.nn
+_DROPOUTS = (_nn.Dropout, _nn.Dropout1d, _nn.Dropout2d, _nn.Dropout3d, _nn.AlphaDropout, _nn.FeatureAlphaDropout)
+_NORMS = (_nn.BatchNorm1d, _nn.BatchNorm2d, _nn.BatchNorm3d, _nn.SyncBatchNorm, _nn.InstanceNorm1d, _nn.InstanceNorm2d, _nn.InstanceNorm3d)
 
 
 def _active(module: torch.nn.Module) -> str | None:
     """What a module does in training mode alone."""
     if not module.training:
         return None
-    if isinstance(module, _DropoutNd) and module.p > 0 or isinstance(module, torch.nn.RNNBase) and module.dropout > 0 or isinstance(module, torch.nn.MultiheadAttention) and module.dropout > 0:
+    if isinstance(module, _DROPOUTS) and module.p > 0 or isinstance(module, (_nn.RNNBase, _nn.MultiheadAttention)) and module.dropout > 0:
         return "dropout"
-    if isinstance(module, _NormBase) and module.track_running_stats:
+    if isinstance(module, _NORMS) and module.track_running_stats:
         return "batch norm"
     return None
 

@@ -215,6 +215,7 @@ class Engine:
                 fork.follow(staged)
             self.readers.replaced(before)
             self._release([name for name, _ in staged if getattr(self._built_from.get(name), "is_cuda", False)])
+        self.readers.wait()  # here `before` still holds them
         return taken
 
     def _release(self, replaced):

@@ -19,6 +19,7 @@ class TorchRegistry:
         library.ingot_torch_register.argtypes, library.ingot_torch_register.restype = [c_void_p, c_void_p, c_void_p, c_void_p, c_uint64], c_uint64
         library.ingot_torch_unregister.argtypes, library.ingot_torch_unregister.restype = [c_uint64], None
         library.ingot_torch_use.argtypes, library.ingot_torch_use.restype = [c_uint64, c_void_p], None
+        library.ingot_torch_wait.argtypes, library.ingot_torch_wait.restype = [c_uint64], None
         library.ingot_torch_plan_words.argtypes, library.ingot_torch_plan_words.restype = [c_uint64, POINTER(c_int64)], None
         library.ingot_torch_count_of.argtypes, library.ingot_torch_count_of.restype = [c_void_p], c_void_p
         self._path = path
@@ -31,6 +32,7 @@ class TorchRegistry:
         like = next((number for number, other in list(self._engines.items()) if other.family is engine.family), 0)
         number = self._library.ingot_torch_register(engine._plan.pointer, engine._weights.pointer, engine._options.pointer, watch, like)
         self._engines[number] = engine
+        engine.readers.of_torch[number] = functools.partial(self._library.ingot_torch_wait, number)
         if engine.active is not None:
             self.use(number, engine.active)
         return number
@@ -43,6 +45,7 @@ class TorchRegistry:
         for number, other in list(self._engines.items()):
             if other is engine:
                 self.use(number, weights)
+        engine.readers.wait()  # the caller may drop the weights that were used
 
     def direct(self, exchange, number: int, function: int):
         """A function from a tuple of torch tensors to a tuple of results, which bypasses torch's dispatcher by the DLPack exchange table in the capsule `exchange`.
@@ -60,7 +63,9 @@ class TorchRegistry:
 
     def unregister(self, number: int):
         self._library.ingot_torch_unregister(number)
-        self._engines.pop(number, None)
+        engine = self._engines.pop(number, None)
+        if engine is not None:
+            engine.readers.of_torch.pop(number, None)
 
     def watch(self, changed) -> "TorchWatch":
         return TorchWatch(ctypes.PyDLL(self._path), changed)

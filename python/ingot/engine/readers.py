@@ -13,6 +13,7 @@ class Readers:
         self._count = 0  # how often they were replaced
         self._old: list = []  # (the count, values that were replaced then)
         self._changing = processes.Lock()
+        self.of_torch: dict = {}  # by the engine's number there: a function that waits for the calls that began before, which the library counts
 
     def begin(self):
         run = object()
@@ -31,6 +32,11 @@ class Readers:
             self._count += 1
             self._old.append((self._count, values))
             self._release()
+
+    def wait(self):
+        """Called after `replaced` by who still holds the values, without a lock: until no call from torch reads them."""
+        for ended in list(self.of_torch.values()):
+            ended()
 
     def _release(self):
         first = min(list(self._runs.values()), default=self._count)

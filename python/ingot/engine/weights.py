@@ -40,6 +40,7 @@ class Weights:
             before = [self.given.get(name) for name, _ in staged]
             self.given.update(staged)
             self._engine.readers.replaced(before)
+        self._engine.readers.wait()
 
     def take(self, staged):
         commit(self.pointer, staged)

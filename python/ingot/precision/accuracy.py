@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..capture import autocast_options
+from .. import autocast_options
 from ..errors import AccuracyError, OptionError
 from ..torch_internals.trees import pytree
 from . import eager_run, low_precision

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import torch
 
 from ..capture import autocast_rules
-from ..capture.autocast_options import Autocast, named, patterns, plain, torch_type
+from ..autocast_options import Autocast, named, patterns, plain, torch_type
 from ..capture.checks import size_check
 from ..errors import InputError, OptionError
 from ..torch_internals.operators import OpOverload, name_of

@@ -11,7 +11,8 @@ import os
 import sympy
 import torch
 
-from ..capture import autocast_options, devices, writer
+from .. import autocast_options
+from ..capture import devices, writer
 from ..capture.fixes.read_numbers import READS
 from ..capture.functional import Functional, Node, trace_view
 from ..capture.schema import same_part

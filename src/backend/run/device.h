@@ -51,6 +51,8 @@ class Stream {
   virtual void check() = 0;
   // True if the caller is capturing its stream: work added now runs later, maybe many times.
   virtual bool recorded_by_caller() const = 0;
+  // Only while recorded_by_caller(): the caller's recording, and all that is made of it, hold this. It is destroyed some time after they are gone.
+  virtual void keep(std::shared_ptr<const void> what) const = 0;
   // Records `work`. Null if the device cannot record. Not allowed while the caller captures.
   virtual std::unique_ptr<Recording> record(FunctionRef<void()> work) = 0;
   virtual void replay(const Recording&) = 0;

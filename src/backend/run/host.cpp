@@ -19,6 +19,7 @@ class HostStream final : public Stream {
   void wait() override {}
   void check() override {}
   bool recorded_by_caller() const override { return false; }
+  void keep(std::shared_ptr<const void>) const override {}
   std::unique_ptr<Recording> record(FunctionRef<void()>) override { return nullptr; }
   void replay(const Recording&) override {}
   std::unique_ptr<Point> new_point() const override { return nullptr; }

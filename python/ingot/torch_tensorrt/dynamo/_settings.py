@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from ...capture.autocast_options import Autocast
+from ...autocast_options import Autocast
 from ...errors import InputError, OptionError
 from .._Device import Device
 from .._enums import EngineCapability

@@ -25,25 +25,12 @@ void check(const Target& target, const Settings& settings) {
       .fix("compile for \"cpu\", or with deterministic=\"run\"");
 }
 
-// Nanoseconds of a multiplication for each element of the result, in which the kernels count their costs (gemm/run/tuning.h), at the rate of the instructions that the settings allow.
-double nanoseconds_of_products(const Site& site, const Settings& settings) {
-  const auto* g = std::get_if<GemmAttributes>(&site.kernel);
-  if (g == nullptr) return 1;
-  const Machine& machine = settings.machine;
-  const bool tf32 = g->convolution ? settings.tf32_convolutions : settings.tf32;
-  // TF32 has half of the rate of halves from sm_80 on.
-  const double rate = ir::size_of(g->type) == 2 ? machine.bf16 : g->type == ir::DType::f32 && tf32 ? std::max(machine.f32, machine.bf16 / 2) : machine.f32;
-  return results_of(site) / rate;
-}
-
 Offers offers(const Site& site, const Target& target, const Settings& settings) {
   Offers out;
   site.read.reset();  // sites change between questions
 #define X(name) name##_offers(site, target, settings, out);
 #include "backend/cuda/run/kernels.def"
 #undef X
-  const double each = nanoseconds_of_products(site, settings);
-  for (Offer& o : out.offers) o.cost *= each;
   out.pass = pass_of(site, settings.machine);
   return out;
 }

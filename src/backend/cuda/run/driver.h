@@ -16,6 +16,7 @@ using ModuleHandle = struct CUmod_st*;
 using FunctionHandle = struct CUfunc_st*;
 using GraphHandle = struct CUgraph_st*;
 using GraphExecHandle = struct CUgraphExec_st*;
+using UserObjectHandle = struct CUuserObject_st*;
 
 // CUlaunchConfig and CUlaunchAttribute of cuda.h.
 struct LaunchAttribute {

@@ -25,6 +25,8 @@ enum HostMemoryFlag : unsigned { for_all_contexts = 1, mapped = 2 };
 enum MemoryType : unsigned { on_device = 2 };
 enum PointerAttribute : int { memory_type = 2, device_ordinal = 9 };
 enum CaptureMode : int { of_this_thread = 1 };
+enum UserObjectFlag : unsigned { destroyed_at_any_time = 1 };
+enum RetainFlag : unsigned { graph_takes_reference = 1 };
 
 // Memory that the driver allocates: on the device, or pinned on the host.
 class DriverMemory final : public Allocator {
@@ -110,6 +112,39 @@ Statuses& statuses() {
   return *all;
 }
 
+// What graphs of callers held and hold no more. The driver says so in a function that may not call it, and to destroy code and device memory is to call it.
+// So that function only puts them here.
+class Released {
+ public:
+  // For the driver: `held` is a std::shared_ptr<const void> of its own.
+  static void take(void* held);
+  void destroy() {
+    std::vector<std::shared_ptr<const void>> gone;
+    {
+      std::lock_guard lock(mutex_);
+      gone.swap(all_);
+    }
+    if (gone.empty()) return;
+    Unrecorded unrecorded;
+    gone.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const void>> all_;
+};
+
+Released& released() {
+  static auto* all = new Released;  // graphs may outlive static objects
+  return *all;
+}
+
+void Released::take(void* held) {
+  std::unique_ptr<std::shared_ptr<const void>> what(static_cast<std::shared_ptr<const void>*>(held));
+  std::lock_guard lock(released().mutex_);
+  released().all_.push_back(std::move(*what));
+}
+
 struct Graph final : Recording {
   explicit Graph(DevicePtr d) : device(std::move(d)) {}
   ~Graph() override {
@@ -191,15 +226,15 @@ const Products& Gpu::products() const {
   return *products_;
 }
 
-void Gpu::keep(std::shared_ptr<const void> what) const {
-  std::lock_guard lock(mutex_);
-  kept_.insert(std::move(what));
+GpuStream::GpuStream(DevicePtr device, std::unique_ptr<CudaStream> own)
+    : device_(std::move(device)), own_(std::move(own)), stream_(own_ ? own_->handle() : nullptr), status_(statuses().take(device_)) {
+  released().destroy();
 }
 
-GpuStream::GpuStream(DevicePtr device, std::unique_ptr<CudaStream> own)
-    : device_(std::move(device)), own_(std::move(own)), stream_(own_ ? own_->handle() : nullptr), status_(statuses().take(device_)) {}
-
-GpuStream::~GpuStream() { statuses().give_back(status_); }
+GpuStream::~GpuStream() {
+  released().destroy();
+  statuses().give_back(status_);
+}
 
 void GpuStream::copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
@@ -239,6 +274,23 @@ bool GpuStream::recorded_by_caller() const {
   int capturing = 0;
   driver().check(driver().capture_status(stream_, &capturing), "asking whether a stream of {} is recorded", device_->properties().name);
   return capturing != 0;
+}
+
+void GpuStream::keep(std::shared_ptr<const void> what) const {
+  released().destroy();
+  Device::Use use(*device_);
+  const Driver& d = driver();
+  const std::string& name = device_->properties().name;
+  int capturing = 0;
+  GraphHandle graph = nullptr;
+  d.check(d.capture_info(stream_, &capturing, nullptr, &graph, nullptr, nullptr), "asking for the graph that a stream of {} is recorded into", name);
+  auto held = std::make_unique<std::shared_ptr<const void>>(std::move(what));
+  UserObjectHandle object = nullptr;
+  d.check(d.user_object_create(&object, held.get(), Released::take, 1, destroyed_at_any_time), "making an object for a graph of {}", name);
+  held.release();  // the object's now
+  const int error = d.graph_retain(graph, object, 1, graph_takes_reference);
+  if (error != 0) d.user_object_release(object, 1);
+  d.check(error, "giving an object to a graph of {}", name);
 }
 
 std::unique_ptr<Recording> GpuStream::record(FunctionRef<void()> work) {

@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,8 +37,6 @@ class Gpu final : public Backend {
   bool has_code(const std::string& kernel) const { return module_of_.contains(kernel); }
   // cuBLASLt, started on first use.
   const Products& products() const;
-  // Keeps for the life of the backend what a caller's recording reads.
-  void keep(std::shared_ptr<const void> what) const;
   // Timing::machine for the choices of ingot's own kernels. Their text is part of Timing::problem.
   const std::string& own_machine() const { return device_->properties().name; }
   const TimedChoices& timed() const override { return timed_; }
@@ -53,7 +50,6 @@ class Gpu final : public Backend {
   TimedChoices timed_;
   mutable std::mutex mutex_;
   mutable std::unique_ptr<Products> products_;
-  mutable std::set<std::shared_ptr<const void>> kept_;
 };
 
 // The report of a kernel that failed: the kernel writes it once, the host reads it.
@@ -71,6 +67,7 @@ class GpuStream final : public Stream {
   void wait() override;
   void check() override;
   bool recorded_by_caller() const override;
+  void keep(std::shared_ptr<const void> what) const override;
   std::unique_ptr<Recording> record(FunctionRef<void()> work) override;
   void replay(const Recording&) override;
   std::unique_ptr<Point> new_point() const override;

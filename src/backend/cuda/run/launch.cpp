@@ -106,7 +106,7 @@ void run_launches(const Call& call) {
       Address at[2];
       std::memcpy(at, l.parameters.data(), sizeof at);
       prepared.transform->run(at[0], at[1], reinterpret_cast<Address>(call.scratch + prepared.workspace), stream.handle());
-      if (stream.recorded_by_caller()) static_cast<const Gpu&>(*call.backend).keep(prepared.transform);
+      if (stream.recorded_by_caller()) stream.keep(prepared.transform);
       continue;
     }
     const bool overlaps = stream.may_overlap() && l.overlaps;

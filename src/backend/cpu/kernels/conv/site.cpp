@@ -53,7 +53,8 @@ std::optional<std::string> groups_obstacle(const Site& site, const Gemm& g, size
 std::optional<std::string> find_obstacle(const Site& site, const ConvSite& s, const Settings& settings, int64_t n) {
   const Gemm& g = s.gemm;
   if (settings.deterministic == Deterministic::batch) return "the order of sums depends on places";
-  if (g.type != ir::DType::f32 || g.encoding || g.prologue || g.gated || g.b.size() > 1) return "for plain products of float32";
+  const bool type_is_read = g.type == ir::DType::f32 || g.type == ir::DType::bf16 || g.type == ir::DType::f64;
+  if (!type_is_read || g.encoding || g.prologue || g.gated || g.b.size() > 1) return "for plain products of float32, bfloat16 and float64";
   const size_t k_rank = g.map->dims.size() - g.batch_rank - g.m_rank;
   if (g.map->axes.size() > GemmMap::max_rank || g.m_rank > GemmMap::max_rank || k_rank > GemmMap::max_rank || g.batch_rank > GemmMap::max_rank) return "too many axes";
   // Each axis of A with a border is moved along by only one index of outputs.
@@ -194,12 +195,29 @@ Reading read(const Site& site, const Settings& settings) {
 
 }  // namespace
 
-std::shared_ptr<const ConvSite> conv_site(const Site& site, const Settings& settings, std::optional<std::string>* obstacle) {
-  if (!std::holds_alternative<GemmAttributes>(site.kernel)) return nullptr;
+namespace {
+
+std::shared_ptr<const ConvSite> reading_of(const Site& site, const Settings& settings, std::optional<std::string>* obstacle) {
   const auto* found = std::any_cast<Reading>(&site.read);
   if (found == nullptr) found = &site.read.emplace<Reading>(read(site, settings));
   if (obstacle != nullptr) *obstacle = found->obstacle;
   return found->site;
+}
+
+}  // namespace
+
+std::shared_ptr<const ConvSite> conv_site(const Site& site, const Settings& settings, std::optional<std::string>* obstacle) {
+  const auto* g = std::get_if<GemmAttributes>(&site.kernel);
+  if (g == nullptr) return nullptr;
+  if (g->type == ir::DType::f32) return reading_of(site, settings, obstacle);
+  if (obstacle != nullptr && g->map) *obstacle = "for products of float32";
+  return nullptr;
+}
+
+std::shared_ptr<const ConvSite> other_conv_site(const Site& site, const Settings& settings, std::optional<std::string>* obstacle) {
+  const auto* g = std::get_if<GemmAttributes>(&site.kernel);
+  if (g == nullptr || (g->type != ir::DType::bf16 && g->type != ir::DType::f64)) return nullptr;
+  return reading_of(site, settings, obstacle);
 }
 
 Offer conv_offer(std::string_view kernel, std::shared_ptr<const ConvSite> s, double nanoseconds, bool once) {

@@ -24,9 +24,11 @@ struct ConvSite {
 // What costs are for: what a plan holds does not depend on the threads that run it.
 inline kernels::conv::Cpu cpu_of(const Settings& s) { return {s.machine, static_cast<int64_t>(s.machine.lanes), 1}; }
 
-// nullptr: the site is of another kind, a sketch, or a GEMM that is not a convolution and matmul's. `obstacle`: what keeps the family from a site that it
-// would take otherwise; the pointer is null then too.
+// nullptr: the site is of another kind, a sketch, or a GEMM that is not a convolution and matmul's. `obstacle`: what keeps the family from a site that
+// it would take otherwise; the pointer is null then too. All but conv_rows are for float32.
 std::shared_ptr<const ConvSite> conv_site(const Site&, const Settings&, std::optional<std::string>* obstacle = nullptr);
+// The same for a convolution of bfloat16 or float64.
+std::shared_ptr<const ConvSite> other_conv_site(const Site&, const Settings&, std::optional<std::string>* obstacle = nullptr);
 
 // An offer of the kernel, which computes each result once: `once`.
 Offer conv_offer(std::string_view kernel, std::shared_ptr<const ConvSite>, double nanoseconds, bool once);

@@ -106,6 +106,11 @@ bool goes_better_alone(const FusedBody* body) {
 
 // Nanoseconds.
 double cost_of(const Site& site, const Gemm& g, const Settings& settings) {
+  if (const auto conv = g.map && g.type == ir::DType::bf16 ? other_conv_site(site, settings) : nullptr) {
+    kernels::conv::ConvSizes sizes = conv->sizes;
+    sizes.n = (sizes.n + 2 * cpu_of(settings).lanes - 1) / (2 * cpu_of(settings).lanes) * 2 * cpu_of(settings).lanes;  // only tiles of float32 leave out half of a panel
+    return kernels::conv::cost_of_rows(sizes, cpu_of(settings));
+  }
   if (const auto conv = g.type == ir::DType::f32 ? conv_site(site, settings) : nullptr) return kernels::conv::cost_of_rows(conv->sizes, cpu_of(settings));
   if (site.body == nullptr) return 0;
   auto usual = [&](const ir::Dim& d) { return site.usual(d).value_or(1); };

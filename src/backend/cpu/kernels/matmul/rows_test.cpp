@@ -88,6 +88,7 @@ void check_family(const Convolution& v, bool packed, Workers& workers, ConvKerne
 void check(const Convolution& v, bool packed, Workers& workers) {
   ConvKernels family;
   if (v.type == DType::f32) check_family(v, packed, workers, family);
+  if (v.type != DType::f32) check_kernel(v, packed, workers, "conv_rows");
   check_kernel(v, packed, workers, "matmul");
 }
 
@@ -103,6 +104,11 @@ TEST(mapped_rows, convolutions) {
       {2, 5, 6, 8, 9, 1, 1, 2, 0},
       {2, 9, 11, 5, 7, 3, 3, 1, 1, 1, DType::f16},
       {2, 9, 11, 5, 7, 3, 3, 1, 1, 1, DType::bf16, true},
+      {3, 9, 11, 5, 7, 3, 3, 1, 1, 1, DType::bf16, false, true},
+      {2, 9, 11, 32, 70, 3, 3, 2, 1, 2, DType::bf16},
+      {1, 8, 8, 160, 40, 3, 3, 1, 1, 1, DType::bf16},        // more than one block of K
+      {1, 9, 9, 3, 40, 7, 7, 2, 3, 1, DType::bf16},
+      {2, 8, 8, 64, 48, 1, 1, 1, 0, 1, DType::bf16},         // read in place
       {3, 9, 11, 5, 7, 3, 3, 1, 1, 1, DType::f32, false, true},
       {3, 9, 11, 5, 7, 3, 3, 1, 1, 1, DType::f32, true, true},
       {1, 20, 20, 12, 20, 5, 5, 1, 2},

@@ -96,7 +96,8 @@ void offer_gemm(const GemmCompiler& c, const Site& site, const Target& target, c
   const Gemm& g = *reading.gemm;
   if (!is_placed(g.a)) {
     const Wish whole_vectors{Role::a, Wish::Axis::k, Wish::Kind::multiple, 16 / static_cast<int64_t>(ir::size_of(g.type))};
-    Offer& offer = out.offers.emplace_back(Offer{.implementation = name, .wishes = {channels_innermost, even_rows, whole_vectors}});
+    Offer& offer =
+        out.offers.emplace_back(Offer{.implementation = name, .cost = c.run.cost(gemm_sizes(site, g, target, settings)), .wishes = {channels_innermost, even_rows, whole_vectors}});
     // Hopper's tiles read floats of B only along K.
     if (target.architecture == 90 && g.type == ir::DType::f32) offer.wishes.push_back({Role::b, Wish::Axis::k});
     return;
@@ -104,12 +105,13 @@ void offer_gemm(const GemmCompiler& c, const Site& site, const Target& target, c
   if (!c.may(*reading.site)) return;
   auto step = gemm_step(c, *reading.site, site, settings.rivals, kept->of_all);
   if (!step) return out.refusals.push_back({name, Obstacle::types, "the kernel cannot read these layouts"});
+  const kernels::GemmSizes sizes = gemm_sizes(site, g, target, settings);
   Offer& offer = out.offers.emplace_back(Offer{.implementation = name,
-                                               .cost = c.run.cost(reading.site->sizes()),
+                                               .cost = c.run.cost(sizes),
                                                .wishes = {channels_innermost, even_rows, own_memory},
                                                .emit = [made = std::make_shared<const EmittedStep>(std::move(*step))] { return *made; }});
   // Elsewhere a copy and the library are faster than these kernels; the tiles hold rows of several batches.
-  const bool has_tiles = reading.site->sizes().has_tiles && !(g.type == ir::DType::f32 && has_one_row(g));
+  const bool has_tiles = sizes.has_tiles && !(g.type == ir::DType::f32 && has_one_row(g));
   if (!has_tiles) wish_for_merged_rows(offer.wishes, site, g, kernels::gemm::tuning::rows_of_tile, settings.machine);
   if (!c.tunable.empty()) offer.tunables = {c.tunable};
 }

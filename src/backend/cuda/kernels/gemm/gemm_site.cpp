@@ -187,21 +187,55 @@ std::optional<Refusal> sketch_refusal(const Gemm& g, bool tf32, bool hopper) {
 
 bool takes_gemms_of(ir::DType type, const Gemm& g, const Settings& settings) { return takes(type, g.convolution ? settings.tf32_convolutions : settings.tf32); }
 
-kernels::GemmSizes GemmSite::sizes() const {
-  ir::Dim rows = 1, k = 1;
-  for (size_t i = 0; i < extents.size(); ++i) (i < map.m_rank ? rows : k) *= extents[i];
-  size_t batches = 0;
-  for (size_t d = 0; d < gemm.batch_rank; ++d) batches += !is(gemm.a.dims[d], 1);
+namespace {
+
+// How much longer a GEMM's work takes than on an H200, by the rates of the instructions that the settings allow. TF32 has half of the rate of halves from sm_80 on.
+double times_of_h200(const Gemm& g, const Settings& settings) {
+  const Machine &machine = settings.machine, &h200 = machine_named("cuda:sm_90");
+  if (ir::size_of(g.type) == 2) return h200.bf16 / machine.bf16;
+  return h200.bf16 / 2 / (g.type == ir::DType::f32 && takes_gemms_of(g.type, g, settings) ? std::max(machine.f32, machine.bf16 / 2) : machine.f32);
+}
+
+double bytes_of_b(const Site& site, const Gemm& g) {
+  const ir::DType type = g.encoding ? g.encoding->storage : g.type;
+  double bytes = 0;
+  for (const StridedLayout& b : g.b) {
+    double count = 1;
+    for (size_t d = 0; d < b.dims.size(); ++d) {
+      if (!is_placed(b) || !is(b.strides[d], 0)) count *= static_cast<double>(site.usual(b.dims[d]).value_or(1));
+    }
+    bytes += count * static_cast<double>(ir::size_of(type));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+kernels::GemmSizes gemm_sizes(const Site& site, const Gemm& g, const Target& target, const Settings& settings) {
   using kernels::gemm::tuning::max_batch_rows;
+  ir::Dim rows = 1, k = g.a.dims.back();
+  if (g.map) {
+    k = 1;
+    for (size_t i = 0; i < g.map->dims.size(); ++i) (i < g.batch_rank + g.m_rank ? rows : k) *= g.map->dims[i];
+  } else {
+    rows = rows_of(g);
+  }
+  size_t batches = 0;
+  for (size_t d = 0; d < g.batch_rank; ++d) batches += !is(g.a.dims[d], 1);
   kernels::GemmSizes out;
-  out.m = rows.constant().value_or(2);
-  out.n = gemm.b[0].dims.back().constant().value_or(1);
-  out.k = k.constant().value_or(int64_t{1} << 40);
-  out.floats = gemm.type == ir::DType::f32;
-  out.through_map = gemm.map.has_value();
-  if (gemm.row_ends != nullptr) out.experts = gemm.b[0].dims[0].constant().value_or(1);
-  out.has_tiles = hopper && kernels::has_tiles_of(gemm.type, b_along_k);
-  out.batches = !gemm.map && batches > 0 && (batches > 1 || gemm.a.dims[gemm.batch_rank].constant().value_or(max_batch_rows) < max_batch_rows);
+  out.m = rows.is_constant() ? rows.value() : std::max<int64_t>(2, site.usual(rows).value_or(2));
+  out.n = g.b[0].dims.back().constant().value_or(1);
+  out.k = site.usual(k).value_or(int64_t{1} << 40);
+  out.floats = g.type == ir::DType::f32;
+  out.slower = times_of_h200(g, settings);
+  out.reading = bytes_of_b(site, g) / settings.machine.memory;
+  out.through_map = g.map.has_value();
+  if (g.row_ends != nullptr) out.experts = g.b[0].dims[0].constant().value_or(1);
+  const StridedLayout& b = g.b[0];
+  const size_t outer = g.batch_rank + (g.row_ends != nullptr ? 1 : 0);
+  const bool along_k = !is_placed(b) || (!lies(b, outer + 1, outer) && lies(b, outer, outer + 1));
+  out.has_tiles = target.architecture == 90 && kernels::has_tiles_of(g.type, along_k);
+  out.batches = !g.map && batches > 0 && (batches > 1 || g.a.dims[g.batch_rank].constant().value_or(max_batch_rows) < max_batch_rows);
   return out;
 }
 

@@ -35,9 +35,9 @@ struct GemmSite {
   bool has_any_rows() const { return !prologue && gemm.b.size() == 1 && (!gemm.gated || gates_rows) && !skinny; }
   // The map's sizes, -1 for one that is not known. nullopt if an offset is not known.
   std::optional<std::vector<int64_t>> map_sizes() const;
-  // What costs depend on. An open number of rows is two: more than gemm_gemv computes, and not enough to fill tiles of any size.
-  kernels::GemmSizes sizes() const;
 };
+// What costs depend on; also of sketches. Open sizes are the usual ones, but two rows at least, as gemm_gemv computes one alone.
+kernels::GemmSizes gemm_sizes(const Site&, const Gemm&, const Target&, const Settings&);
 
 struct GemmSiteAnswer {
   std::shared_ptr<const GemmSite> site;  // null: refused

@@ -51,7 +51,7 @@ struct CodeOfGemm {
     double least = std::numeric_limits<double>::infinity();
     OpenGemm text;
     for (const GemmCompiler* c : gemm_compilers()) {
-      const double cost = c->may(*found.site) ? c->run.cost(found.site->sizes()) : least;
+      const double cost = c->may(*found.site) ? c->run.cost(gemm_sizes(site, gemm, *parse_target(large ? "cuda:sm_90" : "cuda:sm_80"), {})) : least;
       if (cost >= least) continue;
       auto step = gemm_step(*c, *found.site, site, timed, text);
       if (step) best = std::move(step), least = cost;

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "backend/cuda/compile/offers.h"
-#include "backend/cuda/kernels/gemm/gemm.h"
+#include "backend/cuda/kernels/gemm/gemm_site.h"
 #include "backend/cuda/kernels/matmul/run/matmul_args.h"
 #include "backend/cuda/kernels/matmul/run/tuning.h"
 
@@ -135,21 +135,21 @@ std::optional<Refusal> obstacle(const Gemm& g) {
 
 }  // namespace
 
-// One per multiplication for each element of the result; a body that it does not take costs a pass.
-void matmul_offers(const Site& site, const Target&, const Settings& settings, Offers& out) {
+// A body that it does not take costs a pass.
+void matmul_offers(const Site& site, const Target& target, const Settings& settings, Offers& out) {
   constexpr std::string_view name = "cublaslt";
   const auto g = gemm_of(site);
   if (g == nullptr) return;
+  const double cost = kernels::cost_of_library(gemm_sizes(site, *g, target, settings));
   if (!is_placed(g->a)) {
     if (auto refused = obstacle(*g)) {
       out.refusals.push_back(std::move(*refused));
     } else {
-      out.offers.push_back({.implementation = name, .wishes = {channels_innermost, even_rows}});
+      out.offers.push_back({.implementation = name, .cost = cost, .wishes = {channels_innermost, even_rows}});
     }
     return;
   }
   GemmAnswer answer = library_gemm(*g, *site.body, site.body_layouts(), g->convolution ? settings.tf32_convolutions : settings.tf32);
-  const double cost = static_cast<double>(g->a.dims.back().constant().value_or(int64_t{1} << 40));
   std::vector<Wish> wishes{channels_innermost, even_rows};
   wish_for_merged_rows(wishes, site, *g, kernels::gemm::tuning::rows_of_tile, settings.machine);
   if (!answer.obstacle) {

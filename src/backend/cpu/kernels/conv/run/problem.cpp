@@ -18,7 +18,8 @@ std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operan
   const Program& p = *c->body;
   const auto rank = static_cast<size_t>(p.domain_rank);
   c->grouped = rank == c->batch_rank + 1;
-  const bool fits = (c->grouped || rank == c->batch_rank + 2) && p.row_rank == 1 && !p.has_reductions && (!p.has_accumulator || p.accumulator == Class::f32);
+  const bool fits =
+      (c->grouped || rank == c->batch_rank + 2) && p.row_rank == 1 && !p.has_reductions && (!p.has_accumulator || p.accumulator == Class::f32 || p.accumulator == Class::f64);
   if (!fits || (c->grouped && (c->packed || c->batch_rank == 0))) fail(Code::format, "a convolution's body has another domain");
   return c;
 }
@@ -27,13 +28,13 @@ void refuse(const char* what) { fail(Code::format, "a convolution: {}", what); }
 
 namespace {
 
-void find_groups(Problem& p, const Constants& c, const TensorRef& b) {
+void find_groups(Problem& p, const Constants& c, const TensorRef& b, DType type) {
   if (c.packed) {
-    if (b.dtype != DType::f32 || b.rank != 1 || b.strides[0] != 1 || b.dims[0] < storage_bytes(panels_of(DType::f32), std::array{p.k, p.n}) / 4)
+    if (b.dtype != type || b.rank != 1 || b.strides[0] != 1 || b.dims[0] < storage_bytes(panels_of(type), std::array{p.k, p.n}) / static_cast<int64_t>(ir::size_of(type)))
       refuse("the packed operand does not fit");
     return;
   }
-  if (b.dtype != DType::f32 || static_cast<size_t>(b.rank) != c.batch_rank + 2 || b.dims[c.batch_rank] != p.k || b.dims[c.batch_rank + 1] != p.n)
+  if (b.dtype != type || static_cast<size_t>(b.rank) != c.batch_rank + 2 || b.dims[c.batch_rank] != p.k || b.dims[c.batch_rank + 1] != p.n)
     refuse("B does not have the sizes K and N");
   for (size_t d = 0; d < c.batch_rank; ++d) {
     if (b.dims[d] != p.map.indices[d].extent) refuse("A and B have different batch sizes");
@@ -97,7 +98,7 @@ Lines lines_of(const IndexMap& map, size_t batch_rank, size_t m_rank, size_t gro
   return out;
 }
 
-Problem checked(const Call& call) {
+Problem checked(const Call& call, DType type) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   Problem p{};
   p.m = call.sizes[0];
@@ -105,10 +106,11 @@ Problem checked(const Call& call) {
   p.k = call.sizes[2];
   if (p.m < 0 || p.n < 0 || p.k < 0) refuse("a negative size");
   const TensorRef& a = call.operands[0];
-  if (a.dtype != DType::f32) refuse("A is not f32");
+  const bool sums = !c.body->has_accumulator || c.body->accumulator == (type == DType::f64 ? Class::f64 : Class::f32);
+  if (a.dtype != type || !sums) refuse("A is of another type");
   if (call.sizes.size() < 3 + c.map_sizes() || a.rank != c.map.rank) refuse("the operand read through a map does not have the map's rank");
   p.map = resolve_index_map("a convolution", c.map.steps, a, call.sizes.subspan(3, c.map_sizes()));
-  find_groups(p, c, call.operands[1]);
+  find_groups(p, c, call.operands[1], type);
   check_extents(p, c);
   std::vector<int64_t> domain;
   for (size_t d = 0; d < c.batch_rank; ++d) {

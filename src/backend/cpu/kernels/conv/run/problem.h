@@ -34,8 +34,8 @@ struct Problem {
   IndexMap map;
   int64_t group_step() const { return group_axis == SIZE_MAX ? 0 : static_cast<int64_t>(map.indices[group_axis].step); }  // in A
 };
-// Error (format) if they do not fit.
-Problem checked(const Call&);
+// Error (format) if they do not fit, or if the image and B are not of this type.
+Problem checked(const Call&, ir::DType type = ir::DType::f32);
 
 // Error (format).
 [[noreturn]] void refuse(const char* what);

@@ -222,6 +222,7 @@ double cost_of(const Plan& p, const Constants& c, const Call& call) {
   if (!c.map) return 0;
   const IndexMap map = resolve_index_map("matmul", c.map->steps, call.operands[0], call.sizes.subspan(3, c.map_sizes()));
   conv::ConvSizes sizes = conv::sizes_of(map, static_cast<size_t>(c.batch_rank), c.map->m_rank, SIZE_MAX, p.n);
+  if (p.panel != DType::f32) sizes.n = p.panels * tile_ops().columns;  // only tiles of float32 leave out half of a panel
   const std::vector<int64_t>& to = p.bound.strides[c.body->stores[0].operand];
   if (to.back() != 1 && p.n > 1) sizes.order_cycles = sizes.outputs * static_cast<double>(p.n) * conv::tuning::scattered_result;
   return conv::cost_of_rows(sizes, {backend::cpu::machine(), tile_ops().columns / 2, call.workers->count()});

@@ -24,6 +24,8 @@ namespace tuning = kernels::gemm::tuning;
 namespace {
 
 constexpr size_t none = SIZE_MAX;
+// Threads that keep a large GPU busy.
+constexpr int64_t busy = hardware::h200_multiprocessors * kernels::gemm::grouped_tuning::threads_of_multiprocessor;
 
 // The GEMM's indices as those of a sum: the batch's, the rows', the column, and those of K.
 struct GroupedSum {
@@ -107,9 +109,6 @@ struct GroupedForm {
   Args args = {};
   bool vectors = true;  // of the variant that is printed
 
-  // Threads that keep a large GPU busy.
-  static constexpr int64_t busy = hardware::h200_multiprocessors * kernels::gemm::grouped_tuning::threads_of_multiprocessor;
-
   // True if a warp can multiply sixteen outputs of a line by all columns of its group: whole pieces of 16 bytes of adjacent channels, and results for eight lanes.
   bool is_for_matrices() const {
     return sum.group != none && sum.channel != none && sum.step_in_k(sum.channel) == 1 && sum.together * static_cast<int64_t>(ir::size_of(gemm.type)) == 16 &&
@@ -137,8 +136,7 @@ struct GroupedForm {
     args.tile = static_cast<uint8_t>(std::min(turned && beside() > 1 ? std::gcd(width, std::max<int64_t>(wanted, 2)) : wanted, width));
     // Few columns of many channels are too few threads: adjacent ones share each sum, and read adjacent channels.
     if (sum.group != none || sum.channel == none) return;
-    const int64_t pieces = sum.extent(sum.channel) / sum.together;
-    while (args.lanes < kernels::gemm::grouped_tuning::max_threads_of_sum && pieces % (args.lanes * 2) == 0 && all / (most * args.tile) * args.lanes < 4 * busy) args.lanes *= 2;
+    args.lanes = static_cast<uint8_t>(lanes_of_sum(sum.extent(sum.channel) / sum.together, all / (most * args.tile)));
   }
 
   int64_t groups() const { return sum.group == none ? 1 : sum.extent(sum.group); }
@@ -428,6 +426,12 @@ class GroupedPrinter {
 };
 
 }  // namespace
+
+int lanes_of_sum(int64_t pieces, int64_t threads) {
+  int lanes = 1;
+  while (lanes < kernels::gemm::grouped_tuning::max_threads_of_sum && pieces % (lanes * 2) == 0 && threads * lanes < 4 * busy) lanes *= 2;
+  return lanes;
+}
 
 std::optional<WindowObstacle> grouped_convolution_obstacle(const Gemm& g, const FusedBody& body, const std::vector<StridedLayout>& layouts) {
   auto types = [](const char* why) { return WindowObstacle{Obstacle::types, why}; };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cuda/kernels/concurrent/run/part_launches.h"
+#include "backend/cuda/kernels/gemm/gemv/run/tuning.h"
 #include "backend/cuda/kernels/gemm/run/tuning.h"
 #include "backend/cuda/kernels/gemm/tiles/run/tiles.h"
 #include "base/error.h"
@@ -71,8 +72,7 @@ Chosen choose(const Call& call, const CudaMachine& machine) {
     least = cost;
     out = {one.implementation, std::move(*launches)};
   }
-  out.launches.nanoseconds = out.implementation == nullptr ? std::numeric_limits<double>::infinity()
-                                                           : least * static_cast<double>(c.p.m) * static_cast<double>(c.p.n) * gemm::tuning::nanoseconds_of_product;
+  out.launches.nanoseconds = least;
   return out;
 }
 
@@ -90,6 +90,16 @@ Chosen choose(const Call& call, const CudaMachine& machine) {
 #undef X
 
 std::span<const GemmImplementation* const> gemm_implementations() { return all; }
+
+double cost_of_work(double times, const GemmSizes& s) { return gemm::tuning::launch + std::max(times * work_of(s), s.reading); }
+
+double cost_of_library(const GemmSizes& s) {
+  using namespace gemm::tuning;
+  const bool fills = !s.floats && !s.through_map && s.m >= min_filling_rows && s.n % 160 == 0 && s.n % 128 != 0;
+  const bool long_sums = s.floats && s.k > max_short_sum && s.n % 128 == 0;
+  const double times = s.batches || fills ? library_behind : long_sums ? library_of_long_sums : s.floats ? library_of_floats : library;
+  return launch_of_library + std::max(times * work_of(s), s.m <= gemm::gemv_tuning::max_skinny_rows ? library_reading * s.reading : s.reading);
+}
 
 std::shared_ptr<const void> load_gemm(const GemmImplementation& implementation, std::span<const std::byte> constants, size_t operands, size_t sizes) {
   return load_implementations(constants, operands, sizes, [&](std::string_view kernel) { return kernel == implementation.kernel ? &implementation : nullptr; });

@@ -12,10 +12,12 @@
 
 namespace ingot::kernels {
 
-// What a GEMM's cost depends on.
+// What a GEMM's cost depends on. With open sizes: the usual ones.
 struct GemmSizes {
   int64_t m = 0, n = 0, k = 0;
   bool floats = false, through_map = false;
+  double slower = 1;  // than an H200's matrix instructions for halves, or TF32 of floats: those that are used here
+  double reading = 0;  // nanoseconds that B takes from memory. In models of many layers no cache keeps it; 0 at run time, where no choice depends on it
   bool has_tiles = false;  // the GPU has tiles of groups of warps for this type and layout of B
   int64_t experts = 1;     // matrices, among which the rows are shared
   bool batches = false;  // the library would multiply batches of few rows, or on several axes, one by one
@@ -27,9 +29,12 @@ struct GemmImplementation {
   std::shared_ptr<const void> (*parse)(std::span<const std::byte>, const GemmArgs&);
   // nullopt: it cannot compute the call.
   std::optional<CudaLaunches> (*launches)(const GemmCall&, const void* args);
-  double (*cost)(const GemmSizes&);  // multiplications for each element of the result
+  double (*cost)(const GemmSizes&);  // nanoseconds
   bool of_experts = false;           // it computes products of experts, which have row ends, and no others
 };
+// A launch, and the longer of two: so many times the work of tiles, or reading B.
+double cost_of_work(double times, const GemmSizes&);
+double cost_of_library(const GemmSizes&);  // cuBLASLt's
 // All, in the order of implementations.def.
 std::span<const GemmImplementation* const> gemm_implementations();
 

@@ -1,20 +1,19 @@
-// What ingot's own GEMM kernels cost: multiplications along K for each element of the result, of which cuBLASLt takes one in the time of 1. Offer::cost is these at the machine's rate
-// (cuda/compile/offers.cpp). The same numbers choose among the alternatives of a step with open sizes.
+// What GEMMs cost on CUDA: nanoseconds of a launch, and the longer of work and of reading B from memory. Work is in that of Hopper's tiles as their model says (work_of in gemm/tiles/run/tiles.h): rounds of
+// tiles over the multiprocessors, steps along K in each, and an epilogue; for other GPUs in proportion to their peaks (GemmSizes::slower). The same numbers choose among the alternatives of a step with open sizes.
 #pragma once
 #include <cstdint>
 
 namespace ingot::kernels::gemm::tuning {
 
-// The time of a multiplication of cuBLASLt, the same for all: it decides nothing between them.
-inline constexpr double nanoseconds_of_product = 4e-6;  // halves on an H200
-
-// Hopper's tiles are as fast as the library, which has more of them. H200: docs/performance-notes/gemms_cuda.md, `INGOT_MEASURE=1 test_backend_cuda --gtest_filter=cuda_gemm.speed`.
-inline constexpr double tiles = 1.01;
-// They are faster for floats with short sums (1 x 1 convolutions of a ResNet-50 by 1.05 to 2.9 times: docs/performance-notes/gemms_cuda.md, 0065), for halves of many rows whose columns fill
-// tiles of 160 but not of 128 (8192 x 320 by 1.1 to 2 times), and for batches of few rows, or on several axes, of which the library is called for one alone.
-inline constexpr double tiles_ahead = 0.9;
+// A GEMM between others in a CUDA graph, of ingot's kernels and of cuBLASLt, in nanoseconds; the library's work, of halves and of floats. H200, `python bench/offers.py --device cuda`: of 58 GEMMs of halves the
+// tiles are 0.4 to 1 microsecond ahead up to 4 microseconds, and 0.02 to 0.3 behind over 6. Floats take as long, but less in the library where sums have more terms than these and columns fill its tiles of
+// 128: 1 x 1 of 2048 to 512 channels 6.9 microseconds, by tiles 10.7.
+inline constexpr double launch = 2000, launch_of_library = 2450, library = 0.9, library_of_floats = 1, library_of_long_sums = 0.8;
 inline constexpr int64_t max_short_sum = 512;  // terms
-inline constexpr int64_t min_filling_rows = 4096;
+// The library's work where it has no good tiles: halves of many rows whose columns fill tiles of 160 but not of 128 (8192 x 320 by 1.1 to 2 times: docs/performance-notes/gemms_cuda.md), and batches of few
+// rows, or on several axes, of which it is called for one alone.
+inline constexpr double library_behind = 1.1;
+inline constexpr int64_t min_filling_rows = 8192;
 inline constexpr int64_t max_batch_rows = 128;  // rows of a batch that the library's tiles do not fill
 inline constexpr double tiles_one_row = 1.9;  // of floats: 63 of a tile's 64 rows are not used (not measured; less than `implicit`)
 
@@ -22,9 +21,9 @@ inline constexpr double tiles_one_row = 1.9;  // of floats: 63 of a tile's 64 ro
 inline constexpr double implicit = 2, implicit_beside_tiles = 2.5;
 inline constexpr double implicit_batches = 0.95;  // batches that the library multiplies one by one
 
-// One row of halves times a B along K is as fast as reading B, which the library needs too. Two to eight rows cost little more; the library reads B at two thirds of the bandwidth. H100 and H200:
+// One to eight rows of halves times a B along K are as fast as reading B; for so few rows the library takes half again as long, at two thirds of the bandwidth. H100 and H200:
 // docs/performance-notes/gemms_cuda.md, `bench/llm.py`.
-inline constexpr double gemv = 0, skinny = 0.67;
+inline constexpr double library_reading = 1.5;
 
 // Products of experts: warps that copy tiles themselves, and tiles that Hopper's copying unit fills. Up to this many rows of an expert, as the mean says, tiles have 16 rows, or 64; with more
 // 128. With few rows only reading B counts (estimates: of the work in a tile that is not full, and of reading B again for each tile).
@@ -40,6 +39,10 @@ inline constexpr int64_t max_im2col_3d_columns = 32;
 // products of a convolution without groups. Columns without groups, and of each group: more are enough for matrix instructions.
 inline constexpr int64_t max_sum_of_group = 512, max_shared_sum = 1024, max_products_alone = int64_t{1} << 26;
 inline constexpr int64_t max_columns_alone = 4, max_columns_of_group = 16;
+
+// Their time: nanoseconds of a launch, and of each term that one thread adds after another; products in a nanosecond. H200, `python bench/offers.py --device cuda`, 103 convolutions of one to four columns and
+// up to 600 terms, of which half are between 0.9 and 1.1 of their times.
+inline constexpr double grouped_launch = 1000, grouped_term = 15, grouped_products = 4000;
 
 // Bytes of K in a row or column of a tile, a row of a TMA box with its swizzle of 128 bytes; stages of tiles of single warps in shared memory. Threads of a block that adds up parts of K, and of one that
 // multiplies a row, or a few (docs/performance-notes/gemms_cuda.md; not measured by themselves).

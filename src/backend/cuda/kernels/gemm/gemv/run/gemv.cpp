@@ -37,7 +37,7 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void*) {
   return with_any_address(std::move(out), launches_by(c, false));
 }
 
-double cost(const GemmSizes& s) { return s.m <= 1 ? gemm::tuning::gemv * static_cast<double>(s.k) : std::numeric_limits<double>::infinity(); }
+double cost(const GemmSizes& s) { return s.m <= 1 ? cost_of_work(0, s) : std::numeric_limits<double>::infinity(); }
 
 }  // namespace
 

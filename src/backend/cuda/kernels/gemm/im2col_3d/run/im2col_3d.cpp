@@ -56,7 +56,7 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void* own) {
   return with_any_address(std::move(out.list), c);
 }
 
-double cost(const GemmSizes& s) { return gemm::tuning::im2col * static_cast<double>(s.k); }
+double cost(const GemmSizes& s) { return cost_of_work(gemm::tuning::im2col, s); }
 
 }  // namespace
 

@@ -21,7 +21,7 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void*) {
 
 double cost(const GemmSizes& s) {
   using namespace gemm::tuning;
-  return (s.batches ? implicit_batches : s.has_tiles ? implicit_beside_tiles : implicit) * static_cast<double>(s.k);
+  return cost_of_work(s.has_tiles ? implicit_beside_tiles : s.batches ? implicit_batches : implicit, s);
 }
 
 }  // namespace

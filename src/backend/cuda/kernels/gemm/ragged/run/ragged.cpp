@@ -64,7 +64,7 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void*) {
   return with_any_address(std::move(out), ragged_by_warps(c, false));
 }
 
-double cost(const GemmSizes& s) { return ragged * static_cast<double>(s.k); }
+double cost(const GemmSizes& s) { return cost_of_work(ragged, s); }
 
 }  // namespace
 

@@ -68,7 +68,7 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void*) {
   return with_any_address(std::move(out.list), ragged_by_warps(c, false));
 }
 
-double cost(const GemmSizes& s) { return (mean_rows(s.m, s.experts) > max_rows_of_16 ? ragged_tiles : ragged_tiles_of_few) * static_cast<double>(s.k); }
+double cost(const GemmSizes& s) { return cost_of_work(mean_rows(s.m, s.experts) > max_rows_of_16 ? ragged_tiles : ragged_tiles_of_few, s); }
 
 }  // namespace
 

@@ -48,7 +48,7 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void*) {
   return with_any_address(std::move(out), launches_by(c, false));
 }
 
-double cost(const GemmSizes& s) { return gemm::tuning::skinny * static_cast<double>(s.k); }
+double cost(const GemmSizes& s) { return cost_of_work(0, s); }
 
 }  // namespace
 

@@ -40,6 +40,13 @@ double microseconds_of(const LargeTile& t, bool floats, int64_t blocks, int64_t 
   return launch_microseconds + (t.in_turn > 0 ? n * std::max(work, (work + behind) / t.in_turn) + behind : n * (work + behind));
 }
 
+// The most blocks that share K.
+int64_t splits_of(const LargeTile& t, bool gated, int64_t turns) { return t.in_turn > 0 || gated ? 1 : std::min(max_splits, std::max<int64_t>(1, turns / min_turns_of_split)); }
+double microseconds_of(const LargeTile& t, bool floats, bool gated, int64_t m, int64_t n, int64_t turns, int64_t splits, int multiprocessors) {
+  const double shared = splits == 1 ? 0 : finish_microseconds + static_cast<double>(m) * static_cast<double>(n * splits) * 8 / parts_per_microsecond;
+  return shared + microseconds_of(t, floats, t.grid(m, n, gated) * splits, divided_up(turns, splits), multiprocessors);
+}
+
 // All choices, the cheapest first.
 std::vector<Choice> choices_of(const GemmParameters& p, int64_t turns, int multiprocessors, const GemmArgs& gemm, const TilesArgs& args) {
   const bool floats = gemm.type == ir::DType::f32;
@@ -49,10 +56,9 @@ std::vector<Choice> choices_of(const GemmParameters& p, int64_t turns, int multi
     const LargeTile& t = large_tiles[k];
     if ((args.tiles >> k & 1) == 0 || t.shared(args.column_bytes, boxed) > large_tile_shared || !t.takes(p.n, gemm.gated, floats)) continue;
     const int64_t blocks = t.grid(p.m, p.n, gemm.gated);
-    for (int64_t splits = 1; splits <= (t.in_turn > 0 || gemm.gated ? 1 : max_splits) && splits <= std::max<int64_t>(1, turns / min_turns_of_split); ++splits) {
-      const double shared = splits == 1 ? 0 : finish_microseconds + static_cast<double>(p.m * p.n * splits) * 8 / parts_per_microsecond,
-                   of_tile = microseconds_of(t, floats, blocks * splits, divided_up(turns, splits), multiprocessors);
-      out.push_back({k, splits, of_tile + shared, t.stages_beside(boxed), blocks * splits, divided_up(turns, splits)});
+    for (int64_t splits = 1; splits <= splits_of(t, gemm.gated, turns); ++splits) {
+      out.push_back(
+          {k, splits, microseconds_of(t, floats, gemm.gated, p.m, p.n, turns, splits, multiprocessors), t.stages_beside(boxed), blocks * splits, divided_up(turns, splits)});
     }
   }
   if (out.empty()) out.emplace_back();
@@ -143,17 +149,23 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void* own) {
   return with_any_address(std::move(out.list), c);
 }
 
-double cost(const GemmSizes& s) {
-  const bool fills = !s.floats && !s.through_map && s.m >= min_filling_rows && s.n % 160 == 0 && s.n % 128 != 0;
-  const bool short_sum = s.floats && s.k <= max_short_sum;
-  const double each = s.floats && s.m == 1 ? tiles_one_row : s.batches || fills || short_sum ? tiles_ahead : gemm::tuning::tiles;
-  return each * static_cast<double>(s.k);
-}
+double cost(const GemmSizes& s) { return cost_of_work(s.floats && s.m == 1 ? tiles_one_row : 1, s); }
 
 }  // namespace
 
 extern const GemmImplementation gemm_tiles;
 constexpr GemmImplementation gemm_tiles{"gemm_tiles", parse, launches, cost};
+
+double work_of(const GemmSizes& s) {
+  const int64_t turns = divided_up(s.k, gemm_row_bytes / (s.floats ? 4 : 2));
+  double least = std::numeric_limits<double>::infinity();
+  for (const LargeTile& t : large_tiles) {
+    if (!t.takes(s.n, false, s.floats)) continue;
+    for (int64_t splits = 1; splits <= splits_of(t, false, turns); ++splits)
+      least = std::min(least, microseconds_of(t, s.floats, false, s.m, s.n, turns, splits, static_cast<int>(backend::cuda::hardware::h200_multiprocessors)));
+  }
+  return (least - launch_microseconds) * 1000 * s.slower;
+}
 
 WantedChoices gemm_tiles_choices(std::span<const Call> calls, const CudaMachine& machine) {
   struct Part {

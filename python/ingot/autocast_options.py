@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..errors import OptionError
+from .errors import OptionError
 
 TYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
 _NAMES = {"f16": "float16", "fp16": "float16", "half": "float16", "bf16": "bfloat16"}  # as users write them
