@@ -96,8 +96,6 @@ def compile(
     if isinstance(module, (str, os.PathLike)):
         path = os.fspath(module)
         return _compile_file(path, given, options) if not passes and output_names is None else _compile_program_in(path, given, options, passes, output_names)
-    if given is None and not isinstance(module, torch.export.ExportedProgram):
-        _refuse_unknown(option)
     program = _after(passes, options, _program_of(module, given, dynamic_shapes, strict, options), given)
     if isinstance(module, torch.export.ExportedProgram):
         return _compile_program(program, options, parameters_of_program(module), output_names)
@@ -147,6 +145,7 @@ def _program_of(module, given: Given | None, dynamic_shapes, strict, options) ->
         raise InputError("the model is an ingot.Module: it is compiled already", remedy="call it, save it by ingot.save, or compile the model that it was made of")
     if isinstance(module, torch.nn.Module):
         if given is None:
+            _refuse_unknown(options)
             raise InputError("inputs are needed to capture a module", remedy="ingot.compile(model, inputs=[ingot.Input((1, 3, 224, 224))])")
         training.warn(module, options)
         return export(module, given, dynamic_shapes, strict)
@@ -169,11 +168,11 @@ def _with_numbers_of_its_own(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return traced.module
 
 
-def _refuse_unknown(option):
+def _refuse_unknown(options):
     """Names a keyword that compile does not have, before the inputs that it may have been meant to give are missed."""
     known = {described["name"] for described in _library.options()}
     own = ("inputs", "arg_inputs", "kwarg_inputs", "dynamic_shapes", "strict", "passes", "output_names", "options")
-    for name in option:
+    for name in options:
         if name not in known:
             near = difflib.get_close_matches(name, [*own, *known], n=1, cutoff=0.5)
             raise OptionError(f"there is no option {name!r}", remedy=f"did you mean {near[0]!r}?" if near else "ingot.options() lists them")

@@ -48,6 +48,7 @@ def test_something_else_for_inputs():
 
 def test_another_packages_keyword():
     told(ingot.OptionError, "there is no option 'example_inputs'", "did you mean 'arg_inputs'?", lambda: ingot.compile(MODEL, example_inputs=[X]))
+    told(ingot.OptionError, "there is no option 'input'", "did you mean 'inputs'?", lambda: ingot.explain(MODEL, input=[X]))
 
 
 def test_a_compiled_module():
