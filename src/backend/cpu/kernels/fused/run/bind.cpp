@@ -131,7 +131,7 @@ bool names_axis(const Bound& b, const Program& p, int axis) {
   return false;
 }
 
-// More if few blocks share the first-level cache, and of narrow integers, for which an instruction is short.
+// More if few blocks share the first-level cache, and of narrow integers and of bools alone, for which an instruction is short.
 int64_t elements_of_block(const Bound& b, const Program& p) {
   using namespace fused_tuning;
   if (p.has_accumulator) return block_elements;
@@ -139,6 +139,7 @@ int64_t elements_of_block(const Bound& b, const Program& p) {
   for (uint32_t k : b.active) {
     if (is_integer(p.code[k].cls) && b.uniform[k] == 0) least = std::min(least, size_of(p.code[k].cls));
   }
+  if (std::all_of(b.active.begin(), b.active.end(), [&](uint32_t k) { return b.uniform[k] != 0 || p.code[k].cls == Class::b8; })) least = 1;
   return std::max(p.slots <= 1 ? blocks_of_one_value * block_elements : block_elements, block_bytes / static_cast<int64_t>(least));
 }
 

@@ -93,6 +93,8 @@ struct BlockOps {
   void (*take_moments)(double* sums, double* squares, const float* from, int64_t step, int64_t places, bool first, int64_t n);
   // to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns
   void (*transpose)(float* to, int64_t to_row, const float* from, int64_t from_row, int64_t rows, int64_t columns);
+  // The same for elements of 1, 2, 4 or 8 bytes; rows are steps of elements.
+  void (*transpose_elements)(size_t element, void* to, int64_t to_row, const void* from, int64_t from_row, int64_t rows, int64_t columns);
   // to[r * to_row + c] = from[r * from_row + c] * by[r * by_step] for r < rows, c < columns
   void (*scale_rows)(float* to, int64_t to_row, const float* from, int64_t from_row, const float* by, int64_t by_step, int64_t rows, int64_t columns);
   // One step of the online softmax for each row of n scores (a NaN is the maximum): updates largest[r]; a[r, :] = exp(a[r, :] - largest[r]), or zeros while
@@ -101,6 +103,7 @@ struct BlockOps {
   float (*sum_f32)(const float*, int64_t n);
   float (*max_f32)(const float*, int64_t n);  // NaN if there is one
   float (*min_f32)(const float*, int64_t n);
+  double (*extreme_f64)(bool up, const double*, int64_t n);  // the maximum or minimum of n > 0; NaN if there is one
   float (*dot)(const float* a, const float* b, int64_t n);
   // The sum, product, maximum or minimum of n > 0 integers or bools; any: are there any that are not 0; all: are there any that are 0.
   int64_t (*fold)(Reduction, Class, const void*, int64_t n);

@@ -134,6 +134,10 @@ void Evaluator::accumulate(const ProgramInstruction& i, uint32_t id, int64_t beg
         part.sum = static_cast<double>(up ? ops.max_f32(floats, n) : ops.min_f32(floats, n));
         return merge(i, v, part);
       }
+      if (c == Class::f64 && !x.uniform && n > 0) {
+        part.sum = ops.extreme_f64(up, static_cast<const double*>(x.data), n);
+        return merge(i, v, part);
+      }
       for (int64_t e = 0; e < (x.uniform ? 1 : n); ++e) {
         part.sum = c == Class::f32 ? static_cast<double>(f32(e)) : f64(e);
         merge(i, v, part);

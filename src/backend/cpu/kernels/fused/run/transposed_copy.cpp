@@ -8,7 +8,8 @@ namespace ingot::kernels {
 
 namespace {
 
-int64_t blocks(int64_t rows) { return (rows + fused_tuning::transposed_rows - 1) / fused_tuning::transposed_rows; }
+// Rows of a block: whole cache lines of the destination.
+int64_t rows_of(size_t element) { return std::max(fused_tuning::transposed_rows, 64 / static_cast<int64_t>(element)); }
 
 }  // namespace
 
@@ -16,9 +17,11 @@ std::optional<TransposedCopy> transposed_copy(const Bound& b) {
   const Program& p = *b.program;
   if (p.code.size() != 1 || p.stores.size() != 1) return std::nullopt;
   const ProgramInstruction& load = p.code[0];
-  TransposedCopy out{{}, {}, {}, load.operand, p.stores[0].operand};
+  TransposedCopy out{{}, {}, {}, load.operand, p.stores[0].operand, 0};
   if (load.kind != Kind::load || !load.in.empty() || !load.lower.empty()) return std::nullopt;
-  if (p.memory[out.load] != ir::DType::f32 || p.memory[out.store] != ir::DType::f32) return std::nullopt;
+  const ir::DType type = p.memory[out.store];
+  if (p.memory[out.load] != type || type == ir::DType::b8) return std::nullopt;  // a bool may be any byte in memory
+  out.element = ir::size_of(type);
   int row = -1, column = -1;
   for (size_t a = 0; a < b.domain.size(); ++a) {
     if (b.domain[a] == 0) return std::nullopt;
@@ -43,15 +46,18 @@ std::optional<TransposedCopy> transposed_copy(const Bound& b) {
       }
     }
   }
-  out.units *= blocks(out.row.extent);
+  out.units *= out.blocks();
   return out;
 }
 
+int64_t TransposedCopy::blocks() const { return (row.extent + rows_of(element) - 1) / rows_of(element); }
+
 void TransposedCopy::run(std::span<const TensorRef> operands, int64_t begin, int64_t end) const {
-  const auto* from = reinterpret_cast<const float*>(operands[load].data);
-  auto* to = reinterpret_cast<float*>(operands[store].data);
+  const auto* from = operands[load].data;
+  auto* to = operands[store].data;
   const BlockOps& ops = block_ops();
-  const int64_t of_rows = blocks(row.extent);
+  const auto size = static_cast<int64_t>(element);
+  const int64_t of_rows = blocks(), most = rows_of(element);
   for (int64_t u = begin; u < end; ++u) {
     int64_t rest = u / of_rows, source = 0, target = 0;
     for (size_t a = outer.size(); a-- > 0; rest /= outer[a].extent) {
@@ -59,9 +65,10 @@ void TransposedCopy::run(std::span<const TensorRef> operands, int64_t begin, int
       source += at * outer[a].from;
       target += at * outer[a].to;
     }
-    const int64_t r = u % of_rows * fused_tuning::transposed_rows, rows = std::min(fused_tuning::transposed_rows, row.extent - r);
+    const int64_t r = u % of_rows * most, rows = std::min(most, row.extent - r);
     for (int64_t c = 0; c < column.extent; c += fused_tuning::transposed_columns) {
-      ops.transpose(to + target + r + c * column.to, column.to, from + source + r * row.from + c, row.from, rows, std::min(fused_tuning::transposed_columns, column.extent - c));
+      const int64_t columns = std::min(fused_tuning::transposed_columns, column.extent - c);
+      ops.transpose_elements(element, to + (target + r + c * column.to) * size, column.to, from + (source + r * row.from + c) * size, row.from, rows, columns);
     }
   }
 }
