@@ -432,8 +432,7 @@ TEST(Compile, AmongOffersThatAreNearTheFastestIsChosen) {
     EXPECT_EQ(known.steps[0].problem, step.problem);
     EXPECT_EQ(made.functions[0].programs[0].steps[0].kernel, own ? "gemm_tiles" : "matmul");
     EXPECT_EQ(kernels(made) > 0, own);
-    EXPECT_NE(record.decisions.find(std::string("* ") + (own ? "gemm_tiles: cost 3270" : "cublaslt: cost 3593") + ", can be timed: "), std::string::npos)
-        << record.decisions;
+    EXPECT_NE(record.decisions.find(std::string("* ") + (own ? "gemm_tiles: cost 3270" : "cublaslt: cost 3593") + ", can be timed: "), std::string::npos) << record.decisions;
     EXPECT_NE(record.decisions.find(", the fastest when it was timed\n"), std::string::npos) << record.decisions;
   }
   Timed none{{{"a machine", "another problem", "gemm_tiles"}}, false};

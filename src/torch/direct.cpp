@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/huge_pages.h"
 #include "base/function_ref.h"
+#include "base/huge_pages.h"
 #include "torch/engines.h"
 
 namespace {
