@@ -7,6 +7,7 @@
 #include "backend/cpu/kernels/fused/run/row_segments.h"
 #include "backend/cpu/kernels/fused/run/row_steps.h"
 #include "backend/cpu/kernels/fused/run/tuning.h"
+#include "backend/cpu/kernels/run/tuning.h"
 #include "ir/dtype.h"
 #include "ir/op.h"
 
