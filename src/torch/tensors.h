@@ -110,7 +110,7 @@ inline Tensor empty_in(Order order, int32_t rank, const int64_t* dims, ingot_dty
   Tensor made(handle);
   void* data = nullptr;
   int64_t bytes = 0;
-  if (gpu < 0 && aoti_torch_get_data_ptr(handle, &data) == AOTI_TORCH_SUCCESS && aoti_torch_get_storage_size(handle, &bytes) == AOTI_TORCH_SUCCESS) {
+  if (gpu < 0 && aoti_torch_get_data_ptr(handle, &data) == 0 && aoti_torch_get_storage_size(handle, &bytes) == 0) {
     ingot::ask_for_huge_pages(data, static_cast<size_t>(bytes));
   }
   return made;
