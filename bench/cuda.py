@@ -19,6 +19,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from dataclasses import dataclass
@@ -241,7 +242,9 @@ class Elsewhere:
 
     def __init__(self, row, arguments):
         command = [sys.executable, __file__, "--serve", row.name, "--build-seconds", str(arguments.build_seconds)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment_of(arguments.before))
+        self.cache = tempfile.TemporaryDirectory()
+        environment = {**environment_of(arguments.before), "INGOT_CACHE_DIR": self.cache.name}  # each builds its own code, and times it
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
         self.head = self._answer()
 
     def _answer(self):
@@ -263,12 +266,11 @@ class Elsewhere:
         self.process.stdin.close()
         self.process.wait()
         os.unlink(self.head["result"])
+        self.cache.cleanup()
 
 
 def serve(row, arguments):
     """The other side of Elsewhere."""
-    import tempfile
-
     import torch
 
     torch.set_grad_enabled(False)
@@ -399,7 +401,8 @@ def main():
         if arguments.in_process:
             results = here(rows[name], peers, arguments)
         else:
-            done = subprocess.run(worker, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            with tempfile.TemporaryDirectory() as cache:
+                done = subprocess.run(worker, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "INGOT_CACHE_DIR": cache})
             results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
             if not results:
                 results = [{"row": name, "peer": "all", "failed": done.stderr[-400:]}]

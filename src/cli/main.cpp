@@ -1,15 +1,29 @@
 // The command line; each verb has its file.
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <new>
 #include <stdexcept>
 
+#include "base/text.h"
 #include "command.h"
 
 namespace {
 
 using namespace ingot::cli;
+
+// Throws Failure if the first word is not a verb.
+void check_verb(const CLI::App& app, std::string_view word) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands({})) names.push_back(verb->get_name());
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  if (word.starts_with('-') || std::find(known.begin(), known.end(), word) != known.end()) return;
+  const std::string_view near = ingot::nearest(word, known);
+  const std::string remedy = near.empty() ? "ingot --help lists them" : "did you mean \"" + std::string(near) + "\"?";
+  throw Failure{usage, "there is no command \"" + std::string(word) + "\"; " + remedy};
+}
 
 int run(int argc, char** argv) {
   CLI::App app{"ingot compiles PyTorch models into plans and runs them."};
@@ -26,6 +40,7 @@ int run(int argc, char** argv) {
   add_doctor(app);
   add_cache(app);
   try {
+    if (argc > 1) check_verb(app, argv[1]);
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) throw Failure{usage, "a command is needed; ingot --help lists them"};
   } catch (const CLI::ParseError& e) {
@@ -51,6 +66,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   const int code = run(argc, argv);
   if (code == 0 && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
+    if (errno == EPIPE) return 128 + SIGPIPE;  // the reader has what it wanted: as if the signal had come
     std::fprintf(stderr, "ingot: cannot write what is printed: %s\n", std::strerror(errno));
     return 10 + INGOT_IO;
   }

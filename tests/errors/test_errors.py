@@ -688,7 +688,8 @@ def test_archives(plan, archive, tmp_path):
 
 @pytest.mark.parametrize("arguments, code, text", [
     ([], 2, "ingot: a command is needed; ingot --help lists them\n"),
-    (["frob"], 2, "The following argument was not expected: frob\nRun with --help for more information.\n"),
+    (["frob"], 2, 'ingot: there is no command "frob"; ingot --help lists them\n'),
+    (["comple"], 2, 'ingot: there is no command "comple"; did you mean "compile"?\n'),
     (["run"], 2, "plan is required\nRun with --help for more information.\n"),
     (["run", "PLAN", "--shape", "x=9,4", "--shape", "y=9,3"], 13, shown(WRONG_SIZES[0][1], "", WRONG_SIZES[0][2])),
     (["run", "PLAN", "--shape", "x=a,4"], 2, 'ingot: --shape takes NAME=2,16, not "a,4"\n'),

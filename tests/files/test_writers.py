@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -108,6 +109,15 @@ def test_what_is_printed_and_cannot_be_written(plan, verb):
     with open("/dev/full", "w") as full:
         done = subprocess.run([CLI, *verb, *([plan] if verb != ["--help"] else [])], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 21 and done.stderr == "ingot: cannot write what is printed: No space left on device\n"
+
+
+def test_a_reader_that_stops_early_is_no_fault():
+    """As in `ingot ops | head -1`, from a program that ignores SIGPIPE, as Python does."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([CLI, "ops"], stdout=write, stderr=subprocess.PIPE, text=True, restore_signals=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
 def test_inputs_that_are_no_files(plan, tmp_path):

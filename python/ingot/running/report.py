@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from html import escape
 
 from ..base import atomic
+from ..base.notebook import bar
 
 
 class Report:
@@ -38,6 +40,10 @@ class Report:
 
     def __repr__(self):
         return f"<ingot.Report: {self.in_engine} of {self.operators} operators in {len(self.segments)} engine segments>"
+
+    def _repr_html_(self):
+        share = self.in_engine / self.operators if self.operators else 1.0
+        return f"<p>{bar(share)} {self.in_engine} of {self.operators} operators in {len(self.segments)} engine segments</p><pre>{escape(str(self))}</pre>"
 
     def to_json(self) -> str:
         return json.dumps(self.document)
