@@ -121,6 +121,9 @@ __device__ __forceinline__ u32 divided(u32 x, i64 magic) { return (u32)(((u64)x 
 
 // A kernel that starts while the previous one ends (LaunchShape::overlaps) must call this before it accesses memory that others write; the next one may then
 // start. Work done before a kernel's wait counts as done for all later ones, so every thread must wait.
+//
+// A kernel whose blocks hold much (tiles, attention by boxes, convolutions in groups) lets the next one start after its own wait: otherwise one after another starts
+// early, and waiting blocks hold registers and shared memory that the running ones could use (docs/performance-notes/gemms_cuda.md).
 __device__ __forceinline__ void let_next_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");

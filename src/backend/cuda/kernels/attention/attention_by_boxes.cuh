@@ -70,8 +70,8 @@ __device__ __forceinline__ void attend_by_boxes(const unsigned long (&maps)[3][1
     show_barriers();
   }
   __syncthreads();
-  let_next_start();
   wait_for_others();
+  let_next_start();
   // Buffers of keys and values that were passed; the current one and the parity of its phase.
   u32 passed = 0, stage = 0, parity = 0, q_parity = 0;
   auto pass = [&](int buffers) {

@@ -168,7 +168,7 @@ class Printer {
   }
   // Prints which outputs and channels the thread has, and where their windows start along A's axes.
   std::string place_text() {
-    std::string out = "  [[maybe_unused]] u64* const status = (u64*)p.status;\n  let_next_start();\n";
+    std::string out = "  [[maybe_unused]] u64* const status = (u64*)p.status;\n";
     out += fmt::format("  u32 rest = blockIdx.x * {}u + threadIdx.x;\n", Args::threads);
     std::string vector = fmt::format("  const u32 vectors = (u32){} / V;\n  const int c{} = (int)(rest % vectors) * V;\n  rest /= vectors;\n", extent(f_.channel()), f_.channel());
     if (f_.turns) {
@@ -190,7 +190,7 @@ class Printer {
       }
       out += ";\n";
     }
-    return out + fmt::format("  wait_for_others();\n  if (rest >= (u32){}) return;\n", f_.across() > 0 ? extent(0) : "1");
+    return out + fmt::format("  wait_for_others();\n  let_next_start();\n  if (rest >= (u32){}) return;\n", f_.across() > 0 ? extent(0) : "1");
   }
 
   std::string sums_text() {

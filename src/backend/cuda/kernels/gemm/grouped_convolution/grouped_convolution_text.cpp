@@ -207,7 +207,7 @@ class GroupedPrinter {
  private:
   // Prints which outputs and columns the thread has. Adjacent threads have the columns of a group, then a few groups, then the next outputs.
   std::string place_text() {
-    std::string out = "  [[maybe_unused]] u64* const status = (u64*)p.status;\n  let_next_start();\n";
+    std::string out = "  [[maybe_unused]] u64* const status = (u64*)p.status;\n";
     out += f_.by_matrices()
                ? fmt::format("  const int lane = threadIdx.x % 32;\n  u32 rest = blockIdx.x * {}u + threadIdx.x / 32;\n  const int n0 = lane % 4 * V;\n", Args::threads / 32)
                : fmt::format("  u32 rest = blockIdx.x * {}u + threadIdx.x;\n", Args::threads);
@@ -236,7 +236,7 @@ class GroupedPrinter {
       }
       out += ";\n";
     }
-    out += "  wait_for_others();\n";
+    out += "  wait_for_others();\n  let_next_start();\n";
     return f_.args.lanes > 1 ? out : out + "  if (rest != 0) return;\n";
   }
 

@@ -54,7 +54,6 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
   } else {
     __syncthreads();
   }
-  let_next_start();
   // A stage is free when all blocks that its copies come from know it.
   auto leave = [&](u32 barrier) {
 #pragma unroll
@@ -128,6 +127,7 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
           if (++chunk == p.chunks) chunk = 0, ++tap;
         }
         wait_for_others();
+        let_next_start();
       }
       int tap = turn0 / p.chunks, chunk = turn0 % p.chunks;
       for (int turn = 0; turn < turns; ++turn) {
