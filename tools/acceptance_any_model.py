@@ -20,7 +20,7 @@ def one_operator_in_torch():
 
 @line("cuts")
 def random_cuts():
-    yield pytest("200 random cuts of MiniLM are as accurate as the uncut model", "tests/python/test_partition.py", "-k", "random_cuts")
+    yield pytest("200 random cuts of MiniLM are as accurate as the uncut model", "tests/capture/test_partition.py", "-k", "random_cuts")
 
 
 @line("segment")
@@ -58,7 +58,7 @@ def mutation():
 @line("torch.compile")
 def families():
     yield pytest("BERT, GPT-2, Llama, T5, Whisper, ViT, Mamba, Mixtral under torch.compile", "tests/models/test_torch_compile.py")
-    yield pytest("guards, dynamic sizes, numbers, graph breaks, replaced parameters, regions of no_grad and autocast", "tests/python/test_just_in_time.py", "tests/python/test_autocast.py")
+    yield pytest("guards, dynamic sizes, numbers, graph breaks, replaced parameters, regions of no_grad and autocast", "tests/capture/test_just_in_time.py", "tests/numerics/test_autocast.py")
 
 
 @line("saving")
@@ -68,18 +68,18 @@ def saving():
 
 @line("options")
 def options():
-    yield pytest("each option's effect, each debug switch's, each error's text", "tests/python/test_partition.py", "tests/python/test_threads.py", "tests/python/test_deterministic.py", "tests/python/test_arena.py",
-                 "tests/python/test_weights.py", "tests/python/test_debug_switches.py", "tests/errors", "-k", "not random_cuts", everything=False)  # fmt: skip
+    yield pytest("each option's effect, each debug switch's, each error's text", "tests/capture/test_partition.py", "tests/modules/test_threads.py", "tests/numerics/test_deterministic.py", "tests/modules/test_arena.py",
+                 "tests/weights/test_weights.py", "tests/builds/test_debug_switches.py", "tests/errors", "-k", "not random_cuts", everything=False)  # fmt: skip
 
 
 @line("weights")
 def weights():
-    yield pytest("weights replaced, loaded, tied, moved, left out of files", "tests/python/test_weights.py")
+    yield pytest("weights replaced, loaded, tied, moved, left out of files", "tests/weights/test_weights.py")
 
 
 @line("command line")
 def command_line():
-    yield pytest("a mutating .pt2 in the raw dialect from the command line alone", "tests/python/test_state.py", "-k", "archive")
+    yield pytest("a mutating .pt2 in the raw dialect from the command line alone", "tests/state/test_state.py", "-k", "archive")
 
 
 if __name__ == "__main__":

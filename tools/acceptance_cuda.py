@@ -146,12 +146,12 @@ def segments():
 
 @line("python")
 def python():
-    yield pytest("torch.compile, saving, states, streams, threads, recordings on CUDA tensors", "tests/python/test_cuda.py")
+    yield pytest("torch.compile, saving, states, streams, threads, recordings on CUDA tensors", "tests/modules/test_cuda.py")
 
 
 @line("threads")
 def threads():
-    yield pytest("16 threads on 16 streams give right results, from Python", "tests/python/test_cuda.py::test_sixteen_threads_on_sixteen_streams", strict=True)
+    yield pytest("16 threads on 16 streams give right results, from Python", "tests/modules/test_cuda.py::test_sixteen_threads_on_sixteen_streams", strict=True)
     yield gtest("16 sessions in 16 threads on 16 streams give right results, from C++", "test_runtime", "Gpu.SessionsOfManyThreads")
 
 

@@ -53,16 +53,16 @@ LEFT_OUT = {
     ),
     "aten.max_unpool2d.default": "its indices are those of a max_pool",
     "aten.max_unpool3d.default": "its indices are those of a max_pool",
-    "aten._transformer_encoder_layer_fwd.default": "no draw of its fifteen operands fits: tests/python/test_transformer_operators.py",
-    "aten._grouped_mm.default": "its offsets go up, and its rows lie on 16 bytes: tests/python/test_transformer_operators.py",
-    "transformers.grouped_mm_fallback.default": "transformers' own, whose offsets go up: tests/python/test_transformer_operators.py",
+    "aten._transformer_encoder_layer_fwd.default": "no draw of its fifteen operands fits: tests/operators/test_transformer_operators.py",
+    "aten._grouped_mm.default": "its offsets go up, and its rows lie on 16 bytes: tests/operators/test_transformer_operators.py",
+    "transformers.grouped_mm_fallback.default": "transformers' own, whose offsets go up: tests/operators/test_transformer_operators.py",
     "prims.div.default": "torch's own step of a decomposition, which no model calls",
     "prims.convert_element_type.default": "torch's own step of a decomposition, which no model calls",
     "prims.sum.default": "torch's own step of a decomposition, which no model calls",
     "prims.broadcast_in_dim.default": "torch's own step of a decomposition, which no model calls",
     **dict.fromkeys(
         ("aten.lstm.input", "aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input", "aten.lstm_cell.default", "aten.gru_cell.default", "aten.rnn_tanh_cell.default", "aten.rnn_relu_cell.default"),
-        "no draw of its weights fits: tests/python/test_recurrent.py",
+        "no draw of its weights fits: tests/operators/test_recurrent.py",
     ),
     **dict.fromkeys(
         (f"aten.{name}" for name in """
@@ -72,7 +72,7 @@ LEFT_OUT = {
         """.split()),
         "the form of one library or device, which no model calls: tests/ops/test_dispatched.py",
     ),
-    **dict.fromkeys(("aten._ctc_loss.default", "aten._ctc_loss.Tensor", "aten.ctc_loss.IntList", "aten.ctc_loss.Tensor"), "eager does not check its targets: tests/python/test_losses.py"),
+    **dict.fromkeys(("aten._ctc_loss.default", "aten._ctc_loss.Tensor", "aten.ctc_loss.IntList", "aten.ctc_loss.Tensor"), "eager does not check its targets: tests/operators/test_losses.py"),
     **dict.fromkeys(
         ("aten.nll_loss_forward.default", "aten.nll_loss2d_forward.default", "aten.multilabel_margin_loss_forward.default", "aten.log_sigmoid_forward.default"),
         "its results but the first are for training",
@@ -82,11 +82,11 @@ LEFT_OUT = {
     "aten.unfold_backward.default": "torch's own step of a gradient, which no model calls",
     "aten._trilinear.default": "torch's own step of a decomposition, which no model calls",
     "aten.empty_permuted.default": "undefined memory",
-    "aten._linalg_check_errors.default": "it has no result: tests/python/test_linear_algebra.py",
+    "aten._linalg_check_errors.default": "it has no result: tests/operators/test_linear_algebra.py",
     **{f"aten.special_bessel_{n}.default": "torch's own error in float64 is up to 9e-7" for n in ("j0", "j1", "y0", "y1")},
-    **dict.fromkeys(("aten.view.dtype", "aten.view_copy.dtype"), "the exact run computes in float64, whose bits are others: tests/python/test_bits.py"),
+    **dict.fromkeys(("aten.view.dtype", "aten.view_copy.dtype"), "the exact run computes in float64, whose bits are others: tests/layouts/test_bits.py"),
     **dict.fromkeys(
-        ("aten.linalg_matrix_exp.default", "aten.matrix_exp.default"), "it is computed in float64, so where float32 overflows eager has NaN, and ingot infinity: tests/python/test_linear_algebra.py"
+        ("aten.linalg_matrix_exp.default", "aten.matrix_exp.default"), "it is computed in float64, so where float32 overflows eager has NaN, and ingot infinity: tests/operators/test_linear_algebra.py"
     ),
     **{f"aten.{n}.default": "torch's own error in float64 is up to 2e-9" for n in ("igamma", "igammac", "special_gammainc", "special_gammaincc")},
     **{f"aten.special_{n}chebyshev_polynomial_{kind}.n_scalar": "torch gives undefined memory for NaN" for n in ("", "shifted_") for kind in "tuvw"},
@@ -100,9 +100,9 @@ LEFT_OUT = {
     "aten.nonzero.default": "its result is row-major; eager's is the transpose of one, which torch does not record",
     "aten.argwhere.default": "its result is row-major; eager's is the transpose of one, which torch does not record",
     **dict.fromkeys(
-        (f"aten.{n}.default" for n in ("_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive")), "what follows it has sizes that torch.export asks about: tests/python/test_unique.py"
+        (f"aten.{n}.default" for n in ("_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive")), "what follows it has sizes that torch.export asks about: tests/operators/test_unique.py"
     ),
-    "aten.masked_select.default": "what follows it has sizes that torch.export asks about: tests/python/test_regions.py",
+    "aten.masked_select.default": "what follows it has sizes that torch.export asks about: tests/sizes/test_regions.py",
 }
 
 # Operators that no program of the fixed seeds calls, with the reason.

@@ -1,4 +1,4 @@
-"""Errors about devices, in full, on a machine without a GPU (those that need one are in tests/python/test_cuda.py)."""
+"""Errors about devices, in full, on a machine without a GPU (those that need one are in tests/modules/test_cuda.py)."""
 
 import pytest
 import torch

@@ -63,7 +63,7 @@ only_adds.register_fake(lambda x, to, factor: None)
 fails.register_fake(lambda x: torch.empty_like(x))
 
 
-def built(folder, name="libown.so", source=ROOT / "tests/python/own_kernels.c"):
+def built(folder, name="libown.so", source=ROOT / "tests/modules/own_kernels.c"):
     subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", f"-I{ROOT}/include", source, "-o", folder / name], check=True)
     return folder / name
 
