@@ -8,7 +8,7 @@ import torch
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from .._settings import operator_name
-from . import TorchTensorRTOperatorSupport, _split
+from ._support import TorchTensorRTOperatorSupport, split
 
 
 class HierarchicalTorchTensorRTOperatorSupport(OperatorSupportBase):
@@ -44,4 +44,4 @@ def hierarchical_adjacency_partition(gm: torch.fx.GraphModule, verbose=False, mi
     """
     priority = tuple(backend_priority or backend_support_map or ("tensorrt",))
     support = HierarchicalTorchTensorRTOperatorSupport(backend_support_map, priority, torch_executed_ops)
-    return _split(gm, support.backend_of, min_block_size, require_full_compilation), support
+    return split(gm, support.backend_of, min_block_size, require_full_compilation), support

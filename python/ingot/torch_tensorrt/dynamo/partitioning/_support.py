@@ -1,7 +1,4 @@
-"""`dynamo.partitioning`: cuts a graph into parts that engines can run and parts that they cannot, by ingot's table of operators.
-
-`compile` does not use these: ingot cuts a model in the library, by the estimated gain of each segment (`ingot.explain` shows it).
-"""
+"""What the partitioners share: which operators engines have, and the cut of a graph."""
 
 from __future__ import annotations
 
@@ -15,13 +12,9 @@ from torch.fx.passes.split_module import split_module
 from ....torch_internals.codegen import codegen_of
 from ....torch_internals.operators import OpOverload, OpOverloadPacket, name_of
 from ..._errors import PartialCompilationError
-from ..._symbols import refused_names
 from .._settings import OPEN_SIZES, operator_name
 from ..conversion import DYNAMO_CONVERTERS
 from ..conversion._ConverterRegistry import native_targets
-
-__all__ = ["TorchTensorRTOperatorSupport", "fast_partition", "get_graph_converter_support", "global_partition", "hierarchical_adjacency_partition"]
-__getattr__ = refused_names(__name__)
 
 
 class TorchTensorRTOperatorSupport(OperatorSupportBase):
@@ -41,7 +34,6 @@ class TorchTensorRTOperatorSupport(OperatorSupportBase):
         counts = self.supported_operators if takes else self.unsupported_operators
         counts[name] = counts.get(name, 0) + 1
         return takes
-
 
     @staticmethod
     def _requires_output_allocator(node: torch.fx.Node) -> bool:
@@ -68,10 +60,10 @@ def fast_partition(gm: torch.fx.GraphModule, verbose=False, min_block_size=5, to
     """Cuts the graph into submodules, in its own order: `_run_on_acc_i` for operators that engines have and `_run_on_gpu_i` for the rest, numbered together. Runs of fewer operators than
     min_block_size stay with the rest. Returns the graph and the TorchTensorRTOperatorSupport. Raises PartialCompilationError if require_full_compilation asks for one block and there are more."""
     support = TorchTensorRTOperatorSupport(torch_executed_ops)
-    return _split(gm, lambda node: "" if support.is_node_supported({}, node) else None, min_block_size, require_full_compilation), support
+    return split(gm, lambda node: "" if support.is_node_supported({}, node) else None, min_block_size, require_full_compilation), support
 
 
-def _split(gm: torch.fx.GraphModule, backend_of, min_block_size, require_full_compilation):
+def split(gm: torch.fx.GraphModule, backend_of, min_block_size, require_full_compilation):
     """Cuts the graph into runs of nodes with the same backend (a name; None for torch), in its own order."""
     least, pieces = 1 if require_full_compilation else min_block_size, []
     for backend, members in _runs((backend_of(n), n) for n in gm.graph.nodes if n.op in ("call_function", "call_module", "call_method")):
@@ -142,6 +134,3 @@ def _rename(module, old, new):
         if node.op == "call_module" and node.target == old:
             node.target = new
     module.recompile()
-
-
-from ._hierarchical_partitioner import hierarchical_adjacency_partition  # noqa: E402  (it uses what is above)
