@@ -2,7 +2,8 @@
 
 Rates are base/machine.cpp's. Other numbers of backend/, compile/, lower/ and partition/ are in the `tuning.h` of their folder: each, or the head of the file, says the unit, and the machine and the command, or
 the note, that it comes from; an estimate says that it is one. Facts that nobody chooses (a cache line, a warp, what a driver allows) are in a `hardware.h`, with a unit and the document that they are
-from. Elsewhere a named number, or one like 9e10, is refused, but for 0, 1, and bits of a format or of a function, which are written in hexadecimal.
+from. Elsewhere a named number, or one like 9e10, is refused, but for 0, 1, and bits of a format or of a function, which are written in hexadecimal. So is a bare number of four digits, or a fraction
+but a half, in the code that kernels run (`run` folders).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ CONSTANT = re.compile(r"\bconstexpr\b[^;{}()]*?\b(?:double|float|int|unsigned|u?
 NAMED = re.compile(r"(?:^|,)\s*(\w+)\s*(?:=\s*|\{)\s*((?:\w+\{)?-?\d[^,;]*)")
 TRIVIAL = re.compile(r"[01](?:\.0*)?f?|-?0x[^,;]*")
 POWER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?e\d+(?![\w.])")
+BARE = re.compile(r"(?<![\w.])(?:\d{4,}|\d+\.\d+)(?![\w.])")
+PLAIN = re.compile(r"\d+\.0+|0\.5|1000")  # counts, halves, and thousands of a unit
 UNIT = re.compile(r"\b(bytes?|cycles?|nanoseconds?|microseconds?|outputs?|elements?|rows?|columns?|products?|vectors?|shares?|wakes?|dispatch(?:es)?|lines?|panels?|windows?|matrices|GEMMs|taps?|terms|images?|lanes|operators|multiplications|parts|sums|steps|choices|threads?|registers?|blocks?|units|updates|axes|operands|radians|algorithms|multiprocessors)\b", re.I)
 DOCUMENT = re.compile(r"\b(Guide|Manual|cuda\.h|data sheets?)\b")
 MACHINE = re.compile(r"\b(EPYC|Xeon|H100|H200|A100)\b")
@@ -32,6 +35,12 @@ def without_comments(text):
 def named_numbers(text):
     """The names of numeric constants of a file."""
     return [name for group in CONSTANT.findall(without_comments(text)) for name, value in NAMED.findall(group) if not TRIVIAL.fullmatch(value.strip())]
+
+
+def bare_numbers(text):
+    """Bare numbers in code, without lines that refuse what a file says and lines of text for a GPU's compiler."""
+    lines = [re.sub(r'"(?:\\.|[^"\\])*"', '""', line) for line in without_comments(text).splitlines() if "fail(" not in line and not line.endswith("\\")]
+    return [number for line in lines for number in BARE.findall(line) if not PLAIN.fullmatch(number)]
 
 
 def problems_of_tuning(text):
@@ -80,6 +89,8 @@ def problems(root=ROOT):
                 continue
             if names := named_numbers(text):
                 found.append(f"{name}: {', '.join(names)}: numbers are in tuning.h, or in hardware.h if they are facts")
+            if path.suffix != ".inc" and "/run/" in str(name) and "/kernels/" in str(name) and (bare := bare_numbers(text)):
+                found.append(f"{name}: {', '.join(bare)}: numbers are in tuning.h, or in hardware.h if they are facts")
             if powers := POWER.findall(without_comments(text)):
                 found.append(f"{name}: {', '.join(powers)}: rates are in base/machine.cpp, other numbers in tuning.h")
     return found

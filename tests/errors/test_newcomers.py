@@ -106,7 +106,7 @@ class Branch(torch.nn.Module):
 
 def test_remedies_fit_their_causes(capfd, caplog):
     told(ingot.UnsupportedError, "leaves torch for NumPy", "write it with functions of torch", lambda: ingot.compile(Numpy(), X))
-    told(ingot.InputError, "the model fails on these inputs", "the model takes in eager PyTorch", lambda: ingot.compile(MODEL, torch.ones(3, 5)))
+    told(ingot.InputError, "the model cannot be captured with these inputs", "the model takes in eager PyTorch", lambda: ingot.compile(MODEL, torch.ones(3, 5)))
     told(ingot.UnsupportedError, "", "its bounds by torch._check", lambda: ingot.compile(Slice(), torch.ones(8)))
     told(ingot.UnsupportedError, "", "torch.where", lambda: ingot.compile(Branch(), X))
     assert capfd.readouterr().err == "" and "failed while attempting" not in caplog.text, "torch's own long logs are for debugging"

@@ -87,3 +87,8 @@ def test_numbers_elsewhere_are_refused(tmp_path):
     first, second = check_constants.problems(tmp_path)
     assert first.startswith("src/backend/cpu/kernels/matmul/run/a.cpp: few: ")
     assert second.startswith("src/backend/cpu/kernels/matmul/run/a.cpp: 9e10: ")
+
+
+def test_bare_numbers_are_found():
+    text = 'double f(int n) { return n < 30000 ? 0.1 * n : n * 0.5 + 1.0; }  // 20000\nif (n > 100000) fail("over 9999");\nlog("4096 bytes of 1234"); int k = 999, h = 0x7fff, names1000;\n'
+    assert check_constants.bare_numbers(text) == ["30000", "0.1"]

@@ -27,7 +27,7 @@ def exported(model=None, size=3, **how):
 
 
 def test_every_function_has_a_test():
-    functions = {node.name for path in FOLDER.glob("*.py") for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+    functions = {node.name for path in FOLDER.glob("*.py") for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")}
     tests = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
     assert not functions - tests, sorted(functions - tests)
 
@@ -474,7 +474,9 @@ def test_long_texts_told_to(capfd):
         with pytest.raises(RuntimeError):
             exported(torch.nn.Linear(4, 4))
     assert any("aten.sum" in text for text in told) and any("failed while attempting to run meta" in text for text in told)
-    assert capfd.readouterr().err == "" and "print" not in vars(torch.export._trace)
+    assert capfd.readouterr().err == ""
+    torch.export._trace.print("as usual")
+    assert capfd.readouterr().out == "as usual\n" and len(told) == len([text for text in told if text != "as usual"])
 
 
 def test_functions_replaced_by():

@@ -197,7 +197,7 @@ def _refusal(problem, given: Given):
     if "numpy() is not supported" in reason:
         return UnsupportedError("the model leaves torch for NumPy, whose functions cannot be traced", line, f"write it with functions of torch, or {WITH_PYTHON}, which leaves this line to Python")
     if isinstance(problem, RuntimeError) and _by_a_rule_for_shapes(problem) and not any(leaf.input is not None and leaf.input.dynamic_axes for leaf in given.leaves):
-        return InputError(f"the model fails on these inputs: {reason}", line, "give inputs that the model takes in eager PyTorch, where these fail too")
+        return InputError(f"the model cannot be captured with these inputs: {reason}", line, f"give inputs that the model takes in eager PyTorch; if it takes these, {WITH_PYTHON}")
     if isinstance(problem, UserError) or (isinstance(problem, RuntimeError) or _in_shapes(problem)) and line:
         return InputError(
             f"the model cannot be captured with these inputs: {reason}", line, "axes that the model needs to be equal want one name in shared_dims; axes that it fixes want one size"

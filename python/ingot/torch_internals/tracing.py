@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 
 import torch
 from torch._export import non_strict_utils
@@ -43,25 +44,30 @@ def functions_replaced_by(make):
     return patched(non_strict_utils._NonStrictTorchFunctionHandler, "_override", make)
 
 
+_told = threading.local()  # `by`: what a thread's long texts are told to
+
+
+def _tell(*values, **options):
+    by = getattr(_told, "by", None)
+    return print(*values, **options) if by is None else by(" ".join(map(str, values)))
+
+
+def _untold(record):
+    if (by := getattr(_told, "by", None)) is not None:
+        by(record.getMessage())
+    return by is None
+
+
 @contextlib.contextmanager
 def long_texts_told_to(tell):
-    """PATCH torch.export._trace.print: tell(text) gets the graph that torch.export prints where it fails, and the traceback that its fake tensors log of a shape that does not fit."""
-
-    def told(*values, file=None):
-        tell(" ".join(map(str, values)))
-
-    def filtered(record):
-        tell(record.getMessage())
-        return False
-
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    _trace.print = told
-    logger.addFilter(filtered)
+    """PATCH print of torch.export._trace: in this thread, tell(text) gets the graph that torch.export prints where it fails, and the traceback that its fake tensors log of a shape that does not fit."""
+    vars(_trace)["print"] = _tell  # stays: another thread may be inside
+    logging.getLogger("torch._subclasses.fake_tensor").addFilter(_untold)  # once, however often it is called
+    before, _told.by = getattr(_told, "by", None), tell
     try:
         yield
     finally:
-        logger.removeFilter(filtered)
-        del _trace.print
+        _told.by = before
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ namespace ingot::backend::cuda::hardware {
 inline constexpr size_t parameter_bytes = 4096;                // of a kernel, on any GPU: bytes
 inline constexpr size_t tensor_map_bytes = 128;                // CUtensorMap: bytes
 inline constexpr uint32_t shared_without_asking = 48 << 10;    // bytes of a block's shared memory that need no attribute of the function
+inline constexpr int max_threads = 1024;                     // threads of a block
 inline constexpr int warp = 32;                              // threads
 inline constexpr int matrix_rows = 16;                       // rows of a result of a matrix instruction of a warp (m16n8k16)
 inline constexpr int vector_bytes = 16;                      // bytes of the widest load of a thread

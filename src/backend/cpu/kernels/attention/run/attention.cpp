@@ -120,8 +120,8 @@ Resolved resolve(const Call& call) {
   p->s_row = p->t_width + (p->t_width % 128 == 0 ? 16 : 0);
   p->e_width = round_up(std::max<int64_t>(p->e, 1), width);
   p->q_bytes = floats(p->query_block * std::max<int64_t>(p->d, 1));
-  p->k_bytes = floats(p->t_width * p->d + 1024);
-  p->v_bytes = floats(keys * p->e_width + 1024);
+  p->k_bytes = floats(p->t_width * p->d + tuning::read_beyond);
+  p->v_bytes = floats(keys * p->e_width + tuning::read_beyond);
   p->s_bytes = floats(p->query_block * p->s_row);
   p->o_bytes = floats(p->query_block * p->e_width);
   p->state_bytes = floats(3 * p->query_block + p->t_width);

@@ -13,5 +13,7 @@ inline constexpr int64_t query_block = 98, large_query_block = 196, rows_for_lar
 inline constexpr int64_t batches_of_worker = 2, divided_rows = 16, least_rows = 8, rows_of_tile = 6;
 // A head of a projection has rows of a few cache lines with a large stride, which hardware prefetchers miss: rows that are prefetched ahead, and rows of the next batch element. Not measured.
 inline constexpr int64_t ahead = 16, max_ahead = 128;
+// Elements after packed keys and values that tiles may prefetch: an estimate.
+inline constexpr int64_t read_beyond = 1024;
 
 }  // namespace ingot::kernels::attention::tuning

@@ -318,8 +318,8 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
   // Whole rows if the blocks fit the second-level cache; else blocks of 512, reloaded for each stage, or of some lines.
   // A row that is only reduced, from little memory, starts fewer of the longer ones.
   const bool only_reduced = p.has_reductions && b.across == 0 && p.stages <= 2 && p.slots <= 3;
-  int64_t block = std::min<int64_t>(row, b.line != 0 || only_reduced ? 2048 : elements_of_block(b, p));
-  if (p.has_reductions && b.across == 0 && row * std::max(p.slots, 1) * 8 <= 256 * 1024) block = row;
+  int64_t block = std::min<int64_t>(row, b.line != 0 || only_reduced ? fused_tuning::elements_of_lines : elements_of_block(b, p));
+  if (p.has_reductions && b.across == 0 && row * std::max(p.slots, 1) * 8 <= fused_tuning::bytes_of_whole_row) block = row;
   if (b.rows_together != 0) block = b.rows_together * row;
   b.block = static_cast<size_t>((std::max<int64_t>(block, 1) + 63) / 64 * 64);
   b.scratch = (p.code.size() * Evaluator::state_bytes + 127) / 64 * 64 + static_cast<size_t>(p.slots) * b.block * 8 + 64;

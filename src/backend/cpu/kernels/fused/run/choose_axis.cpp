@@ -12,7 +12,10 @@ namespace ingot::kernels {
 namespace {
 
 // Nanoseconds of an element.
-double of_stride(int64_t stride) { return stride == 0 ? 0 : std::abs(stride) == 1 ? 0.1 : std::abs(stride) <= 16 ? 0.6 : 1.5; }
+double of_stride(int64_t stride) {
+  using namespace fused_tuning;
+  return stride == 0 ? 0 : std::abs(stride) == 1 ? ns_of_neighbour : std::abs(stride) <= near_elements ? ns_of_near : ns_of_far;
+}
 
 // Per value: does it change along the axis?
 std::vector<uint8_t> varying(const Bound& b, const Program& p, int axis) {
@@ -78,7 +81,7 @@ std::vector<size_t> with_last(const Program& p, size_t axis) {
 
 void choose_plain(Bound& b, Program& p) {
   int best = p.domain_rank - 1;
-  double least = cost_along(b, p, best) * 0.8;  // results are mostly stored in this order
+  double least = cost_along(b, p, best) * fused_tuning::share_of_last_axis;
   for (int a = 0; a + 1 < p.domain_rank; ++a) {
     const double cost = cost_along(b, p, a);
     if (cost >= least) continue;

@@ -68,7 +68,7 @@ Walk walk_of(const Bound& b, int64_t workers) {
     w.segment_size = static_cast<int64_t>(b.block);
     if (b.line != 0) w.segment_size = w.segment_size / b.line * b.line;
     // Few rows with long reductions: shorter segments, so that each thread gets some.
-    const int64_t fair = w.rows * w.length * b.places >= 30000 ? (w.rows * w.length / (2 * workers) + 15) / 16 * 16 : w.segment_size;
+    const int64_t fair = w.rows * w.length * b.places >= fused_tuning::least_divided_row ? (w.rows * w.length / (2 * workers) + 15) / 16 * 16 : w.segment_size;
     if (b.across != 0 && workers > 1 && w.sums == 1) w.segment_size = std::clamp<int64_t>(fair, std::min<int64_t>(32, w.segment_size), w.segment_size);
     if (!b.transposed.empty()) w.segment_size = std::min(w.segment_size, TransposedTile(b).rows);
     w.together = rows_of_tiles(b);
@@ -84,8 +84,8 @@ Walk walk_of(const Bound& b, int64_t workers) {
     w.sum_tasks = std::min(w.rows * w.sums, workers * 4);
     work = w.rows * static_cast<int64_t>(w.part_bytes / sizeof(double)) * w.sums;
   }
-  // Starting the workers takes as long as some 10,000 element operations. More are divided, also because the steps around divide the same rows; a single row only if it pays by itself.
-  int64_t wanted = work < (w.rows == 1 ? 30000 : 10000) ? 1 : workers * 4;
+  // Also because the steps around divide the same rows.
+  int64_t wanted = work < (w.rows == 1 ? fused_tuning::least_divided_row : fused_tuning::least_divided) ? 1 : workers * 4;
   w.tasks = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(units, 1));
   return w;
 }

@@ -36,8 +36,7 @@ struct Set {
 // True if holding the set saves more than it costs. `n`: its elements; `again`: how often each is computed besides the first time.
 bool pays(const Set& set, int64_t n, int64_t again) {
   if (again < 1 || set.kept == 0 || set.work * again < (set.reads ? 4 : 2) * set.kept) return false;
-  // 2000 operations are about the time to start the part's own loop.
-  return set.reads ? set.work * again * n >= 2000 : n <= fused_tuning::max_known_elements;
+  return set.reads ? set.work * again * n >= fused_tuning::least_of_part : n <= fused_tuning::max_known_elements;
 }
 
 }  // namespace

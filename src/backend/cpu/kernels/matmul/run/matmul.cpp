@@ -323,7 +323,7 @@ class RowsOfA {
     const TensorRef& a = call_.operands[0];
     const auto size = static_cast<int64_t>(ir::size_of(a.dtype));
     const std::byte* from = data_ + (m * row_ + k0 * column_) * size;
-    const bool aliases = (row_ * size) % 4096 == 0 && p_.k > p_.k_size && rows > 4;
+    const bool aliases = (row_ * size) % tuning::bytes_of_aliases == 0 && p_.k > p_.k_size && rows > tuning::rows_of_aliases;
     if (!p_.rows && a.dtype == p_.way.a && column_ == 1 && !aliases) {
       stride = row_ * size;
       return from;
@@ -661,7 +661,7 @@ void run(const Call& call) {
   const auto& p = *static_cast<const Plan*>(call.prepared);
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
   if (p.small) {
-    const int64_t run = call.operands[0].dims[c.batch_rank - 1], of_few = 16384 / (p.m * p.n * std::max<int64_t>(p.k, 1)) + 1;
+    const int64_t run = call.operands[0].dims[c.batch_rank - 1], of_few = tuning::multiplications_of_task / (p.m * p.n * std::max<int64_t>(p.k, 1)) + 1;
     const int64_t parts = std::clamp<int64_t>(run / of_few, 1, 4 * call.workers->count());  // of each run along the last batch axis
     return call.workers->run(p.batch / run * parts, [&](int64_t t, int) {
       const int64_t begin = run * (t % parts) / parts, end = run * (t % parts + 1) / parts;

@@ -18,6 +18,7 @@ inline constexpr int64_t copy_columns = 256;  // of a group of panels, for which
 inline constexpr int64_t packed_for_few = 256 << 10, packed_for_many = 1024 << 10;
 inline constexpr int64_t least_packed_panels = 8;
 
+inline constexpr int64_t multiplications_of_task = 16384;  // of small products, in one task: an estimate
 inline constexpr int64_t small_products = 8;  // products of small matrices, from which they go without panels (gemms_cpu.md)
 // Elements from a channel to the next where an image is read through a map: in a first layer the few channels may be interleaved; farther apart each costs a cache line (convolutions_cpu.md).
 inline constexpr int64_t nearest_channels = 4;
@@ -28,6 +29,14 @@ inline constexpr int64_t narrow_rows = 32, decoded_rows = 6;
 // Terms of a block of K with many rows, and of one sum: 126 rows of A by 384 are 190 KB of a second-level cache of 1 MB, and a panel of 32 columns by 384 is 48 KB. 192, 256, 320 and 512 terms change
 // products of 49 and 196 rows by -10 to 3 % (docs/performance-notes/convolutions_cpu.md, 0072). A sum of float32 with at most so many is stored once.
 inline constexpr int64_t k_block = 384;
+// Rows of a block of A, of float64 and integers, and of a block for matrix registers; rows up to which such a block is narrow (gemms_cpu.md).
+inline constexpr int64_t block_rows = 126, wide_block_rows = 48, matrix_block_rows = 256, matrix_narrow_rows = 128;
+// Terms of a block of K with few rows: of float32, and of types of which twice as many fit. Terms with many rows: of matrix registers, of dot products (gemms_cpu.md).
+inline constexpr int64_t k_of_few = 2048, k_of_few_narrow = 4096, k_of_matrix = 2048, k_of_dots = 1024;
+// Rows up to which dot products are faster than matrix registers (gemms_cpu.md).
+inline constexpr int64_t rows_of_dots = 2;
+// Bytes between rows of A whose lines share a set of the first-level cache: a page; rows from which they are copied. Estimates.
+inline constexpr int64_t bytes_of_aliases = 4096, rows_of_aliases = 4;
 // Rows that read B together, about a block of A: for each batch of fewer rows B is read again. Not measured.
 inline constexpr double rows_of_block = 128;
 // Terms of one sum with few rows: longer ones are less accurate. Not measured by itself.

@@ -166,7 +166,7 @@ void run(const Call& call) {
   auto* totals = reinterpret_cast<double*>(call.scratch);
   std::byte *parts = call.scratch + p.totals, *widened = parts + static_cast<size_t>(p.blocks * p.chunks) * p.part_bytes;
   auto of_part = [&](int64_t part) { return reinterpret_cast<double*>(parts + static_cast<size_t>(part) * p.part_bytes); };
-  const int64_t count = p.blocks * p.chunks, tasks = p.count * p.results < 30000 ? 1 : std::min<int64_t>(count, 4 * call.workers->count());
+  const int64_t count = p.blocks * p.chunks, tasks = p.count * p.results < tuning::least_divided ? 1 : std::min<int64_t>(count, 4 * call.workers->count());
   call.workers->run(tasks, [&](int64_t task, int worker) {
     auto* own = reinterpret_cast<float*>(widened + static_cast<size_t>(worker) * p.widened);
     for (int64_t part = count * task / tasks; part < count * (task + 1) / tasks; ++part) add_chunk(p, in, part, of_part(part), own);

@@ -10,6 +10,8 @@ inline constexpr int64_t spread_row = 16, spread_row_of_many = 256, many_rows = 
 // Rows of neighbours: elements of a row on several axes (a group norm), of one of several rows, and of a single row. Shorter ones stay in the first-level cache, where a fused body reads them again.
 inline constexpr int64_t group = 256, long_row = 4096, long_rows = 8, single_row = 65536;
 
+// Elements from which the sums are divided among workers, who take about as long to start.
+inline constexpr int64_t least_divided = 30000;
 // Columns that are summed side by side, in sums of 8 bytes of a first-level cache; elements of a task's part, of a segment that is converted at once; parts at most; lanes of one pass for few
 // columns.
 inline constexpr int64_t max_columns = 4096, part_elements = 65536, segment_elements = 4096, max_parts = 1 << 16, lanes_of_pass = 64;

@@ -325,7 +325,7 @@ void run(const Call& call) {
   if (numel(updates) == 0) return;
   const Scatter scatter(call);
   const int64_t parts = scatter.parts(), all = numel(updates) / std::max<int64_t>(updates.rank > 0 ? updates.dims[updates.rank - 1] : 1, 1);
-  const bool few = numel(updates) < 30000;
+  const bool few = numel(updates) < scatter_cpu_tuning::least_divided;
   const int64_t tasks = few ? 1 : std::min<int64_t>(parts, int64_t{4} * call.workers->count());
   const int64_t shares = few || parts > 1 || !scatter.has_whole_lines() ? 1 : std::min<int64_t>(scatter.places(), call.workers->count());
   if (shares > 1) return call.workers->run(shares, [&](int64_t task, int) { scatter.lines(0, all, scatter.places() * task / shares, scatter.places() * (task + 1) / shares); });
@@ -374,7 +374,7 @@ void run_along(const Call& call) {
   for (int d = 0; d < index.rank; ++d) {
     if (d != args.axes[0] && (longest < 0 || index.dims[d] > index.dims[longest])) longest = d;
   }
-  const int64_t tasks = longest < 0 || numel(index) < 20000 ? 1 : std::min<int64_t>(index.dims[longest], call.workers->count());
+  const int64_t tasks = longest < 0 || numel(index) < scatter_cpu_tuning::least_divided_along ? 1 : std::min<int64_t>(index.dims[longest], call.workers->count());
   const Put& put = put_of(args.kind, out.dtype);
   call.workers->run(tasks, [&](int64_t task, int) {
     int64_t first[max_rank] = {}, counts[max_rank];

@@ -1,4 +1,4 @@
-// How lines of a scatter are cut on the CPU. AMD EPYC, `python bench/operators.py` (docs/performance-notes/operators.md); the number is an estimate.
+// How lines of a scatter are cut on the CPU. AMD EPYC, `python bench/operators.py` (docs/performance-notes/operators.md); the numbers are estimates.
 #pragma once
 #include <cstdint>
 
@@ -6,5 +6,7 @@ namespace ingot::kernels::scatter_cpu_tuning {
 
 // Elements of a line whose places are found, or sums are kept, at once: 2 KB of a first-level cache of 32 KB.
 inline constexpr int64_t elements_at_once = 256;
+// Elements of updates from which they are divided among workers, who take about as long to start, and of an index along one axis.
+inline constexpr int64_t least_divided = 30000, least_divided_along = 20000;
 
 }  // namespace ingot::kernels::scatter_cpu_tuning

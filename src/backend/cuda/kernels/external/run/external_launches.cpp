@@ -67,7 +67,7 @@ size_t first_of_launch(const ExternalArgs& a) {
 
 std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t operands, size_t sizes) {
   auto a = std::make_shared<ExternalArgs>(parse_external(constants, operands, sizes));
-  const bool fits = sizes >= first_of_launch(*a) + sizes_of_launch && a->block[0] * a->block[1] * a->block[2] <= 1024;
+  const bool fits = sizes >= first_of_launch(*a) + sizes_of_launch && a->block[0] * a->block[1] * a->block[2] <= backend::cuda::hardware::max_threads;
   if (!fits) fail(Code::format, "the launch of external kernel {} does not fit its step", a->name);
   const size_t parameters = a->inputs.size() + a->numbers.size() + (sizes - first_of_launch(*a) - sizes_of_launch) + a->results;
   if (parameters > launch_tuning::max_parameters) fail(Code::format, "external kernel {} has {} parameters", a->name, parameters);

@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels/fused/run/fused_args.h"
 
+#include "backend/cuda/run/hardware.h"
 #include "base/fields.h"
 #include "kernels/fused/run/fused_args.h"
 
@@ -60,7 +61,7 @@ void check(const FusedCudaArgs& a) {
   require(!a.variants.empty(), "variants");
   for (const auto& v : a.variants) {
     using Variant = FusedCudaArgs::Variant;
-    const bool whole_warps = v.threads >= 32 && v.threads <= 1024 && v.threads % 32 == 0;
+    const bool whole_warps = v.threads >= 32 && v.threads <= backend::cuda::hardware::max_threads && v.threads % 32 == 0;
     require(v.mapping <= Variant::tile && v.vector >= 1 && v.vector <= 16 && v.units >= 1 && whole_warps, "variant");
     require(!v.fitted || v.mapping == Variant::block, "threads");
     if (v.mapping == Variant::warp) require(v.lanes >= 1 && v.lanes <= 32 && (v.lanes & (v.lanes - 1)) == 0, "lanes");

@@ -33,11 +33,11 @@ struct Choice {
 };
 // The time of this many blocks of a tile, each of which takes so many steps along K.
 double microseconds_of(const LargeTile& t, bool floats, int64_t blocks, int64_t turns, int multiprocessors) {
-  const LargeTile::Cost& cost = floats ? t.floats : t.halves;
+  const gemm::tiles_tuning::Microseconds& of = floats ? t.times.floats : t.times.halves;
   const int64_t rounds = divided_up(blocks, multiprocessors);
-  const double work = static_cast<double>(turns) * (rounds == 1 ? cost.alone : cost.turn), n = static_cast<double>(rounds), behind = cost.behind;
+  const double work = static_cast<double>(turns) * (rounds == 1 ? of.step_alone : of.step), n = static_cast<double>(rounds);
   // Alternating groups: one multiplies while others run the epilogue.
-  return launch_microseconds + (t.in_turn > 0 ? n * std::max(work, (work + behind) / t.in_turn) + behind : n * (work + behind));
+  return launch_microseconds + (t.in_turn > 0 ? n * std::max(work, (work + of.epilogue) / t.in_turn) + of.epilogue : n * (work + of.epilogue));
 }
 
 // The most blocks that share K.

@@ -1,18 +1,17 @@
 // "gemm_tiles": tiles of Hopper's groups of warps, which its copying unit (TMA) fills.
 #pragma once
+#include <iterator>
+
 #include "backend/cuda/kernels/gemm/run/gemm_args.h"
+#include "backend/cuda/kernels/gemm/tiles/run/tuning.h"
 #include "backend/cuda/run/hardware.h"
 
 namespace ingot::kernels {
 
 // Groups of four warps multiply 64 rows each, or alternate on whole tiles (`in_turn`); one more warp copies tiles.
 struct LargeTile {
-  // Microseconds on an H100 or H200: a step along K for a block that shares the multiprocessor, for a block that has it alone, and a tile's epilogue.
-  struct Cost {
-    double turn, alone, behind;
-  };
   int rows, columns, stages, blocks;  // blocks: per multiprocessor
-  Cost halves, floats;
+  gemm::tiles_tuning::OfTile times;
   int in_turn = 0;  // number of alternating groups, each with its own tile of results; 0: results replace a stage
   int cluster = 1;  // blocks with the same columns, of which each copies a share of B to all
   constexpr int threads() const { return (in_turn > 0 ? in_turn * 128 : rows * 2) + 32; }
@@ -32,16 +31,13 @@ struct LargeTile {
   // Columns of the result: half of them if the epilogue is gated.
   constexpr int results(bool gated) const { return gated ? columns / 2 : columns; }
   // A tile whose columns of the result are not a multiple of 64 is only for results of whole tiles. Some have no room for floats.
-  constexpr bool takes(int64_t n, bool gated, bool of_floats) const { return (results(gated) % 64 == 0 || n % results(gated) == 0) && !(of_floats && floats.turn == 0); }
+  constexpr bool takes(int64_t n, bool gated, bool of_floats) const { return (results(gated) % 64 == 0 || n % results(gated) == 0) && !(of_floats && times.floats.step == 0); }
 };
-inline constexpr LargeTile large_tiles[] = {{128, 128, 5, 1, {0.40, 0.40, 3}, {0.488, 0.349, 3.218}, 2},
-                                            {128, 128, 3, 2, {0.33, 0.6, 2.0}, {0.199, 0.419, 2.799}},
-                                            {128, 64, 4, 2, {0.30, 0.39, 1.4}, {0.165, 0.324, 1.741}},
-                                            {64, 64, 6, 2, {0.17, 0.17, 1.1}, {0.101, 0.204, 1.333}},
-                                            {128, 64, 5, 1, {0.30, 0.30, 3}, {0.194, 0.169, 3.723}, 3},
-                                            {128, 160, 5, 1, {0.47, 0.44, 2.5}, {0.47, 0.47, 2.5}, 0, 2},
-                                            {128, 192, 5, 1, {0.505, 0.48, 4.4}, {}},
-                                            {128, 256, 4, 1, {0.66, 0.54, 6}, {}}};
+inline constexpr LargeTile large_tiles[] = {{128, 128, 5, 1, gemm::tiles_tuning::times[0], 2}, {128, 128, 3, 2, gemm::tiles_tuning::times[1]},
+                                            {128, 64, 4, 2, gemm::tiles_tuning::times[2]},     {64, 64, 6, 2, gemm::tiles_tuning::times[3]},
+                                            {128, 64, 5, 1, gemm::tiles_tuning::times[4], 3},  {128, 160, 5, 1, gemm::tiles_tuning::times[5], 0, 2},
+                                            {128, 192, 5, 1, gemm::tiles_tuning::times[6]},    {128, 256, 4, 1, gemm::tiles_tuning::times[7]}};
+static_assert(std::size(large_tiles) == std::size(gemm::tiles_tuning::times));
 inline constexpr int large_tile_shared = backend::cuda::hardware::hopper_shared_of_block;
 constexpr int LargeTile::stages_beside(int element) const {
   int count = stages;
