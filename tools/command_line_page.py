@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/command_line.md"
 HEAD = """# The command line
 
-`ingot` comes with the wheel and with `cmake --install`. It needs neither Python nor PyTorch. A failure is one line and a remedy; the exit code is 10 plus the status of [Errors](errors.md), 2 for a wrong use, and 130 after Ctrl-C.
+`ingot` comes with the wheel and with `cmake --install`. It needs neither Python nor PyTorch. A failure is one line and a remedy; the exit code is 10 plus the status of [Errors](errors.md), 2 for a wrong use, 130 after Ctrl-C, and 141 if the program that reads the output (`| head`) stops first.
 
 `tools/command_line_page.py` makes this page of what `ingot --help` prints.
 """
