@@ -64,6 +64,7 @@ extern const Definition attention_definition;
 const Definition attention_definition{
     "attention",     {{Role::query}, {Role::key}, {Role::value}, {Role::mask, any}, {Role::block_table, optional}, {Role::filled, optional}, {Role::output}},
     {Op::attention}, nullptr,
-    expand,          random_case};
+    expand,          random_case,
+    {"attention_*"}};
 
 }  // namespace ingot::kernels
