@@ -9,7 +9,7 @@ import torch
 from ..errors import UnsupportedError
 
 log = logging.getLogger("ingot")
-_MOST_NAMES = 3  # of modules in a message
+_MAX_NAMES = 3  # of modules in a message
 _nn = torch.nn
 _DROPOUTS = (_nn.Dropout, _nn.Dropout1d, _nn.Dropout2d, _nn.Dropout3d, _nn.AlphaDropout, _nn.FeatureAlphaDropout)
 _NORMS = (_nn.BatchNorm1d, _nn.BatchNorm2d, _nn.BatchNorm3d, _nn.SyncBatchNorm, _nn.InstanceNorm1d, _nn.InstanceNorm2d, _nn.InstanceNorm3d)
