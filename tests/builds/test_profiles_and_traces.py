@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -89,7 +90,25 @@ def test_a_graph_drawn(saved, tmp_path):
         assert all(x + w <= a or a + c <= x or y + h <= b or b + d <= y for a, b, c, d in boxes[:i])
     assert any("second" in t.text for t in root.iter(space + "title") if t.text)
     refused = command("inspect", path, "--graph", tmp_path / "g.png")
-    assert refused.returncode == 2 and "--graph takes a path that ends in .svg or .onnx, or -" in refused.stderr and not (tmp_path / "g.png").exists()
+    assert refused.returncode == 2 and "--graph takes a path that ends in .svg, .dot or .onnx, or -" in refused.stderr and not (tmp_path / "g.png").exists()
+
+
+def test_a_graph_for_graphviz(saved, tmp_path):
+    """The boxes and arrows of the drawing; each line is a statement, and quotes and backslashes in names end none."""
+    _, path = saved
+    assert command("inspect", path, "--graph", tmp_path / "g.dot").returncode == 0
+    first, style, *lines, last = (tmp_path / "g.dot").read_text().splitlines()
+    assert (first, last) == ("digraph graph_of_ingot {", "}") and style.startswith("node [")
+    text = r'"((?:[^"\\]|\\.)*)"'
+    boxes = {m[1]: m[2].removesuffix("\\l").split("\\l") for line in lines if (m := re.fullmatch(rf"(b\d+) \[label={text}, tooltip={text}(?:, fillcolor={text})?\];", line))}
+    arrows = [m.groups() for line in lines if (m := re.fullmatch(r"(b\d+) -> (b\d+);", line))]
+    assert len(boxes) + len(arrows) == len(lines) and {end for arrow in arrows for end in arrow} == set(boxes)
+    names = [box[0] for box in boxes.values()]
+    assert "input x" in names and "gelu" in names and names.count("matmul") == 2
+    root, space = xml.fromstring(_library.drawn(ingot.load_engine(path).graph, "svg")), "{http://www.w3.org/2000/svg}"
+    assert len(list(root.iter(space + "rect"))) == len(boxes) and len([p for p in root.iter(space + "path")]) == len(arrows)
+    odd = 'ingot-graph 1\n%0 = input() {name="a\\"b\\\\"} : f32[2]\noutput %0 "y" []\n'
+    assert '[label="input a\\"b\\\\\\l' in _library.drawn(odd, "dot").decode()
 
 
 def fields(data):

@@ -121,7 +121,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
         if report.whole or options.get("fallback", "torch") == "error":
             report.all_in_one(engine)
     if report.in_torch and dryrun is None:
-        log.warning("%s", report.summary())
+        log.warning("%s; %s says why", report.summary(), "print(compiled.report)" if for_file else "ingot.explain(model, inputs)")
     straight = engine is not None and report.whole and _as_one_call(f)
     return Assembled(f, engine, report, straight, of_a_plan(options), followed)
 

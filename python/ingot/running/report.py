@@ -73,7 +73,7 @@ class Report:
                 kinds[node["target"]] = kinds.get(node["target"], 0) + 1
         most = sorted(kinds.items(), key=lambda item: -item[1])
         text = ", ".join(target if count == 1 else f"{count} x {target}" for target, count in most[:4]) + (", ..." if len(most) > 4 else "")
-        return f"{self.in_torch} of {self.operators} operators run in torch ({text}); print(compiled.report) says why"
+        return f"{self.in_torch} of {self.operators} operators run in torch ({text})"
 
     def write(self, path):
         """Prints the report when the path is empty, or writes it there (JSON when the name ends in .json); a function is called with it."""
