@@ -8,6 +8,8 @@ import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 import xml.etree.ElementTree as xml
 
 import pytest
@@ -179,11 +181,45 @@ def test_a_bar_on_a_terminal_alone(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "rich.console", None)  # not installed
         text = built_with(Terminal(), patch, 0)
-    shares = [int(part.split("%")[0]) for part in text.split("ingot:")[1:]]
+    shares = [int(part.split("%")[0]) for part in text.split("ingot:")[1:] if "%" in part]
     assert shares == sorted(shares) and shares[-1] == 100 and len(set(shares)) > 5 and "s left" in text
     assert text.endswith("\r") and text.split("\r")[-2].isspace()  # nothing stays
     if (rich := pytest.importorskip("rich", reason="rich is not installed")) is not None:
         assert "ingot: " in built_with(Terminal(), monkeypatch, 0)
+
+
+def test_a_capture_shows_the_seconds_that_pass(monkeypatch):
+    """Of a model whose code takes long while it is traced; then comes the build."""
+
+    class Slow(torch.nn.Module):
+        def forward(self, x):
+            time.sleep(0.5)
+            return x.sin()
+
+    monkeypatch.setattr(progress, "EACH", 0.05)
+    for patched in ({"rich.console": None}, {}):
+        with monkeypatch.context() as patch:
+            for name, module in patched.items():
+                patch.setitem(sys.modules, name, module)
+            stream = Terminal()
+            patch.setattr(sys, "stderr", stream)
+            patch.setattr(progress, "AFTER", 0.05)
+            made = ingot.compile(Slow(), inputs=[torch.randn(2, 4)], min_block_size=1)
+        text = stream.getvalue()
+        assert made.report.whole and "ingot: capturing the model, 0 s" in text
+        if patched:
+            assert text.count("capturing") > 4 and 0 < text.rindex("capturing") < text.index("%"), text
+            assert text.endswith("\r") and text.split("\r")[-2].isspace()
+    assert not [t for t in threading.enumerate() if t.name == "ingot-progress"]
+
+
+def test_no_bar_is_left_where_a_capture_fails(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "AFTER", 0)
+    with pytest.raises(ingot.InputError):
+        ingot.compile(Small().eval(), inputs=[torch.randn(2, 5)])
+    assert getattr(progress._here, "bar", None) is None and not [t for t in threading.enumerate() if t.name == "ingot-progress"]
 
 
 def test_a_terminal_that_is_gone_ends_no_build(monkeypatch):
