@@ -1,4 +1,4 @@
-"""The wheel, built once a session, and what the tests of it run commands with."""
+"""The wheel, built once for each file of tests, and how they run commands."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ def run(*command, cwd, **more):
     return done.stdout
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     out = tmp_path_factory.mktemp("dist")
     run(sys.executable, ROOT / "tools/make_wheel.py", "--build", BUILD, "--out", out, cwd=out)
