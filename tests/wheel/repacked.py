@@ -16,15 +16,15 @@ def repack(name: str, folder: Path) -> Path:
     installed = metadata.distribution(name)
     tag = next(line.split(": ")[1] for line in (installed.read_text("WHEEL") or "").splitlines() if line.startswith("Tag: "))
     made = folder / f"{installed.name.replace('-', '_')}-{installed.version}-{tag}.whl"
-    record, names = "", []
+    names = []
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
         for file in installed.files or ():
             text = file.as_posix()
-            if text.startswith("..") or file.suffix == ".pyc" or ".dist-info/" in text and file.name in _OF_INSTALLERS:
+            if text.startswith("..") or file.suffix == ".pyc" or file.parts[0].endswith(".dist-info") and file.name in _OF_INSTALLERS:
                 continue
             archive.write(file.locate(), text)
             names.append(text)
-        (info,) = {n.split("/")[0] for n in names if ".dist-info/" in n}
+        (info,) = {n.split("/")[0] for n in names if n.split("/")[0].endswith(".dist-info")}
         record = "".join(f'"{n}",,\n' for n in (*names, f"{info}/RECORD"))
         archive.writestr(f"{info}/RECORD", record)
     return made
