@@ -23,11 +23,12 @@ def prefix(tmp_path_factory):
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_a_page(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # modules that a page writes
     monkeypatch.setenv("INGOT_CACHE_DIR", str(tmp_path / "cache"))
     environment = {}
     if "```cpp title" in page.read_text():
         lib = request.getfixturevalue("prefix")
-        environment = {"PKG_CONFIG_PATH": str(lib / "pkgconfig"), "LD_LIBRARY_PATH": str(lib)}
+        environment = {"PKG_CONFIG_PATH": str(lib / "pkgconfig"), "LD_LIBRARY_PATH": str(lib), "CMAKE_PREFIX_PATH": str(lib.parent)}
     torch.manual_seed(0)
     try:
         run(page, tmp_path, environment)
