@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import torch
-from blocks import BUILD, ROOT, matches, run
+from blocks import BUILD, ROOT, blocks, matches, run
 
 OTHERS = ("README.md", *(f"docs/{name}.md" for name in ("index", "install", "errors", "how_fast", "first_kernel", "troubleshooting", "serving", "versions", "quantisation")))
 PAGES = [*sorted((ROOT / "docs/tutorials").glob("*.md")), *(ROOT / name for name in OTHERS)]
@@ -34,6 +34,13 @@ def test_a_page(page, tmp_path, monkeypatch, request):
         run(page, tmp_path, environment)
     finally:
         torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name not in ("README.md", "first_kernel.md")], ids=lambda p: p.stem)
+def test_code_fits_a_page_of_the_site(page):
+    """The site shows so many columns; what is wider has to be scrolled."""
+    long = [line for language, _, code in blocks(page) if language != "text" for line in code.splitlines() if len(line) > 88]
+    assert not long
 
 
 def test_what_a_page_shows_is_compared():

@@ -32,7 +32,8 @@ class Report:
     operators: the number of operators.
     in_engine, in_torch: how many of them run in engines, and in torch.
     whole: True if one engine runs the model.
-    segments: the parts that run in engines, in order: {operators, gain_us, cost_us, inputs, outputs}. Times are estimates in microseconds per call.
+    segments: the parts that run in engines, in order: {operators, gain_us, cost_us, inputs, outputs}. Times are estimates in microseconds per call;
+        a plan that was loaded has none, so they are 0.
     nodes: every operator: {name, target, segment or None, reason, origin}. With option autocast also precision and precision_reason.
     missing: operators that no engine has: {target, count, reason, origin, segments_with, in_engine_with}. The last two are the number of segments, and of operators
         in engines, if ingot had this operator.
