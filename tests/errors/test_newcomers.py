@@ -179,7 +179,7 @@ def test_gpus_before_ampere(tmp_path):
 import os
 os.environ["INGOT_LIBRARY_PATH"] = {folder!r}
 import torch, ingot
-model = torch.nn.Linear(4, 2).eval()
+model = torch.nn.Sequential(torch.nn.Softmax(-1), torch.nn.GELU())
 print(ingot.compile(model, torch.randn(3, 4), target="cuda:sm_75").engine.targets)
 try:
     ingot.compile(model, torch.randn(3, 4), target="cuda:sm_70")
