@@ -50,7 +50,7 @@ check-deep: build lint ## run at the end of a piece of work: format, unit tests 
 	@INGOT_TEST_ALL=1 $(PYTHON) -m pytest -q -n 2 -m one_in tests
 	@$(MAKE) fuzz SECONDS=60
 	@$(PYTHON) -W ignore tests/robustness/cache_kills.py --kills 200 --disk roomy,short-files
-	@INGOT_TEST_SITE=1 $(PYTHON) -m pytest -q tests/docs/test_site.py
+	@INGOT_TEST_SITE=1 $(PYTHON) -m pytest -q tests/docs/test_site.py tests/docs/test_search.py
 
 differential: build ## compare random programs with eager by every way through ingot, SECONDS=600, SEED from the clock
 	@$(PYTHON) tests/differential --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))

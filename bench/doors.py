@@ -439,7 +439,7 @@ def page(folder: Path = HERE / "results") -> str:
     lines = all_lines(folder)
     columns = sorted({(c.device, c.mode, c.dtype) for c in lines}, key=lambda c: (c[0], c[1] != "no_grad", c[1], c[2] != "float32", c[2]))
     text = [
-        "# Models by every door",
+        "# Supported models, by every door",
         "",
         "Which models run wholly in an engine, by each way into ingot. `bench/doors.py --page` makes this page of the lines in `bench/results/doors-*.jsonl`, which `make doors` and `make doors-cuda` write.",
         "",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/own_file.h"
 #include "compile/compile.h"
 #include "compile/passes/passes.h"
@@ -40,7 +40,7 @@ void report(std::string_view stage, double seconds, const ir::Graph* g = nullptr
   if (level == 0) return;
   bool debug = level == 2;
   std::string size = debug && g != nullptr ? fmt::format("  {} nodes", g->nodes.size()) : "";
-  std::fprintf(stderr, "ingot: %-24.*s %8.2f ms%s\n", static_cast<int>(stage.size()), stage.data(), seconds * 1e3, size.c_str());
+  say(LogLevel::info, fmt::format("{:<24} {:8.2f} ms{}", stage, seconds * 1e3, size));
 }
 
 // Reports and dumps the graphs after passes. They are numbered in their order.
@@ -138,12 +138,12 @@ class TimedBuild {
       const runtime::Placement place = runtime::place(plan, device_);
       const bool debug = log_level() == 2;
       found = runtime::time(plan, place, steps, known_, seconds_, [&](const runtime::Measured& m) {
-        if (debug) std::fprintf(stderr, "ingot: timed %9.2f us  %s\n", m.seconds * 1e6, fmt::format("{} {}: {}", m.implementation, m.choice, m.problem).c_str());
+        if (debug) say(LogLevel::debug, fmt::format("timed {:9.2f} us  {} {}: {}", m.seconds * 1e6, m.implementation, m.choice, m.problem));
       });
       target = place.target;
     } catch (const Error& e) {
       if (!is_of_device(e)) throw;
-      if (log_level() > 0) std::fprintf(stderr, "ingot: nothing is timed: %s\n", e.message.c_str());
+      if (log_level() > 0) say(LogLevel::info, fmt::format("nothing is timed: {}", e.message));
       return std::nullopt;
     }
     bool more = std::any_of(found.begin(), found.end(), [&](const Timing& t) { return std::find(known_.begin(), known_.end(), t) == known_.end(); });
@@ -360,7 +360,7 @@ plan::Plan build(const capture::Model& model, const compile::Options& options, c
                       plan::Plan plan = compile::compile(functions, options, between(progress, compiled, 1), debug ? &record : nullptr, timed,
                                                          stages.of_compile(functions.size(), options.targets().size()));
                       compiled = 1;
-                      if (debug) std::fputs(record.decisions.c_str(), stderr);
+                      if (debug) say(LogLevel::debug, fmt::format("decisions\n{}", std::string_view(record.decisions).substr(0, record.decisions.find_last_not_of('\n') + 1)));
                       plan.signature = model.signature;
                       plan::verify(plan);
                       report("compile", std::chrono::duration<double>(now() - start).count());

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <unordered_map>
@@ -13,6 +12,7 @@
 #include "base/build_id.h"
 #include "base/error.h"
 #include "base/key_difference.h"
+#include "base/log.h"
 #include "base/own_file.h"
 #include "base/store.h"
 
@@ -39,7 +39,7 @@ std::string library() {
 }
 
 void report(const std::string& text) {
-  if (is_set("INGOT_LOG")) std::fprintf(stderr, "ingot: cache: %s\n", text.c_str());
+  if (is_set("INGOT_LOG")) say(LogLevel::info, "cache: " + text);
 }
 
 // The plan of an entry, which has no values of weights, with this model's weights; nullopt if they are not those that it reads.

@@ -19,6 +19,34 @@ GROUPS = {
     "The machine and the tables": ("machine", "options", "ops"),
 }
 INSIDE = {"decisions": "Decisions", "performance-notes": "Performance notes"}  # for those who change ingot: the index is in the navigation, and nothing in the search
+# What people type who look for a page, beside the words that it has: for the search, where they count before titles.
+WORDS = {
+    "install.md": "pip install wheel conda uv platform windows macos arm aarch64 gpu requirements",
+    "how_fast.md": "performance tuning speed slow benchmark warm-up warmup latency throughput optimize profiling",
+    "performance.md": "results charts resnet",
+    "quantisation.md": "quantization quantisation quantize int8 int4 4bit 8bit weight-only torchao gptq awq fp8",
+    "precision.md": "fp16 bf16 half tf32 amp autocast float16 bfloat16",
+    "troubleshooting.md": "faq problem help wrong",
+    "environment.md": "logging log verbose variables debug",
+    "serving.md": "docker dockerfile fastapi serving server deploy deployment production triton kubernetes container threads concurrency",
+    "versions.md": "versions compatibility roadmap license semver deprecation release",
+    "why.md": "onnx onnxruntime openvino comparison vllm alternatives",
+    "weight_streaming.md": "offload offloading vram",
+    "own_kernels.md": "custom op operator plugin triton",
+    "models.md": "supported models timm torchvision",
+    "security.md": "safe untrusted pickle",
+    "migration.md": "tensorrt torch-tensorrt",
+    "tutorials/hugging_face.md": "huggingface hugging face transformers llama bert generate llm gpt",
+    "tutorials/diffusion.md": "diffusion diffusers stable unet sdxl",
+    "tutorials/vision_cpp.md": "vision image classification cmake find_package opencv",
+    "tutorials/without_python.md": "c++ cpp c embedded",
+    "tutorials/dynamic_sizes.md": "dynamic shapes batch size",
+    "tutorials/state.md": "kv cache",
+    "tutorials/weights.md": "lora adapter refit peft",
+    "tutorials/torch_compile.md": "torch.compile jit inductor backend",
+    "tutorials/export_save_load.md": "export save load file pt2",
+    "tutorials/report.md": "profile unsupported fallback",
+}
 HEADERS = {"C": "include/ingot/ingot.h", "C++": "include/ingot/ingot.hpp"}
 SHOWN_AS = {"ingot_backend": 'torch.compile(model, backend="ingot")'}
 ITEM = re.compile(r"(\*{0,2}[a-z]\w*(?:, \*{0,2}[a-z]\w*)*)(?: \(or (\w+)\))?: (.*)")
@@ -221,6 +249,9 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    if page.file.src_uri.split("/")[0] in INSIDE:
+    path = page.file.src_uri
+    if path.split("/")[0] in INSIDE:
         page.meta["search"] = {"exclude": True}
+    elif path in WORDS:
+        page.meta["tags"] = WORDS[path].split()
     return linked(markdown, page.file.src_uri, {f.src_uri for f in files.documentation_pages()})

@@ -111,6 +111,11 @@ INGOT_API void ingot_string_release(char* text);
 /* More folders to search for NVRTC, cuBLASLt and other NVIDIA libraries, after the system's own places and INGOT_LIBRARY_PATH: folders of libraries, or Python's
  * site-packages. Call it before the first of them is needed. */
 INGOT_API ingot_status ingot_set_library_folders(const char* const* folders, size_t count);
+typedef enum ingot_log_level { INGOT_LOG_DEBUG = 0, INGOT_LOG_INFO = 1, INGOT_LOG_WARNING = 2 } ingot_log_level;
+typedef void (*ingot_log)(ingot_log_level level, const char* text, void* user);
+/* Gives the library's lines for people to `log` instead of standard error: warnings, and what the variable INGOT_LOG asks for. NULL: standard error again. `log` is
+ * called on the thread that has something to say, also on several at once; a line that is under way still reaches the old function. `text` has one line or more. */
+INGOT_API ingot_status ingot_set_log(ingot_log log, void* user);
 /* The machine as JSON: instruction set, threads, version, GPUs, and for the driver and NVIDIA's libraries the path, or what to do about a missing one. Release with
  * ingot_string_release. */
 INGOT_API ingot_status ingot_describe_machine(char** json);
@@ -247,8 +252,8 @@ INGOT_API ingot_status ingot_plan_programs(const ingot_plan* plan, char** text);
 INGOT_API ingot_status ingot_plan_offers(const ingot_plan* plan, const char* target, char** text);
 /* The canonical graph of a function as text; release with ingot_string_release. */
 INGOT_API ingot_status ingot_plan_graph(const ingot_plan* plan, uint32_t function, char** text);
-/* [compiler] Draws a graph's text (from ingot_plan_graph or a file of INGOT_DUMP). Format "svg", or "onnx" for viewers such as Netron (types, sizes and attributes
- * of all nodes, no values of weights). Release with ingot_bytes_release. */
+/* [compiler] Draws a graph's text (from ingot_plan_graph or a file of INGOT_DUMP). Format "svg", "dot" for Graphviz, or "onnx" for viewers such as Netron (types,
+ * sizes and attributes of all nodes, no values of weights). Release with ingot_bytes_release. */
 INGOT_API ingot_status ingot_graph_draw(const char* text, const char* format, uint8_t** bytes, size_t* count);
 /* [compiler] Runs a function's graph by the reference interpreter: slow, exact. Outputs: row-major, with the resolved dims. */
 INGOT_API ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t function, const ingot_tensor* inputs, size_t input_count, const ingot_tensor* outputs,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import autocast_options
-from .base import structure
+from .base import progress, structure
 from .capture import autocast, devices, fix, training
 from .capture.caller_inputs import Given, read
 from .capture.export import export
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 _functional = alone(from_exported)
 
 
+@progress.shown
 def compile(
     module: torch.nn.Module | torch.export.ExportedProgram | str | os.PathLike[str],
     inputs: Inputs | None = None,

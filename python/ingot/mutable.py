@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import types
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ import torch
 
 from . import ahead_of_time
 from .base import atomic, processes
+from .base.log import log
 from .capture import autocast
 from .engine import tensor_changes
 from .errors import FormatError, InputError
@@ -19,7 +19,6 @@ from .saving import torch_archive
 from .torch_internals.modules import own_children, own_hooks
 from .torch_internals.trees import pytree
 
-log = logging.getLogger("ingot")
 _PLAIN = (bool, int, float, str, tuple, type(None))
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
 

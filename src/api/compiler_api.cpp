@@ -89,9 +89,9 @@ ingot_status ingot_graph_draw(const char* text, const char* format, uint8_t** by
     required(bytes, "bytes");
     required(count, "count");
     const std::string_view kind = &required(format, "format");
-    if (kind != "svg" && kind != "onnx") throw Error(Code::invalid_input, fmt::format("a graph cannot be drawn as \"{}\"", kind)).fix("\"svg\" or \"onnx\"");
-    const ir::Graph g = ir::parse(&required(text, "text"));
-    const std::string drawn = kind == "svg" ? ir::draw_svg(g) : ir::draw_onnx(g);
+    const auto draw = kind == "svg" ? ir::draw_svg : kind == "dot" ? ir::draw_dot : kind == "onnx" ? ir::draw_onnx : nullptr;
+    if (draw == nullptr) throw Error(Code::invalid_input, fmt::format("a graph cannot be drawn as \"{}\"", kind)).fix("\"svg\", \"dot\" or \"onnx\"");
+    const std::string drawn = draw(ir::parse(&required(text, "text")));
     auto out = std::make_unique<uint8_t[]>(drawn.size());
     std::memcpy(out.get(), drawn.data(), drawn.size());
     *count = drawn.size();

@@ -7,6 +7,7 @@
 #include "api/plan_for.h"
 #include "backend/cpu/run/isa.h"
 #include "backend/run/registry.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "plan/describe.h"
 #include "plan/regions.h"
@@ -166,6 +167,11 @@ ingot_status ingot_set_library_folders(const char* const* folders, size_t count)
     for (size_t i = 0; i < count; ++i) list.emplace_back(&required(folders[i], "folder"));
     backend::set_library_folders(std::move(list));
   });
+}
+
+ingot_status ingot_set_log(ingot_log log, void* user) {
+  static_assert(static_cast<int>(LogLevel::warning) == INGOT_LOG_WARNING);
+  return guard([&] { set_log(reinterpret_cast<LogFunction>(log), user); });
 }
 
 ingot_status ingot_describe_machine(char** json) {

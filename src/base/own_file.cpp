@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -19,6 +18,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/io_error.h"
+#include "base/log.h"
 
 namespace ingot {
 
@@ -121,8 +121,11 @@ FileLock::~FileLock() {
 void say_once(const std::string& text) {
   static std::mutex mutex;
   static std::set<std::string> said;
-  std::lock_guard lock(mutex);
-  if (said.insert(text).second) std::fprintf(stderr, "ingot: %s\n", text.c_str());
+  {
+    std::lock_guard lock(mutex);
+    if (!said.insert(text).second) return;
+  }
+  say(LogLevel::warning, text);
 }
 
 }  // namespace ingot

@@ -47,8 +47,8 @@ void show_graph(const ingot_plan* plan, const std::string& to) {
   const std::string json = take(described);
   simdjson::dom::parser parser;
   const simdjson::dom::array functions(parser.parse(json)["functions"]);
-  const std::string format = to.ends_with(".svg") ? "svg" : to.ends_with(".onnx") ? "onnx" : "";
-  if (to != "-" && format.empty()) throw Failure{usage, "--graph takes a path that ends in .svg or .onnx, or -, not \"" + to + "\""};
+  const std::string format = to.ends_with(".svg") ? "svg" : to.ends_with(".dot") ? "dot" : to.ends_with(".onnx") ? "onnx" : "";
+  if (to != "-" && format.empty()) throw Failure{usage, "--graph takes a path that ends in .svg, .dot or .onnx, or -, not \"" + to + "\""};
   uint32_t index = 0;
   for (auto f : functions) {
     char* text = nullptr;
@@ -153,7 +153,7 @@ void add_inspect(CLI::App& app) {
   auto a = std::make_shared<InspectArguments>();
   CLI::App* verb = app.add_subcommand("inspect", "Show what is in a plan.");
   verb->add_option("plan", a->plan, "the plan")->required();
-  verb->add_option("--graph", a->graph, "the portable graph: out.svg draws it, out.onnx is for viewers such as Netron, - or nothing prints its text")
+  verb->add_option("--graph", a->graph, "the portable graph: out.svg draws it, out.dot is for Graphviz, out.onnx for viewers such as Netron, - or nothing prints its text")
       ->expected(0, 1)
       ->default_str("-");
   verb->add_flag("--programs", a->programs, "each target's buffers and steps in full: the layouts of all operands, sizes, a hash of the constants");

@@ -36,6 +36,16 @@ std::string escaped(std::string_view text) {
   return s;
 }
 
+// As it stands between quotes in Graphviz's language.
+std::string quoted(std::string_view text) {
+  std::string s;
+  for (char c : text) {
+    if (c == '"' || c == '\\') s += '\\';
+    s += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return s;
+}
+
 std::string cut(std::string text, size_t most = 48) {
   if (text.size() <= most) return text;
   size_t end = most;
@@ -57,7 +67,7 @@ class Drawing {
     place();
   }
 
-  std::string text() const {
+  std::string svg() const {
     std::string s;
     auto put = [&]<class... A>(fmt::format_string<A...> format, A&&... a) { s += fmt::format(format, std::forward<A>(a)...); };
     double width = 0, height = 0;
@@ -79,6 +89,19 @@ class Drawing {
       s += "</g>\n";
     }
     return s + "</svg>\n";
+  }
+
+  std::string dot() const {
+    std::string s = "digraph graph_of_ingot {\nnode [shape=box, style=filled, fillcolor=\"#eef2f7\", fontname=monospace, fontsize=11];\n";
+    for (const Box& b : boxes_) {
+      const auto number = &b - boxes_.data();
+      std::string label;
+      for (const std::string& line : b.lines) label += quoted(line) + "\\l";  // \l: to the left
+      const char* colour = b.kind == "end" ? ", fillcolor=\"#d9f2df\"" : b.kind == "dear" ? ", fillcolor=\"#fde3c8\"" : "";
+      s += fmt::format("b{} [label=\"{}\", tooltip=\"{}\"{}];\n", number, label, quoted(b.tooltip), colour);
+      for (size_t f : b.from) s += fmt::format("b{} -> b{};\n", f, number);
+    }
+    return s + "}\n";
   }
 
  private:
@@ -156,6 +179,7 @@ class Drawing {
 
 }  // namespace
 
-std::string draw_svg(const Graph& g) { return Drawing(g).text(); }
+std::string draw_svg(const Graph& g) { return Drawing(g).svg(); }
+std::string draw_dot(const Graph& g) { return Drawing(g).dot(); }
 
 }  // namespace ingot::ir

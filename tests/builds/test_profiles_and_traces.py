@@ -4,9 +4,12 @@ import io
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 import xml.etree.ElementTree as xml
 
 import pytest
@@ -89,7 +92,25 @@ def test_a_graph_drawn(saved, tmp_path):
         assert all(x + w <= a or a + c <= x or y + h <= b or b + d <= y for a, b, c, d in boxes[:i])
     assert any("second" in t.text for t in root.iter(space + "title") if t.text)
     refused = command("inspect", path, "--graph", tmp_path / "g.png")
-    assert refused.returncode == 2 and "--graph takes a path that ends in .svg or .onnx, or -" in refused.stderr and not (tmp_path / "g.png").exists()
+    assert refused.returncode == 2 and "--graph takes a path that ends in .svg, .dot or .onnx, or -" in refused.stderr and not (tmp_path / "g.png").exists()
+
+
+def test_a_graph_for_graphviz(saved, tmp_path):
+    """The boxes and arrows of the drawing; each line is a statement, and quotes and backslashes in names end none."""
+    _, path = saved
+    assert command("inspect", path, "--graph", tmp_path / "g.dot").returncode == 0
+    first, style, *lines, last = (tmp_path / "g.dot").read_text().splitlines()
+    assert (first, last) == ("digraph graph_of_ingot {", "}") and style.startswith("node [")
+    text = r'"((?:[^"\\]|\\.)*)"'
+    boxes = {m[1]: m[2].removesuffix("\\l").split("\\l") for line in lines if (m := re.fullmatch(rf"(b\d+) \[label={text}, tooltip={text}(?:, fillcolor={text})?\];", line))}
+    arrows = [m.groups() for line in lines if (m := re.fullmatch(r"(b\d+) -> (b\d+);", line))]
+    assert len(boxes) + len(arrows) == len(lines) and {end for arrow in arrows for end in arrow} == set(boxes)
+    names = [box[0] for box in boxes.values()]
+    assert "input x" in names and "gelu" in names and names.count("matmul") == 2
+    root, space = xml.fromstring(_library.drawn(ingot.load_engine(path).graph, "svg")), "{http://www.w3.org/2000/svg}"
+    assert len(list(root.iter(space + "rect"))) == len(boxes) and len([p for p in root.iter(space + "path")]) == len(arrows)
+    odd = 'ingot-graph 1\n%0 = input() {name="a\\"b\\\\"} : f32[2]\noutput %0 "y" []\n'
+    assert '[label="input a\\"b\\\\\\l' in _library.drawn(odd, "dot").decode()
 
 
 def fields(data):
@@ -160,11 +181,45 @@ def test_a_bar_on_a_terminal_alone(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "rich.console", None)  # not installed
         text = built_with(Terminal(), patch, 0)
-    shares = [int(part.split("%")[0]) for part in text.split("ingot:")[1:]]
+    shares = [int(part.split("%")[0]) for part in text.split("ingot:")[1:] if "%" in part]
     assert shares == sorted(shares) and shares[-1] == 100 and len(set(shares)) > 5 and "s left" in text
     assert text.endswith("\r") and text.split("\r")[-2].isspace()  # nothing stays
     if (rich := pytest.importorskip("rich", reason="rich is not installed")) is not None:
         assert "ingot: " in built_with(Terminal(), monkeypatch, 0)
+
+
+def test_a_capture_shows_the_seconds_that_pass(monkeypatch):
+    """Of a model whose code takes long while it is traced; then comes the build."""
+
+    class Slow(torch.nn.Module):
+        def forward(self, x):
+            time.sleep(0.5)
+            return x.sin()
+
+    monkeypatch.setattr(progress, "EACH", 0.05)
+    for patched in ({"rich.console": None}, {}):
+        with monkeypatch.context() as patch:
+            for name, module in patched.items():
+                patch.setitem(sys.modules, name, module)
+            stream = Terminal()
+            patch.setattr(sys, "stderr", stream)
+            patch.setattr(progress, "AFTER", 0.05)
+            made = ingot.compile(Slow(), inputs=[torch.randn(2, 4)], min_block_size=1)
+        text = stream.getvalue()
+        assert made.report.whole and "ingot: capturing the model, 0 s" in text
+        if patched:
+            assert text.count("capturing") > 4 and 0 < text.rindex("capturing") < text.index("%"), text
+            assert text.endswith("\r") and text.split("\r")[-2].isspace()
+    assert not [t for t in threading.enumerate() if t.name == "ingot-progress"]
+
+
+def test_no_bar_is_left_where_a_capture_fails(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "AFTER", 0)
+    with pytest.raises(ingot.InputError):
+        ingot.compile(Small().eval(), inputs=[torch.randn(2, 5)])
+    assert getattr(progress._here, "bar", None) is None and not [t for t in threading.enumerate() if t.name == "ingot-progress"]
 
 
 def test_a_terminal_that_is_gone_ends_no_build(monkeypatch):

@@ -269,6 +269,6 @@ def test_what_stays_in_torch_is_told(caplog):
     compiled = Counted(model)
     with caplog.at_level(logging.WARNING, "ingot"):
         check(compiled, model, torch.randn(4, 8))
-    assert "operators run in torch (aten.special_airy_ai.default); the report says why" in caplog.text
+    assert "operators run in torch (aten.special_airy_ai.default); ingot.explain(model, inputs) says why" in caplog.text
     with torch.no_grad(), pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="aten.special_airy_ai.default: the operator table has no definition of it"):
         Counted(model, {"fallback": "error"})(torch.randn(4, 8))

@@ -1,7 +1,7 @@
 """Runs the fenced blocks of a page in order, as a reader would type them, and compares their output with the page.
 
 ```python   runs in this process; the blocks of a page share their names. With title="model.py" it is written to that file first, so that lines have a name.
-```cpp      with a title: written to that file.
+```cpp, cmake, dockerfile   with a title: written to that file.
 ```sh       runs in a shell, in the same folder, with `ingot` at hand.
 ```text     right after one of these: what it printed.
 """

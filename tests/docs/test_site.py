@@ -15,8 +15,12 @@ PAGES = {"index": "ingot is an open inference compiler", "tutorials/dynamic_size
 
 
 @pytest.fixture(scope="module")
-def address():
+def built():
     subprocess.run(["make", "docs"], cwd=ROOT, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def address(built):
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=ROOT / "build/site")
     with http.server.ThreadingHTTPServer(("localhost", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

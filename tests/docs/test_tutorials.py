@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 import torch
-from blocks import BUILD, ROOT, matches, run
+from blocks import BUILD, ROOT, blocks, matches, run
 
-OTHERS = ("README.md", *(f"docs/{name}.md" for name in ("index", "install", "errors", "how_fast", "first_kernel", "troubleshooting")))
+OTHERS = ("README.md", *(f"docs/{name}.md" for name in ("index", "install", "errors", "how_fast", "first_kernel", "troubleshooting", "serving", "versions", "quantisation")))
 PAGES = [*sorted((ROOT / "docs/tutorials").glob("*.md")), *(ROOT / name for name in OTHERS)]
 
 
@@ -23,16 +23,24 @@ def prefix(tmp_path_factory):
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_a_page(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # modules that a page writes
     monkeypatch.setenv("INGOT_CACHE_DIR", str(tmp_path / "cache"))
     environment = {}
     if "```cpp title" in page.read_text():
         lib = request.getfixturevalue("prefix")
-        environment = {"PKG_CONFIG_PATH": str(lib / "pkgconfig"), "LD_LIBRARY_PATH": str(lib)}
+        environment = {"PKG_CONFIG_PATH": str(lib / "pkgconfig"), "LD_LIBRARY_PATH": str(lib), "CMAKE_PREFIX_PATH": str(lib.parent)}
     torch.manual_seed(0)
     try:
         run(page, tmp_path, environment)
     finally:
         torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name not in ("README.md", "first_kernel.md")], ids=lambda p: p.stem)
+def test_code_fits_a_page_of_the_site(page):
+    """The site shows so many columns; what is wider has to be scrolled."""
+    long = [line for language, _, code in blocks(page) if language != "text" for line in code.splitlines() if len(line) > 88]
+    assert not long
 
 
 def test_what_a_page_shows_is_compared():

@@ -4,6 +4,7 @@ import logging
 import subprocess
 import sys
 from collections import UserDict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -152,11 +153,42 @@ def test_sessions_take_names():
     assert repr(engine) == "Engine(inputs=[x: float32], outputs=[linear: float32], device='cpu')"
     session, x = engine.session(), X.numpy()
     (expected,) = session.run(x)
-    for made in (session.run(x=x), session.run({"x": x}), session.run(None, {"x": x})):
+    for made in (session.run(x=x), session.run({"x": x}), session.run(None, {"x": x}), session.run([x])):
         assert np.array_equal(made[0], expected)
     told(ingot.InputError, "the engine has no input 'xx'; its inputs are x", "did you mean 'x'?", lambda: session.run(xx=x))
     told(ingot.InputError, "in order and by name at once", "session.run(ids=x, mask=mask)", lambda: session.run(x, x=x))
     told(ingot.InputError, "input 'x' is missing", "", lambda: session.run({}))
+
+
+def test_a_loaded_plan_has_a_report(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).eval()
+    compiled = ingot.compile(model, X)
+    ingot.save(compiled, tmp_path / "model.ingot")
+    loaded = ingot.load(tmp_path / "model.ingot").report
+    assert str(loaded) == str(compiled.report) and loaded.whole and loaded.in_torch == 0
+    assert [{**s, "gain_us": 0, "cost_us": 0} for s in compiled.report.segments] == loaded.segments  # a plan has no estimates
+    assert [(n["name"], n["target"]) for n in loaded.nodes] == [(n["name"], n["target"]) for n in compiled.report.nodes]
+    assert all("linear.py" in n["origin"] for n in loaded.nodes if "linear" in n["target"]) and "3 of 3 operators" in loaded._repr_html_()
+
+
+def test_gpus_before_ampere(tmp_path):
+    """What docs/install.md says of them, by NVRTC: Turing has code, Volta has none."""
+    pytest.importorskip("nvidia", reason="compiles by NVRTC")
+    folder = str(next(p for p in map(Path, sys.path) if (p / "nvidia").is_dir()))
+    program = f"""
+import os
+os.environ["INGOT_LIBRARY_PATH"] = {folder!r}
+import torch, ingot
+model = torch.nn.Sequential(torch.nn.Softmax(-1), torch.nn.GELU())
+print(ingot.compile(model, torch.randn(3, 4), target="cuda:sm_75").engine.targets)
+try:
+    ingot.compile(model, torch.randn(3, 4), target="cuda:sm_70")
+except ingot.UnsupportedError as problem:
+    print(problem)
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, cwd=tmp_path)
+    first, message, remedy = done.stdout.splitlines()
+    assert first == "cuda:sm_75" and "does not compile for sm_70: it knows sm_75 to" in message and "take a target from cuda:sm_75 on" in remedy, done.stderr
 
 
 def test_a_checkpoint_is_no_program(tmp_path):

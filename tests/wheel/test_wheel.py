@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import sysconfig
 import zipfile
@@ -11,13 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from built import BUILD, ROOT, run, wheel  # noqa: F401 (a fixture)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not os.environ.get("INGOT_TEST_ALL"), reason="builds a wheel and environments: INGOT_TEST_ALL=1")
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = ROOT / os.environ.get("INGOT_BUILD", "build/release")
 
 PROGRAM = """
 import sys
@@ -44,20 +42,6 @@ assert importlib.util.find_spec("torch") is None
 import ingot, numpy
 numpy.save("without_torch.npy", ingot.load_engine("model.ingot").session().run(numpy.load("x.npy"))[0])
 """
-
-
-def run(*command, cwd):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("INGOT", "PYTHON"))}
-    done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    out = tmp_path_factory.mktemp("dist")
-    run(sys.executable, ROOT / "tools/make_wheel.py", "--build", BUILD, "--out", out, cwd=out)
-    return next(out.iterdir())
 
 
 @pytest.fixture(scope="module")

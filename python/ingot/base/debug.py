@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 
 from ..errors import IoError, OptionError
 from . import atomic, processes
@@ -64,11 +63,13 @@ def for_library():
 
 
 def log(what: str, seconds: float | None = None, size: str = ""):
-    """One line on stderr, in the form of the library's. INGOT_LOG=info asks for it; =debug also for the size."""
+    """One line in the form of the library's. INGOT_LOG=info asks for it; =debug also for the size."""
     level = os.environ.get("INGOT_LOG", "")
     if level in ("info", "debug"):  # the library refuses other values
         took = "" if seconds is None else f" {seconds * 1e3:8.2f} ms"
-        print(f"ingot: {what:<24}{took}{f'  {size}' if size and level == 'debug' else ''}".rstrip(), file=sys.stderr, flush=True)
+        from .log import line
+
+        line(1, f"{what:<24}{took}{f'  {size}' if size and level == 'debug' else ''}".rstrip())
 
 
 def dumps() -> bool:

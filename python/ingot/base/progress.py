@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import sys
+import threading
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 AFTER = 2.0  # seconds: shorter builds show nothing
+EACH = 1.0  # seconds: how often a time that passes is written
+CAPTURE = "capturing the model"
+
+F = TypeVar("F", bound=Callable)
+_here = threading.local()  # .bar: the one that this thread's `shown` began
+
+
+def shown(compile: F) -> F:
+    """Makes a function that captures a model and then builds it show both."""
+
+    @functools.wraps(compile)
+    def made(*arguments, **named):
+        whole = bar()
+        if not isinstance(whole, Bar):  # no terminal, or within another one
+            return compile(*arguments, **named)
+        with whole, whole.capturing():
+            return compile(*arguments, **named)
+
+    return made  # type: ignore[return-value]
 
 
 def bar():
     """A context manager. Its value is called with the stage and the fraction done. It shows nothing if standard error is not a terminal."""
+    if (outer := getattr(_here, "bar", None)) is not None:
+        return Part(outer)
     stream = sys.stderr
     try:
         terminal = stream is not None and stream.isatty()
@@ -26,14 +52,31 @@ class Silent:
         pass
 
 
+class Part:
+    """A build by the library, shown by the bar of the whole."""
+
+    def __init__(self, whole: "Bar"):
+        self._whole = whole
+
+    def __enter__(self):
+        self._whole.captured()
+        return self._whole.report
+
+    def __exit__(self, *problem):
+        pass
+
+
 class Bar:
     """The progress bar. It leaves nothing on the screen when it is done."""
 
     def __init__(self, stream):
         self._stream, self._begun, self._rich, self._task, self._width = stream, time.monotonic(), None, None, 0
+        self._build_begun = None
+        self._captured = threading.Event()
+        self._passing: threading.Thread | None = None
 
     def __enter__(self):
-        return self._report
+        return self.report
 
     def __exit__(self, *problem):
         if self._rich is not None:
@@ -41,22 +84,52 @@ class Bar:
         elif self._width:
             self._write("\r" + " " * self._width + "\r")
 
-    def _report(self, stage: str, fraction: float):
-        """Shows the progress. It never cancels a build, even if the terminal is gone."""
-        elapsed = time.monotonic() - self._begun
-        if elapsed < AFTER:
-            return
-        if self._task is None and self._rich is None and not self._width:
+    @contextlib.contextmanager
+    def capturing(self):
+        """Shows the seconds that pass until the library begins to build: nobody knows how much of a capture is done."""
+        _here.bar = self
+        self._passing = threading.Thread(target=self._pass, name="ingot-progress", daemon=True)
+        self._passing.start()
+        try:
+            yield
+        finally:
+            _here.bar = None
+            self.captured()
+
+    def captured(self):
+        """The build begins, or there is none."""
+        self._captured.set()
+        if self._passing is not None:
+            self._passing.join()
+            self._passing = None
+
+    def _pass(self):
+        wait = AFTER
+        while not self._captured.wait(wait):
+            wait, passed = EACH, time.monotonic() - self._begun
             self._begin()
-        if self._rich is not None:
-            self._rich.update(self._task, completed=fraction, description=f"ingot: {stage}")
+            if self._rich is not None:
+                self._rich.update(self._task, total=None, description=f"ingot: {CAPTURE}, {passed:.0f} s")
+            else:
+                self._line(f"ingot: {CAPTURE}, {passed:.0f} s")
+
+    def report(self, stage: str, fraction: float):
+        """Shows the progress. It never cancels a build, even if the terminal is gone."""
+        now = time.monotonic()
+        if self._build_begun is None:
+            self._build_begun = now
+        if now - self._begun < AFTER:
             return
-        left = f", about {elapsed * (1 - fraction) / fraction:.0f} s left" if fraction > 0.05 else ""
-        line = f"ingot: {fraction:4.0%} {stage}{left}"
-        self._write("\r" + line.ljust(self._width))
-        self._width = max(self._width, len(line))
+        self._begin()
+        if self._rich is not None:
+            self._rich.update(self._task, total=1.0, completed=fraction, description=f"ingot: {stage}")
+            return
+        left = f", about {(now - self._build_begun) * (1 - fraction) / fraction:.0f} s left" if fraction > 0.05 else ""
+        self._line(f"ingot: {fraction:4.0%} {stage}{left}")
 
     def _begin(self):
+        if self._rich is not None or self._width:
+            return
         try:
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -65,6 +138,10 @@ class Bar:
         self._rich = Progress(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), console=Console(file=self._stream), transient=True)
         self._task = self._rich.add_task("ingot", total=1.0)
         self._rich.start()
+
+    def _line(self, text):
+        self._write("\r" + text.ljust(self._width))
+        self._width = max(self._width, len(text))
 
     def _write(self, text):
         try:

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import inspect
 import itertools
-import logging
 import os
 import re
 import sysconfig
@@ -17,6 +16,7 @@ from torch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fix
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.rnn import PackedSequence
 
+from ..base.log import log
 from ..errors import Error, InputError, UnsupportedError
 from ..torch_internals.dynamo import UserError
 from ..torch_internals.sizes import GuardOnDataDependentSymNode, PendingUnbackedSymbolNotFound, of_any_size, regions_of_any_size
@@ -35,8 +35,6 @@ from .switches.both_sides import BothSides
 from .switches.branches import Branches
 from .switches.only_raises import OnlyRaises
 from .tracing import alone
-
-log = logging.getLogger("ingot")
 
 
 @alone

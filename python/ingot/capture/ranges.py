@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import Iterable
 
+from ..base.log import log
 from ..engine._library import Model
 from .caller_inputs import Leaf
-
-log = logging.getLogger("ingot")
 
 
 @dataclass(frozen=True)

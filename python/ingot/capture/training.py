@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 
 import torch
 
+from ..base.log import log
 from ..errors import UnsupportedError
 
-log = logging.getLogger("ingot")
 _MAX_NAMES = 3  # of modules in a message
 _nn = torch.nn
 _DROPOUTS = (_nn.Dropout, _nn.Dropout1d, _nn.Dropout2d, _nn.Dropout3d, _nn.AlphaDropout, _nn.FeatureAlphaDropout)

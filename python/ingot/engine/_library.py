@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import json
 import os
@@ -57,6 +58,7 @@ class Size(ctypes.Structure):
 
 
 _Progress = ctypes.CFUNCTYPE(c_int, c_char_p, c_double, c_void_p)
+_Log = ctypes.CFUNCTYPE(None, c_int, c_char_p, c_void_p)
 OutputMemory = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_size_t, POINTER(c_int64), c_int32)
 
 _SIGNATURES = {
@@ -64,6 +66,7 @@ _SIGNATURES = {
     "ingot_options_set": [c_void_p, c_char_p, c_char_p],
     "ingot_options_describe": [POINTER(c_void_p)],
     "ingot_set_library_folders": [POINTER(c_char_p), c_size_t],
+    "ingot_set_log": [_Log, c_void_p],
     "ingot_describe_machine": [POINTER(c_void_p)],
     "ingot_measure_machine": [c_int32, c_double, POINTER(c_void_p)],
     "ingot_measure_rates": [c_int32, c_double, POINTER(c_void_p)],
@@ -127,6 +130,13 @@ _SIGNATURES = {
 _RELEASES = ["options", "model", "plan", "weights", "session", "state"]
 
 
+@_Log
+def _say(level, text, _):
+    from ..base.log import line  # Python's logging is loaded when there is something to say
+
+    line(level, text.decode(errors="backslashreplace"))
+
+
 def lib():
     """The library, loaded once."""
     global _lib
@@ -146,6 +156,8 @@ def lib():
                 # NVIDIA's libraries in pip's packages, for systems that have none.
                 folders = [os.fsencode(p) for p in sys.path if p.endswith("-packages")]
                 loaded.ingot_set_library_folders((c_char_p * max(len(folders), 1))(*folders), len(folders))
+                loaded.ingot_set_log(_say, None)
+                atexit.register(loaded.ingot_set_log, _Log(), None)
                 _lib = loaded
     return _lib
 
@@ -186,7 +198,7 @@ def text_of(function, *arguments) -> str:
 
 
 def drawn(graph: str, format: str) -> bytes:
-    """A graph's text as "svg" or "onnx"."""
+    """A graph's text as "svg", "dot" or "onnx"."""
     out, count = c_void_p(), c_size_t()
     check(lib().ingot_graph_draw(graph.encode(), format.encode(), byref(out), byref(count)))
     try:

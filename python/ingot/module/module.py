@@ -26,7 +26,7 @@ class Module(InferenceOnly):
     """A compiled model: called as the original is, with pytrees in and out.
 
     engine: the `ingot.Engine` inside; None if no part of the model runs in one.
-    report: the `ingot.Report` of what runs where; None for a loaded file, which runs only in its engine.
+    report: the `ingot.Report` of what runs where; None for a torch program from a file.
     segments: the parts of the model that run in the engine.
 
     Inputs are tensors of the dtypes and ranks that the model was compiled for, with sizes inside the given ranges. Other sizes, dtypes or ranks raise InputError,
@@ -37,12 +37,16 @@ class Module(InferenceOnly):
     def __init__(self, kind):
         """kind: an object of one of the classes in module_kinds.py."""
         super().__init__()
-        self._kind, self.engine, self.report = kind, kind.engine, kind.report
+        self._kind, self.engine = kind, kind.engine
         for name, tensor in kind.shown():
             self._show_state(name, tensor)
         self._quick = self._quick_call()
         self.eval()
         kind.shown_by(self)
+
+    @property
+    def report(self):
+        return self._kind.report
 
     @property
     def segments(self):

@@ -3,6 +3,8 @@ without an engine. `ingot.Module` is the same for all; the differences are here.
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch.autograd import forward_ad as forward_mode
 
@@ -14,6 +16,7 @@ from ..engine.profile import Profile
 from ..errors import FormatError, InputError, UnsupportedError
 from ..running import module_state
 from ..running.assemble import Assembled
+from ..running.report import Report, of_plan
 from ..running.runners import no_profile, of_engine
 from ..running.weight_changes import GivenWeights, report_writes
 from ..saving import torch_program
@@ -29,14 +32,15 @@ class Engines:
     """A model that engines run, alone or together with torch.
 
     engine: None if there is none, or several.
-    report: None for a module from a file.
+    report: None for a torch program from a file.
     way: see runners.py. run, plain: those of the way, with what the kind adds.
     form: the form of calls (call_form.py).
     captured: the state of autocast when the model was captured.
     device: the device of the model.
     """
 
-    report = adapters = None
+    adapters = None
+    report: Report | None = None
     captured = autocast.ANY
 
     def call(self, args, kwargs):
@@ -80,6 +84,10 @@ class FromPlan(Engines):
         self.form = call_form.of_plan(engine)
         self.run, self.plain = (self._run, None) if self.states or self._laid else (self.way.run, self.way.plain)
         self.segments = self.way.segments
+
+    @functools.cached_property
+    def report(self) -> Report:
+        return of_plan(self.engine)
 
     def _first_states(self):
         bindings = self.engine.states()

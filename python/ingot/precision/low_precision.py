@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Mapping
 
 import torch
 
+from ..base.log import log
 from ..capture import autocast_rules
 from ..autocast_options import Autocast, named, patterns, plain, torch_type
 from ..capture.checks import size_check
 from ..errors import InputError, OptionError
 from ..torch_internals.operators import OpOverload, name_of
 from . import eager_run
-
-log = logging.getLogger("ingot")
 
 
 def resolved(options: dict, f, flat_of=None, program=None):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import operator
 import types
@@ -12,6 +11,7 @@ import sympy
 import torch
 
 from .. import autocast_options
+from ..base.log import log
 from ..capture import devices, writer
 from ..capture.fixes.read_numbers import READS
 from ..capture.functional import Functional, Node, trace_view
@@ -25,7 +25,6 @@ from .runnable import Runnable
 from .runners import OneCall, Segment, TorchGraph, of_engine
 from .weight_changes import Followed
 
-log = logging.getLogger("ingot")
 _SIZE_CHECKS = (torch.ops.aten._assert_scalar.default, torch.ops.aten.sym_constrain_range.default, torch.ops.aten.sym_constrain_range_for_size.default)
 
 # Arithmetic on sizes, by the name of sympy's class.
@@ -122,7 +121,7 @@ def assemble(f: Functional, options: dict, prepare=lambda model: None, for_file:
         if report.whole or options.get("fallback", "torch") == "error":
             report.all_in_one(engine)
     if report.in_torch and dryrun is None:
-        log.warning("%s", report.summary())
+        log.warning("%s; %s says why", report.summary(), "print(compiled.report)" if for_file else "ingot.explain(model, inputs)")
     straight = engine is not None and report.whole and _as_one_call(f)
     return Assembled(f, engine, report, straight, of_a_plan(options), followed)
 

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 
 from ..base import atomic
 from ..base.notebook import bar
+
+_TEXT = r'"((?:[^"\\]|\\.)*)"'
+_ORIGIN = re.compile(rf"^origin {_TEXT} (\d+) {_TEXT} {_TEXT} {_TEXT} ", re.M)  # file, line, module, operator, name: src/ir/print.cpp
+
+
+def of_plan(engine) -> "Report":
+    """The report of a plan that was loaded: its operators are those that its graph was made of."""
+    nodes = {}
+    for function in range(len(engine.inspect()["functions"])):
+        for file, line, _, target, name in _ORIGIN.findall(engine.graph_of(function)):
+            if target:
+                nodes[function, name] = {"name": name, "target": target, "segment": 0, "reason": "", "origin": f"{file}:{line}" if file else ""}
+    report = Report({"operators": len(nodes), "nodes": list(nodes.values()), "segments": [], "missing": []})
+    report.all_in_one(engine)
+    report.document["text"] = f"{report.operators} of {report.operators} operator{'s' * (report.operators != 1)} in 1 engine segment; nothing stays in torch\n"
+    return report
 
 
 class Report:
@@ -15,7 +32,8 @@ class Report:
     operators: the number of operators.
     in_engine, in_torch: how many of them run in engines, and in torch.
     whole: True if one engine runs the model.
-    segments: the parts that run in engines, in order: {operators, gain_us, cost_us, inputs, outputs}. Times are estimates in microseconds per call.
+    segments: the parts that run in engines, in order: {operators, gain_us, cost_us, inputs, outputs}. Times are estimates in microseconds per call;
+        a plan that was loaded has none, so they are 0.
     nodes: every operator: {name, target, segment or None, reason, origin}. With option autocast also precision and precision_reason.
     missing: operators that no engine has: {target, count, reason, origin, segments_with, in_engine_with}. The last two are the number of segments, and of operators
         in engines, if ingot had this operator.
@@ -56,7 +74,7 @@ class Report:
                 kinds[node["target"]] = kinds.get(node["target"], 0) + 1
         ordered = sorted(kinds.items(), key=lambda item: -item[1])
         text = ", ".join(target if count == 1 else f"{count} x {target}" for target, count in ordered[:4]) + (", ..." if len(ordered) > 4 else "")
-        return f"{self.in_torch} of {self.operators} operators run in torch ({text}); the report says why"
+        return f"{self.in_torch} of {self.operators} operators run in torch ({text})"
 
     def write(self, path):
         """Prints the report when the path is empty, or writes it there (JSON when the name ends in .json); a function is called with it."""

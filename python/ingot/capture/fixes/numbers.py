@@ -3,14 +3,12 @@ numbers of numpy, which may stand in lists of sizes: kernel_size=(np.int64(2), 3
 
 from __future__ import annotations
 
-import logging
 
 import torch
 
+from ...base.log import log
 from ...torch_internals.operators import HigherOrderOperator
 from ..traced import Traced
-
-log = logging.getLogger("ingot")
 
 
 def wanted(traced: Traced) -> bool:

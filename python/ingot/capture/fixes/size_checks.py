@@ -4,7 +4,6 @@ branch only, and is right only where they hold."""
 from __future__ import annotations
 
 import linecache
-import logging
 import operator
 
 import sympy
@@ -12,12 +11,12 @@ import torch
 from torch.export.graph_signature import InputKind
 
 from ... import errors
+from ...base.log import log
 from ...torch_internals.sizes import PythonPrinter, PythonReferenceAnalysis, ValueRanges, sympy_interp
 from ..memory import value_of
 from ..switches.branches import from_zero, is_implied, place_of
 from ..traced import NotFunctional, Traced
 
-log = logging.getLogger("ingot")
 CONDITION = "ingot_condition"  # in a node's meta: what it computes, over symbols that may be 0
 _INPUT_ERROR = errors.code_of(errors.InputError(""))
 REMEDY = "give sizes for which this holds, or compile the model for an example of these sizes"  # as src/runtime/program.cpp

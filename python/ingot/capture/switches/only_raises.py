@@ -9,18 +9,16 @@ import ast
 import builtins
 import functools
 import linecache
-import logging
 import sys
 
 import torch
 
 from ...base import debug
+from ...base.log import log
 from ...torch_internals.operators import assert_async
 from ...torch_internals.tensors import is_fake
 from ...torch_internals.tracing import truth_answered_by
 from .branches import line_of_model
-
-log = logging.getLogger("ingot")
 
 
 class OnlyRaises:
