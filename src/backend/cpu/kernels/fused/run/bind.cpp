@@ -97,7 +97,7 @@ void list_work(Bound& b, const Program& p) {
     bool fixed = false;
     if (i.kind == Kind::load) {
       DType t = p.memory[i.operand];
-      bool same = has_block_layout(t) || (t == DType::b8 && i.operand >= p.operands);  // computed bools are 0 or 1
+      bool same = has_block_layout(t) || b.in_memory[k] != 0 || (t == DType::b8 && i.operand >= p.operands);  // computed bools are 0 or 1
       const bool solid = is_solid(b, p, i.operand), one_row = p.row_rank == 1 || b.line != 0;
       const bool along_indices = std::all_of(i.in.begin(), i.in.end(), [&](uint32_t in) { return b.uniform[in] != 0; });
       const bool always_inside = i.lower.empty() && along_indices;
@@ -131,6 +131,14 @@ bool names_axis(const Bound& b, const Program& p, int axis) {
   return false;
 }
 
+// Values that take a block: what is in memory takes none.
+int64_t values_in_blocks(const Bound& b, const Program& p) {
+  return std::count_if(b.active.begin(), b.active.end(), [&](uint32_t k) {
+    const bool loaded = b.straight[k] == Bound::never || b.straight[k] == Bound::inside;
+    return p.code[k].slot >= 0 && b.uniform[k] == 0 && loaded && b.in_place[k] == 0;
+  });
+}
+
 // More if few blocks share the first-level cache, and of narrow integers and of bools alone, for which an instruction is short.
 int64_t elements_of_block(const Bound& b, const Program& p) {
   using namespace fused_tuning;
@@ -140,7 +148,30 @@ int64_t elements_of_block(const Bound& b, const Program& p) {
     if (is_integer(p.code[k].cls) && b.uniform[k] == 0) least = std::min(least, size_of(p.code[k].cls));
   }
   if (std::all_of(b.active.begin(), b.active.end(), [&](uint32_t k) { return b.uniform[k] != 0 || p.code[k].cls == Class::b8; })) least = 1;
-  return std::max(p.slots <= 1 ? blocks_of_one_value * block_elements : block_elements, block_bytes / static_cast<int64_t>(least));
+  const int64_t values = values_in_blocks(b, p);
+  return std::max((values <= 1 ? blocks_of_one_value : values <= max_few_values ? blocks_of_few_values : 1) * block_elements, block_bytes / static_cast<int64_t>(least));
+}
+
+// Maps that are only stored, contiguously and in their own type, write to memory directly.
+void find_in_place(Bound& b, const Program& p) {
+  b.in_place.assign(p.code.size(), 0);
+  for (size_t s = 0; s < p.stores.size(); ++s) {
+    const ProgramStore& st = p.stores[s];
+    if (b.strides.size() <= st.operand) continue;
+    const ProgramInstruction& i = p.code[st.reg];
+    DType m = p.memory[st.operand];
+    const bool stays_half = b.together[st.reg].kind == Together::one_pass && b.together[st.reg].memory == m;
+    bool same = has_block_layout(m) || m == DType::b8 || stays_half;
+    int uses = 0;
+    for (const ProgramInstruction& other : p.code) uses += static_cast<int>(std::count(other.in.begin(), other.in.end(), st.reg));
+    for (const ProgramStore& other : p.stores) uses += other.reg == st.reg;
+    const bool contiguous = (p.row_rank == 1 || b.line != 0) && is_solid(b, p, st.operand);
+    // Only the last instruction: nothing is read afterwards from memory that the store may share.
+    bool last = st.reg + 1 == p.code.size();
+    const bool writes = i.kind == Kind::map || (i.kind == Kind::load && b.straight[st.reg] == Bound::never && b.repeats[st.reg] == 0);
+    const bool one_reader = last && uses == 1;
+    if (writes && same && one_reader && contiguous && !b.uniform[st.reg]) b.in_place[st.reg] = static_cast<uint8_t>(s + 1);
+  }
 }
 
 }  // namespace
@@ -285,6 +316,11 @@ void join_lines(Bound& b, Program& p) {
   p.row_rank = 2;
 }
 
+bool is_whole(const Bound& b, const Program& p, uint32_t k) {
+  const ProgramInstruction& i = p.code[k];
+  return i.kind == Kind::load && i.lower.empty() && i.in.empty() && b.uniform[k] == 0 && (p.row_rank == 1 || b.line != 0) && is_solid(b, p, i.operand);
+}
+
 void finish_binding(Bound& b, std::shared_ptr<Program> own) {
   const Program& p = *own;
   // Is the value the same along the row?
@@ -313,6 +349,7 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
   join_rows(b, p);
   assign_slots(b, *own);
   list_work(b, p);
+  find_in_place(b, p);
   int64_t row = 1;
   for (int a = p.domain_rank - p.row_rank; a < p.domain_rank; ++a) row *= b.domain[static_cast<size_t>(a)];
   // Whole rows if the blocks fit the second-level cache; else blocks of 512, reloaded for each stage, or of some lines.
@@ -323,24 +360,6 @@ void finish_binding(Bound& b, std::shared_ptr<Program> own) {
   if (b.rows_together != 0) block = b.rows_together * row;
   b.block = static_cast<size_t>((std::max<int64_t>(block, 1) + 63) / 64 * 64);
   b.scratch = (p.code.size() * Evaluator::state_bytes + 127) / 64 * 64 + static_cast<size_t>(p.slots) * b.block * 8 + 64;
-  // A map that is only stored, contiguously and in its own type, writes to memory directly.
-  b.in_place.assign(p.code.size(), 0);
-  for (size_t s = 0; s < p.stores.size(); ++s) {
-    const ProgramStore& st = p.stores[s];
-    if (b.strides.size() <= st.operand) continue;
-    const ProgramInstruction& i = p.code[st.reg];
-    DType m = p.memory[st.operand];
-    bool same = has_block_layout(m) || m == DType::b8;
-    int uses = 0;
-    for (const ProgramInstruction& other : p.code) uses += static_cast<int>(std::count(other.in.begin(), other.in.end(), st.reg));
-    for (const ProgramStore& other : p.stores) uses += other.reg == st.reg;
-    const bool contiguous = (p.row_rank == 1 || b.line != 0) && is_solid(b, p, st.operand);
-    // Only the last instruction: nothing is read afterwards from memory that the store may share.
-    bool last = st.reg + 1 == p.code.size();
-    const bool writes = i.kind == Kind::map || (i.kind == Kind::load && b.straight[st.reg] == Bound::never && b.repeats[st.reg] == 0);
-    const bool one_reader = last && uses == 1;
-    if (writes && same && one_reader && contiguous && !b.uniform[st.reg]) b.in_place[st.reg] = static_cast<uint8_t>(s + 1);
-  }
   b.copies = only_copies(b, p);
   b.program = std::move(own);
 }

@@ -49,15 +49,19 @@ struct BlockArgument {
   bool uniform;
 };
 
-// Rows of floats to be added: row p is at from + p * step, plus at[p * at_step] if there is `at`, times by[p * by_step] if there is `by`.
+// Rows of numbers of any type to be added: row p is at from + p * step, plus at[p * at_step] if there is `at`, times by[p * by_step] if there is `by`. Only floats have either.
 struct SummedRows {
-  const float* from;
+  const void* from;
   int64_t step;
   const int64_t* at = nullptr;
   int64_t at_step = 0;
   const float* by = nullptr;
   int64_t by_step = 0;
+  ir::DType type = ir::DType::f32;
 };
+
+// What one pass computes of elements as they are in memory. between: min(max(x, low), high); cube: x * x * x; select: b where a is true, else c.
+enum class Pass : uint8_t { add, sub, mul, div, max, min, neg, abs, relu, sqrt, between, cube, select };
 
 // Of each row: x + m, x - m, x * m, x / m, or x * (1 / m), where m is a number.
 enum class ByRow : uint8_t { add, sub, mul, div, fraction };
@@ -102,6 +106,7 @@ struct BlockOps {
   // all are -inf; total[r] = total[r] * keep[r] + sum of a[r, :], where keep[r] = exp(old largest - new).
   void (*softmax_rows)(float* a, int64_t row, int64_t rows, int64_t n, float* largest, float* total, float* keep);
   float (*sum_f32)(const float*, int64_t n);
+  float (*sum_halves)(ir::DType, const void*, int64_t n);
   float (*max_f32)(const float*, int64_t n);  // NaN if there is one
   float (*min_f32)(const float*, int64_t n);
   double (*extreme_f64)(bool up, const double*, int64_t n);  // the maximum or minimum of n > 0; NaN if there is one
@@ -118,12 +123,15 @@ struct BlockOps {
   // the same two sums in double, of n floats or doubles
   double (*wide_sum)(Class, const void*, int64_t n);
   double (*wide_square_sum)(Class, const void* a, double m, int64_t n);
+  // One pass over elements as they are in memory: halves are computed as floats in registers. A number for all is a float for halves. `between` and `cube`: of every type but bools; the others: of
+  // halves.
+  void (*pass)(Pass, ir::DType, void* d, const BlockArgument* in, int64_t n);
   // Several instructions in one pass (blocks of f32):
   void (*activate)(ir::Op, float* d, const BlockArgument* in, int64_t n);  // op(x + b) * y + r
-  void (*normalise)(float* d, const BlockArgument* in, int64_t n);         // (x - m) * s * w + b
-  void (*multiply_add)(float* d, const BlockArgument* in, int64_t n);      // a * b + c
+  void (*normalise)(float* d, const BlockArgument* in, int64_t n);  // (x - m) * s * w + b
+  void (*multiply_add)(float* d, const BlockArgument* in, int64_t n);  // a * b + c
   void (*extreme)(ir::Op, float* d, const BlockArgument* in, int count, int64_t n);  // the maximum or minimum of `count` values; NaN if there is one
-  void (*divide)(float* d, const float* x, float s, int64_t n);            // x / s, s >= 1
+  void (*divide)(float* d, const float* x, float s, int64_t n);  // x / s, s >= 1
   // Rows of n floats with stride `step`, where d is contiguous; m, to and sums: one number for each row.
   void (*by_rows)(ByRow, float* d, const float* x, int64_t step, const float* m, int64_t n, int64_t rows);
   void (*fold_rows)(Reduction, float* to, const float* x, int64_t step, int64_t n, int64_t rows);  // sum, max or min

@@ -92,7 +92,7 @@ struct Program {
 // whose one store has no operand. Error (format).
 std::shared_ptr<const Program> load_program(std::span<const std::byte> code, size_t operands, size_t sizes, bool memory_stores = true);
 
-// Instructions on f32 blocks that run as one pass. They are found when a program is bound, because only then it is known which values are uniform.
+// Instructions on blocks that run as one pass. They are found when a program is bound, because only then it is known which values are uniform.
 struct Together {
   enum Kind : uint8_t {
     alone,
@@ -107,10 +107,15 @@ struct Together {
     square_sum,    // of a reduction: the sum of (in0 - in1)^2; if in double, in0 may be f32
     widened_sum,   // of a reduction in double: the sum of an f32 in0
     weighed_sum,   // of a reduction across rows: the sum of in0 * in1, or of 0 where in2 is false
+    half_sum,      // of a reduction: the sum of halves in memory
+    one_pass,      // `pass` of in0 to in2, of elements as they are in memory of type `memory`
+    places,        // op(the place along the last axis, in0), an ordering of integers. `pass`: in1 is added to the place (add) or subtracted (sub), or the place from it (neg)
   } kind = alone;
   ir::Op op = ir::Op::add;
   uint32_t in[5] = {none, none, none, none, none};  // none: the neutral number
   uint32_t sum = none;
+  Pass pass = Pass::add;
+  ir::DType memory = ir::DType::f32;
   static constexpr uint32_t none = UINT32_MAX;
 };
 
@@ -124,6 +129,7 @@ struct Bound {
   std::vector<std::vector<int64_t>> lower, step;  // per instruction, if guarded
   std::vector<uint8_t> uniform;               // per instruction: constant along the last axes of a row
   std::vector<Together> together;             // per instruction
+  std::vector<uint8_t> in_memory;             // per instruction: a load of halves or bools whose users read them as they are in memory
   std::vector<uint32_t> active;               // instructions to run, in order, without literals and absorbed ones
   std::vector<std::vector<uint32_t>> passes;  // per stage: those of `active` that its reductions need, or the stores in the last one
   std::vector<uint32_t> each_row;             // as `active`, for rows of one block, without loads that are constant over all rows
@@ -204,6 +210,9 @@ int64_t sums_across(const Bound&);
 // In how many parts the reductions of a row are taken, if that is all that happens along it: 1 if it is short.
 int64_t parts_of_row(const Bound&);
 
+// True if instruction k is a load that a block can refer to where it is, if its type allows it: contiguous, all inside, without indices along the row.
+bool is_whole(const Bound&, const Program&, uint32_t k);
+
 // True if memory of this type has the form of blocks, so that it is copied or used in place. False for bools, which may be any non-zero byte in memory.
 inline bool has_block_layout(ir::DType t) { return t == ir::DType::f32 || t == ir::DType::f64 || ir::is_integer(t); }
 
@@ -272,6 +281,7 @@ class Evaluator {
   bool sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n, std::span<const double> sums);
   void* target(uint32_t id, const int64_t* at, int64_t begin) const;
   void run_together(const Together&, uint32_t id, float* to, int64_t n);
+  void compare_places(const Together&, uint8_t* to, int64_t begin, int64_t n) const;
   void start_reductions();
   void merge(const ProgramInstruction&, Value& to, const Value& part) const;
   void accumulate(const ProgramInstruction&, uint32_t id, int64_t begin, int64_t n);

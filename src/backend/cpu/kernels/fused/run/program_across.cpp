@@ -24,7 +24,7 @@ void Evaluator::finish_across(const ProgramInstruction& i, uint32_t id, int64_t 
 
 namespace {
 
-// A stage that only sums contiguous floats of rows.
+// A stage that only sums contiguous floats, doubles or halves of rows; only floats have places or factors.
 struct PlainSum {
   const ProgramInstruction* reduction;
   const ProgramInstruction* rows;
@@ -49,7 +49,7 @@ std::optional<PlainSum> plain_sum(const Bound& b, int stage) {
     reduction = &p.code[k];
     together = &b.together[k];
   }
-  if (reduction == nullptr || reduction->reduction != Reduction::sum || reduction->cls != Class::f32) return std::nullopt;
+  if (reduction == nullptr || reduction->reduction != Reduction::sum || !(reduction->cls == Class::f32 || reduction->cls == Class::f64)) return std::nullopt;
   PlainSum out{reduction, &p.code[reduction->in[0]]};
   if (together->kind == Together::weighed_sum) {
     uint32_t x = together->in[0], w = together->in[1];
@@ -66,8 +66,8 @@ std::optional<PlainSum> plain_sum(const Bound& b, int stage) {
     out.rows = &p.code[x];
   }
   const ProgramInstruction& load = *out.rows;
-  if (load.kind != Kind::load || p.memory[load.operand] != DType::f32 || !load.lower.empty() || load.in.size() > 1 || b.strides[load.operand][b.domain.size() - 1] != 1)
-    return std::nullopt;
+  if (load.kind != Kind::load || load.cls != reduction->cls || !load.lower.empty() || load.in.size() > 1 || b.strides[load.operand][b.domain.size() - 1] != 1) return std::nullopt;
+  if (p.memory[load.operand] != DType::f32 && (out.by != nullptr || out.when != nullptr || !load.in.empty())) return std::nullopt;
   if (load.in.empty()) return out;
   out.at = &p.code[load.in[0]];  // a computed offset, already checked
   return loads_one(b, load.in[0], Class::i64, DType::i64) ? std::optional(out) : std::nullopt;
@@ -112,10 +112,11 @@ void Evaluator::sum_across(const int64_t* at, int64_t part, int64_t parts, doubl
   const int64_t begin = b_.places * part / parts;
   auto step = [&](const ProgramInstruction* load) { return b_.strides[load->operand][static_cast<size_t>(p_.domain_rank) - 2]; };
   auto from = [&](const ProgramInstruction* load) {
-    return reinterpret_cast<const float*>(data(load->operand)) + offset_of(load->operand, at, p_.domain_rank - 2) + begin * step(load);
+    return data(load->operand) + (offset_of(load->operand, at, p_.domain_rank - 2) + begin * step(load)) * static_cast<int64_t>(ir::size_of(p_.memory[load->operand]));
   };
   SummedRows rows{from(sum->rows), step(sum->rows)};
-  if (sum->by != nullptr) rows.by = from(sum->by), rows.by_step = step(sum->by);
+  rows.type = p_.memory[sum->rows->operand];
+  if (sum->by != nullptr) rows.by = reinterpret_cast<const float*>(from(sum->by)), rows.by_step = step(sum->by);
   block_ops().take_rows(to, rows, b_.places * (part + 1) / parts - begin, true, b_.domain.back());
 }
 
@@ -136,7 +137,9 @@ bool Evaluator::sum_rows_across(int stage, int64_t* at, int64_t begin, int64_t n
   auto step_of = [&](const ProgramInstruction& load) { return b_.strides[load.operand][static_cast<size_t>(last_axis)]; };
   const int64_t run = b_.domain[static_cast<size_t>(last_axis)];
   for (int64_t place = 0; place < b_.places; place += run) {
-    SummedRows rows{reinterpret_cast<const float*>(data(sum->rows->operand)) + offset_of(sum->rows->operand, at, innermost) + begin, step_of(*sum->rows)};
+    const DType type = p_.memory[sum->rows->operand];
+    SummedRows rows{data(sum->rows->operand) + (offset_of(sum->rows->operand, at, innermost) + begin) * static_cast<int64_t>(ir::size_of(type)), step_of(*sum->rows)};
+    rows.type = type;
     if (sum->at != nullptr) {
       rows.at = reinterpret_cast<const int64_t*>(data(sum->at->operand)) + offset_of(sum->at->operand, at, innermost);
       rows.at_step = step_of(*sum->at);

@@ -146,15 +146,35 @@ void Evaluator::run(const ProgramInstruction& i, uint32_t id, const int64_t* at,
   if (uniform && i.cls == Class::f32 && run_number(i, v)) return;
   if (to == nullptr) to = target(id, at, begin);
   v.data = to;
+  if (b_.together[id].kind == Together::places) return compare_places(b_.together[id], static_cast<uint8_t*>(to), begin, n);
   apply(i, id, to, count);
+}
+
+// The places from `begin` on that satisfy an ordering are some of the first ones, or of the last.
+void Evaluator::compare_places(const Together& t, uint8_t* to, int64_t begin, int64_t n) const {
+  auto number = [&](uint32_t reg) -> __int128 { return reg == Together::none ? 0 : *static_cast<const int64_t*>(argument(reg).data); };
+  const __int128 bound = number(t.in[0]), by = number(t.in[1]);
+  const bool falls = t.pass == Pass::neg, less = t.op == Op::lt || t.op == Op::le, strict = t.op == Op::lt || t.op == Op::gt;
+  // place + by, place - by or by - place, compared with the bound: place compared with `limit`.
+  const __int128 limit = t.pass == Pass::add ? bound - by : falls ? by - bound : bound + by;
+  const bool first_ones = less != falls;
+  // The first place that has the other answer.
+  const __int128 change = limit + (first_ones == strict ? 0 : 1) - begin;
+  const auto count = static_cast<size_t>(std::clamp<__int128>(change, 0, n));
+  std::memset(to, first_ones ? 1 : 0, count);
+  std::memset(to + count, first_ones ? 0 : 1, static_cast<size_t>(n) - count);
 }
 
 // Computes n elements of a map.
 void Evaluator::apply(const ProgramInstruction& i, uint32_t id, void* to, int64_t count) {
   const BlockOps& ops = block_ops();
   const Together& together = b_.together[id];
-  if (together.kind != Together::alone) return run_together(together, id, static_cast<float*>(to), count);
   BlockArgument in[3];
+  if (together.kind == Together::one_pass) {
+    for (size_t k = 0; k < 3 && together.in[k] != Together::none; ++k) in[k] = argument(together.in[k]);
+    return ops.pass(together.pass, together.memory, to, in, count);
+  }
+  if (together.kind != Together::alone) return run_together(together, id, static_cast<float*>(to), count);
   for (size_t k = 0; k < i.in.size(); ++k) in[k] = argument(i.in[k]);
   if (i.op == Op::cast) return ops.cast(p_.code[i.in[0]].cls, i.dtype, to, in[0], count);
   if (i.op == Op::bitcast) {  // blocks of integers are what floats are in memory

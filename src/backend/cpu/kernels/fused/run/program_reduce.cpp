@@ -36,6 +36,7 @@ bool Evaluator::accumulate_together(const ProgramInstruction& i, uint32_t id, in
     case Together::product_sum:
       v.sum += static_cast<double>(ops.dot(static_cast<const float*>(argument(together.in[0]).data), static_cast<const float*>(argument(together.in[1]).data), n));
       return true;
+    case Together::half_sum: v.sum += static_cast<double>(ops.sum_halves(together.memory, argument(together.in[0]).data, n)); return true;
     case Together::widened_sum: v.sum += ops.wide_sum(summand(), argument(together.in[0]).data, n); return true;
     case Together::square_sum:
       if (i.cls == Class::f64) {

@@ -1,8 +1,10 @@
 // Finds instructions of a bound program that run as one pass over their block. Patterns are matched from the outermost instruction
 // inwards; inner instructions must have no other use.
 #include <algorithm>
+#include <optional>
 
 #include "backend/cpu/kernels/fused/run/program.h"
+#include "backend/cpu/kernels/fused/run/tuning.h"
 
 namespace ingot::kernels {
 
@@ -31,6 +33,8 @@ class Finder {
         } else if (!b_.in_order) {
           reduction(k);
         }
+      } else if (between(k) || cube(k) || places(k)) {
+        continue;
       } else if (!b_.uniform[k] && block(k)) {
         if (activation(k) || normalisation(k) || product_and_sum(k) || extreme(k)) continue;
       }
@@ -38,6 +42,8 @@ class Finder {
     for (uint32_t k = 0; k < p_.code.size(); ++k) {
       if (is(k, Op::div) && varies(k)) quotient(k);
     }
+    for (const ProgramStore& s : p_.stores) stay_half(s);
+    for (uint32_t k = 0; k < p_.code.size(); ++k) b_.in_memory[k] |= reads_any_true(k);
     // A difference that is used only in squared sums and normalisations is not computed.
     for (uint32_t k = static_cast<uint32_t>(p_.code.size()); k-- > 0;) {
       if (uses_[k] != 0 || p_.code[k].kind != Kind::map || b_.together[k].kind != Together::alone) continue;
@@ -174,6 +180,126 @@ class Finder {
     return true;
   }
 
+  // True for a map of numbers that varies and is still alone, with an operation that blocks of its class have.
+  bool plain(uint32_t k, Op op) const {
+    const ProgramInstruction& i = at(k);
+    const bool numbers = i.kind == Kind::map && (i.dtype == DType::f32 || i.dtype == DType::f64 || is_integer(i.cls));
+    return numbers && i.op == op && varies(k) && b_.together[k].kind == Together::alone;
+  }
+  // The type whose memory is as blocks of the instruction's class.
+  DType memory_of(uint32_t k) const { return dtype_of(at(k).cls); }
+
+  // Matches min(max(x, low), high) of two numbers for all.
+  bool between(uint32_t k) {
+    uint32_t inner = none, high = none, x = none, low = none;
+    if (!plain(k, Op::min) || !either(k, [&](uint32_t v) { return plain(v, Op::max) && uses_[v] == 1; }, inner, high) || varies(high)) return false;
+    if (!either(inner, [&](uint32_t v) { return varies(v); }, x, low) || varies(low)) return false;
+    take(inner);
+    b_.together[k] = {Together::one_pass, Op::min, {x, low, high, none, none}, none, Pass::between, memory_of(k)};
+    return true;
+  }
+
+  // Matches x * x * x.
+  bool cube(uint32_t k) {
+    uint32_t square = none, x = none;
+    if (!plain(k, Op::mul) || is_integer(at(k).cls) || !either(k, [&](uint32_t v) { return plain(v, Op::mul) && uses_[v] == 1; }, square, x)) return false;
+    if (at(square).in[0] != x || at(square).in[1] != x) return false;
+    take(square);
+    b_.together[k] = {Together::one_pass, Op::mul, {x, none, none, none, none}, none, Pass::cube, memory_of(k)};
+    return true;
+  }
+
+  // Matches an ordering of the place along the last axis, which may have a number added or subtracted, and a number: a mask of triangles or of lengths.
+  bool places(uint32_t k) {
+    const ProgramInstruction& i = at(k);
+    const bool orders = i.op == Op::lt || i.op == Op::le || i.op == Op::gt || i.op == Op::ge;
+    if (i.kind != Kind::map || !orders || p_.row_rank != 1 || b_.across != 0 || b_.line != 0 || !varies(k)) return false;
+    uint32_t place = none, bound = none;
+    if (!either(k, [&](uint32_t v) { return varies(v); }, place, bound) || varies(bound) || at(bound).cls != Class::i64) return false;
+    auto is_index = [&](uint32_t v) { return at(v).kind == Kind::index && at(v).cls == Class::i64 && varies(v); };
+    // The place on the left.
+    const Op op = i.in[0] == place ? i.op : i.op == Op::lt ? Op::gt : i.op == Op::le ? Op::ge : i.op == Op::gt ? Op::lt : Op::le;
+    Together found{Together::places, op, {bound, none, none, none, none}, none};
+    if (!is_index(place)) {
+      const ProgramInstruction& moved = at(place);
+      const bool adds = moved.kind == Kind::map && moved.dtype == DType::i64 && moved.cls == Class::i64 && (moved.op == Op::add || moved.op == Op::sub);
+      uint32_t index = none, by = none;
+      if (!adds || !either(place, is_index, index, by) || varies(by)) return false;
+      found.in[1] = by;
+      found.pass = moved.op == Op::add ? Pass::add : moved.in[0] == index ? Pass::sub : Pass::neg;
+      pass_by(place, 1, {by});
+      --uses_[index];
+      if (uses_[place] == 0) take(place);
+      place = index;
+    } else {
+      --uses_[place];
+    }
+    if (uses_[place] == 0) take(place);
+    b_.together[k] = found;
+    return true;
+  }
+
+  static std::optional<Pass> pass_of(Op op) {
+    switch (op) {
+      case Op::add: return Pass::add;
+      case Op::sub: return Pass::sub;
+      case Op::mul: return Pass::mul;
+      case Op::div: return Pass::div;
+      case Op::max: return Pass::max;
+      case Op::min: return Pass::min;
+      case Op::neg: return Pass::neg;
+      case Op::abs: return Pass::abs;
+      case Op::relu: return Pass::relu;
+      case Op::sqrt: return Pass::sqrt;
+      case Op::select: return Pass::select;
+      default: return std::nullopt;
+    }
+  }
+
+  // Halves that one operation makes of halves: they never become blocks of floats. Of the last instruction alone, as results may take the memory of an operand.
+  void stay_half(const ProgramStore& s) {
+    const bool rows = !p_.has_reductions && !p_.has_accumulator && b_.across == 0 && b_.staged.empty() && b_.transposed.empty() && (p_.row_rank == 1 || b_.line != 0);
+    if (!rows || p_.stores.size() != 1 || b_.strides.size() <= s.operand || s.reg + 1 != p_.code.size() || !block(s.reg) || uses_[s.reg] != 1 || !varies(s.reg)) return;
+    const DType type = p_.memory[s.operand];
+    const auto last = static_cast<size_t>(p_.domain_rank) - 1;
+    if ((type != DType::f16 && type != DType::bf16) || !is_solid(b_, p_, s.operand) || b_.dims[s.operand][last] != b_.domain[last]) return;
+    Together pass = b_.together[s.reg];
+    if (pass.kind == Together::alone) {
+      const std::optional<Pass> of = pass_of(at(s.reg).op);
+      if (!of) return;
+      pass = {Together::one_pass, at(s.reg).op, {none, none, none, none, none}, none, *of, type};
+      std::copy(at(s.reg).in.begin(), at(s.reg).in.end(), pass.in);
+    }
+    if (pass.kind != Together::one_pass) return;
+    pass.memory = type;
+    const size_t first = pass.pass == Pass::select ? 1 : 0;  // behind the condition
+    for (size_t n = first; n < 3; ++n) {
+      const uint32_t in = pass.in[n];
+      if (in != none && varies(in) && !(is_whole(b_, p_, in) && b_.repeats[in] == 0 && p_.memory[at(in).operand] == type && is_read_only_by(pass, in))) return;
+    }
+    for (size_t n = first; n < 3; ++n) {
+      if (pass.in[n] != none && varies(pass.in[n])) b_.in_memory[pass.in[n]] = 1;
+    }
+    b_.together[s.reg] = pass;
+  }
+  // A load that nothing else reads. The instructions that a pass has absorbed read it too.
+  bool is_read_only_by(const Together& pass, uint32_t load) const {
+    const auto reads = std::count(pass.in, pass.in + 5, load);
+    return pass.pass == Pass::cube ? uses_[load] == 3 : uses_[load] == reads;
+  }
+
+  // A load of bools whose users take any byte but 0 for true.
+  bool reads_any_true(uint32_t k) const {
+    if (at(k).kind != Kind::load || p_.memory[at(k).operand] != DType::b8 || p_.has_reductions || !b_.staged.empty() || !is_whole(b_, p_, k) || b_.repeats[k] != 0) return false;
+    int good = 0;
+    for (const ProgramInstruction& i : p_.code) {
+      const bool map = i.kind == Kind::map && i.cls == Class::b8 && is_logic(i.op);
+      for (size_t n = 0; n < i.in.size(); ++n) good += i.in[n] == k && (map || (i.kind == Kind::map && i.op == Op::select && n == 0));
+    }
+    return good == uses_[k];
+  }
+  static bool is_logic(Op op) { return op == Op::bit_and || op == Op::bit_or || op == Op::bit_xor || op == Op::bit_not || op == Op::logical_not; }
+
   // Matches e / sum(e). The sum contains a 1 (or is NaN), so multiplying by its inverse is accurate.
   void quotient(uint32_t k) {
     uint32_t x = at(k).in[0], s = at(k).in[1];
@@ -209,6 +335,12 @@ class Finder {
   void reduction(uint32_t k) {
     if (at(k).reduction != Reduction::sum || (at(k).dtype != DType::f32 && at(k).dtype != DType::f64)) return;
     const uint32_t v = at(k).in[0];
+    const DType type = at(v).kind == Kind::load ? p_.memory[at(v).operand] : DType::f32;
+    if ((type == DType::f16 || type == DType::bf16) && uses_[v] == 1 && is_whole(b_, p_, v) && b_.domain.back() > fused_tuning::longest_row_of_block) {
+      b_.in_memory[v] = 1;
+      b_.together[k] = {Together::half_sum, Op::add, {v, none, none, none, none}, none, Pass::add, type};
+      return;
+    }
     auto plain = [&](uint32_t u, Op op) { return at(u).kind == Kind::map && at(u).dtype == at(k).dtype && at(u).op == op && b_.together[u].kind == Together::alone && varies(u); };
     if (at(k).dtype == DType::f32 && own(v, Op::mul) && at(v).in[0] != at(v).in[1] && varies(at(v).in[0]) && varies(at(v).in[1])) {
       take(v);
@@ -255,6 +387,7 @@ class Finder {
 
 void find_together(Bound& b, const Program& p) {
   b.together.assign(p.code.size(), {});
+  b.in_memory.assign(p.code.size(), 0);
   Finder(b, p).run();
 }
 

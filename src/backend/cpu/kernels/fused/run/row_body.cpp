@@ -152,6 +152,7 @@ class Maker {
       case Together::normalise: out.kind = RowSteps::normalise; return out;
       case Together::extreme: out.kind = together.op == Op::max ? RowSteps::greatest : RowSteps::least; return out;
       case Together::activate: out.kind = RowSteps::relu_add; return together.op == Op::relu ? std::optional(out) : std::nullopt;
+      case Together::one_pass: out.kind = together.pass == Pass::cube ? RowSteps::cube : RowSteps::between; return out;
       default: return std::nullopt;
     }
   }

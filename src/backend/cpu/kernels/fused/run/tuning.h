@@ -14,8 +14,9 @@ inline constexpr int64_t shortest_row = 4, longest_joined = 12, longest_stored =
 
 inline constexpr int64_t longest_transposed = 128;  // elements: the longest of such rows that are only reduced
 
-// Elements of a block: each of its values takes 2 KB of a first-level cache of 32 KB; where there is one value at most, four times as many. Bytes at least, of narrow integers, for which an instruction is short.
-inline constexpr int64_t block_elements = 512, blocks_of_one_value = 4, block_bytes = 4096;
+// Elements of a block: each of its values takes 2 KB of a first-level cache of 32 KB; where there is one value at most, four times as many, and with few, twice as many. Bytes at least, of narrow
+// integers, for which an instruction is short.
+inline constexpr int64_t block_elements = 512, blocks_of_one_value = 4, blocks_of_few_values = 2, max_few_values = 3, block_bytes = 4096;
 // Elements of a line that is joined with others in a block, since starting an instruction takes longer than so many; and if no line is copied for that.
 inline constexpr int64_t longest_line = 128, longest_solid_line = 1024;
 // An operand is transposed in tiles from this stride, and from these numbers of rows and columns, on. Elements of a tile, which stays in a first-level cache; of a longest row that is looked up.

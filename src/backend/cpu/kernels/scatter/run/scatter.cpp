@@ -55,16 +55,6 @@ struct Line {
 
 int64_t index_of(const TensorRef& t, int64_t offset) { return PlainElement<int64_t>::get(element(t, offset)); }
 
-// Adds contiguous elements to contiguous elements.
-template <class M>
-void add_neighbours(M* to, const M* from, int64_t n) {
-  typedef M Vector __attribute__((vector_size(16), aligned(alignof(M)), may_alias));
-  constexpr auto lanes = static_cast<int64_t>(sizeof(Vector) / sizeof(M));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) *reinterpret_cast<Vector*>(to + i) += *reinterpret_cast<const Vector*>(from + i);
-  for (; i < n; ++i) to[i] += from[i];
-}
-
 // Indices of a line along one axis.
 struct Index {
   const int64_t* values;
@@ -98,6 +88,26 @@ template <class M>
 struct Add {  // floats, or integers that wrap
   using Memory = M;
   static void put(ScatterArgs::Kind, M* there, const M* update) { *there = static_cast<M>(*there + *update); }
+  static void add_neighbours(M* to, const M* from, int64_t n) {
+    typedef M Vector __attribute__((vector_size(16), aligned(alignof(M)), may_alias));
+    constexpr auto lanes = static_cast<int64_t>(sizeof(Vector) / sizeof(M));
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes) *reinterpret_cast<Vector*>(to + i) += *reinterpret_cast<const Vector*>(from + i);
+    for (; i < n; ++i) to[i] = static_cast<M>(to[i] + from[i]);
+  }
+};
+template <ir::DType type>
+struct AddHalf {
+  using Memory = uint16_t;
+  static float wide(uint16_t half) { return type == ir::DType::bf16 ? ir::bf16_to_float(half) : ir::f16_to_float(half); }
+  static void put(ScatterArgs::Kind, uint16_t* there, const uint16_t* update) {
+    const float sum = wide(*there) + wide(*update);
+    *there = type == ir::DType::bf16 ? ir::float_to_bf16(sum) : ir::float_to_f16(sum);
+  }
+  static void add_neighbours(uint16_t* to, const uint16_t* from, int64_t n) {
+    const BlockArgument both[] = {{to, false}, {from, false}};
+    block_ops().pass(Pass::add, type, to, both, n);
+  }
 };
 template <class E>
 struct Other {
@@ -125,8 +135,8 @@ struct PutOf {
   static void line(ScatterArgs::Kind kind, std::byte* into, int64_t to_step, const std::byte* updates, int64_t from_step, int64_t n) {
     M* to = reinterpret_cast<M*>(into);
     const M* from = reinterpret_cast<const M*>(updates);
-    if constexpr (std::is_same_v<How, Add<float>> || std::is_same_v<How, Add<double>>) {
-      if (to_step == 1 && from_step == 1) return add_neighbours(to, from, n);
+    if constexpr (requires { How::add_neighbours(to, from, n); }) {
+      if (to_step == 1 && from_step == 1) return How::add_neighbours(to, from, n);
     }
     for (int64_t i = 0; i < n; ++i) How::put(kind, to + i * to_step, from + i * from_step);
   }
@@ -149,6 +159,8 @@ const Put& put_of(ScatterArgs::Kind kind, ir::DType type) {
   if (kind == ScatterArgs::Kind::add && ir::is_integer(type)) return *of_size<Add>(ir::size_of(type));
   if (kind == ScatterArgs::Kind::add && type == ir::DType::f32) return PutOf<Add<float>>::functions;
   if (kind == ScatterArgs::Kind::add && type == ir::DType::f64) return PutOf<Add<double>>::functions;
+  if (kind == ScatterArgs::Kind::add && type == ir::DType::bf16) return PutOf<AddHalf<ir::DType::bf16>>::functions;
+  if (kind == ScatterArgs::Kind::add && type == ir::DType::f16) return PutOf<AddHalf<ir::DType::f16>>::functions;
   with_element(type, [&](auto element) { out = &PutOf<Other<decltype(element)>>::functions; });
   return *out;
 }
@@ -225,7 +237,7 @@ class Scatter {
       for (int64_t c = 0; c < line_.length; c += most) {
         const int64_t count = std::min(most, line_.length - c);
         if (next == n + 1) {
-          add_neighbours(to + c, from + n * rows + c, count);
+          Add<float>::add_neighbours(to + c, from + n * rows + c, count);
           continue;
         }
         ops.take_rows(sums, {from + n * rows + c, rows}, next - n, true, count);
