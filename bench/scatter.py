@@ -1,8 +1,8 @@
 """Messages of graphs and other rows that are added up by an index, on an NVIDIA GPU: ingot compared with eager PyTorch and inductor with CUDA graphs, alternately in one process.
 
-    python bench/scatter.py [--only "gcn|sage"] [--rounds 15] [--out FILE]
+    python bench/scatter.py [--only "gcn|sage"] [--rounds 15] [--deterministic run|off] [--steps] [--out FILE]
 
-20,000 nodes, 200,000 edges, 128 features unless a row says otherwise. `ms` is the median of all rounds of a call from Python, five calls between two synchronisations. `error` is the norm of the difference from
+20,000 nodes, 200,000 edges, 128 features unless a row says otherwise. --steps: what each step of ingot's plan takes. `ms` is the median of all rounds of a call from Python, five calls between two synchronisations. `error` is the norm of the difference from
 eager in float64, relative. `ratio` is the fastest peer's time over ingot's. Lines are appended to bench/results/<machine>.jsonl.
 """
 
@@ -98,6 +98,20 @@ def add(x, rows, index):
     return x.index_add(0, index, rows)
 
 
+def small(dtype):
+    """32,768 rows of 64 for 4,096 places."""
+    return torch.randn(4096, 64, device="cuda", dtype=dtype), torch.randn(32768, 64, device="cuda", dtype=dtype), torch.randint(0, 4096, (32768,), device="cuda")
+
+
+def in_lines(dtype):
+    """1,024 lines of 512 places, to each of which 1,024 numbers are added."""
+    return torch.randn(1024, 512, device="cuda", dtype=dtype), torch.randint(0, 512, (1024, 1024), device="cuda"), torch.randn(1024, 1024, device="cuda", dtype=dtype)
+
+
+def add_along(x, index, updates):
+    return x.scatter_add(1, index, updates)
+
+
 ROWS = {
     "graph net": lambda: (GraphNet(), nodes(torch.float32)),
     "graph net, half": lambda: (GraphNet().half(), nodes(torch.float16)),
@@ -108,6 +122,12 @@ ROWS = {
     "index_add": lambda: (Call(add), messages(torch.float32)),
     "index_add, half": lambda: (Call(add), messages(torch.float16)),
     "index_add, few nodes with most edges": lambda: (Call(add), messages(torch.float32, True)),
+    "index_add, few rows": lambda: (Call(add), small(torch.float32)),
+    "index_add, few rows of halves": lambda: (Call(add), small(torch.bfloat16)),
+    "index_add, few rows of doubles": lambda: (Call(add), small(torch.float64)),
+    "scatter_add in lines": lambda: (Call(add_along), in_lines(torch.float32)),
+    "scatter_add in lines of halves": lambda: (Call(add_along), in_lines(torch.bfloat16)),
+    "scatter_add in lines of doubles": lambda: (Call(add_along), in_lines(torch.float64)),
     "index_put": lambda: (Call(lambda x, rows, index: x.index_put((index,), rows, accumulate=True)), messages(torch.float32)),
     "scatter_reduce mean": lambda: (Call(lambda x, rows, index: x.scatter_reduce(0, index.unsqueeze(1).expand_as(rows), rows, "mean")), messages(torch.float32)),
     "scatter_reduce amax": lambda: (Call(lambda x, rows, index: x.scatter_reduce(0, index.unsqueeze(1).expand_as(rows), rows, "amax")), messages(torch.float32)),
@@ -115,14 +135,14 @@ ROWS = {
 
 
 @torch.no_grad()
-def row(name, make, rounds):
+def row(name, make, rounds, deterministic, steps):
     torch.manual_seed(0)
     model, inputs = make()
     model = model.eval().requires_grad_(False).to("cuda")
     wide = type(model)(model.function) if isinstance(model, Call) else type(model)().to("cuda")
     wide.load_state_dict(model.state_dict())
     exact = wide.double()(*(x.double() if x.is_floating_point() else x for x in inputs))
-    peers = {"ingot": ingot.compile(model, inputs=list(inputs)), "eager": model, "inductor": torch.compile(model, mode="reduce-overhead")}
+    peers = {"ingot": ingot.compile(model, inputs=list(inputs), deterministic=deterministic), "eager": model, "inductor": torch.compile(model, mode="reduce-overhead")}
     times, errors = {p: [] for p in peers}, {}
     for p, call in peers.items():
         for _ in range(4):
@@ -137,6 +157,8 @@ def row(name, make, rounds):
                 call(*inputs)
             torch.cuda.synchronize()
             times[p].append((time.perf_counter() - begin) / calls * 1e3)
+    if steps:
+        print(peers["ingot"].profile(*inputs, runs=20), flush=True)
     return [{"row": f"scatter: {name}", "peer": p, "ms": round(statistics.median(times[p]), 4), "error": errors[p]} for p in peers]
 
 
@@ -144,6 +166,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", default=".", help="rows whose name has this pattern")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--deterministic", choices=["run", "off"], default="run", help="of ingot")
+    parser.add_argument("--steps", action="store_true", help="what each step of ingot's plan takes")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     torch.set_float32_matmul_precision("high")  # TF32 for all
@@ -152,13 +176,13 @@ def main():
     for name, make in ROWS.items():
         if not re.search(arguments.only, name):
             continue
-        lines = row(name, make, arguments.rounds)
+        lines = row(name, make, arguments.rounds, arguments.deterministic, arguments.steps)
         ours, *peers = lines
         ratio = min(line["ms"] for line in peers) / ours["ms"]
         print(f"{name:40} ratio {ratio:5.2f}; " + ", ".join(f"{line['peer']} {line['ms']:.3f} ms ({line['error']:.1e})" for line in lines), flush=True)
         with out.open("a") as file:
             for line in lines:
-                file.write(json.dumps({**line, "time": str(datetime.date.today()), "command": "python bench/scatter.py"}) + "\n")
+                file.write(json.dumps({**line, "time": str(datetime.date.today()), "command": "python bench/scatter.py" + (" --deterministic off" if arguments.deterministic == "off" else "")}) + "\n")
 
 
 if __name__ == "__main__":

@@ -283,6 +283,7 @@ struct DeviceCode {
 
 // When results must be equal bit by bit.
 enum class Deterministic : uint8_t {
+  off,    // not even for equal inputs: sums may be made in the order in which threads come
   run,    // for equal inputs
   batch,  // for equal inputs, whatever else is in the batch
 };

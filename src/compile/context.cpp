@@ -14,7 +14,8 @@ namespace ingot::compile {
 using namespace ir;
 
 Backend backend_for(const Target& target, const Options& options) {
-  const auto deterministic = options.text("deterministic") == "batch" ? backend::Deterministic::batch : backend::Deterministic::run;
+  const std::string& when = options.text("deterministic");
+  const auto deterministic = when == "batch" ? backend::Deterministic::batch : when == "off" ? backend::Deterministic::off : backend::Deterministic::run;
   return {target, {deterministic, products_by_tf32(options), convolutions_by_tf32(options), false, machine_of(target, options)}, {}, find_encoding(options.text("weight_dtype"))};
 }
 

@@ -357,8 +357,15 @@ Handle scatter(Handle base, std::vector<int64_t> axes, std::vector<Handle> indic
   return make_node(base.graph(), Op::scatter, std::move(in), {{"axes", to_attribute(axes)}, {"position", position}, {"wrap", wrap}, {"kind", kind}});
 }
 
-Handle reduce_segments(Handle x, Handle order, Handle ends, const char* kind) {
-  return make_node(x.graph(), Op::reduce_segments, {x.id(), order.id(), ends.id()}, {{"kind", kind}});
+Handle reduce_segments(Handle x, Handle order, Handle ends, const char* kind, std::optional<RowWeights> weights, std::optional<Handle> base) {
+  std::vector<ValueId> in{x.id(), order.id(), ends.id()};
+  if (weights) in.insert(in.end(), {weights->weights.id(), weights->order.id()});
+  if (base) in.push_back(base->id());
+  return make_node(x.graph(), Op::reduce_segments, std::move(in), {{"kind", kind}, {"weighted", weights.has_value()}, {"based", base.has_value()}});
+}
+
+std::pair<Handle, Handle> order_segments(Handle index, Dim count, bool wrap) {
+  return make_node2(index.graph(), Op::order_segments, {index.id()}, {{"count", std::move(count)}, {"wrap", wrap}});
 }
 
 Handle scatter_along(Handle base, Axis axis, Handle at, Handle updates, const char* kind) {

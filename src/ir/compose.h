@@ -146,7 +146,12 @@ Handle gather(Handle table, std::vector<int64_t> axes, std::vector<Handle> indic
 Handle take_along(Handle table, Axis axis, Handle index);
 Handle scatter(Handle base, std::vector<int64_t> axes, std::vector<Handle> indices, int64_t position, bool wrap, Handle updates, const char* kind);
 Handle scatter_along(Handle base, Axis axis, Handle index, Handle updates, const char* kind);
-Handle reduce_segments(Handle x, Handle order, Handle ends, const char* kind);  // rows of x in an order, combined segment by segment, see prim.def
+// Rows of x in an order, combined segment by segment, and with the base; with weights, and their order, each row is multiplied by its own before it is added. See prim.def.
+struct RowWeights {
+  Handle weights, order;
+};
+Handle reduce_segments(Handle x, Handle order, Handle ends, const char* kind, std::optional<RowWeights> weights = std::nullopt, std::optional<Handle> base = std::nullopt);
+std::pair<Handle, Handle> order_segments(Handle index, Dim count, bool wrap);  // the places of an index by what it says, and where each segment of them ends
 std::pair<Handle, Handle> sort(Handle x, Axis axis, bool descending, bool stable);
 std::pair<Handle, Handle> moments(Handle x, const Axes& axes);        // sums, sums of squared differences from the mean
 std::pair<Handle, Handle> topk(Handle x, Dim k, Axis axis, bool largest, bool sorted);

@@ -110,8 +110,9 @@ class Evaluator {
       case Op::update: return update(a.map("map"), *in[0], *in[1], *out[0]);
       case Op::matmul: return matmul(*in[0], *in[1], *out[0]);
       case Op::ragged_matmul: return ragged_matmul(*in[0], *in[1], *in[2], *out[0]);
-      case Op::reduce_segments: return reduce_segments(a.string("kind"), *in[0], *in[1], *in[2], *out[0]);
       case Op::attention: return attention(node, in, *out[0]);
+      case Op::reduce_segments: return reduce_segments(a, in, *out[0]);
+      case Op::order_segments: return order_segments(a.boolean("wrap"), *in[0], *out[0], *out[1]);
       case Op::lu:
       case Op::solve:
       case Op::inverse:
@@ -455,15 +456,39 @@ class Evaluator {
     });
   }
 
-  static void reduce_segments(const std::string& kind, const Data& x, const Data& order, const Data& ends, Data& out) {
+  void reduce_segments(const Attributes& a, const std::vector<const Data*>& in, Data& out) {
+    const std::string& kind = a.string("kind");
+    const bool weighted = a.boolean("weighted");
+    const Data &x = *in[0], &order = *in[1], &ends = *in[2];
     const auto width = static_cast<size_t>(out.numel() / std::max<int64_t>(1, out.dims[0]));
     std::fill(out.f.begin(), out.f.end(), kind == "add" ? 0.0 : kind == "mul" ? 1.0 : kind == "min" ? INFINITY : -INFINITY);
     for (size_t segment = 0, k = 0; segment < ends.i.size(); ++segment) {
       if (ends.i[segment] < static_cast<int64_t>(k) || ends.i[segment] > order.dims[0]) fail(Code::invalid_input, "reduce_segments: a segment ends at {}", ends.i[segment]);
       for (; static_cast<int64_t>(k) < ends.i[segment]; ++k) {
         const auto row = static_cast<size_t>(along(order, k, x.dims[0]));
-        for (size_t e = 0; e < width; ++e) accumulate(kind, out, segment * width + e, x, row * width + e);
+        if (!weighted) {
+          for (size_t e = 0; e < width; ++e) accumulate(kind, out, segment * width + e, x, row * width + e);
+          continue;
+        }
+        const auto weight = static_cast<size_t>(along(*in[4], k, in[3]->dims[0]));
+        for (size_t e = 0; e < width; ++e) out.f[segment * width + e] += x.f[row * width + e] * in[3]->f[weight * width + e];
       }
+    }
+    for (size_t e = 0; a.boolean("based") && e < out.f.size(); ++e) accumulate(kind, out, e, *in.back(), e);
+  }
+
+  static void order_segments(bool wrap, const Data& index, Data& order, Data& ends) {
+    const int64_t count = ends.dims[0];
+    std::vector<std::vector<int64_t>> places(static_cast<size_t>(count));
+    for (size_t k = 0; k < index.i.size(); ++k) {
+      const int64_t at = wrap && index.i[k] < 0 ? index.i[k] + count : index.i[k];
+      if (at < 0 || at >= count) fail(Code::invalid_input, "order_segments: index {} for {} segments", index.i[k], count);
+      places[static_cast<size_t>(at)].push_back(static_cast<int64_t>(k));
+    }
+    size_t end = 0;
+    for (size_t segment = 0; segment < places.size(); ++segment) {
+      for (int64_t k : places[segment]) order.i[end++] = k;
+      ends.i[segment] = static_cast<int64_t>(end);
     }
   }
 

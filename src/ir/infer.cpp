@@ -38,6 +38,7 @@ class Infer {
       case Op::matmul: return {matmul()};
       case Op::ragged_matmul: return {ragged_matmul()};
       case Op::reduce_segments: return {reduce_segments()};
+      case Op::order_segments: return order_segments();
       case Op::attention: return {attention()};
       case Op::branch: return branch();
       case Op::loop: return loop();
@@ -513,16 +514,38 @@ class Infer {
   }
 
   Type reduce_segments() {
-    count(3);
     const std::string& kind = a_.string("kind");
+    const bool weighted = a_.boolean("weighted"), based = a_.boolean("based");
+    count(3 + (weighted ? 2 : 0) + (based ? 1 : 0));
     if (kind != "add" && kind != "mul" && kind != "min" && kind != "max") bad("unknown kind \"{}\"", kind);
+    if (weighted && kind != "add") bad("what has weights is added");
     Type out = type(0);
     if (!is_float(out.dtype) || out.rank() == 0) bad("rows are {} of rank {}", name_of(out.dtype), out.rank());
-    for (size_t i : {1, 2}) {
+    for (size_t i : {1, 2, 4}) {
+      if (i == 4 && !weighted) break;
       if (type(i).dtype != DType::i64 || type(i).rank() != 1) bad("operand {} is {} of rank {}", i, name_of(type(i).dtype), type(i).rank());
     }
+    auto rows = [&](size_t i, const char* what) {
+      if (type(i).dtype != out.dtype || type(i).rank() != out.rank()) bad("{}: {} of rank {}", what, name_of(type(i).dtype), type(i).rank());
+      for (size_t d = 1; d < out.dims.size(); ++d) same(type(i).dims[d], out.dims[d], what);
+    };
+    if (weighted) {
+      rows(3, "weights");
+      same(type(4).dims[0], type(1).dims[0], "the orders");
+    }
     out.dims[0] = type(2).dims[0];
+    if (based) {
+      rows(in_.size() - 1, "the base");
+      same(type(in_.size() - 1).dims[0], out.dims[0], "the base");
+    }
     return out;
+  }
+
+  std::vector<Type> order_segments() {
+    count(1);
+    a_.boolean("wrap");
+    if (type(0).dtype != DType::i64 || type(0).rank() != 1) bad("the index is {} of rank {}", name_of(type(0).dtype), type(0).rank());
+    return {type(0), Type{DType::i64, {a_.dim("count")}}};
   }
 
   Type ragged_matmul() {

@@ -677,3 +677,47 @@ def test_adapters_are_summed_as_in_float32(dtype):
         for i, total in enumerate(totals):
             off = (merged[f"{i}.weight"].double() - total).abs()
             assert (off <= torch.finfo(dtype).eps / 2 * total.abs() + 2**-18).double().mean() > 0.9 and (off <= torch.finfo(dtype).eps * total.abs() + 2**-15).all()
+
+
+class Messages(torch.nn.Module):
+    """Sums of the neighbours' features: as they are, times a weight of each edge, times one of each head, and along lines."""
+
+    def forward(self, x, source, target, weight, of_heads, places, numbers):
+        zeros = torch.zeros_like(x)
+        plain = zeros.index_add(0, target, x[source])
+        weighted = x.index_add(0, target, x[source] * weight)
+        heads = torch.zeros_like(x.view(x.shape[0], 8, -1)).index_add(0, target, x.view(x.shape[0], 8, -1)[source] * of_heads)
+        return plain, weighted, heads, x.scatter_reduce(0, target.unsqueeze(1).expand(-1, x.shape[1]), x[source], "amax"), x[:200].scatter_add(1, places, numbers)
+
+
+def messages(dtype, edges, nodes=3000, features=64):
+    torch.manual_seed(0)
+    source, target = (torch.randint(0, nodes, (edges,), device=HERE) for _ in range(2))
+    target[: edges // 4] = 7  # many edges of one node
+    floats = [torch.randn(*sizes, device=HERE, dtype=dtype) for sizes in ((nodes, features), (edges, 1), (edges, 8, 1), (200, 300))]
+    return floats[0], source, target, floats[1], floats[2], torch.randint(0, features, (200, 300), device=HERE), floats[3]
+
+
+@pytest.mark.parametrize("deterministic", ["run", "off"])
+@pytest.mark.parametrize("edges", [5000, 60000])
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float64])
+def test_messages(dtype, edges, deterministic):
+    inputs = messages(dtype, edges)
+    made = ingot.compile(Messages(), inputs=list(inputs), deterministic=deterministic)
+    results = made(*inputs)
+    exact = Messages()(*(t.double() if t.is_floating_point() else t for t in inputs))
+    for ours, eager, wide in zip(results, Messages()(*inputs), exact, strict=True):
+        assert_accurate(ours, eager, wide, depth=edges)
+    if deterministic == "run":
+        for _ in range(5):
+            assert all(torch.equal(a, b) for a, b in zip(results, made(*inputs), strict=True))
+
+
+def test_an_index_of_messages_that_is_outside():
+    good, bad = messages(torch.float32, 5000), messages(torch.float32, 5000)
+    bad[2][17] = 3000
+    made = ingot.compile(Messages(), inputs=list(good))
+    made(*bad)
+    torch.cuda.synchronize()
+    assert told(ingot.InputError, lambda: made(*good)) == ("an earlier call: index 3000 is out of range for an axis of size 3000", "")
+    assert_accurate(made(*good)[0], Messages()(*good)[0], Messages()(*(t.double() if t.is_floating_point() else t for t in good))[0], depth=5000)

@@ -30,7 +30,7 @@ TEST(stored, primitives) {
       "ge logical_not bit_and bit_or bit_xor bit_not shift_left shift_right select cast input weight literal size index view "
       "reshape reduce scan concat gather take_along scatter scatter_along sort update matmul attention topk call "
       "branch loop moments external lu solve inverse determinant cholesky solve_triangular qr fourier fourier_of_real fourier_to_real "
-      "bitcast gammainc gammaincc grid_sample ragged_matmul reduce_segments");
+      "bitcast gammainc gammaincc grid_sample ragged_matmul reduce_segments order_segments");
   ASSERT_EQ(names.size(), ir::op_count) << "add the new primitive's name at the end of this list";
   for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(ir::name_of(static_cast<ir::Op>(i)), names[i]) << "number " << i;
 }

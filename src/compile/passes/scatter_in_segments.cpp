@@ -1,5 +1,5 @@
-// A scatter that combines whole rows at one index becomes a reduction of segments, if the backend has a kernel for it and its rows pay for an order: the places are sorted once, for all scatters by the same
-// index, and each destination combines its rows in turn. Rows that are gathered are read where they are.
+// A scatter that combines whole rows at one index becomes a reduction of segments, if the backend has a kernel for it and its rows pay for an order: the places are put in order once, for all scatters by the same
+// index, and each destination combines its rows in turn. Rows that are gathered are read where they are, and multiplied there by the weights of what they are gathered for.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -62,19 +62,20 @@ class Rewriting {
     const auto& [base, updates, index, axis, position, wrap, kind] = *rows;
     const Segments& s = segments_of(index, wrap, base.dim(axis));
     Handle x = permute(updates, in_front(updates.dims().size(), position)), order = s.order;
-    if (const Node& read = to.producer(updates.id()); position == 0 && is_gather_of_rows(to, read)) {
+    std::optional<RowWeights> weights;
+    if (const auto message = position == 0 ? message_of(to, updates, kind == "add") : std::nullopt) {
+      const Node& read = to.producer(message->rows);
       const Handle table(&to, read.in[0]), from(&to, read.in[1]);
       x = table;
       order = gathered_order(from, wraps(read.attributes), table.dim(0), s.order);
+      if (message->weights != none_id) weights = RowWeights{expand(Handle(&to, message->weights), updates.dims()), s.order};
     }
-    Handle y = reduce_segments(x, order, s.ends, kind.c_str());
+    const bool begins_with_zeros = kind == "add" && is_zero(to, base.id());
+    Handle y = reduce_segments(x, order, s.ends, kind.c_str(), weights, begins_with_zeros ? std::nullopt : std::optional(permute(base, in_front(base.dims().size(), axis))));
     // The axis back to its place.
     Axes back;
     for (Axis d = 0; d < base.rank(); ++d) back.push_back(d == axis ? 0 : d < axis ? d + 1 : d);
-    y = permute(y, back);
-    if (kind == "add") return is_zero(to, base.id()) ? y.id() : (base + y).id();
-    if (kind == "mul") return (base * y).id();
-    return (kind == "min" ? minimum(base, y) : maximum(base, y)).id();
+    return permute(y, back).id();
   }
 
  private:
@@ -114,6 +115,20 @@ class Rewriting {
            g.type(n.in[1]).dims.size() == 1;
   }
 
+  // Rows of a table that are read where they are, and weights for their elements.
+  struct Message {
+    ValueId rows = none_id, weights = none_id;
+  };
+  static std::optional<Message> message_of(const Graph& g, const Handle& updates, bool may_have_weights) {
+    const Node& node = g.producer(updates.id());
+    if (is_gather_of_rows(g, node)) return Message{updates.id()};
+    if (node.op != Op::mul || !may_have_weights) return std::nullopt;
+    for (size_t side : {0, 1}) {
+      if (is_gather_of_rows(g, g.producer(node.in[side])) && g.type(node.in[side]).dims == updates.dims()) return Message{node.in[side], node.in[1 - side]};
+    }
+    return std::nullopt;
+  }
+
   static Handle counted_from_the_end(const Handle& index, const Dim& size) { return select(index < 0, index + Operand(size), index); }
 
   bool pays(const Graph& g, const Rows& rows) const {
@@ -137,13 +152,8 @@ class Rewriting {
   const Segments& segments_of(const Handle& index, bool wraps, const Dim& count) {
     auto found = std::find_if(known_.begin(), known_.end(), [&](const Segments& s) { return s.index == index.id() && s.wraps == wraps && s.count == count; });
     if (found != known_.end()) return *found;
-    Graph& g = index.graph();
-    const Handle places = wraps ? counted_from_the_end(index, count) : index;
-    // Keys of 32 bits are sorted in less time. An index that is outside is an error of the scatter of counts.
-    const bool is_narrow = count.range(g.symbols).max <= INT32_MAX;
-    const Handle order = sort(is_narrow ? cast(places, DType::i32) : places, 0, false, true).second;
-    const Handle counts = scatter(full(g, {count}, 0, DType::i64), {0}, {index}, 0, wraps, full(g, index.dims(), 1, DType::i64), "add");
-    known_.push_back({index.id(), wraps, count, order, scan("sum", counts, 0)});
+    const auto [order, ends] = order_segments(index, count, wraps);
+    known_.push_back({index.id(), wraps, count, order, ends});
     return known_.back();
   }
 

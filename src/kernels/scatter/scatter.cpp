@@ -55,7 +55,7 @@ ir::Graph random_case_along(std::mt19937& random) {
   ir::Dims dims = c.dims(rank), updates = dims;
   dims[static_cast<size_t>(axis)] = 3 + c.below(9);
   updates[static_cast<size_t>(axis)] = c.size();
-  const ir::DType type = c.one_of({ir::DType::f32, ir::DType::i64});
+  const ir::DType type = c.one_of({ir::DType::f32, ir::DType::f64, ir::DType::i64});
   const ir::Handle base = c.input("base", type, dims), index = c.input("index", ir::DType::i64, updates), with = c.input("updates", type, updates);
   c.output("y", ir::scatter_along(base, axis, index, with, random_kind(c)));
   return c.take();
@@ -64,7 +64,9 @@ ir::Graph random_case_along(std::mt19937& random) {
 }  // namespace
 
 extern const Definition scatter_definition, scatter_along_definition;
-const Definition scatter_definition{"scatter", {{Role::update}, {Role::index}, {Role::index, any}, {Role::output}}, {ir::Op::scatter}, plain, nullptr, random_case};
-const Definition scatter_along_definition{"scatter_along", {{Role::index}, {Role::update}, {Role::output}}, {ir::Op::scatter_along}, plain_along, nullptr, random_case_along};
+const Definition scatter_definition{"scatter",          {{Role::update}, {Role::index}, {Role::index, any}, {Role::output}}, {ir::Op::scatter}, plain, nullptr, random_case,
+                                    {"scatter_atomics"}};
+const Definition scatter_along_definition{
+    "scatter_along", {{Role::index}, {Role::update}, {Role::output}}, {ir::Op::scatter_along}, plain_along, nullptr, random_case_along, {"scatter_along_atomics"}};
 
 }  // namespace ingot::kernels

@@ -239,12 +239,20 @@ template <class T> T from_lane(T v, u32 lane) {
 }
 template <class T> T __shfl_xor_sync(u32, T v, u32 mask) { return from_lane(v, (current % 32) ^ mask); }
 template <class T> T __shfl_sync(u32, T v, u32 lane) { return from_lane(v, lane); }
-inline u32 __ballot_sync(u32, bool x) {
-  u32 all = 0;
-  for (u32 lane = 0; lane < 32; ++lane) all |= from_lane(x ? 1u : 0u, lane) << lane;
-  return all;
+// A bit for each lane whose value fits.
+template <class Fits> u32 lanes_whose(u64 v, Fits fits) {
+  u64* all = blocks[here].shuffled[current / 32];
+  all[current % 32] = v;
+  meet_warp();
+  u32 out = 0;
+  for (u32 lane = 0; lane < 32; ++lane) out |= (fits(all[lane]) ? 1u : 0u) << lane;
+  meet_warp();
+  return out;
 }
+inline u32 __ballot_sync(u32, bool x) { return lanes_whose(x, [](u64 v) { return v != 0; }); }
+inline u32 __match_any_sync(u32, u32 x) { return lanes_whose(x, [=](u64 v) { return v == x; }); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __popc(u32 x) { return __builtin_popcount(x); }
 template <class T> T __shfl_up_sync(u32, T v, u32 by) { return from_lane(v, current % 32 < by ? current % 32 : current % 32 - by); }
 inline u32 shared_address(const void* at) { return (u32)((const char*)at - (const char*)tiles_of_block); }
 inline char* shared(u32 at) {

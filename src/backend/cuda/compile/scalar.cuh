@@ -118,7 +118,7 @@ __device__ __forceinline__ f32 sigmoid_for_half(f32 x) { return over_one_plus_ex
 __device__ __forceinline__ f32 silu_for_half(f32 x) { return over_one_plus_exp_for_half(x, -x); }
 __device__ __forceinline__ f64 silu_of(f64 x) { return x / (1.0 + exp_called(-x)); }
 __device__ __forceinline__ f32 gelu_of(f32 x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }
-__device__ __forceinline__ f64 gelu_of(f64 x) { return 0.5 * x * erfc_called(-x * 0.70710678118654752440); }
+__device__ __forceinline__ f64 gelu_of(f64 x) { return 0.5 * x * (1.0 + erf(x * 0.70710678118654752440)); }
 // 0.5 (1 + tanh(u)) is sigmoid(2 u).
 __device__ __forceinline__ f32 gelu_tanh_of(f32 x) { return over_one_plus_exp(x, (x * x * 0.044715f + 1.0f) * (x * -1.5957691216057308f)); }
 __device__ __forceinline__ f32 gelu_tanh_for_half(f32 x) { return over_one_plus_exp_for_half(x, (x * x * 0.044715f + 1.0f) * (x * -1.5957691216057308f)); }

@@ -7,6 +7,6 @@ namespace ingot::kernels {
 
 // Comes after elements_cuda_text().
 std::string_view reduce_segments_cuda_text();
-CudaPart reduce_segments_cuda_part(ReduceSegmentsArgs::Kind, ir::DType);
+CudaPart reduce_segments_cuda_part(const ReduceSegmentsArgs&, ir::DType);
 
 }  // namespace ingot::kernels

@@ -1,4 +1,4 @@
-// Rows combined segment by segment, on the host and, where there is one, on a GPU, against double: empty, short and long segments, rows that are read twice, rows of any stride, odd addresses.
+// Rows combined segment by segment, on the host and, where there is one, on a GPU, against double: empty, short and long segments, rows that are read twice, rows of any stride, odd addresses, weights, a base.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,6 +23,8 @@ struct Site {
   std::vector<int64_t> row;
   std::vector<size_t> order = {};  // of x's axes in memory
   bool shifted = false;
+  std::vector<int64_t> weights = {};  // of a row: its sizes, or 1 where elements have one weight; empty: there are none
+  bool based = false;
 };
 
 void check(const Site& s, Where where) {
@@ -38,27 +40,45 @@ void check(const Site& s, Where where) {
   for (size_t e = 0; s.kind == Kind::mul && e < x.elements(); ++e) x.set(e, 1 + x.get(e) / 64);  // products of many stay numbers
   std::mt19937 random(3);
   for (size_t e = 0; e < order.elements(); ++e) order.set(e, static_cast<double>(random() % static_cast<uint64_t>(of_x[0])));
-  const kernels::CudaPart part = kernels::reduce_segments_cuda_part(s.kind, s.type);
+  const kernels::ReduceSegmentsArgs args{s.kind, !s.weights.empty(), s.based};
+  std::vector<int64_t> of_weights{count + 3};
+  of_weights.insert(of_weights.end(), s.weights.begin(), s.weights.end());
+  HostTensor weights(s.type, of_weights), weight_order(DType::i64, {count}), base(s.type, of_out);
+  weights.fill(8, true);
+  base.fill(9, true);
+  for (size_t e = 0; e < weight_order.elements(); ++e) weight_order.set(e, static_cast<double>(random() % static_cast<uint64_t>(of_weights[0])));
+  HostTensor expanded = weights;  // the same memory over all elements of x's rows
+  for (size_t d = 0; d < s.weights.size(); ++d) {
+    if (expanded.dims[d + 1] != s.row[d]) expanded.dims[d + 1] = s.row[d], expanded.strides[d + 1] = 0;
+  }
+  std::vector<HostTensor*> tensors{&x, &order, &ends};
+  if (args.weighted) tensors.insert(tensors.end(), {&expanded, &weight_order});
+  if (args.based) tensors.push_back(&base);
+  tensors.push_back(&out);
+  const kernels::CudaPart part = kernels::reduce_segments_cuda_part(args, s.type);
   const std::string text = std::string(kernels::axes_cuda_text()) + std::string(kernels::elements_cuda_text()) + std::string(kernels::reduce_segments_cuda_text()) + part.text;
-  run_printed({{"reduce_segments", kernels::serialise(kernels::ReduceSegmentsArgs{s.kind}), {}},
-               part.name,
-               text,
-               part.kernels,
-               kernels::load_reduce_segments,
-               kernels::reduce_segments_cuda_launches},
-              {&x, &order, &ends, &out}, {}, where, s.shifted ? 1 : 0, 2);
+  run_printed({{"reduce_segments", kernels::serialise(args), {}}, part.name, text, part.kernels, kernels::load_reduce_segments, kernels::reduce_segments_cuda_launches}, tensors,
+              {}, where, s.shifted ? 1 : 0, 2);
   const double eps = s.type == DType::f64 ? 1.2e-16 : s.type == DType::f32 ? 6e-8 : s.type == DType::f16 ? 4.9e-4 : 3.9e-3, of_sum = s.type == DType::f64 ? 1.2e-16 : 6e-8;
   int64_t width = 1, place = 0;
   for (int64_t d : s.row) width *= d;
   for (size_t segment = 0; segment < s.lengths.size(); place += s.lengths[segment], ++segment) {
     for (int64_t e = 0; e < width; ++e) {
-      int64_t offset = 0, rest = e;
-      for (size_t d = s.row.size(); d-- > 0; rest /= s.row[d]) offset += rest % s.row[d] * x.strides[d + 1];
+      int64_t offset = 0, of_weight = 0, rest = e;
+      for (size_t d = s.row.size(); d-- > 0; rest /= s.row[d]) {
+        offset += rest % s.row[d] * x.strides[d + 1];
+        if (args.weighted) of_weight += rest % s.row[d] * expanded.strides[d + 1];
+      }
       double want = s.kind == Kind::add ? 0 : s.kind == Kind::mul ? 1 : s.kind == Kind::min ? INFINITY : -INFINITY, size = 0;
       for (int64_t k = place; k < place + s.lengths[segment]; ++k) {
-        const double v = x.get(static_cast<size_t>(static_cast<int64_t>(order.get(static_cast<size_t>(k))) * x.strides[0] + offset));
+        double v = x.get(static_cast<size_t>(static_cast<int64_t>(order.get(static_cast<size_t>(k))) * x.strides[0] + offset));
+        if (args.weighted) v *= weights.get(static_cast<size_t>(static_cast<int64_t>(weight_order.get(static_cast<size_t>(k))) * expanded.strides[0] + of_weight));
         want = s.kind == Kind::add ? want + v : s.kind == Kind::mul ? want * v : s.kind == Kind::min ? std::min(want, v) : std::max(want, v);
         size += std::fabs(v);
+      }
+      if (const double b = base.get(segment * static_cast<size_t>(width) + static_cast<size_t>(e)); s.based) {
+        want = s.kind == Kind::add ? want + b : s.kind == Kind::mul ? want * b : s.kind == Kind::min ? std::min(want, b) : std::max(want, b);
+        size += std::fabs(b);
       }
       const double got = out.get(segment * static_cast<size_t>(width) + static_cast<size_t>(e));
       if (got == want) continue;
@@ -81,6 +101,12 @@ std::vector<Site> sites() {
           {"products", Kind::mul, DType::f32, {3, 0, 5, 260}, {4}},
           {"columns", Kind::add, DType::f32, any, {9}, {1, 0}},
           {"two axes that are not one", Kind::max, DType::f32, any, {3, 5}, {2, 0, 1}},
+          {"rows with a weight each", Kind::add, DType::f32, any, {40}, {}, false, {1}},
+          {"heads with a weight each, halves", Kind::add, DType::f16, any, {3, 8}, {}, false, {3, 1}, true},
+          {"short heads with a weight each", Kind::add, DType::f32, any, {4, 2}, {}, false, {4, 1}},
+          {"elements with a weight each", Kind::add, DType::f32, any, {40}, {}, false, {40}},
+          {"columns with weights", Kind::add, DType::f64, any, {6}, {1, 0}, false, {1}, true},
+          {"a base", Kind::max, DType::f32, any, {40}, {}, false, {}, true},
           {"nothing", Kind::add, DType::f32, {0, 0, 0}, {4}}};
 }
 

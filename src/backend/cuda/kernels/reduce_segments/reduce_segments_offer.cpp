@@ -9,7 +9,7 @@ namespace {
 using namespace kernels::reduce_segments_tuning;
 
 std::vector<CodeUnit> code(const Plain& p, std::span<const Operand> operands) {
-  kernels::CudaPart part = kernels::reduce_segments_cuda_part(kernels::parse_reduce_segments(p.constants).kind, operands[0].type);
+  kernels::CudaPart part = kernels::reduce_segments_cuda_part(kernels::parse_reduce_segments(p.constants), operands[0].type);
   return std::vector<CodeUnit>{{part.name, part.text, part.kernels, {kernels::axes_cuda_text, kernels::elements_cuda_text, kernels::reduce_segments_cuda_text}}};
 }
 

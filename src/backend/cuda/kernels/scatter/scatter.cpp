@@ -3,6 +3,7 @@
 #include "backend/cuda/kernels/scatter/run/scatter_args.h"
 #include "backend/cuda/kernels/scatter/scatter.cuh.h"
 #include "backend/cuda/kernels/scatter/scatter_at_once.cuh.h"
+#include "backend/cuda/kernels/scatter/scatter_lines.cuh.h"
 #include "base/error.h"
 
 namespace ingot::kernels {
@@ -43,10 +44,11 @@ std::string_view scatter_cuda_text() {
 }
 
 std::string_view scatter_at_once_cuda_text() {
-  static const std::string all = std::string(at_once_parameters_text) +
-                                 fmt::format("\nconstexpr int scatter_at_once_threads = {}, scatter_few = {}, scatter_few_threads = {};\n", scatter_cuda_tuning::threads,
-                                             scatter_cuda_tuning::max_shared_destinations, scatter_cuda_tuning::shared_threads) +
-                                 std::string(scatter_at_once_cuh);
+  static const std::string all =
+      std::string(at_once_parameters_text) +
+      fmt::format("\nconstexpr int scatter_at_once_threads = {}, scatter_few = {}, scatter_few_threads = {}, scatter_line_places = {};\n", scatter_cuda_tuning::threads,
+                  scatter_cuda_tuning::max_shared_destinations, scatter_cuda_tuning::shared_threads, scatter_cuda_tuning::max_line_places) +
+      std::string(scatter_at_once_cuh) + std::string(scatter_lines_cuh);
   return all;
 }
 
@@ -57,7 +59,7 @@ std::vector<CudaPart> scatter_cuda_parts(const ScatterArgs& args, ir::DType type
 
 std::vector<CudaPart> scatter_at_once_cuda_parts(const ScatterArgs& args, ir::DType type) {
   const ScatterWay way = scatter_way(args.kind, type);
-  if (way == ScatterWay::sorted) return {};
+  if (way == ScatterWay::sorted && !has_scatter_lines(args.kind, type)) return {};
   CudaPart out = part_of(scatter_at_once_cuda_name(args.kind, type, args.axes.size()));
   auto add = [&](const std::string& name, int threads, const std::string& call) { add_kernel(out, name, "ScatterAtOnceParameters", threads, call); };
   auto add_both = [&](const std::string& name, std::string_view what, std::string_view kind) {
@@ -65,6 +67,8 @@ std::vector<CudaPart> scatter_at_once_cuda_parts(const ScatterArgs& args, ir::DT
     add(name, scatter_cuda_tuning::threads, "scatter_at_once" + of);
     add(name + "_few", scatter_cuda_tuning::shared_threads, "scatter_to_few" + of);
   };
+  if (has_scatter_lines(args.kind, type)) add(out.name + "_lines", scatter_cuda_tuning::threads, fmt::format("scatter_lines<{}, {}>", cuda_type(type), args.axes.size()));
+  if (way == ScatterWay::sorted) return {out};
   if (way == ScatterWay::at_once) {
     add_both(out.name, "Itself", kinds[static_cast<size_t>(args.kind)]);
     return {out};

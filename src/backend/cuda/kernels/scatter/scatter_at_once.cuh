@@ -88,19 +88,26 @@ struct Exponent {
   static __device__ __forceinline__ i32 of(const ScatterAtOnceParameters&, i64, M m) { return exponent_of(value(m)); }
 };
 __device__ __forceinline__ f64 power_of_two(int n) { return of_bits((u64)(1023 + n) << 52); }
-// A float as a multiple of its destination's unit. Beside an infinity or NaN only those count: positive ones in the low 31 bits, negative ones above, NaN in both.
+// Beside an infinity or NaN only those count: positive ones in the low 31 bits, negative ones above, NaN in both.
+__device__ __forceinline__ i64 special_units(bool positive, bool negative) { return (positive ? 1ll : 0ll) + (negative ? 1ll << 31 : 0ll); }
+__device__ __forceinline__ f64 special_total(i64 units) {
+  const f64 infinity = of_bits(0x7ff0000000000000ull);
+  return ((units & 0x7fffffff) != 0 ? infinity : 0.0) - (units >> 31 != 0 ? infinity : 0.0);
+}
+// A float as a multiple of the unit that the largest exponent gives, and a sum of them.
+__device__ __forceinline__ i64 units_of(const ScatterAtOnceParameters& p, i32 largest, f32 x) {
+  if (x == 0.0f) return 0;
+  if (largest < 255) return __double2ll_rn((f64)x * power_of_two(p.unit_bits + 126 - largest));
+  return exponent_of(x) < 255 ? 0 : special_units(x > 0.0f || x != x, x < 0.0f || x != x);
+}
+__device__ __forceinline__ f64 total_of_units(const ScatterAtOnceParameters& p, i32 largest, i64 units) {
+  return largest < 255 ? (f64)units * power_of_two(largest - 126 - p.unit_bits) : special_total(units);
+}
 template <class M>
 struct Units {
   typedef i64 Type;
   static __device__ __forceinline__ i64* all(const ScatterAtOnceParameters& p) { return (i64*)p.sums; }
-  static __device__ __forceinline__ i64 of(const ScatterAtOnceParameters& p, i64 place, M m) {
-    const f32 x = value(m);
-    if (x == 0.0f) return 0;
-    const i32 largest = ((const i32*)p.exponents)[place];
-    if (largest < 255) return __double2ll_rn((f64)x * power_of_two(p.unit_bits + 126 - largest));
-    if (exponent_of(x) < 255) return 0;
-    return (x > 0.0f || x != x ? 1ll : 0ll) + (x < 0.0f || x != x ? 1ll << 31 : 0ll);
-  }
+  static __device__ __forceinline__ i64 of(const ScatterAtOnceParameters& p, i64 place, M m) { return units_of(p, ((const i32*)p.exponents)[place], value(m)); }
 };
 
 template <class What, class M, int Kind, int Indices>
@@ -159,17 +166,8 @@ __device__ __forceinline__ void finish_sums(const ScatterAtOnceParameters& p) {
   if (n >= p.places) return;
   const i32 largest = ((const i32*)p.exponents)[n];
   if (largest == 0) return;
-  const i64 sum = ((const i64*)p.sums)[n];
-  f64 total = 0.0;
-  if (largest < 255) {
-    total = (f64)sum * power_of_two(largest - 126 - p.unit_bits);
-  } else {
-    const f64 infinity = of_bits(0x7ff0000000000000ull);
-    if ((sum & 0x7fffffff) != 0) total += infinity;
-    if (sum >> 31 != 0) total -= infinity;
-  }
   i64 to[1] = {0};
   walk(p.place_axes, n, to);
   M* const out = (M*)p.out + to[0];
-  put_number(*out, number(*out) + total);
+  put_number(*out, number(*out) + total_of_units(p, largest, ((const i64*)p.sums)[n]));
 }

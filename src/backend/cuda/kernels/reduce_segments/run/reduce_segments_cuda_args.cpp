@@ -4,9 +4,9 @@
 
 namespace ingot::kernels {
 
-std::string reduce_segments_cuda_name(ReduceSegmentsArgs::Kind kind, ir::DType type) {
+std::string reduce_segments_cuda_name(const ReduceSegmentsArgs& args, ir::DType type) {
   constexpr std::string_view names[] = {"add", "mul", "min", "max"};
-  return fmt::format("segments_{}_{}", names[static_cast<size_t>(kind)], ir::name_of(type));
+  return fmt::format("segments_{}_{}{}", names[static_cast<size_t>(args.kind)], ir::name_of(type), args.weighted ? "_weighted" : "");
 }
 
 }  // namespace ingot::kernels

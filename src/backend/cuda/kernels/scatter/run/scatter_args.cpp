@@ -12,6 +12,8 @@ ScatterWay scatter_way(ScatterArgs::Kind kind, ir::DType type) {
   return (kind == Kind::min || kind == Kind::max) && (is_integer || is_wide) ? ScatterWay::at_once : ScatterWay::sorted;
 }
 
+bool has_scatter_lines(ScatterArgs::Kind kind, ir::DType type) { return kind == ScatterArgs::Kind::add && ir::is_float(type); }
+
 std::string scatter_cuda_name(ScatterArgs::Kind kind, ir::DType type) {
   constexpr std::string_view names[] = {"set", "add", "mul", "min", "max"};
   return fmt::format("scatter_{}_{}", names[static_cast<size_t>(kind)], ir::name_of(type));

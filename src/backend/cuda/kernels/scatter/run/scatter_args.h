@@ -5,7 +5,8 @@
 // rather than set are split into chunks of points, one thread per chunk and element. A second kernel finishes keys that span several chunks.
 //
 // What gives the same in any order is combined at once instead, by atomic operations: integers, and minima and maxima of floats. A sum of floats becomes one of
-// integers: the largest exponent among a destination's updates gives a unit, and the multiples of it are added.
+// integers: the largest exponent among a destination's updates gives a unit, and the multiples of it are added. Where destinations form many short lines (scatter_add along a row), a block does all this for some
+// lines in shared memory.
 #pragma once
 #include <string>
 
@@ -21,8 +22,8 @@
     unsigned long index[8]; \
     long extent[8], step[8]; /* of the result on the axis that index k chooses on */ \
     long lines, points, elements, chunk, chunks, room; /* keys of line n begin at n * room */ \
-    CudaAxes<3> line_axes;    /* index 0, updates, out */ \
-    CudaAxes<9> point_axes;   /* updates, indices */ \
+    CudaAxes<3> line_axes; /* index 0, updates, out */ \
+    CudaAxes<9> point_axes; /* updates, indices */ \
     CudaAxes<2> element_axes; /* updates, out */ \
     int indices, wrap; \
   };
@@ -33,11 +34,12 @@
     unsigned long status, updates, out, exponents, sums; \
     unsigned long index[8]; \
     long extent[8], step[8]; /* of destinations on the axis that index k chooses on */ \
-    long count, places;     /* of updates; of destinations */ \
-    CudaAxes<10> axes;      /* of the updates, as they lie: updates, destination, indices */ \
+    long count, places; /* of updates; of destinations */ \
+    CudaAxes<10> axes; /* of the updates, as they lie: updates, destination, indices */ \
     CudaAxes<1> place_axes; /* of destinations: where they are */ \
-    int wrap, narrow;       /* narrow: counts and offsets are below 2^31 */ \
-    int unit_bits;          /* the largest update of a destination is below 2^unit_bits units */ \
+    int wrap, narrow; /* narrow: counts and offsets are below 2^31 */ \
+    int unit_bits; /* the largest update of a destination is below 2^unit_bits units */ \
+    long block_places, block_updates; /* of a block that has lines */ \
   };
 
 namespace ingot::kernels {
@@ -47,9 +49,9 @@ INGOT_CUDA_SCATTER_AT_ONCE
 
 // How updates of a kind and type are combined.
 enum class ScatterWay : uint8_t {
-  sorted,   // keys first
+  sorted,  // keys first
   at_once,  // in any order
-  in_units, // sums of floats: at once, as integers; or sorted, if the destinations are many more than the updates
+  in_units,  // sums of floats: at once, as integers; or sorted, if the destinations are many more than the updates
 };
 ScatterWay scatter_way(ScatterArgs::Kind, ir::DType);
 
@@ -61,5 +63,7 @@ inline constexpr const char* scatter_clear_cuda_name = "scatter_clear";
 std::string scatter_cuda_name(ScatterArgs::Kind, ir::DType);
 // At once, for this many indices: the name itself for many destinations, name_few. In units: name_exponents, name_units, both also as _few; name_finish.
 std::string scatter_at_once_cuda_name(ScatterArgs::Kind, ir::DType, size_t indices);
+// True if there are kernels for lines of destinations: that name_lines.
+bool has_scatter_lines(ScatterArgs::Kind, ir::DType);
 
 }  // namespace ingot::kernels

@@ -19,7 +19,7 @@ struct Destinations {
 };
 
 // Fills in the parameters of kernels that use the numbers of destinations, or (`offsets`) where these are.
-void set_axes(P& p, const ScatterAtOnce& s, const std::vector<const ScatterAxis*>& order, const std::vector<Destinations>& places, bool offsets) {
+void set_axes(P& p, const ScatterAxes& s, const std::vector<const ScatterAxis*>& order, const std::vector<Destinations>& places, bool offsets) {
   JoinedAxes axes(2 + scatter_cuda_tuning::max_indices);
   auto step = [&](size_t place) { return offsets ? places[place].step : places[place].number; };
   for (const ScatterAxis* a : order) {
@@ -44,7 +44,81 @@ void set_axes(P& p, const ScatterAtOnce& s, const std::vector<const ScatterAxis*
   p.narrow = farthest < narrow_limit && chosen < narrow_limit;
 }
 
+// Updates as they lie.
+std::vector<const ScatterAxis*> in_memory(const ScatterAxes& s) {
+  std::vector<const ScatterAxis*> order;
+  for (const ScatterAxis& a : s.axes) order.push_back(&a);
+  std::stable_sort(order.begin(), order.end(), [](const ScatterAxis* a, const ScatterAxis* b) { return std::pair(a->updates, a->index[0]) > std::pair(b->updates, b->index[0]); });
+  return order;
+}
+
+// Bits of a sum of so many numbers of this many bits more: 62.
+int unit_bits_of(int64_t points) { return 62 - std::bit_width(static_cast<uint64_t>(points - 1)); }
+
 }  // namespace
+
+std::vector<CudaLaunch::Pointer> pointers_of(const ScatterAxes& s) {
+  std::vector<Pointer> out = {{Pointer::status, offsetof(P, status)}, {Pointer::operand, offsetof(P, updates), s.updates}, {Pointer::operand, offsetof(P, out), s.out}};
+  for (size_t k = 0; k < s.extent.size(); ++k) out.push_back({Pointer::operand, offsetof(P, index) + 8 * k, s.first_index + k});
+  return out;
+}
+
+ScatterAtOnceParameters offsets_of(const ScatterAxes& s) {
+  P p{};
+  p.wrap = s.wrap;
+  p.count = 1;
+  std::vector<Destinations> places;
+  for (size_t k = 0; k < s.extent.size(); ++k) places.push_back({s.extent[k], s.step[k]});
+  for (const ScatterAxis& a : s.axes) {
+    places.push_back({a.size, a.out.value_or(0)});
+    p.count *= a.size;
+  }
+  set_axes(p, s, in_memory(s), places, true);
+  return p;
+}
+
+std::optional<CudaLaunches> scatter_lines_cuda_launches(const ScatterAtOnce& s, const CudaMachine& machine) {
+  using namespace scatter_cuda_tuning;
+  P p{};
+  p.wrap = s.wrap;
+  const std::vector<const ScatterAxis*> order = in_memory(s);
+  int64_t lines = 1, points = 1, line_places = 1;
+  for (const ScatterAxis* a : order) {
+    if (a->size == 1) continue;
+    // A line's updates are neighbours.
+    if (a->out && points > 1) return std::nullopt;
+    (a->out ? lines : points) *= a->size;
+  }
+  for (int64_t extent : s.extent) line_places *= extent;
+  if (line_places > max_line_places || lines < machine.multiprocessors || points > INT32_MAX) return std::nullopt;
+  p.count = lines * points;
+  p.places = lines * line_places;
+  if (p.places > max_places_of_update * p.count) return std::nullopt;
+  // Numbers of destinations: line by line.
+  std::vector<Destinations> places(s.extent.size() + s.axes.size(), Destinations{1, 0});
+  JoinedAxes numbered(1);
+  int64_t number = p.places;
+  auto add_axis = [&](size_t place, int64_t size, int64_t step) {
+    number /= size;
+    places[place] = {size, step, number};
+    numbered.add(size, {step});
+  };
+  for (const ScatterAxis* a : order) {
+    if (a->out) add_axis(s.extent.size() + static_cast<size_t>(a - s.axes.data()), a->size, *a->out);
+  }
+  for (size_t k = 0; k < s.extent.size(); ++k) add_axis(k, s.extent[k], s.step[k]);
+  set_axes(p, s, order, places, false);
+  p.place_axes = numbered.get<1>();
+  p.unit_bits = unit_bits_of(points);
+  // As many lines as shared memory has room for, but a block for each multiprocessor.
+  const int64_t together = std::clamp<int64_t>(max_line_places / line_places, 1, lines / machine.multiprocessors);
+  p.block_places = together * line_places;
+  p.block_updates = together * points;
+  CudaLaunches list;
+  list.add(s.name + "_lines", divided_up(lines, together), threads, p, pointers_of(s));
+  list.overlap();
+  return list;
+}
 
 std::optional<CudaLaunches> scatter_at_once_cuda_launches(const ScatterAtOnce& s, const CudaMachine& machine) {
   P p{};
@@ -68,15 +142,11 @@ std::optional<CudaLaunches> scatter_at_once_cuda_launches(const ScatterAtOnce& s
     p.places *= as_they_lie[d]->size;
   }
   for (const Destinations* d : as_they_lie) numbered.add(d->size, {d->step});
-  std::vector<const ScatterAxis*> order;
-  for (const ScatterAxis& a : s.axes) order.push_back(&a);
-  std::stable_sort(order.begin(), order.end(), [](const ScatterAxis* a, const ScatterAxis* b) { return std::pair(a->updates, a->index[0]) > std::pair(b->updates, b->index[0]); });
-
+  const std::vector<const ScatterAxis*> order = in_memory(s);
   if (s.way == ScatterWay::in_units && (p.places > scatter_cuda_tuning::max_places_of_update * p.count || points > INT32_MAX)) return std::nullopt;
   CudaLaunches list;
   const bool few = p.places <= scatter_cuda_tuning::max_shared_destinations && p.count >= scatter_cuda_tuning::min_updates_of_destination * p.places;
-  std::vector<Pointer> pointers = {{Pointer::status, offsetof(P, status)}, {Pointer::operand, offsetof(P, updates), s.updates}, {Pointer::operand, offsetof(P, out), s.out}};
-  for (size_t k = 0; k < s.extent.size(); ++k) pointers.push_back({Pointer::operand, offsetof(P, index) + 8 * k, s.first_index + k});
+  std::vector<Pointer> pointers = pointers_of(s);
   auto add = [&](const std::string& kernel, int64_t work) { list.add(kernel, divided_up(work, scatter_cuda_tuning::threads), scatter_cuda_tuning::threads, p, pointers); };
   auto add_updates = [&](const std::string& kernel) {
     if (!few) return add(kernel, p.count);
@@ -92,7 +162,7 @@ std::optional<CudaLaunches> scatter_at_once_cuda_launches(const ScatterAtOnce& s
   }
   pointers.push_back({Pointer::scratch, offsetof(P, exponents), 0, list.reserve(4 * p.places)});
   pointers.push_back({Pointer::scratch, offsetof(P, sums), 0, list.reserve(8 * p.places)});
-  p.unit_bits = 62 - std::bit_width(static_cast<uint64_t>(points - 1));
+  p.unit_bits = unit_bits_of(points);
   set_axes(p, s, order, places, false);
   JoinedAxes themselves(1);
   themselves.add(p.places, {1});

@@ -57,96 +57,129 @@ CudaLaunches sorted_launches(const ScatterArgs& args, P p, ir::DType type, std::
 bool empty(const TensorRef& t) { return std::find(t.dims, t.dims + t.rank, 0) != t.dims + t.rank; }
 
 // A destination is identified by its offset in the result, which is not empty.
-void set_index(P& p, size_t k, int64_t extent, int64_t step) {
-  p.extent[k] = extent;
-  p.step[k] = extent == 1 ? 0 : step;
+void add_index(ScatterAxes& s, int64_t extent, int64_t step) {
+  s.extent.push_back(extent);
+  s.step.push_back(extent == 1 ? 0 : step);
   if (extent > 1 && step <= 0) fail(Code::unsupported, "a scatter into a tensor with stride {}", step);
 }
 
-// nullopt if the points must be sorted. `updates` and so on: which operands these are.
-std::optional<CudaLaunches> at_once(const ScatterArgs& args, const P& p, ir::DType type, std::vector<ScatterAxis> axes, size_t updates, size_t first_index, size_t out,
-                                    const CudaMachine& machine) {
-  const size_t indices = args.axes.size();
+P parameters_of(const ScatterAxes& s) {
+  P p{};
+  p.indices = static_cast<int>(s.extent.size());
+  p.wrap = s.wrap;
+  std::copy(s.extent.begin(), s.extent.end(), p.extent);
+  std::copy(s.step.begin(), s.step.end(), p.step);
+  return p;
+}
+
+// nullopt if the points must be sorted.
+std::optional<CudaLaunches> at_once(const ScatterArgs& args, ir::DType type, const ScatterAxes& axes, const CudaMachine& machine) {
   const ScatterWay way = scatter_way(args.kind, type);
+  const bool lines = has_scatter_lines(args.kind, type);
+  if (way == ScatterWay::sorted && !lines) return std::nullopt;
+  const ScatterAtOnce s{axes, way, scatter_at_once_cuda_name(args.kind, type, axes.extent.size())};
+  if (lines) {
+    if (auto list = scatter_lines_cuda_launches(s, machine)) return list;
+  }
   if (way == ScatterWay::sorted) return std::nullopt;
-  const ScatterAtOnce s{
-      way, scatter_at_once_cuda_name(args.kind, type, indices), std::move(axes), {p.extent, p.extent + indices}, {p.step, p.step + indices}, p.wrap != 0, updates, first_index,
-      out};
   return scatter_at_once_cuda_launches(s, machine);
 }
 
 }  // namespace
 
-CudaLaunches scatter_cuda_launches(const Call& call, const CudaMachine& machine) {
+std::optional<ScatterAxes> axes_of_scatter(const Call& call) {
   check_scatter(call);
   const auto& args = *static_cast<const ScatterArgs*>(call.constants);
   const TensorRef &updates = call.operands[0], &out = call.operands.back(), &first = call.operands[1];
-  if (empty(out) || empty(updates)) return {};  // strides of an empty tensor mean nothing
+  if (empty(out) || empty(updates)) return std::nullopt;  // strides of an empty tensor mean nothing
   if (args.axes.size() > scatter_cuda_tuning::max_indices)
     fail(Code::unsupported, "a scatter by {} indices is not possible on a GPU: {} are", args.axes.size(), scatter_cuda_tuning::max_indices);
-  P p{};
-  p.indices = static_cast<int>(args.axes.size());
-  p.wrap = args.wrap;
-  std::vector<Pointer> pointers = {{Pointer::operand, offsetof(P, updates), 0}, {Pointer::operand, offsetof(P, out), call.operands.size() - 1}};
-  JoinedAxes points(1 + scatter_cuda_tuning::max_indices), elements(2);
-  std::vector<ScatterAxis> axes;
-  for (size_t k = 0; k < args.axes.size(); ++k) {
-    set_index(p, k, out.dims[args.axes[k]], out.strides[args.axes[k]]);
-    pointers.push_back({Pointer::operand, offsetof(P, index) + 8 * k, 1 + k});
-  }
+  ScatterAxes s;
+  s.wrap = args.wrap;
+  s.first_index = 1;
+  s.out = call.operands.size() - 1;
+  for (uint8_t axis : args.axes) add_index(s, out.dims[axis], out.strides[axis]);
   for (int d = 0; d < first.rank; ++d) {
-    ScatterAxis& axis = axes.emplace_back(ScatterAxis{first.dims[d], updates.strides[args.position + d]});
+    ScatterAxis& axis = s.axes.emplace_back(ScatterAxis{first.dims[d], updates.strides[args.position + d]});
     for (size_t k = 0; k < args.axes.size(); ++k) axis.index[k] = call.operands[1 + k].strides[d];
-    std::vector<int64_t> steps{axis.updates};
-    steps.insert(steps.end(), axis.index.begin(), axis.index.end());
-    points.add(axis.size, steps);
   }
   for (int d = 0, rest = 0; d < out.rank; ++d) {
     if (scattered(args, d)) continue;
-    const int64_t step = updates.strides[rest < args.position ? rest : rest + first.rank];
-    axes.push_back({out.dims[d], step, {}, out.strides[d]});
-    elements.add(out.dims[d], {step, out.strides[d]});
+    s.axes.push_back({out.dims[d], updates.strides[rest < args.position ? rest : rest + first.rank], {}, out.strides[d]});
     ++rest;
   }
-  if (auto list = at_once(args, p, out.dtype, std::move(axes), 0, 1, call.operands.size() - 1, machine)) return *std::move(list);
+  return s;
+}
+
+std::optional<ScatterAxes> axes_of_scatter_along(const Call& call) {
+  check_scatter_along(call);
+  const auto& args = *static_cast<const ScatterArgs*>(call.constants);
+  const TensorRef &index = call.operands[0], &updates = call.operands[1], &out = call.operands[2];
+  if (empty(out) || empty(index)) return std::nullopt;
+  ScatterAxes s;
+  s.wrap = args.wrap;
+  s.updates = 1;
+  s.out = 2;
+  const int along = args.axes[0];
+  for (int d = 0; d < out.rank; ++d) {
+    if (d != along) s.axes.push_back({index.dims[d], updates.strides[d], {index.strides[d]}, out.strides[d]});
+  }
+  if (out.rank == 0) {
+    add_index(s, 1, 0);
+  } else {
+    add_index(s, out.dims[along], out.strides[along]);
+    s.axes.push_back({index.dims[along], updates.strides[along], {index.strides[along]}});
+  }
+  return s;
+}
+
+CudaLaunches scatter_cuda_launches(const Call& call, const CudaMachine& machine) {
+  const auto s = axes_of_scatter(call);
+  if (!s) return {};
+  const auto& args = *static_cast<const ScatterArgs*>(call.constants);
+  const ir::DType type = call.operands.back().dtype;
+  if (auto list = at_once(args, type, *s, machine)) return *std::move(list);
+  JoinedAxes points(1 + scatter_cuda_tuning::max_indices), elements(2);
+  for (const ScatterAxis& a : s->axes) {
+    if (a.out) {
+      elements.add(a.size, {a.updates, *a.out});
+      continue;
+    }
+    std::vector<int64_t> steps{a.updates};
+    steps.insert(steps.end(), a.index.begin(), a.index.end());
+    points.add(a.size, steps);
+  }
+  P p = parameters_of(*s);
   p.lines = 1;
   p.points = points.points;
   p.elements = elements.points;
   p.point_axes = points.get<9>();
   p.element_axes = elements.get<2>();
-  return sorted_launches(args, p, out.dtype, std::move(pointers));
+  std::vector<Pointer> pointers = {{Pointer::operand, offsetof(P, updates), s->updates}, {Pointer::operand, offsetof(P, out), s->out}};
+  for (size_t k = 0; k < s->extent.size(); ++k) pointers.push_back({Pointer::operand, offsetof(P, index) + 8 * k, s->first_index + k});
+  return sorted_launches(args, p, type, std::move(pointers));
 }
 
 CudaLaunches scatter_along_cuda_launches(const Call& call, const CudaMachine& machine) {
-  check_scatter_along(call);
+  const auto s = axes_of_scatter_along(call);
+  if (!s) return {};
   const auto& args = *static_cast<const ScatterArgs*>(call.constants);
-  const TensorRef &index = call.operands[0], &updates = call.operands[1], &out = call.operands[2];
-  if (empty(out) || empty(index)) return {};
-  P p{};
-  p.indices = 1;
-  p.wrap = args.wrap;
+  const ir::DType type = call.operands.back().dtype;
+  if (auto list = at_once(args, type, *s, machine)) return *std::move(list);
   JoinedAxes lines(3), points(1 + scatter_cuda_tuning::max_indices);
-  std::vector<ScatterAxis> axes;
-  for (int d = 0; d < out.rank; ++d) {
-    if (d == args.axes[0]) continue;
-    lines.add(index.dims[d], {index.strides[d], updates.strides[d], out.strides[d]});
-    axes.push_back({index.dims[d], updates.strides[d], {index.strides[d]}, out.strides[d]});
+  for (const ScatterAxis& a : s->axes) {
+    if (a.out)
+      lines.add(a.size, {a.index[0], a.updates, *a.out});
+    else
+      points.add(a.size, {a.updates, a.index[0], 0, 0, 0, 0, 0, 0, 0});
   }
-  if (out.rank == 0) {
-    set_index(p, 0, 1, 0);
-  } else {
-    int axis = args.axes[0];
-    set_index(p, 0, out.dims[axis], out.strides[axis]);
-    points.add(index.dims[axis], {updates.strides[axis], index.strides[axis], 0, 0, 0, 0, 0, 0, 0});
-    axes.push_back({index.dims[axis], updates.strides[axis], {index.strides[axis]}});
-  }
-  if (auto list = at_once(args, p, out.dtype, std::move(axes), 1, 0, 2, machine)) return *std::move(list);
+  P p = parameters_of(*s);
   p.lines = lines.points;
   p.points = points.points;
   p.elements = 1;
   p.line_axes = lines.get<3>();
   p.point_axes = points.get<9>();
-  return sorted_launches(args, p, out.dtype, {{Pointer::operand, offsetof(P, index), 0}, {Pointer::operand, offsetof(P, updates), 1}, {Pointer::operand, offsetof(P, out), 2}});
+  return sorted_launches(args, p, type, {{Pointer::operand, offsetof(P, index), 0}, {Pointer::operand, offsetof(P, updates), 1}, {Pointer::operand, offsetof(P, out), 2}});
 }
 
 std::span<const RunKernel> scatter_cuda_kernels() {

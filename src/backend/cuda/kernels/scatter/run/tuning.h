@@ -11,6 +11,8 @@ inline constexpr size_t max_indices = 8;
 inline constexpr int threads = 256, max_shared_destinations = 2048, shared_threads = 512;
 // Updates of each thread that adds to shared memory, at least; blocks of each multiprocessor; updates of a destination, at least: with fewer, writing the block's results costs more than it saves.
 inline constexpr int64_t updates_of_thread = 8, blocks_of_multiprocessor = 4, min_updates_of_destination = 2;
+// Destinations that a block with lines keeps in shared memory: 12 bytes each, 20 for doubles, of 48 KB (an estimate: `python bench/scatter.py`).
+inline constexpr int max_line_places = 2048;
 // Destinations of an update up to which sums of floats are added as integers: with more, clearing and finishing them cost as much as sorting (0086).
 inline constexpr int64_t max_places_of_update = 4;
 // Updates of a chunk that one thread adds up, at least, and threads of all chunks: as many as keep a GPU busy, since each has two numbers in scratch.
