@@ -9,8 +9,8 @@ namespace ingot::kernels {
 #define INGOT_KERNELS(X) \
   X(fused) \
   X(matmul) \
-  X(matmul_pack) X(implicit_gemm) X(conv) X(depthwise_conv) X(attention) X(scan) X(sort) X(scatter) X(scatter_along) X(reduce_segments) X(moments) X(small_matrix) X(fourier) \
-      X(grid_sample)
+  X(matmul_pack) \
+  X(implicit_gemm) X(conv) X(depthwise_conv) X(attention) X(scan) X(sort) X(scatter) X(scatter_along) X(reduce_segments) X(moments) X(small_matrix) X(fourier) X(grid_sample)
 #define X(name) extern const Definition name##_definition;
 INGOT_KERNELS(X)
 #undef X
@@ -35,8 +35,8 @@ std::vector<Role> Definition::roles(size_t inputs, size_t outputs) const {
   for (const RoleOf& o : operands) {
     if (o.role == Role::output) break;
     if (o.times == RoleOf::Times::once) --left;
-    const size_t most = o.times == RoleOf::Times::any ? SIZE_MAX : 1;
-    out.insert(out.end(), std::min(most, inputs - std::min(inputs, out.size() + left)), o.role);
+    const size_t limit = o.times == RoleOf::Times::any ? SIZE_MAX : 1;
+    out.insert(out.end(), std::min(limit, inputs - std::min(inputs, out.size() + left)), o.role);
   }
   out.insert(out.end(), outputs, Role::output);
   return out;

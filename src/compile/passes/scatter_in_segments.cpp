@@ -1,5 +1,5 @@
 // A scatter that combines whole rows at one index becomes a reduction of segments, if the backend has a kernel for it and its rows pay for an order: the places are sorted once, for all scatters by the same
-// index, and each destination combines its rows in turn. Rows that are gathered are read where they are.
+// index, and each destination combines its rows in order. Rows that are gathered are read where they are.
 #include <algorithm>
 #include <cstdint>
 #include <map>

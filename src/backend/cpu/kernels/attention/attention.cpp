@@ -26,7 +26,7 @@ EmittedStep emit_attention(const Attention& a, const FusedBody* mask, bool in_or
 void attention_offers(const Site& site, const Settings& settings, Offers& out) {
   const auto* a = std::get_if<Attention>(&site.kernel);
   if (a == nullptr) return;
-  if (site.find(Role::block_table) != nullptr) return out.refusals.push_back({"online softmax", Obstacle::types, "keys are read in one piece, not by blocks"});
+  if (site.find(Role::block_table) != nullptr) return out.refusals.push_back({"online softmax", Obstacle::types, "keys must be contiguous, not in blocks"});
   const bool in_order = settings.deterministic == Deterministic::batch;
   out.offers.push_back({.implementation = "online softmax", .emit = [a, &site, in_order] { return emit_attention(*a, site.body, in_order, site.find(Role::filled) != nullptr); }});
 }

@@ -60,7 +60,7 @@ void attention_offers(const Site& site, const Target& target, const Settings&, O
     if (!step.is_constant() || step.value() != 1) return out.refusals.push_back({"tensor cores", Obstacle::of(role), "a head's elements are not contiguous"});
   }
   if (site.find(Role::block_table) != nullptr || site.find(Role::filled) != nullptr)
-    return out.refusals.push_back({"tensor cores", Obstacle::types, "keys are read in one piece, and all of them"});
+    return out.refusals.push_back({"tensor cores", Obstacle::types, "keys must be contiguous, and all of them are read"});
   if (auto reason = obstacle(*a, target)) return out.refusals.push_back({"tensor cores", Obstacle::types, std::move(*reason)});
   out.offers.push_back({.implementation = "tensor cores", .emit = [a, &site, &target] {
                           const EmittedAttention code = emit_attention(*a, site.body, site.layouts());

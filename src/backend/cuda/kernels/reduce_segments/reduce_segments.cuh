@@ -58,7 +58,7 @@ struct SegmentGroup {
 #pragma unroll
     for (int i = 0; i < Vector; ++i) total[i] = joined<Kind>(total[i], (T)value(part.m[i]));
   }
-  // Places of the order, in turn. Several rows are waited for together.
+  // Places of the order, one after another. Several rows are waited for together.
   __device__ __forceinline__ void combine_places(i64 place, i64 end) {
     constexpr int together = 4;
     for (; place + together <= end; place += together) {

@@ -54,7 +54,7 @@ struct AttentionCudaArgs {
   uint8_t printed = 3;            // if sizes decide: bit v: the plan has code for variant v (0 or 1)
   // If they are known: short or long rows (at least `long_queries` queries, tuning.h); long ones with at most `one_iteration` keys, or with at least `min_boxed_keys` and no
   // mask; and those whose heads are copied as TMA boxes on Hopper. Then the kernels' parameters begin with the tensor maps of Q, K and V.
-  enum Rows : uint8_t { short_rows, long_rows, few_keys, unmasked, in_boxes } rows = short_rows;
+  enum Rows : uint8_t { short_rows, long_rows, one_iteration_of_keys, unmasked, in_boxes } rows = short_rows;
   bool boxes() const { return rows == in_boxes; }
   static constexpr uint8_t max_box_axes = attention_cuda_tuning::max_box_axes;  // axes of heads in a tensor map
   static constexpr uint16_t max_boxed_head = attention_cuda_tuning::max_boxed_head;

@@ -1,7 +1,7 @@
 // Parameters and names of the CUDA kernels of reduce_segments.
 //
 // A group of threads has one segment, of up to `part_rows` rows (tuning.h), and some elements of it. Longer segments are cut where the order is at a multiple of it: a second kernel combines each part, a third one the
-// parts of a segment. All combine in turn, so results do not depend on timing.
+// parts of a segment. All combine in order, so results do not depend on timing.
 #pragma once
 #include <string>
 

@@ -11,6 +11,6 @@ inline constexpr double max_segments = 2;
 
 inline constexpr int threads = 256;  // of a block
 inline constexpr int64_t max_group = 32;  // threads side by side in a row: a warp
-inline constexpr int64_t part_rows = 256;  // rows that one group reads in turn, in a few hundred cycles each; longer segments are cut
+inline constexpr int64_t part_rows = 256;  // rows that one group reads one after another, in a few hundred cycles each; longer segments are cut
 
 }  // namespace ingot::kernels::reduce_segments_tuning
