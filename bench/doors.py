@@ -490,17 +490,28 @@ def summary(here: dict) -> str:
     return f"{len(here)} cells: " + ", ".join(f"{counts[k]} {name}" for k, name in names.items() if k in counts) + "."
 
 
+NAMED_OPERATORS = 3  # of one reason; more are counted
+
+
 def reasons(here: dict) -> list[str]:
-    """Lines that say what stays in torch, or is refused, and why: one for each finding, with the models and doors."""
-    found: dict[str, dict[str, list]] = {}
+    """Lines that say what stays in torch, or is refused, and why: one for each reason, with its operators, models and doors."""
+    operators: dict[str, dict[str, None]] = {}  # by reason, in order
+    found: dict[str, dict[str, dict[str, None]]] = {}
     for cell in sorted(here):
         line = here[cell]
-        said = [f"`{target}`: {entry['reason']}" for target, entry in line.get("torch", {}).items()] + [f"{k}: {line[k]}" for k in ("refused", "failed") if k in line]
+        said = [(entry["reason"], target) for target, entry in line.get("torch", {}).items()] + [(f"{k}: {line[k]}", None) for k in ("refused", "failed") if k in line]
         if "not_run" in line and line["not_run"].startswith("torch"):  # its own part of the door
-            said.append(f"not run: {line['not_run']}")
-        for one in said:
-            found.setdefault(one.replace("|", "\\|"), {}).setdefault(cell.model, []).append(cell.door)
-    return [f"- {one}. " + "; ".join(f"{model} ({', '.join(doors)})" for model, doors in of.items()) for one, of in sorted(found.items(), key=lambda item: -len(item[1]))]
+            said.append((f"not run: {line['not_run']}", None))
+        for reason, target in said:
+            found.setdefault(reason, {}).setdefault(cell.model, {})[cell.door] = None
+            operators.setdefault(reason, {}).update({target: None} if target else {})
+    ordered = sorted(found.items(), key=lambda item: -len(item[1]))
+    return [f"- {_named(list(operators[reason]))}{reason}. ".replace("|", "\\|") + "; ".join(f"{model} ({', '.join(doors)})" for model, doors in of.items()) for reason, of in ordered]
+
+
+def _named(operators: list[str]) -> str:
+    more = f" and {len(operators) - NAMED_OPERATORS} more" if len(operators) > NAMED_OPERATORS else ""
+    return ", ".join(f"`{o}`" for o in operators[:NAMED_OPERATORS]) + more + ": " if operators else ""
 
 
 # ---- what the lines must show

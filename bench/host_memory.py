@@ -103,7 +103,7 @@ def one(name, state, folder):
         del model
         for state in ("empty", "hit"):
             peak = of_command([command, "compile", archive, "-o", os.path.join(folder, "model.ingot"), "--set", "cache=readwrite", "--set", f"cache_dir={folder}/of_files"])
-            print(f"| {title} | {weights / 1e6:.0f} | ingot compile | {state} | {most / weights:.2f} | |", flush=True)
+            print(f"| {title} | {weights / 1e6:.0f} | ingot compile | {state} | {peak / weights:.2f} | |", flush=True)
 
 
 def main():

@@ -42,7 +42,7 @@ def parse(text: str, names, where: str) -> Expression:
         if found is None:
             raise bad(f"{text[at:].lstrip()[:10]!r} is unknown")
         if len(out) + len(pending) >= _MAX_LENGTH:
-            raise bad(f"it has more than {_MOST} parts")
+            raise bad(f"it has more than {_MAX_LENGTH} parts")
         at = found.end()
         number, name, sign = found.groups()
         if number is not None or name is not None:

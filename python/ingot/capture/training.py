@@ -34,7 +34,7 @@ def warn(model: torch.nn.Module, options):
             found.setdefault(what, []).append(name or type(module).__name__)
     if not found:
         return
-    named = "; ".join(f"{what} in {', '.join(names[:_MOST_NAMES])}{' ...' if len(names) > _MOST_NAMES else ''}" for what, names in found.items())
+    named = "; ".join(f"{what} in {', '.join(names[:_MAX_NAMES])}{' ...' if len(names) > _MAX_NAMES else ''}" for what, names in found.items())
     message = f"the model is in training mode, where these are active: {named}"
     if options.get("fallback") == "error":
         raise UnsupportedError(message, remedy="model.eval() before it is compiled")
