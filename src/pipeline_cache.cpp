@@ -68,10 +68,10 @@ void report_miss(const Store& store, const std::string& key) {
   const std::optional<std::string> other = near ? store.key_of(*near) : std::nullopt;
   if (!other) return report("no such plan");
   const std::vector<std::string> reasons = explain_difference(*other, key);
-  constexpr size_t most = 8;
+  constexpr size_t max_shown = 8;
   std::string text = fmt::format("no such plan; the nearest one, {}, differs in", near->substr(0, 12));
-  for (size_t i = 0; i < std::min(reasons.size(), most); ++i) text += "\n  " + reasons[i].substr(0, 160);
-  if (reasons.size() > most) text += fmt::format("\n  and {} more", reasons.size() - most);
+  for (size_t i = 0; i < std::min(reasons.size(), max_shown); ++i) text += "\n  " + reasons[i].substr(0, 160);
+  if (reasons.size() > max_shown) text += fmt::format("\n  and {} more", reasons.size() - max_shown);
   report(text);
 }
 

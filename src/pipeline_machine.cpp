@@ -1,4 +1,4 @@
-// Option machine="measured": the rates that `ingot doctor --measure --keep` left in a file beside the cache of plans.
+// Option machine="measured": the rates that `ingot doctor --measure --keep` left in a file next to the cache of plans.
 #include <simdjson.h>
 
 #include "base/error.h"
@@ -14,8 +14,8 @@ namespace {
 // Error with what is wrong with the file.
 std::string rates_of(const std::string& path) {
   if (path.empty()) fail(Code::io, "there is no folder for caches");
-  constexpr uint64_t most = 64 << 10;
-  const OwnFile file = read_own_file(path, most);
+  constexpr uint64_t max_bytes = 64 << 10;
+  const OwnFile file = read_own_file(path, max_bytes);
   if (!file.refused.empty()) fail(Code::io, "{}", file.refused);
   if (!file.bytes) fail(Code::io, "there is no such file");
   simdjson::dom::parser parser;

@@ -71,13 +71,13 @@ class Names {
 void take(plan::Weight& w, std::span<const std::byte> bytes, std::shared_ptr<const void> keep) {
   const runtime::HostTensor given = runtime::value_of(w, bytes.data(), nullptr);
   w.source = plan::Weight::Source::embedded;
-  if (bytes.empty() || (runtime::lies_in(w.order, given) && reinterpret_cast<uintptr_t>(bytes.data()) % ir::size_of(w.dtype) == 0)) {
+  if (bytes.empty() || (runtime::is_dense_in(w.order, given) && reinterpret_cast<uintptr_t>(bytes.data()) % ir::size_of(w.dtype) == 0)) {
     w.data = bytes.data();
     w.keep = std::move(keep);
     return;
   }
   auto copy = std::make_shared<const MemoryBlock>(w.bytes, system_allocator());
-  if (runtime::lies_in(w.order, given)) {
+  if (runtime::is_dense_in(w.order, given)) {
     std::memcpy(copy->data(), bytes.data(), bytes.size());
   } else {
     const MemoryBlock aligned(bytes.size(), system_allocator());
@@ -209,7 +209,7 @@ template <class T>
 void merge(plan::Weight& w, const std::vector<LowRank>& parts) {
   const MemoryBlock plain(w.bytes, system_allocator());
   const runtime::HostTensor shape = runtime::value_of(w, plain.data(), nullptr);
-  if (runtime::lies_in(w.order, shape)) {
+  if (runtime::is_dense_in(w.order, shape)) {
     std::memcpy(plain.data(), w.data, w.bytes);
   } else {
     runtime::copy_strided(shape, w.order, const_cast<std::byte*>(w.data), false);  // only read
@@ -243,8 +243,8 @@ class Adapters {
     if (std::filesystem::is_directory(path, ignored)) path /= "adapter_model.safetensors";
     files_.push_back(capture::read_safetensors(path.string()));
     const std::vector<NamedTensor>& tensors = files_.back().tensors;
-    const std::filesystem::path beside = path.parent_path() / "adapter_config.json";
-    const std::string config = std::filesystem::exists(beside, ignored) ? text_of_file(beside.string()) : files_.back().adapter_metadata;
+    const std::filesystem::path config_path = path.parent_path() / "adapter_config.json";
+    const std::string config = std::filesystem::exists(config_path, ignored) ? text_of_file(config_path.string()) : files_.back().adapter_metadata;
     std::vector<std::string> tensor_names;
     for (const NamedTensor& t : tensors) tensor_names.push_back(t.name);
     for (const capture::AdapterPart& part : capture::adapter_parts(tensor_names, config, names_.all())) {

@@ -315,7 +315,7 @@ ingot_status ingot_plan_reference(const ingot_plan* plan, uint32_t function, con
     }
     if (results.size() != out.size()) fail(Code::invalid_input, "the plan has {} outputs, but {} are given", results.size(), out.size());
     for (size_t i = 0; i < results.size(); ++i) {
-      bool fits = out[i].dtype == results[i].dtype && runtime::lies_in({}, out[i]) && std::vector<int64_t>(out[i].dims, out[i].dims + out[i].rank) == results[i].dims;
+      bool fits = out[i].dtype == results[i].dtype && runtime::is_dense_in({}, out[i]) && std::vector<int64_t>(out[i].dims, out[i].dims + out[i].rank) == results[i].dims;
       if (!fits) fail(Code::invalid_input, "the tensor given for output {} does not have the dtype, shape and row-major strides of the result", i);
       if (runtime::missing_data(out[i])) fail(Code::invalid_input, "output {} has no memory: its pointer is NULL", i);
     }

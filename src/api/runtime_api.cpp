@@ -294,7 +294,7 @@ ingot_status ingot_plan_with_weights(const ingot_plan* plan, const ingot_weight_
         w.source = plan::Weight::Source::embedded;
         w.keep = nullptr;
         const runtime::HostTensor given = runtime::value_of(w, w.data, value.strides);
-        if (runtime::lies_in(w.order, given)) continue;
+        if (runtime::is_dense_in(w.order, given)) continue;
         auto copy = std::make_shared<const MemoryBlock>(w.bytes, system_allocator());
         runtime::copy_strided(given, w.order, copy->data(), true);
         w.data = copy->data();

@@ -84,7 +84,7 @@ std::shared_ptr<const Gemm> gemm_of(const Site& site) {
   const Operand* a = site.find(Role::a);
   const std::span<const Operand> b = site.of(Role::b);
   out->a = a != nullptr ? a->layout : attributes->prologue->row;
-  for (const Operand& piece : b) out->b.push_back(piece.layout);
+  for (const Operand& part : b) out->b.push_back(part.layout);
   out->constant = std::all_of(b.begin(), b.end(), [](const Operand& o) { return o.source == Operand::Source::constant; });
   out->encoding = b[0].encoding;
   out->scale = site.find(Role::scale);

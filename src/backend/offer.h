@@ -1,6 +1,6 @@
 // The interface between compile and a backend: the offers for a site, and the reasons for having no others.
 //
-// A *site* is a kernel of a graph with everything that could be fused into it: the epilogue, maps and the prologue of an operand, pieces of a weight. An
+// A *site* is a kernel of a graph with everything that could be fused into it: the epilogue, maps and the prologue of an operand, the parts of a weight. An
 // *offer* is one implementation of it. Compile asks twice: first for sketches, whose operands have sizes but no strides, to learn which values need no
 // memory; then with all layouts.
 #pragma once
@@ -30,7 +30,7 @@ namespace ingot::backend {
 using ir::StridedLayout;
 using kernels::Role;
 
-// An operand of a step, as it lies or would lie in memory.
+// An operand of a step, as it is or would be in memory.
 struct Operand {
   enum class Source : uint8_t {
     computed,  // by a step, or given by the caller
@@ -56,8 +56,8 @@ struct Packing {
 
 // What a GEMM does with its operands: C = A B with A [batch.., M, K], B [batch.., K, N]. Batch axes of A and B have the result's sizes, with stride 0 where they
 // broadcast. The body is the epilogue: its accumulator is C.
-//   b         one matrix, or pieces side by side along N with equal strides, without batch axes
-//   scale     [K / block, N], zero likewise: of a B with a block of its encoding along K. A scale per column is no operand: the body multiplies the sum by it
+//   b         one matrix, or parts side by side along N with equal strides, without batch axes
+//   scale     [K / block, N], zero likewise: of a B with a block of its encoding along K. A scale per column is not an operand: the body multiplies the sum by it
 //   row_ends  [experts]: B is [experts, K, N], and row m of A is multiplied by the first expert e with m < row_ends[e]
 struct GemmAttributes {
   ir::DType type;                    // of A in memory, and of B
@@ -207,7 +207,7 @@ struct Wish {
   enum class Axis : uint8_t { m, n, k, none };  // of the GEMM; along K, the image of a convolution has its channels
   enum class Kind : uint8_t {
     contiguous,   // neighbours along the axis are neighbours in memory
-    even,         // all along the axis are equally far apart
+    even,         // all along the axis have one stride
     multiple,     // the axis has a multiple of this many elements
     interleaved,  // of two outputs: the elements of one lie between those of the other, as the parts of complex numbers
     // Of an output. It may take the memory of an operand that its role says may be overwritten, and then
@@ -224,14 +224,14 @@ struct Wish {
 
 struct Offer {
   std::string_view implementation;   // "cublaslt", "panels": shown in reports
-  double cost = 0;                   // nanoseconds, beside the site's other offers
+  double cost = 0;                   // nanoseconds, compared with the site's other offers
   bool takes_body = true;            // else the result is stored, and a separate step computes the body
   std::vector<Wish> wishes = {};
   // B must be packed like this by a separate step; only for a constant B [K, N] of static sizes. If the site's B is packed already: the packing that it reads.
   std::optional<Packing> packing = std::nullopt;
   // The kernel's choices at run time that can be timed for one set of sizes, by name ("algorithm"). RunKernel::tunables lists the choices.
   std::vector<std::string_view> tunables = {};
-  // Empty: the site is a sketch, a GEMM that is faster as a fused body that reduces over K, or one whose operands have to be copied first (Wish::required).
+  // Empty: the site is a sketch, is a GEMM that is faster as a fused body, or needs copies first (Wish::required).
   std::function<EmittedStep()> emit = {};
 };
 bool wishes(const Offer&, Role, Wish::Axis, Wish::Kind = Wish::Kind::contiguous);
@@ -297,7 +297,7 @@ struct Settings {
   Machine machine = machine_for(Target());  // the rates by which costs are estimated
 };
 
-// True if the cost model cannot tell the two apart; then timing decides, if there is time for it.
+// True if the cost model estimates the same for both; then timing decides, if there is time for it.
 inline bool is_near(double cost, double least) { return cost <= 2 * least; }
 
 // The compile-time half of a backend. All functions are pure. A backend is one line of run/backends.def.

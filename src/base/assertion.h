@@ -1,11 +1,11 @@
-// Checks of values, which a function has beside those of sizes. The reason of one begins so.
+// Checks of values, which a function has in addition to those of sizes. The reason of one begins so.
 #pragma once
 #include <cstdint>
 #include <string_view>
 
 namespace ingot {
 
-// torch._assert_async: the model's message is behind.
+// torch._assert_async: the model's message follows.
 constexpr std::string_view assertion = "assertion: ";
 
 // An algorithm on one matrix, or on a batch of them. The number is 0 if none failed, otherwise matrix_failures times the place of the first that did, plus what the algorithm says of

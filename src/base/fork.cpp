@@ -14,7 +14,7 @@ thread_local int depth = 0;   // of sections within sections
 
 int own() { return depth > 0 ? 1 : 0; }
 
-// When the library is loaded: one that is built on it registers later, so that its sections, which may enter some of this one, are waited for first.
+// When the library is loaded: one that is built on it registers later, so its sections, which may enter sections of this one, are waited for first.
 [[maybe_unused]] const int registered = ::pthread_atfork(
     [] {
       forking.fetch_add(1);

@@ -73,9 +73,9 @@ std::unique_ptr<Workers> find_gomp_workers(int threads, LostCores& lost) {
   auto parallel = reinterpret_cast<GompWorkers::Parallel>(::dlsym(library, "GOMP_parallel"));
   auto self = reinterpret_cast<GompWorkers::Number>(::dlsym(library, "omp_get_thread_num"));
   auto inside = reinterpret_cast<GompWorkers::Number>(::dlsym(library, "omp_in_parallel"));
-  auto most = reinterpret_cast<GompWorkers::Number>(::dlsym(library, "omp_get_max_threads"));
-  if (parallel == nullptr || self == nullptr || inside == nullptr || most == nullptr) return nullptr;
-  return std::make_unique<GompWorkers>(parallel, self, inside, threads > 0 ? threads : std::clamp(most(), 1, usable_threads()), lost);
+  auto max_threads = reinterpret_cast<GompWorkers::Number>(::dlsym(library, "omp_get_max_threads"));
+  if (parallel == nullptr || self == nullptr || inside == nullptr || max_threads == nullptr) return nullptr;
+  return std::make_unique<GompWorkers>(parallel, self, inside, threads > 0 ? threads : std::clamp(max_threads(), 1, usable_threads()), lost);
 }
 
 }  // namespace ingot

@@ -36,7 +36,7 @@ TEST(Hash, TheSeedCountsAtEveryLength) {
   }
 }
 
-TEST(Hash, LengthsOfZerosAreToldApart) {
+TEST(Hash, LengthsOfZerosDiffer) {
   std::vector<std::byte> zeros(300);
   std::set<uint64_t> seen;
   for (size_t n = 0; n <= zeros.size(); ++n) seen.insert(hash64(std::span(zeros).first(n)));

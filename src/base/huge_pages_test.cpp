@@ -27,7 +27,7 @@ TEST(huge_pages, large_memory_asks_for_them) {
   ASSERT_NE(memory, MAP_FAILED);
   ask_for_huge_pages(memory, size_t{1} << 20);
   EXPECT_FALSE(asks_for_huge_pages(memory));
-  ask_for_huge_pages(static_cast<char*>(memory) + 64, large - 128);  // as behind an allocator's header
+  ask_for_huge_pages(static_cast<char*>(memory) + 64, large - 128);  // as after an allocator's header
   EXPECT_TRUE(asks_for_huge_pages(memory));
   EXPECT_TRUE(asks_for_huge_pages(static_cast<char*>(memory) + large - 1));
   ::munmap(memory, large);

@@ -43,9 +43,9 @@ std::string without_numbers(const std::string& line) {
   return out;
 }
 
-// The lines of each side that the other has not, as often as it has them.
+// The lines of each side that the other lacks; a line counts as often as it occurs.
 template <class Of>
-Sides apart(const Sides& sides, const Of& compared) {
+Sides differing(const Sides& sides, const Of& compared) {
   Sides found;
   for (size_t side : {0, 1}) {
     std::unordered_map<std::string, size_t> there;
@@ -61,10 +61,10 @@ Sides apart(const Sides& sides, const Of& compared) {
   return found;
 }
 
-Sides apart(std::string_view from, std::string_view to) {
+Sides differing(std::string_view from, std::string_view to) {
   const Sides sides = {lines_of(from), lines_of(to)};
-  Sides found = apart(sides, without_numbers);
-  return found[0].empty() && found[1].empty() ? apart(sides, [](const std::string& line) { return line; }) : found;
+  Sides found = differing(sides, without_numbers);
+  return found[0].empty() && found[1].empty() ? differing(sides, [](const std::string& line) { return line; }) : found;
 }
 
 // What stands between `begin` and the next `end`; nothing where `begin` does not stand there.
@@ -96,8 +96,8 @@ std::pair<std::string, std::string> parts(const std::string& line) {
 // An operator's attributes, without the types of its results, which follow from its operands.
 std::string attributes(const std::string& said) { return said.substr(0, said.rfind("} : ")); }
 
-// The numbers and texts that two operators' attributes have not in common: {"eps=1e-05", "eps=1e-06"}.
-std::array<std::string, 2> attributes_apart(const std::string& a, const std::string& b) {
+// The numbers and texts that only one of two operators' attributes has: {"eps=1e-05", "eps=1e-06"}.
+std::array<std::string, 2> differing_attributes(const std::string& a, const std::string& b) {
   Sides words;
   for (size_t side : {0, 1}) {
     const std::string& text = side == 0 ? a : b;
@@ -113,7 +113,7 @@ std::array<std::string, 2> attributes_apart(const std::string& a, const std::str
     }
     words[side].push_back(word);
   }
-  words = apart(words, [](const std::string& word) { return word; });
+  words = differing(words, [](const std::string& word) { return word; });
   return {fmt::format("{}", fmt::join(words[0], ", ")), fmt::format("{}", fmt::join(words[1], ", "))};
 }
 
@@ -127,9 +127,9 @@ std::string operators(const std::string& subject, const Sides& said) {
   if (said[0].size() != said[1].size())
     return said[0].size() < said[1].size() ? fmt::format("{}: {} more here", subject, said[1].size() - said[0].size())
                                            : fmt::format("{}: {} more there", subject, said[0].size() - said[1].size());
-  const Sides other = apart(said, attributes);
+  const Sides other = differing(said, attributes);
   if (other[0].empty()) return "";
-  const auto [there, here] = attributes_apart(attributes(other[0][0]), attributes(other[1][0]));
+  const auto [there, here] = differing_attributes(attributes(other[0][0]), attributes(other[1][0]));
   return fmt::format("{}: {} there, {} here{}", subject, there.empty() ? "nothing" : there, here.empty() ? "nothing" : here,
                      other[0].size() > 1 ? fmt::format(" (and {} more of them)", other[0].size() - 1) : "");
 }
@@ -137,7 +137,7 @@ std::string operators(const std::string& subject, const Sides& said) {
 }  // namespace
 
 std::vector<std::string> differing_lines(std::string_view from, std::string_view to) {
-  const Sides sides = apart(from, to);
+  const Sides sides = differing(from, to);
   std::vector<std::string> found;
   for (const std::string& line : sides[0]) found.push_back("- " + line);
   for (const std::string& line : sides[1]) found.push_back("+ " + line);
@@ -145,7 +145,7 @@ std::vector<std::string> differing_lines(std::string_view from, std::string_view
 }
 
 std::vector<std::string> explain_difference(std::string_view from, std::string_view to) {
-  const Sides lines = apart(from, to);
+  const Sides lines = differing(from, to);
   std::vector<std::string> order, found;
   std::map<std::string, Sides> subjects;
   for (size_t side : {0, 1}) {
@@ -161,7 +161,7 @@ std::vector<std::string> explain_difference(std::string_view from, std::string_v
     if (subject.empty()) continue;
     if (subject.starts_with("operator ")) {
       const std::string text = operators(subject, said);
-      text.empty() ? void(follow += apart(said, [](const std::string& line) { return line; })[0].size()) : found.push_back(text);
+      text.empty() ? void(follow += differing(said, [](const std::string& line) { return line; })[0].size()) : found.push_back(text);
     } else if (subject.starts_with("the ") && subject != "the library") {
       found.push_back(subject);
     } else if (said[0].empty() || said[1].empty()) {

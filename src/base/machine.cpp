@@ -17,7 +17,7 @@ constexpr MachineField fields[] = {
 };
 
 // CPUs: AMD EPYC (Zen 4, 2 cores, 3.69 GHz), `INGOT_ISA=<row> ingot doctor --measure --keep`; the multiply-adds and the clock of amx_bf16 are an Intel Xeon's (docs/performance-notes/gemms_cpu.md), and its caches the EPYC's. Wake and
-// other_core: docs/performance-notes/calls_and_threads.md. Launch of a CPU's step: what two copies of small images take beside their elements (backend/cpu/kernels/depthwise_conv/run/tuning.h). Dispatch, call and binding: estimates. GPUs: bf16, f32 and l2 from the makers' data sheets (V100, A100, H100,
+// other_core: docs/performance-notes/calls_and_threads.md. Launch of a CPU's step: what two copies of small images take in addition to their elements (backend/cpu/kernels/depthwise_conv/run/tuning.h). Dispatch, call and binding: estimates. GPUs: bf16, f32 and l2 from the makers' data sheets (V100, A100, H100,
 // B200, RTX 5090); memory as copies reach it; launch from profiles on an H200 (docs/performance-notes/gemms_cuda.md). Zero: nothing asks for it.
 constexpr KnownMachine known[] = {
     // name              lanes  clock  f32    bf16     l1   l2    l3  memory other wake  launch rows  dispatch call binding

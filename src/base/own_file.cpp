@@ -57,7 +57,7 @@ std::string cache_folder(std::string_view part) {
   return folder.empty() ? "" : fmt::format("{}/{}", folder, part);
 }
 
-OwnFile read_own_file(const std::string& path, uint64_t most) {
+OwnFile read_own_file(const std::string& path, uint64_t max_bytes) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe in its place must not stop us
   if (file.fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return {};
   if (file.fd < 0) fail_io("open", path, errno);
@@ -65,7 +65,7 @@ OwnFile read_own_file(const std::string& path, uint64_t most) {
   if (::fstat(file.fd, &status) != 0 || !S_ISREG(status.st_mode)) fail(Code::io, "cannot open {}: it is not a regular file", path);
   const auto size = static_cast<uint64_t>(status.st_size);
   if (auto why = why_not_own(status, path)) return {std::nullopt, *why, size};
-  std::vector<std::byte> bytes(static_cast<size_t>(std::min(size, most)));
+  std::vector<std::byte> bytes(static_cast<size_t>(std::min(size, max_bytes)));
   bytes.resize(read_all(file.fd, bytes, path));
   return {std::move(bytes), {}, size};
 }

@@ -23,7 +23,7 @@ struct OwnFile {
   uint64_t size = 0;                            // the whole file's
 };
 // Reads the file, its first `most` bytes. Error (io) when it cannot be opened or read, or is not a regular file.
-OwnFile read_own_file(const std::string& path, uint64_t most = UINT64_MAX);
+OwnFile read_own_file(const std::string& path, uint64_t max_bytes = UINT64_MAX);
 
 // Makes the folder, for this user alone, where there is none. Gives the reason when it is not to be used: it cannot be made, another user owns it or
 // could write into it; nothing when it is good. What writers that were killed left there (base/atomic_file.h) is removed after a day.

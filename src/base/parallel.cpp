@@ -38,7 +38,7 @@ class TorchOrOwn final : public Workers {
   std::unique_ptr<Workers> torchs_, own_;
 };
 
-// INGOT_WAIT, -1 without it; Error (invalid_option) if it is no number of microseconds.
+// INGOT_WAIT, -1 without it; Error (invalid_option) if it is not a number of microseconds.
 int wait_of_environment() {
   const char* given = std::getenv("INGOT_WAIT");
   if (given == nullptr) return -1;

@@ -13,7 +13,7 @@ namespace ingot {
 // exception is kept. Steps that cut the same rows into ranges so find them in the caches of the core that wrote them.
 class Section {
  public:
-  Section(FunctionRef<void(int64_t, int)> fn, int64_t tasks, int workers) : fn_(fn), ranges_(std::min(workers, most)) {
+  Section(FunctionRef<void(int64_t, int)> fn, int64_t tasks, int workers) : fn_(fn), ranges_(std::min(workers, max_ranges)) {
     for (int r = 0; r < ranges_; ++r) {
       next_[r].task.store(tasks * r / ranges_, std::memory_order_relaxed);
       next_[r].end = tasks * (r + 1) / ranges_;
@@ -41,7 +41,7 @@ class Section {
   }
 
  private:
-  static constexpr int most = 32;  // ranges; further workers share them
+  static constexpr int max_ranges = 32;  // ranges; further workers share them
   struct alignas(64) Range {
     std::atomic<int64_t> task;
     int64_t end;
@@ -50,7 +50,7 @@ class Section {
   int ranges_;
   std::atomic<bool> failed_{false};
   std::exception_ptr problem_{};
-  Range next_[most];
+  Range next_[max_ranges];
 };
 
 }  // namespace ingot

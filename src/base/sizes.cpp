@@ -31,9 +31,9 @@ std::vector<std::optional<LinearSize>> linear_sizes(const SizeProgram& program) 
       continue;
     }
     if (c.op != Op::add && c.op != Op::sub && c.op != Op::mul) continue;
-    const bool turned = !out[c.a] && c.op != Op::sub;  // the constant stands first
-    std::optional<LinearSize> size = out[turned ? c.b : c.a];
-    const std::optional<int64_t> number = constant(turned ? c.a : c.b);
+    const bool swapped = !out[c.a] && c.op != Op::sub;  // the constant stands first
+    std::optional<LinearSize> size = out[swapped ? c.b : c.a];
+    const std::optional<int64_t> number = constant(swapped ? c.a : c.b);
     if (!size || !number) continue;
     const bool overflow = c.op == Op::mul   ? __builtin_mul_overflow(size->factor, *number, &size->factor) || __builtin_mul_overflow(size->offset, *number, &size->offset)
                           : c.op == Op::add ? __builtin_add_overflow(size->offset, *number, &size->offset)

@@ -57,7 +57,7 @@ Store::Store(std::string folder, uint64_t limit) : folder_(std::move(folder)), l
 
 std::string Store::path(std::string_view name) const { return fmt::format("{}/{}", folder_, name); }
 
-// What lies under a name: the content of a whole entry, what is wrong with a damaged one, neither where nothing is there.
+// What has a name: the content of a whole entry, what is wrong with a damaged one, neither where nothing is there.
 struct Store::Look {
   std::optional<Content> content;
   std::optional<std::string> wrong;

@@ -11,7 +11,7 @@
 namespace ingot {
 
 // One file an entry, named by the SHA-256 of its key; it holds the key, the value and a hash of both. Files are written whole or not at all, so a process that is
-// killed leaves no half entry; what it leaves beside them, the next writer removes. An entry that is damaged counts as absent. What was used longest ago goes first when there
+// killed leaves no half entry; other files that it leaves, the next writer removes. An entry that is damaged counts as absent. What was used longest ago goes first when there
 // is more than `limit` bytes.
 class Store {
  public:
@@ -29,7 +29,7 @@ class Store {
     uint64_t bytes = 0;  // the file's
     int64_t used = 0;    // nanoseconds since 1970
   };
-  // The entry used last comes first. What else lies under the name of an entry is one too: a damaged one.
+  // The entry used last comes first. Whatever else has the name of an entry is one too: a damaged one.
   std::vector<Entry> entries() const;
   struct Content {
     std::string key;

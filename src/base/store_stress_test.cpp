@@ -102,7 +102,7 @@ TEST(Store, processes_that_are_killed) {
   const int kills = std::getenv("INGOT_TEST_ALL") != nullptr ? 10'000 : 150;
   std::minstd_rand random(7);
   std::vector<pid_t> children;
-  size_t most_left = 0;
+  size_t max_left = 0;
   for (int n = 0; n < kills; ++n) {
     while (children.size() < 3) children.push_back(start([&, seed = static_cast<unsigned>(random())] { return work(folder.path, limit, seed, -1); }));
     ::usleep(static_cast<useconds_t>(random() % 6000));
@@ -117,10 +117,10 @@ TEST(Store, processes_that_are_killed) {
     ASSERT_LE(total_in(folder.path), limit + 21'000) << "more than the limit and one file of a writer that was killed just now";
     size_t left = 0;
     for (const auto& e : std::filesystem::directory_iterator(folder.path)) left += e.path().extension() == ".tmp";
-    most_left = std::max(most_left, left);
+    max_left = std::max(max_left, left);
   }
   for (pid_t child : children) ::kill(child, SIGKILL), end_of(child);
-  EXPECT_LE(most_left, 3u);
+  EXPECT_LE(max_left, 3u);
   store.put("last", bytes_of("x"));  // no lock is left behind
   for (const auto& e : std::filesystem::directory_iterator(folder.path)) EXPECT_NE(e.path().extension(), ".tmp") << e.path();
   EXPECT_EQ(damaged_in(store), 0u);
@@ -166,8 +166,8 @@ TEST(Store, a_disk_that_is_full) {
     std::filesystem::create_directory(folder.path);
     const bool mounted = ::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
                          ::mount("none", folder.path.c_str(), "tmpfs", 0, "size=256k,mode=700") == 0;
-    const rlimit few{10'000, 10'000};  // where nobody may mount, files that end early
-    if (!mounted && ::setrlimit(RLIMIT_FSIZE, &few) != 0) return false;
+    const rlimit limit{10'000, 10'000};  // where nobody may mount, files that end early
+    if (!mounted && ::setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
     const Store store(folder.path, 1 << 30);
     int refused = 0;
     for (int i = 0; i < 2 * keys; ++i) {

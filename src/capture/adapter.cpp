@@ -16,7 +16,7 @@ constexpr std::string_view peft_prefix = "base_model.model.";
 
 enum class Role { down, up, alpha };
 
-// How the name of an adapter's tensor ends. What stands before is the module; PEFT writes the adapter's own name behind lora_A where it is not saved yet.
+// How the name of an adapter's tensor ends. What stands before is the module; PEFT writes the adapter's own name after lora_A where it is not saved yet.
 struct Ending {
   std::string_view text;
   Role role;
@@ -205,7 +205,7 @@ struct Module {
 std::vector<Module> modules_of(std::span<const std::string> tensors) {
   std::map<std::string, Module> found;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].ends_with(".base_layer.weight")) continue;  // PEFT saves a table that has an adapter beside it, as the model has it
+    if (tensors[i].ends_with(".base_layer.weight")) continue;  // PEFT saves a table that has an adapter, as the model has it
     std::optional<Key> key = parse(tensors[i]);
     if (!key) {
       throw Error(Code::unsupported, fmt::format("the adapter's tensor \"{}\" is not part of a LoRA", tensors[i]))

@@ -77,7 +77,7 @@ TEST(Capture, VariedForms) {
   EXPECT_EQ(call(g, "aten.split.Tensor").out.size(), 2u);
   EXPECT_EQ(std::get<ir::List>(call(g, "aten.cat.default").attributes.at("tensors").value).size(), 2u);
   ASSERT_EQ(g.outputs.size(), 3u);
-  EXPECT_TRUE(g.outputs[1].order.empty());  // turned, with gaps: half of what was split
+  EXPECT_TRUE(g.outputs[1].order.empty());  // transposed, with gaps: half of what was split
 }
 
 TEST(Capture, WeightsStayAsTheyLie) {
@@ -88,7 +88,7 @@ TEST(Capture, WeightsStayAsTheyLie) {
   };
   auto parameter = [](const std::string& name) { return R"({"parameter": {"arg": {"name": ")" + name + R"("}, "parameter_name": ")" + name + R"("}})"; };
   std::string tensors, inputs, specs;
-  for (const auto& [name, outer, inner] : {std::tuple("rows", 3, 1), {"turned", 1, 2}, {"tied", 1, 2}, {"gaps", 4, 1}, {"state", 1, 2}, {"added_to", 1, 2}}) {
+  for (const auto& [name, outer, inner] : {std::tuple("rows", 3, 1), {"transposed", 1, 2}, {"tied", 1, 2}, {"gaps", 4, 1}, {"state", 1, 2}, {"added_to", 1, 2}}) {
     tensors += std::string(tensors.empty() ? "" : ", ") + '"' + name + "\": " + tensor(outer, inner);
     inputs += std::string(inputs.empty() ? "" : ", ") + R"({"as_tensor": {"name": ")" + name + R"("}})";
     specs += (specs.empty() ? "" : ", ") + parameter(name);
@@ -97,17 +97,17 @@ TEST(Capture, WeightsStayAsTheyLie) {
     "nodes": [{"target": "torch.ops.aten.add_.Tensor", "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "added_to"}}}, {"name": "other", "arg": {"as_tensor": {"name": "rows"}}}],
                "outputs": [{"as_tensor": {"name": "added_to"}}], "metadata": {}}]},
     "signature": {"input_specs": [)" +
-                           specs + R"(], "output_specs": [{"parameter_mutation": {"arg": {"name": "turned"}, "parameter_name": "state"}}]}}})";
+                           specs + R"(], "output_specs": [{"parameter_mutation": {"arg": {"name": "transposed"}, "parameter_name": "state"}}]}}})";
   std::vector<HostWeight> table;
-  for (const char* name : {"rows", "turned", "tied", "gaps", "state", "added_to"}) table.push_back({name, reinterpret_cast<const std::byte*>(numbers), sizeof numbers});
+  for (const char* name : {"rows", "transposed", "tied", "gaps", "state", "added_to"}) table.push_back({name, reinterpret_cast<const std::byte*>(numbers), sizeof numbers});
   const ir::Graph g = import_json(json, table).graph;
   auto values = [](const ir::Weight& w) { return std::vector<float>(reinterpret_cast<const float*>(w.data), reinterpret_cast<const float*>(w.data + w.bytes)); };
   ASSERT_EQ(g.weights.size(), 6u);
   for (const ir::Weight& w : g.weights) {
     EXPECT_EQ(g.type(w.value).dims, (ir::Dims{2, 3})) << w.name;
-    const bool stays = w.name == "rows" || w.name == "turned" || w.name == "tied";
+    const bool stays = w.name == "rows" || w.name == "transposed" || w.name == "tied";
     EXPECT_EQ(w.data == table[0].data, stays) << w.name;
-    EXPECT_EQ(w.order, (w.name == "turned" || w.name == "tied" ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{})) << w.name;
+    EXPECT_EQ(w.order, (w.name == "transposed" || w.name == "tied" ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{})) << w.name;
     if (w.name == "gaps") {
       EXPECT_EQ(values(w), (std::vector<float>{0, 3, 1, 2, 5, 6}));
     } else if (!stays) {  // written, so row-major
@@ -115,7 +115,7 @@ TEST(Capture, WeightsStayAsTheyLie) {
     }
   }
   EXPECT_EQ(g.weights[1].tied_to, "");  // the same bytes, but other numbers
-  EXPECT_EQ(g.weights[2].tied_to, "turned");
+  EXPECT_EQ(g.weights[2].tied_to, "transposed");
 }
 
 TEST(Capture, ConditionsOnFractions) {

@@ -168,7 +168,7 @@ void Importer::add_assertion(Json node, const Scope& scope) {
   g_.checks.push_back({Dim::symbol(number), Dim(1), ir::Check::equal, g_.current_origin, std::string(assertion) + message});
 }
 
-// What a program in a file has beside its graph. (In process, Python writes checks into the graph.)
+// What a program in a file has in addition to its graph. (In process, Python writes checks into the graph.)
 void Importer::add_guards(Json program, Json signature, const Scope& scope) {
   auto guards = program.find("guards_code");
   if (!guards) return;

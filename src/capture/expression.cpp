@@ -20,7 +20,7 @@ struct Fraction {
   Dim top = 0;
   Dim bottom = 1;
   std::optional<Dim> root = {};  // of a square, what is squared
-  double factor = 1;             // a float64 that is no fraction, by which the quotient is multiplied
+  double factor = 1;             // a float64 that is not a fraction, by which the quotient is multiplied
 };
 
 Dim common_multiple(const Dim& a, const Dim& b) {

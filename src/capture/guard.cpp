@@ -128,10 +128,10 @@ class GuardParser {
       expect(")");
       return v;
     }
-    const bool most = take("max(");
-    if (most || take("min(")) {
+    const bool is_max = take("max(");
+    if (is_max || take("min(")) {
       Dim out = size_of(either());
-      while (take(",")) out = most ? max(out, size_of(either())) : min(out, size_of(either()));
+      while (take(",")) out = is_max ? max(out, size_of(either())) : min(out, size_of(either()));
       expect(")");
       return {out};
     }

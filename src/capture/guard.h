@@ -1,4 +1,4 @@
-// Conditions on sizes as torch.export writes them beside a program: Python text, "L['x'].size()[0]*L['x'].size()[1] >= 12".
+// Conditions on sizes as torch.export writes them with a program: Python text, "L['x'].size()[0]*L['x'].size()[1] >= 12".
 #pragma once
 #include <functional>
 #include <optional>

@@ -166,18 +166,18 @@ std::vector<int64_t> order_with_gaps(const TensorMeta& meta, std::span<const ir:
     if (ir::known_less(0, meta.strides[i], symbols) != ir::Truth::yes) return {};
     rest.push_back(i);
   }
-  bool turned = false;
+  bool permuted = false;
   for (size_t place = 0; place < dims.size(); ++place) {
     if (dims[place] == ir::Dim(1)) continue;
     auto outermost = std::find_if(rest.begin(), rest.end(), [&](size_t i) {
       return std::all_of(rest.begin(), rest.end(), [&](size_t other) { return other == i || ir::known_less(meta.strides[i], meta.strides[other], symbols) == ir::Truth::no; });
     });
     if (outermost == rest.end()) return {};
-    turned |= *outermost != place;
+    permuted |= *outermost != place;
     order[place] = static_cast<int64_t>(*outermost);
     rest.erase(outermost);
   }
-  return turned ? order : std::vector<int64_t>();
+  return permuted ? order : std::vector<int64_t>();
 }
 
 }  // namespace ingot::capture

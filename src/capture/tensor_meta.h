@@ -27,7 +27,7 @@ void make_row_major(ir::Weight&, const ir::Type&);
 
 // Axes from outermost to innermost in memory; empty when the tensor is row-major, or has gaps or repeats for any of its sizes.
 std::vector<int64_t> memory_order(const TensorMeta& meta);
-// The same of a tensor that may have gaps: what torch computes from it lies in this order.
+// The same of a tensor that may have gaps: what torch computes from it has this order.
 std::vector<int64_t> order_with_gaps(const TensorMeta& meta, std::span<const ir::Symbol> symbols);
 
 }  // namespace ingot::capture

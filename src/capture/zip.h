@@ -17,7 +17,7 @@ class Zip {
   // Error (format) naming the place when the directory is damaged or truncated.
   explicit Zip(std::shared_ptr<const MappedFile> file, std::string path);
   // Name without the archive's root folder ("models/model.json"); nullopt when there is no such entry.
-  // Error when the entry is compressed or lies outside the file.
+  // Error when the entry is compressed or reaches outside the file.
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
   std::span<const std::byte> bytes(std::string_view name) const;
   std::string_view text(std::string_view name) const;

@@ -104,7 +104,7 @@ void add_doctor(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("doctor", "What this machine offers and what was found.");
   verb->add_flag("--json", *json, "as JSON");
   CLI::Option* measuring = verb->add_flag("--measure", *measure, "multiply-adds and bytes a second, measured for two seconds");
-  verb->add_flag("--keep", *keep, "measure for two seconds more what option machine=measured chooses by, and keep it beside the cache of plans")->needs(measuring);
+  verb->add_flag("--keep", *keep, "measure for two seconds more what option machine=measured chooses by, and keep it next to the cache of plans")->needs(measuring);
   verb->add_option("--threads", *threads, "of the measurement; 0 = all that may be used")->check(not_negative);
   verb->callback([=] {
     char* text = nullptr;

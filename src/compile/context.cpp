@@ -168,8 +168,8 @@ Context::Context(Subject subject) : Subject(std::move(subject)), users(graph.use
   }
   for (const Output& o : graph.outputs) ++uses[o.value];
   for (const Node& n : graph.nodes) {
-    auto found = pieces_of(graph, n, backend);
-    if (found && uses[n.in[1]] == 1 && uses[*found] == 1) pieces.insert(*found);
+    auto found = concat_of_b(graph, n, backend);
+    if (found && uses[n.in[1]] == 1 && uses[*found] == 1) concats_of_b.insert(*found);
   }
   depthwise = find_depthwise(*this);
   image_copies = find_image_copies(*this);
@@ -227,7 +227,7 @@ backend::Site sketch_of(const Graph& g, const Node& node, std::span<const std::b
   return out;
 }
 
-std::optional<ValueId> pieces_of(const Graph& g, const Node& matmul, const Backend& backend) {
+std::optional<ValueId> concat_of_b(const Graph& g, const Node& matmul, const Backend& backend) {
   if (matmul.op != Op::matmul) return std::nullopt;
   // Layers store [N, K], so B is the transpose of the concatenation.
   const Node& transpose = g.producer(matmul.in[1]);

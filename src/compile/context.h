@@ -64,7 +64,7 @@ struct Context : Subject {
   std::vector<std::vector<ir::NodeId>> users;
   std::vector<uint32_t> uses;                   // per value, counting outputs
   std::vector<ir::ValueId> written;             // per output: the leaf that it overwrites, or none_id
-  std::set<ir::ValueId> pieces;                 // concatenated weights that one GEMM could read part by part
+  std::set<ir::ValueId> concats_of_b;           // concatenated weights that one GEMM could read part by part
   std::set<ir::ValueId> image_copies;           // copies of the function's images that convolutions alone read
   std::map<ir::NodeId, EncodedB> encoded;       // GEMMs that could read the integers of an encoded B
   std::map<ir::ValueId, size_t> depthwise;      // sums that may be depthwise convolutions, and which factor of the product below is the windows
@@ -87,6 +87,6 @@ backend::Site sketch_of(const ir::Graph&, const ir::Node& matmul, backend::Gemm)
 // A kernel without a body as a sketch. `constants`: of its step (kernels::PlainStep).
 backend::Site sketch_of(const ir::Graph&, const ir::Node&, std::span<const std::byte> constants, size_t first = 0);
 // The weights [N_i, K] whose concatenation is B, if the backend can read them part by part: stride 1 along K, one row stride for all.
-std::optional<ir::ValueId> pieces_of(const ir::Graph&, const ir::Node& matmul, const Backend&);
+std::optional<ir::ValueId> concat_of_b(const ir::Graph&, const ir::Node& matmul, const Backend&);
 
 }  // namespace ingot::compile

@@ -161,7 +161,7 @@ class Splitter {
     const bool of_gemm = reader.op == Op::matmul, along_k = of_gemm && strides[strides.size() - 2] == Dim(1);
     const size_t least = of_gemm ? 4 : 3;  // axes of a kernel; a GEMM's weight with three axes is a batch of matrices
     if (g_.type(v).dims.size() < least || strides.back() == Dim(0) || along_k) return false;
-    return !(strides.back() == Dim(1)) || (of_gemm && lies_along_k(reader));
+    return !(strides.back() == Dim(1)) || (of_gemm && prefers_along_k(reader));
   }
 
   // `swapped`: with the last two axes exchanged.
@@ -187,7 +187,7 @@ class Splitter {
 
   // The value in main of a convolution's kernel, in the order in which B is read.
   ValueId in_order(const Node& reader, ValueId v) {
-    if (reader.op != Op::matmul || !lies_along_k(reader)) return leaf_of(v, derive(v));
+    if (reader.op != Op::matmul || !prefers_along_k(reader)) return leaf_of(v, derive(v));
     const uint32_t derived = derive(v, std::nullopt, true);
     return transposed({&out_.main, leaf_of(out_.prepare.type(out_.derived[derived - first_].made), derived)}).id();
   }
@@ -208,7 +208,7 @@ class Splitter {
   }
 
   // True if the backend prefers a constant B of this GEMM contiguous along K.
-  bool lies_along_k(const Node& node) const {
+  bool prefers_along_k(const Node& node) const {
     backend::Gemm sketch = sketch_of(g_, node);
     sketch.constant = true;
     const backend::Offers found = backend_.offers(site_of(std::move(sketch)));
@@ -254,9 +254,9 @@ class Splitter {
       return;
     }
     if (node.out.empty() || in_main_[node.out[0]] != none_id) return;
-    if (auto pieces = pieces_of(g_, node, backend_); pieces && constant_[*pieces]) {
+    if (auto found = concat_of_b(g_, node, backend_); found && constant_[*found]) {
       // Gives this GEMM a concatenation of its own, which is never materialised. Other users share the one that prepare computes.
-      const ValueId transpose = node.in[1], concat = *pieces;
+      const ValueId transpose = node.in[1], concat = *found;
       const std::pair shared(in_main_[transpose], in_main_[concat]);
       for (const Node* own : {&g_.producer(concat), &g_.producer(transpose), &node}) copy_with_operands(*own);
       std::tie(in_main_[transpose], in_main_[concat]) = shared;
@@ -265,7 +265,7 @@ class Splitter {
     for (size_t i = node.op == Op::matmul ? 1 : 0; i < node.in.size() && (node.op == Op::matmul || node.op == Op::mul); ++i) {
       const ValueId v = node.in[i];
       if (!constant_[v] || in_main_[v] != none_id) continue;
-      if (is_kernel(node, v) || (node.op == Op::matmul && is_computed_across(v) && lies_along_k(node))) in_main_[v] = in_order(node, v);
+      if (is_kernel(node, v) || (node.op == Op::matmul && is_computed_across(v) && prefers_along_k(node))) in_main_[v] = in_order(node, v);
     }
     copy_with_operands(node);
   }

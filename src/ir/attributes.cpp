@@ -8,7 +8,7 @@ namespace ingot::ir {
 
 namespace {
 
-// Two constants are one only if no operator can tell them apart: a double is compared by its bits.
+// Two constants are one only if every operator treats them alike: a double is compared by its bits.
 template <class Value>
 bool same(const Value& a, const Value& b) {
   const double *x = std::get_if<double>(&a), *y = std::get_if<double>(&b);

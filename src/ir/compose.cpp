@@ -254,7 +254,7 @@ Handle literal(Graph& g, Scalar value, DType dtype) {
 }
 
 Handle full(Graph& g, Dims dims, Scalar value, DType dtype) {
-  // A tensor's elements are numbers of its type; a number beside tensors of halves is not.
+  // A tensor's elements are numbers of its type; a number together with tensors of halves is not.
   if (auto* d = std::get_if<double>(&value.value)) value = rounded_to(dtype, *d);
   Handle x = literal(g, std::move(value), dtype);
   return expand(Handle(&g, x.id()), std::move(dims));
@@ -311,7 +311,7 @@ Handle concat(std::vector<Handle> parts, Axis axis) {
   if (parts.empty()) fail(Code::invalid_input, "cat: no tensors");
   std::vector<Operand> all(parts.begin(), parts.end());
   DType t = result_type(all);
-  // ATen drops 1-d tensors of size 0 beside tensors of another rank.
+  // ATen drops 1-d tensors of size 0 among tensors of another rank.
   std::vector<Handle> kept;
   for (const Handle& p : parts) {
     bool legacy = p.rank() == 1 && p.dim(0) == Dim(0);

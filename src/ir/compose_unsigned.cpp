@@ -10,7 +10,7 @@ Handle with_bits(const Handle& x, DType to) { return x.dtype() == to ? x : cast_
 
 constexpr double above_i64 = 9223372036854775808.0;  // 2^63
 
-// With it turned, unsigned integers have the order of signed ones.
+// With it flipped, unsigned integers have the order of signed ones.
 Scalar highest_bit(DType t) { return INT64_MIN >> (64 - 8 * size_of(t)); }
 
 }  // namespace

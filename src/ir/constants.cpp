@@ -10,7 +10,7 @@ bool is_elementary(Op op) { return cost_of(op) == Cost::function || cost_of(op) 
 
 namespace {
 
-// Elements that lie in memory behind a value's views.
+// The elements in memory that a value's views read.
 Dim elements_behind(const Graph& g, ValueId v) {
   while (is_view(g.producer(v).op)) v = g.producer(v).in[0];
   return product(g.type(v).dims);

@@ -96,7 +96,7 @@ TEST(Dim, TextReadsBack) {
   EXPECT_THROW(read(wide), Error);  // and soon
 }
 
-// A random expression, built beside its value under one assignment.
+// A random expression, built together with its value under one assignment.
 struct Sample {
   Dim dim;
   int64_t value;

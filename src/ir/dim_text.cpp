@@ -11,7 +11,7 @@ namespace {
 bool is_letter(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
-// Names are the user's: one that is no plain word stands in quotes, other characters than plain ones as hex.
+// Names are the user's: one that is not a plain word is in quotes, other characters than plain ones as hex.
 std::string symbol_text(const std::string& name) {
   bool plain = !name.empty() && is_letter(name[0]);
   for (char c : name) plain = plain && (is_letter(c) || digit(c));

@@ -46,9 +46,9 @@ std::string quoted(std::string_view text) {
   return s;
 }
 
-std::string cut(std::string text, size_t most = 48) {
-  if (text.size() <= most) return text;
-  size_t end = most;
+std::string cut(std::string text, size_t max_length = 48) {
+  if (text.size() <= max_length) return text;
+  size_t end = max_length;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // between two letters of UTF-8
   return text.substr(0, end) + "...";
 }

@@ -1,4 +1,4 @@
-// How the elements of a tensor lie in memory: what a stored number is, how many bits it takes, which numbers share a scale, and in which order they lie.
+// How the elements of a tensor lie in memory: what a stored number is, how many bits it takes, which numbers share a scale, and in which order they are stored.
 //
 // The value of an element is (number - zero) * scale. Scales and zeros are tensors of their own, one number a block, and have encodings of their own.
 #pragma once

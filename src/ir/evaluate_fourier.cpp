@@ -17,12 +17,12 @@ namespace {
 // The numbers of a complex tensor; a real one has one part.
 using Parts = std::vector<std::vector<double>*>;
 
-// Transforms of all rows along one axis, whose numbers are `apart` from one another. Results may be the operands.
-void along_axis(FourierKind kind, int64_t n, int64_t apart, const Parts& in, const Parts& out) {
+// Transforms of all rows along one axis, whose numbers are `stride` elements apart. Results may be the operands.
+void along_axis(FourierKind kind, int64_t n, int64_t stride, const Parts& in, const Parts& out) {
   const FourierTables<double> tables(kind, n);
   std::vector<double> memory(static_cast<size_t>(4 * tables.room())), given(static_cast<size_t>(2 * tables.given())), made(static_cast<size_t>(2 * tables.made()));
   const auto rows = static_cast<int64_t>(in[0]->size()) / tables.given();
-  auto place = [&](int64_t row, int64_t k, int64_t length) { return static_cast<size_t>((row / apart * length + k) * apart + row % apart); };
+  auto place = [&](int64_t row, int64_t k, int64_t length) { return static_cast<size_t>((row / stride * length + k) * stride + row % stride); };
   for (int64_t row = 0; row < rows; ++row) {
     for (size_t i = 0; i < in.size(); ++i) {
       for (int64_t k = 0; k < tables.given(); ++k) given[i * static_cast<size_t>(tables.given()) + static_cast<size_t>(k)] = (*in[i])[place(row, k, tables.given())];
@@ -52,10 +52,10 @@ void evaluate_fourier(const Node& node, const std::vector<const Data*>& in, cons
   for (auto& part : given) from.push_back(&part);
   for (Data* d : out) to.push_back(&d->f);
   auto along_others = [&](const Index& sizes, const Parts& parts) {
-    int64_t apart = sizes.back();
+    int64_t stride = sizes.back();
     for (size_t d = rank - 1; d-- > rank - axes;) {
-      along_axis(FourierKind::pair, sizes[d], apart, parts, parts);
-      apart *= sizes[d];
+      along_axis(FourierKind::pair, sizes[d], stride, parts, parts);
+      stride *= sizes[d];
     }
   };
   // An inverse transform has its parts swapped.

@@ -9,7 +9,7 @@ namespace ingot::ir {
 
 namespace {
 
-// An axis of x, and what lies outside it.
+// An axis of x, and what is outside it.
 struct SampledAxis {
   double size;
   const std::string& outside;

@@ -44,7 +44,7 @@ bool is_generated(Op);  // from sizes and attributes alone
 bool is_view(Op);
 bool moves(Op);         // each element of the result is one of an operand's
 bool is_inlined(Op);    // computed inside the body that reads it
-bool is_anchor(Op);     // computed by a kernel that may run the body behind it
+bool is_anchor(Op);     // computed by a kernel that may run the body after it
 bool has_effect(Op);    // not the same each time, or unknown
 
 }  // namespace ingot::ir

@@ -115,8 +115,8 @@ class Parser : Tokens {
 
   // Graphs inside graphs are few; a damaged file may say otherwise.
   Attribute graph() {
-    constexpr int most = 16;
-    if (depth_ == most) bad("graphs are nested too deep");
+    constexpr int max_depth = 16;
+    if (depth_ == max_depth) bad("graphs are nested too deep");
     const std::string text = quoted();
     Parser inner(text);
     inner.depth_ = depth_ + 1;

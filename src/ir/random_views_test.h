@@ -1,4 +1,4 @@
-// Random chains of views, and what they must give. Each value is kept beside its graph node as plain numbers, moved by loops over indices at several
+// Random chains of views, and what they must give. Each value is kept with its graph node as plain numbers, moved by loops over indices at several
 // values of the symbols: nothing here knows of affine maps, windows or the grouping of axes.
 #pragma once
 #include <algorithm>
@@ -168,7 +168,7 @@ class RandomViews {
 
   // ---- steps
 
-  static constexpr int64_t most_elements = 600;
+  static constexpr int64_t max_elements = 600;
 
   // The least size of an axis, and the most elements, at any setting.
   int64_t least(const Item& x, size_t axis) const {
@@ -176,7 +176,7 @@ class RandomViews {
     for (const Numbers& m : x.numbers) n = std::min(n, m.dims[axis]);
     return n;
   }
-  int64_t most(const Item& x) const {
+  int64_t largest(const Item& x) const {
     size_t n = 0;
     for (const Numbers& m : x.numbers) n = std::max(n, m.at.size());
     return static_cast<int64_t>(n);
@@ -356,7 +356,7 @@ class RandomViews {
     if (dims == x.value.dims() || dims.size() > 6) return false;
     for (size_t s = 0; s < settings.size(); ++s) {
       const Sizes wide = sizes(dims, s);
-      if (std::accumulate(wide.begin(), wide.end(), int64_t{1}, std::multiplies<>()) > most_elements) return false;
+      if (std::accumulate(wide.begin(), wide.end(), int64_t{1}, std::multiplies<>()) > max_elements) return false;
     }
     const size_t lead = dims.size() - x.value.dims().size();
     return add("expand" + show(dims), ir::expand(x.value, dims), [&](size_t s) {
@@ -389,7 +389,7 @@ class RandomViews {
     if (x.value.rank() == 0 || x.value.rank() > 4) return false;
     const size_t axis = any_axis(x);
     const int64_t size = 1 + below(3), by = 1 + below(2);
-    if (least(x, axis) < size || most(x) * size > most_elements) return false;
+    if (least(x, axis) < size || largest(x) * size > max_elements) return false;
     AffineMap map;
     for (uint32_t i = 0; i < x.value.dims().size(); ++i) map.axes.push_back({0, {{i, i == axis ? by : 1}}});
     map.dims = x.value.dims();
@@ -447,7 +447,7 @@ class RandomViews {
       after.push_back(a);
       wide *= 1 + std::max(int64_t{0}, a) + std::max(int64_t{0}, b);
     }
-    if (x.value.rank() == 0 || most(x) * wide > most_elements * 4) return false;
+    if (x.value.rank() == 0 || largest(x) * wide > max_elements * 4) return false;
     const int64_t fill = dtype_ == DType::f32 && chance(2) ? 0 : -7;
     return add("pad(" + show(before) + ", " + show(after) + ", " + show(fill) + ")",
                ir::pad(x.value, before, after, dtype_ == DType::f32 ? Scalar(static_cast<double>(fill)) : Scalar(fill)), [&](size_t s) {
@@ -492,7 +492,7 @@ class RandomViews {
     });
   }
   bool concat(const Item& x) {
-    if (x.value.rank() == 0 || most(x) * 2 > most_elements) return false;
+    if (x.value.rank() == 0 || largest(x) * 2 > max_elements) return false;
     const size_t axis = any_axis(x);
     const int64_t from_here = below(3);
     const Handle tail = ir::slice(x.value, static_cast<Axis>(axis), Dim(from_here), std::nullopt, 1);

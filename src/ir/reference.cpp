@@ -199,7 +199,7 @@ void evaluate_control(const Graph& g, const Node& node, std::span<const int64_t>
   for (size_t i = 0; i < node.out.size(); ++i) values[node.out[i]] = std::move(out[i]);
 }
 
-// Inputs are in `values`. A node runs when its operands are there and its sizes are known; what a size is read from may stand behind nodes that use it.
+// Inputs are in `values`. A node runs when its operands are there and its sizes are known; what a size is read from may stand after nodes that use it.
 void evaluate_graph(const Graph& g, std::vector<int64_t>& symbols, std::vector<Data>& values) {
   for (const Weight& w : g.weights) {
     Data d{g.type(w.value).dtype, sizes_of(g.type(w.value).dims, symbols), {}, {}};

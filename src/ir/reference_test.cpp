@@ -172,7 +172,7 @@ TEST(Reference, IntegersAreExact) {
 TEST(Reference, HalvesRoundOnce) {
   expect(binary(Op::add, DType::f16, {2048, 2048, 60000}, {1, 3, 60000}), {2048, 2052, inf});
   expect(binary(Op::add, DType::bf16, {256, 256}, {1, 3}), {256, 260});
-  // 1 + 2^-11 + 2^-40 lies just above the middle of two halves; by way of f32 it would fall on it, and down.
+  // 1 + 2^-11 + 2^-40 is just above the middle of two halves; by way of f32 it would fall on it, and down.
   Example e;
   Handle x = e.x(DType::f64, {1}, {1 + std::ldexp(1.0, -11) + std::ldexp(1.0, -40)});
   expect(e.of(cast(x, DType::f16)), {1 + std::ldexp(1.0, -10)});
@@ -306,12 +306,12 @@ TEST(Reference, FourierTransforms) {
 TEST(Reference, FourierTransformsOfTwoAxes) {
   Example e;
   const Handle x = e.x(DType::f64, {2, 3}, {1, 2, 3, 5, 8, 13}), y = e.x(DType::f64, {2, 3}, {0, 1, 0, -1, 2, 0});
-  auto turned = [](const Handle& v) { return transpose(v, 0, 1); };
+  auto transposed = [](const Handle& v) { return transpose(v, 0, 1); };
   const auto [re, im] = fourier(x, y, 2);
   const auto [row_re, row_im] = fourier(x, y);
-  const auto [want_re, want_im] = fourier(turned(row_re), turned(row_im));
+  const auto [want_re, want_im] = fourier(transposed(row_re), transposed(row_im));
   const auto [half_re, half_im] = fourier_of_real(x, 2);
-  const std::vector<Array> out = e.all({re, im, turned(want_re), turned(want_im), half_re, fourier_to_real(half_re, half_im, 3, 2)});
+  const std::vector<Array> out = e.all({re, im, transposed(want_re), transposed(want_im), half_re, fourier_to_real(half_re, half_im, 3, 2)});
   expect(numbers(out[0]), numbers(out[2]), 1e-14);
   expect(numbers(out[1]), numbers(out[3]), 1e-14);
   expect(numbers(out[4]), {32, -7, -20, 4}, 1e-14);

@@ -14,9 +14,9 @@ std::vector<size_t> axes_but_ones(const Dims& dims) {
   return axes;
 }
 
-// The index of a merged axis, taken apart into indices of the axes of these sizes, outermost first and none of size 1. Each keeps the terms that are
+// The index of a merged axis, split into indices of the axes of these sizes, outermost first and none of size 1. Each keeps the terms that are
 // multiples of what one step of it spans; the others must provably stay below that span.
-std::optional<std::vector<AffineMap::Axis>> taken_apart(AffineMap::Axis rest, const Dims& sizes, const Dims& result) {
+std::optional<std::vector<AffineMap::Axis>> split_index(AffineMap::Axis rest, const Dims& sizes, const Dims& result) {
   std::vector<AffineMap::Axis> parts(sizes.size());
   for (size_t k = 0; k + 1 < sizes.size(); ++k) {
     int64_t span = 1;
@@ -116,7 +116,7 @@ std::optional<AffineMap> before_merge(const AffineMap& map, const Dims& from, co
     if (axes.empty()) continue;
     Dims sizes;
     for (size_t a : axes) sizes.push_back(from[a]);
-    auto parts = taken_apart(map.axes[m], sizes, map.dims);
+    auto parts = split_index(map.axes[m], sizes, map.dims);
     if (!parts) return std::nullopt;
     for (size_t k = 0; k < axes.size(); ++k) out.axes[axes[k]] = std::move((*parts)[k]);
   }

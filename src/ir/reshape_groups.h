@@ -1,4 +1,4 @@
-// How a reshape takes axes apart and puts them together: the smallest groups of neighbouring axes, of the operand and of the result, that hold the
+// How a reshape splits and merges axes: the smallest groups of neighbouring axes, of the operand and of the result, that hold the
 // same elements. An axis of size 1 is in no group: its index is always 0, so no part of another index may go to it.
 #pragma once
 #include <optional>
@@ -23,7 +23,7 @@ std::optional<AffineMap> split_map(const Dims& from, const Dims& to);
 std::optional<std::vector<std::vector<size_t>>> merged_axes(const Dims& from, const Dims& to);
 
 // A view of merged axes as a view of what was merged: `map` reads an operand of shape `merged`, the result one of shape `from`. The index of a merged
-// axis is taken apart into indices of its axes. nullopt where these are not affine functions, or are not known to be.
+// axis is split into indices of its axes. nullopt where these are not affine functions, or are not known to be.
 std::optional<AffineMap> before_merge(const AffineMap& map, const Dims& from, const Dims& merged);
 
 }  // namespace ingot::ir

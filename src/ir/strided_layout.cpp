@@ -44,7 +44,7 @@ std::optional<AffineMap> map_between(const StridedLayout& whole, const StridedLa
   if (std::find(part.dims.begin(), part.dims.end(), Dim(0)) != part.dims.end()) return map;  // it reads nothing
   const auto axes = from_outermost(whole, symbols);
   if (!axes) return std::nullopt;
-  // A distance in memory is taken apart into steps along the axes, from the outermost on. What is left over is no place of an element.
+  // A distance in memory is split into steps along the axes, from the outermost on. If something is left over, no element is there.
   Dim left = part.offset - whole.offset;
   if (known_less(left, 0, symbols) != Truth::no) return std::nullopt;
   for (size_t a : *axes) {

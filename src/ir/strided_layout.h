@@ -6,7 +6,7 @@
 
 namespace ingot::ir {
 
-// Element i lies `offset` + the sum of i[axis] * strides[axis] elements behind the buffer's start.
+// Element i is `offset` + the sum of i[axis] * strides[axis] elements after the buffer's start.
 struct StridedLayout {
   Dims dims, strides;  // one of each for each axis
   Dim offset = 0;
@@ -14,7 +14,7 @@ struct StridedLayout {
 };
 
 StridedLayout row_major(const Dims&);
-// The layout `part` of a buffer as a view of a tensor that has the layout `whole` in it. nullopt where the view would read beside the tensor's elements, or is
+// The layout `part` of a buffer as a view of a tensor that has the layout `whole` in it. nullopt where the view would read outside of the tensor's elements, or is
 // not known to be affine in the tensor's indices.
 std::optional<AffineMap> map_between(const StridedLayout& whole, const StridedLayout& part, std::span<const Symbol>);
 

@@ -72,10 +72,10 @@ std::optional<LinearSize> linear_size(const Dim& dim) {
   const Dim::Expression e = dim.expression();
   if (e.kind == Kind::symbol) return LinearSize{static_cast<uint32_t>(e.value)};
   if ((e.kind != Kind::add && e.kind != Kind::mul) || e.parts.size() != 2) return std::nullopt;
-  const bool turned = e.parts[0].is_constant();
-  const std::optional<int64_t> number = e.parts[turned ? 0 : 1].constant();
+  const bool swapped = e.parts[0].is_constant();
+  const std::optional<int64_t> number = e.parts[swapped ? 0 : 1].constant();
   if (!number) return std::nullopt;
-  std::optional<LinearSize> size = linear_size(e.parts[turned ? 1 : 0]);
+  std::optional<LinearSize> size = linear_size(e.parts[swapped ? 1 : 0]);
   if (!size) return std::nullopt;
   if (e.kind == Kind::add) {
     if (__builtin_add_overflow(size->offset, *number, &size->offset)) return std::nullopt;

@@ -36,8 +36,8 @@ std::vector<Role> Definition::roles(size_t inputs, size_t outputs) const {
   for (const RoleOf& o : operands) {
     if (o.role == Role::output) break;
     if (o.times == RoleOf::Times::once) --left;
-    const size_t most = o.times == RoleOf::Times::any ? SIZE_MAX : 1;
-    out.insert(out.end(), std::min(most, inputs - std::min(inputs, out.size() + left)), o.role);
+    const size_t limit = o.times == RoleOf::Times::any ? SIZE_MAX : 1;
+    out.insert(out.end(), std::min(limit, inputs - std::min(inputs, out.size() + left)), o.role);
   }
   out.insert(out.end(), outputs, Role::output);
   return out;

@@ -10,7 +10,7 @@ namespace {
 
 void mix(size_t& h, size_t more) { h = h * 0x100000001b3ULL ^ more; }
 
-// Equal attributes have equal hashes. Of maps and lists only a part is hashed, enough to tell most of them apart.
+// Equal attributes have equal hashes. Of maps and lists only a part is hashed, enough to distinguish nearly all of them.
 void mix(size_t& h, const ir::Attribute& a) {
   mix(h, a.value.index());
   if (const auto* b = std::get_if<bool>(&a.value)) mix(h, std::hash<bool>()(*b));

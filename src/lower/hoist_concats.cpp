@@ -13,7 +13,7 @@ namespace {
 
 using ir::AffineMap;
 
-// What a concatenation reads: views of `bases` that differ in nothing but their lengths along the concatenation's axis, each as long as its base along `axis`.
+// What a concatenation reads: views of `bases` that differ only in their lengths along the concatenation's axis; along `axis` each is as long as its base.
 struct SameViews {
   std::vector<ValueId> bases;
   uint32_t axis;  // of the bases

@@ -32,7 +32,7 @@ std::optional<ValueId> decide(Graph& g, AffineForms& forms, Op op, const std::ve
   ir::Range low = AffineForms::least(d, dims).range(g.symbols), high = AffineForms::greatest(d, dims).range(g.symbols);
   Truth less = high.max < 0 ? Truth::yes : low.min >= 0 ? Truth::no : Truth::unknown;
   Truth greater = low.min > 0 ? Truth::yes : high.max <= 0 ? Truth::no : Truth::unknown;
-  bool same = d.constant() && d.offset == Dim(0), apart = less == Truth::yes || greater == Truth::yes;
+  bool same = d.constant() && d.offset == Dim(0), different = less == Truth::yes || greater == Truth::yes;
   Truth answer = Truth::unknown;
   auto negated = [](Truth t) { return t == Truth::unknown ? t : t == Truth::yes ? Truth::no : Truth::yes; };
   switch (op) {
@@ -40,8 +40,8 @@ std::optional<ValueId> decide(Graph& g, AffineForms& forms, Op op, const std::ve
     case Op::ge: answer = negated(less); break;
     case Op::gt: answer = greater; break;
     case Op::le: answer = negated(greater); break;
-    case Op::eq: answer = same ? Truth::yes : apart ? Truth::no : Truth::unknown; break;
-    case Op::ne: answer = same ? Truth::no : apart ? Truth::yes : Truth::unknown; break;
+    case Op::eq: answer = same ? Truth::yes : different ? Truth::no : Truth::unknown; break;
+    case Op::ne: answer = same ? Truth::no : different ? Truth::yes : Truth::unknown; break;
     default: break;
   }
   if (answer == Truth::unknown) return std::nullopt;

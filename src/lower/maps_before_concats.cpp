@@ -61,12 +61,12 @@ std::optional<ValueId> map_on_parts(Graph& g, const Node& map, const std::vector
 std::optional<ValueId> view_of_part(Graph& g, const Node& view, const Node& concat) {
   ir::AffineMap map = view.attributes.map("map");
   const auto axis = static_cast<size_t>(concat.attributes.integer("axis"));
-  Dim least = map.axes[axis].offset, most = least;
-  for (const ir::AffineMap::Term& t : map.axes[axis].terms) (t.coefficient < 0 ? least : most) += (map.dims[t.axis] - Dim(1)) * Dim(t.coefficient);
+  Dim lowest = map.axes[axis].offset, highest = lowest;
+  for (const ir::AffineMap::Term& t : map.axes[axis].terms) (t.coefficient < 0 ? lowest : highest) += (map.dims[t.axis] - Dim(1)) * Dim(t.coefficient);
   Dim start = 0;
   for (ValueId part : concat.in) {
     const Dim end = start + g.type(part).dims[axis];
-    if (known_less(least, start, g.symbols) == ir::Truth::no && known_less(most, end, g.symbols) == ir::Truth::yes) {
+    if (known_less(lowest, start, g.symbols) == ir::Truth::no && known_less(highest, end, g.symbols) == ir::Truth::yes) {
       map.axes[axis].offset += -start;
       return ir::view(Handle(&g, part), std::move(map)).id();
     }

@@ -1,4 +1,4 @@
-// Activation functions that a model writes out, such as 0.5*x*(1 + tanh(...)), become the primitive of that name, which is faster and more accurate. Each can be
+// Activation functions that a model writes out, such as 0.5*x*(1 + tanh(...)), become the primitive of that function, which is faster and more accurate. Each can be
 // written in many ways, so they are recognised by what they compute: an expression of one value and constants that equals the function at 48 points.
 #include <algorithm>
 #include <cmath>

@@ -39,11 +39,11 @@ bool are_zero(const std::vector<int64_t>& steps) {
 
 // Matches the axes of two readings of one value.
 std::optional<Fit> match_axes(const AffineMap& small, const AffineMap& large, size_t axes) {
-  const size_t few = small.dims.size() - axes, many = large.dims.size() - axes;
-  Fit fit{std::vector<size_t>(few, none), std::vector<int64_t>(many, 0), std::vector<int64_t>(many, 1), std::nullopt, std::nullopt};
-  std::vector<bool> taken(many, false);
+  const size_t small_rank = small.dims.size() - axes, large_rank = large.dims.size() - axes;
+  Fit fit{std::vector<size_t>(small_rank, none), std::vector<int64_t>(large_rank, 0), std::vector<int64_t>(large_rank, 1), std::nullopt, std::nullopt};
+  std::vector<bool> taken(large_rank, false);
   auto take = [&](const std::vector<int64_t>& steps, const Dim& size) {
-    for (size_t k = 0; k < many; ++k) {
+    for (size_t k = 0; k < large_rank; ++k) {
       if (taken[k] || steps != steps_along(large, axes + k) || known_less(large.dims[axes + k], size, {}) != ir::Truth::no) continue;
       taken[k] = true;
       return k;
@@ -60,7 +60,7 @@ std::optional<Fit> match_axes(const AffineMap& small, const AffineMap& large, si
     fit.channel = static_cast<int>(axes + k);
     fit.count[k] = small.dims[r].value();
   }
-  for (size_t k = 0; k < few; ++k) {
+  for (size_t k = 0; k < small_rank; ++k) {
     if (small.dims[axes + k] == Dim(1)) continue;
     fit.axis[k] = take(steps_along(small, axes + k), small.dims[axes + k]);
     if (fit.axis[k] == none) return std::nullopt;
@@ -83,17 +83,17 @@ AffineMap part_of(const AffineMap& large, size_t axes, const Fit& fit) {
 
 // Tries the places of the small kernel in the large one.
 bool find_place(const AffineMap& small, const AffineMap& large, size_t axes, Fit& fit) {
-  std::vector<int64_t> most;
+  std::vector<int64_t> room;
   int64_t places = 1;
   for (size_t k = 0; k < fit.first.size(); ++k) {
-    most.push_back(large.dims[axes + k].value() - fit.count[k]);
-    if (most.back() > 0 && (places *= most.back() + 1) > tuning::max_kernel_places) return false;
+    room.push_back(large.dims[axes + k].value() - fit.count[k]);
+    if (room.back() > 0 && (places *= room.back() + 1) > tuning::max_kernel_places) return false;
   }
   for (int64_t place = 0; place < places; ++place) {
     int64_t rest = place;
-    for (size_t k = 0; k < most.size(); ++k) {
-      fit.first[k] = rest % (most[k] + 1);
-      rest /= most[k] + 1;
+    for (size_t k = 0; k < room.size(); ++k) {
+      fit.first[k] = rest % (room[k] + 1);
+      rest /= room[k] + 1;
     }
     const AffineMap part = part_of(large, axes, fit);
     bool same = true;
@@ -125,8 +125,8 @@ bool is_worth_it(const Graph& g, const Branch& small, const Branch& large, const
   if (large.is_convolution()) return true;
   auto has_weight = [&](const Branch& b) { return std::any_of(b.factors.begin(), b.factors.end(), [&](const Factor& f) { return !number_of(g, f.value); }); };
   if (!has_weight(small) || !has_weight(large)) return false;  // x - x is NaN where x is infinite, and a model may ask for that
-  auto few = [](const Factor& f) { return axes_of(f.place.fine).size() <= 1; };
-  return std::all_of(small.factors.begin(), small.factors.end(), few) && std::all_of(large.factors.begin(), large.factors.end(), few);
+  auto has_one_axis = [](const Factor& f) { return axes_of(f.place.fine).size() <= 1; };
+  return std::all_of(small.factors.begin(), small.factors.end(), has_one_axis) && std::all_of(large.factors.begin(), large.factors.end(), has_one_axis);
 }
 
 std::optional<Fit> fit_of(const Graph& g, const Branch& small, const Branch& large) {

@@ -55,21 +55,21 @@ std::optional<ValueId> merged_in_order(Graph& g, ValueId x, const Dims& dims) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key[a] < key[b]; });
   if (order.back() + 1 == dims.size()) return std::nullopt;
-  Axes turned, back(dims.size());
+  Axes permutation, back(dims.size());
   Dims merged;
   std::vector<bool> taken(from.size(), false);
   for (size_t i = 0; i < order.size(); ++i) {
     back[order[i]] = static_cast<ir::Axis>(i);
     merged.push_back(dims[order[i]]);
     for (size_t d : (*groups)[order[i]]) {
-      turned.push_back(static_cast<ir::Axis>(d));
+      permutation.push_back(static_cast<ir::Axis>(d));
       taken[d] = true;
     }
   }
   for (size_t d = 0; d < from.size(); ++d) {
-    if (!taken[d]) turned.push_back(static_cast<ir::Axis>(d));  // of size 1
+    if (!taken[d]) permutation.push_back(static_cast<ir::Axis>(d));  // of size 1
   }
-  return ir::permute(ir::reshape(ir::permute(Handle(&g, x), turned), merged), back).id();
+  return ir::permute(ir::reshape(ir::permute(Handle(&g, x), permutation), merged), back).id();
 }
 
 }  // namespace

@@ -238,7 +238,7 @@ class Outliner {
       call.values.push_back(numbers_.of(v));
       return r.add_input(numbers_.name_of(numbers_.of(v)), g_.type(v));
     };
-    auto bring = [&](ValueId wanted) {
+    auto output_of = [&](ValueId wanted) {
       for (std::vector<ValueId> todo{wanted}; !todo.empty();) {
         const ValueId v = todo.back();
         const Node& node = g_.producer(v);
@@ -257,12 +257,12 @@ class Outliner {
     };
     std::vector<uint32_t> results, states;
     for (ValueId v : wanted_[level]) {
-      r.outputs.push_back({bring(v), numbers_.name_of(numbers_.of(v)), {}});
+      r.outputs.push_back({output_of(v), numbers_.name_of(numbers_.of(v)), {}});
       results.push_back(numbers_.of(v));
     }
     if (level == last_) {
       for (const Numbers::Result& result : copied_) {
-        r.outputs.push_back({bring(result.value), result.name, {}});
+        r.outputs.push_back({output_of(result.value), result.name, {}});
         results.push_back(result.number);
       }
     }
@@ -271,8 +271,8 @@ class Outliner {
       const ValueId memory = g_.written_by(o);
       // All is written at the end. A state that is only read here is one as well.
       if (level == last_ ? false : o.to == Output::To::input || !have.contains(memory)) continue;
-      r.outputs.push_back({bring(level == last_ ? o.value : memory), o.name, {}, o.to});
-      bring(memory);
+      r.outputs.push_back({output_of(level == last_ ? o.value : memory), o.name, {}, o.to});
+      output_of(memory);
       if (o.to == Output::To::weight) states.push_back(numbers_.of_state(o.name));
     }
     for (const ir::Check& c : g_.checks) {

@@ -6,7 +6,7 @@
 
 namespace ingot::lower {
 
-// Gives each function that needs them its regions, and puts the functions that these call after all others, a caller before what it calls.
+// Gives functions their regions, where they need some. Functions that regions call follow all others, each caller before what it calls.
 void outline(std::vector<ir::NamedGraph>& functions);
 
 }  // namespace ingot::lower

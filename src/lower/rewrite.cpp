@@ -18,7 +18,7 @@ NamedRewrite unnamed(const Rewrite& f) {
 
 void rewrite(Graph& g, const Rewrite& f) { ir::replace_nodes(g, unnamed(f)); }
 
-void rewrite_until_settled(Graph& g, const Rewrite& f, int rounds) {
+void rewrite_to_fixpoint(Graph& g, const Rewrite& f, int rounds) {
   for (int i = 0; i < rounds && ir::replace_nodes(g, unnamed(f)); ++i) {
   }
 }
@@ -89,9 +89,9 @@ bool is_guardable(const Graph& g, ValueId operand, const ir::AffineMap& map) {
 
 bool stays_inside(const Graph& g, const Dims& operand, const ir::AffineMap& map) {
   for (size_t a = 0; a < map.axes.size(); ++a) {
-    Dim least = map.axes[a].offset, most = least;
-    for (const ir::AffineMap::Term& t : map.axes[a].terms) (t.coefficient < 0 ? least : most) += (map.dims[t.axis] - Dim(1)) * Dim(t.coefficient);
-    if (known_less(least, 0, g.symbols) != ir::Truth::no || known_less(most, operand[a], g.symbols) != ir::Truth::yes) return false;
+    Dim lowest = map.axes[a].offset, highest = lowest;
+    for (const ir::AffineMap::Term& t : map.axes[a].terms) (t.coefficient < 0 ? lowest : highest) += (map.dims[t.axis] - Dim(1)) * Dim(t.coefficient);
+    if (known_less(lowest, 0, g.symbols) != ir::Truth::no || known_less(highest, operand[a], g.symbols) != ir::Truth::yes) return false;
   }
   return true;
 }

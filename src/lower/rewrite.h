@@ -28,7 +28,7 @@ void rewrite(Graph& g, const Rewrite& f);
 using NamedRewrite = ir::Replace;
 void rewrite_named(Graph& g, const NamedRewrite& f);
 // Repeats `f` until nothing changes, at most `rounds` times.
-void rewrite_until_settled(Graph& g, const Rewrite& f, int rounds = 8);
+void rewrite_to_fixpoint(Graph& g, const Rewrite& f, int rounds = 8);
 
 // How often each value is read (an output counts).
 std::vector<int> use_counts(const Graph& g);

@@ -260,7 +260,7 @@ std::optional<ValueId> simplify_map(Graph& g, const Node& node, std::vector<Valu
 }  // namespace
 
 void simplify(Graph& g) {
-  rewrite_until_settled(g, [&g](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
+  rewrite_to_fixpoint(g, [&g](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     size_t before = to.nodes.size();
     std::optional<ValueId> v;
     if (node.op == Op::view) {

@@ -32,14 +32,14 @@ std::optional<Axes> turn_of(const Graph& g, ValueId v) {
 }
 
 // A matrix [.., K] whose row axes are in another order than in memory.
-struct Turned {
+struct Transposed {
   ValueId source;   // what was transposed,
   Axes in_order;    // its axes, with the row axes in memory order
   Axes rows;        // axis i of the matrix is this one of those
 };
 
 // `v` may merge its last axes after the permutation (heads).
-std::optional<Turned> turned(const Graph& g, ValueId v) {
+std::optional<Transposed> transposed(const Graph& g, ValueId v) {
   const Dims& dims = g.type(v).dims;
   ValueId inner = v;
   if (is(g, v, Op::reshape)) {
@@ -54,7 +54,7 @@ std::optional<Turned> turned(const Graph& g, ValueId v) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return (*turn)[a] < (*turn)[b]; });
   if (std::is_sorted(order.begin(), order.end())) return std::nullopt;
-  Turned out{maker(g, inner).in[0], {}, Axes(rows + 1, static_cast<ir::Axis>(rows))};
+  Transposed out{maker(g, inner).in[0], {}, Axes(rows + 1, static_cast<ir::Axis>(rows))};
   for (size_t i = 0; i < rows; ++i) {
     out.in_order.push_back((*turn)[order[i]]);
     out.rows[order[i]] = static_cast<ir::Axis>(i);
@@ -70,7 +70,7 @@ bool for_columns(const Graph& g, WeightValues& weights, ValueId v) {
 }
 
 // If a value is only permuted by the inverse of `rows`, after pointwise operations: the values of these.
-std::optional<std::vector<ValueId>> turned_back(const Graph& g, WeightValues& weights, const std::vector<std::vector<ir::NodeId>>& users, ValueId v, const Axes& rows) {
+std::optional<std::vector<ValueId>> transposed_back(const Graph& g, WeightValues& weights, const std::vector<std::vector<ir::NodeId>>& users, ValueId v, const Axes& rows) {
   std::vector<ValueId> between;
   for (const Dims& dims = g.type(v).dims; users[v].size() == 1;) {
     const Node& n = g.nodes[users[v][0]];
@@ -103,8 +103,8 @@ void sink_transposes(Graph& g) {
   std::vector<uint8_t> moves(g.values.size(), 0);
   for (const Node& n : g.nodes) {
     if (n.op != Op::matmul || g.type(n.in[1]).dims.size() != 2) continue;
-    auto a = turned(g, n.in[0]);
-    auto between = a ? turned_back(g, weights, users, n.out[0], a->rows) : std::nullopt;
+    auto a = transposed(g, n.in[0]);
+    auto between = a ? transposed_back(g, weights, users, n.out[0], a->rows) : std::nullopt;
     if (!between) continue;
     moves[n.out[0]] = 1;
     for (ValueId v : *between) moves[v] = 1;
@@ -112,7 +112,7 @@ void sink_transposes(Graph& g) {
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
     if (!moves[node.out[0]]) return std::nullopt;
     if (node.op == Op::matmul) {
-      Turned a = *turned(to, in[0]);
+      Transposed a = *transposed(to, in[0]);
       const Dims& dims = to.type(in[0]).dims;
       Dims straight(dims.size(), dims.back());
       for (size_t i = 0; i + 1 < dims.size(); ++i) straight[static_cast<size_t>(a.rows[i])] = dims[i];

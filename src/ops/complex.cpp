@@ -34,7 +34,7 @@ constexpr std::string_view shared_operands = " indices index mask condition repe
 constexpr std::string_view factors = " alpha beta ";
 // Names of operators that are linear in each of their first two operands.
 constexpr std::string_view linear_in_two = " mm bmm matmul mv dot inner outer ger tensordot einsum ";
-// Names of operators that read the magnitudes alone, of those that ask whether numbers are 0, and of those whose first result adds up what they say of each part, or their squares.
+// Names of operators that read only magnitudes, of those that ask whether numbers are 0, and of those whose first result is the sum of their results for the two parts, or of the squares of these.
 constexpr std::string_view of_magnitudes = " linalg_vector_norm linalg_norm linalg_matrix_norm norm ";
 constexpr std::string_view of_truth = " any all logical_not logical_and logical_or logical_xor count_nonzero nonzero argwhere ";
 constexpr std::string_view sums_of_parts = " var var_mean ";

@@ -13,7 +13,7 @@ using namespace ir;
 namespace {
 
 // A vector of columns: what products with fewer compute for nothing.
-constexpr int64_t few_columns = 16;
+constexpr int64_t max_narrow_columns = 16;
 
 struct Layer {
   Value x, w;  // [N, C, spatial...], [O, C / groups, kernel...]
@@ -30,7 +30,7 @@ Dims appended(Dims dims, const Dims& more) {
   return dims;
 }
 
-// The places of an axis of windows and what lies in them, as axes of a view [N, G, C / G, places..., kernel...]; channels in front of the kernel or behind.
+// The places of an axis of windows and what is in them, as axes of a view [N, G, C / G, places..., kernel...]; channels in front of the kernel or after it.
 Axes places_and_kernel(Axes lead, size_t n, bool channels_first) {
   for (size_t i = 0; i < n; ++i) lead.push_back(static_cast<Axis>(3 + i));
   if (channels_first) lead.push_back(2);
@@ -66,10 +66,10 @@ Value products(const Layer& l, const Windows& on, const Dims& counts, bool lines
   for (size_t i = 0; i < n; ++i) of_weights.push_back(static_cast<Axis>(2 + i));
   if (l.groups == 1) {
     // The channels of a place are neighbours, unless they are few.
-    const bool few = each.constant().value_or(8) < 8;
-    of_weights.insert(few ? of_weights.begin() : of_weights.end(), 1);
+    const bool is_narrow = each.constant().value_or(8) < 8;
+    of_weights.insert(is_narrow ? of_weights.begin() : of_weights.end(), 1);
     of_weights.insert(of_weights.begin(), 0);
-    const Value a = reshape(permute(windows, places_and_kernel({0, 1}, n, few)), appended({batch}, rows));
+    const Value a = reshape(permute(windows, places_and_kernel({0, 1}, n, is_narrow)), appended({batch}, rows));
     const Value y = matmul(a, transpose(reshape(permute(l.w, of_weights), {l.w.dim(0), inner}), 0, 1), {{"convolution", true}});
     return l.bias ? y + *l.bias : y;
   }
@@ -126,7 +126,7 @@ Phase phase_of(const Windows& on, size_t i, int64_t r) {
 class Transposed {
  public:
   Transposed(Layer l, Windows on, const Numbers& more) : l_(std::move(l)), on_(std::move(on)), n_(l_.axes()) {
-    int64_t all = l_.w.dim(0).constant().value_or(few_columns);
+    int64_t all = l_.w.dim(0).constant().value_or(max_narrow_columns);
     for (size_t i = 0; i < n_; ++i) {
       all *= on_.stride[i];
       const int64_t beyond = 1 + on_.reach(i) - 2 * on_.before[i] + more[i];
@@ -136,7 +136,7 @@ class Transposed {
       counts_.push_back(before + Dim(beyond_.back()));
     }
     const bool joins = l_.groups == 1 && std::all_of(on_.dilation.begin(), on_.dilation.end(), [](int64_t d) { return d == 1; });
-    for (size_t i = 0; i < n_; ++i) ranges_.push_back(ranges_of(i, joins, all <= few_columns));
+    for (size_t i = 0; i < n_; ++i) ranges_.push_back(ranges_of(i, joins, all <= max_narrow_columns));
   }
 
   Value run() const {
@@ -158,7 +158,7 @@ class Transposed {
     int64_t count() const { return end - begin; }
   };
   // Of many columns only all phases of the last axis are joined.
-  std::vector<Range> ranges_of(size_t i, bool joins, bool few) const {
+  std::vector<Range> ranges_of(size_t i, bool joins, bool is_narrow) const {
     std::vector<Range> joined, single;
     for (int64_t r = 0; r < on_.stride[i]; ++r) {
       single.push_back({r, r + 1});
@@ -169,7 +169,7 @@ class Transposed {
         joined.push_back({r, r + 1});
       }
     }
-    return joins && (few || (i + 1 == n_ && joined.size() == 1)) ? joined : single;
+    return joins && (is_narrow || (i + 1 == n_ && joined.size() == 1)) ? joined : single;
   }
   const Range& range(size_t axis, const Numbers& at) const { return ranges_[axis][static_cast<size_t>(at[axis])]; }
 
@@ -200,7 +200,7 @@ class Transposed {
     l.w = kernels.size() == 1 ? kernels[0] : concat(kernels, 0);
     if (l.bias) l.bias = kernels.size() == 1 ? *l.bias : concat(std::vector<Value>(kernels.size(), *l.bias), 0);
     const Value y = l.is_depthwise() ? sums(l, on, counts_) : products(l, on, counts_, joined.size() < n_);
-    return phases_beside_places(reshape(y, appended(appended({l.x.dim(0)}, counts_), appended(joined, {l_.w.dim(0)}))), at);
+    return phases_next_to_places(reshape(y, appended(appended({l.x.dim(0)}, counts_), appended(joined, {l_.w.dim(0)}))), at);
   }
 
   Value nothing(const Numbers& at) const {
@@ -226,7 +226,7 @@ class Transposed {
   }
 
   // [N, places.., phases.., O] -> [N, places, phases, places, phases.., O]
-  Value phases_beside_places(Value y, const Numbers& at) const {
+  Value phases_next_to_places(Value y, const Numbers& at) const {
     Axes order{0};
     auto next = static_cast<Axis>(1 + n_);
     Dims dims{y.dim(0)};

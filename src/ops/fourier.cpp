@@ -32,7 +32,7 @@ void check(const Value& x, const Dim& length) {
   require(x.graph(), Dim(1), Check::less_equal, length, "a Fourier transform has elements");
 }
 
-// The axes behind the others, in this order; and where they were.
+// The axes after the others, in this order; and where they were.
 Value to_end(const Value& x, const Axes& axes) {
   Axes order;
   for (Axis i = 0; i < x.rank(); ++i) {
@@ -63,7 +63,7 @@ Complex along_axes(const Complex& z, Axes axes, bool forward, int64_t normalizat
   return {made(forward ? first : second), made(forward ? second : first)};
 }
 
-// The axes of one transform whose last axis is special: the last of `axes`, behind some others in the order of memory. `axes` keeps those that are left.
+// The axes of one transform whose last axis is special: the last of `axes`, after some others in the order of memory. `axes` keeps those that are left.
 Axes take_last(std::span<const Axis>& axes) {
   const size_t n = std::min(axes.size(), static_cast<size_t>(max_fourier_axes));
   Axes out(axes.end() - static_cast<std::ptrdiff_t>(n), axes.end());

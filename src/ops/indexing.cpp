@@ -15,7 +15,7 @@ Value nonzero_elements(const Value& x) {
   Graph& g = x.graph();
   Value flag = reshape(to_bool(x), {n}), so_far = scan("sum", cast(flag, DType::i64), 0);
   const Dim count = read_size(sum(cast(flag, DType::i64), {}), n);
-  // Each goes to its place among those found; all others to one place behind, which nobody reads.
+  // Each goes to its place among those found; all others to one place after, which nobody reads.
   Value place = select(flag, so_far - 1, n);
   Value found = scatter(full(g, {n + 1}, 0, DType::i64), {0}, {place}, 0, false, iota(g, n), "set");
   return view(found, slice_map(found.dims(), 0, 0, count, 1));
@@ -57,7 +57,7 @@ std::vector<Value> nonzero_along_axes(const Value& x) {
   return unravel(nonzero_elements(x), dims);
 }
 
-// The same for the first `count` of them, a row for each and `fill` behind the last one: [count, rank].
+// The same for the first `count` of them, a row for each and `fill` after the last one: [count, rank].
 Value nonzero_rows(const Value& x, const Dim& count, int64_t fill) {
   Graph& g = x.graph();
   Dims dims = x.dims();
@@ -164,8 +164,8 @@ Value places_among(const Value& boundaries, const Value& x, bool right, bool nar
   auto before = [&](const Value& b, const Value& v) { return logical_not(right ? b > v : b >= v); };
   const bool lines = boundaries.rank() > 1;  // a sequence for each line of x
   for (Axis a = 0; lines && a + 1 < x.rank(); ++a) require(x.graph(), x.dim(a), Check::equal, boundaries.dim(a), "each line has a sequence");
-  constexpr int64_t few = 8;
-  if (!length.is_constant() || length.value() <= few) {  // they are counted
+  constexpr int64_t max_unrolled = 8;
+  if (!length.is_constant() || length.value() <= max_unrolled) {  // they are counted
     Dims line(static_cast<size_t>(x.rank()), Dim(1));
     line.push_back(length);
     if (lines) {
@@ -211,8 +211,8 @@ Value slices(const Value& x, int64_t dim, const Value& index, bool wrap, const V
   return scatter(x, {x.axis(dim)}, {positions}, x.axis(dim), wrap, values, kind);
 }
 
-// True if the index is the same everywhere beside one axis, as `index[:, None].expand(-1, n)` is.
-bool is_same_beside(const Value& index, Axis axis) {
+// True if the index is the same along all axes but one, as `index[:, None].expand(-1, n)` is.
+bool varies_along_one(const Value& index, Axis axis) {
   const Graph& g = index.graph();
   auto map_of = [&](ValueId v) -> const AffineMap* {
     const Node& node = g.producer(v);
@@ -237,7 +237,7 @@ Value along(const Value& x, int64_t dim, Value index, const Value& source, const
     return reshape(y, {});
   }
   const Axis axis = x.axis(dim);
-  if (x.rank() > 1 && index.rank() == x.rank() && index.dims() == source.dims() && is_same_beside(index, axis)) {
+  if (x.rank() > 1 && index.rank() == x.rank() && index.dims() == source.dims() && varies_along_one(index, axis)) {
     Dims rest = x.dims();
     rest[static_cast<size_t>(axis)] = index.dim(axis);
     if (rest == index.dims()) {  // whole slices
@@ -256,8 +256,8 @@ Scalar neutral(const char* kind, DType t) {
   if (is_float(t)) return k == "max" ? -INFINITY : INFINITY;
   if (is_bool(t)) return k != "max";
   const int64_t bits = 8 * static_cast<int64_t>(size_of(t)) - (t == DType::u8 ? 0 : 1);
-  const int64_t most = bits == 63 ? INT64_MAX : (INT64_C(1) << bits) - 1;
-  return k == "max" ? (t == DType::u8 ? INT64_C(0) : -most - 1) : most;
+  const int64_t highest = bits == 63 ? INT64_MAX : (INT64_C(1) << bits) - 1;
+  return k == "max" ? (t == DType::u8 ? INT64_C(0) : -highest - 1) : highest;
 }
 
 // scatter_reduce and index_reduce; `put(base, source, kind)` scatters. Without the tensor's own elements, those that something is reduced into begin anew.
@@ -296,7 +296,7 @@ std::optional<Dim> step_of(const Value& x) {
 }
 
 // Elements of x along an axis, reduced in segments that follow one another: lengths or offsets [.., S] for each line of the axes in front. Elements in front of the first offset and
-// behind the last segment are left out; without `unsafe` lengths that do not add up to the axis are an error.
+// after the last segment are left out; without `unsafe` lengths that do not add up to the axis are an error.
 Value reduced_segments(const Value& given, const std::string& how, const std::optional<Value>& lengths, const std::optional<Value>& offsets, int64_t given_axis, bool unsafe,
                        const std::optional<Scalar>& initial) {
   if (!is_float(given.dtype())) fail(Code::unsupported, "segment_reduce of {}", name_of(given.dtype()));
@@ -343,7 +343,7 @@ std::vector<Value> embedding_bag(const Value& table, const Value& given, const V
   Graph& g = table.graph();
   if (given.rank() != 1) fail(Code::unsupported, "embedding_bag with indices of rank {}", given.rank());
   const Value all = cast(position(given_offsets), DType::i64);
-  const bool drops = last_is_end && mode != 2;  // what lies behind the last offset is one more bag, which is dropped; torch's mode max takes it into the last bag
+  const bool drops = last_is_end && mode != 2;  // what is after the last offset is one more bag, which is dropped; torch's mode max takes it into the last bag
   const Value offsets = last_is_end && !drops ? slice(all, 0, Dim(0), all.dim(0) - Dim(1), 1) : all;
   const Dim n = given.dim(0), bags = offsets.dim(0);
   // Bags of one length are rows of a matrix of indices.

@@ -45,7 +45,7 @@ Value linear(const Value& x, const Value& w, const std::optional<Value>& bias) {
   return bias ? y + *bias : y;
 }
 
-// Names the axes behind "..." of a term, counted from the last one: '9', '8', ... are not letters. Returns their names in order.
+// Names the axes after "..." of a term, counted from the last one: '9', '8', ... are not letters. Returns their names in order.
 std::string name_ellipsis(std::string& term, int64_t rank) {
   size_t dots = term.find("...");
   const int64_t hidden = rank - static_cast<int64_t>(term.size()) + (dots == std::string::npos ? 0 : 3);
@@ -383,7 +383,7 @@ const Definition linear_rows[] = {
      [](Value q, Value k, Value v, double dropout, bool causal, std::optional<Value> mask, std::optional<double> scale) {
        return std::pair(sdpa(q, k, v, mask, dropout, causal, scale, false), log_sums(q, k, mask, causal, scale));
      }},
-    // And as it calls it on a GPU: behind these two come the states of random numbers, which nothing reads without dropout.
+    // And as it calls it on a GPU: after these two come the states of random numbers, which nothing reads without dropout.
     {"_scaled_dot_product_efficient_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_bias, bool compute_log_sumexp, float dropout_p=0.0, bool is_causal=False, *, "
      "float? scale=None)",
      Types::each,

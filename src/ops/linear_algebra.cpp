@@ -46,7 +46,7 @@ Dims with(Dims batch, std::initializer_list<Dim> own_axes) {
   return batch;
 }
 
-Value turned(const Value& x) { return transpose(x, -2, -1); }
+Value matrix_transpose(const Value& x) { return transpose(x, -2, -1); }
 
 Value identity_like(const Value& a) { return cast(equal(ir::index(a.graph(), a.dims(), a.rank() - 2), ir::index(a.graph(), a.dims(), a.rank() - 1)), a.dtype()); }
 
@@ -64,13 +64,13 @@ Determinant determinant_of(const Value& a) {
 // torch factors the transpose of a row-major matrix, which has the same determinant.
 std::vector<Value> det(const Value& a) {
   const Value value = determinant_of(a).value;
-  const Lu factors = lu(turned(a));
+  const Lu factors = lu(matrix_transpose(a));
   return {value, factors.factors, factors.pivots};
 }
 
 std::vector<Value> slogdet(const Value& a) {
   const Determinant d = determinant_of(a);
-  const Lu factors = lu(turned(a));
+  const Lu factors = lu(matrix_transpose(a));
   return {d.sign, d.log, factors.factors, factors.pivots};
 }
 
@@ -85,12 +85,12 @@ std::vector<Value> solve_ex(const Value& a, Value b, bool left, bool check) {
   }
   if (vector && !left) fail(Code::invalid_input, "a vector on the left of a matrix");
   if (vector) b = unsqueeze(b, -1);
-  auto [x, info] = left ? solve(a, b) : solve(turned(a), turned(b));
-  if (!left) x = turned(x);
+  auto [x, info] = left ? solve(a, b) : solve(matrix_transpose(a), matrix_transpose(b));
+  if (!left) x = matrix_transpose(x);
   if (vector) x = squeeze(x, -1);
   // info has the batch axes of a, whatever those of b.
   if (info.dims() != batch_of(a)) info = lu(a).info;
-  const Lu factors = lu(turned(a));
+  const Lu factors = lu(matrix_transpose(a));
   return {x, factors.factors, factors.pivots, info};
 }
 
@@ -98,27 +98,27 @@ std::pair<Value, Value> cholesky_ex(const Value& a, bool upper, bool check) {
   check_square(a, "the Cholesky factor");
   refuse_check(check, "linalg_cholesky_ex");
   if (!upper) return cholesky(a);
-  const auto [l, info] = cholesky(turned(a));
-  return {turned(l), info};
+  const auto [l, info] = cholesky(matrix_transpose(a));
+  return {matrix_transpose(l), info};
 }
 
 // x with a x = b, or x a = b.
 Value triangular(const Value& a, const Value& b, bool upper, bool left, bool unit) {
   check_square(a, "the triangular solution");
-  return left ? solve_triangular(a, b, upper, unit) : turned(solve_triangular(turned(a), turned(b), !upper, unit));
+  return left ? solve_triangular(a, b, upper, unit) : matrix_transpose(solve_triangular(matrix_transpose(a), matrix_transpose(b), !upper, unit));
 }
 
 std::vector<Value> triangular_solve(const Value& b, const Value& a, bool upper, bool transposed, bool unit) {
   check_square(a, "the triangular solution");
-  const Value x = transposed ? solve_triangular(turned(a), b, !upper, unit) : solve_triangular(a, b, upper, unit);
+  const Value x = transposed ? solve_triangular(matrix_transpose(a), b, !upper, unit) : solve_triangular(a, b, upper, unit);
   return {x, expand(a, with(batch_of(x), {a.dim(-2), a.dim(-1)}))};
 }
 
 // x with L L^T x = b, or U^T U x = b.
 Value cholesky_solve(const Value& b, const Value& factor, bool upper) {
   check_square(factor, "the solution");
-  const Value lower = upper ? turned(factor) : factor;
-  return solve_triangular(turned(lower), solve_triangular(lower, b, false, false), true, false);
+  const Value lower = upper ? matrix_transpose(factor) : factor;
+  return solve_triangular(matrix_transpose(lower), solve_triangular(lower, b, false, false), true, false);
 }
 
 std::tuple<Value, Value, Value> lu_factor_ex(const Value& a, bool pivot, bool check) {
@@ -183,11 +183,11 @@ std::tuple<Value, Value, Value> lu_unpack(const Value& factors, const Value& piv
 // x with A x = b, or A^T x = b, where A = P L U.
 Value lu_solve(const Value& factors, const Value& pivots, const Value& given, bool left, bool adjoint) {
   check_square(factors, "the solution");
-  if (!left) return turned(lu_solve(factors, pivots, turned(given), true, !adjoint));
+  if (!left) return matrix_transpose(lu_solve(factors, pivots, matrix_transpose(given), true, !adjoint));
   const Value b = expand(given, with(require_broadcast(given.graph(), {batch_of(factors), batch_of(given)}), {given.dim(-2), given.dim(-1)}));
   auto ordered = [&](const Value& x, bool back) { return take_along(x, -2, expand(unsqueeze(row_order(pivots, factors.dim(-1), back), -1), x.dims())); };
   if (!adjoint) return solve_triangular(factors, solve_triangular(factors, ordered(b, false), false, true), true, false);
-  return ordered(solve_triangular(turned(factors), solve_triangular(turned(factors), b, false, false), true, true), true);
+  return ordered(solve_triangular(matrix_transpose(factors), solve_triangular(matrix_transpose(factors), b, false, false), true, true), true);
 }
 
 // H1 H2 .. Hk x, or Hk .. H2 H1 x. Hi = I - tau_i v_i v_i^T, where v_i is column i of `a` below the diagonal, and 1 on it.
@@ -262,11 +262,11 @@ Value matrix_exp(const Value& given) {
     y = y ? matmul(*y, powers[together]) + terms : terms;
   }
   const Value times = cast(halvings, DType::i64);
-  const Dim most = read_size(amax(pad(reshape(times, {Dim(-1)}), {Dim(0)}, {Dim(1)}, 0), {0}), std::nullopt);
+  const Dim largest = read_size(amax(pad(reshape(times, {Dim(-1)}), {Dim(0)}, {Dim(1)}, 0), {0}), std::nullopt);
   const auto turn = [](const Value& turn, const std::vector<Value>& carried, const std::vector<Value>& others) -> std::vector<Value> {
     return {select(others[0] > turn, matmul(carried[0], carried[0]), carried[0])};
   };
-  return cast(repeat(g, most, {*y}, {times}, turn)[0], given.dtype());
+  return cast(repeat(g, largest, {*y}, {times}, turn)[0], given.dtype());
 }
 
 const Definition linear_algebra_rows[] = {
@@ -313,7 +313,9 @@ const Definition linear_algebra_rows[] = {
      [](Value factors, Value pivots, Value b, bool left, bool adjoint) { return lu_solve(factors, pivots, b, left, adjoint); }},
     {"linalg_householder_product(Tensor input, Tensor tau)", Types::same, [](Value a, Value tau) { return householder_product(a, tau); }},
     {"ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False)", Types::same,
-     [](Value a, Value tau, Value x, bool left, bool transposed) { return left ? reflected(a, tau, x, !transposed) : turned(reflected(a, tau, turned(x), transposed)); }},
+     [](Value a, Value tau, Value x, bool left, bool transposed) {
+       return left ? reflected(a, tau, x, !transposed) : matrix_transpose(reflected(a, tau, matrix_transpose(x), transposed));
+     }},
     {"linalg_qr(Tensor A, str mode='reduced')", [](Value a, std::string mode) { return linalg_qr(a, mode); }},
 };
 

@@ -196,7 +196,7 @@ std::pair<Value, Value> multilabel_margin(const Value& given, const Value& given
 // ---- connectionist temporal classification
 
 // More steps than this make a plan whose build takes minutes.
-constexpr int64_t most_ctc_steps = 2048;
+constexpr int64_t max_ctc_steps = 2048;
 
 using Numbers = std::vector<int64_t>;
 
@@ -209,9 +209,9 @@ Value as_tensor(Graph& g, const Numbers& numbers) {
 }
 
 // The labels of each sequence with blanks around them: [N, 2 S + 1]. Targets are rows, or follow one another.
-Value with_blanks(const Value& targets, const Value& lengths, const Dim& most, int64_t blank) {
+Value with_blanks(const Value& targets, const Value& lengths, const Dim& max_length, int64_t blank) {
   Graph& g = targets.graph();
-  const Dim n = lengths.dim(0), states = most * 2 + Dim(1);
+  const Dim n = lengths.dim(0), states = max_length * 2 + Dim(1);
   const Value state = ir::index(g, {n, states}, 1), place = ir::map(Op::floordiv, {state, 2});
   const Value inside = cast(ir::map(Op::mod, {state, 2}), DType::b8) & (place < unsqueeze(lengths, 1));
   const Value labels = cast(targets, DType::i64);
@@ -221,16 +221,16 @@ Value with_blanks(const Value& targets, const Value& lengths, const Dim& most, i
 }
 
 // Minus the logarithm of the probability of each sequence of labels, over all ways to lay it out in time (Graves and others, 2006, equations 6 to 8). What training reads is left out.
-Value ctc(const Value& given, const Value& targets, const Value& input_lengths, const Value& given_target_lengths, const Dim& most, int64_t blank) {
+Value ctc(const Value& given, const Value& targets, const Value& input_lengths, const Value& given_target_lengths, const Dim& max_length, int64_t blank) {
   if (given.dtype() != DType::f32 && given.dtype() != DType::f64) fail(Code::unsupported, "_ctc_loss of {}", name_of(given.dtype()));
   if (targets.dtype() != DType::i64 && targets.dtype() != DType::i32) fail(Code::unsupported, "classes of dtype {}; int64 is needed", name_of(targets.dtype()));
   if (given.rank() != 3) fail(Code::unsupported, "_ctc_loss of rank {}", given.rank());
   Graph& g = given.graph();
   const auto steps = given.dim(0).constant();
   if (!steps) fail(Code::unsupported, "_ctc_loss over a number of steps that is open");
-  if (*steps == 0 || *steps > most_ctc_steps) fail(Code::unsupported, "_ctc_loss over {} steps", *steps);
+  if (*steps == 0 || *steps > max_ctc_steps) fail(Code::unsupported, "_ctc_loss over {} steps", *steps);
   const Value times = unsqueeze(cast(input_lengths, DType::i64), 1), lengths = cast(given_target_lengths, DType::i64), ends = unsqueeze(lengths, 1);
-  const Value labels = with_blanks(targets, lengths, most, blank);
+  const Value labels = with_blanks(targets, lengths, max_length, blank);
   const Dims states = labels.dims();
   const Value logs = take_along(given, 2, expand(unsqueeze(labels, 0), {given.dim(0), states[0], states[1]}));
   const Value state = ir::index(g, states, 1);
@@ -264,14 +264,14 @@ std::pair<Value, Value> ctc_of_tensors(const Value& logs, const Value& targets, 
 }
 
 // The loss of one sequence or of several, [T, C] or [T, N, C].
-Value ctc_loss(Value logs, const Value& targets, Value inputs, Value lengths, const Dim& most, int64_t blank, int64_t reduction, bool zero_infinity) {
+Value ctc_loss(Value logs, const Value& targets, Value inputs, Value lengths, const Dim& max_length, int64_t blank, int64_t reduction, bool zero_infinity) {
   const bool alone = logs.rank() == 2;
   if (alone) {
     logs = unsqueeze(logs, 1);
     inputs = reshape(inputs, {Dim(1)});
     lengths = reshape(lengths, {Dim(1)});
   }
-  Value y = ctc(logs, targets, inputs, lengths, most, blank);
+  Value y = ctc(logs, targets, inputs, lengths, max_length, blank);
   if (zero_infinity) y = select(equal(y, INFINITY), 0.0, y);
   if (reduction_of(reduction) == mean_of_all) return mean(y / cast(maximum(lengths, 1), y.dtype()), {});
   return reduction == sum_of_all ? sum(y, {}) : alone ? reshape(y, {}) : y;

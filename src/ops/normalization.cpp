@@ -41,7 +41,7 @@ Axes last_axes(const Value& x, size_t n) {
   return axes;
 }
 
-// As in eager: parameters and statistics have the input's dtype, or float32 beside a half input.
+// As in eager: parameters and statistics have the input's dtype, or float32 for a half input.
 void require_types(const Value& x, std::initializer_list<std::optional<Value>> parameters) {
   const DType t = x.dtype();
   if (!is_float(t)) fail(Code::unsupported, "a normalisation of {}", name_of(t));

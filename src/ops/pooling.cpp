@@ -14,7 +14,7 @@ namespace {
 
 struct Pool {
   Windows on;
-  Dims counts, after;  // after: padding behind each axis, where the last window may reach over it
+  Dims counts, after;  // after: padding after each axis, where the last window may reach over it
 
   // [lead..., spatial...] -> [lead..., windows..., kernel...]
   Value windows(const Value& x, const Scalar& fill) const {
@@ -58,7 +58,7 @@ Scalar lowest(DType t) {
   return t == DType::i8 ? INT64_C(-128) : t == DType::i16 ? INT64_C(-32768) : t == DType::i32 ? int64_t{std::numeric_limits<int32_t>::min()} : std::numeric_limits<int64_t>::min();
 }
 
-constexpr int64_t few_places = 25;
+constexpr int64_t max_unrolled_places = 25;
 
 int64_t places_of(const Windows& on) {
   int64_t places = 1;
@@ -78,19 +78,19 @@ std::vector<Value> each_place(const Value& windows, const Windows& on) {
   return each;
 }
 
-// Whether one axis after another looks at less than half of the elements, the last axis first: windows overlap.
-bool is_cheaper_apart(const Windows& on) {
-  int64_t apart = 0, in_front = 1;
+// True if pooling one axis after another reads less than half of the elements: windows overlap.
+bool is_cheaper_axis_by_axis(const Windows& on) {
+  int64_t by_axis = 0, in_front = 1;
   for (size_t i = 0; i < on.kernel.size(); ++i) {
-    apart += on.kernel[i] * in_front;
+    by_axis += on.kernel[i] * in_front;
     in_front *= on.stride[i];
   }
-  return on.kernel.size() > 1 && 2 * apart < places_of(on);
+  return on.kernel.size() > 1 && 2 * by_axis < places_of(on);
 }
 
 Value max_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers padding, Numbers dilation, bool ceil_mode) {
   Pool p = pool_of(x, n, std::move(kernel), std::move(stride), std::move(padding), std::move(dilation), ceil_mode);
-  if (is_cheaper_apart(p.on)) {
+  if (is_cheaper_axis_by_axis(p.on)) {
     Value y = x;
     for (size_t i = n; i-- > 0;) {
       auto along = [&](const Numbers& given, int64_t other) {
@@ -103,10 +103,10 @@ Value max_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers
     return y;
   }
   const Value windows = p.windows(x, lowest(x.dtype()));
-  if (places_of(p.on) > few_places) return amax(windows, last_axes(windows, n));
+  if (places_of(p.on) > max_unrolled_places) return amax(windows, last_axes(windows, n));
   const std::vector<Value> each = each_place(windows, p.on);
   return std::accumulate(each.begin() + 1, each.end(), each[0],
-                         [](const Value& most, const Value& one) { return maximum(one, most); });  // of equal ones, zeros of two signs, the first
+                         [](const Value& so_far, const Value& one) { return maximum(one, so_far); });  // of equal ones, zeros of two signs, the first
 }
 
 // Row-major numbers, within the last axes of a tensor of `dims`, of the elements at these places.
@@ -116,7 +116,7 @@ Value flat_place(const std::vector<Value>& places, Dims dims) {  // a copy: new 
   return *flat;
 }
 
-// The axes behind `lead + n`, as many numbers along each of which are in `sizes`, as one; and the number along each of the largest element, the first of equal ones.
+// The axes after `lead + n`, as many numbers along each of which are in `sizes`, as one; and the number along each of the largest element, the first of equal ones.
 std::vector<Value> largest(const Value& windows, size_t n, const Dims& sizes) {
   Dims merged(windows.dims().begin(), windows.dims().end() - static_cast<ptrdiff_t>(n));
   merged.push_back(product(sizes));
@@ -143,7 +143,7 @@ std::pair<Value, Value> max_pool_with_indices(const Value& x, size_t n, const Nu
   std::vector<Value> places = largest(p.windows(x, lowest(x.dtype())), n, Dims(p.on.kernel.begin(), p.on.kernel.end()));
   for (size_t i = 0; i < n; ++i) {
     const Value start = number_along(x.graph(), p.counts[i], i, n) * p.on.stride[i] - p.on.before[i];
-    // Where all elements are as low as the padding, the first one that is not padding.
+    // If all elements are as low as the padding: the first one that is not padding.
     const Value skipped = ir::map(Op::floordiv, {maximum(0 - start, 0) + (p.on.dilation[i] - 1), p.on.dilation[i]});
     places[i] = maximum(start + places[i] * p.on.dilation[i], start + skipped * p.on.dilation[i]);
   }
@@ -158,7 +158,7 @@ Value avg_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers
   const Value windows = p.windows(x, 0);
   const int64_t whole = places_of(p.on);
   std::optional<Value> sums;
-  if (whole > few_places) {
+  if (whole > max_unrolled_places) {
     sums = sum(widened(windows), last_axes(windows, n));
   } else {
     for (const Value& one : each_place(windows, p.on)) sums = sums ? *sums + widened(one) : floats ? widened(one) + 0.0 : one;  // eager begins with 0: of -0.0 alone it is 0.0
@@ -203,14 +203,14 @@ AdaptiveWindows adaptive_windows(const Value& x, Axis axis, const Dim& n) {
   }
   Dim longest = floordiv(size, n) + Dim(2);
   if (size.is_constant() && n.is_constant()) {
-    int64_t most = 0;
-    for (int64_t w = 0; w < n.value(); ++w) most = std::max(most, ((w + 1) * size.value() + n.value() - 1) / n.value() - w * size.value() / n.value());
-    longest = Dim(most);
+    int64_t widest = 0;
+    for (int64_t w = 0; w < n.value(); ++w) widest = std::max(widest, ((w + 1) * size.value() + n.value() - 1) / n.value() - w * size.value() / n.value());
+    longest = Dim(widest);
   }
   const Value line = ir::index(g, {n, Dim(1)}, 0);
   const Value start = ir::map(Op::floordiv, {line * Operand(size), n}), end = ir::map(Op::floordiv, {(line + 1) * Operand(size) + Operand(n - Dim(1)), n});
   const Value at = start + ir::index(g, {n, longest}, 1);
-  auto laid = [&](const Value& v, const Dim& across) {  // beside the axes behind
+  auto laid = [&](const Value& v, const Dim& across) {  // next to the axes after it
     Dims dims{n, across};
     dims.insert(dims.end(), static_cast<size_t>(x.rank() - 1 - axis), Dim(1));
     return reshape(v, dims);
@@ -234,7 +234,7 @@ std::optional<Windows> equal_windows(const Value& x, const Dims& sizes) {
     on.stride.push_back(stride);
   }
   const int64_t places = places_of(on);
-  return places > 1 && places <= few_places ? std::optional(on) : std::nullopt;
+  return places > 1 && places <= max_unrolled_places ? std::optional(on) : std::nullopt;
 }
 
 Value adaptive_avg_pool(Value x, const Dims& sizes) {
@@ -259,12 +259,12 @@ std::pair<Value, Value> adaptive_max_pool(const Value& x, const Dims& sizes) {
   const size_t n = sizes.size();
   const auto lead = static_cast<Axis>(x.dims().size() - n);
   const Scalar low = lowest(x.dtype());
-  Value most = x, all = x;  // all: [lead..., n_0, longest_0, n_1, longest_1...]
+  Value maxima = x, all = x;  // all: [lead..., n_0, longest_0, n_1, longest_1...]
   std::vector<std::optional<Value>> starts(n);
   for (size_t i = n; i-- > 0;) {
     const Axis axis = lead + static_cast<Axis>(i);
     auto inside = [&](const AdaptiveWindows& w) { return w.inside ? select(*w.inside, w.elements, low) : w.elements; };
-    most = amax(inside(adaptive_windows(most, axis, sizes[i])), {axis + 1});
+    maxima = amax(inside(adaptive_windows(maxima, axis, sizes[i])), {axis + 1});
     const AdaptiveWindows w = adaptive_windows(all, axis, sizes[i]);
     all = inside(w);
     Dims line(n, Dim(1));
@@ -280,7 +280,7 @@ std::pair<Value, Value> adaptive_max_pool(const Value& x, const Dims& sizes) {
   for (size_t i = 0; i < n; ++i) longest.push_back(all.dim(lead + static_cast<Axis>(2 * i + 1)));
   std::vector<Value> places = largest(permute(all, order), n, longest);
   for (size_t i = 0; i < n; ++i) places[i] = places[i] + *starts[i];
-  return {most, flat_place(places, x.dims())};
+  return {maxima, flat_place(places, x.dims())};
 }
 
 // Elements go back to where a max_pool took them from; zeros elsewhere.

@@ -1,4 +1,4 @@
-// Recurrent layers, as their steps one after another: each step is a matrix product and the pointwise work behind it. Where the number of steps is open or large, a loop runs them.
+// Recurrent layers, as their steps one after another: each step is a matrix product and the pointwise work after it. Where the number of steps is open or large, a loop runs them.
 #include "base/error.h"
 #include "ir/compose_nodes.h"
 #include "ops/binding.h"

@@ -93,7 +93,7 @@ Value norm(Value x, const Scalar& ord, const Axes& dim, bool keepdim, std::optio
 }
 
 // Each slice along `dim` is scaled down to a norm of at most `most`.
-Value renorm(const Value& given, double p, int64_t dim, double most) {
+Value renorm(const Value& given, double p, int64_t dim, double max_norm) {
   if (!is_float(given.dtype())) fail(Code::unsupported, "renorm of {}", name_of(given.dtype()));
   const Value x = widened(given);
   Axes others;
@@ -101,14 +101,14 @@ Value renorm(const Value& given, double p, int64_t dim, double most) {
     if (a != x.axis(dim)) others.push_back(a);
   }
   const Value size = norm(x, p, others, true, std::nullopt);
-  return cast(x * select(size > most, most / (size + 1e-7), 1.0), given.dtype());
+  return cast(x * select(size > max_norm, max_norm / (size + 1e-7), 1.0), given.dtype());
 }
 
 // The rows of a table that the indices name, scaled down to a norm of at most `most`.
-Value renormed_rows(const Value& table, const Value& given, double most, double p) {
+Value renormed_rows(const Value& table, const Value& given, double max_norm, double p) {
   if (!is_float(table.dtype()) || table.rank() != 2) fail(Code::unsupported, "embedding_renorm of {} of rank {}", name_of(table.dtype()), table.rank());
   const Value index = cast(reshape(given, {Dim(-1)}), DType::i64);
-  return scatter(table, {0}, {index}, 0, false, renorm(gather(table, {0}, {index}, 0, false), p, 0, most), "set");
+  return scatter(table, {0}, {index}, 0, false, renorm(gather(table, {0}, {index}, 0, false), p, 0, max_norm), "set");
 }
 
 // ord and dim of torch.linalg.norm: a vector norm over one axis or over all, a matrix norm over two.
@@ -206,10 +206,10 @@ std::pair<Value, Value> mode(const Value& x, int64_t dim, bool keepdim) {
 // The largest (or smallest) element so far, and where it was last.
 std::pair<Value, Value> running(const char* kind, const Value& x, int64_t dim) {
   if (x.rank() == 0) return {x, literal(x.graph(), 0, DType::i64)};
-  const Value most = scan(kind, x, dim);
-  Value here = equal(x, most);
+  const Value extremes = scan(kind, x, dim);
+  Value here = equal(x, extremes);
   if (is_float(x.dtype())) here = here | ir::map(Op::is_nan, {x});
-  return {most, scan("max", select(here, ir::index(x.graph(), x.dims(), x.axis(dim)), 0), dim)};
+  return {extremes, scan("max", select(here, ir::index(x.graph(), x.dims(), x.axis(dim)), 0), dim)};
 }
 
 // Elements of the sorted lines at q * (n - 1); q [..] comes first among the result's axes. NaN in a line makes its results NaN.
@@ -257,9 +257,9 @@ Value histc(const Value& x, int64_t bins, const Scalar& min, const Scalar& max) 
   if (is_bool(x.dtype())) fail(Code::unsupported, "histc of bools");
   Value flat = reshape(x, {Dim(-1)}), lo = literal(x.graph(), min, x.dtype()), hi = literal(x.graph(), max, x.dtype());
   if (from == to) {  // the range of the values; one of a single value is widened
-    const Value least = amin(flat, {}), most = amax(flat, {});
-    lo = select(equal(least, most), least - 1, least);
-    hi = select(equal(least, most), most + 1, most);
+    const Value lowest = amin(flat, {}), highest = amax(flat, {});
+    lo = select(equal(lowest, highest), lowest - 1, lowest);
+    hi = select(equal(lowest, highest), highest + 1, highest);
   }
   const Value steps = (flat - lo) * bins;
   Value place = minimum(is_float(x.dtype()) ? floor(steps / (hi - lo)) : ir::map(Op::floordiv, {steps, hi - lo}), bins - 1);
@@ -273,8 +273,8 @@ Value histc(const Value& x, int64_t bins, const Scalar& min, const Scalar& max) 
 
 const Definition reduction_rows[] = {
     {"embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type)", Types::each,
-     [](Value table, Value index, double most, double p) { return renormed_rows(table, index, most, p); }},
-    {"renorm(Tensor self, Scalar p, int dim, Scalar maxnorm)", [](Value x, Scalar p, int64_t d, Scalar most) { return renorm(x, p.to_double(), d, most.to_double()); }},
+     [](Value table, Value index, double max_norm, double p) { return renormed_rows(table, index, max_norm, p); }},
+    {"renorm(Tensor self, Scalar p, int dim, Scalar maxnorm)", [](Value x, Scalar p, int64_t d, Scalar max_norm) { return renorm(x, p.to_double(), d, max_norm.to_double()); }},
     {"sum(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return summed(x, {}, false, t); }},
     {"prims::sum(Tensor inp, int[]? dims, *, ScalarType? output_dtype=None)",
      [](Value x, std::optional<Axes> d, std::optional<DType> t) { return d && d->empty() ? (t ? cast(x, *t) : x) : summed(x, axes_of(d), false, t.value_or(x.dtype())); }},

@@ -25,7 +25,7 @@ Operand step_between(Graph& g, const Dim& from, const Dim& to, bool corners, std
   return rounded_to(t, static_cast<double>(have.value()) / static_cast<double>(want.value()));
 }
 
-// Shaped so that it broadcasts along `axis` of a tensor of that rank; its own axes are behind one another from there.
+// Shaped so that it broadcasts along `axis` of a tensor of that rank; its own axes are one after another from there.
 Value along(const Value& x, Axis axis, int64_t rank) {
   Dims dims = x.dims();
   dims.insert(dims.end(), static_cast<size_t>(rank - 1 - axis), Dim(1));
@@ -89,7 +89,7 @@ Value nearest(Value x, const Factors& factors, const Dims& sizes, bool exact) {
 
 // ---- linear and cubic
 
-// Where each output of an axis lies in the input: a real number of `t` each.
+// The place of each output of an axis in the input: a real number of `t` each.
 Value places(Graph& g, const Dim& from, const Dim& to, bool corners, std::optional<double> factor, DType t, bool cubic) {
   const Value i = cast(iota(g, to), t);
   const Operand step = step_between(g, from, to, corners, factor, t);
@@ -102,7 +102,7 @@ Value places(Graph& g, const Dim& from, const Dim& to, bool corners, std::option
   return same == Truth::unknown ? select(equal(literal(g, from, DType::i64), literal(g, to, DType::i64)), i, at) : at;
 }
 
-// The weights of the four elements around a place that lies `t` behind the second.
+// The weights of the four elements around a place that is `t` after the second.
 std::vector<Value> cubic_weights(const Value& t, double a) {
   auto near = [&](const Value& x) { return ((x * (a + 2) - (a + 3)) * x * x) + 1.0; };
   auto far = [&](const Value& x) { return ((x * a - 5 * a) * x + 8 * a) * x - 4 * a; };
@@ -172,7 +172,7 @@ Value resized(const Value& given, const Factors& factors, const Dims& sizes, boo
   for (size_t i = 0; i < sizes.size(); ++i) unchanged = unchanged && given.dim(first + static_cast<Axis>(i)) == sizes[i];
   if (unchanged && !cubic) return given;
   Value x = antialias ? cast(given, wide) : given;
-  // The last axis first, as ATen; but what is filtered is smaller where an axis in front of it, whose lines are read whole, has shrunk.
+  // The last axis first, as ATen; but less is filtered after an axis in front of it has shrunk, since lines of that axis are read whole.
   bool shrinks = antialias;
   for (size_t i = 0; i < sizes.size(); ++i) shrinks = shrinks && known_less(sizes[i], given.dim(first + static_cast<Axis>(i)), given.graph().symbols) == Truth::yes;
   for (size_t k = 0; k < sizes.size(); ++k) {

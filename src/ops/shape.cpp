@@ -18,7 +18,7 @@ namespace {
 // ATen treats a 0-d tensor as one of size 1 where an axis is named.
 Value at_least_1d(const Value& x) { return x.rank() == 0 ? reshape(x, {Dim(1)}) : x; }
 
-std::vector<Value> pieces(const Value& x, int64_t dim, const Dims& sizes) {
+std::vector<Value> parts_of(const Value& x, int64_t dim, const Dims& sizes) {
   std::vector<Value> out;
   Dim start = 0;
   for (const Dim& size : sizes) {
@@ -35,7 +35,7 @@ Value narrow(const Value& x, int64_t dim, Dim start, const Dim& length) {
   return view(x, slice_map(x.dims(), x.axis(dim), start, length, 1));
 }
 
-// The number of pieces of a dynamic size is the recorded one, checked at run time.
+// The number of parts of a dynamic size is the recorded one, checked at run time.
 std::vector<Value> split(Recorded recorded, const Value& given, const Dim& size, int64_t dim) {
   Value x = at_least_1d(given);
   Dim total = x.dim(dim), count = max(ceildiv(total, size), 1);
@@ -43,7 +43,7 @@ std::vector<Value> split(Recorded recorded, const Value& given, const Dim& size,
   require(x.graph(), count, ir::Check::equal, n, "the tensor splits into as many parts as when it was captured");
   Dims sizes(static_cast<size_t>(n - 1), size);
   sizes.push_back(total - size * Dim(n - 1));
-  return pieces(x, dim, sizes);
+  return parts_of(x, dim, sizes);
 }
 
 std::vector<Value> chunk(Recorded recorded, const Value& x, int64_t chunks, int64_t dim) { return split(recorded, x, max(ceildiv(x.dim(dim), chunks), 1), dim); }
@@ -204,7 +204,7 @@ Value at_places(const Value& x, const std::map<Axis, Value>& places) {
   return gather(x, axes, indices, first, false);
 }
 
-// Along the last axis alone two pieces change places. Else elements are read from where they are: that fuses with what is done with them.
+// Along the last axis alone two parts change places. Else elements are read from where they are: that fuses with what is done with them.
 Value roll(Value x, const Dims& shifts, const Axes& dims) {
   if (dims.empty()) return reshape(roll(reshape(x, {Dim(-1)}), shifts, {0}), x.dims());
   std::map<Axis, Dim> rows;
@@ -226,7 +226,7 @@ Value roll(Value x, const Dims& shifts, const Axes& dims) {
   if (rows.begin()->first + 1 == x.rank()) {
     const Axis axis = rows.begin()->first;
     const Dim size = x.dim(axis), front = rolled_to_front(x, size, rows.begin()->second);
-    const std::vector<Value> parts = pieces(x, axis, {size - front, front});
+    const std::vector<Value> parts = parts_of(x, axis, {size - front, front});
     return concat({parts[1], parts[0]}, axis);
   }
   std::map<Axis, Value> places;
@@ -278,7 +278,7 @@ Value unfold(Value x, int64_t dim, int64_t size, int64_t step) {
   return view(x, std::move(map));
 }
 
-// A view of the memory in which x's elements lie row-major, from its first element on. The importer counts so, however x really lies.
+// A view of the memory in which x's elements are row-major, from its first element on. The importer counts so, whatever x's real strides are.
 Value as_strided(const Value& x, const Dims& sizes, const Dims& strides, const std::optional<Dim>& offset) {
   if (sizes.size() != strides.size()) fail(Code::invalid_input, "as_strided: {} sizes and {} strides", sizes.size(), strides.size());
   Graph& g = x.graph();
@@ -364,8 +364,8 @@ Value image_of_columns(Value x, const Dims& size, const Axes& kernel, const Axes
   const Dim channels = floordiv(x.dim(1), kernel[0] * kernel[1]);
   require(g, x.dim(2), ir::Check::equal, product(counts), "col2im has a column for each window");
   const Value split = reshape(x, {x.dim(0), channels, Dim(kernel[0]), Dim(kernel[1]), counts[0], counts[1]});
-  const bool apart = kernel == stride && dilation == Axes{1, 1} && padding == Axes{0, 0};
-  if (apart && counts[0] * Dim(kernel[0]) == size[0] && counts[1] * Dim(kernel[1]) == size[1]) {  // each element once
+  const bool disjoint = kernel == stride && dilation == Axes{1, 1} && padding == Axes{0, 0};
+  if (disjoint && counts[0] * Dim(kernel[0]) == size[0] && counts[1] * Dim(kernel[1]) == size[1]) {  // each element once
     return reshape(permute(split, {0, 1, 4, 2, 5, 3}), {x.dim(0), channels, size[0], size[1]});
   }
   std::vector<Value> places;
@@ -482,8 +482,8 @@ const Definition shape_rows[] = {
        return gather(x, {axis}, {iota(x.graph(), length) + cast(start, DType::i64)}, axis, true);
      }},
     {"split.Tensor(Tensor self, SymInt split_size, int dim=0)", [](Recorded r, Value x, Dim size, int64_t dim) { return split(r, x, size, dim); }},
-    {"split.sizes(Tensor self, SymInt[] split_size, int dim=0)", [](Value x, Dims sizes, int64_t dim) { return pieces(at_least_1d(x), dim, sizes); }},
-    {"{split_with_sizes,split_with_sizes_copy,unsafe_split_with_sizes}(Tensor self, SymInt[] split_sizes, int dim=0)", [](Value x, Dims sizes, int64_t dim) { return pieces(at_least_1d(x), dim, sizes); }},
+    {"split.sizes(Tensor self, SymInt[] split_size, int dim=0)", [](Value x, Dims sizes, int64_t dim) { return parts_of(at_least_1d(x), dim, sizes); }},
+    {"{split_with_sizes,split_with_sizes_copy,unsafe_split_with_sizes}(Tensor self, SymInt[] split_sizes, int dim=0)", [](Value x, Dims sizes, int64_t dim) { return parts_of(at_least_1d(x), dim, sizes); }},
     {"{unsafe_split,split_copy}.Tensor(Tensor self, SymInt split_size, int dim=0)", [](Recorded r, Value x, Dim size, int64_t dim) { return split(r, x, size, dim); }},
     {"chunk(Tensor self, int chunks, int dim=0)", [](Recorded r, Value x, int64_t n, int64_t dim) { return chunk(r, x, n, dim); }},
     {"unsafe_chunk(Tensor self, int chunks, int dim=0)", [](Recorded r, Value x, int64_t n, int64_t dim) { return chunk(r, x, n, dim); }},

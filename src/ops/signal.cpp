@@ -42,7 +42,7 @@ Value kaiser(Graph& g, int64_t length, bool periodic, double beta, std::optional
   });
 }
 
-// The frequencies of a transform of n samples, d apart: 0, 1, .. and then, of all frequencies, the negative ones up to -1, over n * d.
+// The frequencies of a transform of n samples with spacing d: 0, 1, .. and then, of all frequencies, the negative ones up to -1, over n * d.
 Value frequencies(Graph& g, int64_t n, double d, bool onesided, std::optional<DType> dtype) {
   const DType t = dtype.value_or(DType::f32);
   if (!is_float(t)) fail(Code::unsupported, "frequencies of {}", name_of(t));

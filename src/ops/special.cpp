@@ -191,7 +191,7 @@ Value polynomial(const Value& x, std::span<const double> c) {
   return y;
 }
 
-// The number below which a normal variable lies with probability p (Wichura's PPND16, Applied Statistics 37, 1988, algorithm AS 241).
+// The number below which a normal variable is with probability p (Wichura's PPND16, Applied Statistics 37, 1988, algorithm AS 241).
 Value normal_quantile(const Value& p) {
   constexpr std::array centre{3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3, 1.3731693765509461125e4,
                               4.5921953931549871457e4, 6.7265770927008700853e4, 3.3430575583588128105e4, 2.5090809287301226727e3};
@@ -307,9 +307,9 @@ Value multivariate_lgamma(const Value& x, int64_t p) {
 // The polynomial of degree n: the first two are 1 and `first`, each other follows from the two before it.
 template <class First, class Next>
 Value orthogonal(const Value& x, const Scalar& degree, First first, Next next) {
-  constexpr int64_t most_degrees = 64;
+  constexpr int64_t max_degrees = 64;
   const int64_t n = degree.is_float() ? static_cast<int64_t>(degree.to_double()) : degree.to_int();
-  if (n > most_degrees) fail(Code::unsupported, "a polynomial of degree {}; at most {} are written out", n, most_degrees);
+  if (n > max_degrees) fail(Code::unsupported, "a polynomial of degree {}; at most {} are written out", n, max_degrees);
   return of_wide(x, [&](const Value& v) {
     const auto all = [&](double number) { return full(v.graph(), v.dims(), number, v.dtype()); };
     if (n < 1) return all(n == 0 ? 1 : 0);

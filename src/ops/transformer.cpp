@@ -81,7 +81,7 @@ Value encoder_layer(const Value& x, const Layer& l) {
 
 // ---- a matrix for each group of rows
 
-// Row i of x [S, K] times the matrix of its group: w [G, K, N]. Group g ends before row ends[g]; rows behind the last are 0.
+// Row i of x [S, K] times the matrix of its group: w [G, K, N]. Group g ends before row ends[g]; rows after the last are 0.
 Value grouped(const Value& x, const Value& w, const Value& ends) { return ragged_matmul(x, w, ends); }
 
 Value grouped_mm(const Value& a, const Value& b, const std::optional<Value>& ends, const std::optional<Value>& bias, std::optional<DType> t) {

@@ -15,8 +15,8 @@ using ir::ValueId;
 
 namespace {
 
-// The nodes that must run before a node: those whose results it reads, and for each size that it uses the first node that
-// gives it, or whose result is read as this size.
+// The nodes that must run before a node: those whose results it reads and, for each size that it uses,
+// the first node that gives or reads that size.
 std::vector<std::vector<NodeId>> dependencies(const Graph& g, const std::vector<bool>& here) {
   std::vector<std::vector<NodeId>> before(g.nodes.size());
   std::vector<NodeId> maker(g.symbols.size(), ir::none_id);

@@ -1,5 +1,5 @@
-// What torch takes around a call of an operator, in dispatches (Machine::dispatch), beside an operator of elements. They are estimates: segments that are kept or dropped by them differ by
-// factors. On an AMD EPYC (Zen 4, one thread) calls on tensors of one element take, beside an addition's 1.2 us: a view 0.7, a product 1.0 to 1.6, a transform 2.3, a Cholesky factor 1.3, an
+// What torch takes around a call of an operator, in dispatches (Machine::dispatch), compared with an operator of elements. They are estimates: segments that are kept or dropped by them differ by
+// factors. On an AMD EPYC (Zen 4, one thread) calls on tensors of one element take, compared with an addition's 1.2 us: a view 0.7, a product 1.0 to 1.6, a transform 2.3, a Cholesky factor 1.3, an
 // inverse 10 and each further matrix of it 0.05 (`timeit` of torch.add, Tensor.view, linear, torch.fft.rfft, torch.linalg.cholesky_ex, torch.linalg.inv_ex).
 #pragma once
 #include <cstddef>

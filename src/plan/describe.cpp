@@ -11,7 +11,7 @@
 
 namespace ingot::plan {
 
-constexpr int most_parts = 1000;  // per size
+constexpr int max_parts = 1000;  // per size
 
 namespace {
 
@@ -45,7 +45,7 @@ std::string size_text(const Function& f, SizeRef ref, int& parts) {
 class SizeTexts {
  public:
   std::string of(const Function& f, SizeRef ref) {
-    int left = std::min(parts_, most_parts);
+    int left = std::min(parts_, max_parts);
     parts_ -= left;
     std::string text = size_text(f, ref, left);
     parts_ += std::max(left, 0);
@@ -59,7 +59,7 @@ class SizeTexts {
 }  // namespace
 
 std::string size_text(const Function& f, SizeRef ref) {
-  int parts = most_parts;
+  int parts = max_parts;
   return size_text(f, ref, parts);
 }
 

@@ -22,10 +22,10 @@ std::vector<std::string> external_kernels(const Plan& plan) {
 
 void check_external(const Plan& plan, const std::vector<std::string>& kernels) {
   if (plan.runs_external || kernels.empty()) return;
-  constexpr size_t most = 8;
+  constexpr size_t max_shown = 8;
   std::string names;
-  for (size_t k = 0; k < std::min(kernels.size(), most); ++k) names += (k > 0 ? ", " : "") + kernels[k];
-  if (kernels.size() > most) names += fmt::format(" and {} more", kernels.size() - most);
+  for (size_t k = 0; k < std::min(kernels.size(), max_shown); ++k) names += (k > 0 ? ", " : "") + kernels[k];
+  if (kernels.size() > max_shown) names += fmt::format(" and {} more", kernels.size() - max_shown);
   throw Error(Code::invalid_input, fmt::format("the plan calls code that is not ingot's, the kernels {}, and is not trusted to", names))
       .fix("load it with trust \"code\" (`ingot run --trust code`) if you trust whoever made it as much as a program of theirs");
 }

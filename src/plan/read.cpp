@@ -92,8 +92,8 @@ class Reader {
     out.prepare = function(t.prepare());
     uint64_t derived = 0;
     each(t.derived(), [&](const fb::Derived& d) {
-      constexpr uint64_t most = uint64_t{1} << 46;
-      if (d.bytes() > most || (derived += d.bytes()) > most) fail(Code::format, "a derived weight of the plan has an impossible size");
+      constexpr uint64_t max_bytes = uint64_t{1} << 46;
+      if (d.bytes() > max_bytes || (derived += d.bytes()) > max_bytes) fail(Code::format, "a derived weight of the plan has an impossible size");
       out.derived.push_back({name(d.name(), "the name of a derived weight"), d.bytes()});
     });
     each(t.code(), [&](const fb::Code& c) {

@@ -90,7 +90,7 @@ void check_outputs(const LoadedFunction& loaded, std::span<const HostTensor> out
 }
 
 void check_output(const plan::Binding& b, const HostTensor& given, std::span<const int64_t> dims, bool open) {
-  const bool fits = given.dtype == b.dtype && given.rank == static_cast<int>(dims.size()) && lies_in({}, given) && (open || std::equal(dims.begin(), dims.end(), given.dims));
+  const bool fits = given.dtype == b.dtype && given.rank == static_cast<int>(dims.size()) && is_dense_in({}, given) && (open || std::equal(dims.begin(), dims.end(), given.dims));
   if (!fits) {
     fail(Code::invalid_input, "the tensor given for output \"{}\" ({} {}) does not have the dtype, shape and row-major strides of the result", b.name,
          ir::torch_name_of(given.dtype), shape_text(given));

@@ -137,7 +137,7 @@ TEST(Gpu, AWeightIsReadAsItLies) {
   const std::vector<float> rows{5, 4, 3, 2, 1, 0}, columns{5, 3, 1, 4, 2, 0, 0, 6, 8, 10, 7, 9, 11};
   memory.copy_from(columns.data(), columns.size() * 4, nullptr);
   const void* on_device = reinterpret_cast<const void*>(memory.address());
-  const int64_t turned[] = {1, 3};
+  const int64_t transposed[] = {1, 3};
   Tensor ones{std::vector<float>(6, 1), {3, 2}}, y{std::vector<float>(6), {3, 2}};
   auto expect = [&](const std::vector<float>& expected) {
     HostTensor in = ones.host(), out = y.host();
@@ -148,14 +148,14 @@ TEST(Gpu, AWeightIsReadAsItLies) {
   weights->set("w", rows.data(), 24, false);
   weights->commit(1);
   expect(rows);
-  weights->set("w", on_device, 24, false, turned);
+  weights->set("w", on_device, 24, false, transposed);
   weights->commit(1);
   EXPECT_EQ(weights->current()->memory.weights[0], on_device);
   expect(rows);
   EXPECT_THROW(weights->set("w", on_device, 24, false), Error);
   // Kernels take weights to be aligned: another address is copied from.
   const auto* unaligned = static_cast<const float*>(on_device) + 7;
-  weights->set("w", unaligned, 24, false, turned);
+  weights->set("w", unaligned, 24, false, transposed);
   weights->commit(1);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(weights->current()->memory.weights[0]) % 16, 0u);
   expect({6, 7, 8, 9, 10, 11});

@@ -46,7 +46,7 @@ void Prepared::add(const Value& value, size_t bytes, const Allocator& from) {
 
 void Prepared::drop_expired() {
   std::erase_if(entries_, [](const auto& e) { return e.second.owner.expired(); });
-  look_again_ = std::max(few, 2 * entries_.size());
+  look_again_ = std::max(min_entries, 2 * entries_.size());
 }
 
 }  // namespace ingot::runtime

@@ -38,8 +38,8 @@ class Prepared {
 
   Mutex mutex_;
   std::multimap<Key, Entry> entries_;
-  static constexpr size_t few = 64;
-  size_t look_again_ = few;  // entries at which expired ones are dropped
+  static constexpr size_t min_entries = 64;
+  size_t look_again_ = min_entries;  // entries at which expired ones are dropped
 };
 
 }  // namespace ingot::runtime

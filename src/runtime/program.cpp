@@ -55,14 +55,14 @@ LoadedFunction load_function(const plan::Plan& plan, const plan::Function& f, co
 namespace {
 
 // More bytes than any machine has, and small enough that products with it in kernels fit 64 bits.
-constexpr int64_t most_bytes = int64_t{1} << 46;
+constexpr int64_t max_bytes = int64_t{1} << 46;
 
 // Kernels multiply sizes without checks: the product of all, with 0 counted as 1, must be a possible size of memory.
 void check_sizes(std::span<const int64_t> dims, std::string_view what) {
   int64_t n = 1;
   for (int64_t d : dims) {
     if (d < 0) fail(Code::format, "{} has a negative size", what);
-    if (__builtin_mul_overflow(n, std::max<int64_t>(d, 1), &n) || n > most_bytes / 16) fail(Code::invalid_input, "{} is too large for these inputs", what);
+    if (__builtin_mul_overflow(n, std::max<int64_t>(d, 1), &n) || n > max_bytes / 16) fail(Code::invalid_input, "{} is too large for these inputs", what);
   }
 }
 
@@ -74,7 +74,7 @@ size_t place_arena(const plan::Program& f, const std::vector<int64_t>& sizes, si
   std::vector<Item> order;
   for (size_t b = 0; b < f.buffers.size(); ++b) {
     if (f.buffers[b].kind != Buffer::Kind::arena) continue;
-    auto bytes = static_cast<size_t>(std::clamp<int64_t>(sizes[f.buffers[b].bytes], 0, most_bytes));
+    auto bytes = static_cast<size_t>(std::clamp<int64_t>(sizes[f.buffers[b].bytes], 0, max_bytes));
     order.push_back({b, padded_bytes(bytes, alignment)});
   }
   std::stable_sort(order.begin(), order.end(), [](const Item& x, const Item& y) { return x.bytes > y.bytes; });
@@ -96,7 +96,7 @@ size_t place_arena(const plan::Program& f, const std::vector<int64_t>& sizes, si
     }
     offsets[item.buffer] = at;
     total = std::max(total, at + item.bytes);
-    if (total > static_cast<size_t>(most_bytes)) fail(Code::invalid_input, "the memory between the steps is too large for these inputs");
+    if (total > static_cast<size_t>(max_bytes)) fail(Code::invalid_input, "the memory between the steps is too large for these inputs");
     placed.push_back(item);
   }
   return total;
@@ -110,7 +110,7 @@ void check_bounds(std::span<const int64_t> dims, std::span<int64_t> strides, int
   bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end(), repeated = empty;
   __int128 low = offset, high = offset;
   for (size_t d = 0; d < dims.size(); ++d) {
-    if ((empty || dims[d] == 1) && (strides[d] < -most_bytes || strides[d] > most_bytes)) strides[d] = 0;
+    if ((empty || dims[d] == 1) && (strides[d] < -max_bytes || strides[d] > max_bytes)) strides[d] = 0;
     if (dims[d] == 0) repeated = repeated && strides[d] == 0;
     __int128 reach = static_cast<__int128>(std::max<int64_t>(dims[d], 1) - 1) * strides[d];
     (reach < 0 ? low : high) += reach;

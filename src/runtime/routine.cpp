@@ -77,10 +77,10 @@ void Routine::read(const Region::Read& x, const Run& run) {
   run.stream.copy(&value, values_[x.value].data, sizeof value);
   run.stream.wait();
   const plan::Symbol& s = f_.symbols[x.symbol];
-  const int64_t most = x.bound == UINT32_MAX ? s.max : std::min(s.max, values_.size(x.bound));
-  if (value < s.min || value > most) {
+  const int64_t highest = x.bound == UINT32_MAX ? s.max : std::min(s.max, values_.size(x.bound));
+  if (value < s.min || value > highest) {
     Error problem(Code::invalid_input,
-                  fmt::format("a size that the model reads from data ({}) is {}, outside {}..{}", s.name, value, s.min, most == INT64_MAX ? "" : std::to_string(most)));
+                  fmt::format("a size that the model reads from data ({}) is {}, outside {}..{}", s.name, value, s.min, highest == INT64_MAX ? "" : std::to_string(highest)));
     if (x.origin != UINT32_MAX) problem.at(plan_.origins[x.origin].text());
     throw problem.fix("give inputs for which the program's own checks (torch._check) hold, or export it with a wider range");
   }

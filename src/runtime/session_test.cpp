@@ -61,13 +61,13 @@ TEST(Session, NothingIsAllocatedAfterTheFirstRunOfASize) {
   Counting memory;
   auto weights = std::make_shared<Weights>(product(), 1);
   Session session(weights, 0, {1}, memory);
-  Tensor x = numbers({5, 2}), turned = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, {5, 2}, {1, 5}};
+  Tensor x = numbers({5, 2}), transposed = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, {5, 2}, {1, 5}};
   run(session, {x});
-  run(session, {turned});
+  run(session, {transposed});
   const int before = memory.count;
   for (int i = 0; i < 3; ++i) {
     run(session, {x});
-    run(session, {turned});
+    run(session, {transposed});
   }
   EXPECT_EQ(memory.count, before);
 }
@@ -75,10 +75,10 @@ TEST(Session, NothingIsAllocatedAfterTheFirstRunOfASize) {
 TEST(Session, StridedInputsAreGathered) {
   Session session(std::make_shared<Weights>(scaled(), 1), 0, {1});
   Tensor x = numbers({2, 3}), v = numbers({2, 3}, 5);
-  Tensor turned{{0, 3, 1, 4, 2, 5}, {2, 3}, {1, 2}};
+  Tensor transposed{{0, 3, 1, 4, 2, 5}, {2, 3}, {1, 2}};
   Tensor same_rows{{5, 6, 7}, {2, 3}, {0, 1}};
   Tensor wide{{0, 1, 2, -1, -1, 3, 4, 5}, {2, 3}, {5, 1}};
-  EXPECT_EQ(run(session, {turned, v}), scaled_by_hand(x, v));
+  EXPECT_EQ(run(session, {transposed, v}), scaled_by_hand(x, v));
   EXPECT_EQ(run(session, {wide, v}), scaled_by_hand(x, v));
   EXPECT_EQ(run(session, {x, same_rows}), scaled_by_hand(x, Tensor{{5, 6, 7, 5, 6, 7}, {2, 3}}));
   // Strides are negative.
@@ -144,11 +144,11 @@ TEST(Session, WrongInputsLeaveItUsable) {
     return said;
   };
   Tensor many = numbers({65, 3}), none = numbers({0, 3}), wide = numbers({2, 4}), three = numbers({3, 3}), flat = numbers({6});
-  HostTensor ints = x.host(), nowhere = x.host(), turned = y.host();
+  HostTensor ints = x.host(), nowhere = x.host(), transposed = y.host();
   ints.dtype = ir::DType::i32;
   nowhere.data = nullptr;
   const int64_t column_major[] = {1, 2};
-  turned.strides = column_major;
+  transposed.strides = column_major;
   EXPECT_EQ(attempt({x.host()}, {y.host()}), "the plan takes 2 inputs (x, v), but 1 is given");
   EXPECT_EQ(attempt({ints, v.host()}, {y.host()}), "input \"x\" is int32, but the plan was built for float32");
   EXPECT_EQ(attempt({flat.host(), v.host()}, {y.host()}), "input \"x\" has rank 1 (shape [6]), but the plan was built for rank 2: [B, 3]");
@@ -159,7 +159,7 @@ TEST(Session, WrongInputsLeaveItUsable) {
   EXPECT_EQ(attempt({nowhere, v.host()}, {y.host()}), "input \"x\" has no data: its pointer is NULL");
   EXPECT_EQ(attempt({x.host(), v.host()}, {nowhere}), "output \"y\" has no memory: its pointer is NULL");
   EXPECT_EQ(attempt({x.host(), v.host()}, {}), "the plan gives 1 output (y), but room for 0 are given");
-  for (HostTensor wrong : {three.host(), ints, turned}) {
+  for (HostTensor wrong : {three.host(), ints, transposed}) {
     EXPECT_TRUE(attempt({x.host(), v.host()}, {wrong}).ends_with("does not have the dtype, shape and row-major strides of the result"));
   }
 }

@@ -164,14 +164,14 @@ void State::bind(size_t entry, const HostTensor& t) {
 
 // Strided memory is not copied on a GPU.
 void State::check_reachable(const Entry& e) const {
-  if (lies_in({}, e.memory) || !on_device() || !weights_->backend().can_access(e.memory.data)) return;
-  throw lies_otherwise(fmt::format("state \"{}\"", e.what.name), {});
+  if (is_dense_in({}, e.memory) || !on_device() || !weights_->backend().can_access(e.memory.data)) return;
+  throw wrong_order(fmt::format("state \"{}\"", e.what.name), {});
 }
 
 // Copies between an entry and dense memory.
 void State::transfer(const Entry& e, void* dense, bool out, backend::Stream& stream) const {
   const size_t bytes = bytes_of(e.memory);
-  if (lies_in({}, e.memory)) return stream.copy(out ? dense : e.memory.data, out ? e.memory.data : dense, bytes);
+  if (is_dense_in({}, e.memory)) return stream.copy(out ? dense : e.memory.data, out ? e.memory.data : dense, bytes);
   check_reachable(e);
   MemoryBlock between(bytes, allocator_);
   if (out) copy_strided(e.memory, {}, between.data(), true);
@@ -263,9 +263,9 @@ void State::copy_from(State& other) {
       Entry &to = entries_[i], &from = other.entries_[i];
       if (made[i].data() != nullptr) keep_memory(to, std::move(made[i]));
       // A strided tensor of the caller is on the host: copy through it, so that the other side may be anywhere.
-      if (lies_in({}, from.memory)) {
+      if (is_dense_in({}, from.memory)) {
         transfer(to, from.memory.data, false, stream);
-      } else if (lies_in({}, to.memory)) {
+      } else if (is_dense_in({}, to.memory)) {
         transfer(from, to.memory.data, true, stream);
       } else {
         MemoryBlock between(bytes_of(to.memory), allocator_);

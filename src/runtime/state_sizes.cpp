@@ -13,12 +13,12 @@ namespace ingot::runtime {
 
 namespace {
 
-constexpr int64_t most_bytes = int64_t{1} << 46;
+constexpr int64_t max_bytes = int64_t{1} << 46;
 
 uint64_t bytes_at(const plan::Weight& what) {
   auto bytes = static_cast<int64_t>(ir::size_of(what.dtype));
   for (int64_t d : what.dims) {
-    if (d < 0 || __builtin_mul_overflow(bytes, d, &bytes) || bytes > most_bytes) {
+    if (d < 0 || __builtin_mul_overflow(bytes, d, &bytes) || bytes > max_bytes) {
       throw Error(Code::invalid_input, fmt::format("\"{}\" of sizes [{}] is too large for a state", what.name, fmt::join(what.dims, ", "))).fix("give smaller sizes");
     }
   }

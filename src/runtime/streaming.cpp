@@ -37,16 +37,16 @@ size_t WeightReads::bytes() const {
 namespace {
 
 // The most bytes of streamed weights that one step reads.
-size_t most_of_a_step(const WeightReads& reads, const std::vector<bool>& streamed) {
-  size_t most = 0;
+size_t largest_step(const WeightReads& reads, const std::vector<bool>& streamed) {
+  size_t largest = 0;
   for (const auto& of_steps : reads.steps) {
     for (const std::vector<uint32_t>& step : of_steps) {
       size_t bytes = 0;
       for (uint32_t w : step) bytes += streamed[w] ? reads.weights[w].bytes : 0;
-      most = std::max(most, bytes);
+      largest = std::max(largest, bytes);
     }
   }
-  return most;
+  return largest;
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ Split split_weights(const WeightReads& reads, size_t limit, size_t arena, size_t
   out.least = SIZE_MAX;
   bool found = false;
   for (size_t k = 0, kept = 0;; ++k) {
-    const size_t ring = 2 * most_of_a_step(reads, streamed), need = kept + std::max(ring + arena, making);
+    const size_t ring = 2 * largest_step(reads, streamed), need = kept + std::max(ring + arena, making);
     out.least = std::min(out.least, need);
     const bool has_small_ring = found && out.ring_bytes <= limit / 8;
     if (need <= limit && !has_small_ring && (!found || ring < out.ring_bytes)) {
@@ -113,7 +113,7 @@ Split split_weights(const WeightReads& reads, size_t limit, size_t arena, size_t
     if (!out.streamed[w]) owed -= static_cast<double>(bytes(w));
   }
   for (size_t w = 0; w < count; ++w) keep(w);  // as many as still fit
-  out.ring_bytes = 2 * most_of_a_step(reads, out.streamed);
+  out.ring_bytes = 2 * largest_step(reads, out.streamed);
   out.streamed_bytes = reads.bytes() - out.resident_bytes;
   return out;
 }

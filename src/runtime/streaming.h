@@ -1,4 +1,4 @@
-// Weight streaming: decides which weights stay on a device that has no room for all, and when the others are copied there, ahead of the steps that read them.
+// Weight streaming: decides which weights stay on a device that has no room for all, and when the others are copied to it, ahead of the steps that read them.
 // Works on plain numbers, so it needs no device.
 #pragma once
 #include <cstddef>

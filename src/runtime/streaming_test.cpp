@@ -99,7 +99,7 @@ TEST(Split, WeightsOfOneStepAreThereTogether) {
 // Never read or written, and no null pointer, to which nothing may be added.
 std::byte* ring() { return reinterpret_cast<std::byte*>(size_t{1} << 40); }
 
-// The work of several streams. A piece of work runs after the earlier ones of its stream, and after the points that its stream has waited for.
+// The work of several streams. Work runs after the earlier ones of its stream, and after the points that its stream has waited for.
 struct Book {
   struct Work {
     std::string what;
@@ -235,13 +235,13 @@ TEST(CopyStream, StepsFindTheirWeightsInEveryOrder) {
       }
     }
     const WeightReads reads = reads_of(bytes, steps);
-    size_t most = 0;
+    size_t largest = 0;
     for (const auto& step : steps) {
-      most = std::max(most, std::accumulate(step.begin(), step.end(), size_t{0}, [&](size_t sum, uint32_t w) { return sum + bytes[w]; }));
+      largest = std::max(largest, std::accumulate(step.begin(), step.end(), size_t{0}, [&](size_t sum, uint32_t w) { return sum + bytes[w]; }));
     }
     Split split;
     for (size_t w = 0; w < bytes.size(); ++w) split.streamed.push_back(below(4) > 0);
-    split.ring_bytes = 2 * most;
+    split.ring_bytes = 2 * largest;
     const Streaming::OfFunction loads = loads_of(reads, split);
     Book book;
     CopyStream copy_stream{BookDevice(book)};

@@ -30,7 +30,7 @@ Axes in_order(const HostTensor& t, Order order) {
 
 }  // namespace
 
-bool lies_in(Order order, const HostTensor& t) {
+bool is_dense_in(Order order, const HostTensor& t) {
   if (t.strides == nullptr && order.empty()) return true;
   if (std::find(t.dims, t.dims + t.rank, 0) != t.dims + t.rank) return true;  // an empty tensor is dense whatever its strides
   const Axes axes = in_order(t, order);
@@ -69,7 +69,7 @@ HostTensor value_of(const plan::Weight& w, const void* data, const int64_t* stri
   return {const_cast<void*>(data), w.dtype, static_cast<int>(w.dims.size()), w.dims.data(), strides};
 }
 
-Error lies_otherwise(std::string_view what, Order order) {
+Error wrong_order(std::string_view what, Order order) {
   return Error(Code::unsupported, fmt::format("{} is on the GPU with {}strides", what, order.empty() ? "" : "other "))
       .fix(order.empty() ? "give a contiguous tensor" : fmt::format("give a tensor whose axes in memory have the order {}", fmt::join(order, ", ")));
 }

@@ -14,7 +14,7 @@ namespace ingot::runtime {
 using Order = std::span<const uint8_t>;
 
 // True if the tensor is dense with its axes in this order.
-bool lies_in(Order, const HostTensor&);
+bool is_dense_in(Order, const HostTensor&);
 // True if it has elements but its pointer is null.
 bool missing_data(const HostTensor&);
 // True if two of its elements may share an address: some axis has a stride no longer than the extent of the axes inside it.
@@ -25,7 +25,7 @@ HostTensor value_of(const plan::Weight&, const void* data, const int64_t* stride
 // Copies between a strided host tensor and host memory that is dense in this order. `out`: from the tensor; otherwise into it.
 void copy_strided(const HostTensor& t, Order, std::byte* plain, bool out);
 // The error for a GPU tensor that is not in this order.
-Error lies_otherwise(std::string_view what, Order);
+Error wrong_order(std::string_view what, Order);
 std::string shape_text(const HostTensor&);  // "[2, 3]"
 
 }  // namespace ingot::runtime

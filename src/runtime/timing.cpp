@@ -54,11 +54,11 @@ struct Subject {
 // Memory in which one step runs again and again.
 class Bench {
  public:
-  static constexpr int64_t most_together = 32;
+  static constexpr int64_t max_together = 32;
 
   Bench(const Backend& backend, Stream& stream, const Subject& s) : backend_(backend), stream_(stream), operands_(s.operands), weights_(s.weights) {
     const Backend::Room room = backend.room();
-    constexpr size_t apart = 256;
+    constexpr size_t alignment = 256;
     size_t written = 0;
     for (size_t i = 0; i < operands_.size(); ++i) {
       const TensorRef& t = operands_[i];
@@ -66,10 +66,10 @@ class Bench {
       for (int d = 0; d < t.rank && high >= 0; ++d) (t.strides[d] < 0 ? low : high) += (t.dims[d] - 1) * t.strides[d];
       const size_t bytes = static_cast<size_t>(high - low + 1) * ir::size_of(t.dtype);
       before_.push_back(static_cast<size_t>(-low) * ir::size_of(t.dtype));
-      bytes_.push_back((bytes + apart - 1) / apart * apart);
+      bytes_.push_back((bytes + alignment - 1) / alignment * alignment);
       (weights_[i] ? read_ : written) += bytes_.back();
     }
-    if (read_ > 0) copies_ = std::clamp<int64_t>(static_cast<int64_t>(2 * room.cache / read_), 1, most_together);
+    if (read_ > 0) copies_ = std::clamp<int64_t>(static_cast<int64_t>(2 * room.cache / read_), 1, max_together);
     const size_t all = written + read_ * static_cast<size_t>(copies_);
     // Leaves half of the free memory to other programs.
     if (all > room.free / 2) return;
@@ -249,15 +249,15 @@ class Timer {
     Bench bench(backend_, *stream_, s);
     if (!bench.fits()) return true;
     constexpr double sample = 200e-6;  // long compared with the resolution of the device's clock
-    const auto together = static_cast<int64_t>(std::clamp(sample / std::max(s.seconds, 1e-9), 1.0, static_cast<double>(Bench::most_together)));
+    const auto together = static_cast<int64_t>(std::clamp(sample / std::max(s.seconds, 1e-9), 1.0, static_cast<double>(Bench::max_together)));
     std::vector<Candidate> candidates;
-    size_t most = 0;
+    size_t largest = 0;
     for (Candidate& c : candidates_of(s)) {
       if (!attempt(candidates.empty(), [&] { c.resolved = resolve(s, c); })) continue;
-      most = std::max(most, c.resolved.scratch);
+      largest = std::max(largest, c.resolved.scratch);
       candidates.push_back(std::move(c));
     }
-    const MemoryBlock scratch = bench.reserve_bytes(most);
+    const MemoryBlock scratch = bench.reserve_bytes(largest);
     // Records the work, so that the time of starting it on the host is not measured.
     std::erase_if(candidates, [&](Candidate& c) {
       const Way& way = (*s.ways)[c.way];

@@ -304,9 +304,9 @@ void Weights::set(std::string_view name, const void* data, size_t bytes, bool co
     if (w.bytes != bytes) fail(Code::invalid_input, "weight \"{}\" has {} bytes, but {} are given", name, w.bytes, bytes);
     std::shared_ptr<const MemoryBlock> copied;
     const HostTensor value = value_of(w, data, strides);
-    const bool lies = lies_in(w.order, value);
-    if (!lies && backend().memory() != nullptr && backend().can_access(data)) throw lies_otherwise(fmt::format("the value given for weight \"{}\"", name), w.order);
-    if ((copy || !lies) && bytes > 0) {
+    const bool in_order = is_dense_in(w.order, value);
+    if (!in_order && backend().memory() != nullptr && backend().can_access(data)) throw wrong_order(fmt::format("the value given for weight \"{}\"", name), w.order);
+    if ((copy || !in_order) && bytes > 0) {
       copied = std::make_shared<const MemoryBlock>(bytes, allocator_);
       copy_strided(value, w.order, copied->data(), true);
     }

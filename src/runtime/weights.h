@@ -117,7 +117,7 @@ class Weights {
   std::shared_ptr<Set> make_within(const Given&, const Set* before, bool anew, const Limit&, int threads) const;
   void find_makings() const;
   size_t usual_bytes() const;
-  size_t most_of_making() const;
+  size_t largest_making() const;
   Limit limit_for(int64_t limit) const;
   void place_anew(const Limit&, int threads);
   void swap_in(std::shared_ptr<const Set> next, const Limit&);

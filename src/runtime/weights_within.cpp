@@ -198,7 +198,7 @@ std::shared_ptr<Weights::Set> Weights::Within::make() {
   if (limit_.automatic && limit_.bytes == 0) limit_.bytes = (of_.backend().free_memory() + on_device()) / 10 * 9;
   set_->limit = limit_.bytes;
   set_->arena = limit_.arena;
-  set_->split = split_weights(reads_, limit_.bytes == 0 ? SIZE_MAX : limit_.bytes, limit_.arena, of_.most_of_making());
+  set_->split = split_weights(reads_, limit_.bytes == 0 ? SIZE_MAX : limit_.bytes, limit_.arena, of_.largest_making());
   set_->kept.resize(reads_.weights.size());
   placed_.resize(reads_.weights.size());
   set_->memory.weights.resize(plan().weights.size(), nullptr);
@@ -257,15 +257,15 @@ void Weights::find_makings() const {
 // Memory of a run at the usual sizes: the most of any function.
 size_t Weights::usual_bytes() const {
   const std::unique_ptr<Workers> workers = make_workers({1});
-  size_t most = 0;
-  for (const LoadedFunction& f : loaded_->functions) most = std::max(most, runtime::usual_bytes(f, plan(), loaded_->weight_bytes, loaded_->derived_bytes, *workers));
-  return most;
+  size_t largest = 0;
+  for (const LoadedFunction& f : loaded_->functions) largest = std::max(largest, runtime::usual_bytes(f, plan(), loaded_->weight_bytes, loaded_->derived_bytes, *workers));
+  return largest;
 }
 
-size_t Weights::most_of_making() const {
-  size_t most = 0;
-  for (const auto& m : loaded_->makings) most = std::max(most, m != nullptr ? m->bytes : 0);
-  return most;
+size_t Weights::largest_making() const {
+  size_t largest = 0;
+  for (const auto& m : loaded_->makings) largest = std::max(largest, m != nullptr ? m->bytes : 0);
+  return largest;
 }
 
 std::shared_ptr<Weights::Set> Weights::make_within(const Given& given, const Set* before, bool anew, const Limit& limit, int threads) const {
@@ -322,7 +322,7 @@ Weights::Usage Weights::usage() const {
   find_makings();
   out.arena = usual_bytes();
   out.resident = set != nullptr ? loaded_->reads.bytes() : 0;
-  out.least = split_weights(loaded_->reads, SIZE_MAX, out.arena, most_of_making()).least;
+  out.least = split_weights(loaded_->reads, SIZE_MAX, out.arena, largest_making()).least;
   return out;
 }
 

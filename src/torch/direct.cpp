@@ -172,7 +172,7 @@ void* run(const Exchange& exchange, uint64_t engine, int64_t function, void* arg
     const int dtype = number_of(v.dtype);
     if (dtype < 0) raise(INGOT_INVALID_INPUT, "input " + std::to_string(i) + " has a dtype that ingot does not support");
     if (v.device_type != device || (gpu >= 0 && v.device != gpu)) raise(INGOT_INVALID_INPUT, "input " + std::to_string(i) + " is not on " + device_text(gpu));
-    if (gpu >= 0 && v.strides != nullptr && !lies_in(lease.order(i), v.rank, v.dims, v.strides)) {
+    if (gpu >= 0 && v.strides != nullptr && !is_dense_in(lease.order(i), v.rank, v.dims, v.strides)) {
       raise(INGOT_UNSUPPORTED, "input " + std::to_string(i) + " has other strides");  // ingot::run copies it
     }
     tensors[i] = ingot_tensor{};

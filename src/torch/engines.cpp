@@ -217,7 +217,7 @@ extern "C" __attribute__((visibility("default"))) void ingot_torch_use(uint64_t 
   }
 }
 
-// Until calls of the engine, and of those that share its sessions, have ended, as far as they are under way now. Values that were replaced before may be freed then.
+// Waits until the calls that are under way now have ended, of this engine and of those that share its sessions. Values that were replaced before may be freed then.
 extern "C" __attribute__((visibility("default"))) void ingot_torch_wait(uint64_t id) {
   std::shared_ptr<Pool> pool;
   {

@@ -25,7 +25,7 @@ class Given {
   explicit Given(int32_t gpu) : gpu_(gpu) {}
   ingot_tensor view(const Tensor& t, Order order, bool written) {
     const ingot_tensor own = ingot_torch::view(t, written, gpu_);
-    if (gpu_ < 0 || lies_in(order, own.rank, own.dims, own.strides)) return own;
+    if (gpu_ < 0 || is_dense_in(order, own.rank, own.dims, own.strides)) return own;
     Tensor copy = empty_in(order, own.rank, own.dims, own.dtype, gpu_, "a copy of a tensor");
     copy_into(copy, t);
     copies_.push_back({t, copy, written});

@@ -56,7 +56,7 @@ void give(void*, void* memory, size_t) {
   aoti_torch_delete_tensor_object(tensor);
 }
 
-constexpr size_t most_gpus = 64;
+constexpr size_t max_gpus = 64;
 
 }  // namespace
 
@@ -70,11 +70,11 @@ void* current_stream(int32_t gpu) {
 
 const ingot_allocator& gpu_memory(int32_t gpu) {
   static const auto all = [] {
-    std::array<ingot_allocator, most_gpus> made{};
-    for (size_t i = 0; i < most_gpus; ++i) made[i] = {take, give, reinterpret_cast<void*>(i)};
+    std::array<ingot_allocator, max_gpus> made{};
+    for (size_t i = 0; i < max_gpus; ++i) made[i] = {take, give, reinterpret_cast<void*>(i)};
     return made;
   }();
-  if (gpu < 0 || gpu >= static_cast<int32_t>(most_gpus)) raise(INGOT_DEVICE, "GPU number " + std::to_string(gpu) + " is more than torch numbers");
+  if (gpu < 0 || gpu >= static_cast<int32_t>(max_gpus)) raise(INGOT_DEVICE, "GPU number " + std::to_string(gpu) + " is more than torch numbers");
   return all[static_cast<size_t>(gpu)];
 }
 

@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t header_bytes = 112;  // of a plan's header, which contains the hashes of the rest
 constexpr std::array<char, 8> magic = {'i', 'n', 'g', 'o', 't', 'p', 'l', '\n'};
-constexpr size_t most_programs = 1024;
+constexpr size_t max_programs = 1024;
 
 // An at::Tensor is a pointer to an object that all its copies share.
 const void* shared_by_copies(const Tensor& tensor) {
@@ -205,7 +205,7 @@ Value value_of(const Tensor& tensor, const Description& weight) {
   v.gpu = gpu_of(tensor);
   auto strides = tensor.strides();
   v.strides.assign(strides.begin(), strides.end());
-  v.in_order = lies_in(weight.order, static_cast<int32_t>(v.strides.size()), weight.dims.data(), v.strides.data());
+  v.in_order = is_dense_in(weight.order, static_cast<int32_t>(v.strides.size()), weight.dims.data(), v.strides.data());
   if (v.in_order && v.gpu < 0) v.sample = sample_of(v.data, weight.bytes);
   return v;
 }
@@ -323,7 +323,7 @@ std::shared_ptr<Program> find(const Tensor& plan, const std::vector<Tensor>& wei
       ++old;
     }
   }
-  if (all.size() >= most_programs) {
+  if (all.size() >= max_programs) {
     auto oldest = std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.second->last_call < b.second->last_call; });
     gone.push_back(std::move(oldest->second));
     all.erase(oldest);

@@ -80,7 +80,7 @@ inline ingot_tensor view(const Tensor& tensor, bool written, int32_t gpu) {
 using Order = std::span<const uint8_t>;
 
 // True if the tensor is dense with its axes in this order. Also true for another rank, which the session refuses.
-inline bool lies_in(Order order, int32_t rank, const int64_t* dims, const int64_t* strides) {
+inline bool is_dense_in(Order order, int32_t rank, const int64_t* dims, const int64_t* strides) {
   if (!order.empty() && order.size() != static_cast<size_t>(rank)) return true;
   int64_t expected = 1;
   bool dense = true, empty = false;

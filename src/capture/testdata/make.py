@@ -1,4 +1,4 @@
-"""Writes the archives that the capture tests read. Run from anywhere; the files land beside this script."""
+"""Writes the archives that the capture tests read. Run from anywhere; the files land next to this script."""
 import pathlib
 
 import torch

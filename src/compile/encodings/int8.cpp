@@ -15,11 +15,11 @@ namespace {
 constexpr double largest = std::numeric_limits<int8_t>::max();
 
 EncodedWeight encode(const Handle& rows) {
-  const Handle most = amax(abs(rows), {1}, keep);
-  const Handle q = round(rows * largest / select(equal(most, 0.0), 1.0, most));
+  const Handle row_max = amax(abs(rows), {1}, keep);
+  const Handle q = round(rows * largest / select(equal(row_max, 0.0), 1.0, row_max));
   // Clamps infinities and overflow.
   const Handle inside = select(map(Op::is_nan, {q}), 0.0, clamp(q, Operand(-largest), Operand(largest)));
-  return {cast(inside, DType::i8), most / largest};
+  return {cast(inside, DType::i8), row_max / largest};
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ size_t rows_in(const AffineMap& windows, const Dim& k) {
 }
 
 // The least cost of the offers whose implementations are not among the others: one that takes any number of columns decides nothing. Infinite: there are none.
-double least_beside(const backend::Offers& offers, const backend::Offers& others) {
+double least_of_others(const backend::Offers& offers, const backend::Offers& others) {
   double least = std::numeric_limits<double>::infinity();
   for (const backend::Offer& o : offers.offers) {
     const bool is_common = std::any_of(others.offers.begin(), others.offers.end(), [&](const backend::Offer& x) { return x.implementation == o.implementation; });
@@ -71,9 +71,9 @@ std::optional<int64_t> wanted_columns(const Graph& g, const std::vector<std::vec
     return backend.offers(site_of(std::move(sketch)));
   };
   const int64_t more = padded_channels(*columns);
-  const backend::Offers few = offers_with(*columns), many = offers_with(more);
+  const backend::Offers narrow = offers_with(*columns), wide = offers_with(more);
   const double steps = 1 + image_copies(g, users, node);
-  return least_beside(many, few) + steps * backend.settings.machine.launch < least_beside(few, many) ? std::optional(more) : std::nullopt;
+  return least_of_others(wide, narrow) + steps * backend.settings.machine.launch < least_of_others(narrow, wide) ? std::optional(more) : std::nullopt;
 }
 
 }  // namespace

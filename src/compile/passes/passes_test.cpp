@@ -91,7 +91,7 @@ TEST(Passes, ReductionsInPartsGiveTheSame) {
   }
 }
 
-// Adds up `windows` windows of `kernel` elements that are `dilation` apart, each `stride` after the one before.
+// Adds up `windows` windows of `kernel` elements with distance `dilation`, each `stride` after the one before.
 Graph window_sum(int64_t kernel, int64_t dilation, int64_t stride, int64_t windows, int64_t rest) {
   Graph g;
   const int64_t size = (kernel - 1) * dilation + (windows - 1) * stride + 1 + rest;
@@ -134,7 +134,7 @@ TEST(Passes, PlacesOfManyOperationsAreNoWindows) {
   EXPECT_TRUE(has(after(scatter_to_gather, g, gpu()), Op::scatter));
 }
 
-// Two phases of 64 columns beside a skip connection, whose pointwise work is squares of squares.
+// Two phases of 64 columns and a skip connection, whose pointwise work is squares of squares.
 TEST(Passes, ColumnsOfManySquaresAreCutOnce) {
   Graph g;
   const Handle x(&g, g.add_input("x", {DType::f32, {1, 64, 64}})), skip(&g, g.add_input("skip", {DType::f32, {1, 128, 64}}));

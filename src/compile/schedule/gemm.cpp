@@ -130,37 +130,37 @@ Outcome<Scheduler::OperandB> Scheduler::operand_b(NodeId id, const Dims& batch) 
   if (id < c_.packed_operand.size() && c_.packed_operand[id] != none_id) {
     const uint32_t d = c_.packed_operand[id];
     b.packed = c_.derived[d].packing;
-    b.pieces = {packed(d)};
+    b.parts = {packed(d)};
     return b;
   }
-  if (const std::optional<ValueId> concat = s_.pieces(gemm)) {
+  if (const std::optional<ValueId> concat = s_.concat_of_b(gemm)) {
     for (ValueId part : g_.producer(*concat).in) {
-      auto piece = s_.require(part);
-      if (!piece) return piece.missing();
-      std::swap(piece->layout.dims[0], piece->layout.dims[1]);
-      std::swap(piece->layout.strides[0], piece->layout.strides[1]);
-      b.pieces.push_back(std::move(*piece));
+      auto matrix = s_.require(part);
+      if (!matrix) return matrix.missing();
+      std::swap(matrix->layout.dims[0], matrix->layout.dims[1]);
+      std::swap(matrix->layout.strides[0], matrix->layout.strides[1]);
+      b.parts.push_back(std::move(*matrix));
     }
-    b.pieces[0] = with_batch(b.pieces[0], batch);
+    b.parts[0] = with_batch(b.parts[0], batch);
     return b;
   }
   if (gemm.op == Op::ragged_matmul) {
     auto matrices = s_.require(gemm.in[1]);
     if (!matrices) return matrices.missing();
-    b.pieces = {std::move(*matrices)};
+    b.parts = {std::move(*matrices)};
     return b;
   }
   const EncodedB* encoded = s_.encoded(gemm);
   auto matrix = s_.require(encoded != nullptr ? encoded->numbers : gemm.in[1]);
   if (!matrix) return matrix.missing();
-  b.pieces = {with_batch(std::move(*matrix), batch)};
+  b.parts = {with_batch(std::move(*matrix), batch)};
   return b;
 }
 
 ValueId Scheduler::stored_for(std::optional<backend::Obstacle> obstacle, const Node& gemm, ValueId anchor, ValueId instead) const {
   using backend::Obstacle;
   auto can_store = [&](ValueId v) { return !s_.stored[v]; };
-  const std::optional<ValueId> concat = s_.pieces(gemm);
+  const std::optional<ValueId> concat = s_.concat_of_b(gemm);
   const bool encoded = s_.encoded(gemm) != nullptr;
   const ValueId right = concat.value_or(gemm.in[1]);
   if (instead != none_id && (obstacle == Obstacle::a || obstacle == Obstacle::types)) return instead;
@@ -182,12 +182,12 @@ struct Scheduler::GemmReads {
   std::vector<BufferView> row_ends = {};
 
   // True if all batches share B.
-  bool has_one_b() const { return b.packed || b.pieces[0].layout.strides[batch.size() - 1] == Dim(0); }
+  bool has_one_b() const { return b.packed || b.parts[0].layout.strides[batch.size() - 1] == Dim(0); }
   // After the last batch axis was merged into M.
   void drop_batch_axis() {
     batch.pop_back();
     if (b.packed) return;
-    StridedLayout& first = b.pieces[0].layout;
+    StridedLayout& first = b.parts[0].layout;
     first.dims.erase(first.dims.begin() + static_cast<int64_t>(batch.size()));
     first.strides.erase(first.strides.begin() + static_cast<int64_t>(batch.size()));
   }
@@ -195,7 +195,7 @@ struct Scheduler::GemmReads {
     using kernels::Role;
     StepOperands out;
     prologue ? out.add(Role::prologue, std::span(prologue->operands).first(prologue->operands.size() - 1)) : out.add(Role::a, a.place);
-    out.add(Role::b, b.pieces);
+    out.add(Role::b, b.parts);
     out.add(Role::row_ends, row_ends);
     out.add_body(written);
     return out;
@@ -229,15 +229,15 @@ Outcome<Scheduler::GemmReads> Scheduler::gemm_reads(NodeId id) {
 }
 
 backend::Site Scheduler::gemm_site(const Node& gemm, const GemmReads& reads, const WrittenBody& written) const {
-  const std::vector<BufferView>& pieces = reads.b.pieces;
+  const std::vector<BufferView>& parts = reads.b.parts;
   backend::GemmAttributes site;
   std::optional<Encoding> encoding;
   site.type = g_.type(gemm.in[0]).dtype;
   site.convolution = is_convolution(gemm);
   if (const EncodedB* encoded = s_.encoded(gemm)) {
     encoding = encoded->encoding;
-  } else if (pieces[0].dtype != site.type) {
-    encoding = ir::Encoding{.storage = pieces[0].dtype};
+  } else if (parts[0].dtype != site.type) {
+    encoding = ir::Encoding{.storage = parts[0].dtype};
   }
   site.packed = reads.b.packed;
   site.batch_rank = reads.batch.size();
@@ -258,7 +258,7 @@ void Scheduler::gemm(WrittenBody written) {
   auto can_store = [&](ValueId v) { return !s_.stored[v]; };
   auto site = [&] { return gemm_site(anchor, reads, written); };
   const ValueId image = s_.skipped_copy(anchor.in[0]);
-  const bool without_batch = reads.prologue || written.gated || s_.pieces(anchor);
+  const bool without_batch = reads.prologue || written.gated || s_.concat_of_b(anchor);
   // A is copied so that its batch axes and M merge, unless the kernel reads images in any order, or does not wish for it.
   auto takes_batches = [&] {
     backend::Site whole = site();
@@ -282,7 +282,7 @@ void Scheduler::gemm(WrittenBody written) {
   if (without_batch && !reads.batch.empty() && can_store(written.anchor)) return need(written.anchor);
   Decision d = choose(site(), can_store(written.anchor), image != none_id);
   if (image != none_id && d.copies_image()) return need(image);
-  if (d.by_sums()) return gemm_by_sums(std::move(written), reads.a.place, reads.b.pieces[0]);
+  if (d.by_sums()) return gemm_by_sums(std::move(written), reads.a.place, reads.b.parts[0]);
   if (!d.choice && body_prevents) {
     if (reads.batch.size() == 1 && !uses_row_index(written.body) && !without_batch && merge_rows_by_gathers(reads.a, written)) {
       reads.drop_batch_axis();
@@ -294,7 +294,7 @@ void Scheduler::gemm(WrittenBody written) {
     const ValueId stored = stored_for(d.obstacle, anchor, written.anchor, reads.prologue ? s_.base_of(anchor.in[0]) : reads.a.copied);
     if (stored != none_id) return need(stored);
     if (anchor.op == Op::ragged_matmul) fail(Code::unsupported, "no backend has a kernel for these products of experts");
-    return gemm_by_sums(std::move(written), reads.a.place, reads.b.pieces[0]);
+    return gemm_by_sums(std::move(written), reads.a.place, reads.b.parts[0]);
   }
   if (d.copies_result() && written.contiguous != none_id) return need(written.contiguous);
   if (reads.prologue) written.label = reads.prologue->label + " + " + written.label;

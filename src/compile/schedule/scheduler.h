@@ -55,7 +55,7 @@ class Scheduler {
   void gemm(WrittenBody written);
   // B of a GEMM: one matrix, the parts of a concatenated weight, or a packed weight.
   struct OperandB {
-    std::vector<BufferView> pieces = {};
+    std::vector<BufferView> parts = {};
     std::optional<backend::Packing> packed = std::nullopt;
   };
   Outcome<OperandB> operand_b(ir::NodeId gemm, const ir::Dims& batch);

@@ -5,7 +5,7 @@
 
 namespace ingot::compile::schedule_tuning {
 
-// Steps among which those that are alike are looked for, steps that are moved for one of them, and steps of one launch: bounds of compile time, and of a launch's parameters.
+// The number of steps that are searched for equal ones, that may be moved to join two, and that one launch may have: bounds of compile time, and of a launch's parameters.
 inline constexpr size_t looked_at_steps = 16, max_moved_steps = 8, max_joined_steps = 16;
 // Elements of a weight or operand with strided rows from which a copy is worth its step: 8 KB of float32.
 inline constexpr int64_t min_copied_elements = 2048;

@@ -29,7 +29,7 @@ int own_cost(Op op) {
 }
 
 // Bounds on a body. They limit the work of writing it and the depth of the writer's recursion.
-constexpr size_t most_reads = kernels::max_operands - storage_tuning::operands_of_kernel;  // operands of its operations, each of which may be a load
+constexpr size_t max_reads = kernels::max_operands - storage_tuning::operands_of_kernel;  // operands of its operations, each of which may be a load
 
 struct Size {
   size_t reads = 0, values = 0;
@@ -142,7 +142,7 @@ void seed(StoragePlan& s) {
         if (const EncodedB* b = s.encoded(node)) {
           store_base(b->numbers);
           if (b->scale != none_id) store_base(b->scale);
-        } else if (!s.pieces(node)) {
+        } else if (!s.concat_of_b(node)) {
           store_base(node.in[1]);
         }
         break;
@@ -225,7 +225,7 @@ void decide(StoragePlan& s) {
     if (is_plain_view(g, node.out[0])) return {0, 1};
     return {static_cast<size_t>(std::count_if(node.in.begin(), node.in.end(), [&](ValueId in) { return !free(in); })), 1};
   };
-  auto full = [&](uint32_t root, const Size& more) { return sizes[root].reads + more.reads > most_reads || sizes[root].values + more.values > max_values; };
+  auto full = [&](uint32_t root, const Size& more) { return sizes[root].reads + more.reads > max_reads || sizes[root].values + more.values > max_values; };
   auto inline_into = [&](uint32_t root, const Size& more) {
     sizes.resize(s.roots.size());
     sizes[root].reads += more.reads;

@@ -83,7 +83,7 @@ bool StoragePlan::has_prologue(const Node& matmul) const {
   return context->backend.has_offer(site_of(std::move(sketch)));
 }
 
-std::optional<ValueId> StoragePlan::pieces(const Node& matmul) const {
+std::optional<ValueId> StoragePlan::concat_of_b(const Node& matmul) const {
   const Node& transpose = graph().producer(matmul.in[1]);
   return transpose.op == Op::view && is_unmaterialised(transpose.in[0]) ? std::optional(transpose.in[0]) : std::nullopt;
 }

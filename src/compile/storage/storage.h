@@ -106,12 +106,12 @@ struct StoragePlan {
   // True if A may be one row that the kernel computes in its prologue. Every block repeats the prologue, so what has to be stored stays outside it.
   bool has_prologue(const ir::Node& matmul) const;
   // True for a concatenated weight that the GEMM reads part by part. It is never materialised.
-  bool is_unmaterialised(ir::ValueId concat) const { return context->pieces.contains(concat) && !required.stored.contains(concat); }
+  bool is_unmaterialised(ir::ValueId concat) const { return context->concats_of_b.contains(concat) && !required.stored.contains(concat); }
   // True for a copy of an image that is not made, unless a kernel wants it: its reader reads the image.
   bool is_read_through(ir::ValueId v) const { return context->image_copies.contains(v) && !required.stored.contains(v); }
   // The copy that the views on the way to `v` would read; none_id if there is none.
   ir::ValueId skipped_copy(ir::ValueId v) const;
-  std::optional<ir::ValueId> pieces(const ir::Node& matmul) const;
+  std::optional<ir::ValueId> concat_of_b(const ir::Node& matmul) const;
   // The integers and the scale that the GEMM reads instead of B, or null.
   const EncodedB* encoded(const ir::Node& matmul) const;
   // The GEMM without layouts, to ask for offers before anything is placed.

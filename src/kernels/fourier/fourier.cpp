@@ -17,9 +17,9 @@ using Complex = std::pair<ir::Handle, ir::Handle>;
 // Along the `axes` last axes but the last one, an axis at a time.
 Complex along_others(Complex z, int64_t axes) {
   for (int64_t i = 2; i <= axes; ++i) {
-    auto turned = [&](const ir::Handle& x) { return ir::transpose(x, -i, -1); };
-    const auto [re, im] = ir::fourier(turned(z.first), turned(z.second));
-    z = {turned(re), turned(im)};
+    auto transposed = [&](const ir::Handle& x) { return ir::transpose(x, -i, -1); };
+    const auto [re, im] = ir::fourier(transposed(z.first), transposed(z.second));
+    z = {transposed(re), transposed(im)};
   }
   return z;
 }

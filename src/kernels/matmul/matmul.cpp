@@ -46,14 +46,14 @@ Graph random_case(std::mt19937& random) {
 // Products of experts. With few experts, one product with all matrices: its rows hold a at their expert and 0 elsewhere, and each matrix is read once. Else the matrix of each row is
 // gathered.
 std::vector<ValueId> expand_ragged(Graph& to, const Node&, const std::vector<ValueId>& in) {
-  constexpr int64_t few = 8;
+  constexpr int64_t max_masked_experts = 8;
   const Handle a(&to, in[0]), b(&to, in[1]), ends(&to, in[2]);
   const Dim rows = a.dim(0), experts = b.dim(0);
   const Handle expert = sum(unsqueeze(iota(to, rows), 1) >= unsqueeze(cast(ends, DType::i64), 0), {1});
-  if (experts.constant().value_or(INT64_MAX) <= few) {
+  if (experts.constant().value_or(INT64_MAX) <= max_masked_experts) {
     const Handle mine = equal(reshape(expert, {rows, Dim(1), Dim(1)}), ir::index(to, {Dim(1), experts, Dim(1)}, 1));
-    const Handle apart = select(mine, unsqueeze(a, 1), 0.0);
-    return {matmul(reshape(apart, {rows, experts * a.dim(1)}), reshape(b, {experts * b.dim(1), b.dim(2)})).id()};
+    const Handle by_expert = select(mine, unsqueeze(a, 1), 0.0);
+    return {matmul(reshape(by_expert, {rows, experts * a.dim(1)}), reshape(b, {experts * b.dim(1), b.dim(2)})).id()};
   }
   const Handle of_row = gather(b, {0}, {minimum(expert, Operand(experts - Dim(1)))}, 0, false);
   const Handle y = sum(cast(unsqueeze(a, 1), compute_type(a.dtype())) * cast(transpose(of_row, 1, 2), compute_type(a.dtype())), {-1});

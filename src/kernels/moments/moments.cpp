@@ -22,9 +22,9 @@ ir::Graph random_case(std::mt19937& random) {
   const ir::Axes axes = last ? ir::Axes{1, 3} : ir::Axes{2, 3};
   const ir::Handle x = ir::cast(c.input("x", type, dims), ir::DType::f32);
   const double n = static_cast<double>(places * each);
-  const ir::Handle apart = x - ir::reduce("sum", x, axes, ir::keep) / n;
-  const ir::Handle variance = ir::reduce("sum", apart * apart, axes, ir::keep) / n;
-  c.output("y", ir::cast(apart * ir::rsqrt(variance + 1e-5), type));
+  const ir::Handle centered = x - ir::reduce("sum", x, axes, ir::keep) / n;
+  const ir::Handle variance = ir::reduce("sum", centered * centered, axes, ir::keep) / n;
+  c.output("y", ir::cast(centered * ir::rsqrt(variance + 1e-5), type));
   return c.take();
 }
 

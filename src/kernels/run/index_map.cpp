@@ -10,7 +10,7 @@ IndexMap resolve_index_map(const char* step, std::span<const int64_t> steps, con
   constexpr int64_t large = max_map_extent;
   auto refuse = [&](const char* what) { fail(Code::format, "{}: {}", step, what); };
   const auto rank = static_cast<size_t>(a.rank);
-  if (rank == 0 || rank > IndexMap::most || sizes.size() <= rank || steps.size() != rank * (sizes.size() - rank))
+  if (rank == 0 || rank > IndexMap::max_axes || sizes.size() <= rank || steps.size() != rank * (sizes.size() - rank))
     refuse("the operand read through a map does not have the map's rank");
   const size_t indices = sizes.size() - rank;
   for (int64_t size : sizes) {

@@ -10,18 +10,18 @@
 namespace ingot::kernels {
 
 struct IndexMap {
-  static constexpr int most = 8;  // axes of the tensor
+  static constexpr int max_axes = 8;  // axes of the tensor
 
   // One index: its stride in memory (elements), and along each axis of the tensor that has a border. Offsets may wrap:
   // partial sums of a valid offset may be far outside.
   struct Index {
     int64_t extent = 1;
     uint64_t step = 0;
-    int64_t along[most] = {};
+    int64_t along[max_axes] = {};
   };
   struct Position {
     uint64_t offset = 0;
-    int64_t along[most] = {};
+    int64_t along[max_axes] = {};
     void move(const Index& index, int64_t by, int axes) {
       offset += index.step * static_cast<uint64_t>(by);
       for (int b = 0; b < axes; ++b) along[b] += index.along[b] * by;
@@ -31,7 +31,7 @@ struct IndexMap {
   std::vector<Index> indices;
   Position start;
   int axes = 0;  // number of the tensor's axes that the map may leave
-  int64_t size[most] = {};
+  int64_t size[max_axes] = {};
 
   // True if the index moves along an axis that the map may leave.
   bool leaves(const Index& i) const {

@@ -46,7 +46,7 @@ template <class T>
 constexpr std::span<T> body_operands(std::span<T> operands) {
   return operands.subspan(product_roles.size());
 }
-// The operands of an attention step, in front of what its mask loads; behind that come the optional ones that it has, and the result.
+// The operands of an attention step, in front of what its mask loads; after that come the optional ones that it has, and the result.
 inline constexpr std::array attention_roles{Role::query, Role::key, Role::value};
 template <class T>
 constexpr std::span<T> mask_operands(std::span<T> operands, size_t optional = 0) {

@@ -10,7 +10,7 @@ namespace ingot::lower {
 // Error (internal) for another type. What cannot be decided becomes a check at run time.
 void check_type(Expansion&, const ir::Node&, const std::string& target, const ir::Type& recorded, const ir::Type& inferred);
 
-// Where torch recorded a number and the definition gives an expression, which is checked to be that number, what follows reads the number: a size of 1
+// Where torch recorded a number and the definition gives an expression, the two are checked to be equal, and what follows reads the number: a size of 1
 // broadcasts, an expression that will be 1 does not.
 ir::Handle with_known_sizes(const ir::Handle& x, const ir::Dims& recorded);
 

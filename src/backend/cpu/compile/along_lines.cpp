@@ -51,8 +51,8 @@ std::optional<int64_t> line_length(const ir::AffineMap& map, const StridedLayout
   if (!is_short(body)) return std::nullopt;
   size_t x = kept.steps.size();
   while (x > 0 && (map.dims[x - 1] == one || !(kept.steps[x - 1] == one))) --x;
-  const bool apart = x == 0;  // a phase of a transposed convolution
-  for (size_t i = kept.steps.size(); apart && i > 0 && x == 0; --i) {
+  const bool strided = x == 0;  // a phase of a transposed convolution
+  for (size_t i = kept.steps.size(); strided && i > 0 && x == 0; --i) {
     if (!(map.dims[i - 1] == one) && kept.steps[i - 1].constant().value_or(0) > 1) x = i;
   }
   if (x-- == 0 || kept.steps[x].constant().value_or(1) > tuning::max_line_step) return std::nullopt;
@@ -61,7 +61,7 @@ std::optional<int64_t> line_length(const ir::AffineMap& map, const StridedLayout
   for (const std::vector<ir::Dim>& steps : kept.loads) {
     if (!(steps[x] == ir::Dim(0))) return std::nullopt;
   }
-  // The index along lines moves along one axis of A, and at most one summed index beside it.
+  // The index along lines moves along one axis of A, and with it at most one summed index.
   size_t along = map.axes.size();
   for (size_t j = 0; j < map.axes.size(); ++j) {
     if (!moves(map.axes[j], x)) continue;
@@ -69,10 +69,10 @@ std::optional<int64_t> line_length(const ir::AffineMap& map, const StridedLayout
     along = j;
   }
   if (along == map.axes.size()) return std::nullopt;
-  // Outputs may be some elements apart, as windows that strides express are.
+  // Outputs may have gaps between them, as windows expressed by strides have.
   const auto step = a.strides[along].constant();
   if (!step || *step < 1 || *step > tuning::max_line_step) return std::nullopt;
-  const bool may_step = !apart && is_index(map, a, along);
+  const bool may_step = !strided && is_index(map, a, along);
   if (*step > 1 && !may_step) return std::nullopt;
   int64_t rows = 1, all = 1;
   bool has_window = false;

@@ -24,7 +24,7 @@ namespace {
 
 std::string machine_name() { return fmt::format("{}, {}", cpu::processor(), cpu::name_of(cpu::isa())); }
 
-// The one that plans without timings share, or one that knows what was timed.
+// The device that plans without timings share, or one with a plan's timings.
 std::shared_ptr<const Backend> open_cpu(int, std::span<const CodeImage>, std::span<const Timing> timings) {
   if (timings.empty()) return {&cpu_backend(), [](const Backend*) {}};
   return std::make_shared<const Host>(find_cpu_kernel, machine_name(), timings);

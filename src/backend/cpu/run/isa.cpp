@@ -29,17 +29,18 @@ bool may_use_tiles() {
 }
 #endif
 
-Isa find(Isa most) {
+Isa find(Isa limit) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (most < Isa::avx2 || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) return Isa::portable;
-  if (most < Isa::avx512 || !__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
+  if (limit < Isa::avx2 || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) return Isa::portable;
+  if (limit < Isa::avx512 || !__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") ||
+      !__builtin_cpu_supports("avx512dq"))
     return Isa::avx2;
-  if (most < Isa::avx512_bf16 || !__builtin_cpu_supports("avx512bf16")) return Isa::avx512;
-  if (most < Isa::amx_bf16 || !__builtin_cpu_supports("amx-tile") || !__builtin_cpu_supports("amx-bf16") || !may_use_tiles()) return Isa::avx512_bf16;
+  if (limit < Isa::avx512_bf16 || !__builtin_cpu_supports("avx512bf16")) return Isa::avx512;
+  if (limit < Isa::amx_bf16 || !__builtin_cpu_supports("amx-tile") || !__builtin_cpu_supports("amx-bf16") || !may_use_tiles()) return Isa::avx512_bf16;
   return Isa::amx_bf16;
 #else
-  static_cast<void>(most);
+  static_cast<void>(limit);
   return Isa::portable;
 #endif
 }

@@ -12,7 +12,7 @@ namespace {
 class Lesser : public testing::Environment {
   void SetUp() override {
     const char* named = std::getenv("INGOT_ISA");
-    if (named != nullptr && (name_of(isa()) != std::string(named) || isa() == best_isa())) GTEST_SKIP() << named << " is no lesser instruction set of this machine";
+    if (named != nullptr && (name_of(isa()) != std::string(named) || isa() == best_isa())) GTEST_SKIP() << named << " is not a lesser instruction set of this machine";
   }
 };
 [[maybe_unused]] testing::Environment* const lesser = testing::AddGlobalTestEnvironment(new Lesser());

@@ -20,7 +20,7 @@ class ElementText {
   std::string stride(size_t operand, size_t axis);
   std::string dim(size_t operand, size_t axis);
   std::string size(const ir::Dim&);
-  // The size as a parameter even if it is constant, so that steps which differ in it share their text.
+  // The size as a parameter even if it is constant: steps that differ only in it share their text.
   std::string size_as_parameter(const ir::Dim&);
   // Records that the text relies on this value of a number.
   void take(const kernels::CudaNumber& number, int64_t value);

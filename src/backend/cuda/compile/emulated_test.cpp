@@ -170,9 +170,9 @@ void transform_by_cpu(const kernels::FourierArgs& args, const std::vector<Tensor
     std::vector<std::vector<int64_t>> memory;
     for (TensorRef& t : list) {
       for (const int64_t** of : {&t.dims, &t.strides}) {
-        auto& turned = memory.emplace_back(*of, *of + t.rank);
-        std::swap(turned[static_cast<size_t>(axis)], turned.back());
-        *of = turned.data();
+        auto& transposed = memory.emplace_back(*of, *of + t.rank);
+        std::swap(transposed[static_cast<size_t>(axis)], transposed.back());
+        *of = transposed.data();
       }
     }
     kernels::run_kernel("fourier", kernels::serialise(kernels::FourierArgs{kind}), list);
@@ -201,7 +201,7 @@ static void transform_on_host(const kernels::CudaTransform& t, std::byte* from, 
     if (half) dims[writes].back() = t.lengths.back() / 2 + 1;
     strides[writes].assign(dims[writes].size(), side.step * parts);
     for (size_t d = dims[writes].size() - 1; d-- > 1;) strides[writes][d] = strides[writes][d + 1] * side.embedding[d];
-    strides[writes][0] = side.apart * parts;
+    strides[writes][0] = side.distance * parts;
     for (int64_t k = 0; k < parts; ++k) {
       refs.push_back({(writes ? to : from) + static_cast<size_t>(k ^ int64_t{t.inverse}) * ir::size_of(type), type, static_cast<int>(dims[writes].size()), dims[writes].data(),
                       strides[writes].data()});

@@ -44,8 +44,8 @@ struct Block {
   u32 addresses[64][32];
   Fragments fragments[64][32];
 };
-constexpr u32 most_blocks = 2;
-Block blocks[most_blocks];
+constexpr u32 max_blocks = 2;
+Block blocks[max_blocks];
 u32 here = 0;  // block of the cluster
 #define tiles_of_block blocks[here].memory
 Barrier cluster_barrier;
@@ -101,7 +101,7 @@ extern "C" void emulate(void (*kernel)(const void*), const void* parameters, u32
   gridDim.x = columns;
   gridDim.y = rows;
   blockDim.x = threads;
-  if (cluster > most_blocks || columns % cluster != 0) std::fprintf(stderr, "clusters of %u of %u blocks\n", cluster, columns), std::abort();
+  if (cluster > max_blocks || columns % cluster != 0) std::fprintf(stderr, "clusters of %u of %u blocks\n", cluster, columns), std::abort();
   for (u32 first = 0; first < columns * rows; first += cluster) {
     for (u32 b = 0; b < cluster; ++b) std::memset((void*)blocks[b].memory, 0x7f, sizeof blocks[b].memory);
     const u32 all = cluster * threads;
@@ -183,7 +183,7 @@ template <int N, class M> void write(M* at, const M* from) {
   std::memcpy(at, from, N * sizeof(M));
 }
 inline bool inside(i64 index, i64 extent, u64*) { return (u64)index < (u64)extent; }
-template <class T> T most(T a, T b) { return a != a || a > b ? a : b; }
+template <class T> T max_nan(T a, T b) { return a != a || a > b ? a : b; }
 template <class T> T relu_of(T x) { return x < T(0) ? T(0) : x; }
 inline f32 power_of_2(f32 x) { return std::exp2(x); }
 inline u32 minus_halves(u32 x, u32 y) {
@@ -259,7 +259,7 @@ inline char* shared(u32 at) {
   if (at >= sizeof tiles_of_block) std::fprintf(stderr, "shared memory at %u\n", at), std::abort();
   return (char*)tiles_of_block + at;
 }
-template <bool Turned> void matrices(u32* r, u32 at) {
+template <bool Transposed> void matrices(u32* r, u32 at) {
   u32* all = blocks[here].addresses[current / 32];
   const u32 lane = current % 32;
   all[lane] = at;
@@ -267,7 +267,7 @@ template <bool Turned> void matrices(u32* r, u32 at) {
   for (u32 m = 0; m < 4; ++m) {
     unsigned short two[2];
     for (u32 e = 0; e < 2; ++e) {
-      const u32 row = Turned ? lane % 4 * 2 + e : lane / 4, column = Turned ? lane / 4 : lane % 4 * 2 + e;
+      const u32 row = Transposed ? lane % 4 * 2 + e : lane / 4, column = Transposed ? lane / 4 : lane % 4 * 2 + e;
       std::memcpy(&two[e], shared(all[m * 8 + row] + column * 2), 2);
     }
     r[m] = (u32)two[0] | (u32)two[1] << 16;
@@ -275,7 +275,7 @@ template <bool Turned> void matrices(u32* r, u32 at) {
   meet_warp();
 }
 inline void four_matrices(u32* r, u32 at) { matrices<false>(r, at); }
-inline void four_matrices_turned(u32* r, u32 at) { matrices<true>(r, at); }
+inline void four_matrices_transposed(u32* r, u32 at) { matrices<true>(r, at); }
 inline void put_four_matrices(u32 at, const u32* r) {
   u32* all = blocks[here].addresses[current / 32];
   const u32 lane = current % 32;
@@ -417,7 +417,7 @@ struct TileMap {
 };
 inline const TileMap& map_at(const void* map) { return **(const TileMap* const*)map; }
 // Floats are rounded to TF32 while they are copied.
-inline void piece_to(const TileMap& m, u32 to, i64 row, i64 column, const char* from) {
+inline void vector_to(const TileMap& m, u32 to, i64 row, i64 column, const char* from) {
   u32 bits = 0;
   if (from != nullptr) std::memcpy(&bits, from, m.size);
   if (m.rounded != 0) bits = rounded_to_tf32(bits);
@@ -454,7 +454,7 @@ inline void copy_box(u32 to, const void* map, u32 barrier, std::vector<i64> firs
       }
       for (i64 i = 0; i < m.box[0]; ++i) {
         const i64 x = first[0] + i;
-        piece_to(m, to, row, i, there && x >= 0 && x < m.dims[0] ? m.memory + x * m.size + offset : nullptr);
+        vector_to(m, to, row, i, there && x >= 0 && x < m.dims[0] ? m.memory + x * m.size + offset : nullptr);
       }
     }
   });
@@ -496,9 +496,9 @@ inline void wait_sent() {
 // `begin`: position w, h (, d) and n; `by`: offset of the tap in w, h (, d).
 inline void copy_pixels(u32 to, const void* map, u32 barrier, int c, std::vector<i64> begin, std::vector<i64> by) {
   const TileMap& m = map_at(map);
-  const i64 axes = (i64)by.size(), furthest = axes == 2 ? 128 : 16, most_taps = axes == 2 ? 255 : 31;
+  const i64 axes = (i64)by.size(), furthest = axes == 2 ? 128 : 16, max_taps = axes == 2 ? 255 : 31;
   bool good = to % 1024 == 0 && m.box[0] * m.size == 128 && m.rank == axes + 2;
-  for (i64 d = 0; d < axes; ++d) good = good && by[d] >= 0 && by[d] <= most_taps && m.lower[d] >= -furthest && m.lower[d] < furthest && m.upper[d] >= -furthest && m.upper[d] < furthest;
+  for (i64 d = 0; d < axes; ++d) good = good && by[d] >= 0 && by[d] <= max_taps && m.lower[d] >= -furthest && m.lower[d] < furthest && m.upper[d] >= -furthest && m.upper[d] < furthest;
   if (!good) std::fprintf(stderr, "pixels to %u\n", to), std::abort();
   copy_later(barrier, (u32)(m.box[0] * m.box[1] * m.size), [=, &m] {
     std::vector<i64> at = begin;
@@ -510,7 +510,7 @@ inline void copy_pixels(u32 to, const void* map, u32 barrier, int c, std::vector
         there = there && x >= 0 && x < m.dims[d + 1];
         offset += x * m.strides[d];
       }
-      for (i64 i = 0; i < m.box[0]; ++i) piece_to(m, to, pixel, i, there && c + i < m.dims[0] ? m.memory + (c + i) * m.size + offset : nullptr);
+      for (i64 i = 0; i < m.box[0]; ++i) vector_to(m, to, pixel, i, there && c + i < m.dims[0] ? m.memory + (c + i) * m.size + offset : nullptr);
       i64 d = 0;
       for (; d < axes; ++d) {
         at[d] += m.steps[d + 1];
@@ -540,7 +540,7 @@ inline void let_next_start() {}
 inline void wait_for_others() {}
 inline void after_others() {}
 inline u64 tile_of(u32 address, u32 group) { return (u64)(address >> 4 & 0x3fffu) | (u64)(group >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62; }
-// The address of an element as the instruction computes it: rows of 128 bytes whose 16-byte pieces are permuted by address bits.
+// The address of an element as the instruction computes it: rows of 128 bytes whose 16-byte vectors are permuted by address bits.
 template <class H> f32 element(u64 tile, bool along_k, u32 row, u32 k) {
   const u32 start = (u32)(tile & 0x3fff) << 4, group = (u32)(tile >> 16 & 0x3fff) << 4, eight = (u32)(tile >> 32 & 0x3fff) << 4;
   u32 at = start + (along_k ? row % 8 * 128 + row / 8 * eight + k * sizeof(H) : row % 64 * 2 + row / 64 * group + k % 8 * 128 + k / 8 * eight);

@@ -1,6 +1,6 @@
-// The offset of piece c (16 bytes) of row r in a tile, in elements.
+// The offset of vector c (16 bytes) of row r in a tile, in elements.
 template <class H = f16>
-__device__ __forceinline__ int piece_of(int row, int piece) { return (row * 8 + (piece ^ (row & 7))) * (16 / (int)sizeof(H)); }
+__device__ __forceinline__ int vector_offset(int row, int vector) { return (row * 8 + (vector ^ (row & 7))) * (16 / (int)sizeof(H)); }
 // Rounds floats to TF32 (10 bits of mantissa), since matrix instructions only drop the other bits. Halves stay as they are.
 __device__ __forceinline__ void round_fragment(u32* r, f32) {
 #pragma unroll

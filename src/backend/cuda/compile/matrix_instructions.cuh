@@ -4,7 +4,7 @@ __device__ __forceinline__ u32 shared_address(const void* at) { return (u32)__cv
 __device__ __forceinline__ void four_matrices(u32* r, u32 at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
 }
-__device__ __forceinline__ void four_matrices_turned(u32* r, u32 at) {
+__device__ __forceinline__ void four_matrices_transposed(u32* r, u32 at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
 }
 __device__ __forceinline__ void two_words(u32* r, u32 at) { asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(at)); }

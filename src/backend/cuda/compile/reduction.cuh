@@ -23,13 +23,13 @@ template <class A, class T> struct Largest {
   typedef A State;
   static __device__ __forceinline__ A none() { A v; lowest(v); return v; }
   static __device__ __forceinline__ A one(T x, i64) { return A(x); }
-  static __device__ __forceinline__ A both(A a, A b) { return most(a, b); }
+  static __device__ __forceinline__ A both(A a, A b) { return max_nan(a, b); }
 };
 template <class A, class T> struct Smallest {
   typedef A State;
   static __device__ __forceinline__ A none() { A v; highest(v); return v; }
   static __device__ __forceinline__ A one(T x, i64) { return A(x); }
-  static __device__ __forceinline__ A both(A a, A b) { return least(a, b); }
+  static __device__ __forceinline__ A both(A a, A b) { return min_nan(a, b); }
 };
 template <class A, class T> struct Any {
   typedef A State;

@@ -1,12 +1,12 @@
 // Scalar functions that CUDA lacks or defines differently.
 template <class T> __device__ __forceinline__ T relu_of(T x) { return x < T(0) ? T(0) : x; }
 template <class T> __device__ __forceinline__ T sign_of(T x) { return T((x > T(0)) - (x < T(0))); }
-template <class T> __device__ __forceinline__ T least(T a, T b) { return a != a || a < b ? a : b; }
-template <class T> __device__ __forceinline__ T most(T a, T b) { return a != a || a > b ? a : b; }
+template <class T> __device__ __forceinline__ T min_nan(T a, T b) { return a != a || a < b ? a : b; }
+template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a != a || a > b ? a : b; }
 #if __CUDA_ARCH__ >= 800
-template <> __device__ __forceinline__ f32 least<f32>(f32 a, f32 b) { f32 r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
-template <> __device__ __forceinline__ f32 most<f32>(f32 a, f32 b) { f32 r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
-template <> __device__ __forceinline__ f32 relu_of<f32>(f32 x) { return most(x, 0.0f); }
+template <> __device__ __forceinline__ f32 min_nan<f32>(f32 a, f32 b) { f32 r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+template <> __device__ __forceinline__ f32 max_nan<f32>(f32 a, f32 b) { f32 r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+template <> __device__ __forceinline__ f32 relu_of<f32>(f32 x) { return max_nan(x, 0.0f); }
 #endif
 __device__ __forceinline__ bool negative(f32 x) { return __float_as_int(x) < 0; }
 __device__ __forceinline__ bool negative(f64 x) { return __double_as_longlong(x) < 0; }
@@ -90,7 +90,7 @@ __device__ __forceinline__ f32 power_of_2(f32 x) {
 }
 // If results are stored as half types, two instructions of the special function unit are enough: an exponential and a reciprocal with errors of a few ulp. If
 // exp(u) overflows, the quotient is 0, like x / (1 + exp(u)) in float32. Without .ftz each would scale subnormal numbers, by four more instructions: a subnormal
-// exponential vanishes beside 1, and of subnormal quotients only results below 1e-36 are made.
+// exponential vanishes compared with 1, and of subnormal quotients only results below 1e-36 are made.
 __device__ __forceinline__ f32 over_one_plus_exp_for_half(f32 x, f32 u) {
   f32 r;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(1.0f + power_of_2(u * 1.44269504f)));

@@ -231,12 +231,12 @@ class Maker {
   void find_transposed() {
     w_.transposed.assign(b_.operands.size(), 0);
     if (w_.rows || w_.groups.size() < 2 || is_short(w_.inner())) return;
-    size_t most = 0;
+    size_t largest = 0;
     for (size_t g = 0; g + 1 < w_.groups.size(); ++g) {
       size_t bytes = 0;
       for (size_t k = 0; k < b_.operands.size() && !is_short(w_.groups[g]); ++k) bytes += can_be_transposed(k, w_.groups[g]) ? ir::size_of(b_.operands[k]) : 0;
-      if (bytes <= most || bytes > compile_tuning::max_transposed_bytes) continue;
-      most = bytes;
+      if (bytes <= largest || bytes > compile_tuning::max_transposed_bytes) continue;
+      largest = bytes;
       w_.across = static_cast<int>(g);
     }
     for (size_t k = 0; k < b_.operands.size() && w_.across >= 0; ++k) w_.transposed[k] = can_be_transposed(k, w_.groups[static_cast<size_t>(w_.across)]);

@@ -20,8 +20,8 @@ __device__ __forceinline__ f64 combined(f64 a, f64 b) {
   if (a != a || b != b) return a + b;
   if (Kind == combine_max) return a < b ? b : a;
   if (Kind == combine_min) return b < a ? b : a;
-  f64 most_of = a < b ? b : a, least_of = a < b ? a : b;
-  return infinite(most_of) ? most_of : most_of + log1p_called(exp_called(least_of - most_of));
+  f64 larger = a < b ? b : a, smaller = a < b ? a : b;
+  return infinite(larger) ? larger : larger + log1p_called(exp_called(smaller - larger));
 }
 template <int Kind>
 __device__ __forceinline__ i64 combined(i64 a, i64 b) {

@@ -175,9 +175,9 @@ std::vector<Step> scatter_steps(bool all) {
            "scatter_along",
            serialise(ScatterArgs{kind, false, 0, {axis}}),
            {}};
-    std::vector<size_t> turned;
-    for (size_t d = dims.size(); d-- > 0;) turned.push_back(d);
-    s.tensors.push_back(indices(index, dims.empty() ? 1 : dims[axis], seed * 7 + 1, false, turned));
+    std::vector<size_t> transposed;
+    for (size_t d = dims.size(); d-- > 0;) transposed.push_back(d);
+    s.tensors.push_back(indices(index, dims.empty() ? 1 : dims[axis], seed * 7 + 1, false, transposed));
     s.tensors.push_back(numbers(t, index, seed, special));
     s.tensors.push_back(numbers(t, dims, seed + 1, special));
     s.exact = exact(kind, t);
@@ -495,8 +495,8 @@ TEST(cuda_launches_emulated, run_like_the_cpu) {
   for (Step& s : some(grid_sample_steps(), 4)) list.push_back(std::move(s));
   for (Step& s : list) {
     SCOPED_TRACE(s.name);
-    constexpr size_t most = 40000;  // elements
-    if (std::any_of(s.tensors.begin(), s.tensors.end(), [](const HostTensor& t) { return t.elements() > most; })) continue;
+    constexpr size_t max_elements = 40000;  // elements
+    if (std::any_of(s.tensors.begin(), s.tensors.end(), [](const HostTensor& t) { return t.elements() > max_elements; })) continue;
     const Site site = site_of(s);
     std::string text, name;
     std::vector<std::string> names;

@@ -1,6 +1,6 @@
 // Parts of kernels that sum windows of an image: V adjacent channels or columns.
 template <int V>
-__device__ __forceinline__ void read_apart(f32* to, const f32* at, i64 step) {
+__device__ __forceinline__ void read_strided(f32* to, const f32* at, i64 step) {
 #pragma unroll
   for (int v = 0; v < V; ++v) read_constant<1>(to + v, at + v * step);
 }

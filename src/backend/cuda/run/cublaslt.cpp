@@ -16,7 +16,7 @@ enum DataType : int { r_32f = 0, r_64f = 1, r_16f = 2, r_16bf = 14 };
 enum ComputeType : int { compute_32f = 68, compute_64f = 70, compute_32f_by_tf32 = 77 };
 enum DescriptionAttribute : int { transpose_a = 3, transpose_b = 4, epilogue = 7, bias_pointer = 8 };
 enum LayoutAttribute : int { batch_count = 5, batch_offset = 6 };
-enum PreferenceAttribute : int { most_workspace = 1, alignment_a = 5, alignment_b = 6, alignment_c = 7, alignment_d = 8 };
+enum PreferenceAttribute : int { max_workspace = 1, alignment_a = 5, alignment_b = 6, alignment_c = 7, alignment_d = 8 };
 enum Epilogue : int { plain = 1, with_relu = 2, with_bias = 4, with_gelu = 32 };
 
 // A result of the library's heuristic.
@@ -104,7 +104,7 @@ Products::~Products() {
   library().destroy(handle_);
 }
 
-std::vector<Algorithm> Products::ask(const Problem& p, const Product& product, size_t most) const {
+std::vector<Algorithm> Products::ask(const Problem& p, const Product& product, size_t max_count) const {
   const Library& l = library();
   struct Preference {
     void* handle = nullptr;
@@ -114,18 +114,18 @@ std::vector<Algorithm> Products::ask(const Problem& p, const Product& product, s
   } preference;
   check(l.preference_create(&preference.handle), "cublasLtMatmulPreferenceCreate");
   const auto workspace = static_cast<size_t>(p.workspace);
-  check(l.preference_set(preference.handle, most_workspace, &workspace, sizeof workspace), "preference");
+  check(l.preference_set(preference.handle, max_workspace, &workspace, sizeof workspace), "preference");
   auto alignment = static_cast<uint32_t>(p.alignment);
   for (int which : {alignment_a, alignment_b, alignment_c, alignment_d}) check(l.preference_set(preference.handle, which, &alignment, sizeof alignment), "preference");
-  std::vector<Found> found(most);
+  std::vector<Found> found(max_count);
   int count = 0;
-  int status = l.heuristic(handle_, product.description_, product.a_, product.b_, product.c_, product.d_, preference.handle, static_cast<int>(most), found.data(), &count);
+  int status = l.heuristic(handle_, product.description_, product.a_, product.b_, product.c_, product.d_, preference.handle, static_cast<int>(max_count), found.data(), &count);
   if (status != 0 || count <= 0 || found[0].status != 0) {
     fail(Code::unsupported, "cuBLASLt has no algorithm for a product {} x {} x {} of {} ({} of them)", p.d.rows, p.d.columns, p.a.columns,
          ir::name_of(static_cast<ir::DType>(p.in)), p.batches);
   }
   std::vector<Algorithm> out;
-  for (size_t i = 0; i < std::min(most, static_cast<size_t>(count)) && found[i].status == 0; ++i) {
+  for (size_t i = 0; i < std::min(max_count, static_cast<size_t>(count)) && found[i].status == 0; ++i) {
     std::memcpy(out.emplace_back().bytes, found[i].algorithm, sizeof found[i].algorithm);
     out.back().workspace = found[i].workspace;
   }

@@ -83,7 +83,7 @@ class Products {
   // The algorithm to use. Asks the library once per problem, and each time for a trial. Error (unsupported) if the library has none.
   Algorithm choose(const Problem&, const Product&, const Timing* trial) const;
   // Asks the library for up to `most` algorithms, in its order of preference. Error (unsupported) if it has none.
-  std::vector<Algorithm> ask(const Problem&, const Product&, size_t most) const;
+  std::vector<Algorithm> ask(const Problem&, const Product&, size_t max_count) const;
 
   DevicePtr device_;
   void* handle_ = nullptr;

@@ -58,8 +58,8 @@ Transform::Transform(DevicePtr device, const kernels::CudaTransform& t) : Transf
   const int real = t.wide ? 1 : 0, complex = t.wide ? 5 : 4;
   auto numbers = [](const std::vector<int64_t>& of) { return std::vector<long long>(of.begin(), of.end()); };
   std::vector<long long> lengths = numbers(t.lengths), from = numbers(t.from.embedding), to = numbers(t.to.embedding);
-  check(library().make(plan_, static_cast<int>(lengths.size()), lengths.data(), from.data(), t.from.step, t.from.apart, t.of_real ? real : complex, to.data(), t.to.step,
-                       t.to.apart, t.to_real ? real : complex, t.count, &workspace_, complex),
+  check(library().make(plan_, static_cast<int>(lengths.size()), lengths.data(), from.data(), t.from.step, t.from.distance, t.of_real ? real : complex, to.data(), t.to.step,
+                       t.to.distance, t.to_real ? real : complex, t.count, &workspace_, complex),
         "plan");
 }
 

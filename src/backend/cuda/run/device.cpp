@@ -221,7 +221,7 @@ void Function::launch(const LaunchShape& shape, std::span<const std::byte> param
   overlaps.id = programmatic_serialization;
   overlaps.yes = 1;
   config.attributes = &overlaps;
-  const bool few_waves = std::max(shape.grid, shape.pieces) <= gpu_tuning::max_overlapped_waves * static_cast<uint32_t>(device_->properties().multiprocessors);
+  const bool few_waves = std::max(shape.grid, shape.work_tiles) <= gpu_tuning::max_overlapped_waves * static_cast<uint32_t>(device_->properties().multiprocessors);
   config.attribute_count = shape.overlaps && waits_ && few_waves ? 1 : 0;
   d.check(d.launch(&config, handle_, pointers.data(), nullptr), "starting {} with {} blocks of {} threads on {}", name_, shape.grid, shape.block, device_->properties().name);
 }

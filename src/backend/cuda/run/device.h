@@ -137,7 +137,7 @@ struct LaunchShape {
   uint32_t grid = 1, block = 1;  // along x; ingot's kernels use no other axis
   uint32_t shared = 0;           // bytes of dynamic shared memory
   bool overlaps = false;         // may start while the previous kernel ends: it waits itself before it accesses memory (prelude: after_others)
-  uint32_t pieces = 0;           // chunks of work that the blocks process one after another; 0: one per block
+  uint32_t work_tiles = 0;           // work tiles that the blocks process one after another; 0: one per block
   uint32_t grid_y = 1, grid_z = 1, block_y = 1, block_z = 1;
 };
 

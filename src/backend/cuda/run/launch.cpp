@@ -110,7 +110,7 @@ void run_launches(const Call& call) {
       continue;
     }
     const bool overlaps = stream.may_overlap() && l.overlaps;
-    part.functions[k].launch({l.blocks, l.threads, l.shared, overlaps, l.pieces, l.blocks_y, l.blocks_z, l.threads_y, l.threads_z}, l.parameters, stream.handle(), l.places);
+    part.functions[k].launch({l.blocks, l.threads, l.shared, overlaps, l.work_tiles, l.blocks_y, l.blocks_z, l.threads_y, l.threads_z}, l.parameters, stream.handle(), l.places);
   }
 }
 

@@ -19,8 +19,8 @@ class Checker {
   Checker(Body& body, size_t operands, size_t sizes, Stores stores) : b_(body), operands_(operands), sizes_(sizes), in_memory_(stores == Stores::memory) {}
 
   void run() {
-    constexpr uint32_t most = kernels::max_rank;
-    if (b_.row < 1 || b_.outer > most || b_.row > most || b_.rank() > most) refuse("has an impossible domain");
+    constexpr uint32_t limit = kernels::max_rank;
+    if (b_.row < 1 || b_.outer > limit || b_.row > limit || b_.rank() > limit) refuse("has an impossible domain");
     if (b_.sizes != sizes_ || b_.sizes < b_.rank()) refuse("has another number of sizes than its step");
     if (b_.operands.size() != operands_ + (in_memory_ ? 0 : 1)) refuse("has another number of operands than its step");
     if (b_.stores.empty() || b_.stores.size() > b_.operands.size() || (!in_memory_ && b_.stores.size() != 1)) refuse("has an impossible number of stores");

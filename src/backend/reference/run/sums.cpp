@@ -61,7 +61,7 @@ int64_t expert_of(const TensorRef& row_ends, int64_t row) {
 }  // namespace
 
 Body read_sums(FieldReader& from, const char* step, bool good, const MapSteps& map, size_t domain, std::span<const kernels::Role> roles, size_t operands, size_t sizes) {
-  good = good && map.rank <= IndexMap::most && map.steps.size() == map.rank * map.indices;
+  good = good && map.rank <= IndexMap::max_axes && map.steps.size() == map.rank * map.indices;
   good = good && std::all_of(map.steps.begin(), map.steps.end(), [](int64_t s) { return s >= 0 && s <= INT32_MAX; });
   if (!good || operands <= roles.size() || sizes < map.sizes()) fail(Code::format, "the constants of a {} step are damaged", step);
   Body body = read_body(from, operands - roles.size(), sizes - map.sizes(), Stores::memory);

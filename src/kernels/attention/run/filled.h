@@ -13,10 +13,10 @@ inline void check_filled(const char* step, const TensorRef& filled, int64_t sequ
 }
 
 // The keys of a sequence. Error (invalid_input) if there are not so many.
-inline int64_t filled_keys(const TensorRef& filled, int64_t sequence, int64_t most) {
+inline int64_t filled_keys(const TensorRef& filled, int64_t sequence, int64_t max_keys) {
   const std::byte* at = element(filled, sequence * filled.strides[0]);
   const int64_t n = filled.dtype == ir::DType::i32 ? *reinterpret_cast<const int32_t*>(at) : *reinterpret_cast<const int64_t*>(at);
-  if (n < 0 || n > most) fail(Code::invalid_input, "a sequence has {} keys in a cache for {}", n, most);
+  if (n < 0 || n > max_keys) fail(Code::invalid_input, "a sequence has {} keys in a cache for {}", n, max_keys);
   return n;
 }
 

@@ -16,8 +16,9 @@ std::vector<std::byte> serialise(const GridSampleArgs& a) {
 
 GridSampleArgs parse_grid_sample(std::span<const std::byte> bytes) {
   // The largest value of each.
-  constexpr std::byte most[] = {static_cast<std::byte>(Mode::cubic), static_cast<std::byte>(Outside::reflection), std::byte{1}, std::byte{1}, std::byte{255}};
-  const bool inside = bytes.size() == std::size(most) && std::equal(bytes.begin(), bytes.end(), std::begin(most), [](std::byte value, std::byte last) { return value <= last; });
+  constexpr std::byte limits[] = {static_cast<std::byte>(Mode::cubic), static_cast<std::byte>(Outside::reflection), std::byte{1}, std::byte{1}, std::byte{255}};
+  const bool inside =
+      bytes.size() == std::size(limits) && std::equal(bytes.begin(), bytes.end(), std::begin(limits), [](std::byte value, std::byte last) { return value <= last; });
   if (!inside || bytes[4] == std::byte{0}) {
     fail(Code::format, "a grid_sample step has wrong constants");
   }

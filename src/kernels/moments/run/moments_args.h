@@ -1,4 +1,4 @@
-// Constants of the "moments" step: sums over some axes, and sums of squared differences from the mean, for normalisations of long rows and of rows that lie apart in memory.
+// Constants of the "moments" step: sums over some axes, and sums of squared differences from the mean, for normalisations of long rows and of rows that are not contiguous in memory.
 //
 // Operands: in (f16, bf16, f32), sums, squares (f32, written), with the dims of `in` without these axes and any strides. No sizes.
 #pragma once

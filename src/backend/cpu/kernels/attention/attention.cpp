@@ -48,7 +48,7 @@ Offer offer(std::string_view kernel, const Site& site, const Settings& settings,
 
 void attention_offers(const Site& site, const Settings& settings, Offers& out) {
   if (!std::holds_alternative<Attention>(site.kernel)) return;
-  if (site.find(Role::block_table) != nullptr) return out.refusals.push_back({"attention", Obstacle::types, "keys are read in one piece, not by blocks"});
+  if (site.find(Role::block_table) != nullptr) return out.refusals.push_back({"attention", Obstacle::types, "keys must be contiguous, not in blocks"});
   out.offers.push_back(offer("attention", site, settings, costs::cost_by_blocks));
 }
 
@@ -56,7 +56,7 @@ void attention_queries_offers(const Site& site, const Settings& settings, Offers
   const auto* a = std::get_if<Attention>(&site.kernel);
   if (a == nullptr) return;
   auto refuse = [&](Obstacle obstacle, const char* reason) { out.refusals.push_back({"attention_queries", obstacle, reason}); };
-  if (site.find(Role::block_table) != nullptr) return refuse(Obstacle::types, "keys are read in one piece, not by blocks");
+  if (site.find(Role::block_table) != nullptr) return refuse(Obstacle::types, "keys must be contiguous, not in blocks");
   if (settings.deterministic == Deterministic::batch) return refuse(Obstacle::types, "the order of sums depends on the number of queries");
   if (a->s.is_constant() && costs::cost_by_queries(sizes_of(site, *a), settings.machine) > costs::cost_by_blocks(sizes_of(site, *a), settings.machine))
     return refuse(Obstacle::cost, "for few queries");

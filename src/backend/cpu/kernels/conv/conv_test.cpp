@@ -138,7 +138,7 @@ TEST_F(Conv, ShortTaps) {
   }
 }
 
-// Three taps beside one another, which share what they read.
+// Three adjacent taps, which share what they read.
 TEST_F(Conv, Threes) {
   auto pool = make_pool(2);
   for (int64_t width = 5; width < 34; ++width) {
@@ -191,7 +191,7 @@ TEST_F(Conv, AlongLines) {
 
 TEST(conv, what_does_not_fit_is_refused) {
   const Groups v{1, 4, 4, 8, 4, 4, 3, 3, 1, 1};
-  TestTensor x(DType::f32, {1, 4, 4, 32}), weight(DType::f32, {8, 36, 4}, {1, 0, 2}), result(DType::f32, {8, 16, 4}, {1, 0, 2}), apart(DType::f32, {8, 16, 4});
+  TestTensor x(DType::f32, {1, 4, 4, 32}), weight(DType::f32, {8, 36, 4}, {1, 0, 2}), result(DType::f32, {8, 16, 4}, {1, 0, 2}), strided(DType::f32, {8, 16, 4});
   const backend::cpu::Emitted code = body_of(v, 16);
   auto code_of = [&](TestTensor* a, TestTensor* b, TestTensor* to, auto change) {
     MatmulArgs args{false, 1, code.code, false, map_of(v)};
@@ -211,7 +211,7 @@ TEST(conv, what_does_not_fit_is_refused) {
   };
   auto nothing = [](MatmulArgs&, std::vector<int64_t>&) {};
   EXPECT_EQ(code_of(&x, &weight, &result, nothing), Code::ok);
-  EXPECT_EQ(code_of(&x, &weight, &apart, nothing), Code::format);   // columns of groups are not contiguous
+  EXPECT_EQ(code_of(&x, &weight, &strided, nothing), Code::format);   // columns of groups are not contiguous
   EXPECT_EQ(code_of(&weight, &weight, &result, nothing), Code::format);
   EXPECT_EQ(code_of(&x, &result, &result, nothing), Code::format);
   EXPECT_EQ(code_of(&x, &weight, &result, [](MatmulArgs& a, auto&) { a.map.reset(); }), Code::format);

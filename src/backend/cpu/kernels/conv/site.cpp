@@ -69,8 +69,8 @@ std::optional<std::string> find_obstacle(const Site& site, const ConvSite& s, co
 // few rows.
 bool prefers_matmul(const Site& site, const Gemm& g, int64_t n, int64_t k) {
   if (k > tuning::longest_sum_of_tiles || n > tuning::columns_of_tiles) return true;
-  const bool apart = !(g.a.strides.back() == ir::Dim(1));
-  return !g.convolution && !((apart || n < tuning::columns_of_vector) && site.usual(g.a.dims[g.batch_rank]).value_or(0) >= tuning::rows_of_tiles);
+  const bool strided = !(g.a.strides.back() == ir::Dim(1));
+  return !g.convolution && !((strided || n < tuning::columns_of_vector) && site.usual(g.a.dims[g.batch_rank]).value_or(0) >= tuning::rows_of_tiles);
 }
 
 // The map at the usual sizes, as the kernels see it.

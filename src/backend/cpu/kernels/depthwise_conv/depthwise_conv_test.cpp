@@ -84,7 +84,7 @@ TEST(depthwise_conv, sums) {
     for (int64_t stride : {1, 2}) check({1, 11, 19, channels, 5, 3, stride, 2, 1, Sums::bias}, three());
     check({1, 11, 19, channels, 5, 3, 1, 2, 1, Sums::residual}, three());
   }
-  for (int64_t channels : {1, 2, 3, 5, 6, 12}) {  // vectors of several outputs, in tiles and beside them
+  for (int64_t channels : {1, 2, 3, 5, 6, 12}) {  // vectors of several outputs, in tiles and outside of them
     for (Sums::End end : {Sums::plain, Sums::bias, Sums::relu, Sums::residual}) check({2, 7, 301, channels, 3, 3, 1, 1, 1, end}, three());
     check({1, 1, 600, channels, 1, 4, 1, 2, 3, Sums::bias}, three());
   }

@@ -1,4 +1,4 @@
-// Loops over blocks beside plain ones: elements of every size, functions of double beside long double.
+// Loops over blocks compared with plain ones: elements of every size, functions of double compared with long double.
 #include "backend/cpu/kernels/fused/run/block_ops.h"
 
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ long double exact(ir::Op op, long double x) {
 constexpr ir::Op functions[] = {ir::Op::exp,       ir::Op::sigmoid, ir::Op::silu,  ir::Op::tanh,     ir::Op::erf, ir::Op::gelu,
                                 ir::Op::gelu_tanh, ir::Op::log,     ir::Op::log1p, ir::Op::softplus, ir::Op::sin, ir::Op::cos};
 
-// The norm of the errors beside the norm of one rounding of the exact values, and no error beyond eight units in the last place where a function has relative accuracy.
+// The norm of the errors compared with the norm of one rounding of the exact values, and no error beyond eight units in the last place where a function has relative accuracy.
 TEST(block_ops, functions_of_double) {
   std::mt19937_64 random(1);
   for (ir::Op op : functions) {

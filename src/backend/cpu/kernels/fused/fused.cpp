@@ -7,8 +7,8 @@ namespace ingot::backend::cpu {
 
 namespace {
 
-// Whether the distance between a row's elements depends on open sizes, as where the batch lies innermost: the fastest order of sums would too.
-bool lies_apart(const FusedBody& body, const std::vector<StridedLayout>& operands) {
+// True if the distance between a row's elements depends on open sizes, as when the batch is innermost: the fastest order of sums would depend on them too.
+bool has_open_strides(const FusedBody& body, const std::vector<StridedLayout>& operands) {
   for (const Instruction& i : body.code) {
     if (i.kind != Instruction::Kind::load || i.operand >= operands.size() || !is_placed(operands[i.operand])) continue;
     const ir::Dims& strides = operands[i.operand].strides;
@@ -36,7 +36,7 @@ void fused_offers(const Site& site, const Settings& settings, Offers& out) {
     out.offers.push_back({.implementation = "sums", .wishes = {channels_innermost}});
   }
   if (!std::holds_alternative<Fused>(site.kernel)) return;
-  const bool in_order = settings.deterministic == Deterministic::batch && lies_apart(*site.body, site.body_layouts());
+  const bool in_order = settings.deterministic == Deterministic::batch && has_open_strides(*site.body, site.body_layouts());
   out.offers.push_back({.implementation = "byte code", .emit = [body = site.body, in_order] {
                           Emitted code = emit(*body, in_order);
                           EmittedStep step{"fused", std::move(code.code), std::move(code.sizes)};

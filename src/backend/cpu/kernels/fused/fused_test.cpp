@@ -389,7 +389,7 @@ TEST_P(Rows, a_difference_with_two_uses) {
 INSTANTIATE_TEST_SUITE_P(lengths, Rows, testing::Values(1, 2, 7, 16, 33, 128, 768, 1025, 40000));
 
 // A value that is constant along the row is read even for an empty row.
-TEST(fused, load_beside_a_row_of_nothing) {
+TEST(fused, load_next_to_an_empty_row) {
   const auto f = DType::f32, h = DType::f16;
   for (std::vector<int64_t> row : {std::vector<int64_t>{0}, {3, 0}, {0, 3}}) {
     std::vector<int64_t> one(row.size(), 1), whole = row;
@@ -530,7 +530,7 @@ TEST(fused, weighed_sums_across_rows) {
   }
 }
 
-// Sums of rows that are looked up, as in a bag of embeddings, also with a factor for each and with more work behind them.
+// Sums of rows that are looked up, as in a bag of embeddings, also with a factor for each and with more work after them.
 TEST(fused, sums_of_rows_that_are_looked_up) {
   const auto f = DType::f32;
   const int64_t bags = 40, length = 7, rows = 50;
@@ -590,7 +590,7 @@ TEST(fused, softmax_across_rows) {
   }
 }
 
-// The copy behind a channel shuffle: parts of a row are taken element by element in turn.
+// The copy after a channel shuffle: parts of a row are taken alternately, element by element.
 TEST(fused, shuffled_rows) {
   for (int64_t parts : {2, 3, 4}) {
     for (int64_t n : {1, 5, 8, 15, 16, 17, 33, 58, 64, 100, 130}) {

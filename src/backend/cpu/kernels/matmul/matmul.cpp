@@ -23,10 +23,10 @@ struct Map {
 
 // nullopt if the kernel cannot follow the map, or if each element would cost a cache line. In a first layer the few channels of an image may be interleaved.
 std::optional<Map> map_of(const Gemm& p) {
-  constexpr size_t most = kernels::GemmMap::max_rank;
+  constexpr size_t max_rank = kernels::GemmMap::max_rank;
   const ir::AffineMap& from = *p.map;
   const size_t indices = from.dims.size(), k_rank = indices - p.batch_rank - p.m_rank;
-  if (from.axes.size() > most || p.m_rank > most || k_rank > most || p.batch_rank > most) return std::nullopt;
+  if (from.axes.size() > max_rank || p.m_rank > max_rank || k_rank > max_rank || p.batch_rank > max_rank) return std::nullopt;
   std::vector<ir::Dim> sizes;
   auto steps = map_steps(from, sizes);
   if (!steps) return std::nullopt;

@@ -316,11 +316,11 @@ TEST(matmul, half_panels_hold_every_number) {
 
 // In order, a row has the same bits whatever the other rows are.
 TEST(matmul, in_order_a_row_has_the_same_bits_among_any_others) {
-  const int64_t most = 150, n = 80;
+  const int64_t max_m = 150, n = 80;
   for (auto [left, right] :
        {std::pair{DType::f32, DType::f32}, {DType::bf16, DType::bf16}, {DType::f16, DType::f16}, {DType::f32, DType::bf16}, {DType::bf16, DType::i8}, {DType::f32, DType::i8}}) {
     for (int64_t k : {77, 600, 2500}) {
-      TestTensor a(left, {most, k}), b(right, {k, n}), packed = packed_room(right, k, n), all(DType::f32, {most, n});
+      TestTensor a(left, {max_m, k}), b(right, {k, n}), packed = packed_room(right, k, n), all(DType::f32, {max_m, n});
       uint32_t h = 1;
       for (TestTensor* t : {&a, &b}) {
         const double size = t->dtype == DType::i8 ? 127 : 1;
@@ -329,8 +329,8 @@ TEST(matmul, in_order_a_row_has_the_same_bits_among_any_others) {
       run_kernel("matmul_pack", {}, {&b, &packed}, {k, n}, inline_workers());
       for (bool ready : {true, false}) {
         if (!ready && right == DType::i8) continue;
-        TestTensor whole(DType::f32, {most, n});
-        for (int64_t m : {most, int64_t{33}, int64_t{20}, int64_t{4}, int64_t{3}, int64_t{2}, int64_t{1}}) {
+        TestTensor whole(DType::f32, {max_m, n});
+        for (int64_t m : {max_m, int64_t{33}, int64_t{20}, int64_t{4}, int64_t{3}, int64_t{2}, int64_t{1}}) {
           TestTensor some(left, {m, k}), out(DType::f32, {m, n});
           some.each([&](const auto& at) { some.put(at, a.get(at)); });
           backend::cpu::BodyBuilder body({m}, {n});
@@ -338,10 +338,10 @@ TEST(matmul, in_order_a_row_has_the_same_bits_among_any_others) {
           accumulator.kind = backend::Instruction::Kind::accumulator;
           accumulator.dtype = DType::f32;
           body.store(DType::f32, body.push(accumulator));
-          run_kernel("matmul", serialise(MatmulArgs{ready, 0, backend::cpu::emit(body.body).code, true}), {&some, ready ? &packed : &b, m == most ? &whole : &out}, {m, n, k},
+          run_kernel("matmul", serialise(MatmulArgs{ready, 0, backend::cpu::emit(body.body).code, true}), {&some, ready ? &packed : &b, m == max_m ? &whole : &out}, {m, n, k},
                      three());
           int different = 0;
-          if (m < most) out.each([&](const auto& at) { different += out.get(at) != whole.get(at); });
+          if (m < max_m) out.each([&](const auto& at) { different += out.get(at) != whole.get(at); });
           EXPECT_EQ(different, 0) << m << " rows of " << k << ", " << ir::name_of(left) << " by " << ir::name_of(right) << (ready ? ", packed" : "");
         }
       }

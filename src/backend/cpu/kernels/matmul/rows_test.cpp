@@ -21,7 +21,7 @@ struct Convolution {
   DType type = DType::f32;
   bool channels_first = false;
   bool batched = false;  // n is a batch index, else one of M's
-  enum To { rows, apart, lines } to = rows;  // the result: [N, H, W, O], the same with an element behind each place, or [N, O, H, W]
+  enum To { rows, gaps, lines } to = rows;  // the result: [N, H, W, O], the same with an unused element after each place, or [N, O, H, W]
 
   int64_t out(int64_t size, int64_t kernel) const { return (size + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
 };
@@ -44,7 +44,7 @@ bool check_kernel(const Convolution& v, bool packed, Workers& workers, std::stri
   result.push_back(v.o);
   const std::vector<size_t> order = v.to != Convolution::lines ? std::vector<size_t>{} : v.batched ? std::vector<size_t>{0, 2, 1} : std::vector<size_t>{1, 0};
   TestTensor weight(v.type, packed ? std::vector<int64_t>{k, v.o} : matrix, {}, !packed && v.batched ? std::vector<size_t>{0} : std::vector<size_t>{});
-  TestTensor out(DType::f32, result, order, {}, v.to == Convolution::apart ? 1 : 0);
+  TestTensor out(DType::f32, result, order, {}, v.to == Convolution::gaps ? 1 : 0);
   fill_with_integers(x, 1);
   fill_with_integers(weight, 2);
   TestTensor all(v.type, {packed ? elements_of_panels(v.type, k, v.o) : 0});
@@ -139,11 +139,11 @@ TEST(conv, tasks_are_panels_if_there_are_many_weights) {
   check_family({1, 3, 5, 128, 272, 3, 3, 1, 1}, true, inline_workers(), family);
 }
 
-// Results along lines, some elements apart: phases of a transposed convolution, or a few columns beside one another.
-TEST(conv, results_apart) {
+// Results along lines with gaps between them: phases of a transposed convolution, or a few adjacent columns.
+TEST(conv, results_with_gaps) {
   auto pool = make_pool(2);
   ConvKernels family;
-  for (const Convolution::To to : {Convolution::rows, Convolution::apart}) {
+  for (const Convolution::To to : {Convolution::rows, Convolution::gaps}) {
     for (int64_t o : {1, 2, 3, 4}) {
       for (int64_t width : {5, 14, 16, 31, 70}) {
         check_family({1, 7, width, 16, o, 2, 2, 1, 1, 1, DType::f32, true, false, to}, true, inline_workers(), family);

@@ -14,7 +14,7 @@ namespace {
 bool pays(const kernels::MomentsArgs& args, const ir::Dims& dims) {
   using namespace kernels::moments::tuning;
   int64_t rows = 1, length = 1, axes = 0;
-  bool apart = false, known = true;
+  bool strided = false, known = true;
   for (size_t d = 0; d < dims.size(); ++d) {
     axes += args.reduced[d];
     if (dims[d] == ir::Dim(1)) continue;
@@ -22,11 +22,11 @@ bool pays(const kernels::MomentsArgs& args, const ir::Dims& dims) {
       known = known && dims[d].constant();
       length *= dims[d].constant().value_or(spread_row);
     } else {
-      apart = apart || length != 1;
-      rows = std::min(many_rows, rows * std::min(many_rows, dims[d].constant().value_or(apart ? many_rows : 1)));  // an open size before them is the batch
+      strided = strided || length != 1;
+      rows = std::min(many_rows, rows * std::min(many_rows, dims[d].constant().value_or(strided ? many_rows : 1)));  // an open size before them is the batch
     }
   }
-  if (apart) return length >= (rows < many_rows ? spread_row : spread_row_of_many);
+  if (strided) return length >= (rows < many_rows ? spread_row : spread_row_of_many);
   return known && (axes > 1 ? length >= group : length >= single_row || (length >= long_row && rows >= long_rows));
 }
 

@@ -8,12 +8,12 @@
 namespace ingot::kernels {
 
 WindowTaps::WindowTaps(const char* step, const IndexMap& map, std::span<const IndexMap::Index> before, const IndexMap::Index& line, std::span<const IndexMap::Index> inside,
-                       std::span<const int64_t> b_steps, int64_t most, bool joins_ends)
+                       std::span<const int64_t> b_steps, int64_t max_taps, bool joins_ends)
     : axes_(map.axes) {
   std::copy(map.size, map.size + axes_, size_);
   int64_t count = 1;
   for (const IndexMap::Index& i : inside) {
-    if (i.extent > 0 && count > most / i.extent) fail(Code::format, "{}: a window has too many places", step);
+    if (i.extent > 0 && count > max_taps / i.extent) fail(Code::format, "{}: a window has too many places", step);
     count *= i.extent;
   }
   for (int axis = 0; axis < axes_; ++axis) {
@@ -82,7 +82,7 @@ void WindowTaps::keep_sets() {
 void WindowTaps::Lists::fill(size_t run, const IndexMap::Position& start, WindowTap* to) const {
   WindowTap* next = to + 1;
   const Run& of = taps_->runs_[run];
-  int leaves[IndexMap::most], axes = 0;  // along which some taps are outside
+  int leaves[IndexMap::max_axes], axes = 0;  // along which some taps are outside
   for (int axis = 0; axis < taps_->axes_; ++axis) {
     if (start.along[axis] < taps_->inside_[axis].begin || start.along[axis] >= taps_->inside_[axis].end) leaves[axes++] = axis;
   }
@@ -92,10 +92,10 @@ void WindowTaps::Lists::fill(size_t run, const IndexMap::Position& start, Window
     for (int k = 0; k < axes; ++k) in = in && taps_->is_inside(leaves[k], start.along[leaves[k]] + place.along[leaves[k]]);
     if (!in) continue;
     const WindowTap tap{place.tap.a, place.tap.b, of.ends.empty() ? WindowTap::none : of.ends[i]};
-    if (taps_->most_merged_ > 1 && next != to + 1) {
+    if (taps_->max_merged_ > 1 && next != to + 1) {
       WindowTap& last = next[-1];
       const int64_t n = last.length;
-      if (n < taps_->most_merged_ && last.ends == tap.ends && last.a + n * taps_->merged_step_a_ == tap.a && last.b + n * taps_->merged_step_b_ == tap.b) {
+      if (n < taps_->max_merged_ && last.ends == tap.ends && last.a + n * taps_->merged_step_a_ == tap.a && last.b + n * taps_->merged_step_b_ == tap.b) {
         ++last.length;
         continue;
       }
@@ -112,7 +112,7 @@ std::span<const WindowTap> WindowTaps::Lists::of(size_t run, const IndexMap::Pos
     return of_list(memory_);
   }
   const auto axes = static_cast<size_t>(taps_->axes_);
-  size_t between[IndexMap::most];
+  size_t between[IndexMap::max_axes];
   for (size_t axis = 0; axis < axes; ++axis) {
     const std::vector<int64_t>& cuts = taps_->cuts_[axis];
     between[axis] = static_cast<size_t>(std::upper_bound(cuts.begin(), cuts.end(), start.along[axis]) - cuts.begin());

@@ -32,12 +32,12 @@ class WindowTaps {
   // `joins_ends`: a single output at the end of a run with fewer taps than the run is joined to it.
   WindowTaps() = default;
   WindowTaps(const char* step, const IndexMap& map, std::span<const IndexMap::Index> before, const IndexMap::Index& line, std::span<const IndexMap::Index> inside,
-             std::span<const int64_t> b_steps, int64_t most, bool joins_ends = false);
+             std::span<const int64_t> b_steps, int64_t max_taps, bool joins_ends = false);
   // Keeps lists of more lines than the last one, in more memory.
   void keep_sets();
 
   // Taps of a list at distances `a` in A and `b` in B become one, of `most` taps at most.
-  void merge(int64_t a, int64_t b, int64_t most) { merged_step_a_ = a, merged_step_b_ = b, most_merged_ = most; }
+  void merge(int64_t a, int64_t b, int64_t max_merged) { merged_step_a_ = a, merged_step_b_ = b, max_merged_ = max_merged; }
 
   // True if all lists consist of threes: taps at a distance of `a` along the line. Only the first of them may be outside for the first output, and only the last for the last output.
   bool in_threes(int64_t a) const;
@@ -60,7 +60,7 @@ class WindowTaps {
     const WindowTaps* taps_ = nullptr;
     WindowTap* memory_ = nullptr;  // per list: its length, then its taps
     size_t made_ = 0, last_ = 0;  // sets; the one of the last line
-    size_t between_[run_tuning::max_tap_lists][IndexMap::most];  // per set that is made and axis: between which cuts its lines are
+    size_t between_[run_tuning::max_tap_lists][IndexMap::max_axes];  // per set that is made and axis: between which cuts its lines are
   };
   size_t memory() const { return memory_ * sets_; }  // of Lists, in number of taps
 
@@ -68,7 +68,7 @@ class WindowTaps {
   void join_ends();
   struct Place {
     WindowTap tap;
-    int64_t along[IndexMap::most] = {};
+    int64_t along[IndexMap::max_axes] = {};
   };
   bool is_inside(int axis, int64_t at) const { return at >= 0 && at < size_[axis]; }
 
@@ -76,14 +76,14 @@ class WindowTaps {
   std::vector<Run> runs_;
   std::vector<size_t> first_;  // start of each run's list in memory; empty: too large to keep
   size_t memory_ = 0, sets_ = 1;  // of a set of lists
-  int64_t merged_step_a_ = 0, merged_step_b_ = 0, most_merged_ = 1;
+  int64_t merged_step_a_ = 0, merged_step_b_ = 0, max_merged_ = 1;
   int axes_ = 0;
   struct Lines {
     int64_t begin, end;
-  } inside_[IndexMap::most] = {};  // per axis: the positions of lines whose taps are all inside
-  int64_t size_[IndexMap::most] = {};
-  bool across_[IndexMap::most] = {};  // axes along which the line's index moves; the indices before it move along the others
-  std::vector<int64_t> cuts_[IndexMap::most];  // of the other axes: where the taps of a line change
+  } inside_[IndexMap::max_axes] = {};  // per axis: the positions of lines whose taps are all inside
+  int64_t size_[IndexMap::max_axes] = {};
+  bool across_[IndexMap::max_axes] = {};  // axes along which the line's index moves; the indices before it move along the others
+  std::vector<int64_t> cuts_[IndexMap::max_axes];  // of the other axes: where the taps of a line change
 };
 
 }  // namespace ingot::kernels

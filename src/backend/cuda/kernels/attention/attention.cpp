@@ -59,7 +59,7 @@ void attention_offers(const Site& site, const Target& target, const Settings&, O
     const ir::Dim& step = o->layout.strides.back();
     if (!step.is_constant() || step.value() != 1) return out.refusals.push_back({"tensor cores", Obstacle::of(role), "a head's elements are not contiguous"});
   }
-  if (site.find(Role::block_table) != nullptr) return out.refusals.push_back({"tensor cores", Obstacle::types, "keys are read in one piece, not by blocks"});
+  if (site.find(Role::block_table) != nullptr) return out.refusals.push_back({"tensor cores", Obstacle::types, "keys must be contiguous, not in blocks"});
   const bool filled = site.find(Role::filled) != nullptr;
   if (filled && a->causal) return out.refusals.push_back({"tensor cores", Obstacle::types, "causal queries are the first ones"});
   if (auto reason = obstacle(*a, target)) return out.refusals.push_back({"tensor cores", Obstacle::types, std::move(*reason)});

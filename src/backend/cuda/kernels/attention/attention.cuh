@@ -3,11 +3,11 @@ __device__ constexpr int filled_up(int elements) { return (elements + 15) / 16 *
 // Copies rows [first, first + Rows) of a matrix of `Own` columns to shared memory as [Columns / 64][Rows][64], with zeros after its end.
 template <int Rows, int Own, int Threads, bool Aligned, class H>
 __device__ __forceinline__ void copy_rows_async(H* to, const H* from, i64 stride, i64 first, i64 rows) {
-  constexpr int Columns = filled_up(Own), pieces = Columns / 8, own = Own / 8, step = Threads / pieces;
-  if constexpr (Aligned && Threads % pieces == 0 && step % 8 == 0) {
-    // A thread copies the same piece of several rows, all at one place among eight.
-    const int r = threadIdx.x / pieces, c = threadIdx.x % pieces, left = (int)(rows - first) - r;
-    const u32 there = shared_address(to + c / 8 * Rows * 64 + piece_of(r, c % 8));
+  constexpr int Columns = filled_up(Own), vectors = Columns / 8, own = Own / 8, step = Threads / vectors;
+  if constexpr (Aligned && Threads % vectors == 0 && step % 8 == 0) {
+    // A thread copies the same vector of several rows, all at one place among eight.
+    const int r = threadIdx.x / vectors, c = threadIdx.x % vectors, left = (int)(rows - first) - r;
+    const u32 there = shared_address(to + c / 8 * Rows * 64 + vector_offset(r, c % 8));
     const H* at = from + (first + r) * stride + c * 8;
 #pragma unroll
     for (int k = 0; k < Rows; k += step) {
@@ -16,17 +16,17 @@ __device__ __forceinline__ void copy_rows_async(H* to, const H* from, i64 stride
       at += step * stride;
     }
   } else if constexpr (Aligned) {
-    for (int k = threadIdx.x; k < Rows * pieces; k += Threads) {
-      const int r = k / pieces, c = k % pieces;
+    for (int k = threadIdx.x; k < Rows * vectors; k += Threads) {
+      const int r = k / vectors, c = k % vectors;
       const bool there = first + r < rows && c < own;
-      copy_async_or_zero(shared_address(to + c / 8 * Rows * 64 + piece_of(r, c % 8)), from + (there ? (first + r) * stride + c * 8 : 0), there ? 16u : 0u);
+      copy_async_or_zero(shared_address(to + c / 8 * Rows * 64 + vector_offset(r, c % 8)), from + (there ? (first + r) * stride + c * 8 : 0), there ? 16u : 0u);
     }
   } else {
     for (int k = threadIdx.x; k < Rows * Columns; k += Threads) {
       const int r = k / Columns, c = k % Columns;
       H zero;
       zero.bits = 0;
-      to[c / 64 * Rows * 64 + piece_of(r, c / 8 % 8) + c % 8] = first + r < rows && c < Own ? from[(first + r) * stride + c] : zero;
+      to[c / 64 * Rows * 64 + vector_offset(r, c / 8 % 8) + c % 8] = first + r < rows && c < Own ? from[(first + r) * stride + c] : zero;
     }
   }
 }
@@ -37,7 +37,7 @@ template <bool Is> struct Said { static constexpr bool is = Is; };
 template <int N> struct Count { static constexpr int n = N; };
 // Replaces the scores of two rows with N * 8 keys from t0 on by powers of 2, and scales down the previous sums. `row`: the first of this lane.
 template <int N, Seen Which, bool Causal, int All, class Mask>
-__device__ __forceinline__ void online_softmax(f32 (&s)[All][4], f32* most, f32* total, f32* shrink, int t0, int row, int S, int T, f32 scale, f32 unit, Mask mask) {
+__device__ __forceinline__ void online_softmax(f32 (&s)[All][4], f32* row_max, f32* total, f32* shrink, int t0, int row, int S, int T, f32 scale, f32 unit, Mask mask) {
   const f32 nothing = of_bits(0xff800000u);  // -infinity
   const int lane = threadIdx.x % 32, rows[2] = {row < S ? row : S - 1, row + 8 < S ? row + 8 : S - 1};
   if (Which == seen_all || (Which == seen_asked && t0 + N * 8 <= T && (!Causal || t0 + N * 8 <= row - lane / 4 + 1))) {
@@ -65,14 +65,14 @@ __device__ __forceinline__ void online_softmax(f32 (&s)[All][4], f32* most, f32*
   }
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    f32 m = fmaxf(most[i], fmaxf(now[2 * i], now[2 * i + 1]));
+    f32 m = fmaxf(row_max[i], fmaxf(now[2 * i], now[2 * i + 1]));
     m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 1));
     m = fmaxf(m, __shfl_xor_sync(0xffffffffu, m, 2));
     base[i] = m == nothing ? 0.0f : m;
     // exp(x) = 2^(unit x); masked scores stay -infinity.
-    shrink[i] = power_of_2((most[i] - base[i]) * unit);
+    shrink[i] = power_of_2((row_max[i] - base[i]) * unit);
     base[i] *= unit;
-    most[i] = m;
+    row_max[i] = m;
   }
 #pragma unroll
   for (int n = 0; n < N; ++n) {
@@ -138,9 +138,9 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
   __syncthreads();
   u32 a[D / 16][4];
 #pragma unroll
-  for (int d = 0; d < D / 16; ++d) four_matrices(a[d], shared_address(q_rows + d / 4 * queries * 64 + piece_of(warp * 16 + lane % 16, d % 4 * 2 + lane / 16)));
+  for (int d = 0; d < D / 16; ++d) four_matrices(a[d], shared_address(q_rows + d / 4 * queries * 64 + vector_offset(warp * 16 + lane % 16, d % 4 * 2 + lane / 16)));
   const f32 nothing = of_bits(0xff800000u);  // -infinity
-  f32 o[E / 8][4], most[2] = {nothing, nothing}, total[2] = {0.0f, 0.0f}, shrink[2];
+  f32 o[E / 8][4], row_max[2] = {nothing, nothing}, total[2] = {0.0f, 0.0f}, shrink[2];
   zero(o);
   for (int turn = 0; turn < turns; ++turn) {
     const H* const kt = k_rows + (turn & 1) * Keys * dp;
@@ -152,12 +152,12 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
 #pragma unroll
       for (int n = 0; n < own / 16; ++n) {
         u32 b[4];
-        four_matrices(b, shared_address(kt + d / 4 * Keys * 64 + piece_of(split * own + n * 16 + lane % 8 + lane / 16 * 8, d % 4 * 2 + lane / 8 % 2)));
+        four_matrices(b, shared_address(kt + d / 4 * Keys * 64 + vector_offset(split * own + n * 16 + lane % 8 + lane / 16 * 8, d % 4 * 2 + lane / 8 % 2)));
         multiply(s[2 * n], a[d], b, H());
         multiply(s[2 * n + 1], a[d], b + 2, H());
       }
     }
-    online_softmax<own / 8, seen_asked, Causal>(s, most, total, shrink, turn * Keys + split * own, row, (int)S, (int)T, scale, unit, mask);
+    online_softmax<own / 8, seen_asked, Causal>(s, row_max, total, shrink, turn * Keys + split * own, row, (int)S, (int)T, scale, unit, mask);
     shrink_by(o, shrink);
     u32 p[own / 16][4];
     pack<H, own / 16>(p, s);
@@ -166,7 +166,7 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
 #pragma unroll
       for (int n = 0; n < E / 16; ++n) {
         u32 b[4];
-        four_matrices_turned(b, shared_address(vt + n / 4 * Keys * 64 + piece_of(split * own + t * 16 + lane % 16, n % 4 * 2 + lane / 16)));
+        four_matrices_transposed(b, shared_address(vt + n / 4 * Keys * 64 + vector_offset(split * own + t * 16 + lane % 16, n % 4 * 2 + lane / 16)));
         multiply(o[2 * n], p[t], b, H());
         multiply(o[2 * n + 1], p[t], b + 2, H());
       }
@@ -214,7 +214,7 @@ __device__ __forceinline__ void attend(const H* q, const H* k, const H* v, H* ou
         to[n * 8 + lane % 4 * 2 + 1] = o[n][2 * i + 1];
       }
       if (lane % 4 == 0) {
-        to[E] = most[i];
+        to[E] = row_max[i];
         to[E + 1] = total[i];
       }
     }
@@ -280,7 +280,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
     multiplying();
   };
   const f32 nothing = of_bits(0xff800000u);  // -infinity
-  f32 most[2] = {nothing, nothing}, total[2] = {0.0f, 0.0f}, shrink[2];
+  f32 row_max[2] = {nothing, nothing}, total[2] = {0.0f, 0.0f}, shrink[2];
   copy_rows_async<queries, Depth, threads, true>(q_rows, q, sq, s0, S);
 #pragma unroll 1
   for (int j = 0; j < Stages; ++j) copy_group(j);
@@ -308,7 +308,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
     begin_multiplying<Keys / 2>(s[0]);
     multiply_keys(0);
     wait_multiplied<Keys / 2>(s[0]);
-    online_softmax<Keys / 8, seen_asked, Causal>(s, most, total, shrink, (turns - 1) * Keys, row, (int)S, (int)T, times, in_exponent, masked);
+    online_softmax<Keys / 8, seen_asked, Causal>(s, row_max, total, shrink, (turns - 1) * Keys, row, (int)S, (int)T, times, in_exponent, masked);
     pack<H, Keys / 16>(p, s);
     auto show_copies = [] {
       wait_copies<0>();
@@ -346,7 +346,7 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
         wait_multiplied<Keys / 2>(s[0]);
       }
       // No branch here: ptxas would wait for all products after it.
-      online_softmax<Keys / 8, seen.which, Causal>(s, most, total, shrink, (turns - 1 - turn) * Keys, row, (int)S, (int)T, times, in_exponent, masked);
+      online_softmax<Keys / 8, seen.which, Causal>(s, row_max, total, shrink, (turns - 1 - turn) * Keys, row, (int)S, (int)T, times, in_exponent, masked);
       if constexpr (Overlap) {
         computed(total[0] + total[1]);
         wait_multiplied<E / 2>(o[0]);
@@ -379,20 +379,20 @@ __device__ __forceinline__ void attend_in_groups(const H* q, const H* k, const H
       go_through(Said<false>());
     }
   }
-  // Rows of the result go through shared memory, to be written in pieces of 16 bytes.
+  // Rows of the result go through shared memory, to be written in vectors of 16 bytes.
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     total[i] += __shfl_xor_sync(0xffffffffu, total[i], 1);
     total[i] += __shfl_xor_sync(0xffffffffu, total[i], 2);
     const f32 by = over(total[i]);
 #pragma unroll
-    for (int n = 0; n < E / 8; ++n) *(u32*)(q_rows + n / 8 * queries * 64 + piece_of(warp * 16 + lane / 4 + i * 8, n % 8) + lane % 4 * 2) = both<H>(o[n][2 * i] * by, o[n][2 * i + 1] * by);
+    for (int n = 0; n < E / 8; ++n) *(u32*)(q_rows + n / 8 * queries * 64 + vector_offset(warp * 16 + lane / 4 + i * 8, n % 8) + lane % 4 * 2) = both<H>(o[n][2 * i] * by, o[n][2 * i + 1] * by);
   }
   __syncwarp();
 #pragma unroll
   for (int k = lane; k < 16 * (Width / 8); k += 32) {
     const int r = warp * 16 + k / (Width / 8), c = k % (Width / 8);
-    if (s0 + r < S) *(uint4*)(out + (s0 + r) * so + c * 8) = *(const uint4*)(q_rows + c / 8 * queries * 64 + piece_of(r, c % 8));
+    if (s0 + r < S) *(uint4*)(out + (s0 + r) * so + c * 8) = *(const uint4*)(q_rows + c / 8 * queries * 64 + vector_offset(r, c % 8));
   }
 }
 #endif

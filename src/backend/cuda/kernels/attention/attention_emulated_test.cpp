@@ -116,20 +116,20 @@ void check(const Site& site, Where where) {
 constexpr int in_boxes = 9;  // the variant
 
 std::vector<Site> sites() {
-  Site plain{"70 queries, 150 keys of 64", DType::f16, 1, 2, 70, 150, 64, 64}, odd = plain, masked = plain, few = plain, narrow = plain, wide = plain;
+  Site plain{"70 queries, 150 keys of 64", DType::f16, 1, 2, 70, 150, 64, 64}, odd = plain, masked = plain, small_grid = plain, narrow = plain, wide = plain;
   odd.name += ", odd addresses", odd.shifted = true;
   masked.name += ", masked, causal, heads in rows", masked.mask = masked.causal = masked.joined = true, masked.b = 2, masked.t = 70;
-  few.name += ", few a block", few.multiprocessors = 100;
+  small_grid.name += ", few a block", small_grid.multiprocessors = 100;
   narrow = {"bfloat16 of 32 and 16", DType::bf16, 1, 1, 65, 64, 32, 16};
   wide = {"of 80 and 112", DType::f16, 1, 1, 20, 70, 80, 112};
   Site keys = plain, late_keys = masked;
   keys.name += ", keys masked", keys.mask = keys.columns = true, keys.b = 2;
   late_keys.name += ", keys masked alone", late_keys.columns = true;
-  Site fill{"of 40", DType::f16, 1, 2, 70, 150, 40, 40}, odd_fill = fill, few_fill = fill, wider{"of 160", DType::f16, 1, 1, 70, 150, 160, 160}, few_wider = wider,
+  Site fill{"of 40", DType::f16, 1, 2, 70, 150, 40, 40}, odd_fill = fill, small_fill = fill, wider{"of 160", DType::f16, 1, 1, 70, 150, 160, 160}, small_wider = wider,
                                                          odd_wider = wider;
   odd_fill.name += ", odd addresses", odd_fill.shifted = true;
-  few_fill.name += ", few a block, heads in rows", few_fill.multiprocessors = 100, few_fill.joined = true;
-  few_wider.name += ", few a block", few_wider.multiprocessors = 100;
+  small_fill.name += ", few a block, heads in rows", small_fill.multiprocessors = 100, small_fill.joined = true;
+  small_wider.name += ", few a block", small_wider.multiprocessors = 100;
   odd_wider.name += ", odd addresses", odd_wider.shifted = true;
   // Copied as boxes: blocks take queries of both heads, and the last ones do not fill a block.
   Site boxes{"512 queries and 300 keys in boxes", DType::f16, 2, 1, 512, 300, 24, 64}, wide_boxes{"of 80, heads in rows, in boxes", DType::bf16, 1, 2, 512, 260, 80, 72};
@@ -141,8 +141,8 @@ std::vector<Site> sites() {
   for (Site* s : {&shared_keys, &wide_shared, &last_tiles}) s->only = in_boxes;
   shared_keys.multiprocessors = 5, wide_shared.multiprocessors = 3, last_tiles.multiprocessors = 2;
   const Site widest{"bfloat16 of 256 and 8", DType::bf16, 1, 1, 65, 70, 256, 8}, narrowest{"of 8 and 192", DType::f16, 1, 1, 65, 70, 8, 192};
-  return {plain, odd,       masked,    few,    narrow,    wide,  keys,       late_keys,   fill,        odd_fill,  few_fill,
-          wider, few_wider, odd_wider, widest, narrowest, boxes, wide_boxes, shared_keys, wide_shared, last_tiles};
+  return {plain, odd,         masked,    small_grid, narrow,    wide,  keys,       late_keys,   fill,        odd_fill,  small_fill,
+          wider, small_wider, odd_wider, widest,     narrowest, boxes, wide_boxes, shared_keys, wide_shared, last_tiles};
 }
 
 // Every shape of kernel: more iterations than are in flight at once, and rows and keys that do not fill their tiles.
@@ -241,7 +241,7 @@ TEST(cuda_attention, equals_softmax) {
   }
   // In boxes, which rows and keys do not fill.
   for (int64_t depth : {40, 64, 80, 128}) {
-    // Enough for several pieces of work for each block.
+    // Enough for several work tiles for each block.
     Site boxes{fmt::format("long of {}", depth), DType::f16, 2, 24, 520, 260, depth, depth};
     boxes.joined = depth == 64;
     if (depth == 64) boxes.only = in_boxes;  // by sizes only from 1088 queries on

@@ -76,7 +76,7 @@ class Printer {
     if (only != Args::by_sizes) return boxes ? Args::in_boxes : Args::short_rows;
     const int64_t s = a_.s.constant().value_or(0), t = a_.t.constant().value_or(0);
     if (s < long_queries) return Args::short_rows;
-    if (t > 0 && t <= one_iteration) return Args::few_keys;
+    if (t > 0 && t <= one_iteration) return Args::one_iteration_of_keys;
     if (!plain || t < min_boxed_keys) return Args::long_rows;
     return boxes && (head <= 48 || head > 64 || s >= very_long_queries) ? Args::in_boxes : Args::unmasked;
   }

@@ -1,6 +1,6 @@
 // Rows that lie side by side in p.to or p.from, as cuFFT has them, from operands and to results. Numbers are real on the real side of a transform, else complex.
 //
-// A thread has some numbers, a block's apart. p.parts: 1 if the operands' numbers are equally far apart across all rows, so that they are one row.
+// A thread has some numbers, a block's apart. p.parts: 1 if the operands' numbers have one stride across all rows, so that they are one row.
 // move(row, its number, number of all, number in the row).
 template <class T, int Kind, class Move>
 __device__ __forceinline__ void fourier_move(const FourierCudaParameters& p, i64 each, Move move) {

@@ -1,4 +1,4 @@
-// What cuFFT's transforms need besides: parts of complex numbers that lie apart are brought together, and results are taken apart.
+// Copies around cuFFT's transforms: they interleave planar complex numbers, and split results into real and imaginary parts.
 #pragma once
 #include <vector>
 

@@ -17,10 +17,10 @@ using Kind = ir::FourierKind;
 
 using namespace kernels::cufft_tuning;
 
-// True if y's elements lie one behind x's: both are parts of complex numbers.
+// True if each element of y follows one of x: they are the parts of interleaved complex numbers.
 bool is_after(const StridedLayout& x, const StridedLayout& y) { return x.strides == y.strides && y.offset == x.offset + ir::Dim(1); }
 
-// True if rows are equally far apart.
+// True if all rows have one stride.
 bool is_even(const StridedLayout& x) {
   for (size_t d = 0; d + 2 < x.dims.size(); ++d) {
     if (!is(x.dims[d], 1) && !is(x.dims[d + 1], 1) && !(x.strides[d] == x.strides[d + 1] * x.dims[d + 1])) return false;
@@ -31,10 +31,10 @@ bool is_even(const StridedLayout& x) {
 CufftArgs args_of(const Site& site, const Plain& p) {
   CufftArgs out{fourier_args(site, p)};
   const kernels::FourierArgs& fourier = out.fourier;
-  auto beside = [&](size_t first, bool turned) { return is_after(site.operands[first + turned].layout, site.operands[first + !turned].layout); };
-  if (fourier.kind == Kind::pair) out.inverse = beside(0, true) || (!beside(0, false) && beside(2, true));
-  out.read_beside = fourier.kind != Kind::of_real && beside(0, out.inverse);
-  out.written_beside = fourier.kind != Kind::to_real && beside(fourier.inputs(), out.inverse);
+  auto interleaved = [&](size_t first, bool swapped) { return is_after(site.operands[first + swapped].layout, site.operands[first + !swapped].layout); };
+  if (fourier.kind == Kind::pair) out.inverse = interleaved(0, true) || (!interleaved(0, false) && interleaved(2, true));
+  out.reads_interleaved = fourier.kind != Kind::of_real && interleaved(0, out.inverse);
+  out.writes_interleaved = fourier.kind != Kind::to_real && interleaved(fourier.inputs(), out.inverse);
   return out;
 }
 
@@ -43,9 +43,9 @@ bool is_too_short(const Site& site, const CufftArgs& args) {
   const Kind kind = args.fourier.kind;
   const int64_t length = site.usual((kind == Kind::to_real ? site.operands.back() : site.operands[0]).layout.dims.back()).value_or(INT64_MAX);
   const bool even = std::all_of(site.operands.begin(), site.operands.end(), [](const Operand& o) { return is_even(o.layout); }),
-             apart = kind == Kind::pair && !args.read_beside && !args.written_beside;
+             planar = kind == Kind::pair && !args.reads_interleaved && !args.writes_interleaved;
   return length < (!even                   ? (args.fourier.columns ? shortest_columns : shortest_uneven)
-                   : apart                 ? shortest_apart
+                   : planar                ? shortest_planar
                    : kind == Kind::to_real ? shortest_half
                                            : 0) &&
          ir::radices_of(length);

@@ -1,4 +1,4 @@
-// Transforms by cuFFT: what they read and write, on the host with the CPU's kernel in cuFFT's place; with a GPU, their results and (INGOT_MEASURE=1) their times beside those of ingot's own kernels.
+// Transforms by cuFFT: what they read and write, on the host with the CPU's kernel in cuFFT's place; with a GPU, their results and (INGOT_MEASURE=1) their times compared with those of ingot's own kernels.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -28,24 +28,24 @@ using ir::DType;
 using kernels::FourierArgs;
 using Kind = ir::FourierKind;
 
-// How the parts of complex numbers lie: each in memory of its own; side by side; side by side, the second one first; side by side, with the transform along the outer axis; the same
+// How complex numbers are stored: real and imaginary parts separate; interleaved; interleaved, the imaginary part first; interleaved, with the transform along the outer axis; the same
 // with two batch axes that are not one.
-enum class Lie : uint8_t { apart, beside, turned, columns, blocks };
-constexpr std::string_view names_of_lies[] = {"apart", "beside", "turned", "columns", "blocks"};
+enum class Storage : uint8_t { planar, interleaved, swapped, columns, blocks };
+constexpr std::string_view storage_names[] = {"planar", "interleaved", "swapped", "columns", "blocks"};
 constexpr std::string_view names_of_kinds[] = {"pair", "of_real", "to_real"};
 
 // The memory of a transform's operands or results.
 struct End {
   DType type;
-  Lie lie;
+  Storage storage;
   size_t parts;
   std::vector<int64_t> dims, strides;
   size_t second = 0, bytes = 0;  // where the imaginary part begins, and all of it
 
-  End(DType t, Lie how, bool real, int64_t count, std::vector<int64_t> others, int64_t numbers) : type(t), lie(how), parts(real ? 1 : 2) {
-    const int64_t p = lie == Lie::apart ? 1 : static_cast<int64_t>(parts);
+  End(DType t, Storage how, bool real, int64_t count, std::vector<int64_t> others, int64_t numbers) : type(t), storage(how), parts(real ? 1 : 2) {
+    const int64_t p = storage == Storage::planar ? 1 : static_cast<int64_t>(parts);
     int64_t all = count * numbers;
-    if (lie == Lie::blocks) {
+    if (storage == Storage::blocks) {
       dims = {2, count / 2, numbers};
       strides = {numbers * (count / 2) * p, p, (count / 2) * p};
     } else {
@@ -53,15 +53,15 @@ struct End {
       dims.insert(dims.begin(), count);
       dims.push_back(numbers);
       strides.resize(dims.size());
-      int64_t step = lie == Lie::columns ? count * p : p;
+      int64_t step = storage == Storage::columns ? count * p : p;
       for (size_t d = dims.size() - 1; d > 0; --d) strides[d] = std::exchange(step, step * dims[d]);
-      strides[0] = lie == Lie::columns ? p : step;
+      strides[0] = storage == Storage::columns ? p : step;
       all = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
     }
     bytes = static_cast<size_t>(all) * parts * ir::size_of(t);
-    second = lie == Lie::apart ? bytes / 2 : ir::size_of(t);
+    second = storage == Storage::planar ? bytes / 2 : ir::size_of(t);
   }
-  size_t place(size_t part) const { return lie == Lie::turned ? parts - 1 - part : part; }
+  size_t place(size_t part) const { return storage == Storage::swapped ? parts - 1 - part : part; }
   void add(std::vector<TensorRef>& to, std::byte* base) const {
     for (size_t k = 0; k < parts; ++k) to.push_back({base + place(k) * second, type, static_cast<int>(dims.size()), dims.data(), strides.data()});
   }
@@ -71,23 +71,23 @@ struct Rows {
   Kind kind;
   DType type;
   int64_t count, length;
-  Lie from_lie, to_lie;
+  Storage from_storage, to_storage;
   std::vector<int64_t> others;  // lengths along the other axes
   End from, to;
 
-  Rows(Kind k, DType t, int64_t rows, int64_t n, Lie read, Lie written, std::vector<int64_t> outer = {})
+  Rows(Kind k, DType t, int64_t rows, int64_t n, Storage read, Storage written, std::vector<int64_t> outer = {})
       : kind(k),
         type(t),
         count(rows),
         length(n),
-        from_lie(read),
-        to_lie(written),
+        from_storage(read),
+        to_storage(written),
         others(std::move(outer)),
         from(t, read, k == Kind::of_real, rows, others, k == Kind::to_real ? n / 2 + 1 : n),
         to(t, written, k == Kind::to_real, rows, others, k == Kind::of_real ? n / 2 + 1 : n) {}
   std::string name() const {
     return fmt::format("{} {} {} x [{}] x {} from {} to {}", names_of_kinds[static_cast<size_t>(kind)], ir::name_of(type), count, fmt::join(others, ", "), length,
-                       names_of_lies[static_cast<size_t>(from_lie)], names_of_lies[static_cast<size_t>(to_lie)]);
+                       storage_names[static_cast<size_t>(from_storage)], storage_names[static_cast<size_t>(to_storage)]);
   }
   FourierArgs args() const { return {kind, 1 + std::ssize(others)}; }
   std::vector<std::byte> constants() const { return serialise(args()); }
@@ -115,7 +115,7 @@ struct Rows {
   }
   // The root mean square of the difference, relative to that of the numbers.
   double difference(const std::vector<std::byte>& a, const std::vector<std::byte>& b) const {
-    double apart = 0, all = 0;
+    double errors = 0, all = 0;
     for (size_t at = 0; at < a.size(); at += ir::size_of(type)) {
       auto get = [&](const std::vector<std::byte>& from_bytes) {
         double d = 0;
@@ -123,10 +123,10 @@ struct Rows {
         std::memcpy(type == DType::f64 ? static_cast<void*>(&d) : &f, &from_bytes[at], ir::size_of(type));
         return type == DType::f64 ? d : static_cast<double>(f);
       };
-      apart += (get(a) - get(b)) * (get(a) - get(b));
+      errors += (get(a) - get(b)) * (get(a) - get(b));
       all += get(b) * get(b);
     }
-    return std::sqrt(apart / std::max(all, 1e-300));
+    return std::sqrt(errors / std::max(all, 1e-300));
   }
 };
 
@@ -138,19 +138,19 @@ std::vector<Rows> cases() {
   for (Kind kind : {Kind::pair, Kind::of_real, Kind::to_real}) {
     for (DType t : {DType::f32, DType::f64}) {
       for (int64_t n : {1, 2, 7, 12, 97, 360, 1024}) {
-        for (Lie read : {Lie::apart, Lie::beside, Lie::turned}) {
-          for (Lie written : {Lie::apart, Lie::beside, Lie::turned}) out.emplace_back(kind, t, 6, n, read, written);
+        for (Storage read : {Storage::planar, Storage::interleaved, Storage::swapped}) {
+          for (Storage written : {Storage::planar, Storage::interleaved, Storage::swapped}) out.emplace_back(kind, t, 6, n, read, written);
         }
       }
       for (const std::vector<int64_t>& others : {std::vector<int64_t>{5}, {8}, {1}, {4, 3}, {1, 6}}) {
         for (int64_t n : {1, 6, 7}) {
-          for (Lie read : {Lie::apart, Lie::beside, Lie::turned, Lie::columns}) {
-            for (Lie written : {Lie::apart, Lie::beside, Lie::turned, Lie::columns}) out.emplace_back(kind, t, 3, n, read, written, others);
+          for (Storage read : {Storage::planar, Storage::interleaved, Storage::swapped, Storage::columns}) {
+            for (Storage written : {Storage::planar, Storage::interleaved, Storage::swapped, Storage::columns}) out.emplace_back(kind, t, 3, n, read, written, others);
           }
         }
       }
-      for (Lie lie : {Lie::columns, Lie::blocks}) out.emplace_back(kind, t, 6, 60, lie, lie);
-      out.emplace_back(kind, t, 1, 2048, Lie::beside, Lie::beside);
+      for (Storage storage : {Storage::columns, Storage::blocks}) out.emplace_back(kind, t, 6, 60, storage, storage);
+      out.emplace_back(kind, t, 1, 2048, Storage::interleaved, Storage::interleaved);
     }
   }
   return out;
@@ -166,7 +166,7 @@ EmittedStep step_of(const Rows& r) {
       StridedLayout& w = site.operands.emplace_back(Operand{Role::input, r.type, {}}).layout;
       for (int64_t d : end->dims) w.dims.emplace_back(d);
       for (int64_t d : end->strides) w.strides.emplace_back(d);
-      if (end->lie != Lie::apart) w.offset = ir::Dim(static_cast<int64_t>(end->place(part)));
+      if (end->storage != Storage::planar) w.offset = ir::Dim(static_cast<int64_t>(end->place(part)));
     }
   }
   return cufft_step(site, plain);
@@ -176,7 +176,7 @@ EmittedStep step_of(const Rows& r) {
 TEST(cufft_emulated, reads_and_writes_like_the_cpu) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
   std::map<std::string, std::unique_ptr<Emulated>> libraries;
-  size_t direct = 0, turned = 0;
+  size_t direct = 0, inverses = 0;
   for (const Rows& r : cases()) {
     SCOPED_TRACE(r.name());
     const EmittedStep step = step_of(r);
@@ -199,7 +199,7 @@ TEST(cufft_emulated, reads_and_writes_like_the_cpu) {
       call.operands = refs;
       call.constants = loaded.get();
       const kernels::CudaLaunches launches = kernels::cufft_launches(call, {4});
-      turned += static_cast<const kernels::CufftArgs*>(loaded.get())->inverse;
+      inverses += static_cast<const kernels::CufftArgs*>(loaded.get())->inverse;
       direct += shift == 0 && launches.list.size() == 1;
       EXPECT_EQ(launches.fit(refs), launches.aligned.empty() || shift == 0);
       library->run(launches, refs, false);
@@ -209,7 +209,7 @@ TEST(cufft_emulated, reads_and_writes_like_the_cpu) {
     }
   }
   EXPECT_GT(direct, 30u);
-  EXPECT_GT(turned, 30u);
+  EXPECT_GT(inverses, 30u);
 }
 
 // Steps on the GPU at hand.
@@ -304,7 +304,7 @@ TEST(cufft, results_are_the_cpus) {
   if (!has_cufft()) GTEST_SKIP() << "cuFFT is not here";
   std::vector<Rows> list = cases();
   for (Kind kind : {Kind::pair, Kind::of_real, Kind::to_real}) {
-    for (int64_t n : {4096, 4097, 6007, 44100, 65536}) list.emplace_back(kind, DType::f32, 3, n, Lie::beside, Lie::apart);
+    for (int64_t n : {4096, 4097, 6007, 44100, 65536}) list.emplace_back(kind, DType::f32, 3, n, Storage::interleaved, Storage::planar);
   }
   const OnGpu gpu(list);
   for (const Rows& r : list) {
@@ -327,20 +327,20 @@ TEST(cufft, results_are_the_cpus) {
 TEST(cufft, speed) {
   if (std::getenv("INGOT_MEASURE") == nullptr) GTEST_SKIP() << "set INGOT_MEASURE=1 to measure";
   if (!has_cufft()) GTEST_SKIP() << "cuFFT is not here";
-  constexpr int64_t most = int64_t{1} << 25;  // numbers of a case
-  constexpr Lie lies[] = {Lie::beside, Lie::apart, Lie::columns, Lie::blocks};
+  constexpr int64_t max_numbers = int64_t{1} << 25;  // numbers of a case
+  constexpr Storage storages[] = {Storage::interleaved, Storage::planar, Storage::columns, Storage::blocks};
   fmt::print("microseconds of a run\n{:>8} {:>4} {:>8} {:>8}", "kind", "type", "rows", "length");
-  for (Lie lie : lies) fmt::print("  own, {:>7}  cufft, {:>7}", names_of_lies[static_cast<size_t>(lie)], names_of_lies[static_cast<size_t>(lie)]);
+  for (Storage storage : storages) fmt::print("  own, {:>7}  cufft, {:>7}", storage_names[static_cast<size_t>(storage)], storage_names[static_cast<size_t>(storage)]);
   for (DType t : {DType::f32, DType::f64}) {
     for (Kind kind : {Kind::pair, Kind::of_real, Kind::to_real}) {
-      const OnGpu gpu({Rows(kind, t, 1, 8, Lie::beside, Lie::beside)});
+      const OnGpu gpu({Rows(kind, t, 1, 8, Storage::interleaved, Storage::interleaved)});
       for (int64_t n : {2, 4, 8, 16, 32, 64, 97, 128, 256, 400, 512, 768, 1021, 1024, 2048, 3072, 4000, 4096, 4097, 8192, 16384, 44100, 65536, 1 << 18, 1 << 20}) {
         for (int64_t rows : {2, 8, 64, 640, 6400, 64000}) {
-          if (rows * n > most || (t == DType::f64 && rows != 64)) continue;
+          if (rows * n > max_numbers || (t == DType::f64 && rows != 64)) continue;
           fmt::print("\n{:>8} {:>4} {:>8} {:>8}", names_of_kinds[static_cast<size_t>(kind)], ir::name_of(t), rows, n);
-          for (Lie lie : lies) {
+          for (Storage storage : storages) {
             for (std::string_view kernel : {"fourier", "cufft"}) {
-              const Rows r(kind, t, rows, n, lie, lie);
+              const Rows r(kind, t, rows, n, storage, storage);
               fmt::print(" {:{}.2f}", OnGpu::Step(gpu, r, kernel).time(), kernel == "cufft" ? 15 : 13);
             }
           }

@@ -176,18 +176,18 @@ std::vector<Site> sites() {
   strided.name += ", stride 2", strided.stride = 2;
   seven.pad = 3, seven.body = true;
   dilated.pad = dilated.dilation = 2;
-  Site five{"5 x 5", DType::f32, 1, 9, 6, 12, 5, 5}, flat{"1-D", DType::f16, 2, 1, 21, 8, 0, 9}, odd = three, uneven = three, late = three, turned = three;
+  Site five{"5 x 5", DType::f32, 1, 9, 6, 12, 5, 5}, flat{"1-D", DType::f16, 2, 1, 21, 8, 0, 9}, odd = three, uneven = three, late = three, transposed = three;
   five.pad = 2, five.stride = 2;
   flat.pad = 4, flat.body = true;
   odd.name += ", odd addresses", odd.shifted = true;
   uneven.name += ", 11 channels", uneven.c = 11;
   late.name += ", sizes known late", late.symbolic = true;
-  turned.name += ", channels first behind it", turned.channels_first = true;
+  transposed.name += ", then channels first", transposed.channels_first = true;
   Site both{"stride 2 and dilation 2, late", DType::bf16, 2, 10, 13, 8, 3, 3}, one{"one output a line", DType::f16, 3, 7, 5, 8, 3, 5},
-      bare{"nothing padded", DType::f16, 1, 6, 6, 8, 3, 3}, apart{"places that nobody reads", DType::f32, 1, 9, 17, 4, 2, 3},
+      bare{"nothing padded", DType::f16, 1, 6, 6, 8, 3, 3}, skipping{"places that nobody reads", DType::f32, 1, 9, 17, 4, 2, 3},
       point{"1 x 1, stride 3", DType::f16, 1, 8, 10, 8, 1, 1}, wide{"13 x 13", DType::f16, 1, 5, 5, 8, 13, 13}, flat_late = flat;
   both.stride = both.dilation = both.pad = 2, both.symbolic = true;
-  apart.stride = 4;
+  skipping.stride = 4;
   point.stride = 3;
   wide.pad = 6;
   flat_late.name += ", late, odd", flat_late.symbolic = flat_late.shifted = true;
@@ -210,9 +210,9 @@ std::vector<Site> sites() {
   Site taps_last = three, flat_taps_last = flat;
   taps_last.name += ", taps are neighbours", taps_last.taps_last = taps_last.symbolic = true;
   flat_taps_last.name += ", taps are neighbours", flat_taps_last.taps_last = true;
-  // Results along lines behind channels that are neighbours.
+  // Results along lines after channels that are neighbours.
   auto behind = [&](Site x, const std::string& what, int64_t width, int64_t channels) {
-    x.name += ", channels first behind it, " + what;
+    x.name += ", then channels first, " + what;
     x.w = width;
     x.c = channels;
     x.channels_first = true;
@@ -222,7 +222,8 @@ std::vector<Site> sites() {
       behind(three, "lines of 9, 11 channels", 9, 11);
   behind(odd, "lines of 12", 12, 32), behind(late, "lines of 8", 8, 16), behind(dilated, "lines of 12", 12, 8), behind(flat, "lines of 24", 24, 40),
       behind(strided, "lines of 16", 16, 32);
-  std::vector<Site> all{three, strided, seven, dilated, five, flat, odd, uneven, late, turned, both, one, bare, apart, point, wide, flat_late, taps_last, flat_taps_last, many};
+  std::vector<Site> all{three, strided, seven, dilated,  five,  flat, odd,       uneven,    late,           transposed,
+                        both,  one,     bare,  skipping, point, wide, flat_late, taps_last, flat_taps_last, many};
   all.insert(all.end(), lines.begin(), lines.end());
   return all;
 }
@@ -257,7 +258,7 @@ TEST(cuda_depthwise_conv_operands, are_checked) {
   expect_refused("A is shorter", [](Made& m) { m.tensors[0].dims[1] = 4; });
   expect_refused("A has fewer channels", [](Made& m) { m.tensors[0].dims[3] = 7; });
   expect_refused("A is of another type", [](Made& m) { m.tensors[0].dtype = DType::bf16; });
-  expect_refused("channels of A are apart", [](Made& m) { m.tensors[0].strides[3] = 2; });
+  expect_refused("channels of A are strided", [](Made& m) { m.tensors[0].strides[3] = 2; });
   expect_refused("B is smaller", [](Made& m) { m.tensors[1].dims[4] = 2; });
   expect_refused("B has one tap", [](Made& m) { m.tensors[1].dims[4] = 1; });
   expect_refused("what is loaded has one row", [](Made& m) { m.tensors[3].dims[1] = 1; });

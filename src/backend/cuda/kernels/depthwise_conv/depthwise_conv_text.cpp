@@ -83,15 +83,15 @@ struct DepthwiseForm {
   bool full_tiles() const { return conv.map.dims[across()].is_constant() && conv.map.dims[across()].value() % args.tile == 0; }
 
   // True if the body's operand is contiguous along lines, not along channels.
-  bool lies_along_lines(size_t operand) const {
+  bool is_along_lines(size_t operand) const {
     const StridedLayout& x = layouts[kernels::body_operand(operand)];
     return is(x.strides[across()], 1) && !is(x.dims[across()], 1) && !is(x.strides[channel()], 1);
   }
   bool stores_along_lines() const {
-    return std::any_of(body.stores.begin(), body.stores.end(), [&](const Store& s) { return lies_along_lines(s.operand); });
+    return std::any_of(body.stores.begin(), body.stores.end(), [&](const Store& s) { return is_along_lines(s.operand); });
   }
   // Channels of adjacent threads if results are contiguous along lines: as many as fill 32 bytes of A, the least that memory moves. The next threads have the next outputs of the line.
-  int64_t channels_beside() const {
+  int64_t adjacent_channels() const {
     const int64_t channels = conv.map.dims[channel()].constant().value_or(1);
     return std::gcd(channels, 32 / static_cast<int64_t>(ir::size_of(conv.of_a)));
   }
@@ -102,15 +102,16 @@ struct DepthwiseForm {
     Dim all = 1;
     for (size_t i = 0; i < conv.kept; ++i) all *= conv.map.dims[i];
     const int64_t width = std::max<int64_t>(1, conv.map.dims[across()].constant().value_or(kernels::depthwise_cuda_tuning::max_outputs_of_thread));
-    int64_t most = kernels::depthwise_cuda_tuning::max_outputs_of_thread;
+    int64_t max_outputs = kernels::depthwise_cuda_tuning::max_outputs_of_thread;
     if (all.is_constant())
-      most = std::clamp<int64_t>(all.value() / ((args.lines ? 1 : kernels::depthwise_cuda_tuning::channels_of_thread) * busy), 1,
-                                 kernels::depthwise_cuda_tuning::max_outputs_of_thread);
+      max_outputs = std::clamp<int64_t>(all.value() / ((args.lines ? 1 : kernels::depthwise_cuda_tuning::channels_of_thread) * busy), 1,
+                                        kernels::depthwise_cuda_tuning::max_outputs_of_thread);
     // Along lines, whole vectors. Else a line is divided into equal parts: 14 outputs are 7 and 7.
-    if (args.lines) return std::max<int64_t>(std::min<int64_t>(4, std::bit_ceil(static_cast<uint64_t>(width))), std::bit_floor(static_cast<uint64_t>(std::min(most, width))));
+    if (args.lines)
+      return std::max<int64_t>(std::min<int64_t>(4, std::bit_ceil(static_cast<uint64_t>(width))), std::bit_floor(static_cast<uint64_t>(std::min(max_outputs, width))));
     const int64_t stored = turns ? std::gcd(conv.map.dims[across()].constant().value_or(1), 4) : 1;  // outputs that can be stored together
-    if (stored > 1) return std::min<int64_t>(stored, std::max<int64_t>(2, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(most)))));
-    return divided_up(width, divided_up(width, most));
+    if (stored > 1) return std::min<int64_t>(stored, std::max<int64_t>(2, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(max_outputs)))));
+    return divided_up(width, divided_up(width, max_outputs));
   }
 
   // Elements per access along a line of this size, where threads have a stride of `advance` elements.
@@ -121,14 +122,14 @@ struct DepthwiseForm {
   uint8_t in_access_of_body(size_t operand) const {
     const StridedLayout& x = layouts[kernels::body_operand(operand)];
     const size_t along = args.lines ? across() : channel();
-    if (turned_store(operand)) return args.tile;
+    if (transposed_store(operand)) return args.tile;
     if (is(x.dims[along], 1) || !is(x.strides[along], 1)) return 1;
     return args.lines ? in_access(body.operands[operand], conv.map.dims[along], args.tile) : args.vector;
   }
   // True if a thread's outputs of a line are stored together, channel after channel.
-  bool turned_store(size_t operand) const {
+  bool transposed_store(size_t operand) const {
     const bool stored = std::any_of(body.stores.begin(), body.stores.end(), [&](const Store& s) { return s.operand == operand; });
-    return turns && stored && lies_along_lines(operand) && args.tile > 1 && full_tiles();
+    return turns && stored && is_along_lines(operand) && args.tile > 1 && full_tiles();
   }
   int64_t access(size_t operand) const { return vectors ? args.operands[operand].vector : 1; }
 };
@@ -172,9 +173,10 @@ class Printer {
     out += fmt::format("  u32 rest = blockIdx.x * {}u + threadIdx.x;\n", Args::threads);
     std::string vector = fmt::format("  const u32 vectors = (u32){} / V;\n  const int c{} = (int)(rest % vectors) * V;\n  rest /= vectors;\n", extent(f_.channel()), f_.channel());
     if (f_.turns) {
-      out += fmt::format("  constexpr u32 beside = {} > V ? {} / V : 1;\n  const u32 own = rest % beside;\n  rest /= beside;\n", f_.channels_beside(), f_.channels_beside());
-      vector = fmt::format("  const u32 vectors = (u32){} / V / beside;\n  const int c{} = (int)(rest % vectors * beside + own) * V;\n  rest /= vectors;\n", extent(f_.channel()),
-                           f_.channel());
+      out +=
+          fmt::format("  constexpr u32 adjacent = {} > V ? {} / V : 1;\n  const u32 own = rest % adjacent;\n  rest /= adjacent;\n", f_.adjacent_channels(), f_.adjacent_channels());
+      vector = fmt::format("  const u32 vectors = (u32){} / V / adjacent;\n  const int c{} = (int)(rest % vectors * adjacent + own) * V;\n  rest /= vectors;\n",
+                           extent(f_.channel()), f_.channel());
     }
     if (!f_.args.lines && !f_.turns) out += vector;
     out += fmt::format("  const int width = (int){};\n  const u32 tiles = (u32)(width + {}) / {};\n", extent(f_.across()), f_.args.tile - 1, f_.args.tile);
@@ -268,7 +270,7 @@ class Printer {
     for (int64_t k = 0; k < f_.taps(); ++k) {
       const std::string from = fmt::format("w{}[{}], taps + {} * {}", row, k, k, f_.line.tap == WindowLine::none ? "0ll" : text_.stride(1, f_.line.tap));
       const bool whole = f_.args.lines || f_.args.operands[1].vector > 1;
-      out += whole ? fmt::format("    read_constant<V>({});\n", from) : fmt::format("    read_apart<V>({}, {});\n", from, text_.stride(1, f_.channel()));
+      out += whole ? fmt::format("    read_constant<V>({});\n", from) : fmt::format("    read_strided<V>({}, {});\n", from, text_.stride(1, f_.channel()));
     }
     return fmt::format("    alignas(16) {} held{}[{}][{}];\n    alignas(16) f32 w{}[{}][V];\n    {{\n", memory_type(f_.conv.of_a), row, starts.size(), vector, row, f_.taps()) +
            out + "    }\n";
@@ -337,7 +339,7 @@ class Printer {
       if (f_.args.lines) {
         const int64_t each = together(store.operand) ? f_.access(kernels::body_operand(store.operand)) : 1;
         put += for_outputs(fmt::format("  write<{}>({}, o{}[t]);\n", each, at_channel(store.operand, "o"), s), each);
-      } else if (f_.vectors && f_.turned_store(store.operand)) {
+      } else if (f_.vectors && f_.transposed_store(store.operand)) {
         text_.take({Number::stride, static_cast<uint8_t>(kernels::body_operand(store.operand)), static_cast<uint8_t>(f_.across())}, 1);
         put += fmt::format("#pragma unroll\n  for (int v = 0; v < V; ++v) {{\n  alignas(16) {} line[{}];\n#pragma unroll\n  for (int t = 0; t < {}; ++t) line[t] = o{}[t][v];\n",
                            memory_type(f_.body.operands[store.operand]), f_.args.tile, f_.args.tile, s);

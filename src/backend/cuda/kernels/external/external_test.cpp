@@ -18,7 +18,7 @@ struct Operand {
   TensorRef ref() const { return {nullptr, dtype, static_cast<int>(dims.size()), dims.data(), strides.data()}; }
 };
 
-// An operator (Tensor a, float f, Tensor(b!) b, SymInt n, bool y) -> Tensor, whose step has a and b in turn.
+// An operator (Tensor a, float f, Tensor(b!) b, SymInt n, bool y) -> Tensor, whose step has a and then b.
 ExternalArgs args() {
   using Kind = ExternalNumber::Kind;
   ExternalArgs a;
@@ -85,9 +85,9 @@ TEST(external_launches, nothing_is_launched_for_nothing) {
 }
 
 TEST(external_launches, what_does_not_fit_is_refused) {
-  Operand turned = a_matrix;
-  turned.strides = {1, 4};
-  EXPECT_THROW(launches(args(), {turned, a_row, a_row, a_matrix}, {7, 1, 1, 1, 0}), Error);
+  Operand transposed = a_matrix;
+  transposed.strides = {1, 4};
+  EXPECT_THROW(launches(args(), {transposed, a_row, a_row, a_matrix}, {7, 1, 1, 1, 0}), Error);
   EXPECT_THROW(launches(args(), {a_matrix, a_row, a_matrix, a_matrix}, {7, 1, 1, 1, 0}), Error);
   EXPECT_THROW(launches(args(), {a_matrix, a_row, a_row, a_matrix}, {7, 1, 65536, 1, 0}), Error);
   EXPECT_THROW(launches(args(), {a_matrix, a_row, a_row, a_matrix}, {7, 1, 1, 1, 1 << 20}), Error);

@@ -7,13 +7,13 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-// True if neighbouring transforms lie closer together than the elements of one, as the columns of an image do.
+// True if neighbouring transforms are closer together than the elements of one, as the columns of an image do.
 bool is_column(const Site& site, const StridedLayout& x) {
   size_t d = x.dims.size() - 1;
   while (d > 0 && x.dims[d - 1] == ir::Dim(1)) --d;
   if (d == 0) return false;
-  const auto apart = site.usual(x.strides[d - 1]), step = site.usual(x.strides.back());
-  return apart && step && *apart < *step;
+  const auto outer = site.usual(x.strides[d - 1]), step = site.usual(x.strides.back());
+  return outer && step && *outer < *step;
 }
 
 }  // namespace

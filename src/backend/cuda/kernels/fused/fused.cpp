@@ -19,11 +19,11 @@ bool is_small(const Site& site, const Gemm& g, const FusedBody& body) {
   const bool plain_a = is_placed(g.a) && !g.map && !g.prologue, plain_b = g.b.size() == 1 && !g.encoding && !g.packed && g.row_ends == nullptr;
   if (!is_half(g.type) || !plain_a || !plain_b) return false;
   if (g.gated || g.batch_rank > 0 || !is_of_elements(body)) return false;
-  const auto m = site.usual(g.a.dims[0]), most = site.largest(g.a.dims[0]), n = g.b[0].dims[1].constant(), k = g.a.dims[1].constant();
-  const bool known = m && most && n && k;
-  if (!known || *m < 1 || *m > small_rows || *most > max_small_rows || std::min(*n, *k) > narrow) return false;
+  const auto m = site.usual(g.a.dims[0]), largest = site.largest(g.a.dims[0]), n = g.b[0].dims[1].constant(), k = g.a.dims[1].constant();
+  const bool known = m && largest && n && k;
+  if (!known || *m < 1 || *m > small_rows || *largest > max_small_rows || std::min(*n, *k) > narrow) return false;
   // One row is read fast by its own kernel, if its length and number of columns are whole vectors.
-  if (*most == 1 && *n % 8 == 0 && *k % 8 == 0) return false;
+  if (*largest == 1 && *n % 8 == 0 && *k % 8 == 0) return false;
   return *m * *n * *k <= small_products && is(g.a.strides[1], 1) && is(g.b[0].strides[0], 1);
 }
 
@@ -54,7 +54,7 @@ std::vector<bool> aligned(const Site& site) {
   return out;
 }
 
-// The step for any number of rows, in which it can run beside others; empty if it keeps rows in shared memory.
+// The step for any number of rows, in which it can run together with others; empty if it keeps rows in shared memory.
 std::any part_for_any_rows(const Site& site) {
   EmittedStep step = step_of(emit(*site.body, site.body_layouts(), {}, aligned(site), ParametersOf::rows), *site.body);
   const kernels::FusedCudaArgs args = kernels::parse_fused_cuda(step.constants);

@@ -198,23 +198,23 @@ std::vector<Case> primitive_cases() {
   return out;
 }
 
-std::vector<Case> turned_cases() {
+std::vector<Case> transposed_cases() {
   std::vector<Case> out;
   const auto f = DType::f32, h = DType::f16;
-  const std::vector<size_t> plain, turned{0, 2, 1}, outward{2, 1, 0};
+  const std::vector<size_t> plain, transposed{0, 2, 1}, outward{2, 1, 0};
   struct Form {
     const char* name;
     DType type;
     std::vector<int64_t> dims;
     std::vector<size_t> x, y, to;
   };
-  const Form forms[] = {{"an operand is turned", h, {2, 40, 33}, turned, plain, plain},
-                        {"the result is turned", h, {2, 40, 33}, plain, plain, turned},
-                        {"all but one are turned", f, {1, 32, 64}, turned, plain, turned},
-                        {"all are turned", DType::bf16, {3, 17, 100}, turned, turned, turned},
-                        {"two ways to turn", f, {20, 19, 35}, turned, outward, plain},
-                        {"far apart", h, {16, 3, 130}, outward, plain, plain},
-                        {"too short", h, {2, 15, 40}, turned, plain, plain}};
+  const Form forms[] = {{"an operand is transposed", h, {2, 40, 33}, transposed, plain, plain},
+                        {"the result is transposed", h, {2, 40, 33}, plain, plain, transposed},
+                        {"all but one are transposed", f, {1, 32, 64}, transposed, plain, transposed},
+                        {"all are transposed", DType::bf16, {3, 17, 100}, transposed, transposed, transposed},
+                        {"two ways to turn", f, {20, 19, 35}, transposed, outward, plain},
+                        {"far from one another", h, {16, 3, 130}, outward, plain, plain},
+                        {"too short", h, {2, 15, 40}, transposed, plain, plain}};
   for (const Form& form : forms) {
     for (bool symbolic : {false, true}) {
       Build k(form.name, {form.dims[0], form.dims[1]}, {form.dims[2]});
@@ -225,8 +225,8 @@ std::vector<Case> turned_cases() {
     }
   }
   // Places past the ends divide by nothing.
-  Build whole("whole numbers are turned", {2, 21}, {37});
-  Reg one = whole.load(HostTensor(DType::i32, {2, 21, 37}, turned), 1), by = whole.load(HostTensor(DType::i32, {2, 21, 37}, turned), 2, true);
+  Build whole("whole numbers are transposed", {2, 21}, {37});
+  Reg one = whole.load(HostTensor(DType::i32, {2, 21, 37}, transposed), 1), by = whole.load(HostTensor(DType::i32, {2, 21, 37}, transposed), 2, true);
   for (size_t e = 0; e < whole.c.tensors[1].elements(); ++e) whole.c.tensors[1].set(e, static_cast<double>(1 + e % 5));
   whole.store(HostTensor(DType::i32, {2, 21, 37}), whole.k.map(Op::floordiv, DType::i32, {one, by}));
   out.push_back(whole.done());
@@ -243,7 +243,7 @@ std::vector<Case> shape_cases() {
     std::vector<size_t> order;
     int64_t gap;
   };
-  const Form forms[] = {{"contiguous", {3, 5, 64}, {}, 1},     {"strided", {3, 5, 64}, {}, 3}, {"turned", {3, 5, 64}, {2, 1, 0}, 1},
+  const Form forms[] = {{"contiguous", {3, 5, 64}, {}, 1},     {"strided", {3, 5, 64}, {}, 3}, {"transposed", {3, 5, 64}, {2, 1, 0}, 1},
                         {"swapped", {3, 5, 64}, {1, 0, 2}, 1}, {"row", {1, 1, 64}, {}, 1},     {"rows", {3, 1, 64}, {}, 1},
                         {"column", {3, 5, 1}, {}, 1},          {"middle", {1, 5, 1}, {}, 1},   {"number", {1, 1, 1}, {}, 1}};
   for (const Form& a : forms) {
@@ -301,7 +301,7 @@ std::vector<Case> shape_cases() {
   // Guarded loads: a frame of numbers around an image, along the last axis and the first.
   for (bool symbolic : {false, true}) {
     for (int64_t side : {0, 2}) {
-      Build k(fmt::format("a frame, {} beside", side), {6}, {24 + 2 * side});
+      Build k(fmt::format("a frame, {} wider", side), {6}, {24 + 2 * side});
       Reg v = k.load(HostTensor(f, {4, 24}), 1);
       k.k.body.code[v].number = -7.5;
       k.k.body.code[v].lower = {ir::Dim(1), ir::Dim(side)};
@@ -410,8 +410,8 @@ std::vector<Case> row_cases(bool all) {
     out.push_back(std::move(c));
     out.push_back(std::move(s));
   };
-  const std::vector<int64_t> few = {7, 768, 40000}, many = {1, 2, 7, 16, 33, 128, 768, 1000, 1025, 4096, 9000, 20000, 40000};
-  for (int64_t n : all ? many : few) {
+  const std::vector<int64_t> selected = {7, 768, 40000}, many = {1, 2, 7, 16, 33, 128, 768, 1000, 1025, 4096, 9000, 20000, 40000};
+  for (int64_t n : all ? many : selected) {
     both(softmax_case(f, 5, n));
     out.push_back(softmax_case(DType::f16, 5, n));
     out.push_back(layer_norm_case(f, 5, n, false));

@@ -50,7 +50,7 @@ struct Case {
 std::vector<Case> primitive_cases();
 std::vector<Case> shape_cases();
 // Operands that lie in other orders than the domain, along axes that are long enough for tiles.
-std::vector<Case> turned_cases();
+std::vector<Case> transposed_cases();
 // All: every length. Otherwise one for each kind of row, which is enough to compile.
 std::vector<Case> row_cases(bool all);
 
@@ -59,7 +59,7 @@ Case activation_case(ir::DType, int64_t rows, int64_t columns);   // gelu(x + b)
 Case softmax_case(ir::DType, int64_t rows, int64_t columns);
 Case layer_norm_case(ir::DType, int64_t rows, int64_t columns, bool residual);
 Case row_sum_case(ir::DType, int64_t rows, int64_t columns);  // of open sizes
-// Norms of [images, rows, columns] with a factor for each image. The operand lies in this order of axes.
+// Norms of [images, rows, columns] with a factor for each image. The operand has this order of axes.
 Case scaled_norm_case(ir::DType, std::vector<int64_t> dims, std::vector<size_t> order);
 
 // Kernels of many bodies, compiled in few calls, loaded on a device.

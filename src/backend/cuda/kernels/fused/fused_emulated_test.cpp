@@ -52,9 +52,9 @@ void check(const Case& c) {
   expect_results(c, tensors);
 }
 
-TEST(cuda_fused_emulated, turned_operands_go_through_tiles) {
+TEST(cuda_fused_emulated, transposed_operands_go_through_tiles) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
-  for (const Case& c : turned_cases()) {
+  for (const Case& c : transposed_cases()) {
     if (ir::is_float(c.tensors[0].dtype)) check(c);
   }
 }
@@ -81,15 +81,15 @@ EmittedStep step_of(const Case& c, bool aligned) {
 std::string name_of_part(const EmittedStep& step) { return part_of(step) == nullptr ? "" : part_of(step)->name; }
 
 std::vector<std::vector<Case>> joined_cases() {
-  const std::vector<size_t> apart = {1, 0, 2}, columns = {0, 2, 1};
+  const std::vector<size_t> strided = {1, 0, 2}, columns = {0, 2, 1};
   std::vector<std::vector<Case>> out;
   auto add = [&](DType t, int64_t length, const std::vector<size_t>& order, std::initializer_list<std::vector<int64_t>> outer) {
     out.emplace_back();
     for (const std::vector<int64_t>& o : outer) out.back().push_back(scaled_norm_case(t, {o[0], o[1], length}, order));
   };
-  add(DType::f16, 1536, apart, {{2, 4}, {2, 2}});  // a block for each row
-  add(DType::f32, 768, apart, {{3, 2}, {2, 4}, {2, 2}});
-  add(DType::bf16, 48, apart, {{2, 3}, {3, 9}});  // lanes
+  add(DType::f16, 1536, strided, {{2, 4}, {2, 2}});  // a block for each row
+  add(DType::f32, 768, strided, {{3, 2}, {2, 4}, {2, 2}});
+  add(DType::bf16, 48, strided, {{2, 3}, {3, 9}});  // lanes
   add(DType::f32, 50, columns, {{2, 40}, {3, 40}});  // threads one below the other
   add(DType::f32, 20, columns, {{2, 70}, {5, 70}});  // a thread
   return out;

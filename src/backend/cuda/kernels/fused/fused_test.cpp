@@ -22,7 +22,7 @@ void append(std::vector<Case>& to, std::vector<Case> from) {
 std::vector<Case> cases_of(bool all) {
   std::vector<Case> cases = primitive_cases();
   append(cases, shape_cases());
-  append(cases, turned_cases());
+  append(cases, transposed_cases());
   append(cases, row_cases(all));
   return cases;
 }

@@ -2,11 +2,11 @@
 // Halves: 2 if the epilogue is gated. B's tile is then `columns` columns of B's first half, then those of its second.
 template <class H, int BM, int BN, int WM, int WN, int Stages, int Halves, bool AlongK>
 struct CopiedTiles {
-  static constexpr int each = 16 / (int)sizeof(H), pieces = gemm_row_bytes / 16, depth = pieces * each, threads = BM / WM * (BN / WN) * 32, columns = BN / Halves;
-  // What a thread copies: of A one piece of `rows` rows, `row_step` rows apart, and of B one piece of `b_rows` rows. A row of B's tile is a column of B if B is contiguous along K.
-  static constexpr int row_step = threads / pieces, rows = BM / row_step, b_pieces = AlongK ? pieces : BN / each, b_step = threads / b_pieces, b_rows = (AlongK ? BN : depth) / b_step;
+  static constexpr int each = 16 / (int)sizeof(H), vectors = gemm_row_bytes / 16, depth = vectors * each, threads = BM / WM * (BN / WN) * 32, columns = BN / Halves;
+  // What a thread copies: of A one vector of `rows` rows, `row_step` rows apart, and of B one vector of `b_rows` rows. A row of B's tile is a column of B if B is contiguous along K.
+  static constexpr int row_step = threads / vectors, rows = BM / row_step, b_vectors = AlongK ? vectors : BN / each, b_step = threads / b_vectors, b_rows = (AlongK ? BN : depth) / b_step;
   static_assert(rows * row_step == BM && b_rows * b_step == (AlongK ? BN : depth), "threads");
-  static __device__ __forceinline__ int b_piece(int row, int piece) { return AlongK ? piece_of<H>(row, piece) : piece / pieces * depth * depth + piece_of<H>(row, piece % pieces); }
+  static __device__ __forceinline__ int b_vector_offset(int row, int vector) { return AlongK ? vector_offset<H>(row, vector) : vector / vectors * depth * depth + vector_offset<H>(row, vector % vectors); }
 
   // On Hopper a group of four warps multiplies 64 rows of halves by all columns. Otherwise each warp has rows and columns of its own, of both halves if gated.
   static constexpr bool by_groups = has_groups && sizeof(H) == 2 && BM >= 64;
@@ -51,33 +51,33 @@ struct CopiedTiles {
         begin_multiplying<eights * 4>(sums[0][0]);
         const u64 a = tile_of(shared_address(of_a + threadIdx.x / 128 * 64 * depth), 0), b = tile_of(shared_address(of_b), 64 * gemm_row_bytes);
 #pragma unroll
-        for (int k = 0; k < pieces / 2; ++k) multiply_tiles<BN, AlongK>(sums[0][0], a + k * 2, b + k * (AlongK ? 2 : 128), H(), true);
+        for (int k = 0; k < vectors / 2; ++k) multiply_tiles<BN, AlongK>(sums[0][0], a + k * 2, b + k * (AlongK ? 2 : 128), H(), true);
         multiplying();
         copy_turn();
       } else {
         __syncthreads();
         copy_turn();
 #pragma unroll
-        for (int k = 0; k < pieces / 2; ++k) {
+        for (int k = 0; k < vectors / 2; ++k) {
           u32 a[WM / 16][4], b[WN / 16][4];
 #pragma unroll
           for (int i = 0; i < WM / 16; ++i) {
-            four_matrices(a[i], shared_address(of_a + piece_of<H>(warp_m + i * 16 + lane % 16, k * 2 + lane / 16)));
+            four_matrices(a[i], shared_address(of_a + vector_offset<H>(warp_m + i * 16 + lane % 16, k * 2 + lane / 16)));
             round_fragment(a[i], H());
           }
 #pragma unroll
           for (int j = 0; j < WN / 16; ++j) {
             const int first = j * 16 / own_columns * columns + warp_n + j * 16 % own_columns;
             if constexpr (AlongK) {
-              four_matrices(b[j], shared_address(of_b + piece_of<H>(first + lane % 8 + lane / 16 * 8, k * 2 + lane / 8 % 2)));
+              four_matrices(b[j], shared_address(of_b + vector_offset<H>(first + lane % 8 + lane / 16 * 8, k * 2 + lane / 8 % 2)));
             } else if constexpr (sizeof(H) == 2) {
-              four_matrices_turned(b[j], shared_address(of_b + b_piece(k * 16 + lane % 16, first / 8 + lane / 16)));
+              four_matrices_transposed(b[j], shared_address(of_b + b_vector_offset(k * 16 + lane % 16, first / 8 + lane / 16)));
             } else {
               // No instruction transposes matrices of floats.
 #pragma unroll
               for (int e = 0; e < 4; ++e) {
                 const int column = first + e / 2 * 8 + lane / 4, row = k * 8 + e % 2 * 4 + lane % 4;
-                b[j][e] = ((const u32*)of_b)[b_piece(row, column / each) + column % each];
+                b[j][e] = ((const u32*)of_b)[b_vector_offset(row, column / each) + column % each];
               }
             }
             round_fragment(b[j], H());

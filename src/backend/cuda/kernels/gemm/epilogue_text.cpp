@@ -25,7 +25,7 @@ class Printer {
 
   GemmText run(const GemmSite& site, std::span<const GemmCompiler* const> implementations) {
     const EmittedPrologue* prologue = site.prologue ? &*site.prologue : nullptr;
-    args_.pieces = static_cast<uint8_t>(site.gemm.b.size());
+    args_.parts_of_b = static_cast<uint8_t>(site.gemm.b.size());
     args_.gated = site.gemm.gated;
     const bool experts = site.gemm.row_ends != nullptr;
     skinny_ = site.skinny;
@@ -46,7 +46,7 @@ class Printer {
     }
     GemmText out;
     std::string more = prologue == nullptr ? "" : "@Made made; ";
-    if (skinny_ && args_.pieces > 1) more = fmt::format("u64 piece[{}]; int piece_from[{}]; ", args_.pieces, args_.pieces);
+    if (skinny_ && args_.parts_of_b > 1) more = fmt::format("u64 b_part[{}]; int b_part_from[{}]; ", args_.parts_of_b, args_.parts_of_b);
     if (experts) more = "Experts experts; ";
     out.printed.shared = fmt::format("{}struct @P {{ GemmParameters map; u64 status; void* pointer[{}]; i64 number[{}]; {}}};\n", prologue == nullptr ? "" : prologue->text,
                                      b_.operands.size(), std::max<size_t>(1, args_.numbers.size()), more) +
@@ -71,17 +71,17 @@ class Printer {
   }
 
  private:
-  enum class Along { same, neighbours, apart };  // an operand's layout along N
+  enum class Along { same, neighbours, strided };  // an operand's layout along N
 
   Along along(size_t operand) {
     const StridedLayout& x = layouts_[operand];
     Number stride{Number::stride, static_cast<uint8_t>(operand), static_cast<uint8_t>(column_)};
-    if (x.dims.size() > column_ + 1) return Along::apart;
+    if (x.dims.size() > column_ + 1) return Along::strided;
     if (is(x.dims[column_], 1) || is(x.strides[column_], 0)) {
       text_.take(stride, 0);
       return Along::same;
     }
-    if (!is(x.strides[column_], 1)) return Along::apart;
+    if (!is(x.strides[column_], 1)) return Along::strided;
     text_.take(stride, 1);
     args_.together.push_back(static_cast<uint8_t>(operand));
     return Along::neighbours;
@@ -92,7 +92,7 @@ class Printer {
     return how == Along::neighbours && ir::size_of(b_.operands[operand]) == ir::size_of(args_.type) && (column_ == 1 || merges(operand)) &&
            text_.stride(operand, column_ - 1) != "0ll";
   }
-  // True if rows of several axes lie one step apart in memory.
+  // True if rows of several axes have one stride in memory.
   bool merges(size_t operand) const {
     const StridedLayout& x = layouts_[operand];
     if (x.dims[column_ - 1] != b_.outer[column_ - 1]) return false;
@@ -181,14 +181,14 @@ class Printer {
       args_.together.push_back(static_cast<uint8_t>(i.operand));
       out.reads_far = true;
       out.held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
-      out.held_from += fmt::format("    at.template bring_of_batch<Together>(held.m{}, (const {}*)p.pointer[{}], {}, (u32){});\n", k, type, i.operand, text_.stride(i.operand, 2),
+      out.held_from += fmt::format("    at.template load_of_batch<Together>(held.m{}, (const {}*)p.pointer[{}], {}, (u32){});\n", k, type, i.operand, text_.stride(i.operand, 2),
                                    text_.size_as_parameter(*rows));
       out.brought[k] = fmt::format("value(held.m{}[v])", k);
       return;
     }
     if (!i.in.empty()) return;
     const Along how = along(i.operand);
-    if (how == Along::apart) return;
+    if (how == Along::strided) return;
     const std::string from = fmt::format("(const {}*)p.pointer[{}]", type, i.operand), rows = rows_of(i.operand);
     if (rows.empty()) return take_load_once(k, how, out);
     if (how == Along::same) {
@@ -199,7 +199,7 @@ class Printer {
       return;
     }
     out.held += fmt::format("  alignas(16) {} m{}[8];\n", type, k);
-    const std::string own = fmt::format("at.template bring<Together>(held.m{}, {}, {});\n", k, from, rows);
+    const std::string own = fmt::format("at.template load<Together>(held.m{}, {}, {});\n", k, from, rows);
     if (form_.boxed_in == kernels::TilesArgs::none && in_boxes(i.operand, how)) {
       form_.boxed_in = static_cast<uint8_t>(i.operand);
       out.held_from += fmt::format("    if constexpr (U::tiled) {{\n      from_boxes(held.m{}, tile);\n    }} else {{\n      {}    }}\n", k, own);
@@ -219,7 +219,7 @@ class Printer {
     const Along how = along(store.operand);
     out.put += fmt::format("    alignas(16) {} o{}[8];\n#pragma unroll\n    for (int v = 0; v < 8; v += 2) put2(o{} + v, x{}[v], x{}[v + 1]);\n", type, s, s, s, s);
     const std::string own = how == Along::neighbours ? fmt::format("at.template put<Together>({}, o{});\n", to, s)
-                                                     : fmt::format("at.put_apart({}, {}, o{});\n", to, text_.stride(store.operand, column_), s);
+                                                     : fmt::format("at.store_strided({}, {}, o{});\n", to, text_.stride(store.operand, column_), s);
     if (form_.boxed_out == kernels::TilesArgs::none && in_boxes(store.operand, how)) {
       form_.boxed_out = static_cast<uint8_t>(store.operand);
       out.put += fmt::format("    if constexpr (U::tiled) {{\n      to_boxes(tile, o{});\n    }} else {{\n      {}    }}\n", s, own);
@@ -239,9 +239,9 @@ class Printer {
     const std::string code = text_.code(b_, 0, coordinates(), {"sums[v]", "sums[8 + v]"}, f.brought, stores_halves(b_));
     return "template <class U>\nstruct @Same {\n" + f.same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + f.held +
            "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
-           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {}, reads_far = {};\n  static constexpr int column_bytes = {}, halves = {}, apart = {};\n",
+           fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {}, reads_far = {};\n  static constexpr int column_bytes = {}, halves = {}, parts_of_b = {};\n",
                        form_.boxed_in != kernels::TilesArgs::none, form_.boxed_out != kernels::TilesArgs::none, f.reads_far, form_.column_bytes, args_.gated ? 2 : 1,
-                       args_.pieces) +
+                       args_.parts_of_b) +
            boxed_row_text() + column_text() +
            "  template <class U> using SameOf = @Same<U>;\n  template <class U> using HeldBy = @HeldOf<U>;\n  typedef @HeldOf<EightOfRow> Held;\n" +
            "  template <int Width>\n  __device__ __forceinline__ void fetch_columns(char* room, int from, int end) const {\n    for (int c = threadIdx.x % 128; c < Width; c += "
@@ -251,23 +251,23 @@ class Printer {
            "  template <class U>\n  __device__ __forceinline__ void rows(@HeldOf<U>& held, const U& at, u32 tile) const {\n" + f.held_from + "  }\n" +
            "  template <class U>\n  __device__ __forceinline__ void behind(const U& at, const f32* sums, const @Same<U>& same, const @HeldOf<U>& held, u32 tile) const {\n" +
            "    u64* const status = (u64*)p.status;\n" + f.results + "#pragma unroll\n    for (int v = 0; v < 8; ++v) {\n" + code + f.keep + "    }\n" + f.put + "  }\n" +
-           "  __device__ __forceinline__ void bring(Held& held, i64 s, i64 t) const { rows(held, EightOfRow{s, t, true}, 0); }\n" +
+           "  __device__ __forceinline__ void load(Held& held, i64 s, i64 t) const { rows(held, EightOfRow{s, t, true}, 0); }\n" +
            "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums, const Held& held, bool inside) const {\n    const EightOfRow at = {s, t, inside};\n" +
            "    @Same<EightOfRow> same;\n    columns(same, at);\n    behind(at, sums, same, held, 0);\n  }\n" +
-           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums) const {\n    Held held;\n    bring(held, s, t);\n    (*this)(s, t, sums, held, true);\n  "
+           "  __device__ __forceinline__ void operator()(i64 s, i64 t, const f32* sums) const {\n    Held held;\n    load(held, s, t);\n    (*this)(s, t, sums, held, true);\n  "
            "}\n};\n";
   }
 
-  // The address of a column of B, for few rows: of the last piece that begins at it or before.
+  // The address of a column of B, for few rows: of the last part that begins at it or before.
   std::string column_text() {
     if (!skinny_) return "";
     const std::string head = "  template <class B>\n  __device__ __forceinline__ const B* column_of(i64 c) const {\n";
-    if (args_.pieces == 1) return head + "    return (const B*)p.map.b + c * p.map.b_step;\n  }\n";
+    if (args_.parts_of_b == 1) return head + "    return (const B*)p.map.b + c * p.map.b_step;\n  }\n";
     return head +
            fmt::format(
-               "    int k = 0;\n#pragma unroll\n    for (int step = {}; step > 0; step /= 2) {{\n      if (k + step < {} && c >= p.piece_from[k + step]) k += step;\n    }}\n",
-               std::bit_floor(args_.pieces), args_.pieces) +
-           "    return (const B*)p.piece[k] + (c - p.piece_from[k]) * p.map.b_step;\n  }\n";
+               "    int k = 0;\n#pragma unroll\n    for (int step = {}; step > 0; step /= 2) {{\n      if (k + step < {} && c >= p.b_part_from[k + step]) k += step;\n    }}\n",
+               std::bit_floor(args_.parts_of_b), args_.parts_of_b) +
+           "    return (const B*)p.b_part[k] + (c - p.b_part_from[k]) * p.map.b_step;\n  }\n";
   }
 
   // The address of an element of an operand that is stored in boxes.

@@ -3,9 +3,9 @@ constexpr bool has_groups = true;
 #else
 constexpr bool has_groups = false;
 #endif
-// A row of a tile in shared memory has 128 bytes: E elements (64 halves or 32 floats), in pieces of 16 bytes. A tile of A is [rows][E of K]. A tile of B is
+// A row of a tile in shared memory has 128 bytes: E elements (64 halves or 32 floats), in vectors of 16 bytes. A tile of A is [rows][E of K]. A tile of B is
 // [columns][E of K] if B is contiguous along K, else [columns / E][E of K][E columns].
-// Copies the first `count` elements of a piece, from any address, to shared memory; the others become zero.
+// Copies the first `count` elements of a vector, from any address, to shared memory; the others become zero.
 template <class H>
 __device__ __forceinline__ void copy_some_async(H* to, const H* from, int count) {
   constexpr int each = 16 / (int)sizeof(H);
@@ -13,16 +13,16 @@ __device__ __forceinline__ void copy_some_async(H* to, const H* from, int count)
     copy_async_or_zero(shared_address(to), from, 16u);
     return;
   }
-  alignas(16) H piece[each];
+  alignas(16) H vector[each];
 #pragma unroll
-  for (int e = 0; e < each; ++e) piece[e] = e < count ? from[e] : H{};
-  write<each>(to, piece);
+  for (int e = 0; e < each; ++e) vector[e] = e < count ? from[e] : H{};
+  write<each>(to, vector);
 }
 // An int8 among four becomes exact after the bits of 2^23, with one instruction; integer conversions are slow.
 __device__ __forceinline__ f32 int8_of(u32 four, int e) { return of_bits(__byte_perm(four ^ 0x80808080u, 0x4b000000u, 0x7440u + (u32)e)) - 8388736.0f; }
 // The first eight int8 as numbers of H, the others zero.
 template <class H>
-__device__ __forceinline__ void bring_int8(H* to, const i8* from, int count) {
+__device__ __forceinline__ void load_int8(H* to, const i8* from, int count) {
   alignas(8) u32 eight[2] = {0, 0};
   if (count >= 8 && (u64)from % 8 == 0) {
     read<8>((i8*)eight, from);
@@ -43,7 +43,7 @@ __device__ __forceinline__ u32 bits_of_element(H x) { return x.bits; }
 __device__ __forceinline__ u32 bits_of_element(f32 x) { return rounded_to_tf32(__float_as_uint(x)); }
 // For epilogues: eight adjacent elements of an operand at once, or one by one.
 template <bool Together, class M>
-__device__ __forceinline__ void bring_neighbours(M* to, const M* at) {
+__device__ __forceinline__ void load_neighbours(M* to, const M* at) {
   if (Together) {
     read<8>(to, at);
   } else {
@@ -53,7 +53,7 @@ __device__ __forceinline__ void bring_neighbours(M* to, const M* at) {
 }
 // N elements that are constant over rows and that no store of this kernel writes: ordered freely with stores.
 template <int N, bool Together, class M>
-__device__ __forceinline__ void bring_constants(M* to, const M* at) {
+__device__ __forceinline__ void load_constants(M* to, const M* at) {
   if (Together) {
     read_constant<N>(to, at);
   } else {
@@ -102,22 +102,22 @@ struct EightOfRow {
   __device__ __forceinline__ i64 column(int v) const { return t + v; }
   // Of a tensor that is constant over rows; Before: see PairsOfTwoRows.
   template <bool Together, int Before, class M>
-  __device__ __forceinline__ void constants(M* to, const M* from) const { bring_constants<8, Together>(to, from + t); }
+  __device__ __forceinline__ void constants(M* to, const M* from) const { load_constants<8, Together>(to, from + t); }
   template <bool Together, class M, class Rows>
-  __device__ __forceinline__ void bring(M* to, const M* from, const Rows& rows) const { bring_neighbours<Together>(to, from + rows(s) + t); }
+  __device__ __forceinline__ void load(M* to, const M* from, const Rows& rows) const { load_neighbours<Together>(to, from + rows(s) + t); }
   // One row per batch of `rows` rows.
   template <bool Together, class M>
-  __device__ __forceinline__ void bring_of_batch(M* to, const M* from, i64 step, u32 rows) const {
-    bring_neighbours<Together>(to, from + (i64)((u32)s / rows) * step + t);
+  __device__ __forceinline__ void load_of_batch(M* to, const M* from, i64 step, u32 rows) const {
+    load_neighbours<Together>(to, from + (i64)((u32)s / rows) * step + t);
   }
   template <bool Together, class M, class Rows>
   __device__ __forceinline__ void put(M* to, const Rows& rows, const M* from) const {
     if (inside) put_neighbours<Together>(to + rows(s) + t, from);
   }
   template <class M, class Rows>
-  __device__ __forceinline__ void put_apart(M* to, const Rows& rows, i64 apart, const M* from) const {
+  __device__ __forceinline__ void store_strided(M* to, const Rows& rows, i64 stride, const M* from) const {
 #pragma unroll
-    for (int v = 0; inside && v < 8; ++v) to[rows(s) + (t + v) * apart] = from[v];
+    for (int v = 0; inside && v < 8; ++v) to[rows(s) + (t + v) * stride] = from[v];
   }
 };
 // or what a lane holds of two groups of eight columns in Hopper's sums: two adjacent elements each, in two rows. If a row or column is outside, s and t are
@@ -136,8 +136,8 @@ struct PairsOfTwoRows {
   template <bool Together, int Before, class M>
   __device__ __forceinline__ void constants(M* to, const M* from) const {
     if (Before < 0) {
-      bring_constants<2, Together>(to, from + t[0]);
-      bring_constants<2, Together>(to + 2, from + t[1]);
+      load_constants<2, Together>(to, from + t[0]);
+      load_constants<2, Together>(to + 2, from + t[1]);
     } else {
       const M* const fetched = (const M*)(room + Before * width) + in_tile;
       read<2>(to, fetched);
@@ -145,12 +145,12 @@ struct PairsOfTwoRows {
     }
   }
   template <bool Together, class M, class Rows>
-  __device__ __forceinline__ void bring(M* to, const M* from, const Rows& rows) const {
+  __device__ __forceinline__ void load(M* to, const M* from, const Rows& rows) const {
 #pragma unroll
     for (int v = 0; v < 8; v += 2) read<2>(to + v, from + rows(row(v)) + column(v));
   }
   template <bool Together, class M>
-  __device__ __forceinline__ void bring_of_batch(M* to, const M* from, i64 step, u32 rows) const {
+  __device__ __forceinline__ void load_of_batch(M* to, const M* from, i64 step, u32 rows) const {
 #pragma unroll
     for (int v = 0; v < 8; v += 2) read<2>(to + v, from + (i64)((u32)row(v) / rows) * step + column(v));
   }
@@ -162,14 +162,14 @@ struct PairsOfTwoRows {
     }
   }
   template <class M, class Rows>
-  __device__ __forceinline__ void put_apart(M* to, const Rows& rows, i64 apart, const M* from) const {
+  __device__ __forceinline__ void store_strided(M* to, const Rows& rows, i64 stride, const M* from) const {
 #pragma unroll
     for (int v = 0; v < 8; ++v) {
-      if (in_rows[row_of(v)] && in_columns[v / 4]) to[rows(row(v)) + column(v) * apart] = from[v];
+      if (in_rows[row_of(v)] && in_columns[v / 4]) to[rows(row(v)) + column(v) * stride] = from[v];
     }
   }
 };
-// The eight elements of PairsOfTwoRows in boxes, as matrices of halves or in pairs of floats. Pairs lie in rows eight apart, and in pieces two apart.
+// The eight elements of PairsOfTwoRows in boxes, as matrices of halves or in pairs of floats. Their rows differ by eight, their vectors by two.
 template <class M>
 __device__ __forceinline__ void from_boxes(M* to, u32 at) {
   if constexpr (sizeof(M) == 2) {

@@ -19,7 +19,7 @@ inline std::optional<std::vector<int64_t>> known_sizes(const ir::Dims& dims) {
   return out;
 }
 // True if the inner axis is contiguous and the outer stride is large enough for it, as far as sizes are known.
-bool lies(const StridedLayout&, size_t inner, size_t outer);
+bool is_contiguous_along(const StridedLayout&, size_t inner, size_t outer);
 // The rows of A in memory.
 inline ir::Dim rows_of(const Gemm& g) {
   ir::Dim rows = 1;
@@ -29,8 +29,8 @@ inline ir::Dim rows_of(const Gemm& g) {
 inline bool has_one_row(const Gemm& g) { return g.a.dims.size() == 2 && is(g.a.dims[0], 1) && !g.map; }
 // So few rows of halves that only reading B counts.
 bool is_skinny(const Gemm&);
-// True if B is better read in pieces than concatenated. The copy of small pieces needs little memory, and the library multiplies by one piece at a time.
-inline bool are_large_pieces(const Gemm& g) {
+// True if B is better read in parts than concatenated. The copy of small parts needs little memory, and the library multiplies by one part at a time.
+inline bool has_large_parts_of_b(const Gemm& g) {
   const ir::Dim column = g.a.dims.back() * ir::Dim(static_cast<int64_t>(ir::size_of(g.type)));
   return std::all_of(g.b.begin(), g.b.end(),
                      [&](const StridedLayout& b) { return (column * b.dims[1]).is_constant() && (column * b.dims[1]).value() >= kernels::gemm::tuning::min_part_bytes; });

@@ -55,7 +55,7 @@ namespace {
 
 // What a site is to all implementations: made for the first of them that is asked, and kept with the question.
 struct GemmReading {
-  std::shared_ptr<const Gemm> gemm;        // null: the site is no GEMM
+  std::shared_ptr<const Gemm> gemm;        // null: the site is not a GEMM
   std::shared_ptr<const GemmSite> site;    // null: refused, or a sketch
   std::optional<Refusal> refusal = {};     // by all of them
   OpenGemm of_all = {};

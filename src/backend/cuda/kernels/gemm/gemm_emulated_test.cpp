@@ -178,7 +178,7 @@ struct Product {
   GemmCase s;
   std::optional<Epilogue> body;
   HostTensor a;
-  std::vector<HostTensor> pieces;
+  std::vector<HostTensor> parts;
   std::optional<PrologueRow> prologue;
   Gemm p;
   std::optional<Obstacle> obstacle;
@@ -215,19 +215,19 @@ struct Product {
     if (s.encoded) p.encoding = ir::Encoding{.storage = DType::i8, .block = ir::Encoding::Block{0, 1}};
     p.gated = s.gated;
     int64_t from = 0;
-    for (int64_t columns : s.pieces) {
+    for (int64_t columns : s.parts_of_b) {
       HostTensor part(s.type, {s.k, columns}, {1, 0});
       for (int64_t e = 0; e < s.k * columns; ++e) part.set(static_cast<size_t>(e), s.b.get(static_cast<size_t>(from * s.k + e)));
-      pieces.push_back(std::move(part));
+      parts.push_back(std::move(part));
       from += columns;
     }
-    if (pieces.empty()) pieces.push_back(s.b);
+    if (parts.empty()) parts.push_back(s.b);
     if (p.batch_rank > 0) {
-      HostTensor& b = pieces[0];
+      HostTensor& b = parts[0];
       b.dims.insert(b.dims.begin(), s.rows.begin(), s.rows.end() - 1);
       b.strides.insert(b.strides.begin(), p.batch_rank, 0);
     }
-    for (HostTensor& part : pieces) p.b.push_back(layout_of(part));
+    for (HostTensor& part : parts) p.b.push_back(layout_of(part));
     tensors = {&a};
     if (s.prologue != Prologue::none) {
       prologue.emplace(s);
@@ -236,7 +236,7 @@ struct Product {
       tensors.clear();
       for (HostTensor& t : prologue->tensors) tensors.push_back(&t);
     }
-    for (HostTensor& t : pieces) tensors.push_back(&t);
+    for (HostTensor& t : parts) tensors.push_back(&t);
     Taken own = own_gemm(p, body->body, body->layouts, where >= Where::early_groups, s.tiles);
     obstacle = own.obstacle;
     step = std::move(own.step);
@@ -572,7 +572,7 @@ TEST(cuda_gemm, equals_sums) {
     check(gated, Where::gpu);
   }
   GemmCase split = plain(1, 6144, 4096, true, DType::bf16);
-  split.pieces = {4096, 1024, 1024};
+  split.parts_of_b = {4096, 1024, 1024};
   split.prologue = Prologue::norm;
   check(split, Where::gpu);
   check(convolution(56, 56, 64, 3, 1, 1, 136, false), Where::gpu);

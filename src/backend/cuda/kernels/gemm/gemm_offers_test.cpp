@@ -82,7 +82,7 @@ TEST(gemm_offers, what_runs_is_what_was_offered) {
   std::vector<GemmCase> cases;
   for (const auto& list : {half_cases(), float_cases(), encoded_cases(), skinny_cases(), volume_cases(), other_rank_cases()}) {
     for (const GemmCase& s : list) {
-      if (s.prologue == Prologue::none && !s.gated && s.pieces.empty() && s.rows.empty()) cases.push_back(s);
+      if (s.prologue == Prologue::none && !s.gated && s.parts_of_b.empty() && s.rows.empty()) cases.push_back(s);
     }
   }
   std::map<std::string, int> ran, alternatives;

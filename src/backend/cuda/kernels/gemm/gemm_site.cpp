@@ -44,7 +44,7 @@ size_t row_rank(const Gemm& g) { return g.batch_rank + g.m_rank; }
 std::optional<ir::AffineMap> map_of_matrix(const Gemm& g) {
   const Dim& k = g.a.dims.back();
   const size_t last = g.a.dims.size() - 1;
-  if (!lies(g.a, last, last - 1) || !k.is_constant() || k.value() == 0 || k.value() % together(g.type) != 0) return std::nullopt;
+  if (!is_contiguous_along(g.a, last, last - 1) || !k.is_constant() || k.value() == 0 || k.value() % together(g.type) != 0) return std::nullopt;
   ir::AffineMap map{g.a.dims, {}, std::nullopt};
   for (size_t axis = 0; axis <= last; ++axis) map.axes.push_back({0, {{static_cast<uint32_t>(axis), 1}}});
   return map;
@@ -52,10 +52,10 @@ std::optional<ir::AffineMap> map_of_matrix(const Gemm& g) {
 
 // The map in the form of the kernel's constants; appends its numbers to `sizes`. nullopt if the kernel cannot follow it.
 std::optional<kernels::GemmMap> arguments_of(const Gemm& g, const ir::AffineMap& map, Dims& sizes) {
-  constexpr size_t most = kernels::GemmMap::max_rank, together = kernels::gemm::tuning::max_map_indices;
+  constexpr size_t max_rank = kernels::GemmMap::max_rank, together = kernels::gemm::tuning::max_map_indices;
   const size_t indices = map.dims.size();
   const size_t rows = row_rank(g);
-  if (!has_one_b(g) || map.axes.size() > most || rows > most || indices - rows > most) return std::nullopt;
+  if (!has_one_b(g) || map.axes.size() > max_rank || rows > max_rank || indices - rows > max_rank) return std::nullopt;
   size_t of_m = 0, of_k = 0, guards = 0;
   for (size_t i = 0; i < indices; ++i) {
     if (!is(map.dims[i], 1)) ++(i < rows ? of_m : of_k);
@@ -84,8 +84,8 @@ bool is_better_in_rows(const Gemm& g, const kernels::GemmMap& map) {
   Dim stride = 0;
   for (size_t j = 0; j < g.a.dims.size(); ++j) stride += Dim(map.steps[j * dims.size() + dims.size() - 1]) * g.a.strides[j];
   const int64_t each = together(g.type);
-  const bool pieces = is(stride, 1) && dims.back().value() % each == 0;
-  return !pieces && columns % each == 0;
+  const bool vectors = is(stride, 1) && dims.back().value() % each == 0;
+  return !vectors && columns % each == 0;
 }
 
 }  // namespace
@@ -126,14 +126,14 @@ GemmSiteAnswer gemm_site(const Gemm& g, const FusedBody& body, const std::vector
   const StridedLayout& b = g.b[0];
   const bool experts = g.row_ends != nullptr;
   const size_t outer = g.batch_rank + (experts ? 1 : 0), inner = outer + 1;
-  const bool along_k = out->b_along_k = !lies(b, inner, outer) && lies(b, outer, inner);
-  if (!along_k && !lies(b, inner, outer)) return refusal(Obstacle::b, "B is contiguous along no axis");
+  const bool along_k = out->b_along_k = !is_contiguous_along(b, inner, outer) && is_contiguous_along(b, outer, inner);
+  if (!along_k && !is_contiguous_along(b, inner, outer)) return refusal(Obstacle::b, "B is contiguous along no axis");
   if (g.encoding && (floats || !(is_int8(g) && along_k && g.b.size() == 1)))
     return refusal(Obstacle::b, "encoded weights must be int8 with a scale for each column, as one matrix along K");
   const bool one_row = out->one_row = !experts && has_one_row(g) && along_k && reads_row(g) && !floats;
   const bool skinny = out->skinny = is_skinny(g) && along_k && (g.b.size() == 1 || (!g.gated && g.b.size() <= kernels::gemm::tuning::max_parts_of_b));
   if (g.b.size() > 1 && !skinny && !(one_row && g.b.size() <= kernels::gemm::gemv_tuning::max_parts_of_b))
-    return refusal(Obstacle::b, "pieces of B are read only for one or a few rows, along K");
+    return refusal(Obstacle::b, "parts of B are read only for one or a few rows, along K");
   const bool gates_rows = out->gates_rows = (hopper || experts) && along_k && !g.map && !g.encoding && !floats && g.b.size() == 1 && row_rank(g) == 1;
   if (!is_of_elements(body) || (g.gated && !one_row && !skinny && !gates_rows)) return refusal(Obstacle::body, "the body does not compute single elements");
   // Only printing the prologue shows whether a block can compute it.
@@ -149,7 +149,7 @@ std::optional<Refusal> experts_refusal(const Gemm& g) {
   if (g.encoding || g.scale != nullptr || g.prologue || g.map || g.b.size() > 1)
     return Refusal{name, Obstacle::types, "matrices of experts are of A's type, and A is a matrix in memory"};
   const Dim& k = g.a.dims.back();
-  if (!k.is_constant() || k.value() == 0 || k.value() % together(g.type) != 0) return Refusal{name, Obstacle::types, "rows are no multiple of 16 bytes"};
+  if (!k.is_constant() || k.value() == 0 || k.value() % together(g.type) != 0) return Refusal{name, Obstacle::types, "rows are not a multiple of 16 bytes"};
   if (g.gated && (g.type == ir::DType::f32 || g.b[0].dims.back().value() % 16 != 0))
     return Refusal{name, Obstacle::body, "a gated epilogue is for halves of columns in eights, of half precision"};
   return std::nullopt;
@@ -157,7 +157,7 @@ std::optional<Refusal> experts_refusal(const Gemm& g) {
 
 }  // namespace
 
-// The obstacle of a sketch. The sizes that a prologue, pieces of B and a gated epilogue need must be known.
+// The obstacle of a sketch. The sizes that a prologue, parts of B and a gated epilogue need must be known.
 std::optional<Refusal> sketch_refusal(const Gemm& g, bool tf32, bool hopper) {
   constexpr std::string_view name = "gemm";  // all implementations
   if (!takes(g.type, tf32)) return Refusal{name, Obstacle::types, std::string(gemm_types)};
@@ -178,9 +178,9 @@ std::optional<Refusal> sketch_refusal(const Gemm& g, bool tf32, bool hopper) {
   if (g.gated && !gates) return Refusal{name, Obstacle::body, "a gated epilogue of many rows is for half precision on sm_90"};
   if (g.prologue && !(in_eights(k) && k.value() <= kernels::gemm::tuning::max_prologue_row)) return Refusal{name, Obstacle::a, "the row is too long, or of unknown length"};
   const bool columns = std::all_of(g.b.begin(), g.b.end(), [](const StridedLayout& b) { return in_eights(b.dims[1]); });
-  const size_t most_pieces = skinny ? kernels::gemm::tuning::max_parts_of_b : kernels::gemm::gemv_tuning::max_parts_of_b;
-  if (g.b.size() > 1 && skinny && (g.gated || !are_large_pieces(g))) return Refusal{name, Obstacle::b, "pieces of less than 8 MiB are faster as one matrix"};
-  if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= most_pieces && columns)) return Refusal{name, Obstacle::b, "too many pieces, or sizes that are not multiples of 8"};
+  const size_t max_parts = skinny ? kernels::gemm::tuning::max_parts_of_b : kernels::gemm::gemv_tuning::max_parts_of_b;
+  if (g.b.size() > 1 && skinny && (g.gated || !has_large_parts_of_b(g))) return Refusal{name, Obstacle::b, "parts of less than 8 MiB are faster as one matrix"};
+  if (g.b.size() > 1 && !(in_eights(k) && g.b.size() <= max_parts && columns)) return Refusal{name, Obstacle::b, "too many parts, or sizes that are not multiples of 8"};
   if (g.gated && !(g.b[0].dims[1].is_constant() && g.b[0].dims[1].value() % 16 == 0)) return Refusal{name, Obstacle::body, "half of the columns is not a multiple of 8"};
   return std::nullopt;
 }
@@ -233,7 +233,7 @@ kernels::GemmSizes gemm_sizes(const Site& site, const Gemm& g, const Target& tar
   if (g.row_ends != nullptr) out.experts = g.b[0].dims[0].constant().value_or(1);
   const StridedLayout& b = g.b[0];
   const size_t outer = g.batch_rank + (g.row_ends != nullptr ? 1 : 0);
-  const bool along_k = !is_placed(b) || (!lies(b, outer + 1, outer) && lies(b, outer, outer + 1));
+  const bool along_k = !is_placed(b) || (!is_contiguous_along(b, outer + 1, outer) && is_contiguous_along(b, outer, outer + 1));
   out.has_tiles = target.architecture == 90 && kernels::has_tiles_of(g.type, along_k);
   out.batches = !g.map && batches > 0 && (batches > 1 || g.a.dims[g.batch_rank].constant().value_or(max_batch_rows) < max_batch_rows);
   return out;

@@ -45,7 +45,7 @@ struct GemmSiteAnswer {
   std::string reason;
 };
 GemmSiteAnswer gemm_site(const Gemm&, const FusedBody&, const std::vector<StridedLayout>&, bool hopper, uint16_t tiles = all_tiles);
-// The refusal of a sketch. The sizes that a prologue, pieces of B and a gated epilogue need must be known.
+// The refusal of a sketch. The sizes that a prologue, parts of B and a gated epilogue need must be known.
 std::optional<Refusal> sketch_refusal(const Gemm&, bool tf32, bool hopper);
 // True if the settings allow the kernels to multiply by this type.
 bool takes_gemms_of(ir::DType, const Gemm&, const Settings&);

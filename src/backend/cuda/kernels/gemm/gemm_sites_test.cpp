@@ -143,7 +143,7 @@ GemmCase line(int64_t n, int64_t w, int64_t c, int64_t r, int64_t dilation, int6
           k};
 }
 
-// The first layer of a network: [c, h, w] with K (c, r, r), or [h, w, c] with K (r, r, c). Runs of 3 or 7 elements do not fill pieces of eight.
+// The first layer of a network: [c, h, w] with K (c, r, r), or [h, w, c] with K (r, r, c). Runs of 3 or 7 elements do not fill vectors of eight.
 GemmCase first_layer(bool channels_last, bool along_k, DType type = DType::f16) {
   constexpr int64_t c = 3, h = 15, w = 14, r = 7, pad = 3, n = 64, oh = 8, ow = 7, m = oh * ow, k = r * r * c;
   GemmCase s{fmt::format("a first layer{} of {}", channels_last ? ", channels last" : "", ir::name_of(type)),
@@ -209,10 +209,10 @@ std::vector<GemmCase> skinny_cases() {
   axes.rows = {3, 2};
   axes.name += ", few rows of two axes";
   out.push_back(axes);
-  GemmCase pieces = plain(2, 136, 72, true);
-  pieces.pieces = {56, 8, 24, 16, 8, 24};
-  pieces.name += ", few rows, B in pieces";
-  out.push_back(pieces);
+  GemmCase parts = plain(2, 136, 72, true);
+  parts.parts_of_b = {56, 8, 24, 16, 8, 24};
+  parts.name += ", few rows, B in parts";
+  out.push_back(parts);
   return out;
 }
 
@@ -254,16 +254,16 @@ std::vector<GemmCase> half_cases() {
       gated.shifted = shifted;
       gated.name += fmt::format(", gated epilogue{}{}", prologue == Prologue::norm ? ", prologue" : "", shifted ? ", odd addresses" : "");
       out.push_back(gated);
-      gated.pieces = {40, 40};
-      gated.name += ", B in pieces";
+      gated.parts_of_b = {40, 40};
+      gated.name += ", B in parts";
       out.push_back(gated);
     }
     for (Prologue prologue : {Prologue::none, Prologue::gate}) {
       GemmCase three = plain(1, 88, 2072, true);
-      three.pieces = {56, 8, 24};
+      three.parts_of_b = {56, 8, 24};
       three.prologue = prologue;
       three.shifted = shifted;
-      three.name += fmt::format(", B in pieces{}{}", prologue == Prologue::gate ? ", prologue" : "", shifted ? ", odd addresses" : "");
+      three.name += fmt::format(", B in parts{}{}", prologue == Prologue::gate ? ", prologue" : "", shifted ? ", odd addresses" : "");
       out.push_back(three);
     }
   }
@@ -280,12 +280,12 @@ std::vector<GemmCase> half_cases() {
   out.push_back(few_channels({2, 20, 19, 1, 5, 5, 2, 2, 16, false, false}));
   out.push_back(few_channels({1, 12, 16, 1, 3, 3, 1, 1, 24, false, true}));
   out.push_back(few_channels({2, 12, 17, 2, 3, 3, 3, 1, 32, true, true}));
-  GemmCase few = few_channels({3, 20, 40, 3, 3, 3, 2, 1, 64, false, true});
-  few.multiprocessors = 16;
-  out.push_back(few);
-  few.shifted = true;
-  few.name += ", odd addresses";
-  out.push_back(few);
+  GemmCase small_gpu = few_channels({3, 20, 40, 3, 3, 3, 2, 1, 64, false, true});
+  small_gpu.multiprocessors = 16;
+  out.push_back(small_gpu);
+  small_gpu.shifted = true;
+  small_gpu.name += ", odd addresses";
+  out.push_back(small_gpu);
   GemmCase odd = convolution(5, 7, 24, 3, 1, 1, 136, false);
   odd.shifted = true;
   odd.name += ", odd addresses";
@@ -299,7 +299,7 @@ std::vector<GemmCase> float_cases() {
   for (bool along_k : {false, true}) {
     out.push_back(plain(130, 136, 100, along_k, f32));
     out.push_back(convolution(9, 7, 24, 3, 1, 1, 72, along_k, f32));
-    out.push_back(convolution(5, 7, 10, 3, 1, 1, 136, along_k, f32));  // no whole pieces
+    out.push_back(convolution(5, 7, 10, 3, 1, 1, 136, along_k, f32));  // no whole vectors
     for (bool channels_last : {false, true}) {
       out.push_back(first_layer(channels_last, along_k, f32));
       out.push_back(few_channels({1, 20, 24, 3, 7, 7, 2, 3, 64, channels_last, along_k, f32}));
@@ -321,7 +321,7 @@ std::vector<GemmCase> float_cases() {
 
 namespace {
 
-// [n, d, h, w, c] or [n, c, d, h, w] with windows of any size at stride 1, as many places before and behind the volume: rows (n, z, y, x), K (windows, c) or
+// [n, d, h, w, c] or [n, c, d, h, w] with windows of any size at stride 1, as many places before and after the volume: rows (n, z, y, x), K (windows, c) or
 // (c, windows).
 struct Windows {
   std::array<int64_t, 4> size;

@@ -33,10 +33,10 @@ struct GemmCase {
   uint16_t tiles = all_tiles;
   Prologue prologue = Prologue::none;
   bool gated = false;           // gated epilogue
-  std::vector<int64_t> pieces = {};  // columns of each piece of B; empty: B is one matrix
+  std::vector<int64_t> parts_of_b = {};  // columns of each part of B; empty: B is one matrix
   bool encoded = false;         // B is int8
   std::vector<int64_t> rows = {};    // axes of rows that do not merge in the body's operands; all but the last one are batches. Empty: one axis
-  int64_t gap = 0;              // rows of A behind those of each batch that are not read
+  int64_t gap = 0;              // rows of A after those of each batch that are not read
 
   // An element of A or B as it is multiplied: floats are rounded to TF32.
   double multiplied(double x) const;
@@ -57,13 +57,13 @@ GemmCase few_channels(const FewChannels&);
 
 // Half precision: matrices, convolutions, one row, first layers.
 std::vector<GemmCase> half_cases();
-// Two to eight rows: sizes of K, types, a gated epilogue, rows of two axes, B in pieces.
+// Two to eight rows: sizes of K, types, a gated epilogue, rows of two axes, B in parts.
 std::vector<GemmCase> skinny_cases();
-// Floats by TF32: a piece of 16 bytes has four, a tile is 32 deep along K.
+// Floats by TF32: a vector of 16 bytes has four, a tile is 32 deep along K.
 std::vector<GemmCase> float_cases();
 // B is int8: tiles, K shared by blocks, one row, a prologue, a gated epilogue.
 std::vector<GemmCase> encoded_cases();
-// Volumes of few channels and stride 1: channels that do and do not fill pieces, windows and padding of any size, several patches for a block.
+// Volumes of few channels and stride 1: channels that do and do not fill vectors, windows and padding of any size, several patches for a block.
 std::vector<GemmCase> volume_cases();
 // Rows of several axes in the body: matrices and images, by every kind of kernel.
 std::vector<GemmCase> row_axes_cases();

@@ -31,7 +31,7 @@ struct Site {
   int64_t window = 3;
   DType type = DType::f16;
   bool channels_last = true;                    // few channels: K is (channel, h, w) in either layout, with the epilogue relu(acc + bias)
-  bool few() const { return image > 0 && channels < 8; }
+  bool has_few_channels() const { return image > 0 && channels < 8; }
 };
 
 // A tensor on the device with numbers around 0.
@@ -40,9 +40,9 @@ struct Tensor {
   DType dtype;
   DeviceMemory memory;
 
-  Tensor(const DevicePtr& device, std::vector<int64_t> d, DType t, bool turned = false) : dims(std::move(d)), strides(dims.size(), 1), dtype(t) {
+  Tensor(const DevicePtr& device, std::vector<int64_t> d, DType t, bool transposed = false) : dims(std::move(d)), strides(dims.size(), 1), dtype(t) {
     for (size_t a = dims.size() - 1; a-- > 0;) strides[a] = strides[a + 1] * dims[a + 1];
-    if (turned) strides = {1, dims[0]};
+    if (transposed) strides = {1, dims[0]};
     size_t count = 1;
     for (int64_t n : dims) count *= static_cast<size_t>(n);
     std::mt19937 random(static_cast<uint32_t>(count));
@@ -109,9 +109,9 @@ std::vector<double> values(const DevicePtr& device, const Tensor& t) {
 void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
   Tensor b(device, {s.k, s.n}, s.type, s.b_along_k), bias(device, {1, s.n}, s.type), out(device, {s.m, s.n}, s.type), other(device, {s.m, s.n}, s.type);
   const int64_t places = s.image / s.stride, images = s.image > 0 ? s.m / (places * places) : 0;
-  const std::vector<int64_t> image = s.few() ? std::vector{images, s.channels, s.image, s.image} : std::vector{images, s.image, s.image, s.channels};
+  const std::vector<int64_t> image = s.has_few_channels() ? std::vector{images, s.channels, s.image, s.image} : std::vector{images, s.image, s.image, s.channels};
   Tensor a = s.image > 0 ? Tensor(device, image, s.type) : Tensor(device, {s.m, s.k}, s.type);
-  if (s.few() && s.channels_last) a.strides = {s.channels * s.image * s.image, 1, s.channels * s.image, s.channels};
+  if (s.has_few_channels() && s.channels_last) a.strides = {s.channels * s.image * s.image, 1, s.channels * s.image, s.channels};
   Gemm p;
   p.type = s.type;
   p.constant = true;
@@ -121,7 +121,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
     p.m_rank = 3;
     p.map = windows_of(images, places, places, s.channels, s.window, s.stride, s.window / 2);
   }
-  if (s.few()) {
+  if (s.has_few_channels()) {
     p.map->dims = dims_of({images, places, places, s.channels, s.window, s.window});
     const Dim start(-(s.window / 2));
     p.map->axes = {{0, {{0, 1}}}, {0, {{3, 1}}}, {start, {{1, s.stride}, {4, 1}}}, {start, {{2, s.stride}, {5, 1}}}};
@@ -144,7 +144,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
       sum.kind = f.kind = Instruction::Kind::map;
       sum.op = Op::add;
       sum.in = {r, add(load)};
-      f.op = s.residual || s.few() || s.type == DType::f32 ? Op::relu : Op::gelu;
+      f.op = s.residual || s.has_few_channels() || s.type == DType::f32 ? Op::relu : Op::gelu;
       f.in = {add(sum)};
       r = add(f);
       body.operands.push_back(s.type);
@@ -159,7 +159,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
   auto tell = [&](std::string_view who, double seconds) {
     line += fmt::format(" {} {:8.2f} us {:6.1f} TFLOP/s {:5.2f} TB/s;", who, seconds * 1e6, flops / seconds / 1e12, bytes / seconds / 1e12);
   };
-  bool compared = s.few();
+  bool compared = s.has_few_channels();
   if (s.image == 0) {
     const Taken library = take(library_gemm(p, body_of(false), {other.layout()}, true));
     ASSERT_EQ(library.obstacle, std::nullopt);
@@ -176,7 +176,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
     }
   }
   for (bool gelu : {true, false}) {
-    if (s.few() && !gelu) continue;
+    if (s.has_few_channels() && !gelu) continue;
     std::vector<StridedLayout> layouts;
     std::vector<TensorRef> operands = {a.ref(), b.ref()};
     if (gelu) {
@@ -186,15 +186,15 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
     layouts.push_back(out.layout());
     operands.push_back(out.ref());
     // Convolutions of few channels have no large tiles: compare with the kernel for any map.
-    const int tiles = !gelu || s.m == 1 ? 0 : s.few() ? 1 : static_cast<int>(std::size(kernels::large_tiles));
+    const int tiles = !gelu || s.m == 1 ? 0 : s.has_few_channels() ? 1 : static_cast<int>(std::size(kernels::large_tiles));
     for (int tile = -1; tile < tiles; ++tile) {
       if (tile >= 0 && !kernels::large_tiles[tile].takes(s.n, false, s.type == DType::f32)) continue;
-      if (s.few() && tile >= 0) operands.back() = other.ref();
+      if (s.has_few_channels() && tile >= 0) operands.back() = other.ref();
       const Taken own = own_gemm(p, body_of(gelu), layouts, true, tile < 0 ? all_tiles : static_cast<uint16_t>(1u << tile));
       ASSERT_EQ(own.obstacle, std::nullopt);
       GpuStep r(own.step, text_with_libraries(own.step.code[0]), own.step.code[0].kernels, operands, sizes_of(own.step));
       double seconds = seconds_of(device, stream, r);
-      if (tile < 0) tell(!gelu ? "own" : s.residual ? "own, residual" : s.few() || s.type == DType::f32 ? "own, relu" : "own, gelu", seconds);
+      if (tile < 0) tell(!gelu ? "own" : s.residual ? "own, residual" : s.has_few_channels() || s.type == DType::f32 ? "own, relu" : "own, gelu", seconds);
       if (tile >= 0) line += fmt::format("{}{:.2f}{}", tile == 0 ? " (" : ", ", seconds * 1e6, tile + 1 == tiles ? ")" : "");
       r.wait();
     }

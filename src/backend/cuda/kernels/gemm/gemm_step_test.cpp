@@ -74,7 +74,7 @@ struct CodeOfGemm {
   }
 };
 
-// What is behind the name, which is a hash of the step's text.
+// What is after the name, which is a hash of the step's text.
 std::string suffix_of(const std::string& kernel) { return kernel.substr(std::string("gemm_0123456789abcdef").size()); }
 std::set<std::string> suffixes_of(const EmittedStep& step) {
   std::set<std::string> out;
@@ -185,7 +185,7 @@ CodeOfGemm first_layer(DType type) {
   return p;
 }
 
-// Each unit is compiled alone, or beside small ones.
+// Each unit is compiled alone, or together with small ones.
 TEST(gemm_step, a_unit_has_the_libraries_that_it_uses) {
   if (std::string why = nvrtc_missing(); !why.empty()) GTEST_SKIP() << why;
   std::vector<CodeOfGemm> all;

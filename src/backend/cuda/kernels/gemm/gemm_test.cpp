@@ -102,20 +102,20 @@ TEST(cuda_gemm, epilogues_that_are_taken) {
   }
 }
 
-TEST(cuda_gemm, other_bodies_stay_apart) {
-  auto apart = [](auto body) {
+TEST(cuda_gemm, other_bodies_stay_separate) {
+  auto expect_separate = [](auto body) {
     Case s;
     EXPECT_EQ(body(s).obstacle, Obstacle::body);
   };
-  apart([](Case& s) { return s.store(s.map(Op::gelu, {s.accumulator})); });
-  apart([](Case& s) { return s.store(s.map(Op::add, {s.map(Op::relu, {s.accumulator}), s.bias()})); });
-  apart([](Case& s) { return s.store(s.map(Op::mul, {s.map(Op::add, {s.accumulator, s.bias()}), s.number(2)})); });
-  apart([](Case& s) { return s.store(s.map(Op::add, {s.accumulator, s.accumulator})); });
-  apart([](Case& s) { return s.store(s.map(Op::add, {s.map(Op::add, {s.accumulator, s.bias()}), s.bias()})); });
-  apart([](Case& s) { return s.store(s.map(Op::add, {s.accumulator, s.load({{Dim(M), Dim(1)}, {Dim(1), Dim(0)}})})); });  // along M
-  apart([](Case& s) { return s.store(s.map(Op::add, {s.accumulator, s.load({{Dim(1), Dim(N)}, {Dim(0), Dim(1)}}, DType::f32)})); });
-  apart([](Case& s) { return s.store(s.map(Op::add, {s.accumulator, s.bias()}), {{Dim(M), Dim(N)}, {Dim(1), Dim(M)}}); });  // a transposed result
-  apart([](Case& s) { return s.store(s.map(Op::cast, {s.accumulator}, DType::bf16), {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType::bf16); });
+  expect_separate([](Case& s) { return s.store(s.map(Op::gelu, {s.accumulator})); });
+  expect_separate([](Case& s) { return s.store(s.map(Op::add, {s.map(Op::relu, {s.accumulator}), s.bias()})); });
+  expect_separate([](Case& s) { return s.store(s.map(Op::mul, {s.map(Op::add, {s.accumulator, s.bias()}), s.number(2)})); });
+  expect_separate([](Case& s) { return s.store(s.map(Op::add, {s.accumulator, s.accumulator})); });
+  expect_separate([](Case& s) { return s.store(s.map(Op::add, {s.map(Op::add, {s.accumulator, s.bias()}), s.bias()})); });
+  expect_separate([](Case& s) { return s.store(s.map(Op::add, {s.accumulator, s.load({{Dim(M), Dim(1)}, {Dim(1), Dim(0)}})})); });  // along M
+  expect_separate([](Case& s) { return s.store(s.map(Op::add, {s.accumulator, s.load({{Dim(1), Dim(N)}, {Dim(0), Dim(1)}}, DType::f32)})); });
+  expect_separate([](Case& s) { return s.store(s.map(Op::add, {s.accumulator, s.bias()}), {{Dim(M), Dim(N)}, {Dim(1), Dim(M)}}); });  // a transposed result
+  expect_separate([](Case& s) { return s.store(s.map(Op::cast, {s.accumulator}, DType::bf16), {{Dim(M), Dim(N)}, {Dim(N), Dim(1)}}, DType::bf16); });
 }
 
 TEST(cuda_gemm, what_is_no_matrix_is_copied) {
@@ -246,20 +246,20 @@ TEST(cuda_gemm, prologues_of_one_row) {
   EXPECT_EQ(halves([](Case&) {}).obstacle, std::nullopt);
   EXPECT_EQ(halves([](Case& s) { s.product.prologue.reset(); }).obstacle, std::nullopt);
   EXPECT_EQ(halves([](Case& s) { s.product.b[0].strides = {Dim(2 * N), Dim(1)}; }).obstacle, Obstacle::body);
-  auto apart = [&](auto change) {
+  auto in_three_parts = [&](auto change) {
     return own([&](Case& s) {
       s.product.prologue.reset();
       s.product.b.resize(3, s.product.b[0]);
       change(s);
     });
   };
-  Taken three = apart([](Case&) {});
+  Taken three = in_three_parts([](Case&) {});
   ASSERT_EQ(three.obstacle, std::nullopt);
   EXPECT_EQ(three.step.code[0].kernels.size(), 2u);
   EXPECT_EQ(kernels::parse_gemm_cuda(three.step.constants).b_end(), 4u);
-  EXPECT_EQ(apart([](Case& s) { s.product.a.dims[0] = 8; }).obstacle, std::nullopt);
-  EXPECT_EQ(apart([](Case& s) { s.product.a.dims[0] = 9; }).obstacle, Obstacle::b);
-  EXPECT_EQ(apart([](Case& s) { s.product.b[0].strides = {Dim(N), Dim(1)}; }).obstacle, Obstacle::b);
+  EXPECT_EQ(in_three_parts([](Case& s) { s.product.a.dims[0] = 8; }).obstacle, std::nullopt);
+  EXPECT_EQ(in_three_parts([](Case& s) { s.product.a.dims[0] = 9; }).obstacle, Obstacle::b);
+  EXPECT_EQ(in_three_parts([](Case& s) { s.product.b[0].strides = {Dim(N), Dim(1)}; }).obstacle, Obstacle::b);
   auto offered = [](Gemm sketch) { return !compiler_for(cuda_target(90)).offers(site_of(std::move(sketch)), cuda_target(90), {}).offers.empty(); };
   auto takes = [&](DType type, bool one_row, std::vector<int64_t> columns) {
     Gemm sketch{{type}, unplaced({Dim(one_row ? 1 : 2), Dim(4096)}), {}};
@@ -333,7 +333,7 @@ TEST(cuda_gemm, arguments_are_checked) {
         MatmulCudaArgs a = kernels::parse_matmul_cuda(bytes);
         EXPECT_TRUE(a.bias <= 2 && a.residual <= 2 && (a.bias == 0 || a.bias != a.residual));
         EXPECT_TRUE((a.bias != 2 || a.residual == 1) && (a.residual != 2 || a.bias == 1));
-        EXPECT_TRUE(a.pieces == 1 || (a.pieces > 1 && a.batch_rank == 0));
+        EXPECT_TRUE(a.parts_of_b == 1 || (a.parts_of_b > 1 && a.batch_rank == 0));
       } catch (const Error& e) {
         EXPECT_EQ(e.code, Code::format);
         ++refused;

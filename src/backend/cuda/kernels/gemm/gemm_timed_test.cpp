@@ -80,7 +80,7 @@ TEST(gemm_timed, a_choice_overrides_the_model_at_its_size) {
     SCOPED_TRACE(choice);
     const Timing trial{"a machine", usual.problem, choice};
     const kernels::CudaLaunches tried = launches(p, &trial);
-    launched.insert(tile_of(tried) + (tried.list.size() > 1 ? ", finished" : "") + std::to_string(tried.list[0].pieces));
+    launched.insert(tile_of(tried) + (tried.list.size() > 1 ? ", finished" : "") + std::to_string(tried.list[0].work_tiles));
     // A known timing gives the same launches as a trial. A trial overrides a known timing.
     const std::map<std::string, std::string, std::less<>> timed = {{usual.problem, choice}};
     EXPECT_EQ(launches(p, nullptr, &timed).list[0].parameters, tried.list[0].parameters);

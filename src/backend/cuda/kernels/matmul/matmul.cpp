@@ -14,18 +14,18 @@ using ir::DType;
 using ir::Op;
 using kernels::MatmulCudaArgs;
 
-bool lies(const StridedLayout& x, size_t inner, size_t outer) {
+bool is_contiguous_along(const StridedLayout& x, size_t inner, size_t outer) {
   if (!is(x.strides[inner], 1) && !is(x.dims[inner], 1)) return false;
   if (is(x.dims[outer], 1)) return true;
-  const Dim &apart = x.strides[outer], &n = x.dims[inner];
-  return !apart.is_constant() || (apart.value() > 0 && (!n.is_constant() || apart.value() >= n.value()));
+  const Dim &outer_stride = x.strides[outer], &n = x.dims[inner];
+  return !outer_stride.is_constant() || (outer_stride.value() > 0 && (!n.is_constant() || outer_stride.value() >= n.value()));
 }
 
 namespace {
 
 bool is_matrix(const StridedLayout& x) {
   size_t last = x.dims.size() - 1;
-  return lies(x, last, last - 1) || lies(x, last - 1, last);
+  return is_contiguous_along(x, last, last - 1) || is_contiguous_along(x, last - 1, last);
 }
 
 // Matches D = activation(alpha acc + residual + bias), backwards from the store.
@@ -73,7 +73,7 @@ class Matcher {
     size_t last = b_.outer.size();
     bool row = true, whole = true;
     for (size_t d = 0; d < last; ++d) row = row && is(x.strides[d], 0);
-    whole = is(x.strides[last], 1) && last > 0 && !is(x.strides[last - 1], 0) && lies(x, last, last - 1);
+    whole = is(x.strides[last], 1) && last > 0 && !is(x.strides[last - 1], 0) && is_contiguous_along(x, last, last - 1);
     row = row && is(x.strides[last], 1);
     auto operand = static_cast<uint8_t>(1 + i.operand);
     uint8_t& place = row ? args_.bias : args_.residual;
@@ -96,7 +96,7 @@ GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<
   if (g.gated) return refusal(Obstacle::body, "the body sees one column at a time");
   if (!is_matrix(g.a)) return refusal(Obstacle::a, "A is contiguous along no axis");
   if (!is_matrix(g.b[0]) || (g.b.size() > 1 && g.batch_rank > 0) || g.b.size() > kernels::matmul_cuda_tuning::max_parts_of_b)
-    return refusal(Obstacle::b, "B is contiguous along no axis, or has too many pieces");
+    return refusal(Obstacle::b, "B is contiguous along no axis, or has too many parts");
   auto args = Matcher(body, layouts).run();
   if (!args) return refusal(Obstacle::body, "the library's epilogues are a factor, a bias, a residual, ReLU and GELU (tanh)");
   DType stored = body.operands[body.stores[0].operand];
@@ -105,13 +105,14 @@ GemmAnswer library_gemm(const Gemm& g, const FusedBody& body, const std::vector<
   bool epilogue = args->bias != 0 || args->activation != MatmulCudaArgs::none;
   const StridedLayout& d = layouts[body.stores[0].operand];
   size_t last = d.dims.size() - 1;
-  if (epilogue && (g.type == DType::f64 || !lies(d, last, last - 1))) return refusal(Obstacle::body, "no epilogue for this type, or rows of the result that are not contiguous");
+  if (epilogue && (g.type == DType::f64 || !is_contiguous_along(d, last, last - 1)))
+    return refusal(Obstacle::body, "no epilogue for this type, or rows of the result that are not contiguous");
   if (!is_matrix(d)) return refusal(Obstacle::types, "the result is contiguous along no axis");
-  if (args->residual != 0 && !lies(d, last, last - 1)) return refusal(Obstacle::body, "rows of the result are not contiguous");
+  if (args->residual != 0 && !is_contiguous_along(d, last, last - 1)) return refusal(Obstacle::body, "rows of the result are not contiguous");
   // Unused loads cannot be operands.
   if (body.operands.size() != size_t{1} + (args->bias != 0) + (args->residual != 0)) return refusal(Obstacle::body, "the body loads more");
   args->batch_rank = static_cast<uint8_t>(g.batch_rank);
-  args->pieces = static_cast<uint8_t>(g.b.size());
+  args->parts_of_b = static_cast<uint8_t>(g.b.size());
   args->tf32 = tf32 && g.type == DType::f32;
   return {std::nullopt, {}, [&g, &body, args = *args] {
             EmittedStep step{"matmul", kernels::serialise(args), {g.a.dims[g.batch_rank], body.row.back(), g.a.dims.back()}};
@@ -128,8 +129,8 @@ std::optional<Refusal> obstacle(const Gemm& g) {
   if (g.encoding || g.row_ends != nullptr) return Refusal{name, Obstacle::b, "B is of A's type, and one for all rows"};
   if (g.map || g.prologue) return Refusal{name, Obstacle::a, "A is read from memory, as a matrix"};
   if (g.gated) return Refusal{name, Obstacle::body, "the body sees one column at a time"};
-  if (g.b.size() > 1 && (has_one_row(g) && is_half(g.type))) return Refusal{name, Obstacle::b, "one row by pieces is read once by ingot's kernel"};
-  if (g.b.size() > 1 && !are_large_pieces(g)) return Refusal{name, Obstacle::b, "pieces of less than 8 MiB are faster as one matrix"};
+  if (g.b.size() > 1 && (has_one_row(g) && is_half(g.type))) return Refusal{name, Obstacle::b, "B in parts, for one row, is read once by ingot's kernel"};
+  if (g.b.size() > 1 && !has_large_parts_of_b(g)) return Refusal{name, Obstacle::b, "parts of less than 8 MiB are faster as one matrix"};
   return std::nullopt;
 }
 

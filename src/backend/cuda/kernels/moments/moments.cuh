@@ -5,23 +5,23 @@ struct MomentsPart {
 __device__ __forceinline__ MomentsPart put_together(const MomentsPart& a, const MomentsPart& b) {
   if (a.n == 0.0f) return b;
   if (b.n == 0.0f) return a;
-  const f32 apart = b.sum / b.n - a.sum / a.n, n = a.n + b.n;
-  return {n, a.sum + b.sum, a.squares + b.squares + apart * apart * (a.n / n * b.n)};
+  const f32 delta = b.sum / b.n - a.sum / a.n, n = a.n + b.n;
+  return {n, a.sum + b.sum, a.squares + b.squares + delta * delta * (a.n / n * b.n)};
 }
 // Adds one element at a time, relative to the first one: the mean is close to it if the squares are small, whatever the offset.
 struct MomentsSum {
-  f32 n = 0.0f, pivot = 0.0f, sum = 0.0f, apart = 0.0f, squares = 0.0f;
+  f32 n = 0.0f, pivot = 0.0f, sum = 0.0f, differences = 0.0f, squares = 0.0f;
   __device__ __forceinline__ void add(f32 x) {
     if (n == 0.0f) pivot = x;
     const f32 d = x - pivot;
     n += 1.0f;
     sum += x;
-    apart += d;
+    differences += d;
     squares = fmaf(d, d, squares);
   }
   __device__ __forceinline__ MomentsPart part() const {
     if (n == 0.0f) return {0.0f, 0.0f, 0.0f};
-    const f32 s = squares - apart * apart / n;
+    const f32 s = squares - differences * differences / n;
     return {n, sum, s < 0.0f ? 0.0f : s};
   }
 };
@@ -52,7 +52,7 @@ __device__ __forceinline__ void put_moments(const MomentsCudaParameters& p, i64 
 template <class M, int V, int U>
 __device__ __forceinline__ void moments_of_columns(const MomentsCudaParameters& p) {
   constexpr int each = V / U;
-  __shared__ f32 apart[moments_threads * each], squares[moments_threads * each];
+  __shared__ f32 differences[moments_threads * each], squares[moments_threads * each];
   const int width = (int)p.width, high = moments_threads / width, lane = threadIdx.x % width, place = threadIdx.x / width;
   const u32 tile = blockIdx.x % (u32)p.tiles, rest = blockIdx.x / (u32)p.tiles;
   const i64 chunk = rest % (u32)p.chunks, outer = rest / (u32)p.chunks;
@@ -97,7 +97,7 @@ __device__ __forceinline__ void moments_of_columns(const MomentsCudaParameters& 
   for (int j = 0; j < each; ++j) {
 #pragma unroll
     for (int u = 1; u < U; ++u) a[j * U] += a[j * U + u], q[j * U] += q[j * U + u];
-    apart[j * moments_threads + threadIdx.x] = a[j * U];
+    differences[j * moments_threads + threadIdx.x] = a[j * U];
     squares[j * moments_threads + threadIdx.x] = q[j * U];
   }
   __syncthreads();
@@ -105,7 +105,7 @@ __device__ __forceinline__ void moments_of_columns(const MomentsCudaParameters& 
 #pragma unroll
   for (int j = 0; j < each; ++j) {
     f32 d = 0.0f, s = 0.0f;
-    for (int h = 0; h < high; ++h) d += apart[j * moments_threads + h * width + lane], s += squares[j * moments_threads + h * width + lane];
+    for (int h = 0; h < high; ++h) d += differences[j * moments_threads + h * width + lane], s += squares[j * moments_threads + h * width + lane];
     const f32 left = n == 0.0f ? 0.0f : s - d * d / n;
     put_moments(p, (outer * p.chunks + chunk) * (p.columns / U) + column / U + j, {n, fmaf(n, pivot[j], d), left < 0.0f ? 0.0f : left});
   }
@@ -162,8 +162,8 @@ __device__ __forceinline__ void merge_moments(const MomentsCudaParameters& p) {
   const f32 mean = sum / (f32)(p.length * p.unit * p.own);
   for (u32 e = threadIdx.x; e < parts; e += moments_threads) {
     const i64 left = p.length - e / own * p.chunk;
-    const f32 n = (f32)((left < p.chunk ? left : p.chunk) * p.unit), apart = __fdividef(part(e)[0], n) - mean;
-    squares += fmaf(apart * apart, n, part(e)[1]);
+    const f32 n = (f32)((left < p.chunk ? left : p.chunk) * p.unit), delta = __fdividef(part(e)[0], n) - mean;
+    squares += fmaf(delta * delta, n, part(e)[1]);
   }
   squares = sum_of_block(squares, shared[1]);
   if (threadIdx.x != 0) return;

@@ -65,11 +65,11 @@ void check(const Site& s, Where where) {
         if (!more) at[d] = 0;
       }
     }
-    double sum = 0, apart = 0, size = 0;
+    double sum = 0, want = 0, size = 0;
     for (double x : all) sum += x, size += std::abs(x);
-    for (double x : all) apart += (x - sum / static_cast<double>(all.size())) * (x - sum / static_cast<double>(all.size()));
+    for (double x : all) want += (x - sum / static_cast<double>(all.size())) * (x - sum / static_cast<double>(all.size()));
     ASSERT_NEAR(sums.get(row), sum, 2e-6 * size) << "row " << row;
-    ASSERT_NEAR(squares.get(row), apart, 2e-5 * apart) << "row " << row;
+    ASSERT_NEAR(squares.get(row), want, 2e-5 * want) << "row " << row;
   }
 }
 

@@ -70,7 +70,7 @@ struct SegmentGroup {
       total[i] = joined<Kind>(total[i], x);
     }
   }
-  // Places of the order, in turn. Several rows are waited for together.
+  // Places of the order, one after another. Several rows are waited for together.
   __device__ __forceinline__ void combine_places(i64 place, i64 end) {
     constexpr int together = Weights == weight_of_element ? 4 : 8;
     const i64 *order = (const i64*)p.order + place * p.order_step, *weight_order = (const i64*)p.weight_order + place * p.weight_order_step;

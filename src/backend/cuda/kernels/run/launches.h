@@ -44,7 +44,7 @@ struct CudaLaunch {
   uint32_t blocks = 0, threads = 0;
   uint32_t shared = 0;  // bytes of dynamic shared memory
   bool overlaps = false;  // the kernel itself waits for earlier ones
-  uint32_t pieces = 0;  // pieces of work that the blocks process one after another; 0: one per block
+  uint32_t work_tiles = 0;  // work tiles that the blocks process one after another; 0: one per block
   bool spare = false;  // blocks beyond the work end at once
   std::vector<std::byte> parameters;
   std::vector<Pointer> pointers;
@@ -59,7 +59,7 @@ struct CudaTransform {
   // Of what is read or written, in real or complex numbers: from one element along the last axis to the next, and from one row, image or volume to the next. For each axis: how many
   // places along it lie between two neighbours along the axis outside it, in elements along it.
   struct Side {
-    int64_t step = 1, apart = 0;
+    int64_t step = 1, distance = 0;
     std::vector<int64_t> embedding = {1};  // that of the first one counts nowhere
   };
   bool inverse = false, of_real = false, to_real = false;  // to_real is inverse too
@@ -72,7 +72,7 @@ struct CudaTransform {
 // Where operands must be.
 struct CudaPlaces {
   std::vector<size_t> aligned;  // at a multiple of 16 bytes
-  std::vector<std::pair<size_t, size_t>> behind;  // the second one element behind the first
+  std::vector<std::pair<size_t, size_t>> behind;  // the second one element after the first
   bool fit(std::span<const TensorRef> operands) const;
 };
 

@@ -15,7 +15,7 @@ void require(const char* step, bool good, const char* what) {
 
 // For each axis of A: coordinates must fit 32 bits, also for outputs past a line's end, and stay inside the axis if the kernel does not check.
 void check_map(const WindowArgs& a, const char* step, const Call& call) {
-  constexpr int64_t most = int64_t{INT32_MAX} / 2 + 1;
+  constexpr int64_t limit = int64_t{INT32_MAX} / 2 + 1;
   const TensorRef& x = call.operands[0];
   const size_t indices = a.indices();
   for (size_t j = 0; j < a.rank; ++j) {
@@ -23,7 +23,7 @@ void check_map(const WindowArgs& a, const char* step, const Call& call) {
     const int64_t offset = call.sizes[indices + j];
     __int128 greatest = offset;
     for (size_t i = 0; i < indices; ++i) greatest += static_cast<__int128>(steps[i]) * std::max<int64_t>(0, call.sizes[i] - 1);
-    const bool fits = offset > -most && offset < most && x.dims[j] < most && greatest + static_cast<__int128>(steps[a.line()]) * a.tile < most;
+    const bool fits = offset > -limit && offset < limit && x.dims[j] < limit && greatest + static_cast<__int128>(steps[a.line()]) * a.tile < limit;
     require(step, fits, "the map reaches too far");
     const bool guarded = std::find(a.unguarded.begin(), a.unguarded.end(), j) == a.unguarded.end();
     require(step, steps[a.last()] == 0 || (steps[a.last()] == 1 && offset == 0 && !guarded), "channels are not an axis");

@@ -46,7 +46,7 @@ std::string_view scatter_cuda_text() {
 std::string_view scatter_at_once_cuda_text() {
   static const std::string all =
       std::string(at_once_parameters_text) +
-      fmt::format("\nconstexpr int scatter_at_once_threads = {}, scatter_few = {}, scatter_few_threads = {}, scatter_line_places = {};\n", scatter_cuda_tuning::threads,
+      fmt::format("\nconstexpr int scatter_at_once_threads = {}, scatter_shared_places = {}, scatter_shared_threads = {}, scatter_line_places = {};\n", scatter_cuda_tuning::threads,
                   scatter_cuda_tuning::max_shared_destinations, scatter_cuda_tuning::shared_threads, scatter_cuda_tuning::max_line_places) +
       std::string(scatter_at_once_cuh) + std::string(scatter_lines_cuh);
   return all;
@@ -65,7 +65,7 @@ std::vector<CudaPart> scatter_at_once_cuda_parts(const ScatterArgs& args, ir::DT
   auto add_both = [&](const std::string& name, std::string_view what, std::string_view kind) {
     const std::string of = fmt::format("<{}<{}>, {}, {}, {}>", what, cuda_type(type), cuda_type(type), kind, args.axes.size());
     add(name, scatter_cuda_tuning::threads, "scatter_at_once" + of);
-    add(name + "_few", scatter_cuda_tuning::shared_threads, "scatter_to_few" + of);
+    add(name + "_shared", scatter_cuda_tuning::shared_threads, "scatter_in_shared_memory" + of);
   };
   if (has_scatter_lines(args.kind, type)) add(out.name + "_lines", scatter_cuda_tuning::threads, fmt::format("scatter_lines<{}, {}>", cuda_type(type), args.axes.size()));
   if (way == ScatterWay::sorted) return {out};

@@ -120,16 +120,16 @@ __device__ __forceinline__ void scatter_at_once(const ScatterAtOnceParameters& p
 }
 // Few destinations: each block combines some updates in shared memory, and then these.
 template <class What, class M, int Kind, int Indices>
-__device__ __forceinline__ void scatter_to_few(const ScatterAtOnceParameters& p) {
+__device__ __forceinline__ void scatter_in_shared_memory(const ScatterAtOnceParameters& p) {
   typedef typename What::Type A;
-  __shared__ A mine[scatter_few];
+  __shared__ A mine[scatter_shared_places];
   A none;
   neutral<Kind>(none);
-  for (int k = threadIdx.x; k < p.places; k += scatter_few_threads) mine[k] = none;
+  for (int k = threadIdx.x; k < p.places; k += scatter_shared_threads) mine[k] = none;
   __syncthreads();
-  const i64 step = (i64)gridDim.x * scatter_few_threads;
+  const i64 step = (i64)gridDim.x * scatter_shared_threads;
   constexpr int together = 4;  // loads under way
-  for (i64 n = (i64)blockIdx.x * scatter_few_threads + threadIdx.x; n < p.count; n += together * step) {
+  for (i64 n = (i64)blockIdx.x * scatter_shared_threads + threadIdx.x; n < p.count; n += together * step) {
     i64 from[together], to[together];
     bool there[together];
     M update[together];
@@ -146,7 +146,7 @@ __device__ __forceinline__ void scatter_to_few(const ScatterAtOnceParameters& p)
     }
   }
   __syncthreads();
-  for (int k = threadIdx.x; k < p.places; k += scatter_few_threads) {
+  for (int k = threadIdx.x; k < p.places; k += scatter_shared_threads) {
     const A x = mine[k];
     if (x == none && Kind == combine_sum) continue;
     i64 to[1] = {0};

@@ -86,7 +86,7 @@ void check(const Site& s, Where where) {
 std::vector<Site> sites() {
   return {{"rows of floats", Kind::add, DType::f32, 50, 40, 300},
           {"few rows of floats", Kind::add, DType::f32, 7, 3, 9000},
-          {"floats along an axis, turned", Kind::add, DType::f32, 30, 9, 400, true, {1, 0}},
+          {"floats along an axis, transposed", Kind::add, DType::f32, 30, 9, 400, true, {1, 0}},
           {"floats, infinities and NaN", Kind::add, DType::f32, 60, 40, 150, false, {}, true},
           {"few floats, infinities and NaN", Kind::add, DType::f32, 500, 2, 1100, true, {}, true},
           {"halves", Kind::add, DType::f16, 50, 40, 300},

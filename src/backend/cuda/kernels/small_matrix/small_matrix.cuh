@@ -62,14 +62,14 @@ __device__ __forceinline__ void factor_lu(T* a, int& position, int* owner, int& 
   pivot = info = 0;
 #pragma unroll
   for (int k = 0; k < Least<R, C>::value; ++k) {
-    T most = row < R && position >= k ? magnitude_of(a[k]) : T(-1);
-    if (most != most) most = T(1) / T(0);
+    T largest = row < R && position >= k ? magnitude_of(a[k]) : T(-1);
+    if (largest != largest) largest = T(1) / T(0);
     int at = position * 32 + row;
 #pragma unroll
     for (int d = G / 2; d > 0; d /= 2) {
-      const T other = __shfl_xor_sync(0xffffffffu, most, d);
+      const T other = __shfl_xor_sync(0xffffffffu, largest, d);
       const int other_at = __shfl_xor_sync(0xffffffffu, at, d);
-      if (other > most || (other == most && other_at < at)) most = other, at = other_at;
+      if (other > largest || (other == largest && other_at < at)) largest = other, at = other_at;
     }
     const int from = at % 32, was = at / 32;
     owner[k] = from;

@@ -51,7 +51,7 @@ __device__ __forceinline__ i64 merged_from_by_warp(const K* a, i64 a_count, cons
   while (low < high) {
     const i64 step = (high - low + 31) / 32, at = low + (i64)(threadIdx.x % 32) * step;
     const u32 behind = __ballot_sync(0xffffffffu, at >= high || b[diagonal - 1 - at] < a[at]);
-    const int first = behind == 0 ? 32 : __ffs((int)behind) - 1;  // the first place that is behind the result, or the result
+    const int first = behind == 0 ? 32 : __ffs((int)behind) - 1;  // the first place that is after the result, or the result
     const i64 end = low + first * step;
     if (first > 0) low = end - step + 1;
     if (end < high) high = end;
@@ -172,7 +172,7 @@ __device__ __forceinline__ void sort_a_tile(const SortCudaParameters& p) {
     ((u32*)p.order_to)[to + k] = order[k];
   }
 }
-// Merges a piece of two adjacent runs.
+// Merges one tile of two adjacent runs.
 template <class K>
 __device__ __forceinline__ void merge_runs(const SortCudaParameters& p) {
   constexpr int tile = sort_threads * sort_items;
@@ -181,7 +181,7 @@ __device__ __forceinline__ void merge_runs(const SortCudaParameters& p) {
   const Padded<K> keys{all_keys, 0};
   const Padded<u32> order{all_order, 0};
   __shared__ i64 from[2];
-  const i64 pairs = (p.runs + 1) / 2, piece = blockIdx.x % p.blocks, pair = blockIdx.x / p.blocks % pairs, line = blockIdx.x / p.blocks / pairs;
+  const i64 pairs = (p.runs + 1) / 2, number = blockIdx.x % p.blocks, pair = blockIdx.x / p.blocks % pairs, line = blockIdx.x / p.blocks / pairs;
   const i64 a_run = 2 * pair, b_run = a_run + 1;
   const i64 a_count = a_run + 1 == p.runs ? p.last : p.capacity, b_count = b_run >= p.runs ? 0 : b_run + 1 == p.runs ? p.last : p.capacity;
   const K* a = (const K*)p.keys + line * p.room + a_run * p.capacity;
@@ -190,7 +190,7 @@ __device__ __forceinline__ void merge_runs(const SortCudaParameters& p) {
   const u32* b_order = a_order + p.capacity;
   i64 count = a_count + b_count;
   if (count > p.capacity_to) count = p.capacity_to;
-  const i64 begin = piece * tile, end = begin + tile < count ? begin + tile : count;
+  const i64 begin = number * tile, end = begin + tile < count ? begin + tile : count;
   if (begin >= count) return;
   if (threadIdx.x < 64) {
     const i64 place = merged_from_by_warp(a, a_count, b, b_count, threadIdx.x < 32 ? begin : end);

@@ -1,4 +1,4 @@
-// Attention over a block table, by sites that are written by hand: the same numbers as over keys and values that lie in one piece.
+// Attention over a block table, by sites that are written by hand: the same numbers as over contiguous keys and values.
 #include "backend/reference/step_test.h"
 #include "base/error.h"
 

@@ -9,7 +9,7 @@ namespace {
 std::optional<std::string> obstacle(const DepthwiseConv& w) {
   if (w.map.dims.empty()) return std::nullopt;  // a sketch
   std::vector<ir::Dim> ignored;
-  if (w.map.axes.size() > kernels::IndexMap::most || w.map.dims.size() > kernels::max_rank) return "too many axes";
+  if (w.map.axes.size() > kernels::IndexMap::max_axes || w.map.dims.size() > kernels::max_rank) return "too many axes";
   if (!map_steps(w.map, ignored)) return "an index goes backwards";
   return std::nullopt;
 }

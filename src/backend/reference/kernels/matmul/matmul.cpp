@@ -12,7 +12,7 @@ bool is_grouped(const ir::Encoding& e) { return e.bits == 8 * ir::size_of(e.stor
 std::optional<Refusal> obstacle(const Gemm& g) {
   constexpr std::string_view name = "sums";
   if (g.prologue) return Refusal{name, Obstacle::a, "rows are read from memory"};
-  if (g.b.size() > 1 || g.packed) return Refusal{name, Obstacle::b, "B is one matrix as it lies"};
+  if (g.b.size() > 1 || g.packed) return Refusal{name, Obstacle::b, "B is one matrix, not packed"};
   const bool grouped = g.encoding && is_grouped(*g.encoding);
   if (g.encoding && !((grouped || is_scaled_by_column(*g.encoding)) && ir::is_float(g.type)))
     return Refusal{name, Obstacle::b, "numbers of B have a scale for each column or for elements of one, or none"};
@@ -22,7 +22,7 @@ std::optional<Refusal> obstacle(const Gemm& g) {
   if (g.batch_rank + 2 > kernels::max_rank) return Refusal{name, Obstacle::types, "too many axes"};
   if (!g.map) return std::nullopt;
   std::vector<ir::Dim> ignored;
-  if (g.map->axes.size() > kernels::IndexMap::most || g.map->dims.size() > kernels::max_rank) return Refusal{name, Obstacle::a, "the map has too many axes"};
+  if (g.map->axes.size() > kernels::IndexMap::max_axes || g.map->dims.size() > kernels::max_rank) return Refusal{name, Obstacle::a, "the map has too many axes"};
   if (!map_steps(*g.map, ignored)) return Refusal{name, Obstacle::a, "an index goes backwards"};
   return std::nullopt;
 }

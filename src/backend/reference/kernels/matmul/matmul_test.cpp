@@ -141,7 +141,7 @@ TEST(ReferenceMatmul, OperandsThatDoNotFitAreRefused) {
   };
   TestTensor scale(DType::f32, {2, 3}), ends(DType::i64, {2}), reals(DType::f32, {3});
   EXPECT_THROW(run(TestTensor(DType::i8, {4, 3}), &scale, nullptr, 4), Error);       // one group, two scales
-  EXPECT_THROW(run(TestTensor(DType::i8, {4, 3}), &scale, nullptr, 3), Error);       // K is no number of groups
+  EXPECT_THROW(run(TestTensor(DType::i8, {4, 3}), &scale, nullptr, 3), Error);       // K is not a multiple of the group
   EXPECT_THROW(run(TestTensor(DType::f32, {3, 4, 3}), nullptr, &ends, 0), Error);    // three experts, two ends
   EXPECT_THROW(run(TestTensor(DType::f32, {3, 4, 3}), nullptr, &reals, 0), Error);   // ends are integers
 }

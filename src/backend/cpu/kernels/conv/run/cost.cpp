@@ -34,10 +34,10 @@ double inside_along(const IndexMap& map, int axis, size_t kept) {
     of = &index;
   }
   const int64_t outputs = result == nullptr ? 1 : result->extent, step = result == nullptr ? 0 : result->along[axis];
-  const int64_t taps = tap == nullptr ? 1 : tap->extent, apart = tap == nullptr ? 0 : tap->along[axis];
+  const int64_t taps = tap == nullptr ? 1 : tap->extent, dilation = tap == nullptr ? 0 : tap->along[axis];
   if (taps > tuning::max_counted) return 1;
   int64_t all = 0;
-  for (int64_t t = 0; t < taps; ++t) all += inside_of(map.start.along[axis] + t * apart, step, outputs, map.size[axis]);
+  for (int64_t t = 0; t < taps; ++t) all += inside_of(map.start.along[axis] + t * dilation, step, outputs, map.size[axis]);
   return static_cast<double>(all) / static_cast<double>(outputs * taps);
 }
 
@@ -68,8 +68,8 @@ double copied_of(const IndexMap& map, const Index& line, size_t kept) {
   std::set<int64_t> remainders{0};
   for (size_t i = kept; i < map.indices.size(); ++i) {
     const Index& tap = map.indices[i];
-    if (const auto apart = static_cast<int64_t>(tap.step); apart > 0 && apart < step) {
-      for (int64_t t = 0; t < std::min({tap.extent, step, tuning::max_counted}); ++t) remainders.insert(t * apart % step);
+    if (const auto tap_step = static_cast<int64_t>(tap.step); tap_step > 0 && tap_step < step) {
+      for (int64_t t = 0; t < std::min({tap.extent, step, tuning::max_counted}); ++t) remainders.insert(t * tap_step % step);
     }
   }
   return static_cast<double>(remainders.size()) / static_cast<double>(step);
@@ -78,7 +78,7 @@ double copied_of(const IndexMap& map, const Index& line, size_t kept) {
 double ceil_div(int64_t n, int64_t by) { return static_cast<double>((n + by - 1) / by); }
 
 // Of the register tiles of vectors of this width: columns along lines, rows of the GEMM.
-int64_t line_columns_of(int64_t lanes) { return (lanes == 16 ? line_tiles_avx512 : lanes == 8 ? line_tiles_avx2 : line_tiles_portable).most_columns; }
+int64_t line_columns_of(int64_t lanes) { return (lanes == 16 ? line_tiles_avx512 : lanes == 8 ? line_tiles_avx2 : line_tiles_portable).max_columns; }
 int64_t rows_of(int64_t lanes) { return (lanes == 16 ? tile_ops_avx512 : lanes == 8 ? tile_ops_avx2 : tile_ops_portable).f32.rows; }
 
 // Columns in pairs of vectors, and a last vector alone.
@@ -154,7 +154,7 @@ double cost_of_dots(const ConvSizes& s, const Cpu& cpu) {
 double cost_of_lines(const ConvSizes& s, int64_t length, const Cpu& cpu) {
   const auto k = static_cast<double>(s.k), n = static_cast<double>(s.n), outputs = static_cast<double>(std::max<int64_t>(1, length));
   const double vectors = s.outputs / outputs * ceil_div(length, cpu.lanes) * static_cast<double>(s.groups);
-  // An element is loaded once for the columns of a tile. A vector begins at any element: the wider it is, the more often it lies in two lines of the cache.
+  // An element is loaded once for the columns of a tile. A vector begins at any element: the wider it is, the more often it crosses two lines of the cache.
   const double loads = ceil_div(s.n, line_columns_of(cpu.lanes)) * (1 + static_cast<double>(cpu.lanes - 1) * sizeof(float) / backend::cpu::hardware::cache_line);
   const double products = k * (n * tuning::of_lines + loads * tuning::load_of_lines);
   // Lines whose windows never leave the image are read in place.

@@ -35,15 +35,15 @@ struct DirectTile {
 };
 
 // Winograd's transformation F(2 x 2, 3 x 3): 16 products for each element of a window of 4 x 4 give 2 x 2 outputs, which are 36 products otherwise. Of the 16
-// values of a window, or of a kernel, each lies `apart` elements behind the one before it.
+// values of a window, or of a kernel, each is `stride` elements after the one before it.
 struct WinogradTiles {
   // From the 16 places of a window, row by row; at least as many channels as lanes.
-  void (*image)(const float* const* places, int64_t channels, float* to, int64_t apart);
+  void (*image)(const float* const* places, int64_t channels, float* to, int64_t stride);
   // From nine matrices of `rows` rows of some vectors of columns, `matrix` elements apart; rows are `from_row` apart.
-  void (*weights)(const float* from, int64_t matrix, int64_t from_row, int64_t rows, int vectors, float* to, int64_t apart);
+  void (*weights)(const float* from, int64_t matrix, int64_t from_row, int64_t rows, int vectors, float* to, int64_t stride);
   // Outputs [x, outputs) of a line, two for each window: the line above or below. `sums` are those of the line's first window; `tile`, with one or two vectors of
   // columns, has `to`, `end` and `columns`. Returns where it stops: at two outputs that are not finite, which are not stored.
-  int64_t (*results[2])(const DirectTile& tile, const float* sums, int64_t apart, bool below, int64_t x, int64_t outputs);
+  int64_t (*results[2])(const DirectTile& tile, const float* sums, int64_t stride, bool below, int64_t x, int64_t outputs);
 };
 
 struct DirectTiles {
@@ -51,17 +51,17 @@ struct DirectTiles {
   int lanes, outputs_of_two, outputs_of_one;
   using Tile = void (*)(const DirectTile&);
   const Tile *two, *one;          // by number of outputs; for two vectors of columns, for one. All columns read the same elements of A
-  // For one vector of columns, if taps come in threes that are side by side (WindowTaps::in_threes), with outputs one tap apart or two. From `least` outputs on; null: none.
+  // For one vector of columns, if taps come in threes that are side by side (WindowTaps::in_threes), with outputs one tap apart or two. From `min_outputs` outputs on; null: none.
   static constexpr int taps_of_threes = conv::tuning::taps_of_threes;
   struct Threes {
     const Tile* by_outputs = nullptr;
-    int64_t least = 0, most = 0;
+    int64_t min_outputs = 0, max_outputs = 0;
   } threes[2];
   // For groups with fewer columns than a vector: each vector holds several groups, contiguous in A and B. Null if there is no tile for groups of these sizes.
   const Tile* (*narrow)(int64_t channels, int64_t columns);
   WinogradTiles winograd;
-  // Tiles of 1 to most_dots columns, by number of columns, with vectors along the elements of a tap: a multiple of lanes. B is [columns][K], `b_row` apart. Null: none.
-  static constexpr int64_t most_dots = conv::tuning::max_columns_of_dots;
+  // Tiles of 1 to max_dots columns, by number of columns, with vectors along the elements of a tap: a multiple of lanes. B is [columns][K], `b_row` apart. Null: none.
+  static constexpr int64_t max_dots = conv::tuning::max_columns_of_dots;
   const Tile* const* dots;
   int outputs_of_dots;
 };

@@ -32,7 +32,7 @@ void find_threes(Windows& p, const DirectTiles& tiles) {
   for (int64_t stride : {1, 2}) {
     const auto step = static_cast<int64_t>(p.line.step);
     const DirectTiles::Threes& threes = tiles.threes[stride - 1];
-    if (threes.by_outputs != nullptr && step % stride == 0 && p.taps.in_threes(step / stride)) p.threes = {threes.by_outputs, threes.most, threes.least};
+    if (threes.by_outputs != nullptr && step % stride == 0 && p.taps.in_threes(step / stride)) p.threes = {threes.by_outputs, threes.max_outputs, threes.min_outputs};
   }
 }
 
@@ -144,7 +144,7 @@ void find_end(Windows& p, const Constants& c) {
 namespace {
 
 // How many units to process together: their part of A fits half of a second-level cache, next to a panel of B. Groups read channels of their own: if the panels of all are small and A
-// is large, lines follow one another, so that A is read as it lies.
+// is large, lines follow one another, so that A is read in the order of its memory.
 int64_t units_together(const Windows& p) {
   if (!p.direct || p.columns.size() < 2) return 1;
   if (p.column_tasks > 1) return p.line_count * p.segments;
@@ -154,8 +154,8 @@ int64_t units_together(const Windows& p) {
 }
 
 // Tasks are ranges of lines. Tasks are groups of panels, over all lines, if workers cannot have the same number of lines. If all panels of B are more than stays in a second-level cache
-// beside A, each range of lines would read them again from farther away: then a worker's lines are one range, and tasks are groups of panels over it. If even so reading B takes
-// long beside the products, they go over all lines.
+// together with A, each range of lines would read them again from farther away: then a worker's lines are one range, and tasks are groups of panels over it. If even so reading B
+// takes long compared with the products, they go over all lines.
 void choose_tasks(Windows& p, int64_t wanted, int64_t workers) {
   const Machine& machine = backend::cpu::machine();
   const int64_t units = p.line_count * p.segments, panels = std::ssize(p.columns), all = p.k * p.panel_row * panels * 4;

@@ -20,10 +20,10 @@ struct Columns {
   int vectors, count;
 };
 
-// Register tiles by number of outputs, from `least` to `most`.
+// Register tiles by number of outputs, from `min_outputs` to `max_outputs`.
 struct TileList {
   const DirectTiles::Tile* by_outputs = nullptr;
-  int64_t most = 0, least = 1;
+  int64_t max_outputs = 0, min_outputs = 1;
 };
 
 struct Windows : Problem {
@@ -42,7 +42,7 @@ struct Windows : Problem {
   int64_t line_count = 1, segments = 1;  // a line is cut into segments that different tasks compute
   int64_t line_tasks = 1, column_tasks = 1;
   int64_t units = 1;                   // segments of lines that share each read of a panel of B
-  bool large = false;                  // A comes from behind the second-level cache
+  bool large = false;                  // A comes from memory beyond the second-level cache
   int64_t next_line = 0;               // elements of A from a line to the next
   bool direct = false;                 // tiles write the result themselves
   SimpleEpilogue simple;

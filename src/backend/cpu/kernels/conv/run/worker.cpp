@@ -179,7 +179,7 @@ void Worker::join_lines(std::span<Unit> units, const WindowTaps::Run& run) const
 
 const TileList& Worker::tiles_of(const Columns& columns, int64_t outputs) const {
   if (columns.vectors == 2) return p_.tiles[1];
-  return p_.threes.by_outputs != nullptr && outputs >= p_.threes.least ? p_.threes : p_.tiles[0];
+  return p_.threes.by_outputs != nullptr && outputs >= p_.threes.min_outputs ? p_.threes : p_.tiles[0];
 }
 
 DirectTile Worker::tile_of(const Unit& u, const Columns& columns) const {
@@ -200,7 +200,7 @@ DirectTile Worker::tile_of(const Unit& u, const Columns& columns) const {
 void Worker::across(std::span<const Unit> units, const Columns& columns) const {
   const TileList& list = tiles_of(columns);
   const Steps steps(units[0], units[1]);
-  const int64_t lines = std::ssize(units), parts = (lines + list.most - 1) / list.most;
+  const int64_t lines = std::ssize(units), parts = (lines + list.max_outputs - 1) / list.max_outputs;
   for (int64_t x = units[0].begin; x < units[0].end; ++x) {
     DirectTile d = tile_of(units[0], columns);
     Start(d).move(d, x, x - units[0].x0);
@@ -217,7 +217,7 @@ void Worker::across(std::span<const Unit> units, const Columns& columns) const {
 void Worker::tiles(const Unit& u, const WindowTaps::Run& run, const Columns& columns, bool first_columns, size_t unit) const {
   const int64_t length = u.end - u.begin;
   const TileList& list = tiles_of(columns, length);
-  const int64_t parts = (length + list.most - 1) / list.most;
+  const int64_t parts = (length + list.max_outputs - 1) / list.max_outputs;
   DirectTile d = tile_of(u, columns);
   const Start first(d);
   for (int64_t i = 0; i < parts; ++i) {

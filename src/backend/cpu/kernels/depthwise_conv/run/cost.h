@@ -10,7 +10,7 @@ inline double cost_of_channels(const conv::ConvSizes& s, bool copies, const conv
   const auto vectors = static_cast<double>((s.groups + cpu.lanes - 1) / cpu.lanes), results = s.outputs * static_cast<double>(s.groups);
   const double products = cpu.vectors(s.outputs * vectors * static_cast<double>(s.k) * tuning::of_channels) / static_cast<double>(cpu.threads);
   if (!copies) return products;
-  const double of_image = tuning::copied_image + (s.groups < cpu.lanes ? tuning::copied_few_channels : 0);
+  const double of_image = tuning::copied_image + (s.groups < cpu.lanes ? tuning::copied_narrow_channels : 0);
   return products + cpu.cycles(s.image * of_image + results * tuning::copied_result) / static_cast<double>(cpu.threads) + 2 * cpu.machine.launch;
 }
 

@@ -68,9 +68,9 @@ void find_end(Plan& p, const Program& body) {
 // How many outputs fill whole pairs of vectors; 1 if channels alone do, or if outputs or what is read for them do not lie side by side.
 int64_t outputs_together(const Plan& p, const Program& body, size_t kept, int64_t places) {
   const int64_t pair = 2 * int64_t{depthwise_conv_tiles().lanes};
-  auto beside = [&](int operand) { return operand < 0 || p.bound.strides[static_cast<size_t>(operand)][kept - 2] == p.channels; };
+  auto is_adjacent = [&](int operand) { return operand < 0 || p.bound.strides[static_cast<size_t>(operand)][kept - 2] == p.channels; };
   if (!p.direct || p.program || 2 * p.channels >= pair || p.map.indices[kept - 2].step != static_cast<uint64_t>(p.channels)) return 1;
-  if (!beside(static_cast<int>(body.stores[0].operand)) || !beside(p.simple.residual)) return 1;
+  if (!is_adjacent(static_cast<int>(body.stores[0].operand)) || !is_adjacent(p.simple.residual)) return 1;
   for (size_t i = 0; i + 1 < kept; ++i) {
     if (p.b_strides[i] != 0 && p.map.indices[i].extent > 1) return 1;
   }
@@ -108,8 +108,8 @@ Resolved resolve(const Call& call) {
   const double work = static_cast<double>(p->lines * p->width) * static_cast<double>(p->channels) * static_cast<double>(p->taps.places());
   p->tasks = std::min<int64_t>(p->lines, work < least_work() || workers == 1 ? 1 : workers * 4);  // a task makes its lists of taps anew
   // Few lines that do not divide evenly among the workers: tasks are segments of lines. Not of outputs together, whose order of sums would depend on where a segment ends.
-  const int64_t most_lines = (p->lines + workers - 1) / workers;
-  if (p->direct && p->together == 1 && p->tasks > 1 && static_cast<double>(most_lines * workers) > static_cast<double>(p->lines) * (1 + tuning::most_uneven)) {
+  const int64_t max_lines = (p->lines + workers - 1) / workers;
+  if (p->direct && p->together == 1 && p->tasks > 1 && static_cast<double>(max_lines * workers) > static_cast<double>(p->lines) * (1 + tuning::max_imbalance)) {
     p->segments = std::clamp<int64_t>(workers, 1, std::max<int64_t>(1, p->width / 3));
     p->tasks = std::min(p->lines * p->segments, workers * 4);
   }
@@ -200,8 +200,8 @@ class Line {
   void sums(const IndexMap::Position& start, int64_t b, const SumEnd& end, float* to, int64_t to_step) {
     const DepthwiseConvTiles& tiles = depthwise_conv_tiles();
     const auto* from = reinterpret_cast<const float*>(call_.operands[0].data) + static_cast<int64_t>(start.offset);
-    const int64_t beside = p_.together;
-    const float* with = beside > 1 ? repeated_ + 2 * beside * p_.channels : reinterpret_cast<const float*>(call_.operands[1].data) + b;
+    const int64_t adjacent = p_.together;
+    const float* with = adjacent > 1 ? repeated_ + 2 * adjacent * p_.channels : reinterpret_cast<const float*>(call_.operands[1].data) + b;
     const IndexMap::Index& across = p_.map.indices[size_t{c_.args.kept} - 2];
     const auto step = static_cast<int64_t>(across.step);
     const int64_t b_step = p_.b_strides[size_t{c_.args.kept} - 2];
@@ -226,12 +226,12 @@ class Line {
           tiles.tile[count](from + x * step + c0, step * each, with + x * b_step + c0, taps.data(), std::ssize(taps), to + x * to_step + c0, to_step * each, (c1 - c0) * each,
                             part);
         };
-        const int64_t most = b_step == 0 ? DepthwiseConvTiles::outputs : 1, whole = outputs / beside, groups = (whole + most - 1) / most;
+        const int64_t at_once = b_step == 0 ? DepthwiseConvTiles::outputs : 1, whole = outputs / adjacent, groups = (whole + at_once - 1) / at_once;
         for (int64_t g = 0; g < groups; ++g) {
           const int64_t x0 = whole * g / groups, x1 = whole * (g + 1) / groups;
-          compute(begin + x0 * beside, x1 - x0, beside);
+          compute(begin + x0 * adjacent, x1 - x0, adjacent);
         }
-        if (outputs > whole * beside) compute(begin + whole * beside, 1, outputs - whole * beside);
+        if (outputs > whole * adjacent) compute(begin + whole * adjacent, 1, outputs - whole * adjacent);
       }
     }
   }

@@ -1,4 +1,4 @@
-// The numbers behind transforms on the CPU: AMD EPYC, `python bench/fourier.py`.
+// The numbers of transforms on the CPU: AMD EPYC, `python bench/fourier.py`.
 #pragma once
 #include <cstdint>
 

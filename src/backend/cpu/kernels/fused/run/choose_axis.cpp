@@ -104,14 +104,14 @@ bool may_run_across(const Program& p) {
 
 // True if reading along a row jumps: no load has contiguous elements there, or one has a stride of a cache line or more, as in a sum of a matrix's rows with weights.
 bool has_strided_rows(const Bound& b, const Program& p) {
-  int64_t least = 0, most = 0;  // strides along the row, of loads that change along it
+  int64_t smallest = 0, largest = 0;  // strides along the row, of loads that change along it
   for (const ProgramInstruction& i : p.code) {
     if (i.kind != Kind::load) continue;
     const int64_t stride = std::abs(b.strides[i.operand][static_cast<size_t>(p.domain_rank) - 1]);
-    if (stride != 0) least = least == 0 ? stride : std::min(least, stride);
-    most = std::max(most, stride);
+    if (stride != 0) smallest = smallest == 0 ? stride : std::min(smallest, stride);
+    largest = std::max(largest, stride);
   }
-  return least > 1 || most >= fused_tuning::cache_line;
+  return smallest > 1 || largest >= fused_tuning::cache_line;
 }
 
 // True for short rows of contiguous floats: tiles of them are transposed, and many are reduced at once. Depends on a row alone.

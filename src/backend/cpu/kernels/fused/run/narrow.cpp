@@ -32,12 +32,12 @@ DType dtype_of(Class c) {
 }
 
 void load_i64(DType memory, int64_t* to, const void* from, int64_t stride, int64_t n) {
-  constexpr int64_t most = fused_tuning::widened_elements;
-  int64_t given[most];  // in their own type
+  constexpr int64_t capacity = fused_tuning::widened_elements;
+  int64_t given[capacity];  // in their own type
   const auto size = static_cast<int64_t>(ir::size_of(memory));
   if (memory == DType::i64) return block_ops().load(memory, to, from, stride, n);
-  for (int64_t done = 0; done < n; done += most) {
-    const int64_t count = std::min(most, n - done);
+  for (int64_t done = 0; done < n; done += capacity) {
+    const int64_t count = std::min(capacity, n - done);
     block_ops().load(memory, given, static_cast<const std::byte*>(from) + done * stride * size, stride, count);
     block_ops().cast(class_of(memory), DType::i64, to + done, {given, false}, count);
   }

@@ -117,7 +117,7 @@ std::optional<float> number_at(const Program& p, uint32_t at) {
 }
 
 // A commutative f32 map with one literal operand: returns it, and sets `other` to the other operand.
-std::optional<float> number_beside(const Program& p, uint32_t at, ir::Op op, uint32_t& other) {
+std::optional<float> number_operand(const Program& p, uint32_t at, ir::Op op, uint32_t& other) {
   const ProgramInstruction& i = p.code[at];
   if (i.kind != Kind::map || i.op != op || i.dtype != DType::f32) return std::nullopt;
   for (size_t k : {size_t{0}, size_t{1}}) {
@@ -143,9 +143,9 @@ std::optional<HardSwish> hard_swish(const Program& p, uint32_t at, uint32_t& of)
   if (product.kind != Kind::map || product.op != ir::Op::mul || product.dtype != DType::f32) return std::nullopt;
   for (size_t k : {size_t{0}, size_t{1}}) {
     uint32_t below = 0, sum = 0, x = 0;
-    const auto high = number_beside(p, product.in[k], ir::Op::min, below);
-    const auto low = high ? number_beside(p, below, ir::Op::max, sum) : std::nullopt;
-    const auto shift = low ? number_beside(p, sum, ir::Op::add, x) : std::nullopt;
+    const auto high = number_operand(p, product.in[k], ir::Op::min, below);
+    const auto low = high ? number_operand(p, below, ir::Op::max, sum) : std::nullopt;
+    const auto shift = low ? number_operand(p, sum, ir::Op::add, x) : std::nullopt;
     if (!shift || x != product.in[1 - k]) continue;
     out.shift = *shift, out.low = *low, out.high = *high;
     of = x;

@@ -77,12 +77,12 @@ constexpr float one = 1;
 
 // Sums some of the rows: their places are listed first.
 void take_some_rows(double* so_far, const SummedRows& rows, const std::byte* when, int64_t when_step, int64_t places, bool first, int64_t n) {
-  constexpr int64_t most = fused_tuning::listed_rows;
-  int64_t at[most];
-  float by[most];
+  constexpr int64_t capacity = fused_tuning::listed_rows;
+  int64_t at[capacity];
+  float by[capacity];
   for (int64_t done = 0; done < places || first;) {
     int64_t count = 0;
-    for (; done < places && count < most; ++done) {
+    for (; done < places && count < capacity; ++done) {
       if (when[done * when_step] == std::byte{0}) continue;
       at[count] = done * rows.step + (rows.at != nullptr ? rows.at[done * rows.at_step] : 0);
       if (rows.by != nullptr) by[count] = rows.by[done * rows.by_step];

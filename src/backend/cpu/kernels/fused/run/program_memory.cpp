@@ -140,11 +140,11 @@ void Evaluator::gather_segment(const ProgramInstruction& i, int64_t offset, int6
     if (!b_.uniform[in]) places[varying++] = static_cast<const int64_t*>(values_[in].data) + done;
   }
   if (varying == 1 && stride == 0) return ops.gather(type, to, from, places[0], n);
-  constexpr int64_t most = fused_tuning::gathered_elements;
-  int64_t sums[most];
+  constexpr int64_t capacity = fused_tuning::gathered_elements;
+  int64_t sums[capacity];
   const size_t element = size_of(i.cls);
-  for (int64_t start = 0; start < n; start += most) {
-    const int64_t count = std::min(most, n - start);
+  for (int64_t start = 0; start < n; start += capacity) {
+    const int64_t count = std::min(capacity, n - start);
     for (int64_t e = 0; e < count; ++e) sums[e] = (start + e) * stride + places[0][start + e];
     for (int v = 1; v < varying; ++v) {
       for (int64_t e = 0; e < count; ++e) sums[e] += places[v][start + e];

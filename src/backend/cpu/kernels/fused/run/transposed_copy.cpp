@@ -57,7 +57,7 @@ void TransposedCopy::run(std::span<const TensorRef> operands, int64_t begin, int
   auto* to = operands[store].data;
   const BlockOps& ops = block_ops();
   const auto size = static_cast<int64_t>(element);
-  const int64_t of_rows = blocks(), most = rows_of(element);
+  const int64_t of_rows = blocks(), rows_at_once = rows_of(element);
   for (int64_t u = begin; u < end; ++u) {
     int64_t rest = u / of_rows, source = 0, target = 0;
     for (size_t a = outer.size(); a-- > 0; rest /= outer[a].extent) {
@@ -65,7 +65,7 @@ void TransposedCopy::run(std::span<const TensorRef> operands, int64_t begin, int
       source += at * outer[a].from;
       target += at * outer[a].to;
     }
-    const int64_t r = u % of_rows * most, rows = std::min(most, row.extent - r);
+    const int64_t r = u % of_rows * rows_at_once, rows = std::min(rows_at_once, row.extent - r);
     for (int64_t c = 0; c < column.extent; c += fused_tuning::transposed_columns) {
       const int64_t columns = std::min(fused_tuning::transposed_columns, column.extent - c);
       ops.transpose_elements(element, to + (target + r + c * column.to) * size, column.to, from + (source + r * row.from + c) * size, row.from, rows, columns);

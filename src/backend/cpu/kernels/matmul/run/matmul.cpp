@@ -128,7 +128,7 @@ bool rows_pay(const Plan& p, int64_t workers) {
   const double share = m * n * k / machine.f32 / static_cast<double>(workers);
   const double b_bytes = static_cast<double>(p.panels * p.panel_rows * p.row_bytes), others = (m * k + m * n) * 4;
   const int64_t tiles = (p.m + p.way.tiles->rows - 1) / p.way.tiles->rows;
-  return share * std::min(uneven(tiles), tuning::most_uneven) + b_bytes / of_b < share * uneven(p.panels) + others / machine.other_core;
+  return share * std::min(uneven(tiles), tuning::max_imbalance) + b_bytes / of_b < share * uneven(p.panels) + others / machine.other_core;
 }
 
 // Tasks are blocks of rows times groups of panels. Each worker gets rows of its own if they pay, since the steps before and after use the same rows on the same core. A task takes
@@ -141,32 +141,32 @@ void share(Plan& p, bool copies, int64_t workers) {
   const int64_t row_blocks = p.way.blocks(p.m), tiles = (p.m + p.way.tiles->rows - 1) / p.way.tiles->rows;
   const bool divides = workers > 1 && work >= tuning::least_wakes * machine.wake * machine.f32;
   // One worker has one task: each end of one stops the stream of B.
-  auto most = static_cast<int64_t>(std::clamp(work / (tuning::wakes_of_task * machine.wake * machine.f32), 1.0, workers == 1 ? 1.0 : 4.0 * static_cast<double>(workers)));
-  if (divides) most = (most + workers - 1) / workers * workers;  // as many for each
+  auto max_tasks = static_cast<int64_t>(std::clamp(work / (tuning::wakes_of_task * machine.wake * machine.f32), 1.0, workers == 1 ? 1.0 : 4.0 * static_cast<double>(workers)));
+  if (divides) max_tasks = (max_tasks + workers - 1) / workers * workers;  // as many for each
   const bool by_rows = divides && tiles >= workers && !p.way.matrix && (p.way.decodes() ? p.m >= tuning::own_rows * workers : rows_pay(p, workers));
-  if (by_rows) p.row_tasks = p.blocking.panels > 0 ? workers : std::min((row_blocks + workers - 1) / workers * workers, most);
-  if (!by_rows && (p.way.matrix || p.panels < most)) p.row_tasks = std::min(row_blocks, most);
-  p.column_tasks = std::clamp<int64_t>(most / p.row_tasks, 1, p.panels);
-  // With a map, or if A's columns lie apart, each group of panels copies its rows again: use only as many groups as have enough columns to pay for it, or as the workers need.
+  if (by_rows) p.row_tasks = p.blocking.panels > 0 ? workers : std::min((row_blocks + workers - 1) / workers * workers, max_tasks);
+  if (!by_rows && (p.way.matrix || p.panels < max_tasks)) p.row_tasks = std::min(row_blocks, max_tasks);
+  p.column_tasks = std::clamp<int64_t>(max_tasks / p.row_tasks, 1, p.panels);
+  // With a map, or if A's columns are strided, each group of panels copies its rows again: use only as many groups as have enough columns to pay for it, or as the workers need.
   if (copies) p.column_tasks = std::min(p.column_tasks, std::max(p.n / tuning::copy_columns, (workers + p.row_tasks - 1) / p.row_tasks));
   if (divides && p.row_tasks * p.column_tasks < workers && p.panels < workers) p.row_tasks = std::clamp<int64_t>(p.m / p.way.tiles->rows, 1, workers);
   const int64_t unit = p.way.tiles->rows, whole = (tiles + workers - 1) / workers * unit;
-  p.row_unit = by_rows && static_cast<double>(whole * workers) > static_cast<double>(p.m) * (1 + tuning::most_uneven) ? 1 : unit;
+  p.row_unit = by_rows && static_cast<double>(whole * workers) > static_cast<double>(p.m) * (1 + tuning::max_imbalance) ? 1 : unit;
 }
 
 // How many panels of a B that is not packed a worker packs before it multiplies them: few rows read each once, from the second-level cache; many rows read them again and again, and their
 // blocks of A once for each group.
 int64_t panels_at_a_time(const Plan& p) {
   const int64_t bytes = std::max<int64_t>(1, p.panel_rows * p.row_bytes);
-  return std::clamp<int64_t>(p.m <= tuning::narrow_rows ? tuning::packed_for_few / bytes : std::max(tuning::least_packed_panels, tuning::packed_for_many / bytes), 1,
+  return std::clamp<int64_t>(p.m <= tuning::narrow_rows ? tuning::packed_for_narrow / bytes : std::max(tuning::least_packed_panels, tuning::packed_for_wide / bytes), 1,
                              std::max<int64_t>(1, p.panels));
 }
 
 // Many small products of one float type whose result is only stored. Half types are widened where they lie one after another.
 std::optional<SmallProducts> small_products(const Plan& p, const Constants& c, const Call& call) {
-  constexpr int64_t most = tuning::max_small;
+  constexpr int64_t limit = tuning::max_small;
   const SimpleEpilogue& s = p.simple;
-  const bool plain = p.f32 && p.direct && !p.program && !c.packed && !c.map && !c.in_order, small = p.m <= most && p.n <= most && p.k <= most;
+  const bool plain = p.f32 && p.direct && !p.program && !c.packed && !c.map && !c.in_order, small = p.m <= limit && p.n <= limit && p.k <= limit;
   if (!plain || !small || c.batch_rank == 0 || p.batch < tuning::small_products) return std::nullopt;
   if (!s.valid || s.scale >= 0 || s.bias >= 0 || s.residual >= 0 || s.activation != SimpleEpilogue::none) return std::nullopt;
   const size_t store = c.body->stores[0].operand;
@@ -217,7 +217,7 @@ Blocking blocking_of(const Plan& p, const Constants& c, const Call& call) {
   return found == p.choices.end() ? p.choices[0] : *found;
 }
 
-// Resolved::nanoseconds beside kernels of convolutions, which read the same steps.
+// Resolved::nanoseconds, to compare with the kernels of convolutions, which read the same steps.
 double cost_of(const Plan& p, const Constants& c, const Call& call) {
   if (!c.map) return 0;
   const IndexMap map = resolve_index_map("matmul", c.map->steps, call.operands[0], call.sizes.subspan(3, c.map_sizes()));
@@ -284,9 +284,9 @@ Resolved resolve(const Call& call) {
   p->way.rows = p->blocking.rows;
   const int64_t unit = c.in_order && !p->way.matrix ? p->way.sum : 32;  // in order, blocks of K are whole sums
   p->k_size = std::max<int64_t>(1, ((p->k + p->blocking.sums - 1) / p->blocking.sums + unit - 1) / unit) * unit;
-  p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * (p->k_size + 16) * std::max<int64_t>(p->a_size, 4)));
+  p->a_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.max_rows()) + 16) * (p->k_size + 16) * std::max<int64_t>(p->a_size, 4)));
   const int64_t c_columns = p->direct && p->simple.type == DType::f32 ? ops.columns : tuning::columns_of_block + ops.columns;
-  p->c_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.most_rows()) + 16) * c_columns * 8));
+  p->c_bytes = static_cast<size_t>(padded((std::min(p->m, p->way.max_rows()) + 16) * c_columns * 8));
   p->b_bytes = p->blocking.panels == 0 ? 0 : static_cast<size_t>(padded(storage_bytes(panels_of(p->panel), std::array{p->k, p->blocking.panels * ops.columns})));
   p->decoded_bytes = p->way.decodes() ? static_cast<size_t>(padded(panel_rows(p->way.decoded, p->k_size) * row_bytes(p->way.decoded) + tuning::read_ahead)) : 0;
   p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->decoded_bytes + p->bound.scratch)));
@@ -458,17 +458,17 @@ class Block {
   // A tile of a last panel that is not full: its epilogue must not read past the columns, and only these are stored.
   void tile_of_part(const std::byte* a, int64_t stride, int64_t rows, const std::byte* panel, int64_t k, float* c, int64_t ldc, bool first, const TileEnd& end, std::byte* to,
                     int64_t to_stride, Ahead& ahead) const {
-    constexpr int64_t widest = run_tuning::vectors_of_panel * backend::cpu::hardware::max_lanes, most_rows = run_tuning::max_tile_rows;
+    constexpr int64_t widest = run_tuning::vectors_of_panel * backend::cpu::hardware::max_lanes, max_rows = run_tuning::max_tile_rows;
     const int64_t count = p_.n % ops_.columns;
-    alignas(64) std::byte scale[widest * 4] = {}, bias[widest * 4] = {}, residual[most_rows * widest * 4];
+    alignas(64) std::byte scale[widest * 4] = {}, bias[widest * 4] = {}, residual[max_rows * widest * 4];
     TileEnd part = end;
     part.half = nullptr;  // a program knows the number of columns itself
-    auto bring = [&](std::byte* into, const void* from, DType type) { std::memcpy(into, from, static_cast<size_t>(count) * ir::size_of(type)); };
-    if (end.scale != nullptr) bring(scale, end.scale, end.scale_type), part.scale = scale;
-    if (end.bias != nullptr) bring(bias, end.bias, end.bias_type), part.bias = bias;
+    auto copy = [&](std::byte* into, const void* from, DType type) { std::memcpy(into, from, static_cast<size_t>(count) * ir::size_of(type)); };
+    if (end.scale != nullptr) copy(scale, end.scale, end.scale_type), part.scale = scale;
+    if (end.bias != nullptr) copy(bias, end.bias, end.bias_type), part.bias = bias;
     if (end.residual != nullptr) {
       const auto size = static_cast<int64_t>(ir::size_of(end.residual_type));
-      for (int64_t r = 0; r < rows; ++r) bring(residual + r * widest * size, static_cast<const std::byte*>(end.residual) + r * end.residual_stride * size, end.residual_type);
+      for (int64_t r = 0; r < rows; ++r) copy(residual + r * widest * size, static_cast<const std::byte*>(end.residual) + r * end.residual_stride * size, end.residual_type);
       part.residual = residual;
       part.residual_stride = widest;
     }
@@ -502,7 +502,7 @@ class Block {
     return rows;
   }
 
-  // True if the result lies where an operand of the body does.
+  // True if the result has the memory of an operand of the body.
   bool reuses_operand() const {
     const size_t store = c_.body->stores[0].operand, operands = body_operands(call_.operands).size();
     for (size_t k = 0; k < operands; ++k) {
@@ -574,7 +574,7 @@ class Block {
             }
             if (p_.direct && !in_result) end.half = reinterpret_cast<uint16_t*>(result.at(r0, n));
             if (part && p_.part_tiles != nullptr) {
-              // Few columns: loading and storing sums costs little. But what lies where the result will be is still to be read, and few rows read int8 by other
+              // Few columns: loading and storing sums costs little. But what is in the result's memory is still to be read, and few rows read int8 by other
               // tiles, which in order must give the same bits.
               const int64_t longest = reuses || p_.way.decodes() ? p_.way.sum : 128;
               in_sums(k1 - k0, longest, [&](int64_t part_k, int64_t count) {
@@ -631,7 +631,7 @@ class Block {
 
 // `count` small products that follow one another along the last batch axis, from number `first` on.
 void run_small(const Call& call, const Constants& c, const Plan& p, int64_t first, int64_t count) {
-  constexpr int64_t most = tuning::widened_elements;
+  constexpr int64_t capacity = tuning::widened_elements;
   const SmallProducts& s = *p.small;
   const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[body_operand(c.body->stores[0].operand)];
   int64_t a_offset = 0, b_offset = 0, c_offset = 0;
@@ -645,8 +645,8 @@ void run_small(const Call& call, const Constants& c, const Plan& p, int64_t firs
   const std::byte *from_a = a.data + a_offset * size, *from_b = b.data + b_offset * size;
   std::byte* into = to.data + c_offset * size;
   if (a.dtype == DType::f32) return ops.small_products(s, reinterpret_cast<const float*>(from_a), reinterpret_cast<const float*>(from_b), reinterpret_cast<float*>(into), count);
-  float wide_a[most], wide_b[most], sums[most];
-  const int64_t of_a = s.m * s.k, of_b = s.k * s.n, of_c = s.m * s.n, step = most / std::max({of_a, of_b, of_c});
+  float wide_a[capacity], wide_b[capacity], sums[capacity];
+  const int64_t of_a = s.m * s.k, of_b = s.k * s.n, of_c = s.m * s.n, step = capacity / std::max({of_a, of_b, of_c});
   for (int64_t done = 0; done < count; done += step) {
     const int64_t some = std::min(step, count - done);
     ops.widen(a.dtype, wide_a, reinterpret_cast<const uint16_t*>(from_a) + done * of_a, some * of_a);
@@ -661,8 +661,8 @@ void run(const Call& call) {
   const auto& p = *static_cast<const Plan*>(call.prepared);
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
   if (p.small) {
-    const int64_t run = call.operands[0].dims[c.batch_rank - 1], of_few = tuning::multiplications_of_task / (p.m * p.n * std::max<int64_t>(p.k, 1)) + 1;
-    const int64_t parts = std::clamp<int64_t>(run / of_few, 1, 4 * call.workers->count());  // of each run along the last batch axis
+    const int64_t run = call.operands[0].dims[c.batch_rank - 1], min_run = tuning::multiplications_of_task / (p.m * p.n * std::max<int64_t>(p.k, 1)) + 1;
+    const int64_t parts = std::clamp<int64_t>(run / min_run, 1, 4 * call.workers->count());  // of each run along the last batch axis
     return call.workers->run(p.batch / run * parts, [&](int64_t t, int) {
       const int64_t begin = run * (t % parts) / parts, end = run * (t % parts + 1) / parts;
       run_small(call, c, p, t / parts * run + begin, end - begin);

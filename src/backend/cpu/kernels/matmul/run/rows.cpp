@@ -38,7 +38,7 @@ void copy_floats(float* to, const float* from, int64_t count) {
 }  // namespace
 
 MappedRows::MappedRows(const GemmMap& map, int batch_rank, const TensorRef& a, std::span<const int64_t> sizes, int64_t m, int64_t k) {
-  static_assert(GemmMap::max_rank <= IndexMap::most);
+  static_assert(GemmMap::max_rank <= IndexMap::max_axes);
   auto refuse = [](const char* what) { fail(Code::format, "matmul: {}", what); };
   if (sizes.size() != static_cast<size_t>(batch_rank + map.m_rank + map.k_rank + map.rank) || a.rank != map.rank)
     refuse("the operand read through a map does not have the map's rank");
@@ -74,20 +74,20 @@ void MappedRows::copy(const TensorRef& a, const int64_t* at, int64_t row, int64_
   for (int b = 0; b < axes_; ++b) inside = inside && first.along[b] >= 0 && first.along[b] + reach_[b] < size_[b];
   const Index& run = k_.back();
   const auto size = static_cast<int64_t>(ir::size_of(a.dtype));
-  const bool floats = a.dtype == ir::DType::f32, straight = floats && run.step == 1, few = floats && run.extent <= 16;
+  const bool floats = a.dtype == ir::DType::f32, straight = floats && run.step == 1, is_short = floats && run.extent <= 16;
   const BlockOps& block = block_ops();
   auto take = [&](uint64_t offset, int64_t count, float* out) {
     const std::byte* from = a.data + static_cast<int64_t>(offset) * size;
     if (straight) {
       copy_floats(out, reinterpret_cast<const float*>(from), count);
-    } else if (few) {
+    } else if (is_short) {
       for (int64_t i = 0; i < count; ++i) out[i] = reinterpret_cast<const float*>(from)[i * static_cast<int64_t>(run.step)];
     } else {
       block.load(a.dtype, out, from, static_cast<int64_t>(run.step), count);
     }
   };
   // The start of the run. `digits` are the indices before the last one; they advance from run to run without a division.
-  int64_t digits[IndexMap::most], begin = k0 % run.extent, rest = k0 / run.extent;
+  int64_t digits[IndexMap::max_axes], begin = k0 % run.extent, rest = k0 / run.extent;
   Position p = first;
   for (size_t i = k_.size() - 1; i-- > 0; rest /= k_[i].extent) {
     digits[i] = rest % k_[i].extent;

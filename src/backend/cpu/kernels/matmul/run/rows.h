@@ -26,8 +26,8 @@ class MappedRows {
   std::vector<Index> batch_, m_, k_;  // with neighbouring indices merged where they are one in memory; k_ is innermost last
   Position start_;
   int axes_ = 0;                      // number of A's axes with a border
-  int64_t size_[IndexMap::most] = {};
-  int64_t reach_[IndexMap::most] = {};  // extent of a row along them
+  int64_t size_[IndexMap::max_axes] = {};
+  int64_t reach_[IndexMap::max_axes] = {};  // extent of a row along them
 };
 
 }  // namespace ingot::kernels

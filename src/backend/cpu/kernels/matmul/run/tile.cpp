@@ -39,7 +39,7 @@ namespace {
 Way way_of_int8(DType a, bool mapped, bool in_order, int64_t m) {
   const bool pairs = a == DType::bf16 && !mapped && int8_panels().to_bf16 != nullptr, matrix = pairs && tile_ops().bf16_matrix.tile != nullptr;
   if (m <= (matrix ? decoded_rows : narrow_rows) && !(in_order && pairs)) {
-    Way way{&int8_panels().tiles, DType::f32, block_rows, narrow_rows, k_of_few_narrow, k_block};
+    Way way{&int8_panels().tiles, DType::f32, block_rows, narrow_rows, k_of_narrow_bytes, k_block};
     if (in_order) way.sum = k_block;
     return way;
   }
@@ -64,13 +64,16 @@ Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
   if (panel == DType::i8) return way_of_int8(a, mapped, in_order, m);
   if (a == DType::bf16 && panel == DType::bf16 && !mapped) {
     if (ops.bf16_matrix.tile != nullptr && (in_order || m > rows_of_dots))
-      return {&ops.bf16_matrix, DType::bf16, matrix_block_rows, matrix_narrow_rows, k_of_few_narrow, k_of_matrix, true};
-    if (ops.bf16_dots.tile != nullptr) return summed({&ops.bf16_dots, DType::bf16, block_rows, narrow_rows, k_of_few_narrow, k_of_dots}, INT64_MAX);
+      return {&ops.bf16_matrix, DType::bf16, matrix_block_rows, matrix_narrow_rows, k_of_narrow_bytes, k_of_matrix, true};
+    if (ops.bf16_dots.tile != nullptr) return summed({&ops.bf16_dots, DType::bf16, block_rows, narrow_rows, k_of_narrow_bytes, k_of_dots}, INT64_MAX);
   }
-  if (panel == DType::bf16) return summed({&ops.bf16, DType::f32, block_rows, narrow_rows, k_of_few_narrow, k_block}, INT64_MAX);
-  if (panel == DType::f16) return summed({&ops.f16, DType::f32, block_rows, narrow_rows, k_of_few_narrow, k_block}, INT64_MAX);
+  if (panel == DType::bf16) return summed({&ops.bf16, DType::f32, block_rows, narrow_rows, k_of_narrow_bytes, k_block}, INT64_MAX);
+  if (panel == DType::f16) return summed({&ops.f16, DType::f32, block_rows, narrow_rows, k_of_narrow_bytes, k_block}, INT64_MAX);
   // One row sums four places of a panel at a time, two and three rows sum two. Half types are rounded more coarsely, so their sums may be longer.
-  return summed({&ops.f32, DType::f32, block_rows, narrow_rows, k_of_few, k_block}, m > narrow_rows ? k_block : m == 1 ? 4 * narrow_sum : m <= 3 ? 2 * narrow_sum : narrow_sum);
+  return summed({&ops.f32, DType::f32, block_rows, narrow_rows, k_of_narrow_rows, k_block}, m > narrow_rows ? k_block
+                                                                                            : m == 1        ? 4 * narrow_sum
+                                                                                            : m <= 3        ? 2 * narrow_sum
+                                                                                                            : narrow_sum);
 }
 
 }  // namespace ingot::kernels

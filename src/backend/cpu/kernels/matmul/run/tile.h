@@ -58,16 +58,16 @@ extern const TileOps::Tiles bf16_dots_avx512_bf16, bf16_matrix_amx;
 struct Way {
   const TileOps::Tiles* tiles;
   ir::DType a;                    // type of A as tiles read it
-  int64_t rows, few, k_few, k_many;  // of a block: its approximate number of rows; its size of K with up to `few` rows, and with more
+  int64_t rows, max_narrow_rows, k_narrow, k_wide;  // of a block: its approximate number of rows; its size of K with up to `few` rows, and with more
   // Matrix registers are limited by memory: workers share the rows, and each reads panels of its own, prefetched.
   bool matrix = false;
   ir::DType decoded = ir::DType::i8;  // the type to which blocks of an int8 panel are decoded; i8: they are not
   int64_t sum = INT64_MAX;        // at most this many products are one sum: sums of sums are more accurate. In order, it does not depend on the number of rows
   bool decodes() const { return decoded != ir::DType::i8; }
-  int64_t k_size(int64_t m) const { return m <= few ? k_few : k_many; }
+  int64_t k_size(int64_t m) const { return m <= max_narrow_rows ? k_narrow : k_wide; }
   // Blocks of about `rows` rows and of even size, so that no small remainder reads all of B again.
   int64_t blocks(int64_t m) const { return std::max<int64_t>(1, (m + rows / 2) / rows); }
-  int64_t most_rows() const { return rows * 3 / 2; }
+  int64_t max_rows() const { return rows * 3 / 2; }
 };
 
 // `mapped`: A is read through a map. `in_order`: a result's bits must not depend on M.

@@ -16,7 +16,7 @@ namespace {
 struct Bf16Dots {
   using A = uint16_t;
   using B = uint16_t;
-  static constexpr int depth = pair, products = pair, few = matmul::tuning::max_rows_of_half_places;
+  static constexpr int depth = pair, products = pair, place_rows = matmul::tuning::max_rows_of_half_places;
   static void step(V& s, V a, V b) { s = (V)_mm512_dpbf16_ps((__m512)s, (__m512bh)a, (__m512bh)b); }
   template <int R>
   __attribute__((always_inline)) static void add_pairs(const A* a, int64_t lda, const B* b, Sums<R>& sum, size_t bytes) {

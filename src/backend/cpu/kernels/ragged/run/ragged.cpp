@@ -94,12 +94,12 @@ Resolved resolve(const Call& call) {
   p->bound = bind_program(c.body, call.operands.subspan(roles.size()), call.sizes.subspan(3), {p->m, p->n}, false);
   const int64_t panel_bytes = std::max<int64_t>(1, panel_rows(p->panel, p->k) * row_bytes(p->panel));
   p->held = std::max<int64_t>(1, segment / ops.columns);
-  if (!c.packed) p->held = std::clamp<int64_t>(matmul::tuning::packed_for_few / panel_bytes, 1, p->held);
+  if (!c.packed) p->held = std::clamp<int64_t>(matmul::tuning::packed_for_narrow / panel_bytes, 1, p->held);
   int64_t rows = 0;
   p->a_bytes = 0;
   for (int64_t of : {int64_t{1}, p->m}) {  // few rows, and many
     const Way way = p->way(a.dtype, c.in_order, of);
-    for (int64_t in_block : {std::min(p->m, way.few), std::min(p->m, way.most_rows())}) {
+    for (int64_t in_block : {std::min(p->m, way.max_narrow_rows), std::min(p->m, way.max_rows())}) {
       rows = std::max(rows, in_block);
       p->a_bytes = std::max(p->a_bytes, padded((in_block + 16) * (k_size(way, p->k, in_block, c.in_order) + 16) * std::max<int64_t>(4, static_cast<int64_t>(ir::size_of(way.a)))));
     }

@@ -1,4 +1,4 @@
-// The numbers behind tasks of products of experts on the CPU: estimates, not measured, on an EPYC or elsewhere.
+// The numbers of tasks of products of experts on the CPU: estimates, not measured, on an EPYC or elsewhere.
 #pragma once
 #include <cstdint>
 

@@ -42,7 +42,7 @@ using NumberOf = std::conditional_t<std::is_same_v<T, int64_t>, int64_t, double>
 
 // So many lines, in registers.
 template <class Op, int lines, class T>
-void scan_few(const ScanBlock& b, int64_t line, int64_t begin, NumberOf<T>* totals) {
+void scan_lines(const ScanBlock& b, int64_t line, int64_t begin, NumberOf<T>* totals) {
   using Number = NumberOf<T>;
   T* to = static_cast<T*>(b.to) + line * b.to_line + begin * b.to_step;
   const T* from = static_cast<const T*>(b.from) + line * b.from_line + begin * b.from_step;
@@ -83,8 +83,8 @@ void scan(const ScanBlock& b, void* so_far, bool first) {
   }
   if (b.from_line == 1 && b.to_line == 1 && b.lines > 4) return scan_adjacent<Op, T>(b, first, totals);
   int64_t line = 0;
-  for (; line + 4 <= b.lines; line += 4) scan_few<Op, 4, T>(b, line, first, totals);
-  for (; line < b.lines; ++line) scan_few<Op, 1, T>(b, line, first, totals);
+  for (; line + 4 <= b.lines; line += 4) scan_lines<Op, 4, T>(b, line, first, totals);
+  for (; line < b.lines; ++line) scan_lines<Op, 1, T>(b, line, first, totals);
 }
 
 template <class T>

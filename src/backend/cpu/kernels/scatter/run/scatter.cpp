@@ -168,10 +168,10 @@ const Put& put_of(ScatterArgs::Kind kind, ir::DType type) {
 // Scatters a line of updates whose element i goes to i * to_step and the places of its indices.
 void put_line(const Put& put, const ScatterArgs& args, std::span<const Index> indices, std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step, int64_t n,
               size_t size) {
-  constexpr int64_t most = scatter_cpu_tuning::elements_at_once;
-  int64_t places[most];
-  for (int64_t begin = 0; begin < n; begin += most) {
-    const int64_t count = std::min(most, n - begin);
+  constexpr int64_t capacity = scatter_cpu_tuning::elements_at_once;
+  int64_t places[capacity];
+  for (int64_t begin = 0; begin < n; begin += capacity) {
+    const int64_t count = std::min(capacity, n - begin);
     for (size_t k = 0; k < indices.size(); ++k) {
       Index index = indices[k];
       index.values += begin * index.step;
@@ -224,8 +224,8 @@ class Scatter {
            line_.from_step == 1 && line_.to_step == 1;
   }
   void add_lines(int64_t begin, int64_t end, int64_t first, int64_t last) const {
-    constexpr int64_t most = scatter_cpu_tuning::elements_at_once;
-    double sums[most];
+    constexpr int64_t capacity = scatter_cpu_tuning::elements_at_once;
+    double sums[capacity];
     const int64_t *at = reinterpret_cast<const int64_t*>(first_.data), step = first_.strides[0], rows = updates_.strides[0];
     const auto* from = reinterpret_cast<const float*>(updates_.data);
     const BlockOps& ops = block_ops();
@@ -234,8 +234,8 @@ class Scatter {
       const int64_t place = checked(at[n * step], places(), args_.wrap);
       if (place < first || place >= last) continue;
       float* to = reinterpret_cast<float*>(out_.data) + place * out_.strides[args_.axes[0]];
-      for (int64_t c = 0; c < line_.length; c += most) {
-        const int64_t count = std::min(most, line_.length - c);
+      for (int64_t c = 0; c < line_.length; c += capacity) {
+        const int64_t count = std::min(capacity, line_.length - c);
         if (next == n + 1) {
           Add<float>::add_neighbours(to + c, from + n * rows + c, count);
           continue;
@@ -337,9 +337,9 @@ void run(const Call& call) {
   if (numel(updates) == 0) return;
   const Scatter scatter(call);
   const int64_t parts = scatter.parts(), all = numel(updates) / std::max<int64_t>(updates.rank > 0 ? updates.dims[updates.rank - 1] : 1, 1);
-  const bool few = numel(updates) < scatter_cpu_tuning::least_divided;
-  const int64_t tasks = few ? 1 : std::min<int64_t>(parts, int64_t{4} * call.workers->count());
-  const int64_t shares = few || parts > 1 || !scatter.has_whole_lines() ? 1 : std::min<int64_t>(scatter.places(), call.workers->count());
+  const bool undivided = numel(updates) < scatter_cpu_tuning::least_divided;
+  const int64_t tasks = undivided ? 1 : std::min<int64_t>(parts, int64_t{4} * call.workers->count());
+  const int64_t shares = undivided || parts > 1 || !scatter.has_whole_lines() ? 1 : std::min<int64_t>(scatter.places(), call.workers->count());
   if (shares > 1) return call.workers->run(shares, [&](int64_t task, int) { scatter.lines(0, all, scatter.places() * task / shares, scatter.places() * (task + 1) / shares); });
   call.workers->run(tasks, [&](int64_t task, int) { scatter.lines(parts * task / tasks * (all / parts), parts * (task + 1) / tasks * (all / parts)); });
 }

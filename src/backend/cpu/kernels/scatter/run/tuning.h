@@ -6,7 +6,7 @@ namespace ingot::kernels::scatter_cpu_tuning {
 
 // Elements of a line whose places are found, or sums are kept, at once: 2 KB of a first-level cache of 32 KB.
 inline constexpr int64_t elements_at_once = 256;
-// Elements of updates from which they are divided among workers, who take about as long to start, and of an index along one axis.
+// Elements of updates, and of an index along one axis, from which workers divide them: waking workers takes about as long as so many.
 inline constexpr int64_t least_divided = 30000, least_divided_along = 20000;
 
 }  // namespace ingot::kernels::scatter_cpu_tuning

@@ -64,7 +64,7 @@ constexpr AttentionCudaArgs::Shape shapes[AttentionCudaArgs::measured][3] = {
 
 // Variant 1 for long rows: with heads up to 48 and up to 96 (H200: 0.92 and 0.8 of the other's time at 4096 and 1024 queries); with few keys; without a mask, in
 // boxes (docs/performance-notes/attention.md, 0077).
-constexpr AttentionCudaArgs::Shape long_narrow = by_groups(2, 64, 2, true, 2), long_middle = by_groups(2, 128, 2, true, 1), few_narrow = by_groups(2, 80, 2, true, 2);
+constexpr AttentionCudaArgs::Shape long_narrow = by_groups(2, 64, 2, true, 2), long_middle = by_groups(2, 128, 2, true, 1), short_narrow = by_groups(2, 80, 2, true, 2);
 constexpr AttentionCudaArgs::Shape boxes_narrow = by_boxes(3, 128, 4), boxes_wide = by_boxes(2, 128, 2);
 
 }  // namespace
@@ -74,7 +74,7 @@ AttentionCudaArgs::Shape AttentionCudaArgs::shape(int variant) const {
   const int width_class = head > 128 ? 2 : head > 64 ? 1 : 0;
   if (variant == 1 && only == by_sizes && rows != short_rows) {
     if (boxes()) return head <= 64 ? boxes_narrow : boxes_wide;
-    if (rows == few_keys && head <= 64) return few_narrow;
+    if (rows == one_iteration_of_keys && head <= 64) return short_narrow;
     if (head <= 48) return long_narrow;
     if (rows == unmasked && head <= 64) return shapes[0][0];
     if (head > 64 && head <= 96) return long_middle;

@@ -55,7 +55,7 @@ struct AttentionCudaArgs {
   uint8_t printed = 3;            // if sizes decide: bit v: the plan has code for variant v (0 or 1)
   // If they are known: short or long rows (at least `long_queries` queries, tuning.h); long ones with at most `one_iteration` keys, or with at least `min_boxed_keys` and no
   // mask; and those whose heads are copied as TMA boxes on Hopper. Then the kernels' parameters begin with the tensor maps of Q, K and V.
-  enum Rows : uint8_t { short_rows, long_rows, few_keys, unmasked, in_boxes } rows = short_rows;
+  enum Rows : uint8_t { short_rows, long_rows, one_iteration_of_keys, unmasked, in_boxes } rows = short_rows;
   bool boxes() const { return rows == in_boxes; }
   // The operand with the numbers of keys; 0: there is none.
   size_t filled_operand() const { return filled ? operands.size() - 2 : 0; }

@@ -44,7 +44,7 @@ void check(const Args& args, const Call& call) {
 // The tensor map of Q, K or V (operand k) in boxes of `rows`. Nothing if the copying unit cannot describe it.
 std::optional<CudaTiles> boxes_of(const Call& call, size_t k, uint32_t rows) {
   const TensorRef& x = call.operands[k];
-  const int64_t element = static_cast<int64_t>(ir::size_of(x.dtype)), least = 16, most = int64_t{1} << 40;
+  const int64_t element = static_cast<int64_t>(ir::size_of(x.dtype)), min_stride = 16, max_stride = int64_t{1} << 40;
   CudaTiles t;
   t.at = k * backend::cuda::hardware::tensor_map_bytes;
   t.index = k;
@@ -52,12 +52,12 @@ std::optional<CudaTiles> boxes_of(const Call& call, size_t k, uint32_t rows) {
   t.rank = 4;
   t.box = {64, rows, 1, 1};
   t.dims = {static_cast<uint64_t>(x.dims[x.rank - 1]), 1, 1, 1};
-  t.strides = {least, least, least};
+  t.strides = {min_stride, min_stride, min_stride};
   for (int axis = x.rank - 2, at = 1; axis >= 0; --axis, ++at) {
     const int64_t stride = x.strides[axis] * element;
     // An axis of heads with stride 0 has one coordinate.
     if (x.dims[axis] == 1 || (at > 1 && stride == 0)) continue;
-    if (stride < least || stride >= most || x.dims[axis] > INT32_MAX) return std::nullopt;
+    if (stride < min_stride || stride >= max_stride || x.dims[axis] > INT32_MAX) return std::nullopt;
     t.dims[static_cast<size_t>(at)] = static_cast<uint64_t>(x.dims[axis]);
     t.strides[static_cast<size_t>(at) - 1] = static_cast<uint64_t>(stride);
   }
@@ -105,7 +105,7 @@ CudaLaunches attention_cuda_launches(const Call& call, const CudaMachine& machin
     one.add_bytes(fmt::format("{}_{}", args.name, variant), grid, shape.threads(), parameters, pointers);
     one.list[0].overlaps = true;
     if (shape.boxes) {
-      one.list[0].pieces = static_cast<uint32_t>(blocks);
+      one.list[0].work_tiles = static_cast<uint32_t>(blocks);
       for (size_t k = 0; k < 3; ++k) one.list[0].tiles.push_back(boxes_of(call, k, k == 0 ? 64 : shape.keys).value());
     }
     one.list[0].shared = static_cast<uint32_t>(shared(variant));

@@ -82,7 +82,7 @@ void add_row(std::vector<CudaLaunch>& list, size_t first, CudaLaunch l) {
   std::memcpy(row.parameters.data() + at, l.parameters.data(), bytes);
   for (CudaLaunch::Pointer& p : l.pointers) p.at += at, row.pointers.push_back(p);
   for (CudaTiles& t : l.tiles) t.at += at, row.tiles.push_back(t);
-  row.pieces = std::max(row.pieces, row.blocks) + std::max(l.pieces, l.blocks);
+  row.work_tiles = std::max(row.work_tiles, row.blocks) + std::max(l.work_tiles, l.blocks);
   row.blocks = std::max(row.blocks, l.blocks);
 }
 
@@ -115,7 +115,7 @@ CudaLaunches concurrent_cuda_launches(const Call& call, const CudaMachine& machi
   const CudaMachine own = wanted.empty() ? CudaMachine{std::max(1, machine.multiprocessors / static_cast<int>(args.steps.size())), machine.tiles, machine.timed}
                                          : CudaMachine{machine.multiprocessors, machine.tiles, &wanted};
   std::vector<CudaLaunches> of_steps;
-  size_t most = 0;
+  size_t longest = 0;
   for (const OneCall& c : calls) {
     auto of_whole = [&](size_t k) { return c.of_whole[k]; };
     CudaLaunches& made = of_steps.emplace_back(loaded.parts->launches(c.call, own));
@@ -126,7 +126,7 @@ CudaLaunches concurrent_cuda_launches(const Call& call, const CudaMachine& machi
     }
     const size_t scratch = out.reserve(static_cast<int64_t>(made.scratch));
     for (std::vector<CudaLaunch>* list : {&made.list, &made.any}) {
-      most = std::max(most, list->size());
+      longest = std::max(longest, list->size());
       for (CudaLaunch& l : *list) {
         for (CudaLaunch::Pointer& p : l.pointers) {
           if (p.what == CudaLaunch::Pointer::operand) p.index = of_whole(p.index);
@@ -140,7 +140,7 @@ CudaLaunches concurrent_cuda_launches(const Call& call, const CudaMachine& machi
   // A step without code for unaligned addresses takes it from all: then none runs there.
   const bool has_any = std::none_of(of_steps.begin(), of_steps.end(), [](const CudaLaunches& s) { return !s.aligned.empty() && !s.list.empty() && s.any.empty(); });
   // The n-th launches of all steps come before the next ones, each of which waits for those of its own step.
-  for (size_t n = 0; n < most; ++n) {
+  for (size_t n = 0; n < longest; ++n) {
     const size_t usual = out.list.size(), any = out.any.size();
     for (CudaLaunches& made : of_steps) {
       // A step that needs no aligned operand has the same launches for all addresses.

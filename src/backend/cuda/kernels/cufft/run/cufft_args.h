@@ -1,4 +1,4 @@
-// Constants of the "cufft" step: a fourier step (kernels/fourier/run/fourier_args.h), and how the parts of its complex numbers lie. No sizes.
+// Constants of the "cufft" step: a fourier step (kernels/fourier/run/fourier_args.h), and how its complex numbers are stored. No sizes.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -14,7 +14,7 @@ namespace ingot::kernels {
 struct CufftArgs {
   FourierArgs fourier;
   bool inverse = false;  // of pairs whose parts are swapped at both ends: the inverse transform of what they are without that
-  bool read_beside = false, written_beside = false;  // the parts of an operand, or of a result, lie side by side
+  bool reads_interleaved = false, writes_interleaved = false;  // operands, or results, have real and imaginary parts side by side
 
   // Operand or result i in the order of the transform by cuFFT.
   size_t operand(size_t i) const { return inverse ? i ^ 1 : i; }

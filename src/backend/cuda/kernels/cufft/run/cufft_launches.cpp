@@ -26,9 +26,9 @@ using Kind = ir::FourierKind;
 // What a transform reads or writes: operands from `first` on, in cuFFT's order.
 struct End {
   size_t first;
-  bool real, beside;
+  bool real, interleaved;
   int64_t numbers;         // of a row, along the last axis
-  const char* kernel;      // that brings them to scratch, or from there
+  const char* kernel;      // that copies them to scratch, or from there
   size_t parameter;        // of that kernel: the address in scratch
 };
 
@@ -54,11 +54,11 @@ class Launches {
     t = {args_.inverse, kind == Kind::of_real, kind == Kind::to_real, call_.operands[0].dtype == ir::DType::f64, others_, images_.count, {}, {}};
     t.lengths.push_back(length);
     // cuFFT writes over a half that it reads.
-    const Pointer read = end({0, t.of_real, t.of_real || (args_.read_beside && !t.to_real), t.to_real ? half : length, "_join", offsetof(Parameters, to)}, t.from, 0);
+    const Pointer read = end({0, t.of_real, t.of_real || (args_.reads_interleaved && !t.to_real), t.to_real ? half : length, "_join", offsetof(Parameters, to)}, t.from, 0);
     list_.add_bytes({}, 1, 1, std::vector<std::byte>(2 * sizeof rows_.from), {read});
     const size_t transform = list_.list.size() - 1;
     const Pointer written =
-        end({args_.fourier.inputs(), t.to_real, t.to_real || args_.written_beside, t.of_real ? half : length, "_split", offsetof(Parameters, from)}, t.to, sizeof rows_.from);
+        end({args_.fourier.inputs(), t.to_real, t.to_real || args_.writes_interleaved, t.of_real ? half : length, "_split", offsetof(Parameters, from)}, t.to, sizeof rows_.from);
     list_.list[transform].pointers.push_back(written);
     if (!list_.aligned.empty()) {  // an operand may be at any address
       CudaLaunches own = fourier_cuda_launches(call_, machine);
@@ -70,9 +70,9 @@ class Launches {
 
  private:
   // From one row or image of an operand to the next, where there is one distance. `numbers`: of one.
-  static int64_t apart(const Parameters& p, int64_t numbers, size_t i) { return p.axes.rank == 0 ? numbers * p.step[i] : p.axes.strides[i][0]; }
+  static int64_t distance(const Parameters& p, int64_t numbers, size_t i) { return p.axes.rank == 0 ? numbers * p.step[i] : p.axes.strides[i][0]; }
 
-  // The numbers of an image from one place along each axis but the first to the next along the axis outside it: what cuFFT calls its embedding. None if the axes do not lie so.
+  // The numbers of an image from one place along each axis but the first to the next along the axis outside it: what cuFFT calls its embedding. None if the axes are not nested so.
   std::optional<std::vector<int64_t>> embedding(size_t i) const {
     std::vector<int64_t> out{1};
     const TensorRef& t = operands_[i];
@@ -89,16 +89,16 @@ class Launches {
     return out;
   }
 
-  // True if cuFFT can have it where it is: images are equally far apart, and so are their rows.
+  // True if cuFFT can have it where it is: images have one stride, and so have their rows.
   bool is_direct(const End& e, CudaTransform::Side& side) const {
     const int64_t parts = e.real ? 1 : 2, numbers = numbers_of(e);
     const auto embedded = embedding(e.first);
-    if (!e.beside || images_.axes.rank > 1 || !embedded) return false;
-    side = {rows_.step[e.first] / parts, apart(images_, numbers, e.first) / parts, *embedded};
+    if (!e.interleaved || images_.axes.rank > 1 || !embedded) return false;
+    side = {rows_.step[e.first] / parts, distance(images_, numbers, e.first) / parts, *embedded};
     for (size_t i = e.first; i < e.first + static_cast<size_t>(parts); ++i) {
-      if (rows_.step[i] != side.step * parts || apart(images_, numbers, i) != side.apart * parts || embedding(i) != embedded) return false;
+      if (rows_.step[i] != side.step * parts || distance(images_, numbers, i) != side.distance * parts || embedding(i) != embedded) return false;
     }
-    return side.step > 0 && side.apart > 0;
+    return side.step > 0 && side.distance > 0;
   }
 
   // Of an image.
@@ -120,7 +120,7 @@ class Launches {
     p.parts = e.real || !list_.transform.to_real;  // of a half, some numbers are special
     for (size_t i = e.first; i < e.first + static_cast<size_t>(parts); ++i) {
       pointers.push_back({Pointer::operand, offsetof(Parameters, at) + i * sizeof p.at[0], args_.operand(i)});
-      if (p.axes.rank > 1 || apart(p, e.numbers, i) != e.numbers * p.step[i]) p.parts = 0;
+      if (p.axes.rank > 1 || distance(p, e.numbers, i) != e.numbers * p.step[i]) p.parts = 0;
     }
     list_.add(cufft_cuda_name(args_.fourier, call_.operands[0].dtype) + e.kernel, divided_up(p.count * e.numbers, fourier_threads * cufft_numbers), fourier_threads, p,
               std::move(pointers));
@@ -131,8 +131,8 @@ class Launches {
   const Call& call_;
   const CufftArgs& args_;
   std::span<const TensorRef> operands_;  // in the order of the transform by cuFFT
-  Parameters rows_, images_;             // with all axes but the last one in the batch; with those that are not transformed
-  std::vector<int64_t> others_;          // lengths of the transformed axes but the last one
+  Parameters rows_, images_;  // with all axes but the last one in the batch; with those that are not transformed
+  std::vector<int64_t> others_;  // lengths of the transformed axes but the last one
   CudaLaunches list_;
 };
 

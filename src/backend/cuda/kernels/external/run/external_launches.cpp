@@ -42,10 +42,11 @@ constexpr size_t sizes_of_launch = std::size(names_of_sizes);
 
 void shape(CudaLaunch& l, const ExternalArgs& a, std::span<const int64_t> launch) {
   using namespace backend::cuda::hardware;
-  constexpr int64_t most[] = {INT32_MAX, max_blocks_across, max_blocks_across, hopper_shared_of_block};
+  constexpr int64_t limits[] = {INT32_MAX, max_blocks_across, max_blocks_across, hopper_shared_of_block};
   for (size_t k = 0; k < sizes_of_launch; ++k) {
-    if (launch[k] < (k < 3 ? 1 : 0) || launch[k] > most[k]) {
-      throw Error(Code::invalid_input, fmt::format("the grid of kernel {} asks for {} {} at these sizes, and 1 to {} are possible", a.name, launch[k], names_of_sizes[k], most[k]))
+    if (launch[k] < (k < 3 ? 1 : 0) || launch[k] > limits[k]) {
+      throw Error(Code::invalid_input,
+                  fmt::format("the grid of kernel {} asks for {} {} at these sizes, and 1 to {} are possible", a.name, launch[k], names_of_sizes[k], limits[k]))
           .fix("mend the function `grid` of ingot.register_kernel");
     }
   }

@@ -32,7 +32,7 @@ struct Numbers {
   }
   TensorRef ref() const { return {nullptr, dtype, rank, dims.data(), strides.data()}; }
   // With this axis in the last place.
-  Numbers turned(int axis) const {
+  Numbers transposed(int axis) const {
     Numbers out = *this;
     std::swap(out.dims[static_cast<size_t>(axis)], out.dims[static_cast<size_t>(rank - 1)]);
     std::swap(out.strides[static_cast<size_t>(axis)], out.strides[static_cast<size_t>(rank - 1)]);
@@ -182,8 +182,8 @@ class Transforms {
   // Complex numbers along the axis in place `last` from the end; inverse transforms have the parts swapped.
   void along_other(int64_t last, const Parts& from, const Parts& to, bool inverse) {
     const int axis = from[0].rank - static_cast<int>(last);
-    auto turned = [&](const Parts& parts) { return Parts{parts[inverse].turned(axis), parts[!inverse].turned(axis)}; };
-    along({Kind::pair, 1, !args_.columns}, turned(from), turned(to), from[0].dims[static_cast<size_t>(axis)]);
+    auto transposed = [&](const Parts& parts) { return Parts{parts[inverse].transposed(axis), parts[!inverse].transposed(axis)}; };
+    along({Kind::pair, 1, !args_.columns}, transposed(from), transposed(to), from[0].dims[static_cast<size_t>(axis)]);
   }
   // As many numbers, row-major.
   Parts in_scratch(Parts parts) {

@@ -35,7 +35,7 @@ FusedLaunch resolve_fused_cuda(const FusedCudaArgs&, std::span<const TensorRef> 
 
 // RunKernel::load; the result is a FusedCudaArgs.
 std::shared_ptr<const void> load_fused_cuda(std::span<const std::byte> constants, size_t operands, size_t sizes);
-// The same launch of a step that runs beside others, with kernels for any number of rows that keep none in shared memory.
+// The same launch of a step that runs together with others, with kernels for any number of rows that keep none in shared memory.
 CudaLaunches fused_cuda_launches(const Call&, const CudaMachine&);
 
 }  // namespace ingot::kernels

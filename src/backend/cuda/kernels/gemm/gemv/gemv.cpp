@@ -1,4 +1,4 @@
-// Offers GEMMs of one row of halves by a B along K, which may be in pieces, with a prologue that computes the row.
+// Offers GEMMs of one row of halves by a B contiguous along K, which may be in parts, with a prologue that computes the row.
 #include "backend/cuda/kernels/gemm/gemv/gemv.h"
 
 #include "backend/cuda/kernels/elements.h"

@@ -16,9 +16,9 @@ __device__ __forceinline__ f32 sums_of_warp(f32* sums) {
 }
 // Sixteen bytes of B, and as many elements of A. B is of A's type, or int8.
 template <class H>
-__device__ __forceinline__ f32 sum_of_piece(f32 sum, const uint4*, const uint4&, i8) { return sum; }
+__device__ __forceinline__ f32 dot_vector(f32 sum, const uint4*, const uint4&, i8) { return sum; }
 template <class H>
-__device__ __forceinline__ f32 sum_of_piece(f32 sum, const uint4* x, const uint4& y, H) {
+__device__ __forceinline__ f32 dot_vector(f32 sum, const uint4* x, const uint4& y, H) {
   const H *a = (const H*)x, *b = (const H*)&y;
 #pragma unroll
   for (int e = 0; e < 8; ++e) sum = fmaf(value(a[e]), value(b[e]), sum);
@@ -36,7 +36,7 @@ __device__ __forceinline__ void add_products_of_int8(f32* sums, const u32* x, co
     multiply(sums + t % 2 * 4, w, x + 2 * t, f16());
   }
 }
-// Converts the row to halves in place, times a power of 2 that brings the largest into the upper half of the range, so that rounding is
+// Converts the row to halves in place, times a power of 2 that scales the largest into the upper half of the range, so that rounding is
 // negligible relative to it. Returns the inverse of that power.
 __device__ __forceinline__ f32 row_to_halves(f16*, i64, f32*, f16) { return 1.0f; }
 __device__ __forceinline__ f32 row_to_halves(f16* row, i64 k, f32* shared, bf16) {
@@ -69,7 +69,7 @@ __device__ __forceinline__ f32 row_to_halves(f16* row, i64 k, f32* shared, bf16)
   return back;
 }
 template <bool Aligned, class B>
-__device__ __forceinline__ uint4 piece_of_b(const B* from, bool there) {
+__device__ __forceinline__ uint4 load_vector_of_b(const B* from, bool there) {
   uint4 out = make_uint4(0, 0, 0, 0);
   if (Aligned) {
     if (there) out = streamed(from);
@@ -85,44 +85,44 @@ struct RowInMemory {
   template <class H>
   __device__ __forceinline__ void operator()(H*) const {}
 };
-// Column c of B, whose columns are in `Apart` matrices side by side. Eight columns from a multiple of eight on are in one matrix.
-template <class B, int Apart>
+// Column c of B, whose columns are in `Parts` matrices side by side. Eight columns from a multiple of eight on are in one matrix.
+template <class B, int Parts>
 __device__ __forceinline__ const B* column_of(const GemmParameters& p, i64 c) {
   u64 matrix = p.b;
   i64 from = 0;
 #pragma unroll
-  for (int i = 1; i < Apart; ++i) {
-    if (c >= p.beside_from[i - 1]) {
-      matrix = p.beside[i - 1];
-      from = p.beside_from[i - 1];
+  for (int i = 1; i < Parts; ++i) {
+    if (c >= p.b_part_from[i - 1]) {
+      matrix = p.b_part[i - 1];
+      from = p.b_part_from[i - 1];
     }
   }
   return (const B*)matrix + (c - from) * p.b_step;
 }
-// One row times columns that are contiguous along K: only reading B counts. A block takes eight columns at a time, and its threads take pieces of K. The next
-// pieces, also those of the next columns, are loaded while these are multiplied. While a prologue computes the row, the first columns are prefetched to the
+// One row times columns that are contiguous along K: only reading B counts. A block takes eight columns at a time, and its threads take vectors of each step of K. The next
+// vectors, also those of the next columns, are loaded while these are multiplied. While a prologue computes the row, the first columns are prefetched to the
 // second-level cache only: registers would have to hold them all that time, and the compiler would rather load them later. With a gated epilogue, a block
 // takes eight columns of the first half and then the same eight of the second.
 template <class H, class B, bool Aligned, bool Constant, class Finish, class Row = RowInMemory>
 __device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish finish, Row row = Row()) {
   // Int8 goes through matrix instructions: four lanes hold 16 adjacent elements each of a column, and a warp holds eight such columns. Shared memory has A
-  // and two iterations of B (each thread's own pieces), which are copied while A is computed and other pieces are multiplied.
+  // and two iterations of B (each thread's own vectors), which are copied while A is computed and other vectors are multiplied.
   constexpr bool int8 = sizeof(B) == 1;
   constexpr int threads = gemv_threads, warps = threads / 32, halves = Finish::halves, each = 16 / (int)sizeof(B), step = threads * each;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   f32* const shared = (f32*)tiles_of_block;  // [2][halves][warps][8], then the row if there is a prologue
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const i64 groups = p.n / 8;
-  const int pieces = (int)((p.k + step - 1) / step);
+  const int k_steps = (int)((p.k + step - 1) / step);
   H* const own = (H*)(shared + 2 * halves * warps * 8);
   const H* const a = Row::made ? own : (const H*)p.a + p.base;
   const i64 first = int8 ? warp * 512 + lane % 4 * each : threadIdx.x * each;
   i64 group = blockIdx.x, at = first;  // of what is loaded next
-  int piece = 0, half = 0;
+  int k_step = 0, half = 0;
   uint4* const ring = (uint4*)(own + p.k) + threadIdx.x;
   int slot = 0;
   uint4 next[8], x[each / 8];
-  const B* columns = column_of<B, Finish::apart>(p, group * 8);
+  const B* columns = column_of<B, Finish::parts_of_b>(p, group * 8);
   auto load_columns = [&] {
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
@@ -132,9 +132,9 @@ __device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish fin
       if constexpr (int8 && Aligned) {
         copy_async_or_zero(shared_address(ring + (slot * 8 + c) * threads), from, there ? 16u : 0u);
       } else if constexpr (int8) {
-        ring[(slot * 8 + c) * threads] = piece_of_b<false>(from, there);
+        ring[(slot * 8 + c) * threads] = load_vector_of_b<false>(from, there);
       } else {
-        next[c] = piece_of_b<Aligned>(from, there);
+        next[c] = load_vector_of_b<Aligned>(from, there);
       }
     }
     if (int8) commit_copies(), slot ^= 1;
@@ -152,15 +152,15 @@ __device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish fin
       }
     }
     at += step;
-    if (++piece == pieces) {
-      piece = 0;
+    if (++k_step == k_steps) {
+      k_step = 0;
       at = first;
       if (++half == halves) {
         half = 0;
         group += gridDim.x;
         if (group >= groups) let_next_start();  // all loads of B are issued
       }
-      columns = column_of<B, Finish::apart>(p, half * p.n + group * 8);
+      columns = column_of<B, Finish::parts_of_b>(p, half * p.n + group * 8);
     }
   };
   if constexpr (int8) {
@@ -172,7 +172,7 @@ __device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish fin
     } else {
       for (i64 e = threadIdx.x * 8; e < p.k; e += threads * 8) {
         alignas(16) H eight[8];
-        bring_neighbours<Aligned>(eight, a + e);
+        load_neighbours<Aligned>(eight, a + e);
         write<8>(own + e, eight);
       }
     }
@@ -195,14 +195,14 @@ __device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish fin
   int side = 0;
   for (i64 mine = blockIdx.x; mine < groups; mine += gridDim.x) {
     typename Finish::Held held;
-    if (threadIdx.x == 0) finish.bring(held, 0, mine * 8);
+    if (threadIdx.x == 0) finish.load(held, 0, mine * 8);
     f32* const all = shared + side * halves * warps * 8;
 #pragma unroll 1
     for (int h = 0; h < halves; ++h) {
       f32 sums[8];
 #pragma unroll
       for (int c = 0; c < 8; ++c) sums[c] = 0.0f;
-      for (int k = 0; int8 && k < pieces; ++k) {
+      for (int k = 0; int8 && k < k_steps; ++k) {
         uint4 now[8];
         wait_copies<1>();
 #pragma unroll
@@ -217,7 +217,7 @@ __device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish fin
           add_products_of_int8(sums, (const u32*)two, now[c]);
         }
       }
-      for (int k = 0; !int8 && k < pieces; ++k) {
+      for (int k = 0; !int8 && k < k_steps; ++k) {
         uint4 now[8], left[each / 8];
 #pragma unroll
         for (int i = 0; i < each / 8; ++i) left[i] = x[i];
@@ -226,7 +226,7 @@ __device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish fin
         load_columns();
         load_row();
 #pragma unroll
-        for (int c = 0; c < 8; ++c) sums[c] = sum_of_piece<H>(sums[c], left, now[c], B());
+        for (int c = 0; c < 8; ++c) sums[c] = dot_vector<H>(sums[c], left, now[c], B());
       }
       const f32 sum = int8 ? (sums[0] + sums[4]) * times : sums_of_warp<8>(sums);
       if (lane % 4 == 0) all[(h * warps + warp) * 8 + lane / 4] = sum;

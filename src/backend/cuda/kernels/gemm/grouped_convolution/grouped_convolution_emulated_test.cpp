@@ -212,10 +212,10 @@ std::vector<Site> sites() {
   return all;
 }
 
-// Random problems beside the chosen ones.
+// Random problems in addition to the chosen ones.
 Site random_site(uint32_t seed) {
   std::mt19937 random(seed);
-  auto of = [&](int64_t least, int64_t most) { return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1)); };
+  auto of = [&](int64_t low, int64_t high) { return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1)); };
   Site s{fmt::format("random {}", seed)};
   s.type = std::array{DType::f16, DType::bf16, DType::f32}[random() % 3];
   s.groups = of(1, 6), s.channels = of(1, 20), s.columns = of(1, s.groups == 1 ? 4 : 16), s.n = of(1, 3), s.rows = of(1, 4), s.taps = of(1, 4);

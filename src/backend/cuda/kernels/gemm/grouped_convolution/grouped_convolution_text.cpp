@@ -109,7 +109,7 @@ struct GroupedForm {
   Args args = {};
   bool vectors = true;  // of the variant that is printed
 
-  // True if a warp can multiply sixteen outputs of a line by all columns of its group: whole pieces of 16 bytes of adjacent channels, and results for eight lanes.
+  // True if a warp can multiply sixteen outputs of a line by all columns of its group: whole vectors of 16 bytes of adjacent channels, and results for eight lanes.
   bool is_for_matrices() const {
     return sum.group != none && sum.channel != none && sum.step_in_k(sum.channel) == 1 && sum.together * static_cast<int64_t>(ir::size_of(gemm.type)) == 16 &&
            sum.along.axis != none && sum.extent(sum.line()) >= kernels::gemm::grouped_tuning::min_outputs_of_line && sum.extent(sum.column()) % 8 == 0;
@@ -127,21 +127,21 @@ struct GroupedForm {
     }
     int64_t all = 1;
     for (size_t i = 0; i < sum.kept; ++i) all *= sum.extent(i);
-    int64_t most = all / 8 >= busy ? 8 : 4;
-    while (columns % most != 0) --most;
-    args.vector = static_cast<uint8_t>(most);
+    int64_t columns_at_once = all / 8 >= busy ? 8 : 4;
+    while (columns % columns_at_once != 0) --columns_at_once;
+    args.vector = static_cast<uint8_t>(columns_at_once);
     const int64_t width = sum.along.axis == none ? 1 : sum.extent(sum.line());
-    const auto wanted = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(all / (most * busy), 1, 4))));
-    const bool turned = std::any_of(body.stores.begin(), body.stores.end(), [&](const Store& s) { return lies_along_rows(s.operand); });
-    args.tile = static_cast<uint8_t>(std::min(turned && beside() > 1 ? std::gcd(width, std::max<int64_t>(wanted, 2)) : wanted, width));
+    const auto wanted = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(all / (columns_at_once * busy), 1, 4))));
+    const bool transposed = std::any_of(body.stores.begin(), body.stores.end(), [&](const Store& s) { return is_along_rows(s.operand); });
+    args.tile = static_cast<uint8_t>(std::min(transposed && adjacent_groups() > 1 ? std::gcd(width, std::max<int64_t>(wanted, 2)) : wanted, width));
     // Few columns of many channels are too few threads: adjacent ones share each sum, and read adjacent channels.
     if (sum.group != none || sum.channel == none) return;
-    args.lanes = static_cast<uint8_t>(lanes_of_sum(sum.extent(sum.channel) / sum.together, all / (most * args.tile)));
+    args.lanes = static_cast<uint8_t>(lanes_of_sum(sum.extent(sum.channel) / sum.together, all / (columns_at_once * args.tile)));
   }
 
   int64_t groups() const { return sum.group == none ? 1 : sum.extent(sum.group); }
   // Groups of adjacent threads: as many as fill 32 bytes of A, the least that memory moves.
-  int64_t beside() const {
+  int64_t adjacent_groups() const {
     const int64_t each = sum.channel == none ? 1 : sum.extent(sum.channel);
     return std::gcd(groups(), std::max<int64_t>(1, 32 / (each * static_cast<int64_t>(ir::size_of(gemm.type)))));
   }
@@ -162,17 +162,17 @@ struct GroupedForm {
   bool is_stored(size_t operand) const {
     return std::any_of(body.stores.begin(), body.stores.end(), [&](const Store& s) { return s.operand == operand; });
   }
-  bool lies_along_columns(size_t operand) const {
+  bool is_along_columns(size_t operand) const {
     return is(layouts[kernels::body_operand(operand)].strides[sum.batch + 1], 1) && !is(layouts[kernels::body_operand(operand)].dims[sum.batch + 1], 1);
   }
-  bool lies_along_rows(size_t operand) const {
-    return !lies_along_columns(operand) && is(layouts[kernels::body_operand(operand)].strides[sum.batch], 1) && !is(layouts[kernels::body_operand(operand)].dims[sum.batch], 1);
+  bool is_along_rows(size_t operand) const {
+    return !is_along_columns(operand) && is(layouts[kernels::body_operand(operand)].strides[sum.batch], 1) && !is(layouts[kernels::body_operand(operand)].dims[sum.batch], 1);
   }
   // Elements that are stored at once: columns, or outputs of a line.
   int64_t stored_together(size_t operand) const {
     if (!is_stored(operand)) return 1;
-    if (lies_along_columns(operand) && in_vectors(args.vector)) return args.vector;
-    return lies_along_rows(operand) && in_vectors(args.tile) && full_tiles() ? args.tile : 1;
+    if (is_along_columns(operand) && in_vectors(args.vector)) return args.vector;
+    return is_along_rows(operand) && in_vectors(args.tile) && full_tiles() ? args.tile : 1;
   }
 };
 
@@ -217,9 +217,9 @@ class GroupedPrinter {
     };
     if (f_.args.lanes > 1) next("const int part", f_.args.lanes, "");
     if (!f_.by_matrices()) next("const int n0", f_.sum.extent(f_.sum.column()) / f_.args.vector, " * V");
-    next("const int own", f_.beside(), "");
+    next("const int own", f_.adjacent_groups(), "");
     next("const int first", f_.tiles(), f_.by_matrices() ? fmt::format(" * {} + lane / 4 * T", Args::rows_of_matrix) : " * T");
-    if (f_.sum.group != none) next(fmt::format("const int c{}", f_.sum.group), f_.groups() / f_.beside(), fmt::format(" * {} + own", f_.beside()));
+    if (f_.sum.group != none) next(fmt::format("const int c{}", f_.sum.group), f_.groups() / f_.adjacent_groups(), fmt::format(" * {} + own", f_.adjacent_groups()));
     for (size_t i = f_.sum.line(); i-- > 0;) {
       if (i != f_.sum.group) next(fmt::format("const int c{}", i), f_.sum.extent(i), "");
     }
@@ -315,42 +315,42 @@ class GroupedPrinter {
     out += "#pragma unroll\n        for (int t = 0; t < T; ++t) {\n          const f32 x = value(held[of[t * taps + k]][e]);\n#pragma unroll\n";
     out += "          for (int v = 0; v < V; ++v) sums[t][v] += x * b[v];\n        }\n      }\n    }\n  }\n";
     if (f_.args.lanes == 1) return out;
-    // Threads behind the last output have indices of others until here: all lanes of a warp exchange their sums.
+    // Threads after the last output have indices of others until here: all lanes of a warp exchange their sums.
     return out + fmt::format("#pragma unroll\n  for (int lanes = {}; lanes > 0; lanes /= 2) {{\n#pragma unroll\n    for (int e = 0; e < T * V; ++e) ", f_.args.lanes / 2) +
            "sums[e / V][e % V] += __shfl_xor_sync(0xffffffffu, sums[e / V][e % V], lanes);\n  }\n  if (rest != 0 || part != 0) return;\n";
   }
 
-  // The indices of K of a piece of 16 bytes of channels.
-  std::vector<int64_t> indices_of_piece(int64_t piece) const {
+  // The indices of K of a vector of 16 bytes of channels.
+  std::vector<int64_t> indices_of_vector(int64_t vector) const {
     std::vector<int64_t> at(f_.sum.map.dims.size(), 0);
-    int64_t k = piece * f_.sum.together;
+    int64_t k = vector * f_.sum.together;
     for (size_t i = at.size(); i-- > f_.sum.kept; k /= f_.sum.extent(i)) at[i] = k % f_.sum.extent(i);
     return at;
   }
 
   // Sums by matrix instructions. The sixteen rows of A's fragment are outputs of a line, so that a lane has two adjacent ones; columns are permuted among the fragments of
-  // B, so that a lane has V adjacent ones. Four lanes load a piece of A or B.
+  // B, so that a lane has V adjacent ones. Four lanes load a vector of A or B.
   std::string products_text() {
     int64_t k = 1;
     for (size_t i = f_.sum.kept; i < f_.sum.map.dims.size(); ++i) k *= f_.sum.extent(i);
-    const int64_t pieces = k / f_.sum.together;
+    const int64_t vectors = k / f_.sum.together;
     std::vector<std::string> taps(f_.sum.map.axes.size());
     std::string offsets;
-    for (int64_t piece = 0; piece < pieces; ++piece) {
-      const std::vector<int64_t> at = indices_of_piece(piece);
+    for (int64_t vector = 0; vector < vectors; ++vector) {
+      const std::vector<int64_t> at = indices_of_vector(vector);
       int64_t offset = 0;
       for (size_t j = 0; j < taps.size(); ++j) {
         int64_t tap = 0;
         for (size_t i = f_.sum.kept; i < at.size(); ++i) tap += coefficient(f_.sum.map.axes[j], i) * at[i];
-        taps[j] += fmt::format("{}{}", piece == 0 ? "" : ", ", tap);
+        taps[j] += fmt::format("{}{}", vector == 0 ? "" : ", ", tap);
         if (!is(f_.gemm.a.dims[j], 1)) offset += tap * f_.gemm.a.strides[j].value();
       }
-      offsets += fmt::format("{}{}", piece == 0 ? "" : ", ", offset);
+      offsets += fmt::format("{}{}", vector == 0 ? "" : ", ", offset);
     }
     const std::string_view type = memory_type(f_.gemm.type);
     const std::string of_k = text_.stride(1, f_.sum.batch), of_n = text_.stride(1, f_.sum.batch + 1), along = text_.stride(0, f_.sum.along.axis);
-    std::string out = fmt::format("  constexpr int pieces = {}, each = {}, of_word = each / 4;\n  constexpr i64 offsets[] = {{{}}};\n", pieces, f_.sum.together, offsets);
-    std::string a, inside = "piece < pieces";
+    std::string out = fmt::format("  constexpr int vectors = {}, each = {}, of_word = each / 4;\n  constexpr i64 offsets[] = {{{}}};\n", vectors, f_.sum.together, offsets);
+    std::string a, inside = "vector < vectors";
     for (size_t j = 0; j < taps.size(); ++j) {
       if (std::string s = text_.stride(0, j); s != "0ll") a += fmt::format(" + a{} * {}", j, s);
       if (f_.guarded(j) || j == f_.sum.along.axis) out += fmt::format("  constexpr int taps{}[] = {{{}}};\n", j, taps[j]);
@@ -359,9 +359,10 @@ class GroupedPrinter {
     out += fmt::format("  const {}* const image = (const {}*)p.pointer[0]{} + lane % 4 * of_word;\n", type, type, a);
     out += fmt::format("  const {}* const weights = (const {}*)p.pointer[1] + c{} * {} + lane % 4 * of_word * {} + (lane / 8 * V + lane / 4 % 2) * {};\n", type, type, f_.sum.group,
                        text_.stride(1, f_.sum.group), of_k, of_n);
-    out += "  f32 parts[V / 2][4] = {};\n#pragma unroll\n  for (int step = 0; step < (pieces + 1) / 2; ++step) {\n    u32 a[4], b[4] = {};\n#pragma unroll\n" +
-           fmt::format("    for (int half = 0; half < 2; ++half) {{\n      const int piece = step * 2 + half, at = piece < pieces ? piece : 0;\n      const bool in_image = {};\n",
-                       inside);
+    out +=
+        "  f32 parts[V / 2][4] = {};\n#pragma unroll\n  for (int step = 0; step < (vectors + 1) / 2; ++step) {\n    u32 a[4], b[4] = {};\n#pragma unroll\n" +
+        fmt::format("    for (int half = 0; half < 2; ++half) {{\n      const int vector = step * 2 + half, at = vector < vectors ? vector : 0;\n      const bool in_image = {};\n",
+                    inside);
     const bool asks = f_.guarded(f_.sum.along.axis) || !f_.full_tiles();
     const std::string there =
         asks ? fmt::format("in_image && (u32)(a{} + t * {} + taps{}[at]) < (u32){}", f_.sum.along.axis, f_.sum.along.step, f_.sum.along.axis, text_.dim(0, f_.sum.along.axis))
@@ -371,8 +372,8 @@ class GroupedPrinter {
     const std::string to = fmt::format("({}*)(b + j * 2 + half)", type), from = fmt::format("weights + j * 2 * {} + at * each * {}", of_n, of_k);
     out += "#pragma unroll\n      for (int j = 0; j < V / 2; ++j) {\n";
     out += is(f_.gemm.b[0].strides[f_.sum.batch], 1)
-               ? fmt::format("        read_constant_if<of_word>({}, {}, piece < pieces);\n", to, from)
-               : fmt::format("#pragma unroll\n        for (int e = 0; e < of_word; ++e) read_constant_if<1>({} + e, {} + e * {}, piece < pieces);\n", to, from, of_k);
+               ? fmt::format("        read_constant_if<of_word>({}, {}, vector < vectors);\n", to, from)
+               : fmt::format("#pragma unroll\n        for (int e = 0; e < of_word; ++e) read_constant_if<1>({} + e, {} + e * {}, vector < vectors);\n", to, from, of_k);
     out += fmt::format(
         "      }}\n    }}\n    round_fragment(a, {}());\n    round_fragment(b, {}());\n#pragma unroll\n    for (int j = 0; j < V / 2; ++j) multiply(parts[j], a, b + j * 2, "
         "{}());\n  }}\n",
@@ -401,7 +402,7 @@ class GroupedPrinter {
       declared += fmt::format("    {} x{}[V];\n", value_type(f_.body.code[store.value].dtype), s);
       keep += fmt::format("    keep<V>(o{}[t], x{});\n", s, s);
       const bool together = f_.vectors && f_.stored_together(store.operand) > 1;
-      if (together && f_.lies_along_rows(store.operand)) {
+      if (together && f_.is_along_rows(store.operand)) {
         put += fmt::format("#pragma unroll\n  for (int v = 0; v < V; ++v) {{\n    alignas(16) {} line[T];\n#pragma unroll\n    for (int t = 0; t < T; ++t) line[t] = o{}[t][v];\n",
                            type, s);
         put += fmt::format("    write<T>({} + (n0 + v) * {}, line);\n  }}\n", at(store.operand, "row"), columns);
@@ -410,7 +411,7 @@ class GroupedPrinter {
       put += "#pragma unroll\n  for (int t = 0; t < T; ++t) {\n" + ends;
       put += together ? fmt::format("    write<V>({} + n0, o{}[t]);\n  }}\n", at(store.operand, "(row + t)"), s)
                       : fmt::format("#pragma unroll\n    for (int v = 0; v < V; ++v) ({})[(n0 + v) * {}] = o{}[t][v];\n  }}\n", at(store.operand, "(row + t)"), columns, s);
-      if (f_.lies_along_columns(store.operand)) text_.take({Number::stride, static_cast<uint8_t>(kernels::body_operand(store.operand)), static_cast<uint8_t>(f_.sum.batch + 1)}, 1);
+      if (f_.is_along_columns(store.operand)) text_.take({Number::stride, static_cast<uint8_t>(kernels::body_operand(store.operand)), static_cast<uint8_t>(f_.sum.batch + 1)}, 1);
     }
     std::vector<std::string> coordinates;
     for (size_t d = 0; d < f_.sum.batch; ++d) coordinates.push_back(fmt::format("c{}", d));
@@ -427,9 +428,9 @@ class GroupedPrinter {
 
 }  // namespace
 
-int lanes_of_sum(int64_t pieces, int64_t threads) {
+int lanes_of_sum(int64_t vectors, int64_t threads) {
   int lanes = 1;
-  while (lanes < kernels::gemm::grouped_tuning::max_threads_of_sum && pieces % (lanes * 2) == 0 && threads * lanes < 4 * busy) lanes *= 2;
+  while (lanes < kernels::gemm::grouped_tuning::max_threads_of_sum && vectors % (lanes * 2) == 0 && threads * lanes < 4 * busy) lanes *= 2;
   return lanes;
 }
 

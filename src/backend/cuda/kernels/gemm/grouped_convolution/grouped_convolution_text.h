@@ -5,8 +5,8 @@
 namespace ingot::backend::cuda {
 
 // All sizes must be known.
-// How many threads share each sum, where so many threads have one each and channels are neighbours in so many pieces of 16 bytes: few threads leave a GPU idle.
-int lanes_of_sum(int64_t pieces, int64_t threads);
+// How many threads share each sum, where so many threads have one each and channels are neighbours in so many vectors of 16 bytes: few threads leave a GPU idle.
+int lanes_of_sum(int64_t vectors, int64_t threads);
 std::optional<WindowObstacle> grouped_convolution_obstacle(const Gemm&, const FusedBody&, const std::vector<StridedLayout>& body_layouts);
 // A pure function. The GEMM must have no obstacle. `matrices`: the target has matrix instructions for A's type, by which a warp multiplies sixteen outputs of a line by all
 // columns of a group, if channels and columns are multiples of what an instruction takes.

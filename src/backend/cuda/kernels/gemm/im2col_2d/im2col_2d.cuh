@@ -6,7 +6,7 @@ template <class H, class Shape, bool AlongK, class Finish>
 __device__ __forceinline__ void gemm_by_im2col_2d(const GemmParameters& p, Finish finish) {
   constexpr Im2col2d s = Shape::numbers();
   constexpr int steps = s.steps(), wide = s.wide, high = s.high(), threads = s.threads(), warps = threads / 32, columns = 32 * wide, half_step = s.half_step(), words = steps * 8, per = s.per(), each = s.each();
-  constexpr int pitch = s.pitch(), patch = s.patch(), pieces = s.pieces(), lines = s.lines(), height = s.height(), down = s.down, across = s.across;
+  constexpr int pitch = s.pitch(), patch = s.patch(), vectors = s.vectors(), lines = s.lines(), height = s.height(), down = s.down, across = s.across;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   u32* const weights = (u32*)tiles_of_block;
   H* const patches = (H*)(weights + s.weights());
@@ -30,22 +30,22 @@ __device__ __forceinline__ void gemm_by_im2col_2d(const GemmParameters& p, Finis
       const H* const from = (const H*)p.a + (i64)image * p.m_step[0];
       const int top = y0 * s.stride[0] - s.pad[0], left = x0 * s.step() + s.start();
 #pragma unroll
-      for (int i = threadIdx.x; i < lines * pieces; i += threads) {
-        const int line = i / pieces, y = top + line % height, x = left + i % pieces * each;
+      for (int i = threadIdx.x; i < lines * vectors; i += threads) {
+        const int line = i / vectors, y = top + line % height, x = left + i % vectors * each;
         const H* const at = from + line / height * p.k_step[0] + (i64)y * p.k_step[1] + x;
         const bool there = (u32)y < (u32)p.inside[0];
         if (p.whole) {
           const bool all = there & (u32)x < (u32)p.inside[1];
           copy_async_or_zero(shared_address(to + i * each), all ? at : (const H*)p.a, all ? 16u : 0u);
         } else {
-          alignas(16) H piece[each];
+          alignas(16) H vector[each];
 #pragma unroll
           for (int e = 0; e < each; ++e) {
             const bool one = there & (u32)(x + e) < (u32)p.inside[1];
-            piece[e] = *(one ? at + e : (const H*)p.a);
-            if (!one) piece[e] = H{};
+            vector[e] = *(one ? at + e : (const H*)p.a);
+            if (!one) vector[e] = H{};
           }
-          write<each>(to + i * each, piece);
+          write<each>(to + i * each, vector);
         }
       }
     }

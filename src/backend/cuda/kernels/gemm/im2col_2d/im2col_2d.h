@@ -6,7 +6,7 @@
 
 namespace ingot::backend::cuda {
 
-// One for each layout that A may have; none: it is no convolution of an image with few channels.
+// One for each layout that A may have; none: it is not a convolution of an image with few channels.
 std::vector<kernels::Im2col2d> im2col_2d_of(const GemmSite&);
 
 }  // namespace ingot::backend::cuda

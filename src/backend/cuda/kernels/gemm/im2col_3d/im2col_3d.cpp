@@ -39,10 +39,10 @@ std::optional<kernels::Im2col3d> im2col_3d_of(const GemmSite& site) {
   s.size = static_cast<int>(ir::size_of(g.type));
   s.wide = columns > 16 ? 2 : 1;
   auto extent = [&](int index) { return index < 0 ? int64_t{1} : (*sizes)[static_cast<size_t>(index)]; };
-  const int most_shared = site.hopper ? kernels::gemm::im2col_3d_tuning::shared_bytes : hardware::shared_of_block;
-  spread(s, std::array{extent(walk->image), extent(walk->place[0]), extent(walk->place[1]), extent(walk->place[2])}, columns, most_shared);
+  const int max_shared = site.hopper ? kernels::gemm::im2col_3d_tuning::shared_bytes : hardware::shared_of_block;
+  spread(s, std::array{extent(walk->image), extent(walk->place[0]), extent(walk->place[1]), extent(walk->place[2])}, columns, max_shared);
   const bool neighbours = walk->channel >= 0 && is(g.a.strides[static_cast<size_t>(walk->channel)], 1);
-  if (columns > kernels::gemm::tuning::max_im2col_3d_columns || s.shared() > most_shared || !is_possible(s) || !(neighbours || s.narrow())) return std::nullopt;
+  if (columns > kernels::gemm::tuning::max_im2col_3d_columns || s.shared() > max_shared || !is_possible(s) || !(neighbours || s.narrow())) return std::nullopt;
   return s;
 }
 

@@ -5,7 +5,7 @@ template <int C, int D, int H, int W, int... Numbers> struct Im2col3dOf { static
 template <class H, class Shape, bool AlongK, bool Constant, class Finish>
 __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finish finish) {
   constexpr Im2col3d s = Shape::numbers();
-  constexpr int each = s.each(), per = s.per(), pieces = s.pieces(), steps = s.steps(), wide = s.wide, threads = s.threads(), lines = s.lines, deep = s.deep, down = s.down(),
+  constexpr int each = s.each(), per = s.per(), vectors = s.vectors(), steps = s.steps(), wide = s.wide, threads = s.threads(), lines = s.lines, deep = s.deep, down = s.down(),
                 across = s.across, kd = s.kernel[0], kh = s.kernel[1], words = s.weights(), channels = s.channels, of_line = s.of_line(), line_places = s.line(), plane = s.plane(),
                 places = s.places(), pitch = s.pitch(), patch = s.patch();
   constexpr bool narrow = s.narrow();
@@ -30,24 +30,24 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
       locate(tile);
       const H* const from = (const H*)p.a + p.base + (i64)image * p.m_step[0];
 #pragma unroll 4
-      for (int i = threadIdx.x; i < places * pieces; i += threads) {
-        const int place = i / pieces, piece = i % pieces, z = z0 + p.origin[0] + place / plane, y = y0 + p.origin[1] + place % plane / line_places,
+      for (int i = threadIdx.x; i < places * vectors; i += threads) {
+        const int place = i / vectors, vector = i % vectors, z = z0 + p.origin[0] + place / plane, y = y0 + p.origin[1] + place % plane / line_places,
                   x = x0 + p.origin[2] + place % line_places;
         const bool there = ((u32)z < (u32)p.inside[0]) & ((u32)y < (u32)p.inside[1]) & ((u32)x < (u32)p.inside[2]);
         const H* const at = from + (i64)z * p.m_step[1] + (i64)y * p.m_step[2] + (i64)x * p.m_step[3];
-        H* const into = to + (piece * pitch + place) * each;
+        H* const into = to + (vector * pitch + place) * each;
         if constexpr (narrow) {
           alignas(16) H own[each];
 #pragma unroll
           for (int e = 0; e < each; ++e) {
-            const bool one = there & (piece * each + e < channels);
+            const bool one = there & (vector * each + e < channels);
             own[e] = H{};
-            if (piece * each + e < channels) own[e] = *(one ? at + (piece * each + e) * p.k_step[0] : (const H*)p.a);
+            if (vector * each + e < channels) own[e] = *(one ? at + (vector * each + e) * p.k_step[0] : (const H*)p.a);
             if (!one) own[e] = H{};
           }
           write<each>(into, own);
         } else {
-          copy_async_or_zero(shared_address(into), there ? at + piece * each : (const H*)p.a, there ? 16u : 0u);
+          copy_async_or_zero(shared_address(into), there ? at + vector * each : (const H*)p.a, there ? 16u : 0u);
         }
       }
     }
@@ -63,9 +63,9 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
     u32 word = 0;
 #pragma unroll
     for (int e = 0; e < per; ++e) {
-      const int channel = q % pieces * each + of % 4 * per + e;
+      const int channel = q % vectors * each + of % 4 * per + e;
       const bool there = (q < of_line) & (channel < channels) & (column < (int)p.n);
-      const int k = there ? s.k(tap / kh, tap % kh, q / pieces, channel) : 0, n = there ? column : 0;
+      const int k = there ? s.k(tap / kh, tap % kh, q / vectors, channel) : 0, n = there ? column : 0;
       const u32 bits = bits_of_element(((const H*)p.b)[AlongK ? k + (i64)n * b_step : (i64)k * b_step + n]);
       word |= (there ? bits : 0u) << 16 * e;
     }
@@ -105,10 +105,10 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
 #pragma unroll
           for (int j = 0; j < wide; ++j) read<4>(b[h][j], b_at + (h * steps * wide + j) * 128);
         }
-        // The last step of a line may have one piece alone.
+        // The last step of a line may have one vector alone.
         const bool alone = step * 2 + 1 == of_line;
         const int first = step * 2, second = alone ? first : first + 1;
-        const u32 at = from + (lane < 16 ? first % pieces * pitch + first / pieces : second % pieces * pitch + second / pieces) * 16;
+        const u32 at = from + (lane < 16 ? first % vectors * pitch + first / vectors : second % vectors * pitch + second / vectors) * 16;
 #pragma unroll
         for (int y = 0; y < lines + kh - 1; ++y) {
           u32 a[4];

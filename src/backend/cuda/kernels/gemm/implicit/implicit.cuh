@@ -4,7 +4,7 @@ template <class H, class B, int BM, int BN, int WM, int WN, bool AlongK, bool Al
 __device__ __forceinline__ void gemm_through_map(const GemmParameters& p, Finish finish) {
   constexpr int halves = Finish::halves, stages = gemm_stages;
   using Tiles = CopiedTiles<H, BM, BN, WM, WN, stages, halves, AlongK>;
-  constexpr int each = Tiles::each, pieces = Tiles::pieces, depth = Tiles::depth, columns = Tiles::columns, row_step = Tiles::row_step, rows = Tiles::rows;
+  constexpr int each = Tiles::each, vectors = Tiles::vectors, depth = Tiles::depth, columns = Tiles::columns, row_step = Tiles::row_step, rows = Tiles::rows;
   // On Hopper floats come here only if the copying unit cannot copy their tiles.
   static_assert(halves == 1 || (AlongK && Tiles::by_groups), "gated columns");
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
@@ -15,9 +15,9 @@ __device__ __forceinline__ void gemm_through_map(const GemmParameters& p, Finish
   if (k_end > p.k) k_end = p.k;
   const int turns = (int)((k_end - k0 + depth - 1) / depth);
   after_others();
-  // This thread copies the same piece of K of several rows of A. If elements are copied one by one, adjacent threads take adjacent rows: elements of a row may be
+  // This thread copies the same vector of K of several rows of A. If elements are copied one by one, adjacent threads take adjacent rows: elements of a row may be
   // far from each other then, those of a column are close.
-  const int my_row = Aligned ? threadIdx.x / pieces : threadIdx.x % row_step, my_piece = Aligned ? threadIdx.x % pieces : threadIdx.x / row_step;
+  const int my_row = Aligned ? threadIdx.x / vectors : threadIdx.x % row_step, my_vector = Aligned ? threadIdx.x % vectors : threadIdx.x / row_step;
   constexpr int outermost = Volume ? 0 : 1, guards = Volume ? 3 : 2;
   const H* from[rows];
   int guard[rows][guards];
@@ -42,7 +42,7 @@ __device__ __forceinline__ void gemm_through_map(const GemmParameters& p, Finish
   }
   int k_at[4];
   {
-    u32 k = (u32)(k0 + my_piece * each), rest = k / (u32)p.k_inner;
+    u32 k = (u32)(k0 + my_vector * each), rest = k / (u32)p.k_inner;
     k_at[3] = (int)(k % (u32)p.k_inner);
 #pragma unroll
     for (int i = 2; i > outermost; --i) {
@@ -51,8 +51,8 @@ __device__ __forceinline__ void gemm_through_map(const GemmParameters& p, Finish
     }
     k_at[outermost] = (int)rest;
   }
-  const int b_row = threadIdx.x / Tiles::b_pieces, b_piece = threadIdx.x % Tiles::b_pieces;
-  const B* const b_from = AlongK ? (const B*)p.b + k0 + b_piece * each + (n0 + b_row) * p.b_step : (const B*)p.b + (k0 + b_row) * p.b_step + n0 + b_piece * each;
+  const int b_row = threadIdx.x / Tiles::b_vectors, b_vector = threadIdx.x % Tiles::b_vectors;
+  const B* const b_from = AlongK ? (const B*)p.b + k0 + b_vector * each + (n0 + b_row) * p.b_step : (const B*)p.b + (k0 + b_row) * p.b_step + n0 + b_vector * each;
   typename Tiles::Sums sums;
   // Copies element by element are long.
   Tiles::template multiply_all<!Aligned>(sums, tiles_of_block, turns, [&](H* to_a, H* to_b, int turn) {
@@ -69,7 +69,7 @@ __device__ __forceinline__ void gemm_through_map(const GemmParameters& p, Finish
     const bool k_live = k_at[outermost] < p.k_extent[outermost];
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
-      H* const to = to_a + piece_of<H>(my_row + r * row_step, my_piece);
+      H* const to = to_a + vector_offset<H>(my_row + r * row_step, my_vector);
       if (Aligned) {
         bool there = live[r] && k_live;
 #pragma unroll
@@ -77,17 +77,17 @@ __device__ __forceinline__ void gemm_through_map(const GemmParameters& p, Finish
         copy_async_or_zero(shared_address(to), there ? from[r] + offset : (const H*)p.b, there ? 16u : 0u);
       } else {
         // All loads are issued before the first value is needed. So there are no branches: an element outside is loaded from another address and replaced by 0.
-        alignas(16) H piece[each];
+        alignas(16) H vector[each];
         const bool row_live = live[r] & k_live;
 #pragma unroll
         for (int e = 0; e < each; ++e) {
           bool there = row_live & (k_at[3] + e < p.k_extent[3]);
 #pragma unroll
           for (int g = 0; g < guards; ++g) there = there & ((u32)(guard[r][g] + of_k[g] + e * p.k_guard[g][3]) < (u32)p.inside[g]);
-          piece[e] = *(there ? from[r] + offset + e * p.k_step[3] : elsewhere);
-          if (!there) piece[e] = H{};
+          vector[e] = *(there ? from[r] + offset + e * p.k_step[3] : elsewhere);
+          if (!there) vector[e] = H{};
         }
-        write<each>(to, piece);
+        write<each>(to, vector);
       }
     }
     k_at[3] += depth;
@@ -104,24 +104,24 @@ __device__ __forceinline__ void gemm_through_map(const GemmParameters& p, Finish
 #pragma unroll
     for (int r = 0; r < Tiles::b_rows; ++r) {
       const int row = b_row + r * Tiles::b_step;
-      const i64 k = k0 + (i64)turn * depth + (AlongK ? b_piece * each : row), of_half = halves == 1 ? 0 : row / columns * p.n;
-      const i64 n = n0 + (!AlongK ? b_piece * each : halves == 1 ? row : row % columns);
+      const i64 k = k0 + (i64)turn * depth + (AlongK ? b_vector * each : row), of_half = halves == 1 ? 0 : row / columns * p.n;
+      const i64 n = n0 + (!AlongK ? b_vector * each : halves == 1 ? row : row % columns);
       const bool there = k < p.k && n < p.n;
-      H* const to = to_b + Tiles::b_piece(row, b_piece);
+      H* const to = to_b + Tiles::b_vector_offset(row, b_vector);
       if (Aligned) {
         const B* const source = halves > 1 ? (const B*)p.b + k + (n + of_half) * p.b_step : AlongK ? b_from + (i64)turn * depth + r * Tiles::b_step * p.b_step : b_from + ((i64)turn * depth + r * Tiles::b_step) * p.b_step;
         if constexpr (sizeof(B) == 1) {
-          bring_int8(to, there ? source : (const B*)p.b, there ? 8 : 0);
+          load_int8(to, there ? source : (const B*)p.b, there ? 8 : 0);
         } else {
           copy_async_or_zero(shared_address(to), there ? source : (const B*)p.b, there ? 16u : 0u);
         }
       } else {
-        // The padding of an incomplete piece of A has no rows in B.
+        // The padding of an incomplete vector of A has no rows in B.
         const i64 group = k / p.k_inner, own = k - group * p.k_inner, real = group * p.k_extent[3] + own;
         const int count = !there || own >= p.k_extent[3] ? 0 : AlongK ? (int)(p.k_extent[3] - own) : each;
         const B* const source = (const B*)p.b + (count == 0 ? 0 : AlongK ? real + (n + of_half) * p.b_step : real * p.b_step + n);
         if constexpr (sizeof(B) == 1) {
-          bring_int8(to, source, count);
+          load_int8(to, source, count);
         } else {
           copy_some_async(to, source, count);
         }

@@ -1,7 +1,7 @@
 // Products of experts: rows of A, which lie in the order of their experts, times the matrix of their expert. A block has a tile of one expert's rows; which one it finds from the ends of the
 // rows. There are blocks for the most tiles that so many rows can have; the last ones may have nothing to do.
 struct RaggedPlace {
-  int expert;      // `count` for the rows behind the last end, whose sums are 0
+  int expert;      // `count` for the rows after the last end, whose sums are 0
   int m0, m_end, tile_n;
 };
 // A tile of expert e comes before those of e + 1; of an expert, tiles of the same columns are neighbours, so that they read its matrix together.
@@ -51,9 +51,9 @@ __device__ __forceinline__ void ragged_gemm(const GemmParameters& p, Finish fini
   if (at.m0 >= at.m_end) return;
   const i64 n0 = (i64)at.tile_n * columns;
   const int turns = at.expert < experts.count ? (int)((p.k + depth - 1) / depth) : 0;
-  const int my_row = threadIdx.x / Tiles::pieces, my_piece = threadIdx.x % Tiles::pieces, b_row = threadIdx.x / Tiles::b_pieces, b_piece = threadIdx.x % Tiles::b_pieces;
-  const H* const a_from = (const H*)p.a + p.base + (i64)(at.m0 + my_row) * p.m_step[3] + my_piece * each;
-  const H* const b_from = (const H*)p.b + at.expert * experts.apart;
+  const int my_row = threadIdx.x / Tiles::vectors, my_vector = threadIdx.x % Tiles::vectors, b_row = threadIdx.x / Tiles::b_vectors, b_vector = threadIdx.x % Tiles::b_vectors;
+  const H* const a_from = (const H*)p.a + p.base + (i64)(at.m0 + my_row) * p.m_step[3] + my_vector * each;
+  const H* const b_from = (const H*)p.b + at.expert * experts.stride;
   auto copy = [&](H* to, const H* from, i64 count) {
     if (Aligned) {
       copy_async_or_zero(shared_address(to), count > 0 ? from : (const H*)p.b, count > 0 ? 16u : 0u);
@@ -67,17 +67,17 @@ __device__ __forceinline__ void ragged_gemm(const GemmParameters& p, Finish fini
 #pragma unroll
     for (int r = 0; r < Tiles::rows; ++r) {
       const int row = my_row + r * Tiles::row_step;
-      copy(to_a + piece_of<H>(row, my_piece), a_from + (i64)(r * Tiles::row_step) * p.m_step[3] + k0, at.m0 + row < at.m_end ? p.k - k0 - my_piece * each : 0);
+      copy(to_a + vector_offset<H>(row, my_vector), a_from + (i64)(r * Tiles::row_step) * p.m_step[3] + k0, at.m0 + row < at.m_end ? p.k - k0 - my_vector * each : 0);
     }
 #pragma unroll
     for (int r = 0; r < Tiles::b_rows; ++r) {
       const int row = b_row + r * Tiles::b_step;
-      H* const to = to_b + Tiles::b_piece(row, b_piece);
+      H* const to = to_b + Tiles::b_vector_offset(row, b_vector);
       if (AlongK) {
-        const i64 k = k0 + b_piece * each, n = n0 + (halves == 1 ? row : row % columns), of_half = halves == 1 ? 0 : row / columns * p.n;
+        const i64 k = k0 + b_vector * each, n = n0 + (halves == 1 ? row : row % columns), of_half = halves == 1 ? 0 : row / columns * p.n;
         copy(to, b_from + k + (n + of_half) * p.b_step, n < p.n ? p.k - k : 0);
       } else {
-        const i64 k = k0 + row, n = n0 + b_piece * each;
+        const i64 k = k0 + row, n = n0 + b_vector * each;
         copy(to, b_from + k * p.b_step + n, k < p.k ? p.n - n : 0);
       }
     }

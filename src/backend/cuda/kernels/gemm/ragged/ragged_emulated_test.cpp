@@ -109,7 +109,7 @@ void check(const Experts& s, Where where) {
 std::vector<Experts> cases() {
   return {
       {{3, 3, 10, 11}, 11, 40, 72},                                                                // few rows, one expert without any
-      {{0, 5, 5, 8, 9}, 12, 136, 136, true, false, DType::bf16, DType::i64},                       // rows behind the last end
+      {{0, 5, 5, 8, 9}, 12, 136, 136, true, false, DType::bf16, DType::i64},                       // rows after the last end
       {{70, 70, 200}, 230, 264, 200},                                                              // tiles of 64 rows
       {{300, 300, 600}, 600, 136, 72, true, false, DType::bf16},                                   // tiles of 128
       {{0, 0, 0, 90}, 90, 72, 64, false},                                                          // all rows of the last, B along N

@@ -1,6 +1,6 @@
 #ifdef INGOT_WARPGROUPS
 // Products of experts: groups of four warps multiply 64 rows of a tile of one expert's rows each, and one more warp copies boxes of A and of the expert's matrix for them. Rows of the next
-// expert may be copied behind those of the tile; their sums go nowhere.
+// expert may be copied after those of the tile; their sums go nowhere.
 template <class H, int BM, int BN, int Stages, bool AlongK, class Finish>
 __device__ __forceinline__ void ragged_gemm_by_tiles(const GemmParameters& p, Finish finish, const Experts& experts) {
   constexpr int depth = gemm_row_bytes / (int)sizeof(H), groups = BM / 64, box = 64 * 128, a_bytes = BM * gemm_row_bytes, bytes = gemm_stage_bytes(BM, BN);

@@ -28,7 +28,7 @@ void fields(S& s, A& a) {
     numbers(o.dims);
     numbers(o.strides);
   });
-  s.all(a.row, a.pieces, a.gated);
+  s.all(a.row, a.parts_of_b, a.gated);
   s.list(a.implementations, [&](auto& i) {
     s.text(i.kernel);
     s.list(i.args, [&](auto& byte) { s.field(byte); });
@@ -40,12 +40,12 @@ void check(const GemmArgs& a) {
   auto possible = [](uint8_t rank) { return rank >= 1 && rank <= GemmMap::max_rank; };
   const bool floats = a.type == ir::DType::f32;
   require(floats || a.type == ir::DType::f16 || a.type == ir::DType::bf16, "type");
-  require(!floats || (a.b_type == a.type && a.pieces == 1 && !a.gated && !a.has_prologue()), "what is for halves alone");
+  require(!floats || (a.b_type == a.type && a.parts_of_b == 1 && !a.gated && !a.has_prologue()), "what is for halves alone");
   const bool int8 = a.b_type == ir::DType::i8;
-  require(a.b_type == a.type || (int8 && a.b_along_k && a.pieces == 1 && a.row % 16 == 0), "type of B");
+  require(a.b_type == a.type || (int8 && a.b_along_k && a.parts_of_b == 1 && a.row % 16 == 0), "type of B");
   require(possible(a.map.rank) && possible(a.map.m_rank) && possible(a.map.k_rank) && a.map.steps.size() == size_t{a.map.rank} * (a.map.m_rank + a.map.k_rank), "map");
   require(std::all_of(a.map.steps.begin(), a.map.steps.end(), [](int64_t step) { return step >= 0 && step <= INT32_MAX; }), "map");
-  require(a.row_rank >= 1 && a.row_rank <= GemmMap::max_rank && (a.row_rank == 1 || (a.pieces == 1 && !a.gated && !a.has_prologue())), "rows");
+  require(a.row_rank >= 1 && a.row_rank <= GemmMap::max_rank && (a.row_rank == 1 || (a.parts_of_b == 1 && !a.gated && !a.has_prologue())), "rows");
   require(a.sizes <= 250 && a.operands.size() <= 250 && a.stores >= 1 && a.stores <= a.operands.size(), "operands");
   for (size_t k = 0; k < a.operands.size(); ++k) {
     const auto& o = a.operands[k];
@@ -60,7 +60,7 @@ void check(const GemmArgs& a) {
   for (uint8_t k : a.merged) require(k < a.operands.size(), "operand");
   require(a.sources.size() <= 250 && (!a.has_prologue() || (a.b_along_k && a.row > 0 && a.row % 8 == 0 && a.row <= gemm::tuning::max_prologue_row)), "the row");
   require(!a.gated || a.b_along_k, "gated columns");
-  require(a.pieces >= 1 && a.pieces <= gemm::tuning::max_parts_of_b && (a.pieces == 1 || a.b_along_k), "columns");
+  require(a.parts_of_b >= 1 && a.parts_of_b <= gemm::tuning::max_parts_of_b && (a.parts_of_b == 1 || a.b_along_k), "columns");
   require(!a.implementations.empty(), "implementations");
   for (const auto& o : a.sources) require(static_cast<int>(o.dtype) < ir::dtype_count && o.dims.size() == o.strides.size(), "operand of the row");
 }

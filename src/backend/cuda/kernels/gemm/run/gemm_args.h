@@ -16,22 +16,22 @@
 #include "kernels/matmul/run/matmul_args.h"
 
 // Indices and guards from outermost to innermost; missing ones come first and have extent 1. A guard is an axis of A that the map may leave.
-// The parameters described in numbers_args.h follow, then, for a few rows by several pieces of B, each one's address and first column, or the experts.
+// The parameters described in numbers_args.h follow, then, for a few rows by several parts of B, each one's address and first column, or the experts.
 #define INGOT_CUDA_GEMM \
   struct alignas(64) GemmParameters { \
     unsigned long a_tiles[16], b_tiles[16]; /* CudaTiles as the driver encodes them */ \
     unsigned long in_tiles[16], out_tiles[16]; /* of the epilogue */ \
     unsigned long a, b, parts; \
     long m, n, k, b_step; /* from a row of B to the next, or from a column */ \
-    unsigned long beside[3]; /* further pieces of B, each from the column of beside_from on: one row alone */ \
-    int beside_from[3]; \
+    unsigned long b_part[3]; /* further parts of B, each from the column of b_part_from on: one row alone */ \
+    int b_part_from[3]; \
     long base, m_step[4], k_step[4]; /* elements of A */ \
     int m_extent[4], k_extent[4]; \
-    int k_inner; /* the innermost extent of K, rounded up to pieces of 16 bytes; k counts with it. For aligned kernels its elements are adjacent and inside A */ \
+    int k_inner; /* the innermost extent of K, rounded up to vectors of 16 bytes; k counts with it. For aligned kernels its elements are adjacent and inside A */ \
     int m_guard[3][4], k_guard[3][4], origin[3], inside[3]; \
     int splits, turns; /* of K: the number of blocks that share it, and of tiles in each */ \
     int taps, chunks; /* K of the kernels that copy tiles: (tap, 128 bytes of k_inner) */ \
-    int whole; /* im2col_2d: 1 if all lines are whole pieces at aligned addresses */ \
+    int whole; /* im2col_2d: 1 if all lines are whole vectors at aligned addresses */ \
     int first[3], step[3], tap_step[3]; /* pixels, for w, h and d: the first position, the step to the next one, the step from tap to tap */ \
   };
 
@@ -62,7 +62,7 @@ struct GemmArgs {
   bool b_along_k = false;
   uint8_t stores = 1;
   uint8_t row_rank = 1;  // axes of the body's rows
-  std::vector<uint8_t> merged;  // operands whose rows of several axes are one stride apart
+  std::vector<uint8_t> merged;  // operands whose rows of several axes have one stride
   uint32_t sizes = 0;  // of the body
   std::vector<Operand> operands;  // of the body; numbers count operands and sizes from the body's first
   std::vector<CudaNumber> numbers;
@@ -70,7 +70,7 @@ struct GemmArgs {
   std::vector<uint8_t> together;  // operands that the kernels for aligned addresses access in vectors of eight
   std::vector<Source> sources;
   int64_t row = 0;  // length of the prologue's row
-  uint8_t pieces = 1;  // number of B's operands, side by side along N
+  uint8_t parts_of_b = 1;  // number of B's operands, side by side along N
   bool gated = false;  // gated epilogue: the body has half of B's columns and reads both halves (silu(gate) * up)
   std::vector<Implementation> implementations;  // one, or several among which sizes decide
   // True if there are more indices than an image's rows (n, h, w) and K (h, w, c) have.
@@ -80,7 +80,7 @@ struct GemmArgs {
   int64_t together_of_a() const { return 16 / static_cast<int64_t>(ir::size_of(type)); }  // elements that are read at once
   int64_t b_together() const { return 16 / static_cast<int64_t>(ir::size_of(b_type)); }
   size_t left() const { return has_prologue() ? sources.size() : 1; }  // number of operands before B
-  size_t b_end() const { return left() + pieces; }  // index of the row ends of experts, if there are any, else of the body's first operand
+  size_t b_end() const { return left() + parts_of_b; }  // index of the row ends of experts, if there are any, else of the body's first operand
 };
 std::vector<std::byte> serialise(const GemmArgs&);
 // Checks every index, and of the implementations nothing. Error (format).

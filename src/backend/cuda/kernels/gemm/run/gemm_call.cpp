@@ -34,7 +34,7 @@ void check(const GemmArgs& args, const Call& call, size_t first) {
   for (size_t i = args.left(); i < args.b_end(); ++i) {
     const TensorRef& part = call.operands[i];
     require(part.dtype == args.b_type && part.rank == last + 1 + of_experts && part.dims[last - 1 + of_experts] == k &&
-                (args.pieces == 1 || (part.dims[1] % 8 == 0 && part.strides[0] == b.strides[0] && part.strides[1] == b.strides[1])),
+                (args.parts_of_b == 1 || (part.dims[1] % 8 == 0 && part.strides[0] == b.strides[0] && part.strides[1] == b.strides[1])),
             "the right matrices");
     for (int axis = 0; axis < last - 1; ++axis) require(part.dims[axis] == 1 || part.strides[axis] == 0, "the right matrices");
     columns += part.dims[last + of_experts];
@@ -47,8 +47,8 @@ void check(const GemmArgs& args, const Call& call, size_t first) {
     require(t.dtype == o.dtype && static_cast<size_t>(t.rank) == o.dims.size(), "the operands of the prologue");
     for (size_t d = 0; d < o.dims.size(); ++d) require(t.dims[d] == o.dims[d] && (t.dims[d] <= 1 || t.strides[d] == o.strides[d]), "the operands of the prologue");
   }
-  const int64_t along = b.strides[of_experts + (args.b_along_k ? last - 1 : last)], apart = b.strides[of_experts + (args.b_along_k ? last : last - 1)];
-  require(((args.b_along_k ? k : n) <= 1 || along == 1) && apart >= 0, "the right matrix");
+  const int64_t along = b.strides[of_experts + (args.b_along_k ? last - 1 : last)], across = b.strides[of_experts + (args.b_along_k ? last : last - 1)];
+  require(((args.b_along_k ? k : n) <= 1 || along == 1) && across >= 0, "the right matrix");
   require(m >= 0 && n >= 0 && k >= 0 && n % 8 == 0 && m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX, "sizes");
   const TensorRef& result = call.operands.back();
   int64_t rows = 1;
@@ -134,15 +134,15 @@ GemmCall::GemmCall(const GemmArgs& a, const Call& c, const CudaMachine& m)
   p.b_step = call.operands[args.left()].strides[(has_experts() ? 1 : 0) + (args.b_along_k ? args.row_rank : args.row_rank - 1)];
   p.splits = p.turns = 1;
   int64_t from = 0;
-  for (size_t i = 1; i < args.pieces && args.pieces <= std::size(p.beside_from) + 1; ++i) {
+  for (size_t i = 1; i < args.parts_of_b && args.parts_of_b <= std::size(p.b_part_from) + 1; ++i) {
     from += call.operands[args.left() + i - 1].dims[1];
-    p.beside_from[i - 1] = static_cast<int>(from);
+    p.b_part_from[i - 1] = static_cast<int>(from);
   }
   walk(args, call, p);
-  // True if the innermost index of K consists of whole pieces of adjacent elements, all of them inside A.
-  in_pieces = p.k_extent[3] == p.k_inner && p.k_step[3] == 1 && std::all_of(std::begin(p.k_guard), std::end(p.k_guard), [](const auto& of) { return of[3] == 0; });
+  // True if the innermost index of K consists of whole vectors of adjacent elements, all of them inside A.
+  k_in_vectors = p.k_extent[3] == p.k_inner && p.k_step[3] == 1 && std::all_of(std::begin(p.k_guard), std::end(p.k_guard), [](const auto& of) { return of[3] == 0; });
   const int64_t each = args.together_of_a();
-  a_aligned = p.base % each == 0 && in_pieces;
+  a_aligned = p.base % each == 0 && k_in_vectors;
   for (int i = 0; i < 4; ++i) a_aligned = a_aligned && p.m_step[i] % each == 0 && (i == 3 || p.k_step[i] % each == 0);
   b_aligned = p.b_step % args.b_together() == 0;
   others_aligned = true;
@@ -156,7 +156,7 @@ GemmCall::GemmCall(const GemmArgs& a, const Call& c, const CudaMachine& m)
   }
 }
 
-bool GemmCall::has_one_k() const { return in_pieces && p.k == p.k_inner; }
+bool GemmCall::has_one_k() const { return k_in_vectors && p.k == p.k_inner; }
 
 std::vector<size_t> GemmCall::aligned(bool with_a, bool with_b) const {
   std::vector<size_t> out = in_vectors;

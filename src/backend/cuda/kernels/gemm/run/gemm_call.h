@@ -20,14 +20,14 @@ struct GemmCall {
   size_t first;  // index of the body's first operand
   CudaNumbers numbers, sources;
   GemmParameters p{};  // the map as the kernels iterate over it, and B
-  bool in_pieces;      // the innermost index of K consists of whole pieces of 16 bytes of adjacent elements, all of them inside A
+  bool k_in_vectors;     // the innermost index of K consists of whole vectors of 16 bytes of adjacent elements, all of them inside A
   bool a_aligned, b_aligned,
-      others_aligned;  // by strides: pieces of A, of B, and eight elements of the operands that the epilogue accesses in vectors are at multiples of 16 bytes
+      others_aligned;  // by strides: vectors of A, of B, and eight elements of the operands that the epilogue accesses in vectors are at multiples of 16 bytes
   std::vector<size_t> in_vectors;  // the operands that the prologue and the epilogue access in vectors
 
   bool has_experts() const { return first > args.b_end(); }
   bool is_empty() const { return p.m == 0 || p.n == 0; }
-  // True if K is one index of whole pieces.
+  // True if K is one index of whole vectors.
   bool has_one_k() const;
   // The operands that must be aligned for kernels that access these in vectors.
   std::vector<size_t> aligned(bool with_a, bool with_b) const;
@@ -37,7 +37,7 @@ struct GemmCall {
 
 class GemmLaunches {
  public:
-  // What a kernel's parameters have behind those of all.
+  // What a kernel's parameters have after those of all.
   using Append = std::function<void(std::vector<std::byte>& parameters, std::vector<CudaLaunch::Pointer>& pointers)>;
 
   // `prefix`: of the kernels' names.
@@ -51,7 +51,7 @@ class GemmLaunches {
   template <class Shape>
   void add_persistent(std::string_view kernel, const Shape& s, int64_t tiles, int64_t sides) {
     const int64_t room = std::max<int64_t>(1, int64_t{s.blocks()} * call_.machine.multiprocessors / sides);
-    add(kernel, std::min(tiles, room) * sides, s.threads(), s.shared()).pieces = static_cast<uint32_t>(std::min<int64_t>(tiles * sides, INT32_MAX));
+    add(kernel, std::min(tiles, room) * sides, s.threads(), s.shared()).work_tiles = static_cast<uint32_t>(std::min<int64_t>(tiles * sides, INT32_MAX));
   }
 
   GemmParameters p;

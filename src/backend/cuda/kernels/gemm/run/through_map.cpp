@@ -17,7 +17,7 @@ CudaLaunches through_map(const GemmCall& c, Access access) {
   const int size = vectors && halves * c.p.n > warp_tiles[1].columns && blocks_of(warp_tiles[0]) >= multiprocessors ? 0 : 1;
   const WarpTile& tile = warp_tiles[size];
   const int64_t turns = divided_up(c.p.k, depth_of(args)), blocks = blocks_of(tile);
-  // Blocks that copy elements one by one wait for them: four share a multiprocessor, where two do that copy pieces.
+  // Blocks that copy elements one by one wait for them: four share a multiprocessor, where two do that copy vectors.
   const int64_t filled = multiprocessors * (vectors ? 2 : 4), wanted = args.gated || (vectors ? 4 : 2) * blocks > filled ? 1 : filled / blocks;
   out.share_k(turns, std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, turns / gemm::tuning::min_steps_of_warps)));
   out.add((access == Access::vectors_but_a ? "one_" : "") + std::to_string(size), blocks * out.p.splits, tile.threads, gemm_stages * gemm_row_bytes * (tile.rows + tile.columns));

@@ -17,8 +17,8 @@ inline constexpr int64_t min_filling_rows = 8192;
 inline constexpr int64_t max_batch_rows = 128;  // rows of a batch that the library's tiles do not fill
 inline constexpr double tiles_one_row = 1.9;  // of floats: 63 of a tile's 64 rows are not used (not measured; less than `implicit`)
 
-// Matrix instructions of single warps have half the library's rate; on Hopper, beside instructions of groups of warps, less (not measured: so much that they are not timed against tiles).
-inline constexpr double implicit = 2, implicit_beside_tiles = 2.5;
+// Matrix instructions of single warps have half the library's rate; on Hopper, compared with instructions of warpgroups, less (not measured: so much that they are not timed against tiles).
+inline constexpr double implicit = 2, implicit_where_tiles_exist = 2.5;
 inline constexpr double implicit_batches = 0.95;  // batches that the library multiplies one by one
 
 // One to eight rows of halves times a B along K are as fast as reading B; for so few rows the library takes half again as long, at two thirds of the bandwidth. H100 and H200:
@@ -27,7 +27,7 @@ inline constexpr double library_reading = 1.5;
 
 // Products of experts: warps that copy tiles themselves, and tiles that Hopper's copying unit fills. Up to this many rows of an expert, as the mean says, tiles have 16 rows, or 64; with more
 // 128. With few rows only reading B counts (estimates: of the work in a tile that is not full, and of reading B again for each tile).
-inline constexpr double ragged = 2, ragged_tiles = 1, ragged_tiles_of_few = 3;
+inline constexpr double ragged = 2, ragged_tiles = 1, ragged_tiles_of_16_rows = 3;
 inline constexpr int64_t max_rows_of_16 = 12, max_rows_of_64 = 96;
 // Tiles of 256 columns where each multiprocessor has so many of them that the last round counts little, and columns that would be multiplied for nothing are at most this share (estimates:
 // `python bench/experts.py --tokens 2048 --steps`).

@@ -1,4 +1,4 @@
-// Offers GEMMs of two to eight rows of halves by a B along K, which may be in pieces.
+// Offers GEMMs of two to eight rows of halves by a B contiguous along K, which may be in parts.
 #include "backend/cuda/kernels/elements.h"
 #include "backend/cuda/kernels/gemm/gemm_compiler.h"
 #include "backend/cuda/kernels/gemm/gemv/gemv.h"

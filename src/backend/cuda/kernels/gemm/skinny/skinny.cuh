@@ -1,14 +1,14 @@
-// Two to eight rows times columns that are contiguous along K: only reading B counts. As for one row, a block takes eight columns at a time, its warps take pieces of K, and a piece is followed
+// Two to eight rows times columns that are contiguous along K: only reading B counts. As for one row, a block takes eight columns at a time, its warps take parts of each step of K, and a step is followed
 // by the load of the next one. In the fragments, whose elements of K are contiguous in memory, rows g and g + 8 are both column g of B: its even and its odd words. One instruction multiplies
 // the even words by their elements of A, another one the odd words, and the other half of its sums is not used.
 template <class H, bool Aligned, bool Constant, class Finish>
 __device__ __forceinline__ void skinny_gemm_along_k(const GemmParameters& p, Finish finish) {
-  constexpr int warps = gemv_threads / 32, halves = Finish::halves, loads = 8, apart = warps * 32, step = loads * apart, of_warp = 64;
+  constexpr int warps = gemv_threads / 32, halves = Finish::halves, loads = 8, load_step = warps * 32, step = loads * load_step, of_warp = 64;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   f32* const shared = (f32*)tiles_of_block;  // [2][halves][warps][8 rows][8 columns]
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, own = lane / 4;  // own: the lane's row of A and column of B
   const i64 groups = p.n / 8;
-  const int first = warp * 32 + lane % 4 * 8, pieces = (int)((p.k + step - 1) / step), all_of_k = (int)p.k;
+  const int first = warp * 32 + lane % 4 * 8, k_steps = (int)((p.k + step - 1) / step), all_of_k = (int)p.k;
   const bool has_row = own < p.m, finishes = lane == 0 && warp < p.m;
   const H* a = (const H*)p.a + p.base;
 #pragma unroll
@@ -16,7 +16,7 @@ __device__ __forceinline__ void skinny_gemm_along_k(const GemmParameters& p, Fin
     a += rest % p.m_extent[i] * p.m_step[i];
     rest /= p.m_extent[i];
   }
-  auto piece_of_a = [&](int place) {
+  auto load_vector_of_a = [&](int place) {
     uint4 out = make_uint4(0, 0, 0, 0);
     if (!has_row || place >= all_of_k) return out;
     if (Aligned) return *(const uint4*)(a + place);
@@ -25,18 +25,18 @@ __device__ __forceinline__ void skinny_gemm_along_k(const GemmParameters& p, Fin
     return out;
   };
   i64 group = blockIdx.x;  // of what is loaded next
-  int piece = 0, half = 0, left;
+  int k_step = 0, half = 0, left;
   const H* column;
   auto begin_column = [&] {
     left = group < groups ? all_of_k - first : 0;
     column = finish.template column_of<H>(half * p.n + group * 8 + own) + first;
   };
-  auto load = [&](int c) { return piece_of_b<Aligned>(column + c * apart, c * apart < left); };
+  auto load = [&](int c) { return load_vector_of_b<Aligned>(column + c * load_step, c * load_step < left); };
   auto go_on = [&] {
     column += step;
     left -= step;
-    if (++piece < pieces) return;
-    piece = 0;
+    if (++k_step < k_steps) return;
+    k_step = 0;
     if (++half == halves) {
       half = 0;
       group += gridDim.x;
@@ -54,15 +54,15 @@ __device__ __forceinline__ void skinny_gemm_along_k(const GemmParameters& p, Fin
   int side = 0;
   for (i64 mine = blockIdx.x; mine < groups; mine += gridDim.x) {
     typename Finish::Held held;
-    if (finishes) finish.bring(held, warp, mine * 8);
+    if (finishes) finish.load(held, warp, mine * 8);
     f32* const all = shared + side * halves * warps * of_warp;
 #pragma unroll 1
     for (int h = 0; h < halves; ++h) {
       f32 even[2][4] = {}, odd[2][4] = {};
-      for (int k = 0; k < pieces; ++k) {
+      for (int k = 0; k < k_steps; ++k) {
         uint4 x[loads];
 #pragma unroll
-        for (int c = 0; c < loads; ++c) x[c] = piece_of_a(k * step + first + c * apart);
+        for (int c = 0; c < loads; ++c) x[c] = load_vector_of_a(k * step + first + c * load_step);
 #pragma unroll
         for (int c = 0; c < loads; ++c) {
           const u32 words[4] = {next[c].x, next[c].y, next[c].z, next[c].w}, of_even[2] = {x[c].x, x[c].z}, of_odd[2] = {x[c].y, x[c].w};

@@ -31,7 +31,7 @@ PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const Epi
     if ((own.tiles >> k & 1) == 0 || !t.takes(site.columns(), args.gated, args.type == ir::DType::f32)) continue;
     out.kernels.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
                            fmt::format("gemm_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}, {}>", kernels::cuda_type(args.type), t.rows, t.columns,
-                                       t.stages_beside(own.boxed_bytes(args.type)), t.in_turn, t.cluster, args.b_along_k, site.pixels(), site.gemm.constant),
+                                       t.stages_with(own.boxed_bytes(args.type)), t.ping_pong, t.cluster, args.b_along_k, site.pixels(), site.gemm.constant),
                            gemm_libraries(args, true, {library}), true, t.cluster});
   }
   add_finish(out, args, true);

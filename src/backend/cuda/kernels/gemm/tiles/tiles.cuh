@@ -1,12 +1,12 @@
 #ifdef INGOT_WARPGROUPS
-// Groups of four warps compute tiles of D; one more warp copies boxes of A and B for them. Either each group multiplies 64 rows of one tile, or InTurn groups
+// Groups of four warps compute tiles of D; one more warp copies boxes of A and B for them. Either each group multiplies 64 rows of one tile, or PingPong groups
 // alternate on whole tiles: while one multiplies, the others run their epilogues. Pixels: A's rows are positions in an image (2) or a volume (3); 0: rows of a matrix.
 // The epilogue's operands of one element each are also copied as boxes, through a tile of results in shared memory: boxes of 64 rows x 128 bytes, row after row.
 // Cluster: blocks that have tiles of the same columns below each other. Each copies its share of B to all of them.
 // This tile takes the place of the next stage (one stage for each group, where one has no room for all), or is the group's own if groups alternate.
-template <class H, int BM, int BN, int Stages, int InTurn, int Cluster, bool AlongK, int Pixels, bool Constant, class Finish>
+template <class H, int BM, int BN, int Stages, int PingPong, int Cluster, bool AlongK, int Pixels, bool Constant, class Finish>
 __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish finish) {
-  constexpr int depth = gemm_row_bytes / (int)sizeof(H), groups = InTurn > 0 ? InTurn : BM / 64, blocks_of_rows = InTurn > 0 ? BM / 64 : 1;
+  constexpr int depth = gemm_row_bytes / (int)sizeof(H), groups = PingPong > 0 ? PingPong : BM / 64, blocks_of_rows = PingPong > 0 ? BM / 64 : 1;
   // Columns of the result. Gated: B's tile is these columns of its first half, then of its second.
   constexpr int halves = Finish::halves, columns = BN / halves;
   static_assert(halves == 1 || AlongK, "gated columns");
@@ -17,21 +17,21 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
   constexpr int together = 16;
   constexpr int a_bytes = BM * gemm_row_bytes, b_bytes = AlongK ? BN * gemm_row_bytes : boxes * box, copied = a_bytes + b_bytes;
   constexpr int bytes = gemm_stage_bytes(BM, BN);
-  constexpr bool apart = InTurn == 0 && boxed && (floats || groups * row_of_boxes > bytes);  // each group's results take a stage of their own
+  constexpr bool stage_per_group = PingPong == 0 && boxed && (floats || groups * row_of_boxes > bytes);  // each group's results take a stage of their own
   static_assert(AlongK || sizeof(H) == 2, "the instruction turns tiles of halves alone");
-  static_assert(!apart || (row_of_boxes <= bytes && groups < Stages), "room for results");
+  static_assert(!stage_per_group || (row_of_boxes <= bytes && groups < Stages), "room for results");
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
-  const u32 tiles = shared_address(tiles_of_block), own_tiles = tiles + Stages * bytes, full = own_tiles + InTurn * own_bytes, empty = full + Stages * 8, order = empty + Stages * 8,
-            filled = order + InTurn * 8;
+  const u32 tiles = shared_address(tiles_of_block), own_tiles = tiles + Stages * bytes, full = own_tiles + PingPong * own_bytes, empty = full + Stages * 8, order = empty + Stages * 8,
+            filled = order + PingPong * 8;
   constexpr int high = Cluster * BM;  // rows of a cluster's tiles
-  const int tiles_n = (int)((p.n + columns - 1) / columns), tiles_m = (int)((p.m + high - 1) / high), all = tiles_m * tiles_n, work = all * p.splits;
-  const int own_piece = blockIdx.x / Cluster, in_cluster = blockIdx.x % Cluster, pieces_at_once = gridDim.x / Cluster;
+  const int tiles_n = (int)((p.n + columns - 1) / columns), tiles_m = (int)((p.m + high - 1) / high), all = tiles_m * tiles_n, work_tiles = all * p.splits;
+  const int first_work = blockIdx.x / Cluster, in_cluster = blockIdx.x % Cluster, work_step = gridDim.x / Cluster;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   int m0, n0, split, turn0, turns;
   // Blocks that run at the same time share rows and columns.
-  auto locate = [&](int piece) {
-    split = piece / all;
-    const int place = piece % all, first = place / (together * tiles_m) * together, in_band = place % (together * tiles_m);
+  auto locate = [&](int work) {
+    split = work / all;
+    const int place = work % all, first = place / (together * tiles_m) * together, in_band = place % (together * tiles_m);
     const int band = tiles_n - first < together ? tiles_n - first : together;
     m0 = in_band / band * high + in_cluster * BM;
     n0 = (first + in_band % band) * columns;
@@ -43,10 +43,10 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
 #pragma unroll
     for (int s = 0; s < Stages; ++s) {
       make_barrier(full + s * 8, 1);
-      make_barrier(empty + s * 8, Cluster * (InTurn > 0 ? 1 : groups));
+      make_barrier(empty + s * 8, Cluster * (PingPong > 0 ? 1 : groups));
     }
 #pragma unroll
-    for (int g = 0; g < 2 * InTurn; ++g) make_barrier(order + g * 8, 1);
+    for (int g = 0; g < 2 * PingPong; ++g) make_barrier(order + g * 8, 1);
     show_barriers();
   }
   if (Cluster > 1) {
@@ -106,8 +106,8 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
     };
     int stage = 0, ahead = 0;
     u32 parity = 1;
-    for (int piece = own_piece; piece < work; piece += pieces_at_once) {
-      locate(piece);
+    for (int work = first_work; work < work_tiles; work += work_step) {
+      locate(work);
       if (Pixels) {
         const int of_h = m0 / p.m_extent[3], of_d = of_h / p.m_extent[2];
         w = p.first[0] + m0 % p.m_extent[3] * p.step[0];
@@ -118,7 +118,7 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
           n = of_d / p.m_extent[1];
         }
       }
-      if (piece == own_piece) {
+      if (work == first_work) {
         // Copies of what no step writes start before earlier kernels are done.
         int tap = turn0 / p.chunks, chunk = turn0 % p.chunks;
         for (; Constant && ahead < Stages && ahead < turns; ++ahead) {
@@ -142,11 +142,11 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
         if (++chunk == p.chunks) chunk = 0, ++tap;
         if (++stage == Stages) stage = 0, parity ^= 1;
       }
-      if (InTurn == 0 && boxed && p.splits == 1) {
-        for (int g = 0; g < groups; g += apart ? 1 : groups) {
+      if (PingPong == 0 && boxed && p.splits == 1) {
+        for (int g = 0; g < groups; g += stage_per_group ? 1 : groups) {
           wait_barrier(empty + stage * 8, parity);
           if (Finish::boxed_in) {
-            copy_epilogue(tiles + stage * bytes, full + stage * 8, m0 + g * 64, apart ? 1 : groups);
+            copy_epilogue(tiles + stage * bytes, full + stage * 8, m0 + g * 64, stage_per_group ? 1 : groups);
           } else {
             arrive(full + stage * 8);
           }
@@ -161,26 +161,26 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
   wait_for_others();
   int stage = 0;
   u32 parity = 0;
-  // Stages are counted through all pieces, including those of the other groups.
+  // Stages are counted through all work tiles, including those of the other groups.
   auto pass = [&](int count) {
     stage += count;
     parity ^= (u32)(stage / Stages) & 1u;
     stage %= Stages;
   };
-  for (int piece = own_piece, number = 0; piece < work; piece += pieces_at_once, ++number) {
-    locate(piece);
-    if (InTurn > 0 && number % groups != group) {
+  for (int work = first_work, number = 0; work < work_tiles; work += work_step, ++number) {
+    locate(work);
+    if (PingPong > 0 && number % groups != group) {
       pass(turns);
       continue;
     }
-    if (InTurn > 0 && threadIdx.x % 128 == 0) {
+    if (PingPong > 0 && threadIdx.x % 128 == 0) {
       wait_sent();
       if (Finish::boxed_in) copy_epilogue(own_tiles + group * own_bytes, filled + group * 8, m0, blocks_of_rows);
     }
     // A barrier distinguishes a phase from the next only: no one may be more than one phase behind.
-    if (InTurn > 0 && number > 0) wait_barrier(order + group * 8, (u32)(number / groups - (group == 0 ? 1 : 0)) & 1u);
-    char* const room = (char*)tiles_of_block + Stages * bytes + InTurn * own_bytes + 16 * (Stages + InTurn) + group * (columns * Finish::column_bytes);
-    if (fetches && (InTurn > 0 || p.splits == 1)) {
+    if (PingPong > 0 && number > 0) wait_barrier(order + group * 8, (u32)(number / groups - (group == 0 ? 1 : 0)) & 1u);
+    char* const room = (char*)tiles_of_block + Stages * bytes + PingPong * own_bytes + 16 * (Stages + PingPong) + group * (columns * Finish::column_bytes);
+    if (fetches && (PingPong > 0 || p.splits == 1)) {
       if (number >= groups && !Finish::boxed_out) meet_group<groups>();
       finish.template fetch_columns<columns>(room, n0, (int)p.n);
     }
@@ -191,14 +191,14 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
       wait_barrier(full + stage * 8, parity);
       go_on_multiplying();
       const u32 at = tiles + stage * bytes;
-      const u64 a = tile_of(at + (InTurn > 0 ? 0 : group * box), 0), b = tile_of(at + a_bytes, box);
+      const u64 a = tile_of(at + (PingPong > 0 ? 0 : group * box), 0), b = tile_of(at + a_bytes, box);
 #pragma unroll
       for (int k = 0; k < gemm_row_bytes / 32; ++k) {
 #pragma unroll
         for (int i = 0; i < blocks_of_rows; ++i) multiply_tiles<BN, AlongK>(sums[i][0], a + i * (box / 16) + k * 2, b + k * (AlongK ? 2 : 128), H(), turn + k > 0);
       }
       multiplying();
-      if (InTurn > 0 && turn + 1 == turns && threadIdx.x % 128 == 0) arrive(order + (group + 1) % groups * 8);
+      if (PingPong > 0 && turn + 1 == turns && threadIdx.x % 128 == 0) arrive(order + (group + 1) % groups * 8);
       // The previous iteration is done with its tiles.
       leave_multiplying<1>();
       if (turn > 0 && threadIdx.x % 128 == 0) leave(empty + before * 8);
@@ -206,9 +206,9 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
       pass(1);
     }
     wait_multiplied<blocks_of_rows * BN / 2>(sums[0][0]);
-    if (InTurn > 0 && threadIdx.x % 128 == 0) leave(empty + before * 8);
-    const int first_row = m0 + (InTurn > 0 ? 0 : group * 64) + warp % 4 * 16 + lane / 4, first_column = n0 + lane % 4 * 2;
-    if (InTurn == 0 && p.splits > 1) {
+    if (PingPong > 0 && threadIdx.x % 128 == 0) leave(empty + before * 8);
+    const int first_row = m0 + (PingPong > 0 ? 0 : group * 64) + warp % 4 * 16 + lane / 4, first_column = n0 + lane % 4 * 2;
+    if (PingPong == 0 && p.splits > 1) {
 #pragma unroll
       for (int j = 0; j < BN / 8; ++j) {
 #pragma unroll
@@ -217,17 +217,17 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
       break;
     }
     u32 own = own_tiles + group * own_bytes;
-    if (InTurn == 0 && boxed) {
-      if (apart) pass(group);
-      own = tiles + stage * bytes + (apart ? 0 : group * row_of_boxes);
+    if (PingPong == 0 && boxed) {
+      if (stage_per_group) pass(group);
+      own = tiles + stage * bytes + (stage_per_group ? 0 : group * row_of_boxes);
       wait_barrier(full + stage * 8, parity);
     } else if (Finish::boxed_in) {
       wait_barrier(filled + group * 8, (u32)(number / groups) & 1u);
     }
-    if (fetches || (InTurn > 0 && Finish::boxed_out)) meet_group<groups>();
+    if (fetches || (PingPong > 0 && Finish::boxed_out)) meet_group<groups>();
     // No branches: what is outside repeats what is inside, and is not stored.
-    const int row_in_box = warp % 4 * 16 + (floats ? lane / 4 : lane % 16), piece_in_row = floats ? lane % 4 / 2 : lane / 16;
-    const u32 own_row = own + row_in_box * 128 + ((row_in_box & 7 ^ piece_in_row) << 4) + (floats ? lane % 2 * 8 : 0);
+    const int row_in_box = warp % 4 * 16 + (floats ? lane / 4 : lane % 16), vector_in_row = floats ? lane % 4 / 2 : lane / 16;
+    const u32 own_row = own + row_in_box * 128 + ((row_in_box & 7 ^ vector_in_row) << 4) + (floats ? lane % 2 * 8 : 0);
     auto place = [&](int unit) {
       PairsOfTwoRows at;
       at.room = room;
@@ -244,9 +244,9 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
       return at;
     };
     auto tile = [&](int unit) {
-      constexpr int of_box = wide / 16, pieces = 8 / of_box;  // a box's units of sixteen columns; a unit's pieces
+      constexpr int of_box = wide / 16, vectors = 8 / of_box;  // a box's units of sixteen columns; a unit's vectors of 16 bytes
       const int j = unit / blocks_of_rows;
-      return (own_row ^ (j % of_box * pieces) << 4) + unit % blocks_of_rows * row_of_boxes + j / of_box * box;
+      return (own_row ^ (j % of_box * vectors) << 4) + unit % blocks_of_rows * row_of_boxes + j / of_box * box;
     };
     constexpr int units = columns / 16 * blocks_of_rows;
     // What is read comes a unit ahead. Floats from boxes alone do not: they are near, and there are no registers for two units of them.
@@ -271,7 +271,7 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
         for (int i = 0; i < blocks_of_rows; ++i) {
 #pragma unroll
           for (int j = 0; j < columns / wide; ++j) {
-            if (n0 + j * wide < p.n) send_box(own + i * row_of_boxes + j * box, p.out_tiles, n0 + j * wide, 0, m0 + (InTurn > 0 ? i : group) * 64);
+            if (n0 + j * wide < p.n) send_box(own + i * row_of_boxes + j * box, p.out_tiles, n0 + j * wide, 0, m0 + (PingPong > 0 ? i : group) * 64);
           }
         }
         commit_sent();
@@ -280,19 +280,19 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
         // The last box would overwrite columns of the next tile.
         constexpr int eights = part / 8;
         for (int e = threadIdx.x % 128; e < blocks_of_rows * 64 * eights; e += 128) {
-          const int row = e / eights, c = e % eights, in_box = row % 64, at_row = m0 + (InTurn > 0 ? 0 : group * 64) + row, column = n0 + columns - part + c * 8;
+          const int row = e / eights, c = e % eights, in_box = row % 64, at_row = m0 + (PingPong > 0 ? 0 : group * 64) + row, column = n0 + columns - part + c * 8;
           const char* const from = (const char*)tiles_of_block + (own - tiles) + row / 64 * row_of_boxes + columns / 64 * box + in_box * 128 + ((in_box & 7 ^ c) << 4);
           if (at_row < p.m && column < p.n) *(uint4*)finish.boxed_row(at_row, column) = *(const uint4*)from;
         }
       }
     }
-    if (InTurn == 0) break;
+    if (PingPong == 0) break;
   }
   if (Finish::boxed_out && threadIdx.x % 128 == 0) wait_sent();
   if (Cluster > 1) meet_cluster();  // others still say that they are done with a stage
 }
 #else
 // Never launched on GPUs without these instructions.
-template <class H, int BM, int BN, int Stages, int InTurn, int Cluster, bool AlongK, int Pixels, bool Constant, class Finish>
+template <class H, int BM, int BN, int Stages, int PingPong, int Cluster, bool AlongK, int Pixels, bool Constant, class Finish>
 __device__ void gemm_by_tiles(const GemmParameters&, Finish) {}
 #endif

@@ -16,7 +16,7 @@ using namespace backend::cuda;
 enum Which { A, B, C, D };
 using Offsets = std::array<int64_t, 4>;  // in elements, per operand
 
-// The columns of D from one piece of B.
+// The columns of D from one part of B.
 struct Part {
   Problem problem;                        // of pointers aligned to 16 bytes
   std::unique_ptr<Product> aligned, any;  // for pointers aligned to 16 bytes; for pointers aligned to an element
@@ -52,9 +52,9 @@ class Columns {
   std::deque<std::vector<int64_t>> dims_, strides_;
 };
 
-// The operand's matrix: rows and columns are its last two axes, in this order or `turned`.
-Problem::Matrix matrix(const TensorRef& t, bool turned) {
-  int row = t.rank - 2 + turned, column = t.rank - 1 - turned;
+// The operand's matrix: rows and columns are its last two axes, in this order or `transposed`.
+Problem::Matrix matrix(const TensorRef& t, bool transposed) {
+  int row = t.rank - 2 + transposed, column = t.rank - 1 - transposed;
   int64_t rows = t.dims[row], columns = t.dims[column], down = t.strides[row], along = t.strides[column];
   Problem::Matrix m;
   m.rows = rows;
@@ -113,7 +113,7 @@ std::vector<Offsets> combinations(const std::vector<Axis>& axes) {
 
 std::shared_ptr<const void> load(std::span<const std::byte> constants, size_t operands, size_t sizes) {
   auto args = std::make_shared<MatmulCudaArgs>(parse_matmul_cuda(constants));
-  size_t wanted = size_t{2} + args->pieces + (args->bias != 0) + (args->residual != 0);
+  size_t wanted = size_t{2} + args->parts_of_b + (args->bias != 0) + (args->residual != 0);
   if (operands != wanted || sizes != 3) fail(Code::format, "a matmul step has {} operands and {} sizes, its arguments {} and 3", operands, sizes, wanted);
   need_cublaslt();  // fails when the plan is loaded, not in the first run
   return args;
@@ -138,13 +138,13 @@ void check(const MatmulCudaArgs& args, const Call& call) {
   for (size_t i = 0; i + 1 < call.operands.size(); ++i) {
     const TensorRef& t = call.operands[i];
     require(t.rank == d.rank, "ranks");
-    bool product = i <= args.pieces;
+    bool product = i <= args.parts_of_b;
     for (int axis = 0; axis < args.batch_rank; ++axis) require(t.dims[axis] == d.dims[axis] || (!product && t.dims[axis] == 1), "batch axes");
     if (!product) require(t.dtype == d.dtype, "types");
   }
   const TensorRef &a = call.operands[0], &b = call.operands[1];
   int64_t columns = 0;
-  for (size_t i = 1; i <= args.pieces; ++i) {
+  for (size_t i = 1; i <= args.parts_of_b; ++i) {
     const TensorRef& t = call.operands[i];
     require(t.dims[t.rank - 2] == k && t.dtype == b.dtype, "the right operand");
     columns += t.dims[t.rank - 1];
@@ -176,26 +176,26 @@ struct Slice {
   TensorRef ref;
 };
 
-// The GEMM with one piece of B, which computes the columns of D from column `from` on.
+// The GEMM with one part of B, which computes the columns of D from column `from` on.
 Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorRef& a, const TensorRef& b, const TensorRef* residual, const TensorRef& d, int64_t from,
              const Timing* trial, int64_t workspace) {
   Part out;
   std::array<const TensorRef*, 4> t = {&a, &b, residual, &d};
   // cuBLASLt is column-major: a row-major D is the transposed result of B^T A^T.
-  bool turned = d.strides[d.rank - 1] == 1 || d.dims[d.rank - 1] <= 1;
-  if (!turned && args.bias != 0) fail(Code::unsupported, "a product with a bias along the columns of its result");
+  bool transposed = d.strides[d.rank - 1] == 1 || d.dims[d.rank - 1] <= 1;
+  if (!transposed && args.bias != 0) fail(Code::unsupported, "a product with a bias along the columns of its result");
   Problem p;
-  p.a = matrix(turned ? b : a, turned);
-  p.b = matrix(turned ? a : b, turned);
-  p.d = matrix(d, turned);
-  if (t[C] != nullptr) p.c = matrix(*t[C], turned);
+  p.a = matrix(transposed ? b : a, transposed);
+  p.b = matrix(transposed ? a : b, transposed);
+  p.d = matrix(d, transposed);
+  if (t[C] != nullptr) p.c = matrix(*t[C], transposed);
   if (p.d.transposed || (t[C] != nullptr && p.c.transposed)) fail(Code::unsupported, "a product whose result and residual have different memory orders");
   std::vector<Axis> axes = batch_axes(t, args.batch_rank);
   if (!axes.empty()) {
     auto widest = std::max_element(axes.begin(), axes.end(), [](const Axis& x, const Axis& y) { return x.size < y.size; });
     p.batches = widest->size;
-    p.a.batch = widest->strides[turned ? B : A];
-    p.b.batch = widest->strides[turned ? A : B];
+    p.a.batch = widest->strides[transposed ? B : A];
+    p.b.batch = widest->strides[transposed ? A : B];
     p.c.batch = widest->strides[C];
     p.d.batch = widest->strides[D];
     axes.erase(widest);
@@ -223,7 +223,7 @@ Part part_of(const MatmulCudaArgs& args, const Products& products, const TensorR
 
 const Products& products_of(const Call& call) { return static_cast<const Gpu&>(*call.backend).products(); }
 
-Resolved resolve_within(int64_t most_workspace, const Call& call) {
+Resolved resolve_within(int64_t max_workspace, const Call& call) {
   const auto& args = *static_cast<const MatmulCudaArgs*>(call.constants);
   check(args, call);
   auto out = std::make_shared<Prepared>();
@@ -232,14 +232,14 @@ Resolved resolve_within(int64_t most_workspace, const Call& call) {
   for (int axis = 0; axis < d.rank; ++axis) elements *= d.dims[axis];
   if (elements == 0) return {0, out};
   size_t workspace = 0;
-  for (size_t i = 1; i <= args.pieces; ++i) {
+  for (size_t i = 1; i <= args.parts_of_b; ++i) {
     TensorRef a = call.operands[0], b = call.operands[i];
     const int64_t n = b.dims[b.rank - 1];
     Columns columns(a, b);
     out->zeros = std::max(out->zeros, columns.zeros);
     if (n == 0) fail(Code::format, "the operands of a matmul step do not fit: a right operand is empty");
     const Slice to(d, n), residual(args.residual != 0 ? call.operands[args.operand(args.residual)] : d, n);
-    const Part& part = out->parts.emplace_back(part_of(args, products_of(call), a, b, args.residual != 0 ? &residual.ref : nullptr, to.ref, from, call.trial, most_workspace));
+    const Part& part = out->parts.emplace_back(part_of(args, products_of(call), a, b, args.residual != 0 ? &residual.ref : nullptr, to.ref, from, call.trial, max_workspace));
     workspace = std::max({workspace, part.aligned->workspace(), part.any->workspace()});
     from += n;
   }
@@ -263,7 +263,7 @@ void run(const Call& call) {
   if (prepared.parts.empty()) return;
   auto& stream = static_cast<GpuStream&>(*call.stream);
   const TensorRef& d = call.operands.back();
-  bool turned = d.strides[d.rank - 1] == 1 || d.dims[d.rank - 1] <= 1;
+  bool transposed = d.strides[d.rank - 1] == 1 || d.dims[d.rank - 1] <= 1;
   auto address = [&](const TensorRef& t, int64_t offset) { return reinterpret_cast<Address>(t.data + offset); };
   constexpr Address together = 16;
   auto scratch = reinterpret_cast<Address>(call.scratch);
@@ -278,7 +278,7 @@ void run(const Call& call) {
       Address a = prepared.zeros > 0 ? scratch : address(call.operands[0], o[A]), b = prepared.zeros > 0 ? scratch : address(call.operands[1 + i], o[B]), to = address(d, o[D]);
       Address c = args.residual != 0 ? address(call.operands[args.operand(args.residual)], o[C]) : to;
       Product& product = (a | b | c | to | bias) % together == 0 ? *part.aligned : *part.any;
-      product.run(args.alpha, args.residual != 0 ? 1 : 0, turned ? b : a, turned ? a : b, c, to, bias, scratch + prepared.zeros, stream.handle());
+      product.run(args.alpha, args.residual != 0 ? 1 : 0, transposed ? b : a, transposed ? a : b, c, to, bias, scratch + prepared.zeros, stream.handle());
     }
   }
 }

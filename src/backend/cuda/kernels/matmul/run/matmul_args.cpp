@@ -10,7 +10,7 @@ constexpr size_t length = sizeof(uint64_t) + sizeof(double);  // version, fields
 
 std::vector<std::byte> serialise(const MatmulCudaArgs& args) {
   std::vector<std::byte> out(length);
-  const uint8_t head[] = {2, args.batch_rank, args.activation, args.bias, args.residual, args.tf32, args.pieces};
+  const uint8_t head[] = {2, args.batch_rank, args.activation, args.bias, args.residual, args.tf32, args.parts_of_b};
   std::memcpy(out.data(), head, sizeof head);
   std::memcpy(out.data() + 8, &args.alpha, 8);
   return out;

@@ -18,8 +18,8 @@ struct MatmulCudaArgs {
   uint8_t bias = 0, residual = 0;  // operand 1 or 2 after B; 0 = none
   double alpha = 1;
   bool tf32 = false;               // f32 operands may be rounded to TF32
-  uint8_t pieces = 1;              // of B, side by side along N
-  size_t operand(uint8_t behind) const { return size_t{pieces} + behind; }
+  uint8_t parts_of_b = 1;              // of B, side by side along N
+  size_t operand(uint8_t behind) const { return size_t{parts_of_b} + behind; }
 };
 std::vector<std::byte> serialise(const MatmulCudaArgs&);
 // Error (format) for invalid bytes.

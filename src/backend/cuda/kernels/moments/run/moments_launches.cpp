@@ -49,10 +49,10 @@ int64_t together(const Columns& c, size_t bytes) {
 
 // The number of blocks side by side for which most threads have a vector of a row to load.
 int64_t best_tiles(int64_t vectors) {
-  int64_t best = 1, most = 0;
+  int64_t best = 1, most_busy = 0;
   for (int64_t tiles = divided_up(vectors, moments_cuda_tuning::threads), end = tiles + 4; tiles < end; ++tiles) {
     const int64_t width = divided_up(vectors, tiles), busy = moments_cuda_tuning::threads / width * vectors / tiles;
-    if (busy > most) most = busy, best = tiles;
+    if (busy > most_busy) most_busy = busy, best = tiles;
   }
   return best;
 }

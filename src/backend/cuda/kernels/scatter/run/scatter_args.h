@@ -61,7 +61,7 @@ inline constexpr const char* scatter_keys_cuda_name = "scatter_keys";
 inline constexpr const char* scatter_clear_cuda_name = "scatter_clear";
 // Sorted: the name itself for set, else name_chunks and name_rest.
 std::string scatter_cuda_name(ScatterArgs::Kind, ir::DType);
-// At once, for this many indices: the name itself for many destinations, name_few. In units: name_exponents, name_units, both also as _few; name_finish.
+// At once, for this many indices: the name itself for many destinations, name_shared. In units: name_exponents, name_units, both also as _shared; name_finish.
 std::string scatter_at_once_cuda_name(ScatterArgs::Kind, ir::DType, size_t indices);
 // True if there are kernels for lines of destinations: that name_lines.
 bool has_scatter_lines(ScatterArgs::Kind, ir::DType);

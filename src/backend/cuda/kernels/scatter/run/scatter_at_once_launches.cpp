@@ -145,16 +145,17 @@ std::optional<CudaLaunches> scatter_at_once_cuda_launches(const ScatterAtOnce& s
   const std::vector<const ScatterAxis*> order = in_memory(s);
   if (s.way == ScatterWay::in_units && (p.places > scatter_cuda_tuning::max_places_of_update * p.count || points > INT32_MAX)) return std::nullopt;
   CudaLaunches list;
-  const bool few = p.places <= scatter_cuda_tuning::max_shared_destinations && p.count >= scatter_cuda_tuning::min_updates_of_destination * p.places;
+  const bool in_shared_memory = p.places <= scatter_cuda_tuning::max_shared_destinations && p.count >= scatter_cuda_tuning::min_updates_of_destination * p.places;
   std::vector<Pointer> pointers = pointers_of(s);
   auto add = [&](const std::string& kernel, int64_t work) { list.add(kernel, divided_up(work, scatter_cuda_tuning::threads), scatter_cuda_tuning::threads, p, pointers); };
   auto add_updates = [&](const std::string& kernel) {
-    if (!few) return add(kernel, p.count);
+    if (!in_shared_memory) return add(kernel, p.count);
     using namespace scatter_cuda_tuning;
-    list.add(kernel + "_few", std::min(divided_up(p.count, updates_of_thread * shared_threads), blocks_of_multiprocessor * machine.multiprocessors), shared_threads, p, pointers);
+    list.add(kernel + "_shared", std::min(divided_up(p.count, updates_of_thread * shared_threads), blocks_of_multiprocessor * machine.multiprocessors), shared_threads, p,
+             pointers);
   };
   if (s.way == ScatterWay::at_once) {
-    set_axes(p, s, order, places, !few);
+    set_axes(p, s, order, places, !in_shared_memory);
     p.place_axes = numbered.get<1>();
     add_updates(s.name);
     list.overlap();

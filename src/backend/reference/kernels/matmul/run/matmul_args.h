@@ -12,7 +12,7 @@ struct MatmulConstants {
   uint8_t rank = 0;                  // of A, if it is read through a map; else 0
   std::vector<int64_t> steps = {};   // strides of the map: [rank][batch + m + k]
   int64_t group = 0;                 // elements along K that share a scale; 0: there are no scales
-  uint8_t zeros = 0, ragged = 0;     // true if there are zeros beside the scales; if there are row ends
+  uint8_t zeros = 0, ragged = 0;     // true if there are zeros in addition to the scales; if there are row ends
 
   // Of the operands in front of the body's.
   std::vector<kernels::Role> roles() const {

@@ -21,9 +21,9 @@ double combine(ScanArgs::Kind kind, double a, double b) {
   if (kind == Kind::sum) return a + b;
   if (kind == Kind::prod) return a * b;
   if (std::isnan(a) || std::isnan(b)) return a + b;
-  const double most = std::max(a, b), least = std::min(a, b);
-  if (kind == Kind::logsumexp) return std::isinf(most) ? most : most + std::log1p(std::exp(least - most));
-  return kind == Kind::max ? most : least;
+  const double larger = std::max(a, b), smaller = std::min(a, b);
+  if (kind == Kind::logsumexp) return std::isinf(larger) ? larger : larger + std::log1p(std::exp(smaller - larger));
+  return kind == Kind::max ? larger : smaller;
 }
 
 int64_t combine(ScanArgs::Kind kind, int64_t a, int64_t b) {

@@ -12,7 +12,7 @@ namespace {
 
 // The widest vectors that the elements of a tap fill; null: none.
 const DirectTiles* find_tiles_of_dots(const Problem& p, const Constants& c) {
-  if (c.grouped || p.n > DirectTiles::most_dots) return nullptr;
+  if (c.grouped || p.n > DirectTiles::max_dots) return nullptr;
   const IndexMap::Index& tap = p.map.indices.back();
   if (tap.step != 1 || p.map.leaves(tap) || tap.extent == 0) return nullptr;
   for (const DirectTiles* tiles : {&direct_tiles(false, p.n), &direct_tiles(true, p.n)}) {

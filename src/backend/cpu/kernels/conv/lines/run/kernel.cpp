@@ -14,7 +14,7 @@ namespace conv {
 
 namespace {
 
-// Null if results are not neighbours along lines, and no few columns either of which the next output lies behind.
+// Null if results are not contiguous along lines, and are not a few columns followed by those of the next output.
 std::shared_ptr<const LinePlan> plan_of(const Problem& p, const Constants& c, const Call& call) {
   const size_t batch = c.batch_rank;
   LineProblem q;

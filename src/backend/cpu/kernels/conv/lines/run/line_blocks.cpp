@@ -46,7 +46,7 @@ class Image {
     }
   }
 
-  int64_t at[LinePlan::most] = {};  // the block's first window
+  int64_t at[LinePlan::max_axes] = {};  // the block's first window
 
  private:
   // Copies rows [first, last) of a plane.
@@ -106,7 +106,7 @@ class Blocks {
     d.vectors = vectors_;
     d.taps = p_.tap_offsets.data();
     d.to_step = p_.to_column;
-    d.apart = p_.x.to;
+    d.output_step = p_.x.to;
     d.clamps = p_.clamps, d.low = p_.low, d.high = p_.high;
     const int64_t line = p_.in_place ? (p_.y.axis >= 0 ? p_.y.step * p_.stride[p_.y.axis] : 0) : p_.y.step * p_.row();
     if (p_.in_place) {
@@ -122,12 +122,12 @@ class Blocks {
     d.kept = kept_;
     if (p_.across) return across(d, result, vectors, vectors / lines);
     if (p_.skips || range_count_ == 0) find_ranges(0, p_.y.taps);
-    const int64_t wide = p_.tiles->most_columns;
+    const int64_t wide = p_.tiles->max_columns;
     if (p_.column != nullptr && lines >= p_.rows) return below(d, b, result, lines, vectors / lines, line);
     if (p_.panel == 0 && packed_from_ != b) pack(b);
     packed_from_ = b;
     // Sums of `longest_sum` taps are more accurate than long ones, and what they read stays in the first-level cache: A if there are several tiles of columns, else B.
-    const int64_t most = p_.tiles->by_columns[std::min(wide, p_.columns)].vectors, groups = (vectors + most - 1) / most;
+    const int64_t vectors_at_once = p_.tiles->by_columns[std::min(wide, p_.columns)].vectors, groups = (vectors + vectors_at_once - 1) / vectors_at_once;
     auto of_group = [&](int64_t g) {
       const int64_t first = vectors * g / groups;
       d.vectors = vectors_ + first;
@@ -154,7 +154,7 @@ class Blocks {
         set_range(d, r);
         for (int64_t n = 0; n < p_.columns; n += wide) {
           set_columns(d, n, result);
-          d.kept = kept_ + n * most * p_.lanes();
+          d.kept = kept_ + n * vectors_at_once * p_.lanes();
           p_.tiles->by_columns[d.columns].run(d);
         }
       }
@@ -164,7 +164,7 @@ class Blocks {
  private:
   // The columns from `n` on.
   void set_columns(LineTile& d, int64_t n, float* result) const {
-    const int64_t wide = p_.tiles->most_columns;
+    const int64_t wide = p_.tiles->max_columns;
     d.columns = static_cast<int>(std::min(wide, p_.columns - n));
     d.b = p_.panel == 0 ? packed_ + n * std::ssize(p_.taps) : b_ + n / p_.panel * p_.panel * std::ssize(p_.taps) + n % p_.panel;
     d.b_row = p_.panel == 0 ? wide : p_.panel;
@@ -179,7 +179,7 @@ class Blocks {
 
   // Panels of columns, of which each vector of outputs of a line is a tile.
   __attribute__((noinline)) void across(LineTile& d, float* result, int64_t vectors, int64_t of_line) {
-    float* const turned = kept_ + p_.panel * p_.lanes();
+    float* const transposed = kept_ + p_.panel * p_.lanes();
     int64_t first = -1, last = -1;
     for (int64_t n = 0; n < p_.columns; n += p_.panel) {
       set_columns(d, n, result);
@@ -193,8 +193,8 @@ class Blocks {
           set_range(d, r);
           p_.tiles->across(d);
         }
-        block_ops().transpose(turned, p_.lanes(), kept_, p_.panel, p_.lanes(), d.columns);
-        p_.tiles->finish(d, turned, d.vectors, 1);
+        block_ops().transpose(transposed, p_.lanes(), kept_, p_.panel, p_.lanes(), d.columns);
+        p_.tiles->finish(d, transposed, d.vectors, 1);
       }
     }
   }
@@ -202,8 +202,8 @@ class Blocks {
   // Of the taps below one another, those inside A for a line of the block.
   Range rows_inside(int64_t line) const {
     if (!p_.skips || p_.y.taps == 1) return {0, p_.y.taps};
-    const int64_t top = image_.at[p_.y.axis] + line * p_.y.step, apart = p_.y.dilation, begin = std::min(p_.y.taps, (std::max<int64_t>(0, -top) + apart - 1) / apart);
-    return {begin, std::max(begin, std::min(p_.y.taps, (p_.size[p_.y.axis] - top + apart - 1) / apart))};
+    const int64_t top = image_.at[p_.y.axis] + line * p_.y.step, dilation = p_.y.dilation, begin = std::min(p_.y.taps, (std::max<int64_t>(0, -top) + dilation - 1) / dilation);
+    return {begin, std::max(begin, std::min(p_.y.taps, (p_.size[p_.y.axis] - top + dilation - 1) / dilation))};
   }
 
   // Lists the vectors of a block, and returns their number. The last one of a line that is read in place overlaps the one before.
@@ -263,7 +263,7 @@ class Blocks {
 
   // Panels of a strided B.
   void pack(int64_t from) const {
-    const int64_t wide = p_.tiles->most_columns;
+    const int64_t wide = p_.tiles->max_columns;
     float* to = packed_;
     for (int64_t n = 0; n < p_.columns; n += wide) {
       const int64_t columns = std::min(wide, p_.columns - n);

@@ -10,11 +10,11 @@
 namespace ingot::kernels {
 
 struct LinePlan {
-  static constexpr int most = conv::tuning::max_axes;  // axes of A
+  static constexpr int max_axes = conv::tuning::max_axes;  // axes of A
   // An index of results, or a summed one: its steps along the axes of A, in the result, the bias and B.
   struct Index {
     int64_t extent, to, bias, b;
-    int64_t along[most];
+    int64_t along[max_axes];
   };
 
   // The index along lines, or the one from line to line: the axis of A along which it moves, and the one summed index that moves there too.
@@ -31,7 +31,7 @@ struct LinePlan {
 
   const LineTiles* tiles;
   int rank, workers;
-  int64_t size[most], stride[most], offset[most];
+  int64_t size[max_axes], stride[max_axes], offset[max_axes];
   std::vector<Index> outer;
   Along x, y;
   int64_t columns, to_column, bias_column, panel, b_column;
@@ -49,7 +49,7 @@ struct LinePlan {
   // One column: taps below one another, which are computed together for neighbouring lines. Empty: they are not.
   std::vector<LineColumn::Taps> tap_columns;
   LineTiles::Column column = nullptr;
-  int64_t rows = 0, taps_apart = 0, b_below = 0;  // lines together; from a tap to the one below it, in `taps` and in B
+  int64_t rows = 0, tap_distance = 0, b_below = 0;  // lines together; from a tap to the one below it, in `taps` and in B
   // Blocks of outputs.
   int64_t block_y = 1, block_x = 1, blocks_y = 1, blocks_x = 1, units = 0;
   // The copy: `height` rows for each plane, of `phases` runs of `run` elements.

@@ -16,7 +16,7 @@ struct LineVector {
   int64_t count;                       // outputs to store
 };
 
-// to[vectors[v].to + c * to_step + i * apart] = sum over k of a[vectors[v].a + taps[k] + i] * b[k * b_row + c] + bias[c], for all columns c and outputs i.
+// to[vectors[v].to + c * to_step + i * output_step] = sum over k of a[vectors[v].a + taps[k] + i] * b[k * b_row + c] + bias[c], for all columns c and outputs i.
 // A call adds some of the taps.
 struct LineTile {
   const float* a = nullptr;
@@ -29,7 +29,7 @@ struct LineTile {
   const float* b = nullptr;            // as many columns as the tile has, of which `columns` are stored
   int64_t b_row = 0;
   float* to = nullptr;
-  int64_t to_step = 0, apart = 1;
+  int64_t to_step = 0, output_step = 1;
   int columns = 0;
   const float* bias = nullptr;         // null: none
   bool clamps = false;
@@ -57,7 +57,7 @@ struct LineTiles {
   };
   // `end`: the vectors that are stored, and the epilogue.
   using Column = void (*)(const LineColumn&, const LineTile& end);
-  int lanes, most_columns;
+  int lanes, max_columns;
   const Tile* by_columns;              // 1 .. most_columns; a tile may have more columns than it stores
   const Column (*column)[3];           // by index in LineColumn::rows and LineColumn::taps; null: none
   // Sums of `outputs_across` neighbouring outputs and two vectors of columns, which stay in `kept` as [output][column]. Null: none.

@@ -16,7 +16,7 @@ namespace {
 
 namespace tuning = conv::tuning;
 
-constexpr int most = LinePlan::most;
+constexpr int max_axes = LinePlan::max_axes;
 constexpr size_t none = SIZE_MAX;
 using Index = LinePlan::Index;
 using Along = LinePlan::Along;
@@ -76,19 +76,19 @@ class Planner {
   }
 
   // From a tap to the one below it; 0 if there is none.
-  int64_t taps_apart() const {
-    int64_t apart = y_window_ == none ? 0 : 1;
-    for (size_t i = y_window_ + 1; apart > 0 && i < summed_.size(); ++i) apart *= summed_[i].extent;
-    return apart;
+  int64_t tap_distance() const {
+    int64_t distance = y_window_ == none ? 0 : 1;
+    for (size_t i = y_window_ + 1; distance > 0 && i < summed_.size(); ++i) distance *= summed_[i].extent;
+    return distance;
   }
 
  private:
   // The last index of results with neighbouring results, or else with results some elements apart of neighbours in A: a phase of a transposed convolution.
   bool choose_line() {
-    for (const bool apart : {false, true}) {
+    for (const bool strided : {false, true}) {
       for (size_t i = kept_.size(); i-- > 0 && x_ == none;) {
         const int axis = only_axis(kept_[i], p_.rank);
-        if (kept_[i].extent > 1 && (apart ? kept_[i].to > 1 && kept_[i].to <= tuning::max_line_step && axis >= 0 && p_.stride[axis] == 1 : kept_[i].to == 1)) x_ = i;
+        if (kept_[i].extent > 1 && (strided ? kept_[i].to > 1 && kept_[i].to <= tuning::max_line_step && axis >= 0 && p_.stride[axis] == 1 : kept_[i].to == 1)) x_ = i;
       }
     }
     return x_ != none;
@@ -202,7 +202,7 @@ class Planner {
   bool reads_often() const {
     int64_t taps = 1;
     for (const Index& i : summed_) taps *= i.extent;
-    return p_.columns > tuning::reading_tiles * p_.tiles->most_columns && taps > tuning::copied_taps;
+    return p_.columns > tuning::reading_tiles * p_.tiles->max_columns && taps > tuning::copied_taps;
   }
 
   // All lines as one.
@@ -276,7 +276,7 @@ void lay_out(LinePlan& p) {
 // Computes neighbouring lines together, if windows of neighbouring lines share all but one line.
 void choose_column(LinePlan& p) {
   const auto* taps = std::find(std::begin(LineColumn::taps), std::end(LineColumn::taps), p.y.taps);
-  const bool one_column = p.columns == 1 && p.taps_apart != 0, shares_lines = p.y.step == 1 && p.y.dilation == 1;
+  const bool one_column = p.columns == 1 && p.tap_distance != 0, shares_lines = p.y.step == 1 && p.y.dilation == 1;
   if (!one_column || !shares_lines || taps == std::end(LineColumn::taps) || std::ssize(p.taps) > longest_sum) return;
   // As few lines twice as possible.
   auto all = [&](int64_t rows) { return (p.block_y + rows - 1) / rows * rows; };
@@ -288,7 +288,7 @@ void choose_column(LinePlan& p) {
   }
   if (p.column == nullptr) return;
   auto b_row = [&](size_t k) { return p.panel == 0 ? p.b_rows[k] : static_cast<int64_t>(k) * p.panel; };
-  p.b_below = b_row(static_cast<size_t>(p.taps_apart)) - b_row(0);
+  p.b_below = b_row(static_cast<size_t>(p.tap_distance)) - b_row(0);
   for (size_t k = 0; k < p.taps.size(); ++k) {
     if (p.taps[k].y == 0) p.tap_columns.push_back({p.tap_offsets[k], b_row(k)});
   }
@@ -297,8 +297,9 @@ void choose_column(LinePlan& p) {
 // True if vectors along columns leave less of themselves empty than those along lines, which are longer than tiles across have outputs.
 bool goes_across(const LinePlan& p) {
   if (p.tiles->across == nullptr || p.in_place || p.panel != 2 * p.lanes()) return false;
-  auto whole = [](int64_t n, int64_t of) { return (n + of - 1) / of * of; };
-  const int64_t across = whole(p.x.extent, p.tiles->outputs_across) * whole(p.columns, p.panel), along = whole(p.x.extent, p.lanes()) * whole(p.columns, p.tiles->most_columns);
+  auto rounded_up = [](int64_t n, int64_t of) { return (n + of - 1) / of * of; };
+  const int64_t across = rounded_up(p.x.extent, p.tiles->outputs_across) * rounded_up(p.columns, p.panel),
+                along = rounded_up(p.x.extent, p.lanes()) * rounded_up(p.columns, p.tiles->max_columns);
   return static_cast<double>(across) < (1 - tuning::share_of_empty) * static_cast<double>(along);
 }
 
@@ -313,7 +314,7 @@ bool choose_blocks(LinePlan& p) {
   work *= static_cast<double>(outer);
   const Machine& machine = backend::cpu::machine();
   const int64_t wanted = p.workers == 1 || work < tuning::least_wakes_of_lines * machine.wake * machine.f32 ? 1 : 4 * p.workers;
-  auto few = [&] { return p.blocks_x * p.blocks_y * outer < wanted; };
+  auto too_few_blocks = [&] { return p.blocks_x * p.blocks_y * outer < wanted; };
   auto count = [&] {
     p.blocks_y = (p.y.extent + p.block_y - 1) / p.block_y;
     p.blocks_x = p.in_place ? std::max<int64_t>(1, p.x.extent / p.block_x) : (p.x.extent + p.block_x - 1) / p.block_x;
@@ -329,8 +330,8 @@ bool choose_blocks(LinePlan& p) {
   };
   if (p.in_place) {
     auto bytes = [&] { return static_cast<size_t>(static_cast<int64_t>(p.planes.size()) * p.y.reach(p.block_y) * p.block_x) * 4; };
-    for (count(); (bytes() > enough || few()) && p.block_y > 1; count()) p.block_y = (p.block_y + 1) / 2;
-    while ((bytes() > enough || few()) && p.block_x > 2 * unit) {
+    for (count(); (bytes() > enough || too_few_blocks()) && p.block_y > 1; count()) p.block_y = (p.block_y + 1) / 2;
+    while ((bytes() > enough || too_few_blocks()) && p.block_x > 2 * unit) {
       halve_x();
       count();
     }
@@ -342,8 +343,8 @@ bool choose_blocks(LinePlan& p) {
     }
   } else {
     count();
-    for (lay_out(p); (p.copy_bytes > enough || few()) && p.block_y > 1; lay_out(p), count()) p.block_y = (p.block_y + 1) / 2;
-    for (; (p.copy_bytes > enough || few()) && p.block_x > 2 * unit; lay_out(p), count()) halve_x();
+    for (lay_out(p); (p.copy_bytes > enough || too_few_blocks()) && p.block_y > 1; lay_out(p), count()) p.block_y = (p.block_y + 1) / 2;
+    for (; (p.copy_bytes > enough || too_few_blocks()) && p.block_x > 2 * unit; lay_out(p), count()) halve_x();
     if (p.copy_bytes > tuning::max_block) return false;
   }
   p.units = p.blocks_x * p.blocks_y * outer;
@@ -351,7 +352,7 @@ bool choose_blocks(LinePlan& p) {
   const int64_t vectors = p.block_y * p.vectors(p.in_place ? 2 * p.block_x : p.block_x);
   choose_column(p);
   p.vector_bytes = padded(static_cast<size_t>(vectors) * sizeof(LineVector));
-  const int64_t tiles = (p.columns + p.tiles->most_columns - 1) / p.tiles->most_columns;
+  const int64_t tiles = (p.columns + p.tiles->max_columns - 1) / p.tiles->max_columns;
   const int64_t of_plane = std::ssize(p.taps) / std::ssize(p.planes);
   p.skips = !p.in_place && p.column == nullptr && std::ssize(p.taps) >= tuning::skipping_taps && of_plane >= tuning::taps_of_range &&
             std::is_sorted(p.taps.begin(), p.taps.end(), [](const Tap& a, const Tap& b) { return std::tie(a.plane, a.y) < std::tie(b.plane, b.y); });
@@ -360,9 +361,9 @@ bool choose_blocks(LinePlan& p) {
                        : tiles > 1                                   ? tiles * tuning::max_vectors_of_line
                        : p.skips || std::ssize(p.taps) > longest_sum ? std::max(vectors, tuning::max_vectors_of_line)
                                                                      : tuning::max_vectors_of_line;
-  p.kept_bytes = padded(static_cast<size_t>(kept * p.lanes() * p.tiles->most_columns) * 4);
+  p.kept_bytes = padded(static_cast<size_t>(kept * p.lanes() * p.tiles->max_columns) * 4);
   if (p.panel == 0) {
-    const int64_t wide = p.tiles->most_columns, columns = (p.columns + wide - 1) / wide * wide;
+    const int64_t wide = p.tiles->max_columns, columns = (p.columns + wide - 1) / wide * wide;
     p.b_bytes = padded(static_cast<size_t>(columns * static_cast<int64_t>(p.taps.size())) * 4);
   }
   return true;
@@ -382,10 +383,10 @@ std::shared_ptr<const LinePlan> line_plan(const LineProblem& q, int workers) {
     if (q.sizes[i] == 0) return nullptr;
     if (i >= q.kept.size() && (taps *= q.sizes[i]) > tuning::max_line_taps) return nullptr;
   }
-  if (q.columns == 0 || q.a.rank > most || (q.has_bias && q.columns > 1 && q.bias_column != 1)) return nullptr;
+  if (q.columns == 0 || q.a.rank > max_axes || (q.has_bias && q.columns > 1 && q.bias_column != 1)) return nullptr;
   Planner planner(q, *p);
   if (!planner.plan()) return nullptr;
-  p->taps_apart = planner.taps_apart();
+  p->tap_distance = planner.tap_distance();
   if (!choose_blocks(*p)) return nullptr;
   return p;
 }

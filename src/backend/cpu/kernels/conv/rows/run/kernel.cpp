@@ -28,7 +28,7 @@ struct Plan : Problem {
       : Problem(std::move(p)), type(of), joined(joined), rows(map, c.batch_rank, c.map.m_rank, static_cast<int64_t>(ir::size_of(of))) {}
 
   DType type;
-  int64_t joined;  // groups that are computed as one, whose B has zeros where the rows of one group meet the columns of another
+  int64_t joined;  // groups that are computed as one: B has zeros where rows of one group meet columns of another
   WindowRows rows;
   Way way = {};
   int64_t batch = 1, panels = 0, panel_bytes = 0;  // of a group
@@ -88,13 +88,13 @@ Resolved resolve_rows(const Call& call) {
   if (!c.packed) p->packed_bytes = padded(static_cast<size_t>(p->groups * p->panels * p->panel_bytes + matmul::tuning::read_ahead));
   const int64_t sums = std::max<int64_t>(1, (p->k + p->way.k_size(p->m) - 1) / p->way.k_size(p->m));
   p->k_size = ((p->k + sums - 1) / sums + 31) / 32 * 32;
-  p->block_rows = std::min(p->m, p->way.most_rows());
+  p->block_rows = std::min(p->m, p->way.max_rows());
   if (int64_t step; p->way.a == type && p->rows.in_place(step) && step > 0) p->in_place = step;
   const std::vector<int64_t>& to = p->bound.strides[c.body->stores[0].operand];
   if (type != DType::f64 && p->k > 0 && (to.back() == 1 || p->groups * p->n == 1)) p->program = vector_program(*c.body, p->bound);
   const int64_t workers = call.workers->count();
   share(*p, workers);
-  if (p->in_place == 0) p->a_bytes = padded(static_cast<size_t>(p->block_rows * (p->k_size + rows_tuning::apart) * a_size));
+  if (p->in_place == 0) p->a_bytes = padded(static_cast<size_t>(p->block_rows * (p->k_size + rows_tuning::row_gap) * a_size));
   if (p->way.a != type) p->row_copy_bytes = padded(static_cast<size_t>(p->k_size * size));
   const int64_t of_task = (p->panels + p->column_tasks - 1) / p->column_tasks;
   p->c_bytes = padded(static_cast<size_t>((p->block_rows * (sums > 1 ? of_task : 1) + run_tuning::max_tile_rows) * ops.columns * 4 * p->c_words));
@@ -153,7 +153,7 @@ class Part {
       stride = p_.in_place;
       return a + (static_cast<int64_t>(image_.offset) + k0) * size + m * stride;
     }
-    stride = (p_.k_size + rows_tuning::apart) * a_size_;
+    stride = (p_.k_size + rows_tuning::row_gap) * a_size_;
     if (p_.way.a == p_.type) {
       p_.rows.copy(a, image_, m, rows, k0, k1, copy_, stride);
       return copy_;

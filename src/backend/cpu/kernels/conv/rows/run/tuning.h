@@ -1,4 +1,4 @@
-// The numbers behind rows of windows that are copied in their own type; rates are the machine's (base/machine.h). AMD EPYC with AVX512_BF16, times of both offers by `bench/offers.py` (0125).
+// The numbers of rows of windows that are copied in their own type; rates are the machine's (base/machine.h). AMD EPYC with AVX512_BF16, times of both offers by `bench/offers.py` (0125).
 #pragma once
 #include <cstdint>
 
@@ -12,7 +12,7 @@ inline constexpr double tile = 60, vector_of_results = 1.5;
 // Runs of a window: a bound of a plan's memory, not measured.
 inline constexpr int64_t max_runs = 1 << 16;
 // Elements after each copied row, so that rows do not share sets of a cache: 32 bytes or more.
-inline constexpr int64_t apart = 16;
+inline constexpr int64_t row_gap = 16;
 // Products, in the machine's wakes at its peak: a step with less is one task (docs/performance-notes/calls_and_threads.md). Tasks for each worker, so that a late one leaves little to wait for.
 inline constexpr double least_wakes = 1.7;
 inline constexpr int64_t tasks_of_worker = 4;

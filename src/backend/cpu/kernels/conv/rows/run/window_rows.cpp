@@ -131,7 +131,7 @@ void WindowRows::copy_row(const std::byte* a, const Position& row, int64_t k0, i
 }
 
 void WindowRows::copy(const std::byte* a, const Position& image, int64_t m, int64_t rows, int64_t k0, int64_t k1, std::byte* to, int64_t stride) const {
-  int64_t digits[IndexMap::most], rest = m;
+  int64_t digits[IndexMap::max_axes], rest = m;
   Position row = image;
   for (size_t i = m_.size(); i-- > 0; rest /= m_[i].extent) {
     digits[i] = rest % m_[i].extent;

@@ -34,8 +34,8 @@ class WindowRows {
 
   int64_t size_;
   int axes_;
-  int64_t extent_[IndexMap::most] = {};  // of A, along the axes with a border
-  int64_t reach_[IndexMap::most] = {};   // of a window
+  int64_t extent_[IndexMap::max_axes] = {};  // of A, along the axes with a border
+  int64_t reach_[IndexMap::max_axes] = {};   // of a window
   std::vector<Index> m_;
   Runs cut_, inside_;                    // of windows that may leave A: what is inside or outside together; of others
   std::vector<int64_t> places_;          // elements of a window inside A, if none are neighbours

@@ -74,15 +74,15 @@ class WinogradWorker {
     const WinogradPlan& w = s_.plan;
     const int lanes = s_.tiles.lanes;
     const TileList& list = s_.windows.tiles[c.vectors - 1];
-    const float* sums = block_.sums(z, index_of(c), c.a, c.vectors, list.by_outputs, list.most, lanes);
+    const float* sums = block_.sums(z, index_of(c), c.a, c.vectors, list.by_outputs, list.max_outputs, lanes);
     const auto finish = s_.tiles.winograd.results[c.vectors - 1];
     Worker::Unit& u = worker_.unit();
     for (int64_t y = 2 * top; y < std::min(2 * bottom, w.rows.outputs); ++y) {
       worker_.begin(u, plane * w.rows.outputs + y);
       const DirectTile d = worker_.tile_of(u, c);
       const float* const from = sums + (y / 2 - top) * block_.sums_row(c.vectors, lanes);
-      auto stored = [&](int64_t x) { return finish(d, from, block_.sums_apart(c.vectors, lanes), y % 2 != 0, x, u.x1); };
-      // An element that is not finite is in the sums of outputs beside it: those are computed from their own windows.
+      auto stored = [&](int64_t x) { return finish(d, from, block_.sums_stride(c.vectors, lanes), y % 2 != 0, x, u.x1); };
+      // An element that is not finite is in the sums of the outputs next to it: those are computed from their own windows.
       for (int64_t x = 0; (x = stored(x)) < u.x1; x += 2) worker_.in_place(u, c, x, std::min(x + 2, u.x1));
     }
   }

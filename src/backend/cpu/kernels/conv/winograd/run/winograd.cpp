@@ -12,7 +12,7 @@ using Index = IndexMap::Index;
 
 constexpr int64_t values = conv::tuning::side_of_window * conv::tuning::side_of_window;  // of a window
 // Lines of the first-level cache that hold the 16 values of a window must not all be the same.
-int64_t apart(int64_t elements) { return (elements + 15) / 16 * 16 + 16; }
+int64_t padded_stride(int64_t elements) { return (elements + 15) / 16 * 16 + 16; }
 
 bool moves_alike(const Index& a, const Index& b, int axes) { return a.step == b.step && std::equal(a.along, a.along + axes, b.along); }
 bool share_axis(const Index& a, const Index& b, int axes) {
@@ -47,9 +47,9 @@ void choose_blocks(WinogradPlan& p, int64_t lanes, int64_t images, int64_t worke
   p.blocks = std::max((p.windows_y + rows - 1) / rows, std::min(wanted, p.windows_y));
   if (!p.by_columns && images * p.blocks % workers != 0) p.blocks = std::min(p.windows_y, (images * p.blocks + workers - 1) / workers * workers / images);
   const int64_t windows = (p.windows_y + p.blocks - 1) / p.blocks * p.windows_x;  // of the largest block
-  p.image_apart = apart(windows * p.row);
-  p.plane_size = values * p.image_apart;
-  p.sums_size = values * apart(windows * 2 * lanes);
+  p.image_stride = padded_stride(windows * p.row);
+  p.plane_size = values * p.image_stride;
+  p.sums_size = values * padded_stride(windows * 2 * lanes);
 }
 
 }  // namespace
@@ -97,8 +97,8 @@ std::optional<WinogradPlan> winograd_plan(const IndexMap& map, size_t first_k, c
   if (images * p.windows_x * p.windows_y * p.planes.outputs == 0 || p.panels == 0) return std::nullopt;
   p.row = p.all_channels % conv::tuning::elements_of_page == 0 ? p.all_channels + 16 : p.all_channels;
   if (p.depth * values * p.windows_x * p.row * 4 > conv::tuning::max_row_of_windows) return std::nullopt;
-  p.weights_apart = apart(p.depth * p.channels * p.panel_row);
-  p.panel_size = values * p.weights_apart;
+  p.weights_stride = padded_stride(p.depth * p.channels * p.panel_row);
+  p.panel_size = values * p.weights_stride;
   choose_blocks(p, q.lanes, images, q.workers);
   return p;
 }
@@ -132,7 +132,7 @@ void WinogradBlock::plane(const float* a, int64_t z, int64_t begin, int64_t end)
         const int64_t row = 2 * y + i / 4, place = 2 * x + i % 4;
         places[i] = p_.rows.has(row) && p_.places.has(place) ? a + row * p_.rows.step + place * p_.places.step : zeros_;
       }
-      tiles_.image(places, p_.all_channels, to, p_.image_apart);
+      tiles_.image(places, p_.all_channels, to, p_.image_stride);
     }
   }
 }
@@ -140,13 +140,13 @@ void WinogradBlock::plane(const float* a, int64_t z, int64_t begin, int64_t end)
 void WinogradBlock::panel(const float* b, int64_t index, int vectors) {
   float* to = weights_ + (p_.keeps_weights ? index : 0) * p_.panel_size;
   const int64_t matrix = p_.channels * p_.panel_row;
-  for (int64_t z = 0; z < p_.depth; ++z) tiles_.weights(b + z * 9 * matrix, matrix, p_.panel_row, p_.channels, vectors, to + z * matrix, p_.weights_apart);
+  for (int64_t z = 0; z < p_.depth; ++z) tiles_.weights(b + z * 9 * matrix, matrix, p_.panel_row, p_.channels, vectors, to + z * matrix, p_.weights_stride);
 }
 
-int64_t WinogradBlock::sums_apart(int vectors, int lanes) const { return apart(windows_ * vectors * lanes); }
+int64_t WinogradBlock::sums_stride(int vectors, int lanes) const { return padded_stride(windows_ * vectors * lanes); }
 
-const float* WinogradBlock::sums(int64_t z, int64_t index, int64_t channel, int vectors, const DirectTiles::Tile* by_windows, int64_t most, int lanes) {
-  const int64_t width = int64_t{vectors} * lanes, matrix = p_.channels * p_.panel_row, parts = (windows_ + most - 1) / most;
+const float* WinogradBlock::sums(int64_t z, int64_t index, int64_t channel, int vectors, const DirectTiles::Tile* by_windows, int64_t max_windows, int lanes) {
+  const int64_t width = int64_t{vectors} * lanes, matrix = p_.channels * p_.panel_row, parts = (windows_ + max_windows - 1) / max_windows;
   // Sums of sums, as with windows in place, if the channels divide evenly.
   int64_t channel_blocks = (p_.channels + longest_sum - 1) / longest_sum;
   if (p_.channels % channel_blocks != 0) channel_blocks = 1;
@@ -162,11 +162,11 @@ const float* WinogradBlock::sums(int64_t z, int64_t index, int64_t channel, int 
   d.b_row = d.to_step = width;
   d.columns = static_cast<int>(width);
   for (int64_t v = 0; v < values; ++v) {
-    d.b = weights_ + (p_.keeps_weights ? index : 0) * p_.panel_size + v * p_.weights_apart;
+    d.b = weights_ + (p_.keeps_weights ? index : 0) * p_.panel_size + v * p_.weights_stride;
     for (int64_t i = 0; i < parts; ++i) {
       const int64_t first = windows_ * i / parts;
-      d.a = planes_ + v * p_.image_apart + first * p_.row + channel;
-      d.to = sums_ + v * sums_apart(vectors, lanes) + first * width;
+      d.a = planes_ + v * p_.image_stride + first * p_.row + channel;
+      d.to = sums_ + v * sums_stride(vectors, lanes) + first * width;
       by_windows[windows_ * (i + 1) / parts - first](d);
     }
   }

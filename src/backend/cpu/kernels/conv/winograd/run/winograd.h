@@ -29,7 +29,7 @@ struct WinogradPlan {
   bool keeps_weights = false;          // of all panels
   bool by_columns = false;             // tasks are groups of panels: each transforms all images
   // In elements: a plane of a block and its row of channels, a panel's weights, sums of a block; from one of the 16 values to the next.
-  int64_t plane_size = 0, row = 0, image_apart = 0, panel_size = 0, weights_apart = 0, sums_size = 0;
+  int64_t plane_size = 0, row = 0, image_stride = 0, panel_size = 0, weights_stride = 0, sums_size = 0;
   size_t bytes() const { return static_cast<size_t>(depth * plane_size + (keeps_weights ? panels : 1) * panel_size + sums_size) * sizeof(float); }
 };
 
@@ -54,10 +54,10 @@ class WinogradBlock {
   void panel(const float* b, int64_t index, int vectors);
   // The sums of the block's windows with their first tap in plane `z`, for a panel that was transformed, whose group begins at this channel. `by_windows`: the
   // register tiles by number of windows.
-  const float* sums(int64_t z, int64_t index, int64_t channel, int vectors, const DirectTiles::Tile* by_windows, int64_t most, int lanes);
+  const float* sums(int64_t z, int64_t index, int64_t channel, int vectors, const DirectTiles::Tile* by_windows, int64_t max_windows, int lanes);
   // Those of the first window of a row; from one of the 16 to the next.
   int64_t sums_row(int vectors, int lanes) const { return p_.windows_x * vectors * lanes; }
-  int64_t sums_apart(int vectors, int lanes) const;
+  int64_t sums_stride(int vectors, int lanes) const;
 
  private:
   const WinogradPlan& p_;

@@ -11,14 +11,14 @@ namespace ingot::kernels {
 namespace {
 
 std::shared_ptr<const void> parse(std::span<const std::byte> bytes, const GemmArgs& g) {
-  require_gemm_args(bytes.empty() && g.b_along_k && g.type != ir::DType::f32 && g.pieces <= gemm::gemv_tuning::max_parts_of_b, "one row");
+  require_gemm_args(bytes.empty() && g.b_along_k && g.type != ir::DType::f32 && g.parts_of_b <= gemm::gemv_tuning::max_parts_of_b, "one row");
   return nullptr;
 }
 
 CudaLaunches launches_by(const GemmCall& c, bool vectors) {
   GemmLaunches out(c, vectors ? "" : "any_");
   if (c.is_empty()) return std::move(out.list);
-  for (size_t i = 1; i < c.args.pieces; ++i) out.pointers.push_back({CudaLaunch::Pointer::operand, offsetof(GemmParameters, beside) + 8 * (i - 1), c.args.left() + i});
+  for (size_t i = 1; i < c.args.parts_of_b; ++i) out.pointers.push_back({CudaLaunch::Pointer::operand, offsetof(GemmParameters, b_part) + 8 * (i - 1), c.args.left() + i});
   // Int8 numbers are multiplied with the row in shared memory.
   const bool int8 = c.args.b_type != c.args.type;
   CudaLaunch& made = out.add("row", std::min(c.p.n / 8, int64_t{gemv_blocks} * c.machine.multiprocessors), gemv_threads,

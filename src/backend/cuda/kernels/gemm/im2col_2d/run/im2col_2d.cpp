@@ -43,8 +43,8 @@ std::optional<Found> find(const GemmCall& c, const Layouts& layouts) {
     bool same = s.channels == n.channels && (s.last == 0 || (walk->c >= 0 && a.strides[walk->c] == 1)) && a.strides[walk->w] == s.inner();
     for (int d = 0; d < 2; ++d) same = same && s.kernel[d] == n.kernel[d] && s.stride[d] == n.stride[d] && s.pad[d] == n.pad[d];
     const int64_t line = a.dims[walk->w] * s.inner(), y = extent(walk->y), x = extent(walk->x);
-    constexpr int64_t most = INT32_MAX / 2;
-    if (!same || line > most || p.b_step > most / std::max<int64_t>(1, args.b_along_k ? p.n : p.k) || (y + s.down) * s.stride[0] > most || (x + s.across) * s.step() > most)
+    constexpr int64_t limit = INT32_MAX / 2;
+    if (!same || line > limit || p.b_step > limit / std::max<int64_t>(1, args.b_along_k ? p.n : p.k) || (y + s.down) * s.stride[0] > limit || (x + s.across) * s.step() > limit)
       continue;
     int64_t image = 0;
     for (int j = 0; walk->image >= 0 && j < a.rank; ++j) image += along(j, walk->image) * a.strides[j];
@@ -62,7 +62,7 @@ std::optional<Found> find(const GemmCall& c, const Layouts& layouts) {
   return std::nullopt;
 }
 
-// Where A can be read in whole pieces, other implementations are faster.
+// Where A can be read in whole vectors, other implementations are faster.
 std::optional<CudaLaunches> launches(const GemmCall& c, const void* own) {
   const auto& layouts = *static_cast<const Layouts*>(own);
   const auto found = c.others_aligned && !c.a_aligned ? find(c, layouts) : std::nullopt;

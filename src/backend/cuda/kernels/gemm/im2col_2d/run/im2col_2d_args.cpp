@@ -21,7 +21,7 @@ std::vector<std::byte> serialise(const std::vector<Im2col2d>& a) {
 
 std::vector<Im2col2d> parse_im2col_2d(std::span<const std::byte> bytes, const GemmArgs& g) {
   auto a = from_bytes<std::vector<Im2col2d>>(bytes, magic, "the arguments of a GEMM by im2col", [](auto& stream, auto& args) { fields(stream, args); });
-  require_gemm_args(!a.empty() && g.b_type == g.type && !g.has_prologue() && g.pieces == 1, "im2col");
+  require_gemm_args(!a.empty() && g.b_type == g.type && !g.has_prologue() && g.parts_of_b == 1, "im2col");
   for (Im2col2d& s : a) {
     s.size = static_cast<int>(ir::size_of(g.type));
     require_gemm_args(is_possible(s), "im2col");

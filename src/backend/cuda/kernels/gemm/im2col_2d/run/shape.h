@@ -8,7 +8,7 @@
 #include "kernels/matmul/run/matmul_args.h"
 
 // A block computes `down` x `across` places of the result. The part of the image that they read, a patch, is in shared memory in the same order as in global
-// memory: line after line (and channel after channel, if the channels are separate planes). A line starts at a piece of 16 bytes, so it may start `before`
+// memory: line after line (and channel after channel, if the channels are separate planes). A line starts at a vector of 16 bytes, so it may start `before`
 // elements ahead of the first place's window. A run is the part of a window that is contiguous in a line. K goes through the runs in words: pairs of halves, or
 // floats. If a run starts between two words, `lead` unused halves come first.
 #define INGOT_CUDA_IM2COL_2D \
@@ -19,7 +19,7 @@
     int wide;                                   /* 32 columns of the result times this are a block's */ \
     int size;                                   /* bytes of an element */ \
     constexpr int per() const { return 4 / size; }   /* elements of a word */ \
-    constexpr int each() const { return 16 / size; } /* and of a piece */ \
+    constexpr int each() const { return 16 / size; } /* and of a vector */ \
     constexpr int inner() const { return last ? channels : 1; } \
     constexpr int run() const { return kernel[1] * inner(); } \
     constexpr int runs() const { return kernel[0] * (last ? 1 : channels); } \
@@ -33,9 +33,9 @@
     constexpr int steps() const { return (words_of_k() + 7) / 8; } /* of eight words of K */ \
     constexpr int height() const { return (down - 1) * stride[0] + kernel[0]; } \
     constexpr int lines() const { return height() * (last ? 1 : channels); } \
-    constexpr int pieces() const { return (before() + (across - 1) * step() + run() + each() - 1) / each(); } /* of a line */ \
-    constexpr int pitch() const { return pieces() * each(); } \
-    constexpr int patch() const { return lines() * pitch() + 8; } /* elements; what fills the last run may lie behind it */ \
+    constexpr int vectors() const { return (before() + (across - 1) * step() + run() + each() - 1) / each(); } /* of a line */ \
+    constexpr int pitch() const { return vectors() * each(); } \
+    constexpr int patch() const { return lines() * pitch() + 8; } /* elements; what fills the last run may lie after it */ \
     constexpr int place(int word) const { /* of a word of K in a patch, as the first place sees it */ \
       const int last_one = words_of_k() - 1, real = word < words_of_k() ? word : last_one, r = real / words(); \
       return (last ? r : r / kernel[0] * height() + r % kernel[0]) * pitch() + (real % words() + word - real) * per(); \

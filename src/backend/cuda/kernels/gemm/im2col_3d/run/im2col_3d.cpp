@@ -20,7 +20,7 @@ std::optional<GemmParameters> parameters_of(const GemmCall& call, const Im2col3d
   const auto sizes = call.call.sizes.subspan(3, indices + args.map.rank);
   const auto walk = im2col_3d_axes(args.map, sizes);
   if (!walk || walk->numbers.channels != s.channels || walk->numbers.last != s.last) return std::nullopt;
-  constexpr int64_t most = INT32_MAX / 4;
+  constexpr int64_t limit = INT32_MAX / 4;
   auto extent = [&](int index) { return index < 0 ? int64_t{1} : sizes[static_cast<size_t>(index)]; };
   auto stride = [&](int axis) { return axis < 0 ? int64_t{0} : a.strides[axis]; };
   if ((walk->channel >= 0 && a.dims[walk->channel] < s.channels) || (walk->images >= 0 && a.dims[walk->images] < extent(walk->image))) return std::nullopt;
@@ -32,14 +32,14 @@ std::optional<GemmParameters> parameters_of(const GemmCall& call, const Im2col3d
   for (size_t d = 0; d < 3; ++d) {
     const int axis = walk->axis[d];
     const int64_t places = extent(walk->place[d]), inside = a.dims[axis];
-    if (walk->numbers.kernel[d] != s.kernel[d] || places > most || inside > most) return std::nullopt;
+    if (walk->numbers.kernel[d] != s.kernel[d] || places > limit || inside > limit) return std::nullopt;
     p.m_extent[1 + d] = static_cast<int>(places);
     p.m_step[1 + d] = stride(axis);
     p.origin[d] = static_cast<int>(sizes[indices + static_cast<size_t>(axis)]);
     p.inside[d] = static_cast<int>(inside);
   }
-  const bool pieces = p.k_step[0] == 1 && std::all_of(std::begin(p.m_step), std::end(p.m_step), [&](long step) { return step % s.each() == 0; });
-  return s.narrow() || pieces ? std::optional(p) : std::nullopt;
+  const bool vectors = p.k_step[0] == 1 && std::all_of(std::begin(p.m_step), std::end(p.m_step), [&](long step) { return step % s.each() == 0; });
+  return s.narrow() || vectors ? std::optional(p) : std::nullopt;
 }
 
 std::optional<CudaLaunches> launches(const GemmCall& c, const void* own) {

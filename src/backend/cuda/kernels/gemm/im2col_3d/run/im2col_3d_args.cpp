@@ -22,7 +22,7 @@ std::vector<std::byte> serialise(const Im2col3d& a) {
 Im2col3d parse_im2col_3d(std::span<const std::byte> bytes, const GemmArgs& g) {
   auto a = from_bytes<Im2col3d>(bytes, magic, "the arguments of a GEMM by im2col", [](auto& stream, auto& args) { fields(stream, args); });
   a.size = static_cast<int>(ir::size_of(g.type));
-  require_gemm_args(g.b_type == g.type && !g.has_prologue() && g.pieces == 1 && is_possible(a), "im2col");
+  require_gemm_args(g.b_type == g.type && !g.has_prologue() && g.parts_of_b == 1 && is_possible(a), "im2col");
   return a;
 }
 

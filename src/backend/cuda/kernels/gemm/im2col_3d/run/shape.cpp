@@ -84,7 +84,7 @@ std::optional<Im2col3dAxes> im2col_3d_axes(const GemmMap& map, std::span<const i
   return out;
 }
 
-void spread(Im2col3d& s, std::span<const int64_t, 4> extents, int64_t columns, int most_shared) {
+void spread(Im2col3d& s, std::span<const int64_t, 4> extents, int64_t columns, int max_shared) {
   struct Shape {
     int deep, high, lines;
   };
@@ -92,7 +92,7 @@ void spread(Im2col3d& s, std::span<const int64_t, 4> extents, int64_t columns, i
   auto up = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   for (const Shape& t : shapes) {
     s.deep = t.deep, s.high = t.high, s.lines = t.lines;
-    if (s.shared() > most_shared) continue;
+    if (s.shared() > max_shared) continue;
     if (std::any_of(extents.begin(), extents.end(), [](int64_t n) { return n < 0; })) return;
     if (extents[0] * up(extents[1], s.deep) * up(extents[2], s.down()) * up(extents[3], s.across) * up(columns, int64_t{16} * s.wide) >= gemm::im2col_3d_tuning::min_blocks) return;
   }
@@ -100,7 +100,7 @@ void spread(Im2col3d& s, std::span<const int64_t, 4> extents, int64_t columns, i
 
 bool is_possible(const Im2col3d& s) {
   auto within = [](int v, int from, int to) { return v >= from && v <= to; };
-  // The copying unit's pieces are full with more channels. Windows along fewer axes read an element too few times.
+  // The copying unit's vectors are full with more channels. Windows along fewer axes read an element too few times.
   const bool few_channels = (s.size == 2 || s.size == 4) && within(s.channels, 1, 95 / s.size),
              window = within(s.kernel[0], 2, 7) && within(s.kernel[1], 2, 5) && within(s.kernel[2], 2, 7);
   const bool block = within(s.wide, 1, 2) && within(s.deep, 1, 4) && within(s.high, 1, 2) && within(s.deep * s.high, 4, 8) && within(s.lines, 1, 4) && within(s.last, 0, 1);

@@ -8,7 +8,7 @@ namespace ingot::kernels {
 namespace {
 
 std::shared_ptr<const void> parse(std::span<const std::byte> bytes, const GemmArgs& g) {
-  require_gemm_args(bytes.empty() && !g.has_prologue() && g.pieces == 1, "a GEMM through the map");
+  require_gemm_args(bytes.empty() && !g.has_prologue() && g.parts_of_b == 1, "a GEMM through the map");
   return nullptr;
 }
 
@@ -21,7 +21,7 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void*) {
 
 double cost(const GemmSizes& s) {
   using namespace gemm::tuning;
-  return cost_of_work(s.has_tiles ? implicit_beside_tiles : s.batches ? implicit_batches : implicit, s);
+  return cost_of_work(s.has_tiles ? implicit_where_tiles_exist : s.batches ? implicit_batches : implicit, s);
 }
 
 }  // namespace

@@ -43,11 +43,11 @@ CudaLaunches ragged_by_warps(const GemmCall& c, bool vectors) {
 
 bool is_aligned(const GemmCall& c) {
   const int64_t each = c.args.b_together();
-  return c.a_aligned && c.b_aligned && c.others_aligned && c.p.k % each == 0 && experts_of(c).apart % each == 0;
+  return c.a_aligned && c.b_aligned && c.others_aligned && c.p.k % each == 0 && experts_of(c).stride % each == 0;
 }
 
 void require_experts(std::span<const std::byte> own, const GemmArgs& g) {
-  require_gemm_args(own.empty() && g.is_matrix() && g.row_rank == 1 && !g.has_prologue() && g.pieces == 1 && g.b_type == g.type, "products of experts");
+  require_gemm_args(own.empty() && g.is_matrix() && g.row_rank == 1 && !g.has_prologue() && g.parts_of_b == 1 && g.b_type == g.type, "products of experts");
 }
 
 namespace {

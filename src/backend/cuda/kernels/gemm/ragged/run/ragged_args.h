@@ -1,15 +1,15 @@
-// Products of experts: what their kernels have behind the parameters of all GEMMs, and their tiles.
+// Products of experts: what their kernels have after the parameters of all GEMMs, and their tiles.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
 #include "backend/cuda/kernels/gemm/run/gemm_call.h"
 
-// An end of 4 or 8 bytes for each expert, and how far apart their matrices are, in elements.
+// An end of 4 or 8 bytes for each expert, and the elements from one matrix to the next.
 #define INGOT_CUDA_EXPERTS \
   struct Experts { \
     unsigned long ends; \
-    long apart; \
+    long stride; \
     int count, bytes; \
   };
 
@@ -20,7 +20,7 @@ INGOT_CUDA_EXPERTS
 // Of a call: adds them to a launch's parameters.
 Experts experts_of(const GemmCall&);
 GemmLaunches::Append append_experts(const GemmCall&);
-// The most tiles of so many rows: each expert has at most one that is not full, and so have the rows behind the last end.
+// The most tiles of so many rows: each expert has at most one that is not full, and so have the rows after the last end.
 int64_t tiles_of_experts(const GemmCall&, int64_t rows);
 // The rows of an expert, rounded up: their mean is all that is known before the ends are computed.
 int64_t mean_rows(int64_t rows, int64_t experts);

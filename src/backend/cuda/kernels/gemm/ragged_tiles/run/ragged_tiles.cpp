@@ -26,9 +26,10 @@ struct Maps {
 };
 std::optional<Maps> maps_of(const GemmCall& c, const RaggedLargeTile& t) {
   const auto size = static_cast<int64_t>(ir::size_of(c.args.type)), experts = int64_t{experts_of(c).count}, columns = (c.args.gated ? 2 : 1) * c.p.n;
-  const int64_t row = (c.p.m_extent[3] == 1 ? c.p.k : c.p.m_step[3]) * size, column = c.p.b_step * size, apart = (experts == 1 ? c.p.k * columns : experts_of(c).apart) * size;
+  const int64_t row = (c.p.m_extent[3] == 1 ? c.p.k : c.p.m_step[3]) * size, column = c.p.b_step * size,
+                expert_stride = (experts == 1 ? c.p.k * columns : experts_of(c).stride) * size;
   auto usable = [](int64_t bytes) { return bytes > 0 && bytes % 16 == 0 && bytes < int64_t{1} << 39; };
-  if (!usable(row) || !usable(column) || !usable(apart) || c.p.k == 0 || experts == 0) return std::nullopt;
+  if (!usable(row) || !usable(column) || !usable(expert_stride) || c.p.k == 0 || experts == 0) return std::nullopt;
   const auto depth = static_cast<uint32_t>(depth_of(c.args)), rows = static_cast<uint32_t>(t.rows), wide = static_cast<uint32_t>(columns_of(c, t));
   auto u = [](int64_t x) { return static_cast<uint64_t>(x); };
   Maps out;
@@ -44,11 +45,11 @@ std::optional<Maps> maps_of(const GemmCall& c, const RaggedLargeTile& t) {
   out.b.index = c.args.left();
   if (c.args.b_along_k) {
     out.b.dims = {u(c.p.k), u(experts), u(columns)};
-    out.b.strides = {u(apart), u(column)};
+    out.b.strides = {u(expert_stride), u(column)};
     out.b.box = {depth, 1, wide};
   } else {
     out.b.dims = {u(columns), u(c.p.k), u(experts)};
-    out.b.strides = {u(column), u(apart)};
+    out.b.strides = {u(column), u(expert_stride)};
     out.b.box = {64, depth, 1};
   }
   return out;
@@ -78,7 +79,7 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void*) {
   return with_any_address(std::move(out.list), ragged_by_warps(c, false));
 }
 
-double cost(const GemmSizes& s) { return cost_of_work(mean_rows(s.m, s.experts) > max_rows_of_16 ? ragged_tiles : ragged_tiles_of_few, s); }
+double cost(const GemmSizes& s) { return cost_of_work(mean_rows(s.m, s.experts) > max_rows_of_16 ? ragged_tiles : ragged_tiles_of_16_rows, s); }
 
 }  // namespace
 

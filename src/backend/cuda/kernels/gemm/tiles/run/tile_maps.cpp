@@ -27,7 +27,7 @@ bool describe_rows(const P& p, int64_t channels, int64_t size, CudaTiles& a) {
 bool describe_pixels(bool volume, P& p, int64_t channels, int64_t size, CudaTiles& a) {
   // Positions (n, h, w) or (n, d, h, w).
   const int axes = volume ? 3 : 2, images = 3 - axes;  // m_extent[images]: n
-  const int64_t furthest = axes == 2 ? 128 : 16, most_taps = axes == 2 ? 255 : 31;  // limits of a tensor map
+  const int64_t furthest = axes == 2 ? 128 : 16, max_taps = axes == 2 ? 255 : 31;  // limits of a tensor map
   a.pixels = true;
   a.rank = 2 + axes;
   int64_t unit[3], inside[3], step[3], tap[3], first[3];  // of w, h, d
@@ -46,7 +46,7 @@ bool describe_pixels(bool volume, P& p, int64_t channels, int64_t size, CudaTile
       first[axis] = 0;
       windows = windows || to_tap != 0;
       const bool goes_forward = move >= 0 && to_tap >= 0 && (move > 0 || p.m_extent[m] == 1);
-      if (!goes_forward || step[axis] > 8 || tap[axis] * (p.k_extent[k] - 1) > most_taps) return false;
+      if (!goes_forward || step[axis] > 8 || tap[axis] * (p.k_extent[k] - 1) > max_taps) return false;
       continue;
     }
     if (watched[g]) return false;
@@ -66,7 +66,7 @@ bool describe_pixels(bool volume, P& p, int64_t channels, int64_t size, CudaTile
     if (step[axis] < 1 || step[axis] > 8 || tap[axis] < 0 || first[axis] < -furthest || first[axis] >= furthest) return false;
     if (p.m_extent[m] != 1 && p.m_step[m] != unit[axis] * step[axis]) return false;
     if (p.k_extent[k] != 1 && p.k_step[k] != unit[axis] * tap[axis]) return false;
-    if (tap[axis] * (p.k_extent[k] - 1) > most_taps) return false;
+    if (tap[axis] * (p.k_extent[k] - 1) > max_taps) return false;
     a.offset -= first[axis] * unit[axis] * size;
   }
   // A guard that belongs to no axis must depend on no index, and always be inside.

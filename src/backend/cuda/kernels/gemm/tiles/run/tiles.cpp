@@ -28,7 +28,7 @@ struct Choice {
   int64_t blocks = 0, turns = 0;  // steps along K of each block
   std::string text() const {
     const LargeTile& t = large_tiles[tile];
-    return fmt::format("gemm_tiles {} x {}, {} stages, {} in turn, K by {}", t.rows, t.columns, stages, t.in_turn, splits);
+    return fmt::format("gemm_tiles {} x {}, {} stages, {} in turn, K by {}", t.rows, t.columns, stages, t.ping_pong, splits);
   }
 };
 // The time of this many blocks of a tile, each of which takes so many steps along K.
@@ -37,11 +37,11 @@ double microseconds_of(const LargeTile& t, bool floats, int64_t blocks, int64_t 
   const int64_t rounds = divided_up(blocks, multiprocessors);
   const double work = static_cast<double>(turns) * (rounds == 1 ? of.step_alone : of.step), n = static_cast<double>(rounds);
   // Alternating groups: one multiplies while others run the epilogue.
-  return launch_microseconds + (t.in_turn > 0 ? n * std::max(work, (work + of.epilogue) / t.in_turn) + of.epilogue : n * (work + of.epilogue));
+  return launch_microseconds + (t.ping_pong > 0 ? n * std::max(work, (work + of.epilogue) / t.ping_pong) + of.epilogue : n * (work + of.epilogue));
 }
 
 // The most blocks that share K.
-int64_t splits_of(const LargeTile& t, bool gated, int64_t turns) { return t.in_turn > 0 || gated ? 1 : std::min(max_splits, std::max<int64_t>(1, turns / min_turns_of_split)); }
+int64_t splits_of(const LargeTile& t, bool gated, int64_t turns) { return t.ping_pong > 0 || gated ? 1 : std::min(max_splits, std::max<int64_t>(1, turns / min_turns_of_split)); }
 double microseconds_of(const LargeTile& t, bool floats, bool gated, int64_t m, int64_t n, int64_t turns, int64_t splits, int multiprocessors) {
   const double shared = splits == 1 ? 0 : finish_microseconds + static_cast<double>(m) * static_cast<double>(n * splits) * 8 / parts_per_microsecond;
   return shared + microseconds_of(t, floats, t.grid(m, n, gated) * splits, divided_up(turns, splits), multiprocessors);
@@ -58,7 +58,7 @@ std::vector<Choice> choices_of(const GemmParameters& p, int64_t turns, int multi
     const int64_t blocks = t.grid(p.m, p.n, gemm.gated);
     for (int64_t splits = 1; splits <= splits_of(t, gemm.gated, turns); ++splits) {
       out.push_back(
-          {k, splits, microseconds_of(t, floats, gemm.gated, p.m, p.n, turns, splits, multiprocessors), t.stages_beside(boxed), blocks * splits, divided_up(turns, splits)});
+          {k, splits, microseconds_of(t, floats, gemm.gated, p.m, p.n, turns, splits, multiprocessors), t.stages_with(boxed), blocks * splits, divided_up(turns, splits)});
     }
   }
   if (out.empty()) out.emplace_back();
@@ -136,9 +136,9 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void* own) {
     a.box = a.pixels ? std::array<uint32_t, 4>{depth, rows} : std::array<uint32_t, 4>{depth, 1, rows};
     b.box = c.args.b_along_k ? std::array<uint32_t, 4>{depth, 1, columns / cluster} : std::array<uint32_t, 4>{64, depth / cluster, 1};
     const int64_t blocks = t.grid(out.p.m, out.p.n, c.args.gated) * out.p.splits;
-    CudaLaunch& made = out.add(fmt::format("t{}", choice.tile), t.in_turn > 0 ? std::min<int64_t>(blocks, c.machine.multiprocessors / t.cluster * t.cluster) : blocks, t.threads(),
-                               t.shared(args.column_bytes, args.boxed_bytes(c.args.type)));
-    made.pieces = static_cast<uint32_t>(std::min<int64_t>(blocks, INT32_MAX));
+    CudaLaunch& made = out.add(fmt::format("t{}", choice.tile), t.ping_pong > 0 ? std::min<int64_t>(blocks, c.machine.multiprocessors / t.cluster * t.cluster) : blocks,
+                               t.threads(), t.shared(args.column_bytes, args.boxed_bytes(c.args.type)));
+    made.work_tiles = static_cast<uint32_t>(std::min<int64_t>(blocks, INT32_MAX));
     made.spare = true;
     made.tiles = std::move(problem->boxes);
     made.tiles.push_back(a);

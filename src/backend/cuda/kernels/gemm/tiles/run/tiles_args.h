@@ -8,21 +8,21 @@
 
 namespace ingot::kernels {
 
-// Groups of four warps multiply 64 rows each, or alternate on whole tiles (`in_turn`); one more warp copies tiles.
+// Groups of four warps multiply 64 rows each, or alternate on tiles of their own (`ping_pong`); one more warp copies tiles.
 struct LargeTile {
   int rows, columns, stages, blocks;  // blocks: per multiprocessor
   gemm::tiles_tuning::OfTile times;
-  int in_turn = 0;  // number of alternating groups, each with its own tile of results; 0: results replace a stage
+  int ping_pong = 0;  // number of alternating groups, each with its own tile of results; 0: results replace a stage
   int cluster = 1;  // blocks with the same columns, of which each copies a share of B to all
-  constexpr int threads() const { return (in_turn > 0 ? in_turn * 128 : rows * 2) + 32; }
+  constexpr int threads() const { return (ping_pong > 0 ? ping_pong * 128 : rows * 2) + 32; }
   // Bytes: the tiles, two barriers per stage, two per alternating group, and each group's column operands. `element`: bytes of a result in boxes.
   constexpr int shared(int column_bytes, int element) const {
-    const int groups = in_turn > 0 ? in_turn : rows / 64;
-    return shared_of(stages_beside(element), element) + groups * columns * column_bytes;
+    const int groups = ping_pong > 0 ? ping_pong : rows / 64;
+    return shared_of(stages_with(element), element) + groups * columns * column_bytes;
   }
   // Fewer than `stages` where alternating groups' results are floats, which take twice the room.
-  constexpr int stages_beside(int element) const;
-  constexpr int shared_of(int count, int element) const { return count * gemm_stage_bytes(rows, columns) + in_turn * rows * columns * element + 16 * (count + in_turn); }
+  constexpr int stages_with(int element) const;
+  constexpr int shared_of(int count, int element) const { return count * gemm_stage_bytes(rows, columns) + ping_pong * rows * columns * element + 16 * (count + ping_pong); }
   // Blocks that compute a result of m x n, without the parts of K.
   constexpr int64_t grid(int64_t m, int64_t n, bool gated) const {
     const int64_t high = int64_t{rows} * cluster, wide = results(gated);
@@ -39,7 +39,7 @@ inline constexpr LargeTile large_tiles[] = {{128, 128, 5, 1, gemm::tiles_tuning:
                                             {128, 192, 5, 1, gemm::tiles_tuning::times[6]},    {128, 256, 4, 1, gemm::tiles_tuning::times[7]}};
 static_assert(std::size(large_tiles) == std::size(gemm::tiles_tuning::times));
 inline constexpr int large_tile_shared = backend::cuda::hardware::hopper_shared_of_block;
-constexpr int LargeTile::stages_beside(int element) const {
+constexpr int LargeTile::stages_with(int element) const {
   int count = stages;
   while (shared_of(count, element) > large_tile_shared) --count;
   return count;
