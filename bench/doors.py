@@ -45,7 +45,6 @@ MEMORY_BYTES = 12 << 30  # of a process on the CPU
 DOOR_NAMES = ("torch.compile", "compile", "compile-open", "torch.compile-dynamic", "exported", "decomposed", "pt2", "saved", "torchscript")
 BUILT_DOORS = ("torch.compile", "compile")  # by these, a short run builds, and measures errors and times
 NEED_A_BUILD = ("saved",)
-TRACED_BY_DYNAMO = ("torch.compile", "torch.compile-dynamic")
 SECOND_DTYPE = {"cpu": "bfloat16", "cuda": "float16"}
 
 
@@ -251,6 +250,8 @@ class Worker:
 
 def run(arguments, todo, write):
     """Runs the cells in `arguments.jobs` workers and writes a line for each. Cells of one model and type go to one worker, in order."""
+    from by_door import TORCH_COMPILE
+
     waiting, workers = list(todo), []
     end = time.monotonic() + arguments.seconds if arguments.seconds else float("inf")
     batches: dict[int, list] = {}
@@ -280,7 +281,7 @@ def run(arguments, todo, write):
             if w.process.poll() is not None:
                 workers[i] = Worker(arguments)
                 batches[id(workers[i])] = batches.pop(id(w), [])
-            if "late" in found and task[0].door in TRACED_BY_DYNAMO and not w.control:
+            if "late" in found and task[0].door in TORCH_COMPILE and not w.control:
                 workers[i].give(*task, control=True)
             else:
                 write(task[0], timely(found, arguments.cell_seconds) if w.control else late(found))

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ir/compose_nodes.h"
+#include "ops/lowest.h"
 #include "ops/segments.h"
 
 namespace ingot::ops {
@@ -78,7 +79,7 @@ Value bincount(const Value& x, const std::optional<Value>& weights, const Dim& l
   const DType t = !weights ? DType::i64 : weights->dtype() == DType::f32 ? DType::f32 : DType::f64;
   if (weights) require(g, weights->numel(), Check::equal, x.numel(), "each number has a weight");
   const Value each = weights ? cast(*weights, t) : full(g, x.dims(), 1, t), number = cast(x, DType::i64);
-  const Dim size = x.numel() == Dim(0) ? least : read_size(maximum(amax(number, {}) + 1, Operand(least)), std::nullopt);
+  const Dim size = x.numel() == Dim(0) ? least : read_size(maximum(amax(pad(number, {Dim(0)}, {Dim(1)}, -1), {}) + 1, Operand(least)), std::nullopt);
   return scatter(full(g, {size}, 0, t), {0}, {number}, 0, false, each, "add");
 }
 
@@ -253,11 +254,10 @@ Scalar neutral(const char* kind, DType t) {
   const std::string_view k = kind;
   if (k == "add") return 0;
   if (k == "mul") return 1;
-  if (is_float(t)) return k == "max" ? -INFINITY : INFINITY;
-  if (is_bool(t)) return k != "max";
-  const int64_t bits = 8 * static_cast<int64_t>(size_of(t)) - (t == DType::u8 ? 0 : 1);
-  const int64_t highest = bits == 63 ? INT64_MAX : (INT64_C(1) << bits) - 1;
-  return k == "max" ? (t == DType::u8 ? INT64_C(0) : -highest - 1) : highest;
+  if (k == "max") return lowest(t);
+  if (is_float(t)) return INFINITY;
+  if (is_bool(t)) return true;
+  return t == DType::u8 ? 255 : -(lowest(t).to_int() + 1);
 }
 
 // scatter_reduce and index_reduce; `put(base, source, kind)` scatters. Without the tensor's own elements, those that something is reduced into begin anew.
@@ -523,7 +523,7 @@ const Definition indexing_rows[] = {
      }},
     {"searchsorted.{Tensor,Scalar}(Tensor sorted_sequence, {Tensor,Scalar} self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None)", Types::common,
      [](Value sequence, Value x, bool narrow, bool right, std::optional<std::string> side, std::optional<Value> sorter) {
-       if (sorter) fail(Code::unsupported, "searchsorted with a sorter");
+       if (sorter) sequence = take_along(sequence, -1, *sorter);
        return places_among(sequence, x, right || side.value_or("left") == "right", narrow);
      }},
     {"bucketize.{Tensor,Scalar}({Tensor,Scalar} self, Tensor boundaries, *, bool out_int32=False, bool right=False)", Types::common,

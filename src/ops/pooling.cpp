@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ir/compose_nodes.h"
+#include "ops/lowest.h"
 #include "ops/windows.h"
 
 namespace ingot::ops {
@@ -39,6 +40,7 @@ Pool pool_of(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers p
   p.on.stride = stride.empty() ? p.on.kernel : spread(std::move(stride), n, "stride");
   p.on.dilation = spread(std::move(dilation), n, "dilation");
   p.on.before = p.on.after = spread(std::move(padding), n, "padding");
+  require(x.graph(), 1, Check::less_equal, x.dim(-static_cast<Axis>(n) - 1), "the pooled tensor has channels");
   for (size_t i = 0; i < n; ++i) {
     const Dim size = x.dim(static_cast<Axis>(i) - static_cast<Axis>(n));
     p.counts.push_back(p.on.count(i, size));
@@ -50,12 +52,6 @@ Pool pool_of(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers p
     p.after[i] = max(p.after[i], (p.counts[i] - Dim(1)) * s + reach - padded);
   }
   return p;
-}
-
-Scalar lowest(DType t) {
-  if (is_float(t)) return -std::numeric_limits<double>::infinity();
-  if (t == DType::u8 || t == DType::b8) return 0;
-  return t == DType::i8 ? INT64_C(-128) : t == DType::i16 ? INT64_C(-32768) : t == DType::i32 ? int64_t{std::numeric_limits<int32_t>::min()} : std::numeric_limits<int64_t>::min();
 }
 
 constexpr int64_t max_unrolled_places = 25;
@@ -283,6 +279,41 @@ std::pair<Value, Value> adaptive_max_pool(const Value& x, const Dims& sizes) {
   return {maxima, flat_place(places, x.dims())};
 }
 
+// Windows that a random number for each plane and axis spreads. The numbers are in the order of the axes; of an image in the other one. All is rounded to their type.
+std::pair<Value, Value> fractional_max_pool(const Value& x, const Numbers& kernel, const Numbers& counts, const Value& random) {
+  Graph& g = x.graph();
+  const size_t n = kernel.size();
+  const auto lead = x.rank() - static_cast<Axis>(n);
+  auto behind_planes = [&](const Dims& behind) {
+    Dims dims(x.dims().begin(), x.dims().begin() + lead);
+    dims.insert(dims.end(), behind.begin(), behind.end());
+    return dims;
+  };
+  auto rounded = [&](const Value& v) { return widened(cast(v, random.dtype())); };
+  auto whole = [](const Value& v) { return cast(v, DType::i64); };
+  std::vector<Value> places;  // [planes..., windows..., kernel...], each along two of these axes
+  for (size_t i = 0; i < n; ++i) {
+    const Dim room = x.dim(lead + static_cast<Axis>(i)) - Dim(kernel[i]);
+    require(g, 0, Check::less_equal, room, "the pooled axis has room for a window");
+    const Value last = literal(g, room, DType::i64), number = widened(unsqueeze(take(random, -1, Dim(n == 2 ? 1 - static_cast<int64_t>(i) : static_cast<int64_t>(i))), -1));
+    Value start = expand(last, behind_planes({counts[i]}));
+    if (counts[i] > 1) {
+      const Value at = ir::index(g, {Dim(counts[i])}, 0), step = rounded(rounded(last) / static_cast<double>(counts[i] - 1));
+      start = select(at < counts[i] - 1, whole(rounded(rounded(rounded(at) + number) * step)) - whole(rounded(number * step)), start);
+    }
+    Dims line(2 * n, Dim(1));
+    line[i] = counts[i];
+    places.push_back(reshape(start, behind_planes(line)) + number_along(g, kernel[i], n + i, 2 * n));
+  }
+  const Dims result(counts.begin(), counts.end()), taps(kernel.begin(), kernel.end()), image(x.dims().begin() + lead, x.dims().end());
+  const Value at = flat_place(places, x.dims());
+  const Value windows = take_along(reshape(x, behind_planes({product(image)})), -1, reshape(at, behind_planes({product(result) * product(taps)})));
+  auto by_window = [&](const Value& v) { return reshape(v, behind_planes({product(result), product(taps)})); };
+  const Value largest_of_each = reduce("argmax", by_window(windows), {-1}, keep);
+  auto chosen = [&](const Value& v) { return reshape(take_along(by_window(v), -1, largest_of_each), behind_planes(result)); };
+  return {chosen(windows), chosen(at)};
+}
+
 // Elements go back to where a max_pool took them from; zeros elsewhere.
 Value max_unpool(const Value& x, const Value& indices, const Dims& sizes) {
   const auto n = static_cast<ptrdiff_t>(sizes.size());
@@ -312,6 +343,10 @@ const Definition pooling_rows[] = {
      [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool_with_indices(x, 2, k, s, p, d, up); }},
     {"max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False)", Types::numbers,
      [](Value x, Numbers k, Numbers s, Numbers p, Numbers d, bool up) { return max_pool_with_indices(x, 3, k, s, p, d, up); }},
+    {"fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples)", Types::same,
+     [](Value x, Numbers k, Numbers counts, Value random) { return fractional_max_pool(x, spread(k, 2, "kernel_size"), spread(counts, 2, "output_size"), random); }},
+    {"fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples)", Types::same,
+     [](Value x, Numbers k, Numbers counts, Value random) { return fractional_max_pool(x, spread(k, 3, "kernel_size"), spread(counts, 3, "output_size"), random); }},
     {"max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size)", Types::each, [](Value x, Value at, Dims sizes) { return max_unpool(x, at, sizes); }},
     {"max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding)", Types::each,
      [](Value x, Value at, Dims sizes, Numbers, Numbers) { return max_unpool(x, at, sizes); }},

@@ -1,10 +1,12 @@
 // Reductions and scans.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.h"
 #include "ir/compose_nodes.h"
 #include "ops/binding.h"
+#include "ops/lowest.h"
 
 namespace ingot::ops {
 
@@ -12,7 +14,31 @@ using namespace ir;
 
 namespace {
 
+Axes all_axes(const Value& x) {
+  Axes all(static_cast<size_t>(x.rank()));
+  std::iota(all.begin(), all.end(), Axis{0});
+  return all;
+}
+
 Axes axes_of(const std::optional<Axes>& dim) { return dim.value_or(Axes{}); }
+
+// True if the axis is known to have some.
+bool has_elements(const Value& x, Axis axis) { return known_less(0, x.dim(axis), x.graph().symbols) == Truth::yes; }
+
+// A result that is one of the elements: none of the axes that go is empty, as in ATen. Without axes all go.
+void require_elements(const Value& x, const char* what, Axes axes) {
+  if (axes.empty() || x.rank() == 0) axes = all_axes(x);
+  for (Axis a : axes) {
+    if (x.dim(a) == Dim(0)) fail(Code::invalid_input, "{}: no elements to reduce over", what);
+    require(x.graph(), 1, Check::less_equal, x.dim(a), "there are elements to reduce over");
+  }
+}
+
+// max, min, argmax or argmin as users call them. Compositions use `reduce`, which takes no elements where their result has none either.
+Value extreme(const char* kind, const Value& x, const Axes& axes, Keep keep) {
+  require_elements(x, kind, axes);
+  return reduce(kind, x, axes, keep);
+}
 
 // any and all are bool, except that ATen keeps uint8.
 Value truth(const char* kind, Value x, Axes axes, Keep keep) {
@@ -83,8 +109,8 @@ Value norm(Value x, const Scalar& ord, const Axes& dim, bool keepdim, std::optio
   if (size_of(result) == 2) x = cast(x, DType::f32);
   double p = ord.to_double();
   Value a = abs(x);
-  Value y = p == INFINITY                       ? amax(a, dim, Keep(keepdim))
-            : p == -INFINITY                    ? amin(a, dim, Keep(keepdim))
+  Value y = p == INFINITY                       ? extreme("max", a, dim, Keep(keepdim))
+            : p == -INFINITY                    ? extreme("min", a, dim, Keep(keepdim))
             : p == 0                            ? sum(cast(not_equal(x, 0), x.dtype()), dim, Keep(keepdim))
             : p == 1 || count(x, dim) == Dim(1) ? sum(a, dim, Keep(keepdim))  // a power of one number may underflow
             : p == 2                            ? sqrt(sum(square(x), dim, Keep(keepdim)))
@@ -115,18 +141,19 @@ Value renormed_rows(const Value& table, const Value& given, double max_norm, dou
 Value linalg_norm(Value x, const std::optional<Scalar>& ord, std::optional<Axes> dim, bool keepdim, std::optional<DType> t) {
   if (t) x = cast(x, *t);
   if (!ord) return norm(x, 2, axes_of(dim), keepdim, std::nullopt);
-  if (!dim) {
-    dim = Axes{};
-    for (Axis a = 0; a < x.rank(); ++a) dim->push_back(a);
-  }
+  if (!dim) dim = all_axes(x);
   if (dim->size() < 2) return norm(x, *ord, *dim, keepdim, std::nullopt);
   double p = std::abs(ord->to_double());
   if (dim->size() != 2 || (p != 1 && p != INFINITY)) fail(Code::unsupported, "linalg_norm: the matrix norm of order {} needs singular values", ord->to_double());
   // The largest or smallest of the sums over columns (1) or rows (inf).
   Axis summed_axis = x.axis((*dim)[p == 1 ? 0 : 1]), other = x.axis((*dim)[p == 1 ? 1 : 0]);
-  // The largest of no sums is 0.
-  const bool largest = ord->to_double() > 0, none = x.dim(other) == Dim(0);
-  Value y = reduce(largest && none ? "sum" : largest ? "max" : "min", sum(abs(x), {summed_axis}, keep), {other}, keep);
+  const Value sums = sum(abs(x), {summed_axis}, keep);
+  auto largest = [&] {  // of no sums it is 0
+    if (x.dim(other) == Dim(0)) return sum(sums, {other}, keep);
+    const Value most = amax(sums, {other}, keep);
+    return has_elements(x, other) ? most : maximum(most, 0.0);
+  };
+  Value y = ord->to_double() > 0 ? largest() : extreme("min", sums, {other}, keep);
   if (keepdim) return y;
   Value z = squeeze(y, std::max(summed_axis, other));
   return squeeze(z, std::min(summed_axis, other));
@@ -143,15 +170,12 @@ Value logsumexp(Value x, const Axes& dim, bool keepdim) {
   return reshape(s, amax(x, dim, drop).dims());
 }
 
-std::pair<Value, Value> extreme(const char* kind, const char* arg, const Value& x, int64_t dim, bool keepdim) {
+std::pair<Value, Value> extreme_and_place(const char* kind, const char* arg, const Value& x, int64_t dim, bool keepdim) {
   if (x.rank() == 0) return {x, literal(x.graph(), 0, DType::i64)};
-  return {reduce(kind, x, {dim}, Keep(keepdim)), reduce(arg, x, {dim}, Keep(keepdim))};
+  return {extreme(kind, x, {dim}, Keep(keepdim)), extreme(arg, x, {dim}, Keep(keepdim))};
 }
 
-Value arg(const char* kind, const Value& x, std::optional<int64_t> dim, bool keepdim) {
-  if (!dim || x.rank() == 0) return reduce(kind, x, {}, Keep(keepdim));
-  return reduce(kind, x, {*dim}, Keep(keepdim));
-}
+Value arg(const char* kind, const Value& x, std::optional<int64_t> dim, bool keepdim) { return extreme(kind, x, dim && x.rank() > 0 ? Axes{*dim} : Axes{}, Keep(keepdim)); }
 
 Value scanned(const char* kind, Value x, int64_t dim, std::optional<DType> t) {
   if (!t) return scan(kind, x, dim);
@@ -166,9 +190,8 @@ std::pair<Value, Value> smallest(const Value& x, const Dim& count, int64_t dim) 
 // The element in the middle of each sorted line, the lower one of two, and where it is. NaN is last when sorted; a line with one has the first as its median.
 std::pair<Value, Value> median(const Value& x, int64_t dim, bool keepdim, bool skip_nan) {
   if (x.rank() == 0) return {x, literal(x.graph(), 0, DType::i64)};
-  const Dim n = x.dim(dim);
-  if (n == Dim(0)) fail(Code::unsupported, "the median of no elements");
-  const Dim middle = floordiv(n - Dim(1), 2);
+  require_elements(x, "median", {dim});
+  const Dim middle = floordiv(x.dim(dim) - Dim(1), 2);
   const auto [values, indices] = smallest(x, middle + Dim(1), dim);
   Dims one = x.dims();
   one[static_cast<size_t>(x.axis(dim))] = 1;
@@ -178,6 +201,18 @@ std::pair<Value, Value> median(const Value& x, int64_t dim, bool keepdim, bool s
   Value at = without(take_along(indices, dim, place), dim, keepdim);
   if (is_float(x.dtype()) && !skip_nan) at = select(reduce("any", nan, {dim}, Keep(keepdim)), reduce("argmax", x, {dim}, Keep(keepdim)), at);
   return {without(take_along(x, dim, keepdim ? at : unsqueeze(at, x.axis(dim))), dim, keepdim), at};
+}
+
+// Of all elements. Of none it is NaN, or the lowest integer.
+Value median_of_all(const Value& x, bool skip_nan) {
+  const Value flat = reshape(x, {Dim(-1)});
+  if (has_elements(flat, 0)) return median(flat, 0, false, skip_nan).first;
+  const bool floats = is_float(x.dtype());
+  const Value sorted = sort(flat, 0, false, false).first, nan = floats ? ir::map(Op::is_nan, {flat}) : Value();
+  const Value count = floats && skip_nan ? sum(logical_not(nan), {}) : literal(x.graph(), flat.dim(0), DType::i64);
+  const Value one_more = pad(sorted, {Dim(0)}, {Dim(1)}, floats ? Scalar(NAN) : lowest(x.dtype()));
+  const Value middle = reshape(take_along(one_more, 0, reshape(maximum(ir::map(Op::floordiv, {count - 1, 2}), 0), {Dim(1)})), {});
+  return floats && !skip_nan ? select(reduce("any", nan, {}, drop), NAN, middle) : middle;
 }
 
 std::pair<Value, Value> kth_value(const Value& x, const Dim& k, int64_t dim, bool keepdim) {
@@ -191,7 +226,7 @@ std::pair<Value, Value> kth_value(const Value& x, const Dim& k, int64_t dim, boo
 std::pair<Value, Value> mode(const Value& x, int64_t dim, bool keepdim) {
   if (x.rank() == 0) return {x, literal(x.graph(), 0, DType::i64)};
   const Axis axis = x.axis(dim);
-  if (x.dim(axis) == Dim(0)) fail(Code::unsupported, "the mode of no elements");
+  require_elements(x, "mode", {axis});
   const auto [values, indices] = sort(x, axis, false, true);
   const Value place = ir::index(x.graph(), x.dims(), axis);
   const Value differs =
@@ -215,6 +250,7 @@ std::pair<Value, Value> running(const char* kind, const Value& x, int64_t dim) {
 // Elements of the sorted lines at q * (n - 1); q [..] comes first among the result's axes. NaN in a line makes its results NaN.
 Value quantile(Value x, const Value& q, std::optional<int64_t> dim, bool keepdim, const std::string& how, bool skip_nan) {
   if (!is_float(x.dtype()) || x.dtype() != q.dtype()) fail(Code::unsupported, "quantile of {} at {}", name_of(x.dtype()), name_of(q.dtype()));
+  require_elements(x, "quantile", {});
   const int64_t rank = x.rank();
   if (!dim) x = reshape(x, {Dim(-1)});
   if (x.rank() == 0) x = reshape(x, {Dim(1)});
@@ -256,10 +292,10 @@ Value histc(const Value& x, int64_t bins, const Scalar& min, const Scalar& max) 
   const double from = min.to_double(), to = max.to_double();
   if (is_bool(x.dtype())) fail(Code::unsupported, "histc of bools");
   Value flat = reshape(x, {Dim(-1)}), lo = literal(x.graph(), min, x.dtype()), hi = literal(x.graph(), max, x.dtype());
-  if (from == to) {  // the range of the values; one of a single value is widened
-    const Value lowest = amin(flat, {}), highest = amax(flat, {});
-    lo = select(equal(lowest, highest), lowest - 1, lowest);
-    hi = select(equal(lowest, highest), highest + 1, highest);
+  if (from == to && !(flat.dim(0) == Dim(0))) {  // the range of the values; one of a single value is widened
+    const Value least = amin(flat, {}), highest = amax(flat, {});
+    lo = select(equal(least, highest), least - 1, least);
+    hi = select(equal(least, highest), highest + 1, highest);
   }
   const Value steps = (flat - lo) * bins;
   Value place = minimum(is_float(x.dtype()) ? floor(steps / (hi - lo)) : ir::map(Op::floordiv, {steps, hi - lo}), bins - 1);
@@ -286,17 +322,17 @@ const Definition reduction_rows[] = {
     {"prod(Tensor self, *, ScalarType? dtype=None)", [](Value x, std::optional<DType> t) { return multiplied(x, {}, false, t); }},
     {"prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None)",
      [](Value x, int64_t d, bool k, std::optional<DType> t) { return multiplied(x, {d}, k, t); }},
-    {"amax(Tensor self, int[1] dim=[], bool keepdim=False)", [](Value x, Axes d, bool k) { return amax(x, d, Keep(k)); }},
-    {"amin(Tensor self, int[1] dim=[], bool keepdim=False)", [](Value x, Axes d, bool k) { return amin(x, d, Keep(k)); }},
-    {"max(Tensor self)", [](Value x) { return amax(x, {}); }},
-    {"min(Tensor self)", [](Value x) { return amin(x, {}); }},
-    {"max.dim(Tensor self, int dim, bool keepdim=False)", [](Value x, int64_t d, bool k) { return extreme("max", "argmax", x, d, k); }},
-    {"min.dim(Tensor self, int dim, bool keepdim=False)", [](Value x, int64_t d, bool k) { return extreme("min", "argmin", x, d, k); }},
+    {"amax(Tensor self, int[1] dim=[], bool keepdim=False)", [](Value x, Axes d, bool k) { return extreme("max", x, d, Keep(k)); }},
+    {"amin(Tensor self, int[1] dim=[], bool keepdim=False)", [](Value x, Axes d, bool k) { return extreme("min", x, d, Keep(k)); }},
+    {"max(Tensor self)", [](Value x) { return extreme("max", x, {}, drop); }},
+    {"min(Tensor self)", [](Value x) { return extreme("min", x, {}, drop); }},
+    {"max.dim(Tensor self, int dim, bool keepdim=False)", [](Value x, int64_t d, bool k) { return extreme_and_place("max", "argmax", x, d, k); }},
+    {"min.dim(Tensor self, int dim, bool keepdim=False)", [](Value x, int64_t d, bool k) { return extreme_and_place("min", "argmin", x, d, k); }},
     {"aminmax(Tensor self, *, int? dim=None, bool keepdim=False)",
      [](Value x, std::optional<int64_t> d, bool k) {
        Axes a;
        if (d) a.push_back(*d);
-       return std::pair(amin(x, a, Keep(k)), amax(x, a, Keep(k)));
+       return std::pair(extreme("min", x, a, Keep(k)), extreme("max", x, a, Keep(k)));
      }},
     {"argmax(Tensor self, int? dim=None, bool keepdim=False)", Types::numbers, [](Value x, std::optional<int64_t> d, bool k) { return arg("argmax", x, d, k); }},
     {"argmin(Tensor self, int? dim=None, bool keepdim=False)", Types::numbers, [](Value x, std::optional<int64_t> d, bool k) { return arg("argmin", x, d, k); }},
@@ -361,8 +397,8 @@ const Definition reduction_rows[] = {
      [](Value x, std::optional<Scalar> p, Axes d, bool k) { return norm(x, p.value_or(Scalar(2)), d, k, std::nullopt); }},
     {"norm.Scalar(Tensor self, Scalar p=2)", [](Value x, Scalar p) { return norm(x, p, {}, false, std::nullopt); }},
     {"histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0)", [](Value x, int64_t bins, Scalar lo, Scalar hi) { return histc(x, bins, lo, hi); }},
-    {"median(Tensor self)", Types::numbers, [](Value x) { return median(reshape(x, {Dim(-1)}), 0, false, false).first; }},
-    {"nanmedian(Tensor self)", Types::numbers, [](Value x) { return median(reshape(x, {Dim(-1)}), 0, false, true).first; }},
+    {"median(Tensor self)", Types::numbers, [](Value x) { return median_of_all(x, false); }},
+    {"nanmedian(Tensor self)", Types::numbers, [](Value x) { return median_of_all(x, true); }},
     {"median.dim(Tensor self, int dim, bool keepdim=False)", Types::numbers, [](Value x, int64_t d, bool k) { return median(x, d, k, false); }},
     {"nanmedian.dim(Tensor self, int dim, bool keepdim=False)", Types::numbers, [](Value x, int64_t d, bool k) { return median(x, d, k, true); }},
     {"mode(Tensor self, int dim=-1, bool keepdim=False)", [](Value x, int64_t d, bool k) { return mode(x, d, k); }},

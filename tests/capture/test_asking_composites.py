@@ -26,3 +26,13 @@ def test_open_sizes(name, door, no_gradients):
         a, b = torch.randn(m, 3), torch.randn(n, 3)
         for ours, theirs in zip(call(a, b), function(a, b), strict=True):
             torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("with_replacement", [False, True])
+@pytest.mark.parametrize("size", [0, 1, 5])
+def test_pairs(size, with_replacement, no_gradients):
+    """torch's own code of combinations selects by a mask, whose size it cannot know."""
+    model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: torch.combinations(x * 2, 2, with_replacement)})()
+    x = torch.randn(size)
+    ours, theirs = ingot.compile(model, inputs=[x], fallback="error")(x), model(x)
+    assert torch.equal(ours, theirs) and ours.stride() == theirs.stride()

@@ -16,6 +16,7 @@ from torch.export import Dim
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate  # noqa: E402
+from calls import Calls  # noqa: E402
 
 import ingot  # noqa: E402
 from ingot.backend import ingot_backend  # noqa: E402
@@ -412,6 +413,25 @@ def test_a_size_that_may_become_one(name):
     for size in range(shapes[0][1], shapes[2][1] + 1):
         x = torch.randn(2, size)
         torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-6)
+
+
+ONE_IN_THE_EXAMPLE = {
+    "laid out anew": lambda x: x[3:].t().contiguous() * 2,
+    "a convolution": lambda x: torch.nn.functional.conv1d(x[None, 3:].transpose(1, 2), torch.ones(2, 5, 1)),
+    "the largest": lambda x: x[3:].amax(0),
+}
+
+
+@pytest.mark.parametrize("name", ONE_IN_THE_EXAMPLE)
+def test_a_size_that_is_one_in_the_example_alone(name):
+    """torch takes a size that follows from the example's as 1 for 1 always. It is traced with another example."""
+    function = ONE_IN_THE_EXAMPLE[name]
+    compiled = ingot.compile(Calls(function), inputs=[ingot.Input(min_shape=(4, 5), opt_shape=(4, 5), max_shape=(9, 5))], fallback="error")
+    for size in range(4, 10):
+        x = torch.randn(size, 5)
+        torch.testing.assert_close(compiled(x), function(x))
+    refusal = refused(lambda: ingot.compile(Calls(function), inputs=[ingot.Input(min_shape=(1, 5), opt_shape=(4, 5), max_shape=(9, 5))])) if name != "laid out anew" else None
+    assert refusal is None or "takes 4 to 9, not all of 1 to 9" in refusal[0]
 
 
 def test_a_range_with_sizes_that_the_model_refuses_is_refused():

@@ -56,7 +56,7 @@ def whole(casts=False):
     because autocast casts the operands of its parts."""
     shapes_of_torch.correct()
     kept = {op: _stay for op in (*_with_row(), *filter(is_composite, external.operators())) if not casts or _is_cast(op)}
-    with composites_by(kept | _STATEFUL | _OF_OPEN_SIZES), recurrent_layers_whole() if casts else contextlib.nullcontext(), flexible_attention.written_out():
+    with composites_by(kept | _STATEFUL | _WRITTEN_HERE), recurrent_layers_whole() if casts else contextlib.nullcontext(), flexible_attention.written_out():
         yield
 
 
@@ -110,8 +110,14 @@ def _kron(a, b):
     return pairs.reshape([m * n for m, n in zip(a.shape, b.shape)])
 
 
-# Torch's own code of these takes plain numbers for sizes, and has no row.
-_OF_OPEN_SIZES = {_aten.kron.default: _kron}
+def _combinations(x, r=2, with_replacement=False):
+    if r != 2:
+        return NotImplemented
+    return x[torch.triu_indices(x.shape[0], x.shape[0], 0 if with_replacement else 1, device=x.device)].t().contiguous()
+
+
+# Torch's own code of these has no row. That of kron takes plain numbers for sizes; that of combinations selects by a mask, so that the size of its result comes from data.
+_WRITTEN_HERE = {_aten.kron.default: _kron, _aten.combinations.default: _combinations}
 
 
 # ---- composites that ask about numbers, which a trace does not have
@@ -121,7 +127,7 @@ def traced(trace):
     """The result of a tracer that runs the composites' own code for the types of their results. Where one with a row asks about numbers (torch.cov), the tracer runs again and records it as
     it is. So are those whose own code asks about sizes, or fixes them, although their results do not hang on it."""
     shapes_of_torch.correct()
-    asking = dict.fromkeys(shapes_of_torch.ASKING_ABOUT_SIZES, _stay) | _OF_OPEN_SIZES
+    asking = dict.fromkeys(shapes_of_torch.ASKING_ABOUT_SIZES, _stay) | _WRITTEN_HERE
     while True:
         try:
             with _typed_without_numbers(asking), composites_by(asking):
@@ -220,7 +226,7 @@ def _keeps_statistics(node) -> bool:
 
 def _with_casts(op, modes):
     """Torch's own decomposition of a composite, whose parts autocast casts where it is on: `modes` knows. Torch's tracers run below autocast, and would decompose without it."""
-    decompose = recurrent_casts.written_out(op) if op in recurrent_casts.LAYERS else _OF_OPEN_SIZES.get(op) or decomposition_of(op)
+    decompose = recurrent_casts.written_out(op) if op in recurrent_casts.LAYERS else _WRITTEN_HERE.get(op) or decomposition_of(op)
 
     def run(*args, **kwargs):
         with modes.included():

@@ -74,13 +74,15 @@ def export(module: torch.nn.Module, given: Given, dynamic_shapes, strict) -> Pro
 
 
 class _Trace:
-    """torch.export on examples of the inputs. A second trace keeps the sizes that the first one found the model to need."""
+    """torch.export on examples of the inputs. A second trace keeps the sizes that the first one found the model to need. Where a size that follows from the examples' is 1, torch takes it for
+    1 always: the trace is made again with other examples."""
 
     def __init__(self, module, given, device, dynamic_shapes, strict):
         self._module, self._strict = module, strict
-        seen = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
-        self._examples = pytree.tree_map(lambda value: _once(_example(value, device), seen), (given.positional, given.keywords), is_leaf=is_input)
+        self._examples_of = functools.partial(_examples, module, given, device)
+        self._examples, self._other = self._examples_of(other=False), False
         self._dims, self._branches, self._sides, self._roots = Dims(), Branches(), BothSides(module), square_roots.SquareRoots()
+        self._guards = Guards(lambda: self._branches.found)
         self._shapes = self._dims.shapes(given, module.forward) if dynamic_shapes is None else dynamic_shapes
         # torch's fast attention kernels on GPUs would add guards on sizes that are not part of the model; engines have their own kernels.
         self._attention = (lambda: sdpa_kernel(SDPBackend.MATH)) if device.type == "cuda" else contextlib.nullcontext
@@ -103,6 +105,9 @@ class _Trace:
                     if self._roots.give_up():
                         continue
                     if isinstance(problem, UserError) and (refusal := self._dims.refusal(_reason(problem), self._branches.line_that_fixes)) is not None:
+                        if self._guards.hang_on_example and not followed and not self._other:
+                            self._examples, self._other = self._examples_of(other=True), True
+                            continue
                         raise refusal from problem
                     raise
                 followed |= fixes
@@ -113,7 +118,7 @@ class _Trace:
 
     def _program(self):
         branches = self._branches = Branches()
-        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, asked_masks.as_told(), experts_together.together(), written_places.by_an_operator(), mapped.by_operators(), open_numbers.stay_open(), self._roots, OnlyRaises(), branches, regions_of_any_size(), Guards(lambda: branches.found):
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, asked_masks.as_told(), experts_together.together(), written_places.by_an_operator(), mapped.by_operators(), open_numbers.stay_open(), self._roots, OnlyRaises(), branches, regions_of_any_size(), self._guards:
             program = composites.traced(functools.partial(torch.export.export, self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict))
         contiguous.leave_in(program.graph)
         branches.leave_in(program, self._strict)
@@ -131,6 +136,12 @@ class _Trace:
             raise
 
 
+def _examples(module, given: Given, device, other):
+    """The positional and keyword arguments to trace with. other: with other sizes than the Inputs' usual ones, where they are open."""
+    seen = {id(tensor) for tensor in (*module.parameters(), *module.buffers())}
+    return pytree.tree_map(lambda value: _once(_example(value, device, other), seen), (given.positional, given.keywords), is_leaf=is_input)
+
+
 def _once(value, seen: set[int]):
     """torch takes a tensor that it is given twice, or that the model has too, for one input, also in later calls. Another tensor of the same memory is another input."""
     if isinstance(value, torch.Tensor) and id(value) in seen:
@@ -139,16 +150,23 @@ def _once(value, seen: set[int]):
     return value
 
 
-def _example(value, device):
+def _example(value, device, other):
     if type(value) is torch.Tensor and is_view(value):
         return value.data  # torch would add guards on the base of the view, which later calls need not have
     if not is_input(value):
         return value
     if value.value is not None:
         return value.value
-    # A size of 0 or 1 would be taken for a constant while tracing.
-    shape = [max(opt, min(2, high)) if low != high else opt for low, opt, high in zip(value.min_shape, value.opt_shape, value.max_shape)]
+    shape = [_traced_size(low, opt, high, other) for low, opt, high in zip(value.min_shape, value.opt_shape, value.max_shape)]
     return torch.empty(shape, dtype=getattr(torch, value.dtype), device=value.device or device, memory_format=value.memory_format or torch.contiguous_format).zero_()
+
+
+def _traced_size(low, usual, high, other):
+    if low == high:
+        return usual
+    if other:
+        usual = min(2 * usual + 1, high) if usual < high else usual - 1
+    return max(usual, low, min(2, high))  # 0 and 1 would be taken for constants
 
 
 # ---- refusals

@@ -12,10 +12,12 @@ _TRIED = 64  # sizes at each end of a range and around the example
 
 
 class Guards:
-    """While torch exports: leaves torch the guards that fail in the ranges. held: the conditions on which the model's code branches, which are checked with each call."""
+    """While torch exports: leaves torch the guards that fail in the ranges. held: the conditions on which the model's code branches, which are checked with each call.
+    hang_on_example: true if a trace took a size for 1 because it follows from the examples' sizes as 1."""
 
     def __init__(self, held):
         self._held = held
+        self.hang_on_example = False
 
     def __enter__(self):
         self._patch = guards_produced_by(self._settling)
@@ -37,6 +39,7 @@ class Guards:
         environment.guards[:] = [
             ShapeGuard(limit, g.sloc, size_oblivious=g.size_oblivious) for g in parts for limit in _limits(g.expr, ranges, environment, conditions)
         ]
+        self.hang_on_example |= any(isinstance(g.expr, sympy.Eq) and 1 in g.expr.args for g in given)
         for symbol, (low, high) in ranges.items():  # without what dropped guards made of them
             environment.var_to_range[symbol] = type(environment.var_to_range[symbol])(low, high)
         try:

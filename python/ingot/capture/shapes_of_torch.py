@@ -12,11 +12,12 @@ from .switches import recurrent_casts
 
 
 def define():
-    """Rules for operators that have none, or too narrow a one: CTC loss, what a GRU cell is on a GPU, products of groups in float32 and float16."""
+    """Rules for operators that have none, or too narrow a one: CTC loss, what a GRU cell is on a GPU, products of groups in float32 and float16, and a pooling of volumes whose batch is open."""
     for name, rule in _RULES.items():
         if not has_kernel(f"aten::{name}", "Meta"):
             torch.library.register_fake(f"aten::{name}", rule)
     set_rule(torch.ops.aten._grouped_mm.default, _grouped_mm)
+    set_rule(torch.ops.aten.fractional_max_pool3d.default, _fractional_max_pool)
 
 
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
@@ -51,6 +52,13 @@ def _grouped_mm(mode, operator, a, b, offs=None, bias=None, out_dtype=None):
     groups = offs.shape[:1] if a.dim() == b.dim() == 2 else a.shape[:1] if a.dim() == b.dim() == 3 else ()
     with mode:
         return a.new_empty([*groups, a.shape[-2], b.shape[-1]], dtype=out_dtype)
+
+
+def _fractional_max_pool(mode, operator, x, kernel_size, output_size, random_samples):
+    """The pooled tensor, and where its elements were. Torch's own rule fixes all sizes."""
+    shape = [*x.shape[: -len(output_size)], *output_size]
+    with mode:
+        return x.new_empty(shape), x.new_empty(shape, dtype=torch.int64)
 
 
 _RULES = {"_ctc_loss": _ctc_loss, "_ctc_loss.Tensor": _ctc_loss, "_thnn_fused_gru_cell": _gru_cell}
