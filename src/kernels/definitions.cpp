@@ -10,8 +10,8 @@ namespace ingot::kernels {
   X(fused) \
   X(matmul) \
   X(matmul_pack) \
-  X(implicit_gemm) X(conv) X(depthwise_conv) X(attention) X(scan) X(sort) X(scatter) X(scatter_along) X(order_segments) X(reduce_segments) X(moments) X(small_matrix) X(fourier) \
-      X(grid_sample)
+  X(implicit_gemm) \
+  X(conv) X(depthwise_conv) X(attention) X(scan) X(sort) X(scatter) X(scatter_along) X(order_segments) X(reduce_segments) X(moments) X(small_matrix) X(fourier) X(grid_sample)
 #define X(name) extern const Definition name##_definition;
 INGOT_KERNELS(X)
 #undef X

@@ -1,4 +1,4 @@
-// How updates that are added by atomic operations are divided among threads on a GPU. Estimates: `python bench/scatter.py` measures them.
+// How updates that are added by atomic operations are divided among threads on a GPU. Estimates for an H200; `python bench/scatter.py --deterministic off` measures them.
 #pragma once
 #include <cstdint>
 

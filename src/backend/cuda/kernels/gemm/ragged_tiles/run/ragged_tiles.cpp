@@ -71,8 +71,7 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void*) {
   GemmLaunches out(c);
   if (!c.is_empty()) {
     out.p.chunks = static_cast<int>(divided_up(c.p.k, depth_of(c.args)));
-    CudaLaunch& made =
-        out.add(name_of(t), tiles_of_experts(c, t.rows) * divided_up(c.p.n, columns_of(c, t)), t.threads(), t.shared(), append_experts(c));
+    CudaLaunch& made = out.add(name_of(t), tiles_of_experts(c, t.rows) * divided_up(c.p.n, columns_of(c, t)), t.threads(), t.shared(), append_experts(c));
     made.tiles = {maps->a, maps->b};
   }
   out.list.aligned = c.aligned(true, true);
