@@ -7,7 +7,7 @@
     bench/doors.py --page                                     docs/models.md, made of the lines
 
 A cell is a model by a door in a mode, a type and on a device. Its line in bench/results/doors-<machine>.jsonl has the operators that stay in torch with their reasons, segments, graphs,
-seconds to build, the error beside eager's (tests/accuracy.py), time over eager's, the date and the commit. Errors and times are without TF32. Lines of a GPU up to
+seconds to build, the error relative to eager's (tests/accuracy.py), time over eager's, the date and the commit. Errors and times are without TF32. Lines of a GPU up to
 commit b66f0f5a were measured with it: `with_tf32` says that such an error is over the bound. A later line replaces an earlier one of the same cell. Models run in worker processes with limits of time and memory: a crash is a line.
 If a cell of torch.compile is not done in time, torch's own part (Dynamo, with backend="eager") is tried alone, to say whose time it is. Lines are written as they come,
 so that a run that is stopped keeps what it has, and `--resume` and `--left` go on.
@@ -141,7 +141,7 @@ def measured(case, door, build, times) -> dict:
 
 
 def error(result, eager, case) -> dict:
-    """The error against float64 beside eager's; with integers, whether they are equal."""
+    """The error against float64 relative to eager's; for integers, whether they are equal."""
     from accuracy import errors_of
 
     try:
@@ -167,7 +167,7 @@ def alone():
 
 
 def time_over_eager(ours, theirs, wait, rounds=5, burst=0.1) -> float:
-    """The median over rounds of the ratio of the two calls' median times, in turn."""
+    """The median over rounds of the ratio of the two calls' median times, called alternately."""
 
     def median(call):
         taken, end = [], time.perf_counter() + burst
@@ -319,7 +319,7 @@ def read(path: Path) -> dict[Cell, dict]:
     return {Cell.of(line): line for line in lines}
 
 
-def settle(path: Path):
+def sort_lines(path: Path):
     """Writes the file anew with one line a cell, in order."""
     lines = read(path)
     path.write_text("".join(json.dumps(lines[cell]) + "\n" for cell in sorted(lines)))
@@ -403,7 +403,7 @@ def main():
         for cell, _ in left:
             if cell not in known:
                 write(cell, {"not_run": "the time was over"})
-    settle(path)
+    sort_lines(path)
 
 
 # ---- the page

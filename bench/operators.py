@@ -1,4 +1,4 @@
-"""The ledger of operators: some 1,600 problems of one operator each, beside eager.
+"""The ledger of operators: some 1,600 problems of one operator each, compared with eager.
 
     make operators                                       on the CPU, one thread, half a second each (15 minutes); then the page
     python bench/operators.py --kinds pointwise,scan     what a change touched
@@ -191,9 +191,9 @@ def excused() -> dict[str, str]:
 def page(folder: Path = HERE / "results") -> str:
     """docs/operator_speed.md."""
     out = [
-        "# Operators beside eager",
+        "# Operators compared with eager",
         "",
-        "Single operators, each compiled alone, beside eager torch: `bench/operators.py` draws the problems by a fixed seed and writes lines to `bench/results`; `python bench/operators.py --page` makes",
+        "Single operators, each compiled alone, compared with eager torch: `bench/operators.py` draws the problems by a fixed seed and writes lines to `bench/results`; `python bench/operators.py --page` makes",
         "this page. A ratio is ingot's time over eager's (below 1: ingot is faster). Slow: over 1.15, and more than 5 us.",
         "",
     ]

@@ -1,4 +1,4 @@
-"""Operators that read through indices or windows, on the CPU beside eager, interleaved in one process.
+"""Operators that read through indices or windows, on the CPU compared with eager, interleaved in one process.
 
     python bench/reads.py [--threads 1] [--only "bilinear|pool"] [--rounds 12] [--form between,alone] [--dtype float32]
 
