@@ -187,8 +187,45 @@ def reference() -> dict[str, str]:
         pages[f"reference/{title.lower().replace(' ', '-')}.md"] = "\n".join(lines).rstrip() + "\n"
     for title, header in HEADERS.items():
         language = title.lower().replace("++", "pp")
-        pages[f"reference/{language}.md"] = f"# {title}\n\n`{header.removeprefix('include/')}`, whole: its comments are the manual.\n\n```{language}\n{(ROOT / header).read_text()}```\n"
+        text = (ROOT / header).read_text()
+        sections = c_sections(text) if title == "C" else cpp_sections(text)
+        lines = [f"# {title}", "", f"`{header.removeprefix('include/')}`: its comments are the manual.", ""]
+        for level, name, code in sections:
+            lines += [f"{'#' * level} {name}", ""] * bool(name) + [f"```{language}", code, "```", ""] * bool(code)
+        pages[f"reference/{language}.md"] = "\n".join(lines).rstrip() + "\n"
     return pages
+
+
+# -- headers
+
+
+def c_sections(header: str) -> list[tuple[int, str, str]]:
+    """Level, heading and code of each part of ingot.h: the text before the first `/* ---- title`, and a part for each function, with the comments and types in front of it."""
+    first, *rest = re.split(r"^/\* ---- ", header.split("#ifdef __cplusplus\n}")[0], flags=re.M)
+    found = [(2, "", first.strip())]
+    for section in rest:
+        title, _, body = section.partition("\n")
+        found.append((2, title.removesuffix("*/").strip().capitalize(), ""))
+        if not title.endswith("*/"):
+            about, _, body = body.partition("*/")
+            found.append((3, "", f"/*{about[2:]}*/"))
+        pieces = re.split(r"^(INGOT_API [^;]*;)", body, flags=re.M)
+        for before, function in zip(pieces[::2], pieces[1::2]):
+            found.append((3, re.search(r"(\w+)\(", function).group(1), (before + function).strip()))
+        if pieces[-1].strip():
+            found.append((3, "", pieces[-1].strip()))
+    return found
+
+
+def cpp_sections(header: str) -> list[tuple[int, str, str]]:
+    """The same of ingot.hpp: what comes before the namespace, and a part for each class and function in it that is for users."""
+    first, _, body = header.partition("\nnamespace ingot {\n")
+    body = re.sub(r"^namespace detail \{.*?^\}  // namespace detail$", "", body.split("\n}  // namespace ingot")[0], flags=re.S | re.M)
+    found = [(2, "", first.strip())]
+    for piece in re.split(r"\n\n+(?=\S)", body.strip()):
+        name = re.search(r"^(?:class|struct) (\w+)|^inline [^(]*?(\w+)\(", piece, re.M)
+        found.append((2, name.group(1) or name.group(2), piece))
+    return found
 
 
 # -- links

@@ -419,6 +419,7 @@ class Session {
 
 // The library's lines for people go to `log`; nullptr: to standard error again.
 inline void set_log(ingot_log log, void* user = nullptr) { detail::check(ingot_set_log(log, user)); }
+
 inline std::string describe_machine() { return detail::text(ingot_describe_machine); }
 
 // [compiler] A captured model, to be compiled to a plan.

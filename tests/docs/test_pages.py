@@ -54,6 +54,18 @@ def test_the_reference_has_constructors():
     assert re.search(r"class ingot\.Input\(\s*shape", text) and re.search(r"class ingot\.MutableModule\(\s*model", text) and "class ingot.Engine\n" in text
 
 
+def test_each_function_of_the_headers_has_a_section():
+    header, pages = (ROOT / "include/ingot/ingot.h").read_text(), site.reference()
+    declared = re.findall(r"^INGOT_API [^(]*?(\w+)\(", header, re.M)
+    sections = re.split(r"^### (ingot_\w+)$", pages["reference/c.md"], flags=re.M)
+    assert sections[1::2] == declared and all(f"{name}(" in text for name, text in zip(sections[1::2], sections[2::2]))
+    for words in ("Running a plan on [2, 16] token ids", "A state is the memory that a model writes", "typedef struct ingot_memory", "How far a file is trusted"):
+        assert words in pages["reference/c.md"]
+    wrapper = (ROOT / "include/ingot/ingot.hpp").read_text().split("}  // namespace detail")[1]
+    assert re.findall(r"^## (\w+)$", pages["reference/cpp.md"], re.M) == ["Error", *re.findall(r"^(?:class|struct|inline .*?) (\w+)(?: \{|\()", wrapper, re.M)]
+    assert "namespace detail" not in pages["reference/cpp.md"]
+
+
 def test_names_of_pages_become_links():
     pages = {"modules.md", "decisions/0021-weights.md"}
     assert site.linked("see docs/modules.md, docs/decisions/0021.", "tutorials/x.md", pages) == "see [docs/modules.md](../modules.md), [docs/decisions/0021](../decisions/0021-weights.md)."

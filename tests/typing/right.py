@@ -17,6 +17,10 @@ engine = ingot.load_engine("model.ingot", device="cpu")
 session: ingot.Session = engine.session(threads=1)
 (array,) = session.run(x=[[1.0]])
 report: str = str(ingot.explain(model, [ranged]))
+rows: list[list[float]] = [[1.0]]
+(first,) = session.run([rows])
+lines: str = str(loaded.report)
+threads = ingot.machine()["threads"]
 folders: list[str] = [ingot.include_path(), ingot.library_path()]
 try:
     ingot.compile(model, [ranged], fallback="error")

@@ -9,6 +9,7 @@ import os
 import sys
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from pathlib import Path
+from typing import Any
 
 from .. import errors
 from ..base import atomic, debug, processes
@@ -207,22 +208,22 @@ def drawn(graph: str, format: str) -> bytes:
         lib().ingot_bytes_release(out)
 
 
-def options() -> list[dict]:
+def options() -> list[dict[str, Any]]:
     """The table of options: each with name, type, default, kind (partition, plan, build or session) and meaning."""
     return json.loads(text_of(lib().ingot_options_describe))
 
 
-def ops() -> list[dict]:
+def ops() -> list[dict[str, Any]]:
     """The operator table: name, family and parameters of each overload."""
     return json.loads(text_of(lib().ingot_ops_describe))
 
 
-def absent_ops() -> list[dict]:
+def absent_ops() -> list[dict[str, Any]]:
     """The overloads of ATen for inference that the table lacks: name, group ("composite": torch decomposes it) and reason."""
     return json.loads(text_of(lib().ingot_ops_describe_absent))
 
 
-def machine() -> dict:
+def machine() -> dict[str, Any]:
     """What ingot finds on this machine: instruction set, threads, version, GPUs; for the driver and NVIDIA's libraries the path, or how to get it."""
     return json.loads(text_of(lib().ingot_describe_machine))
 

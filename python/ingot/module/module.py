@@ -15,6 +15,7 @@ from ..engine.memory import Configured
 from ..engine.profile import Profile
 from ..errors import FormatError, InputError, UnsupportedError
 from ..running import module_state
+from ..running.report import Report
 from ..torch_internals.modules import HOOKS_OF_ALL, call_of_module, own_hooks
 from ..torch_internals.tensors import FORWARD_MODE, LEVEL, is_tracing
 from .inference_only import InferenceOnly
@@ -45,11 +46,11 @@ class Module(InferenceOnly):
         kind.shown_by(self)
 
     @property
-    def report(self):
+    def report(self) -> Report | None:
         return self._kind.report
 
     @property
-    def segments(self):
+    def segments(self) -> list[Any]:
         """The parts of the model that run in the engine, in order."""
         return self._kind.segments
 

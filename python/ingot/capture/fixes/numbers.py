@@ -3,7 +3,6 @@ numbers of numpy, which may stand in lists of sizes: kernel_size=(np.int64(2), 3
 
 from __future__ import annotations
 
-
 import torch
 
 from ...base.log import log
