@@ -33,9 +33,9 @@ sys.path.insert(0, str(HERE))
 
 SLOW_RATIO = 1.15      # over eager's time
 SLOW_DIFFERENCE = 5e-6  # seconds: less is the noise of a call
-LEAST_ROUNDS, MOST_ROUNDS = 6, 400
+MIN_ROUNDS, MAX_ROUNDS = 6, 400
 WORST = 50             # rows of the page
-MOST_EXCUSED = 30
+MAX_EXCUSED = 30
 
 
 def measured(problem, device: str, threads: int, seconds: float) -> dict:
@@ -72,12 +72,12 @@ def measured(problem, device: str, threads: int, seconds: float) -> dict:
 
 
 def fastest(calls, wait, seconds: float) -> tuple[float, float]:
-    """The least time of each of two calls, in seconds, in turn for `seconds`."""
+    """The least time of each of two calls, in seconds, alternately for `seconds`."""
     best = [math.inf, math.inf]
     for call in calls:
         call(), call(), wait()
     end, rounds = time.perf_counter() + seconds, 0
-    while (time.perf_counter() < end or rounds < LEAST_ROUNDS) and rounds < MOST_ROUNDS:
+    while (time.perf_counter() < end or rounds < MIN_ROUNDS) and rounds < MAX_ROUNDS:
         for side, call in enumerate(calls):
             start = time.perf_counter()
             call()

@@ -26,7 +26,7 @@ def test_lines_are_of_problems_that_are_drawn():
 
 def test_excuses_have_reasons_and_problems():
     excused = operators.excused()
-    assert len(excused) <= operators.MOST_EXCUSED
+    assert len(excused) <= operators.MAX_EXCUSED
     for pattern, reason in excused.items():
         assert len(reason) > 20 and any(re.search(pattern, name) for name in PROBLEMS), f"bench/operators_excused.json: {pattern} fits no problem, or has no reason"
 

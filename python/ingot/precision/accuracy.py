@@ -187,7 +187,7 @@ def _low_nodes(f, report) -> list[torch.fx.Node]:
 
 
 def _groups(f, low, options) -> list[Group]:
-    """Groups of the nodes in low precision: the modules of the greatest depth with at most MOST_GROUPS of them. If there is only one module, single nodes or runs of nodes."""
+    """Groups of the nodes in low precision: the modules of the greatest depth with at most MAX_GROUPS of them. If there is only one module, single nodes or runs of nodes."""
     groups: list[Group] = []
     paths = {n: _path(n) for n in low}
     for depth in range(max((p.count(".") + 1 for p in paths.values() if p), default=0), 0, -1):
