@@ -163,6 +163,13 @@ def test_an_index_takes_both(wheel, source):
     run(Path(sys.executable).parent / "check-wheel-contents", "--config", ROOT / "pyproject.toml", wheel, cwd=wheel.parent)
 
 
+def test_it_has_all_of_the_package(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    package = [name.removeprefix("python/") for name in run("git", "ls-files", "python/ingot", cwd=ROOT).split()]
+    assert {name for name in package if not name.endswith("README.md")} <= names
+
+
 def test_a_source_distribution_has_what_a_build_reads(source):
     with tarfile.open(source) as archive:
         names = {name.split("/", 1)[-1] for name in archive.getnames()}
