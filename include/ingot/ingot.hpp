@@ -12,6 +12,10 @@
 #ifndef INGOT_HPP
 #define INGOT_HPP
 
+#if __cplusplus <= 201703L
+#error "ingot.hpp needs C++20: compile with -std=c++20 or later"
+#endif
+
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -1,11 +1,14 @@
 #include "capture/zip.h"
 
+#include <cstring>
+
 #include "base/error.h"
 
 namespace ingot::capture {
 
 namespace {
 constexpr uint32_t end_mark = 0x06054b50, end64_mark = 0x06064b50, locator_mark = 0x07064b50, entry_mark = 0x02014b50, local_mark = 0x04034b50;
+constexpr std::string_view plan_mark = "ingot";  // how a file of a plan begins
 }  // namespace
 
 Zip::Zip(std::shared_ptr<const MappedFile> file, std::string path) : file_(std::move(file)), path_(std::move(path)), data_(file_->bytes()) { read_directory(); }
@@ -23,6 +26,8 @@ uint64_t Zip::number(uint64_t at, int bytes) const {
 
 void Zip::read_directory() {
   uint64_t size = data_.size();
+  if (size > plan_mark.size() && std::memcmp(data_.data(), plan_mark.data(), plan_mark.size()) == 0)
+    throw Error(Code::format, fmt::format("{} is a plan: it is compiled already", path_)).fix("run it with `ingot run`, or compile the .pt2 archive that it was made of");
   if (size < 22) damaged("it is too short to be a zip file");
   // The end record is the last thing in the file but for a comment of at most 65535 bytes.
   uint64_t lowest = size > 22 + 65535 ? size - 22 - 65535 : 0, end = size - 22;

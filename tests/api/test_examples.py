@@ -95,6 +95,12 @@ def test_cmake_finds_it(prefix, lib, plan, tmp_path):
     assert "libingot_runtime.so.0" in output_of("readelf", "-d", tmp_path / "build/run_plan") and (lib / "libingot_runtime.so").is_symlink()
 
 
+def test_an_older_standard_is_named(tmp_path):
+    (tmp_path / "old.cpp").write_text("#include <ingot/ingot.hpp>\n")
+    done = subprocess.run(["c++", "-std=c++17", "-fsyntax-only", f"-I{ROOT / 'include'}", tmp_path / "old.cpp"], capture_output=True, text=True)
+    assert done.returncode and "ingot.hpp needs C++20: compile with -std=c++20 or later" in done.stderr.splitlines()[1], done.stderr
+
+
 def test_the_runtime_stands_alone(lib):
     needed = output_of("ldd", lib / "libingot_runtime.so")
     assert "libc.so" in needed and "torch" not in needed and "python" not in needed and "libingot.so" not in needed

@@ -191,6 +191,13 @@ except ingot.UnsupportedError as problem:
     assert first == "cuda:sm_75" and "does not compile for sm_70: it knows sm_75 to" in message and "take a target from cuda:sm_75 on" in remedy, done.stderr
 
 
+def test_a_plan_is_compiled_already(tmp_path):
+    path = tmp_path / "model.ingot"
+    ingot.save(ingot.compile(MODEL, X), path)
+    done = subprocess.run([sys.executable, "-m", "ingot", "compile", path, "-o", tmp_path / "z"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (15, f"ingot: {path} is a plan: it is compiled already\n  remedy: run it with `ingot run`, or compile the .pt2 archive that it was made of\n")
+
+
 def test_a_checkpoint_is_no_program(tmp_path):
     torch.save(MODEL.state_dict(), tmp_path / "weights.pt")
     told(ingot.FormatError, "is a checkpoint that torch.save wrote", "load_state_dict", lambda: ingot.load(tmp_path / "weights.pt"))

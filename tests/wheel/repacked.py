@@ -14,7 +14,8 @@ _OF_INSTALLERS = ("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cac
 def repack(name: str, folder: Path) -> Path:
     """The wheel of an installed distribution, not compressed. Its scripts are made anew from its entry points."""
     installed = metadata.distribution(name)
-    tag = next(line.split(": ")[1] for line in (installed.read_text("WHEEL") or "").splitlines() if line.startswith("Tag: "))
+    tags = [line.split(": ")[1].split("-") for line in (installed.read_text("WHEEL") or "").splitlines() if line.startswith("Tag: ")]
+    tag = "-".join(".".join(dict.fromkeys(part)) for part in zip(*tags))
     made = folder / f"{installed.name.replace('-', '_')}-{installed.version}-{tag}.whl"
     names = []
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:

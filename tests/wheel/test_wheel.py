@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -146,6 +147,35 @@ def test_its_tag_names_the_oldest_manylinux_it_runs_on(wheel, tmp_path):
     symbols = "".join(run("objdump", "-T", file, cwd=tmp_path) for file in sorted((tmp_path / "ingot/lib").iterdir()) if file.read_bytes()[:4] == b"\x7fELF")
     needed = [int(version) for version in re.findall(r"GLIBC_2\.(\d+)", symbols)]
     assert 17 <= max(needed) <= minor
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """The source distribution."""
+    out = tmp_path_factory.mktemp("sdist")
+    run(sys.executable, "-c", f"from scikit_build_core.build import build_sdist; build_sdist({str(out)!r})", cwd=ROOT)
+    return next(out.iterdir())
+
+
+def test_an_index_takes_both(wheel, source):
+    """Metadata and readme by twine, the layout by check-wheel-contents."""
+    assert run(sys.executable, "-m", "twine", "check", "--strict", wheel, source, cwd=wheel.parent).count("PASSED") == 2
+    run(Path(sys.executable).parent / "check-wheel-contents", "--config", ROOT / "pyproject.toml", wheel, cwd=wheel.parent)
+
+
+def test_it_has_all_of_the_package(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    package = [name.removeprefix("python/") for name in run("git", "ls-files", "python/ingot", cwd=ROOT).split()]
+    assert {name for name in package if not name.endswith("README.md")} <= names
+
+
+def test_a_source_distribution_has_what_a_build_reads(source):
+    with tarfile.open(source) as archive:
+        names = {name.split("/", 1)[-1] for name in archive.getnames()}
+    tracked = run("git", "ls-files", "src", "python", "include", "cmake", "licenses", cwd=ROOT).split()
+    assert {name for name in tracked if Path(name).name != ".gitignore"} <= names
+    assert {"CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "PKG-INFO"} <= names and not any(name.startswith(("tests/", "bench/", "build/", ".venv")) for name in names)
 
 
 def test_it_is_small(wheel):
