@@ -46,6 +46,7 @@ inline Array random_array(const Type& t, std::span<const int64_t> sizes, std::mt
     auto put = [&](auto v) { std::memcpy(a.bytes.data() + static_cast<size_t>(i) * sizeof(v), &v, sizeof(v)); };
     switch (t.dtype) {
       case DType::f32: put(std::uniform_real_distribution<float>(-2, 2)(random)); break;
+      case DType::f64: put(std::uniform_real_distribution<double>(-2, 2)(random)); break;
       case DType::f16: put(float_to_f16(std::uniform_real_distribution<float>(-1, 1)(random))); break;
       case DType::i64: put(static_cast<int64_t>(random() % 3)); break;
       case DType::i8: put(static_cast<int8_t>(random())); break;

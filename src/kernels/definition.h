@@ -35,7 +35,7 @@ struct Definition {
   PlainStep (*plain)(const ir::Graph&, const ir::Node&) = nullptr;
   // Expands the kernel to other primitives, a value for each result, for backends that lack it. Null: they must have it, or a fused body computes it.
   std::vector<ir::ValueId> (*expand)(ir::Graph& to, const ir::Node&, const std::vector<ir::ValueId>& in) = nullptr;
-  // A random graph that contains the kernel and what may surround it, to compare every implementation with the interpreter.
+  // A random graph that contains the kernel and what may surround it, to compare every implementation with the interpreter. Null: those of another kernel contain it.
   ir::Graph (*random_case)(std::mt19937&) = nullptr;
   // The names of the kernels that implement it, if there are others than its own. "conv_*": all whose names begin so, so that one more needs no change here.
   std::vector<std::string_view> implementations = {};

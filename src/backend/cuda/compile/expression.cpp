@@ -63,8 +63,8 @@ std::string on_float(Op op, bool f64, const std::string& a, const std::string& b
     case Op::mod: return own("modulo");
     case Op::fmod: return called("fmod");
     case Op::pow: return called("pow");
-    case Op::min: return own("least");
-    case Op::max: return own("most");
+    case Op::min: return own("min_nan");
+    case Op::max: return own("max_nan");
     case Op::fmin: return call("fmin");
     case Op::fmax: return call("fmax");
     case Op::atan2: return called("atan2");
@@ -130,9 +130,9 @@ std::string on_integer(Op op, DType t, const std::string& a, const std::string& 
     case Op::fmod: return dividing("remainder_of");
     case Op::pow: return own("power_of");
     case Op::min:
-    case Op::fmin: return own("least");
+    case Op::fmin: return own("min_nan");
     case Op::max:
-    case Op::fmax: return own("most");
+    case Op::fmax: return own("max_nan");
     case Op::gcd: return own("divisor_of");
     case Op::neg: return t == DType::i64 ? fmt::format("minus((i64)0, {})", a) : fmt::format("minus(0, {})", a);
     case Op::abs: return fmt::format("({} < 0 ? minus({}, {}) : {})", a, t == DType::i64 ? "(i64)0" : "0", a, a);
