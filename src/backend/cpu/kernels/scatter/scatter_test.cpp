@@ -69,5 +69,28 @@ TEST(scatter, random_updates) {
   }
 }
 
+// Many halves that go to one place are added up in floats: a sum that was rounded with each of them would stop growing.
+TEST(scatter, halves_are_rounded_once) {
+  for (DType type : {DType::bf16, DType::f16}) {
+    for (bool along : {false, true}) {
+      constexpr int64_t n = 5000, columns = 9;
+      TestTensor updates(type, {n, columns}), out(type, {2, columns}, {1, 0});
+      TestTensor index(DType::i64, along ? std::vector<int64_t>{n, columns} : std::vector<int64_t>{n});
+      updates.each([&](const std::vector<int64_t>& at) { updates.put(at, 0.25 + static_cast<double>(at[1]) / 16); });
+      out.each([&](const std::vector<int64_t>& at) { out.put(at, static_cast<double>(at[1])); });
+      index.each([&](const std::vector<int64_t>& at) { index.put(at, static_cast<double>(at[0] % 2)); });
+      const auto constants = serialise(ScatterArgs{Kind::add, false, 0, {0}});
+      run_kernel(along ? "scatter_along" : "scatter", constants, along ? std::vector<TestTensor*>{&index, &updates, &out} : std::vector<TestTensor*>{&updates, &index, &out}, {},
+                 three());
+      out.each([&](const std::vector<int64_t>& at) {
+        TestTensor once(type, {1});
+        once.put({0}, static_cast<double>(at[1]) + n / 2 * (0.25 + static_cast<double>(at[1]) / 16));
+        EXPECT_EQ(out.get(at), once.get({0})) << ir::name_of(type);
+      });
+      EXPECT_TRUE(out.untouched_outside());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ingot::kernels

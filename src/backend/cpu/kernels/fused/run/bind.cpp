@@ -149,6 +149,7 @@ int64_t elements_of_block(const Bound& b, const Program& p) {
   }
   if (std::all_of(b.active.begin(), b.active.end(), [&](uint32_t k) { return b.uniform[k] != 0 || p.code[k].cls == Class::b8; })) least = 1;
   const int64_t values = values_in_blocks(b, p);
+  if (values == 0) return bytes_in_memory / static_cast<int64_t>(least == 8 ? sizeof(float) : least);
   return std::max((values <= 1 ? blocks_of_one_value : values <= max_few_values ? blocks_of_few_values : 1) * block_elements, block_bytes / static_cast<int64_t>(least));
 }
 

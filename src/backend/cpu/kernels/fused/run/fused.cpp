@@ -66,6 +66,9 @@ Walk walk_of(const Bound& b, int64_t workers) {
   } else if (!p.has_reductions || b.across != 0) {
     w.sums = sums_across(b);
     w.segment_size = static_cast<int64_t>(b.block);
+    // Long blocks of what is in memory: shorter ones, so that each thread gets some.
+    if (b.line == 0 && b.across == 0 && workers > 1)
+      w.segment_size = std::clamp((w.rows * w.length / (4 * workers) + 63) / 64 * 64, std::min(w.segment_size, fused_tuning::block_elements), w.segment_size);
     if (b.line != 0) w.segment_size = w.segment_size / b.line * b.line;
     // Few rows with long reductions: shorter segments, so that each thread gets some.
     const int64_t fair = w.rows * w.length * b.places >= fused_tuning::least_divided_row ? (w.rows * w.length / (2 * workers) + 15) / 16 * 16 : w.segment_size;

@@ -20,6 +20,7 @@ bool may_reduce(const Bound& b, const Program& p, uint32_t k) {
     case Together::exp_sum:
     case Together::product_sum:
     case Together::square_sum:
+    case Together::half_sum:
     case Together::widened_sum: return true;
     case Together::alone: break;
     default: return false;
@@ -36,7 +37,8 @@ void join_rows(Bound& b, const Program& p) {
   if (!along_rows || p.has_accumulator || b.in_order || !b.staged.empty()) return;
   const auto axis = static_cast<size_t>(outer) - 1;
   const int64_t length = b.domain.back();
-  if (length < 2 || length > fused_tuning::longest_row_of_block) return;
+  if (length < 2 || length >= 2 * fused_tuning::part_of_row) return;
+  bool in_memory = true;  // all that is reduced: nothing takes a block
   std::vector<uint8_t> differs(p.code.size(), 0);
   std::vector<int64_t> row_bytes(p.code.size(), 0);
   for (uint32_t k = 0; k < p.code.size(); ++k) {
@@ -57,6 +59,7 @@ void join_rows(Bound& b, const Program& p) {
         break;
       case Kind::map:
         for (uint32_t in : i.in) differs[k] |= differs[in];
+        if (b.together[k].kind == Together::places && differs[k] != 0) return;  // each row begins anew
         break;
       case Kind::reduce:
         for (uint32_t in : i.in) differs[k] |= differs[in];
@@ -64,11 +67,14 @@ void join_rows(Bound& b, const Program& p) {
         break;
       default: return;
     }
-    const auto size = static_cast<int64_t>(size_of(i.cls));
-    const bool there = i.kind == Kind::load && b.uniform[k] == 0 && has_block_layout(p.memory[i.operand]) && b.strides[i.operand].back() == 1;
+    const auto size = static_cast<int64_t>(b.in_memory[k] != 0 ? ir::size_of(p.memory[i.operand]) : size_of(i.cls));
+    const bool as_is = i.kind == Kind::load && (has_block_layout(p.memory[i.operand]) || b.in_memory[k] != 0);
+    const bool there = as_is && b.uniform[k] == 0 && b.strides[i.operand].back() == 1;
+    in_memory = in_memory && (there || b.uniform[k] != 0);
     if (differs[k] != 0) row_bytes[k] = b.uniform[k] != 0 ? size : size * (there ? b.strides[i.operand][axis] : length);
   }
-  b.rows_together = std::min(std::max<int64_t>(fused_tuning::elements_of_rows / length, 2), b.domain[axis]);
+  if (length > fused_tuning::longest_row_of_block && !in_memory) return;
+  b.rows_together = std::min(std::max<int64_t>((in_memory ? fused_tuning::elements_in_memory : fused_tuning::elements_of_rows) / length, 2), b.domain[axis]);
   b.differs = std::move(differs);
   b.row_bytes = std::move(row_bytes);
 }
@@ -84,7 +90,7 @@ void Evaluator::load_rows(const ProgramInstruction& i, uint32_t id, const int64_
   const std::byte* from = data(i.operand) + offset_of(i.operand, at, p_.domain_rank - 1) * size;
   const BlockOps& ops = block_ops();
   Value& v = values_[id];
-  const bool same = has_block_layout(type), each = b_.uniform[id] != 0;
+  const bool same = has_block_layout(type) || b_.in_memory[id] != 0, each = b_.uniform[id] != 0;
   if (same && (each ? row_stride : step) == 1) {
     v.data = from;
     return;
@@ -185,6 +191,7 @@ void Evaluator::reduce_rows(const ProgramInstruction& i, uint32_t id, int64_t co
     switch (together.kind) {
       case Together::alone: result = static_cast<float>(ops.product(c, from, n)); break;
       case Together::product_sum: result = ops.dot(floats, others, n); break;
+      case Together::half_sum: result = ops.sum_halves(together.memory, from, n); break;
       default: result = ops.square_sum(floats, has_middle ? *others : 0, n);
     }
     std::memcpy(to + r * 4, &result, 4);

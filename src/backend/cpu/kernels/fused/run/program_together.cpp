@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "backend/cpu/kernels/fused/run/program.h"
-#include "backend/cpu/kernels/fused/run/tuning.h"
 
 namespace ingot::kernels {
 
@@ -336,7 +335,7 @@ class Finder {
     if (at(k).reduction != Reduction::sum || (at(k).dtype != DType::f32 && at(k).dtype != DType::f64)) return;
     const uint32_t v = at(k).in[0];
     const DType type = at(v).kind == Kind::load ? p_.memory[at(v).operand] : DType::f32;
-    if ((type == DType::f16 || type == DType::bf16) && uses_[v] == 1 && is_whole(b_, p_, v) && b_.domain.back() > fused_tuning::longest_row_of_block) {
+    if ((type == DType::f16 || type == DType::bf16) && uses_[v] == 1 && is_whole(b_, p_, v)) {
       b_.in_memory[v] = 1;
       b_.together[k] = {Together::half_sum, Op::add, {v, none, none, none, none}, none, Pass::add, type};
       return;

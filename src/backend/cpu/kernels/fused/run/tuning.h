@@ -15,8 +15,8 @@ inline constexpr int64_t shortest_row = 4, longest_joined = 12, longest_stored =
 inline constexpr int64_t longest_transposed = 128;  // elements: the longest of such rows that are only reduced
 
 // Elements of a block: each of its values takes 2 KB of a first-level cache of 32 KB; where there is one value at most, four times as many, and with few, twice as many. Bytes at least, of narrow
-// integers, for which an instruction is short.
-inline constexpr int64_t block_elements = 512, blocks_of_one_value = 4, blocks_of_few_values = 2, max_few_values = 3, block_bytes = 4096;
+// integers, for which an instruction is short. What is in memory alone takes no cache: as many bytes as make the start of an instruction (80 ns with its block on an EPYC) count for nothing.
+inline constexpr int64_t block_elements = 512, blocks_of_one_value = 4, blocks_of_few_values = 2, max_few_values = 3, block_bytes = 4096, bytes_in_memory = 32768;
 // Elements of a line that is joined with others in a block, since starting an instruction takes longer than so many; and if no line is copied for that.
 inline constexpr int64_t longest_line = 128, longest_solid_line = 1024;
 // An operand is transposed in tiles from this stride, and from these numbers of rows and columns, on. Elements of a tile, which stays in a first-level cache; of a longest row that is looked up.
@@ -37,16 +37,16 @@ inline constexpr int64_t max_held_bytes = 8 << 20, max_known_elements = 1 << 15;
 inline constexpr int64_t converted_elements = 1024, widened_elements = 512, gathered_elements = 256, listed_rows = 64, copied_rows = 128;
 // Elements of a loop of fixed length, which the compiler vectorises (fused_bodies.md, 0081: one loop of each operation).
 inline constexpr int64_t loop_elements = 64;
-// Elements that are added up in vectors of float32 before their sum is added in double; factors that are multiplied at once, two vectors of double.
-inline constexpr int64_t summed_elements = 512, multiplied_at_once = 16;
+// Elements that are added up in vectors of float32 before their sum is added in double (EPYC, 1 M floats: 512 take 1.3 times eager's time, 1,024 less); factors that are multiplied at once, two vectors of double.
+inline constexpr int64_t summed_elements = 1024, multiplied_at_once = 16;
 // Rows that are read at once where columns are summed: so many cache lines are in flight, and the first-level cache holds them. Rows that are looked up are fetched so many rows before.
 inline constexpr int64_t rows_summed_at_once = 16, rows_ahead = 6;
-// Bytes of a row that is copied in vectors where it is; more are left to memcpy.
-inline constexpr int64_t max_inline_copy = 4096;
+// Bytes of a row that is copied in vectors where it is; more are left to memcpy. Bytes from one row to the next from which the processor does not read ahead by itself: a quarter of a page. Estimates.
+inline constexpr int64_t max_inline_copy = 16384, far_row = 1024;
 // Elements of a part of a long row that is reduced in parts (fused_bodies.md, 0081: rows of 16,384 elements or more).
 inline constexpr int64_t part_of_row = 8192;
-// Elements of the longest row that is reduced together with others, and of all rows of such a block.
-inline constexpr int64_t longest_row_of_block = 1024, elements_of_rows = 2048;
+// Elements of the longest row that is reduced together with others, and of all rows of such a block; of all rows that are reduced where they are in memory.
+inline constexpr int64_t longest_row_of_block = 1024, elements_of_rows = 2048, elements_in_memory = 32768;
 // Columns of a row that runs all instructions in registers: for longer rows a pass of each instruction is as fast (docs/performance-notes/convolutions_cpu.md, 0053). Rows that run together.
 inline constexpr int64_t longest_row_body = 128;
 inline constexpr int rows_at_once = 4;

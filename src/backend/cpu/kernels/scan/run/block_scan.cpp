@@ -4,6 +4,8 @@
 #include <cmath>
 #include <type_traits>
 
+#include "ir/half.h"
+
 namespace ingot::kernels {
 
 namespace {
@@ -35,6 +37,13 @@ struct LogSumExp {
     const double m = std::max(a, b);
     return std::isinf(m) ? m : m + std::log1p(std::exp(std::min(a, b) - m));
   }
+};
+
+// A bfloat16 in memory.
+struct Bf16 {
+  uint16_t bits;
+  explicit Bf16(double v) : bits(ir::float_to_bf16(static_cast<float>(v))) {}
+  explicit operator double() const { return static_cast<double>(ir::bf16_to_float(bits)); }
 };
 
 template <class T>
@@ -95,11 +104,13 @@ void scan_of(ScanArgs::Kind kind, const ScanBlock& b, void* totals, bool first) 
     case ScanArgs::Kind::max: return scan<Greatest, T>(b, totals, first);
     case ScanArgs::Kind::min: return scan<Least, T>(b, totals, first);
     case ScanArgs::Kind::logsumexp:
-      if constexpr (std::is_floating_point_v<T>) return scan<LogSumExp, T>(b, totals, first);
+      if constexpr (!std::is_integral_v<T>) return scan<LogSumExp, T>(b, totals, first);
   }
 }
 
 }  // namespace
+
+void scan_bf16(ScanArgs::Kind kind, const ScanBlock& b, void* totals, bool first) { scan_of<Bf16>(kind, b, totals, first); }
 
 void scan_block(ScanArgs::Kind kind, Class c, const ScanBlock& b, void* totals, bool first) {
   switch (c) {

@@ -19,5 +19,7 @@ struct ScanBlock {
 
 // Elements are float, double or int64_t (class f32, f64 or i64). `totals` has a double or int64_t for each line: the sum so far and the like, if not `first`.
 void scan_block(ScanArgs::Kind, Class, const ScanBlock&, void* totals, bool first);
+// The same for elements of bfloat16, with totals in double.
+void scan_bf16(ScanArgs::Kind, const ScanBlock&, void* totals, bool first);
 
 }  // namespace ingot::kernels

@@ -89,6 +89,10 @@ void run(const Call& call) {
       b.from = element(in, from);
       b.to = element(out, to);
       b.lines = std::min(group, lines - first);
+      if (in.dtype == DType::bf16) {
+        scan_bf16(kind, b, totals, true);
+        continue;
+      }
       plain ? scan_block(kind, scanned_as(in.dtype), b, totals, true) : scan_converted(kind, in.dtype, b, totals);
     }
   });

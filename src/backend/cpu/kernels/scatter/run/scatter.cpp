@@ -11,15 +11,64 @@ namespace ingot::kernels {
 
 namespace {
 
+bool is_half(ir::DType t) { return t == ir::DType::f16 || t == ir::DType::bf16; }
+
+// True if halves are added up in floats that take the result's place until all are added: each element is rounded once, not with each update. Few updates are added where they go.
+bool adds_in_floats(const ScatterArgs& args, const TensorRef& updates, const TensorRef& out) {
+  return args.kind == ScatterArgs::Kind::add && is_half(out.dtype) &&
+         static_cast<double>(numel(updates)) >= scatter_cpu_tuning::updates_of_element * static_cast<double>(numel(out));
+}
+
+size_t bytes_of_floats(const Call& call, const TensorRef& updates, const TensorRef& out) {
+  return adds_in_floats(*static_cast<const ScatterArgs*>(call.constants), updates, out) ? static_cast<size_t>(numel(out)) * sizeof(float) : 0;
+}
+
 Resolved resolve(const Call& call) {
   check_scatter(call);
-  return {};
+  return {bytes_of_floats(call, call.operands[0], call.operands.back()), nullptr};
 }
 
 Resolved resolve_along(const Call& call) {
   check_scatter_along(call);
-  return {};
+  return {bytes_of_floats(call, call.operands[0], call.operands[2]), nullptr};
 }
+
+// The result as floats in scratch, row-major.
+class Floats {
+ public:
+  Floats(const Call& call, const TensorRef& out) : call_(call), out_(out) {
+    ref = {call.scratch, ir::DType::f32, out.rank, out.dims, strides_};
+    for (int64_t d = out.rank, n = 1; d-- > 0; n *= out.dims[d]) strides_[d] = n;
+  }
+  Floats(const Floats&) = delete;
+  void read() const {
+    each_line([&](std::byte* there, int64_t stride, float* line, int64_t n) { block_ops().load(out_.dtype, line, there, stride, n); });
+  }
+  void write() const {
+    each_line([&](std::byte* there, int64_t stride, float* line, int64_t n) { block_ops().store(out_.dtype, there, stride, {line, false}, n); });
+  }
+  TensorRef ref;
+
+ private:
+  template <class F>
+  void each_line(F fn) const {
+    const int64_t n = out_.rank == 0 ? 1 : out_.dims[out_.rank - 1], stride = out_.rank == 0 ? 1 : out_.strides[out_.rank - 1], lines = numel(out_) / std::max<int64_t>(n, 1);
+    TensorRef outer = out_;
+    outer.rank = std::max(out_.rank - 1, 0);
+    const int64_t tasks = std::min<int64_t>(lines, call_.workers->count());
+    call_.workers->run(tasks, [&](int64_t task, int) {
+      for (int64_t line = lines * task / tasks; line < lines * (task + 1) / tasks; ++line) {
+        int64_t at[max_rank], offset = 0;
+        coordinates(line, outer, at);
+        for (int d = 0; d < outer.rank; ++d) offset += at[d] * out_.strides[d];
+        fn(element(out_, offset), stride, reinterpret_cast<float*>(call_.scratch) + line * n, n);
+      }
+    });
+  }
+  const Call& call_;
+  const TensorRef& out_;
+  int64_t strides_[max_rank] = {};
+};
 
 template <class Number>
 Number combine(ScatterArgs::Kind kind, Number a, Number b) {
@@ -82,11 +131,13 @@ void find_places(int64_t* places, const int64_t* base, int64_t start, int64_t st
 template <class M>
 struct Set {
   using Memory = M;
+  using Update = M;
   static void put(ScatterArgs::Kind, M* there, const M* update) { *there = *update; }
 };
 template <class M>
 struct Add {  // floats, or integers that wrap
   using Memory = M;
+  using Update = M;
   static void put(ScatterArgs::Kind, M* there, const M* update) { *there = static_cast<M>(*there + *update); }
   static void add_neighbours(M* to, const M* from, int64_t n) {
     typedef M Vector __attribute__((vector_size(16), aligned(alignof(M)), may_alias));
@@ -99,6 +150,7 @@ struct Add {  // floats, or integers that wrap
 template <ir::DType type>
 struct AddHalf {
   using Memory = uint16_t;
+  using Update = uint16_t;
   static float wide(uint16_t half) { return type == ir::DType::bf16 ? ir::bf16_to_float(half) : ir::f16_to_float(half); }
   static void put(ScatterArgs::Kind, uint16_t* there, const uint16_t* update) {
     const float sum = wide(*there) + wide(*update);
@@ -109,9 +161,26 @@ struct AddHalf {
     block_ops().pass(Pass::add, type, to, both, n);
   }
 };
+// Halves that are added to floats.
+template <ir::DType type>
+struct AddToFloat {
+  using Memory = float;
+  using Update = uint16_t;
+  static void put(ScatterArgs::Kind, float* there, const uint16_t* update) { *there += AddHalf<type>::wide(*update); }
+  static void add_neighbours(float* to, const uint16_t* from, int64_t n) {
+    constexpr int64_t most = scatter_cpu_tuning::elements_at_once;
+    float line[most];
+    for (int64_t i = 0; i < n; i += most) {
+      const int64_t count = std::min(most, n - i);
+      block_ops().load(type, line, from + i, 1, count);
+      Add<float>::add_neighbours(to + i, line, count);
+    }
+  }
+};
 template <class E>
 struct Other {
   using Memory = typename E::Memory;
+  using Update = Memory;
   static void put(ScatterArgs::Kind kind, Memory* there, const Memory* update) {
     auto* p = reinterpret_cast<std::byte*>(there);
     E::put(p, combine(kind, E::get(p), E::get(reinterpret_cast<const std::byte*>(update))));
@@ -127,14 +196,15 @@ struct Put {
 template <class How>
 struct PutOf {
   using M = typename How::Memory;
+  using U = typename How::Update;
   static void elements(ScatterArgs::Kind kind, std::byte* into, const int64_t* places, const std::byte* updates, int64_t from_step, int64_t n) {
     M* to = reinterpret_cast<M*>(into);
-    const M* from = reinterpret_cast<const M*>(updates);
+    const U* from = reinterpret_cast<const U*>(updates);
     for (int64_t i = 0; i < n; ++i) How::put(kind, to + places[i], from + i * from_step);
   }
   static void line(ScatterArgs::Kind kind, std::byte* into, int64_t to_step, const std::byte* updates, int64_t from_step, int64_t n) {
     M* to = reinterpret_cast<M*>(into);
-    const M* from = reinterpret_cast<const M*>(updates);
+    const U* from = reinterpret_cast<const U*>(updates);
     if constexpr (requires { How::add_neighbours(to, from, n); }) {
       if (to_step == 1 && from_step == 1) return How::add_neighbours(to, from, n);
     }
@@ -153,8 +223,10 @@ const Put* of_size(size_t size) {
   }
 }
 
-const Put& put_of(ScatterArgs::Kind kind, ir::DType type) {
+// `type`: of the result. Updates are of the same, but for halves that are added to floats.
+const Put& put_of(ScatterArgs::Kind kind, ir::DType type, ir::DType update) {
   const Put* out = nullptr;
+  if (type != update) return update == ir::DType::bf16 ? PutOf<AddToFloat<ir::DType::bf16>>::functions : PutOf<AddToFloat<ir::DType::f16>>::functions;
   if (kind == ScatterArgs::Kind::set && type != ir::DType::b8) return *of_size<Set>(ir::size_of(type));
   if (kind == ScatterArgs::Kind::add && ir::is_integer(type)) return *of_size<Add>(ir::size_of(type));
   if (kind == ScatterArgs::Kind::add && type == ir::DType::f32) return PutOf<Add<float>>::functions;
@@ -184,13 +256,9 @@ void put_line(const Put& put, const ScatterArgs& args, std::span<const Index> in
 // The updates of a scatter and their destinations.
 class Scatter {
  public:
-  explicit Scatter(const Call& call)
-      : args_(*static_cast<const ScatterArgs*>(call.constants)),
-        call_(call),
-        updates_(call.operands[0]),
-        out_(call.operands.back()),
-        first_(call.operands[1]),
-        last_(updates_.rank - 1) {
+  // `out`: the result, or floats in its place.
+  Scatter(const Call& call, const TensorRef& out)
+      : args_(*static_cast<const ScatterArgs*>(call.constants)), call_(call), updates_(call.operands[0]), out_(out), first_(call.operands[1]), last_(updates_.rank - 1) {
     // Axis d of the updates is axis `d - position` of the indices, or a result axis that is not indexed.
     for (int d = 0, rest = 0; d < out_.rank; ++d) {
       if (scattered(args_, d)) continue;
@@ -220,8 +288,8 @@ class Scatter {
 
   // Adds whole lines of floats. Neighbours that go to one place, as the rows of a bag do, are summed first.
   bool adds_lines() const {
-    return whole_ && last_ == 1 && args_.kind == ScatterArgs::Kind::add && out_.dtype == ir::DType::f32 && args_.axes.size() == 1 && first_.rank == 1 && args_.position == 0 &&
-           line_.from_step == 1 && line_.to_step == 1;
+    return whole_ && last_ == 1 && args_.kind == ScatterArgs::Kind::add && out_.dtype == ir::DType::f32 && updates_.dtype == ir::DType::f32 && args_.axes.size() == 1 &&
+           first_.rank == 1 && args_.position == 0 && line_.from_step == 1 && line_.to_step == 1;
   }
   void add_lines(int64_t begin, int64_t end, int64_t first, int64_t last) const {
     constexpr int64_t capacity = scatter_cpu_tuning::elements_at_once;
@@ -264,7 +332,7 @@ class Scatter {
         continue;
       }
       for (size_t k = 0; k < args_.axes.size(); ++k) indices[k].values = reinterpret_cast<const int64_t*>(element(index(k), at.index[k]));
-      put_line(put_, args_, {indices, args_.axes.size()}, element(out_, at.base), line_.to_step, from, line_.from_step, line_.length, ir::size_of(out_.dtype));
+      put_line(put_, args_, {indices, args_.axes.size()}, element(out_, at.base), line_.to_step, from, line_.from_step, line_.length, ir::size_of(updates_.dtype));
     }
   }
 
@@ -329,13 +397,12 @@ class Scatter {
   Line line_;
   TensorRef lines_;
   bool whole_ = false;
-  const Put& put_ = put_of(args_.kind, out_.dtype);
+  const Put& put_ = put_of(args_.kind, out_.dtype, updates_.dtype);
 };
 
-void run(const Call& call) {
+void scatter_into(const Call& call, const TensorRef& out) {
   const TensorRef& updates = call.operands[0];
-  if (numel(updates) == 0) return;
-  const Scatter scatter(call);
+  const Scatter scatter(call, out);
   const int64_t parts = scatter.parts(), all = numel(updates) / std::max<int64_t>(updates.rank > 0 ? updates.dims[updates.rank - 1] : 1, 1);
   const bool undivided = numel(updates) < scatter_cpu_tuning::least_divided;
   const int64_t tasks = undivided ? 1 : std::min<int64_t>(parts, int64_t{4} * call.workers->count());
@@ -344,10 +411,26 @@ void run(const Call& call) {
   call.workers->run(tasks, [&](int64_t task, int) { scatter.lines(parts * task / tasks * (all / parts), parts * (task + 1) / tasks * (all / parts)); });
 }
 
+// Scatters into the result, or into floats in its place.
+template <class F>
+void into(const Call& call, const TensorRef& updates, const TensorRef& out, F scatter) {
+  if (!adds_in_floats(*static_cast<const ScatterArgs*>(call.constants), updates, out)) return scatter(out);
+  const Floats floats(call, out);
+  floats.read();
+  scatter(floats.ref);
+  floats.write();
+}
+
+void run(const Call& call) {
+  const TensorRef& updates = call.operands[0];
+  if (numel(updates) == 0) return;
+  into(call, updates, call.operands.back(), [&](const TensorRef& out) { scatter_into(call, out); });
+}
+
 // A part of a scatter_along: the indices from `first` on, so many along each axis.
-void put_along(const Put& put, const Call& call, const int64_t* first, const int64_t* counts) {
+void put_along(const Put& put, const Call& call, const TensorRef& out, const int64_t* first, const int64_t* counts) {
   const auto& args = *static_cast<const ScatterArgs*>(call.constants);
-  const TensorRef &index = call.operands[0], &updates = call.operands[1], &out = call.operands[2];
+  const TensorRef &index = call.operands[0], &updates = call.operands[1];
   const int axis = args.axes[0], last = index.rank - 1;
   int64_t steps[max_rank] = {};  // in the result: 0 along the axis
   for (int d = 0; d <= last; ++d) steps[d] = d == axis ? 0 : out.strides[d];
@@ -366,7 +449,7 @@ void put_along(const Put& put, const Call& call, const int64_t* first, const int
     if (line.step == 0 && last != axis) {  // all of it goes to one place of the axis
       put.line(args.kind, element(out, base + checked(*line.values, line.extent, args.wrap) * line.stride), to_step, element(updates, from), from_step, n);
     } else {
-      put_line(put, args, {&line, 1}, element(out, base), to_step, element(updates, from), from_step, n, ir::size_of(out.dtype));
+      put_line(put, args, {&line, 1}, element(out, base), to_step, element(updates, from), from_step, n, ir::size_of(updates.dtype));
     }
     for (int d = last - 1; d >= 0; --d) {
       move(d, 1);
@@ -378,16 +461,15 @@ void put_along(const Put& put, const Call& call, const int64_t* first, const int
 }
 
 // Threads take parts of the longest axis other than the one of the indices: what they write is disjoint.
-void run_along(const Call& call) {
+void scatter_along_into(const Call& call, const TensorRef& out) {
   const auto& args = *static_cast<const ScatterArgs*>(call.constants);
-  const TensorRef &index = call.operands[0], &out = call.operands[2];
-  if (numel(index) == 0) return;
+  const TensorRef &index = call.operands[0], &updates = call.operands[1];
   int longest = -1;
   for (int d = 0; d < index.rank; ++d) {
     if (d != args.axes[0] && (longest < 0 || index.dims[d] > index.dims[longest])) longest = d;
   }
   const int64_t tasks = longest < 0 || numel(index) < scatter_cpu_tuning::least_divided_along ? 1 : std::min<int64_t>(index.dims[longest], call.workers->count());
-  const Put& put = put_of(args.kind, out.dtype);
+  const Put& put = put_of(args.kind, out.dtype, updates.dtype);
   call.workers->run(tasks, [&](int64_t task, int) {
     int64_t first[max_rank] = {}, counts[max_rank];
     std::copy(index.dims, index.dims + index.rank, counts);
@@ -395,8 +477,14 @@ void run_along(const Call& call) {
       first[longest] = index.dims[longest] * task / tasks;
       counts[longest] = index.dims[longest] * (task + 1) / tasks - first[longest];
     }
-    put_along(put, call, first, counts);
+    put_along(put, call, out, first, counts);
   });
+}
+
+void run_along(const Call& call) {
+  const TensorRef& index = call.operands[0];
+  if (numel(index) == 0) return;
+  into(call, index, call.operands[2], [&](const TensorRef& out) { scatter_along_into(call, out); });
 }
 
 }  // namespace

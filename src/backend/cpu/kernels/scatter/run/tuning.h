@@ -8,5 +8,7 @@ namespace ingot::kernels::scatter_cpu_tuning {
 inline constexpr int64_t elements_at_once = 256;
 // Elements of updates, and of an index along one axis, from which workers divide them: waking workers takes about as long as so many.
 inline constexpr int64_t least_divided = 30000, least_divided_along = 20000;
+// Updates for each element of a result of halves from which these are added up in floats, since the result is then converted twice. An estimate.
+inline constexpr double updates_of_element = 0.5;
 
 }  // namespace ingot::kernels::scatter_cpu_tuning
