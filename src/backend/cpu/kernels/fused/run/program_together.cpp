@@ -212,7 +212,8 @@ class Finder {
   bool places(uint32_t k) {
     const ProgramInstruction& i = at(k);
     const bool orders = i.op == Op::lt || i.op == Op::le || i.op == Op::gt || i.op == Op::ge;
-    if (i.kind != Kind::map || !orders || p_.row_rank != 1 || b_.across != 0 || b_.line != 0 || !varies(k)) return false;
+    const bool by_row = p_.row_rank == 1 && b_.across == 0 && b_.line == 0;
+    if (i.kind != Kind::map || !orders || !by_row || !varies(k)) return false;
     uint32_t place = none, bound = none;
     if (!either(k, [&](uint32_t v) { return varies(v); }, place, bound) || varies(bound) || at(bound).cls != Class::i64) return false;
     auto is_index = [&](uint32_t v) { return at(v).kind == Kind::index && at(v).cls == Class::i64 && varies(v); };
@@ -257,8 +258,9 @@ class Finder {
 
   // Halves that one operation makes of halves: they never become blocks of floats. Of the last instruction alone, as results may take the memory of an operand.
   void stay_half(const ProgramStore& s) {
-    const bool rows = !p_.has_reductions && !p_.has_accumulator && b_.across == 0 && b_.staged.empty() && b_.transposed.empty() && (p_.row_rank == 1 || b_.line != 0);
-    if (!rows || p_.stores.size() != 1 || b_.strides.size() <= s.operand || s.reg + 1 != p_.code.size() || !block(s.reg) || uses_[s.reg] != 1 || !varies(s.reg)) return;
+    const bool maps = !p_.has_reductions && !p_.has_accumulator, moves = b_.across != 0 || !b_.staged.empty() || !b_.transposed.empty();
+    const bool rows = maps && !moves && (p_.row_rank == 1 || b_.line != 0), last_store = p_.stores.size() == 1 && s.reg + 1 == p_.code.size() && b_.strides.size() > s.operand;
+    if (!rows || !last_store || !block(s.reg) || uses_[s.reg] != 1 || !varies(s.reg)) return;
     const DType type = p_.memory[s.operand];
     const auto last = static_cast<size_t>(p_.domain_rank) - 1;
     if ((type != DType::f16 && type != DType::bf16) || !is_solid(b_, p_, s.operand) || b_.dims[s.operand][last] != b_.domain[last]) return;
@@ -274,7 +276,8 @@ class Finder {
     const size_t first = pass.pass == Pass::select ? 1 : 0;  // behind the condition
     for (size_t n = first; n < 3; ++n) {
       const uint32_t in = pass.in[n];
-      if (in != none && varies(in) && !(is_whole(b_, p_, in) && b_.repeats[in] == 0 && p_.memory[at(in).operand] == type && is_read_only_by(pass, in))) return;
+      const auto in_memory = [&] { return is_whole(b_, p_, in) && b_.repeats[in] == 0 && p_.memory[at(in).operand] == type; };
+      if (in != none && varies(in) && !(in_memory() && is_read_only_by(pass, in))) return;
     }
     for (size_t n = first; n < 3; ++n) {
       if (pass.in[n] != none && varies(pass.in[n])) b_.in_memory[pass.in[n]] = 1;
@@ -289,7 +292,8 @@ class Finder {
 
   // A load of bools whose users take any byte but 0 for true.
   bool reads_any_true(uint32_t k) const {
-    if (at(k).kind != Kind::load || p_.memory[at(k).operand] != DType::b8 || p_.has_reductions || !b_.staged.empty() || !is_whole(b_, p_, k) || b_.repeats[k] != 0) return false;
+    if (at(k).kind != Kind::load || p_.memory[at(k).operand] != DType::b8 || p_.has_reductions || !b_.staged.empty()) return false;
+    if (!is_whole(b_, p_, k) || b_.repeats[k] != 0) return false;
     int good = 0;
     for (const ProgramInstruction& i : p_.code) {
       const bool map = i.kind == Kind::map && i.cls == Class::b8 && is_logic(i.op);
