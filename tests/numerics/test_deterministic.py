@@ -49,6 +49,13 @@ def test_batch(make, arguments):
     assert all(same(compiled(module, x, deterministic="batch"), x))
 
 
+def test_off():
+    """Nothing on a CPU adds in the order in which threads come, so the option changes nothing there; tests/modules/test_cuda.py has it on a GPU."""
+    module, x = linears()
+    with torch.no_grad():
+        assert torch.equal(compiled(module, x, deterministic="off")(x), compiled(module, x)(x))
+
+
 class Function(torch.nn.Module):
     def __init__(self, function):
         super().__init__()

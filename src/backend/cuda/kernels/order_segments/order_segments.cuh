@@ -1,7 +1,7 @@
 // The places of an index, stably in the order of their segments.
 constexpr i32 no_segment = 0x7fffffff;  // of an index that is outside
-__device__ __forceinline__ i32 segment_of(const OrderSegmentsParameters& p, i64 place) {
-  const i64 index = ((const i64*)p.index)[place * p.index_step], segment = p.wrap && index < 0 ? index + p.segments : index;
+__device__ __forceinline__ i32 segment_of(const OrderSegmentsParameters& p, i64 index) {
+  const i64 segment = p.wrap && index < 0 ? index + p.segments : index;
   if ((u64)segment < (u64)p.segments) return (i32)segment;
   report((u64*)p.status, 1, index, p.segments);
   return no_segment;
@@ -28,14 +28,15 @@ __device__ __forceinline__ u32 sum_of_block(u32 own, u32& before) {
   return all;
 }
 // Sorts elements of a block stably by keys from 0 to `keys` - 1. Each warp has a stretch of them: it counts how many have each key, and puts them behind those of the warps before.
-// Source: key(i) of element i; others are left out.
+// Source: read(i) of element i, and the key of what was read; others are left out. Reads of several elements come before the first key, whose error would keep the next read waiting.
 template <class Source>
 struct ByKeys {
+  typedef typename Source::Read Read;
   const Source& source;
   u32* counts;  // [warps][keys], in shared memory
   u32 keys;
   i64 begin, end;  // of the warp
-  static constexpr int together = 16;  // keys that a thread waits for
+  static constexpr int together = 16;  // reads that a thread waits for
   static constexpr u32 warps = order_threads / 32;
   __device__ __forceinline__ ByKeys(const Source& from, u32* room, u32 of_keys, i64 first, i64 last) : source(from), counts(room), keys(of_keys) {
     const i64 stretch = ((last - first + warps - 1) / warps + 31) / 32 * 32;
@@ -43,17 +44,18 @@ struct ByKeys {
     end = begin + stretch < last ? begin + stretch : last;
   }
   __device__ __forceinline__ u32* own() const { return counts + threadIdx.x / 32 * keys; }
-  // use(i, key) for the warp's elements in turn, by all lanes together.
+  // use(i, read, key) for the warp's elements in turn, by all lanes together.
   template <class Use>
   __device__ __forceinline__ void each(Use use) const {
     const int lane = threadIdx.x % 32;
     for (i64 at = begin; at < end; at += 32 * together) {
-      i32 key[together];
+      Read read[together];
 #pragma unroll
-      for (int k = 0; k < together; ++k) key[k] = at + k * 32 + lane < end ? source.key(at + k * 32 + lane) : no_segment;
+      for (int k = 0; k < together; ++k) read[k] = at + k * 32 + lane < end ? source.read(at + k * 32 + lane) : Read(0);
 #pragma unroll
       for (int k = 0; k < together; ++k) {
-        if (at + k * 32 < end) use(at + k * 32 + lane, key[k]);
+        const i64 i = at + k * 32 + lane;
+        if (at + k * 32 < end) use(i, read[k], i < end ? source.key(read[k]) : no_segment);
       }
     }
   }
@@ -62,7 +64,7 @@ struct ByKeys {
     for (u32 k = threadIdx.x; k < warps * keys; k += order_threads) counts[k] = 0;
     __syncthreads();
     u32 lower = 0;
-    each([&](i64, i32 key) {
+    each([&](i64, Read, i32 key) {
       if ((u32)key < keys) atomicAdd(own() + key, 1u);
       if (key < 0) ++lower;
     });
@@ -75,7 +77,7 @@ struct ByKeys {
     for (u32 warp = 0; threadIdx.x < keys && warp < warps; ++warp) sum += counts[warp * keys + threadIdx.x];
     return sum;
   }
-  // put(place, i, key) for each element. `first`: the place of the first one with key `threadIdx.x`.
+  // put(place, i, read) for each element. `first`: the place of the first one with key `threadIdx.x`.
   template <class Put>
   __device__ __forceinline__ void place(u32 first, Put put) const {
     for (u32 warp = 0; threadIdx.x < keys && warp < warps; ++warp) {
@@ -85,7 +87,7 @@ struct ByKeys {
     }
     __syncthreads();
     const int lane = threadIdx.x % 32;
-    each([&](i64 i, i32 key) {
+    each([&](i64 i, Read read, i32 key) {
       const bool is_mine = (u32)key < keys;
       if (__ballot_sync(0xffffffffu, is_mine) == 0) return;
       const u32 alike = __match_any_sync(0xffffffffu, is_mine ? (u32)key : ~0u);
@@ -97,7 +99,7 @@ struct ByKeys {
       }
       to = __shfl_sync(0xffffffffu, to, (u32)leader) + (u32)__popc(alike & ((1u << lane) - 1));
       __syncwarp();
-      if (is_mine) put(to, i, key);
+      if (is_mine) put(to, i, read);
     });
     __syncthreads();
   }
@@ -105,11 +107,13 @@ struct ByKeys {
 // Segments from `first` on.
 template <class Places>
 struct FromFirst {
+  typedef typename Places::Read Read;
   const Places& places;
   i32 first;
-  __device__ __forceinline__ i32 key(i64 i) const { return places.segment(i) - first; }
+  __device__ __forceinline__ Read read(i64 i) const { return places.read(i); }
+  __device__ __forceinline__ i32 key(Read read) const { return places.segment(read) - first; }
 };
-// Writes the order of some segments and their ends. Places: of elements `begin` to `end` - 1, the segment(i) and the place(i). `offset`: elements of segments before all of these.
+// Writes the order of some segments and their ends. Places: of elements `begin` to `end` - 1 what is read(i), the segment of it, and the place(i). `offset`: elements of segments before all of these.
 template <class Places>
 __device__ __forceinline__ void order_some(const OrderSegmentsParameters& p, const Places& places, i64 begin, i64 end, u32 offset, i64 first, i64 last) {
   __shared__ u32 counts[order_threads / 32 * order_keys];
@@ -121,12 +125,14 @@ __device__ __forceinline__ void order_some(const OrderSegmentsParameters& p, con
     sum_of_block(own, before);
     const u32 from = offset + lower + before;
     if (threadIdx.x < sorted.keys) ((i64*)p.ends)[(first + threadIdx.x) * p.ends_step] = from + own;
-    sorted.place(from, [&](u32 to, i64 i, i32) { ((i64*)p.order)[to * p.order_step] = places.place(i); });
+    sorted.place(from, [&](u32 to, i64 i, typename Places::Read) { ((i64*)p.order)[to * p.order_step] = places.place(i); });
   }
 }
 struct AllPlaces {
+  typedef i64 Read;
   const OrderSegmentsParameters& p;
-  __device__ __forceinline__ i32 segment(i64 i) const { return segment_of(p, i); }
+  __device__ __forceinline__ i64 read(i64 i) const { return ((const i64*)p.index)[i * p.index_step]; }
+  __device__ __forceinline__ i32 segment(i64 index) const { return segment_of(p, index); }
   __device__ __forceinline__ i64 place(i64 i) const { return i; }
 };
 // Each block reads the whole index, and has some segments.
@@ -136,9 +142,11 @@ __device__ __forceinline__ void order_at_once(const OrderSegmentsParameters& p) 
 }
 // Buckets of neighbouring segments, for a tile of the index.
 struct Buckets {
+  typedef i64 Read;
   const OrderSegmentsParameters& p;
-  __device__ __forceinline__ i32 key(i64 i) const {
-    const i32 segment = segment_of(p, i);
+  __device__ __forceinline__ i64 read(i64 i) const { return ((const i64*)p.index)[i * p.index_step]; }
+  __device__ __forceinline__ i32 key(i64 index) const {
+    const i32 segment = segment_of(p, index);
     return segment == no_segment ? no_segment : segment >> p.bucket_bits;
   }
 };
@@ -152,9 +160,18 @@ __device__ __forceinline__ void count_buckets(const OrderSegmentsParameters& p) 
   for (u32 k = threadIdx.x; k < order_keys; k += order_threads) counts[k] = 0;
   __syncthreads();
   const Buckets buckets{p};
-  for (i64 i = blockIdx.x * p.tile + threadIdx.x; i < end_of_tile(p); i += order_threads) {
-    const i32 bucket = buckets.key(i);
-    if (bucket != no_segment) atomicAdd(counts + bucket, 1u);
+  const i64 end = end_of_tile(p);
+  constexpr int together = 8;
+  for (i64 at = blockIdx.x * p.tile + threadIdx.x; at < end; at += together * order_threads) {
+    i64 index[together];
+#pragma unroll
+    for (int k = 0; k < together; ++k) index[k] = at + k * order_threads < end ? buckets.read(at + k * order_threads) : 0;
+#pragma unroll
+    for (int k = 0; k < together; ++k) {
+      if (at + k * order_threads >= end) continue;
+      const i32 bucket = buckets.key(index[k]);
+      if (bucket != no_segment) atomicAdd(counts + bucket, 1u);
+    }
   }
   __syncthreads();
   for (u32 k = threadIdx.x; k < p.buckets; k += order_threads) ((u32*)p.counts)[blockIdx.x * p.buckets + k] = counts[k];
@@ -184,14 +201,16 @@ __device__ __forceinline__ void split_in_buckets(const OrderSegmentsParameters& 
   const Buckets source{p};
   const ByKeys<Buckets> sorted(source, counts, (u32)p.buckets, blockIdx.x * p.tile, end_of_tile(p));
   sorted.count();
-  sorted.place(threadIdx.x < p.buckets ? before + earlier[threadIdx.x] : 0, [&](u32 to, i64 i, i32) {
+  sorted.place(threadIdx.x < p.buckets ? before + earlier[threadIdx.x] : 0, [&](u32 to, i64 i, i64 index) {
     ((u32*)p.places)[to] = (u32)i;
-    ((i32*)p.segments_of)[to] = segment_of(p, i);
+    ((i32*)p.segments_of)[to] = segment_of(p, index);
   });
 }
 struct PlacesOfBucket {
+  typedef i32 Read;
   const OrderSegmentsParameters& p;
-  __device__ __forceinline__ i32 segment(i64 i) const { return ((const i32*)p.segments_of)[i]; }
+  __device__ __forceinline__ i32 read(i64 i) const { return ((const i32*)p.segments_of)[i]; }
+  __device__ __forceinline__ i32 segment(i32 segment) const { return segment; }
   __device__ __forceinline__ i64 place(i64 i) const { return ((const u32*)p.places)[i]; }
 };
 // Each block has a bucket.

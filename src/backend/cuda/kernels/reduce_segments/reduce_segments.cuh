@@ -54,13 +54,11 @@ struct SegmentGroup {
   }
   __device__ __forceinline__ bool is_long(i64 segment) const { return end_of(segment) - begin_of(segment) > segment_part; }
   static constexpr u32 no_row = ~0u;
-  // The row that place k of an order names, of `left` places; no_row behind them. One that is not below `bound` is none either, and kept in `outside`.
-  __device__ __forceinline__ u32 row_at(const i64* order, int k, int left, i64 step, i64 bound, i64& outside) const {
-    if (k >= left) return no_row;
-    const i64 row = order[k * step];
-    if ((u64)row < (u64)bound) return (u32)row;
-    outside = row;
-    return no_row;
+  // A row that an order names. One that is not below `bound` is none, and kept in `outside`.
+  __device__ __forceinline__ u32 row_of(i64 named, i64 bound, i64& outside) const {
+    const bool inside = (u64)named < (u64)bound;
+    outside = inside ? outside : named;
+    return inside ? (u32)named : no_row;
   }
   __device__ __forceinline__ void combine(const Part& part, const Weight& weight) {
 #pragma unroll
@@ -76,17 +74,24 @@ struct SegmentGroup {
     const i64 *order = (const i64*)p.order + place * p.order_step, *weight_order = (const i64*)p.weight_order + place * p.weight_order_step;
     i64 outside = 0, weight_outside = 0;  // a row 0 is inside, or there are none
     for (int left = (int)(end - place); left > 0; left -= together, order += together * p.order_step, weight_order += together * p.weight_order_step) {
+      i64 named[together], weight_named[together];  // the last place again behind the others: reads without a condition overlap
       u32 rows[together], weight_rows[together];
       Part part[together];
       Weight weight[together];
 #pragma unroll
       for (int k = 0; k < together; ++k) {
-        rows[k] = row_at(order, k, left, p.order_step, p.rows, outside);
-        if (Weights != no_weights) weight_rows[k] = row_at(weight_order, k, left, p.weight_order_step, p.weight_rows, weight_outside);
+        const int at = k < left ? k : left - 1;
+        named[k] = order[at * p.order_step];
+        if (Weights != no_weights) weight_named[k] = weight_order[at * p.weight_order_step];
       }
 #pragma unroll
       for (int k = 0; k < together; ++k) {
-        if (Weights != no_weights && weight_rows[k] == no_row) rows[k] = no_row;
+        rows[k] = row_of(named[k], p.rows, outside);
+        if (Weights != no_weights) weight_rows[k] = row_of(weight_named[k], p.weight_rows, weight_outside);
+        if (k >= left || (Weights != no_weights && weight_rows[k] == no_row)) rows[k] = no_row;
+      }
+#pragma unroll
+      for (int k = 0; k < together; ++k) {
         if (rows[k] == no_row) continue;
         part[k] = *(const Part*)((const M*)p.x + rows[k] * p.x_row + at[0]);
         if (Weights != no_weights) weight[k] = *(const Weight*)((const M*)p.weights + weight_rows[k] * p.weight_row + at_weight[0]);

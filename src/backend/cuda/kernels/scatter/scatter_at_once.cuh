@@ -1,31 +1,46 @@
-// Where update n and its destination are. False, and reported, if an index is out of range.
+// Where an update is, and its destination without what the indices add, which are read and not looked at yet: their errors would keep the next read waiting.
+template <int Indices>
+struct FoundUpdate {
+  i64 from, to, index[Indices];
+};
 template <int Indices, class Offset>
-__device__ __forceinline__ bool find_as(const ScatterAtOnceParameters& p, Offset n, Offset& from, Offset& to) {
+__device__ __forceinline__ FoundUpdate<Indices> read_indices_as(const ScatterAtOnceParameters& p, Offset n) {
   Offset at[2 + Indices];
 #pragma unroll
   for (int k = 0; k < 2 + Indices; ++k) at[k] = 0;
   walk_first<2 + Indices>(p.axes, n, at);
-  from = at[0];
-  to = at[1];
+  FoundUpdate<Indices> out;
+  out.from = at[0];
+  out.to = at[1];
+#pragma unroll
+  for (int k = 0; k < Indices; ++k) out.index[k] = ((const i64*)p.index[k])[at[2 + k]];
+  return out;
+}
+template <int Indices>
+__device__ __forceinline__ FoundUpdate<Indices> read_indices(const ScatterAtOnceParameters& p, i64 n) {
+  return p.narrow ? read_indices_as<Indices, i32>(p, (i32)n) : read_indices_as<Indices, i64>(p, n);
+}
+// Adds what the indices choose. False, and reported, if one is out of range.
+template <int Indices>
+__device__ __forceinline__ bool use_indices(const ScatterAtOnceParameters& p, FoundUpdate<Indices>& update) {
 #pragma unroll
   for (int k = 0; k < Indices; ++k) {
-    const i64 index = ((const i64*)p.index[k])[at[2 + k]], there = p.wrap && index < 0 ? index + p.extent[k] : index;
+    const i64 index = update.index[k], there = p.wrap && index < 0 ? index + p.extent[k] : index;
     if ((u64)there >= (u64)p.extent[k]) {
       report((u64*)p.status, 1, index, p.extent[k]);
       return false;
     }
-    to += (Offset)there * (Offset)p.step[k];
+    update.to += there * p.step[k];
   }
   return true;
 }
 template <int Indices>
 __device__ __forceinline__ bool find(const ScatterAtOnceParameters& p, i64 n, i64& from, i64& to) {
-  if (!p.narrow) return find_as<Indices, i64>(p, n, from, to);
-  i32 narrow_from, narrow_to;
-  const bool there = find_as<Indices, i32>(p, (i32)n, narrow_from, narrow_to);
-  from = narrow_from;
-  to = narrow_to;
-  return there;
+  FoundUpdate<Indices> update = read_indices<Indices>(p, n);
+  if (!use_indices(p, update)) return false;
+  from = update.from;
+  to = update.to;
+  return true;
 }
 
 // Combining that gives the same whatever the order.
@@ -130,19 +145,19 @@ __device__ __forceinline__ void scatter_in_shared_memory(const ScatterAtOncePara
   const i64 step = (i64)gridDim.x * scatter_shared_threads;
   constexpr int together = 4;  // loads under way
   for (i64 n = (i64)blockIdx.x * scatter_shared_threads + threadIdx.x; n < p.count; n += together * step) {
-    i64 from[together], to[together];
-    bool there[together];
+    FoundUpdate<Indices> found[together];
     M update[together];
 #pragma unroll
     for (int k = 0; k < together; ++k) {
-      there[k] = n + k * step < p.count && find<Indices>(p, n + k * step, from[k], to[k]);
-      if (there[k]) update[k] = ((const M*)p.updates)[from[k]];
+      if (n + k * step >= p.count) continue;
+      found[k] = read_indices<Indices>(p, n + k * step);
+      update[k] = ((const M*)p.updates)[found[k].from];
     }
 #pragma unroll
     for (int k = 0; k < together; ++k) {
-      if (!there[k]) continue;
-      const A x = What::of(p, to[k], update[k]);
-      if (Kind != combine_sum || x != 0) combine_shared<Kind>(mine + to[k], x);
+      if (n + k * step >= p.count || !use_indices(p, found[k])) continue;
+      const A x = What::of(p, found[k].to, update[k]);
+      if (Kind != combine_sum || x != 0) combine_shared<Kind>(mine + found[k].to, x);
     }
   }
   __syncthreads();

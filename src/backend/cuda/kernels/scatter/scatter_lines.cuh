@@ -44,6 +44,24 @@ struct LineSums<f64> {
     return scaled(high + low, largest - 1022 - p.unit_bits);
   }
 };
+// Some updates of a thread, and the destinations of the block to which they belong.
+template <class M, int Indices>
+struct LineUpdates {
+  static constexpr int together = 4, step = scatter_at_once_threads;
+  M m[together];
+  int place[together];  // -1: none
+  __device__ __forceinline__ void read(const ScatterAtOnceParameters& p, i64 n, i64 last, i64 first_place) {
+    FoundUpdate<Indices> found[together];
+#pragma unroll
+    for (int k = 0; k < together; ++k) {
+      if (n + k * step >= last) continue;
+      found[k] = read_indices<Indices>(p, n + k * step);
+      m[k] = ((const M*)p.updates)[found[k].from];
+    }
+#pragma unroll
+    for (int k = 0; k < together; ++k) place[k] = n + k * step < last && use_indices(p, found[k]) ? (int)(found[k].to - first_place) : -1;
+  }
+};
 template <class M, int Indices>
 __device__ __forceinline__ void scatter_lines(const ScatterAtOnceParameters& p) {
   typedef typename LineSums<M>::T T;
@@ -57,13 +75,20 @@ __device__ __forceinline__ void scatter_lines(const ScatterAtOnceParameters& p) 
     sums.clear(k);
   }
   __syncthreads();
+  typedef LineUpdates<M, Indices> Updates;
+  Updates updates;
+  constexpr int at_once = Updates::together * Updates::step;
+  const bool held = last - first <= at_once;  // all updates are read once
+#pragma unroll 1
   for (int pass = 0; pass < 2; ++pass) {
-    for (i64 n = first + threadIdx.x; n < last; n += scatter_at_once_threads) {
-      i64 from, to;
-      if (!find<Indices>(p, n, from, to)) continue;
-      const M m = ((const M*)p.updates)[from];
-      const int place = (int)(to - first_place);
-      if (pass == 0) atomicMax(exponents + place, exponent_of((T)value(m))); else sums.add(p, place, exponents[place], m);
+    for (i64 n = first + threadIdx.x; n < last; n += at_once) {
+      if (pass == 0 || !held) updates.read(p, n, last, first_place);
+#pragma unroll
+      for (int k = 0; k < Updates::together; ++k) {
+        const int place = updates.place[k];
+        if (place < 0) continue;
+        if (pass == 0) atomicMax(exponents + place, exponent_of((T)value(updates.m[k]))); else sums.add(p, place, exponents[place], updates.m[k]);
+      }
     }
     __syncthreads();
   }

@@ -114,13 +114,10 @@ std::vector<Experts> cases() {
       {{300, 300, 600}, 600, 136, 72, true, false, DType::bf16},                                   // tiles of 128
       {{0, 0, 0, 90}, 90, 72, 64, false},                                                          // all rows of the last, B along N
       {{5, 17, 20}, 20, 72, 136, false, false, DType::bf16, DType::i64},
-      {{100, 300, 520}, 520, 256, 72},                                                             // wide tiles
       {{260, 500}, 500, 200, 72, false},
       {{4, 9}, 9, 136, 72, true, true},                                                            // gated
       {{20, 100, 130}, 131, 136, 136, true, true, DType::bf16},
       {{250, 500}, 500, 72, 72, true, true},
-      {{100, 300, 520}, 530, 128, 72, true, true, DType::bf16},                                    // wide tiles
-      {{300, 520}, 520, 248, 72, false},
       {{3, 9, 12}, 14, 40, 36, true, false, DType::f32},                                           // floats
       {{30, 60, 130}, 131, 72, 68, false, false, DType::f32, DType::i64},
       {{40, 90, 130}, 131, 72, 72, true, false, DType::f16, DType::i32, 1},                        // odd addresses
@@ -163,7 +160,7 @@ TEST(cuda_experts, tiles_spill_no_registers) {
       ++found;
       EXPECT_TRUE(bytes == 0 || kernel.find("_any_") != std::string::npos) << kernel << ": " << bytes;
     }
-    EXPECT_EQ(found, 7u);  // three tiles of warps, three of the copying unit, one for any address
+    EXPECT_EQ(found, 6u);  // three tiles of warps, two of the copying unit, one for any address
   }
 }
 

@@ -24,7 +24,7 @@ bool may(const GemmSite& site) { return site.hopper && site.gemm.row_ends != nul
 PrintedGemm print(const GemmSite&, const kernels::GemmArgs& args, const EpilogueForm&) {
   PrintedGemm out;
   for (const kernels::RaggedLargeTile& t : kernels::ragged_large_tiles) {
-    out.kernels.push_back({kernels::name_of(t), fmt::format("{}, {}", t.threads(), t.blocks),
+    out.kernels.push_back({fmt::format("g{}", t.rows), fmt::format("{}, {}", t.threads(), t.blocks),
                            fmt::format("ragged_gemm_by_tiles<{}, {}, {}, {}, {}>", kernels::cuda_type(args.type), t.rows, t.columns, t.stages, args.b_along_k),
                            gemm_libraries(args, true, {copied_tiles_text, ragged_text, library})});
   }

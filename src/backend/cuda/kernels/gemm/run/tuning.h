@@ -29,10 +29,6 @@ inline constexpr double library_reading = 1.5;
 // 128. With few rows only reading B counts (estimates: of the work in a tile that is not full, and of reading B again for each tile).
 inline constexpr double ragged = 2, ragged_tiles = 1, ragged_tiles_of_16_rows = 3;
 inline constexpr int64_t max_rows_of_16 = 12, max_rows_of_64 = 96;
-// Tiles of 256 columns where each multiprocessor has so many of them that the last round counts little, and columns that would be multiplied for nothing are at most this share (estimates:
-// `python bench/experts.py --tokens 2048 --steps`).
-inline constexpr int64_t min_wide_tiles_of_multiprocessor = 4;
-inline constexpr double max_unused_columns = 0.1;
 
 // Images and volumes of few channels, each element of which is read once for all windows of a block: docs/performance-notes/convolutions_cuda.md.
 inline constexpr double im2col = 0.9;

@@ -1,4 +1,4 @@
-// "gemm_ragged_tiles". Kernels: name_g64x128, name_g128x128 and name_g128x256 by the tile's rows and columns, and name_any_r64 of gemm_ragged for unaligned operands.
+// "gemm_ragged_tiles". Kernels: name_g64 and name_g128 by the tile's rows, and name_any_r64 of gemm_ragged for unaligned operands.
 #include "backend/cuda/kernels/gemm/ragged/run/ragged.h"
 #include "backend/cuda/kernels/gemm/ragged_tiles/run/ragged_tiles_args.h"
 #include "backend/cuda/kernels/gemm/run/implementation.h"
@@ -18,8 +18,6 @@ std::shared_ptr<const void> parse(std::span<const std::byte> bytes, const GemmAr
   return nullptr;
 }
 
-int64_t columns_of(const GemmCall& c, const RaggedLargeTile& t) { return t.columns / (c.args.gated ? 2 : 1); }
-
 // The tensor maps of A [M, K] and of all matrices. nullopt if the copying unit cannot describe them.
 struct Maps {
   CudaTiles a, b;
@@ -30,7 +28,7 @@ std::optional<Maps> maps_of(const GemmCall& c, const RaggedLargeTile& t) {
                 expert_stride = (experts == 1 ? c.p.k * columns : experts_of(c).stride) * size;
   auto usable = [](int64_t bytes) { return bytes > 0 && bytes % 16 == 0 && bytes < int64_t{1} << 39; };
   if (!usable(row) || !usable(column) || !usable(expert_stride) || c.p.k == 0 || experts == 0) return std::nullopt;
-  const auto depth = static_cast<uint32_t>(depth_of(c.args)), rows = static_cast<uint32_t>(t.rows), wide = static_cast<uint32_t>(columns_of(c, t));
+  const auto depth = static_cast<uint32_t>(depth_of(c.args)), rows = static_cast<uint32_t>(t.rows), wide = static_cast<uint32_t>(t.columns / (c.args.gated ? 2 : 1));
   auto u = [](int64_t x) { return static_cast<uint64_t>(x); };
   Maps out;
   out.a.dtype = out.b.dtype = c.args.type;
@@ -55,23 +53,16 @@ std::optional<Maps> maps_of(const GemmCall& c, const RaggedLargeTile& t) {
   return out;
 }
 
-const RaggedLargeTile& tile_of(const GemmCall& c) {
-  if (mean_rows(c.p.m, experts_of(c).count) <= max_rows_of_64) return ragged_large_tiles[0];
-  const RaggedLargeTile& wide = ragged_large_tiles[2];
-  const int64_t across = divided_up(c.p.n, columns_of(c, wide)), computed = across * columns_of(c, wide);
-  const bool many = c.p.m / wide.rows * across >= min_wide_tiles_of_multiprocessor * c.machine.multiprocessors;
-  return many && static_cast<double>(computed - c.p.n) <= max_unused_columns * static_cast<double>(computed) ? wide : ragged_large_tiles[1];
-}
-
 std::optional<CudaLaunches> launches(const GemmCall& c, const void*) {
   if (!c.machine.tiles || !is_aligned(c)) return std::nullopt;
-  const RaggedLargeTile& t = tile_of(c);
+  const RaggedLargeTile& t = ragged_large_tiles[mean_rows(c.p.m, experts_of(c).count) > max_rows_of_64];
   auto maps = maps_of(c, t);
   if (!maps) return std::nullopt;
   GemmLaunches out(c);
   if (!c.is_empty()) {
     out.p.chunks = static_cast<int>(divided_up(c.p.k, depth_of(c.args)));
-    CudaLaunch& made = out.add(name_of(t), tiles_of_experts(c, t.rows) * divided_up(c.p.n, columns_of(c, t)), t.threads(), t.shared(), append_experts(c));
+    CudaLaunch& made =
+        out.add("g" + std::to_string(t.rows), tiles_of_experts(c, t.rows) * divided_up(c.p.n, t.columns / (c.args.gated ? 2 : 1)), t.threads(), t.shared(), append_experts(c));
     made.tiles = {maps->a, maps->b};
   }
   out.list.aligned = c.aligned(true, true);

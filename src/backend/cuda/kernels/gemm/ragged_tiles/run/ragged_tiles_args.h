@@ -1,7 +1,5 @@
 // "gemm_ragged_tiles": tiles of one expert's rows, which Hopper's copying unit fills.
 #pragma once
-#include <string>
-
 #include "backend/cuda/kernels/gemm/ragged/run/ragged_args.h"
 
 namespace ingot::kernels {
@@ -12,8 +10,6 @@ struct RaggedLargeTile {
   int threads() const { return rows * 2 + 32; }
   int shared() const { return stages * (gemm_stage_bytes(rows, columns) + 16); }  // with two barriers for a stage
 };
-// The last one for many rows: of 256 columns, so that a multiprocessor copies three quarters as much for each product.
-inline constexpr RaggedLargeTile ragged_large_tiles[] = {{64, 128, 4, 2}, {128, 128, 3, 2}, {128, 256, 4, 1}};
-inline std::string name_of(const RaggedLargeTile& t) { return "g" + std::to_string(t.rows) + "x" + std::to_string(t.columns); }
+inline constexpr RaggedLargeTile ragged_large_tiles[] = {{64, 128, 4, 2}, {128, 128, 3, 2}};
 
 }  // namespace ingot::kernels
