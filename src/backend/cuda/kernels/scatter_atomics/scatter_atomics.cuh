@@ -16,7 +16,7 @@ __device__ __forceinline__ void add_atomically(bf16* to, bf16 x) { asm volatile(
 #endif
 __device__ __forceinline__ void add_atomically(f32* to, f32 x) { atomicAdd(to, x); }
 __device__ __forceinline__ void add_atomically(f64* to, f64 x) { atomicAdd(to, x); }
-// Half types, in the word that has them.
+// Half types where no instruction adds them: in the word that has them.
 template <class M>
 __device__ __forceinline__ void add_atomically(M* to, M x) {
   u32* const word = (u32*)((u64)to & ~3ull);
