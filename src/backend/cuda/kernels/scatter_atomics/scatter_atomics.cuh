@@ -11,10 +11,12 @@ __device__ __forceinline__ void add_words(f16* to, const uint4& v) {
 __device__ __forceinline__ void add_words(bf16* to, const uint4& v) {
   asm volatile("red.global.add.noftz.v4.bf16x2 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
+__device__ __forceinline__ void add_atomically(f16* to, f16 x) { asm volatile("red.global.add.noftz.f16 [%0], %1;" ::"l"(to), "h"(x.bits) : "memory"); }
+__device__ __forceinline__ void add_atomically(bf16* to, bf16 x) { asm volatile("red.global.add.noftz.bf16 [%0], %1;" ::"l"(to), "h"(x.bits) : "memory"); }
 #endif
 __device__ __forceinline__ void add_atomically(f32* to, f32 x) { atomicAdd(to, x); }
 __device__ __forceinline__ void add_atomically(f64* to, f64 x) { atomicAdd(to, x); }
-// Half types, in the word that has them.
+// Half types where no instruction adds them: in the word that has them.
 template <class M>
 __device__ __forceinline__ void add_atomically(M* to, M x) {
   u32* const word = (u32*)((u64)to & ~3ull);
