@@ -78,6 +78,10 @@ class Finder {
     }
   }
   void take(uint32_t k) { b_.together[k].kind = Together::absorbed; }
+  // One use less, and after the last one nobody computes it.
+  void leave(uint32_t k) {
+    if (--uses_[k] == 0) take(k);
+  }
 
   static bool is_activation(Op op) { return op == Op::gelu || op == Op::gelu_tanh || op == Op::silu || op == Op::relu || op == Op::tanh || op == Op::sigmoid; }
 
@@ -228,13 +232,14 @@ class Finder {
       found.in[1] = by;
       found.pass = moved.op == Op::add ? Pass::add : moved.in[0] == index ? Pass::sub : Pass::neg;
       pass_by(place, 1, {by});
-      --uses_[index];
-      if (uses_[place] == 0) take(place);
-      place = index;
+      // Another ordering may read the moved place, and then the index with it.
+      if (uses_[place] == 0) {
+        take(place);
+        leave(index);
+      }
     } else {
-      --uses_[place];
+      leave(place);
     }
-    if (uses_[place] == 0) take(place);
     b_.together[k] = found;
     return true;
   }
