@@ -78,7 +78,7 @@ def _others_of_the_name():
 
         version = os.path.basename(info)[len("ingot-") : -len(".dist-info")]
         warnings.warn(
-            f"ingot: the distribution 'ingot' {version}, another project's, is installed beside torch-ingot, and both have a folder named ingot: files of one may be the other's. "
+            f"ingot: the distribution 'ingot' {version}, another project's, is installed together with torch-ingot, and both have a folder named ingot: files of one may be the other's. "
             "pip uninstall ingot, then pip install --force-reinstall --no-deps torch-ingot", RuntimeWarning, stacklevel=3)  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def _recorded(program):
     nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
     values = [nodes[name].meta["val"] if name in nodes else name for name in program.graph_signature.user_inputs]
     if any(isinstance(v, torch.Tensor) and not all(isinstance(n, int) for n in v.shape) for v in values):
-        raise BindingNameMismatchError("the program has dynamic sizes, so names need the inputs beside them", remedy="give arg_inputs=[torch_tensorrt.Input(min_shape=...)]")
+        raise BindingNameMismatchError("the program has dynamic sizes, so names need the inputs too", remedy="give arg_inputs=[torch_tensorrt.Input(min_shape=...)]")
     return [Input(tuple(v.shape), dtype=v.dtype) if isinstance(v, torch.Tensor) else v for v in values]
 
 
