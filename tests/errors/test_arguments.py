@@ -215,7 +215,7 @@ def test_shared_memory():
 def test_keywords_and_structure():
     module, x = ingot.compile(Add(), inputs=[Input((2,))], kwarg_inputs={"y": Input((2,))}), torch.zeros(2)
     assert told(ingot.InputError, lambda: module(x)) == ("argument 'y' is missing; the model was compiled with the arguments x, y", "", "")
-    assert told(ingot.InputError, lambda: module(x, y=x, z=1)) == ("unexpected keyword argument 'z'; the model was compiled with the arguments x, y", "", "")
+    assert told(ingot.InputError, lambda: module(x, y=x, z=1)) == ("unexpected keyword argument 'z'; the model was compiled with the arguments x, y", "", "a call has the names of the model's forward; ingot.Input(name=) is a name for messages and files")
     message, _, _ = told(ingot.InputError, lambda: module([x], y=x))
     assert message.startswith("the arguments have the structure TreeSpec(tuple, None, [TreeSpec(tuple, None, [TreeSpec(list, None, [*])]),") and "but the model was compiled for TreeSpec(" in message
 

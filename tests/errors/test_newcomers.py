@@ -191,6 +191,11 @@ except ingot.UnsupportedError as problem:
     assert first == "cuda:sm_75" and "does not compile for sm_70: it knows sm_75 to" in message and "take a target from cuda:sm_75 on" in remedy, done.stderr
 
 
+def test_a_name_of_an_input_is_not_one_of_a_call():
+    module = ingot.compile(MODEL, ingot.Input((3, 4), name="x"))
+    told(ingot.InputError, "unexpected keyword argument 'x'; the model was compiled with the arguments input", "the names of the model's forward", lambda: module(x=X))
+
+
 def test_a_plan_is_compiled_already(tmp_path):
     path = tmp_path / "model.ingot"
     ingot.save(ingot.compile(MODEL, X), path)

@@ -57,7 +57,9 @@ def main():
     (root / "reader/driver.py").write_text(DRIVER)
 
     def shell(line):
-        done = subprocess.run(["chroot", root, "bash", "-eu", "-c", f"{SETTINGS}; cd /reader; {line}"], capture_output=True, text=True)
+        # The loader finds a program's own folder by /proc.
+        inside = ["unshare", "-m", "sh", "-c", 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"', root]
+        done = subprocess.run([*inside, "bash", "-eu", "-c", f"{SETTINGS}; cd /reader; {line}"], capture_output=True, text=True)
         print("ok   " if done.returncode == 0 else "FAILS", line, flush=True)
         if done.returncode:
             print(done.stdout + done.stderr, flush=True)

@@ -70,7 +70,8 @@ class Arguments:
                 self._must_be_default(self.left_out[name], value)
                 continue
             if (place := self.by_name.get(name, _ABSENT)) is _ABSENT:
-                raise InputError(f"unexpected keyword argument {name!r}; the model was compiled with {self._told()}")
+                remedy = "a call has the names of the model's forward; ingot.Input(name=) is a name for messages and files"
+                raise InputError(f"unexpected keyword argument {name!r}; the model was compiled with {self._told()}", remedy=remedy)
             if place in given:
                 raise InputError(f"argument {name!r} is given twice, by position and by name")
             given[place] = value
