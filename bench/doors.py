@@ -491,17 +491,32 @@ def summary(here: dict) -> str:
     return f"{len(here)} cells: " + ", ".join(f"{counts[k]} {name}" for k, name in names.items() if k in counts) + "."
 
 
+NAMED_TARGETS = 4  # of the operators with one reason, so that a line of the page can be read
+
+
 def reasons(here: dict) -> list[str]:
-    """Lines that say what stays in torch, or is refused, and why: one for each finding, with the models and doors."""
+    """Lines that say what stays in torch, or is refused, and why: one for each reason, with the operators, models and doors."""
     found: dict[str, dict[str, list]] = {}
+    targets: dict[str, dict[str, None]] = {}
     for cell in sorted(here):
         line = here[cell]
-        said = [f"`{target}`: {entry['reason']}" for target, entry in line.get("torch", {}).items()] + [f"{k}: {line[k]}" for k in ("refused", "failed") if k in line]
+        said = [(entry["reason"], target) for target, entry in line.get("torch", {}).items()] + [(f"{k}: {line[k]}", None) for k in ("refused", "failed") if k in line]
         if "not_run" in line and line["not_run"].startswith("torch"):  # its own part of the door
-            said.append(f"not run: {line['not_run']}")
-        for one in said:
-            found.setdefault(one.replace("|", "\\|"), {}).setdefault(cell.model, []).append(cell.door)
-    return [f"- {one}. " + "; ".join(f"{model} ({', '.join(doors)})" for model, doors in of.items()) for one, of in sorted(found.items(), key=lambda item: -len(item[1]))]
+            said.append((f"not run: {line['not_run']}", None))
+        for one, target in said:
+            doors = found.setdefault(one, {}).setdefault(cell.model, [])
+            if cell.door not in doors:
+                doors.append(cell.door)
+            if target is not None:
+                targets.setdefault(one, {})[f"`{target}`"] = None
+
+    def named(one):
+        names = list(targets.get(one, ()))
+        more = [f"{len(names) - NAMED_TARGETS} more"] * (len(names) > NAMED_TARGETS)
+        return ", ".join(names[:NAMED_TARGETS] + more) + ": " * bool(names)
+
+    ordered = sorted(found.items(), key=lambda item: -len(item[1]))
+    return [f"- {named(one)}{one}. ".replace("|", "\\|") + "; ".join(f"{model} ({', '.join(doors)})" for model, doors in of.items()) for one, of in ordered]
 
 
 # ---- what the lines must show
