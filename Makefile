@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 export INGOT_CACHE = off# tests and benchmarks always compile, and use no cached plan
 
-.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda bench bench-kernels bench-cuda bench-images bench-images-cuda doors doors-all doors-cuda wheel dist quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
+.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda operators operators-all bench bench-kernels bench-cuda bench-images bench-images-cuda doors doors-all doors-cuda wheel dist quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -95,6 +95,14 @@ new-kernel: ## write the folder of a CPU kernel: NAME=roll
 bench: build ## time models beside eager, inductor, ONNX Runtime and OpenVINO, in one run
 	@$(PYTHON) -c "import onnxruntime, openvino, onnxscript" 2>/dev/null || .venv/bin/pip install -q onnx onnxscript onnxruntime openvino
 	@$(PYTHON) bench/cpu.py
+
+operators: build ## single operators beside eager, one thread: 1,600 problems (15 minutes), and the page of the slowest
+	@$(PYTHON) bench/operators.py && $(PYTHON) bench/operators.py --page
+
+operators-all: build ## the same with two threads, and on a GPU if torch sees one
+	@$(PYTHON) bench/operators.py && $(PYTHON) bench/operators.py --threads 2
+	@$(PYTHON) -c "import sys, torch; sys.exit(not torch.cuda.is_available())" && $(PYTHON) bench/operators.py --device cuda || true
+	@$(PYTHON) bench/operators.py --page
 
 bench-kernels: build ## time single kernels beside MKL, oneDNN, torch and inductor
 	@$(PYTHON) bench/kernels_cpu.py

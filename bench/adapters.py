@@ -87,7 +87,7 @@ def main():
         added.append("b")
 
     add = timed(with_b, wait, args.rounds, without)
-    names = ["a", "b", *"cdef"]  # more than are kept, in turn: each choice is a new one
+    names = ["a", "b", *"cdef"]  # more than are kept, one after another: each choice is a new one
     for seed, name in enumerate("cdef", 3):
         compiled.add_lora(name, adapter(model, args.rank, seed))
     turn = itertools.cycle(names)

@@ -92,7 +92,7 @@ class Case:
             raise Refused(f"torch.export does not take it: {first_line(problem)}") from problem
 
     def depth(self) -> int:
-        """The longest accumulation: the sums of all weights one behind another."""
+        """The longest accumulation: the sums of all weights one after another."""
         return max(1, sum(p[0].numel() for p in self.module.parameters() if p.dim() > 1))
 
     def open_inputs(self) -> list:

@@ -110,7 +110,7 @@ def linears(g, n):
 
 
 def norms(g, n):
-    """Reductions and pointwise operators that read them, in turn."""
+    """Reductions and pointwise operators that read them, alternately."""
     x = g.input("x", torch.rand(4, 4))
     for _ in range(n // 2):
         x = g.call(aten.sub.Tensor, x, g.call(aten.mean.dim, x, [-1], True))

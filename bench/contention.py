@@ -1,7 +1,7 @@
 """Times of a call while other programs want the cores: `python bench/contention.py`.
 
 Each row runs in a process of its own for each peer (those of cpu.py), on as many cores as threads. Neighbours are endless loops on the same cores. What a call may take is
-its quiet time over the share of the cores that is left: the rate of plain loops, one a thread, under the same load over their quiet rate, measured in turn with the calls.
+its quiet time over the share of the cores that is left: the rate of plain loops, one a thread, under the same load over their quiet rate, measured alternately with the calls.
 `over_share` is the mean time of a call over that, 1.0 if waiting costs nothing. Lines are appended to bench/results/contention-<machine>.jsonl with the command.
 """
 
@@ -35,8 +35,8 @@ for line in sys.stdin:
 class Loads:
     """Neighbours: stopped until they are wanted."""
 
-    def __init__(self, most: int, cores: set[int], nice: int):
-        self.processes = [subprocess.Popen([sys.executable, "-c", NEIGHBOUR], preexec_fn=lambda: on_cores(cores, nice)) for _ in range(most)]
+    def __init__(self, max_count: int, cores: set[int], nice: int):
+        self.processes = [subprocess.Popen([sys.executable, "-c", NEIGHBOUR], preexec_fn=lambda: on_cores(cores, nice)) for _ in range(max_count)]
         self.set(0)
 
     def set(self, count: int):

@@ -1,4 +1,4 @@
-"""Convolutions of all kinds beside eager, interleaved in one process.
+"""Convolutions of all kinds compared with eager, interleaved in one process.
 
     python bench/convolutions.py [--threads 1] [--only "transposed|grouped"] [--rounds 12] [--form between,alone] [--peers eager,inductor,onednn]
 

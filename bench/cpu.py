@@ -1,6 +1,6 @@
-"""End-to-end times on the CPU beside every peer, in one run: `make bench`.
+"""End-to-end times on the CPU compared with every peer, in one run: `make bench`.
 
-Each peer of a model has its own process and runs bursts in turn with the others (order rotated), so that other load on the machine affects all alike. Reported for each: median and fastest
+Each peer of a model has its own process and runs bursts alternately with the others (order rotated), so that other load on the machine affects all alike. Reported for each: median and fastest
 wall time, CPU time, error against float64, compile seconds, resident memory, and the limit: operations over the machine's measured multiply-add peak, or weight bytes over its measured read
 bandwidth, whichever is longer. Lines are appended to bench/results/<machine>.jsonl with the command.
 
@@ -117,7 +117,7 @@ def worker(row, peer, threads):
         print(json.dumps({"wall": wall, "cpu": used, "memory_mb": round(memory)}), file=answers, flush=True)
 
 
-# ---- all peers of a row, in turn
+# ---- all peers of a row, alternately
 
 
 def limits():

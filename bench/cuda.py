@@ -1,6 +1,6 @@
-"""End-to-end times on an NVIDIA GPU beside every peer, in one run: `make bench-cuda`.
+"""End-to-end times on an NVIDIA GPU compared with every peer, in one run: `make bench-cuda`.
 
-All peers of a row run in one process, share the model's weights, and run bursts in turn (order rotated). Reported for each:
+All peers of a row run in one process, share the model's weights, and run bursts alternately (order rotated). Reported for each:
 
 - median milliseconds on the GPU (events around a call, calls one after the other), and of wall time (waiting for each call);
 - seconds to the first result, and for ingot to build besides capture;

@@ -7,7 +7,7 @@
     bench/doors.py --page                                     docs/models.md, made of the lines
 
 A cell is a model by a door in a mode, a type and on a device. Its line in bench/results/doors-<machine>.jsonl has the operators that stay in torch with their reasons, segments, graphs,
-seconds to build, the error beside eager's (tests/accuracy.py), time over eager's, the date and the commit. Errors and times are without TF32. Lines of a GPU up to
+seconds to build, the error relative to eager's (tests/accuracy.py), time over eager's, the date and the commit. Errors and times are without TF32. Lines of a GPU up to
 commit b66f0f5a were measured with it: `with_tf32` says that such an error is over the bound. A later line replaces an earlier one of the same cell. Models run in worker processes with limits of time and memory: a crash is a line.
 If a cell of torch.compile is not done in time, torch's own part (Dynamo, with backend="eager") is tried alone, to say whose time it is. Lines are written as they come,
 so that a run that is stopped keeps what it has, and `--resume` and `--left` go on.
@@ -140,7 +140,7 @@ def measured(case, door, build, times) -> dict:
 
 
 def error(result, eager, case) -> dict:
-    """The error against float64 beside eager's; with integers, whether they are equal."""
+    """The error against float64 relative to eager's; for integers, whether they are equal."""
     from accuracy import errors_of
 
     try:
@@ -166,7 +166,7 @@ def alone():
 
 
 def time_over_eager(ours, theirs, wait, rounds=5, burst=0.1) -> float:
-    """The median over rounds of the ratio of the two calls' median times, in turn."""
+    """The median over rounds of the ratio of the two calls' median times, called alternately."""
 
     def median(call):
         taken, end = [], time.perf_counter() + burst
@@ -320,7 +320,7 @@ def read(path: Path) -> dict[Cell, dict]:
     return {Cell.of(line): line for line in lines}
 
 
-def settle(path: Path):
+def sort_lines(path: Path):
     """Writes the file anew with one line a cell, in order."""
     lines = read(path)
     path.write_text("".join(json.dumps(lines[cell]) + "\n" for cell in sorted(lines)))
@@ -404,7 +404,7 @@ def main():
         for cell, _ in left:
             if cell not in known:
                 write(cell, {"not_run": "the time was over"})
-    settle(path)
+    sort_lines(path)
 
 
 # ---- the page
@@ -491,32 +491,28 @@ def summary(here: dict) -> str:
     return f"{len(here)} cells: " + ", ".join(f"{counts[k]} {name}" for k, name in names.items() if k in counts) + "."
 
 
-NAMED_TARGETS = 4  # of the operators with one reason, so that a line of the page can be read
+NAMED_OPERATORS = 3  # of one reason; more are counted
 
 
 def reasons(here: dict) -> list[str]:
-    """Lines that say what stays in torch, or is refused, and why: one for each reason, with the operators, models and doors."""
-    found: dict[str, dict[str, list]] = {}
-    targets: dict[str, dict[str, None]] = {}
+    """Lines that say what stays in torch, or is refused, and why: one for each reason, with its operators, models and doors."""
+    operators: dict[str, dict[str, None]] = {}  # by reason, in order
+    found: dict[str, dict[str, dict[str, None]]] = {}
     for cell in sorted(here):
         line = here[cell]
         said = [(entry["reason"], target) for target, entry in line.get("torch", {}).items()] + [(f"{k}: {line[k]}", None) for k in ("refused", "failed") if k in line]
         if "not_run" in line and line["not_run"].startswith("torch"):  # its own part of the door
             said.append((f"not run: {line['not_run']}", None))
-        for one, target in said:
-            doors = found.setdefault(one, {}).setdefault(cell.model, [])
-            if cell.door not in doors:
-                doors.append(cell.door)
-            if target is not None:
-                targets.setdefault(one, {})[f"`{target}`"] = None
-
-    def named(one):
-        names = list(targets.get(one, ()))
-        more = [f"{len(names) - NAMED_TARGETS} more"] * (len(names) > NAMED_TARGETS)
-        return ", ".join(names[:NAMED_TARGETS] + more) + ": " * bool(names)
-
+        for reason, target in said:
+            found.setdefault(reason, {}).setdefault(cell.model, {})[cell.door] = None
+            operators.setdefault(reason, {}).update({target: None} if target else {})
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
-    return [f"- {named(one)}{one}. ".replace("|", "\\|") + "; ".join(f"{model} ({', '.join(doors)})" for model, doors in of.items()) for one, of in ordered]
+    return [f"- {_named(list(operators[reason]))}{reason}. ".replace("|", "\\|") + "; ".join(f"{model} ({', '.join(doors)})" for model, doors in of.items()) for reason, of in ordered]
+
+
+def _named(operators: list[str]) -> str:
+    more = f" and {len(operators) - NAMED_OPERATORS} more" if len(operators) > NAMED_OPERATORS else ""
+    return ", ".join(f"`{o}`" for o in operators[:NAMED_OPERATORS]) + more + ": " if operators else ""
 
 
 # ---- what the lines must show

@@ -1,9 +1,9 @@
-"""Mixtures of experts on an NVIDIA GPU: one layer of experts for 1 to 8,192 tokens, beside eager and inductor with CUDA graphs.
+"""Mixtures of experts on an NVIDIA GPU: one layer of experts for 1 to 8,192 tokens, compared with eager and inductor with CUDA graphs.
 
     python bench/experts.py [--tokens 1,32,256] [--shape qwen3|mixtral] [--steps] [--whole]
 
 The layer is transformers' own (routing, gather, products, gate, weighted sum), of bfloat16 and random weights. A line of JSON for each number of tokens: milliseconds of a call (calls one after
-another, peers in turn, median of rounds), the distance from eager's result by norm beside that of float32, and the limit: the experts' weights that are read over the measured bandwidth, or the
+another, peers alternately, median of rounds), the distance from eager's result by norm and that of float32, and the limit: the experts' weights that are read over the measured bandwidth, or the
 products over the measured peak, whichever is longer. "seconds" are those to the fourth result. --steps: what each step of ingot's plan takes. --whole: a model of six such layers.
 """
 

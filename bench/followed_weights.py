@@ -1,6 +1,6 @@
 """The cost per call of checking whether 200 weights have changed (docs/decisions/0021): `python bench/followed_weights.py`.
 
-One module is called in turn with its weights watched and with none watched. A cold call follows a write to a buffer that is larger than the caches.
+One module is called alternately with its weights watched and with none watched. A cold call follows a write to a buffer that is larger than the caches.
 """
 
 import statistics

@@ -1,9 +1,9 @@
-"""Fourier transforms on an NVIDIA GPU beside eager PyTorch, interleaved in one process.
+"""Fourier transforms on an NVIDIA GPU compared with eager PyTorch, interleaved in one process.
 
     python bench/fourier.py [--only "rfft|6304"] [--rounds 30] [--out FILE]
 
 Inputs and results are complex64 or float32 tensors of torch. `us` is the time of a call from Python, of twenty between events on the GPU; `us_graph` of a call in a CUDA graph of ten that torch captured,
-without Python. Transforms of two axes stand beside the same along one axis after the other, by ingot too. Figures are medians of all rounds. `error` is the root mean square error relative to the result, against float64. Lines are appended to bench/results/<machine>.jsonl.
+without Python. Transforms of two axes are compared with the same along one axis after the other, by ingot too. Figures are medians of all rounds. `error` is the root mean square error relative to the result, against float64. Lines are appended to bench/results/<machine>.jsonl.
 """
 
 import argparse
@@ -32,7 +32,7 @@ OF_IMAGES = {
     "rfft2": (torch.float32, torch.fft.rfft2),
     "irfft2": (torch.complex64, torch.fft.irfft2),
 }
-# What a row is beside: the same transform, along one axis after the other.
+# What a row is compared with: the same transform, along one axis after the other.
 BY_AXIS = {
     "fft2": lambda z: torch.fft.fft(torch.fft.fft(z), dim=-2),
     "ifft2": lambda z: torch.fft.ifft(torch.fft.ifft(z), dim=-2),

@@ -62,16 +62,16 @@ class Peak:
 def of_command(line) -> int:
     """The peak anonymous memory of a command."""
     child = subprocess.Popen(line, stdout=subprocess.DEVNULL)
-    most = 0
+    peak = 0
     while child.poll() is None:
         try:
-            most = max(most, anonymous(child.pid))
+            peak = max(peak, anonymous(child.pid))
         except (FileNotFoundError, ProcessLookupError):
             pass
         time.sleep(0.002)
     if child.returncode != 0:
         sys.exit(f"{' '.join(line)} failed")
-    return most
+    return peak
 
 
 def one(name, state, folder):
@@ -102,8 +102,8 @@ def one(name, state, folder):
         torch.export.save(torch.export.export(model, tuple(inputs), strict=False), archive)
         del model
         for state in ("empty", "hit"):
-            most = of_command([command, "compile", archive, "-o", os.path.join(folder, "model.ingot"), "--set", "cache=readwrite", "--set", f"cache_dir={folder}/of_files"])
-            print(f"| {title} | {weights / 1e6:.0f} | ingot compile | {state} | {most / weights:.2f} | |", flush=True)
+            peak = of_command([command, "compile", archive, "-o", os.path.join(folder, "model.ingot"), "--set", "cache=readwrite", "--set", f"cache_dir={folder}/of_files"])
+            print(f"| {title} | {weights / 1e6:.0f} | ingot compile | {state} | {peak / weights:.2f} | |", flush=True)
 
 
 def main():

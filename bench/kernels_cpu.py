@@ -1,4 +1,4 @@
-"""Single kernels on the CPU beside the libraries and inductor, interleaved in one process: `make bench-kernels`.
+"""Single kernels on the CPU compared with the libraries and inductor, interleaved in one process: `make bench-kernels`.
 
     python bench/kernels_cpu.py [--threads 2] [--only matmul,gemv,attention,fused] [--rounds 12]
 
@@ -93,7 +93,7 @@ def problems_parser(description):
 
 
 def report_problems(lines, arguments, script, machine=None):
-    """Prints each line beside eager and appends it to bench/results, then prints the geometric mean of each form."""
+    """Prints each line with eager's time and appends it to bench/results, then prints the geometric mean of each form."""
     log = Path(__file__).resolve().parent / "results" / f"{machine or machine_name()}.jsonl"
     command = f"python bench/{script} " + " ".join(sys.argv[1:])
     done = []

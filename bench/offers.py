@@ -1,4 +1,4 @@
-"""The time of every offer for a site beside the cost that chose one: what the costs of kernels are judged by.
+"""The time of every offer for a site, and the cost that chose one: what the costs of kernels are judged by.
 
     python bench/offers.py [--threads 1] [--only "grouped|1-D"] [--form between,alone] [--rounds 12] [--jobs 2]
     INGOT_ISA=avx2 python bench/offers.py
@@ -227,7 +227,7 @@ def costliest(sites):
 # Columns are padded for implementations that need it, so that others make no offer.
 PADDING = "pad_output_channels"
 # A CUDA graph takes so long, if no more calls than this are enough: its launch takes some microseconds. Seconds.
-GRAPH, MOST_CALLS = 3e-4, 64
+GRAPH, MAX_CALLS = 3e-4, 64
 
 
 def measured_on_gpu(built, rounds):
@@ -239,13 +239,13 @@ def measured_on_gpu(built, rounds):
     x, measures = model_of(name, form, dtype)[1].to("cuda"), {}
     for offer, path in forced.items():
         call = functools.partial(ingot.load(path, device="cuda"), x)
-        measures[offer] = recorded(call, max(1, min(MOST_CALLS, round(GRAPH / recorded(call, 1)(5)))))
+        measures[offer] = recorded(call, max(1, min(MAX_CALLS, round(GRAPH / recorded(call, 1)(5)))))
     ns = {offer: round(seconds * 1e9) for offer, seconds in interleave(measures, rounds, 1).items()}
     return {"site": site_name(name, form, dtype), "chosen": sites[0]["chosen"], "ran": ns[sites[0]["chosen"]], "costs": sites[0]["costs"], "ns": ns}
 
 
 def measured(built, rounds, device):
-    """A line of the results; None: no step has several offers that can be told apart."""
+    """A line of the results; None: no step has several offers whose times differ."""
     name, form, dtype, paths, sites = built
     if not sites:
         return None
@@ -355,7 +355,7 @@ def main():
     parser.add_argument("--judge", action="store_true", help="compile and compare with the times of the file")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--types", default=None, help="float32,bfloat16; of a GPU float16,float32 if none are given, else float32")
-    parser.add_argument("--jobs", type=int, default=None, help="processes that compile; of a GPU all cores but one, else 1, as they disturb what is measured beside them")
+    parser.add_argument("--jobs", type=int, default=None, help="processes that compile; of a GPU all cores but one, else 1, as they disturb what is measured at the same time")
     parser.add_argument("--seconds", type=float, default=math.inf, help="end after so long")
     parser.set_defaults(form=None)
     arguments = parser.parse_args()

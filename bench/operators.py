@@ -1,136 +1,253 @@
-"""Operators that read through indices or windows, on the CPU beside eager, interleaved in one process.
+"""The ledger of operators: some 1,600 problems of one operator each, compared with eager.
 
-    python bench/operators.py [--threads 1] [--only "bilinear|pool"] [--rounds 12] [--form between,alone] [--dtype float32]
+    make operators                                       on the CPU, one thread, half a second each (15 minutes); then the page
+    python bench/operators.py --kinds pointwise,scan     what a change touched
+    python bench/operators.py --only "softmax.*bfloat16" --dry
+    python bench/operators.py --device cuda
+    python bench/operators.py --page                     docs/operator_speed.md, made of the lines
 
-Operators on images are measured in two forms: `between` two 1x1 convolutions from and to four channels, where ingot chooses the layout, and `alone` on the model's own input and result. Figures
-are the fastest of all rounds, in milliseconds. `ratio` is ingot's time over eager's (below 1: faster). Lines are appended to bench/results/<machine>.jsonl.
+`operator_problems.py` draws them. Calls of ingot and eager alternate in one process, and the fastest of each counts, in milliseconds. `ratio` is ingot's time over eager's. A problem is
+"slow" if the ratio is over 1.15 and the difference over 5 us, on two such measurements. Lines in bench/results/operators-<machine>.jsonl replace earlier ones of the same problem and
+number of threads. bench/operators_excused.json has slow problems that stay, each with its reason.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import logging
+import math
 import re
+import subprocess
 import sys
+import time
+import warnings
+from collections import defaultdict
 from pathlib import Path
 
-import torch
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+PAGE = ROOT / "docs" / "operator_speed.md"
+EXCUSED = HERE / "operators_excused.json"
+sys.path.insert(0, str(HERE))
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import ingot
-from kernels_cpu import interleave, peer, problems_parser, report_problems
-
-torch.set_grad_enabled(False)
-nn = torch.nn
-F = torch.nn.functional
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-
-
-class Call(nn.Module):
-    def __init__(self, call):
-        super().__init__()
-        self.call = call
-
-    def forward(self, *inputs):
-        return self.call(*inputs)
+SLOW_RATIO = 1.15      # over eager's time
+SLOW_DIFFERENCE = 5e-6  # seconds: less is the noise of a call
+LEAST_ROUNDS, MOST_ROUNDS = 6, 400
+WORST = 50             # rows of the page
+MOST_EXCUSED = 30
 
 
-def resize(size, mode, **more):
-    return Call(lambda x: F.interpolate(x, size=size, mode=mode, **more))
+def measured(problem, device: str, threads: int, seconds: float) -> dict:
+    """The line of one problem."""
+    import torch
+
+    import ingot
+
+    class Model(torch.nn.Module):
+        def forward(self, *inputs):
+            return call(*inputs)
+
+    line = {"problem": problem.name, "kind": problem.kind, "dtype": problem.dtype, "layout": problem.layout, "elements": problem.elements}
+    try:
+        call, tensors = problem.make()
+        tensors = tuple(t.to(device) for t in tensors)
+        wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+        expected = call(*tensors)
+    except Exception as error:  # eager does not take it: such a sample or size has no problem
+        return {**line, "not_run": f"eager: {type(error).__name__}: {error}"[:160]}
+    try:
+        compiled = ingot.compile(Model(), list(tensors), threads=threads, fallback="error", cache="off")
+        result = compiled(*tensors)
+        if (wrong := difference(result, expected)) and farther(result, expected, call, tensors):
+            return {**line, "wrong": wrong}
+        ours, theirs = fastest((lambda: compiled(*tensors), lambda: call(*tensors)), wait, seconds)
+        if ours > SLOW_RATIO * theirs:  # once more: what else runs on the machine makes no problem slow twice
+            again = fastest((lambda: compiled(*tensors), lambda: call(*tensors)), wait, seconds)
+            ours, theirs = min((ours, theirs), again, key=lambda pair: pair[0] / pair[1])
+    except Exception as error:
+        return {**line, "refused": f"{type(error).__name__}: {error}".split("\n")[0][:160]}
+    slow = ours > SLOW_RATIO * theirs and ours - theirs > SLOW_DIFFERENCE
+    return {**line, "ingot_ms": round(ours * 1e3, 4), "eager_ms": round(theirs * 1e3, 4), "ratio": round(ours / theirs, 3), "slow": slow}
 
 
-# Of one image: name: sizes, the layer.
-IMAGES = {
-    "bilinear 64 at 56 to 112": ((1, 64, 56, 56), resize((112, 112), "bilinear")),
-    "bilinear corners 256 at 32 to 64": ((2, 256, 32, 32), resize((64, 64), "bilinear", align_corners=True)),
-    "bilinear 21 at 33 to 257": ((1, 21, 33, 33), resize((257, 257), "bilinear")),
-    "bilinear 3 at 256 to 224": ((1, 3, 256, 256), resize((224, 224), "bilinear")),
-    "nearest 64 at 56 to 112": ((1, 64, 56, 56), resize((112, 112), "nearest")),
-    "nearest 64 at 56 to 100": ((1, 64, 56, 56), resize((100, 100), "nearest")),
-    "bicubic 64 at 56 to 112": ((1, 64, 56, 56), resize((112, 112), "bicubic")),
-    "bicubic 3 at 224 to 256": ((1, 3, 224, 224), resize((256, 256), "bicubic")),
-    "antialias bilinear 3 at 512 to 224": ((1, 3, 512, 512), resize((224, 224), "bilinear", antialias=True)),
-    "antialias bicubic 3 at 512 to 224": ((1, 3, 512, 512), resize((224, 224), "bicubic", antialias=True)),
-    "linear 1-D 128 at 1000 to 2000": ((2, 128, 1000), resize((2000,), "linear")),
-    "trilinear 16 at 16 to 32": ((1, 16, 16, 16, 16), resize((32, 32, 32), "trilinear")),
-    "max_pool 3 /2 64 at 112": ((1, 64, 112, 112), nn.MaxPool2d(3, 2, 1)),
-    "max_pool 2 256 at 32": ((2, 256, 32, 32), nn.MaxPool2d(2)),
-    "max_pool 5 /1 128 at 20": ((1, 128, 20, 20), nn.MaxPool2d(5, 1, 2)),
-    "max_pool 13 /1 128 at 20": ((1, 128, 20, 20), nn.MaxPool2d(13, 1, 6)),
-    "avg_pool 3 /1 64 at 56": ((1, 64, 56, 56), nn.AvgPool2d(3, 1, 1)),
-    "avg_pool 2 256 at 32": ((2, 256, 32, 32), nn.AvgPool2d(2)),
-    "max_pool with indices 2 64 at 56": ((1, 64, 56, 56), Call(lambda x: F.max_pool2d(x, 2, return_indices=True)[1].float())),
-    "max_pool 1-D 3 128 at 2000": ((2, 128, 2000), nn.MaxPool1d(3, 2)),
-    "max_pool 3-D 2 32 at 16": ((1, 32, 16, 16, 16), nn.MaxPool3d(2)),
-    "adaptive_avg_pool 512 at 7 to 1": ((2, 512, 7, 7), nn.AdaptiveAvgPool2d(1)),
-    "adaptive_avg_pool 256 at 30 to 7": ((1, 256, 30, 30), nn.AdaptiveAvgPool2d(7)),
-    "adaptive_max_pool 256 at 30 to 7": ((1, 256, 30, 30), nn.AdaptiveMaxPool2d(7)),
-    "adaptive_max_pool 256 at 28 to 7": ((1, 256, 28, 28), nn.AdaptiveMaxPool2d(7)),
-    "pixel_shuffle 64 at 64": ((1, 64, 64, 64), nn.PixelShuffle(2)),
-    "reflection pad 64 at 56": ((1, 64, 56, 56), nn.ReflectionPad2d(1)),
-    "roll 64 at 56": ((1, 64, 56, 56), Call(lambda x: torch.roll(x, (3, 3), (2, 3)))),
-}
-
-# Others: name: the inputs, the call.
-OTHERS = {
-    "grid_sample 64 at 56": lambda: ((torch.randn(1, 64, 56, 56), torch.rand(1, 56, 56, 2) * 2 - 1), Call(lambda x, g: F.grid_sample(x, g, align_corners=False))),
-    "grid_sample 32 at 14, many": lambda: ((torch.randn(8, 32, 14, 14), torch.rand(8, 300, 4, 2) * 2 - 1), Call(lambda x, g: F.grid_sample(x, g, align_corners=False))),
-    "grid_sample bicubic 16 at 56": lambda: ((torch.randn(1, 16, 56, 56), torch.rand(1, 56, 56, 2) * 2 - 1), Call(lambda x, g: F.grid_sample(x, g, mode="bicubic", align_corners=False))),
-    "grid_sample border 3 at 224": lambda: ((torch.randn(1, 3, 224, 224), torch.rand(1, 224, 224, 2) * 2 - 1), Call(lambda x, g: F.grid_sample(x, g, padding_mode="border", align_corners=False))),
-    "affine_grid 224": lambda: ((torch.randn(2, 2, 3),), Call(lambda t: F.affine_grid(t, (2, 3, 224, 224), align_corners=False))),
-    "fold 3x3 64 at 56": lambda: ((torch.randn(1, 64 * 9, 56 * 56),), nn.Fold((56, 56), 3, padding=1)),
-    "fold 7x7 /3 16 at 56": lambda: ((torch.randn(2, 16 * 49, 18 * 18),), nn.Fold((56, 56), 7, padding=1, stride=3)),
-    "unfold 3x3 64 at 56": lambda: ((torch.randn(1, 64, 56, 56),), nn.Unfold(3, padding=1)),
-    "embedding 30000 x 256, 512": lambda: ((torch.randint(0, 30000, (4, 128)),), nn.Embedding(30000, 256)),
-    "embedding_bag 10000 x 64, 2048 in 256": lambda: ((torch.randint(0, 10000, (2048,)), torch.arange(0, 2048, 8)), nn.EmbeddingBag(10000, 64, mode="sum")),
-    "embedding_bag 2-D mean 10000 x 128": lambda: ((torch.randint(0, 10000, (64, 20)),), nn.EmbeddingBag(10000, 128, mode="mean")),
-    "index_select 4096 x 64": lambda: ((torch.randn(4096, 64), torch.randint(0, 4096, (2000,))), Call(lambda x, i: x.index_select(0, i))),
-    "index_select axis 1": lambda: ((torch.randn(64, 4096), torch.randint(0, 4096, (2000,))), Call(lambda x, i: x.index_select(1, i))),
-    "gather axis 1": lambda: ((torch.randn(64, 4096), torch.randint(0, 4096, (64, 2000))), Call(lambda x, i: x.gather(1, i))),
-    "take two axes": lambda: ((torch.randn(256, 256), torch.randint(0, 256, (20000,)), torch.randint(0, 256, (20000,))), Call(lambda x, i, j: x[i, j])),
-    "roll 8 x 197 x 768": lambda: ((torch.randn(8, 197, 768),), Call(lambda x: torch.roll(x, 5, 1))),
-    "roll windows 1 x 56 x 56 x 96": lambda: ((torch.randn(1, 56, 56, 96),), Call(lambda x: torch.roll(x, (-3, -3), (1, 2)))),
-    "flip": lambda: ((torch.randn(64, 1000),), Call(lambda x: x.flip(1))),
-}
+def fastest(calls, wait, seconds: float) -> tuple[float, float]:
+    """The least time of each of two calls, in seconds, in turn for `seconds`."""
+    best = [math.inf, math.inf]
+    for call in calls:
+        call(), call(), wait()
+    end, rounds = time.perf_counter() + seconds, 0
+    while (time.perf_counter() < end or rounds < LEAST_ROUNDS) and rounds < MOST_ROUNDS:
+        for side, call in enumerate(calls):
+            start = time.perf_counter()
+            call()
+            wait()
+            best[side] = min(best[side], time.perf_counter() - start)
+        rounds += 1
+    return best[0], best[1]
 
 
-def images(form):
-    for name, (sizes, layer) in IMAGES.items():
-        x = torch.randn(*sizes)
-        if form == "alone":
-            yield name, layer.eval(), (x,)
+# Of a result's norm. It finds a wrong result; tests/ops judges accuracy.
+WRONG = {"float64": 1e-6, "float32": 1e-3, "float16": 0.05, "bfloat16": 0.1}
+
+
+def difference(results, expected) -> str:
+    """What a result has wrong, or an empty string."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    for result, other in zip(pytree.tree_leaves(results), pytree.tree_leaves(expected)):
+        if not isinstance(other, torch.Tensor):
             continue
-        point, channels = CONVOLUTIONS[len(sizes) - 3], layer(x).shape[1]
-        model = nn.Sequential(point(4, sizes[1], 1), nn.ReLU(), layer, nn.ReLU(), point(channels, 4, 1))
-        yield name, model.eval(), (torch.randn(sizes[0], 4, *sizes[2:]),)
+        if (result.shape, result.dtype) != (other.shape, other.dtype):
+            return f"{result.dtype} {tuple(result.shape)}, eager has {other.dtype} {tuple(other.shape)}"
+        a, b = (torch.nan_to_num(t.double(), 0.0, 0.0, 0.0) for t in (result, other) if not t.is_complex()) if not other.is_complex() else (result, other)
+        distance, bound = (a - b).norm().item(), WRONG.get(str(other.dtype).removeprefix("torch."), 1e-3) * max(b.norm().item(), 1e-30)
+        if distance > bound:
+            return f"norm of the difference {distance:.3g}, of eager's result {b.norm().item():.3g}"
+    return ""
 
 
-def problems(form):
-    yield from images(form)
-    if form == "alone":
-        for name, make in OTHERS.items():
-            inputs, layer = make()
-            yield name, layer.eval(), inputs
+def farther(result, expected, call, tensors) -> bool:
+    """Whether a result is farther from float64's than eager's is (twice as far, or with another shape)."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    floats = [t for t in pytree.tree_leaves(expected) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+    if not floats or floats[0].dtype is torch.float64:
+        return True
+    exact = pytree.tree_leaves(call(*(t.double() if t.is_floating_point() else t for t in tensors)))
+    for ours, theirs, right in zip(pytree.tree_leaves(result), pytree.tree_leaves(expected), exact):
+        if ours.shape != theirs.shape or (ours.double() - right).norm() > 2 * (theirs.double() - right).norm():
+            return True
+    return False
 
 
-def measure(only, forms, rounds, dtype):
-    for form in forms:
-        torch.manual_seed(0)
-        for name, model, inputs in problems(form):
-            if not re.search(only, name):
-                continue
-            model = model.to(dtype)
-            inputs = tuple(x.to(dtype) if x.is_floating_point() else x for x in inputs)
-            compiled = ingot.compile(model, inputs=list(inputs))
-            calls = {"ingot": peer(lambda: compiled(*inputs)), "eager": peer(lambda: model(*inputs))}
-            best = interleave(calls, rounds, 3)
-            yield {"kernel": f"{name}, {form}", "ms": {n: round(t * 1e3, 4) for n, t in best.items()}, "ratio": round(best["ingot"] / best["eager"], 3)}
+def commit() -> str:
+    return subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+
+
+def key(line: dict) -> tuple:
+    return line["problem"], line["threads"]
+
+
+def read(path: Path) -> dict[tuple, dict]:
+    return {key(line): line for line in map(json.loads, path.read_text().splitlines())} if path.exists() else {}
+
+
+def write(path: Path, lines: dict[tuple, dict]):
+    path.write_text("".join(json.dumps(lines[k]) + "\n" for k in sorted(lines)))
+
+
+def run(arguments) -> list[dict]:
+    warnings.filterwarnings("ignore")
+    logging.disable(logging.CRITICAL)
+    import torch
+    from cpu import machine_name
+    from operator_problems import problems
+
+    torch.set_num_threads(arguments.threads)
+    torch.set_grad_enabled(False)
+    machine = re.sub(r"\W+", "-", torch.cuda.get_device_name()).lower() if arguments.device == "cuda" else machine_name()
+    path = arguments.out / f"operators-{machine}{'-shard' * bool(arguments.shard)}{arguments.shard.partition('/')[0]}.jsonl"
+    wanted = [p for p in problems(arguments.device) if (not arguments.kinds or p.kind in arguments.kinds.split(",")) and re.search(arguments.only, p.name)]
+    if arguments.shard:
+        index, count = map(int, arguments.shard.split("/"))
+        wanted = wanted[index::count]
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    lines, now, done = read(path), commit(), []
+    for problem in wanted:
+        line = {**measured(problem, arguments.device, arguments.threads, arguments.seconds), "threads": arguments.threads, "date": time.strftime("%Y-%m-%d"), "commit": now}
+        done.append(line)
+        lines[key(line)] = line
+        if line.get("slow") or "ratio" not in line:
+            print(said(line), flush=True)
+        if not arguments.dry and len(done) % 50 == 0:
+            write(path, lines)
+    if not arguments.dry:
+        write(path, lines)
+    return done
+
+
+def said(line: dict) -> str:
+    if "ratio" in line:
+        return f"{line['ratio']:7.2f}  ingot {line['ingot_ms']:10.4f}  eager {line['eager_ms']:10.4f} ms  {line['problem']}"
+    kind = next(k for k in ("not_run", "refused", "wrong") if k in line)
+    return f"{kind}  {line['problem']}: {line[kind]}"
+
+
+def summary(lines: list[dict]) -> str:
+    ratios = [line["ratio"] for line in lines if "ratio" in line]
+    mean = math.exp(sum(map(math.log, ratios)) / max(len(ratios), 1))
+    count = {kind: sum(kind in line for line in lines) for kind in ("not_run", "refused", "wrong")}
+    return f"{len(ratios)} problems, {sum(line.get('slow', False) for line in lines)} slow, geometric mean {mean:.2f}; {count['wrong']} wrong, {count['refused']} refused, {count['not_run']} not run"
+
+
+def excused() -> dict[str, str]:
+    """Reasons by the pattern of the problem's name."""
+    return json.loads(EXCUSED.read_text()) if EXCUSED.exists() else {}
+
+
+def page(folder: Path = HERE / "results") -> str:
+    """docs/operator_speed.md."""
+    out = [
+        "# Operators compared with eager",
+        "",
+        "Single operators, each compiled alone, compared with eager torch: `bench/operators.py` draws the problems by a fixed seed and writes lines to `bench/results`; `python bench/operators.py --page` makes",
+        "this page. A ratio is ingot's time over eager's (below 1: ingot is faster). Slow: over 1.15, and more than 5 us.",
+        "",
+    ]
+    reasons = excused()
+    for path in sorted(folder.glob("operators-*.jsonl")):
+        runs = defaultdict(list)
+        for line in read(path).values():
+            runs[line["threads"]].append(line)
+        for threads, lines in sorted(runs.items()):
+            out += [f"## {path.stem.removeprefix('operators-')}, {threads} thread{'s' * (threads > 1)}", "", f"{summary(lines)}.", "", *by_kind(lines)]
+            worst = sorted((line for line in lines if line.get("slow")), key=lambda line: -line["ratio"])[:WORST]
+            out += ["The slowest:", "", "| problem | ratio | ingot, ms | eager, ms | excused |", "|---|---|---|---|---|"] if worst else []
+            for line in worst:
+                why = next((reason for pattern, reason in reasons.items() if re.search(pattern, line["problem"])), "")
+                out.append(f"| {line['problem']} | {line['ratio']:.2f} | {line['ingot_ms']:.4f} | {line['eager_ms']:.4f} | {why} |")
+            out += [""] if worst else []
+    return "\n".join(out)
+
+
+def by_kind(lines: list[dict]) -> list[str]:
+    kinds = defaultdict(list)
+    for line in lines:
+        if "ratio" in line:
+            kinds[line["kind"]].append(line)
+    out = ["| kind | problems | geometric mean | slow |", "|---|---|---|---|"]
+    for kind, rows in sorted(kinds.items()):
+        mean = math.exp(sum(math.log(r["ratio"]) for r in rows) / len(rows))
+        out.append(f"| {kind} | {len(rows)} | {mean:.2f} | {sum(r['slow'] for r in rows)} |")
+    return [*out, ""]
 
 
 def main():
-    parser = problems_parser(__doc__.split("\n")[0])
-    parser.add_argument("--dtype", default="float32")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--kinds", default="", help="with commas; all without it")
+    parser.add_argument("--only", default="", help="a regular expression of problems' names")
+    parser.add_argument("--seconds", type=float, default=0.5, help="of a problem")
+    parser.add_argument("--shard", default="", metavar="I/N", help="every N-th problem, from number I, into a file of its own")
+    parser.add_argument("--out", type=Path, default=HERE / "results")
+    parser.add_argument("--merge", type=Path, nargs="+", metavar="FILE", help="add the lines of shards to --out's file of the machine, and run nothing")
+    parser.add_argument("--dry", action="store_true", help="print only")
+    parser.add_argument("--page", action="store_true", help="write docs/operator_speed.md from the lines, and run nothing")
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    report_problems(measure(arguments.only, arguments.form.split(","), arguments.rounds, getattr(torch, arguments.dtype)), arguments, "operators.py")
+    if arguments.page:
+        PAGE.write_text(page())
+    elif arguments.merge:
+        path = arguments.out / f"{arguments.merge[0].stem.partition('-shard')[0]}.jsonl"
+        lines = read(path)
+        for file in arguments.merge:
+            lines.update(read(file))
+        write(path, lines)
+    else:
+        print(summary(run(arguments)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Messages of graphs and other rows that are added up by an index, on an NVIDIA GPU: ingot beside eager PyTorch and inductor with CUDA graphs, in turn in one process.
+"""Messages of graphs and other rows that are added up by an index, on an NVIDIA GPU: ingot compared with eager PyTorch and inductor with CUDA graphs, alternately in one process.
 
     python bench/scatter.py [--only "gcn|sage"] [--rounds 15] [--out FILE]
 
@@ -72,9 +72,9 @@ class Gat(torch.nn.Module):
         for layer in self.layers:
             h = layer(x).reshape(nodes, 8, -1)
             score = torch.nn.functional.leaky_relu((h * self.of_source).sum(-1)[source] + (h * self.of_target).sum(-1)[target], 0.2)
-            most = torch.full((nodes, 8), float("-inf"), dtype=x.dtype, device=x.device).scatter_reduce(0, target.unsqueeze(1).expand(-1, 8), score, "amax")
-            e = (score - most[target]).exp()
-            total = torch.zeros_like(most).index_add(0, target, e)
+            row_max = torch.full((nodes, 8), float("-inf"), dtype=x.dtype, device=x.device).scatter_reduce(0, target.unsqueeze(1).expand(-1, 8), score, "amax")
+            e = (score - row_max[target]).exp()
+            total = torch.zeros_like(row_max).index_add(0, target, e)
             x = torch.relu(torch.zeros_like(h).index_add(0, target, h[source] * (e / total[target]).unsqueeze(-1)).reshape(nodes, -1))
         return x
 

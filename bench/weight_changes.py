@@ -1,4 +1,4 @@
-"""The cost of a change of one weight and of all weights, in a chain of equal layers whose weights prepare packs. Prints the median seconds of each commit, in turn.
+"""The cost of a change of one weight and of all weights, in a chain of equal layers whose weights prepare packs. Prints the median seconds of each commit; the two alternate.
 
     python bench/weight_changes.py [--layers 200] [--width 512] [--device cpu] [--rounds 15]
 """

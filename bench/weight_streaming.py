@@ -1,4 +1,4 @@
-"""What streaming half of a model's weights costs beside the copies alone: milliseconds of a call over streamed bytes at the measured speed of copies from page-locked memory.
+"""What streaming half of a model's weights costs compared with the copies alone: milliseconds of a call over streamed bytes at the measured speed of copies from page-locked memory.
 
     python bench/weight_streaming.py [--model llama-8b|layers] [--share 0.5] [--seconds 5] [--json FILE]
 

@@ -228,7 +228,7 @@ def overhead():
     run = _library.lib().ingot_session_run_with
 
     def median_difference(first, second, rounds):
-        """The median of second - first in microseconds, called in turn, and the median of first."""
+        """The median of second - first in microseconds, called alternately, and the median of first."""
         taken, differences = [], []
         for _ in range(rounds):
             a = time.perf_counter()

@@ -84,7 +84,7 @@ def violations(path: str, text: str) -> list[str]:
 
 # Rooms of python/ingot, from the bottom: a file imports its own room and lower ones, and no files import one another in a circle.
 PYTHON_ROOMS = ["torch_internals", "base", "engine", "capture", "precision", "running", "saving", "module"]
-LOWEST, HIGHEST = {"errors", "inputs", "autocast_options", "option_types"}, len(PYTHON_ROOMS)  # files beside the rooms: words that all use; the others are ways in
+LOWEST, HIGHEST = {"errors", "inputs", "autocast_options", "option_types"}, len(PYTHON_ROOMS)  # files outside of the rooms: words that all use; the others are ways in
 
 
 def level_of(module: str) -> int:

@@ -138,8 +138,8 @@ namespace ingot::kernels {{
 namespace {{
 
 TEST({name}, whatever_the_strides) {{
-  for (bool turned : {{false, true}}) {{
-    TestTensor in(ir::DType::f32, {{3, 5}}, turned ? std::vector<size_t>{{1, 0}} : std::vector<size_t>{{}}), out(ir::DType::f32, {{3, 5}}, {{}}, {{}}, 2);
+  for (bool transposed : {{false, true}}) {{
+    TestTensor in(ir::DType::f32, {{3, 5}}, transposed ? std::vector<size_t>{{1, 0}} : std::vector<size_t>{{}}), out(ir::DType::f32, {{3, 5}}, {{}}, {{}}, 2);
     in.each([&](const std::vector<int64_t>& at) {{ in.put(at, static_cast<double>(10 * at[0] + at[1])); }});
     run_kernel("{name}", serialise({Name}Args{{1}}), {{&in, &out}}, {{}}, inline_workers());
     EXPECT_EQ(out.values(), in.values());

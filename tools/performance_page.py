@@ -2,7 +2,7 @@
 
     python tools/performance_page.py        tests/docs/test_performance_page.py compares them
 
-A *run* is one command on one machine and day: its peers ran in turn. A ratio is a peer's median time over ingot's in the same run, so above 1 ingot is faster.
+A *run* is one command on one machine and day: its peers ran alternately. A ratio is a peer's median time over ingot's in the same run, so above 1 ingot is faster.
 For each model and peer the newest run counts, and no run is chosen by its result.
 """
 
@@ -58,7 +58,7 @@ SHOWN = {  # what README's table has, of these machines
 
 @dataclass
 class Ratio:
-    """One peer beside ingot: the newest run that has both."""
+    """One peer and ingot: the newest run that has both."""
 
     peer: str
     over: float  # the peer's time over ingot's
@@ -95,7 +95,7 @@ def read(machine: str, folder: Path = RESULTS) -> list[dict]:
 
 
 def rows(machine: str, folder: Path = RESULTS) -> dict[str, Row]:
-    """Each model that was timed beside a peer."""
+    """Each model that was timed with a peer."""
     runs: dict[tuple, dict[str, dict]] = {}
     for line in read(machine, folder):
         if "row" in line and "peer" in line and "ms" in line:
@@ -130,7 +130,7 @@ BAR, GAP, LEFT, RIGHT, TOP = 14, 8, 230, 60, 44
 
 
 def chart(title: str, note: str, bars: list[tuple[str, float, str]], line: float, longest: float = 1.5) -> str:
-    """Horizontal bars, the longest first, and a line where both are equal. bars: label, value and what is written behind the bar. longest: the value that fills the width, unless one is larger."""
+    """Horizontal bars, the longest first, and a line where both are equal. bars: label, value and what is written after the bar. longest: the value that fills the width, unless one is larger."""
     bars = sorted(bars, key=lambda bar: (-bar[1], bar[0]))
     wide, high = 720, TOP + len(bars) * (BAR + GAP) + 30
     scale = (wide - LEFT - RIGHT) / max(longest, *(value for _, value, _ in bars))
@@ -287,7 +287,7 @@ def page(folder: Path = RESULTS) -> str:
         "",
         "## How it was measured",
         "",
-        "- A *run* is one command on one machine: all peers run in turn, at their defaults, and each time is a median. A ratio is of one run. Seconds of different runs are not compared: other programs may have shared the machine.",
+        "- A *run* is one command on one machine: all peers run alternately, at their defaults, and each time is a median. A ratio is of one run. Seconds of different runs are not compared: other programs may have shared the machine.",
         "- For each model and peer the newest run counts; no run is chosen by its result. A ratio with * is of an older day than the time in its row, so of an older build.",
         "- The *limit* is what the hardware allows: floating-point operations over the measured peak, or bytes of weights over the measured bandwidth, whichever takes longer. Winograd's transformation needs fewer operations than are counted,",
         "  and caches read faster than memory, so a time may be below it.",

@@ -69,13 +69,13 @@ def signature(name: str, function: ast.FunctionDef, method: bool) -> str:
     result = f" -> {ast.unparse(function.returns)}".replace("'", "").replace('"', "") if function.returns else ""
     if len(name) + len(inside) + len(result) < 100:
         return f"{name}({inside}){result}"
-    pieces = [ast.unparse(ast.parse(f"def f({piece}): pass").body[0].args) if "*" != piece else "*" for piece in split(inside)]
-    return f"{name}(\n    " + ",\n    ".join(pieces) + f",\n){result}"
+    parameters = [ast.unparse(ast.parse(f"def f({one}): pass").body[0].args) if "*" != one else "*" for one in split(inside)]
+    return f"{name}(\n    " + ",\n    ".join(parameters) + f",\n){result}"
 
 
 def split(arguments: str) -> list[str]:
     """The text of arguments, split at the commas outside of brackets and quotes."""
-    pieces, depth, start, quote = [], 0, 0, ""
+    parameters, depth, start, quote = [], 0, 0, ""
     for at, char in enumerate(arguments):
         if quote:
             quote = "" if char == quote else quote
@@ -86,9 +86,9 @@ def split(arguments: str) -> list[str]:
         elif char in ")]}":
             depth -= 1
         elif char == "," and depth == 0:
-            pieces.append(arguments[start:at].strip())
+            parameters.append(arguments[start:at].strip())
             start = at + 1
-    return [*pieces, arguments[start:].strip()]
+    return [*parameters, arguments[start:].strip()]
 
 
 def prose(text: str) -> str:

@@ -1,6 +1,6 @@
 """The name `torch_tensorrt` for ingot.torch_tensorrt: the wheel torch-ingot-tensorrt.
 
-A .pth file calls `install` when Python starts. From then on `import torch_tensorrt` gives ingot.torch_tensorrt, unless NVIDIA's package is installed: finders are asked in turn, and
+A .pth file calls `install` when Python starts. From then on `import torch_tensorrt` gives ingot.torch_tensorrt, unless NVIDIA's package is installed: finders are asked one after another, and
 this one is the last. It imports nothing of torch's before that.
 """
 

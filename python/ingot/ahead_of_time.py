@@ -156,7 +156,7 @@ def _program_of(module, given: Given | None, dynamic_shapes, strict, options) ->
 
 
 def _after(passes, options, program: Program, given: Given | None) -> Program:
-    """The program after the user's passes, and behind them what a program needs of which nothing may stay in torch."""
+    """The program after the user's passes, and after them what a program needs of which nothing may stay in torch."""
     if options.get("fallback") == "error" and fix.any_wanted(order.ALONE, Traced.of_program(program.exported)):
         passes = (*passes, _with_numbers_of_its_own)
     return paired(applied(program.exported, passes), given) if passes else program
@@ -204,7 +204,7 @@ def _compile_program(program: Program, options, parameters, output_names=None) -
 
     flat_of = _form(signature, exported).flattened
     given = getattr(options.get("autocast"), "calibration", None)
-    calibration = list(map(low_precision.reader(f, flat_of), itertools.islice(given or (), accuracy.MOST_SAMPLES))) if "accuracy" in options else []
+    calibration = list(map(low_precision.reader(f, flat_of), itertools.islice(given or (), accuracy.MAX_SAMPLES))) if "accuracy" in options else []
     options, f = low_precision.resolved(options, f, flat_of, exported)
     bound, options = accuracy.bound_of(options)
 

@@ -96,7 +96,7 @@ def _after(passes, module, fakes):
 
 
 def _with_own_numbers(module, fakes):
-    """A graph with random numbers of its own: the graph, and the state of its numbers, which is its last input, as a fake tensor and as it is. None if it draws none that engines make."""
+    """For a graph that draws random numbers in the engine: (graph, fake tensor, tensor); the tensor is the state of its numbers, the graph's last input. None if it draws none that engines make."""
     try:
         written = as_aten(module, fakes)
         traced = Traced(written, weights_are_inputs=True)

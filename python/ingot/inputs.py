@@ -111,8 +111,8 @@ class Input:
         import torch
 
         known = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim())
-        lies = known is not None and not tensor.is_contiguous() and tensor.is_contiguous(memory_format=known)
-        return cls(tuple(tensor.shape), dtype=tensor.dtype, name=name, memory_format=known if lies else None)
+        has_format = known is not None and not tensor.is_contiguous() and tensor.is_contiguous(memory_format=known)
+        return cls(tuple(tensor.shape), dtype=tensor.dtype, name=name, memory_format=known if has_format else None)
 
     @property
     def dynamic_axes(self) -> list[int]:
@@ -137,8 +137,8 @@ class Input:
 
     def __repr__(self):
         shape = f"{self.opt_shape}" if self.min_shape == self.max_shape else f"{self.min_shape}..{self.opt_shape}..{self.max_shape}"
-        lies = f", memory_format={self.memory_format}" if self.memory_format else ""
-        return f"Input({shape}, {self.dtype}{f', name={self.name!r}' if self.name else ''}{lies})"
+        format = f", memory_format={self.memory_format}" if self.memory_format else ""
+        return f"Input({shape}, {self.dtype}{f', name={self.name!r}' if self.name else ''}{format})"
 
 
 def _dtype_name(dtype, label):

@@ -68,8 +68,8 @@ class Sizes:
         named = [(path, axis, name) for path, axes in self.names.items() for axis, name in axes.items()]
         for path, axis, name in named:
             low, high = self.ranges[path][axis]
-            least, most = joint.get(name, (low, high))
-            joint[name] = (min(low, least), max(high, most))
+            lowest, highest = joint.get(name, (low, high))
+            joint[name] = (min(low, lowest), max(high, highest))
         for path, axis, name in named:
             self.ranges[path][axis] = joint[name]
 
@@ -81,8 +81,8 @@ class Sizes:
             if not isinstance(value, torch.Tensor) or not (axes := self.ranges.get(path)):
                 return value
             low, high = list(value.shape), list(value.shape)
-            for axis, (least, most) in axes.items():
-                low[axis], high[axis] = min(least, low[axis]), max(most, high[axis])
+            for axis, (lowest, highest) in axes.items():
+                low[axis], high[axis] = min(lowest, low[axis]), max(highest, high[axis])
             return Input(min_shape=low, opt_shape=tuple(value.shape), max_shape=high, dtype=value.dtype, device=value.device, shared_dims=self.names.get(path))
 
         return pytree.tree_map_with_path(given, call)
@@ -351,7 +351,7 @@ def _hooks(module) -> list:
 
 
 def _samples(model) -> dict[int, torch.Tensor]:
-    """Some 256 elements of each parameter, as bytes, by which writes are found that torch does not count: PEFT and diffusers merge adapters by `weight.data += ...`."""
+    """About 256 elements of each parameter, as bytes. They show writes that torch does not count: PEFT and diffusers merge adapters by `weight.data += ...`."""
     made = {}
     for parameter in model.parameters():
         if type(parameter.data) is torch.Tensor and parameter.layout is torch.strided and not parameter.is_meta and parameter.numel():

@@ -430,11 +430,14 @@ Handle ragged_matmul(Handle a, Handle b, Handle row_ends) {
   return y;
 }
 
-Handle attention(Handle q, Handle k, Handle v, std::optional<Handle> mask, double scale, bool causal) {
+Handle attention(Handle q, Handle k, Handle v, std::optional<Handle> mask, double scale, bool causal, std::optional<Handle> filled) {
   std::vector<ValueId> in{q.id(), k.id(), v.id()};
   if (mask) in.push_back(mask->id());
+  if (filled) in.push_back(filled->id());
   Graph& g = q.graph();
-  Handle y = make_node(g, Op::attention, std::move(in), {{"scale", scale}, {"causal", causal}});
+  Attributes attributes{{"scale", scale}, {"causal", causal}};
+  if (filled) attributes.set("filled", true);
+  Handle y = make_node(g, Op::attention, std::move(in), std::move(attributes));
   require(g, q.dims().back(), Check::equal, k.dims().back(), "query and key have equal head sizes");
   require(g, k.dim(-2), Check::equal, v.dim(-2), "key and value have equal lengths");
   require_broadcast(g, {batch_dims(q), batch_dims(k), batch_dims(v)});

@@ -152,7 +152,7 @@ std::pair<Handle, Handle> moments(Handle x, const Axes& axes);        // sums, s
 std::pair<Handle, Handle> topk(Handle x, Dim k, Axis axis, bool largest, bool sorted);
 Handle matmul(Handle a, Handle b, Attributes attributes = {});        // torch.matmul's rules for ranks 1 and up
 Handle ragged_matmul(Handle a, Handle b, Handle row_ends);            // rows of a [M, K] times the matrix of their expert, of b [G, K, N]
-Handle attention(Handle q, Handle k, Handle v, std::optional<Handle> mask, double scale, bool causal);
+Handle attention(Handle q, Handle k, Handle v, std::optional<Handle> mask, double scale, bool causal, std::optional<Handle> filled = std::nullopt);
 
 // ---- loops
 using Handles = std::vector<Handle>;

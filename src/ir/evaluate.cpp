@@ -111,7 +111,7 @@ class Evaluator {
       case Op::matmul: return matmul(*in[0], *in[1], *out[0]);
       case Op::ragged_matmul: return ragged_matmul(*in[0], *in[1], *in[2], *out[0]);
       case Op::reduce_segments: return reduce_segments(a.string("kind"), *in[0], *in[1], *in[2], *out[0]);
-      case Op::attention: return attention(a, in, *out[0]);
+      case Op::attention: return attention(node, in, *out[0]);
       case Op::lu:
       case Op::solve:
       case Op::inverse:
@@ -488,7 +488,10 @@ class Evaluator {
     }
   }
 
-  void attention(const Attributes& a, const std::vector<const Data*>& in, Data& out) {
+  void attention(const Node& node, const std::vector<const Data*>& in, Data& out) {
+    const Attributes& a = node.attributes;
+    const AttentionInputs of = attention_inputs(node);
+    const Data *mask = of.mask == none_id ? nullptr : in[3], *filled = of.filled == none_id ? nullptr : in.back();
     const Data &q = *in[0], &k = *in[1], &v = *in[2];
     double scale = a.number("scale");
     bool causal = a.boolean("causal");
@@ -501,18 +504,21 @@ class Evaluator {
       int64_t s = at.back();
       size_t q0 = matrix(q, batch) + static_cast<size_t>(s * depth), k0 = matrix(k, batch), v0 = matrix(v, batch);
       double largest = -INFINITY;
+      const int64_t keys = filled == nullptr ? length : filled->i[static_cast<size_t>(at[0])];
+      if (keys < 0 || keys > length) fail(Code::invalid_input, "attention: {} of {} keys", keys, length);
+      const int64_t last = filled == nullptr ? s : keys - q.dims[q.dims.size() - 2] + s;  // of a causal query's keys
       for (int64_t t = 0; t < length; ++t) {
         double sum = 0;
         for (int64_t d = 0; d < depth; ++d) sum += q.f[q0 + static_cast<size_t>(d)] * k.f[k0 + static_cast<size_t>(t * depth + d)];
         sum *= scale;
-        if (causal && t > s) sum = -INFINITY;
-        if (in.size() == 4) {
+        if (t >= keys || (causal && t > last)) sum = -INFINITY;
+        if (mask != nullptr) {
           Index place = at;
           place.push_back(t);
-          auto m = static_cast<size_t>(flat_broadcast(place, in[3]->dims));
-          if (in[3]->floating()) {
-            sum += in[3]->f[m];
-          } else if (in[3]->i[m] == 0) {
+          auto m = static_cast<size_t>(flat_broadcast(place, mask->dims));
+          if (mask->floating()) {
+            sum += mask->f[m];
+          } else if (mask->i[m] == 0) {
             sum = -INFINITY;
           }
         }

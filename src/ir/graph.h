@@ -170,6 +170,19 @@ inline bool is_convolution(const Node& matmul) {
   return found != nullptr && matmul.attributes.boolean("convolution");
 }
 
+// The operands of a node of attention by name; none_id: it has none.
+struct AttentionInputs {
+  ValueId query, key, value, mask = none_id, filled = none_id;
+};
+inline AttentionInputs attention_inputs(const Node& n, const std::vector<ValueId>& in) {
+  AttentionInputs of{in[0], in[1], in[2]};
+  const bool filled = n.attributes.find("filled") != nullptr && n.attributes.boolean("filled");
+  if (filled) of.filled = in.back();
+  if (in.size() == 4u + filled) of.mask = in[3];
+  return of;
+}
+inline AttentionInputs attention_inputs(const Node& n) { return attention_inputs(n, n.in); }
+
 struct Input {
   ValueId value;
   std::string name;

@@ -537,7 +537,8 @@ class Infer {
   }
 
   Type attention() {
-    if (in_.size() != 3 && in_.size() != 4) bad("takes 3 or 4 operands, got {}", in_.size());
+    const bool filled = a_.find("filled") != nullptr && a_.boolean("filled");
+    if (in_.size() != 3u + filled && in_.size() != 4u + filled) bad("takes {} or {} operands, got {}", 3 + filled, 4 + filled, in_.size());
     const Type &q = type(0), &k = type(1), &v = type(2);
     for (size_t i = 0; i < 3; ++i) {
       if (type(i).rank() < 2) bad("operand {} has rank {}; 2 or more are needed", i, type(i).rank());
@@ -546,7 +547,13 @@ class Infer {
     same(q.dims.back(), k.dims.back(), "head sizes of query and key");
     same(k.dims[k.dims.size() - 2], v.dims[v.dims.size() - 2], "lengths of key and value");
     Dims dims = broadcast(broadcast(leading(q, 2), leading(k, 2), g_.symbols), leading(v, 2), g_.symbols);
-    if (in_.size() == 4) {
+    if (filled) {
+      const Type& keys = type(in_.size() - 1);
+      if (keys.dtype != DType::i64 || keys.rank() != 1) bad("the number of keys is {} of rank {}; i64 of rank 1 is needed", name_of(keys.dtype), keys.rank());
+      if (dims.empty()) bad("numbers of keys are of batch elements, and there is no batch axis");
+      same(keys.dims[0], dims[0], "the first batch axis and the numbers of keys");
+    }
+    if (in_.size() == 4u + filled) {
       Dims scores = dims;
       scores.push_back(q.dims[q.dims.size() - 2]);
       scores.push_back(k.dims[k.dims.size() - 2]);

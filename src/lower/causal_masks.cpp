@@ -46,7 +46,9 @@ void causal_masks(Graph& g) {
   std::optional<AffineForms> forms;
   const Graph* at = nullptr;
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
-    if (node.op != Op::attention || in.size() != 4) return std::nullopt;
+    if (node.op != Op::attention) return std::nullopt;
+    const ir::AttentionInputs of = ir::attention_inputs(node, in);
+    if (of.mask == ir::none_id || of.filled != ir::none_id) return std::nullopt;
     if (at != &to) forms.emplace(*(at = &to));
     Handle q(&to, in[0]), k(&to, in[1]), v(&to, in[2]);
     Dim queries = q.dim(-2), keys = k.dim(-2);

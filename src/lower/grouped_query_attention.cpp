@@ -56,8 +56,9 @@ void grouped_query_attention(Graph& g) {
       return ir::reshape(x, d);
     };
     std::optional<Handle> mask;
-    if (in.size() == 4) {
-      mask = Handle(&to, in[3]);
+    const ir::AttentionInputs of = ir::attention_inputs(node, in);
+    if (of.mask != ir::none_id) {
+      mask = Handle(&to, of.mask);
       if (mask->rank() >= 3) {
         if (mask->dim(-3) == Dim(1)) {
           mask = ir::unsqueeze(*mask, -3);
@@ -68,7 +69,9 @@ void grouped_query_attention(Graph& g) {
         }
       }
     }
-    Handle y = ir::attention(split(q), Handle(&to, k->source), Handle(&to, v->source), mask, node.attributes.number("scale"), node.attributes.boolean("causal"));
+    std::optional<Handle> filled;
+    if (of.filled != ir::none_id) filled = Handle(&to, of.filled);
+    Handle y = ir::attention(split(q), Handle(&to, k->source), Handle(&to, v->source), mask, node.attributes.number("scale"), node.attributes.boolean("causal"), filled);
     return ir::reshape(y, g.type(node.out[0]).dims).id();
   });
 }

@@ -104,7 +104,7 @@ Seen below(const Graph& g, ValueId v) {
 void horizontal_fusion(Graph& g) {
   std::vector<int> uses = use_counts(g);
   rewrite(g, [&](Graph& to, const Node& node, const std::vector<ValueId>& in) -> std::optional<ValueId> {
-    if (node.op != Op::attention || in[0] == in[1]) return std::nullopt;
+    if (node.op != Op::attention || in[0] == in[1] || ir::attention_inputs(node).filled != ir::none_id) return std::nullopt;
     Seen q = below(to, in[0]), k = below(to, in[1]);
     // Slices that are also read elsewhere would be computed twice.
     for (size_t i : {size_t{0}, size_t{1}}) {

@@ -180,7 +180,8 @@ std::optional<Scores> scores_of(Graph& g, ValueId v, int depth = 0) {
 
 // Attention whose mask repeats one over axes that are merged then: it has these axes, and the mask is read in place.
 std::optional<ValueId> with_repeated_mask(Graph& g, const Node& node, const std::vector<ValueId>& in, const Dims& dims) {
-  if (in.size() != 4 || !is(g, in[3], Op::reshape)) return std::nullopt;
+  const ir::AttentionInputs of = ir::attention_inputs(node, in);
+  if (of.mask == ir::none_id || of.filled != ir::none_id || !is(g, of.mask, Op::reshape)) return std::nullopt;
   const Node repeat = maker(g, maker(g, in[3]).in[0]);
   if (!only_broadcasts(g, repeat) || !same_matrix(g, in[3], repeat.out[0]) || !same_matrix(g, repeat.in[0], repeat.out[0])) return std::nullopt;
   const Dims batch(dims.begin(), dims.end() - 2), fine = batch_of(g, repeat.out[0]);

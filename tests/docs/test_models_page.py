@@ -63,7 +63,7 @@ def test_lines_replace_older_ones(tmp_path):
     cell, path = Cell("a", "compile"), doors.file_of("here", tmp_path)
     cut = line(cell, operators=3, in_torch=1, torch={"aten.x.default": {"count": 1, "reason": "the operator table has no definition of it"}})
     path.write_text("".join(json.dumps(one) + "\n" for one in (line(cell, operators=3, in_torch=0), cut)))
-    doors.settle(path)
+    doors.sort_lines(path)
     assert doors.read(path) == {cell: cut} and len(path.read_text().splitlines()) == 1
     there = doors.file_of("there", tmp_path)
     there.write_text(json.dumps(line(cell, refused="an error", date="2026-11-27")) + "\n")

@@ -28,7 +28,7 @@ def encoded(path) -> bytes:
 def write(path, make, ending=""):
     """Calls `make(temporary path)` and moves its file to `path`: the file is the old one or the new one, never half.
 
-    The temporary file is in a new folder beside `path` that only this user can open, with a random name, so nobody can plant a link. A link at `path` is
+    The temporary file is in a new folder next to `path` that only this user can open, with a random name, so nobody can plant a link. A link at `path` is
     replaced, not followed; anything else that is not a regular file, such as a pipe, is refused.
     """
     path = os.fsdecode(encoded(path))

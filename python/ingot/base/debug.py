@@ -28,7 +28,7 @@ def _names(text: str) -> list[str]:
 
 
 def is_disabled(name: str) -> bool:
-    """True if INGOT_DISABLE names it. Names that are not declared are passes of the library, which refuses those that it does not know."""
+    """True if INGOT_DISABLE names it. Names that are not declared here are passes of the library; it refuses unknown ones."""
     return name in _disabled()
 
 

@@ -8,7 +8,7 @@ from typing import Callable
 
 from ..errors import FormatError, InputError
 
-_MOST = 2000  # operations and operands of one expression: 128000 bits at most, however often it multiplies
+_MAX_LENGTH = 2000  # operations and operands of one expression: 128000 bits at most, however often it multiplies
 _TOKEN = re.compile(r"\s*(?:([0-9]{1,19})(?![0-9A-Za-z_])|([A-Za-z_][A-Za-z0-9_]*)|([-+*(),]))", re.ASCII)
 _FUNCTIONS = ("floordiv", "mod", "min", "max")
 _BINDS = {"+": 1, "-": 1, "*": 2, "negate": 3}
@@ -41,8 +41,8 @@ def parse(text: str, names, where: str) -> Expression:
         found = _TOKEN.match(text, at)
         if found is None:
             raise bad(f"{text[at:].lstrip()[:10]!r} is unknown")
-        if len(out) + len(pending) >= _MOST:
-            raise bad(f"it has more than {_MOST} parts")
+        if len(out) + len(pending) >= _MAX_LENGTH:
+            raise bad(f"it has more than {_MAX_LENGTH} parts")
         at = found.end()
         number, name, sign = found.groups()
         if number is not None or name is not None:

@@ -210,7 +210,7 @@ def _unplain(data, where, depth=0):
                 return dict(made)
             except TypeError:
                 pass  # an invalid key
-    raise FormatError(f"{where}.context: it is no plain data")
+    raise FormatError(f"{where}.context: it is not plain data")
 
 
 def read_of_torch(text: str, where: str) -> pytree.TreeSpec:

@@ -1,4 +1,4 @@
-"""What the rules of option autocast say about single nodes: which ones patterns name, which ones a region of torch.autocast in the model holds, and which results have the low type."""
+"""Option autocast by nodes: the nodes that patterns name, the nodes inside regions of torch.autocast, and the results of the low type."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _keywords(given) -> dict[str, Any]:
 
 
 def only_sizes(given: Given) -> InputError | None:
-    """For a model that does not take its inputs: the refusal of inputs that are numbers alone, as somebody writes who gives a shape for an input."""
+    """The refusal of inputs that are all numbers, if the model does not take them: somebody gave a shape for an input."""
     if not given.leaves or not all(type(leaf.value) is int for leaf in given.leaves):
         return None
     shape = tuple(leaf.value for leaf in given.leaves)

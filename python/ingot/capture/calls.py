@@ -152,7 +152,7 @@ class Calls:
         self._nodes.append(entry)
 
     def permuted(self, node: torch.fx.Node, order: list[int]) -> str:
-        """A result whose memory has another order of axes, as a row-major value in that order."""
+        """A result whose axes have another order in memory: adds the row-major value with its axes in that order."""
         name = f"{node.name}_in_memory_order"
         self.values.tensor(node.name, node.meta["val"])
         self.values.tensor(name, node.meta["val"].permute(order))

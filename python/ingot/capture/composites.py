@@ -225,7 +225,7 @@ def _keeps_statistics(node) -> bool:
 
 
 def _with_casts(op, modes):
-    """Torch's own decomposition of a composite, whose parts autocast casts where it is on: `modes` knows. Torch's tracers are behind autocast, and would decompose without it."""
+    """Torch's own decomposition of a composite, whose parts autocast casts where it is on: `modes` knows. Torch's tracers run below autocast, and would decompose without it."""
     decompose = recurrent_casts.written_out(op) if op in recurrent_casts.LAYERS else _WRITTEN_HERE.get(op) or decomposition_of(op)
 
     def run(*args, **kwargs):
@@ -236,7 +236,7 @@ def _with_casts(op, modes):
 
 
 def decomposed(program: torch.export.ExportedProgram, casts=False) -> torch.export.ExportedProgram:
-    """The program with these operators decomposed, and without writes in place. Torch itself keeps the composites that have a row here, as far as it takes them for pure.
+    """The program with these operators decomposed, and without writes in place. Torch itself keeps the composites that have a row here, if it takes them for pure.
     casts: as in `whole`."""
     table, found = decompositions(), {n.target for n in _nodes(program.graph_module)}
     modes = autocast.Modes()

@@ -125,7 +125,7 @@ def relations(reason) -> dict[str, str]:
 
 
 def with_least_sizes(reason) -> str:
-    """torch's message, with a least size for the names that it introduces and from which a size such as 2*n - 1 follows: torch leaves it out where it is small, and takes none for 0."""
+    """torch's message, with a least size for each name that it introduces (n of a size 2*n - 1): torch leaves out small ones and then takes 0."""
     for name in {m[1] for m in _ROOT.finditer(reason)}:
         sizes = re.findall(rf" = (?:(\d+)\*)?{name} - (\d+)", reason)
         least = max((-(-int(less) // int(factor or 1)) for factor, less in sizes), default=0)

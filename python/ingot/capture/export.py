@@ -127,7 +127,7 @@ class _Trace:
         return program
 
     def _of_any_size(self) -> torch.export.ExportedProgram | None:
-        """The program without torch's assumption that a size which is not 1 in the example never is, which a size such as n * (n - 1) / 2 does not keep. None where the ranges
+        """The program, traced without torch's assumption that a size other than 1 in the example is never 1: a size such as n * (n - 1) / 2 may be. None where the ranges
         break another guard: such guards are never dropped, because a branch of the model's code may hang on them."""
         try:
             with of_any_size():

@@ -169,17 +169,17 @@ def captured(kernel: Kernel, values: list, results: list, targets) -> dict:
         texts["external_cpu"] = list(kernel.cpu)
     tensors = [a.name for a in schema_of(kernel.op).arguments if str(a.type) == "Tensor"]
     sizes = {"external_arguments": len(values), "external_written": [tensors.index(name) for name in kernel.in_place]}
-    apart = _SizesApart()
-    launch, code = kernel.launch([apart.argument(v) for v in values]), kernel.gpu
+    fresh = _FreshSymbols()
+    launch, code = kernel.launch([fresh.argument(v) for v in values]), kernel.gpu
     if kernel.triton is not None:
         launch, code = _compiled(kernel, launch, values, results, targets)
     if code is not None:
         texts["external_cuda"] = list(code)
         sizes |= {
-            "external_grid": [apart.back(n) for n in launch.grid],
+            "external_grid": [fresh.back(n) for n in launch.grid],
             "external_block": list(launch.block),
-            "external_shared": apart.back(launch.shared_bytes),
-            "external_sizes": [apart.back(n) for n in launch.sizes],
+            "external_shared": fresh.back(launch.shared_bytes),
+            "external_sizes": [fresh.back(n) for n in launch.sizes],
             "external_number_bytes": launch.number_bytes,
         }
     return texts | sizes
@@ -224,7 +224,7 @@ def call_of(node: torch.fx.Node) -> Call | None:
     return Call(kernel, [given.get(a.name, a.default_value) for a in schema_of(kernel.op).arguments], [*places, *range(len(schema_of(kernel.op).returns))])
 
 
-class _SizesApart:
+class _FreshSymbols:
     """Replaces the sizes of a graph by symbols without any known property, so that `grid` cannot branch on them."""
 
     def __init__(self):

@@ -32,15 +32,15 @@ def define():
 def quantize(input, amax, num_bits=8, exponent_bits=0, unsigned=False, narrow_range=True):
     """input rounded to whole multiples of amax / (2**(num_bits - 1) - 1), or with exponent_bits=4 and num_bits=8 to the e4m3 numbers times amax / 448. amax: one number, or of a shape that
     broadcasts; 0 gives 0. Computed in float32."""
-    x, most = input.float(), amax.float()
+    x, largest = input.float(), amax.float()
     if exponent_bits == 0:
         top = 2 ** (num_bits - (0 if unsigned else 1)) - 1
         bottom = 0 if unsigned else -top if narrow_range else -top - 1
-        scale = _factor(top, most)
+        scale = _factor(top, largest)
         return (torch.clamp(torch.round(x * scale), bottom, top) / _no_zero(scale)).to(input.dtype)
     if (num_bits, exponent_bits) != (8, 4):
         raise UnsupportedError(f"tensorrt::quantize_op of {num_bits} bits with {exponent_bits} of the exponent is not known", remedy="integers (exponent_bits=0) and e4m3 (8, 4) are")
-    scale = _factor(448.0, most)
+    scale = _factor(448.0, largest)
     return (_e4m3(x * scale) / _no_zero(scale)).to(input.dtype)
 
 
@@ -59,9 +59,9 @@ def dynamic_block_quantize(input, block_size, amax, num_bits, exponent_bits, sca
     return torch.where(scale == 0, 0.0, _rounded(x / safe, 1, 0, 6.0) * safe).flatten(-2).to(input.dtype)
 
 
-def _factor(top, most):
+def _factor(top, largest):
     """top / most, and 0 where that is not a positive number."""
-    return torch.where(most <= 0, 0.0, top / _no_zero(most))
+    return torch.where(largest <= 0, 0.0, top / _no_zero(largest))
 
 
 def _no_zero(x):
@@ -72,8 +72,8 @@ def _e4m3(x):
     return _rounded(x, 3, -6, 448.0)
 
 
-def _rounded(x, mantissa: int, lowest: int, most: float):
+def _rounded(x, mantissa: int, lowest: int, largest: float):
     """Rounds to floats with this many mantissa bits, lowest exponent and largest number: to nearest even, clamped at the largest."""
     size = torch.clamp(x.abs(), min=2.0**lowest)
     step = torch.exp2(torch.floor(torch.log2(size)) - mantissa)
-    return torch.clamp(torch.round(x / step) * step, -most, most)
+    return torch.clamp(torch.round(x / step) * step, -largest, largest)

@@ -1,6 +1,6 @@
 """A model as one functional torch graph, from torch.export or from torch.compile. Partition and engines are made from it.
 
-A functional graph writes nothing in place. For each buffer and input that the model writes, its new value is listed beside the results and copied to its place after
+A functional graph writes nothing in place. For each buffer and input that the model writes, its new value is listed after the results and copied to its place after
 the run. Fake tensors record which values share memory, so that results that are views in eager are views here too.
 """
 
@@ -42,7 +42,7 @@ class Slot:
     tensor: torch.Tensor | None = None        # for a weight or buffer
     source: str = "parameter"                 # kind of weight: "parameter", "buffer" or "constant"
     tied: tuple[str, ...] = ()                # other state-dict names of the same tensor
-    lies: dict | None = None                  # the layout of an input that must have its example's layout (see reshapes.py)
+    layout: dict | None = None                # the layout of an input that must have its example's layout (see reshapes.py)
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Functional:
 
     @cached_property
     def device(self) -> torch.device:
-        """The device of its engine: that of its weights and inputs, or of what it makes where none is a tensor."""
+        """The device of its engine: that of its weights and inputs; if none is a tensor, that of the tensors that it makes."""
         given = [s for s in self.slots if s.tensor is not None or isinstance(s.node.meta.get("val"), torch.Tensor)]
         return devices.of_slots(given or [Slot(n, "value", n.name) for n in self.module.graph.nodes if n.op == "call_function"])
 
@@ -341,7 +341,7 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
         node = nodes[spec.arg.name]
         if spec.kind is InputKind.USER_INPUT:
             kind = "input" if isinstance(node.meta.get("val"), torch.Tensor) else "number"
-            slot = Slot(node, kind, (chosen or {}).get(node.name, node.name), lies=layouts.get(node.name))
+            slot = Slot(node, kind, (chosen or {}).get(node.name, node.name), layout=layouts.get(node.name))
             by_target[node.name] = slot
         elif spec.kind in kinds:
             tensor = program.state_dict.get(spec.target, program.constants.get(spec.target))

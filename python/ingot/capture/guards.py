@@ -28,9 +28,9 @@ class Guards:
 
     def _settling(self, produce):
         self._before = produce
-        return self._settled
+        return self._decided
 
-    def _settled(self, fake_mode, **more):
+    def _decided(self, fake_mode, **more):
         environment = fake_mode.shape_env
         ranges = _asked(environment)
         given = environment.guards[:]

@@ -24,8 +24,8 @@ def has_number(items, is_number=is_number) -> bool:
     return len(others) < len(items) and all(item is None or item is ... or isinstance(item, (slice, int)) and not isinstance(item, bool) for item in others)
 
 
-def apart(axes: int, items, is_number=is_number) -> tuple[tuple, list]:
-    """What the other items take of a tensor with so many axes, first: these, with `:` in the numbers' places. Then the indices along the axes that are left."""
+def split_index(axes: int, items, is_number=is_number) -> tuple[tuple, list]:
+    """Splits an index of a tensor of so many axes in two: the items that take a view, with `:` in place of the numbers, and then the indices along the axes of that view."""
     open_axes = axes - sum(item is not None and item is not ... for item in items)
     indices: list = []
     for item in items:
@@ -39,13 +39,13 @@ def takes_all(items) -> bool:
 
 def read(tensor: torch.Tensor, index, is_number=is_number) -> torch.Tensor:
     """tensor[index]."""
-    others, indices = apart(tensor.dim(), items_of(index), is_number)
+    others, indices = split_index(tensor.dim(), items_of(index), is_number)
     return torch.ops.aten.index.Tensor(tensor if takes_all(others) else tensor[others], indices)
 
 
 def write(tensor: torch.Tensor, index, value) -> torch.Tensor:
     """tensor[index] = value."""
-    others, indices = apart(tensor.dim(), items_of(index))
+    others, indices = split_index(tensor.dim(), items_of(index))
     view = tensor if takes_all(others) else tensor[others]
     axes = view.dim() - sum(i is not None for i in indices)
     value = value.to(tensor.device, tensor.dtype) if isinstance(value, torch.Tensor) else torch.full((), value, dtype=tensor.dtype, device=tensor.device)

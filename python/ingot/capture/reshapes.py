@@ -1,4 +1,4 @@
-"""Finds what depends on how an input lies in memory: reshapes that are views or copies depending on the operand's strides, where a write shows the difference, and as_strided. The graph
+"""Finds what depends on an input's strides: reshapes that are views or copies depending on the operand's strides, where a write shows the difference, and as_strided. The graph
 is right only for the example's layout, so each such input must have it."""
 
 from __future__ import annotations
@@ -62,22 +62,22 @@ def _hang_on(graph):
             found |= _above(node.args[0], nodes)
         if node.target is torch.ops.aten.fill_diagonal_.default and not is_diagonal(node):
             found |= _above(node.args[0], nodes)
-        if isinstance(node.target, OpOverload) and schema_of(node.target).name in _EITHER and isinstance(value_of(node), torch.Tensor) and not _is_settled(node):
+        if isinstance(node.target, OpOverload) and schema_of(node.target).name in _EITHER and isinstance(value_of(node), torch.Tensor) and not _is_decided(node):
             memories = {of_memory(value_of(node)), of_memory(value_of(node.args[0]))}
-            if memories & written and _told_apart(node, memories, nodes, i):
+            if memories & written and _shows_difference(node, memories, nodes, i):
                 found |= _above(node.args[0], nodes)
                 if not value_of(node.args[0]).is_contiguous():
                     with_gaps |= _above(node.args[0], nodes)
     return found, with_gaps
 
 
-def _is_settled(node) -> bool:
+def _is_decided(node) -> bool:
     """True for a cast to another type or device, which always copies, and for one to the same, which never does: only a wanted memory format asks for strides."""
     formats = (node.kwargs.get("memory_format"), *(a for a in node.args if isinstance(a, torch.memory_format)))
     return schema_of(node.target).name == "aten::to" and all(f in (None, torch.preserve_format) for f in formats)
 
 
-def _told_apart(node, memories, nodes, at):
+def _shows_difference(node, memories, nodes, at):
     """True if the node's result is written while its operand is still read, or the other way round."""
     place = {n: i for i, n in enumerate(nodes)}
     mine, others = {node}, set()
@@ -128,24 +128,24 @@ def _layout_of(tensor, ones) -> dict:
     shape, strides = [hint(s) for s in tensor.shape], [hint(s) for s in tensor.stride()]
     example = torch.empty_strided(shape, strides, device="meta")
     order = list(range(len(shape))) if example.is_contiguous() else sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
-    lies = {"order": order} if example.permute(order).is_contiguous() else {"strides": strides}
-    return {**lies, "ones": [axis for axis, size in enumerate(shape) if size == 1]} if ones else lies
+    layout = {"order": order} if example.permute(order).is_contiguous() else {"strides": strides}
+    return {**layout, "ones": [axis for axis, size in enumerate(shape) if size == 1]} if ones else layout
 
 
-def rank_of(lies: dict) -> int:
-    return len(lies.get("order", lies.get("strides")))
+def rank_of(layout: dict) -> int:
+    return len(layout.get("order", layout.get("strides")))
 
 
-def check_layout(name: str, tensor: torch.Tensor, lies: dict):
-    if tensor.dim() != rank_of(lies) or tensor.numel() == 0:
+def check_layout(name: str, tensor: torch.Tensor, layout: dict):
+    if tensor.dim() != rank_of(layout) or tensor.numel() == 0:
         return  # another rank: the engine raises
-    if "strides" in lies:
-        same = all(size == 1 or a == b for size, a, b in zip(tensor.shape, tensor.stride(), lies["strides"]))
+    if "strides" in layout:
+        same = all(size == 1 or a == b for size, a, b in zip(tensor.shape, tensor.stride(), layout["strides"]))
     else:
-        order = lies["order"]
+        order = layout["order"]
         same = tensor.is_contiguous() if order == sorted(order) else tensor.permute(order).is_contiguous() and not tensor.is_contiguous()
-    same = same and tensor.storage_offset() == lies.get("offset", [tensor.storage_offset()])[0]
-    if not same or "ones" in lies and lies["ones"] != [axis for axis, size in enumerate(tensor.shape) if size == 1]:
+    same = same and tensor.storage_offset() == layout.get("offset", [tensor.storage_offset()])[0]
+    if not same or "ones" in layout and layout["ones"] != [axis for axis, size in enumerate(tensor.shape) if size == 1]:
         raise InputError(
             f"input {name!r} (sizes {list(tensor.shape)}, strides {list(tensor.stride())}, offset {tensor.storage_offset()}) has another layout in memory than the example that the model was captured with; "
             "the layout decides what as_strided reads, or whether a reshape next to a write in the model is a view or a copy",

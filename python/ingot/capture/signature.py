@@ -28,8 +28,8 @@ def signature_of(program, f) -> dict:
     found = {"ingot": plan_signature.VERSION, "inputs": inputs_of(f.inputs), "outputs": outputs,
              "tied": {name: slot.name for slot in f.slots for name in slot.tied},
              "unused": [slot.name for slot in f.slots if slot.kind == "weight" and slot.node not in needed]}  # fmt: skip
-    if lies := {slot.name: slot.lies for slot in f.inputs if slot.lies is not None}:
-        found["lies"] = lies
+    if layouts := {slot.name: slot.layout for slot in f.inputs if slot.layout is not None}:
+        found["lies"] = layouts
     try:
         found["in"], found["out"] = structure.write(program.call_spec.in_spec), structure.write(program.call_spec.out_spec)
         _refuse_what_a_plan_lacks(found)

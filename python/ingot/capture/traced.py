@@ -24,7 +24,7 @@ class NotFunctional(UnsupportedError):
 
 @dataclass
 class Traced:
-    """A graph with what fixes know of it beside its nodes.
+    """A graph with what fixes know of it in addition to its nodes.
 
     module: the graph. Fixes change the one that `editable` returns.
     in_aten: whether its nodes call ATen's operators; Dynamo's own graphs call Python functions.

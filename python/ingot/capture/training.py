@@ -9,7 +9,7 @@ import torch
 from ..errors import UnsupportedError
 
 log = logging.getLogger("ingot")
-_MOST_NAMES = 3  # of modules in a message
+_MAX_NAMES = 3  # of modules in a message
 _nn = torch.nn
 _DROPOUTS = (_nn.Dropout, _nn.Dropout1d, _nn.Dropout2d, _nn.Dropout3d, _nn.AlphaDropout, _nn.FeatureAlphaDropout)
 _NORMS = (_nn.BatchNorm1d, _nn.BatchNorm2d, _nn.BatchNorm3d, _nn.SyncBatchNorm, _nn.InstanceNorm1d, _nn.InstanceNorm2d, _nn.InstanceNorm3d)
@@ -34,7 +34,7 @@ def warn(model: torch.nn.Module, options):
             found.setdefault(what, []).append(name or type(module).__name__)
     if not found:
         return
-    named = "; ".join(f"{what} in {', '.join(names[:_MOST_NAMES])}{' ...' if len(names) > _MOST_NAMES else ''}" for what, names in found.items())
+    named = "; ".join(f"{what} in {', '.join(names[:_MAX_NAMES])}{' ...' if len(names) > _MAX_NAMES else ''}" for what, names in found.items())
     message = f"the model is in training mode, where these are active: {named}"
     if options.get("fallback") == "error":
         raise UnsupportedError(message, remedy="model.eval() before it is compiled")

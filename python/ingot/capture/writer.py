@@ -71,7 +71,7 @@ def write(f, targets=()) -> Captured:
     values = Values()
     calls = Calls(targets, values)
     needed = needed_nodes(f)
-    calls.unplaced = {of_memory(slot.node.meta["val"]) for slot in f.slots if slot.kind == "input" and "offset" not in (slot.lies or {})}
+    calls.unplaced = {of_memory(slot.node.meta["val"]) for slot in f.slots if slot.kind == "input" and "offset" not in (slot.layout or {})}
     inputs, specs, weights, names = [], [], [], []
     numbers = numbers_as_sizes(f)
     for slot in f.slots:

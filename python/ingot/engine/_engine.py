@@ -67,7 +67,7 @@ class Engine:
         self.device = "cpu" if gpu.value < 0 else f"cuda:{gpu.value}"
 
     def with_values(self, state_dict) -> "Engine":
-        """An engine of the same plan with other values for the weights that it has of these, by state-dict name. Both run in the same memory in turn when torch calls them."""
+        """An engine of the same plan with other values for the weights that it has of these, by state-dict name. Both run in the same memory, one at a time, when torch calls them."""
         out = c_void_p()
         with self.changing():
             check(lib().ingot_weights_fork(self._weights.pointer, byref(out)))
@@ -146,7 +146,7 @@ class Engine:
         return [b["name"] for b in self.outputs()]
 
     def changing(self):
-        """`with` this, one thread at a time changes what the weights are, so that values are kept for as long as the library reads them."""
+        """Inside of `with`, one thread at a time replaces weights. Old values are kept as long as the library reads them."""
         self.changes += 1
         return self._changing()
 

@@ -1,4 +1,4 @@
-"""ctypes over libingot_torch.so: its C functions beside the operator of torch's dispatcher."""
+"""ctypes over libingot_torch.so: its C functions, in addition to the operator of torch's dispatcher."""
 
 from __future__ import annotations
 

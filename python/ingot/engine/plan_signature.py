@@ -59,7 +59,7 @@ def _checked(found):
     refused = found.get("refused", ["", ""])
     if not isinstance(refused, list) or len(refused) != 2 or not all(isinstance(t, str) for t in refused):
         raise FormatError("signature.refused is not a message and a remedy")
-    return {**{k: found[k] for k in ("in", "out", "refused") if k in found}, **leaves, "tied": tied, "unused": unused, "lies": _lies(found), "parameters": _parameters(found)}
+    return {**{k: found[k] for k in ("in", "out", "refused") if k in found}, **leaves, "tied": tied, "unused": unused, "lies": _layouts(found), "parameters": _parameters(found)}
 
 
 def _parameters(found):
@@ -81,16 +81,16 @@ def _parameters(found):
     return value
 
 
-def _lies(found) -> dict:
+def _layouts(found) -> dict:
     """The layout that some inputs must have, by name. reshapes.py says why."""
     value = found.get("lies", {})
     if not isinstance(value, dict):
         raise FormatError(f"signature.lies is {_shown(value)}, not an object")
-    for name, lies in value.items():
-        known = isinstance(lies, dict) and lies.keys() - {"ones", "offset"} in ({"order"}, {"strides"})
-        numbers = lies.get("order", lies.get("strides")) if known else None
-        good = known and all(isinstance(each, list) and all(type(n) is int and 0 <= n < 2**63 for n in each) for each in lies.values())
-        if not good or "order" in lies and sorted(numbers) != list(range(len(numbers))) or len(lies.get("offset", [0])) != 1:
+    for name, layout in value.items():
+        known = isinstance(layout, dict) and layout.keys() - {"ones", "offset"} in ({"order"}, {"strides"})
+        numbers = layout.get("order", layout.get("strides")) if known else None
+        good = known and all(isinstance(each, list) and all(type(n) is int and 0 <= n < 2**63 for n in each) for each in layout.values())
+        if not good or "order" in layout and sorted(numbers) != list(range(len(numbers))) or len(layout.get("offset", [0])) != 1:
             raise FormatError(f"signature.lies.{name[:40]} is neither an order of axes nor strides, with axes of size 1 or without")
     return value
 

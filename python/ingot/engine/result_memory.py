@@ -24,7 +24,7 @@ class ResultMemory:
         return next((tensors for _, tensors in list(self._ready)), [])
 
     def kind(self, flat):
-        """What must be the same for a call to get the memory; None for a call that gets none: one that is traced, or recorded by the caller, who has memory for that."""
+        """What must be the same for a call to get the memory; None for a call that gets none: one that is traced, or recorded by the caller, who then gives memory."""
         if torch.compiler.is_compiling() or any(type(t) is not torch.Tensor for t in flat):
             return None
         on_gpu = self._device.type == "cuda"

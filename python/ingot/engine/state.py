@@ -1,4 +1,4 @@
-"""`ingot.State`: the memory that an engine's functions write (buffers, caches, counters), apart from the sessions that run them."""
+"""`ingot.State`: the memory that an engine's functions write (buffers, caches, counters), separate from the sessions that run them."""
 
 from __future__ import annotations
 

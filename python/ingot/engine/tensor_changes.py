@@ -97,8 +97,8 @@ def _itself(t):
 
 def _state(t, counted):
     memory = _memory(t)
-    lies = memory and (address_of(memory), memory.data_ptr(), t.storage_offset(), t.shape, t.stride(), t.is_neg())
-    return address_of(t), lies, count_of_writes(t) if counted and not t.is_inference() else None, _samples(t, memory) if counted else None
+    place = memory and (address_of(memory), memory.data_ptr(), t.storage_offset(), t.shape, t.stride(), t.is_neg())
+    return address_of(t), place, count_of_writes(t) if counted and not t.is_inference() else None, _samples(t, memory) if counted else None
 
 
 def _samples(t, memory):

@@ -18,12 +18,12 @@ def read(adapter, config, weights) -> dict[str, tuple]:
     """For each weight: A, B, the scale of their product, and whether the product is transposed.
 
     adapter: {weight: (A, B, scale)}, a state dict of the adapter's tensors, or the path of a safetensors file or of a folder with adapter_model.safetensors.
-    config: adapter_config.json as a dict or path, if it is not beside the file.
+    config: adapter_config.json as a dict or path, if it is not in the file's folder.
     weights: names of the model's weights, with which the adapter's names are matched.
     """
     if isinstance(adapter, (str, os.PathLike)):
-        adapter, beside = _file(os.fspath(adapter))
-        config = config if config is not None else beside
+        adapter, found = _file(os.fspath(adapter))
+        config = config if config is not None else found
     if not isinstance(adapter, Mapping) or not adapter:
         raise InputError(f"an adapter is {type(adapter).__name__ if not isinstance(adapter, Mapping) else 'empty'}", remedy="give {weight: (A, B, scale)}, a state dict, or the path of a safetensors file")
     if not any(isinstance(value, torch.Tensor) for value in adapter.values()):
@@ -94,9 +94,9 @@ def _file(path):
             metadata = file.metadata() or {}
     except (safetensors.SafetensorError, KeyError, AttributeError, ValueError) as problem:
         raise FormatError(f"{path} is not a safetensors file that can be read: {problem}", remedy="give a file that safetensors wrote") from None
-    beside = os.path.join(os.path.dirname(path), "adapter_config.json")
-    if os.path.exists(beside):
-        return tensors, _bytes(beside)
+    path_of_config = os.path.join(os.path.dirname(path), "adapter_config.json")
+    if os.path.exists(path_of_config):
+        return tensors, _bytes(path_of_config)
     return tensors, metadata["lora_adapter_metadata"].encode() if "lora_adapter_metadata" in metadata else None
 
 

@@ -79,7 +79,7 @@ def _add_products(pointer, stream, key, groups):
     check(lib().ingot_weights_add_products(pointer, _values.dtype_number(dtype), (c_int64 * 3)(*sizes), (c_void_p * len(memory))(*memory), len(groups), stream))
 
 
-_BITS = {torch.float32: 10, torch.bfloat16: 7, torch.float16: 10}  # of a number in a GPU's matrix product, behind the first one: float32 may be TF32 there
+_BITS = {torch.float32: 10, torch.bfloat16: 7, torch.float16: 10}  # of a number in a GPU's matrix product, after the first one: float32 may be TF32 there
 
 
 def factors_of(lows: list[LowRank], dtype: torch.dtype, device: torch.device) -> list[Factors]:
@@ -111,8 +111,8 @@ def _in_type(up, down, dtype):
         ratio = torch.exp2(torch.log2(_largest(down) / _largest(up)).mul(0.5).round())
         up, down = up * ratio, down / ratio
     (up, up_rest), (down, down_rest) = _two_numbers(up, dtype), _two_numbers(down, dtype)
-    beside = -3 * up.shape[2] % 8  # zeros: rows of a multiple of 16 bytes are read fastest
-    return torch.nn.functional.pad(torch.cat([up, up, up_rest], 2), (0, beside)), torch.nn.functional.pad(torch.cat([down, down_rest, down], 1), (0, 0, 0, beside))
+    padding = -3 * up.shape[2] % 8  # zeros: rows of a multiple of 16 bytes are read fastest
+    return torch.nn.functional.pad(torch.cat([up, up, up_rest], 2), (0, padding)), torch.nn.functional.pad(torch.cat([down, down_rest, down], 1), (0, 0, 0, padding))
 
 
 def _largest(matrices):

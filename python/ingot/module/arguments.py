@@ -56,10 +56,10 @@ class Arguments:
     def bind(self, args, kwargs):
         """The positional arguments and the keyword arguments, as the model was compiled with them."""
         given = {}
-        most = max(len(self.by_position), self.count)
+        limit = max(len(self.by_position), self.count)
         for i, value in enumerate(args):
-            if i >= most:
-                raise InputError(f"the model takes {_op.count(most, 'argument')}, but {_op.given(args)}")
+            if i >= limit:
+                raise InputError(f"the model takes {_op.count(limit, 'argument')}, but {_op.given(args)}")
             parameter, place = self.by_position[i] if i < len(self.by_position) else (None, i)
             if place is None:
                 self._must_be_default(parameter, value)

@@ -102,7 +102,7 @@ class Module(InferenceOnly):
         return kind.weight_names() if kind is not None else ()
 
     def _show_state(self, name, tensor):
-        """Registers a buffer that calls write under the model's name, so that state_dict() shows what they have written."""
+        """Registers a buffer that calls write, under the model's name: state_dict() shows what they have written."""
         *path, last = name.split(".")
         if not all((*path, last)):
             raise FormatError(f"the plan has a state named {name!r}")
@@ -151,7 +151,7 @@ class Module(InferenceOnly):
         adapter: {weight: (A, B, scale)} by the names of the model's state dict, with A [rank, in] and B [out, rank] (for a convolution the kernel axes follow); or a
             state dict of PEFT, diffusers or kohya's scripts; or the path of such a safetensors file, or of PEFT's folder.
         scale: multiplies the whole adapter.
-        config: PEFT's adapter_config.json as a dict or path, if it is not beside the file.
+        config: PEFT's adapter_config.json as a dict or path, if it is not in the file's folder.
 
         The model's own tensors stay unchanged, and are still followed. Calls in other threads finish with the weights they began with. `use_lora` chooses among several
         adapters. ingot.save writes the sums. Raises InputError for a name that is taken, an unknown weight (with the nearest one) and shapes that do not fit; then nothing

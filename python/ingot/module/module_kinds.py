@@ -90,9 +90,9 @@ class FromPlan(Engines):
         return states
 
     def _run(self, flat):
-        for i, name, lies in self._laid:
+        for i, name, layout in self._laid:
             if i < len(flat) and isinstance(flat[i], torch.Tensor):
-                check_layout(name, flat[i], lies)
+                check_layout(name, flat[i], layout)
         state, own = module_state.current(), self.states.values()
         return self.way.run([*flat, *(own if state is None else state.tensors(self, own))])
 
@@ -136,10 +136,10 @@ class FromPlan(Engines):
 def _laid(engine):
     """Place, name and layout of the inputs that must have their examples' layout (see reshapes.py)."""
     bindings, found = {b["name"]: (i, b) for i, b in enumerate(engine.inputs())}, []
-    for name, lies in engine.signature.get("lies", {}).items():
-        if name not in bindings or rank_of(lies) != len(bindings[name][1]["dims"]):
+    for name, layout in engine.signature.get("lies", {}).items():
+        if name not in bindings or rank_of(layout) != len(bindings[name][1]["dims"]):
             raise FormatError(f"signature.lies.{name[:40]} is not an input of that many axes")
-        found.append((bindings[name][0], name, lies))
+        found.append((bindings[name][0], name, layout))
     return found
 
 

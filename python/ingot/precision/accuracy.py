@@ -20,7 +20,7 @@ from ..errors import AccuracyError, OptionError
 from ..torch_internals.trees import pytree
 from . import eager_run, low_precision
 
-MOST_GROUPS, MOST_SAMPLES = 16, 4
+MAX_GROUPS, MAX_SAMPLES = 16, 4
 WEIGHTS = "weights of weight_dtype"
 
 
@@ -192,14 +192,14 @@ def _groups(f, low, options) -> list[Group]:
     paths = {n: _path(n) for n in low}
     for depth in range(max((p.count(".") + 1 for p in paths.values() if p), default=0), 0, -1):
         names = dict.fromkeys(".".join(p.split(".")[:depth]) for p in paths.values())
-        if 1 < len(names) <= MOST_GROUPS:
+        if 1 < len(names) <= MAX_GROUPS:
             for name in names:
                 nodes = [n for n, p in paths.items() if ".".join(p.split(".")[:depth]) == name]
                 whole = name.count(".") + 1 == depth and name  # otherwise nodes of a module that belong to none of its submodules
                 groups.append(Group(name or "the model itself", nodes, autocast_options.named("module", [name]) if whole else _by_name(nodes)))
             break
     if not groups and low:
-        size = -(-len(low) // MOST_GROUPS)
+        size = -(-len(low) // MAX_GROUPS)
         for part in (low[i : i + size] for i in range(0, len(low), size)):
             groups.append(Group(part[0].name + (f" and {len(part) - 1} more" if len(part) > 1 else ""), part, _by_name(part)))
     if options.get("weight_dtype", "none") != "none":

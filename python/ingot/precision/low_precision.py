@@ -19,7 +19,7 @@ log = logging.getLogger("ingot")
 
 
 def resolved(options: dict, f, flat_of=None, program=None):
-    """The options as the library takes them, with the nodes that the rules keep in float32 in autocast_exclude, and the graph, with the types of results that Autocast asks for.
+    """(options, graph): the options for the library, whose autocast_exclude names the nodes that the rules keep in float32, and the graph with the result types of Autocast.
 
     flat_of(args, kwargs): the graph's inputs from the model's. program: the exported program that the graph was made from."""
     given, made = options.get("autocast"), plain(options)
@@ -38,11 +38,11 @@ def resolved(options: dict, f, flat_of=None, program=None):
     excluded, kept_patterns = [], []
     for text in patterns(made):
         own = {node for node in origin_of if autocast_rules.matches(text, node, node.target)}
-        apart = [node for node, origin in origin_of.items() if node not in own and autocast_rules.matches(text, node, origin.target)]
-        if own or not apart:
+        by_origin = [node for node, origin in origin_of.items() if node not in own and autocast_rules.matches(text, node, origin.target)]
+        if own or not by_origin:
             kept_patterns.append(text)
         excluded += own
-        kept += apart
+        kept += by_origin
     if kept:
         made = {**made, "autocast_exclude": [*kept_patterns, *named("node", dict.fromkeys(node.name for node in kept))]}
     if rules and rules.results == "low" and program is not None:

@@ -150,7 +150,7 @@ def _is_one_call_but_for_order(f: Functional) -> bool:
     gives_all = len(results) == len(f.results) and all(isinstance(r, Node) for r in f.results) and f.results == f.wanted
     if f.writes or f.views or not gives_all or not all(s.kind in ("input", "weight") for s in f.slots):
         return False
-    here = all(s.node.meta["val"].device.type == f.device.type and s.lies is None for s in f.inputs)
+    here = all(s.node.meta["val"].device.type == f.device.type and s.layout is None for s in f.inputs)
     return here and not any(_values.held_otherwise(n.meta["val"].dtype) for n in [*f.results, *(s.node for s in f.inputs)])
 
 

@@ -54,8 +54,8 @@ class Report:
         for node in self.nodes:
             if node["segment"] is None:
                 kinds[node["target"]] = kinds.get(node["target"], 0) + 1
-        most = sorted(kinds.items(), key=lambda item: -item[1])
-        text = ", ".join(target if count == 1 else f"{count} x {target}" for target, count in most[:4]) + (", ..." if len(most) > 4 else "")
+        ordered = sorted(kinds.items(), key=lambda item: -item[1])
+        text = ", ".join(target if count == 1 else f"{count} x {target}" for target, count in ordered[:4]) + (", ..." if len(ordered) > 4 else "")
         return f"{self.in_torch} of {self.operators} operators run in torch ({text}); the report says why"
 
     def write(self, path):

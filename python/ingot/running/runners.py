@@ -102,7 +102,7 @@ class TorchGraph:
         self._followed, self.changes = followed, 0
         self.written = [i for i, slot in enumerate(inputs) if any(slot is s for s in written)]
         self._check, self._written = size_check(inputs, ranges), memory_check(inputs, written)
-        self._laid = [(i, slot.name, slot.lies) for i, slot in enumerate(inputs) if slot.lies is not None]
+        self._laid = [(i, slot.name, slot.layout) for i, slot in enumerate(inputs) if slot.layout is not None]
         self.forward = autocast.without(graph.forward)
         self.gate = Gate()
         self._checked: set = set()  # kinds of inputs that passed the checks, the last few
@@ -123,8 +123,8 @@ class TorchGraph:
                 self._checked.add(kind)
         if self._written is not None and not torch.compiler.is_compiling():  # traced tensors have no memory
             self._written(flat)
-        for i, name, lies in self._laid:
-            check_layout(name, flat[i], lies)
+        for i, name, layout in self._laid:
+            check_layout(name, flat[i], layout)
         try:
             state = module_state.current()
             forward = self.forward if state is None else state.forward(self, self.forward)

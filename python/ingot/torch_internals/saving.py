@@ -56,5 +56,5 @@ def untraced():
 
 
 def kept_script_function(name: str, graph):
-    """A script's function of this graph that torch keeps for the life of the process, with a number behind its name: a trace refers to its functions, but does not keep them."""
+    """A script's function of this graph that torch keeps for the life of the process, with a number after its name: a trace refers to its functions, but does not keep them."""
     return torch.jit._state._python_cu.create_function(name, graph, True)

@@ -40,7 +40,7 @@ def symbol_of(size):
 
 
 def of_any_size():
-    """A context in which torch.export does not assume that a size which is not 1 in the example never is."""
+    """A context without torch.export's assumption that a size other than 1 in the example is never 1."""
     return _config.patch(backed_size_oblivious=True)
 
 
@@ -96,7 +96,7 @@ def asked_by(asks, compares):
     """PATCH SymBool.__bool__, SymInt.__int__, SymInt.__index__, SymNode.guard_int, symbolic_shapes.expect_true and SymInt's comparisons: asks(the original) or compares(the original, name) is called instead, with a name of
     COMPARISONS. The conditions on which a model branches are recorded by it."""
     places = [(torch.SymBool, "__bool__"), (torch.SymInt, "__int__"), (torch.SymInt, "__index__"), (SymNode, "guard_int"), (symbolic_shapes, "expect_true")]
-    # guard_int is what an operator asks whose argument has no symbolic form (linspace), expect_true what torch._check asks.
+    # Operators without a symbolic form of the argument (linspace) ask guard_int, torch._check asks expect_true.
     before = [(place, name, getattr(place, name), asks) for place, name in places]
     before += [(torch.SymInt, f"__{name}__", getattr(torch.SymInt, f"__{name}__"), lambda original, name=name: compares(original, name)) for name in COMPARISONS]
     try:

@@ -60,7 +60,7 @@ def _untold(record):
 
 @contextlib.contextmanager
 def long_texts_told_to(tell):
-    """PATCH print of torch.export._trace: in this thread, tell(text) gets the graph that torch.export prints where it fails, and the traceback that its fake tensors log of a shape that does not fit."""
+    """PATCH print of torch.export._trace: in this thread, tell(text) gets what torch.export prints on failure: the graph, and the traceback that fake tensors log for shapes that do not fit."""
     vars(_trace)["print"] = _tell  # stays: another thread may be inside
     logging.getLogger("torch._subclasses.fake_tensor").addFilter(_untold)  # once, however often it is called
     before, _told.by = getattr(_told, "by", None), tell
@@ -96,7 +96,7 @@ def truth_answered_by(make):
 
 
 def with_autograd_kernels(op: OpOverload, make):
-    """PATCH an operator's kernels for autograd, as long as `composites_by` has it, which puts the first ones back: make(each) takes its place."""
+    """PATCH an operator's kernels for autograd: make(each) takes the place of each. `composites_by` puts the first ones back."""
     for key in [key for key in op.py_kernels if key.name.startswith("Autograd")]:
         op.py_kernels[key] = make(op.py_kernels[key])
     operators.kernels_changed(op)

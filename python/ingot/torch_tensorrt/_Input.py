@@ -70,7 +70,7 @@ class Input:
         self.dtype = _dtype._from(dtype if dtype is not None else torch_tensor.dtype if torch_tensor is not None else None, use_default=True)
         if self.dtype is _dtype.unknown:
             self.dtype = _dtype.f32
-        self.format = _memory_format._from(format if format is not None else _lies(torch_tensor))
+        self.format = _memory_format._from(format if format is not None else _format_of(torch_tensor))
         self.tensor_domain = _domain(tensor_domain)
 
     def _set_shape(self, shape, ranged):
@@ -150,10 +150,10 @@ class Input:
     @classmethod
     def from_tensor(cls, t: torch.Tensor, disable_memory_format_check=False) -> "Input":
         """An Input of the tensor's shape, dtype and format; the tensor is its example."""
-        lies = _lies(t)
-        if not disable_memory_format_check and t.dim() and not t.is_contiguous(memory_format=lies):
+        found = _format_of(t)
+        if not disable_memory_format_check and t.dim() and not t.is_contiguous(memory_format=found):
             raise ValueError(f"a tensor of strides {t.stride()} has none of the formats of Input: give tensor.contiguous()")
-        return cls(tuple(t.shape), dtype=t.dtype, format=lies, torch_tensor=t)
+        return cls(tuple(t.shape), dtype=t.dtype, format=found, torch_tensor=t)
 
     @classmethod
     def from_tensors(cls, ts, disable_memory_format_check=False) -> list["Input"]:
@@ -244,7 +244,7 @@ def _domain(given):
     return (float(given[0]), float(given[1]))
 
 
-def _lies(tensor):
+def _format_of(tensor):
     """A tensor's memory format."""
     if tensor is not None and not tensor.is_contiguous():
         for known, rank in ((torch.channels_last, 4), (torch.channels_last_3d, 5)):
@@ -288,7 +288,7 @@ class Given:
         self.positional, self.keywords = pytree.tree_map_only((torch.Tensor, _inputs.Input), there, (self.positional, self.keywords), is_leaf=is_input)
 
     def complete(self, program):
-        """Adds the keyword inputs of an exported program that are not given, as it was exported with them. They may be given by position, behind the others."""
+        """Adds the keyword inputs of an exported program that are not given, as it was exported with them. They may be given by position, after the others."""
         args, own = program.example_inputs or ((), {})
         if self.positional is not None:
             by_name = list(own)[max(0, len(self.positional) - len(args)) :]

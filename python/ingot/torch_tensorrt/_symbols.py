@@ -68,7 +68,7 @@ SYMBOLS: list[Symbol] = [
     ),
     *_group(
         "dynamo.runtime.",
-        ("TorchTensorRTModule", "differs", "engine is the ingot.Engine, with profiles and aliased_io beside it; get_layer_info and enable_profiling show ingot's steps. What the model writes is written in place, and is not among the results"),
+        ("TorchTensorRTModule", "differs", "engine is the ingot.Engine, with profiles and aliased_io next to it; get_layer_info and enable_profiling show ingot's steps. What the model writes is written in place, and is not among the results"),
         ("PythonTorchTensorRTModule", "differs", "the same class: there is one runtime"),
         ("MutableTorchTensorRTModule", "differs", "see above"),
         ("ResourceAllocationStrategy", "differs", "a context that changes nothing: the setting dynamically_allocate_resources decides"),
@@ -124,7 +124,7 @@ SYMBOLS: list[Symbol] = [
     ),
     *_group(
         "dynamo.partitioning.",
-        ("fast_partition", "differs", "cuts a graph by ingot's table of operators, for inspection (pieces are numbered as upstream numbers them); compile cuts in the library, by the estimated gain of a segment"),
+        ("fast_partition", "differs", "cuts a graph by ingot's table of operators, for inspection (submodules are numbered as upstream numbers them); compile cuts in the library, by the estimated gain of a segment"),
         ("global_partition", "differs", "the same, with as few blocks as the data flow allows"),
         ("get_graph_converter_support", "works", "by ingot's table of operators"),
         ("hierarchical_adjacency_partition", "differs", "cuts for several backends, for inspection; compile has one backend, ingot"),

@@ -14,48 +14,57 @@ bool has_batch(Role role) { return role == Role::query || role == Role::key || r
 
 }  // namespace
 
-// The node's inputs have the definition's roles, in its order. A mask is a body: the step has what it loads.
+// A mask is a body: the step has what it loads.
 void Scheduler::attention(NodeId n) {
   const Node& node = g_.nodes[n];
-  const std::vector<kernels::RoleOf>& roles = kernels::definition_of(node.op)->operands;
+  const AttentionInputs of = attention_inputs(node);
   const Dims& out = g_.type(node.out[0]).dims;
   Dims batch(out.begin(), out.end() - 2);
   auto input = [&](Role role) {
-    size_t i = 0;
-    while (i < node.in.size() && roles[i].role != role) ++i;
-    return i < node.in.size() ? node.in[i] : none_id;
+    switch (role) {
+      case Role::query: return of.query;
+      case Role::key: return of.key;
+      case Role::value: return of.value;
+      case Role::mask: return of.mask;
+      case Role::filled: return of.filled;
+      default: return none_id;
+    }
   };
-  const Dims &query = g_.type(input(Role::query)).dims, &key = g_.type(input(Role::key)).dims;
-  backend::Attention site{g_.type(input(Role::query)).dtype};
+  const Dims &query = g_.type(of.query).dims, &key = g_.type(of.key).dims;
+  backend::Attention site{g_.type(of.query).dtype};
   site.scale = node.attributes.number("scale");
   site.causal = node.attributes.boolean("causal");
   site.batch_rank = batch.size();
   site.s = query[query.size() - 2];
   site.t = key[key.size() - 2];
   site.d = query.back();
-  site.e = g_.type(input(Role::value)).dims.back();
+  site.e = g_.type(of.value).dims.back();
   StepOperands operands;
   std::string label = "attention";
   WrittenBody mask;
-  for (size_t i = 0; i < node.in.size(); ++i) {
-    if (roles[i].role == Role::mask) {
+  for (const kernels::RoleOf& of_step : kernels::definition_of(node.op)->operands) {
+    const Role role = of_step.role;
+    const ValueId v = input(role);
+    if (v == none_id) continue;
+    if (role == Role::mask) {
       Dims scores = batch;
       scores.push_back(site.s);
       scores.push_back(site.t);
-      auto body = write_mask(s_, node.in[i], scores, g_.type(node.out[0]).dtype == DType::f64 ? DType::f64 : DType::f32);
+      auto body = write_mask(s_, v, scores, g_.type(node.out[0]).dtype == DType::f64 ? DType::f64 : DType::f32);
       if (!body) return need(body.missing());
       mask = std::move(*body);
       label += mask.label == "copy" ? " + mask" : " + mask(" + mask.label + ")";
       operands.add(Role::mask, mask.operands);
       continue;
     }
-    auto place = s_.require(node.in[i]);
+    auto place = s_.require(v);
     if (!place) return need(place.missing());
-    operands.add(roles[i].role, has_batch(roles[i].role) ? with_batch(std::move(*place), batch) : std::move(*place));
+    operands.add(role, has_batch(role) ? with_batch(std::move(*place), batch) : std::move(*place));
   }
+  if (of.filled != none_id) label += ", filled keys";
   if (site.causal) label += ", causal";
   operands.add(Role::output, with_batch(s_.places[node.out[0]], batch));
-  Decision d = choose({std::move(site), input(Role::mask) == none_id ? nullptr : &mask.body, described(operands)});
+  Decision d = choose({std::move(site), of.mask == none_id ? nullptr : &mask.body, described(operands)});
   if (d.obstacle && d.obstacle->kind == backend::Obstacle::Kind::operand) {
     if (const ValueId v = input(d.obstacle->operand); v != none_id && !s_.stored[v]) return need(v);
   }

@@ -151,6 +151,7 @@ void seed(StoragePlan& s) {
         break;
       case Op::attention:
         for (size_t i = 0; i < 3; ++i) store_base(node.in[i]);
+        if (const ValueId filled = ir::attention_inputs(node).filled; filled != none_id) store_base(filled);
         stored[node.out[0]] = true;
         break;
       case Op::concat: stored[node.out[0]] = !s.is_unmaterialised(node.out[0]) && !s.is_read_through(node.out[0]); break;
@@ -186,7 +187,7 @@ void seed(StoragePlan& s) {
 std::vector<Root> parts_of(const StoragePlan& s, const Node& node) {
   const Graph& g = s.graph();
   std::vector<Root> out;
-  if (node.op == Op::attention && node.in.size() == 4) {
+  if (node.op == Op::attention && ir::attention_inputs(node).mask != none_id) {
     out.push_back({Root::Kind::mask, node.in[3], node.out[0], 3});
   } else if (node.op == Op::concat && s.stored[node.out[0]]) {
     const auto axis = static_cast<size_t>(node.attributes.integer("axis"));

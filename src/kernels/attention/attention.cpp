@@ -12,17 +12,26 @@ namespace {
 
 // Two GEMMs and a softmax. Scores and probabilities are f32 (f64 for f64).
 std::vector<ValueId> expand(Graph& to, const Node& node, const std::vector<ValueId>& in) {
-  Handle q(&to, in[0]), k(&to, in[1]), v(&to, in[2]);
+  const AttentionInputs of = attention_inputs(node, in);
+  Handle q(&to, of.query), k(&to, of.key), v(&to, of.value);
   DType type = q.dtype(), exact = compute_type(type);
   Handle scores = cast(matmul(q, transpose(k, -1, -2)), exact) * node.attributes.number("scale");
   const double low = -std::numeric_limits<double>::infinity();
-  if (in.size() == 4) {
-    Handle mask(&to, in[3]);
+  if (of.mask != none_id) {
+    Handle mask(&to, of.mask);
     scores = mask.dtype() == DType::b8 ? select(mask, scores, low) : scores + cast(mask, exact);
   }
-  if (node.attributes.boolean("causal")) {
-    Dims square{scores.dim(-2), scores.dim(-1)};
-    scores = select(index(to, square, 1) <= index(to, square, 0), scores, low);
+  const Dims square{scores.dim(-2), scores.dim(-1)};
+  const Handle query = index(to, square, 0), key = index(to, square, 1);
+  if (of.filled != none_id) {
+    // [sequences, 1.., 1]
+    Dims one(scores.dims().size(), Dim(1));
+    one[0] = scores.dim(0);
+    const Handle filled = reshape(Handle(&to, of.filled), one);
+    scores = select(key < filled, scores, low);
+    if (node.attributes.boolean("causal")) scores = select(key <= filled - Operand(q.dim(-2)) + query, scores, low);
+  } else if (node.attributes.boolean("causal")) {
+    scores = select(key <= query, scores, low);
   }
   // A row without keys gives 0: its maximum is -inf, and is not subtracted.
   Handle largest = amax(scores, {-1}, keep);
@@ -43,7 +52,9 @@ Graph random_case(std::mt19937& random) {
   std::optional<Handle> mask;
   if (c.one_in(2)) mask = c.one_in(2) ? c.input("mask", DType::b8, {batch, 1, s, t}) : c.input("mask", DType::f32, {s, t});
   if (mask && mask->dtype() != DType::b8) mask = cast(*mask, type);
-  c.output("y", attention(q, k, v, mask, 1 / 8.0, causal));
+  std::optional<Handle> filled;
+  if (c.one_in(3)) filled = minimum(maximum(c.input("filled", DType::i64, {batch}), 0), Operand(t));
+  c.output("y", attention(q, k, v, mask, 1 / 8.0, causal, filled));
   return c.take();
 }
 
@@ -53,6 +64,7 @@ extern const Definition attention_definition;
 const Definition attention_definition{
     "attention",     {{Role::query}, {Role::key}, {Role::value}, {Role::mask, any}, {Role::block_table, optional}, {Role::filled, optional}, {Role::output}},
     {Op::attention}, nullptr,
-    expand,          random_case};
+    expand,          random_case,
+    {"attention_*"}};
 
 }  // namespace ingot::kernels

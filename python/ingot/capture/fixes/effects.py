@@ -1,4 +1,4 @@
-"""Effects, such as the check behind linalg.inv. Torch orders them by tokens: inputs and results of the graph that are not tensors. A check needs no order, so the tokens go."""
+"""Effects, such as the check after linalg.inv. Torch orders them by tokens: inputs and results of the graph that are not tensors. A check needs no order, so the tokens go."""
 
 from __future__ import annotations
 

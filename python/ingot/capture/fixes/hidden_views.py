@@ -17,7 +17,7 @@ _KNOWN = {
     "alias", "chunk", "contiguous", "detach", "diagonal", "flatten", "getattr", "getitem", "movedim", "moveaxis", "narrow", "permute", "ravel", "reshape",
     "select", "split", "squeeze", "swapaxes", "swapdims", "t", "to", "transpose", "unbind", "unflatten", "unsqueeze", "view", "view_as",
 }  # fmt: skip
-# Parts of a tensor whose schema hides that they are views, and the operator whose schema says so.
+# Operators that return views although their schemas do not say so, and the ones whose schemas do.
 _PARTS = {
     torch.ops.aten.unsafe_chunk.default: torch.ops.aten.chunk.default,
     torch.ops.aten.unsafe_split.Tensor: torch.ops.aten.split.Tensor,

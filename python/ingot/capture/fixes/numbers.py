@@ -61,7 +61,7 @@ def _reads(user: torch.fx.Node) -> bool:
 
 
 def _among_integers(user: torch.fx.Node, node: torch.fx.Node) -> bool:
-    """Whether the node stands only in lists beside integers, so that it is none of several tensors."""
+    """True if the node is only in lists together with integers, so it is not one of several tensors."""
     lists = [a for a in (*user.args, *user.kwargs.values()) if isinstance(a, (list, tuple)) and node in a]
     return bool(lists) and node not in (*user.args, *user.kwargs.values()) and all(any(isinstance(a, int) for a in values) for values in lists)
 

@@ -23,7 +23,7 @@ def wanted(traced: Traced) -> bool:
 def apply(traced: Traced) -> bool:
     """False, and the graph stays, if the new values would lie otherwise in memory."""
     module = traced.copy()
-    if not _settle(module.graph, _versions(module.graph)):
+    if not _replace_writes(module.graph, _versions(module.graph)):
         return False
     traced.take(module)
     return True
@@ -33,7 +33,7 @@ _UNTAGGED = {"hardswish"}  # pointwise operators that torch does not call so
 
 
 def _functional(target):
-    """The pointwise operator that gives as a new value what `target` writes to its first operand; None if there is none."""
+    """The pointwise operator whose new value is what `target` writes to its first operand; None if there is none."""
     if not isinstance(target, OpOverload):
         return None
     schema = schema_of(target)
@@ -48,7 +48,7 @@ _ALIASES = {torch.ops.aten.alias.default, torch.ops.aten.slice.Tensor, torch.ops
 
 
 def _versions(graph: torch.fx.Graph) -> dict[Node, list[Node]] | None:
-    """For each value that is written: itself, the writes in their order, and the views behind them, under each of these nodes. A view of everything, such as `x[:, :n]` of n columns, is a version
+    """For each value that is written: itself, the writes in their order, and the views of them, under each of these nodes. A view of everything, such as `x[:, :n]` of n columns, is a version
     like the others. None if the graph does anything else to such a value."""
     sharing: dict[int, list[Node]] = {}
     for node in graph.nodes:
@@ -63,18 +63,18 @@ def _versions(graph: torch.fx.Graph) -> dict[Node, list[Node]] | None:
         if not nodes or nodes[0].op != "call_function" or not all(isinstance(n.meta["val"], torch.Tensor) for n in nodes):
             return None
         last = max(i for i, n in enumerate(nodes) if may_write(n))
-        if may_write(nodes[0]) or any(not (may_write(n) or n.target in _ALIASES) or _lies(n) != _lies(nodes[0]) or n.args[0] not in nodes for n in nodes[1 : last + 1]):
+        if may_write(nodes[0]) or any(not (may_write(n) or n.target in _ALIASES) or _layout(n) != _layout(nodes[0]) or n.args[0] not in nodes for n in nodes[1 : last + 1]):
             return None
         found |= dict.fromkeys(nodes, nodes)
     return found
 
 
-def _lies(node):
+def _layout(node):
     value = node.meta["val"]
     return value.dtype, *map(str, (*value.shape, *value.stride(), value.storage_offset()))
 
 
-def _settle(graph, versions) -> bool:
+def _replace_writes(graph, versions) -> bool:
     """Makes the writes new values. False if these would lie otherwise."""
     now: dict[Node, Node] = {}
     for node in graph.nodes:
@@ -82,9 +82,9 @@ def _settle(graph, versions) -> bool:
         node.args, node.kwargs = torch.fx.map_arg(node.args, read), torch.fx.map_arg(node.kwargs, read)
         if not may_write(node):
             continue
-        before = _lies(node)
+        before = _layout(node)
         node.target = _functional(node.target)
-        if not _computed(node) or _lies(node) != before:
+        if not _computed(node) or _layout(node) != before:
             return False
         for other in versions[node]:
             if other is node:
@@ -107,7 +107,7 @@ def _computed(node) -> bool:
 
 
 def _move_views(node, versions):
-    """The views behind the last write are views of the new value."""
+    """The views of the last written value are views of the new value."""
     made = node.meta["val"]
     for view in versions[versions.index(node) + 1 :]:
         value = view.meta["val"]

@@ -78,7 +78,7 @@ def _is_number(item) -> bool:
 def _taken(node: Node) -> Node:
     """First what the other items take, then the elements along the axes that are left."""
     tensor = node.args[0]
-    others, indices = places.apart(value_of(tensor).dim(), places.items_of(node.args[1]), _is_number)
+    others, indices = places.split_index(value_of(tensor).dim(), places.items_of(node.args[1]), _is_number)
     if not places.takes_all(others):
         tensor = _made(node, operator.getitem, tensor, others)
     return _made(node, torch.ops.aten.index.Tensor, tensor, indices)

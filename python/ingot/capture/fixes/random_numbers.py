@@ -1,6 +1,6 @@
 """Random numbers that an engine makes itself, in graphs of which nothing may stay in torch. torch traces the graph again, which has Python functions then.
 
-Beside torch, random operators stay torch's: their numbers are those of eager, by torch.manual_seed. An engine by itself has no generator of torch's. There a number is Philox of (key, position in
+With torch, random operators stay torch's: their numbers are those of eager, by torch.manual_seed. An engine by itself has no generator of torch's. There a number is Philox of (key, position in
 its tensor, number of the call), in integer operators that engines have. The key and the number of calls are a buffer of the program, `ingot_random`, which counts each run, and each turn of a loop that
 draws. The key is drawn from torch's generator when the program is compiled.
 """

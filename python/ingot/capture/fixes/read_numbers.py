@@ -13,7 +13,7 @@ from ..traced import Traced
 Node = torch.fx.Node
 _aten = torch.ops.aten
 READS = (_aten.item.default, _aten._local_scalar_dense.default)  # an integer that is read becomes a size
-_FULL = {_aten.full.default: 0, _aten.new_full.default: 1}  # the place of the sizes; the number is behind them
+_FULL = {_aten.full.default: 0, _aten.new_full.default: 1}  # the place of the sizes; the number follows them
 
 
 def wanted(traced: Traced) -> bool:

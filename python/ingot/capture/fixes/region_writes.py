@@ -1,6 +1,6 @@
 """Writes in place inside regions of control flow: `torch.cond` and `while_loop` whose functions write a buffer, an input or what a loop carries. torch has no functional form for them.
 
-A tensor that a region writes becomes one that it returns: each region works on a copy, and the last value is copied to its place behind the node. Engines make no copies of it.
+A tensor that a region writes becomes one that it returns: each region works on a copy, and the last value is copied to its place after the node. Engines make no copies of it.
 
 A turn of a loop that writes what the loop carries writes a copy. In eager the first turn has the caller's own tensor: where that is seen later, the loop also writes it, as a tensor that it does not carry.
 """
@@ -25,7 +25,7 @@ def wanted(traced: Traced) -> bool:
 
 
 def apply(traced: Traced):
-    _settle(traced.editable())
+    _replace_writes(traced.editable())
 
 
 def _may_be(module) -> bool:
@@ -33,12 +33,12 @@ def _may_be(module) -> bool:
     return any(any(map(may_write, inner.graph.nodes)) or _may_be(inner) for node in _controls(module) for inner in _regions(module, node).values())
 
 
-def _settle(module):
+def _replace_writes(module):
     """Does so in a graph of ATen's operators, and in its regions."""
     for node in _controls(module):
         regions = {name: torch.fx.GraphModule(inner, copy.deepcopy(inner.graph)) for name, inner in _regions(module, node).items()}
         for name, inner in regions.items():
-            _settle(inner)
+            _replace_writes(inner)
             setattr(module, name, inner)
         if written := _written_in(regions):
             _refuse_shared(_operands(node), written)
@@ -119,7 +119,7 @@ def _copy_carried(node, regions, written) -> list[int]:
 
 
 def _is_seen(operand, loop) -> bool:
-    """Whether somebody else has the memory of an operand: the caller of the graph, or a node behind the loop."""
+    """Whether somebody else has the memory of an operand: the caller of the graph, or a node after the loop."""
     memory, behind = of_memory(value_of(operand)), False
     for node in loop.graph.nodes:
         if node.op in ("placeholder", "get_attr") and of_memory(value_of(node)) == memory or behind and any(of_memory(value_of(a)) == memory for a in node.all_input_nodes):
@@ -129,7 +129,7 @@ def _is_seen(operand, loop) -> bool:
 
 
 def _input_behind(before, operand) -> Node:
-    """Another input of a region, behind one that it has."""
+    """Another input of a region, after one that it has."""
     with before.graph.inserting_after(before):
         made = before.graph.placeholder(operand.name)
     made.target = made.name  # its own where the region has one of that name
@@ -176,7 +176,7 @@ def _return_copies(graph, inputs, last):
 
 
 def _copied(graph, inputs, last) -> list[Node]:
-    """Copies that take the inputs' places, behind the last input."""
+    """Copies that take the inputs' places, after the last input."""
     copies = []
     for node in inputs:
         with graph.inserting_after(last):

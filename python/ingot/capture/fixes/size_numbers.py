@@ -29,7 +29,7 @@ def apply(traced: Traced):
     """False if nothing was to be changed."""
     numbers = [n for n in traced.editable().graph.nodes if _is_taken(n) and is_computed(n, _OPERATORS)]
     for number in numbers:
-        take_tensors(number, lambda user, number=number: _beside(user, tensor_of(user, number, _OPERATORS, lambda _: {"dtype": torch.float64, "device": user.meta["val"].device})))
+        take_tensors(number, lambda user, number=number: _with_scalar(user, tensor_of(user, number, _OPERATORS, lambda _: {"dtype": torch.float64, "device": user.meta["val"].device})))
     return bool(numbers)
 
 
@@ -38,8 +38,8 @@ def _is_taken(node: Node) -> bool:
     return isinstance(node.meta.get("val"), torch.SymFloat) and node.target not in READS and any(isinstance(user.target, OpOverload) for user in node.users)
 
 
-def _beside(user: Node, number: Node) -> Node:
-    """Beside a scalar of float32 the number is rounded to that type, as eager does; the type of two tensors without axes would be the wider one."""
+def _with_scalar(user: Node, number: Node) -> Node:
+    """Together with a scalar of float32 the number is rounded to that type, as eager does; the type of two tensors without axes would be the wider one."""
     given = user.args[0].meta["val"] if isinstance(user.args[0], Node) else None
     scalar = isinstance(given, torch.Tensor) and not given.dim() and given.dtype is torch.float32
     return made(user, _aten._to_copy.default, number, dtype=torch.float32) if scalar else number

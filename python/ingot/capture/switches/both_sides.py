@@ -164,7 +164,7 @@ def _own(function: ast.FunctionDef):
 
 
 def _sides(statement, function) -> list[str]:
-    """The names whose value an `if` decides, if that is all that it does; nothing for other statements."""
+    """The names that an `if` gives values, if it does nothing else; nothing for other statements."""
     if not isinstance(statement, ast.If) or statement.orelse or not all(isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name) for s in statement.body):
         return []
     if not all(_is_pure(s.value) for s in statement.body) or not any(isinstance(part, ast.Call) and _is_of_torch(part.func) for part in ast.walk(statement.test)):

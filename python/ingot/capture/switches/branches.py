@@ -85,7 +85,7 @@ class Branches:
     def __init__(self):
         self.found: dict[sympy.Basic, str] = {}  # and the line of each
         self._fixing: dict[sympy.Basic, str] = {}  # what an operator's numbers fix, and the line of each
-        self._settled: dict = {}  # what torch compares and settles because its symbols are at least 1, by the result's node
+        self._decided: dict = {}  # what torch compares and decides because its symbols are at least 1, by the result's node
 
     def __enter__(self):
         self._patch = asked_by(self._noting, lambda compare, name: self._comparing(compare, _COMPARISONS[name]))
@@ -101,7 +101,7 @@ class Branches:
             if isinstance(made, torch.SymBool) and not getattr(made.node, "expr", made).free_symbols:
                 sides = [sympy.sympify(getattr(getattr(side, "node", None), "expr", side)) for side in (size, other)]
                 if free := {s: from_zero(s) for side in sides for s in side.free_symbols}:
-                    self._settled[made.node] = relation(*(side.xreplace(free) for side in sides))
+                    self._decided[made.node] = relation(*(side.xreplace(free) for side in sides))
             return made
 
         return compared
@@ -112,7 +112,7 @@ class Branches:
             expression = getattr(node, "expr", None)  # before the answer, which torch puts in its place
             made = answer(size, *more)
             if isinstance(expression, sympy.Basic) and not expression.free_symbols:
-                expression = self._settled.get(node, expression)
+                expression = self._decided.get(node, expression)
             frame = sys._getframe(1)
             while node is size and frame.f_code.co_name == "__torch_function__":  # between an operator and what it asks
                 frame = frame.f_back
@@ -128,7 +128,7 @@ class Branches:
             self.found.setdefault(condition, line)
 
     def line_that_fixes(self, number: int) -> str:
-        """The line of the model at which a size became this number, as in range(n), or what it computes from the size became one; "" if none is known."""
+        """The line of the model at which a size, or something computed from it, became this number, as in range(n); "" if none is known."""
         equal = [(condition, line) for condition, line in (*self.found.items(), *self._fixing.items()) if isinstance(condition, sympy.Eq) and line]
         of_size = (line for condition, line in equal if number in condition.args)
         computed = (line for condition, line in equal if len(s := condition.free_symbols) == 1 and condition.xreplace(dict.fromkeys(s, sympy.Integer(number))) == sympy.true)
@@ -152,7 +152,7 @@ class Branches:
             if not condition.free_symbols or not all(symbol_is_type(s, SymT.SIZE) for s in condition.free_symbols):
                 continue
             # Libraries ask whether a size is 1 for speed (transformers: no mask for one token), and must give the same results. A model's own code means it.
-            if _of_few(condition) and ("-packages" in line or line.startswith(_TORCH) or strict and not line):
+            if _only_excludes_0_or_1(condition) and ("-packages" in line or line.startswith(_TORCH) or strict and not line):
                 continue
             kept.setdefault(condition, Branch(condition.xreplace(sizes), line))
         program.graph_module.meta[_KEPT] = list(kept.values())
@@ -165,7 +165,7 @@ def from_zero(symbol: sympy.Symbol) -> sympy.Symbol:
     return sympy.Symbol(symbol.name, integer=True, nonnegative=True)
 
 
-def _of_few(condition) -> bool:
+def _only_excludes_0_or_1(condition) -> bool:
     """Whether only 0 or 1 elements along one axis break the condition: torch takes a size that is neither in the example for one that never is."""
     return len(condition.free_symbols) == 1 and is_implied(condition, {s: ValueRanges(2, int_oo) for s in condition.free_symbols})
 

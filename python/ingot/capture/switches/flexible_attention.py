@@ -1,6 +1,6 @@
 """flex_attention: attention whose scores a function of the model changes, and a function masks. While torch traces for an engine, it is written out as products, these functions and a softmax.
 
-Formula: math_attention beside torch's operator, which eager runs.
+Formula: math_attention next to torch's operator, which eager runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""torch.vmap while torch.export traces: `a[i]` whose index is mapped, which torch takes for a number to read, and results that are mapped along another axis than the first, which torch loses."""
+"""torch.vmap while torch.export traces: torch takes a mapped index i of `a[i]` for a number to read, and loses results that are mapped along another axis than the first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of Dynamo's traces are for a backend of ingot's. `backend_ctx_ctor`, which Dynamo has for settings of a backend, is not asked behind `torch.compile`."""
+"""Which of Dynamo's traces are for a backend of ingot's. `backend_ctx_ctor`, which Dynamo has for settings of a backend, is not asked by `torch.compile`."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def trace(mod: torch.nn.Module, inputs=None, *, arg_inputs=None, kwarg_inputs=No
     """torch.export of a module on inputs (Inputs, tensors, numbers; nested). Sizes with a range in an Input are open. Other settings are for `compile` and are ignored here.
     Raises CallError without inputs, InputError if the inputs do not fit the model."""
     taken = inputs_of(inputs, arg_inputs, kwarg_inputs)
-    settle_device(mod, taken, settings.get("device"))
+    choose_device(mod, taken, settings.get("device"))
     return traced(mod, taken, strict, dynamic_shapes)
 
 
@@ -65,7 +65,7 @@ def compiled(module, taken: Given, settings: Settings, **export_options) -> torc
     """The GraphModule of a module or a program."""
     if isinstance(module, torch.export.ExportedProgram):
         taken.complete(module)
-    settle_device(module, taken, settings.get("device"))
+    choose_device(module, taken, settings.get("device"))
     _host_memory.check(module, settings)
     if lowering.has_user_rules():
         module = module if isinstance(module, torch.export.ExportedProgram) else _exported(module, taken, export_options)
@@ -91,7 +91,7 @@ def compiled(module, taken: Given, settings: Settings, **export_options) -> torc
     return module
 
 
-def settle_device(module, taken: Given, device):
+def choose_device(module, taken: Given, device):
     """A model or program runs where its tensors are, and examples are brought there. One that has none, and is given none, runs on the device of the settings: by default the GPU if there is one."""
     if isinstance(module, torch.export.ExportedProgram):
         own = [value for node in module.graph.find_nodes(op="placeholder") if isinstance(value := node.meta.get("val"), torch.Tensor)]
@@ -119,10 +119,10 @@ def convert_exported_program_to_serialized_trt_engine(
 
     arg_input_binding_names, kwarg_input_binding_names, output_binding_names: names in the structure of the inputs and the result; None keeps the program's. Raises
     UnsupportedOperatorException, which lists every operator without an engine; BindingNameMismatchError for names that do not fit.
-    lift_mutable_buffers: buffers that the model writes are inputs of the engine, behind the others and named buf_<name>, which it writes in place. Otherwise they are states of the engine.
+    lift_mutable_buffers: buffers that the model writes are inputs of the engine, after the others and named buf_<name>, which it writes in place. Otherwise they are states of the engine.
     """
     taken = inputs_of(inputs, arg_inputs, kwarg_inputs, needed=False)
-    settle_device(exported_program, taken, settings.get("device"))
+    choose_device(exported_program, taken, settings.get("device"))
     if lift_mutable_buffers:
         exported_program, taken = _lifted(exported_program, taken)
     taken, names = named(exported_program, taken, arg_input_binding_names, kwarg_input_binding_names, output_binding_names)
@@ -138,7 +138,7 @@ def convert_exported_program_to_serialized_trt_engine(
 
 
 def _lifted(program, taken: Given):
-    """The program with the buffers that it writes as inputs, and its inputs with these behind them. Raises InputError for inputs that are nested."""
+    """The program with the buffers that it writes as inputs, and its inputs with these after them. Raises InputError for inputs that are nested."""
     gm, lifted = with_lifted_buffers(program)
     flat = (*(taken.positional if taken.positional is not None else program.example_inputs[0]), *(taken.keywords or program.example_inputs[1] if taken.positional is None else taken.keywords).values())
     if len(flat) + len(lifted) != len(gm.graph.find_nodes(op="placeholder")):

@@ -118,13 +118,13 @@ def _reads_sizes_from_data(compiled, module) -> bool:
 
 
 def _numbered(source, segments) -> dict[str, str]:
-    """Names of the segments in a graph. The part that torch runs between two segments counts as a piece too, as upstream numbers them."""
-    names, piece, torch_runs = {}, 0, False
+    """Names of the segments in a graph. The part that torch runs between two segments counts as a submodule too, as upstream numbers them."""
+    names, number, torch_runs = {}, 0, False
     for node in source.graph.nodes:
         if node.op == "call_module" and getattr(source, node.target) in segments:
-            piece += torch_runs
-            names[node.target], torch_runs = f"_run_on_acc_{piece}", False
-            piece += 1
+            number += torch_runs
+            names[node.target], torch_runs = f"_run_on_acc_{number}", False
+            number += 1
         elif node.op.startswith("call_") and node.target is not operator.getitem:
             torch_runs = True
     return names

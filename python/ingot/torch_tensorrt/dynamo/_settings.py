@@ -228,7 +228,7 @@ TABLE = (
     _works("autocast_max_output_threshold", 512, "with calibration, a node with a larger |output| stays in float32", _rule("max_output"), quiet=(512.0,)),
     _works("autocast_max_depth_of_reduction", None, "a matrix product that sums more terms stays in float32", _rule("max_reduction")),
     _works("autocast_calibration_dataloader", None, "inputs to run the model on, each a tensor, a sequence of positional inputs, or a dict; refused in torch.compile", _rule("calibration")),
-    _differs("enable_resource_partitioning", False, "a build takes at most 1.3 times the bytes of the weights beside them (0.3 for weights on a GPU; docs/compile_time.md), so it is not cut into smaller ones. Where that is more than cpu_memory_budget leaves, it is an InputError (a ValueError) before anything is built"),
+    _differs("enable_resource_partitioning", False, "a build takes at most 1.3 times the bytes of the weights in addition to them (0.3 for weights on a GPU; docs/compile_time.md), so it is not cut into smaller ones. Where that is more than cpu_memory_budget leaves, it is an InputError (a ValueError) before anything is built"),
     _works("cpu_memory_budget", None, "with enable_resource_partitioning: bytes that the process may hold while it builds, those that it holds already included; None means what the host has left"),
     _works("dynamically_allocate_resources", False, 'scratch memory is released after each call (option arena="call")', _when("arena", "call")),
     _differs("decompose_attention", False, "attention is recognised, fused where it pays, and exact either way"),

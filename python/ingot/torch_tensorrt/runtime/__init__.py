@@ -1,7 +1,7 @@
 """`torch_tensorrt.runtime`: how engines run.
 
 ingot's engines need little of this: they record CUDA graphs by themselves (option cuda_graphs), and run in the caller's stream on the device of the inputs. Each name is
-accepted and checked, and logs once what holds here, if that is not what the name says.
+accepted and checked. If it means something else here, that is logged once.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class enable_cudagraphs:
         self._module = compiled_module
 
     def __enter__(self):
-        self._on = _modes.turned_on(_cudagraphs, _from_data(self._module))
+        self._on = _modes.switched_on(_cudagraphs, _from_data(self._module))
         self._on.__enter__()
         _say_cudagraphs()
         report = getattr(self._module, "report", None)
@@ -121,7 +121,7 @@ class enable_output_allocator:
         self._module = module
 
     def __enter__(self):
-        self._on = _modes.turned_on(_modes.allocator, _from_data(self._module))
+        self._on = _modes.switched_on(_modes.allocator, _from_data(self._module))
         self._on.__enter__()
         once("output_allocator", "enable_output_allocator: results of any size get memory while the engine runs, with it or without")
         return self._module
@@ -187,7 +187,7 @@ class weight_streaming:
         self._module.__dict__["_device_budget"] = bytes
 
     def get_automatic_weight_streaming_budget(self) -> int:
-        """Nine tenths of what is free on the GPU, weights that are there counted as free; at most the total, which it is on the CPU."""
+        """Nine tenths of the GPU's free memory and of the weights that are there, at most the total; on the CPU the total."""
         if not any(map(_on_gpu, self._engines)):
             return self.total_device_budget
         resident = sum(e.memory()["resident"] for e in self._engines if _on_gpu(e))

@@ -29,7 +29,7 @@ def check(sizes_from_data: bool):
         )
 
 
-class turned_on:
+class switched_on:
     """A context in which a switch is on, for a module whose engines read sizes from data or not. What would be refused by a call is refused at its beginning."""
 
     def __init__(self, switch: Switch, sizes_from_data: bool):

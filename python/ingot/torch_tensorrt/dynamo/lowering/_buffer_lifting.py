@@ -25,7 +25,7 @@ def lift_mutated_buffers(gm: torch.fx.GraphModule) -> tuple[torch.fx.GraphModule
 
 
 def with_lifted_buffers(program: torch.export.ExportedProgram):
-    """The program's graph with an input for each buffer that it writes, which it writes in place, behind the others; and for each (input, buffer, tensor)."""
+    """The program's graph with an input for each buffer that it writes, which it writes in place, after the others; and for each (input, buffer, tensor)."""
     gm = program.run_decompositions({}).module(check_guards=False)  # in functional form, where all writes stand at the end
     lifted = _placeholders(gm, _written(gm))
     return _plain(gm), lifted
@@ -77,7 +77,7 @@ def _plain(gm):
 
 
 def _behind_inputs(graph):
-    """The place behind the last input: reads of buffers may stand in front of it."""
+    """The place after the last input: reads of buffers may come before it."""
     return graph.find_nodes(op="placeholder")[-1].next if graph.find_nodes(op="placeholder") else next(iter(graph.nodes))
 
 

@@ -1,8 +1,8 @@
 """Blocks of a cut graph cut further, so that each is built within a budget of the host's memory: a tool to look at, as the other partitioners are; compile does not ask for it.
 
-A build is taken to need four times the bytes of the block's weights. A block that needs more than there is gives the longest beginning that fits to a piece of its own, and so on with the
-rest; where not even the first operators fit, the rest stays one piece. Operators that belong together (a convolution and what follows it, products and sums, and the patterns of
-`register_atomic_subgraph`) are never taken apart.
+A build is taken to need four times the bytes of the block's weights. A block that needs more than there is gives the longest beginning that fits to a part of its own, and so on with the
+rest; where not even the first operators fit, the rest stays one part. Operators that belong together (a convolution and what follows it, products and sums, and the patterns of
+`register_atomic_subgraph`) are never separated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ....torch_internals.operators import OpOverload, name_of
 from ._atomic_subgraphs import ATOMIC_SUBGRAPHS, trace_atomic_graph
 
 _PER_BUILD = 4  # the bytes that a build takes for each byte of weights
-_MOST_PIECES = 50
+_MAX_PARTS = 50
 _NORMS = {"_native_batch_norm_legit_no_training", "batch_norm", "native_batch_norm"}
 _ACTIVATIONS = {"relu", "sigmoid", "tanh", "gelu", "silu", "leaky_relu", "elu", "hardtanh", "hardswish", "clamp"}
 _CONVOLUTIONS = {"convolution", "conv1d", "conv2d", "conv3d"}
@@ -28,19 +28,19 @@ _FOLLOWS = {**dict.fromkeys(_CONVOLUTIONS, _NORMS | _ACTIVATIONS), **dict.fromke
 
 
 class ResourcePartitioner:
-    """How a block is cut. weights: the placeholders that weights come through, beside the block's own; cpu_memory_budget: bytes, None for what the host has at hand."""
+    """How a block is cut. weights: the placeholders that weights come through, in addition to the block's own; cpu_memory_budget: bytes, None for what the host has at hand."""
 
     def __init__(self, submodule: torch.fx.GraphModule, submodule_name="", cpu_memory_budget=None, weights=()):
         self.submodule, self.submodule_name, self._weights = submodule, submodule_name, set(weights)
         self.budget = at_hand(cpu_memory_budget) / _PER_BUILD
         self.nodes = [n for n in submodule.graph.nodes if n.op.startswith("call_")]
 
-    def pieces(self) -> list[list[torch.fx.Node]]:
+    def parts(self) -> list[list[torch.fx.Node]]:
         """The block's operators, in order, as lists of neighbours. A ValueError where it would take more than 50 of the budget's size."""
         groups, counted = self._groups(), set()
         sizes = [sum(self._new_bytes(node, counted) for node in group) for group in groups]
-        if sum(sizes) > self.budget * _MOST_PIECES:
-            raise InputError(f"{self.submodule_name or 'the block'} has {sum(sizes)} bytes of weights, more than {_MOST_PIECES} times the {int(self.budget)} that a build has", remedy="give more cpu_memory_budget")
+        if sum(sizes) > self.budget * _MAX_PARTS:
+            raise InputError(f"{self.submodule_name or 'the block'} has {sum(sizes)} bytes of weights, more than {_MAX_PARTS} times the {int(self.budget)} that a build has", remedy="give more cpu_memory_budget")
         found: list[list[torch.fx.Node]] = [[]]
         held = 0
         for group, size in zip(groups, sizes):
@@ -54,7 +54,7 @@ class ResourcePartitioner:
     # Steps for scripts that cut a block by hand. Lists of nodes follow one another as in the block.
 
     def put_nodes_into_subgraphs(self) -> list[Subgraph]:
-        """The block as one piece."""
+        """The block as one part."""
         return [Subgraph(is_acc=True, nodes=list(self.nodes))]
 
     @staticmethod
@@ -63,7 +63,7 @@ class ResourcePartitioner:
         return next(node for node in reversed(nodes) if not node.users.keys() & set(nodes))
 
     def step_if_break_fusion(self, subgraphs: list[Subgraph], leaf_node, first: set, second: set) -> bool:
-        """Whether the first two pieces, with these nodes, take operators apart that belong together. If so, the cut is moved to where the group begins, or behind it where it begins the piece."""
+        """True if the first two parts, with these nodes, separate operators that belong together. Then the cut moves to the group's first operator, or after the group if it begins the part."""
         group = next((g for g in self._groups() if first.intersection(g) and second.intersection(g)), None)
         if group is None:
             return False
@@ -73,10 +73,10 @@ class ResourcePartitioner:
         return True
 
     def _verify_all_fusion_nodes_in_same_subgraph(self, subgraphs: list[Subgraph]):
-        """A ValueError for pieces that take operators apart that belong together."""
+        """Raises a ValueError if parts separate operators that belong together."""
         for group in self._groups():
-            if sum(bool(set(group).intersection(piece.nodes)) for piece in subgraphs) > 1:
-                raise InputError(f"{group[0].name} and {group[-1].name} belong together, but are in different pieces")
+            if sum(bool(set(group).intersection(part.nodes)) for part in subgraphs) > 1:
+                raise InputError(f"{group[0].name} and {group[-1].name} belong together, but are in different parts")
 
     def _new_bytes(self, node, counted) -> int:
         """The bytes of the weights that a node reads first."""
@@ -102,7 +102,7 @@ class ResourcePartitioner:
         return groups
 
     def _together(self):
-        """Sets of operators that are never taken apart."""
+        """Sets of operators that are never separated."""
         for node in self.nodes:
             if node.target is operator.getitem:
                 yield {node, node.args[0]}
@@ -118,21 +118,21 @@ class ResourcePartitioner:
 
 
 def resource_partition(gm: torch.fx.GraphModule, cpu_memory_budget=None) -> torch.fx.GraphModule:
-    """The graph of `fast_partition` or `global_partition` with its blocks `_run_on_acc_i` cut to fit the budget: pieces are `_run_on_acc_i_0`, `_run_on_acc_i_1`, ..."""
+    """The graph of `fast_partition` or `global_partition` with its blocks `_run_on_acc_i` cut to fit the budget: parts are `_run_on_acc_i_0`, `_run_on_acc_i_1`, ..."""
     for call in [n for n in gm.graph.nodes if n.op == "call_module" and "_run_on_acc" in n.target]:
         block = getattr(gm, call.target)
         inputs = [n for n in block.graph.nodes if n.op == "placeholder"]
-        pieces = ResourcePartitioner(block, call.target, cpu_memory_budget, [p for p, a in zip(inputs, call.args) if isinstance(a, torch.fx.Node) and a.op == "get_attr"]).pieces()
-        if len(pieces) > 1:
-            _replace(gm, call, block, {node: i for i, nodes in enumerate(pieces) for node in nodes})
+        parts = ResourcePartitioner(block, call.target, cpu_memory_budget, [p for p, a in zip(inputs, call.args) if isinstance(a, torch.fx.Node) and a.op == "get_attr"]).parts()
+        if len(parts) > 1:
+            _replace(gm, call, block, {node: i for i, nodes in enumerate(parts) for node in nodes})
     gm.delete_all_unused_submodules()
     gm.recompile()
     return gm
 
 
-def _replace(gm, call, block, piece_of):
-    """Puts the pieces of a block in the place of its call."""
-    made, env = split_module(block, None, lambda n: piece_of.get(n, 0), keep_original_order=True), {}
+def _replace(gm, call, block, part_of):
+    """Puts the parts of a block in the place of its call."""
+    made, env = split_module(block, None, lambda n: part_of.get(n, 0), keep_original_order=True), {}
     inputs = iter(call.args)
     with gm.graph.inserting_before(call):
         for node in made.graph.nodes:

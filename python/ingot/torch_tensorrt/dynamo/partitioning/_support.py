@@ -65,18 +65,18 @@ def fast_partition(gm: torch.fx.GraphModule, verbose=False, min_block_size=5, to
 
 def split(gm: torch.fx.GraphModule, backend_of, min_block_size, require_full_compilation):
     """Cuts the graph into runs of nodes with the same backend (a name; None for torch), in its own order."""
-    least, pieces = 1 if require_full_compilation else min_block_size, []
+    least, runs = 1 if require_full_compilation else min_block_size, []
     for backend, members in _runs((backend_of(n), n) for n in gm.graph.nodes if n.op in ("call_function", "call_module", "call_method")):
         backend = backend if len(members) >= least else None
-        if pieces and backend is None and pieces[-1][0] is None:
-            pieces[-1][1].extend(members)
+        if runs and backend is None and runs[-1][0] is None:
+            runs[-1][1].extend(members)
         else:
-            pieces.append((backend, members))
-    if require_full_compilation and (len(pieces) != 1 or pieces[0][0] is None):
-        raise _not_one(len(pieces))
-    place = {n: i for i, (_, members) in enumerate(pieces) for n in members}
+            runs.append((backend, members))
+    if require_full_compilation and (len(runs) != 1 or runs[0][0] is None):
+        raise _not_one(len(runs))
+    place = {n: i for i, (_, members) in enumerate(runs) for n in members}
     made = split_module(gm, None, lambda n: place.get(n, 0), keep_original_order=True)
-    for i, (backend, _) in enumerate(pieces):
+    for i, (backend, _) in enumerate(runs):
         _rename(made, f"submod_{i}", f"_run_on_gpu_{i}" if backend is None else f"_run_on_acc_{backend + '_' if backend else ''}{i}")
     _hold_weights(made)
     made.graph.set_codegen(codegen_of(gm.graph))  # the structure of inputs and results
@@ -85,7 +85,7 @@ def split(gm: torch.fx.GraphModule, backend_of, min_block_size, require_full_com
 
 
 def _hold_weights(module: torch.fx.GraphModule):
-    """Moves weights into the module itself, so that its children are only the pieces."""
+    """Moves weights into the module itself, so that its children are only the submodules."""
     for node in module.graph.nodes:
         if node.op == "get_attr" and "." in node.target:
             value = operator.attrgetter(node.target)(module)
@@ -121,7 +121,7 @@ def global_partition(gm: torch.fx.GraphModule, verbose=False, min_block_size=5, 
 
 
 def _not_one(count):
-    return PartialCompilationError(f"require_full_compilation asks for one engine, and the graph makes {count} pieces", remedy="leave require_full_compilation out; the rest runs in torch")
+    return PartialCompilationError(f"require_full_compilation asks for one engine, and the graph makes {count} submodules", remedy="leave require_full_compilation out; the rest runs in torch")
 
 
 def _rename(module, old, new):

@@ -21,7 +21,7 @@ profiled: weakref.WeakSet = weakref.WeakSet()  # the engine modules that write a
 
 
 class TorchTensorRTModule(torch.nn.Module):
-    """A module that runs one engine on tensors. It is made from the bytes of `convert_exported_program_to_serialized_trt_engine` (or of a .ingot file), or is a piece of a compiled
+    """A module that runs one engine on tensors. It is made from the bytes of `convert_exported_program_to_serialized_trt_engine` (or of a .ingot file), or is a segment of a compiled
     module, `compiled._run_on_acc_0`.
 
     Arguments:
@@ -107,7 +107,7 @@ class TorchTensorRTModule(torch.nn.Module):
 
     @property
     def serialized_engine(self) -> bytes | None:
-        """The bytes that it was made of; of a piece of a compiled module a plan of that piece (see TRTEngine.serialized_engine)."""
+        """The bytes that it was made of; of a segment of a compiled module a plan of that segment (see TRTEngine.serialized_engine)."""
         return self._serialized if self._serialized is not None or self.engine is None else self.engine.serialized_engine
 
     def _pack_engine_info(self) -> list:
@@ -123,7 +123,7 @@ class TorchTensorRTModule(torch.nn.Module):
         return self.engine.aliased_io if self.engine is not None else {}
 
     def are_output_tensors_unowned(self) -> bool:
-        """Whether a result of this piece is a result of the model, so that the caller keeps it."""
+        """Whether a result of this segment is a result of the model, so that the caller keeps it."""
         return self._unowned
 
     def set_pre_allocated_outputs(self, enable: bool):
@@ -180,7 +180,7 @@ class TorchTensorRTModule(torch.nn.Module):
     # -- as part of a state dict, a pickle or a copy
 
     def __getstate__(self):
-        """The plan's bytes in place of the engine; those of a piece of a compiled module have the weights of now."""
+        """The plan's bytes in place of the engine; those of a segment of a compiled module have the weights of now."""
         return {**self.__dict__, "_serialized": self.serialized_engine, "engine": None, "_run": None, "_random": {}, "function": 0}
 
     def __setstate__(self, state):
@@ -188,7 +188,7 @@ class TorchTensorRTModule(torch.nn.Module):
         self._set_up_unless_lazy()
 
     def get_extra_state(self):
-        """The name and the plan's bytes; for a piece of a compiled module only the name."""
+        """The name and the plan's bytes; for a segment of a compiled module only the name."""
         return {"name": self.name, "engine": torch.frombuffer(bytearray(self._serialized), dtype=torch.uint8) if self._serialized else None}
 
     def set_extra_state(self, state):

@@ -1,12 +1,18 @@
+// Offers attention by blocks of queries (attention), and query by query (attention_queries).
+#include <algorithm>
+
 #include "backend/cpu/compile/byte_code.h"
 #include "backend/cpu/compile/offers.h"
+#include "backend/cpu/kernels/attention/run/cost.h"
 #include "kernels/attention/run/attention_args.h"
 
 namespace ingot::backend::cpu {
 
 namespace {
 
-EmittedStep emit_attention(const Attention& a, const FusedBody* mask, bool in_order, bool filled) {
+namespace costs = kernels::attention;
+
+EmittedStep emit_attention(std::string_view kernel, const Attention& a, const FusedBody* mask, bool in_order, bool filled) {
   Emitted code;
   if (mask != nullptr) code = emit(*mask);
   kernels::AttentionArgs args;
@@ -16,19 +22,49 @@ EmittedStep emit_attention(const Attention& a, const FusedBody* mask, bool in_or
   args.filled = filled;
   args.batch_rank = static_cast<uint8_t>(a.batch_rank);
   args.mask = code.code;
-  EmittedStep step{"attention", kernels::serialise(args), {a.s, a.t, a.d, a.e}};
+  EmittedStep step{std::string(kernel), kernels::serialise(args), {a.s, a.t, a.d, a.e}};
   step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
   return step;
+}
+
+// The usual sizes.
+costs::Sizes sizes_of(const Site& site, const Attention& a) {
+  auto usual = [&](const ir::Dim& d) { return site.usual(d).value_or(1); };
+  costs::Sizes out{1, usual(a.s), usual(a.t), usual(a.d), usual(a.e), a.type};
+  const Operand* query = site.find(Role::query);  // none in the first sketch
+  for (size_t b = 0; query != nullptr && b < a.batch_rank; ++b) out.batch *= usual(query->layout.dims[b]);
+  return out;
+}
+
+Offer offer(std::string_view kernel, const Site& site, const Settings& settings, double (*cost)(const costs::Sizes&, const Machine&)) {
+  const auto& a = std::get<Attention>(site.kernel);
+  const bool in_order = settings.deterministic == Deterministic::batch;
+  return {.implementation = kernel, .cost = cost(sizes_of(site, a), settings.machine), .emit = [kernel, &a, &site, in_order] {
+            return emit_attention(kernel, a, site.body, in_order, site.find(Role::filled) != nullptr);
+          }};
 }
 
 }  // namespace
 
 void attention_offers(const Site& site, const Settings& settings, Offers& out) {
+  if (!std::holds_alternative<Attention>(site.kernel)) return;
+  if (site.find(Role::block_table) != nullptr) return out.refusals.push_back({"attention", Obstacle::types, "keys are read in one piece, not by blocks"});
+  out.offers.push_back(offer("attention", site, settings, costs::cost_by_blocks));
+}
+
+void attention_queries_offers(const Site& site, const Settings& settings, Offers& out) {
   const auto* a = std::get_if<Attention>(&site.kernel);
   if (a == nullptr) return;
-  if (site.find(Role::block_table) != nullptr) return out.refusals.push_back({"online softmax", Obstacle::types, "keys are read in one piece, not by blocks"});
-  const bool in_order = settings.deterministic == Deterministic::batch;
-  out.offers.push_back({.implementation = "online softmax", .emit = [a, &site, in_order] { return emit_attention(*a, site.body, in_order, site.find(Role::filled) != nullptr); }});
+  auto refuse = [&](Obstacle obstacle, const char* reason) { out.refusals.push_back({"attention_queries", obstacle, reason}); };
+  if (site.find(Role::block_table) != nullptr) return refuse(Obstacle::types, "keys are read in one piece, not by blocks");
+  if (settings.deterministic == Deterministic::batch) return refuse(Obstacle::types, "the order of sums depends on the number of queries");
+  if (a->s.is_constant() && costs::cost_by_queries(sizes_of(site, *a), settings.machine) > costs::cost_by_blocks(sizes_of(site, *a), settings.machine))
+    return refuse(Obstacle::cost, "for few queries");
+  for (Role role : {Role::key, Role::value}) {
+    const Operand* x = site.find(role);
+    if (x != nullptr && is_placed(x->layout) && !(x->layout.strides.back() == ir::Dim(1))) return refuse(Obstacle::types, "rows have gaps");
+  }
+  out.offers.push_back(offer("attention_queries", site, settings, costs::cost_by_queries));
 }
 
 }  // namespace ingot::backend::cpu

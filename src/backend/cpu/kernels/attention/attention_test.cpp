@@ -48,8 +48,8 @@ std::vector<int64_t> with(std::vector<int64_t> batch, int64_t rows, int64_t colu
   return batch;
 }
 
-void check(const Case& c, Workers& workers) {
-  SCOPED_TRACE(text(c));
+void check(const Case& c, Workers& workers, std::string_view kernel) {
+  SCOPED_TRACE(fmt::format("{}: {}", kernel, text(c)));
   const size_t rank = c.batch.size() + 2;
   std::vector<size_t> order(rank);
   std::iota(order.begin(), order.end(), size_t{0});
@@ -92,7 +92,7 @@ void check(const Case& c, Workers& workers) {
   args.causal = c.causal;
   args.batch_rank = static_cast<uint8_t>(c.batch.size());
   args.mask = code;
-  run_kernel("attention", serialise(args), operands, sizes, workers);
+  EXPECT_TRUE(run_kernel(kernel, serialise(args), operands, sizes, workers));
 
   // Roundings of the arithmetic, and of the result's dtype. Masks are added to f32 scores (f64 for f64).
   const double unit = std::ldexp(1, c.type == DType::f64 ? -53 : -24);
@@ -137,6 +137,11 @@ void check(const Case& c, Workers& workers) {
   EXPECT_TRUE(out.untouched_outside());
 }
 
+// Both kernels compute every case.
+void check(const Case& c, Workers& workers) {
+  for (std::string_view kernel : {"attention", "attention_queries"}) check(c, workers, kernel);
+}
+
 TEST(attention, every_small_size) {
   for (int64_t s : {0, 1, 2, 7, 17}) {
     for (int64_t t : {0, 1, 3, 4, 16, 33}) {
@@ -147,6 +152,19 @@ TEST(attention, every_small_size) {
       }
     }
   }
+}
+
+// Rows of keys with gaps are the other kernel's, and so are sums in one order.
+TEST(attention_queries, refused) {
+  TestTensor q(DType::f32, {2, 5}), k(DType::f32, {6, 5}), gaps(DType::f32, {6, 5}, {1, 0}), v(DType::f32, {6, 7}), out(DType::f32, {2, 7});
+  auto runs = [&](TestTensor& keys, bool in_order) {
+    AttentionArgs args;
+    args.in_order = in_order;
+    return run_kernel("attention_queries", serialise(args), {&q, &keys, &v, &out}, {2, 6, 5, 7}, inline_workers());
+  };
+  EXPECT_TRUE(runs(k, false));
+  EXPECT_FALSE(runs(gaps, false));
+  EXPECT_FALSE(runs(k, true));
 }
 
 // More than a block of queries and keys: larger scores rescale earlier sums.
@@ -184,6 +202,8 @@ TEST(attention, heads_of_a_projection_and_shared_keys) {
 TEST(attention, dtypes) {
   for (DType type : {DType::f16, DType::bf16, DType::f64}) {
     for (bool causal : {false, true}) {
+      check({.s = 2, .t = 1100, .d = 70, .e = 65, .batch = {2}, .type = type, .causal = causal}, three());
+      check({.s = 101, .t = 530, .d = 12, .e = 40, .type = type, .causal = causal, .mask = Mask::padding}, three());
       check({.s = 10, .t = 37, .d = 16, .e = 9, .batch = {2}, .type = type, .causal = causal}, inline_workers());
       check({.s = 10, .t = 37, .d = 16, .e = 9, .batch = {2}, .type = type, .causal = causal, .mask = Mask::full, .heads_inside = true}, three());
     }

@@ -59,11 +59,12 @@ void attention_offers(const Site& site, const Target& target, const Settings&, O
     const ir::Dim& step = o->layout.strides.back();
     if (!step.is_constant() || step.value() != 1) return out.refusals.push_back({"tensor cores", Obstacle::of(role), "a head's elements are not contiguous"});
   }
-  if (site.find(Role::block_table) != nullptr || site.find(Role::filled) != nullptr)
-    return out.refusals.push_back({"tensor cores", Obstacle::types, "keys are read in one piece, and all of them"});
+  if (site.find(Role::block_table) != nullptr) return out.refusals.push_back({"tensor cores", Obstacle::types, "keys are read in one piece, not by blocks"});
+  const bool filled = site.find(Role::filled) != nullptr;
+  if (filled && a->causal) return out.refusals.push_back({"tensor cores", Obstacle::types, "causal queries are the first ones"});
   if (auto reason = obstacle(*a, target)) return out.refusals.push_back({"tensor cores", Obstacle::types, std::move(*reason)});
-  out.offers.push_back({.implementation = "tensor cores", .emit = [a, &site, &target] {
-                          const EmittedAttention code = emit_attention(*a, site.body, site.layouts());
+  out.offers.push_back({.implementation = "tensor cores", .emit = [a, filled, &site, &target] {
+                          const EmittedAttention code = emit_attention(*a, site.body, site.layouts(), filled);
                           EmittedStep step{"attention", code.arguments, {a->s, a->t, a->d, a->e}};
                           step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
                           add_code(step, code, site, target);

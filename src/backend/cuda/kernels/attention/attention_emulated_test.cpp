@@ -31,6 +31,7 @@ struct Site {
   int multiprocessors = 1;                            // many: few queries a block
   bool shifted = false;
   int only = kernels::AttentionCudaArgs::by_sizes;  // the variant
+  std::vector<int64_t> filled = {};                  // for each of the first batch axis: its keys
 };
 
 void check(const Site& site, Where where) {
@@ -47,6 +48,10 @@ void check(const Site& site, Where where) {
   add({site.b, site.h, site.t, site.e}, site.type);
   if (site.mask) add({site.b, 1, site.columns ? 1 : site.s, site.t}, DType::f32);
   for (int64_t t = 0; site.columns && t < site.t; ++t) tensors.back().set(static_cast<size_t>(t), 0);
+  if (!site.filled.empty()) {
+    tensors.emplace_back(DType::i64, std::vector<int64_t>{site.b});
+    for (int64_t b = 0; b < site.b; ++b) tensors.back().set(static_cast<size_t>(b), static_cast<double>(site.filled[static_cast<size_t>(b)]));
+  }
   add({site.b, site.h, site.s, site.e}, site.type);
   Attention a{site.type};
   a.scale = 0.3;
@@ -68,7 +73,7 @@ void check(const Site& site, Where where) {
   mask.stores = {{1, 2}};
   std::vector<StridedLayout> layouts;
   for (const HostTensor& x : tensors) layouts.push_back({{x.dims.begin(), x.dims.end()}, {x.strides.begin(), x.strides.end()}, Dim(0)});
-  EmittedAttention code = emit_attention(a, site.mask ? &mask : nullptr, layouts, site.only);
+  EmittedAttention code = emit_attention(a, site.mask ? &mask : nullptr, layouts, !site.filled.empty(), site.only);
 
   std::vector<int64_t> sizes = {site.s, site.t, site.d, site.e};
   for (const Dim& d : code.sizes) sizes.push_back(d.value());
@@ -88,11 +93,13 @@ void check(const Site& site, Where where) {
       for (int64_t s = 0; s < site.s; ++s) {
         std::vector<double> p(static_cast<size_t>(site.t), 0);
         double total = 0;
-        for (int64_t t = 0; t < (site.causal ? std::min(site.t, s + 1) : site.t); ++t) {
+        const int64_t keys = site.filled.empty() ? site.t : site.filled[static_cast<size_t>(b)];
+        for (int64_t t = 0; t < (site.causal ? std::min(site.t, s + 1) : keys); ++t) {
           double score = 0;
           for (int64_t d = 0; d < site.d; ++d) score += at(tensors[0], b, h, s, d) * at(tensors[1], b, h, t, d);
           total += p[static_cast<size_t>(t)] = std::exp(0.3 * score + (site.mask ? at(tensors[3], b, 0, s, t) : 0));
         }
+        if (total == 0) total = 1;  // no keys give zeros
         for (int64_t e = 0; e < site.e; ++e) {
           double wanted = 0, size = 0;
           for (int64_t t = 0; t < site.t; ++t) {
@@ -157,6 +164,25 @@ std::vector<Site> variants() {
 TEST(cuda_attention_emulated, equals_softmax) {
   if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
   for (const Site& s : some(sites(), 10)) {
+    for (Where where : emulations) {
+      check(s, where);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Keys after the last one of a sequence are not read, and a sequence may have none.
+TEST(cuda_attention_emulated, filled_keys) {
+  if (std::string why = emulation_missing(); !why.empty()) GTEST_SKIP() << why;
+  Site one{"1 query, 300 keys", DType::bf16, 3, 2, 1, 300, 64, 64}, many{"70 queries, 200 keys, masked, heads in rows", DType::f16, 2, 2, 70, 200, 64, 64},
+      wide{"of 160", DType::f16, 1, 1, 20, 150, 160, 160};
+  one.filled = {129, 0, 300}, one.multiprocessors = 100;
+  many.filled = {131, 7}, many.mask = many.joined = true;
+  wide.filled = {64};
+  Site columns = many, odd = many;
+  columns.name += ", the mask is one row", columns.columns = true;
+  odd.name += ", odd addresses", odd.shifted = true;
+  for (const Site& s : {one, many, wide, columns, odd}) {
     for (Where where : emulations) {
       check(s, where);
       if (HasFatalFailure()) return;

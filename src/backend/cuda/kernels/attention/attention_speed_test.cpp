@@ -92,7 +92,7 @@ void measure(const DevicePtr& device, const CudaStream& stream, const Site& s) {
   std::vector<CodeUnit> units;
   std::vector<CompileJob> jobs;
   for (int v = 0; v < Args::measured; ++v) {
-    codes.push_back(emit_attention(a, nullptr, layouts, v));
+    codes.push_back(emit_attention(a, nullptr, layouts, false, v));
     units.push_back(codes.back().printed.unit(codes.back().name, ParametersOf::step));
     jobs.push_back({std::string(prelude()) + matrix_texts() + std::string(attention_text()) + units.back().text, sm, CompileJob::Form::cubin, true});
   }

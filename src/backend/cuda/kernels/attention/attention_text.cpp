@@ -22,16 +22,22 @@ namespace {
 
 class Printer {
  public:
-  Printer(const Attention& site, const FusedBody* mask, const std::vector<StridedLayout>& layouts)
-      : a_(site), type_(site.type), mask_(mask), layouts_(layouts), batch_(site.batch_rank), text_(layouts, 4, true) {}
+  Printer(const Attention& site, const FusedBody* mask, const std::vector<StridedLayout>& layouts, bool filled)
+      : a_(site), type_(site.type), mask_(mask), layouts_(layouts), batch_(site.batch_rank), text_(layouts, 4, true) {
+    args_.filled = filled;
+  }
 
   EmittedAttention run(int only) {
     args_.only = static_cast<uint8_t>(only);
     args_.batch_rank = static_cast<uint8_t>(batch_);
     args_.depth = static_cast<uint16_t>(a_.d.value());
     args_.width = static_cast<uint16_t>(a_.e.value());
-    size_t loads = layouts_.size() - 4;
+    size_t loads = layouts_.size() - 4 - args_.filled;
     for (size_t k = 0; k < layouts_.size(); ++k) {
+      if (args_.filled && k + 2 == layouts_.size()) {
+        args_.operands.push_back({DType::i64});
+        continue;
+      }
       bool load = k >= 3 && k < 3 + loads;
       args_.operands.push_back({load ? mask_->operands[k - 3] : type_, static_cast<uint8_t>(layouts_[k].dims.size() - batch_ - 2)});
     }
@@ -66,7 +72,7 @@ class Printer {
   Args::Rows rows(int only) const {
     const uint16_t head = std::max(args_.depth, args_.width);
     using namespace kernels::attention_cuda_tuning;
-    const bool plain = mask_ == nullptr && !a_.causal, boxes = plain && a_.scale > 0 && batch_ <= Args::max_box_axes && head <= Args::max_boxed_head;
+    const bool plain = mask_ == nullptr && !a_.causal && !args_.filled, boxes = plain && a_.scale > 0 && batch_ <= Args::max_box_axes && head <= Args::max_boxed_head;
     if (only != Args::by_sizes) return boxes ? Args::in_boxes : Args::short_rows;
     const int64_t s = a_.s.constant().value_or(0), t = a_.t.constant().value_or(0);
     if (s < long_queries) return Args::short_rows;
@@ -161,6 +167,12 @@ class Printer {
         if (step != "0ll") offsets[k] += fmt::format(" + c{} * {}", b, step);
       }
     }
+    if (args_.filled) {
+      const size_t k = args_.filled_operand();
+      out +=
+          fmt::format("  const i64 room = {}, wanted = ((const i64*)p.pointer[{}])[c0 * {}], keys = wanted < 0 ? 0 : wanted < room ? wanted : room;\n", t, k, text_.stride(k, 0));
+      t = "keys";
+    }
     // Scores without a mask are scaled in the exponent.
     const bool later = mask_ == nullptr && a_.scale > 0;
     const std::string scales = literal(later ? 1.0 : a_.scale, DType::f32) + ", " + literal(later ? a_.scale * log2_e : log2_e, DType::f32);
@@ -198,8 +210,8 @@ std::string_view attention_text() {
   return all;
 }
 
-EmittedAttention emit_attention(const Attention& site, const FusedBody* mask, const std::vector<StridedLayout>& layouts, int only) {
-  return Printer(site, mask, layouts).run(only);
+EmittedAttention emit_attention(const Attention& site, const FusedBody* mask, const std::vector<StridedLayout>& layouts, bool filled, int only) {
+  return Printer(site, mask, layouts, filled).run(only);
 }
 
 }  // namespace ingot::backend::cuda

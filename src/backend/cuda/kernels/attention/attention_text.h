@@ -19,8 +19,9 @@ struct EmittedAttention {
 
 // What all kernels use; comes after prelude() and the texts of matrix instructions.
 std::string_view attention_text();
-// `layouts`: of Q, K, V, the mask's loads and the result. `only`: use this kernel wherever addresses allow it, for measurements; otherwise sizes decide. A
+// `layouts`: of Q, K, V, the mask's loads, if `filled` the numbers of keys, and the result. `only`: use this kernel wherever addresses allow it, for measurements; otherwise sizes decide. A
 // pure function. Error (unsupported) for masks that no element function expresses.
-EmittedAttention emit_attention(const Attention&, const FusedBody* mask, const std::vector<StridedLayout>& layouts, int only = kernels::AttentionCudaArgs::by_sizes);
+EmittedAttention emit_attention(const Attention&, const FusedBody* mask, const std::vector<StridedLayout>& layouts, bool filled = false,
+                                int only = kernels::AttentionCudaArgs::by_sizes);
 
 }  // namespace ingot::backend::cuda

@@ -24,7 +24,7 @@ ATEN_LOWERING_PASSES = _Passes()
 
 def _aten_lowering_pass(*functions, index=None, **configuration):
     """A decorator, with or without arguments: the function runs over the graph of every build from now on, at `index` among the others, or last. Parameters are
-    get_attr nodes there. Nodes that it adds need no metadata: the graph is exported anew behind it."""
+    get_attr nodes there. Nodes that it adds need no metadata: the graph is exported anew after it."""
 
     def add(function):
         at = len(ATEN_LOWERING_PASSES.passes) if index is None else index

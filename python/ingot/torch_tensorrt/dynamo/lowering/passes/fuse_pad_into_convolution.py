@@ -1,4 +1,4 @@
-"""`fuse_pad_into_convolution`: zeros around the input of a convolution as its own padding, which may then differ before and behind an axis."""
+"""`fuse_pad_into_convolution`: zeros around the input of a convolution as its own padding, which may then differ before and after an axis."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _aten = torch.ops.aten
 
 
 def tensorrt_conv_asym_pad_op(x, weight, bias, stride, pre_padding, post_padding, dilation, groups):
-    """A convolution with zeros of its own number before and behind each axis. It is a function of torch's operators, which torch.export takes apart again."""
+    """A convolution with its own number of zeros before and after each axis. It is a function of torch's operators, so torch.export sees those."""
     around = [count for ends in zip(reversed(pre_padding), reversed(post_padding)) for count in ends]
     return _aten.convolution.default(_aten.constant_pad_nd.default(x, around, 0), weight, bias, stride, [0] * len(stride), dilation, False, [0] * len(stride), groups)
 

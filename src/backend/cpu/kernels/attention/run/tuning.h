@@ -15,5 +15,7 @@ inline constexpr int64_t batches_of_worker = 2, divided_rows = 16, least_rows = 
 inline constexpr int64_t ahead = 16, max_ahead = 128;
 // Elements after packed keys and values that tiles may prefetch: an estimate.
 inline constexpr int64_t read_beyond = 1024;
+// Of costs, on an EPYC (1 to 32 queries, 64 heads of 64 keys and 16 of 2,048): nanoseconds of a float that is copied into a panel, and of an element of another type; of a weight.
+inline constexpr double ns_of_packed_element = 0.19, ns_of_converted_element = 0.46, ns_of_weight = 0.5;
 
 }  // namespace ingot::kernels::attention::tuning

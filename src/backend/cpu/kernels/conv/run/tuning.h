@@ -8,7 +8,7 @@ namespace ingot::kernels::conv::tuning {
 
 // Vectors of products at the machine's peak that take as long as one product of a vector: where a tile has two vectors of columns, or one, or half of one (of AVX2, for groups); along lines;
 // of several groups; along the elements of a tap. Along lines and taps, also as a vector that is loaded for several products. The fit gave lines 0.41, which many columns take longer than: 0.66 is by
-// bench/convolutions.py beside the build of before (docs/decisions/0111).
+// bench/convolutions.py beside the build of before (docs/performance-notes/convolutions_cpu.md, 0111).
 inline constexpr double of_two_vectors = 1.02, of_one_vector = 0.95, of_half_vector = 0.83, of_lines = 0.66, of_groups = 0.83, of_dots = 0.9, load_of_lines = 1.29,
                         load_of_dots = 0.45;
 // The same for Winograd's transformation of a window: a product of one of its 16 values, to store such a sum, to begin a tile of them, the outputs; for each vector of channels the image; the weights.

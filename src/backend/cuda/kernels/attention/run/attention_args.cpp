@@ -8,12 +8,12 @@ namespace ingot::kernels {
 
 namespace {
 
-constexpr uint32_t magic = 0x36444341;  // "ACD6"
+constexpr uint32_t magic = 0x37444341;  // "ACD7"
 
 template <class S, class A>
 void fields(S& s, A& a) {
   s.text(a.name);
-  s.all(a.batch_rank, a.depth, a.width, a.columns, a.only, a.printed, a.rows, a.sizes);
+  s.all(a.batch_rank, a.depth, a.width, a.filled, a.columns, a.only, a.printed, a.rows, a.sizes);
   s.list(a.operands, [&](auto& o) { s.all(o.dtype, o.gathered); });
   number_fields(s, a.numbers, a.known);
 }
@@ -26,15 +26,17 @@ void check(const AttentionCudaArgs& a) {
   require(a.only < AttentionCudaArgs::measured || a.only == AttentionCudaArgs::by_sizes, "variant");
   require(a.printed >= 1 && a.printed <= 3, "variants");
   require(a.rows <= AttentionCudaArgs::in_boxes, "rows");
-  require(
-      !a.boxes() || (std::max(a.depth, a.width) <= AttentionCudaArgs::max_boxed_head && a.batch_rank <= AttentionCudaArgs::max_box_axes && !a.columns && a.operands.size() == 4),
-      "boxes");
-  require(a.sizes >= 4 && a.sizes <= 250 && a.operands.size() >= 4 && a.operands.size() <= 250, "operands");
+  require(!a.boxes() || (std::max(a.depth, a.width) <= AttentionCudaArgs::max_boxed_head && a.batch_rank <= AttentionCudaArgs::max_box_axes && !a.columns && !a.filled &&
+                         a.operands.size() == 4),
+          "boxes");
+  require(a.sizes >= 4 && a.sizes <= 250 && a.operands.size() >= size_t{4} + a.filled && a.operands.size() <= 250, "operands");
+  require(!a.filled || (a.batch_rank > 0 && a.operands[a.filled_operand()].dtype == ir::DType::i64), "numbers of keys");
   for (const auto& o : a.operands) require(static_cast<int>(o.dtype) < ir::dtype_count && o.gathered <= AttentionCudaArgs::max_rank, "operand");
   for (size_t k : {size_t{0}, size_t{1}, size_t{2}, a.operands.size() - 1}) require(a.operands[k].gathered == 0 && a.operands[k].dtype == a.operands[0].dtype, "operand");
   require(a.operands[0].dtype == ir::DType::f16 || a.operands[0].dtype == ir::DType::bf16, "type");
   std::vector<size_t> ranks;
   for (const auto& o : a.operands) ranks.push_back(size_t{a.batch_rank} + 2 + o.gathered);
+  if (a.filled) ranks[a.filled_operand()] = 1;
   require(do_exist(a.numbers, a.known, a.sizes, ranks), "number");
 }
 

@@ -1,7 +1,7 @@
 // Constants of an "attention" step on CUDA: the generated kernels and how to launch them.
 //
-// operands = Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E], the mask's loads over [batch.., S, T] and their gathered axes, out
-// [batch.., S, E] (written). sizes = S, T, D, E, then the mask's. Every kernel takes one struct: u64 status, u64 pointers[operands],
+// operands = Q [batch.., S, D], K [batch.., T, D], V [batch.., T, E], the mask's loads over [batch.., S, T] and their gathered axes, if `filled` the number of keys of
+// each sequence (i64 [first batch axis]), out [batch.., S, E] (written). sizes = S, T, D, E, then the mask's. Every kernel takes one struct: u64 status, u64 pointers[operands],
 // i64 numbers[numbers].
 #pragma once
 #include <cstddef>
@@ -49,6 +49,7 @@ struct AttentionCudaArgs {
   std::string name;
   uint8_t batch_rank = 0;
   uint16_t depth = 0, width = 0;  // D, E
+  bool filled = false;
   bool columns = false;           // the mask adds one number per key: groups keep these numbers in shared memory
   uint8_t only = by_sizes;        // the variant to use for all sizes
   uint8_t printed = 3;            // if sizes decide: bit v: the plan has code for variant v (0 or 1)
@@ -56,6 +57,8 @@ struct AttentionCudaArgs {
   // mask; and those whose heads are copied as TMA boxes on Hopper. Then the kernels' parameters begin with the tensor maps of Q, K and V.
   enum Rows : uint8_t { short_rows, long_rows, few_keys, unmasked, in_boxes } rows = short_rows;
   bool boxes() const { return rows == in_boxes; }
+  // The operand with the numbers of keys; 0: there is none.
+  size_t filled_operand() const { return filled ? operands.size() - 2 : 0; }
   static constexpr uint8_t max_box_axes = attention_cuda_tuning::max_box_axes;  // axes of heads in a tensor map
   static constexpr uint16_t max_boxed_head = attention_cuda_tuning::max_boxed_head;
   static constexpr size_t max_rank = attention_cuda_tuning::max_rank;

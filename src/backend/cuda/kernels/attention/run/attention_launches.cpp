@@ -26,6 +26,10 @@ void check(const Args& args, const Call& call) {
   const TensorRef& out = call.operands.back();
   for (size_t k = 0; k < call.operands.size(); ++k) {
     const TensorRef& x = call.operands[k];
+    if (args.filled && k == args.filled_operand()) {
+      require(x.dtype == ir::DType::i64 && x.rank == 1 && x.dims[0] == out.dims[0], "numbers of keys");
+      continue;
+    }
     require(x.dtype == args.operands[k].dtype && x.rank == batch + 2 + args.operands[k].gathered, "types and ranks");
     bool load = k >= 3 && k + 1 < call.operands.size();
     int64_t rows = k == 0 || load || k + 1 == call.operands.size() ? s : t, columns = k < 2 ? d : load ? t : e;

@@ -5,7 +5,7 @@
 namespace ingot::kernels::conv::rows_tuning {
 
 // Cycles to copy a run of neighbours, and each vector of 64 bytes of it: estimates, not fitted. That they choose the faster offer is checked
-// on an AMD EPYC with AVX512_BF16, one thread, by models compiled with `INGOT_OFFER=matmul` and `INGOT_OFFER=conv_rows` (docs/decisions/0125).
+// on an AMD EPYC with AVX512_BF16, one thread, by models compiled with `INGOT_OFFER=matmul` and `INGOT_OFFER=conv_rows` (docs/performance-notes/convolutions_cpu.md, 0125).
 inline constexpr double copied_run = 12, copied_vector = 2;
 // Cycles of a tile of products besides these, and of each vector of results: estimates likewise.
 inline constexpr double tile = 60, vector_of_results = 1.5;

@@ -1,0 +1,79 @@
+// What both kernels of attention read: by blocks of queries, and by single queries (attention_queries).
+#pragma once
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/cpu/kernels/fused/run/program.h"
+#include "kernels/attention/run/attention_args.h"
+#include "kernels/run/kernel.h"
+
+namespace ingot::kernels::attention {
+
+struct Constants {
+  double scale;
+  bool causal, filled, in_order;
+  int batch_rank;
+  std::shared_ptr<const Program> mask;
+};
+// RunKernel::load; the result is Constants.
+std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes);
+
+// A step's operands and sizes, checked.
+struct Problem {
+  int64_t s, t, d, e, batch = 1;
+  std::vector<int64_t> batch_dims;
+  ir::DType type;                      // of the operands; scores are doubles for f64, else floats
+  Bound mask;
+  bool has_mask = false, mask_same_rows = false;  // it is the same for every query of a batch element (padding)
+  size_t mask_bytes = 0;               // of scratch
+};
+// Error (format) if they do not fit.
+Problem checked(const Call&);
+
+// Q, K, V and the result, operands 0 to 3, of one batch element.
+class Operands {
+ public:
+  Operands(const Call& call, const Constants& c, const Problem& p) : call_(call), c_(c), p_(p) {}
+
+  // `next`: the element after this one, whose first rows are prefetched.
+  void go_to(int64_t batch, int64_t next);
+  const TensorRef& operand(size_t k) const { return k == 3 ? call_.operands.back() : call_.operands[k]; }
+  int64_t row_stride(size_t k) const { return operand(k).strides[c_.batch_rank]; }
+  int64_t column_stride(size_t k) const { return operand(k).strides[c_.batch_rank + 1]; }
+  // A row of operand k: Q, K, V or the result.
+  std::byte* address(size_t k, int64_t row) const { return base_[k] + row * row_stride(k) * static_cast<int64_t>(ir::size_of(operand(k).dtype)); }
+  // Elements of a row as floats, or as doubles.
+  void read(size_t k, int64_t row, void* to, int64_t n) const { block_ops().load(operand(k).dtype, to, address(k, row), column_stride(k), n); }
+
+  // Rows further down, and the first ones of the next batch element (tuning.h: ahead).
+  void fetch(size_t k, int64_t row) const { prefetch(k, base_[k], row); }
+  void fetch_of_next(size_t k, int64_t row) const { prefetch(k, next_[k], row); }
+
+  int64_t at[16] = {};  // the batch element's coordinates; the mask's row is added
+  int64_t keys = 0;     // of the batch element,
+  int64_t first = 0;    // and the one that the first query stands at
+
+ private:
+  void locate(int64_t batch, int64_t* at) const;
+  std::byte* begin(const TensorRef&, const int64_t* at) const;
+  void prefetch(size_t k, const std::byte* base, int64_t row) const;
+
+  const Call& call_;
+  const Constants& c_;
+  const Problem& p_;
+  int64_t batch_ = -1;
+  std::byte *base_[4] = {}, *next_[3] = {};
+};
+
+// The loops of the softmax, for scores of either type.
+template <class T>
+struct Scores {
+  // to[r, c] = from[r, c] * by[r * by_step]
+  static void scale_rows(T* to, int64_t to_row, const T* from, int64_t from_row, const T* by, int64_t by_step, int64_t rows, int64_t columns);
+  static void add(T* to, const T* x, int64_t n);
+  // BlockOps::softmax_rows
+  static void softmax_rows(T* a, int64_t row, int64_t rows, int64_t n, T* largest, T* total, T* keep);
+};
+
+}  // namespace ingot::kernels::attention
