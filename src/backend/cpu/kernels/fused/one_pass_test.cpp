@@ -200,6 +200,18 @@ TEST(one_pass, places) {
   }
 }
 
+// What an ordering of places takes may be read elsewhere too.
+TEST(one_pass, places_that_are_read_twice) {
+  constexpr int64_t n = 300;
+  TestTensor out(DType::i64, {4, n});
+  BodyBuilder b({4}, {n});
+  const Reg difference = b.map(Op::sub, DType::i64, {b.index(1), b.index(0)});
+  const Reg c = b.map(Op::lt, DType::b8, {difference, b.number(ir::Scalar(int64_t{100}), DType::i64)});
+  b.store(DType::i64, b.map(Op::select, DType::i64, {c, difference, b.number(ir::Scalar(int64_t{-7}), DType::i64)}));
+  run(b.body, {&out});
+  out.each([&](const std::vector<int64_t>& at) { EXPECT_EQ(out.get(at), at[1] - at[0] < 100 ? at[1] - at[0] : -7); });
+}
+
 // Rows and columns of halves and doubles, with gaps between rows.
 TEST(one_pass, sums) {
   for (DType t : {DType::f16, DType::bf16, DType::f32, DType::f64}) {

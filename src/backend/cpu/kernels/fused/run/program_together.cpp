@@ -78,10 +78,6 @@ class Finder {
     }
   }
   void take(uint32_t k) { b_.together[k].kind = Together::absorbed; }
-  // One use less, and after the last one nobody computes it.
-  void leave(uint32_t k) {
-    if (--uses_[k] == 0) take(k);
-  }
 
   static bool is_activation(Op op) { return op == Op::gelu || op == Op::gelu_tanh || op == Op::silu || op == Op::relu || op == Op::tanh || op == Op::sigmoid; }
 
@@ -215,9 +211,9 @@ class Finder {
   // Matches an ordering of the place along the last axis, which may have a number added or subtracted, and a number: a mask of triangles or of lengths.
   bool places(uint32_t k) {
     const ProgramInstruction& i = at(k);
-    const bool orders = i.op == Op::lt || i.op == Op::le || i.op == Op::gt || i.op == Op::ge;
-    const bool by_row = p_.row_rank == 1 && b_.across == 0 && b_.line == 0;
-    if (i.kind != Kind::map || !orders || !by_row || !varies(k)) return false;
+    const bool orders = i.kind == Kind::map && (i.op == Op::lt || i.op == Op::le || i.op == Op::gt || i.op == Op::ge);
+    const bool along_row = p_.row_rank == 1 && b_.across == 0 && b_.line == 0;
+    if (!orders || !along_row || !varies(k)) return false;
     uint32_t place = none, bound = none;
     if (!either(k, [&](uint32_t v) { return varies(v); }, place, bound) || varies(bound) || at(bound).cls != Class::i64) return false;
     auto is_index = [&](uint32_t v) { return at(v).kind == Kind::index && at(v).cls == Class::i64 && varies(v); };
@@ -232,13 +228,12 @@ class Finder {
       found.in[1] = by;
       found.pass = moved.op == Op::add ? Pass::add : moved.in[0] == index ? Pass::sub : Pass::neg;
       pass_by(place, 1, {by});
-      // Another ordering may read the moved place, and then the index with it.
       if (uses_[place] == 0) {
         take(place);
-        leave(index);
+        if (--uses_[index] == 0) take(index);
       }
-    } else {
-      leave(place);
+    } else if (--uses_[place] == 0) {
+      take(place);
     }
     b_.together[k] = found;
     return true;
@@ -263,12 +258,9 @@ class Finder {
 
   // Halves that one operation makes of halves: they never become blocks of floats. Of the last instruction alone, as results may take the memory of an operand.
   void stay_half(const ProgramStore& s) {
-    const bool maps = !p_.has_reductions && !p_.has_accumulator, moves = b_.across != 0 || !b_.staged.empty() || !b_.transposed.empty();
-    const bool rows = maps && !moves && (p_.row_rank == 1 || b_.line != 0), last_store = p_.stores.size() == 1 && s.reg + 1 == p_.code.size() && b_.strides.size() > s.operand;
-    if (!rows || !last_store || !block(s.reg) || uses_[s.reg] != 1 || !varies(s.reg)) return;
+    const bool stored_alone = p_.stores.size() == 1 && s.reg + 1 == p_.code.size() && uses_[s.reg] == 1;
+    if (!is_read_where_it_is() || !stored_alone || !writes_halves(s) || !block(s.reg) || !varies(s.reg)) return;
     const DType type = p_.memory[s.operand];
-    const auto last = static_cast<size_t>(p_.domain_rank) - 1;
-    if ((type != DType::f16 && type != DType::bf16) || !is_solid(b_, p_, s.operand) || b_.dims[s.operand][last] != b_.domain[last]) return;
     Together pass = b_.together[s.reg];
     if (pass.kind == Together::alone) {
       const std::optional<Pass> of = pass_of(at(s.reg).op);
@@ -281,14 +273,27 @@ class Finder {
     const size_t first = pass.pass == Pass::select ? 1 : 0;  // behind the condition
     for (size_t n = first; n < 3; ++n) {
       const uint32_t in = pass.in[n];
-      const auto in_memory = [&] { return is_whole(b_, p_, in) && b_.repeats[in] == 0 && p_.memory[at(in).operand] == type; };
-      if (in != none && varies(in) && !(in_memory() && is_read_only_by(pass, in))) return;
+      if (in != none && varies(in) && !(is_block_in_memory(in, type) && is_read_only_by(pass, in))) return;
     }
     for (size_t n = first; n < 3; ++n) {
       if (pass.in[n] != none && varies(pass.in[n])) b_.in_memory[pass.in[n]] = 1;
     }
     b_.together[s.reg] = pass;
   }
+  // True if no operand is transposed, reduced or given by a kernel.
+  bool is_read_where_it_is() const {
+    const bool own = b_.staged.empty() && b_.transposed.empty() && b_.across == 0;
+    return own && !p_.has_reductions && !p_.has_accumulator;
+  }
+  bool writes_halves(const ProgramStore& s) const {
+    const bool along_row = p_.row_rank == 1 || b_.line != 0;
+    if (!along_row || b_.strides.size() <= s.operand) return false;  // the store of a mask has no memory
+    const DType type = p_.memory[s.operand];
+    const auto last = static_cast<size_t>(p_.domain_rank) - 1;
+    return (type == DType::f16 || type == DType::bf16) && is_solid(b_, p_, s.operand) && b_.dims[s.operand][last] == b_.domain[last];
+  }
+  bool is_block_in_memory(uint32_t k, DType type) const { return is_whole(b_, p_, k) && b_.repeats[k] == 0 && p_.memory[at(k).operand] == type; }
+
   // A load that nothing else reads. The instructions that a pass has absorbed read it too.
   bool is_read_only_by(const Together& pass, uint32_t load) const {
     const auto reads = std::count(pass.in, pass.in + 5, load);
@@ -297,8 +302,7 @@ class Finder {
 
   // A load of bools whose users take any byte but 0 for true.
   bool reads_any_true(uint32_t k) const {
-    if (at(k).kind != Kind::load || p_.memory[at(k).operand] != DType::b8 || p_.has_reductions || !b_.staged.empty()) return false;
-    if (!is_whole(b_, p_, k) || b_.repeats[k] != 0) return false;
+    if (at(k).kind != Kind::load || !is_read_where_it_is() || !is_block_in_memory(k, DType::b8)) return false;
     int good = 0;
     for (const ProgramInstruction& i : p_.code) {
       const bool map = i.kind == Kind::map && i.cls == Class::b8 && is_logic(i.op);
