@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/cpu/kernels/conv/run/tuning.h"
 #include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "backend/cpu/run/hardware.h"
 
@@ -43,7 +44,11 @@ double cost_of_tiles(const ProductSizes& s, const Cpu& cpu) {
   if (s.image) {
     conv::ConvSizes image = *s.image;
     if (s.panel != DType::f32) image.n = static_cast<int64_t>(times(image.n, 2 * cpu.lanes)) * 2 * cpu.lanes;  // only tiles of float32 leave out half of a panel
-    return conv::cost_of_rows(image, cpu) + x.batches * packing(s, x, cpu) / static_cast<double>(cpu.threads);
+    // Rows of half types are widened as they are copied, which takes as long again.
+    const auto k = static_cast<double>(image.k);
+    const double copies = s.panel == DType::f32 ? 0 : k / static_cast<double>(image.run) * conv::tuning::copied_tap + k * conv::tuning::copied_element;
+    return conv::cost_of_rows(image, cpu) +
+           (cpu.cycles(image.outputs * static_cast<double>(image.groups) * copies) + x.batches * packing(s, x, cpu)) / static_cast<double>(cpu.threads);
   }
   conv::ConvSizes sizes;
   sizes.outputs = x.batches * x.m, sizes.n = s.n, sizes.k = sizes.run = s.k, sizes.mapped = false;
