@@ -2,17 +2,17 @@
 
     python bench/offers.py [--threads 1] [--only "grouped|1-D"] [--form between,alone] [--rounds 12] [--jobs 2]
     INGOT_ISA=avx2 python bench/offers.py
-    python bench/offers.py --types bfloat16
+    python bench/offers.py --types bfloat16 --form alone [--seconds 220]
     python bench/offers.py --device cuda --seconds 280
     python bench/offers.py --judge [--device cuda]
 
-Sites are those of bench/convolutions.py, random ones, and matrix products. The costs are fitted to "random 0" to "random 199" and the named ones; "random 200" to "random 259" only judge them. A model is compiled once as it is, and once for each implementation with INGOT_OFFER=NAME, in `--jobs` processes, and all builds are interleaved; a figure is the fastest of
+Sites are those of bench/convolutions.py, random ones, matrix products, and batches of small ones. The costs are fitted to "random 0" to "random 199", "random product 0" to "random product 39" and the named ones; the other random ones only judge them. A model is compiled once as it is, and once for each implementation with INGOT_OFFER=NAME, in `--jobs` processes, and all builds are interleaved; a figure is the fastest of
 all rounds. `alone` counts all steps, so the copies too that an offer wishes for; `between`, where compile chooses the layouts, counts the step of the site.
 
 On a GPU a figure is the time of all steps, in a CUDA graph of so many calls that its beginning does not count; weights are in the caches where they fit. The forms are `alone` and
 `channels_last`, which is alone with an image in that order.
 
-Lines of bench/results/offers-<machine>.jsonl: the site, the chosen implementation and its nanoseconds where the runtime chooses among the step's alternatives, and of each offer its cost and its nanoseconds.
+Lines of bench/results/offers-<machine>.jsonl, whose name ends in the instruction set (of float32, AVX-512 at most): the site, the chosen implementation and its nanoseconds where the runtime chooses among the step's alternatives, and of each offer its cost and its nanoseconds.
 A site that the file has already is not measured again, so a run that was stopped goes on; `--seconds` ends it in time.
 
 `--judge` measures nothing: it compiles the sites of a file again, and says what the choices by today's costs lose to the fastest offers. `tests/plans/test_offers.py` holds the result.
@@ -65,6 +65,16 @@ def random_problem(seed):
 RANDOM = {f"random {seed}": random_problem(seed) for seed in range(260)}
 # Rows, results and terms of matrix products: batches of 1 to 4096 by the layers of language, vision and recommendation models.
 PRODUCTS = {f"product {m} x {n} x {k}": (m, n, k) for m in (1, 8, 64, 512, 4096) for n, k in ((16, 64), (64, 16), (64, 64), (128, 48), (320, 320), (768, 768), (3072, 768), (768, 3072), (1000, 2048), (4096, 4096))}
+
+
+def random_product(seed):
+    draw = random.Random(1000 + seed)
+    return tuple(round(2 ** draw.uniform(0, most)) for most in (11, 12, 12))
+
+
+PRODUCTS |= {f"random product {seed}": random_product(seed) for seed in range(60)}
+# Batches of products of small matrices: how many, rows, results and terms.
+BATCHES = {f"batch of {count}: {m} x {n} x {k}": (count, m, n, k) for count in (16, 512) for m, n, k in ((2, 2, 2), (3, 3, 3), (4, 4, 4), (4, 4, 16), (16, 4, 4), (8, 8, 8), (16, 16, 16), (20, 20, 20), (1, 16, 16))}
 # Depthwise convolutions by what decides between their kernels: channels that fill vectors, steps, short lines.
 DEPTHWISE = {
     f"depthwise {k}x{k} /{step} {c} of {size}": (c, c, k, (size, size), {"groups": c, "stride": step, "padding": k // 2})
@@ -74,12 +84,23 @@ DEPTHWISE = {
     for size in (14, 56)
 }
 ALL = {**PROBLEMS, **RANDOM, **DEPTHWISE}
-FITTED = 200  # of the random sites
+FITTED = {"random ": 200, "random product ": 40}  # of the random sites
 
 
 def is_held_out(line):
-    seed = re.match(r"random (\d+)", line["site"])
-    return seed is not None and int(seed[1]) >= FITTED
+    seed = re.match(r"(random (?:product )?)(\d+)", line["site"])
+    return seed is not None and int(seed[2]) >= FITTED[seed[1]]
+
+
+class Batch(torch.nn.Module):
+    """Products of the matrices of an input and of a weight."""
+
+    def __init__(self, count, n, k):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(count, k, n))
+
+    def forward(self, x):
+        return x @ self.weight
 
 
 def model_of(name, form, dtype):
@@ -88,6 +109,9 @@ def model_of(name, form, dtype):
     if name in PRODUCTS:
         m, n, k = PRODUCTS[name]
         model, x = torch.nn.Linear(k, n).eval(), torch.randn(m, k)
+    elif name in BATCHES:
+        count, m, n, k = BATCHES[name]
+        model, x = Batch(count, n, k).eval(), torch.randn(count, m, k)
     else:
         model, x, _ = layers(ALL[name], "between" if form == "between" else "alone")
         if form == "channels_last":
@@ -101,8 +125,8 @@ CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 def has_form(name, form):
     """False for products between others, and where an image has no order of channels."""
     if form == "channels_last":
-        return name not in PRODUCTS and len(ALL[name][3]) + 2 in CHANNELS_LAST
-    return form == "alone" or name not in PRODUCTS
+        return name in ALL and len(ALL[name][3]) + 2 in CHANNELS_LAST
+    return form == "alone" or name in ALL
 
 
 def forcing(offer, without=None):
@@ -270,7 +294,8 @@ def measured(built, rounds, device):
     if not all(best.values()):
         return None  # a build has no step of these sizes
     ran = best.pop(None)
-    return {"site": site_name(name, form, dtype), "chosen": site["chosen"], "ran": ran, "costs": site["costs"], "ns": best}
+    costs = {offer: cost if cost is not None and math.isfinite(cost) else None for offer, cost in site["costs"].items()}
+    return {"site": site_name(name, form, dtype), "chosen": site["chosen"], "ran": ran, "costs": costs, "ns": best}
 
 
 def site_name(name, form, dtype):
@@ -323,9 +348,17 @@ def chosen_today(site, offers, target, machine):
 
 def row_of(path):
     """The target of a file of results, and the row of the table of machines whose choices it judges: on a CPU that of its instruction set."""
-    if "nvidia" in path.name:
-        return "cuda:sm_90", "table"
-    return "cpu", "cpu:avx2" if path.stem.endswith("avx2") else "table"
+    level = path.stem.split("-")[-1]
+    return ("cuda:sm_90", "table") if "nvidia" in path.name else ("cpu", "table" if level == "avx512" else f"cpu:{level}")
+
+
+def name_of_cpu(dtype):
+    """Of this machine: with the instruction set for this type."""
+    name, _, level = machine_name().rpartition("-")
+    flags = open("/proc/cpuinfo").read()
+    if dtype is torch.bfloat16 and "INGOT_ISA" not in os.environ:
+        level = next((found for found in ("amx_bf16", "avx512_bf16") if found in flags), level)
+    return f"{name}-{level}"
 
 
 def judge(lines, target="cpu", machine="table"):
@@ -366,7 +399,7 @@ def main():
     end = time.monotonic() + arguments.seconds
     torch.set_num_threads(arguments.threads)
     os.environ["INGOT_CACHE"] = "off"
-    target, machine = gpu() if on_gpu else ("cpu", machine_name())
+    target, machine = gpu() if on_gpu else ("cpu", name_of_cpu(dtypes[0]))
     path = RESULTS / f"offers-{machine}.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     if arguments.judge:
@@ -377,9 +410,10 @@ def main():
                 print(f"{share:7.1%} lost: {chosen_name} instead of {fastest}: {site}")
             print(f"{len(lost)} {kind} sites: within 10 % of the fastest offer {near:.1%}, mean loss {mean:.2%}")
         return
-    every = [(name, form, dtype) for name in [*PRODUCTS, *ALL] if re.search(arguments.only, name) for form in forms if has_form(name, form) for dtype in dtypes]
+    every = [(name, form, dtype) for name in [*PRODUCTS, *BATCHES, *ALL] if re.search(arguments.only, name) for form in forms if has_form(name, form) for dtype in dtypes]
     if on_gpu:  # a part of them is a fair sample; depthwise convolutions have one implementation
         every = [site for site in every if site[0] not in DEPTHWISE and not site[0].startswith("depthwise")]
+    if arguments.seconds < math.inf:
         random.Random(0).shuffle(every)
     have = {line["site"] for line in lines}
     wanted = [site for site in every if site_name(*site) not in have]

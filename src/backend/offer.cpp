@@ -145,12 +145,13 @@ double results_of(const Site& site) {
 
 double pass_of(const Site& site, const Machine& machine) { return site.body == nullptr ? 0 : machine.launch + results_of(site) * tuning::pass_bytes / machine.memory; }
 
-void wish_for_merged_rows(std::vector<Wish>& wishes, const Site& site, const Gemm& gemm, double tile_rows, const Machine& machine) {
+void wish_for_merged_rows(std::vector<Wish>& wishes, const Site& site, const Gemm& gemm, double tile_rows, const Machine& machine, double peak) {
   if (gemm.map || gemm.batch_rank == 0 || site.body == nullptr) return;
   const auto rows = static_cast<double>(gemm.a.dims[gemm.batch_rank].constant().value_or(0)), columns = static_cast<double>(site.body->row.back().constant().value_or(0));
   const bool is_known = rows > 0 && columns > 0;
   const double padding = is_known ? std::ceil(rows / tile_rows) * tile_rows / rows - 1 : 0;  // the share of the work that is lost
-  if (!is_known || padding > products_of_bytes(machine, tuning::copied_bytes) / columns) wishes.push_back(merged_rows);
+  const double copied = tuning::copied_times * static_cast<double>(ir::size_of(gemm.type)) / machine.memory;  // an element of A
+  if (!is_known || padding * columns / peak > copied) wishes.push_back(merged_rows);
 }
 
 bool has(std::span<const Wish> all, const Wish& wish) { return std::find(all.begin(), all.end(), wish) != all.end(); }

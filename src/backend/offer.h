@@ -199,9 +199,6 @@ struct EmittedStep {
   std::any as_part = {};
 };
 
-// Multiplications, at the machine's peak, in the time of moving so many bytes to or from its memory.
-inline double products_of_bytes(const Machine& m, double bytes) { return bytes * m.bf16 / m.memory; }
-
 // How an operand should lie for an offer to be worth its cost. Compile stores or copies it so where that pays.
 struct Wish {
   enum class Axis : uint8_t { m, n, k, none };  // of the GEMM; along K, the image of a convolution has its channels
@@ -314,8 +311,8 @@ double results_of(const Site&);
 // Nanoseconds of a separate step for the site's body: Offers::pass.
 double pass_of(const Site&, const Machine&);
 
-// Wishes for `merged_rows` if tiles of this many rows, none of which has rows of two batches, multiply for nothing for longer than a copy of A takes.
-void wish_for_merged_rows(std::vector<Wish>&, const Site&, const Gemm&, double tile_rows, const Machine&);
+// Wishes for `merged_rows` if tiles of this many rows, none of which has rows of two batches, multiply for nothing for longer than a copy of A takes. `peak`: products of a nanosecond.
+void wish_for_merged_rows(std::vector<Wish>&, const Site&, const Gemm&, double tile_rows, const Machine&, double peak);
 
 // Adds an offer if the site is one of these kernels without a body. `code`: gives the step's device code, on backends that have any.
 void offer_plain(const Site&, std::initializer_list<std::string_view> kernels, std::string_view implementation, Offers&,

@@ -5,7 +5,7 @@
 namespace ingot::backend::tuning {
 
 inline constexpr double pass_bytes = 16;  // bytes of an element that a separate step for a body moves in float32: the stored sum, written and read, one more operand, the result
-inline constexpr double copied_bytes = 4;  // bytes of an element of A that a copy moves in a half type: read and written
+inline constexpr double copied_times = 2;  // how often a copy of A moves an element: read and written
 
 inline constexpr int64_t vector_bytes = 16;  // bytes that a thread of a GPU reads at once, the widest load there is, from an address that is a multiple of them
 

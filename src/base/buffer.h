@@ -1,11 +1,11 @@
 // Aligned memory from an allocator that a caller may replace, so that each allocation can be made to fail.
 #pragma once
-#include <sys/mman.h>
-
 #include <cstddef>
 #include <cstdlib>
 #include <new>
 #include <utility>
+
+#include "base/huge_pages.h"
 
 namespace ingot {
 
@@ -20,11 +20,10 @@ class Allocator {
 inline Allocator& system_allocator() {
   class System final : public Allocator {
     void* allocate(size_t bytes) override {
-      constexpr size_t huge = size_t{2} << 20;
-      size_t alignment = bytes >= huge ? huge : 64;
+      size_t alignment = bytes >= huge_page ? huge_page : 64;
       void* p = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
       if (p == nullptr) throw std::bad_alloc();
-      if (bytes >= huge) ::madvise(p, bytes, MADV_HUGEPAGE);
+      ask_for_huge_pages(p, bytes);
       return p;
     }
     void release(void* memory, size_t) noexcept override { std::free(memory); }

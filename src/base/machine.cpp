@@ -16,21 +16,21 @@ constexpr MachineField fields[] = {
 #undef X
 };
 
-// CPUs: AMD EPYC (Zen 4, 2 cores, 3.69 GHz), `INGOT_ISA=<row> ingot doctor --measure --keep`; the multiply-adds and the clock of amx_bf16 are an Intel Xeon's (docs/performance-notes/gemms_cpu.md), and its caches the EPYC's. Wake and
+// CPUs: AMD EPYC (Zen 4, 2 cores, 3.69 GHz), `INGOT_ISA=<row> ingot doctor --measure --keep`; the multiply-adds, dot products and the clock of amx_bf16 are an Intel Xeon's (docs/performance-notes/gemms_cpu.md, 0028), and its caches the EPYC's. Wake and
 // other_core: docs/performance-notes/calls_and_threads.md. Launch of a CPU's step: what two copies of small images take in addition to their elements (backend/cpu/kernels/depthwise_conv/run/tuning.h). Dispatch, call and binding: estimates. GPUs: bf16, f32 and l2 from the makers' data sheets (V100, A100, H100,
 // B200, RTX 5090); memory as copies reach it; launch from profiles on an H200 (docs/performance-notes/gemms_cuda.md). Zero: nothing asks for it.
 constexpr KnownMachine known[] = {
-    // name              lanes  clock  f32    bf16     l1   l2    l3  memory other wake  launch rows  dispatch call binding
-    {"cpu:portable", {4, 3.69, 15, 15, 89, 117, 95, 22, 9, 1000, 1500, 1, 5000, 5000, 250}},
-    {"cpu:avx2", {8, 3.69, 59, 59, 178, 117, 95, 22, 9, 1000, 1500, 1, 5000, 5000, 250}},
-    {"cpu:avx512", {16, 3.69, 59, 59, 178, 117, 95, 22, 9, 1000, 1500, 1, 5000, 5000, 250}},
-    {"cpu:avx512_bf16", {16, 3.69, 59, 118, 178, 117, 95, 22, 9, 1000, 1500, 1, 5000, 5000, 250}},
-    {"cpu:amx_bf16", {16, 3.3, 109, 1600, 178, 117, 95, 22, 9, 1000, 1500, 1, 5000, 5000, 250}},
-    {"cuda:sm_70", {32, 1.5, 7800, 7800, 0, 2100, 0, 800, 0, 0, 2000, 1024, 5000, 5000, 250}},
-    {"cuda:sm_80", {32, 1.4, 9750, 156000, 0, 4000, 0, 1700, 0, 0, 2000, 1024, 5000, 5000, 250}},
-    {"cuda:sm_90", {32, 1.8, 33500, 494500, 0, 5500, 0, 4100, 0, 0, 2000, 1024, 5000, 5000, 250}},
-    {"cuda:sm_100", {32, 1.8, 40000, 1125000, 0, 10000, 0, 7000, 0, 0, 2000, 1024, 5000, 5000, 250}},
-    {"cuda:sm_120", {32, 2.4, 52400, 104800, 0, 7000, 0, 1600, 0, 0, 2000, 1024, 5000, 5000, 250}},
+    // name              lanes  clock  f32    bf16    dots  l1   l2    l3  memory other wake  launch rows  dispatch call binding
+    {"cpu:portable", {4, 3.69, 15, 15, 0, 89, 117, 95, 22, 9, 1000, 1500, 1, 5000, 5000, 250}},
+    {"cpu:avx2", {8, 3.69, 59, 59, 0, 178, 117, 95, 22, 9, 1000, 1500, 1, 5000, 5000, 250}},
+    {"cpu:avx512", {16, 3.69, 59, 59, 0, 178, 117, 95, 22, 9, 1000, 1500, 1, 5000, 5000, 250}},
+    {"cpu:avx512_bf16", {16, 3.69, 59, 118, 118, 178, 117, 95, 22, 9, 1000, 1500, 1, 5000, 5000, 250}},
+    {"cpu:amx_bf16", {16, 3.3, 109, 1600, 54.5, 178, 117, 95, 22, 9, 1000, 1500, 1, 5000, 5000, 250}},
+    {"cuda:sm_70", {32, 1.5, 7800, 7800, 0, 0, 2100, 0, 800, 0, 0, 2000, 1024, 5000, 5000, 250}},
+    {"cuda:sm_80", {32, 1.4, 9750, 156000, 0, 0, 4000, 0, 1700, 0, 0, 2000, 1024, 5000, 5000, 250}},
+    {"cuda:sm_90", {32, 1.8, 33500, 494500, 0, 0, 5500, 0, 4100, 0, 0, 2000, 1024, 5000, 5000, 250}},
+    {"cuda:sm_100", {32, 1.8, 40000, 1125000, 0, 0, 10000, 0, 7000, 0, 0, 2000, 1024, 5000, 5000, 250}},
+    {"cuda:sm_120", {32, 2.4, 52400, 104800, 0, 0, 7000, 0, 1600, 0, 0, 2000, 1024, 5000, 5000, 250}},
 };
 
 }  // namespace

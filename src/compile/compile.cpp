@@ -167,7 +167,7 @@ void add_target(plan::Plan& out, std::span<const NamedGraph> functions, const Ba
   report("code", 0.9);
   if (record != nullptr && !record->device_code) code.clear();
   for (backend::DeviceCode& c : compiler.compile(code, backend.target)) {
-    auto form = c.portable ? plan::DeviceCode::Form::ptx : plan::DeviceCode::Form::cubin;
+    auto form = c.portable ? plan::DeviceCode::Form::portable : plan::DeviceCode::Form::machine;
     made.code.push_back({form, static_cast<uint32_t>(c.architecture), std::move(c.kernels), std::move(c.image)});
   }
   out.targets.push_back(std::move(made));

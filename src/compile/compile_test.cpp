@@ -235,7 +235,7 @@ TEST(Compile, OnePlanForBoth) {
     // Every kernel that a step names is there as machine code; products are a library's. As PTX too, unless some code is for Hopper alone.
     for (bool ptx : {false, true}) {
       size_t kernels = 0;
-      for (const plan::DeviceCode& code : plan->targets[1].code) kernels += (code.form == plan::DeviceCode::Form::ptx) == ptx ? code.kernels.size() : 0;
+      for (const plan::DeviceCode& code : plan->targets[1].code) kernels += (code.form == plan::DeviceCode::Form::portable) == ptx ? code.kernels.size() : 0;
       bool bodies = false, of_hopper = false;
       for (const plan::Step& s : plan->functions[0].programs[1].steps) {
         bodies = bodies || s.kernel != "matmul";

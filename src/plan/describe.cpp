@@ -311,7 +311,7 @@ void target(Json& j, const Plan& plan, const ForTarget& t) {
   for (const DeviceCode& c : t.code) {
     j.open('{');
     j.key("form");
-    j.text(c.form == DeviceCode::Form::cubin ? "cubin" : "ptx");
+    j.text(c.form == DeviceCode::Form::machine ? "machine" : "portable");
     j.key("architecture");
     j.number(c.architecture);
     j.key("kernels");

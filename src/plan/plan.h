@@ -172,7 +172,8 @@ struct Derived {
 
 // Compiled code of a target's kernels.
 struct DeviceCode {
-  enum class Form : uint8_t { cubin, ptx } form = Form::cubin;
+  // Code of one architecture, or code that the driver translates for its device.
+  enum class Form : uint8_t { machine, portable } form = Form::machine;
   uint32_t architecture = 0;           // 90: sm_90
   std::vector<std::string> kernels;    // names of the kernels in it
   std::vector<std::byte> image;

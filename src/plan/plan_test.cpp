@@ -66,8 +66,11 @@ Plan sample() {
                {"b", DType::f32, {3}, {}, "", Weight::Source::embedded, bytes + 12, 12, nullptr},
                {"tied", DType::f32, {2, 3}, {1, 0}, "a", Weight::Source::embedded, bytes, 24, nullptr},
                {"empty", DType::i8, {0, 7}, {}, "", Weight::Source::embedded, nullptr, 0, nullptr}};
-  p.targets = {
-      {Target(), prepare, {{"a, packed", 64}}, {{DeviceCode::Form::ptx, 90, {"one", "two"}, {std::byte{7}, std::byte{0}}}}, {{"GPU, L 1", "a", "l 3"}, {"GPU, L 1", "b", "l 0"}}}};
+  p.targets = {{Target(),
+                prepare,
+                {{"a, packed", 64}},
+                {{DeviceCode::Form::portable, 90, {"one", "two"}, {std::byte{7}, std::byte{0}}}},
+                {{"GPU, L 1", "a", "l 3"}, {"GPU, L 1", "b", "l 0"}}}};
   p.origins = {{"model.py", "y = x @ w", "layers.0", "aten.mm.default", 12}, {"", "", "", "", 0}};
   p.functions[0].graph = "ingot-graph 1\n";
   p.signature = "{\"in\": \"\xc3\xa9\"}";
@@ -98,7 +101,7 @@ TEST(Plan, ReadBackIsWhatWasWritten) {
   const Function& f = back->functions[0];
   EXPECT_EQ(f.programs[0].steps[0].constants, p.functions[0].programs[0].steps[0].constants);
   const DeviceCode& code = back->targets[0].code[0];
-  EXPECT_EQ(code.form, DeviceCode::Form::ptx);
+  EXPECT_EQ(code.form, DeviceCode::Form::portable);
   EXPECT_EQ(code.architecture, 90u);
   EXPECT_EQ(code.kernels, (std::vector<std::string>{"one", "two"}));
   EXPECT_EQ(code.image, p.targets[0].code[0].image);

@@ -97,7 +97,7 @@ class Reader {
       out.derived.push_back({name(d.name(), "the name of a derived weight"), d.bytes()});
     });
     each(t.code(), [&](const fb::Code& c) {
-      if (c.form() > static_cast<uint8_t>(DeviceCode::Form::ptx)) fail(Code::format, "code of the plan has an unknown form");
+      if (c.form() > static_cast<uint8_t>(DeviceCode::Form::portable)) fail(Code::format, "code of the plan has an unknown form");
       DeviceCode code{static_cast<DeviceCode::Form>(c.form()), c.architecture(), {}, {}};
       each(c.kernels(), [&](const flatbuffers::String& k) { code.kernels.push_back(name(&k, "the name of a kernel")); });
       code.image = bytes(c.image());

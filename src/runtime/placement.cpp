@@ -19,7 +19,7 @@ std::string targets_of(const plan::Plan& plan) {
 
 std::vector<backend::CodeImage> images(const plan::ForTarget& target) {
   std::vector<backend::CodeImage> out;
-  for (const plan::DeviceCode& c : target.code) out.push_back({c.form == plan::DeviceCode::Form::ptx, c.architecture, c.kernels, c.image});
+  for (const plan::DeviceCode& c : target.code) out.push_back({c.form == plan::DeviceCode::Form::portable, c.architecture, c.kernels, c.image});
   return out;
 }
 

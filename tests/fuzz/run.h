@@ -150,7 +150,7 @@ inline void run_on_pretend_gpu(plan::Plan plan) {
       std::string ptx = "\n.version 8.0\n.target sm_90\n";
       for (const std::string& name : code.kernels) ptx += ".entry " + name + "()\n";
       const auto* bytes = reinterpret_cast<const std::byte*>(ptx.c_str());
-      code.form = plan::DeviceCode::Form::ptx;
+      code.form = plan::DeviceCode::Form::portable;
       code.image.assign(bytes, bytes + ptx.size() + 1);
     }
   }

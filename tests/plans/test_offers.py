@@ -55,6 +55,29 @@ def test_offers_for_another_target():
     assert "cuda:none" in failed.value.stderr
 
 
+def test_products_name_what_runs():
+    """Products of bfloat16 hold an alternative for each instruction set, small ones for each size; plain products that a convolution kernel leaves to matmul say so."""
+    torch.manual_seed(0)
+    half, x = torch.nn.Linear(96, 64).to(torch.bfloat16).eval(), torch.randn(24, 96, dtype=torch.bfloat16)
+    compiled = ingot.compile(half, inputs=[x], target="cpu")
+    assert kernels_that_may_run(compiled) == [{"matmul", "matmul_dots", "matmul_matrix"}]
+    flags = "" if "INGOT_ISA" in os.environ else Path("/proc/cpuinfo").read_text()
+    fastest = "matmul_dots" if "avx512_bf16" in flags and "amx_bf16" not in flags else None
+    session = compiled.engine.session()
+    _library.text_of(_library.lib().ingot_session_profile, session.pointer, 1)
+    session.run(x)
+    (ran,) = [step["kernel"] for step in json.loads(_library.text_of(_library.lib().ingot_session_profile, session.pointer, 1))["steps"]]
+    assert ran == fastest or (fastest is None and ran.startswith("matmul"))
+
+    open_sizes = ingot.compile(offers.Batch(20, 8, 8).eval(), inputs=[ingot.Input(min_shape=(20, 1, 8), opt_shape=(20, 8, 8), max_shape=(20, 64, 8))], target="cpu")
+    assert kernels_that_may_run(open_sizes) == [{"matmul", "matmul_small"}]
+    for m, kernel in ((8, "matmul_small"), (40, "matmul")):
+        assert kernels_that_ran(open_sizes, torch.randn(20, m, 8)) == [kernel]
+
+    (site,) = offers.sites_of(ingot.compile(torch.nn.Linear(320, 320).eval(), inputs=[torch.randn(64, 320)], target="cpu"))
+    assert site["chosen"] == "matmul" and site["costs"]["conv_tiles"] is None
+
+
 def kernels_that_may_run(compiled):
     """For each step of the plan: its kernel and the alternatives."""
     steps = compiled.engine.inspect()["functions"][0]["programs"][0]["steps"]

@@ -117,11 +117,11 @@ TEST(Rebuild, IsForGpusThatSomeKernelHasNoCodeFor) {
   for (int sm : {80, 86, 90, 120}) EXPECT_EQ(missing(sm, plan), "") << sm;  // newer ones by its PTX
   plan::Plan other = plan;
   for (plan::DeviceCode& c : other.targets[0].code) {
-    if (c.form == plan::DeviceCode::Form::ptx) c.kernels[0] += "_of_another";
+    if (c.form == plan::DeviceCode::Form::portable) c.kernels[0] += "_of_another";
   }
   EXPECT_EQ(missing(86, other), "");
   EXPECT_EQ(missing(90, other), "cuda:sm_90");
-  std::erase_if(plan.targets[0].code, [](const plan::DeviceCode& c) { return c.form == plan::DeviceCode::Form::ptx; });
+  std::erase_if(plan.targets[0].code, [](const plan::DeviceCode& c) { return c.form == plan::DeviceCode::Form::portable; });
   EXPECT_EQ(missing(86, plan), "");
   EXPECT_EQ(missing(90, plan), "cuda:sm_90");
   EXPECT_EQ(missing(90, build(model, options_of("cuda:sm_75,cuda:sm_90", {}))), "");

@@ -69,7 +69,7 @@ TEST(stored, enumerators) {
   using Region = plan::Region::Kind;
   numbered({Region::straight, Region::branch, Region::loop});
   using Form = plan::DeviceCode::Form;
-  numbered({Form::cubin, Form::ptx});
+  numbered({Form::machine, Form::portable});
 }
 
 }  // namespace

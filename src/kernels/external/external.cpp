@@ -21,9 +21,9 @@ External::Gpu gpu_of(const ir::Attributes& a) {
   std::vector<std::string> code = texts(a.at("cuda"), 3, "cuda");
   using Form = External::Gpu::Form;
   if (code[0] != "cuda" && code[0] != "ptx" && code[0] != "cubin") fail(Code::format, "an external kernel's code is \"{}\", none of cuda, ptx, cubin", code[0]);
-  External::Gpu out{code[0] == "cuda"  ? Form::cuda
-                    : code[0] == "ptx" ? Form::ptx
-                                       : Form::cubin,
+  External::Gpu out{code[0] == "cuda"  ? Form::source
+                    : code[0] == "ptx" ? Form::portable
+                                       : Form::machine,
                     std::move(code[1]),
                     std::move(code[2]),
                     a.dims("grid"),

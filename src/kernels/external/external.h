@@ -17,8 +17,8 @@ struct External {
   std::vector<ir::Scalar> numbers;       // arguments that are not tensors, in order
   std::optional<HostCode> cpu;           // a function in a shared library
   struct Gpu {
-    enum class Form : uint8_t { cuda, ptx, cubin } form = Form::cuda;
-    std::string text;                    // CUDA C++, PTX, or "sm_90 " and the bytes of a cubin as hexadecimal digits
+    enum class Form : uint8_t { source, portable, machine } form = Form::source;
+    std::string text;                    // in the form's own language (CUDA C++, PTX); of machine code its architecture, a space, and the bytes as hexadecimal digits
     std::string entry;                   // the kernel's name in it
     ir::Dims grid;                       // blocks along x, y, z
     std::vector<int64_t> block;          // threads along x, y, z

@@ -137,6 +137,17 @@ inline Workers& three() {
   return *pool;
 }
 
+// The lines of kernels.def that begin so.
+inline std::vector<std::string_view> kernels_of(std::string_view family) {
+  std::vector<std::string_view> all = {
+#define X(name) #name,
+#include "backend/cpu/run/kernels.def"
+#undef X
+  };
+  std::erase_if(all, [&](std::string_view name) { return !name.starts_with(family); });
+  return all;
+}
+
 // What a kernel may choose for a call.
 struct Choosing {
   std::span<const Timing> timings = {};  // of its plan

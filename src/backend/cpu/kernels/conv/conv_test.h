@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "backend/cpu/kernels/kernel_test.h"
+
 namespace ingot::kernels {
 
 // Calls run(kernel) for each kernel of the family; it returns false if the kernel cannot compute the case. Counts the others.
@@ -13,18 +15,11 @@ class ConvKernels {
  public:
   template <class Run>
   void each(Run run) {
-    for (std::string_view kernel : cpu_kernels) {
-      if (kernel.starts_with("conv_")) ran_[std::string(kernel)] += run(kernel);
-    }
+    for (std::string_view kernel : kernels_of("conv_")) ran_[std::string(kernel)] += run(kernel);
   }
   int ran(const std::string& kernel) const { return ran_.at(kernel); }
 
  private:
-  static constexpr std::string_view cpu_kernels[] = {
-#define X(name) #name,
-#include "backend/cpu/run/kernels.def"
-#undef X
-  };
   std::map<std::string, int> ran_;
 };
 

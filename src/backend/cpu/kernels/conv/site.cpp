@@ -65,14 +65,6 @@ std::optional<std::string> find_obstacle(const Site& site, const ConvSite& s, co
   return s.group_axis == SIZE_MAX ? std::nullopt : groups_obstacle(site, g, s.group_axis, n);
 }
 
-// True if matmul is the faster one of those with vectors along columns: it copies rows of A once for all columns, so longer sums and more columns are its own, and it has tiles of its own for
-// few rows.
-bool prefers_matmul(const Site& site, const Gemm& g, int64_t n, int64_t k) {
-  if (k > tuning::longest_sum_of_tiles || n > tuning::columns_of_tiles) return true;
-  const bool strided = !(g.a.strides.back() == ir::Dim(1));
-  return !g.convolution && !((strided || n < tuning::columns_of_vector) && site.usual(g.a.dims[g.batch_rank]).value_or(0) >= tuning::rows_of_tiles);
-}
-
 // The map at the usual sizes, as the kernels see it.
 kernels::IndexMap usual_map(const Site& site, const Gemm& g, std::span<const int64_t> steps, std::span<const ir::Dim> sizes) {
   auto usual = [&](const ir::Dim& d) { return site.usual(d).value_or(tuning::unknown_size); };
@@ -171,9 +163,8 @@ Reading read(const Site& site, const Settings& settings) {
   };
   if (n <= 0 || k <= 0) return refuse("K or N is unknown");
   out->group_axis = group_axis_of(g);
-  out->prefers_matmul = !given->map && out->group_axis == SIZE_MAX && prefers_matmul(site, *given, n, k);
-  if (out->prefers_matmul && !given->convolution) return {};
   if (!given->map && out->group_axis != SIZE_MAX && !given->constant) return {};
+  out->is_product = !given->map && !given->convolution && out->group_axis == SIZE_MAX;
   if (auto reason = find_obstacle(site, *out, settings, n)) return refuse(std::move(*reason));
   std::vector<ir::Dim> sizes;
   const auto steps = map_steps(*g.map, sizes);
@@ -218,6 +209,12 @@ std::shared_ptr<const ConvSite> other_conv_site(const Site& site, const Settings
   const auto* g = std::get_if<GemmAttributes>(&site.kernel);
   if (g == nullptr || (g->type != ir::DType::bf16 && g->type != ir::DType::f64)) return nullptr;
   return reading_of(site, settings, obstacle);
+}
+
+bool leaves_to_matmul(std::string_view kernel, double nanoseconds, const ConvSite& s, const Settings& settings, Offers& out) {
+  if (!s.is_product || settings.rivals || nanoseconds < tuning::gain_of_product * kernels::conv::cost_of_rows(s.sizes, cpu_of(settings))) return false;
+  out.refusals.push_back({kernel, Obstacle::cost, "matmul is as fast, and its step serves all sizes"});
+  return true;
 }
 
 Offer conv_offer(std::string_view kernel, std::shared_ptr<const ConvSite> s, double nanoseconds, bool once) {

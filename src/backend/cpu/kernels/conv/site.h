@@ -13,7 +13,7 @@ struct ConvSite {
   Gemm gemm;                           // with a map, if need be the one that its strides are
   const FusedBody* body;
   size_t group_axis = SIZE_MAX;        // the batch axis along which B differs; SIZE_MAX: none does
-  bool prefers_matmul = false;         // of the kernels with vectors along columns matmul takes it
+  bool is_product = false;             // no convolution, and B is one matrix
   // At the usual values of open sizes.
   kernels::IndexMap map;
   kernels::conv::ConvSizes sizes;
@@ -29,6 +29,9 @@ inline kernels::conv::Cpu cpu_of(const Settings& s) { return {s.machine, static_
 std::shared_ptr<const ConvSite> conv_site(const Site&, const Settings&, std::optional<std::string>* obstacle = nullptr);
 // The same for a convolution of bfloat16 or float64.
 std::shared_ptr<const ConvSite> other_conv_site(const Site&, const Settings&, std::optional<std::string>* obstacle = nullptr);
+
+// Of a plain product: true, and the kernel is refused for its cost, if it gains less over matmul than times vary by. A step of matmul serves all sizes. Where timing decides, it is offered.
+bool leaves_to_matmul(std::string_view kernel, double nanoseconds, const ConvSite&, const Settings&, Offers&);
 
 // An offer of the kernel, which computes each result once: `once`.
 Offer conv_offer(std::string_view kernel, std::shared_ptr<const ConvSite>, double nanoseconds, bool once);

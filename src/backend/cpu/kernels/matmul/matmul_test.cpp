@@ -6,11 +6,13 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <set>
 #include <thread>
 
 #include "backend/cpu/compile/body_builder_test.h"
 #include "backend/cpu/kernels/kernel_test.h"
+#include "backend/cpu/kernels/matmul/run/cost.h"
 #include "backend/cpu/run/isa.h"
 #include "base/error.h"
 
@@ -59,6 +61,8 @@ std::vector<int64_t> matrices(std::vector<int64_t> batch, int64_t rows, int64_t 
   return batch;
 }
 
+// By each kernel of the family that can compute it; by matmul alone with choices. Counts those that ran in `ran`.
+std::map<std::string_view, int> ran;
 void check(const Case& c, Workers& workers, Choosing* choosing = nullptr) {
   SCOPED_TRACE(text(c));
   const size_t rank = c.batch.size() + 2;
@@ -117,40 +121,49 @@ void check(const Case& c, Workers& workers, Choosing* choosing = nullptr) {
     run_kernel("matmul_pack", {}, {&b, &packed}, {c.k, c.n}, workers);
     operands[1] = &packed;
   }
-  run_kernel("matmul", serialise(MatmulArgs{c.packed, static_cast<uint8_t>(c.batch.size()), code.code}), operands, sizes, workers, choosing);
-
   const std::vector<double> rows = a.values(), columns = b.values();
-  int64_t element = 0;
-  int wrong = 0;
-  out.each([&](const std::vector<int64_t>& at) {
-    const int64_t row = element / c.n, matrix = c.packed ? 0 : row / c.m;
-    ++element;
-    double x = 0;
-    for (int64_t k = 0; k < c.k; ++k) x += rows[static_cast<size_t>(row * c.k + k)] * columns[static_cast<size_t>((matrix * c.k + k) * c.n + at.back())];
-    double slack = 0;
-    switch (c.end) {
-      case End::plain: break;
-      case End::bias: x += bias.get(at); break;
-      case End::relu: x = std::max(x, 0.0); break;
-      case End::bias_relu: x = std::max(x + bias.get(at), 0.0); break;
-      case End::residual: x += residual.get(at); break;
-      case End::bias_gelu_residual:
-        x += bias.get(at);
-        x = 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))) + residual.get(at);
-        slack = 4 * std::ldexp(std::max(std::abs(x), 1.0), -23);  // the gelu of f32 and one sum
-        break;
-      case End::relu_affine: x = std::max(x, 0.0) * factor.get(at) + shift.get(at); break;
-      case End::scaled_by_column: x *= static_cast<double>(at.back()); break;
-    }
-    if (c.out == DType::bf16 || c.out == DType::f16) {
-      if (slack != 0) slack += std::ldexp(std::abs(x), c.out == DType::bf16 ? -8 : -11);  // a tie may be rounded the other way
-      x = ir::rounded_to(c.out, x);
-    }
-    if (c.type == DType::i8) x = static_cast<int8_t>(static_cast<int64_t>(x));  // wraps
-    if (!(std::abs(out.get(at) - x) <= slack) && ++wrong < 4) ADD_FAILURE() << "at " << fmt::format("{}, {}", at[rank - 2], at[rank - 1]) << ": " << out.get(at) << ", not " << x;
-  });
-  EXPECT_EQ(wrong, 0);
-  EXPECT_TRUE(out.untouched_outside());
+  auto verify = [&] {
+    int64_t element = 0;
+    int wrong = 0;
+    out.each([&](const std::vector<int64_t>& at) {
+      const int64_t row = element / c.n, matrix = c.packed ? 0 : row / c.m;
+      ++element;
+      double x = 0;
+      for (int64_t k = 0; k < c.k; ++k) x += rows[static_cast<size_t>(row * c.k + k)] * columns[static_cast<size_t>((matrix * c.k + k) * c.n + at.back())];
+      double slack = 0;
+      switch (c.end) {
+        case End::plain: break;
+        case End::bias: x += bias.get(at); break;
+        case End::relu: x = std::max(x, 0.0); break;
+        case End::bias_relu: x = std::max(x + bias.get(at), 0.0); break;
+        case End::residual: x += residual.get(at); break;
+        case End::bias_gelu_residual:
+          x += bias.get(at);
+          x = 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))) + residual.get(at);
+          slack = 4 * std::ldexp(std::max(std::abs(x), 1.0), -23);  // the gelu of f32 and one sum
+          break;
+        case End::relu_affine: x = std::max(x, 0.0) * factor.get(at) + shift.get(at); break;
+        case End::scaled_by_column: x *= static_cast<double>(at.back()); break;
+      }
+      if (c.out == DType::bf16 || c.out == DType::f16) {
+        if (slack != 0) slack += std::ldexp(std::abs(x), c.out == DType::bf16 ? -8 : -11);  // a tie may be rounded the other way
+        x = ir::rounded_to(c.out, x);
+      }
+      if (c.type == DType::i8) x = static_cast<int8_t>(static_cast<int64_t>(x));  // wraps
+      if (!(std::abs(out.get(at) - x) <= slack) && ++wrong < 4) ADD_FAILURE() << "at " << fmt::format("{}, {}", at[rank - 2], at[rank - 1]) << ": " << out.get(at) << ", not " << x;
+    });
+    EXPECT_EQ(wrong, 0);
+    EXPECT_TRUE(out.untouched_outside());
+  };
+  for (std::string_view kernel : kernels_of("matmul")) {
+    if (choosing != nullptr && kernel != "matmul") continue;
+    SCOPED_TRACE(kernel);
+    out = TestTensor(c.out, matrices(c.batch, c.m, c.n), order(rank, c.out_transposed), {}, c.pad);
+    const bool can = run_kernel(kernel, serialise(MatmulArgs{c.packed, static_cast<uint8_t>(c.batch.size()), code.code}), operands, sizes, workers, choosing);
+    EXPECT_TRUE(can || kernel != "matmul");
+    ran[kernel] += can;
+    if (can) verify();
+  }
 }
 
 TEST(matmul, every_small_size) {
@@ -300,16 +313,17 @@ TEST(matmul, half_panels_hold_every_number) {
       accumulator.dtype = DType::f32;
       body.store(DType::f32, body.push(accumulator));
       run_kernel("matmul_pack", {}, {&b, &packed}, {1, n}, inline_workers());
-      run_kernel("matmul", serialise(MatmulArgs{true, 0, backend::cpu::emit(body.body).code}), {&a, &packed, &out}, {1, n, 1}, inline_workers());
-      // Dot products of bf16 take subnormal numbers as zero.
-      const bool flushes = backend::cpu::isa() >= backend::cpu::Isa::avx512_bf16 && left == DType::bf16;
-      int wrong = 0;
-      for (int64_t i = 0; i < n; ++i) {
-        const double x = b.get({0, i}), y = out.get({0, i});
-        const bool zero = flushes && std::abs(x) < std::ldexp(1.0, -126);
-        wrong += std::isnan(x) ? !std::isnan(y) : y != (zero ? 0 : x);
+      for (std::string_view kernel : kernels_of("matmul")) {
+        if (!run_kernel(kernel, serialise(MatmulArgs{true, 0, backend::cpu::emit(body.body).code}), {&a, &packed, &out}, {1, n, 1}, inline_workers())) continue;
+        const bool flushes = kernel != "matmul";  // dot products of bf16 take subnormal numbers as zero
+        int wrong = 0;
+        for (int64_t i = 0; i < n; ++i) {
+          const double x = b.get({0, i}), y = out.get({0, i});
+          const bool zero = flushes && std::abs(x) < std::ldexp(1.0, -126);
+          wrong += std::isnan(x) ? !std::isnan(y) : y != (zero ? 0 : x);
+        }
+        EXPECT_EQ(wrong, 0) << kernel << ": " << ir::name_of(type) << " times " << ir::name_of(left);
       }
-      EXPECT_EQ(wrong, 0) << ir::name_of(type) << " times " << ir::name_of(left);
     }
   }
 }
@@ -329,20 +343,23 @@ TEST(matmul, in_order_a_row_has_the_same_bits_among_any_others) {
       run_kernel("matmul_pack", {}, {&b, &packed}, {k, n}, inline_workers());
       for (bool ready : {true, false}) {
         if (!ready && right == DType::i8) continue;
-        TestTensor whole(DType::f32, {max_m, n});
-        for (int64_t m : {max_m, int64_t{33}, int64_t{20}, int64_t{4}, int64_t{3}, int64_t{2}, int64_t{1}}) {
-          TestTensor some(left, {m, k}), out(DType::f32, {m, n});
-          some.each([&](const auto& at) { some.put(at, a.get(at)); });
-          backend::cpu::BodyBuilder body({m}, {n});
-          backend::Instruction accumulator{};
-          accumulator.kind = backend::Instruction::Kind::accumulator;
-          accumulator.dtype = DType::f32;
-          body.store(DType::f32, body.push(accumulator));
-          run_kernel("matmul", serialise(MatmulArgs{ready, 0, backend::cpu::emit(body.body).code, true}), {&some, ready ? &packed : &b, m == max_m ? &whole : &out}, {m, n, k},
-                     three());
-          int different = 0;
-          if (m < max_m) out.each([&](const auto& at) { different += out.get(at) != whole.get(at); });
-          EXPECT_EQ(different, 0) << m << " rows of " << k << ", " << ir::name_of(left) << " by " << ir::name_of(right) << (ready ? ", packed" : "");
+        for (std::string_view kernel : kernels_of("matmul")) {
+          TestTensor whole(DType::f32, {max_m, n});
+          for (int64_t m : {max_m, int64_t{33}, int64_t{20}, int64_t{4}, int64_t{3}, int64_t{2}, int64_t{1}}) {
+            TestTensor some(left, {m, k}), out(DType::f32, {m, n});
+            some.each([&](const auto& at) { some.put(at, a.get(at)); });
+            backend::cpu::BodyBuilder body({m}, {n});
+            backend::Instruction accumulator{};
+            accumulator.kind = backend::Instruction::Kind::accumulator;
+            accumulator.dtype = DType::f32;
+            body.store(DType::f32, body.push(accumulator));
+            if (!run_kernel(kernel, serialise(MatmulArgs{ready, 0, backend::cpu::emit(body.body).code, true}), {&some, ready ? &packed : &b, m == max_m ? &whole : &out}, {m, n, k},
+                            three()))
+              break;
+            int different = 0;
+            if (m < max_m) out.each([&](const auto& at) { different += out.get(at) != whole.get(at); });
+            EXPECT_EQ(different, 0) << kernel << ": " << m << " rows of " << k << ", " << ir::name_of(left) << " by " << ir::name_of(right) << (ready ? ", packed" : "");
+          }
         }
       }
     }
@@ -370,16 +387,18 @@ TEST(matmul, int8_panels) {
         const backend::Reg sum = body.push(accumulator);
         body.store(DType::f32, body.map(Op::mul, DType::f32, {sum, body.load(DType::f32)}));
         for (bool in_order : {false, true}) {
-          run_kernel("matmul", serialise(MatmulArgs{true, 0, backend::cpu::emit(body.body).code, in_order}), {&a, &packed, &scale, &out}, {m, n, k}, three());
-          const std::vector<double> rows = a.values();
-          int wrong = 0;
-          out.each([&](const auto& at) {
-            double x = 0;
-            for (int64_t i = 0; i < k; ++i) x += rows[static_cast<size_t>(at[0] * k + i)] * columns[static_cast<size_t>(i * n + at[1])];
-            wrong += out.get(at) != x * scale.get(at);
-          });
-          EXPECT_EQ(wrong, 0);
-          EXPECT_TRUE(out.untouched_outside());
+          for (std::string_view kernel : kernels_of("matmul")) {
+            if (!run_kernel(kernel, serialise(MatmulArgs{true, 0, backend::cpu::emit(body.body).code, in_order}), {&a, &packed, &scale, &out}, {m, n, k}, three())) continue;
+            const std::vector<double> rows = a.values();
+            int wrong = 0;
+            out.each([&](const auto& at) {
+              double x = 0;
+              for (int64_t i = 0; i < k; ++i) x += rows[static_cast<size_t>(at[0] * k + i)] * columns[static_cast<size_t>(i * n + at[1])];
+              wrong += out.get(at) != x * scale.get(at);
+            });
+            EXPECT_EQ(wrong, 0) << kernel;
+            EXPECT_TRUE(out.untouched_outside());
+          }
         }
       }
     }
@@ -454,6 +473,30 @@ TEST(matmul, batches_and_broadcast_batch_axes) {
     check({.m = 4, .n = 6, .k = 3, .batch = {0}}, *workers);
     check({.m = 4, .n = 6, .k = 0, .batch = {2}}, *workers);
     check({.m = 1, .n = 1, .k = 1, .batch = {17}}, *workers);
+    check({.m = 4, .n = 4, .k = 4, .batch = {3, 40}, .out = DType::f32}, *workers);
+    check({.m = 16, .n = 8, .k = 3, .batch = {600}, .type = DType::bf16, .out = DType::bf16}, *workers);
+    check({.m = 3, .n = 5, .k = 16, .batch = {9}, .a_transposed = true, .pad = 2}, *workers);
+  }
+  EXPECT_GT(ran["matmul_small"], 0);
+}
+
+// What the costs choose, by rows of the table of machines: matrix registers but for one row or two, and dot products where there are no such registers. In order, whatever the number of rows.
+TEST(matmul, costs_choose_the_kernel) {
+  auto chosen = [](const char* machine, int64_t m, DType panel, bool in_order = false) {
+    const conv::Cpu cpu{machine_named(machine), 16, 1};
+    const matmul::ProductSizes s{static_cast<double>(m), m, 768, 1024, panel, true, in_order};
+    const std::pair<double, std::string> costs[] = {{cost_of_tiles(s, cpu), "tiles"}, {cost_of_dots(s, cpu), "dots"}, {cost_of_matrix(s, cpu), "matrix"}};
+    return std::min_element(std::begin(costs), std::end(costs))->second;
+  };
+  for (int64_t m : {1, 2, 3, 4, 5, 8, 16, 17, 40, 200, 1000}) {
+    EXPECT_EQ(chosen("cpu:avx2", m, DType::bf16), "tiles");
+    EXPECT_EQ(chosen("cpu:avx512", m, DType::bf16), "tiles");
+    EXPECT_EQ(chosen("cpu:avx512_bf16", m, DType::bf16), "dots");
+    EXPECT_EQ(chosen("cpu:amx_bf16", m, DType::bf16), m <= 2 ? "dots" : "matrix") << m;
+    EXPECT_EQ(chosen("cpu:amx_bf16", m, DType::i8), m <= 6 ? "tiles" : "matrix") << m;
+    EXPECT_EQ(chosen("cpu:amx_bf16", m, DType::bf16, true), "matrix");
+    EXPECT_EQ(chosen("cpu:avx512_bf16", m, DType::i8, true), "dots");
+    EXPECT_EQ(chosen("cpu:avx2", m, DType::i8, true), "tiles");
   }
 }
 

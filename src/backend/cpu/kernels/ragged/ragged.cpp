@@ -1,6 +1,7 @@
 // Offers products of experts: rows of each expert times panels of its matrix, then the epilogue on each block of rows.
 #include "backend/cpu/compile/byte_code.h"
 #include "backend/cpu/compile/offers.h"
+#include "backend/cpu/kernels/matmul/run/cost.h"
 #include "backend/cpu/kernels/ragged/run/ragged_args.h"
 
 namespace ingot::backend::cpu {
@@ -39,7 +40,7 @@ void ragged_offers(const Site& site, const Settings& settings, Offers& out) {
   auto usual = [&](const ir::Dim& d) { return static_cast<double>(site.usual(d).value_or(1)); };
   const double products = usual(g->a.dims[0]) * usual(g->a.dims[1]) * usual(g->b[0].dims.back());
   out.offers.push_back({.implementation = "ragged",
-                        .cost = products / (g->type == ir::DType::bf16 ? settings.machine.bf16 : settings.machine.f32),
+                        .cost = products / kernels::matmul::peak_of(settings.machine, g->type),
                         .wishes = {channels_innermost, contiguous_rows},
                         .packing = packing_of(*g),
                         .emit = [g, body = site.body, in_order = settings.deterministic == Deterministic::batch] { return emit_ragged(*g, *body, in_order); }});

@@ -112,7 +112,7 @@ void offer_gemm(const GemmCompiler& c, const Site& site, const Target& target, c
                                                .emit = [made = std::make_shared<const EmittedStep>(std::move(*step))] { return *made; }});
   // Elsewhere a copy and the library are faster than these kernels; the tiles hold rows of several batches.
   const bool has_tiles = sizes.has_tiles && !(g.type == ir::DType::f32 && has_one_row(g));
-  if (!has_tiles) wish_for_merged_rows(offer.wishes, site, g, kernels::gemm::tuning::rows_of_tile, settings.machine);
+  if (!has_tiles) wish_for_merged_rows(offer.wishes, site, g, kernels::gemm::tuning::rows_of_tile, settings.machine, peak_for(g, settings));
   if (!c.tunable.empty()) offer.tunables = {c.tunable};
 }
 

@@ -187,13 +187,18 @@ std::optional<Refusal> sketch_refusal(const Gemm& g, bool tf32, bool hopper) {
 
 bool takes_gemms_of(ir::DType type, const Gemm& g, const Settings& settings) { return takes(type, g.convolution ? settings.tf32_convolutions : settings.tf32); }
 
+double peak_for(const Gemm& g, const Settings& settings) {
+  const Machine& m = settings.machine;
+  if (ir::size_of(g.type) == 2) return m.bf16;
+  return g.type == ir::DType::f32 && takes_gemms_of(g.type, g, settings) ? std::max(m.f32, m.bf16 / 2) : m.f32;
+}
+
 namespace {
 
-// How much longer a GEMM's work takes than on an H200, by the rates of the instructions that the settings allow. TF32 has half of the rate of halves from sm_80 on.
+// How much longer a GEMM's work takes than on an H200.
 double times_of_h200(const Gemm& g, const Settings& settings) {
-  const Machine &machine = settings.machine, &h200 = machine_named("cuda:sm_90");
-  if (ir::size_of(g.type) == 2) return h200.bf16 / machine.bf16;
-  return h200.bf16 / 2 / (g.type == ir::DType::f32 && takes_gemms_of(g.type, g, settings) ? std::max(machine.f32, machine.bf16 / 2) : machine.f32);
+  const Machine& h200 = machine_named("cuda:sm_90");
+  return (ir::size_of(g.type) == 2 ? h200.bf16 : h200.bf16 / 2) / peak_for(g, settings);
 }
 
 double bytes_of_b(const Site& site, const Gemm& g) {

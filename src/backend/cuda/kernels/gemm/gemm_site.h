@@ -49,6 +49,8 @@ GemmSiteAnswer gemm_site(const Gemm&, const FusedBody&, const std::vector<Stride
 std::optional<Refusal> sketch_refusal(const Gemm&, bool tf32, bool hopper);
 // True if the settings allow the kernels to multiply by this type.
 bool takes_gemms_of(ir::DType, const Gemm&, const Settings&);
+// The machine's peak by the instructions that the settings allow. TF32 has half of the rate of halves from sm_80 on.
+double peak_for(const Gemm&, const Settings&);
 inline constexpr std::string_view gemm_types = "for float16 and bfloat16, and for float32 where TF32 is allowed";
 
 bool in_eights(const ir::Dim&);

@@ -152,7 +152,7 @@ void matmul_offers(const Site& site, const Target& target, const Settings& setti
   }
   GemmAnswer answer = library_gemm(*g, *site.body, site.body_layouts(), g->convolution ? settings.tf32_convolutions : settings.tf32);
   std::vector<Wish> wishes{channels_innermost, even_rows};
-  wish_for_merged_rows(wishes, site, *g, kernels::gemm::tuning::rows_of_tile, settings.machine);
+  wish_for_merged_rows(wishes, site, *g, kernels::gemm::tuning::rows_of_tile, settings.machine, peak_for(*g, settings));
   if (!answer.obstacle) {
     out.offers.push_back({.implementation = name, .cost = cost, .wishes = wishes, .tunables = {"algorithm"}, .emit = [g, emit = std::move(answer.emit)] { return emit(); }});
     return;

@@ -6,10 +6,12 @@ namespace ingot::backend::cpu {
 
 void conv_dots_offers(const Site& site, const Settings& settings, Offers& out) {
   const auto s = conv_site(site, settings);
-  if (s == nullptr || s->prefers_matmul || s->group_axis != SIZE_MAX || s->sizes.n > kernels::DirectTiles::max_dots) return;
+  if (s == nullptr || s->group_axis != SIZE_MAX || s->sizes.n > kernels::DirectTiles::max_dots) return;
   const kernels::IndexMap::Index& tap = s->map.indices.back();
   if (tap.step != 1 || s->map.leaves(tap) || tap.extent % kernels::direct_tiles_avx2.lanes != 0) return;
-  Offer offer = conv_offer("conv_dots", s, kernels::conv::cost_of_dots(s->sizes, cpu_of(settings)), true);
+  const double cost = kernels::conv::cost_of_dots(s->sizes, cpu_of(settings));
+  if (leaves_to_matmul("conv_dots", cost, *s, settings, out)) return;
+  Offer offer = conv_offer("conv_dots", s, cost, true);
   offer.wishes.insert(offer.wishes.end(), {channels_innermost, contiguous_rows});
   out.offers.push_back(std::move(offer));
 }

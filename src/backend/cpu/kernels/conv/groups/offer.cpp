@@ -6,7 +6,7 @@ namespace ingot::backend::cpu {
 
 void conv_groups_offers(const Site& site, const Settings& settings, Offers& out) {
   const auto s = conv_site(site, settings);
-  if (s == nullptr || s->prefers_matmul || s->group_axis == SIZE_MAX) return;
+  if (s == nullptr || s->group_axis == SIZE_MAX) return;
   const auto& tiles = kernels::direct_tiles_avx2;
   const auto channels = static_cast<int64_t>(s->map.indices[s->group_axis].step);
   if (s->sizes.n >= tiles.lanes || s->sizes.groups * s->sizes.n < tiles.lanes || tiles.narrow(channels, s->sizes.n) == nullptr) return;

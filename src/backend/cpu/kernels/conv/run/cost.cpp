@@ -133,7 +133,10 @@ double cost_of_tiles(const ConvSizes& s, const Cpu& cpu) {
   if (v.pairs > 0) all += static_cast<double>(v.pairs) * of_line(2, tiles.outputs_of_two, tuning::of_two_vectors);
   if (v.single > 0) all += of_line(1, tiles.outputs_of_one, half ? tuning::of_half_vector : tuning::of_one_vector);
   if (s.n % cpu.lanes != 0 && !half) all += tiles_of_line(s, v.pairs > 0 ? tiles.outputs_of_two : tiles.outputs_of_one) * cpu.vectors(tuning::part_tile);
-  return s.outputs / line * static_cast<double>(s.groups) * all / static_cast<double>(cpu.threads) + cost_of_order(s, cpu);
+  // Panels that do not stay in the second-level cache are read again from behind it.
+  const int64_t panels = s.groups * s.k * s.n * 4;
+  const double behind = panels > tuning::l2_of_panels ? static_cast<double>(panels) / (tuning::rate_behind_l2 * cpu.machine.l3) : 0;
+  return (s.outputs / line * static_cast<double>(s.groups) * all + behind) / static_cast<double>(cpu.threads) + cost_of_order(s, cpu);
 }
 
 double cost_of_groups(const ConvSizes& s, const Cpu& cpu) {

@@ -43,6 +43,8 @@ inline constexpr double scattered_result = 8;
 // The least work that is divided among workers, in products that the machine's peak computes in one wake-up: with less, workers take longer to start than to compute (docs/performance-notes/calls_and_threads.md).
 inline constexpr double least_wakes = 1.7;
 inline constexpr int64_t min_segment = 24;  // outputs of a line that a task computes at least: two tiles
+// Of the third-level cache's rate, what panels of B come at that tiles do not prefetch (the same: 8 rows by 768 x 768 take 94 microseconds, by matmul 83).
+inline constexpr double rate_behind_l2 = 2;
 // Bytes, of a second-level cache of 1 MB: a larger image is read from memory; half of it holds the lines of several units; all panels of B that stay in it together with A.
 inline constexpr int64_t l2_of_image = 1 << 20, half_l2 = 256 << 10, l2_of_panels = 1 << 20;
 // If reading all of B takes more than this share of a worker's time, each task goes over all lines.
@@ -57,9 +59,9 @@ inline constexpr int64_t short_tap = 16, merged_tap = 64;
 // register tiles (docs/performance-notes/convolutions_cpu.md).
 inline constexpr int64_t l2_of_winograd = 832 << 10, kept_weights = 288 << 10, windows_of_block = 28;
 
-// The largest products of plain matrices for which vectors along columns are offered: terms of a sum, columns, and, if columns do not fill a vector, the rows that make up for it
-// (docs/performance-notes/convolutions_cpu.md). Beyond them no times of these kernels were recorded.
-inline constexpr int64_t longest_sum_of_tiles = 64, columns_of_tiles = 128, columns_of_vector = 16, rows_of_tiles = 64;
+// Of matmul's cost, what a kernel must come to for a plain product to be its own: of 30 products of 1 to 512 rows both are within a tenth of each other in 26 (AMD EPYC, AVX-512,
+// `python bench/offers.py --form alone --only product`).
+inline constexpr double gain_of_product = 0.9;
 
 // Along lines. The most taps of a sum, the most taps whose places are listed, and the largest step between outputs of a line or between what they read, in elements: bounds of a plan's memory
 // and time, not measured.

@@ -6,7 +6,7 @@ namespace ingot::backend::cpu {
 
 void conv_winograd_offers(const Site& site, const Settings& settings, Offers& out) {
   const auto s = conv_site(site, settings);
-  if (s == nullptr || s->prefers_matmul) return;
+  if (s == nullptr) return;
   const size_t first_k = s->gemm.batch_rank + s->gemm.m_rank;
   // It reads only images whose channels are neighbours, and requires others to be copied; not for groups, which are faster along lines than their cost after a copy says.
   if (s->after_copy && s->group_axis != SIZE_MAX) return;

@@ -82,6 +82,7 @@ Machine measure_machine(Workers& workers, double seconds) {
   m.clock = 1 / cycle(share);
   m.f32 = products(ops.f32);
   m.bf16 = products(tiles_of_bf16(ops));
+  m.dots = ops.bf16_dots.tile == nullptr ? 0 : products(ops.bf16_dots);
   // Reads of half of each cache, and of more than the last one.
   const auto size_of = [](int name, int64_t otherwise) {
     const int64_t bytes = ::sysconf(name);

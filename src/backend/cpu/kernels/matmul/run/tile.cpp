@@ -1,5 +1,7 @@
-// Chooses the tiles for this machine and for each GEMM.
+// The tiles of this machine, and those for each GEMM.
 #include "backend/cpu/kernels/matmul/run/tile_i8.h"
+
+#include <utility>
 
 #include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "backend/cpu/run/isa.h"
@@ -35,45 +37,55 @@ const Int8Panels& int8_panels() {
 
 namespace {
 
-// With few rows, an int8 panel is read directly; with more, blocks of it are decoded first. In order, all row counts use the same tiles.
-Way way_of_int8(DType a, bool mapped, bool in_order, int64_t m) {
-  const bool pairs = a == DType::bf16 && !mapped && int8_panels().to_bf16 != nullptr, matrix = pairs && tile_ops().bf16_matrix.tile != nullptr;
-  if (m <= (matrix ? decoded_rows : narrow_rows) && !(in_order && pairs)) {
-    Way way{&int8_panels().tiles, DType::f32, block_rows, narrow_rows, k_of_narrow_bytes, k_block};
-    if (in_order) way.sum = k_block;
-    return way;
-  }
-  const DType decoded = pairs ? DType::bf16 : DType::f32;
-  Way way = way_of(pairs ? a : DType::f32, decoded, mapped, in_order, m);
-  way.decoded = decoded;
+// At most this many products are one sum.
+Way summed(Way way, const Operands& o, int64_t sum) {
+  way.sum = o.in_order ? k_block : sum;
+  return way;
+}
+
+// True if bf16 is multiplied as it is: A is in memory, and a panel has pairs, or int8 that is decoded to them.
+bool are_pairs(const Operands& o) {
+  return o.sum == DType::f32 && o.a == DType::bf16 && !o.mapped && (o.b == DType::bf16 || (o.packed && o.b == DType::i8 && int8_panels().to_bf16 != nullptr));
+}
+
+Way decoding(Way way, const Operands& o) {
+  if (o.b == DType::i8) way.decoded = std::exchange(way.panel, DType::i8);
   return way;
 }
 
 }  // namespace
 
-// One to three rows use dot products, which read several places of a panel at a time (measured: 16 GB/s instead of 13). In order, only types and form decide,
-// so that a GEMM with one row gives the same bits as one with many.
-Way way_of(DType a, DType panel, bool mapped, bool in_order, int64_t m) {
+Way way_of_tiles(const Operands& o) {
   const TileOps& ops = tile_ops();
-  auto summed = [&](Way way, int64_t sum) {
-    way.sum = in_order ? k_block : sum;
-    return way;
-  };
-  if (panel == DType::f64 || panel == DType::i64)
-    return {panel == DType::f64 ? &ops.f64 : &ops.i64, panel, wide_block_rows, narrow_rows, k_block, k_block, false, DType::i8, k_block};
-  if (panel == DType::i8) return way_of_int8(a, mapped, in_order, m);
-  if (a == DType::bf16 && panel == DType::bf16 && !mapped) {
-    if (ops.bf16_matrix.tile != nullptr && (in_order || m > rows_of_dots))
-      return {&ops.bf16_matrix, DType::bf16, matrix_block_rows, matrix_narrow_rows, k_of_narrow_bytes, k_of_matrix, true};
-    if (ops.bf16_dots.tile != nullptr) return summed({&ops.bf16_dots, DType::bf16, block_rows, narrow_rows, k_of_narrow_bytes, k_of_dots}, INT64_MAX);
-  }
-  if (panel == DType::bf16) return summed({&ops.bf16, DType::f32, block_rows, narrow_rows, k_of_narrow_bytes, k_block}, INT64_MAX);
-  if (panel == DType::f16) return summed({&ops.f16, DType::f32, block_rows, narrow_rows, k_of_narrow_bytes, k_block}, INT64_MAX);
+  if (o.sum != DType::f32) return {o.sum == DType::f64 ? &ops.f64 : &ops.i64, o.sum, o.sum, wide_block_rows, narrow_rows, k_block, k_block, false, DType::i8, k_block};
+  const DType panel = o.packed ? o.b : DType::f32;
+  // With few rows, an int8 panel is read directly; with more, blocks of it are decoded first. In order, both give the same bits.
+  if (panel == DType::i8 && o.m <= narrow_rows) return summed({&int8_panels().tiles, DType::f32, panel, block_rows, narrow_rows, k_of_few_narrow, k_block}, o, INT64_MAX);
+  if (panel == DType::bf16 || panel == DType::f16)
+    return summed({panel == DType::bf16 ? &ops.bf16 : &ops.f16, DType::f32, panel, block_rows, narrow_rows, k_of_few_narrow, k_block}, o, INT64_MAX);
   // One row sums four places of a panel at a time, two and three rows sum two. Half types are rounded more coarsely, so their sums may be longer.
-  return summed({&ops.f32, DType::f32, block_rows, narrow_rows, k_of_narrow_rows, k_block}, m > narrow_rows ? k_block
-                                                                                            : m == 1        ? 4 * narrow_sum
-                                                                                            : m <= 3        ? 2 * narrow_sum
-                                                                                                            : narrow_sum);
+  const int64_t sum = o.m > narrow_rows ? k_block : o.m == 1 ? 4 * narrow_sum : o.m <= 3 ? 2 * narrow_sum : narrow_sum;
+  return decoding(summed({&ops.f32, DType::f32, DType::f32, block_rows, narrow_rows, k_of_few, k_block}, o, sum), o);
+}
+
+// One to three rows use dot products, which read several places of a panel at a time (measured: 16 GB/s instead of 13).
+std::optional<Way> way_of_dots(const Operands& o) {
+  const TileOps::Tiles& tiles = tile_ops().bf16_dots;
+  if (tiles.tile == nullptr || !are_pairs(o)) return std::nullopt;
+  return decoding(summed({&tiles, DType::bf16, DType::bf16, block_rows, narrow_rows, k_of_few_narrow, k_of_dots}, o, INT64_MAX), o);
+}
+
+std::optional<Way> way_of_matrix(const Operands& o) {
+  const TileOps::Tiles& tiles = tile_ops().bf16_matrix;
+  if (tiles.tile == nullptr || !are_pairs(o)) return std::nullopt;
+  return decoding({&tiles, DType::bf16, DType::bf16, matrix_block_rows, matrix_narrow_rows, k_of_few_narrow, k_of_matrix, true}, o);
+}
+
+// In order, only types decide, so that a GEMM with one row gives the same bits as one with many.
+Way way_of(const Operands& o) {
+  if (const auto matrix = way_of_matrix(o); matrix && (o.in_order || o.m > rows_of_dots)) return *matrix;
+  const auto dots = way_of_dots(o);
+  return dots ? *dots : way_of_tiles(o);
 }
 
 }  // namespace ingot::kernels

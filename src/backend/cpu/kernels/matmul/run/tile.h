@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "backend/cpu/kernels/run/tile_end.h"
@@ -53,12 +54,23 @@ extern const TileOps tile_ops_portable, tile_ops_avx2, tile_ops_avx512;
 // With the columns of tile_ops_avx512.
 extern const TileOps::Tiles bf16_dots_avx512_bf16, bf16_matrix_amx;
 
+// The operands of a product, as far as they decide which tiles there are.
+struct Operands {
+  ir::DType a, b;
+  ir::DType sum = ir::DType::f32;  // or f64, or i64
+  bool packed = true;              // B is in panels of its own type
+  bool mapped = false;             // A is read through a map
+  bool in_order = false;           // a result's bits must not depend on M
+  int64_t m = 1;
+};
+
 // Which tiles multiply A by a panel, and the blocks that suit them. Many rows: a block of A (126 x 384 floats) stays in the second-level cache and a
 // panel's part in the first. Few rows: panels are read once and whole, and the next is fetched while this one is used.
 struct Way {
   const TileOps::Tiles* tiles;
   ir::DType a;                    // type of A as tiles read it
-  int64_t rows, max_narrow_rows, k_narrow, k_wide;  // of a block: its approximate number of rows; its size of K with up to `few` rows, and with more
+  ir::DType panel;                // of B
+  int64_t rows, max_narrow_rows, k_narrow, k_wide;  // of a block: its approximate number of rows; its size of K with up to `max_narrow_rows` rows, and with more
   // Matrix registers are limited by memory: workers share the rows, and each reads panels of its own, prefetched.
   bool matrix = false;
   ir::DType decoded = ir::DType::i8;  // the type to which blocks of an int8 panel are decoded; i8: they are not
@@ -68,9 +80,16 @@ struct Way {
   // Blocks of about `rows` rows and of even size, so that no small remainder reads all of B again.
   int64_t blocks(int64_t m) const { return std::max<int64_t>(1, (m + rows / 2) / rows); }
   int64_t max_rows() const { return rows * 3 / 2; }
+  // The tiles of a block of rows, and the first row of each: of even size, but whole ones for matrix registers.
+  int64_t tile_count(int64_t of_rows) const { return (of_rows + tiles->rows - 1) / tiles->rows; }
+  int64_t first_row(int64_t tile, int64_t count, int64_t of_rows) const { return matrix ? std::min(of_rows, tile * tiles->rows) : of_rows * tile / count; }
 };
 
-// `mapped`: A is read through a map. `in_order`: a result's bits must not depend on M.
-Way way_of(ir::DType a, ir::DType panel, bool mapped, bool in_order, int64_t m);
+// Tiles that accumulate in registers, and widen half types and int8 on the way: for any operands.
+Way way_of_tiles(const Operands&);
+// Dot products of bf16 pairs, and matrix registers. nullopt: not for these operands, or not on this machine.
+std::optional<Way> way_of_dots(const Operands&), way_of_matrix(const Operands&);
+// The fastest of them, for kernels that learn while they run how many rows a block has.
+Way way_of(const Operands&);
 
 }  // namespace ingot::kernels

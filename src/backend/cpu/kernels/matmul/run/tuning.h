@@ -18,14 +18,27 @@ inline constexpr int64_t copy_columns = 256;  // columns of a group of panels; r
 inline constexpr int64_t packed_for_narrow = 256 << 10, packed_for_wide = 1024 << 10;
 inline constexpr int64_t least_packed_panels = 8;
 
-inline constexpr int64_t multiplications_of_task = 16384;  // least products of one task of small GEMMs: an estimate
-inline constexpr int64_t small_products = 8;  // GEMMs of a batch of small matrices from which they are computed without panels (gemms_cpu.md)
-// The largest stride between channels, in elements, at which an image is read through a map. A first layer's few channels may be interleaved; with a larger stride each costs a cache line (convolutions_cpu.md).
+inline constexpr int64_t multiplications_of_task = 16384;  // of small products, in one task: an estimate
+// Elements from a channel to the next where an image is read through a map: in a first layer the few channels may be interleaved; farther apart each costs a cache line (convolutions_cpu.md).
 inline constexpr int64_t nearest_channels = 4;
 inline constexpr int64_t interpreted_columns = 16;  // with fewer columns, a body that reads inside a border costs more in this step than as a step of its own (convolutions_cpu.md)
 
-// Rows up to which a block is narrow: it reads each panel once, over all of K, and int8 without decoding it first; rows from which decoding int8 for matrix registers pays (gemms_cpu.md).
-inline constexpr int64_t narrow_rows = 32, decoded_rows = 6;
+// What the kernels of the family cost (docs/decisions/0128). AMD EPYC (Zen 4, 3.69 GHz), one thread, `python bench/offers.py --types bfloat16 --form alone --only product`, and int8 weights of 768 and
+// 3,072 columns by 1 to 64 rows of bfloat16. Cycles for a number of B: to widen a half type or int8 in the registers of a tile, once for so many rows (what the registers hold); to decode int8 for a
+// block of rows: 768 x 768 by 4 rows take 43 microseconds by dot products, 55 by tiles; by 2 rows 34 both.
+inline constexpr double widened_half = 0.07, widened_int8 = 0.1, decoded_number = 0.2;
+inline constexpr int64_t widening_rows = 14;
+// Of the time of reading B from memory, what matrix registers wait more than vectors, which read several places: an estimate by the 2 rows up to which dot products were faster on an Intel Xeon
+// (gemms_cpu.md, 0028).
+inline constexpr double wait_of_matrix = 0.35;
+// Cycles to begin a product whose B is not packed, and a small product without panels; vectors of products at the machine's peak that take as long as one of a small product (the same machine,
+// `--only batch`: 512 of 4 x 4 x 4 take 7 microseconds, in panels 70).
+inline constexpr double begun_product = 400, small_product = 20, small_vector = 4;
+// Rows for which kernels are chosen where results must not depend on their number: many.
+inline constexpr int64_t rows_in_order = 256;
+
+// Rows up to which a block is narrow: panels are read once and whole, and with int8 numbers read as they are (gemms_cpu.md).
+inline constexpr int64_t narrow_rows = 32;
 // Terms of a block of K with many rows, and of one sum: 126 rows of A by 384 are 190 KB of a second-level cache of 1 MB, and a panel of 32 columns by 384 is 48 KB. 192, 256, 320 and 512 terms change
 // products of 49 and 196 rows by -10 to 3 % (docs/performance-notes/convolutions_cpu.md, 0072). A sum of float32 with at most so many is stored once.
 inline constexpr int64_t k_block = 384;

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/kernels/fused/run/program.h"
 #include "backend/cpu/kernels/matmul/run/pack.h"
+#include "backend/cpu/kernels/matmul/run/row_end.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
 #include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "backend/cpu/kernels/ragged/run/ragged_args.h"
@@ -53,7 +54,7 @@ struct Plan {
   int64_t held;  // panels whose sums are kept until the epilogue; of a B that is not packed, those that a task packs at a time
   int64_t column_tasks;  // of an expert
   int64_t a_bytes, c_bytes, b_bytes, per_worker;
-  Way way(DType a, bool in_order, int64_t rows) const { return way_of(a, panel, false, in_order, rows); }
+  Way way(DType a, bool in_order, int64_t rows) const { return way_of({a, panel, f32 ? DType::f32 : panel, true, false, in_order, rows}); }
 };
 
 // Sums of K in blocks of even size.
@@ -195,7 +196,7 @@ class Part {
   // The sums of a block of rows for panels [q, q1), row by row.
   void multiply(int64_t m, int64_t rows, int64_t q, int64_t q1) {
     const TileOps::Tile* const tile = c_.in_order ? way_.tiles->in_order : way_.tiles->tile;
-    const int64_t tiles = (rows + way_.tiles->rows - 1) / way_.tiles->rows, ldc = (q1 - q) * ops_.columns;
+    const int64_t tiles = way_.tile_count(rows), ldc = (q1 - q) * ops_.columns;
     if (p_.k == 0) std::fill_n(sums_, rows * ldc * p_.c_words, 0.0f);
     for (int64_t k0 = 0; k0 < p_.k; k0 += k_size_) {
       const int64_t k1 = std::min(p_.k, k0 + k_size_);
@@ -205,7 +206,7 @@ class Part {
         Ahead ahead;
         if (tiles > 1) ahead = {panel(p + 1, k0), static_cast<int>(std::bit_ceil(static_cast<uint64_t>((row_bytes(p_.panel) / 16 + tiles - 1) / tiles)))};
         for (int64_t t = 0; t < tiles; ++t) {
-          const int64_t r0 = way_.matrix ? t * way_.tiles->rows : rows * t / tiles, r1 = way_.matrix ? std::min(rows, r0 + way_.tiles->rows) : rows * (t + 1) / tiles;
+          const int64_t r0 = way_.first_row(t, tiles, rows), r1 = way_.first_row(t + 1, tiles, rows);
           for (int64_t k = k0; k < k1; k += way_.sum) {
             const int64_t count = std::min(k1 - k, way_.sum);
             tile[r1 - r0](a + r0 * stride + (k - k0) * a_size_, stride / a_size_, panel(p, k), count, sums_ + (r0 * ldc + p * ops_.columns) * p_.c_words, ldc, k == 0, nullptr,
@@ -219,10 +220,10 @@ class Part {
 
   // The epilogue of a block of sums.
   void finish(int64_t m, int64_t rows, int64_t q, int64_t q1) {
-    const int64_t n = q * ops_.columns, columns = std::min(q1 * ops_.columns, p_.n) - n, ldc = (q1 - q) * ops_.columns, block = static_cast<int64_t>(p_.bound.block);
+    const int64_t n = q * ops_.columns, columns = std::min(q1 * ops_.columns, p_.n) - n, ldc = (q1 - q) * ops_.columns;
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t at[2] = {m + r, 0};
-      for (int64_t j = 0; j < columns; j += block) evaluator_.segment(at, n + j, std::min(columns - j, block), sums_ + (r * ldc + j) * p_.c_words);
+      end_row(evaluator_, p_.bound, at, n, columns, sums_ + r * ldc * p_.c_words, p_.c_words);
     }
   }
 

@@ -10,7 +10,9 @@
 #include "backend/cpu/kernels/conv/rows/run/window_rows.h"
 #include "backend/cpu/kernels/conv/run/problem.h"
 #include "backend/cpu/kernels/fused/run/block_ops.h"
+#include "backend/cpu/kernels/matmul/run/cost.h"
 #include "backend/cpu/kernels/matmul/run/pack.h"
+#include "backend/cpu/kernels/matmul/run/row_end.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
 #include "backend/cpu/kernels/run/vector_program.h"
 #include "backend/cpu/run/isa.h"
@@ -63,7 +65,7 @@ void share(Plan& p, int64_t workers) {
   const Machine& machine = backend::cpu::machine();
   const double products = static_cast<double>(p.batch * p.groups * p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   if (workers == 1 || products < rows_tuning::least_wakes * machine.wake * machine.f32) return;
-  const int64_t wanted = rows_tuning::tasks_of_worker * workers, each = p.batch * p.groups, tiles = (p.m + p.way.tiles->rows - 1) / p.way.tiles->rows;
+  const int64_t wanted = rows_tuning::tasks_of_worker * workers, each = p.batch * p.groups, tiles = p.way.tile_count(p.m);
   p.row_tasks = std::clamp<int64_t>((wanted + each - 1) / each, 1, std::max<int64_t>(1, tiles));
   if (each * p.row_tasks < workers) p.column_tasks = std::clamp<int64_t>((workers + each * p.row_tasks - 1) / (each * p.row_tasks), 1, std::max<int64_t>(1, p.panels));
 }
@@ -80,7 +82,7 @@ Resolved resolve_rows(const Call& call) {
   const TileOps& ops = tile_ops();
   for (size_t d = 0; d < c.batch_rank; ++d) p->batch *= d == p->group_axis ? 1 : p->map.indices[d].extent;
   p->c_words = type == DType::f64 ? 2 : 1;
-  p->way = way_of(type, type, false, false, p->m);
+  p->way = way_of({type, type, type == DType::f64 ? DType::f64 : DType::f32, true, false, false, p->m});
   const auto size = static_cast<int64_t>(ir::size_of(type)), a_size = static_cast<int64_t>(ir::size_of(p->way.a));
   p->panels = (p->n + ops.columns - 1) / ops.columns;
   p->row_bytes = row_bytes(type);
@@ -168,7 +170,7 @@ class Part {
   void block(int64_t m, int64_t rows, int64_t p0, int64_t p1) {
     at_[c_.domain_batch()] = m;
     if (p_.program) program_ = vector_end(*p_.program, p_.bound, body(), at_, p_.groups * p_.n);
-    const int64_t of_tile = p_.way.tiles->rows, tiles = (rows + of_tile - 1) / of_tile;
+    const int64_t tiles = p_.way.tile_count(rows);
     int64_t k0 = 0;
     do {
       const int64_t k1 = std::min(p_.k, k0 + p_.k_size);
@@ -176,7 +178,7 @@ class Part {
       const std::byte* const a = read(m, rows, k0, k1, stride);
       for (int64_t p = p0; p < p1; ++p) {
         for (int64_t t = 0; t < tiles; ++t) {
-          const int64_t r0 = p_.way.matrix ? t * of_tile : rows * t / tiles, r1 = p_.way.matrix ? std::min(rows, r0 + of_tile) : rows * (t + 1) / tiles;
+          const int64_t r0 = p_.way.first_row(t, tiles, rows), r1 = p_.way.first_row(t + 1, tiles, rows);
           float* const c = sums_ + (p_.k <= p_.k_size ? 0 : ((p - p0) * rows + r0) * ops_.columns * p_.c_words);
           tile(a + r0 * stride, stride, m, r0, r1 - r0, p, k0, k1, c);
         }
@@ -211,15 +213,10 @@ class Part {
       if (p_.program) {
         block_ops().store(to.type, to.at(row + r, first), 1, {sums, false}, count);
       } else {
-        segment(m + row + r, first, count, sums);
+        at_[c_.domain_batch()] = m + row + r;
+        end_row(evaluator_, p_.bound, at_, first, count, sums, p_.c_words);
       }
     }
-  }
-
-  void segment(int64_t m, int64_t first, int64_t count, const float* sums) {
-    at_[c_.domain_batch()] = m;
-    const auto longest = static_cast<int64_t>(p_.bound.block);
-    for (int64_t j = 0; j < count; j += longest) evaluator_.segment(at_, first + j, std::min(count - j, longest), sums + j * p_.c_words);
   }
 
   // The result from the block's first row on.
@@ -305,7 +302,7 @@ void run_rows(const Call& call) {
 
 double cost_of_copied_rows(const ConvSizes& s, ir::DType type, const Cpu& cpu) {
   const double lanes = static_cast<double>(cpu.lanes), vectors = 2 * std::ceil(static_cast<double>(s.n) / (2 * lanes)), k = static_cast<double>(s.k);
-  const double rate = type == DType::bf16 ? cpu.machine.bf16 : type == DType::f64 ? cpu.machine.f32 / 2 : cpu.machine.f32;
+  const double rate = matmul::peak_of(cpu.machine, type);
   const double bytes = static_cast<double>(ir::size_of(type)), rows = static_cast<double>(std::max(1, (cpu.lanes == 16 ? tile_ops_avx512 : tile_ops_avx2).f32.rows));
   // Groups that fill a panel together are copied, and end, once.
   const double joined = std::clamp(std::floor(2 * lanes / static_cast<double>(s.n)), 1.0, static_cast<double>(s.groups));

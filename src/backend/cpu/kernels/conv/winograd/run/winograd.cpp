@@ -107,9 +107,12 @@ double cost_of_winograd(const WinogradPlan& p, const conv::Cpu& cpu) {
   using namespace conv::tuning;
   const auto k = static_cast<double>(p.depth * p.channels), vectors = static_cast<double>(p.all_channels / p.channels * ((p.columns + cpu.lanes - 1) / cpu.lanes));
   const auto windows = static_cast<double>(p.windows_x * p.windows_y);
-  // Sums are computed by the register tiles of two vectors, with a window for each output.
-  const double sum = winograd_sum + winograd_tile / (2 * direct_tiles_of(cpu.lanes).outputs_of_two);
-  const double plane = windows * vectors * (values * (k * of_winograd + sum) + winograd_results) +
+  // Sums are computed by the register tiles of two vectors of columns, or of a last vector alone, with a window for each output.
+  const DirectTiles& tiles = direct_tiles_of(cpu.lanes);
+  const auto groups = static_cast<double>(p.all_channels / p.channels);
+  const int64_t pairs = (p.columns + cpu.lanes - 1) / (2 * cpu.lanes), singles = p.columns > pairs * 2 * cpu.lanes ? 1 : 0;
+  const double begun = groups * (static_cast<double>(pairs) / tiles.outputs_of_two + static_cast<double>(singles) / tiles.outputs_of_one);
+  const double plane = windows * (values * (vectors * (k * of_winograd + winograd_sum) + begun * winograd_tile) + vectors * winograd_results) +
                        windows * static_cast<double>(p.all_channels) / static_cast<double>(cpu.lanes) * winograd_image +
                        (p.keeps_weights ? 1 : static_cast<double>(p.blocks)) * vectors * k * winograd_weights;
   return cpu.vectors(plane * static_cast<double>(p.images * p.planes.outputs)) / static_cast<double>(cpu.threads);

@@ -1,5 +1,5 @@
-// The "matmul" and "matmul_pack" kernels.
-//
+#include "backend/cpu/kernels/matmul/run/products.h"
+
 // B is in panels of `columns` columns, [N / columns][K][columns], zero-padded: f32; for a packed weight also its own half type (bf16 in pairs along K, [N
 // / columns][K / 2][columns][2]); int8, for an encoded weight; f64; or int64, for integers of any type. Tiles widen half types and int8 in registers or multiply them directly; with many rows,
 // blocks of an int8 panel are decoded for f32 or bf16 tiles. A block of rows of A times a panel is computed one K block at a time, so that A's block
@@ -14,7 +14,8 @@
 #include "backend/cpu/kernels/conv/run/tuning.h"
 #include "backend/cpu/kernels/fused/run/program.h"
 #include "backend/cpu/kernels/matmul/run/pack.h"
-#include "backend/cpu/kernels/matmul/run/rows.h"
+#include "backend/cpu/kernels/matmul/run/problem.h"
+#include "backend/cpu/kernels/matmul/run/row_end.h"
 #include "backend/cpu/kernels/matmul/run/tile_i8.h"
 #include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "backend/cpu/run/hardware.h"
@@ -22,54 +23,26 @@
 #include "backend/run/device.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "kernels/matmul/run/matmul_args.h"
 #include "kernels/run/kernel.h"
 
-namespace ingot::kernels {
+namespace ingot::kernels::matmul {
 
 namespace {
 
 using ir::DType;
-
-struct Constants {
-  bool packed;
-  bool in_order;
-  int batch_rank;
-  std::optional<GemmMap> map;
-  std::shared_ptr<const Program> body;
-  // Among the step's sizes: those of the map, after M, N and K.
-  size_t map_sizes() const { return map ? static_cast<size_t>(batch_rank + map->m_rank + map->k_rank + map->rank) : 0; }
-};
-
-std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) {
-  MatmulArgs args = parse_matmul(bytes);
-  auto c = std::make_shared<Constants>();
-  c->packed = args.packed;
-  c->in_order = args.in_order;
-  c->batch_rank = args.batch_rank;
-  c->map = std::move(args.map);
-  if (operands <= product_roles.size() || sizes < 3 + c->map_sizes()) fail(Code::format, "a matmul step has {} operands and {} sizes", operands, sizes);
-  c->body = load_program(args.body, operands - product_roles.size(), sizes - 3 - c->map_sizes());
-  if (c->body->domain_rank != c->batch_rank + 2 || c->body->row_rank != 1 || c->body->has_reductions) fail(Code::format, "a matmul step's body has another domain");
-  return c;
-}
-
-namespace tuning = matmul::tuning;
 
 // How a product is cut: what can be timed.
 struct Blocking {
   int64_t rows;  // of a block, about
   int64_t sums;  // blocks of K
   int64_t panels;  // of a B that is not packed: how many a worker packs before their products; 0: B is packed already
-  std::string text() const { return fmt::format("matmul {} rows, K by {}, {} panels packed", rows, sums, panels); }
+  std::string text(const Algorithm& of) const { return fmt::format("{} {} rows, K by {}, {} panels packed", of.kernel, rows, sums, panels); }
 };
 
-struct Plan {
-  Bound bound;
-  int64_t m, n, k, batch;
+struct Plan : Problem {
+  explicit Plan(Problem p) : Problem(std::move(p)) {}
+
   int64_t panels;
-  std::optional<MappedRows> rows;  // of A, if it is read through a map
-  bool f32;  // the sums; else doubles, or integers in 64 bits
   DType panel = DType::f32;
   Way way = {};
   const TileOps::Tile* tiles;
@@ -85,11 +58,8 @@ struct Plan {
   size_t a_bytes, c_bytes, b_bytes, decoded_bytes, per_worker;
   SimpleEpilogue simple;
   std::optional<VectorProgram> program;  // the tiles' epilogue if `simple` is not enough
-  std::optional<SmallProducts> small;  // without panels, if all three matrices are small; its distances are those of the last batch axis
   const TileOps::Tiles::PartTile* part_tiles = nullptr;  // for a last panel that is not full; null: tile_of_part
 };
-
-int64_t padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Chooses an epilogue that runs in the tiles, if there is one.
 void find_end(Plan& p, const Program& body) {
@@ -127,7 +97,7 @@ bool rows_pay(const Plan& p, int64_t workers) {
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const double share = m * n * k / machine.f32 / static_cast<double>(workers);
   const double b_bytes = static_cast<double>(p.panels * p.panel_rows * p.row_bytes), others = (m * k + m * n) * 4;
-  const int64_t tiles = (p.m + p.way.tiles->rows - 1) / p.way.tiles->rows;
+  const int64_t tiles = p.way.tile_count(p.m);
   return share * std::min(uneven(tiles), tuning::max_imbalance) + b_bytes / of_b < share * uneven(p.panels) + others / machine.other_core;
 }
 
@@ -138,7 +108,7 @@ void share(Plan& p, bool copies, int64_t workers) {
   if (p.batch % workers == 0 || static_cast<double>(p.batch) > tuning::batches_of_worker * static_cast<double>(workers)) return;
   const Machine& machine = backend::cpu::machine();
   const double work = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-  const int64_t row_blocks = p.way.blocks(p.m), tiles = (p.m + p.way.tiles->rows - 1) / p.way.tiles->rows;
+  const int64_t row_blocks = p.way.blocks(p.m), tiles = p.way.tile_count(p.m);
   const bool divides = workers > 1 && work >= tuning::least_wakes * machine.wake * machine.f32;
   // One worker has one task: each end of one stops the stream of B.
   auto max_tasks = static_cast<int64_t>(std::clamp(work / (tuning::wakes_of_task * machine.wake * machine.f32), 1.0, workers == 1 ? 1.0 : 4.0 * static_cast<double>(workers)));
@@ -162,31 +132,13 @@ int64_t panels_at_a_time(const Plan& p) {
                              std::max<int64_t>(1, p.panels));
 }
 
-// Many small products of one float type whose result is only stored. Half types are widened where they lie one after another.
-std::optional<SmallProducts> small_products(const Plan& p, const Constants& c, const Call& call) {
-  constexpr int64_t limit = tuning::max_small;
-  const SimpleEpilogue& s = p.simple;
-  const bool plain = p.f32 && p.direct && !p.program && !c.packed && !c.map && !c.in_order, small = p.m <= limit && p.n <= limit && p.k <= limit;
-  if (!plain || !small || c.batch_rank == 0 || p.batch < tuning::small_products) return std::nullopt;
-  if (!s.valid || s.scale >= 0 || s.bias >= 0 || s.residual >= 0 || s.activation != SimpleEpilogue::none) return std::nullopt;
-  const size_t store = c.body->stores[0].operand;
-  const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[body_operand(store)];
-  const int rank = c.batch_rank;
-  const SmallProducts out{p.m, p.k, p.n, a.strides[rank], a.strides[rank + 1], a.strides[rank - 1], b.strides[rank], b.strides[rank - 1], to.strides[rank], to.strides[rank - 1]};
-  const bool one_type = a.dtype == b.dtype && a.dtype == to.dtype, contiguous = b.strides[rank + 1] == 1 && to.strides[rank + 1] == 1;
-  if (!one_type || !contiguous || (p.n == 1 && p.k > 1)) return std::nullopt;
-  const bool solid =
-      out.a_column == 1 && out.a_row == p.k && out.a_batch == p.m * p.k && out.b_row == p.n && out.b_batch == p.k * p.n && out.c_row == p.n && out.c_batch == p.m * p.n;
-  return a.dtype == DType::f32 || solid ? std::optional(out) : std::nullopt;
-}
-
 // The usual blocking, and others that can be timed: K in one block more or less, unless that is one block, as then a result may lie in the memory of what its body reads; blocks of half as many rows,
 // which leave more of a cache to B; B packed for twice or half as many columns at a time.
 std::vector<Blocking> blockings_of(const Plan& p, const Constants& c) {
   const int64_t sums = std::max<int64_t>(1, (p.k + p.way.k_size(p.m) - 1) / p.way.k_size(p.m));
   const Blocking usual{p.way.rows, sums, c.packed ? 0 : panels_at_a_time(p)};
   std::vector<Blocking> out{usual};
-  if (p.small || p.way.matrix) return out;
+  if (p.way.matrix) return out;
   if (sums > 1 && !c.in_order) {
     for (int64_t other : {sums - 1, sums + 1}) out.push_back({usual.rows, other, usual.panels});
   }
@@ -197,7 +149,7 @@ std::vector<Blocking> blockings_of(const Plan& p, const Constants& c) {
 }
 
 // Tunable::problem: sizes, types and layouts, on which the best blocking depends.
-std::string problem_of(const Constants& c, const Call& call) {
+std::string problem_of(const Algorithm& of, const Constants& c, const Call& call) {
   std::vector<int64_t> layouts(call.sizes.begin(), call.sizes.end());
   for (const TensorRef& t : call.operands) {
     layouts.push_back(static_cast<int64_t>(t.dtype));
@@ -205,82 +157,52 @@ std::string problem_of(const Constants& c, const Call& call) {
     layouts.insert(layouts.end(), t.strides, t.strides + t.rank);
   }
   if (c.map) layouts.insert(layouts.end(), c.map->steps.begin(), c.map->steps.end());
-  return fmt::format("matmul {} x {} x {}{}, layouts {:016x}", call.sizes[0], call.sizes[1], call.sizes[2], c.in_order ? " in order" : "",
+  return fmt::format("{} {} x {} x {}{}, layouts {:016x}", of.kernel, call.sizes[0], call.sizes[1], call.sizes[2], c.in_order ? " in order" : "",
                      hash64(std::as_bytes(std::span(layouts))));
 }
 
 // The blocking that was timed as the fastest, or that is being timed; else the usual one.
-Blocking blocking_of(const Plan& p, const Constants& c, const Call& call) {
+Blocking blocking_of(const Plan& p, const Algorithm& of, const Constants& c, const Call& call) {
   if (p.choices.size() == 1 || !backend::has_choices(call)) return p.choices[0];
-  const std::string_view wanted = backend::wanted_choice(call, problem_of(c, call));
-  const auto found = std::find_if(p.choices.begin(), p.choices.end(), [&](const Blocking& b) { return b.text() == wanted; });
+  const std::string_view wanted = backend::wanted_choice(call, problem_of(of, c, call));
+  const auto found = std::find_if(p.choices.begin(), p.choices.end(), [&](const Blocking& b) { return b.text(of) == wanted; });
   return found == p.choices.end() ? p.choices[0] : *found;
 }
 
-// Resolved::nanoseconds, to compare with the kernels of convolutions, which read the same steps.
-double cost_of(const Plan& p, const Constants& c, const Call& call) {
-  if (!c.map) return 0;
-  const IndexMap map = resolve_index_map("matmul", c.map->steps, call.operands[0], call.sizes.subspan(3, c.map_sizes()));
-  conv::ConvSizes sizes = conv::sizes_of(map, static_cast<size_t>(c.batch_rank), c.map->m_rank, SIZE_MAX, p.n);
-  if (p.panel != DType::f32) sizes.n = p.panels * tile_ops().columns;  // only tiles of float32 leave out half of a panel
+// Resolved::nanoseconds.
+double nanoseconds_of(const Plan& p, const Algorithm& of, const Constants& c, const Call& call) {
+  ProductSizes sizes{static_cast<double>(p.batch * p.m), p.m, p.n, p.k, p.panel, c.packed, c.in_order};
+  if (c.map)
+    sizes.image = conv::sizes_of(resolve_index_map("matmul", c.map->steps, call.operands[0], call.sizes.subspan(3, c.map_sizes())), static_cast<size_t>(c.batch_rank),
+                                 c.map->m_rank, SIZE_MAX, p.n);
   const std::vector<int64_t>& to = p.bound.strides[c.body->stores[0].operand];
-  if (to.back() != 1 && p.n > 1) sizes.order_cycles = sizes.outputs * static_cast<double>(p.n) * conv::tuning::scattered_result;
-  return conv::cost_of_rows(sizes, {backend::cpu::machine(), tile_ops().columns / 2, call.workers->count()});
+  if (sizes.image && to.back() != 1 && p.n > 1) sizes.image->order_cycles = sizes.image->outputs * static_cast<double>(p.n) * conv::tuning::scattered_result;
+  return of.cost(sizes, {backend::cpu::machine(), tile_ops().columns / 2, call.workers->count()});
 }
 
-Resolved resolve(const Call& call) {
+}  // namespace
+
+Resolved resolve(const Call& call, const Algorithm& of) {
   const auto& c = *static_cast<const Constants*>(call.constants);
-  auto p = std::make_shared<Plan>();
-  p->m = call.sizes[0];
-  p->n = call.sizes[1];
-  p->k = call.sizes[2];
   const TensorRef &a = call.operands[0], &b = call.operands[1];
-  if (p->m < 0 || p->n < 0 || p->k < 0) fail(Code::format, "matmul: a negative size");
-  if (c.map) p->rows.emplace(*c.map, c.batch_rank, a, call.sizes.subspan(3, c.map_sizes()), p->m, p->k);
-  if (!c.map && a.rank != c.batch_rank + 2) fail(Code::format, "matmul: A has rank {}", a.rank);
-  std::vector<int64_t> domain;
-  p->batch = 1;
-  for (int d = 0; d < c.batch_rank; ++d) {
-    domain.push_back(c.map ? p->rows->batch(d) : a.dims[d]);
-    p->batch *= domain.back();
-  }
-  if (!c.map && (a.dims[c.batch_rank] != p->m || a.dims[c.batch_rank + 1] != p->k)) fail(Code::format, "matmul: A does not have the sizes M and K");
-  domain.push_back(p->m);
-  domain.push_back(p->n);
+  const Class of_sum = c.body->has_accumulator ? c.body->accumulator : Class::f32;
+  const DType sum = of_sum == Class::f64 ? DType::f64 : of_sum == Class::i64 ? DType::i64 : DType::f32;
+  const std::optional<Way> way = of.way({a.dtype, b.dtype, sum, c.packed, c.map.has_value(), c.in_order, call.sizes[0]});
+  if (!way) return {0, nullptr, conv::never};
+  auto p = std::make_shared<Plan>(checked(call));
+  p->way = *way;
+  p->panel = way->panel;
   const TileOps& ops = tile_ops();
   p->panels = (p->n + ops.columns - 1) / ops.columns;
-  if (c.packed) {
-    if (!holds_panels(b, b.dtype, p->k, p->n)) fail(Code::format, "matmul: the packed operand does not fit");
-  } else {
-    if (b.rank != c.batch_rank + 2 || b.dims[c.batch_rank] != p->k || b.dims[c.batch_rank + 1] != p->n) fail(Code::format, "matmul: B does not have the sizes K and N");
-    for (int d = 0; d < c.batch_rank; ++d) {
-      if (b.dims[d] != domain[static_cast<size_t>(d)]) fail(Code::format, "matmul: A and B have different batch sizes");
-    }
-  }
-  p->bound = bind_program(c.body, body_operands(call.operands), call.sizes.subspan(3 + c.map_sizes()), domain, false);
-  p->f32 = half_or_float(a.dtype) && (half_or_float(b.dtype) || (c.packed && b.dtype == DType::i8)) && (!c.body->has_accumulator || c.body->accumulator == Class::f32);
-  if (!p->f32) {
-    if (c.map) fail(Code::format, "matmul: {} read through a map", ir::name_of(a.dtype));
-    Class want = c.body->accumulator;
-    bool fits = a.dtype == b.dtype && (want == Class::f64 ? a.dtype == DType::f64 : want == Class::i64 && !is_float(a.dtype) && a.dtype != DType::b8);
-    if (!fits) fail(Code::format, "matmul: {} times {} into another type", ir::name_of(a.dtype), ir::name_of(b.dtype));
-  }
-  if (c.packed) p->panel = b.dtype;
-  // Two bf16 inputs are multiplied as they are, if the machine can.
-  const bool dots = tile_ops().bf16_dots.tile != nullptr || tile_ops().bf16_matrix.tile != nullptr;
-  const bool both_bf16 = p->f32 && a.dtype == DType::bf16 && b.dtype == DType::bf16;
-  if (both_bf16 && dots && !c.packed && !c.map) p->panel = DType::bf16;
-  if (!p->f32) p->panel = c.body->accumulator == Class::f64 ? DType::f64 : DType::i64, p->c_words = 2;
-  p->way = way_of(a.dtype, p->panel, c.map.has_value(), c.in_order, p->m);
+  if (!p->f32) p->c_words = 2;
   p->a_size = static_cast<int64_t>(ir::size_of(p->way.a));
   p->tiles = c.in_order ? p->way.tiles->in_order : p->way.tiles->tile;
   p->row_bytes = row_bytes(p->panel);
   p->panel_rows = panel_rows(p->panel, p->k);
   find_end(*p, *c.body);
-  p->small = small_products(*p, c, call);
-  int64_t workers = call.workers->count();
+  const int64_t workers = call.workers->count();
   p->choices = blockings_of(*p, c);
-  p->blocking = blocking_of(*p, c, call);
+  p->blocking = blocking_of(*p, of, c, call);
   p->way.rows = p->blocking.rows;
   const int64_t unit = c.in_order && !p->way.matrix ? p->way.sum : 32;  // in order, blocks of K are whole sums
   p->k_size = std::max<int64_t>(1, ((p->k + p->blocking.sums - 1) / p->blocking.sums + unit - 1) / unit) * unit;
@@ -291,17 +213,20 @@ Resolved resolve(const Call& call) {
   p->decoded_bytes = p->way.decodes() ? static_cast<size_t>(padded(panel_rows(p->way.decoded, p->k_size) * row_bytes(p->way.decoded) + tuning::read_ahead)) : 0;
   p->per_worker = static_cast<size_t>(padded(static_cast<int64_t>(p->a_bytes + p->c_bytes + p->b_bytes + p->decoded_bytes + p->bound.scratch)));
   share(*p, c.map.has_value() || a.strides[c.batch_rank + 1] != 1, workers);
-  return {static_cast<size_t>(workers) * p->per_worker, p, cost_of(*p, c, call)};
+  return {static_cast<size_t>(workers) * p->per_worker, p, nanoseconds_of(*p, of, c, call)};
 }
 
-std::vector<Tunable> tunables(const Call& call) {
+std::vector<Tunable> tunables(const Call& call, const Algorithm& of) {
   const auto& c = *static_cast<const Constants*>(call.constants);
-  const Resolved usual = resolve(call);
+  const Resolved usual = resolve(call, of);
+  if (usual.state == nullptr) return {};
   std::vector<std::string> choices;
-  for (const Blocking& b : static_cast<const Plan*>(usual.state.get())->choices) choices.push_back(b.text());
+  for (const Blocking& b : static_cast<const Plan*>(usual.state.get())->choices) choices.push_back(b.text(of));
   if (choices.size() == 1) return {};
-  return {{call.backend->machine(), problem_of(c, call), std::move(choices)}};
+  return {{call.backend->machine(), problem_of(of, c, call), std::move(choices)}};
 }
+
+namespace {
 
 // A of the batch at hand, in the form that tiles read.
 class RowsOfA {
@@ -511,10 +436,6 @@ class Block {
     return false;
   }
 
-  // The tiles of a block of rows, and the first row of each.
-  int64_t tile_count(int64_t rows) const { return (rows + p_.way.tiles->rows - 1) / p_.way.tiles->rows; }
-  int64_t first_row(int64_t t, int64_t tiles, int64_t rows) const { return p_.way.matrix ? std::min(rows, t * p_.way.tiles->rows) : rows * t / tiles; }
-
   // What is read after a panel, which its tiles prefetch together. After the last panel of a matrix this is past the end, which is harmless.
   Ahead following(const std::byte* next, int64_t tiles) const {
     if (tiles < 2 || p_.way.decodes()) return {};
@@ -526,7 +447,7 @@ class Block {
   void rows_of_panels(int64_t m, int64_t rows, int64_t p0, int64_t p1) {
     const SimpleEpilogue& s = p_.simple;
     const bool in_result = p_.direct && s.type == DType::f32, in_tile = p_.direct && !in_result && p_.k <= p_.k_size;
-    const int64_t tiles = tile_count(rows), per = in_result || in_tile ? p1 - p0 : std::max<int64_t>(1, tuning::columns_of_block / ops_.columns);
+    const int64_t tiles = p_.way.tile_count(rows), per = in_result || in_tile ? p1 - p0 : std::max<int64_t>(1, tuning::columns_of_block / ops_.columns);
     const Rows result = rows_of(c_.body->stores[0].operand, m), scale = p_.direct ? rows_of(s.scale, m) : Rows{}, bias = p_.direct ? rows_of(s.bias, m) : Rows{},
                residual = p_.direct ? rows_of(s.residual, m) : Rows{};
     VectorEnd program, of_tile;
@@ -566,7 +487,7 @@ class Block {
           if (bias.data != nullptr) end.bias = bias.at(0, n);
           const bool part = p_.direct && n + ops_.columns > p_.n;
           for (int64_t t = 0; t < tiles; ++t) {
-            const int64_t r0 = first_row(t, tiles, rows), r1 = first_row(t + 1, tiles, rows);
+            const int64_t r0 = p_.way.first_row(t, tiles, rows), r1 = p_.way.first_row(t + 1, tiles, rows);
             if (residual.data != nullptr) end.residual = residual.at(r0, n);
             if (p_.program) {
               of_tile = program.from(r0, n);
@@ -600,10 +521,7 @@ class Block {
       const int64_t n = q * ops_.columns, columns = std::min(q1 * ops_.columns, p_.n) - n;
       for (int64_t r = 0; r < rows; ++r) {
         at_[c_.batch_rank] = m + r;
-        const float* sums = scratch + r * ldc * p_.c_words;
-        for (int64_t j = 0; j < columns; j += static_cast<int64_t>(p_.bound.block)) {
-          evaluator.segment(at_, n + j, std::min(columns - j, static_cast<int64_t>(p_.bound.block)), sums + j * p_.c_words);
-        }
+        end_row(evaluator, p_.bound, at_, n, columns, scratch + r * ldc * p_.c_words, p_.c_words);
       }
     }
   }
@@ -629,45 +547,12 @@ class Block {
   int64_t at_[16] = {};
 };
 
-// `count` small products that follow one another along the last batch axis, from number `first` on.
-void run_small(const Call& call, const Constants& c, const Plan& p, int64_t first, int64_t count) {
-  constexpr int64_t capacity = tuning::widened_elements;
-  const SmallProducts& s = *p.small;
-  const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[body_operand(c.body->stores[0].operand)];
-  int64_t a_offset = 0, b_offset = 0, c_offset = 0;
-  for (int d = c.batch_rank - 1; d >= 0; --d) {
-    const int64_t at = first % a.dims[d];
-    first /= a.dims[d];
-    a_offset += at * a.strides[d], b_offset += at * b.strides[d], c_offset += at * to.strides[d];
-  }
-  const TileOps& ops = tile_ops();
-  const auto size = static_cast<int64_t>(ir::size_of(a.dtype));
-  const std::byte *from_a = a.data + a_offset * size, *from_b = b.data + b_offset * size;
-  std::byte* into = to.data + c_offset * size;
-  if (a.dtype == DType::f32) return ops.small_products(s, reinterpret_cast<const float*>(from_a), reinterpret_cast<const float*>(from_b), reinterpret_cast<float*>(into), count);
-  float wide_a[capacity], wide_b[capacity], sums[capacity];
-  const int64_t of_a = s.m * s.k, of_b = s.k * s.n, of_c = s.m * s.n, step = capacity / std::max({of_a, of_b, of_c});
-  for (int64_t done = 0; done < count; done += step) {
-    const int64_t some = std::min(step, count - done);
-    ops.widen(a.dtype, wide_a, reinterpret_cast<const uint16_t*>(from_a) + done * of_a, some * of_a);
-    ops.widen(a.dtype, wide_b, reinterpret_cast<const uint16_t*>(from_b) + done * of_b, some * of_b);
-    ops.small_products(s, wide_a, wide_b, sums, some);
-    block_ops().store(a.dtype, into + done * of_c * size, 1, {sums, false}, some * of_c);
-  }
-}
+}  // namespace
 
 void run(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
   const auto& p = *static_cast<const Plan*>(call.prepared);
   if (p.m == 0 || p.n == 0 || p.batch == 0) return;
-  if (p.small) {
-    const int64_t run = call.operands[0].dims[c.batch_rank - 1], min_run = tuning::multiplications_of_task / (p.m * p.n * std::max<int64_t>(p.k, 1)) + 1;
-    const int64_t parts = std::clamp<int64_t>(run / min_run, 1, 4 * call.workers->count());  // of each run along the last batch axis
-    return call.workers->run(p.batch / run * parts, [&](int64_t t, int) {
-      const int64_t begin = run * (t % parts) / parts, end = run * (t % parts + 1) / parts;
-      run_small(call, c, p, t / parts * run + begin, end - begin);
-    });
-  }
   const int64_t rows = p.row_unit, units = (p.m + rows - 1) / rows, of_batch = p.row_tasks * p.column_tasks;
   call.workers->run(p.batch * of_batch, [&](int64_t t, int worker) {
     Block block(call, c, p, worker);
@@ -678,11 +563,4 @@ void run(const Call& call) {
   });
 }
 
-}  // namespace
-
-std::span<const RunKernel> matmul_cpu_kernels() {
-  static const RunKernel list[] = {{"matmul", load, resolve, run, tunables}, matmul_pack_kernel};
-  return list;
-}
-
-}  // namespace ingot::kernels
+}  // namespace ingot::kernels::matmul

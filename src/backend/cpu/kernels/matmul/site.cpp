@@ -1,14 +1,13 @@
-// Offers GEMM with B in panels; the epilogue is byte code that runs after each block of rows.
+#include "backend/cpu/kernels/matmul/site.h"
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
 
 #include "backend/cpu/compile/byte_code.h"
-#include "backend/cpu/compile/offers.h"
 #include "backend/cpu/kernels/conv/site.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
 #include "backend/cpu/kernels/matmul/run/tuning.h"
-#include "kernels/matmul/run/matmul_args.h"
 
 namespace ingot::backend::cpu {
 
@@ -16,10 +15,7 @@ namespace {
 
 namespace tuning = kernels::matmul::tuning;
 
-struct Map {
-  kernels::GemmMap map;
-  std::vector<ir::Dim> sizes;  // the step's
-};
+using Map = ProductSite::Map;
 
 // nullopt if the kernel cannot follow the map, or if each element would cost a cache line. In a first layer the few channels of an image may be interleaved.
 std::optional<Map> map_of(const Gemm& p) {
@@ -37,16 +33,18 @@ std::optional<Map> map_of(const Gemm& p) {
   return Map{{static_cast<uint8_t>(from.axes.size()), static_cast<uint8_t>(p.m_rank), static_cast<uint8_t>(k_rank), std::move(*steps)}, std::move(sizes)};
 }
 
-EmittedStep emit_gemm(const Gemm& g, const std::optional<Map>& map, const FusedBody& body, bool in_order) {
+EmittedStep emit_product(std::string_view kernel, const ProductSite& site) {
+  const Gemm& g = *site.gemm;
+  const FusedBody& body = *site.body;
   Emitted code = emit(body);
   kernels::MatmulArgs args;
   args.packed = g.packed.has_value();
-  args.in_order = in_order;
+  args.in_order = site.in_order;
   args.batch_rank = static_cast<uint8_t>(g.batch_rank);
   args.body = code.code;
   ir::Dim m, k;
   if (g.map) {
-    args.map = map->map;
+    args.map = site.map->map;
     const auto first = g.map->dims.begin() + static_cast<int64_t>(g.batch_rank), second = first + static_cast<int64_t>(g.m_rank);
     m = std::accumulate(first, second, ir::Dim(1), std::multiplies<>());
     k = std::accumulate(second, g.map->dims.end(), ir::Dim(1), std::multiplies<>());
@@ -54,8 +52,8 @@ EmittedStep emit_gemm(const Gemm& g, const std::optional<Map>& map, const FusedB
     m = g.a.dims[g.batch_rank];
     k = g.a.dims.back();
   }
-  EmittedStep step{"matmul", kernels::serialise(args), {m, body.row.back(), k}};
-  if (map) step.sizes.insert(step.sizes.end(), map->sizes.begin(), map->sizes.end());
+  EmittedStep step{std::string(kernel), kernels::serialise(args), {m, body.row.back(), k}};
+  if (site.map) step.sizes.insert(step.sizes.end(), site.map->sizes.begin(), site.map->sizes.end());
   step.sizes.insert(step.sizes.end(), code.sizes.begin(), code.sizes.end());
   return step;
 }
@@ -104,48 +102,62 @@ bool goes_better_alone(const FusedBody* body) {
   return std::any_of(body->code.begin(), body->code.end(), [](const Instruction& i) { return !i.lower.empty(); });
 }
 
-// Nanoseconds.
-double cost_of(const Site& site, const Gemm& g, const Settings& settings) {
-  if (const auto conv = g.map && g.type == ir::DType::bf16 ? other_conv_site(site, settings) : nullptr) {
-    kernels::conv::ConvSizes sizes = conv->sizes;
-    sizes.n = (sizes.n + 2 * cpu_of(settings).lanes - 1) / (2 * cpu_of(settings).lanes) * 2 * cpu_of(settings).lanes;  // only tiles of float32 leave out half of a panel
-    return kernels::conv::cost_of_rows(sizes, cpu_of(settings));
-  }
-  if (const auto conv = g.type == ir::DType::f32 ? conv_site(site, settings) : nullptr) return kernels::conv::cost_of_rows(conv->sizes, cpu_of(settings));
-  if (site.body == nullptr) return 0;
+// At the usual sizes, and after B was packed if it can be.
+kernels::matmul::ProductSizes sizes_of(const Site& site, const Gemm& g, const Settings& settings) {
+  kernels::matmul::ProductSizes s;
+  s.in_order = settings.deterministic == Deterministic::batch;
+  s.packed = g.packed || can_be_packed(g);
+  s.panel = g.encoding ? g.encoding->storage : s.packed || !ir::is_float(g.type) ? g.type : g.type == ir::DType::f64 ? ir::DType::f64 : ir::DType::f32;
+  if (site.body == nullptr) return s;
   auto usual = [&](const ir::Dim& d) { return site.usual(d).value_or(1); };
-  kernels::conv::ConvSizes s;
-  s.outputs = 1;
-  for (const ir::Dim& d : site.body->outer) s.outputs *= static_cast<double>(usual(d));
+  s.rows = 1;
+  for (const ir::Dim& d : site.body->outer) s.rows *= static_cast<double>(usual(d));
+  s.m = usual(site.body->outer.back());
   s.n = usual(site.body->row.back());
-  s.k = s.run = usual(g.a.dims.back());
-  s.mapped = false;
-  Machine machine = settings.machine;
-  if (g.type == ir::DType::bf16) machine.f32 = machine.bf16;
-  return kernels::conv::cost_of_rows(s, {machine, static_cast<int64_t>(machine.lanes), 1});
+  s.k = usual(g.a.dims.back());
+  const auto conv = g.type == ir::DType::f32 ? conv_site(site, settings) : g.map && g.type == ir::DType::bf16 ? other_conv_site(site, settings) : nullptr;
+  if (conv != nullptr) s.image = conv->sizes;
+  return s;
 }
 
 }  // namespace
 
-void matmul_offers(const Site& site, const Settings& settings, Offers& out) {
-  const auto g = gemm_of(site);
-  if (g == nullptr) return;
+std::shared_ptr<const ProductSite> product_site(const Site& site, const Settings& settings, std::optional<Refusal>* refusal) {
+  auto g = gemm_of(site);
+  if (g == nullptr) return nullptr;
   auto map = g->map && is_placed(g->a) ? map_of(*g) : std::nullopt;
-  if (auto refusal = obstacle(*g, map)) return out.refusals.push_back(std::move(*refusal));
-  const bool in_order = settings.deterministic == Deterministic::batch;
+  if (auto refused = obstacle(*g, map)) {
+    if (refusal != nullptr) *refusal = std::move(refused);
+    return nullptr;
+  }
+  const auto packing = packing_of(*g);
+  auto sizes = sizes_of(site, *g, settings);
+  return std::make_shared<ProductSite>(ProductSite{std::move(g), site.body, std::move(map), settings.deterministic == Deterministic::batch, packing, std::move(sizes)});
+}
+
+std::shared_ptr<const ProductSite> pairs_site(const Site& site, const Settings& settings) {
+  const auto* g = std::get_if<GemmAttributes>(&site.kernel);
+  if (g == nullptr || g->type != ir::DType::bf16 || g->map || site.body == nullptr) return nullptr;
+  auto found = product_site(site, settings);
+  if (found == nullptr || found->sizes.panel == ir::DType::i8 || found->sizes.panel == ir::DType::bf16) return found;
+  if (found->gemm->encoding) return nullptr;  // as float32
+  auto pairs = std::make_shared<ProductSite>(*found);
+  pairs->sizes.panel = ir::DType::bf16;
+  return pairs;
+}
+
+void offer_product(std::string_view kernel, double nanoseconds, std::shared_ptr<const ProductSite> s, const Site& site, const Settings& settings, Offers& out) {
   const bool alone = goes_better_alone(site.body);
   std::vector<Wish> wishes{channels_innermost, contiguous_rows};
-  wish_for_merged_rows(wishes, site, *g, tuning::rows_of_block, settings.machine);
-  const std::optional<Wish> memory = site.body == nullptr ? std::nullopt : wish_for_memory(*g, *site.body);
+  const ir::DType type = s->gemm->type;
+  wish_for_merged_rows(wishes, site, *s->gemm, tuning::rows_of_block, settings.machine, kernels::matmul::peak_of(settings.machine, type));
+  const std::optional<Wish> memory = site.body == nullptr ? std::nullopt : wish_for_memory(*s->gemm, *site.body);
   if (memory) wishes.push_back(*memory);
-  const double cost = cost_of(site, *g, settings);
-  if (alone) out.offers.push_back({.implementation = "matmul", .cost = cost, .takes_body = false, .wishes = wishes});
-  out.offers.push_back({.implementation = "matmul",
-                        .cost = cost + (alone ? 2 * out.pass : 0),
-                        .wishes = wishes,
-                        .packing = packing_of(*g),
-                        .tunables = {"blocks"},
-                        .emit = [g, map = std::move(map), body = site.body, in_order] { return emit_gemm(*g, map, *body, in_order); }});
+  if (alone) out.offers.push_back({.implementation = kernel, .cost = nanoseconds, .takes_body = false, .wishes = wishes});
+  out.offers.push_back(
+      {.implementation = kernel, .cost = nanoseconds + (alone ? 2 * out.pass : 0), .wishes = wishes, .packing = s->packing, .tunables = {"blocks"}, .emit = [kernel, s] {
+         return emit_product(kernel, *s);
+       }});
 }
 
 }  // namespace ingot::backend::cpu
