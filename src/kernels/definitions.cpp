@@ -46,7 +46,10 @@ std::vector<Role> Definition::roles(size_t inputs, size_t outputs) const {
 const Definition* definition_of(std::string_view kernel) {
   auto is_named = [&](std::string_view name) { return name.ends_with('*') ? kernel.starts_with(name.substr(0, name.size() - 1)) : kernel == name; };
   for (const Definition* d : definitions()) {
-    if (d->name == kernel || std::any_of(d->implementations.begin(), d->implementations.end(), is_named)) return d;
+    if (d->name == kernel) return d;
+  }
+  for (const Definition* d : definitions()) {
+    if (std::any_of(d->implementations.begin(), d->implementations.end(), is_named)) return d;
   }
   return nullptr;
 }

@@ -78,6 +78,6 @@ const Definition matmul_definition{"matmul",
                                    nullptr,
                                    expand_ragged,
                                    random_case,
-                                   {"ragged", "gemm_ragged", "gemm_ragged_tiles"}};
+                                   {"matmul_*", "ragged", "gemm_ragged", "gemm_ragged_tiles"}};
 
 }  // namespace ingot::kernels

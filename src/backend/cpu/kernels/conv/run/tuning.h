@@ -59,7 +59,7 @@ inline constexpr int64_t short_tap = 16, merged_tap = 64;
 // register tiles (docs/performance-notes/convolutions_cpu.md).
 inline constexpr int64_t l2_of_winograd = 832 << 10, kept_weights = 288 << 10, windows_of_block = 28;
 
-// Of matmul's cost, what a kernel must come to for a plain product to be its own: of 30 products of 1 to 512 rows both are within a tenth of each other in 26 (AMD EPYC, AVX-512,
+// Of matmul's cost, what a kernel must come to for a plain product to be its own: of 30 products of 1 to 512 rows both are within a tenth of each other in 24 (AMD EPYC, AVX-512,
 // `python bench/offers.py --form alone --only product`).
 inline constexpr double gain_of_product = 0.9;
 

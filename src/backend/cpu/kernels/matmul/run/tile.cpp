@@ -60,25 +60,25 @@ Way way_of_tiles(const Operands& o) {
   if (o.sum != DType::f32) return {o.sum == DType::f64 ? &ops.f64 : &ops.i64, o.sum, o.sum, wide_block_rows, narrow_rows, k_block, k_block, false, DType::i8, k_block};
   const DType panel = o.packed ? o.b : DType::f32;
   // With few rows, an int8 panel is read directly; with more, blocks of it are decoded first. In order, both give the same bits.
-  if (panel == DType::i8 && o.m <= narrow_rows) return summed({&int8_panels().tiles, DType::f32, panel, block_rows, narrow_rows, k_of_few_narrow, k_block}, o, INT64_MAX);
+  if (panel == DType::i8 && o.m <= narrow_rows) return summed({&int8_panels().tiles, DType::f32, panel, block_rows, narrow_rows, k_of_narrow_bytes, k_block}, o, INT64_MAX);
   if (panel == DType::bf16 || panel == DType::f16)
-    return summed({panel == DType::bf16 ? &ops.bf16 : &ops.f16, DType::f32, panel, block_rows, narrow_rows, k_of_few_narrow, k_block}, o, INT64_MAX);
+    return summed({panel == DType::bf16 ? &ops.bf16 : &ops.f16, DType::f32, panel, block_rows, narrow_rows, k_of_narrow_bytes, k_block}, o, INT64_MAX);
   // One row sums four places of a panel at a time, two and three rows sum two. Half types are rounded more coarsely, so their sums may be longer.
   const int64_t sum = o.m > narrow_rows ? k_block : o.m == 1 ? 4 * narrow_sum : o.m <= 3 ? 2 * narrow_sum : narrow_sum;
-  return decoding(summed({&ops.f32, DType::f32, DType::f32, block_rows, narrow_rows, k_of_few, k_block}, o, sum), o);
+  return decoding(summed({&ops.f32, DType::f32, DType::f32, block_rows, narrow_rows, k_of_narrow_rows, k_block}, o, sum), o);
 }
 
 // One to three rows use dot products, which read several places of a panel at a time (measured: 16 GB/s instead of 13).
 std::optional<Way> way_of_dots(const Operands& o) {
   const TileOps::Tiles& tiles = tile_ops().bf16_dots;
   if (tiles.tile == nullptr || !are_pairs(o)) return std::nullopt;
-  return decoding(summed({&tiles, DType::bf16, DType::bf16, block_rows, narrow_rows, k_of_few_narrow, k_of_dots}, o, INT64_MAX), o);
+  return decoding(summed({&tiles, DType::bf16, DType::bf16, block_rows, narrow_rows, k_of_narrow_bytes, k_of_dots}, o, INT64_MAX), o);
 }
 
 std::optional<Way> way_of_matrix(const Operands& o) {
   const TileOps::Tiles& tiles = tile_ops().bf16_matrix;
   if (tiles.tile == nullptr || !are_pairs(o)) return std::nullopt;
-  return decoding({&tiles, DType::bf16, DType::bf16, matrix_block_rows, matrix_narrow_rows, k_of_few_narrow, k_of_matrix, true}, o);
+  return decoding({&tiles, DType::bf16, DType::bf16, matrix_block_rows, matrix_narrow_rows, k_of_narrow_bytes, k_of_matrix, true}, o);
 }
 
 // In order, only types decide, so that a GEMM with one row gives the same bits as one with many.

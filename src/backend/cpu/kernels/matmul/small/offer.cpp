@@ -34,12 +34,15 @@ bool fits(const Site& site, const ProductSite& s) {
 
 void matmul_small_offers(const Site& site, const Settings& settings, Offers& out) {
   const auto* g = std::get_if<GemmAttributes>(&site.kernel);
-  if (g == nullptr || g->map || g->batch_rank == 0 || g->packed || ir::size_of(g->type) > sizeof(float) || !ir::is_float(g->type) || is_sketch(site)) return;
+  if (g == nullptr || is_sketch(site)) return;
+  const bool plain = !g->map && !g->packed && g->batch_rank > 0, of_floats = ir::is_float(g->type) && ir::size_of(g->type) <= sizeof(float);
+  if (!plain || !of_floats) return;
   if (settings.deterministic == Deterministic::batch || site.body == nullptr || !only_stores(*site.body)) return;
   const auto s = product_site(site, settings);
   if (s == nullptr || s->gemm->encoding) return;
   const ir::Dim &m = s->gemm->a.dims[g->batch_rank], &k = s->gemm->a.dims.back(), &n = site.body->row.back();
-  if (!may_be_small(m) || !may_be_small(n) || !may_be_small(k) || (n == ir::Dim(1) && !(k == ir::Dim(1))) || !fits(site, *s)) return;
+  const bool is_small = may_be_small(m) && may_be_small(n) && may_be_small(k), are_dots = n == ir::Dim(1) && !(k == ir::Dim(1));
+  if (!is_small || are_dots || !fits(site, *s)) return;
   offer_product("matmul_small", kernels::matmul::cost_of_small(s->sizes, cpu_of(settings)), s, site, settings, out);
 }
 

@@ -25,7 +25,8 @@ bool only_stores(const SimpleEpilogue& s) { return s.valid && s.scale < 0 && s.b
 
 // False if they are not small, or do not lie as the kernel reads them: half types are widened where they lie one after another.
 bool find_sizes(Small& p, const Constants& c, const Call& call) {
-  if (!p.f32 || c.packed || c.map || c.in_order || c.batch_rank == 0 || !only_stores(c.body->simple)) return false;
+  const bool plain = !c.packed && !c.map && !c.in_order && c.batch_rank > 0;
+  if (!p.f32 || !plain || !only_stores(c.body->simple)) return false;
   if (p.k == 0 || std::max({p.m, p.n, p.k}) > tuning::max_small) return false;
   const TensorRef &a = call.operands[0], &b = call.operands[1], &to = call.operands[body_operand(c.body->stores[0].operand)];
   const int rank = c.batch_rank;
