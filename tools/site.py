@@ -19,7 +19,7 @@ GROUPS = {
     "The machine and the tables": ("machine", "options", "ops"),
 }
 INSIDE = {"decisions": "Decisions", "performance-notes": "Performance notes"}  # for those who change ingot: the index is in the navigation, and nothing in the search
-# What people type who look for a page, beside the words that it has: for the search, where they count before titles.
+# What people type who look for a page, besides the words that it has: for the search, where they count before titles.
 WORDS = {
     "install.md": "pip install wheel conda uv platform windows macos arm aarch64 gpu requirements",
     "how_fast.md": "performance tuning speed slow benchmark warm-up warmup latency throughput optimize profiling",
@@ -209,11 +209,11 @@ def c_sections(header: str) -> list[tuple[int, str, str]]:
         if not title.endswith("*/"):
             about, _, body = body.partition("*/")
             found.append((3, "", f"/*{about[2:]}*/"))
-        pieces = re.split(r"^(INGOT_API [^;]*;)", body, flags=re.M)
-        for before, function in zip(pieces[::2], pieces[1::2]):
+        parts = re.split(r"^(INGOT_API [^;]*;)", body, flags=re.M)
+        for before, function in zip(parts[::2], parts[1::2]):
             found.append((3, re.search(r"(\w+)\(", function).group(1), (before + function).strip()))
-        if pieces[-1].strip():
-            found.append((3, "", pieces[-1].strip()))
+        if parts[-1].strip():
+            found.append((3, "", parts[-1].strip()))
     return found
 
 

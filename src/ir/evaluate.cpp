@@ -295,7 +295,7 @@ class Evaluator {
     }
   }
 
-  // Where element `at` of gather's result lies in the table.
+  // Where element `at` of gather's result is in the table.
   static Index gathered(const Attributes& a, const std::vector<const Data*>& indices, const Index& table, const Index& at) {
     std::vector<int64_t> axes = a.integers("axes");
     auto position = static_cast<size_t>(a.integer("position"));
@@ -386,8 +386,8 @@ class Evaluator {
     });
     each(in.dims, [&](const Index& at, size_t n) {
       const size_t k = kept(at);
-      const double apart = in.f[n] - sums.f[k] / static_cast<double>(count[k]);
-      squares.f[k] += apart * apart;
+      const double distance = in.f[n] - sums.f[k] / static_cast<double>(count[k]);
+      squares.f[k] += distance * distance;
     });
   }
 
@@ -433,7 +433,7 @@ class Evaluator {
     return static_cast<size_t>(flat_broadcast(batch, lead) * x.dims[lead.size()] * x.dims[lead.size() + 1]);
   }
 
-  // B is read row by row, as it lies in memory. Each element adds its products in the order of K.
+  // B is read row by row, as it is in memory. Each element adds its products in the order of K.
   void matmul(const Data& a, const Data& b, Data& out) {
     const size_t m = static_cast<size_t>(out.dims[out.dims.size() - 2]), n = static_cast<size_t>(out.dims.back()), k_size = static_cast<size_t>(a.dims.back());
     if (b.dims[b.dims.size() - 2] != a.dims.back()) fail(Code::invalid_input, "matmul: the inner sizes are {} and {}", a.dims.back(), b.dims[b.dims.size() - 2]);

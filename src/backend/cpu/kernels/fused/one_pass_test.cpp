@@ -1,4 +1,4 @@
-// Bodies that run as one pass over memory, beside the same arithmetic element by element.
+// Bodies that run as one pass over memory, compared with the same arithmetic element by element.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -169,7 +169,7 @@ TEST(one_pass, bools_as_they_are) {
   }
 }
 
-// A triangle of a matrix: the place along the row, plus or minus the row, beside a number, on either side.
+// A triangle of a matrix: the place along the row, plus or minus the row, compared with a number, on either side.
 TEST(one_pass, places) {
   for (Op op : {Op::lt, Op::le, Op::gt, Op::ge}) {
     for (int form = 0; form < 4; ++form) {  // place; place + row; place - row; row - place
