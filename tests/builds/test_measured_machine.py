@@ -83,7 +83,7 @@ def test_other_values_are_refused():
 def test_an_offer_that_does_not_exist_is_reported(tmp_path):
     env = {**os.environ, "INGOT_OFFER": "matmull"}
     done = subprocess.run([sys.executable, "-c", BUILD, "table", str(tmp_path / "a.ingot")], env=env, capture_output=True, text=True, check=True)
-    assert "INGOT_OFFER=matmull chooses nothing" in done.stderr and "name one that does: matmul" in done.stderr
+    assert "INGOT_OFFER=matmull chooses nothing" in done.stderr and "name one that does: conv_tiles, matmul" in done.stderr
 
 
 def test_convolutions_are_timed_on_the_cpu(tmp_path):
