@@ -190,6 +190,7 @@ class Finder {
 
   // Matches min(max(x, low), high) of two numbers for all.
   bool between(uint32_t k) {
+    if (!is_integer(at(k).cls)) return false;  // of two zeros the later operand counts, and one pass does not know which that is
     uint32_t inner = none, high = none, x = none, low = none;
     if (!plain(k, Op::min) || !either(k, [&](uint32_t v) { return plain(v, Op::max) && uses_[v] == 1; }, inner, high) || varies(high)) return false;
     if (!either(inner, [&](uint32_t v) { return varies(v); }, x, low) || varies(low)) return false;
