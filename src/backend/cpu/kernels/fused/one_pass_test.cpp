@@ -53,7 +53,7 @@ TEST(one_pass, limits_of_every_type) {
       const DType type = ir::compute_type(t);
       const Reg low = b.number(ir::is_float(t) ? ir::Scalar(-3.5) : ir::Scalar(int64_t{20}), type),
                 high = b.number(ir::is_float(t) ? ir::Scalar(11.0) : ir::Scalar(int64_t{50}), type);
-      b.store(t, b.map(Op::min, type, {b.map(Op::max, type, {b.load(t), low}), high}));
+      b.store(t, b.map(Op::min, type, {high, b.map(Op::max, type, {low, b.load(t)})}));
       run(b.body, {&x, &y});
       const double from = ir::is_float(t) ? -3.5 : 20, to = ir::is_float(t) ? 11 : 50;
       for (int64_t i = 0; i < n; ++i) {
@@ -61,6 +61,22 @@ TEST(one_pass, limits_of_every_type) {
         ASSERT_TRUE(same(y.get({i}), want)) << ir::name_of(t) << " " << v << ": " << y.get({i});
       }
       ASSERT_TRUE(y.untouched_outside());
+    }
+  }
+}
+
+// Of two zeros min and max give the second, in one pass as in two operations.
+TEST(one_pass, limits_keep_the_sign_of_zero) {
+  for (DType t : {DType::f16, DType::bf16, DType::f32, DType::f64}) {
+    for (bool number_first : {true, false}) {
+      TestTensor x(t, {70}), y(t, {70});
+      for (int64_t i = 0; i < 70; ++i) x.put({i}, i % 2 == 0 ? 0.0 : -0.0);
+      BodyBuilder b({}, {70});
+      const DType type = ir::compute_type(t);
+      const Reg low = b.number(ir::Scalar(0.0), type), high = b.number(ir::Scalar(6.0), type), of = b.load(t);
+      b.store(t, b.map(Op::min, type, {high, number_first ? b.map(Op::max, type, {low, of}) : b.map(Op::max, type, {of, low})}));
+      run(b.body, {&x, &y});
+      for (int64_t i = 0; i < 70; ++i) ASSERT_EQ(std::signbit(y.get({i})), number_first && i % 2 != 0) << ir::name_of(t) << " " << i;
     }
   }
 }

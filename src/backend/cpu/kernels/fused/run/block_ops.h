@@ -60,7 +60,7 @@ struct SummedRows {
   ir::DType type = ir::DType::f32;
 };
 
-// What one pass computes of elements as they are in memory. between: min(max(x, low), high); cube: x * x * x; select: b where a is true, else c.
+// What one pass computes of elements as they are in memory. between: min(high, max(low, x)); cube: x * x * x; select: b where a is true, else c.
 enum class Pass : uint8_t { add, sub, mul, div, max, min, neg, abs, relu, sqrt, between, cube, select };
 
 // Of each row: x + m, x - m, x * m, x / m, or x * (1 / m), where m is a number.

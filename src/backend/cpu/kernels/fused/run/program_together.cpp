@@ -188,12 +188,12 @@ class Finder {
   // The type whose memory is as blocks of the instruction's class.
   DType memory_of(uint32_t k) const { return dtype_of(at(k).cls); }
 
-  // Matches min(max(x, low), high) of two numbers for all.
+  // Matches min(high, max(low, x)) of two numbers for all, in this order: of two zeros the second counts.
   bool between(uint32_t k) {
-    if (!is_integer(at(k).cls)) return false;  // of two zeros the later operand counts, and one pass does not know which that is
-    uint32_t inner = none, high = none, x = none, low = none;
-    if (!plain(k, Op::min) || !either(k, [&](uint32_t v) { return plain(v, Op::max) && uses_[v] == 1; }, inner, high) || varies(high)) return false;
-    if (!either(inner, [&](uint32_t v) { return varies(v); }, x, low) || varies(low)) return false;
+    if (!plain(k, Op::min) || varies(at(k).in[0])) return false;
+    const uint32_t high = at(k).in[0], inner = at(k).in[1];
+    if (!plain(inner, Op::max) || uses_[inner] != 1 || varies(at(inner).in[0])) return false;
+    const uint32_t low = at(inner).in[0], x = at(inner).in[1];
     take(inner);
     b_.together[k] = {Together::one_pass, Op::min, {x, low, high, none, none}, none, Pass::between, memory_of(k)};
     return true;

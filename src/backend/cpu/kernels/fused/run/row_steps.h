@@ -24,7 +24,7 @@ struct RowSteps {
     relu,
     multiply_add,   // in0 * in1 + in2
     relu_add,       // relu(in0 + in1) * in2 + in3
-    between,        // min(max(in0, in1), in2)
+    between,        // min(in2, max(in1, in0))
     cube,           // in0 * in0 * in0
     normalise,      // (in0 - in1) * in2 * in3 + in4
     least,
