@@ -32,7 +32,7 @@ NEWER = """
     linalg_lu_factor_ex.default linalg_qr.default linalg_slogdet.default linalg_solve_ex.default linalg_solve_triangular.default logdet.default slogdet.default
     triangular_solve.default corrcoef.default cov.default linalg_householder_product.default linalg_lu.default linalg_lu_solve.default lu_unpack.default ormqr.default
     as_strided.default as_strided_copy.default alpha_dropout_.default dropout_.default feature_alpha_dropout.default feature_alpha_dropout_.default feature_dropout_.default
-    embedding_renorm.default cholesky.default cholesky_inverse.default fft_fftfreq.default fft_rfftfreq.default
+    embedding_renorm.default fractional_max_pool2d.default fractional_max_pool3d.default cholesky.default cholesky_inverse.default fft_fftfreq.default fft_rfftfreq.default
 """.split()
 
 # Operators whose results cannot be compared in any program, with the reason.
