@@ -84,7 +84,7 @@ class Call:
                 node.args = (tuple(pytree.tree_leaves(node.args[0])),)
         layouts = reshapes.hang_on(module.graph)
         fix.run(order.FUNCTIONAL, Traced(module))
-        slots = [Slot(n, "input", n.name, lies=layouts.get(n.name)) for n in module.graph.nodes if n.op == "placeholder"]
+        slots = [Slot(n, "input", n.name, layout=layouts.get(n.name)) for n in module.graph.nodes if n.op == "placeholder"]
         for node in module.graph.nodes:
             if node.op == "get_attr":
                 node.meta.setdefault("val", getattr(module, node.target))
