@@ -188,7 +188,15 @@ def _merge(options, option):
     return devices.written(merged)
 
 
-def _compile_program(program: Program, options, parameters, output_names=None) -> Module:
+def compile_with_record(module: torch.nn.Module, inputs: list[Input], record: dict, options: dict) -> Module:
+    """`compile`, with entries of its own in the plan's signature (plan_signature.RECORDS): what another way in has to know of a loaded plan."""
+    options, given = _merge(options, {}), read(inputs, None, None)
+    compiled = _compile_program(_program_of(module, given, None, False, options), options, parameters_of(module.forward), record=record)
+    alone(compiled._kind.owned_by)(module)
+    return compiled
+
+
+def _compile_program(program: Program, options, parameters, output_names=None, record=()) -> Module:
     """parameters: the parameters of the model's forward."""
     names, exported = program.names(), program.exported
     try:
@@ -197,7 +205,7 @@ def _compile_program(program: Program, options, parameters, output_names=None) -
         return Module(Exported(exported, in_torch(exported.graph, problem.message, options), parameters))
     f = f.named(output_names) if output_names is not None else f
     ranges = ranges_of((i.name, i.leaf) for i in program.inputs)
-    signature = {**signature_of(exported, f), "parameters": parameters}
+    signature = {**signature_of(exported, f), "parameters": parameters, **dict(record)}
 
     def prepare(model):
         set_ranges(model, ranges)
