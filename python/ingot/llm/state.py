@@ -5,12 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from typing import TYPE_CHECKING
-
 from ..errors import FormatError, InputError
-
-if TYPE_CHECKING:
-    from .model import LanguageModel
 
 
 class State:
@@ -19,7 +14,8 @@ class State:
     Memory grows by doubling as tokens come, up to the model's max_length. One call uses a state at a time; a second one meanwhile is an InputError.
     """
 
-    def __init__(self, lm: LanguageModel, inner, lengths: list[int]):
+    def __init__(self, lm, inner, lengths: list[int]):
+        # lm: the LanguageModel; inner: the engine's state.
         self._lm, self._inner, self._lengths, self._used = lm, inner, lengths, threading.Lock()
 
     @property
