@@ -153,7 +153,7 @@ def test_the_end_of_a_sequence(llama):
     lengths = [row.index(end) + 1 if end in row else 12 for row in free.tolist()]
     for row, length in enumerate(lengths):
         assert ended[row].tolist() == free[row, :length].tolist() + [lm.pad] * (ended.shape[1] - length)
-    assert ended.shape[1] == max(lengths) and state.lengths == [11 + min(length, ended.shape[1] - 1) for length in lengths]
+    assert ended.shape[1] == max(lengths) and state.lengths == [11 + length - 1 for length in lengths]
     pair = free[0, 4:6].tolist()
     assert len(list(lm.generate(lm.new_state(), ids[:1], max_new_tokens=12, stop=[pair]))) == free[0].tolist().index(pair[1], 5) + 1
 
