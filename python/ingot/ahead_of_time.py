@@ -22,7 +22,7 @@ from .capture.fixes import order
 from .capture.functional import NotFunctional, from_exported
 from .capture.passes import applied
 from .capture.program import Program, match, paired
-from .capture.ranges import ranges_of, set_ranges
+from .capture.ranges import need_replay, ranges_of, set_ranges
 from .capture.signature import as_text, signature_of
 from .capture.traced import Traced
 from .capture.tracing import alone
@@ -240,7 +240,11 @@ def _compile_file(path, given: Given | None, options) -> Module:
     if given is not None:
         if len(given.leaves) != len(names):
             raise InputError(f"{path} takes {_op.count(len(names), 'tensor')} ({', '.join(names)}), but {_op.given(given.leaves)}")
-        set_ranges(model, ranges_of(zip(names, given.leaves)))
+        ranges = ranges_of(zip(names, given.leaves))
+        if need_replay(model, ranges):
+            del model
+            return _compile_program_in(path, given, options)
+        set_ranges(model, ranges)
         if any(leaf.input is not None and leaf.input.memory_format for leaf in given.leaves):  # torch knows how the program's inputs lie
             match(_program_in(path), given)
     # torch writes autocast's casts out, and knows the inputs and results that are not tensors, or are tensors that plans hold otherwise.
