@@ -55,6 +55,7 @@ def main():
     parse.add_argument("--length", type=int, default=512, help="tokens allocated")
     parse.add_argument("--prompt", type=int, default=128)
     parse.add_argument("--tokens", type=int, default=48)
+    parse.add_argument("--eager-tokens", type=int, default=8)
     parse.add_argument("--threads", type=int, default=2)
     parse.add_argument("--dtype", default="bfloat16")
     a = parse.parse_args()
@@ -64,18 +65,23 @@ def main():
     lm = ingot.llm.compile(model, max_length=a.length)
     print(f"compiled in {time.perf_counter() - begin:.1f} s")
     prompt = torch.randint(0, a.vocabulary, (1, a.prompt))
-    runs = {"lm.generate": by_generate(lm, prompt, a.tokens), "bare loop": by_bare_loop(lm, prompt, a.tokens), "eager": by_eager(model, prompt, a.tokens, a.length)}
+    times = in_turn({"lm.generate": by_generate(lm, prompt, a.tokens), "bare loop": by_bare_loop(lm, prompt, a.tokens)}, a.tokens)
+    print(f"lm.generate over the bare loop, token by token: {statistics.median(x / y for x, y in zip(*times.values())):.3f}")
+    in_turn({"lm.generate": by_generate(lm, prompt, a.eager_tokens), "eager": by_eager(model, prompt, a.eager_tokens, a.length)}, a.eager_tokens)
+
+
+def in_turn(runs, tokens):
+    """The seconds of each token but the first, of runs that take turns, and turns to begin."""
     times = {name: [] for name in runs}
-    for _ in range(a.tokens):
-        for name, run in runs.items():
+    for n in range(tokens):
+        for name in list(runs)[:: 1 if n % 2 else -1]:
             begin = time.perf_counter()
-            next(run)
+            next(runs[name])
             times[name].append(time.perf_counter() - begin)
     for name, taken in times.items():
         middle = statistics.median(taken[1:])
         print(f"{name:12} {1e3 * middle:8.2f} ms a token {1 / middle:8.1f} tokens a second")
-    ratios = [a / b for a, b in zip(times["lm.generate"][1:], times["bare loop"][1:])]
-    print(f"lm.generate over the bare loop, token by token: {statistics.median(ratios):.3f}")
+    return {name: taken[1:] for name, taken in times.items()}
 
 
 if __name__ == "__main__":
