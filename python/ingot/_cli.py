@@ -1,4 +1,4 @@
-"""Runs the `ingot` command that came with the package."""
+"""Runs the `ingot` command that came with the package, and `ingot generate`, which is Python's."""
 
 import os
 import sys
@@ -7,5 +7,9 @@ from .engine._library import find
 
 
 def main():
+    if sys.argv[1:2] == ["generate"]:
+        from .llm.command import main as generate
+
+        sys.exit(generate(sys.argv[2:]))
     path = find("ingot")
     os.execv(path, [path, *sys.argv[1:]])

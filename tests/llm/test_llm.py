@@ -1,14 +1,21 @@
 """ingot.llm: greedy tokens are eager's, however a prompt is cut, batched or saved; states fork, rewind and go into files; wrong calls change nothing."""
 
+import copy
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 import torch
 from architectures import LENGTH, VOCABULARY, small
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from accuracy import assert_accurate
 from greedy import assert_greedy
 
 import ingot
 import ingot.llm
+from ingot.llm.command import _tokenizer, main
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +220,51 @@ def test_models_that_it_does_not_take(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "mine", "auto_map": {"AutoConfig": "mine.C", "AutoModelForCausalLM": "mine.M"}}')
     with pytest.raises((ingot.UnsupportedError, ingot.FormatError)):
         ingot.llm.compile(tmp_path, max_length=8)
+
+
+def test_a_folder_in_another_type(tmp_path):
+    """Weights and files of a folder; nothing of it is needed after saving."""
+    model = small("Llama")
+    model.generation_config.update(do_sample=True, temperature=0.7, top_k=9, eos_token_id=[3, 5], repetition_penalty=1.1)
+    model.save_pretrained(tmp_path / "folder")
+    (tmp_path / "folder" / "chat_template.jinja").write_text("{{ messages }}")
+    lm = ingot.llm.compile(tmp_path / "folder", max_length=32, dtype="bfloat16")
+    ids = prompt()
+    with torch.no_grad():
+        eager, exact = copy.deepcopy(model).bfloat16()(ids).logits, copy.deepcopy(model).double()(ids).logits
+    assert_accurate(lm.step(lm.new_state(), ids, logits="all"), eager, exact, depth=128)
+    lm.save(tmp_path / "m.ingot")
+    loaded = ingot.llm.load(tmp_path / "m.ingot")
+    assert loaded.files == {"chat_template.jinja": "{{ messages }}"} and loaded.stop == [3, 5] and loaded.pad == 3
+    assert loaded.generation == {"temperature": 0.7, "top_k": 9, "repetition_penalty": 1.1}
+    drawn = [list(map(int, of.generate(of.new_state(), ids, max_new_tokens=12, seed=5))) for of in (lm, loaded)]
+    assert drawn[0] == drawn[1]
+
+
+def test_the_command(llama, tmp_path, capfd):
+    from tokenizers import Tokenizer, models
+
+    _, lm = llama
+    lm.save(tmp_path / "m.ingot")
+    expected = answer(lm, prompt(), 5)[0].tolist()
+    assert main([str(tmp_path / "m.ingot"), "--ids", ",".join(map(str, prompt()[0].tolist())), "--max-new-tokens", "5", "--stats"]) == 0
+    printed = capfd.readouterr()
+    assert list(map(int, printed.out.split())) == expected and "tokens a second" in printed.err
+    for arguments, said in ((["--ids", "1,x"], "has to be numbers"), (["--ids", str(VOCABULARY)], "outside of the vocabulary"), (["--prompt", "x"], "has no tokenizer")):
+        assert main([str(tmp_path / "m.ingot"), *arguments]) == 1 and said in capfd.readouterr().err
+    words = Tokenizer(models.WordLevel({f"w{n}": n for n in range(VOCABULARY)}, unk_token="w0"))
+    lm.files["tokenizer.json"] = words.to_str()
+    try:
+        assert _tokenizer(lm).decode(_tokenizer(lm).encode("w7").ids) == "w7"
+    finally:
+        del lm.files["tokenizer.json"]
+
+
+def test_weights_of_eight_bits(llama):
+    model, lm = llama
+    smaller = ingot.llm.compile(model, max_length=LENGTH, weight_dtype="int8")
+    assert smaller.module.engine.memory()["constants"] < 0.5 * lm.module.engine.memory()["constants"]
+    assert answer(smaller, prompt()).shape == (1, 24)
 
 
 def test_threads_with_a_state_each(llama):

@@ -7,6 +7,7 @@ each. The mask follows from the positions alone, so each row of a batch has a le
 from __future__ import annotations
 
 import contextlib
+import inspect
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +16,6 @@ from transformers import AttentionInterface
 from transformers.cache_utils import Cache, CacheLayerMixin, LinearAttentionCacheLayerMixin
 
 from ..errors import UnsupportedError
-from ..torch_internals.tensors import is_tracing
 
 NAME = "ingot"  # of the attention function
 
@@ -80,8 +80,6 @@ def entries_of(model) -> list[Entry]:
 
 
 def _cache_parameter(model) -> str:
-    import inspect
-
     names = inspect.signature(model.forward).parameters
     return "cache_params" if "cache_params" in names else "past_key_values"
 
@@ -139,8 +137,8 @@ class _Layer(_Common):
         rows = torch.arange(keys.shape[0], device=keys.device)[:, None]
         places = torch.where(self._counts, self._places, keys.shape[2] - 1)
         for cache, new in ((keys, key_states), (values, value_states)):
-            cache[rows, :, places] = new.transpose(1, 2).to(cache.dtype)
-        return keys.to(key_states.dtype), values.to(value_states.dtype)
+            cache[rows, :, places] = new.transpose(1, 2)
+        return keys, values
 
     def kept(self, kind, state_idx):
         return self._tensors[f"{kind}{state_idx}"]

@@ -28,7 +28,6 @@ def compile(
     max_batch: int = 1,
     dtype: torch.dtype | str = "auto",
     weight_dtype: str | None = None,
-    kv_dtype: torch.dtype | str = "auto",
     target: Any = "auto",
     **option: Any,
 ) -> "LanguageModel":
@@ -41,7 +40,6 @@ def compile(
         max_batch: the most sequences in a state.
         dtype: the type of weights and arithmetic; "auto" is the model's. Another one than a model object's makes a copy of the model.
         weight_dtype: the storage of weights, as ingot.compile takes it ("int8").
-        kv_dtype: torch.float32, bfloat16 or float16: the type of the caches; "auto" is that of keys and values. Attention then computes in the model's type.
         target, **option: as ingot.compile takes them.
 
     Returns a `LanguageModel`. The model's weights are its own, with a packed copy beside them; a file that was saved and loaded has its weights once.
@@ -57,15 +55,12 @@ def compile(
         if type(value) is not int or value < 1:
             raise InputError(f"{name} is {value!r}, and has to be 1 or more")
     _refuse_others(model)
-    wanted = _dtype_of(dtype, "dtype")
+    wanted = _dtype_of(dtype)
     if wanted is not None and wanted != model.dtype:
         model = copy.deepcopy(model).to(wanted)
     from . import graph
 
     entries = graph.entries_of(model)
-    kept = _dtype_of(kv_dtype, "kv_dtype")
-    if kept is not None:
-        entries = [graph.Entry(e.name, e.shape, kept) if e.is_cache else e for e in entries]
     step = graph.Step(model, entries)
     step.training = model.training
     record = {"max_length": max_length, "max_batch": max_batch, "vocabulary": model.get_input_embeddings().weight.shape[0], "recurrent": step.is_recurrent, **_generation_of(model),
@@ -85,13 +80,13 @@ def _refuse_others(model):
         raise UnsupportedError(f"{type(model).__name__} has no head that gives logits", remedy=remedy)
 
 
-def _dtype_of(given, what) -> torch.dtype | None:
+def _dtype_of(given) -> torch.dtype | None:
     """A float type of torch, by itself or by name; None for "auto"."""
     if isinstance(given, str) and given == "auto":
         return None
     found = getattr(torch, given, None) if isinstance(given, str) else given
     if found not in (torch.float32, torch.bfloat16, torch.float16):
-        raise OptionError(f"{what} is {given!r}", remedy="torch.float32, torch.bfloat16, torch.float16 or \"auto\"")
+        raise OptionError(f"dtype is {given!r}", remedy="torch.float32, torch.bfloat16, torch.float16 or \"auto\"")
     return found
 
 
@@ -134,6 +129,7 @@ class LanguageModel:
         stop: the ids that end a sequence.
         pad: the id that a sequence yields after its end.
         generation: what `generate` does without arguments, by name.
+        device: where it runs, and where logits and tokens are.
         files: the files of the tokenizer and of the chat template, by name; empty if the model came without a folder.
         module: the ingot.Module, with its report and its engine.
     """
@@ -146,7 +142,7 @@ class LanguageModel:
         self.files: dict[str, str] = dict(record["files"])
         out = self._engine.outputs()[0]
         self._logits = getattr(torch, out["dtype"]), int(out["dims"][-1])
-        self._device = torch.device(self._engine.device) if self._engine.device is not None else None
+        self.device = torch.device(self._engine.device) if self._engine.device is not None else None
         self._a_cache = next((b["name"] for b in self._engine.inputs() if b["name"].endswith(".keys")), None)
         self._sessions: list = []
 
@@ -209,7 +205,7 @@ class LanguageModel:
         ids = torch.as_tensor(ids)
         if ids.dim() != 2 or ids.shape[0] != state.batch or ids.shape[1] < 1 or ids.dtype not in (torch.int64, torch.int32):
             raise InputError(f"ids are {ids.dtype} {list(ids.shape)}, and have to be int64 [{state.batch}, tokens]: the state has {state.batch} sequences")
-        ids = ids.to(self._device, torch.int64)
+        ids = ids.to(self.device, torch.int64)
         counts = [ids.shape[1]] * state.batch if lengths is None else _numbers(lengths, state.batch, "lengths")
         for row, (count, length) in enumerate(zip(counts, state._lengths)):
             if not 0 <= count <= ids.shape[1]:
@@ -217,15 +213,15 @@ class LanguageModel:
             if length + count > self.max_length:
                 raise InputError(f"sequence {row} has {length} tokens, and {count} more are over max_length, {self.max_length}", remedy="ingot.llm.compile(.., max_length=..), or state.rewind")
         if min(counts) < ids.shape[1]:  # what does not count may be anything
-            ids = torch.where(torch.arange(ids.shape[1], device=self._device) < torch.tensor(counts, device=self._device)[:, None], ids, 0)
+            ids = torch.where(torch.arange(ids.shape[1], device=self.device) < torch.tensor(counts, device=self.device)[:, None], ids, 0)
         low, high = (int(n) for n in torch.aminmax(ids))
         if low < 0 or high >= self.vocabulary:
             raise InputError(f"id {low if low < 0 else high} is outside of the vocabulary, 0 to {self.vocabulary - 1}")
         return ids, counts
 
     def _at_once(self, state, ids, counts, logits):
-        lengths = torch.tensor(counts, device=self._device)
-        take = (lengths - 1).clamp(min=0)[:, None] if logits == "last" else torch.arange(ids.shape[1], device=self._device).repeat(ids.shape[0], 1)
+        lengths = torch.tensor(counts, device=self.device)
+        take = (lengths - 1).clamp(min=0)[:, None] if logits == "last" else torch.arange(ids.shape[1], device=self.device).repeat(ids.shape[0], 1)
         made = self._run(state, ids, lengths, take)
         return made[:, 0] if logits == "last" else made
 
@@ -233,15 +229,15 @@ class LanguageModel:
         """Recurrent layers take one token at a time."""
         found = []
         for n in range(ids.shape[1] if logits == "all" else max(1, *counts)):
-            takes = torch.tensor([int(n < count) for count in counts], device=self._device)
-            found.append(self._run(state, ids[:, n : n + 1].contiguous(), takes, torch.zeros(len(counts), 1, dtype=torch.int64, device=self._device))[:, 0])
+            takes = torch.tensor([int(n < count) for count in counts], device=self.device)
+            found.append(self._run(state, ids[:, n : n + 1].contiguous(), takes, torch.zeros(len(counts), 1, dtype=torch.int64, device=self.device))[:, 0])
         if logits == "all":
             return torch.stack(found, 1)
         return torch.stack([found[max(count - 1, 0)][row] for row, count in enumerate(counts)])
 
     def _run(self, state, ids, lengths, take):
         dtype, vocabulary = self._logits
-        out = torch.empty((*take.shape, vocabulary), dtype=dtype, device=self._device)
+        out = torch.empty((*take.shape, vocabulary), dtype=dtype, device=self.device)
         session = self._sessions.pop() if self._sessions else self._engine.session()
         try:
             session.run(ids, lengths, take, state=state._inner, out=[out])
@@ -326,7 +322,7 @@ class LanguageModel:
         save(self.module, path, format="ingot")
 
     def __repr__(self):
-        return f"LanguageModel(max_length={self.max_length}, max_batch={self.max_batch}, vocabulary={self.vocabulary}, device={self._device})"
+        return f"LanguageModel(max_length={self.max_length}, max_batch={self.max_batch}, vocabulary={self.vocabulary}, device={self.device})"
 
 
 def _seeds(seed, batch: int) -> list[int]:
