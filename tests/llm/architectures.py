@@ -21,8 +21,8 @@ CONFIGURATIONS = {
     "GPTNeoX": dict(_OTHER, intermediate_size=128, num_attention_heads=4, max_position_embeddings=LENGTH),
     "OPT": dict(_OTHER, ffn_dim=128, num_attention_heads=4, max_position_embeddings=LENGTH, word_embed_proj_dim=64),
     "Mixtral": dict(_LLAMA, num_local_experts=4, sliding_window=None),
-    "Qwen3Moe": dict(_LLAMA, head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64),
     "Mamba": dict(_OTHER, state_size=8),
+    "Qwen3Moe": dict(_LLAMA, head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64),
     "Mamba2": dict(_OTHER, state_size=8, num_heads=8, head_dim=16, n_groups=2),
 }
 

@@ -1,6 +1,8 @@
 """ingot.llm: greedy tokens are eager's, however a prompt is cut, batched or saved; states fork, rewind and go into files; wrong calls change nothing."""
 
 import copy
+import json
+import re
 import sys
 import threading
 from pathlib import Path
@@ -263,7 +265,11 @@ def test_the_command(llama, tmp_path, capfd):
 def test_weights_of_eight_bits(llama):
     model, lm = llama
     smaller = ingot.llm.compile(model, max_length=LENGTH, weight_dtype="int8")
-    assert smaller.module.engine.memory()["constants"] < 0.5 * lm.module.engine.memory()["constants"]
+
+    def packed(of):  # types of the matrices of four products a layer, and of the head
+        return re.findall(r'"matmul_pack", "label": "pack", "writes": \[\{"dtype": "(\w+)"', json.dumps(of.module.engine.inspect()))
+
+    assert packed(lm) == ["f32"] * 9 and packed(smaller) == ["i8"] * 9
     assert answer(smaller, prompt()).shape == (1, 24)
 
 
