@@ -127,9 +127,10 @@ TEST(Capture, ConditionsOnFractions) {
   const char* more = "StrictGreaterThan(IntTrueDiv(Symbol('s0'), Symbol('s1')), Float('0.5', precision=53))";
   EXPECT_TRUE(holds(more, {3, 4}));
   EXPECT_FALSE(holds(more, {2, 4}));
-  EXPECT_EQ(
-      message([&] { parse_condition("Lt(Float('0.29999999999999999', precision=53), IntTrueDiv(Symbol('s0'), Symbol('s1')))", resolve, {}); }).find("a size is computed with Float"),
-      0u);
+  EXPECT_EQ(message([&] {
+              parse_condition("Lt(Float('0.29999999999999999', precision=53), IntTrueDiv(Symbol('s0'), Symbol('s1')))", resolve, {});
+            }).find("a size is computed with Float"),
+            0u);
 }
 
 TEST(Capture, Expression) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/scaled_sizes.h"
 
 namespace ingot::capture {
 
@@ -31,7 +32,8 @@ Dim common_multiple(const Dim& a, const Dim& b) {
 
 class ExpressionParser {
  public:
-  ExpressionParser(std::string_view text, const std::function<Dim(std::string_view)>& resolve, const std::vector<ir::Symbol>& symbols) : text_(text), resolve_(resolve), symbols_(symbols) {}
+  ExpressionParser(std::string_view text, const std::function<Dim(std::string_view)>& resolve, const std::vector<ir::Symbol>& symbols)
+      : text_(text), resolve_(resolve), symbols_(symbols) {}
 
   // `holds`: whether the conditions are wanted, or their opposite.
   std::optional<std::vector<Condition>> conditions(bool holds = true, int depth = 0) {
@@ -289,6 +291,8 @@ Dim broken(const std::vector<Condition>& conditions) {
   return sum;
 }
 
-Dim parse_size(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve, const std::vector<ir::Symbol>& symbols) { return ExpressionParser(srepr, resolve, symbols).run(); }
+Dim parse_size(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve, const std::vector<ir::Symbol>& symbols) {
+  return ExpressionParser(srepr, resolve, symbols).run();
+}
 
 }  // namespace ingot::capture

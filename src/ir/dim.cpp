@@ -1,7 +1,6 @@
 #include "ir/dim.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -302,32 +301,7 @@ Dim product(const Dims& dims) {
   return p;
 }
 
-namespace {
-
-// 1 for sizes whose product with the factor would be whole, but float64 rounds it down; 0 for other multiples of `bottom`. The factor is below top / bottom by so little that float64 rounds
-// products up to a limit between two powers of two, and cuts those between the limit and the upper one.
-Dim is_cut(const Dim& size, double factor, int64_t top, int64_t bottom, Range range) {
-  constexpr int64_t max_product = int64_t{1} << 40;
-  auto cut = [&](int64_t k) { return std::floor(static_cast<double>(k * bottom) * factor) < static_cast<double>(k * top); };
-  const int64_t last = std::min(range.max / bottom, max_product / top);
-  Dim cuts = 0;
-  for (int64_t k = std::max<int64_t>(range.min / bottom, 1), end; k <= last; k = end) {
-    const auto product = static_cast<uint64_t>(k * top);
-    end = std::has_single_bit(product) ? k + 1 : std::min(last + 1, static_cast<int64_t>((std::bit_ceil(product) - 1) / static_cast<uint64_t>(top)) + 1);
-    int64_t first = k, beyond = end;
-    while (first < beyond) {
-      const int64_t middle = first + (beyond - first) / 2;
-      if (cut(middle)) beyond = middle;
-      else first = middle + 1;
-    }
-    if (first < end) cuts = max(cuts, min(size - Dim(first * bottom - 1), Dim((end - 1) * bottom + 1) - size));
-  }
-  return min(cuts, 1);
-}
-
-}  // namespace
-
-std::optional<Dim> scaled(const Dim& size, double factor, Range range) {
+std::optional<Dim> scaled(const Dim& size, double factor) {
   constexpr int64_t max_bottom = 4096, max_top = 1'000'000'000;
   for (int64_t bottom = 1; bottom <= max_bottom && factor > 0; ++bottom) {
     const double top = std::round(factor * static_cast<double>(bottom));
@@ -335,8 +309,8 @@ std::optional<Dim> scaled(const Dim& size, double factor, Range range) {
     if (top / static_cast<double>(bottom) != factor) continue;
     // A factor below the fraction makes products below whole numbers. float64 rounds all of them up only if the factor is at most 2^-54 of itself too small.
     const double missing = std::fma(-factor, static_cast<double>(bottom), top);
-    const Dim product = size * Dim(static_cast<int64_t>(top));
-    return floordiv(std::ldexp(missing, 54) > top ? product - is_cut(size, factor, static_cast<int64_t>(top), bottom, range) : product, bottom);
+    if (std::ldexp(missing, 54) > top) return std::nullopt;
+    return floordiv(size * Dim(static_cast<int64_t>(top)), bottom);
   }
   return std::nullopt;
 }

@@ -94,8 +94,8 @@ Dim min(const Dim&, const Dim&);
 Dim max(const Dim&, const Dim&);
 Dim ceildiv(const Dim&, const Dim&);
 Dim product(const Dims&);
-// floor(size * factor) as float64 computes it, for sizes of a range and results below 2^40: 0.7 * 10 is 7, 0.7 * 90 is 62.99999999999999. None if the factor is no near fraction.
-std::optional<Dim> scaled(const Dim& size, double factor, Range range);
+// floor(size * factor) as float64 computes it, for results below 2^40. None if its rounding follows no fraction: 0.7 * 10 is 7, 0.7 * 90 is 62.99999999999999.
+std::optional<Dim> scaled(const Dim& size, double factor);
 
 // Reads the text form. `resolve` maps a name to a symbol (and may create it).
 Dim parse_dim(std::string_view text, const std::function<SymbolId(std::string_view)>& resolve);

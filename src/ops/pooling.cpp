@@ -190,7 +190,7 @@ Value avg_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers
 struct AdaptiveWindows {
   Value elements;
   std::optional<Value> start, length;  // [n, 1...]; none: n divides the size
-  std::optional<Value> inside;         // [n, longest, 1...]
+  std::optional<Value> inside;  // [n, longest, 1...]
 };
 
 AdaptiveWindows adaptive_windows(const Value& x, Axis axis, const Dim& n) {

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "ir/compose_nodes.h"
 #include "ir/half.h"
+#include "ir/scaled_sizes.h"
 #include "ops/binding.h"
 
 namespace ingot::ops {
