@@ -27,41 +27,40 @@ def mask_of(start, tokens, room):
     return (key <= place)[None, None]
 
 
-@pytest.mark.one_in(5)
-@pytest.mark.parametrize("name", ["Llama", "Qwen3", "GPT2", "Mistral", "Gemma3Text"])
+def static_cache(model, room):
+    config = model.config
+    cache = transformers.StaticCache(config=config, max_cache_len=room)
+    heads, width = getattr(config, "num_key_value_heads", config.num_attention_heads), getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    cache.early_initialization(1, heads, width, torch.float32, torch.device("cpu"))
+    return cache
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("name", ["Llama", "Qwen3", "GPT2"])
 def test_one_graph(name):
+    """Layers with a window are left out: their static cache has a Python number that chose a branch while the program was traced, and ties the number of tokens to it."""
     model = small(name)
-    if name in ("Mistral", "Gemma3Text"):  # the program is that of a window that is not full yet
-        model.config.sliding_window = 64
     program = exported(copy.deepcopy(model))
     compiled = ingot.compile(program, fallback="error")
     assert compiled.report.whole
+    asked = program.call_spec.in_spec.children()[1]
     ids = torch.randint(0, VOCABULARY, (1, 12), generator=torch.Generator().manual_seed(1))
     room, answers = 40, []
+
+    def run(cache, now, at):
+        mask, places = mask_of(at, now.shape[1], room), torch.arange(at, at + now.shape[1])[None]
+        form = asked.children()[asked.context.index("attention_mask")]
+        every = {"input_ids": now, "position_ids": places, "past_key_values": cache, "attention_mask": mask if form.is_leaf() else {kind: mask for kind in form.context}}
+        return compiled(**{key: every[key] for key in asked.context}).logits[:, -1]
+
     for sizes in ([12], [5, 4, 3], [1] * 12):
-        cache = transformers.StaticCache(config=model.config, max_cache_len=room)
-        text = model.config.get_text_config()
-        heads, width = getattr(text, "num_key_value_heads", text.num_attention_heads), getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-        cache.early_initialization(1, heads, width, torch.float32, torch.device("cpu"))
-        at, tokens = 0, []
-
-        def run(now, at):
-            mask, places = mask_of(at, now.shape[1], room), torch.arange(at, at + now.shape[1])[None]
-            asked = program.call_spec.in_spec.children()[1].context
-            every = {"input_ids": now, "attention_mask": mask, "position_ids": places, "past_key_values": cache}
-            if name == "Gemma3Text":
-                every["attention_mask"] = {"sliding_attention": mask, "full_attention": mask}
-            for layer in cache.layers:
-                if hasattr(layer, "cumulative_length_int"):
-                    layer.cumulative_length_int = 7  # what it was in the example: a number that chose the branch for a window that is not full
-            return compiled(**{key: value for key, value in every.items() if key in asked}).logits[:, -1]
-
+        cache, at, tokens = static_cache(model, room), 0, []
         for size in sizes:
-            now = run(ids[:, at : at + size], at)
+            logits = run(cache, ids[:, at : at + size], at)
             at += size
         for _ in range(16):
-            tokens.append(now.argmax(-1))
-            now = run(tokens[-1][:, None], at)
+            tokens.append(logits.argmax(-1))
+            logits = run(cache, tokens[-1][:, None], at)
             at += 1
         answers.append(torch.stack(tokens, 1))
         assert_greedy(model, ids, answers[-1])

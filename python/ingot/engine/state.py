@@ -54,6 +54,9 @@ class State(Handle, Mapping):
         """The sizes of an entry."""
         return list(self._binding(name)["dims"])
 
+    def __contains__(self, name):
+        return name in self._bindings
+
     def __len__(self):
         return len(self._bindings)
 

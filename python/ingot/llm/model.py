@@ -196,9 +196,13 @@ class LanguageModel:
         if not isinstance(state, State) or state._lm is not self:
             raise InputError("the state belongs to another model", remedy="make it with this model's new_state(); State.save and State.load carry one over")
         with state.in_use():
-            ids, counts = self._checked(state, ids, lengths)
-            made = (self._step_by_token if self.is_recurrent else self._step)(state, ids, counts, logits)
-            state.took(counts)
+            return self._take(state, *self._checked(state, ids, lengths), logits)
+
+    def _take(self, state, ids, counts, logits="last"):
+        """`step` for ids that were checked."""
+        state.make_room(max(length + count for length, count in zip(state._lengths, counts)))
+        made = (self._by_token if self.is_recurrent else self._at_once)(state, ids, counts, logits)
+        state.took(counts)
         return made
 
     def _checked(self, state, ids, lengths) -> tuple[torch.Tensor, list[int]]:
@@ -219,16 +223,14 @@ class LanguageModel:
             raise InputError(f"id {low if low < 0 else high} is outside of the vocabulary, 0 to {self.vocabulary - 1}")
         return ids, counts
 
-    def _step(self, state, ids, counts, logits):
-        state.make_room(max(length + count for length, count in zip(state._lengths, counts)))
+    def _at_once(self, state, ids, counts, logits):
         lengths = torch.tensor(counts, device=self._device)
         take = (lengths - 1).clamp(min=0)[:, None] if logits == "last" else torch.arange(ids.shape[1], device=self._device).repeat(ids.shape[0], 1)
         made = self._run(state, ids, lengths, take)
         return made[:, 0] if logits == "last" else made
 
-    def _step_by_token(self, state, ids, counts, logits):
+    def _by_token(self, state, ids, counts, logits):
         """Recurrent layers take one token at a time."""
-        state.make_room(max(length + count for length, count in zip(state._lengths, counts)))
         found = []
         for n in range(ids.shape[1] if logits == "all" else max(1, *counts)):
             takes = torch.tensor([int(n < count) for count in counts], device=self._device)
@@ -299,7 +301,7 @@ class LanguageModel:
 
     def _generated(self, state, ids, counts, max_new_tokens, choice, ends, draws):
         tokens = [row[:count] for row, count in zip(ids, counts)] if choice.reads_tokens else []
-        scores = self.step(state, ids, counts)
+        scores = self._advanced(state, ids, counts)
         for left in range(max_new_tokens - 1, -1, -1):
             scores = choice.scores(scores, tokens)
             chosen = scores.argmax(-1) if draws is None else draws.tokens(scores)
@@ -309,7 +311,11 @@ class LanguageModel:
             if left == 0 or not any(lives):
                 return
             tokens = [torch.cat([row, token[None]]) for row, token in zip(tokens, chosen)]
-            scores = self.step(state, chosen[:, None], [int(live) for live in lives])
+            scores = self._advanced(state, chosen[:, None], [int(live) for live in lives])
+
+    def _advanced(self, state, ids, counts):
+        with state.in_use():
+            return self._take(state, ids, counts)
 
     # -- files
 
