@@ -1,4 +1,4 @@
-// The numbers by which steps are ordered, joined and copied; the launch of a step and rates are the target's (base/machine.h). EPYC and H200; they are estimates.
+// The numbers by which steps are ordered, joined and copied; the launch of a step and rates are the target's (base/machine.h). EPYC and H200; estimates, which `ingot bench PLAN --steps` measures.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -22,7 +22,7 @@ inline constexpr int64_t min_body = int64_t{1} << 18, larger_body = 64;  // elem
 // Values that are searched for a stored one, and of a body, with views: bounds of compile time and of the recursion that writes a body, in elements of a list. Not measured.
 inline constexpr size_t max_searched = 32, max_values = 500;
 
-// Operands that a kernel has in addition to its body's, at most: a GEMM's roles. A bound, not measured.
+// Operands that a kernel has in addition to its body's, at most: a GEMM's roles. A bound of a plan.
 inline constexpr size_t operands_of_kernel = 10;
 
 }  // namespace ingot::compile::storage_tuning

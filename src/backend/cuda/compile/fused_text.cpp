@@ -90,7 +90,7 @@ class Chooser {
     const int64_t n = std::max<int64_t>(1, length.constant().value_or(INT64_MAX)), rows = extent_of(w_, 0, w_.outer).constant().value_or(INT64_MAX);
     constexpr int64_t resident = hardware::h200_multiprocessors * compile_tuning::threads_of_columns;
     int together = 8;
-    while (together < 32 && n >= 64 * together && rows <= resident / (2 * together)) together *= 2;
+    while (together < 32 && n >= compile_tuning::min_row_of_lane * together && rows <= resident / (2 * together)) together *= 2;
     if (n <= compile_tuning::max_elements_of_thread && !(length == ir::Dim(0))) {  // registers hold a row that is not empty
       Variant& v = add(Variant::warp, 1, static_cast<int>(n), 128);
       v.lanes = 1;
@@ -104,7 +104,7 @@ class Chooser {
   }
 
   void reread(int unit, bool wide) {
-    Variant& v = add(Variant::block, unit, unit >= 4 ? 2 : 4, 512);
+    Variant& v = add(Variant::block, unit, unit >= 4 ? 2 : 4, compile_tuning::block_threads);
     v.reread = true;
     v.wide = wide;
   }
@@ -115,7 +115,7 @@ class Chooser {
     for (size_t k : kept_loads(b_, w_)) bytes += ir::size_of(b_.operands[b_.code[k].operand]);
     for (const Instruction& i : b_.code) reductions += i.kind == Instruction::Kind::reduce;
     if (bytes == 0 || reductions * 32 * 16 > kernels::fused_cuda_tuning::static_shared) return;
-    Variant& added = add(Variant::block, unit, tuned(t_.units, 1), tuned(t_.threads, 1024));
+    Variant& added = add(Variant::block, unit, tuned(t_.units, 1), tuned(t_.threads, hardware::max_threads));
     added.reread = true;
     added.kept = static_cast<uint16_t>(bytes);
   }
@@ -129,7 +129,7 @@ class Chooser {
     int units = std::max(1, (widest >= 4 ? 8 : 32) / unit);
     if (!length.is_constant()) {
       lanes(unit, 32, std::max(1, compile_tuning::max_elements_of_thread / unit));
-      add(Variant::block, unit, std::max(1, (widest >= 4 ? 16 : 32) / unit), 512).fitted = true;
+      add(Variant::block, unit, std::max(1, (widest >= 4 ? 16 : 32) / unit), compile_tuning::block_threads).fitted = true;
       keep(unit);
       reread(unit, false);
       return;
@@ -145,8 +145,8 @@ class Chooser {
     if (n * unit <= tuned(t_.warp_row, compile_tuning::warp_row)) return lanes(unit, 32, static_cast<int>((n + 31) / 32));
     while (units > 1 && n < int64_t{compile_tuning::min_row_threads} * units) units /= 2;
     units = tuned(t_.units, units);
-    while (n > int64_t{512} * units && 2 * units * unit <= compile_tuning::max_elements_of_thread) units *= 2;
-    if (n > int64_t{1024} * units) {
+    while (n > int64_t{compile_tuning::block_threads} * units && 2 * units * unit <= compile_tuning::max_elements_of_thread) units *= 2;
+    if (n > int64_t{hardware::max_threads} * units) {
       keep(unit);
       reread(unit, false);
       return;

@@ -1,6 +1,7 @@
 #include "backend/cuda/compile/matrix_text.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 
 #include "backend/cuda/compile/matrix_declarations.cuh.h"
@@ -42,9 +43,8 @@ std::string products(ir::DType of, bool along_k) {
     }
     out += "};\n";
   };
-  for (int columns : {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256}) {
-    if (!floats || columns == 64 || columns == 128 || columns == 160) add(columns);
-  }
+  const std::initializer_list<int> of_floats = {64, 128, 160}, of_halves = {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256};
+  for (int columns : floats ? of_floats : of_halves) add(columns);
   return out + "#endif\n";
 }
 

@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "backend/cuda/compile/code_cache.h"
+#include "backend/cuda/compile/tuning.h"
 #include "backend/cuda/run/symbols.h"
 #include "base/error.h"
 #include "base/parallel.h"
@@ -69,7 +70,7 @@ std::string excerpt(std::string_view text, std::string_view log) {
   if (const size_t error = log.find("): error"); error != std::string_view::npos) log.remove_prefix(log.rfind('\n', error) + 1);
   size_t at = log.find('('), line = 0;
   if (at != std::string_view::npos) line = static_cast<size_t>(std::atoi(std::string(log.substr(at + 1, 9)).c_str()));
-  std::string out(log.substr(0, 2000));
+  std::string out(log.substr(0, compile_tuning::log_excerpt));
   size_t number = 1;
   for (size_t start = 0; start < text.size() && line > 0; ++number) {
     size_t end = std::min(text.find('\n', start), text.size());

@@ -9,6 +9,8 @@ namespace ingot::backend::cuda::compile_tuning {
 inline constexpr int max_elements_of_thread = 32, warp_row = 512;
 // Threads of a block that computes a row: with fewer, a multiprocessor is not filled. Threads of a block that copies a tile.
 inline constexpr int min_row_threads = 128, tile_threads = 256;
+// Threads of a block that computes a row of unknown length, or reads it again; elements for each thread from which more threads share a short strided row.
+inline constexpr int block_threads = 512, min_row_of_lane = 64;
 // Threads of a multiprocessor that short strided rows should fill before more threads share a row; threads that rows of known length should fill.
 inline constexpr int64_t threads_of_columns = 1024, threads_of_rows = 2048;
 // Units of a multiprocessor from which a thread takes several: eight blocks of 256 threads.
@@ -20,6 +22,8 @@ inline constexpr size_t max_transposed_bytes = 32;
 // Loads with an index for each element, from which a thread reads single elements: neighbours that it reads one after another would be read at other times, when they are no longer in the cache.
 inline constexpr int64_t min_gathered_loads = 4;
 
+// Bytes of NVRTC's log in a message: a bound of text.
+inline constexpr size_t log_excerpt = 2000;
 // Units of code that one call of NVRTC compiles; with more units than so many, in larger calls, since each call reads the prelude again: estimates.
 inline constexpr size_t units_of_call = 4, units_of_large_call = 8, min_units_for_large_calls = 32;
 

@@ -242,7 +242,7 @@ int Function::local_bytes() const {
 
 Module::Module(DevicePtr device, std::span<const std::byte> image, int cuda, int architecture) : device_(std::move(device)), waits_(architecture >= 90) {
   Device::Use use(*device_);
-  std::array<char, 4096> log{};
+  std::array<char, gpu_tuning::log_bytes> log{};
   int names[] = {error_log, error_log_bytes};
   void* values[] = {log.data(), reinterpret_cast<void*>(log.size() - 1)};
   int error = driver().module_load(&handle_, image.data(), 2, names, values);

@@ -78,7 +78,7 @@ class Printer {
     if (s < long_queries) return Args::short_rows;
     if (t > 0 && t <= one_iteration) return Args::one_iteration_of_keys;
     if (!plain || t < min_boxed_keys) return Args::long_rows;
-    return boxes && (head <= 48 || head > 64 || s >= very_long_queries) ? Args::in_boxes : Args::unmasked;
+    return boxes && (head <= narrow_head || head > usual_head || s >= very_long_queries) ? Args::in_boxes : Args::unmasked;
   }
 
   const Instruction& code(Reg r) const { return mask_->code[r]; }

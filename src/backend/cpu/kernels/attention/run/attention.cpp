@@ -43,7 +43,7 @@ Resolved resolve(const Call& call) {
   p->query_blocks = q.s == 0 ? 0 : (q.s + p->query_block - 1) / p->query_block;
   int64_t keys = std::min(tuning::key_block, std::max<int64_t>(q.t, 1));
   p->t_width = round_up(keys, width);
-  p->s_row = p->t_width + (p->t_width % 128 == 0 ? 16 : 0);
+  p->s_row = p->t_width + (p->t_width % tuning::aliased_row == 0 ? tuning::row_gap : 0);
   p->e_width = round_up(std::max<int64_t>(q.e, 1), width);
   p->q_bytes = bytes(p->query_block * std::max<int64_t>(q.d, 1));
   p->k_bytes = bytes(p->t_width * q.d + tuning::read_beyond);
@@ -149,9 +149,9 @@ class Task {
         continue;
       }
       for (int64_t i = 0; i < count; ++i) {
-        T line[256];
-        for (int64_t d0 = 0; d0 < p_.d; d0 += 256) {
-          const int64_t n = std::min<int64_t>(256, p_.d - d0);
+        T line[tuning::line_elements];
+        for (int64_t d0 = 0; d0 < p_.d; d0 += tuning::line_elements) {
+          const int64_t n = std::min<int64_t>(tuning::line_elements, p_.d - d0);
           block_.load(x.dtype, line, x_.address(1, t + i) + d0 * column * element, column, n);
           block_.transpose_elements(sizeof(T), panel + d0 * width + i, width, line, n, 1, n);
         }

@@ -13,7 +13,10 @@ inline constexpr int64_t query_block = 98, large_query_block = 196, rows_for_lar
 inline constexpr int64_t batches_of_worker = 2, divided_rows = 16, least_rows = 8, rows_of_tile = 6;
 // A head of a projection has rows of a few cache lines with a large stride, which hardware prefetchers miss: rows that are prefetched ahead, and rows of the next batch element. Not measured.
 inline constexpr int64_t ahead = 16, max_ahead = 128;
-// Elements after packed keys and values that tiles may prefetch: an estimate.
+// Rows of scores of a multiple of so many elements would share sets of a first-level cache (64 sets of 64 bytes, of which a row of 128 floats is an eighth): elements after each. Elements of a line that are
+// converted at once, in 1 KB of a stack.
+inline constexpr int64_t aliased_row = 128, row_gap = 16, line_elements = 256;
+// Elements after packed keys and values that tiles may prefetch: a bound of memory.
 inline constexpr int64_t read_beyond = 1024;
 // Of costs, on an EPYC (1 to 32 queries, 64 heads of 64 keys and 16 of 2,048): nanoseconds of a float that is copied into a panel, and of an element of another type; of a weight.
 inline constexpr double ns_of_packed_element = 0.19, ns_of_converted_element = 0.46, ns_of_weight = 0.5;

@@ -22,7 +22,7 @@ struct Copy {
 };
 inline constexpr Copy copy_of_line{0.11, 15}, copy_of_steps{0.08, 45};
 
-// Outputs of the largest register tile (an estimate).
+// Outputs of the largest register tile: an estimate, which `python bench/offers.py --only depthwise` measures.
 inline constexpr int outputs_of_tile = 6;
 
 }  // namespace ingot::kernels::depthwise::tuning

@@ -35,7 +35,7 @@ double cost_along(const Bound& b, const Program& p, int axis) {
   const std::vector<Axes> axes = axes_of(b, p);
   const int64_t total = elements_of(b, all_axes);
   const bool lines = axis == p.domain_rank - 1 && may_join_lines(b, p);
-  const auto length = static_cast<double>(std::clamp<int64_t>(b.domain[a] * (lines ? b.domain[a - 1] : 1), 1, 512));
+  const auto length = static_cast<double>(std::clamp<int64_t>(b.domain[a] * (lines ? b.domain[a - 1] : 1), 1, fused_tuning::block_elements));
   auto of_operand = [&](size_t operand) { return lines && b.strides[operand][a - 1] != b.domain[a] ? fused_tuning::of_line : of_stride(b.strides[operand][a]); };
   double cost = 0;
   const bool copies = p.code.size() == 1 && !p.stores.empty() && p.memory[p.code[0].operand] == p.memory[p.stores[0].operand];
@@ -148,11 +148,11 @@ void choose_reduced(Bound& b, Program& p) {
   // Depends on the row alone, so that the order of its sums does not depend on the number of rows.
   const bool transposes = may_transpose(b, p, length, only_reduces);
   if (!(p.in_order || has_strided_rows(b, p) || (only_reduces && is_short) || transposes)) return;
-  const auto extent = static_cast<double>(std::clamp<int64_t>(b.domain[static_cast<size_t>(last)], 1, 512));
+  const auto extent = static_cast<double>(std::clamp<int64_t>(b.domain[static_cast<size_t>(last)], 1, fused_tuning::block_elements));
   double along = 0;
   for (const ProgramInstruction& i : p.code) {
     if (i.kind == Kind::literal || i.kind == Kind::size) continue;
-    along += fused_tuning::per_block / static_cast<double>(std::min<int64_t>(length, 512));
+    along += fused_tuning::per_block / static_cast<double>(std::min<int64_t>(length, fused_tuning::block_elements));
     if (i.kind == Kind::load) along += of_stride(b.strides[i.operand][static_cast<size_t>(last)]) + (p.row_rank > 1 ? fused_tuning::per_block / extent : 0);
     if (i.kind == Kind::reduce) along += 1;
   }

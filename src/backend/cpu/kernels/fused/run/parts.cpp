@@ -55,7 +55,7 @@ Parts choose_parts(const Bound& b, const Program& p, const std::vector<Axes>& ax
   Parts parts;
   parts.of.assign(p.code.size(), in_no_part);
   const int64_t total = elements_of(b, in_no_part);
-  if (total < 512) return parts;  // elements: nothing is gained
+  if (total < fused_tuning::block_elements) return parts;  // nothing is gained within a block
   const std::vector<uint8_t> reads = reads_memory(p);
   std::map<Axes, Set> sets;
   for (uint32_t k = 0; k < p.code.size(); ++k) {

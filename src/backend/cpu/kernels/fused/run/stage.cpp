@@ -67,7 +67,7 @@ void stage_operands(Bound& b, Program& p) {
 
 TransposedTile::TransposedTile(const Bound& b) {
   const int64_t places = std::max<int64_t>(b.transposed_places, 1);
-  rows = std::clamp<int64_t>(fused_tuning::staged_elements / places / 16 * 16, 16, 512);
+  rows = std::clamp<int64_t>(fused_tuning::staged_elements / places / 16 * 16, 16, fused_tuning::block_elements);
   pitch = rows + 16;
   bytes = static_cast<size_t>(places * pitch) * sizeof(float);
 }

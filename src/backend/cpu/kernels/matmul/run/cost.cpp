@@ -28,6 +28,8 @@ struct Numbers {
   double tiles(int64_t rows) const { return std::ceil(m / static_cast<double>(rows)); }
   double blocks(int64_t rows) const { return std::max(1.0, std::round(m / static_cast<double>(rows))); }
   double products() const { return m * of_b; }
+  // Cycles to end the vectors of results of a half type.
+  double ends(const ProductSizes& s, const Cpu& cpu, double cycles) const { return ir::size_of(s.panel) < 4 ? m * times(s.n, 2 * cpu.lanes) * 2 * cycles : 0; }
 };
 
 // Packing B in each run, of one product.
@@ -44,11 +46,12 @@ double cost_of_tiles(const ProductSizes& s, const Cpu& cpu) {
   if (s.image) {
     conv::ConvSizes image = *s.image;
     if (s.panel != DType::f32) image.n = static_cast<int64_t>(times(image.n, 2 * cpu.lanes)) * 2 * cpu.lanes;  // only tiles of float32 leave out half of a panel
-    // Rows of half types are widened as they are copied, which takes as long again.
-    const auto k = static_cast<double>(image.k);
-    const double copies = s.panel == DType::f32 ? 0 : k / static_cast<double>(image.run) * conv::tuning::copied_tap + k * conv::tuning::copied_element;
+    // Rows of half types are widened as they are copied; copies of float64 take twice as long.
+    const auto k = static_cast<double>(image.k), runs = k / static_cast<double>(image.run);
+    const double copies = s.panel == DType::f32 ? 0 : s.panel == DType::f64 ? runs * conv::tuning::copied_tap + k * conv::tuning::copied_element : runs * tuning::widened_run;
     return conv::cost_of_rows(image, cpu) +
-           (cpu.cycles(image.outputs * static_cast<double>(image.groups) * copies) + x.batches * packing(s, x, cpu)) / static_cast<double>(cpu.threads);
+           (cpu.cycles(image.outputs * static_cast<double>(image.groups) * copies + x.batches * x.ends(s, cpu, tuning::end_of_half)) + x.batches * packing(s, x, cpu)) /
+               static_cast<double>(cpu.threads);
   }
   conv::ConvSizes sizes;
   sizes.outputs = x.batches * x.m, sizes.n = s.n, sizes.k = sizes.run = s.k, sizes.mapped = false;
@@ -56,14 +59,14 @@ double cost_of_tiles(const ProductSizes& s, const Cpu& cpu) {
                          : s.panel == DType::i8 && x.m > static_cast<double>(tuning::narrow_rows)
                              ? x.blocks(tuning::block_rows) * tuning::decoded_number
                              : x.tiles(tuning::widening_rows) * (s.panel == DType::i8 ? tuning::widened_int8 : tuning::widened_half);
-  return conv::cost_of_rows(sizes, cpu) + x.batches * (cpu.cycles(widened * x.of_b) + packing(s, x, cpu)) / static_cast<double>(cpu.threads);
+  return conv::cost_of_rows(sizes, cpu) + x.batches * (cpu.cycles(widened * x.of_b + x.ends(s, cpu, tuning::end_of_half)) + packing(s, x, cpu)) / static_cast<double>(cpu.threads);
 }
 
 double cost_of_dots(const ProductSizes& s, const Cpu& cpu) {
   if (cpu.machine.dots == 0) return conv::never;
   const Numbers x(s, cpu);
   const double decoded = s.panel == DType::i8 ? x.blocks(tuning::block_rows) * x.of_b * tuning::decoded_number : 0;
-  return x.batches * (x.products() / cpu.machine.dots + cpu.cycles(decoded) + packing(s, x, cpu)) / static_cast<double>(cpu.threads);
+  return x.batches * (x.products() / cpu.machine.dots + cpu.cycles(decoded + x.ends(s, cpu, tuning::end_of_dots)) + packing(s, x, cpu)) / static_cast<double>(cpu.threads);
 }
 
 double cost_of_matrix(const ProductSizes& s, const Cpu& cpu) {
@@ -73,7 +76,9 @@ double cost_of_matrix(const ProductSizes& s, const Cpu& cpu) {
   const double read = x.blocks(tuning::matrix_block_rows) * x.of_b;
   const double products = x.tiles(side) * static_cast<double>(side) * x.of_b / cpu.machine.bf16,
                waits = tuning::wait_of_matrix * read * static_cast<double>(ir::size_of(s.panel)) / cpu.machine.memory;
-  return x.batches * (products + waits + cpu.cycles(s.panel == DType::i8 ? read * tuning::decoded_number : 0) + packing(s, x, cpu)) / static_cast<double>(cpu.threads);
+  const double decoded = s.panel == DType::i8 ? read * tuning::decoded_number : 0;
+  return cpu.cycles(tuning::begun_matrix) +
+         x.batches * (products + waits + cpu.cycles(decoded + x.ends(s, cpu, tuning::end_of_matrix)) + packing(s, x, cpu)) / static_cast<double>(cpu.threads);
 }
 
 double cost_of_small(const ProductSizes& s, const Cpu& cpu) {

@@ -18,12 +18,12 @@ inline constexpr int64_t copy_columns = 256;  // columns of a group of panels; r
 inline constexpr int64_t packed_for_narrow = 256 << 10, packed_for_wide = 1024 << 10;
 inline constexpr int64_t least_packed_panels = 8;
 
-inline constexpr int64_t multiplications_of_task = 16384;  // of small products, in one task: an estimate
+inline constexpr int64_t multiplications_of_task = 16384;  // of small products, in one task: an estimate, which `python bench/offers.py --only batch --threads 2` measures
 // Elements from a channel to the next where an image is read through a map: in a first layer the few channels may be interleaved; farther apart each costs a cache line (convolutions_cpu.md).
 inline constexpr int64_t nearest_channels = 4;
 inline constexpr int64_t interpreted_columns = 16;  // with fewer columns, a body that reads inside a border costs more in this step than as a step of its own (convolutions_cpu.md)
 
-// What the kernels of the family cost (docs/decisions/0128). AMD EPYC (Zen 4, 3.69 GHz), one thread, `python bench/offers.py --types bfloat16 --form alone --only product`, and int8 weights of 768 and
+// What the kernels of the family cost (docs/performance-notes/gemms_cpu.md, 0128). AMD EPYC (Zen 4, 3.69 GHz), one thread, `python bench/offers.py --types bfloat16 --form alone --only product`, and int8 weights of 768 and
 // 3,072 columns by 1 to 64 rows of bfloat16. Cycles for a number of B: to widen a half type or int8 in the registers of a tile, once for so many rows (what the registers hold); to decode int8 for a
 // block of rows: 768 x 768 by 4 rows take 43 microseconds by dot products, 55 by tiles; by 2 rows 34 both.
 inline constexpr double widened_half = 0.07, widened_int8 = 0.1, decoded_number = 0.2;
@@ -31,6 +31,12 @@ inline constexpr int64_t widening_rows = 14;
 // Of the time of reading B from memory, what matrix registers wait more than vectors, which read several places: an estimate by the 2 rows up to which dot products were faster on an Intel Xeon
 // (gemms_cpu.md, 0028).
 inline constexpr double wait_of_matrix = 0.35;
+// Cycles to end a vector of results that are rounded to a half type: by tiles, in addition to what those of float32 take; by dot products; by matrix registers, whose sums go through memory. Cycles to configure
+// these registers and to release them. Fitted to 82 sites of an Intel Xeon with AMX and 43 of an AMD EPYC (Zen 4) with AVX512_BF16, one thread, `python bench/offers.py --types bfloat16 --form alone`
+// (docs/performance-notes/gemms_cpu.md: ends of half types).
+inline constexpr double end_of_half = 21, end_of_dots = 20, end_of_matrix = 35, begun_matrix = 2200;
+// Cycles by which a run of neighbours of a half type, which is widened, takes longer to copy than one of float32 (the same fit).
+inline constexpr double widened_run = 12;
 // Cycles to begin a product whose B is not packed, and a small product without panels; vectors of products at the machine's peak that take as long as one of a small product (the same machine,
 // `--only batch`: 512 of 4 x 4 x 4 take 7 microseconds, in panels 70).
 inline constexpr double begun_product = 400, small_product = 20, small_vector = 4;
@@ -57,7 +63,7 @@ inline constexpr int64_t narrow_sum = 512;
 // Columns of a block of the result that is not written in place, in a first-level cache together with A's rows; not measured.
 inline constexpr int64_t columns_of_block = 512;
 
-// Bytes after a panel that tiles may prefetch: the farthest of the distances below (an estimate).
+// Bytes after a panel that tiles may prefetch: the farthest of the distances below. A bound of memory.
 inline constexpr int64_t read_ahead = 4096;
 // Rows up to which tiles read several places of a panel of float32 at a time, and of narrower types (gemms_cpu.md, 0003: 28 GB/s instead of 24 with one place).
 inline constexpr int max_rows_of_places = 3, max_rows_of_half_places = 2;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cuda/kernels/attention/run/tuning.h"
 #include "backend/cuda/kernels/run/number_fields.h"
 
 namespace ingot::kernels {
@@ -70,14 +71,15 @@ constexpr AttentionCudaArgs::Shape boxes_narrow = by_boxes(3, 128, 4), boxes_wid
 }  // namespace
 
 AttentionCudaArgs::Shape AttentionCudaArgs::shape(int variant) const {
+  using namespace attention_cuda_tuning;
   const uint16_t head = std::max(depth, width);
-  const int width_class = head > 128 ? 2 : head > 64 ? 1 : 0;
+  const int width_class = head > wide_head ? 2 : head > usual_head ? 1 : 0;
   if (variant == 1 && only == by_sizes && rows != short_rows) {
-    if (boxes()) return head <= 64 ? boxes_narrow : boxes_wide;
-    if (rows == one_iteration_of_keys && head <= 64) return short_narrow;
-    if (head <= 48) return long_narrow;
-    if (rows == unmasked && head <= 64) return shapes[0][0];
-    if (head > 64 && head <= 96) return long_middle;
+    if (boxes()) return head <= usual_head ? boxes_narrow : boxes_wide;
+    if (rows == one_iteration_of_keys && head <= usual_head) return short_narrow;
+    if (head <= narrow_head) return long_narrow;
+    if (rows == unmasked && head <= usual_head) return shapes[0][0];
+    if (head > usual_head && head <= middle_head) return long_middle;
   }
   const Shape& shape = shapes[variant][width_class];
   return shape.boxes && !boxes() ? shapes[1][width_class] : shape;

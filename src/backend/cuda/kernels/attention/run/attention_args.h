@@ -4,8 +4,10 @@
 // each sequence (i64 [first batch axis]), out [batch.., S, E] (written). sizes = S, T, D, E, then the mask's. Every kernel takes one struct: u64 status, u64 pointers[operands],
 // i64 numbers[numbers].
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,7 +19,10 @@
 namespace ingot::kernels {
 
 // Sizes of heads for which kernels are printed: multiples of eight elements; for wide heads there must be an instruction of as many columns.
-constexpr bool attention_cuda_head(int64_t elements) { return elements >= 8 && elements % 8 == 0 && (elements <= 128 || elements == 160 || elements == 192 || elements == 256); }
+constexpr bool attention_cuda_head(int64_t elements) {
+  using namespace attention_cuda_tuning;
+  return elements >= 8 && elements % 8 == 0 && (elements <= wide_head || std::find(std::begin(wider_heads), std::end(wider_heads), elements) != std::end(wider_heads));
+}
 
 struct AttentionCudaArgs {
   struct Operand {

@@ -5,6 +5,9 @@
 
 namespace ingot::kernels::attention_cuda_tuning {
 
+// Elements of heads up to which a shape serves, and of the only wider heads, for which there are matrix instructions of as many columns.
+inline constexpr uint16_t narrow_head = 48, usual_head = 64, middle_head = 96, wide_head = 128;
+inline constexpr int64_t wider_heads[] = {160, 192, 256};
 // Rows of queries from which shapes go by the size of heads; from which heads of 56 and 64 are copied as TMA boxes.
 inline constexpr int64_t long_queries = 512, very_long_queries = 1088;
 // Rows of keys that one iteration computes (77 of a text), and from which the loop over keys is worth TMA boxes.

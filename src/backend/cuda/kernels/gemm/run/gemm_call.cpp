@@ -169,13 +169,20 @@ std::string GemmCall::problem() const {
 
 GemmLaunches::GemmLaunches(const GemmCall& c, std::string_view prefix) : call_(c), prefix_(prefix) {}
 
-CudaLaunch& GemmLaunches::add_bytes(std::string_view kernel, std::vector<std::byte> parameters, size_t alignment, std::vector<CudaLaunch::Pointer> pointers, int64_t blocks,
-                                    int threads, int shared, const Append& append) {
+CudaLaunch& GemmLaunches::add_bytes(std::string_view kernel, const Parameters& own, int64_t blocks, int threads, int shared, const Append& append) {
+  using Pointer = CudaLaunch::Pointer;
   const GemmArgs& args = call_.args;
+  std::vector<std::byte> parameters(own.bytes.begin(), own.bytes.end());
+  std::vector<Pointer> pointers;
+  if (own.matrices) {
+    pointers.push_back({Pointer::operand, *own.matrices + offsetof(GemmMatrices, a), 0});
+    pointers.push_back({Pointer::operand, *own.matrices + offsetof(GemmMatrices, b), args.left()});
+  }
+  if (own.shares) pointers.push_back({Pointer::scratch, *own.shares + offsetof(GemmShares, parts), 0, parts_});
   call_.numbers.append(parameters, pointers, args.numbers, call_.first);
   if (args.has_prologue()) call_.sources.append(parameters, pointers, {}, 0);
   if (append) append(parameters, pointers);
-  parameters.resize(static_cast<size_t>(divided_up(static_cast<int64_t>(parameters.size()), static_cast<int64_t>(alignment))) * alignment);
+  parameters.resize(static_cast<size_t>(divided_up(static_cast<int64_t>(parameters.size()), static_cast<int64_t>(own.alignment))) * own.alignment);
   list.add_bytes(fmt::format("{}_{}{}", args.name, prefix_, kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), std::move(pointers));
   CudaLaunch& made = list.list.back();
   made.shared = static_cast<uint32_t>(shared);

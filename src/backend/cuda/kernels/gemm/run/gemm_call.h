@@ -2,8 +2,9 @@
 #pragma once
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,18 +51,12 @@ class GemmLaunches {
   // A launch that overlaps with the end of the one before. The addresses of A, B and the parts of K are patched in.
   template <class P>
   CudaLaunch& add(std::string_view kernel, const P& p, int64_t blocks, int threads, int shared, const Append& append = {}) {
-    std::vector<std::byte> parameters(sizeof p);
-    std::memcpy(parameters.data(), &p, sizeof p);
-    std::vector<CudaLaunch::Pointer> pointers;
-    using Pointer = CudaLaunch::Pointer;
-    if constexpr (requires { p.matrices; }) {
-      pointers.push_back({Pointer::operand, offsetof(P, matrices) + offsetof(GemmMatrices, a), 0});
-      pointers.push_back({Pointer::operand, offsetof(P, matrices) + offsetof(GemmMatrices, b), call_.args.left()});
-    }
+    Parameters bytes{std::as_bytes(std::span(&p, 1)), alignof(P)};
+    if constexpr (requires { p.matrices; }) bytes.matrices = offsetof(P, matrices);
     if constexpr (requires { p.shares; }) {
-      if (p.shares.splits > 1) pointers.push_back({Pointer::scratch, offsetof(P, shares) + offsetof(GemmShares, parts), 0, parts_});
+      if (p.shares.splits > 1) bytes.shares = offsetof(P, shares);
     }
-    return add_bytes(kernel, std::move(parameters), alignof(P), std::move(pointers), blocks, threads, shared, append);
+    return add_bytes(kernel, bytes, blocks, threads, shared, append);
   }
   // `splits` blocks share the `turns` steps along K of a tile, and finish() adds up their sums.
   GemmShares share_k(int64_t turns, int64_t splits);
@@ -76,8 +71,13 @@ class GemmLaunches {
   CudaLaunches list;
 
  private:
-  CudaLaunch& add_bytes(std::string_view kernel, std::vector<std::byte> parameters, size_t alignment, std::vector<CudaLaunch::Pointer> pointers, int64_t blocks, int threads,
-                        int shared, const Append&);
+  // A kernel's own parameters, and where the matrices and the shares are in them.
+  struct Parameters {
+    std::span<const std::byte> bytes;
+    size_t alignment;
+    std::optional<size_t> matrices = std::nullopt, shares = std::nullopt;
+  };
+  CudaLaunch& add_bytes(std::string_view kernel, const Parameters&, int64_t blocks, int threads, int shared, const Append&);
 
   const GemmCall& call_;
   std::string_view prefix_;

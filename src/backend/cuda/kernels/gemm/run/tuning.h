@@ -13,20 +13,20 @@ inline constexpr int64_t max_short_sum = 512;  // terms
 // The library's work where it has no good tiles: halves of many rows whose columns fill tiles of 160 but not of 128 (8192 x 320 by 1.1 to 2 times: docs/performance-notes/gemms_cuda.md), and batches of few
 // rows, or on several axes, of which it is called for one alone.
 inline constexpr double library_behind = 1.1;
-inline constexpr int64_t min_filling_rows = 8192;
+inline constexpr int64_t min_filling_rows = 8192, tile_columns = 128, wide_tile_columns = 160;  // rows; columns of tiles
 inline constexpr int64_t max_batch_rows = 128;  // rows of a batch that the library's tiles do not fill
 inline constexpr double tiles_one_row = 1.9;  // of floats: 63 of a tile's 64 rows are not used (not measured; less than `implicit`)
 
-// Matrix instructions of single warps have half the library's rate; on Hopper, compared with instructions of warpgroups, less (not measured: so much that they are not timed against tiles).
+// Matrix instructions of single warps have half the library's rate; on Hopper, compared with instructions of warpgroups, less (not measured: so much that they are not timed against tiles; `python bench/offers.py --device cuda` times them).
 inline constexpr double implicit = 2, implicit_where_tiles_exist = 2.5;
-inline constexpr double implicit_batches = 0.95;  // batches that the library multiplies one by one
+inline constexpr double implicit_batches = 0.95;  // batches that the library multiplies one by one (docs/performance-notes/gemms_cuda.md)
 
 // One to eight rows of halves times a B along K are as fast as reading B; for so few rows the library takes half again as long, at two thirds of the bandwidth. H100 and H200:
 // docs/performance-notes/gemms_cuda.md, `bench/llm.py`.
 inline constexpr double library_reading = 1.5;
 
 // Products of experts: warps that copy tiles themselves, and tiles that Hopper's copying unit fills. Up to this many rows of an expert, as the mean says, tiles have 16 rows, or 64; with more
-// 128. With few rows only reading B counts (estimates: of the work in a tile that is not full, and of reading B again for each tile).
+// 128. With few rows only reading B counts (estimates: of the work in a tile that is not full, and of reading B again for each tile; `python bench/experts.py` measures them).
 inline constexpr double ragged = 2, ragged_tiles = 1, ragged_tiles_of_16_rows = 3;
 inline constexpr int64_t max_rows_of_16 = 12, max_rows_of_64 = 96;
 
@@ -35,7 +35,7 @@ inline constexpr double im2col = 0.9;
 // Columns of results of volumes up to which that pays: they fill half of a tile (an estimate from counted bytes: 0073 there).
 inline constexpr int64_t max_im2col_3d_columns = 32;
 
-// Convolutions in groups and of few columns, by sums of single threads (estimates, of what the other ways copy or multiply for nothing): terms of a sum of one thread, and of those that share it;
+// Convolutions in groups and of few columns, by sums of single threads (estimates, of what the other ways copy or multiply for nothing; `python bench/offers.py --device cuda` measures them): terms of a sum of one thread, and of those that share it;
 // products of a convolution without groups. Columns without groups, and of each group: more are enough for matrix instructions.
 inline constexpr int64_t max_sum_of_group = 512, max_shared_sum = 1024, max_products_alone = int64_t{1} << 26;
 inline constexpr int64_t max_columns_alone = 4, max_columns_of_group = 16;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "backend/cuda/kernels/matmul/run/tuning.h"
 #include "base/error.h"
 
 namespace ingot::kernels {
@@ -18,7 +19,7 @@ std::vector<std::byte> serialise(const MatmulCudaArgs& args) {
 
 MatmulCudaArgs parse_matmul_cuda(std::span<const std::byte> bytes) {
   auto at = [&](size_t i) { return static_cast<uint8_t>(bytes[i]); };
-  bool good = bytes.size() == length && at(0) == 2 && at(1) <= 20 && at(2) <= MatmulCudaArgs::gelu_tanh && at(3) <= 2 && at(4) <= 2 && at(5) <= 1;
+  bool good = bytes.size() == length && at(0) == 2 && at(1) <= matmul_cuda_tuning::max_batch_axes && at(2) <= MatmulCudaArgs::gelu_tanh && at(3) <= 2 && at(4) <= 2 && at(5) <= 1;
   // Bias and residual are different operands, and operand 2 needs operand 1.
   good = good && (at(3) == 0 || at(3) != at(4)) && (at(3) == 2 ? at(4) == 1 : true) && (at(4) == 2 ? at(3) == 1 : true);
   good = good && at(6) >= 1 && (at(6) == 1 || at(1) == 0);

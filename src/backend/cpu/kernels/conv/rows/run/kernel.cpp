@@ -307,8 +307,13 @@ double cost_of_copied_rows(const ConvSizes& s, ir::DType type, const Cpu& cpu) {
   // Groups that fill a panel together are copied, and end, once.
   const double joined = std::clamp(std::floor(2 * lanes / static_cast<double>(s.n)), 1.0, static_cast<double>(s.groups));
   const double copies = k / static_cast<double>(s.run) / joined * rows_tuning::copied_run + k * bytes / 64 * rows_tuning::copied_vector;
-  const double ends = vectors / joined * (rows_tuning::tile / rows + rows_tuning::vector_of_results);
-  return s.outputs * static_cast<double>(s.groups) * (k * vectors * lanes / rate + cpu.cycles(copies + ends)) / static_cast<double>(cpu.threads) + cost_of_order(s, cpu);
+  const bool matrix = type == DType::bf16 && cpu.machine.bf16 > std::max(cpu.machine.f32, cpu.machine.dots);
+  const double of_vector = type == DType::f64 ? rows_tuning::tile / rows + rows_tuning::vector_of_results : matrix ? rows_tuning::end_of_matrix : rows_tuning::end_of_half;
+  const double groups = static_cast<double>(s.groups);
+  // B of several groups is packed in each run: a panel for each group, or for those that are joined.
+  const double packed = s.groups > 1 ? groups * k * vectors * lanes * rows_tuning::packed_element : 0;
+  return (s.outputs * groups * (k * vectors * lanes / rate + cpu.cycles(copies + vectors / joined * of_vector)) + cpu.cycles(packed)) / static_cast<double>(cpu.threads) +
+         cost_of_order(s, cpu);
 }
 
 }  // namespace conv

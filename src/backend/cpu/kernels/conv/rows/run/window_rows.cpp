@@ -20,7 +20,7 @@ inline void copy_ends(std::byte* to, const std::byte* from, size_t bytes) {
 }
 
 inline void copy_run(std::byte* to, const std::byte* from, size_t bytes) {
-  if (bytes > 128) {
+  if (bytes > rows_tuning::longest_inline_run) {
     std::memcpy(to, from, bytes);
   } else if (bytes >= 64) {
     copy_ends<64>(to, from, bytes);
