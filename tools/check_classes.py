@@ -29,11 +29,11 @@ def without_texts(text: str) -> str:
     return re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', blank, text, flags=re.S)
 
 
-def block(text: str, begin: int) -> str:
-    """From an opening brace to the one that closes it."""
+def enclosed(text: str, begin: int, brackets: str = "{}") -> str:
+    """From an opening bracket to the one that closes it."""
     depth = 0
     for at in range(begin, len(text)):
-        depth += (text[at] == "{") - (text[at] == "}")
+        depth += (text[at] == brackets[0]) - (text[at] == brackets[1])
         if depth == 0:
             return text[begin + 1 : at]
     return text[begin + 1 :]
@@ -83,10 +83,10 @@ def cpp_classes(files: dict[str, str]) -> list[tuple[str, str, int, int]]:
     texts = {name: without_texts(text) for name, text in files.items()}
     for text in texts.values():
         for match in re.finditer(r"^(?!\s)[^;{}()=]*?\b(\w+)::~?\w+\([^;{}]*\)[^;{}]*\{", text, re.M):
-            owned[match[1]] += code_lines(block(text, match.end() - 1)) + 1
+            owned[match[1]] += code_lines(enclosed(text, match.end() - 1)) + 1
     for name, text in texts.items():
         for match in re.finditer(r"\b(?:class|struct)\s+(?:\w+::)*(\w+)\b[^;{}()=<>]*\{", text):
-            body = block(text, match.end() - 1)
+            body = enclosed(text, match.end() - 1)
             found.append((name, match[1], code_lines(body) + owned[match[1]], members(body)))
     return found
 

@@ -11,25 +11,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from check_classes import ROOT, without_texts
+from check_classes import ROOT, enclosed, without_texts
 
 MAX_TERMS = 5
-
-
-def in_parentheses(text: str, begin: int) -> str:
-    depth = 0
-    for at in range(begin, len(text)):
-        depth += (text[at] == "(") - (text[at] == ")")
-        if depth == 0:
-            return text[begin + 1 : at]
-    return text[begin + 1 :]
 
 
 def cpp_conditions(text: str) -> list[tuple[int, int]]:
     """(line, terms) of each condition."""
     text, found = without_texts(text), []
     for match in re.finditer(r"\b(?:if|while|for)\s*(?:constexpr\s*)?\(", text):
-        condition = in_parentheses(text, match.end() - 1)
+        condition = enclosed(text, match.end() - 1, "()")
         condition = re.sub(r"\{[^{}]*\}", "", condition)  # bodies of lambdas
         parts = condition.split(";")
         terms = max(1 + len(re.findall(r"&&|\|\|", re.sub(r"\bauto\s*&&", "auto", part))) for part in parts)

@@ -1,9 +1,9 @@
 """Checks the numbers by which kernels are chosen, planned and divided. Run by `make lint`.
 
 Rates are base/machine.cpp's. Other numbers of backend/, compile/, lower/ and partition/ are in the `tuning.h` of their folder: each, or the head of the file, says the unit, and the machine and the command, or
-the note, that it comes from; an estimate says that it is one. Facts that nobody chooses (a cache line, a warp, what a driver allows) are in a `hardware.h`, with a unit and the document that they are
-from. Elsewhere a named number, or one like 9e10, is refused, but for 0, 1, and bits of a format or of a function, which are written in hexadecimal. So is a bare number of four digits, or a fraction
-but a half, in the code that kernels run (`run` folders).
+the note, that it comes from; an estimate says that it is one, and which command measures it; a bound, of what. Facts that nobody chooses (a cache line, a warp, what a driver allows) are in a `hardware.h`, with a unit and the document that they are
+from. Elsewhere a named number, or one like 9e10, is refused, but for 0, 1, and bits of a format or of a function, which are written in hexadecimal. So is, in backend/, a bare number of four digits, or a fraction
+but a half; and, but for lower/, a bare number that a size is compared with or cut to.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ NAMED = re.compile(r"(?:^|,)\s*(\w+)\s*(?:=\s*|\{)\s*((?:\w+\{)?-?\d[^,;]*)")
 TRIVIAL = re.compile(r"[01](?:\.0*)?f?|-?0x[^,;]*")
 POWER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?e\d+(?![\w.])")
 BARE = re.compile(r"(?<![\w.])(?:\d{4,}|\d+\.\d+)(?![\w.])")
+# A comparison or remainder with a number, or the last argument of a limit.
+DECIDES = re.compile(r"(?:[<>=!]=|(?<![<>\-])[<>](?![<>=])|%)\s*(?:u?int\w*\{)?\d+|\b(?:min|max|clamp)\b(?:<\w+>)?\((?:\d+,|[^;]*, \d+\))")
+EXEMPT = re.compile(r"\brequire|\bfail\(|architecture|\bsm\b|version|\bfor \(|static_assert|<<|>>|\benum\b")
 PLAIN = re.compile(r"\d+\.0+|0\.5|1000")  # counts, halves, and thousands of a unit
 UNIT = re.compile(r"\b(bytes?|cycles?|nanoseconds?|microseconds?|outputs?|elements?|rows?|columns?|products?|vectors?|shares?|wakes?|dispatch(?:es)?|lines?|panels?|windows?|matrices|GEMMs|taps?|terms|images?|lanes|operators|multiplications|parts|sums|steps|choices|threads?|registers?|blocks?|units|updates|axes|operands|radians|algorithms|multiprocessors)\b", re.I)
 DOCUMENT = re.compile(r"\b(Guide|Manual|cuda\.h|data sheets?)\b")
 MACHINE = re.compile(r"\b(EPYC|Xeon|H100|H200|A100)\b")
-# Where a number comes from. One that is an estimate says so.
-SOURCE = re.compile(r"`[^`]+`|docs/performance-notes/\w+\.md|docs/decisions|bench/results/|\bestimates?\b|\bnot measured\b|decides nothing")
+# Where a number comes from. An estimate says so, and by which command it is measured; a bound, of what: memory, compile time, a plan.
+SOURCE = re.compile(r"`[^`]+`|docs/performance-notes/\w+\.md|docs/decisions|bench/results/|decides nothing|\b[Bb]ounds? of\s+\w+")
 
 
 def without_comments(text):
@@ -39,8 +42,17 @@ def named_numbers(text):
 
 def bare_numbers(text):
     """Bare numbers in code, without lines that refuse what a file says and lines of text for a GPU's compiler."""
-    lines = [re.sub(r'"(?:\\.|[^"\\])*"', '""', line) for line in without_comments(text).splitlines() if "fail(" not in line and not line.endswith("\\")]
+    lines = [re.sub(r'"(?:\\.|[^"\\])*"', '""', line) for line in without_comments(text).splitlines() if not re.search(r"fail\(|\benum\b", line) and not line.endswith("\\")]
     return [number for line in lines for number in BARE.findall(line) if not PLAIN.fullmatch(number)]
+
+
+def deciding_numbers(text):
+    """Bare numbers that a size is compared with, cut to or divided by: of three digits, or of two and no power of two, which are tiles, vectors and bytes. Not those of what a file says, of architectures, and of
+    texts for a GPU's compiler."""
+    lines = [re.sub(r'"(?:\\.|[^"\\])*"', '""', line) for line in without_comments(text).splitlines()]
+    lines = [line for line in lines if not EXEMPT.search(line) and not line.endswith("\\")]
+    found = [number for line in lines for match in DECIDES.finditer(line) for number in re.findall(r"(?<![\w.])\d+(?![\w.'])", match[0])]
+    return [number for number in found if int(number) > 9 and (int(number) > 99 or int(number) & (int(number) - 1)) and (int(number) + 1) & int(number)]
 
 
 def problems_of_tuning(text):
@@ -89,7 +101,9 @@ def problems(root=ROOT):
                 continue
             if names := named_numbers(text):
                 found.append(f"{name}: {', '.join(names)}: numbers are in tuning.h, or in hardware.h if they are facts")
-            if path.suffix != ".inc" and "/run/" in str(name) and "/kernels/" in str(name) and (bare := bare_numbers(text)):
+            if path.suffix != ".inc" and room == "src/backend" and (bare := bare_numbers(text)):
+                found.append(f"{name}: {', '.join(bare)}: numbers are in tuning.h, or in hardware.h if they are facts")
+            if path.suffix != ".inc" and room != "src/lower" and (bare := deciding_numbers(text)):
                 found.append(f"{name}: {', '.join(bare)}: numbers are in tuning.h, or in hardware.h if they are facts")
             if powers := POWER.findall(without_comments(text)):
                 found.append(f"{name}: {', '.join(powers)}: rates are in base/machine.cpp, other numbers in tuning.h")

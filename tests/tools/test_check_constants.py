@@ -92,3 +92,14 @@ def test_numbers_elsewhere_are_refused(tmp_path):
 def test_bare_numbers_are_found():
     text = 'double f(int n) { return n < 30000 ? 0.1 * n : n * 0.5 + 1.0; }  // 20000\nif (n > 100000) fail("over 9999");\nlog("4096 bytes of 1234"); int k = 999, h = 0x7fff, names1000;\n'
     assert check_constants.bare_numbers(text) == ["30000", "0.1"]
+
+
+def test_deciding_numbers_are_found():
+    text = "if (n > 48 && m % 128 == 0 && k >= int64_t{512} * rows) x = std::min<int64_t>(n, 300); y = std::clamp(n, 1, 96);\nif (n > 64 || a < b || p->n == 255 || n << 10) require(n <= 250);\nif (architecture >= 90) go(128);\n"
+    assert check_constants.deciding_numbers(text) == ["48", "128", "512", "300", "96"]
+
+
+@pytest.mark.parametrize("comment, passes", [("an estimate", False), ("an estimate, which `python bench/offers.py` measures", True), ("not measured", False), ("a bound", False), ("a bound of memory", True)])
+def test_an_estimate_says_what_measures_it(comment, passes):
+    text = f"// The numbers of a kernel on an EPYC.\n#pragma once\ninline constexpr int64_t rows = 48;  // rows: {comment}\ninline constexpr int64_t columns = 32;  // columns: docs/decisions/0122\n"
+    assert (check_constants.problems_of_tuning(text) == []) == passes

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TESTS = "tests/modules/test_call.py,tests/modules/test_inputs.py,tests/capture/test_just_in_time.py,tests/saving/test_saving.py,tests/dropin/test_dropin_compile.py"
+TESTS = "tests/torch_internals,tests/modules/test_call.py,tests/modules/test_inputs.py,tests/capture/test_just_in_time.py,tests/saving/test_saving.py,tests/dropin/test_dropin_compile.py"
 BESIDE_TORCH = ("sympy", "networkx", "jinja2", "fsspec", "filelock", "typing_extensions", "mpmath", "setuptools")
 
 

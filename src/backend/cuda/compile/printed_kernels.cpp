@@ -16,8 +16,8 @@ std::string_view rows_text() {
 }
 
 std::string text_of(const PrintedKernels::Kernel& k, ParametersOf of) {
-  const std::string_view parameters =
-      of == ParametersOf::step ? "const __grid_constant__ @P p) {\n" : "const __grid_constant__ Rows<@P> joined) {\n  const @P& p = joined.of[blockIdx.y];\n";
+  const std::string parameters = of == ParametersOf::step ? fmt::format("const __grid_constant__ {} p) {{\n", k.parameters)
+                                                          : fmt::format("const __grid_constant__ Rows<{0}> joined) {{\n  const {0}& p = joined.of[blockIdx.y];\n", k.parameters);
   return fmt::format("extern \"C\" __global__ void {} @{}({}{}}}\n", k.attributes, k.suffix, parameters, k.body);
 }
 

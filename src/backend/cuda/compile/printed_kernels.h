@@ -16,8 +16,9 @@ enum class ParametersOf : uint8_t {
 
 struct PrintedKernels {
   struct Kernel {
-    std::string suffix, attributes, body;  // "0", "__launch_bounds__(128)"; `body` reads the parameters as `p`, of type @P
+    std::string suffix, attributes, body;  // "0", "__launch_bounds__(128)"; `body` reads the parameters as `p`
     std::vector<CodeUnit::Library> libraries = {};
+    std::string parameters = "@P";         // their type
   };
   std::string shared;                      // what comes before the kernels: their parameters, functions
   std::vector<Kernel> kernels;

@@ -48,8 +48,8 @@ class Printer {
     std::string more = prologue == nullptr ? "" : "@Made made; ";
     if (skinny_ && args_.parts_of_b > 1) more = fmt::format("u64 b_part[{}]; int b_part_from[{}]; ", args_.parts_of_b, args_.parts_of_b);
     if (experts) more = "Experts experts; ";
-    out.printed.shared = fmt::format("{}struct @P {{ GemmParameters map; u64 status; void* pointer[{}]; i64 number[{}]; {}}};\n", prologue == nullptr ? "" : prologue->text,
-                                     b_.operands.size(), std::max<size_t>(1, args_.numbers.size()), more) +
+    out.printed.shared = fmt::format("{}struct @Body {{ u64 status; void* pointer[{}]; i64 number[{}]; {}}};\ntemplate <class Own> struct @P {{ Own own; @Body body; }};\n",
+                                     prologue == nullptr ? "" : prologue->text, b_.operands.size(), std::max<size_t>(1, args_.numbers.size()), more) +
                          finish;
     std::vector<PrintedKernels::Kernel>& kernels = out.printed.kernels;
     for (const GemmCompiler* c : implementations) {
@@ -59,9 +59,10 @@ class Printer {
         // Kernels for any address are the same for several implementations.
         if (std::any_of(kernels.begin(), kernels.end(), [&](const PrintedKernels::Kernel& other) { return other.suffix == k.suffix; })) continue;
         const std::string cluster = k.cluster > 1 ? fmt::format("__cluster_dims__({}) ", k.cluster) : "";
-        const std::string last = prologue != nullptr ? fmt::format(", @Front<{}>{{p.made}}", k.vectors) : experts ? ", p.experts" : "";
-        std::string call = fmt::format("  {}(p.map, @Behind<{}>{{p}}{});\n", k.call, k.vectors, last);
-        kernels.push_back({std::move(k.suffix), fmt::format("{}__launch_bounds__({})", cluster, k.bounds), std::move(call), std::move(k.libraries)});
+        const std::string last = prologue != nullptr ? fmt::format(", @Front<{}>{{p.body.made}}", k.vectors) : experts ? ", p.body.experts" : "";
+        std::string call = fmt::format("  {}(p.own, @Behind<{}>{{p.body}}{});\n", k.call, k.vectors, last);
+        kernels.push_back(
+            {std::move(k.suffix), fmt::format("{}__launch_bounds__({})", cluster, k.bounds), std::move(call), std::move(k.libraries), fmt::format("@P<{}>", k.parameters)});
       }
     }
     args_.name = out.printed.name("gemm");
@@ -238,7 +239,7 @@ class Printer {
     for (size_t s = 0; s < b_.stores.size(); ++s) take_store(s, f);
     const std::string code = text_.code(b_, 0, coordinates(), {"sums[v]", "sums[8 + v]"}, f.brought, stores_halves(b_));
     return "template <class U>\nstruct @Same {\n" + f.same + "};\ntemplate <class U>\nstruct @HeldOf {\n" + f.held +
-           "};\ntemplate <bool Together>\nstruct @Behind {\n  const @P& p;\n" +
+           "};\ntemplate <bool Together>\nstruct @Behind {\n  const @Body& p;\n" +
            fmt::format("  static constexpr bool boxed_in = {}, boxed_out = {}, reads_far = {};\n  static constexpr int column_bytes = {}, halves = {}, parts_of_b = {};\n",
                        form_.boxed_in != kernels::TilesArgs::none, form_.boxed_out != kernels::TilesArgs::none, f.reads_far, form_.column_bytes, args_.gated ? 2 : 1,
                        args_.parts_of_b) +
@@ -261,13 +262,13 @@ class Printer {
   // The address of a column of B, for few rows: of the last part that begins at it or before.
   std::string column_text() {
     if (!skinny_) return "";
-    const std::string head = "  template <class B>\n  __device__ __forceinline__ const B* column_of(i64 c) const {\n";
-    if (args_.parts_of_b == 1) return head + "    return (const B*)p.map.b + c * p.map.b_step;\n  }\n";
+    const std::string head = "  template <class B>\n  __device__ __forceinline__ const B* column_of(const GemmMatrices& matrices, i64 c) const {\n";
+    if (args_.parts_of_b == 1) return head + "    return (const B*)matrices.b + c * matrices.b_step;\n  }\n";
     return head +
            fmt::format(
                "    int k = 0;\n#pragma unroll\n    for (int step = {}; step > 0; step /= 2) {{\n      if (k + step < {} && c >= p.b_part_from[k + step]) k += step;\n    }}\n",
                std::bit_floor(args_.parts_of_b), args_.parts_of_b) +
-           "    return (const B*)p.b_part[k] + (c - p.b_part_from[k]) * p.map.b_step;\n  }\n";
+           "    return (const B*)p.b_part[k] + (c - p.b_part_from[k]) * matrices.b_step;\n  }\n";
   }
 
   // The address of an element of an operand that is stored in boxes.

@@ -212,22 +212,22 @@ __device__ __forceinline__ void gather_eight(f32* out, const f32 (&in)[4][2]) {
   }
 }
 // One block's partial sums of two adjacent elements.
-__device__ __forceinline__ void put_part(const GemmParameters& p, int split, i64 row, i64 column, const f32* two) {
-  if (row < p.m && column < p.n) write<2>((f32*)p.parts + (split * p.m + row) * p.n + column, two);
+__device__ __forceinline__ void put_part(const GemmExtents& size, const GemmShares& shares, int split, i64 row, i64 column, const f32* two) {
+  if (row < size.m && column < size.n) write<2>((f32*)shares.parts + (split * size.m + row) * size.n + column, two);
 }
 // Adds the sums of several blocks, always in the same order.
 template <class Finish>
-__device__ __forceinline__ void finish_gemm(const GemmParameters& p, Finish finish) {
+__device__ __forceinline__ void finish_gemm(const FinishParameters& p, Finish finish) {
   after_others();
-  const i64 eight = (i64)blockIdx.x * gemm_finish_threads + threadIdx.x, row = eight / (p.n / 8), column = eight % (p.n / 8) * 8;
-  if (row >= p.m) return;
-  const float4* from = (const float4*)p.parts + eight * 2;
+  const i64 eight = (i64)blockIdx.x * gemm_finish_threads + threadIdx.x, row = eight / (p.size.n / 8), column = eight % (p.size.n / 8) * 8;
+  if (row >= p.size.m) return;
+  const float4* from = (const float4*)p.shares.parts + eight * 2;
   f32 sums[8];
 #pragma unroll
   for (int e = 0; e < 8; ++e) sums[e] = 0.0f;
 #pragma unroll 4
-  for (int s = 0; s < p.splits; ++s) {
-    const float4 first = from[s * p.m * (p.n / 4)], second = from[s * p.m * (p.n / 4) + 1];
+  for (int s = 0; s < p.shares.splits; ++s) {
+    const float4 first = from[s * p.size.m * (p.size.n / 4)], second = from[s * p.size.m * (p.size.n / 4) + 1];
     sums[0] += first.x, sums[1] += first.y, sums[2] += first.z, sums[3] += first.w;
     sums[4] += second.x, sums[5] += second.y, sums[6] += second.z, sums[7] += second.w;
   }

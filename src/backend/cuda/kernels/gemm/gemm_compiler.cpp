@@ -48,7 +48,7 @@ std::string_view copied_tiles_text() { return copied_tiles_cuh; }
 
 void add_finish(PrintedGemm& out, const kernels::GemmArgs& args, bool vectors) {
   if (args.gated) return;  // a gated epilogue has no parts of K
-  out.kernels.push_back({vectors ? "finish" : "any_finish", std::to_string(kernels::gemm_finish_threads), "finish_gemm", gemm_libraries(args, false), vectors});
+  out.kernels.push_back({vectors ? "finish" : "any_finish", std::to_string(kernels::gemm_finish_threads), "FinishParameters", "finish_gemm", gemm_libraries(args, false), vectors});
 }
 
 namespace {

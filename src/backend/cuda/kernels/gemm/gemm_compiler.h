@@ -10,9 +10,9 @@
 
 namespace ingot::backend::cuda {
 
-// A kernel around a GEMM's epilogue: `call`(parameters, a function of the row, the first column and the sums of eight adjacent columns).
+// A kernel around a GEMM's epilogue: `call`(parameters of its own type, a function of the row, the first column and the sums of eight adjacent columns).
 struct GemmKernel {
-  std::string suffix, bounds, call;
+  std::string suffix, bounds, parameters, call;
   std::vector<CodeUnit::Library> libraries;
   bool vectors = true;  // the epilogue accesses its operands in vectors of eight
   int cluster = 1;      // blocks in a cluster

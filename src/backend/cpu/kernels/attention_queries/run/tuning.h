@@ -1,5 +1,5 @@
 // The numbers of attention query by query on the CPU: an AMD EPYC (Zen 4), `INGOT_OFFER=attention` and `INGOT_OFFER=attention_queries` in turn, 1 to 32 queries, 64 heads of 64 keys and 16 of 2,048
-// (docs/decisions/0129).
+// (docs/performance-notes/fused_bodies.md, 0129).
 #pragma once
 #include <cstdint>
 

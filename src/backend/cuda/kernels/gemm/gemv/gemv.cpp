@@ -5,6 +5,7 @@
 #include "backend/cuda/kernels/gemm/gemm_compiler.h"
 #include "backend/cuda/kernels/gemm/gemv/gemv.cuh.h"
 #include "backend/cuda/kernels/gemm/gemv/run/gemv_args.h"
+#include "backend/cuda/kernels/gemm/gemv/run/parameters.h"
 #include "base/error.h"
 
 namespace ingot::kernels {
@@ -15,7 +16,10 @@ extern const GemmImplementation gemm_gemv;
 
 namespace ingot::backend::cuda {
 
-std::string_view gemv_text() { return gemv_cuh; }
+std::string_view gemv_text() {
+  static const std::string all = std::string(INGOT_CUDA_TEXT_OF(INGOT_CUDA_GEMM_GEMV)) + "\n" + std::string(gemv_cuh);
+  return all;
+}
 
 namespace {
 
@@ -30,7 +34,7 @@ bool may(const GemmSite& site) {
 PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const EpilogueForm&) {
   PrintedGemm out;
   for (bool aligned : {true, false}) {
-    out.kernels.push_back({aligned ? "row" : "any_row", fmt::format("{}, {}", kernels::gemv_threads, kernels::gemv_blocks),
+    out.kernels.push_back({aligned ? "row" : "any_row", fmt::format("{}, {}", kernels::gemv_threads, kernels::gemv_blocks), "GemvParameters",
                            fmt::format("gemv_along_k<{}, {}, {}, {}>", kernels::cuda_type(args.type), kernels::cuda_type(args.b_type), aligned, site.gemm.constant),
                            gemm_libraries(args, false, {gemv_text}), aligned});
   }

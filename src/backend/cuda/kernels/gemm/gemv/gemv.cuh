@@ -87,8 +87,8 @@ struct RowInMemory {
 };
 // Column c of B, whose columns are in `Parts` matrices side by side. Eight columns from a multiple of eight on are in one matrix.
 template <class B, int Parts>
-__device__ __forceinline__ const B* column_of(const GemmParameters& p, i64 c) {
-  u64 matrix = p.b;
+__device__ __forceinline__ const B* column_of(const GemvParameters& p, i64 c) {
+  u64 matrix = p.matrices.b;
   i64 from = 0;
 #pragma unroll
   for (int i = 1; i < Parts; ++i) {
@@ -97,14 +97,14 @@ __device__ __forceinline__ const B* column_of(const GemmParameters& p, i64 c) {
       from = p.b_part_from[i - 1];
     }
   }
-  return (const B*)matrix + (c - from) * p.b_step;
+  return (const B*)matrix + (c - from) * p.matrices.b_step;
 }
 // One row times columns that are contiguous along K: only reading B counts. A block takes eight columns at a time, and its threads take vectors of each step of K. The next
 // vectors, also those of the next columns, are loaded while these are multiplied. While a prologue computes the row, the first columns are prefetched to the
 // second-level cache only: registers would have to hold them all that time, and the compiler would rather load them later. With a gated epilogue, a block
 // takes eight columns of the first half and then the same eight of the second.
 template <class H, class B, bool Aligned, bool Constant, class Finish, class Row = RowInMemory>
-__device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish finish, Row row = Row()) {
+__device__ __forceinline__ void gemv_along_k(const GemvParameters& p, Finish finish, Row row = Row()) {
   // Int8 goes through matrix instructions: four lanes hold 16 adjacent elements each of a column, and a warp holds eight such columns. Shared memory has A
   // and two iterations of B (each thread's own vectors), which are copied while A is computed and other vectors are multiplied.
   constexpr bool int8 = sizeof(B) == 1;
@@ -112,14 +112,14 @@ __device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish fin
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   f32* const shared = (f32*)tiles_of_block;  // [2][halves][warps][8], then the row if there is a prologue
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const i64 groups = p.n / 8;
-  const int k_steps = (int)((p.k + step - 1) / step);
+  const i64 groups = p.size.n / 8;
+  const int k_steps = (int)((p.size.k + step - 1) / step);
   H* const own = (H*)(shared + 2 * halves * warps * 8);
-  const H* const a = Row::made ? own : (const H*)p.a + p.base;
+  const H* const a = Row::made ? own : (const H*)p.matrices.a + p.matrices.base;
   const i64 first = int8 ? warp * 512 + lane % 4 * each : threadIdx.x * each;
   i64 group = blockIdx.x, at = first;  // of what is loaded next
   int k_step = 0, half = 0;
-  uint4* const ring = (uint4*)(own + p.k) + threadIdx.x;
+  uint4* const ring = (uint4*)(own + p.size.k) + threadIdx.x;
   int slot = 0;
   uint4 next[8], x[each / 8];
   const B* columns = column_of<B, Finish::parts_of_b>(p, group * 8);
@@ -127,8 +127,8 @@ __device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish fin
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
       const i64 k = int8 ? at + c * 64 : at, column = int8 ? lane / 4 : c;
-      const bool there = group < groups && k < p.k;
-      const B* const from = columns + (there ? column * p.b_step + k : 0);
+      const bool there = group < groups && k < p.size.k;
+      const B* const from = columns + (there ? column * p.matrices.b_step + k : 0);
       if constexpr (int8 && Aligned) {
         copy_async_or_zero(shared_address(ring + (slot * 8 + c) * threads), from, there ? 16u : 0u);
       } else if constexpr (int8) {
@@ -143,7 +143,7 @@ __device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish fin
 #pragma unroll
     for (int i = 0; i < (int8 ? 0 : each / 8); ++i) {
       x[i] = make_uint4(0, 0, 0, 0);
-      if (at >= p.k) continue;
+      if (at >= p.size.k) continue;
       if (Aligned || Row::made) {
         x[i] = *(const uint4*)(a + at + i * 8);
       } else {
@@ -160,7 +160,7 @@ __device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish fin
         group += gridDim.x;
         if (group >= groups) let_next_start();  // all loads of B are issued
       }
-      columns = column_of<B, Finish::parts_of_b>(p, half * p.n + group * 8);
+      columns = column_of<B, Finish::parts_of_b>(p, half * p.size.n + group * 8);
     }
   };
   if constexpr (int8) {
@@ -170,7 +170,7 @@ __device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish fin
     if (Row::made) {
       row(own);
     } else {
-      for (i64 e = threadIdx.x * 8; e < p.k; e += threads * 8) {
+      for (i64 e = threadIdx.x * 8; e < p.size.k; e += threads * 8) {
         alignas(16) H eight[8];
         load_neighbours<Aligned>(eight, a + e);
         write<8>(own + e, eight);
@@ -179,7 +179,7 @@ __device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish fin
     __syncthreads();
   } else if (Row::made) {
     constexpr int ahead = 2 * step;
-    if (Aligned && lane == 0) prefetch_to_l2(columns + warp * p.b_step, (u32)(p.k < ahead ? p.k : ahead) * (u32)sizeof(B));
+    if (Aligned && lane == 0) prefetch_to_l2(columns + warp * p.matrices.b_step, (u32)(p.size.k < ahead ? p.size.k : ahead) * (u32)sizeof(B));
     wait_for_others();
     row(own);
     __syncthreads();
@@ -190,7 +190,7 @@ __device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish fin
     if (Constant) wait_for_others();
   }
   f32 times = 1.0f;  // the factor by which A's elements were divided
-  if constexpr (int8) times = row_to_halves((f16*)own, p.k, shared, H());
+  if constexpr (int8) times = row_to_halves((f16*)own, p.size.k, shared, H());
   if (!int8) load_row();
   int side = 0;
   for (i64 mine = blockIdx.x; mine < groups; mine += gridDim.x) {
@@ -213,7 +213,7 @@ __device__ __forceinline__ void gemv_along_k(const GemmParameters& p, Finish fin
         for (int c = 0; c < 8; ++c) {
           const i64 place = k * (i64)step + first + c * 64;
           uint4 two[2] = {make_uint4(0, 0, 0, 0), make_uint4(0, 0, 0, 0)};
-          if (place < p.k) two[0] = *(const uint4*)(own + place), two[1] = *(const uint4*)(own + place + 8);
+          if (place < p.size.k) two[0] = *(const uint4*)(own + place), two[1] = *(const uint4*)(own + place + 8);
           add_products_of_int8(sums, (const u32*)two, now[c]);
         }
       }

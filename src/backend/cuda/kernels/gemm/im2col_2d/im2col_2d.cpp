@@ -6,6 +6,7 @@
 #include "backend/cuda/kernels/elements.h"
 #include "backend/cuda/kernels/gemm/gemm_compiler.h"
 #include "backend/cuda/kernels/gemm/im2col_2d/im2col_2d.cuh.h"
+#include "backend/cuda/kernels/gemm/im2col_2d/run/parameters.h"
 #include "backend/cuda/kernels/gemm/im2col_2d/run/tuning.h"
 #include "base/error.h"
 
@@ -47,7 +48,7 @@ constexpr std::string_view shape_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_IM2COL_2D)
 
 std::string_view library() {
   static const std::string all = fmt::format("\nconstexpr int im2col_2d_down = {}, im2col_2d_across = {};\n", kernels::im2col_2d_down, kernels::im2col_2d_across) +
-                                 std::string(shape_text) + std::string(im2col_2d_cuh);
+                                 std::string(shape_text) + "\n" + std::string(INGOT_CUDA_TEXT_OF(INGOT_CUDA_GEMM_IM2COL_2D)) + "\n" + std::string(im2col_2d_cuh);
   return all;
 }
 
@@ -63,7 +64,7 @@ PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const Epi
     const kernels::Im2col2d& s = layouts[k];
     const std::string shape = fmt::format("Im2col2dOf<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", s.channels, s.kernel[0], s.kernel[1], s.stride[0], s.stride[1], s.pad[0], s.pad[1],
                                           s.last, s.wide, s.size);
-    out.kernels.push_back({fmt::format("image_{}", k), fmt::format("{}, {}", s.threads(), s.blocks()),
+    out.kernels.push_back({fmt::format("image_{}", k), fmt::format("{}, {}", s.threads(), s.blocks()), "Im2col2dParameters",
                            fmt::format("gemm_by_im2col_2d<{}, {}, {}>", kernels::cuda_type(args.type), shape, args.b_along_k), gemm_libraries(args, true, {library})});
   }
   add_for_any_address(out, args, site);

@@ -1,9 +1,8 @@
 template <int... Numbers> struct Im2col2dOf { static constexpr Im2col2d numbers() { return {Numbers...}; } };
-// A convolution of images with few channels (INGOT_CUDA_IM2COL_2D). In p: m_extent = number of images, and lines and columns of output places;
-// inside = lines of an image, elements of a line; m_step[0], k_step[0], k_step[1] = steps from image to image, channel to channel, line to line. A warp multiplies
+// A convolution of images with few channels (INGOT_CUDA_IM2COL_2D). A warp multiplies
 // sixteen places of a line by 32 columns at a time. It keeps its part of B in registers for all patches.
 template <class H, class Shape, bool AlongK, class Finish>
-__device__ __forceinline__ void gemm_by_im2col_2d(const GemmParameters& p, Finish finish) {
+__device__ __forceinline__ void gemm_by_im2col_2d(const Im2col2dParameters& p, Finish finish) {
   constexpr Im2col2d s = Shape::numbers();
   constexpr int steps = s.steps(), wide = s.wide, high = s.high(), threads = s.threads(), warps = threads / 32, columns = 32 * wide, half_step = s.half_step(), words = steps * 8, per = s.per(), each = s.each();
   constexpr int pitch = s.pitch(), patch = s.patch(), vectors = s.vectors(), lines = s.lines(), height = s.height(), down = s.down, across = s.across;
@@ -12,10 +11,10 @@ __device__ __forceinline__ void gemm_by_im2col_2d(const GemmParameters& p, Finis
   H* const patches = (H*)(weights + s.weights());
   H* const aside = patches + 2 * patch;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quarter = lane % 4;
-  const int sides = (int)((p.n + columns - 1) / columns), n0 = blockIdx.x % sides * columns;
-  const int tiles_x = (p.m_extent[2] + across - 1) / across, tiles_y = (p.m_extent[1] + down - 1) / down, tiles = p.m_extent[0] * tiles_y * tiles_x;
+  const int sides = (int)((p.size.n + columns - 1) / columns), n0 = blockIdx.x % sides * columns;
+  const int tiles_x = (p.columns + across - 1) / across, tiles_y = (p.rows + down - 1) / down, tiles = p.images * tiles_y * tiles_x;
   after_others();
-  const int b_step = (int)p.b_step;
+  const int b_step = (int)p.matrices.b_step;
   auto at_b = [&](int k, int n) { return AlongK ? k + n * b_step : k * b_step + n; };
   int y0 = 0, x0 = 0, image = 0;
   auto locate = [&](int tile) {
@@ -27,22 +26,22 @@ __device__ __forceinline__ void gemm_by_im2col_2d(const GemmParameters& p, Finis
   auto copy_patch = [&](int tile, H* to) {
     if (tile < tiles) {
       locate(tile);
-      const H* const from = (const H*)p.a + (i64)image * p.m_step[0];
+      const H* const from = (const H*)p.matrices.a + (i64)image * p.image_step;
       const int top = y0 * s.stride[0] - s.pad[0], left = x0 * s.step() + s.start();
 #pragma unroll
       for (int i = threadIdx.x; i < lines * vectors; i += threads) {
         const int line = i / vectors, y = top + line % height, x = left + i % vectors * each;
-        const H* const at = from + line / height * p.k_step[0] + (i64)y * p.k_step[1] + x;
-        const bool there = (u32)y < (u32)p.inside[0];
+        const H* const at = from + line / height * p.channel_step + (i64)y * p.line_step + x;
+        const bool there = (u32)y < (u32)p.lines;
         if (p.whole) {
-          const bool all = there & (u32)x < (u32)p.inside[1];
-          copy_async_or_zero(shared_address(to + i * each), all ? at : (const H*)p.a, all ? 16u : 0u);
+          const bool all = there & (u32)x < (u32)p.line;
+          copy_async_or_zero(shared_address(to + i * each), all ? at : (const H*)p.matrices.a, all ? 16u : 0u);
         } else {
           alignas(16) H vector[each];
 #pragma unroll
           for (int e = 0; e < each; ++e) {
-            const bool one = there & (u32)(x + e) < (u32)p.inside[1];
-            vector[e] = *(one ? at + e : (const H*)p.a);
+            const bool one = there & (u32)(x + e) < (u32)p.line;
+            vector[e] = *(one ? at + e : (const H*)p.matrices.a);
             if (!one) vector[e] = H{};
           }
           write<each>(to + i * each, vector);
@@ -65,12 +64,12 @@ __device__ __forceinline__ void gemm_by_im2col_2d(const GemmParameters& p, Finis
 #pragma unroll
     for (int j = 0; j < own; ++j) {
       // Columns outside repeat the last one; their results are not used.
-      const int c = n0 + column_of(j), n = c < (int)p.n ? c : (int)p.n - 1;
+      const int c = n0 + column_of(j), n = c < (int)p.size.n ? c : (int)p.size.n - 1;
       mine[j] = 0;
 #pragma unroll
       for (int e = 0; e < per; ++e) {
         const int k = s.k(word, e);
-        mine[j] |= bits_of_element(((const H*)p.b)[at_b(k < 0 ? 0 : k, n)]) << 16 * e;
+        mine[j] |= bits_of_element(((const H*)p.matrices.b)[at_b(k < 0 ? 0 : k, n)]) << 16 * e;
       }
       mine[j] &= mask;
     }
@@ -92,7 +91,7 @@ __device__ __forceinline__ void gemm_by_im2col_2d(const GemmParameters& p, Finis
   }
   const int place = s.before() + group * s.step();
   const bool between = s.odd() & place % 2 != 0;
-  const int column = n0 + warp % wide * 32 + quarter * 8, inside = column < p.n ? column : (int)p.n - 8;
+  const int column = n0 + warp % wide * 32 + quarter * 8, inside = column < p.size.n ? column : (int)p.size.n - 8;
   typename Finish::template SameOf<EightOfRow> same;
   finish.columns(same, EightOfRow{0, inside, true});
   for (; tile < tiles; tile += stride, side ^= 1) {
@@ -107,9 +106,9 @@ __device__ __forceinline__ void gemm_by_im2col_2d(const GemmParameters& p, Finis
     }
     const H* const mine = (between ? aside - 1 : now - s.lead()) + place + quarter * per;
 #pragma unroll 1
-    for (int line = warp / wide; line < down && y0 + line < p.m_extent[1]; line += high) {
+    for (int line = warp / wide; line < down && y0 + line < p.rows; line += high) {
       const H* const from = mine + line * s.stride[0] * pitch;
-      const int first = (image * p.m_extent[1] + y0 + line) * p.m_extent[2];
+      const int first = (image * p.rows + y0 + line) * p.columns;
       f32 sums[4][4];
 #pragma unroll
       for (int e = 0; e < 16; ++e) sums[e / 4][e % 4] = 0.0f;
@@ -141,8 +140,8 @@ __device__ __forceinline__ void gemm_by_im2col_2d(const GemmParameters& p, Finis
 #pragma unroll
         for (int e = 0; e < 8; ++e) eight[e] = sums[e / 2][half * 2 + e % 2];
         // Outputs outside repeat the last one inside, and are not stored.
-        const int x = x0 + group + half * 8, row = first + (x < p.m_extent[2] ? x : p.m_extent[2] - 1);
-        const EightOfRow at = {row, inside, x < p.m_extent[2] && column < p.n};
+        const int x = x0 + group + half * 8, row = first + (x < p.columns ? x : p.columns - 1);
+        const EightOfRow at = {row, inside, x < p.columns && column < p.size.n};
         typename Finish::Held held;
         finish.rows(held, at, 0);
         finish.behind(at, eight, same, held, 0);

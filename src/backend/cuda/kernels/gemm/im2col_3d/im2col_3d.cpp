@@ -6,6 +6,7 @@
 #include "backend/cuda/kernels/gemm/gemm_compiler.h"
 #include "backend/cuda/kernels/gemm/im2col_3d/im2col_3d.cuh.h"
 #include "backend/cuda/kernels/gemm/im2col_3d/run/im2col_3d_args.h"
+#include "backend/cuda/kernels/gemm/im2col_3d/run/parameters.h"
 #include "backend/cuda/kernels/gemm/im2col_3d/run/tuning.h"
 #include "backend/cuda/run/hardware.h"
 #include "base/error.h"
@@ -23,7 +24,8 @@ namespace {
 constexpr std::string_view shape_text = INGOT_CUDA_TEXT_OF(INGOT_CUDA_IM2COL_3D);
 
 std::string_view library() {
-  static const std::string all = fmt::format("\nconstexpr int im2col_3d_across = {};\n", kernels::im2col_3d_across) + std::string(shape_text) + std::string(im2col_3d_cuh);
+  static const std::string all = fmt::format("\nconstexpr int im2col_3d_across = {};\n", kernels::im2col_3d_across) + std::string(shape_text) + "\n" +
+                                 std::string(INGOT_CUDA_TEXT_OF(INGOT_CUDA_GEMM_IM2COL_3D)) + "\n" + std::string(im2col_3d_cuh);
   return all;
 }
 
@@ -56,7 +58,7 @@ PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const Epi
   const std::string shape =
       fmt::format("Im2col3dOf<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", s.channels, s.kernel[0], s.kernel[1], s.kernel[2], s.last, s.wide, s.size, s.deep, s.high, s.lines);
   PrintedGemm out{kernels::serialise(s), {}};
-  out.kernels.push_back({"volume", fmt::format("{}, {}", s.threads(), s.blocks()),
+  out.kernels.push_back({"volume", fmt::format("{}, {}", s.threads(), s.blocks()), "Im2col3dParameters",
                          fmt::format("gemm_by_im2col_3d<{}, {}, {}, {}>", kernels::cuda_type(args.type), shape, args.b_along_k, site.gemm.constant),
                          gemm_libraries(args, true, {library})});
   add_for_any_address(out, args, site);

@@ -1,9 +1,7 @@
 template <int C, int D, int H, int W, int... Numbers> struct Im2col3dOf { static constexpr Im2col3d numbers() { return {C, {D, H, W}, Numbers...}; } };
-// A convolution of volumes of stride 1 with few channels (INGOT_CUDA_IM2COL_3D). In p: m_extent = number of volumes, and planes, lines and columns of output places;
-// m_step = steps of A from volume to volume, plane to plane, line to line, place to place; k_step[0] = step from channel to channel; origin, inside = first place and
-// extent of A along d, h, w. A warp multiplies some lines of sixteen places: what it loads of a line of A is multiplied for all of these lines that see it.
+// A convolution of volumes of stride 1 with few channels (INGOT_CUDA_IM2COL_3D). A warp multiplies some lines of sixteen places: what it loads of a line of A is multiplied for all of these lines that see it.
 template <class H, class Shape, bool AlongK, bool Constant, class Finish>
-__device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finish finish) {
+__device__ __forceinline__ void gemm_by_im2col_3d(const Im2col3dParameters& p, Finish finish) {
   constexpr Im2col3d s = Shape::numbers();
   constexpr int each = s.each(), per = s.per(), vectors = s.vectors(), steps = s.steps(), wide = s.wide, threads = s.threads(), lines = s.lines, deep = s.deep, down = s.down(),
                 across = s.across, kd = s.kernel[0], kh = s.kernel[1], words = s.weights(), channels = s.channels, of_line = s.of_line(), line_places = s.line(), plane = s.plane(),
@@ -13,9 +11,9 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
   u32* const weights = (u32*)tiles_of_block;
   H* const patches = (H*)(weights + words);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quarter = lane % 4;
-  const int sides = (int)((p.n + 16 * wide - 1) / (16 * wide)), n0 = blockIdx.x % sides * 16 * wide;
-  const int tiles_x = (p.m_extent[3] + across - 1) / across, tiles_y = (p.m_extent[2] + down - 1) / down, tiles_z = (p.m_extent[1] + deep - 1) / deep;
-  const int tiles = p.m_extent[0] * tiles_z * tiles_y * tiles_x;
+  const int sides = (int)((p.size.n + 16 * wide - 1) / (16 * wide)), n0 = blockIdx.x % sides * 16 * wide;
+  const int tiles_x = (p.extent[3] + across - 1) / across, tiles_y = (p.extent[2] + down - 1) / down, tiles_z = (p.extent[1] + deep - 1) / deep;
+  const int tiles = p.extent[0] * tiles_z * tiles_y * tiles_x;
   int z0 = 0, y0 = 0, x0 = 0, image = 0;
   auto locate = [&](int tile) {
     int rest = tile / tiles_x;
@@ -28,13 +26,13 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
   auto copy_patch = [&](int tile, H* to) {
     if (tile < tiles) {
       locate(tile);
-      const H* const from = (const H*)p.a + p.base + (i64)image * p.m_step[0];
+      const H* const from = (const H*)p.matrices.a + p.matrices.base + (i64)image * p.step[0];
 #pragma unroll 4
       for (int i = threadIdx.x; i < places * vectors; i += threads) {
         const int place = i / vectors, vector = i % vectors, z = z0 + p.origin[0] + place / plane, y = y0 + p.origin[1] + place % plane / line_places,
                   x = x0 + p.origin[2] + place % line_places;
         const bool there = ((u32)z < (u32)p.inside[0]) & ((u32)y < (u32)p.inside[1]) & ((u32)x < (u32)p.inside[2]);
-        const H* const at = from + (i64)z * p.m_step[1] + (i64)y * p.m_step[2] + (i64)x * p.m_step[3];
+        const H* const at = from + (i64)z * p.step[1] + (i64)y * p.step[2] + (i64)x * p.step[3];
         H* const into = to + (vector * pitch + place) * each;
         if constexpr (narrow) {
           alignas(16) H own[each];
@@ -42,12 +40,12 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
           for (int e = 0; e < each; ++e) {
             const bool one = there & (vector * each + e < channels);
             own[e] = H{};
-            if (vector * each + e < channels) own[e] = *(one ? at + (vector * each + e) * p.k_step[0] : (const H*)p.a);
+            if (vector * each + e < channels) own[e] = *(one ? at + (vector * each + e) * p.channel_step : (const H*)p.matrices.a);
             if (!one) own[e] = H{};
           }
           write<each>(into, own);
         } else {
-          copy_async_or_zero(shared_address(into), there ? at + vector * each : (const H*)p.a, there ? 16u : 0u);
+          copy_async_or_zero(shared_address(into), there ? at + vector * each : (const H*)p.matrices.a, there ? 16u : 0u);
         }
       }
     }
@@ -55,7 +53,7 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
   };
   if (!Constant) after_others();
   // Columns are permuted among the fragments of B, so that each lane gets four adjacent columns of the result.
-  const int b_step = (int)p.b_step;
+  const int b_step = (int)p.matrices.b_step;
 #pragma unroll 8
   for (int i = threadIdx.x; i < words; i += threads) {
     const int of = i / 4 % 32, fragment = i / 2 % 2, half = i % 2, j = i / 128 % wide, step = i / 128 / wide % steps, tap = i / 128 / wide / steps;
@@ -64,9 +62,9 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
 #pragma unroll
     for (int e = 0; e < per; ++e) {
       const int channel = q % vectors * each + of % 4 * per + e;
-      const bool there = (q < of_line) & (channel < channels) & (column < (int)p.n);
+      const bool there = (q < of_line) & (channel < channels) & (column < (int)p.size.n);
       const int k = there ? s.k(tap / kh, tap % kh, q / vectors, channel) : 0, n = there ? column : 0;
-      const u32 bits = bits_of_element(((const H*)p.b)[AlongK ? k + (i64)n * b_step : (i64)k * b_step + n]);
+      const u32 bits = bits_of_element(((const H*)p.matrices.b)[AlongK ? k + (i64)n * b_step : (i64)k * b_step + n]);
       word |= (there ? bits : 0u) << 16 * e;
     }
     weights[i] = word;
@@ -80,7 +78,7 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
 #pragma unroll
   for (int j = 0; j < wide; ++j) {
     const int column = n0 + j * 16 + own_column;
-    finish.columns(same[j], EightOfRow{0, column < p.n ? column : (int)p.n - 8, true});
+    finish.columns(same[j], EightOfRow{0, column < p.size.n ? column : (int)p.size.n - 8, true});
   }
   const int own_z = warp / s.high, own_y = warp % s.high * lines;
   for (; tile < tiles; tile += stride, side ^= 1) {
@@ -89,7 +87,7 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
     copy_patch(tile + stride, patches + (side ^ 1) * patch);
     locate(tile);
     const int z = z0 + own_z;
-    if (z >= p.m_extent[1] || y0 + own_y >= p.m_extent[2]) continue;
+    if (z >= p.extent[1] || y0 + own_y >= p.extent[2]) continue;
     f32 sums[lines][wide][2][4];
 #pragma unroll
     for (int e = 0; e < lines * wide * 8; ++e) sums[e / (wide * 8)][e / 8 % wide][e / 4 % 2][e % 4] = 0.0f;
@@ -131,8 +129,8 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
 #pragma unroll
     for (int l = 0; l < lines; ++l) {
       const int y = y0 + own_y + l, x = x0 + group + upper * 8;
-      if (y >= p.m_extent[2]) break;
-      const i64 first = (((i64)image * p.m_extent[1] + z) * p.m_extent[2] + y) * p.m_extent[3];
+      if (y >= p.extent[2]) break;
+      const i64 first = (((i64)image * p.extent[1] + z) * p.extent[2] + y) * p.extent[3];
 #pragma unroll
       for (int j = 0; j < wide; ++j) {
         // Lane pairs exchange: the even one gets all eight columns of the upper row, the odd one of the lower row.
@@ -146,7 +144,7 @@ __device__ __forceinline__ void gemm_by_im2col_3d(const GemmParameters& p, Finis
         }
         // Outputs outside repeat the last one inside, and are not stored.
         const int column = n0 + j * 16 + own_column;
-        const EightOfRow at = {first + (x < p.m_extent[3] ? x : p.m_extent[3] - 1), column < p.n ? column : (int)p.n - 8, x < p.m_extent[3] && column < p.n};
+        const EightOfRow at = {first + (x < p.extent[3] ? x : p.extent[3] - 1), column < p.size.n ? column : (int)p.size.n - 8, x < p.extent[3] && column < p.size.n};
         typename Finish::Held held;
         finish.rows(held, at, 0);
         finish.behind(at, eight, same[j], held, 0);

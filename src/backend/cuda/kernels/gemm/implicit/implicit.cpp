@@ -3,6 +3,7 @@
 
 #include "backend/cuda/kernels/elements.h"
 #include "backend/cuda/kernels/gemm/gemm_compiler.h"
+#include "backend/cuda/kernels/gemm/implicit/run/parameters.h"
 #include "backend/cuda/kernels/gemm/run/through_map.h"
 #include "base/error.h"
 
@@ -16,7 +17,10 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-std::string_view library() { return implicit_cuh; }
+std::string_view library() {
+  static const std::string all = std::string(INGOT_CUDA_TEXT_OF(INGOT_CUDA_GEMM_IMPLICIT)) + "\n" + std::string(implicit_cuh);
+  return all;
+}
 
 // The tile of a warp, and the number of blocks per multiprocessor of Hopper, by warp_tiles.
 struct OfWarp {
@@ -27,10 +31,13 @@ constexpr size_t smallest = std::size(kernels::warp_tiles) - 1;
 
 GemmKernel kernel_of(std::string suffix, size_t k, bool a_in_vectors, bool others_in_vectors, const kernels::GemmArgs& args, const GemmSite& site) {
   const kernels::WarpTile& t = kernels::warp_tiles[k];
-  return {std::move(suffix), fmt::format("{}, INGOT_BLOCKS({})", t.threads, of_warps[k].blocks),
+  return {std::move(suffix),
+          fmt::format("{}, INGOT_BLOCKS({})", t.threads, of_warps[k].blocks),
+          "ImplicitParameters",
           fmt::format("gemm_through_map<{}, {}, {}, {}, {}, {}, {}, {}>", kernels::cuda_type(args.type), kernels::cuda_type(args.b_type), t.rows, t.columns, of_warps[k].tile,
                       args.b_along_k, a_in_vectors, site.pixels() == 3),
-          gemm_libraries(args, true, {copied_tiles_text, library}), others_in_vectors};
+          gemm_libraries(args, true, {copied_tiles_text, library}),
+          others_in_vectors};
 }
 
 // With a gated epilogue, tiles of Hopper take the place of sketches' offers.

@@ -3,6 +3,7 @@
 
 #include "backend/cuda/kernels/elements.h"
 #include "backend/cuda/kernels/gemm/ragged/ragged.cuh.h"
+#include "backend/cuda/kernels/gemm/ragged/run/parameters.h"
 #include "backend/cuda/kernels/gemm/ragged/run/ragged_args.h"
 #include "base/error.h"
 
@@ -15,14 +16,15 @@ extern const GemmImplementation gemm_ragged;
 namespace ingot::backend::cuda {
 
 std::string_view ragged_text() {
-  static const std::string text = std::string(INGOT_CUDA_TEXT_OF(INGOT_CUDA_EXPERTS)) + "\n" + std::string(ragged_cuh);
+  static const std::string text =
+      std::string(INGOT_CUDA_TEXT_OF(INGOT_CUDA_EXPERTS)) + "\n" + std::string(INGOT_CUDA_TEXT_OF(INGOT_CUDA_GEMM_RAGGED)) + "\n" + std::string(ragged_cuh);
   return text;
 }
 
 namespace {
 
 void add(PrintedGemm& out, const kernels::GemmArgs& args, const kernels::RaggedTile& t, bool aligned) {
-  out.kernels.push_back({fmt::format("{}r{}", aligned ? "" : "any_", t.rows), std::to_string(t.threads(args.gated)),
+  out.kernels.push_back({fmt::format("{}r{}", aligned ? "" : "any_", t.rows), std::to_string(t.threads(args.gated)), "RaggedParameters",
                          fmt::format("ragged_gemm<{}, {}, {}, {}, {}, {}, {}, {}>", kernels::cuda_type(args.type), t.rows, t.columns, t.warp_rows(args.gated),
                                      t.warp_columns(args.gated), t.stages, args.b_along_k, aligned),
                          gemm_libraries(args, true, {copied_tiles_text, ragged_text}), aligned});

@@ -40,25 +40,25 @@ __device__ __forceinline__ RaggedPlace find_rows(const Experts& experts, int row
 }
 // WM, WN: see CopiedTiles.
 template <class H, int BM, int BN, int WM, int WN, int Stages, bool AlongK, bool Aligned, class Finish>
-__device__ __forceinline__ void ragged_gemm(const GemmParameters& p, Finish finish, const Experts& experts) {
+__device__ __forceinline__ void ragged_gemm(const RaggedParameters& p, Finish finish, const Experts& experts) {
   constexpr int halves = Finish::halves;
   using Tiles = CopiedTiles<H, BM, BN, WM, WN, Stages, halves, AlongK>;
   constexpr int each = Tiles::each, depth = Tiles::depth, columns = Tiles::columns;
   static_assert(halves == 1 || AlongK, "gated columns");
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   after_others();
-  const RaggedPlace at = find_rows<BM>(experts, (int)p.m, (int)((p.n + columns - 1) / columns));
+  const RaggedPlace at = find_rows<BM>(experts, (int)p.size.m, (int)((p.size.n + columns - 1) / columns));
   if (at.m0 >= at.m_end) return;
   const i64 n0 = (i64)at.tile_n * columns;
-  const int turns = at.expert < experts.count ? (int)((p.k + depth - 1) / depth) : 0;
+  const int turns = at.expert < experts.count ? (int)((p.size.k + depth - 1) / depth) : 0;
   const int my_row = threadIdx.x / Tiles::vectors, my_vector = threadIdx.x % Tiles::vectors, b_row = threadIdx.x / Tiles::b_vectors, b_vector = threadIdx.x % Tiles::b_vectors;
-  const H* const a_from = (const H*)p.a + p.base + (i64)(at.m0 + my_row) * p.m_step[3] + my_vector * each;
-  const H* const b_from = (const H*)p.b + at.expert * experts.stride;
+  const H* const a_from = (const H*)p.matrices.a + p.matrices.base + (i64)(at.m0 + my_row) * p.a_step + my_vector * each;
+  const H* const b_from = (const H*)p.matrices.b + at.expert * experts.stride;
   auto copy = [&](H* to, const H* from, i64 count) {
     if (Aligned) {
-      copy_async_or_zero(shared_address(to), count > 0 ? from : (const H*)p.b, count > 0 ? 16u : 0u);
+      copy_async_or_zero(shared_address(to), count > 0 ? from : (const H*)p.matrices.b, count > 0 ? 16u : 0u);
     } else {
-      copy_some_async(to, count > 0 ? from : (const H*)p.b, count < 0 ? 0 : count < each ? (int)count : each);
+      copy_some_async(to, count > 0 ? from : (const H*)p.matrices.b, count < 0 ? 0 : count < each ? (int)count : each);
     }
   };
   typename Tiles::Sums sums;
@@ -67,20 +67,20 @@ __device__ __forceinline__ void ragged_gemm(const GemmParameters& p, Finish fini
 #pragma unroll
     for (int r = 0; r < Tiles::rows; ++r) {
       const int row = my_row + r * Tiles::row_step;
-      copy(to_a + vector_offset<H>(row, my_vector), a_from + (i64)(r * Tiles::row_step) * p.m_step[3] + k0, at.m0 + row < at.m_end ? p.k - k0 - my_vector * each : 0);
+      copy(to_a + vector_offset<H>(row, my_vector), a_from + (i64)(r * Tiles::row_step) * p.a_step + k0, at.m0 + row < at.m_end ? p.size.k - k0 - my_vector * each : 0);
     }
 #pragma unroll
     for (int r = 0; r < Tiles::b_rows; ++r) {
       const int row = b_row + r * Tiles::b_step;
       H* const to = to_b + Tiles::b_vector_offset(row, b_vector);
       if (AlongK) {
-        const i64 k = k0 + b_vector * each, n = n0 + (halves == 1 ? row : row % columns), of_half = halves == 1 ? 0 : row / columns * p.n;
-        copy(to, b_from + k + (n + of_half) * p.b_step, n < p.n ? p.k - k : 0);
+        const i64 k = k0 + b_vector * each, n = n0 + (halves == 1 ? row : row % columns), of_half = halves == 1 ? 0 : row / columns * p.size.n;
+        copy(to, b_from + k + (n + of_half) * p.matrices.b_step, n < p.size.n ? p.size.k - k : 0);
       } else {
         const i64 k = k0 + row, n = n0 + b_vector * each;
-        copy(to, b_from + k * p.b_step + n, k < p.k ? p.n - n : 0);
+        copy(to, b_from + k * p.matrices.b_step + n, k < p.size.k ? p.size.n - n : 0);
       }
     }
   });
-  finish_rows(finish, sums, at.m0 + Tiles::first_row(), at.m_end, n0 + Tiles::first_column(), p.n);
+  finish_rows(finish, sums, at.m0 + Tiles::first_row(), at.m_end, n0 + Tiles::first_column(), p.size.n);
 }

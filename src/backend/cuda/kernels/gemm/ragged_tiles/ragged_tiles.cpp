@@ -2,6 +2,7 @@
 #include "backend/cuda/kernels/elements.h"
 #include "backend/cuda/kernels/gemm/ragged/ragged.h"
 #include "backend/cuda/kernels/gemm/ragged_tiles/ragged_tiles.cuh.h"
+#include "backend/cuda/kernels/gemm/ragged_tiles/run/parameters.h"
 #include "backend/cuda/kernels/gemm/ragged_tiles/run/ragged_tiles_args.h"
 #include "base/error.h"
 
@@ -15,7 +16,10 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-std::string_view library() { return ragged_tiles_cuh; }
+std::string_view library() {
+  static const std::string all = std::string(INGOT_CUDA_TEXT_OF(INGOT_CUDA_GEMM_RAGGED_TILES)) + "\n" + std::string(ragged_tiles_cuh);
+  return all;
+}
 
 bool takes(const Gemm& g, bool hopper) { return hopper && g.row_ends != nullptr; }
 
@@ -24,7 +28,7 @@ bool may(const GemmSite& site) { return site.hopper && site.gemm.row_ends != nul
 PrintedGemm print(const GemmSite&, const kernels::GemmArgs& args, const EpilogueForm&) {
   PrintedGemm out;
   for (const kernels::RaggedLargeTile& t : kernels::ragged_large_tiles) {
-    out.kernels.push_back({fmt::format("g{}", t.rows), fmt::format("{}, {}", t.threads(), t.blocks),
+    out.kernels.push_back({fmt::format("g{}", t.rows), fmt::format("{}, {}", t.threads(), t.blocks), "RaggedTilesParameters",
                            fmt::format("ragged_gemm_by_tiles<{}, {}, {}, {}, {}>", kernels::cuda_type(args.type), t.rows, t.columns, t.stages, args.b_along_k),
                            gemm_libraries(args, true, {copied_tiles_text, ragged_text, library})});
   }

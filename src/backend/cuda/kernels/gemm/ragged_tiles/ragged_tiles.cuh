@@ -2,7 +2,7 @@
 // Products of experts: groups of four warps multiply 64 rows of a tile of one expert's rows each, and one more warp copies boxes of A and of the expert's matrix for them. Rows of the next
 // expert may be copied after those of the tile; their sums go nowhere.
 template <class H, int BM, int BN, int Stages, bool AlongK, class Finish>
-__device__ __forceinline__ void ragged_gemm_by_tiles(const GemmParameters& p, Finish finish, const Experts& experts) {
+__device__ __forceinline__ void ragged_gemm_by_tiles(const RaggedTilesParameters& p, Finish finish, const Experts& experts) {
   constexpr int depth = gemm_row_bytes / (int)sizeof(H), groups = BM / 64, box = 64 * 128, a_bytes = BM * gemm_row_bytes, bytes = gemm_stage_bytes(BM, BN);
   // Columns of the result. Gated: B's tile is these columns of its first half, then of its second.
   constexpr int halves = Finish::halves, columns = BN / halves;
@@ -20,7 +20,7 @@ __device__ __forceinline__ void ragged_gemm_by_tiles(const GemmParameters& p, Fi
   }
   __syncthreads();
   after_others();
-  const RaggedPlace at = find_rows<BM>(experts, (int)p.m, (int)((p.n + columns - 1) / columns));
+  const RaggedPlace at = find_rows<BM>(experts, (int)p.size.m, (int)((p.size.n + columns - 1) / columns));
   if (at.m0 >= at.m_end) return;
   const int n0 = at.tile_n * columns, turns = at.expert < experts.count ? p.chunks : 0;
   if (warp == groups * 4) {
@@ -36,7 +36,7 @@ __device__ __forceinline__ void ragged_gemm_by_tiles(const GemmParameters& p, Fi
       copy_box_async(to, p.a_tiles, barrier, turn * depth, 0, at.m0);
       if (AlongK) {
 #pragma unroll
-        for (int h = 0; h < halves; ++h) copy_box_async(to + a_bytes + h * columns * gemm_row_bytes, p.b_tiles, barrier, turn * depth, at.expert, n0 + h * (int)p.n);
+        for (int h = 0; h < halves; ++h) copy_box_async(to + a_bytes + h * columns * gemm_row_bytes, p.b_tiles, barrier, turn * depth, at.expert, n0 + h * (int)p.size.n);
       } else {
 #pragma unroll
         for (int j = 0; j < BN / 64; ++j) copy_box_async(to + a_bytes + j * box, p.b_tiles, barrier, n0 + j * 64, turn * depth, at.expert);
@@ -69,10 +69,10 @@ __device__ __forceinline__ void ragged_gemm_by_tiles(const GemmParameters& p, Fi
     if (++stage == Stages) stage = 0, parity ^= 1;
   }
   wait_multiplied<BN / 2>(sums[0][0]);
-  finish_rows(finish, sums, at.m0 + warp * 16, at.m_end, n0, p.n);
+  finish_rows(finish, sums, at.m0 + warp * 16, at.m_end, n0, p.size.n);
 }
 #else
 // Never launched on GPUs without these instructions.
 template <class H, int BM, int BN, int Stages, bool AlongK, class Finish>
-__device__ void ragged_gemm_by_tiles(const GemmParameters&, Finish, const Experts&) {}
+__device__ void ragged_gemm_by_tiles(const RaggedTilesParameters&, Finish, const Experts&) {}
 #endif

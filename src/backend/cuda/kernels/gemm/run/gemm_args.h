@@ -15,24 +15,30 @@
 #include "ir/dtype.h"
 #include "kernels/matmul/run/matmul_args.h"
 
-// Indices and guards from outermost to innermost; missing ones come first and have extent 1. A guard is an axis of A that the map may leave.
-// The parameters described in numbers_args.h follow, then, for a few rows by several parts of B, each one's address and first column, or the experts.
+// The parts of which kernels' parameters consist: each kernel has a structure of its own, in its folder. The parameters described in numbers_args.h follow, then, for a few rows by several parts of
+// B, each one's address and first column, or the experts.
+// Of a walk, indices and guards are from outermost to innermost; missing ones come first and have extent 1. A guard is an axis of A that the map may leave.
 #define INGOT_CUDA_GEMM \
-  struct alignas(64) GemmParameters { \
-    unsigned long a_tiles[16], b_tiles[16]; /* CudaTiles as the driver encodes them */ \
-    unsigned long in_tiles[16], out_tiles[16]; /* of the epilogue */ \
-    unsigned long a, b, parts; \
-    long m, n, k, b_step; /* from a row of B to the next, or from a column */ \
-    unsigned long b_part[3]; /* further parts of B, each from the column of b_part_from on: one row alone */ \
-    int b_part_from[3]; \
-    long base, m_step[4], k_step[4]; /* elements of A */ \
-    int m_extent[4], k_extent[4]; \
-    int k_inner; /* the innermost extent of K, rounded up to vectors of 16 bytes; k counts with it. For aligned kernels its elements are adjacent and inside A */ \
-    int m_guard[3][4], k_guard[3][4], origin[3], inside[3]; \
+  struct GemmExtents { \
+    long m, n, k; \
+  }; \
+  struct GemmMatrices { \
+    unsigned long a, b; \
+    long base, b_step; /* the first element of A; from a row of B to the next, or from a column */ \
+  }; \
+  struct GemmShares { \
+    unsigned long parts; /* the sums of each */ \
     int splits, turns; /* of K: the number of blocks that share it, and of tiles in each */ \
-    int taps, chunks; /* K of the kernels that copy tiles: (tap, 128 bytes of k_inner) */ \
-    int whole; /* im2col_2d: 1 if all lines are whole vectors at aligned addresses */ \
-    int first[3], step[3], tap_step[3]; /* pixels, for w, h and d: the first position, the step to the next one, the step from tap to tap */ \
+  }; \
+  struct GemmWalk { \
+    long m_step[4], k_step[4]; /* elements of A */ \
+    int m_extent[4], k_extent[4]; \
+    int k_inner; /* the innermost extent of K, rounded up to vectors of 16 bytes; GemmExtents::k counts with it. For aligned kernels its elements are adjacent and inside A */ \
+    int m_guard[3][4], k_guard[3][4], origin[3], inside[3]; \
+  }; \
+  struct FinishParameters { \
+    GemmExtents size; \
+    GemmShares shares; \
   };
 
 namespace ingot::kernels {

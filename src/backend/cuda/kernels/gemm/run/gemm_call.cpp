@@ -11,9 +11,6 @@ namespace ingot::kernels {
 
 namespace {
 
-using Pointer = CudaLaunch::Pointer;
-using P = GemmParameters;
-
 void require(bool good, const char* what) {
   if (!good) fail(Code::format, "the operands of a GEMM step do not fit: {}", what);
 }
@@ -65,12 +62,13 @@ void check(const GemmArgs& args, const Call& call, size_t first) {
 }
 
 // The map as the kernel iterates over it, without extents of 1. All its counters fit 32 bits.
-void walk(const GemmArgs& args, const Call& call, P& p) {
+void find_walk(const GemmArgs& args, const Call& call, GemmCall& c) {
+  GemmWalk& p = c.walk;
   if (args.has_prologue()) {
     // The prologue's row is in shared memory, contiguous.
     std::fill_n(p.m_extent, 4, 1);
     std::fill_n(p.k_extent, 3, 1);
-    p.k_extent[3] = p.k_inner = static_cast<int>(p.k);
+    p.k_extent[3] = p.k_inner = static_cast<int>(c.size.k);
     p.k_step[3] = 1;
     return;
   }
@@ -86,7 +84,7 @@ void walk(const GemmArgs& args, const Call& call, P& p) {
   const int guards = args.is_volume() ? 3 : 2, outermost = args.is_volume() ? 0 : 1;
   if (map.axes > guards) fail(Code::unsupported, "a product reads beyond its operand on {} axes, which is not possible on a GPU", map.axes);
   // Each read stays inside A, although the sum of some of its parts may be outside.
-  p.base = static_cast<long>(map.start.offset);
+  c.matrices.base = static_cast<long>(map.start.offset);
   for (int g = 0; g < 3; ++g) {
     int64_t reach = g < map.axes ? map.start.along[g] : 0;
     for (size_t i = 0; g < map.axes && i < indices; ++i) reach += map.indices[i].along[g] * std::max<int64_t>(map.indices[i].extent - 1, 0);
@@ -110,10 +108,10 @@ void walk(const GemmArgs& args, const Call& call, P& p) {
   part(collapsed({map.indices.begin(), of_k}, map.axes), p.m_extent, p.m_step, p.m_guard);
   part({of_k, map.indices.end()}, p.k_extent, p.k_step, p.k_guard);
   auto times = [](const int* e) { return static_cast<int64_t>(e[0]) * e[1] * e[2] * e[3]; };
-  require(times(p.m_extent) == p.m && times(p.k_extent) == p.k, "the map's extents");
+  require(times(p.m_extent) == c.size.m && times(p.k_extent) == c.size.k, "the map's extents");
   const int64_t each = args.together_of_a(), inner = divided_up(p.k_extent[3], each) * each;
-  p.k = inner * p.k_extent[0] * p.k_extent[1] * p.k_extent[2];
-  require(p.k <= INT32_MAX, "sizes");
+  c.size.k = inner * p.k_extent[0] * p.k_extent[1] * p.k_extent[2];
+  require(c.size.k <= INT32_MAX, "sizes");
   p.k_inner = static_cast<int>(std::max<int64_t>(inner, each));
 }
 
@@ -128,23 +126,18 @@ GemmCall::GemmCall(const GemmArgs& a, const Call& c, const CudaMachine& m)
       sources{c.operands.first(a.sources.size()), {}} {
   check(args, call, first);
   numbers.check(args.known, "a GEMM");
-  p.m = call.sizes[0];
-  p.n = call.sizes[1];
-  p.k = call.sizes[2];
-  p.b_step = call.operands[args.left()].strides[(has_experts() ? 1 : 0) + (args.b_along_k ? args.row_rank : args.row_rank - 1)];
-  p.splits = p.turns = 1;
-  int64_t from = 0;
-  for (size_t i = 1; i < args.parts_of_b && args.parts_of_b <= std::size(p.b_part_from) + 1; ++i) {
-    from += call.operands[args.left() + i - 1].dims[1];
-    p.b_part_from[i - 1] = static_cast<int>(from);
-  }
-  walk(args, call, p);
+  size.m = call.sizes[0];
+  size.n = call.sizes[1];
+  size.k = call.sizes[2];
+  matrices.b_step = call.operands[args.left()].strides[(has_experts() ? 1 : 0) + (args.b_along_k ? args.row_rank : args.row_rank - 1)];
+  find_walk(args, call, *this);
   // True if the innermost index of K consists of whole vectors of adjacent elements, all of them inside A.
-  k_in_vectors = p.k_extent[3] == p.k_inner && p.k_step[3] == 1 && std::all_of(std::begin(p.k_guard), std::end(p.k_guard), [](const auto& of) { return of[3] == 0; });
+  k_in_vectors =
+      walk.k_extent[3] == walk.k_inner && walk.k_step[3] == 1 && std::all_of(std::begin(walk.k_guard), std::end(walk.k_guard), [](const auto& of) { return of[3] == 0; });
   const int64_t each = args.together_of_a();
-  a_aligned = p.base % each == 0 && k_in_vectors;
-  for (int i = 0; i < 4; ++i) a_aligned = a_aligned && p.m_step[i] % each == 0 && (i == 3 || p.k_step[i] % each == 0);
-  b_aligned = p.b_step % args.b_together() == 0;
+  a_aligned = matrices.base % each == 0 && k_in_vectors;
+  for (int i = 0; i < 4; ++i) a_aligned = a_aligned && walk.m_step[i] % each == 0 && (i == 3 || walk.k_step[i] % each == 0);
+  b_aligned = matrices.b_step % args.b_together() == 0;
   others_aligned = true;
   for (size_t k = 0; k < args.sources.size(); ++k) {
     if (args.sources[k].together) in_vectors.push_back(k);
@@ -156,7 +149,7 @@ GemmCall::GemmCall(const GemmArgs& a, const Call& c, const CudaMachine& m)
   }
 }
 
-bool GemmCall::has_one_k() const { return k_in_vectors && p.k == p.k_inner; }
+bool GemmCall::has_one_k() const { return k_in_vectors && size.k == walk.k_inner; }
 
 std::vector<size_t> GemmCall::aligned(bool with_a, bool with_b) const {
   std::vector<size_t> out = in_vectors;
@@ -174,33 +167,32 @@ std::string GemmCall::problem() const {
   return fmt::format("{}: {} x {} x {}, layouts {:016x}", args.name, call.sizes[0], call.sizes[1], call.sizes[2], hash64(std::as_bytes(std::span(layouts))));
 }
 
-GemmLaunches::GemmLaunches(const GemmCall& c, std::string_view prefix)
-    : p(c.p), pointers{{Pointer::operand, offsetof(P, a), 0}, {Pointer::operand, offsetof(P, b), c.args.left()}}, call_(c), prefix_(prefix) {}
+GemmLaunches::GemmLaunches(const GemmCall& c, std::string_view prefix) : call_(c), prefix_(prefix) {}
 
-CudaLaunch& GemmLaunches::add(std::string_view kernel, int64_t blocks, int threads, int shared, const Append& append) {
+CudaLaunch& GemmLaunches::add_bytes(std::string_view kernel, std::vector<std::byte> parameters, size_t alignment, std::vector<CudaLaunch::Pointer> pointers, int64_t blocks,
+                                    int threads, int shared, const Append& append) {
   const GemmArgs& args = call_.args;
-  std::vector<std::byte> parameters(sizeof p);
-  std::memcpy(parameters.data(), &p, sizeof p);
-  std::vector<Pointer> own = pointers;
-  call_.numbers.append(parameters, own, args.numbers, call_.first);
-  if (args.has_prologue()) call_.sources.append(parameters, own, {}, 0);
-  if (append) append(parameters, own);
-  parameters.resize(static_cast<size_t>(divided_up(static_cast<int64_t>(parameters.size()), alignof(P))) * alignof(P));
-  list.add_bytes(fmt::format("{}_{}{}", args.name, prefix_, kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), std::move(own));
+  call_.numbers.append(parameters, pointers, args.numbers, call_.first);
+  if (args.has_prologue()) call_.sources.append(parameters, pointers, {}, 0);
+  if (append) append(parameters, pointers);
+  parameters.resize(static_cast<size_t>(divided_up(static_cast<int64_t>(parameters.size()), static_cast<int64_t>(alignment))) * alignment);
+  list.add_bytes(fmt::format("{}_{}{}", args.name, prefix_, kernel), blocks, static_cast<uint32_t>(threads), std::move(parameters), std::move(pointers));
   CudaLaunch& made = list.list.back();
   made.shared = static_cast<uint32_t>(shared);
   made.overlaps = true;
   return made;
 }
 
-void GemmLaunches::share_k(int64_t turns, int64_t splits) {
-  p.turns = static_cast<int>(std::max<int64_t>(1, divided_up(turns, splits)));
-  p.splits = static_cast<int>(std::max<int64_t>(1, divided_up(turns, p.turns)));
-  if (p.splits > 1) pointers.push_back({Pointer::scratch, offsetof(P, parts), 0, list.reserve(4 * p.splits * p.m * p.n)});
+GemmShares GemmLaunches::share_k(int64_t turns, int64_t splits) {
+  GemmShares out{};
+  out.turns = static_cast<int>(std::max<int64_t>(1, divided_up(turns, splits)));
+  out.splits = static_cast<int>(std::max<int64_t>(1, divided_up(turns, out.turns)));
+  if (out.splits > 1) parts_ = list.reserve(4 * out.splits * call_.size.m * call_.size.n);
+  return out;
 }
 
-void GemmLaunches::finish() {
-  if (p.splits > 1) add("finish", divided_up(p.m * p.n / 8, gemm_finish_threads), gemm_finish_threads, 0);
+void GemmLaunches::finish(const GemmShares& shares) {
+  if (shares.splits > 1) add("finish", FinishParameters{call_.size, shares}, divided_up(call_.size.m * call_.size.n / 8, gemm_finish_threads), gemm_finish_threads, 0);
 }
 
 }  // namespace ingot::kernels

@@ -1,5 +1,8 @@
 // A step's call as every implementation of a GEMM sees it, and the launches that it makes of it.
 #pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -19,14 +22,16 @@ struct GemmCall {
   const CudaMachine& machine;
   size_t first;  // index of the body's first operand
   CudaNumbers numbers, sources;
-  GemmParameters p{};  // the map as the kernels iterate over it, and B
+  GemmExtents size{};
+  GemmMatrices matrices{};   // without addresses
+  GemmWalk walk{};     // the map as the kernels iterate over it
   bool k_in_vectors;     // the innermost index of K consists of whole vectors of 16 bytes of adjacent elements, all of them inside A
   bool a_aligned, b_aligned,
       others_aligned;  // by strides: vectors of A, of B, and eight elements of the operands that the epilogue accesses in vectors are at multiples of 16 bytes
   std::vector<size_t> in_vectors;  // the operands that the prologue and the epilogue access in vectors
 
   bool has_experts() const { return first > args.b_end(); }
-  bool is_empty() const { return p.m == 0 || p.n == 0; }
+  bool is_empty() const { return size.m == 0 || size.n == 0; }
   // True if K is one index of whole vectors.
   bool has_one_k() const;
   // The operands that must be aligned for kernels that access these in vectors.
@@ -42,25 +47,41 @@ class GemmLaunches {
 
   // `prefix`: of the kernels' names.
   explicit GemmLaunches(const GemmCall&, std::string_view prefix = "");
-  // A launch that overlaps with the end of the one before.
-  CudaLaunch& add(std::string_view kernel, int64_t blocks, int threads, int shared, const Append& = {});
+  // A launch that overlaps with the end of the one before. The addresses of A, B and the parts of K are patched in.
+  template <class P>
+  CudaLaunch& add(std::string_view kernel, const P& p, int64_t blocks, int threads, int shared, const Append& append = {}) {
+    std::vector<std::byte> parameters(sizeof p);
+    std::memcpy(parameters.data(), &p, sizeof p);
+    std::vector<CudaLaunch::Pointer> pointers;
+    using Pointer = CudaLaunch::Pointer;
+    if constexpr (requires { p.matrices; }) {
+      pointers.push_back({Pointer::operand, offsetof(P, matrices) + offsetof(GemmMatrices, a), 0});
+      pointers.push_back({Pointer::operand, offsetof(P, matrices) + offsetof(GemmMatrices, b), call_.args.left()});
+    }
+    if constexpr (requires { p.shares; }) {
+      if (p.shares.splits > 1) pointers.push_back({Pointer::scratch, offsetof(P, shares) + offsetof(GemmShares, parts), 0, parts_});
+    }
+    return add_bytes(kernel, std::move(parameters), alignof(P), std::move(pointers), blocks, threads, shared, append);
+  }
   // `splits` blocks share the `turns` steps along K of a tile, and finish() adds up their sums.
-  void share_k(int64_t turns, int64_t splits);
-  void finish();
+  GemmShares share_k(int64_t turns, int64_t splits);
+  void finish(const GemmShares&);
   // Blocks that stay for all their tiles, of which `sides` are side by side along N. `Shape` has blocks(), threads() and shared().
-  template <class Shape>
-  void add_persistent(std::string_view kernel, const Shape& s, int64_t tiles, int64_t sides) {
+  template <class P, class Shape>
+  void add_persistent(std::string_view kernel, const P& p, const Shape& s, int64_t tiles, int64_t sides) {
     const int64_t room = std::max<int64_t>(1, int64_t{s.blocks()} * call_.machine.multiprocessors / sides);
-    add(kernel, std::min(tiles, room) * sides, s.threads(), s.shared()).work_tiles = static_cast<uint32_t>(std::min<int64_t>(tiles * sides, INT32_MAX));
+    add(kernel, p, std::min(tiles, room) * sides, s.threads(), s.shared()).work_tiles = static_cast<uint32_t>(std::min<int64_t>(tiles * sides, INT32_MAX));
   }
 
-  GemmParameters p;
-  std::vector<CudaLaunch::Pointer> pointers;
   CudaLaunches list;
 
  private:
+  CudaLaunch& add_bytes(std::string_view kernel, std::vector<std::byte> parameters, size_t alignment, std::vector<CudaLaunch::Pointer> pointers, int64_t blocks, int threads,
+                        int shared, const Append&);
+
   const GemmCall& call_;
   std::string_view prefix_;
+  size_t parts_ = 0;  // in the scratch
 };
 
 }  // namespace ingot::kernels

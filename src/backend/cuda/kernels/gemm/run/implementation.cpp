@@ -55,9 +55,9 @@ struct Chosen {
 Chosen choose(const Call& call, const CudaMachine& machine) {
   const auto& loaded = *static_cast<const LoadedGemm*>(call.constants);
   const GemmCall c(loaded.args, call, machine);
-  const GemmSizes sizes{.m = c.p.m,
-                        .n = c.p.n,
-                        .k = c.p.k,
+  const GemmSizes sizes{.m = c.size.m,
+                        .n = c.size.n,
+                        .k = c.size.k,
                         .floats = loaded.args.type == ir::DType::f32,
                         .through_map = !loaded.args.is_matrix(),
                         .has_tiles = machine.tiles && has_tiles_of(loaded.args.type, loaded.args.b_along_k),

@@ -2,6 +2,7 @@
 #include "backend/cuda/kernels/elements.h"
 #include "backend/cuda/kernels/gemm/gemm_compiler.h"
 #include "backend/cuda/kernels/gemm/gemv/gemv.h"
+#include "backend/cuda/kernels/gemm/skinny/run/parameters.h"
 #include "backend/cuda/kernels/gemm/skinny/run/skinny_args.h"
 #include "backend/cuda/kernels/gemm/skinny/skinny.cuh.h"
 #include "base/error.h"
@@ -16,7 +17,10 @@ namespace ingot::backend::cuda {
 
 namespace {
 
-std::string_view library() { return skinny_cuh; }
+std::string_view library() {
+  static const std::string all = std::string(INGOT_CUDA_TEXT_OF(INGOT_CUDA_GEMM_SKINNY)) + "\n" + std::string(skinny_cuh);
+  return all;
+}
 
 bool takes(const Gemm& g, bool) { return is_skinny(g); }
 
@@ -25,7 +29,7 @@ bool may(const GemmSite& site) { return site.skinny; }
 PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const EpilogueForm&) {
   PrintedGemm out;
   for (bool aligned : {true, false}) {
-    out.kernels.push_back({aligned ? "rows" : "any_rows", fmt::format("{}, {}", kernels::gemv_threads, kernels::gemv_blocks),
+    out.kernels.push_back({aligned ? "rows" : "any_rows", fmt::format("{}, {}", kernels::gemv_threads, kernels::gemv_blocks), "SkinnyParameters",
                            fmt::format("skinny_gemm_along_k<{}, {}, {}>", kernels::cuda_type(args.type), aligned, site.gemm.constant),
                            gemm_libraries(args, false, {gemv_text, library}), aligned});
   }

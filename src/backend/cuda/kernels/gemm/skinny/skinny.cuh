@@ -2,15 +2,15 @@
 // by the load of the next one. In the fragments, whose elements of K are contiguous in memory, rows g and g + 8 are both column g of B: its even and its odd words. One instruction multiplies
 // the even words by their elements of A, another one the odd words, and the other half of its sums is not used.
 template <class H, bool Aligned, bool Constant, class Finish>
-__device__ __forceinline__ void skinny_gemm_along_k(const GemmParameters& p, Finish finish) {
+__device__ __forceinline__ void skinny_gemm_along_k(const SkinnyParameters& p, Finish finish) {
   constexpr int warps = gemv_threads / 32, halves = Finish::halves, loads = 8, load_step = warps * 32, step = loads * load_step, of_warp = 64;
   extern __shared__ __align__(1024) uint4 tiles_of_block[];
   f32* const shared = (f32*)tiles_of_block;  // [2][halves][warps][8 rows][8 columns]
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, own = lane / 4;  // own: the lane's row of A and column of B
-  const i64 groups = p.n / 8;
-  const int first = warp * 32 + lane % 4 * 8, k_steps = (int)((p.k + step - 1) / step), all_of_k = (int)p.k;
-  const bool has_row = own < p.m, finishes = lane == 0 && warp < p.m;
-  const H* a = (const H*)p.a + p.base;
+  const i64 groups = p.size.n / 8;
+  const int first = warp * 32 + lane % 4 * 8, k_steps = (int)((p.size.k + step - 1) / step), all_of_k = (int)p.size.k;
+  const bool has_row = own < p.size.m, finishes = lane == 0 && warp < p.size.m;
+  const H* a = (const H*)p.matrices.a + p.matrices.base;
 #pragma unroll
   for (int i = 3, rest = has_row ? own : 0; i >= 0; --i) {
     a += rest % p.m_extent[i] * p.m_step[i];
@@ -29,7 +29,7 @@ __device__ __forceinline__ void skinny_gemm_along_k(const GemmParameters& p, Fin
   const H* column;
   auto begin_column = [&] {
     left = group < groups ? all_of_k - first : 0;
-    column = finish.template column_of<H>(half * p.n + group * 8 + own) + first;
+    column = finish.template column_of<H>(p.matrices, half * p.size.n + group * 8 + own) + first;
   };
   auto load = [&](int c) { return load_vector_of_b<Aligned>(column + c * load_step, c * load_step < left); };
   auto go_on = [&] {

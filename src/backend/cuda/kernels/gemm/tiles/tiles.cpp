@@ -1,6 +1,7 @@
 // Offers GEMMs by tiles of Hopper's groups of warps, which its copying unit fills: A as a matrix, an image or a volume.
 #include "backend/cuda/kernels/elements.h"
 #include "backend/cuda/kernels/gemm/gemm_compiler.h"
+#include "backend/cuda/kernels/gemm/tiles/run/parameters.h"
 #include "backend/cuda/kernels/gemm/tiles/run/tiles_args.h"
 #include "backend/cuda/kernels/gemm/tiles/tiles.cuh.h"
 #include "base/error.h"
@@ -17,7 +18,10 @@ namespace {
 
 static_assert(all_tiles == kernels::TilesArgs::all_tiles);
 
-std::string_view library() { return tiles_cuh; }
+std::string_view library() {
+  static const std::string all = std::string(INGOT_CUDA_TEXT_OF(INGOT_CUDA_GEMM_TILES)) + "\n" + std::string(tiles_cuh);
+  return all;
+}
 
 bool takes(const Gemm& g, bool hopper) { return hopper && !g.encoding && !g.prologue && g.b.size() == 1; }
 
@@ -29,7 +33,7 @@ PrintedGemm print(const GemmSite& site, const kernels::GemmArgs& args, const Epi
   for (size_t k = 0; k < std::size(kernels::large_tiles); ++k) {
     const kernels::LargeTile& t = kernels::large_tiles[k];
     if ((own.tiles >> k & 1) == 0 || !t.takes(site.columns(), args.gated, args.type == ir::DType::f32)) continue;
-    out.kernels.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks),
+    out.kernels.push_back({fmt::format("t{}", k), fmt::format("{}, {}", t.threads(), t.blocks), "TilesParameters",
                            fmt::format("gemm_by_tiles<{}, {}, {}, {}, {}, {}, {}, {}, {}>", kernels::cuda_type(args.type), t.rows, t.columns,
                                        t.stages_with(own.boxed_bytes(args.type)), t.ping_pong, t.cluster, args.b_along_k, site.pixels(), site.gemm.constant),
                            gemm_libraries(args, true, {library}), true, t.cluster});

@@ -5,7 +5,7 @@
 // Cluster: blocks that have tiles of the same columns below each other. Each copies its share of B to all of them.
 // This tile takes the place of the next stage (one stage for each group, where one has no room for all), or is the group's own if groups alternate.
 template <class H, int BM, int BN, int Stages, int PingPong, int Cluster, bool AlongK, int Pixels, bool Constant, class Finish>
-__device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish finish) {
+__device__ __forceinline__ void gemm_by_tiles(const TilesParameters& p, Finish finish) {
   constexpr int depth = gemm_row_bytes / (int)sizeof(H), groups = PingPong > 0 ? PingPong : BM / 64, blocks_of_rows = PingPong > 0 ? BM / 64 : 1;
   // Columns of the result. Gated: B's tile is these columns of its first half, then of its second.
   constexpr int halves = Finish::halves, columns = BN / halves;
@@ -24,7 +24,7 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
   const u32 tiles = shared_address(tiles_of_block), own_tiles = tiles + Stages * bytes, full = own_tiles + PingPong * own_bytes, empty = full + Stages * 8, order = empty + Stages * 8,
             filled = order + PingPong * 8;
   constexpr int high = Cluster * BM;  // rows of a cluster's tiles
-  const int tiles_n = (int)((p.n + columns - 1) / columns), tiles_m = (int)((p.m + high - 1) / high), all = tiles_m * tiles_n, work_tiles = all * p.splits;
+  const int tiles_n = (int)((p.size.n + columns - 1) / columns), tiles_m = (int)((p.size.m + high - 1) / high), all = tiles_m * tiles_n, work_tiles = all * p.shares.splits;
   const int first_work = blockIdx.x / Cluster, in_cluster = blockIdx.x % Cluster, work_step = gridDim.x / Cluster;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   int m0, n0, split, turn0, turns;
@@ -35,9 +35,9 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
     const int band = tiles_n - first < together ? tiles_n - first : together;
     m0 = in_band / band * high + in_cluster * BM;
     n0 = (first + in_band % band) * columns;
-    turn0 = split * p.turns;
+    turn0 = split * p.shares.turns;
     const int left = p.taps * p.chunks - turn0;
-    turns = left < p.turns ? left : p.turns;
+    turns = left < p.shares.turns ? left : p.shares.turns;
   };
   if (threadIdx.x == 0) {
 #pragma unroll
@@ -94,7 +94,7 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
         for (int h = 0; h < halves; ++h) {
           constexpr int share = columns / Cluster;
           const int first = in_cluster * share;
-          copy_box_to_all<Cluster>(to + (h * columns + first) * gemm_row_bytes, p.b_tiles, full + stage * 8, chunk * depth, tap, n0 + first + h * (int)p.n);
+          copy_box_to_all<Cluster>(to + (h * columns + first) * gemm_row_bytes, p.b_tiles, full + stage * 8, chunk * depth, tap, n0 + first + h * (int)p.size.n);
         }
       } else {
 #pragma unroll
@@ -142,7 +142,7 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
         if (++chunk == p.chunks) chunk = 0, ++tap;
         if (++stage == Stages) stage = 0, parity ^= 1;
       }
-      if (PingPong == 0 && boxed && p.splits == 1) {
+      if (PingPong == 0 && boxed && p.shares.splits == 1) {
         for (int g = 0; g < groups; g += stage_per_group ? 1 : groups) {
           wait_barrier(empty + stage * 8, parity);
           if (Finish::boxed_in) {
@@ -180,9 +180,9 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
     // A barrier distinguishes a phase from the next only: no one may be more than one phase behind.
     if (PingPong > 0 && number > 0) wait_barrier(order + group * 8, (u32)(number / groups - (group == 0 ? 1 : 0)) & 1u);
     char* const room = (char*)tiles_of_block + Stages * bytes + PingPong * own_bytes + 16 * (Stages + PingPong) + group * (columns * Finish::column_bytes);
-    if (fetches && (PingPong > 0 || p.splits == 1)) {
+    if (fetches && (PingPong > 0 || p.shares.splits == 1)) {
       if (number >= groups && !Finish::boxed_out) meet_group<groups>();
-      finish.template fetch_columns<columns>(room, n0, (int)p.n);
+      finish.template fetch_columns<columns>(room, n0, (int)p.size.n);
     }
     f32 sums[blocks_of_rows][BN / 8][4];
     begin_multiplying<blocks_of_rows * BN / 2>(sums[0][0]);
@@ -208,11 +208,11 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
     wait_multiplied<blocks_of_rows * BN / 2>(sums[0][0]);
     if (PingPong > 0 && threadIdx.x % 128 == 0) leave(empty + before * 8);
     const int first_row = m0 + (PingPong > 0 ? 0 : group * 64) + warp % 4 * 16 + lane / 4, first_column = n0 + lane % 4 * 2;
-    if (PingPong == 0 && p.splits > 1) {
+    if (PingPong == 0 && p.shares.splits > 1) {
 #pragma unroll
       for (int j = 0; j < BN / 8; ++j) {
 #pragma unroll
-        for (int half = 0; half < 2; ++half) put_part(p, split, first_row + half * 8, first_column + j * 8, sums[0][j] + half * 2);
+        for (int half = 0; half < 2; ++half) put_part(p.size, p.shares, split, first_row + half * 8, first_column + j * 8, sums[0][j] + half * 2);
       }
       break;
     }
@@ -236,10 +236,10 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = first_row + unit % blocks_of_rows * 64 + half * 8, column = first_column + (unit / blocks_of_rows * 2 + half) * 8;
-        at.in_rows[half] = row < p.m;
-        at.in_columns[half] = column < p.n;
-        at.s[half] = at.in_rows[half] ? row : (int)p.m - 1;
-        at.t[half] = at.in_columns[half] ? column : (int)p.n - 8 + lane % 4 * 2;
+        at.in_rows[half] = row < p.size.m;
+        at.in_columns[half] = column < p.size.n;
+        at.s[half] = at.in_rows[half] ? row : (int)p.size.m - 1;
+        at.t[half] = at.in_columns[half] ? column : (int)p.size.n - 8 + lane % 4 * 2;
       }
       return at;
     };
@@ -271,7 +271,7 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
         for (int i = 0; i < blocks_of_rows; ++i) {
 #pragma unroll
           for (int j = 0; j < columns / wide; ++j) {
-            if (n0 + j * wide < p.n) send_box(own + i * row_of_boxes + j * box, p.out_tiles, n0 + j * wide, 0, m0 + (PingPong > 0 ? i : group) * 64);
+            if (n0 + j * wide < p.size.n) send_box(own + i * row_of_boxes + j * box, p.out_tiles, n0 + j * wide, 0, m0 + (PingPong > 0 ? i : group) * 64);
           }
         }
         commit_sent();
@@ -282,7 +282,7 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
         for (int e = threadIdx.x % 128; e < blocks_of_rows * 64 * eights; e += 128) {
           const int row = e / eights, c = e % eights, in_box = row % 64, at_row = m0 + (PingPong > 0 ? 0 : group * 64) + row, column = n0 + columns - part + c * 8;
           const char* const from = (const char*)tiles_of_block + (own - tiles) + row / 64 * row_of_boxes + columns / 64 * box + in_box * 128 + ((in_box & 7 ^ c) << 4);
-          if (at_row < p.m && column < p.n) *(uint4*)finish.boxed_row(at_row, column) = *(const uint4*)from;
+          if (at_row < p.size.m && column < p.size.n) *(uint4*)finish.boxed_row(at_row, column) = *(const uint4*)from;
         }
       }
     }
@@ -294,5 +294,5 @@ __device__ __forceinline__ void gemm_by_tiles(const GemmParameters& p, Finish fi
 #else
 // Never launched on GPUs without these instructions.
 template <class H, int BM, int BN, int Stages, int PingPong, int Cluster, bool AlongK, int Pixels, bool Constant, class Finish>
-__device__ void gemm_by_tiles(const GemmParameters&, Finish) {}
+__device__ void gemm_by_tiles(const TilesParameters&, Finish) {}
 #endif

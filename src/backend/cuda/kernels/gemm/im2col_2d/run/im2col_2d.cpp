@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/cuda/kernels/gemm/im2col_2d/run/im2col_2d_args.h"
+#include "backend/cuda/kernels/gemm/im2col_2d/run/parameters.h"
 #include "backend/cuda/kernels/gemm/run/implementation.h"
 #include "backend/cuda/kernels/gemm/run/through_map.h"
 #include "backend/cuda/kernels/gemm/run/tuning.h"
@@ -18,12 +19,14 @@ std::shared_ptr<const void> parse(std::span<const std::byte> bytes, const GemmAr
 // The kernel that matches A's layout, and its parameters.
 struct Found {
   size_t kernel = 0;
-  GemmParameters p;
+  Im2col2dParameters p;
 };
 std::optional<Found> find(const GemmCall& c, const Layouts& layouts) {
   const GemmArgs& args = c.args;
   const Call& call = c.call;
-  GemmParameters p = c.p;
+  Im2col2dParameters p{};
+  p.size = c.size;
+  p.matrices = c.matrices;
   const size_t indices = size_t{args.map.m_rank} + args.map.k_rank;
   const TensorRef& a = call.operands[0];
   const auto sizes = call.sizes.subspan(3, indices + args.map.rank);
@@ -44,19 +47,20 @@ std::optional<Found> find(const GemmCall& c, const Layouts& layouts) {
     for (int d = 0; d < 2; ++d) same = same && s.kernel[d] == n.kernel[d] && s.stride[d] == n.stride[d] && s.pad[d] == n.pad[d];
     const int64_t line = a.dims[walk->w] * s.inner(), y = extent(walk->y), x = extent(walk->x);
     constexpr int64_t limit = INT32_MAX / 2;
-    if (!same || line > limit || p.b_step > limit / std::max<int64_t>(1, args.b_along_k ? p.n : p.k) || (y + s.down) * s.stride[0] > limit || (x + s.across) * s.step() > limit)
+    if (!same || line > limit || p.matrices.b_step > limit / std::max<int64_t>(1, args.b_along_k ? p.size.n : p.size.k) || (y + s.down) * s.stride[0] > limit ||
+        (x + s.across) * s.step() > limit)
       continue;
     int64_t image = 0;
     for (int j = 0; walk->image >= 0 && j < a.rank; ++j) image += along(j, walk->image) * a.strides[j];
-    p.m_extent[0] = walk->image < 0 ? 1 : static_cast<int>(extent(walk->image));
-    p.m_extent[1] = static_cast<int>(y);
-    p.m_extent[2] = static_cast<int>(x);
-    p.m_step[0] = image;
-    p.k_step[0] = walk->c < 0 || s.last != 0 ? 0 : a.strides[walk->c];
-    p.k_step[1] = a.strides[walk->h];
-    p.inside[0] = static_cast<int>(a.dims[walk->h]);
-    p.inside[1] = static_cast<int>(line);
-    p.whole = line % s.each() == 0 && image % s.each() == 0 && p.k_step[0] % s.each() == 0 && p.k_step[1] % s.each() == 0;
+    p.images = walk->image < 0 ? 1 : static_cast<int>(extent(walk->image));
+    p.rows = static_cast<int>(y);
+    p.columns = static_cast<int>(x);
+    p.image_step = image;
+    p.channel_step = walk->c < 0 || s.last != 0 ? 0 : a.strides[walk->c];
+    p.line_step = a.strides[walk->h];
+    p.lines = static_cast<int>(a.dims[walk->h]);
+    p.line = static_cast<int>(line);
+    p.whole = line % s.each() == 0 && image % s.each() == 0 && p.channel_step % s.each() == 0 && p.line_step % s.each() == 0;
     return Found{k, p};
   }
   return std::nullopt;
@@ -70,9 +74,9 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void* own) {
   GemmLaunches out(c);
   if (!c.is_empty()) {
     const Im2col2d& s = layouts[found->kernel];
-    out.p = found->p;
-    out.add_persistent(fmt::format("image_{}", found->kernel), s, int64_t{out.p.m_extent[0]} * divided_up(out.p.m_extent[1], s.down) * divided_up(out.p.m_extent[2], s.across),
-                       divided_up(out.p.n, int64_t{32} * s.wide));
+    const Im2col2dParameters& p = found->p;
+    out.add_persistent(fmt::format("image_{}", found->kernel), p, s, int64_t{p.images} * divided_up(p.rows, s.down) * divided_up(p.columns, s.across),
+                       divided_up(p.size.n, int64_t{32} * s.wide));
   }
   out.list.aligned = c.aligned(found->p.whole != 0, false);
   return with_any_address(std::move(out.list), c);

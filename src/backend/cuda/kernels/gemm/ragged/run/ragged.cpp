@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cuda/kernels/gemm/ragged/run/parameters.h"
 #include "backend/cuda/kernels/gemm/ragged/run/ragged_args.h"
 #include "backend/cuda/kernels/gemm/run/implementation.h"
 #include "backend/cuda/kernels/gemm/run/through_map.h"
@@ -27,23 +28,24 @@ GemmLaunches::Append append_experts(const GemmCall& c) {
   };
 }
 
-int64_t tiles_of_experts(const GemmCall& c, int64_t rows) { return c.p.m / rows + std::min<int64_t>(experts_of(c).count + 1, c.p.m); }
+int64_t tiles_of_experts(const GemmCall& c, int64_t rows) { return c.size.m / rows + std::min<int64_t>(experts_of(c).count + 1, c.size.m); }
 
 int64_t mean_rows(int64_t rows, int64_t experts) { return divided_up(rows, std::max<int64_t>(1, experts)); }
 
 CudaLaunches ragged_by_warps(const GemmCall& c, bool vectors) {
   GemmLaunches out(c, vectors ? "" : "any_");
   if (c.is_empty()) return std::move(out.list);
-  const int64_t mean = mean_rows(c.p.m, experts_of(c).count);
+  const int64_t mean = mean_rows(c.size.m, experts_of(c).count);
   const RaggedTile& t = !vectors ? any_address_tile : ragged_warp_tiles[mean <= max_rows_of_16 ? 0 : mean <= max_rows_of_64 ? 1 : 2];
   const int64_t columns = t.columns / (c.args.gated ? 2 : 1);
-  out.add("r" + std::to_string(t.rows), tiles_of_experts(c, t.rows) * divided_up(c.p.n, columns), t.threads(c.args.gated), t.shared(), append_experts(c));
+  out.add("r" + std::to_string(t.rows), RaggedParameters{c.size, c.matrices, c.walk.m_step[3]}, tiles_of_experts(c, t.rows) * divided_up(c.size.n, columns),
+          t.threads(c.args.gated), t.shared(), append_experts(c));
   return std::move(out.list);
 }
 
 bool is_aligned(const GemmCall& c) {
   const int64_t each = c.args.b_together();
-  return c.a_aligned && c.b_aligned && c.others_aligned && c.p.k % each == 0 && experts_of(c).stride % each == 0;
+  return c.a_aligned && c.b_aligned && c.others_aligned && c.size.k % each == 0 && experts_of(c).stride % each == 0;
 }
 
 void require_experts(std::span<const std::byte> own, const GemmArgs& g) {

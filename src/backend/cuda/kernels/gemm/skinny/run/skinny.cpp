@@ -1,6 +1,8 @@
 // Kernels: name_rows, and name_any_rows for unaligned operands. With several parts of B, each one's address and first column come after the other parameters.
 #include "backend/cuda/kernels/gemm/skinny/run/skinny_args.h"
 
+#include "backend/cuda/kernels/gemm/skinny/run/parameters.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -33,15 +35,19 @@ CudaLaunches launches_by(const GemmCall& c, bool vectors) {
   };
   GemmLaunches out(c, vectors ? "" : "any_");
   if (c.is_empty()) return std::move(out.list);
-  out.add("rows", std::min(c.p.n / 8, int64_t{gemv_blocks} * c.machine.multiprocessors), gemv_threads, (args.gated ? 2 : 1) * skinny_shared,
+  SkinnyParameters p{c.size, c.matrices, {}, {}};
+  std::copy(std::begin(c.walk.m_step), std::end(c.walk.m_step), p.m_step);
+  std::copy(std::begin(c.walk.m_extent), std::end(c.walk.m_extent), p.m_extent);
+  out.add("rows", p, std::min(c.size.n / 8, int64_t{gemv_blocks} * c.machine.multiprocessors), gemv_threads, (args.gated ? 2 : 1) * skinny_shared,
           args.parts_of_b > 1 ? GemmLaunches::Append(append_parts_of_b) : GemmLaunches::Append())
       .overlaps = false;
   return std::move(out.list);
 }
 
 std::optional<CudaLaunches> launches(const GemmCall& c, const void*) {
-  const bool guarded = std::any_of(std::begin(c.p.m_guard), std::end(c.p.m_guard), [](const auto& of) { return std::any_of(of, of + 4, [](int step) { return step != 0; }); });
-  if (c.p.m <= 1 || c.p.m > gemm::gemv_tuning::max_skinny_rows || !c.has_one_k() || guarded || c.p.k % c.args.b_together() != 0) return std::nullopt;
+  const bool guarded =
+      std::any_of(std::begin(c.walk.m_guard), std::end(c.walk.m_guard), [](const auto& of) { return std::any_of(of, of + 4, [](int step) { return step != 0; }); });
+  if (c.size.m <= 1 || c.size.m > gemm::gemv_tuning::max_skinny_rows || !c.has_one_k() || guarded || c.size.k % c.args.b_together() != 0) return std::nullopt;
   if (!c.a_aligned || !c.b_aligned || !c.others_aligned) return launches_by(c, false);
   CudaLaunches out = launches_by(c, true);
   out.aligned = c.aligned(true, true);

@@ -7,24 +7,24 @@ namespace ingot::kernels {
 
 namespace {
 
-using P = GemmParameters;
+using P = TilesParameters;
 
 // True for a stride in bytes that a tensor map can have.
 bool is_usable(int64_t stride) { return stride > 0 && stride % 16 == 0 && stride < int64_t{1} << 39; }
 
 // A as a matrix. False if the copying unit cannot describe it.
-bool describe_rows(const P& p, int64_t channels, int64_t size, CudaTiles& a) {
-  const int64_t step = p.m_extent[3] == 1 ? channels * size : p.m_step[3] * size;
-  if (p.origin[0] != 0 || p.origin[1] != 0 || !is_usable(step)) return false;
-  const auto c = static_cast<uint64_t>(channels);
-  a.dims = {c, 1, static_cast<uint64_t>(p.m)};
-  a.strides = {c * static_cast<uint64_t>(size), static_cast<uint64_t>(step)};
+bool describe_rows(const GemmCall& c, int64_t channels, int64_t size, CudaTiles& a) {
+  const int64_t step = c.walk.m_extent[3] == 1 ? channels * size : c.walk.m_step[3] * size;
+  if (c.walk.origin[0] != 0 || c.walk.origin[1] != 0 || !is_usable(step)) return false;
+  const auto across = static_cast<uint64_t>(channels);
+  a.dims = {across, 1, static_cast<uint64_t>(c.size.m)};
+  a.strides = {across * static_cast<uint64_t>(size), static_cast<uint64_t>(step)};
   return true;
 }
 
 // A as an image or a volume, whose pixels are read in the order of their positions: axes with guards, and axes of windows that never leave A. Also sets the positions in
 // `p`. False if the copying unit cannot describe it.
-bool describe_pixels(bool volume, P& p, int64_t channels, int64_t size, CudaTiles& a) {
+bool describe_pixels(bool volume, const GemmWalk& w, P& p, int64_t channels, int64_t size, CudaTiles& a) {
   // Positions (n, h, w) or (n, d, h, w).
   const int axes = volume ? 3 : 2, images = 3 - axes;  // m_extent[images]: n
   const int64_t furthest = axes == 2 ? 128 : 16, max_taps = axes == 2 ? 255 : 31;  // limits of a tensor map
@@ -36,44 +36,44 @@ bool describe_pixels(bool volume, P& p, int64_t channels, int64_t size, CudaTile
   for (int axis = 0; axis < axes; ++axis) {
     const int m = 3 - axis, k = 2 - axis;
     int g = 0;
-    while (g < 3 && p.m_guard[g][m] == 0 && p.k_guard[g][k] == 0) ++g;
+    while (g < 3 && w.m_guard[g][m] == 0 && w.k_guard[g][k] == 0) ++g;
     if (g == 3) {
-      const int64_t move = p.m_extent[m] == 1 ? 0 : p.m_step[m], to_tap = p.k_extent[k] == 1 ? 0 : p.k_step[k];
+      const int64_t move = w.m_extent[m] == 1 ? 0 : w.m_step[m], to_tap = w.k_extent[k] == 1 ? 0 : w.k_step[k];
       unit[axis] = std::gcd(move, to_tap);
       step[axis] = move == 0 ? 1 : move / unit[axis];
       tap[axis] = to_tap == 0 ? 0 : to_tap / unit[axis];
-      inside[axis] = 1 + step[axis] * (p.m_extent[m] - 1) + tap[axis] * (p.k_extent[k] - 1);
+      inside[axis] = 1 + step[axis] * (w.m_extent[m] - 1) + tap[axis] * (w.k_extent[k] - 1);
       first[axis] = 0;
       windows = windows || to_tap != 0;
-      const bool goes_forward = move >= 0 && to_tap >= 0 && (move > 0 || p.m_extent[m] == 1);
-      if (!goes_forward || step[axis] > 8 || tap[axis] * (p.k_extent[k] - 1) > max_taps) return false;
+      const bool goes_forward = move >= 0 && to_tap >= 0 && (move > 0 || w.m_extent[m] == 1);
+      if (!goes_forward || step[axis] > 8 || tap[axis] * (w.k_extent[k] - 1) > max_taps) return false;
       continue;
     }
     if (watched[g]) return false;
     watched[g] = true;
     for (int i = 0; i < 4; ++i) {
-      if ((i != m && p.m_guard[g][i] != 0) || (i != k && p.k_guard[g][i] != 0)) return false;
+      if ((i != m && w.m_guard[g][i] != 0) || (i != k && w.k_guard[g][i] != 0)) return false;
     }
-    step[axis] = p.m_extent[m] == 1 ? 1 : p.m_guard[g][m];
-    tap[axis] = p.k_extent[k] == 1 ? 0 : p.k_guard[g][k];
-    first[axis] = p.origin[g];
-    inside[axis] = p.inside[g];
-    if (p.m_extent[m] != 1) {
-      unit[axis] = step[axis] == 0 ? 0 : p.m_step[m] / step[axis];
+    step[axis] = w.m_extent[m] == 1 ? 1 : w.m_guard[g][m];
+    tap[axis] = w.k_extent[k] == 1 ? 0 : w.k_guard[g][k];
+    first[axis] = w.origin[g];
+    inside[axis] = w.inside[g];
+    if (w.m_extent[m] != 1) {
+      unit[axis] = step[axis] == 0 ? 0 : w.m_step[m] / step[axis];
     } else {
-      unit[axis] = tap[axis] == 0 ? 0 : p.k_step[k] / tap[axis];
+      unit[axis] = tap[axis] == 0 ? 0 : w.k_step[k] / tap[axis];
     }
     if (step[axis] < 1 || step[axis] > 8 || tap[axis] < 0 || first[axis] < -furthest || first[axis] >= furthest) return false;
-    if (p.m_extent[m] != 1 && p.m_step[m] != unit[axis] * step[axis]) return false;
-    if (p.k_extent[k] != 1 && p.k_step[k] != unit[axis] * tap[axis]) return false;
-    if (tap[axis] * (p.k_extent[k] - 1) > max_taps) return false;
+    if (w.m_extent[m] != 1 && w.m_step[m] != unit[axis] * step[axis]) return false;
+    if (w.k_extent[k] != 1 && w.k_step[k] != unit[axis] * tap[axis]) return false;
+    if (tap[axis] * (w.k_extent[k] - 1) > max_taps) return false;
     a.offset -= first[axis] * unit[axis] * size;
   }
   // A guard that belongs to no axis must depend on no index, and always be inside.
   for (int g = 0; g < 3; ++g) {
-    if (!watched[g] && (p.origin[g] < 0 || p.origin[g] >= p.inside[g])) return false;
+    if (!watched[g] && (w.origin[g] < 0 || w.origin[g] >= w.inside[g])) return false;
     for (int i = 0; i < 4 && !watched[g]; ++i) {
-      if (p.m_guard[g][i] != 0 || p.k_guard[g][i] != 0) return false;
+      if (w.m_guard[g][i] != 0 || w.k_guard[g][i] != 0) return false;
     }
   }
   // Unused strides may have any valid value.
@@ -81,7 +81,7 @@ bool describe_pixels(bool volume, P& p, int64_t channels, int64_t size, CudaTile
   for (int axis = 1; axis < axes; ++axis) {
     if (unit[axis] == 0) unit[axis] = unit[axis - 1] * inside[axis - 1];
   }
-  const int64_t image = p.m_extent[images] == 1 ? unit[axes - 1] * inside[axes - 1] : p.m_step[images];
+  const int64_t image = w.m_extent[images] == 1 ? unit[axes - 1] * inside[axes - 1] : w.m_step[images];
   // What looks like windows are windows only if pixels, lines and planes do not overlap.
   for (int axis = 0; windows && axis <= axes; ++axis) {
     if ((axis == axes ? image : unit[axis]) < (axis == 0 ? channels : unit[axis - 1] * inside[axis - 1])) return false;
@@ -90,7 +90,7 @@ bool describe_pixels(bool volume, P& p, int64_t channels, int64_t size, CudaTile
   a.dims[0] = static_cast<uint64_t>(channels);
   for (int axis = 0; axis < axes; ++axis) {
     if (!is_usable(unit[axis] * size)) return false;
-    const int64_t last = first[axis] + (p.m_extent[3 - axis] - 1) * step[axis], beyond = last - (inside[axis] - 1);
+    const int64_t last = first[axis] + (w.m_extent[3 - axis] - 1) * step[axis], beyond = last - (inside[axis] - 1);
     if (beyond < -furthest || beyond >= furthest) return false;
     a.dims[static_cast<size_t>(axis) + 1] = static_cast<uint64_t>(inside[axis]);
     a.strides[static_cast<size_t>(axis)] = static_cast<uint64_t>(unit[axis] * size);
@@ -100,16 +100,18 @@ bool describe_pixels(bool volume, P& p, int64_t channels, int64_t size, CudaTile
     p.step[axis] = static_cast<int>(step[axis]);
     p.tap_step[axis] = static_cast<int>(tap[axis]);
   }
-  a.dims[static_cast<size_t>(axes) + 1] = static_cast<uint64_t>(p.m_extent[images]);
+  a.dims[static_cast<size_t>(axes) + 1] = static_cast<uint64_t>(w.m_extent[images]);
   a.strides[static_cast<size_t>(axes)] = static_cast<uint64_t>(image * size);
   return true;
 }
 
 }  // namespace
 
-std::optional<TileMaps> tiles_of(const GemmArgs& args, P& p) {
+std::optional<TileMaps> tiles_of(const GemmCall& call, P& p) {
+  const GemmArgs& args = call.args;
+  const GemmWalk& w = call.walk;
   const auto size = static_cast<int64_t>(ir::size_of(args.type));
-  const int64_t channels = p.k_inner, taps = int64_t{p.k_extent[0]} * p.k_extent[1] * p.k_extent[2], b_step = p.b_step * size, depth = depth_of(args);
+  const int64_t channels = w.k_inner, taps = int64_t{w.k_extent[0]} * w.k_extent[1] * w.k_extent[2], b_step = call.matrices.b_step * size, depth = depth_of(args);
   TileMaps t;
   t.a.dtype = t.b.dtype = args.type;
   t.a.rounded = t.b.rounded = size == 4;
@@ -121,7 +123,7 @@ std::optional<TileMaps> tiles_of(const GemmArgs& args, P& p) {
   if (!is_usable(b_step)) return std::nullopt;
   t.b.at = offsetof(P, b_tiles);
   t.b.index = 1;
-  const auto c = static_cast<uint64_t>(channels), n = static_cast<uint64_t>(args.gated ? 2 * p.n : p.n), count = static_cast<uint64_t>(taps);
+  const auto c = static_cast<uint64_t>(channels), n = static_cast<uint64_t>(args.gated ? 2 * call.size.n : call.size.n), count = static_cast<uint64_t>(taps);
   if (args.b_along_k) {
     t.b.dims = {c, count, n};
     t.b.strides = {c * size, static_cast<uint64_t>(b_step)};
@@ -131,8 +133,8 @@ std::optional<TileMaps> tiles_of(const GemmArgs& args, P& p) {
   }
   t.a.at = offsetof(P, a_tiles);
   t.a.index = 0;
-  t.a.offset = p.base * size;
-  if (!(args.is_matrix() ? describe_rows(p, channels, size, t.a) : describe_pixels(args.is_volume(), p, channels, size, t.a))) return std::nullopt;
+  t.a.offset = call.matrices.base * size;
+  if (!(args.is_matrix() ? describe_rows(call, channels, size, t.a) : describe_pixels(args.is_volume(), w, p, channels, size, t.a))) return std::nullopt;
   return t;
 }
 

@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "backend/cuda/kernels/gemm/run/gemm_args.h"
+#include "backend/cuda/kernels/gemm/run/gemm_call.h"
+#include "backend/cuda/kernels/gemm/tiles/run/parameters.h"
 #include "backend/cuda/kernels/run/launches.h"
 
 namespace ingot::kernels {
@@ -14,6 +15,6 @@ struct TileMaps {
   int64_t taps, chunks;
 };
 // Also sets the positions of pixels in the parameters. nullopt if the copying unit cannot describe A or B.
-std::optional<TileMaps> tiles_of(const GemmArgs&, GemmParameters&);
+std::optional<TileMaps> tiles_of(const GemmCall&, TilesParameters&);
 
 }  // namespace ingot::kernels

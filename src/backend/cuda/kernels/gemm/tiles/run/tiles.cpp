@@ -48,7 +48,7 @@ double microseconds_of(const LargeTile& t, bool floats, bool gated, int64_t m, i
 }
 
 // All choices, the cheapest first.
-std::vector<Choice> choices_of(const GemmParameters& p, int64_t turns, int multiprocessors, const GemmArgs& gemm, const TilesArgs& args) {
+std::vector<Choice> choices_of(const GemmExtents& p, int64_t turns, int multiprocessors, const GemmArgs& gemm, const TilesArgs& args) {
   const bool floats = gemm.type == ir::DType::f32;
   const int boxed = args.boxed_bytes(gemm.type);
   std::vector<Choice> out;
@@ -72,38 +72,41 @@ bool add_boxes(const GemmCall& c, const TilesArgs& args, std::vector<CudaTiles>&
     if (k == TilesArgs::none) return true;
     const TensorRef& x = c.numbers.operands[k];
     const auto size = static_cast<int64_t>(ir::size_of(c.args.type));
-    const int64_t step = (c.p.m == 1 ? c.p.n : x.strides[c.args.row_rank - 1]) * size;
-    if (std::accumulate(x.dims, x.dims + c.args.row_rank, int64_t{1}, std::multiplies()) != c.p.m || step <= 0 || step % 16 != 0 || step >= int64_t{1} << 39) return false;
+    const int64_t step = (c.size.m == 1 ? c.size.n : x.strides[c.args.row_rank - 1]) * size;
+    if (std::accumulate(x.dims, x.dims + c.args.row_rank, int64_t{1}, std::multiplies()) != c.size.m || step <= 0 || step % 16 != 0 || step >= int64_t{1} << 39) return false;
     CudaTiles t;
     t.at = at;
     t.index = c.first + k;
     t.dtype = c.args.type;
-    t.dims = {static_cast<uint64_t>(c.p.n), 1, static_cast<uint64_t>(c.p.m)};
+    t.dims = {static_cast<uint64_t>(c.size.n), 1, static_cast<uint64_t>(c.size.m)};
     t.strides = {static_cast<uint64_t>(step), static_cast<uint64_t>(step)};
     t.box = {static_cast<uint32_t>(gemm_row_bytes / size), 1, 64};
     out.push_back(t);
     return true;
   };
-  return add(args.boxed_in, offsetof(GemmParameters, in_tiles)) && add(args.boxed_out, offsetof(GemmParameters, out_tiles));
+  return add(args.boxed_in, offsetof(TilesParameters, in_tiles)) && add(args.boxed_out, offsetof(TilesParameters, out_tiles));
 }
 
 // A call that the tiles can compute.
 struct Problem {
-  GemmParameters p;
+  TilesParameters p;
   TileMaps maps;
   std::vector<CudaTiles> boxes;  // of the epilogue
   std::vector<Choice> choices;
 };
 std::optional<Problem> problem_of(const GemmCall& c, const TilesArgs& args) {
   if (!c.a_aligned || !c.b_aligned || !c.others_aligned || !c.machine.tiles) return std::nullopt;
-  Problem out{c.p, {}, {}, {}};
+  Problem out{};
+  out.p.size = c.size;
+  std::copy(std::begin(c.walk.m_extent), std::end(c.walk.m_extent), out.p.m_extent);
+  std::copy(std::begin(c.walk.k_extent), std::end(c.walk.k_extent), out.p.k_extent);
   if (!add_boxes(c, args, out.boxes)) return std::nullopt;
-  auto maps = tiles_of(c.args, out.p);
+  auto maps = tiles_of(c, out.p);
   if (!maps) return std::nullopt;
   out.maps = std::move(*maps);
   out.p.taps = static_cast<int>(out.maps.taps);
   out.p.chunks = static_cast<int>(out.maps.chunks);
-  out.choices = choices_of(c.p, out.maps.taps * out.maps.chunks, c.machine.multiprocessors, c.args, args);
+  out.choices = choices_of(c.size, out.maps.taps * out.maps.chunks, c.machine.multiprocessors, c.args, args);
   return out;
 }
 
@@ -126,24 +129,24 @@ std::optional<CudaLaunches> launches(const GemmCall& c, const void* own) {
   if (!problem) return std::nullopt;
   GemmLaunches out(c);
   if (!c.is_empty()) {
-    out.p = problem->p;
+    TilesParameters& p = problem->p;
     const Choice choice = choose(c, problem->choices, out.list);
     const LargeTile& t = large_tiles[choice.tile];
-    out.share_k(problem->maps.taps * problem->maps.chunks, choice.splits);
+    p.shares = out.share_k(problem->maps.taps * problem->maps.chunks, choice.splits);
     const auto depth = static_cast<uint32_t>(depth_of(c.args));
     const auto rows = static_cast<uint32_t>(t.rows), columns = static_cast<uint32_t>(t.results(c.args.gated)), cluster = static_cast<uint32_t>(t.cluster);
     CudaTiles &a = problem->maps.a, &b = problem->maps.b;
     a.box = a.pixels ? std::array<uint32_t, 4>{depth, rows} : std::array<uint32_t, 4>{depth, 1, rows};
     b.box = c.args.b_along_k ? std::array<uint32_t, 4>{depth, 1, columns / cluster} : std::array<uint32_t, 4>{64, depth / cluster, 1};
-    const int64_t blocks = t.grid(out.p.m, out.p.n, c.args.gated) * out.p.splits;
-    CudaLaunch& made = out.add(fmt::format("t{}", choice.tile), t.ping_pong > 0 ? std::min<int64_t>(blocks, c.machine.multiprocessors / t.cluster * t.cluster) : blocks,
+    const int64_t blocks = t.grid(p.size.m, p.size.n, c.args.gated) * p.shares.splits;
+    CudaLaunch& made = out.add(fmt::format("t{}", choice.tile), p, t.ping_pong > 0 ? std::min<int64_t>(blocks, c.machine.multiprocessors / t.cluster * t.cluster) : blocks,
                                t.threads(), t.shared(args.column_bytes, args.boxed_bytes(c.args.type)));
     made.work_tiles = static_cast<uint32_t>(std::min<int64_t>(blocks, INT32_MAX));
     made.spare = true;
     made.tiles = std::move(problem->boxes);
     made.tiles.push_back(a);
     made.tiles.push_back(b);
-    out.finish();
+    out.finish(p.shares);
   }
   out.list.aligned = c.aligned(true, true);
   return with_any_address(std::move(out.list), c);
