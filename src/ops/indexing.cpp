@@ -521,10 +521,13 @@ const Definition indexing_rows[] = {
        if (n < 1) fail(Code::unsupported, "one_hot without num_classes: the number of classes comes from the values");
        return gather(cast(equal(ir::index(x.graph(), {Dim(n), Dim(n)}, 0), ir::index(x.graph(), {Dim(n), Dim(n)}, 1)), DType::i64), {0}, {x}, 0, false);
      }},
-    {"searchsorted.{Tensor,Scalar}(Tensor sorted_sequence, {Tensor,Scalar} self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None)", Types::common,
-     [](Value sequence, Value x, bool narrow, bool right, std::optional<std::string> side, std::optional<Value> sorter) {
-       if (sorter) sequence = take_along(sequence, -1, *sorter);
-       return places_among(sequence, x, right || side.value_or("left") == "right", narrow);
+    {"searchsorted.{Tensor,Scalar}(Tensor sorted_sequence, {Tensor,Scalar} self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None)", Types::each,
+     [](Value sequence, Operand x, bool narrow, bool right, std::optional<std::string> side, std::optional<Value> sorter) {
+       if (sorter && sequence.rank() == 0) fail(Code::unsupported, "searchsorted: an order of a sequence without axes");
+       const DType common = ir::result_type(std::array{Operand(sequence), x});
+       if (sorter) sequence = take_along(sequence, -1, long_position(*sorter));
+       const Value sought = x.value ? cast(*x.value, common) : literal(sequence.graph(), x.number, common);
+       return places_among(cast(sequence, common), sought, right || side.value_or("left") == "right", narrow);
      }},
     {"bucketize.{Tensor,Scalar}({Tensor,Scalar} self, Tensor boundaries, *, bool out_int32=False, bool right=False)", Types::common,
      [](Value x, Value boundaries, bool narrow, bool right) { return places_among(boundaries, x, right, narrow); }},

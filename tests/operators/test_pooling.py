@@ -54,3 +54,12 @@ def test_searchsorted_by_an_order(right, no_gradients):
         s, v = torch.randn(2, m), torch.randn(2, n)
         for ours, theirs in zip(compiled(s, v), function(s, v), strict=True):
             assert torch.equal(ours, theirs)
+
+
+def test_searchsorted_by_an_order_in_halves(no_gradients):
+    """The places of an order beyond 256, which bfloat16 would round."""
+    def function(s, v):
+        return torch.searchsorted(s, v, sorter=s.argsort(-1))
+
+    s, v = torch.randn(1000).bfloat16(), torch.randn(64).bfloat16()
+    assert torch.equal(ingot.compile(Calls(function), inputs=[s, v], fallback="error")(s, v), function(s, v))

@@ -49,6 +49,13 @@ class Part:
     shape: tuple
 
 
+@dataclass
+class Order:
+    """The places of one axis, first to last."""
+
+    shape: tuple
+
+
 I2, M = Index((2,)), Mask((2, 3))
 NORM = {"input": (2, 4, 3), "weight": (4,), "bias": (4,), "running_mean": (4,), "running_var": Positive((4,))}
 ROW_NORM = {"input": (2, 3), "weight": (3,), "bias": (3,), "normalized_shape": [3]}
@@ -112,6 +119,7 @@ STRUCTURED: dict[str, dict] = {
     "quantile": {"self": (2, 3), "q": Part((2,))},
     "nanquantile": {"self": (2, 3), "q": Part((2,))},
     "bucketize": {"self": (2, 3), "boundaries": Positive((3,))},
+    "searchsorted": {"sorted_sequence": Positive((3,)), "self": (2, 3), "sorter": Order((3,))},
     "narrow": {"self": (2, 3), "dim": 0, "start": Index(()), "length": 1},
     "cat": {"tensors": [(2, 3), (1, 3)]},
     "concat": {"tensors": [(2, 3), (1, 3)]},
@@ -190,6 +198,8 @@ def operand(what, dtype, turn, nonzero):
         return tensor(dtype, what.shape, values=(1, 3, 100))
     if isinstance(what, Part):
         return tensor(dtype, what.shape, values=(0.25, 0.75))
+    if isinstance(what, Order):
+        return tensor(dtype, what.shape, values=range(what.shape[0]))
     return tensor(dtype, what, turn, (1,) if nonzero and dtype is torch.bool else None)
 
 
