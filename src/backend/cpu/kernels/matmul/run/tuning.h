@@ -63,6 +63,8 @@ inline constexpr int64_t narrow_sum = 512;
 // Columns of a block of the result that is not written in place, in a first-level cache together with A's rows; not measured.
 inline constexpr int64_t columns_of_block = 512;
 
+// Terms of a strip that is packed at once: the lines that it reads from a transposed matrix, a cache line each, and the rows that it writes are 8 KB of a first-level cache. An estimate, which `python bench/kernels_cpu.py` measures.
+inline constexpr int64_t strip = 64;
 // Bytes after a panel that tiles may prefetch: the farthest of the distances below. A bound of memory.
 inline constexpr int64_t read_ahead = 4096;
 // Rows up to which tiles read several places of a panel of float32 at a time, and of narrower types (gemms_cpu.md, 0003: 28 GB/s instead of 24 with one place).
