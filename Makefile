@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 export CMAKE_COLOR_DIAGNOSTICS = ON
 export INGOT_CACHE = off# tests and benchmarks always compile, and use no cached plan
 
-.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda operators operators-all bench bench-kernels bench-cuda bench-images bench-images-cuda doors doors-all doors-cuda wheel dist quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
+.PHONY: help setup libraries build test check test-all check-deep fuzz differential lint format size ops new-op new-kernel docs ulp ulp-cuda operators operators-all bench bench-kernels bench-cuda bench-images bench-images-cuda doors doors-all doors-cuda wheel portable dist quickstart acceptance-cpu acceptance-any-model acceptance-cuda clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -133,6 +133,12 @@ doors-cuda: ## on an NVIDIA GPU with 16 cores, torch.compile in float32 first, f
 wheel: build ## write dist/torch_ingot-*.whl, and the wheel for the name torch_tensorrt
 	@$(PYTHON) tools/make_wheel.py --build $(BUILD)
 	@$(PYTHON) tools/make_wheel.py --torch-tensorrt
+
+PORTABLE := build/portable
+portable: setup ## write dist/torch_ingot-*-manylinux_2_28_x86_64.whl, for every Linux from glibc 2.28 on (Debian 10, RHEL 8), built by PyPI's zig
+	@$(PYTHON) -c "import ziglang" 2>/dev/null || .venv/bin/pip install -q ziglang==0.17.1
+	@$(PYTHON) tools/portable.py --out $(PORTABLE)
+	@$(PYTHON) tools/make_wheel.py --build $(PORTABLE)/build --toolchain $(PORTABLE)/toolchain.cmake
 
 dist: libraries ## write dist/ingot-*.tar.gz: libraries, headers and the command, for any folder of a machine with this glibc or later
 	@$(PYTHON) tools/make_wheel.py --build $(BUILD) --tarball

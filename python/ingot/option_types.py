@@ -52,7 +52,7 @@ class Options(SessionOptions, total=False):
     # modules kept in torch: a path such as "encoder.layer.0", or a class such as "BertLayer"
     torch_executed_modules: str | Sequence[str]
     # when results are the same, bit by bit: "run" = for the same inputs, "batch" = also whatever else is in the batch (matrix products of one or two
-    # rows take longer)
+    # rows take longer), "off" = not even for the same inputs (scatter_add and its like add floats on a GPU in any order, which is faster for some)
     deterministic: str
     # "embed" = a file of the plan holds the values of its weights, "strip" = they are given when it is loaded
     weights: str

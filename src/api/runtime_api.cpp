@@ -8,6 +8,7 @@
 #include "backend/cpu/run/isa.h"
 #include "backend/run/registry.h"
 #include "base/log.h"
+#include "base/step_watch.h"
 #include "base/text.h"
 #include "plan/describe.h"
 #include "plan/regions.h"
@@ -172,6 +173,17 @@ ingot_status ingot_set_library_folders(const char* const* folders, size_t count)
 ingot_status ingot_set_log(ingot_log log, void* user) {
   static_assert(static_cast<int>(LogLevel::warning) == INGOT_LOG_WARNING);
   return guard([&] { set_log(reinterpret_cast<LogFunction>(log), user); });
+}
+
+ingot_status ingot_set_step_watch(const ingot_step_watch* watch) {
+  return guard([&] {
+    if (watch == nullptr) return set_step_watch(nullptr);
+    required(watch->wanted, "wanted");
+    required(watch->begin, "begin");
+    required(watch->end, "end");
+    const StepWatch copied{watch->wanted, watch->begin, watch->end, watch->user};
+    set_step_watch(&copied);
+  });
 }
 
 ingot_status ingot_describe_machine(char** json) {

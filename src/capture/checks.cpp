@@ -143,7 +143,7 @@ void Importer::add_check(Json node, const Scope& scope) {
     if (of != "as_expr") return;
     std::string_view text = condition.at("expr_str").string();
     if (text == "true") return;
-    auto conditions = parse_condition(text, [&](std::string_view s) { return Dim::symbol(sizes_.symbol(s)); });
+    auto conditions = parse_condition(text, [&](std::string_view s) { return Dim::symbol(sizes_.symbol(s)); }, g_.symbols);
     if (!conditions) throw Error(Code::unsupported, fmt::format("a condition on sizes cannot be checked: {}", text.substr(0, 200)));
     for (Condition& c : *conditions) add_condition(std::move(c), g_.current_origin);
     return;

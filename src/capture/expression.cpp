@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ir/scaled_sizes.h"
 
 namespace ingot::capture {
 
@@ -31,7 +32,8 @@ Dim common_multiple(const Dim& a, const Dim& b) {
 
 class ExpressionParser {
  public:
-  ExpressionParser(std::string_view text, const std::function<Dim(std::string_view)>& resolve) : text_(text), resolve_(resolve) {}
+  ExpressionParser(std::string_view text, const std::function<Dim(std::string_view)>& resolve, const std::vector<ir::Symbol>& symbols)
+      : text_(text), resolve_(resolve), symbols_(symbols) {}
 
   // `holds`: whether the conditions are wanted, or their opposite.
   std::optional<std::vector<Condition>> conditions(bool holds = true, int depth = 0) {
@@ -152,7 +154,7 @@ class ExpressionParser {
 
   Dim whole(const Fraction& f) const {
     if (f.factor == 1) return floordiv(f.top, f.bottom);
-    const std::optional<Dim> product = f.bottom == Dim(1) ? scaled(f.top, f.factor) : std::nullopt;
+    const std::optional<Dim> product = f.bottom == Dim(1) ? scaled(f.top, f.factor, f.top.range(symbols_)) : std::nullopt;
     if (!product) unsupported("Float");
     return *product;
   }
@@ -264,13 +266,14 @@ class ExpressionParser {
 
   std::string_view text_;
   const std::function<Dim(std::string_view)>& resolve_;
+  const std::vector<ir::Symbol>& symbols_;
   size_t at_ = 0;
 };
 
 }  // namespace
 
-std::optional<std::vector<Condition>> parse_condition(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve) {
-  return ExpressionParser(srepr, resolve).conditions();
+std::optional<std::vector<Condition>> parse_condition(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve, const std::vector<ir::Symbol>& symbols) {
+  return ExpressionParser(srepr, resolve, symbols).conditions();
 }
 
 Dim broken(const std::vector<Condition>& conditions) {
@@ -288,6 +291,8 @@ Dim broken(const std::vector<Condition>& conditions) {
   return sum;
 }
 
-Dim parse_size(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve) { return ExpressionParser(srepr, resolve).run(); }
+Dim parse_size(std::string_view srepr, const std::function<Dim(std::string_view)>& resolve, const std::vector<ir::Symbol>& symbols) {
+  return ExpressionParser(srepr, resolve, symbols).run();
+}
 
 }  // namespace ingot::capture

@@ -48,7 +48,7 @@ TEST(Guard, Read) {
 
 // The conditions that sympy writes; 1 where x and y break them.
 std::string broken_at(std::string_view text, int64_t x, int64_t y) {
-  auto conditions = parse_condition(text, [&](std::string_view name) { return Dim(name == "x" ? x : y); });
+  auto conditions = parse_condition(text, [&](std::string_view name) { return Dim(name == "x" ? x : y); }, {});
   return conditions ? std::to_string(std::min<int64_t>(broken(*conditions).value(), 1)) : "unknown";
 }
 

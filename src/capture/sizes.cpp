@@ -41,7 +41,7 @@ ir::SymbolId Sizes::symbol(std::string_view name) {
 
 Dim Sizes::expression(std::string_view srepr) {
   auto [at, fresh] = expressions_.try_emplace(std::string(srepr));
-  if (fresh) at->second = parse_size(srepr, [&](std::string_view name) { return Dim::symbol(symbol(name)); });
+  if (fresh) at->second = parse_size(srepr, [&](std::string_view name) { return Dim::symbol(symbol(name)); }, graph_.symbols);
   return at->second;
 }
 

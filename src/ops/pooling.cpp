@@ -112,11 +112,16 @@ Value flat_place(const std::vector<Value>& places, Dims dims) {  // a copy: new 
   return *flat;
 }
 
-// The axes after `lead + n`, as many numbers along each of which are in `sizes`, as one; and the number along each of the largest element, the first of equal ones.
+// The axes after `lead + n`, as many numbers along each of which are in `sizes`, as one; and the number along each of the largest element: the first of equal ones, or the last NaN.
 std::vector<Value> largest(const Value& windows, size_t n, const Dims& sizes) {
   Dims merged(windows.dims().begin(), windows.dims().end() - static_cast<ptrdiff_t>(n));
   merged.push_back(product(sizes));
-  Value rest = reduce("argmax", reshape(windows, merged), {-1}, drop);
+  const Value flat = reshape(windows, merged);
+  Value rest = reduce("argmax", flat, {-1}, drop);
+  if (is_float(flat.dtype())) {
+    const Value place = ir::index(flat.graph(), flat.dims(), flat.rank() - 1);
+    rest = maximum(rest, amax(select(ir::map(Op::is_nan, {flat}), place, -1), {-1}));  // the reduction gives the first NaN
+  }
   std::vector<Value> out(n);
   for (size_t i = n; i-- > 0;) {
     out[i] = i > 0 ? ir::map(Op::mod, {rest, sizes[i]}) : rest;
@@ -185,7 +190,7 @@ Value avg_pool(const Value& x, size_t n, Numbers kernel, Numbers stride, Numbers
 struct AdaptiveWindows {
   Value elements;
   std::optional<Value> start, length;  // [n, 1...]; none: n divides the size
-  std::optional<Value> inside;         // [n, longest, 1...]
+  std::optional<Value> inside;  // [n, longest, 1...]
 };
 
 AdaptiveWindows adaptive_windows(const Value& x, Axis axis, const Dim& n) {

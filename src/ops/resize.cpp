@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "ir/compose_nodes.h"
 #include "ir/half.h"
+#include "ir/scaled_sizes.h"
 #include "ops/binding.h"
 
 namespace ingot::ops {
@@ -192,10 +193,10 @@ Value resized(const Value& given, const Factors& factors, const Dims& sizes, boo
 // ---- sizes and factors
 
 // floor(size * factor).
-Dim size_of(const Dim& size, double factor) {
+Dim size_of(const Dim& size, double factor, std::span<const ir::Symbol> symbols) {
   if (auto known = size.constant()) return static_cast<int64_t>(static_cast<double>(*known) * factor);
-  if (auto made = scaled(size, factor)) return *made;
-  fail(Code::unsupported, "upsample of a dynamic size by {}, whose products float64 rounds to both sides of whole numbers", factor);
+  if (auto made = scaled(size, factor, size.range(symbols))) return *made;
+  fail(Code::unsupported, "upsample of a dynamic size by {}, which is no fraction with a denominator of at most 4,096", factor);
 }
 
 struct Target {
@@ -210,7 +211,7 @@ Target target_of(const Value& x, const std::optional<Dims>& sizes, const std::op
   if (!sizes && (!factors || factors->size() != n)) fail(Code::invalid_input, "upsample: neither sizes nor factors");
   for (size_t i = 0; i < n; ++i) {
     if (factors && i < factors->size()) t.factors[i] = (*factors)[i];
-    if (!sizes) t.sizes.push_back(size_of(x.dims()[2 + i], (*factors)[i]));
+    if (!sizes) t.sizes.push_back(size_of(x.dims()[2 + i], (*factors)[i], x.graph().symbols));
   }
   return t;
 }

@@ -7,6 +7,7 @@
 
 #include "base/assertion.h"
 #include "base/error.h"
+#include "base/step_watch.h"
 #include "runtime/copy_stream.h"
 #include "runtime/streaming.h"
 
@@ -338,13 +339,18 @@ void run_step(const LoadedFunction& loaded, const Resolved& r, size_t step, std:
 void run(const LoadedFunction& loaded, Resolved& r, std::span<std::byte* const> bindings, const RunMemory& memory, Workers& workers, backend::Stream& stream,
          CopyStream* copy_stream, bool marks) {
   point(r, bindings, memory);
+  const StepWatch* watch = wanted_step_watch();
+  const Watched whole(watch, loaded.function->name, "");
   if (marks) stream.mark();
   const Streaming::OfFunction* streamed = r.streaming != nullptr ? &r.streaming->functions.at(r.program) : nullptr;
   std::optional<CopyStream::Loading> loading;
   if (streamed != nullptr && !streamed->loads.empty()) loading.emplace(*copy_stream, *streamed, memory.ring, stream).begin();
   for (uint32_t n = 0; n < r.steps.size(); ++n) {
     if (loading) loading->before(n);
-    run_step(loaded, r, n, memory.scratch, workers, stream);
+    {
+      const Watched step(watch, loaded.program->steps[n].label, r.steps[n].chosen->kernel->name);
+      run_step(loaded, r, n, memory.scratch, workers, stream);
+    }
     if (loading) loading->after(n);
     if (marks) stream.mark();
   }

@@ -78,6 +78,44 @@ std::vector<float> step(ingot::Session& session, int64_t id) {
   return {values.begin(), values.end()};
 }
 
+TEST(Wrapper, StepsAreWatched) {
+  struct Seen {
+    int wanted = 1, open = 0;
+    std::vector<std::string> begun;
+  } seen;
+  ingot_step_watch watch{};
+  watch.user = &seen;
+  watch.wanted = [](void* user) { return static_cast<Seen*>(user)->wanted; };
+  watch.begin = [](const char* label, const char* kernel, void* user) -> void* {
+    auto* s = static_cast<Seen*>(user);
+    EXPECT_EQ(s->open++ == 0, *kernel == '\0') << label;  // the whole run has no kernel, the steps within it have one
+    s->begun.emplace_back(label);
+    return user;
+  };
+  watch.end = [](void* begun, void* user) {
+    EXPECT_EQ(begun, user);
+    --static_cast<Seen*>(user)->open;
+  };
+  const ingot::Plan plan = ingot::compile(ingot::Model::open(INGOT_TEST_MODEL));
+  ingot::Weights weights(plan);
+  ingot::Session session(plan, weights);
+  run(session);  // prepares weights
+  ingot::set_step_watch(&watch);
+  run(session);
+  EXPECT_EQ(seen.open, 0);
+  ASSERT_GT(seen.begun.size(), 2u);
+  EXPECT_EQ(seen.begun[0], "forward");
+  const size_t once = seen.begun.size();
+  seen.wanted = 0;
+  run(session);
+  seen.wanted = 1;
+  ingot::set_step_watch(nullptr);
+  run(session);
+  EXPECT_EQ(seen.begun.size(), once);
+  watch.end = nullptr;
+  EXPECT_THROW(ingot::set_step_watch(&watch), ingot::Error);
+}
+
 TEST(Wrapper, States) {
   const ingot::Plan plan = ingot::compile(ingot::Model::open(INGOT_TEST_DECODER));
   const ingot::Weights weights(plan);

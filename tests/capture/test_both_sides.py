@@ -2,6 +2,7 @@
 
 import functools
 
+import asserting
 import pytest
 import torch
 
@@ -211,6 +212,35 @@ def test_a_whole_number_that_is_read_stays_a_size():
         torch.testing.assert_close(compiled(x, torch.tensor(lengths)), Masked()(x, torch.tensor(lengths)))
     with pytest.raises(ingot.InputError):
         compiled(x, torch.tensor([3, 2]))  # eager's mask does not fit either
+
+
+@pytest.mark.parametrize("jit", [False, True], ids=["aot", "jit"])
+def test_numbers_that_are_only_asserted_stay_tensors(jit):
+    model, x, reports = asserting.Model(), torch.rand(2, 5, 3) + 1, []
+    if jit:
+        call = just_in_time(model, reports)
+        call(x, torch.tensor([5, 2]))
+        assert [report.whole for report in reports] == [True]
+    else:
+        call = ingot.compile(model, inputs=[x, torch.tensor([5, 2])], min_block_size=1)
+        assert call.report.whole
+    for lengths in ([5, 2], [0, 1]):
+        torch.testing.assert_close(call(x, torch.tensor(lengths)), model(x, torch.tensor(lengths)))
+    half = torch.tensor(0.05).expand_as(x)  # as a number, twice of it is more than 0.1
+    torch.testing.assert_close(call(half.clone(), torch.tensor([5, 2])), model(half, torch.tensor([5, 2])))
+    with pytest.raises((ingot.InputError, RuntimeError)):
+        call(x, torch.tensor([6, 2]))
+    with pytest.raises((ingot.InputError, RuntimeError)):
+        call(x * 0, torch.tensor([5, 2]))
+
+
+@pytest.mark.parametrize("test", ["x.item() in (1, 2)", "x.item() is True", "max(x.item(), 3) < 5", "x.item() if y else z"])
+def test_assertions_that_ask_more_keep_their_numbers(test, tmp_path):
+    file = tmp_path / "made.py"
+    file.write_text(f"def f(x, y, z):\n    assert {test}\n    return x\n")
+    scope = {}
+    exec(compile(file.read_text(), str(file), "exec"), scope)
+    assert both_sides.of_code(scope["f"].__code__) is None
 
 
 class OfAFunction(torch.nn.Module):

@@ -203,15 +203,14 @@ def test_an_argument_that_is_called_target():
     assert {"aten.cross_entropy_loss.default", "aten.mse_loss.default"} <= {n["target"] for n in compiled.report.nodes if n["segment"] is None}
 
 
-@pytest.mark.parametrize("scale", [1.5, 1.1, 0.7])
+@pytest.mark.parametrize("scale", [1.5, 1.1, 0.7, 2.3])  # float64 cuts some whole products of the last two: 0.7 * 90 is 62.99999999999999
 def test_sizes_that_torch_computes_in_floats(scale):
     class Twice(torch.nn.Module):
         def forward(self, x):
             return torch.nn.functional.interpolate(torch.nn.functional.interpolate(x, scale_factor=scale), scale_factor=3.0).tanh()
 
-    compiled = ingot.compile(Twice(), inputs=[ingot.Input(min_shape=(2, 3, 4), opt_shape=(2, 3, 9), max_shape=(2, 3, 64))])
-    assert compiled.report.whole == (scale != 0.7)  # whose products float64 rounds to both sides of whole numbers
-    for length in (4, 5, 9, 63, 64):
+    compiled = ingot.compile(Twice(), inputs=[ingot.Input(min_shape=(2, 3, 4), opt_shape=(2, 3, 9), max_shape=(2, 3, 120))], fallback="error")
+    for length in (4, 5, 9, 63, 64, *range(10, 121, 10)):
         x = torch.randn(2, 3, length)
         torch.testing.assert_close(compiled(x), Twice()(x))
 

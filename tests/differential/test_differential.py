@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from functools import lru_cache
+from pathlib import Path
 
 import known
 import pytest
@@ -21,6 +23,8 @@ from ingot.errors import DeviceError
 ALL = os.environ.get("INGOT_TEST_ALL") == "1"
 CHUNK, CHUNKS = 50, 40  # programs of a chunk, and chunks that run in process; those after them run by every way
 IN_PROCESS, EVERY_WAY = (CHUNKS, 200) if ALL else (4, 25)
+ROOT = Path(__file__).resolve().parents[2]
+FAULTS = sorted(ROOT.glob("tests/differential/faults/*.patch"))
 TALLY = Tally()
 long = pytest.mark.skipif(not ALL, reason="INGOT_TEST_ALL=1 runs it: it takes minutes")
 
@@ -135,6 +139,13 @@ def test_judge_sees_one_wrong_element():
             thing.values = right
             seen, missed = seen + bool(problems), missed + (not problems)
     assert seen > 100 and missed == 0, (seen, missed)
+
+
+@pytest.mark.parametrize("patch", FAULTS, ids=lambda patch: patch.stem)
+def test_faults_apply_to_the_sources(patch):
+    """`prove.py` can put each of them in."""
+    done = subprocess.run(["git", "apply", "--check", str(patch)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("entry", known.KNOWN, ids=lambda k: k.name)

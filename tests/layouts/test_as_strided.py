@@ -103,6 +103,44 @@ def test_the_inputs_memory_counts(way, offset):
         assert torch.equal(result, program(x))
 
 
+def whole(x):
+    y = x * 2
+    y += 1
+    return y.view(6, 4).as_strided((3, 6), (4, 1), 2)
+
+
+def part(x):
+    y = x * 2
+    y[1:] *= 3
+    return y.t().as_strided((2, 3), (1, 6))
+
+
+def after(x):
+    y = x * 2
+    z = y.as_strided((3, 6), (4, 1))
+    y[1:] += 1
+    return z * 1
+
+
+def turned(x):
+    y = (x * 2).t().contiguous().t()
+    y += 1
+    return torch.relu(y).t().as_strided((5,), (5,)), y.as_strided((5,), (5,))
+
+
+@pytest.mark.parametrize("way", ["compile", "torch.compile"])
+@pytest.mark.parametrize("program", [whole, part, after, turned], ids=lambda f: f.__name__)
+def test_writes(program, way, no_gradients):
+    """What is written before it is a new value with the same memory. What is written after it, or lies otherwise, torch runs."""
+    torch._dynamo.reset()
+    model, x = module(program), torch.randn(4, 6)
+    options = {"fallback": "error"} if program in (whole, part) else {}
+    compiled = ingot.compile(model, inputs=[x], **options) if way == "compile" else torch.compile(model, backend="ingot", options=options)
+    theirs = program(x)
+    for ours, exact in zip(*([r] if isinstance(r, torch.Tensor) else r for r in (compiled(x), theirs))):
+        assert torch.equal(ours, exact) and ours.stride() == exact.stride()
+
+
 def test_random_programs():
     """Chains of views, then as_strided within the memory: as eager, and in an engine where the operand is dense."""
     pick = random.Random(0)

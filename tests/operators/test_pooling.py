@@ -43,6 +43,19 @@ def test_memory_with_strides_of_its_own(no_gradients):
         assert torch.equal(ours, theirs) and ours.stride() == theirs.stride()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["max_pool", "adaptive_max_pool"])
+def test_of_several_nan_the_last_one_counts(kind, axes, dtype, no_gradients):
+    x = torch.randn(2, 3, *[7] * axes, generator=torch.Generator().manual_seed(axes)).to(dtype)
+    x[torch.rand(x.shape, generator=torch.Generator().manual_seed(7)) < 0.3] = torch.nan
+    pool = getattr(torch.nn.functional, f"{kind}{axes}d")
+    model = Calls(lambda x: pool(x, 3, return_indices=True))
+    values, indices = ingot.compile(model, inputs=[x], fallback="error")(x)
+    theirs, places = model(x)
+    assert torch.equal(values.nan_to_num(99), theirs.nan_to_num(99)) and torch.equal(indices, places)
+
+
 @pytest.mark.parametrize("right", [False, True])
 def test_searchsorted_by_an_order(right, no_gradients):
     def function(s, v):

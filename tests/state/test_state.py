@@ -76,14 +76,40 @@ def test_an_old_value_that_is_read_later_survives():
         assert torch.equal(model.a, eager.a) and torch.equal(model.b, eager.b)
 
 
-def test_a_saved_plan_keeps_its_state(model, tmp_path):
-    compiled, eager = ingot.compile(model, inputs=list(inputs(0))), copy.deepcopy(model)
-    for seed in range(2):
-        compiled(*inputs(seed)), eager(*inputs(seed))
-    ingot.save(compiled, tmp_path / "cache.ingot")
-    loaded = ingot.load(tmp_path / "cache.ingot")
-    assert close(loaded.cache, eager.cache) and torch.equal(loaded.position, eager.position)
-    assert close(loaded(*inputs(7)), eager(*inputs(7))) and close(loaded.cache, eager.cache)
+def test_a_saved_plan_has_no_cache_of_its_user(model, tmp_path):
+    """A cache and its counter are in a file as they were when the model was compiled; other buffers that calls write are as they are."""
+
+    class Both(Cache):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(1))
+
+        def forward(self, x, y):
+            self.calls += 1
+            return super().forward(x, y) + self.calls
+
+    both = Both().eval().requires_grad_(False)
+    both.cache[0, 3] = 7
+    first = copy.deepcopy(both)
+    for kind, before in ((model, copy.deepcopy(model)), (both, first)):
+        compiled = ingot.compile(kind, inputs=list(inputs(0)))
+        for seed in range(2):
+            compiled(*inputs(seed))
+        assert kind.position == 2
+        before.load_state_dict({name: kind.state_dict()[name] for name in kind.state_dict() if name == "calls"}, strict=False)
+        ingot.save(compiled, tmp_path / "cache.ingot")
+        compiled.engine.save(tmp_path / "engine.ingot")
+        ingot.save(compiled, tmp_path / "cache.pt2")
+        assert kind.position == 2  # the model's own are left alone
+        for name in ("cache.ingot", "engine.ingot", "cache.pt2"):
+            loaded, eager = ingot.load(tmp_path / name), copy.deepcopy(before)
+            assert torch.equal(loaded.cache, eager.cache) and loaded.position == 0
+            for seed in (7, 8):
+                assert close(loaded(*inputs(seed)), eager(*inputs(seed))) and close(loaded.cache, eager.cache)
+            assert loaded.position == 2
+            if name != "cache.pt2":
+                ingot.save(loaded, tmp_path / "again.ingot")
+                assert ingot.load(tmp_path / "again.ingot").position == 0
 
 
 def test_sessions_of_numpy(model, tmp_path):

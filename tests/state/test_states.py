@@ -153,6 +153,38 @@ def test_of_a_file(tmp_path):
     assert loaded.position == 0 and a["position"] == 4
 
 
+@pytest.mark.parametrize("kind", [Llama, HalfInTorch])
+def test_of_a_module_in_files(kind, tmp_path):
+    model, module = compiled(kind)
+    state, eager = module.new_state(), copy.deepcopy(model)
+    for n in range(3):
+        module.with_state(state)(token(n)), eager(token(n))
+    state.save(tmp_path / "state")
+    _, again = compiled(kind)
+    other = again.new_state()
+    assert other.load(tmp_path / "state") is other and other["position"] == 3 and other.bytes == sum(t.nbytes for t in other.values())
+    assert same(again.with_state(other)(token(7)), eager(token(7)))
+    whole = (tmp_path / "state").read_bytes()
+    for torn in (whole[:-1], b"", b"text", whole.replace(b"position", b"positioN")):
+        (tmp_path / "state").write_bytes(torn)
+        with pytest.raises(ingot.FormatError):
+            other.load(tmp_path / "state")
+    with pytest.raises(ingot.IoError):
+        other.load(tmp_path / "none")
+    assert other["position"] == 4
+
+
+def test_a_state_of_a_module_is_one_of_its_engine(tmp_path):
+    model, module = compiled()
+    state = module.new_state()
+    module.with_state(state)(token(5))
+    state.save(tmp_path / "state")
+    theirs = module.engine.new_state().load(tmp_path / "state")
+    assert theirs["position"] == 1 and all(same(theirs[name], value) for name, value in state.items())
+    theirs.save(tmp_path / "back")
+    assert module.new_state().load(tmp_path / "back")["position"] == 1
+
+
 def test_wrong_states():
     _, module = compiled()
     _, other = compiled()

@@ -41,7 +41,7 @@ def test_a_package_of_the_same_name_is_named(tmp_path):
         if other:
             (tmp_path / "ingot-0.0.1.dist-info").mkdir()
         done = subprocess.run([sys.executable, "-P", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {program}"], capture_output=True, text=True, check=True)
-        assert done.stderr.count("the distribution 'ingot' 0.0.1, another project's, is installed beside torch-ingot") == warned, done.stderr
+        assert done.stderr.count("the distribution 'ingot' 0.0.1, another project's, is installed together with torch-ingot") == warned, done.stderr
         assert not other or "pip uninstall ingot" in done.stderr
 
 

@@ -265,6 +265,34 @@ def alike(given: pytree.TreeSpec, wanted: pytree.TreeSpec) -> bool:
     return len(given.children()) == len(wanted.children()) and all(map(alike, given.children(), wanted.children()))
 
 
+def alike_but_for_sizes(given: pytree.TreeSpec, wanted: pytree.TreeSpec, leaves) -> bool:
+    """`alike`, if a registered class keeps sizes of its own tensors as numbers (a static cache its length), and they are those of the tensors given: the engine checks these.
+    leaves: the given values, in order."""
+    if given == wanted:
+        return True
+    if given.type is None or wanted.type is None or str(given.type) != str(wanted.type) or len(given.children()) != len(wanted.children()):
+        return False
+    if given.type is collections.namedtuple or given.type in _BUILT_IN or given.type in _RETURN_TYPES.values():
+        here = given.type is collections.namedtuple and given.context._fields == wanted.context._fields or given.context == wanted.context
+    else:
+        here = _same_context(given.context, wanted.context, {size for leaf in leaves for size in getattr(leaf, "shape", ())})
+    at = 0
+    for child, other in zip(given.children(), wanted.children()):
+        here = here and alike_but_for_sizes(child, other, leaves[at : at + child.num_leaves])
+        at += child.num_leaves
+    return here
+
+
+def _same_context(given, wanted, sizes) -> bool:
+    if type(given) is type(wanted) is int and given in sizes:
+        return True
+    if type(given) is type(wanted) and isinstance(given, (list, tuple)):
+        return len(given) == len(wanted) and all(_same_context(a, b, sizes) for a, b in zip(given, wanted))
+    if type(given) is type(wanted) is dict:
+        return given.keys() == wanted.keys() and all(_same_context(given[key], wanted[key], sizes) for key in given)
+    return given == wanted
+
+
 def has_classes(spec: pytree.TreeSpec) -> bool:
     """Whether the structure has classes that were registered with pytree."""
     return spec.type is not None and (spec.type not in _BUILT_IN and spec.type not in _RETURN_TYPES.values() or any(map(has_classes, spec.children())))

@@ -20,7 +20,7 @@ from ..torch_internals.shapes import all_composites, decomposition_of, is_compos
 from ..torch_internals.tensors import TorchDispatchMode
 from ..torch_internals.tracing import DataDependentOutputException, composites_by, record_of_operator, with_autograd_kernels
 from . import autocast, external, shapes_of_torch
-from .switches import flexible_attention, recurrent_casts
+from .switches import flexible_attention, open_numbers, recurrent_casts
 
 _aten = torch.ops.aten
 
@@ -111,9 +111,18 @@ def _kron(a, b):
 
 
 def _combinations(x, r=2, with_replacement=False):
-    if r != 2:
+    if x.dim() != 1 or r < 0:
         return NotImplemented
-    return x[torch.triu_indices(x.shape[0], x.shape[0], 0 if with_replacement else 1, device=x.device)].t().contiguous()
+    if r == 0:
+        return x.new_empty([0])
+    n = x.shape[0]
+    places, count = [torch.arange(n, device=x.device)], n  # of each combination's first element, of its second, and so on
+    for k in range(1, r):  # each goes on with every place from its last one, or from the next, on
+        count = count * (n + k if with_replacement else n - k) // (k + 1)
+        begins = places[-1] + (0 if with_replacement else 1)
+        before, last = open_numbers.in_rows(count, begins, torch.full_like(begins, n))
+        places = [*(place[before] for place in places), last]
+    return x[torch.stack(places, 1)]
 
 
 # Torch's own code of these has no row. That of kron takes plain numbers for sizes; that of combinations selects by a mask, so that the size of its result comes from data.

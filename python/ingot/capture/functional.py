@@ -365,7 +365,17 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
                 writes.append((slot, value))
         else:
             raise UnsupportedError(f"an output of kind {spec.kind.name} ({spec.target}) is not supported")
-    return Functional(program.graph_module, slots, results, writes, program.range_constraints.get, before=before, program=program)
+    return Functional(program.graph_module, slots, results, writes, _as_replayed(program.range_constraints), before=before, program=program)
+
+
+def _as_replayed(limits):
+    """The range of each symbol as torch's own replay of a program takes it: from 1 where tracing began at 2 (torch traces no size of 0 or 1, and checks no least size of 2)."""
+
+    def range_of(symbol):
+        limit = limits.get(symbol)
+        return ValueRanges(1, limit.upper) if limit is not None and limit.lower == 2 else limit
+
+    return range_of
 
 
 def _refuse_lost_tensors(program):

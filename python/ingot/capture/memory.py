@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 
 import torch
 
 from ..torch_internals.operators import DispatchKey, OpOverload, schema_of
-from ..torch_internals.tensors import address_of
+from ..torch_internals.tensors import address_of, is_contiguous_or_false
 from ..torch_internals.trees import pytree
 from .traced import NotFunctional
 
@@ -95,7 +96,16 @@ def written_operands(node) -> list[Node]:
 
 def memories_written(graph) -> set:
     """Identities of all memory that the graph may write."""
-    return {m for n in graph.nodes if may_write(n) for a in _perhaps_written(n) for v in pytree.tree_leaves(value_of(a)) if (m := of_memory(v)) is not None}
+    return set(_writes_of_each(graph))
+
+
+def _writes_of_each(graph) -> Counter:
+    """By memory: how many nodes may write it."""
+    return Counter(memory for node in graph.nodes if may_write(node) for memory in _memories_of_write(node))
+
+
+def _memories_of_write(node) -> set:
+    return {memory for operand in _perhaps_written(node) for value in pytree.tree_leaves(value_of(operand)) if (memory := of_memory(value)) is not None}
 
 
 def _perhaps_written(node) -> list[Node]:
@@ -106,14 +116,25 @@ def _perhaps_written(node) -> list[Node]:
 def refuse_unexpressible(graph: torch.fx.Graph):
     """Raises NotFunctional if new values cannot express what the graph does to memory.
 
-    as_strided counts from the start of the memory, and a new value has other memory, without the gaps. t_ and the like change the layout of a caller's tensor,
-    even if its sizes stay."""
+    as_strided counts from the start of the memory, and a new value has other memory, without the gaps: what it reads may be written before it, if it is the graph's own and has none. t_ and
+    the like change the layout of a caller's tensor, even if its sizes stay."""
     written = memories_written(graph)
+    owners, still = {}, _writes_of_each(graph)
     for node in graph.nodes:
-        if called(node) == "as_strided" and of_memory(value_of(node)) in written:
+        memory = of_memory(value_of(node))
+        owner = owners.setdefault(memory, node)
+        if may_write(node):
+            still.subtract(_memories_of_write(node))
+        if called(node) == "as_strided" and memory in written and (still[memory] or not _is_dense(owner)):
             raise NotFunctional("it writes in place to the result or operand of as_strided, whose memory a new value does not have")
         if called(node) in _TURN and (given := _itself(node.args[0])).op == "placeholder":
             raise NotFunctional(f"it changes the axes of {given.name} in place")
+
+
+def _is_dense(node) -> bool:
+    """Whether it computes a row-major tensor, which has its memory for itself."""
+    value = value_of(node)
+    return node.op not in ("placeholder", "get_attr") and isinstance(value, torch.Tensor) and is_contiguous_or_false(value)
 
 
 def _itself(node):

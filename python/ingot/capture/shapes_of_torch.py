@@ -8,6 +8,7 @@ import torch
 
 from ..torch_internals.operators import has_kernel
 from ..torch_internals.shapes import set_rule, set_shape_rule, with_parts, without_shapes_of_reference
+from ..torch_internals.tensors import without_modes
 from .switches import recurrent_casts
 
 
@@ -47,6 +48,14 @@ def _cdist(mode, a, b, p=2.0, compute_mode=None):
         return a.new_empty([*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-2]])
 
 
+def _norm(composite, mode, x, *args, **kwargs):
+    """Some axes of the operand, maybe of size 1. Torch's own code asks whether they are empty, which fixes them: it is asked about a tensor whose sizes tell the axes apart."""
+    with without_modes():
+        told = composite(torch.empty([2 + axis for axis in range(x.dim())], dtype=x.dtype, device="meta"), *args, **kwargs)
+    with mode:
+        return x.new_empty([1 if size == 1 else x.shape[size - 2] for size in told.shape], dtype=told.dtype)
+
+
 def _grouped_mm(mode, operator, a, b, offs=None, bias=None, out_dtype=None):
     """A product for each group of rows, of columns, or of the inner axis, or for each matrix."""
     groups = offs.shape[:1] if a.dim() == b.dim() == 2 else a.shape[:1] if a.dim() == b.dim() == 3 else ()
@@ -62,7 +71,8 @@ def _fractional_max_pool(mode, operator, x, kernel_size, output_size, random_sam
 
 
 _RULES = {"_ctc_loss": _ctc_loss, "_ctc_loss.Tensor": _ctc_loss, "_thnn_fused_gru_cell": _gru_cell}
-_COMPOSITES = {torch.ops.aten.cdist.default: _cdist, **dict.fromkeys(recurrent_casts.LAYERS, _recurrent_layers)}
+_NORMS = (torch.ops.aten.linalg_norm.default, torch.ops.aten.linalg_matrix_norm.default)
+_COMPOSITES = {torch.ops.aten.cdist.default: _cdist, **{op: functools.partial(_norm, op) for op in _NORMS}, **dict.fromkeys(recurrent_casts.LAYERS, _recurrent_layers)}
 ASKING_ABOUT_SIZES = tuple(_COMPOSITES)
 
 

@@ -9,6 +9,7 @@ from ..base import size_text
 from ..errors import FormatError
 
 PARAMETER_KINDS = ["either", "positional", "rest", "keyword", "more"]
+RECORDS = ("language_model",)  # entries that a way in keeps for itself: objects, which it checks
 VERSION = 1  # the value of "ingot", which identifies the text as ingot's
 
 
@@ -59,7 +60,8 @@ def _checked(found):
     refused = found.get("refused", ["", ""])
     if not isinstance(refused, list) or len(refused) != 2 or not all(isinstance(t, str) for t in refused):
         raise FormatError("signature.refused is not a message and a remedy")
-    return {**{k: found[k] for k in ("in", "out", "refused") if k in found}, **leaves, "tied": tied, "unused": unused, "lies": _layouts(found), "parameters": _parameters(found)}
+    records = {key: found[key] for key in RECORDS if isinstance(found.get(key), dict)}
+    return {**{k: found[k] for k in ("in", "out", "refused") if k in found}, **records, **leaves, "tied": tied, "unused": unused, "lies": _layouts(found), "parameters": _parameters(found)}
 
 
 def _parameters(found):

@@ -50,6 +50,13 @@ class State(Handle, Mapping):
             raise InputError(f"the engine has no state {name!r}", remedy="its states are " + (", ".join(self._bindings) or "none"))
         return self._bindings[name]
 
+    def dims(self, name) -> list[int]:
+        """The sizes of an entry."""
+        return list(self._binding(name)["dims"])
+
+    def __contains__(self, name):
+        return name in self._bindings
+
     def __len__(self):
         return len(self._bindings)
 

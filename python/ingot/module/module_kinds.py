@@ -8,7 +8,7 @@ import functools
 import torch
 from torch.autograd import forward_ad as forward_mode
 
-from ..capture import autocast
+from ..capture import autocast, caches
 from ..capture.reshapes import check_layout, rank_of
 from ..capture.writer import order_of, write
 from ..engine import _engine, _library, _op, _values, plain_tensors
@@ -209,6 +209,9 @@ class FromModel(WithWeights):
         self.report, self.device = assembled.report, assembled.functional.device
         self.captured = autocast.state(self.device.type)
         self._refused, self._prepare = signature.get("refused"), prepare
+        assembled.first = caches.first_values(caches.caches_of(assembled.functional))
+        if self.engine is not None:
+            self.engine.kept = assembled.kept if assembled.first else None, tuple(assembled.first)
 
     def program(self, empty_lists):
         self.way.must_run()
@@ -223,7 +226,7 @@ class FromModel(WithWeights):
             return self.engine
         _refuse_held_otherwise(assembled.functional)
         captured = write(assembled.functional.complete(), assembled.options["target"])
-        weights = [(name, _values.in_order(_values.held(assembled.value(name)).cpu(), order_of(recorded))) for name, recorded in captured.weights]
+        weights = [(name, _values.in_order(_values.held(assembled.kept(name)).cpu(), order_of(recorded))) for name, recorded in captured.weights]
         model = _library.Model.from_json(captured.json, weights)
         self._prepare(model)
         return _engine.Engine(model.compile({"fallback": "error", **assembled.options}), values=dict(weights), here=False)

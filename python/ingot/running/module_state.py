@@ -11,6 +11,7 @@ import torch
 
 from ..capture import autocast
 from ..errors import InputError, UnsupportedError
+from . import state_file
 
 _current: contextvars.ContextVar["ModuleState | None"] = contextvars.ContextVar("ingot_state", default=None)
 
@@ -62,6 +63,22 @@ class ModuleState(Mapping):
         if other is not self:
             with _Use(self), _Use(other):
                 self._fill(other._tensors)
+        return self
+
+    @property
+    def bytes(self) -> int:
+        """The size of all buffers in bytes. It does not change: torch.export fixes sizes of buffers, and a cache that grows is an input (`Engine.new_state`)."""
+        return sum(tensor.nbytes for tensor in self._tensors.values())
+
+    def save(self, path):
+        """Writes all buffers to a safetensors file, atomically."""
+        with _Use(self):
+            state_file.write(self._tensors, path)
+
+    def load(self, path) -> "ModuleState":
+        """Sets every buffer to its value in a file that `save` wrote. The file must have the same buffers; otherwise a FormatError, and the state is as it was."""
+        with _Use(self):
+            state_file.read(self._tensors, path)
         return self
 
     def reset(self):

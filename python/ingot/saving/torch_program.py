@@ -72,7 +72,7 @@ class _Program(Shell):
             spec = copy.copy(specs[node.name])
             inputs.append(spec)
             if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-                value = self.assembled.value(spec.target)
+                value = self.assembled.kept(spec.target)
                 if spec.kind is InputKind.PARAMETER:
                     state_dict[spec.target] = torch.nn.Parameter(value, requires_grad=False)
                 elif spec.target in self.source.state_dict:

@@ -7,6 +7,8 @@ A branch whose one side only computes other values for some names: both sides ar
 
 A whole number that is read from a tensor, `int(lengths.max())`: it stays a size that comes from data.
 
+A number that is read only to be asserted, `assert lengths.max().item() <= longest`: it stays a tensor, so that a tensor is asserted, which both tracers take.
+
 Ahead of time such a model is refused otherwise, and torch.compile breaks the graph at the branch. A function is traced in this form; its own code stays as it is.
 """
 
@@ -29,6 +31,7 @@ import torch
 from ...base import debug
 from ...torch_internals.tensors import is_fake
 from . import inlined
+from .only_raises import asks_itself
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 
@@ -85,6 +88,13 @@ def whole(number):
     return number if isinstance(number, torch.SymInt) else int(number)
 
 
+def unread(number):
+    """number.item(), but a tensor stays one, in the type whose values Python's numbers have."""
+    if not is_open(number):
+        return number.item()
+    return number if number.dtype is torch.bool else number.to(torch.float64 if number.is_floating_point() else torch.int64)
+
+
 def chosen(asked, then, otherwise):
     """One of two values. Of another shape or type, only Python can choose."""
     tensors = isinstance(then, torch.Tensor) and isinstance(otherwise, torch.Tensor)
@@ -117,11 +127,11 @@ def _may_have(code: types.CodeType) -> bool:
     return isinstance(function, ast.FunctionDef) and _has(function)
 
 
-_LOOKS_LIKE = re.compile(r"\bint\(|^\s+if\b", re.MULTILINE)
+_LOOKS_LIKE = re.compile(r"\bint\(|^\s+if\b|\.item\(\)", re.MULTILINE)
 
 
 def _has(function: ast.FunctionDef) -> bool:
-    return any(_sides(part, function) or _is_whole(part) for part in _own(function))
+    return any(_sides(part, function) or _is_whole(part) or _asserts_numbers(part) for part in _own(function))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -135,7 +145,7 @@ def _forms(file: str) -> dict[tuple[str, int], tuple[types.CodeType, types.CodeT
         before = _codes(compile(tree, file, "exec", dont_inherit=True))
         for function in functions:
             _Rewriter(function).generic_visit(function)
-            function.body.insert(0, ast.ImportFrom(__name__, [ast.alias(f.__name__, f"_ingot_{f.__name__}") for f in (is_open, opposite, chosen, whole)], 0))
+            function.body.insert(0, ast.ImportFrom(__name__, [ast.alias(f.__name__, f"_ingot_{f.__name__}") for f in (is_open, opposite, chosen, whole, unread)], 0))
         after = _codes(compile(ast.fix_missing_locations(tree), file, "exec", dont_inherit=True))
     except (SyntaxError, ValueError, RecursionError):
         return {}
@@ -208,6 +218,21 @@ def _is_whole(part) -> bool:
     return False
 
 
+def _asserts_numbers(statement) -> bool:
+    """Whether it asserts numbers that are read from tensors, and nothing but the assertion asks for their truth or identity."""
+    if not isinstance(statement, ast.Assert):
+        return False
+    parts = list(ast.walk(statement.test))
+    return any(map(_is_read_number, parts)) and not any(asks_itself(part) or isinstance(part, (ast.Is, ast.IsNot)) for part in parts)
+
+
+def _is_read_number(part) -> bool:
+    match part:
+        case ast.Call(ast.Attribute(_, "item"), [], []):
+            return True
+    return False
+
+
 def _is_of_torch(function) -> bool:
     return isinstance(function, ast.Attribute) and hasattr(torch if ast.unparse(function.value) == "torch" else torch.Tensor, function.attr)
 
@@ -229,6 +254,13 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         return ast.copy_location(ast.Call(ast.Name("_ingot_whole", ast.Load()), node.args, []), node) if _is_whole(node) else node
 
+    def visit_Assert(self, node):
+        asserts_numbers = _asserts_numbers(node)
+        self.generic_visit(node)
+        if asserts_numbers:
+            node.test = _Unread().visit(node.test)
+        return node
+
     def visit_If(self, node):
         names = _sides(node, self._function)
         self.generic_visit(node)
@@ -243,6 +275,12 @@ class _Rewriter(ast.NodeTransformer):
         one = ast.If(load(asked), node.body, [])
         made = [ast.Assign([store(asked)], _opposites(node.test)), ast.If(ast.Call(load("_ingot_is_open"), [load(asked)], []), both, [one])]
         return [ast.fix_missing_locations(ast.copy_location(statement, node)) for statement in made]
+
+
+class _Unread(ast.NodeTransformer):
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        return ast.copy_location(ast.Call(ast.Name("_ingot_unread", ast.Load()), [node.func.value], []), node) if _is_read_number(node) else node
 
 
 def _opposites(test):

@@ -73,10 +73,10 @@ def _answers(test, holds: bool) -> set[bool]:
             return set().union(*(_answers(part, holds) for part in parts))
         case ast.Compare(_, [_, _, *_]) if not holds:
             return {True, False}
-    return {True, False} if any(map(_asks_itself, ast.walk(test))) else {holds}
+    return {True, False} if any(map(asks_itself, ast.walk(test))) else {holds}
 
 
-def _asks_itself(part) -> bool:
+def asks_itself(part) -> bool:
     """True for code that may ask for the truth of a tensor other than the condition's value: `max(a, b) > 3`."""
     match part:
         case ast.Call(ast.Name(name)):

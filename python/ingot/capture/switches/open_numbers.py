@@ -109,17 +109,17 @@ def _tril_indices(row, col, offset=0, *, dtype=torch.long, device=None, **more):
     if more:
         return torch.tril_indices(row, col, offset, dtype=dtype, device=device, **more)
     ends = (torch.arange(row, device=device) + (1 + offset)).clamp(0, col)
-    return _in_rows(_below(row + offset, col) - _below(offset, col), torch.zeros_like(ends), ends).to(dtype)
+    return in_rows(_below(row + offset, col) - _below(offset, col), torch.zeros_like(ends), ends).to(dtype)
 
 
 def _triu_indices(row, col, offset=0, *, dtype=torch.long, device=None, **more):
     if more:
         return torch.triu_indices(row, col, offset, dtype=dtype, device=device, **more)
     begins = (torch.arange(row, device=device) + offset).clamp(0, col)
-    return _in_rows(row * col - _below(row + offset - 1, col) + _below(offset - 1, col), begins, torch.full_like(begins, col)).to(dtype)
+    return in_rows(row * col - _below(row + offset - 1, col) + _below(offset - 1, col), begins, torch.full_like(begins, col)).to(dtype)
 
 
-def _in_rows(count, begins, ends):
+def in_rows(count, begins, ends):
     """Row and column of each element, of which each row has those between two columns: [2, count]."""
     number, until = torch.arange(count, device=begins.device), (ends - begins).cumsum(0)
     row = torch.searchsorted(until, number, right=True)

@@ -19,5 +19,15 @@ class Lesser : public testing::Environment {
 
 TEST(isa, is_at_most_the_best) { EXPECT_LE(isa(), best_isa()); }
 
+#if defined(__x86_64__) && defined(__GLIBC__)
+TEST(isa, is_what_the_compiler_finds) {
+  __builtin_cpu_init();
+  EXPECT_EQ(best_isa() >= Isa::avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"));
+  EXPECT_EQ(best_isa() >= Isa::avx512,
+            __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"));
+  EXPECT_EQ(best_isa() >= Isa::avx512_bf16, best_isa() >= Isa::avx512 && __builtin_cpu_supports("avx512bf16"));
+}
+#endif
+
 }  // namespace
 }  // namespace ingot::backend::cpu

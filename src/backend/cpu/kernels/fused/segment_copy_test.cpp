@@ -55,7 +55,8 @@ class RandomCopy {
       }
       stride *= extent + pick(0, 1);
     }
-    std::vector<M> x(static_cast<size_t>(stride)), y(static_cast<size_t>(domain_[0] * domain_[1] * (domain_[2] + 2)), M(77));
+    const int64_t row = domain_[2] + 2 * pick(0, 1);
+    std::vector<M> x(static_cast<size_t>(stride)), y(static_cast<size_t>(domain_[0] * domain_[1] * row), M(77));
     for (size_t n = 0; n < x.size(); ++n) x[n] = static_cast<M>(n % 61);
     const Reg value = k_.load(type, indices);
     if (guards) {
@@ -67,7 +68,6 @@ class RandomCopy {
     k_.store(type, value);
     dims.insert(dims.end(), more_dims.begin(), more_dims.end());
     strides.insert(strides.end(), more_strides.begin(), more_strides.end());
-    const int64_t row = domain_[2] + 2;
     auto threads = make_pool(2);
     FusedStep(k_.body, {{x.data() + base, dims, strides}, {y.data(), domain_, {domain_[1] * row, row, 1}}}, *threads).run();
     for (int64_t i = 0; i < domain_[0] * domain_[1]; ++i) {
@@ -124,6 +124,26 @@ TEST(segment_copy, of_a_padding) {
   ASSERT_EQ(parts(100, 64)[0].size(), 3u);
   EXPECT_EQ(parts(100, 64)[0][1].n, 64);
   EXPECT_EQ(parts(1, 40000).size(), 8u);
+}
+
+// Lines of channels between padded places are part of the row.
+TEST(segment_copy, of_padded_lines) {
+  constexpr int64_t places = 20, channels = 3;
+  BodyBuilder k({places + 2}, {channels});
+  const Reg x = k.load(DType::i8);
+  k.body.code.back().lower = {1, 0};
+  k.store(DType::i8, x);
+  const Emitted code = emit(k.body);
+  std::vector<int64_t> sizes;
+  for (const ir::Dim& d : code.sizes) sizes.push_back(d.value());
+  const int64_t in[] = {places, channels}, out[] = {places + 2, channels}, strides[] = {channels, 1};
+  std::byte nothing{};
+  const std::vector<TensorRef> operands{{&nothing, DType::i8, 2, in, strides}, {&nothing, DType::i8, 2, out, strides}};
+  const kernels::Cut cut = kernels::cut_program(*kernels::load_program(code.code, 2, sizes.size()), operands, sizes, {places + 2, channels});
+  const kernels::SegmentCopy copy = kernels::segment_copy(cut, 1).value();
+  EXPECT_EQ(copy.rows, 1);
+  ASSERT_EQ(copy.parts[0].size(), 3u);
+  EXPECT_EQ(copy.parts[0][1].n, places * channels);
 }
 
 }  // namespace

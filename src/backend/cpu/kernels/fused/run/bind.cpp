@@ -116,7 +116,8 @@ bool only_copies(const Bound& b, const Program& p) {
   if (p.has_reductions || p.stores.size() != 1 || p.row_rank != 1 || b.strides.size() <= p.stores[0].operand) return false;
   const ProgramStore& st = p.stores[0];
   const ProgramInstruction& i = p.code[st.reg];
-  if (i.kind != Kind::load || !i.lower.empty() || b.uniform[st.reg] || p.memory[i.operand] != p.memory[st.operand] || p.memory[i.operand] == DType::b8) return false;
+  if (i.kind != Kind::load || !i.lower.empty() || b.uniform[st.reg] || p.memory[i.operand] != p.memory[st.operand]) return false;
+  if (p.memory[i.operand] == DType::b8 && st.operand >= p.operands) return false;  // a bool may be any byte in memory, but held ones are 0 or 1
   const auto last = static_cast<size_t>(p.domain_rank) - 1;
   const bool along_places = std::all_of(i.in.begin(), i.in.end(), [&](uint32_t in) { return b.uniform[in] != 0; });
   return along_places && b.strides[i.operand][last] == 1 && b.strides[st.operand][last] == 1 && b.dims[st.operand][last] == b.domain[last];

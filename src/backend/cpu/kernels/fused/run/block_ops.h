@@ -141,6 +141,7 @@ struct BlockOps {
   // Copies rows of elements of 1, 2, 4 or 8 bytes; `fill`: the bits of what is outside.
   void (*copy_rows)(size_t element, uint64_t fill, const RowSegment*, size_t segments, const RowPlaces&);
   void (*extreme_rows)(bool up, float* to, const float* const* from, int count, int64_t columns);  // one row: the greatest or least of `count` rows; NaN if there is one
+  double (*wide_dot)(const double* a, const double* b, int64_t n);
 };
 
 const BlockOps& block_ops();  // for this machine

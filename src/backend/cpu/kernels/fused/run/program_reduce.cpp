@@ -34,6 +34,10 @@ bool Evaluator::accumulate_together(const ProgramInstruction& i, uint32_t id, in
       return true;
     }
     case Together::product_sum:
+      if (i.cls == Class::f64) {
+        v.sum += ops.wide_dot(static_cast<const double*>(argument(together.in[0]).data), static_cast<const double*>(argument(together.in[1]).data), n);
+        return true;
+      }
       v.sum += static_cast<double>(ops.dot(static_cast<const float*>(argument(together.in[0]).data), static_cast<const float*>(argument(together.in[1]).data), n));
       return true;
     case Together::half_sum: v.sum += static_cast<double>(ops.sum_halves(together.memory, argument(together.in[0]).data, n)); return true;

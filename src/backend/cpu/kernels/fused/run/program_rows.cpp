@@ -182,7 +182,9 @@ void Evaluator::reduce_rows(const ProgramInstruction& i, uint32_t id, int64_t co
   for (int64_t r = 0; r < count; ++r, from += row_stride, other += other_stride) {
     if (i.cls == Class::f64) {
       const double middle = has_middle ? *reinterpret_cast<const double*>(other) : 0;
-      const double sum = together.kind == Together::square_sum ? ops.wide_square_sum(c, from, middle, n) : ops.wide_sum(c, from, n);
+      const double sum = together.kind == Together::square_sum    ? ops.wide_square_sum(c, from, middle, n)
+                         : together.kind == Together::product_sum ? ops.wide_dot(reinterpret_cast<const double*>(from), reinterpret_cast<const double*>(other), n)
+                                                                  : ops.wide_sum(c, from, n);
       std::memcpy(to + r * 8, &sum, 8);
       continue;
     }

@@ -355,7 +355,7 @@ class Finder {
       return;
     }
     auto plain = [&](uint32_t u, Op op) { return at(u).kind == Kind::map && at(u).dtype == at(k).dtype && at(u).op == op && b_.together[u].kind == Together::alone && varies(u); };
-    if (at(k).dtype == DType::f32 && own(v, Op::mul) && at(v).in[0] != at(v).in[1] && varies(at(v).in[0]) && varies(at(v).in[1])) {
+    if (plain(v, Op::mul) && uses_[v] == 1 && at(v).in[0] != at(v).in[1] && varies(at(v).in[0]) && varies(at(v).in[1])) {
       take(v);
       b_.together[k] = {Together::product_sum, Op::add, {at(v).in[0], at(v).in[1], none, none, none}, none};
       return;

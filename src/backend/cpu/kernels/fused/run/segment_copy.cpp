@@ -8,18 +8,19 @@ namespace ingot::kernels {
 
 namespace {
 
+// `joins`: a row has two axes, whose inner one is copied whole, as the channels of an image whose lines are padded.
 class SegmentFinder {
  public:
-  explicit SegmentFinder(const Cut& cut) : cut_(cut), b_(cut.parts.back().bound), p_(*b_.program), last_(b_.domain.size() - 1) {}
+  SegmentFinder(const Cut& cut, bool joins) : cut_(cut), b_(cut.parts.back().bound), p_(*b_.program), last_(b_.domain.size() - 1), row_(last_), joins_(joins) {}
 
   std::optional<SegmentCopy> make(int64_t workers) {
-    if (!is_copy() || !find_tables()) return std::nullopt;
+    if (!is_copy() || !find_tables() || !(joins_ ? join_lines() : is_contiguous(last_))) return std::nullopt;
     out_.element = ir::size_of(p_.memory[out_.store]);
     const auto size = static_cast<int64_t>(out_.element);
-    if (last_ == 0) out_.outer.push_back({1, 0, 0, {}});
-    for (size_t a = 0; a < last_; ++a) {
+    for (size_t a = 0; a <= last_; ++a) {
+      if (a == row_ || (joins_ && a == line_axis_)) continue;
       SegmentCopy::Axis axis{b_.domain[a], b_.strides[out_.store][a] * size, b_.strides[out_.load][a] * size, {}};
-      if (limits(b_, id_, load(), static_cast<int>(a)) || !tables_[a].empty()) {
+      if (is_limited(a)) {
         if (axis.extent > fused_tuning::max_listed_places) return std::nullopt;
         for (int64_t c = 0; c < axis.extent; ++c) {
           const int64_t place = place_of(a, c);
@@ -29,6 +30,7 @@ class SegmentFinder {
       out_.rows *= axis.extent;
       out_.outer.push_back(std::move(axis));
     }
+    if (out_.outer.empty()) out_.outer.push_back({1, 0, 0, {}});
     out_.base = constant_ * size;
     find_fill();
     if (!find_segments()) return std::nullopt;
@@ -46,8 +48,21 @@ class SegmentFinder {
     if (load().kind != Kind::load || b_.strides.size() <= out_.store || std::find(b_.domain.begin(), b_.domain.end(), 0) != b_.domain.end()) return false;
     out_.load = load().operand;
     const ir::DType type = p_.memory[out_.store];
-    if (p_.memory[out_.load] != type || type == ir::DType::b8 || out_.load >= static_cast<uint32_t>(p_.operands)) return false;
-    return b_.strides[out_.store][last_] == 1 && b_.dims[out_.store][last_] == b_.domain[last_];
+    return p_.memory[out_.load] == type && out_.load < static_cast<uint32_t>(p_.operands);
+  }
+  bool is_contiguous(size_t axis) const { return b_.strides[out_.store][axis] == 1 && b_.dims[out_.store][axis] == b_.domain[axis]; }
+  bool is_limited(size_t axis) const { return !tables_[axis].empty() || limits(b_, id_, load(), static_cast<int>(axis)); }
+
+  // The axis that is contiguous on both sides, and the one that is next to it in the result. Without places of its own the latter were merged with the former, or is a loop over rows.
+  bool join_lines() {
+    const std::vector<int64_t>& to = b_.strides[out_.store];
+    for (line_axis_ = 0; line_axis_ <= last_ && (!is_contiguous(line_axis_) || b_.domain[line_axis_] == 1); ++line_axis_) {
+    }
+    if (line_axis_ > last_ || is_limited(line_axis_) || b_.strides[out_.load][line_axis_] != 1) return false;
+    line_ = b_.domain[line_axis_];
+    for (row_ = 0; row_ <= last_ && (row_ == line_axis_ || to[row_] != line_ || b_.domain[row_] == 1); ++row_) {
+    }
+    return row_ <= last_ && b_.dims[out_.store][row_] == b_.domain[row_] && is_limited(row_);
   }
 
   // Indices: each is known, and changes along at most one axis.
@@ -91,8 +106,8 @@ class SegmentFinder {
   }
 
   bool find_segments() {
-    const int64_t length = b_.domain[last_], stride = b_.strides[out_.load][last_];
-    if (tables_[last_].empty() && !limits(b_, id_, load(), static_cast<int>(last_))) {
+    const int64_t length = b_.domain[row_], stride = b_.strides[out_.load][row_];
+    if (!is_limited(row_)) {
       out_.parts = {{{.to = 0, .from = 0, .n = length, .step = stride}}};
       return true;
     }
@@ -100,7 +115,7 @@ class SegmentFinder {
     out_.parts.resize(1);
     std::vector<RowSegment>& segments = out_.parts[0];
     for (int64_t c = 0; c < length; ++c) {
-      const int64_t place = place_of(last_, c);
+      const int64_t place = place_of(row_, c);
       RowSegment* segment = segments.empty() ? nullptr : &segments.back();
       if (place == SegmentCopy::outside) {
         if (segment == nullptr || !segment->fills) segments.push_back({.to = c, .from = 0, .n = 0, .step = 0, .fills = true});
@@ -112,12 +127,18 @@ class SegmentFinder {
         segments.push_back({.to = c, .from = place, .n = 1, .step = 1});
       }
     }
-    return segments.size() <= 4 || static_cast<int64_t>(segments.size()) * 8 <= length;
+    if (segments.size() > 4 && static_cast<int64_t>(segments.size()) * 8 > length) return false;
+    for (RowSegment& segment : segments) {  // of lines become such of elements
+      if (joins_ && !segment.fills && segment.n > 1 && segment.step != line_) return false;
+      segment.to *= line_, segment.n *= line_;
+      if (joins_) segment.step = 1;
+    }
+    return true;
   }
 
   // Few long rows are divided among the tasks.
   void divide(int64_t workers) {
-    const int64_t length = b_.domain[last_], count = std::clamp<int64_t>(4 * workers / out_.rows, 1, std::max<int64_t>(length / fused_tuning::copied_part, 1));
+    const int64_t length = b_.domain[row_] * line_, count = std::clamp<int64_t>(4 * workers / out_.rows, 1, std::max<int64_t>(length / fused_tuning::copied_part, 1));
     const std::vector<RowSegment> whole = std::move(out_.parts[0]);
     out_.parts.assign(static_cast<size_t>(count), {});
     for (int64_t k = 0; k < count; ++k) {
@@ -140,6 +161,9 @@ class SegmentFinder {
   const Bound& b_;
   const Program& p_;
   const size_t last_;
+  size_t row_, line_axis_ = 0;  // the axis along which a row has places, and the one inside it
+  const bool joins_;
+  int64_t line_ = 1;
   uint32_t id_ = 0;
   int64_t constant_ = 0;
   std::vector<std::vector<int64_t>> tables_;  // per axis
@@ -148,7 +172,10 @@ class SegmentFinder {
 
 }  // namespace
 
-std::optional<SegmentCopy> segment_copy(const Cut& cut, int64_t workers) { return SegmentFinder(cut).make(workers); }
+std::optional<SegmentCopy> segment_copy(const Cut& cut, int64_t workers) {
+  std::optional<SegmentCopy> joined = SegmentFinder(cut, true).make(workers);
+  return joined ? joined : SegmentFinder(cut, false).make(workers);
+}
 
 void SegmentCopy::run(std::span<const TensorRef> operands, int64_t begin, int64_t end) const {
   const BlockOps& ops = block_ops();

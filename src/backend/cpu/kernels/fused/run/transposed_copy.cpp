@@ -20,7 +20,7 @@ std::optional<TransposedCopy> transposed_copy(const Bound& b) {
   TransposedCopy out{{}, {}, {}, load.operand, p.stores[0].operand, 0};
   if (load.kind != Kind::load || !load.in.empty() || !load.lower.empty()) return std::nullopt;
   const ir::DType type = p.memory[out.store];
-  if (p.memory[out.load] != type || type == ir::DType::b8) return std::nullopt;  // a bool may be any byte in memory
+  if (p.memory[out.load] != type) return std::nullopt;
   out.element = ir::size_of(type);
   int row = -1, column = -1;
   for (size_t a = 0; a < b.domain.size(); ++a) {

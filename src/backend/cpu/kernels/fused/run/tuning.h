@@ -41,7 +41,8 @@ inline constexpr int64_t loop_elements = 64;
 inline constexpr int64_t summed_elements = 1024, multiplied_at_once = 16;
 // Rows that are read at once where columns are summed: so many cache lines are in flight, and the first-level cache holds them. Rows that are looked up are fetched so many rows before.
 inline constexpr int64_t rows_summed_at_once = 16, rows_ahead = 6;
-// Bytes of a row that is copied in vectors where it is; more are left to memcpy. Bytes from one row to the next from which the processor does not read ahead by itself: a quarter of a page. Estimates.
+// Bytes of a row that is copied in vectors where it is; more are left to memcpy. Bytes of a row behind a gap of which the first are fetched: EPYC (Zen 4), 2,048 rows of 8,164 bytes,
+// 8,192 apart, take 1.31 ms with it and 1.37 without; 16,384 rows of 64 bytes, 1,024 apart, 50 us with it and 41 without.
 inline constexpr int64_t max_inline_copy = 16384, far_row = 1024;
 // Elements of a part of a long row that is reduced in parts (fused_bodies.md, 0081: rows of 16,384 elements or more).
 inline constexpr int64_t part_of_row = 8192;

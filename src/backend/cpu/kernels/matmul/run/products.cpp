@@ -254,8 +254,8 @@ class RowsOfA {
       return from;
     }
     stride = (p_.k_size + 16) * p_.a_size;
-    if (!p_.rows && a.dtype == DType::f32 && p_.f32 && row_ == 1) {
-      block_ops().transpose(reinterpret_cast<float*>(copy_), p_.k_size + 16, reinterpret_cast<const float*>(from), column_, k1 - k0, rows);
+    if (!p_.rows && a.dtype == p_.way.a && row_ == 1) {
+      block_ops().transpose_elements(static_cast<size_t>(size), copy_, p_.k_size + 16, from, column_, k1 - k0, rows);
       return copy_;
     }
     for (int64_t r = 0; r < rows; ++r) {

@@ -1,0 +1,10 @@
+"""Language models: compile one of transformers, give it tokens, keep its state. docs/llm.md shows it.
+
+`compile` needs transformers; `load` and what it returns do not.
+"""
+
+from .files import load
+from .model import LanguageModel, compile
+from .state import State
+
+__all__ = ["LanguageModel", "State", "compile", "load"]

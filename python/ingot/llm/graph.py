@@ -1,0 +1,240 @@
+"""The module that is compiled: a causal language model of transformers with its caches as inputs that it writes.
+
+transformers' own classes stay as they are. Its attention layers call the function that the configuration names (`AttentionInterface`), and its caches are objects with `update`: this file gives one of
+each. The mask follows from the positions alone, so each row of a batch has a length of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from transformers import AttentionInterface
+from transformers.cache_utils import Cache, CacheLayerMixin, LinearAttentionCacheLayerMixin
+
+from ..errors import UnsupportedError
+from ..torch_internals.tensors import is_tracing
+
+NAME = "ingot"  # of the attention function
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One tensor of a state, by its name in the plan. shape: its axes after the batch; None for the axis of tokens."""
+
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: torch.dtype
+
+    @property
+    def is_cache(self) -> bool:
+        return None in self.shape
+
+
+class Step(torch.nn.Module):
+    """One step of a model: takes new tokens of each row, writes the state, and returns logits.
+
+    ids [batch, tokens] int64. lengths [batch] int64: how many of a row's ids count. take [batch, kept] int64: of which of a row's ids logits are wanted.
+    position [batch] int64: how many tokens a row's state holds; written. entries: the state's tensors; written. The last token of a cache is for ids that do not count.
+    Returns logits [batch, kept, vocabulary].
+    """
+
+    def __init__(self, model, entries: list[Entry]):
+        super().__init__()
+        self.model, self.entries = model, entries
+        self.is_recurrent = any(not e.is_cache for e in entries)
+        self.parameter = _cache_parameter(model)
+
+    def forward(self, ids, lengths, take, position, *entries):
+        steps = torch.arange(ids.shape[1], device=ids.device)
+        counts = steps < lengths[:, None]
+        places = torch.where(counts, position[:, None] + steps, 0)
+        by_layer: dict[int, dict[str, torch.Tensor]] = {}
+        for entry, tensor in zip(self.entries, entries):
+            _, layer, kind = entry.name.split(".")
+            by_layer.setdefault(int(layer), {})[kind] = tensor
+        layers = [_Layer(by_layer.get(i, {}), counts, places) for i in range(max(by_layer) + 1)]
+        before = {e.name: t.clone() for e, t in zip(self.entries, entries) if not e.is_cache}
+        given = {self.parameter: _Layers(layers)} | ({} if self.is_recurrent and not any(e.is_cache for e in self.entries) else {"position_ids": places})
+        with _attention(self.model, _Masks(places)), _logits_of(self.model, take):
+            logits = self.model(input_ids=ids, use_cache=True, **given).logits
+        for entry, tensor in zip(self.entries, entries):
+            if not entry.is_cache:  # a row without a token keeps what it has
+                tensor.copy_(torch.where((lengths > 0).view(-1, *[1] * (tensor.dim() - 1)), tensor, before[entry.name]))
+        position.add_(lengths)
+        return logits
+
+
+def entries_of(model) -> list[Entry]:
+    """What the model's layers keep, found by one token in eager."""
+    found: list[Entry] = []
+    device = next(model.parameters()).device
+    cache = _Layers(_Recorder(found, i) for i in range(model.config.get_text_config().num_hidden_layers))
+    with torch.no_grad(), _attention(model, _Masks(torch.zeros(1, 1, dtype=torch.int64, device=device))):
+        model(input_ids=torch.zeros(1, 1, dtype=torch.int64, device=device), use_cache=True, **{_cache_parameter(model): cache})
+    if not found:
+        raise UnsupportedError(f"{type(model).__name__} puts nothing into the cache that it is given", remedy="ingot.llm takes decoders of transformers that use its Cache")
+    return found
+
+
+def _cache_parameter(model) -> str:
+    import inspect
+
+    names = inspect.signature(model.forward).parameters
+    return "cache_params" if "cache_params" in names else "past_key_values"
+
+
+class _Layers(Cache):
+    def __init__(self, layers):
+        super().__init__(layers=list(layers))
+
+    def get_seq_length(self, layer_idx=0):
+        return 0  # positions are given
+
+    def get_conv_state(self, layer_idx, state_idx=0):
+        return self.layers[layer_idx].kept("conv", state_idx)
+
+    def get_recurrent_state(self, layer_idx, state_idx=0):
+        return self.layers[layer_idx].kept("recurrent", state_idx)
+
+
+class _Common(CacheLayerMixin, LinearAttentionCacheLayerMixin):
+    """A layer with a cache, a recurrent state, or both."""
+
+    is_sliding = False
+
+    def __init__(self):
+        CacheLayerMixin.__init__(self)
+        LinearAttentionCacheLayerMixin.__init__(self)
+        self.is_initialized = True
+
+    def lazy_initialization(self, *args, **kwargs):
+        pass
+
+    def get_mask_sizes(self, query_length):
+        raise UnsupportedError("the model builds a mask of its own", remedy="ingot.llm takes models whose attention is transformers' AttentionInterface")
+
+    def get_seq_length(self):
+        return 0
+
+    def get_max_length(self):
+        return -1
+
+    def update_conv_state(self, conv_states, state_idx=0, **kwargs):
+        raise UnsupportedError("the model's layers take several tokens into their convolution at once", remedy="ingot.llm gives such a model one token at a time")
+
+    def update_recurrent_state(self, recurrent_states, state_idx=0, **kwargs):
+        raise UnsupportedError("the model's layers replace their recurrent state", remedy="ingot.llm takes layers that write it in place")
+
+
+class _Layer(_Common):
+    def __init__(self, tensors, counts, places):
+        super().__init__()
+        self._tensors, self._counts, self._places = tensors, counts, places
+
+    def update(self, key_states, value_states, *args, **kwargs):
+        keys, values = self._tensors["keys"], self._tensors["values"]
+        rows = torch.arange(keys.shape[0], device=keys.device)[:, None]
+        places = torch.where(self._counts, self._places, keys.shape[2] - 1)
+        for cache, new in ((keys, key_states), (values, value_states)):
+            cache[rows, :, places] = new.transpose(1, 2).to(cache.dtype)
+        return keys.to(key_states.dtype), values.to(value_states.dtype)
+
+    def kept(self, kind, state_idx):
+        return self._tensors[f"{kind}{state_idx}"]
+
+
+class _Recorder(_Common):
+    """Notes the shapes of what one token puts into a layer."""
+
+    def __init__(self, found, layer):
+        super().__init__()
+        self._found, self._layer = found, layer
+
+    def _note(self, kind, tensor, shape):
+        name = f"layers.{self._layer}.{kind}"
+        if all(e.name != name for e in self._found):
+            self._found.append(Entry(name, shape, tensor.dtype))
+
+    def update(self, key_states, value_states, *args, **kwargs):
+        for kind, tensor in (("keys", key_states), ("values", value_states)):
+            self._note(kind, tensor, (tensor.shape[1], None, tensor.shape[3]))
+        return key_states, value_states
+
+    def kept(self, kind, state_idx):
+        return None
+
+    def update_conv_state(self, conv_states, state_idx=0, conv_kernel_size=None, **kwargs):
+        self._note(f"conv{state_idx}", conv_states, (*conv_states.shape[1:-1], conv_kernel_size or conv_states.shape[-1]))
+        return F.pad(conv_states, ((conv_kernel_size or conv_states.shape[-1]) - conv_states.shape[-1], 0))
+
+    def update_recurrent_state(self, recurrent_states, state_idx=0, **kwargs):
+        self._note(f"recurrent{state_idx}", recurrent_states, tuple(recurrent_states.shape[1:]))
+        return recurrent_states
+
+
+class _Masks:
+    """The masks of a step: a token sees the tokens up to itself, of a window those in it. Layers share them."""
+
+    def __init__(self, places):
+        self._places, self._made = places, {}
+
+    def of(self, keys: int, window: int | None):
+        if window not in self._made:
+            key, place = torch.arange(keys, device=self._places.device), self._places[:, None, :, None]
+            seen = key <= place
+            self._made[window] = seen if window is None else seen & (key > place - window)
+        return self._made[window]
+
+
+_masks: list[_Masks] = []  # of the step that is being traced
+
+
+@contextlib.contextmanager
+def _attention(model, masks):
+    """While a step runs: the model's attention layers call `_attend`."""
+    configurations = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None and hasattr(c, "_attn_implementation")}
+    before = [(c, c._attn_implementation) for c in configurations.values()]
+    AttentionInterface.register(NAME, _attend)
+    _masks.append(masks)
+    try:
+        for c, _ in before:
+            c._attn_implementation = NAME
+        yield
+    finally:
+        _masks.pop()
+        for c, name in before:
+            c._attn_implementation = name
+
+
+def _attend(module, query, key, value, attention_mask=None, scaling=None, dropout=0.0, sliding_window=None, softcap=None, s_aux=None, **kwargs):
+    """Attention over the whole cache, in the form that transformers calls: query [batch, heads, tokens, width], keys and values [batch, groups, places, width]."""
+    if s_aux is not None:
+        raise UnsupportedError("the model's attention has sinks", remedy="compile the model by ingot.compile, or torch.compile its generate()")
+    mask = _masks[-1].of(key.shape[2], sliding_window)
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if softcap is None:
+        out = F.scaled_dot_product_attention(query, key, value, mask, scale=scaling, enable_gqa=query.shape[1] != key.shape[1])
+    else:
+        groups = query.shape[1] // key.shape[1]
+        scores = torch.matmul(query, key.repeat_interleave(groups, 1).transpose(2, 3)) * scaling
+        scores = torch.where(mask, torch.tanh(scores / softcap) * softcap, float("-inf"))
+        out = torch.matmul(torch.softmax(scores, -1, dtype=torch.float32).to(query.dtype), value.repeat_interleave(groups, 1))
+    return out.transpose(1, 2).contiguous(), None
+
+
+@contextlib.contextmanager
+def _logits_of(model, take):
+    """While a step runs: the model's head sees only the hidden states at `take`."""
+
+    def chosen(head, inputs):
+        hidden = inputs[0]
+        return (hidden[torch.arange(hidden.shape[0], device=hidden.device)[:, None], take], *inputs[1:])
+
+    handle = model.get_output_embeddings().register_forward_pre_hook(chosen)
+    try:
+        yield
+    finally:
+        handle.remove()

@@ -1,0 +1,98 @@
+"""Which token comes next: the choices of transformers' generate(), on the device where the logits are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ..errors import InputError
+
+LOWEST = float("-inf")  # the score of a token that is not to come
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How tokens are chosen. temperature 0 takes the likeliest; other values draw from the tokens that top_k, top_p and min_p leave."""
+
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    processors: tuple[Callable, ...] = ()
+
+    def __post_init__(self):
+        _within("temperature", self.temperature, 0, float("inf"))
+        for name, value, low, high in (("top_p", self.top_p, 0, 1), ("min_p", self.min_p, 0, 1), ("repetition_penalty", self.repetition_penalty, 0, float("inf"))):
+            if value is not None:
+                _within(name, value, low, high)
+        if self.top_k is not None and (not isinstance(self.top_k, int) or self.top_k < 1):
+            raise InputError(f"top_k is {self.top_k!r}, and has to be 1 or more")
+        if self.repetition_penalty == 0:
+            raise InputError("repetition_penalty is 0, and has to be more: 1 changes nothing")
+
+    @property
+    def reads_tokens(self) -> bool:
+        return self.repetition_penalty not in (None, 1) or bool(self.processors)
+
+    def scores(self, logits: torch.Tensor, tokens: list[torch.Tensor]) -> torch.Tensor:
+        """The scores [batch, vocabulary] in float32. tokens: what each sequence has so far, if `reads_tokens`."""
+        scores = logits.float()
+        if self.repetition_penalty not in (None, 1):
+            scores = torch.cat([_penalised(row[None], seen, self.repetition_penalty) for row, seen in zip(scores, tokens)])
+        for processor in self.processors:
+            scores = torch.cat([processor(seen[None], row[None]) for row, seen in zip(scores, tokens)])
+        if self.temperature == 0:
+            return scores
+        scores = scores / self.temperature
+        if self.top_k is not None:
+            scores = _of_top_k(scores, self.top_k)
+        if self.top_p is not None and self.top_p < 1:
+            scores = _of_top_p(scores, self.top_p)
+        if self.min_p is not None:
+            scores = _of_min_p(scores, self.min_p)
+        return scores
+
+
+class Draws:
+    """The random numbers of a batch: those of a sequence follow from its seed and the number of the draw alone."""
+
+    def __init__(self, seeds: Sequence[int]):
+        self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+
+    def tokens(self, scores: torch.Tensor) -> torch.Tensor:
+        """One token [batch] of each distribution: the first at which the sum of probabilities exceeds a random part of the whole."""
+        drawn = torch.stack([torch.rand((), generator=g, dtype=torch.float64) for g in self._generators]).to(scores.device)
+        sums = torch.softmax(scores, -1, dtype=torch.float64).cumsum(-1)
+        return torch.searchsorted(sums, drawn[:, None] * sums[:, -1:], right=True)[:, 0]
+
+
+def _within(name, value, low, high):
+    if not isinstance(value, (int, float)) or not low <= value <= high:
+        raise InputError(f"{name} is {value!r}, and has to be a number " + (f"from {low} to {high}" if high != float("inf") else f"of {low} or more"))
+
+
+def _penalised(scores, seen, penalty):
+    found = scores.gather(1, seen[None])
+    return scores.scatter(1, seen[None], torch.where(found < 0, found * penalty, found / penalty))
+
+
+def _of_top_k(scores, count):
+    least = scores.topk(min(count, scores.shape[-1])).values[:, -1:]
+    return scores.masked_fill(scores < least, LOWEST)
+
+
+def _of_top_p(scores, part):
+    """The likeliest tokens whose probabilities together reach the part; one at least."""
+    ordered, places = scores.sort(descending=False)
+    left = ordered.softmax(-1).cumsum(-1) <= 1 - part
+    left[:, -1] = False
+    return scores.masked_fill(left.scatter(1, places, left), LOWEST)
+
+
+def _of_min_p(scores, part):
+    """The tokens that are at least so likely beside the likeliest."""
+    probabilities = scores.softmax(-1)
+    return scores.masked_fill(probabilities < part * probabilities.amax(-1, keepdim=True), LOWEST)
