@@ -7,6 +7,7 @@
 
 #include "backend/cpu/kernels/fused/run/block_ops.h"
 #include "backend/cpu/kernels/matmul/run/tile.h"
+#include "backend/cpu/kernels/matmul/run/tuning.h"
 #include "base/error.h"
 #include "kernels/matmul/run/matmul_args.h"
 
@@ -29,7 +30,7 @@ void pack_panels(const std::byte* data, DType dtype, int64_t row, int64_t column
   const BlockOps& block = block_ops();
   const auto size = static_cast<int64_t>(ir::size_of(dtype)), element = half_or_float(dtype) ? int64_t{4} : int64_t{8}, row_size = ops.columns * element;
   // Strips along K stay in cache for either order of the matrix: a transposed weight's rows are the panels' columns.
-  constexpr int64_t strip = 64;
+  constexpr int64_t strip = matmul::tuning::packed_rows;
   for (int64_t k0 = 0; k0 < k; k0 += strip) {
     const int64_t k1 = std::min(k, k0 + strip);
     for (int64_t p = p0; p < p1; ++p) {
