@@ -30,8 +30,9 @@ void pack_panels(const std::byte* data, DType dtype, int64_t row, int64_t column
   const BlockOps& block = block_ops();
   const auto size = static_cast<int64_t>(ir::size_of(dtype)), element = half_or_float(dtype) ? int64_t{4} : int64_t{8}, row_size = ops.columns * element;
   // Strips along K stay in cache for either order of the matrix: a transposed weight's rows are the panels' columns.
-  for (int64_t k0 = 0; k0 < k; k0 += matmul::tuning::strip) {
-    const int64_t k1 = std::min(k, k0 + matmul::tuning::strip);
+  constexpr int64_t strip = matmul::tuning::packed_rows;
+  for (int64_t k0 = 0; k0 < k; k0 += strip) {
+    const int64_t k1 = std::min(k, k0 + strip);
     for (int64_t p = p0; p < p1; ++p) {
       std::byte* panel = to + (p - p0) * k * row_size;
       const int64_t columns = std::min<int64_t>(ops.columns, n - p * ops.columns);
@@ -39,7 +40,7 @@ void pack_panels(const std::byte* data, DType dtype, int64_t row, int64_t column
       if (row == 1 && size == element) {
         block.transpose_elements(static_cast<size_t>(size), panel + k0 * row_size, ops.columns, from + k0 * size, column, columns, k1 - k0);
       } else if (row == 1 && size == 2 && ir::is_float(dtype)) {
-        uint16_t halves[matmul::tuning::strip * run_tuning::vectors_of_panel * backend::cpu::hardware::max_lanes];
+        uint16_t halves[strip * run_tuning::vectors_of_panel * backend::cpu::hardware::max_lanes];
         block.transpose_elements(2, halves, columns, from + k0 * size, column, columns, k1 - k0);
         for (int64_t i = k0; i < k1; ++i) block.load(dtype, panel + i * row_size, halves + (i - k0) * columns, 1, columns);
       } else {

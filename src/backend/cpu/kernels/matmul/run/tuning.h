@@ -17,6 +17,8 @@ inline constexpr int64_t copy_columns = 256;  // columns of a group of panels; r
 // Bytes of B that a worker packs before it multiplies them: for few rows, which read each panel once, a quarter of a second-level cache of 1 MB; for more, all of it (gemms_cpu.md).
 inline constexpr int64_t packed_for_narrow = 256 << 10, packed_for_wide = 1024 << 10;
 inline constexpr int64_t least_packed_panels = 8;
+// Rows of a panel that are packed at once, 4 KB of a first-level cache of 32 KB as halves: an estimate, which `python bench/offers.py --types bfloat16 --only batch` measures.
+inline constexpr int64_t packed_rows = 64;
 
 inline constexpr int64_t multiplications_of_task = 16384;  // of small products, in one task: an estimate, which `python bench/offers.py --only batch --threads 2` measures
 // Elements from a channel to the next where an image is read through a map: in a first layer the few channels may be interleaved; farther apart each costs a cache line (convolutions_cpu.md).
@@ -63,8 +65,6 @@ inline constexpr int64_t narrow_sum = 512;
 // Columns of a block of the result that is not written in place, in a first-level cache together with A's rows; not measured.
 inline constexpr int64_t columns_of_block = 512;
 
-// Terms of a strip that is packed at once: the lines that it reads from a transposed matrix, a cache line each, and the rows that it writes are 8 KB of a first-level cache. An estimate, which `python bench/kernels_cpu.py` measures.
-inline constexpr int64_t strip = 64;
 // Bytes after a panel that tiles may prefetch: the farthest of the distances below. A bound of memory.
 inline constexpr int64_t read_ahead = 4096;
 // Rows up to which tiles read several places of a panel of float32 at a time, and of narrower types (gemms_cpu.md, 0003: 28 GB/s instead of 24 with one place).
