@@ -1,5 +1,6 @@
 """docs/operator_speed.md is made of the lines of bench/operators.py, whose problems are what they were, and slow ones are excused by a reason."""
 
+import importlib.util
 import re
 import sys
 
@@ -9,7 +10,11 @@ from blocks import ROOT
 
 sys.path.insert(0, str(ROOT / "bench"))
 import operator_problems
-import operators
+
+# By its path: tests/differential has a module of this name too.
+_spec = importlib.util.spec_from_file_location("operators_of_bench", ROOT / "bench" / "operators.py")
+operators = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(operators)
 
 PROBLEMS = {p.name: p for p in operator_problems.problems()}
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from architectures import CONFIGURATIONS, LENGTH, VOCABULARY, small
+from llm_architectures import CONFIGURATIONS, LENGTH, VOCABULARY, small
 from greedy import assert_greedy
 
 import ingot.llm

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 import transformers
-from architectures import VOCABULARY, small
+from llm_architectures import VOCABULARY, small
 from greedy import assert_greedy
 
 import ingot

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from architectures import LENGTH, VOCABULARY, small
+from llm_architectures import LENGTH, VOCABULARY, small
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from accuracy import assert_accurate

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import transformers
-from architectures import VOCABULARY
+from llm_architectures import VOCABULARY
 
 from ingot.llm.sampling import Choice, Draws
 
