@@ -413,7 +413,7 @@ def test_contradicting_ranges():
 
 def test_ranges_beside_an_archive(archive):
     assert told(ingot.InputError, lambda: ingot.compile(archive, inputs=[ranged(4, high=9), ranged(3, high=9)])) == (
-        "input x axis 0 was captured for sizes 2..8; 1..9 goes beyond", "", "Export with torch.export.Dim(..., min=1, max=9), or narrow the range.")  # fmt: skip
+        "input x axis 0 was captured for sizes 1..8; 1..9 goes beyond", "", "Export with torch.export.Dim(..., min=1, max=9), or narrow the range.")  # fmt: skip
     assert told(ingot.InputError, lambda: ingot.compile(archive, inputs=[ranged(4)])) == (f"{archive} takes 2 tensors (x, y), but 1 is given", "", "")
 
 

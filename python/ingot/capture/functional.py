@@ -16,7 +16,7 @@ import torch
 
 from ..errors import InputError, UnsupportedError
 from ..torch_internals.operators import OF_VMAP, DispatchKey, HigherOrderOperator, OpOverload, schema_of
-from ..torch_internals.sizes import ValueRanges, free_symbols, int_oo
+from ..torch_internals.sizes import ValueRanges, free_symbols
 from ..torch_internals.tensors import FakeTensor, address_of, is_contiguous_or_false, is_wrapped_by_functorch
 from . import autocast, composites, devices, fix, reshapes
 from .fixes import order, result_types
@@ -369,12 +369,11 @@ def from_exported(program: torch.export.ExportedProgram, chosen: dict[str, str] 
 
 
 def _as_replayed(limits):
-    """The range of each symbol as torch's own replay of a program takes it: from 1 where tracing began at 2 by itself (torch traces no size of 0 or 1, and checks no least size of 2). A range with
-    an end was given, and holds."""
+    """The range of each symbol as torch's own replay of a program takes it: from 1 where tracing began at 2 (torch traces no size of 0 or 1, and checks no least size of 2)."""
 
     def range_of(symbol):
         limit = limits.get(symbol)
-        return ValueRanges(1, limit.upper) if limit is not None and limit.lower == 2 and limit.upper == int_oo else limit
+        return ValueRanges(1, limit.upper) if limit is not None and limit.lower == 2 else limit
 
     return range_of
 

@@ -44,6 +44,6 @@ def need_replay(model: Model, ranges: list[Range]) -> bool:
     for r in ranges:
         axes = exported.get(r.input, ())
         known = axes[r.axis] if r.axis < len(axes) else None
-        if known is not None and not known["max"] and r.low < known["min"] == 2 * known["factor"] + known["offset"]:
+        if known is not None and r.low < known["min"] == 2 * known["factor"] + known["offset"]:
             return True
     return False
