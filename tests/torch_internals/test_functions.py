@@ -263,16 +263,6 @@ def test_own_children():
     assert list(modules.own_children(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Tanh()))) == ["0", "1"]
 
 
-def test_functions_asked_by():
-    """nn.MultiheadAttention asks whether it may be quick."""
-    asked = []
-    with modules.functions_asked_by(lambda original: lambda tensors: (asked.append(tensors), original(tensors))[1]), torch.no_grad():
-        torch.nn.MultiheadAttention(4, 2, batch_first=True).eval()(*(torch.ones(1, 2, 4) for _ in range(3)))  # three tensors: not quick
-        x = torch.ones(1, 2, 4)
-        torch.nn.MultiheadAttention(4, 2, batch_first=True).eval()(x, x, x)
-    assert len(asked) == 1 and asked[0][0] is x
-
-
 def test_codes_of_packed_sequences():
     """Those that packing and padding call."""
     from torch.nn.utils import rnn

@@ -30,7 +30,7 @@ from .dims import Dims, check_open_axes, relations, with_least_sizes
 from .guards import Guards
 from .program import Program, paired
 from .reshapes import Contiguous
-from .switches import asked_masks, attention_layout, experts_together, mapped, open_numbers, square_roots, written_places
+from .switches import asked_masks, experts_together, mapped, open_numbers, square_roots, written_places
 from .switches.both_sides import BothSides
 from .switches.branches import Branches
 from .switches.only_raises import OnlyRaises
@@ -118,7 +118,7 @@ class _Trace:
 
     def _program(self):
         branches = self._branches = Branches()
-        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, asked_masks.as_told(), attention_layout.as_eager(), experts_together.together(), written_places.by_an_operator(), mapped.by_operators(), open_numbers.stay_open(), self._roots, OnlyRaises(), branches, regions_of_any_size(), self._guards:
+        with self._attention(), contextlib.nullcontext() if self._strict else WritesUndone(), Contiguous() as contiguous, self._sides, asked_masks.as_told(), experts_together.together(), written_places.by_an_operator(), mapped.by_operators(), open_numbers.stay_open(), self._roots, OnlyRaises(), branches, regions_of_any_size(), self._guards:
             program = composites.traced(functools.partial(torch.export.export, self._module, *self._examples, dynamic_shapes=self._shapes, strict=self._strict))
         contiguous.leave_in(program.graph)
         branches.leave_in(program, self._strict)

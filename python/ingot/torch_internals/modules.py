@@ -39,11 +39,6 @@ def setting_attributes_by(make):
     return patched(torch.nn.Module, "__setattr__", make)
 
 
-def functions_asked_by(make):
-    """PATCH torch.overrides.has_torch_function: make(the original) is called instead by layers that choose between a quick and a slow form."""
-    return patched(torch.overrides, "has_torch_function", make)
-
-
 @functools.cache
 def codes_of_packed_sequences() -> frozenset:
     """The code of the function that every new PackedSequence calls, and of the one that makes a padded tensor of it."""

@@ -72,7 +72,6 @@ SWITCHES = {
     "both_sides": "of a branch on data that only computes other values, both sides are traced",
     "only_raises": "of a branch on data whose other side only raises, one side is traced, with an assertion",
     "asked_masks": "whether a mask of nn.Transformer is causal is not asked of its values",
-    "attention_layout": "the result of nn.MultiheadAttention lies in memory as eager's while torch.export traces",
     "experts_together": "experts of transformers that a loop computes one by one are computed together",
     "written_places": "writes to places that are integer tensors without axes are made by an operator while torch.export traces",
     "mapped": "elements at mapped indices, and results mapped along other axes, inside torch.vmap while torch.export traces",
