@@ -45,6 +45,7 @@ class Model(torch.nn.Module):
 
 @pytest.fixture(autouse=True)
 def no_gradients():
+    torch.manual_seed(0)
     torch._dynamo.reset()
     with torch.no_grad():
         yield

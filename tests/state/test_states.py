@@ -165,7 +165,7 @@ def test_of_a_module_in_files(kind, tmp_path):
     assert other.load(tmp_path / "state") is other and other["position"] == 3 and other.bytes == sum(t.nbytes for t in other.values())
     assert same(again.with_state(other)(token(7)), eager(token(7)))
     whole = (tmp_path / "state").read_bytes()
-    for torn in (whole[:-1], b"", b"text", whole.replace(b"position", b"positioN")):
+    for torn in (whole[:-1], b"", b"text", whole.replace(b"position", b"positioN"), whole.replace(b'"data_offsets":[', b'"data_offsets": 5,"x":[', 1), whole.replace(b'"data_offsets":[0', b'"data_offsets":[0.5', 1)):
         (tmp_path / "state").write_bytes(torn)
         with pytest.raises(ingot.FormatError):
             other.load(tmp_path / "state")

@@ -251,36 +251,24 @@ def check_call(spec: pytree.TreeSpec, where: str):
         raise FormatError(f"{where}: it is not a tuple of arguments and a dict of keywords")
 
 
-def alike(given: pytree.TreeSpec, wanted: pytree.TreeSpec) -> bool:
-    """Whether inputs of one structure may be passed for another. Namedtuples are compared by their fields, because the class of one from a file may have been made here."""
-    if given == wanted:
-        return True
-    if given.type is None or wanted.type is None or str(given.type) != str(wanted.type):
-        return False
-    if given.type is collections.namedtuple:
-        if given.context._fields != wanted.context._fields:
-            return False
-    elif given.context != wanted.context:
-        return False
-    return len(given.children()) == len(wanted.children()) and all(map(alike, given.children(), wanted.children()))
-
-
-def alike_but_for_sizes(given: pytree.TreeSpec, wanted: pytree.TreeSpec, leaves) -> bool:
-    """`alike`, if a registered class keeps sizes of its own tensors as numbers (a static cache its length), and they are those of the tensors given: the engine checks these.
-    leaves: the given values, in order."""
+def alike(given: pytree.TreeSpec, wanted: pytree.TreeSpec, leaves) -> bool:
+    """Whether inputs of one structure may be passed for another. Namedtuples are compared by their fields, because the class of one from a file may have been made here. A registered class may keep
+    sizes of its own tensors as numbers (a static cache its length): they may be those of the tensors given, since the engine checks these. leaves: the given values, in order."""
     if given == wanted:
         return True
     if given.type is None or wanted.type is None or str(given.type) != str(wanted.type) or len(given.children()) != len(wanted.children()):
         return False
-    if given.type is collections.namedtuple or given.type in _BUILT_IN or given.type in _RETURN_TYPES.values():
-        here = given.type is collections.namedtuple and given.context._fields == wanted.context._fields or given.context == wanted.context
+    if given.type is collections.namedtuple:
+        same = given.context._fields == wanted.context._fields
+    elif given.type in _BUILT_IN or given.type in _RETURN_TYPES.values():
+        same = given.context == wanted.context
     else:
-        here = _same_context(given.context, wanted.context, {size for leaf in leaves for size in getattr(leaf, "shape", ())})
+        same = _same_context(given.context, wanted.context, {size for leaf in leaves for size in getattr(leaf, "shape", ())})
     at = 0
     for child, other in zip(given.children(), wanted.children()):
-        here = here and alike_but_for_sizes(child, other, leaves[at : at + child.num_leaves])
+        same = same and alike(child, other, leaves[at : at + child.num_leaves])
         at += child.num_leaves
-    return here
+    return same
 
 
 def _same_context(given, wanted, sizes) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .functional import Functional, Slot
+from .functional import Functional, Slot, computed_from
 
 _aten = torch.ops.aten
 # Operators that write some places of their first argument, and the arguments that say which.
@@ -22,9 +22,9 @@ def caches_of(f: Functional) -> list[Slot]:
         if node.target not in _PLACED:
             continue
         base = _base_of(node)
-        before = _before([argument for i in _PLACED[node.target] if i < len(node.args) for argument in _nodes(node.args[i])])
+        before = computed_from([argument for i in _PLACED[node.target] if i < len(node.args) for argument in _nodes(node.args[i])])
         from_data = any(n.op == "placeholder" for n in before)
-        if base in states and from_data and node in _before([states[base][1]]):
+        if base in states and from_data and node in computed_from([states[base][1]]):
             found[base] = states[base][0]
             found |= {n: states[n][0] for n in before if n in states and not n.meta["val"].is_floating_point()}
     return list(found.values())
@@ -45,13 +45,3 @@ def _base_of(node):
 
 def _nodes(argument):
     return [n for n in (argument if isinstance(argument, (list, tuple)) else [argument]) if isinstance(n, torch.fx.Node)]
-
-
-def _before(nodes) -> set:
-    seen, left = set(), list(nodes)
-    while left:
-        node = left.pop()
-        if node not in seen:
-            seen.add(node)
-            left += node.all_input_nodes
-    return seen

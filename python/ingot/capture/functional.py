@@ -28,6 +28,17 @@ from .traced import NotFunctional, Traced
 Node = torch.fx.Node
 
 
+def computed_from(nodes) -> set[Node]:
+    """The nodes and all that they are computed from."""
+    found, left = set(), list(nodes)
+    while left:
+        node = left.pop()
+        if node not in found:
+            found.add(node)
+            left += node.all_input_nodes
+    return found
+
+
 @dataclass
 class Slot:
     """A placeholder of the graph.

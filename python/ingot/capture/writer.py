@@ -16,7 +16,7 @@ from ..errors import InputError, UnsupportedError
 from ..torch_internals.operators import OpOverload, schema_of
 from ..torch_internals.programs import SCHEMA_VERSION, WITH_EFFECTS
 from .calls import Calls
-from .functional import is_view, order_in_memory
+from .functional import computed_from, is_view, order_in_memory
 from .memory import of_memory
 from .schema import Values, same_part, torch_only
 from .sizes import linear, places
@@ -190,14 +190,8 @@ def _tensors(value) -> list[torch.Tensor]:
 
 def needed_nodes(f) -> set:
     """Nodes that the wanted values depend on, and those with effects of their own."""
-    needed, todo = set(), [*f.wanted, *(value for _, value in f.writes)]
-    todo += [n for n in f.module.graph.nodes if n.op == "call_function" and has_effects(n)]
-    while todo:
-        node = todo.pop()
-        if node not in needed:
-            needed.add(node)
-            todo += node.all_input_nodes
-    return needed
+    effects = [n for n in f.module.graph.nodes if n.op == "call_function" and has_effects(n)]
+    return computed_from([*f.wanted, *(value for _, value in f.writes), *effects])
 
 
 def is_assertion(node: torch.fx.Node) -> bool:

@@ -41,7 +41,7 @@ class Engine:
     """
 
     watch = None
-    kept = None, ()  # of caches: a function of their names, which gives what a file has of them; and the names
+    kept = dict  # gives what a file has of caches, by their names
     active = None  # weights (weights.Weights) that runs read instead of the engine's own: see `use`
 
     def __init__(self, plan: Plan, keep=(), values=None, here=True):
@@ -177,9 +177,8 @@ class Engine:
             message, remedy = self.signature["refused"]
             raise UnsupportedError(message, remedy=remedy)
         plan = self._readable_plan()
-        of, caches = self.kept
-        if caches:
-            plan = plan.with_weights(on_host({name: of(name) for name in caches}))
+        if caches := self.kept():
+            plan = plan.with_weights(on_host(caches))
         if weights in (None, self.inspect()["provenance"].get("weights", "embed")):
             check(lib().ingot_plan_save(plan.pointer, atomic.encoded(path)))
         else:

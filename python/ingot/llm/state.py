@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from ..errors import FormatError, InputError
+from ..running import state_file
 
 
 class State:
@@ -118,13 +118,10 @@ def _numbers(given, count: int, what: str) -> list[int]:
 
 def _sizes_of(path) -> tuple[int, int | None]:
     """The batch and the places of a saved state. None: it has no cache."""
+    with state_file.opened(path) as file:
+        shapes = {name: shape for name, (_, shape, *_) in state_file.header(file).items()}
     try:
-        with open(path, "rb") as file:
-            size = int.from_bytes(file.read(8), "little")
-            if size > os.path.getsize(path):
-                raise ValueError
-            header = json.loads(file.read(size))
-        caches = [entry["shape"][2] for name, entry in header.items() if name.endswith(".keys")]
-        return int(header["position"]["shape"][0]), int(caches[0]) if caches else None
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
+        caches = [shape[2] for name, shape in shapes.items() if name.endswith(".keys")]
+        return int(shapes["position"][0]), int(caches[0]) if caches else None
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError):
         raise FormatError(f"{os.fspath(path)} is not a saved state of a language model") from None

@@ -61,7 +61,7 @@ class Form:
                 raise InputError("this engine was built without a signature and takes positional tensors only")
             return list(args)
         flat, spec = pytree.tree_flatten(self.arguments.bind(args, kwargs))
-        if spec != self.spec and not structure.alike(spec, self.spec) and not structure.alike_but_for_sizes(spec, self.spec, flat):
+        if spec != self.spec and not structure.alike(spec, self.spec, flat):
             raise InputError(f"the arguments have the structure {spec}, but the model was compiled for {self.spec}")
         for i, expected in self.constants:
             if not same_constant(flat[i], expected):
