@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from accuracy import assert_accurate
 
 import ingot
-from ingot.engine import tensor_changes
+from ingot.engine import _op, tensor_changes
 
 
 class Everything(torch.nn.Module):
@@ -371,6 +371,27 @@ def test_models_go_when_nobody_has_them():
     del model, compiled
     gc.collect()
     assert [part() for part in gone] == [None] * 4
+
+
+def test_engines_that_go_while_another_comes():
+    """A garbage collection may begin at any allocation, also while the op library looks through the engines that it knows."""
+    one, other = (ingot.compile(layer, inputs=[torch.ones(3)], min_block_size=1).engine for layer in (torch.nn.ReLU(), torch.nn.Tanh()))
+    kept = [_op.Runner(one) for _ in range(40)]
+    before = gc.get_threshold()
+    try:
+        for allocations in range(1, 60, 6):
+            gc.disable()
+            gc.collect()
+            circle = [_op.Runner(one)]
+            circle.append(circle)
+            del circle
+            gc.set_threshold(gc.get_count()[0] + allocations)
+            gc.enable()
+            kept.append(_op.Runner(other))
+    finally:
+        gc.set_threshold(*before)
+        gc.enable()
+    assert len(kept) == 50
 
 
 def test_an_engine_alone(model):
