@@ -136,7 +136,7 @@ void name_step(Error& e, const LoadedFunction& loaded, size_t step) {
 Error failed_assertion(const plan::Check& c, const plan::Plan& plan) {
   Error problem(Code::invalid_input, fmt::format("an assertion of the model failed: {}", std::string_view(c.why).substr(assertion.size())));
   if (c.origin != UINT32_MAX) problem.at(plan.origins[c.origin].text());
-  return problem.fix("give inputs for which it holds");
+  return problem.fix("give inputs for which it holds; if it speaks of the model's own tensors, compile the model again");
 }
 
 // In eager's words.

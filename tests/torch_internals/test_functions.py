@@ -501,6 +501,29 @@ def test_truth_answered_by():
     assert asked == [x] and bool(x) and len(asked) == 1 and "__bool__" not in vars(torch.Tensor)
 
 
+def test_node_of():
+    """And `calls_recorded_by`, in which there is a mode."""
+    seen = []
+
+    def recording(record):
+        def recorded(mode, operator, pre_dispatch, args, keywords):
+            made = record(mode, operator, pre_dispatch, args, keywords)
+            seen.append((operator, tracing.node_of(made, mode).target))
+            assert tracing.node_of(torch.ones(2), mode) is None
+            with tracing.outside_of_traces():
+                assert torch.ones(2).sum().item() == 2
+            return made
+
+        return recorded
+
+    with tracing.calls_recorded_by(recording):
+        torch.export.export(type("Sine", (torch.nn.Module,), {"forward": lambda self, x: x.sin()})(), (torch.ones(3),), strict=False)
+    assert (aten.sin.default, aten.sin.default) in seen
+
+
+test_calls_recorded_by = test_node_of
+
+
 def test_with_autograd_kernels():
     op = aten.lstm.input
     before, calls = dict(op.py_kernels), []

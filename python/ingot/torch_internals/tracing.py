@@ -20,6 +20,7 @@ from torch.export import _trace
 from torch.export.exported_program import _override_composite_implicit_decomp as composites_by  # a context: {composite: function in its place}
 from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, make_fx  # the mode that records nodes; a graph of ATen's operators
+from torch.utils._python_dispatch import _disable_current_modes
 
 from . import operators
 from .operators import OpOverload
@@ -60,9 +61,11 @@ def _untold(record):
 
 @contextlib.contextmanager
 def long_texts_told_to(tell):
-    """PATCH print of torch.export._trace: in this thread, tell(text) gets what torch.export prints on failure: the graph, and the traceback that fake tensors log for shapes that do not fit."""
+    """PATCH print of torch.export._trace: in this thread, tell(text) gets what torch.export prints on failure: the graph, the traceback that fake tensors log for shapes that do not fit, and what is said of
+    numbers that come from data."""
     vars(_trace)["print"] = _tell  # stays: another thread may be inside
-    logging.getLogger("torch._subclasses.fake_tensor").addFilter(_untold)  # once, however often it is called
+    for name in ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes"):
+        logging.getLogger(name).addFilter(_untold)  # once, however often it is called
     before, _told.by = getattr(_told, "by", None), tell
     try:
         yield
@@ -83,6 +86,20 @@ def mapped_along_first_axis():
 
     with patched(vmap, "_remove_batch_dim", moving):
         yield
+
+
+def calls_recorded_by(make):
+    """PATCH torch.fx.experimental.proxy_tensor.proxy_call: make(the original) is called instead, with the mode that records, an operator, whether it is one of autograd's, its arguments and keywords."""
+    return patched(proxy_tensor, "proxy_call", make)
+
+
+def node_of(tensor, mode: ProxyTorchDispatchMode) -> torch.fx.Node | None:
+    """The node of a tensor in the graph that the mode records."""
+    slot = proxy_tensor.get_proxy_slot(tensor, mode.tracer, None)
+    return None if slot is None else slot.proxy.node
+
+
+outside_of_traces = _disable_current_modes  # a context in which tensors that are not fake are computed with
 
 
 @contextlib.contextmanager

@@ -71,6 +71,7 @@ ALONE, TRACED, WRITING, FUNCTIONAL = (tuple(fix for fix in FIXES if fix.stage is
 SWITCHES = {
     "both_sides": "of a branch on data that only computes other values, both sides are traced",
     "only_raises": "of a branch on data whose other side only raises, one side is traced, with an assertion",
+    "known_values": "numbers that follow from the model's own tensors are known, where torch.export could not go on otherwise, with an assertion",
     "asked_masks": "whether a mask of nn.Transformer is causal is not asked of its values",
     "experts_together": "experts of transformers that a loop computes one by one are computed together",
     "written_places": "writes to places that are integer tensors without axes are made by an operator while torch.export traces",

@@ -28,15 +28,15 @@ from ..memory import value_of
 from ..traced import NotFunctional
 
 _KEPT = "ingot_branches"
-_TORCH = os.path.dirname(torch.__file__) + os.sep
-_INGOT = str(Path(__file__).resolve().parents[2]) + os.sep
-_PART_OF_MODELS = tuple(_TORCH + name for name in ("nn" + os.sep, "functional.py", "_tensor.py"))  # torch's Python code that models are made of
+TORCH = os.path.dirname(torch.__file__) + os.sep
+INGOT = str(Path(__file__).resolve().parents[2]) + os.sep
+_PART_OF_MODELS = tuple(TORCH + name for name in ("nn" + os.sep, "functional.py", "_tensor.py"))  # torch's Python code that models are made of
 _OPEN_NUMBERS = str(Path(__file__).with_name("open_numbers.py"))
-_ASK_FOR_OTHERS = (_TORCH + "__init__.py", _TORCH + "overrides.py", _OPEN_NUMBERS)  # SymInt.__bool__, torch._check, torch._assert; functions in the place of torch's
+_ASK_FOR_OTHERS = (TORCH + "__init__.py", TORCH + "overrides.py", _OPEN_NUMBERS)  # SymInt.__bool__, torch._check, torch._assert; functions in the place of torch's
 _COMPARISONS = {"eq": sympy.Eq, "ne": sympy.Ne, "lt": sympy.Lt, "le": sympy.Le, "gt": sympy.Gt, "ge": sympy.Ge}
-_DYNAMO = os.path.join(_TORCH, "_dynamo") + os.sep
+_DYNAMO = os.path.join(TORCH, "_dynamo") + os.sep
 _REGIONS_OF_DYNAMO = os.path.join(_DYNAMO, "variables", "higher_order_ops.py")  # asks for torch.cond, scan and the like
-_INTERPRETER = os.path.join(_TORCH, "fx", "interpreter.py")
+_INTERPRETER = os.path.join(TORCH, "fx", "interpreter.py")
 _DYNAMO_BRANCHES = "_dynamo/variables/"  # where Dynamo asks for the model
 
 
@@ -152,7 +152,7 @@ class Branches:
             if not condition.free_symbols or not all(symbol_is_type(s, SymT.SIZE) for s in condition.free_symbols):
                 continue
             # Libraries ask whether a size is 1 for speed (transformers: no mask for one token), and must give the same results. A model's own code means it.
-            if _only_excludes_0_or_1(condition) and ("-packages" in line or line.startswith(_TORCH) or strict and not line):
+            if _only_excludes_0_or_1(condition) and ("-packages" in line or line.startswith(TORCH) or strict and not line):
                 continue
             kept.setdefault(condition, Branch(condition.xreplace(sizes), line))
         program.graph_module.meta[_KEPT] = list(kept.values())
@@ -187,7 +187,7 @@ def line_of_model(frame) -> str | None:
     while frame.f_code.co_filename in _ASK_FOR_OTHERS or frame is not asks and frame.f_code.co_name == "__torch_function__":
         frame = frame.f_back
     file = frame.f_code.co_filename
-    if file.startswith((_TORCH, _INGOT)) and not file.startswith(_PART_OF_MODELS):
+    if file.startswith((TORCH, INGOT)) and not file.startswith(_PART_OF_MODELS):
         if not file.startswith(_DYNAMO) and file != _INTERPRETER or file == _REGIONS_OF_DYNAMO:
             return None
         asks = TracingContext.extract_stack()  # Dynamo asks for the model, or torch runs what Dynamo wrote down of it
@@ -298,4 +298,4 @@ def _line_of(place, program) -> str:
         files = re.findall('File "(.*?)", line', "".join(n.meta.get("stack_trace") or "" for n in program.graph.nodes))
         return f"{next((f for f in files if f.endswith(user[1])), user[1])}:{user[2]}"
     file = getattr(frame, "filename", "")
-    return f"{file}:{frame.lineno}" if file and (not file.startswith(_TORCH) or file.startswith(_PART_OF_MODELS)) else ""
+    return f"{file}:{frame.lineno}" if file and (not file.startswith(TORCH) or file.startswith(_PART_OF_MODELS)) else ""

@@ -1,0 +1,126 @@
+"""Numbers that a model's own code reads of its buffers, its parameters and what it makes itself: `if self.initialised:`, `F.pad(x, (int(self.left), 0))`, `assert (torch.linspace(0, 1, 5).diff() > 0).all()`.
+
+torch.export knows no values. Where it could not go on, the model is traced again: what follows from such tensors alone is computed, and the trace goes on with the number. If it follows from a buffer
+or a parameter, an assertion in the graph refuses calls once the number is another."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import operator
+import os
+import sys
+
+import torch
+
+from ...base import debug
+from ...errors import UnsupportedError
+from ...torch_internals.operators import OpOverload, schema_of
+from ...torch_internals.tracing import calls_recorded_by, node_of, outside_of_traces
+from ...torch_internals.trees import pytree
+from ..functional import computed_from
+from ..memory import may_write, of_memory, value_of, written_operands
+from .branches import INGOT, TORCH
+
+_aten = torch.ops.aten
+_READS = (_aten.item.default, _aten._local_scalar_dense.default)
+
+
+class KnownValues:
+    """While torch exports. For one thread at a time (tracing.py)."""
+
+    def __init__(self, module: torch.nn.Module):
+        self._module, self._own = module, dict(_tensors(module))
+        self._asked: dict[str, str] = {}  # by the model's tensors: the line that asked
+        self._wanted = False
+
+    def begin(self) -> bool:
+        """The next traces know values. False if the last one did."""
+        before, self._wanted = self._wanted, not debug.is_disabled("known_values")
+        return self._wanted and not before
+
+    def __enter__(self):
+        self._asked = {}
+        self._patch = calls_recorded_by(self._recording) if self._wanted else contextlib.nullcontext()
+        self._patch.__enter__()
+
+    def __exit__(self, *problem):
+        self._patch.__exit__(*problem)
+
+    def refuse_written(self, program: torch.export.ExportedProgram):
+        """A number of a buffer that calls write is another in the next call."""
+        written = _written(program.graph)
+        buffers = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs if spec.target in self._asked}
+        for node in program.graph.nodes:
+            if (name := buffers.get(node.name)) is not None and of_memory(value_of(node)) in written:
+                raise UnsupportedError(
+                    f"the model's code reads a number from its buffer {name!r}, which it writes in each call",
+                    self._asked[name],
+                    'write it with tensor operations such as torch.where, or compile just in time: torch.compile(model, backend="ingot"), which leaves this line to Python',
+                )
+
+    def _recording(self, record):
+        def recorded(mode, asked, pre_dispatch, args, keywords):
+            if asked not in _READS or (found := self._value(mode, args[0])) is None:
+                return record(mode, asked, pre_dispatch, args, keywords)
+            number, names = found
+            if names:
+                call = lambda target, *args: record(mode, target, pre_dispatch, args, {})  # noqa: E731
+                line = _line(sys._getframe(1))
+                self._asked |= dict.fromkeys(names, line)
+                same = call(_aten.view.default, call(_aten.eq.Scalar, args[0], number), [])
+                call(_aten._assert_async.msg, same, f"{', '.join(sorted(names))} changed: the model was compiled for {number} at {line}; compile it again")
+            return number
+
+        return recorded
+
+    def _value(self, mode, tensor) -> tuple[bool | int | float, set[str]] | None:
+        """The number in a tensor, and the names of the model's tensors that it follows from; None if it follows from an input, from a random number or from what the model has written."""
+        if (asked := node_of(tensor, mode)) is None:
+            return None
+        nodes = computed_from([asked])
+        if any(node.op not in ("placeholder", "get_attr") and not _gives_the_same_again(node) for node in nodes):
+            return None
+        if not _written(asked.graph).isdisjoint(of_memory(value_of(node)) for node in nodes):
+            return None
+        values, names = {}, set()
+        now = {node: name for name, traced in _tensors(self._module) if (node := node_of(traced, mode)) is not None and node.op in ("placeholder", "get_attr")}
+        with outside_of_traces():
+            for node in asked.graph.nodes:
+                if node not in nodes:
+                    continue
+                if node.op == "call_function":
+                    values[node] = node.target(*pytree.tree_map_only(torch.fx.Node, values.get, node.args), **pytree.tree_map_only(torch.fx.Node, values.get, node.kwargs))
+                elif node in now:
+                    values[node] = self._own[now[node]]
+                    names.add(now[node])
+                elif node.op == "get_attr":
+                    values[node] = getattr(mode.tracer.root, node.target)
+                else:
+                    return None
+            return values[asked].item(), names
+
+
+def _tensors(module):
+    yield from module.named_parameters(remove_duplicate=False)
+    yield from module.named_buffers(remove_duplicate=False)
+
+
+def _gives_the_same_again(node) -> bool:
+    target = node.target
+    return target is operator.getitem or isinstance(target, OpOverload) and torch.Tag.nondeterministic_seeded not in target.tags and not schema_of(target).is_mutable
+
+
+def _written(graph) -> set:
+    """The memory that operators of the graph write."""
+    return {of_memory(value_of(operand)) for node in graph.nodes if isinstance(node.target, OpOverload) and may_write(node) for operand in written_operands(node)} - {None}
+
+
+def _line(frame) -> str:
+    """The innermost line that is neither torch's nor ingot's."""
+    while frame is not None and frame.f_code.co_filename.startswith((TORCH, INGOT, "<")):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    return f"{os.path.basename(file)}:{line}: `{linecache.getline(file, line).strip()}`"
