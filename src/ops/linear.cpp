@@ -171,7 +171,9 @@ Lettered multiply(Lettered a, Lettered b, const std::string& later) {
   return {reshape(matmul(left, right), dims_of(batch + rows + columns)), batch + rows + columns};
 }
 
-Value einsum(const std::string& text, const std::vector<Value>& operands) {
+// path: the places of the two operands that each step multiplies, as torch.einsum gets them from opt_einsum; the product becomes the last operand. Without one, the product so far is
+// multiplied by the next operand.
+Value einsum(const std::string& text, const std::vector<Value>& operands, const std::optional<Axes>& path) {
   auto [terms, out] = parse_equation(text, operands);
   std::vector<Value> values = operands;
   for (size_t k = 0; k < values.size(); ++k) values[k] = diagonal_of(values[k], terms[k]);
@@ -189,14 +191,24 @@ Value einsum(const std::string& text, const std::vector<Value>& operands) {
       terms[k].erase(i, 1);
     }
   }
-  Lettered product{values[0], terms[0]};
-  for (size_t k = 1; k < values.size(); ++k) {
+  std::vector<Lettered> left;
+  for (size_t k = 0; k < values.size(); ++k) left.push_back({values[k], terms[k]});
+  if (path && path->size() != 2 * (left.size() - 1)) fail(Code::invalid_input, "einsum: a path of {} numbers for {} operands", path->size(), left.size());
+  for (size_t step = 0; left.size() > 1; ++step) {
+    size_t a = step == 0 ? 0 : left.size() - 1, b = step == 0 ? 1 : 0;
+    if (path) {
+      const auto [low, high] = std::minmax((*path)[2 * step], (*path)[2 * step + 1]);
+      if (low < 0 || low == high || high >= static_cast<Axis>(left.size())) fail(Code::invalid_input, "einsum: the path multiplies operands {} and {} of {}", low, high, left.size());
+      a = static_cast<size_t>(low), b = static_cast<size_t>(high);
+    }
     std::string later = out;
-    for (size_t r = k + 1; r < terms.size(); ++r) later += terms[r];
-    product = multiply(std::move(product), {values[k], terms[k]}, later);
+    for (size_t k = 0; k < left.size(); ++k) if (k != a && k != b) later += left[k].letters;
+    Lettered made = multiply(left[a], left[b], later);
+    for (size_t gone : {std::max(a, b), std::min(a, b)}) left.erase(left.begin() + static_cast<int64_t>(gone));
+    left.push_back(std::move(made));
   }
-  product.reduce_to(out);
-  return product.ordered(out);
+  left[0].reduce_to(out);
+  return left[0].ordered(out);
 }
 
 // Sums over pairs of axes of both.
@@ -370,7 +382,8 @@ const Definition linear_rows[] = {
      [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend_matmul(c, matmul(a, b), beta, alpha); }},
     {"addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1)", Types::common,
      [](Value c, Value a, Value b, Scalar beta, Scalar alpha) { return blend(c, unsqueeze(a, 1) * b, beta, alpha); }},
-    {"einsum(str equation, Tensor[] tensors)", Types::same, [](std::string equation, std::vector<Value> operands) { return einsum(equation, operands); }},
+    {"einsum(str equation, Tensor[] tensors, *, int[]? path=None)", Types::same,
+     [](std::string equation, std::vector<Value> operands, std::optional<Axes> path) { return einsum(equation, operands, path); }},
     {"scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool "
      "enable_gqa=False)",
      Types::each,

@@ -6,6 +6,7 @@ import copy
 
 import torch
 
+from ..memory import value_of
 from ..traced import Traced
 
 
@@ -23,7 +24,8 @@ def _casts_einsum(node) -> bool:
 
 
 def _differs(node, operand):
-    return operand.meta["val"].is_floating_point() and operand.meta["val"].dtype != node.meta["val"].dtype
+    value = value_of(operand)
+    return value.is_floating_point() and value.dtype != value_of(node).dtype
 
 
 def _cast_einsums(module):
@@ -39,7 +41,7 @@ def _cast_einsums(module):
 
 
 def _cast(graph, operand, node):
-    dtype = node.meta["val"].dtype
+    dtype = value_of(node).dtype
     made = graph.call_function(torch.ops.aten.to.dtype, (operand, dtype))
-    made.meta = {**node.meta, "val": operand.meta["val"].to(dtype)}
+    made.meta = {**node.meta, "val": value_of(operand).to(dtype)}
     return made
