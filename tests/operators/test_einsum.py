@@ -32,3 +32,33 @@ def test_paths(path, way):
     else:
         call = torch.compile(model, backend="ingot", fullgraph=True)
     torch.testing.assert_close(call(*operands), torch.einsum(EQUATION, *(t.double() for t in operands)).float())
+
+
+class LastFirst:
+    """In the place of opt_einsum: multiplies the last two operands."""
+
+    @staticmethod
+    def contract_path(equation, *operands, optimize, shapes=False):
+        sizes = operands if shapes else [operand.shape for operand in operands]
+        assert all(type(int(size)) is int for operand in sizes for size in operand)  # as opt_einsum, which compares them: torch's tracer fixes a size that is asked for
+        return [(at - 2, at - 1) for at in range(len(operands), 1, -1)], ""
+
+
+@pytest.mark.parametrize("given", ["operands", "a list"])
+def test_open_sizes_with_opt_einsum(given, monkeypatch):
+    """Its path follows from the example's sizes, which stay open."""
+    module = torch.backends.opt_einsum.m
+    monkeypatch.setattr(module, "_opt_einsum", LastFirst)
+    monkeypatch.setattr(module, "enabled", True)
+    monkeypatch.setattr(module, "strategy", "auto")
+
+    class Open(torch.nn.Module):
+        def forward(self, *operands):
+            return torch.einsum(EQUATION, *operands) if given == "operands" else torch.einsum(EQUATION, operands)
+
+    inputs = [ingot.Input(min_shape=(1, *size[1:]), opt_shape=size, max_shape=(9, *size[1:]), shared_dims={0: "B"}) if len(size) > 1 else torch.ones(size) for size in SIZES]
+    compiled = ingot.compile(Open(), inputs=inputs)
+    assert compiled.report.whole
+    for batch in (1, 2, 9):
+        operands = [torch.randn(batch, *size[1:]) if len(size) > 1 else torch.randn(size) for size in SIZES]
+        torch.testing.assert_close(compiled(*operands), torch.einsum(EQUATION, *(t.double() for t in operands)).float())

@@ -1,5 +1,6 @@
 """Functions whose numbers torch takes as plain ones, given a size that is open: `torch.linspace(0, 1, x.shape[0])`, windows, indices of triangles, one_hot, and pooling over whole axes
-(`F.max_pool1d(x, x.shape[2])`). torch would fix the size to the example's. While it traces, each is written with operators that take open sizes. A form that is not written here calls torch's own."""
+(`F.max_pool1d(x, x.shape[2])`). torch would fix the size to the example's. While it traces, each is written with operators that take open sizes. A form that is not written here calls torch's own.
+So is the order in which opt_einsum multiplies the operands of torch.einsum: it follows from the example's sizes, and stays."""
 
 from __future__ import annotations
 
@@ -13,12 +14,15 @@ import torch.nn.functional as F
 from ...base import debug
 from ...torch_internals.dynamo import call_functions_by
 from ...torch_internals.trees import pytree
+from ..memory import hint
 from . import own_traces
 
 
 class _Calls(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if function is torch.einsum and not kwargs:
+            return _einsum(*args)
         written = _WRITTEN.get(function)
         if written is not None and any(isinstance(leaf, (torch.SymInt, torch.SymFloat)) for leaf in pytree.tree_leaves((args, kwargs))):
             return written(*args, **kwargs)
@@ -57,6 +61,19 @@ def _logspace(start, end, steps, base=10.0, *, dtype=None, device=None, **more):
     if more or isinstance(start, torch.Tensor) or isinstance(end, torch.Tensor) or made not in (torch.float32, torch.float64):
         return torch.logspace(start, end, steps, base, dtype=dtype, device=device, **more)
     return torch.pow(base, _linspace(start, end, steps, dtype=torch.float64, device=device)).to(made)
+
+
+# ---- einsum
+
+
+def _einsum(equation, *operands):
+    given = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
+    optimizer = torch.backends.opt_einsum
+    if not isinstance(equation, str) or len(given) < 3 or not optimizer.enabled or not any(isinstance(size, torch.SymInt) for t in given for size in t.shape):
+        return torch.einsum(equation, *operands)
+    shapes = [[hint(size) for size in t.shape] for t in given]
+    path, _ = optimizer.get_opt_einsum().contract_path(equation, *shapes, shapes=True, optimize=optimizer.strategy)
+    return torch.ops.aten.einsum.default(equation, list(given), path=[place for pair in path for place in pair])
 
 
 # ---- windows
