@@ -49,6 +49,7 @@ def test_open_sizes_with_opt_einsum(given, monkeypatch):
     """Its path follows from the example's sizes, which stay open."""
     module = torch.backends.opt_einsum.m
     monkeypatch.setattr(module, "_opt_einsum", LastFirst)
+    monkeypatch.setattr(module, "is_available", lambda: True)
     monkeypatch.setattr(module, "enabled", True)
     monkeypatch.setattr(module, "strategy", "auto")
 
