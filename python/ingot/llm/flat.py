@@ -43,7 +43,10 @@ class FlatCaches:
     @contextlib.contextmanager
     def runner(self):
         """A function (flats, lengths, ids, counts, take, out) that runs the plan."""
-        session = self._sessions.pop() if self._sessions else self._engine.session()
+        try:
+            session = self._sessions.pop()
+        except IndexError:  # other threads have all
+            session = self._engine.session()
         try:
             yield lambda flats, lengths, ids, counts, take, out: session.run(ids, counts, take, state=flats[0].inner, out=[out])
         finally:

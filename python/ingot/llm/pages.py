@@ -45,7 +45,7 @@ class Pool:
             raise OptionError(f"kv_bytes is {kv_bytes!r}, and has to be at least {2 * self.page_bytes}: two pages of {self.page} tokens")
         self.capacity = min(self._limit // self.page_bytes, MAX_PAGES)
         self.tensors = {name: _reserved((self.capacity, *shape), dtype) for name, (shape, dtype) in shapes.items()}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a collection of garbage inside a call may drop another state's pages
         self._free: list[int] = []
         self._owners: list[int] = []  # of each page that was ever taken
 
@@ -99,6 +99,8 @@ def _reserved(shape, dtype) -> torch.Tensor:
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
     except (OSError, OverflowError, ValueError) as problem:
         raise MemoryError(f"address space of {size} bytes for keys and values could not be had: {problem}", remedy="give kv_bytes: the most that they may take") from None
+    with contextlib.suppress(OSError):  # a system without them
+        memory.madvise(mmap.MADV_HUGEPAGE)  # as the engines' memory has: attention reads many places
     return torch.frombuffer(memory, dtype=dtype).view(shape)
 
 
@@ -153,7 +155,10 @@ class PagedCaches:
     @contextlib.contextmanager
     def runner(self):
         """A function (states, lengths, ids, counts, take, out) that runs the plan."""
-        runner = self._runners.pop() if self._runners else _Runner(self._engine, self.pool, self._columns)
+        try:
+            runner = self._runners.pop()
+        except IndexError:  # other threads have all
+            runner = _Runner(self._engine, self.pool, self._columns)
         try:
             yield runner.run
         finally:
