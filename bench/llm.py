@@ -25,16 +25,17 @@ def by_generate(lm, prompt, count):
 
 
 def by_bare_loop(lm, prompt, count):
-    """The plan's function alone: no checks, no choice but argmax."""
+    """The plan's function alone, on pages of its own: no checks, no choice but argmax."""
     engine = lm.module.engine
-    state, session = engine.new_state(places=lm.max_length + 1), engine.session()
+    table = torch.arange({b["name"]: b["dims"] for b in engine.inputs()}["table"][1])[None]
+    state, session = engine.new_state(pages=table.shape[1]), engine.session()
     dtype = getattr(torch, engine.outputs()[0]["dtype"])
     out, one, zero = torch.empty(1, 1, lm.vocabulary, dtype=dtype), torch.tensor([1]), torch.tensor([[0]])
-    session.run(prompt, torch.tensor([prompt.shape[1]]), torch.tensor([[prompt.shape[1] - 1]]), state=state, out=[out])
-    for _ in range(count):
+    session.run(prompt, torch.tensor([prompt.shape[1]]), torch.tensor([[prompt.shape[1] - 1]]), table, torch.tensor([0]), state=state, out=[out])
+    for n in range(count):
         token = out[:, 0].argmax(-1)
         yield token
-        session.run(token[:, None], one, zero, state=state, out=[out])
+        session.run(token[:, None], one, zero, table, torch.tensor([prompt.shape[1] + n]), state=state, out=[out])
 
 
 @torch.no_grad()

@@ -43,16 +43,12 @@ def test_greedy_tokens_are_eagers(llama):
     assert len(set(tokens[0].tolist())) >= 40
 
 
-def test_attention_reads_the_filled_part_of_the_cache_and_it_is_written_in_place(llama):
+def test_attention_reads_the_filled_part_of_the_pages_where_they_are_and_they_are_written_in_place(llama):
     _, lm = llama
-    steps = str(lm.module.engine.session().profile(*arguments(lm), runs=1))
-    assert steps.count("filled keys") == 2 and steps.count("scatter") == 4
+    pools = [torch.zeros(4, *pool.shape[1:]) for pool in lm._caches.pool.tensors.values()]
+    steps = str(lm.module.engine.session().profile(torch.tensor([[3]]), torch.tensor([1]), torch.tensor([[0]]), torch.tensor([[1, 0]]), torch.tensor([0]), *pools, runs=1))
+    assert steps.count("keys in pages, filled keys") == 2 and steps.count("scatter") == 4
     assert "copy: layers" not in steps
-
-
-def arguments(lm):
-    state = lm.allocated(1, 17)
-    return [torch.tensor([[3]]), torch.tensor([1]), torch.tensor([[0]]), *(torch.as_tensor(value) for value in state.values())]
 
 
 def test_the_tokens_depend_on_the_cache(llama):
@@ -63,9 +59,8 @@ def test_the_tokens_depend_on_the_cache(llama):
     tokens = []
     for token in run:
         tokens.append(token)
-        for name in state._inner:
-            if name != "position":
-                state._inner.write(name, 0)
+        for pool in lm._caches.pool.tensors.values():
+            pool[state._memory.rows[0]] = 0
     with pytest.raises(AssertionError):
         assert_greedy(model, prompt(), torch.stack(tokens, 1))
 
@@ -145,7 +140,7 @@ def test_a_saved_model(llama, tmp_path):
     loaded = ingot.llm.load(tmp_path / "m.ingot")
     assert (loaded.max_length, loaded.max_batch, loaded.vocabulary, loaded.stop, loaded.pad) == (LENGTH, 3, VOCABULARY, [], 0)
     state = loaded.new_state(2)
-    assert state.lengths == [0, 0] and not any(torch.as_tensor(value).any() for value in state._inner.values())
+    assert state.lengths == [0, 0] and state.bytes == loaded._caches.pool.used == 0
     assert torch.equal(answer(loaded, prompt(2), state=state), expected)
     ingot.save(ingot.compile(torch.nn.Linear(2, 2).eval(), inputs=[torch.ones(1, 2)]), tmp_path / "other.ingot")
     with pytest.raises(ingot.FormatError, match="not of a language model"):
@@ -171,7 +166,8 @@ def test_wrong_calls_change_nothing(llama):
     model, lm = llama
     state = lm.new_state(2)
     lm.step(state, prompt(2))
-    before = {name: state._inner.read(name) for name in state._inner}
+    pages = torch.tensor(state._memory.rows)
+    kept = [pool[pages].clone() for pool in lm._caches.pool.tensors.values()]
 
     class Other(ingot.llm.LanguageModel):
         pass
@@ -200,7 +196,7 @@ def test_wrong_calls_change_nothing(llama):
     ]:
         with pytest.raises(ingot.InputError, match=said):
             call()
-    assert state.lengths == [11, 11] and all((state._inner.read(name) == value).all() for name, value in before.items())
+    assert state.lengths == [11, 11] and all(torch.equal(pool[pages], before) for pool, before in zip(lm._caches.pool.tensors.values(), kept))
     with pytest.raises(TypeError, match="draft"):
         lm.generate(state, prompt(2), max_new_tokens=1, draft=lm)
     with state.in_use(), pytest.raises(ingot.InputError, match="the state is in use"):

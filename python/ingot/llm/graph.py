@@ -37,17 +37,22 @@ class Step(torch.nn.Module):
     """One step of a model: takes new tokens of each row, writes the state, and returns logits.
 
     ids [batch, tokens] int64. lengths [batch] int64: how many of a row's ids count. take [batch, kept] int64: of which of a row's ids logits are wanted.
-    position [batch] int64: how many tokens a row's state holds; written. entries: the state's tensors; written. The last token of a cache is for ids that do not count.
+    position [batch] int64: how many tokens a row's state holds. entries: the state's tensors; written.
     Returns logits [batch, kept, vocabulary].
+
+    Caches in pages (page: tokens of one): an entry is a pool [pages, heads, page, width], and in front of position is table [batch, columns] int64, the numbers of each row's pages. The page of
+    the last column takes ids that do not count.
+    Caches in one piece (page is None): an entry is [batch, heads, places, width], of which the last place takes ids that do not count; position is written.
     """
 
-    def __init__(self, model, entries: list[Entry]):
+    def __init__(self, model, entries: list[Entry], page: int | None):
         super().__init__()
-        self.model, self.entries = model, entries
+        self.model, self.entries, self.page = model, entries, page
         self.is_recurrent = any(not e.is_cache for e in entries)
         self.parameter = _cache_parameter(model)
 
-    def forward(self, ids, lengths, take, position, *entries):
+    def forward(self, ids, lengths, take, *rest):
+        table, position, *entries = rest if self.page is not None else (None, *rest)
         steps = torch.arange(ids.shape[1], device=ids.device)
         counts = steps < lengths[:, None]
         places = torch.where(counts, position[:, None] + steps, 0)
@@ -55,7 +60,8 @@ class Step(torch.nn.Module):
         for entry, tensor in zip(self.entries, entries):
             _, layer, kind = entry.name.split(".")
             by_layer.setdefault(int(layer), {})[kind] = tensor
-        layers = [_Layer(by_layer.get(i, {}), counts, places) for i in range(max(by_layer) + 1)]
+        cells = _InOnePiece(counts, places) if table is None else _InPages(counts, places, table, self.page)
+        layers = [_Layer(by_layer.get(i, {}), cells) for i in range(max(by_layer) + 1)]
         before = {e.name: t.clone() for e, t in zip(self.entries, entries) if not e.is_cache}
         given = {self.parameter: _Layers(layers)} | ({} if self.is_recurrent and not any(e.is_cache for e in self.entries) else {"position_ids": places})
         with _attention(self.model, _Masks(places)), _logits_of(self.model, take):
@@ -63,7 +69,8 @@ class Step(torch.nn.Module):
         for entry, tensor in zip(self.entries, entries):
             if not entry.is_cache:  # a row without a token keeps what it has
                 tensor.copy_(torch.where((lengths > 0).view(-1, *[1] * (tensor.dim() - 1)), tensor, before[entry.name]))
-        position.add_(lengths)
+        if table is None:
+            position.add_(lengths)
         return logits
 
 
@@ -127,18 +134,48 @@ class _Common(CacheLayerMixin, LinearAttentionCacheLayerMixin):
         raise UnsupportedError("the model's layers replace their recurrent state", remedy="ingot.llm takes layers that write it in place")
 
 
+class _InOnePiece:
+    """Where the tokens of a step are in a cache [batch, heads, places, width]."""
+
+    def __init__(self, counts, places):
+        self._counts, self._places = counts, places
+
+    def write(self, cache, new):
+        """new: [batch, heads, tokens, width]."""
+        rows = torch.arange(cache.shape[0], device=cache.device)[:, None]
+        cache[rows, :, torch.where(self._counts, self._places, cache.shape[2] - 1)] = new.transpose(1, 2)
+
+    def read(self, cache):
+        """All that each row has: [batch, heads, places, width]."""
+        return cache
+
+
+class _InPages:
+    """The same of a pool [pages, heads, page, width]."""
+
+    def __init__(self, counts, places, table, page):
+        self._table = table
+        self._pages = table.gather(1, torch.where(counts, places // page, table.shape[1] - 1))
+        self._rows = places % page
+
+    def write(self, pool, new):
+        pool[self._pages, :, self._rows] = new.transpose(1, 2)
+
+    def read(self, pool):
+        return pool[self._table].transpose(1, 2).flatten(2, 3)
+
+
 class _Layer(_Common):
-    def __init__(self, tensors, counts, places):
+    def __init__(self, tensors, cells):
         super().__init__()
-        self._tensors, self._counts, self._places = tensors, counts, places
+        self._tensors, self._cells = tensors, cells
 
     def update(self, key_states, value_states, *args, **kwargs):
-        keys, values = self._tensors["keys"], self._tensors["values"]
-        rows = torch.arange(keys.shape[0], device=keys.device)[:, None]
-        places = torch.where(self._counts, self._places, keys.shape[2] - 1)
-        for cache, new in ((keys, key_states), (values, value_states)):
-            cache[rows, :, places] = new.transpose(1, 2)
-        return keys, values
+        found = []
+        for kind, new in (("keys", key_states), ("values", value_states)):
+            self._cells.write(self._tensors[kind], new)
+            found.append(self._cells.read(self._tensors[kind]))
+        return tuple(found)
 
     def kept(self, kind, state_idx):
         return self._tensors[f"{kind}{state_idx}"]

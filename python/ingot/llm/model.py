@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
 import itertools
 import os
 import random
@@ -12,11 +14,14 @@ from typing import Any
 import torch
 
 from ..ahead_of_time import compile_with_record
+from ..capture import devices
 from ..errors import InputError, OptionError, UnsupportedError
 from ..inputs import Input
 from ..module.module import Module
+from .flat import FlatCaches
+from .pages import MAX_PAGES, PAGE, PagedCaches, columns_of
 from .sampling import Choice, Draws
-from .state import State, _numbers
+from .state import State, Together, _numbers
 
 RECORD = "language_model"  # the part of a plan's signature that `LanguageModel` reads
 
@@ -29,6 +34,7 @@ def compile(
     dtype: torch.dtype | str = "auto",
     weight_dtype: str | None = None,
     target: Any = "auto",
+    kv_bytes: int | None = None,
     **option: Any,
 ) -> "LanguageModel":
     """Compiles a causal language model of transformers for generation: one plan that takes prompts, parts of prompts and single tokens.
@@ -41,10 +47,11 @@ def compile(
         dtype: the type of weights and arithmetic; "auto" is the model's. Another one than a model object's makes a copy of the model.
         weight_dtype: the storage of weights, as ingot.compile takes it ("int8").
         target, **option: as ingot.compile takes them.
+        kv_bytes: on the CPU, the most bytes that the keys and values of all states take. None: the machine's memory. It is not saved: ingot.llm.load takes it too.
 
     Returns a `LanguageModel`. The model's weights are its own, with a packed copy beside them; a file that was saved and loaded has its weights once.
 
-    Raises InputError for wrong sizes and folders, UnsupportedError for a model that is no causal decoder or has an operator without an engine.
+    Raises InputError for wrong sizes and folders, OptionError for other wrong choices, UnsupportedError for a model that is no causal decoder or has an operator without an engine.
     """
     files: dict[str, bytes] = {}
     if isinstance(model, (str, os.PathLike)):
@@ -61,13 +68,20 @@ def compile(
     from . import graph
 
     entries = graph.entries_of(model)
-    step = graph.Step(model, entries)
-    step.training = model.training
-    record = {"max_length": max_length, "max_batch": max_batch, "vocabulary": model.get_input_embeddings().weight.shape[0], "recurrent": step.is_recurrent, **_generation_of(model),
-              "files": {name: data.decode() for name, data in files.items()}}  # fmt: skip
     options = {"fallback": "error", "target": target, **option} | ({} if weight_dtype is None else {"weight_dtype": weight_dtype})
-    module = compile_with_record(step, _inputs_of(entries, max_length, max_batch, step.is_recurrent), {RECORD: record}, options)
-    return LanguageModel(module)
+    page = PAGE if _takes_pages(entries, model, options) else None
+    step = graph.Step(model, entries, page)
+    step.training = model.training
+    record = {"max_length": max_length, "max_batch": max_batch, "vocabulary": model.get_input_embeddings().weight.shape[0], "recurrent": step.is_recurrent, "page": page, **_generation_of(model),
+              "files": {name: data.decode() for name, data in files.items()}}  # fmt: skip
+    module = compile_with_record(step, _inputs_of(entries, max_length, max_batch, step), {RECORD: record}, options)
+    return LanguageModel(module, kv_bytes)
+
+
+def _takes_pages(entries, model, options) -> bool:
+    """Whether a kernel reads keys and values in pages: on the CPU, of all float types but float64. A model with recurrent layers has caches in one piece too."""
+    targets = devices.targets(devices.placed(devices.written(options), next(model.parameters()).device, for_file=True))
+    return all(e.is_cache and e.dtype != torch.float64 for e in entries) and all(t in devices.HOST for t in targets)
 
 
 def _refuse_others(model):
@@ -107,12 +121,18 @@ def _generation_of(model) -> dict:
     return {"stop": ends, "pad": int(pad), "generation": chosen}
 
 
-def _inputs_of(entries, max_length, max_batch, is_recurrent) -> list[Input]:
+def _inputs_of(entries, max_length, max_batch, step) -> list[Input]:
     batch, tokens, kept = (1, 1, max_batch, "batch"), (1, 1, max_length, "tokens"), (1, 1, max_length, "kept")
-    tokens, kept = ((1, 1, 1, ""), (1, 1, 1, "")) if is_recurrent else (tokens, kept)
+    tokens, kept = ((1, 1, 1, ""), (1, 1, 1, "")) if step.is_recurrent else (tokens, kept)
     places = (2, max_length + 1, max_length + 1, "places")  # with one for ids that do not count
-    given = [("ids", torch.int64, (batch, tokens)), ("lengths", torch.int64, (batch,)), ("take", torch.int64, (batch, kept)), ("position", torch.int64, (batch,))]
-    given += [(e.name, e.dtype, (batch, *(places if size is None else (size, size, size, "") for size in e.shape))) for e in entries]
+    first = batch
+    given = [("ids", torch.int64, (batch, tokens)), ("lengths", torch.int64, (batch,)), ("take", torch.int64, (batch, kept))]
+    if step.page is not None:
+        columns = columns_of(max_length, step.page)
+        places, first = (step.page, step.page, step.page, ""), (1, max_batch * columns, MAX_PAGES, "pages")
+        given.append(("table", torch.int64, (batch, (2, columns, columns, "columns"))))
+    given.append(("position", torch.int64, (batch,)))
+    given += [(e.name, e.dtype, (first, *(places if size is None else (size, size, size, "") for size in e.shape))) for e in entries]
     return [
         Input(min_shape=[a[0] for a in axes], opt_shape=[a[1] for a in axes], max_shape=[a[2] for a in axes], dtype=dtype, name=name, shared_dims={i: a[3] for i, a in enumerate(axes) if a[3]})
         for name, dtype, axes in given
@@ -134,7 +154,7 @@ class LanguageModel:
         module: the ingot.Module, with its report and its engine.
     """
 
-    def __init__(self, module: Module):
+    def __init__(self, module: Module, kv_bytes: int | None = None):
         self.module, self._engine = module, module.engine
         record = self._engine.signature[RECORD]
         self.max_length, self.max_batch, self.vocabulary, self.is_recurrent = (record[name] for name in ("max_length", "max_batch", "vocabulary", "recurrent"))
@@ -143,8 +163,8 @@ class LanguageModel:
         out = self._engine.outputs()[0]
         self._logits = getattr(torch, out["dtype"]), int(out["dims"][-1])
         self.device = torch.device(self._engine.device) if self._engine.device is not None else None
-        self._a_cache = next((b["name"] for b in self._engine.inputs() if b["name"].endswith(".keys")), None)
-        self._sessions: list = []
+        made = FlatCaches if record.get("page") is None else PagedCaches
+        self._caches = made(self._engine, self.max_batch, self.max_length, kv_bytes)
 
     # -- states
 
@@ -152,62 +172,53 @@ class LanguageModel:
         """An empty state of so many sequences."""
         if type(batch) is not int or not 1 <= batch <= self.max_batch:
             raise InputError(f"batch is {batch!r}, and the model was compiled for 1 to {self.max_batch}", remedy="ingot.llm.compile(.., max_batch=..)")
-        return State(self, self.empty(batch), [0] * batch)
-
-    def empty(self, batch: int):
-        return self.allocated(batch, 2)
-
-    def allocated(self, batch: int, places: int | None):
-        sizes = {"batch": batch} if self.max_batch > 1 else {}
-        return self._engine.new_state(**sizes, **({"places": places} if self._a_cache is not None and places is not None else {}))
-
-    def grown(self, inner, tokens: int):
-        """The state's memory with room for so many tokens: at least doubled, if it has to grow."""
-        if self._a_cache is not None:
-            room = self._places_of(inner) - 1
-            if tokens > room:
-                inner.grow(places=min(max(tokens, 2 * room), self.max_length) + 1)
-        return inner
-
-    def _places_of(self, inner) -> int:
-        return inner.dims(self._a_cache)[2]
+        return State(self, self._caches.new(batch), [0] * batch)
 
     # -- steps
 
-    def step(self, state: State, ids, lengths=None, logits: str = "last") -> torch.Tensor:
+    def step(self, state: State | Sequence[State], ids, lengths=None, logits: str = "last") -> torch.Tensor:
         """Takes the next tokens of each sequence.
 
         Arguments:
-            state: of this model, for as many sequences as ids has rows. Written.
+            state: of this model, for as many sequences as ids has rows. Written. On the CPU also a list of states: their sequences are the rows, in order.
             ids: int64 [batch, tokens] with any number of tokens: a prompt, a part of one, or one token.
             lengths: how many ids of each row count, from the left: a number for each row, 0 too. None: all.
             logits: "last": of the last token of each row, [batch, vocabulary]. "all": of each, [batch, tokens, vocabulary]. Values of ids that do not count mean nothing.
 
         Returns the logits, in the model's type, on its device.
 
-        Raises InputError for ids outside of the vocabulary, more tokens than max_length, another batch than the state's, or a state of another model. The state is then as it was.
+        Raises InputError for ids outside of the vocabulary, more tokens than max_length, another batch than the states', a state of another model, or more memory than kv_bytes. The states are then
+        as they were.
         """
         if logits not in ("last", "all"):
             raise InputError(f'logits is {logits!r}, and has to be "last" or "all"')
-        if not isinstance(state, State) or state._lm is not self:
+        states = [state] if isinstance(state, State) or not isinstance(state, Sequence) else list(state)
+        if not states or not all(isinstance(one, State) and one._lm is self for one in states):
             raise InputError("the state belongs to another model", remedy="make it with this model's new_state(); State.save and State.load carry one over")
-        with state.in_use():
-            return self._take(state, *self._checked(state, ids, lengths), logits)
+        with contextlib.ExitStack() as used:
+            for one in states:
+                used.enter_context(one.in_use())
+            together = Together(states)
+            return self._take(together, *self._checked(together.lengths, ids, lengths), logits)
 
-    def _take(self, state, ids, counts, logits="last"):
+    def _take(self, together, ids, counts, logits="last"):
         """`step` for ids that were checked."""
-        state.make_room(max(length + count for length, count in zip(state._lengths, counts)))
-        made = (self._by_token if self.is_recurrent else self._at_once)(state, ids, counts, logits)
-        state.took(counts)
+        with self._caches.runner() as run:
+            self._caches.make_room(together.memories, together.lengths, counts)
+            made = (self._by_token if self.is_recurrent else self._at_once)(functools.partial(self._run, run, together), ids, counts, logits)
+        together.took(counts)
         return made
 
-    def _checked(self, state, ids, lengths) -> tuple[torch.Tensor, list[int]]:
-        ids = torch.as_tensor(ids)
-        if ids.dim() != 2 or ids.shape[0] != state.batch or ids.shape[1] < 1 or ids.dtype not in (torch.int64, torch.int32):
-            raise InputError(f"ids are {ids.dtype} {list(ids.shape)}, and have to be int64 [{state.batch}, tokens]: the state has {state.batch} sequences")
+    def _checked(self, has: list[int], ids, lengths) -> tuple[torch.Tensor, list[int]]:
+        """The ids, and how many count in each row. has: how many tokens each sequence has."""
+        ids, batch = torch.as_tensor(ids), len(has)
+        if batch > self.max_batch:
+            raise InputError(f"the states have {batch} sequences, and the model was compiled for 1 to {self.max_batch}", remedy="ingot.llm.compile(.., max_batch=..)")
+        if ids.dim() != 2 or ids.shape[0] != batch or ids.shape[1] < 1 or ids.dtype not in (torch.int64, torch.int32):
+            raise InputError(f"ids are {ids.dtype} {list(ids.shape)}, and have to be int64 [{batch}, tokens]: the state has {batch} sequences")
         ids = ids.to(self.device, torch.int64)
-        counts = [ids.shape[1]] * state.batch if lengths is None else _numbers(lengths, state.batch, "lengths")
-        for row, (count, length) in enumerate(zip(counts, state._lengths)):
+        counts = [ids.shape[1]] * batch if lengths is None else _numbers(lengths, batch, "lengths")
+        for row, (count, length) in enumerate(zip(counts, has)):
             if not 0 <= count <= ids.shape[1]:
                 raise InputError(f"lengths[{row}] is {count}, and row {row} has {ids.shape[1]} ids")
             if length + count > self.max_length:
@@ -219,30 +230,26 @@ class LanguageModel:
             raise InputError(f"id {low if low < 0 else high} is outside of the vocabulary, 0 to {self.vocabulary - 1}")
         return ids, counts
 
-    def _at_once(self, state, ids, counts, logits):
+    def _at_once(self, run, ids, counts, logits):
         lengths = torch.tensor(counts, device=self.device)
         take = (lengths - 1).clamp(min=0)[:, None] if logits == "last" else torch.arange(ids.shape[1], device=self.device).repeat(ids.shape[0], 1)
-        made = self._run(state, ids, lengths, take)
+        made = run(ids, lengths, take)
         return made[:, 0] if logits == "last" else made
 
-    def _by_token(self, state, ids, counts, logits):
+    def _by_token(self, run, ids, counts, logits):
         """Recurrent layers take one token at a time."""
         found = []
         for n in range(ids.shape[1] if logits == "all" else max(1, *counts)):
             takes = torch.tensor([int(n < count) for count in counts], device=self.device)
-            found.append(self._run(state, ids[:, n : n + 1].contiguous(), takes, torch.zeros(len(counts), 1, dtype=torch.int64, device=self.device))[:, 0])
+            found.append(run(ids[:, n : n + 1].contiguous(), takes, torch.zeros(len(counts), 1, dtype=torch.int64, device=self.device))[:, 0])
         if logits == "all":
             return torch.stack(found, 1)
         return torch.stack([found[max(count - 1, 0)][row] for row, count in enumerate(counts)])
 
-    def _run(self, state, ids, lengths, take):
+    def _run(self, run, together, ids, lengths, take):
         dtype, vocabulary = self._logits
         out = torch.empty((*take.shape, vocabulary), dtype=dtype, device=self.device)
-        session = self._sessions.pop() if self._sessions else self._engine.session()
-        try:
-            session.run(ids, lengths, take, state=state._inner, out=[out])
-        finally:
-            self._sessions.append(session)
+        run(together.memories, together.lengths, ids, lengths, take, out)
         return out
 
     # -- generation
@@ -285,7 +292,7 @@ class LanguageModel:
             raise InputError(f"max_new_tokens is {max_new_tokens!r}, and has to be 1 or more")
         if not isinstance(state, State) or state._lm is not self:
             raise InputError("the state belongs to another model", remedy="make it with this model's new_state()")
-        ids, counts = self._checked(state, ids, lengths)
+        ids, counts = self._checked(state._lengths, ids, lengths)
         for row, (length, count) in enumerate(zip(state._lengths, counts)):
             if count < 1:
                 raise InputError(f"row {row} has no ids to begin with")
@@ -311,7 +318,7 @@ class LanguageModel:
 
     def _advanced(self, state, ids, counts):
         with state.in_use():
-            return self._take(state, ids, counts)
+            return self._take(Together([state]), ids, counts)
 
     # -- files
 

@@ -1,8 +1,9 @@
 // Attention over a cache that is filled up to a position. Its mask keeps keys up to a number that comes from data (`key <= position`), so keys after the largest one are kept for no query: the number of
-// keys before that becomes the operand `filled`, and a kernel reads no others. The mask stays, unless it says no more than that.
+// keys before that becomes the operand `filled`, and a kernel reads no others. If each sequence has positions of its own, each has a number of its own. The mask stays, unless it says no more than that.
 #include <algorithm>
 #include <set>
 
+#include "compile/attention_sketch.h"
 #include "compile/passes/passes.h"
 #include "ir/compose.h"
 #include "ir/replace.h"
@@ -27,13 +28,44 @@ bool keeps_last_axis(const Graph& g, const Node& view) {
   return map.axes.back() == AffineMap::Axis{0, {{last, 1}}};
 }
 
+// A condition on keys, and its axis of sequences. Without one it is taken to be one condition for all sequences.
+struct Condition {
+  ValueId value;
+  std::optional<size_t> sequences;
+  auto operator<=>(const Condition&) const = default;
+};
+
+// The same of what a view reads.
+Condition source_of(const Graph& g, const Condition& of) {
+  const Node& view = g.producer(of.value);
+  Condition source{view.in[0], std::nullopt};
+  if (!of.sequences) return source;
+  const AffineMap& map = view.attributes.map("map");
+  const auto axis = static_cast<uint32_t>(*of.sequences);
+  for (size_t i = 0; i < map.axes.size(); ++i) {
+    if (map.axes[i] == AffineMap::Axis{0, {{axis, 1}}}) {
+      source.sequences = i;
+    } else if (std::any_of(map.axes[i].terms.begin(), map.axes[i].terms.end(), [&](const AffineMap::Term& t) { return t.axis == axis; })) {
+      return {source.value, std::nullopt};
+    }
+  }
+  return source;
+}
+
+// The same of an operand, which broadcasts.
+Condition operand_of(const Graph& g, const Condition& of, ValueId operand) {
+  const size_t missing = g.type(of.value).dims.size() - g.type(operand).dims.size();
+  if (!of.sequences || *of.sequences < missing) return {operand, std::nullopt};
+  return {operand, *of.sequences - missing};
+}
+
 // The conditions of a conjunction, over the same keys.
-void conjuncts(const Graph& g, ValueId v, std::set<ValueId>& seen, std::vector<ValueId>& out) {
-  while (g.producer(v).op == Op::view && keeps_last_axis(g, g.producer(v))) v = g.producer(v).in[0];
-  if (!seen.insert(v).second) return;
-  const Node& n = g.producer(v);
-  if (n.op != Op::bit_and) return out.push_back(v);
-  for (ValueId part : n.in) conjuncts(g, part, seen, out);
+void conjuncts(const Graph& g, Condition of, std::set<Condition>& seen, std::vector<Condition>& out) {
+  while (g.producer(of.value).op == Op::view && keeps_last_axis(g, g.producer(of.value))) of = source_of(g, of);
+  if (!seen.insert(of).second) return;
+  const Node& n = g.producer(of.value);
+  if (n.op != Op::bit_and) return out.push_back(of);
+  for (ValueId part : n.in) conjuncts(g, operand_of(g, of, part), seen, out);
 }
 
 // The number of the key: an index of the last axis.
@@ -57,41 +89,34 @@ bool comes_from_data(const Graph& g, ValueId v, std::set<ValueId>& seen) {
   return false;
 }
 
-bool is_single(const Graph& g, ValueId v) {
-  for (const Dim& d : g.type(v).dims) {
-    if (!(d == Dim(1))) return false;
-  }
-  return true;
-}
-
-// What a condition says about keys: it keeps none from `end` on (a 0-d number), and all before it if `is_all`.
+// What a condition says about keys: it keeps none from `end` on (a number, or one for each sequence), and all before it if `is_all`.
 struct End {
   Handle end;
   bool is_all;
 };
-std::optional<End> end_of_keys(Graph& g, ValueId condition, const Dim& keys) {
-  const Node& n = g.producer(condition);
+std::optional<End> end_of_keys(Graph& g, const Condition& condition, const Dim& keys, const Dim& sequences) {
+  const Node& n = g.producer(condition.value);
   const bool less = n.op == Op::lt || n.op == Op::le, more = n.op == Op::gt || n.op == Op::ge;
   if (!less && !more) return std::nullopt;
   const ValueId key = n.in[less ? 0 : 1], bound = n.in[less ? 1 : 0];
   if (g.type(bound).dtype != DType::i64 || !is_key(g, key, keys) || !is_one_for_all_keys(g, bound, keys)) return std::nullopt;
   if (std::set<ValueId> seen; !comes_from_data(g, bound, seen)) return std::nullopt;
-  const bool inclusive = n.op == Op::le || n.op == Op::ge, single = is_single(g, bound);
-  Axes all;
-  for (Axis d = 0; d < static_cast<Axis>(g.type(bound).dims.size()); ++d) all.push_back(d);
-  const Handle x(&g, bound), last = single ? reshape(x, {}) : amax(x, all);
+  const bool inclusive = n.op == Op::le || n.op == Op::ge;
+  const Dims& dims = g.type(bound).dims;
+  const size_t none = dims.size(), axis = operand_of(g, condition, bound).sequences.value_or(none), each = axis != none && dims[axis] == sequences ? axis : none;
+  Axes others;
+  bool single = true;  // a number, or one for each sequence
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (d == each) continue;
+    others.push_back(static_cast<Axis>(d));
+    single = single && dims[d] == Dim(1);
+  }
+  const Handle x(&g, bound), last = single ? reshape(x, each != none ? Dims{sequences} : Dims{}) : amax(x, others);
   return End{inclusive ? minimum(last, Operand(keys - 1)) + 1 : last, single};
 }
 
 bool reads_filled_keys(const Graph& g, const Node& node, const Backend& backend) {
-  const AttentionInputs of = attention_inputs(node);
-  backend::Attention sketch{g.type(of.query).dtype};
-  sketch.d = g.type(of.query).dims.back();
-  sketch.e = g.type(of.value).dims.back();
-  sketch.batch_rank = g.type(node.out[0]).dims.size() - 2;
-  backend::Site site{std::move(sketch)};
-  site.operands.push_back({kernels::Role::filled, DType::i64, backend::unplaced({g.type(node.out[0]).dims[0]})});
-  return backend.has_offer(site);
+  return backend.has_offer(attention_sketch(g, node, {{kernels::Role::filled, {DType::i64, {g.type(node.out[0]).dims[0]}}}}));
 }
 
 // The numbers of keys by what they follow from: the layers of a model share their mask.
@@ -102,8 +127,9 @@ class FilledKeys {
     const AttentionInputs of = attention_inputs(node, in);
     const Handle q(&to, of.query), k(&to, of.key), v(&to, of.value);
     Found found{{}, k.dim(-2), dims[0]};
-    std::set<ValueId> seen;
-    conjuncts(to, of.mask, seen, found.conditions);
+    std::set<Condition> seen;
+    const bool has_sequences = to.type(of.mask).dims.size() == dims.size();
+    conjuncts(to, {of.mask, has_sequences ? std::optional<size_t>(0) : std::nullopt}, seen, found.conditions);
     const auto same = [&](const Found& f) { return f.conditions == found.conditions && f.keys == found.keys && f.sequences == found.sequences; };
     auto known = std::find_if(known_.begin(), known_.end(), same);
     if (known == known_.end()) known = known_.insert(known_.end(), with_number(to, std::move(found)));
@@ -115,7 +141,7 @@ class FilledKeys {
 
  private:
   struct Found {
-    std::vector<ValueId> conditions;
+    std::vector<Condition> conditions;
     Dim keys, sequences;
     std::optional<Handle> filled = std::nullopt;
     bool is_all = true;  // the mask says no more
@@ -123,8 +149,8 @@ class FilledKeys {
 
   static Found with_number(Graph& to, Found f) {
     std::optional<Handle> end;
-    for (ValueId condition : f.conditions) {
-      const std::optional<End> one = end_of_keys(to, condition, f.keys);
+    for (const Condition& condition : f.conditions) {
+      const std::optional<End> one = end_of_keys(to, condition, f.keys, f.sequences);
       f.is_all = f.is_all && one && one->is_all;
       if (one) end = end ? minimum(*end, one->end) : one->end;
     }

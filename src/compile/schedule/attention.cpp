@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "compile/schedule/scheduler.h"
+#include "compile/storage/paged_keys.h"
 #include "kernels/definition.h"
 
 namespace ingot::compile {
@@ -20,11 +21,13 @@ void Scheduler::attention(NodeId n) {
   const AttentionInputs of = attention_inputs(node);
   const Dims& out = g_.type(node.out[0]).dims;
   Dims batch(out.begin(), out.end() - 2);
+  const std::optional<PagedKeys> pages = paged_keys(g_, node, c_.backend);
   auto input = [&](Role role) {
     switch (role) {
       case Role::query: return of.query;
-      case Role::key: return of.key;
-      case Role::value: return of.value;
+      case Role::key: return pages ? pages->key : of.key;
+      case Role::value: return pages ? pages->value : of.value;
+      case Role::block_table: return pages ? pages->table : none_id;
       case Role::mask: return of.mask;
       case Role::filled: return of.filled;
       default: return none_id;
@@ -59,8 +62,18 @@ void Scheduler::attention(NodeId n) {
     }
     auto place = s_.require(v);
     if (!place) return need(place.missing());
+    if (pages && (role == Role::key || role == Role::value)) {
+      std::optional<StridedLayout> layout = through_view(place->layout, role == Role::key ? pages->of_key : pages->of_value);
+      if (!layout) return need(v);
+      Dims axes = batch;
+      axes[0] = layout->dims[0];
+      place->layout = std::move(*layout);
+      operands.add(role, with_batch(std::move(*place), axes));
+      continue;
+    }
     operands.add(role, has_batch(role) ? with_batch(std::move(*place), batch) : std::move(*place));
   }
+  if (pages) label += ", keys in pages";
   if (of.filled != none_id) label += ", filled keys";
   if (site.causal) label += ", causal";
   operands.add(Role::output, with_batch(s_.places[node.out[0]], batch));

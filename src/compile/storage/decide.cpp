@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compile/storage/paged_keys.h"
 #include "compile/storage/phases.h"
 #include "compile/storage/tuning.h"
 #include "kernels/fused/run/fused_args.h"
@@ -150,7 +151,11 @@ void seed(StoragePlan& s) {
         for (ValueId in : node.in) store_base(in);
         break;
       case Op::attention:
-        for (size_t i = 0; i < 3; ++i) store_base(node.in[i]);
+        if (const std::optional<PagedKeys> pages = paged_keys(g, node, c.backend)) {
+          for (ValueId v : {node.in[0], pages->key, pages->value, pages->table}) store_base(v);
+        } else {
+          for (size_t i = 0; i < 3; ++i) store_base(node.in[i]);
+        }
         if (const ValueId filled = ir::attention_inputs(node).filled; filled != none_id) store_base(filled);
         stored[node.out[0]] = true;
         break;

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "ir/compose.h"
 #include "kernels/definition.h"
@@ -40,20 +42,40 @@ std::vector<ValueId> expand(Graph& to, const Node& node, const std::vector<Value
   return {matmul(cast(e / select(equal(total, 0.0), 1.0, total), type), v).id()};
 }
 
+// All pages of each sequence, one after the other: [sequences, batch.., T, D] of [pages, batch.., P, D].
+Handle all_pages(const Handle& pool, const Handle& table) {
+  Handle x = gather(pool, {0}, {table}, 0, true);  // [sequences, C, batch.., P, D]
+  Axes order(static_cast<size_t>(x.rank()));
+  std::iota(order.begin(), order.end(), Axis{0});
+  std::rotate(order.begin() + 1, order.begin() + 2, order.end() - 2);
+  x = permute(x, order);
+  Dims dims = x.dims();
+  dims.erase(dims.end() - 3);
+  dims[dims.size() - 2] = table.dim(1) * pool.dim(-2);
+  return reshape(x, dims);
+}
+
 Graph random_case(std::mt19937& random) {
   RandomCase c(random);
   const DType type = c.one_of({DType::f32, DType::f16});
   const Dim batch = c.one_of<int64_t>({1, 2, 3}), heads = c.one_of<int64_t>({1, 2, 4}), s = c.size(), d = c.one_of<int64_t>({8, 16, 32, 64}),
             e = c.one_in(4) ? c.size() : d.value();
-  const bool causal = c.one_in(3);
-  const Dim t = causal ? s : Dim(c.size());
+  const bool causal = c.one_in(3), paged = !causal && c.one_in(2);
+  const Dim columns = c.one_of<int64_t>({1, 2, 5}), rows = paged ? c.one_of<int64_t>({3, 16, 32}) : c.size(), pages = 7;
+  const Dim t = paged ? columns * rows : causal ? s : rows;
   const Dim kept = c.one_in(3) ? Dim(1) : heads;  // heads may share keys and values
-  const Handle q = c.input("q", type, {batch, heads, s, d}), k = c.input("k", type, {batch, kept, t, d}), v = c.input("v", type, {batch, kept, t, e});
+  const Handle q = c.input("q", type, {batch, heads, s, d});
+  Handle k = c.input("k", type, {paged ? pages : batch, kept, paged ? rows : t, d}), v = c.input("v", type, {paged ? pages : batch, kept, paged ? rows : t, e});
+  if (paged) {
+    const Handle table = minimum(maximum(c.input("table", DType::i64, {batch, columns}), Operand(-pages)), Operand(pages - 1));
+    k = all_pages(k, table);
+    v = all_pages(v, table);
+  }
   std::optional<Handle> mask;
   if (c.one_in(2)) mask = c.one_in(2) ? c.input("mask", DType::b8, {batch, 1, s, t}) : c.input("mask", DType::f32, {s, t});
   if (mask && mask->dtype() != DType::b8) mask = cast(*mask, type);
   std::optional<Handle> filled;
-  if (c.one_in(3)) filled = minimum(maximum(c.input("filled", DType::i64, {batch}), 0), Operand(t));
+  if (paged || c.one_in(3)) filled = minimum(maximum(c.input("filled", DType::i64, {batch}), 0), Operand(t));
   c.output("y", attention(q, k, v, mask, 1 / 8.0, causal, filled));
   return c.take();
 }

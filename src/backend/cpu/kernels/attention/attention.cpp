@@ -3,7 +3,7 @@
 
 #include "backend/cpu/compile/byte_code.h"
 #include "backend/cpu/compile/offers.h"
-#include "backend/cpu/kernels/attention/run/cost.h"
+#include "backend/cpu/kernels/attention/offer.h"
 #include "kernels/attention/run/attention_args.h"
 
 namespace ingot::backend::cpu {
@@ -36,7 +36,9 @@ costs::Sizes sizes_of(const Site& site, const Attention& a) {
   return out;
 }
 
-Offer offer(std::string_view kernel, const Site& site, const Settings& settings, double (*cost)(const costs::Sizes&, const Machine&)) {
+}  // namespace
+
+Offer attention_offer(std::string_view kernel, const Site& site, const Settings& settings, CostOfAttention cost) {
   const auto& a = std::get<Attention>(site.kernel);
   const bool in_order = settings.deterministic == Deterministic::batch;
   return {.implementation = kernel, .cost = cost(sizes_of(site, a), settings.machine), .emit = [kernel, &a, &site, in_order] {
@@ -44,27 +46,29 @@ Offer offer(std::string_view kernel, const Site& site, const Settings& settings,
           }};
 }
 
-}  // namespace
+std::optional<Refusal> refused_by_queries(std::string_view kernel, const Site& site, const Attention& a, const Settings& settings) {
+  if (settings.deterministic == Deterministic::batch) return Refusal{kernel, Obstacle::types, "the order of sums depends on the number of queries"};
+  if (a.s.is_constant() && costs::cost_by_queries(sizes_of(site, a), settings.machine) > costs::cost_by_blocks(sizes_of(site, a), settings.machine))
+    return Refusal{kernel, Obstacle::cost, "for few queries"};
+  for (Role role : {Role::key, Role::value}) {
+    const Operand* x = site.find(role);
+    if (x != nullptr && is_placed(x->layout) && !(x->layout.strides.back() == ir::Dim(1))) return Refusal{kernel, Obstacle::types, "rows have gaps"};
+  }
+  return std::nullopt;
+}
 
 void attention_offers(const Site& site, const Settings& settings, Offers& out) {
   if (!std::holds_alternative<Attention>(site.kernel)) return;
   if (site.find(Role::block_table) != nullptr) return out.refusals.push_back({"attention", Obstacle::types, "keys must be contiguous, not in blocks"});
-  out.offers.push_back(offer("attention", site, settings, costs::cost_by_blocks));
+  out.offers.push_back(attention_offer("attention", site, settings, costs::cost_by_blocks));
 }
 
 void attention_queries_offers(const Site& site, const Settings& settings, Offers& out) {
   const auto* a = std::get_if<Attention>(&site.kernel);
   if (a == nullptr) return;
-  auto refuse = [&](Obstacle obstacle, const char* reason) { out.refusals.push_back({"attention_queries", obstacle, reason}); };
-  if (site.find(Role::block_table) != nullptr) return refuse(Obstacle::types, "keys must be contiguous, not in blocks");
-  if (settings.deterministic == Deterministic::batch) return refuse(Obstacle::types, "the order of sums depends on the number of queries");
-  if (a->s.is_constant() && costs::cost_by_queries(sizes_of(site, *a), settings.machine) > costs::cost_by_blocks(sizes_of(site, *a), settings.machine))
-    return refuse(Obstacle::cost, "for few queries");
-  for (Role role : {Role::key, Role::value}) {
-    const Operand* x = site.find(role);
-    if (x != nullptr && is_placed(x->layout) && !(x->layout.strides.back() == ir::Dim(1))) return refuse(Obstacle::types, "rows have gaps");
-  }
-  out.offers.push_back(offer("attention_queries", site, settings, costs::cost_by_queries));
+  if (site.find(Role::block_table) != nullptr) return out.refusals.push_back({"attention_queries", Obstacle::types, "keys must be contiguous, not in blocks"});
+  if (auto refused = refused_by_queries("attention_queries", site, *a, settings)) return out.refusals.push_back(std::move(*refused));
+  out.offers.push_back(attention_offer("attention_queries", site, settings, costs::cost_by_queries));
 }
 
 }  // namespace ingot::backend::cpu

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cpu/kernels/attention/run/tuning.h"
 #include "base/error.h"
 #include "kernels/attention/run/filled.h"
 #include "kernels/fused/run/fused_args.h"
@@ -12,25 +13,45 @@ namespace ingot::kernels::attention {
 
 using ir::DType;
 
-std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) {
+namespace {
+
+std::shared_ptr<const void> loaded(std::span<const std::byte> bytes, size_t operands, size_t sizes, bool paged) {
   AttentionArgs args = parse_attention(bytes);
-  if (operands <= attention_roles.size() + args.filled || sizes < 4) fail(Code::format, "an attention step has {} operands and {} sizes", operands, sizes);
+  const size_t others = attention_roles.size() + args.filled + paged + 1;
+  if (operands < others || sizes < 4) fail(Code::format, "an attention step has {} operands and {} sizes", operands, sizes);
   auto c = std::make_shared<Constants>();
   c->scale = args.scale;
   c->causal = args.causal;
   c->filled = args.filled;
+  c->paged = paged;
   c->in_order = args.in_order;
   c->batch_rank = args.batch_rank;
-  if (c->batch_rank + 2 > static_cast<int>(max_domain_rank) || (c->filled && c->batch_rank == 0)) fail(Code::format, "an attention step has batch rank {}", c->batch_rank);
+  if (c->batch_rank + 2 > static_cast<int>(max_domain_rank) || (c->filled && c->batch_rank == 0) || (paged && !c->filled)) fail(Code::format, "an attention step has batch rank {}", c->batch_rank);
   if (!args.mask.empty()) {
-    c->mask = load_program(args.mask, operands - attention_roles.size() - args.filled - 1, sizes - 4, false);
+    c->mask = load_program(args.mask, operands - others, sizes - 4, false);
     bool fits = c->mask->domain_rank == c->batch_rank + 2 && c->mask->row_rank == 1 && !c->mask->has_reductions;
     if (!fits) fail(Code::format, "an attention step's mask has another domain");
-  } else if (operands != attention_roles.size() + args.filled + 1) {
+  } else if (operands != others) {
     fail(Code::format, "an attention step without a mask has {} operands", operands);
   }
   return c;
 }
+
+// The sizes of a page and of the block table.
+void check_pages(const Call& call, const Constants& c, Problem& p) {
+  const TensorRef &k = call.operands[1], &v = call.operands[2], &table = call.operands[call.operands.size() - 3];
+  p.page = k.dims[c.batch_rank];
+  int64_t keys = 0;
+  const bool fits = table.rank == 2 && table.dims[0] == call.operands[0].dims[0] && table.dtype == DType::i64 && k.dims[0] == v.dims[0] && p.page > 0 &&
+                    !__builtin_mul_overflow(p.page, table.dims[1], &keys) && keys == p.t;
+  if (!fits) fail(Code::format, "attention: the block table does not fit the pages");
+  if (p.page % tuning::rows_of_group != 0 || call.operands[0].dtype == DType::f64) fail(Code::format, "attention: no kernel reads pages of {} keys of {}", p.page, ir::name_of(k.dtype));
+}
+
+}  // namespace
+
+std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes) { return loaded(bytes, operands, sizes, false); }
+std::shared_ptr<const void> load_paged(std::span<const std::byte> bytes, size_t operands, size_t sizes) { return loaded(bytes, operands, sizes, true); }
 
 Problem checked(const Call& call) {
   const auto& c = *static_cast<const Constants*>(call.constants);
@@ -41,13 +62,18 @@ Problem checked(const Call& call) {
   p.e = call.sizes[3];
   if (p.s < 0 || p.t < 0 || p.d < 0 || p.e < 0) fail(Code::format, "attention: a negative size");
   const TensorRef* parts[] = {&call.operands[0], &call.operands[1], &call.operands[2], &call.operands.back()};
-  const int64_t want[4][2] = {{p.s, p.d}, {p.t, p.d}, {p.t, p.e}, {p.s, p.e}};
+  for (const TensorRef* x : parts) {
+    if (x->rank != c.batch_rank + 2) fail(Code::format, "attention: an operand has rank {}", x->rank);
+  }
+  if (c.paged) check_pages(call, c, p);
+  const int64_t together = c.paged ? p.page : p.t, want[4][2] = {{p.s, p.d}, {together, p.d}, {together, p.e}, {p.s, p.e}};
   for (int k = 0; k < 4; ++k) {
     const TensorRef& x = *parts[k];
-    if (x.rank != c.batch_rank + 2 || x.dims[c.batch_rank] != want[k][0] || x.dims[c.batch_rank + 1] != want[k][1])
+    const bool in_pages = c.paged && (k == 1 || k == 2);
+    if ( x.dims[c.batch_rank] != want[k][0] || x.dims[c.batch_rank + 1] != want[k][1])
       fail(Code::format, "attention: operand {} does not have its sizes", k);
     if (x.dtype != parts[0]->dtype) fail(Code::format, "attention: operands of several dtypes");
-    for (int b = 0; b < c.batch_rank; ++b) {
+    for (int b = in_pages ? 1 : 0; b < c.batch_rank; ++b) {
       if (x.dims[b] != parts[0]->dims[b]) fail(Code::format, "attention: operands of several batch sizes");
     }
   }
@@ -66,7 +92,7 @@ Problem checked(const Call& call) {
   std::vector<int64_t> domain = p.batch_dims;
   domain.push_back(p.s);
   domain.push_back(p.t);
-  p.mask = bind_program(c.mask, mask_operands(call.operands, c.filled), call.sizes.subspan(4), domain, false);
+  p.mask = bind_program(c.mask, mask_operands(call.operands, c.optional()), call.sizes.subspan(4), domain, false);
   p.has_mask = true;
   p.mask_bytes = (p.mask.scratch + 63) / 64 * 64;
   p.mask_same_rows = true;
@@ -97,9 +123,29 @@ void Operands::locate(int64_t batch, int64_t* at) const {
   }
 }
 
-std::byte* Operands::begin(const TensorRef& x, const int64_t* at) const {
+void PagedOperands::go_to(int64_t batch, int64_t) {
+  if (batch != batch_) {
+    locate(batch, at);
+    for (size_t k = 0; k < 4; ++k) base_[k] = begin(operand(k), at, k == 1 || k == 2 ? 1 : 0);
+    keys = filled_keys(call_.operands[call_.operands.size() - 2], at[0], p_.t);
+    first = keys - p_.s;
+    const int64_t pages = operand(1).dims[0];
+    for (int64_t row = 0; row < keys; row += p_.page) {
+      if (const int64_t page = page_of(row); page < 0 || page >= pages) fail(Code::invalid_input, "block {} of a block table is out of range for a cache of {} blocks", page, pages);
+    }
+  }
+  batch_ = batch;
+}
+
+int64_t PagedOperands::page_of(int64_t row) const {
+  const TensorRef& t = table();
+  const int64_t page = reinterpret_cast<const int64_t*>(t.data)[at[0] * t.strides[0] + row / p_.page * t.strides[1]];
+  return page < 0 ? page + operand(1).dims[0] : page;
+}
+
+std::byte* Operands::begin(const TensorRef& x, const int64_t* at, int first_axis) const {
   int64_t offset = 0;
-  for (int b = 0; b < c_.batch_rank; ++b) offset += at[b] * x.strides[b];
+  for (int b = first_axis; b < c_.batch_rank; ++b) offset += at[b] * x.strides[b];
   return x.data + offset * static_cast<int64_t>(ir::size_of(x.dtype));
 }
 

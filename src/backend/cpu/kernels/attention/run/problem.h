@@ -1,5 +1,6 @@
-// What both kernels of attention read: by blocks of queries, and by single queries (attention_queries).
+// What all kernels of attention read: by blocks of queries and by single queries (attention_queries), of keys in one piece and in pages (attention_pages, attention_pages_queries).
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <vector>
@@ -15,13 +16,18 @@ struct Constants {
   bool causal, filled, in_order;
   int batch_rank;
   std::shared_ptr<const Program> mask;
+  bool paged = false;
+
+  size_t optional() const { return size_t{filled} + paged; }  // operands between what the mask loads and the result: the block table, the numbers of keys
 };
-// RunKernel::load; the result is Constants.
+// RunKernel::load; the result is Constants. load_paged: of a kernel that reads pages, whose steps have both optional operands.
 std::shared_ptr<const void> load(std::span<const std::byte> bytes, size_t operands, size_t sizes);
+std::shared_ptr<const void> load_paged(std::span<const std::byte> bytes, size_t operands, size_t sizes);
 
 // A step's operands and sizes, checked.
 struct Problem {
   int64_t s, t, d, e, batch = 1;
+  int64_t page = 0;                    // keys of a page
   std::vector<int64_t> batch_dims;
   ir::DType type;                      // of the operands; scores are doubles for f64, else floats
   Bound mask;
@@ -49,14 +55,16 @@ class Operands {
   // Rows further down, and the first ones of the next batch element (tuning.h: ahead).
   void fetch(size_t k, int64_t row) const { prefetch(k, base_[k], row); }
   void fetch_of_next(size_t k, int64_t row) const { prefetch(k, next_[k], row); }
+  // How many rows of keys, and of values, lie one after the other from `row` on, before `end`.
+  int64_t together(int64_t row, int64_t end) const { return end - row; }
 
   int64_t at[16] = {};  // the batch element's coordinates; the mask's row is added
   int64_t keys = 0;     // of the batch element,
   int64_t first = 0;    // and the one that the first query stands at
 
- private:
+ protected:
   void locate(int64_t batch, int64_t* at) const;
-  std::byte* begin(const TensorRef&, const int64_t* at) const;
+  std::byte* begin(const TensorRef&, const int64_t* at, int first_axis = 0) const;
   void prefetch(size_t k, const std::byte* base, int64_t row) const;
 
   const Call& call_;
@@ -64,6 +72,26 @@ class Operands {
   const Problem& p_;
   int64_t batch_ = -1;
   std::byte *base_[4] = {}, *next_[3] = {};
+};
+
+// The same with keys and values in pages: operands 1 and 2 have an axis of pages in place of that of sequences.
+class PagedOperands : public Operands {
+ public:
+  using Operands::Operands;
+  // Error (invalid_input) if a page that the sequence fills is not there.
+  void go_to(int64_t batch, int64_t next);
+  std::byte* address(size_t k, int64_t row) const {
+    if (k == 0 || k == 3) return Operands::address(k, row);
+    return Operands::address(k, row % p_.page) + page_of(row) * operand(k).strides[0] * static_cast<int64_t>(ir::size_of(p_.type));
+  }
+  // Rows of a page are neighbours, which hardware prefetches.
+  void fetch(size_t, int64_t) const {}
+  void fetch_of_next(size_t, int64_t) const {}
+  int64_t together(int64_t row, int64_t end) const { return std::min(end - row, p_.page - row % p_.page); }
+
+ private:
+  int64_t page_of(int64_t row) const;
+  const TensorRef& table() const { return call_.operands[call_.operands.size() - 3]; }
 };
 
 // The loops of the softmax, for scores of either type.

@@ -16,6 +16,12 @@ inline constexpr int64_t ahead = 16, max_ahead = 128;
 // Rows of scores of a multiple of so many elements would share sets of a first-level cache (64 sets of 64 bytes, of which a row of 128 floats is an eighth): elements after each. Elements of a line that are
 // converted at once, in 1 KB of a stack.
 inline constexpr int64_t aliased_row = 128, row_gap = 16, line_elements = 256;
+// Tasks of a worker; more of them if sequences have keys of their own (attention_queries/run/tuning.h).
+inline constexpr int64_t tasks_of_worker = 8, tasks_of_uneven = 32;
+// Sums of weights add so many elements in turns, and what is left in another order. With sums in order, rows of scores have a multiple, so that masked keys at the end change nothing.
+inline constexpr int64_t summed_group = 64;
+// Rows of keys that are packed at once: a group is in one page, so pages have a multiple of it.
+inline constexpr int64_t rows_of_group = 4;
 // Elements after packed keys and values that tiles may prefetch: a bound of memory.
 inline constexpr int64_t read_beyond = 1024;
 // Of costs, on an EPYC (1 to 32 queries, 64 heads of 64 keys and 16 of 2,048): nanoseconds of a float that is copied into a panel, and of an element of another type; of a weight.

@@ -118,7 +118,8 @@ class Rows {
   // The offset of row t.
   int64_t operator()(int64_t t) const {
     if (table_ == nullptr) return first_ + t * step_;
-    const int64_t number = read(table_->dtype, element(*table_, sequence_ * table_->strides[0] + t / block_ * table_->strides[1])).i;
+    int64_t number = read(table_->dtype, element(*table_, sequence_ * table_->strides[0] + t / block_ * table_->strides[1])).i;
+    if (number < 0) number += of_.dims[0];
     if (number < 0 || number >= of_.dims[0]) fail(Code::invalid_input, "block {} of a block table is out of range for a cache of {} blocks", number, of_.dims[0]);
     return first_ + number * of_.strides[0] + t % block_ * step_;
   }
