@@ -24,9 +24,20 @@ CONFIGURATIONS = {
     "Mamba": dict(_OTHER, state_size=8),
     "Qwen3Moe": dict(_LLAMA, head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64),
     "Mamba2": dict(_OTHER, state_size=8, num_heads=8, head_dim=16, n_groups=2),
-}
+    "GptOss": dict(_LLAMA, head_dim=16, num_local_experts=4, sliding_window=16),
+    "DeepseekV3": dict(_LLAMA | dict(num_key_value_heads=4), n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1, moe_intermediate_size=64, first_k_dense_replace=1, q_lora_rank=16,
+                       kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=8, v_head_dim=16),
+    "Cohere2": dict(_LLAMA, sliding_window=16, sliding_window_pattern=2),
+    "FalconH1": dict(_LLAMA, mamba_d_state=8, mamba_n_heads=4, mamba_d_head=32, mamba_d_ssm=128),
+    # Those compute attention themselves, with a mask that transformers makes.
+    "CodeGen": dict(n_embd=64, n_layer=2, n_head=4, vocab_size=VOCABULARY, n_positions=LENGTH, n_ctx=LENGTH, rotary_dim=8),
+    "GPTNeo": dict(hidden_size=64, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]], window_size=16, vocab_size=VOCABULARY, max_position_embeddings=LENGTH),
+    "Falcon": dict(_OTHER, num_attention_heads=4, new_decoder_architecture=False, multi_query=True),
+    "XGLM": dict(d_model=64, ffn_dim=128, num_layers=2, attention_heads=4, vocab_size=VOCABULARY, max_position_embeddings=LENGTH),
+    "Bloom": dict(hidden_size=64, n_layer=2, n_head=4, vocab_size=VOCABULARY),
+}  # fmt: skip
 
-SEEDS = {"GPTNeoX": 3, "OPT": 2}  # of 0 to 3, those with the most different tokens; 0 is well for the others
+SEEDS = {"GPTNeoX": 3, "OPT": 2, "CodeGen": 1}  # of 0 to 3, those with the most different tokens; 0 is well for the others
 
 
 def small(name):

@@ -1,7 +1,7 @@
 """The module that is compiled: a causal language model of transformers with its caches as inputs that it writes.
 
-transformers' own classes stay as they are. Its attention layers call the function that the configuration names (`AttentionInterface`), and its caches are objects with `update`: this file gives one of
-each. The mask follows from the positions alone, so each row of a batch has a length of its own.
+transformers' own classes stay as they are. Its attention layers call the function that the configuration names (`AttentionInterface`), or ask for a mask by that name (`AttentionMaskInterface`) and
+compute attention themselves; its caches are objects with `update`. This file gives one of each. The mask follows from the positions alone, so each row of a batch has a length of its own.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from transformers import AttentionInterface
+from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.cache_utils import Cache, CacheLayerMixin, LinearAttentionCacheLayerMixin
 
 from ..errors import UnsupportedError
+from .check import REMEDY, check_step, refusing
 
 NAME = "ingot"  # of the attention function
 
@@ -79,11 +80,24 @@ def entries_of(model) -> list[Entry]:
     found: list[Entry] = []
     device = next(model.parameters()).device
     cache = _Layers(_Recorder(found, i) for i in range(model.config.get_text_config().num_hidden_layers))
-    with torch.no_grad(), _attention(model, _Masks(torch.zeros(1, 1, dtype=torch.int64, device=device))):
+    masks = _Masks(torch.zeros(1, 1, dtype=torch.int64, device=device))
+    with torch.no_grad(), refusing(model), _attention(model, masks):
         model(input_ids=torch.zeros(1, 1, dtype=torch.int64, device=device), use_cache=True, **{_cache_parameter(model): cache})
+    if masks.used and (windows := masks.asked - masks.used - {None}):
+        raise UnsupportedError(f"{type(model).__name__} has layers that see {max(windows)} tokens by a mask alone", remedy=REMEDY)
     if not found:
         raise UnsupportedError(f"{type(model).__name__} puts nothing into the cache that it is given", remedy="ingot.llm takes decoders of transformers that use its Cache")
     return found
+
+
+def check(model, entries: list[Entry]):
+    """Refuses a model whose step would compute something else than the model (check.py)."""
+    device = next(model.parameters()).device
+
+    def empty(batch, places):
+        return [torch.zeros(batch, *(places if size is None else size for size in e.shape), dtype=e.dtype, device=device) for e in entries]
+
+    check_step(model, Step(model, entries, None), empty)
 
 
 def _cache_parameter(model) -> str:
@@ -97,6 +111,10 @@ class _Layers(Cache):
 
     def get_seq_length(self, layer_idx=0):
         return 0  # positions are given
+
+    def get_mask_sizes(self, query_length, layer_idx=0):
+        """How many places layers with a cache have, and where they begin."""
+        return next((layer.places, 0) for layer in self.layers if layer.places is not None)
 
     def get_conv_state(self, layer_idx, state_idx=0):
         return self.layers[layer_idx].kept("conv", state_idx)
@@ -119,7 +137,7 @@ class _Common(CacheLayerMixin, LinearAttentionCacheLayerMixin):
         pass
 
     def get_mask_sizes(self, query_length):
-        raise UnsupportedError("the model builds a mask of its own", remedy="ingot.llm takes models whose attention is transformers' AttentionInterface")
+        return self.places, 0
 
     def get_seq_length(self):
         return 0
@@ -149,6 +167,9 @@ class _InOnePiece:
         """All that each row has: [batch, heads, places, width]."""
         return cache
 
+    def places(self, cache) -> int:
+        return cache.shape[2]
+
 
 class _InPages:
     """The same of a pool [pages, heads, page, width]."""
@@ -164,6 +185,9 @@ class _InPages:
     def read(self, pool):
         return pool[self._table].transpose(1, 2).flatten(2, 3)
 
+    def places(self, pool) -> int:
+        return self._table.shape[1] * pool.shape[2]
+
 
 class _Layer(_Common):
     def __init__(self, tensors, cells):
@@ -176,6 +200,10 @@ class _Layer(_Common):
             self._cells.write(self._tensors[kind], new)
             found.append(self._cells.read(self._tensors[kind]))
         return tuple(found)
+
+    @property
+    def places(self):
+        return self._cells.places(self._tensors["keys"]) if "keys" in self._tensors else None
 
     def kept(self, kind, state_idx):
         return self._tensors[f"{kind}{state_idx}"]
@@ -198,6 +226,8 @@ class _Recorder(_Common):
             self._note(kind, tensor, (tensor.shape[1], None, tensor.shape[3]))
         return key_states, value_states
 
+    places = 1
+
     def kept(self, kind, state_idx):
         return None
 
@@ -215,6 +245,7 @@ class _Masks:
 
     def __init__(self, places):
         self._places, self._made = places, {}
+        self.used, self.asked = set(), set()  # the windows of what attends by `_attend`, and of masks that the model asked for
 
     def of(self, keys: int, window: int | None):
         if window not in self._made:
@@ -233,6 +264,7 @@ def _attention(model, masks):
     configurations = {id(c): c for m in model.modules() if (c := getattr(m, "config", None)) is not None and hasattr(c, "_attn_implementation")}
     before = [(c, c._attn_implementation) for c in configurations.values()]
     AttentionInterface.register(NAME, _attend)
+    AttentionMaskInterface.register(NAME, _mask)
     _masks.append(masks)
     try:
         for c, _ in before:
@@ -246,18 +278,27 @@ def _attention(model, masks):
 
 def _attend(module, query, key, value, attention_mask=None, scaling=None, dropout=0.0, sliding_window=None, softcap=None, s_aux=None, **kwargs):
     """Attention over the whole cache, in the form that transformers calls: query [batch, heads, tokens, width], keys and values [batch, groups, places, width]."""
-    if s_aux is not None:
-        raise UnsupportedError("the model's attention has sinks", remedy="compile the model by ingot.compile, or torch.compile its generate()")
+    _masks[-1].used.add(sliding_window)
     mask = _masks[-1].of(key.shape[2], sliding_window)
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    if softcap is None:
+    if softcap is None and s_aux is None:
         out = F.scaled_dot_product_attention(query, key, value, mask, scale=scaling, enable_gqa=query.shape[1] != key.shape[1])
     else:
         groups = query.shape[1] // key.shape[1]
         scores = torch.matmul(query, key.repeat_interleave(groups, 1).transpose(2, 3)) * scaling
-        scores = torch.where(mask, torch.tanh(scores / softcap) * softcap, float("-inf"))
-        out = torch.matmul(torch.softmax(scores, -1, dtype=torch.float32).to(query.dtype), value.repeat_interleave(groups, 1))
+        scores = torch.where(mask, scores if softcap is None else torch.tanh(scores / softcap) * softcap, float("-inf"))
+        if s_aux is not None:  # a score [heads] that takes part in the softmax and has no value
+            scores = torch.cat([scores, s_aux.to(scores.dtype).view(1, -1, 1, 1).expand(*scores.shape[:3], 1)], -1)
+        weights = torch.softmax(scores, -1, dtype=torch.float32).to(query.dtype)
+        out = torch.matmul(weights if s_aux is None else weights[..., :-1], value.repeat_interleave(groups, 1))
     return out.transpose(1, 2).contiguous(), None
+
+
+def _mask(batch_size, q_length, kv_length, local_size=None, dtype=torch.float32, **kwargs):
+    """For layers that add a mask to their scores themselves: [batch, 1, tokens, places], 0 or the least number, as transformers' "eager" has it. `_attend` does not read it."""
+    _masks[-1].asked.add(local_size)
+    seen = _masks[-1].of(kv_length, local_size)
+    return torch.zeros((), dtype=dtype, device=seen.device).where(seen, torch.finfo(dtype).min)
 
 
 @contextlib.contextmanager
