@@ -14,6 +14,7 @@ import sys
 import torch
 
 from ...base import debug
+from ...base.log import log
 from ...errors import UnsupportedError
 from ...torch_internals.operators import OpOverload, schema_of
 from ...torch_internals.tracing import calls_recorded_by, node_of, outside_of_traces
@@ -68,6 +69,8 @@ class KnownValues:
                 call = lambda target, *args: record(mode, target, pre_dispatch, args, {})  # noqa: E731
                 line = _line(sys._getframe(1))
                 self._asked |= dict.fromkeys(names, line)
+                if args[0].device.type != "cpu":
+                    log.warning("%s has to stay %s (%s), which is not checked: the host would wait for the GPU", ", ".join(sorted(names)), number, line)
                 same = call(_aten.view.default, call(_aten.eq.Scalar, args[0], number), [])
                 call(_aten._assert_async.msg, same, f"{', '.join(sorted(names))} changed: the model was compiled for {number} at {line}; compile it again")
             return number
