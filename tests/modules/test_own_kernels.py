@@ -261,9 +261,9 @@ def test_verify_runs_nothing_without_trust(saved):
 
 
 def test_a_graph_is_not_compiled_anew(saved, tmp_path):
-    """A plan of an older format, whose programs are not looked at: its graph would bring the kernels in."""
+    """A plan with programs of another revision, which are not looked at: its graph would bring the kernels in."""
     old = bytearray(saved.read_bytes())
-    old[8:12] = struct.pack("<I", 7)
+    old[12:16] = struct.pack("<I", 7)
     (tmp_path / "old.ingot").write_bytes(crafted.seal(bytes(old)))
     with pytest.raises(ingot.InputError, match="the kernels own::scale, and is not trusted to"):
         ingot.load_engine(tmp_path / "old.ingot")
