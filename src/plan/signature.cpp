@@ -120,6 +120,7 @@ std::vector<PublicKey> read_keys(std::span<const std::string> keys) {
   std::vector<PublicKey> out;
   auto add = [&](const std::string& text, const std::string& where) {
     const auto key = parse(text, public_prefix);
+    if (text.starts_with(secret_prefix)) throw Error(Code::invalid_input, where + "is a secret key").fix("give the public one, NAME.pub, and show the secret one to nobody");
     if (!key) throw Error(Code::invalid_input, fmt::format("{}is not a public key: \"{}\"", where, text.substr(0, 80))).fix("a key is ed25519: and 64 hexadecimal digits, as `ingot keygen` prints it");
     out.push_back(*key);
   };

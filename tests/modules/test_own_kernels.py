@@ -250,6 +250,14 @@ def test_a_plan_does_not_run_when_it_is_not_trusted(saved, trust):
             load()
 
 
+def test_a_signed_plan_runs(saved, tmp_path):
+    """Whoever signs a plan is trusted like the author of a program."""
+    for arguments in (("keygen", tmp_path / "me"), ("sign", saved, "--key", tmp_path / "me.key", "-o", tmp_path / "s.ingot")):
+        subprocess.run([_library.find("ingot"), *arguments], check=True, capture_output=True)
+    session = ingot.load_engine(tmp_path / "s.ingot", trust="signed", keys=[tmp_path / "me.pub"]).session()
+    assert session.run(np.ones((2, 6), np.float32))[0].shape == (2, 11)
+
+
 @pytest.mark.parametrize("verb", [["inspect"], ["inspect", "--graph"], ["inspect", "--offers"], ["inspect", "--json"]])
 def test_a_plan_may_be_looked_at(saved, verb):
     assert "own::scale" in subprocess.run([_library.find("ingot"), *verb, saved], capture_output=True, text=True, check=True).stdout
