@@ -22,8 +22,8 @@ namespace ingot_torch {
 
 namespace {
 
-constexpr size_t header_bytes = 112;  // of a plan's header, which contains the hashes of the rest
-constexpr std::array<char, 8> magic = {'i', 'n', 'g', 'o', 't', 'p', 'l', '\n'};
+constexpr size_t header_bytes = 128;  // of a plan's header (plan/file.h), which contains the hashes of the rest
+constexpr std::array<char, 8> magic = {'\x89', 'i', 'n', 'g', 'o', 't', '\r', '\n'};
 constexpr size_t max_programs = 1024;
 
 // An at::Tensor is a pointer to an object that all its copies share.
