@@ -7,12 +7,12 @@
 #include <span>
 
 #include "base/hash.h"
+#include "base/plan_mark.h"
 #include "plan/plan.h"
 
 namespace ingot::plan {
 
-// No text begins with the first byte, and a transfer that changes ends of lines changes the last two.
-inline constexpr std::array<char, 8> file_magic = {'\x89', 'i', 'n', 'g', 'o', 't', '\r', '\n'};
+inline constexpr std::array<char, 8> file_magic = plan_mark;
 // What files from before version 1 begin with; a number of 32 bits follows. They are no longer read.
 inline constexpr std::array<char, 8> magic_before_1 = {'i', 'n', 'g', 'o', 't', 'p', 'l', '\n'};
 
