@@ -14,8 +14,8 @@
 #include "ir/symbols.h"
 #include "lower/lower.h"
 #include "ops/operator.h"
-#include "plan/signature.h"
 #include "pipeline.h"
+#include "plan/signature.h"
 #include "runtime/strided.h"
 
 struct ingot_model {

@@ -62,7 +62,8 @@ void Source::add_to(CLI::App& verb) {
             is_signed = level == "signed";
             if (!is_signed) trust = levels.at(level);
           },
-          "data: nothing of the file is executed; code: its device code is run; signed: as code, if one of --keys has signed it; auto: device code that you compiled on this machine is")
+          "data: nothing of the file is executed; code: its device code is run; signed: as code, if one of --keys has signed it; auto: device code that you compiled on this "
+          "machine is")
       ->check(CLI::IsMember({"auto", "data", "code", "signed"}))
       ->option_text("auto|data|code|signed");
   verb.add_option("--keys", keys, "of whoever may have signed it: ed25519:.., or a file with one a line; may be given several times")->allow_extra_args(false)->option_text("KEY");

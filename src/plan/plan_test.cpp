@@ -409,7 +409,8 @@ TEST(Plan, AFieldOfALaterBuildIsIgnored) {
 TEST(Plan, OnlyReadersThatKnowAllThatIsInAFileReadIt) {
   const std::vector<std::byte> good = bytes_of(sample());
   for (auto [major, minor] : {std::pair<uint16_t, uint16_t>{1, 1}, {1, 65535}, {2, 0}, {0, 0}}) {
-    EXPECT_EQ(outcome_of(with_header(good, [&](Header& h) { h.major = major, h.minor = minor; })), fmt::format("the plan has format {}.{}, this ingot reads formats 1.0 to 1.0", major, minor));
+    EXPECT_EQ(outcome_of(with_header(good, [&](Header& h) { h.major = major, h.minor = minor; })),
+              fmt::format("the plan has format {}.{}, this ingot reads formats 1.0 to 1.0", major, minor));
   }
   EXPECT_EQ(outcome_of(with_header(good, [](Header& h) { h.magic = magic_before_1, h.major = 15; })),
             "the plan has format 15, from before version 1.0 of the format, and is no longer read");

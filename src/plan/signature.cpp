@@ -5,12 +5,14 @@
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/sha256.h"
 #include "base/shared_library.h"
+#include "base/text.h"
 #include "plan/file.h"
 #include "plan/plan.h"
 
@@ -93,8 +95,10 @@ std::vector<std::string> lines_of(const std::string& path) {
   std::string line;
   for (std::byte b : file->bytes()) {
     const char c = static_cast<char>(b);
-    if (c == '\n') out.push_back(std::exchange(line, {}));
-    else if (c != '\r') line += c;
+    if (c == '\n')
+      out.push_back(std::exchange(line, {}));
+    else if (c != '\r')
+      line += c;
   }
   out.push_back(line);
   std::erase_if(out, [](const std::string& s) { return s.empty() || s[0] == '#'; });
@@ -121,7 +125,10 @@ std::vector<PublicKey> read_keys(std::span<const std::string> keys) {
   auto add = [&](const std::string& text, const std::string& where) {
     const auto key = parse(text, public_prefix);
     if (text.starts_with(secret_prefix)) throw Error(Code::invalid_input, where + "is a secret key").fix("give the public one, NAME.pub, and show the secret one to nobody");
-    if (!key) throw Error(Code::invalid_input, fmt::format("{}is not a public key: \"{}\"", where, text.substr(0, 80))).fix("a key is ed25519: and 64 hexadecimal digits, as `ingot keygen` prints it");
+    const bool readable = !find_bad_utf8(text) && !has_controls(text);
+    if (!key)
+      throw Error(Code::invalid_input, fmt::format("{}is not a public key: {}", where, readable ? "\"" + text.substr(0, 80) + "\"" : "it is not text"))
+          .fix("a key is ed25519: and 64 hexadecimal digits, as `ingot keygen` prints it");
     out.push_back(*key);
   };
   for (const std::string& each : keys) {
@@ -131,7 +138,8 @@ std::vector<PublicKey> read_keys(std::span<const std::string> keys) {
       for (const std::string& line : lines_of(each)) add(line, each + " has a line that ");
     }
   }
-  if (out.empty()) throw Error(Code::invalid_input, "no public key is given, so no signature can be trusted").fix("give the keys of those whose plans you trust, or files that hold them");
+  if (out.empty())
+    throw Error(Code::invalid_input, "no public key is given, so no signature can be trusted").fix("give the keys of those whose plans you trust, or files that hold them");
   return out;
 }
 
@@ -176,7 +184,8 @@ void sign_file(const std::string& from, const std::string& key, const std::strin
 std::string make_keys(const std::string& path) {
   const std::string secret_path = path + ".key", public_path = path + ".pub";
   for (const std::string& each : {secret_path, public_path}) {
-    if (std::filesystem::exists(std::filesystem::symlink_status(each))) throw Error(Code::io, each + " is already there").fix("choose another name, or delete it if nothing is signed with it");
+    if (std::filesystem::exists(std::filesystem::symlink_status(each)))
+      throw Error(Code::io, each + " is already there").fix("choose another name, or delete it if nothing is signed with it");
   }
   std::array<std::byte, 32> seed;
   sodium().random(seed.data(), seed.size());

@@ -141,6 +141,7 @@ TEST_F(SignedPlan, TextsThatAreNoKeysAreRefused) {
       {{(folder / "empty").string()}, "no public key is given, so no signature can be trusted"},
       {{"ed25519:12"}, "this is not a public key: \"ed25519:12\""},
       {{key.substr(0, key.size() - 1) + "G"}, "this is not a public key: \"" + key.substr(0, key.size() - 1) + "G\""},
+      {{(folder / "signed.ingot").string()}, (folder / "signed.ingot").string() + " has a line that is not a public key: it is not text"},
       {{(folder / "bad").string()}, (folder / "bad").string() + " has a line that is not a public key: \"hello\""},
   };
   for (const auto& [keys, message] : cases) {
